@@ -135,6 +135,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 	}
 	told := j.describe(at, conn, p.born)
 	s.Index, s.Host = p.serial, &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
+	s.Number = func(int) int { return int(p.rank.Load()) }
 	if err := j.work.CopyTo(ctx, p.host.index, s); err != nil {
 		s.Close()
 		return nil, 0, err

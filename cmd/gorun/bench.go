@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/sibling"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 )
@@ -174,7 +175,7 @@ func benchProgram(device string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	program, err := job.Sibling(gorun.Path, "gorun-bench")
+	program, err := sibling.Path(gorun.Path, "gorun-bench")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage.Errorf("make build makes it where there is a C compiler; all hosts need it at that path", "--device cuda: %w", err)
 	}

@@ -88,7 +88,7 @@ func flagGroups() []flagGroup {
 		{"How long", []string{"start-timeout", "timeout", "hang-timeout", "on-hang", "grace"}},
 		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface", "encrypt"}},
 		{"Debuggers, profilers and terminals", []string{"tool", "debug", "panes"}},
-		{"Jobs beside this terminal", []string{"name", "detach", "no-control"}},
+		{"Jobs beside this terminal", []string{"name", "detach", "no-control", "metrics", "record"}},
 		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
 	}
 }

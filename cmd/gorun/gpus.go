@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gorun/gorun/gpu"
-	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/sibling"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/transport"
@@ -38,7 +38,7 @@ func listGPUs(ctx context.Context, o *settings.Options, how listOptions, out io.
 	if opts.Dial, err = transport.Dialer(o.Options); err != nil {
 		return 0, err
 	}
-	opts.GPUProgram = job.GPUProgram(opts.Exe.Path)
+	opts.GPUProgram = sibling.GPUProgram(opts.Exe.Path)
 	all := launcher.Inventory(ctx, where.Hosts, opts)
 	if how.json {
 		err = writeGPUsJSON(out, all)

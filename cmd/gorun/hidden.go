@@ -19,6 +19,7 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/sibling"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
@@ -122,7 +123,7 @@ const benchDeviceRank = "__bench-device"
 
 // runBenchDeviceRank becomes the gorun-bench at path, with the options. Every host has its own, and checks that no other user has put it there.
 func runBenchDeviceRank(path, options string) int {
-	program, err := job.Sibling(path, filepath.Base(path))
+	program, err := sibling.Path(path, filepath.Base(path))
 	if err == nil {
 		err = syscall.Exec(program, []string{program, options}, os.Environ())
 	}

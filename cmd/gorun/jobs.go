@@ -30,7 +30,7 @@ type jobsIO struct {
 
 // newJobs returns the commands about running jobs.
 func newJobs(io jobsIO) []*cobra.Command {
-	all := []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io), newStacks(io)}
+	all := []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io), newStacks(io), newTop(io), newReport(io)}
 	for _, c := range all {
 		c.SetFlagErrorFunc(unknownFlag)
 	}

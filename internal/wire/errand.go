@@ -1,5 +1,7 @@
 package wire
 
+import "time"
+
 // Ask begins an errand: something that a user wants of a host beside the job. The launcher numbers the errands of a session from 1.
 type Ask struct {
 	ID   uint32
@@ -10,6 +12,8 @@ type Ask struct {
 	Signal int      `json:",omitempty"` // of AskSignal
 	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes. For AskTerminal it is the user's.
 	Terminal *Terminal `json:",omitempty"`
+	// Every is the time between the readings of AskWatch.
+	Every time.Duration `json:",omitempty"`
 }
 
 // AskKind is what an errand does.
@@ -23,6 +27,7 @@ const (
 	AskProcesses AskKind = "processes" // print the processes of ranks that run, as JSON: {"3": 4711}
 	AskStacks    AskKind = "stacks"    // tell what ranks do: standard output is a stacks.Rank as JSON for each
 	AskPulse     AskKind = "pulse"     // tell whether ranks make progress: a stacks.Pulse as JSON for each
+	AskWatch     AskKind = "watch"     // write Readings as lines of JSON until all ranks have ended
 )
 
 // Terminal describes a terminal.

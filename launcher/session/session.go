@@ -58,6 +58,8 @@ type Session struct {
 	seen    record
 	gets    atomic.Int64 // requests that wait for keys
 	errands errands
+	// Number returns the number of a rank of the host in the job now; nil: it is the same. Safe for concurrent use.
+	Number func(rank int) int
 
 	Contained string // the agent's description of its cage
 	GPUs      string // the agent's description of its GPUs

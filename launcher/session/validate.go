@@ -123,3 +123,11 @@ func ForeignRank(rank int) error {
 
 // Owns reports whether a rank is the agent's.
 func (s *Session) Owns(rank int) bool { return s.Host.Has(rank) }
+
+// RankNow returns the number of a rank of the host in the job now. In an elastic job it changes.
+func (s *Session) RankNow(rank int) int {
+	if s.Number == nil {
+		return rank
+	}
+	return s.Number(rank)
+}

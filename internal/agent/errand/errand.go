@@ -1,5 +1,5 @@
 // Package errand does what a user wants of a host beside the job: run a command where a rank runs, send ranks a signal, connect with the
-// terminal of a rank. An errand has no part in how the job goes on; its processes end with the job.
+// terminal of a rank, or read what ranks use. An errand has no part in how the job goes on; its processes end with the job.
 package errand
 
 import (
@@ -40,6 +40,8 @@ type Host struct {
 	Ranks []int // of this host
 	// Inspect returns the program and arguments that tell what ranks do, given their processes, or only whether they make progress.
 	Inspect func(pids map[int]int, pulse bool) (path string, argv []string)
+	// GPUs reports whether the host has GPUs whose use nvidia-smi can tell.
+	GPUs func() bool
 }
 
 // Desk does the errands of one agent. It is safe for concurrent use.
@@ -135,6 +137,8 @@ func (e *errand) run() {
 		err = e.visit()
 	case wire.AskProcesses:
 		err = e.processes()
+	case wire.AskWatch:
+		err = e.watch()
 	default:
 		err = fmt.Errorf("unknown errand %q", e.ask.Kind)
 	}

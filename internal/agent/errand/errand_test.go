@@ -24,6 +24,7 @@ type fakeHost struct {
 	mu     sync.Mutex
 	pids   map[int]int
 	sent   []string // signals to ranks
+	gpus   bool
 }
 
 func newHost(t *testing.T) *fakeHost {
@@ -34,6 +35,7 @@ func newHost(t *testing.T) *fakeHost {
 	h := &fakeHost{t: t, frames: wire.NewReader(read), pids: map[int]int{}}
 	h.desk = New(wire.NewWriter(write), Host{Ready: ready, Ranks: []int{4, 5}, Start: h.start, Signal: h.signal,
 		PID:  func(rank int) (int, bool) { return os.Getpid(), rank == 4 },
+		GPUs: func() bool { return h.gpus },
 		Find: func(name, _, _ string) (string, error) { return exec.LookPath(name) }})
 	t.Cleanup(func() {
 		h.desk.Close()

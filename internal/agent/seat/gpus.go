@@ -274,6 +274,9 @@ func nearGPUs(h *Host, b wire.Binding, seats []Seat) []Seat {
 	return moved
 }
 
+// HasGPUs reports whether this host has NVIDIA GPUs.
+func (h *Host) HasGPUs() bool { return gpu.Present(h.sources.Root) }
+
 // Inventory lists this host's GPUs with all that the driver knows. sent is gorun-gpu, compressed, or nil.
 func (h *Host) Inventory(ctx context.Context, sent []byte) (gpu.Inventory, error) {
 	program, unreceived := memexec.Receive(gpuProgram, bytes.NewReader(sent))

@@ -36,7 +36,7 @@ type observer struct {
 
 // newObserver returns an observer of the job with a roster.
 func newObserver(o *settings.Options, plan launcher.Plan, roster *launcher.Roster, console *ui.UI) *observer {
-	return &observer{talks: talks{roster}, o: o, size: plan.Size, console: console, stop: func() {}}
+	return &observer{talks: talks{roster: roster}, o: o, size: plan.Size, console: console, stop: func() {}}
 }
 
 // share names reports by the id of the job.

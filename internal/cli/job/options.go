@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/sibling"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/transport"
@@ -33,12 +34,12 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	mpi, err := openMPI(exe.Path, o.MPI.Way, console.Tracef)
+	mpi, err := sibling.OpenMPI(exe.Path, o.MPI.Way, console.Tracef)
 	if err != nil {
 		return launcher.Options{}, err
 	}
 	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, MPI: mpi, Binding: o.Binding(),
-		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: GPUProgram(exe.Path), Dial: dial, Exe: exe,
+		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: sibling.GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), MPITimeout: time.Duration(o.MPITimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}
 	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
@@ -95,7 +96,7 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 		if err != nil {
 			return nil, err
 		}
-		opts := launcher.Options{Dial: dial, Exe: exe, Trace: console.Tracef, GPUProgram: GPUProgram(exe.Path), StartTimeout: time.Duration(o.StartTimeout)}
+		opts := launcher.Options{Dial: dial, Exe: exe, Trace: console.Tracef, GPUProgram: sibling.GPUProgram(exe.Path), StartTimeout: time.Duration(o.StartTimeout)}
 		console.Tracef("counting the units of %s", prose.Count(len(hosts), "host"))
 		switch unit {
 		case settings.UnitAuto:

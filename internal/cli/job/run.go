@@ -12,9 +12,11 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/hosts"
+	"github.com/gorun/gorun/internal/cli/publish"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/tool"
 	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/watch/record"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -106,7 +108,8 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	}
 	defer steps.Close()
 	steps.Plan(plan, opts.Programs)
-	shared, err := share(o, plan, opts.Programs, requests, opts.Roster, io, console)
+	watched := observe(o, plan, opts.Roster)
+	shared, err := share(o, plan, opts.Programs, requests, talks{opts.Roster, watched}, io, console)
 	if err != nil {
 		return 0, err
 	}
@@ -117,8 +120,16 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	beside.roster, beside.shared = opts.Roster, shared
 	beside.stop = func() { requests.Stop(launcher.Stop{Reason: launcher.Terminated}, console) }
 	beside.begin(ctx)
-	opts.Tap, opts.Follow = observer.tap(shared.tap()), func(e launcher.Event) {
+	about := record.Run{Name: o.Control.Name, Program: firstArgv(opts.Programs), Size: plan.Size, Places: places(o, plan), Began: time.Now()}
+	published, err := publish.Open(o.Watch, about, watched, shared.id, console)
+	if err != nil {
+		return 0, err
+	}
+	defer published.Close()
+	opts.Tap, opts.Follow = observer.tap(tap(o, shared, watched)), func(e launcher.Event) {
 		steps.Follow(e)
+		note(watched, e)
+		published.Follow(e)
 		shared.follow(e)
 		beside.follow(e)
 	}
@@ -130,6 +141,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	beside.finish()
 	if err != nil {
 		steps.Failed(err)
+		published.End(exitcode.Of(err), err.Error(), nil)
 		shared.finish(exitcode.Of(err), err.Error())
 		return 0, err
 	}
@@ -139,6 +151,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 		console.Table(ui.Summary(plan, result))
 	}
 	steps.Result(result)
+	published.End(result.Code(), ui.Ending(result), result.Cause)
 	shared.finish(result.Code(), ui.Ending(result))
 	return result.Code(), nil
 }

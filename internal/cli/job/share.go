@@ -28,7 +28,7 @@ type shared struct {
 }
 
 // share makes the job's socket. A job with a terminal goes on without one; a detached job does not.
-func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program, requests *ui.Requests, roster *launcher.Roster, io Streams, console *ui.UI) (*shared, error) {
+func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program, requests *ui.Requests, to talks, io Streams, console *ui.UI) (*shared, error) {
 	if o.Control.Off {
 		return nil, nil
 	}
@@ -42,7 +42,7 @@ func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program,
 	}
 	failed := func(err error) { console.Warningf("keeping the job's output for gorun logs stopped: %v", err) }
 	server := control.New(control.Options{Place: control.FindPlace(os.Getenv), Job: describe(o, plan, programs, io),
-		Actions: control.Actions{Stop: stop, Talk: talks{roster}.talk}, Failed: failed})
+		Actions: control.Actions{Stop: stop, Talk: to.talk}, Failed: failed})
 	s := &shared{server: server, console: console, waiting: io.Waiting, opened: make(chan struct{})}
 	if io.Waiting == nil {
 		go func() { // beside the connections to hosts, which take longer; ready waits for it
@@ -87,9 +87,7 @@ func (s *shared) ready() bool {
 func describe(o *settings.Options, plan launcher.Plan, programs []launcher.Program, io Streams) control.Job {
 	j := control.Job{Name: o.Control.Name, PID: os.Getpid(), Size: plan.Size, Elastic: o.Elastic.Given(), Detached: io.Waiting != nil}
 	j.Dir, _ = os.Getwd()
-	if len(programs) > 0 {
-		j.Program = programs[0].Argv
-	}
+	j.Program = firstArgv(programs)
 	for _, h := range plan.Hosts {
 		host := control.Host{Host: h.Name}
 		for _, r := range h.Ranks {
@@ -100,12 +98,27 @@ func describe(o *settings.Options, plan launcher.Plan, programs []launcher.Progr
 	return j
 }
 
-// tap returns a launcher.Options.Tap.
-func (s *shared) tap() func(rank, fd int, at time.Time, data []byte) {
-	if s == nil {
+// firstArgv returns the words of the first program.
+func firstArgv(programs []launcher.Program) []string {
+	if len(programs) == 0 {
 		return nil
 	}
-	return s.server.Add
+	return programs[0].Argv
+}
+
+// add takes a piece of a rank's output.
+func (s *shared) add(rank, fd int, at time.Time, data []byte) {
+	if s != nil {
+		s.server.Add(rank, fd, at, data)
+	}
+}
+
+// id returns the job's id, or "" if it has none.
+func (s *shared) id() string {
+	if s == nil {
+		return ""
+	}
+	return s.server.Job().ID
 }
 
 // follow takes a step of the job.

@@ -10,19 +10,26 @@ import (
 	"sync"
 
 	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/internal/watch"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/session"
 )
 
 // talks are the requests that go on to the job's hosts.
-type talks struct{ roster *launcher.Roster }
+type talks struct {
+	roster  *launcher.Roster
+	watched *watch.Watch
+}
 
 // talk is a control.Actions.Talk.
 func (t talks) talk(w http.ResponseWriter, r *http.Request, path string) bool {
 	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": t.exec, "signal": t.signal, "stacks": t.stacks}
-	handle := handlers[path]
-	if handle == nil || r.Method != http.MethodPost {
+	handle, method := handlers[path], http.MethodPost
+	if path == "watch" {
+		handle, method = t.watch, http.MethodGet
+	}
+	if handle == nil || r.Method != method {
 		return false
 	}
 	if err := handle(w, r); err != nil {

@@ -69,6 +69,7 @@ type Options struct {
 	Control Control
 	Tools   Tools
 	Hang    Hang
+	Watch   Watch
 
 	Config     string
 	JobFile    string
@@ -124,6 +125,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	o.addOutputFlags(flags)
 	o.Control.addFlags(flags)
 	o.Tools.addFlags(flags)
+	o.Watch.addFlags(flags)
 
 	flags.StringVar(&o.Config, "config", "", "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
 	flags.StringVar(&o.JobFile, "config-file", "", "YAML file with a job: flags, env and command, or horovodrun's settings; flags on the command line win")

@@ -1,4 +1,5 @@
-package job
+// Package sibling finds the programs and libraries that are installed beside gorun.
+package sibling
 
 import (
 	"errors"
@@ -14,9 +15,9 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Sibling returns the path of a program or library that is installed in the directory of gorun. It returns an error
+// Path returns the path of a program or library that is installed in the directory of gorun. It returns an error
 // that is an fs.ErrNotExist if there is none, and one if another user could have put it there.
-func Sibling(gorun, name string) (string, error) {
+func Path(gorun, name string) (string, error) {
 	path := filepath.Join(filepath.Dir(gorun), name)
 	switch err := trust.Check(path); {
 	case errors.Is(err, fs.ErrNotExist):
@@ -31,7 +32,7 @@ func Sibling(gorun, name string) (string, error) {
 // none.
 func GPUProgram(gorun string) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
-		path, err := Sibling(gorun, "gorun-gpu")
+		path, err := Path(gorun, "gorun-gpu")
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
 		}
@@ -46,19 +47,19 @@ func GPUProgram(gorun string) func() ([]byte, error) {
 	})
 }
 
-// openMPI reads the library that programs of Open MPI 4 preload, and the program that serves those of later ones, as far as they may be
+// OpenMPI reads the library that programs of Open MPI 4 preload, and the program that serves those of later ones, as far as they may be
 // needed. A job goes on without one that the user has not asked for; trace says why.
-func openMPI(gorun string, way wire.MPIWay, trace func(format string, args ...any)) (mpi wire.MPI, err error) {
+func OpenMPI(gorun string, way wire.MPIWay, trace func(format string, args ...any)) (mpi wire.MPI, err error) {
 	mpi.Way = way
 	if way == "" || way == wire.MPIOpenMPI4 {
-		if mpi.OpenMPI4, err = readSibling(gorun, "gorun-ompi4.so"); err != nil && way != "" {
+		if mpi.OpenMPI4, err = read(gorun, "gorun-ompi4.so"); err != nil && way != "" {
 			return mpi, needed(way, err)
 		} else if err != nil {
 			trace("without Open MPI 4: %v", err)
 		}
 	}
 	if way == "" || way == wire.MPIPMIx {
-		program, err := readSibling(gorun, "gorun-pmix")
+		program, err := read(gorun, "gorun-pmix")
 		if err == nil {
 			mpi.PMIx, err = memexec.Pack(program)
 		}
@@ -71,8 +72,8 @@ func openMPI(gorun string, way wire.MPIWay, trace func(format string, args ...an
 	return mpi, nil
 }
 
-func readSibling(gorun, name string) ([]byte, error) {
-	path, err := Sibling(gorun, name)
+func read(gorun, name string) ([]byte, error) {
+	path, err := Path(gorun, name)
 	if err != nil {
 		return nil, err
 	}

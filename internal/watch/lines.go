@@ -1,0 +1,59 @@
+package watch
+
+import (
+	"bytes"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lines counts the ranks' output while somebody follows.
+type lines struct {
+	followers atomic.Int32
+	mu        sync.Mutex
+	counts    map[int]count // by rank
+}
+
+type count struct{ lines, bytes int64 }
+
+// add takes a piece of a rank's output.
+func (l *lines) add(rank int, data []byte) {
+	if l.followers.Load() == 0 || len(data) == 0 {
+		return
+	}
+	n := int64(bytes.Count(data, []byte("\n")))
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.counts == nil {
+		l.counts = map[int]count{}
+	}
+	c := l.counts[rank]
+	l.counts[rank] = count{c.lines + n, c.bytes + int64(len(data))}
+}
+
+func (l *lines) of(rank int) count {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.counts[rank]
+}
+
+// rater turns the counts of one follower into rates.
+type rater struct {
+	at     time.Time
+	before map[int]count
+}
+
+// fill sets the output of ranks at a time.
+func (r *rater) fill(ranks []Rank, l *lines, now time.Time) {
+	took, next := time.Duration(0), make(map[int]count, len(ranks))
+	if !r.at.IsZero() {
+		took = now.Sub(r.at)
+	}
+	for i := range ranks {
+		c, b := l.of(ranks[i].Rank), r.before[ranks[i].Rank]
+		ranks[i].LinesTotal, ranks[i].OutputTotal = c.lines, c.bytes
+		ranks[i].Lines, ranks[i].Output = perSecond(b.lines, c.lines, took), perSecond(b.bytes, c.bytes, took)
+		next[ranks[i].Rank] = c
+	}
+	r.at, r.before = now, next
+}

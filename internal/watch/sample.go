@@ -1,0 +1,96 @@
+// Package watch collects what the ranks and hosts of a running job use. Hosts are asked only while somebody follows.
+package watch
+
+import "time"
+
+// Version is the version of a Sample. It changes only if a reader of an earlier one would misread it.
+const Version = 1
+
+// Sample is a job at a time. Numbers of a host or rank that is not heard of yet are 0.
+type Sample struct {
+	Version int       `json:"version"`
+	At      time.Time `json:"at"`
+	Seconds float64   `json:"seconds"` // since the ranks were released; 0: they were not yet
+	Size    int       `json:"size"`    // ranks of the job
+	Ranks   []Rank    `json:"ranks"`   // by number
+	Hosts   []Host    `json:"hosts"`   // in the order of the job
+}
+
+// States of a rank beside the letters of proc(5).
+const (
+	Waiting = "-"     // not heard of yet
+	Ended   = "ended" // see Exit
+)
+
+// Rank is a rank, with its descendants. Values without a unit of time are now, others per second since the last sample; those named
+// total are sums since its start.
+type Rank struct {
+	Rank      int    `json:"rank"`
+	Host      string `json:"host"`
+	PID       int    `json:"pid,omitempty"` // on its host
+	State     string `json:"state"`
+	Waits     string `json:"waits,omitempty"` // kernel function in which its main thread waits
+	Exit      *Exit  `json:"exit,omitempty"`
+	Processes int    `json:"processes"`
+	Threads   int    `json:"threads"`
+
+	CPU      float64 `json:"cpu"` // cores: 1 is one core all the time
+	CPUTotal float64 `json:"cpu_seconds_total"`
+	Memory   int64   `json:"memory_bytes"` // resident
+
+	Read         float64 `json:"read_bytes_per_second"` // from storage
+	Written      float64 `json:"written_bytes_per_second"`
+	ReadTotal    int64   `json:"read_bytes_total"`
+	WrittenTotal int64   `json:"written_bytes_total"`
+
+	Lines       float64 `json:"output_lines_per_second"` // stdout and stderr
+	Output      float64 `json:"output_bytes_per_second"`
+	LinesTotal  int64   `json:"output_lines_total"` // since the first watcher came
+	OutputTotal int64   `json:"output_bytes_total"`
+
+	GPUs []int `json:"gpus,omitempty"` // that gorun has assigned, by index in the host's list
+	// GPUBusy is the mean of its GPUs in percent, GPUMemory their sum, also of what others use of them. nil: unknown, or none is assigned.
+	GPUBusy   *float64 `json:"gpu_busy_percent,omitempty"`
+	GPUMemory *int64   `json:"gpu_memory_bytes,omitempty"`
+}
+
+// Exit is the end of a rank.
+type Exit struct {
+	Code    int  `json:"code"`
+	Signal  int  `json:"signal,omitempty"`
+	Stopped bool `json:"stopped,omitempty"` // gorun ended it
+}
+
+// Host is a host: all that happens there, not only the job.
+type Host struct {
+	Host string  `json:"host"`
+	Age  float64 `json:"age_seconds"` // of the numbers; -1: not heard of yet
+	CPUs int     `json:"cpus"`
+
+	CPU      float64 `json:"cpu"` // busy cores
+	CPUTotal float64 `json:"cpu_seconds_total"`
+	Memory   int64   `json:"memory_bytes"`
+	Used     int64   `json:"memory_used_bytes"`
+
+	Read          float64 `json:"read_bytes_per_second"` // from disks
+	Written       float64 `json:"written_bytes_per_second"`
+	Received      float64 `json:"received_bytes_per_second"` // by networks
+	Sent          float64 `json:"sent_bytes_per_second"`
+	ReadTotal     int64   `json:"read_bytes_total"`
+	WrittenTotal  int64   `json:"written_bytes_total"`
+	ReceivedTotal int64   `json:"received_bytes_total"`
+	SentTotal     int64   `json:"sent_bytes_total"`
+
+	GPUs       []GPU  `json:"gpus,omitempty"`
+	GPUProblem string `json:"gpu_problem,omitempty"` // why GPUs are missing
+}
+
+// GPU is a GPU of a host.
+type GPU struct {
+	Index  int    `json:"index"`
+	UUID   string `json:"uuid,omitempty"`
+	Name   string `json:"name"`
+	Busy   int    `json:"busy_percent"` // -1: unknown
+	Memory int64  `json:"memory_bytes"`
+	Used   int64  `json:"memory_used_bytes"`
+}

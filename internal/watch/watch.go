@@ -1,0 +1,252 @@
+package watch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/launcher/session"
+)
+
+// Place is a host of a job, and the ranks planned on it.
+type Place struct {
+	Host  string `json:"host"`
+	Ranks []int  `json:"ranks"`
+}
+
+// Watch follows one job. It is safe for concurrent use.
+type Watch struct {
+	roster *session.Roster
+	size   int
+	places []Place // of a job of fixed ranks; an elastic one's change
+	lines  lines
+	over   chan struct{}
+
+	mu      sync.Mutex
+	started time.Time
+	exits   map[int]Exit
+	closed  bool
+}
+
+// New returns a watch of a job. places are empty for an elastic job.
+func New(roster *session.Roster, size int, places []Place) *Watch {
+	return &Watch{roster: roster, size: size, places: places, over: make(chan struct{}), exits: map[int]Exit{}}
+}
+
+// Output takes a piece of a rank's output.
+func (w *Watch) Output(rank int, data []byte) { w.lines.add(rank, data) }
+
+// Started records that the ranks were released.
+func (w *Watch) Started() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.started.IsZero() {
+		w.started = time.Now()
+	}
+}
+
+// Exited records the end of a rank.
+func (w *Watch) Exited(rank int, how Exit) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.exits[rank] = how
+}
+
+// Close ends all that follow, after a last sample.
+func (w *Watch) Close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.closed = true
+		close(w.over)
+	}
+}
+
+const (
+	// settleTime bounds the wait for the first rates.
+	settleTime = 5 * time.Second
+	// lookTime is how often hosts that have come are noticed.
+	lookTime = time.Second / 2
+)
+
+// Follow calls emit with a sample after each interval, until ctx or the job ends, or emit fails. The first sample comes as soon as all
+// hosts have told enough for rates, and the last with the end of the job. every is called again and again with the time since the start.
+func (w *Watch) Follow(ctx context.Context, every func(since time.Duration) time.Duration, emit func(Sample) error) error {
+	w.lines.followers.Add(1)
+	defer w.lines.followers.Add(-1)
+	ctx, cancel := context.WithCancel(ctx)
+	f := &follower{watch: w, feeds: map[*session.Session]*feed{}, more: make(chan struct{}, 1)}
+	defer f.wg.Wait()
+	defer cancel()
+	f.output.fill(w.rows(), &w.lines, time.Now())
+	var due time.Time
+	for began := time.Now(); ; {
+		since := time.Since(began)
+		pace := every(since)
+		f.join(ctx, pace)
+		if due.IsZero() && (f.settled() || since > settleTime) {
+			due = time.Now()
+		}
+		wait, more := lookTime, f.more
+		if !due.IsZero() {
+			if time.Now().Before(due) {
+				wait, more = min(wait, time.Until(due)), nil
+			} else if err := emit(f.sample()); err != nil {
+				return err
+			} else {
+				due = time.Now().Add(pace)
+				continue
+			}
+		}
+		select {
+		case <-time.After(wait):
+		case <-more:
+		case <-w.over:
+			return emit(f.sample())
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// follower joins the readings of all agents for one reader.
+type follower struct {
+	watch  *Watch
+	output rater
+	wg     sync.WaitGroup
+	more   chan struct{} // has an element when there is another reading
+
+	mu    sync.Mutex
+	feeds map[*session.Session]*feed
+}
+
+// join begins to read the agents that are new, and those that should tell less often now.
+func (f *follower) join(ctx context.Context, every time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := f.watch.roster.All()
+	for s, one := range f.feeds {
+		if !slices.Contains(now, s) {
+			one.cancel()
+			delete(f.feeds, s)
+		}
+	}
+	for _, s := range now {
+		one := f.feeds[s]
+		if one == nil {
+			one = newFeed(s)
+			f.feeds[s] = one
+		} else if one.over || one.every == every {
+			continue
+		} else {
+			one.cancel()
+		}
+		one.every = every
+		var own context.Context
+		own, one.cancel = context.WithCancel(ctx)
+		f.wg.Go(func() {
+			_ = one.run(own, every, func(r *reading) { f.took(one, r) }) // the host's rows get old, which is all that can be said
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			one.over = one.over || own.Err() == nil
+		})
+	}
+}
+
+func (f *follower) took(one *feed, r *reading) {
+	f.mu.Lock()
+	one.prev, one.last = one.last, r
+	f.mu.Unlock()
+	select {
+	case f.more <- struct{}{}:
+	default:
+	}
+}
+
+// settled reports whether every agent has told enough for rates.
+func (f *follower) settled() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, one := range f.feeds {
+		if one.prev == nil && !one.over {
+			return false
+		}
+	}
+	return true
+}
+
+// rows returns the ranks that were planned, and how those ended that have.
+func (w *Watch) rows() (ranks []Rank) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range w.places {
+		for _, n := range p.Ranks {
+			r := Rank{Rank: n, Host: p.Host, State: Waiting}
+			if how, ended := w.exits[n]; ended {
+				r.State, r.Exit = Ended, &how
+			}
+			ranks = append(ranks, r)
+		}
+	}
+	slices.SortFunc(ranks, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
+	return ranks
+}
+
+// sample returns the job now.
+func (f *follower) sample() Sample {
+	w, now := f.watch, time.Now()
+	s := Sample{Version: Version, At: now, Size: w.size, Ranks: w.rows(), Hosts: []Host{}}
+	w.mu.Lock()
+	if !w.started.IsZero() {
+		s.Seconds = now.Sub(w.started).Seconds()
+	}
+	w.mu.Unlock()
+	for _, p := range w.places {
+		s.Hosts = append(s.Hosts, Host{Host: p.Host, Age: -1})
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, session := range slices.SortedFunc(f.sessions(), func(a, b *session.Session) int { return cmp.Compare(a.Index, b.Index) }) {
+		if one := f.feeds[session]; one.last != nil {
+			s.add(one, now, len(w.places) == 0)
+		}
+	}
+	if len(w.places) == 0 {
+		slices.SortStableFunc(s.Ranks, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
+	}
+	f.output.fill(s.Ranks, &w.lines, now)
+	return s
+}
+
+func (f *follower) sessions() func(yield func(*session.Session) bool) {
+	return func(yield func(*session.Session) bool) {
+		for s := range f.feeds {
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+// add fills in what an agent has told. The ranks of an elastic job are not planned.
+func (s *Sample) add(f *feed, now time.Time, elastic bool) {
+	name := f.session.Host.Name
+	i := slices.IndexFunc(s.Hosts, func(h Host) bool { return h.Host == name })
+	if i < 0 {
+		s.Hosts = append(s.Hosts, Host{Host: name, Age: -1})
+		i = len(s.Hosts) - 1
+	}
+	if s.Hosts[i].Age < 0 { // other agents of the host tell the same
+		s.Hosts[i].fill(f.prev, f.last, now)
+	}
+	for number := range f.last.ranks {
+		if elastic {
+			s.Ranks = append(s.Ranks, Rank{Rank: f.session.RankNow(number), Host: name})
+			s.Ranks[len(s.Ranks)-1].fill(f, number)
+		} else if at, known := slices.BinarySearchFunc(s.Ranks, number, func(r Rank, n int) int { return cmp.Compare(r.Rank, n) }); known && s.Ranks[at].Exit == nil {
+			s.Ranks[at].fill(f, number)
+		}
+	}
+}
