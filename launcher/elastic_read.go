@@ -90,6 +90,9 @@ func (j *elasticJob) lostPeer(p *elasticProcess, l wire.Lost) {
 		return
 	}
 	p.lostBy = l.Epoch
+	if l.Left {
+		return
+	}
 	at := j.epoch.plan.Members[l.Rank]
 	cause := session.Clean(l.Cause)
 	if l.By != l.Rank {

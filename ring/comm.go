@@ -255,27 +255,41 @@ func (c *Comm) inJob(rank int) int {
 	return c.ranks[rank]
 }
 
-// Private makes the loss of a rank in c an error of its calls only: c reports it to no other rank. So
+// Private makes the loss of a rank in c an error of its calls only: the job is not aborted for it. So
 // ranks may leave c while others wait for them, and the job goes on. The job still notices that a
 // process has ended, and still learns of mismatches. Call it before c's first call.
 func (c *Comm) Private() { c.private.Store(true) }
 
-// report is tell, unless c is private.
+// report is tell, or blame if c is private.
 func (c *Comm) report(rank int, cause error) {
-	if !c.private.Load() {
+	switch {
+	case !c.private.Load():
 		c.tell(rank, cause)
+	case rank != c.inJob(c.Rank()):
+		c.blame(rank, cause)
 	}
 }
 
 // tell notifies the job through the agent that rank is lost. If the agent cannot be reached,
 // closed links inform the neighbours.
 func (c *Comm) tell(rank int, cause error) {
-	if c.agent == nil {
-		return
+	if c.agent != nil {
+		say(c.agent.Lost, rank, cause)
 	}
+}
+
+// blame notifies the job that a call of this rank fails because rank has left, which aborts nothing. If
+// this rank then ends, the job knows that it is not the cause.
+func (c *Comm) blame(rank int, cause error) {
+	if c.agent != nil {
+		say(c.agent.Left, rank, cause)
+	}
+}
+
+func say(send func(ctx context.Context, rank int, cause string) error, rank int, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
-	_ = c.agent.Lost(ctx, rank, strings.TrimPrefix(cause.Error(), "ring: "))
+	_ = send(ctx, rank, strings.TrimPrefix(cause.Error(), "ring: "))
 }
 
 // verdict waits briefly for the job's own report of the first failure: the rank lost here may

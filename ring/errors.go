@@ -10,6 +10,9 @@ import (
 // ErrClosed is returned by calls on a Comm that this rank has closed.
 var ErrClosed = errors.New("ring: comm is closed")
 
+// errQueueClosed is the cause of a PeerError about a rank that has closed a queue, or has ended so.
+var errQueueClosed = errors.New("it has closed its queue")
+
 // PeerError reports that the job cannot go on because one rank failed.
 type PeerError struct {
 	Rank  int    // the rank that failed first, as far as is known, by its number in the whole job; -1 when it was no rank

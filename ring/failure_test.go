@@ -270,3 +270,38 @@ func TestLateRankIsWaitedFor(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Ranks may leave a private part while others wait for them: the job only hears of whom the others missed.
+func TestPrivatePartMissesARank(t *testing.T) {
+	onTransports(t, func(t *testing.T, l layout) {
+		job := l.of(3).job(t)
+		comms := job.Join(t)
+		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
+		err := ringtest.Each(3, func(rank int) error {
+			parts[rank].Private()
+			if err := ring.Barrier(ctx, parts[rank]); err != nil {
+				return err
+			}
+			if rank == 1 {
+				return parts[1].Close()
+			}
+			var peer *ring.PeerError // of rank 1, or of the one that has left because of it
+			if err := ring.Barrier(ctx, parts[rank]); !errors.As(err, &peer) {
+				return fmt.Errorf("%v, want a PeerError", err)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if lost := job.Losses(); len(lost) > 0 {
+			t.Errorf("lost: %v", lost)
+		}
+		if left := job.Leaves(); len(left) != 2 || left[0].Rank != 1 {
+			t.Errorf("left: %v", left)
+		}
+		if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
+			t.Error(err)
+		}
+	})
+}

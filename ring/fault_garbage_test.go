@@ -116,6 +116,8 @@ func (a *agent) Lost(by, rank int, cause string) {
 	a.lost = append(a.lost, fmt.Sprintf("rank %d lost rank %d: %s", by, rank, cause))
 }
 
+func (a *agent) Left(by, rank int, cause string) { a.Lost(by, rank, cause) }
+
 // garbageRate is what the agent's job is sent, and the listeners of ranks together, in bytes a
 // second.
 const garbageRate = 10 << 20

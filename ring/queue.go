@@ -57,6 +57,7 @@ type Queue struct {
 	closing bool
 	over    bool
 	err     error // of every call, when over
+	blames  bool  // the next operation that fails notifies the job of err
 	doing   activity
 	gpu     gpuPlace
 
@@ -216,7 +217,10 @@ func (q *Queue) nudge() {
 func (q *Queue) end(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.over, q.err = true, err
+	q.over, q.err, q.blames = true, err, errors.Is(err, errQueueClosed)
+	if q.box.InFlight() > 0 || q.joining != nil {
+		q.blame()
+	}
 	for _, t := range q.tensors {
 		if t.pending {
 			t.finish(err)
@@ -224,6 +228,17 @@ func (q *Queue) end(err error) {
 	}
 	q.endJoin(0, err)
 	q.changed.Broadcast()
+}
+
+// blame notifies the job, once, that an operation fails because another rank has closed its queue. The lock is held.
+func (q *Queue) blame() {
+	if !q.blames {
+		return
+	}
+	q.blames = false
+	if peer := new(PeerError); errors.As(q.err, &peer) {
+		q.talk.blame(peer.Rank, peer.Cause)
+	}
 }
 
 // TensorMismatchError reports that ranks have submitted different collectives under one name. All

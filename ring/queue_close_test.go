@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,7 +52,36 @@ func TestQueueCloseWithWork(t *testing.T) {
 		if lost := job.Losses(); len(lost) > 0 {
 			t.Errorf("lost: %v", lost)
 		}
+		left := job.Leaves()
+		slices.SortFunc(left, func(a, b ringtest.Left) int { return a.By - b.By })
+		if want := []ringtest.Left{{By: 0, Rank: 1, Cause: "it has closed its queue"}, {By: 2, Rank: 1, Cause: "it has closed its queue"}}; !slices.Equal(left, want) {
+			t.Errorf("left: %v, want %v", left, want)
+		}
 	})
+}
+
+// A rank that needs its queue no more hears of another's end only when it submits again.
+func TestQueueIsNotMissed(t *testing.T) {
+	job := ringtest.NewJob(t, 2)
+	queues := newQueues(t, job.Join(t))
+	if err := queues[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if left := job.Leaves(); len(left) > 0 {
+		t.Errorf("nobody has missed it, and it was reported: %v", left)
+	}
+	for range 2 {
+		ticket, err := ring.QueueBarrier(queues[0], "late")
+		if err == nil { // the queue's end comes a moment later
+			err = ticket.Wait(ctx)
+		}
+		if err := wantPeer(err, 1); err != nil {
+			t.Errorf("late: %v", err)
+		}
+	}
+	if left := job.Leaves(); len(left) != 1 || left[0].By != 0 || left[0].Rank != 1 {
+		t.Errorf("reported: %v", left)
+	}
 }
 
 func TestQueueCloseIsClean(t *testing.T) {
@@ -69,8 +99,8 @@ func TestQueueCloseIsClean(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lost := job.Losses(); len(lost) > 0 {
-			t.Errorf("lost: %v", lost)
+		if lost, left := job.Losses(), job.Leaves(); len(lost)+len(left) > 0 {
+			t.Errorf("lost: %v, left: %v", lost, left)
 		}
 	})
 }

@@ -185,7 +185,7 @@ func (q *Queue) step() (negotiate.Outcome, error) {
 		return out, ErrClosed
 	case len(out.Left) > 0:
 		rank := out.Left[0]
-		return out, &PeerError{Rank: q.talk.inJob(rank), Host: q.talk.host(rank), Cause: errors.New("it has closed its queue")}
+		return out, &PeerError{Rank: q.talk.inJob(rank), Host: q.talk.host(rank), Cause: errQueueClosed}
 	}
 	if q.news > 0 {
 		q.pause = 0

@@ -59,6 +59,7 @@ func (q *Queue) open() error {
 	case q.joining != nil:
 		return ErrJoined
 	}
+	q.blame()
 	return q.err
 }
 

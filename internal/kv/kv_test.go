@@ -167,6 +167,9 @@ func (b *backend) Lost(by, rank int, cause string) {
 	default: // enough for any test
 	}
 }
+func (b *backend) Left(by, rank int, cause string) {
+	b.Lost(by, rank, "left: "+cause)
+}
 func (b *backend) Note(by int, text string) { b.Lost(by, by, "note: "+text) }
 func (b *backend) Aborted() <-chan struct{} { return b.aborted }
 func (b *backend) AbortInfo() []byte        { return []byte(`{"rank":1}`) }
@@ -292,9 +295,17 @@ func TestServerAbortReachesEveryWaiter(t *testing.T) {
 	if got := <-b.lost; got != "0 lost 1: reset" {
 		t.Errorf("lost: %q", got)
 	}
+	if code, _ := ask(t, d, "token1", "POST", "/v1/left", `{"rank":0,"cause":"closed"}`); code != 204 {
+		t.Errorf("left: %d", code)
+	}
+	if got := <-b.lost; got != "1 lost 0: left: closed" {
+		t.Errorf("left: %q", got)
+	}
 	for _, bad := range []string{"", "{}", `{"rank":2}`, `{"rank":-1}`, `[`} {
-		if code, _ := ask(t, d, "token0", "POST", "/v1/lost", bad); code != 400 {
-			t.Errorf("lost %q: %d", bad, code)
+		for _, path := range []string{"/v1/lost", "/v1/left"} {
+			if code, _ := ask(t, d, "token0", "POST", path, bad); code != 400 {
+				t.Errorf("%s %q: %d", path, bad, code)
+			}
 		}
 	}
 	close(b.aborted)

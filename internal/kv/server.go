@@ -58,6 +58,8 @@ type Backend interface {
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
 	// Lost reports that rank by lost its connection to rank.
 	Lost(by, rank int, cause string)
+	// Left reports that a call of rank by failed because rank had left what the two shared. The job may go on.
+	Left(by, rank int, cause string)
 	// Note shows the job's user a line that rank by has written.
 	Note(by int, text string)
 	// Aborted returns a channel that is closed when the job is aborted. AbortInfo is the cause as JSON, from then on.
@@ -143,7 +145,8 @@ func (s *Server) routes() http.Handler {
 	handle("PUT /v1/kv/{key...}", s.put)
 	handle("GET /v1/kv/{key...}", s.get)
 	handle("GET /v1/abort", s.abort)
-	handle("POST /v1/lost", s.lost)
+	handle("POST /v1/lost", s.lost(s.backend.Lost))
+	handle("POST /v1/left", s.lost(s.backend.Left))
 	handle("POST /v1/note", s.note)
 	if elastic, is := s.backend.(Elastic); is {
 		e := elasticServer{s, elastic}
@@ -252,21 +255,24 @@ func (s *Server) abort(w http.ResponseWriter, r *http.Request, _ JobInfo) {
 	}
 }
 
-func (s *Server) lost(w http.ResponseWriter, r *http.Request, rank JobInfo) {
-	text, ok := body(w, r, MaxKey)
-	if !ok {
-		return
+// lost is a handler of reports about another rank.
+func (s *Server) lost(report func(by, rank int, cause string)) func(http.ResponseWriter, *http.Request, JobInfo) {
+	return func(w http.ResponseWriter, r *http.Request, rank JobInfo) {
+		text, ok := body(w, r, MaxKey)
+		if !ok {
+			return
+		}
+		var lost struct {
+			Rank  *int   `json:"rank"`
+			Cause string `json:"cause"`
+		}
+		if err := json.Unmarshal(text, &lost); err != nil || lost.Rank == nil || *lost.Rank < 0 || *lost.Rank >= rank.Size {
+			http.Error(w, `want {"rank": a rank of this job, "cause": text}`, http.StatusBadRequest)
+			return
+		}
+		report(rank.Rank, *lost.Rank, lost.Cause)
+		w.WriteHeader(http.StatusNoContent)
 	}
-	var lost struct {
-		Rank  *int   `json:"rank"`
-		Cause string `json:"cause"`
-	}
-	if err := json.Unmarshal(text, &lost); err != nil || lost.Rank == nil || *lost.Rank < 0 || *lost.Rank >= rank.Size {
-		http.Error(w, `want {"rank": a rank of this job, "cause": text}`, http.StatusBadRequest)
-		return
-	}
-	s.backend.Lost(rank.Rank, *lost.Rank, lost.Cause)
-	w.WriteHeader(http.StatusNoContent)
 }
 
 func (s *Server) note(w http.ResponseWriter, r *http.Request, rank JobInfo) {

@@ -282,6 +282,7 @@ type Lost struct {
 	Cause    string
 	// Awaited: Rank is By, and has ended while ranks wait for it in MPI, which cannot go on without it.
 	Awaited bool `json:",omitempty"`
+	Left    bool `json:",omitempty"` // Rank left what the two shared: the job may go on
 }
 
 // Entered lists all ranks of the host that have called MPI_Init. It comes when some of the job's ranks do so late.

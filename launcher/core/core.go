@@ -103,13 +103,14 @@ type Machine struct {
 	hosts    []hostState
 	hostOf   func(rank int) string
 	exits    []Exit
-	victims  map[int]int // rank that was lost, by the rank that reported it before it ended itself
-	aborter  int         // rank that requested the abort, or -1
-	awaited  int         // rank that ended while others wait for it in MPI, or -1
-	late     *Failure    // of a rank that did not call MPI_Init in time
+	victims  victims
+	aborter  int      // rank that requested the abort, or whose leaving led to it; -1: none
+	awaited  int      // rank that ended while others wait for it in MPI, or -1
+	late     *Failure // of a rank that did not call MPI_Init in time
 	aborted  bool
 	told     string // cause of the abort
 	reason   StopReason
+	held     time.Duration // when the stop no longer waits for the aborter's end; 0: it does not wait
 	stopping bool
 	deadline time.Duration // when hosts are no longer waited for, if stopping
 	finished bool
@@ -117,7 +118,7 @@ type Machine struct {
 
 // New returns a machine for a plan whose ranks have just been started.
 func New(plan plan.Plan, grace time.Duration) *Machine {
-	c := &Machine{grace: grace, victims: map[int]int{}, aborter: -1, awaited: -1, hostOf: func(rank int) string {
+	c := &Machine{grace: grace, victims: victims{}, aborter: -1, awaited: -1, hostOf: func(rank int) string {
 		if h := plan.Host(rank); h != nil {
 			return h.Name
 		}
@@ -165,6 +166,9 @@ func (c *Machine) Step(event any, now time.Duration) []any {
 		return nil // the next event checks whether the job is over
 	case Tick:
 	}
+	if c.held > 0 && now >= c.held {
+		acts = append(acts, c.release(now)...)
+	}
 	if c.over(now) {
 		c.finished = true
 	}
@@ -173,15 +177,46 @@ func (c *Machine) Step(event any, now time.Duration) []any {
 
 func (c *Machine) exited(e RankExited, now time.Duration) []any {
 	c.exits = append(c.exits, e.Exit)
-	if !e.Exit.IsFailure() || e.Exit.Stopped {
+	switch failed := e.Exit.IsFailure() && !e.Exit.Stopped; {
+	case c.held > 0 && (e.Exit.Rank == c.aborter || failed && !c.isVictim(e.Exit)):
+		return c.release(now)
+	case !failed || c.held > 0:
 		return nil
 	}
-	return c.fail(wire.Abort{Rank: e.Exit.Rank, Host: c.hosts[e.Host].name, Cause: e.Exit.Describe()}, now)
+	cause := wire.Abort{Rank: e.Exit.Rank, Host: c.hosts[e.Host].name, Cause: e.Exit.Describe()}
+	if !c.aborted && c.victims.includes(e.Exit) { // of a rank that has left: other losses abort at once
+		c.aborter = c.victims.origin(e.Exit.Rank)
+		cause = wire.Abort{Rank: c.aborter, Host: c.hostOf(c.aborter), Cause: fmt.Sprintf("it left, and rank %d failed", e.Exit.Rank)}
+	}
+	acts := c.abort(cause)
+	if c.aborter >= 0 && !c.stopping && c.isVictim(e.Exit) && !c.ended(c.aborter) {
+		c.held = now + originTime
+		return acts
+	}
+	return append(acts, c.stop(c.grace, now)...)
 }
 
 // fail aborts the job and stops its ranks.
 func (c *Machine) fail(why wire.Abort, now time.Duration) []any {
 	return append(c.abort(why), c.stop(c.grace, now)...)
+}
+
+// release makes the stop that waited for the aborter's end.
+func (c *Machine) release(now time.Duration) []any {
+	c.held = 0
+	return c.stop(c.grace, now)
+}
+
+// isVictim reports whether e, a failure, is a consequence of another rank's.
+func (c *Machine) isVictim(e Exit) bool {
+	return e.Rank != c.aborter && (e.Aborted || c.victims.includes(e))
+}
+
+// ended reports whether a rank has ended, or its host is lost.
+func (c *Machine) ended(rank int) bool {
+	host := c.hostOf(rank)
+	return slices.ContainsFunc(c.exits, func(e Exit) bool { return e.Rank == rank }) ||
+		slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == host && h.lost != nil })
 }
 
 func (c *Machine) hostLost(e HostLost, now time.Duration) []any {
@@ -212,7 +247,8 @@ func (c *Machine) lose(host int, err error, now time.Duration) []any {
 }
 
 // lost aborts the job because a connection between two ranks was lost. A rank that
-// names itself requests the abort, and is not a victim; one that is awaited in MPI has failed.
+// names itself requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has left what the
+// two shared is no reason to abort: the other may go on.
 func (c *Machine) lost(l wire.Lost, now time.Duration) []any {
 	cause := l.Cause
 	switch {
@@ -222,7 +258,10 @@ func (c *Machine) lost(l wire.Lost, now time.Duration) []any {
 		}
 		return c.fail(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause}, now)
 	case l.By != l.Rank:
-		c.victims[l.By] = l.Rank
+		c.victims.add(l, now)
+		if l.Left {
+			return nil
+		}
 		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
 	case !c.aborted:
 		c.aborter = l.Rank
@@ -248,7 +287,7 @@ func (c *Machine) stop(grace, now time.Duration) []any {
 	if c.stopping && deadline >= c.deadline {
 		return nil
 	}
-	c.stopping, c.deadline = true, deadline
+	c.stopping, c.held, c.deadline = true, 0, deadline
 	return []any{StopRanks{Grace: grace}}
 }
 
@@ -322,7 +361,7 @@ func (c *Machine) cause() *Failure {
 		}
 		if e.IsFailure() && !e.Stopped {
 			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At}
-			if _, reported := c.victims[e.Rank]; reported {
+			if c.victims.includes(e) {
 				f.Victim = true
 			} else if e.Aborted && e.Rank != c.aborter {
 				f.Victim, f.Told = true, prose.Printable(c.told)
@@ -359,8 +398,8 @@ func (c *Machine) leftMPI(aborted time.Duration) bool {
 // lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there is none. The ranks
 // notice the end of a host before gorun does, and the job may end in between.
 func (c *Machine) lostWith() string {
-	for _, rank := range c.victims {
-		name := c.hostOf(rank)
+	for _, lost := range c.victims {
+		name := c.hostOf(lost.rank)
 		if slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == name && !h.done }) {
 			return name
 		}

@@ -78,6 +78,9 @@ func play(t testing.TB, events []at) (*Machine, []string) {
 }
 
 func TestCore(t *testing.T) {
+	left := func(by, rank int, second float64) at {
+		return at{second, RankLost{wire.Lost{By: by, Rank: rank, Cause: "closed", Left: true}}}
+	}
 	lost := func(by, rank int, second float64) at {
 		return at{second, RankLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
 	}
@@ -151,7 +154,30 @@ func TestCore(t *testing.T) {
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 9, cause: "rank 2 on b exited with code 9"},
 		{name: "a rank that requests the abort is the cause, not ranks that obey faster",
 			events: []at{lost(2, 2, 1), told(0, 0, 1, 1.1), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
-			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+			did:    "1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+		{name: "a rank that leaves and then fails is the cause, not ranks that fail of it and end first",
+			events: []at{left(0, 2, 1), left(1, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.2), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+		{name: "it is the cause, too, where it lost those that had left because of it, and by way of others",
+			events: []at{left(0, 2, 1), left(1, 0, 1.05), left(2, 1, 1.1), exit(0, 1, 1, 1.1), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+		{name: "the stop waits so long for a rank that has left",
+			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.2), tick(6), tick(7), stopped(1, 2, 15, 7.1), done(0, 8), done(1, 8), done(2, 8)},
+			did:    "1.1s abort rank 2 on b; 7s stop 5s; 8s finish", code: 1, cause: "rank 0 on a exited with code 1",
+			result: func(r Result) bool { return r.Cause.Victim }},
+		{name: "it does not wait where another rank fails by itself",
+			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), exit(2, 4, 5, 1.2), stopped(1, 2, 15, 1.3), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1.1s abort rank 2 on b; 1.2s stop 5s; 3s finish", code: 5, cause: "rank 4 on c exited with code 5"},
+		{name: "a rank that leaves and ends well lets the others be stopped",
+			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), exit(1, 2, 0, 1.3), done(0, 3), done(1, 3), done(2, 3)},
+			did:    "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 1, cause: "rank 0 on a exited with code 1",
+			result: func(r Result) bool { return r.Cause.Victim }},
+		{name: "who goes on after a rank has left is no victim of it any more",
+			events: []at{left(0, 2, 1), exit(0, 0, 1, 62), done(0, 63), done(1, 63), done(2, 63)},
+			did:    "1m2s abort rank 0 on a; 1m2s stop 5s; 1m3s finish", code: 1, cause: "rank 0 on a exited with code 1",
+			result: func(r Result) bool { return !r.Cause.Victim }},
+		{name: "that a rank has left ends nothing",
+			events: []at{left(0, 2, 1), left(1, 2, 1), done(0, 3), done(1, 3), done(2, 3)}, did: "3s finish"},
 		{name: "a rank that fails by itself after an unrelated loss is the cause",
 			events: []at{lost(0, 2, 1), told(0, 0, 1, 1.1), exit(2, 4, 5, 1.2), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 5, cause: "rank 4 on c exited with code 5"},
@@ -255,7 +281,7 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 		return hostOf(rank)
 	}
 	for rank := range plan.Size {
-		c.victims[rank] = (rank + 1) % plan.Size
+		c.victims[rank] = loss{rank: (rank + 1) % plan.Size}
 		c.hosts[rank/2].done = true
 	}
 	if name := c.lostWith(); name != "" || asked > plan.Size {

@@ -24,6 +24,8 @@ type simRank struct {
 
 	told    bool // to abort, so the cause of a later end is unknown
 	touched bool // its end may be a consequence from now on
+	left    bool // it has left its peers, and fails soon
+	own     bool // it ends for the reason for which it left
 	termed  bool // only because of the agent's SIGTERM, so a SIGKILL is still its own failure
 	asked   bool // the agent's signal to end reached it while it ran
 	origin  bool // it failed by itself
@@ -90,6 +92,10 @@ func (r *simRank) finish() {
 	}
 	switch {
 	case n < 6:
+		if w.ring && w.oneIn(2) {
+			r.leave()
+			return
+		}
 		r.exit(1 + w.dice.IntN(255))
 	case n < 9:
 		r.soon(func() { r.end(0, []syscall.Signal{syscall.SIGSEGV, syscall.SIGKILL, syscall.SIGABRT}[w.dice.IntN(3)]) })
@@ -119,7 +125,7 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	}
 	w, h := r.world(), r.host
 	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.Now
-	r.origin = (code != 0 || signal != 0) && (!r.touched || r.termed && signal == syscall.SIGKILL)
+	r.origin = (code != 0 || signal != 0) && (r.own || !r.touched || r.termed && signal == syscall.SIGKILL)
 	w.Note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
 	zombie := w.upTo(5 * time.Millisecond) // its connections close before
 	if w.oneIn(5) {
@@ -134,7 +140,7 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	if w.ring && (code != 0 || signal != 0) {
 		for _, other := range w.ranks {
 			if other != r && other.alive {
-				w.After(w.upTo(50*time.Millisecond), func() { other.loses(r.rank) })
+				w.After(w.upTo(50*time.Millisecond), func() { other.loses(r.rank, false) })
 			}
 		}
 	}
@@ -157,13 +163,40 @@ func (r *simRank) reap() {
 	}
 }
 
-// loses makes the rank report the loss of another, and exit.
-func (r *simRank) loses(other int) {
+// leave makes the rank leave its peers, as an interpreter with an uncaught exception does, and end a little later.
+func (r *simRank) leave() {
+	w := r.world()
+	r.soon(func() {
+		if r.touched {
+			r.exit(1)
+			return
+		}
+		w.Note("rank %d leaves", r.rank)
+		r.left = true
+		for _, other := range w.ranks {
+			if other != r && other.alive {
+				w.After(w.upTo(50*time.Millisecond), func() { other.loses(r.rank, true) })
+			}
+		}
+		w.After(w.upTo(1500*time.Millisecond), func() {
+			r.soon(func() {
+				r.own = true
+				r.end(1+w.dice.IntN(255), 0)
+			})
+		})
+	})
+}
+
+// loses makes the rank report the loss of another, and exit. left is how it was lost.
+func (r *simRank) loses(other int, left bool) {
+	if r.left { // it ends anyhow
+		return
+	}
 	r.soon(func() {
 		w, h := r.world(), r.host
 		r.touched, r.termed = true, false
 		h.do(&h.own, func() {
-			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset"})
+			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset", Left: left})
 			w.After(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // after the agent's answer
 		})
 	})
@@ -176,7 +209,7 @@ func (r *simRank) abort() {
 	}
 	r.told = true
 	w := r.world()
-	if w.ring || r.waits != "" {
+	if !r.left && (w.ring || r.waits != "") {
 		r.touched, r.termed = true, false
 		w.After(w.upTo(50*time.Millisecond), func() { r.exit(1) })
 	}

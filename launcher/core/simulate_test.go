@@ -47,10 +47,11 @@ func (w *world) blame(r Result) error {
 	var first *simRank // of the failures that the launcher knows and that have no cause
 	for _, rank := range w.ranks {
 		e, known := w.boss.known[rank.rank]
-		if known && e.Stopped && rank.origin && !rank.termed { // a SIGKILL of another's may be reaped after the agent's own
+		if known && e.Stopped && rank.origin && !rank.termed && !rank.left { // a SIGKILL of another's may be reaped after the agent's own
 			return fmt.Errorf("rank %d failed by itself, and counts as stopped", rank.rank)
 		}
-		if known && !e.Stopped && rank.origin && !rank.told && (first == nil || rank.endedAt < first.endedAt) {
+		began := rank.left && w.boss.core.aborter == rank.rank
+		if known && !e.Stopped && rank.origin && (!rank.told || began) && (first == nil || rank.endedAt < first.endedAt) {
 			first = rank
 		}
 	}

@@ -182,8 +182,8 @@ func (h *simHost) parted() {
 	for _, here := range h.ranks {
 		for _, there := range h.w.ranks {
 			if there.host != h && here.alive && there.alive {
-				h.w.After(h.w.upTo(100*time.Millisecond), func() { here.loses(there.rank) })
-				h.w.After(h.w.upTo(100*time.Millisecond), func() { there.loses(here.rank) })
+				h.w.After(h.w.upTo(100*time.Millisecond), func() { here.loses(there.rank, false) })
+				h.w.After(h.w.upTo(100*time.Millisecond), func() { there.loses(here.rank, false) })
 			}
 		}
 	}

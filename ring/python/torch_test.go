@@ -88,3 +88,17 @@ hvd.shutdown()
 		t.Errorf("the timeline is %q, %v", text, err)
 	}
 }
+
+// A rank that raises while others are in a call is named as the cause, though they end first.
+func TestRankThatRaisesIsNamed(t *testing.T) {
+	needs(t, "torch")
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	for _, how := range []string{"queue", "backend"} {
+		t.Run(how, func(t *testing.T) {
+			out, code := job(t, c, onTwoHosts(t, "raises.py", how)...)
+			if code != 1 || !strings.Contains(out, "error: rank 2 on f2 exited with code 1") || !strings.Contains(out, "rank 2 stderr: ValueError: trouble of rank 2") {
+				t.Errorf("exit code %d, and rank 2 is not named:\n%s", code, out)
+			}
+		})
+	}
+}

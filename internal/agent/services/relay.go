@@ -209,10 +209,19 @@ func (r *relay) value(v wire.Value) {
 
 // Lost reports to the launcher, which decides who is at fault and aborts the job.
 func (r *relay) Lost(by, rank int, cause string) {
+	r.report(wire.Lost{By: by, Rank: rank, Cause: cause})
+}
+
+// Left reports to the launcher, which does not abort the job.
+func (r *relay) Left(by, rank int, cause string) {
+	r.report(wire.Lost{By: by, Rank: rank, Cause: cause, Left: true})
+}
+
+func (r *relay) report(l wire.Lost) {
 	r.mu.Lock()
-	epoch := r.epoch
+	l.Epoch = r.epoch
 	r.mu.Unlock()
-	_ = r.out.SendMessage(wire.TypeLost, wire.Lost{Epoch: epoch, By: by, Rank: rank, Cause: cause}) // the loop notices a lost launcher
+	_ = r.out.SendMessage(wire.TypeLost, l) // the loop notices a lost launcher
 }
 
 // send sends a message without waiting for it.

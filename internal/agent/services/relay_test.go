@@ -214,6 +214,7 @@ func TestRelayPutAndLost(t *testing.T) {
 				t.Error(err)
 			}
 			r.Lost(2, 0, "reset")
+			r.Left(2, 1, "closed")
 			r.Note(3, "waits")
 		}()
 		if p := next[wire.Put](t, frames, wire.TypePut); p.Key != "k" || string(p.Value) != "\x00\xff" {
@@ -221,6 +222,9 @@ func TestRelayPutAndLost(t *testing.T) {
 		}
 		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{By: 2, Rank: 0, Cause: "reset"}) {
 			t.Errorf("lost %+v", l)
+		}
+		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{By: 2, Rank: 1, Cause: "closed", Left: true}) {
+			t.Errorf("left %+v", l)
 		}
 		if n := next[wire.Note](t, frames, wire.TypeNote); n != (wire.Note{By: 3, Text: "waits"}) {
 			t.Errorf("note %+v", n)

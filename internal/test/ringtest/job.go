@@ -41,6 +41,7 @@ type Job struct {
 	onPost func(name string, rank int, value []byte) []byte
 	named  map[int]string // host by rank
 	lost   []Abort
+	left   []Left
 }
 
 // NewJob makes a job of size ranks.
@@ -168,6 +169,19 @@ func (j *Job) Losses() []Abort {
 	return slices.Clone(j.lost)
 }
 
+// Left is a report of rank By that a call failed because Rank had left.
+type Left struct {
+	By, Rank int
+	Cause    string
+}
+
+// Leaves returns the reports of ranks that have left so far, oldest first.
+func (j *Job) Leaves() []Left {
+	j.own.Lock()
+	defer j.own.Unlock()
+	return slices.Clone(j.left)
+}
+
 // Fence implements [kv.Backend].
 func (j *Job) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
 	j.own.Lock()
@@ -186,6 +200,13 @@ func (j *Job) Lost(_, rank int, cause string) {
 	j.lost = append(j.lost, a)
 	j.own.Unlock()
 	j.abort(a)
+}
+
+// Left implements [kv.Backend]: it only records the report.
+func (j *Job) Left(by, rank int, cause string) {
+	j.own.Lock()
+	defer j.own.Unlock()
+	j.left = append(j.left, Left{By: by, Rank: rank, Cause: cause})
 }
 
 // Note implements [kv.Backend]: a fixed job prints no notes.

@@ -285,6 +285,11 @@ func (m *Member) Lost(by, rank int, cause string) {
 	m.round.abort(w.lost[len(w.lost)-1])
 }
 
+// Left implements [kv.Backend]: the epoch goes on.
+func (m *Member) Left(by, rank int, cause string) {
+	m.world.tb.Logf("rank %d: rank %d has left: %s", by, rank, cause)
+}
+
 // Note implements [kv.Backend].
 func (m *Member) Note(by int, text string) { m.world.tb.Logf("rank %d notes: %s", by, text) }
 
