@@ -51,6 +51,7 @@ type Comm struct {
 	later   backlog // started calls
 	post    stall.Post
 	record  *recorder.Recorder // of this process; parts share it
+	place   place
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
 	fabric *engine.Fabric

@@ -57,7 +57,7 @@
 //     network, for the collectives that it can do. By default what costs least.
 //   - RING_NETWORK: the latency and speed of the network, such as 20us,10Gb/s, for the choice of
 //     algorithms. By default they are measured.
-//   - RING_STALL: how long a call waits until gorun names the missing ranks, 30s by default; 0 is
+//   - RING_STALL: how long a call waits until gorun names the missing ranks, 25s by default; 0 is
 //     never.
 //   - RING_SIMD: off, avx2 or avx512 limits the instructions that combine elements. Results keep the
 //     same bits.

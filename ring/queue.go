@@ -59,6 +59,7 @@ type Queue struct {
 	err     error // of every call, when over
 	blames  bool  // the next operation that fails notifies the job of err
 	doing   activity
+	place   place
 	gpu     gpuPlace
 
 	traceErr error // of the timeline at the end of the queue
@@ -73,7 +74,7 @@ type queueSettings struct {
 	cache  int
 	stall  time.Duration
 	report func(text string)
-	once   bool          // only rank 0 reports waiting tensors
+	once   bool          // only the lowest rank that has submitted a tensor reports that it waits
 	idle   time.Duration // idleTime, or less if a rank's stall is short
 }
 
@@ -91,7 +92,7 @@ func WithCache(names int) QueueOption { return func(s *queueSettings) { s.cache 
 
 // WithStall makes the Queue call report with one line for each tensor that some ranks submitted at
 // least the time after ago and others have not; the line names those ranks. Ranks that do not
-// answer at all are reported too. Reports are repeated after the same time. After is one minute if
+// answer at all are reported too. Reports are repeated after the same time. After is 25 s if
 // zero. If report is nil, and without this option, gorun prints the text. Report runs on its own
 // goroutine and must not close the Queue.
 func WithStall(after time.Duration, report func(text string)) QueueOption {

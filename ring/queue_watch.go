@@ -31,7 +31,7 @@ func (a *activity) String() string {
 
 // watch reports stalls until stop is closed.
 func (q *Queue) watch(stop <-chan struct{}) {
-	tick := time.NewTicker(max(q.set.stall/4, time.Millisecond))
+	tick := time.NewTicker(max(q.set.stall/8, time.Millisecond))
 	defer tick.Stop()
 	for {
 		select {
@@ -51,14 +51,14 @@ func (q *Queue) stalls(now time.Time) []string {
 	defer q.mu.Unlock()
 	var lines []string
 	for _, s := range q.rules.Stalled(now) {
-		if !q.set.once || q.rank == 0 {
-			lines = append(lines, s.Line(now))
+		if !q.set.once || q.rank == s.Ready[0] {
+			lines = append(lines, s.Line(now)+q.place.text(q.talk.inJob(q.rank)))
 		}
 	}
 	if q.doing.stalled(now, q.set.stall) {
 		q.doing.told = now
 		lines = append(lines, fmt.Sprintf("%v waits for the other ranks since %v: one is stopped, cannot be reached, or is very busy",
-			&q.doing, now.Sub(q.doing.since).Round(time.Second)))
+			&q.doing, now.Sub(q.doing.since).Round(time.Second))+q.place.text(q.talk.inJob(q.rank)))
 	}
 	return lines
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorun/gorun/ring/internal/engine"
@@ -11,14 +12,14 @@ import (
 )
 
 const (
-	defaultStall = 30 * time.Second
-	maxNamed     = 8 // ranks in a report
+	defaultStall = 25 * time.Second // the report comes up to a fifth later: within 30 s
+	maxNamed     = 8                // ranks in a report
 )
 
 // WithStallReport makes the Comm, and its parts made by [Split], call report when a call has waited
 // for the time after for ranks that have not made it. One of the waiting ranks calls it, once for a
 // call, from a goroutine of its own. Text is one line that names the call and the missing ranks. A
-// call in which all ranks take part is not reported, however long it takes. After is 30 s if zero,
+// call in which all ranks take part is not reported, however long it takes. After is 25 s if zero,
 // and never if negative.
 //
 // Without this option gorun prints the text. Report must not close the Comm.
@@ -153,5 +154,26 @@ func (c *Comm) stallText(word stall.Word, absent []stall.Absent) string {
 	if more := len(absent) - maxNamed; more > 0 {
 		fmt.Fprintf(&b, " and %d more", more)
 	}
-	return b.String()
+	return b.String() + c.place.text(c.inJob(c.Rank()))
+}
+
+// WaitsAt sets where in the program this rank waits for a call of c, such as "train.py:42", for the report of a stall; ""
+// is unknown. It is safe for concurrent use.
+func (c *Comm) WaitsAt(place string) { c.place.set(place) }
+
+// WaitsAt is [Comm.WaitsAt] for the tensors of the queue.
+func (q *Queue) WaitsAt(place string) { q.place.set(place) }
+
+// place is where in the program a rank waits.
+type place struct{ at atomic.Pointer[string] }
+
+func (p *place) set(at string) { p.at.Store(&at) }
+
+// text returns the part of a report that says where rank waits, or "".
+func (p *place) text(rank int) string {
+	at := p.at.Load()
+	if at == nil || *at == "" {
+		return ""
+	}
+	return fmt.Sprintf("; rank %d waits at %s", rank, *at)
 }

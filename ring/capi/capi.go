@@ -221,6 +221,20 @@ func goRingPrivate(comm C.ring_comm, told *C.ring_told) (code C.int) {
 	return C.RING_OK
 }
 
+//export goRingWaitsAt
+func goRingWaitsAt(handle C.uint64_t, place *C.char, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupOpen(handle)
+	switch {
+	case err != nil:
+	case o.queue != nil:
+		o.queue.WaitsAt(C.GoString(place))
+	default:
+		o.comm.WaitsAt(C.GoString(place))
+	}
+	return tell(told, nil, err)
+}
+
 //export goRingSplit
 func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)

@@ -117,6 +117,7 @@ int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t co
 	return CALL(goRingGroup(comm, (char *)name, (int32_t *)ranks, count, timeout_ms, part, &mine()->told));
 }
 
+int ring_waits_at(uint64_t comm_or_queue, const char *place) { return CALL(goRingWaitsAt(comm_or_queue, (char *)place, &mine()->told)); }
 int ring_private(ring_comm comm) { return CALL(goRingPrivate(comm, &mine()->told)); }
 
 int ring_comm_info(ring_comm comm, ring_info *info) { return CALL(goRingInfo(comm, info, &mine()->told)); }

@@ -129,7 +129,7 @@ typedef uint64_t ring_request;
 typedef struct ring_init_options {
 	size_t size;
 	int64_t timeout_ms; /* for all ranks to join; 0 or less: no limit but gorun's */
-	int64_t stall_ms;   /* gorun reports a call that has waited this long for ranks; 0: 30 s, less: never */
+	int64_t stall_ms;   /* gorun reports a call that has waited this long for ranks; 0: 25 s, less: never */
 	int64_t left_epoch; /* in an elastic job: the epoch that this process has left; 0: none */
 } ring_init_options;
 
@@ -197,6 +197,10 @@ int ring_poll(ring_request request, int *done);
  * request; after it is freed they get RING_INVALID. */
 int ring_wait(ring_request request, int64_t timeout_ms);
 
+/* Sets where in the program this rank waits for a call of a communicator or queue, such as "train.py:42": gorun's report
+ * of a stall names it. NULL or "": unknown, as at first. */
+int ring_waits_at(uint64_t comm_or_queue, const char *place);
+
 /* Frees a finished request with its result and error text, after the last thread that waits for it. */
 int ring_release(ring_request request);
 
@@ -204,7 +208,7 @@ typedef struct ring_queue_options {
 	size_t size;
 	int64_t fusion_bytes; /* most bytes fused into one allreduce; less than 0: 64 MiB, 0: no fusion */
 	int64_t cache_names;  /* names sent as numbers; less than 0: 1024 */
-	int64_t stall_ms;     /* gorun reports a name that has waited this long for ranks; 0 or less: 60 s */
+	int64_t stall_ms;     /* gorun reports a name that has waited this long for ranks; 0 or less: 25 s */
 } ring_queue_options;
 
 /* Makes a queue. All ranks of comm call it, with equal fusion_bytes and cache_names. options may be NULL. Close it

@@ -51,7 +51,7 @@ func TestPyTorchsTests(t *testing.T) {
 	}
 }
 
-// JAX's ranks find each other by the arguments that docs/compat.md names.
+// JAX's ranks find each other without arguments.
 func TestJAX(t *testing.T) {
 	out := strings.Join(succeed(t, nil, "-np", "2", "--oversubscribe", "--prefix", "none", newest(t), script(t, "jax_distributed.py")), "\n")
 	wantEach(t, out, "all right", 2)

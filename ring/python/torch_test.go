@@ -80,8 +80,8 @@ hvd.shutdown()
 	out := strings.Join(succeed(t, nil, "-np", "2", "-x", "HOROVOD_TIMELINE="+trace, "-x", "HOROVOD_TIMELINE_MARK_CYCLES=1",
 		"-x", "HOROVOD_STALL_CHECK_TIME_SECONDS=1", "-x", "HOROVOD_CACHE_CAPACITY=0", "-x", "HOROVOD_FUSION_THRESHOLD=0",
 		interpreter, "-c", program), "\n")
-	if !regexp.MustCompile(`tensor "allreduce.awaited".* has waited .* for rank 1`).MatchString(out) {
-		t.Errorf("nobody said that rank 1 is awaited:\n%s", out)
+	if !regexp.MustCompile(`tensor "allreduce.awaited".* has waited .* for rank 1 .*; rank 0 waits at <string>:7\n`).MatchString(out) {
+		t.Errorf("nobody said that rank 1 is awaited, and where:\n%s", out)
 	}
 	text, err := os.ReadFile(trace)
 	if err != nil || !json.Valid(text) || !strings.Contains(string(text), "allreduce.traced") || !strings.Contains(string(text), "CYCLE_START") {
@@ -100,5 +100,24 @@ func TestRankThatRaisesIsNamed(t *testing.T) {
 				t.Errorf("exit code %d, and rank 2 is not named:\n%s", code, out)
 			}
 		})
+	}
+}
+
+// A collective that a rank forgets is reported with the rank, the call, and the line at which another rank waits for it: here in the
+// backward pass of DistributedDataParallel, which waits in C++ and in a thread of its own.
+func TestForgottenCollectiveIsLocated(t *testing.T) {
+	needs(t, "torch")
+	const program = `
+import time, torch, torch.distributed as dist, gorun.torch_backend
+dist.init_process_group("gorun")
+model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(3, 3))
+loss = model(torch.ones(3)).sum()
+if dist.get_rank() == 0:
+    time.sleep(6)
+loss.backward()
+`
+	out := strings.Join(succeed(t, nil, "-np", "2", "-x", "RING_STALL=2s", interpreter, "-c", program), "\n")
+	if !regexp.MustCompile(`allreduce, call \d+ .*has waited 2s for rank 0 on localhost.*; rank 1 waits at <string>:8(\n|$)`).MatchString(out) {
+		t.Errorf("nobody said that rank 0 is awaited, and where:\n%s", out)
 	}
 }

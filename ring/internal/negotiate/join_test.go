@@ -129,7 +129,7 @@ func TestJoinedIsNotMissing(t *testing.T) {
 	if got := n.NotJoined(); !slices.Equal(got, []int{0, 2}) {
 		t.Errorf("not joined: %v", got)
 	}
-	later := w.now.Add(DefaultStallAfter)
+	later := w.now.Add(time.Minute)
 	stalls := n.Stalled(later)
 	want := []Stall{{Request: sumOf("a", 1), Since: w.now, Missing: []int{2}, Ready: []int{0, 3}, Joined: []int{1}}}
 	if !reflect.DeepEqual(stalls, want) {

@@ -11,7 +11,7 @@ import (
 const (
 	DefaultCache      = 1024
 	DefaultFusion     = 64 << 20
-	DefaultStallAfter = time.Minute
+	DefaultStallAfter = 25 * time.Second
 )
 
 const maxCache = 1 << 20

@@ -129,5 +129,5 @@ func sumOf(name string, count uint64) Request {
 }
 
 func defaults() Config {
-	return Config{Cache: DefaultCache, Fusion: DefaultFusion, StallAfter: DefaultStallAfter}
+	return Config{Cache: DefaultCache, Fusion: DefaultFusion, StallAfter: time.Minute}
 }

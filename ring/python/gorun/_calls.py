@@ -27,7 +27,7 @@ class Handle(_ring.Request):
     error: Optional[errors.GorunError]
 
     def __init__(self, channel: "Channel", id: int, keep: object, output: Any, finish: "Optional[Callable[[Handle], Any]]", has_result: bool) -> None:
-        self.library, self.id, self.keep, self.over, self.has_result = channel.library, id, keep, False, has_result
+        self.library, self.owner, self.id, self.keep, self.over, self.has_result = channel.library, channel.queue, id, keep, False, has_result
         self.channel, self.output, self.finish, self.error = channel, output, finish, None
 
     def synchronize(self) -> Any:

@@ -9,9 +9,10 @@ import ctypes
 import os
 from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple, Union
 
 from . import errors
+from ._place import place
 
 ABI = 1
 
@@ -28,6 +29,9 @@ OK, INVALID, MISMATCH, PEER, CLOSED, TIMEOUT, DUPLICATE, FORKED, INTERNAL, NO_GP
 
 # How long a wait may keep Python's signal handlers waiting: Ctrl-C among them.
 PATIENCE_MS = 100
+
+# After so many such waits a report of a stall may come, which names the program's line.
+LONG = 5
 
 
 class Call(ctypes.Structure):
@@ -105,6 +109,7 @@ FUNCTIONS = {
     "ring_split": (c_int, [c_uint64, c_int32, c_int32, POINTER(c_uint64)]),
     "ring_group": (c_int, [c_uint64, c_char_p, POINTER(c_int32), c_size_t, c_int64, POINTER(c_uint64)]),
     "ring_private": (c_int, [c_uint64]),
+    "ring_waits_at": (c_int, [c_uint64, c_char_p]),
     "ring_comm_info": (c_int, [c_uint64, POINTER(Info)]),
     "ring_check_hosts": (c_int, [c_uint64, POINTER(c_int)]),
     "ring_hosts_updated": (c_int, [c_uint64, POINTER(c_int)]),
@@ -209,12 +214,12 @@ class Library:
 
 
 class Request:
-    """A started or submitted call. It owns its memory (``keep``) until it is done."""
+    """A started or submitted call of owner. It owns its memory (``keep``) until it is done."""
 
-    __slots__ = ("library", "id", "keep", "over", "has_result")
+    __slots__ = ("library", "owner", "id", "keep", "over", "has_result")
 
-    def __init__(self, library: Library, id: int, keep: object, has_result: bool = False) -> None:
-        self.library, self.id, self.keep, self.over, self.has_result = library, id, keep, False, has_result
+    def __init__(self, owner: "Union[Comm, Queue]", id: int, keep: object, has_result: bool = False) -> None:
+        self.library, self.owner, self.id, self.keep, self.over, self.has_result = owner.library, owner, id, keep, False, has_result
 
     def done(self) -> bool:
         """Whether it is done. Does not wait."""
@@ -228,17 +233,24 @@ class Request:
         """Waits until it is done, and raises its error. Ctrl-C ends the wait, not the call. timeout is in seconds."""
         if self.over:
             return
-        c, code, left = self.library.c, TIMEOUT, timeout
-        while code == TIMEOUT:
-            slice_ms = PATIENCE_MS if left is None else max(0, min(PATIENCE_MS, int(left * 1000)))
-            code = c.ring_wait(self.id, slice_ms)
-            if code == TIMEOUT and left is not None:
-                left -= PATIENCE_MS / 1000
-                if left <= 0:
-                    raise self.library.error(code)
+        c, code, left, slices = self.library.c, TIMEOUT, timeout, 0
+        try:
+            while code == TIMEOUT:
+                slice_ms = PATIENCE_MS if left is None else max(0, min(PATIENCE_MS, int(left * 1000)))
+                code = c.ring_wait(self.id, slice_ms)
+                if code == TIMEOUT and left is not None:
+                    left -= PATIENCE_MS / 1000
+                    if left <= 0:
+                        raise self.library.error(code)
+                slices += 1
+                if slices == LONG:
+                    c.ring_waits_at(self.owner.handle, place().encode())
+            error = None if code == OK else self.library.error(code)
+        finally:
+            if slices >= LONG:
+                c.ring_waits_at(self.owner.handle, None)
         self.over = True
-        if code != OK:
-            error = self.library.error(code)
+        if error is not None:
             c.ring_release(self.id)
             self.keep = None
             raise error
@@ -312,7 +324,7 @@ class Comm:
         """Starts a call. Calls run in the order in which they are started."""
         id = c_uint64()
         self.library.check(self.library.c.ring_start(self.handle, byref(work), byref(id)))
-        return Request(self.library, id.value, keep)
+        return Request(self, id.value, keep)
 
     def split(self, color: int, key: int = 0) -> "Optional[Comm]":
         """A communicator of the ranks with this color, in the order of key; None for a negative color."""
@@ -407,13 +419,13 @@ class Queue:
         """Submits a call."""
         id = c_uint64()
         self.library.check(self.library.c.ring_submit(self.handle, name.encode(), byref(work), byref(id)))
-        return Request(self.library, id.value, keep)
+        return Request(self, id.value, keep)
 
     def submit_v(self, name: str, work: Call, keep: object = None) -> Request:
         """Submits an allgather or alltoall whose result length is known only when it runs."""
         id = c_uint64()
         self.library.check(self.library.c.ring_submit_v(self.handle, name.encode(), byref(work), byref(id)))
-        return Request(self.library, id.value, keep, has_result=True)
+        return Request(self, id.value, keep, has_result=True)
 
     def submit_group(self, names: Sequence[str], work: Sequence[Call], keep: Sequence[object] = ()) -> List[Request]:
         """Submits calls together."""
@@ -423,7 +435,7 @@ class Queue:
         calls = (Call * n)(*work)
         self.library.check(self.library.c.ring_submit_group(self.handle, n, keys, calls, ids))
         keep = keep or [None] * n
-        return [Request(self.library, id, k) for id, k in zip(ids, keep)]
+        return [Request(self, id, k) for id, k in zip(ids, keep)]
 
     def start_timeline(self, path: str, mark_cycles: bool = False) -> None:
         """Starts writing Chrome trace events to a file."""
