@@ -4,9 +4,10 @@ import os
 
 import jax
 
-address = "%s:%s" % (os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"])
+import gorun.jax  # noqa: F401
+
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
-jax.distributed.initialize(address, int(os.environ["WORLD_SIZE"]), int(os.environ["RANK"]), local_device_ids=[0])
+jax.distributed.initialize()
 import jax.numpy as jnp  # noqa: E402
 from jax.experimental import multihost_utils  # noqa: E402
 
