@@ -80,7 +80,7 @@ func (m *meeting) exchange(what string, value []byte) ([][]byte, error) {
 	for i, rank := range m.members {
 		v, err := m.comm.agent.Wait(m.ctx, key(rank))
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("rank %d on %s has not come to it: %w", m.comm.inJob(rank), m.comm.host(rank), err)
+			err = fmt.Errorf("timed out, and rank %d on %s has not come to it: %w", m.comm.inJob(rank), m.comm.host(rank), context.DeadlineExceeded)
 		}
 		if err != nil {
 			return nil, err

@@ -58,7 +58,7 @@ func (r *request) wait(ctx context.Context) outcome {
 	}
 	if !r.done() {
 		if err == context.DeadlineExceeded { // of a started call
-			err = fmt.Errorf("ring: the request is not over: %w", err)
+			err = fmt.Errorf("ring: the wait timed out, and the request goes on: %w", err)
 		}
 		return outcome{err: err}
 	}

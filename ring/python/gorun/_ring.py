@@ -192,6 +192,8 @@ class Library:
     def error(self, code: int) -> errors.GorunError:
         """The exception for the error that the library just returned to this thread."""
         text = self.c.ring_last_error().decode("utf-8", "replace")
+        if code == TIMEOUT and "timed out" not in text:  # programs look for these words
+            text = "timed out: " + text
         if code == PEER:
             return errors.PeerError(text, self.c.ring_failed_rank())
         kinds = {

@@ -58,6 +58,7 @@ def mistakes():
         late = dist.barrier(async_op=True)
         refused(errors.TimeoutExpired, r"barrier of group torch1 timed out: the timeout of 0\.2 s is over", lambda: late.wait(timedelta(seconds=0.2)))
         refused(errors.TimeoutExpired, "recv from rank 1", lambda: dist.irecv(torch.ones(1), 1).wait(timedelta(seconds=0.2)))
+        refused(errors.TimeoutExpired, "timed out, and rank 1 on", lambda: dist.group.WORLD.engine.comm.group("nobody else", [0, 1], 0.2))
         time.sleep(0.1)
     if rank == 1:
         time.sleep(1)
