@@ -39,6 +39,37 @@ func (c *Comm) Start(w Collective) (Handle, error) {
 	return c.later.add(work, call), nil
 }
 
+// StartHere is [Comm.Start] for callers that wait at once: if no other call goes on, and all other ranks come to this one
+// within some microseconds, it makes the call in the caller's goroutine, which saves two switches
+// of threads. The error may then be the call's own. Ranks may mix Start, StartHere and [Comm.Do].
+func (c *Comm) StartHere(w Collective) (Handle, error) {
+	work := w.engine()
+	var call engine.Call
+	if err := c.check(&work, &call); err != nil {
+		return Handle{}, err
+	}
+	if made, err := c.here(&work, &call); made {
+		return Handle{}, err
+	}
+	return c.later.add(work, call), nil
+}
+
+// here makes a collective if it is the next call of all ranks, and reports whether it was.
+func (c *Comm) here(w *engine.Collective, call *engine.Call) (made bool, err error) {
+	if call.Kind == engine.KindMessage || c.later.waiting.Load() != 0 || !c.calls.TryLock() {
+		return false, nil
+	}
+	defer c.calls.Unlock()
+	if c.life.Err() != nil || c.fabric == nil {
+		return false, nil
+	}
+	call.Seq = c.seq + 1
+	if !c.fabric.Assemble(call) {
+		return false, nil
+	}
+	return true, c.next(context.Background(), noError, w, call)
+}
+
 // Done reports whether the call has finished. It does not block.
 func (h Handle) Done() bool {
 	if h.task == nil {

@@ -3,6 +3,8 @@ package ring_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -205,5 +207,103 @@ func TestStartingDoesNotAllocate(t *testing.T) {
 	})
 	if got > 0 {
 		t.Errorf("%v allocations a call", got)
+	}
+}
+
+// Ranks that make one call by Start, StartHere and Do, early and late, all get its result.
+func TestStartHereMixesWithOtherCalls(t *testing.T) {
+	onTransports(t, func(t *testing.T, l layout) {
+		const size, calls, n = 3, 200, 700
+		comms := l.of(size).job(t).Join(t)
+		err := ringtest.Each(size, func(rank int) error {
+			c := comms[rank]
+			dice := rand.New(rand.NewPCG(uint64(rank), 5))
+			for call := range calls {
+				v := vector(n, func(i int) float32 { return at(rank, i+call) })
+				w := ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.BufferOf(v), Src: ring.BufferOf(v)}
+				if dice.IntN(8) == 0 {
+					time.Sleep(time.Duration(dice.IntN(1000)) * time.Microsecond)
+				}
+				var h ring.Handle
+				var err error
+				switch dice.IntN(4) {
+				case 0:
+					err = c.Do(ctx, w)
+				case 1:
+					h, err = c.Start(w)
+				default:
+					h, err = c.StartHere(w)
+				}
+				if err = errors.Join(err, h.Wait(ctx)); err != nil {
+					return err
+				}
+				if err := same(v, vector(n, func(i int) float32 { return total(c, i+call) })); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// StartHere returns while another rank stays away, its call goes on, and later calls come after it.
+func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
+	comms := ringtest.NewJob(t, 2).Join(t)
+	barrier := ring.Collective{Kind: ring.KindBarrier}
+	h, err := comms[0].StartHere(barrier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := comms[0].StartHere(barrier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.Done() || second.Done() {
+		t.Fatal("a barrier is over without the other rank")
+	}
+	for range 2 {
+		if err := ring.Barrier(ctx, comms[1]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(h.Wait(ctx), second.Wait(ctx)); err != nil {
+		t.Error(err)
+	}
+}
+
+// Calls that differ, or that a rank has left, fail in StartHere as elsewhere.
+func TestStartHereFailsAsOthersDo(t *testing.T) {
+	finish := func(c *ring.Comm, w ring.Collective) error {
+		h, err := c.StartHere(w)
+		if err != nil {
+			return err
+		}
+		return h.Wait(ctx)
+	}
+	comms := ringtest.NewJob(t, 2).Join(t)
+	err := ringtest.Each(2, func(rank int) error {
+		v := make([]float32, 3+rank)
+		err := finish(comms[rank], ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.BufferOf(v), Src: ring.BufferOf(v)})
+		var mismatch *ring.MismatchError
+		var peer *ring.PeerError
+		if !errors.As(err, &mismatch) && !errors.As(err, &peer) {
+			return fmt.Errorf("different lengths: %v", err)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	comms = ringtest.NewJob(t, 2).Join(t)
+	comms[1].Close()
+	if err := wantPeer(finish(comms[0], ring.Collective{Kind: ring.KindBarrier}), 1); err != nil {
+		t.Error(err)
+	}
+	comms[0].Close()
+	if err := finish(comms[0], ring.Collective{Kind: ring.KindBarrier}); !errors.Is(err, ring.ErrClosed) {
+		t.Errorf("after Close: %v", err)
 	}
 }

@@ -150,6 +150,11 @@ func (c *Comm) run(ctx context.Context, w *engine.Collective, call *engine.Call)
 func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collective, call *engine.Call) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
+	return c.next(ctx, untie, w, call)
+}
+
+// next makes one call. calls is held.
+func (c *Comm) next(ctx context.Context, untie func() error, w *engine.Collective, call *engine.Call) error {
 	if err := c.over(call.Kind); err != nil {
 		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) { // it will never run: the job cannot finish without it
 			c.report(c.inJob(c.Rank()), cerr)

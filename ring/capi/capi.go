@@ -296,6 +296,35 @@ func goRingRun(comm C.ring_comm, call *C.ring_call, timeout C.int64_t, told *C.r
 	return tell(told, o, o.comm.Do(ctx, w))
 }
 
+//export goRingStartHere
+func goRingStartHere(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
+	defer guard(&code, told)
+	o, err := lookupComm(comm)
+	if err != nil {
+		return tell(told, nil, err)
+	}
+	w, err := collective(call, o.comm.Size())
+	if err == nil && id == nil {
+		err = nowhere("request")
+	}
+	if err != nil {
+		return tell(told, o, err)
+	}
+	slot, err := o.requests.take()
+	if err != nil {
+		return tell(told, o, err)
+	}
+	h, err := o.comm.StartHere(w)
+	if err == nil && h != (ring.Handle{}) {
+		o.requests.fill(slot, request{handle: h})
+		*id = slot
+		return C.RING_OK
+	}
+	o.requests.giveBack(slot)
+	*id = 0
+	return tell(told, o, err)
+}
+
 //export goRingStart
 func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)

@@ -128,6 +128,7 @@ int ring_hosts_updated(ring_comm comm, int *updated) { return CALL(goRingHostsUp
 
 int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms) { return CALL(goRingRun(comm, (ring_call *)call, timeout_ms, &mine()->told)); }
 
+int ring_start_here(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStartHere(comm, (ring_call *)call, request, &mine()->told)); }
 int ring_start(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStart(comm, (ring_call *)call, request, &mine()->told)); }
 
 int ring_poll(ring_request request, int *done) { return CALL(goRingPoll(request, done, &mine()->told)); }

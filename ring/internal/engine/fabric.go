@@ -104,6 +104,12 @@ func (f *Fabric) Interrupt() {
 	}
 }
 
+// Assemble announces the next collective, and reports whether all ranks come to it within some microseconds. It is false where not
+// all ranks share memory.
+func (f *Fabric) Assemble(call *Call) bool {
+	return f.shared != nil && f.Whole() && f.shared.Assemble(call.Order(), call.sign())
+}
+
 // Run makes one call. It neither changes nor keeps the description.
 func (f *Fabric) Run(w *Collective, call *Call) error {
 	if f.net != nil {

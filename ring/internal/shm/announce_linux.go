@@ -24,6 +24,21 @@ func (g *Group) Announce(place, sign uint64) {
 	g.wait.crowd.locate()
 }
 
+// Assemble announces this rank's next collective, waits for some microseconds for all ranks to announce it,
+// and reports whether they have. A rank makes the call that it has announced.
+func (g *Group) Assemble(place, sign uint64) bool {
+	g.Announce(place, sign)
+	here := func() bool {
+		for _, control := range g.seg.controls {
+			if control.call.place.Load() < place {
+				return false
+			}
+		}
+		return true
+	}
+	return here() || g.wait.look(here)
+}
+
 // Meanwhile sets a check that this rank makes at intervals while it waits. An error of look
 // ends the wait.
 func (g *Group) Meanwhile(look func() error) { g.wait.idle = look }

@@ -124,6 +124,7 @@ FUNCTIONS = {
     "ring_send": (c_int, [c_uint64, c_void_p, c_uint64, c_int32, c_int32]),
     "ring_recv": (c_int, [c_uint64, c_void_p, c_uint64, c_int32, c_int32]),
     "ring_start": (c_int, [c_uint64, POINTER(Call), POINTER(c_uint64)]),
+    "ring_start_here": (c_int, [c_uint64, POINTER(Call), POINTER(c_uint64)]),
     "ring_poll": (c_int, [c_uint64, POINTER(c_int)]),
     "ring_wait": (c_int, [c_uint64, c_int64]),
     "ring_release": (c_int, [c_uint64]),
@@ -322,11 +323,14 @@ class Comm:
         self.library.check(self.library.c.ring_hosts_updated(self.handle, byref(updated)))
         return updated.value != 0
 
-    def start(self, work: Call, keep: object = None) -> Request:
-        """Starts a call. Calls run in the order in which they are started."""
-        id = c_uint64()
-        self.library.check(self.library.c.ring_start(self.handle, byref(work), byref(id)))
-        return Request(self, id.value, keep)
+    def start(self, work: Call, keep: object = None, here: bool = False) -> Request:
+        """Starts a call. Calls run in the order in which they are started. here: the caller waits for it at once."""
+        id, c = c_uint64(), self.library.c
+        self.library.check((c.ring_start_here if here else c.ring_start)(self.handle, byref(work), byref(id)))
+        request = Request(self, id.value, keep)
+        if id.value == 0:  # it was made here
+            request.over, request.keep = True, None
+        return request
 
     def split(self, color: int, key: int = 0) -> "Optional[Comm]":
         """A communicator of the ranks with this color, in the order of key; None for a negative color."""

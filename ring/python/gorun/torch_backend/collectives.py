@@ -42,6 +42,11 @@ def operation(op: Any) -> int:
     return OPERATIONS[name]
 
 
+def _waits(opts: Any) -> bool:
+    """Whether torch waits for the call at once: newer versions say so."""
+    return getattr(opts, "asyncOp", True) is False
+
+
 class Collectives:
     """What torch calls on a group. A subclass is also one of torch's classes, and sets engine."""
 
@@ -49,10 +54,10 @@ class Collectives:
 
     # One call of the ring.
 
-    def _start(self, what: str, kind: int, dst: Part = NOTHING, src: Part = NOTHING, outputs: object = None, **more: Any) -> Work:
+    def _start(self, what: str, kind: int, dst: Part = NOTHING, src: Part = NOTHING, outputs: object = None, opts: Any = None, **more: Any) -> Work:
         dtype = src.dtype if dst is NOTHING else dst.dtype
         work = ring.call(kind, dtype, dst=dst.address, dst_count=dst.count, src=src.address, src_count=src.count, **more)
-        return self.engine.start(what, [work], [dst, src], outputs)
+        return self.engine.start(what, [work], [dst, src], outputs, _waits(opts))
 
     def _one(self, what: str, tensors: Tensors, reduces: bool = False) -> torch.Tensor:
         if len(tensors) != 1:
@@ -88,25 +93,25 @@ class Collectives:
             p = memory.writes(t, filled=True)
             parts.append(p)
             calls.append(ring.call(ring.ALLREDUCE, p.dtype, op, dst=p.address, dst_count=p.count, src=p.address, src_count=p.count))
-        return self.engine.start(what, calls, parts, list(tensors))
+        return self.engine.start(what, calls, parts, list(tensors), _waits(opts))
 
     def broadcast(self, tensors: Tensors, opts: Any = None) -> Work:
         t = self._one("broadcast", tensors)
         part = memory.writes(t, filled=True)
-        return self._start("broadcast", ring.BROADCAST, part, outputs=list(tensors), root=opts.rootRank if opts is not None else 0)
+        return self._start("broadcast", ring.BROADCAST, part, outputs=list(tensors), opts=opts, root=opts.rootRank if opts is not None else 0)
 
     def reduce(self, tensors: Tensors, opts: Any) -> Work:
         t = self._one("reduce", tensors, reduces=True)
         mine = opts.rootRank == self.engine.comm.rank
         dst = memory.writes(t, filled=True) if mine else NOTHING
         src = dst if mine else memory.reads(t)
-        return self._start("reduce", ring.REDUCE, dst, src, list(tensors), op=operation(opts.reduceOp), root=opts.rootRank)
+        return self._start("reduce", ring.REDUCE, dst, src, list(tensors), opts, op=operation(opts.reduceOp), root=opts.rootRank)
 
     def allgather(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         t = self._one("allgather", inputs)
         lists = self._of_all("allgather", outputs[0], t)
         dst = memory.writes_all(lists)
-        return self._start("allgather", ring.ALLGATHER, dst, memory.reads(t), list(outputs), counts=memory.counts_of(lists, dst))
+        return self._start("allgather", ring.ALLGATHER, dst, memory.reads(t), list(outputs), opts, counts=memory.counts_of(lists, dst))
 
     def allgather_coalesced(self, outputs: Sequence[Tensors], inputs: Tensors, opts: Any = None) -> Work:
         """outputs are, by rank, a tensor for each input."""
@@ -114,7 +119,7 @@ class Collectives:
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         memory.check("all_gather_into_tensor", [output, input])
-        return self._start("all_gather_into_tensor", ring.ALLGATHER, memory.writes(output), memory.reads(input), output)
+        return self._start("all_gather_into_tensor", ring.ALLGATHER, memory.writes(output), memory.reads(input), output, opts)
 
     all_gather_single = _allgather_base
 
@@ -130,26 +135,26 @@ class Collectives:
         if opts.rootRank == self.engine.comm.rank:
             lists = self._of_all("gather", outputs[0] if outputs else [], t)
             dst = memory.writes_all(lists)
-        return self._start("gather", ring.GATHER, dst, memory.reads(t), list(outputs), root=opts.rootRank, counts=counts)
+        return self._start("gather", ring.GATHER, dst, memory.reads(t), list(outputs), opts, root=opts.rootRank, counts=counts)
 
     def scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any) -> Work:
         t = self._one("scatter", outputs)
         src = NOTHING
         if opts.rootRank == self.engine.comm.rank:
             src = memory.reads_all(self._of_all("scatter", inputs[0] if inputs else [], t))
-        return self._start("scatter", ring.SCATTER, memory.writes(t), src, list(outputs), root=opts.rootRank)
+        return self._start("scatter", ring.SCATTER, memory.writes(t), src, list(outputs), opts, root=opts.rootRank)
 
     def reduce_scatter(self, outputs: Tensors, inputs: Sequence[Tensors], opts: Any = None) -> Work:
         t = self._one("reduce_scatter", outputs, reduces=True)
         lists = self._of_all("reduce_scatter", inputs[0], t)
         src = memory.reads_all(lists)
         op = operation(opts.reduceOp) if opts is not None else ring.SUM
-        return self._start("reduce_scatter", ring.REDUCE_SCATTER, memory.writes(t), src, list(outputs), op=op, counts=memory.counts_of(lists, src))
+        return self._start("reduce_scatter", ring.REDUCE_SCATTER, memory.writes(t), src, list(outputs), opts, op=op, counts=memory.counts_of(lists, src))
 
     def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         memory.check("reduce_scatter_tensor", [output, input], reduces=True)
         op = operation(opts.reduceOp) if opts is not None else ring.SUM
-        return self._start("reduce_scatter_tensor", ring.REDUCE_SCATTER, memory.writes(output), memory.reads(input), output, op=op)
+        return self._start("reduce_scatter_tensor", ring.REDUCE_SCATTER, memory.writes(output), memory.reads(input), output, opts, op=op)
 
     reduce_scatter_single = _reduce_scatter_base
 
@@ -167,7 +172,7 @@ class Collectives:
         # Parts of other ranks may differ in length, so lengths are always passed.
         counts = counts or [dst.count // len(outputs)] * len(outputs)
         sends = sends or [src.count // len(inputs)] * len(inputs)
-        return self._start("all_to_all", ring.ALLTOALL, dst, src, list(outputs), counts=counts, sends=sends)
+        return self._start("all_to_all", ring.ALLTOALL, dst, src, list(outputs), opts, counts=counts, sends=sends)
 
     def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_splits: Sequence[int], input_splits: Sequence[int], opts: Any = None) -> Work:
         what, ranks = "all_to_all_single", self.engine.comm.size
@@ -175,12 +180,12 @@ class Collectives:
         dst, src = memory.writes(output), memory.reads(input)
         counts, sends = memory.rows(what, output, output_splits, ranks), memory.rows(what, input, input_splits, ranks)
         wide = dst.count // output.numel() if output.numel() else src.count // input.numel() if input.numel() else 1
-        return self._start(what, ring.ALLTOALL, dst, src, output, counts=[n * wide for n in counts], sends=[n * wide for n in sends])
+        return self._start(what, ring.ALLTOALL, dst, src, output, opts, counts=[n * wide for n in counts], sends=[n * wide for n in sends])
 
     all_to_all_single = alltoall_base
 
     def barrier(self, opts: Any = None) -> Work:
-        return self._start("barrier", ring.BARRIER)
+        return self._start("barrier", ring.BARRIER, opts=opts)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """A barrier in which rank 0 names the ranks that do not come in time, by torch's store. timeout is a timedelta, or BarrierOptions."""

@@ -49,13 +49,15 @@ class Engine:
         """Sets the timeout of later waits, in seconds."""
         self.timeout = self.keeper.timeout = self.pairs.timeout = timeout
 
-    def start(self, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object) -> Work:
+    def start(self, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object, here: bool = False) -> Work:
+        """Starts calls on the memory of parts. here: the caller waits for them at once."""
         self.calls += 1
         gpu = max((p.gpu for p in parts), default=-1)  # memory.check wants one device
         if gpu >= 0:
             return self.started(self._launch(gpu, what, calls, parts, outputs))
         keep = [p.keep for p in parts]
-        requests = [self.comm.start(call, keep) for call in calls]
+        here = here and self.coalescing is None
+        requests = [self.comm.start(call, keep, here) for call in calls]
         return self.started(Work(self.keeper, what, requests, outputs, [p.copy_back for p in parts if p.copy_back]))
 
     def started(self, work: Work) -> Work:
