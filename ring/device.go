@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/internal/recorder"
 	"github.com/gorun/gorun/ring/internal/nccl"
 	"github.com/gorun/gorun/ring/internal/stall"
 )
@@ -49,6 +50,7 @@ type Device struct {
 	single [1]DeviceCall
 	stage  stage
 	closed bool
+	about  launched // the call that is being launched
 
 	mu   sync.Mutex // held in every call on link; guards the fields below
 	link *nccl.Comm // nil before it opens and after it closes
@@ -56,8 +58,17 @@ type Device struct {
 	held bool       // NCCL has not enqueued it yet, so event does not cover it
 	word stall.Word // of it, in the post
 	copy nccl.Event // after the last copy from host memory; 0 when that is over
+	lane *recorder.Lane
 
 	underWay int // launches since all were last seen finished
+}
+
+// launched describes a launch for the record.
+type launched struct {
+	kind       uint8
+	seq, bytes uint64
+	to, from   int
+	label      label
 }
 
 type deviceSettings struct {
@@ -95,6 +106,9 @@ func NewDevice(ctx context.Context, c *Comm, ordinal int, opts ...DeviceOption) 
 	d.comm = part
 	if err := d.open(ctx, c, ordinal); err != nil {
 		return nil, roll.name(ctx, errors.Join(err, d.release()))
+	}
+	if d.lib != nil {
+		d.lane = part.record.Lane(part.name+"/launches", part.Size())
 	}
 	if t := d.set.timeout; t > 0 && (part.opts.stall < 0 || part.opts.stall > t/2) {
 		// Every rank must have published its position before the timeout.
@@ -206,6 +220,7 @@ func (d *Device) release() error {
 	if d.lib != nil {
 		d.lib.Close()
 	}
+	d.lane.Close()
 	errs = append(errs, d.comm.Close())
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("ring: device: close: %w", err)

@@ -120,10 +120,9 @@ func (d *Device) begin(w *DeviceCall) error {
 		c.seq++
 	}
 	c.post.Enter(&engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
-	c.lane.Enter(uint8(w.Kind), c.seq, uint64(max(w.Dst.Len, w.Src.Len)*w.Type.size()), w.To, w.From, c.label.name, c.label.more)
+	d.about = launched{uint8(w.Kind), c.seq, uint64(max(w.Dst.Len, w.Src.Len) * w.Type.size()), w.To, w.From, c.label}
 	if len(d.steps) == 0 {
 		c.post.Leave()
-		c.lane.Leave()
 	}
 	return nil
 }
@@ -134,6 +133,8 @@ func (d *Device) enqueue(s Stream) (nccl.Result, error) {
 	if d.link == nil {
 		return 0, d.Err()
 	}
+	a := &d.about
+	d.lane.Enter(a.kind, a.seq, a.bytes, a.to, a.from, a.label.name, a.label.more)
 	r, err := d.link.Launch(d.steps, nccl.Stream(s), d.event)
 	d.underWay++
 	d.busy, d.held, d.word = true, r == nccl.InProgress, d.comm.post.Word()
@@ -223,9 +224,8 @@ func (d *Device) look() (bool, error) {
 	done, err := d.gpu.EventDone(d.event)
 	if done {
 		d.busy, d.underWay = false, 0
-		if d.comm.post.LeaveIf(d.word) {
-			d.comm.lane.Leave()
-		}
+		d.comm.post.LeaveIf(d.word)
+		d.lane.Leave()
 	}
 	return !done, err
 }
