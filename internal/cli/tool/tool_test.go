@@ -99,7 +99,7 @@ func FuzzParse(f *testing.F) {
 		}
 		argv := append([]string{"x"}, strings.Fields(program)...)
 		command := join(s.words, argv)
-		if tail := command[max(0, len(command)-len(argv)+2):]; !slices.Equal(tail, argv[min(2, len(argv)):]) && len(argv) > 2 {
+		if rest := argv[min(2, len(argv)):]; len(rest) > 0 && !slices.Equal(command[max(0, len(command)-len(rest)):], rest) {
 			t.Errorf("%q starts %q by %q", text, argv, command)
 		}
 		expand(text, map[byte]string{'r': "1"}) // ends
