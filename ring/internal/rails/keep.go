@@ -38,6 +38,7 @@ func (s *Stream) look() time.Duration {
 	}
 	s.closeDead()
 	s.suspectLanes()
+	s.conclude(time.Now())
 	s.restLanes()
 	s.acknowledge(1)
 	s.pump()
@@ -45,7 +46,7 @@ func (s *Stream) look() time.Duration {
 		s.ring()
 	}
 	s.redial()
-	if s.window.acked < s.window.end || s.next != s.told {
+	if s.window.acked < s.window.end || s.next != s.told || !s.hungUp.IsZero() {
 		return busyInterval
 	}
 	return idleInterval
@@ -131,5 +132,8 @@ func (s *Stream) dialed(rail int, made bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.dialing[rail] = !made && !s.woken && len(s.lanes) > 0 && !s.served(rail)
+	if !s.open() {
+		s.ring() // this was the last hope
+	}
 	return !s.dialing[rail]
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,7 @@ const (
 	maxHeld   = 512 << 10             // accepted bytes that no lane has yet
 	ackEvery  = 256 << 10             // bytes
 	stallTime = 20 * time.Millisecond // after this long without progress, what lies ahead is taken out of the way
+	leaveTime = time.Second           // after this long without a lane that works, a rank that ended one has left
 )
 
 // Config configures a [Stream].
@@ -47,12 +49,13 @@ type Stream struct {
 
 	mu      sync.Mutex // for all below, and the lanes
 	lanes   []*lane
-	dead    []*lane // whose sockets must be closed once nothing polls them
-	waiting bool    // a poll may watch the lanes
-	rung    bool    // the bell rings
-	woken   bool    // for good
-	failed  error   // for good: what the lanes cannot mend
-	ended   error   // why no lane is left
+	dead    []*lane   // whose sockets must be closed once nothing polls them
+	waiting bool      // a poll may watch the lanes
+	rung    bool      // the bell rings
+	woken   bool      // for good
+	failed  error     // for good: what the lanes cannot mend
+	ended   error     // why the last lane ended
+	hungUp  time.Time // since when no lane has worked, after the other rank ended one; zero: one works
 
 	window   window
 	lost     spans     // to be sent again
@@ -94,7 +97,7 @@ func (s *Stream) Add(number int, conn *secure.Conn) bool {
 	l, err := newLane(conn, number, rail)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil || s.woken || s.failed != nil || len(s.lanes) == 0 {
+	if err != nil || s.woken || s.failed != nil || !s.open() {
 		return false
 	}
 	for _, old := range s.lanes {
@@ -156,8 +159,27 @@ func (s *Stream) fault(l *lane, err error) {
 	if s.ended == nil || err != io.EOF {
 		s.ended = err
 	}
-	if !s.healthy() && (err == io.EOF || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)) {
-		s.ended = io.EOF // the other rank has left, and the end cannot pass the dead lanes
+	hungUp := err == io.EOF || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+	if hungUp && s.hungUp.IsZero() && !s.healthy() {
+		s.hungUp = time.Now()
+	}
+}
+
+// open reports whether there is a lane, or may be one soon: the other rank ends a lane that it replaces, also the last
+// one, and this rank may learn that before it has the new lane.
+func (s *Stream) open() bool {
+	return len(s.lanes) > 0 || !s.hungUp.IsZero() && slices.Contains(s.dialing[:], true)
+}
+
+// conclude ends the stream when the other rank has left: it has ended a lane, and for leaveTime none has worked. Its end
+// cannot pass lanes whose network is dead.
+func (s *Stream) conclude(now time.Time) {
+	switch {
+	case s.hungUp.IsZero():
+	case s.healthy():
+		s.hungUp = time.Time{}
+	case now.Sub(s.hungUp) > leaveTime:
+		s.hungUp, s.ended = time.Time{}, io.EOF
 		for _, rest := range s.lanes {
 			rest.dry = false
 			s.drain(rest)
@@ -165,6 +187,7 @@ func (s *Stream) fault(l *lane, err error) {
 		for len(s.lanes) > 0 {
 			s.bury(s.lanes[0])
 		}
+		s.ring()
 	}
 }
 
@@ -274,7 +297,7 @@ func (s *Stream) over() error {
 	switch {
 	case s.failed != nil:
 		return s.failed
-	case len(s.lanes) > 0:
+	case s.open():
 		return nil
 	case s.ended == nil || s.ended == io.EOF:
 		return unix.EPIPE
@@ -355,7 +378,7 @@ func (s *Stream) Held() int {
 }
 
 func (s *Stream) held() int {
-	if len(s.lanes) == 0 {
+	if !s.open() {
 		return 0
 	}
 	sum := int(s.window.end-s.window.cut) + s.lost.total()
@@ -409,7 +432,7 @@ func (s *Stream) recv(b []byte) (int, error) {
 	switch {
 	case s.failed != nil:
 		return 0, s.failed
-	case len(s.lanes) > 0:
+	case s.open():
 		return 0, unix.EAGAIN
 	case s.ended == nil || s.ended == io.EOF:
 		return 0, nil
@@ -560,7 +583,7 @@ func (s *Stream) drainAll() {
 
 // drain stashes everything that a lane has now.
 func (s *Stream) drain(l *lane) {
-	for s.failed == nil {
+	for s.failed == nil && !l.gone {
 		if l.left == 0 && !s.advance(l) {
 			return
 		}
