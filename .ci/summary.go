@@ -38,6 +38,12 @@ func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error
 	inside := map[string]int{}       // failed tests by package
 	var failures strings.Builder
 	defer func() { fmt.Fprint(w, failures.String()) }()
+	fail := func(key [2]string) {
+		fmt.Fprint(w, output[key])
+		begins := output[key][:min(len(output[key]), beginning)]
+		fmt.Fprintf(&failures, "\nfailed: %s %s\n%s\n", key[0], key[1], begins)
+		delete(output, key)
+	}
 	in := bufio.NewReader(r)
 	for {
 		line, err := in.ReadString('\n')
@@ -65,7 +71,12 @@ func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error
 				output[key] += e.Output
 			}
 		case e.Test == "" && e.Action == "fail" && inside[e.Package] == 0:
-			failed++ // it did not build, or ended outside of any test
+			failed++ // it did not build, or ended in the middle of its tests
+			for key, text := range output {
+				if key[0] == e.Package && strings.Contains(text, "\ngoroutine ") {
+					fail(key)
+				}
+			}
 		case e.Test == "":
 		case e.Action == "pass":
 			passed++
@@ -77,10 +88,7 @@ func summarise(r io.Reader, w io.Writer) (passed, failed, skipped int, err error
 		case e.Action == "fail":
 			failed++
 			inside[e.Package]++
-			fmt.Fprint(w, output[key])
-			begins := output[key][:min(len(output[key]), beginning)]
-			fmt.Fprintf(&failures, "\nfailed: %s %s\n%s\n", e.Package, e.Test, begins)
-			delete(output, key)
+			fail(key)
 		}
 	}
 }
