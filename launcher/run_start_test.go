@@ -49,8 +49,8 @@ func TestRunStartsNothingUnlessEveryHostIsReady(t *testing.T) {
 	}
 }
 
-// TestRunEndsThoughAReadyAgentGoesOnTalking guards against a wait for an agent whose
-// frames nobody reads: it beats while another host is slow to fail.
+// TestRunEndsThoughAReadyAgentGoesOnTalking guards against a wait for an agent that goes on
+// sending heartbeats while another host is slow to fail: the launcher no longer reads its frames.
 func TestRunEndsThoughAReadyAgentGoesOnTalking(t *testing.T) {
 	chatty := &fake.Machine{Serve: func(a *fake.Agent) error {
 		if _, err := a.Expect(wire.TypeJob); err != nil {

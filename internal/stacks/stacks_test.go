@@ -86,7 +86,7 @@ func TestRankThatHasNotJoined(t *testing.T) {
 	}
 }
 
-// What a host says ends up at a terminal.
+// Text from a host is printed to a terminal.
 func TestControlCharactersAreNotPrinted(t *testing.T) {
 	ranks := []Rank{{Processes: []Process{{Name: "x\x1b[2J", Threads: []Thread{{Frames: []Frame{{Func: "a\nb\x07"}}}}}}}}
 	if text := (View{Size: 1}).Text(ranks); strings.ContainsAny(text, "\x1b\x07") {

@@ -140,19 +140,24 @@ func TestBind(t *testing.T) {
 		{"sockets, shared", small, Policy{Unit: Socket, Overload: true}, 5, "0-3 0-3 0-3 0-3 0-3"},
 		{"nothing", nil, Policy{Unit: Core, Overload: true}, 1, "1 rank needs 1 core, and there are 0"},
 	} {
-		sets, err := tc.machine.Bind(tc.policy, tc.ranks)
-		var got []string
-		for _, s := range sets {
-			got = append(got, s.String())
-		}
-		var few *FewError
-		if errors.As(err, &few) {
-			got = []string{err.Error()}
-		}
-		if strings.Join(got, " ") != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, strings.Join(got, " "), tc.want)
+		if got := bound(tc.machine, tc.policy, tc.ranks); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
 	}
+}
+
+// bound returns the sets of ranks, or why there are too few cores.
+func bound(m Machine, p Policy, ranks int) string {
+	sets, err := m.Bind(p, ranks)
+	var few *FewError
+	if errors.As(err, &few) {
+		return err.Error()
+	}
+	var texts []string
+	for _, s := range sets {
+		texts = append(texts, s.String())
+	}
+	return strings.Join(texts, " ")
 }
 
 // Ranks that fit never share a core, whatever they are bound to and however many they need.

@@ -41,7 +41,7 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 
 func TestOutboxNeverBlocksItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe() // which nobody reads
+		r, w := io.Pipe() // without a reader
 		o := newOutbox(wire.NewWriter(w))
 		var wg sync.WaitGroup
 		for range 4 {

@@ -103,7 +103,7 @@ func (e *errand) visit() error {
 	select {
 	case <-l.ended:
 		_ = l.Master.SetReadDeadline(time.Now().Add(drainTime))
-		late := time.AfterFunc(drainTime, e.credit.Close) // nobody reads
+		late := time.AfterFunc(drainTime, e.credit.Close) // the user has stopped reading
 		pump.Wait()
 		late.Stop()
 	case <-e.dropped:
@@ -134,7 +134,7 @@ func (e *errand) processes() error {
 	for len(text) > 0 {
 		n := e.credit.Take(min(len(text), wire.MaxTell))
 		if n == 0 {
-			return syscall.EPIPE // nobody reads
+			return syscall.EPIPE // the user has stopped reading
 		}
 		_ = e.desk.out.SendTell(e.ask.ID, wire.TellOut, text[:n]) // the launcher may have gone
 		text = text[n:]

@@ -130,7 +130,7 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 		return nil, fmt.Errorf("serve PMI: %w", err)
 	}
 	ctx, stop := context.WithCancel(m.ctx)
-	t := &talk{conn.(*net.UnixConn), stop, make(chan struct{})} // what socketpair makes
+	t := &talk{conn.(*net.UnixConn), stop, make(chan struct{})} // of a socketpair
 	m.mu.Lock()
 	m.talks[rank] = t
 	m.mu.Unlock()

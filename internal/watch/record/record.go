@@ -179,7 +179,7 @@ func (r *Recorder) Sample(s watch.Sample) {
 		_, err = r.zip.Write(append(line, '\n'))
 	}
 	if err == nil {
-		err = r.zip.Flush() // what is there can be read, however gorun ends
+		err = r.zip.Flush() // so that the samples so far can be read, even if gorun is killed
 	}
 	r.fail(err)
 }
