@@ -3,6 +3,7 @@ package core
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -121,8 +122,20 @@ type HostError struct {
 	Err  error
 }
 
-func (e HostError) Error() string { return e.Host + ": " + e.Err.Error() }
+func (e HostError) Error() string {
+	reason := e.Reason()
+	if strings.HasPrefix(reason, "(") { // the host's address or port precedes the reason
+		return e.Host + " " + reason
+	}
+	return e.Host + ": " + reason
+}
+
 func (e HostError) Unwrap() error { return e.Err }
+
+// Reason returns the error without the host, with which errors of connections begin.
+func (e HostError) Reason() string {
+	return strings.TrimPrefix(strings.TrimPrefix(e.Err.Error(), e.Host+" "), e.Host+": ")
+}
 
 // ElasticEnd is how an elastic job ended.
 type ElasticEnd struct {

@@ -69,3 +69,16 @@ func TestDescribeSaysThatMemoryRanOut(t *testing.T) {
 		}
 	}
 }
+
+func TestHostErrorNamesTheHostOnce(t *testing.T) {
+	for text, want := range map[string]string{
+		"no route":                             "f1: no route",
+		"f1: no address for the name f1":       "f1: no address for the name f1",
+		"f1 (10.0.0.1:22): connection refused": "f1 (10.0.0.1:22): connection refused",
+		"f10: no route":                        "f1: f10: no route",
+	} {
+		if got := (HostError{"f1", errors.New(text)}).Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

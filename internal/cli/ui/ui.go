@@ -107,8 +107,7 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 	var hints []string
 	seen := map[string]bool{}
 	for _, f := range failed {
-		// Connection errors already begin with the host.
-		reason := strings.TrimPrefix(strings.TrimPrefix(f.Err.Error(), f.Host+" "), f.Host+": ")
+		reason := f.Reason()
 		if hosts[reason] == nil {
 			reasons = append(reasons, reason)
 		}
