@@ -166,9 +166,10 @@ func (c *Comm) next(ctx context.Context, untie func() error, w *engine.Collectiv
 	}
 	call.Seq = c.seq
 	c.post.Enter(call, w.To, w.From)
-	c.lane.Enter(uint8(call.Kind), call.Seq, uint64(max(w.Dst.Len, w.Src.Len)*w.Type.Size()), w.To, w.From, c.label.name, c.label.more)
+	bytes := max(w.Dst.Len, w.Src.Len) * w.Type.Size()
+	c.lane.Enter(uint8(call.Kind), call.Seq, uint64(bytes), w.To, w.From, c.label.name, c.label.more)
 	err := errorOf(c.fabric.Run(w, call))
-	c.lane.Leave()
+	c.lane.Leave(c.fabric.Brief(bytes))
 	c.post.Leave()
 	if cerr := untie(); err == nil {
 		err = cerr

@@ -225,7 +225,7 @@ func (d *Device) look() (bool, error) {
 	if done {
 		d.busy, d.underWay = false, 0
 		d.comm.post.LeaveIf(d.word)
-		d.lane.Leave()
+		d.lane.Leave(false)
 	}
 	return !done, err
 }

@@ -1,6 +1,7 @@
 package recorder
 
 import (
+	"fmt"
 	"testing"
 	"time"
 )
@@ -12,14 +13,16 @@ func BenchmarkCall(b *testing.B) {
 	}
 	defer r.Close()
 	for _, name := range []string{"", "layer1.0.conv1.weight"} {
-		b.Run("name="+name, func(b *testing.B) {
-			l := r.Lane(name, 1)
-			defer l.Close()
-			for i := range b.N {
-				l.Enter(4, uint64(i), 4, -1, -1, name, 0)
-				l.Leave()
-			}
-		})
+		for _, brief := range []bool{false, true} {
+			b.Run(fmt.Sprintf("name=%s/brief=%t", name, brief), func(b *testing.B) {
+				l := r.Lane(name, 1)
+				defer l.Close()
+				for i := range b.N {
+					l.Enter(4, uint64(i), 4, -1, -1, name, 0)
+					l.Leave(brief)
+				}
+			})
+		}
 	}
 }
 

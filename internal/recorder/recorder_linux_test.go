@@ -32,10 +32,10 @@ func rank() {
 	world, part := r.Lane("", 8), r.Lane("/1.0", 4)
 	for i := range uint64(100) {
 		world.Enter(4, i+1, 4096, -1, -1, "layer.weight", 2)
-		world.Leave()
+		world.Leave(false)
 	}
 	part.Enter(1, 1, 0, -1, -1, "", 0)
-	part.Leave()
+	part.Leave(false)
 	part.Close()
 	done := r.Submitted("", 3, 16, "metric")
 	r.Submitted("", 4, 1<<20, "late.bias")
@@ -128,9 +128,43 @@ func TestClosedRecordIsGone(t *testing.T) {
 	l := r.Lane("", 1)
 	r.Close()
 	l.Enter(1, 1, 0, -1, -1, "", 0)
-	l.Leave()
+	l.Leave(false)
 	if _, err := Open(os.Getpid()); !errors.Is(err, ErrNone) {
 		t.Error(err)
+	}
+}
+
+// Brief calls are recorded with the mean of those that are measured, and all others with their own times.
+func TestBriefCallsHaveAMeanTime(t *testing.T) {
+	r, err := New(0, 1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	l := r.Lane("", 1)
+	for i := range uint64(1000) {
+		l.Enter(4, i+1, 8, -1, -1, "", 0)
+		l.Leave(true)
+	}
+	l.Enter(4, 1001, 8, -1, -1, "", 0)
+	time.Sleep(20 * time.Millisecond)
+	l.Leave(false)
+	reader, err := Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	s, err := reader.Read()
+	if err != nil || s.Calls != 1001 || len(s.Comms) != 1 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	if last := s.Comms[0].Calls[history-1]; !last.Over || last.Took < 15*time.Millisecond || s.Time < last.Took {
+		t.Errorf("the last call: %+v; all took %v", last, s.Time)
+	}
+	for _, c := range s.Comms[0].Calls[:history-1] {
+		if !c.Over || c.Took <= 0 {
+			t.Errorf("a brief call: %+v", c)
+		}
 	}
 }
 
@@ -141,7 +175,7 @@ func TestCallAllocatesNothing(t *testing.T) {
 	}
 	defer r.Close()
 	l := r.Lane("", 1)
-	if n := testing.AllocsPerRun(100, func() { l.Enter(4, 1, 4, -1, -1, "name", 0); l.Leave() }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { l.Enter(4, 1, 4, -1, -1, "name", 0); l.Leave(false) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }

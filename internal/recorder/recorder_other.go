@@ -40,4 +40,4 @@ func (l *Lane) Close() {}
 func (l *Lane) Enter(kind uint8, seq, bytes uint64, to, from int, name string, more int) {}
 
 // Leave does nothing.
-func (l *Lane) Leave() {}
+func (l *Lane) Leave(brief bool) {}

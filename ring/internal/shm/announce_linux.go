@@ -17,12 +17,15 @@ func (a *announcement) sign(place uint64) *atomic.Uint64 { return &a.signs[place
 // all ranks make, and 2k all messages between it and the next. Signs are those of the
 // collectives, equal on all ranks.
 func (g *Group) Announce(place, sign uint64) {
-	g.wait.place, g.wait.sign = place, sign
+	g.wait.place, g.wait.sign, g.wait.slow = place, sign, false
 	mine := &g.seg.controls[g.rank].call
 	mine.sign(place).Store(sign)
 	mine.place.Store(place)
 	g.wait.crowd.locate()
 }
+
+// Waited reports whether this rank has waited for another since Announce, longer than the some microseconds that it spins.
+func (g *Group) Waited() bool { return g.wait.slow }
 
 // Assemble announces this rank's next collective, waits for some microseconds for all ranks to announce it,
 // and reports whether they have. A rank makes the call that it has announced.

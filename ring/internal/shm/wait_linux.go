@@ -32,6 +32,7 @@ type waiter struct {
 	place    uint64 // of this rank's call, and its sign: see Group.Announce
 	sign     uint64
 	idle     func() error // a check of the rest of the job while waiting, or nil
+	slow     bool         // a wait of this call has taken longer than spinning
 }
 
 // until returns when c, a counter of rank q, has reached at least target. The error is
@@ -77,6 +78,7 @@ func (w *waiter) look(ready func() bool) bool {
 		}
 		looks *= idle
 	}
+	w.slow = true
 	defer w.crowd.exit()
 	if w.crowd.enter() && w.crowd.disperse() {
 		return ready()

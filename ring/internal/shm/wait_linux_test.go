@@ -64,6 +64,27 @@ func TestEnded(t *testing.T) {
 	}
 }
 
+// A rank that waits for a late one knows it, and the next call begins anew.
+func TestWaited(t *testing.T) {
+	each(t, 2, func(g *Group) {
+		g.Announce(1, 7)
+		if g.rank == 1 {
+			for late := &g.seg.controls[1].cell[1%cells]; late.waiters.Load() == 0; { // else the test times out
+				yield()
+			}
+		}
+		if err := g.Barrier(7); err != nil {
+			t.Error(err)
+		}
+		if g.rank == 0 && !g.Waited() {
+			t.Error("a rank has slept in a call, and does not know it")
+		}
+		if g.Announce(3, 7); g.Waited() {
+			t.Error("a rank has waited before its call")
+		}
+	})
+}
+
 func TestUsableCores(t *testing.T) {
 	var a, b, c control
 	a.cpus.Set(0)
