@@ -30,7 +30,9 @@ type header struct {
 	past             totals // of communicators that were closed
 	ask, answer      uint32 // descriptors of a Go program: a byte written to one asks for the goroutines' stacks; the other has them. 0: none
 	answered         uint64 // how often it was
-	_                [13]uint64
+	waited           uint64 // ticks in which tensors were pending
+	waits            uint64 // ticks when the first of those pending now was submitted; 0: none is
+	_                [11]uint64
 }
 
 type totals struct{ calls, bytes, ticks uint64 }

@@ -19,6 +19,7 @@ var ErrNone = errors.New("it publishes no record of calls")
 // Reader reads the record of another process, or of this one. It is not safe for concurrent use.
 type Reader struct {
 	file          *os.File
+	path          string // below /proc
 	first, second []uint64
 }
 
@@ -52,9 +53,10 @@ func openFile(path string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	words := (pageSize + 7) / 8
-	return &Reader{file: file, first: make([]uint64, words), second: make([]uint64, words)}, nil
+	return &Reader{file: file, path: path, first: make([]uint64, pageWords)}, nil
 }
+
+const pageWords = (pageSize + 7) / 8
 
 // ownNumber returns the number that a process has in its own namespace.
 func ownNumber(dir string) uint32 {
@@ -82,17 +84,64 @@ func (r *Reader) load(words []uint64) bool {
 	return err == nil && n == pageSize && h.magic == magic && h.version == version
 }
 
+// Published reports whether the process still publishes this record. A later one is another.
+func (r *Reader) Published() bool {
+	now, err := os.Stat(r.path)
+	if err != nil {
+		return false
+	}
+	own, err := r.file.Stat()
+	return err == nil && os.SameFile(own, now)
+}
+
+// Totals returns what the rank's calls have added up to.
+func (r *Reader) Totals() (t Totals, err error) {
+	if !r.load(r.first) {
+		return t, errRecord
+	}
+	p := r.page()
+	h, at := &p.header, p.header.time()
+	all, waited := h.past, h.waited
+	for i := range p.lanes {
+		l := &p.lanes[i]
+		if l.id == 0 {
+			continue
+		}
+		all.calls += l.totals.calls
+		all.bytes += l.totals.bytes
+		all.ticks += l.totals.ticks
+		if c := &l.calls[l.count%history]; l.count > 0 && c.check == l.count && c.ended == 0 && c.began < at {
+			all.ticks += at - c.began
+		}
+	}
+	if h.waits != 0 && h.waits < at {
+		waited += at - h.waits
+	}
+	scale := h.scale(at)
+	return Totals{Calls: all.calls, Bytes: all.bytes, Time: scale.of(all.ticks), Pending: scale.of(waited)}, nil
+}
+
+var errRecord = errors.New("the record of calls is of another version of gorun, or damaged")
+
+// time is now, in ticks of the record's clock.
+func (h *header) time() uint64 {
+	if h.clock == counter {
+		return readCounter()
+	}
+	return monotonic()
+}
+
 // Read returns what the rank does now.
 func (r *Reader) Read() (Snapshot, error) {
+	if r.second == nil {
+		r.second = make([]uint64, pageWords)
+	}
 	if !r.load(r.first) || !r.load(r.second) {
-		return Snapshot{}, errors.New("the record of calls is of another version of gorun, or damaged")
+		return Snapshot{}, errRecord
 	}
 	p, again := r.page(), (*page)(unsafe.Pointer(&r.second[0]))
 	h := &p.header
-	at := monotonic()
-	if h.clock == counter {
-		at = readCounter()
-	}
+	at := h.time()
 	scale := h.scale(at)
 	s := Snapshot{Rank: int(h.rank), Size: int(h.size), Epoch: int(h.epoch), Pending: int(min(h.pending, 1<<30)), Joined: h.joined != 0}
 	s.Since = scale.between(max(h.ticks, h.joined), at)

@@ -203,7 +203,10 @@ func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.page.header.pending++
+	h, now := &r.page.header, r.clock.now()
+	if h.pending++; h.pending == 1 {
+		publish(&h.waits, now)
+	}
 	last := len(r.free) - 1
 	if last < 0 {
 		return noSlot
@@ -211,7 +214,7 @@ func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string)
 	slot, r.free = r.free[last], r.free[:last]
 	r.turn++
 	t := &r.page.tensors[slot]
-	t.queue, t.began, t.bytes, t.kind = hash(comm), r.clock.now(), bytes, kind
+	t.queue, t.began, t.bytes, t.kind = hash(comm), now, bytes, kind
 	t.length = uint8(copy(t.name[:], name))
 	publish(&t.check, r.turn)
 	return slot
@@ -227,7 +230,11 @@ func (r *Recorder) Done(slot int) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.page.header.pending--
+	h := &r.page.header
+	if h.pending--; h.pending == 0 {
+		h.waited += r.clock.now() - h.waits
+		publish(&h.waits, 0)
+	}
 	if slot != noSlot {
 		publish(&r.page.tensors[slot].check, 0)
 		r.free = append(r.free, slot)

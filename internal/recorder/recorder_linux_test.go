@@ -74,6 +74,10 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 	if s.Rank != 3 || s.Size != 8 || s.Epoch != 2 || !s.Joined || s.Calls != 101 || s.Bytes != 100*4096 || s.Time <= 0 {
 		t.Errorf("%+v", s)
 	}
+	totals, err := r.Totals()
+	if err != nil || totals.Calls != s.Calls || totals.Bytes != s.Bytes || totals.Time < s.Time+20*time.Millisecond || totals.Pending < 20*time.Millisecond || !r.Published() {
+		t.Errorf("%+v, %v", totals, err)
+	}
 	if len(s.Comms) != 1 || s.Comms[0].Size != 8 || len(s.Comms[0].Calls) != history {
 		t.Fatalf("communicators: %+v", s.Comms)
 	}
@@ -126,7 +130,15 @@ func TestClosedRecordIsGone(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := r.Lane("", 1)
+	reader, err := Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.Close()
+	if reader.Published() {
+		t.Error("a closed record is published")
+	}
+	reader.Close() // this process would publish it
 	l.Enter(1, 1, 0, -1, -1, "", 0)
 	l.Leave(false)
 	if _, err := Open(os.Getpid()); !errors.Is(err, ErrNone) {

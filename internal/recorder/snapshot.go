@@ -19,6 +19,14 @@ type Snapshot struct {
 	Time  time.Duration `json:"time"`
 }
 
+// Totals are sums of a rank's calls.
+type Totals struct {
+	Calls   uint64        // that have ended
+	Bytes   uint64        // of their vectors
+	Time    time.Duration // in calls, also in those that go on; 0 if it is not known
+	Pending time.Duration // in which tensors of queues were pending: waited for other ranks, or for their turn
+}
+
 // Comm is a communicator.
 type Comm struct {
 	ID    uint64 `json:"id"` // equal on all its ranks

@@ -11,7 +11,7 @@ import (
 type data struct {
 	times []float64
 	hosts []string
-	rank  struct{ cpu, memory, read, write, lines, gpu series }
+	rank  struct{ cpu, memory, read, write, lines, gpu, ring, share series }
 	host  struct{ cpu, memory, in, out, gpu series }
 	rows  []rankRow
 	size  int
@@ -81,7 +81,7 @@ func collect(r record.Record) (d data) {
 	}
 	columns := min(len(r.Points), maxColumns)
 	d.times = make([]float64, columns)
-	var ranks [6]sheet
+	var ranks [8]sheet
 	var hosts [5]sheet
 	for i := range ranks {
 		ranks[i] = newSheet(columns, d.size)
@@ -109,6 +109,10 @@ func collect(r record.Record) (d data) {
 			if k.GPU != nil && k.GPU[i] >= 0 {
 				ranks[5].add(x, y, float64(k.GPU[i]))
 			}
+			if k.Ring != nil && k.Ring[i] >= 0 {
+				ranks[6].add(x, y, float64(k.Ring[i]))
+				ranks[7].add(x, y, float64(k.Share[i]))
+			}
 			row := &d.rows[y]
 			row.cpu, row.points, row.memory = row.cpu+cpu, row.points+1, max(row.memory, float64(k.MiB[i]))
 			row.lines, row.written = row.lines+float64(k.Lines[i])*(p.At-before), row.written+float64(k.Write[i])*(p.At-before)
@@ -124,7 +128,7 @@ func collect(r record.Record) (d data) {
 			}
 		}
 	}
-	d.rank.cpu, d.rank.memory, d.rank.read, d.rank.write, d.rank.lines, d.rank.gpu = ranks[0].mean(), ranks[1].mean(), ranks[2].mean(), ranks[3].mean(), ranks[4].mean(), ranks[5].mean()
+	d.rank.cpu, d.rank.memory, d.rank.read, d.rank.write, d.rank.lines, d.rank.gpu, d.rank.ring, d.rank.share = ranks[0].mean(), ranks[1].mean(), ranks[2].mean(), ranks[3].mean(), ranks[4].mean(), ranks[5].mean(), ranks[6].mean(), ranks[7].mean()
 	d.host.cpu, d.host.memory, d.host.in, d.host.out, d.host.gpu = hosts[0].mean(), hosts[1].mean(), hosts[2].mean(), hosts[3].mean(), hosts[4].mean()
 	for y := range d.rows {
 		d.rows[y].rank = y
@@ -145,17 +149,17 @@ func collect(r record.Record) (d data) {
 	return d
 }
 
-// phase is a part of the run, and the ranks that differ most from the median in CPU.
+// phase is a part of the run, and the ranks that differ most from the median.
 type phase struct {
-	from, to      float64
-	median        float64
-	idle, busy    int
-	idleIs, busIs float64
+	from, to        float64
+	median          float64
+	least, most     int
+	leastIs, mostIs float64
 }
 
-// phases divides the run into equal parts.
-func (d data) phases(n int) (all []phase) {
-	if d.rank.cpu == nil {
+// phases divides the run into equal parts, and finds the ranks that stand out in s.
+func (d data) phases(s series, n int) (all []phase) {
+	if s == nil {
 		return nil
 	}
 	n = min(n, len(d.times))
@@ -163,7 +167,7 @@ func (d data) phases(n int) (all []phase) {
 		from, to := i*len(d.times)/n, (i+1)*len(d.times)/n
 		sums := newSheet(1, d.size)
 		for x := from; x < to; x++ {
-			for y, v := range d.rank.cpu[x] {
+			for y, v := range s[x] {
 				sums.add(0, y, v)
 			}
 		}
@@ -171,16 +175,16 @@ func (d data) phases(n int) (all []phase) {
 		if means == nil {
 			continue
 		}
-		p := phase{from: d.times[from], to: d.times[min(to, len(d.times)-1)], idle: -1, busy: -1}
+		p := phase{from: d.times[from], to: d.times[min(to, len(d.times)-1)], least: -1, most: -1}
 		for y, v := range means[0] {
 			if math.IsNaN(v) {
 				continue
 			}
-			if p.idle < 0 || v < p.idleIs {
-				p.idle, p.idleIs = y, v
+			if p.least < 0 || v < p.leastIs {
+				p.least, p.leastIs = y, v
 			}
-			if p.busy < 0 || v > p.busIs {
-				p.busy, p.busIs = y, v
+			if p.most < 0 || v > p.mostIs {
+				p.most, p.mostIs = y, v
 			}
 		}
 		p.median = series{means[0]}.bands().middle[0]

@@ -127,6 +127,7 @@ func (p *page) charts() {
 	}{
 		{"CPU of ranks", " cores", d.rank.cpu, 1}, {"Memory of ranks", " MiB", d.rank.memory, 0}, {"Output of ranks", " lines/s", d.rank.lines, 0},
 		{"Storage read by ranks", " KiB/s", d.rank.read, 0}, {"Storage written by ranks", " KiB/s", d.rank.write, 0}, {"GPUs of ranks", " %", d.rank.gpu, 100},
+		{"Collectives of ranks", " KiB/s", d.rank.ring, 0}, {"Time of ranks in collectives", " %", d.rank.share, 100},
 		{"CPU of hosts", " %", d.host.cpu, 100}, {"Memory of hosts", " %", d.host.memory, 100}, {"Networks, received by hosts", " KiB/s", d.host.in, 0},
 		{"Networks, sent by hosts", " KiB/s", d.host.out, 0}, {"GPUs of hosts", " %", d.host.gpu, 100},
 	} {
@@ -138,10 +139,22 @@ func (p *page) charts() {
 func (p *page) phases() {
 	p.table("Ranks that stand out", "In each tenth of the run: the ranks with the least and the most CPU. A rank that the others wait for often has the most, and one that hangs the least.",
 		[]string{"from", "to", "median cores", "least", "cores", "most", "cores"}, func(row func(...string)) {
-			for _, f := range p.data.phases(10) {
-				row(at(f.from), at(f.to), number(f.median), fmt.Sprint("rank ", f.idle), number(f.idleIs), fmt.Sprint("rank ", f.busy), number(f.busIs))
-			}
+			p.standing(p.data.rank.cpu, row)
 		})
+	if p.data.rank.share == nil {
+		return
+	}
+	p.table("Where ranks wait", "In each tenth of the run: the part of the time in which ranks were in collectives, or waited for others to come. The rank with the least is often the one that the others wait for.",
+		[]string{"from", "to", "median %", "least", "%", "most", "%"}, func(row func(...string)) {
+			p.standing(p.data.rank.share, row)
+		})
+}
+
+// standing writes a row for each tenth of the run.
+func (p *page) standing(s series, row func(...string)) {
+	for _, f := range p.data.phases(s, 10) {
+		row(at(f.from), at(f.to), number(f.median), fmt.Sprint("rank ", f.least), number(f.leastIs), fmt.Sprint("rank ", f.most), number(f.mostIs))
+	}
 }
 
 func (p *page) ranks() {

@@ -29,6 +29,11 @@ func recorded(ranks, points int) record.Record {
 			}
 			k := &p.Ranks
 			k.CPU, k.MiB, k.Read, k.Write, k.Lines = append(k.CPU, cpu), append(k.MiB, int64(100+rank)), append(k.Read, 0), append(k.Write, 7), append(k.Lines, 2)
+			share := 60
+			if rank == 1 && i > points/2 {
+				share = 0
+			}
+			k.Ring, k.Share = append(k.Ring, 2048), append(k.Share, share)
 		}
 		r.Points = append(r.Points, p)
 	}
@@ -48,7 +53,7 @@ func write(t testing.TB, r record.Record) string {
 func TestReport(t *testing.T) {
 	text := write(t, recorded(4, 300))
 	for _, part := range []string{"gorun: &lt;b&gt;train (g7k2)", "rank 2 on f1 exited with code 1", "Error: &lt;script&gt;", "1h0m0s", "<dt>Exit code</dt><dd>1</dd>",
-		`src="data:image/png;base64,`, "CPU of ranks over time: the median is 1 cores on average", "Memory of hosts", "<td>rank 1</td><td>0</td>", "<td>exited with code 1</td>",
+		`src="data:image/png;base64,`, "CPU of ranks over time: the median is 1 cores on average", "Memory of hosts", "Time of ranks in collectives over time: the median is 60 % on average", "Where ranks wait", "<td>60</td><td>rank 1</td><td>0</td>", "<td>rank 1</td><td>0</td>", "<td>exited with code 1</td>",
 		"prefers-color-scheme: dark", "rank 2 on f1: exited with code 1"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q", part)

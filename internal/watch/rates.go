@@ -30,7 +30,21 @@ func (r *Rank) fill(f *feed, number int) {
 	r.CPU, r.CPUTotal = perSecond(before.CPU, u.CPU, took)/float64(time.Second), max(0, u.CPU.Seconds())
 	r.Memory, r.ReadTotal, r.WrittenTotal = max(0, u.Memory), max(0, u.Read), max(0, u.Written)
 	r.Read, r.Written = perSecond(before.Read, u.Read, took), perSecond(before.Written, u.Written, took)
+	if u.Ring != nil {
+		b := u.Ring
+		if before.Ring != nil {
+			b = before.Ring
+		}
+		r.Ring = ringOf(b, u.Ring, took)
+	}
 	r.assign(f.gpus[number], last.host.GPUs)
+}
+
+// ringOf returns what collectives did between two readings.
+func ringOf(before, now *wire.RingUse, took time.Duration) *Ring {
+	share := max(perSecond(before.Time, now.Time, took), perSecond(before.Pending, now.Pending, took)) / float64(time.Second)
+	return &Ring{Calls: perSecond(before.Calls, now.Calls, took), Bytes: perSecond(before.Bytes, now.Bytes, took), Share: min(share, 1),
+		CallsTotal: max(0, now.Calls), BytesTotal: max(0, now.Bytes), TimeTotal: max(0, now.Time.Seconds()), PendingTotal: max(0, now.Pending.Seconds())}
 }
 
 // assign sets the use of the GPUs with these indices or UUIDs.

@@ -48,10 +48,26 @@ type Rank struct {
 	LinesTotal  int64   `json:"output_lines_total"` // since the first watcher came
 	OutputTotal int64   `json:"output_bytes_total"`
 
+	Ring *Ring `json:"ring,omitempty"` // nil: it has not joined the job by ring, or is not heard of yet
+
 	GPUs []int `json:"gpus,omitempty"` // that gorun has assigned, by index in the host's list
 	// GPUBusy is the mean of its GPUs in percent, GPUMemory their sum, also of what others use of them. nil: unknown, or none is assigned.
 	GPUBusy   *float64 `json:"gpu_busy_percent,omitempty"`
 	GPUMemory *int64   `json:"gpu_memory_bytes,omitempty"`
+}
+
+// Ring is what a rank's collectives do.
+type Ring struct {
+	Calls float64 `json:"calls_per_second"` // that have ended
+	Bytes float64 `json:"bytes_per_second"` // of their vectors
+	// Share is the part of the time in which the rank was in a call, or had named tensors pending: in that time it worked on collectives, or
+	// waited for other ranks. Communicators that are used at the same time count together, up to 1.
+	Share float64 `json:"time_ratio"`
+
+	CallsTotal   int64   `json:"calls_total"`
+	BytesTotal   int64   `json:"bytes_total"`
+	TimeTotal    float64 `json:"seconds_total"`         // in calls
+	PendingTotal float64 `json:"pending_seconds_total"` // with named tensors pending
 }
 
 // Exit is the end of a rank.

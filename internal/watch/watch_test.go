@@ -96,6 +96,27 @@ func TestRates(t *testing.T) {
 	if h := got.Hosts[0]; h.CPU != 2 || h.Used != 5 || h.Sent != 100 || len(h.GPUs) != 3 || got.Hosts[1].Age != -1 {
 		t.Errorf("%+v", got.Hosts)
 	}
+	join := func(r *reading, calls, bytes int64, in, pending time.Duration) {
+		u := r.ranks[0]
+		u.Ring = &wire.RingUse{Calls: calls, Bytes: bytes, Time: in, Pending: pending}
+		r.ranks[0] = u
+	}
+	if got.Ranks[0].Ring != nil {
+		t.Errorf("%+v", got.Ranks[0].Ring)
+	}
+	join(one.last, 10, 100, time.Second, 0)
+	if got := f.sample().Ranks[0].Ring; *got != (Ring{CallsTotal: 10, BytesTotal: 100, TimeTotal: 1}) {
+		t.Errorf("the first reading of a record: %+v", got)
+	}
+	join(one.prev, 4, 40, 500*time.Millisecond, 0)
+	join(one.last, 10, 100, time.Second, 1500*time.Millisecond)
+	if got := f.sample().Ranks[0].Ring; *got != (Ring{Calls: 3, Bytes: 30, Share: .75, CallsTotal: 10, BytesTotal: 100, TimeTotal: 1, PendingTotal: 1.5}) {
+		t.Errorf("%+v", got)
+	}
+	join(one.last, 10, 100, 5*time.Second, 0)
+	if got := f.sample().Ranks[0].Ring; got.Share != 1 {
+		t.Errorf("communicators that are used together: %+v", got)
+	}
 	one.last.ranks[0] = wire.RankUse{Rank: 0, PID: 8, CPU: time.Hour} // another process has no rate yet
 	if r := f.sample().Ranks[0]; r.CPU != 0 {
 		t.Errorf("%+v", r)

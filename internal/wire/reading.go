@@ -24,6 +24,15 @@ type RankUse struct {
 	Memory    int64         // resident bytes. Pages that processes share count for each
 	Read      int64         // bytes from storage since the rank's start
 	Written   int64         // bytes to storage
+	Ring      *RingUse      `json:",omitempty"` // nil: the rank has not joined its job by ring
+}
+
+// RingUse is what a rank's collectives add up to since its start.
+type RingUse struct {
+	Calls   int64
+	Bytes   int64         // of vectors
+	Time    time.Duration // in calls
+	Pending time.Duration // in which tensors of queues were pending
 }
 
 // HostUse is what a host uses, whoever uses it. Numbers of bytes are sums since the host's start.

@@ -36,6 +36,7 @@ const (
 // fewer.
 func (e *errand) watch() error {
 	m, every := meter.New("/"), max(e.ask.Every, minEvery)
+	defer m.Close()
 	gpus := e.watchGPUs(every)
 	defer gpus.stop()
 	pace := min(every, soonTime)

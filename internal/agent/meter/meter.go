@@ -24,10 +24,12 @@ type Meter struct {
 	// strangers are processes of no rank, by pid, which are not read for some time: a host has many.
 	strangers map[int]bool
 	readings  int
+	records   map[identity]*calls
+	open      func(pid int) (record, error)
 }
 
-// forget is after how many readings strangers are read again: a process of a rank may have the pid of one that ended.
-const forget = 16
+// forgetAfter is after how many readings strangers are read again: a process of a rank may have the pid of one that ended.
+const forgetAfter = 16
 
 // identity tells a process from a later one with the same pid.
 type identity struct {
@@ -37,7 +39,15 @@ type identity struct {
 
 // New returns a meter of the machine whose /proc and /sys are below root.
 func New(root string) *Meter {
-	return &Meter{root: root, page: int64(os.Getpagesize()), of: map[identity]int{}}
+	return &Meter{root: root, page: int64(os.Getpagesize()), of: map[identity]int{}, records: map[identity]*calls{}, open: openRecord}
+}
+
+// Close forgets the processes.
+func (m *Meter) Close() {
+	for p, c := range m.records {
+		c.close()
+		delete(m.records, p)
+	}
 }
 
 // process is what /proc/PID/stat tells.
@@ -51,7 +61,7 @@ type process struct {
 
 // Ranks returns the use of the ranks whose processes these are, by rank. A rank that has just ended is left out.
 func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
-	if m.readings++; m.readings%forget == 1 {
+	if m.readings++; m.readings%forgetAfter == 1 {
 		m.strangers = map[int]bool{}
 	}
 	for _, pid := range pids {
@@ -83,8 +93,10 @@ func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 		u.Memory += p.rssPage * m.page
 		read, written := m.storage(p.pid)
 		u.Read, u.Written = u.Read+read, u.Written+written
+		u.Ring = m.calls(p.identity, u.Ring)
 	}
 	m.of = of
+	m.forget()
 	list := make([]wire.RankUse, 0, len(use))
 	for _, u := range use {
 		if u.Waits == "0" { // the thread runs, or the kernel does not tell

@@ -81,7 +81,7 @@ func TestStrangersAreReadSeldom(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for i := 2; i <= forget; i++ {
+	for i := 2; i <= forgetAfter; i++ {
 		if n := processes(); n != 1 {
 			t.Errorf("%d processes in reading %d", n, i)
 		}

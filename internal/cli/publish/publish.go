@@ -123,7 +123,7 @@ func openMetrics(name string, console *ui.UI) (metrics.Target, error) {
 func export(target metrics.Target, w *watch.Watch, job func() metrics.Job, console *ui.UI) {
 	failed := false
 	_ = w.Follow(context.Background(), func(time.Duration) time.Duration { return metricsTime }, func(s watch.Sample) error {
-		err := target.Put(metrics.Text(job(), s))
+		err := target.Put(job(), s)
 		if err != nil && !failed {
 			console.Warningf("writing metrics failed: %v", err)
 		}

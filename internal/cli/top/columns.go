@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,8 +26,54 @@ func most[R any](value func(R) float64) func(a, b R) int {
 	return func(a, b R) int { return cmp.Compare(value(b), value(a)) }
 }
 
-// rankColumns are 80 wide together.
-func rankColumns() []column[watch.Rank] {
+// least orders rows the other way.
+func least[R any](c column[R]) column[R] {
+	order := c.order
+	c.order = func(a, b R) int { return order(b, a) }
+	return c
+}
+
+// rankColumns returns the columns that say something of some rank and fit into a width.
+func rankColumns(ranks []watch.Rank, width int) []column[watch.Rank] {
+	ring, gpus := false, false
+	for _, r := range ranks {
+		ring, gpus = ring || r.Ring != nil, gpus || r.GPUMemory != nil || r.GPUBusy != nil
+	}
+	columns := allRankColumns()
+	without := func(name string) {
+		columns = slices.DeleteFunc(columns, func(c column[watch.Rank]) bool { return c.name == name })
+	}
+	for _, name := range []string{"ring/s", "ring%"} {
+		if !ring {
+			without(name)
+		}
+	}
+	for _, name := range []string{"gpu%", "gmem"} {
+		if !gpus && ring { // a table without ring has room for them
+			without(name)
+		}
+	}
+	for _, name := range []string{"thr", "write/s"} {
+		if need(columns) > width && width >= leastWidth {
+			without(name)
+		}
+	}
+	return columns
+}
+
+// leastWidth is that of a terminal on which no row is cut.
+const leastWidth = 80
+
+// need is the least width of a row.
+func need[R any](columns []column[R]) int {
+	n := len(columns) - 1
+	for _, c := range columns {
+		n += max(c.width, -c.width)
+	}
+	return n
+}
+
+func allRankColumns() []column[watch.Rank] {
 	type R = watch.Rank
 	number := func(name string, width int, text func(float64) string, value func(R) float64) column[R] {
 		return column[R]{name, width, func(r R) string {
@@ -46,6 +93,18 @@ func rankColumns() []column[watch.Rank] {
 		number("read/s", 6, short, func(r R) float64 { return r.Read }),
 		number("write/s", 7, short, func(r R) float64 { return r.Written }),
 		number("lines/s", 7, short, func(r R) float64 { return r.Lines }),
+		number("ring/s", 6, short, func(r R) float64 {
+			if r.Ring == nil {
+				return math.Inf(-1)
+			}
+			return r.Ring.Bytes
+		}),
+		least(number("ring%", 5, short, func(r R) float64 { // others wait for a rank that does not come
+			if r.Ring == nil {
+				return math.Inf(-1)
+			}
+			return math.Round(100 * r.Ring.Share)
+		})),
 		number("gpu%", 4, short, func(r R) float64 { return orNone(r.GPUBusy) }),
 		number("gmem", 5, short, func(r R) float64 { return orNone(r.GPUMemory) }),
 	}

@@ -16,8 +16,8 @@ type model struct {
 	tail   []string // the last lines of the chosen rank
 
 	width, height int
-	hosts         bool // the table of hosts instead of that of ranks
-	sort          [2]int
+	hosts         bool      // the table of hosts instead of that of ranks
+	sort          [2]string // name of a column; "": the first
 	reverse       [2]bool
 	filter        string
 	typing        bool // the filter
@@ -54,7 +54,7 @@ func (m *model) rows() []row {
 			func(h watch.Host) bool { return strings.Contains(h.Host, m.filter) })
 	}
 	set, err := usage.ParseRanks(m.filter)
-	return lines(rankColumns(), m.sample.Ranks, m, func(r watch.Rank) (string, int) { return rankKey(r.Rank), r.Rank },
+	return lines(m.rankColumns(), m.sample.Ranks, m, func(r watch.Rank) (string, int) { return rankKey(r.Rank), r.Rank },
 		func(r watch.Rank) bool {
 			if err == nil && m.filter != "" {
 				return slices.ContainsFunc(set, func(part [2]int) bool { return part[0] <= r.Rank && r.Rank <= part[1] })
@@ -70,7 +70,7 @@ func lines[R any](columns []column[R], all []R, m *model, key func(R) (string, i
 			chosen = append(chosen, r)
 		}
 	}
-	by := columns[m.sort[m.view()]%len(columns)]
+	by := columns[ordered(columns, m.sort[m.view()])]
 	slices.SortStableFunc(chosen, func(a, b R) int {
 		if m.reverse[m.view()] {
 			a, b = b, a
@@ -116,10 +116,6 @@ func (m *model) key(name string) {
 	if m.detail >= 0 {
 		return
 	}
-	count := len(rankColumns())
-	if m.hosts {
-		count = len(hostColumns())
-	}
 	v := m.view()
 	switch name {
 	case "h", "tab":
@@ -127,9 +123,9 @@ func (m *model) key(name string) {
 	case "/":
 		m.typing = true
 	case "<", ",":
-		m.sort[v] = (m.sort[v] + count - 1) % count
+		m.order(-1)
 	case ">", ".":
-		m.sort[v] = (m.sort[v] + 1) % count
+		m.order(1)
 	case "r":
 		m.reverse[v] = !m.reverse[v]
 	case "up", "k":
@@ -156,6 +152,26 @@ func (m *model) key(name string) {
 		}
 		m.detail, m.tail = rows[i].rank, nil
 	}
+}
+
+func (m *model) rankColumns() []column[watch.Rank] { return rankColumns(m.sample.Ranks, m.width) }
+
+// order makes another column the one that orders the rows.
+func (m *model) order(by int) {
+	if m.hosts {
+		m.sort[1] = next(hostColumns(), m.sort[1], by)
+	} else {
+		m.sort[0] = next(m.rankColumns(), m.sort[0], by)
+	}
+}
+
+func next[R any](columns []column[R], name string, by int) string {
+	return columns[(ordered(columns, name)+by+len(columns))%len(columns)].name
+}
+
+// ordered returns the index of the column that orders the rows: the first, if the named one is not shown.
+func ordered[R any](columns []column[R], name string) int {
+	return max(0, slices.IndexFunc(columns, func(c column[R]) bool { return c.name == name }))
 }
 
 // edit takes a key while the filter is typed.

@@ -125,7 +125,7 @@ func plain(job control.Job, s watch.Sample) string {
 		if m.hosts {
 			fmt.Fprintln(&b, header(hostColumns(), m.width, m.sort[1], false))
 		} else {
-			fmt.Fprintf(&b, "\n%s\n", header(rankColumns(), m.width, m.sort[0], false))
+			fmt.Fprintf(&b, "\n%s\n", header(m.rankColumns(), m.width, m.sort[0], false))
 		}
 		for _, r := range m.rows() {
 			fmt.Fprintln(&b, strings.TrimRight(r.text(), " "))

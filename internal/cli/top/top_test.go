@@ -72,6 +72,46 @@ func TestScreens(t *testing.T) {
 	golden.File(t, "testdata/screens.txt", b.String())
 }
 
+// A column is shown where some rank has something in it, and where there is room.
+func TestColumns(t *testing.T) {
+	s := sampleOf(12)
+	names := func(width int) (all string) {
+		m := newModel(control.Job{})
+		m.sample, m.width = s, width
+		for _, c := range m.rankColumns() {
+			all += c.name + " "
+		}
+		if n := need(m.rankColumns()); n > width {
+			t.Errorf("%d wide: %s need %d", width, all, n)
+		}
+		return all
+	}
+	if got := names(80); strings.Contains(got, "ring") || !strings.Contains(got, "gmem") || !strings.Contains(got, "thr") {
+		t.Errorf("without ring: %s", got)
+	}
+	s.Ranks[4].Ring, s.Ranks[5].Ring = &watch.Ring{Share: .5}, &watch.Ring{Bytes: 3 << 30, Share: .456}
+	if got := names(80); !strings.Contains(got, "ring/s ring% gpu% gmem") || strings.Contains(got, "thr") {
+		t.Errorf("with ring and GPUs: %s", got)
+	}
+	if got := names(100); !strings.Contains(got, "thr") {
+		t.Errorf("with room: %s", got)
+	}
+	for i := range s.Ranks {
+		s.Ranks[i].GPUBusy, s.Ranks[i].GPUMemory = nil, nil
+	}
+	if got := names(80); strings.Contains(got, "gpu") || !strings.Contains(got, "ring/s ring%") || !strings.Contains(got, "thr") {
+		t.Errorf("with ring alone: %s", got)
+	}
+	m := newModel(control.Job{})
+	m.sample = s
+	for m.sort[0] != "ring%" {
+		m.key(">")
+	}
+	if row := m.rows()[0]; row.rank != 5 || !strings.Contains(row.text(), "3.0G    46") {
+		t.Errorf("%s", row.text())
+	}
+}
+
 // Whatever is typed, the screen has its size, and shows the row under the cursor.
 func TestScreenFits(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 60}, {80, 5}, {20, 2}} {

@@ -16,14 +16,7 @@ func rankKey(rank int) string { return "rank " + strconv.Itoa(rank) }
 
 // line formats one line of a table in a width.
 func line[R any](columns []column[R], width int, text func(column[R]) string) string {
-	need, flexible := len(columns)-1, 0
-	for _, c := range columns {
-		need += max(c.width, -c.width)
-		if c.width < 0 {
-			flexible++
-		}
-	}
-	extra := min(40, max(0, width-need)) // for names
+	extra := min(40, max(0, width-need(columns))) // for names
 	var b strings.Builder
 	for i, c := range columns {
 		if i > 0 {
@@ -51,9 +44,9 @@ func line[R any](columns []column[R], width int, text func(column[R]) string) st
 }
 
 // header is the names of columns; that which orders the rows is marked.
-func header[R any](columns []column[R], width, by int, reverse bool) string {
+func header[R any](columns []column[R], width int, by string, reverse bool) string {
 	return line(columns, width, func(c column[R]) string {
-		if c.name != columns[by%len(columns)].name {
+		if c.name != columns[ordered(columns, by)].name {
 			return c.name
 		}
 		if reverse {
@@ -91,7 +84,7 @@ func (m *model) table() (out []string) {
 	if m.hosts {
 		out = append(out, "", inverse(header(hostColumns(), m.width, m.sort[v], m.reverse[v])))
 	} else {
-		out = append(out, "", inverse(header(rankColumns(), m.width, m.sort[v], m.reverse[v])))
+		out = append(out, "", inverse(header(m.rankColumns(), m.width, m.sort[v], m.reverse[v])))
 	}
 	if m.filter != "" || m.typing {
 		out[0] = fmt.Sprintf("filter: %s", prose.Printable(m.filter))
@@ -137,11 +130,15 @@ func (m *model) title() string {
 
 // totals is what all ranks use.
 func (m *model) totals() string {
-	var cpu, read, written float64
+	var cpu, read, written, ring, share float64
 	var memory int64
+	joined := 0
 	for _, r := range m.sample.Ranks {
 		if r.Exit == nil {
 			cpu, read, written, memory = cpu+r.CPU, read+r.Read, written+r.Written, memory+r.Memory
+			if r.Ring != nil {
+				ring, share, joined = ring+r.Ring.Bytes, share+r.Ring.Share, joined+1
+			}
 		}
 	}
 	cpus, in, sent, busy, gpus := 0, 0.0, 0.0, 0.0, 0
@@ -156,6 +153,9 @@ func (m *model) totals() string {
 	text := fmt.Sprintf("cpu %s/%d  mem %s", cores(cpu), cpus, short(float64(memory)))
 	if gpus > 0 {
 		text += fmt.Sprintf("  gpu %.0f%%", math.Round(busy/float64(gpus)))
+	}
+	if joined > 0 {
+		text += fmt.Sprintf("  ring %s %.0f%%", short(ring), math.Round(100*share/float64(joined)))
 	}
 	return text + fmt.Sprintf("  disk r %s w %s  net in %s out %s", short(read), short(written), short(in), short(sent))
 }
@@ -173,6 +173,10 @@ func (m *model) rankText() []string {
 			fmt.Sprintf("memory   %s resident", prose.Size(r.Memory)),
 			fmt.Sprintf("storage  read %s/s, %s in all; written %s/s, %s in all", short(r.Read), short(float64(r.ReadTotal)), short(r.Written), short(float64(r.WrittenTotal))),
 			fmt.Sprintf("output   %s lines/s, %s bytes/s", short(r.Lines), short(r.Output))}
+		if r.Ring != nil {
+			out = append(out, fmt.Sprintf("ring     %s bytes/s in %s calls/s, %.0f%% of the time in collectives; %s in all, in %s", short(r.Ring.Bytes), short(r.Ring.Calls),
+				100*r.Ring.Share, short(float64(r.Ring.BytesTotal)), prose.Count(int(r.Ring.CallsTotal), "call")))
+		}
 		if len(r.GPUs) > 0 {
 			text := fmt.Sprintf("gpus     %s", strings.Trim(fmt.Sprint(r.GPUs), "[]"))
 			if r.GPUBusy != nil {
@@ -215,6 +219,8 @@ esc                          back; no filter      q       quit
 cpu     cores that a rank and its descendants use: 1.00 is one core
 mem     their resident memory; what processes share counts for each
 read/s  bytes from storage; files in the page cache do not count
+ring/s  bytes of ring's collectives; ring%  time in them, and waiting for others:
+        the rank with the least is often the one that others wait for
 gpu%    of GPUs that gorun has assigned; the table of hosts has all GPUs`, "\n")
 }
 

@@ -58,7 +58,7 @@ func layers() []layer {
 		{folder: "internal/agent/link", why: leaf},
 		{folder: "internal/agent/terminal", why: leaf},
 		{folder: "internal/agent/tool", may: []string{"internal/wire"}, why: "it is handed the way to find a program, and starts none"},
-		{folder: "internal/agent/meter", may: []string{"internal/wire"}, why: "it reads counters of processes that it is told of"},
+		{folder: "internal/agent/meter", may: []string{"internal/recorder", "internal/wire"}, why: "it reads counters of processes that it is told of"},
 		{folder: "internal/agent/memory", may: []string{"internal/contain", "internal/wire"}, why: "it reads counters, and knows no rank"},
 		{folder: "internal/agent/seat", may: []string{"gpu", "internal/memexec", "internal/prose", "internal/rankenv", "internal/topology", "internal/trust", "internal/wire"}, why: "it assigns what this host has, and serves nobody"},
 		{folder: "internal/agent/services", may: []string{"internal/contain", "internal/gloo", "internal/kv", "internal/linkage", "internal/memexec", "internal/pmi", "internal/pmix", "internal/rankenv", "internal/wire"}, why: "it answers ranks over the wire, and starts none"},

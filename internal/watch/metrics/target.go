@@ -10,15 +10,17 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/trust"
+	"github.com/gorun/gorun/internal/watch"
 )
 
-// Target is where metrics go: Put takes each new document.
+// Target is where metrics go: Put takes each new sample.
 type Target interface {
-	Put(document []byte) error
+	Put(Job, watch.Sample) error
 	Close() error
 }
 
@@ -36,10 +38,14 @@ func Address(text string) (address netip.AddrPort, is bool) {
 	return netip.AddrPortFrom(ip, uint16(number)), err == nil && portErr == nil
 }
 
-// file replaces a file by each document.
-type file struct{ path string }
+// file replaces a file by a document of each sample.
+type file struct {
+	path   string
+	format Format
+}
 
-// OpenFile returns a target that keeps a file up to date and removes it at the end. Readers never see a part of a document.
+// OpenFile returns a target that keeps a file up to date and removes it at the end. Readers never see a part of a document. A name that ends in
+// .om is of OpenMetrics, others are of Prometheus.
 func OpenFile(path string) (Target, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -48,11 +54,16 @@ func OpenFile(path string) (Target, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
-	f := &file{path}
-	return f, f.Put(nil)
+	f := &file{path: path}
+	if filepath.Ext(path) == ".om" {
+		f.format = OpenMetrics
+	}
+	return f, f.write(nil)
 }
 
-func (f *file) Put(document []byte) error {
+func (f *file) Put(j Job, s watch.Sample) error { return f.write(f.format.Text(j, s)) }
+
+func (f *file) write(document []byte) error {
 	fresh := filepath.Join(filepath.Dir(f.path), fmt.Sprintf(".%s.%d", filepath.Base(f.path), os.Getpid())) // the collector reads *.prom
 	out, err := trust.Create(fresh)
 	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) {
@@ -74,14 +85,15 @@ func (f *file) Put(document []byte) error {
 
 func (f *file) Close() error { return os.Remove(f.path) }
 
-// Server answers GET /metrics with the last document.
+// Server answers GET /metrics with the last sample, in the format that the client prefers.
 type Server struct {
 	listener net.Listener
 	http     http.Server
 	wg       sync.WaitGroup
 
-	mu       sync.Mutex
-	document []byte
+	mu     sync.Mutex
+	job    Job
+	sample *watch.Sample // nil: there is none yet
 }
 
 // Listen serves at an address until Close.
@@ -92,12 +104,14 @@ func Listen(at netip.AddrPort) (*Server, error) {
 	}
 	s := &Server{listener: l}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
-		s.mu.Lock()
-		document := s.document
-		s.mu.Unlock()
-		w.Header().Set("Content-Type", ContentType)
-		_, _ = w.Write(document) // the client may have gone
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		format := Prometheus
+		if strings.Contains(r.Header.Get("Accept"), "application/openmetrics-text") {
+			format = OpenMetrics
+		}
+		w.Header().Set("Content-Type", format.ContentType())
+		w.Header().Set("Vary", "Accept")
+		_, _ = w.Write(s.document(format)) // the client may have gone
 	})
 	s.http = http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with Close
@@ -107,12 +121,22 @@ func Listen(at netip.AddrPort) (*Server, error) {
 // URL is where the metrics are.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/metrics" }
 
-// Put keeps a document for those who ask.
-func (s *Server) Put(document []byte) error {
+// Put keeps a sample for those who ask.
+func (s *Server) Put(j Job, sample watch.Sample) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.document = document
+	s.job, s.sample = j, &sample
 	return nil
+}
+
+func (s *Server) document(f Format) []byte {
+	s.mu.Lock()
+	j, sample := s.job, s.sample
+	s.mu.Unlock()
+	if sample == nil {
+		sample = &watch.Sample{} // of a job without ranks
+	}
+	return f.Text(j, *sample)
 }
 
 // Close ends the server and its connections.

@@ -12,8 +12,22 @@ import (
 // Job names the job in all series.
 type Job struct{ ID, Name string }
 
-// ContentType is that of Text.
-const ContentType = "text/plain; version=0.0.4; charset=utf-8"
+// Format is a text format of metrics.
+type Format int
+
+// Formats. They differ in the names of counters' families and in the units, so no document is of both.
+const (
+	Prometheus  Format = iota // 0.0.4, which node_exporter's collector reads, and promtool
+	OpenMetrics               // 1.0.0
+)
+
+// ContentType is the media type of a format.
+func (f Format) ContentType() string {
+	if f == OpenMetrics {
+		return "application/openmetrics-text; version=1.0.0; charset=utf-8"
+	}
+	return "text/plain; version=0.0.4; charset=utf-8"
+}
 
 // kinds of metrics.
 const (
@@ -23,8 +37,9 @@ const (
 
 // text is a document of metrics. The series of a metric stand together, as the format demands.
 type text struct {
-	b    bytes.Buffer
-	base string // labels of all series
+	b      bytes.Buffer
+	format Format
+	base   string // labels of all series
 }
 
 // label formats one label: the format has three escapes.
@@ -34,6 +49,14 @@ func label(name, value string) string {
 
 // family begins a metric.
 func (t *text) family(name, kind, help string) {
+	if t.format == OpenMetrics {
+		name = strings.TrimSuffix(name, "_total") // its series have the suffix
+		for _, unit := range []string{"seconds", "bytes", "ratio"} {
+			if strings.HasSuffix(name, "_"+unit) {
+				defer t.b.WriteString("# UNIT " + name + " " + unit + "\n")
+			}
+		}
+	}
 	t.b.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
 }
 
@@ -44,9 +67,9 @@ func (t *text) series(name, labels string, value float64) {
 	t.b.WriteString(name + "{" + t.base + labels + "} " + strconv.FormatFloat(value, 'g', -1, 64) + "\n")
 }
 
-// Text formats a sample in Prometheus's text format, which node_exporter and Prometheus both read.
-func Text(j Job, s watch.Sample) []byte {
-	t := &text{base: label("id", j.ID) + "," + label("name", j.Name)}
+// Text formats a sample.
+func (f Format) Text(j Job, s watch.Sample) []byte {
+	t := &text{format: f, base: label("id", j.ID) + "," + label("name", j.Name)}
 	run := 0
 	for _, r := range s.Ranks {
 		if runs(r) {
@@ -60,6 +83,9 @@ func Text(j Job, s watch.Sample) []byte {
 	}
 	t.ranks(s.Ranks)
 	t.hosts(s.Hosts)
+	if f == OpenMetrics {
+		t.b.WriteString("# EOF\n")
+	}
 	return t.b.Bytes()
 }
 
@@ -93,6 +119,10 @@ func (t *text) ranks(all []watch.Rank) {
 		{"gorun_rank_storage_written_bytes_total", counter, "Bytes that they wrote to storage.", func(r watch.Rank) (float64, bool) { return float64(r.WrittenTotal), runs(r) }},
 		{"gorun_rank_output_lines_total", counter, "Lines of its stdout and stderr.", func(r watch.Rank) (float64, bool) { return float64(r.LinesTotal), true }},
 		{"gorun_rank_output_bytes_total", counter, "Bytes of its stdout and stderr.", func(r watch.Rank) (float64, bool) { return float64(r.OutputTotal), true }},
+		{"gorun_rank_collective_calls_total", counter, "Collectives and messages of ring that the rank has finished.", ofRing(func(r *watch.Ring) float64 { return float64(r.CallsTotal) })},
+		{"gorun_rank_collective_bytes_total", counter, "Bytes of their vectors.", ofRing(func(r *watch.Ring) float64 { return float64(r.BytesTotal) })},
+		{"gorun_rank_collective_seconds_total", counter, "Time that the rank spent in calls of ring.", ofRing(func(r *watch.Ring) float64 { return r.TimeTotal })},
+		{"gorun_rank_tensors_pending_seconds_total", counter, "Time in which named tensors of the rank were pending.", ofRing(func(r *watch.Ring) float64 { return r.PendingTotal })},
 		{"gorun_rank_gpu_busy_ratio", gauge, "Part of the time in which the GPUs assigned to the rank were busy, on average.", func(r watch.Rank) (float64, bool) {
 			if r.GPUBusy == nil {
 				return 0, false
@@ -116,6 +146,16 @@ func (t *text) ranks(all []watch.Rank) {
 				t.series(m.name, label("rank", strconv.Itoa(r.Rank))+","+label("host", r.Host), v)
 			}
 		}
+	}
+}
+
+// ofRing is a number of ranks that have joined the job by ring.
+func ofRing(value func(*watch.Ring) float64) func(watch.Rank) (float64, bool) {
+	return func(r watch.Rank) (float64, bool) {
+		if r.Ring == nil {
+			return 0, false
+		}
+		return value(r.Ring), runs(r)
 	}
 }
 

@@ -74,8 +74,10 @@ type Ranks struct {
 	MiB   []int64   `json:"m"`
 	Read  []int64   `json:"rd"` // KiB/s
 	Write []int64   `json:"wr"`
-	Lines []int64   `json:"l"`           // per second
-	GPU   []int     `json:"g,omitempty"` // percent; -1: unknown
+	Lines []int64   `json:"l"`            // per second
+	GPU   []int     `json:"g,omitempty"`  // percent; -1: unknown
+	Ring  []int64   `json:"cb,omitempty"` // KiB/s of collectives' vectors; -1: none by ring
+	Share []int     `json:"cs,omitempty"` // percent of the time in collectives; -1: none by ring
 }
 
 // Hosts are columns by host.
@@ -186,9 +188,9 @@ func (r *Recorder) Sample(s watch.Sample) {
 
 func (r *Recorder) point(s watch.Sample) Point {
 	p := Point{At: math.Round(s.At.Sub(r.run.Began).Seconds()*10) / 10}
-	plain, gpus := true, false
+	plain, gpus, ring := true, false, false
 	for i, k := range s.Ranks {
-		plain = plain && k.Rank == i
+		plain, ring = plain && k.Rank == i, ring || k.Ring != nil
 		gpus = gpus || k.GPUBusy != nil
 	}
 	for _, k := range s.Ranks {
@@ -206,6 +208,13 @@ func (r *Recorder) point(s watch.Sample) Point {
 		}
 		if gpus {
 			c.GPU = append(c.GPU, busy)
+		}
+		if ring {
+			bytes, share := int64(-1), -1
+			if k.Ring != nil && cpu >= 0 {
+				bytes, share = int64(k.Ring.Bytes)>>10, int(math.Round(100*k.Ring.Share))
+			}
+			c.Ring, c.Share = append(c.Ring, bytes), append(c.Share, share)
 		}
 	}
 	names, gpus := []string{}, false
@@ -346,7 +355,7 @@ func (r *Record) readSamples(name string) error {
 func (p *Point) check(hosts int) error {
 	k, h := p.Ranks, p.Host
 	n := len(k.CPU)
-	if len(k.MiB) != n || len(k.Read) != n || len(k.Write) != n || len(k.Lines) != n || k.GPU != nil && len(k.GPU) != n || k.Rank != nil && len(k.Rank) != n ||
+	if len(k.MiB) != n || len(k.Read) != n || len(k.Write) != n || len(k.Lines) != n || k.GPU != nil && len(k.GPU) != n || k.Ring != nil && len(k.Ring) != n || len(k.Share) != len(k.Ring) || k.Rank != nil && len(k.Rank) != n ||
 		len(h.CPU) != hosts || len(h.Used) != hosts || len(h.Received) != hosts || len(h.Sent) != hosts || h.GPU != nil && len(h.GPU) != hosts {
 		return fmt.Errorf("the columns of a sample at %v s have different lengths", p.At)
 	}
