@@ -121,7 +121,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	beside.stop = func() { requests.Stop(launcher.Stop{Reason: launcher.Terminated}, console) }
 	beside.begin(ctx)
 	about := record.Run{Name: o.Control.Name, Program: firstArgv(opts.Programs), Size: plan.Size, Places: places(o, plan), Began: time.Now()}
-	published, err := publish.Open(o.Watch, about, watched, shared.id, console)
+	published, err := publish.Open(o.Watch, o.Summary, about, watched, shared.id, console)
 	if err != nil {
 		return 0, err
 	}
@@ -148,7 +148,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	console.Unseen = o.Hide.With(o.Save.Hidden()).Of(-1, 2)
 	console.Conclude(result, plan.Size)
 	if o.Summary {
-		console.Table(ui.Summary(plan, result))
+		console.Table(ui.Summary(plan, result, published.Waits()))
 	}
 	steps.Result(result)
 	published.End(result.Code(), ui.Ending(result), result.Cause)

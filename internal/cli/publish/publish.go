@@ -25,6 +25,7 @@ const metricsTime = 5 * time.Second
 type Publishing struct {
 	watch    *watch.Watch
 	recorder *record.Recorder // nil: nothing is recorded
+	late     lateness
 	wg       sync.WaitGroup
 	ending   struct {
 		code  int
@@ -33,9 +34,10 @@ type Publishing struct {
 	}
 }
 
-// Open begins --metrics and --record of a job that w watches. Id returns the job's id, or "" if it has none. The caller
+// Open begins --metrics and --record of a job that w watches. With either of them, or if summary is true, it also looks for ranks that the
+// others wait for. Id returns the job's id, or "" if it has none. The caller
 // closes the result.
-func Open(to settings.Watch, run record.Run, w *watch.Watch, id func() string, console *ui.UI) (*Publishing, error) {
+func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id func() string, console *ui.UI) (*Publishing, error) {
 	target, err := openMetrics(to.Metrics, console)
 	if err != nil {
 		return nil, err
@@ -55,6 +57,9 @@ func Open(to settings.Watch, run record.Run, w *watch.Watch, id func() string, c
 			})
 			p.recorder.Close(id(), p.ending.code, p.ending.cause, p.ending.last)
 		})
+	}
+	if summary || to.Given() {
+		p.wg.Go(func() { p.late.follow(w, console) })
 	}
 	if target != nil {
 		p.wg.Go(func() {

@@ -106,7 +106,7 @@ func TestSecondsHasThreeDigits(t *testing.T) {
 func TestSummary(t *testing.T) {
 	r := failedJob(launcher.Exit{Code: 3, CPU: 2400 * time.Millisecond, MaxRSS: 1_640_000_000})
 	r.Exits[3].Failed = "x"
-	got := Summary(planOf(t, "f1:2,node2.example.org:3"), r)
+	got := Summary(planOf(t, "f1:2,node2.example.org:3"), r, nil)
 	want := `rank  host               ended                      time    cpu     peak memory
 0     f1                 SIGTERM, stopped by gorun  2.60 s  0.00 s  0 MiB
 1     f1                 code 3, the first to fail  2.50 s  2.40 s  1.53 GiB
@@ -114,6 +114,14 @@ func TestSummary(t *testing.T) {
 3     node2.example.org  did not start              1.00 s  -       -
 4     node2.example.org  not known                  -       -       -
 started in 0.50 s, ran 3.50 s, exit code 3
+`
+	if got != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+	got = Summary(planOf(t, "f1:1"), launcher.Result{}, map[int]float64{0: 0.166})
+	want = `rank  host  ended      time  cpu  peak memory  waited for
+0     f1    not known  -     -    -            17 %
+started in 0.00 s, ran 0.00 s, exit code 0
 `
 	if got != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)

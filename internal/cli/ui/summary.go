@@ -12,15 +12,20 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// Summary formats the table of --summary: a line per rank and one for the job.
-func Summary(plan launcher.Plan, r launcher.Result) string {
+// Summary formats the table of --summary: a line per rank and one for the job. Waits are the parts of the time in which the other ranks waited
+// for a rank, or nil if they are not known.
+func Summary(plan launcher.Plan, r launcher.Result, waits map[int]float64) string {
 	exits := map[int]launcher.Exit{}
 	for _, e := range r.Exits {
 		exits[e.Rank] = e
 	}
 	var b strings.Builder
 	table := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprint(table, "rank\thost\tended\ttime\tcpu\tpeak memory\n")
+	heading, others := "", func(int) string { return "" }
+	if waits != nil {
+		heading, others = "\twaited for", func(rank int) string { return fmt.Sprintf("\t%.0f %%", 100*waits[rank]) }
+	}
+	fmt.Fprintf(table, "rank\thost\tended\ttime\tcpu\tpeak memory%s\n", heading)
 	for _, h := range plan.Hosts {
 		for _, rank := range h.Ranks {
 			ended, ran, cpu, memory := "not known", "-", "-", "-"
@@ -33,7 +38,7 @@ func Summary(plan launcher.Plan, r launcher.Result) string {
 			if c := r.Cause; c != nil && c.Rank == rank.Rank {
 				ended += ", the first to fail"
 			}
-			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s\n", rank.Rank, h.Name, ended, ran, cpu, memory)
+			fmt.Fprintf(table, "%d\t%s\t%s\t%s\t%s\t%s%s\n", rank.Rank, h.Name, ended, ran, cpu, memory, others(rank.Rank))
 		}
 	}
 	_ = table.Flush() // a strings.Builder takes everything

@@ -1,0 +1,89 @@
+package straggler
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/watch"
+)
+
+// sample returns a sample of ranks that spend these parts of the time in collectives. Less than 0 is a rank that has ended.
+func sample(second int, shares ...float64) watch.Sample {
+	s := watch.Sample{At: time.Unix(int64(second), 0)}
+	for rank, share := range shares {
+		r := watch.Rank{Rank: rank, Host: fmt.Sprint("f", rank/2), PID: 100 + rank, Ring: &watch.Ring{Share: share}}
+		if share < 0 {
+			r.Exit = &watch.Exit{}
+		}
+		s.Ranks = append(s.Ranks, r)
+	}
+	return s
+}
+
+func TestStragglerIsFound(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		shares []float64
+		want   []Finding
+	}{
+		{"equal ranks", []float64{0.2, 0.22, 0.21, 0.2}, nil},
+		{"one is slow", []float64{0.30, 0.31, 0.29, 0.10}, []Finding{{3, "f1", 0.20}}},
+		{"just too little", []float64{0.30, 0.30, 0.21, 0.30}, nil},
+		{"two of five, the slower one first", []float64{0.5, 0.3, 0.5, 0.1, 0.5}, []Finding{{3, "f1", 0.4}, {1, "f0", 0.2}}},
+		{"two ranks", []float64{0.0, 0.5}, []Finding{{0, "f0", 0.5}}},
+		{"one that is fast", []float64{0.1, 0.1, 0.9, 0.1}, nil},
+		{"alone", []float64{0}, nil},
+	} {
+		var f Finder
+		var all []Finding
+		for second := 0; second <= 300; second += 10 {
+			found := f.Add(sample(second, tc.shares...))
+			if found != nil && second < 45 {
+				t.Errorf("%s: found after %d s", tc.name, second)
+			}
+			all = append(all, found...)
+		}
+		if !slices.EqualFunc(all, tc.want, func(a, b Finding) bool {
+			return a.Rank == b.Rank && a.Host == b.Host && a.Cost-b.Cost < 1e-6 && b.Cost-a.Cost < 1e-6
+		}) {
+			t.Errorf("%s: %v, want %v", tc.name, all, tc.want)
+		}
+	}
+}
+
+// A short delay is none of a straggler, one that comes again is said again, and the ends of ranks make none.
+func TestStragglerOfAWhile(t *testing.T) {
+	var f Finder
+	found := 0
+	run := func(seconds, from int, shares ...float64) int {
+		for second := from; second < from+seconds; second += 10 {
+			found += len(f.Add(sample(second, shares...)))
+		}
+		return from + seconds
+	}
+	at := run(100, 0, 0.3, 0.3, 0.3)
+	at = run(10, at, 0.6, 0.6, 0.2)
+	if at = run(100, at, 0.3, 0.3, 0.3); found != 0 {
+		t.Errorf("found %d by a short delay", found)
+	}
+	if at = run(200, at, 0.3, 0.3, 0.0); found != 1 {
+		t.Errorf("found %d", found)
+	}
+	at = run(100, at, 0.3, 0.3, 0.3)
+	if at = run(200, at, 0.3, 0.3, 0.0); found != 2 {
+		t.Errorf("found %d", found)
+	}
+	if at = run(200, at, 0.3, 0.0, -1); found != 2 {
+		t.Errorf("found %d when a rank has ended", found)
+	}
+	if costs := f.Costs(); len(costs) != 3 || costs[2] < 0.15 || costs[2] > 0.25 || costs[0] > 0.01 {
+		t.Errorf("%v", costs)
+	}
+	again := sample(at, 0.5, 0.0)
+	again.Ranks[0].PID = 7
+	if f.Add(again); len(f.Costs()) != 2 {
+		t.Errorf("%v after another start", f.Costs())
+	}
+}
