@@ -98,7 +98,7 @@ func (l lesson) judge(t *testing.T, r *command.Run) {
 	if len(ends) == 0 {
 		t.Errorf("no rank has come to an end:\n%s\n%s", golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
 	}
-	r.NothingLeft(10 * time.Second)
+	r.NothingLeft(30 * time.Second)
 }
 
 func awaitOutput(t *testing.T, r *command.Run, text string) {

@@ -36,7 +36,7 @@ func testElasticOutput(t *testing.T) {
 	command.Await(t, "the rank that was added", func() bool { return strings.Contains(read("2.02"), "epoch 2 rank 2 of 3 ") })
 	say("localhost:1\n")
 	command.Await(t, "the ranks' end", func() bool { return strings.Contains(read("0.00"), "epoch 3 rank 0 of 1 ") })
-	r.Want(0, "localhost has 3 slots", "localhost has 1 slot").NothingLeft(5 * time.Second)
+	r.Want(0, "localhost has 3 slots", "localhost has 1 slot").NothingLeft(30 * time.Second)
 	if r.Out.Len() > 0 {
 		t.Errorf("shown: %s", golden.Clip(r.Out.String()))
 	}
@@ -51,7 +51,7 @@ func testElasticLocalGuardIsKilled(t *testing.T) {
 	for _, pid := range []int{parent(agent), agent} {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	r.Want(125, "host localhost: ", "no rank that has the job's state is left").NothingLeft(5 * time.Second)
+	r.Want(125, "host localhost: ", "no rank that has the job's state is left").NothingLeft(30 * time.Second)
 }
 
 // Killing the agent of one rank is as a failure of that rank.
@@ -75,7 +75,7 @@ func testElasticAgentIsKilled(t *testing.T) {
 		if second[0].pid != first[0].pid || third[0].pid != first[0].pid || third[1].host != first[1].host {
 			t.Errorf("of %+v became %+v and %+v", first, second, third)
 		}
-		r.Want(0, "rank 1 on "+first[1].host+" has ended with its agent: the agent was killed by signal 9 (SIGKILL)").NothingLeft(5 * time.Second)
+		r.Want(0, "rank 1 on "+first[1].host+" has ended with its agent: the agent was killed by signal 9 (SIGKILL)").NothingLeft(30 * time.Second)
 	}
 }
 

@@ -56,5 +56,5 @@ func testHorovodScenario(t *testing.T, c *lab.Cluster, horovod string, args ...s
 	if code := r.Wait(); code != 0 {
 		t.Errorf("exit code %d after %v\n%s%s", code, time.Since(began), golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
 	}
-	r.NothingLeft(10 * time.Second)
+	r.NothingLeft(30 * time.Second)
 }

@@ -107,7 +107,7 @@ func testElasticRankIsKilled(t *testing.T) {
 		t.Errorf("in the place of %+v there is %+v", first[3], third[3])
 	}
 	r.Want(0, "rank 3 on f2 was killed by signal 9", "epoch 2: 3 ranks on 2 hosts", "epoch 3: 4 ranks on 2 hosts")
-	r.NothingLeft(5 * time.Second)
+	r.NothingLeft(30 * time.Second)
 }
 
 // victimOf returns the process of a rank.
@@ -184,7 +184,7 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	if got := strings.Join(kinds, "; "); !strings.HasPrefix(got, "1 epoch 1: 3 ranks on 2 hosts; 2 epoch 2: 5 ranks on 3 hosts; 3 epoch 3: ") {
 		t.Errorf("the events say %s", got)
 	}
-	r.NothingLeft(5 * time.Second)
+	r.NothingLeft(30 * time.Second)
 }
 
 // A silent host is lost and fenced, and the others go on.
@@ -213,7 +213,7 @@ func testElasticHostVanishes(t *testing.T) {
 	}
 	awaitEpoch(t, r, 3, 2, 40*time.Second) // it was set aside for 10 s
 	r.Want(0, "host f2: ", "epoch 3: 2 ranks on 2 hosts")
-	r.NothingLeft(10 * time.Second)
+	r.NothingLeft(30 * time.Second)
 }
 
 // A stopped agent loses its host. When it continues, its rank takes part in nothing any more, and ends.
@@ -233,7 +233,7 @@ func testElasticAgentStandsStill(t *testing.T) {
 		t.Errorf("epoch 2 is %+v", got)
 	}
 	r.Want(0, "host f2: no word from the agent for 10")
-	r.NothingLeft(10 * time.Second)
+	r.NothingLeft(30 * time.Second)
 }
 
 // parent returns a process's parent, or 0 if it has ended.
@@ -252,22 +252,22 @@ func testElasticEnds(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	t.Run("failing rank", func(t *testing.T) {
 		began := time.Now()
-		command.Start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"}, elasticRank(t, 2, "7")...)...).Want(7, "exited with code 7").NothingLeft(5 * time.Second)
+		command.Start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"}, elasticRank(t, 2, "7")...)...).Want(7, "exited with code 7").NothingLeft(30 * time.Second)
 		if took := time.Since(began); took > 40*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
 	t.Run("no such program", func(t *testing.T) {
-		command.Start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").Want(127, `the program "no-such-program" was not found`).NothingLeft(5 * time.Second)
+		command.Start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").Want(127, `the program "no-such-program" was not found`).NothingLeft(30 * time.Second)
 	})
 	t.Run("too few slots", func(t *testing.T) {
 		command.Start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1", "true").
-			Want(125, "there are 1 slots for 2 ranks", "waiting for hosts").NothingLeft(5 * time.Second)
+			Want(125, "there are 1 slots for 2 ranks", "waiting for hosts").NothingLeft(30 * time.Second)
 	})
 	t.Run("host that is none", func(t *testing.T) { // nothing can run there, so nobody waits for its end
 		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"}, elasticRank(t, 8)...)...)
 		awaitEpoch(t, r, 2, 1, 7*time.Second)
-		r.Want(0, "host no-such-host: ").NothingLeft(5 * time.Second)
+		r.Want(0, "host no-such-host: ").NothingLeft(30 * time.Second)
 	})
 	t.Run("reset limit", func(t *testing.T) {
 		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
@@ -275,23 +275,23 @@ func testElasticEnds(t *testing.T) {
 		_ = syscall.Kill(victimOf(t, r, first[1]), syscall.SIGKILL)
 		second := awaitEpoch(t, r, 3, 2, 20*time.Second) // what puts back the lost rank is no reset
 		_ = syscall.Kill(victimOf(t, r, second[1]), syscall.SIGKILL)
-		r.Want(137, "the limit of 1 reset is reached").NothingLeft(5 * time.Second)
+		r.Want(137, "the limit of 1 reset is reached").NothingLeft(30 * time.Second)
 	})
 	t.Run("Ctrl-C", func(t *testing.T) {
 		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
 		awaitEpoch(t, r, 1, 2, 20*time.Second)
 		_ = r.Cmd.Process.Signal(syscall.SIGINT)
-		r.Want(130).NothingLeft(5 * time.Second)
+		r.Want(130).NothingLeft(30 * time.Second)
 	})
 	t.Run("killed launcher", func(t *testing.T) {
 		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
 		awaitEpoch(t, r, 1, 2, 20*time.Second)
 		_ = r.Cmd.Process.Kill()
 		r.Wait()
-		r.NothingLeft(15 * time.Second)
+		r.NothingLeft(30 * time.Second)
 	})
 	t.Run("program that is not elastic", func(t *testing.T) {
-		command.Start(t, c, "-np", "3", "--min-np", "1", "-H", "f1:2,f2:2", "sh", "-c", "echo rank $RANK").Want(0).NothingLeft(5 * time.Second)
+		command.Start(t, c, "-np", "3", "--min-np", "1", "-H", "f1:2,f2:2", "sh", "-c", "echo rank $RANK").Want(0).NothingLeft(30 * time.Second)
 	})
 }
 
@@ -311,15 +311,15 @@ func testMaxRestarts(t *testing.T) {
 			}
 		}
 	}
-	r.NothingLeft(5 * time.Second)
+	r.NothingLeft(30 * time.Second)
 	command.Start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "1", "sh", "-c", script(5)).
-		Want(9, "the limit of 1 restart is reached, after rank 2 on f2 exited with code 9").NothingLeft(5 * time.Second)
+		Want(9, "the limit of 1 restart is reached, after rank 2 on f2 exited with code 9").NothingLeft(30 * time.Second)
 }
 
 // A program that never asks for an epoch runs and fails as in a fixed job.
 func testElasticJobOfPlainProgram(t *testing.T) {
 	r := command.Start(t, nil, "-np", "2", "--min-np", "1", "sh", "-c", "sleep 12; echo was there; exit $((RANK*5))")
-	r.Want(5, "rank 1 on localhost exited with code 5 (after 12").NothingLeft(5 * time.Second)
+	r.Want(5, "rank 1 on localhost exited with code 5 (after 12").NothingLeft(30 * time.Second)
 	if text := r.Out.String(); strings.Count(text, "was there") == 0 {
 		t.Errorf("the ranks said %s", text)
 	}

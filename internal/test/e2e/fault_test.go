@@ -53,7 +53,7 @@ func TestKilledJobLeavesNothing(t *testing.T) {
 			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be over
 		}
 		r.Wait()
-		r.NothingLeft(10 * time.Second)
+		r.NothingLeft(30 * time.Second)
 	}
 	if after := shared(t); after != before {
 		t.Errorf("/dev/shm has %s, had %s", after, before)

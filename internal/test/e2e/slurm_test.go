@@ -200,5 +200,5 @@ func testSlurmElastic(t *testing.T) {
 	awaitEpoch(t, r, 4, 2, 25*time.Second) // when it is sure that nothing is left there
 	awaitEpoch(t, r, 5, 3, 25*time.Second)
 	r.Want(0, "host "+lost.host+": ")
-	r.NothingLeft(15 * time.Second)
+	r.NothingLeft(30 * time.Second)
 }
