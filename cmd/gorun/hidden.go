@@ -21,6 +21,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/cli/sibling"
 	"github.com/gorun/gorun/internal/cli/ui"
+	"github.com/gorun/gorun/internal/doctor/probe"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 )
@@ -101,6 +102,17 @@ func runInspect(args []string) int {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gorun:", err)
+		return exitcode.Launch
+	}
+	return 0
+}
+
+// runProbe measures this host for gorun doctor.
+func runProbe(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	if err := probe.Main(ctx, args, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "gorun doctor:", err)
 		return exitcode.Launch
 	}
 	return 0

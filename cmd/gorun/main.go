@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/internal/agent/inspect"
 	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/doctor/probe"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -33,6 +34,9 @@ func main() {
 	}
 	if len(args) > 0 && args[0] == inspect.Command {
 		os.Exit(runInspect(args[1:]))
+	}
+	if len(args) > 0 && args[0] == probe.Command {
+		os.Exit(runProbe(args[1:]))
 	}
 	if len(args) == 3 && args[0] == benchDeviceRank {
 		os.Exit(runBenchDeviceRank(args[1], args[2]))

@@ -83,13 +83,20 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		}
 	}
 	gpus, listing := newGPUs(inspect(listGPUs)), newHosts(inspect(listHosts))
-	root.AddCommand(benchmarks, gpus, listing)
+	checkup := newDoctor(func(flags *pflag.FlagSet, o *settings.Options, d doctorOptions) error {
+		_, err := complete(flags, o)
+		if err == nil {
+			code, err = examineHosts(context.Background(), flags, o, d, own, console)
+		}
+		return err
+	})
+	root.AddCommand(benchmarks, gpus, listing, checkup)
 	root.AddCommand(newJobs(jobsIO{stdin, stdout, stderr, console, &code})...)
 	root.SetOut(own)
 	root.SetErr(ui.Plain(stderr))
 	shown = visible(root)
 	var err error
-	line, err = readLine(argv, root, benchmarks, gpus, listing)
+	line, err = readLine(argv, root, benchmarks, gpus, listing, checkup)
 	if err == nil {
 		root.SetArgs(append([]string{}, line.Args...)) // nil would mean os.Args
 		err = root.Execute()

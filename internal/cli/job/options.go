@@ -48,6 +48,15 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	return opts, outputOptions(&opts, o, plan, io)
 }
 
+// Helper returns the options of a job whose ranks run argv, a command of gorun itself, with the connections and the environment of a run.
+func Helper(o *settings.Options, plan launcher.Plan, argv []string, console *ui.UI) (launcher.Options, error) {
+	env, err := prepareAll(os.Environ(), []program{{argv: argv, opts: o}}, plan.Size)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	return launchOptions(o, plan, env, Streams{}, console)
+}
+
 func hasRemoteHost(plan launcher.Plan) bool {
 	hostname, _ := os.Hostname()
 	for _, h := range plan.Hosts {

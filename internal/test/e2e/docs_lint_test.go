@@ -25,6 +25,7 @@ func documentWorlds() map[string]string {
 		"docs/debugging.md":             "two hosts",
 		"docs/dependencies.md":          "no commands",
 		"docs/design.md":                "no commands",
+		"docs/doctor.md":                "two hosts",
 		"docs/elastic.md":               "two hosts",
 		"docs/environment.md":           "two hosts",
 		"docs/exit-codes.md":            "two hosts",

@@ -76,6 +76,9 @@ func layers() []layer {
 		{folder: "internal/watch/record", may: []string{"internal/trust", "internal/watch"}, why: "it is handed samples, and keeps them"},
 		{folder: "internal/watch/straggler", may: []string{"internal/watch"}, why: "it is handed samples, and finds ranks"},
 		{folder: "internal/report", may: []string{"internal/prose", "internal/watch/record"}, why: "it writes a page about a record, and knows no running job"},
+		{folder: "internal/doctor", may: []string{"internal/prose"}, why: "it is pure: measurements in, findings out"},
+		{folder: "internal/doctor/probe", may: []string{"internal/doctor", "internal/rankenv", "internal/topology"}, why: "it measures, and judges nothing"},
+		{folder: "internal/cli/examine", may: []string{"hostfile", "internal/cli/ui", "internal/cli/usage", "internal/doctor", "internal/doctor/probe", "internal/prose", "launcher", "launcher/plan"}, why: "it is handed hosts and connections, and runs probes there"},
 		{folder: "internal/cli/usage", why: leaf},
 		{folder: "internal/cli/panes", why: "it drives tmux, and is told which ranks to show"},
 		{folder: "internal/cli/tool", tests: []string{"hostfile"}, may: []string{"internal/cli/usage", "launcher", "launcher/plan"}, why: "it is pure: flags, plan and programs in, commands of ranks out"},
@@ -104,7 +107,7 @@ func layers() []layer {
 		{folder: "internal/cli/dialect", may: []string{"internal/cli/usage"}, why: "it turns words into words, and knows nothing of what our flags do"},
 		{
 			folder: "cmd/gorun",
-			may:    []string{"hostfile", "launcher", "ssh", "gpu", "internal/agent", "internal/agent/inspect", "internal/bench", "internal/cli/dialect", "internal/cli/exitcode", "internal/cli/hosts", "internal/cli/job", "internal/cli/settings", "internal/cli/jobs", "internal/cli/ui", "internal/cli/usage", "internal/control", "internal/prose", "internal/cli/manual", "internal/transport", "internal/transport/srun", "internal/wire", "internal/cli/top", "internal/report", "internal/trust", "internal/watch/record", "internal/cli/sibling"},
+			may:    []string{"hostfile", "launcher", "ssh", "gpu", "internal/agent", "internal/agent/inspect", "internal/bench", "internal/cli/dialect", "internal/cli/exitcode", "internal/cli/hosts", "internal/cli/job", "internal/cli/settings", "internal/cli/jobs", "internal/cli/ui", "internal/cli/usage", "internal/control", "internal/prose", "internal/cli/manual", "internal/transport", "internal/transport/srun", "internal/wire", "internal/cli/top", "internal/report", "internal/trust", "internal/watch/record", "internal/cli/sibling", "internal/cli/examine", "internal/doctor", "internal/doctor/probe"},
 			why:    "the command joins what the command line means with what does it",
 		},
 		{folder: "cmd/gorun-gpu", may: []string{"gpu", "gpu/nvml"}, why: "a crash of the driver's library must take nothing else with it"},

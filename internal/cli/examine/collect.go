@@ -1,0 +1,110 @@
+package examine
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/doctor/probe"
+	"github.com/gorun/gorun/internal/prose"
+)
+
+// maxAnswer bounds what a host may say.
+const maxAnswer = 1 << 20
+
+// bounded keeps the first bytes that it is given. It is safe for concurrent use.
+type bounded struct {
+	mu    sync.Mutex
+	b     bytes.Buffer
+	limit int
+}
+
+func (w *bounded) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.b.Write(p[:min(len(p), max(w.limit-w.b.Len(), 0))])
+	return len(p), nil
+}
+
+func (w *bounded) String() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.b.String()
+}
+
+// collector keeps the answers of probes, by rank.
+type collector struct{ answers []*bounded }
+
+func newCollector(ranks int) *collector {
+	c := &collector{answers: make([]*bounded, ranks)}
+	for i := range c.answers {
+		c.answers[i] = &bounded{limit: maxAnswer}
+	}
+	return c
+}
+
+// take is a Tap of the launcher.
+func (c *collector) take(rank, fd int, _ time.Time, data []byte) {
+	if fd == 1 && rank >= 0 && rank < len(c.answers) {
+		_, _ = c.answers[rank].Write(data)
+	}
+}
+
+// into reads the answers. A host speaks only for itself, and what is no answer is left out.
+func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
+	place := make([]int, len(hosts)) // by rank
+	for rank, h := range hosts {
+		place[rank] = slices.Index(m.Names, h.Name)
+	}
+	for rank, a := range c.answers {
+		h := m.Hosts[hosts[rank].Name]
+		for line := range bytes.Lines([]byte(a.String())) {
+			var said probe.Line
+			if json.Unmarshal(line, &said) != nil {
+				continue
+			}
+			switch {
+			case said.Facts != nil:
+				tidy(said.Facts)
+				h.Facts = said.Facts
+			case said.Speed != nil:
+				h.Speed = said.Speed
+			case said.Link != nil:
+				l := *said.Link
+				if l.From != rank || l.To < 0 || l.To >= len(hosts) || l.To == rank {
+					continue
+				}
+				l.From, l.To, l.Error, l.Over = place[rank], place[l.To], prose.Printable(l.Error), prose.Printable(l.Over)
+				m.Links = append(m.Links, l)
+			case said.Finished:
+				h.Finished = true
+			}
+		}
+		m.Hosts[hosts[rank].Name] = h
+	}
+}
+
+// tidy makes what a host says of itself safe to show and to compute with.
+func tidy(f *doctor.Facts) {
+	for _, text := range []*string{&f.Hostname, &f.Kernel, &f.Libc, &f.CPU, &f.Governor, &f.Transparent, &f.Ptrace, &f.DNS.Address, &f.DNS.Name, &f.DNS.Error,
+		&f.Shm.Name, &f.Shm.Path, &f.Shm.Error} {
+		*text = prose.Printable(*text)
+	}
+	for i := range f.Disks {
+		d := &f.Disks[i]
+		d.Name, d.Path, d.Error = prose.Printable(d.Name), prose.Printable(d.Path), prose.Printable(d.Error)
+	}
+	for i := range f.Busy {
+		f.Busy[i].Name = prose.Printable(f.Busy[i].Name)
+	}
+	for _, name := range slices.Collect(maps.Keys(f.Versions)) {
+		f.Versions[name] = prose.Printable(f.Versions[name])
+	}
+	f.Cores, f.Quota = max(f.Cores, 1), math.Abs(f.Quota)
+}

@@ -1,0 +1,266 @@
+// Package examine runs the probes of gorun doctor as a job of one rank per host, collects what they measure, and shows the verdict.
+package examine
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/doctor/probe"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+const (
+	startTimeout = 30 * time.Second // for a host to let a probe start
+	slack        = 30 * time.Second // for probes to begin and to end, on a busy machine
+	grace        = 2 * time.Second
+	maxNoise     = 200
+	maxAttempts  = 4 // to run without the hosts that failed in the one before
+)
+
+// Examiner examines hosts.
+type Examiner struct {
+	Level string
+	// Job returns the options of a job of ours on the hosts of a plan: the connections, and the environment that the user's ranks would have.
+	Job func(plan launcher.Plan, argv []string) (launcher.Options, error)
+	// Patient is set if the user chose the timeout of Job.
+	Patient bool
+	Note    func(format string, args ...any)
+}
+
+// Report is what an examination comes to.
+type Report struct {
+	Version  int              `json:"version"` // of this format
+	Verdict  string           `json:"verdict"` // ok, warnings or bad
+	Bad      []string         `json:"bad"`     // hosts that a job should leave out
+	Findings []doctor.Finding `json:"findings"`
+	Level    string           `json:"level"`
+	Began    time.Time        `json:"began"`
+	Seconds  float64          `json:"seconds"`
+	doctor.Measured
+}
+
+// Code is the exit code of a report.
+func (r Report) Code() int {
+	return map[string]int{"ok": 0, "warnings": 1, "bad": 3}[r.Verdict]
+}
+
+// Run examines hosts. What timing says counts only if a second look says it again. base is an earlier report to compare with, or nil.
+func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report) (Report, error) {
+	began := time.Now()
+	hosts = distinct(hosts)
+	how := doctor.NewPlan(e.Level, len(hosts))
+	judge := func(m doctor.Measured) []doctor.Finding {
+		findings := doctor.Judge(m)
+		if base != nil {
+			findings = append(findings, doctor.Against(base.Measured, m)...)
+		}
+		return findings
+	}
+	m, err := e.look(ctx, hosts, how, nil)
+	if err != nil {
+		return Report{}, err
+	}
+	findings := judge(m)
+	if doctor.NeedsSecondLook(findings, m) {
+		e.Note("looking again, to be sure of what may be chance")
+		logins := m.Hosts
+		if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Kind == "login" }) {
+			logins = nil
+		}
+		again, err := e.look(ctx, hosts, how.Again(), logins)
+		if err != nil {
+			return Report{}, err
+		}
+		m = doctor.Better(m, again)
+		findings = doctor.Confirm(findings, judge(m))
+	}
+	r := Report{Version: 1, Verdict: "ok", Bad: doctor.BadHosts(findings, m.Names), Findings: findings, Level: how.Level, Began: began.Round(time.Second),
+		Seconds: time.Since(began).Seconds(), Measured: m}
+	switch {
+	case slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Severity == doctor.Bad }):
+		r.Verdict = "bad"
+	case len(findings) > 0:
+		r.Verdict = "warnings"
+	}
+	if r.Findings == nil {
+		r.Findings = []doctor.Finding{}
+	}
+	if r.Bad == nil {
+		r.Bad = []string{}
+	}
+	return r, nil
+}
+
+// distinct leaves out repeated names, such as a host with two users.
+func distinct(hosts []hostfile.Host) (out []hostfile.Host) {
+	for _, h := range hosts {
+		if !slices.ContainsFunc(out, func(o hostfile.Host) bool { return o.Name == h.Name }) {
+			h.Slots, h.MaxSlots, h.Auto = 1, 0, false
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// look examines all hosts once. known are the logins of an earlier look, which are not tried again; nil: there was none.
+func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how doctor.Plan, known map[string]doctor.Host) (doctor.Measured, error) {
+	m := doctor.Measured{Hosts: map[string]doctor.Host{}}
+	for _, h := range hosts {
+		m.Names = append(m.Names, h.Name)
+	}
+	if known == nil {
+		if err := e.logIn(ctx, hosts, m.Hosts); err != nil {
+			return m, err
+		}
+	} else {
+		for name, h := range known {
+			m.Hosts[name] = doctor.Host{Login: h.Login}
+			if h.Login == nil {
+				m.Hosts[name] = doctor.Host{Error: h.Error, Hint: h.Hint}
+			}
+		}
+	}
+	for range maxAttempts {
+		alive := slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool { return m.Hosts[h.Name].Error != "" })
+		if len(alive) == 0 {
+			break
+		}
+		failed, err := e.probe(ctx, alive, how, &m)
+		if err != nil {
+			return m, err
+		}
+		if len(failed) == 0 {
+			break
+		}
+		for _, f := range failed {
+			fail(m.Hosts, f.Host, f.Err)
+		}
+	}
+	return m, ctx.Err()
+}
+
+// fail notes why a host could not be examined.
+func fail(hosts map[string]doctor.Host, name string, err error) {
+	h := hosts[name]
+	text := prose.Printable(err.Error())
+	h.Error, h.Hint = strings.TrimPrefix(strings.TrimPrefix(text, name+" "), name+": "), prose.Printable(usage.Hint(err))
+	hosts[name] = h
+}
+
+// logIn logs in to every host and starts an agent there, as a run does.
+func (e *Examiner) logIn(ctx context.Context, hosts []hostfile.Host, into map[string]doctor.Host) error {
+	opts, err := e.Job(launcher.Plan{Size: len(hosts)}, nil)
+	if err != nil {
+		return err
+	}
+	e.bound(&opts)
+	var mu sync.Mutex
+	dial := opts.Dial
+	opts.Dial = func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
+		began := time.Now()
+		conn, err := dial(ctx, h)
+		if err != nil {
+			return nil, err
+		}
+		if known, ok := conn.(interface{ BySSH() bool }); ok && known.BySSH() {
+			login, err := try(ctx, conn, began)
+			if err != nil {
+				return nil, errors.Join(err, conn.Close())
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			into[h.Name] = doctor.Host{Login: &login}
+		}
+		return conn, nil
+	}
+	for _, c := range launcher.Check(ctx, hosts, opts) {
+		if c.Err != nil {
+			fail(into, c.Host.Name, c.Err)
+		}
+	}
+	return ctx.Err()
+}
+
+// try runs a command that prints nothing: what comes back is from the shell's start files.
+func try(ctx context.Context, conn launcher.Host, began time.Time) (doctor.Login, error) {
+	printed := &bounded{limit: maxNoise}
+	err := conn.Run(ctx, []string{"true"}, bytes.NewReader(nil), printed, io.Discard)
+	return doctor.Login{Seconds: time.Since(began).Seconds(), Noise: strings.TrimSpace(prose.Printable(printed.String()))}, err
+}
+
+func (e *Examiner) bound(opts *launcher.Options) {
+	if !e.Patient {
+		opts.StartTimeout = startTimeout
+	}
+}
+
+// probe runs one job of probes. It returns the hosts whose fault it is if the job did not come to its end.
+func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.Plan, m *doctor.Measured) (failed []launcher.HostError, err error) {
+	ranks, err := plan.New(hosts, launcher.Request{NP: len(hosts)})
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(how)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := e.Job(ranks, []string{"/proc/self/exe", probe.Command, string(text)})
+	if err != nil {
+		return nil, err
+	}
+	e.bound(&opts)
+	limit := how.Version + 2*how.Speed + how.Network() + slack
+	stops := make(chan launcher.Stop, 1)
+	timer := time.AfterFunc(limit+opts.StartTimeout, func() { stops <- launcher.Stop{Reason: launcher.TimedOut} })
+	defer timer.Stop()
+	collected := newCollector(len(hosts))
+	opts.Programs[0].Wdir = "/"
+	opts.Binding, opts.GPUs, opts.Work, opts.ReportBindings = launcher.Binding{}, launcher.GPURequest{Leave: true}, nil, false
+	opts.Stdin, opts.StdinRank, opts.Stdout, opts.Stderr, opts.Screen = nil, 0, io.Discard, io.Discard, [3]bool{}
+	opts.Prefix, opts.Show, opts.SaveAs, opts.OutputDir, opts.ResultDir = nil, nil, nil, "", ""
+	opts.Tap, opts.Stops, opts.Grace, opts.Note = collected.take, stops, grace, nil
+	opts.Follow = func(event launcher.Event) {
+		if _, started := event.(launcher.Started); started {
+			timer.Reset(limit)
+		}
+	}
+	result, err := launcher.Run(ctx, ranks, opts)
+	var launch *launcher.LaunchError
+	switch {
+	case errors.As(err, &launch):
+		return launch.Hosts, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, h := range hosts { // of an earlier attempt nothing counts
+		m.Hosts[h.Name] = doctor.Host{Login: m.Hosts[h.Name].Login}
+	}
+	m.Links = nil
+	collected.into(hosts, m)
+	switch failed := result.Lost; {
+	case len(failed) > 0:
+		return failed, nil
+	case result.Cause != nil && result.Stopped == launcher.NotStopped && result.Cause.Host != "":
+		why := fmt.Errorf("its probe %s", result.Cause.Exit.Describe())
+		if result.Cause.Lost != nil {
+			why = result.Cause.Lost
+		} else if n := len(result.Cause.Stderr); n > 0 {
+			why = fmt.Errorf("%w: %s", why, result.Cause.Stderr[n-1])
+		}
+		return []launcher.HostError{{Host: result.Cause.Host, Err: why}}, nil
+	}
+	return nil, nil
+}

@@ -1,0 +1,107 @@
+package examine
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/doctor"
+)
+
+// evil is what a host may say to deceive the reader of a terminal or a page.
+const evil = "<script>alert(1)</script>\x1b[2J"
+
+// A host that says what it should not changes nothing but its own part.
+func TestHostsSpeakForThemselves(t *testing.T) {
+	hosts := []hostfile.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}
+	c := newCollector(3)
+	c.take(1, 1, time.Time{}, []byte(`{"facts":{"hostname":"`+strings.ReplaceAll(evil, "\x1b", `\u001b`)+`","cores":-4}}`+"\nnonsense\n"))
+	for _, link := range []string{`{"from":0,"to":2}`, `{"from":1,"to":1}`, `{"from":1,"to":3}`, `{"from":1,"to":-1}`, `{"from":1,"to":2,"error":"\u001b[2J"}`} {
+		c.take(1, 1, time.Time{}, []byte(`{"link":`+link+"}\n"))
+	}
+	c.take(2, 1, time.Time{}, bytes.Repeat([]byte("x"), 3*maxAnswer))
+	c.take(7, 1, time.Time{}, []byte("{}\n"))
+	m := doctor.Measured{Names: []string{"c", "b", "a"}, Hosts: map[string]doctor.Host{}}
+	c.into(hosts, &m)
+	if len(m.Links) != 1 || m.Links[0].From != 1 || m.Links[0].To != 0 || strings.Contains(m.Links[0].Error, "\x1b") {
+		t.Errorf("%+v", m.Links)
+	}
+	if f := m.Hosts["b"].Facts; f == nil || f.Cores != 1 || strings.Contains(f.Hostname, "\x1b") || m.Hosts["a"].Facts != nil {
+		t.Errorf("%+v", m.Hosts)
+	}
+	if n := c.answers[2].b.Len(); n > maxAnswer {
+		t.Errorf("%d bytes are kept", n)
+	}
+}
+
+func report() Report {
+	r := Report{Version: 1, Verdict: "bad", Bad: []string{"b"}, Level: "quick", Seconds: 5, Measured: doctor.Measured{Names: []string{"a", "b", "c"}, Hosts: map[string]doctor.Host{
+		"a": {Finished: true, Facts: &doctor.Facts{Cores: 4, Kernel: evil, Limits: map[string]uint64{"nofile": 1024}}, Speed: &doctor.Speed{Copy: 1e10, Flops: 1e9}, Login: &doctor.Login{Seconds: 1}},
+		"b": {Error: "connection refused"},
+	}}}
+	r.Findings = []doctor.Finding{{Host: "b", Severity: doctor.Bad, Kind: "unreachable", Text: evil}, {Host: "a", With: "c", Severity: doctor.Warning, Kind: "link", Text: "far", Times: 9, Sigma: 30, Fix: "look"}}
+	r.Links = []doctor.Link{{From: 0, To: 1, Error: "refused"}, {From: 0, To: 2, RTT: 5e-3, Out: 1e8, In: 2e8, Sent: [2]int64{9, 9}}}
+	return r
+}
+
+// The page is well-formed, whatever hosts say, and has a cell for each direction of each pair.
+func TestPageIsSafe(t *testing.T) {
+	var page bytes.Buffer
+	if err := report().WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	text := page.String()
+	if strings.Contains(text, "<script") || strings.Contains(text, "http://") || strings.Contains(text, "ZgotmplZ") {
+		t.Errorf("not safe:\n%s", text)
+	}
+	if n := strings.Count(text, "<rect x="); n != 8 {
+		t.Errorf("%d cells, want 4 in each map", n)
+	}
+	for decoder := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(text, "<!doctype html>"))); ; {
+		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%v:\n%s", err, text)
+		}
+	}
+}
+
+func TestVerdictComesFirst(t *testing.T) {
+	var out bytes.Buffer
+	if err := report().WriteText(&out); err != nil {
+		t.Fatal(err)
+	}
+	first, rest, _ := strings.Cut(out.String(), "\n")
+	if first != "bad: b (3 hosts examined in 5 s)" || !strings.Contains(rest, "warning  a - c: far (9 times, 30 σ)\n           look\n") {
+		t.Errorf("%s", out.String())
+	}
+	for verdict, code := range map[string]int{"ok": 0, "warnings": 1, "bad": 3} {
+		if got := (Report{Verdict: verdict}).Code(); got != code {
+			t.Errorf("%s: exit code %d", verdict, got)
+		}
+	}
+}
+
+func TestLargeReportsAreBounded(t *testing.T) {
+	r := Report{Verdict: "ok"}
+	r.Hosts = map[string]doctor.Host{}
+	for i := range 300 {
+		r.Names = append(r.Names, fmt.Sprint("host", i))
+		if i > 0 {
+			r.Links = append(r.Links, doctor.Link{From: 0, To: i, RTT: 1e-4, Out: 1e9, In: 1e9})
+		}
+	}
+	if maps := r.maps(); len(maps[0].Labels) != 2*maxMapped {
+		t.Errorf("%d labels", len(maps[0].Labels))
+	}
+	var out strings.Builder
+	if err := r.pairTables(&out); err != nil || out.Len() > 0 {
+		t.Errorf("%v, %d bytes", err, out.Len())
+	}
+}

@@ -1,0 +1,76 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Against returns how a measurement is worse than, or differs from, an earlier one of the same hosts.
+func Against(base, now Measured) (findings []Finding) {
+	j := &judge{Measured: now}
+	for _, name := range now.Names {
+		was, known := base.Hosts[name]
+		is := now.Hosts[name]
+		if !known || is.Error != "" || was.Error != "" {
+			continue
+		}
+		for _, m := range j.measures() {
+			old, okOld := m.of(was)
+			value, ok := m.of(is)
+			if !ok || !okOld || old <= 0 || math.Abs(value-old) < m.least {
+				continue
+			}
+			if times := value / old; m.less && times < m.warn || !m.less && times > m.warn {
+				j.timed(Finding{Host: name, Severity: Warning, Kind: "than before: " + m.kind, Times: times, Fix: strings.ReplaceAll(m.fix, "HOST", name),
+					Text: fmt.Sprintf("%s %s, and in the baseline %s", m.what, m.show(value), m.show(old))})
+			}
+		}
+		if was.Facts != nil && is.Facts != nil {
+			j.changed(name, *was.Facts, *is.Facts)
+		}
+	}
+	before, after := (&judge{Measured: base}).views(), j.views()
+	for i, name := range now.Names {
+		old := slices.Index(base.Names, name)
+		if old < 0 {
+			continue
+		}
+		was, is := before[old], after[i]
+		if a, b := median(was.rtt), median(is.rtt); a > 0 && b > farTimes*a && b-a > farLeast {
+			j.timed(Finding{Host: name, Severity: Warning, Kind: "than before: latency", Times: b / a, Text: fmt.Sprintf("a round trip takes %s, and in the baseline %s", seconds(b), seconds(a))})
+		}
+		for way, values := range map[string][2][]float64{"sends": {was.out, is.out}, "receives": {was.in, is.in}} {
+			if a, b := middle(values[0], true), middle(values[1], true); a > 0 && b > 0 && b < 0.7*a {
+				j.timed(Finding{Host: name, Severity: Warning, Kind: "than before: " + way, Times: b / a, Text: fmt.Sprintf("it %s at %s, and in the baseline at %s", way, rate(b), rate(a))})
+			}
+		}
+	}
+	order(j.findings, now.Names)
+	return j.findings
+}
+
+// changed finds facts that are not what they were.
+func (j *judge) changed(name string, was, is Facts) {
+	note := func(what, old, value string) {
+		if old != value {
+			j.is(name, Warning, "than before: "+what, "", "%s is %s, and was %s in the baseline", what, orNone(value), orNone(old))
+		}
+	}
+	note("kernel", was.Kernel, is.Kernel)
+	note("libc", was.Libc, is.Libc)
+	note("cores", fmt.Sprint(was.Cores), fmt.Sprint(is.Cores))
+	all := maps.Clone(was.Versions)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, is.Versions)
+	for _, what := range slices.Sorted(maps.Keys(all)) {
+		note(what, was.Versions[what], is.Versions[what])
+	}
+	if math.Abs(float64(is.Memory-was.Memory)) > 0.05*float64(was.Memory) {
+		note("memory", size(was.Memory), size(is.Memory))
+	}
+}

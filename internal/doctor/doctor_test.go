@@ -1,0 +1,226 @@
+package doctor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// A round pairs hosts that agree on it, and all rounds pair every two hosts once.
+func TestRoundsPairEveryTwoHostsOnce(t *testing.T) {
+	for n := range 70 {
+		p := NewPlan("default", n)
+		p.Rounds = rounds(n)
+		met := map[[2]int]int{}
+		for round := range p.Rounds {
+			for me := range n {
+				other := p.Opponent(round, me, n)
+				if other < 0 {
+					continue
+				}
+				if other == me || other >= n || p.Opponent(round, other, n) != me {
+					t.Fatalf("%d hosts, round %d: %d meets %d, which meets %d", n, round, me, other, p.Opponent(round, other, n))
+				}
+				met[[2]int{min(me, other), max(me, other)}]++
+			}
+		}
+		if len(met) != n*(n-1)/2 {
+			t.Errorf("%d hosts: %d pairs meet", n, len(met))
+		}
+		for pair, times := range met {
+			if times != 2 { // seen from both
+				t.Errorf("%d hosts: %v meet %d times", n, pair, times)
+			}
+		}
+	}
+}
+
+func TestTimeOfTheNetworkIsBounded(t *testing.T) {
+	for level, most := range map[string]time.Duration{"quick": 3 * time.Second, "default": 8 * time.Second, "long": time.Minute} {
+		for _, n := range []int{1, 2, 3, 64, 1000, 20000} {
+			if p := NewPlan(level, n); p.Network() > most || n > 1 && (p.Rounds < 1 || p.Round < 100*time.Millisecond) {
+				t.Errorf("%s, %d hosts: %+v", level, n, p)
+			}
+		}
+	}
+}
+
+// healthy returns hosts that differ by chance only.
+func healthy(n int, seed uint64) Measured {
+	r := rand.New(rand.NewPCG(seed, 1))
+	about := func(v, part float64) float64 { return v * (1 + part*(2*r.Float64()-1)) }
+	m := Measured{Hosts: map[string]Host{}}
+	for i := range n {
+		name := fmt.Sprint("f", i+1)
+		m.Names = append(m.Names, name)
+		m.Hosts[name] = Host{Finished: true, Login: &Login{Seconds: about(0.2, 0.5)}, Speed: &Speed{Copy: about(20e9, 0.1), Flops: about(10e9, 0.03)},
+			Facts: &Facts{Kernel: "6.1.0", Cores: 8, Memory: 64 * gib, Available: 50 * gib, Shm: Disk{Name: "shm", Path: "/dev/shm", Size: 32 * gib, Free: 32 * gib, Files: -1},
+				Disks: []Disk{{Name: "tmp", Path: "/tmp", Size: 100 * gib, Free: 50 * gib, Files: 1e6, Fsync: about(0.01, 0.9)}}, Limits: map[string]uint64{"nofile": 65536, "nproc": 10000},
+				Versions: map[string]string{"torch": "2.5.1"}, Load: about(1, 1), Steal: about(0.01, 1)}}
+		for j := range i {
+			m.Links = append(m.Links, Link{From: j, To: i, RTT: about(50e-6, 0.3), Out: about(1.1e9, 0.1), In: about(1.1e9, 0.1), Sent: [2]int64{50000, 50000}, Resent: [2]int64{r.Int64N(9), r.Int64N(9)}, MTU: 1500, Offset: about(0, 1) * 1e-3})
+		}
+	}
+	return m
+}
+
+// links changes the links of a host, which is at their other end if back is set.
+func (m *Measured) links(host int, change func(l *Link, back bool)) {
+	for i := range m.Links {
+		if l := &m.Links[i]; l.From == host || l.To == host {
+			change(l, l.To == host)
+		}
+	}
+}
+
+func TestHealthyHostsHaveNoFindings(t *testing.T) {
+	for seed := range uint64(40) {
+		for _, n := range []int{1, 2, 3, 8} {
+			if f := Judge(healthy(n, seed)); len(f) > 0 {
+				t.Fatalf("seed %d, %d hosts: %+v", seed, n, f)
+			}
+		}
+	}
+}
+
+func TestFaultsAreNamed(t *testing.T) {
+	const sick = 2 // f3
+	facts := func(change func(f *Facts)) func(m *Measured) {
+		return func(m *Measured) { change(m.Hosts["f3"].Facts) }
+	}
+	whole := func(change func(h *Host)) func(m *Measured) {
+		return func(m *Measured) {
+			h := m.Hosts["f3"]
+			change(&h)
+			m.Hosts["f3"] = h
+		}
+	}
+	net := func(change func(l *Link, back bool)) func(m *Measured) {
+		return func(m *Measured) { m.links(sick, change) }
+	}
+	for name, c := range map[string]struct {
+		plant    func(m *Measured)
+		kind     string
+		severity Severity
+	}{
+		"down":           {whole(func(h *Host) { *h = Host{Error: "connection refused"} }), "unreachable", Bad},
+		"hangs":          {whole(func(h *Host) { h.Finished, h.Speed = false, nil }), "hang", Bad},
+		"noisy":          {whole(func(h *Host) { h.Login.Noise = "hello" }), "start files", Warning},
+		"slow login":     {whole(func(h *Host) { h.Login.Seconds = 9 }), "login", Warning},
+		"slow memory":    {whole(func(h *Host) { h.Speed = &Speed{Copy: 8e9, Flops: h.Speed.Flops} }), "memory speed", Bad},
+		"slow processor": {whole(func(h *Host) { h.Speed = &Speed{Copy: h.Speed.Copy, Flops: 6e9} }), "cpu speed", Warning},
+		"half a quota":   {facts(func(f *Facts) { f.Quota = 4 }), "quota", Bad},
+		"full tmp":       {facts(func(f *Facts) { f.Disks[0].Free = 4096 }), "disk", Bad},
+		"no inodes":      {facts(func(f *Facts) { f.Disks[0].Files = 0 }), "disk", Bad},
+		"slow disk":      {facts(func(f *Facts) { f.Disks[0].Fsync = 2.5 }), "fsync", Warning},
+		"tiny shm":       {facts(func(f *Facts) { f.Shm.Size = mib }), "shm", Bad},
+		"docker's shm":   {facts(func(f *Facts) { f.Shm.Size, f.Shm.Free = 64*mib, 64*mib }), "shm", Warning},
+		"few files":      {facts(func(f *Facts) { f.Limits["nofile"] = 256 }), "limits", Bad},
+		"no memory":      {facts(func(f *Facts) { f.Available = gib }), "memory", Warning},
+		"throttled":      {facts(func(f *Facts) { f.Throttles = 3 }), "throttling", Warning},
+		"stolen":         {facts(func(f *Facts) { f.Steal = 0.4 }), "steal", Warning},
+		"hog":            {facts(func(f *Facts) { f.Busy = []Process{{7, "burn", 0.9}} }), "busy", Warning},
+		"slow DNS":       {facts(func(f *Facts) { f.DNS.Seconds = 1.5 }), "dns", Warning},
+		"other torch":    {facts(func(f *Facts) { f.Versions["torch"] = "2.1.0" }), "version of torch", Bad},
+		"no torch":       {facts(func(f *Facts) { delete(f.Versions, "torch") }), "version of torch", Warning},
+		"other kernel":   {facts(func(f *Facts) { f.Kernel = "5.14" }), "version of kernel", Warning},
+		"far":            {net(func(l *Link, _ bool) { l.RTT += 5e-3 }), "latency", Bad},
+		"narrow":         {net(func(l *Link, _ bool) { l.Out, l.In = l.Out/2, l.In/2 }), "bandwidth", Bad},
+		"narrow out":     {net(func(l *Link, back bool) { *pickRate(l, back) /= 2 }), "bandwidth", Bad},
+		"lossy":          {net(func(l *Link, back bool) { l.Resent = [2]int64{500, 500} }), "loss", Bad},
+		"black hole":     {net(func(l *Link, back bool) { l.Stalled, l.Out, l.In = "both", 0, 0 }), "mtu", Bad},
+		"firewall":       {net(func(l *Link, back bool) { *l = Link{From: l.From, To: l.To, Error: "no answer in time"} }), "unreachable by others", Bad},
+		"clock ahead":    {net(func(l *Link, back bool) { l.Offset = shifted(3, back) }), "clock", Bad},
+		"clock behind":   {net(func(l *Link, back bool) { l.Offset = shifted(-0.3, back) }), "clock", Warning},
+	} {
+		for _, n := range []int{3, 4, 9} {
+			m := healthy(n, 1)
+			c.plant(&m)
+			got := Judge(m)
+			if len(got) == 0 {
+				t.Errorf("%s: nothing is found among %d hosts", name, n)
+				continue
+			}
+			for _, f := range got {
+				if f.Host != "f3" || f.With != "" || f.Kind == c.kind && f.Severity != c.severity {
+					t.Errorf("%s among %d hosts: %+v", name, n, f)
+				}
+			}
+			if !slices.ContainsFunc(got, func(f Finding) bool { return f.Kind == c.kind }) {
+				t.Errorf("%s among %d hosts: %+v", name, n, got)
+			}
+			if bad := BadHosts(got, m.Names); c.severity == Bad && !slices.Equal(bad, []string{"f3"}) || c.severity == Warning && bad != nil {
+				t.Errorf("%s among %d hosts: bad are %v", name, n, bad)
+			}
+		}
+	}
+}
+
+func pickRate(l *Link, back bool) *float64 {
+	if back {
+		return &l.In
+	}
+	return &l.Out
+}
+
+func shifted(by float64, back bool) float64 {
+	if back {
+		return by
+	}
+	return -by
+}
+
+// A cable between two good hosts is a link, not a host.
+func TestBadLinkIsNoBadHost(t *testing.T) {
+	for name, spoil := range map[string]func(l *Link){
+		"far": func(l *Link) { l.RTT = 5e-3 }, "narrow": func(l *Link) { l.In /= 10 }, "shut": func(l *Link) { *l = Link{From: l.From, To: l.To, Error: "refused"} },
+		"lossy": func(l *Link) { l.Resent[0] = 2000 }, "hole": func(l *Link) { l.Stalled, l.Out = "out", 0 },
+	} {
+		m := healthy(6, 3)
+		spoil(&m.Links[4]) // f2 to f4
+		got := Judge(m)
+		if len(got) != 1 || got[0].Kind != "link" || got[0].Host != m.Names[m.Links[4].From] || got[0].With != m.Names[m.Links[4].To] {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// What one look sees by chance does not count.
+func TestSecondLookConfirms(t *testing.T) {
+	good, far := healthy(5, 1), healthy(5, 1)
+	far.links(1, func(l *Link, _ bool) { l.RTT += 5e-3 })
+	busy := healthy(5, 1)
+	busy.Hosts["f2"].Facts.Busy = []Process{{7, "burn", 0.9}}
+	for name, c := range map[string]struct {
+		first, second Measured
+		findings      int
+	}{
+		"never": {good, good, 0}, "once far": {far, good, 0}, "then far": {good, far, 0}, "always far": {far, far, 1},
+		"once busy": {busy, good, 0}, "then busy": {good, busy, 0}, "always busy": {busy, busy, 1},
+	} {
+		if got := Confirm(Judge(c.first), Judge(Better(c.first, c.second))); len(got) != c.findings {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if NeedsSecondLook(Judge(good), good) || !NeedsSecondLook(Judge(far), far) {
+		t.Error("the second look comes at the wrong time")
+	}
+}
+
+func TestBaselineNamesWhatGotWorse(t *testing.T) {
+	base, now := healthy(4, 1), healthy(4, 1)
+	if f := Against(base, now); len(f) > 0 {
+		t.Errorf("the same: %+v", f)
+	}
+	for name, h := range now.Hosts { // all of them alike, so that they do not stand out
+		h.Speed = &Speed{Copy: h.Speed.Copy / 2, Flops: h.Speed.Flops}
+		now.Hosts[name] = h
+	}
+	now.Hosts["f2"].Facts.Versions["torch"] = "2.6.0"
+	got := Against(base, now)
+	if len(got) != 5 || !slices.ContainsFunc(got, func(f Finding) bool { return f.Host == "f2" && f.Kind == "than before: torch" }) {
+		t.Errorf("%+v", got)
+	}
+}

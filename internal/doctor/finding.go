@@ -1,0 +1,81 @@
+package doctor
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Severity is how much a finding matters.
+type Severity string
+
+// Severities.
+const (
+	Warning Severity = "warning"
+	Bad     Severity = "bad"
+)
+
+// Finding is something wrong with a host, or with the link between two.
+type Finding struct {
+	Host     string   `json:"host"`
+	With     string   `json:"with,omitempty"` // the other host of a link
+	Severity Severity `json:"severity"`
+	Kind     string   `json:"kind"` // login, clock, shm, disk, limits, cpu, memory, versions, speed, latency, bandwidth, loss, ...
+	Text     string   `json:"text"`
+	Times    float64  `json:"times,omitempty"` // the value by that of the others
+	Sigma    float64  `json:"sigma,omitempty"` // how many deviations of the others it is off
+	Fix      string   `json:"fix,omitempty"`
+	timing   bool     // chance may cause it, so that a second look must confirm it
+	better   bool     // and the better values of both looks decide
+}
+
+// key tells whether two findings are about the same.
+func (f Finding) key() string { return f.Host + "\x00" + f.With + "\x00" + f.Kind }
+
+// NeedsSecondLook reports whether some finding depends on timing, or a link could not be measured in its time.
+func NeedsSecondLook(findings []Finding, m Measured) bool {
+	return slices.ContainsFunc(findings, func(f Finding) bool { return f.timing }) ||
+		slices.ContainsFunc(m.Links, func(l Link) bool { return l.Error != "" || l.Sent[0] == 0 || l.Sent[1] == 0 })
+}
+
+// Confirm returns the findings about the better values of two looks, and those of the second look that do not depend on timing, or that the
+// first look had too.
+func Confirm(first, second []Finding) []Finding {
+	seen := map[string]bool{}
+	for _, f := range first {
+		seen[f.key()] = true
+	}
+	return slices.DeleteFunc(slices.Clone(second), func(f Finding) bool { return f.timing && !f.better && !seen[f.key()] })
+}
+
+// order sorts findings: bad hosts first, then as the hosts are named.
+func order(findings []Finding, names []string) {
+	place := map[string]int{}
+	for i, n := range names {
+		place[n] = i
+	}
+	slices.SortStableFunc(findings, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(place[a.Host], place[b.Host]), cmp.Compare(place[a.With], place[b.With]),
+			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Text, b.Text))
+	})
+}
+
+// BadHosts are the hosts that a job should leave out, in the order of names. Of a bad link between two good hosts, it is the second.
+func BadHosts(findings []Finding, names []string) (bad []string) {
+	out := map[string]bool{}
+	for _, f := range findings {
+		if f.Severity == Bad && f.With == "" {
+			out[f.Host] = true
+		}
+	}
+	for _, f := range findings {
+		if f.Severity == Bad && f.With != "" && !out[f.Host] {
+			out[f.With] = true
+		}
+	}
+	for _, n := range names {
+		if out[n] {
+			bad = append(bad, n)
+		}
+	}
+	return bad
+}

@@ -1,0 +1,317 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
+)
+
+const (
+	mib = 1 << 20
+	gib = 1 << 30
+)
+
+// Judge returns what is wrong, most severe first.
+func Judge(m Measured) []Finding {
+	j := &judge{Measured: m}
+	for _, name := range m.Names {
+		j.host(name, m.Hosts[name])
+	}
+	j.differences()
+	j.compareHosts()
+	j.network()
+	order(j.findings, m.Names)
+	return j.findings
+}
+
+type judge struct {
+	Measured
+	findings []Finding
+}
+
+func (j *judge) add(f Finding) { j.findings = append(j.findings, f) }
+
+// is adds a finding about a fact.
+func (j *judge) is(host string, s Severity, kind, fix, format string, args ...any) {
+	j.add(Finding{Host: host, Severity: s, Kind: kind, Text: fmt.Sprintf(format, args...), Fix: fix})
+}
+
+// timed adds a finding that chance may cause.
+func (j *judge) timed(f Finding) {
+	f.timing = true
+	f.better = slices.Contains([]string{"latency", "bandwidth", "loss", "memory speed", "cpu speed", "login", "fsync", "steal", "dns", "clock"}, f.Kind)
+	j.add(f)
+}
+
+// host judges one host by itself.
+func (j *judge) host(name string, h Host) {
+	if h.Error != "" {
+		j.is(name, Bad, "unreachable", h.Hint, "%s", h.Error)
+		return
+	}
+	if h.Login != nil && h.Login.Noise != "" {
+		j.is(name, Warning, "start files", "print only where a person reads it: [ -t 1 ] && echo ...", "its shell's start files print %q at login", h.Login.Noise)
+	}
+	if !h.Finished {
+		doing := "before it said anything"
+		switch {
+		case h.Speed != nil:
+			doing = "while it measured the network"
+		case h.Facts != nil:
+			doing = "while it measured its speed"
+		}
+		j.is(name, Bad, "hang", "log in and look at it: dmesg, top, mount", "its examination did not end: it stopped %s", doing)
+	}
+	if h.Facts == nil {
+		return
+	}
+	f := h.Facts
+	j.disk(name, f.Shm, "the ranks of a host share memory through it: mount -o remount,size=50% /dev/shm, or --shm-size of the container")
+	if f.Shm.Error == "" && f.Shm.Size >= 64*mib && f.Shm.Size < gib {
+		j.is(name, Warning, "shm", "mount -o remount,size=50% /dev/shm", "/dev/shm holds only %s", size(f.Shm.Size))
+	}
+	for _, d := range f.Disks {
+		j.disk(name, d, "free space there: du -x "+d.Path+" | sort -n | tail")
+	}
+	if n, known := f.Limits["nofile"]; known && n < 1024 {
+		j.is(name, Bad, "limits", "raise it in /etc/security/limits.conf or the unit of sshd: nofile 65536", "a process may open only %d files (ulimit -n)", n)
+	}
+	if n, known := f.Limits["nproc"]; known && n < 1024 {
+		j.is(name, Warning, "limits", "raise it in /etc/security/limits.conf: nproc", "a user may have only %d processes (ulimit -u)", n)
+	}
+	if n, known := f.Limits["memlock"]; known && f.Infiniband && n < gib {
+		j.is(name, Warning, "limits", "raise it in /etc/security/limits.conf: memlock unlimited", "a process may lock only %s of memory, which is too little for InfiniBand (ulimit -l)", size(int64(n)))
+	}
+	if f.Memory > 0 && f.Available*20 < f.Memory {
+		j.is(name, Warning, "memory", "end what uses it: ps aux --sort -rss", "only %s of %s of memory are available", size(f.Available), size(f.Memory))
+	}
+	if f.Throttles > 0 {
+		j.timed(Finding{Host: name, Severity: Warning, Kind: "throttling", Text: fmt.Sprintf("the processor was throttled %s for its temperature", prose.Count(int(f.Throttles), "time")), Fix: "look at fans and power: sensors, ipmitool sdr"})
+	}
+	for _, p := range f.Busy {
+		j.timed(Finding{Host: name, Severity: Warning, Kind: "busy", Text: fmt.Sprintf("another program keeps a core busy, or waits for one: %s (pid %d), which gets %.0f %%", p.Name, p.PID, 100*p.CPU), Fix: "look at it, and end it if it is a leftover: ps -fp " + fmt.Sprint(p.PID)})
+	}
+	if f.DNS.Seconds >= 1 {
+		j.timed(Finding{Host: name, Severity: Warning, Kind: "dns", Text: fmt.Sprintf("looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds), Fix: "look at /etc/resolv.conf, or name the address in /etc/hosts"})
+	}
+}
+
+// disk judges the space of a directory.
+func (j *judge) disk(host string, d Disk, fix string) {
+	kind, small := "disk", int64(50*mib)
+	if d.Name == "shm" {
+		kind, small = "shm", 64*mib
+	}
+	switch where := d.Path; {
+	case where == "":
+	case d.Error != "" && d.Name == "home":
+		j.is(host, Warning, kind, fix, "its home %s cannot be written to: %s", where, d.Error)
+	case d.Error != "":
+		j.is(host, Bad, kind, fix, "%s cannot be written to: %s", where, d.Error)
+	case d.Name == "shm" && d.Size < small:
+		j.is(host, Bad, kind, fix, "%s holds only %s", where, size(d.Size))
+	case d.Free < small:
+		j.is(host, Bad, kind, fix, "%s is full: %s of %s are free", where, size(d.Free), size(d.Size))
+	case d.Files >= 0 && d.Files < 1000:
+		j.is(host, Bad, kind, fix, "%s is full: %d more files fit", where, d.Files)
+	case d.Name != "shm" && d.Free < gib && d.Free*20 < d.Size:
+		j.is(host, Warning, kind, fix, "%s is nearly full: %s of %s are free", where, size(d.Free), size(d.Size))
+	}
+}
+
+// differences finds hosts that have what most others do not have.
+func (j *judge) differences() {
+	for _, what := range []struct {
+		name string
+		of   func(f *Facts) string
+		bad  bool // programs of one job rarely work across it
+	}{
+		{"kernel", func(f *Facts) string { return f.Kernel }, false},
+		{"libc", func(f *Facts) string { return f.Libc }, false},
+		{"processor", func(f *Facts) string { return f.CPU }, false},
+		{"frequency governor", func(f *Facts) string { return f.Governor }, false},
+		{"python", func(f *Facts) string { return f.Versions["python"] }, false},
+		{"torch", func(f *Facts) string { return f.Versions["torch"] }, true},
+		{"nccl", func(f *Facts) string { return f.Versions["nccl"] }, true},
+		{"cuda", func(f *Facts) string { return f.Versions["cuda"] }, false},
+		{"NVIDIA driver", func(f *Facts) string { return f.Versions["driver"] }, false},
+		{"mpi", func(f *Facts) string { return f.Versions["mpi"] }, true},
+		{"limit on open files", func(f *Facts) string { return fmt.Sprint(f.Limits["nofile"]) }, false},
+		{"limit on locked memory", func(f *Facts) string { return fmt.Sprint(f.Limits["memlock"]) }, false},
+	} {
+		having := map[string][]string{}
+		for _, name := range j.Names {
+			if f := j.Hosts[name].Facts; f != nil {
+				having[what.of(f)] = append(having[what.of(f)], name)
+			}
+		}
+		if len(having) < 2 {
+			continue
+		}
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(having)), func(a, b string) int { return len(having[a]) - len(having[b]) })
+		for value, names := range having {
+			for _, name := range names {
+				if value == most {
+					break
+				}
+				severity := Warning
+				if what.bad && value != "" && most != "" {
+					severity = Bad
+				}
+				j.is(name, severity, "version of "+what.name, "make the hosts alike, or leave it out", "%s is %s, and %s %s", what.name, orNone(value), others(having[most]), orNone(most))
+			}
+		}
+	}
+	var cores []float64
+	for _, name := range j.Names {
+		if f := j.Hosts[name].Facts; f != nil {
+			cores = append(cores, usable(f))
+		}
+	}
+	for _, name := range j.Names {
+		if f := j.Hosts[name].Facts; f != nil && f.Quota > 0 && usable(f) < 0.75*middle(cores, true) {
+			j.add(Finding{Host: name, Severity: Bad, Kind: "quota", Times: usable(f) / middle(cores, true), Fix: "raise the CPU limit of its cgroup or container: cpu.max",
+				Text: fmt.Sprintf("a CPU quota lets it use %.4g cores, and the others %.4g", usable(f), middle(cores, true))})
+		}
+	}
+}
+
+// usable is how many cores a host may keep busy.
+func usable(f *Facts) float64 {
+	if f.Quota > 0 {
+		return min(f.Quota, float64(f.Cores))
+	}
+	return float64(f.Cores)
+}
+
+func orNone(value string) string {
+	if value == "" {
+		return "not there"
+	}
+	return value
+}
+
+// others names hosts that agree.
+func others(names []string) string {
+	switch len(names) {
+	case 1:
+		return "on " + names[0] + " it is"
+	}
+	return fmt.Sprintf("on %d other hosts it is", len(names))
+}
+
+// measure is a number of each host that should be alike on all.
+type measure struct {
+	kind, what, fix string
+	of              func(h Host) (float64, bool)
+	less            bool    // less is worse
+	warn, bad       float64 // times the others' from which on it is
+	least           float64 // the difference that matters
+	show            func(float64) string
+}
+
+func (j *judge) measures() []measure {
+	speed := func(of func(*Speed) float64) func(Host) (float64, bool) {
+		return func(h Host) (float64, bool) {
+			if h.Speed == nil {
+				return 0, false
+			}
+			return of(h.Speed), true
+		}
+	}
+	return []measure{
+		{"memory speed", "copies memory at", "look for other programs, missing memory modules and power limits: dmidecode -t memory", speed(func(s *Speed) float64 { return s.Copy }), true, 0.75, 0.5, 0, rate},
+		{"cpu speed", "computes at", "look for other programs, the frequency governor, throttling and power limits: cpupower frequency-info", speed(func(s *Speed) float64 { return s.Flops }), true, 0.75, 0.5, 0, flops},
+		{"login", "takes a login", "look at its load, its DNS and its shell's start files: time ssh HOST true", func(h Host) (float64, bool) {
+			if h.Login == nil {
+				return 0, false
+			}
+			return h.Login.Seconds, true
+		}, false, 4, math.Inf(1), 2, seconds},
+		{"fsync", "needs for a write to disk", "look at its disk: smartctl -a, iostat -x 1", func(h Host) (float64, bool) {
+			if h.Facts == nil {
+				return 0, false
+			}
+			worst := 0.0
+			for _, d := range h.Facts.Disks {
+				worst = max(worst, d.Fsync)
+			}
+			return worst, true
+		}, false, 10, math.Inf(1), 0.5, seconds},
+	}
+}
+
+// compareHosts finds hosts whose numbers stand out among the others'.
+func (j *judge) compareHosts() {
+	for _, m := range j.measures() {
+		values := map[string]float64{}
+		for name, h := range j.Hosts {
+			if v, ok := m.of(h); ok {
+				values[name] = v
+			}
+		}
+		for _, name := range j.Names {
+			value, ok := values[name]
+			if !ok {
+				continue
+			}
+			c, ok := compare(value, without(values, name))
+			if !ok || math.Abs(value-c.usual) < m.least {
+				continue
+			}
+			if s := m.severity(c, len(values)); s != "" {
+				j.timed(Finding{Host: name, Severity: s, Kind: m.kind, Times: c.times, Sigma: c.sigma, Fix: strings.ReplaceAll(m.fix, "HOST", name),
+					Text: fmt.Sprintf("%s %s, and the others %s", m.what, m.show(value), m.show(c.usual))})
+			}
+		}
+	}
+	j.steal()
+}
+
+// severity decides by factor and deviations. Of two hosts, a factor of two decides.
+func (m measure) severity(c compared, hosts int) Severity {
+	warn, bad := m.warn, m.bad
+	if hosts < 5 && m.less { // few hosts may agree by chance
+		warn = (warn + bad) / 2
+	}
+	if hosts < 3 && m.less {
+		warn = bad
+	}
+	off := func(limit float64) bool { return m.less && c.times < limit || !m.less && c.times > limit }
+	switch {
+	case c.sigma < 5 || !off(warn):
+		return ""
+	case off(bad) && hosts > 2:
+		return Bad
+	}
+	return Warning
+}
+
+// steal finds hosts whose hypervisor takes more of their time than that of the others.
+func (j *judge) steal() {
+	values := map[string]float64{}
+	for name, h := range j.Hosts {
+		if h.Facts != nil {
+			values[name] = h.Facts.Steal
+		}
+	}
+	for _, name := range j.Names {
+		if v, ok := values[name]; ok && len(values) > 1 && v > 0.1+median(without(values, name)) {
+			j.timed(Finding{Host: name, Severity: Warning, Kind: "steal", Text: fmt.Sprintf("its hypervisor takes %.0f %% of its CPU time", 100*v), Fix: "other virtual machines share its processor: move it, or ask for dedicated cores"})
+		}
+	}
+}
+
+// without returns the values of all but one, in no order.
+func without(values map[string]float64, name string) (rest []float64) {
+	for n, v := range values {
+		if n != name {
+			rest = append(rest, v)
+		}
+	}
+	return rest
+}

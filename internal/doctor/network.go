@@ -1,0 +1,279 @@
+package doctor
+
+import (
+	"fmt"
+	"math"
+)
+
+// pairing is what the links of one host say: by peer, in its own view.
+type pairing struct {
+	rtt, out, in, offset []float64
+	lossOut, lossIn      []float64 // shares of segments that were sent again
+	resent               int64
+	failed, stalled, met int
+	why                  string // of a failed one
+}
+
+// views turns the links into each host's own view.
+func (j *judge) views() []pairing {
+	views := make([]pairing, len(j.Names))
+	for _, l := range j.Links {
+		for side, at := range []int{l.From, l.To} {
+			v := &views[at]
+			v.met++
+			switch {
+			case l.Error != "":
+				v.failed, v.why = v.failed+1, l.Error
+				continue
+			case l.Stalled != "":
+				v.stalled++
+			}
+			if l.RTT > 0 {
+				offset := l.Offset
+				if side == 0 {
+					offset = -offset
+				}
+				v.rtt, v.offset = append(v.rtt, l.RTT), append(v.offset, offset)
+			}
+			if l.Stalled != "" {
+				continue
+			}
+			// A round may be too short for all of it.
+			for way, rate := range []float64{pick(side == 0, l.Out, l.In), pick(side == 0, l.In, l.Out)} {
+				by := (side + way) % 2 // who sends that way
+				rates, losses := &v.out, &v.lossOut
+				if way == 1 {
+					rates, losses = &v.in, &v.lossIn
+				}
+				if rate > 0 {
+					*rates = append(*rates, rate)
+				}
+				if l.Sent[by] > 0 {
+					*losses = append(*losses, share(l.Resent[by], l.Sent[by]))
+				}
+			}
+			v.resent += l.Resent[0] + l.Resent[1]
+		}
+	}
+	return views
+}
+
+func pick(first bool, a, b float64) float64 {
+	if first {
+		return a
+	}
+	return b
+}
+
+func share(part, whole int64) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// Numbers of the network that count as trouble.
+const (
+	clockWarn, clockBad = 0.05, 1.0 // seconds
+	farTimes            = 3.0       // of the others' round-trip time
+	farLeast            = 1e-3      // seconds
+	lossWarn, lossBad   = 0.002, 0.005
+	lossLeast           = 10 // segments
+	// rateSigma is the deviations of bandwidth, which varies more than other numbers, so that its spread is wide already (Iglewicz and Hoaglin, 1993).
+	rateSigma = 3.5
+)
+
+// network finds hosts, and else links, that are slower than the others.
+func (j *judge) network() {
+	views := j.views()
+	blamed := map[int]bool{}
+	for i, v := range views {
+		if v.met == 0 {
+			continue
+		}
+		before := len(j.findings)
+		j.reached(i, v)
+		if v.failed*2 <= v.met {
+			j.clock(i, v, views)
+			j.latency(i, v, views)
+			j.loss(i, v, views)
+			j.bandwidth(i, v, views)
+		}
+		blamed[i] = len(j.findings) > before
+	}
+	j.links(views, blamed)
+}
+
+// reached judges whether others reach a host, and with large messages.
+func (j *judge) reached(i int, v pairing) {
+	switch name := j.Names[i]; {
+	case v.failed*2 > v.met && v.met > 1:
+		j.timed(Finding{Host: name, Severity: Bad, Kind: "unreachable by others", Fix: "look at its firewall and interfaces, or choose the network: --network-interface",
+			Text: fmt.Sprintf("%d of %d hosts cannot exchange data with it: %s", v.failed, v.met, v.why)})
+	case v.stalled*2 > v.met && v.met > 1:
+		j.timed(Finding{Host: name, Severity: Bad, Kind: "mtu", Fix: "make the MTU of all interfaces, switches and tunnels alike: ip link set dev eth0 mtu 1400; or let ICMP pass",
+			Text: fmt.Sprintf("large packets do not pass to %d of %d hosts, and small ones do: an MTU black hole", v.stalled, v.met)})
+	}
+}
+
+// clock judges the clock against those of the others.
+func (j *judge) clock(i int, v pairing, _ []pairing) {
+	if len(v.offset) == 0 {
+		return
+	}
+	// offset is how far this clock is ahead. With two hosts either may be wrong; the second one is named.
+	ahead := median(v.offset)
+	if alone := len(v.offset) == 1 && len(j.Names) == 2; alone && i == 0 {
+		return
+	}
+	off := math.Abs(ahead) - median(v.rtt)
+	if off < clockWarn || len(v.offset) > 1 && math.Abs(middle(v.offset, true)) < clockWarn {
+		return
+	}
+	severity, which := Warning, "ahead of"
+	if off >= clockBad {
+		severity = Bad
+	}
+	if ahead < 0 {
+		which = "behind"
+	}
+	j.timed(Finding{Host: j.Names[i], Severity: severity, Kind: "clock", Text: fmt.Sprintf("its clock is %s %s those of the others", seconds(math.Abs(ahead)), which),
+		Fix: "let it follow a time server: systemctl restart chronyd, or systemd-timesyncd"})
+}
+
+// rest collects a number of all hosts but one.
+func rest(views []pairing, but int, of func(pairing) float64) (values []float64) {
+	for i, v := range views {
+		if i != but && v.failed*2 <= v.met && len(v.rtt) > 0 {
+			values = append(values, of(v))
+		}
+	}
+	return values
+}
+
+// latency judges the round-trip time to most hosts. Two hosts have nothing to compare with.
+func (j *judge) latency(i int, v pairing, views []pairing) {
+	if len(j.Names) < 3 || len(v.rtt) == 0 {
+		return
+	}
+	own := func(v pairing) float64 { return median(v.rtt) }
+	c, ok := compare(own(v), rest(views, i, own))
+	if !ok || c.times < farTimes || own(v)-c.usual < farLeast || c.sigma < 5 {
+		return
+	}
+	j.timed(Finding{Host: j.Names[i], Severity: Bad, Kind: "latency", Times: c.times, Sigma: c.sigma, Fix: "look at its cable, switch port and interface: ethtool -S, ping",
+		Text: fmt.Sprintf("a round trip to it takes %s, and between the others %s", seconds(own(v)), seconds(c.usual))})
+}
+
+// loss judges the share of segments that had to be sent again.
+func (j *judge) loss(i int, v pairing, views []pairing) {
+	own := func(v pairing) float64 { return max(median(v.lossOut), median(v.lossIn)) }
+	lost := own(v)
+	if lost < lossWarn || v.resent < lossLeast {
+		return
+	}
+	usual := 0.0
+	if len(j.Names) > 2 {
+		usual = median(rest(views, i, own))
+	} else if i == 0 {
+		return // the second of two is named
+	}
+	if lost < 5*usual {
+		return
+	}
+	severity, times, way := Warning, 0.0, "sends or gets"
+	if lost >= lossBad {
+		severity = Bad
+	}
+	if usual > 0 {
+		times = lost / usual
+	}
+	switch out, in := median(v.lossOut), median(v.lossIn); {
+	case out > 4*in:
+		way = "sends"
+	case in > 4*out:
+		way = "gets"
+	}
+	j.timed(Finding{Host: j.Names[i], Severity: severity, Kind: "loss", Times: times, Fix: "look at its cable and interface: ethtool -S eth0 | grep -E 'err|drop'",
+		Text: fmt.Sprintf("%.2g %% of the packets that it %s are lost", 100*lost, way)})
+}
+
+// bandwidth judges what a host sends and gets at most others.
+func (j *judge) bandwidth(i int, v pairing, views []pairing) {
+	if len(j.Names) < 3 || len(v.out) == 0 {
+		return
+	}
+	// The better half of its links counts, so that one bad peer is not blamed on it.
+	out, in := func(v pairing) float64 { return middle(v.out, true) }, func(v pairing) float64 { return middle(v.in, true) }
+	all, others := j.rates(-1), j.rates(i)
+	sends, okOut := compare(out(v), rest(views, i, out), all, others)
+	gets, okIn := compare(in(v), rest(views, i, in), all, others)
+	slow := func(c compared, ok bool) bool { return ok && c.times < 0.7 && c.sigma >= rateSigma }
+	worst, way, value := sends, "sends at", out(v)
+	switch slowOut, slowIn := slow(sends, okOut), slow(gets, okIn); {
+	case !slowOut && !slowIn:
+		return
+	case slowOut && slowIn && sends.times/gets.times < 1.5 && gets.times/sends.times < 1.5:
+		way = "sends and receives at"
+	case slowIn && (!slowOut || gets.times < sends.times):
+		worst, way, value = gets, "receives at", in(v)
+	}
+	severity := Warning
+	if worst.times < 0.6 {
+		severity = Bad
+	}
+	j.timed(Finding{Host: j.Names[i], Severity: severity, Kind: "bandwidth", Times: worst.times, Sigma: worst.sigma,
+		Fix:  "look at the speed of its link and its cable: ethtool eth0 | grep Speed, tc qdisc",
+		Text: fmt.Sprintf("it %s %s, and the others at %s", way, rate(value), rate(worst.usual))})
+}
+
+// rates are the bandwidths of all links but those of one host.
+func (j *judge) rates(but int) (all []float64) {
+	for _, l := range j.Links {
+		for _, rate := range []float64{l.Out, l.In} {
+			if l.From != but && l.To != but && rate > 0 {
+				all = append(all, rate)
+			}
+		}
+	}
+	return all
+}
+
+// links finds bad links between hosts that are good otherwise: a slow cable, a blocked port.
+func (j *judge) links(views []pairing, blamed map[int]bool) {
+	var rtts, rates []float64
+	for _, v := range views {
+		rtts, rates = append(rtts, v.rtt...), append(rates, v.out...)
+	}
+	for _, l := range j.Links {
+		if blamed[l.From] || blamed[l.To] {
+			continue
+		}
+		f := Finding{Host: j.Names[l.From], With: j.Names[l.To], Severity: Bad, Kind: "link"}
+		far, okFar := compare(l.RTT, rtts)
+		slow, okSlow := compare(min(l.Out, l.In), rates)
+		lost := max(share(l.Resent[0], l.Sent[0]), share(l.Resent[1], l.Sent[1]))
+		switch {
+		case l.Error != "":
+			f.Text, f.Fix = "they cannot exchange data: "+l.Error, "look at firewalls and routes between them"
+		case l.Stalled != "":
+			f.Text, f.Fix = "large packets do not pass between them, and small ones do: an MTU black hole", "make the MTU alike on the way"
+		case len(j.Names) < 3:
+			continue
+		case okFar && far.times >= 2*farTimes && l.RTT-far.usual >= farLeast && far.sigma >= 8:
+			f.Severity, f.Times, f.Sigma = Warning, far.times, far.sigma
+			f.Text = fmt.Sprintf("a round trip between them takes %s, and %s between most", seconds(l.RTT), seconds(far.usual))
+		case okSlow && l.Out > 0 && l.In > 0 && slow.times < 0.35 && slow.sigma >= 8:
+			f.Severity, f.Times, f.Sigma = Warning, slow.times, slow.sigma
+			f.Text = fmt.Sprintf("data passes between them at %s, and at %s between most", rate(min(l.Out, l.In)), rate(slow.usual))
+		case lost >= 4*lossBad && l.Resent[0]+l.Resent[1] >= 3*lossLeast:
+			f.Severity, f.Text = Warning, fmt.Sprintf("%.2g %% of the packets between them are lost", 100*lost)
+		default:
+			continue
+		}
+		if f.Fix == "" {
+			f.Fix = "look at cables and switch ports between them"
+		}
+		j.timed(f)
+	}
+}

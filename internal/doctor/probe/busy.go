@@ -1,0 +1,96 @@
+package probe
+
+import (
+	"cmp"
+	"context"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/doctor"
+)
+
+const (
+	busyShare = 0.5 // of a core
+	busyWants = 0.8 // of a core, on a host where others take it
+	maxBusy   = 5
+	ticks     = 100 // of CPU time per second in /proc (USER_HZ)
+)
+
+// usage is the CPU time of all processes, and of the machine, at one time.
+type usage struct {
+	at           time.Time
+	of           map[int]int64 // ticks by pid
+	wanted       map[int]int64 // ns in which the main thread ran or waited to run
+	steal, total int64
+}
+
+// watch returns the share of CPU time that the hypervisor took, and the processes outside this job that use much of a
+// core, or would.
+func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Process) {
+	before := used(root)
+	if !sleepUntil(ctx, before.at.Add(watched)) {
+		return 0, nil
+	}
+	after := used(root)
+	if total := after.total - before.total; total > 0 {
+		steal = max(float64(after.steal-before.steal)/float64(total), 0)
+	}
+	for pid, now := range after.of {
+		was, known := before.of[pid]
+		share := float64(now-was) / ticks / after.at.Sub(before.at).Seconds()
+		wants := float64(after.wanted[pid]-before.wanted[pid]) / float64(after.at.Sub(before.at))
+		if !known || share < busyShare && wants < busyWants || ours(root, pid) {
+			continue
+		}
+		name, _, _ := strings.Cut(text(root, "proc/"+strconv.Itoa(pid)+"/comm"), "\n")
+		busy = append(busy, doctor.Process{PID: pid, Name: clipped(name, 32), CPU: share})
+	}
+	slices.SortFunc(busy, func(a, b doctor.Process) int { return cmp.Or(cmp.Compare(b.CPU, a.CPU), a.PID-b.PID) })
+	return steal, busy[:min(len(busy), maxBusy)]
+}
+
+// used reads the CPU times of now.
+func used(root fs.FS) usage {
+	u := usage{at: time.Now(), of: map[int]int64{}, wanted: map[int]int64{}}
+	if line, _, ok := strings.Cut(text(root, "proc/stat"), "\n"); ok {
+		for i, field := range strings.Fields(line)[1:] {
+			n, _ := strconv.ParseInt(field, 10, 64)
+			if i < 8 { // guests are in user already
+				u.total += n
+			}
+			if i == 7 {
+				u.steal = n
+			}
+		}
+	}
+	entries, _ := fs.ReadDir(root, "proc")
+	for _, e := range entries {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		stat := text(root, "proc/"+e.Name()+"/stat")
+		fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
+		if len(fields) < 13 {
+			continue
+		}
+		user, _ := strconv.ParseInt(fields[11], 10, 64)
+		system, _ := strconv.ParseInt(fields[12], 10, 64)
+		u.of[pid] = user + system
+		if parts := strings.Fields(text(root, "proc/"+e.Name()+"/schedstat")); len(parts) > 2 {
+			ran, _ := strconv.ParseInt(parts[0], 10, 64)
+			waited, _ := strconv.ParseInt(parts[1], 10, 64)
+			u.wanted[pid] = ran + waited
+		}
+	}
+	return u
+}
+
+// ours reports whether a process is gorun's own: a probe, an agent or a guard, of this host or of another one on this machine.
+func ours(root fs.FS, pid int) bool {
+	argv := strings.Split(text(root, "proc/"+strconv.Itoa(pid)+"/cmdline"), "\x00")
+	return len(argv) > 1 && strings.HasPrefix(argv[1], "__")
+}

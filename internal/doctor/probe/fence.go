@@ -1,0 +1,48 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/gorun/gorun/internal/rankenv"
+)
+
+// maxFence bounds the answer to a fence.
+const maxFence = 16 << 20
+
+// fence gives value to all probes through the agents, which the network between hosts cannot hinder, and returns the values of all by rank.
+// It returns on all hosts at about the same time.
+func fence(ctx context.Context, self rankenv.Rank, value any) ([]json.RawMessage, error) {
+	body, err := json.Marshal(value)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+self.Agent+"/v1/fence/doctor", bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+self.Token)
+	// A proxy from the environment must not stand between a rank and its agent.
+	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
+	answer, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("wait for the other hosts: %w", err)
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("wait for the other hosts: agent answered %s", answer.Status)
+	}
+	var all struct{ Values [][]byte }
+	if err := json.NewDecoder(io.LimitReader(answer.Body, maxFence)).Decode(&all); err != nil {
+		return nil, fmt.Errorf("wait for the other hosts: %w", err)
+	}
+	values := make([]json.RawMessage, len(all.Values))
+	for i, v := range all.Values {
+		values[i] = v
+	}
+	return values, nil
+}

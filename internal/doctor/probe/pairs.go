@@ -1,0 +1,400 @@
+package probe
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/rankenv"
+)
+
+const (
+	fenceTimeout = 20 * time.Second // for the slowest host to measure itself
+	secretSize   = 32
+	maxPings     = 200
+	maxGuests    = 64 // connections that have not introduced themselves
+	chunk        = 256 << 10
+)
+
+// card is what each probe tells all others.
+type card struct {
+	Addr   string `json:"addr"`
+	Secret []byte `json:"secret"`
+}
+
+// delivery is what the acceptor knows of the data that passed.
+type delivery struct {
+	Rate   float64 `json:"rate"`   // of the dialer's data, in bytes per second
+	Idle   bool    `json:"idle"`   // no byte came in the whole time
+	Sent   int64   `json:"sent"`   // segments of the acceptor's data
+	Resent int64   `json:"resent"` //
+}
+
+// party is one probe among the others.
+type party struct {
+	plan   doctor.Plan
+	self   rankenv.Rank
+	now    func() time.Time
+	cards  []card
+	window time.Duration // for data in one direction
+
+	mu     sync.Mutex
+	states map[int]*transfer // by the dialer's rank
+}
+
+// transfer is the data that passes between this probe and one that dials.
+type transfer struct {
+	delivery
+	came, went chan struct{} // closed when the data of the dialer, and of the acceptor, has passed
+}
+
+// meet measures the links to the other hosts, in rounds of disjoint pairs, of which the lower rank dials and reports. All begin a round at
+// about the same time, since the fence ends at the same time for all, and none lasts longer than it may.
+func meet(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroundings, found func(doctor.Link)) error {
+	listener, err := in.Listen(ctx, net.JoinHostPort(self.Addr, "0"))
+	if err != nil {
+		return fmt.Errorf("listen for the other hosts: %w", err)
+	}
+	defer listener.Close()
+	secret := make([]byte, secretSize)
+	_, _ = rand.Read(secret) // never fails
+	waiting, cancel := context.WithTimeout(ctx, fenceTimeout)
+	defer cancel()
+	values, err := fence(waiting, self, card{listener.Addr().String(), secret})
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	p := &party{plan: plan, self: self, now: in.Now, window: plan.Round / 4, states: map[int]*transfer{}}
+	for rank, v := range values {
+		var c card
+		if err := json.Unmarshal(v, &c); err != nil || len(c.Secret) != secretSize {
+			return fmt.Errorf("rank %d gave no address: %w", rank, err)
+		}
+		p.cards = append(p.cards, c)
+	}
+	ctx, stop := context.WithDeadline(ctx, began.Add(plan.Network()+plan.Round))
+	defer stop()
+	var work sync.WaitGroup
+	work.Go(func() { p.serve(ctx, listener) })
+	defer work.Wait()
+	defer listener.Close()
+	for round := range plan.Rounds {
+		start := began.Add(time.Duration(round) * plan.Round)
+		if !sleepUntil(ctx, start) {
+			return ctx.Err()
+		}
+		other := plan.Opponent(round, self.Rank, len(p.cards))
+		if other > self.Rank {
+			found(p.measure(ctx, other, start.Add(plan.Round)))
+		}
+	}
+	sleepUntil(ctx, began.Add(plan.Network()))
+	return nil
+}
+
+func sleepUntil(ctx context.Context, t time.Time) bool {
+	timer := time.NewTimer(time.Until(t))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// key is that of the connections between this probe and another; nil: there is no such rank.
+func (p *party) key(rank int) []byte {
+	if rank < 0 || rank >= len(p.cards) {
+		return nil
+	}
+	low, high := min(rank, p.self.Rank), max(rank, p.self.Rank)
+	return mac(p.cards[low].Secret, 0, p.cards[high].Secret)
+}
+
+// dial connects to a probe for a purpose.
+func (p *party) dial(ctx context.Context, rank int, why purpose, until time.Time) (net.Conn, error) {
+	d := net.Dialer{Deadline: until}
+	d.SetMultipathTCP(false)
+	conn, err := d.DialContext(ctx, "tcp", p.cards[rank].Addr)
+	if err != nil {
+		return nil, err
+	}
+	if err = conn.SetDeadline(until); err == nil {
+		err = introduce(conn, p.key(rank), why, p.self.Rank)
+	}
+	if err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
+}
+
+// measure measures the link to another host until a time.
+func (p *party) measure(ctx context.Context, other int, until time.Time) doctor.Link {
+	link := doctor.Link{From: p.self.Rank, To: other}
+	conn, err := p.dial(ctx, other, talk, until)
+	if err != nil {
+		link.Error = plain(err)
+		return link
+	}
+	defer conn.Close()
+	link.Over = interfaceOf(conn.LocalAddr())
+	if err := p.ping(conn, &link, until); err != nil {
+		link.Error = plain(err)
+		return link
+	}
+	sent := p.send(ctx, other, &link, until)
+	got, idle := p.get(ctx, other, &link, until)
+	link.In = got
+	var theirs delivery
+	if _, err = conn.Write([]byte{'R'}); err == nil {
+		err = json.NewDecoder(io.LimitReader(conn, 4096)).Decode(&theirs)
+	}
+	if err != nil {
+		return link // the round was too short: what is known counts
+	}
+	link.Out = theirs.Rate
+	link.Sent[1], link.Resent[1] = theirs.Sent, theirs.Resent
+	switch out := sent && theirs.Idle; {
+	case out && idle:
+		link.Stalled = "both"
+	case out:
+		link.Stalled = "out"
+	case idle:
+		link.Stalled = "in"
+	}
+	return link
+}
+
+// ping measures the least round-trip time, and the difference of the clocks by it.
+func (p *party) ping(conn net.Conn, link *doctor.Link, until time.Time) error {
+	left := time.Until(until)
+	var answer [8]byte
+	for range maxPings {
+		began, clock := time.Now(), p.now()
+		if _, err := conn.Write([]byte{'P'}); err != nil {
+			return err
+		}
+		if _, err := io.ReadFull(conn, answer[:]); err != nil {
+			return err
+		}
+		took := time.Since(began)
+		if link.RTT == 0 || took.Seconds() < link.RTT {
+			link.RTT = took.Seconds()
+			theirs := time.Unix(0, int64(binary.BigEndian.Uint64(answer[:])))
+			link.Offset = theirs.Sub(clock.Add(took / 2)).Seconds()
+		}
+		if time.Until(until) < left*9/10 {
+			break
+		}
+	}
+	return nil
+}
+
+// send sends data for a window, and reports whether it could.
+func (p *party) send(ctx context.Context, other int, link *doctor.Link, until time.Time) bool {
+	conn, err := p.dial(ctx, other, deliver, until)
+	if err != nil {
+		return false
+	}
+	defer reset(conn)
+	var whole bool
+	link.Sent[0], link.Resent[0], link.MTU, whole = pour(conn, p.window, until)
+	return whole
+}
+
+// get takes data for a window, and returns its rate, and whether none came in the whole time.
+func (p *party) get(ctx context.Context, other int, _ *doctor.Link, until time.Time) (rate float64, idle bool) {
+	conn, err := p.dial(ctx, other, fetch, until)
+	if err != nil {
+		return 0, false
+	}
+	defer reset(conn)
+	return drain(conn, p.window, until)
+}
+
+// pour writes for a window and returns what TCP knows of it, and whether the window was over before until.
+func pour(conn net.Conn, window time.Duration, until time.Time) (sent, resent int64, mtu int, whole bool) {
+	end := time.Now().Add(window)
+	whole = end.Before(until)
+	if !whole {
+		end = until
+	}
+	_ = conn.SetWriteDeadline(end)
+	data := make([]byte, chunk)
+	for {
+		if _, err := conn.Write(data); err != nil {
+			whole = whole && errors.Is(err, os.ErrDeadlineExceeded)
+			break
+		}
+	}
+	sent, resent, mtu = segments(conn)
+	return sent, resent, mtu, whole
+}
+
+// drain reads for a window and returns the rate from the first byte on, and whether none came although there was time for it.
+func drain(conn net.Conn, window time.Duration, until time.Time) (rate float64, idle bool) {
+	end := time.Now().Add(window)
+	whole := end.Before(until)
+	if !whole {
+		end = until
+	}
+	_ = conn.SetReadDeadline(end)
+	data, total, began := make([]byte, chunk), 0, time.Time{}
+	var err error
+	for err == nil {
+		var n int
+		n, err = conn.Read(data)
+		if began.IsZero() && n > 0 {
+			began = time.Now() // what came until now came in no known time
+			continue
+		}
+		total += n
+	}
+	if began.IsZero() {
+		// The sender may give up a little earlier than the reader.
+		return 0, whole && time.Until(end) < window/5
+	}
+	return float64(total) / max(time.Since(began).Seconds(), 1e-6), false
+}
+
+// reset closes a connection whose remaining data nobody wants.
+func reset(conn net.Conn) {
+	if tcp, ok := conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0)
+	}
+	_ = conn.Close()
+}
+
+// serve answers the probes that dial, until the listener is closed, and waits for its connections to end.
+func (p *party) serve(ctx context.Context, listener net.Listener) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	guests := make(chan struct{}, maxGuests)
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case guests <- struct{}{}:
+		default: // a flood of strangers
+			_ = conn.Close()
+			continue
+		}
+		work.Go(func() {
+			defer func() { <-guests }()
+			defer reset(conn)
+			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+			p.answer(ctx, conn)
+		})
+	}
+}
+
+// answer serves one connection for a round at most.
+func (p *party) answer(ctx context.Context, conn net.Conn) {
+	until := time.Now().Add(p.plan.Round)
+	ctx, cancel := context.WithDeadline(ctx, until)
+	defer cancel()
+	if conn.SetDeadline(until) != nil {
+		return
+	}
+	why, rank, err := admit(conn, p.key)
+	if err != nil {
+		return
+	}
+	switch why {
+	case talk:
+		p.chat(ctx, conn, rank)
+	case deliver:
+		t := p.transfer(rank)
+		t.Rate, t.Idle = drain(conn, p.window, until)
+		close(t.came)
+	case fetch:
+		t := p.transfer(rank)
+		t.Sent, t.Resent, _, _ = pour(conn, p.window, until)
+		close(t.went)
+	}
+}
+
+// transfer is that of a dialer, who passes data once.
+func (p *party) transfer(rank int) *transfer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.states[rank] == nil {
+		p.states[rank] = &transfer{came: make(chan struct{}), went: make(chan struct{})}
+	}
+	return p.states[rank]
+}
+
+// chat answers pings, and says at last what it knows of the data, once it has passed.
+func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
+	in := bufio.NewReader(conn)
+	for {
+		what, err := in.ReadByte()
+		if err != nil {
+			return
+		}
+		switch what {
+		case 'P':
+			_, err = conn.Write(binary.BigEndian.AppendUint64(nil, uint64(p.now().UnixNano())))
+		case 'R':
+			t := p.transfer(rank)
+			for _, passed := range []chan struct{}{t.came, t.went} {
+				select {
+				case <-passed:
+				case <-ctx.Done():
+					return
+				}
+			}
+			err = json.NewEncoder(conn).Encode(t.delivery)
+		default:
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// plain is an error without addresses and ports, so that equal ones look equal.
+func plain(err error) string {
+	switch text := err.Error(); {
+	case errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(text, "i/o timeout"):
+		return "no answer in time"
+	case errors.Is(err, io.EOF):
+		return "the connection was closed"
+	default:
+		return text[strings.LastIndex(text, ": ")+1:]
+	}
+}
+
+// interfaceOf is the name of the interface that has an address.
+func interfaceOf(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	all, err := net.Interfaces()
+	if !ok || err != nil {
+		return ""
+	}
+	for _, i := range all {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(tcp.IP) {
+				return i.Name
+			}
+		}
+	}
+	return ""
+}

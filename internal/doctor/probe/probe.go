@@ -1,0 +1,81 @@
+package probe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/rankenv"
+)
+
+// Command is the hidden command of gorun that is a probe. Its argument is a doctor.Plan as JSON.
+const Command = "__doctor"
+
+// Line is one result of a probe; one of its fields is set.
+type Line struct {
+	Facts    *doctor.Facts `json:"facts,omitempty"`
+	Speed    *doctor.Speed `json:"speed,omitempty"`
+	Link     *doctor.Link  `json:"link,omitempty"`
+	Finished bool          `json:"finished,omitempty"`
+}
+
+// Surroundings is what a probe finds itself in; tests replace it.
+type Surroundings struct {
+	Lookup func(string) (string, bool) // environment
+	Now    func() time.Time            // the clock that others compare theirs with
+	Facts  func(ctx context.Context, plan doctor.Plan) doctor.Facts
+	Listen func(ctx context.Context, addr string) (net.Listener, error)
+}
+
+// Main examines this host, whatever is wrong with it, and writes what it finds to out.
+func Main(ctx context.Context, args []string, out io.Writer) error {
+	return Run(ctx, args, out, Surroundings{Lookup: os.LookupEnv, Now: time.Now, Facts: facts, Listen: func(ctx context.Context, addr string) (net.Listener, error) {
+		return (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+	}})
+}
+
+// Run is Main in given surroundings. An error means that no examination was possible.
+func Run(ctx context.Context, args []string, out io.Writer, in Surroundings) error {
+	var plan doctor.Plan
+	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &plan) != nil {
+		return errors.New("this command is internal to gorun")
+	}
+	self, launched, err := rankenv.FromEnviron(in.Lookup)
+	if err == nil && !launched {
+		err = errors.New("gorun has not started this process")
+	}
+	if err != nil {
+		return err
+	}
+	lines := &lines{out: json.NewEncoder(out)}
+	found := in.Facts(ctx, plan)
+	lines.write(Line{Facts: &found})
+	fast := speed(ctx, plan.Speed)
+	lines.write(Line{Speed: &fast})
+	if self.Size > 1 {
+		if err := meet(ctx, plan, self, in, func(l doctor.Link) { lines.write(Line{Link: &l}) }); err != nil {
+			return errors.Join(err, lines.err)
+		}
+	}
+	lines.write(Line{Finished: true})
+	return lines.err
+}
+
+// lines writes results. It is safe for concurrent use.
+type lines struct {
+	mu  sync.Mutex
+	out *json.Encoder
+	err error
+}
+
+func (l *lines) write(line Line) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = errors.Join(l.err, l.out.Encode(line))
+}

@@ -1,0 +1,213 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/test/ringtest"
+)
+
+// late is a connection whose writes come late.
+type late struct {
+	net.Conn
+	by time.Duration
+}
+
+func (c late) Write(p []byte) (int, error) {
+	time.Sleep(c.by)
+	return c.Conn.Write(p)
+}
+
+type lateListener struct {
+	net.Listener
+	by time.Duration
+}
+
+func (l lateListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err == nil && l.by > 0 {
+		conn = late{conn, l.by}
+	}
+	return conn, err
+}
+
+// examined runs probes on hosts of which the last one is far and has a wrong clock, and returns what they say.
+func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured {
+	t.Helper()
+	job := ringtest.NewJob(t, hosts)
+	plan := doctor.NewPlan("default", hosts)
+	plan.Speed = 10 * time.Millisecond
+	text, err := json.Marshal(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := doctor.Measured{Hosts: map[string]doctor.Host{}}
+	for range hosts {
+		m.Names = append(m.Names, string(rune('a'+len(m.Names))))
+	}
+	var mu sync.Mutex
+	err = ringtest.Each(hosts, func(rank int) error {
+		sick := rank == hosts-1
+		in := Surroundings{Lookup: ringtest.Lookup(job.Environ(rank)), Now: time.Now,
+			Facts: func(context.Context, doctor.Plan) doctor.Facts { return doctor.Facts{Memory: 1, Available: 1} },
+			Listen: func(ctx context.Context, addr string) (net.Listener, error) {
+				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+				if sick {
+					return lateListener{l, far}, err
+				}
+				return l, err
+			}}
+		if sick {
+			in.Now = func() time.Time { return time.Now().Add(ahead) }
+		}
+		var out bytes.Buffer
+		if err := Run(t.Context(), []string{string(text)}, &out, in); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		h := doctor.Host{}
+		for decoder := json.NewDecoder(&out); ; {
+			var line Line
+			switch err := decoder.Decode(&line); {
+			case err == io.EOF:
+				m.Hosts[m.Names[rank]] = h
+				return nil
+			case err != nil:
+				return err
+			case line.Link != nil:
+				m.Links = append(m.Links, *line.Link)
+			case line.Facts != nil:
+				h.Facts = line.Facts
+			case line.Speed != nil:
+				h.Speed = line.Speed
+			}
+			h.Finished = h.Finished || line.Finished
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func TestProbesMeasureEachOther(t *testing.T) {
+	m := examined(t, 4, 0, 0)
+	for name, h := range m.Hosts {
+		if !h.Finished || h.Facts == nil || h.Speed == nil || h.Speed.Copy <= 0 || h.Speed.Flops <= 0 {
+			t.Errorf("%s: %+v", name, h)
+		}
+	}
+	if len(m.Links) != 6 {
+		t.Errorf("%d links", len(m.Links))
+	}
+	for _, l := range m.Links {
+		if l.Error != "" || l.Stalled != "" || l.RTT <= 0 || l.Out <= 0 || l.In <= 0 || l.Over != "lo" {
+			t.Errorf("%+v", l)
+		}
+	}
+}
+
+// The clock of one host is 3 s ahead, and it answers 20 ms late.
+func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
+	kinds := map[string]string{}
+	for _, f := range doctor.Judge(examined(t, 4, 20*time.Millisecond, 3*time.Second)) {
+		if f.Kind == "clock" || f.Kind == "latency" {
+			kinds[f.Kind] += f.Host + " " + f.Text
+		}
+	}
+	if !strings.HasPrefix(kinds["clock"], "d its clock is 3 s ahead") || !strings.HasPrefix(kinds["latency"], "d ") {
+		t.Errorf("%v", kinds)
+	}
+}
+
+// Who does not know the secrets of both gets nothing.
+func TestStrangersAreRefused(t *testing.T) {
+	key := bytes.Repeat([]byte{1}, 32)
+	for name, theirs := range map[string][]byte{"right": key, "wrong": bytes.Repeat([]byte{2}, 32), "no such rank": nil} {
+		here, there := net.Pipe()
+		admitted := make(chan error, 1)
+		go func() {
+			_, _, err := admit(there, func(int) []byte { return theirs })
+			there.Close()
+			admitted <- err
+		}()
+		err := introduce(here, key, talk, 3)
+		here.Close()
+		if ok := <-admitted == nil; ok != (name == "right") || (err == nil) != ok {
+			t.Errorf("%s: admitted %v, introduced %v", name, ok, err)
+		}
+	}
+}
+
+// A dialer does not believe an acceptor that cannot prove itself.
+func TestFalseAcceptorIsRefused(t *testing.T) {
+	here, there := net.Pipe()
+	go func() {
+		defer there.Close()
+		_, _ = there.Write(make([]byte, nonceSize))
+		_, _ = io.ReadFull(there, make([]byte, helloSize))
+		_, _ = there.Write(make([]byte, 32))
+	}()
+	if err := introduce(here, make([]byte, 32), talk, 0); err != errStranger {
+		t.Errorf("%v", err)
+	}
+	here.Close()
+}
+
+func TestFullDiskIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	if d := tryDisk(doctor.Disk{Name: "tmp", Path: dir}); d.Error != "" || d.Size <= 0 || d.Fsync <= 0 {
+		t.Errorf("%+v", d)
+	}
+	if left, _ := os.ReadDir(dir); len(left) > 0 {
+		t.Errorf("left %v", left)
+	}
+	if d := tryDisk(doctor.Disk{Name: "tmp", Path: filepath.Join(dir, "absent")}); d.Error != "no such file or directory" {
+		t.Errorf("%+v", d)
+	}
+}
+
+func TestSystemIsRead(t *testing.T) {
+	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
+	root := fstest.MapFS{
+		"proc/cpuinfo": file("model name\t: Fast 9000\ncpu MHz\t\t: 3000.0\nmodel name\t: Fast 9000\ncpu MHz\t\t: 1000.0\n"),
+		"proc/meminfo": file("MemTotal: 1000 kB\nMemAvailable: 10 kB\nSwapTotal: 30 kB\nSwapFree: 10 kB\nHugePages_Total: 4\n"),
+		"proc/loadavg": file("3.00 1 1 1/2 3\n"),
+		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":              file("powersave\n"),
+		"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count":  file("2\n"),
+		"sys/devices/system/cpu/cpu11/thermal_throttle/core_throttle_count": file("3\n"),
+		"sys/kernel/mm/transparent_hugepage/enabled":                        file("always [madvise] never\n"),
+		"proc/sys/kernel/yama/ptrace_scope":                                 file("1\n"),
+		"sys/class/infiniband/mlx5_0":                                       file(""),
+		"sys/devices/system/node/node0/x":                                   file(""), "sys/devices/system/node/node1/x": file(""),
+	}
+	f := doctor.Facts{Cores: 2}
+	system(root, &f)
+	f.Kernel = ""
+	want := doctor.Facts{Cores: 2, CPU: "Fast 9000", MHz: 2000, Governor: "powersave", Throttles: 5, Load: 1.5, Memory: 1000 << 10, Available: 10 << 10, Swap: 30 << 10,
+		SwapUsed: 20 << 10, Nodes: 2, HugePages: 4, Transparent: "madvise", Ptrace: "1", Infiniband: true}
+	if got, expected := asJSON(t, f), asJSON(t, want); got != expected {
+		t.Errorf("got  %s\nwant %s", got, expected)
+	}
+	system(fstest.MapFS{}, &doctor.Facts{}) // a system without /proc
+}
+
+func asJSON(t *testing.T, v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

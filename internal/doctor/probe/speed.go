@@ -1,0 +1,98 @@
+package probe
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/doctor"
+)
+
+// Sizes of the kernels: a copy must not fit the caches of a core, and a slice must be long for a clock.
+const (
+	copyBytes = 128 << 20 // of all cores together, read and written
+	slice     = 4 * time.Millisecond
+)
+
+// speed times both kernels on all cores at once, each for about a budget. The best slice of each core counts, by the CPU time of its thread:
+// it is what the hardware can do, and what other programs take is found by other means.
+func speed(ctx context.Context, budget time.Duration) doctor.Speed {
+	cores := runtime.NumCPU()
+	each := max(copyBytes/cores, 4<<20)
+	return doctor.Speed{
+		Copy: onAllCores(ctx, cores, budget, func() func() float64 {
+			from, to := make([]byte, each), make([]byte, each)
+			from[0] = 1
+			for done := 1; done < each; done *= 2 { // pages that nobody has written to are one page
+				copy(from[done:], from[:done])
+			}
+			const part = 1 << 20
+			at := 0
+			return func() float64 {
+				copy(to[at:at+part], from[at:at+part])
+				at = (at + part) % each
+				return 2 * part
+			}
+		}),
+		Flops: onAllCores(ctx, cores, budget, func() func() float64 {
+			x := [8]float64{1, 2, 3, 4, 5, 6, 7, 8}
+			return func() float64 { return multiplyAdd(&x) }
+		}),
+	}
+}
+
+// multiplyAdd does some floating-point operations, in eight chains that do not wait for each other, and returns how many.
+func multiplyAdd(x *[8]float64) float64 {
+	const turns = 10_000
+	a, b, c, d, e, f, g, h := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+	for range turns {
+		a, b, c, d = a*0.999+0.5, b*0.999+0.5, c*0.999+0.5, d*0.999+0.5
+		e, f, g, h = e*0.999+0.5, f*0.999+0.5, g*0.999+0.5, h*0.999+0.5
+	}
+	*x = [8]float64{a, b, c, d, e, f, g, h}
+	return 2 * 8 * turns
+}
+
+// onAllCores runs a kernel on every core and returns the sum of their best slices, in units per second.
+func onAllCores(ctx context.Context, cores int, budget time.Duration, kernel func() func() float64) (sum float64) {
+	runtime.GOMAXPROCS(cores) // gorun leaves it low where it only waits
+	best := make([]float64, cores)
+	var wg sync.WaitGroup
+	for core := range cores {
+		wg.Go(func() {
+			runtime.LockOSThread() // whose time is taken
+			defer runtime.UnlockOSThread()
+			step := kernel()
+			step() // touches the memory
+			for end := time.Now().Add(budget); time.Now().Before(end) && ctx.Err() == nil; {
+				best[core] = max(best[core], timed(step))
+			}
+		})
+	}
+	wg.Wait()
+	for _, b := range best {
+		sum += b
+	}
+	return sum
+}
+
+// timed runs steps for one slice.
+func timed(step func() float64) float64 {
+	began, done := threadTime(), 0.0
+	for threadTime()-began < slice {
+		done += step()
+	}
+	return done / (threadTime() - began).Seconds()
+}
+
+// threadTime is the CPU time of the calling thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}

@@ -1,0 +1,54 @@
+package doctor
+
+import (
+	"math"
+	"slices"
+)
+
+// median returns the middle of values: at p 0.5 the lower one of two. It is 0 without values.
+func median(values []float64) float64 { return middle(values, false) }
+
+// middle returns the middle of values, of two the upper one if upper is set.
+func middle(values []float64, upper bool) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	if upper {
+		return sorted[len(sorted)/2]
+	}
+	return sorted[(len(sorted)-1)/2]
+}
+
+// spread is an estimate of the standard deviation that outliers do not change: 1.4826 times the median absolute deviation.
+func spread(values []float64) float64 {
+	center := median(values)
+	var off []float64
+	for _, v := range values {
+		off = append(off, math.Abs(v-center))
+	}
+	return 1.4826 * median(off)
+}
+
+// compared is how far a value is from those of the others.
+type compared struct {
+	usual float64 // median of the others
+	times float64 // value by usual
+	sigma float64 // deviations of the others; +Inf becomes 99
+}
+
+// compare compares the value of one with those of the others. ok is false without others. more are values that vary as these do, and count
+// where they spread wider: few hosts may agree by chance.
+func compare(value float64, others []float64, more ...[]float64) (c compared, ok bool) {
+	if c.usual = median(others); c.usual <= 0 {
+		return c, false
+	}
+	c.times = value / c.usual
+	// Where the others agree to the last digit, one part in a hundred counts as their spread.
+	wide := max(spread(others), c.usual/100)
+	for _, values := range more {
+		wide = max(wide, spread(values))
+	}
+	c.sigma = min(math.Abs(value-c.usual)/wide, 99)
+	return c, true
+}

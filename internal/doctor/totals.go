@@ -1,0 +1,18 @@
+package doctor
+
+// Total is what the links of one host come to. Zero is unknown.
+type Total struct {
+	RTT     float64 // to most hosts, in seconds
+	Out, In float64 // bytes per second
+	Loss    float64 // share of segments that were sent again
+	Clock   float64 // ahead of those of the others, in seconds
+}
+
+// Totals sums up the links of each host, in the order of names.
+func Totals(m Measured) []Total {
+	totals := make([]Total, len(m.Names))
+	for i, v := range (&judge{Measured: m}).views() {
+		totals[i] = Total{RTT: median(v.rtt), Out: middle(v.out, true), In: middle(v.in, true), Loss: max(median(v.lossOut), median(v.lossIn)), Clock: median(v.offset)}
+	}
+	return totals
+}

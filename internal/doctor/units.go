@@ -1,0 +1,40 @@
+package doctor
+
+import (
+	"fmt"
+	"time"
+)
+
+// size formats bytes.
+func size(n int64) string {
+	switch {
+	case n >= gib:
+		return fmt.Sprintf("%.3g GiB", float64(n)/gib)
+	case n >= mib:
+		return fmt.Sprintf("%.3g MiB", float64(n)/mib)
+	}
+	return fmt.Sprintf("%.3g KiB", float64(n)/1024)
+}
+
+// rate formats bytes per second.
+func rate(perSecond float64) string {
+	if perSecond >= 1e9 {
+		return fmt.Sprintf("%.3g GB/s", perSecond/1e9)
+	}
+	return fmt.Sprintf("%.3g MB/s", perSecond/1e6)
+}
+
+// flops formats operations per second.
+func flops(perSecond float64) string { return fmt.Sprintf("%.3g Gflop/s", perSecond/1e9) }
+
+// seconds formats a time.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Second:
+		return fmt.Sprintf("%.2g s", s)
+	case d >= time.Millisecond:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	}
+	return fmt.Sprintf("%.3g µs", s*1e6)
+}
