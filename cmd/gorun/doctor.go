@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/launcher"
 )
@@ -141,5 +144,42 @@ func writeFile(name string, write func(io.Writer) error) error {
 	if err = errors.Join(write(file), file.Close()); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
+	return nil
+}
+
+// checkFirst examines the hosts of a run. Bad ones are left out of o, or the error names them.
+func checkFirst(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, console *ui.UI) error {
+	where, _, err := findListed(ctx, o, true, console)
+	if err != nil {
+		return err
+	}
+	r, err := newExaminer(o.Checkup.Level, flags, o, console).Run(ctx, where.Hosts, nil)
+	if err != nil {
+		return err
+	}
+	if r.Verdict != "ok" && !console.Quiet || r.Verdict == "bad" {
+		var text strings.Builder
+		if err := r.WriteVerdict(&text); err != nil {
+			return err
+		}
+		console.Table(text.String())
+	}
+	switch {
+	case len(r.Bad) == 0:
+		return nil
+	case !o.Checkup.Exclude:
+		return &examine.BadError{Hosts: r.Bad, Help: "add --exclude-bad to run without them, or leave --check-first out"}
+	}
+	slots := 0
+	for _, h := range where.Hosts {
+		if !slices.Contains(r.Bad, h.Name) {
+			slots += h.Slots
+		}
+	}
+	if need := max(cmp.Or(o.Elastic.MinNP, o.NP, where.NP), 1); slots < need {
+		return &examine.BadError{Hosts: r.Bad, Help: fmt.Sprintf("the other hosts have %s, and the job needs %d: add hosts, or give a smaller -np", prose.Count(slots, "slot"), need)}
+	}
+	console.Notef("the job leaves out %s", prose.List(r.Bad))
+	o.LeaveOut(r.Bad)
 	return nil
 }

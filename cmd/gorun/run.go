@@ -60,6 +60,11 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 			code, err = detach(typed, own, console)
 			return err
 		}
+		if o.Checkup.Level != "" && !o.DryRun && !o.EnvFlags {
+			if err := checkFirst(context.Background(), flags, o, console); err != nil {
+				return err
+			}
+		}
 		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr, Waiting: waiting}, console)
 		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
 			console.Hintf("%s", h)

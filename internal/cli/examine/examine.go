@@ -40,6 +40,26 @@ type Examiner struct {
 	Note    func(format string, args ...any)
 }
 
+// BadError refuses a job because of bad hosts.
+type BadError struct {
+	Hosts []string
+	Help  string
+}
+
+func (e *BadError) Error() string {
+	return "the job was not started: bad " + noun(len(e.Hosts)) + " " + prose.List(e.Hosts)
+}
+
+// Hint is what to type instead.
+func (e *BadError) Hint() string { return e.Help }
+
+func noun(n int) string {
+	if n == 1 {
+		return "host"
+	}
+	return "hosts"
+}
+
 // Report is what an examination comes to.
 type Report struct {
 	Version  int              `json:"version"` // of this format

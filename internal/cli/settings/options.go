@@ -66,6 +66,7 @@ type Options struct {
 	Quiet          bool
 	JSONEvents     string
 
+	Checkup Checkup
 	Control Control
 	Tools   Tools
 	Hang    Hang
@@ -91,6 +92,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.Var(&o.Nodes, "nodes", "use the first N hosts, with an equal share of the ranks")
 	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
 	o.placement.addFlags(flags)
+	o.Checkup.addFlags(flags)
 	o.Elastic.addFlags(flags)
 
 	flags.StringArrayVarP(&o.Exports, "export", "x", nil, "send a variable: NAME, NAME=value or PREFIX*")
@@ -177,6 +179,9 @@ func (o *Options) Check(npSet bool) error {
 		return usage.Errorf("to record the steps of a running job, use --json-events FILE", "--json requires --dry-run")
 	}
 	if err := o.checkElastic(npSet); err != nil {
+		return err
+	}
+	if err := o.Checkup.check(o); err != nil {
 		return err
 	}
 	if err := o.Hang.check(); err != nil {

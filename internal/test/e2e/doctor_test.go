@@ -28,14 +28,13 @@ type diagnosis struct {
 	Bad      []string
 	Findings []struct{ Host, With, Severity, Kind, Text, Fix string }
 	Links    []json.RawMessage
-	said     string
 }
 
 // doctorLimit is generous: the machine that tests is busy.
 const doctorLimit = 4 * time.Minute
 
 // examine runs gorun doctor on all hosts.
-func (c clinic) examine(want string, flags ...string) (d diagnosis) {
+func (c clinic) examine(flags ...string) (d diagnosis) {
 	c.t.Helper()
 	var names []string
 	for _, h := range c.Hosts {
@@ -45,12 +44,11 @@ func (c clinic) examine(want string, flags ...string) (d diagnosis) {
 	argv := []string{"doctor", "--json", "-x", "TMPDIR=/var/tmp", "-x", "PYTHONPATH=" + site, "-H", strings.Join(names, ",")}
 	r := command.StartWithin(c.t, c.Cluster, doctorLimit, command.Binary("gorun"), nil, slices.Concat(argv, flags)...)
 	code := r.Wait()
-	d.said = r.Err.String()
 	if err := json.Unmarshal([]byte(r.Out.String()), &d); err != nil {
 		c.t.Fatalf("%v: exit code %d\n%s%s", err, code, r.Out.String(), r.Err.String())
 	}
-	if fmt.Sprint(code) != want {
-		c.t.Errorf("exit code %d, want %s: %+v", code, want, d)
+	if want := map[string]int{"ok": 0, "warnings": 1, "bad": 3}[d.Verdict]; code != want {
+		c.t.Errorf("exit code %d, want %d: %+v", code, want, d)
 	}
 	r.NothingLeft(10 * time.Second)
 	return d
@@ -65,22 +63,42 @@ func (c clinic) harm(host, script string) {
 	}
 }
 
-// blames requires a finding about a host of a kind whose text contains a word, and that no other host has a finding of this kind.
-func (d diagnosis) blames(t *testing.T, host, kind, word string) {
-	t.Helper()
+// attempts is how often an examination may be wrong because the machine that tests is too busy to measure anything.
+const attempts = 3
+
+// until examines hosts until the findings are as expected.
+func (c clinic) until(level string, right func(d diagnosis) (complaints []string)) {
+	c.t.Helper()
+	for n := 1; ; n++ {
+		d := c.examine(level)
+		complaints := right(d)
+		if len(complaints) == 0 {
+			return
+		}
+		if text := fmt.Sprintf("attempt %d: %s\n%+v", n, strings.Join(complaints, "\n"), d); n < attempts {
+			c.t.Log(text)
+		} else {
+			c.t.Fatal(text)
+		}
+	}
+}
+
+// blames returns what is missing of a finding about a host of a kind whose text contains a word, where no other host has a finding of this kind.
+func (d diagnosis) blames(host, kind, word string) (complaints []string) {
 	found := false
 	for _, f := range d.Findings {
 		if f.Kind != kind {
 			continue
 		}
 		if f.Host != host || f.With != "" {
-			t.Errorf("%s is blamed for %s: %s", f.Host, kind, f.Text)
+			complaints = append(complaints, fmt.Sprintf("%s is blamed for %s: %s", f.Host, kind, f.Text))
 		}
 		found = found || f.Host == host && strings.Contains(f.Text, word) && f.Fix != ""
 	}
 	if !found {
-		t.Errorf("%s is not blamed for %s: %+v", host, kind, d.Findings)
+		complaints = append(complaints, fmt.Sprintf("%s is not blamed for %s", host, kind))
 	}
+	return complaints
 }
 
 func TestDoctorNamesPlantedFaults(t *testing.T) {
@@ -111,19 +129,32 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 	if err := hog.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d := c.examine("3", "--quick")
+	c.until("--quick", func(d diagnosis) []string {
+		complaints := slices.Concat(d.blames("f1", "loss", "lost"), d.blames("f2", "start files", "welcome"), d.blames("f2", "version of torch", "2.1.0"),
+			d.blames("f3", "shm", "/dev/shm holds only 1 MiB"), d.blames("f3", "busy", "sh (pid"), d.blames("f4", "disk", "/var/tmp"),
+			d.blames("f5", "limits", "512 files"), d.blames("f5", "dns", "looking up"))
+		if want := []string{"f1", "f2", "f3", "f4", "f5"}; !slices.Equal(d.Bad, want) {
+			complaints = append(complaints, fmt.Sprintf("bad are %v, want %v", d.Bad, want))
+		}
+		return complaints
+	})
 	_ = hog.Process.Kill()
 	_ = hog.Wait()
-	d.blames(t, "f1", "loss", "lost")
-	d.blames(t, "f2", "start files", "welcome")
-	d.blames(t, "f2", "version of torch", "2.1.0")
-	d.blames(t, "f3", "shm", "/dev/shm holds only 1 MiB")
-	d.blames(t, "f3", "busy", "sh (pid")
-	d.blames(t, "f4", "disk", "/var/tmp")
-	d.blames(t, "f5", "limits", "512 files")
-	d.blames(t, "f5", "dns", "looking up")
-	if want := []string{"f1", "f2", "f3", "f4", "f5"}; !slices.Equal(d.Bad, want) {
-		t.Errorf("bad are %v, want %v", d.Bad, want)
+
+	// A job is refused, or leaves them out.
+	run := func(code int, flags ...string) (out, said string) {
+		t.Helper()
+		r := command.StartWithin(t, c.Cluster, doctorLimit, command.Binary("gorun"), nil, slices.Concat(flags, []string{"sh", "-c", "echo ran on $GORUN_HOSTNAME"})...)
+		if got := r.Wait(); got != code {
+			t.Errorf("%v: exit code %d, want %d:\n%s%s", flags, got, code, r.Out.String(), r.Err.String())
+		}
+		return r.Out.String(), r.Err.String()
+	}
+	if out, said := run(125, "--check-first=quick", "-np", "2", "-H", "f4:2,f3:2"); strings.Contains(out, "ran on") || !strings.Contains(said, "bad host f3\n") || !strings.Contains(said, "--exclude-bad") {
+		t.Errorf("%s%s", out, said)
+	}
+	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "2", "-H", "f4:2,f3:2"); strings.Count(out, "ran on f4") != 2 || !strings.Contains(said, "leaves out f3\n") {
+		t.Errorf("%s%s", out, said)
 	}
 
 	// One host in one direction, and one that large packets do not reach.
@@ -132,14 +163,17 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 	}
 	c.harm("f3", "tc qdisc add dev eth0 root tbf rate 200mbit burst 64kb latency 50ms")
 	c.harm("f1", "nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter hook $way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 meta length gt 1400 drop; done")
-	d = c.examine("3", "--quick")
-	d.blames(t, "f1", "mtu", "black hole")
-	d.blames(t, "f3", "bandwidth", "sends at")
+	c.until("--quick", func(d diagnosis) []string {
+		return slices.Concat(d.blames("f1", "mtu", "black hole"), d.blames("f3", "bandwidth", "sends at"))
+	})
 }
 
 func TestDoctorFindsHealthyHostsOk(t *testing.T) {
 	c := clinic{lab.MustNamespaces(t, lab.Specs(4)...), t}
-	if d := c.examine("0", "--quick"); d.Verdict != "ok" || len(d.Findings) > 0 || len(d.Links) != 6 {
-		t.Errorf("%+v", d)
-	}
+	c.until("--quick", func(d diagnosis) (complaints []string) {
+		if d.Verdict != "ok" || len(d.Findings) > 0 || len(d.Links) != 6 {
+			complaints = append(complaints, "the hosts are not ok")
+		}
+		return complaints
+	})
 }
