@@ -282,7 +282,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe returns the job message for one host.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := j.opts.wire(j.id, h.Host, conn)
-	w.Key, w.Size, w.Hosts, w.Stdin = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h)
+	w.Key, w.Size, w.Hosts, w.Stdin, w.Spawn = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), wire.Spawn(h.Spawn)
 	_, local := conn.(Local)
 	programs, ranks := plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
 	w.Programs, w.Ranks, w.Tools = wirePrograms(programs), wireRanks(ranks), wireTools(h.ToolsOf(j.opts.Tools))

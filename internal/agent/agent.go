@@ -56,6 +56,8 @@ type agent struct {
 	host    *seat.Host
 	sent    []byte // gorun-gpu, compressed; nil: it was not sent
 	network seat.Interfaces
+	begun   wire.Start
+	runs    map[int]*program // by rank
 	job     wire.Job
 	progs   []program
 	tools   map[int]tool.Start // by rank
@@ -87,7 +89,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return fmt.Errorf("become subreaper: %w", err)
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
-		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}}
+		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, runs: map[int]*program{}}
 	a.stdin, a.tasks = newStdin(a.out), cmp.Or(opts.tasks, tasksPerRank)
 	var err error
 	if a.guard, err = contain.ParseGuard(opts.Guard); err != nil {
@@ -175,6 +177,7 @@ func (a *agent) openServices() (err error) {
 	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
 	a.serves, err = services.Open(a.job, services.Options{Out: a.out, Addresses: a.addresses, Guard: a.guard, Apart: apart, MPI: a.needs,
 		Start:  a.startHelper,
+		Spawn:  a.spawn,
 		Kill:   func(rank int) { a.procs.signal(rank, syscall.SIGKILL) },
 		Broken: func(err error) { a.post(eventFailing{wire.Failing{Broken: err.Error()}}) }})
 	return err
@@ -214,9 +217,12 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		case <-a.killTimer():
 			event = eventTick{}
 		}
-		if f, isStart := event.(wire.Start); isStart {
-			finished = a.start(f)
-		} else {
+		switch e := event.(type) {
+		case wire.Start:
+			finished = a.start(e)
+		case eventSpawn:
+			e.answer <- a.startWorld(e)
+		default:
 			finished = a.apply(event)
 		}
 	}
@@ -262,6 +268,7 @@ func (a *agent) apply(event any) (finished bool) {
 			a.errands.RankEnded(act.exit.Rank)
 			a.send(wire.TypeExit, act.exit)
 			a.serves.RankEnded(act.exit.Rank)
+			delete(a.runs, act.exit.Rank)
 		case actStopped:
 			a.send(wire.TypeSuspended, nil)
 		case actFail:

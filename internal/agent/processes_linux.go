@@ -32,6 +32,7 @@ type processes struct {
 	starts  chan startRequest
 	leaves  chan chan struct{} // no process is started any more; closed when the thread knows
 	stopped chan struct{}
+	bound   bool // some process has CPUs of its own; only for the thread that starts them
 	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)
 	sigchld chan os.Signal
 	wg      sync.WaitGroup
@@ -76,6 +77,8 @@ func (p *processes) close() {
 func (p *processes) startLoop() {
 	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
 	entered := p.cage.Enter()
+	all, _ := topology.Affinity() // nil: unknown
+	left := false
 	for {
 		select {
 		case r := <-p.starts:
@@ -83,8 +86,13 @@ func (p *processes) startLoop() {
 				r.answer <- entered
 				continue
 			}
+			if left {
+				r.answer <- p.forkLater(r, all)
+				continue
+			}
 			r.answer <- p.fork(r)
 		case done := <-p.leaves:
+			left = true
 			_ = p.cage.Leave() // otherwise the agent dies with the ranks
 			close(done)
 		case <-p.stopped:
@@ -93,10 +101,25 @@ func (p *processes) startLoop() {
 	}
 }
 
+// forkLater starts a process when the job's first ranks have been started, some of them perhaps on CPUs of their own. A spawned rank is
+// born in the cage as well.
+func (p *processes) forkLater(r startRequest, all topology.Set) error {
+	if r.cpus == nil && p.bound {
+		r.cpus = all
+	}
+	if r.rank >= 0 {
+		if err := p.cage.Enter(); err != nil {
+			return err
+		}
+		defer func() { _ = p.cage.Leave() }()
+	}
+	return p.fork(r)
+}
+
 func (p *processes) fork(r startRequest) error {
-	// A process inherits this thread's CPUs. They are not restored: the thread does nothing else, and all ranks of a host are bound or
-	// none is.
+	// A process inherits this thread's CPUs. They are not restored: of the job's first ranks of a host all are bound or none is.
 	if r.cpus != nil {
+		p.bound = true
 		if err := topology.SetAffinity(r.cpus); err != nil {
 			return fmt.Errorf("bind it to cpus %s: %v", r.cpus, err) // not wrapped: the program is not at fault
 		}

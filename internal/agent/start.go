@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/agent/executable"
 	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/rankenv"
@@ -53,7 +54,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	if err := a.serves.Begin(start); err != nil {
 		return a.apply(eventFailing{wire.Failing{Broken: err.Error()}})
 	}
-	a.network = a.host.Interfaces(a.addresses, a.job, start)
+	a.network, a.begun = a.host.Interfaces(a.addresses, a.job, start), start
 	a.openMaster()
 	a.cage.Limit(a.tasks * len(a.job.Ranks))
 	var ranks []int
@@ -64,17 +65,23 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	defer a.procs.leave()
 	defer raiseScore()()
 	for _, r := range a.job.Ranks {
-		if err := a.startRank(r, start); err != nil {
-			code := wire.CodeNotExecutable
-			if errors.Is(err, fs.ErrNotExist) {
-				code = wire.CodeNotFound
-			}
-			a.apply(eventExited{rank: r.Rank, code: code, outputFinished: true,
-				failed: fmt.Sprintf("start %s: %v", a.progs[r.Program].path, errno(err))})
-		}
+		a.startOne(r.Rank, &a.progs[r.Program], a.rankOf(r, start))
 	}
 	a.wg.Go(a.bound)
 	return a.core.finished
+}
+
+// startOne starts the rank with a number, or reports that it cannot.
+func (a *agent) startOne(rank int, p *program, place rankenv.Rank) {
+	err := a.startRank(rank, p, place)
+	if err == nil {
+		return
+	}
+	code := wire.CodeNotExecutable
+	if errors.Is(err, fs.ErrNotExist) {
+		code = wire.CodeNotFound
+	}
+	a.apply(eventExited{rank: rank, code: code, outputFinished: true, failed: fmt.Sprintf("start %s: %v", p.path, executable.Cause(err))})
 }
 
 // bound keeps ranks from starting processes without end. It comes late, so that it does not delay a short job.
@@ -86,10 +93,10 @@ func (a *agent) bound() {
 	}
 }
 
-func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
+func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) {
 	var opened []*os.File // the child's ends, closed here when the child has them
 	var outputs []*os.File
-	stdinFile, ours, err := a.stdinFor(r.Rank)
+	stdinFile, ours, err := a.stdinFor(rank)
 	defer func() {
 		if err != nil {
 			opened = append(append(opened, ours), outputs...)
@@ -109,11 +116,11 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		}
 		outputs, opened = append(outputs, output), append(opened, writer)
 	}
-	p, place, how := &a.progs[r.Program], a.rankOf(r, start), a.tools[r.Rank]
+	how := a.tools[rank]
 	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
 	if !p.apart {
 		result := opened[3:]
-		socket, library, err := a.serves.Files(r.Rank, p.mpi.MPI)
+		socket, library, err := a.serves.Files(rank, p.mpi.MPI)
 		if err != nil {
 			return err
 		}
@@ -127,9 +134,9 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 			files = append(files, result[0].Fd())
 		}
 	}
-	env := append(p.rankEnv(place), a.serves.Environ(r.Rank, p.mpi.MPI)...)
+	env := append(p.rankEnv(place), a.serves.Environ(rank, p.mpi.MPI)...)
 	if how.Terminal != "" {
-		tty, err := a.errands.Lend(r.Rank)
+		tty, err := a.errands.Lend(rank)
 		if err != nil {
 			return err
 		}
@@ -137,24 +144,24 @@ func (a *agent) startRank(r wire.Rank, start wire.Start) (err error) {
 		files[0], files[1], files[2] = tty.Fd(), tty.Fd(), tty.Fd()
 		env = append(slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }), "TERM="+how.Terminal)
 	}
-	if r.Rank == 0 && a.usesMaster(env) {
+	if rank == 0 && a.usesMaster(env) {
 		a.wg.Go(func() { a.watchMaster(a.master.Number) })
 	}
-	request := startRequest{rank: r.Rank, path: p.path, argv: p.argv, dir: p.dir,
+	request := startRequest{rank: rank, path: p.path, argv: p.argv, dir: p.dir,
 		env:   append(env, contain.Variable+"="+a.guard.String()),
-		cpus:  p.seat(r.LocalRank).CPUs,
+		cpus:  p.seat(place.LocalRank).CPUs,
 		files: files, terminal: how.Terminal != "", halt: how.Halt}
 	if how.Path != "" {
 		request.path, request.argv = how.Path, how.Argv
 	}
-	err = a.procs.start(request)
-	if err != nil {
+	if err = a.procs.start(request); err != nil {
 		return err
 	}
-	a.attach(r.Rank, ours, outputs)
+	a.runs[rank] = p
+	a.attach(rank, ours, outputs)
 	if how.Halt {
 		a.wg.Go(func() {
-			tool.Release(a.ended, func() (int, bool) { return a.procs.pid(r.Rank) }, func() { a.procs.pass(r.Rank, syscall.SIGCONT) })
+			tool.Release(a.ended, func() (int, bool) { return a.procs.pid(rank) }, func() { a.procs.pass(rank, syscall.SIGCONT) })
 		})
 	}
 	return nil

@@ -1,6 +1,7 @@
 package pmi
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -13,12 +14,8 @@ type client struct {
 	inside bool              // between init and finalize, where a rank must not end
 	puts   map[string]string // since the last barrier
 	bytes  int               // of puts
-	ranks  int               // of the programs of a spawn request before the one that is being read
-	spawn  *spawn            // the spawn whose lines are being read, up to endcmd
+	spawn  reader            // of the lines of a spawn request
 }
-
-// spawn is one program of a spawn request: number of total, with so many ranks.
-type spawn struct{ number, of, ranks int }
 
 type (
 	actReply   struct{ line string }
@@ -27,29 +24,32 @@ type (
 		puts   map[string]string
 	}
 	actAbort    struct{ code int }
-	actSpawn    struct{ ranks int }
+	actSpawn    struct{ Spawn }
 	actPublish  struct{ service, port string }
 	actWithdraw struct{ service string }
 	actLookup   struct{ service string }
 )
-
-// maxSpawn bounds the number of ranks in a message about a spawn request.
-const maxSpawn = 1 << 20
 
 // maxPuts bounds the bytes that one rank may put between two barriers, like the store's fences.
 const maxPuts = 48 << 10
 
 // step handles one line and returns the action to perform.
 func (c *client) step(line string) any {
-	if c.spawn != nil {
-		return c.spawning(strings.TrimRight(line, "\r\n"))
+	if c.spawn.within {
+		switch whole, err := c.spawn.line(strings.TrimRight(line, "\r\n")); {
+		case err != nil:
+			return refuseSpawn()
+		case whole != nil:
+			return actSpawn{*whole}
+		}
+		return nil
 	}
 	r, err := parse(line)
 	if err != nil {
 		return refuse("unknown_command_result", err.Error())
 	}
 	if r.many {
-		c.spawn = &spawn{number: 1, of: 1}
+		c.spawn.begin()
 		return nil
 	}
 	switch r.command {
@@ -62,7 +62,7 @@ func (c *client) step(line string) any {
 	case "get_my_kvsname":
 		return reply("cmd=my_kvsname kvsname=%s", c.host.Name)
 	case "get_universe_size":
-		return reply("cmd=universe_size size=%d", c.host.Size)
+		return reply("cmd=universe_size size=%d", cmp.Or(c.host.Universe, c.host.Size))
 	case "put":
 		return c.put(r)
 	case "get":
@@ -118,30 +118,6 @@ func (c *client) get(r request) any {
 		return reply("cmd=get_result rc=-1 msg=key_%s_not_found value=unknown", word(key))
 	}
 	return reply("cmd=get_result rc=0 msg=success value=%s", value)
-}
-
-// spawning skips the lines of a spawn request, which is refused: the program gets an
-// error code and may go on.
-func (c *client) spawning(line string) any {
-	key, value, _ := strings.Cut(line, "=")
-	switch n, _ := strconv.Atoi(value); {
-	case key == "totspawns":
-		c.spawn.of = n
-	case key == "spawnssofar":
-		c.spawn.number = n
-	case key == "nprocs":
-		c.spawn.ranks = max(0, min(n, maxSpawn))
-	case line == "endcmd":
-		last := c.spawn.number >= c.spawn.of
-		c.ranks = min(c.ranks+c.spawn.ranks, maxSpawn)
-		c.spawn = nil
-		if last {
-			ranks := c.ranks
-			c.ranks = 0
-			return actSpawn{ranks}
-		}
-	}
-	return nil
 }
 
 func abort(r request) any {

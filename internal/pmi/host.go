@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 	"time"
@@ -26,8 +27,10 @@ type Host struct {
 	Store    Store
 	// Aborted is called when a rank asks to end the job with an exit code.
 	Aborted func(rank, code int)
-	Entered func(rank int)        // nil, or called when a rank calls MPI_Init
-	Spawn   func(rank, ranks int) // nil, or called when a rank asks for more ranks, which is refused
+	Entered func(rank int) // nil, or called when a rank calls MPI_Init
+	// Spawn starts the ranks that a rank asks for; nil: it is refused, as where it returns an error.
+	Spawn    func(ctx context.Context, rank int, s Spawn) error
+	Universe int // ranks that the job may have with those that it spawns; 0: Size
 
 	mu      sync.Mutex
 	known   map[string]string // puts before the last barrier
@@ -35,6 +38,13 @@ type Host struct {
 	inside  map[int]bool      // ranks between init and finalize
 	came    map[int]int       // number of barriers that a rank has reached
 	serving map[int]bool      // ranks that have a connection
+}
+
+// Give makes values known to the ranks before they put any.
+func (h *Host) Give(values map[string]string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.known = maps.Clone(values)
 }
 
 // Inside reports whether a rank is between init and finalize. A rank that ends there leaves

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -73,12 +74,12 @@ type job struct {
 	conns  []net.Conn
 	lines  []*bufio.Reader
 	aborts chan [2]int
-	spawns chan [2]int
+	spawns chan Spawn
 }
 
 // newJob has perHost[i] ranks on host i.
 func newJob(t *testing.T, perHost ...int) *job {
-	j := &job{t: t, aborts: make(chan [2]int, 8), spawns: make(chan [2]int, 8)}
+	j := &job{t: t, aborts: make(chan [2]int, 8), spawns: make(chan Spawn, 8)}
 	var nodes []int
 	for i, n := range perHost {
 		for range n {
@@ -88,7 +89,13 @@ func newJob(t *testing.T, perHost ...int) *job {
 	store := newStore(len(nodes))
 	for range perHost {
 		j.hosts = append(j.hosts, &Host{Name: "kvs_1", Size: len(nodes), Mapping: Mapping(nodes), Programs: map[int]int{}, Store: store,
-			Aborted: func(rank, code int) { j.aborts <- [2]int{rank, code} }, Spawn: func(rank, ranks int) { j.spawns <- [2]int{rank, ranks} }})
+			Aborted: func(rank, code int) { j.aborts <- [2]int{rank, code} }, Spawn: func(_ context.Context, _ int, s Spawn) error {
+				j.spawns <- s
+				if s.Ranks() > 4 {
+					return errors.New("too many")
+				}
+				return nil
+			}})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -198,16 +205,37 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// programOf are the lines of one program of a spawn request.
+func programOf(ranks, number, of int, more string) string {
+	return fmt.Sprintf("mcmd=spawn\nnprocs=%d\nexecname=x y\ntotspawns=%d\nspawnssofar=%d\n%sendcmd", ranks, of, number, more)
+}
+
+func TestSpawnHasProgramsWordsAndValues(t *testing.T) {
+	j := newJob(t, 1)
+	const more = "arg1=cmd=finalize\narg2=\nargcnt=2\npreput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag=0$x y\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/a b\n"
+	j.say(0, programOf(2, 1, 2, more))
+	j.say(0, programOf(1, 2, 2, "argcnt=0\n"))
+	j.hear(0, "cmd=spawn_result rc=0 errcodes=0,0,0")
+	want := Spawn{Programs: []Program{{Argv: []string{"x y", "cmd=finalize", ""}, Ranks: 2, Info: map[string]string{"wdir": "/a b"}}, {Argv: []string{"x y"}, Ranks: 1, Info: map[string]string{}}},
+		Given: map[string]string{"PARENT_ROOT_PORT_NAME": "tag=0$x y"}}
+	if got := <-j.spawns; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+}
+
 func TestSpawnIsRefusedPolitely(t *testing.T) {
 	j := newJob(t, 1)
-	for n := 1; n <= 2; n++ {
-		j.say(0, "mcmd=spawn\nnprocs=2\nexecname=x y\ntotspawns=2\nspawnssofar="+fmt.Sprint(n)+"\narg1=cmd=finalize\nargcnt=1\npreput_num=0\ninfo_num=0\nendcmd")
+	for _, bad := range []string{programOf(5, 1, 1, ""), programOf(0, 1, 1, ""), programOf(-1, 1, 1, ""), programOf(1, 1, 1, "argcnt=1\n"),
+		programOf(0, 1, 2, "") + "\n" + programOf(1, 2, 2, ""), "mcmd=spawn\nendcmd"} {
+		j.say(0, bad)
+		j.hear(0, "cmd=spawn_result rc=-1")
+		j.ask(0, "cmd=get_appnum", "cmd=appnum appnum=0")
 	}
+	j.say(0, programOf(1, 1, 1, strings.Repeat("arg1="+strings.Repeat("x", 4000)+"\n", 100)))
 	j.hear(0, "cmd=spawn_result rc=-1")
-	if got := <-j.spawns; got != [2]int{0, 4} || len(j.spawns) > 0 {
-		t.Errorf("rank %d asks for %d ranks, and %d more requests", got[0], got[1], len(j.spawns))
+	if got := <-j.spawns; got.Ranks() != 5 || len(j.spawns) > 0 {
+		t.Errorf("%+v, and %d more requests", got, len(j.spawns))
 	}
-	j.ask(0, "cmd=get_appnum", "cmd=appnum appnum=0")
 }
 
 func TestServices(t *testing.T) {

@@ -84,10 +84,10 @@ func (h *Host) act(ctx context.Context, c *client, act any) (string, error) {
 	case actAbort:
 		h.Aborted(c.rank, act.code) // the rank blocks until it is killed
 	case actSpawn:
-		if h.Spawn != nil {
-			h.Spawn(c.rank, act.ranks)
+		if h.Spawn == nil || h.Spawn(ctx, c.rank, act.Spawn) != nil {
+			return refuseSpawn().line, nil
 		}
-		return "cmd=spawn_result rc=-1", nil
+		return spawned(act.Ranks()).line, nil
 	case actPublish:
 		return h.publish(ctx, act).line, nil
 	case actWithdraw:

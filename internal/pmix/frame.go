@@ -23,6 +23,8 @@ const (
 	left        kind = 'Z'
 	abort       kind = 'T'
 	spawn       kind = 'N'
+	gather      kind = 'G'
+	join        kind = 'C'
 	fence       kind = 'F'
 	fetch       kind = 'D'
 	publish     kind = 'P'

@@ -14,6 +14,9 @@ type Layout struct {
 	Host     int      // this one, among Hosts
 	HostOf   []int    // by rank
 	Programs []int    // the number of the rank's program, by rank
+	Universe int      // MPI_UNIVERSE_SIZE, or 0
+
+	world, parentWorld, parentRank int // 0: the job itself, which has no parent
 }
 
 // byHost lists the ranks of each host, ascending.
@@ -37,7 +40,7 @@ func (l *Layout) frame(byHost [][]int) frame {
 	}
 	f, here, names := newFrame(begin), byHost[l.Host], l.names()
 	f.texts(l.Job, names[l.Host], l.Folder, strings.Join(names, ","), strings.Join(lists, ";"), lists[l.Host])
-	for _, n := range []int{l.Host, len(l.HostOf), len(l.Hosts), slices.Max(l.Programs) + 1, len(here)} {
+	for _, n := range []int{l.world, l.parentWorld, l.parentRank, max(l.Universe, len(l.HostOf)), l.Host, len(l.HostOf), len(l.Hosts), slices.Max(l.Programs) + 1, len(here)} {
 		f.number(n)
 	}
 	for _, rank := range here {

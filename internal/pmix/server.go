@@ -35,8 +35,10 @@ type Options struct {
 	// Aborted is called when a rank asks to end the job with an exit code, Broken when the helper ends before Close.
 	Aborted func(rank, code int)
 	Broken  func(err error)
-	Entered func(rank int)        // nil, or called when a rank calls PMIx_Init
-	Spawn   func(rank, ranks int) // nil, or called when a rank asks for more ranks, which is refused
+	Entered func(rank int) // nil, or called when a rank calls PMIx_Init
+	Apart   func(rank int) // nil, or called when ranks that are not all on this host, such as that rank, try to join spawned ones
+	// Spawn starts the ranks that a rank asks for, in a world made with [Server.Add], and returns its name; nil: it is refused.
+	Spawn func(ctx context.Context, rank int, programs []Program) (name string, err error)
 }
 
 // Server serves the ranks of one host. It is safe for concurrent use.
@@ -51,8 +53,11 @@ type Server struct {
 	wg     sync.WaitGroup
 
 	writing sync.Mutex
+	adding  sync.Mutex // one world is described at a time
 
 	mu       sync.Mutex
+	numbers  map[int][]int // of the ranks of each world but the job itself, by rank
+	added    chan struct{} // gets a value when the world that is described is known
 	environ  map[int][]string
 	inside   map[int]bool // ranks between PMIx_Init and PMIx_Finalize
 	fences   int
@@ -79,7 +84,7 @@ func Open(opts Options) (*Server, error) {
 		return nil, err
 	}
 	defer null.Close()
-	s := &Server{opts: opts, conn: conn, in: bufio.NewReader(conn), environ: map[int][]string{}, inside: map[int]bool{}, promised: map[int]string{}, asked: map[int]int{}, echoed: map[int]chan struct{}{}}
+	s := &Server{opts: opts, conn: conn, in: bufio.NewReader(conn), environ: map[int][]string{}, inside: map[int]bool{}, promised: map[int]string{}, asked: map[int]int{}, echoed: map[int]chan struct{}{}, numbers: map[int][]int{}, added: make(chan struct{}, 1)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	err = opts.Start("/proc/self/fd/4", []string{"gorun-pmix", opts.Library}, opts.Env, []*os.File{null, null, null, theirs, opts.Program})
 	if err == nil {
@@ -150,8 +155,7 @@ func (s *Server) describe() error {
 		if err != nil {
 			return err
 		}
-		rank, text := m.number(), m.text()
-		s.environ[rank] = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+		s.take(&m)
 	}
 	if _, err := s.next(ready); err != nil {
 		return err
@@ -159,8 +163,34 @@ func (s *Server) describe() error {
 	return s.conn.SetReadDeadline(time.Time{})
 }
 
+// take keeps a rank's variables.
+func (s *Server) take(m *message) {
+	rank, text := s.rank(m), m.text()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.environ[rank] = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+}
+
+// rank reads a world and a rank in it, and returns its number in the job, or -1.
+func (s *Server) rank(m *message) int {
+	world, rank := m.number(), m.number()
+	if world == 0 {
+		return rank
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if numbers := s.numbers[world]; rank >= 0 && rank < len(numbers) {
+		return numbers[rank]
+	}
+	return -1
+}
+
 // Environ returns the variables, NAME=value, by which a rank finds the server.
-func (s *Server) Environ(rank int) []string { return s.environ[rank] }
+func (s *Server) Environ(rank int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.environ[rank]
+}
 
 // Inside reports whether a rank that has ended was between PMIx_Init and PMIx_Finalize. The helper has sent word of both before the rank
 // went on, which may not have been read yet.
@@ -225,7 +255,7 @@ func (s *Server) handle(m *message) error {
 	case failed:
 		return errors.New(string(m.text()))
 	case entered, left:
-		rank := m.number()
+		rank := s.rank(m)
 		s.mu.Lock()
 		s.inside[rank] = m.kind == entered
 		s.mu.Unlock()
@@ -233,13 +263,32 @@ func (s *Server) handle(m *message) error {
 			s.opts.Entered(rank)
 		}
 	case abort:
-		id, rank, code := m.number(), m.number(), m.number()
+		id, rank, code := m.number(), s.rank(m), m.number()
 		s.opts.Aborted(rank, int(int32(code)))
 		s.request(id, func() ([]byte, status) { return nil, done }) // the rank ends when it has the answer
 	case spawn:
-		rank, ranks := m.number(), m.number()
-		if s.opts.Spawn != nil {
-			s.opts.Spawn(rank, ranks)
+		id, rank, programs := m.number(), s.rank(m), m.programs()
+		s.request(id, func() ([]byte, status) { return s.spawn(rank, programs) })
+	case gather:
+		id, data := m.number(), m.text()
+		s.request(id, func() ([]byte, status) { return data, done })
+	case join:
+		id, good := m.number(), m.number() == 0
+		if !good && s.opts.Apart != nil {
+			s.opts.Apart(s.byHost[s.layout.Host][0])
+		}
+		s.request(id, func() ([]byte, status) {
+			if !good {
+				return nil, broken
+			}
+			return nil, done
+		})
+	case environment:
+		s.take(m)
+	case ready:
+		select {
+		case s.added <- struct{}{}:
+		default: // nobody waits
 		}
 	case echo:
 		s.mu.Lock()

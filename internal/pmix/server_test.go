@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -77,14 +78,14 @@ type helper struct {
 	t       *testing.T
 	server  *Server
 	aborted chan [2]int
-	spawned chan [2]int
+	spawned chan []Program
 	broken  chan error
 }
 
 // startHelper opens a server whose helper first sends greeting.
 func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 	t.Helper()
-	h := &helper{t: t, aborted: make(chan [2]int, 1), spawned: make(chan [2]int, 1), broken: make(chan error, 1)}
+	h := &helper{t: t, aborted: make(chan [2]int, 1), spawned: make(chan []Program, 1), broken: make(chan error, 1)}
 	server, err := Open(Options{Library: "/lib/libpmix.so.2", Store: s, Start: func(path string, argv, _ []string, files []*os.File) error {
 		if path != "/proc/self/fd/4" || !slices.Equal(argv, []string{"gorun-pmix", "/lib/libpmix.so.2"}) {
 			t.Errorf("it started %s %q", path, argv)
@@ -96,7 +97,18 @@ func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 			err = h.Conn.Close()
 		}
 		return err
-	}, Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} }, Spawn: func(rank, ranks int) { h.spawned <- [2]int{rank, ranks} }, Broken: func(err error) { h.broken <- err }})
+	}, Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} }, Spawn: func(ctx context.Context, rank int, programs []Program) (string, error) {
+		h.spawned <- programs
+		numbers := make([]int, programs[0].Ranks)
+		for i := range numbers {
+			numbers[i] = 10 + 2*i
+		}
+		w := World{Number: 1, Numbers: numbers, By: rank, Layout: Layout{Job: "j_1", Folder: "/f", Hosts: []string{"a"}, HostOf: make([]int, len(numbers)), Programs: make([]int, len(numbers)), Universe: 9}}
+		if len(programs) > 1 {
+			return "", errors.New("refused")
+		}
+		return "j_1", h.server.Add(ctx, w)
+	}, Broken: func(err error) { h.broken <- err }})
 	h.server = server
 	return h, err
 }
@@ -162,12 +174,12 @@ func pair(t *testing.T) [2]*helper {
 		for len(m.rest) > 0 {
 			numbers = append(numbers, m.number())
 		}
-		want := []int{host, 4, 2, 2, 2, host, host + 2, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1}
+		want := []int{0, 0, 0, 4, host, 4, 2, 2, 2, host, host + 2, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1}
 		if !slices.Equal(numbers, want) {
 			t.Errorf("the job is %v, want %v", numbers, want)
 		}
-		h.send(environment, []int{host}, "A=1\x00B=\x00")
-		h.send(environment, []int{host + 2}, "A=2\x00")
+		h.send(environment, []int{0, host}, "A=1\x00B=\x00")
+		h.send(environment, []int{0, host + 2}, "A=2\x00")
 		h.send(ready, nil)
 		if err := <-begun; err != nil {
 			t.Fatal(err)
@@ -268,29 +280,96 @@ func TestNames(t *testing.T) {
 
 func TestAbortAndEnds(t *testing.T) {
 	h := pair(t)[0]
-	h.send(entered, []int{0})
-	h.send(abort, []int{7, 0, -3}, "why")
+	h.send(entered, []int{0, 0})
+	h.send(abort, []int{7, 0, 0, -3}, "why")
 	if got := <-h.aborted; got != [2]int{0, -3} {
 		t.Errorf("aborted %v", got)
 	}
 	if m := h.next(answer); m.number() != 7 || m.number() != 0 {
 		t.Error("the rank that aborts is not answered")
 	}
-	h.send(spawn, []int{1, 5})
-	if got := <-h.spawned; got != [2]int{1, 5} {
-		t.Errorf("a request for more ranks came as %v", got)
-	}
 	// Word that a rank has left MPI may come just before its end is noticed.
 	inside := make(chan bool)
 	go func() { inside <- h.server.Inside(0) }()
 	m := h.next(echo)
-	h.send(left, []int{0})
+	h.send(left, []int{0, 0})
 	h.send(echo, []int{m.number()})
 	if <-inside {
 		t.Error("rank 0 is inside after it has left")
 	}
 	if h.server.Inside(2) {
 		t.Error("rank 2 is inside before it has entered")
+	}
+}
+
+// request is a spawn request of rank 0 of a world: of each number of ranks one program.
+func request(id, world int, ranks ...int) frame {
+	f := newFrame(spawn)
+	for _, n := range []int{id, world, 0, len(ranks)} {
+		f.number(n)
+	}
+	for _, n := range ranks {
+		f.number(n)
+		f.texts("/w", "h")
+		f.number(2)
+		f.texts("prog", "x y")
+		f.number(1)
+		f.texts("A=1")
+	}
+	return f
+}
+
+// A world that is spawned is described to the helper, and its ranks have other numbers in the job.
+func TestSpawnedWorld(t *testing.T) {
+	h := pair(t)[0]
+	if err := request(7, 0, 2).send(h); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-h.spawned, []Program{{Argv: []string{"prog", "x y"}, Env: []string{"A=1"}, Dir: "/w", Host: "h", Ranks: 2}}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	m := h.next(begin)
+	var texts []string
+	for range 6 {
+		texts = append(texts, string(m.text()))
+	}
+	if want := []string{"j_1", "a", "/f", "a", "0,1", "0,1"}; !slices.Equal(texts, want) {
+		t.Errorf("the world is %q, want %q", texts, want)
+	}
+	if world, of, by, universe := m.number(), m.number(), m.number(), m.number(); world != 1 || of != 0 || by != 0 || universe != 9 {
+		t.Errorf("world %d of rank %d of world %d, universe %d", world, by, of, universe)
+	}
+	h.send(environment, []int{1, 1}, "B=1\x00")
+	h.send(ready, nil)
+	if s, name := h.answered(7); s != done || name != "j_1" {
+		t.Errorf("status %d, %q", s, name)
+	}
+	if got := h.server.Environ(12); !slices.Equal(got, []string{"B=1"}) {
+		t.Errorf("environment %q", got)
+	}
+	h.send(abort, []int{8, 1, 1, 3}, "why")
+	if got := <-h.aborted; got != [2]int{12, 3} {
+		t.Errorf("aborted %v", got)
+	}
+	h.answered(8)
+	// Its ranks spawn too. A request that is refused gets an answer.
+	if err := request(9, 1, 1, 1).send(h); err != nil {
+		t.Fatal(err)
+	}
+	<-h.spawned
+	if s, _ := h.answered(9); s != broken {
+		t.Errorf("a refused request: status %d", s)
+	}
+	// What only this host's ranks bring is gathered here, and worlds with ranks elsewhere cannot join.
+	h.send(gather, []int{10}, "data")
+	if s, got := h.answered(10); s != done || got != "data" {
+		t.Errorf("status %d, %q", s, got)
+	}
+	for status, want := range []status{done, broken} {
+		h.send(join, []int{11, status})
+		if s, _ := h.answered(11); s != want {
+			t.Errorf("status %d, want %d", s, want)
+		}
 	}
 }
 

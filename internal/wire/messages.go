@@ -74,12 +74,20 @@ type Job struct {
 	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file capabilities.
 	NoNewPrivileges bool `json:",omitempty"`
 	MPI             MPI
+	Spawn           Spawn
 	// Results: each rank gets a descriptor for its result, which is an output stream.
 	Results bool `json:",omitempty"`
 	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.
 	SSH bool `json:",omitempty"`
 	// Elastic is set for a process of an elastic job, which is the job's only rank here.
 	Elastic *Elastic `json:",omitempty"`
+}
+
+// Spawn is what ranks of a host may start by MPI_Comm_spawn. The numbers of such ranks are First, First+Step and so on, Total at most.
+type Spawn struct {
+	First, Step, Total int
+	Most               int // that run at a time; 0: none may be started
+	Universe           int // MPI_UNIVERSE_SIZE; 0: the job's size
 }
 
 // MPI is how ranks of MPI programs find each other.

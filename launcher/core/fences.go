@@ -10,6 +10,7 @@ import (
 // Fences holds the open fences of a job, or of an epoch of an elastic one. It is not safe for concurrent use.
 type Fences struct {
 	gather *kv.Fences
+	size   int
 	ended  []int // ranks that have ended and can reach no fence
 }
 
@@ -17,7 +18,7 @@ type Fences struct {
 const maxFenced = wire.MaxControl / 2
 
 // NewFences returns the fences of size ranks.
-func NewFences(size int) *Fences { return &Fences{gather: kv.NewFences(size)} }
+func NewFences(size int) *Fences { return &Fences{gather: kv.NewFences(size), size: size} }
 
 // Add takes one host's values and returns all when they are complete.
 func (f *Fences) Add(part wire.Fence) (map[int][]byte, error) {
@@ -32,8 +33,12 @@ func (f *Fences) Add(part wire.Fence) (map[int][]byte, error) {
 	return all, err
 }
 
-// RankEnded records that a rank has ended.
-func (f *Fences) RankEnded(rank int) { f.ended = append(f.ended, rank) }
+// RankEnded records that a rank has ended. One that was spawned takes part in no fence of the job.
+func (f *Fences) RankEnded(rank int) {
+	if rank < f.size {
+		f.ended = append(f.ended, rank)
+	}
+}
 
 // Stuck returns a rank that has ended while others wait for it in a fence, or nil.
 func (f *Fences) Stuck() *RankLost {

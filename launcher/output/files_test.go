@@ -186,6 +186,30 @@ func TestIndexOfTheFiles(t *testing.T) {
 	}
 }
 
+// Ranks that were spawned come last in the index, those that have ended.
+func TestIndexHasSpawnedRanks(t *testing.T) {
+	dir := t.TempDir()
+	f, err := OpenFiles(dir, nil, planOfSize(3).WithSpawn(8, 0), func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.write(5, 1, []byte("123"))
+	if err := f.Close(&Ended{Ranks: []RankEnd{{Rank: 5, Code: 3}, {Rank: 1}, {Rank: 4}}}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	var x index
+	if err == nil {
+		err = json.Unmarshal(text, &x)
+	}
+	if err != nil || len(x.Ranks) != 5 {
+		t.Fatalf("%+v, %v", x, err)
+	}
+	if four, five := x.Ranks[3], x.Ranks[4]; four.Rank != 4 || four.Host != "f2" || five.Rank != 5 || five.LocalRank != -1 || five.Host != "f1" || five.Exit.Code != 3 || *five.Stdout != (saved{"rank.5/stdout", 3}) {
+		t.Errorf("%+v, %+v", four, five)
+	}
+}
+
 // A stream with a name of its own is saved there alone, and two streams of a rank may share a file.
 func TestRankFilesOfOtherNames(t *testing.T) {
 	dir := t.TempDir()

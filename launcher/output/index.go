@@ -1,11 +1,13 @@
 package output
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -70,8 +72,18 @@ func (f *Files) indexOf(r *Ended) index {
 		return x
 	}
 	x.Code = &r.Code
+	slices.SortFunc(r.Ranks, func(a, b RankEnd) int { return cmp.Compare(a.Rank, b.Rank) })
 	for _, e := range r.Ranks {
-		x.Ranks[e.Rank].Exit = &exitJSON{e.Code, e.Signal, e.Stopped, e.After.Seconds()}
+		i := e.Rank
+		if i >= f.plan.Size { // spawned
+			i = len(x.Ranks)
+			spawned := indexRank{Rank: e.Rank, LocalRank: -1, Stdout: f.savedOf(e.Rank, 1), Stderr: f.savedOf(e.Rank, 2)}
+			if h := f.plan.Host(e.Rank); h != nil {
+				spawned.Host = h.Name
+			}
+			x.Ranks = append(x.Ranks, spawned)
+		}
+		x.Ranks[i].Exit = &exitJSON{e.Code, e.Signal, e.Stopped, e.After.Seconds()}
 	}
 	return x
 }

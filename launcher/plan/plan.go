@@ -40,9 +40,14 @@ type Rank struct {
 type Host struct {
 	hostfile.Host
 	Ranks []Rank
+	Spawn Spawn
 }
 
+// Has reports whether a rank is one of the host's, or may be spawned there.
 func (h *Host) Has(rank int) bool {
+	if h.Spawn.has(rank) {
+		return true
+	}
 	_, found := slices.BinarySearchFunc(h.Ranks, rank, func(r Rank, rank int) int { return cmp.Compare(r.Rank, rank) })
 	return found
 }
@@ -135,7 +140,7 @@ func New(hosts []hostfile.Host, req Request) (Plan, error) {
 	plan := Plan{Size: np}
 	for i, ranks := range number(hosts, shares, rankBy) {
 		if len(ranks) > 0 {
-			plan.Hosts = append(plan.Hosts, Host{hosts[i], ranks})
+			plan.Hosts = append(plan.Hosts, Host{Host: hosts[i], Ranks: ranks})
 		}
 	}
 	setCross(plan.Hosts)

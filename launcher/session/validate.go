@@ -62,7 +62,7 @@ func (s *Session) CheckLost(l *wire.Lost, size int) error {
 	switch {
 	case !s.Owns(l.By):
 		return ForeignRank(l.By)
-	case l.Rank < 0 || l.Rank >= size:
+	case l.Rank != l.By && (l.Rank < 0 || l.Rank >= size):
 		return &wire.FormatError{Reason: fmt.Sprintf("rank %d lost rank %d, which does not exist", l.By, l.Rank)}
 	}
 	l.Cause, l.Awaited = Clean(l.Cause), l.Awaited && l.Rank == l.By

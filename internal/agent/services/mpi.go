@@ -30,12 +30,17 @@ type mpi struct {
 
 	aborted func(rank, code int) // a rank called MPI_Abort
 	startup *startup
-	send    func(wire.Type, any) // must not wait
-	refused sync.Once
 
 	mu     sync.Mutex
+	places map[int]place // of spawned ranks, by number
 	talks  map[int]*talk // by rank
 	aborts map[int]abort // of ranks that called MPI_Abort
+}
+
+// place is a rank of a world.
+type place struct {
+	host *pmi.Host
+	rank int
 }
 
 // talk is the conversation with a rank over the socket that it inherited.
@@ -61,7 +66,7 @@ type End struct {
 
 // newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
 func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any), kill func(rank int)) (*mpi, error) {
-	m := &mpi{startup: newStartup(job, send), send: send, talks: map[int]*talk{}, aborts: map[int]abort{}}
+	m := &mpi{startup: newStartup(job, send), talks: map[int]*talk{}, places: map[int]place{}, aborts: map[int]abort{}}
 	m.aborted = func(rank, code int) {
 		m.mu.Lock()
 		if _, before := m.aborts[rank]; !before {
@@ -70,7 +75,7 @@ func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any),
 		m.mu.Unlock()
 		kill(rank)
 	}
-	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted, Entered: m.startup.enter, Spawn: m.refuseSpawn}
+	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted, Entered: m.startup.enter, Universe: job.Spawn.Universe}
 	for _, r := range job.Ranks {
 		m.host.Programs[r.Rank] = programOf(job, r.Rank)
 	}
@@ -88,12 +93,14 @@ func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any),
 	return m, nil
 }
 
-// refuseSpawn tells the user once that a rank of this host has asked for more ranks: some programs wait for ever after the error.
-func (m *mpi) refuseSpawn(rank, ranks int) {
-	m.refused.Do(func() {
-		m.send(wire.TypeNote, wire.Note{By: rank, Text: fmt.Sprintf("MPI_Comm_spawn of %d more ranks returns an error: gorun starts all ranks of a job at once. "+
-			"A program with an MPIPoolExecutor needs no spawn as python3 -m mpi4py.futures PROGRAM, with -np as many as workers and one more", ranks)})
-	})
+// place is where the rank with a number is served.
+func (m *mpi) place(rank int) place {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p, spawned := m.places[rank]; spawned {
+		return p
+	}
+	return place{m.host, rank}
 }
 
 // programOf is the number of a rank's program among the job's, which may run on other hosts.
@@ -130,6 +137,7 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 		return nil, fmt.Errorf("serve PMI: %w", err)
 	}
 	ctx, stop := context.WithCancel(m.ctx)
+	p := m.place(rank)
 	t := &talk{conn.(*net.UnixConn), stop, make(chan struct{})} // of a socketpair
 	m.mu.Lock()
 	m.talks[rank] = t
@@ -138,7 +146,7 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 		defer close(t.over)
 		defer stop()
 		defer conn.Close()
-		_ = m.host.Serve(ctx, conn, rank) // a rank that breaks the protocol reads EOF
+		_ = p.host.Serve(ctx, conn, p.rank) // a rank that breaks the protocol reads EOF
 	})
 	return theirs, nil
 }
@@ -190,14 +198,15 @@ func (m *mpi) finish(rank int) {
 // end is how MPI sees the end of a rank. PMIx may know it to be inside of MPI. A rank that called MPI_Abort may crash on its way out.
 func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 	m.finish(rank)
-	inside := server != nil && server.Inside(rank)
+	p := m.place(rank)
+	inside := p.host.Inside(p.rank) || server != nil && server.Inside(rank)
 	m.mu.Lock()
 	asked, aborted := m.aborts[rank]
 	m.mu.Unlock()
 	switch {
 	case aborted:
 		return End{MPI: wire.MPIAborted, Asked: asked.code, Code: asked.code & 0xff, Aborted: asked.at}
-	case code == 0 && signal == 0 && (m.host.Inside(rank) || inside):
+	case code == 0 && signal == 0 && inside:
 		return End{MPI: wire.MPIUnfinished}
 	}
 	return End{Code: code, Signal: signal}

@@ -42,7 +42,7 @@ func (s *Services) openMPI(o Options) (err error) {
 		return err
 	}
 	defer program.Close() // the process has it
-	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.mpi.startup.enter, Spawn: s.mpi.refuseSpawn, Broken: o.Broken})
+	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.entered, Spawn: s.spawnPMIx, Apart: s.apart, Broken: o.Broken})
 	if err != nil && o.MPI.Guess {
 		return nil // watchAlone tells the user when it was right
 	}
@@ -74,7 +74,7 @@ func (s *Services) Begin(start wire.Start) error {
 	if s.pmix == nil {
 		return nil
 	}
-	layout := pmix.Layout{Job: "gorun-" + s.job.ID, Folder: s.folder, Hosts: start.Hosts, HostOf: start.HostOf, Programs: make([]int, s.job.Size)}
+	layout := pmix.Layout{Job: "gorun-" + s.job.ID, Folder: s.folder, Hosts: start.Hosts, HostOf: start.HostOf, Programs: make([]int, s.job.Size), Universe: s.job.Spawn.Universe}
 	if len(start.HostOf) != s.job.Size || start.HostOf[s.job.Ranks[0].Rank] >= len(start.Hosts) {
 		return errors.New("the launcher did not say where the ranks are")
 	}
@@ -86,11 +86,14 @@ func (s *Services) Begin(start wire.Start) error {
 }
 
 // Environ returns variables of a rank that no other program's have, NAME=value.
-func (s *Services) Environ(rank int, mpi linkage.MPI) []string {
-	if s.pmix == nil || mpi != linkage.OpenMPI {
-		return nil
+func (s *Services) Environ(rank int, mpi linkage.MPI) (env []string) {
+	if s.book.Of(rank) != nil {
+		env = []string{"PMI_SPAWNED=1"}
 	}
-	return append(s.pmix.Environ(rank), "OMPI_MCA_btl_sm_backing_directory="+s.folder)
+	if s.pmix == nil || mpi != linkage.OpenMPI {
+		return env
+	}
+	return append(append(env, s.pmix.Environ(rank)...), "OMPI_MCA_btl_sm_backing_directory="+s.folder)
 }
 
 // newFolder makes a folder for the shared memory of this host's ranks. Its name has the guard.

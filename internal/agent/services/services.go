@@ -3,11 +3,14 @@
 package services
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 
+	"github.com/gorun/gorun/internal/agent/spawn"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/kv"
 	"github.com/gorun/gorun/internal/linkage"
@@ -27,6 +30,9 @@ type Services struct {
 	folder string       // where MPI's ranks share memory, or ""
 	ompi4  *os.File     // the library for Open MPI 4's ranks, or nil
 	pmix   *pmix.Server // or nil
+	book   *spawn.Book
+	opts   Options
+	told   atomic.Int32 // notes about refused spawns
 	// watches: ranks may load an MPI that is not served.
 	watches bool
 	tokens  map[int]string // by rank
@@ -42,11 +48,13 @@ type Options struct {
 	MPI       MPI
 	Start     func(path string, argv, env []string, files []*os.File) error // a process that serves ranks
 	Broken    func(error)                                                   // such a process has failed
+	Spawn     func(ctx context.Context, w *spawn.World) error               // starts the ranks of a world, and calls Forget if it cannot
 }
 
 // Open serves the ranks of job until Close.
 func Open(job wire.Job, o Options) (*Services, error) {
-	s := &Services{job: job, watches: (o.MPI.Unknown || o.MPI.Guess) && leads(job), relay: newRelay(o.Out, len(job.Ranks), job.Size), tokens: map[int]string{}}
+	s := &Services{job: job, watches: (o.MPI.Unknown || o.MPI.Guess) && leads(job), relay: newRelay(o.Out, len(job.Ranks), job.Size), tokens: map[int]string{},
+		book: spawn.NewBook(job.Spawn, job.Host), opts: o}
 	ranks := map[string]kv.JobInfo{}
 	for _, r := range job.Ranks {
 		token := rand.Text()
@@ -66,6 +74,7 @@ func Open(job wire.Job, o Options) (*Services, error) {
 		s.server.Close()
 		return nil, err
 	}
+	s.mpi.host.Spawn = s.spawnPMI
 	if s.gloo, err = openRendezvous(job, s.relay, s.epochs, o.Addresses); err == nil {
 		err = s.openMPI(o)
 	}
@@ -134,6 +143,10 @@ func (s *Services) Abort(why wire.Abort) {
 
 // RankEnded records that a rank reaches no more fences.
 func (s *Services) RankEnded(rank int) {
+	if w := s.book.Of(rank); w != nil {
+		s.spawnedEnded(w, rank)
+		return
+	}
 	s.relay.rankEnded(rank)
 	s.mpi.finish(rank) // of a rank that was not started
 	s.mpi.startup.rankEnded(rank)

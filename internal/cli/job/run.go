@@ -43,6 +43,9 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	if err := plan.CheckGPUs(o.GPUsPerRank.PerRank); err != nil {
 		return 0, err
 	}
+	if !o.Elastic.Given() {
+		plan = o.MaxSpawn.Spawning(plan)
+	}
 	console.Tracef("hosts: %s", where.Summary())
 	env, err := prepareAll(os.Environ(), programs, plan.Size)
 	if err != nil {

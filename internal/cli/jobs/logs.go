@@ -66,7 +66,6 @@ func Logs(ctx context.Context, place control.Place, name string, view View, foll
 type show struct {
 	view        View
 	size        int
-	elastic     bool
 	first       time.Time // records before are not shown
 	streams     *output.Streams
 	stderr      io.Writer
@@ -91,12 +90,13 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 		}
 		plan.Hosts = append(plan.Hosts, host)
 	}
+	plan = plan.WithSpawn(1, 0) // so that lines of spawned ranks have their host
 	for _, part := range view.Ranks {
 		if part[1] >= job.Size && !job.Elastic {
 			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", job.Size-1), "job %s has no rank %d", job.ID, part[1])
 		}
 	}
-	s := &show{view: view, size: job.Size, elastic: job.Elastic, stderr: errs}
+	s := &show{view: view, size: job.Size, stderr: errs}
 	s.room.L = &s.mu
 	if view.Since > 0 {
 		s.first = time.Now().Add(-view.Since)
@@ -141,7 +141,7 @@ func (s *show) record(r control.Record) error {
 			return s.add(r.At, 0, 2, r.Data, true)
 		}
 		return nil
-	case r.Rank < 0 || r.Rank >= s.size && !s.elastic || r.Rank >= 1<<20 || r.FD != 1 && r.FD != 2:
+	case r.Rank < 0 || r.Rank >= 1<<29 || r.FD != 1 && r.FD != 2:
 		return fmt.Errorf("there is no stream %d of rank %d", r.FD, r.Rank)
 	case s.view.Stderr && r.FD != 2:
 		return nil

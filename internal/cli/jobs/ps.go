@@ -63,7 +63,13 @@ func ranks(j control.Job) string {
 	if j.State != control.Running || j.Elastic {
 		return strconv.Itoa(j.Size)
 	}
-	return fmt.Sprintf("%d/%d", max(0, j.Size-len(j.Exits)), j.Size)
+	run := j.Size
+	for _, e := range j.Exits {
+		if e.Rank < j.Size { // others were spawned
+			run--
+		}
+	}
+	return fmt.Sprintf("%d/%d", max(0, run), j.Size)
 }
 
 func hosts(j control.Job) string {

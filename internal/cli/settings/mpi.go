@@ -2,8 +2,11 @@ package settings
 
 import (
 	"errors"
+	"fmt"
+	"strconv"
 
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher"
 )
 
 // mpiFlag is --mpi, how ranks of MPI programs find each other; "" is what each program is linked with.
@@ -32,4 +35,41 @@ func (m *mpiFlag) Set(text string) error {
 		return errors.New("it must be auto, pmi1 for programs of MPICH and of MPIs made from it, ompi4 for those of Open MPI up to 4.1, or pmix for those of Open MPI 5")
 	}
 	return nil
+}
+
+// spawnLimit is --max-spawn, how many ranks those of a host may start by MPI_Comm_spawn.
+type spawnLimit struct {
+	most  int
+	given bool
+}
+
+// defaultSpawn keeps a program from starting ranks without end.
+const defaultSpawn = 128
+
+func (l *spawnLimit) Type() string { return "N" }
+
+func (l *spawnLimit) String() string {
+	if !l.given {
+		return ""
+	}
+	return strconv.Itoa(l.most)
+}
+
+func (l *spawnLimit) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > maxSpawn {
+		return fmt.Errorf("it must be a number of ranks from 0 to %d", maxSpawn)
+	}
+	l.most, l.given = n, true
+	return nil
+}
+
+const maxSpawn = 1 << 15
+
+// Spawning returns the plan with what its ranks may spawn. MPI_UNIVERSE_SIZE counts such ranks only where the user has said how many.
+func (l *spawnLimit) Spawning(p launcher.Plan) launcher.Plan {
+	if !l.given {
+		return p.WithSpawn(defaultSpawn, 0)
+	}
+	return p.WithSpawn(l.most, p.Size+l.most)
 }

@@ -53,7 +53,16 @@ func (s saveFiles) Paths(plan launcher.Plan, job string) (func(rank, fd int) str
 			}
 		}
 	}
-	return func(rank, fd int) string { return paths[rank][fd] }, nil
+	return func(rank, fd int) string {
+		if rank < len(paths) {
+			return paths[rank][fd]
+		}
+		if h := plan.Host(rank); h != nil { // spawned there
+			path, _ := s.Path(fd, rank, rank, h.Name, job) // the pattern is valid
+			return path
+		}
+		return ""
+	}, nil
 }
 
 // Path returns the file of a rank's stream, or "".

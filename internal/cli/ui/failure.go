@@ -82,7 +82,7 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 		if stopped == 1 {
 			were = "was"
 		}
-		u.Notef("stopped the other ranks (%d of %d %s still running)", stopped, size, were)
+		u.Notef("stopped the other ranks (%d of %d %s still running)", stopped, max(size, len(r.Exits)), were)
 	}
 	if h != "" {
 		u.Hintf("%s", h)

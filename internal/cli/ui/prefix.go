@@ -91,10 +91,14 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 				"--prefix %q: %s stands for nothing", l.Style, mark)
 		}
 	}
-	ranks, programs := seats(plan), l.programNames(plan)
+	seatOf, programs := seats(plan), l.programNames(plan)
 	return func(rank, fd int) string {
-		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", ranks[rank].host, "%l", strconv.Itoa(ranks[rank].local),
-			"%p", programs[rank], "%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
+		at, program := seatOf(rank), "spawned"
+		if rank < len(programs) {
+			program = programs[rank]
+		}
+		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", at.host, "%l", strconv.Itoa(at.local),
+			"%p", program, "%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
 	}, nil
 }
 
@@ -132,13 +136,13 @@ func unknownMark(template string) string {
 // colored gives the prefixes of each host a color in turn.
 func (l LineStyle) colored(plan launcher.Plan, text func(rank, fd int) string) func(rank, fd int) string {
 	palette := []int{36, 33, 32, 35, 34, 96, 93, 92, 95, 94} // ECMA-48 colors readable on light and dark backgrounds
-	ranks := seats(plan)
+	seatOf := seats(plan)
 	return func(rank, fd int) string {
 		t := text(rank, fd)
 		if !l.Color[fd] || t == "" {
 			return t
 		}
-		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", palette[ranks[rank].hostIndex%len(palette)], t)
+		return fmt.Sprintf("\x1b[%dm%s\x1b[0m", palette[seatOf(rank).hostIndex%len(palette)], t)
 	}
 }
 
@@ -151,12 +155,12 @@ func UseColor(mode string, terminal bool, lookup func(string) (string, bool)) bo
 
 // hostPrefix returns prefixes "f1:0: " padded to one width.
 func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
-	ranks, width := seats(plan), 0
-	for rank, r := range ranks {
-		width = max(width, len(r.host)+len(strconv.Itoa(rank)))
+	seatOf, width := seats(plan), 0
+	for rank := range plan.Size {
+		width = max(width, len(seatOf(rank).host)+len(strconv.Itoa(rank)))
 	}
 	return func(rank, _ int) string {
-		name := fmt.Sprintf("%s:%d:", ranks[rank].host, rank)
+		name := fmt.Sprintf("%s:%d:", seatOf(rank).host, rank)
 		return fmt.Sprintf("%-*s ", width+2, name)
 	}
 }
@@ -168,15 +172,25 @@ type seat struct {
 	local     int    // local rank
 }
 
-// seats returns the seat of each rank.
-func seats(plan launcher.Plan) []seat {
+// seats returns a function for the seat of each rank. A spawned one has no local rank.
+func seats(plan launcher.Plan) func(rank int) seat {
 	all := make([]seat, plan.Size)
 	for i, h := range plan.Hosts {
 		for _, r := range h.Ranks {
 			all[r.Rank] = seat{shortName(h.Name), i, r.LocalRank}
 		}
 	}
-	return all
+	return func(rank int) seat {
+		if rank < len(all) {
+			return all[rank]
+		}
+		for i := range plan.Hosts {
+			if plan.Hosts[i].Has(rank) {
+				return seat{shortName(plan.Hosts[i].Name), i, -1}
+			}
+		}
+		return seat{local: -1}
+	}
 }
 
 // shortName returns a host's name without its domain; addresses stay whole.
@@ -199,6 +213,9 @@ func streamName(fd int) string {
 func cached(size int, text func(rank, fd int) string) func(rank, fd int) []byte {
 	known := [2][][]byte{make([][]byte, size), make([][]byte, size)}
 	return func(rank, fd int) []byte {
+		if rank >= size { // spawned
+			return []byte(text(rank, fd))
+		}
 		p := &known[fd-1][rank]
 		if *p == nil {
 			*p = []byte(text(rank, fd))

@@ -16,19 +16,21 @@
  * their length in 4 bytes before them; all are little-endian. */
 enum type {
 	/* of the agent */
-	BEGIN = 'B',  /* the job: see job.c */
+	BEGIN = 'B',  /* the job, or a world of it that was spawned: see job.c */
 	ANSWER = 'A', /* id, status, text: to a request */
 	WANT = 'W',   /* id, rank, key: another host asks for the data of a rank here when it has the key, if it is not empty */
 	ECHO = 'S',   /* id: the helper sends it back, after all that it has sent before */
 	/* of the helper */
 	LOADED = 'L',    /* version of libpmix */
 	FAILED = 'X',    /* text: the helper ends */
-	CONTEXT = 'E',   /* rank, text: its environment, NAME=value with a NUL after each */
+	CONTEXT = 'E',   /* world, rank, text: its environment, NAME=value with a NUL after each */
 	READY = 'R',     /* all environments are sent */
-	ENTERED = 'I',   /* rank: it has called PMIx_Init */
-	LEFT = 'Z',      /* rank: it has called PMIx_Finalize */
-	ABORT = 'T',     /* id, rank, code, text */
-	SPAWN = 'N',     /* rank, count: it asks for so many more ranks, which is refused */
+	ENTERED = 'I',   /* world, rank: it has called PMIx_Init */
+	LEFT = 'Z',      /* world, rank: it has called PMIx_Finalize */
+	ABORT = 'T',     /* id, world, rank, code, text */
+	SPAWN = 'N',     /* id, world, rank, count, then of each program: ranks, folder, host, words and environment with their counts */
+	GATHER = 'G',    /* id, text: data of ranks all of which are here, which is the answer */
+	JOIN = 'C',      /* id, status: ranks of several worlds join or part; the answer says whether they can */
 	FENCE = 'F',     /* id, text: data of the ranks here for all */
 	FETCH = 'D',     /* id, rank, key or empty: data of a rank elsewhere */
 	PUBLISH = 'P',   /* id, count, then key and value of each */
@@ -77,8 +79,10 @@ extern struct library pmix;
 /* library_load loads the library of that path, or the system's if it is empty. */
 void library_load(const char *path);
 
-/* job describes the ranks of one host within a job. */
+/* job describes the ranks of one host within a job, or within a world of it. */
 struct job {
+	struct job *next; /* worlds in the order of their start */
+	uint64_t world;   /* 0: the job itself */
 	char *name;   /* of the job's namespace */
 	char *host;   /* this one */
 	char *folder; /* for files of the library */
@@ -86,10 +90,12 @@ struct job {
 	uint64_t *ranks; /* of this host */
 };
 extern struct job job;
-/* job_begin reads BEGIN, starts the library's server and describes the job to it. */
-void job_begin(struct message *m);
-/* job_send_contexts sends each rank's environment. */
-void job_send_contexts(void);
+/* job_begin reads BEGIN, starts the library's server and describes the job, or a world, to it. */
+struct job *job_begin(struct message *m);
+/* job_send_contexts sends the environment of each rank here. */
+void job_send_contexts(const struct job *of);
+/* job_find returns the job or world with a name, or NULL. It may be called by any thread. */
+struct job *job_find(const char *name);
 
 extern pmix_server_module_t requests;
 /* requests_answer handles ANSWER, requests_want WANT. */

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE
 #include "helper.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,36 @@
 extern char **environ;
 
 struct job job;
+
+static pthread_mutex_t listing = PTHREAD_MUTEX_INITIALIZER; /* of the worlds */
+
+struct job *job_find(const char *name)
+{
+	pthread_mutex_lock(&listing);
+	struct job *found = &job;
+	while (found && strncmp(name, found->name, PMIX_MAX_NSLEN) != 0)
+		found = found->next;
+	pthread_mutex_unlock(&listing);
+	return found;
+}
+
+/* job_number returns the world with a number. */
+static struct job *job_number(uint64_t world)
+{
+	struct job *found = &job;
+	while (found && found->world != world)
+		found = found->next;
+	return found;
+}
+
+/* job_add adds a world to the list. */
+static void job_add(struct job *of)
+{
+	pthread_mutex_lock(&listing);
+	of->next = job.next;
+	job.next = of;
+	pthread_mutex_unlock(&listing);
+}
 
 /* infos is a list of facts for the library, which copies them. */
 struct infos {
@@ -81,76 +112,98 @@ static void start_server(uint64_t host)
 static bool crowded(void)
 {
 	cpu_set_t set;
-	return sched_getaffinity(0, sizeof set, &set) == 0 && job.locals > (uint64_t)CPU_COUNT(&set);
+	uint64_t ranks = 0;
+	for (struct job *of = &job; of; of = of->next)
+		ranks += of->locals;
+	return sched_getaffinity(0, sizeof set, &set) == 0 && ranks > (uint64_t)CPU_COUNT(&set);
 }
 
 /* BEGIN: texts name, this host, folder, hosts with commas, each host's ranks with semicolons, this
- * host's ranks with commas; numbers: this host's, size, hosts, programs, ranks here; each rank here; then for
- * each rank of the job its host, local rank, program, and place among the program's ranks. */
-void job_begin(struct message *m)
+ * host's ranks with commas; numbers: world, the parent's world and rank, ranks that there may be, this host's, size, hosts,
+ * programs, ranks here; each rank here; then for each rank of the job its host, local rank, program, and place among the
+ * program's ranks. */
+struct job *job_begin(struct message *m)
 {
-	if (job.name)
-		fail("the agent described a second job");
-	job.name = message_take_string(m);
-	job.host = message_take_string(m);
-	job.folder = message_take_string(m);
+	bool first = !job.name;
+	struct job *of = first ? &job : calloc(1, sizeof *of);
+	if (!of)
+		fail("no memory for a world");
+	char *name = message_take_string(m);
+	of->host = message_take_string(m);
+	of->folder = message_take_string(m);
 	char *hosts = message_take_string(m), *ranks = message_take_string(m), *peers = message_take_string(m);
+	of->world = message_take_number(m);
+	struct job *parents = job_number(message_take_number(m));
+	pmix_proc_t parent = {.rank = (pmix_rank_t)message_take_number(m)};
+	uint64_t universe = message_take_number(m);
 	uint64_t host = message_take_number(m);
-	job.size = message_take_number(m);
+	of->size = message_take_number(m);
 	uint64_t count = message_take_number(m), programs = message_take_number(m);
-	job.locals = message_take_number(m);
-	if (m->broken || job.locals > job.size)
+	of->locals = message_take_number(m);
+	if (m->broken || of->locals > of->size || first != !of->world || !parents)
 		fail("the job's description is broken");
-	if (!(job.ranks = calloc(job.locals + 1, sizeof *job.ranks)))
-		fail("no memory for %zu ranks", (size_t)job.locals);
-	for (uint64_t i = 0; i < job.locals; i++)
-		job.ranks[i] = message_take_number(m);
-	start_server(host);
+	if (!(of->ranks = calloc(of->locals + 1, sizeof *of->ranks)))
+		fail("no memory for %zu ranks", (size_t)of->locals);
+	for (uint64_t i = 0; i < of->locals; i++)
+		of->ranks[i] = message_take_number(m);
+	of->name = name;
+	if (first)
+		start_server(host);
+	else
+		job_add(of);
 
 	char *host_map, *rank_map;
 	check(pmix.PMIx_generate_regex_(hosts, &host_map), "describe the hosts");
 	check(pmix.PMIx_generate_ppn_(ranks, &rank_map), "describe the ranks");
-	struct infos all = {.room = 20 + job.size};
+	struct infos all = {.room = 22 + of->size};
 	all.list = make(all.room);
 	bool remove = true, share = crowded();
-	say(&all, PMIX_JOBID, job.name, PMIX_STRING);
-	say_number(&all, PMIX_JOB_SIZE, job.size);
-	say_number(&all, PMIX_UNIV_SIZE, job.size);
-	say_number(&all, PMIX_MAX_PROCS, job.size);
+	say(&all, PMIX_JOBID, of->name, PMIX_STRING);
+	say_number(&all, PMIX_JOB_SIZE, of->size);
+	say_number(&all, PMIX_UNIV_SIZE, universe);
+	say_number(&all, PMIX_MAX_PROCS, universe);
 	say_number(&all, PMIX_NUM_NODES, count);
-	say_number(&all, PMIX_LOCAL_SIZE, job.locals);
-	say_number(&all, PMIX_NODE_SIZE, job.locals);
+	say_number(&all, PMIX_LOCAL_SIZE, of->locals);
+	say_number(&all, PMIX_NODE_SIZE, of->locals);
 	say_number(&all, PMIX_JOB_NUM_APPS, programs);
 	say(&all, PMIX_LOCAL_PEERS, peers, PMIX_STRING);
 	say(&all, PMIX_NODE_MAP, host_map, PMIX_REGEX);
 	say(&all, PMIX_PROC_MAP, rank_map, PMIX_REGEX);
-	say(&all, PMIX_TMPDIR, job.folder, PMIX_STRING);
-	say(&all, PMIX_NSDIR, job.folder, PMIX_STRING);
+	say(&all, PMIX_TMPDIR, of->folder, PMIX_STRING);
+	say(&all, PMIX_NSDIR, of->folder, PMIX_STRING);
 	say(&all, PMIX_TDIR_RMCLEAN, &remove, PMIX_BOOL);
 	say(&all, PMIX_NODE_OVERSUBSCRIBED, &share, PMIX_BOOL);
-	for (uint64_t rank = 0; rank < job.size && !m->broken; rank++)
+	if (!first) {
+		bool yes = true;
+		strncpy(parent.nspace, parents->name, sizeof parent.nspace - 1);
+		say(&all, PMIX_SPAWNED, &yes, PMIX_BOOL);
+		say(&all, PMIX_PARENT_ID, &parent, PMIX_PROC);
+	}
+	for (uint64_t rank = 0; rank < of->size && !m->broken; rank++)
 		say_rank(&all, m, rank);
 	if (!m->broken)
-		check(pmix.PMIx_server_register_nspace_(job.name, (int)job.locals, all.list, all.count, NULL, NULL), "describe the job");
+		check(pmix.PMIx_server_register_nspace_(of->name, (int)of->locals, all.list, all.count, NULL, NULL), "describe the job");
 	free(all.list);
 	free(hosts);
 	free(ranks);
 	free(peers);
 	free(host_map);
 	free(rank_map);
+	return of;
 }
 
-void job_send_contexts(void)
+void job_send_contexts(const struct job *of)
 {
 	struct message m;
-	for (uint64_t i = 0; i < job.locals; i++) {
-		pmix_proc_t proc = {.rank = (pmix_rank_t)job.ranks[i]};
-		strncpy(proc.nspace, job.name, sizeof proc.nspace - 1);
+	for (uint64_t i = 0; i < of->locals; i++) {
+		pmix_proc_t proc = {.rank = (pmix_rank_t)of->ranks[i]};
+		strncpy(proc.nspace, of->name, sizeof proc.nspace - 1);
 		check(pmix.PMIx_server_register_client_(&proc, getuid(), getgid(), NULL, NULL, NULL), "register a rank");
 		char **context = NULL;
 		check(pmix.PMIx_server_setup_fork_(&proc, &context), "set up a rank");
 		message_begin(&m, CONTEXT);
-		message_number(&m, job.ranks[i]);
+		message_number(&m, of->world);
+		message_number(&m, of->ranks[i]);
 		size_t size = 0;
 		for (char **v = context; v && *v; v++)
 			size += strlen(*v) + 1;

@@ -26,8 +26,7 @@ int main(int argc, char **argv)
 	for (int type; (type = message_receive(&m)) != 0;) {
 		switch (type) {
 		case BEGIN:
-			job_begin(&m);
-			job_send_contexts();
+			job_send_contexts(job_begin(&m));
 			break;
 		case ANSWER:
 			requests_answer(&m);

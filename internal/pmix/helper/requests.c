@@ -13,6 +13,7 @@ struct pending {
 	pmix_modex_cbfunc_t data;
 	pmix_op_cbfunc_t done;
 	pmix_lookup_cbfunc_t found;
+	pmix_spawn_cbfunc_t spawned;
 	void *call; /* of the callback */
 	char **keys;
 };
@@ -26,14 +27,23 @@ static uint64_t expect(struct pending p)
 	return (uint64_t)(uintptr_t)kept;
 }
 
+/* ours reports whether a rank is of the job itself. */
 static int ours(const pmix_proc_t *proc) { return proc && strncmp(proc->nspace, job.name, PMIX_MAX_NSLEN) == 0; }
+
+/* append_rank appends a rank's world and its number there. */
+static void append_rank(struct message *m, const pmix_proc_t *proc)
+{
+	const struct job *of = job_find(proc->nspace);
+	message_number(m, of ? of->world : UINT64_MAX);
+	message_number(m, proc->rank);
+}
 
 static pmix_status_t entered(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_t done, void *call)
 {
 	(void)object, (void)done, (void)call;
 	struct message m;
 	message_begin(&m, ENTERED);
-	message_number(&m, proc->rank);
+	append_rank(&m, proc);
 	message_send(&m);
 	return PMIX_OPERATION_SUCCEEDED;
 }
@@ -43,7 +53,7 @@ static pmix_status_t left(const pmix_proc_t *proc, void *object, pmix_op_cbfunc_
 	(void)object, (void)done, (void)call;
 	struct message m;
 	message_begin(&m, LEFT);
-	message_number(&m, proc->rank);
+	append_rank(&m, proc);
 	message_send(&m);
 	return PMIX_OPERATION_SUCCEEDED;
 }
@@ -55,26 +65,91 @@ static pmix_status_t aborted(const pmix_proc_t *proc, void *object, int code, co
 	struct message m;
 	message_begin(&m, ABORT);
 	message_number(&m, expect((struct pending){.type = ABORT, .done = done, .call = call}));
-	message_number(&m, proc->rank);
+	append_rank(&m, proc);
 	message_number(&m, (uint64_t)code);
 	message_string(&m, text ? text : "");
 	message_send(&m);
 	return PMIX_SUCCESS;
 }
 
+static uint64_t length(char **list)
+{
+	uint64_t n = 0;
+	while (list && list[n])
+		n++;
+	return n;
+}
+
+static void append_list(struct message *m, char **list)
+{
+	message_number(m, length(list));
+	for (uint64_t i = 0; list && list[i]; i++)
+		message_string(m, list[i]);
+}
+
+/* text_of returns the text of a fact about a program or all of them, or "". */
+static const char *text_of(const char *key, const pmix_app_t *app, const pmix_info_t info[], size_t facts)
+{
+	for (size_t i = 0; i < app->ninfo; i++)
+		if (strcmp(app->info[i].key, key) == 0 && app->info[i].value.type == PMIX_STRING)
+			return app->info[i].value.data.string;
+	for (size_t i = 0; i < facts; i++)
+		if (strcmp(info[i].key, key) == 0 && info[i].value.type == PMIX_STRING)
+			return info[i].value.data.string;
+	return "";
+}
+
+static void append_program(struct message *m, const pmix_app_t *app, const pmix_info_t info[], size_t facts)
+{
+	message_number(m, app->maxprocs > 0 ? (uint64_t)app->maxprocs : 0);
+	const char *folder = text_of(PMIX_WDIR, app, info, facts);
+	message_string(m, app->cwd && !*folder ? app->cwd : folder);
+	message_string(m, text_of(PMIX_HOST, app, info, facts));
+	/* The words begin with the program, which some versions leave out. */
+	char *alone[] = {app->cmd, NULL};
+	append_list(m, app->argv && app->argv[0] ? app->argv : alone);
+	append_list(m, app->env);
+}
+
 static pmix_status_t spawned(const pmix_proc_t *proc, const pmix_info_t info[], size_t facts, const pmix_app_t apps[],
 	size_t count, pmix_spawn_cbfunc_t done, void *call)
 {
-	(void)info, (void)facts, (void)done, (void)call;
-	uint64_t ranks = 0;
-	for (size_t i = 0; i < count; i++)
-		ranks += apps[i].maxprocs > 0 ? (uint64_t)apps[i].maxprocs : 0;
 	struct message m;
 	message_begin(&m, SPAWN);
-	message_number(&m, proc->rank);
-	message_number(&m, ranks);
+	message_number(&m, expect((struct pending){.type = SPAWN, .spawned = done, .call = call}));
+	append_rank(&m, proc);
+	message_number(&m, count);
+	for (size_t i = 0; i < count; i++)
+		append_program(&m, &apps[i], info, facts);
 	message_send(&m);
-	return PMIX_ERR_NOT_SUPPORTED;
+	return PMIX_SUCCESS;
+}
+
+/* here reports whether all ranks are on this host. */
+static bool here(const pmix_proc_t procs[], size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct job *of = job_find(procs[i].nspace);
+		bool found = of && of->locals == of->size;
+		for (uint64_t k = 0; of && !found && k < of->locals; k++)
+			found = of->ranks[k] == procs[i].rank;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* joined lets ranks of several worlds join or part. The library has waited for those on this host, and others cannot. */
+static pmix_status_t joined(const pmix_proc_t procs[], size_t count, const pmix_info_t info[], size_t facts,
+	pmix_op_cbfunc_t done, void *call)
+{
+	(void)info, (void)facts;
+	struct message m;
+	message_begin(&m, JOIN);
+	message_number(&m, expect((struct pending){.type = JOIN, .done = done, .call = call}));
+	message_number(&m, here(procs, count) ? 0 : 1);
+	message_send(&m);
+	return PMIX_SUCCESS;
 }
 
 /* whole reports whether procs are all ranks of the job: others would need a fence of their own. */
@@ -87,10 +162,11 @@ static pmix_status_t fence(const pmix_proc_t procs[], size_t count, const pmix_i
 	size_t size, pmix_modex_cbfunc_t answer, void *call)
 {
 	(void)info, (void)facts;
-	if (!whole(procs, count))
+	bool all = whole(procs, count);
+	if (!all && !here(procs, count))
 		return PMIX_ERR_NOT_SUPPORTED;
 	struct message m;
-	message_begin(&m, FENCE);
+	message_begin(&m, all ? FENCE : GATHER);
 	message_number(&m, expect((struct pending){.type = FENCE, .data = answer, .call = call}));
 	message_text(&m, data, size);
 	message_send(&m);
@@ -162,21 +238,9 @@ static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], 
 	return PMIX_SUCCESS;
 }
 
-static void append_keys(struct message *m, char **keys)
-{
-	uint64_t count = 0;
-	while (keys[count])
-		count++;
-	message_number(m, count);
-	for (uint64_t i = 0; i < count; i++)
-		message_string(m, keys[i]);
-}
-
 static char **copy_keys(char **keys)
 {
-	size_t count = 0;
-	while (keys[count])
-		count++;
+	size_t count = length(keys);
 	char **copy = calloc(count + 1, sizeof *copy);
 	for (size_t i = 0; copy && i < count; i++)
 		if (!(copy[i] = strdup(keys[i])))
@@ -207,7 +271,7 @@ static pmix_status_t lookup(const pmix_proc_t *proc, char **keys, const pmix_inf
 	message_begin(&m, LOOKUP);
 	message_number(&m, expect((struct pending){.type = LOOKUP, .found = found, .call = call, .keys = copy_keys(keys)}));
 	message_number(&m, patience(info, facts));
-	append_keys(&m, keys);
+	append_list(&m, keys);
 	message_send(&m);
 	return PMIX_SUCCESS;
 }
@@ -221,7 +285,7 @@ static pmix_status_t unpublish(const pmix_proc_t *proc, char **keys, const pmix_
 	struct message m;
 	message_begin(&m, UNPUBLISH);
 	message_number(&m, expect((struct pending){.type = UNPUBLISH, .done = done, .call = call}));
-	append_keys(&m, keys);
+	append_list(&m, keys);
 	message_send(&m);
 	return PMIX_SUCCESS;
 }
@@ -231,6 +295,8 @@ pmix_server_module_t requests = {
 	.client_finalized = left,
 	.abort = aborted,
 	.spawn = spawned,
+	.connect = joined,
+	.disconnect = joined,
 	.fence_nb = fence,
 	.direct_modex = fetch,
 	.publish = publish,
@@ -310,6 +376,12 @@ void requests_answer(struct message *m)
 			fail("no memory for %zu bytes", size);
 		memcpy(data, text, size);
 		p->data(status, data, size, p->call, free, data);
+		break;
+	}
+	case SPAWN: {
+		pmix_nspace_t name = "";
+		memcpy(name, text, size < sizeof name ? size : sizeof name - 1);
+		p->spawned(status, name, p->call);
 		break;
 	}
 	case LOOKUP:

@@ -1,5 +1,6 @@
 /* A small MPI program for tests: every rank says who it is, and all of them add up pi.
- * pi [abort CODE | leave | spawn | wait | publish | absent | late]. Rank 1 ends or hangs before MPI_Init with the last two. */
+ * pi [abort CODE | leave | spawn [HOW] | alone [HOW] | wait | publish | absent | late]. Rank 1 ends or hangs before MPI_Init with the
+ * last two. New ranks do what HOW says, which may be another program. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,12 +22,28 @@ static void misbehave(int rank, const char *how, int code) {
 	MPI_Barrier(MPI_COMM_WORLD);
 }
 
-static void spawn(int rank, char *self) {
+/* spawn starts two more ranks, in all or of rank 0 alone, that do what how says, and adds up with them. */
+static void spawn(int rank, char *self, MPI_Comm by, char *how) {
 	MPI_Comm children;
-	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
-	if (MPI_Comm_spawn(self, MPI_ARGV_NULL, 2, MPI_INFO_NULL, 0, MPI_COMM_WORLD, &children, MPI_ERRCODES_IGNORE) != MPI_SUCCESS)
+	int mine = 100, sum = -1;
+	char *words[] = {how, NULL};
+	MPI_Comm_set_errhandler(by, MPI_ERRORS_RETURN);
+	if (MPI_Comm_spawn(*how == '/' ? how : self, words, 2, MPI_INFO_NULL, 0, by, &children, MPI_ERRCODES_IGNORE) != MPI_SUCCESS) {
 		printf("%d: not spawned\n", rank);
-	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
+		return;
+	}
+	MPI_Comm_set_errhandler(by, MPI_ERRORS_ARE_FATAL);
+	MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, children);
+	printf("%d: the new ranks add up to %d\n", rank, sum);
+	MPI_Comm_disconnect(&children);
+}
+
+static void answer(int rank, int size, const char *how, MPI_Comm parents) {
+	int mine = rank + 1, sum = -1;
+	misbehave(rank, how, 42);
+	MPI_Allreduce(&mine, &sum, 1, MPI_INT, MPI_SUM, parents);
+	printf("new %d of %d: the old ranks add up to %d\n", rank, size, sum);
+	MPI_Comm_disconnect(&parents);
 }
 
 static void publish(int rank) {
@@ -57,10 +74,16 @@ int main(int argc, char **argv) {
 		stay_away(argv[1]);
 	int rank, size, node, known, *app;
 	double part = 0, pi = 0;
-	MPI_Comm here;
+	MPI_Comm here, parents;
 	MPI_Init(&argc, &argv);
 	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
 	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	MPI_Comm_get_parent(&parents);
+	if (parents != MPI_COMM_NULL) {
+		answer(rank, size, argv[1], parents);
+		MPI_Finalize();
+		return 0;
+	}
 	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here);
 	MPI_Comm_size(here, &node);
 	MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_APPNUM, &app, &known);
@@ -72,7 +95,11 @@ int main(int argc, char **argv) {
 	printf("%d of %d, %d on its node, program %d: %.6f\n", rank, size, node, known ? *app : -1, pi);
 	fflush(stdout);
 	if (argc > 1 && strcmp(argv[1], "spawn") == 0)
-		spawn(rank, argv[0]);
+		spawn(rank, argv[0], MPI_COMM_WORLD, argc > 2 ? argv[2] : "well");
+	else if (argc > 1 && strcmp(argv[1], "alone") == 0) {
+		if (rank == 0)
+			spawn(rank, argv[0], MPI_COMM_SELF, argc > 2 ? argv[2] : "well");
+	}
 	else if (argc > 1 && strcmp(argv[1], "publish") == 0)
 		publish(rank);
 	else if (argc > 1)

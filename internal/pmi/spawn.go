@@ -1,0 +1,126 @@
+package pmi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Spawn is a request for more ranks, which form a world of their own.
+type Spawn struct {
+	Programs []Program
+	Given    map[string]string // values that the new ranks can get, such as where their parents listen
+}
+
+// Program is run by so many of the new ranks.
+type Program struct {
+	Argv  []string
+	Ranks int
+	Info  map[string]string // the keys of MPI_Info
+}
+
+// Ranks is the number of ranks of all programs.
+func (s *Spawn) Ranks() (n int) {
+	for _, p := range s.Programs {
+		n += p.Ranks
+	}
+	return n
+}
+
+// Bounds of a request.
+const (
+	maxSpawnRanks = 1 << 20
+	maxSpawnWords = 4 << 10   // of all programs
+	maxSpawnBytes = 256 << 10 // of their words together
+)
+
+// reader reads the lines of a spawn request. Each program of it begins with mcmd=spawn and ends with endcmd.
+type reader struct {
+	within  bool // between both
+	request Spawn
+	words   map[string]string // of the program
+	bytes   int               // of all lines
+	err     error             // the first of the request
+}
+
+var errSpawn = errors.New("a spawn request that is too long or not complete")
+
+// begin begins a program.
+func (r *reader) begin() { r.within, r.words = true, map[string]string{} }
+
+// line takes a line, and returns the request or an error with the last line of it.
+func (r *reader) line(line string) (whole *Spawn, err error) {
+	if line != "endcmd" {
+		key, value, _ := strings.Cut(line, "=")
+		if r.bytes += len(line); r.bytes > maxSpawnBytes || len(r.words) >= maxSpawnWords {
+			r.err = errSpawn
+			return nil, nil
+		}
+		r.words[key] = value
+		return nil, nil
+	}
+	r.within = false
+	p, err := r.read()
+	r.err = cmp.Or(r.err, err)
+	if len(r.request.Programs) >= maxSpawnWords || r.request.Ranks()+p.Ranks > maxSpawnRanks {
+		r.err = errSpawn
+	}
+	if r.err == nil {
+		r.request.Programs = append(r.request.Programs, p)
+	}
+	if r.count("spawnssofar") < r.count("totspawns") {
+		return nil, nil
+	}
+	request, err := r.request, r.err
+	*r = reader{}
+	return &request, err
+}
+
+// read makes a program of its words.
+func (r *reader) read() (Program, error) {
+	p := Program{Argv: []string{r.words["execname"]}, Ranks: r.count("nprocs"), Info: map[string]string{}}
+	if p.Argv[0] == "" || p.Ranks < 1 || p.Ranks > maxSpawnRanks {
+		return p, errSpawn
+	}
+	for i := 1; i <= r.count("argcnt"); i++ {
+		word, found := r.words["arg"+strconv.Itoa(i)]
+		if !found {
+			return p, errSpawn
+		}
+		p.Argv = append(p.Argv, word)
+	}
+	for i := range r.count("info_num") {
+		p.Info[r.words[fmt.Sprintf("info_key_%d", i)]] = r.words[fmt.Sprintf("info_val_%d", i)]
+	}
+	for i := range r.count("preput_num") {
+		if r.request.Given == nil {
+			r.request.Given = map[string]string{}
+		}
+		r.request.Given[r.words[fmt.Sprintf("preput_key_%d", i)]] = r.words[fmt.Sprintf("preput_val_%d", i)]
+	}
+	return p, nil
+}
+
+// count is a number of items that cannot be more than the words.
+func (r *reader) count(name string) int {
+	n, _ := strconv.Atoi(r.words[name])
+	if name == "nprocs" {
+		return n
+	}
+	return max(0, min(n, maxSpawnWords))
+}
+
+// maxCodes is the number of codes that fit into a client's line.
+const maxCodes = 256
+
+// spawned answers a request whose ranks have been started.
+func spawned(ranks int) actReply {
+	if ranks > maxCodes {
+		return reply("cmd=spawn_result rc=0")
+	}
+	return reply("cmd=spawn_result rc=0 errcodes=%s", strings.TrimSuffix(strings.Repeat("0,", ranks), ","))
+}
+
+func refuseSpawn() actReply { return reply("cmd=spawn_result rc=-1") }

@@ -1,0 +1,21 @@
+package core
+
+import (
+	"testing"
+
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// A rank that was spawned takes part in no fence of the job, so its end holds none up.
+func TestEndOfASpawnedRankHoldsNoFenceUp(t *testing.T) {
+	f := NewFences(2)
+	if _, err := f.Add(wire.Fence{Name: "pmi/1", Values: map[int][]byte{0: nil}}); err != nil {
+		t.Fatal(err)
+	}
+	if f.RankEnded(2); f.Stuck() != nil {
+		t.Error("the job waits for a spawned rank")
+	}
+	if f.RankEnded(1); f.Stuck() == nil {
+		t.Error("the job does not wait for its own rank")
+	}
+}

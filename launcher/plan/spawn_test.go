@@ -1,0 +1,31 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+func TestSpawnedRanksBelongToOneHost(t *testing.T) {
+	p, err := New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 1}}, Request{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Host(3) != nil || p.WithSpawn(0, 0).Host(3) != nil {
+		t.Error("a rank may be spawned where none may")
+	}
+	p = p.WithSpawn(4, 7)
+	for rank, want := range map[int]string{0: "a", 2: "b", 3: "a", 4: "b", 5: "a", 3 + 2*(maxSpawned-1): "a", 4 + 2*(maxSpawned-1): "b"} {
+		if h := p.Host(rank); h == nil || h.Name != want {
+			t.Errorf("rank %d is of %v, want %s", rank, h, want)
+		}
+	}
+	for _, rank := range []int{-1, 3 + 2*maxSpawned, 1 << 40} {
+		if h := p.Host(rank); h != nil {
+			t.Errorf("rank %d is of %s", rank, h.Name)
+		}
+	}
+	if len(p.Numbers()) != 3 || p.Hosts[0].RankList() != "ranks 0-1" {
+		t.Errorf("the plan has %d ranks, %s", len(p.Numbers()), p.Hosts[0].RankList())
+	}
+}
