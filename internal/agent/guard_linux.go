@@ -63,7 +63,9 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	defer stale.Wait()
 	code = await(ctx, pid, sigchld)
 	left := cage.Sweep(sweepTime, func() { reapUntil(pid) })
-	services.RemoveFolder(self)
+	if code != 0 { // an agent that ends well has removed it; the search takes long where many files are temporary
+		services.RemoveFolder(self)
+	}
 	if code > wire.CodeSignalBase && len(left) == 0 {
 		code += wire.CodeSweptBase - wire.CodeSignalBase
 	}

@@ -1,6 +1,10 @@
 package agent
 
 import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -58,6 +62,26 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 				t.Errorf("the guard ended with %d, want %d", h.code, tc.code)
 			}
 		})
+	}
+}
+
+// TestGuardRemovesTheFolderOfAKilledAgent makes the folder as services does for Open MPI: only the guard can remove it then.
+func TestGuardRemovesTheFolderOfAKilledAgent(t *testing.T) {
+	t.Parallel()
+	h := running(t, script(1, "echo $GORUN_GUARD; exec sleep 1000"))
+	h.awaitOutput(2)
+	sum := fnv.New32a()
+	sum.Write([]byte(strings.TrimSpace(h.printed(2, 1))))
+	folder := fmt.Sprintf("/dev/shm/gorun-mpi-%08x-test", sum.Sum32())
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(folder) })
+	kill(t, h.hello.PID, syscall.SIGKILL)
+	h.awaitEnd()
+	h.stop()
+	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s is left: %v", folder, err)
 	}
 }
 
