@@ -211,8 +211,9 @@ func (l *loop) findHung(limit time.Duration) {
 }
 
 func (l *loop) toAll(t wire.Type, message any) {
+	payload := session.Encode(message) // once: the values of a fence grow with the ranks
 	for _, s := range l.policy.connected() {
-		s.Out.SendMessage(t, message)
+		s.Out.Send(t, payload)
 	}
 }
 

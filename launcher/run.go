@@ -18,6 +18,7 @@ func (j *job) stream() {
 	j.fences, j.startup = core.NewFences(j.plan.Size), core.NewStartup(j.plan, j.opts.MPITimeout)
 	j.openInput()
 	for _, s := range j.sessions {
+		s.ResetSilence() // while other hosts started, nobody read its frames
 		j.wg.Go(func() { j.listen(s) })
 	}
 }

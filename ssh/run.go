@@ -119,9 +119,11 @@ func (s *session) feed(stdin io.Reader) error {
 		s.channel.CloseWrite()
 		return nil
 	}
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := stdin.Read(buf)
+	var p pieces
+	for n := 0; ; {
+		buf := p.next(n)
+		var err error
+		n, err = stdin.Read(buf)
 		if _, broken := s.channel.Write(buf[:n]); broken != nil {
 			return nil
 		}
@@ -133,6 +135,35 @@ func (s *session) feed(stdin io.Reader) error {
 			return err
 		}
 	}
+}
+
+const (
+	leastPiece = 4 << 10
+	mostPiece  = 32 << 10
+	fastStream = 16 // level at which pieces are large
+)
+
+// pieces is the buffer through which a stream is copied. It is small until much is flowing: a launcher has three quiet streams for each of
+// thousands of hosts, and the SSH library keeps buffers of the size of the largest piece.
+type pieces struct {
+	buf   []byte
+	level int // 0 to fastStream; a read of leastPiece or more raises it
+}
+
+// next returns the buffer for the next read. read is how much the last one got.
+func (p *pieces) next(read int) []byte {
+	if read >= leastPiece {
+		p.level = min(p.level+1, fastStream)
+	} else {
+		p.level = max(p.level-1, 0)
+	}
+	switch {
+	case p.level == 0 && len(p.buf) != leastPiece:
+		p.buf = make([]byte, leastPiece)
+	case p.level == fastStream && len(p.buf) != mostPiece:
+		p.buf = make([]byte, mostPiece)
+	}
+	return p.buf
 }
 
 // output copies a stream of the session to its writer until shut is called.
@@ -147,9 +178,11 @@ type output struct {
 
 // copy returns the writer's error.
 func (o *output) copy() error {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := o.from.Read(buf)
+	var p pieces
+	for n := 0; ; {
+		buf := p.next(n)
+		var err error
+		n, err = o.from.Read(buf)
 		if n > 0 {
 			if err := o.write(buf[:n]); err != nil {
 				return err

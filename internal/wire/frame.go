@@ -165,7 +165,7 @@ func (r *Reader) fill(size int) error {
 	return nil
 }
 
-// Writer writes frames, one Write call per frame. It is safe for concurrent
+// Writer writes frames, one Write call per frame that is not large. It is safe for concurrent
 // use. After the first error every call returns that error.
 type Writer struct {
 	mu  sync.Mutex
@@ -176,6 +176,9 @@ type Writer struct {
 
 // NewWriter returns a Writer on w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
+
+// keptBuffer is how large the buffer stays after a control message.
+const keptBuffer = 4 << 10
 
 // Send writes one frame. It blocks while w does.
 func (w *Writer) Send(t Type, stream uint32, payload []byte) error {
@@ -190,10 +193,16 @@ func (w *Writer) Send(t Type, stream uint32, payload []byte) error {
 	w.buf = binary.BigEndian.AppendUint32(w.buf[:0], uint32(len(payload)))
 	w.buf = append(w.buf, byte(t), 0, 0, 0)
 	w.buf = binary.BigEndian.AppendUint32(w.buf, stream)
+	if len(payload) > MaxData { // not copied: a fence of all ranks goes to thousands of hosts at a time
+		if _, w.err = w.w.Write(w.buf); w.err == nil {
+			_, w.err = w.w.Write(payload)
+		}
+		return w.err
+	}
 	w.buf = append(w.buf, payload...)
 	_, w.err = w.w.Write(w.buf)
-	if cap(w.buf) > 2*MaxData {
-		w.buf = nil // a large control message must not pin its memory
+	if cap(w.buf) > keptBuffer && t.maxPayload() > MaxData {
+		w.buf = nil // a control message must not pin its memory in each of a launcher's thousands of sessions
 	}
 	return w.err
 }

@@ -41,11 +41,11 @@ func OpenFiles() uint64 {
 	return limit.Cur
 }
 
-// filesFor checks a limit. It counts only what a job needs for certain: its connections, and one file to open each. It
-// is pure.
+// filesFor checks a limit. It counts only what a job needs for certain: its connections, and one file for each of those that are being
+// set up at a time. It is pure.
 func filesFor(hosts, connections int, limit uint64) *FilesError {
-	const own, perConnection = 24, 2
-	if need := uint64(own + perConnection*connections); need > limit {
+	const own = 24
+	if need := uint64(own + connections + min(connections, Limit)); need > limit {
 		return &FilesError{hosts, need, limit}
 	}
 	return nil

@@ -16,7 +16,7 @@ func TestFilesFor(t *testing.T) {
 		limit uint64
 		want  string
 	}{
-		{256, 64, "connections to 256 hosts need about 536 open files, and gorun may have 64"},
+		{256, 64, "connections to 256 hosts need about 344 open files, and gorun may have 64"},
 		{256, 1024, ""},
 		{20, 64, ""},
 		{1, 20, "connections to 1 host need about 26 open files, and gorun may have 20"},
@@ -49,7 +49,7 @@ func TestReachable(t *testing.T) {
 		{hosts(8, 8, 8), math.MaxInt, 29, 2, 30},
 		{hosts(8, 9, 8), math.MaxInt, 30, 2, 32}, // the second takes two connections
 		{hosts(8, 9, 8), 3, 30, 3, 0},            // of which three are enough
-		{hosts(4096), math.MaxInt, 1000, 0, 1048},
+		{hosts(4096), math.MaxInt, 500, 0, 600},
 		{nil, math.MaxInt, 10, 0, 24},
 	} {
 		got, short := Reachable(tt.hosts, tt.most, tt.limit)

@@ -116,15 +116,24 @@ func (p *progress) slow(now time.Time) (lines []string) {
 	return lines
 }
 
-// watch passes reports of slow hosts to note until done is closed.
+// watch passes reports of slow hosts to note until done is closed. Of thousands of hosts, more are slow every second: the time between
+// reports doubles.
 func (p *progress) watch(done <-chan struct{}, note func(string)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
+	pause, next := time.Second, time.Time{}
 	for {
 		select {
 		case now := <-ticker.C:
+			if now.Before(next) {
+				continue
+			}
 			for _, line := range p.slow(now) {
 				note(line)
+				next = now.Add(pause)
+			}
+			if next.After(now) {
+				pause *= 2
 			}
 		case <-done:
 			return

@@ -171,13 +171,19 @@ func (o *outbox) Creditor(stream uint32) func(n int) {
 	}
 }
 
-// SendMessage queues a control message. Our own messages always encode.
-func (o *outbox) SendMessage(t wire.Type, message any) {
+// SendMessage queues a control message.
+func (o *outbox) SendMessage(t wire.Type, message any) { o.Send(t, Encode(message)) }
+
+// Send queues a control message that is encoded. payload must not be changed afterwards.
+func (o *outbox) Send(t wire.Type, payload []byte) { o.send(t, 0, payload) }
+
+// Encode encodes a control message for [outbox.Send]. Our own messages always encode.
+func Encode(message any) []byte {
 	payload, err := json.Marshal(message)
 	if err != nil {
 		panic("launcher: " + err.Error())
 	}
-	o.send(t, 0, payload)
+	return payload
 }
 
 // close accepts no more frames. Queued ones are still sent if the agent reads them.

@@ -32,9 +32,17 @@ type Host interface {
 const (
 	// BeatTime is short: TCP needs unacknowledged data in flight to detect a dead peer.
 	BeatTime    = time.Second / 2
+	mostBeat    = 4 * time.Second // an agent that has no job yet waits helloTime for a frame
+	manyHosts   = 512
 	helloTime   = 10 * time.Second // for an agent to answer; see NewStager
 	partingTime = 2 * time.Second  // for an agent to end after its stdin has
 )
+
+// beatFor is the time between heartbeats to each host of a job. It grows with their number, so that all heartbeats together cost a
+// launcher of thousands of hosts a small part of a core.
+func beatFor(hosts int) time.Duration {
+	return min(BeatTime*time.Duration(max(hosts, manyHosts))/manyHosts, mostBeat)
+}
 
 // AgentCommand is the first argument that makes gorun an agent's guard; the
 // second is the nonce.
@@ -116,8 +124,8 @@ func (e *silenceError) Error() string { return fmt.Sprintf("no answer within %v"
 var ErrOtherBuild = errors.New("another build of gorun is there")
 
 // Open runs the agent at path on conn and reads its hello. The session lives
-// until close, also beyond ctx.
-func Open(ctx context.Context, conn Host, path, build string, hello time.Duration) (*Session, error) {
+// until close, also beyond ctx. hello is the timeout for it, beat the time between heartbeats.
+func Open(ctx context.Context, conn Host, path, build string, hello, beat time.Duration) (*Session, error) {
 	var raw [16]byte
 	rand.Read(raw[:])
 	nonce := hex.EncodeToString(raw[:])
@@ -147,7 +155,7 @@ func Open(ctx context.Context, conn Host, path, build string, hello time.Duratio
 	if err == nil {
 		s.Out = newOutbox(wire.NewWriter(stdinWriter))
 		s.Out.full = cancel // a host that reads nothing counts as lost
-		go s.beat()
+		go s.beat(beat)
 		return s, nil
 	}
 	s.abandon()
@@ -305,8 +313,8 @@ func (s *Session) Received(f wire.Frame, now time.Duration) {
 }
 
 // beat sends heartbeats until the session has ended.
-func (s *Session) beat() {
-	ticker := time.NewTicker(BeatTime)
+func (s *Session) beat(every time.Duration) {
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for began := time.Now(); ; {
 		select {

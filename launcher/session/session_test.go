@@ -52,7 +52,7 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 			_, err := in.Next()
 			return err // EOF, when the session is closed
 		})
-		s, err := Open(t.Context(), host, "/gorun", "one", helloTime)
+		s, err := Open(t.Context(), host, "/gorun", "one", helloTime, BeatTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				s, err := Open(t.Context(), tc.host, "/gorun", "one", helloTime)
+				s, err := Open(t.Context(), tc.host, "/gorun", "one", helloTime, BeatTime)
 				if s != nil || err == nil {
 					t.Fatalf("%v, %v", s, err)
 				}
@@ -170,7 +170,7 @@ func TestOpenSessionEndsWithItsContext(t *testing.T) {
 			io.WriteString(stdout, "still booting\n")
 			<-ctx.Done()
 			return ctx.Err()
-		}), "/gorun", "one", helloTime)
+		}), "/gorun", "one", helloTime, BeatTime)
 		if !errors.Is(err, why) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -181,7 +181,7 @@ func TestSessionOutlivesItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})}
-		s, err := Open(ctx, m, "/gorun", "one", helloTime)
+		s, err := Open(ctx, m, "/gorun", "one", helloTime, BeatTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 						return err
 					}
 					return life(ctx, stdout)
-				}), "/gorun", "one", helloTime)
+				}), "/gorun", "one", helloTime, BeatTime)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -269,7 +269,7 @@ func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 			}
 			<-ctx.Done()
 			return ctx.Err()
-		}), "/gorun", "one", helloTime)
+		}), "/gorun", "one", helloTime, BeatTime)
 		if err == nil || time.Since(began) != helloTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -289,7 +289,7 @@ func TestReadyTooLate(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return a.Out.SendMessage(wire.TypeReady, wire.Ready{})
 		}}
-		s, err := Open(ctx, m, "/opt/gorun", "one", helloTime)
+		s, err := Open(ctx, m, "/opt/gorun", "one", helloTime, BeatTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -356,6 +356,15 @@ func TestNoAgentHints(t *testing.T) {
 		got := (&NoAgentError{"/gorun", tc.stderr, tc.err}).Hint()
 		if !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
 			t.Errorf("%v: hint %q", tc.err, got)
+		}
+	}
+}
+
+// TestHeartbeatsOfManyHostsAreRarer bounds their number, and the time that an agent without a job waits for one.
+func TestHeartbeatsOfManyHostsAreRarer(t *testing.T) {
+	for hosts, want := range map[int]time.Duration{0: BeatTime, 1: BeatTime, 512: BeatTime, 1024: 2 * BeatTime, 10000: 4 * time.Second, 100000: 4 * time.Second} {
+		if got := beatFor(hosts); got != want || got > helloTime/2 {
+			t.Errorf("%d hosts: every %v, want %v", hosts, got, want)
 		}
 	}
 }

@@ -24,6 +24,7 @@ type Executable struct {
 
 // Stager starts gorun on hosts, and uploads it where it is missing.
 type Stager struct {
+	Hosts   int // of the job; sets the time between heartbeats
 	exe     Executable
 	hello   time.Duration // timeout for a started command to answer
 	uploads *uploads
@@ -37,7 +38,9 @@ func NewStager(exe Executable, startTimeout time.Duration, trace func(format str
 
 // Agent returns a session with an agent of this build on conn. It tries each path where gorun may be, and uploads gorun if none has it.
 func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
-	open := func(path string) (*Session, error) { return Open(ctx, conn, path, s.exe.Build, s.hello) }
+	open := func(path string) (*Session, error) {
+		return Open(ctx, conn, path, s.exe.Build, s.hello, beatFor(s.Hosts))
+	}
 	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
 	if _, local := conn.(Local); local {
 		return open("/proc/self/exe")

@@ -163,7 +163,7 @@ func TestTooFewOpenFilesIsReportedFirst(t *testing.T) {
 	names := b.aliases(256)
 	j, w := b.run("sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", binary("gorun"), "-F", "{config}", "-H", names, "echo", "ran")
 	<-j.Ended()
-	b.judge(w, j, j.at, Expect{Codes: []int{125}, Cause: "256 hosts need about 536 open files, and gorun may have 64", End: soon, Clean: soon})
+	b.judge(w, j, j.at, Expect{Codes: []int{125}, Cause: "256 hosts need about 344 open files, and gorun may have 64", End: soon, Clean: soon})
 	if log, err := os.ReadFile(b.c.Hosts[0].Log); err != nil || strings.Contains(string(log), "Connection from") {
 		t.Errorf("a host was spoken to (%v): %s", err, log)
 	}
