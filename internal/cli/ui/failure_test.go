@@ -136,3 +136,34 @@ started in 0.00 s, ran 0.00 s, exit code 0
 		t.Error(got)
 	}
 }
+
+func TestSummaryOfManyRanksIsShort(t *testing.T) {
+	r := launcher.Result{Started: time.Second, Ended: 9 * time.Second}
+	for rank := range 80000 - 1 { // the last is not known
+		r.Exits = append(r.Exits, launcher.Exit{Rank: rank, At: 4*time.Second + time.Duration(rank)*time.Microsecond, CPU: time.Second, MaxRSS: 64 << 20})
+	}
+	r.Exits[12345].Code, r.Exits[12345].At = 3, 2*time.Second
+	r.Exits[777].MaxRSS = 2 << 30
+	for _, rank := range []int{5, 7, 9, 11, 13, 15} {
+		r.Exits[rank].Signal, r.Exits[rank].Stopped = 15, true
+	}
+	r.Cause = &launcher.Failure{Rank: 12345, Host: "n1544", Exit: r.Exits[12345], At: 2 * time.Second}
+	hosts := make([]string, 10000)
+	for i := range hosts {
+		hosts[i] = fmt.Sprintf("n%05d:8", i+1)
+	}
+	want := `ranks                  hosts        ended                      time                           most cpu         peak memory
+79992: 0-4,6,8,10,...  10000 hosts  code 0                     3.00 s to 3.08 s (rank 79998)  1.00 s (rank 0)  2 GiB (rank 777)
+6: 5,7,9,11,...        2 hosts      SIGTERM, stopped by gorun  3.00 s (rank 15)               1.00 s (rank 5)  64 MiB (rank 5)
+12345                  n01544       code 3, the first to fail  1.00 s                         1.00 s           64 MiB
+79999                  n10000       not known                  -                              -                -
+started in 1.00 s, ran 8.00 s, exit code 3
+`
+	plan := planOf(t, strings.Join(hosts, ","))
+	if got := Summary(plan, r, nil); got != want {
+		t.Errorf("got:\n%swant:\n%s", got, want)
+	}
+	if got := Summary(plan, r, map[int]float64{4711: 0.75}); !strings.Contains(got, "most waited for\n") || !strings.Contains(got, "75 % (rank 4711)\n") {
+		t.Errorf("got:\n%s", got)
+	}
+}

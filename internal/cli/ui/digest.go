@@ -1,0 +1,124 @@
+package ui
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher"
+)
+
+// ownLines is the most ranks that have a line each in a summary.
+const ownLines = 256
+
+// likeness is the ranks of a job that ended alike.
+type likeness struct {
+	ended                   string
+	ranks                   []int
+	hosts                   map[string]bool
+	least, most, cpu        time.Duration
+	last, busiest, greatest int // rank
+	memory                  int64
+	waits                   float64 // the largest part of the time in which others waited for a rank
+	awaited                 int     // that rank
+	known                   bool    // times and memory are
+}
+
+// digest formats the table of a job of many ranks: a line for the ranks that ended alike, the largest group first.
+func digest(plan launcher.Plan, r launcher.Result, exits map[int]launcher.Exit, waits map[int]float64) [][]string {
+	groups := map[string]*likeness{}
+	for _, h := range plan.Hosts {
+		for _, rank := range h.Ranks {
+			e, known := exits[rank.Rank]
+			ended := endedAs(e, known, rank.Rank, r)
+			g := groups[ended]
+			if g == nil {
+				g = &likeness{ended: ended, hosts: map[string]bool{}, least: time.Duration(1<<63 - 1)}
+				groups[ended] = g
+			}
+			g.ranks, g.hosts[h.Name] = append(g.ranks, rank.Rank), true
+			if w := waits[rank.Rank]; w > g.waits || len(g.ranks) == 1 {
+				g.waits, g.awaited = w, rank.Rank
+			}
+			if known && e.Failed == "" {
+				g.add(e, max(0, e.At-r.Started))
+			}
+		}
+	}
+	var list []*likeness
+	for _, g := range groups {
+		list = append(list, g)
+	}
+	slices.SortFunc(list, func(a, b *likeness) int {
+		return cmp.Or(cmp.Compare(len(b.ranks), len(a.ranks)), cmp.Compare(a.ended, b.ended))
+	})
+	rows := [][]string{{"ranks", "hosts", "ended", "time", "most cpu", "peak memory"}}
+	for _, g := range list {
+		row := g.row()
+		if waits != nil {
+			row = append(row, fmt.Sprintf("%.0f %%", 100*g.waits)+g.by(g.awaited))
+		}
+		rows = append(rows, row)
+	}
+	if waits != nil {
+		rows[0] = append(rows[0], "most waited for")
+	}
+	return rows
+}
+
+func (g *likeness) add(e launcher.Exit, ran time.Duration) {
+	if !g.known || ran > g.most {
+		g.most, g.last = ran, e.Rank
+	}
+	if !g.known || e.CPU > g.cpu {
+		g.cpu, g.busiest = e.CPU, e.Rank
+	}
+	if !g.known || e.MaxRSS > g.memory {
+		g.memory, g.greatest = e.MaxRSS, e.Rank
+	}
+	g.least, g.known = min(g.least, ran), true
+}
+
+// row formats a group. Where ranks differ, it names the one with the largest value.
+func (g *likeness) row() []string {
+	where := prose.Count(len(g.hosts), "host")
+	if len(g.hosts) == 1 {
+		for name := range g.hosts {
+			where = name
+		}
+	}
+	row := []string{fmt.Sprintf("%d: %s", len(g.ranks), someOf(g.ranks)), where, g.ended, "-", "-", "-"}
+	if len(g.ranks) == 1 {
+		row[0] = fmt.Sprint(g.ranks[0])
+	}
+	if !g.known {
+		return row
+	}
+	row[3] = Seconds(g.most) + g.by(g.last)
+	if least := Seconds(g.least); least != Seconds(g.most) {
+		row[3] = least + " to " + row[3]
+	}
+	row[4], row[5] = Seconds(g.cpu)+g.by(g.busiest), prose.Size(g.memory)+g.by(g.greatest)
+	return row
+}
+
+// by names the rank that has a value of the group.
+func (g *likeness) by(rank int) string {
+	if len(g.ranks) == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (rank %d)", rank)
+}
+
+// someOf formats ranks as ranges does, and cuts a long list.
+func someOf(ranks []int) string {
+	const most = 4
+	parts := strings.SplitN(ranges(slices.Sorted(slices.Values(ranks))), ",", most+1)
+	if len(parts) > most {
+		parts[most] = "..."
+	}
+	return strings.Join(parts, ",")
+}
