@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers clean
+.PHONY: help build wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -140,6 +140,12 @@ endif
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./internal/test/e2e
+
+HOSTS       ?= 4096
+bench-scale: ## one job on HOSTS=4096 stub hosts of 8 ranks, and what it cost the launcher (docs/scale.md)
+	$(STATIC) -o bin/gorun ./cmd/gorun
+	@$(GO) build -o bin/.stub-hosts ./internal/test/stub/hosts
+	bin/.stub-hosts -n $(HOSTS) -slots 8 -- bin/gorun --start-timeout 15m --summary -F '{config}' --hostfile '{hosts}' -np $$((8 * $(HOSTS))) true
 
 bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); ROW=small-2 for one goal, ROW=slow for slow runs; PEERS='-runs 1 -max 1M' for a quick try
 ifeq ($(ROW),slow)

@@ -43,6 +43,7 @@ func documentWorlds() map[string]string {
 		"docs/quickstart.md":            "two hosts",
 		"docs/reliability.md":           "no commands",
 		"docs/ring.md":                  "no commands",
+		"docs/scale.md":                 "no commands",
 		"docs/security.md":              "no commands",
 		"docs/signals.md":               "two hosts",
 		"docs/singularity.md":           "containers", // TestScripts/containers

@@ -122,6 +122,7 @@ func layers() []layer {
 		{folder: "internal/bench", may: []string{"ring"}, why: "it times what every program can call"},
 		{folder: "internal/test/ringtest", may: []string{"ring", "internal/kv", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
 		{folder: "internal/test/fake", may: []string{"internal/wire"}, why: "it plays hosts to tests of the launcher"},
+		{folder: "internal/test/stub", may: []string{"internal/agent", "internal/test/fake", "internal/wire"}, why: "it plays thousands of hosts over real SSH to the built command"},
 		{folder: "internal/test/layers", why: "it reads sources, it does not link them"},
 		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},
 	}
@@ -139,7 +140,7 @@ func outsiders() []outside {
 	cgo := "cgo makes binaries that need a C library, so it stays in the one place that cannot do without"
 	return []outside{
 		{path: "github.com/spf13", folders: []string{"cmd", "internal/cli"}, why: "libraries do not parse command lines"},
-		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/test/lab"}, alias: "xssh",
+		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/test/lab", "internal/test/stub"}, alias: "xssh",
 			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
 		{path: "C", folders: []string{"gpu/nvml", "ring/capi", "ring/internal/nccl"}, why: cgo},
 		{path: "github.com/NVIDIA/go-nvml", folders: []string{"gpu/nvml"}, why: cgo},

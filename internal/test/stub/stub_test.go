@@ -1,0 +1,73 @@
+package stub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// programs holds the name of the variable with the folder of the built gorun.
+const programs = "GORUN_STUB_BIN"
+
+func TestMain(m *testing.M) {
+	os.Exit(lab.RunBuilt(m, func(dir string) error {
+		return errors.Join(lab.BuildStatic("../../..", dir, "./cmd/gorun"), os.Setenv(programs, dir))
+	}))
+}
+
+// run runs gorun with the hosts of spec, and returns its exit code and what it printed.
+func run(t *testing.T, spec Spec, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	environ.Quiet(t)
+	gorun := filepath.Join(os.Getenv(programs), "gorun")
+	var err error
+	if spec.Build, err = agent.Build(gorun); err != nil {
+		t.Fatal(err)
+	}
+	hosts, err := Start(t.TempDir(), spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer hosts.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, gorun, append([]string{"-F", hosts.ConfigFile, "--hostfile", hosts.HostFile, "--start-timeout", "5m",
+		"-np", fmt.Sprint(spec.Hosts * spec.Slots)}, args...)...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); cmd.ProcessState == nil || ctx.Err() != nil {
+		t.Fatalf("%v: %.2000s", err, errs.String())
+	}
+	if got := hosts.Reached(); got != spec.Hosts {
+		t.Errorf("%d agents were started on %d hosts", got, spec.Hosts)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
+func TestJobOnManyHosts(t *testing.T) {
+	code, stdout, stderr := run(t, Spec{Hosts: 200, Slots: 8, Fence: 32, Lines: 2, Fail: -1}, "--summary", "true")
+	if n := strings.Count(stdout, "\n"); code != 0 || n != 3200 {
+		t.Errorf("exit code %d after %d lines: %.2000s", code, n, stderr)
+	}
+	if !strings.Contains(stderr, "1600: 0-1599  200 hosts  code 0") {
+		t.Errorf("the summary is %.2000s", stderr)
+	}
+}
+
+func TestFailureOnManyHostsIsShort(t *testing.T) {
+	code, _, stderr := run(t, Spec{Hosts: 200, Slots: 8, Fail: 0}, "--summary", "true")
+	if n := strings.Count(stderr, "\n"); code != 3 || n > 20 {
+		t.Errorf("exit code %d, and %d lines: %.4000s", code, n, stderr)
+	}
+}
