@@ -7,6 +7,7 @@ import (
 	"html"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,7 @@ func Write(w io.Writer, r record.Record) error {
 		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/><link rel=\"icon\" href=\"data:,\"/><title>%s</title>\n<style>%s</style></head>\n<body><main>\n<h1>%s</h1>\n", esc(title), style, esc(title))
 	p.summary(r)
 	p.end()
+	p.stacks(r.Events)
 	if len(p.data.times) == 0 {
 		p.printf("<p>No sample was recorded: the run was too short.</p>\n")
 	} else {
@@ -87,6 +89,20 @@ func (p *page) end() {
 	p.printf("<section class=\"cause\"><h2>Cause of the end</h2><p>%s</p>", esc(p.run.Cause))
 	if len(p.run.Last) > 0 {
 		p.printf("<pre tabindex=\"0\" aria-label=\"last lines\">%s</pre>", esc(strings.Join(p.run.Last, "\n")))
+	}
+	p.printf("</section>\n")
+}
+
+// stacks is what ranks did when they hung, or others waited long for them.
+func (p *page) stacks(events []record.Event) {
+	events = slices.DeleteFunc(slices.Clone(events), func(e record.Event) bool { return e.Stacks == "" })
+	if len(events) == 0 {
+		return
+	}
+	p.printf("<section><h2>Stacks of the ranks</h2>")
+	const most = 3 // the last ones
+	for i, e := range events[max(0, len(events)-most):] {
+		p.printf("<p>After %s: %s.</p><pre tabindex=\"0\" aria-label=\"stacks %d\">%s</pre>", esc(at(e.At.Sub(p.run.Began).Seconds())), esc(e.Text), i+1, esc(strings.TrimRight(e.Stacks, "\n")))
 	}
 	p.printf("</section>\n")
 }
@@ -181,6 +197,8 @@ func eventText(e record.Event) string {
 	switch e.What {
 	case "exited":
 		return fmt.Sprintf("rank %d on %s: %s", e.Rank, e.Host, e.Text)
+	case "stacks":
+		return "the stacks of the ranks were taken: " + e.Text
 	case "lost":
 		return fmt.Sprintf("host %s was lost: %s", e.Host, e.Text)
 	}

@@ -37,7 +37,8 @@ func recorded(ranks, points int) record.Record {
 		}
 		r.Points = append(r.Points, p)
 	}
-	r.Events = []record.Event{{At: began, What: "started"}, {At: began.Add(time.Hour), What: "exited", Rank: 2, Host: "f1", Text: "exited with code 1"}}
+	r.Events = []record.Event{{At: began, What: "started"}, {At: began.Add(50 * time.Minute), What: "stacks", Text: "no rank has made progress for 10m0s", Stacks: "rank 1 has not come to allreduce\n\npython3\n  load (a<b.py:6)  <- rank 1\x1b[2J\n"},
+		{At: began.Add(time.Hour), What: "exited", Rank: 2, Host: "f1", Text: "exited with code 1"}}
 	return r
 }
 
@@ -54,7 +55,8 @@ func TestReport(t *testing.T) {
 	text := write(t, recorded(4, 300))
 	for _, part := range []string{"gorun: &lt;b&gt;train (g7k2)", "rank 2 on f1 exited with code 1", "Error: &lt;script&gt;", "1h0m0s", "<dt>Exit code</dt><dd>1</dd>",
 		`src="data:image/png;base64,`, "CPU of ranks over time: the median is 1 cores on average", "Memory of hosts", "Time of ranks in collectives over time: the median is 60 % on average", "Where ranks wait", "<td>60</td><td>rank 1</td><td>0</td>", "<td>rank 1</td><td>0</td>", "<td>exited with code 1</td>",
-		"prefers-color-scheme: dark", "rank 2 on f1: exited with code 1"} {
+		"prefers-color-scheme: dark", "rank 2 on f1: exited with code 1",
+		"After 50m0s: no rank has made progress for 10m0s.", "rank 1 has not come to allreduce\n\npython3\n  load (a&lt;b.py:6)  &lt;- rank 1"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("no %q", part)
 		}

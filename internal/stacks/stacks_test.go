@@ -122,3 +122,35 @@ func TestHangIsReportedOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestOneRankAlone(t *testing.T) {
+	r := Rank{Rank: 3, Host: "f1", Record: &recorder.Snapshot{Joined: true, Tensors: []recorder.Call{{Kind: 4, Name: "loss", Bytes: 8, Began: 3 * time.Second}}, Pending: 1,
+		Comms: []recorder.Comm{{ID: 1, Size: 4, Calls: []recorder.Call{{Number: 7, Kind: 1, Began: 5 * time.Second, Took: time.Second, Over: true}}}}},
+		Processes: []Process{{PID: 7, Name: "train\x1b", State: "S", Waits: "in futex", Threads: []Thread{{Frames: []Frame{{Func: "wait"}, {Func: "main"}}}}}}}
+	want := "its last was barrier, call 7, which ended 4s ago\nit waits for allreduce of \"loss\", 8 bytes, for 3s\ntrain?  <- rank 3\nmain\nwait\n= in futex\n"
+	if got := Alone(r, 12); got != want {
+		t.Errorf("%s", got)
+	}
+	if got := Alone(r, 4); strings.Count(got, "\n") > 4 || !strings.HasPrefix(got, "its last was") {
+		t.Errorf("in 4 lines: %s", got)
+	}
+}
+
+// Stall reports of ring lead to a look at the ranks, and other notes of ranks do not.
+func TestStallReportsAreWorthALook(t *testing.T) {
+	now := time.Now()
+	for note, want := range map[string]bool{
+		"rank 0 on f1: allreduce, call 3, has waited 25s for rank 2 on f2":                                              true,
+		`rank 0 on f1: tensor "late", barrier, has waited 1m30s for ranks 1, 2 (2 of 4 have submitted it)`:              true,
+		"rank 1 on f1: a message after call 7, has waited 3.2s for rank 0 on f1 or 2 on f1; rank 1 waits at train.py:7": true,
+		"rank 0 on f1: GPU buffers go through host memory, for want of NCCL":                                            false,
+	} {
+		var s Stalls
+		if got := s.Worth(note, now); got != want {
+			t.Errorf("%s: %v", note, got)
+		}
+		if s.Worth(note, now.Add(time.Minute)) || s.Worth(note, now.Add(time.Hour)) != want {
+			t.Errorf("%s: looks after a minute and after an hour", note)
+		}
+	}
+}

@@ -41,6 +41,18 @@ func (v View) Text(ranks []Rank) string {
 	return prose.Plain(strings.Join(lines, "\n")) + "\n"
 }
 
+// Alone formats the report of one rank: what it last did in ring, and its stacks.
+func Alone(r Rank, lines int) string {
+	head := ""
+	if r.Record != nil {
+		head = lastCall(&r) + "\n"
+		if n := len(r.Record.Tensors); n > 0 {
+			head += fmt.Sprintf("it waits for %s, for %s\n", Describe(r.Record.Tensors[0]), ago(r.Record.Tensors[0].Began))
+		}
+	}
+	return prose.Plain(head) + View{Lines: max(1, lines-strings.Count(head, "\n"))}.Text([]Rank{r})
+}
+
 // maxWaits bounds the collectives in a text.
 const maxWaits = 6
 
@@ -87,8 +99,13 @@ func whereabouts(r *Rank) string {
 	if len(r.Processes) > 0 {
 		text += fmt.Sprintf(", pid %d", r.Processes[0].PID)
 	}
+	return text + ": " + lastCall(r)
+}
+
+// lastCall is the last call of a rank, which may go on.
+func lastCall(r *Rank) string {
 	if r.Record == nil {
-		return text + ": it has not called Init"
+		return "it has not called Init"
 	}
 	var last *recorder.Call
 	for i := range r.Record.Comms {
@@ -99,11 +116,11 @@ func whereabouts(r *Rank) string {
 	}
 	switch {
 	case last == nil:
-		return text + ": it has made no call"
+		return "it has made no call"
 	case !last.Over:
-		return fmt.Sprintf("%s: it is in %s, for %s", text, Describe(*last), ago(last.Took))
+		return fmt.Sprintf("it is in %s, for %s", Describe(*last), ago(last.Took))
 	}
-	return fmt.Sprintf("%s: its last was %s, which ended %s ago", text, Describe(*last), ago(last.Began-last.Took))
+	return fmt.Sprintf("its last was %s, which ended %s ago", Describe(*last), ago(last.Began-last.Took))
 }
 
 // Describe names a call: kind, tensor, number, size.

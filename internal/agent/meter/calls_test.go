@@ -34,11 +34,11 @@ func TestCollectivesOfEpochsAddUp(t *testing.T) {
 	if u := ring(); u != nil {
 		t.Errorf("%+v", u)
 	}
-	for range 1000 {
+	for range 100 {
 		ring()
 	}
-	if opened > 2*1000/maxPause+20 {
-		t.Errorf("%d looks for records in 1000 readings", opened)
+	if opened > 2*100/maxPause+8 {
+		t.Errorf("%d looks for records in 100 readings", opened)
 	}
 	first := &shown{totals: recorder.Totals{Calls: 5, Bytes: 50, Time: time.Second}}
 	now = first

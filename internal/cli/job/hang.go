@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/internal/cli/publish"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/stacks"
@@ -22,21 +23,36 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// observer writes down what ranks do when the job hangs, or has run too long.
+// observer writes down what ranks do when the job hangs, when ranks wait long for others, or when it has run too long.
 type observer struct {
-	talks   talks
-	o       *settings.Options
-	size    int
-	console *ui.UI
-	shared  atomic.Pointer[shared]
-	printed atomic.Int64 // when a rank printed last, in Unix nanoseconds; only kept while the job is watched
-	wg      sync.WaitGroup
-	stop    context.CancelFunc // of the watch
+	talks     talks
+	o         *settings.Options
+	size      int
+	console   *ui.UI
+	shared    atomic.Pointer[shared]
+	published atomic.Pointer[publish.Publishing]
+	printed   atomic.Int64 // when a rank printed last, in Unix nanoseconds; only kept while the job is watched
+	stalls    stacks.Stalls
+	wg        sync.WaitGroup
+	life      context.Context // ends with close
+	stop      context.CancelFunc
 }
 
 // newObserver returns an observer of the job with a roster.
 func newObserver(o *settings.Options, plan launcher.Plan, roster *launcher.Roster, console *ui.UI) *observer {
-	return &observer{talks: talks{roster: roster}, o: o, size: plan.Size, console: console, stop: func() {}}
+	b := &observer{talks: talks{roster: roster}, o: o, size: plan.Size, console: console}
+	b.life, b.stop = context.WithCancel(context.Background())
+	return b
+}
+
+// notes wraps a launcher.Options.Note: a rank's report that others have not come to a collective makes the observer take the stacks.
+func (b *observer) notes(next func(string)) func(string) {
+	return func(text string) {
+		next(text)
+		if b.stalls.Worth(text, time.Now()) {
+			b.wg.Go(func() { _ = b.report(b.life, text) })
+		}
+	}
 }
 
 // share names reports by the id of the job.
@@ -50,8 +66,8 @@ func (b *observer) id() string {
 	return fmt.Sprint(os.Getpid())
 }
 
-// Lines of a report at the terminal. The file has all.
-const reportLines = 24
+// Lines of a report at the terminal, and in a record of the run. The file has all.
+const reportLines, recordLines = 24, 120
 
 // report takes the stacks of all ranks, writes them to a file, and returns the most important lines.
 func (b *observer) report(ctx context.Context, why string) string {
@@ -65,6 +81,9 @@ func (b *observer) report(ctx context.Context, why string) string {
 		b.console.Warningf("the stacks of the ranks could not be saved: %v", err)
 	} else {
 		b.console.Notef("the stacks of the ranks are in %s", path)
+	}
+	if p := b.published.Load(); p != nil {
+		p.Stacks(why, stacks.View{Size: b.size, Lines: recordLines}.Text(all))
 	}
 	return stacks.View{Size: b.size, Lines: reportLines}.Text(all)
 }
@@ -107,8 +126,7 @@ func (b *observer) watch(requests *ui.Requests) {
 	if limit <= 0 {
 		return
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	b.stop = cancel
+	ctx := b.life
 	b.wg.Go(func() {
 		tick := time.NewTicker(min(max(limit/8, minLook), maxLook))
 		defer tick.Stop()
@@ -173,7 +191,7 @@ func (b *observer) tap(next func(rank, fd int, at time.Time, data []byte)) func(
 	}
 }
 
-// close ends the watch.
+// close ends the watch, and reports that are under way.
 func (b *observer) close() {
 	b.stop()
 	b.wg.Wait()

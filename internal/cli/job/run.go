@@ -129,6 +129,8 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 		return 0, err
 	}
 	defer published.Close()
+	observer.published.Store(published)
+	opts.Note = observer.notes(opts.Note)
 	opts.Tap, opts.Follow = observer.tap(tap(o, shared, watched)), func(e launcher.Event) {
 		steps.Follow(e)
 		note(watched, e)

@@ -86,6 +86,13 @@ func (p *Publishing) Follow(event launcher.Event) {
 	}
 }
 
+// Stacks takes what ranks did when they were looked at, and why they were.
+func (p *Publishing) Stacks(why, text string) {
+	if p.recorder != nil {
+		p.recorder.Event(record.Event{At: time.Now(), What: "stacks", Text: why, Stacks: text})
+	}
+}
+
 // End notes how the job ended.
 func (p *Publishing) End(code int, cause string, failed *launcher.Failure) {
 	p.ending.code, p.ending.cause = code, cause

@@ -14,6 +14,7 @@ type model struct {
 	job    control.Job
 	sample watch.Sample
 	tail   []string // the last lines of the chosen rank
+	stacks look     // what that rank does
 
 	width, height int
 	hosts         bool      // the table of hosts instead of that of ranks
@@ -114,6 +115,7 @@ func (m *model) key(name string) {
 		m.help = true
 	}
 	if m.detail >= 0 {
+		m.stacks.wanted = m.stacks.wanted || name == "s"
 		return
 	}
 	v := m.view()
@@ -150,7 +152,7 @@ func (m *model) key(name string) {
 			m.filter, m.hosts, m.chosen, m.top = rows[i].key, false, "", 0
 			return
 		}
-		m.detail, m.tail = rows[i].rank, nil
+		m.detail, m.tail, m.stacks = rows[i].rank, nil, look{wanted: true}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -165,13 +166,28 @@ func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *
 			}
 		})
 	}()
-	for !m.quit {
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	looks := make(chan look, 1)
+	for busy := false; !m.quit; {
+		if m.detail >= 0 && m.stacks.wanted && !busy { // one look at a time
+			m.stacks.wanted, m.stacks.under, busy = false, true, true
+			rank := m.detail
+			looking.Go(func() { looks <- take(ctx, f.Client, rank) })
+		}
 		m.width, m.height = t.size()
 		if err := t.draw(m.screen()); err != nil {
 			return false, fmt.Errorf("write to the terminal: %w", err)
 		}
 		select {
 		case m.sample = <-came:
+		case l := <-looks:
+			busy = false
+			if !m.stacks.wanted { // else the user has asked for another one meanwhile
+				m.stacks = l
+			}
 		case err := <-over:
 			return err == nil, err
 		case s := <-signals:

@@ -19,6 +19,8 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/internal/recorder"
+	"github.com/gorun/gorun/internal/stacks"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/watch"
 )
@@ -61,6 +63,10 @@ func TestScreens(t *testing.T) {
 		}
 		if m.detail >= 0 {
 			m.tail = []string{"epoch 7", "loss 0.123"}
+			m.stacks = look{report: &stacks.Rank{Rank: m.detail, Host: "node0", Record: &recorder.Snapshot{Joined: true, Comms: []recorder.Comm{{ID: 1, Size: 12,
+				Calls: []recorder.Call{{Number: 41, Kind: 4, Bytes: 8, Name: "loss", Took: time.Second, Began: 7 * time.Second, Over: true}}}}},
+				Processes: []stacks.Process{{PID: 77, Name: "python3 train.py", State: "S", Waits: "in openat", Threads: []stacks.Thread{{Frames: []stacks.Frame{
+					{Func: "read_shard", File: "data.py", Line: 13}, {Func: "load", File: "data.py", Line: 6}, {Func: "next"}, {Func: "epoch"}, {Func: "<module>", File: "train.py", Line: 11}}}}}}}}
 		}
 		fmt.Fprintf(&b, "=== %s\n", keys)
 		for _, line := range strings.Split(seen(m), "\n") {
@@ -231,6 +237,13 @@ func TestKeysOnATerminal(t *testing.T) {
 	place := control.Place{Runtime: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state"), Host: "here"}
 	s := control.New(control.Options{Place: place, Job: control.Job{Size: 12}, Actions: control.Actions{
 		Talk: func(w http.ResponseWriter, r *http.Request, path string) bool {
+			if path == "stacks" {
+				var want control.Stacks
+				_ = json.NewDecoder(r.Body).Decode(&want)
+				_ = json.NewEncoder(w).Encode(map[string]any{"ranks": []stacks.Rank{{Rank: want.Ranks[0], Host: "node0", Processes: []stacks.Process{{PID: 77, Name: "prog\x1b", State: "S",
+					Threads: []stacks.Thread{{Frames: []stacks.Frame{{Func: fmt.Sprint("spin_forever_", want.Ranks[0])}}}}}}}}})
+				return true
+			}
 			_ = json.NewEncoder(w).Encode(sampleOf(12))
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
@@ -263,7 +276,7 @@ func TestKeysOnATerminal(t *testing.T) {
 		}
 		seen = seen[bytes.Index(seen, []byte(text))+len(text):]
 	}
-	for _, step := range [][2]string{{"", "12 ranks on 2 hosts"}, {"j\r", "loss?[2J 0.5"}, {"\x1b", "enter one rank"}, {"/node1\r", "filter: node1\x1b"}, {"q", "\x1b[?1049l"}} {
+	for _, step := range [][2]string{{"", "12 ranks on 2 hosts"}, {"j\r", "loss?[2J 0.5"}, {"", "spin_forever_1"}, {"s", "spin_forever_1"}, {"\x1b", "enter one rank"}, {"/node1\r", "filter: node1\x1b"}, {"q", "\x1b[?1049l"}} {
 		if _, err := user.WriteString(step[0]); err != nil {
 			t.Fatal(err)
 		}

@@ -187,9 +187,11 @@ func (m *model) rankText() []string {
 			}
 			out = append(out, text)
 		}
+		room := max(0, m.height-1-2-len(out)-4) // below are two titles, each after an empty line
+		stacks := m.stacks.text(r.Rank, max(room-len(m.tail), room-room/3))
+		out = append(append(out, "", m.stacks.title()), stacks...)
 		out = append(out, "", "last lines:")
-		room := max(0, m.height-1-2-len(out))
-		return append(out, m.tail[max(0, len(m.tail)-room):]...)
+		return append(out, m.tail[max(0, len(m.tail)-max(0, room-len(stacks))):]...)
 	}
 	return []string{"", fmt.Sprintf("rank %d is not in the job any more", m.detail)}
 }
@@ -211,7 +213,7 @@ func waits(r watch.Rank) string {
 func (m *model) helpText() []string {
 	return strings.Split(`
 up down pgup pgdn home end   move                 h tab   hosts, ranks
-enter                        one rank, with its last lines; of a host its ranks
+enter                        one rank, with stacks and last lines; of a host its ranks
 < >                          order by another column; r reverses
 /                            filter: a host, a state, or ranks such as 0,8-11
 esc                          back; no filter      q       quit
@@ -227,7 +229,7 @@ gpu%    of GPUs that gorun has assigned; the table of hosts has all GPUs`, "\n")
 func (m *model) footer() string {
 	switch {
 	case m.detail >= 0:
-		return "esc back  q quit"
+		return "s stacks again  esc back  q quit"
 	case m.typing:
 		return "enter keeps the filter  esc removes it"
 	}

@@ -12,6 +12,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,11 +54,16 @@ type Run struct {
 // Event is a step of a job.
 type Event struct {
 	At   time.Time `json:"at"`
-	What string    `json:"what"` // started, membership, exited, lost
+	What string    `json:"what"` // started, membership, exited, lost, stacks
 	Rank int       `json:"rank,omitempty"`
 	Host string    `json:"host,omitempty"`
 	Text string    `json:"text,omitempty"`
+	// Stacks are what ranks did, at most MaxStacks bytes; Text is why they were looked at.
+	Stacks string `json:"stacks,omitempty"`
 }
+
+// MaxStacks bounds the stacks of an event.
+const MaxStacks = 64 << 10
 
 // Point is a sample in a file: columns of all ranks and hosts, rounded to what a chart shows.
 type Point struct {
@@ -256,6 +262,7 @@ func percent(part, whole float64) float64 {
 func (r *Recorder) Event(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	e.Stacks = strings.ToValidUTF8(e.Stacks[:min(len(e.Stacks), MaxStacks)], "")
 	line, err := json.Marshal(e)
 	if err != nil || r.broken || r.told+int64(len(line)) > maxEvents {
 		return

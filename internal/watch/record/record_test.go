@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,12 +33,13 @@ func TestRecordIsReadAgain(t *testing.T) {
 			Hosts: []watch.Host{{Host: "f1", CPUs: 4, CPU: 1, Memory: 100, Used: 25, Sent: 4096}}})
 	}
 	r.Event(Event{At: began, What: "exited", Rank: 1, Host: "f1", Text: "exited with code 0"})
+	r.Event(Event{At: began, What: "stacks", Stacks: strings.Repeat("é", MaxStacks)})
 	all, err := Read(dir) // while it is written
 	if err != nil || len(all.Points) != 3 || !all.Cut || !all.Run.Ended.IsZero() {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	r.Close("g7k2", 3, "rank 0 failed", []string{"bad"})
-	if all, err = Read(dir); err != nil || all.Cut || all.Run.ID != "g7k2" || all.Run.Code != 3 || all.Run.Last[0] != "bad" || len(all.Events) != 1 || all.Events[0].Text != "exited with code 0" {
+	if all, err = Read(dir); err != nil || all.Cut || all.Run.ID != "g7k2" || all.Run.Code != 3 || all.Run.Last[0] != "bad" || len(all.Events) != 2 || all.Events[0].Text != "exited with code 0" || len(all.Events[1].Stacks) != MaxStacks {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	want := Point{At: 4, Hosts: []string{"f1"}, Ranks: Ranks{CPU: []float64{1.24, -1}, MiB: []int64{5, 0}, Read: []int64{2, 0}, Write: []int64{0, 0}, Lines: []int64{3, 0}, GPU: []int{55, -1}, Ring: []int64{4, -1}, Share: []int{46, -1}},
