@@ -127,11 +127,11 @@ func TestOneRankAlone(t *testing.T) {
 	r := Rank{Rank: 3, Host: "f1", Record: &recorder.Snapshot{Joined: true, Tensors: []recorder.Call{{Kind: 4, Name: "loss", Bytes: 8, Began: 3 * time.Second}}, Pending: 1,
 		Comms: []recorder.Comm{{ID: 1, Size: 4, Calls: []recorder.Call{{Number: 7, Kind: 1, Began: 5 * time.Second, Took: time.Second, Over: true}}}}},
 		Processes: []Process{{PID: 7, Name: "train\x1b", State: "S", Waits: "in futex", Threads: []Thread{{Frames: []Frame{{Func: "wait"}, {Func: "main"}}}}}}}
-	want := "its last was barrier, call 7, which ended 4s ago\nit waits for allreduce of \"loss\", 8 bytes, for 3s\ntrain?  <- rank 3\nmain\nwait\n= in futex\n"
+	want := "its last call ended 4s ago: barrier, call 7\nit waits for allreduce of \"loss\", 8 bytes, for 3s\ntrain?  <- rank 3\nmain\nwait\n= in futex\n"
 	if got := Alone(r, 12); got != want {
 		t.Errorf("%s", got)
 	}
-	if got := Alone(r, 4); strings.Count(got, "\n") > 4 || !strings.HasPrefix(got, "its last was") {
+	if got := Alone(r, 4); strings.Count(got, "\n") > 4 || !strings.HasPrefix(got, "its last call") {
 		t.Errorf("in 4 lines: %s", got)
 	}
 }

@@ -46,6 +46,9 @@ func Alone(r Rank, lines int) string {
 	head := ""
 	if r.Record != nil {
 		head = lastCall(&r) + "\n"
+		if c := latest(&r); c != nil && c.Over {
+			head = fmt.Sprintf("its last call ended %s ago: %s\n", ago(c.Began-c.Took), Describe(*c)) // lines may be cut
+		}
 		if n := len(r.Record.Tensors); n > 0 {
 			head += fmt.Sprintf("it waits for %s, for %s\n", Describe(r.Record.Tensors[0]), ago(r.Record.Tensors[0].Began))
 		}
@@ -107,13 +110,7 @@ func lastCall(r *Rank) string {
 	if r.Record == nil {
 		return "it has not called Init"
 	}
-	var last *recorder.Call
-	for i := range r.Record.Comms {
-		calls := r.Record.Comms[i].Calls
-		if n := len(calls); n > 0 && (last == nil || calls[n-1].Began < last.Began) {
-			last = &calls[n-1]
-		}
-	}
+	last := latest(r)
 	switch {
 	case last == nil:
 		return "it has made no call"
@@ -121,6 +118,17 @@ func lastCall(r *Rank) string {
 		return fmt.Sprintf("it is in %s, for %s", Describe(*last), ago(last.Took))
 	}
 	return fmt.Sprintf("its last was %s, which ended %s ago", Describe(*last), ago(last.Began-last.Took))
+}
+
+// latest returns the last call of a rank that has a record, or nil.
+func latest(r *Rank) (last *recorder.Call) {
+	for i := range r.Record.Comms {
+		calls := r.Record.Comms[i].Calls
+		if n := len(calls); n > 0 && (last == nil || calls[n-1].Began < last.Began) {
+			last = &calls[n-1]
+		}
+	}
+	return last
 }
 
 // Describe names a call: kind, tensor, number, size.

@@ -99,7 +99,7 @@ func allRankColumns() []column[watch.Rank] {
 			}
 			return r.Ring.Bytes
 		}),
-		least(number("ring%", 5, short, func(r R) float64 { // others wait for a rank that does not come
+		least(number("ring%", 6, short, func(r R) float64 { // others wait for a rank that does not come
 			if r.Ring == nil {
 				return math.Inf(-1)
 			}

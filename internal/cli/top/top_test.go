@@ -113,7 +113,7 @@ func TestColumns(t *testing.T) {
 	for m.sort[0] != "ring%" {
 		m.key(">")
 	}
-	if row := m.rows()[0]; row.rank != 5 || !strings.Contains(row.text(), "3.0G    46") {
+	if row := m.rows()[0]; row.rank != 5 || !strings.Contains(row.text(), "3.0G     46") {
 		t.Errorf("%s", row.text())
 	}
 }

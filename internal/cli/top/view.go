@@ -174,8 +174,8 @@ func (m *model) rankText() []string {
 			fmt.Sprintf("storage  read %s/s, %s in all; written %s/s, %s in all", short(r.Read), short(float64(r.ReadTotal)), short(r.Written), short(float64(r.WrittenTotal))),
 			fmt.Sprintf("output   %s lines/s, %s bytes/s", short(r.Lines), short(r.Output))}
 		if r.Ring != nil {
-			out = append(out, fmt.Sprintf("ring     %s bytes/s in %s calls/s, %.0f%% of the time in collectives; %s in all, in %s", short(r.Ring.Bytes), short(r.Ring.Calls),
-				100*r.Ring.Share, short(float64(r.Ring.BytesTotal)), prose.Count(int(r.Ring.CallsTotal), "call")))
+			out = append(out, fmt.Sprintf("ring     %.0f%% of the time; %s bytes/s in %s calls/s; %s in all, in %s", 100*r.Ring.Share, short(r.Ring.Bytes), short(r.Ring.Calls),
+				short(float64(r.Ring.BytesTotal)), prose.Count(int(r.Ring.CallsTotal), "call")))
 		}
 		if len(r.GPUs) > 0 {
 			text := fmt.Sprintf("gpus     %s", strings.Trim(fmt.Sprint(r.GPUs), "[]"))
