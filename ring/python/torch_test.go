@@ -78,7 +78,7 @@ hvd.allreduce(torch.ones(3), name="awaited")
 hvd.shutdown()
 `
 	out := strings.Join(succeed(t, nil, "-np", "2", "-x", "HOROVOD_TIMELINE="+trace, "-x", "HOROVOD_TIMELINE_MARK_CYCLES=1",
-		"-x", "HOROVOD_STALL_CHECK_TIME_SECONDS=1", "-x", "HOROVOD_CACHE_CAPACITY=0", "-x", "HOROVOD_FUSION_THRESHOLD=0",
+		"--output-filename", t.TempDir(), "-x", "HOROVOD_STALL_CHECK_TIME_SECONDS=1", "-x", "HOROVOD_CACHE_CAPACITY=0", "-x", "HOROVOD_FUSION_THRESHOLD=0",
 		interpreter, "-c", program), "\n")
 	if !regexp.MustCompile(`tensor "allreduce.awaited".* has waited .* for rank 1 .*; rank 0 waits at <string>:7\n`).MatchString(out) {
 		t.Errorf("nobody said that rank 1 is awaited, and where:\n%s", out)
@@ -116,7 +116,7 @@ if dist.get_rank() == 0:
     time.sleep(6)
 loss.backward()
 `
-	out := strings.Join(succeed(t, nil, "-np", "2", "-x", "RING_STALL=2s", interpreter, "-c", program), "\n")
+	out := strings.Join(succeed(t, nil, "-np", "2", "-x", "RING_STALL=2s", "--output-filename", t.TempDir(), interpreter, "-c", program), "\n")
 	if !regexp.MustCompile(`allreduce, call \d+ .*has waited 2s for rank 0 on localhost.*; rank 1 waits at <string>:8(\n|$)`).MatchString(out) {
 		t.Errorf("nobody said that rank 0 is awaited, and where:\n%s", out)
 	}

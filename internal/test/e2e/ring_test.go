@@ -89,7 +89,7 @@ func TestKilledRankIsReportedByAllOthers(t *testing.T) {
 // exits before its last call is an error whatever its exit code. The goal is 30 s, here 4.
 func TestStragglerIsReportedOnce(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
-	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", command.Binary("mnist"), "--epochs", "100000")
+	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", "--output-filename", t.TempDir(), command.Binary("mnist"), "--epochs", "100000")
 	var away int
 	command.Await(t, "rank 2 to train", func() bool {
 		for _, pid := range lab.Processes(r.Mark) {
