@@ -109,8 +109,8 @@ func TestFaultsAreNamed(t *testing.T) {
 		"hangs":          {whole(func(h *Host) { h.Finished, h.Speed = false, nil }), "hang", Bad},
 		"noisy":          {whole(func(h *Host) { h.Login.Noise = "hello" }), "start files", Warning},
 		"slow login":     {whole(func(h *Host) { h.Login.Seconds = 9 }), "login", Warning},
-		"slow memory":    {whole(func(h *Host) { h.Speed = &Speed{Copy: 8e9, Flops: h.Speed.Flops} }), "memory speed", Bad},
-		"slow processor": {whole(func(h *Host) { h.Speed = &Speed{Copy: h.Speed.Copy, Flops: 6e9} }), "cpu speed", Warning},
+		"slow memory":    {whole(func(h *Host) { h.Speed = &Speed{Copy: 5e9, Flops: h.Speed.Flops} }), "memory speed", Bad},
+		"slow processor": {whole(func(h *Host) { h.Speed = &Speed{Copy: h.Speed.Copy, Flops: 4e9} }), "cpu speed", Bad},
 		"half a quota":   {facts(func(f *Facts) { f.Quota = 4 }), "quota", Bad},
 		"full tmp":       {facts(func(f *Facts) { f.Disks[0].Free = 4096 }), "disk", Bad},
 		"no inodes":      {facts(func(f *Facts) { f.Disks[0].Files = 0 }), "disk", Bad},
@@ -184,6 +184,46 @@ func TestBadLinkIsNoBadHost(t *testing.T) {
 		if len(got) != 1 || got[0].Kind != "link" || got[0].Host != m.Names[m.Links[4].From] || got[0].With != m.Names[m.Links[4].To] {
 			t.Errorf("%s: %+v", name, got)
 		}
+	}
+}
+
+// Hosts whose bandwidth varies by half, as on a busy machine: the figures are of hosts of the lab.
+func TestNarrowHostIsFoundAmongUnsteadyOnes(t *testing.T) {
+	measured := func(rates [4][4]float64) Measured {
+		m := healthy(4, 1)
+		for i := range m.Links {
+			l := &m.Links[i]
+			l.Out, l.In = rates[l.From][l.To]*1e6, rates[l.To][l.From]*1e6
+		}
+		return m
+	}
+	narrow := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {23, 24, 0, 24}, {1238, 815, 749, 0}}))
+	if len(narrow) != 1 || narrow[0].Host != "f3" || narrow[0].Kind != "bandwidth" || narrow[0].Severity != Bad {
+		t.Errorf("%+v", narrow)
+	}
+	if f := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {1738, 1106, 0, 2885}, {1238, 815, 749, 0}})); len(f) > 0 {
+		t.Errorf("unsteady: %+v", f)
+	}
+}
+
+// Where most pairs of most hosts run out of time, no host is to blame.
+func TestBusyMachineBlamesNoHost(t *testing.T) {
+	m := healthy(16, 1)
+	for i := range m.Links {
+		if i%3 > 0 {
+			m.Links[i] = Link{From: m.Links[i].From, To: m.Links[i].To, Error: "no answer in time"}
+		}
+	}
+	got := Judge(m)
+	if len(got) != 1 || got[0].Kind != "network" || got[0].Host != "" || BadHosts(got, m.Names) != nil {
+		t.Errorf("%+v", got)
+	}
+	m = healthy(4, 1)
+	m.Hosts["f2"].Facts.Unasked = true
+	delete(m.Hosts["f2"].Facts.Versions, "torch")
+	delete(m.Hosts["f2"].Facts.Limits, "nofile")
+	if got := Judge(m); len(got) > 0 {
+		t.Errorf("a host that was too slow to answer: %+v", got)
 	}
 }
 

@@ -140,12 +140,12 @@ func (j *judge) differences() {
 		{"cuda", func(f *Facts) string { return f.Versions["cuda"] }, false},
 		{"NVIDIA driver", func(f *Facts) string { return f.Versions["driver"] }, false},
 		{"mpi", func(f *Facts) string { return f.Versions["mpi"] }, true},
-		{"limit on open files", func(f *Facts) string { return fmt.Sprint(f.Limits["nofile"]) }, false},
-		{"limit on locked memory", func(f *Facts) string { return fmt.Sprint(f.Limits["memlock"]) }, false},
+		{"limit on open files", func(f *Facts) string { return limit(f, "nofile") }, false},
+		{"limit on locked memory", func(f *Facts) string { return limit(f, "memlock") }, false},
 	} {
 		having := map[string][]string{}
 		for _, name := range j.Names {
-			if f := j.Hosts[name].Facts; f != nil {
+			if f := j.Hosts[name].Facts; f != nil && (what.of(f) != "" || !f.Unasked) {
 				having[what.of(f)] = append(having[what.of(f)], name)
 			}
 		}
@@ -178,6 +178,15 @@ func (j *judge) differences() {
 				Text: fmt.Sprintf("a CPU quota lets it use %.4g cores, and the others %.4g", usable(f), middle(cores, true))})
 		}
 	}
+}
+
+// limit is a limit of a host, or "".
+func limit(f *Facts, name string) string {
+	n, known := f.Limits[name]
+	if !known {
+		return ""
+	}
+	return fmt.Sprint(n)
 }
 
 // usable is how many cores a host may keep busy.
@@ -224,7 +233,7 @@ func (j *judge) measures() []measure {
 		}
 	}
 	return []measure{
-		{"memory speed", "copies memory at", "look for other programs, missing memory modules and power limits: dmidecode -t memory", speed(func(s *Speed) float64 { return s.Copy }), true, 0.75, 0.5, 0, rate},
+		{"memory speed", "copies memory at", "look for other programs, missing memory modules and power limits: dmidecode -t memory", speed(func(s *Speed) float64 { return s.Copy }), true, 0.6, 0.4, 0, rate},
 		{"cpu speed", "computes at", "look for other programs, the frequency governor, throttling and power limits: cpupower frequency-info", speed(func(s *Speed) float64 { return s.Flops }), true, 0.75, 0.5, 0, flops},
 		{"login", "takes a login", "look at its load, its DNS and its shell's start files: time ssh HOST true", func(h Host) (float64, bool) {
 			if h.Login == nil {
@@ -272,13 +281,10 @@ func (j *judge) compareHosts() {
 	j.steal()
 }
 
-// severity decides by factor and deviations. Of two hosts, a factor of two decides.
+// severity decides by factor and deviations. Among few hosts only what would be bad counts.
 func (m measure) severity(c compared, hosts int) Severity {
 	warn, bad := m.warn, m.bad
 	if hosts < 5 && m.less { // few hosts may agree by chance
-		warn = (warn + bad) / 2
-	}
-	if hosts < 3 && m.less {
 		warn = bad
 	}
 	off := func(limit float64) bool { return m.less && c.times < limit || !m.less && c.times > limit }

@@ -49,6 +49,7 @@ type Facts struct {
 	Limits      map[string]uint64 `json:"limits"`          // nofile, memlock, nproc: the soft limits
 	Infiniband  bool              `json:"infiniband,omitempty"`
 	Versions    map[string]string `json:"versions,omitempty"` // python, torch, nccl, cuda, driver, mpi
+	Unasked     bool              `json:"unasked,omitempty"`  // the host was too slow to say all versions and limits
 	Busy        []Process         `json:"busy,omitempty"`     // processes outside this job that use a core or a large part of it
 	DNS         DNS               `json:"dns"`
 }

@@ -86,6 +86,9 @@ const (
 // network finds hosts, and else links, that are slower than the others.
 func (j *judge) network() {
 	views := j.views()
+	if j.overwhelmed(views) {
+		return
+	}
 	blamed := map[int]bool{}
 	for i, v := range views {
 		if v.met == 0 {
@@ -102,6 +105,28 @@ func (j *judge) network() {
 		blamed[i] = len(j.findings) > before
 	}
 	j.links(views, blamed)
+}
+
+// overwhelmed reports, and says, that too many pairs ran out of time to blame any host, though others were measured: all hosts are busy, or
+// share a machine.
+func (j *judge) overwhelmed(views []pairing) bool {
+	failed, hosts := 0, 0
+	for _, l := range j.Links {
+		if l.Error != "" {
+			failed++
+		}
+	}
+	for _, v := range views {
+		if v.failed*2 > v.met {
+			hosts++
+		}
+	}
+	if failed == len(j.Links) || failed*4 <= len(j.Links) || hosts*2 <= len(views) || len(views) < 5 {
+		return false
+	}
+	j.timed(Finding{Severity: Warning, Kind: "network", Fix: "examine fewer hosts at once, or take more time: gorun doctor --long",
+		Text: fmt.Sprintf("%d of %d pairs could not be measured in their time: the hosts are too busy, or share a machine", failed, len(j.Links))})
+	return true
 }
 
 // reached judges whether others reach a host, and with large messages.
@@ -206,8 +231,8 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	// The better half of its links counts, so that one bad peer is not blamed on it.
 	out, in := func(v pairing) float64 { return middle(v.out, true) }, func(v pairing) float64 { return middle(v.in, true) }
 	all, others := j.rates(-1), j.rates(i)
-	sends, okOut := compare(out(v), rest(views, i, out), all, others)
-	gets, okIn := compare(in(v), rest(views, i, in), all, others)
+	sends, okOut := compareRates(out(v), rest(views, i, out), all, others)
+	gets, okIn := compareRates(in(v), rest(views, i, in), all, others)
 	slow := func(c compared, ok bool) bool { return ok && c.times < 0.7 && c.sigma >= rateSigma }
 	worst, way, value := sends, "sends at", out(v)
 	switch slowOut, slowIn := slow(sends, okOut), slow(gets, okIn); {
@@ -251,7 +276,7 @@ func (j *judge) links(views []pairing, blamed map[int]bool) {
 		}
 		f := Finding{Host: j.Names[l.From], With: j.Names[l.To], Severity: Bad, Kind: "link"}
 		far, okFar := compare(l.RTT, rtts)
-		slow, okSlow := compare(min(l.Out, l.In), rates)
+		slow, okSlow := compareRates(min(l.Out, l.In), rates)
 		lost := max(share(l.Resent[0], l.Sent[0]), share(l.Resent[1], l.Sent[1]))
 		switch {
 		case l.Error != "":
@@ -263,7 +288,7 @@ func (j *judge) links(views []pairing, blamed map[int]bool) {
 		case okFar && far.times >= 2*farTimes && l.RTT-far.usual >= farLeast && far.sigma >= 8:
 			f.Severity, f.Times, f.Sigma = Warning, far.times, far.sigma
 			f.Text = fmt.Sprintf("a round trip between them takes %s, and %s between most", seconds(l.RTT), seconds(far.usual))
-		case okSlow && l.Out > 0 && l.In > 0 && slow.times < 0.35 && slow.sigma >= 8:
+		case okSlow && l.Out > 0 && l.In > 0 && slow.times < 0.35 && slow.sigma >= 2*rateSigma:
 			f.Severity, f.Times, f.Sigma = Warning, slow.times, slow.sigma
 			f.Text = fmt.Sprintf("data passes between them at %s, and at %s between most", rate(min(l.Out, l.In)), rate(slow.usual))
 		case lost >= 4*lossBad && l.Resent[0]+l.Resent[1] >= 3*lossLeast:

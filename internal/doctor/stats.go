@@ -37,18 +37,37 @@ type compared struct {
 	sigma float64 // deviations of the others; +Inf becomes 99
 }
 
-// compare compares the value of one with those of the others. ok is false without others. more are values that vary as these do, and count
-// where they spread wider: few hosts may agree by chance.
-func compare(value float64, others []float64, more ...[]float64) (c compared, ok bool) {
+// compare compares the value of one with those of the others. ok is false without others.
+func compare(value float64, others []float64) (c compared, ok bool) {
 	if c.usual = median(others); c.usual <= 0 {
 		return c, false
 	}
 	c.times = value / c.usual
 	// Where the others agree to the last digit, one part in a hundred counts as their spread.
-	wide := max(spread(others), c.usual/100)
-	for _, values := range more {
-		wide = max(wide, spread(values))
-	}
-	c.sigma = min(math.Abs(value-c.usual)/wide, 99)
+	c.sigma = min(math.Abs(value-c.usual)/max(spread(others), c.usual/100), 99)
 	return c, true
+}
+
+// compareRates is compare for values that differ by factors: its deviations are those of logarithms, since a rate that varies by half is never
+// many deviations from zero. more are rates that vary as these do, and count where they spread wider: few hosts may agree by chance.
+func compareRates(value float64, others []float64, more ...[]float64) (c compared, ok bool) {
+	if c, ok = compare(value, others); !ok || value <= 0 {
+		return c, false
+	}
+	wide := 0.01
+	for _, values := range append(more, others) {
+		wide = max(wide, spread(logarithms(values)))
+	}
+	c.sigma = min(math.Abs(math.Log(c.times))/wide, 99)
+	return c, true
+}
+
+// logarithms are those of the positive values.
+func logarithms(values []float64) (logs []float64) {
+	for _, v := range values {
+		if v > 0 {
+			logs = append(logs, math.Log(v))
+		}
+	}
+	return logs
 }

@@ -78,7 +78,10 @@ func (r Report) verdict(b *strings.Builder) {
 
 // pairName names the host of a finding, or both.
 func pairName(f doctor.Finding) string {
-	if f.With != "" {
+	switch {
+	case f.Host == "":
+		return "all hosts"
+	case f.With != "":
 		return f.Host + " - " + f.With
 	}
 	return f.Host

@@ -49,6 +49,7 @@ func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	}
 	work.Wait()
 	f.Throttles = throttles(root) - f.Throttles
+	f.Unasked = asked.Err() != nil
 	f.Shm, f.Disks = disks[0], disks[1:]
 	return f
 }
