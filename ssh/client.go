@@ -26,12 +26,13 @@ var errBroken = errors.New("the server broke the SSH protocol")
 // Client is an authenticated connection to one host. It is safe for concurrent use. Each Run or Put takes one session, of which
 // servers allow few.
 type Client struct {
-	target Target
-	wire   *wire
-	conn   *xssh.Client
-	ended  chan struct{}  // closed when the connection has ended
-	endErr error          // the library's error; valid once ended is closed
-	work   sync.WaitGroup // goroutines that end when the connection does
+	target  Target
+	wire    *wire
+	conn    *xssh.Client
+	ended   chan struct{}  // closed when the connection has ended
+	endErr  error          // the library's error; valid once ended is closed
+	hostKey []byte         // that the server has proved to own
+	work    sync.WaitGroup // goroutines that end when the connection does
 
 	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
 	reuse                        atomic.Bool   // a session has ended that the server may still count

@@ -126,14 +126,9 @@ func dialError(t Target, err error) error {
 
 // connectByJump opens the stream through the last hop of s.jump, which it reaches through the other hops.
 func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire, error) {
-	before, last := "", s.jump
-	if i := strings.LastIndexByte(s.jump, ','); i >= 0 {
-		before, last = s.jump[:i], s.jump[i+1:]
-	}
-	hop := c
-	var err error
-	if hop.User, hop.Host, hop.Port, err = splitHop(last); err != nil {
-		return nil, &ConfigError{c.Host, fmt.Errorf("jump host %q: %w", last, err)}
+	before, hop, err := c.lastHop(s.jump)
+	if err != nil {
+		return nil, err
 	}
 	via, err := dial(ctx, hop, before, depth+1)
 	if err != nil {
@@ -153,6 +148,19 @@ func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire,
 		err = errTimeout
 	}
 	return nil, &UnreachableError{s.target(), fmt.Errorf("from jump host %s: %w", via.target, foreign{err})}
+}
+
+// lastHop returns the way to the last of several jump hosts, and the hosts before it.
+func (c Config) lastHop(jump string) (before string, hop Config, err error) {
+	last := jump
+	if i := strings.LastIndexByte(jump, ','); i >= 0 {
+		before, last = jump[:i], jump[i+1:]
+	}
+	hop = c
+	if hop.User, hop.Host, hop.Port, err = splitHop(last); err != nil {
+		return "", hop, &ConfigError{c.Host, fmt.Errorf("jump host %q: %w", last, err)}
+	}
+	return before, hop, nil
 }
 
 // splitHop splits one hop of ProxyJump: [user@]host[:port], or an ssh:// address.
@@ -199,7 +207,9 @@ func handshake(ctx context.Context, s settings, w *wire) (*Client, error) {
 		xssh.NewClient(conn, channels, requests).Close()
 		return nil, handshakeError(ctx, hctx, target, w, keys, auth, hctx.Err())
 	}
-	return newClient(target, w, xssh.NewClient(conn, channels, requests)), nil
+	client := newClient(target, w, xssh.NewClient(conn, channels, requests))
+	client.hostKey = keys.accepted.Marshal()
+	return client, nil
 }
 
 // handshakeError returns the error of a failed handshake: a timeout first, then a refused host key, then a refused user.

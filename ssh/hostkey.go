@@ -21,7 +21,8 @@ type hostKeys struct {
 	target   Target
 	files    []string // those that exist
 	entries  []knownhosts.Entry
-	refusal  error // why the last key was refused
+	accepted xssh.PublicKey // the last key that was not refused
+	refusal  error          // why the last key was refused
 }
 
 func newHostKeys(s settings, t Target) (*hostKeys, error) {
@@ -115,6 +116,9 @@ func (k *hostKeys) callback(ctx context.Context) xssh.HostKeyCallback {
 		var unknown *UnknownHostKeyError
 		if k.settings.acceptNew && errors.As(k.refusal, &unknown) {
 			k.refusal = k.learn(ctx, key)
+		}
+		if k.refusal == nil {
+			k.accepted = key
 		}
 		return k.refusal
 	}

@@ -1,0 +1,131 @@
+package ssh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	xssh "golang.org/x/crypto/ssh"
+)
+
+// Another name, login, port, key, agent, jump host, proxy or file of host keys is another way to a host.
+func TestIdentityOfAWay(t *testing.T) {
+	s, f := startServer(t)
+	other := filepath.Join(t.TempDir(), "other")
+	writeKey(t, other)
+	identity := func(c Config) string {
+		t.Helper()
+		id, err := Identity(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	base := f.Config()
+	first := identity(base)
+	same := base
+	same.ConnectTimeout, same.Resolver, same.User, same.Port = 7, &Resolver{}, "someone", s.listen.Addr().(*net.TCPAddr).Port
+	if identity(same) != first {
+		t.Error("the same way has another identity")
+	}
+	seen := map[string]string{first: "the first"}
+	add := func(name, id string) {
+		if before, known := seen[id]; known {
+			t.Errorf("%s has the identity of %s", name, before)
+		}
+		seen[id] = name
+	}
+	for name, change := range map[string]func(*Config){
+		"user": func(c *Config) { c.User = "ada" }, "port": func(c *Config) { c.Port = 1 }, "key": func(c *Config) { c.IdentityFiles = []string{other} },
+		"accept-new": func(c *Config) { c.AcceptNew = true }, "alias": func(c *Config) { c.Host = "127.0.0.1" },
+	} {
+		c := base
+		change(&c)
+		add(name, identity(c))
+	}
+	for _, line := range []string{"ProxyJump g", "ProxyCommand nc %h", "IdentityAgent /run/agent", "HostKeyAlias x", "UserKnownHostsFile /none", "CertificateFile /none"} {
+		f.write(t, s, line)
+		add(line, identity(base))
+	}
+	f.write(t, s, "ProxyJump g")
+	text, err := os.ReadFile(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, f.config, "Host g\n  User other\n"+string(text))
+	add("jump host's user", identity(base))
+	f.write(t, s)
+	if identity(base) != first {
+		t.Error("the first way has another identity now")
+	}
+	if err := os.Remove(f.identity); err != nil {
+		t.Fatal(err)
+	}
+	writeKey(t, f.identity)
+	add("new key in the file", identity(base))
+	if _, err := Identity(t.Context(), Config{Host: "-oProxyCommand=x"}); err == nil {
+		t.Error("an option is a host")
+	}
+}
+
+func TestHostKeyIsCheckedAgain(t *testing.T) {
+	_, f := newServer(t)
+	c := dialTest(t, f)
+	if err := CheckHostKey(t.Context(), f.Config(), c.HostKey()); err != nil {
+		t.Errorf("the host's key: %v", err)
+	}
+	var changed *ChangedHostKeyError
+	if err := CheckHostKey(t.Context(), f.Config(), newSigner(t).PublicKey().Marshal()); !errors.As(err, &changed) {
+		t.Errorf("another key: %v", err)
+	}
+	if err := CheckHostKey(t.Context(), f.Config(), []byte("no key")); err == nil {
+		t.Error("no key at all is trusted")
+	}
+	known, err := os.ReadFile(f.known)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var unknown *UnknownHostKeyError
+	writeFile(t, f.known, "")
+	accepting := f.Config()
+	accepting.AcceptNew = true
+	if err := CheckHostKey(t.Context(), accepting, c.HostKey()); !errors.As(err, &unknown) {
+		t.Errorf("a key that is not known any more: %v", err)
+	}
+	var revoked *RevokedHostKeyError
+	writeFile(t, f.known, strings.TrimSpace(string(known))+"\n@revoked * "+string(bytes.SplitN(known, []byte(" "), 2)[1]))
+	if err := CheckHostKey(t.Context(), f.Config(), c.HostKey()); !errors.As(err, &revoked) {
+		t.Errorf("a key that was revoked: %v", err)
+	}
+}
+
+func TestPing(t *testing.T) {
+	linked := make(chan *xssh.ServerConn, 1)
+	_, f := newServer(t, func(s *server) { s.linked = func(conn *xssh.ServerConn) { linked <- conn } })
+	c := dialTest(t, f)
+	if err := c.Ping(t.Context()); err != nil {
+		t.Errorf("a server that answers: %v", err)
+	}
+	select {
+	case <-c.Done():
+		t.Error("the connection has ended")
+	default:
+	}
+	ended, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	cancel(enough)
+	if err := c.Ping(ended); err != nil && !errors.Is(err, enough) {
+		t.Errorf("a ping that is not wanted: %v", err)
+	}
+	(<-linked).Close()
+	<-c.Done()
+	var lost *LostError
+	if err := c.Ping(t.Context()); !errors.As(err, &lost) {
+		t.Errorf("after the end: %v", err)
+	}
+}
