@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -39,41 +38,8 @@ type Stacks struct {
 	Ranks []int `json:"ranks,omitempty"`
 }
 
-// ExecProtocol is what the connection of an Exec is upgraded to: frames of a kind (1 byte), a length (4 bytes, network order) and data.
+// ExecProtocol is what the connection of an Exec is upgraded to: the frames of package frames.
 const ExecProtocol = "gorun-exec"
-
-// Kinds of frames. Both ends send them as they come; the socket itself holds back a sender that is too fast.
-const (
-	FrameIn   byte = 1 // to the command's standard input; none: its end
-	FrameOut  byte = 2
-	FrameErr  byte = 3
-	FrameSize byte = 4 // Terminal as JSON
-	FrameEnd  byte = 6 // {"code","error"} as JSON, the last frame
-)
-
-// maxFrame bounds the data of a frame.
-const maxFrame = 64 << 10
-
-// WriteFrame writes a frame.
-func WriteFrame(w io.Writer, kind byte, data []byte) error {
-	_, err := w.Write(append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(data))), data...))
-	return err
-}
-
-// ReadFrame reads a frame.
-func ReadFrame(r io.Reader) (kind byte, data []byte, err error) {
-	var head [5]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
-		return 0, nil, err
-	}
-	size := binary.BigEndian.Uint32(head[1:])
-	if size > maxFrame {
-		return 0, nil, fmt.Errorf("a frame of %d bytes", size)
-	}
-	data = make([]byte, size)
-	_, err = io.ReadFull(r, data)
-	return head[0], data, err
-}
 
 // Upgrade answers a request for ExecProtocol and returns its connection, which the caller closes. Bytes that came early are read from r.
 func Upgrade(w http.ResponseWriter, r *http.Request) (conn net.Conn, early io.Reader, err error) {
@@ -94,7 +60,13 @@ func Upgrade(w http.ResponseWriter, r *http.Request) (conn net.Conn, early io.Re
 
 // Exec begins a command and returns its connection, and what to read its frames from. The caller closes the connection.
 func (c *Client) Exec(ctx context.Context, what Exec) (net.Conn, io.Reader, error) {
-	text, err := json.Marshal(what)
+	return c.Upgrade(ctx, "/v1/exec", what)
+}
+
+// Upgrade posts a message as JSON and returns the connection, which is one of ExecProtocol from then on, and what to read its frames
+// from. The caller closes the connection.
+func (c *Client) Upgrade(ctx context.Context, path string, message any) (net.Conn, io.Reader, error) {
+	text, err := json.Marshal(message)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -102,7 +74,8 @@ func (c *Client) Exec(ctx context.Context, what Exec) (net.Conn, io.Reader, erro
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gorun/v1/exec", bytes.NewReader(text))
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gorun"+path, bytes.NewReader(text))
 	if err == nil {
 		r.Header.Set("Connection", "Upgrade")
 		r.Header.Set("Upgrade", ExecProtocol)
@@ -117,6 +90,9 @@ func (c *Client) Exec(ctx context.Context, what Exec) (net.Conn, io.Reader, erro
 		text, _ := io.ReadAll(io.LimitReader(answer.Body, 4<<10))
 		answer.Body.Close()
 		err = &AnswerError{answer.StatusCode, strings.TrimSpace(string(text))}
+	}
+	if !stop() {
+		err = context.Cause(ctx)
 	}
 	if err != nil {
 		conn.Close()

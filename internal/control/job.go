@@ -13,6 +13,7 @@ const Version = 1
 const (
 	Starting = "starting" // hosts are being connected
 	Running  = "running"  // ranks run
+	Keeping  = "keeping"  // no ranks: it keeps connections to hosts for other jobs
 	Ended    = "ended"
 	Unknown  = "unknown" // it belongs to another machine, or ended without a trace
 )

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ type Actions struct {
 // Options are how a job is served.
 type Options struct {
 	Place   Place
-	Job     Job // ID, Machine, Log and times are set by the server
+	Job     Job // ID, Machine, Log and times are set by the server, and State unless it is Keeping
 	Actions Actions
 	// Failed is called once when the log of a detached job cannot be written any more.
 	Failed func(error)
@@ -62,7 +63,7 @@ type Server struct {
 // New returns a server that nobody can reach until Listen. It takes output and changes of the job at once.
 func New(o Options) *Server {
 	s := &Server{place: o.Place, act: o.Actions, failed: o.Failed, job: o.Job, ended: make(chan struct{}), tail: NewTail(o.Job.Detached)}
-	s.job.Version, s.job.Machine, s.job.State, s.job.Began = Version, o.Place.Host, Starting, time.Now()
+	s.job.Version, s.job.Machine, s.job.State, s.job.Began = Version, o.Place.Host, cmp.Or(o.Job.State, Starting), time.Now()
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
@@ -70,10 +71,14 @@ func New(o Options) *Server {
 // Listen makes the job's socket, and a folder for the log of a detached job. The server has no other use after an error.
 func (s *Server) Listen() error {
 	folders := s.place.folders()
-	if s.job.Detached { // the runtime folder ends with the user's last session
+	kind := ""
+	if s.job.State == Keeping {
+		kind = keeperPrefix
+	}
+	if s.job.Detached || kind != "" { // the runtime folder ends with the user's last session
 		slices.Reverse(folders)
 	}
-	socket, err := s.place.listen(folders)
+	socket, err := s.place.listen(folders, kind)
 	if err != nil {
 		return err
 	}

@@ -27,8 +27,8 @@ type socket struct {
 	err    error // of the first Close
 }
 
-// listen makes the socket of a new job in the first folder that can have one.
-func (p Place) listen(folders []string) (*socket, error) {
+// listen makes the socket of a new job in the first folder that can have one. Its id begins with kind.
+func (p Place) listen(folders []string, kind string) (*socket, error) {
 	if len(folders) == 0 {
 		return nil, errNoFolder
 	}
@@ -37,7 +37,7 @@ func (p Place) listen(folders []string) (*socket, error) {
 		dir, err := openFolder(path, true)
 		if err == nil {
 			var s *socket
-			if s, err = p.listenIn(dir); err == nil {
+			if s, err = p.listenIn(dir, kind); err == nil {
 				return s, nil
 			}
 			dir.Close()
@@ -47,9 +47,9 @@ func (p Place) listen(folders []string) (*socket, error) {
 	return nil, errors.Join(errs...)
 }
 
-func (p Place) listenIn(dir *folder) (*socket, error) {
+func (p Place) listenIn(dir *folder, kind string) (*socket, error) {
 	for {
-		id := newID()
+		id := kind + newID()
 		if p.taken(id) {
 			continue
 		}

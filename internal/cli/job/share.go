@@ -153,15 +153,14 @@ func (s *shared) run(at time.Duration) {
 	s.ready() // so that a job whose ranks run is found
 	s.started = at
 	if s.waiting != nil {
-		s.leave()
+		Leave(s.waiting, s.server.Job().ID)
 	}
 }
 
-// leave gives up the terminal of a detached job.
-func (s *shared) leave() {
-	job := s.server.Job()
-	_ = json.NewEncoder(s.waiting).Encode(Detached{ID: job.ID}) // that gorun may have been killed
-	s.waiting.Close()
+// Leave tells the gorun that waits that a background gorun is found by id, and gives up the terminal.
+func Leave(waiting *os.File, id string) {
+	_ = json.NewEncoder(waiting).Encode(Detached{ID: id}) // that gorun may have been killed
+	waiting.Close()
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
 		_ = unix.Dup3(int(null.Fd()), 2, 0)
 		null.Close()

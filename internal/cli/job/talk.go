@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/internal/frames"
 	"github.com/gorun/gorun/internal/watch"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
@@ -148,19 +149,19 @@ func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
 	e, err := s.Ask(what)
 	if err != nil {
 		end, _ := json.Marshal(wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()})
-		_ = control.WriteFrame(conn, control.FrameEnd, end)
+		_ = frames.Write(conn, frames.Last, end)
 		return nil
 	}
 	var input sync.WaitGroup
 	input.Go(func() {
 		defer e.Close() // the client has gone, or is done
 		for {
-			kind, data, err := control.ReadFrame(early)
-			if err == nil && kind == control.FrameIn {
+			kind, data, err := frames.Read(early)
+			if err == nil && kind == frames.In {
 				err = e.Input(data)
 			}
 			var size wire.Terminal
-			if err == nil && kind == control.FrameSize && json.Unmarshal(data, &size) == nil {
+			if err == nil && kind == frames.Size && json.Unmarshal(data, &size) == nil {
 				e.Resize(size)
 			}
 			if err != nil {
@@ -176,7 +177,7 @@ func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
 
 // relay writes the output of a command, and its end.
 func (t talks) relay(e *session.Errand, write func([]byte) (int, error)) {
-	kinds := map[wire.Tell]byte{wire.TellOut: control.FrameOut, wire.TellErr: control.FrameErr, wire.TellEnd: control.FrameEnd}
+	kinds := map[wire.Tell]byte{wire.TellOut: frames.Out, wire.TellErr: frames.Err, wire.TellEnd: frames.Last}
 	to := writerFunc(write)
 	for {
 		what, data, err := e.Next(context.Background()) // the errand ends with the client or the host
@@ -190,7 +191,7 @@ func (t talks) relay(e *session.Errand, write func([]byte) (int, error)) {
 			}
 			data, _ = json.Marshal(end)
 		}
-		if err := control.WriteFrame(to, kinds[what], data); err != nil || what == wire.TellEnd {
+		if err := frames.Write(to, kinds[what], data); err != nil || what == wire.TellEnd {
 			return
 		}
 	}

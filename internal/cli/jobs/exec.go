@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/internal/frames"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -39,7 +40,7 @@ func converse(ctx context.Context, place control.Place, name string, what contro
 	}
 	screen := ui.FindScreen(in, out)
 	what.Terminal = sizeOf(screen)
-	conn, frames, err := f.Client.Exec(ctx, what)
+	conn, answers, err := f.Client.Exec(ctx, what)
 	if err != nil {
 		return 0, fmt.Errorf("run a command in job %s: %w", f.ID, err)
 	}
@@ -48,12 +49,12 @@ func converse(ctx context.Context, place control.Place, name string, what contro
 	send := func(kind byte, data []byte) error {
 		mu.Lock()
 		defer mu.Unlock()
-		return control.WriteFrame(conn, kind, data)
+		return frames.Write(conn, kind, data)
 	}
 	if screen != nil {
 		restore, err := screen.Raw(func() {
 			text, _ := json.Marshal(sizeOf(screen))
-			_ = send(control.FrameSize, text)
+			_ = send(frames.Size, text)
 		})
 		if err != nil {
 			return 0, fmt.Errorf("set up the terminal: %w", err)
@@ -65,7 +66,7 @@ func converse(ctx context.Context, place control.Place, name string, what contro
 		defer close(fed)
 		feed(in, send)
 	}()
-	code, err = present(frames, out, errs, console)
+	code, err = present(answers, out, errs, console)
 	if len(what.Argv) == 0 && screen != nil {
 		conn.Close()
 		ended()
@@ -88,29 +89,29 @@ func feed(in io.Reader, send func(kind byte, data []byte) error) {
 	buf := make([]byte, 16<<10)
 	for {
 		n, err := in.Read(buf)
-		if n > 0 && send(control.FrameIn, buf[:n]) != nil {
+		if n > 0 && send(frames.In, buf[:n]) != nil {
 			return
 		}
 		if err != nil {
-			_ = send(control.FrameIn, nil)
+			_ = send(frames.In, nil)
 			return
 		}
 	}
 }
 
 // present prints the output of a command and returns its exit code.
-func present(frames io.Reader, out, errs io.Writer, console *ui.UI) (code int, err error) {
+func present(answers io.Reader, out, errs io.Writer, console *ui.UI) (code int, err error) {
 	for {
-		kind, data, err := control.ReadFrame(frames)
+		kind, data, err := frames.Read(answers)
 		if err != nil {
 			return exitcode.Launch, errors.New("the job has ended, and the command with it")
 		}
 		switch kind {
-		case control.FrameOut:
+		case frames.Out:
 			_, err = out.Write(data)
-		case control.FrameErr:
+		case frames.Err:
 			_, err = errs.Write(data)
-		case control.FrameEnd:
+		case frames.Last:
 			var end wire.ErrandEnd
 			if err := json.Unmarshal(data, &end); err != nil {
 				return exitcode.Launch, err
