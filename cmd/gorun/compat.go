@@ -86,7 +86,7 @@ func flagGroups() []flagGroup {
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit", "stdin", "mpi", "max-spawn", "no-new-privileges"}},
 		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "show-local", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "result-dir", "result-limit", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "hang-timeout", "on-hang", "grace"}},
-		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "network-interface", "encrypt"}},
+		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "keep", "no-kept", "network-interface", "encrypt"}},
 		{"Debuggers, profilers and terminals", []string{"tool", "debug", "panes"}},
 		{"Jobs beside this terminal", []string{"name", "detach", "no-control", "metrics", "record"}},
 		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/agent/inspect"
+	"github.com/gorun/gorun/internal/agent/resident"
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/job"
@@ -65,6 +66,16 @@ func agentCode(code int, err error) int {
 		code = exitcode.Launch
 	}
 	return code
+}
+
+// runResident runs a resident agent, whose output nonce begins.
+func runResident(nonce string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // the keeper may go before the agents have ended
+	return agentCode(0, resident.Serve(ctx, nonce, os.Stdin, os.Stdout, func(agent string) []string {
+		return []string{"/proc/self/exe", launcher.AgentCommand, agent}
+	}))
 }
 
 // runDetached runs a detached job. Its argv is the user's, with the hidden command as the first argument.

@@ -57,6 +57,9 @@ func completeJobs(cmd *cobra.Command, args []string, _ string) (names []cobra.Co
 	}
 	found, _ := control.FindPlace(os.Getenv).List(context.Background(), cmd.Name() == "logs" || cmd.Name() == "wait")
 	for _, f := range found {
+		if f.State == control.Keeping && cmd.Name() != "kill" {
+			continue
+		}
 		names = append(names, f.ID)
 		if f.Name != "" {
 			names = append(names, f.Name)

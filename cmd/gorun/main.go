@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/agent/inspect"
+	"github.com/gorun/gorun/internal/agent/resident"
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/doctor/probe"
 	"github.com/gorun/gorun/launcher"
@@ -43,6 +44,9 @@ func main() {
 	}
 	if len(args) > 0 && args[0] == job.DetachedCommand {
 		os.Exit(runDetached(os.Args))
+	}
+	if len(args) == 2 && args[0] == resident.Command {
+		os.Exit(runResident(args[1]))
 	}
 	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
 }

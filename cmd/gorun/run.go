@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -13,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/kept"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
@@ -25,6 +27,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 	console := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
 	own := ui.Plain(stdout) // of all that is not the ranks'
 	code := 0
+	var err error
 	var line dialect.Line
 	var shown []string // visible commands
 	complete := func(flags *pflag.FlagSet, o *settings.Options) (command []string, err error) {
@@ -34,6 +37,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		}
 		o.Follow(line.Dialect)
 		console.Verbose, console.Quiet = o.Verbose, o.Quiet
+		o.Trace = console.Tracef
 		line.Add(settings)
 		if text := line.Notice(); text != "" {
 			console.Notef("%s", text)
@@ -41,9 +45,17 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		return command, nil
 	}
 	typed := argv
+	keeping := len(argv) > 1 && argv[1] == kept.Command // for a run whose words these are
+	if keeping {
+		argv = slices.Delete(slices.Clone(argv), 1, 2)
+	}
 	run := func(flags *pflag.FlagSet, o *settings.Options, argv []string, out io.Writer) error {
 		command, err := complete(flags, o)
 		if err != nil {
+			return err
+		}
+		if keeping {
+			code, err = kept.Serve(context.Background(), o, false, kept.Limits{Idle: time.Duration(o.Control.Keep)}, shownWords(typed), waiting, console)
 			return err
 		}
 		if argv, err = chooseProgram(argv, command, o); err != nil {
@@ -63,6 +75,13 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		if o.Checkup.Level != "" && !o.DryRun && !o.EnvFlags {
 			if err := checkFirst(context.Background(), flags, o, console); err != nil {
 				return err
+			}
+		}
+		if o.Control.Keep > 0 && !o.NoKept && !o.DryRun && !o.EnvFlags {
+			if err := kept.Ensure(context.Background(), o, typed, console); exitcode.IsUsage(err) {
+				return err
+			} else if err != nil { // a host of the job may be bad, which the job says
+				console.Warningf("%v", err)
 			}
 		}
 		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr, Waiting: waiting}, console)
@@ -95,13 +114,23 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		}
 		return err
 	})
-	root.AddCommand(benchmarks, gpus, listing, checkup)
+	up := newUp(func(flags *pflag.FlagSet, o *settings.Options, limits kept.Limits) error {
+		if _, err := complete(flags, o); err != nil {
+			return err
+		}
+		if waiting == nil {
+			code, err = startKeeper(typed, own, console)
+		} else {
+			code, err = kept.Serve(context.Background(), o, true, limits, shownWords(typed), waiting, console)
+		}
+		return err
+	})
+	root.AddCommand(benchmarks, gpus, listing, checkup, up, newDown(jobsIO{stdin, stdout, stderr, console, &code}))
 	root.AddCommand(newJobs(jobsIO{stdin, stdout, stderr, console, &code})...)
 	root.SetOut(own)
 	root.SetErr(ui.Plain(stderr))
 	shown = visible(root)
-	var err error
-	line, err = readLine(argv, root, benchmarks, gpus, listing, checkup)
+	line, err = readLine(argv, root, benchmarks, gpus, listing, checkup, up)
 	if err == nil {
 		root.SetArgs(append([]string{}, line.Args...)) // nil would mean os.Args
 		err = root.Execute()

@@ -2,6 +2,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,9 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/internal/keep"
+	"github.com/gorun/gorun/internal/transport/kept"
 	"github.com/gorun/gorun/internal/transport/rsh"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
@@ -90,6 +94,7 @@ func (r routes) Of(h hostfile.Host) string {
 
 func (r routes) Dialer(o Options) launcher.Dialer {
 	resolver := &ssh.Resolver{}
+	keepers := kept.NewFinder(control.FindPlace(os.Getenv), o.trace)
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 		switch by := r.Of(h); {
 		case by == "local":
@@ -97,7 +102,14 @@ func (r routes) Dialer(o Options) launcher.Dialer {
 		case by == "srun":
 			return r.steps.Dial(h)
 		case r.program == nil:
-			return dialSSH(ctx, o, h, resolver)
+			config := o.sshConfig(h, resolver)
+			if !o.NoKept {
+				if host := keepers.Dial(ctx, config); host != nil {
+					o.trace("%s: connected already, by %s", h.Name, host.Keeper())
+					return host, nil
+				}
+			}
+			return dialSSH(ctx, o, h, config)
 		case r.launcher == "system-ssh":
 			return dialProgram(ctx, systemSSHConfig(r.program, o, h))
 		}
@@ -110,14 +122,40 @@ func dialProgram(ctx context.Context, config rsh.Config) (launcher.Host, error) 
 	return untilUp(ctx, func() (launcher.Host, error) { return rsh.Dial(ctx, config) })
 }
 
+// Kept returns how a keeper keeps a host, and the id of a gorun that keeps it already, found by finder, or "". ok is false if the built-in
+// SSH client does not reach it.
+func (r routes) Kept(ctx context.Context, o Options, h hostfile.Host, resolver *ssh.Resolver, finder *kept.Finder) (k keep.Host, by string, ok bool, err error) {
+	if r.Of(h) != "ssh" || r.program != nil {
+		return k, "", false, nil
+	}
+	config := o.sshConfig(h, resolver)
+	k = keep.Host{Name: h.Name, Dial: func(ctx context.Context) (keep.Conn, error) {
+		fresh := config
+		fresh.Resolver = nil // the configuration may have changed by then
+		if now, err := ssh.Identity(ctx, fresh); err != nil || now != k.Identity {
+			return nil, cmp.Or(err, errChanged)
+		}
+		host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, fresh) })
+		if err != nil {
+			return nil, err
+		}
+		return host.(*ssh.Client), nil
+	}}
+	if k.Identity, err = ssh.Identity(ctx, config); err != nil {
+		return k, "", true, err
+	}
+	if host := finder.Dial(ctx, config); host != nil {
+		by = host.Keeper()
+		host.Close()
+	}
+	return k, by, true, nil
+}
+
+var errChanged = errors.New("its SSH settings or keys have changed since gorun up")
+
 // dialSSH connects by the built-in client and retries while the host comes up. If the host denies access, it tries the
 // system's ssh where that knows another way.
-func dialSSH(ctx context.Context, o Options, h hostfile.Host, resolver *ssh.Resolver) (launcher.Host, error) {
-	config := ssh.Config{Host: h.Name, User: h.User, Port: h.Port, ConfigFile: o.SSHConfig,
-		IdentityFiles: o.Identities, Resolver: resolver, AcceptNew: o.HostKeys == "accept-new"}
-	if config.Port == 0 {
-		config.Port = o.SSHPort
-	}
+func dialSSH(ctx context.Context, o Options, h hostfile.Host, config ssh.Config) (launcher.Host, error) {
 	host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, config) })
 	var denied *ssh.AuthError
 	if !errors.As(err, &denied) {

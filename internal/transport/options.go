@@ -1,9 +1,11 @@
 package transport
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/ssh"
 )
 
 // Options select the transport to hosts and configure it. Their zero values stand for defaults, except for Launcher.
@@ -15,6 +17,21 @@ type Options struct {
 	SSHPort    int      // of hosts that name none
 	Identities []string // files of private keys
 	HostKeys   string   // accept-new accepts unknown host keys
+	NoKept     bool     // connects to every host, also to those that gorun up keeps
+	// Trace gets a line per step; nil: nobody wants them.
+	Trace func(format string, args ...any)
+}
+
+func (o Options) trace(format string, args ...any) {
+	if o.Trace != nil {
+		o.Trace(format, args...)
+	}
+}
+
+// sshConfig returns how the built-in client reaches a host.
+func (o Options) sshConfig(h hostfile.Host, resolver *ssh.Resolver) ssh.Config {
+	return ssh.Config{Host: h.Name, User: h.User, Port: cmp.Or(h.Port, o.SSHPort), ConfigFile: o.SSHConfig,
+		IdentityFiles: o.Identities, Resolver: resolver, AcceptNew: o.HostKeys == "accept-new"}
 }
 
 // Method returns the transport that the options select: a value of Launcher.

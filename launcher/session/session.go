@@ -29,6 +29,14 @@ type Host interface {
 	Close() error
 }
 
+// Resident is a Host that starts agents itself, without a command for each.
+type Resident interface {
+	// AgentBuild returns the build of the agents, or "" if there is none now.
+	AgentBuild() string
+	// RunAgent runs an agent's guard as Run runs a command.
+	RunAgent(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
+}
+
 const (
 	// BeatTime is short: TCP needs unacknowledged data in flight to detect a dead peer.
 	BeatTime    = time.Second / 2
@@ -126,6 +134,16 @@ var ErrOtherBuild = errors.New("another build of gorun is there")
 // Open runs the agent at path on conn and reads its hello. The session lives
 // until close, also beyond ctx. hello is the timeout for it, beat the time between heartbeats.
 func Open(ctx context.Context, conn Host, path, build string, hello, beat time.Duration) (*Session, error) {
+	return openBy(ctx, conn, path, func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
+		return conn.Run(ctx, Command(conn, path, AgentCommand, nonce), stdin, stdout, stderr)
+	}, build, hello, beat)
+}
+
+// runAgent runs an agent's guard until it has ended.
+type runAgent func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
+
+// openBy opens a session with the agent that run runs; path names it in errors.
+func openBy(ctx context.Context, conn Host, path string, run runAgent, build string, hello, beat time.Duration) (*Session, error) {
 	var raw [16]byte
 	rand.Read(raw[:])
 	nonce := hex.EncodeToString(raw[:])
@@ -136,7 +154,7 @@ func Open(ctx context.Context, conn Host, path, build string, hello, beat time.D
 		Cancel: cancel, ended: make(chan struct{}), heard: time.Now()}
 	go func() {
 		defer close(s.ended)
-		s.runErr = conn.Run(life, onHost(conn, path, AgentCommand, nonce), stdinReader, stdoutWriter, s.stderr)
+		s.runErr = run(life, nonce, stdinReader, stdoutWriter, s.stderr)
 		stdoutWriter.CloseWithError(io.EOF)
 		stdinReader.CloseWithError(io.ErrClosedPipe)
 	}()

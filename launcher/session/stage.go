@@ -45,6 +45,11 @@ func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
 	if _, local := conn.(Local); local {
 		return open("/proc/self/exe")
 	}
+	if r, is := conn.(Resident); is && r.AgentBuild() == s.exe.Build {
+		if opened, err := openBy(ctx, conn, "the resident agent", r.RunAgent, s.exe.Build, s.hello, beatFor(s.Hosts)); !another(err) {
+			return opened, err
+		}
+	}
 	if path, known := s.known.Load(conn); known {
 		return open(path.(string))
 	}
@@ -70,6 +75,13 @@ func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
 		return nil, fmt.Errorf("after the upload: %w", err)
 	}
 	return opened, nil
+}
+
+// Path returns where gorun was found on conn.
+func (s *Stager) Path(conn Host) (string, bool) {
+	path, known := s.known.Load(conn)
+	text, _ := path.(string)
+	return text, known
 }
 
 // isNoAgent reports whether the command ran and was not an agent of this build, so that

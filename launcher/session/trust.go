@@ -55,8 +55,8 @@ func endsCommand(line string) bool {
 	return line == ")" || line[len(line)-1] != ')' || strings.Contains(line, "(")
 }
 
-// onHost returns the command that runs the gorun at path on conn, if no other user could have put it there.
-func onHost(conn Host, path string, args ...string) []string {
+// Command returns the command that runs the gorun at path on conn, if no other user could have put it there.
+func Command(conn Host, path string, args ...string) []string {
 	if _, local := conn.(Local); local {
 		return append([]string{path}, args...)
 	}

@@ -112,6 +112,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.IntVar(&o.SSHPort, "ssh-port", 0, "SSH port of hosts that do not name one")
 	flags.StringArrayVarP(&o.Identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
 	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust a host on first connection")
+	flags.BoolVar(&o.NoKept, "no-kept", false, "connect to every host, also to those that are kept connected, and keep none")
 
 	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0; with RING_RAILS=8 ring sends over all that join two hosts (default: all, the address SSH uses first)")
 	flags.Var(&o.MPI, "mpi", "programs' MPI: auto (what they are linked with, the default), pmi1 (MPICH and derivatives), ompi4 (Open MPI up to 4.1), or pmix (Open MPI 5)")

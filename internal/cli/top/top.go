@@ -86,7 +86,7 @@ func find(ctx context.Context, place control.Place, name string) (f control.Foun
 	}
 	var names []string
 	for _, one := range all {
-		if one.Client != nil {
+		if one.Client != nil && one.State != control.Keeping {
 			f, names = one, append(names, cmp.Or(one.Name, one.ID))
 		}
 	}

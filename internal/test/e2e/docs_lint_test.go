@@ -33,6 +33,7 @@ func documentWorlds() map[string]string {
 		"docs/gpu.md":                   "two hosts",
 		"docs/hosts.md":                 "two hosts",
 		"docs/job-files.md":             "two hosts",
+		"docs/kept.md":                  "two hosts",
 		"docs/kubernetes.md":            "two hosts",
 		"docs/mapping.md":               "two hosts",
 		"docs/migrating.md":             "two hosts",

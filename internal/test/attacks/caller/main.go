@@ -1,5 +1,6 @@
 // Caller connects to ADDR, a unix socket if it is an absolute path, from the local port -from if it is not 0, sends its stdin and prints the local port on a line. With -reset it
-// resets the connection then, else it prints what it receives.
+// resets the connection then, else it prints what it receives. With -listen it is a server at ADDR, which everybody may use: it prints what it
+// receives, and answers each connection with its stdin.
 package main
 
 import (
@@ -17,7 +18,12 @@ import (
 func main() {
 	from := flag.Int("from", 0, "local `port`")
 	reset := flag.Bool("reset", false, "reset the connection when all is sent")
+	listens := flag.Bool("listen", false, "listen")
 	flag.Parse()
+	if *listens {
+		fmt.Fprintln(os.Stderr, "caller:", listen(flag.Arg(0)))
+		os.Exit(1)
+	}
 	if err := call(*from, *reset, flag.Arg(0)); err != nil {
 		fmt.Fprintln(os.Stderr, "caller:", err)
 		os.Exit(1)
@@ -52,4 +58,31 @@ func call(from int, reset bool, addr string) error {
 		return nil // the other end did not read all
 	}
 	return err
+}
+
+// listen serves until it fails.
+func listen(path string) error {
+	answer, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o666); err != nil {
+		return err
+	}
+	fmt.Println("listens")
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		buf := make([]byte, 4096)
+		n, _ := conn.Read(buf)
+		fmt.Printf("got %q\n", buf[:n])
+		_, _ = conn.Write(answer) // the client may have gone
+		conn.Close()
+	}
 }

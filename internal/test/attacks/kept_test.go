@@ -1,0 +1,104 @@
+package attacks
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Another user gets nothing from the socket of gorun up, and no job uses a socket of another user.
+func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	dir := filepath.Join(c.Dir, "run")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(dir, victim, victim); err != nil {
+		t.Fatal(err)
+	}
+	gorun := func(args ...string) *command.Run {
+		t.Helper()
+		r := command.StartIn(t, c, []string{"XDG_STATE_HOME=" + dir, "XDG_RUNTIME_DIR="}, args...)
+		if code := r.Wait(); code != 0 {
+			t.Fatalf("gorun %q: exit code %d\n%s", args, code, &r.Err)
+		}
+		return r
+	}
+	t.Cleanup(func() { // also where the test has failed
+		var list struct{ Jobs []struct{ PID int } }
+		r := command.StartIn(t, c, []string{"XDG_STATE_HOME=" + dir, "XDG_RUNTIME_DIR="}, "ps", "--json")
+		r.Wait()
+		_ = json.Unmarshal([]byte(r.Out.String()), &list)
+		for _, j := range list.Jobs {
+			_ = syscall.Kill(j.PID, syscall.SIGKILL)
+		}
+	})
+	gorun("up", "-H", "f1")
+	sockets, err := filepath.Glob(dir + "/gorun/up-*.sock")
+	if err != nil || len(sockets) != 1 {
+		t.Fatalf("sockets %q, %v", sockets, err)
+	}
+	if info, err := os.Stat(sockets[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
+	}
+	call := func(uid int, request string) string {
+		cmd := userCommand(uid, command.Binary("caller"), sockets[0])
+		cmd.Stdin = strings.NewReader(request + " HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+		out, _ := cmd.Output()
+		return string(out)
+	}
+	requests := []string{"GET /v1/job", "POST /v1/reach", "POST /v1/run", "POST /v1/put", "POST /v1/agent", "POST /v1/stop"}
+	refused := func() {
+		t.Helper()
+		for _, request := range requests {
+			if answer := call(attacker, request); answer != "" {
+				t.Errorf("%s of another user gets %q", request, answer)
+			}
+		}
+	}
+	refused()
+	if out, err := exec.Command("chmod", "-R", "a+rwX", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	refused()
+	for request, want := range map[string]string{"GET /v1/job": `"state":"keeping"`, "POST /v1/reach": "404", "POST /v1/run": "404", "POST /v1/agent": "404"} {
+		if answer := call(victim, request); !strings.Contains(answer, want) {
+			t.Errorf("%s of the user without the name of a host gets %q", request, answer)
+		}
+	}
+
+	// While the folder is open to everybody, the other user plants a socket that a job finds first. The job's gorun closes the folder again.
+	planted := filepath.Join(filepath.Dir(sockets[0]), strings.Replace(filepath.Base(sockets[0]), "up-", "up-0", 1))
+	cmd := userCommand(attacker, command.Binary("caller"), "-listen", planted)
+	cmd.Stdin = strings.NewReader("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+	var got command.Output
+	cmd.Stdout, cmd.Stderr = &got, &got
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	}()
+	command.Await(t, "the impostor", func() bool { return got.String() != "" })
+	if out, err := exec.Command("chmod", "700", dir, filepath.Dir(sockets[0])).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r := gorun("-v", "-H", "f1", "true")
+	for _, want := range []string{"listens on " + planted, "f1: connected already, by up-"} {
+		if !strings.Contains(r.Err.String(), want) {
+			t.Errorf("gorun does not say %q:\n%s", want, &r.Err)
+		}
+	}
+	gorun("down")
+	if text := strings.ReplaceAll(got.String(), "got \"\"\n", ""); text != "listens\n" {
+		t.Errorf("the other user's socket got a request: %s", text)
+	}
+}

@@ -1,0 +1,343 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// keptLab is two hosts and a home whose goruns may keep them.
+type keptLab struct {
+	*testing.T
+	hosts *lab.Cluster
+	home  string
+}
+
+func newKeptLab(t *testing.T) *keptLab {
+	k := &keptLab{t, lab.MustNamespaces(t, lab.Specs(2)...), t.TempDir()}
+	config, err := os.OpenFile(k.hosts.ConfigFile, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = config.WriteString("\nHost *\n  ConnectTimeout 50\n") // these tests are not about slow machines
+	if err := errors.Join(err, config.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, j := range k.keepers() {
+			_ = syscall.Kill(j.PID, syscall.SIGKILL)
+		}
+		k.none("gorun after the test", func() int { return len(command.Processes()) })
+	})
+	return k
+}
+
+// start starts gorun for a user whose home is k's.
+func (k *keptLab) start(args ...string) *command.Run {
+	return command.StartIn(k.T, k.hosts, []string{"HOME=" + k.home, "XDG_RUNTIME_DIR="}, args...)
+}
+
+// gorun runs gorun to its end, which has a code.
+func (k *keptLab) gorun(code int, args ...string) *command.Run {
+	k.Helper()
+	r := k.start(args...)
+	if got := r.Wait(); got != code {
+		k.Fatalf("gorun %q: exit code %d, want %d\n%s%s", args, got, code, &r.Out, &r.Err)
+	}
+	return r
+}
+
+type keptJob struct {
+	ID    string
+	State string
+	PID   int
+}
+
+func (k *keptLab) keepers() (all []keptJob) {
+	var list struct{ Jobs []keptJob }
+	r := k.start("ps", "--json")
+	r.Wait()
+	if err := json.Unmarshal([]byte(r.Out.String()), &list); err != nil {
+		k.Errorf("gorun ps: %v: %s%s", err, &r.Out, &r.Err)
+	}
+	return slices.DeleteFunc(list.Jobs, func(j keptJob) bool { return j.State != "keeping" })
+}
+
+// logins counts the connections that a host's sshd has let in.
+func (k *keptLab) logins(host string) int {
+	text, err := os.ReadFile(k.hosts.Host(host).Log)
+	if err != nil {
+		k.Fatal(err)
+	}
+	return bytes.Count(text, []byte("Accepted publickey"))
+}
+
+// none waits until there is nothing of a kind.
+func (k *keptLab) none(what string, count func() int) {
+	k.Helper()
+	for end := time.Now().Add(2 * time.Minute); count() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			k.Fatalf("%d of %s are left", count(), what)
+		}
+	}
+}
+
+func (k *keptLab) await(what string, ok func() bool) {
+	k.Helper()
+	k.none(what, func() int {
+		if ok() {
+			return 0
+		}
+		return 1
+	})
+}
+
+// usesKept reports whether a job that ended well used the kept connections to the two hosts.
+func usesKept(r *command.Run) bool {
+	return strings.Count(r.Err.String(), "connected already, by up-") == 2
+}
+
+// Jobs of the user use kept hosts by themselves, with nothing of another job in them, and gorun down ends it.
+func TestKeptHostsServeJobs(t *testing.T) {
+	k := newKeptLab(t)
+	up := k.gorun(0, "up", "-H", "f1:2,f2:2")
+	id := strings.TrimSpace(up.Out.String())
+	if !strings.HasPrefix(id, "up-") || !strings.Contains(up.Err.String(), "gorun down "+id) {
+		t.Fatalf("up says %q, %q", &up.Out, &up.Err)
+	}
+	if all := k.keepers(); len(all) != 1 || all[0].ID != id {
+		t.Fatalf("gorun ps lists %+v", all)
+	}
+	before := k.logins("f1") + k.logins("f2")
+
+	// A job that has a secret, another directory and other limits, and does harm to what it can reach, runs beside the others.
+	beside := k.start("-np", "2", "-H", "f1,f2", "-x", "CANARY=of the first job", "--wdir", "/", "sh", "-c",
+		"umask 077; ulimit -n 50; echo ready; exec sleep 1000")
+	k.await("the first job", func() bool { return strings.Count(beside.Out.String(), "ready") == 2 })
+
+	script := `echo dir $PWD; echo umask $(umask); ulimit -a | sed "s/^/limit /"; grep -E "^(Umask|Uid|Gid|Groups|Sig(Blk|Ign|Cgt)|Cap|NoNewPrivs|Seccomp|Cpus_allowed|Mems_allowed)" /proc/self/status | sed "s/^/status /"; ` +
+		`ls /proc/self/fd | sed "s/^/fd /"; env | sort | sed "s/^/env /"`
+	job := func(more ...string) []string {
+		r := k.gorun(0, slices.Concat([]string{"-v", "-np", "2", "-H", "f1,f2", "--prefix", "rank"}, more, []string{"sh", "-c", script})...)
+		if usesKept(r) != (more == nil) {
+			t.Errorf("with %q gorun says:\n%s", more, &r.Err)
+		}
+		lines := strings.Split(strings.TrimSpace(r.Out.String()), "\n")
+		slices.Sort(lines)
+		return lines
+	}
+	first, second := job(), job()
+	if got := k.logins("f1") + k.logins("f2"); got != before {
+		t.Errorf("jobs on kept hosts logged in %d times", got-before)
+	}
+	cold, again := job("--no-kept"), job("--no-kept")
+	for _, lines := range [][]string{first, second} {
+		if strings.Contains(strings.Join(lines, "\n"), "CANARY") {
+			t.Errorf("a job knows of another: %s", strings.Join(lines, "\n"))
+		}
+		compareWorlds(t, lines, cold, again)
+	}
+	token := func(lines []string) string {
+		return lines[slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "[0] env GORUN_TOKEN=") })]
+	}
+	if token(first) == token(second) {
+		t.Errorf("two jobs have the same %s", token(first))
+	}
+
+	// An agent that is killed takes down its own job only.
+	victim := k.start("-np", "2", "-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
+	k.await("the victim", func() bool { return strings.Count(victim.Out.String(), "ready") == 2 })
+	agents := slices.DeleteFunc(lab.Processes(victim.Mark), func(pid int) bool {
+		return !strings.HasPrefix(command.ProcFile(pid, "cmdline"), "sleep")
+	})
+	if len(agents) != 2 {
+		t.Fatalf("ranks %v", agents)
+	}
+	_ = syscall.Kill(ppid(t, agents[0]), syscall.SIGKILL)
+	if code := victim.Wait(); code != 125 {
+		t.Errorf("a job whose agent was killed ended with %d:\n%s", code, &victim.Err)
+	}
+	if n := strings.Count(beside.Out.String(), "\n"); n != 2 || beside.Err.String() != "" {
+		t.Errorf("the job beside it printed %d lines and %q", n, &beside.Err)
+	}
+
+	// Jobs go on after gorun down, and the keeper ends after the last of them.
+	k.gorun(0, "down")
+	if r := k.gorun(0, "-v", "-H", "f1,f2", "true"); usesKept(r) {
+		t.Errorf("a job uses hosts after gorun down:\n%s", &r.Err)
+	}
+	if all := k.keepers(); len(all) != 1 {
+		t.Errorf("with a job on its hosts, %+v keep them", all)
+	}
+	if err := beside.Cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := beside.Wait(); code != 130 {
+		t.Errorf("the first job ended with %d:\n%s", code, &beside.Err)
+	}
+	k.none("keepers", func() int { return len(k.keepers()) })
+	k.none("agents and residents", func() int { return len(command.Processes()) })
+}
+
+// ppid returns the parent of a process.
+func ppid(t *testing.T, pid int) (parent int) {
+	stat := command.ProcFile(pid, "stat")
+	if _, err := fmt.Sscanf(stat[strings.LastIndexByte(stat, ')')+1:], " %*c %d", &parent); err == nil {
+		return parent
+	}
+	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
+	if _, err := fmt.Sscan(fields[1], &parent); err != nil {
+		t.Fatalf("%s: %v", stat, err)
+	}
+	return parent
+}
+
+// compareWorlds compares what ranks see on a kept host with what those of two jobs of the same command saw on hosts that were not kept.
+// What differs between those two must only be there.
+func compareWorlds(t *testing.T, kept, cold, again []string) {
+	t.Helper()
+	name := func(line string) string {
+		line, _, _ = strings.Cut(line, "=")
+		return line
+	}
+	of := func(lines []string) map[string]string {
+		all := map[string]string{}
+		for _, l := range lines {
+			if strings.Contains(l, " env ") {
+				all[name(l)] = l
+				continue
+			}
+			all[l] = l
+		}
+		return all
+	}
+	got, one, two := of(kept), of(cold), of(again)
+	for key, want := range one {
+		if want == two[key] && got[key] != want {
+			t.Errorf("on a kept host %q is %q", want, got[key])
+		}
+	}
+	for key := range got {
+		if _, known := one[key]; !known {
+			t.Errorf("only on a kept host: %q", got[key])
+		}
+	}
+}
+
+// A host whose connection dies, a keeper that is killed, and hosts that are reached by another way cost no job more than the connection.
+func TestKeptHostsThatAreLost(t *testing.T) {
+	k := newKeptLab(t)
+	k.gorun(0, "up", "-H", "f1,f2")
+	job := func() *command.Run { return k.gorun(0, "-v", "-H", "f1,f2", "true") }
+	if r := job(); !usesKept(r) {
+		t.Fatalf("gorun says:\n%s", &r.Err)
+	}
+
+	// Another way to a host is another connection.
+	config := filepath.Join(t.TempDir(), "config")
+	text, err := os.ReadFile(k.hosts.ConfigFile)
+	if err == nil {
+		err = os.WriteFile(config, append([]byte("Host f2\n  CertificateFile /nowhere\nHost *\n"), text...), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := k.gorun(0, "-v", "-F", config, "-H", "f1,f2", "true")
+	if !strings.Contains(r.Err.String(), "f1: connected already") || strings.Contains(r.Err.String(), "f2: connected already") {
+		t.Errorf("with another way to f2 gorun says:\n%s", &r.Err)
+	}
+
+	// A host whose key is not known any more is not used, and the job says why.
+	known, err := os.ReadFile(k.hosts.KnownHosts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(k.hosts.KnownHosts, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := k.gorun(125, "-H", "f1,f2", "true"); !strings.Contains(r.Err.String(), "host key") {
+		t.Errorf("without known_hosts gorun says:\n%s", &r.Err)
+	}
+	if err := os.WriteFile(k.hosts.KnownHosts, known, 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	// A connection that ends is replaced.
+	logins := k.logins("f1")
+	for _, pid := range k.hosts.Inside("f1") {
+		if title := command.ProcFile(pid, "cmdline"); strings.Contains(title, "@notty") || strings.Contains(title, "[priv]") {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
+	job() // it connects by itself, or finds the new connection
+	k.await("a new connection", func() bool { return k.logins("f1") > logins })
+	k.await("a job that uses it", func() bool { return usesKept(job()) })
+
+	// Jobs end with a keeper that is killed, and what it leaves stops nobody.
+	running := k.start("-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
+	k.await("the job", func() bool { return strings.Count(running.Out.String(), "ready") == 2 })
+	keeper := k.keepers()[0]
+	if err := syscall.Kill(keeper.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if code := running.Wait(); code != 125 || !strings.Contains(running.Err.String(), keeper.ID+", which kept the connection, has ended") {
+		t.Errorf("without its keeper a job ends with %d:\n%s", code, &running.Err)
+	}
+	k.none("agents and residents", func() int { return len(command.Processes()) })
+	if r := job(); usesKept(r) {
+		t.Errorf("with a dead keeper gorun says:\n%s", &r.Err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(k.home, ".local/state/gorun/up-*.sock")); left != nil {
+		t.Errorf("%q are left", left)
+	}
+}
+
+// A run keeps its hosts with --keep until nobody has used them for a time, and gorun up replaces what it did for the same hosts.
+func TestKeepersAreReplacedAndEnd(t *testing.T) {
+	k := newKeptLab(t)
+	first := k.gorun(0, "-v", "--keep", "1h", "-H", "f1", "true")
+	before := k.keepers()
+	if len(before) != 1 || !strings.Contains(first.Err.String(), "f1: connected already, by "+before[0].ID) {
+		t.Fatalf("%+v keep hosts:\n%s", before, &first.Err)
+	}
+	k.gorun(0, "--keep", "1h", "-H", "f1", "true")
+	if now := k.keepers(); !slices.Equal(now, before) {
+		t.Errorf("%+v keep the same host again", now)
+	}
+	running := k.start("-H", "f1", "sh", "-c", "echo ready; exec sleep 1000")
+	k.await("the job", func() bool { return strings.Contains(running.Out.String(), "ready") })
+	up := k.gorun(0, "up", "-H", "f1,f2")
+	if !strings.Contains(up.Err.String(), "it replaces "+before[0].ID) {
+		t.Errorf("gorun up says:\n%s", &up.Err)
+	}
+	if err := running.Cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := running.Wait(); code != 130 {
+		t.Errorf("the job of the first keeper ended with %d:\n%s", code, &running.Err)
+	}
+	k.await("one keeper", func() bool {
+		now := k.keepers()
+		return len(now) == 1 && now[0].ID == strings.TrimSpace(up.Out.String())
+	})
+	if r := k.gorun(125, "exec", strings.TrimSpace(up.Out.String()), "true"); !strings.Contains(r.Err.String(), "has no ranks") {
+		t.Errorf("gorun exec says:\n%s", &r.Err)
+	}
+	k.gorun(0, "down", "--now")
+	k.none("keepers", func() int { return len(k.keepers()) })
+	k.gorun(0, "--keep", "1ms", "-H", "f1,f2", "true")
+	k.gorun(0, "up", "-H", "f1", "--for", "1ms")
+	k.none("keepers that end by themselves", func() int { return len(k.keepers()) })
+	k.none("agents and residents", func() int { return len(command.Processes()) })
+}
