@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
+.PHONY: help build agents wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -38,6 +38,13 @@ build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, b
 	else \
 		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no bench --device cuda, --mpi ompi4, C or Python"; \
 	fi
+
+agents: ## bin/gorun-linux-ARCH.gz, gorun for hosts with other processors: amd64 and arm64
+	@for arch in amd64 arm64; do \
+		[ $$arch != "$$($(GO) env GOARCH)" ] || [ "$$($(GO) env GOOS)" != linux ] || continue; \
+		set -x; GOOS=linux GOARCH=$$arch $(STATIC) -o bin/.gorun-linux-$$arch ./cmd/gorun && gzip -9nc bin/.gorun-linux-$$arch >bin/gorun-linux-$$arch.gz && \
+		rm bin/.gorun-linux-$$arch || exit; \
+	done
 
 man: ## manual pages and completions, in dist/
 	$(STATIC) -o bin/gorun ./cmd/gorun

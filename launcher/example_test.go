@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/executable"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func build() string {
-	id, err := agent.Build("/proc/self/exe")
+	id, err := executable.Build("/proc/self/exe")
 	if err != nil {
 		panic(err)
 	}

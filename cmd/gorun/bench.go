@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/bench"
-	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/internal/cli/agents"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/sibling"
 	"github.com/gorun/gorun/internal/cli/ui"
@@ -171,7 +171,7 @@ func benchProgram(device string) ([]string, error) {
 	if device != "cuda" {
 		return []string{"/proc/self/exe", benchRank}, nil // the agent's own executable: the same gorun on every host
 	}
-	gorun, err := job.OwnExecutable()
+	gorun, err := agents.Own()
 	if err != nil {
 		return nil, err
 	}

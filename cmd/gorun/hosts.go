@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/cli/agents"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/cli/settings"
@@ -58,7 +59,7 @@ func findListed(ctx context.Context, o *settings.Options, ask bool, console *ui.
 	for _, w := range where.Warnings {
 		console.Warningf("%s", w)
 	}
-	exe, err := job.OwnExecutable()
+	exe, err := agents.Own()
 	return where, launcher.Options{Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: console.Tracef}, err
 }
 

@@ -13,13 +13,7 @@ package main
 import (
 	"os"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/gorun/gorun/internal/agent/inspect"
-	"github.com/gorun/gorun/internal/agent/resident"
 	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/doctor/probe"
-	"github.com/gorun/gorun/launcher"
 )
 
 func main() {
@@ -27,17 +21,11 @@ func main() {
 	if len(args) == 0 || args[0] != benchRank {
 		keepSecrets()
 	}
-	if len(args) > 0 && (args[0] == launcher.AgentCommand || args[0] == serveCommand) {
-		os.Exit(runAgent(args))
+	if code, ran := runOnHost(args); ran {
+		os.Exit(code)
 	}
 	if len(args) > 0 && args[0] == benchRank {
 		os.Exit(runBenchRank(args[1:]))
-	}
-	if len(args) > 0 && args[0] == inspect.Command {
-		os.Exit(runInspect(args[1:]))
-	}
-	if len(args) > 0 && args[0] == probe.Command {
-		os.Exit(runProbe(args[1:]))
 	}
 	if len(args) == 3 && args[0] == benchDeviceRank {
 		os.Exit(runBenchDeviceRank(args[1], args[2]))
@@ -45,14 +33,5 @@ func main() {
 	if len(args) > 0 && args[0] == job.DetachedCommand {
 		os.Exit(runDetached(os.Args))
 	}
-	if len(args) == 2 && args[0] == resident.Command {
-		os.Exit(runResident(args[1]))
-	}
 	os.Exit(runCLI(os.Args, os.Stdin, os.Stdout, os.Stderr, nil))
-}
-
-// keepSecrets keeps the job's key and the environment out of core files and away from other processes of the user.
-// Executed programs do not inherit it, so that ranks can read each other's memory and dump core.
-func keepSecrets() {
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }

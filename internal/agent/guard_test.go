@@ -147,23 +147,3 @@ func TestGuardNeedsItsAgent(t *testing.T) {
 		t.Errorf("%q, %v", out, err)
 	}
 }
-
-func TestBuildAndHash(t *testing.T) {
-	own, err := Build("/proc/self/exe")
-	if err != nil || own == "" {
-		t.Errorf("build %q, %v", own, err)
-	}
-	path := t.TempDir() + "/text"
-	if err := os.WriteFile(path, []byte("abc"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-	for name, get := range map[string]func(string) (string, error){"Build": Build, "Hash": Hash} {
-		if got, err := get(path); got != sum || err != nil {
-			t.Errorf("%s of a text: %q, %v", name, got, err)
-		}
-		if _, err := get(path + "x"); err == nil {
-			t.Errorf("%s of no file", name)
-		}
-	}
-}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	goruntime "runtime"
 	"slices"
 	"strings"
 
@@ -81,6 +82,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	if len(p.argv) == 0 || p.argv[0] == "" {
 		return p, wire.Refusef(2, "", "no program was given")
 	}
+	p.argv[0] = strings.ReplaceAll(p.argv[0], "%a", goruntime.GOARCH)
 	if err := executable.CheckDir(p.dir); err != nil {
 		var no *wire.Refuse
 		if len(job.Shares) > 1 && errors.As(err, &no) { // say which program's directory it is

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -274,7 +275,11 @@ func dropPrivileges() error {
 	return nil
 }
 
-// becomeSubreaper makes orphans below this process its children.
+// becomeSubreaper makes orphans below this process its children. Emulators of other processors (qemu-user) cannot do that, and say EINVAL,
+// which no kernel says: there, orphans are found by their cgroup or their environment alone.
 func becomeSubreaper() error {
-	return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); !errors.Is(err, unix.EINVAL) {
+		return err
+	}
+	return nil
 }

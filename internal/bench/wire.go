@@ -10,10 +10,7 @@ import (
 	"io"
 	"net"
 	"os"
-	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/ring"
 )
@@ -142,21 +139,6 @@ func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
-}
-
-// congestion gives a socket the congestion control that ring's have.
-func congestion(local bool) func(_, _ string, raw syscall.RawConn) error {
-	name := os.Getenv("RING_CONGESTION")
-	if name == "" && local {
-		name = "reno"
-	}
-	return func(_, _ string, raw syscall.RawConn) (err error) {
-		if name == "" {
-			return nil
-		}
-		cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) })
-		return errors.Join(cerr, err)
-	}
 }
 
 // time appends µs of swaps of size bytes to samples, for about as long as the budget. On ranks that are no end of the

@@ -31,7 +31,8 @@ func ReadProcess(pid int) (Process, error) {
 // and may contain anything.
 func parseStat(pid int, stat []byte) (Process, error) {
 	head, fields := statFields(stat)
-	if len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < 'A' || fields[0][0] > 'z' {
+	// qemu-user says that the state of its own process is 0.
+	if len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < '0' || fields[0][0] > 'z' {
 		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
 	ppid, err1 := strconv.Atoi(string(fields[1]))

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -95,11 +94,6 @@ func openFolder(path string, make bool) (*folder, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// at returns a short path of an entry, since the path of a socket has at most 107 bytes.
-func (f *folder) at(name string) string {
-	return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) + "/" + name
 }
 
 // socketName returns the name of a job's socket.

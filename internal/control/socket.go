@@ -54,18 +54,14 @@ func (p Place) listenIn(dir *folder, kind string) (*socket, error) {
 			continue
 		}
 		name := p.socketName(id)
-		fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		fd, err := ownSocket()
 		if err != nil {
 			return nil, os.NewSyscallError("socket", err)
 		}
 		file := os.NewFile(uintptr(fd), name)
-		// The mode of the new entry is that of the descriptor, less the umask, so nobody else can connect at any time. It gets its
-		// name when it listens: until then it would look dead.
+		// It gets its name when it listens: until then it would look dead.
 		fresh := name + ".new"
-		err = unix.Fchmod(fd, 0o600)
-		if err == nil {
-			err = unix.Bind(fd, &unix.SockaddrUnix{Name: dir.at(fresh)})
-		}
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: dir.at(fresh)})
 		if err == nil {
 			err = unix.Listen(fd, backlog)
 		}
@@ -134,10 +130,7 @@ func peer(conn net.Conn) (uid int, err error) {
 	}
 	uid = -1
 	controlErr := raw.Control(func(fd uintptr) {
-		var who *unix.Ucred
-		if who, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
-			uid = int(who.Uid)
-		}
+		uid, err = peerUID(int(fd))
 	})
 	return uid, errors.Join(controlErr, err)
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -57,10 +55,10 @@ func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) 
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	cmd.WaitDelay = drainTime
-	// The parent death signal is tied to this thread.
+	// ownGroup may tie the process to this thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = ownGroup()
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -81,15 +79,6 @@ func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) 
 		return nil
 	}
 	return err
-}
-
-// awaitEnd waits for the end of a child without reaping it.
-func awaitEnd(pid int) {
-	for {
-		if err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil); !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
 }
 
 // capped keeps the first bytes written to it.

@@ -23,7 +23,7 @@ func openBelow(folder *os.File, rel string, flags int) (*os.File, error) {
 	at, above := int(folder.Fd()), -1 // above is closed here, as opposed to the folder
 	parts := strings.Split(rel, "/")
 	for i, part := range parts {
-		step := unix.O_PATH | unix.O_DIRECTORY
+		step := pathOnly | unix.O_DIRECTORY
 		if i == len(parts)-1 {
 			step = flags
 		}
@@ -42,24 +42,13 @@ func openBelow(folder *os.File, rel string, flags int) (*os.File, error) {
 // openAt is openat(2), repeated where a signal interrupts it.
 func openAt(at int, name string, flags int) (fd int, err error) {
 	for {
-		if fd, err = unix.Openat(at, name, flags, 0); !errors.Is(err, unix.EINTR) {
+		if fd, err = unix.Openat(at, name, openFlags(flags), 0); !errors.Is(err, unix.EINTR) {
 			return fd, err
 		}
 	}
 }
 
-// readLink returns the target of a link that was opened with O_PATH.
-func readLink(link *os.File) (string, error) {
-	defer runtime.KeepAlive(link)
-	target := make([]byte, unix.PathMax)
-	n, err := unix.Readlinkat(int(link.Fd()), "", target)
-	if err != nil {
-		return "", &fs.PathError{Op: "readlink", Path: link.Name(), Err: err}
-	}
-	return string(target[:n]), nil
-}
-
-// namesIn returns the sorted names of a folder that was opened with O_PATH.
+// namesIn returns the sorted names of a folder that was opened with pathOnly.
 func namesIn(folder *os.File) ([]string, error) {
 	defer runtime.KeepAlive(folder)
 	fd, err := openAt(int(folder.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC)

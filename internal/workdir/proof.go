@@ -30,7 +30,7 @@ type proof struct {
 func proofOf(rel string, info fs.FileInfo) proof {
 	p := proof{Path: Name(rel), Mtime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		p.Inode, p.Ctime = st.Ino, st.Ctim.Nano()
+		p.Inode, p.Ctime = st.Ino, changeTime(st)
 	}
 	return p
 }
@@ -74,7 +74,7 @@ func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 	return func(path string) (proof, bool) {
 		f := folder
 		if path != "." {
-			if f, err = openBelow(folder, path, unix.O_PATH); err != nil {
+			if f, err = openBelow(folder, path, pathOnly); err != nil {
 				return proof{}, false
 			}
 			defer f.Close()

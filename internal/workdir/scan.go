@@ -64,7 +64,7 @@ func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/%w", dir, err)
 	}
-	folder, err := os.OpenFile(real, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
+	folder, err := os.OpenFile(real, pathOnly|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +114,13 @@ func (s *scan) walk(folder *os.File, rel string) error {
 
 // visit adds what has a name in a folder, and what is below it. rel is its path in the tree.
 func (s *scan) visit(folder *os.File, name, rel string) error {
-	f, err := openBelow(folder, name, unix.O_PATH)
+	f, err := openBelow(folder, name, pathOnly)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // removed since
+	}
+	if errors.Is(err, unix.EOPNOTSUPP) { // macOS opens no sockets
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel), special(fs.ModeSocket)))
+		return nil
 	}
 	if err != nil {
 		return err
@@ -141,7 +145,7 @@ func (s *scan) visit(folder *os.File, name, rel string) error {
 	return s.walk(f, rel)
 }
 
-// entry describes a path, opened with O_PATH; its kind is "" if it is not copied.
+// entry describes a path, opened with pathOnly; its kind is "" if it is not copied.
 func (s *scan) entry(rel string, f *os.File, info fs.FileInfo) (Entry, error) {
 	e := entryOf(rel, info)
 	switch {

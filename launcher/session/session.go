@@ -83,6 +83,7 @@ type Session struct {
 	Line      bool   // the agent watches its connection
 	Note      string // about what the job lacks there, or ""
 	PMIx      bool   // it needs to know where all ranks are
+	foreign   bool   // its processor is of another architecture than the launcher's
 
 	mu    sync.Mutex
 	heard time.Time // the last frame
@@ -255,6 +256,9 @@ func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]
 			case n > 0:
 				trace("%s: sent gorun-gpu: %d bytes", told.Host, n)
 			}
+		}
+		if s.foreign { // they are made for the launcher's architecture
+			told.MPI.OpenMPI4, told.MPI.PMIx = nil, nil
 		}
 		s.Out.SendMessage(wire.TypeJob, told)
 		f, err := s.nextFrame()

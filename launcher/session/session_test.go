@@ -349,7 +349,7 @@ func TestNoAgentHints(t *testing.T) {
 		want   string
 	}{
 		{"", &silenceError{helloTime}, "--start-timeout"},
-		{"sh: 1: ./gorun: Exec format error", errors.New("command exited with status 126"), "so must all hosts of a job be"},
+		{"sh: 1: ./gorun: Exec format error", errors.New("command exited with status 126"), "make agents"},
 		{"", fmt.Errorf("%w", &RefusedError{}), ""},
 		{"whatever", io.EOF, ""},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -15,11 +16,15 @@ import (
 // cacheDir is gorun's folder on hosts, relative to the home directory; start.sh has the alternatives.
 const cacheDir = ".cache/gorun"
 
-// Executable is the running gorun, which is staged on hosts.
+// Executable is a gorun that is staged on hosts.
 type Executable struct {
-	Path  string                 // absolute
-	Build string                 // the build id that an agent of the same build sends
+	Path  string                 // absolute; hosts may have it there, too
+	Build string                 // the build id that an agent of the same build sends; "": this gorun cannot be an agent
 	Hash  func() (string, error) // SHA-256 in hex, asked for only when the cache is needed
+	// Packed returns its content, compressed by gzip; nil: it is the running gorun.
+	Packed func() ([]byte, error)
+	// Other returns the gorun for hosts of which uname says another machine; nil: there is none.
+	Other func(machine string) (Executable, error)
 }
 
 // Stager starts gorun on hosts, and uploads it where it is missing.
@@ -29,21 +34,76 @@ type Stager struct {
 	hello   time.Duration // timeout for a started command to answer
 	uploads *uploads
 	known   sync.Map // from Host to the path where gorun is there
+
+	startTimeout time.Duration
+	mu           sync.Mutex
+	others       map[string]*Stager // by machine
+	foreign      sync.Map           // from Host to its Stager among them
 }
 
 // NewStager returns a stager. The timeout for an agent's answer grows with startTimeout, for slow login shells.
 func NewStager(exe Executable, startTimeout time.Duration, trace func(format string, args ...any)) *Stager {
-	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(trace)}
+	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(exe, trace), startTimeout: startTimeout, others: map[string]*Stager{}}
 }
 
-// Agent returns a session with an agent of this build on conn. It tries each path where gorun may be, and uploads gorun if none has it.
+// Agent returns a session with an agent of this build on conn. It tries each path where gorun may be, and uploads gorun if none has it: the
+// one for the host's processor.
 func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
+	if other, is := s.foreign.Load(conn); is {
+		return other.(*Stager).foreignAgent(ctx, conn)
+	}
+	opened, err := s.agent(ctx, conn)
+	var foreign *foreignError
+	if s.exe.Other == nil || !errors.As(err, &foreign) {
+		return opened, err
+	}
+	other, cause := s.other(foreign.machine)
+	if cause != nil {
+		return nil, &noOtherError{foreign, cause}
+	}
+	s.foreign.Store(conn, other)
+	return other.foreignAgent(ctx, conn)
+}
+
+// foreignAgent is agent for a host with another processor than this machine's.
+func (s *Stager) foreignAgent(ctx context.Context, conn Host) (*Session, error) {
+	opened, err := s.agent(ctx, conn)
+	if err == nil {
+		opened.foreign = true
+	}
+	return opened, err
+}
+
+// other returns the stager of the gorun for another machine.
+func (s *Stager) other(machine string) (*Stager, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if other := s.others[machine]; other != nil {
+		return other, nil
+	}
+	exe, err := s.exe.Other(machine)
+	if err != nil {
+		return nil, err
+	}
+	other := NewStager(exe, s.startTimeout, s.uploads.trace)
+	other.Hosts = s.Hosts
+	s.others[machine] = other
+	return other, nil
+}
+
+func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 	open := func(path string) (*Session, error) {
 		return Open(ctx, conn, path, s.exe.Build, s.hello, beatFor(s.Hosts))
 	}
 	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
-	if _, local := conn.(Local); local {
+	_, local := conn.(Local)
+	switch {
+	case local && s.exe.Build == "":
+		return nil, noAgentHereError{}
+	case local:
 		return open("/proc/self/exe")
+	case s.exe.Build == "":
+		return nil, s.uploads.upload(ctx, conn, path.Join(cacheDir, "none", "gorun"))
 	}
 	if r, is := conn.(Resident); is && r.AgentBuild() == s.exe.Build {
 		if opened, err := openBy(ctx, conn, "the resident agent", r.RunAgent, s.exe.Build, s.hello, beatFor(s.Hosts)); !another(err) {
@@ -77,12 +137,21 @@ func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
 	return opened, nil
 }
 
-// Path returns where gorun was found on conn.
+// Path returns where this gorun was found on conn: not one for another processor.
 func (s *Stager) Path(conn Host) (string, bool) {
 	path, known := s.known.Load(conn)
 	text, _ := path.(string)
 	return text, known
 }
+
+// noAgentHereError reports that no ranks can run where gorun was started.
+type noAgentHereError struct{}
+
+func (noAgentHereError) Error() string {
+	return fmt.Sprintf("start ranks on this machine: ranks run on Linux, and this gorun is for %s", runtime.GOOS)
+}
+
+func (noAgentHereError) Hint() string { return "name Linux hosts with -H HOST:SLOTS, or in a hostfile" }
 
 // isNoAgent reports whether the command ran and was not an agent of this build, so that
 // another path may have one. A killed command may have been an agent.

@@ -199,3 +199,77 @@ func stagerOf(exe Executable) *Stager {
 }
 
 func packText() ([]byte, error) { return pack(strings.NewReader("gorun itself")) }
+
+// other describes the gorun of build two, for hosts of another machine.
+func other(t *testing.T, wanted *[]string) func(string) (Executable, error) {
+	packed, err := pack(strings.NewReader("gorun for others"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(machine string) (Executable, error) {
+		*wanted = append(*wanted, machine)
+		if machine != "aarch64" {
+			return Executable{}, errors.New("there is no gorun for it")
+		}
+		return Executable{Path: "/opt/gorun", Build: "two", Hash: func() (string, error) { return "ffff0123456789abcdef", nil },
+			Packed: func() ([]byte, error) { return packed, nil }}, nil
+	}
+}
+
+func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
+	shared := map[string]string{"/opt/gorun": "build one"} // which is for this machine
+	for name, tc := range map[string]struct {
+		exe  Executable
+		here map[string]string
+		sent int
+	}{
+		"nothing there":               {executable(), nil, 1},
+		"ours there":                  {executable(), shared, 0},
+		"theirs installed":            {executable(), map[string]string{"/opt/gorun": "build two"}, 0},
+		"theirs in the cache":         {executable(), map[string]string{".cache/gorun/ffff0123456789ab/gorun": "build two"}, 0},
+		"a launcher that is no agent": {Executable{Path: "/opt/gorun"}, nil, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var wanted []string
+				exe := tc.exe
+				exe.Other = other(t, &wanted)
+				m := &fake.Machine{Disk: fake.NewDisk(tc.here), Foreign: "aarch64"}
+				s := stagerOf(exe)
+				for range 2 {
+					opened, err := s.Agent(t.Context(), m)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if opened.Hello.Build == "one" != (name == "ours there") {
+						t.Errorf("build %s answers", opened.Hello.Build)
+					}
+					opened.Close()
+				}
+				if len(wanted) > 1 || m.Disk.Puts != tc.sent {
+					t.Errorf("asked for %q, and sent gorun %d times, want %d", wanted, m.Disk.Puts, tc.sent)
+				}
+			})
+		})
+	}
+}
+
+func TestStagerNamesTheMachineForWhichThereIsNoGorun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		exe := executable()
+		exe.Other = other(t, new([]string))
+		m := &fake.Machine{Disk: fake.NewDisk(nil), Foreign: "s390x"}
+		_, err := stagerOf(exe).Agent(t.Context(), m)
+		if err == nil || !strings.Contains(err.Error(), "uname says s390x: there is no gorun for it") || m.Disk.Puts != 0 {
+			t.Errorf("%v; sent %d times", err, m.Disk.Puts)
+		}
+	})
+}
+
+func TestLauncherThatIsNoAgentRefusesLocalRanks(t *testing.T) {
+	_, err := NewStager(Executable{Path: "/opt/gorun"}, 0, nil).Agent(t.Context(), Local{})
+	var hinted interface{ Hint() string }
+	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "-H") {
+		t.Error(err)
+	}
+}

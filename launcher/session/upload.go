@@ -48,20 +48,38 @@ func machines(goarch string) string {
 type foreignError struct{ machine string } // as uname names it
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("upload gorun: this gorun is for %s, and the host is another machine: %s", runtime.GOARCH, e.machine)
+	return fmt.Sprintf("upload gorun: this gorun is for %s/%s, and the host is another machine: uname says %s", runtime.GOOS, runtime.GOARCH, e.machine)
 }
 
 func (e *foreignError) Hint() string { return archHint() }
 
+// noOtherError is a foreignError for whose machine there is no gorun.
+type noOtherError struct {
+	*foreignError
+	cause error
+}
+
+func (e *noOtherError) Error() string { return e.foreignError.Error() + ": " + e.cause.Error() }
+func (e *noOtherError) Unwrap() error { return e.cause }
+
+func (e *noOtherError) Hint() string {
+	var inner interface{ Hint() string }
+	if errors.As(e.cause, &inner) {
+		return inner.Hint()
+	}
+	return e.foreignError.Hint()
+}
+
 // archHint is for hosts that cannot run this executable.
 func archHint() string {
-	return fmt.Sprintf("this gorun is for %s/%s machines, and so must all hosts of a job be", runtime.GOOS, runtime.GOARCH)
+	return "hosts may be linux/amd64 or linux/arm64 machines; gorun for the other kind is gorun-linux-ARCH.gz, in gorun's directory (make agents)"
 }
 
 // uploads puts the executable where hosts lack it. Safe for concurrent use.
 type uploads struct {
 	trace  func(format string, args ...any)
 	mark   string                 // of this launch
+	runs   string                 // uname's names of machines that run the executable; "": any
 	packed func() ([]byte, error) // gzip of the executable
 
 	mu     sync.Mutex
@@ -69,8 +87,19 @@ type uploads struct {
 	over   chan struct{} // closed when the next of them has finished
 }
 
-func newUploads(trace func(string, ...any)) *uploads {
-	return &uploads{trace: trace, mark: rand.Text(), packed: sync.OnceValues(packSelf), over: make(chan struct{})}
+func newUploads(exe Executable, trace func(string, ...any)) *uploads {
+	u := &uploads{trace: trace, mark: rand.Text(), packed: exe.Packed, over: make(chan struct{})}
+	switch {
+	case exe.Build == "":
+		u.runs = "none"
+		u.packed = func() ([]byte, error) { return nil, errors.New("find gorun for the host: its uname says nothing") }
+	case exe.Packed == nil:
+		u.runs = machines(runtime.GOARCH)
+	}
+	if u.packed == nil {
+		u.packed = sync.OnceValues(packSelf)
+	}
+	return u
 }
 
 // packSelf compresses the running executable. It does not use its path, which may have a newer build.
@@ -109,7 +138,7 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 			return fmt.Errorf("upload gorun: no directory will do, neither ~/.cache, $XDG_RUNTIME_DIR nor /var/tmp; make one of them writable by you alone: %s",
 				strings.Join(append(why, said), "; "))
 		case code == codeForeign:
-			return &foreignError{said}
+			return &foreignError{machineIn(said)}
 		case code > codeFull && code < codeFull+10:
 			skip, why = code-codeFull, append(why, said)
 			continue
@@ -126,6 +155,13 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// machineIn returns what upload.sh says that uname does.
+func machineIn(said string) string {
+	_, machine, _ := strings.Cut(said, "uname says ")
+	machine, _, _ = strings.Cut(machine, " ")
+	return strings.TrimSpace(machine)
 }
 
 // exitCode returns the exit status of a command, if it has one.
@@ -187,7 +223,7 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 	})
 	dir, file := path.Split(name)
 	base := strings.TrimPrefix(path.Clean(dir), cacheDir+"/")
-	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript(), "gorun-put", base, u.mark, file, strconv.Itoa(skip), machines(runtime.GOARCH)}, in, asked, stderr)
+	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript(), "gorun-put", base, u.mark, file, strconv.Itoa(skip), u.runs}, in, asked, stderr)
 	close(ended)
 	in.CloseWithError(io.ErrClosedPipe)
 	feeding.Wait()
@@ -202,12 +238,15 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 
 // put uploads as conn does it.
 func (u *uploads) put(ctx context.Context, conn Host, name string) error {
-	file, err := os.Open("/proc/self/exe")
+	packed, err := u.packed()
 	if err != nil {
-		return fmt.Errorf("read gorun itself: %w", err)
+		return err
 	}
-	defer file.Close()
-	if err := conn.Put(ctx, name, 0o700, file); err != nil {
+	program, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		return fmt.Errorf("unpack gorun: %w", err)
+	}
+	if err := conn.Put(ctx, name, 0o700, program); err != nil {
 		return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(name), err)
 	}
 	u.trace("uploaded gorun to ~/%s", name)

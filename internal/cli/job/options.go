@@ -6,11 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/agent"
+	"github.com/gorun/gorun/internal/cli/agents"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/sibling"
@@ -26,7 +25,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	exe, err := OwnExecutable()
+	exe, err := agents.Own()
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -80,24 +79,10 @@ func workingDir(named string) (string, error) {
 	return filepath.Join(current, named), nil
 }
 
-// OwnExecutable describes the running gorun, which the launcher starts on hosts.
-func OwnExecutable() (launcher.Executable, error) {
-	path, err := os.Executable()
-	if err != nil {
-		return launcher.Executable{}, fmt.Errorf("find gorun itself: %w", err)
-	}
-	build, err := agent.Build("/proc/self/exe")
-	if err != nil {
-		return launcher.Executable{}, fmt.Errorf("read gorun itself: %w", err)
-	}
-	hash := sync.OnceValues(func() (string, error) { return agent.Hash("/proc/self/exe") })
-	return launcher.Executable{Path: path, Build: build, Hash: hash}, nil
-}
-
 // UnitCounter returns a function that connects to hosts and counts their cores, sockets, GPUs and the like.
 func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 	return func(ctx context.Context, hosts []hostfile.Host, unit string) ([]int, error) {
-		exe, err := OwnExecutable()
+		exe, err := agents.Own()
 		if err != nil {
 			return nil, err
 		}

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/gorun/gorun/internal/cli/settings"
@@ -57,7 +56,7 @@ func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.
 func widenPipe(w io.Writer) {
 	if f, ok := w.(*os.File); ok {
 		if info, err := f.Stat(); err == nil && info.Mode()&os.ModeNamedPipe != 0 {
-			_, _ = unix.FcntlInt(f.Fd(), unix.F_SETPIPE_SZ, 1<<20)
+			enlarge(f)
 		}
 	}
 }

@@ -8,12 +8,11 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/internal/executable"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -162,7 +161,7 @@ func Leave(waiting *os.File, id string) {
 	_ = json.NewEncoder(waiting).Encode(Detached{ID: id}) // that gorun may have been killed
 	waiting.Close()
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
-		_ = unix.Dup3(int(null.Fd()), 2, 0)
+		_ = replace(2, null)
 		null.Close()
 	}
 }
@@ -215,7 +214,12 @@ func Detach(argv []string, stderr *os.File, caught <-chan os.Signal) (id string,
 		return "", 0, fmt.Errorf("start a detached job: %w", err)
 	}
 	defer null.Close()
-	child, err := os.StartProcess("/proc/self/exe", slices.Concat(argv[:1], []string{DetachedCommand}, argv[1:]), &os.ProcAttr{
+	self, err := executable.Self()
+	if err != nil {
+		write.Close()
+		return "", 0, fmt.Errorf("start a detached job: %w", err)
+	}
+	child, err := os.StartProcess(self, slices.Concat(argv[:1], []string{DetachedCommand}, argv[1:]), &os.ProcAttr{
 		Files: []*os.File{null, null, stderr, write}, Sys: &syscall.SysProcAttr{Setsid: true}})
 	write.Close()
 	if err != nil {

@@ -85,7 +85,7 @@ const ctrlP, ctrlQ = 'P' - '@', 'Q' - '@'
 // watchKeys calls detach when the user types Ctrl-P Ctrl-Q. Until restore the terminal passes keys at once and shows none.
 func watchKeys(in *os.File, detach func()) (restore func(), err error) {
 	fd := int(in.Fd())
-	old, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	old, err := ui.Modes(fd)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +96,7 @@ func watchKeys(in *os.File, detach func()) (restore func(), err error) {
 	keys.Lflag &^= unix.ICANON | unix.ECHO
 	keys.Iflag &^= unix.IXON // Ctrl-Q would not arrive
 	keys.Cc[unix.VMIN], keys.Cc[unix.VTIME] = 1, 0
-	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &keys); err != nil {
+	if err := ui.SetModes(fd, &keys); err != nil {
 		return nil, err
 	}
 	go func() { // ends with the process, which ends with Attach
@@ -114,5 +114,5 @@ func watchKeys(in *os.File, detach func()) (restore func(), err error) {
 			}
 		}
 	}()
-	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, old) }, nil
+	return func() { _ = ui.SetModes(fd, old) }, nil
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/cli/agents"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/job"
@@ -160,7 +161,7 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 
 // reside makes the hosts start a resident agent.
 func reside(o *settings.Options, all []keep.Host, console *ui.UI) error {
-	exe, err := job.OwnExecutable()
+	exe, err := agents.Own()
 	if err != nil {
 		return err
 	}

@@ -15,10 +15,21 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Path returns the path of a program or library that is installed in the directory of gorun. It returns an error
-// that is an fs.ErrNotExist if there is none, and one if another user could have put it there.
+// Path returns the path of a file that is installed with gorun: in its directory, or in ../lib/gorun of it, where packages put what users
+// do not call. It returns an error that is an fs.ErrNotExist if there is none, and one if another user could have put it there.
 func Path(gorun, name string) (string, error) {
-	path := filepath.Join(filepath.Dir(gorun), name)
+	dir := filepath.Dir(gorun)
+	path, err := inDirectory(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if other, otherErr := inDirectory(filepath.Join(filepath.Dir(dir), "lib", "gorun"), name); !errors.Is(otherErr, fs.ErrNotExist) {
+			return other, otherErr
+		}
+	}
+	return path, err
+}
+
+func inDirectory(dir, name string) (string, error) {
+	path := filepath.Join(dir, name)
 	switch err := trust.Check(path); {
 	case errors.Is(err, fs.ErrNotExist):
 		return "", err // which names the path

@@ -49,9 +49,9 @@ func (s *Screen) Raw(resized func()) (restore func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	if mode, err := unix.IoctlGetTermios(fd, unix.TCGETS); err == nil {
+	if mode, err := Modes(fd); err == nil {
 		mode.Oflag |= unix.OPOST
-		_ = unix.IoctlSetTermios(fd, unix.TCSETS, mode)
+		_ = SetModes(fd, mode)
 	}
 	changes, over, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
 	signal.Notify(changes, syscall.SIGWINCH)

@@ -42,6 +42,7 @@ func documentWorlds() map[string]string {
 		"docs/protocol.md":              "no commands",
 		"docs/python.md":                "two hosts",
 		"docs/quickstart.md":            "two hosts",
+		"docs/platforms.md":             "no commands",
 		"docs/reliability.md":           "no commands",
 		"docs/ring.md":                  "no commands",
 		"docs/scale.md":                 "no commands",

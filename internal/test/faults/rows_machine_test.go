@@ -29,11 +29,68 @@ func TestOtherArchitectureIsRefused(t *testing.T) {
 	for _, host := range []string{"f2", "f3"} {
 		b.on(host, `printf '#!/bin/sh\necho s390x\n' >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)"`)
 		j, w := b.run(gorun, "-F", "{config}", "--wdir", "/", "-H", "f1,"+host, "echo", "ran")
-		b.refused(j, w, 20*time.Second, lingering, "(?m)^gorun: error: "+host+": .*this gorun is for "+runtime.GOARCH+", and the host is another machine: uname says s390x",
-			"hint: this gorun is for linux/"+runtime.GOARCH+" machines, and so must all hosts of a job be")
+		b.refused(j, w, 20*time.Second, lingering, "(?m)^gorun: error: "+host+": .*this gorun is for linux/"+runtime.GOARCH+", and the host is another machine: uname says s390x: there is no gorun for it",
+			"hint: hosts may be linux/amd64 or linux/arm64 machines")
 		if found, _ := filepath.Glob(filepath.Join(b.c.Host(host).Home, ".cache/gorun/*/*")); found != nil {
 			t.Errorf("%s got %q", host, found)
 		}
+	}
+}
+
+// armShell is a login shell that makes f2 a machine whose programs are those of aarch64. The kernel runs them by qemu-user; in a user namespace
+// it knows that for this host alone. The programs of amd64, beside the shell, are not there.
+const armShell = `#!/bin/sh
+[ "$(hostname)" = f2 ] || exec /bin/sh "$@"
+exec unshare --user --map-root-user --mount sh -c '
+b=/proc/sys/fs/binfmt_misc
+mount -t binfmt_misc binfmt_misc $b &&
+printf %s ":aarch64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:${0%/*}/qemu:" >$b/register &&
+printf "#!/bin/sh\necho aarch64\n" >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)" &&
+mount -t tmpfs tmpfs "${0%/*}/amd64" &&
+exec /bin/sh "$@"' "$0" "$@"
+`
+
+// One job has hosts of both kinds: gorun chooses its own build and the path of the program by the host.
+func TestJobOfTwoArchitectures(t *testing.T) {
+	t.Parallel()
+	lab.Need(t, "qemu-aarch64-static", "unshare")
+	if runtime.GOARCH != "amd64" {
+		lab.Skip(t, "f2 is to be of another architecture")
+	}
+	dir := t.TempDir()
+	shell := filepath.Join(dir, "shell")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.Chmod(dir, 0o755))
+	must(os.WriteFile(shell, []byte(armShell), 0o755))
+	// qemu-user wants the whole path of a program that executes itself.
+	must(os.WriteFile(filepath.Join(dir, "qemu"), []byte("#!/bin/sh\np=$(realpath \"$1\")\nshift\nexec qemu-aarch64-static \"$p\" \"$@\"\n"), 0o755))
+	for _, arch := range []string{"amd64", "arm64"} {
+		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, arch)+"/", "./cmd/gorun", "./examples/allreduce")
+		build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if out, err := exec.Command("sh", "-c", `gzip -1 <"$1/arm64/gorun" >"$1/amd64/gorun-linux-arm64.gz"`, "sh", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}, lab.Spec{Shell: shell}))
+	j, w := b.run(filepath.Join(dir, "amd64/gorun"), "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "--no-control", "-np", "3", "-H", "f1:1,f2:2", dir+"/%a/allreduce")
+	at := time.Now()
+	<-j.Ended()
+	b.judge(w, j, at, Expect{Codes: []int{0}, End: 5 * time.Minute, Clean: 5 * time.Minute})
+	for _, want := range []string{"rank 0 of 3: the sum is 3\n", "rank 1 of 3: the sum is 3\n", "rank 2 of 3: the sum is 3\n"} {
+		if !strings.Contains(j.Out.String(), want) {
+			t.Errorf("no %q in %q", want, &j.Out)
+		}
+	}
+	if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, ".cache/gorun/*/gorun")); len(found) != 1 {
+		t.Errorf("f2 has %q", found)
 	}
 }
 

@@ -34,9 +34,7 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 	program := h.config.Argv[0]
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
-	// A new session keeps Ctrl-C and password prompts of the terminal away. The program ends
-	// with this thread, its parent, if gorun is killed.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGTERM}
+	cmd.SysProcAttr = ownSession()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var late *time.Timer

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-
-	"golang.org/x/sys/unix"
 )
 
 // MaxSize bounds an executable, compressed and uncompressed, in bytes.
@@ -46,14 +44,10 @@ func receive(name string, in io.Reader, limit int64) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receive %s: %w", name, err)
 	}
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
-	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 lack MFD_EXEC; there every such file is executable
-		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	}
+	file, err := memory(name)
 	if err != nil {
 		return nil, fmt.Errorf("make a file in memory for %s: %w", name, err)
 	}
-	file := os.NewFile(uintptr(fd), name)
 	n, err := io.Copy(file, io.LimitReader(unzip, limit))
 	if err == nil && n == limit {
 		err = ErrTooLarge

@@ -1,0 +1,141 @@
+// Package agents finds the gorun that is started on hosts: the running one, and those for other processors, which are installed beside it.
+package agents
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"sync"
+
+	"github.com/gorun/gorun/internal/cli/sibling"
+	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/executable"
+	"github.com/gorun/gorun/launcher"
+)
+
+// maxSize bounds a gorun that is read, compressed and uncompressed, in bytes.
+const maxSize = 128 << 20
+
+// Own describes the running gorun, and the others beside it.
+func Own() (launcher.Executable, error) {
+	path, err := os.Executable()
+	if err != nil {
+		return launcher.Executable{}, fmt.Errorf("find gorun itself: %w", err)
+	}
+	own := launcher.Executable{Path: path, Other: func(machine string) (launcher.Executable, error) { return other(path, machine) }}
+	if runtime.GOOS != "linux" {
+		return own, nil
+	}
+	self, err := executable.Self()
+	if err != nil {
+		return own, fmt.Errorf("find gorun itself: %w", err)
+	}
+	if own.Build, err = executable.Build(self); err != nil {
+		return own, fmt.Errorf("read gorun itself: %w", err)
+	}
+	own.Hash = sync.OnceValues(func() (string, error) { return executable.Hash(self) })
+	return own, nil
+}
+
+// archOf returns Go's name of the processors of a machine as uname(1) names it, or "".
+func archOf(machine string) string {
+	switch machine {
+	case "x86_64", "amd64":
+		return "amd64"
+	case "aarch64", "arm64":
+		return "arm64"
+	}
+	return ""
+}
+
+// other loads the gorun for a machine, which is beside the gorun at path.
+func other(path, machine string) (launcher.Executable, error) {
+	arch := archOf(machine)
+	if arch == "" {
+		return launcher.Executable{}, fmt.Errorf("there is no gorun for it")
+	}
+	name := "gorun-linux-" + arch + ".gz"
+	file, err := sibling.Path(path, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return launcher.Executable{}, usage.Errorf("put "+name+" of the same release there (make agents), or choose hosts of one kind", "%w", err)
+	}
+	if err != nil {
+		return launcher.Executable{}, err
+	}
+	packed, program, err := read(file)
+	if err == nil {
+		err = check(program, arch)
+	}
+	if err != nil {
+		return launcher.Executable{}, fmt.Errorf("use %s: %w", file, err)
+	}
+	sum := sha256.Sum256(program)
+	hash := hex.EncodeToString(sum[:])
+	return launcher.Executable{Path: path, Build: executable.BuildIn(program),
+		Hash:   func() (string, error) { return hash, nil },
+		Packed: func() ([]byte, error) { return packed, nil }}, nil
+}
+
+// read returns the content of a file, and what gzip makes of it.
+func read(path string) (packed, program []byte, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	if packed, err = bounded(file); err != nil {
+		return nil, nil, err
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(packed))
+	if err == nil {
+		program, err = bounded(zip)
+	}
+	return packed, program, err
+}
+
+func bounded(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxSize))
+	if err == nil && len(data) == maxSize {
+		err = errors.New("it is too large")
+	}
+	return data, err
+}
+
+// check returns an error unless program is this version of gorun for Linux on arch.
+func check(program []byte, arch string) error {
+	built, err := buildinfo.Read(bytes.NewReader(program))
+	if err != nil {
+		return err
+	}
+	if got := setting(built, "GOOS") + "/" + setting(built, "GOARCH"); got != "linux/"+arch {
+		return fmt.Errorf("it is for %s", got)
+	}
+	if own, ok := debug.ReadBuildInfo(); ok {
+		if mine, its := version(own), version(built); mine != its {
+			return usage.Errorf("make agents makes it anew; a release has both", "it is version %s, and this gorun is %s", its, mine)
+		}
+	}
+	return nil
+}
+
+func version(info *debug.BuildInfo) string {
+	return info.Main.Version + " " + setting(info, "vcs.revision")
+}
+
+func setting(info *debug.BuildInfo, key string) string {
+	for _, s := range info.Settings {
+		if s.Key == key {
+			return s.Value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,9 @@
+package ui
+
+import "golang.org/x/sys/unix"
+
+// Modes returns the modes of a terminal.
+func Modes(fd int) (*unix.Termios, error) { return unix.IoctlGetTermios(fd, unix.TCGETS) }
+
+// SetModes sets the modes of a terminal at once.
+func SetModes(fd int, m *unix.Termios) error { return unix.IoctlSetTermios(fd, unix.TCSETS, m) }

@@ -1,0 +1,30 @@
+package control
+
+import (
+	"path/filepath"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownSocket makes a stream socket. Its mode cannot be set before it has a name; its folder keeps others away.
+func ownSocket() (fd int, err error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0); err == nil {
+		unix.CloseOnExec(fd)
+	}
+	return fd, err
+}
+
+// peerUID returns the user at the other end of a unix socket.
+func peerUID(fd int) (uid int, err error) {
+	who, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
+	if err != nil {
+		return -1, err
+	}
+	return int(who.Uid), nil
+}
+
+// at returns the path of an entry. macOS has no path through a descriptor, and refuses paths of sockets of more than 103 bytes.
+func (f *folder) at(name string) string { return filepath.Join(f.path, name) }

@@ -1,0 +1,35 @@
+package control
+
+import (
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// ownSocket makes a stream socket. The mode of its entry in a folder will be that of the descriptor, less the umask, so nobody else
+// can connect at any time.
+func ownSocket() (fd int, err error) {
+	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
+	}
+	if err = unix.Fchmod(fd, 0o600); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
+}
+
+// peerUID returns the user at the other end of a unix socket.
+func peerUID(fd int) (uid int, err error) {
+	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
+	if err != nil {
+		return -1, err
+	}
+	return int(who.Uid), nil
+}
+
+// at returns a short path of an entry, since the path of a socket has at most 107 bytes.
+func (f *folder) at(name string) string {
+	return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) + "/" + name
+}
