@@ -39,7 +39,7 @@ func manualPage(cmd *cobra.Command) manual.Page {
 	if text == "" {
 		text = cmd.Short + "."
 	}
-	version, _, _ := strings.Cut(versionText(), ",")
+	version, _, _ := strings.Cut(ownVersion().String(), ",")
 	page := manual.Page{Name: strings.ReplaceAll(cmd.CommandPath(), " ", "-"), Short: cmd.Short, Version: version,
 		Synopsis: []string{cmd.UseLine()}, Sections: []manual.Section{{Title: "Description", Text: text}}}
 	root := !cmd.HasParent()

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 
@@ -11,27 +13,65 @@ import (
 )
 
 func newVersion() *cobra.Command {
-	return &cobra.Command{
+	asJSON := false
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Show the version of gorun",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
-			return err
+			return ownVersion().write(cmd.OutOrStdout(), asJSON)
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
 }
 
-// versionText returns the module version, and the commit if the build recorded it.
-func versionText() string {
-	version, commit := "(devel)", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				commit = " " + s.Value
-			}
+// version describes this gorun.
+type version struct {
+	Version  string `json:"version"` // the tag, or what Go derives from the last one and the commit; "(devel)": built outside of git
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"` // the checkout had changes
+	Protocol int    `json:"protocol"`           // between launcher and agents
+	Go       string `json:"go"`
+	OS       string `json:"os"`
+	Arch     string `json:"arch"`
+}
+
+func ownVersion() version {
+	info, _ := debug.ReadBuildInfo()
+	return versionOf(info)
+}
+
+// versionOf reads what the build recorded; nil: nothing.
+func versionOf(info *debug.BuildInfo) version {
+	v := version{Version: "(devel)", Protocol: wire.Protocol, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if info == nil {
+		return v
+	}
+	v.Version = info.Main.Version
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			v.Commit = s.Value
+		case "vcs.modified":
+			v.Modified = s.Value == "true"
 		}
 	}
-	return fmt.Sprintf("gorun %s%s, protocol %d, %s %s/%s", version, commit, wire.Protocol, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return v
+}
+
+func (v version) write(w io.Writer, asJSON bool) error {
+	if asJSON {
+		return json.NewEncoder(w).Encode(v)
+	}
+	_, err := fmt.Fprintln(w, v)
+	return err
+}
+
+func (v version) String() string {
+	commit := ""
+	if v.Commit != "" {
+		commit = " " + v.Commit
+	}
+	return fmt.Sprintf("gorun %s%s, protocol %d, %s %s/%s", v.Version, commit, v.Protocol, v.Go, v.OS, v.Arch)
 }

@@ -24,6 +24,7 @@ func Join(_, size int, _ bool, _ Exchange, _ kernel.Set, _ *atomic.Bool) (g *Gro
 func (*Group) Close() error { return nil }
 
 func (*Group) Announce(_, _ uint64)      {}
+func (*Group) Waited() bool              { return false }
 func (*Group) Assemble(_, _ uint64) bool { return false }
 func (*Group) Meanwhile(func() error)    {}
 func (*Group) Barrier(uint64) error      { return errors.ErrUnsupported }

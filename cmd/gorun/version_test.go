@@ -1,0 +1,32 @@
+package main
+
+import (
+	"encoding/json"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"testing"
+)
+
+func TestVersionTellsTagAndCommit(t *testing.T) {
+	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}}
+	var text strings.Builder
+	if err := versionOf(info).write(&text, true); err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
+		t.Fatalf("%q: %v", text.String(), err)
+	}
+	for key, want := range map[string]any{"version": "v1.2.3", "commit": "abc", "modified": true, "os": runtime.GOOS, "arch": runtime.GOARCH} {
+		if got[key] != want {
+			t.Errorf("%s is %v, want %v", key, got[key], want)
+		}
+	}
+	if text := versionOf(info).String(); !strings.HasPrefix(text, "gorun v1.2.3 abc, protocol ") {
+		t.Errorf("%q", text)
+	}
+	if text := versionOf(nil).String(); !strings.HasPrefix(text, "gorun (devel), protocol ") {
+		t.Errorf("%q, built without records", text)
+	}
+}
