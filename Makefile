@@ -17,7 +17,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build agents wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
+.PHONY: help build agents arm-test wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -60,7 +60,7 @@ wheel: build ## dist/gorun-*.whl for Python, with the programs and the library i
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELS) ./ring/python
 	@ls $(WHEELS)/gorun-*.whl
 
-dist: man ## dist/: archives of gorun, their parts lists and checksums; RELEASE=1 SIGNING_KEY=FILE signs them and checks more
+dist: man ## dist/: archives and packages (deb, rpm) of gorun, their parts lists and checksums; RELEASE=1 SIGNING_KEY=FILE signs them and checks more
 	@.ci/dist
 
 PREFIX      ?= /usr/local
@@ -120,6 +120,9 @@ fresh: ## make demo and every tool of the tests in a Debian made for the moment 
 gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten minutes; without Go it takes what make build has made
 	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi
 	@$(PYTHON) -B internal/test/gpucheck/check.py
+
+arm-test: ## tests of ring as programs of aarch64, in the emulator qemu-user (20 minutes; package qemu-user-static)
+	@.ci/arm
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
 	@.ci/fuzz
