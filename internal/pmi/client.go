@@ -105,6 +105,7 @@ func (c *client) put(r request) any {
 		c.puts = map[string]string{}
 	}
 	c.puts[key], c.bytes = value, grown
+	c.host.published(key, value)
 	return reply("cmd=put_result rc=0 msg=success")
 }
 

@@ -38,6 +38,8 @@ type Host struct {
 	inside  map[int]bool      // ranks between init and finalize
 	came    map[int]int       // number of barriers that a rank has reached
 	serving map[int]bool      // ranks that have a connection
+
+	segments []string // files of shared memory that ranks have published
 }
 
 // Give makes values known to the ranks before they put any.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -212,6 +214,18 @@ func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 	return End{Code: code, Signal: signal}
 }
 
+// forget frees the number of a spawned rank.
+func (m *mpi) forget(number int) {
+	m.mu.Lock()
+	p, known := m.places[number]
+	delete(m.places, number)
+	others := slices.ContainsFunc(slices.Collect(maps.Values(m.places)), func(other place) bool { return other.host == p.host })
+	m.mu.Unlock()
+	if known && !others {
+		removeSegments(p.host)
+	}
+}
+
 func (m *mpi) close() {
 	m.startup.end()
 	m.stop()
@@ -224,4 +238,8 @@ func (m *mpi) close() {
 	}
 	m.mu.Unlock()
 	m.wg.Wait()
+	removeSegments(m.host)
+	for _, p := range m.places {
+		removeSegments(p.host)
+	}
 }

@@ -104,9 +104,7 @@ func (s *Services) Forget(w *spawn.World) {
 }
 
 func (s *Services) forget(number int) {
-	s.mpi.mu.Lock()
-	delete(s.mpi.places, number)
-	s.mpi.mu.Unlock()
+	s.mpi.forget(number)
 	s.book.Ended(number)
 }
 

@@ -1,0 +1,56 @@
+package pmi
+
+import (
+	"encoding/hex"
+	"fmt"
+	"hash/fnv"
+	"path"
+	"strings"
+	"unicode"
+)
+
+// publishedKey begins the keys under which the first rank of a host tells the others the name of their shared memory in MPICH 4, which encodes
+// values in hexadecimal.
+const publishedKey = "-bcast-"
+
+// publishedSegment returns the file of the shared memory that a rank publishes, or "" if that is something else.
+func publishedSegment(key, value string) string {
+	if !strings.HasPrefix(key, publishedKey) {
+		return ""
+	}
+	text, err := hex.DecodeString(value)
+	name := strings.TrimRight(string(text), "\x00")
+	random, is := strings.CutPrefix(name, "/dev/shm/mpich_shar_tmp") // as mkstemp makes names
+	if err != nil || !is || len(random) != 6 || strings.ContainsFunc(random, func(c rune) bool { return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) }) {
+		return ""
+	}
+	return name
+}
+
+// Segments returns patterns, as of [path.Match], for the files in which MPICH's ranks of this host share memory. MPICH removes them when
+// all ranks have found them, so ranks that are killed before that leave them. It returns nothing while no rank has called MPI_Init.
+func (h *Host) Segments() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.inside) == 0 {
+		return nil
+	}
+	hash := fnv.New32a() // MPICH 5 makes the name from that of the key-value space
+	hash.Write([]byte(h.Name))
+	return append([]string{path.Join("/dev/shm", fmt.Sprintf("mpich_shm_%x_*", hash.Sum32()))}, h.segments...)
+}
+
+// maxSegments bounds the segments that ranks may publish.
+const maxSegments = 64
+
+func (h *Host) published(key, value string) {
+	name := publishedSegment(key, value)
+	if name == "" {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.segments) < maxSegments {
+		h.segments = append(h.segments, name)
+	}
+}

@@ -1,0 +1,32 @@
+package pmi
+
+import (
+	"encoding/hex"
+	"slices"
+	"testing"
+)
+
+func TestSegments(t *testing.T) {
+	h := &Host{Name: "kvs_K4MCAYM6YZ6Y"} // MPICH 5.0.2 has made mpich_shm_10466212_0 of it
+	if s := h.Segments(); s != nil {
+		t.Errorf("%q before MPI_Init", s)
+	}
+	h.setInside(0, true)
+	h.setInside(0, false)
+	for key, text := range map[string]string{
+		"-bcast-1-0": "/dev/shm/mpich_shar_tmpRhUqq7", "-bcast-2": "/dev/shm/other", "-bcast-3": "/dev/shm/../mpich_shar_tmpRhUqq7",
+		"-bcast-4": "/etc/mpich_shar_tmpRhUqq7", "-allgather-1": "/dev/shm/mpich_shar_tmpRhUqq8", "-bcast-5": "",
+	} {
+		h.published(key, hex.EncodeToString([]byte(text)))
+	}
+	h.published("-bcast-6", "no number")
+	if s, want := h.Segments(), []string{"/dev/shm/mpich_shm_10466212_*", "/dev/shm/mpich_shar_tmpRhUqq7"}; !slices.Equal(s, want) {
+		t.Errorf("%q, want %q", s, want)
+	}
+	for range 2 * maxSegments {
+		h.published("-bcast-1-0", hex.EncodeToString([]byte("/dev/shm/mpich_shar_tmpRhUqq7")))
+	}
+	if n := len(h.Segments()); n != 1+maxSegments {
+		t.Errorf("%d segments", n)
+	}
+}
