@@ -104,7 +104,7 @@ lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, mypy
 	$(GO) -C examples/kubernetes/check vet ./...
 	$(GO) -C examples/kubernetes/check mod tidy -diff
 	@if command -v shellcheck >/dev/null; then \
-		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -v '\.go$$'); \
+		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -vE '\.(go|yaml)$$'); \
 	else \
 		echo "no shellcheck, so the shell scripts are not checked (package shellcheck)"; \
 	fi
