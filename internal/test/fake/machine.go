@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"sync"
 	"time"
 
@@ -186,7 +187,12 @@ func (m *Machine) Put(_ context.Context, path string, mode fs.FileMode, r io.Rea
 	if _, err := io.Copy(got, r); err != nil {
 		return err
 	}
-	if want := sha256.Sum256([]byte("gorun itself")); mode != 0o700 || !bytes.Equal(got.Sum(nil), want[:]) {
+	own, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	text, running := sha256.Sum256([]byte("gorun itself")), sha256.Sum256(own) // tests may send the text for it
+	if sum := got.Sum(nil); mode != 0o700 || !bytes.Equal(sum, text[:]) && !bytes.Equal(sum, running[:]) {
 		return fmt.Errorf("not gorun itself with mode 0700, but something with mode %v", mode)
 	}
 	m.Disk.mu.Lock()
