@@ -44,10 +44,10 @@ type Host struct {
 }
 
 // Has reports whether a rank is one of the host's, or may be spawned there.
-func (h *Host) Has(rank int) bool {
-	if h.Spawn.has(rank) {
-		return true
-	}
+func (h *Host) Has(rank int) bool { return h.Spawn.has(rank) || h.Planned(rank) }
+
+// Planned reports whether a rank is one that the job starts on the host.
+func (h *Host) Planned(rank int) bool {
 	_, found := slices.BinarySearchFunc(h.Ranks, rank, func(r Rank, rank int) int { return cmp.Compare(r.Rank, rank) })
 	return found
 }
