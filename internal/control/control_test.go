@@ -227,6 +227,9 @@ func TestOldLogsAreRemoved(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatal("a fresh log was removed")
 	}
+	if err := s.Close(); err != nil { // so that it no longer writes the log
+		t.Fatal(err)
+	}
 	p.prune(nil, time.Now().Add(2*keepTime))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an old log is left: %v", err)
