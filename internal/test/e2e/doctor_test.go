@@ -64,7 +64,7 @@ func (c clinic) harm(host, script string) {
 }
 
 // attempts is how often an examination may be wrong because the machine that tests is too busy to measure anything.
-const attempts = 3
+const attempts = 5
 
 // until examines hosts until the findings are as expected.
 func (c clinic) until(level string, right func(d diagnosis) (complaints []string)) {
