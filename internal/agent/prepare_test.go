@@ -3,58 +3,16 @@ package agent
 import (
 	"errors"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/gpu"
-	"github.com/gorun/gorun/internal/agent/executable"
 	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/wire"
 )
-
-// place makes files below a new directory. A text that begins with + is executable.
-func place(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		mode := os.FileMode(0o644)
-		text, executable := strings.CutPrefix(text, "+")
-		if executable {
-			mode = 0o755
-		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
-func TestCheckDir(t *testing.T) {
-	dir := place(t, map[string]string{"file": "x"})
-	for name, want := range map[string]string{
-		dir:               "",
-		dir + "/nope":     "the working directory " + dir + "/nope does not exist",
-		dir + "/file":     "the working directory " + dir + "/file is not a directory",
-		dir + "/file/sub": "the working directory " + dir + "/file/sub cannot be used: not a directory",
-	} {
-		err := executable.CheckDir(name)
-		if want == "" && err == nil {
-			continue
-		}
-		var no *wire.Refuse
-		if !errors.As(err, &no) || no.What != want || no.Code != wire.CodeHostFailed || !strings.Contains(no.Hint, "--wdir") {
-			t.Errorf("%s: %+v, want %q", name, err, want)
-		}
-	}
-}
 
 func TestBaseEnv(t *testing.T) {
 	inherited := []string{"PATH=/bin", "HOME=/root", "A=agent", "SSH_CONNECTION=1 2 3 4", "RANK=9", "OMPI_COMM_WORLD_RANK=1", "GORUN_TOKEN=old", "EMPTY=", "=bad", "bad", "X=a=b"}
@@ -119,7 +77,7 @@ func TestRankEnv(t *testing.T) {
 }
 
 func TestPrepareSeveralPrograms(t *testing.T) {
-	dir := place(t, map[string]string{"one": "+x", "sub/two": "+x"})
+	dir := files.Make(t, map[string]string{"one": "+x", "sub/two": "+x"})
 	program := func(name, wdir string) wire.Program {
 		return wire.Program{Argv: [][]byte{[]byte(name)}, Wdir: []byte(wdir)}
 	}
@@ -148,7 +106,7 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 }
 
 func TestPrepare(t *testing.T) {
-	dir := place(t, map[string]string{"bin/tool": "+x", "prog": "+x"})
+	dir := files.Make(t, map[string]string{"bin/tool": "+x", "prog": "+x"})
 	job := wire.Job{Programs: []wire.Program{{Argv: [][]byte{[]byte("tool"), []byte("\xff"), nil}, Wdir: []byte(dir)}},
 		Env: [][]byte{[]byte("PATH=" + dir + "/bin")}}
 	programs, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
@@ -223,7 +181,7 @@ func TestNoProxyForLoopback(t *testing.T) {
 }
 
 func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
-	dir := place(t, map[string]string{"singularity": "+x"})
+	dir := files.Make(t, map[string]string{"singularity": "+x"})
 	env := func(inherited string, argv ...string) map[string]string {
 		job := wire.Job{Programs: []wire.Program{{Wdir: []byte(dir)}}, Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
 		for _, a := range argv {

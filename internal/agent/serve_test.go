@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -410,7 +411,7 @@ func TestServeDoesNotWaitForASilentLauncher(t *testing.T) {
 
 func TestServeReportsRanksThatCannotStart(t *testing.T) {
 	t.Parallel()
-	path := place(t, map[string]string{"prog": "+\x7fELF and no more"}) + "/prog"
+	path := files.Make(t, map[string]string{"prog": "+\x7fELF and no more"}) + "/prog"
 	h := running(t, jobOf(3, path))
 	exits := h.finish()
 	for rank := 2; rank < 5; rank++ {

@@ -227,7 +227,7 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 	}
 }
 
-// What one look sees by chance does not count.
+// A finding about times counts only if both looks have it.
 func TestSecondLookConfirms(t *testing.T) {
 	good, far := healthy(5, 1), healthy(5, 1)
 	far.links(1, func(l *Link, _ bool) { l.RTT += 5e-3 })

@@ -20,7 +20,7 @@ type Host struct {
 // Login is what logging in to a host by SSH was like.
 type Login struct {
 	Seconds float64 `json:"seconds"`         // until a command could run
-	Noise   string  `json:"noise,omitempty"` // what its start files print, clipped
+	Noise   string  `json:"noise,omitempty"` // the beginning of what its start files print
 }
 
 // Facts are what a host says about itself. Sizes are in bytes and times in seconds; zero is unknown, except where a field says otherwise.

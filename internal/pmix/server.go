@@ -288,7 +288,7 @@ func (s *Server) handle(m *message) error {
 	case ready:
 		select {
 		case s.added <- struct{}{}:
-		default: // nobody waits
+		default: // no Add waits for it
 		}
 	case echo:
 		s.mu.Lock()

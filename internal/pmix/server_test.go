@@ -360,7 +360,7 @@ func TestSpawnedWorld(t *testing.T) {
 	if s, _ := h.answered(9); s != broken {
 		t.Errorf("a refused request: status %d", s)
 	}
-	// What only this host's ranks bring is gathered here, and worlds with ranks elsewhere cannot join.
+	// Ranks of this host gather their values here. Worlds with ranks on other hosts cannot join.
 	h.send(gather, []int{10}, "data")
 	if s, got := h.answered(10); s != done || got != "data" {
 		t.Errorf("status %d, %q", s, got)

@@ -3,37 +3,16 @@ package executable
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// place makes files below a new directory. A text that begins with + is executable.
-func place(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		mode := os.FileMode(0o644)
-		text, executable := strings.CutPrefix(text, "+")
-		if executable {
-			mode = 0o755
-		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
-}
-
 func TestFind(t *testing.T) {
-	dir := place(t, map[string]string{
+	dir := files.Make(t, map[string]string{
 		"prog": "+x", "data": "x", "sub/prog": "+x", "sub/only": "+x", "sub2/only": "+x", "noexec/only": "x", "noexec/denied": "x", "bin/tool/inner": "x", "bin2/tool": "+x",
 	})
 	tests := []struct {
@@ -94,7 +73,7 @@ func TestShebang(t *testing.T) {
 		"\x7fELF#!/bin/sh\n":           "",
 		long + "\n":                    long[2:512],
 	} {
-		dir := place(t, map[string]string{"f": text})
+		dir := files.Make(t, map[string]string{"f": text})
 		if got := shebang(dir + "/f"); got != want {
 			t.Errorf("shebang of %.40q is %.40q, want %.40q", text, got, want)
 		}
@@ -105,7 +84,7 @@ func TestShebang(t *testing.T) {
 }
 
 func TestInterpretersMustBeThere(t *testing.T) {
-	dir := place(t, map[string]string{"good": "+#!/bin/sh\n", "bad": "+#!/no/such/python3 -u\n", "DOS line ends": "+#!/bin/sh\r\necho\r\n"})
+	dir := files.Make(t, map[string]string{"good": "+#!/bin/sh\n", "bad": "+#!/no/such/python3 -u\n", "DOS line ends": "+#!/bin/sh\r\necho\r\n"})
 	if err := check(dir + "/good"); err != nil {
 		t.Error(err)
 	}
@@ -114,6 +93,25 @@ func TestInterpretersMustBeThere(t *testing.T) {
 		err := check(dir + "/" + name)
 		if !errors.As(err, &no) || no.Code != 127 || no.What != fmt.Sprintf("the interpreter %q of %s/%s does not exist", interpreter, dir, name) {
 			t.Errorf("%s: %+v", name, err)
+		}
+	}
+}
+
+func TestCheckDir(t *testing.T) {
+	dir := files.Make(t, map[string]string{"file": "x"})
+	for name, want := range map[string]string{
+		dir:               "",
+		dir + "/nope":     "the working directory " + dir + "/nope does not exist",
+		dir + "/file":     "the working directory " + dir + "/file is not a directory",
+		dir + "/file/sub": "the working directory " + dir + "/file/sub cannot be used: not a directory",
+	} {
+		err := CheckDir(name)
+		if want == "" && err == nil {
+			continue
+		}
+		var no *wire.Refuse
+		if !errors.As(err, &no) || no.What != want || no.Code != wire.CodeHostFailed || !strings.Contains(no.Hint, "--wdir") {
+			t.Errorf("%s: %+v, want %q", name, err, want)
 		}
 	}
 }

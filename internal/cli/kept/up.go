@@ -194,7 +194,7 @@ func describe(all []keep.Host, words []string) control.Job {
 
 // replace ends the keepers that keep nothing but hosts which the keeper with an id keeps by the same ways.
 func replace(ctx context.Context, place control.Place, id string, all []keep.Host, console *ui.UI) {
-	keepers, _ := place.Keepers() // what cannot be found is not replaced
+	keepers, _ := place.Keepers() // a keeper that cannot be found stays
 	for _, k := range keepers {
 		old, err := k.Job(ctx)
 		if err != nil || k.ID == id {

@@ -14,7 +14,7 @@ type model struct {
 	job    control.Job
 	sample watch.Sample
 	tail   []string // the last lines of the chosen rank
-	stacks look     // what that rank does
+	stacks look     // of the chosen rank
 
 	width, height int
 	hosts         bool      // the table of hosts instead of that of ranks

@@ -258,7 +258,7 @@ func drain(conn net.Conn, window time.Duration, until time.Time) (rate float64, 
 		var n int
 		n, err = conn.Read(data)
 		if began.IsZero() && n > 0 {
-			began = time.Now() // what came until now came in no known time
+			began = time.Now() // the time starts with the first bytes, which are not counted
 			continue
 		}
 		total += n

@@ -146,7 +146,7 @@ func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
 	}
 }
 
-// Who does not know the secrets of both gets nothing.
+// A connection without the secrets of both ranks is refused.
 func TestStrangersAreRefused(t *testing.T) {
 	key := bytes.Repeat([]byte{1}, 32)
 	for name, theirs := range map[string][]byte{"right": key, "wrong": bytes.Repeat([]byte{2}, 32), "no such rank": nil} {

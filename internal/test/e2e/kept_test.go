@@ -204,7 +204,7 @@ func ppid(t *testing.T, pid int) (parent int) {
 }
 
 // compareWorlds compares what ranks see on a kept host with what those of two jobs of the same command saw on hosts that were not kept.
-// What differs between those two must only be there.
+// Values that differ between those two jobs only have to be there.
 func compareWorlds(t *testing.T, kept, cold, again []string) {
 	t.Helper()
 	name := func(line string) string {

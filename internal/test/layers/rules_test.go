@@ -104,6 +104,7 @@ func layers() []layer {
 		{folder: "internal/transport/kept", may: []string{"internal/control", "internal/frames", "internal/keep", "internal/prose", "ssh"}, why: "a keeper takes the place of a connection; of ssh it uses the settings and the check of host keys"},
 		{folder: "internal/transport/rsh", may: []string{"ssh"}, why: "a program takes the place of a connection; of ssh it uses the quoting and the upload by a shell"},
 		{folder: "internal/transport/srun", may: []string{"hostfile", "launcher", "ssh", "internal/cli/usage"}, why: "one way to a host"},
+		{folder: "internal/test/files", why: "tests of any package make files"},
 		{folder: "internal/test/golden", may: []string{"internal/cli/usage"}, why: "tests of any package compare texts"},
 		{folder: "internal/test/documents", why: "it reads documents"},
 		{folder: "internal/test/environ", why: leaf},
