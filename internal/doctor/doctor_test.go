@@ -264,3 +264,11 @@ func TestBaselineNamesWhatGotWorse(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+func TestSize(t *testing.T) {
+	for n, want := range map[int64]string{4000: "3.91 KiB", mib: "1 MiB", 1010 * mib: "1010 MiB", 3 * gib / 2: "1.5 GiB"} {
+		if got := size(n); got != want {
+			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}

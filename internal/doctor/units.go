@@ -3,15 +3,14 @@ package doctor
 import (
 	"fmt"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // size formats bytes.
 func size(n int64) string {
-	switch {
-	case n >= gib:
-		return fmt.Sprintf("%.3g GiB", float64(n)/gib)
-	case n >= mib:
-		return fmt.Sprintf("%.3g MiB", float64(n)/mib)
+	if n >= mib {
+		return prose.Size(n)
 	}
 	return fmt.Sprintf("%.3g KiB", float64(n)/1024)
 }
