@@ -18,7 +18,8 @@ func AllReduce[T Elem](ctx context.Context, c *Comm, buf []T, op Op) error {
 // AllReduceInto is [AllReduce] from src into dst, which has the same length. Src keeps its
 // contents, also after an error. The two are the same slice, or do not overlap.
 func AllReduceInto[T Elem](ctx context.Context, c *Comm, dst, src []T, op Op) error {
-	return c.Do(ctx, allReduce(dst, src, op))
+	w := allReduce(dst, src, op)
+	return c.do(ctx, &w)
 }
 
 // AllReduceAsync starts [AllReduceInto].

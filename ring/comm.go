@@ -117,7 +117,9 @@ func (c *Comm) Close() error {
 
 // Do makes the call that w describes and returns when this rank's part is done. It returns an
 // error, and sends nothing, if w is invalid.
-func (c *Comm) Do(ctx context.Context, w Collective) error {
+func (c *Comm) Do(ctx context.Context, w Collective) error { return c.do(ctx, &w) }
+
+func (c *Comm) do(ctx context.Context, w *Collective) error {
 	work := w.engine()
 	var call engine.Call
 	if err := c.check(&work, &call); err != nil {

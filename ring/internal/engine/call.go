@@ -153,7 +153,7 @@ func Compare(mine, theirs *flow.Sign) tcp.Relation {
 
 // Order returns the position of a call among all calls, as [shm.Group.Announce] takes it:
 // collectives are odd, and all messages between two of them share one number.
-func (c Call) Order() uint64 {
+func (c *Call) Order() uint64 {
 	if c.Kind == KindMessage {
 		return 2 * c.Seq
 	}
@@ -172,7 +172,7 @@ const (
 	countMask = 1<<unlikeShift - 1
 )
 
-func (c Call) sign() uint64 {
+func (c *Call) sign() uint64 {
 	sign := uint64(c.Kind)<<kindShift | uint64(c.Type)<<typeShift | uint64(c.Op)<<opShift |
 		uint64(c.Root)&rootMask<<rootShift | c.Seq&seqMask<<seqShift | (c.Count^c.Shape)&countMask
 	if c.Shape != 0 {

@@ -148,8 +148,10 @@ func (f *Fabric) Run(w *Collective, call *Call) error {
 	case KindMessage:
 		err = f.message(call, w.To, src, w.From, dst)
 	}
-	clear(f.parts) // do not keep the caller's memory alive
-	clear(f.given)
+	if f.net != nil {
+		clear(f.parts) // do not keep the caller's memory alive
+		clear(f.given)
+	}
 	if err != nil {
 		return f.explain(call, err)
 	}

@@ -1,16 +1,20 @@
 package shm
 
-import "sync/atomic"
+import (
+	"sync/atomic"
 
-// announcement is the call that a rank is in. Only that rank writes it.
+	"github.com/gorun/gorun/internal/release"
+)
+
+// announcement is the call that a rank is in. Only that rank writes it, by release stores: others read it only when they have waited in vain.
 type announcement struct {
-	place atomic.Uint64
+	place uint64
 	// signs has the sign of a place at its last two bits: places grow by at most 2, so the
 	// sign of one is not overwritten before the rank has announced the next.
-	signs [4]atomic.Uint64
+	signs [4]uint64
 }
 
-func (a *announcement) sign(place uint64) *atomic.Uint64 { return &a.signs[place%4] }
+func (a *announcement) sign(place uint64) *uint64 { return &a.signs[place%4] }
 
 // Announce publishes the call that this rank is in, so that ranks in different calls that
 // wait for each other find out. Place numbers the calls: 2k-1 is the k-th collective, which
@@ -19,8 +23,8 @@ func (a *announcement) sign(place uint64) *atomic.Uint64 { return &a.signs[place
 func (g *Group) Announce(place, sign uint64) {
 	g.wait.place, g.wait.sign, g.wait.slow = place, sign, false
 	mine := &g.seg.controls[g.rank].call
-	mine.sign(place).Store(sign)
-	mine.place.Store(place)
+	release.Store(mine.sign(place), sign)
+	release.Store(&mine.place, place)
 	g.wait.crowd.locate()
 }
 
@@ -33,7 +37,7 @@ func (g *Group) Assemble(place, sign uint64) bool {
 	g.Announce(place, sign)
 	here := func() bool {
 		for _, control := range g.seg.controls {
-			if control.call.place.Load() < place {
+			if atomic.LoadUint64(&control.call.place) < place {
 				return false
 			}
 		}
@@ -51,9 +55,9 @@ func (g *Group) Meanwhile(look func() error) { g.wait.idle = look }
 // more: q may have made the awaited step before it announced that call.
 func (w *waiter) differs(q int) error {
 	theirs := &w.controls[q].call
-	place := theirs.place.Load()
-	sign := theirs.sign(place).Load()
-	if theirs.place.Load() != place {
+	place := atomic.LoadUint64(&theirs.place)
+	sign := atomic.LoadUint64(theirs.sign(place))
+	if atomic.LoadUint64(&theirs.place) != place {
 		return nil
 	}
 	collective := place%2 == 1

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/gorun/gorun/internal/release"
 	"github.com/gorun/gorun/ring/internal/engine"
 )
 
@@ -21,9 +22,9 @@ const (
 // Post is where a communicator's calls leave their position for the goroutine that samples it.
 // Enter and Leave are for the goroutine that makes calls; the rest is safe for concurrent use.
 type Post struct {
-	turn     uint64        // calls so far
-	word     atomic.Uint64 // position of the last one
-	partners atomic.Uint64 // of the last message
+	turn     uint64 // calls so far
+	word     uint64 // position of the last one
+	partners uint64 // of the last message
 }
 
 // Word is the position of a call, with the call's kind and turn.
@@ -41,9 +42,9 @@ const (
 func (p *Post) Enter(call *engine.Call, to, from int) {
 	p.turn++
 	if call.Kind == engine.KindMessage {
-		p.partners.Store(uint64(uint32(to))<<32 | uint64(uint32(from)))
+		release.Store(&p.partners, uint64(uint32(to))<<32|uint64(uint32(from)))
 	}
-	p.word.Store(uint64(wordOf(call.Order(), p.turn, call.Kind) | inCall))
+	release.Store(&p.word, uint64(wordOf(call.Order(), p.turn, call.Kind)|inCall))
 }
 
 func wordOf(order, turn uint64, kind engine.Kind) Word {
@@ -51,17 +52,19 @@ func wordOf(order, turn uint64, kind engine.Kind) Word {
 }
 
 // Leave records the end of the call.
-func (p *Post) Leave() { p.word.Store(p.word.Load() &^ inCall) }
+func (p *Post) Leave() { release.Store(&p.word, atomic.LoadUint64(&p.word)&^inCall) }
 
 // LeaveIf records the end of the call at w, if it is still the last one, and reports whether it is.
-func (p *Post) LeaveIf(w Word) bool { return p.word.CompareAndSwap(uint64(w), uint64(w)&^inCall) }
+func (p *Post) LeaveIf(w Word) bool {
+	return atomic.CompareAndSwapUint64(&p.word, uint64(w), uint64(w)&^inCall)
+}
 
 // Word returns the position of the last call.
-func (p *Post) Word() Word { return Word(p.word.Load()) }
+func (p *Post) Word() Word { return Word(atomic.LoadUint64(&p.word)) }
 
 // Partners returns the partners of the last message; -1 is none.
 func (p *Post) Partners() [2]int {
-	both := p.partners.Load()
+	both := atomic.LoadUint64(&p.partners)
 	return [2]int{int(int32(both >> 32)), int(int32(both))}
 }
 
