@@ -157,7 +157,7 @@ bench-scale: ## one job on HOSTS=4096 stub hosts of 8 ranks, and what it cost th
 	@$(GO) build -o bin/.stub-hosts ./internal/test/stub/hosts
 	bin/.stub-hosts -n $(HOSTS) -slots 8 -- bin/gorun --start-timeout 15m --summary -F '{config}' --hostfile '{hosts}' -np $$((8 * $(HOSTS))) true
 
-bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); ROW=small-2 for one goal, ROW=slow for slow runs; PEERS='-runs 1 -max 1M' for a quick try
+bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); ROW=small-2 for one goal, ROW=slow for slow runs, ROW=delay for hosts far apart (root); PEERS='-runs 1 -max 1M' for a quick try
 ifeq ($(ROW),slow)
 	@$(GO) run ./internal/test/peers -slow 200 $(PEERS) bin/gorun
 else ifdef ROW

@@ -12,12 +12,13 @@ import (
 	"time"
 )
 
-// ground is where ranks run: this machine, or two network namespaces.
+// ground is where ranks run: this machine, or network namespaces.
 type ground struct {
 	dir     string   // for what is built and written
 	addrs   []string // of each rank
 	network *network // nil: here
 	cpus    []string // that ranks are kept on in turn; empty: they are not
+	turn    int      // ranks that are on one processor before the next one's turn
 }
 
 // command returns a program that starts ranks itself.
@@ -31,7 +32,7 @@ func (g *ground) command(ctx context.Context, argv []string) *exec.Cmd {
 // rank returns the program of rank r.
 func (g *ground) rank(ctx context.Context, r int, argv []string) *exec.Cmd {
 	if len(g.cpus) > 0 {
-		argv = append([]string{"taskset", "-c", g.cpus[r%len(g.cpus)]}, argv...)
+		argv = append([]string{"taskset", "-c", g.cpus[r/g.turn%len(g.cpus)]}, argv...)
 	}
 	if g.network != nil {
 		argv = append([]string{"nsenter", "-t", strconv.Itoa(g.network.hosts[r].pid), "-n", "--"}, argv...)
@@ -45,7 +46,7 @@ func (g *ground) wrapper() []string {
 		return nil
 	}
 	script := `rank=${GORUN_RANK:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}
-i=$((rank % ` + strconv.Itoa(len(g.cpus)) + `))
+i=$((rank / ` + strconv.Itoa(g.turn) + ` % ` + strconv.Itoa(len(g.cpus)) + `))
 for cpu in ` + strings.Join(g.cpus, " ") + `; do [ $i -gt 0 ] || break; i=$((i - 1)); done
 exec taskset -c $cpu "$@"`
 	return []string{"sh", "-c", script, "sh"}

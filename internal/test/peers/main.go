@@ -5,13 +5,15 @@
 //	go run ./internal/test/peers -row NAME GORUN
 //	go run ./internal/test/peers [-collective allreduce] [-transport shm|tcp|veth] [-np 2] [-min 4] [-max 64M] [-runs 5] [-svg FILE] GORUN
 //	go run ./internal/test/peers -transport veth -rails 1gbit,400mbit [-min 4M] [-max 64M] [-runs 5] GORUN
+//	go run ./internal/test/peers -transport slow -hosts 16 -np 32 -delay 5ms -mbit 100 [-runs 3] GORUN
 //	go run ./internal/test/peers -slow 200 GORUN
 //
 // A row is a comparison with a goal; without a name -row lists them. Transport shm is within one host, compared with Open MPI,
 // MPICH and Gloo. Transport tcp runs over loopback TCP, compared with Open MPI over TCP, Gloo and, with two ranks, a plain
 // socket that ring's processes time in turns with the collective. Transport veth is tcp between two network namespaces
-// joined by a veth pair, and needs root. -rails 1gbit,400mbit compares ring over several of them with ring over each. -slow counts the measurements of small vectors that take several times the median of
-// all.
+// joined by a veth pair, and needs root. -rails 1gbit,400mbit compares ring over several of them with ring over each. Transport slow compares ring between
+// hosts whose links are slow, which package link emulates, with the least time that such links allow. -slow counts the
+// measurements of small vectors that take several times the median of all.
 package main
 
 import (
@@ -42,6 +44,7 @@ type settings struct {
 	streams    int
 	slow       int
 	rails      string
+	links      links
 	without    string
 	pin        bool
 	svg        string
@@ -98,7 +101,7 @@ func (s *settings) flags(usage io.Writer) *flag.FlagSet {
 	f.SetOutput(usage)
 	f.StringVar(&s.row, "row", s.row, "a comparison with a goal: "+strings.Join(names(), ", "))
 	f.StringVar(&s.collective, "collective", s.collective, "allreduce, allgather, reducescatter or alltoall")
-	f.StringVar(&s.transport, "transport", s.transport, "shm, tcp or veth")
+	f.StringVar(&s.transport, "transport", s.transport, "shm, tcp, veth or slow")
 	f.IntVar(&s.np, "np", s.np, "ranks")
 	f.Var(&s.min, "min", "smallest vector in bytes: 4, 1K, 1M")
 	f.Var(&s.max, "max", "largest vector in bytes")
@@ -107,6 +110,10 @@ func (s *settings) flags(usage io.Writer) *flag.FlagSet {
 	f.IntVar(&s.streams, "streams", s.streams, "TCP connections of ring between two ranks")
 	f.IntVar(&s.slow, "slow", s.slow, "count slow measurements of ring among so many, instead")
 	f.StringVar(&s.rails, "rails", s.rails, "rates of veth pairs, such as 1gbit,400mbit: compare ring over all of them with each, instead")
+	f.IntVar(&s.links.hosts, "hosts", s.links.hosts, "hosts of -transport slow")
+	f.DurationVar(&s.links.delay, "delay", s.links.delay, "what a frame takes from host to host")
+	f.Float64Var(&s.links.mbit, "mbit", s.links.mbit, "Mb/s of each host's link, in each direction")
+	f.Float64Var(&s.links.slowest, "slowest", s.links.slowest, "Mb/s of the second host's link; 0: as the others'")
 	f.StringVar(&s.without, "without", s.without, "sides to leave out: openmpi, mpich, gloo")
 	f.BoolVar(&s.pin, "pin", s.pin, "keep each rank on one processor, on all sides; Gloo, with two threads a rank, is slow then")
 	f.StringVar(&s.svg, "svg", s.svg, "also draw the medians into this file")
@@ -117,8 +124,10 @@ func (s settings) check() error {
 	switch {
 	case !slices.Contains([]string{"allreduce", "allgather", "reducescatter", "alltoall"}, s.collective):
 		return fmt.Errorf("-collective %q: it must be allreduce, allgather, reducescatter or alltoall", s.collective)
-	case !slices.Contains([]string{"shm", "tcp", "veth"}, s.transport):
-		return fmt.Errorf("-transport %q: it must be shm, tcp or veth", s.transport)
+	case !slices.Contains([]string{"shm", "tcp", "veth", "slow"}, s.transport):
+		return fmt.Errorf("-transport %q: it must be shm, tcp, veth or slow", s.transport)
+	case s.transport == "slow":
+		return s.links.check(s.np)
 	case s.np < 2:
 		return fmt.Errorf("-np %d: there is nothing to compare with fewer than 2 ranks", s.np)
 	case s.transport == "veth" && s.np != 2:
@@ -150,9 +159,12 @@ func compare(ctx context.Context, s settings) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	g := &ground{dir: dir, addrs: slices.Repeat([]string{"127.0.0.1"}, s.np)}
+	g := &ground{dir: dir, addrs: slices.Repeat([]string{"127.0.0.1"}, s.np), turn: 1}
+	if s.transport == "slow" {
+		return s.compareLinks(ctx, os.Stdout, g)
+	}
 	if s.transport == "veth" {
-		if g.network, err = newNetwork(ctx, dir, strings.Split(s.rails, ",")...); err != nil {
+		if g.network, err = newNetwork(ctx, dir, 2, pairs(strings.Split(s.rails, ",")...)); err != nil {
 			return fmt.Errorf("two network namespaces: %w", err)
 		}
 		defer func() { err = errors.Join(err, g.network.close()) }()

@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// network is two network namespaces joined by one veth pair or several. They have no names: they end with their processes, also when this
+// network is network namespaces, each a host. They have no names: they end with their processes, also when this
 // process is killed.
 type network struct {
-	hosts  [2]*namespace
-	config string // ssh_config file that leads gorun to them, as f1 and f2
+	hosts  []*namespace
+	config string // ssh_config file that leads gorun to them, as f1, f2, …
 	use    string // interfaces of ranks
 }
 
-// namespace is one of the two.
+// namespace is one of the hosts.
 type namespace struct {
 	addr   string
 	pid    int // of the process that keeps it
@@ -28,13 +28,12 @@ type namespace struct {
 	stdin  io.Closer // the holder ends with it
 }
 
-// newNetwork needs root, util-linux, iproute2 and OpenSSH. It makes a veth pair for each rate, which tc limits
-// to that unless it is empty.
-func newNetwork(ctx context.Context, dir string, rates ...string) (*network, error) {
+// newNetwork makes so many hosts and joins them. It needs root, util-linux, iproute2 and OpenSSH.
+func newNetwork(ctx context.Context, dir string, hosts int, join func(context.Context, *network) error) (*network, error) {
 	n := &network{config: filepath.Join(dir, "ssh_config"), use: "eth0"}
-	err := n.start(ctx, dir)
-	for i, rate := range rates {
-		err = errors.Join(err, n.join(ctx, i, rate))
+	err := n.start(hosts)
+	if err == nil {
+		err = join(ctx, n)
 	}
 	if err == nil {
 		err = n.openSSH(ctx, dir)
@@ -45,17 +44,28 @@ func newNetwork(ctx context.Context, dir string, rates ...string) (*network, err
 	return n, nil
 }
 
-func (n *network) start(ctx context.Context, dir string) error {
+func (n *network) start(hosts int) error {
 	if os.Getuid() != 0 {
 		return errors.New("they need root")
 	}
-	for i := range n.hosts {
-		var err error
-		if n.hosts[i], err = newNamespace(fmt.Sprintf("10.78.0.%d", i+1)); err != nil {
+	for i := range hosts {
+		h, err := newNamespace(fmt.Sprintf("10.78.0.%d", i+1))
+		if err != nil {
 			return err
 		}
+		n.hosts = append(n.hosts, h)
 	}
 	return nil
+}
+
+// pairs joins two hosts by a veth pair for each rate, which tc limits to that unless it is empty.
+func pairs(rates ...string) func(context.Context, *network) error {
+	return func(ctx context.Context, n *network) (err error) {
+		for i, rate := range rates {
+			err = errors.Join(err, n.join(ctx, i, rate))
+		}
+		return err
+	}
 }
 
 // join makes a veth pair.
@@ -129,30 +139,34 @@ func (n *network) openSSH(ctx context.Context, dir string) error {
 	server := filepath.Join(dir, "sshd_config")
 	client := fmt.Sprintf("Host *\n  User root\n  IdentityFile %s\n  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile %s\n"+
 		"  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n", key, known)
+	names := make([]string, len(n.hosts))
 	for i, h := range n.hosts {
+		names[i] = fmt.Sprintf("f%d", i+1)
 		client += fmt.Sprintf("Host f%d\n  ProxyCommand nsenter -t %d -n -- %s -i -f %s -E %s\n", i+1, h.pid, sshd, server, filepath.Join(dir, "sshd.log"))
 	}
 	return errors.Join(
 		os.MkdirAll("/run/sshd", 0o755), // which the system's service makes, where it runs
 		os.WriteFile(authorized, public, 0o600),
-		os.WriteFile(known, []byte("f1,f2 "+string(public)), 0o600),
+		os.WriteFile(known, []byte(strings.Join(names, ",")+" "+string(public)), 0o600),
 		os.WriteFile(server, []byte("HostKey "+key+"\nAuthorizedKeysFile "+authorized+"\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nUseDNS no\n"), 0o600),
 		os.WriteFile(n.config, []byte(client), 0o600),
 	)
 }
 
-// flags returns the options that lead gorun to the namespaces, and ranks to the pairs between them.
-func (n *network) flags() []string {
-	return []string{"-F", n.config, "-H", "f1,f2", "--network-interface", n.use}
+// flags returns the options that lead gorun to the hosts, with so many ranks in all, and ranks to the interfaces between them.
+func (n *network) flags(ranks int) []string {
+	names := make([]string, len(n.hosts))
+	for i := range names {
+		names[i] = fmt.Sprintf("f%d:%d", i+1, ranks/len(names))
+	}
+	return []string{"-F", n.config, "-H", strings.Join(names, ","), "--network-interface", n.use}
 }
 
 // close ends the namespaces.
 func (n *network) close() error {
 	var errs []error
 	for _, h := range n.hosts {
-		if h != nil {
-			errs = append(errs, h.stdin.Close(), h.holder.Wait())
-		}
+		errs = append(errs, h.stdin.Close(), h.holder.Wait())
 	}
 	return errors.Join(errs...)
 }

@@ -163,7 +163,7 @@ func TestPinnedRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &ground{cpus: cpus}
+	g := &ground{cpus: cpus, turn: 1}
 	for rank, name := range []string{"GORUN_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"} {
 		want := cpus[rank%len(cpus)]
 		wrapped := g.command(t.Context(), append(g.wrapper(), "grep", "Cpus_allowed_list", "/proc/self/status"))
@@ -184,7 +184,7 @@ func TestNetworkComesAndGoes(t *testing.T) {
 	lab.Need(t, "unshare", "nsenter", "ip", "ssh-keygen")
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	n, err := newNetwork(ctx, t.TempDir(), "")
+	n, err := newNetwork(ctx, t.TempDir(), 2, pairs(""))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func compareRails(ctx context.Context, w io.Writer, s settings, g *ground, about
 		for range s.runs {
 			for i, use := range uses {
 				g.network.use = use
-				us, err := timeRing(ctx, s, g, bytes)
+				us, err := timeRing(ctx, s, g, bytes, time.Minute)
 				if err != nil {
 					return fmt.Errorf("%s, %d bytes: %w", use, bytes, err)
 				}
@@ -39,8 +39,8 @@ func compareRails(ctx context.Context, w io.Writer, s settings, g *ground, about
 }
 
 // timeRing returns the median time of one allreduce in µs.
-func timeRing(ctx context.Context, s settings, g *ground, bytes int) (float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+func timeRing(ctx context.Context, s settings, g *ground, bytes int, limit time.Duration) (float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	opts := bench.Options{Collective: s.collective, Min: bytes, Max: bytes, Budget: 10 * budget}
 	rows, err := runRing(g.command(ctx, ringArgs(s, g, opts)))

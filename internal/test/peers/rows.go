@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 )
 
-// row is a comparison with a goal: how many times as fast as the best peer, or as the plain socket, or as the sum of its rails, ring shall be.
+// row is a comparison with a goal: how many times as fast as the best peer, or as the plain socket, or as the sum of its rails, or as its links allow, ring shall be.
 type row struct {
 	name string
 	settings
@@ -25,6 +26,10 @@ func rows() []row {
 	joined := func(name, rates string, goal float64) row {
 		return row{name, settings{row: name, collective: "allreduce", transport: "veth", np: 2, min: 4 << 20, max: 64 << 20, step: 4, runs: 5, streams: 1, rails: rates}, goal}
 	}
+	slow := func(name string, slowest float64) row {
+		return row{name, settings{row: name, collective: "allreduce", transport: "slow", np: 32, min: 8, max: 16 << 20, step: 2 << 20, runs: 3, streams: 1, pin: true,
+			links: links{hosts: 16, delay: 5 * time.Millisecond, mbit: 100, slowest: slowest}}, 0.85}
+	}
 	return []row{
 		shm("small-2", "allreduce", 2, 4, 256, "gloo", 1),
 		shm("small-4", "allreduce", 4, 4, 1<<10, "mpich,gloo", 1), // MPICH takes milliseconds with more ranks than processors
@@ -37,6 +42,8 @@ func rows() []row {
 		tcp("wire-veth", "allreduce", "veth", 2, 4<<20, 64<<20, 4, "gloo", 0.92),
 		joined("rails", "1gbit,1gbit", 0.95), // of the sum: 1.9 times one
 		joined("rails-mixed", "1gbit,400mbit", 0.9),
+		slow("delay", 0), // of what the links allow: 1.15 times their delays, and 0.85 of their rate
+		slow("delay-slowest", 50),
 	}
 }
 

@@ -110,12 +110,9 @@ func (s settings) wire() bool {
 func ringArgs(s settings, g *ground, opts bench.Options) []string {
 	argv := []string{s.gorun, "-np", strconv.Itoa(s.np)}
 	if g.network != nil {
-		argv = append(argv, g.network.flags()...)
+		argv = append(argv, g.network.flags(s.np)...)
 	}
-	transport := s.transport
-	if transport != "shm" {
-		transport = "tcp"
-	}
+	transport := map[string]string{"shm": "shm", "tcp": "tcp", "veth": "tcp", "slow": "auto"}[s.transport]
 	argv = append(argv, "-x", "RING_TRANSPORT="+transport, "-x", "RING_STREAMS="+strconv.Itoa(s.streams), "-x", "RING_RAILS="+strconv.Itoa(max(1, strings.Count(s.rails, ",")+1)), "--prefix", "none", "--stdin", "none", "--")
 	text, _ := json.Marshal(opts) // strings and numbers
 	path, err := filepath.Abs(s.gorun)

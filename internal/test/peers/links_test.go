@@ -1,0 +1,45 @@
+package main
+
+import (
+	"math"
+	"testing"
+	"time"
+)
+
+func TestLinksAreChecked(t *testing.T) {
+	good := links{hosts: 16, delay: 5 * time.Millisecond, mbit: 100}
+	if err := good.check(32); err != nil {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		l     links
+		ranks int
+	}{
+		{links{hosts: 16, mbit: 100}, 30}, {links{hosts: 1, mbit: 100}, 2}, {links{hosts: 2}, 2},
+		{links{hosts: 2, mbit: 1, delay: -1}, 2}, {links{hosts: 2, mbit: 1, slowest: -1}, 2},
+	} {
+		if c.l.check(c.ranks) == nil {
+			t.Errorf("%+v with %d ranks is taken", c.l, c.ranks)
+		}
+	}
+}
+
+func TestLeastTimeThatLinksAllow(t *testing.T) {
+	l := links{hosts: 16, delay: 5 * time.Millisecond, mbit: 100}
+	slow := l
+	slow.slowest = 50
+	for _, c := range []struct {
+		l     links
+		bytes int
+		want  float64 // µs
+	}{
+		{l, 8, 20e3},                       // four crossings
+		{l, 1e6, 2 * 15. / 16 * 8e6 / 100}, // 100 bits in a µs
+		{slow, 1e6, 2 * 15. / 16 * 8e6 / 50},
+		{links{hosts: 9, delay: time.Millisecond, mbit: 1e3}, 8, 4e3},
+	} {
+		if got := c.l.least(c.bytes); math.Abs(got-c.want) > 1e-6*c.want {
+			t.Errorf("%+v, %d bytes: %g, want %g", c.l, c.bytes, got, c.want)
+		}
+	}
+}
