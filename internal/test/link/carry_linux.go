@@ -8,8 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// burst is how many frames of one host are taken before those that are due are delivered.
-const burst = 32
+const (
+	// burst is how many frames of one host are taken before those that are due are delivered.
+	burst = 32
+	// grain is the time between two looks at frames: to wake up for each would take most of a processor where there are many.
+	grain = 50 * time.Microsecond
+)
 
 func makeBell() (int, error) { return unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK) }
 
@@ -28,9 +32,11 @@ func (n *Network) carry() {
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}, 0)
 	buffer := make([]byte, frameMax)
 	var fds []unix.PollFd
+	busy := false // the last wait was short
 	for {
 		n.mu.Lock()
-		next, some := n.goOn(time.Now())
+		begun := time.Now()
+		next, some := n.goOn(begun)
 		ports, over := n.ports, n.closing || n.failed != nil
 		fds = append(fds[:0], unix.PollFd{Fd: int32(n.bell), Events: unix.POLLIN})
 		for _, p := range ports {
@@ -44,12 +50,18 @@ func (n *Network) carry() {
 		if over {
 			return
 		}
+		if left := grain - time.Since(begun); left > 0 && busy {
+			pause := unix.NsecToTimespec(left.Nanoseconds())
+			_ = unix.Nanosleep(&pause, nil)
+		}
+		before := time.Now()
 		if err := wait(fds, next, some); err != nil {
 			n.mu.Lock()
 			n.note(err)
 			n.mu.Unlock()
 			return
 		}
+		busy = time.Since(before) < grain
 		if fds[0].Revents != 0 {
 			n.hush()
 		}

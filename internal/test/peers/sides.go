@@ -110,6 +110,7 @@ func (s settings) wire() bool {
 func ringArgs(s settings, g *ground, opts bench.Options) []string {
 	argv := []string{s.gorun, "-np", strconv.Itoa(s.np)}
 	if g.network != nil {
+		argv = append(argv, "--start-timeout", "2m") // each host's agent starts on this machine
 		argv = append(argv, g.network.flags(s.np)...)
 	}
 	transport := map[string]string{"shm": "shm", "tcp": "tcp", "veth": "tcp", "slow": "auto"}[s.transport]
