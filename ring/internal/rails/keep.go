@@ -37,12 +37,13 @@ func (s *Stream) look() time.Duration {
 		return time.Hour
 	}
 	s.closeDead()
+	before := s.progress()
 	s.suspectLanes()
 	s.conclude(time.Now())
 	s.restLanes()
 	s.acknowledge(1)
 	s.pump()
-	if s.waiting && s.blocking(!s.blocked.IsZero()) {
+	if s.waiting && (s.progress() != before || s.blocking(!s.blocked.IsZero())) {
 		s.ring()
 	}
 	s.redial()
@@ -50,6 +51,21 @@ func (s *Stream) look() time.Duration {
 		return busyInterval
 	}
 	return idleInterval
+}
+
+// progress is what a user of the stream waits for, and which sockets the wait must watch.
+type progress struct {
+	acked, cut     uint64
+	stashed, lanes int
+	pending        int // bytes that lanes were given and have not sent
+}
+
+func (s *Stream) progress() progress {
+	p := progress{acked: s.window.acked, cut: s.window.cut, stashed: len(s.stash), lanes: len(s.lanes)}
+	for _, l := range s.lanes {
+		p.pending += l.pending()
+	}
+	return p
 }
 
 // suspectLanes finds lanes whose networks seem dead. Their data goes to others, but they stay: they

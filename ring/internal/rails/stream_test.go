@@ -165,3 +165,24 @@ func outbox() *secure.Outbox {
 	o.Add([]byte("text"))
 	return &o
 }
+
+// The keeper gives a lane more than the kernel takes. A wait under way does not watch that lane for room.
+func TestKeeperEndsAWaitThatMustWatchMore(t *testing.T) {
+	first, _ := connect(t)
+	s, err := New(first, Config{Rails: 1, First: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.Watch(nil, true, true)
+	s.mu.Lock()
+	s.window.grow()
+	s.window.add(make([]byte, 100<<10))
+	s.mu.Unlock()
+	s.look()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.rung {
+		t.Error("the wait goes on")
+	}
+}

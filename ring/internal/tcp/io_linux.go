@@ -13,8 +13,8 @@ type watcher struct {
 
 const hangup = unix.POLLRDHUP
 
-func (w *watcher) poll() error {
+// poll waits for at most a tick, and returns how many sockets are ready.
+func (w *watcher) poll() (ready int, err error) {
 	w.limit = unix.NsecToTimespec(tick.Nanoseconds())
-	_, err := unix.Ppoll(w.fds, &w.limit, nil)
-	return err
+	return unix.Ppoll(w.fds, &w.limit, nil)
 }

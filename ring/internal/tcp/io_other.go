@@ -12,9 +12,9 @@ type watcher struct{ fds []unix.PollFd }
 
 const hangup = 0
 
-func (w *watcher) poll() error {
-	_, err := unix.Poll(w.fds, int(tick.Milliseconds()))
-	return err
+// poll waits for at most a tick, and returns how many sockets are ready.
+func (w *watcher) poll() (ready int, err error) {
+	return unix.Poll(w.fds, int(tick.Milliseconds()))
 }
 
 // yield lets other goroutines run.

@@ -261,7 +261,8 @@ func (s *stream) wait() (full, dry bool, err error) {
 	if !same {
 		w.fds = s.from.Watch(w.fds, false, true)
 	}
-	if err := w.poll(); err == unix.EINTR {
+	ready, err := w.poll()
+	if err == unix.EINTR {
 		return true, true, s.probe()
 	} else if err != nil {
 		return false, false, s.broken(s.flow.To, err)
@@ -272,6 +273,9 @@ func (s *stream) wait() (full, dry bool, err error) {
 	}
 	if err != nil {
 		return false, false, s.broken(s.flow.To, err)
+	}
+	if ready == 0 {
+		send, recv = true, true // what conns with memory of their own have, no poll shows
 	}
 	return !send, !recv, s.probe()
 }
