@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/nccl"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // roll records which ranks have called NewDevice. Ranks that time out read it to name the missing

@@ -10,12 +10,12 @@ import (
 
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/recorder"
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/rails"
-	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )
 

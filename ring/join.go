@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/rails"
-	"github.com/gorun/gorun/ring/internal/secure"
 	"github.com/gorun/gorun/ring/internal/shm"
 	"github.com/gorun/gorun/ring/internal/tcp"
 )

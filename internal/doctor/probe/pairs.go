@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -17,14 +18,22 @@ import (
 
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/secure"
 )
 
 const (
 	fenceTimeout = 20 * time.Second // for the slowest host to measure itself
 	secretSize   = 32
 	maxPings     = 200
-	maxGuests    = 64 // connections that have not introduced themselves
 	chunk        = 256 << 10
+)
+
+// What a connection is for.
+const (
+	talk     = iota // messages of both
+	deliver         // data of the dialer
+	fetch           // data of the acceptor
+	purposes        // how many there are
 )
 
 // card is what each probe tells all others.
@@ -47,6 +56,7 @@ type party struct {
 	self   rankenv.Rank
 	now    func() time.Time
 	cards  []card
+	group  *secure.Party
 	window time.Duration // for data in one direction
 
 	mu     sync.Mutex
@@ -84,6 +94,14 @@ func meet(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroundi
 		}
 		p.cards = append(p.cards, c)
 	}
+	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of all.
+	key := sha256.New()
+	for _, c := range p.cards {
+		key.Write(c.Secret)
+	}
+	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Rank: self.Rank, Size: len(p.cards), Key: key.Sum(nil)}, purposes, nil, nil); err != nil {
+		return err
+	}
 	ctx, stop := context.WithDeadline(ctx, began.Add(plan.Network()+plan.Round))
 	defer stop()
 	var work sync.WaitGroup
@@ -115,17 +133,8 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 	}
 }
 
-// key is that of the connections between this probe and another; nil: there is no such rank.
-func (p *party) key(rank int) []byte {
-	if rank < 0 || rank >= len(p.cards) {
-		return nil
-	}
-	low, high := min(rank, p.self.Rank), max(rank, p.self.Rank)
-	return mac(p.cards[low].Secret, 0, p.cards[high].Secret)
-}
-
 // dial connects to a probe for a purpose.
-func (p *party) dial(ctx context.Context, rank int, why purpose, until time.Time) (net.Conn, error) {
+func (p *party) dial(ctx context.Context, rank, why int, until time.Time) (net.Conn, error) {
 	d := net.Dialer{Deadline: until}
 	d.SetMultipathTCP(false)
 	conn, err := d.DialContext(ctx, "tcp", p.cards[rank].Addr)
@@ -133,7 +142,7 @@ func (p *party) dial(ctx context.Context, rank int, why purpose, until time.Time
 		return nil, err
 	}
 	if err = conn.SetDeadline(until); err == nil {
-		err = introduce(conn, p.key(rank), why, p.self.Rank)
+		_, err = p.group.Dial(conn, rank, why)
 	}
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
@@ -280,39 +289,19 @@ func reset(conn net.Conn) {
 
 // serve answers the probes that dial, until the listener is closed, and waits for its connections to end.
 func (p *party) serve(ctx context.Context, listener net.Listener) {
-	var work sync.WaitGroup
-	defer work.Wait()
-	guests := make(chan struct{}, maxGuests)
-	for {
-		conn, err := listener.Accept()
-		if err != nil {
-			return
-		}
-		select {
-		case guests <- struct{}{}:
-		default: // a flood of strangers
-			_ = conn.Close()
-			continue
-		}
-		work.Go(func() {
-			defer func() { <-guests }()
-			defer reset(conn)
-			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-			p.answer(ctx, conn)
-		})
-	}
+	p.group.Serve(listener, p.plan.Round, func(conn net.Conn, rank, why int) {
+		defer reset(conn)
+		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+		p.answer(ctx, conn, rank, why)
+	})
 }
 
 // answer serves one connection for a round at most.
-func (p *party) answer(ctx context.Context, conn net.Conn) {
+func (p *party) answer(ctx context.Context, conn net.Conn, rank, why int) {
 	until := time.Now().Add(p.plan.Round)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if conn.SetDeadline(until) != nil {
-		return
-	}
-	why, rank, err := admit(conn, p.key)
-	if err != nil {
 		return
 	}
 	switch why {

@@ -146,40 +146,6 @@ func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
 	}
 }
 
-// A connection without the secrets of both ranks is refused.
-func TestStrangersAreRefused(t *testing.T) {
-	key := bytes.Repeat([]byte{1}, 32)
-	for name, theirs := range map[string][]byte{"right": key, "wrong": bytes.Repeat([]byte{2}, 32), "no such rank": nil} {
-		here, there := net.Pipe()
-		admitted := make(chan error, 1)
-		go func() {
-			_, _, err := admit(there, func(int) []byte { return theirs })
-			there.Close()
-			admitted <- err
-		}()
-		err := introduce(here, key, talk, 3)
-		here.Close()
-		if ok := <-admitted == nil; ok != (name == "right") || (err == nil) != ok {
-			t.Errorf("%s: admitted %v, introduced %v", name, ok, err)
-		}
-	}
-}
-
-// A dialer does not believe an acceptor that cannot prove itself.
-func TestFalseAcceptorIsRefused(t *testing.T) {
-	here, there := net.Pipe()
-	go func() {
-		defer there.Close()
-		_, _ = there.Write(make([]byte, nonceSize))
-		_, _ = io.ReadFull(there, make([]byte, helloSize))
-		_, _ = there.Write(make([]byte, 32))
-	}()
-	if err := introduce(here, make([]byte, 32), talk, 0); err != errStranger {
-		t.Errorf("%v", err)
-	}
-	here.Close()
-}
-
 func TestFullDiskIsSeen(t *testing.T) {
 	dir := t.TempDir()
 	if d := tryDisk(doctor.Disk{Name: "tmp", Path: dir}); d.Error != "" || d.Size <= 0 || d.Fsync <= 0 {

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // twosome is two ends that do the same at the same time, round after round.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // meet makes a rank that knows where the others are.

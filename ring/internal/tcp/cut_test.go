@@ -14,9 +14,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // TestRankProcess is the process that TestCut runs on two hosts: a rank that prints its

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // A rank closes while a note to it is unread: the kernel drops unsent data, except data

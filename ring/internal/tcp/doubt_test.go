@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // numbered returns the sign of a call with a number and a kind.

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // soon bounds errors that need no check of the network, which takes secure.Silence.

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/rails"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // tick bounds one wait for another rank. After each, the network to it is checked.

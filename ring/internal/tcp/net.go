@@ -14,10 +14,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/rails"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // linkTimeout bounds how long Run dials a rank.

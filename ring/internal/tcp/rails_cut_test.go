@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/internal/test/lab"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // TestRailProcess is the process that TestRailIsCut runs on two hosts: a rank that prints its

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 // noise returns bytes that are the same in every run.

@@ -4,7 +4,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/gorun/gorun/ring/internal/secure"
+	"github.com/gorun/gorun/internal/secure"
 	"golang.org/x/sys/unix"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 const (

@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
-	"github.com/gorun/gorun/ring/internal/secure"
 )
 
 func loopback() netip.Addr { return netip.MustParseAddr("127.0.0.1") }

@@ -20,6 +20,7 @@ type dialer struct {
 	handshaker *handshaker
 	cfg        Config
 	own        []netip.AddrPort // where this rank listens
+	peers      []Peer           // by rank
 }
 
 // dial makes all connections to a rank: the first to whichever address answers as that

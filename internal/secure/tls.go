@@ -17,14 +17,15 @@ import (
 // Fingerprint is the SHA-256 of a rank's certificate.
 type Fingerprint [sha256.Size]byte
 
-// credentials are a key and a self-signed certificate for one communicator, kept in
+// Credentials are a key and a self-signed certificate for one communicator, kept in
 // memory only. The other ranks know the certificate's fingerprint.
-type credentials struct {
+type Credentials struct {
 	cert tls.Certificate
 	mark Fingerprint
 }
 
-func newCredentials() (*credentials, error) {
+// NewCredentials makes a key and a certificate for it.
+func NewCredentials() (*Credentials, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
@@ -36,11 +37,14 @@ func newCredentials() (*credentials, error) {
 		return nil, fmt.Errorf("making a certificate: %w", err)
 	}
 	cert := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return &credentials{cert: cert, mark: sha256.Sum256(der)}, nil
+	return &Credentials{cert: cert, mark: sha256.Sum256(der)}, nil
 }
 
+// Fingerprint is what the others must know of the certificate.
+func (c *Credentials) Fingerprint() Fingerprint { return c.mark }
+
 // config requires certificates of both ends, and accepts only the expected one.
-func (c *credentials) config(theirs Fingerprint) *tls.Config {
+func (c *Credentials) config(theirs Fingerprint) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{c.cert},
@@ -62,7 +66,7 @@ func (c *credentials) config(theirs Fingerprint) *tls.Config {
 }
 
 // handshake does the TLS handshake on conn, under conn's deadline.
-func (c *credentials) handshake(conn *wire, theirs Fingerprint, dialing bool) (*tls.Conn, error) {
+func (c *Credentials) handshake(conn *wire, theirs Fingerprint, dialing bool) (*tls.Conn, error) {
 	role := tls.Server
 	if dialing {
 		role = tls.Client

@@ -66,7 +66,7 @@ type Endpoint struct {
 	cfg       Config
 	listeners []*listener
 	addrs     []netip.AddrPort
-	own       *credentials  // nil unless data is encrypted
+	own       *Credentials  // nil unless data is encrypted
 	timeout   time.Duration // of an incoming handshake
 	lanes     Lanes         // nil: none are accepted
 
@@ -83,22 +83,15 @@ func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Endpoint, err
 		return nil, fmt.Errorf("%d stripes: it must be 1 to %d", cfg.Stripes, MaxStripes)
 	}
 	e := &Endpoint{cfg: cfg, timeout: handshakeTimeout}
-	errs := []error{errors.New("no address to listen on")}
-	for _, addr := range addrs {
-		l, err := cfg.listenFor(ctx, addr, addrs)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		e.listeners = append(e.listeners, l)
+	var err error
+	if e.listeners, err = cfg.listenOn(ctx, addrs); err != nil {
+		return nil, err
+	}
+	for _, l := range e.listeners {
 		e.addrs = append(e.addrs, plain(l.Addr()))
 	}
-	if len(e.listeners) == 0 {
-		return nil, errors.Join(errs...)
-	}
 	if cfg.Guard == Encrypted {
-		var err error
-		if e.own, err = newCredentials(); err != nil {
+		if e.own, err = NewCredentials(); err != nil {
 			e.Close()
 			return nil, err
 		}
@@ -134,15 +127,22 @@ func (e *Endpoint) Meet(self Identity, peers []Peer) error {
 	if err != nil {
 		return err
 	}
-	h.guard, h.credentials, h.peers = e.cfg.Guard, e.own, slices.Clone(peers)
-	e.dialer = &dialer{handshaker: h, cfg: e.cfg, own: e.addrs}
+	peers = slices.Clone(peers)
+	h.guard, h.credentials = e.cfg.Guard, e.own
+	h.cert = func(rank int) (Fingerprint, bool) {
+		if rank >= len(peers) {
+			return Fingerprint{}, false
+		}
+		return peers[rank].Cert, true
+	}
+	e.dialer = &dialer{handshaker: h, cfg: e.cfg, own: e.addrs, peers: peers}
 	e.acceptor = newAcceptor(h, e.listeners, e.timeout, e.welcome())
 	return nil
 }
 
 // Dial makes all connections to a higher rank, by stripe. It tries until ctx ends.
 func (e *Endpoint) Dial(ctx context.Context, rank int) ([]*Conn, error) {
-	conns, err := e.dialer.dial(ctx, rank, e.dialer.handshaker.peers[rank].Addrs)
+	conns, err := e.dialer.dial(ctx, rank, e.dialer.peers[rank].Addrs)
 	if err != nil {
 		return nil, err
 	}
@@ -195,6 +195,23 @@ func (e *Endpoint) Close() {
 	if e.acceptor != nil {
 		e.acceptor.close()
 	}
+}
+
+// listenOn opens a port on each of addrs that works, and fails if none does.
+func (c Config) listenOn(ctx context.Context, addrs []netip.Addr) (all []*listener, err error) {
+	errs := []error{errors.New("no address to listen on")}
+	for _, addr := range addrs {
+		l, err := c.listenFor(ctx, addr, addrs)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		all = append(all, l)
+	}
+	if len(all) == 0 {
+		return nil, errors.Join(errs...)
+	}
+	return all, nil
 }
 
 // listenFor opens a port on addr, or on the local address that routes to it unless that

@@ -112,9 +112,9 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 	return sender, ends[0], receiver, ends[1]
 }
 
-func newTestCredentials(t testing.TB) *credentials {
+func newTestCredentials(t testing.TB) *Credentials {
 	t.Helper()
-	c, err := newCredentials()
+	c, err := NewCredentials()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,8 +96,9 @@ type handshaker struct {
 	random           io.Reader
 
 	guard       Guard
-	credentials *credentials // nil unless data is encrypted
-	peers       []Peer       // by rank
+	credentials *Credentials // nil unless data is encrypted
+	// cert returns the fingerprint of a rank's certificate; false: it is not known.
+	cert func(rank int) (Fingerprint, bool)
 }
 
 func newHandshaker(self Identity, stripes int) (*handshaker, error) {
@@ -223,15 +224,19 @@ func (s *handshaker) protect(conn io.ReadWriter, rank int, dialing bool) (io.Rea
 		return conn, nil
 	}
 	l, ok := conn.(*Conn)
-	if !ok || rank >= len(s.peers) {
-		return nil, fmt.Errorf("guarding the data of rank %d: not a connection to a known rank", rank)
+	if !ok {
+		return nil, fmt.Errorf("guarding the data of rank %d: not a connection of TCP", rank)
 	}
 	w := newWire(l.TCPConn)
 	if s.guard == Checked {
 		l.guard = &guard{layer: w, wire: w}
 		return w, nil
 	}
-	secured, err := s.credentials.handshake(w, s.peers[rank].Cert, dialing)
+	cert, known := s.cert(rank)
+	if !known {
+		return nil, ErrRefused
+	}
+	secured, err := s.credentials.handshake(w, cert, dialing)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrRefused, err)
 	}

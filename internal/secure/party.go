@@ -1,0 +1,159 @@
+package secure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Party authenticates single connections of one member of a group whose members share a key, by the handshake of an [Endpoint]. It is for
+// protocols other than the ranks': it keeps no connections and retries nothing. It is read-only, and safe for concurrent use.
+type Party struct{ handshaker *handshaker }
+
+// NewParty returns a party of a group. Its connections have streams kinds, numbered from 0. With own credentials the data is encrypted, and
+// cert returns the fingerprint of a member's certificate, false while that is not known; it is safe for concurrent use. Without, the data
+// travels as it is.
+func NewParty(self Identity, streams int, own *Credentials, cert func(rank int) (Fingerprint, bool)) (*Party, error) {
+	if self.Rank < 0 || self.Rank >= self.Size || streams < 1 || streams > MaxStripes {
+		return nil, fmt.Errorf("member %d of %d with %d streams", self.Rank, self.Size, streams)
+	}
+	h, err := newHandshaker(self, streams)
+	if err != nil {
+		return nil, err
+	}
+	if own != nil {
+		h.guard, h.credentials, h.cert = Encrypted, own, cert
+	}
+	return &Party{h}, nil
+}
+
+// ListenAll opens a port on each of addrs, by the rules of [Listen].
+func ListenAll(ctx context.Context, addrs []netip.Addr) ([]net.Listener, []netip.AddrPort, error) {
+	opened, err := Config{}.listenOn(ctx, addrs)
+	var all []net.Listener
+	var where []netip.AddrPort
+	for _, l := range opened {
+		all, where = append(all, l.TCPListener), append(where, plain(l.Addr()))
+	}
+	return all, where, err
+}
+
+// Dial authenticates a connection that this member has made to another, and returns the connection to use in its place. The caller sets the
+// deadline and closes conn after an error. Encrypted connections must be of TCP.
+func (p *Party) Dial(conn net.Conn, to, stream int) (net.Conn, error) {
+	shaken, err := p.wrap(conn)
+	if err == nil {
+		err = p.handshaker.dial(shaken, to, stream)
+	}
+	return inner(shaken), err
+}
+
+// Accept is Dial on the side that listened. It also returns who dialled, and for which stream. A peer that does not prove its identity gets no byte.
+func (p *Party) Accept(conn net.Conn) (use net.Conn, from, stream int, err error) {
+	shaken, err := p.wrap(conn)
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	got, err := p.handshaker.accept(shaken, func(s slot) bool { return s.lane == 0 })
+	return inner(shaken), got.rank, got.stripe, err
+}
+
+// wrap returns conn as the handshake needs it.
+func (p *Party) wrap(conn net.Conn) (net.Conn, error) {
+	if p.handshaker.guard == Plain {
+		return conn, nil
+	}
+	tcp, is := conn.(*net.TCPConn)
+	if !is {
+		return nil, errors.New("encrypt a connection: it is none of TCP")
+	}
+	return &Conn{TCPConn: tcp}, nil
+}
+
+// inner returns the stream inside the guard of a connection.
+func inner(conn net.Conn) net.Conn {
+	if c, is := conn.(*Conn); is && c.guard != nil {
+		return c.guard.layer.(net.Conn)
+	}
+	return conn
+}
+
+// Serve authenticates the connections that come to a listener, each within the timeout, and calls handle with each of them on a goroutine of
+// its own; the connection is closed when handle returns. At most 256 connections may be unauthenticated; the oldest is closed first. Serve
+// returns when the listener is closed and all calls have returned.
+func (p *Party) Serve(l net.Listener, timeout time.Duration, handle func(conn net.Conn, from, stream int)) {
+	var work sync.WaitGroup
+	defer work.Wait()
+	strangers := &pendingConns{}
+	defer strangers.close()
+	for {
+		conn, err := l.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil { // no free descriptor, or a caller that hung up: both pass
+			time.Sleep(5 * time.Millisecond)
+			continue
+		}
+		strangers.add(conn)
+		work.Go(func() {
+			defer conn.Close()
+			use, from, stream, err := p.admit(conn, timeout)
+			if known := strangers.remove(conn); known && err == nil {
+				handle(use, from, stream)
+			}
+		})
+	}
+}
+
+func (p *Party) admit(conn net.Conn, timeout time.Duration) (use net.Conn, from, stream int, err error) {
+	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, 0, 0, err
+	}
+	if use, from, stream, err = p.Accept(conn); err == nil {
+		err = conn.SetDeadline(time.Time{})
+	}
+	return use, from, stream, err
+}
+
+// pendingConns are connections that have not authenticated yet, oldest first.
+type pendingConns struct {
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+// add closes the oldest connection if there are too many.
+func (p *pendingConns) add(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.conns) >= maxPending {
+		p.conns[0].Close()
+		p.conns = p.conns[1:]
+	}
+	p.conns = append(p.conns, conn)
+}
+
+// close closes all of them.
+func (p *pendingConns) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+}
+
+// remove reports whether conn was pending: it was not closed by add.
+func (p *pendingConns) remove(conn net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	i := slices.Index(p.conns, conn)
+	if i >= 0 {
+		p.conns = append(p.conns[:i:i], p.conns[i+1:]...)
+	}
+	return i >= 0
+}

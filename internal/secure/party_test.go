@@ -1,0 +1,147 @@
+package secure
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"testing"
+	"time"
+)
+
+// club is members of a group with a key, who listen on loopback.
+type club struct {
+	*testing.T
+	parties []*Party
+	addrs   []string
+	handled chan [2]int // who dialled, and for which stream
+}
+
+// newClub returns members of which the last has another key.
+func newClub(t *testing.T, members int, encrypted bool) *club {
+	c := &club{T: t, handled: make(chan [2]int, 1000)}
+	own := make([]*Credentials, members)
+	for i := range own {
+		if encrypted {
+			own[i] = newTestCredentials(t)
+		}
+	}
+	cert := func(rank int) (Fingerprint, bool) { return own[rank].Fingerprint(), true }
+	for i := range members {
+		id := identity(i, members)
+		if i == members-1 {
+			id.Key = bytes.Repeat([]byte{8}, 32)
+		}
+		p, err := NewParty(id, 3, own[i], cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var serving sync.WaitGroup
+		serving.Go(func() {
+			p.Serve(l, time.Minute, func(conn net.Conn, from, stream int) {
+				c.handled <- [2]int{from, stream}
+				_, _ = io.Copy(conn, conn)
+			})
+		})
+		t.Cleanup(func() { l.Close(); serving.Wait() })
+		c.parties, c.addrs = append(c.parties, p), append(c.addrs, l.Addr().String())
+	}
+	return c
+}
+
+func (c *club) dial(from, to, stream int) (net.Conn, error) {
+	c.Helper()
+	conn, err := net.Dial("tcp", c.addrs[to])
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
+		c.Fatal(err)
+	}
+	return c.parties[from].Dial(conn, to, stream)
+}
+
+func TestMembersOfAPartyMeet(t *testing.T) {
+	for name, encrypted := range map[string]bool{"plain": false, "encrypted": true} {
+		t.Run(name, func(t *testing.T) {
+			c := newClub(t, 3, encrypted)
+			for _, way := range [][2]int{{0, 1}, {1, 0}} {
+				conn, err := c.dial(way[0], way[1], 2)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := <-c.handled; got != [2]int{way[0], 2} {
+					t.Errorf("%v has connected as %v", way, got)
+				}
+				text := bytes.Repeat([]byte("text"), 100_000)
+				go func() { _, _ = conn.Write(text) }()
+				back := make([]byte, len(text))
+				if _, err := io.ReadFull(conn, back); err != nil || !bytes.Equal(back, text) {
+					t.Errorf("another text came back, %v", err)
+				}
+			}
+			// The last one has another key.
+			for _, way := range [][2]int{{2, 0}, {0, 2}} {
+				if _, err := c.dial(way[0], way[1], 0); err == nil {
+					t.Errorf("%v have met", way)
+				}
+			}
+			if len(c.handled) > 0 {
+				t.Errorf("a stranger was admitted: %v", <-c.handled)
+			}
+		})
+	}
+}
+
+// The right key does not help with another certificate, nor with one that is not known yet.
+func TestPartyRefusesOtherCertificates(t *testing.T) {
+	c := newClub(t, 3, true)
+	for name, cert := range map[string]func(int) (Fingerprint, bool){
+		"other":   func(int) (Fingerprint, bool) { return newTestCredentials(t).Fingerprint(), true },
+		"unknown": func(int) (Fingerprint, bool) { return Fingerprint{}, false },
+	} {
+		impostor, err := NewParty(identity(0, 3), 3, newTestCredentials(t), cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.parties[0] = impostor
+		if _, err := c.dial(0, 1, 0); !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if len(c.handled) > 0 {
+		t.Error("an impostor was admitted")
+	}
+}
+
+// A recording of a member is no member, and half-open connections keep none out.
+func TestPartyUnderFlood(t *testing.T) {
+	c := newClub(t, 3, true)
+	recorded := &recorder{ReadWriter: tape{bytes.NewReader(nil)}}
+	_ = c.parties[0].handshaker.dial(recorded, 1, 0)
+	if recorded.sent.Len() != helloSize+macSize {
+		t.Fatalf("%d bytes are recorded", recorded.sent.Len())
+	}
+	for range 2 * maxPending {
+		conn, err := net.Dial("tcp", c.addrs[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		if _, err := conn.Write(recorded.sent.Bytes()); err != nil && !disconnected(err) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := c.dial(0, 1, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-c.handled; got != [2]int{0, 1} {
+		t.Errorf("admitted %v", got)
+	}
+}
