@@ -10,7 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/internal/executable"
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 func build() string {
-	id, err := executable.Build("/proc/self/exe")
+	id, err := buildid.Of("/proc/self/exe")
 	if err != nil {
 		panic(err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/agent/inspect"
 	"github.com/gorun/gorun/internal/agent/resident"
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/doctor/probe"
-	"github.com/gorun/gorun/internal/executable"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
 )
@@ -61,7 +61,7 @@ func runAgent(args []string) int {
 		code, err := agent.Guard(ctx, agent.GuardOptions{Argv: []string{"/proc/self/exe", serveCommand, args[1]}})
 		return agentCode(code, err)
 	}
-	build, err := executable.Build("/proc/self/exe")
+	build, err := buildid.Of("/proc/self/exe")
 	if err == nil {
 		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: args[1], Build: build, Guard: args[2]})
 	}

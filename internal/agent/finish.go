@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/gorun/gorun/internal/agent/errand"
-	"github.com/gorun/gorun/internal/agent/executable"
 	"github.com/gorun/gorun/internal/agent/inspect"
+	"github.com/gorun/gorun/internal/agent/lookup"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -43,7 +43,7 @@ func (a *agent) finish() error {
 
 // errandHost is what errands need.
 func (a *agent) errandHost() errand.Host {
-	h := errand.Host{Ready: a.started, Signal: a.procs.pass, PID: a.procs.pid, Find: executable.Find, GPUs: a.host.HasGPUs, Start: func(p errand.Process) error {
+	h := errand.Host{Ready: a.started, Signal: a.procs.pass, PID: a.procs.pid, Find: lookup.Find, GPUs: a.host.HasGPUs, Start: func(p errand.Process) error {
 		return a.procs.start(startRequest{rank: p.Key, path: p.Path, argv: p.Argv, env: p.Env, dir: p.Dir, files: p.Files, terminal: p.Terminal})
 	}}
 	h.Inspect = func(pids map[int]int, pulse bool) (string, []string) {

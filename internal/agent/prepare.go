@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gorun/gorun/internal/agent/executable"
+	"github.com/gorun/gorun/internal/agent/lookup"
 	"github.com/gorun/gorun/internal/agent/seat"
 	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/rankenv"
@@ -83,7 +83,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 		return p, wire.Refusef(2, "", "no program was given")
 	}
 	p.argv[0] = strings.ReplaceAll(p.argv[0], "%a", goruntime.GOARCH)
-	if err := executable.CheckDir(p.dir); err != nil {
+	if err := lookup.CheckDir(p.dir); err != nil {
 		var no *wire.Refuse
 		if len(job.Shares) > 1 && errors.As(err, &no) { // say which program's directory it is
 			no.What = p.argv[0] + ": " + no.What
@@ -103,7 +103,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 
 // find returns the path of the program that argv begins with, to be run in p's environment and directory.
 func (p program) find(argv []string) (path string, err error) {
-	if path, err = executable.Find(argv[0], p.dir, p.env["PATH"]); err == nil {
+	if path, err = lookup.Find(argv[0], p.dir, p.env["PATH"]); err == nil {
 		err = seat.CheckSize(path, argv, p.env, seat.StackLimit())
 	}
 	return path, err

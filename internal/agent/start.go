@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/agent/executable"
+	"github.com/gorun/gorun/internal/agent/lookup"
 	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/rankenv"
@@ -81,7 +81,7 @@ func (a *agent) startOne(rank int, p *program, place rankenv.Rank) {
 	if errors.Is(err, fs.ErrNotExist) {
 		code = wire.CodeNotFound
 	}
-	a.apply(eventExited{rank: rank, code: code, outputFinished: true, failed: fmt.Sprintf("start %s: %v", p.path, executable.Cause(err))})
+	a.apply(eventExited{rank: rank, code: code, outputFinished: true, failed: fmt.Sprintf("start %s: %v", p.path, lookup.Cause(err))})
 }
 
 // bound keeps ranks from starting processes without end. It comes late, so that it does not delay a short job.

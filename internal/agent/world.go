@@ -6,7 +6,7 @@ import (
 	"maps"
 	"strings"
 
-	"github.com/gorun/gorun/internal/agent/executable"
+	"github.com/gorun/gorun/internal/agent/lookup"
 	"github.com/gorun/gorun/internal/agent/spawn"
 	"github.com/gorun/gorun/internal/rankenv"
 )
@@ -76,7 +76,7 @@ func (p *program) spawned(asked spawn.Program) (*program, error) {
 			q.env[name] = value
 		}
 	}
-	err := executable.CheckDir(q.dir)
+	err := lookup.CheckDir(q.dir)
 	if err == nil {
 		q.path, err = q.find(q.argv)
 	}

@@ -16,9 +16,9 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/cli/sibling"
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/executable"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -35,14 +35,14 @@ func Own() (launcher.Executable, error) {
 	if runtime.GOOS != "linux" {
 		return own, nil
 	}
-	self, err := executable.Self()
+	self, err := buildid.Self()
 	if err != nil {
 		return own, fmt.Errorf("find gorun itself: %w", err)
 	}
-	if own.Build, err = executable.Build(self); err != nil {
+	if own.Build, err = buildid.Of(self); err != nil {
 		return own, fmt.Errorf("read gorun itself: %w", err)
 	}
-	own.Hash = sync.OnceValues(func() (string, error) { return executable.Hash(self) })
+	own.Hash = sync.OnceValues(func() (string, error) { return buildid.Hash(self) })
 	return own, nil
 }
 
@@ -80,7 +80,7 @@ func other(path, machine string) (launcher.Executable, error) {
 	}
 	sum := sha256.Sum256(program)
 	hash := hex.EncodeToString(sum[:])
-	return launcher.Executable{Path: path, Build: executable.BuildIn(program),
+	return launcher.Executable{Path: path, Build: buildid.In(program),
 		Hash:   func() (string, error) { return hash, nil },
 		Packed: func() ([]byte, error) { return packed, nil }}, nil
 }

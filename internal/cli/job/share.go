@@ -8,11 +8,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/control"
-	"github.com/gorun/gorun/internal/executable"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -214,7 +214,7 @@ func Detach(argv []string, stderr *os.File, caught <-chan os.Signal) (id string,
 		return "", 0, fmt.Errorf("start a detached job: %w", err)
 	}
 	defer null.Close()
-	self, err := executable.Self()
+	self, err := buildid.Self()
 	if err != nil {
 		write.Close()
 		return "", 0, fmt.Errorf("start a detached job: %w", err)

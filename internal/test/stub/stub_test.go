@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/executable"
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -32,7 +32,7 @@ func run(t *testing.T, spec Spec, args ...string) (code int, stdout, stderr stri
 	environ.Quiet(t)
 	gorun := filepath.Join(os.Getenv(programs), "gorun")
 	var err error
-	if spec.Build, err = executable.Build(gorun); err != nil {
+	if spec.Build, err = buildid.Of(gorun); err != nil {
 		t.Fatal(err)
 	}
 	hosts, err := Start(t.TempDir(), spec)

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/executable"
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/test/stub"
 )
 
@@ -56,7 +56,7 @@ func run(spec stub.Spec, gorun string, argv []string) (code int, err error) {
 	if len(argv) == 0 {
 		return 0, fmt.Errorf("give a command after --")
 	}
-	if spec.Build, err = executable.Build(gorun); err != nil {
+	if spec.Build, err = buildid.Of(gorun); err != nil {
 		return 0, err
 	}
 	dir, err := os.MkdirTemp("", "gorun-stub-")

@@ -1,5 +1,5 @@
-// Package executable tells builds of gorun apart, for processors and contents.
-package executable
+// Package buildid tells builds of gorun apart by their build IDs, which are hashes of their content.
+package buildid
 
 import (
 	"bytes"
@@ -11,9 +11,9 @@ import (
 	"os"
 )
 
-// Build identifies the content of the executable at path: the Go linker's build
+// Of returns what identifies the content of the executable at path: the Go linker's build
 // id, which is a hash of it, or the SHA-256 of the file when it has none.
-func Build(path string) (string, error) {
+func Of(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return "", err
@@ -25,8 +25,8 @@ func Build(path string) (string, error) {
 	return Hash(path)
 }
 
-// BuildIn is Build for an executable in memory.
-func BuildIn(program []byte) string {
+// In is Of for an executable in memory.
+func In(program []byte) string {
 	if id := buildID(bytes.NewReader(program)); id != "" {
 		return id
 	}

@@ -1,12 +1,12 @@
-package executable
+package buildid
 
 import (
 	"os"
 	"testing"
 )
 
-func TestBuildAndHash(t *testing.T) {
-	own, err := Build("/proc/self/exe")
+func TestOfAndHash(t *testing.T) {
+	own, err := Of("/proc/self/exe")
 	if err != nil || own == "" {
 		t.Errorf("build %q, %v", own, err)
 	}
@@ -15,7 +15,7 @@ func TestBuildAndHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-	for name, get := range map[string]func(string) (string, error){"Build": Build, "Hash": Hash} {
+	for name, get := range map[string]func(string) (string, error){"Of": Of, "Hash": Hash} {
 		if got, err := get(path); got != sum || err != nil {
 			t.Errorf("%s of a text: %q, %v", name, got, err)
 		}

@@ -1,5 +1,5 @@
-// Package executable finds the programs that an agent starts, and explains why one cannot be started there.
-package executable
+// Package lookup finds the programs that an agent starts, and explains why one cannot be started there.
+package lookup
 
 import (
 	"bufio"

@@ -1,4 +1,4 @@
-package executable
+package lookup
 
 import (
 	"errors"
