@@ -59,8 +59,8 @@
 //     algorithms. By default they are measured.
 //   - RING_STALL: how long a call waits until gorun names the missing ranks, 25s by default; 0 is
 //     never.
-//   - RING_SIMD: off, avx2 or avx512 limits the instructions that combine elements. Results keep the
-//     same bits.
+//   - RING_SIMD: off, neon (arm64), avx2 or avx512 limits the instructions that combine elements.
+//     Results keep the same bits.
 //
 // # Failure
 //

@@ -14,14 +14,12 @@ func types() []DType { return []DType{F32, F64, F16, BF16, I8, U8, I16, I32, I64
 func ops() []Op      { return []Op{Sum, Prod, Min, Max, BAnd, BOr, BXor} }
 
 // sets returns the kernels that this machine can run, plain Go first.
-func sets(t testing.TB) []Set {
-	best, err := Detect("")
-	if err != nil {
-		t.Fatal(err)
-	}
+func sets(testing.TB) []Set {
 	var all []Set
-	for tier := plain; tier <= best.tier; tier++ {
-		all = append(all, Set{tier})
+	for tier := plain; tier <= avx512; tier++ {
+		if tier.runs() {
+			all = append(all, Set{tier})
+		}
 	}
 	return all
 }
@@ -79,6 +77,18 @@ func random(r *rand.Rand, t DType) uint64 {
 func fill(r *rand.Rand, t DType, b []byte) {
 	for i := range len(b) / t.Size() {
 		put(t, b, i, random(r, t))
+	}
+}
+
+// fillNumbers is fill without NaNs.
+func fillNumbers(r *rand.Rand, t DType, b []byte) {
+	f, float := formatOf(t)
+	for i := range len(b) / t.Size() {
+		bits := random(r, t)
+		for float && f.isNaN(bits) {
+			bits = random(r, t)
+		}
+		put(t, b, i, bits)
 	}
 }
 
@@ -140,6 +150,10 @@ func TestReduce(t *testing.T) {
 		for k := 1; k <= 9; k++ {
 			for n := range 131 {
 				a := newArrays(k+1, n*dtype.Size(), func(array int) int { return n + k + array*13 })
+				fill := fill
+				if n%3 != 0 { // most results have no NaN near them
+					fill = fillNumbers
+				}
 				for i := range k {
 					fill(r, dtype, a.array(i))
 				}
@@ -221,7 +235,13 @@ func TestDetect(t *testing.T) {
 	t.Logf("this machine has %v", best)
 	for tier := plain; tier <= avx512; tier++ {
 		set, err := Detect(tier.String())
-		if want := min(tier, best.tier); err != nil || set.tier != want {
+		want := plain
+		for _, s := range sets(t) {
+			if s.tier <= tier {
+				want = s.tier
+			}
+		}
+		if err != nil || set.tier != want {
 			t.Errorf("Detect(%q) = %v, %v, want %v", tier, set, err, want)
 		}
 	}

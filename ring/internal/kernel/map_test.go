@@ -83,6 +83,9 @@ func TestScaleAndDivide(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(dtype), 3))
 			for n := range 131 {
 				a := newArrays(2, n*dtype.Size(), func(array int) int { return n + array*13 })
+				fillNumbers(r, dtype, a.array(0))
+				testMap(t, dtype, a, n, factors[n%len(factors)], 0)
+				testMap(t, dtype, a, n, 0, divisors[n%len(divisors)])
 				fill(r, dtype, a.array(0))
 				testMap(t, dtype, a, n, factors[n%len(factors)], 0)
 				testMap(t, dtype, a, n, 0, divisors[n%len(divisors)])

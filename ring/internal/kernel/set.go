@@ -5,35 +5,42 @@ import (
 	"unsafe"
 )
 
-// tier identifies an implementation; a higher one is faster.
+// tier identifies an implementation; of those that a processor has, a higher one is faster.
 type tier uint8
 
 const (
 	plain tier = iota
+	neon
 	avx2
 	avx512
 )
 
-func (t tier) String() string { return [...]string{"off", "avx2", "avx512"}[t] }
+func (t tier) String() string { return [...]string{"off", "neon", "avx2", "avx512"}[t] }
 
 // Set is the kernels of one tier. The zero Set is
 // plain Go.
 type Set struct{ tier tier }
 
 // Detect returns the best kernels that this processor and its operating system
-// can run, but none better than limit: "off" (plain Go), "avx2" or "avx512".
-// Empty is no limit.
+// can run, but none after limit in the list "off" (plain Go), "neon", "avx2" and
+// "avx512". So one limit serves hosts of both kinds. Empty is no limit.
 func Detect(limit string) (Set, error) {
-	best := detect()
-	if limit == "" {
-		return Set{best}, nil
-	}
-	for t := plain; t <= avx512; t++ {
-		if limit == t.String() {
-			return Set{min(t, best)}, nil
+	for t := avx512; ; t-- {
+		if limit == "" || limit == t.String() {
+			return Set{t.best()}, nil
+		}
+		if t == plain {
+			return Set{}, fmt.Errorf("no SIMD level %q: want off, neon, avx2 or avx512", limit)
 		}
 	}
-	return Set{}, fmt.Errorf("no SIMD level %q: want off, avx2 or avx512", limit)
+}
+
+// best returns the best tier that this machine can run, from t down.
+func (t tier) best() tier {
+	for !t.runs() {
+		t--
+	}
+	return t
 }
 
 // String returns the word that limits Detect to this set.
@@ -60,11 +67,25 @@ func (s Set) Reduce(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n
 	}
 	op = canonical(t, op)
 	piece := max(minPiece, min(maxPiece, maxRead/len(srcs)&^(minPiece-1)))
-	for from := 0; from < total; from += piece {
+	for from := 0; from < total; {
 		to := min(from+piece, total)
 		done := s.tier.reduce(t, op, dst, srcs, from, to)
-		reduceGo(t, op, dst, srcs, done, to)
+		from = s.tier.resume(t.float(), done, to)
+		reduceGo(t, op, dst, srcs, done, from)
 	}
+}
+
+// nanPiece is the work in bytes, or elements, that plain Go does at least where kernels find a NaN: arrays full of them
+// take no longer than without kernels.
+const nanPiece = 1 << 10
+
+// resume returns where the kernels go on after plain Go has taken over at done. The NEON kernels
+// stop before a NaN, for which it has the rules; the others only before the end.
+func (t tier) resume(float bool, done, to int) int {
+	if t == neon && float {
+		return min(done+nanPiece, to)
+	}
+	return to
 }
 
 // Scale sets the n elements of dst to those of src times factor. dst may be src,
@@ -78,10 +99,11 @@ func (s Set) Scale(t DType, dst, src unsafe.Pointer, n int, factor float64) {
 		Copy(dst, src, total)
 		return
 	}
-	for from := 0; from < total; from += maxPiece {
+	for from := 0; from < total; {
 		to := min(from+maxPiece, total)
 		done := s.tier.scale(t, dst, src, factor, from, to)
-		scaleGo(t, dst, src, factor, done, to)
+		from = s.tier.resume(t.float(), done, to)
+		scaleGo(t, dst, src, factor, done, from)
 	}
 }
 
@@ -99,10 +121,11 @@ func (s Set) Divide(t DType, dst, src unsafe.Pointer, n, divisor int) {
 		Copy(dst, src, total)
 		return
 	}
-	for from := 0; from < total; from += maxPiece {
+	for from := 0; from < total; {
 		to := min(from+maxPiece, total)
 		done := s.tier.divide(t, dst, src, divisor, from, to)
-		divideGo(t, dst, src, divisor, done, to)
+		from = s.tier.resume(t.float(), done, to)
+		divideGo(t, dst, src, divisor, done, from)
 	}
 }
 
@@ -130,10 +153,11 @@ func (s Set) Convert(to DType, dst unsafe.Pointer, from DType, src unsafe.Pointe
 		return
 	}
 	const piece = maxPiece / 4 // elements
-	for begin := 0; begin < n; begin += piece {
+	for begin := 0; begin < n; {
 		end := min(begin+piece, n)
 		done := s.tier.convert(to, dst, from, src, begin, end)
-		convertGo(to, dst, from, src, done, end)
+		begin = s.tier.resume(true, done, end)
+		convertGo(to, dst, from, src, done, begin)
 	}
 }
 
