@@ -110,7 +110,7 @@ func (r *Reader) Totals() (t Totals, err error) {
 		all.calls += l.totals.calls
 		all.bytes += l.totals.bytes
 		all.ticks += l.totals.ticks
-		if c := &l.calls[l.count%history]; l.count > 0 && c.check == l.count && c.ended == 0 && c.began < at {
+		if c := &l.calls[l.count%history]; l.count > 0 && c.check == l.count && c.ended == 0 && c.began < at && r.still(c) {
 			all.ticks += at - c.began
 		}
 	}
@@ -119,6 +119,15 @@ func (r *Reader) Totals() (t Totals, err error) {
 	}
 	scale := h.scale(at)
 	return Totals{Calls: all.calls, Bytes: all.bytes, Time: scale.of(all.ticks), Pending: scale.of(waited)}, nil
+}
+
+// still reports whether a call of the page is the one in the memory, which may have ended meanwhile.
+func (r *Reader) still(c *call) bool {
+	var now call
+	offset := uintptr(unsafe.Pointer(c)) - uintptr(unsafe.Pointer(&r.first[0]))
+	n, err := r.file.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&now)), unsafe.Sizeof(now)), int64(offset))
+	now.ended = c.ended
+	return err == nil && n == int(unsafe.Sizeof(now)) && now == *c
 }
 
 var errRecord = errors.New("the record of calls is of another version of gorun, or damaged")
@@ -157,7 +166,7 @@ func (r *Reader) Read() (Snapshot, error) {
 		s.Comms = append(s.Comms, l.read(&again.lanes[i], scale, at))
 	}
 	for i := range p.tensors {
-		if t := &p.tensors[i]; t.check != 0 && again.tensors[i].check == t.check {
+		if t := &p.tensors[i]; t.check != 0 && again.tensors[i] == *t {
 			s.Tensors = append(s.Tensors, Call{Comm: t.queue, Kind: int(t.kind), Bytes: t.bytes, Name: text(t.name[:], t.length), To: -1, From: -1, Began: scale.between(t.began, at)})
 		}
 	}
@@ -166,12 +175,14 @@ func (r *Reader) Read() (Snapshot, error) {
 	return s, nil
 }
 
-// read returns the lane's calls that were not overwritten meanwhile.
+// read returns the lane's calls that were not overwritten meanwhile. It compares all of a call, since a processor may load the words of one copy
+// in any order; those of the second come after the first, as the kernel's locks see to.
 func (l *lane) read(again *lane, scale scale, at uint64) Comm {
 	c := Comm{ID: l.id, Size: int(min(l.size, 1<<30)), Count: l.count}
 	for n := l.count - min(l.count, history) + 1; n <= l.count; n++ {
-		e := &l.calls[n%history]
-		if e.check != n || again.calls[n%history].check != n {
+		before, e := l.calls[n%history], &again.calls[n%history]
+		before.ended = e.ended
+		if before.check != n || before != *e {
 			continue
 		}
 		call := Call{Comm: l.id, Number: e.seq, Kind: int(e.kind), Bytes: e.bytes, Name: text(e.name[:], e.length), More: int(e.more), To: int(e.to), From: int(e.from),
