@@ -160,16 +160,18 @@ func ended(pid int, born uint64) bool {
 	return state == 'Z' || state == 'X' || since != born
 }
 
-// processState returns a process's state and when it began, in clock ticks.
+// processState returns a process's state and when it began, in clock ticks. It reads those of the first thread, which are the process's:
+// an emulator of another processor (qemu-user) invents /proc/PID/stat of itself, so that two ranks would not agree on a start.
 func processState(pid int) (state byte, born uint64, err error) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	number := strconv.Itoa(pid)
+	stat, err := os.ReadFile("/proc/" + number + "/task/" + number + "/stat")
 	if err != nil {
 		return 0, 0, err
 	}
 	return parseStat(stat)
 }
 
-// parseStat reads a process's state and start, fields 3 and 22 of /proc/PID/stat.
+// parseStat reads a process's state and start, fields 3 and 22 of a stat file.
 // Field 2 is the program's name in parentheses, which may hold any bytes.
 func parseStat(stat []byte) (state byte, born uint64, err error) {
 	const stateAt, bornAt = 0, 22 - 3
