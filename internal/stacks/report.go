@@ -3,6 +3,8 @@
 package stacks
 
 import (
+	"github.com/gorun/gorun/internal/flight"
+	"github.com/gorun/gorun/internal/ras"
 	"github.com/gorun/gorun/internal/recorder"
 )
 
@@ -12,7 +14,10 @@ type Rank struct {
 	Host      string             `json:"host"`
 	Record    *recorder.Snapshot `json:"record,omitempty"` // of ring; nil: the rank has none
 	Processes []Process          `json:"processes,omitempty"`
-	Error     string             `json:"error,omitempty"` // why nothing is known
+	Flight    *flight.Dump       `json:"flight_recorder,omitempty"`    // of PyTorch; nil: the rank has none that can be asked
+	NoFlight  string             `json:"no_flight_recorder,omitempty"` // why the one that the rank has did not answer
+	RAS       *ras.Status        `json:"nccl_ras,omitempty"`           // what NCCL knows of all ranks; only one rank is asked
+	Error     string             `json:"error,omitempty"`              // why nothing is known
 }
 
 // Process is the rank's own process, or one below it.
@@ -75,6 +80,13 @@ func (r *Rank) Trim() {
 			}
 		}
 	}
+	if r.Flight != nil {
+		r.Flight.Trim()
+	}
+	if r.RAS != nil {
+		r.RAS.Trim()
+	}
+	cut(&r.NoFlight)
 	cut(&r.Error)
 }
 

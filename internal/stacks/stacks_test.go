@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/flight"
+	"github.com/gorun/gorun/internal/ras"
 	"github.com/gorun/gorun/internal/recorder"
 )
 
@@ -151,6 +153,57 @@ func TestStallReportsAreWorthALook(t *testing.T) {
 		}
 		if s.Worth(note, now.Add(time.Minute)) || s.Worth(note, now.Add(time.Hour)) != want {
 			t.Errorf("%s: looks after a minute and after an hour", note)
+		}
+	}
+}
+
+// enqueued is a rank whose flight recorder has calls of one process group, of which the last goes on if waits.
+func enqueued(rank int, kind string, last int64, waits bool) Rank {
+	g := flight.Group{Name: "0", Desc: "default_pg", Ranks: "[0, 1, 2, 3]", Last: last}
+	for n := range last {
+		g.Calls = append(g.Calls, flight.Call{Number: n + 1, Kind: "nccl:all_reduce", Shape: "8 Float", State: "completed", Began: time.Duration(10-n) * time.Second, Where: "step (x/train.py:7)"})
+	}
+	if waits {
+		g.Calls[last-1].Kind, g.Calls[last-1].State = kind, "started"
+	}
+	return Rank{Rank: rank, Host: "f1", Flight: &flight.Dump{Version: "2.10", Groups: []flight.Group{g}}}
+}
+
+func TestFlightRecordersNameTheRankThatHasNotCome(t *testing.T) {
+	for name, c := range map[string]struct {
+		ranks []Rank
+		want  []string
+	}{
+		"one is missing": {[]Rank{enqueued(0, "nccl:all_reduce", 3, true), enqueued(1, "nccl:all_reduce", 3, true), enqueued(2, "", 2, false), enqueued(3, "nccl:all_reduce", 3, true)},
+			[]string{"rank 2 has not come to all_reduce of 8 Float by nccl, call 3 of process group default_pg: 3 ranks (0-1,3) have waited for 8s",
+				"rank 2 on f1: its last was all_reduce of 8 Float by nccl, call 2 of default_pg, enqueued 9s ago and completed, in step (x/train.py:7)"}},
+		"one calls another": {[]Rank{enqueued(0, "nccl:all_reduce", 3, true), enqueued(1, "nccl:all_gather", 3, true), enqueued(2, "nccl:all_reduce", 3, true)},
+			[]string{"rank 1 has called all_gather of 8 Float by nccl as call 3, others all_reduce of 8 Float by nccl, call 3 of process group default_pg: 2 ranks (0,2) have waited for 8s"}},
+		"all wait":     {[]Rank{enqueued(0, "nccl:all_reduce", 3, true), enqueued(1, "nccl:all_reduce", 3, true)}, nil},
+		"one is ahead": {[]Rank{enqueued(0, "nccl:all_reduce", 9, false), enqueued(1, "nccl:all_reduce", 3, true)}, nil},
+		"no dump":      {[]Rank{enqueued(0, "nccl:all_reduce", 3, true), {Rank: 1, NoFlight: "why"}}, []string{"PyTorch's flight recorder of rank 1 did not answer: why"}},
+	} {
+		text := View{Size: len(c.ranks)}.Text(c.ranks)
+		for _, want := range c.want {
+			if !strings.Contains(text, want+"\n") {
+				t.Errorf("%s: missing %q in\n%s", name, want, text)
+			}
+		}
+		if c.want == nil && (strings.Contains(text, "not come") || strings.Contains(text, "others")) {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+}
+
+// NCCL numbers ranks by communicator; the job's number is known by a process id that only one rank has.
+func TestRASNamesRanksOfTheJob(t *testing.T) {
+	comm := ras.Comm{Size: 3, Ranks: []ras.Rank{{Rank: 0, PID: 11, Counts: map[string]uint64{"AllReduce": 3}}, {Rank: 1, PID: 12, Counts: map[string]uint64{"AllReduce": 2}}},
+		Missing: []ras.Rank{{Rank: 2, PID: -1}}}
+	ranks := []Rank{{Rank: 4, Processes: []Process{{PID: 11, Name: "p"}}, RAS: &ras.Status{Comms: []ras.Comm{comm}}}, {Rank: 7, Processes: []Process{{PID: 12, Name: "p"}}}}
+	text := View{Size: 8}.Text(ranks)
+	for _, want := range []string{"NCCL RAS: rank 7 of a communicator of 3 has launched 2 collectives of AllReduce, others 3\n", "NCCL RAS: rank 2 of a communicator of 3 has not answered\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("missing %q in\n%s", want, text)
 		}
 	}
 }

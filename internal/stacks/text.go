@@ -20,8 +20,7 @@ type View struct {
 // Text formats the reports: what ranks wait for, then the tree of stacks, what few ranks do first.
 func (v View) Text(ranks []Rank) string {
 	slices.SortFunc(ranks, func(a, b Rank) int { return a.Rank - b.Rank })
-	head := v.waits(ranks)
-	head = append(head, notes(ranks)...)
+	head := slices.Concat(v.waits(ranks), rasLines(ranks), noFlights(ranks), notes(ranks))
 	if len(head) > 0 {
 		head = append(head, "")
 	}
@@ -44,6 +43,9 @@ func (v View) Text(ranks []Rank) string {
 // Alone formats the report of one rank: what it last did in ring, and its stacks.
 func Alone(r Rank, lines int) string {
 	head := ""
+	if r.Flight != nil && r.Record == nil {
+		head = lastFlight(r.Flight) + "\n"
+	}
 	if r.Record != nil {
 		head = lastCall(&r) + "\n"
 		if c := latest(&r); c != nil && c.Over {
@@ -68,11 +70,16 @@ func (v View) waits(ranks []Rank) (lines []string) {
 		if len(w.Missing) == 1 {
 			verb = "has"
 		}
-		what := "come to " + Describe(w.Call)
-		if w.Init {
-			what = "joined the job"
+		what := "not come to " + Describe(w.Call)
+		switch {
+		case w.Init:
+			what = "not joined the job"
+		case w.Differ != "":
+			what = fmt.Sprintf("called %s, others %s", w.Differ, w.NCCL)
+		case w.NCCL != "":
+			what = "not come to " + w.NCCL
 		}
-		lines = append(lines, fmt.Sprintf("%s %s not %s: %s %s", Names(w.Missing), verb, what, Names(w.Waiting), waitFor(w)))
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s %s", Names(w.Missing), verb, what, Names(w.Waiting), waitFor(w)))
 		for _, missing := range w.Missing[:min(len(w.Missing), 4)] {
 			if told[missing] {
 				continue
@@ -107,6 +114,9 @@ func whereabouts(r *Rank) string {
 
 // lastCall is the last call of a rank, which may go on.
 func lastCall(r *Rank) string {
+	if r.Flight != nil && (r.Record == nil || latest(r) == nil) {
+		return lastFlight(r.Flight)
+	}
 	if r.Record == nil {
 		return "it has not called Init"
 	}

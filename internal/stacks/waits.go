@@ -15,12 +15,14 @@ type Wait struct {
 	Waiting []int         // ranks of the job
 	Missing []int         // that have not come
 	Longest time.Duration
-	Init    bool // it is not a call: ranks wait for others to join the job
+	Init    bool   // it is not a call: ranks wait for others to join the job
+	NCCL    string // names the collective if PyTorch's flight recorder tells of it; Call is empty then
+	Differ  string // NCCL: all have come, but Missing call this instead
 }
 
 // Waits returns the collectives for which ranks are missing, the oldest first. size is the number of ranks in the job.
 func Waits(ranks []Rank, size int) []Wait {
-	waits := slices.Concat(joins(ranks, size), tensors(ranks), calls(ranks))
+	waits := slices.Concat(joins(ranks, size), tensors(ranks), calls(ranks), flights(ranks))
 	slices.SortStableFunc(waits, func(a, b Wait) int { return cmp.Compare(b.Longest, a.Longest) })
 	return waits
 }

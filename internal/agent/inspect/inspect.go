@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/contain"
+	"github.com/gorun/gorun/internal/ras"
 	"github.com/gorun/gorun/internal/recorder"
 	"github.com/gorun/gorun/internal/stacks"
 )
@@ -73,8 +75,14 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 		}
 		return err
 	}
+	answers := make(chan struct{})
+	go func() {
+		defer close(answers)
+		nccl(ctx, looks)
+	}()
 	silent := odd(looks)
 	_ = each(len(silent), runtime.NumCPU(), func(i int) error { silent[i].trace(ctx, true); return nil })
+	<-answers
 	for _, l := range looks {
 		err = cmp.Or(err, encode.Encode(l.result()))
 	}
@@ -193,6 +201,40 @@ func (h *host) socketsOf(dir string) map[string]string {
 type look struct {
 	report   stacks.Rank // without processes
 	subjects []*subject
+	flight   *recording // nil: it has none
+}
+
+// nccl fills in what PyTorch and NCCL know of collectives on GPUs.
+func nccl(ctx context.Context, looks []look) {
+	var wg sync.WaitGroup
+	for i := range looks {
+		if looks[i].flight != nil {
+			wg.Go(func() { looks[i].readFlight(ctx) })
+		}
+		if looks[i].report.Rank == 0 { // an answer is about the whole job
+			wg.Go(func() { looks[i].readRAS(ctx) })
+		}
+	}
+	wg.Wait()
+}
+
+func (l *look) readFlight(ctx context.Context) {
+	dump, err := l.flight.read(ctx)
+	if l.report.Flight = dump; err != nil {
+		l.report.NoFlight = err.Error()
+	}
+}
+
+func (l *look) readRAS(ctx context.Context) {
+	for _, s := range l.subjects {
+		if addr, listens := s.rasAddr(); listens {
+			status, err := askRAS(ctx, addr, l.subjects)
+			if l.report.RAS = status; err != nil && !errors.Is(err, errElsewhere) {
+				l.report.RAS = &ras.Status{Lines: []string{err.Error()}}
+			}
+			return
+		}
+	}
 }
 
 // look returns what the rank with the process pid does, as far as /proc and its processes themselves tell.
@@ -209,6 +251,11 @@ func (h *host) look(ctx context.Context, rank, pid int) look {
 		if s.record != nil {
 			if snapshot, err := s.record.Read(); err == nil && l.report.Record == nil {
 				l.report.Record = &snapshot
+			}
+		}
+		if l.flight == nil && l.report.NoFlight == "" {
+			if l.flight, err = s.askFlight(); err != nil {
+				l.report.NoFlight = err.Error()
 			}
 		}
 		s.trace(ctx, false)
@@ -250,7 +297,7 @@ func (s *subject) read(h *host) {
 	}
 	names := h.socketsOf(s.dir)
 	s.report.Waits = s.waits(names)
-	s.report.Sockets = s.sockets(names)
+	s.report.Sockets = s.sockets(names, stacks.MaxSockets)
 	s.record, _ = recorder.Open(s.PID)
 }
 

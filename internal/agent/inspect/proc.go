@@ -12,8 +12,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/gorun/gorun/internal/stacks"
 )
 
 // waits says in which system call the process's main thread waits, and for what, as far as the kernel tells.
@@ -78,12 +76,12 @@ func inode(link string) string {
 	return strings.TrimSuffix(number, "]")
 }
 
-// sockets names the process's network connections.
-func (s *subject) sockets(names map[string]string) (all []string) {
+// sockets names the process's network connections, at most so many.
+func (s *subject) sockets(names map[string]string, most int) (all []string) {
 	fds, _ := os.ReadDir(s.dir + "/fd")
 	for _, fd := range fds {
 		link, err := os.Readlink(s.dir + "/fd/" + fd.Name())
-		if name, known := names[inode(link)]; err == nil && known && len(all) < stacks.MaxSockets {
+		if name, known := names[inode(link)]; err == nil && known && len(all) < most {
 			all = append(all, name)
 		}
 	}

@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -127,6 +128,38 @@ class Checks:
             raise Failed("it says nothing" + ending(output))
         return found
 
+    def stacks(self, limit):
+        """Looks at two ranks, of which one skips a collective, until gorun says so."""
+        end = time.monotonic() + limit
+        with tempfile.TemporaryDirectory() as folder:
+            environ = dict(shared_gpu(self.environ, 2), XDG_RUNTIME_DIR=folder)
+            environ["TORCH_NCCL_DEBUG_INFO_PIPE_FILE"], environ["TORCH_NCCL_DEBUG_INFO_TEMP_FILE"] = folder + "/pipe-", folder + "/dump-"
+            environ["TORCH_NCCL_TRACE_BUFFER_SIZE"] = "2000"  # older PyTorch keeps none without it
+            argv = [str(ROOT / "bin/gorun"), "--name", "hangs", "-np", "2", "--oversubscribe", "--gpus-per-rank", "none"]
+            job = subprocess.Popen(
+                argv + [sys.executable, str(ROOT / "internal/test/gpucheck/ranks.py"), "hangs"],
+                env=environ, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            )  # fmt: skip
+            try:
+                return self.await_stacks(job, environ, end)
+            finally:
+                job.kill()
+                job.communicate()
+
+    def await_stacks(self, job, environ, end):
+        text = ""
+        while job.poll() is None and time.monotonic() < end:
+            asked = time.monotonic()
+            text = self.run([str(ROOT / "bin/gorun"), "stacks", "hangs"], 30, environ, codes=(0, 1, 2))
+            took = time.monotonic() - asked
+            named = [line for line in text.splitlines() if line.startswith("rank 1 has not come to all_reduce")]
+            if named and "NCCL RAS: " in text:
+                return "%s, after %.1f s" % (named[0], took)
+            time.sleep(0.5)
+        if job.poll() is not None:
+            raise Failed("the job has ended" + ending(job.communicate()[0]))
+        raise Failed("gorun stacks does not name rank 1" + ending(text))
+
     def inventory(self, limit):
         query = "--query-gpu=index,uuid,pci.bus_id,name,memory.total"
         smi = gpus_of_smi(self.run(["nvidia-smi", query, "--format=csv,noheader,nounits"], limit))
@@ -187,6 +220,7 @@ def all_checks(checks, nccl):
     checks.make("cost of a call, 1 rank", lambda limit: checks.ranks(1, "cost", limit))
     checks.make("time beside torch's nccl, 2 ranks", lambda limit: checks.ranks(2, "time", limit))
     checks.make("a rank is killed", lambda limit: checks.ranks(2, "dies", limit, codes=(137,)))
+    checks.make("stacks of a hang, 2 ranks", checks.stacks)
     checks.make("gorun bench, 1 rank", lambda limit: checks.bench(1, limit))
 
     def bench_of_two(limit):

@@ -366,10 +366,24 @@ def dies():
     need(False, "nobody said that a rank is gone")
 
 
+def hangs():
+    """Rank 1 skips a collective until check.py, which looks at the stacks meanwhile, ends the job."""
+    torch.cuda.set_device(0)
+    torch.distributed.init_process_group("nccl")
+    x = torch.ones(1024, device="cuda")
+    for _ in range(3):
+        torch.distributed.all_reduce(x)
+    torch.cuda.synchronize()
+    if RANK == 0:
+        torch.distributed.all_reduce(x)
+        torch.cuda.synchronize()
+    time.sleep(600)
+
+
 def main(name):
     checks = {
         "values-host": lambda: values("host"), "values-nccl": lambda: values("nccl"), "torch": check_torch, "optimizer": optimizer, "ddp": ddp,
-        "bits": bits, "time": check_time, "cost": cost, "dies": dies,
+        "bits": bits, "time": check_time, "cost": cost, "dies": dies, "hangs": hangs,
     }  # fmt: skip
     checks[name]()
 

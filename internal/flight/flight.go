@@ -1,0 +1,218 @@
+// Package flight reads dumps of PyTorch's flight recorder: the collectives that one process has enqueued on a backend such as NCCL, and whether
+// each has ended. It is pure; package inspect makes ranks write dumps.
+package flight
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Dump is what one process says.
+type Dump struct {
+	Version string  `json:"version"`           // of the format
+	Library string  `json:"library,omitempty"` // version of NCCL
+	Groups  []Group `json:"groups,omitempty"`
+}
+
+// Group is a process group and its last collectives, the oldest first.
+type Group struct {
+	Name  string `json:"name"`
+	Desc  string `json:"desc,omitempty"`
+	Ranks string `json:"ranks,omitempty"` // as PyTorch writes them: "[0, 1]"
+	Last  int64  `json:"last"`            // the highest number of a collective
+	Calls []Call `json:"calls,omitempty"`
+}
+
+// Call is a collective.
+type Call struct {
+	Number int64         `json:"number"` // in its group, from 1
+	Kind   string        `json:"kind"`   // such as nccl:all_reduce
+	Shape  string        `json:"shape,omitempty"`
+	State  string        `json:"state"` // scheduled, started or completed
+	Began  time.Duration `json:"began"` // how long ago it was enqueued
+	Where  string        `json:"where,omitempty"`
+}
+
+// Over reports whether the collective has ended.
+func (c *Call) Over() bool { return c.State == "completed" }
+
+// Bounds on what is kept of a dump.
+const (
+	maxGroups = 64
+	maxCalls  = 64 // of a group
+	maxText   = 200
+)
+
+// Parse reads a dump that PyTorch has written, a pickle, without running anything in it. now is the time of its host.
+func Parse(data []byte, now time.Time) (*Dump, error) {
+	value, err := unpickle(data)
+	if err != nil {
+		return nil, err
+	}
+	top, is := value.(*dict)
+	if !is || top.text("version") == "" {
+		return nil, errors.New("the dump is not one of a flight recorder")
+	}
+	d := &Dump{Version: top.text("version"), Library: top.text("comm_lib_version")}
+	if d.Library == "" {
+		d.Library = top.text("nccl_version")
+	}
+	groups := map[string]*Group{}
+	for name, value := range top.dict("pg_config").items {
+		info := (&dict{map[string]any{"": value}}).dict("")
+		if len(groups) < maxGroups {
+			groups[name] = &Group{Name: cut(name), Desc: info.text("desc"), Ranks: info.text("ranks")}
+		}
+	}
+	for _, value := range top.list("entries") {
+		if entry, is := value.(*dict); is {
+			add(groups, entry, now)
+		}
+	}
+	for _, g := range groups {
+		if g.Name != "" || len(g.Calls) > 0 { // gloo's only group has a second entry without a name
+			d.Groups = append(d.Groups, *g)
+		}
+	}
+	slices.SortFunc(d.Groups, func(a, b Group) int { return cmp.Compare(a.Name, b.Name) })
+	return d, nil
+}
+
+// add puts an entry of a dump into its group, if it is a collective.
+func add(groups map[string]*Group, entry *dict, now time.Time) {
+	names := entry.list("process_group")
+	if len(names) == 0 || entry.flag("is_p2p") {
+		return
+	}
+	name, _ := names[0].(string)
+	g := groups[name]
+	if g == nil {
+		if len(groups) >= maxGroups {
+			return
+		}
+		g = &Group{Name: cut(name)}
+		groups[name] = g
+	}
+	if len(names) > 1 && g.Desc == "" {
+		desc, _ := names[1].(string)
+		g.Desc = cut(desc)
+	}
+	c := Call{Number: entry.number("collective_seq_id"), Kind: entry.text("profiling_name"), State: entry.text("state"),
+		Shape: shape(entry), Began: max(0, now.Sub(time.Unix(0, entry.number("time_created_ns")))), Where: where(entry.list("frames"))}
+	g.Last = max(g.Last, c.Number)
+	g.Calls = append(g.Calls, c)
+	if len(g.Calls) <= maxCalls {
+		return
+	}
+	oldest := slices.IndexFunc(g.Calls, func(c Call) bool { return c.Over() }) // what goes on says most
+	g.Calls = slices.Delete(g.Calls, max(0, oldest), max(0, oldest)+1)
+}
+
+// shape formats the inputs of a collective: "1024x4 Float".
+func shape(entry *dict) string {
+	var parts []string
+	types := entry.list("input_dtypes")
+	for i, value := range entry.list("input_sizes") {
+		sizes, is := value.(*list)
+		if i == 3 || !is {
+			parts = append(parts, "...")
+			break
+		}
+		var dims []string
+		for _, d := range sizes.items[:min(len(sizes.items), 8)] {
+			if n, is := d.(int64); is {
+				dims = append(dims, strconv.FormatInt(n, 10))
+			}
+		}
+		part := strings.Join(dims, "x")
+		if i < len(types) {
+			kind, _ := types[i].(string)
+			part += " " + kind
+		}
+		parts = append(parts, strings.TrimSpace(part))
+	}
+	return cut(strings.Join(parts, ", "))
+}
+
+// where returns the innermost function that is not PyTorch's own.
+func where(frames []any) string {
+	for _, value := range frames[:min(len(frames), 128)] {
+		f, is := value.(*dict)
+		if !is || f.text("filename") == "" || strings.Contains(f.text("filename"), "/torch/") {
+			continue
+		}
+		parts := strings.Split(f.text("filename"), "/")
+		return cut(f.text("name") + " (" + strings.Join(parts[max(0, len(parts)-2):], "/") + ":" + strconv.FormatInt(f.number("line"), 10) + ")")
+	}
+	return ""
+}
+
+// Trim cuts a dump that a host sends to the bounds of Parse.
+func (d *Dump) Trim() {
+	d.Version, d.Library = cut(d.Version), cut(d.Library)
+	d.Groups = d.Groups[:min(len(d.Groups), maxGroups)]
+	for i := range d.Groups {
+		g := &d.Groups[i]
+		g.Name, g.Desc, g.Ranks = cut(g.Name), cut(g.Desc), cut(g.Ranks)
+		g.Calls = g.Calls[:min(len(g.Calls), maxCalls)]
+		for j := range g.Calls {
+			c := &g.Calls[j]
+			c.Kind, c.Shape, c.State, c.Where = cut(c.Kind), cut(c.Shape), cut(c.State), cut(c.Where)
+		}
+	}
+}
+
+// Oldest returns the oldest collective that goes on, or nil.
+func (g *Group) Oldest() (oldest *Call) {
+	for i := range g.Calls {
+		if c := &g.Calls[i]; !c.Over() && (oldest == nil || c.Number < oldest.Number) {
+			oldest = c
+		}
+	}
+	return oldest
+}
+
+// Call returns the collective with a number, or nil.
+func (g *Group) Call(number int64) *Call {
+	if i := slices.IndexFunc(g.Calls, func(c Call) bool { return c.Number == number }); i >= 0 {
+		return &g.Calls[i]
+	}
+	return nil
+}
+
+func cut(text string) string { return text[:min(len(text), maxText)] }
+
+// text returns a string of d, cut to the bound, or "".
+func (d *dict) text(key string) string {
+	text, _ := d.items[key].(string)
+	return cut(text)
+}
+
+func (d *dict) number(key string) int64 {
+	n, _ := d.items[key].(int64)
+	return n
+}
+
+func (d *dict) flag(key string) bool {
+	is, _ := d.items[key].(bool)
+	return is
+}
+
+func (d *dict) list(key string) []any {
+	if l, is := d.items[key].(*list); is {
+		return l.items
+	}
+	return nil
+}
+
+// dict returns a dict of d, or an empty one.
+func (d *dict) dict(key string) *dict {
+	if inner, is := d.items[key].(*dict); is {
+		return inner
+	}
+	return &dict{}
+}

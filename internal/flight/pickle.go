@@ -1,0 +1,259 @@
+package flight
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+)
+
+// list and dict are shared by reference, as in a pickle, which may even contain itself.
+type list struct{ items []any }
+type dict struct{ items map[string]any }
+
+// maxValues bounds the values in a pickle: a dump of 2,000 calls with their stacks has a tenth of them.
+const maxValues = 2 << 20
+
+// ErrIncomplete is the error of a dump that ends early, as while it is written.
+var ErrIncomplete = errors.New("the dump ends early")
+
+// unpickle reads a pickle of plain data: dicts with keys of strings, lists, tuples, strings, numbers. Opcodes that name or call anything are
+// errors, so a hostile dump runs no code; its memory is bounded by the length of data and by maxValues.
+func unpickle(data []byte) (any, error) {
+	m := machine{data: data}
+	for values := 0; ; values++ {
+		if values > maxValues {
+			return nil, errors.New("the dump has too many values")
+		}
+		op, err := m.take(1)
+		if err != nil {
+			return nil, err
+		}
+		if op[0] == '.' {
+			return m.pop()
+		}
+		if err := m.step(op[0]); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// machine is the state of a pickle that is read.
+type machine struct {
+	data  []byte
+	stack []any
+	marks []int // lengths of stack
+	memo  []any
+}
+
+// take returns the next n bytes.
+func (m *machine) take(n uint64) ([]byte, error) {
+	if n > uint64(len(m.data)) {
+		return nil, ErrIncomplete
+	}
+	head := m.data[:n]
+	m.data = m.data[n:]
+	return head, nil
+}
+
+// number reads an unsigned number of up to 8 bytes, the lowest first.
+func (m *machine) number(bytes uint64) (uint64, error) {
+	raw, err := m.take(bytes)
+	if err != nil {
+		return 0, err
+	}
+	var whole [8]byte
+	copy(whole[:], raw)
+	return binary.LittleEndian.Uint64(whole[:]), nil
+}
+
+func (m *machine) push(value any) { m.stack = append(m.stack, value) }
+
+// base is the length of the stack that the innermost mark keeps.
+func (m *machine) base() int {
+	if n := len(m.marks); n > 0 {
+		return m.marks[n-1]
+	}
+	return 0
+}
+
+func (m *machine) pop() (any, error) {
+	if len(m.stack) <= m.base() {
+		return nil, errors.New("the dump takes a value that it does not have")
+	}
+	value := m.stack[len(m.stack)-1]
+	m.stack = m.stack[:len(m.stack)-1]
+	return value, nil
+}
+
+// marked takes the values since the last mark, or the last n if n is not negative.
+func (m *machine) marked(n int) ([]any, error) {
+	from := len(m.stack) - n
+	if n < 0 {
+		if len(m.marks) == 0 {
+			return nil, errors.New("the dump ends a group that it has not begun")
+		}
+		from = m.base()
+		m.marks = m.marks[:len(m.marks)-1]
+	} else if from < m.base() {
+		return nil, errors.New("the dump takes values that it does not have")
+	}
+	values := append([]any(nil), m.stack[from:]...)
+	m.stack = m.stack[:from]
+	return values, nil
+}
+
+// width returns the bytes of an operand that is a number.
+func width(op byte) uint64 {
+	switch op {
+	case 0x80, 'K', 0x8a, 0x8c, 'q', 'h': // PROTO, BININT1, LONG1, SHORT_BINUNICODE, BINPUT, BINGET
+		return 1
+	case 'M': // BININT2
+		return 2
+	case 'J', 'X', 'r', 'j': // BININT, BINUNICODE, LONG_BINPUT, LONG_BINGET
+		return 4
+	case 'G', 0x8d, 0x95: // BINFLOAT, BINUNICODE8, FRAME
+		return 8
+	}
+	return 0
+}
+
+// step carries out one opcode.
+func (m *machine) step(op byte) error {
+	n, err := m.number(width(op))
+	if err != nil {
+		return err
+	}
+	switch op {
+	case 0x80, 0x95: // PROTO, FRAME
+		return nil
+	case 'N': // NONE
+		m.push(nil)
+	case 0x88, 0x89: // NEWTRUE, NEWFALSE
+		m.push(op == 0x88)
+	case 'K', 'M': // BININT1, BININT2
+		m.push(int64(n))
+	case 'J': // BININT
+		m.push(int64(int32(uint32(n))))
+	case 0x8a: // LONG1
+		return m.long(n)
+	case 'G': // BINFLOAT: the highest byte first
+		var raw [8]byte
+		binary.LittleEndian.PutUint64(raw[:], n)
+		m.push(math.Float64frombits(binary.BigEndian.Uint64(raw[:])))
+	case 'X', 0x8c, 0x8d: // BINUNICODE, SHORT_BINUNICODE, BINUNICODE8
+		text, err := m.take(n)
+		if err != nil {
+			return err
+		}
+		m.push(string(text))
+	case 'q', 'r', 0x94: // BINPUT, LONG_BINPUT, MEMOIZE
+		if op == 0x94 {
+			n = uint64(len(m.memo))
+		}
+		return m.remember(n)
+	case 'h', 'j': // BINGET, LONG_BINGET
+		if n >= uint64(len(m.memo)) {
+			return fmt.Errorf("the dump refers to value %d, which it does not have", n)
+		}
+		m.push(m.memo[n])
+	default:
+		return m.collect(op)
+	}
+	return nil
+}
+
+// long pushes a number of n bytes in two's complement.
+func (m *machine) long(n uint64) error {
+	if n > 8 {
+		return fmt.Errorf("the dump has a number of %d bytes", n)
+	}
+	value, err := m.number(n)
+	if err != nil {
+		return err
+	}
+	unused := 64 - 8*n
+	m.push(int64(value<<unused) >> unused)
+	return nil
+}
+
+// remember keeps the value on the top under a number. Writers count up from 0.
+func (m *machine) remember(n uint64) error {
+	top, err := m.pop()
+	if err != nil {
+		return err
+	}
+	m.push(top)
+	switch have := uint64(len(m.memo)); {
+	case n < have:
+		m.memo[n] = top
+	case n == have:
+		m.memo = append(m.memo, top)
+	default:
+		return fmt.Errorf("the dump numbers a value %d after %d values", n, have)
+	}
+	return nil
+}
+
+// collect carries out the opcodes of lists, tuples and dicts.
+func (m *machine) collect(op byte) error {
+	var values []any
+	var err error
+	switch op {
+	case '(': // MARK
+		m.marks = append(m.marks, len(m.stack))
+		return nil
+	case ']', ')': // EMPTY_LIST, EMPTY_TUPLE
+		m.push(&list{})
+		return nil
+	case '}': // EMPTY_DICT
+		m.push(&dict{}) // without a map until it has a key: a hostile dump may have a million
+		return nil
+	case 't', 'e', 'u': // TUPLE, APPENDS, SETITEMS
+		values, err = m.marked(-1)
+	case 0x85, 0x86, 0x87: // TUPLE1, TUPLE2, TUPLE3
+		values, err = m.marked(int(op) - 0x84)
+	case 'a': // APPEND
+		values, err = m.marked(1)
+	case 's': // SETITEM
+		values, err = m.marked(2)
+	default:
+		return fmt.Errorf("the dump has the pickle opcode %#02x, which is not plain data", op)
+	}
+	if err != nil {
+		return err
+	}
+	if op == 't' || op >= 0x85 {
+		m.push(&list{values})
+		return nil
+	}
+	into, err := m.pop()
+	if err != nil {
+		return err
+	}
+	m.push(into)
+	return fill(into, values, op == 'e' || op == 'a')
+}
+
+// fill adds values to a list, or keys and values to a dict.
+func fill(into any, values []any, toList bool) error {
+	if l, is := into.(*list); is && toList {
+		l.items = append(l.items, values...)
+		return nil
+	}
+	d, is := into.(*dict)
+	if !is || toList || len(values)%2 != 0 {
+		return errors.New("the dump adds to something that is no list or dict")
+	}
+	if d.items == nil && len(values) > 0 {
+		d.items = make(map[string]any, len(values)/2)
+	}
+	for i := 0; i < len(values); i += 2 {
+		key, is := values[i].(string)
+		if !is {
+			return errors.New("the dump has a key that is no string")
+		}
+		d.items[key] = values[i+1]
+	}
+	return nil
+}
