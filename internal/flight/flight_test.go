@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // testdata/gloo.pickle was written by PyTorch 2.15 itself: rank 0 of two, with three calls of all_reduce by the backend gloo.
@@ -34,13 +36,10 @@ func TestDumpOfPyTorch(t *testing.T) {
 
 // A dump that Python would obey is refused, whatever protocol it has.
 func TestHostileDumpRunsNothing(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no python3")
-	}
+	lab.Need(t, "/usr/bin/python3")
 	dir := t.TempDir()
 	for _, protocol := range []string{"0", "1", "2", "3", "4", "5"} {
-		cmd := exec.Command(python, "-c", `
+		cmd := exec.Command("/usr/bin/python3", "-c", `
 import os, pickle, sys
 class Attack:
     def __reduce__(self):

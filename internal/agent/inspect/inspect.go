@@ -159,6 +159,8 @@ func unbind() {
 type host struct {
 	below map[int][]contain.Process // by parent
 
+	lines sources
+
 	mu      sync.Mutex
 	sockets map[string]map[string]string // names by inode, by network namespace
 }
@@ -246,7 +248,7 @@ func (h *host) look(ctx context.Context, rank, pid int) look {
 		return l
 	}
 	for _, p := range h.family(own) {
-		s := &subject{Process: p, dir: "/proc/" + strconv.Itoa(p.PID)}
+		s := &subject{Process: p, dir: "/proc/" + strconv.Itoa(p.PID), lines: &h.lines}
 		s.read(h)
 		if s.record != nil {
 			if snapshot, err := s.record.Read(); err == nil && l.report.Record == nil {
@@ -279,6 +281,7 @@ type subject struct {
 	dir    string
 	report stacks.Process
 	record *recorder.Reader // nil: it has none
+	lines  *sources
 }
 
 func (s *subject) close() {

@@ -2,9 +2,15 @@ package inspect
 
 import (
 	"fmt"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/stacks"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func show(threads []stacks.Thread) (text string) {
@@ -35,7 +41,7 @@ func TestParsersPutTheMainThreadFirst(t *testing.T) {
 		"gdb": {parseGDB("Thread 2 (Thread 0x7f (LWP 12) \"w\"):\n#0  0x00007f in poll () from /lib/libc.so.6\n#1  0x00aa in worker (arg=0x0) at /x/w.c:7\n\n" +
 			"Thread 1 (Thread 0x7e (LWP 11) \"w\"):\n#0  spin (n=3, f=0x40 <f(int)>) at w.c:9\n#1  main () at w.c:20\n"),
 			"thread 1: spin (w.c:9) main (w.c:20)\nthread 2: poll worker (x/w.c:7)\n"},
-		"eu-stack": {parseEuStack("PID 11 - process\nTID 12:\n#0  0x00007f5a poll\nTID 11:\n#0  0x000055d0 spin - 1\n    /x/w.c:9:3\n#1  0x000055d8 main@@V_1\n#2  0x0000aaaa\n#3  0x0000aaab\n", 11),
+		"eu-stack": {parseEuStack("PID 11 - process\nTID 12:\n#0  0x00007f5a poll\nTID 11:\n#0  0x000055d0 spin - 1\n    /x/w.c:9:3\n#1  0x000055d8 main@@V_1\n#2  0x0000aaaa\n#3  0x0000aaab\n", 11, func(uint64, *stacks.Frame) {}),
 			"thread 11: spin (x/w.c:9) main ??\nthread 12: poll\n"},
 		"goroutines": {parseGoroutines("goroutine 7 gp=0x1 m=3 [running]:\nexample.com/x/y.(*T).serve(0xc0)\n\t/x/t.go:4 +0x1d\ncreated by main.main in goroutine 1\n\t/x/m.go:2 +0x2\n\n" +
 			"goroutine 1 [chan receive, 2 minutes]:\nmain.wait(...)\n\t/x/m.go:9 +0x1\nmain.main()\n\t/x/m.go:3 +0x2\n"),
@@ -59,5 +65,43 @@ func TestAddressesOfSockets(t *testing.T) {
 	}
 	if _, err := parseAddress("zz"); err == nil {
 		t.Error("no error")
+	}
+}
+
+// Of a C program, the lines of eu-stack's addresses are those of the calls.
+func TestLinesOfAProgram(t *testing.T) {
+	lab.Need(t, "cc", "eu-stack")
+	dir := t.TempDir()
+	source := "#include <unistd.h>\n\nstatic void inner(void)\n{\n\tfor (;;) pause();\n}\n\nint main(void)\n{\n\twrite(1, \"\\n\", 1);\n\tinner();\n\treturn 0;\n}\n"
+	if err := os.WriteFile(dir+"/p.c", []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cc", "-g", "-O0", "-o", dir+"/p", dir+"/p.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	cmd := exec.Command(dir + "/p")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	own, err := contain.ReadProcess(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &subject{Process: own, dir: fmt.Sprintf("/proc/%d", own.PID), lines: &sources{}}
+	text := ""
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(text, "inner (") && time.Now().Before(end); { // it may not have come to inner, and the tool has a time limit
+		threads, err := s.euStack(t.Context(), s.find("eu-stack"))
+		text = fmt.Sprint(show(threads), err)
+	}
+	if !strings.Contains(text, "/p.c:5)") || !strings.Contains(text, "/p.c:11)") {
+		t.Error(text)
 	}
 }

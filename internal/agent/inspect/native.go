@@ -80,17 +80,23 @@ func (t *tail) Write(data []byte) (int, error) {
 }
 
 func (s *subject) euStack(ctx context.Context, path string) ([]stacks.Thread, error) {
-	out, err := s.tool(ctx, path, "-s", "-n", strconv.Itoa(stacks.MaxFrames), "-p", strconv.Itoa(s.PID))
-	threads := parseEuStack(string(out), s.PID)
+	maps := s.mappings()
+	args := []string{"-n", strconv.Itoa(stacks.MaxFrames), "-p", strconv.Itoa(s.PID)}
+	if s.lines.large(maps) {
+		args = append(args, "-s")
+	}
+	out, err := s.tool(ctx, path, args...)
+	threads := parseEuStack(string(out), s.PID, func(address uint64, f *stacks.Frame) { s.lines.line(maps, address, f) })
 	if len(threads) > 0 {
 		err = nil // it complains of threads that have ended, and of frames without names
 	}
 	return threads, err
 }
 
-// parseEuStack parses lines such as "#0  0x00007f read - 1", each followed by one with the source if that is known.
-func parseEuStack(text string, pid int) (threads []stacks.Thread) {
-	frame := regexp.MustCompile(`^#\d+ +0x[0-9a-f]+(?: - \d+)?(?: (.*?))?(?: - \d+)?$`)
+// parseEuStack parses lines such as "#0  0x00007f read - 1", each followed by one with the source if that is known. place fills in the source of
+// an address.
+func parseEuStack(text string, pid int, place func(address uint64, f *stacks.Frame)) (threads []stacks.Thread) {
+	frame := regexp.MustCompile(`^#\d+ +0x([0-9a-f]+)(?: - \d+)?(?: (.*?))?(?: - \d+)?$`)
 	source := regexp.MustCompile(`^ +(/.*?):(\d+)(?::\d+)?$`)
 	main := 0
 	for line := range strings.Lines(text) {
@@ -108,7 +114,13 @@ func parseEuStack(text string, pid int) (threads []stacks.Thread) {
 		}
 		t := &threads[len(threads)-1]
 		if m := frame.FindStringSubmatch(line); m != nil {
-			t.Frames = append(t.Frames, stacks.Frame{Func: named(m[1])})
+			f := stacks.Frame{Func: named(m[2])}
+			address, err := strconv.ParseUint(m[1], 16, 64)
+			if err == nil && len(t.Frames) > 0 {
+				address-- // of the call: it returns to the next instruction
+			}
+			place(address, &f)
+			t.Frames = append(t.Frames, f)
 		} else if m := source.FindStringSubmatch(line); m != nil && len(t.Frames) > 0 {
 			f := &t.Frames[len(t.Frames)-1]
 			f.File = m[1]
