@@ -28,6 +28,8 @@ type Device struct {
 	Paths   map[int]Path `json:"paths,omitempty"`   // a peer's Index → the PCI path to it
 
 	Processes []Process `json:"processes,omitempty"` // with memory on it
+
+	Health *Health `json:"health,omitempty"` // nil: it was not asked for, or is unknown
 }
 
 // MIG is an instance of a partitioned GPU, which CUDA addresses by its UUID like a GPU.

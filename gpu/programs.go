@@ -21,9 +21,16 @@ const (
 	maxOutput   = 8 << 20
 )
 
+// HealthArgument makes gorun-gpu tell the health of GPUs, too. Older ones ignore it.
+const HealthArgument = "health"
+
 // fromHelper runs gorun-gpu, which uses the driver's library.
 func fromHelper(ctx context.Context, s Sources) ([]Device, error) {
-	out, err := output(ctx, s.Memory, s.Helper)
+	var args []string
+	if s.Health {
+		args = []string{HealthArgument}
+	}
+	out, err := output(ctx, s.Memory, s.Helper, args...)
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == 1 {
 		return nil, &noDriverError{err}
 	}

@@ -32,6 +32,8 @@ type Client struct {
 	ended   chan struct{}  // closed when the connection has ended
 	endErr  error          // the library's error; valid once ended is closed
 	hostKey []byte         // that the server has proved to own
+	userKey Key            // that the server took
+	offered int            // keys that were offered
 	work    sync.WaitGroup // goroutines that end when the connection does
 
 	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
@@ -68,6 +70,15 @@ func (c *Client) LocalAddr() net.Addr { return c.tcp(c.wire.LocalAddr()) }
 
 // RemoteAddr returns the host's end of the TCP connection, or nil as LocalAddr does.
 func (c *Client) RemoteAddr() net.Addr { return c.tcp(c.wire.RemoteAddr()) }
+
+// Keys returns the key that the host has proved to own, the user's key that it took, and how many keys were offered for that. A server that asked for none
+// took none.
+func (c *Client) Keys() (host HostKey, user Key, offered int) {
+	if key, err := xssh.ParsePublicKey(c.hostKey); err == nil {
+		host = HostKey{Type: key.Type(), Fingerprint: xssh.FingerprintSHA256(key)}
+	}
+	return host, c.userKey, c.offered
+}
 
 func (c *Client) tcp(addr net.Addr) net.Addr {
 	if _, ok := c.wire.Conn.(*net.TCPConn); !ok {

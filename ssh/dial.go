@@ -209,6 +209,9 @@ func handshake(ctx context.Context, s settings, w *wire) (*Client, error) {
 	}
 	client := newClient(target, w, xssh.NewClient(conn, channels, requests))
 	client.hostKey = keys.accepted.Marshal()
+	if client.offered = auth.offered; client.offered > 0 {
+		client.userKey = auth.keys[auth.offered-1].fact()
+	}
 	return client, nil
 }
 

@@ -1,5 +1,5 @@
 // Command gorun-gpu prints the machine's GPUs as JSON: an object whose
-// "devices" are [gpu.Device] values. Without a driver it prints one line to
+// "devices" are [gpu.Device] values, with their health if its argument says so. Without a driver it prints one line to
 // stderr and exits with status 1. gorun runs it where it is installed; it is a
 // program of its own because it links the driver's library, which a static
 // gorun cannot and should not.
@@ -10,13 +10,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/gpu/nvml"
 )
 
 func main() {
-	os.Exit(run(nvml.List, os.Stdout, os.Stderr))
+	list := nvml.List
+	if slices.Contains(os.Args[1:], gpu.HealthArgument) {
+		list = nvml.Examine
+	}
+	os.Exit(run(list, os.Stdout, os.Stderr))
 }
 
 // run prints the inventory that list returns and returns the exit status.

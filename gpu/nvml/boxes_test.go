@@ -53,7 +53,7 @@ func bare(s *server.Server) *server.Server {
 func TestBoxesAsTheyAre(t *testing.T) {
 	for name, b := range boxes() {
 		s := bare(b.make())
-		devices, err := list(s)
+		devices, err := list(s, false)
 		if err != nil || len(devices) != 8 {
 			t.Fatalf("%s: %+v, %v", name, devices, err)
 		}
@@ -121,7 +121,7 @@ func furnish(s *server.Server, nvlinks int, profile string) *server.Server {
 func TestFurnishedBoxes(t *testing.T) {
 	for name, b := range boxes() {
 		began := time.Now()
-		devices, err := list(furnish(b.make(), b.nvlinks, b.instance))
+		devices, err := list(furnish(b.make(), b.nvlinks, b.instance), false)
 		if took := time.Since(began); took > time.Second { // the goal is 100 ms; see BenchmarkList
 			t.Errorf("%s: it took %v", name, took)
 		}
@@ -154,7 +154,7 @@ func TestFurnishedBoxes(t *testing.T) {
 // A driver may lack any function, and a device refuse any: the mock panics where it is asked all the same, and the
 // process would end.
 func TestAnyFunctionMayBeMissing(t *testing.T) {
-	whole, err := list(furnish(dgxa100.New(), 12, "1g.5gb"))
+	whole, err := list(furnish(dgxa100.New(), 12, "1g.5gb"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestAnyFunctionMayBeMissing(t *testing.T) {
 					f.Set(refusing(f.Type()))
 				}
 			}
-			devices, err := list(s)
+			devices, err := list(s, false)
 			if err != nil || len(devices) != 8 {
 				t.Fatalf("without %s: %+v, %v", function, devices, err)
 			}
@@ -206,7 +206,7 @@ func TestGPUsOfOthers(t *testing.T) {
 		}
 		return s.Devices[i], nvml.SUCCESS
 	}
-	devices, err := list(s)
+	devices, err := list(s, false)
 	if err != nil || len(devices) != 2 {
 		t.Fatalf("%+v, %v", devices, err)
 	}
@@ -239,7 +239,7 @@ func TestDirectLinks(t *testing.T) {
 			return nvml.PciInfo{Bus: uint32(0x10 + i ^ 1 + l/5*2)}, nvml.SUCCESS // the neighbour, and from link 5 on the one after that
 		}
 	}
-	devices, err := list(s)
+	devices, err := list(s, false)
 	if err != nil || !reflect.DeepEqual(devices[0].NVLinks, map[int]int{1: 3, 3: 1}) {
 		t.Errorf("%+v, %v", devices[0].NVLinks, err)
 	}
@@ -276,7 +276,7 @@ func TestNUMANodeOfAffinity(t *testing.T) {
 func BenchmarkList(b *testing.B) {
 	s := furnish(dgxh100.New(), 18, "1g.10gb")
 	for b.Loop() {
-		if _, err := list(s); err != nil {
+		if _, err := list(s, false); err != nil {
 			b.Fatal(err)
 		}
 	}

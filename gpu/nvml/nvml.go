@@ -20,13 +20,18 @@ const numaNodes = 1024
 // List returns the GPUs that the driver lets this process use, in the order of their indices, with all fields that
 // the driver knows. It blocks as long as the driver does. It is not safe for concurrent use.
 func List() ([]gpu.Device, error) {
-	return list(nvml.New())
+	return list(nvml.New(), false)
+}
+
+// Examine is List with the health of the GPUs.
+func Examine() ([]gpu.Device, error) {
+	return list(nvml.New(), true)
 }
 
 // list reads the inventory from lib. No other call may precede Init, which loads
 // the library: a missing symbol ends the
 // process. The calls made here and in describe exist in every driver since 2013; has checks the others.
-func list(lib nvml.Interface) (devices []gpu.Device, err error) {
+func list(lib nvml.Interface, health bool) (devices []gpu.Device, err error) {
 	if ret := lib.Init(); ret == nvml.ERROR_LIBRARY_NOT_FOUND {
 		return nil, errors.New("no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
 	} else if err := fault("start the NVIDIA management library", ret); err != nil {
@@ -46,6 +51,9 @@ func list(lib nvml.Interface) (devices []gpu.Device, err error) {
 	}
 	for i := range d.devices {
 		d.connect(i)
+		if health {
+			d.devices[i].Health = d.health(d.handles[i])
+		}
 	}
 	return d.devices, nil
 }

@@ -82,7 +82,7 @@ func mute(bus uint32) *mock.Device {
 func TestListOfAnOldDriver(t *testing.T) {
 	old := box(t, a100(0x07), mute(0x3b))
 	old.ExtensionsFunc = func() nvml.ExtendedInterface { return lacking(newer()...) }
-	got, err := list(old)
+	got, err := list(old, false)
 	want := []gpu.Device{
 		{Index: 0, Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "A100", NUMANode: -1, MemoryBytes: 40 << 30, MemoryUsed: 39 << 30, Utilization: -1},
 		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", NUMANode: -1, Utilization: -1},
@@ -90,7 +90,7 @@ func TestListOfAnOldDriver(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("list = %+v, %v\nwant %+v", got, err, want)
 	}
-	if got, err := list(box(t)); err != nil || len(got) != 0 {
+	if got, err := list(box(t), false); err != nil || len(got) != 0 {
 		t.Errorf("list of an empty box = %#v, %v", got, err)
 	}
 }
@@ -114,13 +114,13 @@ func TestListErrors(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			devices, err := list(tt.lib)
+			devices, err := list(tt.lib, false)
 			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || devices != nil {
 				t.Errorf("list = %v, %v\nwant %q", devices, err, tt.want)
 			}
 		})
 	}
-	if _, err := list(noCount); !errors.Is(err, nvml.ERROR_GPU_IS_LOST) {
+	if _, err := list(noCount, false); !errors.Is(err, nvml.ERROR_GPU_IS_LOST) {
 		t.Errorf("the driver's own error is not in %v", err)
 	}
 }

@@ -13,6 +13,8 @@ import (
 const (
 	mib = 1 << 20
 	gib = 1 << 30
+
+	manyKeys = 3 // of a user that a server refuses before it takes one
 )
 
 // Judge returns what is wrong, most severe first.
@@ -22,6 +24,7 @@ func Judge(m Measured) []Finding {
 		j.host(name, m.Hosts[name])
 	}
 	j.differences()
+	j.gpus()
 	j.compareHosts()
 	j.network()
 	order(j.findings, m.Names)
@@ -53,8 +56,8 @@ func (j *judge) host(name string, h Host) {
 		j.is(name, Bad, "unreachable", h.Hint, "%s", h.Error)
 		return
 	}
-	if h.Login != nil && h.Login.Noise != "" {
-		j.is(name, Warning, "start files", "print only where a person reads it: [ -t 1 ] && echo ...", "its shell's start files print %q at login", h.Login.Noise)
+	if h.Login != nil {
+		j.login(name, *h.Login)
 	}
 	if !h.Finished {
 		doing := "before it said anything"
@@ -89,15 +92,75 @@ func (j *judge) host(name string, h Host) {
 	if f.Memory > 0 && f.Available*20 < f.Memory {
 		j.is(name, Warning, "memory", "end what uses it: ps aux --sort -rss", "only %s of %s of memory are available", size(f.Available), size(f.Memory))
 	}
+	if f.SwapUsed > gib && f.Available*10 < f.Memory {
+		j.is(name, Warning, "memory", "end what uses memory: ps aux --sort -rss", "it swaps: %s are swapped out, and %s of memory are left", size(f.SwapUsed), size(f.Available))
+	}
+	j.nodes(name, f.NodeMemory)
 	if f.Throttles > 0 {
 		j.timed(Finding{Host: name, Severity: Warning, Kind: "throttling", Text: fmt.Sprintf("the processor was throttled %s for its temperature", prose.Count(int(f.Throttles), "time")), Fix: "look at fans and power: sensors, ipmitool sdr"})
 	}
-	for _, p := range f.Busy {
-		j.timed(Finding{Host: name, Severity: Warning, Kind: "busy", Text: fmt.Sprintf("another program keeps a core busy, or waits for one: %s (pid %d), which gets %.0f %%", p.Name, p.PID, 100*p.CPU), Fix: "look at it, and end it if it is a leftover: ps -fp " + fmt.Sprint(p.PID)})
-	}
+	j.busy(name, f.Busy)
 	if f.DNS.Seconds >= 1 {
 		j.timed(Finding{Host: name, Severity: Warning, Kind: "dns", Text: fmt.Sprintf("looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds), Fix: "look at /etc/resolv.conf, or name the address in /etc/hosts"})
 	}
+}
+
+// busy judges what other programs take.
+func (j *judge) busy(name string, all []Process) {
+	if len(all) == 0 {
+		return
+	}
+	var what, pids []string
+	for _, p := range all {
+		what, pids = append(what, fmt.Sprintf("%s (pid %d, %.0f %%)", p.Name, p.PID, 100*p.CPU)), append(pids, fmt.Sprint(p.PID))
+	}
+	j.timed(Finding{Host: name, Severity: Warning, Kind: "busy", Text: "other programs keep cores busy, or wait for one: " + prose.List(what), Fix: "look at them, and end what is left over: ps -fp " + strings.Join(pids, ",")})
+}
+
+// login judges what SSH said and allowed.
+func (j *judge) login(name string, l Login) {
+	if l.Noise != "" {
+		j.is(name, Warning, "start files", "print only where a person reads it: [ -t 1 ] && echo ...", "its shell's start files print %q at login", l.Noise)
+	}
+	if l.OneSession {
+		j.is(name, Warning, "ssh sessions", "set MaxSessions 10 in its sshd_config", "its sshd allows one session in a connection: each process of an elastic job needs another login")
+	}
+	if l.Offered > manyKeys {
+		j.is(name, Warning, "ssh keys", "name the right key in ~/.ssh/config: IdentityFile ~/.ssh/KEY and IdentitiesOnly yes", "it takes the %s of your keys only, and many servers allow 6 tries (MaxAuthTries)", ordinal(l.Offered))
+	}
+}
+
+// nodes judges how memory is spread over NUMA nodes.
+func (j *judge) nodes(name string, nodes []NodeMemory) {
+	most := int64(0)
+	for _, n := range nodes {
+		most = max(most, n.Size)
+	}
+	for i, n := range nodes {
+		switch {
+		case n.Size > 0 && n.Size*4 < most*3: // a node without memory, as those of GPUs, may be meant so
+			j.is(name, Warning, "numa", "look for missing or broken memory modules: dmidecode -t memory", "NUMA node %d has %s of memory, and another one %s", i, size(n.Size), size(most))
+		case n.Size >= gib && n.Free*50 < n.Size && j.roomy(nodes):
+			j.is(name, Warning, "numa", "spread what uses it: numastat -m, numactl --interleave=all", "the memory of NUMA node %d is full, and other nodes have room", i)
+		}
+	}
+}
+
+// roomy reports whether a NUMA node has much free memory.
+func (j *judge) roomy(nodes []NodeMemory) bool {
+	return slices.ContainsFunc(nodes, func(n NodeMemory) bool { return n.Size >= gib && n.Free*4 > n.Size })
+}
+
+func ordinal(n int) string {
+	switch {
+	case n%10 == 1 && n%100 != 11:
+		return fmt.Sprint(n, "st")
+	case n%10 == 2 && n%100 != 12:
+		return fmt.Sprint(n, "nd")
+	case n%10 == 3 && n%100 != 13:
+		return fmt.Sprint(n, "rd")
+	}
+	return fmt.Sprint(n, "th")
 }
 
 // disk judges the space of a directory.
@@ -134,6 +197,11 @@ func (j *judge) differences() {
 		{"libc", func(f *Facts) string { return f.Libc }, false},
 		{"processor", func(f *Facts) string { return f.CPU }, false},
 		{"frequency governor", func(f *Facts) string { return f.Governor }, false},
+		{"transparent huge pages", func(f *Facts) string { return f.Transparent }, false},
+		{"number of huge pages", func(f *Facts) string { return number(f, f.HugePages) }, false},
+		{"number of NUMA nodes", func(f *Facts) string { return number(f, int64(f.Nodes)) }, false},
+		{"automatic NUMA balancing", func(f *Facts) string { return f.Balancing }, false},
+		{"ptrace_scope", func(f *Facts) string { return f.Ptrace }, false},
 		{"python", func(f *Facts) string { return f.Versions["python"] }, false},
 		{"torch", func(f *Facts) string { return f.Versions["torch"] }, true},
 		{"nccl", func(f *Facts) string { return f.Versions["nccl"] }, true},
@@ -178,6 +246,14 @@ func (j *judge) differences() {
 				Text: fmt.Sprintf("a CPU quota lets it use %.4g cores, and the others %.4g", usable(f), middle(cores, true))})
 		}
 	}
+}
+
+// number is a number of a host that knows itself.
+func number(f *Facts, n int64) string {
+	if f.Kernel == "" {
+		return ""
+	}
+	return fmt.Sprint(n)
 }
 
 // limit is a limit of a host, or "".

@@ -1,5 +1,7 @@
 package doctor
 
+import "github.com/gorun/gorun/gpu"
+
 // Measured is what an examination found out. Hosts and links are in no order; links name hosts by their index in Names.
 type Measured struct {
 	Names []string        `json:"names"`
@@ -12,15 +14,24 @@ type Host struct {
 	Login    *Login `json:"login,omitempty"`
 	Facts    *Facts `json:"facts,omitempty"`
 	Speed    *Speed `json:"speed,omitempty"`
-	Finished bool   `json:"finished"`        // its probe came to its end
-	Error    string `json:"error,omitempty"` // why it could not be examined
-	Hint     string `json:"hint,omitempty"`
+	Finished bool   `json:"finished"` // its probe came to its end
+
+	GPUs       []gpu.Device `json:"gpus,omitempty"`
+	GPUProblem string       `json:"gpu_problem,omitempty"` // why their health is unknown
+
+	Error string `json:"error,omitempty"` // why it could not be examined
+	Hint  string `json:"hint,omitempty"`
 }
 
 // Login is what logging in to a host by SSH was like.
 type Login struct {
 	Seconds float64 `json:"seconds"`         // until a command could run
 	Noise   string  `json:"noise,omitempty"` // the beginning of what its start files print
+
+	HostKey    string `json:"host_key,omitempty"`    // type of the host's key, such as ssh-ed25519
+	UserKey    string `json:"user_key,omitempty"`    // type of the user's key that it took
+	Offered    int    `json:"offered,omitempty"`     // keys offered until it took one
+	OneSession bool   `json:"one_session,omitempty"` // a second session in a connection is refused
 }
 
 // Facts are what a host says about itself. Sizes are in bytes and times in seconds; zero is unknown, except where a field says otherwise.
@@ -41,7 +52,9 @@ type Facts struct {
 	Swap        int64             `json:"swap"`
 	SwapUsed    int64             `json:"swap_used"`
 	Nodes       int               `json:"numa_nodes,omitempty"`
-	HugePages   int64             `json:"huge_pages,omitempty"` // reserved
+	NodeMemory  []NodeMemory      `json:"numa_memory,omitempty"`    // by node
+	Balancing   string            `json:"numa_balancing,omitempty"` // of the kernel: 0 is off
+	HugePages   int64             `json:"huge_pages,omitempty"`     // reserved
 	Transparent string            `json:"transparent_huge_pages,omitempty"`
 	Ptrace      string            `json:"ptrace_scope,omitempty"`
 	Shm         Disk              `json:"shm"`
@@ -50,6 +63,8 @@ type Facts struct {
 	Infiniband  bool              `json:"infiniband,omitempty"`
 	Versions    map[string]string `json:"versions,omitempty"` // python, torch, nccl, cuda, driver, mpi
 	Unasked     bool              `json:"unasked,omitempty"`  // the host was too slow to say all versions and limits
+	NVIDIA      bool              `json:"nvidia,omitempty"`   // the kernel drives GPUs
+	Xids        []Xid             `json:"xids,omitempty"`     // errors of GPUs in the kernel's log, if it may be read
 	Busy        []Process         `json:"busy,omitempty"`     // processes outside this job that use a core or a large part of it
 	DNS         DNS               `json:"dns"`
 }
@@ -63,6 +78,19 @@ type Disk struct {
 	Files int64   `json:"files"`           // inodes that are left; -1: without a limit
 	Fsync float64 `json:"fsync,omitempty"` // to write and sync 64 KiB
 	Error string  `json:"error,omitempty"` // why it cannot be written to
+}
+
+// NodeMemory is the memory of a NUMA node.
+type NodeMemory struct {
+	Size int64 `json:"size"`
+	Free int64 `json:"free"`
+}
+
+// Xid is an error of a GPU, as NVIDIA's driver numbers them.
+type Xid struct {
+	Bus   string `json:"bus"` // PCI address
+	Code  int    `json:"code"`
+	Count int    `json:"count"`
 }
 
 // Process is a process that uses a share of one core.
@@ -100,4 +128,6 @@ type Link struct {
 	MTU     int      `json:"mtu,omitempty"`     // path MTU
 	Offset  float64  `json:"offset,omitempty"`  // clock of To minus that of From, in seconds
 	Over    string   `json:"over,omitempty"`    // interface of From
+	Into    string   `json:"into,omitempty"`    // interface of To
+	Back    string   `json:"back,omitempty"`    // interface by which To sends to From
 }

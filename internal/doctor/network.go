@@ -3,6 +3,8 @@ package doctor
 import (
 	"fmt"
 	"math"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // pairing is what the links of one host say: by peer, in its own view.
@@ -10,6 +12,8 @@ type pairing struct {
 	rtt, out, in, offset []float64
 	lossOut, lossIn      []float64 // shares of segments that were sent again
 	resent               int64
+	detours              int    // peers to which it sends by another interface than that by which they reach it
+	into, back           string // of one of them
 	failed, stalled, met int
 	why                  string // of a failed one
 }
@@ -21,6 +25,9 @@ func (j *judge) views() []pairing {
 		for side, at := range []int{l.From, l.To} {
 			v := &views[at]
 			v.met++
+			if side == 1 && l.Into != "" && l.Back != "" && l.Into != l.Back {
+				v.detours, v.into, v.back = v.detours+1, l.Into, l.Back
+			}
 			switch {
 			case l.Error != "":
 				v.failed, v.why = v.failed+1, l.Error
@@ -96,6 +103,10 @@ func (j *judge) network() {
 		}
 		before := len(j.findings)
 		j.reached(i, v)
+		if v.detours > 0 {
+			j.is(j.Names[i], Warning, "routes", "make the routes alike, or choose the network: ip route get ADDRESS, --network-interface",
+				"its routes are asymmetric: %s of %d reach it by %s, and it sends to them by %s", prose.Count(v.detours, "host"), v.met, v.into, v.back)
+		}
 		if v.failed*2 <= v.met {
 			j.clock(i, v, views)
 			j.latency(i, v, views)

@@ -199,6 +199,8 @@ func eventText(e record.Event) string {
 		return fmt.Sprintf("rank %d on %s: %s", e.Rank, e.Host, e.Text)
 	case "stacks":
 		return "the stacks of the ranks were taken: " + e.Text
+	case "straggler":
+		return e.Text
 	case "lost":
 		return fmt.Sprintf("host %s was lost: %s", e.Host, e.Text)
 	}

@@ -80,6 +80,11 @@ func sanitize(inv *gpu.Inventory) {
 		for _, text := range []*string{&d.UUID, &d.BusID, &d.Name, &d.CPUs} {
 			*text = Clean(*text)
 		}
+		if h := d.Health; h != nil {
+			for j, reason := range h.Slowdowns {
+				h.Slowdowns[j] = gpu.Slowdown(Clean(string(reason)))
+			}
+		}
 		for j := range d.MIG {
 			d.MIG[j].UUID, d.MIG[j].Profile = Clean(d.MIG[j].UUID), Clean(d.MIG[j].Profile)
 		}

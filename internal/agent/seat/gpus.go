@@ -284,7 +284,7 @@ func (h *Host) Inventory(ctx context.Context, sent []byte) (gpu.Inventory, error
 		defer program.Close()
 	}
 	from := h.sources
-	from.Memory = program
+	from.Memory, from.Health = program, true
 	inventory, err := gpu.Details(ctx, from)
 	if unreceived != nil {
 		inventory.Warnings = append(inventory.Warnings, unreceived.Error())

@@ -81,6 +81,7 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 					continue
 				}
 				l.From, l.To, l.Error, l.Over = place[rank], place[l.To], prose.Printable(l.Error), prose.Printable(l.Over)
+				l.Into, l.Back = prose.Printable(l.Into), prose.Printable(l.Back)
 				m.Links = append(m.Links, l)
 			case said.Finished:
 				h.Finished = true
@@ -92,7 +93,10 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 
 // tidy makes what a host says of itself safe to show and to compute with.
 func tidy(f *doctor.Facts) {
-	for _, text := range []*string{&f.Hostname, &f.Kernel, &f.Libc, &f.CPU, &f.Governor, &f.Transparent, &f.Ptrace, &f.DNS.Address, &f.DNS.Name, &f.DNS.Error,
+	for i := range f.Xids {
+		f.Xids[i].Bus = prose.Printable(f.Xids[i].Bus)
+	}
+	for _, text := range []*string{&f.Balancing, &f.Hostname, &f.Kernel, &f.Libc, &f.CPU, &f.Governor, &f.Transparent, &f.Ptrace, &f.DNS.Address, &f.DNS.Name, &f.DNS.Error,
 		&f.Shm.Name, &f.Shm.Path, &f.Shm.Error} {
 		*text = prose.Printable(*text)
 	}

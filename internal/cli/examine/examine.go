@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/doctor"
@@ -20,14 +21,18 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/ssh"
 )
 
 const (
 	startTimeout = 30 * time.Second // for a host to let a probe start
 	slack        = 30 * time.Second // for probes to begin and to end, on a busy machine
 	grace        = 2 * time.Second
-	maxNoise     = 200
-	maxAttempts  = 4 // to run without the hosts that failed in the one before
+
+	sessionTimeout = 10 * time.Second
+	maxNoise       = 200
+	maxGPUs        = 64
+	maxAttempts    = 4 // to run without the hosts that failed in the one before
 )
 
 // Examiner examines hosts.
@@ -38,6 +43,8 @@ type Examiner struct {
 	// Patient is set if the user chose the timeout of Job.
 	Patient bool
 	Note    func(format string, args ...any)
+
+	connections *connections // of one examination
 }
 
 // BadError refuses a job because of bad hosts.
@@ -81,6 +88,8 @@ func (r Report) Code() int {
 func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report) (Report, error) {
 	began := time.Now()
 	hosts = distinct(hosts)
+	e.connections = newConnections()
+	defer e.connections.close()
 	how := doctor.NewPlan(e.Level, len(hosts))
 	judge := func(m doctor.Measured) []doctor.Finding {
 		findings := doctor.Judge(m)
@@ -142,6 +151,7 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how doctor.P
 		m.Names = append(m.Names, h.Name)
 	}
 	if known == nil {
+		e.connections.close() // logins are to be measured
 		if err := e.logIn(ctx, hosts, m.Hosts); err != nil {
 			return m, err
 		}
@@ -169,7 +179,44 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how doctor.P
 			fail(m.Hosts, f.Host, f.Err)
 		}
 	}
+	if err := e.askGPUs(ctx, hosts, m.Hosts); err != nil {
+		return m, err
+	}
 	return m, ctx.Err()
+}
+
+// askGPUs asks the drivers of hosts with GPUs for their health. Other hosts are left alone.
+func (e *Examiner) askGPUs(ctx context.Context, hosts []hostfile.Host, into map[string]doctor.Host) error {
+	var with []hostfile.Host
+	for _, h := range hosts {
+		if f := into[h.Name].Facts; f != nil && f.NVIDIA {
+			with = append(with, h)
+		}
+	}
+	if len(with) == 0 {
+		return nil
+	}
+	opts, err := e.Job(launcher.Plan{Size: len(with)}, nil)
+	if err != nil {
+		return err
+	}
+	e.bound(&opts)
+	opts.Dial = e.connections.dial(opts.Dial, func(context.Context, hostfile.Host, launcher.Host) error { return nil })
+	for _, found := range launcher.Inventory(ctx, with, opts) {
+		h := into[found.Host.Name]
+		h.GPUs = found.Devices[:min(len(found.Devices), maxGPUs)]
+		known := slices.ContainsFunc(h.GPUs, func(d gpu.Device) bool { return d.Health != nil })
+		switch {
+		case found.Err != nil:
+			h.GPUProblem = prose.Printable(found.Err.Error())
+		case !known && len(found.Warnings) > 0:
+			h.GPUProblem = prose.Printable(strings.Join(found.Warnings, "; "))
+		case !known:
+			h.GPUProblem = "gorun-gpu is not there to ask the driver: put it beside the gorun that you start"
+		}
+		into[found.Host.Name] = h
+	}
+	return nil
 }
 
 // fail notes why a host could not be examined.
@@ -191,20 +238,22 @@ func (e *Examiner) logIn(ctx context.Context, hosts []hostfile.Host, into map[st
 	dial := opts.Dial
 	opts.Dial = func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 		began := time.Now()
-		conn, err := dial(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		if known, ok := conn.(interface{ BySSH() bool }); ok && known.BySSH() {
+		return e.connections.dial(dial, func(ctx context.Context, h hostfile.Host, conn launcher.Host) error {
+			if known, ok := conn.(interface{ BySSH() bool }); !ok || !known.BySSH() {
+				return nil
+			}
 			login, err := try(ctx, conn, began)
 			if err != nil {
-				return nil, errors.Join(err, conn.Close())
+				return err
+			}
+			if e.Level != "quick" {
+				login.OneSession = oneSession(ctx, conn)
 			}
 			mu.Lock()
 			defer mu.Unlock()
 			into[h.Name] = doctor.Host{Login: &login}
-		}
-		return conn, nil
+			return nil
+		})(ctx, h)
 	}
 	for _, c := range launcher.Check(ctx, hosts, opts) {
 		if c.Err != nil {
@@ -218,7 +267,53 @@ func (e *Examiner) logIn(ctx context.Context, hosts []hostfile.Host, into map[st
 func try(ctx context.Context, conn launcher.Host, began time.Time) (doctor.Login, error) {
 	printed := &bounded{limit: maxNoise}
 	err := conn.Run(ctx, []string{"true"}, bytes.NewReader(nil), printed, io.Discard)
-	return doctor.Login{Seconds: time.Since(began).Seconds(), Noise: strings.TrimSpace(prose.Printable(printed.String()))}, err
+	login := doctor.Login{Seconds: time.Since(began).Seconds(), Noise: strings.TrimSpace(prose.Printable(printed.String()))}
+	if known, ok := conn.(keyed); ok {
+		host, user, offered := known.Keys()
+		login.HostKey, login.UserKey, login.Offered = host.Type, user.Type, offered
+	}
+	return login, err
+}
+
+// keyed is a connection that knows the keys of both ends.
+type keyed interface {
+	Keys() (host ssh.HostKey, user ssh.Key, offered int)
+}
+
+// oneSession reports whether a second session in a connection is refused while there is one.
+func oneSession(ctx context.Context, conn launcher.Host) bool {
+	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
+	defer cancel()
+	stdin, hold := io.Pipe()
+	said := &announced{first: make(chan struct{})}
+	ended := make(chan error, 1)
+	go func() {
+		err := conn.Run(ctx, []string{"cat"}, stdin, said, io.Discard)
+		_ = stdin.CloseWithError(io.ErrClosedPipe)
+		ended <- err
+	}()
+	defer func() { hold.Close(); <-ended }()
+	if _, err := hold.Write([]byte("x")); err != nil {
+		return false
+	}
+	select {
+	case <-said.first: // the session is open
+	case <-ctx.Done():
+		return false
+	}
+	var refused *ssh.SessionError
+	return errors.As(conn.Run(ctx, []string{"true"}, bytes.NewReader(nil), io.Discard, io.Discard), &refused)
+}
+
+// announced closes first when something is written.
+type announced struct {
+	once  sync.Once
+	first chan struct{}
+}
+
+func (a *announced) Write(p []byte) (int, error) {
+	a.once.Do(func() { close(a.first) })
+	return len(p), nil
 }
 
 func (e *Examiner) bound(opts *launcher.Options) {
@@ -242,6 +337,7 @@ func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.
 		return nil, err
 	}
 	e.bound(&opts)
+	opts.Dial = e.connections.dial(opts.Dial, func(context.Context, hostfile.Host, launcher.Host) error { return nil })
 	limit := how.Version + 2*how.Speed + how.Network() + slack
 	stops := make(chan launcher.Stop, 1)
 	timer := time.AfterFunc(limit+opts.StartTimeout, func() { stops <- launcher.Stop{Reason: launcher.TimedOut} })

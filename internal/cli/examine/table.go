@@ -23,7 +23,7 @@ const maxCells = 16
 func (r Report) WriteText(out io.Writer) error {
 	var b strings.Builder
 	r.verdict(&b)
-	if err := errors.Join(r.hostTable(&b), r.speedTable(&b), r.pairTables(&b)); err != nil {
+	if err := errors.Join(r.hostTable(&b), r.speedTable(&b), r.gpuTable(&b), r.pairTables(&b)); err != nil {
 		return err
 	}
 	_, err := io.WriteString(out, b.String())
@@ -149,6 +149,33 @@ func (r Report) speedTable(b *strings.Builder) error {
 				fsync = seconds(worst)
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", name, copied, flops, fsync, strings.Join(netColumns(t), "\t"))
+		}
+	})
+}
+
+// gpuTable shows the health of GPUs.
+func (r Report) gpuTable(b *strings.Builder) error {
+	if !slices.ContainsFunc(r.Names, func(name string) bool { return len(r.Hosts[name].GPUs) > 0 }) {
+		return nil
+	}
+	b.WriteString("\n")
+	return ui.WriteColumns(b, func(table io.Writer) {
+		fmt.Fprintln(table, "host\tgpu\tname\tused\tMHz\t°C\tW\tPCIe\tnvlinks\tuncorrected\tslow by")
+		for _, name := range r.Names {
+			for _, d := range r.Hosts[name].GPUs {
+				used := prose.Size(int64(d.MemoryUsed)) + " of " + prose.Size(int64(d.MemoryBytes))
+				h := d.Health
+				if h == nil {
+					fmt.Fprintf(table, "%s\t%d\t%s\t%s%s\n", name, d.Index, cmp.Or(d.Name, "-"), used, strings.Repeat("\t-", 7))
+					continue
+				}
+				var slow []string
+				for _, s := range h.Slowdowns {
+					slow = append(slow, string(s))
+				}
+				fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d of %d\t%d\t%.0f of %.0f\tgen%d x%d\t%d\t%d\t%s\n", name, d.Index, cmp.Or(d.Name, "-"), used, h.Clock, h.MaxClock, h.Temperature,
+					h.PowerLimit, h.PowerDefault, h.PCIe.Generation, h.PCIe.Width, h.NVLinksUp, h.UncorrectedEver, cmp.Or(strings.Join(slow, ", "), "-"))
+			}
 		}
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/watch"
 	"github.com/gorun/gorun/internal/watch/metrics"
 	"github.com/gorun/gorun/internal/watch/record"
+	"github.com/gorun/gorun/internal/watch/straggler"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -59,7 +60,7 @@ func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id fu
 		})
 	}
 	if summary || to.Given() {
-		p.wg.Go(func() { p.late.follow(w, console) })
+		p.wg.Go(func() { p.late.follow(w, console, p.straggles) })
 	}
 	if target != nil {
 		p.wg.Go(func() {
@@ -83,6 +84,13 @@ func (p *Publishing) Follow(event launcher.Event) {
 		p.recorder.Event(record.Event{At: time.Now(), What: "exited", Rank: e.Exit.Rank, Host: e.Host, Text: e.Exit.Describe()})
 	case launcher.HostLost:
 		p.recorder.Event(record.Event{At: time.Now(), What: "lost", Host: e.Host, Text: e.Err.Error()})
+	}
+}
+
+// straggles takes a rank that the others wait for.
+func (p *Publishing) straggles(late straggler.Finding, text string) {
+	if p.recorder != nil {
+		p.recorder.Event(record.Event{At: time.Now(), What: "straggler", Rank: late.Rank, Host: late.Host, Text: text})
 	}
 }
 

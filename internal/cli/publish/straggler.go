@@ -2,6 +2,7 @@ package publish
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 	"time"
@@ -20,14 +21,28 @@ type lateness struct {
 	finder straggler.Finder
 }
 
-// follow looks until the job ends.
-func (l *lateness) follow(w *watch.Watch, console *ui.UI) {
+// follow looks until the job ends. told is called with what was said.
+func (l *lateness) follow(w *watch.Watch, console *ui.UI, told func(straggler.Finding, string)) {
 	_ = w.Follow(context.Background(), func(time.Duration) time.Duration { return lookTime }, func(s watch.Sample) error {
 		for _, late := range l.add(s) {
-			console.Notef("rank %d on %s is slow: in the last %.0f s the other ranks waited for it %.0f %% of the time", late.Rank, late.Host, straggler.Window.Seconds(), math.Floor(100*late.Cost))
+			text := lateText(late)
+			console.Notef("%s", text)
+			told(late, text)
 		}
 		return nil
 	})
+}
+
+// lateText says in how much of the time a rank kept the others waiting, and by what that is known.
+func lateText(late straggler.Finding) string {
+	who, last, percent := fmt.Sprintf("rank %d on %s", late.Rank, late.Host), straggler.Window.Seconds(), math.Floor(100*late.Cost)
+	switch late.By {
+	case straggler.CPU:
+		return fmt.Sprintf("%s may be slow: in the last %.0f s it worked while the other ranks were idle, %.0f %% of the time", who, last, percent)
+	case straggler.GPU:
+		return fmt.Sprintf("%s may be slow: in the last %.0f s its GPU was idle %.0f %% more of the time than those of the other ranks", who, last, percent)
+	}
+	return fmt.Sprintf("%s is slow: in the last %.0f s the other ranks waited for it %.0f %% of the time", who, last, percent)
 }
 
 func (l *lateness) add(s watch.Sample) []straggler.Finding {

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/topology"
 )
@@ -46,6 +47,9 @@ func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	disks := make([]doctor.Disk, len(places))
 	for i, d := range places {
 		work.Go(func() { disks[i] = tryDisk(d) })
+	}
+	if f.NVIDIA = gpu.Present(root); f.NVIDIA {
+		work.Go(func() { f.Xids = xids(asked, "/dev/kmsg") })
 	}
 	work.Wait()
 	f.Throttles = throttles(root) - f.Throttles
@@ -157,14 +161,35 @@ func system(root fs.FS, f *doctor.Facts) {
 	}
 	f.Memory, f.Available, f.Swap, f.SwapUsed = memory["MemTotal"], memory["MemAvailable"], memory["SwapTotal"], memory["SwapTotal"]-memory["SwapFree"]
 	f.HugePages = memory["HugePages_Total"]
-	nodes, _ := fs.Glob(root, "sys/devices/system/node/node[0-9]*")
-	f.Nodes = len(nodes)
+	f.NodeMemory = nodeMemory(root)
+	f.Nodes = len(f.NodeMemory)
+	f.Balancing = text(root, "proc/sys/kernel/numa_balancing")
 	if _, chosen, ok := strings.Cut(text(root, "sys/kernel/mm/transparent_hugepage/enabled"), "["); ok {
 		f.Transparent, _, _ = strings.Cut(chosen, "]")
 	}
 	f.Ptrace = text(root, "proc/sys/kernel/yama/ptrace_scope")
 	cards, _ := fs.Glob(root, "sys/class/infiniband/*")
 	f.Infiniband = len(cards) > 0
+}
+
+// nodeMemory reads the memory of each NUMA node.
+func nodeMemory(root fs.FS) (all []doctor.NodeMemory) {
+	nodes, _ := fs.Glob(root, "sys/devices/system/node/node[0-9]*")
+	for _, node := range nodes {
+		var m doctor.NodeMemory
+		for key, value := range pairs(root, node+"/meminfo") {
+			number, _, _ := strings.Cut(value, " ")
+			n, _ := strconv.ParseInt(number, 10, 64)
+			switch {
+			case strings.HasSuffix(key, " MemTotal"):
+				m.Size = n << 10
+			case strings.HasSuffix(key, " MemFree"), strings.HasSuffix(key, " FilePages"): // pages of files make room
+				m.Free += n << 10
+			}
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 // throttles adds up how often the cores have been too hot.

@@ -48,6 +48,8 @@ type delivery struct {
 	Idle   bool    `json:"idle"`   // no byte came in the whole time
 	Sent   int64   `json:"sent"`   // segments of the acceptor's data
 	Resent int64   `json:"resent"` //
+	Into   string  `json:"into"`   // interface of the acceptor that the dialer has reached
+	Back   string  `json:"back"`   // interface by which the acceptor's kernel sends to the dialer
 }
 
 // party is one probe among the others.
@@ -58,6 +60,8 @@ type party struct {
 	cards  []card
 	group  *secure.Party
 	window time.Duration // for data in one direction
+
+	interfaces interfaces
 
 	mu     sync.Mutex
 	states map[int]*transfer // by the dialer's rank
@@ -86,7 +90,7 @@ func meet(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroundi
 		return err
 	}
 	began := time.Now()
-	p := &party{plan: plan, self: self, now: in.Now, window: plan.Round / 4, states: map[int]*transfer{}}
+	p := &party{plan: plan, self: self, now: in.Now, window: plan.Round / 4, states: map[int]*transfer{}, interfaces: localInterfaces()}
 	for rank, v := range values {
 		var c card
 		if err := json.Unmarshal(v, &c); err != nil || len(c.Secret) != secretSize {
@@ -159,7 +163,7 @@ func (p *party) measure(ctx context.Context, other int, until time.Time) doctor.
 		return link
 	}
 	defer conn.Close()
-	link.Over = interfaceOf(conn.LocalAddr())
+	link.Over = p.interfaces.of(conn.LocalAddr())
 	if err := p.ping(conn, &link, until); err != nil {
 		link.Error = plain(err)
 		return link
@@ -176,6 +180,7 @@ func (p *party) measure(ctx context.Context, other int, until time.Time) doctor.
 	}
 	link.Out = theirs.Rate
 	link.Sent[1], link.Resent[1] = theirs.Sent, theirs.Resent
+	link.Into, link.Back = clipped(theirs.Into, maxName), clipped(theirs.Back, maxName)
 	switch out := sent && theirs.Idle; {
 	case out && idle:
 		link.Stalled = "both"
@@ -348,7 +353,9 @@ func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
 					return
 				}
 			}
-			err = json.NewEncoder(conn).Encode(t.delivery)
+			said := t.delivery
+			said.Into, said.Back = p.interfaces.of(conn.LocalAddr()), p.interfaces.toward(conn.RemoteAddr())
+			err = json.NewEncoder(conn).Encode(said)
 		default:
 			return
 		}
@@ -368,22 +375,4 @@ func plain(err error) string {
 	default:
 		return text[strings.LastIndex(text, ": ")+1:]
 	}
-}
-
-// interfaceOf is the name of the interface that has an address.
-func interfaceOf(addr net.Addr) string {
-	tcp, ok := addr.(*net.TCPAddr)
-	all, err := net.Interfaces()
-	if !ok || err != nil {
-		return ""
-	}
-	for _, i := range all {
-		addrs, _ := i.Addrs()
-		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(tcp.IP) {
-				return i.Name
-			}
-		}
-	}
-	return ""
 }

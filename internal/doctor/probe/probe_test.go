@@ -115,7 +115,7 @@ func TestProbesMeasureEachOther(t *testing.T) {
 		}
 		whole := 0
 		for _, l := range m.Links {
-			if l.Error == "" && l.Stalled == "" && l.RTT > 0 && l.Out > 0 && l.In > 0 && l.Over == "lo" {
+			if l.Error == "" && l.Stalled == "" && l.RTT > 0 && l.Out > 0 && l.In > 0 && l.Over == "lo" && l.Into == "lo" && l.Back == "lo" {
 				whole++
 			}
 		}
@@ -171,13 +171,15 @@ func TestSystemIsRead(t *testing.T) {
 		"sys/kernel/mm/transparent_hugepage/enabled":                        file("always [madvise] never\n"),
 		"proc/sys/kernel/yama/ptrace_scope":                                 file("1\n"),
 		"sys/class/infiniband/mlx5_0":                                       file(""),
-		"sys/devices/system/node/node0/x":                                   file(""), "sys/devices/system/node/node1/x": file(""),
+		"proc/sys/kernel/numa_balancing":                                    file("1\n"),
+		"sys/devices/system/node/node0/meminfo":                             file("Node 0 MemTotal:  600 kB\nNode 0 MemFree:  10 kB\nNode 0 FilePages: 5 kB\n"),
+		"sys/devices/system/node/node1/meminfo":                             file("Node 1 MemTotal:  400 kB\nNode 1 MemFree:  0 kB\n"),
 	}
 	f := doctor.Facts{Cores: 2}
 	system(root, &f)
 	f.Kernel = ""
 	want := doctor.Facts{Cores: 2, CPU: "Fast 9000", MHz: 2000, Governor: "powersave", Throttles: 5, Load: 1.5, Memory: 1000 << 10, Available: 10 << 10, Swap: 30 << 10,
-		SwapUsed: 20 << 10, Nodes: 2, HugePages: 4, Transparent: "madvise", Ptrace: "1", Infiniband: true}
+		SwapUsed: 20 << 10, Nodes: 2, NodeMemory: []doctor.NodeMemory{{Size: 600 << 10, Free: 15 << 10}, {Size: 400 << 10}}, Balancing: "1", HugePages: 4, Transparent: "madvise", Ptrace: "1", Infiniband: true}
 	if got, expected := asJSON(t, f), asJSON(t, want); got != expected {
 		t.Errorf("got  %s\nwant %s", got, expected)
 	}

@@ -70,6 +70,36 @@ def compare_inventories(ours, smi):
     return wrong
 
 
+def health_of_smi(text):
+    """The answers of nvidia-smi about health, by UUID. What it does not know is left out."""
+    rows = {}
+    for line in text.splitlines():
+        if not line.strip():
+            continue
+        uuid, limit, width, persistence, pending, clock = [v.strip() for v in line.split(",")]
+        row = {"W": limit, "lanes": width, "persistence": persistence, "remap": pending, "MHz": clock}
+        rows[uuid] = {what: value for what, value in row.items() if not value.startswith("[")}
+    return rows
+
+
+def compare_health(ours, smi):
+    """What differs between the health that gorun-gpu and nvidia-smi tell."""
+    wrong = []
+    for g in ours:
+        h = g["health"]
+        said = {
+            "W": "%.2f" % h["power_limit_w"],
+            "lanes": str(h["pcie"]["width"]),
+            "persistence": "Enabled" if h.get("persistence") else "Disabled",
+            "remap": "Yes" if h.get("remap_pending") else "No",
+            "MHz": str(h["max_clock_mhz"]),
+        }
+        for what, value in smi.get(g["uuid"], {}).items():
+            if said[what] != value and not (what == "remap" and {said[what], value} <= {"No", "0"}):
+                wrong.append("%s of %s: gorun-gpu says %s, nvidia-smi %s" % (what, g["uuid"], said[what], value))
+    return wrong
+
+
 def finding(output):
     """The last line that rank 0 of a check has begun with "found: "."""
     lines = [line[len("found: ") :] for line in output.splitlines() if line.startswith("found: ")]
@@ -170,6 +200,15 @@ class Checks:
             raise Failed("; ".join(wrong))
         return "%d GPUs, as nvidia-smi has them: %s" % (len(ours), ", ".join(g["name"] for g in ours))
 
+    def health(self, limit):
+        query = "--query-gpu=uuid,power.limit,pcie.link.width.current,persistence_mode,remapped_rows.pending,clocks.max.sm"
+        smi = health_of_smi(self.run(["nvidia-smi", query, "--format=csv,noheader,nounits"], limit))
+        answer = json.loads(self.run([str(ROOT / "bin/gorun-gpu"), "health"], limit))
+        wrong = compare_health(answer["devices"], smi)
+        if wrong:
+            raise Failed("; ".join(wrong))
+        return "%d GPUs, as nvidia-smi has them" % len(answer["devices"])
+
     def bench(self, n, limit):
         argv = [str(ROOT / "bin/gorun"), "bench", "allreduce", "-np", str(n), "--oversubscribe", "--gpus-per-rank", "none", "--device", "cuda"]
         environ = shared_gpu(self.environ, n)
@@ -205,6 +244,7 @@ def version_of(path):
 def all_checks(checks, nccl):
     """Makes all checks. nccl is the library's version, 0 if there is none."""
     checks.make("inventory", checks.inventory)
+    checks.make("health", checks.health)
     without = "PyTorch has loaded no libnccl.so.2, so data would go through host memory only"
     for n in (1, 2, 4):
         # Through host memory first: where that fails NCCL is not to blame.

@@ -27,6 +27,15 @@ class Inventories(unittest.TestCase):
             self.assertIn(says, wrong[0])
         self.assertEqual(len(check.compare_inventories(GPUS[:1], check.gpus_of_smi(SMI))), 1)
 
+    def test_health(self):
+        health = {"power_limit_w": 700, "pcie": {"width": 16}, "persistence": True, "max_clock_mhz": 1980}
+        for text, count in (
+            ("GPU-1, 700.00, 16, Enabled, No, 1980\n", 0),
+            ("GPU-1, 700.00, [N/A], Enabled, 0, 1980\n", 0),
+            ("GPU-1, 300.00, 8, Disabled, Yes, 1200\n", 5),
+        ):
+            self.assertEqual(len(check.compare_health([{"uuid": "GPU-1", "health": health}], check.health_of_smi(text))), count)
+
 
 class Outputs(unittest.TestCase):
     def test_finding(self):
@@ -85,7 +94,7 @@ class Verdicts(unittest.TestCase):
         made = []
         self.checks.make = lambda name, f, limit=60: made.append(name)
         check.all_checks(self.checks, 0)
-        self.assertEqual(made, ["inventory"] + ["host memory, %d ranks" % n for n in (1, 2, 4)])
+        self.assertEqual(made, ["inventory", "health"] + ["host memory, %d ranks" % n for n in (1, 2, 4)])
         self.assertIn("skipped all checks of NCCL", self.lines()[0])
         check.all_checks(self.checks, 22703)
         self.assertEqual(made[-1], "gorun bench, 2 ranks")

@@ -54,7 +54,7 @@ type Run struct {
 // Event is a step of a job.
 type Event struct {
 	At   time.Time `json:"at"`
-	What string    `json:"what"` // started, membership, exited, lost, stacks
+	What string    `json:"what"` // started, membership, exited, lost, stacks, straggler
 	Rank int       `json:"rank,omitempty"`
 	Host string    `json:"host,omitempty"`
 	Text string    `json:"text,omitempty"`

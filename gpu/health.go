@@ -1,0 +1,51 @@
+package gpu
+
+// Health is the condition of one GPU, as the driver tells it. A pointer that is nil, and a number that is 0, is unknown where nothing else is said.
+type Health struct {
+	// ECC reports whether errors in memory are corrected. Errors that could not be are counted since the driver was loaded, and ever.
+	ECC             *bool  `json:"ecc,omitempty"`
+	Uncorrected     uint64 `json:"ecc_uncorrected"`
+	UncorrectedEver uint64 `json:"ecc_uncorrected_ever"`
+
+	// Rows of memory are replaced by spare ones after such errors, pages on older GPUs: with the next reset, if it is pending. It
+	// fails without spare rows.
+	RemapPending bool `json:"remap_pending,omitempty"`
+	RemapFailed  bool `json:"remap_failed,omitempty"`
+
+	Slowdowns   []Slowdown `json:"slowdowns,omitempty"` // why its clocks are low now
+	Idle        bool       `json:"idle,omitempty"`      // its clocks are low because it does nothing
+	Clock       int        `json:"clock_mhz"`           // of its processors, now
+	MaxClock    int        `json:"max_clock_mhz"`
+	Temperature int        `json:"temperature_c"`
+
+	PowerLimit   float64 `json:"power_limit_w"`
+	PowerDefault float64 `json:"power_default_w"` // the limit that it is made for
+
+	PCIe    PCIe `json:"pcie"`     // now: an idle GPU lowers the generation
+	MaxPCIe PCIe `json:"max_pcie"` // of the GPU in its slot
+
+	NVLinksUp        int    `json:"nvlinks_up"`
+	NVLinksDown      int    `json:"nvlinks_down"`      // which it has, and nothing is at their far end, or that are broken
+	NVLinkRecoveries uint64 `json:"nvlink_recoveries"` // how often a link had to be set up anew
+
+	Persistence *bool `json:"persistence,omitempty"` // the driver stays loaded while no program uses the GPU
+}
+
+// PCIe is the speed of a link.
+type PCIe struct {
+	Generation int `json:"generation"`
+	Width      int `json:"width"` // lanes
+}
+
+// Slowdown is a reason for low clocks.
+type Slowdown string
+
+// Reasons for low clocks. A load that takes all the power that it may is SlowPowerCap, which is no fault.
+const (
+	SlowPowerCap   Slowdown = "power cap"
+	SlowSettings   Slowdown = "clock settings"
+	SlowHardware   Slowdown = "hardware slowdown"
+	SlowHeat       Slowdown = "temperature"
+	SlowHeatBrake  Slowdown = "temperature, braked by the hardware"
+	SlowPowerBrake Slowdown = "power supply, braked by the hardware"
+)

@@ -1,0 +1,36 @@
+package probe
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gorun/gorun/internal/doctor"
+)
+
+func TestXidsAreCounted(t *testing.T) {
+	c := newXidCounter()
+	for _, record := range []string{
+		"4,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n",
+		"4,1235,5679,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n",
+		"4,1236,5680,-;NVRM: Xid (PCI:0000:01:00): 31, pid=7, name=python\n",
+		"4,1237,5681,-;NVRM: loading NVIDIA UNIX x86_64 Kernel Module\n",
+		"4,1238,5682,-;NVRM: Xid (PCI:\x1b[2J): 79, evil\n",
+	} {
+		c.add([]byte(record))
+	}
+	if got, want := c.all(), []doctor.Xid{{Bus: "0000:01:00", Code: 31, Count: 1}, {Bus: "0000:3b:00", Code: 79, Count: 2}}; !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+	if got := xids(t.Context(), filepath.Join(t.TempDir(), "absent")); got != nil {
+		t.Errorf("%+v without a log", got)
+	}
+	log := filepath.Join(t.TempDir(), "kmsg")
+	if err := os.WriteFile(log, []byte("NVRM: Xid (PCI:0000:3b:00): 48, pid=1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := xids(t.Context(), log); len(got) != 1 || got[0].Code != 48 {
+		t.Errorf("%+v", got)
+	}
+}
