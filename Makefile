@@ -5,9 +5,12 @@ PKG         ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MYPY        ?= mypy
 STATIC      := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w'
-# Names of libring.so that are not ring_'s stay inside.
+BIN         ?= bin
+LIB         ?= lib
+# Names of libring.so that are not ring_'s stay inside. The number of its soname is RING_ABI of ring.h. Files that nothing asks for their build id
+# have none: it would depend on the names of folders.
 LIBRING     := CGO_ENABLED=1 $(GO) build -buildmode=c-shared -trimpath -tags netgo,osusergo \
-               -ldflags="-s -w -extldflags '-Wl,--version-script=$(CURDIR)/ring/capi/exports.map -Wl,-soname,libring.so'" -o lib/libring.so ./ring/capi
+               -ldflags="-s -w -buildid= -extldflags '-Wl,--version-script=$(CURDIR)/ring/capi/exports.map -Wl,-soname,libring.so.1'" -o $(LIB)/libring.so.1 ./ring/capi
 DEMO        := -np 4 -H f1:2,f2:2 bin/examples/mnist
 
 # The header of the NVIDIA library marks calls as deprecated that its Go binding
@@ -17,26 +20,35 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build agents arm-test wheel man dist install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
+.PHONY: help build launcher native agents arm-test wheel wheels man dist package-test python-test reproducible upgrade-test install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so, bin/gorun-pmix, lib/libring.so and ring.h
-	$(STATIC) -o bin/gorun ./cmd/gorun
+build: launcher ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so, bin/gorun-pmix, lib/libring.so and ring.h
 	$(STATIC) -o bin/examples/ ./examples/...
 	@if command -v "$$($(GO) env CC)" >/dev/null; then \
-		set -x; CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-gpu ./cmd/gorun-gpu && \
-		CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w' -o bin/gorun-bench ./cmd/gorun-bench && \
-		$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o bin/gorun-ompi4.so internal/pmi/ompi4/libpmi.c && \
-		$(LIBRING) && cp ring/capi/ring.h lib/ && rm -f lib/libring.h; \
-		if pkg-config --exists pmix; then \
-			$$($(GO) env CC) -std=gnu11 -Wall -Wextra -O2 -rdynamic -s -o bin/gorun-pmix internal/pmix/helper/*.c $$(pkg-config --cflags pmix) -ldl -lpthread; \
-		else \
-			echo "no libpmix-dev, so no bin/gorun-pmix: gorun does not start programs of Open MPI 5"; \
-		fi; \
+		$(MAKE) --no-print-directory native; \
 	else \
 		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no bench --device cuda, --mpi ompi4, C or Python"; \
+	fi
+
+launcher:
+	$(STATIC) -o bin/gorun ./cmd/gorun
+
+# What needs a C compiler, CC, for the processor GOARCH, in BIN and LIB.
+native:
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-gpu ./cmd/gorun-gpu
+	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-bench ./cmd/gorun-bench
+	$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o $(BIN)/gorun-ompi4.so internal/pmi/ompi4/libpmi.c
+	$(LIBRING)
+	@rm -f $(LIB)/libring.h $(LIB)/libring.so.h $(LIB)/libring.so.1.h
+	ln -sf libring.so.1 $(LIB)/libring.so
+	cp ring/capi/ring.h $(LIB)/
+	@if pkg-config --exists pmix; then set -x; \
+		$$($(GO) env CC) -std=gnu11 -Wall -Wextra -O2 -rdynamic -s -o $(BIN)/gorun-pmix internal/pmix/helper/*.c $$(pkg-config --cflags pmix) -ldl -lpthread; \
+	else \
+		echo "no libpmix-dev, so no bin/gorun-pmix: gorun does not start programs of Open MPI 5"; \
 	fi
 
 agents: ## bin/gorun-linux-ARCH.gz, gorun for hosts with other processors: amd64 and arm64
@@ -46,8 +58,7 @@ agents: ## bin/gorun-linux-ARCH.gz, gorun for hosts with other processors: amd64
 		rm bin/.gorun-linux-$$arch || exit; \
 	done
 
-man: ## manual pages and completions, in dist/
-	$(STATIC) -o bin/gorun ./cmd/gorun
+man: launcher ## manual pages and completions, in dist/
 	@mkdir -p dist/man/man1 dist/completions
 	bin/gorun man >dist/man/man1/gorun.1
 	@for c in bench compat completion gpus hosts man version; do bin/gorun man $$c >dist/man/man1/gorun-$$c.1 || exit; done
@@ -55,26 +66,37 @@ man: ## manual pages and completions, in dist/
 
 PYTHON      ?= python3
 WHEELS      ?= dist
-wheel: build ## dist/gorun-*.whl for Python, with the programs and the library in it
-	@rm -f $(WHEELS)/gorun-*.whl
+wheel: build ## dist/gorun_launcher-*.whl for Python on systems like this one, with the programs and the library in it
+	@rm -f $(WHEELS)/gorun_launcher-*.whl
 	$(PYTHON) -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir $(WHEELS) ./ring/python
-	@ls $(WHEELS)/gorun-*.whl
+	@ls $(WHEELS)/gorun_launcher-*.whl
 
-dist: man ## dist/: archives and packages (deb, rpm) of gorun, their parts lists and checksums; RELEASE=1 SIGNING_KEY=FILE signs them and checks more
+wheels: ## dist/gorun_launcher-*: wheels for x86_64 and aarch64 with glibc 2.17 and later, and the sdist (Zig of PyPI compiles)
+	@PYTHON="$(PYTHON)" .ci/wheels $(WHEELS)
+
+dist: man ## dist/: a release: archives, packages (deb, rpm), wheels, recipes, parts lists and checksums; RELEASE=1 SIGNING_KEY=FILE signs it and checks more
 	@.ci/dist
+
+SYSTEMS     ?=
+package-test: ## what make dist made, installed, run on two hosts and removed in bare systems (SYSTEMS='debian:trixie busybox'; root)
+	@.ci/chroots $(SYSTEMS)
+
+PYTHONS     ?= python3
+python-test: ## the wheel of make dist or make wheels, installed in each of PYTHONS ('python3.12 debian:trixie'; the second wants root)
+	@.ci/pythons $(WHEELS) $(PYTHONS)
+
+reproducible: ## the release of HEAD made twice and compared
+	@.ci/reproducible
+
+upgrade-test: ## programs, packages and running jobs of the last tag, or of FROM=COMMIT, with this gorun, and the other way
+	@.ci/upgrade
 
 PREFIX      ?= /usr/local
 install: build man ## gorun, libring.so, ring.h, the manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
 	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-bench bin/gorun-ompi4.so bin/gorun-pmix 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 dist/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
-	@if [ -e lib/libring.so ]; then set -x; \
-		install -D -m 644 lib/libring.so $(DESTDIR)$(PREFIX)/lib/libring.so && \
-		install -D -m 644 lib/ring.h $(DESTDIR)$(PREFIX)/include/ring.h && \
-		install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig && \
-		printf 'Name: ring\nDescription: collectives of gorun\nVersion: 1\nCflags: -I%s/include\nLibs: -L%s/lib -lring -Wl,-rpath,%s/lib\n' \
-			'$(PREFIX)' '$(PREFIX)' '$(PREFIX)' >$(DESTDIR)$(PREFIX)/lib/pkgconfig/ring.pc; \
-	fi
+	@[ ! -e lib/libring.so ] || .ci/libring lib $(DESTDIR)$(PREFIX) lib rpath
 	install -D -m 644 dist/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gorun
 	install -D -m 644 dist/completions/zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_gorun
 	install -D -m 644 dist/completions/fish $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/gorun.fish

@@ -33,11 +33,11 @@ func TestWheel(t *testing.T) {
 		return string(out)
 	}
 	do("make", "wheel", "PYTHON="+interpreter, "WHEELS="+dir)
-	wheels, err := filepath.Glob(filepath.Join(dir, "gorun-*.whl"))
+	wheels, err := filepath.Glob(filepath.Join(dir, "gorun_launcher-*.whl"))
 	if err != nil || len(wheels) != 1 {
 		t.Fatalf("%v, %v", wheels, err)
 	}
-	if name := filepath.Base(wheels[0]); !regexp.MustCompile(`^gorun-[0-9.]+-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$`).MatchString(name) {
+	if name := filepath.Base(wheels[0]); !regexp.MustCompile(`^gorun_launcher-[0-9][0-9a-z.+]*-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$`).MatchString(name) {
 		t.Errorf("the wheel is named %s", name)
 	}
 	member := func(name string) string {
@@ -49,7 +49,7 @@ func TestWheel(t *testing.T) {
 			t.Errorf("%s has no %q:\n%s", file, want, text)
 		}
 	}
-	for _, want := range []string{"Author: The gorun authors", "Project-URL: Repository, https://"} {
+	for _, want := range []string{"Name: gorun-launcher\n", "Author: The gorun authors", "Project-URL: Repository, https://"} {
 		if text := member("METADATA"); !strings.Contains(text, want) {
 			t.Errorf("the metadata have no %q:\n%s", want, text)
 		}
@@ -60,6 +60,9 @@ func TestWheel(t *testing.T) {
 	gorun, python := filepath.Join(env, "bin/gorun"), filepath.Join(env, "bin/python")
 	if out := do(python, "-c", "import gorun._ring; print(gorun._ring.Library().path)"); !strings.HasPrefix(out, env) {
 		t.Errorf("the library comes from %s", out)
+	}
+	if out := do(python, "-c", "import gorun; print(gorun.__version__)"); !strings.Contains(filepath.Base(wheels[0]), "-"+strings.TrimSpace(out)+"-") {
+		t.Errorf("%s has version %s", wheels[0], out)
 	}
 	for _, program := range []string{"binding.py", "numpy_ops.py", "torch_train.py"} {
 		out := do(gorun, "-np", "3", python, script(t, program))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// BuildLibring builds libring.so into dir, as make build does, with ring.h beside it. root is the repository's.
+// BuildLibring builds libring.so.1 into dir, as make build does, with the link libring.so and ring.h beside it. root is the repository's.
 func BuildLibring(root, dir string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -16,12 +16,15 @@ func BuildLibring(root, dir string) error {
 	}
 	capi := filepath.Join(root, "ring/capi")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo",
-		"-ldflags", "-extldflags '-Wl,-soname,libring.so -Wl,--version-script="+filepath.Join(capi, "exports.map")+"'",
-		"-o", filepath.Join(dir, "libring.so"), ".")
+		"-ldflags", "-extldflags '-Wl,-soname,libring.so.1 -Wl,--version-script="+filepath.Join(capi, "exports.map")+"'",
+		"-o", filepath.Join(dir, "libring.so.1"), ".")
 	cmd.Dir = capi
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build libring.so: %w: %s", err, out)
+		return fmt.Errorf("build libring.so.1: %w: %s", err, out)
+	}
+	if err := os.Symlink("libring.so.1", filepath.Join(dir, "libring.so")); err != nil {
+		return err
 	}
 	header, err := os.ReadFile(filepath.Join(capi, "ring.h"))
 	if err != nil {

@@ -7,6 +7,10 @@ loads neither PyTorch nor NumPy nor the library.
 
 from __future__ import annotations
 
+from ._neighbour import refuse as _refuse
+
+_refuse()  # before anything else is loaded, which may be the other's
+
 from ._run import JobError, run
 from ._stacks import offer as _offer
 from .errors import (
@@ -25,11 +29,22 @@ from .errors import (
     TimeoutExpired,
 )
 
-__version__ = "0.1.0"
-
 _offer()
+
+
+def __getattr__(name: str) -> str:
+    """__version__, which is asked for rarely: reading it takes longer than importing the rest."""
+    if name != "__version__":
+        raise AttributeError("module 'gorun' has no attribute %r" % name)
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("gorun-launcher")
+    except PackageNotFoundError:
+        return "0+checkout"
+
 
 __all__ = [
     "ClosedError", "DuplicateError", "ForkedError", "GorunError", "HostsUpdatedInterrupt", "InternalError", "InvalidError", "JobError", "MismatchError",
-    "NoGPUError", "NotInitializedError", "PeerError", "StateLostError", "TimeoutExpired", "__version__", "run",
+    "NoGPUError", "NotInitializedError", "PeerError", "StateLostError", "TimeoutExpired", "run",
 ]  # fmt: skip

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"debug/elf"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const abiFile = "testdata/abi.txt"
+
+// Programs that were built with the last release, of which testdata/abi.txt has the interface, run with this library: no function, number or
+// member of a struct has changed or is missing. UPDATE=1 writes the file, for a release; RELEASE=1 requires that it is complete.
+func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
+	lab.Need(t, "gcc", "nm")
+	have := interfaceOf(t)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(abiFile, []byte(strings.Join(have, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(abiFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	released := strings.Split(strings.TrimSpace(string(text)), "\n")
+	if len(released) < 100 {
+		t.Errorf("%s has only %d lines", abiFile, len(released))
+	}
+	for _, line := range released {
+		if !slices.Contains(have, line) {
+			t.Errorf("the last release has %q, and this library has not: keep it, or raise RING_ABI, the soname and the version in exports.map", line)
+		}
+	}
+	for _, line := range have {
+		if !slices.Contains(released, line) && os.Getenv("RELEASE") != "" {
+			t.Errorf("%s lacks %q: UPDATE=1 go test ./ring/capi adds it", abiFile, line)
+		}
+	}
+}
+
+// interfaceOf returns what programs depend on: the soname, versions of functions and their declarations, numbers, and the members of structs.
+func interfaceOf(t *testing.T) (lines []string) {
+	t.Helper()
+	library := filepath.Join(bin(), "libring.so.1")
+	file, err := elf.Open(library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	soname, err := file.DynString(elf.DT_SONAME)
+	if err != nil || len(soname) != 1 {
+		t.Fatalf("%v, %v", soname, err)
+	}
+	lines = append(lines, "soname "+soname[0])
+
+	out, err := exec.Command("nm", "-D", "--defined-only", library).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(out)) {
+		if words := strings.Fields(line); len(words) == 3 && words[1] != "A" {
+			lines = append(lines, "symbol "+words[2])
+		}
+	}
+	text := regexp.MustCompile(`(?s)/\*.*?\*/`).ReplaceAllString(header(t), "")
+	for _, f := range regexp.MustCompile(`(?m)^\w[\w ]*[ *]ring_\w+\([^;]*\);`).FindAllString(text, -1) {
+		lines = append(lines, "function "+strings.Join(strings.Fields(f), " "))
+	}
+	lines = append(lines, layout(t, text)...)
+	slices.Sort(lines)
+	return lines
+}
+
+// layout returns the numbers of the header, and where members of its structs are, in the words of the C compiler.
+func layout(t *testing.T, header string) []string {
+	t.Helper()
+	var program strings.Builder
+	program.WriteString("#include \"ring.h\"\n#include <stdio.h>\nint main(void) {\n")
+	for _, n := range regexp.MustCompile(`\bRING_[A-Z0-9_]+\b`).FindAllString(header, -1) {
+		if n != "RING_H" {
+			fmt.Fprintf(&program, "\tprintf(\"number %s %%lld\\n\", (long long)%s);\n", n, n)
+		}
+	}
+	for _, s := range regexp.MustCompile(`(?s)typedef struct (\w+) \{(.*?)\}`).FindAllStringSubmatch(header, -1) {
+		for declaration := range strings.SplitSeq(s[2], ";") {
+			for i, member := range strings.Split(declaration, ",") {
+				name := regexp.MustCompile(`(\w+)\s*(\[\w+\])?\s*$`).FindStringSubmatch(member)
+				if name == nil || i == 0 && len(strings.Fields(member)) < 2 {
+					continue
+				}
+				fmt.Fprintf(&program, "\tprintf(\"member %s.%s at %%zu of %%zu\\n\", offsetof(%s, %s), sizeof ((%s *)0)->%s);\n", s[1], name[1], s[1], name[1], s[1], name[1])
+			}
+		}
+	}
+	program.WriteString("\treturn 0;\n}\n")
+	source, built := filepath.Join(t.TempDir(), "layout.c"), filepath.Join(t.TempDir(), "layout")
+	if err := os.WriteFile(source, []byte(program.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-I", bin(), source, "-o", built).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(built).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
