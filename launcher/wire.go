@@ -11,12 +11,7 @@ import (
 
 func contactOf(s *session.Session) route.Contact {
 	_, local := s.Conn.(Local)
-	h := s.Hello
-	c := route.Contact{Local: local, Boot: h.Boot, Hostname: h.Hostname, Reached: h.Reached, Caller: h.Caller}
-	for _, a := range h.Addresses {
-		c.Addresses = append(c.Addresses, route.Address(a))
-	}
-	return c
+	return route.ContactOf(s.Hello, local)
 }
 
 func placementsOf(places []wire.Location) (all []Placement) {

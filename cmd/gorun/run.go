@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/exitcode"
+	"github.com/gorun/gorun/internal/cli/files"
 	"github.com/gorun/gorun/internal/cli/job"
 	"github.com/gorun/gorun/internal/cli/kept"
 	"github.com/gorun/gorun/internal/cli/settings"
@@ -125,12 +126,19 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		}
 		return err
 	})
-	root.AddCommand(benchmarks, gpus, listing, checkup, up, newDown(jobsIO{stdin, stdout, stderr, console, &code}))
+	copying := newCopy(func(flags *pflag.FlagSet, o *settings.Options, r files.Request) error {
+		_, err := complete(flags, o)
+		if err == nil {
+			code, err = copyFiles(context.Background(), o, r, console)
+		}
+		return err
+	})
+	root.AddCommand(benchmarks, gpus, listing, checkup, up, copying, newDown(jobsIO{stdin, stdout, stderr, console, &code}))
 	root.AddCommand(newJobs(jobsIO{stdin, stdout, stderr, console, &code})...)
 	root.SetOut(own)
 	root.SetErr(ui.Plain(stderr))
 	shown = visible(root)
-	line, err = readLine(argv, root, benchmarks, gpus, listing, checkup, up)
+	line, err = readLine(argv, root, benchmarks, gpus, listing, checkup, up, copying)
 	if err == nil {
 		root.SetArgs(append([]string{}, line.Args...)) // nil would mean os.Args
 		err = root.Execute()

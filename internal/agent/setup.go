@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/internal/relay"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
 )
@@ -41,7 +42,7 @@ func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) er
 		Note: a.needs.Note, PMIx: a.needs.PMIx, GPUs: a.host.GPUs, Line: a.line != nil})
 }
 
-// readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings, counts and a work folder.
+// readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings, counts, a work folder and files.
 func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
 	for {
 		f, err := a.next(frames, helloTime)
@@ -69,8 +70,8 @@ func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
 			if err := a.out.SendMessage(wire.TypeUnits, units); err != nil {
 				return err
 			}
-		case wire.TypeFolder:
-			if err := a.receiveFolder(ctx, f.Payload, frames); err != nil {
+		case wire.TypeFolder, wire.TypeOffer:
+			if err := a.receive(ctx, f, frames); err != nil {
 				return a.refuse(err)
 			}
 		default:
@@ -88,8 +89,8 @@ func (a *agent) addProgram(piece []byte) error {
 	return nil
 }
 
-// receiveFolder updates this host's copy of the work folder. first is the payload of the first frame.
-func (a *agent) receiveFolder(ctx context.Context, first []byte, frames *wire.Reader) error {
+// receive updates this host's copy of the work folder, or takes a file that hosts pass on. first is the first frame about it.
+func (a *agent) receive(ctx context.Context, first wire.Frame, frames *wire.Reader) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return err
@@ -97,7 +98,11 @@ func (a *agent) receiveFolder(ctx context.Context, first []byte, frames *wire.Re
 	stop := context.AfterFunc(ctx, func() { a.exit("was told to end: " + context.Cause(ctx).Error()) })
 	defer stop()
 	defer debug.FreeOSMemory() // the list of a large folder takes memory that ranks need
-	return workdir.Receive(first, func() (wire.Frame, error) { return a.next(frames, Lease) }, a.out, home)
+	next := func() (wire.Frame, error) { return a.next(frames, Lease) }
+	if first.Type == wire.TypeOffer {
+		return relay.Receive(ctx, first.Payload, next, a.out, func(o wire.Offer) (relay.Target, error) { return relay.Keep(o, home) })
+	}
+	return workdir.Receive(first.Payload, next, a.out, home)
 }
 
 // prepareJob validates the job and reserves what its ranks need.

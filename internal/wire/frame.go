@@ -71,6 +71,12 @@ const (
 	TypeEntered                   // A: Entered
 	TypeCount                     // L: count the host's sockets, cores and the like
 	TypeUnits                     // A: Units, answers Count
+	TypeOffer                     // L: Offer, a file that hosts pass on, see package relay
+	TypeOffered                   // A: Offered, answers Offer
+	TypePeers                     // L: Peers, hosts that have the file, or want it
+	TypePiece                     // L: raw bytes of the file, after a Passed that asked for them
+	TypePassed                    // A: Passed, how far the host is
+	TypeEnough                    // L: every host has the file, or has failed
 	typeEnd
 )
 
@@ -78,7 +84,8 @@ func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
-		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units"}
+		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units", "offer", "offered",
+		"peers", "piece", "passed", "enough"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}
@@ -87,7 +94,7 @@ func (t Type) String() string {
 
 func (t Type) maxPayload() int {
 	switch t {
-	case TypeOutput, TypeStdin, TypeProgram, TypeFolder, TypeTell:
+	case TypeOutput, TypeStdin, TypeProgram, TypeFolder, TypeTell, TypePiece:
 		return MaxData
 	case TypeHello:
 		return MaxHello

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // Address is one IP address of a host, with the properties of its interface.
@@ -26,6 +27,15 @@ type Contact struct {
 	// Reached is the address at which SSH reached the host, Caller the address it was reached from; empty without SSH.
 	Reached, Caller string
 	Addresses       []Address
+}
+
+// ContactOf is what a host's hello says of its network. local: it is this machine, without SSH.
+func ContactOf(h wire.Hello, local bool) Contact {
+	c := Contact{Local: local, Boot: h.Boot, Hostname: h.Hostname, Reached: h.Reached, Caller: h.Caller}
+	for _, a := range h.Addresses {
+		c.Addresses = append(c.Addresses, Address(a))
+	}
+	return c
 }
 
 // machine identifies the machine; names of one machine have equal values.

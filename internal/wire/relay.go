@@ -1,0 +1,81 @@
+package wire
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Offer is a file that hosts pass on among themselves. Chunks of Chunk bytes, the last one shorter, are told by their SHA-256.
+type Offer struct {
+	Place
+	Size  int64
+	Chunk int64
+	Sums  []byte // of all chunks, one after the other
+	// Group, Member and Key are what the host's connections with others prove: the launch, the host's number in it, and a secret of 32 bytes.
+	Group  string
+	Member int
+	Key    []byte
+	Addrs  []netip.Addr // where other hosts may reach this one, best first; none: it passes nothing on
+}
+
+// Place is where a host puts a file.
+type Place struct {
+	// Dir is the folder, absolute or below the home directory. It is made where it is missing.
+	Dir   []byte `json:",omitempty"`
+	Name  []byte
+	Mode  uint32        `json:",omitempty"` // permissions
+	Mtime time.Duration `json:",omitempty"` // since 1970
+	// Use is what the file is for.
+	Use Use `json:",omitempty"`
+}
+
+// Use is what a host does with a file that was passed to it.
+type Use string
+
+// The uses.
+const (
+	UseKeep        Use = ""            // it stays in Dir
+	UseUnpack      Use = "unpack"      // it holds files of a work folder, which is being staged
+	UseEnvironment Use = "environment" // it is a packed Python environment, which the host unpacks in its cache
+)
+
+// Offered says how the host can take part.
+type Offered struct {
+	Have  int64            // bytes of the file that are there and right
+	Addrs []netip.AddrPort `json:",omitempty"` // where it listens
+	Cert  []byte           `json:",omitempty"` // SHA-256 of its certificate
+}
+
+// Peer is another host of a relay.
+type Peer struct {
+	Member int
+	Addrs  []netip.AddrPort `json:",omitempty"` // where it listens, for a host that may fetch from it; none: it may fetch from the host
+	Cert   []byte
+}
+
+// Peers tells a host of others. It may come again.
+type Peers struct {
+	Peers []Peer
+	// Whole is set with the hosts to fetch from: there are no others.
+	Whole bool `json:",omitempty"`
+}
+
+// Passed is a host's progress.
+type Passed struct {
+	Have int64
+	Feed bool `json:",omitempty"` // the host reaches none of its peers: the launcher is to send the file from Have on
+	// From is the member that the host fetches from, -1 the launcher.
+	From int
+	// Blamed is a member that sent something else than the file, and Why how fetching from it ended.
+	Blamed *Blamed `json:",omitempty"`
+	// Done: the host has the file. Path is where it, or what was made of it, is.
+	Done bool   `json:",omitempty"`
+	Path []byte `json:",omitempty"`
+}
+
+// Blamed is a link that failed.
+type Blamed struct {
+	Member int
+	Why    string
+	Lied   bool `json:",omitempty"` // it sent other bytes than the file's
+}

@@ -1,0 +1,35 @@
+package session
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/gorun/gorun/internal/relay"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// TakeFile makes the host a member of a group that gets a file, and returns when all members have it. Others may reach the host at addrs. If
+// ctx ends first, so does the session.
+func (s *Session) TakeFile(ctx context.Context, name string, g *relay.Group, addrs []netip.Addr) (d relay.Delivered, err error) {
+	err = s.talk(ctx, func() (err error) {
+		d, err = g.Deliver(relayAgent{s, name}, addrs)
+		return err
+	})
+	d.Path = Clean(d.Path)
+	return d, err
+}
+
+// relayAgent is a session as a [relay.Host].
+type relayAgent struct {
+	s    *Session
+	name string
+}
+
+func (a relayAgent) Name() string { return a.name }
+
+func (a relayAgent) Send(t wire.Type, message any) { a.s.Out.SendMessage(t, message) }
+
+func (a relayAgent) Piece(data []byte) error { return a.s.Out.sendPiece(wire.TypePiece, data) }
+
+func (a relayAgent) Next() (wire.Frame, error) { return a.s.answer() }
+func (a relayAgent) Cancel()                   { a.s.Cancel() }
