@@ -52,6 +52,7 @@ type (
 	Roster          = session.Roster
 	Local           = session.Local
 	Executable      = session.Executable
+	PythonEnv       = session.Python
 	RefusedError    = session.RefusedError
 	AgentEndedError = session.AgentEndedError
 )

@@ -140,7 +140,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 		s.Close()
 		return nil, 0, err
 	}
-	told.Programs[0].Wdir = []byte(j.work.Dir(p.host.index, string(told.Programs[0].Wdir)))
+	j.work.Place(p.host.index, told.Programs)
 	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
 	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {

@@ -36,6 +36,8 @@ type Options struct {
 	Env      []string // NAME=value, for every rank
 	// Work is the folder that holds the programs' directories, to be copied to the hosts that do not see it; nil: all do.
 	Work *WorkDir
+	// Python is the environment that ranks run in, copied to all other hosts; nil: there is none.
+	Python *PythonEnv
 	// Network selects the addresses that ranks may use.
 	Network Network
 	// Encrypt makes ranks encrypt the data they exchange over networks.
@@ -269,9 +271,7 @@ func (j *job) bringWork(ctx context.Context, i int) error {
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
 	told := j.describe(s.Host, s.Conn)
-	for p := range told.Programs {
-		told.Programs[p].Wdir = []byte(j.work.Dir(i, string(told.Programs[p].Wdir)))
-	}
+	j.work.Place(i, told.Programs)
 	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
 	if j.ports[i], j.places[i] = ready.FreePort, placementsOf(ready.Places); err == nil {
 		j.notify(Ready{s.Host.Name})

@@ -83,7 +83,7 @@ func flagGroups() []flagGroup {
 		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "map-by", "rank-by", "rankfile", "check-first", "exclude-bad"}},
 		{"Hosts that come and go", []string{"min-np", "max-np", "host-discovery-script", "slots-per-host", "reset-limit", "max-restarts", "elastic-timeout", "blacklist-cooldown-range"}},
 		{"Where on a host", []string{"bind-to", "cpus-per-rank", "cpu-list", "rank-cpus", "gpus-per-rank", "report-bindings"}},
-		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit", "stdin", "mpi", "max-spawn", "no-new-privileges"}},
+		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit", "stage-env", "stage-env-dir", "stdin", "mpi", "max-spawn", "no-new-privileges"}},
 		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "show-local", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "result-dir", "result-limit", "summary", "quiet", "json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "hang-timeout", "on-hang", "grace"}},
 		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "keep", "no-kept", "network-interface", "encrypt"}},

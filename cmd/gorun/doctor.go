@@ -123,7 +123,8 @@ func examineHosts(ctx context.Context, flags *pflag.FlagSet, o *settings.Options
 // newExaminer returns an examiner of hosts that a run with these flags would use.
 func newExaminer(level string, flags *pflag.FlagSet, o *settings.Options, console *ui.UI) *examine.Examiner {
 	helper := *o // of what concerns ranks only their environment counts
-	helper.Stage, helper.OutputFilename, helper.Save, helper.ResultDir, helper.Show, helper.ShowLocal = "", "", [3]string{}, "", settings.Ranks{}, settings.Ranks{}
+	helper.Stage, helper.StageEnv, helper.StageBase = "", "", ""
+	helper.OutputFilename, helper.Save, helper.ResultDir, helper.Show, helper.ShowLocal = "", [3]string{}, "", settings.Ranks{}, settings.Ranks{}
 	return &examine.Examiner{
 		Level: level, Patient: flags.Changed("start-timeout"), Note: console.Notef,
 		Job: func(plan launcher.Plan, argv []string) (launcher.Options, error) {

@@ -128,6 +128,9 @@ func baseEnv(inherited []string, job wire.Job, w wire.Program) map[string]string
 			env[name] = value
 		}
 	}
+	if len(w.Python) > 0 {
+		rankenv.UsePython(env, string(w.Python))
+	}
 	if _, set := env[rankenv.Unbuffered]; !set {
 		env[rankenv.Unbuffered] = "1" // a rank's stdout is a pipe, which Python would buffer
 	}

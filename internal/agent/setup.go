@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/agent/tool"
 	"github.com/gorun/gorun/internal/memexec"
+	"github.com/gorun/gorun/internal/pyenv"
 	"github.com/gorun/gorun/internal/relay"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/internal/workdir"
@@ -100,7 +101,12 @@ func (a *agent) receive(ctx context.Context, first wire.Frame, frames *wire.Read
 	defer debug.FreeOSMemory() // the list of a large folder takes memory that ranks need
 	next := func() (wire.Frame, error) { return a.next(frames, Lease) }
 	if first.Type == wire.TypeOffer {
-		return relay.Receive(ctx, first.Payload, next, a.out, func(o wire.Offer) (relay.Target, error) { return relay.Keep(o, home) })
+		return relay.Receive(ctx, first.Payload, next, a.out, func(o wire.Offer) (relay.Target, error) {
+			if o.Use == wire.UseEnvironment {
+				return pyenv.Open(o, home)
+			}
+			return relay.Keep(o, home)
+		})
 	}
 	return workdir.Receive(first.Payload, next, a.out, home)
 }

@@ -41,11 +41,14 @@ type Ready interface {
 }
 
 // Receive takes part in a relay on a host until the launcher says that it is over. offer is the launcher's first message, next returns the
-// frames after it. target opens where the file goes. The caller reports an error to the launcher.
+// frames after it. target opens where the file goes; of an offer that only asks, it may return nil. The caller reports an error to the launcher.
 func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error), out *wire.Writer, target func(wire.Offer) (Target, error)) error {
 	var o wire.Offer
 	if err := json.Unmarshal(offer, &o); err != nil {
 		return &wire.FormatError{Reason: err.Error()}
+	}
+	if o.Ask {
+		return answer(o, out, target)
 	}
 	if err := checkOffer(o); err != nil {
 		return err
@@ -57,6 +60,24 @@ func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error),
 	m := &member{offer: o, target: to, out: out, certs: map[int]secure.Fingerprint{}}
 	err = m.run(ctx, next)
 	return errors.Join(err, to.Close())
+}
+
+// answer says whether the host has what would be made of a file.
+func answer(o wire.Offer, out *wire.Writer, target func(wire.Offer) (Target, error)) error {
+	var has wire.Offered
+	to, err := target(o)
+	if err != nil {
+		return err
+	}
+	if to != nil {
+		if ready, is := to.(Ready); is {
+			has.Path = []byte(ready.Path())
+		}
+		if err := to.Close(); err != nil {
+			return err
+		}
+	}
+	return out.SendMessage(wire.TypeOffered, has)
 }
 
 // member is a host in a relay.

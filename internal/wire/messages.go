@@ -116,6 +116,8 @@ type Program struct {
 	Env  [][]byte `json:",omitempty"` // NAME=value, laid over the job's
 	Drop []string `json:",omitempty"` // names to remove from the agent's own environment, beside the job's
 	Wdir []byte
+	// Python is the path of a Python environment that the ranks run in; none: that of the host.
+	Python []byte `json:",omitempty"`
 }
 
 // Tool is how one rank starts otherwise than by its program's words.

@@ -16,6 +16,8 @@ type Offer struct {
 	Member int
 	Key    []byte
 	Addrs  []netip.Addr // where other hosts may reach this one, best first; none: it passes nothing on
+	// Ask: the host is only asked whether it has what it would make of the file. There is no file.
+	Ask bool `json:",omitempty"`
 }
 
 // Place is where a host puts a file.
@@ -35,8 +37,7 @@ type Use string
 // The uses.
 const (
 	UseKeep        Use = ""            // it stays in Dir
-	UseUnpack      Use = "unpack"      // it holds files of a work folder, which is being staged
-	UseEnvironment Use = "environment" // it is a packed Python environment, which the host unpacks in its cache
+	UseEnvironment Use = "environment" // it is a packed Python environment, which the host unpacks in its cache; Name is its key
 )
 
 // Offered says how the host can take part.
@@ -44,6 +45,8 @@ type Offered struct {
 	Have  int64            // bytes of the file that are there and right
 	Addrs []netip.AddrPort `json:",omitempty"` // where it listens
 	Cert  []byte           `json:",omitempty"` // SHA-256 of its certificate
+	// Path is what an offer asks for; none: the host does not have it.
+	Path []byte `json:",omitempty"`
 }
 
 // Peer is another host of a relay.

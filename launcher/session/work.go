@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -15,21 +16,27 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Work brings the folder that ranks start in to the hosts that do not see it. A nil *Work does nothing.
+// Work brings the folder that ranks start in to the hosts that do not see it, and a Python environment to all. A nil *Work does nothing.
 type Work struct {
-	sender *workdir.Sender
+	sender *workdir.Sender // nil: there is no folder
+	python *Python         // nil: there is no environment
 	note   func(string)
 	trace  func(format string, args ...any)
 	waits  sync.Once // for the note that another launch changes the copy
 
 	mu     sync.Mutex
 	copies map[int]string // by index of the host; hosts that see the folder have none
+	envs   map[int]string // by index of the host
 }
 
-// NewWork returns the work of a job whose programs start in the folder, or nil for a nil tree.
-func NewWork(tree *workdir.Tree, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
-	if tree == nil {
+// NewWork returns the work of a job whose programs start in the folder and run in an environment. Each may be nil; it is nil if both are.
+func NewWork(tree *workdir.Tree, python *Python, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
+	if tree == nil && python == nil {
 		return nil, nil
+	}
+	w := &Work{python: python, note: note, trace: trace, copies: map[int]string{}, envs: map[int]string{}}
+	if tree == nil {
+		return w, nil
 	}
 	for _, p := range programs {
 		if sub, err := filepath.Rel(tree.Dir, p.Wdir); err != nil || !filepath.IsLocal(sub) {
@@ -40,15 +47,28 @@ func NewWork(tree *workdir.Tree, programs []plan.Program, note func(string), tra
 	if err != nil {
 		return nil, fmt.Errorf("find this machine's name: %w", err)
 	}
-	return &Work{sender: workdir.NewSender(tree, machine), note: note, trace: trace, copies: map[int]string{}}, nil
+	w.sender = workdir.NewSender(tree, machine)
+	return w, nil
 }
 
-// CopyTo updates the folder's copy on the host i of a session, unless the host sees the folder itself.
+// CopyTo updates the folder's copy on the host i of a session, unless the host sees the folder itself, and brings the environment.
 func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	if w == nil {
 		return nil
 	}
 	if _, local := s.Conn.(Local); local {
+		return nil
+	}
+	if w.python != nil {
+		dir, err := w.python.bring(ctx, s, w.trace, w.note)
+		if err != nil {
+			return err
+		}
+		w.mu.Lock()
+		w.envs[i] = dir
+		w.mu.Unlock()
+	}
+	if w.sender == nil {
 		return nil
 	}
 	name, tree := s.Host.Name, w.sender.Tree
@@ -76,17 +96,26 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	return nil
 }
 
-// Dir returns the directory on host i that corresponds to wdir on this machine.
-func (w *Work) Dir(i int, wdir string) string {
+// Place changes programs so that they run in what host i has.
+func (w *Work) Place(i int, programs []wire.Program) {
 	if w == nil {
-		return wdir
+		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.copies[i] == "" {
-		return wdir
+	for n := range programs {
+		p := &programs[n]
+		if dir := w.copies[i]; dir != "" {
+			p.Wdir = []byte(filepath.Join(dir, strings.TrimPrefix(string(p.Wdir), w.sender.Tree.Dir)))
+		}
+		if w.python != nil {
+			dir, variable := cmp.Or(w.envs[i], w.python.Env.Dir), "VIRTUAL_ENV="
+			if w.python.Env.Conda {
+				variable = "CONDA_PREFIX="
+			}
+			p.Python, p.Env = []byte(dir), append(slices.Clone(p.Env), []byte(variable+dir))
+		}
 	}
-	return filepath.Join(w.copies[i], strings.TrimPrefix(wdir, w.sender.Tree.Dir))
 }
 
 // folderAgent is a session as a [workdir.Agent].

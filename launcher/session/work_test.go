@@ -28,7 +28,7 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err = NewWork(tree, []plan.Program{{Wdir: filepath.Join(dir, "sub")}}, func(s string) { t.Error(s) }, t.Logf)
+	w, err = NewWork(tree, nil, []plan.Program{{Wdir: filepath.Join(dir, "sub")}}, func(s string) { t.Error(s) }, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,9 @@ func TestWorkIsBrought(t *testing.T) {
 				}
 				return
 			}
-			there := w.Dir(0, filepath.Join(dir, "sub"))
+			placed := []wire.Program{{Wdir: []byte(filepath.Join(dir, "sub"))}}
+			w.Place(0, placed)
+			there := string(placed[0].Wdir)
 			text, missing := os.ReadFile(filepath.Join(there, "f"))
 			if err = errors.Join(err, missing); err != nil || !bytes.Equal(text, content) || !strings.HasPrefix(there, home) {
 				t.Errorf("%d bytes in %s: %v", len(text), there, err)

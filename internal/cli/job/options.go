@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/cli/agents"
+	"github.com/gorun/gorun/internal/cli/files"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/sibling"
@@ -25,6 +26,10 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
+	python, err := files.Python(o.StageEnv, o.StageBase)
+	if err != nil {
+		return launcher.Options{}, err
+	}
 	exe, err := agents.Own()
 	if err != nil {
 		return launcher.Options{}, err
@@ -37,7 +42,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, MPI: mpi, Binding: o.Binding(),
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Python: python, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, MPI: mpi, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: sibling.GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), MPITimeout: time.Duration(o.MPITimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}

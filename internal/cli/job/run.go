@@ -110,6 +110,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 		return 0, err
 	}
 	defer steps.Close()
+	defer opts.Python.Close()
 	steps.Plan(plan, opts.Programs)
 	watched := observe(o, plan, opts.Roster)
 	shared, err := share(o, plan, opts.Programs, requests, talks{opts.Roster, watched}, io, console)

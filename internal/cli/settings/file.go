@@ -134,7 +134,7 @@ func (s settings) relativeTo(dir, home string) settings {
 // pathFrom resolves value against dir or home if the flag takes a path.
 func pathFrom(dir, home, flag, value string) string {
 	switch flag {
-	case "hostfile", "env-file", "wdir", "stage", "output-filename", "result-dir", "json-events", "ssh-config", "ssh-identity-file":
+	case "hostfile", "env-file", "wdir", "stage", "stage-env", "output-filename", "result-dir", "json-events", "ssh-config", "ssh-identity-file":
 	default:
 		return value
 	}

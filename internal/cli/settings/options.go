@@ -37,6 +37,8 @@ type Options struct {
 
 	Stage      string
 	StageLimit ByteSize
+	StageEnv   string
+	StageBase  string
 
 	transport.Options
 
@@ -102,6 +104,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.NoEnv, "no-env", false, "send only what --export and --env-file name")
 	flags.StringVar(&o.Wdir, "wdir", "", "working directory of the ranks (default: the current one)")
 	flags.StringVar(&o.Stage, "stage", "", "folder to start ranks in, copied to hosts that lack it, except files named in its .gorunignore")
+	flags.StringVar(&o.StageEnv, "stage-env", "", "virtual environment or conda prefix that ranks run in, copied once to a disk of each host")
+	flags.StringVar(&o.StageBase, "stage-env-dir", "", "folder for such copies on hosts, on a disk of their own (default /var/tmp/gorun-UID/env, else ~/.cache/gorun/env)")
 	flags.Var(&o.StageLimit, "stage-limit", "largest folder to stage: 500M, 20G (default 1G and 10,000 files)")
 	flags.Var(&o.Stdin, "stdin", "ranks that read gorun's standard input: a rank, all or none (default: rank 0)")
 

@@ -1,0 +1,152 @@
+package pyenv
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxPrefix = 4096
+	maxText   = 4 << 20 // of a file in which the path is looked for
+)
+
+// unpack makes an environment in the empty folder dir of a pack. It will be at the path final.
+func unpack(r io.Reader, dir, final string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	zip, err := gzip.NewReader(r)
+	if err != nil {
+		return fmt.Errorf("read the pack: %w", err)
+	}
+	archive := tar.NewReader(zip)
+	first, err := archive.Next()
+	if err != nil || first.Name != prefixFile || first.Size > maxPrefix {
+		return fmt.Errorf("read the pack: it does not begin with a path: %w", err)
+	}
+	old, err := io.ReadAll(archive)
+	if err != nil || !path.IsAbs(string(old)) {
+		return fmt.Errorf("read the pack: %q is no path: %w", old, err)
+	}
+	u := unpacker{root: root, from: string(old), to: final}
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = u.one(h, archive)
+		}
+		if err != nil {
+			return fmt.Errorf("unpack: %w", err)
+		}
+	}
+	// Folders last, the deepest first: writing in one changes its time.
+	for _, d := range slices.Backward(u.folders) {
+		if err := root.Chtimes(d.Name, d.ModTime, d.ModTime); err != nil {
+			return err
+		}
+	}
+	_, err = io.Copy(io.Discard, zip) // verifies the checksum
+	return err
+}
+
+type unpacker struct {
+	root     *os.Root
+	from, to string
+	folders  []*tar.Header
+}
+
+func (u *unpacker) one(h *tar.Header, r io.Reader) error {
+	name := path.Clean(h.Name)
+	if !filepath.IsLocal(name) {
+		return fmt.Errorf("%q is no name of a file of it", h.Name)
+	}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		u.folders = append(u.folders, h)
+		return u.root.Mkdir(name, fs.FileMode(h.Mode)&fs.ModePerm|0o700)
+	case tar.TypeSymlink:
+		return u.root.Symlink(u.moved(h.Linkname), name)
+	case tar.TypeReg:
+		if h.Size <= maxText && hasPath(name) {
+			text, err := io.ReadAll(r)
+			if err != nil {
+				return err
+			}
+			r = bytes.NewReader(relocate(text, u.from, u.to))
+		}
+		return u.file(name, fs.FileMode(h.Mode)&fs.ModePerm, h.ModTime, r)
+	}
+	return fmt.Errorf("%q is no file, folder or link", h.Name)
+}
+
+func (u *unpacker) file(name string, mode fs.FileMode, at time.Time, r io.Reader) error {
+	file, err := u.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, r)
+	if err = errors.Join(err, file.Chmod(mode), file.Close()); err != nil {
+		return err
+	}
+	return u.root.Chtimes(name, at, at)
+}
+
+// moved returns a link's target at the environment's new path, if it is in the environment.
+func (u *unpacker) moved(target string) string {
+	if rest, inside := strings.CutPrefix(target, u.from+"/"); inside {
+		return u.to + "/" + rest
+	}
+	return target
+}
+
+// hasPath reports whether a file of an environment may have the environment's path in it, and be text: programs and what activates them, the
+// configuration, and lists of folders to import from.
+func hasPath(name string) bool {
+	top, _, _ := strings.Cut(name, "/")
+	switch path.Ext(name) {
+	case ".pth", ".egg-link", ".pc", ".la":
+		return true
+	}
+	return name == "pyvenv.cfg" || top == "bin" || top == "etc" || strings.HasPrefix(name, "share/jupyter/kernels/")
+}
+
+// relocate replaces a path in a text, where a whole name ends: /env in /env/bin, not in /env2. A file that is no text stays as it is.
+func relocate(text []byte, from, to string) []byte {
+	if bytes.IndexByte(text, 0) >= 0 {
+		return text
+	}
+	var out []byte
+	for {
+		i := bytes.Index(text, []byte(from))
+		if i < 0 {
+			return append(out, text...)
+		}
+		end := i + len(from)
+		out = append(out, text[:i]...)
+		if end < len(text) && isNameByte(text[end]) || i > 0 && (isNameByte(text[i-1]) || text[i-1] == '/') {
+			out = append(out, from...)
+		} else {
+			out = append(out, to...)
+		}
+		text = text[end:]
+	}
+}
+
+func isNameByte(b byte) bool {
+	return b == '-' || b == '_' || b == '.' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= 0x80
+}

@@ -1,0 +1,104 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path"
+	"sync"
+
+	"github.com/gorun/gorun/internal/pyenv"
+	"github.com/gorun/gorun/internal/relay"
+	"github.com/gorun/gorun/internal/wire"
+)
+
+// Python is a Python environment of this machine that a job's ranks run in, each host in a copy of its own. Close it after the job.
+type Python struct {
+	Env *pyenv.Env
+	// Base is the folder of the copies on hosts, absolute or below the home directory; "": they choose one.
+	Base string
+
+	mu     sync.Mutex
+	source *relay.Source // its pack; nil: no host has needed it yet
+	group  *relay.Group
+}
+
+// Close removes the pack. A nil *Python does nothing.
+func (p *Python) Close() {
+	if p != nil && p.source != nil {
+		_ = p.source.Close() // it was only read
+	}
+}
+
+// hosts returns the group of hosts that lack the environment. It packs the environment for the first of them.
+func (p *Python) hosts(trace func(string, ...any), note func(string)) (*relay.Group, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.group != nil {
+		return p.group, nil
+	}
+	trace("packing %s: %d files, %d bytes", p.Env.Dir, p.Env.Files, p.Env.Bytes)
+	file, err := os.CreateTemp("", "gorun-env-*")
+	if err != nil {
+		return nil, err
+	}
+	if err = errors.Join(os.Remove(file.Name()), p.Env.Pack(file)); err == nil {
+		p.source, err = relay.NewSource(file)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("pack %s: %w", p.Env.Dir, err), file.Close())
+	}
+	p.group = relay.NewGroup(p.source, p.place(), 0, trace, note)
+	return p.group, nil
+}
+
+func (p *Python) place() wire.Place {
+	return wire.Place{Use: wire.UseEnvironment, Dir: []byte(p.Base), Name: []byte(p.Env.Key)}
+}
+
+// bring makes the environment on a host, unless it is there, and returns its path. Hosts that lack it pass it on among themselves.
+func (p *Python) bring(ctx context.Context, s *Session, trace func(string, ...any), note func(string)) (dir string, err error) {
+	name := s.Host.Name
+	var has wire.Offered
+	err = s.talk(ctx, func() error {
+		s.Out.SendMessage(wire.TypeOffer, wire.Offer{Place: p.place(), Ask: true})
+		f, err := s.answer()
+		if err != nil {
+			return err
+		}
+		return f.Expect(wire.TypeOffered, &has)
+	})
+	if err == nil && len(has.Path) == 0 {
+		var group *relay.Group
+		if group, err = p.hosts(trace, note); err == nil {
+			var d relay.Delivered
+			d, err = s.TakeFile(ctx, name, group, meetingPoints(s.Hello))
+			has.Path = []byte(d.Path)
+			trace("%s: made the environment %s, from %d bytes of this machine", name, d.Path, d.Fed)
+		}
+	} else if err == nil {
+		trace("%s: the environment is there: %s", name, Clean(string(has.Path)))
+	}
+	if dir = string(has.Path); err == nil && !path.IsAbs(dir) {
+		err = &wire.FormatError{Reason: fmt.Sprintf("the environment is at %.100q, which cannot be", dir)}
+	}
+	if err != nil {
+		return "", fmt.Errorf("bring %s: %w", p.Env.Dir, err)
+	}
+	return dir, nil
+}
+
+// meetingPoints are the addresses at which other hosts may reach a host: the one of SSH first.
+func meetingPoints(h wire.Hello) (all []netip.Addr) {
+	if addr, err := netip.ParseAddr(h.Reached); err == nil {
+		all = append(all, addr)
+	}
+	for _, a := range h.Addresses {
+		if addr := a.Prefix.Addr(); a.Up && addr.IsGlobalUnicast() && (len(all) == 0 || all[0] != addr) {
+			all = append(all, addr)
+		}
+	}
+	return all
+}
