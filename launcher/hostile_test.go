@@ -151,7 +151,7 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 		"garbage after hello": {&fake.Machine{Serve: func(a *fake.Agent) error {
 			_ = raw(a, 0x47455420, '/', ' ', "HTTP/1.1")
 			return a.UntilEOF()
-		}}, "unknown type 47"},
+		}}, "reserved bits set"},
 		"output before its start": {&fake.Machine{Serve: func(a *fake.Agent) error {
 			_ = a.Print(2, 1, "early")
 			return a.UntilEOF()
