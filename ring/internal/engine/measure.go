@@ -33,7 +33,7 @@ type Sample algorithms.Cost
 
 // Measure exchanges a few messages and a burst with this rank's counterparts in other domains: some
 // milliseconds of a local network, about thirty latencies of a distant one. All ranks call it, before the
-// first collective. Crowded means that this rank shares its processor: then messages wait for processors, and do
+// first collective. Crowded means that this rank shares its processor: then messages wait for processors, and that does
 // not overlap.
 func (f *Fabric) Measure(epoch uint64, crowded bool) (Sample, error) {
 	s := Sample{Gamma: f.combining()}
@@ -51,9 +51,15 @@ func (f *Fabric) Measure(epoch uint64, crowded bool) (Sample, error) {
 		}
 	}
 	if crowded {
-		s.Overhead = s.Alpha
+		s.Overhead = busy(s, f.net.Trip())
 	}
 	return s, nil
+}
+
+// busy returns the overhead of messages of a rank that shares its processor: all of their latency is time for which processors are
+// busy, but not that for which the message is on the way. Trip is the longest of the shortest round trips to other ranks.
+func busy(s Sample, trip time.Duration) int64 {
+	return max(s.Overhead, s.Alpha-trip.Nanoseconds()*1000/2)
 }
 
 // combining returns the picoseconds for a byte that is combined.

@@ -645,6 +645,18 @@ func (s *Stream) Silent() error {
 	return last
 }
 
+// Trip returns the shortest round trip over any lane so far, or 0 if it is not known.
+func (s *Stream) Trip() (shortest time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.lanes {
+		if _, trip := l.conn.Look(); trip > 0 && (shortest == 0 || trip < shortest) {
+			shortest = trip
+		}
+	}
+	return shortest
+}
+
 // Unsent returns how many bytes may be lost if the stream is closed now.
 func (s *Stream) Unsent() int {
 	s.mu.Lock()

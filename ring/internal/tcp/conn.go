@@ -43,6 +43,8 @@ type conn interface {
 
 	// Silent returns an error when the network to the other rank is dead.
 	Silent() error
+	// Trip returns the shortest round trip so far, or 0 if it is not known.
+	Trip() time.Duration
 	// Unsent returns how many bytes may be lost if the conn is closed now.
 	Unsent() int
 	// Wake ends all waits for good. Received bytes can still be read, and the other rank
@@ -64,6 +66,11 @@ func (socket) Held() int { return 0 }
 
 // Release does nothing: Send has copied the bytes.
 func (socket) Release() {}
+
+func (s socket) Trip() time.Duration {
+	_, trip := s.Look()
+	return trip
+}
 
 func (s socket) AwaitSend(try func(fd uintptr) bool) error { return s.Raw.Write(try) }
 func (s socket) AwaitRecv(try func(fd uintptr) bool) error { return s.Raw.Read(try) }

@@ -250,6 +250,17 @@ func (n *Net) adopt(rank int, conns []*secure.Conn) error {
 	return nil
 }
 
+// Trip returns the longest of the shortest round trips to the ranks that this one has links to, or 0 if none is known. It
+// runs between flows.
+func (n *Net) Trip() (longest time.Duration) {
+	for _, l := range n.links {
+		if l != nil {
+			longest = max(longest, l.conns[0].Trip())
+		}
+	}
+	return longest
+}
+
 // Interrupt makes pending and later calls of Connect and Run fail at once with
 // ErrInterrupted. The other ranks notice nothing.
 func (n *Net) Interrupt() {

@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/ring/internal/algorithms"
+)
+
+func TestOverheadOfARankThatSharesItsProcessor(t *testing.T) {
+	const us = 1e6 // in ps
+	for what, c := range map[string]struct {
+		measured Sample
+		trip     time.Duration
+		want     int64
+	}{
+		"ranks of one host":        {Sample{Alpha: 100 * us, Overhead: 10 * us}, 20 * time.Microsecond, 90 * us},
+		"hosts far apart":          {Sample{Alpha: 5100 * us, Overhead: 10 * us}, 10 * time.Millisecond, 100 * us},
+		"a trip that grew since":   {Sample{Alpha: 5000 * us, Overhead: 10 * us}, 12 * time.Millisecond, 10 * us},
+		"a trip that nobody knows": {Sample{Alpha: 100 * us, Overhead: 10 * us}, 0, 100 * us},
+	} {
+		if got := busy(c.measured, c.trip); got != c.want {
+			t.Errorf("%s: %d, want %d", what, got, c.want)
+		}
+	}
+}
+
+// Hosts far apart whose ranks share a processor pick what others pick: the latency is not time for which processors are busy.
+func TestCrowdedRanksFarApartPickTheSame(t *testing.T) {
+	const ms, domains, bytes = 1e9, 16, 8 << 20
+	pick := func(overhead int64) algorithms.Algorithm {
+		c := algorithms.Cost{Alpha: 5 * ms, Overhead: overhead, Beta: 160_000, Gamma: 50}.Clamp()
+		return c.Pick(algorithms.AllReduce, domains, bytes, 0)
+	}
+	crowded := busy(Sample{Alpha: 5 * ms, Overhead: 30e6}, 10*time.Millisecond)
+	if got, want := pick(crowded), pick(30e6); got != want || want != algorithms.Ring {
+		t.Errorf("%v, alone %v", got, want)
+	}
+	if got := pick(5 * ms); got == algorithms.Ring {
+		t.Errorf("%v whatever the overhead is", got)
+	}
+}
