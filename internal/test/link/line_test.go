@@ -51,8 +51,9 @@ func TestSeedDecidesWhichFramesAreLost(t *testing.T) {
 		}
 		return mask
 	}
-	if lost(1) != lost(1) || lost(1) == lost(2) || lost(1) == 0 {
-		t.Errorf("%x, %x, %x", lost(1), lost(1), lost(2))
+	first, again, other := lost(1), lost(1), lost(2)
+	if first != again || first == other || first == 0 {
+		t.Errorf("%x, %x, %x", first, again, other)
 	}
 }
 
