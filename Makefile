@@ -198,8 +198,20 @@ endif
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
 	$(GO) run ./internal/test/faults/beside -n $(or $(N),1) bin/gorun
 
-faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun
+faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun; STORMS=20 [SEED=1] [LENGTH=10m] jobs of which some process gets a signal each 5 s
+ifdef STORMS
+	@$(GO) test -c -o bin/.e2e.test ./internal/test/e2e
+	@cd internal/test/e2e && failed= && for seed in $$(seq $(or $(SEED),1) $$(($(or $(SEED),1) + $(STORMS) - 1))); do \
+		if ELASTIC_STORM=$(or $(LENGTH),10m) ELASTIC_SEED=$$seed ../../../bin/.e2e.test -test.timeout 0 -test.v -test.run '^TestElastic$$/.*/storm' >../../../bin/.storm.$$seed 2>&1 && \
+			grep -q '^ *--- PASS: TestElastic/.*/storm' ../../../bin/.storm.$$seed; then \
+			echo "ok   seed $$seed: $$(grep -o 'map\[.*epochs' ../../../bin/.storm.$$seed)"; \
+		else \
+			echo "FAIL seed $$seed: bin/.storm.$$seed"; failed="$$failed $$seed"; \
+		fi; \
+	done; [ -z "$$failed" ] || { echo "failed seeds:$$failed"; exit 1; }
+else
 	$(GO) run ./internal/test/faults/elastic -n $(or $(N),3) -silent $(or $(SILENT),0) -added $(or $(ADDED),0) bin/gorun
+endif
 
 clean: ## remove everything that was built
 	rm -rf bin lib dist
