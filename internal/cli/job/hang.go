@@ -117,6 +117,13 @@ func (b *observer) overdue() {
 	_ = b.report(context.Background(), "the job has run longer than --timeout")
 }
 
+// requested reports because the user wants to know.
+func (b *observer) requested() {
+	if b.report(b.life, "requested by SIGQUIT") == "" {
+		b.console.Notef("no rank runs, so there are no stacks")
+	}
+}
+
 // Bounds on the time between two looks at a job that is watched.
 const minLook, maxLook = 250 * time.Millisecond, 30 * time.Second
 

@@ -102,7 +102,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI, beside *sides) (int, error) {
 	opts.Roster = &launcher.Roster{}
 	observer := newObserver(o, plan, opts.Roster, console)
-	requests := ui.Listen(time.Duration(o.Timeout), observer.overdue, console)
+	requests := ui.Listen(time.Duration(o.Timeout), observer.overdue, observer.requested, console)
 	defer requests.Close()
 	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
 	steps, err := ui.OpenEvents(o.JSONEvents, console)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/signal"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -22,12 +23,12 @@ type Requests struct {
 }
 
 // Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second a kill, and the
-// third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun. A positive timeout requests a stop
+// third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun; QUIT calls look, once at a time. A positive timeout requests a stop
 // after that time, and after overdue has returned.
-func Listen(timeout time.Duration, overdue func(), console *UI) *Requests {
+func Listen(timeout time.Duration, overdue, look func(), console *UI) *Requests {
 	w := &Requests{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
 		done: make(chan struct{}), ended: make(chan struct{})}
-	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE}
+	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGQUIT}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		wanted = append(wanted, syscall.SIGHUP)
 	}
@@ -35,7 +36,7 @@ func Listen(timeout time.Duration, overdue func(), console *UI) *Requests {
 		wanted = append(wanted, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	signal.Notify(w.caught, wanted...)
-	go w.run(timeout, overdue, console)
+	go w.run(timeout, overdue, look, console)
 	return w
 }
 
@@ -45,11 +46,12 @@ func (w *Requests) Close() {
 	<-w.ended
 }
 
-func (w *Requests) run(timeout time.Duration, overdue func(), console *UI) {
+func (w *Requests) run(timeout time.Duration, overdue, look func(), console *UI) {
 	defer close(w.ended)
 	var looking sync.WaitGroup // signals are taken meanwhile
 	defer looking.Wait()
 	looked := make(chan struct{})
+	var busy atomic.Bool // with look
 	var expired <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)
@@ -76,6 +78,13 @@ func (w *Requests) run(timeout time.Duration, overdue func(), console *UI) {
 			case syscall.SIGTSTP:
 				w.suspend()
 			case syscall.SIGPIPE: // the failed write returns an error
+			case syscall.SIGQUIT:
+				if !busy.Swap(true) {
+					looking.Go(func() {
+						defer busy.Store(false)
+						look()
+					})
+				}
 			case syscall.SIGUSR1, syscall.SIGUSR2:
 				w.forward(int(s.(syscall.Signal)))
 			default:
