@@ -180,7 +180,7 @@ class Checks:
         text = ""
         while job.poll() is None and time.monotonic() < end:
             asked = time.monotonic()
-            text = self.run([str(ROOT / "bin/gorun"), "stacks", "hangs"], 30, environ, codes=(0, 1, 2))
+            text = self.run([str(ROOT / "bin/gorun"), "stacks", "hangs"], 30, environ, codes=(0, 125))  # 125: it has not begun
             took = time.monotonic() - asked
             named = [line for line in text.splitlines() if line.startswith("rank 1 has not come to all_reduce")]
             if named and "NCCL RAS: " in text:

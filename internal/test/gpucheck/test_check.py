@@ -3,6 +3,8 @@
 import io
 import os
 import sys
+import time
+import types
 import unittest
 
 import check
@@ -89,6 +91,19 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(self.checks.run([sys.executable, "-c", "raise SystemExit(3)"], 20, codes=(3,)), "")
         with self.assertRaisesRegex(check.Failed, "not over after 1 s: begun"):
             self.checks.run([sys.executable, "-c", "import time; print('begun', flush=True); time.sleep(60)"], 1)
+
+    def test_stacks(self):
+        texts = ["no job", "rank 1 has not come to all_reduce of 8 Float by nccl\n", "rank 1 has not come to all_reduce of 8 Float by nccl\nNCCL RAS: rank 1 x\n"]
+        answers = iter(texts)
+        self.checks.run = lambda argv, limit, environ, codes: next(answers)
+        job = types.SimpleNamespace(poll=lambda: None, communicate=lambda: ("sorry", None))
+        found = self.checks.await_stacks(job, {}, time.monotonic() + 3600)
+        self.assertTrue(found.startswith("rank 1 has not come to all_reduce of 8 Float by nccl, after "), found)
+        with self.assertRaisesRegex(check.Failed, "does not name rank 1"):
+            self.checks.await_stacks(job, {}, time.monotonic() - 1)
+        job.poll = lambda: 1
+        with self.assertRaisesRegex(check.Failed, "the job has ended: sorry"):
+            self.checks.await_stacks(job, {}, time.monotonic() + 3600)
 
     def test_without_nccl(self):
         made = []
