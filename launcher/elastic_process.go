@@ -141,7 +141,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 		return nil, 0, err
 	}
 	j.work.Place(p.host.index, told.Programs)
-	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
+	ready, err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram}, j.opts.Trace)
 	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {
 		s.Close()

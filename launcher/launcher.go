@@ -45,7 +45,8 @@ type Options struct {
 	// NoNewPrivileges keeps ranks and their children from gaining privileges by programs with setuid bits or file capabilities, such as
 	// sudo.
 	NoNewPrivileges bool
-	MPI             wire.MPI
+	MPI             wire.MPIWay
+	MPIHelper       func(wire.Need) wire.MPI // what hosts need for programs of Open MPI; nil: there is none
 	// Binding is the binding policy. ReportBindings passes a line about each rank to Note.
 	Binding        Binding
 	ReportBindings bool
@@ -272,7 +273,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
 	told := j.describe(s.Host, s.Conn)
 	j.work.Place(i, told.Programs)
-	ready, err := s.Prepare(ctx, told, j.opts.GPUProgram, j.opts.Trace)
+	ready, err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram, MPI: j.opts.MPIHelper}, j.opts.Trace)
 	if j.ports[i], j.places[i] = ready.FreePort, placementsOf(ready.Places); err == nil {
 		j.notify(Ready{s.Host.Name})
 	}
@@ -296,7 +297,7 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
 		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges,
-		MPI: o.MPI}
+		MPI: wire.MPI{Way: o.MPI}}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}

@@ -54,7 +54,8 @@ type agent struct {
 	started chan struct{} // every rank was started
 	ended   chan struct{} // the loop is over: events are dropped
 	host    *seat.Host
-	sent    []byte // gorun-gpu, compressed; nil: it was not sent
+	memory  memory.Reading // before the ranks
+	sent    []byte         // gorun-gpu, compressed; nil: it was not sent
 	network seat.Interfaces
 	begun   wire.Start
 	runs    map[int]*program // by rank
@@ -115,6 +116,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
+	a.memory = memory.Read("/") // while the launcher reads the hello
 	frames := wire.NewReader(in)
 	defer func() {
 		if a.serves != nil {
@@ -186,7 +188,7 @@ func (a *agent) openServices() (err error) {
 // run is the agent's loop, from Ready to the end of its ranks.
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
-	a.core.heard, a.core.memory = a.now(), memory.Read("/")
+	a.core.heard, a.core.memory = a.now(), a.memory
 	a.ticked = a.now()
 	a.procs.beginReaping()
 	parent := os.Getppid()

@@ -66,6 +66,7 @@ type host struct {
 	code int // the guard's, once stop was called
 
 	mu     sync.Mutex
+	mpi    wire.MPI // what the agent may ask for
 	ready  *wire.Ready
 	refuse *wire.Refuse
 	exits  map[int]wire.Exit
@@ -171,6 +172,8 @@ func (h *host) answerHello() {
 func (h *host) greet(job wire.Job) {
 	h.t.Helper()
 	h.answerHello()
+	h.mpi = job.MPI // of which the launcher sends a part only when it is asked
+	job.MPI = wire.MPI{Way: job.MPI.Way}
 	h.tell(wire.TypeJob, job)
 }
 
@@ -302,6 +305,14 @@ func (h *host) frame(f wire.Frame) error {
 		h.beats++
 		_, err := f.Heartbeat()
 		return err
+	case wire.TypeNeed:
+		return wire.Handle(f, func(need wire.Need) error {
+			if need.OpenMPI4 == (h.mpi.OpenMPI4 == nil) || need.PMIx == (h.mpi.PMIx == nil) {
+				h.t.Errorf("the agent asks for %+v", need)
+			}
+			h.tell(wire.TypeMPI, h.mpi)
+			return nil
+		})
 	case wire.TypeReady:
 		h.ready = new(wire.Ready)
 		return f.Decode(h.ready)

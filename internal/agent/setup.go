@@ -34,7 +34,7 @@ func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) er
 	if err := a.readJob(ctx, frames); err != nil {
 		return err
 	}
-	if err := a.prepareJob(ctx); err != nil {
+	if err := a.prepareJob(ctx, frames); err != nil {
 		return a.refuse(err)
 	}
 	a.master = seat.HoldPort()
@@ -112,7 +112,7 @@ func (a *agent) receive(ctx context.Context, first wire.Frame, frames *wire.Read
 }
 
 // prepareJob validates the job and reserves what its ranks need.
-func (a *agent) prepareJob(ctx context.Context) (err error) {
+func (a *agent) prepareJob(ctx context.Context, frames *wire.Reader) (err error) {
 	if err := checkRanks(a.job); err != nil {
 		return err
 	}
@@ -124,8 +124,15 @@ func (a *agent) prepareJob(ctx context.Context) (err error) {
 	if a.progs, err = prepare(a.job, os.Environ()); err != nil {
 		return err
 	}
+	var need wire.Need
 	for i, p := range a.progs {
 		a.progs[i].mpi = services.FindMPI(ctx, a.job, p.path, p.argv, p.dir, p.env)
+		a.progs[i].mpi.AddTo(&need, p.apart)
+	}
+	if err := a.askMPI(frames, need); err != nil {
+		return err
+	}
+	for i, p := range a.progs {
 		a.needs.Add(a.job, p.argv[0], a.progs[i].mpi, p.apart, p.env)
 	}
 	if a.tools, err = tool.Prepare(a.job, func(r wire.Rank, argv []string) (string, error) { return a.progs[r.Program].find(argv) }); err != nil {
@@ -135,6 +142,26 @@ func (a *agent) prepareJob(ctx context.Context) (err error) {
 		return err
 	}
 	return a.openServices()
+}
+
+// askMPI requests what programs of Open MPI need.
+func (a *agent) askMPI(frames *wire.Reader, need wire.Need) error {
+	if need == (wire.Need{}) {
+		return nil
+	}
+	if err := a.out.SendMessage(wire.TypeNeed, need); err != nil {
+		return err
+	}
+	f, err := a.next(frames, helloTime)
+	if err != nil {
+		return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeMPI, err)
+	}
+	var got wire.MPI
+	if err := f.Expect(wire.TypeMPI, &got); err != nil {
+		return err
+	}
+	a.job.MPI.OpenMPI4, a.job.MPI.PMIx = got.OpenMPI4, got.PMIx
+	return nil
 }
 
 // refuse reports err to the launcher and returns it.

@@ -77,6 +77,8 @@ const (
 	TypePiece                     // L: raw bytes of the file, after a Passed that asked for them
 	TypePassed                    // A: Passed, how far the host is
 	TypeEnough                    // L: every host has the file, or has failed
+	TypeNeed                      // A: Need, what the programs of a job need beside it
+	TypeMPI                       // L: MPI, answers Need
 	typeEnd
 )
 
@@ -85,7 +87,7 @@ func (t Type) String() string {
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
 		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units", "offer", "offered",
-		"peers", "piece", "passed", "enough"}
+		"peers", "piece", "passed", "enough", "need", "MPI"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

@@ -95,9 +95,15 @@ type MPI struct {
 	// Way is that of all programs; "" is the one of the MPI that each is linked with.
 	Way MPIWay `json:",omitempty"`
 	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1, PMIx the program that serves those of later ones,
-	// compressed, both built for the host; empty: there is none.
+	// compressed, both built for the host; empty: there is none. A job has neither: agents ask for what they need.
 	OpenMPI4 []byte `json:",omitempty"`
 	PMIx     []byte `json:",omitempty"`
+}
+
+// Need names the parts of an MPI that a host's programs need.
+type Need struct {
+	OpenMPI4 bool `json:",omitempty"`
+	PMIx     bool `json:",omitempty"`
 }
 
 // MPIWay is a way of MPI programs.

@@ -246,22 +246,34 @@ func (s *Session) answer() (wire.Frame, error) {
 	return f, err
 }
 
-// Prepare sends the job, and gorun-gpu if the host lacks it, and waits until the host is ready. A refusal is a *RefusedError.
-func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]byte, error), trace func(format string, args ...any)) (ready wire.Ready, err error) {
+// Helpers returns programs and libraries for hosts that need them. Functions may be called concurrently; a nil one has none.
+type Helpers struct {
+	GPU func() ([]byte, error)        // gorun-gpu, compressed
+	MPI func(need wire.Need) wire.MPI // as far as there is what is needed
+}
+
+// Prepare sends the job, and what the host needs for it, and waits until the host is ready. A refusal is a *RefusedError.
+func (s *Session) Prepare(ctx context.Context, told wire.Job, helpers Helpers, trace func(format string, args ...any)) (ready wire.Ready, err error) {
 	err = s.talk(ctx, func() error {
 		if wantsGPUProgram(s.Hello, told.GPUs) {
-			switch n, err := s.sendGPUProgram(program); {
+			switch n, err := s.sendGPUProgram(helpers.GPU); {
 			case err != nil:
 				trace("%s: gorun-gpu is not sent: %v", told.Host, err) // the host assigns GPUs by /proc
 			case n > 0:
 				trace("%s: sent gorun-gpu: %d bytes", told.Host, n)
 			}
 		}
-		if s.foreign { // they are made for the launcher's architecture
-			told.MPI.OpenMPI4, told.MPI.PMIx = nil, nil
-		}
 		s.Out.SendMessage(wire.TypeJob, told)
 		f, err := s.nextFrame()
+		if err == nil && f.Type == wire.TypeNeed {
+			err = wire.Handle(f, func(need wire.Need) error {
+				s.Out.SendMessage(wire.TypeMPI, s.needed(need, helpers))
+				return nil
+			})
+			if err == nil {
+				f, err = s.nextFrame()
+			}
+		}
 		if err != nil {
 			return err
 		}
@@ -273,6 +285,14 @@ func (s *Session) Prepare(ctx context.Context, told wire.Job, program func() ([]
 	ready.FreePort = max(0, min(ready.FreePort, 65535))
 	s.Contained, s.Line, s.Note, s.PMIx, s.GPUs, s.Places = ready.Contained, ready.Line, ready.Note, ready.PMIx, ready.GPUs, ready.Places
 	return ready, err
+}
+
+// needed returns what the host needs for MPI programs. It is made for the launcher's architecture.
+func (s *Session) needed(need wire.Need, helpers Helpers) (mpi wire.MPI) {
+	if helpers.MPI == nil || s.foreign {
+		return mpi
+	}
+	return helpers.MPI(need)
 }
 
 // explain prefers ran, the command's own end, over the silence it caused.

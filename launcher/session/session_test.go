@@ -294,7 +294,7 @@ func TestReadyTooLate(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if _, err := s.Prepare(ctx, wire.Job{}, nil, nil); !errors.Is(err, why) {
+		if _, err := s.Prepare(ctx, wire.Job{}, Helpers{}, nil); !errors.Is(err, why) {
 			t.Errorf("%v, want that %v", err, why)
 		}
 	})

@@ -35,6 +35,12 @@ type Use struct {
 	Guess bool // its command line names one, which need not be started
 }
 
+// AddTo adds what the launcher may have for it. An apart program is in a container, which inherits no files.
+func (u Use) AddTo(need *wire.Need, apart bool) {
+	need.OpenMPI4 = need.OpenMPI4 || !apart && u.MPI == linkage.OpenMPI4
+	need.PMIx = need.PMIx || !apart && u.MPI == linkage.OpenMPI
+}
+
 // MPI is what the programs' MPIs need beside PMI-1.
 type MPI struct {
 	OpenMPI4 bool     // the library for Open MPI up to 4.1

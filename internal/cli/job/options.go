@@ -42,7 +42,8 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Python: python, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges, MPI: mpi, Binding: o.Binding(),
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Python: python, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges,
+		MPI: o.MPI.Way, MPIHelper: mpi, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: sibling.GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), MPITimeout: time.Duration(o.MPITimeout), Grace: time.Duration(o.Grace),
 		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}

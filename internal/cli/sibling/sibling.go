@@ -58,29 +58,37 @@ func GPUProgram(gorun string) func() ([]byte, error) {
 	})
 }
 
-// OpenMPI reads the library that programs of Open MPI 4 preload, and the program that serves those of later ones, as far as they may be
-// needed. A job goes on without one that the user has not asked for; trace says why.
-func OpenMPI(gorun string, way wire.MPIWay, trace func(format string, args ...any)) (mpi wire.MPI, err error) {
-	mpi.Way = way
-	if way == "" || way == wire.MPIOpenMPI4 {
-		if mpi.OpenMPI4, err = read(gorun, "gorun-ompi4.so"); err != nil && way != "" {
-			return mpi, needed(way, err)
-		} else if err != nil {
-			trace("without Open MPI 4: %v", err)
-		}
-	}
-	if way == "" || way == wire.MPIPMIx {
+// OpenMPI returns a function that reads the library that programs of Open MPI 4 preload, and the program that serves those of later ones,
+// when a host needs them. A job goes on without one that the user has not asked for by way; trace says why.
+func OpenMPI(gorun string, way wire.MPIWay, trace func(format string, args ...any)) (func(wire.Need) wire.MPI, error) {
+	library := sync.OnceValues(func() ([]byte, error) { return read(gorun, "gorun-ompi4.so") })
+	server := sync.OnceValues(func() ([]byte, error) {
 		program, err := read(gorun, "gorun-pmix")
-		if err == nil {
-			mpi.PMIx, err = memexec.Pack(program)
+		if err != nil {
+			return nil, err
 		}
-		if err != nil && way != "" {
-			return mpi, needed(way, err)
-		} else if err != nil {
-			trace("without Open MPI 5: %v", err)
+		return memexec.Pack(program)
+	})
+	asked := map[wire.MPIWay]func() ([]byte, error){wire.MPIOpenMPI4: library, wire.MPIPMIx: server}[way]
+	if asked != nil {
+		if _, err := asked(); err != nil {
+			return nil, needed(way, err)
 		}
 	}
-	return mpi, nil
+	return func(need wire.Need) (mpi wire.MPI) {
+		var err error
+		if need.OpenMPI4 {
+			if mpi.OpenMPI4, err = library(); err != nil {
+				trace("without Open MPI 4: %v", err)
+			}
+		}
+		if need.PMIx {
+			if mpi.PMIx, err = server(); err != nil {
+				trace("without Open MPI 5: %v", err)
+			}
+		}
+		return mpi
+	}, nil
 }
 
 func read(gorun, name string) ([]byte, error) {
