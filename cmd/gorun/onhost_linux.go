@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -30,6 +31,8 @@ func runOnHost(args []string) (code int, ran bool) {
 		return runAgent(args), true
 	case len(args) == 2 && args[0] == resident.Command:
 		return runResident(args[1]), true
+	case args[0] == srun.Command:
+		return runStep(), true
 	case args[0] == inspect.Command:
 		return runInspect(args[1:]), true
 	case args[0] == probe.Command:
@@ -87,6 +90,23 @@ func runResident(nonce string) int {
 	return agentCode(0, resident.Serve(ctx, nonce, os.Stdin, os.Stdout, func(agent string) []string {
 		return []string{"/proc/self/exe", launcher.AgentCommand, agent}
 	}))
+}
+
+// runStep runs a node's process in a step of Slurm's, which starts agents. Signals of Slurm's reach the agents directly, so it ends only with
+// the launcher's connection.
+func runStep() int {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	build, err := buildid.Of("/proc/self/exe")
+	if err == nil {
+		err = srun.Reside(context.Background(), os.Stdin, build, os.LookupEnv, func(agent string) []string {
+			return []string{"/proc/self/exe", launcher.AgentCommand, agent}
+		})
+	}
+	var unreached interface{ ExitCode() int }
+	if errors.As(err, &unreached) {
+		return agentCode(unreached.ExitCode(), err)
+	}
+	return agentCode(0, err)
 }
 
 // runInspect looks at the processes of a host's ranks for their agent.

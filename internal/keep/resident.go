@@ -8,10 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"sync"
 	"time"
-
-	"github.com/xtaci/smux"
 
 	"github.com/gorun/gorun/internal/agent/resident"
 	"github.com/gorun/gorun/internal/wire"
@@ -22,11 +19,10 @@ const residentTimeout = 20 * time.Second
 
 // Resident is a keeper's end of the resident agent of a host, which starts agents without a session of sshd for each.
 type Resident struct {
-	build    string
-	mux      *smux.Session
-	cancel   context.CancelFunc
-	ended    chan struct{}
-	watching sync.WaitGroup
+	build  string
+	client *resident.Client
+	cancel context.CancelFunc
+	ended  chan struct{}
 }
 
 // StartResident starts a resident agent of a build by a command on conn. command returns the command for the words that it gets.
@@ -52,33 +48,28 @@ func StartResident(ctx context.Context, conn Conn, build string, command func(ar
 		err = errors.Join(err, fmt.Errorf("no answer within %v", residentTimeout))
 	}
 	if err == nil {
-		r.mux, err = smux.Client(pipes{stdout, stdin}, resident.Config())
+		r.client, err = resident.NewClient(pipes{stdout, stdin})
 	}
 	if err != nil {
 		r.Close()
 		return nil, errors.Join(err, ran)
 	}
-	r.watching.Go(func() {
-		_, _ = r.mux.AcceptStream() // the host opens none: it has ended, or breaks the protocol, which smux alone leaves open
-		r.mux.Close()
-	})
 	return r, nil
 }
 
 // Alive reports whether it can start agents.
-func (r *Resident) Alive() bool { return !r.mux.IsClosed() }
+func (r *Resident) Alive() bool { return r.client.Alive() }
 
 // open returns a stream of package frames to a new agent. The caller closes it.
-func (r *Resident) open() (net.Conn, error) { return r.mux.OpenStream() }
+func (r *Resident) open() (net.Conn, error) { return r.client.Open() }
 
 // Close ends the resident agent and the agents that it has started.
 func (r *Resident) Close() {
-	if r.mux != nil {
-		r.mux.Close()
+	if r.client != nil {
+		r.client.Close()
 	}
 	r.cancel()
 	<-r.ended
-	r.watching.Wait()
 }
 
 // pipes is a stream of two pipes.

@@ -73,6 +73,9 @@ func NewRoutes(o Options) (routes, error) {
 	if err != nil {
 		return routes{}, err
 	}
+	if steps != nil && o.Together != nil {
+		steps.StartTogether(*o.Together)
+	}
 	program, err := findRemoteShell(o, lookPath)
 	return routes{o.Launcher, hostname, steps, program}, err
 }
@@ -100,7 +103,7 @@ func (r routes) Dialer(o Options) launcher.Dialer {
 		case by == "local":
 			return launcher.Local{}, nil
 		case by == "srun":
-			return r.steps.Dial(h)
+			return r.steps.Dial(ctx, h)
 		case r.program == nil:
 			config := o.sshConfig(h, resolver)
 			if !o.NoKept {

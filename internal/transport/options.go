@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -18,6 +19,8 @@ type Options struct {
 	Identities []string // files of private keys
 	HostKeys   string   // accept-new accepts unknown host keys
 	NoKept     bool     // connects to every host, also to those that gorun up keeps
+	// Together starts the agents of a Slurm job's nodes by one step; nil: each has a step of its own.
+	Together *srun.Together
 	// Trace gets a line per step; nil: nobody wants them.
 	Trace func(format string, args ...any)
 }

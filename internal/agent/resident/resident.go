@@ -50,7 +50,12 @@ func Serve(ctx context.Context, nonce string, in io.Reader, out io.Writer, argv 
 	if _, err := out.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
-	mux, err := smux.Server(stdio{in, out}, Config())
+	return ServeConn(ctx, stdio{in, out}, argv)
+}
+
+// ServeConn is Serve for a connection without a preamble.
+func ServeConn(ctx context.Context, conn io.ReadWriteCloser, argv func(nonce string) []string) error {
+	mux, err := smux.Server(conn, Config())
 	if err != nil {
 		return err
 	}

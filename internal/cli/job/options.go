@@ -17,7 +17,9 @@ import (
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/transport"
+	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // launchOptions converts options and environment to the launcher's Options.
@@ -34,7 +36,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	dial, err := transport.Dialer(o.Options)
+	dial, err := transport.Dialer(togetherIn(o, plan, exe, console))
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -52,6 +54,23 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	}
 	return opts, outputOptions(&opts, o, plan, io)
 }
+
+// togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless processes come and go.
+func togetherIn(o *settings.Options, plan launcher.Plan, exe launcher.Executable, console *ui.UI) transport.Options {
+	options := o.Options
+	if o.Elastic.Given() || o.DryRun {
+		return options
+	}
+	options.Together = &srun.Together{Argv: func() []string { return session.Command(nil, exe.Path, srun.Command) }, Build: exe.Build, Within: max(stepTime, time.Duration(o.StartTimeout)/3),
+		Note: console.Notef, Trace: console.Tracef}
+	for _, h := range plan.Hosts {
+		options.Together.Nodes = append(options.Together.Nodes, h.Name)
+	}
+	return options
+}
+
+// stepTime is the least time for the nodes of a Slurm job to connect back.
+const stepTime = 10 * time.Second
 
 // Helper returns the options of a job whose ranks run argv, a command of gorun itself, with the connections and the environment of a run.
 func Helper(o *settings.Options, plan launcher.Plan, argv []string, console *ui.UI) (launcher.Options, error) {

@@ -28,6 +28,7 @@ func TestSlurm(t *testing.T) {
 	t.Setenv("PATH", filepath.Dir(command.Binary("gorun"))+":"+os.Getenv("PATH"))
 	warned := warnedBeforeTheLimit(t, s)
 	t.Run("steps", testSlurmSteps)
+	t.Run("one step for all nodes", testSlurmOneStep)
 	t.Run("elastic job", testSlurmElastic)
 	t.Run("examples and docs", testSlurmDocs)
 	t.Run("--signal", warned)
@@ -100,7 +101,7 @@ func testSlurmSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := srun.New(job, program, environ).Dial(hostfile.Host{Name: "n2"})
+	node, err := srun.New(job, program, environ).Dial(t.Context(), hostfile.Host{Name: "n2"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,6 +149,92 @@ func testSlurmSteps(t *testing.T) {
 	if err := node.Run(t.Context(), []string{"/bin/true"}, nil, &out, &stderr); !errors.As(err, &refused) || errors.As(err, &code) {
 		t.Errorf("a job that is over: %v", err)
 	}
+}
+
+// stepsOf lists the steps of a job with their nodes, but not those that every job has.
+func stepsOf(t *testing.T, job string) (steps []string) {
+	t.Helper()
+	for line := range strings.Lines(slurmCommand(t, "squeue", "--steps", "--noheader", "--job", job, "--format", "%i %N")) {
+		if id, _, _ := strings.Cut(strings.TrimSpace(line), " "); id != "" && !strings.HasSuffix(id, "extern") && !strings.HasSuffix(id, "batch") && !strings.HasSuffix(id, "interactive") {
+			steps = append(steps, strings.TrimSpace(line))
+		}
+	}
+	return steps
+}
+
+// listening returns the address, as /proc has it, of a TCP port that a process listens at, or "".
+func listening(pid int) string {
+	inodes := map[string]string{}
+	for line := range strings.Lines(command.ProcFile(pid, "net/tcp") + command.ProcFile(pid, "net/tcp6")) {
+		if f := strings.Fields(line); len(f) > 9 && f[3] == "0A" {
+			inodes["socket:["+f[9]+"]"] = f[1]
+		}
+	}
+	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	for _, link := range links {
+		if file, err := os.Readlink(link); err == nil && inodes[file] != "" {
+			return inodes[file]
+		}
+	}
+	return ""
+}
+
+// testSlurmOneStep runs jobs whose agents share a step, and lets its processes, and gorun, be killed.
+func testSlurmOneStep(t *testing.T) {
+	id, env := allocate(t)
+	loop := []string{"-np", "6", "sh", "-c", `trap "echo told; exit 0" TERM; echo up $$; while :; do sleep .05; done`}
+	begin := func() *command.Run {
+		r := command.StartIn(t, nil, env, loop...)
+		command.Await(t, "six ranks", func() bool { return strings.Count(r.Out.String(), "up ") == 6 })
+		return r
+	}
+
+	r := begin()
+	if steps := stepsOf(t, id); len(steps) != 1 || !strings.HasSuffix(steps[0], "n[1-3]") {
+		t.Errorf("steps %q, want one of all nodes", steps)
+	}
+	if port := listening(r.Cmd.Process.Pid); port != "" {
+		t.Errorf("gorun listens at %s while its ranks run", port)
+	}
+	for _, pid := range append(lab.Processes(r.Mark), command.Processes()...) { // the ticket is in no argument and no variable
+		if text := command.ProcFile(pid, "cmdline") + command.ProcFile(pid, "environ"); strings.Contains(text, `"seed"`) {
+			t.Errorf("process %d has the ticket: %q", pid, text)
+		}
+	}
+	if err := r.Cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.Wait(); code != 130 || strings.Count(r.Out.String(), "told") != 6 {
+		t.Errorf("exit code %d\n%s\n%s", code, r.Out.String(), r.Err.String())
+	}
+	r.NothingLeft(30 * time.Second)
+
+	// A node's process that is killed costs its own node only, as far as Slurm goes: gorun names the host, and stops the others.
+	r = begin()
+	killed := 0
+	for _, pid := range lab.Processes(srun.Command) {
+		if strings.Contains(command.ProcFile(pid, "environ"), "SLURMD_NODENAME=n2\x00") && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	if killed != 1 {
+		t.Errorf("%d processes of n2 killed, want its one", killed)
+	}
+	if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), "n2") { // gorun waits for no process of a lost host
+		t.Errorf("exit code %d\n%s", code, r.Err.String())
+	}
+	if n := strings.Count(r.Out.String(), "told"); n < 4 {
+		t.Errorf("%d ranks of other nodes were stopped in order\n%s\n%s", n, r.Out.String(), r.Err.String())
+	}
+	r.NothingLeft(30 * time.Second)
+
+	r = begin()
+	if err := r.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	r.Wait()
+	r.NothingLeft(60 * time.Second)
+	command.Await(t, "the end of the step", func() bool { return len(stepsOf(t, id)) == 0 })
 }
 
 // train is the program of docs/slurm.md and of the examples.

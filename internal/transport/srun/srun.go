@@ -30,7 +30,8 @@ const (
 )
 
 // Steps is the transport to the nodes of a Slurm job. Each command is a step with one task and its own srun, since
-// srun passes only a single task's streams unchanged.
+// srun passes only a single task's streams unchanged. Agents of several nodes share one step, if StartTogether says so: its processes
+// connect back.
 type Steps struct {
 	Job   Job
 	srun  string // path
@@ -38,7 +39,11 @@ type Steps struct {
 	share func() (string, error)   // option that lets a step share the job's resources
 	gpus  func() map[string]string // the job's GPUs by node
 	slots chan struct{}
+	all   *step // of all nodes; nil: each command is a step of its own
 }
+
+// StartTogether makes the nodes that t names share one step for their agents, if the job allows that.
+func (s *Steps) StartTogether(t Together) { s.all = newStep(s, t) }
 
 func New(job Job, srun string, environ []string) *Steps {
 	s := &Steps{Job: job, srun: srun, env: srunEnv(environ, homeDir), slots: make(chan struct{}, sruns)}
@@ -72,8 +77,8 @@ func shareOption(help string) string {
 	return ""
 }
 
-// Dial returns the node of that name without starting anything there.
-func (s *Steps) Dial(h hostfile.Host) (launcher.Host, error) {
+// Dial returns the node of that name. It starts nothing there, but the step of all nodes.
+func (s *Steps) Dial(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 	if !s.Job.Has(h.Name) {
 		return nil, usage.Errorf("name nodes of the job with -H, or use --launcher ssh", "not a node of Slurm job %s", s.Job.ID)
 	}
@@ -85,6 +90,13 @@ func (s *Steps) Dial(h hostfile.Host) (launcher.Host, error) {
 	if share != externalLauncher {
 		node.gpus = s.gpus()[h.Name]
 	}
+	if s.all == nil {
+		return node, nil
+	}
+	if node.member, err = s.all.join(ctx, h.Name); err != nil {
+		s.all.leave()
+		return nil, err
+	}
 	return node, nil
 }
 
@@ -94,6 +106,22 @@ type srunHost struct {
 	node  string
 	share string
 	gpus  string // GPUs to request, or ""
+	// member is the node's part of the step of all nodes; nil: it has none.
+	member *member
+	closed sync.Once
+}
+
+// AgentBuild returns the build of the agents that the step of all nodes starts, or "" if the node has no part in it.
+func (h *srunHost) AgentBuild() string {
+	if h.member == nil || !h.member.client.Alive() {
+		return ""
+	}
+	return h.member.build
+}
+
+// RunAgent runs an agent's guard below the node's process of the step of all nodes.
+func (h *srunHost) RunAgent(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
+	return h.member.client.Run(ctx, nonce, stdin, stdout, stderr)
 }
 
 // args returns srun's arguments for a command on the node. A relative program path starts at the home directory.
@@ -168,8 +196,13 @@ func (h *srunHost) Put(ctx context.Context, name string, mode fs.FileMode, r io.
 	return ssh.PutByShell(ctx, atHome, name, mode, r)
 }
 
-// Close does nothing: steps end with their commands.
-func (h *srunHost) Close() error { return nil }
+// Close ends the step of all nodes with the last of them. Other steps end with their commands.
+func (h *srunHost) Close() error {
+	if h.steps.all != nil {
+		h.closed.Do(h.steps.all.leave)
+	}
+	return nil
+}
 
 // StepError reports that Slurm did not start a step, as opposed to a failure of the command. srun's stderr has the
 // reason.

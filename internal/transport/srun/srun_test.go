@@ -89,7 +89,7 @@ func TestSrunArguments(t *testing.T) {
 	if got := shareOption("an old one"); got != "" {
 		t.Errorf("got %q", got)
 	}
-	if _, err := (&Steps{Job: job}).Dial(hostfile.Host{Name: "n3"}); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), "not a node of Slurm job 7") {
+	if _, err := (&Steps{Job: job}).Dial(t.Context(), hostfile.Host{Name: "n3"}); !exitcode.IsUsage(err) || !strings.Contains(err.Error(), "not a node of Slurm job 7") {
 		t.Errorf("another host: %v", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestStepsStartInTurn(t *testing.T) {
 	}
 	s := New(Job{ID: "7", Nodes: map[string]int{"n1": 0}}, srun, os.Environ())
 	s.slots = make(chan struct{}, 1)
-	node, err := s.Dial(hostfile.Host{Name: "n1"})
+	node, err := s.Dial(t.Context(), hostfile.Host{Name: "n1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,102 @@
+package srun
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+)
+
+func TestOneStepForWhichNodes(t *testing.T) {
+	job := Job{ID: "7", Nodes: map[string]int{"n1": 0, "n2": 0, "n3": 0}}
+	hetero := Job{ID: "7", Nodes: map[string]int{"n1": 0, "n2": 1}, Hetero: true}
+	for _, tc := range []struct {
+		what  string
+		job   Job
+		nodes []string
+		build string
+		want  string
+	}{
+		{"nodes", job, []string{"n1", "n3"}, "b", "n1,n3"},
+		{"nodes and another host", job, []string{"n1", "localhost", "n2"}, "b", "n1,n2"},
+		{"one node", job, []string{"n1", "localhost"}, "b", ""},
+		{"a gorun that cannot be an agent", job, []string{"n1", "n2"}, "", ""},
+		{"a heterogeneous job", hetero, []string{"n1", "n2"}, "b", ""},
+	} {
+		got := ""
+		if st := newStep(New(tc.job, "srun", nil), Together{Nodes: tc.nodes, Build: tc.build}); st != nil {
+			got = strings.Join(st.Nodes, ",")
+		}
+		if got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.what, got, tc.want)
+		}
+	}
+}
+
+func TestReportsOfSrun(t *testing.T) {
+	var got []string
+	r := &reports{missing: func(nodes []string, text string) { got = append(got, strings.Join(nodes, " ")+": "+text) }}
+	for _, piece := range []string{noBinding, "slurmstepd: error: execve(): /x/gorun: No such", " file\nsrun: error: n[1-2]: tasks 0-1: Exited with exit code 127\nsrun: err",
+		"or: n3: task 2: Killed\nsrun: error: n9: bad\n", strings.Repeat("x", 3*firstWordsSize)} {
+		if n, err := r.Write([]byte(piece)); n != len(piece) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	why := "slurmstepd: error: execve(): /x/gorun: No such file"
+	if want := []string{"n1 n2: Exited with exit code 127: " + why, "n3: Killed: " + why}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if len(r.line) > firstWordsSize {
+		t.Errorf("%d bytes are kept", len(r.line))
+	}
+	r.flush()
+}
+
+// A fake srun plays nodes that lack gorun, and nodes that cannot connect: each gets a step of its own, and the user hears of the second.
+func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
+	for code, note := range map[int]string{127: "", CodeUnreached: "did not connect back"} {
+		srun := filepath.Join(t.TempDir(), "srun")
+		script := fmt.Sprintf("#!/bin/sh\ncase $1 in --help) echo --external-launcher; exit;; esac\ncat >/dev/null\n"+
+			"echo 'srun: error: n[1-2]: tasks 0-1: Exited with exit code %d' >&2\nexit %d\n", code, code)
+		if err := os.WriteFile(srun, []byte(script), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		var notes, traces []string
+		into := func(list *[]string) func(string, ...any) {
+			return func(format string, args ...any) {
+				mu.Lock()
+				defer mu.Unlock()
+				*list = append(*list, fmt.Sprintf(format, args...))
+			}
+		}
+		s := New(Job{ID: "7", Nodes: map[string]int{"n1": 0, "n2": 0}}, srun, os.Environ())
+		s.StartTogether(Together{Nodes: []string{"n1", "n2"}, Argv: func() []string { return []string{"/x/gorun", Command} }, Build: "b", Within: time.Hour,
+			Note: into(&notes), Trace: into(&traces)})
+		var nodes []*srunHost
+		for _, name := range []string{"n1", "n2"} {
+			node, err := s.Dial(t.Context(), hostfile.Host{Name: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			nodes = append(nodes, node.(*srunHost))
+			if build := nodes[len(nodes)-1].AgentBuild(); build != "" {
+				t.Errorf("%s has a resident agent of build %q", name, build)
+			}
+		}
+		for _, node := range nodes {
+			node.Close() // the last waits for srun, and all that is said of it
+		}
+		mu.Lock()
+		if (note == "") != (len(notes) == 0) || note != "" && (len(notes) != 1 || !strings.Contains(notes[0], note)) || len(traces) == 0 {
+			t.Errorf("exit code %d: notes %q, traces %q", code, notes, traces)
+		}
+		mu.Unlock()
+	}
+}
