@@ -117,10 +117,12 @@ check: ## the fast tier, for while you work: build, vet, staticcheck, and the te
 test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a third of the targets
 	@.ci/test
 
-lint: ## gofmt, go vet, staticcheck, go mod tidy, shellcheck, mypy
+lint: ## gofmt, go vet (also for arm64 and macOS), staticcheck, go mod tidy, shellcheck, mypy
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet $(PKG)
 	CGO_ENABLED=0 $(GO) vet $(PKG)
+	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet $(PKG)
+	.ci/darwin
 	$(GO) run $(STATICCHECK) $(PKG)
 	$(GO) mod tidy -diff
 	$(GO) -C examples/kubernetes/check vet ./...
@@ -143,7 +145,7 @@ gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten
 	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi
 	@$(PYTHON) -B internal/test/gpucheck/check.py
 
-arm-test: ## tests of ring as programs of aarch64, in the emulator qemu-user (20 minutes; package qemu-user-static)
+arm-test: ## tests of ring and its kernels as programs of aarch64, in the emulator qemu-user (20 minutes; package qemu-user-static; root for all)
 	@.ci/arm
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default
