@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -50,7 +51,8 @@ mount -t tmpfs tmpfs "${0%/*}/amd64" &&
 exec /bin/sh "$@"' "$0" "$@"
 `
 
-// One job has hosts of both kinds: gorun chooses its own build and the path of the program by the host.
+// One job has hosts of both kinds: gorun chooses its own build and the path of the program by the host, and the ranks' reductions have the bits
+// that they have on one kind.
 func TestJobOfTwoArchitectures(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "qemu-aarch64-static", "unshare")
@@ -70,7 +72,7 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 	// qemu-user wants the whole path of a program that executes itself.
 	must(os.WriteFile(filepath.Join(dir, "qemu"), []byte("#!/bin/sh\np=$(realpath \"$1\")\nshift\nexec qemu-aarch64-static \"$p\" \"$@\"\n"), 0o755))
 	for _, arch := range []string{"amd64", "arm64"} {
-		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, arch)+"/", "./cmd/gorun", "./examples/allreduce")
+		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, arch)+"/", "./cmd/gorun", "./internal/test/faults/sums")
 		build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -80,14 +82,23 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}, lab.Spec{Shell: shell}))
-	j, w := b.run(filepath.Join(dir, "amd64/gorun"), "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "--no-control", "-np", "2", "-H", "f1,f2", dir+"/%a/allreduce")
-	at := time.Now()
-	<-j.Ended()
-	b.judge(w, j, at, Expect{Codes: []int{0}, End: 5 * time.Minute, Clean: 5 * time.Minute})
-	for _, want := range []string{"rank 0 of 2: the sum is 1\n", "rank 1 of 2: the sum is 1\n"} {
-		if !strings.Contains(j.Out.String(), want) {
-			t.Errorf("no %q in %q", want, &j.Out)
+	sums := func(hosts string) (lines []string) {
+		t.Helper()
+		j, w := b.run(filepath.Join(dir, "amd64/gorun"), "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "--no-control", "-np", "2", "-H", hosts, dir+"/%a/sums")
+		at := time.Now()
+		<-j.Ended()
+		b.judge(w, j, at, Expect{Codes: []int{0}, End: 5 * time.Minute, Clean: 5 * time.Minute})
+		lines = strings.Split(strings.TrimSpace(j.Out.String()), "\n")
+		slices.Sort(lines)
+		for i := 1; i < len(lines); i += 2 {
+			if lines[i] != lines[i-1] {
+				t.Errorf("on %s the ranks have unlike results: %q, %q", hosts, lines[i-1], lines[i])
+			}
 		}
+		return lines
+	}
+	if same, mixed := sums("f1:2"), sums("f1,f2"); len(mixed) != 66 || !slices.Equal(mixed, same) {
+		t.Errorf("on hosts of both kinds %q, on one %q", mixed, same)
 	}
 	if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, ".cache/gorun/*/gorun")); len(found) != 1 {
 		t.Errorf("f2 has %q", found)

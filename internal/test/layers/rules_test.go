@@ -137,6 +137,7 @@ func layers() []layer {
 		{folder: "internal/test/lab", why: "the lab tests gorun from outside, so it shares no code with it"},
 		{folder: "internal/test/faults", may: []string{"internal/test/lab"}, why: "it does harm to gorun and looks at it from outside, so it shares no code with it"},
 		{folder: "internal/test/faults/rank", may: []string{"ring"}, why: "it is a program as users write them, for ranks that harm is done to"},
+		{folder: "internal/test/faults/sums", may: []string{"ring"}, why: "it is a program as users write them, for hosts of two kinds"},
 		{folder: "internal/bench", may: []string{"ring"}, why: "it times what every program can call"},
 		{folder: "internal/test/ringtest", may: []string{"ring", "internal/kv", "internal/rankenv"}, why: "it plays the agent to ring's tests"},
 		{folder: "internal/test/fake", may: []string{"internal/wire"}, why: "it plays hosts to tests of the launcher"},
