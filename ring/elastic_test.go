@@ -137,8 +137,9 @@ func TestElasticRankFails(t *testing.T) {
 				for i := range 3 {
 					all = append(all, embark(w, fmt.Sprint("host", i/2), 4))
 				}
-				until(t, "the ranks have met", func() bool { return w.Joined() == 3 })
-				time.Sleep(20 * time.Millisecond)
+				until(t, "the ranks train", func() bool {
+					return !slices.ContainsFunc(all, func(p *traveller) bool { return !p.trains.Load() })
+				})
 				w.Want(1)
 				close(all[victim].killed)
 				for i, p := range all {

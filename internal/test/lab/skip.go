@@ -27,6 +27,14 @@ func Need(t testing.TB, programs ...string) {
 	}
 }
 
+// NeedKernel skips the test in the emulator qemu-user (make arm-test), which does not pass on to the kernel what it needs.
+func NeedKernel(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("GORUN_EMULATED") != "" {
+		t.Skip("qemu-user has no " + what)
+	}
+}
+
 // MustLoopback is [Loopback] for a test: it ends with the test, skips it on a machine without sshd, and prints the sshds'
 // logs if it fails.
 func MustLoopback(t testing.TB, specs ...Spec) *Cluster {

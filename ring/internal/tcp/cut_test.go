@@ -109,6 +109,7 @@ func startPair(t *testing.T, c *lab.Cluster, how string) *pair {
 // one rank waits for the other, and while one sends and the other does not read.
 func TestCut(t *testing.T) {
 	t.Parallel()
+	lab.NeedKernel(t, "TCP_INFO")
 	if os.Getuid() != 0 {
 		lab.Skip(t, "needs root")
 	}

@@ -84,6 +84,7 @@ func swapUntil(n *Net, rank int, over func() bool) string {
 // other rail carries all meanwhile, and both do afterwards.
 func TestRailIsCut(t *testing.T) {
 	t.Parallel()
+	lab.NeedKernel(t, "TCP_INFO")
 	if os.Getuid() != 0 {
 		lab.Skip(t, "needs root")
 	}

@@ -4,8 +4,10 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/gorun/gorun/internal/secure"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // congestionOf is the congestion control of every connection between two ranks.
@@ -40,6 +42,7 @@ func congestionOf(t *testing.T, want string) []string {
 }
 
 func TestCongestion(t *testing.T) {
+	lab.NeedKernel(t, "TCP_CONGESTION of three letters")
 	system, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
