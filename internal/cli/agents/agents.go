@@ -6,6 +6,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -85,30 +86,35 @@ func other(path, machine string) (launcher.Executable, error) {
 		Packed: func() ([]byte, error) { return packed, nil }}, nil
 }
 
-// read returns the content of a file, and what gzip makes of it.
+// read returns the content of a file, and what gzip makes of it. It makes room for both once: each is some 10 MB.
 func read(path string) (packed, program []byte, err error) {
-	file, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
 	}
-	defer file.Close()
-	if packed, err = bounded(file); err != nil {
+	if info.Size() > maxSize {
+		return nil, nil, errTooLarge
+	}
+	if packed, err = os.ReadFile(path); err != nil {
 		return nil, nil, err
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(packed))
-	if err == nil {
-		program, err = bounded(zip)
+	if err != nil {
+		return packed, nil, err
 	}
-	return packed, program, err
+	// The file ends with the size of its content, which may lie.
+	size := binary.LittleEndian.Uint32(packed[len(packed)-4:])
+	if size > maxSize {
+		return packed, nil, errTooLarge
+	}
+	content := bytes.NewBuffer(make([]byte, 0, size+bytes.MinRead))
+	if _, err = content.ReadFrom(io.LimitReader(zip, maxSize+1)); err == nil && content.Len() > maxSize {
+		err = errTooLarge
+	}
+	return packed, content.Bytes(), err
 }
 
-func bounded(r io.Reader) ([]byte, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxSize))
-	if err == nil && len(data) == maxSize {
-		err = errors.New("it is too large")
-	}
-	return data, err
-}
+var errTooLarge = errors.New("it is too large")
 
 // check returns an error unless program is this version of gorun for Linux on arch.
 func check(program []byte, arch string) error {
