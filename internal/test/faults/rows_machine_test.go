@@ -47,7 +47,7 @@ b=/proc/sys/fs/binfmt_misc
 mount -t binfmt_misc binfmt_misc $b &&
 printf %s ":aarch64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:${0%/*}/qemu:" >$b/register &&
 printf "#!/bin/sh\necho aarch64\n" >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)" &&
-mount -t tmpfs tmpfs "${0%/*}/amd64" &&
+mount -t tmpfs tmpfs "${0%/*}/amd64" && mount -t tmpfs tmpfs "${0%/*}/work/amd64" &&
 exec /bin/sh "$@"' "$0" "$@"
 `
 
@@ -72,19 +72,21 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 	// qemu-user wants the whole path of a program that executes itself.
 	must(os.WriteFile(filepath.Join(dir, "qemu"), []byte("#!/bin/sh\np=$(realpath \"$1\")\nshift\nexec qemu-aarch64-static \"$p\" \"$@\"\n"), 0o755))
 	for _, arch := range []string{"amd64", "arm64"} {
-		build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, arch)+"/", "./cmd/gorun", "./internal/test/faults/sums")
-		build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		for folder, program := range map[string]string{arch: "./cmd/gorun", "work/" + arch: "./internal/test/faults/sums"} {
+			build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, folder)+"/", program)
+			build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
+			if out, err := build.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
 		}
 	}
 	if out, err := exec.Command("sh", "-c", `gzip -1 <"$1/arm64/gorun" >"$1/amd64/gorun-linux-arm64.gz"`, "sh", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}, lab.Spec{Shell: shell}))
-	sums := func(hosts string) (lines []string) {
+	sums := func(hosts string, program ...string) (lines []string) {
 		t.Helper()
-		j, w := b.run(filepath.Join(dir, "amd64/gorun"), "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "--no-control", "-np", "2", "-H", hosts, dir+"/%a/sums")
+		j, w := b.run(append([]string{filepath.Join(dir, "amd64/gorun"), "-F", "{config}", "-v", "--prefix", "none", "--no-control", "-np", "2", "-H", hosts}, program...)...)
 		at := time.Now()
 		<-j.Ended()
 		b.judge(w, j, at, Expect{Codes: []int{0}, End: 5 * time.Minute, Clean: 5 * time.Minute})
@@ -97,11 +99,14 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 		}
 		return lines
 	}
-	if same, mixed := sums("f1:2"), sums("f1,f2"); len(mixed) != 66 || !slices.Equal(mixed, same) {
+	same, mixed := sums("f1:2", "--wdir", "/", dir+"/work/%a/sums"), sums("f1,f2", "--stage", dir+"/work", "%a/sums") // f2 sees another folder, and gets a copy
+	if len(mixed) != 66 || !slices.Equal(mixed, same) {
 		t.Errorf("on hosts of both kinds %q, on one %q", mixed, same)
 	}
-	if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, ".cache/gorun/*/gorun")); len(found) != 1 {
-		t.Errorf("f2 has %q", found)
+	for _, pattern := range []string{".cache/gorun/*/gorun", ".cache/gorun/work/*/arm64/sums"} {
+		if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, pattern)); len(found) != 1 {
+			t.Errorf("f2 has %q", found)
+		}
 	}
 }
 
