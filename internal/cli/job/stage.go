@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"strings"
 
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/usage"
@@ -59,6 +60,8 @@ func stageError(named string, err error) error {
 			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
 	case errors.As(err, &link):
 		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, "%a"):
+		return usage.Errorf("stage the folder that has one for each processor, and write %a in the program: --stage build %a/train", "--stage %s: no such folder", named)
 	case errors.Is(err, fs.ErrNotExist):
 		return usage.Errorf("", "--stage %s: no such folder", named)
 	}
