@@ -7,14 +7,16 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/control"
 	"github.com/gorun/gorun/internal/watch"
+	"github.com/gorun/gorun/internal/watch/straggler"
 )
 
 // model is what top shows, and what the user has chosen. It is pure: samples and keys in, text out.
 type model struct {
 	job    control.Job
 	sample watch.Sample
-	tail   []string // the last lines of the chosen rank
-	stacks look     // of the chosen rank
+	late   straggler.Finder // takes every sample
+	tail   []string         // the last lines of the chosen rank
+	stacks look             // of the chosen rank
 
 	width, height int
 	hosts         bool      // the table of hosts instead of that of ranks
@@ -31,6 +33,12 @@ type model struct {
 
 func newModel(job control.Job) *model {
 	return &model{job: job, width: 80, height: 24, detail: -1}
+}
+
+// take shows another sample.
+func (m *model) take(s watch.Sample) {
+	m.sample = s
+	m.late.Add(s)
 }
 
 // view is 0 for ranks and 1 for hosts.

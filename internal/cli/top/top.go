@@ -182,7 +182,8 @@ func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *
 			return false, fmt.Errorf("write to the terminal: %w", err)
 		}
 		select {
-		case m.sample = <-came:
+		case s := <-came:
+			m.take(s)
 		case l := <-looks:
 			busy = false
 			if !m.stacks.wanted { // else the user has asked for another one meanwhile

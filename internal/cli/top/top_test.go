@@ -289,3 +289,19 @@ func TestKeysOnATerminal(t *testing.T) {
 		t.Errorf("%+v, %v", after, err)
 	}
 }
+
+func TestStragglerIsShown(t *testing.T) {
+	m := newModel(control.Job{})
+	for second := range 60 {
+		s := sampleOf(4)
+		s.At = time.Unix(int64(second), 0)
+		for i := range s.Ranks {
+			s.Ranks[i].PID, s.Ranks[i].Exit, s.Ranks[i].Ring = 100+i, nil, &watch.Ring{Share: 0.5}
+		}
+		s.Ranks[2].Ring.Share = 0.2
+		m.take(s)
+	}
+	if text := m.totals(); !strings.HasPrefix(text, "slow: rank 2 costs 30%  cpu ") {
+		t.Errorf("%q", text)
+	}
+}

@@ -150,7 +150,11 @@ func (m *model) totals() string {
 			}
 		}
 	}
-	text := fmt.Sprintf("cpu %s/%d  mem %s", cores(cpu), cpus, short(float64(memory)))
+	text := ""
+	if late := m.late.Now(); len(late) > 0 { // first, since lines are cut
+		text = fmt.Sprintf("slow: rank %d costs %.0f%%  ", late[0].Rank, math.Floor(100*late[0].Cost))
+	}
+	text += fmt.Sprintf("cpu %s/%d  mem %s", cores(cpu), cpus, short(float64(memory)))
 	if gpus > 0 {
 		text += fmt.Sprintf("  gpu %.0f%%", math.Round(busy/float64(gpus)))
 	}

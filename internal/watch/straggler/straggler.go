@@ -48,8 +48,8 @@ type Finder struct {
 	pids   map[int]int // of the ranks
 	basis  Basis
 	recent []point
-	told   map[int]bool
-	ever   bool // one was found
+	told   map[int]Finding // those that are slow now
+	ever   bool            // one was found
 
 	sums  map[int]float64 // of all points
 	count int
@@ -67,13 +67,13 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 	p, pids, hosts := point{s.At, map[int]float64{}}, map[int]int{}, map[int]string{}
 	for _, r := range s.Ranks {
 		if basis == "" {
-			f.recent = nil // those that are left wait for another reason
+			f.recent, f.told = nil, map[int]Finding{} // those that are left wait for another reason
 			return nil
 		}
 		p.values[r.Rank], pids[r.Rank], hosts[r.Rank] = value(r, basis), r.PID, r.Host
 	}
 	if !maps.Equal(f.pids, pids) || f.basis != basis {
-		*f = Finder{pids: pids, basis: basis, told: map[int]bool{}, sums: map[int]float64{}} // other processes: those of another epoch, say
+		*f = Finder{pids: pids, basis: basis, told: map[int]Finding{}, sums: map[int]float64{}} // other processes: those of another epoch, say
 	}
 	f.recent = append(f.recent, p)
 	for len(f.recent) > 1 && p.at.Sub(f.recent[1].at) >= Window {
@@ -153,14 +153,25 @@ func (f *Finder) news(hosts map[int]string) (all []Finding) {
 		}
 	}
 	for rank, cost := range costs(sums, len(f.recent)-1, f.basis) {
+		_, known := f.told[rank]
+		found := Finding{rank, hosts[rank], cost, f.basis}
 		switch {
 		case cost < Threshold/2:
 			delete(f.told, rank)
-		case cost >= Threshold && !f.told[rank]:
-			f.told[rank], f.ever = true, true
-			all = append(all, Finding{rank, hosts[rank], cost, f.basis})
+		case known:
+			f.told[rank] = found
+		case cost >= Threshold:
+			f.told[rank], f.ever = found, true
+			all = append(all, found)
 		}
 	}
+	return byCost(all)
+}
+
+// Now returns the ranks that are stragglers now, the most costly one first.
+func (f *Finder) Now() []Finding { return byCost(slices.Collect(maps.Values(f.told))) }
+
+func byCost(all []Finding) []Finding {
 	slices.SortFunc(all, func(a, b Finding) int { return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(a.Rank, b.Rank)) })
 	return all
 }

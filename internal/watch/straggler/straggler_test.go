@@ -135,6 +135,8 @@ func TestStragglerWithoutRingIsFound(t *testing.T) {
 			if len(all) > 0 || f.Costs() != nil {
 				t.Errorf("%s: %+v, %v", tc.name, all, f.Costs())
 			}
+		case len(f.Now()) != 1 || f.Now()[0].Rank != tc.want:
+			t.Errorf("%s: now %+v", tc.name, f.Now())
 		case len(all) != 1 || all[0].Rank != tc.want || all[0].By != tc.by || all[0].Cost < tc.cost-0.02 || all[0].Cost > tc.cost+0.02:
 			t.Errorf("%s: %+v", tc.name, all)
 		case f.Costs()[tc.want] < tc.cost-0.02:
