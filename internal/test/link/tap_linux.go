@@ -15,7 +15,13 @@ func openTAP(namespace, name string, addr netip.Prefix) (fd int, err error) {
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
-		runtime.LockOSThread() // for good: the thread ends, and with it its namespace
+		runtime.LockOSThread()
+		if unix.Gettid() == unix.Getpid() { // the main thread never ends, and its namespace counts as that of the process
+			defer runtime.UnlockOSThread()
+			fd, err = openTAP(namespace, name, addr) // on another thread, since this one is taken
+			return
+		}
+		// The thread stays locked: it ends, and with it its namespace.
 		fd, err = openTAPHere(namespace, name, addr)
 	}()
 	<-made
