@@ -20,7 +20,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build launcher native agents arm-test wheel wheels man dist package-test python-test reproducible upgrade-test install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
+.PHONY: help build launcher native agents arm-test wheel wheels man dist package-test python-test reproducible upgrade-test install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -196,6 +196,9 @@ else
 		echo "no root, so nothing between network namespaces"; \
 	fi
 endif
+
+doctor-faults: ## plant each fault that gorun doctor must name N (20) times on hosts of namespaces, and count (root; an hour); ONLY=DNS for one, LEVEL=--long
+	DOCTOR_FAULTS=$(or $(N),20) DOCTOR_ONLY='$(ONLY)' DOCTOR_LEVEL='$(LEVEL)' $(GO) test -v -timeout 6h -count 1 -run TestDoctorNamesFaultsOfTheNetwork ./internal/test/e2e
 
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
 	$(GO) run ./internal/test/faults/beside -n $(or $(N),1) bin/gorun

@@ -40,7 +40,7 @@ func TestRoundsPairEveryTwoHostsOnce(t *testing.T) {
 func TestTimeOfTheNetworkIsBounded(t *testing.T) {
 	for level, most := range map[string]time.Duration{"quick": 3 * time.Second, "default": 8 * time.Second, "long": time.Minute} {
 		for _, n := range []int{1, 2, 3, 64, 1000, 20000} {
-			if p := NewPlan(level, n); p.Network() > most || n > 1 && (p.Rounds < 1 || p.Round < 100*time.Millisecond) {
+			if p := NewPlan(level, n); p.Network(n) > most || n > 1 && (p.Rounds < 1 || p.Round < 100*time.Millisecond) {
 				t.Errorf("%s, %d hosts: %+v", level, n, p)
 			}
 		}
@@ -55,7 +55,7 @@ func healthy(n int, seed uint64) Measured {
 	for i := range n {
 		name := fmt.Sprint("f", i+1)
 		m.Names = append(m.Names, name)
-		m.Hosts[name] = Host{Finished: true, Login: &Login{Seconds: about(0.2, 0.5)}, Speed: &Speed{Copy: about(20e9, 0.1), Flops: about(10e9, 0.03)},
+		m.Hosts[name] = Host{Finished: true, Login: &Login{Seconds: about(0.2, 0.5)}, Speed: &Speed{Copy: about(20e9, 0.1), Flops: about(10e9, 0.03), Share: about(0.95, 0.05)},
 			Facts: &Facts{Kernel: "6.1.0", Cores: 8, Memory: 64 * gib, Available: 50 * gib, Shm: Disk{Name: "shm", Path: "/dev/shm", Size: 32 * gib, Free: 32 * gib, Files: -1},
 				Disks: []Disk{{Name: "tmp", Path: "/tmp", Size: 100 * gib, Free: 50 * gib, Files: 1e6, Fsync: about(0.01, 0.9)}}, Limits: map[string]uint64{"nofile": 65536, "nproc": 10000},
 				Versions: map[string]string{"torch": "2.5.1"}, Load: about(1, 1), Steal: about(0.01, 1)}}
@@ -135,6 +135,7 @@ func TestFaultsAreNamed(t *testing.T) {
 		}), "routes", Warning},
 		"throttled":    {facts(func(f *Facts) { f.Throttles = 3 }), "throttling", Warning},
 		"stolen":       {facts(func(f *Facts) { f.Steal = 0.4 }), "steal", Warning},
+		"shared":       {whole(func(h *Host) { h.Speed = &Speed{Copy: h.Speed.Copy / 5, Flops: h.Speed.Flops / 5, Share: 0.3} }), "contention", Warning},
 		"two hogs":     {facts(func(f *Facts) { f.Busy = []Process{{7, "burn", 0.9}, {8, "burn", 0.8}} }), "busy", Warning},
 		"hog":          {facts(func(f *Facts) { f.Busy = []Process{{7, "burn", 0.9}} }), "busy", Warning},
 		"slow DNS":     {facts(func(f *Facts) { f.DNS.Seconds = 1.5 }), "dns", Warning},
@@ -284,6 +285,67 @@ func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{4000: "3.91 KiB", mib: "1 MiB", 1010 * mib: "1010 MiB", 3 * gib / 2: "1.5 GiB"} {
 		if got := size(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// A second look measures what is in doubt, and takes the rest from the first.
+func TestSecondLookIsShort(t *testing.T) {
+	const hosts = 16
+	m := healthy(hosts, 1)
+	m.Hosts["f2"].Facts.Busy = []Process{{7, "burn", 0.9}}
+	first := NewPlan("default", hosts)
+	p := first.Again(Judge(m), m, m.Names)
+	if p.Speed != 0 || p.Version != 0 || p.Network(hosts) != 0 {
+		t.Errorf("one is busy: %+v", p)
+	}
+	m.links(2, func(l *Link, _ bool) { l.RTT += 5e-3 })
+	m.Links[0] = Link{From: m.Links[0].From, To: m.Links[0].To, Error: "no answer in time"}
+	p = first.Again(Judge(m), m, m.Names)
+	met := map[[2]int]bool{}
+	for _, round := range p.Schedule(hosts) {
+		for me := range hosts {
+			if other := p.Opponent(round, me, hosts); other > me && p.Wants(me, other) {
+				met[[2]int{me, other}] = true
+			}
+		}
+	}
+	if len(met) != hosts || !met[[2]int{0, 1}] || !met[[2]int{2, 15}] { // f3 with 15 others, and the one that failed
+		t.Errorf("one is far: %v", met)
+	}
+	again := Measured{Names: m.Names, Hosts: map[string]Host{}}
+	for name, h := range m.Hosts {
+		facts := *h.Facts
+		facts.Limits, facts.Versions = nil, nil
+		again.Hosts[name] = Host{Finished: true, Login: h.Login, Facts: &facts}
+	}
+	for _, l := range healthy(hosts, 2).Links {
+		if met[[2]int{l.From, l.To}] {
+			again.Links = append(again.Links, l)
+		}
+	}
+	merged := Better(m, again)
+	if len(merged.Links) != hosts*(hosts-1)/2 || merged.Hosts["f1"].Speed == nil || merged.Hosts["f1"].Facts.Versions["torch"] == "" {
+		t.Errorf("merged: %d links, %+v", len(merged.Links), merged.Hosts["f1"])
+	}
+	if got := Confirm(Judge(m), Judge(merged)); len(got) != 1 || got[0].Kind != "busy" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// The figures are of five hosts on a busy machine, of which f1 has half the rate.
+func TestHostOfHalfTheRateIsFound(t *testing.T) {
+	for name, rates := range map[string][5][5]float64{
+		"both ways": {{0, 11.3, 10.3, 11.2, 11.5}, {9.8, 0, 14.4, 20.8, 17.3}, {11.5, 22.2, 0, 21, 18.8}, {10.5, 22, 20, 0, 17.7}, {11.7, 18.2, 21.6, 22.5, 0}},
+		"receiving": {{0, 20.8, 16.5, 11.5, 22.9}, {9, 0, 10.8, 22.3, 21.9}, {12, 14.4, 0, 21.2, 19.7}, {11.8, 22.2, 20.9, 0, 17.4}, {12, 18.2, 22.3, 22.5, 0}},
+	} {
+		m := healthy(5, 1)
+		for i := range m.Links {
+			l := &m.Links[i]
+			l.Out, l.In = rates[l.From][l.To]*1e6, rates[l.To][l.From]*1e6
+		}
+		if got := Judge(m); len(got) != 1 || got[0].Host != "f1" || got[0].Kind != "bandwidth" || got[0].Severity != Bad {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (f Finding) key() string { return f.Host + "\x00" + f.With + "\x00" + f.Kin
 // NeedsSecondLook reports whether some finding depends on timing, or a link could not be measured in its time.
 func NeedsSecondLook(findings []Finding, m Measured) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.timing }) ||
-		slices.ContainsFunc(m.Links, func(l Link) bool { return l.Error != "" || l.Sent[0] == 0 || l.Sent[1] == 0 })
+		slices.ContainsFunc(m.Links, incomplete)
 }
 
 // Confirm returns the findings about the better values of two looks, and those of the second look that do not depend on timing, or that the

@@ -14,6 +14,8 @@ const (
 	mib = 1 << 20
 	gib = 1 << 30
 
+	undisturbed = 0.7 // of the time: a probe that had its cores for less measured other programs
+
 	manyKeys = 3 // of a user that a server refuses before it takes one
 )
 
@@ -46,7 +48,7 @@ func (j *judge) is(host string, s Severity, kind, fix, format string, args ...an
 // timed adds a finding that chance may cause.
 func (j *judge) timed(f Finding) {
 	f.timing = true
-	f.better = slices.Contains([]string{"latency", "bandwidth", "loss", "memory speed", "cpu speed", "login", "fsync", "steal", "dns", "clock"}, f.Kind)
+	f.better = slices.Contains([]string{"latency", "bandwidth", "loss", "memory speed", "cpu speed", "login", "fsync", "steal", "dns", "clock", "contention"}, f.Kind)
 	j.add(f)
 }
 
@@ -302,8 +304,8 @@ type measure struct {
 func (j *judge) measures() []measure {
 	speed := func(of func(*Speed) float64) func(Host) (float64, bool) {
 		return func(h Host) (float64, bool) {
-			if h.Speed == nil {
-				return 0, false
+			if h.Speed == nil || h.Speed.Share > 0 && h.Speed.Share < undisturbed {
+				return 0, false // other programs slowed it down
 			}
 			return of(h.Speed), true
 		}
@@ -311,6 +313,12 @@ func (j *judge) measures() []measure {
 	return []measure{
 		{"memory speed", "copies memory at", "look for other programs, missing memory modules and power limits: dmidecode -t memory", speed(func(s *Speed) float64 { return s.Copy }), true, 0.6, 0.4, 0, rate},
 		{"cpu speed", "computes at", "look for other programs, the frequency governor, throttling and power limits: cpupower frequency-info", speed(func(s *Speed) float64 { return s.Flops }), true, 0.75, 0.5, 0, flops},
+		{"contention", "lets a probe have its cores in this part of the time:", "look for other programs, also outside of its container: top, systemd-cgtop", func(h Host) (float64, bool) {
+			if h.Speed == nil || h.Speed.Share <= 0 || h.Facts != nil && h.Facts.Quota > 0 {
+				return 0, false
+			}
+			return h.Speed.Share, true
+		}, true, 0.6, 0, 0.25, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }},
 		{"login", "takes a login", "look at its load, its DNS and its shell's start files: time ssh HOST true", func(h Host) (float64, bool) {
 			if h.Login == nil {
 				return 0, false
@@ -360,7 +368,7 @@ func (j *judge) compareHosts() {
 // severity decides by factor and deviations. Among few hosts only what would be bad counts.
 func (m measure) severity(c compared, hosts int) Severity {
 	warn, bad := m.warn, m.bad
-	if hosts < 5 && m.less { // few hosts may agree by chance
+	if hosts < 5 && m.less && bad > 0 { // few hosts may agree by chance
 		warn = bad
 	}
 	off := func(limit float64) bool { return m.less && c.times < limit || !m.less && c.times > limit }

@@ -112,6 +112,7 @@ type DNS struct {
 type Speed struct {
 	Copy  float64 `json:"copy"`  // bytes per second, read and written
 	Flops float64 `json:"flops"` // floating-point operations per second, without vector instructions
+	Share float64 `json:"share"` // part of the time in which the probe had the cores; 0: unknown
 }
 
 // Link is one connection between two hosts, as its first host measured it. Out is towards To.

@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gorun/gorun/internal/prose"
 )
@@ -242,11 +243,20 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	// The better half of its links counts, so that one bad peer is not blamed on it.
 	out, in := func(v pairing) float64 { return middle(v.out, true) }, func(v pairing) float64 { return middle(v.in, true) }
 	all, others := j.rates(-1), j.rates(i)
-	sends, okOut := compareRates(out(v), rest(views, i, out), all, others)
-	gets, okIn := compareRates(in(v), rest(views, i, in), all, others)
-	slow := func(c compared, ok bool) bool { return ok && c.times < 0.7 && c.sigma >= rateSigma }
+	// judged returns how far off one direction is, and whether that is slow. Among few hosts the links of a bad one widen the spread of all; then it
+	// counts without them if all its links are slower than most others.
+	judged := func(own func(pairing) float64, links []float64) (c compared, slow bool) {
+		usual := rest(views, i, own)
+		c, ok := compareRates(own(v), usual, all, others)
+		if ok && c.sigma < rateSigma && len(links) > 2 && slices.Max(links) < lowerQuarter(others) {
+			c, ok = compareRates(own(v), usual, others)
+		}
+		return c, ok && c.times < 0.7 && c.sigma >= rateSigma
+	}
+	sends, slowOut := judged(out, v.out)
+	gets, slowIn := judged(in, v.in)
 	worst, way, value := sends, "sends at", out(v)
-	switch slowOut, slowIn := slow(sends, okOut), slow(gets, okIn); {
+	switch {
 	case !slowOut && !slowIn:
 		return
 	case slowOut && slowIn && sends.times/gets.times < 1.5 && gets.times/sends.times < 1.5:

@@ -20,6 +20,14 @@ func middle(values []float64, upper bool) float64 {
 	return sorted[(len(sorted)-1)/2]
 }
 
+// lowerQuarter is the value that a quarter of values are below, or 0 without values.
+func lowerQuarter(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	return slices.Sorted(slices.Values(values))[len(values)/4]
+}
+
 // spread is an estimate of the standard deviation that outliers do not change: 1.4826 times the median absolute deviation.
 func spread(values []float64) float64 {
 	center := median(values)

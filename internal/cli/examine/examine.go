@@ -98,7 +98,7 @@ func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report)
 		}
 		return findings
 	}
-	m, err := e.look(ctx, hosts, how, nil)
+	m, err := e.look(ctx, hosts, func([]string) doctor.Plan { return how }, nil)
 	if err != nil {
 		return Report{}, err
 	}
@@ -109,7 +109,7 @@ func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report)
 		if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Kind == "login" }) {
 			logins = nil
 		}
-		again, err := e.look(ctx, hosts, how.Again(), logins)
+		again, err := e.look(ctx, hosts, func(alive []string) doctor.Plan { return how.Again(findings, m, alive) }, logins)
 		if err != nil {
 			return Report{}, err
 		}
@@ -144,8 +144,9 @@ func distinct(hosts []hostfile.Host) (out []hostfile.Host) {
 	return out
 }
 
-// look examines all hosts once. known are the logins of an earlier look, which are not tried again; nil: there was none.
-func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how doctor.Plan, known map[string]doctor.Host) (doctor.Measured, error) {
+// look examines all hosts once, by the plan for those that can be reached. known are what an earlier look knows of logins and GPUs, which are not tried
+// again; nil: there was none.
+func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(alive []string) doctor.Plan, known map[string]doctor.Host) (doctor.Measured, error) {
 	m := doctor.Measured{Hosts: map[string]doctor.Host{}}
 	for _, h := range hosts {
 		m.Names = append(m.Names, h.Name)
@@ -168,7 +169,11 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how doctor.P
 		if len(alive) == 0 {
 			break
 		}
-		failed, err := e.probe(ctx, alive, how, &m)
+		var names []string
+		for _, h := range alive {
+			names = append(names, h.Name)
+		}
+		failed, err := e.probe(ctx, alive, how(names), &m)
 		if err != nil {
 			return m, err
 		}
@@ -179,8 +184,15 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how doctor.P
 			fail(m.Hosts, f.Host, f.Err)
 		}
 	}
-	if err := e.askGPUs(ctx, hosts, m.Hosts); err != nil {
-		return m, err
+	if known == nil {
+		if err := e.askGPUs(ctx, hosts, m.Hosts); err != nil {
+			return m, err
+		}
+	}
+	for name, h := range known {
+		now := m.Hosts[name]
+		now.GPUs, now.GPUProblem = h.GPUs, h.GPUProblem
+		m.Hosts[name] = now
 	}
 	return m, ctx.Err()
 }
@@ -338,7 +350,7 @@ func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.
 	}
 	e.bound(&opts)
 	opts.Dial = e.connections.dial(opts.Dial, func(context.Context, hostfile.Host, launcher.Host) error { return nil })
-	limit := how.Version + 2*how.Speed + how.Network() + slack
+	limit := how.Version + 2*how.Speed + how.Network(len(hosts)) + slack
 	stops := make(chan launcher.Stop, 1)
 	timer := time.AfterFunc(limit+opts.StartTimeout, func() { stops <- launcher.Stop{Reason: launcher.TimedOut} })
 	defer timer.Stop()

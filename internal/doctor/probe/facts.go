@@ -30,30 +30,33 @@ const (
 // facts reads what this host is. Whatever may hang is abandoned after a time; the end of the process ends it.
 func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	root := os.DirFS("/")
-	f := doctor.Facts{Cores: runtime.NumCPU(), Quota: topology.Quota(root), Versions: map[string]string{}}
+	f := doctor.Facts{Cores: runtime.NumCPU(), Quota: topology.Quota(root)}
 	f.Hostname, _ = os.Hostname()
 	system(root, &f)
 	asked, cancel := context.WithTimeout(ctx, plan.Version)
 	defer cancel()
 	var work sync.WaitGroup
-	work.Go(func() { f.Limits = limits(asked) })
+	if plan.Version > 0 {
+		f.Versions = map[string]string{}
+		work.Go(func() { f.Limits = limits(asked) })
+		work.Go(func() {
+			f.Libc = firstLine(asked, "getconf", "GNU_LIBC_VERSION")
+			versions(asked, root, f.Versions)
+		})
+	}
 	work.Go(func() { f.DNS = lookUp(ctx, os.Getenv("GORUN_ADDR")) })
 	work.Go(func() { f.Steal, f.Busy = watch(ctx, root) })
-	work.Go(func() {
-		f.Libc = firstLine(asked, "getconf", "GNU_LIBC_VERSION")
-		versions(asked, root, f.Versions)
-	})
 	places := places()
 	disks := make([]doctor.Disk, len(places))
 	for i, d := range places {
 		work.Go(func() { disks[i] = tryDisk(d) })
 	}
-	if f.NVIDIA = gpu.Present(root); f.NVIDIA {
+	if f.NVIDIA = gpu.Present(root); f.NVIDIA && plan.Version > 0 {
 		work.Go(func() { f.Xids = xids(asked, "/dev/kmsg") })
 	}
 	work.Wait()
 	f.Throttles = throttles(root) - f.Throttles
-	f.Unasked = asked.Err() != nil
+	f.Unasked = plan.Version > 0 && asked.Err() != nil
 	f.Shm, f.Disks = disks[0], disks[1:]
 	return f
 }

@@ -106,23 +106,24 @@ func meet(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroundi
 	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Rank: self.Rank, Size: len(p.cards), Key: key.Sum(nil)}, purposes, nil, nil); err != nil {
 		return err
 	}
-	ctx, stop := context.WithDeadline(ctx, began.Add(plan.Network()+plan.Round))
+	rounds := plan.Schedule(len(p.cards))
+	ctx, stop := context.WithDeadline(ctx, began.Add(plan.Network(len(p.cards))+plan.Round))
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { p.serve(ctx, listener) })
 	defer work.Wait()
 	defer listener.Close()
-	for round := range plan.Rounds {
-		start := began.Add(time.Duration(round) * plan.Round)
+	for place, round := range rounds {
+		start := began.Add(time.Duration(place) * plan.Round)
 		if !sleepUntil(ctx, start) {
 			return ctx.Err()
 		}
 		other := plan.Opponent(round, self.Rank, len(p.cards))
-		if other > self.Rank {
+		if other > self.Rank && plan.Wants(self.Rank, other) {
 			found(p.measure(ctx, other, start.Add(plan.Round)))
 		}
 	}
-	sleepUntil(ctx, began.Add(plan.Network()))
+	sleepUntil(ctx, began.Add(plan.Network(len(p.cards))))
 	return nil
 }
 

@@ -56,9 +56,11 @@ func Run(ctx context.Context, args []string, out io.Writer, in Surroundings) err
 	lines := &lines{out: json.NewEncoder(out)}
 	found := in.Facts(ctx, plan)
 	lines.write(Line{Facts: &found})
-	fast := speed(ctx, plan.Speed)
-	lines.write(Line{Speed: &fast})
-	if self.Size > 1 {
+	if plan.Speed > 0 {
+		fast := speed(ctx, plan.Speed)
+		lines.write(Line{Speed: &fast})
+	}
+	if len(plan.Schedule(self.Size)) > 0 {
 		if err := meet(ctx, plan, self, in, func(l doctor.Link) { lines.write(Line{Link: &l}) }); err != nil {
 			return errors.Join(err, lines.err)
 		}

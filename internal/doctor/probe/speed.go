@@ -23,26 +23,25 @@ const (
 func speed(ctx context.Context, budget time.Duration) doctor.Speed {
 	cores := runtime.NumCPU()
 	each := max(copyBytes/cores, 4<<20)
-	return doctor.Speed{
-		Copy: onAllCores(ctx, cores, budget, func() func() float64 {
-			from, to := make([]byte, each), make([]byte, each)
-			from[0] = 1
-			for done := 1; done < each; done *= 2 { // pages that nobody has written to are one page
-				copy(from[done:], from[:done])
-			}
-			const part = 1 << 20
-			at := 0
-			return func() float64 {
-				copy(to[at:at+part], from[at:at+part])
-				at = (at + part) % each
-				return 2 * part
-			}
-		}),
-		Flops: onAllCores(ctx, cores, budget, func() func() float64 {
-			x := [8]float64{1, 2, 3, 4, 5, 6, 7, 8}
-			return func() float64 { return multiplyAdd(&x) }
-		}),
-	}
+	copied, shareCopy := onAllCores(ctx, cores, budget, func() func() float64 {
+		from, to := make([]byte, each), make([]byte, each)
+		from[0] = 1
+		for done := 1; done < each; done *= 2 { // pages that nobody has written to are one page
+			copy(from[done:], from[:done])
+		}
+		const part = 1 << 20
+		at := 0
+		return func() float64 {
+			copy(to[at:at+part], from[at:at+part])
+			at = (at + part) % each
+			return 2 * part
+		}
+	})
+	flops, shareFlops := onAllCores(ctx, cores, budget, func() func() float64 {
+		x := [8]float64{1, 2, 3, 4, 5, 6, 7, 8}
+		return func() float64 { return multiplyAdd(&x) }
+	})
+	return doctor.Speed{Copy: copied, Flops: flops, Share: min(shareCopy, shareFlops)}
 }
 
 // multiplyAdd does some floating-point operations, in eight chains that do not wait for each other, and returns how many.
@@ -57,10 +56,10 @@ func multiplyAdd(x *[8]float64) float64 {
 	return 2 * 8 * turns
 }
 
-// onAllCores runs a kernel on every core and returns the sum of their best slices, in units per second.
-func onAllCores(ctx context.Context, cores int, budget time.Duration, kernel func() func() float64) (sum float64) {
+// onAllCores runs a kernel on every core and returns the sum of their best slices, in units per second, and in which part of the time it had the cores.
+func onAllCores(ctx context.Context, cores int, budget time.Duration, kernel func() func() float64) (sum, share float64) {
 	runtime.GOMAXPROCS(cores) // gorun leaves it low where it only waits
-	best := make([]float64, cores)
+	best, ran, took := make([]float64, cores), make([]time.Duration, cores), make([]time.Duration, cores)
 	var wg sync.WaitGroup
 	for core := range cores {
 		wg.Go(func() {
@@ -68,17 +67,19 @@ func onAllCores(ctx context.Context, cores int, budget time.Duration, kernel fun
 			defer runtime.UnlockOSThread()
 			step := kernel()
 			step() // touches the memory
-			began := time.Now()
+			began, used := time.Now(), threadTime()
 			for n := 0; ctx.Err() == nil && (time.Since(began) < budget || n < minSlices && time.Since(began) < 4*budget); n++ {
 				best[core] = max(best[core], timed(step))
 			}
+			ran[core], took[core] = threadTime()-used, time.Since(began)
 		})
 	}
 	wg.Wait()
-	for _, b := range best {
-		sum += b
+	var cpu, wall time.Duration
+	for core, b := range best {
+		sum, cpu, wall = sum+b, cpu+ran[core], wall+took[core]
 	}
-	return sum
+	return sum, min(cpu.Seconds()/max(wall.Seconds(), 1e-9), 1)
 }
 
 // timed runs steps for one slice.

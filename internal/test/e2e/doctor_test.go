@@ -26,9 +26,15 @@ type clinic struct {
 type diagnosis struct {
 	Verdict  string
 	Bad      []string
-	Findings []struct{ Host, With, Severity, Kind, Text, Fix string }
-	Links    []json.RawMessage
+	Findings []finding
+	Links    []struct {
+		From, To     int
+		RTT, Out, In float64
+		Stalled      string
+	}
 }
+
+type finding struct{ Host, With, Severity, Kind, Text, Fix string }
 
 // doctorLimit is generous: the machine that tests is busy.
 const doctorLimit = 4 * time.Minute
@@ -50,7 +56,7 @@ func (c clinic) examine(flags ...string) (d diagnosis) {
 	if want := map[string]int{"ok": 0, "warnings": 1, "bad": 3}[d.Verdict]; code != want {
 		c.t.Errorf("exit code %d, want %d: %+v", code, want, d)
 	}
-	r.NothingLeft(10 * time.Second)
+	r.NothingLeft(time.Minute)
 	return d
 }
 
@@ -70,7 +76,7 @@ const attempts = 5
 func (c clinic) until(level string, right func(d diagnosis) (complaints []string)) {
 	c.t.Helper()
 	for n := 1; ; n++ {
-		d := c.examine(level)
+		d := c.examine(strings.Fields(level)...)
 		complaints := right(d)
 		if len(complaints) == 0 {
 			return
