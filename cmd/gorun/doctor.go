@@ -181,6 +181,10 @@ func checkFirst(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, 
 		return &examine.BadError{Hosts: r.Bad, Help: fmt.Sprintf("the other hosts have %s, and the job needs %d: add hosts, or give a smaller -np", prose.Count(slots, "slot"), need)}
 	}
 	console.Notef("the job leaves out %s", prose.List(r.Bad))
+	if o.Elastic.MinNP > 0 && o.NP > slots { // else it would wait for the hosts that it leaves out
+		console.Notef("it starts with %s instead of %d", prose.Count(slots, "rank"), o.NP)
+		o.NP = slots
+	}
 	o.LeaveOut(r.Bad)
 	return nil
 }

@@ -162,6 +162,10 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "2", "-H", "f4:2,f3:2"); strings.Count(out, "ran on f4") != 2 || !strings.Contains(said, "leaves out f3\n") {
 		t.Errorf("%s%s", out, said)
 	}
+	// An elastic job starts with fewer ranks.
+	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "4", "--min-np", "1", "-H", "f4:2,f3:2"); strings.Count(out, "ran on f4") != 2 || strings.Contains(out, "ran on f3") || !strings.Contains(said, "leaves out f3\n") {
+		t.Errorf("%s%s", out, said)
+	}
 
 	// One host in one direction, and one that large packets do not reach.
 	if err := c.Unlose(t.Context(), "f1"); err != nil {
