@@ -110,8 +110,8 @@ func plantedFaults() []plantedFault {
 		{"low nofile", false, scripts("prlimit --pid PID --nofile=512:", "prlimit --pid PID --nofile=20000:"), "limits", "512 files"},
 		{"another torch", false, scripts("sed -i s/2.5.1/2.1.0/ HOME/site/torch-2.5.1.dist-info/METADATA", "sed -i s/2.1.0/2.5.1/ HOME/site/torch-2.5.1.dist-info/METADATA"), "version of torch", "2.1.0"},
 		{"noisy .bashrc", false, scripts("echo 'echo welcome' >HOME/.bashrc", ": >HOME/.bashrc"), "start files", "welcome"},
-		{"slow DNS", false, scripts("cat /etc/resolv.conf >DIR/resolv.old; echo nameserver 10.77.99.99 >DIR/resolv.conf; echo 127.0.0.1 localhost >DIR/hosts.empty; mount --bind DIR/hosts.empty /etc/hosts; mount --bind DIR/resolv.conf /etc/resolv.conf",
-			"mount --bind DIR/hosts /etc/hosts; mount --bind DIR/resolv.old /etc/resolv.conf"), "dns", "looking up"},
+		{"slow DNS", false, scripts("cat /etc/resolv.conf >DIR/resolv.old; cat /etc/hosts >DIR/hosts.old; echo nameserver 10.77.99.99 >DIR/resolv.conf; echo 127.0.0.1 localhost >DIR/hosts.empty; mount --bind DIR/hosts.empty /etc/hosts; mount --bind DIR/resolv.conf /etc/resolv.conf",
+			"cat DIR/hosts.old >/etc/hosts; cat DIR/resolv.old >/etc/resolv.conf"), "dns", "looking up"},
 	}
 }
 
