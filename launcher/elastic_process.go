@@ -93,7 +93,7 @@ func (p *elasticProcess) contact() route.Contact { return contactOf(p.session) }
 func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire.Job {
 	w := j.opts.wire(j.id, h, conn)
 	w.Epoch, w.Key, w.Size, w.Hosts = m.Born, make([]byte, 32), m.Size, 1 // the epoch message carries the key
-	w.Ranks = wireRanks([]Rank{rankOf(m)})
+	w.Ranks = session.Ranks([]Rank{rankOf(m)})
 	w.Elastic = &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
 		Lease: elasticLease, Parting: elasticParting, Timeout: j.settings.Timeout}
 	if j.settings.Together {
@@ -103,7 +103,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 	if local { // a local agent shares the launcher's fate
 		w.Elastic.Lease = core.HungTime
 	}
-	w.Programs = wirePrograms([]Program{j.opts.Programs[0].On(local)})
+	w.Programs = session.Programs([]Program{j.opts.Programs[0].On(local)})
 	return w
 }
 

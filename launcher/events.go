@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Event is a step of a job: [Connected], [Ready], [Started], [Exited], [HostLost] or [Membership].
+// Event is a step of a job: [Connected], [Ready], [Started], [Spawned], [Exited], [HostLost] or [Membership].
 type Event any
 
 // Events, in the order of a job's life. Times are since the job began.
@@ -15,6 +15,8 @@ type (
 	Ready struct{ Host string }
 	// Started reports that the ranks were released.
 	Started struct{ At time.Duration }
+	// Spawned reports ranks that an MPI program starts, at least one.
+	Spawned struct{ Ranks []int }
 	// Exited reports the end of a rank.
 	Exited struct {
 		Host string

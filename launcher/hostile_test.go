@@ -98,6 +98,8 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"a number without an end": {func(a *fake.Agent) error {
 			return a.Out.Send(wire.TypeExit, 0, []byte(`{"Rank":`+strings.Repeat("9", 1<<22)+`}`))
 		}, "exit message: "},
+		"spawns for another":       {message(wire.TypeSpawn, wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: [][]byte{[]byte("a")}, Ranks: 1}}}), "spoke for rank 0"},
+		"orders ranks":             {message(wire.TypeWorld, wire.World{}), "sent a world frame"},
 		"hello again":              {message(wire.TypeHello, wire.Hello{}), "sent a hello frame"},
 		"orders":                   {message(wire.TypeStop, wire.Stop{}), "sent a stop frame"},
 		"orders others to abort":   {message(wire.TypeAbort, wire.Abort{}), "sent a abort frame"},

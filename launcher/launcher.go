@@ -23,6 +23,7 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
+	"github.com/gorun/gorun/launcher/spawn"
 )
 
 // Dialer connects to a host.
@@ -169,6 +170,7 @@ type job struct {
 	core    *core.Machine
 	fences  *core.Fences
 	startup *core.Startup
+	spawned *spawn.Desk
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {
@@ -286,7 +288,10 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w.Key, w.Size, w.Hosts, w.Stdin, w.Spawn = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), wire.Spawn(h.Spawn)
 	_, local := conn.(Local)
 	programs, ranks := plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
-	w.Programs, w.Ranks, w.Tools = wirePrograms(programs), wireRanks(ranks), wireTools(h.ToolsOf(j.opts.Tools))
+	if w.Stay = len(ranks) == 0; w.Stay {
+		programs = []Program{j.opts.Programs[0].On(local)}
+	}
+	w.Programs, w.Ranks, w.Tools = session.Programs(programs), session.Ranks(ranks), session.Tools(h.ToolsOf(j.opts.Tools))
 	if len(j.opts.Programs) > 1 {
 		w.Shares = plan.Shares(j.opts.Programs)
 	}
@@ -295,7 +300,7 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 
 // wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
-	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: bytesOf(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
+	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: session.Bytes(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
 		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges,
 		MPI: wire.MPI{Way: o.MPI}}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
@@ -343,7 +348,7 @@ func (j *job) spawn(starts []wire.Start) {
 		start := starts[i]
 		start.Mapping, start.MasterAddr, start.MasterPort = mapping, starts[master].Addrs[0], j.ports[master]
 		if s.PMIx {
-			start.Hosts, start.HostOf = j.plan.Names(), j.plan.Nodes()
+			start.Hosts, start.HostOf, start.Host = j.plan.Names(), j.plan.Nodes(), i
 		}
 		s.Out.SendMessage(wire.TypeStart, start)
 	}

@@ -277,6 +277,8 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 		return forward[wire.Fence](l, s, f)
 	case wire.TypeFailing:
 		return forward[wire.Failing](l, s, f)
+	case wire.TypeSpawn:
+		return forward[wire.SpawnRequest](l, s, f)
 	case wire.TypePark:
 		return forward[wire.Park](l, s, f)
 	case wire.TypeJoined:

@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/gorun/gorun/internal/kv"
@@ -10,12 +11,13 @@ import (
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
+	"github.com/gorun/gorun/launcher/spawn"
 )
 
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
 	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Tap: j.opts.Tap})
-	j.fences, j.startup = core.NewFences(j.plan.Size), core.NewStartup(j.plan, j.opts.MPITimeout)
+	j.spawned, j.fences, j.startup = spawn.NewDesk(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) }), core.NewFences(j.plan.Size), core.NewStartup(j.plan, j.opts.MPITimeout)
 	j.openInput()
 	for _, s := range j.sessions {
 		s.ResetSilence() // while other hosts started, nobody read its frames
@@ -51,6 +53,9 @@ func (j *job) handle(event any) {
 			j.apply(*stuck)
 		}
 		j.apply(core.RankExited{Host: host, Exit: m})
+		j.spawned.Ended(host, m.Rank)
+	case *wire.SpawnRequest:
+		j.spawned.Request(r.from, *m)
 	case *wire.Lost:
 		j.apply(core.RankLost{Lost: *m})
 	case *wire.Entered:
@@ -62,6 +67,9 @@ func (j *job) handle(event any) {
 	case *allDone:
 		j.pause.without(host)
 		j.apply(core.HostDone{Host: host, Left: m.left})
+		if rank := j.spawned.Left(host); rank >= 0 && !j.core.Stopping() {
+			j.apply(core.RankLate{Rank: rank, Err: fmt.Errorf("rank %d, which was spawned, did not start: the other ranks of %s had ended", rank, name)})
+		}
 	}
 }
 
@@ -147,6 +155,8 @@ func (j *job) check(s *session.Session, message any) error {
 		return s.CheckLost(m, j.plan.Size)
 	case *wire.Entered:
 		return s.CheckEntered(m)
+	case *wire.SpawnRequest:
+		return s.CheckSpawn(m)
 	case *wire.Fence:
 		return session.CheckFence(*m, s.Owns)
 	case *wire.Park:

@@ -29,36 +29,6 @@ func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
 	return all
 }
 
-func wireRanks(ranks []Rank) []wire.Rank {
-	all := make([]wire.Rank, 0, len(ranks))
-	for _, r := range ranks {
-		all = append(all, wire.Rank(r))
-	}
-	return all
-}
-
-func wirePrograms(programs []Program) (all []wire.Program) {
-	for _, p := range programs {
-		all = append(all, wire.Program{Argv: bytesOf(p.Argv), Env: bytesOf(p.Env), Wdir: []byte(p.Wdir), Drop: p.Drop})
-	}
-	return all
-}
-
-func wireTools(tools []Tool) (all []wire.Tool) {
-	for _, t := range tools {
-		all = append(all, wire.Tool{Rank: t.Rank, Argv: bytesOf(t.Argv), Terminal: t.Terminal, Halt: t.Halt})
-	}
-	return all
-}
-
-// bytesOf encodes texts from the user, which may hold bytes that JSON strings cannot.
-func bytesOf(texts []string) (all [][]byte) {
-	for _, t := range texts {
-		all = append(all, []byte(t))
-	}
-	return all
-}
-
 // rankOf is a process of an elastic job as a rank of one epoch.
 func rankOf(m elastic.Member) Rank {
 	return Rank{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}

@@ -86,7 +86,7 @@ type agent struct {
 // Serve runs an agent: it sends hello on out, takes a job from in, runs it and ends it. It returns when every rank and all descendants
 // of ranks have ended. A signal that stops the agent ends ctx.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
-	if err := becomeSubreaper(); err != nil {
+	if err := contain.BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
 	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
@@ -178,8 +178,8 @@ func (a *agent) openServices() (err error) {
 	}
 	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
 	a.serves, err = services.Open(a.job, services.Options{Out: a.out, Addresses: a.addresses, Guard: a.guard, Apart: apart, MPI: a.needs,
-		Start:  a.startHelper,
-		Spawn:  a.spawn,
+		Start: a.startHelper,
+		Spawn: a.spawn, MaySpawn: a.maySpawn,
 		Kill:   func(rank int) { a.procs.signal(rank, syscall.SIGKILL) },
 		Broken: func(err error) { a.post(eventFailing{wire.Failing{Broken: err.Error()}}) }})
 	return err
@@ -188,7 +188,7 @@ func (a *agent) openServices() (err error) {
 // run is the agent's loop, from Ready to the end of its ranks.
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
-	a.core.heard, a.core.memory = a.now(), a.memory
+	a.core.heard, a.core.memory, a.core.stays = a.now(), a.memory, a.job.Stay
 	a.ticked = a.now()
 	a.procs.beginReaping()
 	parent := os.Getppid()
@@ -210,7 +210,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		case event = <-a.events:
 		case <-stopped:
 			stopped = nil
-			event = eventFailing{wire.Failing{GuardGone: hasEnded(parent), Signal: context.Cause(ctx).Error()}}
+			event = eventFailing{wire.Failing{GuardGone: contain.ParentEnded(parent), Signal: context.Cause(ctx).Error()}}
 		case <-beat.C:
 			a.sendHeartbeat()
 			event = a.tick()
@@ -223,7 +223,7 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		case wire.Start:
 			finished = a.start(e)
 		case eventSpawn:
-			e.answer <- a.startWorld(e)
+			e.run(a.core.stopping)
 		default:
 			finished = a.apply(event)
 		}

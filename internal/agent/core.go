@@ -100,6 +100,7 @@ type core struct {
 	killAt   time.Duration // when stopping
 	heard    time.Duration // the launcher's last frame
 	network  link.Monitor
+	stays    bool           // the job may add ranks as long as it runs
 	still    bool           // the user has suspended the launcher, and with it the ranks
 	lapsed   string         // why the launcher counts as lost although its stream has not ended
 	memory   memory.Reading // before the ranks
@@ -281,8 +282,8 @@ func (c *core) running() []int {
 
 // over reports whether every rank has ended or cannot be ended, and its output is delivered or cannot be.
 func (c *core) over() bool {
-	if len(c.ranks) == 0 {
-		return c.stopping
+	if !c.stopping && (c.stays || len(c.ranks) == 0) {
+		return false
 	}
 	for _, r := range c.ranks {
 		if (!r.exited && !c.stuck) || (r.streams > 0 && !c.lost && !c.flushed) {

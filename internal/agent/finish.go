@@ -43,14 +43,22 @@ func (a *agent) finish() error {
 
 // errandHost is what errands need.
 func (a *agent) errandHost() errand.Host {
-	h := errand.Host{Ready: a.started, Signal: a.procs.pass, PID: a.procs.pid, Find: lookup.Find, GPUs: a.host.HasGPUs, Start: func(p errand.Process) error {
+	h := errand.Host{Ready: a.started, Stays: a.job.Stay, Signal: a.procs.pass, PID: a.procs.pid, Find: lookup.Find, GPUs: a.host.HasGPUs, Start: func(p errand.Process) error {
 		return a.procs.start(startRequest{rank: p.Key, path: p.Path, argv: p.Argv, env: p.Env, dir: p.Dir, files: p.Files, terminal: p.Terminal})
 	}}
 	h.Inspect = func(pids map[int]int, pulse bool) (string, []string) {
 		return "/proc/self/exe", append([]string{"gorun", inspect.Command}, inspect.Args(pids, pulse)...)
 	}
+	own := map[int]bool{}
 	for _, r := range a.job.Ranks {
-		h.Ranks = append(h.Ranks, r.Rank)
+		own[r.Rank] = true
+	}
+	h.Owns = func(rank int) bool { return own[rank] || a.job.Spawn.Has(rank) }
+	h.Ranks = func() (ranks []int) {
+		for _, r := range a.job.Ranks {
+			ranks = append(ranks, r.Rank)
+		}
+		return append(ranks, a.serves.Spawned()...)
 	}
 	return h
 }

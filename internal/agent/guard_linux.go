@@ -33,7 +33,7 @@ type GuardOptions struct {
 // changes to the directory that wire.StartDirectory names.
 func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	goToStart()
-	if err := becomeSubreaper(); err != nil {
+	if err := contain.BecomeSubreaper(); err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("become subreaper: %w", err)
 	}
 	self, err := contain.Self()

@@ -48,7 +48,7 @@ func prepare(job wire.Job, inherited []string) ([]program, error) {
 
 // checkRanks validates the ranks of a job.
 func checkRanks(job wire.Job) error {
-	if len(job.Ranks) == 0 {
+	if len(job.Ranks) == 0 && (!job.Stay || len(job.Programs) == 0) {
 		return wire.Refusef(wire.CodeHostFailed, "", "no rank is to run here")
 	}
 	if job.Elastic != nil {

@@ -1,14 +1,11 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"os"
 	"os/signal"
 	"runtime"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -142,18 +139,6 @@ func (p *processes) fork(r startRequest) error {
 	return nil
 }
 
-// raiseScore makes the kernel kill processes that start before restore is called rather than the agent when memory runs out, if it can.
-// They inherit the score from the agent: one that is set after a rank's start misses children that the rank has started.
-func raiseScore() (restore func()) {
-	const file = "/proc/self/oom_score_adj"
-	text, _ := os.ReadFile(file)
-	if own, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || own >= contain.Score {
-		return func() {}
-	}
-	_ = os.WriteFile(file, []byte(strconv.Itoa(contain.Score)), 0)
-	return func() { _ = os.WriteFile(file, text, 0) }
-}
-
 // leave stops starting processes and leaves the cage, so that the ranks can be killed.
 func (p *processes) leave() {
 	done := make(chan struct{})
@@ -255,31 +240,11 @@ func (p *processes) reap() {
 	}
 }
 
-// hasEnded reports whether the parent has ended. This process's death signal comes a little earlier, when the thread that started it
-// ends.
-func hasEnded(parent int) bool {
-	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if os.Getppid() != parent || contain.Ending(parent) {
-			return true
-		}
-	}
-	return false
-}
-
 // dropPrivileges keeps this process and its future children from gaining privileges by an exec (PR_SET_NO_NEW_PRIVS). The setting belongs
 // to a thread, and any thread may start a rank.
 func dropPrivileges() error {
 	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
 		return fmt.Errorf("set no_new_privs: %w", errno)
-	}
-	return nil
-}
-
-// becomeSubreaper makes orphans below this process its children. Emulators of other processors (qemu-user) cannot do that, and say EINVAL,
-// which no kernel says: there, orphans are found by their cgroup or their environment alone.
-func becomeSubreaper() error {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); !errors.Is(err, unix.EINVAL) {
-		return err
 	}
 	return nil
 }

@@ -63,7 +63,7 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	}
 	a.apply(eventRunning{ranks, len(a.streams())})
 	defer a.procs.leave()
-	defer raiseScore()()
+	defer contain.RaiseScore()()
 	for _, r := range a.job.Ranks {
 		a.startOne(r.Rank, &a.progs[r.Program], a.rankOf(r, start))
 	}
@@ -260,7 +260,7 @@ func (a *agent) frame(f wire.Frame) error {
 			a.post(eventEpoch{})
 		}
 		return a.serves.Frame(f)
-	case wire.TypeInterrupt, wire.TypeFenced, wire.TypeValue:
+	case wire.TypeInterrupt, wire.TypeFenced, wire.TypeValue, wire.TypeWorld:
 		return a.serves.Frame(f)
 	case wire.TypeAsk, wire.TypeTell:
 		return a.errands.Frame(f)

@@ -8,21 +8,23 @@ import (
 
 	"github.com/gorun/gorun/internal/agent/lookup"
 	"github.com/gorun/gorun/internal/agent/spawn"
+	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/wire"
 )
 
-// eventSpawn asks the loop to start a world unless ctx has ended.
+// eventSpawn asks the loop to do something about ranks that are to be spawned, unless ctx has ended.
 type eventSpawn struct {
 	ctx    context.Context
-	world  *spawn.World
+	do     func() error
 	answer chan error // takes one
 }
 
 var errEnding = errors.New("the job is ending")
 
-// spawn starts the ranks of a world. It returns when they run.
-func (a *agent) spawn(ctx context.Context, w *spawn.World) error {
-	e := eventSpawn{ctx, w, make(chan error, 1)}
+// onLoop does something in the loop, for spawned ranks.
+func (a *agent) onLoop(ctx context.Context, do func() error) error {
+	e := eventSpawn{ctx, do, make(chan error, 1)}
 	go a.post(e) // the loop may wait for the rank that asks
 	select {
 	case err := <-e.answer:
@@ -33,52 +35,103 @@ func (a *agent) spawn(ctx context.Context, w *spawn.World) error {
 	return errEnding
 }
 
-// startWorld starts the ranks of a world where the rank that asks for them runs.
-func (a *agent) startWorld(e eventSpawn) error {
-	w, base := e.world, a.runs[e.world.By]
-	programs, err := make([]*program, len(w.Programs)), error(nil)
-	if e.ctx.Err() != nil || a.core.stopping || base == nil {
-		err = errEnding
+func (e eventSpawn) run(stopping bool) {
+	if e.ctx.Err() != nil || stopping {
+		e.answer <- errEnding
+		return
 	}
-	for i := 0; err == nil && i < len(programs); i++ {
-		programs[i], err = base.spawned(w.Programs[i])
-	}
-	if err != nil {
-		a.serves.Forget(w)
-		return err
-	}
-	a.apply(eventRunning{w.Ranks, len(a.streams())})
-	defer raiseScore()()
-	a.cage.Limit(a.tasks * len(a.core.running()))
-	for rank, number := range w.Ranks {
-		place := rankenv.Rank{Job: a.job.ID, Rank: rank, Size: len(w.Ranks), LocalRank: rank, LocalSize: len(w.Ranks), CrossSize: 1, Nodes: 1,
-			Host: a.job.Host, Addr: a.begun.Addrs[0], Addrs: a.begun.Addrs, Shares: w.Shares(), Encrypt: a.job.Encrypt,
-			Interface: a.network.Name, NCCLInterfaces: a.network.NCCL}
-		a.startOne(number, programs[w.ProgramOf(rank)], a.serves.DescribeSpawned(place))
-	}
-	a.wg.Go(a.bound)
-	return nil
+	e.answer <- e.do()
 }
 
-// spawned is a program that a rank of p starts.
-func (p *program) spawned(asked spawn.Program) (*program, error) {
+// maySpawn reports why a rank cannot start programs. Those that need not run here are looked for where they do.
+func (a *agent) maySpawn(ctx context.Context, r wire.SpawnRequest) error {
+	return a.onLoop(ctx, func() error {
+		for _, p := range r.Programs {
+			q, err := a.base(r.By).spawned(p)
+			if err == nil && p.Host == "" {
+				err = q.look()
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// spawn starts the ranks of a world that belong here. It returns when they run, or their failure is reported.
+func (a *agent) spawn(ctx context.Context, w *spawn.World) error {
+	err := a.onLoop(ctx, func() error { a.startWorld(w); return nil })
+	if err != nil {
+		a.serves.Forget(w)
+	}
+	return err
+}
+
+func (a *agent) startWorld(w *spawn.World) {
+	var numbers []int
+	for _, rank := range w.Here {
+		numbers = append(numbers, w.Numbers[rank])
+	}
+	a.apply(eventRunning{numbers, len(a.streams())})
+	defer contain.RaiseScore()()
+	a.cage.Limit(a.tasks * len(a.core.running()))
+	programs := map[int]*program{}
+	for local, rank := range w.Here {
+		i := w.ProgramOf(rank)
+		if programs[i] == nil {
+			p, err := a.base(w.By).spawned(w.Programs[i])
+			if err == nil {
+				err = p.look()
+			}
+			if err != nil {
+				a.apply(eventExited{rank: numbers[local], code: wire.CodeNotFound, outputFinished: true, failed: err.Error()})
+				continue
+			}
+			programs[i] = p
+		}
+		place := rankenv.Rank{Job: a.job.ID, Rank: rank, Size: len(w.Numbers), LocalRank: local, LocalSize: len(w.Here), CrossSize: 1, Nodes: 1,
+			Host: a.job.Host, Addr: a.begun.Addrs[0], Addrs: a.begun.Addrs, Shares: w.Shares(), Encrypt: a.job.Encrypt,
+			Interface: a.network.Name, NCCLInterfaces: a.network.NCCL}
+		a.startOne(numbers[local], programs[i], a.serves.DescribeSpawned(place))
+	}
+	a.wg.Go(a.bound)
+}
+
+// base is the program of a rank of this host, or the one that stands for the ranks of other hosts.
+func (a *agent) base(rank int) *program {
+	if p := a.runs[rank]; p != nil {
+		return p
+	}
+	return &a.progs[0]
+}
+
+// spawned is a program that a rank of p starts. Its path is not known yet.
+func (p *program) spawned(asked wire.SpawnProgram) (*program, error) {
 	if p.apart || p.singularity {
 		return nil, errors.New("a rank in a container cannot start others there")
 	}
 	q := *p
-	q.argv, q.env, q.seats = asked.Argv, maps.Clone(p.env), nil
-	if asked.Dir != "" {
-		q.dir = asked.Dir
+	q.argv, q.env, q.seats = nil, maps.Clone(p.env), nil
+	for _, word := range asked.Argv {
+		q.argv = append(q.argv, string(word))
+	}
+	if len(asked.Dir) > 0 {
+		q.dir = string(asked.Dir)
 		q.env["PWD"] = q.dir
 	}
 	for _, kv := range asked.Env {
-		if name, value, _ := strings.Cut(kv, "="); !rankenv.Stale(name) {
+		if name, value, _ := strings.Cut(string(kv), "="); !rankenv.Stale(name) {
 			q.env[name] = value
 		}
 	}
-	err := lookup.CheckDir(q.dir)
-	if err == nil {
-		q.path, err = q.find(q.argv)
+	return &q, nil
+}
+
+// look finds the program.
+func (p *program) look() (err error) {
+	if err = lookup.CheckDir(p.dir); err == nil {
+		p.path, err = p.find(p.argv)
 	}
-	return &q, err
+	return err
 }

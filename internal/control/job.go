@@ -28,7 +28,9 @@ type Job struct {
 	Machine  string    `json:"machine"` // that runs gorun
 	Program  []string  `json:"program"` // and arguments; of several programs the first
 	Dir      string    `json:"dir"`
-	Size     int       `json:"size"` // ranks
+	Size     int       `json:"size"`                // ranks
+	Spawned  int       `json:"spawned,omitempty"`   // ranks beside them that MPI programs have started
+	Last     int       `json:"last_rank,omitempty"` // the highest number of those
 	Hosts    []Host    `json:"hosts"`
 	Elastic  bool      `json:"elastic,omitempty"`
 	Detached bool      `json:"detached,omitempty"`

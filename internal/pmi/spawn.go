@@ -21,6 +21,9 @@ type Program struct {
 	Info  map[string]string // the keys of MPI_Info
 }
 
+// Host is where the program must run, as MPI_Info says; "": anywhere.
+func (p *Program) Host() string { return cmp.Or(p.Info["host"], p.Info["hosts"], p.Info["add-host"]) }
+
 // Ranks is the number of ranks of all programs.
 func (s *Spawn) Ranks() (n int) {
 	for _, p := range s.Programs {

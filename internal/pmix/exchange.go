@@ -1,6 +1,9 @@
 package pmix
 
 import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +36,88 @@ func (s *Server) fence(name string, data []byte) ([]byte, status) {
 	return joined, done
 }
 
+// group is ranks of the job and of worlds. A rank of -1 stands for all of a world.
+type group []struct{ world, rank int }
+
+// group reads the ranks that meet.
+func (m *message) group() (g group) {
+	for range m.count() {
+		g = append(g, struct{ world, rank int }{m.number(), int(int32(m.number()))})
+	}
+	return g
+}
+
+// meeting names a meeting of a group: the calls of a group come in one order on all hosts.
+func (s *Server) meeting(g group) string {
+	var text []string
+	for _, of := range g {
+		text = append(text, fmt.Sprintf("%d.%d", of.world, of.rank))
+	}
+	slices.Sort(text)
+	name := fmt.Sprintf("pmix/meeting/%x", sha256.Sum256([]byte(strings.Join(text, " "))))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meetings[name]++
+	return name + "/" + strconv.Itoa(s.meetings[name])
+}
+
+// hosts lists those of a group, ascending.
+func (s *Server) hosts(g group) (hosts []int) {
+	for _, of := range g {
+		if of.rank >= 0 {
+			hosts = append(hosts, s.where(of.world, of.rank))
+		} else if s.where(of.world, 0) >= 0 { // it is known then
+			s.mu.Lock()
+			hosts = append(hosts, s.places[of.world].hostOf...)
+			s.mu.Unlock()
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// meet waits for the hosts of all ranks of a group, and joins their data.
+func (s *Server) meet(name string, g group, data []byte) (joined []byte, _ status) {
+	hosts := s.hosts(g)
+	key := func(host, part int) string { return name + "/" + strconv.Itoa(host) + "/" + strconv.Itoa(part) }
+	if len(hosts) == 1 && hosts[0] == s.layout.Host {
+		return data, done
+	}
+	if len(hosts) == 0 || hosts[0] < 0 || s.put(key, data) != nil {
+		return nil, broken
+	}
+	for _, host := range hosts {
+		if host == s.layout.Host {
+			joined = append(joined, data...)
+			continue
+		}
+		for part := 0; ; part++ {
+			value, err := s.await(key(host, part))
+			if err != nil || len(value) == 0 {
+				return nil, broken
+			}
+			if joined = append(joined, value[1:]...); value[0] == 0 {
+				break
+			}
+		}
+	}
+	return joined, done
+}
+
+// put offers this host's data in parts. The first byte of each says whether another follows.
+func (s *Server) put(key func(host, part int) string, data []byte) error {
+	for part := 0; ; part++ {
+		n := min(maxValue-1, len(data))
+		value := append([]byte{0}, data[:n]...)
+		if data = data[n:]; len(data) > 0 {
+			value[0] = 1
+		}
+		if err := s.opts.Store.Put(key(s.layout.Host, part), value); err != nil || len(data) == 0 {
+			return err
+		}
+	}
+}
+
 // A host asks another for the data of one of its ranks by keys of the store, numbered for each pair of hosts: few programs ask at all. So a
 // host looks for questions of each other host only when one of them has said that there will be some.
 func askedKey(host int) string { return "pmix/asked/" + strconv.Itoa(host) }
@@ -54,16 +139,16 @@ func (s *Server) await(key string) ([]byte, error) {
 }
 
 // fetch returns the data of a rank on another host, as soon as the rank has committed some, with the named item if there is a name.
-func (s *Server) fetch(rank int, item string) ([]byte, status) {
-	if rank < 0 || rank >= len(s.layout.HostOf) {
+func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
+	of, by := s.where(world, rank), s.layout.Host
+	if of < 0 {
 		return nil, notFound
 	}
-	of, by := s.layout.HostOf[rank], s.layout.Host
 	s.mu.Lock()
 	s.asked[of]++
 	n := s.asked[of]
 	s.mu.Unlock()
-	err := s.opts.Store.Put(pairKey("question", of, by, n), append([]byte(strconv.Itoa(rank)+" "), item...))
+	err := s.opts.Store.Put(pairKey("question", of, by, n), fmt.Appendf(nil, "%d %d %s", world, rank, item))
 	if err == nil {
 		err = s.opts.Store.Put(askedKey(of), []byte{1})
 	}
@@ -99,9 +184,13 @@ func (s *Server) shareWith(by int) {
 		if err != nil {
 			return
 		}
-		number, item, _ := strings.Cut(string(question), " ")
-		rank, err := strconv.Atoi(number)
-		if err != nil {
+		numbers := strings.SplitN(string(question), " ", 3)
+		if len(numbers) < 3 {
+			return
+		}
+		world, err1 := strconv.Atoi(numbers[0])
+		rank, err2 := strconv.Atoi(numbers[1])
+		if err1 != nil || err2 != nil || s.where(world, rank) != s.layout.Host {
 			return
 		}
 		s.mu.Lock()
@@ -111,8 +200,9 @@ func (s *Server) shareWith(by int) {
 		s.mu.Unlock()
 		f := newFrame(want)
 		f.number(id)
+		f.number(world)
 		f.number(rank)
-		f.texts(item)
+		f.texts(numbers[2])
 		if s.send(f) != nil {
 			return
 		}

@@ -30,17 +30,27 @@ func (l *Layout) byHost() [][]int {
 
 // frame describes the job to the helper.
 func (l *Layout) frame(byHost [][]int) frame {
-	locals, lists := make([]int, len(l.HostOf)), make([]string, len(l.Hosts))
-	for host, ranks := range byHost {
+	locals, numbers, names := make([]int, len(l.HostOf)), make([]int, len(l.Hosts)), l.names()
+	var used, lists []string // names and ranks of the hosts that have any
+	list := func(host int) string {
 		var texts []string
-		for local, rank := range ranks {
-			locals[rank], texts = local, append(texts, strconv.Itoa(rank))
+		for _, rank := range byHost[host] {
+			texts = append(texts, strconv.Itoa(rank))
 		}
-		lists[host] = strings.Join(texts, ",")
+		return strings.Join(texts, ",")
 	}
-	f, here, names := newFrame(begin), byHost[l.Host], l.names()
-	f.texts(l.Job, names[l.Host], l.Folder, strings.Join(names, ","), strings.Join(lists, ";"), lists[l.Host])
-	for _, n := range []int{l.world, l.parentWorld, l.parentRank, max(l.Universe, len(l.HostOf)), l.Host, len(l.HostOf), len(l.Hosts), slices.Max(l.Programs) + 1, len(here)} {
+	for host, ranks := range byHost {
+		numbers[host] = len(used)
+		for local, rank := range ranks {
+			locals[rank] = local
+		}
+		if len(ranks) > 0 {
+			used, lists = append(used, names[host]), append(lists, list(host))
+		}
+	}
+	f, here := newFrame(begin), byHost[l.Host]
+	f.texts(l.Job, names[l.Host], l.Folder, strings.Join(used, ","), strings.Join(lists, ";"), list(l.Host))
+	for _, n := range []int{l.world, l.parentWorld, l.parentRank, max(l.Universe, len(l.HostOf)), l.Host, len(l.HostOf), len(used), slices.Max(l.Programs) + 1, len(here)} {
 		f.number(n)
 	}
 	for _, rank := range here {
@@ -49,7 +59,7 @@ func (l *Layout) frame(byHost [][]int) frame {
 	seen := map[int]int{}
 	for rank, host := range l.HostOf {
 		program := l.Programs[rank]
-		for _, n := range []int{host, locals[rank], program, seen[program]} {
+		for _, n := range []int{numbers[host], locals[rank], program, seen[program]} {
 			f.number(n)
 		}
 		seen[program]++

@@ -36,7 +36,6 @@ type Options struct {
 	Aborted func(rank, code int)
 	Broken  func(err error)
 	Entered func(rank int) // nil, or called when a rank calls PMIx_Init
-	Apart   func(rank int) // nil, or called when ranks that are not all on this host, such as that rank, try to join spawned ones
 	// Spawn starts the ranks that a rank asks for, in a world made with [Server.Add], and returns its name; nil: it is refused.
 	Spawn func(ctx context.Context, rank int, programs []Program) (name string, err error)
 }
@@ -56,8 +55,10 @@ type Server struct {
 	adding  sync.Mutex // one world is described at a time
 
 	mu       sync.Mutex
-	numbers  map[int][]int // of the ranks of each world but the job itself, by rank
-	added    chan struct{} // gets a value when the world that is described is known
+	places   map[int]place // of the job itself, which is 0, and of each world
+	added    chan struct{} // gets a value when the helper knows the world that is described
+	grown    chan struct{} // closed when another world is known
+	meetings map[string]int
 	environ  map[int][]string
 	inside   map[int]bool // ranks between PMIx_Init and PMIx_Finalize
 	fences   int
@@ -84,7 +85,7 @@ func Open(opts Options) (*Server, error) {
 		return nil, err
 	}
 	defer null.Close()
-	s := &Server{opts: opts, conn: conn, in: bufio.NewReader(conn), environ: map[int][]string{}, inside: map[int]bool{}, promised: map[int]string{}, asked: map[int]int{}, echoed: map[int]chan struct{}{}, numbers: map[int][]int{}, added: make(chan struct{}, 1)}
+	s := &Server{opts: opts, conn: conn, in: bufio.NewReader(conn), environ: map[int][]string{}, inside: map[int]bool{}, promised: map[int]string{}, asked: map[int]int{}, echoed: map[int]chan struct{}{}, places: map[int]place{}, added: make(chan struct{}, 1), grown: make(chan struct{}), meetings: map[string]int{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	err = opts.Start("/proc/self/fd/4", []string{"gorun-pmix", opts.Library}, opts.Env, []*os.File{null, null, null, theirs, opts.Program})
 	if err == nil {
@@ -134,7 +135,7 @@ func (s *Server) next(k kind) (message, error) {
 
 // Begin describes the job, after which [Server.Environ] is known and ranks may be started. It is called once.
 func (s *Server) Begin(layout Layout) error {
-	s.layout, s.byHost = layout, layout.byHost()
+	s.layout, s.byHost, s.places[0] = layout, layout.byHost(), place{hostOf: layout.HostOf}
 	if err := s.describe(); err != nil {
 		return fmt.Errorf("describe the job to gorun-pmix: %w", err)
 	}
@@ -179,8 +180,8 @@ func (s *Server) rank(m *message) int {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if numbers := s.numbers[world]; rank >= 0 && rank < len(numbers) {
-		return numbers[rank]
+	if p := s.places[world]; rank >= 0 && rank < len(p.numbers) {
+		return p.numbers[rank]
 	}
 	return -1
 }
@@ -269,20 +270,10 @@ func (s *Server) handle(m *message) error {
 	case spawn:
 		id, rank, programs := m.number(), s.rank(m), m.programs()
 		s.request(id, func() ([]byte, status) { return s.spawn(rank, programs) })
-	case gather:
-		id, data := m.number(), m.text()
-		s.request(id, func() ([]byte, status) { return data, done })
-	case join:
-		id, good := m.number(), m.number() == 0
-		if !good && s.opts.Apart != nil {
-			s.opts.Apart(s.byHost[s.layout.Host][0])
-		}
-		s.request(id, func() ([]byte, status) {
-			if !good {
-				return nil, broken
-			}
-			return nil, done
-		})
+	case meet:
+		id, data, group := m.number(), m.text(), m.group()
+		meeting := s.meeting(group)
+		s.request(id, func() ([]byte, status) { return s.meet(meeting, group, data) })
 	case environment:
 		s.take(m)
 	case ready:
@@ -308,8 +299,8 @@ func (s *Server) handle(m *message) error {
 		s.mu.Unlock()
 		s.request(id, func() ([]byte, status) { return s.fence(name, data) })
 	case fetch:
-		id, rank, item := m.number(), m.number(), string(m.text())
-		s.request(id, func() ([]byte, status) { return s.fetch(rank, item) })
+		id, world, rank, item := m.number(), m.number(), m.number(), string(m.text())
+		s.request(id, func() ([]byte, status) { return s.fetch(world, rank, item) })
 	case publish:
 		id, names := m.number(), map[string][]byte{}
 		for range m.count() {

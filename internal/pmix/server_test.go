@@ -99,15 +99,10 @@ func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 		return err
 	}, Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} }, Spawn: func(ctx context.Context, rank int, programs []Program) (string, error) {
 		h.spawned <- programs
-		numbers := make([]int, programs[0].Ranks)
-		for i := range numbers {
-			numbers[i] = 10 + 2*i
-		}
-		w := World{Number: 1, Numbers: numbers, By: rank, Layout: Layout{Job: "j_1", Folder: "/f", Hosts: []string{"a"}, HostOf: make([]int, len(numbers)), Programs: make([]int, len(numbers)), Universe: 9}}
 		if len(programs) > 1 {
 			return "", errors.New("refused")
 		}
-		return "j_1", h.server.Add(ctx, w)
+		return "j_1", h.server.Add(ctx, spawned(rank, programs[0].Ranks))
 	}, Broken: func(err error) { h.broken <- err }})
 	h.server = server
 	return h, err
@@ -143,6 +138,15 @@ func (h *helper) answered(id int) (status, string) {
 		h.t.Fatalf("an answer to %d, want %d", got, id)
 	}
 	return status(m.number()), string(m.text())
+}
+
+// spawned is a world of which even ranks are on host a.
+func spawned(by, ranks int) World {
+	w := World{Job: "j_1", Number: 1, By: by, Programs: make([]int, ranks)}
+	for i := range ranks {
+		w.Numbers, w.HostOf = append(w.Numbers, 10+2*i), append(w.HostOf, i%2)
+	}
+	return w
 }
 
 // pair is a job of four ranks: 0 and 2 on host a, 1 and 3 on host b.
@@ -220,10 +224,10 @@ func TestFetch(t *testing.T) {
 		data string
 		want status
 	}{{"", 0, "three", done}, {"address", 0, "and more", done}, {"address", 1, "", notFound}} {
-		helpers[0].send(fetch, []int{9 + n, 3}, tt.item)
+		helpers[0].send(fetch, []int{9 + n, 0, 3}, tt.item)
 		m := helpers[1].next(want)
-		id, rank, item := m.number(), m.number(), string(m.text())
-		if rank != 3 || item != tt.item {
+		id, world, rank, item := m.number(), m.number(), m.number(), string(m.text())
+		if world != 0 || rank != 3 || item != tt.item {
 			t.Errorf("host b is asked for %q of rank %d", item, rank)
 		}
 		helpers[1].send(held, []int{id, tt.good}, tt.data)
@@ -231,7 +235,7 @@ func TestFetch(t *testing.T) {
 			t.Errorf("status %d, %q", s, got)
 		}
 	}
-	helpers[0].send(fetch, []int{10, 4}, "")
+	helpers[0].send(fetch, []int{10, 0, 4}, "")
 	if s, _ := helpers[0].answered(10); s != notFound {
 		t.Errorf("a rank that there is not: status %d", s)
 	}
@@ -322,10 +326,10 @@ func request(id, world int, ranks ...int) frame {
 // A world that is spawned is described to the helper, and its ranks have other numbers in the job.
 func TestSpawnedWorld(t *testing.T) {
 	h := pair(t)[0]
-	if err := request(7, 0, 2).send(h); err != nil {
+	if err := request(7, 0, 3).send(h); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := <-h.spawned, []Program{{Argv: []string{"prog", "x y"}, Env: []string{"A=1"}, Dir: "/w", Host: "h", Ranks: 2}}; !reflect.DeepEqual(got, want) {
+	if got, want := <-h.spawned, []Program{{Argv: []string{"prog", "x y"}, Env: []string{"A=1"}, Dir: "/w", Host: "h", Ranks: 3}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	m := h.next(begin)
@@ -333,22 +337,22 @@ func TestSpawnedWorld(t *testing.T) {
 	for range 6 {
 		texts = append(texts, string(m.text()))
 	}
-	if want := []string{"j_1", "a", "/f", "a", "0,1", "0,1"}; !slices.Equal(texts, want) {
+	if want := []string{"j_1", "a", "/f", "a,b", "0,2;1", "0,2"}; !slices.Equal(texts, want) {
 		t.Errorf("the world is %q, want %q", texts, want)
 	}
-	if world, of, by, universe := m.number(), m.number(), m.number(), m.number(); world != 1 || of != 0 || by != 0 || universe != 9 {
+	if world, of, by, universe := m.number(), m.number(), m.number(), m.number(); world != 1 || of != 0 || by != 0 || universe != 3 {
 		t.Errorf("world %d of rank %d of world %d, universe %d", world, by, of, universe)
 	}
-	h.send(environment, []int{1, 1}, "B=1\x00")
+	h.send(environment, []int{1, 2}, "B=1\x00")
 	h.send(ready, nil)
 	if s, name := h.answered(7); s != done || name != "j_1" {
 		t.Errorf("status %d, %q", s, name)
 	}
-	if got := h.server.Environ(12); !slices.Equal(got, []string{"B=1"}) {
+	if got := h.server.Environ(14); !slices.Equal(got, []string{"B=1"}) {
 		t.Errorf("environment %q", got)
 	}
-	h.send(abort, []int{8, 1, 1, 3}, "why")
-	if got := <-h.aborted; got != [2]int{12, 3} {
+	h.send(abort, []int{8, 1, 2, 3}, "why")
+	if got := <-h.aborted; got != [2]int{14, 3} {
 		t.Errorf("aborted %v", got)
 	}
 	h.answered(8)
@@ -360,16 +364,68 @@ func TestSpawnedWorld(t *testing.T) {
 	if s, _ := h.answered(9); s != broken {
 		t.Errorf("a refused request: status %d", s)
 	}
-	// Ranks of this host gather their values here. Worlds with ranks on other hosts cannot join.
-	h.send(gather, []int{10}, "data")
-	if s, got := h.answered(10); s != done || got != "data" {
-		t.Errorf("status %d, %q", s, got)
+}
+
+// gathering is a request for a meeting of ranks, as pairs of world and rank.
+func gathering(id int, data string, of ...int) frame {
+	f := newFrame(meet)
+	f.number(id)
+	f.texts(data)
+	f.number(len(of) / 2)
+	for _, n := range of {
+		f.number(n)
 	}
-	for status, want := range []status{done, broken} {
-		h.send(join, []int{11, status})
-		if s, _ := h.answered(11); s != want {
-			t.Errorf("status %d, want %d", s, want)
+	return f
+}
+
+// Ranks of the job and of worlds meet, on the hosts where they are. A host may ask before it knows a world.
+func TestMeetings(t *testing.T) {
+	helpers := pair(t)
+	add := func(h *helper) {
+		added := make(chan error, 1)
+		go func() { added <- h.server.Add(t.Context(), spawned(0, 2)) }()
+		h.next(begin)
+		h.send(ready, nil)
+		if err := <-added; err != nil {
+			t.Fatal(err)
 		}
+	}
+	add(helpers[0])
+	long := strings.Repeat("a", maxValue+5)
+	for _, data := range [][2]string{{"x", "y"}, {long, ""}} {
+		for host, h := range helpers {
+			if err := gathering(7+host, data[host], 0, 0, 1, -1).send(h); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if data[0] == "x" {
+			add(helpers[1])
+		}
+		for host, h := range helpers {
+			if s, got := h.answered(7 + host); s != done || len(got) != len(data[0])+len(data[1]) || !strings.HasPrefix(got, "x") && !strings.HasPrefix(got, "a") {
+				t.Errorf("status %d, %d bytes, want %d", s, len(got), len(data[0])+len(data[1]))
+			}
+		}
+	}
+	// Those of one host wait for no other, and ranks that there are not cannot meet.
+	for want, of := range map[status][]int{done: {0, 0, 1, 0}, broken: {0, 0, 0, 9}} {
+		if err := gathering(20, "z", of...).send(helpers[0]); err != nil {
+			t.Fatal(err)
+		}
+		if s, _ := helpers[0].answered(20); s != want {
+			t.Errorf("%v: status %d, want %d", of, s, want)
+		}
+	}
+	// Data of a spawned rank elsewhere is asked for at its host.
+	helpers[0].send(fetch, []int{30, 1, 1}, "address")
+	m := helpers[1].next(want)
+	if id, world, rank := m.number(), m.number(), m.number(); world != 1 || rank != 1 {
+		t.Errorf("host b is asked for rank %d of world %d", rank, world)
+	} else {
+		helpers[1].send(held, []int{id, 0}, "here")
+	}
+	if s, got := helpers[0].answered(30); s != done || got != "here" {
+		t.Errorf("status %d, %q", s, got)
 	}
 }
 

@@ -15,36 +15,76 @@ type Program struct {
 	Ranks int
 }
 
-// World is ranks that a rank of this host has spawned, all of them here.
+// World is ranks that a rank has spawned.
 type World struct {
-	Number  int   // 1-based
-	Numbers []int // of its ranks in the job, by rank
-	By      int   // the number of the rank that has spawned them
-	Layout
+	Job      string // its name
+	Number   int    // 1-based, in the order of the calls of Add, which is that of all hosts
+	Numbers  []int  // of its ranks in the job, by rank
+	By       int    // the number of the rank that has spawned them
+	HostOf   []int  // by rank, as in the job's layout
+	Programs []int  // by rank
 }
 
-// Add describes a world, after which [Server.Environ] is known for its ranks.
+// place is where the ranks of the job, or of a world, are.
+type place struct {
+	numbers []int // in the job, by rank; nil: the same
+	hostOf  []int // by rank
+}
+
+// Add describes a world, after which [Server.Environ] is known for its ranks here. Worlds without a rank here are added too: ranks may meet
+// them.
 func (s *Server) Add(ctx context.Context, w World) error {
 	s.adding.Lock()
 	defer s.adding.Unlock()
-	w.world = w.Number
-	w.parentRank = w.By
-	s.mu.Lock()
-	for world, numbers := range s.numbers {
-		if i := slices.Index(numbers, w.By); i >= 0 {
-			w.parentWorld, w.parentRank = world, i
+	l := Layout{Job: w.Job, Folder: s.layout.Folder, Hosts: s.layout.Hosts, Host: s.layout.Host, HostOf: w.HostOf, Programs: w.Programs, Universe: s.layout.Universe,
+		world: w.Number, parentRank: w.By}
+	for _, host := range w.HostOf {
+		if host < 0 || host >= len(l.Hosts) {
+			return fmt.Errorf("a spawned rank is on host %d of %d", host, len(l.Hosts))
 		}
 	}
-	s.numbers[w.Number] = w.Numbers
+	s.mu.Lock()
+	for world, p := range s.places {
+		if i := slices.Index(p.numbers, w.By); i >= 0 {
+			l.parentWorld, l.parentRank = world, i
+		}
+	}
+	s.places[w.Number] = place{w.Numbers, w.HostOf}
 	s.mu.Unlock()
-	if err := s.send(w.Layout.frame(w.byHost())); err != nil {
+	if err := s.send(l.frame(l.byHost())); err != nil {
 		return fmt.Errorf("describe the new ranks to gorun-pmix: %w", err)
 	}
 	select { // whatever the rank that asks does: the next description waits for this one
 	case <-s.added:
-		return ctx.Err()
 	case <-s.ctx.Done():
 		return s.ctx.Err()
+	}
+	s.mu.Lock()
+	close(s.grown) // others wait for the world
+	s.grown = make(chan struct{})
+	s.mu.Unlock()
+	return ctx.Err()
+}
+
+// where returns the host of a rank of a world, which may be about to be added: its ranks on another host can be earlier. It is -1 for a rank
+// that there is not.
+func (s *Server) where(world, rank int) int {
+	for {
+		s.mu.Lock()
+		p, known := s.places[world]
+		grown := s.grown
+		s.mu.Unlock()
+		switch {
+		case known && rank >= 0 && rank < len(p.hostOf):
+			return p.hostOf[rank]
+		case known || world < 0:
+			return -1
+		}
+		select {
+		case <-grown:
+		case <-s.ctx.Done():
+			return -1
+		}
 	}
 }
 

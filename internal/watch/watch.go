@@ -213,9 +213,7 @@ func (f *follower) sample() Sample {
 			s.add(one, now, len(w.places) == 0)
 		}
 	}
-	if len(w.places) == 0 {
-		slices.SortStableFunc(s.Ranks, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
-	}
+	slices.SortStableFunc(s.Ranks, func(a, b Rank) int { return cmp.Compare(a.Rank, b.Rank) })
 	f.output.fill(s.Ranks, &w.lines, now)
 	return s
 }
@@ -230,7 +228,7 @@ func (f *follower) sessions() func(yield func(*session.Session) bool) {
 	}
 }
 
-// add fills in what an agent has told. The ranks of an elastic job are not planned.
+// add fills in what an agent has told. The ranks of an elastic job, and spawned ones, are not planned.
 func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 	name := f.session.Host.Name
 	i := slices.IndexFunc(s.Hosts, func(h Host) bool { return h.Host == name })
@@ -242,7 +240,7 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		s.Hosts[i].fill(f.prev, f.last, now)
 	}
 	for number := range f.last.ranks {
-		if elastic {
+		if elastic || number >= s.Size && f.session.Host.Has(number) { // or it was spawned
 			s.Ranks = append(s.Ranks, Rank{Rank: f.session.RankNow(number), Host: name})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)
 		} else if at, known := slices.BinarySearchFunc(s.Ranks, number, func(r Rank, n int) int { return cmp.Compare(r.Rank, n) }); known && s.Ranks[at].Exit == nil {

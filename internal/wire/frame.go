@@ -79,6 +79,8 @@ const (
 	TypeEnough                    // L: every host has the file, or has failed
 	TypeNeed                      // A: Need, what the programs of a job need beside it
 	TypeMPI                       // L: MPI, answers Need
+	TypeSpawn                     // A: SpawnRequest, a rank asks for more ranks
+	TypeWorld                     // L: World, ranks that a rank has asked for
 	typeEnd
 )
 
@@ -87,7 +89,7 @@ func (t Type) String() string {
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
 		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units", "offer", "offered",
-		"peers", "piece", "passed", "enough", "need", "MPI"}
+		"peers", "piece", "passed", "enough", "need", "MPI", "spawn", "world"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

@@ -75,19 +75,15 @@ type Job struct {
 	NoNewPrivileges bool `json:",omitempty"`
 	MPI             MPI
 	Spawn           Spawn
+	// Stay: the host waits for ranks that others spawn until the launcher stops it. It may have no ranks of its own, and no program then
+	// belongs to one.
+	Stay bool `json:",omitempty"`
 	// Results: each rank gets a descriptor for its result, which is an output stream.
 	Results bool `json:",omitempty"`
 	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.
 	SSH bool `json:",omitempty"`
 	// Elastic is set for a process of an elastic job, which is the job's only rank here.
 	Elastic *Elastic `json:",omitempty"`
-}
-
-// Spawn is what ranks of a host may start by MPI_Comm_spawn. The numbers of such ranks are First, First+Step and so on, Total at most.
-type Spawn struct {
-	First, Step, Total int
-	Most               int // that run at a time; 0: none may be started
-	Universe           int // MPI_UNIVERSE_SIZE; 0: the job's size
 }
 
 // MPI is how ranks of MPI programs find each other.
@@ -213,9 +209,10 @@ type Start struct {
 	MasterAddr string   // of rank 0's host
 	MasterPort int
 	Mapping    string // which ranks share a node, as MPICH has it
-	// Hosts are those with ranks, and HostOf the index of each rank's among them, for a host that is ready for PMIx.
+	// Hosts are those of the job, HostOf the index of each rank's among them, and Host that of this one, for a host that is ready for PMIx.
 	Hosts  []string `json:",omitempty"`
 	HostOf []int    `json:",omitempty"`
+	Host   int      `json:",omitempty"`
 }
 
 // Exit reports a rank's end.

@@ -196,7 +196,11 @@ func (p Plan) String() string {
 		width = max(width, len(h.Name))
 	}
 	for _, h := range p.Hosts {
-		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, prose.Count(h.Slots, "slot"), h.RankList())
+		ranks := "free for spawned ranks"
+		if len(h.Ranks) > 0 {
+			ranks = h.RankList()
+		}
+		fmt.Fprintf(&b, "  %-*s  %s, %s\n", width, h.Name, prose.Count(h.Slots, "slot"), ranks)
 	}
 	return b.String()
 }

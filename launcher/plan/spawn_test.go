@@ -20,6 +20,9 @@ func TestSpawnedRanksBelongToOneHost(t *testing.T) {
 			t.Errorf("rank %d is of %v, want %s", rank, h, want)
 		}
 	}
+	if q := p.WithIdle([]hostfile.Host{{Name: "b", Slots: 3}, {Name: "c", Slots: 1}, {Name: "d"}}); len(q.Hosts) != 3 || q.Hosts[2].Name != "c" || len(q.Hosts[2].Ranks) > 0 {
+		t.Errorf("with idle hosts the plan is %v", q)
+	}
 	for _, rank := range []int{-1, 3 + 2*maxSpawned, 1 << 40} {
 		if h := p.Host(rank); h != nil {
 			t.Errorf("rank %d is of %s", rank, h.Name)

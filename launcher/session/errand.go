@@ -36,9 +36,9 @@ func (r *Roster) During(s *Session, run func(*Session) error) error {
 	return run(s)
 }
 
-// Of returns the session of a rank that the job has started, or nil. Spawned ranks have none.
+// Of returns the session of a rank that the job has started, or that is spawned and runs, or nil.
 func (r *Roster) Of(rank int) *Session {
-	return r.find(func(s *Session) bool { return s.Host.Planned(rank) })
+	return r.find(func(s *Session) bool { return s.runs(rank) })
 }
 
 // On returns a session with a host, or nil.

@@ -72,6 +72,7 @@ type Session struct {
 	ended   chan struct{} // closed when the command has ended with runErr
 	runErr  error
 	seen    record
+	spawned spawned
 	gets    atomic.Int64 // requests that wait for keys
 	errands errands
 	// Number returns the number of a rank of the host in the job now; nil: it is the same. Safe for concurrent use.

@@ -43,6 +43,7 @@ func (s *Session) CheckExit(e *wire.Exit) error {
 		s.seen.exited = map[int]bool{}
 	}
 	s.seen.exited[e.Rank] = true
+	s.spawnedEnded(e.Rank)
 	e.Failed, e.OutOfMemory = Clean(e.Failed), wire.OutOfMemory(Clean(string(e.OutOfMemory)))
 	return nil
 }
@@ -75,6 +76,14 @@ func (s *Session) CheckEntered(e *wire.Entered) error {
 		if !s.Owns(rank) {
 			return ForeignRank(rank)
 		}
+	}
+	return nil
+}
+
+// CheckSpawn validates that more ranks are asked for on behalf of one of the agent's.
+func (s *Session) CheckSpawn(r *wire.SpawnRequest) error {
+	if !s.Owns(r.By) {
+		return ForeignRank(r.By)
 	}
 	return nil
 }

@@ -36,8 +36,11 @@ type Host struct {
 	// PID returns the process of a rank that runs.
 	PID func(rank int) (pid int, running bool)
 	// Find returns the path of a program.
-	Find  func(name, dir, path string) (string, error)
-	Ranks []int // of this host
+	Find func(name, dir, path string) (string, error)
+	// Ranks lists those of this host that may run, spawned ones too. Owns reports whether a rank is of this host, run or not.
+	Ranks func() []int
+	Owns  func(rank int) bool
+	Stays bool // ranks may come as long as the agent runs
 	// Inspect returns the program and arguments that tell what ranks do, given their processes, or only whether they make progress.
 	Inspect func(pids map[int]int, pulse bool) (path string, argv []string)
 	// GPUs reports whether the host has GPUs whose use nvidia-smi can tell.
@@ -110,7 +113,7 @@ func (d *Desk) begin(ask wire.Ask) error {
 		return nil // the job's end is the answer
 	}
 	for _, rank := range ask.Ranks {
-		if !slices.Contains(d.host.Ranks, rank) {
+		if !d.host.Owns(rank) {
 			return &wire.FormatError{Reason: fmt.Sprintf("an errand about rank %d, which is not here", rank)}
 		}
 	}
@@ -163,7 +166,7 @@ func (e *errand) ranks() []int {
 	if len(e.ask.Ranks) > 0 {
 		return e.ask.Ranks
 	}
-	return e.desk.host.Ranks
+	return e.desk.host.Ranks()
 }
 
 // signal sends a signal to ranks.

@@ -33,7 +33,7 @@ func newHost(t *testing.T) *fakeHost {
 	ready := make(chan struct{})
 	close(ready)
 	h := &fakeHost{t: t, frames: wire.NewReader(read), pids: map[int]int{}}
-	h.desk = New(wire.NewWriter(write), Host{Ready: ready, Ranks: []int{4, 5}, Start: h.start, Signal: h.signal,
+	h.desk = New(wire.NewWriter(write), Host{Ready: ready, Ranks: func() []int { return []int{4, 5} }, Owns: func(rank int) bool { return rank == 4 || rank == 5 }, Start: h.start, Signal: h.signal,
 		PID:  func(rank int) (int, bool) { return os.Getpid(), rank == 4 },
 		GPUs: func() bool { return h.gpus },
 		Find: func(name, _, _ string) (string, error) { return exec.LookPath(name) }})

@@ -25,16 +25,16 @@ const (
 
 // exec runs a command in the environment of a rank and returns its exit code.
 func (e *errand) exec() (code int, err error) {
-	rank := e.ranks()[0]
-	pid, running := e.desk.host.PID(rank)
-	if !running && len(e.ask.Ranks) == 0 { // any rank of the host
-		for _, rank = range e.desk.host.Ranks {
-			if pid, running = e.desk.host.PID(rank); running {
-				break
-			}
+	rank, pid, running := -1, 0, false
+	for _, rank = range e.ranks() {
+		if pid, running = e.desk.host.PID(rank); running {
+			break
 		}
 	}
-	if !running {
+	switch {
+	case rank < 0:
+		return 0, errors.New("no rank runs on the host, whose environment the command would get")
+	case !running:
 		return 0, fmt.Errorf("rank %d has ended, and its environment with it", rank)
 	}
 	p, err := e.process(pid)

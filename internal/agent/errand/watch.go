@@ -32,7 +32,7 @@ const (
 	maxGPUs = 64
 )
 
-// watch reads what ranks and host use until all ranks have ended, or nobody waits for it. A launcher that is slower than the readings gets
+// watch reads what ranks and host use until all ranks have ended and no others come, or nobody waits for it. A launcher that is slower than the readings gets
 // fewer.
 func (e *errand) watch() error {
 	m, every := meter.New("/"), max(e.ask.Every, minEvery)
@@ -42,7 +42,7 @@ func (e *errand) watch() error {
 	pace := min(every, soonTime)
 	for due := time.Now(); ; {
 		pids := e.pids()
-		if len(pids) == 0 {
+		if len(pids) == 0 && !e.desk.host.Stays {
 			return nil
 		}
 		if wait := time.Until(due); wait > 0 {

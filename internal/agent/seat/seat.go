@@ -84,6 +84,9 @@ func (s Seat) Environ() (env []string) {
 // Assign gives every local rank of job its seat. All local ranks of an elastic process have its slot's. visible is what
 // each program inherits; sent is gorun-gpu as the launcher packed it, nil if it was not sent.
 func (h *Host) Assign(job wire.Job, visible []Visibility, sent []byte) (seats []Seat, err error) {
+	if len(job.Ranks) == 0 {
+		return nil, nil
+	}
 	if binds(job) && h.machine == nil {
 		if h.machine, err = topology.Here(); err != nil {
 			return nil, err

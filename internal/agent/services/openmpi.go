@@ -42,7 +42,7 @@ func (s *Services) openMPI(o Options) (err error) {
 		return err
 	}
 	defer program.Close() // the process has it
-	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.entered, Spawn: s.spawnPMIx, Apart: s.apart, Broken: o.Broken})
+	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.entered, Spawn: s.spawnPMIx, Broken: o.Broken})
 	if err != nil && o.MPI.Guess {
 		return nil // watchAlone tells the user when it was right
 	}
@@ -75,10 +75,10 @@ func (s *Services) Begin(start wire.Start) error {
 		return nil
 	}
 	layout := pmix.Layout{Job: "gorun-" + s.job.ID, Folder: s.folder, Hosts: start.Hosts, HostOf: start.HostOf, Programs: make([]int, s.job.Size), Universe: s.job.Spawn.Universe}
-	if len(start.HostOf) != s.job.Size || start.HostOf[s.job.Ranks[0].Rank] >= len(start.Hosts) {
+	if len(start.HostOf) != s.job.Size || start.Host < 0 || start.Host >= len(start.Hosts) {
 		return errors.New("the launcher did not say where the ranks are")
 	}
-	layout.Host = start.HostOf[s.job.Ranks[0].Rank]
+	layout.Host = start.Host
 	for rank := range layout.Programs {
 		layout.Programs[rank] = programOf(s.job, rank)
 	}
@@ -87,7 +87,7 @@ func (s *Services) Begin(start wire.Start) error {
 
 // Environ returns variables of a rank that no other program's have, NAME=value.
 func (s *Services) Environ(rank int, mpi linkage.MPI) (env []string) {
-	if s.book.Of(rank) != nil {
+	if s.worlds.Of(rank) != nil {
 		env = []string{"PMI_SPAWNED=1"}
 	}
 	if s.pmix == nil || mpi != linkage.OpenMPI {

@@ -30,7 +30,7 @@ type Services struct {
 	folder string       // where MPI's ranks share memory, or ""
 	ompi4  *os.File     // the library for Open MPI 4's ranks, or nil
 	pmix   *pmix.Server // or nil
-	book   *spawn.Book
+	worlds *spawn.Registry
 	opts   Options
 	told   atomic.Int32 // notes about refused spawns
 	// watches: ranks may load an MPI that is not served.
@@ -48,13 +48,14 @@ type Options struct {
 	MPI       MPI
 	Start     func(path string, argv, env []string, files []*os.File) error // a process that serves ranks
 	Broken    func(error)                                                   // such a process has failed
-	Spawn     func(ctx context.Context, w *spawn.World) error               // starts the ranks of a world, and calls Forget if it cannot
+	Spawn     func(ctx context.Context, w *spawn.World) error               // starts the ranks of a world here, and calls Forget if it cannot
+	MaySpawn  func(ctx context.Context, r wire.SpawnRequest) error          // why a rank cannot start programs
 }
 
 // Open serves the ranks of job until Close.
 func Open(job wire.Job, o Options) (*Services, error) {
 	s := &Services{job: job, watches: (o.MPI.Unknown || o.MPI.Guess) && leads(job), relay: newRelay(o.Out, len(job.Ranks), job.Size), tokens: map[int]string{},
-		book: spawn.NewBook(job.Spawn, job.Host), opts: o}
+		worlds: spawn.NewRegistry(job.Spawn), opts: o}
 	ranks := map[string]kv.JobInfo{}
 	for _, r := range job.Ranks {
 		token := rand.Text()
@@ -122,6 +123,8 @@ func (s *Services) Frame(f wire.Frame) error {
 		})
 	case wire.TypeValue:
 		return wire.Handle(f, func(m wire.Value) error { s.relay.value(m); return nil })
+	case wire.TypeWorld:
+		return wire.Handle(f, func(m wire.World) error { s.world(m); return nil })
 	}
 	switch {
 	case s.epochs == nil:
@@ -143,7 +146,7 @@ func (s *Services) Abort(why wire.Abort) {
 
 // RankEnded records that a rank reaches no more fences.
 func (s *Services) RankEnded(rank int) {
-	if w := s.book.Of(rank); w != nil {
+	if w := s.worlds.Of(rank); w != nil {
 		s.spawnedEnded(w, rank)
 		return
 	}

@@ -4,91 +4,144 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/wire"
 )
 
-func request(ranks ...int) Request {
-	r := Request{By: 1}
-	for _, n := range ranks {
-		r.Programs = append(r.Programs, Program{Argv: []string{"a"}, Ranks: n})
-	}
-	return r
+// store is a job's store within one process.
+type store struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	kept map[string][]byte
 }
 
-func TestNumbersAreThisHostsAndNeverUsedAgain(t *testing.T) {
-	b := NewBook(wire.Spawn{First: 5, Step: 3, Total: 100, Most: 3}, "f1")
-	w, err := b.Open(request(1, 2))
-	if err != nil || !slices.Equal(w.Ranks, []int{5, 8, 11}) {
-		t.Fatalf("%v, %v", w, err)
-	}
-	if got := []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}; !slices.Equal(got, []int{0, 1, 1}) {
-		t.Errorf("programs %v", got)
-	}
-	if b.Of(8) != w || w.RankOf(8) != 1 || w.RankOf(6) != -1 || b.Of(6) != nil {
-		t.Error("a rank is not found by its number, or another one is")
-	}
-	if _, err := b.Open(request(1)); err == nil || !strings.Contains(err.Error(), "4 spawned ranks would run on this host, and --max-spawn allows 3") {
-		t.Errorf("beyond the limit: %v", err)
-	}
-	b.Ended(8)
-	b.Ended(8)
-	if w, err := b.Open(request(1)); err != nil || !slices.Equal(w.Ranks, []int{14}) || w.Name("job") == "job_1" {
-		t.Errorf("after an end: %v, %v", w, err)
-	}
+func newStore() *store {
+	s := &store{kept: map[string][]byte{}}
+	s.cond = sync.NewCond(&s.mu)
+	return s
 }
 
-func TestRefusedRequests(t *testing.T) {
-	may := wire.Spawn{First: 1, Step: 1, Total: 5, Most: 10}
-	elsewhere := request(1)
-	elsewhere.Programs[0].Host = "f2"
-	for name, tt := range map[string]struct {
-		may  wire.Spawn
-		r    Request
-		want string
-	}{
-		"none may":     {wire.Spawn{}, request(1), "--max-spawn"},
-		"no program":   {may, request(), "no rank"},
-		"no rank":      {may, request(2, -1), "for -1 ranks"},
-		"another host": {may, elsewhere, "run only on f1"},
-		"too many":     {may, request(6), "can spawn 5"},
-	} {
-		if _, err := NewBook(tt.may, "f1").Open(tt.r); err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("%s: %v, want %q", name, err, tt.want)
+func (s *store) Put(key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[key] = value
+	s.cond.Broadcast()
+	return nil
+}
+
+func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { s.mu.Lock(); s.cond.Broadcast(); s.mu.Unlock() })()
+	for ; ; s.cond.Wait() {
+		if v, found := s.kept[key]; found || ctx.Err() != nil {
+			return v, found, ctx.Err()
 		}
 	}
 }
 
-// Ranks of a world meet in its fences alone, and one that does not come holds up only those who wait for it.
-func TestFenceOfAWorld(t *testing.T) {
-	w, err := NewBook(wire.Spawn{First: 4, Step: 1, Total: 10, Most: 10}, "f1").Open(request(2))
+// told is a world of three ranks on two hosts, whose numbers are even on the first.
+func told() wire.World {
+	word := [][]byte{[]byte("a")}
+	return wire.World{ID: 1, By: 1, Number: 3, Programs: []wire.SpawnProgram{{Argv: word, Ranks: 1}, {Argv: word, Ranks: 2}}, Numbers: []int{4, 5, 6}, HostOf: []int{7, 2, 7}}
+}
+
+func registries() [2]*Registry {
+	return [2]*Registry{NewRegistry(wire.Spawn{First: 4, Step: 2, Total: 10, Most: 9}), NewRegistry(wire.Spawn{First: 5, Step: 2, Total: 10, Most: 9})}
+}
+
+func TestWorldOfTwoHosts(t *testing.T) {
+	r := registries()[0]
+	w, err := r.Add(told())
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	if !slices.Equal(w.Here, []int{0, 2}) || !slices.Equal(w.Nodes(), []int{0, 1, 0}) || !slices.Equal(w.Shares(), []int{1, 2}) || w.Name("job") != "job_3" {
+		t.Errorf("here %v, nodes %v, shares %v, name %s", w.Here, w.Nodes(), w.Shares(), w.Name("job"))
+	}
+	if got := []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}; !slices.Equal(got, []int{0, 1, 1}) {
+		t.Errorf("programs %v", got)
+	}
+	if r.Of(6) != w || r.Of(5) != nil || w.RankOf(6) != 2 || w.RankOf(7) != -1 {
+		t.Error("a rank is not found by its number, or one of another host is")
+	}
+	r.Ended(4)
+	if got := r.Numbers(); !slices.Equal(got, []int{6}) {
+		t.Errorf("%v run", got)
+	}
+	if w.Enter(2); w.Came(0) || !w.Came(2) {
+		t.Error("it is not known which rank has come")
+	}
+	for _, change := range []func(*wire.World){
+		func(w *wire.World) { w.Numbers = w.Numbers[1:] }, func(w *wire.World) { w.HostOf = nil }, func(w *wire.World) { w.Programs[0].Ranks = -1 },
+		func(w *wire.World) { w.Programs[0].Argv = nil },
+	} {
+		broken := told()
+		if change(&broken); len(broken.Programs) > 0 {
+			if _, err := r.Add(broken); err == nil {
+				t.Errorf("%+v is taken", broken)
+			}
+		}
+	}
+}
+
+// Ranks of a world meet in its fences alone, wherever they are, and one that does not come holds up only those that wait for it.
+func TestFenceOfAWorld(t *testing.T) {
+	shared := newStore()
+	var worlds [2]*World
+	for i, r := range registries() {
+		var err error
+		if worlds[i], err = r.Add(told()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"pmi/1", "pmi/2"} {
 		var wg sync.WaitGroup
-		for rank, value := range []string{"a", "b"} {
+		for rank, value := range []string{"a", "b", "c"} {
 			wg.Go(func() {
-				all, err := w.Fence(context.Background(), "pmi/1", rank, []byte(value))
-				if err != nil || len(all) != 2 || string(all[0])+string(all[1]) != "ab" {
+				all, err := worlds[rank%2].Fence(t.Context(), shared, name, rank, []byte(value))
+				if err != nil || len(all) != 3 || string(slices.Concat(all...)) != "abc" {
 					t.Errorf("rank %d: %q, %v", rank, all, err)
 				}
 			})
 		}
 		wg.Wait()
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := w.Fence(ctx, "pmi/2", 0, nil); !errors.Is(err, context.Canceled) {
+	if _, err := worlds[0].Fence(ctx, shared, "pmi/3", 0, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	if _, err := w.Fence(ctx, "pmi/2", 0, nil); err == nil || errors.Is(err, context.Canceled) {
+	if _, err := worlds[0].Fence(ctx, shared, "pmi/3", 0, nil); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("a rank that comes twice: %v", err)
 	}
-	if w.Enter(1); w.Came(0) || !w.Came(1) {
-		t.Error("it is not known which rank has come")
+	if _, err := worlds[1].Fence(ctx, shared, "pmi/3", 1, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a rank that waits for another host: %v", err)
 	}
+}
+
+func TestAnswersGoToTheRankThatAsked(t *testing.T) {
+	r := registries()[0]
+	id, answer := r.Ask(1)
+	other := told()
+	other.By = 2 // of another host, whose request has the same number
+	r.Answer(other, Answer{Err: errors.New("another")})
+	r.Answer(told(), Answer{World: &World{}})
+	if a := <-answer; id != 1 || a.Err != nil || a.World == nil {
+		t.Errorf("request %d: %+v", id, a)
+	}
+	r.Answer(told(), Answer{}) // nobody waits
+	first, done := r.Turn()
+	second, _ := r.Turn()
+	<-first
+	select {
+	case <-second:
+		t.Error("the second world has its turn before the first is done")
+	default:
+	}
+	close(done)
+	<-second
 }

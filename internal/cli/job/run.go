@@ -44,7 +44,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 		return 0, err
 	}
 	if !o.Elastic.Given() {
-		plan = o.MaxSpawn.Spawning(plan)
+		plan = o.MaxSpawn.Spawning(plan, where.Hosts)
 	}
 	console.Tracef("hosts: %s", where.Summary())
 	env, err := prepareAll(os.Environ(), programs, plan.Size)

@@ -130,6 +130,8 @@ func (s *shared) follow(event launcher.Event) {
 		s.run(e.At)
 	case launcher.Membership:
 		s.run(e.At)
+	case launcher.Spawned:
+		s.server.Update(func(j *control.Job) { j.Spawned, j.Last = j.Spawned+len(e.Ranks), max(j.Last, slices.Max(e.Ranks)) })
 	case launcher.Exited:
 		s.run(0)
 		exit := control.Exit{Rank: e.Exit.Rank, Host: e.Host, Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped,

@@ -37,6 +37,9 @@ func (t talks) look(ctx context.Context, ranks []int) ([]stacks.Rank, error) {
 			for _, r := range s.Host.Ranks {
 				ranks = append(ranks, r.Rank)
 			}
+			if ranks = append(ranks, s.Spawned()...); len(ranks) == 0 {
+				return nil // the host waits for ranks that may be spawned
+			}
 		}
 		reports, err := lookAt(ctx, s, ranks)
 		mu.Lock()

@@ -67,11 +67,14 @@ func Kill(ctx context.Context, place control.Place, name string, signal syscall.
 	return nil
 }
 
+// lastRank is the highest number of a rank of the job, also of one that was spawned.
+func lastRank(job control.Job) int { return max(job.Size-1, job.Last) }
+
 // each returns the ranks of a set.
 func each(ranks [][2]int, job control.Job) (all []int, err error) {
 	for _, part := range ranks {
-		if part[1] >= job.Size {
-			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", job.Size-1), "job %s has no rank %d", job.ID, part[1])
+		if last := lastRank(job); part[1] > last {
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", last), "job %s has no rank %d", job.ID, part[1])
 		}
 		for rank := part[0]; rank <= part[1]; rank++ {
 			all = append(all, rank)

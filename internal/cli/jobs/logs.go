@@ -92,8 +92,8 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 	}
 	plan = plan.WithSpawn(1, 0) // so that lines of spawned ranks have their host
 	for _, part := range view.Ranks {
-		if part[1] >= job.Size && !job.Elastic {
-			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", job.Size-1), "job %s has no rank %d", job.ID, part[1])
+		if last := lastRank(job); part[1] > last && !job.Elastic {
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", last), "job %s has no rank %d", job.ID, part[1])
 		}
 	}
 	s := &show{view: view, size: job.Size, stderr: errs}

@@ -58,18 +58,24 @@ func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Wri
 	})
 }
 
-// ranks returns how many ranks run and there are: "7/8".
+// ranks returns how many ranks run and there are, and how many run that were spawned: "7/8", "1/1+4".
 func ranks(j control.Job) string {
 	if j.State != control.Running || j.Elastic {
 		return strconv.Itoa(j.Size)
 	}
-	run := j.Size
+	run, spawned := j.Size, j.Spawned
 	for _, e := range j.Exits {
-		if e.Rank < j.Size { // others were spawned
+		if e.Rank < j.Size {
 			run--
+		} else {
+			spawned--
 		}
 	}
-	return fmt.Sprintf("%d/%d", max(0, run), j.Size)
+	text := fmt.Sprintf("%d/%d", max(0, run), j.Size)
+	if spawned > 0 {
+		text += fmt.Sprintf("+%d", spawned)
+	}
+	return text
 }
 
 func hosts(j control.Job) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher"
 )
@@ -66,10 +67,14 @@ func (l *spawnLimit) Set(text string) error {
 
 const maxSpawn = 1 << 15
 
-// Spawning returns the plan with what its ranks may spawn. MPI_UNIVERSE_SIZE counts such ranks only where the user has said how many.
-func (l *spawnLimit) Spawning(p launcher.Plan) launcher.Plan {
+// Spawning returns the plan with what its ranks may spawn. Where the user has said how many, MPI_UNIVERSE_SIZE counts such ranks, and they
+// may run on all of the hosts: otherwise a host cannot start programs on another.
+func (l *spawnLimit) Spawning(p launcher.Plan, hosts []hostfile.Host) launcher.Plan {
 	if !l.given {
 		return p.WithSpawn(defaultSpawn, 0)
 	}
-	return p.WithSpawn(l.most, p.Size+l.most)
+	if l.most > 0 {
+		p = p.WithIdle(hosts)
+	}
+	return p.WithSpawn(l.most, p.Size+l.most).Anywhere()
 }

@@ -120,7 +120,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 
 	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0; with RING_RAILS=8 ring sends over all that join two hosts (default: all, the address SSH uses first)")
 	flags.Var(&o.MPI, "mpi", "programs' MPI: auto (what they are linked with, the default), pmi1 (MPICH and derivatives), ompi4 (Open MPI up to 4.1), or pmix (Open MPI 5)")
-	flags.Var(&o.MaxSpawn, "max-spawn", "ranks that those of a host may start by MPI_Comm_spawn and have running at a time (default 128); MPI_UNIVERSE_SIZE counts them if given")
+	flags.Var(&o.MaxSpawn, "max-spawn", "let MPI_Comm_spawn start ranks on all hosts of the job, also those without ranks, and have so many running on each at a time (without it: 128 on the host of the rank that asks)")
 	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)")
 
 	flags.BoolVar(&o.NoNewPrivileges, "no-new-privileges", false, "keep ranks and their children from gaining privileges, by sudo for example (default: they may)")

@@ -18,7 +18,7 @@ enum type {
 	/* of the agent */
 	BEGIN = 'B',  /* the job, or a world of it that was spawned: see job.c */
 	ANSWER = 'A', /* id, status, text: to a request */
-	WANT = 'W',   /* id, rank, key: another host asks for the data of a rank here when it has the key, if it is not empty */
+	WANT = 'W',   /* id, world, rank, key: another host asks for the data of a rank here when it has the key, if it is not empty */
 	ECHO = 'S',   /* id: the helper sends it back, after all that it has sent before */
 	/* of the helper */
 	LOADED = 'L',    /* version of libpmix */
@@ -29,10 +29,9 @@ enum type {
 	LEFT = 'Z',      /* world, rank: it has called PMIx_Finalize */
 	ABORT = 'T',     /* id, world, rank, code, text */
 	SPAWN = 'N',     /* id, world, rank, count, then of each program: ranks, folder, host, words and environment with their counts */
-	GATHER = 'G',    /* id, text: data of ranks all of which are here, which is the answer */
-	JOIN = 'C',      /* id, status: ranks of several worlds join or part; the answer says whether they can */
+	MEET = 'M',      /* id, text, count, then world and rank (-1: all) of each that meets: data of those here for all of them */
 	FENCE = 'F',     /* id, text: data of the ranks here for all */
-	FETCH = 'D',     /* id, rank, key or empty: data of a rank elsewhere */
+	FETCH = 'D',     /* id, world, rank, key or empty: data of a rank elsewhere */
 	PUBLISH = 'P',   /* id, count, then key and value of each */
 	LOOKUP = 'K',    /* id, seconds to wait, count, then each key */
 	UNPUBLISH = 'U', /* id, count, then each key */
@@ -94,8 +93,9 @@ extern struct job job;
 struct job *job_begin(struct message *m);
 /* job_send_contexts sends the environment of each rank here. */
 void job_send_contexts(const struct job *of);
-/* job_find returns the job or world with a name, or NULL. It may be called by any thread. */
+/* job_find returns the job or world with a name, job_number that with a number, or NULL. They may be called by any thread. */
 struct job *job_find(const char *name);
+struct job *job_number(uint64_t world);
 
 extern pmix_server_module_t requests;
 /* requests_answer handles ANSWER, requests_want WANT. */

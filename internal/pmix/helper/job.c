@@ -23,12 +23,13 @@ struct job *job_find(const char *name)
 	return found;
 }
 
-/* job_number returns the world with a number. */
-static struct job *job_number(uint64_t world)
+struct job *job_number(uint64_t world)
 {
+	pthread_mutex_lock(&listing);
 	struct job *found = &job;
 	while (found && found->world != world)
 		found = found->next;
+	pthread_mutex_unlock(&listing);
 	return found;
 }
 
@@ -166,7 +167,8 @@ struct job *job_begin(struct message *m)
 	say_number(&all, PMIX_LOCAL_SIZE, of->locals);
 	say_number(&all, PMIX_NODE_SIZE, of->locals);
 	say_number(&all, PMIX_JOB_NUM_APPS, programs);
-	say(&all, PMIX_LOCAL_PEERS, peers, PMIX_STRING);
+	if (of->locals > 0)
+		say(&all, PMIX_LOCAL_PEERS, peers, PMIX_STRING);
 	say(&all, PMIX_NODE_MAP, host_map, PMIX_REGEX);
 	say(&all, PMIX_PROC_MAP, rank_map, PMIX_REGEX);
 	say(&all, PMIX_TMPDIR, of->folder, PMIX_STRING);

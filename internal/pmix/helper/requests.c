@@ -87,7 +87,7 @@ static void append_list(struct message *m, char **list)
 		message_string(m, list[i]);
 }
 
-/* text_of returns the text of a fact about a program or all of them, or "". */
+/* text_of returns the text of a fact about a program, or about all of them, or "". */
 static const char *text_of(const char *key, const pmix_app_t *app, const pmix_info_t info[], size_t facts)
 {
 	for (size_t i = 0; i < app->ninfo; i++)
@@ -104,7 +104,8 @@ static void append_program(struct message *m, const pmix_app_t *app, const pmix_
 	message_number(m, app->maxprocs > 0 ? (uint64_t)app->maxprocs : 0);
 	const char *folder = text_of(PMIX_WDIR, app, info, facts);
 	message_string(m, app->cwd && !*folder ? app->cwd : folder);
-	message_string(m, text_of(PMIX_HOST, app, info, facts));
+	const char *host = text_of(PMIX_HOST, app, info, facts);
+	message_string(m, *host ? host : text_of(PMIX_ADD_HOST, app, info, facts));
 	/* The words begin with the program, which some versions leave out. */
 	char *alone[] = {app->cmd, NULL};
 	append_list(m, app->argv && app->argv[0] ? app->argv : alone);
@@ -125,34 +126,32 @@ static pmix_status_t spawned(const pmix_proc_t *proc, const pmix_info_t info[], 
 	return PMIX_SUCCESS;
 }
 
-/* here reports whether all ranks are on this host. */
-static bool here(const pmix_proc_t procs[], size_t count)
+/* meet asks for a meeting of ranks, perhaps of several worlds. The library has waited for those on this host. */
+static void meet(uint64_t id, const pmix_proc_t procs[], size_t count, const char *data, size_t size)
 {
+	struct message m;
+	message_begin(&m, MEET);
+	message_number(&m, id);
+	message_text(&m, data, size);
+	message_number(&m, count);
 	for (size_t i = 0; i < count; i++) {
 		const struct job *of = job_find(procs[i].nspace);
-		bool found = of && of->locals == of->size;
-		for (uint64_t k = 0; of && !found && k < of->locals; k++)
-			found = of->ranks[k] == procs[i].rank;
-		if (!found)
-			return false;
+		message_number(&m, of ? of->world : UINT64_MAX);
+		message_number(&m, procs[i].rank == PMIX_RANK_WILDCARD ? UINT64_MAX : procs[i].rank);
 	}
-	return true;
+	message_send(&m);
 }
 
-/* joined lets ranks of several worlds join or part. The library has waited for those on this host, and others cannot. */
+/* joined lets ranks of several worlds join or part. */
 static pmix_status_t joined(const pmix_proc_t procs[], size_t count, const pmix_info_t info[], size_t facts,
 	pmix_op_cbfunc_t done, void *call)
 {
 	(void)info, (void)facts;
-	struct message m;
-	message_begin(&m, JOIN);
-	message_number(&m, expect((struct pending){.type = JOIN, .done = done, .call = call}));
-	message_number(&m, here(procs, count) ? 0 : 1);
-	message_send(&m);
+	meet(expect((struct pending){.type = MEET, .done = done, .call = call}), procs, count, "", 0);
 	return PMIX_SUCCESS;
 }
 
-/* whole reports whether procs are all ranks of the job: others would need a fence of their own. */
+/* whole reports whether procs are all ranks of the job, who have a fence of their own. */
 static int whole(const pmix_proc_t procs[], size_t count)
 {
 	return count > 0 && ours(&procs[0]) && (count == job.size || (count == 1 && procs[0].rank == PMIX_RANK_WILDCARD));
@@ -162,14 +161,16 @@ static pmix_status_t fence(const pmix_proc_t procs[], size_t count, const pmix_i
 	size_t size, pmix_modex_cbfunc_t answer, void *call)
 {
 	(void)info, (void)facts;
-	bool all = whole(procs, count);
-	if (!all && !here(procs, count))
-		return PMIX_ERR_NOT_SUPPORTED;
-	struct message m;
-	message_begin(&m, all ? FENCE : GATHER);
-	message_number(&m, expect((struct pending){.type = FENCE, .data = answer, .call = call}));
-	message_text(&m, data, size);
-	message_send(&m);
+	uint64_t id = expect((struct pending){.type = FENCE, .data = answer, .call = call});
+	if (whole(procs, count)) {
+		struct message m;
+		message_begin(&m, FENCE);
+		message_number(&m, id);
+		message_text(&m, data, size);
+		message_send(&m);
+	} else {
+		meet(id, procs, count, data, size);
+	}
 	free(data);
 	return PMIX_SUCCESS;
 }
@@ -177,7 +178,8 @@ static pmix_status_t fence(const pmix_proc_t procs[], size_t count, const pmix_i
 static pmix_status_t fetch(const pmix_proc_t *proc, const pmix_info_t info[], size_t facts, pmix_modex_cbfunc_t answer,
 	void *call)
 {
-	if (!ours(proc) || proc->rank >= job.size)
+	const struct job *of = job_find(proc->nspace);
+	if (!of || proc->rank >= of->size)
 		return PMIX_ERR_NOT_FOUND;
 	const char *key = "";
 	for (size_t i = 0; i < facts; i++)
@@ -186,6 +188,7 @@ static pmix_status_t fetch(const pmix_proc_t *proc, const pmix_info_t info[], si
 	struct message m;
 	message_begin(&m, FETCH);
 	message_number(&m, expect((struct pending){.type = FETCH, .data = answer, .call = call}));
+	message_number(&m, of->world);
 	message_number(&m, proc->rank);
 	message_string(&m, key);
 	message_send(&m);
@@ -445,8 +448,11 @@ void requests_want(struct message *m)
 	if (!w)
 		fail("no memory for a request");
 	w->id = message_take_number(m);
+	const struct job *of = job_number(message_take_number(m));
 	w->proc.rank = (pmix_rank_t)message_take_number(m);
-	strncpy(w->proc.nspace, job.name, sizeof w->proc.nspace - 1);
+	if (!of)
+		fail("the agent asks for ranks of a world that is not known");
+	strncpy(w->proc.nspace, of->name, sizeof w->proc.nspace - 1);
 	w->key = message_take_string(m);
 	pthread_t thread;
 	if (pthread_create(&thread, NULL, await, w) != 0)

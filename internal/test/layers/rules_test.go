@@ -74,6 +74,7 @@ func layers() []layer {
 		{folder: "internal/agent/seat", may: []string{"gpu", "internal/memexec", "internal/prose", "internal/rankenv", "internal/topology", "internal/trust", "internal/wire"}, why: "it assigns what this host has, and serves nobody"},
 		{folder: "internal/agent/services", may: []string{"internal/agent/spawn", "internal/contain", "internal/gloo", "internal/kv", "internal/linkage", "internal/memexec", "internal/pmi", "internal/pmix", "internal/rankenv", "internal/wire"}, why: "it answers ranks over the wire, and starts none"},
 		{folder: "launcher/plan", may: []string{"hostfile", "internal/prose", "internal/rankenv"}, why: "it is pure: hosts and a request in, ranks on hosts out"},
+		{folder: "launcher/spawn", may: []string{"internal/prose", "internal/wire", "launcher/plan", "launcher/session"}, tests: []string{"hostfile"}, why: "it places ranks, and is handed the sessions with their hosts"},
 		{folder: "launcher/connect", may: []string{"hostfile", "internal/prose", "launcher/session"}, why: "it is handed its hosts, and knows nothing of ranks"},
 		{folder: "launcher/core", may: []string{"internal/kv", "internal/prose", "internal/wire", "launcher/plan"}, tests: []string{"hostfile", "launcher/session"}, why: "it is pure: events in, actions out, whoever brings them"},
 		{folder: "launcher/route", may: []string{"hostfile", "internal/prose", "internal/rankenv", "internal/wire", "launcher/plan"}, why: "it is pure, and is told of addresses"},

@@ -1,6 +1,6 @@
 /* A small MPI program for tests: every rank says who it is, and all of them add up pi.
- * pi [abort CODE | leave | spawn [HOW] | alone [HOW] | wait | publish | absent | late]. Rank 1 ends or hangs before MPI_Init with the
- * last two. New ranks do what HOW says, which may be another program. */
+ * pi [abort CODE | leave | spawn [HOW [HOST]] | alone [HOW [HOST]] | wait | publish | absent | late]. Rank 1 ends or hangs before MPI_Init with the
+ * last two. New ranks do what HOW says, which may be another program, on HOST. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,12 +23,16 @@ static void misbehave(int rank, const char *how, int code) {
 }
 
 /* spawn starts two more ranks, in all or of rank 0 alone, that do what how says, and adds up with them. */
-static void spawn(int rank, char *self, MPI_Comm by, char *how) {
+static void spawn(int rank, char *self, MPI_Comm by, char *how, char *host) {
 	MPI_Comm children;
 	int mine = 100, sum = -1;
 	char *words[] = {how, NULL};
+	MPI_Info info;
+	MPI_Info_create(&info);
+	if (host)
+		MPI_Info_set(info, "host", host);
 	MPI_Comm_set_errhandler(by, MPI_ERRORS_RETURN);
-	if (MPI_Comm_spawn(*how == '/' ? how : self, words, 2, MPI_INFO_NULL, 0, by, &children, MPI_ERRCODES_IGNORE) != MPI_SUCCESS) {
+	if (MPI_Comm_spawn(*how == '/' ? how : self, words, 2, info, 0, by, &children, MPI_ERRCODES_IGNORE) != MPI_SUCCESS) {
 		printf("%d: not spawned\n", rank);
 		return;
 	}
@@ -95,10 +99,10 @@ int main(int argc, char **argv) {
 	printf("%d of %d, %d on its node, program %d: %.6f\n", rank, size, node, known ? *app : -1, pi);
 	fflush(stdout);
 	if (argc > 1 && strcmp(argv[1], "spawn") == 0)
-		spawn(rank, argv[0], MPI_COMM_WORLD, argc > 2 ? argv[2] : "well");
+		spawn(rank, argv[0], MPI_COMM_WORLD, argc > 2 ? argv[2] : "well", argc > 3 ? argv[3] : NULL);
 	else if (argc > 1 && strcmp(argv[1], "alone") == 0) {
 		if (rank == 0)
-			spawn(rank, argv[0], MPI_COMM_SELF, argc > 2 ? argv[2] : "well");
+			spawn(rank, argv[0], MPI_COMM_SELF, argc > 2 ? argv[2] : "well", argc > 3 ? argv[3] : NULL);
 	}
 	else if (argc > 1 && strcmp(argv[1], "publish") == 0)
 		publish(rank);

@@ -1,0 +1,203 @@
+package spawn
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// Book gives out the numbers of spawned ranks. It is not safe for concurrent use.
+type Book struct {
+	hosts []host
+	last  int // world
+}
+
+// host is what runs on a host of the job.
+type host struct {
+	plan.Host
+	own   map[int]bool // ranks of the job that run
+	given int          // numbers
+	runs  map[int]bool // spawned ranks
+	left  bool         // it takes no more ranks
+}
+
+// NewBook returns the book of a job that is about to start.
+func NewBook(p plan.Plan) *Book {
+	b := &Book{}
+	for _, h := range p.Hosts {
+		own := map[int]bool{}
+		for _, r := range h.Ranks {
+			own[r.Rank] = true
+		}
+		b.hosts = append(b.hosts, host{Host: h, own: own, runs: map[int]bool{}})
+	}
+	return b
+}
+
+// Bounds of a request.
+const (
+	maxPrograms = 4 << 10
+	maxRanks    = 1 << 20
+)
+
+// Open places the ranks that a rank of the host with an index asks for. The error says what the user can change.
+func (b *Book) Open(by int, r wire.SpawnRequest) (wire.World, error) {
+	w := wire.World{ID: r.ID, By: r.By, Number: b.last + 1, Programs: r.Programs, Given: r.Given}
+	if len(r.Programs) == 0 || len(r.Programs) > maxPrograms {
+		return w, fmt.Errorf("%d programs were named", len(r.Programs))
+	}
+	if b.hosts[by].Spawn.Most == 0 {
+		return w, errors.New("this job may spawn none (--max-spawn)")
+	}
+	more := make([]int, len(b.hosts)) // ranks of this request on each host
+	for _, p := range r.Programs {
+		if len(p.Argv) == 0 || p.Ranks < 1 || p.Ranks > maxRanks-len(w.HostOf) {
+			return w, fmt.Errorf("a program is for %d ranks", p.Ranks)
+		}
+		rooms, err := b.rooms(by, p.Host)
+		if err != nil {
+			return w, err
+		}
+		placed, err := b.place(rooms, more, p.Ranks)
+		if err != nil {
+			return w, err
+		}
+		w.HostOf = append(w.HostOf, placed...)
+	}
+	for i, n := range more {
+		if h := b.hosts[i]; h.given+n > h.Spawn.Total {
+			return w, fmt.Errorf("%d ranks were spawned on %s in this job, and %d can be", h.given, h.Name, h.Spawn.Total)
+		}
+	}
+	for _, i := range w.HostOf {
+		h := &b.hosts[i]
+		number := h.Spawn.First + h.given*h.Spawn.Step
+		h.given++
+		h.runs[number] = true
+		w.Numbers = append(w.Numbers, number)
+	}
+	b.last++
+	return w, nil
+}
+
+// room is a host that a program may run on, by its index, and its slots.
+type room struct{ host, slots int }
+
+// rooms lists the hosts on which a program may run: those that it names, else all, beginning with that of the rank that asks.
+func (b *Book) rooms(by int, names string) (all []room, err error) {
+	if names == "" {
+		for i := range b.hosts {
+			at := (by + i) % len(b.hosts)
+			if b.takes(by, at) {
+				all = append(all, room{at, b.hosts[at].Slots})
+			}
+		}
+		return all, nil
+	}
+	for entry := range strings.SplitSeq(names, ",") {
+		name, number, counted := strings.Cut(strings.TrimSpace(entry), ":")
+		at := slices.IndexFunc(b.hosts, func(h host) bool { return h.Name == name })
+		if name == "localhost" {
+			at = by
+		}
+		if at < 0 || !b.takes(by, at) {
+			return nil, fmt.Errorf("they may run on %s, and MPI_Info names %s%s", b.open(by), prose.Printable(name), b.remedy(by))
+		}
+		r := room{at, b.hosts[at].Slots}
+		if counted {
+			if r.slots, err = strconv.Atoi(number); err != nil || r.slots < 1 {
+				return nil, fmt.Errorf("MPI_Info names the host %q: write name:SLOTS", prose.Printable(entry))
+			}
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// takes reports whether ranks of the host by may start others on the host at.
+func (b *Book) takes(by, at int) bool {
+	return !b.hosts[at].left && (at == by || b.hosts[by].Spawn.Anywhere)
+}
+
+// maxNames bounds the hosts that an error names.
+const maxNames = 8
+
+// open names the hosts on which ranks of the host by may start others.
+func (b *Book) open(by int) string {
+	var names []string
+	more := 0
+	for at, h := range b.hosts {
+		switch {
+		case !b.takes(by, at):
+		case len(names) < maxNames:
+			names = append(names, h.Name)
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		names = append(names, prose.Count(more, "other"))
+	}
+	return prose.And(names)
+}
+
+func (b *Book) remedy(by int) string {
+	if b.hosts[by].Spawn.Anywhere {
+		return ""
+	}
+	return "; with --max-spawn N they may on all hosts"
+}
+
+// place takes n ranks to hosts: first to their free slots, then to their slots once more per round. It counts them in more.
+func (b *Book) place(rooms []room, more []int, n int) (hosts []int, err error) {
+	for round := 0; len(hosts) < n; round++ {
+		had := len(hosts)
+		for _, r := range rooms {
+			h := b.hosts[r.host]
+			take := r.slots
+			if round == 0 {
+				take -= len(h.own) + len(h.runs) + more[r.host]
+			}
+			for range min(take, n-len(hosts), h.Spawn.Most-len(h.runs)-more[r.host]) {
+				hosts = append(hosts, r.host)
+				more[r.host]++
+			}
+		}
+		if round > 0 && len(hosts) == had {
+			return nil, fmt.Errorf("%d of %d find room: --max-spawn allows %d spawned ranks at a time on a host", had, n, b.hosts[0].Spawn.Most)
+		}
+	}
+	return hosts, nil
+}
+
+// Ended records that a rank of the host with an index has ended. It reports whether no rank of the job runs any more.
+func (b *Book) Ended(at, rank int) (over bool) {
+	h := &b.hosts[at]
+	delete(h.own, rank)
+	delete(h.runs, rank)
+	if len(h.own)+len(h.runs) == 0 && len(h.Ranks) > 0 {
+		h.left = true // its agent ends
+	}
+	for _, h := range b.hosts {
+		if len(h.own)+len(h.runs) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// Left records that a host has ended. It returns a rank that was to be spawned there, and was not, or -1.
+func (b *Book) Left(at int) int {
+	h := &b.hosts[at]
+	h.left = true
+	for rank := range h.runs {
+		return rank
+	}
+	return -1
+}

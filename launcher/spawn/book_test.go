@@ -1,0 +1,116 @@
+package spawn
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// book is that of a job with two ranks on a and one on b, while c has none.
+func book(t *testing.T, most int) *Book {
+	t.Helper()
+	hosts := []hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}
+	p, err := plan.New(hosts, plan.Request{NP: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return NewBook(p.WithIdle(hosts).WithSpawn(most, 0).Anywhere())
+}
+
+func request(host string, ranks ...int) wire.SpawnRequest {
+	r := wire.SpawnRequest{ID: 5, By: 0}
+	for _, n := range ranks {
+		r.Programs = append(r.Programs, wire.SpawnProgram{Argv: [][]byte{[]byte("a")}, Host: host, Ranks: n})
+	}
+	return r
+}
+
+func TestPlaces(t *testing.T) {
+	for name, tt := range map[string]struct {
+		by    int
+		r     wire.SpawnRequest
+		hosts []int
+	}{
+		"free slots first":              {0, request("", 2), []int{1, 2}},
+		"then all slots once more":      {0, request("", 2, 3), []int{1, 2, 0, 0, 1}},
+		"beginning with the asker's":    {2, request("", 3), []int{2, 1, 2}},
+		"where the program says":        {0, request("c", 2), []int{2, 2}},
+		"several hosts, with slots":     {0, request("c:3, b:1", 4), []int{2, 2, 2, 2}},
+		"this host by the general name": {1, request("localhost", 1), []int{1}},
+	} {
+		w, err := book(t, 9).Open(tt.by, tt.r)
+		if err != nil || !slices.Equal(w.HostOf, tt.hosts) {
+			t.Errorf("%s: %v, %v, want %v", name, w.HostOf, err, tt.hosts)
+		}
+	}
+}
+
+// Without the user's word, a host cannot start programs on another.
+func TestHostsSpawnForThemselves(t *testing.T) {
+	hosts := []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 3}}
+	p, err := plan.New(hosts, plan.Request{NP: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := NewBook(p.WithSpawn(9, 0))
+	if w, err := b.Open(0, request("", 3)); err != nil || !slices.Equal(w.HostOf, []int{0, 0, 0}) {
+		t.Errorf("%v, %v", w.HostOf, err)
+	}
+	if w, err := b.Open(0, request("b", 1)); err == nil || !strings.Contains(err.Error(), "they may run on a, and MPI_Info names b; with --max-spawn N they may on all hosts") {
+		t.Errorf("%v, %v", w.HostOf, err)
+	}
+}
+
+func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
+	b := book(t, 2)
+	w, err := b.Open(0, request("a", 1, 1))
+	if err != nil || !slices.Equal(w.Numbers, []int{3, 6}) || w.Number != 1 || w.ID != 5 {
+		t.Fatalf("%+v, %v", w, err)
+	}
+	if _, err := b.Open(0, request("a", 1)); err == nil || !strings.Contains(err.Error(), "--max-spawn allows 2") {
+		t.Errorf("beyond the limit: %v", err)
+	}
+	if b.Ended(0, 3) {
+		t.Error("the job is over while ranks run")
+	}
+	if w, err := b.Open(0, request("a", 1)); err != nil || !slices.Equal(w.Numbers, []int{9}) || w.Number != 2 {
+		t.Errorf("after an end: %+v, %v", w, err)
+	}
+	for _, rank := range []int{0, 1, 6, 9} {
+		b.Ended(0, rank)
+	}
+	if _, err := b.Open(1, request("a", 1)); err == nil || !strings.Contains(err.Error(), "they may run on b and c, and MPI_Info names a") {
+		t.Errorf("a host whose ranks have ended: %v", err)
+	}
+	if w, err = b.Open(2, request("c", 1)); err != nil || b.Left(1) >= 0 || b.Left(2) != w.Numbers[0] {
+		t.Errorf("a rank that its host did not start is not found: %+v, %v", w, err)
+	}
+	if b.Ended(1, 2) || !b.Ended(2, w.Numbers[0]) {
+		t.Error("the job is not over just when no rank runs")
+	}
+}
+
+func TestRefusedRequests(t *testing.T) {
+	for name, tt := range map[string]struct {
+		most int
+		r    wire.SpawnRequest
+		want string
+	}{
+		"none may":       {0, request("", 1), "--max-spawn"},
+		"no program":     {9, request(""), "0 programs"},
+		"no rank":        {9, request("", 2, -1), "for -1 ranks"},
+		"another host":   {9, request("d", 1), "they may run on a, b and c, and MPI_Info names d"},
+		"too many":       {2, request("", 7), "6 of 7 find room"},
+		"no such slots":  {9, request("a:x", 1), "write name:SLOTS"},
+		"far too many":   {9, request("", 1<<30), "for 1073741824 ranks"},
+		"name to escape": {9, request("\x1b[31m", 1), "MPI_Info names"},
+	} {
+		if _, err := book(t, tt.most).Open(0, tt.r); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\x1b") {
+			t.Errorf("%s: %v, want %q", name, err, tt.want)
+		}
+	}
+}
