@@ -20,7 +20,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build launcher native agents arm-test wheel wheels man dist package-test python-test reproducible upgrade-test install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-peers bench-scale clean
+.PHONY: help build launcher native agents arm-test wheel wheels man dist package-test python-test reproducible upgrade-test install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -174,6 +174,12 @@ endif
 
 bench: ## benchmarks of the collectives and of launching
 	$(GO) test -run '^$$' -bench . -benchmem ./ring/... ./launcher/... ./internal/test/e2e
+
+bench-mpi: ## gorun beside Open MPI 5's mpirun: start of 64 ranks on 8 hosts, latency and bandwidth; on an idle machine, as root
+	$(GO) test -run '^$$' -bench '^(BenchmarkOpenMPI5|BenchmarkMPICH)$$' -benchtime 9x -timeout 60m -v ./internal/test/e2e
+
+mpi-matrix: ## docs/mpi-matrix.md: MPI programs under gorun and under their own launchers, as root
+	GORUN_MPI_MATRIX=docs/mpi-matrix.md $(GO) test -run '^TestMPIMatrix$$' -timeout 4h -v ./internal/test/e2e
 
 HOSTS       ?= 4096
 bench-scale: ## one job on HOSTS=4096 stub hosts of 8 ranks, and what it cost the launcher (docs/scale.md)

@@ -19,6 +19,12 @@ func BenchmarkMPICH(b *testing.B) {
 		{command.Binary("gorun"), "--prefix", "none", "-np", "2", "-H", "localhost:2", program},
 		{tree + "/bin/mpiexec.hydra", "-n", "2", program},
 	}
+	compareSpeeds(b, launchers, "hydra")
+}
+
+// compareSpeeds runs the program speed with two launchers in turn, gorun first.
+func compareSpeeds(b *testing.B, launchers [2][]string, peer string) {
+	b.Helper()
 	names := [3]string{"latency", "allreduce", "bandwidth"}
 	var ratios [3][]float64
 	for turn := range max(b.N, 5) {
@@ -30,11 +36,11 @@ func BenchmarkMPICH(b *testing.B) {
 		for i := range names {
 			ratios[i] = append(ratios[i], got[0][i]/got[1][i])
 		}
-		b.Logf("gorun %v, hydra %v", got[0], got[1])
+		b.Logf("gorun %v, %s %v", got[0], peer, got[1])
 	}
 	for i, name := range names {
 		slices.Sort(ratios[i])
-		b.ReportMetric(ratios[i][len(ratios[i])/2], name+"/hydra")
+		b.ReportMetric(ratios[i][len(ratios[i])/2], name+"/"+peer)
 	}
 	b.ReportMetric(0, "ns/op")
 }
