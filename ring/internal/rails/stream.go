@@ -59,7 +59,7 @@ type Stream struct {
 
 	window   window
 	lost     spans     // to be sent again
-	blocked  time.Time // since when the window has been full; zero: it is not
+	blocked  time.Time // since when nothing could be sent though something was left to send, or the window is full; zero: it goes on
 	sinking  bool      // receive what acknowledgements may lie behind
 	next     uint64    // all before was received
 	told     uint64    // the last acknowledgement
@@ -233,7 +233,7 @@ func (s *Stream) Send(o *secure.Outbox) (int, error) {
 	if err := s.over(); err != nil && (o.Len() > 0 || s.failed != nil) {
 		return 0, err
 	}
-	if s.window.room() < len(s.window.memory)/2 {
+	if s.window.room() < len(s.window.memory)/2 || !s.blocked.IsZero() {
 		s.readHeaders()
 	}
 	accepted, part, off := 0, 0, 0
@@ -279,10 +279,11 @@ func (s *Stream) space() int {
 	return max(0, min(s.window.room(), maxHeld-held))
 }
 
-// watchWindow makes room for acknowledgements if they may lie behind data that nobody receives.
+// watchWindow receives data that nobody asks for, once sending has been stuck for a while: acknowledgements may lie behind it, and the other
+// rank may be stuck in the same way.
 func (s *Stream) watchWindow(progress bool) {
 	switch {
-	case progress || s.window.room() > 0:
+	case progress || s.window.room() > 0 && s.held() == 0:
 		s.blocked, s.sinking = time.Time{}, false
 	case s.blocked.IsZero():
 		s.blocked = time.Now()

@@ -136,7 +136,7 @@ func (s *Stream) events(l *lane, send, recv bool) int16 {
 	if send && !recv {
 		events |= hangup
 	}
-	acks := send && s.window.room() == 0
+	acks := send && !s.blocked.IsZero()
 	if (recv || acks) && (l.left == 0 || s.draining || s.sinking) || recv && l.off <= s.next {
 		events |= unix.POLLIN
 	}
