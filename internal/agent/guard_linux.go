@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/agent/lookup"
 	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/contain"
 	"github.com/gorun/gorun/internal/wire"
@@ -32,7 +33,7 @@ type GuardOptions struct {
 // exit code, or wire.CodeSweptBase and the signal that killed it. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx is passed on to the agent. It
 // changes to the directory that wire.StartDirectory names.
 func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
-	goToStart()
+	lookup.EnterStart()
 	if err := contain.BecomeSubreaper(); err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("become subreaper: %w", err)
 	}
@@ -70,19 +71,6 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 		code += wire.CodeSweptBase - wire.CodeSignalBase
 	}
 	return code, unkillable(left)
-}
-
-// goToStart changes to the directory in which the host started the session, or to the top if it is gone. The shell that started the guard
-// could not: it found gorun in the current directory.
-func goToStart() {
-	dir, set := os.LookupEnv(wire.StartDirectory)
-	if !set {
-		return
-	}
-	os.Unsetenv(wire.StartDirectory)
-	if os.Chdir(dir) != nil {
-		_ = os.Chdir("/")
-	}
 }
 
 // unkillable is the error that processes left cannot be killed, nil if left is empty.

@@ -8,7 +8,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/cli/container"
 	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/transport/srun"
 	"github.com/gorun/gorun/launcher/plan"
@@ -139,4 +141,25 @@ func ForRanks(env, exports []string) []string {
 			return matches(x, name)
 		})
 	})
+}
+
+// printEnvFlags prints the options of --print-env-flags.
+func printEnvFlags(environ []string, programs []program, out io.Writer, console *ui.UI) error {
+	var exported, warnings []string
+	for _, p := range programs {
+		env, err := forwardEnv(environ, p.opts)
+		if err != nil {
+			return err
+		}
+		exported, warnings = usage.Unique(append(exported, env.Exported...)), usage.Unique(append(warnings, env.Warnings...))
+	}
+	names, odd := container.ShellWords(exported)
+	for _, w := range warnings {
+		console.Warningf("%s", w)
+	}
+	for _, name := range odd {
+		console.Warningf("-x %q: left out: it is not a shell word", name)
+	}
+	_, err := fmt.Fprintln(out, container.EnvFlags(names))
+	return err
 }

@@ -41,23 +41,6 @@ func TestEnvironmentFlags(t *testing.T) {
 	})
 }
 
-func TestForContainer(t *testing.T) {
-	golden.Cases(t, "testdata/containers.txt", func(typed string) (string, error) {
-		env, exported := []string{"LD_LIBRARY_PATH=/lib", "SINGULARITYENV_B=mine", "B=2", "PATH=/bin", "A=1"}, []string{"B", "LD_LIBRARY_PATH", "PATH"}
-		program, odd := strings.CutSuffix(typed, " odd")
-		if odd {
-			exported = append(exported, "A B", "$(x)")
-		}
-		set, notice := forContainer(strings.Fields(program), slices.Clone(env), exported)
-		if !slices.Equal(set[:len(env)], env) {
-			t.Errorf("%s: %q", typed, set)
-		}
-		exported, _ = shellWords(exported)
-		notice = strings.NewReplacer(envFlags(exported), "FLAGS", strings.Join(envNames(exported), ","), "NAMES").Replace(notice)
-		return strings.TrimSpace(strings.Join(set[len(env):], " ") + " " + notice), nil
-	})
-}
-
 func TestDryRunText(t *testing.T) {
 	golden.Cases(t, "testdata/dryrun.txt", func(typed string) (string, error) {
 		_, o, err := optionsOf(typed)

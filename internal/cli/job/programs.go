@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/cli/container"
 	"github.com/gorun/gorun/internal/cli/dialect"
 	"github.com/gorun/gorun/internal/cli/hosts"
 	"github.com/gorun/gorun/internal/cli/settings"
@@ -206,7 +207,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		if err != nil {
 			return e, err
 		}
-		set, notice := forContainer(p.argv, ForRanks(env.Set, p.opts.Exports), env.Exported)
+		set, notice := container.Environment(p.argv, ForRanks(env.Set, p.opts.Exports), env.Exported)
 		sets = append(sets, set)
 		ranks := size
 		if len(programs) > 1 {

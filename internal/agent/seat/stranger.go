@@ -1,0 +1,33 @@
+package seat
+
+import (
+	"os"
+	"slices"
+	"time"
+)
+
+// AwaitStranger looks who listens on a port after strangerTime, and then less and less often.
+const (
+	strangerTime    = 250 * time.Millisecond
+	maxStrangerTime = 8 * time.Second
+)
+
+// AwaitStranger waits until somebody listens on a TCP port of this host, or ended is closed. It returns the user if that is neither this one
+// nor root.
+func AwaitStranger(port int, ended <-chan struct{}) (uid uint32, found bool) {
+	own := uint32(os.Getuid())
+	for wait := strangerTime; ; wait = min(wait*5/4, maxStrangerTime) {
+		select {
+		case <-time.After(wait):
+		case <-ended:
+			return 0, false
+		}
+		uids, err := Listeners(port)
+		switch {
+		case err != nil, slices.Contains(uids, own), slices.Contains(uids, 0):
+			return 0, false
+		case len(uids) > 0:
+			return uids[0], true
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package container
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/golden"
+)
+
+func TestEnvironment(t *testing.T) {
+	golden.Cases(t, "testdata/containers.txt", func(typed string) (string, error) {
+		env, exported := []string{"LD_LIBRARY_PATH=/lib", "SINGULARITYENV_B=mine", "B=2", "PATH=/bin", "A=1"}, []string{"B", "LD_LIBRARY_PATH", "PATH"}
+		program, odd := strings.CutSuffix(typed, " odd")
+		if odd {
+			exported = append(exported, "A B", "$(x)")
+		}
+		set, hint := Environment(strings.Fields(program), slices.Clone(env), exported)
+		if !slices.Equal(set[:len(env)], env) {
+			t.Errorf("%s: %q", typed, set)
+		}
+		exported, _ = ShellWords(exported)
+		hint = strings.NewReplacer(EnvFlags(exported), "FLAGS", strings.Join(envNames(exported), ","), "NAMES").Replace(hint)
+		return strings.TrimSpace(strings.Join(set[len(env):], " ") + " " + hint), nil
+	})
+}
