@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/release"
 )
 
 // maxDump bounds the stacks of a program's goroutines.
@@ -77,7 +79,7 @@ func (d *dumper) serve(h *header) {
 		if d.answer.Truncate(0) == nil {
 			_, _ = d.answer.WriteAt(text, 0)
 		}
-		publish(&h.answered, h.answered+1)
+		release.Store(&h.answered, h.answered+1)
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/release"
 )
 
 // Recorder is the record of one rank. A nil Recorder, and a nil Lane, record nothing. Its methods are safe for concurrent use.
@@ -46,7 +48,7 @@ func New(rank, size, epoch int) (*Recorder, error) {
 	h.rank, h.size, h.epoch = uint32(rank), uint32(size), uint32(epoch)
 	h.monotonic, h.ticks = monotonic(), r.clock.now()
 	r.dumper = newDumper(h)
-	publish(&h.magic, magic)
+	release.Store(&h.magic, magic)
 	return r, nil
 }
 
@@ -71,7 +73,7 @@ func mapPage(fd int) ([]byte, error) {
 // Joined records that the rank has joined its job.
 func (r *Recorder) Joined() {
 	if r != nil {
-		publish(&r.page.header.joined, r.clock.now())
+		release.Store(&r.page.header.joined, r.clock.now())
 	}
 }
 
@@ -137,7 +139,7 @@ func (r *Recorder) Lane(name string, size int) *Lane {
 		}
 		*l = lane{size: uint64(size)}
 		id := hash(name)
-		publish(&l.id, id)
+		release.Store(&l.id, id)
 		return &Lane{owner: r, lane: l, id: id, last: new(call)}
 	}
 	return nil
@@ -157,7 +159,7 @@ func (l *Lane) Close() {
 	past.calls += l.lane.totals.calls
 	past.bytes += l.lane.totals.bytes
 	past.ticks += l.lane.totals.ticks
-	retract(&l.lane.id)
+	release.Clear(&l.lane.id)
 }
 
 // Enter records the start of a call. Kind is an index of [KindName], seq the number of the call in its communicator. Name is that of a tensor,
@@ -168,12 +170,12 @@ func (l *Lane) Enter(kind uint8, seq, bytes uint64, to, from int, name string, m
 	}
 	n := l.lane.count + 1
 	c := &l.lane.calls[n%history]
-	retract(&c.check)
+	release.Clear(&c.check)
 	c.seq, c.began, c.ended, c.bytes = seq, l.owner.clock.now(), 0, bytes
 	c.kind, c.more, c.to, c.from = kind, uint32(more), int32(to), int32(from)
 	c.length = uint8(copy(c.name[:], name))
-	publish(&c.check, n)
-	publish(&l.lane.count, n)
+	release.Store(&c.check, n)
+	release.Store(&l.lane.count, n)
 	l.last = c
 }
 
@@ -190,7 +192,7 @@ func (l *Lane) Leave(brief bool) {
 			l.brief.measured(took)
 		}
 	}
-	publish(&l.last.ended, l.last.began+took)
+	release.Store(&l.last.ended, l.last.began+took)
 	l.lane.totals.calls++
 	l.lane.totals.bytes += l.last.bytes
 	l.lane.totals.ticks += took
@@ -205,7 +207,7 @@ func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string)
 	defer r.mu.Unlock()
 	h, now := &r.page.header, r.clock.now()
 	if h.pending++; h.pending == 1 {
-		publish(&h.waits, now)
+		release.Store(&h.waits, now)
 	}
 	last := len(r.free) - 1
 	if last < 0 {
@@ -216,7 +218,7 @@ func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string)
 	t := &r.page.tensors[slot]
 	t.queue, t.began, t.bytes, t.kind = hash(comm), now, bytes, kind
 	t.length = uint8(copy(t.name[:], name))
-	publish(&t.check, r.turn)
+	release.Store(&t.check, r.turn)
 	return slot
 }
 
@@ -233,10 +235,10 @@ func (r *Recorder) Done(slot int) {
 	h := &r.page.header
 	if h.pending--; h.pending == 0 {
 		h.waited += r.clock.now() - h.waits
-		publish(&h.waits, 0)
+		release.Store(&h.waits, 0)
 	}
 	if slot != noSlot {
-		retract(&r.page.tensors[slot].check)
+		release.Clear(&r.page.tensors[slot].check)
 		r.free = append(r.free, slot)
 	}
 }

@@ -36,7 +36,7 @@ func layers() []layer {
 		{folder: "internal/secure", why: "it authenticates whoever shares a key, and knows neither ranks' calls nor files"},
 		{folder: "internal/flight", why: leaf + "; it is pure: the bytes of a dump in, collectives out"},
 		{folder: "internal/ras", why: leaf + "; it speaks a protocol of NCCL over a connection that it is given"},
-		{folder: "internal/recorder", why: leaf + "; ranks write it, and agents read it"},
+		{folder: "internal/recorder", may: []string{"internal/release"}, why: leaf + "; ranks write it, and agents read it"},
 		{folder: "internal/trust", why: leaf},
 		{folder: "internal/workdir", may: []string{"internal/trust", "internal/wire"}, why: "it is handed the connection through which a folder is brought to a host"},
 		{folder: "internal/relay", may: []string{"internal/secure", "internal/wire"}, why: "it is handed the connections of launcher and agents"},
