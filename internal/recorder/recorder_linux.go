@@ -15,6 +15,7 @@ import (
 // Recorder is the record of one rank. A nil Recorder, and a nil Lane, record nothing. Its methods are safe for concurrent use.
 type Recorder struct {
 	page  *page
+	calls []byte // the page behind its first piece that the kernel can free
 	file  *os.File
 	clock clock
 
@@ -37,7 +38,7 @@ func New(rank, size, epoch int) (*Recorder, error) {
 		file.Close()
 		return nil, fmt.Errorf("make the record of calls: %w", err)
 	}
-	r := &Recorder{page: (*page)(unsafe.Pointer(&memory[0])), file: file, clock: newClock()}
+	r := &Recorder{page: (*page)(unsafe.Pointer(&memory[0])), calls: memory[os.Getpagesize():], file: file, clock: newClock()}
 	// Lanes may outlive Close.
 	runtime.AddCleanup(r, func(m []byte) { _ = unix.Munmap(m) }, memory)
 	for i := range tensors {
@@ -88,6 +89,7 @@ func (r *Recorder) Close() {
 		r.closed = true
 		r.dumper.close()
 		r.file.Close()
+		_ = unix.Madvise(r.calls, unix.MADV_REMOVE) // a program may keep its Comm; what later calls write is new memory that nobody reads
 	}
 }
 
