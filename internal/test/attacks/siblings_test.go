@@ -39,9 +39,7 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 	}{ // a job goes on without gorun-gpu, and with -v says why
 		{2, "gorun-bench", []string{"bench", "allreduce", "--device", "cuda", "-np", "1"}},
 		{2, "gorun-ompi4.so", []string{"--mpi", "ompi4", "-np", "1", "true"}},
-		{0, "gorun-ompi4.so", []string{"-v", "-np", "1", "true"}},
 		{2, "gorun-pmix", []string{"--mpi", "pmix", "-np", "1", "true"}},
-		{0, "gorun-pmix", []string{"-v", "-np", "1", "true"}},
 		{1, "gorun-gpu", []string{"gpus", "-H", "f1"}},
 		{0, "gorun-gpu", []string{"-v", "-H", "f1", "--gpus-per-rank", "1", "true"}},
 	} {

@@ -37,6 +37,7 @@ func documentWorlds() map[string]string {
 		"docs/kubernetes.md":            "two hosts",
 		"docs/mapping.md":               "two hosts",
 		"docs/migrating.md":             "two hosts",
+		"docs/mpi-matrix.md":            "no commands",
 		"docs/operating.md":             "two hosts",
 		"docs/output.md":                "two hosts",
 		"docs/protocol.md":              "no commands",
