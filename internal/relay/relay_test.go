@@ -259,8 +259,8 @@ func TestUnreachableHostsAreFed(t *testing.T) {
 	w.wants(1)
 }
 
-// middle passes connections on, and breaks each after some bytes.
-func middle(t *testing.T, to netip.AddrPort, bytes int64) netip.AddrPort {
+// between returns the address of a proxy. carry returns what passes the bytes from the dialer, and what passes those to it.
+func between(t *testing.T, to netip.AddrPort, carry func(here, there net.Conn) (forth, back func())) netip.AddrPort {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -278,15 +278,23 @@ func middle(t *testing.T, to netip.AddrPort, bytes int64) netip.AddrPort {
 				here.Close()
 				continue
 			}
-			work.Go(func() { _, _ = io.Copy(there, here) })
-			work.Go(func() {
-				_, _ = io.CopyN(here, there, bytes)
-				here.Close()
-				there.Close()
-			})
+			forth, back := carry(here, there)
+			work.Go(forth)
+			work.Go(back)
 		}
 	})
 	return netip.MustParseAddrPort(l.Addr().String())
+}
+
+// middle passes connections on, and breaks each after some bytes.
+func middle(t *testing.T, to netip.AddrPort, bytes int64) netip.AddrPort {
+	return between(t, to, func(here, there net.Conn) (forth, back func()) {
+		return func() { _, _ = io.Copy(there, here) }, func() {
+			_, _ = io.CopyN(here, there, bytes)
+			here.Close()
+			there.Close()
+		}
+	})
 }
 
 func TestBrokenLinkIsReplaced(t *testing.T) {
@@ -433,7 +441,7 @@ func TestFailedHostIsNamed(t *testing.T) {
 	w.wants(2)
 }
 
-// What an interrupted relay left is not sent again, unless it is wrong, and a file that is there is not sent at all.
+// A relay sends neither the chunks that an interrupted one has left, unless they are wrong, nor a file that the host has.
 func TestRelayIsResumed(t *testing.T) {
 	w := newWorld(t, 2, 4*minChunk)
 	w.mustDeliver()
@@ -646,41 +654,22 @@ func (g *Group) settledMembers() (n int) {
 
 // recording passes connections on and tells what the dialer says.
 func recording(t *testing.T, to netip.AddrPort, heard func([]byte)) netip.AddrPort {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var work sync.WaitGroup
-	t.Cleanup(func() { l.Close(); work.Wait() })
-	work.Go(func() {
-		for {
-			here, err := l.Accept()
-			if err != nil {
-				return
-			}
-			there, err := net.Dial("tcp", to.String())
-			if err != nil {
-				here.Close()
-				continue
-			}
-			work.Go(func() {
+	return between(t, to, func(here, there net.Conn) (forth, back func()) {
+		return func() {
 				_, _ = io.Copy(io.MultiWriter(there, listener(heard)), here)
 				there.Close()
-			})
-			work.Go(func() {
+			}, func() {
 				_, _ = io.Copy(here, there)
 				here.Close()
-			})
-		}
+			}
 	})
-	return netip.MustParseAddrPort(l.Addr().String())
 }
 
 type listener func([]byte)
 
 func (l listener) Write(p []byte) (int, error) { l(p); return len(p), nil }
 
-// What has come of a file is the user's alone until it is whole.
+// Only the user can read a part of a file.
 func TestPartialFileIsTheUsersAlone(t *testing.T) {
 	w := newWorld(t, 1, testSize)
 	target, err := Keep(wire.Offer{Place: w.place, Size: testSize, Chunk: w.src.chunk, Sums: w.src.sums}, w.homes[0])
