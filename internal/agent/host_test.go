@@ -66,7 +66,7 @@ type host struct {
 	code int // the guard's, once stop was called
 
 	mu     sync.Mutex
-	mpi    wire.MPI // what the agent may ask for
+	mpi    wire.MPI // the helpers that the agent may ask for
 	ready  *wire.Ready
 	refuse *wire.Refuse
 	exits  map[int]wire.Exit

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/secure"
 )
 
 // listening opens a listener, and returns it with what arrives.
@@ -190,7 +192,7 @@ func record(t *testing.T, l *Listener, host string) (sent []byte) {
 // Connections that say nothing are bounded, and keep no host out.
 func TestHalfOpenFlood(t *testing.T) {
 	l, arrivals := listening(t, "n1")
-	for range maxPending + 64 {
+	for range secure.MaxStrangers + 64 {
 		conn, err := net.Dial("tcp", address(l))
 		if err != nil {
 			t.Fatal(err)
@@ -204,7 +206,7 @@ func TestHalfOpenFlood(t *testing.T) {
 	conn.Close()
 	(<-arrivals).Close()
 	l.wg.Wait()
-	if n := len(l.pending); n > maxPending {
+	if n := l.strangers.Len(); n > secure.MaxStrangers {
 		t.Errorf("%d connections in handshakes", n)
 	}
 }

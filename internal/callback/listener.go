@@ -3,21 +3,18 @@ package callback
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/frames"
+	"github.com/gorun/gorun/internal/secure"
 )
 
-const (
-	// maxPending bounds the connections that have not proved the key. The oldest is closed first, as those of strangers stay.
-	maxPending = 256
-	// admitTime bounds the handshake and the hello of a connection. A host whose connection is closed tries again.
-	admitTime = 10 * time.Second
-)
+// admitTime bounds the handshake and the hello of a connection. A host whose connection is closed tries again.
+const admitTime = 10 * time.Second
 
 // Hello is what a host says first.
 type Hello struct {
@@ -33,17 +30,16 @@ type Arrival struct {
 
 // Listener waits for one connection of each host.
 type Listener struct {
-	ticket   Ticket
-	config   *tls.Config
-	listener net.Listener
-	arrived  func(Arrival)
-	trace    func(format string, args ...any)
-	wg       sync.WaitGroup
+	ticket    Ticket
+	config    *tls.Config
+	listener  net.Listener
+	arrived   func(Arrival)
+	trace     func(format string, args ...any)
+	wg        sync.WaitGroup
+	strangers secure.Strangers
 
 	mu      sync.Mutex
 	missing map[string]bool
-	pending []net.Conn // the oldest first
-	closed  bool
 }
 
 // Listen opens a port for connections of the hosts. arrived gets the connection of a host, once; it must not block. The caller closes the listener, which
@@ -85,64 +81,36 @@ func (l *Listener) Close() {
 }
 
 func (l *Listener) shut() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
 	l.listener.Close()
-	for _, conn := range l.pending {
-		conn.Close()
-	}
+	l.strangers.Close()
 }
 
 func (l *Listener) serve() {
 	for {
 		conn, err := l.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
 		if err != nil {
-			l.mu.Lock()
-			closed := l.closed
-			l.mu.Unlock()
-			if closed {
-				return
-			}
 			time.Sleep(10 * time.Millisecond) // no descriptor is free
 			continue
 		}
-		if l.begin(conn) {
-			l.wg.Go(func() { l.admit(conn) })
+		if !l.strangers.Add(conn) {
+			conn.Close()
+			continue
 		}
+		l.wg.Go(func() { l.admit(conn) })
 	}
-}
-
-// begin counts a connection that has proved nothing.
-func (l *Listener) begin(conn net.Conn) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		conn.Close()
-		return false
-	}
-	if len(l.pending) == maxPending {
-		l.pending[0].Close() // its handshake fails, and removes nothing
-		l.pending = slices.Delete(l.pending, 0, 1)
-	}
-	l.pending = append(l.pending, conn)
-	return true
-}
-
-func (l *Listener) end(conn net.Conn) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.pending = slices.DeleteFunc(l.pending, func(other net.Conn) bool { return other == conn })
 }
 
 // admit takes a connection whose other end proves the hosts' key and names a host that is missing.
 func (l *Listener) admit(conn net.Conn) {
-	secure := tls.Server(conn, l.config)
+	encrypted := tls.Server(conn, l.config)
 	_ = conn.SetDeadline(time.Now().Add(admitTime))
-	hello, err := greet(secure)
-	l.end(conn)
+	hello, err := greet(encrypted)
+	l.strangers.Remove(conn)
 	if err == nil {
-		err = l.take(hello, secure)
+		err = l.take(hello, encrypted)
 	}
 	if err != nil {
 		l.trace("a connection from %v was refused: %v", conn.RemoteAddr(), err)

@@ -62,7 +62,7 @@ type identity struct {
 
 func newIdentity(seed []byte) (id identity, err error) {
 	key := ed25519.NewKeyFromSeed(seed)
-	// Nobody reads names and dates: the other end compares the key.
+	// The other end compares the key only, so the name and dates do not matter.
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1<<32, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

@@ -108,7 +108,7 @@ func add(groups map[string]*Group, entry *dict, now time.Time) {
 	if len(g.Calls) <= maxCalls {
 		return
 	}
-	oldest := slices.IndexFunc(g.Calls, func(c Call) bool { return c.Over() }) // what goes on says most
+	oldest := slices.IndexFunc(g.Calls, func(c Call) bool { return c.Over() }) // calls that go on are kept longest
 	g.Calls = slices.Delete(g.Calls, max(0, oldest), max(0, oldest)+1)
 }
 

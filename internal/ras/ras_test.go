@@ -59,7 +59,7 @@ func TestAnswerInText(t *testing.T) {
 	}
 }
 
-// What another process says is cut to bounds, and nonsense is an error.
+// Ask bounds the texts of an answer, and refuses nonsense.
 func TestAnswersAreBounded(t *testing.T) {
 	huge := `{"rank": 0, "host": "` + strings.Repeat("h", 1000) + `"}` + strings.Repeat(`,{"rank": 0}`, maxRanks+10)
 	s, err := Ask(serve(t, "OK", `{"communicators": [{"ranks": [`+huge+`]}]}`))

@@ -3,17 +3,13 @@ package secure
 import (
 	"errors"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	handshakeTimeout = 5 * time.Second // for one whole handshake
-	maxPending       = 256             // connections that have not authenticated yet
-)
+const handshakeTimeout = 5 * time.Second // for one whole handshake
 
 // acceptor authenticates incoming connections and keeps them until they are taken. It
 // accepts one connection per stripe from each lower rank, and closes the listeners when
@@ -24,9 +20,9 @@ type acceptor struct {
 	timeout    time.Duration // of a handshake
 	arrived    chan struct{} // see Endpoint.Arrived
 	lanes      Lanes         // nil: none are accepted
+	strangers  Strangers
 
 	mu          sync.Mutex
-	pending     []*Conn   // oldest first
 	inbound     []inbound // by rank
 	missing     int       // connections that have not arrived
 	closed      bool
@@ -69,7 +65,7 @@ func (a *acceptor) serve(l *listener) {
 			continue
 		}
 		conn := &Conn{TCPConn: tcp}
-		if !a.add(conn) {
+		if !a.strangers.Add(conn) {
 			conn.Close()
 			continue
 		}
@@ -83,7 +79,7 @@ func (a *acceptor) serve(l *listener) {
 
 // authenticate does the handshake. It reports whether conn is now a rank's.
 func (a *acceptor) authenticate(conn *Conn) bool {
-	defer a.remove(conn)
+	defer a.strangers.Remove(conn)
 	if conn.SetDeadline(time.Now().Add(a.timeout)) != nil {
 		return false
 	}
@@ -113,34 +109,6 @@ func (a *acceptor) authenticate(conn *Conn) bool {
 	return false
 }
 
-// add makes conn pending. If there are too many, the oldest is closed: a rank that loses
-// its connection this way dials again.
-func (a *acceptor) add(conn *Conn) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.closed {
-		return false
-	}
-	if len(a.pending) >= maxPending {
-		a.pending[0].Close()
-		a.pending = a.pending[1:]
-	}
-	a.pending = append(a.pending, conn)
-	return true
-}
-
-func (a *acceptor) remove(conn *Conn) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.removeLocked(conn)
-}
-
-func (a *acceptor) removeLocked(conn *Conn) {
-	if i := slices.Index(a.pending, conn); i >= 0 {
-		a.pending = append(a.pending[:i:i], a.pending[i+1:]...)
-	}
-}
-
 // reserve gives the slot to conn unless another connection has it. One that has hung up
 // before it was taken is replaced: its dialer ran out of time and tries again.
 func (a *acceptor) reserve(s slot, conn *Conn) bool {
@@ -157,7 +125,7 @@ func (a *acceptor) reserve(s slot, conn *Conn) bool {
 		first.Close()
 		a.vacate(s)
 	}
-	a.removeLocked(conn) // no longer pending: a flood cannot evict it
+	a.strangers.Remove(conn)
 	p.conns[s.stripe] = conn
 	return true
 }
@@ -169,7 +137,7 @@ func (a *acceptor) admits(s slot, conn *Conn) bool {
 	if a.closed || s.rank >= len(a.inbound) || !a.inbound[s.rank].taken {
 		return false
 	}
-	a.removeLocked(conn) // no longer pending: a flood cannot evict it
+	a.strangers.Remove(conn)
 	return true
 }
 
@@ -216,13 +184,13 @@ func (a *acceptor) shutIfComplete() {
 	}
 }
 
-// shut closes the listeners and the pending connections.
+// shut closes the listeners and the connections that have not authenticated.
 func (a *acceptor) shut() {
 	a.closed = true
 	for _, l := range a.listeners {
 		l.Close()
 	}
-	closeAll(a.pending)
+	a.strangers.Close()
 }
 
 // take returns the connections of a rank by stripe, if all have arrived. The caller owns

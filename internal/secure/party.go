@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
 	"sync"
 	"time"
 )
@@ -53,7 +52,7 @@ func (p *Party) Dial(conn net.Conn, to, stream int) (net.Conn, error) {
 	return inner(shaken), err
 }
 
-// Accept is Dial on the side that listened. It also returns who dialled, and for which stream. A peer that does not prove its identity gets no byte.
+// Accept is Dial on the side that listened. It also returns the member that dialled, and the stream. A peer that does not prove its identity gets no byte.
 func (p *Party) Accept(conn net.Conn) (use net.Conn, from, stream int, err error) {
 	shaken, err := p.wrap(conn)
 	if err != nil {
@@ -84,13 +83,13 @@ func inner(conn net.Conn) net.Conn {
 }
 
 // Serve authenticates the connections that come to a listener, each within the timeout, and calls handle with each of them on a goroutine of
-// its own; the connection is closed when handle returns. At most 256 connections may be unauthenticated; the oldest is closed first. Serve
+// its own; the connection is closed when handle returns. At most [MaxStrangers] connections may be unauthenticated; the oldest is closed first. Serve
 // returns when the listener is closed and all calls have returned.
 func (p *Party) Serve(l net.Listener, timeout time.Duration, handle func(conn net.Conn, from, stream int)) {
 	var work sync.WaitGroup
 	defer work.Wait()
-	strangers := &pendingConns{}
-	defer strangers.close()
+	var strangers Strangers
+	defer strangers.Close()
 	for {
 		conn, err := l.Accept()
 		if errors.Is(err, net.ErrClosed) {
@@ -100,11 +99,11 @@ func (p *Party) Serve(l net.Listener, timeout time.Duration, handle func(conn ne
 			time.Sleep(5 * time.Millisecond)
 			continue
 		}
-		strangers.add(conn)
+		strangers.Add(conn)
 		work.Go(func() {
 			defer conn.Close()
 			use, from, stream, err := p.admit(conn, timeout)
-			if known := strangers.remove(conn); known && err == nil {
+			if known := strangers.Remove(conn); known && err == nil {
 				handle(use, from, stream)
 			}
 		})
@@ -119,41 +118,4 @@ func (p *Party) admit(conn net.Conn, timeout time.Duration) (use net.Conn, from,
 		err = conn.SetDeadline(time.Time{})
 	}
 	return use, from, stream, err
-}
-
-// pendingConns are connections that have not authenticated yet, oldest first.
-type pendingConns struct {
-	mu    sync.Mutex
-	conns []net.Conn
-}
-
-// add closes the oldest connection if there are too many.
-func (p *pendingConns) add(conn net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.conns) >= maxPending {
-		p.conns[0].Close()
-		p.conns = p.conns[1:]
-	}
-	p.conns = append(p.conns, conn)
-}
-
-// close closes all of them.
-func (p *pendingConns) close() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		c.Close()
-	}
-}
-
-// remove reports whether conn was pending: it was not closed by add.
-func (p *pendingConns) remove(conn net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	i := slices.Index(p.conns, conn)
-	if i >= 0 {
-		p.conns = append(p.conns[:i:i], p.conns[i+1:]...)
-	}
-	return i >= 0
 }

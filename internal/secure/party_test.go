@@ -15,7 +15,7 @@ type club struct {
 	*testing.T
 	parties []*Party
 	addrs   []string
-	handled chan [2]int // who dialled, and for which stream
+	handled chan [2]int // the member that dialled, and the stream
 }
 
 // newClub returns members of which the last has another key.
@@ -128,7 +128,7 @@ func TestPartyUnderFlood(t *testing.T) {
 	if recorded.sent.Len() != helloSize+macSize {
 		t.Fatalf("%d bytes are recorded", recorded.sent.Len())
 	}
-	for range 2 * maxPending {
+	for range 2 * MaxStrangers {
 		conn, err := net.Dial("tcp", c.addrs[1])
 		if err != nil {
 			t.Fatal(err)

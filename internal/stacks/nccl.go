@@ -66,7 +66,7 @@ func groupWaits(members []member) (waits []Wait) {
 		switch {
 		case len(w.Missing) > 0:
 			waits = append(waits, w)
-		case len(most) > 1: // nobody comes to the same
+		case len(most) > 1: // some ranks are in another call
 			w.Differ = fmt.Sprintf("%s as call %d", most[len(most)-1], number)
 			w.Missing, w.Waiting = kinds[most[len(most)-1]], kinds[most[0]]
 			waits = append(waits, w)

@@ -16,7 +16,7 @@ type Rank struct {
 	Processes []Process          `json:"processes,omitempty"`
 	Flight    *flight.Dump       `json:"flight_recorder,omitempty"`    // of PyTorch; nil: the rank has none that can be asked
 	NoFlight  string             `json:"no_flight_recorder,omitempty"` // why the one that the rank has did not answer
-	RAS       *ras.Status        `json:"nccl_ras,omitempty"`           // what NCCL knows of all ranks; only one rank is asked
+	RAS       *ras.Status        `json:"nccl_ras,omitempty"`           // NCCL's view of all ranks; only one rank is asked
 	Error     string             `json:"error,omitempty"`              // why nothing is known
 }
 

@@ -28,7 +28,7 @@ const (
 	chunk        = 256 << 10
 )
 
-// What a connection is for.
+// The streams of a pair of hosts.
 const (
 	talk     = iota // messages of both
 	deliver         // data of the dialer

@@ -64,7 +64,7 @@ func layers() []layer {
 		{folder: "internal/stacks", may: []string{"internal/flight", "internal/prose", "internal/ras", "internal/recorder"}, why: "it is pure: reports in, a text out"},
 		{folder: "internal/agent/lookup", may: []string{"internal/wire"}, why: "it looks for files, and starts none"},
 		{folder: "internal/agent/spawn", may: []string{"internal/kv", "internal/wire"}, why: "it decides which ranks may be added, and starts none"},
-		{folder: "internal/callback", may: []string{"internal/frames"}, why: "it joins both ends, and knows neither jobs nor what started them"},
+		{folder: "internal/callback", may: []string{"internal/frames", "internal/secure"}, why: "it joins both ends, and knows neither jobs nor what started them"},
 		{folder: "internal/agent/resident", may: []string{"internal/frames", "internal/prose", "internal/wire"}, why: "it starts agents, and is told how; jobs come to the agents"},
 		{folder: "internal/agent/link", why: leaf},
 		{folder: "internal/agent/terminal", why: leaf},

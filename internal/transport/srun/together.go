@@ -104,7 +104,7 @@ func (st *step) leave() {
 	st.over = st.over || last
 	st.mu.Unlock()
 	if last {
-		st.begin.Do(func() { close(st.ended) }) // nobody starts it any more
+		st.begin.Do(func() { close(st.ended) }) // it must not start any more
 		st.close()
 	}
 }
