@@ -25,6 +25,8 @@ const (
 	maxCached = 8
 	maxBytes  = 32 << 30
 	packTime  = 24 * time.Hour // after which nobody writes to a pack any more
+
+	lockPause = 20 * time.Millisecond // between two looks whether another launch has made an environment
 )
 
 // A cache has, for each environment, the folder KEY, and the file KEY.lock, which says how many bytes the folder has. The lock's time is that of the
@@ -142,17 +144,26 @@ func (c *cached) File() *os.File { return c.pack }
 
 // Finish makes the environment of the pack, unless another launch has made it meanwhile.
 func (c *cached) Finish() (string, error) {
-	var err error
-	if c.lock, err = lockFile(c.lockName(), unix.LOCK_EX); err != nil { // another launch that makes it takes no longer than this one would
-		return "", err
-	}
-	if _, err := os.Lstat(c.dir()); errors.Is(err, fs.ErrNotExist) {
-		if err := c.make(); err != nil {
+	for c.use() != nil {
+		fd, err := lockFile(c.lockName(), unix.LOCK_EX|unix.LOCK_NB)
+		if errors.Is(err, unix.EWOULDBLOCK) { // another launch makes it; those that use it keep shared locks for as long as they live
+			time.Sleep(lockPause)
+			continue
+		}
+		if err != nil {
+			return "", err
+		}
+		if _, err = os.Lstat(c.dir()); errors.Is(err, fs.ErrNotExist) {
+			err = c.make()
+		}
+		if err == nil {
+			c.evict(maxCached, maxBytes)
+		}
+		if err = errors.Join(err, unix.Close(fd)); err != nil {
 			return "", err
 		}
 	}
-	c.evict(maxCached, maxBytes)
-	return c.dir(), unix.Flock(c.lock, unix.LOCK_SH)
+	return c.dir(), nil
 }
 
 func (c *cached) make() error {

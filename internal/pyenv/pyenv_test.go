@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -121,6 +122,35 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 		t.Errorf("%v, %v", target, err)
 	}
 	release(target)
+}
+
+// Two agents share a folder where two names are one machine, or two jobs begin at once. None waits until the other's job has ended.
+func TestLaunchesSideBySideShareACopy(t *testing.T) {
+	e, base := scan(t, newEnv(t)), t.TempDir()
+	var targets []relay.Target
+	for range 3 {
+		target, err := Open(in(base, offer(e, false)), "")
+		if err == nil {
+			err = e.Pack(target.File())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release(target)
+		targets = append(targets, target)
+	}
+	finished := make(chan string)
+	for _, target := range targets {
+		go func() {
+			path, err := target.Finish()
+			finished <- fmt.Sprint(path, errors.Join(err, target.Close()))
+		}()
+	}
+	for range targets {
+		if got, want := <-finished, fmt.Sprint(filepath.Join(base, e.Key), nil); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
 }
 
 func TestKeyFollowsTheFiles(t *testing.T) {
