@@ -3,6 +3,7 @@ package ui
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 	"time"
 
@@ -25,10 +26,11 @@ func (u *UI) Conclude(r launcher.Result, size int) {
 			u.failure(r, size, time.Now())
 		}
 	}
-	for _, h := range r.Lost {
-		if r.Cause == nil || r.Cause.Host != h.Host || r.Cause.Lost == nil {
-			u.Errorf("host %v", h)
-		}
+	lost := slices.DeleteFunc(slices.Clone(r.Lost), func(h launcher.HostError) bool {
+		return r.Cause != nil && r.Cause.Host == h.Host && r.Cause.Lost != nil
+	})
+	for _, line := range byReason(lost) {
+		u.Errorf("host %s", line)
 	}
 	if len(r.Unconfirmed) > 0 {
 		u.Errorf("%s did not confirm that all ranks ended", prose.List(r.Unconfirmed))

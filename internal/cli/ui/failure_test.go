@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/launcher"
 )
@@ -90,6 +91,36 @@ func TestFailedHostsAreGroupedByReason(t *testing.T) {
 	want := "gorun: error: f1, f3: no route\ngorun: error: f2, f4 (port 2222): connection refused\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", &out, want)
+	}
+}
+
+// Ten thousand hosts that fail, each for a reason of its own, fit on a screen.
+func TestFailuresOfManyHostsAreShort(t *testing.T) {
+	var failed []launcher.HostError
+	for i := range 10_000 {
+		why := fmt.Errorf("port %d is closed", i)
+		if i%2 == 1 {
+			why = errors.New("no route")
+		}
+		failed = append(failed, launcher.HostError{Host: fmt.Sprintf("n%05d", i), Err: usage.Errorf(fmt.Sprintf("hint %d", i), "%w", why)})
+	}
+	var out bytes.Buffer
+	u := &UI{W: &out}
+	u.ReportHosts(failed)
+	lines := strings.Split(out.String(), "\n")
+	if len(lines) != mostReasons+1+mostReasons+1 || lines[0] != "gorun: error: n00001, n00003, n00005, n00007, n00009, n00011 and 4994 more hosts: no route" ||
+		lines[1] != "gorun: error: n00000: port 0 is closed" || lines[mostReasons] != "gorun: error: 4993 more hosts failed for other reasons" {
+		t.Errorf("got\n%s", &out)
+	}
+	out.Reset()
+	r := launcher.Result{Lost: failed, Cause: &launcher.Failure{Rank: 7, Host: "n00000", Lost: failed[0].Err}}
+	for i := range failed {
+		r.Unconfirmed = append(r.Unconfirmed, failed[i].Host)
+		r.Unkillable = append(r.Unkillable, launcher.Unkillable{Host: failed[i].Host})
+	}
+	u.Conclude(r, 80_000)
+	if text := out.String(); strings.Count(text, "\n") > 24 || !strings.Contains(text, "error: host n00001, n00003, n00005, n00007, n00009, n00011 and 4994 more hosts: no route\n") {
+		t.Errorf("%d lines:\n%s", strings.Count(text, "\n"), text)
 	}
 }
 

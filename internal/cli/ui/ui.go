@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 
@@ -102,29 +103,52 @@ func (u *UI) Report(err error) {
 
 // ReportHosts prints each failed host, grouped by reason, and each hint once.
 func (u *UI) ReportHosts(failed []launcher.HostError) {
+	for _, line := range byReason(failed) {
+		u.Errorf("%s", line)
+	}
+	var hints []string
+	for _, f := range failed {
+		if h := usage.Hint(f.Err); h != "" && !slices.Contains(hints, h) && len(hints) < mostReasons {
+			hints = append(hints, h)
+		}
+	}
+	for _, h := range hints {
+		u.Hintf("%s", h)
+	}
+}
+
+// mostReasons is how many reasons why hosts failed are printed: thousands of hosts may have a reason each.
+const mostReasons = 8
+
+// byReason returns a line for each reason why hosts failed, which names the hosts. If there are too many reasons, it has those of the most hosts,
+// and the number of the other hosts.
+func byReason(failed []launcher.HostError) (lines []string) {
 	var reasons []string
 	hosts := map[string][]string{}
-	var hints []string
-	seen := map[string]bool{}
 	for _, f := range failed {
 		reason := f.Reason()
 		if hosts[reason] == nil {
 			reasons = append(reasons, reason)
 		}
 		hosts[reason] = append(hosts[reason], f.Host)
-		if h := usage.Hint(f.Err); h != "" && !seen[h] {
-			seen[h] = true
-			hints = append(hints, h)
+	}
+	rest := 0
+	if len(reasons) > mostReasons {
+		slices.SortStableFunc(reasons, func(a, b string) int { return len(hosts[b]) - len(hosts[a]) })
+		for _, reason := range reasons[mostReasons:] {
+			rest += len(hosts[reason])
 		}
+		reasons = reasons[:mostReasons]
 	}
 	for _, reason := range reasons {
 		colon := ": "
 		if strings.HasPrefix(reason, "(") { // the host's address or port precedes the reason
 			colon = " "
 		}
-		u.Errorf("%s%s%s", prose.List(hosts[reason]), colon, reason)
+		lines = append(lines, prose.List(hosts[reason])+colon+reason)
 	}
-	for _, h := range hints {
-		u.Hintf("%s", h)
+	if rest > 0 {
+		lines = append(lines, fmt.Sprintf("%s failed for other reasons", prose.Count(rest, "more host")))
 	}
+	return lines
 }
