@@ -55,14 +55,17 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	return opts, outputOptions(&opts, o, plan, io)
 }
 
-// togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless processes come and go.
+// togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless nodes come and go.
 func togetherIn(o *settings.Options, plan launcher.Plan, exe launcher.Executable, console *ui.UI) transport.Options {
 	options := o.Options
-	if o.Elastic.Given() || o.DryRun {
+	if o.DryRun {
 		return options
 	}
 	options.Together = &srun.Together{Argv: func() []string { return session.Command(nil, exe.Path, srun.Command) }, Build: exe.Build, Within: max(stepTime, time.Duration(o.StartTimeout)/3),
 		Note: console.Notef, Trace: console.Tracef}
+	if o.Elastic.Given() {
+		options.Together.Apart = "nodes of an elastic job come and go"
+	}
 	for _, h := range plan.Hosts {
 		options.Together.Nodes = append(options.Together.Nodes, h.Name)
 	}

@@ -113,7 +113,11 @@ type srunHost struct {
 
 // AgentBuild returns the build of the agents that the step of all nodes starts, or "" if the node has no part in it.
 func (h *srunHost) AgentBuild() string {
-	if h.member == nil || !h.member.client.Alive() {
+	if h.member == nil {
+		return ""
+	}
+	if !h.member.client.Alive() {
+		h.steps.all.Trace("%s: a step of its own: it was lost by the step of all nodes", h.node)
 		return ""
 	}
 	return h.member.build

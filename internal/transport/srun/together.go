@@ -30,6 +30,7 @@ type Together struct {
 	Nodes  []string
 	Argv   func() []string // of a node's process
 	Build  string          // of the agents
+	Apart  string          // why nodes get steps of their own all the same; "": nothing is against one
 	Within time.Duration   // for the nodes to connect; those that have not get steps of their own
 	// Note gets a line for the user where steps of their own cost time in every job, Trace those that -v prints.
 	Note, Trace func(format string, args ...any)
@@ -62,7 +63,18 @@ type member struct {
 // newStep returns the step of all nodes that t describes, nil if the job allows none, or steps of their own do as well.
 func newStep(s *Steps, t Together) *step {
 	t.Nodes = slices.DeleteFunc(slices.Clone(t.Nodes), func(node string) bool { return !s.Job.Has(node) })
-	if len(t.Nodes) < 2 || s.Job.Hetero || t.Build == "" {
+	if len(t.Nodes) < 2 {
+		return nil
+	}
+	switch {
+	case t.Apart != "":
+	case s.Job.Hetero:
+		t.Apart = "the Slurm job is heterogeneous"
+	case t.Build == "":
+		t.Apart = "the nodes cannot run this gorun"
+	}
+	if t.Apart != "" {
+		t.Trace("%s: each a step of its own: %s", prose.List(t.Nodes), t.Apart)
 		return nil
 	}
 	st := &step{Together: t, steps: s, ended: make(chan struct{}), nodes: map[string]*member{}}
@@ -192,6 +204,9 @@ func (st *step) arrived(a callback.Arrival) {
 	m.client, m.build = client, a.Hello.Build
 	close(m.known)
 	st.Trace("%s: connected back from the step of all nodes", a.Hello.Host)
+	if m.build != st.Build {
+		st.Trace("%s: a step of its own: another gorun is at that path there", a.Hello.Host)
+	}
 }
 
 // missing records that nodes, nil for all, will not come if they have not, and returns those.
@@ -216,7 +231,7 @@ func (st *step) missing(nodes []string, why string) (lost []string) {
 		return nil
 	}
 	if len(lost) > 0 {
-		st.Trace("%s: a step of its own, since the step of all nodes failed there: %s", strings.Join(lost, ", "), prose.Printable(why))
+		st.Trace("%s: a step of its own, since the step of all nodes failed there: %s", prose.List(lost), prose.Printable(why))
 	}
 	return lost
 }
@@ -239,7 +254,7 @@ const CodeUnreached = 75
 // unreached is missing for nodes, nil for all, whose processes run but do not connect.
 func (st *step) unreached(nodes []string, why string) {
 	if lost := st.missing(nodes, why); len(lost) > 0 {
-		st.Note("%s did not connect back to gorun, so each got a Slurm step of its own: %s; see \"Firewalls\" in docs/slurm.md", strings.Join(lost, ", "), prose.Printable(why))
+		st.Note("%s did not connect back to gorun, so each got a Slurm step of its own: %s; see \"Firewalls\" in docs/slurm.md", prose.List(lost), prose.Printable(why))
 	}
 }
 

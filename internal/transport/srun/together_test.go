@@ -21,20 +21,24 @@ func TestOneStepForWhichNodes(t *testing.T) {
 		job   Job
 		nodes []string
 		build string
+		apart string
 		want  string
+		why   string // that -v shows
 	}{
-		{"nodes", job, []string{"n1", "n3"}, "b", "n1,n3"},
-		{"nodes and another host", job, []string{"n1", "localhost", "n2"}, "b", "n1,n2"},
-		{"one node", job, []string{"n1", "localhost"}, "b", ""},
-		{"a gorun that cannot be an agent", job, []string{"n1", "n2"}, "", ""},
-		{"a heterogeneous job", hetero, []string{"n1", "n2"}, "b", ""},
+		{"nodes", job, []string{"n1", "n3"}, "b", "", "n1,n3", ""},
+		{"nodes and another host", job, []string{"n1", "localhost", "n2"}, "b", "", "n1,n2", ""},
+		{"one node", job, []string{"n1", "localhost"}, "b", "", "", ""},
+		{"a gorun that cannot be an agent", job, []string{"n1", "n2"}, "", "", "", "n1, n2: each a step of its own: the nodes cannot run this gorun"},
+		{"a heterogeneous job", hetero, []string{"n1", "n2"}, "b", "", "", "n1, n2: each a step of its own: the Slurm job is heterogeneous"},
+		{"an elastic job", job, []string{"n1", "n2"}, "b", "nodes come and go", "", "n1, n2: each a step of its own: nodes come and go"},
 	} {
-		got := ""
-		if st := newStep(New(tc.job, "srun", nil), Together{Nodes: tc.nodes, Build: tc.build}); st != nil {
+		got, why := "", ""
+		trace := func(format string, args ...any) { why += fmt.Sprintf(format, args...) }
+		if st := newStep(New(tc.job, "srun", nil), Together{Nodes: tc.nodes, Build: tc.build, Apart: tc.apart, Trace: trace}); st != nil {
 			got = strings.Join(st.Nodes, ",")
 		}
-		if got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.what, got, tc.want)
+		if got != tc.want || why != tc.why {
+			t.Errorf("%s: %q, want %q; -v says %q, want %q", tc.what, got, tc.want, why, tc.why)
 		}
 	}
 }
