@@ -10,13 +10,11 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/frames"
+	"github.com/gorun/gorun/internal/secure"
 )
 
 // reachTime is how long a host tries where TCP does not connect.
 const reachTime = 5 * time.Second
-
-// turnTime is between the addresses of one try, most of which belong to the same launcher.
-const turnTime = 150 * time.Millisecond
 
 // Dial connects to the launcher that gave the ticket, at whichever of its addresses answers with its key, and at first besides. It tries
 // again while ctx lasts, but not for long where no address can be reached at all, as behind a firewall.
@@ -62,43 +60,18 @@ func announce(conn net.Conn, hello Hello) error {
 
 // dialAny returns the first connection whose other end proves the launcher's key. Others are closed before they say anything.
 func dialAny(ctx context.Context, addresses []string, port int, config *tls.Config) (net.Conn, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type result struct {
-		conn net.Conn
-		err  error
+	conn, i, errs := secure.Race(ctx, len(addresses), func(ctx context.Context, i int, _ func()) (net.Conn, error) {
+		return dialOne(ctx, net.JoinHostPort(addresses[i], fmt.Sprint(port)), config)
+	})
+	if i >= 0 {
+		return conn, nil
 	}
-	results := make(chan result)
-	for i, address := range addresses {
-		go func() {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Duration(i) * turnTime):
-			}
-			conn, err := dialOne(ctx, net.JoinHostPort(address, fmt.Sprint(port)), config)
-			results <- result{conn, err}
-		}()
-	}
-	var chosen net.Conn
-	var failed error
-	for range addresses {
-		r := <-results
-		switch {
-		case r.err != nil:
-			if failed == nil || !isUnreached(r.err) {
-				failed = r.err
-			}
-		case chosen == nil:
-			chosen = r.conn
-			cancel()
-		default:
-			r.conn.Close()
+	for _, err := range errs {
+		if err != nil && !isUnreached(err) {
+			return nil, err
 		}
 	}
-	if chosen == nil {
-		return nil, failed
-	}
-	return chosen, nil
+	return nil, errors.Join(append(errs, ctx.Err())...)
 }
 
 func dialOne(ctx context.Context, address string, config *tls.Config) (net.Conn, error) {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/secure"
@@ -20,10 +19,9 @@ const (
 	maxMembers    = 1 << 20
 	copySize      = 64 << 10
 	handshakeTime = 5 * time.Second
-	dialTime      = 3 * time.Second        // for a connection and its handshake
-	stagger       = 250 * time.Millisecond // until the next address is tried beside
-	beatTime      = time.Second            // between signs of life of a host that waits for bytes itself
-	silence       = 15 * time.Second       // without one, after which a link counts as broken
+	dialTime      = 3 * time.Second  // for a connection and its handshake
+	beatTime      = time.Second      // between signs of life of a host that waits for bytes itself
+	silence       = 15 * time.Second // without one, after which a link counts as broken
 )
 
 // A link carries frames of a length (4 bytes) and so many bytes of the file, from the offset (8 bytes) that the fetching host sends first. Frames
@@ -126,49 +124,13 @@ func reach(ctx context.Context, party *secure.Party, peers []wire.Peer) (net.Con
 			tries = append(tries, try{p, at})
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var (
-		racing sync.WaitGroup
-		mu     sync.Mutex
-		won    net.Conn
-		who    wire.Peer
-		errs   error
-	)
-	turn := make(chan struct{})
-	close(turn)
-	for _, t := range tries {
-		mine, next := turn, make(chan struct{})
-		turn = next
-		racing.Go(func() {
-			pass := sync.OnceFunc(func() { close(next) })
-			defer pass()
-			select {
-			case <-mine:
-			case <-ctx.Done():
-				return
-			}
-			timer := time.AfterFunc(stagger, pass)
-			defer timer.Stop()
-			conn, err := dial(ctx, party, t.peer.Member, t.at)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil && ctx.Err() == nil:
-				errs = errors.Join(errs, err)
-			case err == nil && won == nil:
-				won, who = conn, t.peer
-				cancel()
-			case err == nil:
-				conn.Close()
-			}
-		})
+	conn, i, errs := secure.Race(ctx, len(tries), func(ctx context.Context, i int, _ func()) (net.Conn, error) {
+		return dial(ctx, party, tries[i].peer.Member, tries[i].at)
+	})
+	if i < 0 {
+		return nil, wire.Peer{}, errors.Join(append(errs, errors.New("no peer can be reached"))...)
 	}
-	racing.Wait()
-	if won == nil {
-		return nil, who, errors.Join(errs, errors.New("no peer can be reached"))
-	}
-	return won, who, nil
+	return conn, tries[i].peer, nil
 }
 
 // dial connects to a peer within dialTime. One that refuses may not have heard of this host yet, and is asked again.

@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// stagger is the delay before the next address is tried in parallel: RFC 8305, section 5.
-const stagger = 250 * time.Millisecond
-
 // dialer makes connections to other ranks.
 type dialer struct {
 	handshaker *handshaker
@@ -52,56 +49,19 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 	return conns, nil
 }
 
-// race makes the first connection. An address is tried once the one before it has failed
-// once or [stagger] has passed, and then until one of them succeeds. A private address
-// may lead to another machine, which fails the handshake.
+// race makes the first connection, by [Race]. A private address may lead to another machine, which fails the handshake; it is tried until
+// ctx ends all the same.
 func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*Conn, netip.AddrPort, error) {
 	if len(addrs) == 0 {
 		return nil, netip.AddrPort{}, ErrNoAddress
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var (
-		racing sync.WaitGroup
-		mu     sync.Mutex
-		won    *Conn
-		where  netip.AddrPort
-	)
-	errs := make([]error, len(addrs))
-	turn := make(chan struct{})
-	close(turn)
-	for i, addr := range addrs {
-		mine, next := turn, make(chan struct{})
-		turn = next
-		racing.Go(func() {
-			if !await(ctx, mine) {
-				close(next)
-				return
-			}
-			var once sync.Once
-			pass := func() { once.Do(func() { close(next) }) }
-			defer pass()
-			timer := time.AfterFunc(stagger, pass)
-			defer timer.Stop()
-			conn, err := d.retry(ctx, rank, 0, addr, pass)
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err != nil:
-				errs[i] = err
-			case won != nil:
-				conn.Close()
-			default:
-				won, where = conn, addr
-				cancel()
-			}
-		})
-	}
-	racing.Wait()
-	if won == nil {
+	won, i, errs := Race(ctx, len(addrs), func(ctx context.Context, i int, failed func()) (*Conn, error) {
+		return d.retry(ctx, rank, 0, addrs[i], failed)
+	})
+	if i < 0 {
 		return nil, netip.AddrPort{}, all(errs, ctx.Err())
 	}
-	return won, where, nil
+	return won, addrs[i], nil
 }
 
 // all joins errs on one line, or returns other if there are none.
@@ -119,16 +79,6 @@ func all(errs []error, other error) error {
 		return other
 	}
 	return joined
-}
-
-// await reports whether turn closed before ctx ended.
-func await(ctx context.Context, turn <-chan struct{}) bool {
-	select {
-	case <-turn:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // retry dials one address until it succeeds or ctx ends, and calls failed, if not nil,
