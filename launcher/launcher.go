@@ -182,6 +182,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session.Session, len(plan.Hosts)),
 		ports: make([]int, len(plan.Hosts)), places: make([][]Placement, len(plan.Hosts))}
 	j.policy, j.stager.Hosts = j, len(plan.Hosts)
+	j.work.Expect(len(plan.Hosts))
 	rand.Read(j.key)
 	if opts.OutputDir != "" || opts.SaveAs != nil {
 		if j.files, err = output.OpenFiles(opts.OutputDir, opts.SaveAs, plan, opts.Note); err != nil {

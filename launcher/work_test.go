@@ -26,10 +26,9 @@ func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
 	}
 	home := t.TempDir()
 	m := &fake.Machine{Serve: func(a *fake.Agent) error {
-		next := func() (wire.Frame, error) { return a.Expect(wire.TypeFolder) }
-		first, err := next()
+		first, err := a.Expect(wire.TypeFolder)
 		if err == nil {
-			err = workdir.Receive(first.Payload, next, a.Out, home)
+			err = workdir.Receive(a.Ctx, first.Payload, a.Frames.Next, a.Out, home)
 		}
 		if err = errors.Join(err, a.Ready()); err != nil {
 			return err

@@ -346,7 +346,7 @@ func (h *host) frame(f wire.Frame) error {
 		return f.Decode(h.gpus)
 	case wire.TypeUnits:
 		return f.Decode(&h.units)
-	case wire.TypeWant, wire.TypeStaged:
+	case wire.TypeWant, wire.TypeStaged, wire.TypeOffered, wire.TypePassed:
 		f.Payload = bytes.Clone(f.Payload)
 		h.folder <- f
 		return nil

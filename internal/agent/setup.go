@@ -108,7 +108,7 @@ func (a *agent) receive(ctx context.Context, first wire.Frame, frames *wire.Read
 			return relay.Keep(o, home)
 		})
 	}
-	return workdir.Receive(first.Payload, next, a.out, home)
+	return workdir.Receive(ctx, first.Payload, next, a.out, home)
 }
 
 // prepareJob validates the job and reserves what its ranks need.

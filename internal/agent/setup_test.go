@@ -87,7 +87,10 @@ func (h *host) Next() (wire.Frame, error) {
 	}
 }
 
-func (h *host) Cancel() { h.stdin.Close() }
+func (h *host) Name() string                  { return "f1" }
+func (h *host) Send(t wire.Type, message any) { _ = h.out.SendMessage(t, message) }
+func (h *host) Piece(data []byte) error       { return h.out.Send(wire.TypePiece, 0, data) }
+func (h *host) Cancel()                       { h.stdin.Close() }
 
 // folderOf makes a folder with one file and scans it. A host sees another folder of that name unless shared.
 func folderOf(t *testing.T, shared bool, content []byte) *workdir.Tree {
@@ -108,6 +111,10 @@ func folderOf(t *testing.T, shared bool, content []byte) *workdir.Tree {
 	return tree
 }
 
+func newSender(t *testing.T, tree *workdir.Tree) *workdir.Sender {
+	return workdir.NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) })
+}
+
 func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {
 	t.Parallel()
 	for name, shared := range map[string]bool{"a copy": false, "the folder itself": true} {
@@ -117,7 +124,7 @@ func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {
 			h := startHost(t, "HOME="+home)
 			h.answerHello()
 			tree := folderOf(t, shared, []byte("text"))
-			sent, err := workdir.NewSender(tree, "here").Send(h, func() {})
+			sent, err := newSender(t, tree).Send(h, nil, func() {})
 			if err != nil || sent.Shared != shared || strings.HasPrefix(sent.Dir, home) == shared {
 				t.Fatalf("%+v, %v: %s", sent, err, h.said())
 			}
@@ -142,7 +149,7 @@ func TestAgentRefusesAFolderThatItCannotKeep(t *testing.T) {
 	}
 	h := startHost(t, "HOME="+home)
 	h.answerHello()
-	_, err := workdir.NewSender(folderOf(t, false, nil), "here").Send(h, func() {})
+	_, err := newSender(t, folderOf(t, false, nil)).Send(h, nil, func() {})
 	if err == nil || !strings.HasPrefix(err.Error(), "not safe, others can change "+work) {
 		t.Error(err)
 	}
@@ -161,9 +168,9 @@ func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 			h := startHost(t, "HOME="+t.TempDir())
 			h.answerHello()
 			var offer wire.Frame
-			sender := workdir.NewSender(folderOf(t, false, make([]byte, 1<<20)), "here")
+			sender := newSender(t, folderOf(t, false, make([]byte, 1<<20)))
 			stopped := errors.New("stopped")
-			_, err := sender.Send(afterOffer{h, &offer, stopped}, func() {})
+			_, err := sender.Send(afterOffer{h, &offer, stopped}, nil, func() {})
 			if !errors.Is(err, stopped) || offer.Type != wire.TypeWant {
 				t.Fatalf("%v, %v: %s", offer.Type, err, h.said())
 			}

@@ -36,6 +36,9 @@ func (c *target) path(rel string) string { return filepath.Join(c.name, rel) }
 // fresh returns the path of an incomplete file: beside the copy, on the same file system.
 func (c *target) fresh(file string) string { return filepath.Join(c.name+".new", file) }
 
+// part returns the path of a pack that has not come yet.
+func (c *target) part() string { return c.name + ".part" }
+
 func (c *target) stateFile() string { return c.name + ".json" }
 
 // records returns what was staged in the copy. It returns nil if the record is missing or malformed: everything is then

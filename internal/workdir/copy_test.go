@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,9 +24,12 @@ import (
 type site struct {
 	t         *testing.T
 	dir, home string
+	as        func(Agent) Agent // what the launcher sees of the host
 }
 
-func newSite(t *testing.T) *site { return &site{t, t.TempDir(), t.TempDir()} }
+func newSite(t *testing.T) *site {
+	return &site{t, t.TempDir(), t.TempDir(), func(a Agent) Agent { return a }}
+}
 
 // must ends the test with the first error.
 func (s *site) must(errs ...error) {
@@ -62,6 +66,10 @@ func (s *site) stage(cut int64) (Sent, error) {
 }
 
 func (s *site) send(tree *Tree, cut int64, waiting func()) (Sent, error) {
+	return s.sendBy(NewSender(tree, "here", s.t.Logf, func(line string) { s.t.Error(line) }), nil, cut, waiting)
+}
+
+func (s *site) sendBy(sender *Sender, addrs []netip.Addr, cut int64, waiting func()) (Sent, error) {
 	in, feed := io.Pipe()
 	out, say := io.Pipe()
 	var from io.Reader = in
@@ -73,7 +81,7 @@ func (s *site) send(tree *Tree, cut int64, waiting func()) (Sent, error) {
 		frames, to := wire.NewReader(from), wire.NewWriter(say)
 		f, err := frames.Next()
 		if err == nil {
-			err = Receive(f.Payload, frames.Next, to, s.home)
+			err = Receive(s.t.Context(), f.Payload, frames.Next, to, s.home)
 		}
 		if err != nil {
 			_ = to.SendMessage(wire.TypeRefuse, wire.Refuse{What: err.Error()})
@@ -81,10 +89,10 @@ func (s *site) send(tree *Tree, cut int64, waiting func()) (Sent, error) {
 		in.CloseWithError(io.ErrClosedPipe)
 		say.Close()
 	})
-	agent := connection{in: feed, out: out, frames: wire.NewReader(out)}
+	agent := connection{in: feed, out: out, frames: wire.NewReader(out), to: wire.NewWriter(feed)}
 	defer host.Wait()
 	defer agent.Cancel()
-	return NewSender(tree, "here").Send(agent, waiting)
+	return sender.Send(s.as(agent), addrs, waiting)
 }
 
 // connection is the launcher's end of two pipes.
@@ -92,11 +100,18 @@ type connection struct {
 	in     io.WriteCloser
 	out    io.Closer
 	frames *wire.Reader
+	to     *wire.Writer
 }
+
+func (c connection) Name() string { return "f1" }
+
+func (c connection) Send(t wire.Type, message any) { _ = c.to.SendMessage(t, message) } // the end shows when the next frame is read
+
+func (c connection) Piece(p []byte) error { return c.to.Send(wire.TypePiece, 0, p) }
 
 func (c connection) Write(p []byte) (int, error) {
 	for piece := range slices.Chunk(p, wire.MaxData) {
-		if err := wire.NewWriter(c.in).Send(wire.TypeFolder, 0, piece); err != nil {
+		if err := c.to.Send(wire.TypeFolder, 0, piece); err != nil {
 			return 0, err
 		}
 	}
@@ -126,7 +141,7 @@ func (s *site) mustStage() Sent {
 	s.t.Helper()
 	sent, err := s.stage(0)
 	s.must(err)
-	if left, _ := filepath.Glob(filepath.Join(s.home, ".cache/gorun/work/*.new")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(s.home, ".cache/gorun/work/*.[np]*")); len(left) > 0 {
 		s.t.Errorf("left: %q", left)
 	}
 	return sent
@@ -185,6 +200,109 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 		t.Errorf("%+v", sent)
 	}
 	s.wants(map[string]string{"d": "a file now", "relative": ""})
+}
+
+// named is a host whose pieces wait, and are counted.
+type named struct {
+	Agent
+	name   string
+	ready  <-chan struct{} // closed when pieces may go
+	pieces *int
+	heard  func(wire.Frame)
+}
+
+func (n named) Name() string { return n.name }
+
+func (n named) Piece(p []byte) error {
+	<-n.ready
+	*n.pieces++
+	return n.Agent.Piece(p)
+}
+
+func (n named) Next() (wire.Frame, error) {
+	f, err := n.Agent.Next()
+	n.heard(f)
+	return f, err
+}
+
+// Two hosts lack the same files: the second takes them from the first. A third has another version of one file, and gets a pack of its own.
+func TestHostsPassAFolderOn(t *testing.T) {
+	first := newSite(t)
+	random := make([]byte, 3*fewBytes)
+	rand.Read(random)
+	first.write(first.local("large"), string(random))
+	first.write(first.local("d/small"), "text")
+	third := &site{t, first.dir, t.TempDir(), first.as}
+	third.mustStage()
+	first.write(first.local("d/small"), "text 2")
+
+	sender := NewSender(first.scan(), "here", t.Logf, func(line string) { t.Error(line) })
+	second := &site{t, first.dir, t.TempDir(), nil}
+	joined, now := make(chan struct{}), make(chan struct{})
+	close(now)
+	var pieces [2]int
+	begun := make(chan struct{})
+	first.as = func(a Agent) Agent {
+		return named{a, "f1", joined, &pieces[0], func(f wire.Frame) {
+			if p := new(wire.Passed); f.Type == wire.TypePassed && f.Decode(p) == nil && p.Feed {
+				close(begun)
+			}
+		}}
+	}
+	second.as = func(a Agent) Agent {
+		return named{a, "f2", now, &pieces[1], func(f wire.Frame) {
+			if p := new(wire.Passed); f.Type == wire.TypePassed && f.Decode(p) == nil && p.From == 0 && p.Have == 0 {
+				close(joined)
+			}
+		}}
+	}
+	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	var work sync.WaitGroup
+	work.Go(func() {
+		if sent, err := first.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 2 || sent.From != "" {
+			t.Errorf("the first: %+v, %v", sent, err)
+		}
+	})
+	<-begun
+	work.Go(func() {
+		if sent, err := second.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 2 || sent.From != "f1" {
+			t.Errorf("the second: %+v, %v", sent, err)
+		}
+	})
+	if sent, err := third.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 1 {
+		t.Errorf("the third: %+v, %v", sent, err)
+	}
+	work.Wait()
+	for _, s := range []*site{first, second, third} {
+		s.wants(map[string]string{"large": string(random), "d/small": "text 2"})
+	}
+	if pieces[0] == 0 || pieces[1] != 0 || len(sender.packs) != 0 {
+		t.Errorf("pieces %v, %d packs are left", pieces, len(sender.packs))
+	}
+}
+
+// A pack that has come in part is not sent again as a whole.
+func TestPackIsResumed(t *testing.T) {
+	s := newSite(t)
+	random := make([]byte, 8*fewBytes)
+	rand.Read(random)
+	s.write(s.local("large"), string(random))
+	if _, err := s.stage(6 * fewBytes); err == nil {
+		t.Fatal("no error")
+	}
+	part, err := os.Stat(s.remote("") + ".part")
+	s.must(err)
+	pieces, now := 0, make(chan struct{})
+	close(now)
+	s.as = func(a Agent) Agent { return named{a, "f1", now, &pieces, func(wire.Frame) {}} }
+	s.mustStage()
+	s.wants(map[string]string{"large": string(random)})
+	if most := (len(random)-4*fewBytes)/wire.MaxData + 1; pieces > most {
+		t.Errorf("%d pieces after %d bytes, want %d", pieces, part.Size(), most)
+	}
+	if _, err := os.Stat(s.remote("") + ".part"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the pack stays: %v", err)
+	}
 }
 
 func TestCopyKeepsWhatRanksWrite(t *testing.T) {
@@ -370,6 +488,10 @@ func TestHostAnswersAreValidated(t *testing.T) {
 	staged := func(dir string) func(w *wire.Writer) {
 		return func(w *wire.Writer) { _ = w.SendMessage(wire.TypeStaged, wire.Staged{Dir: []byte(dir)}) }
 	}
+	taken := func(w *wire.Writer) {
+		_ = w.SendMessage(wire.TypeOffered, wire.Offered{})
+		_ = w.SendMessage(wire.TypePassed, wire.Passed{Have: 1 << 40})
+	}
 	refuse := func(w *wire.Writer) { _ = w.SendMessage(wire.TypeRefuse, wire.Refuse{What: "no space"}) }
 	type says []func(w *wire.Writer)
 	for name, tc := range map[string]struct {
@@ -389,7 +511,9 @@ func TestHostAnswersAreValidated(t *testing.T) {
 		"a file twice":            {says{wants(true, wire.WantedFile{Index: 2}), wants(false, wire.WantedFile{Index: 2})}, "wants entry 2"},
 		"a sum of another length": {says{wants(false, wire.WantedFile{Index: 0, Sum: make([]byte, 64)})}, "wants entry 0"},
 		"a list without end":      {says{wants(true), wants(true), wants(true)}, "EOF"},
-		"what it can":             {says{wants(true, wire.WantedFile{Index: 0}), wants(false, wire.WantedFile{Index: 2}), staged("/copy")}, ""},
+		"nothing of a pack":       {says{wants(false, wire.WantedFile{Index: 0}), staged("/copy")}, "staged came where offered was due"},
+		"more than the pack":      {says{wants(false, wire.WantedFile{Index: 0}), taken}, "1099511627776 bytes"},
+		"what it can":             {says{wants(true), wants(false), staged("/copy")}, ""},
 		"that it sees the folder": {says{func(w *wire.Writer) { _ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true}) }}, ""},
 		"that, but after the list": {says{wants(false), func(w *wire.Writer) {
 			_ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true, Dir: []byte("/copy")})
@@ -399,7 +523,8 @@ func TestHostAnswersAreValidated(t *testing.T) {
 		for _, say := range tc.says {
 			say(wire.NewWriter(&said))
 		}
-		_, err := NewSender(tree, "here").Send(connection{in: nopCloser{io.Discard}, out: nopCloser{}, frames: wire.NewReader(&said)}, func() {})
+		sender := NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) })
+		_, err := sender.Send(connection{in: nopCloser{io.Discard}, out: nopCloser{}, frames: wire.NewReader(&said), to: wire.NewWriter(io.Discard)}, nil, func() {})
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}

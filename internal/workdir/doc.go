@@ -3,15 +3,17 @@
 //
 // They exchange frames of package wire before the agent has its job:
 //
-//	launcher  → folder…: a gzip member with the [Offer] in JSON
+//	launcher  → folder…: the [Offer] in JSON, compressed by gzip
 //	agent     → waiting…, while another launch changes the copy
 //	agent     → staged, if the host sees the folder itself; else want…
-//	launcher  → folder…: a gzip member with a tar of the wanted files, if there are any
+//	both      → the pack of the wanted files, by package relay, if there are any
 //	agent     → staged
+//
+// A pack is a tar, compressed by gzip. Hosts that want the same files get the same pack, and pass it on; a small one comes from the launcher.
 //
 // The agent reports an error by a refuse at any time. Paths are validated in the offer, and names in the tar must be
 // of the offer, so nothing is written outside the copy.
 //
 // A copy is a folder below ~/.cache/gorun/work. Beside it are files with its name and an extension: .json records what
-// was staged; .lock is held while the copy changes; .new holds incomplete files.
+// was staged; .lock is held while the copy changes; .part is a pack that has not come as a whole; .new holds incomplete files.
 package workdir

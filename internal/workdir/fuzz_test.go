@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"os"
@@ -12,6 +13,11 @@ import (
 
 	"github.com/gorun/gorun/internal/wire"
 )
+
+// answerer gets the agent's answers.
+type answerer func(text []byte)
+
+func (a answerer) Write(p []byte) (int, error) { a(p); return len(p), nil }
 
 // FuzzReceive checks that no offer and no tar makes a host write outside the folder of copies.
 func FuzzReceive(f *testing.F) {
@@ -57,14 +63,37 @@ func FuzzReceive(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
-		var stream bytes.Buffer
-		for _, part := range [][]byte{offered, sent} {
-			zip, _ := gzip.NewWriterLevel(&stream, gzip.NoCompression)
+		packed := func(part []byte) []byte {
+			var b bytes.Buffer
+			zip, _ := gzip.NewWriterLevel(&b, gzip.NoCompression)
 			_, _ = zip.Write(part)
 			zip.Close()
+			return b.Bytes()
 		}
-		none := func() (wire.Frame, error) { return wire.Frame{}, io.EOF }
-		_ = Receive(stream.Bytes(), none, wire.NewWriter(io.Discard), home)
+		sums := sha256.Sum256(packed(sent))
+		about, err := json.Marshal(wire.Offer{Size: int64(len(packed(sent))), Chunk: 256 << 10, Sums: sums[:], Key: make([]byte, 32)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		frames := []wire.Frame{{Type: wire.TypeOffer, Payload: about}, {Type: wire.TypePeers, Payload: []byte(`{"Whole":true}`)}}
+		asked := make(chan struct{})
+		answers := wire.NewWriter(answerer(func(text []byte) {
+			if bytes.Contains(text, []byte(`"Feed":true`)) {
+				close(asked)
+			}
+		}))
+		_ = Receive(t.Context(), packed(offered), func() (f wire.Frame, err error) {
+			if len(frames) == 0 {
+				return f, io.EOF
+			}
+			f, frames = frames[0], frames[1:]
+			if f.Type == wire.TypePeers {
+				frames = append(frames, wire.Frame{Type: wire.TypePiece, Payload: packed(sent)}, wire.Frame{Type: wire.TypeEnough})
+			} else if f.Type == wire.TypePiece {
+				<-asked
+			}
+			return f, nil
+		}, answers, home)
 		above, _ := os.ReadDir(filepath.Dir(base))
 		top, _ := os.ReadDir(filepath.Join(home, ".cache"))
 		text, err := os.ReadFile(filepath.Join(home, ".cache/outside"))

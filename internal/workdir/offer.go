@@ -1,6 +1,7 @@
 package workdir
 
 import (
+	"bufio"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -24,7 +25,7 @@ func (t *Tree) offer(machine string) Offer {
 	return Offer{Copy: t.CopyName(machine), Machine: machine, Dir: Name(t.Dir), Scanned: t.began, Proofs: t.proofs, Entries: t.Entries}
 }
 
-// writeOffer writes the launcher's first gzip member.
+// writeOffer writes an offer, compressed.
 func writeOffer(w io.Writer, o Offer) error {
 	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
 	return errors.Join(json.NewEncoder(zip).Encode(o), zip.Close())
@@ -36,7 +37,12 @@ const maxOffer = 1 << 30
 // readOffer reads and validates an offer.
 func readOffer(r io.Reader) (Offer, error) {
 	var o Offer
-	text, err := io.ReadAll(io.LimitReader(r, maxOffer))
+	zip, err := gzip.NewReader(bufio.NewReader(r))
+	if err != nil {
+		return o, err
+	}
+	zip.Multistream(false) // else it would wait for another frame
+	text, err := io.ReadAll(io.LimitReader(zip, maxOffer))
 	if err != nil {
 		return o, err
 	}

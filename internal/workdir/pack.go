@@ -15,11 +15,11 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// pack writes the launcher's second gzip member: a tar of the wanted files, without those of which only the time
-// differs. It returns how many it wrote and their bytes.
+// pack writes a tar of the wanted files, compressed, without those of which only the time differs. It returns how many it wrote and their
+// bytes.
 func (t *Tree) pack(w io.Writer, files []wire.WantedFile) (n int, bytes int64, err error) {
-	frames := bufio.NewWriterSize(w, wire.MaxData) // gzip writes little at a time
-	zip, _ := gzip.NewWriterLevel(frames, gzip.BestSpeed)
+	out := bufio.NewWriterSize(w, 64<<10) // gzip writes little at a time
+	zip, _ := gzip.NewWriterLevel(out, gzip.BestSpeed)
 	archive := tar.NewWriter(zip)
 	for _, f := range files {
 		e := t.Entries[f.Index]
@@ -38,7 +38,7 @@ func (t *Tree) pack(w io.Writer, files []wire.WantedFile) (n int, bytes int64, e
 		n++
 		bytes += e.Size
 	}
-	return n, bytes, errors.Join(archive.Close(), zip.Close(), frames.Flush())
+	return n, bytes, errors.Join(archive.Close(), zip.Close(), out.Flush())
 }
 
 func (t *Tree) packFile(archive *tar.Writer, e Entry) error {

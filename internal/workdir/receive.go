@@ -1,14 +1,17 @@
 package workdir
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/relay"
 	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/internal/wire"
 )
@@ -19,11 +22,11 @@ const (
 	wantStep    = 1 << 16     // files in one message, which then has less than wire.MaxControl bytes
 )
 
-// Receive updates the copy below home of the folder that the launcher sends, and answers on out. first is the payload of the
+// Receive updates the copy below home of the folder that the launcher offers, and answers on out. first is the payload of the
 // first folder frame; next returns the frames after it. The caller reports an error to the launcher.
-func Receive(first []byte, next func() (wire.Frame, error), out *wire.Writer, home string) error {
-	r := receiver{in: member{from: &pieces{next: next, rest: first}}, out: out}
-	err := r.receive(filepath.Join(home, ".cache/gorun/work"))
+func Receive(ctx context.Context, first []byte, next func() (wire.Frame, error), out *wire.Writer, home string) error {
+	r := receiver{next: next, out: out}
+	err := r.receive(ctx, first, filepath.Join(home, ".cache/gorun/work"))
 	// Say which path failed, not which system call.
 	var path *os.PathError
 	if errors.As(err, &path) {
@@ -33,16 +36,12 @@ func Receive(first []byte, next func() (wire.Frame, error), out *wire.Writer, ho
 }
 
 type receiver struct {
-	in  member
-	out *wire.Writer
+	next func() (wire.Frame, error)
+	out  *wire.Writer
 }
 
-func (r *receiver) receive(base string) error {
-	first, err := r.in.next()
-	if err != nil {
-		return fmt.Errorf("read the offer: %w", err)
-	}
-	o, err := readOffer(first)
+func (r *receiver) receive(ctx context.Context, first []byte, base string) error {
+	o, err := readOffer(&pieces{next: r.next, rest: first})
 	if err != nil {
 		return fmt.Errorf("read the offer: %w", err)
 	}
@@ -65,7 +64,7 @@ func (r *receiver) receive(base string) error {
 		return err
 	}
 	defer c.close()
-	return r.update(c, o)
+	return r.update(ctx, c, o)
 }
 
 // seen reports whether this host sees the offered folder itself.
@@ -102,7 +101,7 @@ func (r *receiver) lock(base *os.Root, name string) (*target, error) {
 }
 
 // update makes the copy like the offer.
-func (r *receiver) update(c *target, o Offer) error {
+func (r *receiver) update(ctx context.Context, c *target, o Offer) error {
 	if err := c.base.RemoveAll(c.fresh("")); err != nil { // left by an interrupted launch
 		return err
 	}
@@ -130,8 +129,10 @@ func (r *receiver) update(c *target, o Offer) error {
 		}
 	}
 	if len(changes.want) > 0 {
-		err := r.unpack(c, o, changes.want, now, old)
-		if err = errors.Join(err, c.remember(o, now)); err != nil {
+		if err := r.take(ctx, c, func(from io.Reader) error {
+			err := c.unpack(from, o.Entries, changes.want, now, old)
+			return errors.Join(err, c.remember(o, now))
+		}); err != nil {
 			return err
 		}
 	}
@@ -152,11 +153,36 @@ func (r *receiver) want(files []wire.WantedFile) error {
 	return r.out.SendMessage(wire.TypeWant, wire.Want{Files: files})
 }
 
-// unpack reads the launcher's second gzip member.
-func (r *receiver) unpack(c *target, o Offer, files []wire.WantedFile, records, old map[Name]Record) error {
-	second, err := r.in.next()
+// take gets the pack of the wanted files from the launcher or another host, and calls unpack with it.
+func (r *receiver) take(ctx context.Context, c *target, unpack func(io.Reader) error) error {
+	f, err := r.next()
 	if err != nil {
-		return fmt.Errorf("read the staged files: %w", err)
+		return fmt.Errorf("wait for the staged files: %w", err)
 	}
-	return c.unpack(second, o.Entries, files, records, old)
+	if f.Type != wire.TypeOffer {
+		return &wire.FormatError{Reason: fmt.Sprintf("%s came where %s was due", f.Type, wire.TypeOffer)}
+	}
+	return relay.Receive(ctx, f.Payload, r.next, r.out, func(wire.Offer) (relay.Target, error) {
+		file, err := c.base.OpenFile(c.part(), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+		return &arriving{c, file, unpack}, err
+	})
 }
+
+// arriving is a pack that comes. An interrupted launch leaves it, and the next one goes on with it.
+type arriving struct {
+	copy   *target
+	file   *os.File
+	unpack func(io.Reader) error
+}
+
+func (a *arriving) File() *os.File { return a.file }
+
+func (a *arriving) Finish() (string, error) {
+	_, err := a.file.Seek(0, io.SeekStart)
+	if err == nil {
+		err = a.unpack(a.file)
+	}
+	return filepath.Join(a.copy.base.Name(), a.copy.name), errors.Join(err, a.copy.base.Remove(a.copy.part()))
+}
+
+func (a *arriving) Close() error { return a.file.Close() }

@@ -6,21 +6,32 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"os"
 	"path"
 	"sync"
 
+	"github.com/gorun/gorun/internal/relay"
 	"github.com/gorun/gorun/internal/wire"
 )
+
+// fewBytes is the size of a pack that hosts do not pass on: their connections would take longer than the launcher does.
+const fewBytes = 256 << 10
 
 // Sender brings one folder to hosts. Safe for concurrent use.
 type Sender struct {
 	Tree  *Tree
 	offer func() ([]byte, error)
+	trace func(format string, args ...any)
+	warn  func(string)
+
+	mu    sync.Mutex
+	packs map[[sha256.Size]byte]*pack // of the hosts that take part now
 }
 
-// NewSender returns a sender of tree, a folder of the named machine.
-func NewSender(tree *Tree, machine string) *Sender {
-	return &Sender{Tree: tree, offer: sync.OnceValues(func() ([]byte, error) {
+// NewSender returns a sender of tree, a folder of the named machine. warn gets a line about a host that cannot be trusted, trace the details.
+func NewSender(tree *Tree, machine string, trace func(format string, args ...any), warn func(string)) *Sender {
+	return &Sender{Tree: tree, trace: trace, warn: warn, packs: map[[sha256.Size]byte]*pack{}, offer: sync.OnceValues(func() ([]byte, error) {
 		var b bytes.Buffer
 		err := writeOffer(&b, tree.offer(machine))
 		return b.Bytes(), err
@@ -31,24 +42,23 @@ func NewSender(tree *Tree, machine string) *Sender {
 type Sent struct {
 	Shared bool   // the host sees the folder itself; the other fields are zero
 	Dir    string // the copy, absolute
-	Files  int    // sent files
+	Files  int    // that the host got
 	Bytes  int64  // in them
+	From   string // the host that sent the last of them; "": the launcher
 }
 
 // Agent is the launcher's connection to a host's agent.
 type Agent interface {
-	// Write sends bytes of the folder. It blocks while the host does not read, and returns io.ErrClosedPipe
+	relay.Host
+	// Write sends bytes of the folder's list. It blocks while the host does not read, and returns io.ErrClosedPipe
 	// once the connection is closed.
 	io.Writer
-	// Next returns the agent's next frame. An error that the agent reports is an error.
-	Next() (wire.Frame, error)
-	// Cancel closes the connection, which ends blocked calls.
-	Cancel()
 }
 
-// Send brings the folder to the host of an agent. It calls waiting each time that the agent reports another
-// launch that changes the copy. After an error the connection is of no more use.
-func (s *Sender) Send(to Agent, waiting func()) (sent Sent, err error) {
+// Send brings the folder to the host of an agent, which others may reach at addrs. Hosts that lack the same files pass them on, and each
+// returns when all of them have them or have failed. It calls waiting each time that the agent reports another launch that changes the copy.
+// After an error the connection is of no more use.
+func (s *Sender) Send(to Agent, addrs []netip.Addr, waiting func()) (sent Sent, err error) {
 	offer, err := s.offer()
 	if err != nil {
 		return Sent{}, err
@@ -68,23 +78,96 @@ func (s *Sender) Send(to Agent, waiting func()) (sent Sent, err error) {
 		return staged(answer, true)
 	}
 	files, err := s.wanted(to, answer)
+	if err == nil && len(files) > 0 {
+		sent, err = s.pass(to, files, addrs)
+	}
+	if err == nil {
+		answer, err = to.Next()
+	}
 	if err != nil {
 		return Sent{}, err
 	}
-	var count int
-	var size int64
-	answer, err = exchange(to, func() (err error) {
-		if len(files) > 0 {
-			count, size, err = s.Tree.pack(to, files)
-		}
-		return err
-	})
-	if err != nil {
-		return Sent{}, err
-	}
-	sent, err = staged(answer, false)
-	sent.Files, sent.Bytes = count, size
+	end, err := staged(answer, false)
+	sent.Dir = end.Dir
 	return sent, err
+}
+
+// pass brings files to a host, together with the other hosts that lack the same.
+func (s *Sender) pass(to Agent, files []wire.WantedFile, addrs []netip.Addr) (sent Sent, err error) {
+	p := s.join(files)
+	defer s.leave(p)
+	if err := p.make(); err != nil {
+		to.Cancel()
+		return sent, err
+	}
+	if p.source.Size() <= fewBytes {
+		addrs = nil
+	}
+	d, err := p.group.Deliver(to, addrs)
+	return Sent{Files: p.files, Bytes: p.bytes, From: d.From}, err
+}
+
+// pack is a tar of files that some hosts lack. It is on disk while one of them takes part.
+type pack struct {
+	key   [sha256.Size]byte
+	users int
+	make  func() error // once; sets the rest
+
+	source *relay.Source
+	group  *relay.Group
+	files  int
+	bytes  int64 // of the files
+}
+
+// join returns the pack of files, for a host that leaves it.
+func (s *Sender) join(files []wire.WantedFile) *pack {
+	h := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(h, "%d %x\n", f.Index, f.Sum)
+	}
+	key := [sha256.Size]byte(h.Sum(nil))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := s.packs[key]
+	if p == nil {
+		p = &pack{key: key}
+		p.make = sync.OnceValue(func() error { return s.fill(p, files) })
+		s.packs[key] = p
+	}
+	p.users++
+	return p
+}
+
+func (s *Sender) leave(p *pack) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p.users--; p.users > 0 {
+		return
+	}
+	delete(s.packs, p.key)
+	if p.source != nil {
+		_ = p.source.Close() // it was only read
+	}
+}
+
+// fill writes the tar of a pack to a file without a name.
+func (s *Sender) fill(p *pack, files []wire.WantedFile) error {
+	file, err := os.CreateTemp("", "gorun-stage-*")
+	if err != nil {
+		return err
+	}
+	err = os.Remove(file.Name())
+	if err == nil {
+		p.files, p.bytes, err = s.Tree.pack(file, files)
+	}
+	if err == nil {
+		p.source, err = relay.NewSource(file)
+	}
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	p.group = relay.NewGroup(p.source, wire.Place{}, 0, s.trace, s.warn)
+	return nil
 }
 
 // exchange runs write and returns the agent's answer, which may come earlier: an agent that fails does not read on.

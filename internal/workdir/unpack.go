@@ -2,6 +2,7 @@ package workdir
 
 import (
 	"archive/tar"
+	"bufio"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -13,9 +14,13 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// unpack moves each file of a tar into the copy when it is complete, and its sum into records. old is what the copy
+// unpack moves each file of a pack into the copy when it is complete, and its sum into records. old is what the copy
 // held before.
-func (c *target) unpack(r io.Reader, entries []Entry, files []wire.WantedFile, records, old map[Name]Record) error {
+func (c *target) unpack(pack io.Reader, entries []Entry, files []wire.WantedFile, records, old map[Name]Record) error {
+	r, err := gzip.NewReader(bufio.NewReaderSize(pack, 64<<10))
+	if err != nil {
+		return fmt.Errorf("read the staged files: %w", err)
+	}
 	wanted := make(map[Name]wire.WantedFile, len(files))
 	for _, w := range files {
 		wanted[entries[w.Index].Path] = w
@@ -50,7 +55,7 @@ func (c *target) unpack(r io.Reader, entries []Entry, files []wire.WantedFile, r
 		}
 		records[p] = Record{Entry: entries[w.Index], Sum: w.Sum}
 	}
-	_, err := io.Copy(io.Discard, r) // verifies the member's checksum
+	_, err = io.Copy(io.Discard, r) // verifies the checksum
 	return err
 }
 
@@ -105,35 +110,4 @@ func (p *pieces) Read(b []byte) (int, error) {
 	n := copy(b, p.rest)
 	p.rest = p.rest[n:]
 	return n, nil
-}
-
-// ReadByte lets gzip read without a buffer of its own, which could take bytes that follow the member.
-func (p *pieces) ReadByte() (byte, error) {
-	if err := p.fill(); err != nil {
-		return 0, err
-	}
-	b := p.rest[0]
-	p.rest = p.rest[1:]
-	return b, nil
-}
-
-// member reads the gzip members of a stream one by one.
-type member struct {
-	from *pieces
-	zip  *gzip.Reader
-}
-
-// next returns a reader of the next member alone.
-func (m *member) next() (io.Reader, error) {
-	var err error
-	if m.zip == nil {
-		m.zip, err = gzip.NewReader(m.from)
-	} else {
-		err = m.zip.Reset(m.from)
-	}
-	if err != nil {
-		return nil, err
-	}
-	m.zip.Multistream(false)
-	return m.zip, nil
 }

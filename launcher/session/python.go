@@ -58,8 +58,9 @@ func (p *Python) place() wire.Place {
 	return wire.Place{Use: wire.UseEnvironment, Dir: []byte(p.Base), Name: []byte(p.Env.Key)}
 }
 
-// bring makes the environment on a host, unless it is there, and returns its path. Hosts that lack it pass it on among themselves.
-func (p *Python) bring(ctx context.Context, s *Session, trace func(string, ...any), note func(string)) (dir string, err error) {
+// bring makes the environment on a host, unless it is there, and returns its path. Hosts that lack it pass it on among themselves; they reach
+// this one at addrs.
+func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trace func(string, ...any), note func(string)) (dir string, err error) {
 	name := s.Host.Name
 	var has wire.Offered
 	err = s.talk(ctx, func() error {
@@ -74,7 +75,7 @@ func (p *Python) bring(ctx context.Context, s *Session, trace func(string, ...an
 		var group *relay.Group
 		if group, err = p.hosts(trace, note); err == nil {
 			var d relay.Delivered
-			d, err = s.TakeFile(ctx, name, group, meetingPoints(s.Hello))
+			d, err = s.TakeFile(ctx, name, group, addrs)
 			has.Path = []byte(d.Path)
 			trace("%s: made the environment %s, from %d bytes of this machine", name, d.Path, d.Fed)
 		}
@@ -88,17 +89,4 @@ func (p *Python) bring(ctx context.Context, s *Session, trace func(string, ...an
 		return "", fmt.Errorf("bring %s: %w", p.Env.Dir, err)
 	}
 	return dir, nil
-}
-
-// meetingPoints are the addresses at which other hosts may reach a host: the one of SSH first.
-func meetingPoints(h wire.Hello) (all []netip.Addr) {
-	if addr, err := netip.ParseAddr(h.Reached); err == nil {
-		all = append(all, addr)
-	}
-	for _, a := range h.Addresses {
-		if addr := a.Prefix.Addr(); a.Up && addr.IsGlobalUnicast() && (len(all) == 0 || all[0] != addr) {
-			all = append(all, addr)
-		}
-	}
-	return all
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,6 +23,7 @@ type Work struct {
 	python *Python         // nil: there is no environment
 	note   func(string)
 	trace  func(format string, args ...any)
+	alone  bool      // no other host has what one lacks
 	waits  sync.Once // for the note that another launch changes the copy
 
 	mu     sync.Mutex
@@ -47,8 +49,15 @@ func NewWork(tree *workdir.Tree, python *Python, programs []plan.Program, note f
 	if err != nil {
 		return nil, fmt.Errorf("find this machine's name: %w", err)
 	}
-	w.sender = workdir.NewSender(tree, machine)
+	w.sender = workdir.NewSender(tree, machine, trace, note)
 	return w, nil
+}
+
+// Expect says how many hosts the job has. One alone opens no port for others.
+func (w *Work) Expect(hosts int) {
+	if w != nil {
+		w.alone = hosts < 2
+	}
 }
 
 // CopyTo updates the folder's copy on the host i of a session, unless the host sees the folder itself, and brings the environment.
@@ -60,7 +69,7 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 		return nil
 	}
 	if w.python != nil {
-		dir, err := w.python.bring(ctx, s, w.trace, w.note)
+		dir, err := w.python.bring(ctx, s, w.meetingPoints(s.Hello), w.trace, w.note)
 		if err != nil {
 			return err
 		}
@@ -74,7 +83,7 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	name, tree := s.Host.Name, w.sender.Tree
 	var sent workdir.Sent
 	err := s.talk(ctx, func() (err error) {
-		sent, err = w.sender.Send(folderAgent{s}, func() {
+		sent, err = w.sender.Send(folderAgent{relayAgent{s, name}}, w.meetingPoints(s.Hello), func() {
 			w.waits.Do(func() { w.note(name + " waits: another gorun stages " + tree.Dir + " there") })
 		})
 		return err
@@ -88,7 +97,11 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	case sent.Files == 0:
 		w.trace("%s: nothing to send: %s has the %s", name, sent.Dir, prose.Count(tree.Files, "file"))
 	default:
-		w.trace("%s: sent %s of %d, %s, to %s", name, prose.Count(sent.Files, "file"), tree.Files, workdir.SizeText(sent.Bytes), sent.Dir)
+		by := "sent"
+		if sent.From != "" {
+			by = sent.From + " sent"
+		}
+		w.trace("%s: %s %s of %d, %s, to %s", name, by, prose.Count(sent.Files, "file"), tree.Files, workdir.SizeText(sent.Bytes), sent.Dir)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,8 +131,24 @@ func (w *Work) Place(i int, programs []wire.Program) {
 	}
 }
 
+// meetingPoints are the addresses at which other hosts of the job may reach a host: the one of SSH first.
+func (w *Work) meetingPoints(h wire.Hello) (all []netip.Addr) {
+	if w.alone {
+		return nil
+	}
+	if addr, err := netip.ParseAddr(h.Reached); err == nil {
+		all = append(all, addr)
+	}
+	for _, a := range h.Addresses {
+		if addr := a.Prefix.Addr(); a.Up && addr.IsGlobalUnicast() && (len(all) == 0 || all[0] != addr) {
+			all = append(all, addr)
+		}
+	}
+	return all
+}
+
 // folderAgent is a session as a [workdir.Agent].
-type folderAgent struct{ s *Session }
+type folderAgent struct{ relayAgent }
 
 func (a folderAgent) Write(data []byte) (n int, err error) {
 	for piece := range slices.Chunk(data, wire.MaxData) {
@@ -130,6 +159,3 @@ func (a folderAgent) Write(data []byte) (n int, err error) {
 	}
 	return n, nil
 }
-
-func (a folderAgent) Next() (wire.Frame, error) { return a.s.answer() }
-func (a folderAgent) Cancel()                   { a.s.Cancel() }

@@ -55,16 +55,16 @@ func copyTo(ctx context.Context, t *testing.T, w *Work, serve func(a *fake.Agent
 func TestWorkIsBrought(t *testing.T) {
 	lost, broken := errors.New("connection lost"), errors.New("the disk is full")
 	for name, tc := range map[string]struct {
-		after int   // frames of the folder that the agent reads before it ends
+		after int   // frames that the agent reads before it ends
 		end   error // how it then ends; nil: it reads them all
 		want  string
 	}{
 		"whole":               {0, nil, ""},
 		"lost at once":        {1, lost, "lost the connection to the agent: connection lost"},
-		"lost in the files":   {3, lost, "lost the connection to the agent: connection lost"},
+		"lost in the files":   {5, lost, "lost the connection to the agent: connection lost"},
 		"agent killed":        {1, fake.ExitStatus(137), "the agent was killed or failed (exit code 137)"},
 		"error before files":  {1, broken, "the disk is full"},
-		"error between files": {3, broken, "the disk is full"},
+		"error between files": {5, broken, "the disk is full"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -78,13 +78,14 @@ func TestWorkIsBrought(t *testing.T) {
 					if count++; count > tc.after && tc.end != nil {
 						return wire.Frame{}, tc.end
 					}
-					return a.Expect(wire.TypeFolder)
+					return a.Frames.Next()
 				}
-				first, err := next()
+				first, err := a.Expect(wire.TypeFolder)
+				count++
 				if err != nil {
 					return err
 				}
-				if err := workdir.Receive(first.Payload, next, a.Out, home); errors.Is(err, broken) {
+				if err := workdir.Receive(a.Ctx, first.Payload, next, a.Out, home); errors.Is(err, broken) {
 					_ = a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: 125, What: broken.Error()})
 				} else if err != nil {
 					return tc.end
@@ -116,6 +117,8 @@ func TestWorkEndsWithItsContext(t *testing.T) {
 		"silent": func(a *fake.Agent) error { return a.UntilEOF() },
 		"deaf": func(a *fake.Agent) error {
 			_ = a.Out.SendMessage(wire.TypeWant, wire.Want{Files: []wire.WantedFile{{Index: 1}}})
+			_ = a.Out.SendMessage(wire.TypeOffered, wire.Offered{})
+			_ = a.Out.SendMessage(wire.TypePassed, wire.Passed{Feed: true, From: -1})
 			<-a.Ctx.Done()
 			return a.Ctx.Err()
 		},

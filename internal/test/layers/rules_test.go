@@ -38,7 +38,7 @@ func layers() []layer {
 		{folder: "internal/ras", why: leaf + "; it speaks a protocol of NCCL over a connection that it is given"},
 		{folder: "internal/recorder", may: []string{"internal/release"}, why: leaf + "; ranks write it, and agents read it"},
 		{folder: "internal/trust", why: leaf},
-		{folder: "internal/workdir", may: []string{"internal/trust", "internal/wire"}, why: "it is handed the connection through which a folder is brought to a host"},
+		{folder: "internal/workdir", may: []string{"internal/relay", "internal/trust", "internal/wire"}, why: "it is handed the connection through which a folder is brought to a host"},
 		{folder: "internal/relay", may: []string{"internal/secure", "internal/wire"}, why: "it is handed the connections of launcher and agents"},
 		{folder: "internal/pyenv", may: []string{"internal/relay", "internal/trust", "internal/wire"}, why: "it packs and unpacks folders, whoever brings them"},
 		{folder: "internal/memexec", why: leaf},
