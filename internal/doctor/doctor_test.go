@@ -8,42 +8,95 @@ import (
 	"time"
 )
 
-// A round pairs hosts that agree on it, and all rounds pair every two hosts once.
-func TestRoundsPairEveryTwoHostsOnce(t *testing.T) {
-	for n := range 70 {
-		p := NewPlan("default", n)
-		p.Rounds = rounds(n)
-		met := map[[2]int]int{}
-		for round := range p.Rounds {
-			for me := range n {
-				other := p.Opponent(round, me, n)
-				if other < 0 {
-					continue
-				}
-				if other == me || other >= n || p.Opponent(round, other, n) != me {
-					t.Fatalf("%d hosts, round %d: %d meets %d, which meets %d", n, round, me, other, p.Opponent(round, other, n))
-				}
-				met[[2]int{min(me, other), max(me, other)}]++
+// apart are machines of one host each.
+func apart(n int) (machines []Machine) {
+	for i := range n {
+		machines = append(machines, Machine{fmt.Sprint("m", i), 8})
+	}
+	return machines
+}
+
+// shared are hosts of one machine.
+func shared(n, cores int) (machines []Machine) {
+	for range n {
+		machines = append(machines, Machine{"m", cores})
+	}
+	return machines
+}
+
+func (t Timetable) met(tt *testing.T) map[[2]int]int {
+	tt.Helper()
+	met := map[[2]int]int{}
+	for place, turn := range t.Turns {
+		busy := map[int]bool{}
+		for _, pair := range turn {
+			if pair[0] >= pair[1] || busy[pair[0]] || busy[pair[1]] {
+				tt.Fatalf("turn %d: %v", place, turn)
 			}
+			busy[pair[0]], busy[pair[1]] = true, true
+			met[pair]++
 		}
-		if len(met) != n*(n-1)/2 {
-			t.Errorf("%d hosts: %d pairs meet", n, len(met))
-		}
-		for pair, times := range met {
-			if times != 2 { // seen from both
-				t.Errorf("%d hosts: %v meet %d times", n, pair, times)
+	}
+	return met
+}
+
+// Every two hosts meet once, and in a turn no host meets two.
+func TestEveryTwoHostsMeetOnce(t *testing.T) {
+	for n := range 66 {
+		for name, machines := range map[string][]Machine{"apart": apart(n), "shared": shared(n, 2)} {
+			table := NewPlan("default").Timetable(machines)
+			met := table.met(t)
+			if len(met) != n*(n-1)/2 {
+				t.Errorf("%d hosts %s: %d pairs meet", n, name, len(met))
+			}
+			for pair, times := range met {
+				if times != 1 {
+					t.Errorf("%d hosts %s: %v meet %d times", n, name, pair, times)
+				}
+			}
+			for _, turn := range table.Turns {
+				if name == "shared" && len(turn) > 1 {
+					t.Fatalf("%d hosts on two cores: %v meet at once", n, turn)
+				}
 			}
 		}
 	}
 }
 
-func TestTimeOfTheNetworkIsBounded(t *testing.T) {
-	for level, most := range map[string]time.Duration{"quick": 3 * time.Second, "default": 8 * time.Second, "long": time.Minute} {
-		for _, n := range []int{1, 2, 3, 64, 1000, 20000} {
-			if p := NewPlan(level, n); p.Network(n) > most || n > 1 && (p.Rounds < 1 || p.Round < 100*time.Millisecond) {
-				t.Errorf("%s, %d hosts: %+v", level, n, p)
+func TestTimeOfAnExaminationIsBounded(t *testing.T) {
+	for _, level := range Levels() {
+		p := NewPlan(level)
+		for _, n := range []int{1, 2, 3, 64, 500, 3000} {
+			if table := p.Timetable(apart(n)); table.Length() > p.Network || n > 1 && table.Turn < fairTurn {
+				t.Errorf("%s, %d hosts: %d turns of %v", level, n, len(table.Turns), table.Turn)
+			}
+			if table := p.Timetable(shared(min(n, 300), 2)); table.Length() > sharedTimes*p.Network || n > 1 && table.Turn < shortTurn {
+				t.Errorf("%s, %d hosts of a machine: %d turns of %v", level, n, len(table.Turns), table.Turn)
+			}
+			if _, kernel, end := p.SpeedTurn(shared(n, 2), n-1); kernel > p.Speed || end > maxSpeeds {
+				t.Errorf("%s, %d hosts of a machine: speeds take %v", level, n, end)
 			}
 		}
+	}
+}
+
+// Hosts of one machine measure their speeds one after the other.
+func TestHostsOfAMachineTakeTurns(t *testing.T) {
+	p := NewPlan("default")
+	machines := append(shared(3, 2), apart(1)...)
+	var ended time.Duration
+	for me := range 3 {
+		start, kernel, _ := p.SpeedTurn(machines, me)
+		if start < ended || kernel <= 0 {
+			t.Errorf("host %d starts at %v, before %v", me, start, ended)
+		}
+		ended = start + 2*kernel
+	}
+	if start, kernel, _ := p.SpeedTurn(machines, 3); start != 0 || kernel != p.Speed {
+		t.Errorf("a host of its own waits %v and measures %v", start, kernel)
+	}
+	if table := p.Timetable(append(shared(4, 4), apart(4)...)); len(table.Turns) > 12 {
+		t.Errorf("hosts of machines with room take %d turns", len(table.Turns))
 	}
 }
 
@@ -136,8 +189,8 @@ func TestFaultsAreNamed(t *testing.T) {
 		"throttled":    {facts(func(f *Facts) { f.Throttles = 3 }), "throttling", Warning},
 		"stolen":       {facts(func(f *Facts) { f.Steal = 0.4 }), "steal", Warning},
 		"shared":       {whole(func(h *Host) { h.Speed = &Speed{Copy: h.Speed.Copy / 5, Flops: h.Speed.Flops / 5, Share: 0.3} }), "contention", Warning},
-		"two hogs":     {facts(func(f *Facts) { f.Busy = []Process{{7, "burn", 0.9}, {8, "burn", 0.8}} }), "busy", Warning},
-		"hog":          {facts(func(f *Facts) { f.Busy = []Process{{7, "burn", 0.9}} }), "busy", Warning},
+		"two hogs":     {facts(func(f *Facts) { f.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}, {PID: 8, Name: "burn", CPU: 0.8}} }), "busy", Warning},
+		"hog":          {facts(func(f *Facts) { f.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}} }), "busy", Warning},
 		"slow DNS":     {facts(func(f *Facts) { f.DNS.Seconds = 1.5 }), "dns", Warning},
 		"other torch":  {facts(func(f *Facts) { f.Versions["torch"] = "2.1.0" }), "version of torch", Bad},
 		"no torch":     {facts(func(f *Facts) { delete(f.Versions, "torch") }), "version of torch", Warning},
@@ -234,6 +287,22 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 	if len(got) != 1 || got[0].Kind != "network" || got[0].Host != "" || BadHosts(got, m.Names) != nil {
 		t.Errorf("%+v", got)
 	}
+	m = healthy(16, 1) // hosts of one machine see the same process
+	for _, h := range m.Hosts {
+		h.Facts.Machine, h.Facts.Busy = "m", []Process{{PID: 7, Name: "burn", CPU: 0.9, Started: 5}}
+	}
+	if got := Judge(m); len(got) != 1 || got[0].Kind != "busy" {
+		t.Errorf("one process: %+v", got)
+	}
+	m = healthy(16, 1)
+	m.links(3, func(l *Link, _ bool) { l.Resent, l.Busy = [2]int64{500, 500}, 0.9 })
+	if got := Confirm(Judge(m), Judge(m), m); len(got) != 1 || got[0].Kind != "busy probes" || got[0].Severity != Warning || BadHosts(got, m.Names) != nil {
+		t.Errorf("busy probes: %+v", got)
+	}
+	m.links(3, func(l *Link, _ bool) { l.Busy = 0.2 })
+	if got := Confirm(Judge(m), Judge(m), m); !slices.Equal(BadHosts(got, m.Names), []string{"f4"}) {
+		t.Errorf("losses at probes that had their cores: %+v", got)
+	}
 	m = healthy(4, 1)
 	m.Hosts["f2"].Facts.Unasked = true
 	delete(m.Hosts["f2"].Facts.Versions, "torch")
@@ -248,7 +317,7 @@ func TestSecondLookConfirms(t *testing.T) {
 	good, far := healthy(5, 1), healthy(5, 1)
 	far.links(1, func(l *Link, _ bool) { l.RTT += 5e-3 })
 	busy := healthy(5, 1)
-	busy.Hosts["f2"].Facts.Busy = []Process{{7, "burn", 0.9}}
+	busy.Hosts["f2"].Facts.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}}
 	for name, c := range map[string]struct {
 		first, second Measured
 		findings      int
@@ -256,7 +325,7 @@ func TestSecondLookConfirms(t *testing.T) {
 		"never": {good, good, 0}, "once far": {far, good, 0}, "then far": {good, far, 0}, "always far": {far, far, 1},
 		"once busy": {busy, good, 0}, "then busy": {good, busy, 0}, "always busy": {busy, busy, 1},
 	} {
-		if got := Confirm(Judge(c.first), Judge(Better(c.first, c.second))); len(got) != c.findings {
+		if got := Confirm(Judge(c.first), Judge(Better(c.first, c.second, Doubts(Judge(c.first), c.first))), c.second); len(got) != c.findings {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -293,43 +362,55 @@ func TestSize(t *testing.T) {
 func TestSecondLookIsShort(t *testing.T) {
 	const hosts = 16
 	m := healthy(hosts, 1)
-	m.Hosts["f2"].Facts.Busy = []Process{{7, "burn", 0.9}}
-	first := NewPlan("default", hosts)
-	p := first.Again(Judge(m), m, m.Names)
-	if p.Speed != 0 || p.Version != 0 || p.Network(hosts) != 0 {
-		t.Errorf("one is busy: %+v", p)
+	m.Hosts["f2"].Facts.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}}
+	first := NewPlan("default")
+	needed, plan := first.Again(Doubts(Judge(m), m), m)
+	if p := plan(needed); !slices.Equal(needed, []string{"f2"}) || p.Speed != 0 || p.Version != 0 || p.Pairs == nil || len(p.Pairs) > 0 {
+		t.Errorf("one is busy: %v, %+v", needed, p)
 	}
-	m.links(2, func(l *Link, _ bool) { l.RTT += 5e-3 })
+	far := func(l *Link, _ bool) { l.RTT += 5e-3 }
+	m.links(2, far)
 	m.Links[0] = Link{From: m.Links[0].From, To: m.Links[0].To, Error: "no answer in time"}
-	p = first.Again(Judge(m), m, m.Names)
-	met := map[[2]int]bool{}
-	for _, round := range p.Schedule(hosts) {
-		for me := range hosts {
-			if other := p.Opponent(round, me, hosts); other > me && p.Wants(me, other) {
-				met[[2]int{me, other}] = true
-			}
-		}
+	doubt := Doubts(Judge(m), m)
+	needed, plan = first.Again(doubt, m)
+	p := plan(needed)
+	table := p.Timetable(shared(len(needed), 2))
+	met := map[[2]string]bool{}
+	for pair := range table.met(t) {
+		met[[2]string{needed[pair[0]], needed[pair[1]]}] = true
 	}
-	if len(met) != hosts || !met[[2]int{0, 1}] || !met[[2]int{2, 15}] { // f3 with 15 others, and the one that failed
-		t.Errorf("one is far: %v", met)
+	if len(met) != 1+witnesses || !met[[2]string{"f1", "f2"}] || len(table.Turns) != len(met) {
+		t.Errorf("one is far: %v in %d turns", met, len(table.Turns))
 	}
-	again := Measured{Names: m.Names, Hosts: map[string]Host{}}
-	for name, h := range m.Hosts {
+	again := Measured{Names: needed, Hosts: map[string]Host{}}
+	for _, name := range needed {
+		h := m.Hosts[name]
 		facts := *h.Facts
 		facts.Limits, facts.Versions = nil, nil
 		again.Hosts[name] = Host{Finished: true, Login: h.Login, Facts: &facts}
 	}
-	for _, l := range healthy(hosts, 2).Links {
-		if met[[2]int{l.From, l.To}] {
-			again.Links = append(again.Links, l)
+	good := healthy(hosts, 2)
+	look := func(links []Link) Measured {
+		again.Links = nil
+		for _, l := range links {
+			if met[good.ends(l)] {
+				l.From, l.To = slices.Index(needed, good.Names[l.From]), slices.Index(needed, good.Names[l.To])
+				again.Links = append(again.Links, l)
+			}
 		}
+		return again
 	}
-	merged := Better(m, again)
+	merged := Better(m, look(good.Links), doubt)
 	if len(merged.Links) != hosts*(hosts-1)/2 || merged.Hosts["f1"].Speed == nil || merged.Hosts["f1"].Facts.Versions["torch"] == "" {
 		t.Errorf("merged: %d links, %+v", len(merged.Links), merged.Hosts["f1"])
 	}
-	if got := Confirm(Judge(m), Judge(merged)); len(got) != 1 || got[0].Kind != "busy" {
-		t.Errorf("%+v", got)
+	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 1 || got[0].Kind != "busy" {
+		t.Errorf("f3 was far by chance: %+v", got)
+	}
+	good.links(2, far)
+	merged = Better(m, look(good.Links), doubt)
+	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 2 || got[0].Host != "f3" || got[0].Kind != "latency" {
+		t.Errorf("f3 is far: %+v", got)
 	}
 }
 

@@ -3,6 +3,9 @@ package doctor
 import (
 	"cmp"
 	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Severity is how much a finding matters.
@@ -38,14 +41,55 @@ func NeedsSecondLook(findings []Finding, m Measured) bool {
 }
 
 // Confirm returns the findings about the better values of two looks, and those of the second look that do not depend on timing, or that the
-// first look had too.
-func Confirm(first, second []Finding) []Finding {
+// first look had too. m is what both looks found. Where the probes themselves waited for cores, what they say of links proves nothing: one warning
+// says so.
+func Confirm(first, second []Finding, m Measured) (confirmed []Finding) {
 	seen := map[string]bool{}
 	for _, f := range first {
 		seen[f.key()] = true
 	}
-	return slices.DeleteFunc(slices.Clone(second), func(f Finding) bool { return f.timing && !f.better && !seen[f.key()] })
+	var unproven []string
+	for _, f := range second {
+		switch {
+		case f.timing && !f.better && !seen[f.key()]:
+		case f.ofLinks() && m.crowded(f):
+			if !slices.Contains(unproven, f.Host) {
+				unproven = append(unproven, f.Host)
+			}
+		default:
+			confirmed = append(confirmed, f)
+		}
+	}
+	if len(unproven) > 0 {
+		confirmed = append(confirmed, Finding{Severity: Warning, Kind: "busy probes", Text: "other programs kept the cores from the probes, so nothing is known of the network of " + prose.List(unproven),
+			Fix: "examine these hosts when less runs there"})
+		order(confirmed, m.Names)
+	}
+	return confirmed
 }
+
+// ofLinks reports whether a finding is about how well hosts exchange data.
+func (f Finding) ofLinks() bool {
+	return f.timing && slices.Contains([]string{"link", "latency", "bandwidth", "loss", "mtu", "unreachable by others", "sends", "receives"}, strings.TrimPrefix(f.Kind, "than before: "))
+}
+
+// crowded reports whether at most links that a finding is about a probe waited for a core.
+func (m Measured) crowded(f Finding) bool {
+	all, waited := 0, 0
+	for _, l := range m.Links {
+		ends := m.ends(l)
+		if l.Doubted || !slices.Contains(ends[:], f.Host) || f.With != "" && !slices.Contains(ends[:], f.With) {
+			continue
+		}
+		if all++; l.Busy > crowdedShare {
+			waited++
+		}
+	}
+	return waited*2 > all
+}
+
+// crowdedShare is the part of the time of a measurement for which a probe may wait for a core.
+const crowdedShare = 0.5
 
 // order sorts findings: bad hosts first, then as the hosts are named.
 func order(findings []Finding, names []string) {

@@ -21,7 +21,7 @@ const (
 
 // Judge returns what is wrong, most severe first.
 func Judge(m Measured) []Finding {
-	j := &judge{Measured: m}
+	j := &judge{Measured: m, told: map[processOf]bool{}}
 	for _, name := range m.Names {
 		j.host(name, m.Hosts[name])
 	}
@@ -36,6 +36,13 @@ func Judge(m Measured) []Finding {
 type judge struct {
 	Measured
 	findings []Finding
+	told     map[processOf]bool // that a process is busy
+}
+
+type processOf struct {
+	machine string
+	pid     int
+	started int64
 }
 
 func (j *judge) add(f Finding) { j.findings = append(j.findings, f) }
@@ -101,20 +108,27 @@ func (j *judge) host(name string, h Host) {
 	if f.Throttles > 0 {
 		j.timed(Finding{Host: name, Severity: Warning, Kind: "throttling", Text: fmt.Sprintf("the processor was throttled %s for its temperature", prose.Count(int(f.Throttles), "time")), Fix: "look at fans and power: sensors, ipmitool sdr"})
 	}
-	j.busy(name, f.Busy)
+	j.busy(name, f)
 	if f.DNS.Seconds >= 1 {
 		j.timed(Finding{Host: name, Severity: Warning, Kind: "dns", Text: fmt.Sprintf("looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds), Fix: "look at /etc/resolv.conf, or name the address in /etc/hosts"})
 	}
 }
 
 // busy judges what other programs take.
-func (j *judge) busy(name string, all []Process) {
-	if len(all) == 0 {
-		return
-	}
+func (j *judge) busy(name string, f *Facts) {
 	var what, pids []string
-	for _, p := range all {
+	for _, p := range f.Busy {
+		if p.Started > 0 && f.Machine != "" { // hosts of one machine may see the same process
+			same := processOf{f.Machine, p.PID, p.Started}
+			if j.told[same] {
+				continue
+			}
+			j.told[same] = true
+		}
 		what, pids = append(what, fmt.Sprintf("%s (pid %d, %.0f %%)", p.Name, p.PID, 100*p.CPU)), append(pids, fmt.Sprint(p.PID))
+	}
+	if len(what) == 0 {
+		return
 	}
 	j.timed(Finding{Host: name, Severity: Warning, Kind: "busy", Text: "other programs keep cores busy, or wait for one: " + prose.List(what), Fix: "look at them, and end what is left over: ps -fp " + strings.Join(pids, ",")})
 }

@@ -37,6 +37,7 @@ type Login struct {
 // Facts are what a host says about itself. Sizes are in bytes and times in seconds; zero is unknown, except where a field says otherwise.
 type Facts struct {
 	Hostname    string            `json:"hostname"`
+	Machine     string            `json:"machine,omitempty"` // the same on all hosts of one machine
 	Kernel      string            `json:"kernel"`
 	Libc        string            `json:"libc,omitempty"`
 	CPU         string            `json:"cpu,omitempty"`
@@ -98,6 +99,8 @@ type Process struct {
 	PID  int     `json:"pid"`
 	Name string  `json:"name"`
 	CPU  float64 `json:"cpu"`
+
+	Started int64 `json:"started,omitempty"` // clock ticks after the machine
 }
 
 // DNS is the lookup of a host's own address.
@@ -131,4 +134,6 @@ type Link struct {
 	Over    string   `json:"over,omitempty"`    // interface of From
 	Into    string   `json:"into,omitempty"`    // interface of To
 	Back    string   `json:"back,omitempty"`    // interface by which To sends to From
+	Busy    float64  `json:"busy,omitempty"`    // part of its turn for which a probe at one end waited for a core
+	Doubted bool     `json:"doubted,omitempty"` // it counts for nothing: it was in doubt, and there was no time to measure it again
 }

@@ -5,56 +5,78 @@ import (
 	"slices"
 )
 
-// Better returns the second of two looks with the better of both values wherever chance makes a value worse, and never better. What the second look left
-// out is as in the first.
-func Better(first, second Measured) Measured {
-	hosts := map[string]Host{}
-	for name, h := range second.Hosts {
-		hosts[name] = better(first.Hosts[name], h)
-	}
-	second.Hosts = hosts
-	type pair struct{ from, to string }
-	before := map[pair]Link{}
-	for _, l := range first.Links {
-		before[pair{first.Names[l.From], first.Names[l.To]}] = l
-	}
-	links := make([]Link, 0, len(second.Links))
-	for _, l := range second.Links {
-		old, known := before[pair{second.Names[l.From], second.Names[l.To]}]
-		usable := func(l Link) bool { return l.Error == "" && l.Stalled == "" }
-		switch {
-		case !known || !usable(old):
-		case !usable(l):
-			old.From, old.To = l.From, l.To
-			l = old
-		default:
-			if old.RTT > 0 && old.RTT < l.RTT {
-				l.RTT, l.Offset = old.RTT, old.Offset
-			}
-			l.Out, l.In = max(l.Out, old.Out), max(l.In, old.In)
-			for side := range l.Sent {
-				if old.Sent[side] > 0 && (l.Sent[side] == 0 || share(old.Resent[side], old.Sent[side]) < share(l.Resent[side], l.Sent[side])) {
-					l.Sent[side], l.Resent[side] = old.Sent[side], old.Resent[side]
-				}
-			}
+// Better returns the first of two looks with what the second one says of what was in doubt: the better of both values wherever chance makes a value
+// worse, and never better. Links in doubt that the second look left out say nothing.
+func Better(first, second Measured, d Doubt) Measured {
+	out := Measured{Names: first.Names, Hosts: map[string]Host{}}
+	for name, h := range first.Hosts {
+		if again, ok := second.Hosts[name]; ok {
+			h = better(h, again)
 		}
-		links = append(links, l)
+		out.Hosts[name] = h
 	}
-	again := map[pair]bool{}
+	doubted := map[[2]string]bool{}
+	for _, p := range d.Pairs { // of Partial ones the first look counts
+		doubted[sorted(p)] = true
+	}
+	again := map[[2]string]Link{}
 	for _, l := range second.Links {
-		again[pair{second.Names[l.From], second.Names[l.To]}], again[pair{second.Names[l.To], second.Names[l.From]}] = true, true
+		k := second.ends(l)
+		if l.From, l.To = slices.Index(out.Names, second.Names[l.From]), slices.Index(out.Names, second.Names[l.To]); l.From >= 0 && l.To >= 0 {
+			again[sorted(k)] = l
+		}
 	}
 	for _, l := range first.Links {
-		from, to := first.Names[l.From], first.Names[l.To]
-		if again[pair{from, to}] || second.Hosts[from].Error != "" || second.Hosts[to].Error != "" {
+		k := first.ends(l)
+		if out.Hosts[k[0]].Error != "" || out.Hosts[k[1]].Error != "" {
 			continue
 		}
-		if l.From, l.To = slices.Index(second.Names, from), slices.Index(second.Names, to); l.From >= 0 && l.To >= 0 {
-			links = append(links, l)
+		now, measured := again[sorted(k)]
+		switch {
+		case measured:
+			l = betterLink(l, now)
+			delete(again, sorted(k))
+		case doubted[sorted(k)] || slices.Contains(d.Linked, k[0]) || slices.Contains(d.Linked, k[1]):
+			l.Doubted = true
+		}
+		out.Links = append(out.Links, l)
+	}
+	for _, l := range second.Links { // pairs that had not met
+		if now, left := again[sorted(second.ends(l))]; left {
+			out.Links = append(out.Links, now)
 		}
 	}
-	second.Links = links
-	return second
+	return out
+}
+
+// ends are the names of a link's hosts.
+func (m Measured) ends(l Link) [2]string { return [2]string{m.Names[l.From], m.Names[l.To]} }
+
+func sorted(pair [2]string) [2]string {
+	return [2]string{min(pair[0], pair[1]), max(pair[0], pair[1])}
+}
+
+// betterLink returns the second measurement of a link with the better values of both.
+func betterLink(old, l Link) Link {
+	usable := func(l Link) bool { return l.Error == "" && l.Stalled == "" }
+	switch {
+	case !usable(old):
+		return l
+	case !usable(l):
+		return old
+	}
+	if old.RTT > 0 && (l.RTT == 0 || old.RTT < l.RTT) {
+		l.RTT, l.Offset = old.RTT, old.Offset
+	}
+	l.Out, l.In = max(l.Out, old.Out), max(l.In, old.In)
+	for side := range l.Sent {
+		was, is := old.Sent[side], l.Sent[side]
+		less := share(old.Resent[side], was) < share(l.Resent[side], is)
+		if was > 4*is || was*4 > is && less { // of a few segments none may be lost by chance
+			l.Sent[side], l.Resent[side] = old.Sent[side], old.Resent[side]
+		}
+	}
+	return l
 }
 
 func better(first, second Host) Host {

@@ -23,6 +23,9 @@ type pairing struct {
 func (j *judge) views() []pairing {
 	views := make([]pairing, len(j.Names))
 	for _, l := range j.Links {
+		if l.Doubted {
+			continue
+		}
 		for side, at := range []int{l.From, l.To} {
 			v := &views[at]
 			v.met++
@@ -277,7 +280,7 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 func (j *judge) rates(but int) (all []float64) {
 	for _, l := range j.Links {
 		for _, rate := range []float64{l.Out, l.In} {
-			if l.From != but && l.To != but && rate > 0 {
+			if l.From != but && l.To != but && rate > 0 && !l.Doubted {
 				all = append(all, rate)
 			}
 		}
@@ -292,7 +295,7 @@ func (j *judge) links(views []pairing, blamed map[int]bool) {
 		rtts, rates = append(rtts, v.rtt...), append(rates, v.out...)
 	}
 	for _, l := range j.Links {
-		if blamed[l.From] || blamed[l.To] {
+		if blamed[l.From] || blamed[l.To] || l.Doubted {
 			continue
 		}
 		f := Finding{Host: j.Names[l.From], With: j.Names[l.To], Severity: Bad, Kind: "link"}

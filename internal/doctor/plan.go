@@ -9,149 +9,183 @@ import (
 // Plan says how long each host measures. All hosts of an examination have the same.
 type Plan struct {
 	Level   string        `json:"level"`
-	Speed   time.Duration `json:"speed"`   // of each kernel; 0: speeds are known
-	Rounds  int           `json:"rounds"`  // of the tournament, in each of which a host meets another one
-	Round   time.Duration `json:"round"`   // length of a round
+	Speed   time.Duration `json:"speed"`   // of each kernel on a machine of one host; 0: speeds are known
 	Version time.Duration `json:"version"` // for asking programs which version they are; 0: they are known
+	Network time.Duration `json:"network"` // of all turns, where no hosts share a machine
+	Turn    time.Duration `json:"turn"`    // of a pair, at most
 
-	// Only leaves out other pairs of hosts, and rounds without any; nil: all pairs meet.
-	Only *Selection `json:"only,omitempty"`
-}
-
-// Selection is pairs of hosts: all of some hosts, and others.
-type Selection struct {
-	Hosts []int    `json:"hosts,omitempty"`
-	Pairs [][2]int `json:"pairs,omitempty"`
-}
-
-// Wants reports whether two hosts shall meet.
-func (p Plan) Wants(a, b int) bool {
-	return p.Only == nil || slices.Contains(p.Only.Hosts, a) || slices.Contains(p.Only.Hosts, b) || slices.Contains(p.Only.Pairs, [2]int{min(a, b), max(a, b)})
-}
-
-// Schedule returns the rounds in which some of n hosts shall meet. All hosts have the same.
-func (p Plan) Schedule(n int) (rounds []int) {
-	for round := range p.Rounds {
-		for me := range n {
-			if other := p.Opponent(round, me, n); other > me && p.Wants(me, other) {
-				rounds = append(rounds, round)
-				break
-			}
-		}
-	}
-	return rounds
+	// Pairs are the only ones that meet, each alone if there is time for it; nil: all meet.
+	Pairs [][2]int `json:"pairs"`
 }
 
 // Levels are the names of plans, shortest first.
 func Levels() []string { return []string{"quick", "default", "long"} }
 
-// NewPlan returns the plan of a level for a number of hosts. The network takes a bounded time: with many hosts, each one meets only some.
-func NewPlan(level string, hosts int) Plan {
-	p := Plan{Level: level, Speed: 400 * time.Millisecond, Version: 4 * time.Second}
-	budget, least, most := 8*time.Second, 120*time.Millisecond, 800*time.Millisecond
+// NewPlan returns the plan of a level.
+func NewPlan(level string) Plan {
 	switch level {
 	case "quick":
-		p.Speed, p.Version = 150*time.Millisecond, 2*time.Second
-		budget, most = 2500*time.Millisecond, 500*time.Millisecond
+		return Plan{Level: level, Speed: 150 * time.Millisecond, Version: 2 * time.Second, Network: 2500 * time.Millisecond, Turn: 500 * time.Millisecond}
 	case "long":
-		p.Speed, p.Version = 3*time.Second, 10*time.Second
-		budget, most = 60*time.Second, 2*time.Second
+		return Plan{Level: level, Speed: 3 * time.Second, Version: 10 * time.Second, Network: time.Minute, Turn: 2 * time.Second}
 	}
-	if p.Rounds = rounds(hosts); p.Rounds == 0 {
-		return p
-	}
-	p.Rounds = min(p.Rounds, int(budget/least))
-	p.Round = min(budget/time.Duration(p.Rounds), most)
-	return p
+	return Plan{Level: level, Speed: 400 * time.Millisecond, Version: 4 * time.Second, Network: 8 * time.Second, Turn: 800 * time.Millisecond}
 }
 
-// maxPairs bounds the pairs of a selection; with more all pairs meet again.
-const maxPairs = 500
+// Longest is how long speeds and pairs may take, however many hosts share a machine.
+func (p Plan) Longest() time.Duration { return maxSpeeds + sharedTimes*p.Network }
 
-// Again returns the plan of a second look at hosts with these names: only at what is in doubt, with twice the time for each pair. m is what
-// the first look found.
-func (p Plan) Again(findings []Finding, m Measured, names []string) Plan {
-	p.Round *= 2
-	p.Only = &Selection{}
-	speeds, all, unasked := false, false, false
+// Doubt is what a second look must measure again.
+type Doubt struct {
+	Hosts    []string    // whose facts or links are in doubt
+	Linked   []string    // those of them whose links are in doubt
+	Pairs    [][2]string // whose link is in doubt
+	Partial  [][2]string // of whose link something is unknown
+	Speeds   bool
+	Versions bool
+}
+
+// Doubts returns what chance may have caused, or what could not be measured in its time.
+func Doubts(findings []Finding, m Measured) (d Doubt) {
+	hosts, linked := map[string]bool{}, map[string]bool{}
 	for _, f := range findings {
 		if !f.timing {
 			continue
 		}
-		switch kind := strings.TrimPrefix(f.Kind, "than before: "); kind {
-		case "memory speed", "cpu speed", "contention":
-			speeds = true
+		switch strings.TrimPrefix(f.Kind, "than before: ") {
 		case "link":
-			p.Only.add(slices.Index(names, f.Host), slices.Index(names, f.With))
-		case "latency", "bandwidth", "loss", "clock", "mtu", "unreachable by others", "sends", "receives":
-			if i := slices.Index(names, f.Host); i >= 0 {
-				p.Only.Hosts = append(p.Only.Hosts, i)
+			if f.With != "" {
+				d.doubt(f.Host, f.With)
 			}
+			continue
 		case "network":
-			all = true
+			continue // its links are incomplete
+		case "latency", "bandwidth", "loss", "clock", "mtu", "unreachable by others", "sends", "receives":
+			linked[f.Host] = true
+		case "memory speed", "cpu speed", "contention":
+			d.Speeds = true
+		}
+		hosts[f.Host] = true
+	}
+	for _, name := range m.Names {
+		h := m.Hosts[name]
+		if h.Error != "" {
+			continue
+		}
+		if h.Facts == nil || h.Facts.Unasked {
+			d.Versions, hosts[name] = true, true
+		}
+		if h.Speed == nil {
+			d.Speeds, hosts[name] = true, true
+		}
+		if hosts[name] {
+			d.Hosts = append(d.Hosts, name)
+		}
+		if linked[name] {
+			d.Linked = append(d.Linked, name)
 		}
 	}
 	for _, l := range m.Links {
-		if incomplete(l) {
-			p.Only.add(slices.Index(names, m.Names[l.From]), slices.Index(names, m.Names[l.To]))
+		switch pair := m.ends(l); {
+		case l.Error != "" || l.Stalled != "":
+			d.doubt(pair[0], pair[1])
+		case incomplete(l) && !slices.Contains(d.Pairs, pair):
+			d.Partial = append(d.Partial, pair)
 		}
 	}
-	for _, name := range names {
-		f := m.Hosts[name].Facts
-		unasked = unasked || f == nil || f.Unasked
-		speeds = speeds || m.Hosts[name].Speed == nil
-	}
-	if !speeds {
-		p.Speed = 0
-	}
-	if !unasked {
-		p.Version = 0
-	}
-	if p.Only.Hosts = slices.Compact(slices.Sorted(slices.Values(p.Only.Hosts))); all || len(p.Only.Pairs) > maxPairs || len(p.Only.Hosts)*2 > len(names) {
-		p.Only = nil
-	}
-	return p
+	return d
 }
 
-func (s *Selection) add(a, b int) {
-	if a >= 0 && b >= 0 {
-		s.Pairs = append(s.Pairs, [2]int{min(a, b), max(a, b)})
+func (d *Doubt) doubt(a, b string) {
+	if pair := [2]string{a, b}; !slices.Contains(d.Pairs, pair) {
+		d.Pairs = append(d.Pairs, pair)
 	}
+}
+
+// Numbers of a second look.
+const (
+	witnesses = 6    // hosts that one in doubt meets again
+	maxPairs  = 4000 // what an argument of a program may hold; with more, all pairs meet again
+)
+
+// Again returns the hosts of m that a second look at what is in doubt needs, in the order of their names, and its plan for those of them that are alive.
+func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []string) Plan) {
+	var pairs [][2]string // the most important ones first
+	for _, name := range d.Linked {
+		for _, other := range m.witnesses(name, d.Linked) {
+			pairs = append(pairs, [2]string{name, other})
+		}
+	}
+	for _, pair := range slices.Concat(d.Pairs, d.Partial) {
+		if !slices.Contains(pairs, pair) && !slices.Contains(pairs, [2]string{pair[1], pair[0]}) {
+			pairs = append(pairs, pair)
+		}
+	}
+	needed := map[string]bool{}
+	for _, name := range d.Hosts {
+		needed[name] = true
+	}
+	for _, pair := range pairs {
+		needed[pair[0]], needed[pair[1]] = true, true
+	}
+	for _, name := range m.Names {
+		if needed[name] && m.Hosts[name].Error == "" {
+			hosts = append(hosts, name)
+		}
+	}
+	return hosts, func(alive []string) Plan {
+		again := p
+		again.Pairs = [][2]int{}
+		if !d.Speeds {
+			again.Speed = 0
+		}
+		if !d.Versions {
+			again.Version = 0
+		}
+		if len(pairs) > maxPairs {
+			again.Pairs = nil
+			return again
+		}
+		for _, pair := range pairs {
+			if a, b := slices.Index(alive, pair[0]), slices.Index(alive, pair[1]); a >= 0 && b >= 0 {
+				again.Pairs = append(again.Pairs, [2]int{min(a, b), max(a, b)})
+			}
+		}
+		return again
+	}
+}
+
+// witnesses are some hosts that a host has met, of those without doubt if there are enough.
+func (m Measured) witnesses(name string, doubted []string) (some []string) {
+	var good, others []string
+	for _, l := range m.Links {
+		from, to := m.Names[l.From], m.Names[l.To]
+		other := to
+		switch name {
+		case from:
+		case to:
+			other = from
+		default:
+			continue
+		}
+		if slices.Contains(doubted, other) {
+			others = append(others, other)
+		} else {
+			good = append(good, other)
+		}
+	}
+	for _, group := range [][]string{good, others} {
+		for i := range group { // spread over all
+			if len(some) == witnesses {
+				return some
+			}
+			if step := max(len(group)/witnesses, 1); i%step == 0 {
+				some = append(some, group[i])
+			}
+		}
+	}
+	return some
 }
 
 // incomplete reports whether a link could not be measured whole.
 func incomplete(l Link) bool { return l.Error != "" || l.Sent[0] == 0 || l.Sent[1] == 0 }
-
-// Network is how long all rounds of n hosts take.
-func (p Plan) Network(n int) time.Duration { return time.Duration(len(p.Schedule(n))) * p.Round }
-
-// rounds is in how many rounds of disjoint pairs every one of n hosts meets every other.
-func rounds(n int) int {
-	if n < 2 {
-		return 0
-	}
-	return n - 1 + n%2
-}
-
-// Opponent returns which of n hosts the host me meets in a round, or -1 if it rests. Rounds of a plan that has fewer than all are spread
-// over the tournament. It is the circle method: the last host stands still, and the others turn.
-func (p Plan) Opponent(round, me, n int) int {
-	all := rounds(n)
-	round = round * all / max(p.Rounds, 1)
-	even := n + n%2
-	last := even - 1
-	other := last
-	switch {
-	case me == last:
-		// The one that would meet itself meets the last.
-		other = round * even / 2 % last
-	default:
-		if other = ((round-me)%last + last) % last; other == me {
-			other = last
-		}
-	}
-	if other >= n {
-		return -1
-	}
-	return other
-}

@@ -62,6 +62,7 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 	for rank, h := range hosts {
 		place[rank] = slices.Index(m.Names, h.Name)
 	}
+	waited := map[[2]int]float64{} // by both ends of a link, the dialer first
 	for rank, a := range c.answers {
 		h := m.Hosts[hosts[rank].Name]
 		for line := range bytes.Lines([]byte(a.String())) {
@@ -83,11 +84,19 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 				l.From, l.To, l.Error, l.Over = place[rank], place[l.To], prose.Printable(l.Error), prose.Printable(l.Over)
 				l.Into, l.Back = prose.Printable(l.Into), prose.Printable(l.Back)
 				m.Links = append(m.Links, l)
+			case said.Waited != nil:
+				if from := said.Waited.From; from >= 0 && from < len(hosts) {
+					waited[[2]int{place[from], place[rank]}] = said.Waited.Share
+				}
 			case said.Finished:
 				h.Finished = true
 			}
 		}
 		m.Hosts[hosts[rank].Name] = h
+	}
+	for i := range m.Links {
+		l := &m.Links[i]
+		l.Busy = max(l.Busy, waited[[2]int{l.From, l.To}])
 	}
 }
 
@@ -96,7 +105,7 @@ func tidy(f *doctor.Facts) {
 	for i := range f.Xids {
 		f.Xids[i].Bus = prose.Printable(f.Xids[i].Bus)
 	}
-	for _, text := range []*string{&f.Balancing, &f.Hostname, &f.Kernel, &f.Libc, &f.CPU, &f.Governor, &f.Transparent, &f.Ptrace, &f.DNS.Address, &f.DNS.Name, &f.DNS.Error,
+	for _, text := range []*string{&f.Balancing, &f.Hostname, &f.Machine, &f.Kernel, &f.Libc, &f.CPU, &f.Governor, &f.Transparent, &f.Ptrace, &f.DNS.Address, &f.DNS.Name, &f.DNS.Error,
 		&f.Shm.Name, &f.Shm.Path, &f.Shm.Error} {
 		*text = prose.Printable(*text)
 	}

@@ -90,7 +90,7 @@ func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report)
 	hosts = distinct(hosts)
 	e.connections = newConnections()
 	defer e.connections.close()
-	how := doctor.NewPlan(e.Level, len(hosts))
+	how := doctor.NewPlan(e.Level)
 	judge := func(m doctor.Measured) []doctor.Finding {
 		findings := doctor.Judge(m)
 		if base != nil {
@@ -109,12 +109,14 @@ func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report)
 		if slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Kind == "login" }) {
 			logins = nil
 		}
-		again, err := e.look(ctx, hosts, func(alive []string) doctor.Plan { return how.Again(findings, m, alive) }, logins)
+		doubt := doctor.Doubts(findings, m)
+		needed, plan := how.Again(doubt, m)
+		again, err := e.look(ctx, slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool { return !slices.Contains(needed, h.Name) }), plan, logins)
 		if err != nil {
 			return Report{}, err
 		}
-		m = doctor.Better(m, again)
-		findings = doctor.Confirm(findings, judge(m))
+		m = doctor.Better(m, again, doubt)
+		findings = doctor.Confirm(findings, judge(m), m)
 	}
 	r := Report{Version: 1, Verdict: "ok", Bad: doctor.BadHosts(findings, m.Names), Findings: findings, Level: how.Level, Began: began.Round(time.Second),
 		Seconds: time.Since(began).Seconds(), Measured: m}
@@ -157,11 +159,8 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 			return m, err
 		}
 	} else {
-		for name, h := range known {
-			m.Hosts[name] = doctor.Host{Login: h.Login}
-			if h.Login == nil {
-				m.Hosts[name] = doctor.Host{Error: h.Error, Hint: h.Hint}
-			}
+		for _, name := range m.Names {
+			m.Hosts[name] = doctor.Host{Login: known[name].Login}
 		}
 	}
 	for range maxAttempts {
@@ -189,10 +188,12 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 			return m, err
 		}
 	}
-	for name, h := range known {
-		now := m.Hosts[name]
-		now.GPUs, now.GPUProblem = h.GPUs, h.GPUProblem
-		m.Hosts[name] = now
+	for _, name := range m.Names {
+		if h, ok := known[name]; ok {
+			now := m.Hosts[name]
+			now.GPUs, now.GPUProblem = h.GPUs, h.GPUProblem
+			m.Hosts[name] = now
+		}
 	}
 	return m, ctx.Err()
 }
@@ -350,7 +351,7 @@ func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.
 	}
 	e.bound(&opts)
 	opts.Dial = e.connections.dial(opts.Dial, func(context.Context, hostfile.Host, launcher.Host) error { return nil })
-	limit := how.Version + 2*how.Speed + how.Network(len(hosts)) + slack
+	limit := how.Version + 2*how.Speed + how.Longest() + slack
 	stops := make(chan launcher.Stop, 1)
 	timer := time.AfterFunc(limit+opts.StartTimeout, func() { stops <- launcher.Stop{Reason: launcher.TimedOut} })
 	defer timer.Stop()

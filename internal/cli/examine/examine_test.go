@@ -25,11 +25,17 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 	for _, link := range []string{`{"from":0,"to":2}`, `{"from":1,"to":1}`, `{"from":1,"to":3}`, `{"from":1,"to":-1}`, `{"from":1,"to":2,"error":"\u001b[2J"}`} {
 		c.take(1, 1, time.Time{}, []byte(`{"link":`+link+"}\n"))
 	}
+	c.take(1, 1, time.Time{}, []byte(`{"waited":{"from":3,"share":1}}`+"\n"+`{"waited":{"from":-1,"share":1}}`+"\n"))
+	c.take(0, 1, time.Time{}, []byte(`{"waited":{"from":1,"share":0.7}}`+"\n"))
+	c.take(2, 1, time.Time{}, []byte(`{"waited":{"from":1,"share":0.3}}`+"\n"))
 	c.take(2, 1, time.Time{}, bytes.Repeat([]byte("x"), 3*maxAnswer))
 	c.take(7, 1, time.Time{}, []byte("{}\n"))
 	m := doctor.Measured{Names: []string{"c", "b", "a"}, Hosts: map[string]doctor.Host{}}
 	c.into(hosts, &m)
 	if len(m.Links) != 1 || m.Links[0].From != 1 || m.Links[0].To != 0 || strings.Contains(m.Links[0].Error, "\x1b") {
+		t.Errorf("%+v", m.Links)
+	}
+	if len(m.Links) == 1 && m.Links[0].Busy != 0.3 { // of the host that it names
 		t.Errorf("%+v", m.Links)
 	}
 	if f := m.Hosts["b"].Facts; f == nil || f.Cores != 1 || strings.Contains(f.Hostname, "\x1b") || m.Hosts["a"].Facts != nil {

@@ -23,6 +23,7 @@ const (
 type usage struct {
 	at           time.Time
 	of           map[int]int64 // ticks by pid
+	started      map[int]int64 // ticks after the machine
 	wanted       map[int]int64 // ns in which the main thread ran or waited to run
 	steal, total int64
 }
@@ -46,7 +47,7 @@ func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Proces
 			continue
 		}
 		name, _, _ := strings.Cut(text(root, "proc/"+strconv.Itoa(pid)+"/comm"), "\n")
-		busy = append(busy, doctor.Process{PID: pid, Name: clipped(name, 32), CPU: share})
+		busy = append(busy, doctor.Process{PID: pid, Name: clipped(name, 32), CPU: share, Started: after.started[pid]})
 	}
 	slices.SortFunc(busy, func(a, b doctor.Process) int { return cmp.Or(cmp.Compare(b.CPU, a.CPU), a.PID-b.PID) })
 	return steal, busy[:min(len(busy), maxBusy)]
@@ -54,7 +55,7 @@ func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Proces
 
 // used reads the CPU times of now.
 func used(root fs.FS) usage {
-	u := usage{at: time.Now(), of: map[int]int64{}, wanted: map[int]int64{}}
+	u := usage{at: time.Now(), of: map[int]int64{}, started: map[int]int64{}, wanted: map[int]int64{}}
 	if line, _, ok := strings.Cut(text(root, "proc/stat"), "\n"); ok {
 		for i, field := range strings.Fields(line)[1:] {
 			n, _ := strconv.ParseInt(field, 10, 64)
@@ -74,9 +75,10 @@ func used(root fs.FS) usage {
 		}
 		stat := text(root, "proc/"+e.Name()+"/stat")
 		fields := strings.Fields(stat[strings.LastIndex(stat, ")")+1:])
-		if len(fields) < 13 {
+		if len(fields) < 20 {
 			continue
 		}
+		u.started[pid], _ = strconv.ParseInt(fields[19], 10, 64)
 		user, _ := strconv.ParseInt(fields[11], 10, 64)
 		system, _ := strconv.ParseInt(fields[12], 10, 64)
 		u.of[pid] = user + system

@@ -32,6 +32,7 @@ func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	root := os.DirFS("/")
 	f := doctor.Facts{Cores: runtime.NumCPU(), Quota: topology.Quota(root)}
 	f.Hostname, _ = os.Hostname()
+	f.Machine = clipped(strings.TrimSpace(text(root, "proc/sys/kernel/random/boot_id")), maxName)
 	system(root, &f)
 	asked, cancel := context.WithTimeout(ctx, plan.Version)
 	defer cancel()

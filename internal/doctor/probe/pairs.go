@@ -12,6 +12,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -22,8 +23,10 @@ import (
 )
 
 const (
-	fenceTimeout = 20 * time.Second // for the slowest host to measure itself
+	fenceTimeout = 20 * time.Second      // for the slowest host to measure itself
+	settling     = 50 * time.Millisecond // between the first and the last host that a fence lets go
 	secretSize   = 32
+	leastPings   = 5 // where there is time: one may wait for a core
 	maxPings     = 200
 	chunk        = 256 << 10
 )
@@ -38,8 +41,9 @@ const (
 
 // card is what each probe tells all others.
 type card struct {
-	Addr   string `json:"addr"`
-	Secret []byte `json:"secret"`
+	Addr    string         `json:"addr"`
+	Secret  []byte         `json:"secret"`
+	Machine doctor.Machine `json:"machine"`
 }
 
 // delivery is what the acceptor knows of the data that passed.
@@ -54,12 +58,15 @@ type delivery struct {
 
 // party is one probe among the others.
 type party struct {
-	plan   doctor.Plan
-	self   rankenv.Rank
-	now    func() time.Time
-	cards  []card
-	group  *secure.Party
-	window time.Duration // for data in one direction
+	self      rankenv.Rank
+	now       func() time.Time
+	listener  net.Listener
+	gathered  time.Time // when all had given their cards
+	cards     []card
+	machines  []doctor.Machine
+	group     *secure.Party
+	timetable doctor.Timetable
+	window    time.Duration // for data in one direction
 
 	interfaces interfaces
 
@@ -73,57 +80,81 @@ type transfer struct {
 	came, went chan struct{} // closed when the data of the dialer, and of the acceptor, has passed
 }
 
-// meet measures the links to the other hosts, in rounds of disjoint pairs, of which the lower rank dials and reports. All begin a round at
-// about the same time, since the fence ends at the same time for all, and none lasts longer than it may.
-func meet(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroundings, found func(doctor.Link)) error {
+// gather waits for the probes of all hosts. It returns on all of them at about the same time.
+func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, machine doctor.Machine, in Surroundings) (p *party, err error) {
 	listener, err := in.Listen(ctx, net.JoinHostPort(self.Addr, "0"))
 	if err != nil {
-		return fmt.Errorf("listen for the other hosts: %w", err)
+		return nil, fmt.Errorf("listen for the other hosts: %w", err)
 	}
-	defer listener.Close()
+	defer func() {
+		if err != nil {
+			_ = listener.Close()
+		}
+	}()
 	secret := make([]byte, secretSize)
 	_, _ = rand.Read(secret) // never fails
 	waiting, cancel := context.WithTimeout(ctx, fenceTimeout)
 	defer cancel()
-	values, err := fence(waiting, self, card{listener.Addr().String(), secret})
+	values, err := fence(waiting, self, "cards", card{listener.Addr().String(), secret, machine})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	began := time.Now()
-	p := &party{plan: plan, self: self, now: in.Now, window: plan.Round / 4, states: map[int]*transfer{}, interfaces: localInterfaces()}
+	p = &party{self: self, now: in.Now, listener: listener, gathered: time.Now(), states: map[int]*transfer{}, interfaces: localInterfaces()}
+	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of all.
+	key := sha256.New()
 	for rank, v := range values {
 		var c card
 		if err := json.Unmarshal(v, &c); err != nil || len(c.Secret) != secretSize {
-			return fmt.Errorf("rank %d gave no address: %w", rank, err)
+			return nil, fmt.Errorf("rank %d gave no address: %w", rank, err)
 		}
-		p.cards = append(p.cards, c)
-	}
-	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of all.
-	key := sha256.New()
-	for _, c := range p.cards {
+		p.cards, p.machines = append(p.cards, c), append(p.machines, c.Machine)
 		key.Write(c.Secret)
 	}
 	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Rank: self.Rank, Size: len(p.cards), Key: key.Sum(nil)}, purposes, nil, nil); err != nil {
+		return nil, err
+	}
+	p.timetable = plan.Timetable(p.machines)
+	p.window = p.timetable.Turn / 4
+	return p, nil
+}
+
+// meet measures the links to the other hosts in turns, of which the lower rank dials and reports. All begin a turn at about the same time, since
+// a fence ends at the same time for all, and none lasts longer than it may.
+func (p *party) meet(ctx context.Context, found func(Line)) error {
+	waiting, cancel := context.WithTimeout(ctx, fenceTimeout)
+	defer cancel()
+	if _, err := fence(waiting, p.self, "turns", nil); err != nil {
 		return err
 	}
-	rounds := plan.Schedule(len(p.cards))
-	ctx, stop := context.WithDeadline(ctx, began.Add(plan.Network(len(p.cards))+plan.Round))
+	began := time.Now().Add(settling)
+	end := began.Add(p.timetable.Length())
+	ctx, stop := context.WithDeadline(ctx, end.Add(p.timetable.Turn))
 	defer stop()
 	var work sync.WaitGroup
-	work.Go(func() { p.serve(ctx, listener) })
+	work.Go(func() { p.serve(ctx) })
 	defer work.Wait()
-	defer listener.Close()
-	for place, round := range rounds {
-		start := began.Add(time.Duration(place) * plan.Round)
-		if !sleepUntil(ctx, start) {
-			return ctx.Err()
-		}
-		other := plan.Opponent(round, self.Rank, len(p.cards))
-		if other > self.Rank && plan.Wants(self.Rank, other) {
-			found(p.measure(ctx, other, start.Add(plan.Round)))
+	defer p.listener.Close()
+	for place, turn := range p.timetable.Turns {
+		for _, pair := range turn {
+			if !slices.Contains(pair[:], p.self.Rank) {
+				continue
+			}
+			start := began.Add(time.Duration(place) * p.timetable.Turn)
+			if !sleepUntil(ctx, start) {
+				return ctx.Err()
+			}
+			waiting, until := startWait(start), start.Add(p.timetable.Turn)
+			if pair[0] == p.self.Rank {
+				link := p.measure(ctx, pair[1], until)
+				link.Busy = waiting.share()
+				found(Line{Link: &link})
+			} else {
+				sleepUntil(ctx, until)
+				found(Line{Waited: &Waited{From: pair[0], Share: waiting.share()}})
+			}
 		}
 	}
-	sleepUntil(ctx, began.Add(plan.Network(len(p.cards))))
+	sleepUntil(ctx, end)
 	return nil
 }
 
@@ -156,8 +187,8 @@ func (p *party) dial(ctx context.Context, rank, why int, until time.Time) (net.C
 }
 
 // measure measures the link to another host until a time.
-func (p *party) measure(ctx context.Context, other int, until time.Time) doctor.Link {
-	link := doctor.Link{From: p.self.Rank, To: other}
+func (p *party) measure(ctx context.Context, other int, until time.Time) (link doctor.Link) {
+	link = doctor.Link{From: p.self.Rank, To: other}
 	conn, err := p.dial(ctx, other, talk, until)
 	if err != nil {
 		link.Error = plain(err)
@@ -177,7 +208,7 @@ func (p *party) measure(ctx context.Context, other int, until time.Time) doctor.
 		err = json.NewDecoder(io.LimitReader(conn, 4096)).Decode(&theirs)
 	}
 	if err != nil {
-		return link // the round was too short: what is known counts
+		return link // the turn was too short: what is known counts
 	}
 	link.Out = theirs.Rate
 	link.Sent[1], link.Resent[1] = theirs.Sent, theirs.Resent
@@ -197,7 +228,7 @@ func (p *party) measure(ctx context.Context, other int, until time.Time) doctor.
 func (p *party) ping(conn net.Conn, link *doctor.Link, until time.Time) error {
 	left := time.Until(until)
 	var answer [8]byte
-	for range maxPings {
+	for n := range maxPings {
 		began, clock := time.Now(), p.now()
 		if _, err := conn.Write([]byte{'P'}); err != nil {
 			return err
@@ -211,7 +242,7 @@ func (p *party) ping(conn net.Conn, link *doctor.Link, until time.Time) error {
 			theirs := time.Unix(0, int64(binary.BigEndian.Uint64(answer[:])))
 			link.Offset = theirs.Sub(clock.Add(took / 2)).Seconds()
 		}
-		if time.Until(until) < left*9/10 {
+		if time.Until(until) < left*9/10 && n >= leastPings || time.Until(until) < left/2 {
 			break
 		}
 	}
@@ -293,18 +324,18 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// serve answers the probes that dial, until the listener is closed, and waits for its connections to end.
-func (p *party) serve(ctx context.Context, listener net.Listener) {
-	p.group.Serve(listener, p.plan.Round, func(conn net.Conn, rank, why int) {
+// serve answers the probes that dial, until its listener is closed, and waits for its connections to end.
+func (p *party) serve(ctx context.Context) {
+	p.group.Serve(p.listener, p.timetable.Turn, func(conn net.Conn, rank, why int) {
 		defer reset(conn)
 		defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 		p.answer(ctx, conn, rank, why)
 	})
 }
 
-// answer serves one connection for a round at most.
+// answer serves one connection for a turn at most.
 func (p *party) answer(ctx context.Context, conn net.Conn, rank, why int) {
-	until := time.Now().Add(p.plan.Round)
+	until := time.Now().Add(p.timetable.Turn)
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
 	if conn.SetDeadline(until) != nil {

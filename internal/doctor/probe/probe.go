@@ -22,7 +22,14 @@ type Line struct {
 	Facts    *doctor.Facts `json:"facts,omitempty"`
 	Speed    *doctor.Speed `json:"speed,omitempty"`
 	Link     *doctor.Link  `json:"link,omitempty"`
+	Waited   *Waited       `json:"waited,omitempty"`
 	Finished bool          `json:"finished,omitempty"`
+}
+
+// Waited is for which part of a turn this probe waited for a core when another one dialed.
+type Waited struct {
+	From  int     `json:"from"`
+	Share float64 `json:"share"`
 }
 
 // Surroundings is what a probe finds itself in; tests replace it.
@@ -56,17 +63,36 @@ func Run(ctx context.Context, args []string, out io.Writer, in Surroundings) err
 	lines := &lines{out: json.NewEncoder(out)}
 	found := in.Facts(ctx, plan)
 	lines.write(Line{Facts: &found})
-	if plan.Speed > 0 {
-		fast := speed(ctx, plan.Speed)
-		lines.write(Line{Speed: &fast})
-	}
-	if len(plan.Schedule(self.Size)) > 0 {
-		if err := meet(ctx, plan, self, in, func(l doctor.Link) { lines.write(Line{Link: &l}) }); err != nil {
+	if plan.Speed > 0 || plan.Pairs == nil || len(plan.Pairs) > 0 {
+		machine := doctor.Machine{ID: found.Machine, Cores: found.Cores}
+		if err := measure(ctx, plan, self, machine, in, lines); err != nil {
 			return errors.Join(err, lines.err)
 		}
 	}
 	lines.write(Line{Finished: true})
 	return lines.err
+}
+
+// measure measures the speed of this host, and its links.
+func measure(ctx context.Context, plan doctor.Plan, self rankenv.Rank, machine doctor.Machine, in Surroundings, lines *lines) error {
+	p, err := gather(ctx, plan, self, machine, in)
+	if err != nil {
+		return err
+	}
+	defer p.listener.Close()
+	if plan.Speed > 0 {
+		start, kernel, end := plan.SpeedTurn(p.machines, self.Rank)
+		if !sleepUntil(ctx, p.gathered.Add(start)) {
+			return ctx.Err()
+		}
+		fast := speed(ctx, kernel)
+		lines.write(Line{Speed: &fast})
+		sleepUntil(ctx, p.gathered.Add(end))
+	}
+	if len(p.timetable.Turns) == 0 {
+		return nil
+	}
+	return p.meet(ctx, lines.write)
 }
 
 // lines writes results. It is safe for concurrent use.

@@ -46,7 +46,7 @@ func (l lateListener) Accept() (net.Conn, error) {
 func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured {
 	t.Helper()
 	job := ringtest.NewJob(t, hosts)
-	plan := doctor.NewPlan("default", hosts)
+	plan := doctor.NewPlan("default")
 	plan.Speed = 10 * time.Millisecond
 	text, err := json.Marshal(plan)
 	if err != nil {
@@ -60,7 +60,9 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 	err = ringtest.Each(hosts, func(rank int) error {
 		sick := rank == hosts-1
 		in := Surroundings{Lookup: ringtest.Lookup(job.Environ(rank)), Now: time.Now,
-			Facts: func(context.Context, doctor.Plan) doctor.Facts { return doctor.Facts{Memory: 1, Available: 1} },
+			Facts: func(context.Context, doctor.Plan) doctor.Facts {
+				return doctor.Facts{Machine: "m", Cores: 2, Memory: 1, Available: 1}
+			},
 			Listen: func(ctx context.Context, addr string) (net.Listener, error) {
 				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 				if sick {
@@ -143,6 +145,17 @@ func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
 		if t.Logf("attempt %d: %v", n, kinds); n == attempts {
 			t.Fatal("the clock or the host is not named")
 		}
+	}
+}
+
+// Threads that waited for a core are added up.
+func TestWaitForACoreIsRead(t *testing.T) {
+	root := fstest.MapFS{"task/7/schedstat": {Data: []byte("5 2000000 1\n")}, "task/8/schedstat": {Data: []byte("5 1000000 1\n")}, "task/9/comm": {Data: []byte("x")}}
+	if got := waited(root); got != 3*time.Millisecond {
+		t.Errorf("%v", got)
+	}
+	if w := startWait(time.Now().Add(-time.Second)); w.share() < 0.5 { // it woke late
+		t.Errorf("%+v", w)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 const (
 	copyBytes = 128 << 20 // of all cores together, read and written
 	slice     = 4 * time.Millisecond
-	minSlices = 24 // a busy host takes longer for them
+	minSlices = 8 // a busy host takes longer for them
 )
 
 // speed times both kernels on all cores at once, each for about a budget. The best slice of each core counts, by the CPU time of its thread:

@@ -106,11 +106,18 @@ func checkLines(b *testing.B, out io.Reader) {
 	}
 }
 
-// BenchmarkIdle measures the processor time of the launcher and its agents while the ranks sleep, in percent of one core.
+// BenchmarkIdle measures the processor time of the launcher and its agents while the ranks sleep, in percent of one core: without and with the search
+// for stragglers.
 func BenchmarkIdle(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(2)...)
+	b.Run("plain", func(b *testing.B) { idle(b, c) })
+	b.Run("stragglers", func(b *testing.B) { idle(b, c, "--summary") })
+}
+
+func idle(b *testing.B, c *lab.Cluster, flags ...string) {
 	const wait = 10 * time.Second
-	cmd := c.Command(b.Context(), command.Binary("gorun"), "-F", c.ConfigFile, "-H", "f1:2,f2:2", "sleep", "1000")
+	argv := append([]string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", "f1:2,f2:2"}, flags...)
+	cmd := c.Command(b.Context(), append(argv, "sleep", "1000")...)
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
