@@ -376,29 +376,30 @@ func (j *job) close() {
 	j.wg.Wait()
 }
 
-// WorkDir is a folder of this machine, as it was when [ScanWorkDir] read it.
+// WorkDir is a folder of this machine, or one for each processor of hosts, as it was when [ScanWorkDir] read it.
 type WorkDir struct {
-	Dir      string // absolute
+	Dir      string // absolute; %a in it stands for the processor of a host
 	Files    int
 	Bytes    int64
 	Warnings []string // skipped files that the user may miss, one line each
 
-	tree *workdir.Tree
+	folders *workdir.Folders
 }
 
-// ScanWorkDir lists the folder dir, which may hold so many files and bytes at most.
+// ScanWorkDir lists the folder dir, which may hold so many files and bytes at most. If there is no such folder, %a in dir stands for the
+// processor of a host (amd64, arm64), and the limits are for each.
 func ScanWorkDir(dir string, files int, bytes int64) (*WorkDir, error) {
-	tree, err := workdir.Scan(dir, files, bytes)
+	f, err := workdir.ScanFolders(dir, files, bytes)
 	if err != nil {
 		return nil, err
 	}
-	return &WorkDir{tree.Dir, tree.Files, tree.Bytes, tree.Warnings, tree}, nil
+	return &WorkDir{f.Dir, f.Files, f.Bytes, f.Warnings, f}, nil
 }
 
 // scanned is the list of the folder, or nil.
-func (w *WorkDir) scanned() *workdir.Tree {
+func (w *WorkDir) scanned() *workdir.Folders {
 	if w == nil {
 		return nil
 	}
-	return w.tree
+	return w.folders
 }

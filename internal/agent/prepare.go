@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/agent/services"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/workdir"
 )
 
 // program is what ranks of this host run.
@@ -82,7 +83,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	if len(p.argv) == 0 || p.argv[0] == "" {
 		return p, wire.Refusef(2, "", "no program was given")
 	}
-	p.argv[0] = strings.ReplaceAll(p.argv[0], "%a", goruntime.GOARCH)
+	p.argv[0] = workdir.For(goruntime.GOARCH, p.argv[0])
 	if err := lookup.CheckDir(p.dir); err != nil {
 		var no *wire.Refuse
 		if len(job.Shares) > 1 && errors.As(err, &no) { // say which program's directory it is

@@ -19,37 +19,37 @@ import (
 
 // Work brings the folder that ranks start in to the hosts that do not see it, and a Python environment to all. A nil *Work does nothing.
 type Work struct {
-	sender *workdir.Sender // nil: there is no folder
-	python *Python         // nil: there is no environment
-	note   func(string)
-	trace  func(format string, args ...any)
-	alone  bool      // no other host has what one lacks
-	waits  sync.Once // for the note that another launch changes the copy
+	senders *workdir.Senders // nil: there is no folder
+	python  *Python          // nil: there is no environment
+	note    func(string)
+	trace   func(format string, args ...any)
+	alone   bool      // no other host has what one lacks
+	waits   sync.Once // for the note that another launch changes the copy
 
-	mu     sync.Mutex
-	copies map[int]string // by index of the host; hosts that see the folder have none
-	envs   map[int]string // by index of the host
+	mu      sync.Mutex
+	folders map[int]string // by index of the host: a copy, or the folder itself where the host sees it
+	envs    map[int]string // by index of the host
 }
 
 // NewWork returns the work of a job whose programs start in the folder and run in an environment. Each may be nil; it is nil if both are.
-func NewWork(tree *workdir.Tree, python *Python, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
-	if tree == nil && python == nil {
+func NewWork(folders *workdir.Folders, python *Python, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
+	if folders == nil && python == nil {
 		return nil, nil
 	}
-	w := &Work{python: python, note: note, trace: trace, copies: map[int]string{}, envs: map[int]string{}}
-	if tree == nil {
+	w := &Work{python: python, note: note, trace: trace, folders: map[int]string{}, envs: map[int]string{}}
+	if folders == nil {
 		return w, nil
 	}
 	for _, p := range programs {
-		if sub, err := filepath.Rel(tree.Dir, p.Wdir); err != nil || !filepath.IsLocal(sub) {
-			return nil, fmt.Errorf("the working directory %s is not in the staged folder %s", p.Wdir, tree.Dir)
+		if sub, err := filepath.Rel(folders.Dir, p.Wdir); err != nil || !filepath.IsLocal(sub) {
+			return nil, fmt.Errorf("the working directory %s is not in the staged folder %s", p.Wdir, folders.Dir)
 		}
 	}
 	machine, err := os.Hostname()
 	if err != nil {
 		return nil, fmt.Errorf("find this machine's name: %w", err)
 	}
-	w.sender = workdir.NewSender(tree, machine, trace, note)
+	w.senders = workdir.NewSenders(folders, machine, trace, note)
 	return w, nil
 }
 
@@ -65,10 +65,8 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	if w == nil {
 		return nil
 	}
-	if _, local := s.Conn.(Local); local {
-		return nil
-	}
-	if w.python != nil {
+	_, local := s.Conn.(Local)
+	if w.python != nil && !local {
 		dir, err := w.python.bring(ctx, s, w.meetingPoints(s.Hello), w.trace, w.note)
 		if err != nil {
 			return err
@@ -77,13 +75,21 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 		w.envs[i] = dir
 		w.mu.Unlock()
 	}
-	if w.sender == nil {
+	if w.senders == nil {
 		return nil
 	}
-	name, tree := s.Host.Name, w.sender.Tree
+	sender, err := w.senders.For(s.Hello.Arch)
+	if err != nil {
+		return err
+	}
+	name, tree := s.Host.Name, sender.Tree
+	if local {
+		w.setFolder(i, tree.Dir)
+		return nil
+	}
 	var sent workdir.Sent
-	err := s.talk(ctx, func() (err error) {
-		sent, err = w.sender.Send(folderAgent{relayAgent{s, name}}, w.meetingPoints(s.Hello), func() {
+	err = s.talk(ctx, func() (err error) {
+		sent, err = sender.Send(folderAgent{relayAgent{s, name}}, w.meetingPoints(s.Hello), func() {
 			w.waits.Do(func() { w.note(name + " waits: another gorun stages " + tree.Dir + " there") })
 		})
 		return err
@@ -93,7 +99,7 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 		return fmt.Errorf("stage %s: %w", tree.Dir, err)
 	case sent.Shared:
 		w.trace("%s: it sees %s itself", name, tree.Dir)
-		return nil
+		sent.Dir = tree.Dir
 	case sent.Files == 0:
 		w.trace("%s: nothing to send: %s has the %s", name, sent.Dir, prose.Count(tree.Files, "file"))
 	default:
@@ -103,10 +109,15 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 		}
 		w.trace("%s: %s %s of %d, %s, to %s", name, by, prose.Count(sent.Files, "file"), tree.Files, workdir.SizeText(sent.Bytes), sent.Dir)
 	}
+	w.setFolder(i, sent.Dir)
+	return nil
+}
+
+// setFolder records where the folder is on host i.
+func (w *Work) setFolder(i int, dir string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.copies[i] = sent.Dir
-	return nil
+	w.folders[i] = dir
 }
 
 // Place changes programs so that they run in what host i has.
@@ -118,8 +129,8 @@ func (w *Work) Place(i int, programs []wire.Program) {
 	defer w.mu.Unlock()
 	for n := range programs {
 		p := &programs[n]
-		if dir := w.copies[i]; dir != "" {
-			p.Wdir = []byte(filepath.Join(dir, strings.TrimPrefix(string(p.Wdir), w.sender.Tree.Dir)))
+		if dir := w.folders[i]; dir != "" {
+			p.Wdir = []byte(filepath.Join(dir, strings.TrimPrefix(string(p.Wdir), w.senders.Dir)))
 		}
 		if w.python != nil {
 			dir, variable := cmp.Or(w.envs[i], w.python.Env.Dir), "VIRTUAL_ENV="

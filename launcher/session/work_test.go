@@ -24,7 +24,7 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o755), os.WriteFile(filepath.Join(dir, "sub/f"), content, 0o644)); err != nil {
 		t.Fatal(err)
 	}
-	tree, err := workdir.Scan(dir, 10, 1<<20)
+	tree, err := workdir.ScanFolders(dir, 10, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

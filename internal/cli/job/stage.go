@@ -31,9 +31,9 @@ func programDir(o *settings.Options) (string, error) {
 	return filepath.Clean(wdir), nil
 }
 
-// stagedFolder scans the folder of --stage. It returns nil without --stage, or if all ranks run here.
+// stagedFolder scans the folder of --stage. It returns nil without --stage, or if all ranks run here in the folder of that name.
 func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
-	if o.Stage == "" || !leaves {
+	if o.Stage == "" || !leaves && !strings.Contains(o.Stage, workdir.Processor) {
 		return nil, nil // the agent checks a folder that is not copied
 	}
 	dir, err := workingDir(o.Stage)
@@ -60,8 +60,8 @@ func stageError(named string, err error) error {
 			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
 	case errors.As(err, &link):
 		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w", named, err)
-	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, "%a"):
-		return usage.Errorf("stage the folder that has one for each processor, and write %a in the program: --stage build %a/train", "--stage %s: no such folder", named)
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, workdir.Processor):
+		return usage.Errorf("%a stands for a host's processor: make one of the folders, such as "+workdir.For("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):
 		return usage.Errorf("", "--stage %s: no such folder", named)
 	}

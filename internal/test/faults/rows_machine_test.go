@@ -39,7 +39,7 @@ func TestOtherArchitectureIsRefused(t *testing.T) {
 }
 
 // armShell is a login shell that makes f2 a machine whose programs are those of aarch64. The kernel runs them by qemu-user; in a user namespace
-// it knows that for this host alone. The programs of amd64, beside the shell, are not there.
+// it knows that for this host alone. The gorun of amd64 and the folder work, beside the shell, are not there.
 const armShell = `#!/bin/sh
 [ "$(hostname)" = f2 ] || exec /bin/sh "$@"
 exec unshare --user --map-root-user --mount sh -c '
@@ -47,7 +47,7 @@ b=/proc/sys/fs/binfmt_misc
 mount -t binfmt_misc binfmt_misc $b &&
 printf %s ":aarch64:M::\\x7fELF\\x02\\x01\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x02\\x00\\xb7\\x00:\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\x00\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xff\\xfe\\xff\\xff\\xff:${0%/*}/qemu:" >$b/register &&
 printf "#!/bin/sh\necho aarch64\n" >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)" &&
-mount -t tmpfs tmpfs "${0%/*}/amd64" && mount -t tmpfs tmpfs "${0%/*}/work/amd64" &&
+mount -t tmpfs tmpfs "${0%/*}/amd64" && mount -t tmpfs tmpfs "${0%/*}/work" &&
 exec /bin/sh "$@"' "$0" "$@"
 `
 
@@ -99,12 +99,14 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 		}
 		return lines
 	}
-	same, mixed := sums("f1:2", "--wdir", "/", dir+"/work/%a/sums"), sums("f1,f2", "--stage", dir+"/work", "%a/sums") // f2 sees another folder, and gets a copy
-	if len(mixed) != 66 || !slices.Equal(mixed, same) {
-		t.Errorf("on hosts of both kinds %q, on one %q", mixed, same)
+	same := sums("f1:2", "--wdir", "/", dir+"/work/%a/sums")
+	for _, staged := range [][2]string{{"work", "%a/sums"}, {"work/%a", "./sums"}} { // f2 does not see the folder, and gets a copy
+		if mixed := sums("f1,f2", "--stage", dir+"/"+staged[0], staged[1]); len(mixed) != 66 || !slices.Equal(mixed, same) {
+			t.Errorf("--stage %s: on hosts of both kinds %q, on one %q", staged[0], mixed, same)
+		}
 	}
-	for _, pattern := range []string{".cache/gorun/*/gorun", ".cache/gorun/work/*/arm64/sums"} {
-		if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, pattern)); len(found) != 1 {
+	for pattern, want := range map[string]int{"*/gorun": 1, "work/*/arm64/sums": 1, "work/arm64-*/sums": 1, "work/amd64-*": 0} {
+		if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, ".cache/gorun", pattern)); len(found) != want {
 			t.Errorf("f2 has %q", found)
 		}
 	}

@@ -1,0 +1,92 @@
+package workdir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+)
+
+// Processor stands for a host's processor, as Go names it, in the path of a folder.
+const Processor = "%a"
+
+// Folders is a scanned folder of this machine, or one for each processor of hosts.
+type Folders struct {
+	Dir      string // absolute, by the name the user gave, in which [Processor] may be
+	Files    int    // in all
+	Bytes    int64
+	Warnings []string
+
+	trees map[string]*Tree // by processor; "": for all
+}
+
+// ScanFolders is [Scan] of dir. If dir does not exist and has [Processor] in it, it scans dir for each processor for which that exists;
+// without any it returns the error of the last one. The limits are for each of them.
+func ScanFolders(dir string, files int, bytes int64) (*Folders, error) {
+	f := &Folders{Dir: dir, trees: map[string]*Tree{}}
+	tree, err := Scan(dir, files, bytes)
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(dir, Processor) {
+		f.add("", tree)
+		return f, err
+	}
+	for _, processor := range []string{"amd64", "arm64"} { // those that gorun is made for
+		tree, err = Scan(For(processor, dir), files, bytes)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		f.add(processor, tree)
+	}
+	if len(f.trees) == 0 {
+		return nil, err
+	}
+	return f, nil
+}
+
+func (f *Folders) add(processor string, tree *Tree) {
+	if tree == nil {
+		return
+	}
+	f.trees[processor] = tree
+	f.Files, f.Bytes, f.Warnings = f.Files+tree.Files, f.Bytes+tree.Bytes, append(f.Warnings, tree.Warnings...)
+}
+
+// For returns the path on hosts with a processor.
+func For(processor, path string) string { return strings.ReplaceAll(path, Processor, processor) }
+
+// Senders has a sender for each of some [Folders].
+type Senders struct {
+	Dir string // of the folders
+	by  map[string]*Sender
+}
+
+// NewSenders returns senders of folders of the named machine. warn and trace are those of [NewSender].
+func NewSenders(f *Folders, machine string, trace func(format string, args ...any), warn func(string)) *Senders {
+	s := &Senders{f.Dir, map[string]*Sender{}}
+	for processor, tree := range f.trees {
+		s.by[processor] = NewSender(tree, machine, trace, warn)
+	}
+	return s
+}
+
+// For returns the sender for hosts with a processor. If there is none, the error is a *NoFolderError.
+func (s *Senders) For(processor string) (*Sender, error) {
+	if all := s.by[""]; all != nil {
+		return all, nil
+	}
+	if one := s.by[processor]; one != nil {
+		return one, nil
+	}
+	return nil, &NoFolderError{For(processor, s.Dir), processor}
+}
+
+// NoFolderError reports that a host has a processor for which there is no folder.
+type NoFolderError struct{ Dir, Processor string }
+
+func (e *NoFolderError) Error() string {
+	return fmt.Sprintf("stage %s: no such folder, and the host's processor is %s", e.Dir, e.Processor)
+}
+
+// Hint names the remedies.
+func (e *NoFolderError) Hint() string {
+	return fmt.Sprintf("build the program for %s in %s, or run the job without this host", e.Processor, e.Dir)
+}

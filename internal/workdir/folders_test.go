@@ -1,0 +1,48 @@
+package workdir
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"testing"
+)
+
+func TestFolderOfAProcessorIsSent(t *testing.T) {
+	s := newSite(t)
+	pattern := s.local("build." + Processor)
+	if _, err := ScanFolders(pattern, DefaultFiles, DefaultBytes); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without any folder: %v", err)
+	}
+	s.write(s.local("build.arm64/train"), "arm64")
+	if _, err := ScanFolders(pattern, 1, 1); err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder above the limit: %v", err)
+	}
+	folders, err := ScanFolders(pattern, 1, 5)
+	s.must(err)
+	senders := NewSenders(folders, "here", nil, nil)
+	if one, err := senders.For("arm64"); err != nil || one.Tree.Dir != s.local("build.arm64") {
+		t.Errorf("%+v, %v", one, err)
+	}
+	var none *NoFolderError
+	if one, err := senders.For("amd64"); !errors.As(err, &none) || none.Dir != s.local("build.amd64") {
+		t.Errorf("%+v, %v", one, err)
+	}
+	s.write(s.local("build.amd64/train"), "amd64")
+	if folders, err = ScanFolders(pattern, 1, 5); err != nil || folders.Files != 2 || folders.Bytes != 10 {
+		t.Errorf("%+v, %v", folders, err)
+	}
+}
+
+func TestFolderNamedLikeAPatternIsOneFolder(t *testing.T) {
+	s := newSite(t)
+	pattern := s.local(Processor)
+	s.write(filepath.Join(pattern, "f"), "")
+	s.write(s.local("amd64/f"), "")
+	folders, err := ScanFolders(pattern, 1, 1)
+	s.must(err)
+	for _, processor := range []string{"amd64", "arm64"} {
+		if one, err := NewSenders(folders, "here", nil, nil).For(processor); err != nil || one.Tree.Dir != pattern {
+			t.Errorf("%s: %+v, %v", processor, one, err)
+		}
+	}
+}
