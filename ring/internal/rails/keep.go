@@ -40,7 +40,6 @@ func (s *Stream) look() time.Duration {
 	before := s.progress()
 	s.suspectLanes()
 	s.conclude(time.Now())
-	s.restLanes()
 	s.acknowledge(1)
 	s.pump()
 	if s.waiting && (s.progress() != before || s.blocking(!s.blocked.IsZero())) {
@@ -87,20 +86,6 @@ func (s *Stream) suspectLanes() {
 		if l.suspect && (fresh || len(l.flight) > 0) {
 			s.lose(l)
 		}
-	}
-}
-
-// restLanes makes lanes that nothing is sent on while others are busy count as faster.
-func (s *Stream) restLanes() {
-	if s.window.acked == s.window.end {
-		return
-	}
-	now, fastest := time.Now(), 0.0
-	for _, l := range s.lanes {
-		fastest = max(fastest, l.meter.rate)
-	}
-	for _, l := range s.lanes {
-		l.meter.rest(now, l.conn.Queued()+l.pending(), fastest)
 	}
 }
 

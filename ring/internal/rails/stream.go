@@ -327,7 +327,7 @@ func (s *Stream) pump() (moved bool) {
 			now = time.Now()
 		}
 		l := s.best(now, part.size)
-		if l == nil || l.pending() > 0 {
+		if l == nil {
 			break
 		}
 		if again {
@@ -343,15 +343,15 @@ func (s *Stream) pump() (moved bool) {
 	return moved
 }
 
-// best returns the lane on which size bytes would arrive first, or nil.
+// best returns the lane that gets the next segment, of size bytes, or nil.
 func (s *Stream) best(now time.Time, size int) *lane {
 	s.prospects = s.prospects[:0]
 	for _, l := range s.lanes {
-		queued := l.conn.Queued()
-		l.meter.note(now, l.written, queued)
-		s.prospects = append(s.prospects, prospect{usable: !l.suspect, queued: queued + l.pending(), rate: l.meter.rate, trip: l.trip})
+		pending := l.pending()
+		s.prospects = append(s.prospects, prospect{usable: !l.suspect, queued: l.conn.Queued() + pending, rate: l.meter.rate, trip: l.trip,
+			meter: &l.meter, written: l.written, pending: pending})
 	}
-	if i := pick(s.prospects, size); i >= 0 {
+	if i := assign(now, s.prospects, size); i >= 0 {
 		return s.lanes[i]
 	}
 	return nil

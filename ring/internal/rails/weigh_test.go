@@ -19,6 +19,7 @@ func TestPick(t *testing.T) {
 		"the faster one, though busy":    {[]prospect{{usable: true, rate: 5e7}, {usable: true, rate: 5e8, queued: 100 << 10}}, 1},
 		"the slower one, once that pays": {[]prospect{{usable: true, rate: 5e7}, {usable: true, rate: 5e8, queued: 1 << 20}}, 0},
 		"the nearer one":                 {[]prospect{{usable: true, trip: 2 * ms}, {usable: true, trip: ms}}, 1},
+		"one that is due":                {[]prospect{{usable: true, rate: 1e8}, {usable: true, rate: 1e5, due: true}}, 1},
 		"one that is not measured":       {[]prospect{{usable: true, rate: 1e8, queued: 1}, {usable: true}}, 1},
 	} {
 		if got := pick(tc.lanes, 64<<10); got != tc.want {
@@ -50,7 +51,7 @@ func TestMeter(t *testing.T) {
 		now = now.Add(d)
 		written += uint64(more)
 		queued += more - done
-		m.note(now, written, queued)
+		m.note(now, written, queued, unmeasured)
 	}
 	step(0, 0, 1<<20)
 	for range 100 {
@@ -80,18 +81,83 @@ func TestMeter(t *testing.T) {
 		t.Errorf("a lane that stands still is measured as %.3g", m.rate)
 	}
 	step(0, queued, 0)
-	for range 4 {
-		now = now.Add(restTime)
-		m.rest(now, queued, 100e6)
-	}
-	if m.rate < 90e6 || m.rate > 110e6 {
-		t.Errorf("a lane that is never used stays at %.3g", m.rate)
-	}
 	step(0, 0, 1<<20)
 	for range 1000 {
 		step(time.Millisecond, 40e3, 40e3)
 	}
 	if m.rate < 39e6 || m.rate > 41e6 {
 		t.Errorf("a lane that now has 40 MB/s is measured as %.3g", m.rate)
+	}
+}
+
+// road is a lane that delivers at a constant rate, except while it stands still.
+type road struct {
+	meter   meter
+	rate    float64 // bytes a second
+	still   time.Duration
+	written uint64
+	queued  float64
+	carried float64
+}
+
+// drive sends over roads for so long, as fast as they take segments. It returns the share that each delivers.
+func drive(roads []*road, span time.Duration) (shares []float64) {
+	const step, room = 100 * time.Microsecond, 192 << 10
+	total := 0.0
+	for at := time.Duration(0); at < span; at += step {
+		for _, r := range roads {
+			if at >= r.still {
+				sent := min(r.queued, r.rate*step.Seconds())
+				r.queued -= sent
+				r.carried += sent
+				total += sent
+			}
+		}
+		for {
+			var lanes []prospect
+			for _, r := range roads {
+				pending := max(0, int(r.queued)-room)
+				lanes = append(lanes, prospect{usable: true, queued: int(r.queued), rate: r.meter.rate, meter: &r.meter, written: r.written - uint64(pending), pending: pending})
+			}
+			i := assign(time.Unix(1000, 0).Add(at), lanes, maxSegment)
+			if i < 0 {
+				break
+			}
+			roads[i].queued += maxSegment
+			roads[i].written += maxSegment
+		}
+	}
+	for _, r := range roads {
+		shares = append(shares, r.carried/total)
+	}
+	return shares
+}
+
+// A rank that does not run for a moment must not make a fast lane useless for seconds.
+func TestLaneThatStoodStillIsUsed(t *testing.T) {
+	for _, still := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
+		roads := []*road{{rate: 50e6}, {rate: 125e6, still: still}}
+		if shares := drive(roads, 500*time.Millisecond); shares[1] < 0.6 {
+			t.Errorf("a lane of 125 MB/s that stands still for %v carries %.2f beside one of 50 MB/s", still, shares[1])
+		}
+	}
+}
+
+// A lane whose measured rate is far too low is tried soon, and then used.
+func TestMisjudgedLaneIsTried(t *testing.T) {
+	roads := []*road{{rate: 50e6}, {rate: 125e6}}
+	roads[0].meter.rate, roads[1].meter.rate = 50e6, minRate
+	if shares := drive(roads, 500*time.Millisecond); shares[1] < 0.6 {
+		t.Errorf("a lane of 125 MB/s that was taken for one of 0.1 carries %.2f beside one of 50 MB/s", shares[1])
+	}
+}
+
+// Trials of a slow lane take little from the fast one.
+func TestTrialsOfASlowLaneAreRare(t *testing.T) {
+	roads := []*road{{rate: 1e9}, {rate: 1e6}}
+	roads[0].meter.rate, roads[1].meter.rate = 1e9, 1e6
+	drive(roads, 3*time.Second)
+	if late := roads[1].carried / roads[1].rate; late > 0.3 {
+		t.Errorf("the slow lane has a segment %.2f of 3 s", late)
 	}
 }
