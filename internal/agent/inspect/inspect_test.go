@@ -79,19 +79,7 @@ func TestLinesOfAProgram(t *testing.T) {
 	if out, err := exec.Command("cc", "-g", "-O0", "-o", dir+"/p", dir+"/p.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	cmd := exec.Command(dir + "/p")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
-	own, err := contain.ReadProcess(cmd.Process.Pid)
+	own, err := contain.ReadProcess(lab.StartProcess(t, dir+"/p"))
 	if err != nil {
 		t.Fatal(err)
 	}

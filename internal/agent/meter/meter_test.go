@@ -3,13 +3,13 @@ package meter
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -118,20 +118,9 @@ func TestHost(t *testing.T) {
 
 // The real /proc has what the meter reads.
 func TestThisMachine(t *testing.T) {
-	cmd := exec.Command("sh", "-c", "echo; while :; do :; done")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }()
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	ranks := map[int]int{3: lab.StartProcess(t, "sh", "-c", "echo; while :; do :; done")}
 	m := New("/")
-	for use := m.Ranks(map[int]int{3: cmd.Process.Pid}); ; use = m.Ranks(map[int]int{3: cmd.Process.Pid}) {
+	for use := m.Ranks(ranks); ; use = m.Ranks(ranks) {
 		if len(use) != 1 || use[0].Rank != 3 || use[0].Memory == 0 || use[0].Threads != 1 || use[0].State == "" {
 			t.Fatalf("%+v", use)
 		}
