@@ -89,7 +89,7 @@ func newLoop(opts Options) (*loop, error) {
 	if l.results, err = output.OpenResults(opts.ResultDir, opts.ResultLimit); err != nil {
 		return nil, err
 	}
-	l.work, err = session.NewWork(opts.Work.scanned(), opts.Python, opts.Programs, opts.Note, opts.Trace)
+	l.work, err = session.NewWork(opts.Work.scanned(), opts.Python, opts.Network.Of, opts.Programs, opts.Note, opts.Trace)
 	return l, err
 }
 

@@ -3,9 +3,11 @@ package route
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/wire"
 )
 
 // Network selects the addresses that ranks may use: those of named interfaces,
@@ -111,6 +113,25 @@ func (n Network) takes(a Address) bool {
 		taken = taken && !item.matches(a)
 	}
 	return taken
+}
+
+// Of returns the addresses of a host that n selects and other hosts may reach, while nothing is known of these: the one of SSH first.
+func (n Network) Of(h wire.Hello) (all []netip.Addr) {
+	c := ContactOf(h, false)
+	candidates := c.Addresses
+	if reached := c.reached(); reached.IsValid() {
+		candidates = append([]Address{c.locate(reached)}, candidates...)
+	}
+	for i, a := range candidates {
+		ip := a.Prefix.Addr()
+		if !a.Prefix.IsValid() || !n.takes(a) || slices.Contains(all, ip) {
+			continue
+		}
+		if first := i == 0 && c.reached().IsValid(); first || usable(a) {
+			all = append(all, ip)
+		}
+	}
+	return all
 }
 
 func (i networkItem) matches(a Address) bool {

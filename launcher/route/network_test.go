@@ -1,9 +1,12 @@
 package route
 
 import (
+	"fmt"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestNetworkTakes(t *testing.T) {
@@ -85,6 +88,33 @@ func TestNetworkThatMakesNoSense(t *testing.T) {
 	} {
 		if n, err := ParseNetwork(text); err == nil || !strings.Contains(err.Error(), want) || !n.all() {
 			t.Errorf("%q: %+v, %v; want %q", text, n, err, want)
+		}
+	}
+}
+
+// While hosts come one by one, each says where others may reach it: by the networks that the job may use.
+func TestAddressesOfOneHost(t *testing.T) {
+	address := func(name, prefix string, up bool) wire.Address {
+		return wire.Address{Interface: name, Prefix: netip.MustParsePrefix(prefix), Up: up}
+	}
+	host := wire.Hello{Reached: "10.0.0.1", Addresses: []wire.Address{address("lo", "127.0.0.1/8", true), address("eth0", "10.0.0.1/24", true),
+		address("ib0", "10.9.0.1/16", true), address("eth1", "10.8.0.1/16", false), address("eth0", "fe80::1/64", true)}}
+	for _, tc := range []struct{ asked, reached, want string }{
+		{"", "10.0.0.1", "[10.0.0.1 10.9.0.1]"},
+		{"", "192.0.2.1", "[192.0.2.1 10.0.0.1 10.9.0.1]"}, // translated outside
+		{"", "", "[10.0.0.1 10.9.0.1]"},
+		{"ib0", "10.0.0.1", "[10.9.0.1]"},
+		{"^eth*", "192.0.2.1", "[192.0.2.1 10.9.0.1]"},
+		{"10.9.0.0/16", "192.0.2.1", "[10.9.0.1]"},
+		{"eth1", "10.0.0.1", "[]"},
+	} {
+		n, err := ParseNetwork(tc.asked)
+		if err != nil {
+			t.Fatal(err)
+		}
+		host.Reached = tc.reached
+		if got := fmt.Sprint(n.Of(host)); got != tc.want {
+			t.Errorf("%q of a host reached at %q: %s, want %s", tc.asked, tc.reached, got, tc.want)
 		}
 	}
 }

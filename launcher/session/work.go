@@ -23,20 +23,22 @@ type Work struct {
 	python  *Python          // nil: there is no environment
 	note    func(string)
 	trace   func(format string, args ...any)
-	alone   bool      // no other host has what one lacks
-	waits   sync.Once // for the note that another launch changes the copy
+	meet    func(wire.Hello) []netip.Addr // the addresses at which others reach a host
+	alone   bool                          // no other host has what one lacks
+	waits   sync.Once                     // for the note that another launch changes the copy
 
 	mu      sync.Mutex
 	folders map[int]string // by index of the host: a copy, or the folder itself where the host sees it
 	envs    map[int]string // by index of the host
 }
 
-// NewWork returns the work of a job whose programs start in the folder and run in an environment. Each may be nil; it is nil if both are.
-func NewWork(folders *workdir.Folders, python *Python, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
+// NewWork returns the work of a job whose programs start in the folder and run in an environment. Each may be nil; it is nil if both are. meet
+// returns the addresses at which other hosts, which pass both on, may reach one.
+func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []netip.Addr, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
 	if folders == nil && python == nil {
 		return nil, nil
 	}
-	w := &Work{python: python, note: note, trace: trace, folders: map[int]string{}, envs: map[int]string{}}
+	w := &Work{python: python, meet: meet, note: note, trace: trace, folders: map[int]string{}, envs: map[int]string{}}
 	if folders == nil {
 		return w, nil
 	}
@@ -142,20 +144,12 @@ func (w *Work) Place(i int, programs []wire.Program) {
 	}
 }
 
-// meetingPoints are the addresses at which other hosts of the job may reach a host: the one of SSH first.
-func (w *Work) meetingPoints(h wire.Hello) (all []netip.Addr) {
+// meetingPoints are the addresses at which other hosts of the job may reach a host.
+func (w *Work) meetingPoints(h wire.Hello) []netip.Addr {
 	if w.alone {
 		return nil
 	}
-	if addr, err := netip.ParseAddr(h.Reached); err == nil {
-		all = append(all, addr)
-	}
-	for _, a := range h.Addresses {
-		if addr := a.Prefix.Addr(); a.Up && addr.IsGlobalUnicast() && (len(all) == 0 || all[0] != addr) {
-			all = append(all, addr)
-		}
-	}
-	return all
+	return w.meet(h)
 }
 
 // folderAgent is a session as a [workdir.Agent].

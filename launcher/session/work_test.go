@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +29,7 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err = NewWork(tree, nil, []plan.Program{{Wdir: filepath.Join(dir, "sub")}}, func(s string) { t.Error(s) }, t.Logf)
+	w, err = NewWork(tree, nil, func(wire.Hello) []netip.Addr { return nil }, []plan.Program{{Wdir: filepath.Join(dir, "sub")}}, func(s string) { t.Error(s) }, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}

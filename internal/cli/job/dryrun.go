@@ -33,6 +33,7 @@ type DryRun struct {
 	Programs    []dryProgram `json:"programs,omitempty"` // if the job has several
 	Tools       []dryTool    `json:"tools,omitempty"`    // ranks that start otherwise
 	Staged      *dryStaged   `json:"staged,omitempty"`
+	Python      *dryPython   `json:"python,omitempty"`
 	Network     string       `json:"network,omitempty"`
 	Variables   []string     `json:"variables"` // names only: values may be secrets
 	Warnings    []string     `json:"warnings"`
@@ -52,6 +53,14 @@ type dryStaged struct {
 	Dir   string `json:"dir"`
 	Files int    `json:"files"`
 	Bytes int64  `json:"bytes"`
+}
+
+// dryPython is a Python environment that hosts get a copy of.
+type dryPython struct {
+	Dir   string `json:"dir"`
+	Files int    `json:"files"`
+	Bytes int64  `json:"bytes"`
+	To    string `json:"to,omitempty"` // the folder of the copies, if the user has chosen one
 }
 
 type dryHost struct {
@@ -96,6 +105,9 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 	}
 	if w := opts.Work; w != nil {
 		d.Staged = &dryStaged{w.Dir, w.Files, w.Bytes}
+	}
+	if p := opts.Python; p != nil {
+		d.Python = &dryPython{p.Env.Dir, p.Env.Files, p.Env.Bytes, p.Base}
 	}
 	for _, h := range plan.Hosts {
 		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, Auto: h.Auto, GPUs: h.GPUs, Ranks: []dryRank{}}
@@ -179,6 +191,13 @@ func (d DryRun) Text(o *settings.Options) string {
 	}
 	if s := d.Staged; s != nil {
 		line("staged", fmt.Sprintf("%s: %d files, %s, to hosts that do not see it", s.Dir, s.Files, workdir.SizeText(s.Bytes)))
+	}
+	if p := d.Python; p != nil {
+		text := fmt.Sprintf("%s: %d files, %s, to hosts that do not have it", p.Dir, p.Files, workdir.SizeText(p.Bytes))
+		if p.To != "" {
+			text += ", in " + p.To
+		}
+		line("python", text)
 	}
 	if d.Network != "" {
 		line("network", d.Network)
