@@ -1,6 +1,7 @@
 package pmi
 
 import (
+	"bufio"
 	"cmp"
 	"fmt"
 	"strconv"
@@ -11,6 +12,7 @@ import (
 type client struct {
 	host   *Host
 	rank   int
+	wire   wire              // how the rank speaks, which its first line decides
 	inside bool              // between init and finalize, where a rank must not end
 	puts   map[string]string // since the last barrier
 	bytes  int               // of puts
@@ -23,18 +25,45 @@ type (
 		number int
 		puts   map[string]string
 	}
-	actAbort    struct{ code int }
-	actSpawn    struct{ Spawn }
-	actPublish  struct{ service, port string }
-	actWithdraw struct{ service string }
-	actLookup   struct{ service string }
+	actAbort     struct{ code int }
+	actSpawn     struct{ Spawn }
+	actPublish   struct{ service, port string }
+	actWithdraw  struct{ service string }
+	actLookup    struct{ service string }
+	actAttribute struct { // of the host: it is answered when a rank of the host has put it, or at once
+		key  string
+		wait bool
+	}
 )
+
+// wire is a version of the protocol: messages, and their answers.
+type wire interface {
+	// read returns the next message of a rank.
+	read(*bufio.Reader) (string, error)
+	// step handles one message and returns the action to perform.
+	step(c *client, message string) any
+	// frame makes an answer ready to be sent.
+	frame(answer string) string
+	// The answers to actions; a problem is "" or a word.
+	barrier() string
+	spawned(ranks int) string
+	notSpawned() string
+	published(problem string) string
+	withdrawn(problem string) string
+	found(port string) string
+	attribute(value string, found bool) string
+}
+
+// unspeakable are the bytes that a line of PMI-1 cannot hold. Ranks that speak PMI-2 do not put them either.
+const unspeakable = "\r\n\x00"
 
 // maxPuts bounds the bytes that one rank may put between two barriers, like the store's fences.
 const maxPuts = 48 << 10
 
-// step handles one line and returns the action to perform.
-func (c *client) step(line string) any {
+// lines is PMI-1: a line of words for each message.
+type lines struct{}
+
+func (lines) step(c *client, line string) any {
 	if c.spawn.within {
 		switch whole, err := c.spawn.line(strings.TrimRight(line, "\r\n")); {
 		case err != nil:
@@ -68,9 +97,7 @@ func (c *client) step(line string) any {
 	case "get":
 		return c.get(r)
 	case "barrier_in":
-		a := actBarrier{c.host.nextBarrier(c.rank), c.puts}
-		c.puts, c.bytes = nil, 0
-		return a
+		return c.meet()
 	case "finalize":
 		c.inside = false
 		return reply("cmd=finalize_ack")
@@ -83,6 +110,10 @@ func (c *client) step(line string) any {
 }
 
 func (c *client) init(r request) any {
+	if r.words["pmi_version"] == "2" {
+		c.wire = &pairs{}
+		return reply("cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n")
+	}
 	if r.words["pmi_version"] != "1" {
 		return reply("cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=-1")
 	}
@@ -91,30 +122,50 @@ func (c *client) init(r request) any {
 }
 
 func (c *client) put(r request) any {
-	key, value := r.words["key"], r.words["value"]
+	if r.words["kvsname"] != c.host.Name {
+		return refuse("put_result", "unknown_kvsname")
+	}
+	if problem := c.keep(r.words["key"], r.words["value"]); problem != "" {
+		return refuse("put_result", problem)
+	}
+	return reply("cmd=put_result rc=0 msg=success")
+}
+
+// keep keeps a value until the next barrier. It returns a word about the problem, or "".
+func (c *client) keep(key, value string) (problem string) {
 	grown := c.bytes + len(key) + len(value) + 8
 	switch {
-	case r.words["kvsname"] != c.host.Name:
-		return refuse("put_result", "unknown_kvsname")
-	case key == "" || len(key) > maxKey || len(value) > maxValue || strings.ContainsAny(value, "\r\x00"):
-		return refuse("put_result", "key_or_value_too_long")
+	case key == "" || len(key) > maxKey || len(value) > maxValue || strings.ContainsAny(value, unspeakable):
+		return "key_or_value_too_long"
 	case grown > maxPuts:
-		return refuse("put_result", "too_much_between_two_barriers")
+		return "too_much_between_two_barriers"
 	}
 	if c.puts == nil {
 		c.puts = map[string]string{}
 	}
 	c.puts[key], c.bytes = value, grown
 	c.host.published(key, value)
-	return reply("cmd=put_result rc=0 msg=success")
+	return ""
+}
+
+// find returns what a rank has put: this one, or before the last barrier any.
+func (c *client) find(key string) (value string, found bool) {
+	if value, found = c.puts[key]; !found {
+		value, found = c.host.get(key)
+	}
+	return value, found
+}
+
+// meet makes a barrier of what the rank has put.
+func (c *client) meet() actBarrier {
+	a := actBarrier{c.host.nextBarrier(c.rank), c.puts}
+	c.puts, c.bytes = nil, 0
+	return a
 }
 
 func (c *client) get(r request) any {
 	key := r.words["key"]
-	value, found := c.puts[key]
-	if !found {
-		value, found = c.host.get(key)
-	}
+	value, found := c.find(key)
 	if r.words["kvsname"] != c.host.Name || !found || value == "" { // newer clients cannot read an empty value
 		return reply("cmd=get_result rc=-1 msg=key_%s_not_found value=unknown", word(key))
 	}
@@ -131,7 +182,7 @@ func abort(r request) any {
 
 func service(r request) any {
 	name := r.words["service"]
-	if name == "" || len(name) > maxName || len(r.words["port"]) > maxValue {
+	if !serviceFits(name, r.words["port"]) {
 		return reply("cmd=%s_result info=error rc=1 msg=bad_service_name", strings.TrimSuffix(r.command, "_name"))
 	}
 	switch r.command {
@@ -141,6 +192,10 @@ func service(r request) any {
 		return actWithdraw{name}
 	}
 	return actLookup{name}
+}
+
+func serviceFits(name, port string) bool {
+	return name != "" && len(name) <= maxName && len(port) <= maxValue && !strings.ContainsAny(name+port, unspeakable)
 }
 
 func reply(format string, args ...any) actReply { return actReply{fmt.Sprintf(format, args...)} }

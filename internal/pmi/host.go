@@ -39,6 +39,8 @@ type Host struct {
 	came    map[int]int       // number of barriers that a rank has reached
 	serving map[int]bool      // ranks that have a connection
 
+	attributes attributes // of this host
+
 	segments []string // files of shared memory that ranks have published
 }
 
@@ -125,17 +127,18 @@ func (h *Host) barrier(ctx context.Context, rank, n int, puts map[string]string)
 // serviceKey returns the key of a published service. An empty value means not published.
 func serviceKey(name string) string { return "pmi/service/" + name }
 
-func (h *Host) publish(ctx context.Context, a actPublish) actReply {
+// publish returns a word about the problem, or "".
+func (h *Host) publish(ctx context.Context, a actPublish) (problem string) {
 	switch port, err := h.lookup(ctx, a.service); {
 	case err != nil:
-		return reply("cmd=publish_result info=error rc=1 msg=%s", word(err.Error()))
+		return word(err.Error())
 	case port != "":
-		return reply("cmd=publish_result info=error rc=1 msg=key_already_present")
+		return "key_already_present"
 	}
 	if err := h.put(ctx, a.service, a.port); err != nil {
-		return reply("cmd=publish_result info=error rc=1 msg=%s", word(err.Error()))
+		return word(err.Error())
 	}
-	return reply("cmd=publish_result info=ok rc=0 msg=success")
+	return ""
 }
 
 // put returns when ranks of all hosts see the service: the store answers requests in order.
@@ -147,21 +150,14 @@ func (h *Host) put(ctx context.Context, service, port string) error {
 	return err
 }
 
-func (h *Host) withdraw(ctx context.Context, service string) actReply {
+func (h *Host) withdraw(ctx context.Context, service string) (problem string) {
 	if port, err := h.lookup(ctx, service); err != nil || port == "" {
-		return reply("cmd=unpublish_result info=error rc=1 msg=service_not_found")
+		return "service_not_found"
 	}
 	if err := h.put(ctx, service, ""); err != nil {
-		return reply("cmd=unpublish_result info=error rc=1 msg=%s", word(err.Error()))
+		return word(err.Error())
 	}
-	return reply("cmd=unpublish_result info=ok rc=0 msg=success")
-}
-
-func (h *Host) answerLookup(ctx context.Context, service string) actReply {
-	if port, err := h.lookup(ctx, service); err == nil && port != "" {
-		return reply("cmd=lookup_result port=%s info=ok rc=0 msg=success", port)
-	}
-	return reply("cmd=lookup_result info=error rc=1 msg=service_not_found")
+	return ""
 }
 
 func (h *Host) lookup(ctx context.Context, service string) (port string, err error) {

@@ -17,20 +17,27 @@ func (h *Host) Serve(ctx context.Context, conn io.ReadWriter, rank int) error {
 		return err
 	}
 	defer h.release(rank)
-	return h.talk(ctx, bufio.NewReaderSize(conn, maxLine), conn, rank)
+	return h.talk(ctx, h.client(rank), bufio.NewReaderSize(conn, maxLine), conn)
+}
+
+func (h *Host) client(rank int) *client {
+	return &client{host: h, rank: rank, wire: lines{}, inside: h.Inside(rank)}
 }
 
 // ServeUnidentified answers a rank that connected to PMI_PORT, after it has said
 // which rank it is.
 func (h *Host) ServeUnidentified(ctx context.Context, conn io.ReadWriter) error {
-	lines := bufio.NewReaderSize(conn, maxLine)
-	line, err := readLine(lines)
+	in := bufio.NewReaderSize(conn, maxLine)
+	line, err := lines{}.read(in)
 	if err != nil {
 		return err
 	}
 	r, err := parse(line)
 	if err != nil {
 		return err
+	}
+	if r.command == "init" && r.words["pmi_version"] == "2" {
+		return h.serveUnidentified2(ctx, line, in, conn)
 	}
 	rank, err := strconv.Atoi(r.words["pmiid"])
 	if r.command != "initack" || err != nil {
@@ -43,34 +50,66 @@ func (h *Host) ServeUnidentified(ctx context.Context, conn io.ReadWriter) error 
 	if _, err := fmt.Fprintf(conn, "cmd=initack\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", h.Size, rank); err != nil {
 		return err
 	}
-	return h.talk(ctx, lines, conn, rank)
+	return h.talk(ctx, h.client(rank), in, conn)
 }
 
-func (h *Host) talk(ctx context.Context, lines *bufio.Reader, w io.Writer, rank int) error {
-	c := &client{host: h, rank: rank, inside: h.Inside(rank)}
+// serveUnidentified2 answers a rank that speaks PMI-2, whose second message says which rank it is.
+func (h *Host) serveUnidentified2(ctx context.Context, line string, in *bufio.Reader, conn io.ReadWriter) error {
+	c := h.client(-1)
+	if err := h.answer(ctx, c, line, conn); err != nil {
+		return err
+	}
+	message, err := c.wire.read(in)
+	if err != nil {
+		return err
+	}
+	rank, err := rankIn(message)
+	if err != nil {
+		return err
+	}
+	if err := h.take(rank); err != nil {
+		return err
+	}
+	defer h.release(rank)
+	c.rank, c.inside = rank, h.Inside(rank)
+	if err := h.answer(ctx, c, message, conn); err != nil {
+		return err
+	}
+	return h.talk(ctx, c, in, conn)
+}
+
+func (h *Host) talk(ctx context.Context, c *client, in *bufio.Reader, out io.Writer) error {
 	for {
-		line, err := readLine(lines)
+		message, err := c.wire.read(in)
 		if err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			return err
 		}
-		answer, err := h.act(ctx, c, c.step(line))
-		if err != nil {
-			return err
-		}
-		h.setInside(rank, c.inside)
-		if answer == "" {
-			continue
-		}
-		if _, err := io.WriteString(w, answer+"\n"); err != nil {
+		if err := h.answer(ctx, c, message, out); err != nil {
 			return err
 		}
 	}
 }
 
-// act performs an action and returns the line to answer, or "".
+// answer performs what a message asks for.
+func (h *Host) answer(ctx context.Context, c *client, message string, out io.Writer) error {
+	spoken := c.wire // also for the answer to the line that chooses another
+	answer, err := h.act(ctx, c, spoken.step(c, message))
+	if err != nil {
+		return err
+	}
+	if c.rank >= 0 {
+		h.setInside(c.rank, c.inside)
+	}
+	if answer != "" {
+		_, err = io.WriteString(out, spoken.frame(answer))
+	}
+	return err
+}
+
+// act performs an action and returns the answer, or "".
 func (h *Host) act(ctx context.Context, c *client, act any) (string, error) {
 	switch act := act.(type) {
 	case actReply:
@@ -80,26 +119,55 @@ func (h *Host) act(ctx context.Context, c *client, act any) (string, error) {
 		if err := h.barrier(ctx, c.rank, act.number, act.puts); err != nil {
 			return "", err
 		}
-		return "cmd=barrier_out rc=0", nil
+		return c.wire.barrier(), nil
 	case actAbort:
 		h.Aborted(c.rank, act.code) // the rank blocks until it is killed
 	case actSpawn:
 		if h.Spawn == nil || h.Spawn(ctx, c.rank, act.Spawn) != nil {
-			return refuseSpawn().line, nil
+			return c.wire.notSpawned(), nil
 		}
-		return spawned(act.Ranks()).line, nil
+		return c.wire.spawned(act.Ranks()), nil
 	case actPublish:
-		return h.publish(ctx, act).line, nil
+		return c.wire.published(h.publish(ctx, act)), nil
 	case actWithdraw:
-		return h.withdraw(ctx, act.service).line, nil
+		return c.wire.withdrawn(h.withdraw(ctx, act.service)), nil
 	case actLookup:
-		return h.answerLookup(ctx, act.service).line, nil
+		port, err := h.lookup(ctx, act.service)
+		if err != nil {
+			port = ""
+		}
+		return c.wire.found(port), nil
+	case actAttribute:
+		value, found, err := h.attributes.get(ctx, act.key, act.wait)
+		return c.wire.attribute(value, found), err
 	}
 	return "", nil
 }
 
-// readLine reads one line of at most maxLine bytes.
-func readLine(r *bufio.Reader) (string, error) {
+func (lines) frame(answer string) string { return strings.TrimSuffix(answer, "\n") + "\n" }
+func (lines) barrier() string            { return "cmd=barrier_out rc=0" }
+
+func (lines) published(problem string) string { return outcome("publish_result", problem) }
+func (lines) withdrawn(problem string) string { return outcome("unpublish_result", problem) }
+
+func (lines) found(port string) string {
+	if port == "" {
+		return outcome("lookup_result", "service_not_found")
+	}
+	return "cmd=lookup_result port=" + port + " info=ok rc=0 msg=success"
+}
+
+func outcome(command, problem string) string {
+	if problem != "" {
+		return "cmd=" + command + " info=error rc=1 msg=" + problem
+	}
+	return "cmd=" + command + " info=ok rc=0 msg=success"
+}
+
+func (lines) attribute(string, bool) string { return "" } // no message asks for one
+
+// read reads one line of at most maxLine bytes.
+func (lines) read(r *bufio.Reader) (string, error) {
 	line, err := r.ReadSlice('\n')
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):

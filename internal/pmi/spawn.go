@@ -119,11 +119,13 @@ func (r *reader) count(name string) int {
 const maxCodes = 256
 
 // spawned answers a request whose ranks have been started.
-func spawned(ranks int) actReply {
+func (lines) spawned(ranks int) string {
 	if ranks > maxCodes {
-		return reply("cmd=spawn_result rc=0")
+		return "cmd=spawn_result rc=0"
 	}
-	return reply("cmd=spawn_result rc=0 errcodes=%s", strings.TrimSuffix(strings.Repeat("0,", ranks), ","))
+	return "cmd=spawn_result rc=0 errcodes=" + strings.TrimSuffix(strings.Repeat("0,", ranks), ",")
 }
+
+func (lines) notSpawned() string { return refuseSpawn().line }
 
 func refuseSpawn() actReply { return reply("cmd=spawn_result rc=-1") }

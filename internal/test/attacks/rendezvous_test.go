@@ -129,14 +129,19 @@ func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", docker, "run", "image", "program")
 	port := ports(t, r, 2)[0]
 	const hello, abort = "cmd=initack pmiid=0\n", "cmd=abort exitcode=9\n"
-	if answer := connectAs(t, c, attacker, "0", port, hello+abort, false).end(); answer != "" {
-		t.Errorf("the attacker gets %q", answer)
+	const hello2, abort2 = "cmd=init pmi_version=2 pmi_subversion=0\n23    cmd=fullinit;pmirank=1;", "21    cmd=abort;exitcode=9;" // of PMI-2
+	for _, words := range []string{hello + abort, hello2 + abort2} {
+		if answer := connectAs(t, c, attacker, "0", port, words, false).end(); answer != "" {
+			t.Errorf("the attacker gets %q", answer)
+		}
 	}
 	resume := stoppedAgent(t)
 	evil := connectAs(t, c, attacker, "0", port, hello+abort, true)
 	good := connectAs(t, c, victim, evil.from, port, hello, false)
 	resume()
 	command.Await(t, "an answer to rank 0", func() bool { return strings.Contains(good.out.String(), "cmd=set rank=0\n") })
+	good2 := connectAs(t, c, victim, "0", port, hello2, false)
+	command.Await(t, "an answer to rank 1", func() bool { return strings.Contains(good2.out.String(), ";rank=1;size=2;") })
 	r.Stop()
 }
 
