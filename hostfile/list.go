@@ -64,6 +64,18 @@ func (l List) Hosts() ([]Host, error) {
 	return left, nil
 }
 
+// Mentions returns the hosts of a list in the order of its mentions, each as often as it is mentioned, without the excluded ones. Their slots
+// are those of the mention.
+func (l List) Mentions() (all []Host) {
+	excluded := l.excluded()
+	for _, e := range l.entries {
+		if e.kind == kindHost && !excluded[e.host.Name] {
+			all = append(all, e.host)
+		}
+	}
+	return all
+}
+
 // needsOthers is the error for a relative list without other hosts.
 func (l List) needsOthers() error {
 	for _, e := range l.entries {

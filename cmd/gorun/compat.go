@@ -80,7 +80,7 @@ type flagGroup struct {
 
 func flagGroups() []flagGroup {
 	return []flagGroup{
-		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-oversubscribe", "map-by", "rank-by", "rankfile", "check-first", "exclude-bad"}},
+		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-local", "no-oversubscribe", "map-by", "rank-by", "rankfile", "check-first", "exclude-bad"}},
 		{"Hosts that come and go", []string{"min-np", "max-np", "host-discovery-script", "slots-per-host", "reset-limit", "max-restarts", "elastic-timeout", "blacklist-cooldown-range"}},
 		{"Where on a host", []string{"bind-to", "cpus-per-rank", "cpu-list", "rank-cpus", "gpus-per-rank", "report-bindings"}},
 		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit", "stage-env", "stage-env-dir", "stdin", "mpi", "max-spawn", "no-new-privileges"}},

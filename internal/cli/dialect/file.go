@@ -47,8 +47,12 @@ func (t *translator) takeProgramFile() error {
 	return nil
 }
 
-// WithFile adds the programs of the file that the command line names, if any. flags are gorun's.
+// WithFile adds the settings and programs of the files that the command line names, if any. flags are gorun's.
 func (t Line) WithFile(flags *pflag.FlagSet) (Line, error) {
+	t, err := t.withTuning(flags)
+	if err != nil {
+		return t, err
+	}
 	if t.file.typed == "" {
 		return t, nil
 	}

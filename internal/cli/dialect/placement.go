@@ -17,13 +17,15 @@ func partOfHost(word string) string {
 		return word
 	case "package":
 		return "socket"
-	case "l1cache": // no two cores share one
+	case "l2", "l3":
+		return word + "cache"
+	case "l1", "l1cache": // no two cores share one
 		return "core"
 	}
 	return ""
 }
 
-const mapHint = "say slot, node, socket, numa, l3cache, core, ppr:N:UNIT, pe-list=CORES or rankfile:file=FILE, with :pe=N for N cores a rank"
+const mapHint = "say slot, node, seq, socket, numa, l3cache, core, ppr:N:UNIT, pe-list=CORES or rankfile:file=FILE, with :pe=N for N cores a rank"
 
 // mapBy translates a mapping policy of Open MPI: a unit, ppr:N:UNIT, pe-list=CORES or rankfile, with qualifiers after colons.
 func (t *translator) mapBy(typed, policy string) error {
@@ -44,6 +46,8 @@ func (t *translator) mapBy(typed, policy string) error {
 		t.emit("map-by", typed, unit)
 	case unit == "board":
 		t.emit("map-by", typed, "slot")
+	case unit == "seq":
+		t.emit("map-by", typed, unit)
 	case partOfHost(unit) != "":
 		t.mapByPart(typed, unit, qualifiers)
 	case unit != "":
@@ -54,6 +58,7 @@ func (t *translator) mapBy(typed, policy string) error {
 	}
 	for _, qualifier := range qualifiers {
 		word := strings.ToLower(qualifier)
+		file, named := strings.CutPrefix(qualifier, "file=")
 		cores, perRank := strings.CutPrefix(word, "pe=")
 		switch {
 		case slices.Contains([]string{"oversubscribe", "corecpus", "inherit", "noinherit", "span", ""}, word):
@@ -63,13 +68,30 @@ func (t *translator) mapBy(typed, policy string) error {
 			t.emit("bind-to", typed, "cpu-list:ordered")
 		case perRank:
 			t.emit("cpus-per-rank", typed, cores)
+		case named && strings.EqualFold(parts[0], "seq"):
+			t.emit("hostfile", typed, file)
 		case word == "hwtcpus":
-			t.Pending = append(t.Pending, typed+" "+policy)
+			t.countThreads = typed + " " + policy
 		default:
 			return usage.Errorf(mapHint, "%s %s: gorun has nothing that does %q", typed, policy, qualifier)
 		}
 	}
 	return nil
+}
+
+// hwthreads reads that hardware threads count as cores. emitThreads translates it after all other flags.
+func (t *translator) hwthreads(typed, _ string) error { t.countThreads = typed; return nil }
+
+// emitThreads binds ranks to hardware threads where they have a number of them each. gorun counts slots in cores, so that the number of ranks
+// differs where nothing says it.
+func (t *translator) emitThreads() {
+	switch {
+	case t.countThreads == "":
+	case t.Typed["cpus-per-rank"] != "" && t.Typed["bind-to"] == "":
+		t.emit("bind-to", t.countThreads, "hwthread")
+	case t.Typed["np"] == "" && t.Typed["ppn"] == "" && t.Typed["rankfile"] == "":
+		t.Pending = append(t.Pending, t.countThreads)
+	}
 }
 
 // mapByPart translates mapping to parts of a host. Open MPI 5, whose word is package, numbers the ranks of one part

@@ -26,6 +26,7 @@ func (t *translator) reader(name string) reader {
 		"default-slots":    (*translator).defaultSlots,
 		"display":          (*translator).display,
 		"distribution":     (*translator).distribution,
+		"exclude":          (*translator).exclude,
 		"envexcl":          emitEach("unset-env", ","),
 		"envlist":          (*translator).envList,
 		"fusion":           (*translator).fusionThreshold,
@@ -38,6 +39,7 @@ func (t *translator) reader(name string) reader {
 		"hydra-errfile":    saveAs(hydraMarks, "stderr-file"),
 		"hydra-outfile":    saveAs(hydraMarks, "stdout-file"),
 		"hydra-map":        (*translator).hydraMap,
+		"hwthreads":        (*translator).hwthreads,
 		"map-by":           (*translator).mapBy,
 		"mca":              (*translator).mca,
 		"mca-env-list":     emitEach("export", ";"),
@@ -64,6 +66,7 @@ func (t *translator) reader(name string) reader {
 		"srun-time":        (*translator).srunTime,
 		"ssh-args":         (*translator).sshArgs,
 		"tee":              (*translator).tee,
+		"tune":             (*translator).tune,
 	}[name]
 }
 
@@ -158,6 +161,24 @@ func (t *translator) nodeList(typed, text string) error {
 		flag = "hostfile"
 	}
 	t.emit(flag, typed, text)
+	return nil
+}
+
+// exclude translates srun's list of nodes that the job must not use.
+func (t *translator) exclude(typed, text string) error {
+	depth := 0 // of brackets, in which commas separate numbers
+	items := strings.FieldsFunc(text, func(c rune) bool {
+		switch c {
+		case '[':
+			depth++
+		case ']':
+			depth--
+		}
+		return c == ',' && depth <= 0
+	})
+	for _, item := range items {
+		t.emit("hosts", typed, "^"+item)
+	}
 	return nil
 }
 
@@ -290,7 +311,7 @@ func (t *translator) fusionThreshold(typed, text string) error {
 // prefix reads --prefix: a path is Open MPI's directory of installation, which gorun does not need.
 func (t *translator) prefix(typed, text string) error {
 	if path.IsAbs(text) {
-		t.Pending = append(t.Pending, typed)
+		t.installed, t.installedTyped = text, typed
 	} else {
 		t.emit("prefix", typed, text)
 	}

@@ -20,6 +20,7 @@ type Line struct {
 	replaced []string          // notices about words that gorun replaces
 	ignored  []string          // settings of Open MPI without meaning to gorun: pml=ob1
 	file     programFile
+	tuned    []tuning
 }
 
 // Notice returns one line about requests that gorun does not fulfil, or "".
@@ -39,6 +40,7 @@ func (t *Line) Add(other Line) {
 	t.ignored = append(t.ignored, other.ignored...)
 	t.Pending = append(t.Pending, other.Pending...)
 	t.replaced = append(t.replaced, other.replaced...)
+	t.tuned = append(t.tuned, other.tuned...)
 }
 
 // Translate translates a command line of any launcher. Flags end at the program or at --; only a colon that stands
@@ -114,6 +116,8 @@ func (t *translator) readFlags() error {
 // finish translates what depends on several flags.
 func (t *translator) finish() error {
 	t.emitHydraMap()
+	t.emitThreads()
+	t.emitInstalled()
 	return t.emitNodes()
 }
 
@@ -169,6 +173,9 @@ type translator struct {
 
 	// Hydra's -map-by and -bind-to: parts of a host
 	hydraMapped, hydraTyped, hydraBound string
+
+	// mpirun's --use-hwthread-cpus and --prefix DIR
+	countThreads, installed, installedTyped string
 }
 
 func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {

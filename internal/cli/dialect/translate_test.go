@@ -65,6 +65,8 @@ func TestPublicCommandLines(t *testing.T) {
 // name of a file of that text.
 func reader(t *testing.T) func(typed string) (dialect.Line, *settings.Options, error) {
 	file := filepath.Join(t.TempDir(), "FILE")
+	t.Setenv("PATH", "/bin") // before which --prefix puts folders
+	t.Setenv("LD_LIBRARY_PATH", "")
 	return func(typed string) (line dialect.Line, o *settings.Options, err error) {
 		argv, err := usage.SplitShell(typed)
 		if err != nil {

@@ -16,13 +16,14 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/topology"
+	"github.com/gorun/gorun/internal/transport"
 )
 
 // Selection is the hosts to run on and their source.
 type Selection struct {
 	Hosts    []hostfile.Host
 	NP       int    // ranks to start without -np; 0: one per slot
-	Seats    []Seat // of the ranks of a rankfile; nil: there is none
+	Seats    []Seat // of the ranks of a rankfile or of --map-by seq; nil: there is neither
 	Source   string
 	Warnings []string
 	// Unasked says what a run does first to find its hosts and slots, which a Finder that asks nothing leaves out. Hosts that are still
@@ -97,6 +98,12 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1), Auto: o.SlotsByCores && o.NP == 0}}, Source: "this machine"}
 		}
 	}
+	if err == nil && o.NoLocal {
+		p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(h hostfile.Host) bool { return transport.IsLocal(h, s.Hostname) })
+		if len(p.Hosts) == 0 {
+			err = usage.Errorf("name others with -H or --hostfile", "--no-local: the only host is this machine, from %s", p.Source)
+		}
+	}
 	return p, err
 }
 
@@ -114,23 +121,28 @@ func (s Finder) Defaults() (Selection, error) {
 
 // readHostfile reads a hostfile. Its hosts without a number of slots have one per core if byCores.
 func (s Finder) readHostfile(name string, byCores bool) (Selection, error) {
-	file, err := s.Open(name)
+	list, err := s.parseHostfile(name)
 	if err != nil {
-		return Selection{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
-	}
-	defer file.Close()
-	list, err := hostfile.Parse(name, file)
-	var read *fs.PathError
-	if errors.As(err, &read) {
-		return Selection{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
-	}
-	if err != nil {
-		return Selection{}, hostsError(err)
+		return Selection{}, err
 	}
 	if byCores {
 		list.CountCores()
 	}
 	return s.resolve(list, "hostfile "+name)
+}
+
+func (s Finder) parseHostfile(name string) (hostfile.List, error) {
+	file, err := s.Open(name)
+	if err != nil {
+		return hostfile.List{}, usage.Errorf("check the name after --hostfile", "open the hostfile: %w", err)
+	}
+	defer file.Close()
+	list, err := hostfile.Parse(name, file)
+	var read *fs.PathError
+	if errors.As(err, &read) {
+		return hostfile.List{}, usage.Errorf("check the name after --hostfile", "read the hostfile: %w", read)
+	}
+	return list, hostsError(err)
 }
 
 // resolve turns a list into hosts. A list that only selects does so among the default hosts.
@@ -212,7 +224,7 @@ func (p Selection) Summary() string {
 	if p.Hosts == nil && p.Unasked != nil {
 		return "not known: " + p.first()
 	}
-	text := fmt.Sprintf("%d with %d slots, from %s", len(p.Hosts), p.Slots(), p.Source)
+	text := fmt.Sprintf("%d with %s, from %s", len(p.Hosts), prose.Count(p.Slots(), "slot"), p.Source)
 	if p.Unasked != nil {
 		text = fmt.Sprintf("%d, from %s; %s", len(p.Hosts), p.Source, p.first())
 	}

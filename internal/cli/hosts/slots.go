@@ -25,6 +25,8 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 		p, err = discover(ctx, o)
 	case o.Rankfile != "":
 		p, err = s.seatRanks(o)
+	case o.MapBy.Sequence:
+		p, err = s.seatInSequence(o)
 	default:
 		p, err = findHosts(o, s)
 	}

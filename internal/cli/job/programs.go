@@ -148,7 +148,7 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 	return where, all, err
 }
 
-// newPlan plans the ranks on the hosts, or in the seats of a rankfile.
+// newPlan plans the ranks on the hosts, or in the seats that each rank has.
 func newPlan(where hosts.Selection, req launcher.Request) (launcher.Plan, error) {
 	if where.Seats == nil {
 		return plan.New(where.Hosts, req)
@@ -169,8 +169,8 @@ func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*sett
 			shared.NP += p.opts.NP
 		}
 	}
-	if o.Rankfile != "" {
-		return nil, usage.Errorf("leave one of them out", "--rankfile cannot be combined with programs that have hosts of their own")
+	if o.Rankfile != "" || o.MapBy.Sequence {
+		return nil, usage.Errorf("leave one of them out", "--rankfile and --map-by seq cannot be combined with programs that have hosts of their own")
 	}
 	if first := programs[0]; first.ownHosts && o.Hosts == "" && o.Hostfile == "" && o.Elastic.Discovery == "" {
 		found, err := s.Defaults()

@@ -30,8 +30,8 @@ func (c *Checkup) check(o *Options) error {
 		return usage.Errorf("add --check-first", "--exclude-bad needs --check-first")
 	case c.Level != "" && o.Elastic.Discovery != "":
 		return usage.Errorf("examine the hosts before: gorun doctor -H f1,f2", "--check-first with --host-discovery-script: hosts that come later are not examined")
-	case c.Exclude && o.Rankfile != "":
-		return usage.Errorf("leave one of them out", "--exclude-bad with --rankfile: the file says where each rank runs")
+	case c.Exclude && (o.Rankfile != "" || o.MapBy.Sequence):
+		return usage.Errorf("leave one of them out", "--exclude-bad with --rankfile or --map-by seq: these say where each rank runs")
 	}
 	return nil
 }

@@ -17,6 +17,8 @@ func partOfHost(word string) string {
 	switch word {
 	case "package":
 		return launcher.BindSocket
+	case "l2", "l3":
+		return word + "cache"
 	case launcher.BindThread, launcher.BindCore, plan.BindL2, plan.BindL3, launcher.BindNode, launcher.BindSocket:
 		return word
 	}
@@ -24,10 +26,11 @@ func partOfHost(word string) string {
 }
 
 // mapping is --map-by: an order of hosts, or units of a host that its ranks are dealt to: host after host, or with :span
-// on all hosts alike.
+// on all hosts alike. In sequence, each mention of a host is the place of one rank.
 type mapping struct {
 	launcher.Order
-	over string
+	over     string
+	Sequence bool
 }
 
 func (m *mapping) Type() string { return "order" }
@@ -36,7 +39,10 @@ func (m *mapping) String() string {
 	if m.Order == 0 {
 		return ""
 	}
-	if m.over != "" && m.Order == launcher.ByNode {
+	switch {
+	case m.Sequence:
+		return "seq"
+	case m.over != "" && m.Order == launcher.ByNode:
 		return m.over + ":span"
 	}
 	return cmp.Or(m.over, m.Order.String())
@@ -46,15 +52,17 @@ func (m *mapping) Set(text string) error {
 	word, span := strings.CutSuffix(strings.ToLower(text), ":span")
 	switch over := partOfHost(word); {
 	case span && over != "":
-		*m = mapping{launcher.ByNode, over}
+		*m = mapping{Order: launcher.ByNode, over: over}
 	case word == "node":
 		*m = mapping{Order: launcher.ByNode}
 	case word == "slot":
 		*m = mapping{Order: launcher.BySlot}
+	case word == "seq":
+		*m = mapping{Order: launcher.BySlot, Sequence: true}
 	case over != "":
-		*m = mapping{launcher.BySlot, over}
+		*m = mapping{Order: launcher.BySlot, over: over}
 	default:
-		return errors.New("expected slot, node, socket, numa, l3cache, l2cache, core or hwthread")
+		return errors.New("expected slot, node, seq, socket, numa, l3cache, l2cache, core or hwthread")
 	}
 	return nil
 }

@@ -135,7 +135,10 @@ func setOf(word string) (streamSet, bool) {
 func (h *hidden) Type() string { return "stream" }
 
 func (h *hidden) String() string {
-	items := []string{h.streams.String()}
+	var items []string
+	if all := h.streams.String(); all != "none" || len(h.local) == 0 {
+		items = append(items, all)
+	}
 	for _, local := range slices.Sorted(maps.Keys(h.local)) {
 		items = append(items, strconv.Itoa(local)+":"+h.local[local].String())
 	}

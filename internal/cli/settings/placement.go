@@ -29,12 +29,13 @@ type placement struct {
 	RankCPUs       rankCPUs
 	GPUsPerRank    gpuCount
 	ReportBindings bool
+	NoLocal        bool
 	SlotsByCores   bool // hosts without a number of slots have one per core
 	rounds         bool // ranks are numbered by plan.ByRound unless the user says otherwise
 }
 
 func (p *placement) addFlags(flags *pflag.FlagSet) {
-	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next) or by node (round-robin), and to a host's units in turn: socket, numa, l3cache, l2cache, core or hwthread (default slot)")
+	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next), node (round-robin) or seq (one rank for each mention of a host), and to a host's units in turn: socket, numa, l3cache, l2cache, core or hwthread (default slot)")
 	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host), node (round-robin) or round (each host's slots, then again), and on a host by core, or by socket, numa, l3cache or l2cache in turn (default: as --map-by)")
 	flags.StringVar(&p.Rankfile, "rankfile", "", "file with the host and cores of each rank: rank 0=f1 slot=1:0-3")
 	flags.Var(&p.BindTo, "bind-to", "bind ranks to: none, hwthread, core, l2cache, l3cache, numa, socket or cpu-list, with :overload-allowed or :if-supported (default none)")
@@ -42,6 +43,7 @@ func (p *placement) addFlags(flags *pflag.FlagSet) {
 	flags.Var(&p.CPUList, "cpu-list", "cores of each host that ranks may use, counted over all sockets: 0-3,8; all of them for every rank unless --bind-to is given")
 	flags.Var(&p.RankCPUs, "rank-cpus", "hardware threads of each local rank, by the kernel's numbers: 0-3,4-7, or 0+8,1+9")
 	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "number of GPUs visible to each rank, or auto (all, or one in turn if ranks outnumber GPUs), or none (do not assign GPUs) (default auto)")
+	flags.BoolVar(&p.NoLocal, "no-local", false, "leave this machine out of the hosts")
 	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "print what each rank is bound to")
 }
 
@@ -93,6 +95,8 @@ func (p *placement) check() error {
 		return usage.Errorf("leave one of them out", "--map-by %s and --ppn %s say different things about the places of ranks", p.MapBy.String(), p.Ppn.String())
 	case p.Rankfile != "" && (p.MapBy != mapping{} || p.RankBy != ranking{} || p.Ppn.N > 0 || p.RankCPUs != ""):
 		return usage.Errorf("leave one of them out", "--rankfile places every rank: --map-by, --rank-by, --ppn and --rank-cpus do not apply")
+	case p.MapBy.Sequence && (p.RankBy != ranking{} || p.Ppn.N > 0):
+		return usage.Errorf("leave one of them out", "--map-by seq places every rank: --rank-by and --ppn do not apply")
 	}
 	return nil
 }
@@ -115,6 +119,8 @@ func (o *Options) MappingText() string {
 	switch {
 	case o.Rankfile != "":
 		return "by rankfile " + o.Rankfile
+	case o.MapBy.Sequence:
+		return "in the order of the hosts' list, a rank for each mention"
 	case o.Ppn.Unit == UnitAuto:
 		return "a rank for each core"
 	case o.Ppn.Unit != "":
@@ -172,14 +178,12 @@ func (b *binding) Set(text string) error {
 	}
 	switch words[0] {
 	case "none":
-	case "hwthread", "core", "l2cache", "l3cache", "numa", "socket":
-		set.To = words[0]
 	case "cpu-list":
 		set.To, set.Overload, set.listed = plan.BindList, true, true
-	case "package":
-		set.To = launcher.BindSocket
 	default:
-		return errBinding
+		if set.To = partOfHost(words[0]); set.To == "" {
+			return errBinding
+		}
 	}
 	for _, qualifier := range words[1:] {
 		switch qualifier {
