@@ -25,7 +25,7 @@ export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-build: launcher ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so, bin/gorun-pmix, lib/libring.so and ring.h
+build: launcher ## bin/gorun (static), bin/examples/*; with a C compiler bin/gorun-gpu, bin/gorun-bench, bin/gorun-mpir, bin/gorun-ompi4.so, bin/gorun-pmix, lib/libring.so and ring.h
 	$(STATIC) -o bin/examples/ ./examples/...
 	@if command -v "$$($(GO) env CC)" >/dev/null; then \
 		$(MAKE) --no-print-directory native; \
@@ -41,6 +41,7 @@ native:
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-gpu ./cmd/gorun-gpu
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-bench ./cmd/gorun-bench
 	$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o $(BIN)/gorun-ompi4.so internal/pmi/ompi4/libpmi.c
+	$$($(GO) env CC) -std=gnu11 -Wall -Wextra -g -O2 -ffile-prefix-map=$(CURDIR)=. -o $(BIN)/gorun-mpir internal/cli/mpir/helper/mpir.c
 	$(LIBRING)
 	@rm -f $(LIB)/libring.h $(LIB)/libring.so.h $(LIB)/libring.so.1.h
 	ln -sf libring.so.1 $(LIB)/libring.so
@@ -94,7 +95,7 @@ upgrade-test: ## programs, packages and running jobs of the last tag, or of FROM
 PREFIX      ?= /usr/local
 install: build man ## gorun, libring.so, ring.h, the manual and completions in PREFIX (/usr/local), below DESTDIR if that is set
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
-	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-bench bin/gorun-ompi4.so bin/gorun-pmix 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
+	install bin/gorun $$(ls bin/gorun-gpu bin/gorun-bench bin/gorun-ompi4.so bin/gorun-mpir bin/gorun-pmix 2>/dev/null) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 dist/man/man1/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	@[ ! -e lib/libring.so ] || .ci/libring lib $(DESTDIR)$(PREFIX) lib rpath
 	install -D -m 644 dist/completions/bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/gorun

@@ -91,7 +91,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 			console.Table(programsText(opts.Programs))
 		}
 	}
-	code, err = launch(ctx, o, where, plan, opts, io, console, &sides{Decision: tools, screen: screen, io: io, console: console, plan: plan})
+	code, err = launch(ctx, o, where, plan, opts, io, console, &sides{Decision: tools, screen: screen, io: io, console: console, plan: plan, programs: opts.Programs})
 	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && hasRemoteHost(plan) {
 		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
 	}

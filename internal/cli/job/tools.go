@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/internal/cli/mpir"
 	"github.com/gorun/gorun/internal/cli/panes"
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/tool"
@@ -46,13 +47,15 @@ func decideTools(o *settings.Options, plan launcher.Plan, programs []launcher.Pr
 // sides is what gorun does beside the job for debuggers and terminals of ranks.
 type sides struct {
 	tool.Decision
-	screen  *ui.Screen
-	io      Streams
-	roster  *launcher.Roster
-	shared  *shared
-	console *ui.UI
-	plan    launcher.Plan
-	tmux    *panes.Session // once it is open
+	screen   *ui.Screen
+	io       Streams
+	roster   *launcher.Roster
+	shared   *shared
+	console  *ui.UI
+	plan     launcher.Plan
+	programs []launcher.Program
+	table    *mpir.Server   // once debuggers of whole jobs can read it
+	tmux     *panes.Session // once it is open
 
 	stop func() // the job, whose ranks nobody could see
 
@@ -101,6 +104,9 @@ func (s *sides) finish() {
 	s.cancel()
 	if s.tmux != nil {
 		s.tmux.Close()
+	}
+	if s.table != nil {
+		s.table.Close()
 	}
 }
 
@@ -195,31 +201,48 @@ func (s *sides) announce(ctx context.Context) error {
 	}
 	s.console.Notef("stopped for a debugger, before the first instruction: %s", prose.Count(len(s.Halts), "rank"))
 	for _, rank := range s.Halts[:min(len(s.Halts), maxAnnounced)] {
-		from, err := s.session(ctx, rank)
+		pids, err := s.processes(ctx, []int{rank})
 		if err != nil {
 			return err
 		}
-		text, err := ask(ctx, from, wire.Ask{Kind: wire.AskProcesses, Ranks: []int{rank}}, 1<<10)
-		if err != nil {
-			return err
-		}
-		var pids map[int]int
-		if err := json.Unmarshal(text, &pids); err != nil || pids[rank] <= 0 {
+		if pids[rank] <= 0 {
 			continue // it was let go, and has ended
 		}
 		attach := fmt.Sprintf("gdb -ex 'handle SIGCONT nostop noprint' -p %d", pids[rank])
 		if job != "" {
 			attach = fmt.Sprintf("gorun exec --rank %d %s %s", rank, job, attach)
 		}
-		s.console.Notef("rank %d on %s, process %d: %s", rank, prose.Printable(from.Host.Name), pids[rank], attach)
+		s.console.Notef("rank %d on %s, process %d: %s", rank, prose.Printable(s.plan.Host(rank).Name), pids[rank], attach)
 	}
 	if more := len(s.Halts) - maxAnnounced; more > 0 {
 		s.console.Notef("and %s more; --debug=RANKS chooses some", prose.Count(more, "rank"))
+	}
+	table, err := mpir.Show(ctx, s.plan, s.programs, s.processes)
+	switch s.table = table; {
+	case err != nil && ctx.Err() == nil:
+		s.console.Warningf("there is no MPIR_proctable for debuggers of whole jobs: %v", err)
+	case table != nil:
+		s.console.Notef("for TotalView, DDT and the like: attach to process %d, gorun-mpir, which has MPIR_proctable", table.PID())
 	}
 	if job != "" {
 		s.console.Notef("to let them go on: gorun kill --signal CONT %s", job)
 	}
 	return nil
+}
+
+// processes returns the processes of ranks of one host that run.
+func (s *sides) processes(ctx context.Context, ranks []int) (pids map[int]int, err error) {
+	from, err := s.session(ctx, ranks[0])
+	if err != nil {
+		return nil, err
+	}
+	const each = 32 // bytes for a rank and its process
+	text, err := ask(ctx, from, wire.Ask{Kind: wire.AskProcesses, Ranks: ranks}, 1<<10+each*len(ranks))
+	if err != nil {
+		return nil, err
+	}
+	_ = json.Unmarshal(text, &pids) // a rank that is missing has ended
+	return pids, nil
 }
 
 // showPanes shows ranks in tmux until the user leaves it.

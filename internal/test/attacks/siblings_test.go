@@ -16,7 +16,7 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 	s.as(0, `chmod 1777 open && : >wins && chmod 666 wins`)
 	s.as(victim, `cp `+command.Binary("gorun")+` open/gorun`)
 	evil := "#!/bin/sh\nid -u >>" + filepath.Join(c.Dir, "wins") + "\necho '{}'\n"
-	for _, name := range []string{"gorun-bench", "gorun-gpu", "gorun-ompi4.so", "gorun-pmix"} {
+	for _, name := range []string{"gorun-bench", "gorun-gpu", "gorun-mpir", "gorun-ompi4.so", "gorun-pmix"} {
 		path := filepath.Join(s.dir, "open", name)
 		if err := os.WriteFile(path, []byte(evil), 0o755); err != nil {
 			t.Fatal(err)
@@ -40,6 +40,7 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 		{2, "gorun-bench", []string{"bench", "allreduce", "--device", "cuda", "-np", "1"}},
 		{2, "gorun-ompi4.so", []string{"--mpi", "ompi4", "-np", "1", "true"}},
 		{2, "gorun-pmix", []string{"--mpi", "pmix", "-np", "1", "true"}},
+		{124, "gorun-mpir", []string{"--debug", "--timeout", "5", "-np", "1", "true"}}, // the rank waits for a debugger
 		{1, "gorun-gpu", []string{"gpus", "-H", "f1"}},
 		{0, "gorun-gpu", []string{"-v", "-H", "f1", "--gpus-per-rank", "1", "true"}},
 	} {

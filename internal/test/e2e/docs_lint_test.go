@@ -69,6 +69,7 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/c.md", "make build", "the test builds the same"},
 		{"docs/compat.md", "gorun -np 4 -H f1:2,f2:2 python pytorch_synthetic_benchmark.py", "TestHorovod runs it"},
 		{"docs/debugging.md", "gorun -np 2 -H f1,f2 --debug=1 ./train", "it waits; TestScripts/tools attaches a debugger"},
+		{"docs/debugging.md", "gorun -np 2 -H f1,f2 --debug ./train", "it waits; TestScripts/tools reads the table"},
 		{"docs/elastic.md", "gorun -np 4 --m", "TestElastic runs such jobs"},
 		{"docs/gpu.md", "gorun bench allreduce -np 4 -H f1:2,f2:2 --device cuda", "TestBenchDevice runs it on stand-ins for the libraries of GPUs"},
 		{"docs/gpu-checks.md", "make gpu-test", "it needs a GPU; internal/test/gpucheck has the tests of what does not"},

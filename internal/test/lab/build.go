@@ -42,6 +42,15 @@ func BuildPMIx(root, dir string) error {
 	return nil
 }
 
+// BuildMPIR builds gorun-mpir into dir, as make build does. It needs a C compiler.
+func BuildMPIR(root, dir string) error {
+	const script = `cc -std=gnu11 -Wall -Wextra -Werror -g -O2 -o "$1/gorun-mpir" "$0"/internal/cli/mpir/helper/mpir.c`
+	if out, err := exec.Command("sh", "-c", script, root, dir).CombinedOutput(); err != nil {
+		return fmt.Errorf("build gorun-mpir: %w: %s", err, out)
+	}
+	return nil
+}
+
 // BuildStatic builds programs of the repository at root into dir, without cgo, as make build does.
 func BuildStatic(root, dir string, packages ...string) error {
 	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + "/"}, packages...)...)
