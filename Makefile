@@ -3,6 +3,7 @@
 GO          ?= go
 PKG         ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+ACTIONLINT  := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 MYPY        ?= mypy
 STATIC      := CGO_ENABLED=0 $(GO) build -trimpath -ldflags='-s -w'
 BIN         ?= bin
@@ -118,7 +119,7 @@ check: ## the fast tier, for while you work: build, vet, staticcheck, and the te
 test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a third of the targets
 	@.ci/test
 
-lint: ## gofmt, go vet (also for arm64 and macOS), staticcheck, go mod tidy, shellcheck, mypy
+lint: ## gofmt, go vet (also for arm64 and macOS), staticcheck, go mod tidy, actionlint, shellcheck, mypy
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet $(PKG)
 	CGO_ENABLED=0 $(GO) vet $(PKG)
@@ -128,6 +129,7 @@ lint: ## gofmt, go vet (also for arm64 and macOS), staticcheck, go mod tidy, she
 	$(GO) mod tidy -diff
 	$(GO) -C examples/kubernetes/check vet ./...
 	$(GO) -C examples/kubernetes/check mod tidy -diff
+	GOFLAGS= $(GO) run $(ACTIONLINT)
 	@if command -v shellcheck >/dev/null; then \
 		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -vE '\.(go|yaml)$$'); \
 	else \
