@@ -46,7 +46,7 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 	}
 }
 
-// interfaceOf returns what programs depend on: the soname, versions of functions and their declarations, numbers, and the members of structs.
+// interfaceOf returns what programs depend on: the soname, versions of functions and their declarations, numbers, the sizes of handles, and the members of structs.
 func interfaceOf(t *testing.T) (lines []string) {
 	t.Helper()
 	library := filepath.Join(bin(), "libring.so.1")
@@ -88,6 +88,9 @@ func layout(t *testing.T, header string) []string {
 		if n != "RING_H" {
 			fmt.Fprintf(&program, "\tprintf(\"number %s %%lld\\n\", (long long)%s);\n", n, n)
 		}
+	}
+	for _, s := range regexp.MustCompile(`typedef \w+ (\w+);`).FindAllStringSubmatch(header, -1) {
+		fmt.Fprintf(&program, "\tprintf(\"type %s of %%zu bytes, signed %%d\\n\", sizeof(%s), (%s)-1 < 1);\n", s[1], s[1], s[1])
 	}
 	for _, s := range regexp.MustCompile(`(?s)typedef struct (\w+) \{(.*?)\}`).FindAllStringSubmatch(header, -1) {
 		for declaration := range strings.SplitSeq(s[2], ";") {
