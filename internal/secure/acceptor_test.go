@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // forming is rank 1 of 2 that waits for rank 0.
@@ -74,8 +76,9 @@ func (f *forming) finish() {
 	ends := [2]*Conn{conns[0], f.conns[0]}
 	for i, text := range []string{"hello", "world"} {
 		got := make([]byte, len(text))
-		_, err := io.WriteString(ends[i].TCPConn, text)
-		if _, rerr := io.ReadFull(ends[1-i].TCPConn, got); err != nil || rerr != nil || string(got) != text {
+		_, err := unix.Write(ends[i].FD, []byte(text))
+		_, perr := unix.Poll([]unix.PollFd{{Fd: int32(ends[1-i].FD), Events: unix.POLLIN}}, -1)
+		if _, rerr := ends[1-i].Recv(got); err != nil || perr != nil || rerr != nil || string(got) != text {
 			f.t.Errorf("rank %d receives %q: %v, %v", 1-i, got, err, rerr)
 		}
 	}

@@ -1,9 +1,11 @@
 package secure
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -14,12 +16,29 @@ import (
 // through its guard and never wait; they fail with EAGAIN where the kernel would. A Conn
 // that a rank has sends on one goroutine and receives on one, which may be the same.
 type Conn struct {
-	*net.TCPConn
-	Raw syscall.RawConn
-	FD  int
+	*net.TCPConn // only until Own
+	FD           int
 
+	owned   atomic.Bool
+	remote  netip.AddrPort
 	guard   *guard  // nil: bytes travel as they are
 	sockets Sockets // nil before the endpoint hands the connection out
+}
+
+// Own takes the socket, FD from now on, out of Go's poller, which would wake one of its threads for everything that arrives,
+// also while a rank polls the socket itself.
+func (c *Conn) Own() error {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) { c.FD, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err = cmp.Or(cerr, err); err != nil {
+		return fmt.Errorf("duplicating the socket: %w", err)
+	}
+	c.remote = plain(c.RemoteAddr())
+	c.owned.Store(true)
+	return c.TCPConn.Close()
 }
 
 // detach ends the handshake: from now on Send and Recv move sealed data.
@@ -30,15 +49,11 @@ func (c *Conn) detach() {
 }
 
 // Remote returns the address of the other end.
-func (c *Conn) Remote() netip.AddrPort { return plain(c.RemoteAddr()) }
+func (c *Conn) Remote() netip.AddrPort { return c.remote }
 
 // prepare sets the socket's options for use. Keepalive ends a connection that is idle
 // while its network is dead for six seconds.
 func (c *Conn) prepare(cfg Config) error {
-	var err error
-	if c.Raw, err = c.SyscallConn(); err != nil {
-		return err
-	}
 	if err := c.SetNoDelay(true); err != nil {
 		return err
 	}
@@ -47,18 +62,16 @@ func (c *Conn) prepare(cfg Config) error {
 		return err
 	}
 	local := plain(c.LocalAddr()).Addr() == plain(c.RemoteAddr()).Addr()
-	cerr := c.Raw.Control(func(fd uintptr) {
-		c.FD = int(fd)
-		err = setOptions(c.FD, cfg, local)
-	})
-	if cerr != nil {
-		return cerr
+	if err := c.Own(); err != nil {
+		return err
 	}
-	if err == nil {
-		c.sockets = cfg.Sockets
-		c.sockets.report(c.TCPConn, true)
+	if err := setOptions(c.FD, cfg, local); err != nil {
+		return err
 	}
-	return err
+	if c.sockets = cfg.Sockets; c.sockets != nil {
+		c.sockets(c.FD, true)
+	}
+	return nil
 }
 
 // prepareAll prepares all conns, or closes them.
@@ -80,10 +93,15 @@ func closeAll(conns []*Conn) {
 	}
 }
 
-// Close closes the connection.
+// Close closes the connection, once.
 func (c *Conn) Close() error {
-	c.sockets.report(c.TCPConn, false)
-	return c.TCPConn.Close()
+	if !c.owned.CompareAndSwap(true, false) {
+		return c.TCPConn.Close()
+	}
+	if c.sockets != nil {
+		c.sockets(c.FD, false)
+	}
+	return unix.Close(c.FD)
 }
 
 // Send hands the bytes in o to the kernel and returns how many it accepted.

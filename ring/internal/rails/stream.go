@@ -41,11 +41,9 @@ type Stream struct {
 	running sync.WaitGroup
 	bell    [2]int // a pipe that ends polls
 
-	readDeadline, writeDeadline time.Time
-	watched                     []*lane       // by Watch
-	fds                         []unix.PollFd // of waits of the Stream itself
-	prospects                   []prospect    // of lanes
-	dialing                     [Most]bool    // by rail
+	watched   []*lane    // by Watch
+	prospects []prospect // of lanes
+	dialing   [Most]bool // by rail
 
 	mu      sync.Mutex // for all below, and the lanes
 	lanes   []*lane

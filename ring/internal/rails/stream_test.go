@@ -30,10 +30,7 @@ func connect(t *testing.T) (*secure.Conn, *net.TCPConn) {
 		t.Fatal(err)
 	}
 	c := &secure.Conn{TCPConn: near.(*net.TCPConn)}
-	if c.Raw, err = c.SyscallConn(); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Raw.Control(func(fd uintptr) { c.FD = int(fd) }); err != nil {
+	if err := c.Own(); err != nil {
 		t.Fatal(err)
 	}
 	return c, far.(*net.TCPConn)
@@ -58,7 +55,7 @@ func lanes(s *Stream) int {
 // await waits until a poll says that s may receive.
 func await(t *testing.T, s *Stream) {
 	t.Helper()
-	fds := s.Watch(nil, false, true)
+	fds, _ := s.Watch(nil, false, true)
 	for {
 		if _, err := unix.Poll(fds, -1); err != unix.EINTR {
 			break

@@ -1,7 +1,6 @@
 package rails
 
 import (
-	"os"
 	"syscall"
 	"time"
 
@@ -48,61 +47,6 @@ func (s *Stream) hush() {
 	}
 }
 
-// SetReadDeadline sets the end of waits to receive.
-func (s *Stream) SetReadDeadline(t time.Time) error {
-	s.readDeadline = t
-	return nil
-}
-
-// SetWriteDeadline sets the end of waits to send.
-func (s *Stream) SetWriteDeadline(t time.Time) error {
-	s.writeDeadline = t
-	return nil
-}
-
-// AwaitSend calls try until it returns true, each time after there may be room to send.
-func (s *Stream) AwaitSend(try func(fd uintptr) bool) error {
-	return s.await(try, true, s.writeDeadline)
-}
-
-// AwaitRecv calls try until it returns true, each time after there may be bytes.
-func (s *Stream) AwaitRecv(try func(fd uintptr) bool) error {
-	return s.await(try, false, s.readDeadline)
-}
-
-func (s *Stream) await(try func(fd uintptr) bool, send bool, deadline time.Time) error {
-	for !try(0) {
-		left := time.Until(deadline)
-		if left <= 0 || s.isWoken() {
-			return os.ErrDeadlineExceeded
-		}
-		s.fds = s.Watch(s.fds[:0], send, !send)
-		if s.ahead(send) {
-			left = min(left, stallTime)
-		}
-		if _, err := unix.Poll(s.fds, int(left.Milliseconds())+1); err != nil && err != unix.EINTR {
-			return err
-		}
-		if _, _, err := s.Woken(s.fds); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (s *Stream) isWoken() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.woken
-}
-
-// ahead reports whether a wait must end soon to take data out of the way.
-func (s *Stream) ahead(send bool) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.blocking(send)
-}
-
 // blocking reports whether a lane has data that lies ahead of the next bytes.
 func (s *Stream) blocking(send bool) bool {
 	if s.draining || s.sinking || send && s.blocked.IsZero() {
@@ -116,8 +60,8 @@ func (s *Stream) blocking(send bool) bool {
 	return false
 }
 
-// Watch appends what poll must watch.
-func (s *Stream) Watch(fds []unix.PollFd, send, recv bool) []unix.PollFd {
+// Watch appends what poll must watch. The wait must end soon if data is to be taken out of the way of what comes next.
+func (s *Stream) Watch(fds []unix.PollFd, send, recv bool) ([]unix.PollFd, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waiting = true
@@ -125,7 +69,11 @@ func (s *Stream) Watch(fds []unix.PollFd, send, recv bool) []unix.PollFd {
 	for _, l := range s.lanes {
 		fds = append(fds, unix.PollFd{Fd: int32(l.conn.FD), Events: s.events(l, send, recv)})
 	}
-	return append(fds, unix.PollFd{Fd: int32(s.bell[0]), Events: unix.POLLIN})
+	limit := time.Duration(0)
+	if s.blocking(send) {
+		limit = stallTime
+	}
+	return append(fds, unix.PollFd{Fd: int32(s.bell[0]), Events: unix.POLLIN}), limit
 }
 
 func (s *Stream) events(l *lane, send, recv bool) int16 {

@@ -29,16 +29,9 @@ type conn interface {
 	// Discard drops what was received. Nothing can be received after it.
 	Discard(buffer []byte)
 
-	// AwaitSend calls try until it returns true, each time after there is room to send.
-	// AwaitRecv does so after there are bytes. The error is os.ErrDeadlineExceeded after the
-	// deadline, which both need to have one.
-	AwaitSend(try func(fd uintptr) bool) error
-	AwaitRecv(try func(fd uintptr) bool) error
-	SetWriteDeadline(time.Time) error
-	SetReadDeadline(time.Time) error
-	// Watch appends what poll must watch to learn when Send or Recv can go on. Woken reports
-	// which of them can, given the polled elements.
-	Watch(fds []unix.PollFd, send, recv bool) []unix.PollFd
+	// Watch appends what poll must watch to learn when Send or Recv can go on, and returns how long it may wait at most, or 0 for
+	// any time. Woken reports which of them can, given the polled elements.
+	Watch(fds []unix.PollFd, send, recv bool) ([]unix.PollFd, time.Duration)
 	Woken(fds []unix.PollFd) (send, recv bool, err error)
 
 	// Silent returns an error when the network to the other rank is dead.
@@ -56,11 +49,6 @@ type conn interface {
 // socket is a conn of one connection.
 type socket struct{ *secure.Conn }
 
-// newSocket prepares c for waits.
-func newSocket(c *secure.Conn) (socket, error) {
-	return socket{c}, c.SetDeadline(time.Now().Add(tick))
-}
-
 // Held is 0: what Send accepts, the kernel has.
 func (socket) Held() int { return 0 }
 
@@ -72,10 +60,7 @@ func (s socket) Trip() time.Duration {
 	return trip
 }
 
-func (s socket) AwaitSend(try func(fd uintptr) bool) error { return s.Raw.Write(try) }
-func (s socket) AwaitRecv(try func(fd uintptr) bool) error { return s.Raw.Read(try) }
-
-func (s socket) Watch(fds []unix.PollFd, send, recv bool) []unix.PollFd {
+func (s socket) Watch(fds []unix.PollFd, send, recv bool) ([]unix.PollFd, time.Duration) {
 	fd := unix.PollFd{Fd: int32(s.FD)}
 	if send {
 		fd.Events |= unix.POLLOUT | hangup
@@ -83,7 +68,7 @@ func (s socket) Watch(fds []unix.PollFd, send, recv bool) []unix.PollFd {
 	if recv {
 		fd.Events |= unix.POLLIN
 	}
-	return append(fds, fd)
+	return append(fds, fd), 0
 }
 
 func (s socket) Woken(fds []unix.PollFd) (send, recv bool, err error) {
@@ -95,8 +80,4 @@ func (s socket) Woken(fds []unix.PollFd) (send, recv bool, err error) {
 	return came&(unix.POLLOUT|over) != 0, came&(unix.POLLIN|over) != 0, err
 }
 
-// Wake ends waits to send by the deadline.
-func (s socket) Wake() {
-	_ = unix.Shutdown(s.FD, unix.SHUT_RD)
-	_ = s.SetWriteDeadline(time.Unix(1, 0))
-}
+func (s socket) Wake() { _ = unix.Shutdown(s.FD, unix.SHUT_RD) }

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
@@ -67,9 +69,9 @@ func TestPeerDies(t *testing.T) {
 					f.To, f.Send, f.Lead = flow.None, nil, 0
 				}
 				done := started(func() error { return n.Run(f) })
-				conn.Write(stream[:after])
+				unix.Write(conn.FD, stream[:after])
 				if reset {
-					conn.SetLinger(0)
+					unix.SetsockoptLinger(conn.FD, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 				}
 				conn.Close()
 				closedBy(t, what, within(t, soon, what, done), 0)
@@ -85,7 +87,7 @@ func TestStripeDies(t *testing.T) {
 	conns := dialAs(t, n, 0, 3)
 	f := exchange(0, make([]byte, 8<<20), make([]byte, 8<<20))
 	done := started(func() error { return n.Run(f) })
-	conns[0].Write(f.Sign[:])
+	unix.Write(conns[0].FD, f.Sign[:])
 	conns[2].Close()
 	closedBy(t, "stripe 2", within(t, soon, "the flow", done), 0)
 }
@@ -145,7 +147,7 @@ func TestWrongSign(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	n := rankTwo(t, 1)
 	conn := dialAs(t, n, 0, 1)[0]
-	conn.Write(bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000))
+	unix.Write(conn.FD, bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000))
 	into := make([]byte, 1000)
 	err := within(t, soon, "the flow", started(func() error { return n.Run(exchange(0, nil, into)) }))
 	if sign := new(SignError); !errors.As(err, &sign) || string(sign.Theirs[:3]) != "GET" {
@@ -275,7 +277,7 @@ func TestLastWords(t *testing.T) {
 	n := rankTwo(t, 1)
 	conn := dialAs(t, n, 0, 1)[0]
 	theirs := flow.Sign{7}
-	conn.Write(theirs[:])
+	unix.Write(conn.FD, theirs[:])
 	if err := n.Connect(testContext(t), []int{0}); err != nil {
 		t.Fatal(err)
 	}

@@ -45,45 +45,37 @@ func (s *stream) settle() {
 	}
 }
 
-// pull receives once and stores the bytes. It reports whether the socket has no more. With
-// wait it waits for the first byte, at most a tick.
-func (s *stream) pull(wait bool) (dry bool, err error) {
+// pull receives once and stores the bytes. It reports how many came, and whether the socket has no more. With spin it polls
+// for a moment.
+func (s *stream) pull(spin bool) (n int, dry bool, err error) {
 	s.inbox.space = s.room()
-	n, err := s.poll(wait)
-	if wait && err == unix.EAGAIN {
-		if werr := s.from.AwaitRecv(s.tryRecv); werr != nil {
-			return true, s.timeout(s.flow.From, werr, s.from.SetReadDeadline)
-		}
-		n, err = s.moved, s.failed
-	}
+	n, err = s.poll(spin)
 	switch {
 	case err == unix.EAGAIN:
-		return true, nil
+		return 0, true, nil
 	case err != nil:
-		return false, s.broken(s.flow.From, err)
+		return 0, false, s.broken(s.flow.From, err)
 	case n == 0:
-		return false, s.broken(s.flow.From, ErrClosed)
+		return 0, false, s.broken(s.flow.From, ErrClosed)
 	}
+	dry = n < len(s.inbox.space)
 	if s.inbox.direct {
 		s.recvOff += n
 	} else {
 		s.inbox.end += n
 		if err := s.unpack(); err != nil {
-			return false, err
+			return n, false, err
 		}
 	}
 	s.settle()
-	return n < len(s.inbox.space), nil
+	return n, dry, nil
 }
 
-// poll receives available bytes. With wait it spins for a moment until there are some, and
+// poll receives available bytes. With spin it polls for a moment until there are some, and
 // yields in between: a sleep and a wakeup take longer than a small flow.
-func (s *stream) poll(wait bool) (int, error) {
-	if !wait {
+func (s *stream) poll(spin bool) (int, error) {
+	if !spin || s.net.cfg.Spin == 0 {
 		return s.from.Recv(s.inbox.space)
-	}
-	if s.net.cfg.Spin == 0 {
-		return 0, unix.EAGAIN
 	}
 	begun := time.Now()
 	for {

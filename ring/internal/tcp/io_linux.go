@@ -1,6 +1,10 @@
 package tcp
 
-import "golang.org/x/sys/unix"
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
 
 // yield lets other processes run.
 func yield() { _, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) }
@@ -13,8 +17,8 @@ type watcher struct {
 
 const hangup = unix.POLLRDHUP
 
-// poll waits for at most a tick, and returns how many sockets are ready.
-func (w *watcher) poll() (ready int, err error) {
-	w.limit = unix.NsecToTimespec(tick.Nanoseconds())
+// poll waits for at most so long, and returns how many sockets are ready.
+func (w *watcher) poll(limit time.Duration) (ready int, err error) {
+	w.limit = unix.NsecToTimespec(limit.Nanoseconds())
 	return unix.Ppoll(w.fds, &w.limit, nil)
 }

@@ -42,7 +42,7 @@ func (n *Net) newLink(rank int, conns []*secure.Conn) (*link, error) {
 func (n *Net) newConn(rank, stripe int, first *secure.Conn) (conn, error) {
 	pairs := n.pairs[rank]
 	if len(pairs) == 0 {
-		return newSocket(first)
+		return socket{first}, nil
 	}
 	cfg := rails.Config{Rails: len(pairs), First: -1}
 	if rank > n.rank {
@@ -55,8 +55,7 @@ func (n *Net) newConn(rank, stripe int, first *secure.Conn) (conn, error) {
 	if err != nil {
 		return socket{first}, err // so that it is closed
 	}
-	now := time.Now()
-	return s, cmp.Or(s.SetReadDeadline(now.Add(tick)), s.SetWriteDeadline(now.Add(tick)))
+	return s, nil
 }
 
 // wake ends all waits for this link for good.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
@@ -251,7 +253,7 @@ func TestDribble(t *testing.T) {
 	sign := flow.Sign{5}
 	go func() {
 		for _, b := range bytes.Join([][]byte{sign[:], theirs, []byte("end")}, nil) {
-			conn.Write([]byte{b})
+			unix.Write(conn.FD, []byte{b})
 		}
 	}()
 	err := n.Run(&flow.Flow{

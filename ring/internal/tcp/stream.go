@@ -1,8 +1,8 @@
 package tcp
 
 import (
+	"cmp"
 	"errors"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -46,26 +46,11 @@ type stream struct {
 	recvOff  int
 	inbox    inbox
 
-	trySend, tryRecv func(fd uintptr) bool // for syscall.RawConn, allocated once
-	moved            int                   // bytes, by tryRecv or trySend
-	failed           error
-
 	watch  watcher
 	probed time.Time
 }
 
-func newStream(n *Net, index int) *stream {
-	s := &stream{net: n, index: index}
-	s.trySend = func(uintptr) bool {
-		s.moved, s.failed = s.to.Send(&s.out)
-		return s.failed != unix.EAGAIN
-	}
-	s.tryRecv = func(uintptr) bool {
-		s.moved, s.failed = s.from.Recv(s.inbox.space)
-		return s.failed != unix.EAGAIN
-	}
-	return s
-}
+func newStream(n *Net, index int) *stream { return &stream{net: n, index: index} }
 
 // begin prepares s for its stripe of a flow.
 func (s *stream) begin(f *flow.Flow, to, from *link) {
@@ -138,13 +123,14 @@ func (s *stream) carry() error {
 		if out == 0 && !in && !s.gated {
 			return nil
 		}
+		full, dry = full && out > 0, dry && in
 		var err error
 		if out > 0 && !full {
 			var n int
-			if n, err = s.push(!in && !s.gated); n > 0 {
+			if n, full, err = s.push(); n > 0 {
 				dry = false
 			}
-			full = n < out
+			full = full || n < out && (in || s.gated)
 		}
 		if err == nil && s.gated {
 			if (full || out == 0) && !s.pass() {
@@ -153,19 +139,19 @@ func (s *stream) carry() error {
 			continue
 		}
 		if err == nil && in && !dry {
-			if dry, err = s.pull(out == 0); !dry {
+			var n int
+			if n, dry, err = s.pull(out == 0); !dry {
 				full = false
 			}
-		}
-		switch {
-		case err != nil:
-			return err
-		case out == 0 || !in:
-			full, dry = false, false // the next call waits
-		case full && dry:
-			if full, dry, err = s.wait(); err != nil {
-				return err
+			if out == 0 && n > 0 {
+				dry = false // polls again before it waits
 			}
+		}
+		if err == nil && (full || out == 0) && (dry || !in) {
+			full, dry, err = s.wait(out > 0, in)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return errHalted
@@ -216,26 +202,17 @@ func (s *stream) ready(part, size int) int {
 	return 0
 }
 
-// push sends gathered bytes until the socket accepts no more. With wait it waits for the
-// first byte, at most a tick.
-func (s *stream) push(wait bool) (int, error) {
-	var n int
-	var err error
-	if !wait {
-		n, err = s.to.Send(&s.out)
-	} else if werr := s.to.AwaitSend(s.trySend); werr != nil {
-		return 0, s.timeout(s.flow.To, werr, s.to.SetWriteDeadline)
-	} else {
-		n, err = s.moved, s.failed
-	}
+// push sends gathered bytes. It reports how many, and whether the socket accepts none.
+func (s *stream) push() (n int, full bool, err error) {
+	n, err = s.to.Send(&s.out)
 	if err == unix.EAGAIN {
-		return 0, nil
+		return 0, true, nil
 	}
 	if err != nil {
-		return 0, s.broken(s.flow.To, err)
+		return 0, false, s.broken(s.flow.To, err)
 	}
 	s.advance(n)
-	return n, nil
+	return n, false, nil
 }
 
 // advance records that n bytes were sent.
@@ -253,42 +230,47 @@ func (s *stream) advance(n int) {
 	}
 }
 
-// wait sleeps until the stream can send or receive, at most a tick.
-func (s *stream) wait() (full, dry bool, err error) {
-	w, same := &s.watch, s.from == s.to
-	w.fds = s.to.Watch(w.fds[:0], true, same)
+// wait sleeps until the stream can do one of what it shall, at most a tick.
+func (s *stream) wait(send, recv bool) (full, dry bool, err error) {
+	w, both := &s.watch, send && recv && s.from == s.to
+	first, second := time.Duration(0), time.Duration(0)
+	w.fds = w.fds[:0]
+	if send {
+		w.fds, first = s.to.Watch(w.fds, true, both)
+	}
 	sending := len(w.fds)
-	if !same {
-		w.fds = s.from.Watch(w.fds, false, true)
+	if recv && !both {
+		w.fds, second = s.from.Watch(w.fds, false, true)
 	}
-	ready, err := w.poll()
+	ready, err := w.poll(min(cmp.Or(first, tick), cmp.Or(second, tick)))
 	if err == unix.EINTR {
-		return true, true, s.probe()
+		return send, recv, s.probe()
 	} else if err != nil {
-		return false, false, s.broken(s.flow.To, err)
+		return false, false, s.broken(s.other(send), err)
 	}
-	send, recv, err := s.to.Woken(w.fds[:sending])
-	if err == nil && !same {
-		_, recv, err = s.from.Woken(w.fds[sending:])
+	canSend, canRecv := false, false
+	if send {
+		if canSend, canRecv, err = s.to.Woken(w.fds[:sending]); err != nil {
+			return false, false, s.broken(s.flow.To, err)
+		}
 	}
-	if err != nil {
-		return false, false, s.broken(s.flow.To, err)
+	if recv && !both {
+		if _, canRecv, err = s.from.Woken(w.fds[sending:]); err != nil {
+			return false, false, s.broken(s.flow.From, err)
+		}
 	}
 	if ready == 0 {
-		send, recv = true, true // what conns with memory of their own have, no poll shows
+		canSend, canRecv = true, true // what conns with memory of their own have, no poll shows
 	}
-	return !send, !recv, s.probe()
+	return send && !canSend, recv && !canRecv, s.probe()
 }
 
-// timeout handles the error of a wait by the runtime, most often the end of a tick.
-func (s *stream) timeout(rank int, err error, deadline func(time.Time) error) error {
-	if !errors.Is(err, os.ErrDeadlineExceeded) {
-		return s.broken(rank, err)
+// other returns the rank at the other end.
+func (s *stream) other(send bool) int {
+	if send {
+		return s.flow.To
 	}
-	if err := deadline(time.Now().Add(tick)); err != nil {
-		return s.broken(rank, err)
-	}
-	return s.probe()
+	return s.flow.From
 }
 
 // probe checks, at most once a tick, that both networks are alive.

@@ -19,9 +19,9 @@ type late struct {
 	waited bool
 }
 
-func (l *late) Watch(fds []unix.PollFd, _, _ bool) []unix.PollFd {
+func (l *late) Watch(fds []unix.PollFd, _, _ bool) ([]unix.PollFd, time.Duration) {
 	l.waited = true
-	return append(fds, unix.PollFd{Fd: int32(l.silent), Events: unix.POLLIN})
+	return append(fds, unix.PollFd{Fd: int32(l.silent), Events: unix.POLLIN}), 0
 }
 
 func (l *late) Woken([]unix.PollFd) (send, recv bool, err error) { return false, false, nil }

@@ -1,0 +1,59 @@
+package secure
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Go's poller would wake a thread for everything that arrives on a socket.
+func TestOwnedSocketIsNotInGosPoller(t *testing.T) {
+	near, far := lab.TCPPair(t)
+	c := &Conn{TCPConn: near}
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before int
+	if err := raw.Control(func(fd uintptr) { before = int(fd) }); err != nil {
+		t.Fatal(err)
+	}
+	if !polled(t, before) {
+		t.Fatal("the socket is not in the poller before either, so this test shows nothing")
+	}
+	if err := c.Own(); err != nil {
+		t.Fatal(err)
+	}
+	if polled(t, before) || polled(t, c.FD) {
+		t.Error("the socket is still in the poller")
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+	if n, err := far.Read(make([]byte, 1)); n != 0 || err == nil {
+		t.Errorf("the other end receives %d bytes, %v", n, err)
+	}
+	if err := c.Close(); err == nil {
+		t.Error("a second Close closes a file that may be another's")
+	}
+}
+
+// polled reports whether an epoll instance of this process watches fd.
+func polled(t *testing.T, fd int) bool {
+	t.Helper()
+	files, err := filepath.Glob("/proc/self/fdinfo/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	watched := regexp.MustCompile(fmt.Sprintf(`(?m)^tfd:\s+%d\s`, fd))
+	for _, file := range files {
+		if info, err := os.ReadFile(file); err == nil && watched.Match(info) {
+			return true
+		}
+	}
+	return false
+}
