@@ -157,8 +157,8 @@ fuzz: ## fuzz every target for FUZZTIME, 30s by default
 simulate: ## N made-up jobs (1000000) on a clock of their own, from seed FROM (0); one with its log: SEED=7
 	@SIMULATE_N=$(or $(N),1000000) SIMULATE_FROM=$(FROM) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestWholeJobs$$' ./launcher/core
 
-simulate-elastic: ## N made-up elastic jobs (6000), from seed FROM (0); one with its log: SEED=7
-	@SIMULATE_N=$(or $(N),6000) SIMULATE_FROM=$(or $(FROM),0) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^TestWholeElasticJobs$$' ./internal/elastic
+simulate-elastic: ## N made-up elastic jobs (6000), and as many storms of signals, from seed FROM (0); one of each with its log: SEED=7
+	@SIMULATE_N=$(or $(N),6000) SIMULATE_FROM=$(or $(FROM),0) SIMULATE_SEED=$(SEED) $(GO) test -count=1 -timeout 0 -v -run '^(TestWholeElasticJobs|TestStormOfSignals)$$' ./internal/elastic
 
 sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED for 60 of them
 	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./internal/test/e2e

@@ -450,7 +450,8 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// Every failure hits another process, and numbers change. None recurs.
+// ABRT f3, KILL f2, ABRT f2, KILL f1, ABRT f1, 7 s apart, on three hosts: each failure hits another process or is no fault of its own,
+// and numbers change.
 func TestUnrelatedFailuresDoNotEndTheJob(t *testing.T) {
 	p := begun(t, Config{NP: 3, Min: 1, Max: 3, Budget: 100}, "a:1,b:1,c:1")
 	for _, harm := range []struct {

@@ -131,7 +131,7 @@ func TestWholeElasticJobs(t *testing.T) {
 
 func TestElasticJobsOfOneSeedAreTheSame(t *testing.T) { simulate.Repeatable(t, 10, playJob) }
 
-// No mix of signals ends a job whose program works.
+// No mix of signals ends a job whose program works. make simulate-elastic plays more of them.
 func TestStormOfSignals(t *testing.T) {
 	simulate.Seeds(t, 60, []int{0}, func(seed uint64, tell bool) (code int, c *simulate.Clock) {
 		w := newStorm(seed, tell)
