@@ -40,7 +40,7 @@ func (c *Comm) Start(w Collective) (Handle, error) {
 }
 
 // StartHere is [Comm.Start] for callers that wait at once: if no other call goes on, and all other ranks come to this one
-// within some microseconds, it makes the call in the caller's goroutine, which saves two switches
+// within some microseconds, or a message can be handed over by then, it makes the call in the caller's goroutine, which saves two switches
 // of threads. The error may then be the call's own. Ranks may mix Start, StartHere and [Comm.Do].
 func (c *Comm) StartHere(w Collective) (Handle, error) {
 	work := w.engine()
@@ -54,9 +54,9 @@ func (c *Comm) StartHere(w Collective) (Handle, error) {
 	return c.later.add(work, call), nil
 }
 
-// here makes a collective if it is the next call of all ranks, and reports whether it was.
+// here makes a collective if it is the next call of all ranks, or a message if it need not wait, and reports whether it did.
 func (c *Comm) here(w *engine.Collective, call *engine.Call) (made bool, err error) {
-	if call.Kind == engine.KindMessage || c.later.waiting.Load() != 0 || !c.calls.TryLock() {
+	if c.later.waiting.Load() != 0 || !c.calls.TryLock() {
 		return false, nil
 	}
 	defer c.calls.Unlock()
@@ -64,7 +64,8 @@ func (c *Comm) here(w *engine.Collective, call *engine.Call) (made bool, err err
 		return false, nil
 	}
 	call.Seq = c.seq + 1
-	if !c.fabric.Assemble(call) {
+	switch {
+	case call.Kind == engine.KindMessage && !c.fabric.Prompt(w), call.Kind != engine.KindMessage && !c.fabric.Assemble(call):
 		return false, nil
 	}
 	return true, c.next(context.Background(), noError, w, call)

@@ -274,6 +274,128 @@ func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
 	}
 }
 
+// Messages of every length that ranks send and receive by Start, StartHere and Do, early and late, come in their order.
+func TestStartHereMixesMessages(t *testing.T) {
+	onTransports(t, func(t *testing.T, l layout) {
+		const size, calls = 2, 300
+		comms := l.of(size).job(t).Join(t)
+		err := ringtest.Each(size, func(rank int) error {
+			c := comms[rank]
+			dice := rand.New(rand.NewPCG(uint64(rank), 7))
+			common := rand.New(rand.NewPCG(1, 2))
+			for call := range calls {
+				n, sender := []int{0, 1, 700, 20000}[common.IntN(4)], common.IntN(size)
+				if dice.IntN(8) == 0 {
+					time.Sleep(time.Duration(dice.IntN(1000)) * time.Microsecond)
+				}
+				v := make([]float32, n)
+				w := ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(v), To: -1, From: sender}
+				if rank == sender {
+					v = vector(n, func(i int) float32 { return at(rank, i+call) })
+					w = ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Src: ring.BufferOf(v), To: 1 - rank, From: -1}
+				}
+				var h ring.Handle
+				var err error
+				switch dice.IntN(4) {
+				case 0:
+					err = c.Do(ctx, w)
+				case 1:
+					h, err = c.Start(w)
+				default:
+					h, err = c.StartHere(w)
+				}
+				if err = errors.Join(err, h.Wait(ctx)); err != nil {
+					return err
+				}
+				if err := same(v, vector(n, func(i int) float32 { return at(sender, i+call) })); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// A message that has room, and one that has come, are made in StartHere.
+func TestStartHereHandsMessagesOver(t *testing.T) {
+	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
+	sent, got := vector(700, func(i int) float32 { return at(0, i) }), make([]float32, 700)
+	for _, c := range []struct {
+		rank int
+		w    ring.Collective
+	}{
+		{0, ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Src: ring.BufferOf(sent), To: 1, From: -1}},
+		{1, ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(got), To: -1, From: 0}},
+	} {
+		if h, err := comms[c.rank].StartHere(c.w); err != nil || h != (ring.Handle{}) {
+			t.Errorf("rank %d: %+v, %v", c.rank, h, err)
+		}
+	}
+	if err := same(got, sent); err != nil {
+		t.Error(err)
+	}
+}
+
+// StartHere returns while a message has not come, or has no room, and the call goes on.
+func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
+	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
+	message := func(from int, v []float32) ring.Collective {
+		w := ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(v), To: -1, From: from}
+		if from < 0 {
+			w.To, w.Dst, w.Src = 1, ring.Buffer{}, w.Dst
+		}
+		return w
+	}
+	for _, n := range []int{1, 20000, 100000} { // the last is of several blocks
+		v := vector(n, func(i int) float32 { return at(0, i) })
+		got := [2][]float32{make([]float32, n), make([]float32, n)}
+		late, err := comms[1].StartHere(message(0, got[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if late.Done() {
+			t.Fatal("a message has come before it was sent")
+		}
+		first, err := comms[0].StartHere(message(-1, v))
+		if err = errors.Join(err, late.Wait(ctx), first.Wait(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			h, err := comms[0].StartHere(message(-1, v)) // nobody receives it now
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Wait(ctx)
+		}
+		for _, dst := range got {
+			h, err := comms[1].StartHere(message(0, dst))
+			if err = errors.Join(err, h.Wait(ctx), same(dst, v)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// A message whose length is not what its receiver expects fails in StartHere as elsewhere.
+func TestStartHereComparesMessages(t *testing.T) {
+	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
+	h, err := comms[0].StartHere(ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Src: ring.BufferOf(make([]float32, 3)), To: 1, From: -1})
+	if err = errors.Join(err, h.Wait(ctx)); err != nil {
+		t.Fatal(err)
+	}
+	h, err = comms[1].StartHere(ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(make([]float32, 4)), To: -1, From: 0})
+	if err == nil {
+		err = h.Wait(ctx)
+	}
+	var mismatch *ring.MismatchError
+	if !errors.As(err, &mismatch) {
+		t.Errorf("a message of 3 for one of 4: %v", err)
+	}
+}
+
 // Calls that differ, or that a rank has left, fail in StartHere as elsewhere.
 func TestStartHereFailsAsOthersDo(t *testing.T) {
 	finish := func(c *ring.Comm, w ring.Collective) error {

@@ -189,8 +189,9 @@ int ring_recv(ring_comm comm, void *dst, uint64_t count, int32_t dtype, int32_t 
 /* Starts a call and returns at once. Calls run in the order in which they are started. */
 int ring_start(ring_comm comm, const ring_call *call, ring_request *request);
 
-/* ring_start for a caller that waits at once: if all other ranks come to the call within some microseconds, it runs in
- * this thread, which is faster, and request is 0 when it returns, with the call's error. */
+/* ring_start for a caller that waits at once: if all other ranks come to the call within some microseconds, or a message
+ * of RING_MESSAGE can be handed over by then, it runs in this thread, which is faster, and request is 0 when it returns,
+ * with the call's error. */
 int ring_start_here(ring_comm comm, const ring_call *call, ring_request *request);
 
 /* Sets done to 1 if a request is done, without waiting. Wait for the request nevertheless. */

@@ -110,6 +110,21 @@ func (f *Fabric) Assemble(call *Call) bool {
 	return f.shared != nil && f.Whole() && f.shared.Assemble(call.Order(), call.sign())
 }
 
+// Prompt reports whether a message can be made at once, or within some microseconds. It is false between hosts.
+func (f *Fabric) Prompt(w *Collective) bool {
+	if f.shared == nil || w.To != none && !f.Near(w.To) || w.From != none && !f.Near(w.From) {
+		return false
+	}
+	to, from := shm.None, shm.None
+	if w.To != none {
+		to = f.place(w.To)
+	}
+	if w.From != none {
+		from = f.place(w.From)
+	}
+	return f.shared.Prompt(to, w.Src.Len*w.Type.Size(), from)
+}
+
 // Run makes one call. It neither changes nor keeps the description.
 func (f *Fabric) Run(w *Collective, call *Call) error {
 	if f.net != nil {

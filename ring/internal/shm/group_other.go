@@ -26,6 +26,7 @@ func (*Group) Close() error { return nil }
 func (*Group) Announce(_, _ uint64)      {}
 func (*Group) Waited() bool              { return false }
 func (*Group) Assemble(_, _ uint64) bool { return false }
+func (*Group) Prompt(_, _, _ int) bool   { return false }
 func (*Group) Meanwhile(func() error)    {}
 func (*Group) Barrier(uint64) error      { return errors.ErrUnsupported }
 func (*Group) Broadcast(uint64, unsafe.Pointer, int, int) error {

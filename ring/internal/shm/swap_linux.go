@@ -36,6 +36,23 @@ func (g *Group) Swap(sign uint64, to int, out unsafe.Pointer, outLen int, from i
 	return s.run()
 }
 
+// Prompt waits for some microseconds until a Swap of at most one block can go through without waiting for a rank, and reports whether
+// it can: what goes out has room, and what comes in has begun to come.
+func (g *Group) Prompt(to, outLen, from int) bool {
+	if to == g.rank || from == g.rank || to != None && outLen > boxSize {
+		return false
+	}
+	s := swap{g: g}
+	if to != None {
+		s.out = half{rank: to, length: outLen, parts: 1}
+	}
+	if from != None {
+		s.in = half{rank: from, parts: 1}
+	}
+	ready := func() bool { return (to == None || s.free()) && (from == None || s.come()) }
+	return ready() || g.wait.look(ready)
+}
+
 // keep does a Swap of a rank with itself.
 func (g *Group) keep(to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer, inLen int) error {
 	switch {

@@ -6,6 +6,7 @@ import torch
 import torch.distributed as dist
 
 import gorun.torch_backend  # noqa: F401
+from gorun import _ring
 from gorun.torch_backend import work as works
 
 dist.init_process_group("gorun")
@@ -139,6 +140,16 @@ def messages():
     for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, a, rank ^ 1), dist.P2POp(dist.irecv, b, rank ^ 1)]):
         work.wait()
     same(b, torch.full((5,), float(rank ^ 1)), "batch_isend_irecv")
+    # send() and recv() wait at once, so that their messages may go in this thread; isend() and irecv() do not.
+    begun, start = [], _ring.Comm.start
+    _ring.Comm.start = lambda *args: (begun.append(args[3]), start(*args))[1]
+    for how, exchange in (True, (dist.send, dist.recv)), (False, (dist.isend, dist.irecv)):
+        begun.clear()
+        awaited = [exchange[(rank + i) % 2](b, rank ^ 1) for i in range(2)]
+        for work in awaited if not how else ():
+            work.wait()
+        assert begun == [how] * 2, "%s: %s" % (exchange, begun)
+    _ring.Comm.start = start
     # From whichever rank sends first; what the others send next is for a recv that names the rank.
     for named in (False, True):
         if rank == 0:

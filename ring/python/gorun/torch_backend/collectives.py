@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import time
 from datetime import timedelta
+from types import FrameType
 from typing import Any, List, Optional, Sequence
 
 import torch
+import torch.distributed as dist
 
 from .. import _ring as ring
 from .. import errors
@@ -45,6 +49,19 @@ def operation(op: Any) -> int:
 def _waits(opts: Any) -> bool:
     """Whether torch waits for the call at once: newer versions say so."""
     return getattr(opts, "asyncOp", True) is False
+
+
+def _in_blocking_call() -> bool:
+    """Whether torch's send() or recv() makes the call: they wait at once, and do not say so."""
+    frame: Optional[FrameType] = sys._getframe(2)
+    for _ in range(4):  # over isend() or irecv(), and what logs their exceptions
+        frame = frame and frame.f_back
+        if frame is None or frame.f_code in _BLOCKING:
+            break
+    return frame is not None and frame.f_code in _BLOCKING
+
+
+_BLOCKING = {inspect.unwrap(getattr(dist, name)).__code__ for name in ("send", "recv")}
 
 
 class Collectives:
@@ -246,7 +263,7 @@ class Collectives:
     def _message(self, what: str, tensors: Tensors, part: Part, sender: int, receiver: int, tag: int) -> Work:
         if part.gpu >= 0:
             raise errors.InvalidError("gorun: %s: a tensor of a GPU: send and receive tensor.cpu()" % what)
-        message = Message(self.engine.keeper, what, list(tensors), part)
+        message = Message(self.engine.keeper, what, list(tensors), part, self.engine.coalescing is None and _in_blocking_call())
         self.engine.pairs.add(sender, receiver, tag, message)
         return self.engine.started(message)
 

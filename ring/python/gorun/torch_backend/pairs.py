@@ -18,20 +18,20 @@ Meet = Callable[[str, Sequence[int], Optional[float]], ring.Comm]
 
 
 class Message(Work):
-    """A message. It waits until the other rank has connected, and is then a request like others."""
+    """A message. It waits until the other rank has connected, and is then a request like others. here: its caller waits for it at once."""
 
     ordered = False
 
-    def __init__(self, keeper: Keeper, what: str, outputs: object, part: Part) -> None:
+    def __init__(self, keeper: Keeper, what: str, outputs: object, part: Part, here: bool = False) -> None:
         self.begun = threading.Event()
-        self.part = part
+        self.part, self.here = part, here
         self.refused: Optional[Exception] = None
         self.early: "Optional[Wildcards]" = None  # what may receive it, beside its own line
         super().__init__(keeper, what, (), outputs, [part.copy_back] if part.copy_back else [])
 
     def begin(self, comm: ring.Comm, call: ring.Call) -> None:
         try:
-            self.requests = [comm.start(call, self.part.keep)]
+            self.requests = [comm.start(call, self.part.keep, self.here)]
         except errors.GorunError as e:
             self.refused = e
         self.begun.set()
@@ -124,6 +124,7 @@ class Line:
     def add(self, message: Message) -> None:
         with self.lock:
             if self.early is not None or (self.comm is None and self.failed is None):
+                message.here = False  # another thread begins it
                 self.waiting.append(message)
             else:
                 self._go(message)
