@@ -33,7 +33,9 @@
 // rank is alive. With more ranks than cores it yields at once, which costs one process
 // switch where a futex costs two and a wakeup. Spinning longer is no gain: two ranks may
 // be on one core even if there are enough, and then spinning delays the other, until one
-// of them moves (type crowd).
+// of them moves (type crowd). A yield to a thread that computes, such as one of the program's
+// own, lasts for a slice of some milliseconds, and a wakeup preempts that thread: after a yield
+// that took long a rank sleeps at once for a while.
 //
 // # The memory
 //

@@ -14,17 +14,19 @@ import (
 )
 
 const (
-	spinFor  = 5 * time.Microsecond  // of spinning
-	hurried  = 64                    // first polls, without a pause: about as long as a tiny message takes
-	pauses   = 4                     // processor pauses between two later polls: 10 to 140 cycles each
-	clocked  = 16                    // polls between two readings of the clock
-	yields   = 50                    // polls with a yield after each
-	idle     = 6                     // times as many yields if every rank has a core
-	sleepMax = 50 * time.Millisecond // one sleep, before the next check that the job is alive
+	spinFor  = 5 * time.Microsecond   // of spinning
+	hurried  = 64                     // first polls, without a pause: about as long as a tiny message takes
+	pauses   = 4                      // processor pauses between two later polls: 10 to 140 cycles each
+	clocked  = 16                     // polls between two readings of the clock
+	yields   = 50                     // polls with a yield after each
+	idle     = 6                      // times as many yields if every rank has a core
+	kept     = 200 * time.Microsecond // a yield that takes longer has given the processor to a thread that computes
+	resting  = 20 * time.Millisecond  // without yields after such a one
+	sleepMax = 50 * time.Millisecond  // one sleep, before the next check that the job is alive
 )
 
 // waiter waits for counters: it spins at first if every rank can have a core, then yields
-// to other processes, then sleeps.
+// to other processes unless that has lately taken long, then sleeps.
 type waiter struct {
 	broken   *atomic.Bool // the job is over: every wait ends
 	controls []*control
@@ -32,6 +34,7 @@ type waiter struct {
 	place    uint64 // of this rank's call, and its sign: see Group.Announce
 	sign     uint64
 	idle     func() error // a check of the rest of the job while waiting, or nil
+	lent     time.Time    // when a yield last took too long
 	slow     bool         // a wait of this call has taken longer than spinning
 }
 
@@ -79,6 +82,9 @@ func (w *waiter) look(ready func() bool) bool {
 		looks *= idle
 	}
 	w.slow = true
+	if time.Since(w.lent) < resting { // a sleeper gets the processor back at once, and one that yields after a slice of the thread that computes
+		return ready()
+	}
 	defer w.crowd.exit()
 	if w.crowd.enter() && w.crowd.disperse() {
 		return ready()
@@ -98,9 +104,14 @@ func (w *waiter) poll(looks int, ready func() bool) bool {
 		if w.broken.Load() {
 			return false
 		}
+		begun := time.Now()
 		yield()
 		if ready() {
 			return true
+		}
+		if now := time.Now(); now.Sub(begun) > kept {
+			w.lent = now
+			return false
 		}
 	}
 	return false

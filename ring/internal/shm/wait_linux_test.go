@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,30 @@ func TestParseStat(t *testing.T) {
 		if state != tt.state || born != tt.born || (err == nil) != tt.ok {
 			t.Errorf("%q: state %q, born %d, err %v", tt.text, state, born, err)
 		}
+	}
+}
+
+// After a yield that took long, which gave the processor to a thread that computes, a rank sleeps where it would yield.
+func TestLateYieldsGiveWayToSleep(t *testing.T) {
+	w := waiter{broken: new(atomic.Bool), crowd: crowd{fair: 2, all: []*control{new(control)}}}
+	polls := func(pause time.Duration) (n int) {
+		w.look(func() bool {
+			n++
+			time.Sleep(pause)
+			return false
+		})
+		return n
+	}
+	if n := polls(2 * kept); n != 2 || w.lent.IsZero() {
+		t.Errorf("%d polls, of which the first came late; noted: %v", n, !w.lent.IsZero())
+	}
+	w.lent = time.Now().Add(time.Hour)
+	if n := polls(0); n != 1 {
+		t.Errorf("%d polls after a late yield", n)
+	}
+	w.lent = time.Now().Add(-resting)
+	if n := polls(0); n < 2 {
+		t.Errorf("%d polls some time later", n)
 	}
 }
 
