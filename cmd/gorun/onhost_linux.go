@@ -65,8 +65,12 @@ func runAgent(args []string) int {
 		return agentCode(code, err)
 	}
 	build, err := buildid.Of("/proc/self/exe")
+	var nonce string
 	if err == nil {
-		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: args[1], Build: build, Guard: args[2]})
+		nonce, err = resident.Nonce(ctx, args[1], os.Stdin)
+	}
+	if err == nil {
+		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: nonce, Build: build, Guard: args[2]})
 	}
 	return agentCode(0, err)
 }
@@ -87,9 +91,12 @@ func runResident(nonce string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // the keeper may go before the agents have ended
-	return agentCode(0, resident.Serve(ctx, nonce, os.Stdin, os.Stdout, func(agent string) []string {
-		return []string{"/proc/self/exe", launcher.AgentCommand, agent}
-	}))
+	return agentCode(0, resident.Serve(ctx, nonce, os.Stdin, os.Stdout, residentsAgent()))
+}
+
+// residentsAgent is the command of an agent that a resident agent starts.
+func residentsAgent() []string {
+	return []string{"/proc/self/exe", launcher.AgentCommand, resident.LateNonce}
 }
 
 // runStep runs a node's process in a step of Slurm's, which starts agents. Signals of Slurm's reach the agents directly, so it ends only with
@@ -98,9 +105,7 @@ func runStep() int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	build, err := buildid.Of("/proc/self/exe")
 	if err == nil {
-		err = srun.Reside(context.Background(), os.Stdin, build, os.LookupEnv, func(agent string) []string {
-			return []string{"/proc/self/exe", launcher.AgentCommand, agent}
-		})
+		err = srun.Reside(context.Background(), os.Stdin, build, os.LookupEnv, residentsAgent())
 	}
 	var unreached interface{ ExitCode() int }
 	if errors.As(err, &unreached) {

@@ -158,12 +158,12 @@ func TestKeeperDrains(t *testing.T) {
 func serving(argv ...string) *fakeConn {
 	return &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader, out io.Writer) error {
 		fmt.Fprint(out, "welcome\n") // of the login shell
-		return resident.Serve(ctx, words[1], in, out, func(nonce string) []string { return append(argv, nonce) })
+		return resident.Serve(ctx, words[1], in, out, argv)
 	}}
 }
 
 func TestResidentStartsAgents(t *testing.T) {
-	conn := serving("sh", "-c", `echo $0; cat; echo bad >&2; exit 7`)
+	conn := serving("sh", "-c", `read -r nonce || exit; echo $nonce; cat; echo bad >&2; exit 7`)
 	r, err := StartResident(t.Context(), conn, "build", func(args ...string) []string { return args })
 	if err != nil {
 		t.Fatal(err)

@@ -5,12 +5,9 @@ package resident
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/xtaci/smux"
@@ -45,16 +42,21 @@ func Config() *smux.Config {
 	return c
 }
 
-// Serve starts agents until in ends or ctx does. argv returns the command of an agent with a nonce.
-func Serve(ctx context.Context, nonce string, in io.Reader, out io.Writer, argv func(nonce string) []string) error {
+// Serve starts agents until in ends or ctx does. argv is the command of an agent that reads its nonce by [Nonce]. One agent waits for the next
+// job, so that the job does not wait for processes to start.
+func Serve(ctx context.Context, nonce string, in io.Reader, out io.Writer, argv []string) error {
 	if _, err := out.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
-	return ServeConn(ctx, stdio{in, out}, argv)
+	return serveConn(ctx, stdio{in, out}, argv, true)
 }
 
-// ServeConn is Serve for a connection without a preamble.
-func ServeConn(ctx context.Context, conn io.ReadWriteCloser, argv func(nonce string) []string) error {
+// ServeConn is Serve for a connection without a preamble, for one job: no agent waits for another.
+func ServeConn(ctx context.Context, conn io.ReadWriteCloser, argv []string) error {
+	return serveConn(ctx, conn, argv, false)
+}
+
+func serveConn(ctx context.Context, conn io.ReadWriteCloser, argv []string, spares bool) error {
 	mux, err := smux.Server(conn, Config())
 	if err != nil {
 		return err
@@ -64,23 +66,25 @@ func ServeConn(ctx context.Context, conn io.ReadWriteCloser, argv func(nonce str
 	defer stop()
 	life, end := context.WithCancel(context.WithoutCancel(ctx)) // of agents that do not end by themselves
 	defer end()
+	starts := newStock(life, argv, spares)
 	var agents sync.WaitGroup
 	for {
 		stream, err := mux.AcceptStream()
 		if err != nil {
 			break // the keeper has gone
 		}
-		agents.Go(func() { serve(life, stream, argv) })
+		agents.Go(func() { serve(stream, starts) })
 	}
 	mux.Close()
 	late := time.AfterFunc(partingTime, end)
 	defer late.Stop()
 	agents.Wait()
+	starts.close()
 	return nil
 }
 
 // serve runs one agent, and closes its stream.
-func serve(ctx context.Context, stream io.ReadWriteCloser, argv func(nonce string) []string) {
+func serve(stream io.ReadWriteCloser, starts *stock) {
 	to := frames.NewWriter(stream)
 	kind, data, err := frames.Read(stream)
 	var want Start
@@ -90,47 +94,25 @@ func serve(ctx context.Context, stream io.ReadWriteCloser, argv func(nonce strin
 	if err == nil {
 		err = json.Unmarshal(data, &want)
 	}
+	var a *agent
+	if err == nil {
+		a, err = starts.take()
+	}
 	if err != nil {
 		_ = to.SendJSON(frames.Last, End{Error: err.Error()})
 		stream.Close()
 		return
 	}
+	defer starts.restock()
+	a.begin(want.Nonce, to)
 	var input sync.WaitGroup
-	_ = to.SendJSON(frames.Last, run(ctx, argv(want.Nonce), func(stdin io.WriteCloser) {
-		input.Go(func() {
-			_ = frames.Input(stream, stdin) // ends with the stream
-			stdin.Close()
-		})
-	}, to))
+	input.Go(func() {
+		_ = frames.Input(stream, a.stdin) // ends with the stream
+		a.stdin.Close()
+	})
+	_ = to.SendJSON(frames.Last, a.wait())
 	stream.Close()
 	input.Wait()
-}
-
-// run starts a command in a session of its own, so that nothing reaches it from others, and waits for its end. feed gets its standard input.
-func run(ctx context.Context, argv []string, feed func(io.WriteCloser), to *frames.Writer) End {
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = to.Stream(frames.Out), to.Stream(frames.Err)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	cmd.WaitDelay = 2 * time.Second
-	stdin, err := cmd.StdinPipe() // not cmd.Stdin, for whose end Wait would wait
-	if err == nil {
-		err = cmd.Start()
-	}
-	if err != nil {
-		return End{Error: fmt.Sprintf("start an agent: %v", err)}
-	}
-	feed(stdin)
-	err = cmd.Wait()
-	var status *exec.ExitError
-	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay):
-		return End{Exited: true}
-	case errors.As(err, &status) && status.ProcessState.Sys().(syscall.WaitStatus).Signaled():
-		return End{Exited: true, Code: 128 + int(status.ProcessState.Sys().(syscall.WaitStatus).Signal())}
-	case errors.As(err, &status):
-		return End{Exited: true, Code: status.ExitCode()}
-	}
-	return End{Error: fmt.Sprintf("wait for an agent: %v", err)}
 }
 
 // stdio is the stream to the keeper.

@@ -353,8 +353,8 @@ func (r *reports) last() string {
 const nodeName = "SLURMD_NODENAME"
 
 // Reside is a node's process in a step of all nodes: it reads the ticket from in, connects back, and starts agents until the launcher
-// has gone. argv returns the command of an agent with a nonce.
-func Reside(ctx context.Context, in io.Reader, build string, lookup func(string) (string, bool), argv func(nonce string) []string) error {
+// has gone. argv is the command of an agent, as of [resident.Serve].
+func Reside(ctx context.Context, in io.Reader, build string, lookup func(string) (string, bool), argv []string) error {
 	ticket, err := callback.ReadTicket(bufio.NewReader(in))
 	if err != nil {
 		return err
