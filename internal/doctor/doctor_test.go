@@ -80,6 +80,14 @@ func TestTimeOfAnExaminationIsBounded(t *testing.T) {
 	}
 }
 
+// BenchmarkJudge judges 500 hosts that have all met each other.
+func BenchmarkJudge(b *testing.B) {
+	m := healthy(500, 1)
+	for b.Loop() {
+		Judge(m)
+	}
+}
+
 // Hosts of one machine measure their speeds one after the other.
 func TestHostsOfAMachineTakeTurns(t *testing.T) {
 	p := NewPlan("default")

@@ -13,8 +13,10 @@ type pairing struct {
 	rtt, out, in, offset []float64
 	lossOut, lossIn      []float64 // shares of segments that were sent again
 	resent               int64
-	detours              int    // peers to which it sends by another interface than that by which they reach it
-	into, back           string // of one of them
+	far, lost            float64 // medians of rtt, and of losses in the worse direction
+	sends, gets          float64 // bandwidth of the better half of its links, so that one bad peer is not blamed on it
+	detours              int     // peers to which it sends by another interface than that by which they reach it
+	into, back           string  // of one of them
 	failed, stalled, met int
 	why                  string // of a failed one
 }
@@ -65,6 +67,11 @@ func (j *judge) views() []pairing {
 			}
 			v.resent += l.Resent[0] + l.Resent[1]
 		}
+	}
+	for i := range views {
+		v := &views[i]
+		v.far, v.lost = median(v.rtt), max(median(v.lossOut), median(v.lossIn))
+		v.sends, v.gets = middle(v.out, true), middle(v.in, true)
 	}
 	return views
 }
@@ -196,7 +203,7 @@ func (j *judge) latency(i int, v pairing, views []pairing) {
 	if len(j.Names) < 3 || len(v.rtt) == 0 {
 		return
 	}
-	own := func(v pairing) float64 { return median(v.rtt) }
+	own := func(v pairing) float64 { return v.far }
 	c, ok := compare(own(v), rest(views, i, own))
 	if !ok || c.times < farTimes || own(v)-c.usual < farLeast || c.sigma < 5 {
 		return
@@ -207,7 +214,7 @@ func (j *judge) latency(i int, v pairing, views []pairing) {
 
 // loss judges the share of segments that had to be sent again.
 func (j *judge) loss(i int, v pairing, views []pairing) {
-	own := func(v pairing) float64 { return max(median(v.lossOut), median(v.lossIn)) }
+	own := func(v pairing) float64 { return v.lost }
 	lost := own(v)
 	if lost < lossWarn || v.resent < lossLeast {
 		return
@@ -243,8 +250,11 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	if len(j.Names) < 3 || len(v.out) == 0 {
 		return
 	}
-	// The better half of its links counts, so that one bad peer is not blamed on it.
-	out, in := func(v pairing) float64 { return middle(v.out, true) }, func(v pairing) float64 { return middle(v.in, true) }
+	out, in := func(v pairing) float64 { return v.sends }, func(v pairing) float64 { return v.gets }
+	const slowTimes = 0.7
+	if v.sends >= slowTimes*median(rest(views, i, out)) && v.gets >= slowTimes*median(rest(views, i, in)) {
+		return
+	}
 	all, others := j.rates(-1), j.rates(i)
 	// judged returns how far off one direction is, and whether that is slow. Among few hosts the links of a bad one widen the spread of all; then it
 	// counts without them if all its links are slower than most others.
@@ -254,7 +264,7 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 		if ok && c.sigma < rateSigma && len(links) > 2 && slices.Max(links) < lowerQuarter(others) {
 			c, ok = compareRates(own(v), usual, others)
 		}
-		return c, ok && c.times < 0.7 && c.sigma >= rateSigma
+		return c, ok && c.times < slowTimes && c.sigma >= rateSigma
 	}
 	sends, slowOut := judged(out, v.out)
 	gets, slowIn := judged(in, v.in)
@@ -294,13 +304,14 @@ func (j *judge) links(views []pairing, blamed map[int]bool) {
 	for _, v := range views {
 		rtts, rates = append(rtts, v.rtt...), append(rates, v.out...)
 	}
+	usualRTT, usualRate := among(rtts), amongRates(rates)
 	for _, l := range j.Links {
 		if blamed[l.From] || blamed[l.To] || l.Doubted {
 			continue
 		}
 		f := Finding{Host: j.Names[l.From], With: j.Names[l.To], Severity: Bad, Kind: "link"}
-		far, okFar := compare(l.RTT, rtts)
-		slow, okSlow := compareRates(min(l.Out, l.In), rates)
+		far, okFar := usualRTT.compare(l.RTT)
+		slow, okSlow := usualRate.compareRate(min(l.Out, l.In))
 		lost := max(share(l.Resent[0], l.Sent[0]), share(l.Resent[1], l.Sent[1]))
 		switch {
 		case l.Error != "":

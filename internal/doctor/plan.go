@@ -32,8 +32,8 @@ func NewPlan(level string) Plan {
 	return Plan{Level: level, Speed: 400 * time.Millisecond, Version: 4 * time.Second, Network: 8 * time.Second, Turn: 800 * time.Millisecond}
 }
 
-// Longest is how long speeds and pairs may take, however many hosts share a machine.
-func (p Plan) Longest() time.Duration { return maxSpeeds + sharedTimes*p.Network }
+// Longest is how long versions, speeds and pairs may take, however many hosts share a machine.
+func (p Plan) Longest() time.Duration { return maxVersions + maxSpeeds + sharedTimes*p.Network }
 
 // Doubt is what a second look must measure again.
 type Doubt struct {

@@ -45,28 +45,44 @@ type compared struct {
 	sigma float64 // deviations of the others; +Inf becomes 99
 }
 
+// crowd is what many values have in common: of rates, wide is the spread of their logarithms.
+type crowd struct{ usual, wide float64 }
+
+func among(values []float64) crowd { return crowd{median(values), spread(values)} }
+
+func amongRates(values []float64) crowd { return crowd{median(values), spread(logarithms(values))} }
+
 // compare compares the value of one with those of the others. ok is false without others.
 func compare(value float64, others []float64) (c compared, ok bool) {
-	if c.usual = median(others); c.usual <= 0 {
+	return among(others).compare(value)
+}
+
+func (all crowd) compare(value float64) (c compared, ok bool) {
+	if c.usual = all.usual; c.usual <= 0 {
 		return c, false
 	}
 	c.times = value / c.usual
 	// Where the others agree to the last digit, one part in a hundred counts as their spread.
-	c.sigma = min(math.Abs(value-c.usual)/max(spread(others), c.usual/100), 99)
+	c.sigma = min(math.Abs(value-c.usual)/max(all.wide, c.usual/100), 99)
 	return c, true
 }
 
 // compareRates is compare for values that differ by factors: its deviations are those of logarithms, since a rate that varies by half is never
 // many deviations from zero. more are rates that vary as these do, and count where they spread wider: few hosts may agree by chance.
 func compareRates(value float64, others []float64, more ...[]float64) (c compared, ok bool) {
-	if c, ok = compare(value, others); !ok || value <= 0 {
+	all := amongRates(others)
+	for _, values := range more {
+		all.wide = max(all.wide, spread(logarithms(values)))
+	}
+	return all.compareRate(value)
+}
+
+func (all crowd) compareRate(value float64) (c compared, ok bool) {
+	if c.usual = all.usual; c.usual <= 0 || value <= 0 {
 		return c, false
 	}
-	wide := 0.01
-	for _, values := range append(more, others) {
-		wide = max(wide, spread(logarithms(values)))
-	}
-	c.sigma = min(math.Abs(math.Log(c.times))/wide, 99)
+	c.times = value / c.usual
+	c.sigma = min(math.Abs(math.Log(c.times))/max(all.wide, 0.01), 99)
 	return c, true
 }
 

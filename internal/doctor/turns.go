@@ -26,6 +26,9 @@ const (
 	shortSpeed = 40 * time.Millisecond // of a kernel on a machine of many hosts
 	setUp      = 60 * time.Millisecond
 	maxSpeeds  = 15 * time.Second
+
+	maxVersions  = 15 * time.Second
+	askedAtATime = 4 // hosts by core of their machine for which the time for versions is enough
 )
 
 // Timetable returns the turns of hosts on these machines. All hosts get the same one.
@@ -114,6 +117,17 @@ func room(on map[string]int, machines []Machine, pair [2]int) bool {
 		}
 	}
 	return true
+}
+
+// Versions is the time that a host has for asking programs which version they are, while the others of its machine do so too.
+func (p Plan) Versions(machines []Machine, me int) time.Duration {
+	hosts := 0
+	for _, m := range machines {
+		if m.ID != "" && m.ID == machines[me].ID {
+			hosts++
+		}
+	}
+	return max(p.Version, min(p.Version*time.Duration(hosts)/time.Duration(askedAtATime*max(machines[me].Cores, 1)), maxVersions))
 }
 
 // SpeedTurn returns when a host measures its speed, for how long each kernel runs, and when the last host of its machine ends.

@@ -30,9 +30,8 @@ const (
 // facts reads what this host is. Whatever may hang is abandoned after a time; the end of the process ends it.
 func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	root := os.DirFS("/")
-	f := doctor.Facts{Cores: runtime.NumCPU(), Quota: topology.Quota(root)}
+	f := doctor.Facts{Machine: machine().ID, Cores: runtime.NumCPU(), Quota: topology.Quota(root)}
 	f.Hostname, _ = os.Hostname()
-	f.Machine = clipped(strings.TrimSpace(text(root, "proc/sys/kernel/random/boot_id")), maxName)
 	system(root, &f)
 	asked, cancel := context.WithTimeout(ctx, plan.Version)
 	defer cancel()
@@ -60,6 +59,11 @@ func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	f.Unasked = plan.Version > 0 && asked.Err() != nil
 	f.Shm, f.Disks = disks[0], disks[1:]
 	return f
+}
+
+// machine tells whether other hosts share this machine, by the number that its kernel has chosen at the start.
+func machine() doctor.Machine {
+	return doctor.Machine{ID: clipped(strings.TrimSpace(text(os.DirFS("/"), "proc/sys/kernel/random/boot_id")), maxName), Cores: runtime.NumCPU()}
 }
 
 // places are the directories that jobs use. A cache that does not exist yet is left out.

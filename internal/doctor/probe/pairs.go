@@ -61,7 +61,6 @@ type party struct {
 	self      rankenv.Rank
 	now       func() time.Time
 	listener  net.Listener
-	gathered  time.Time // when all had given their cards
 	cards     []card
 	machines  []doctor.Machine
 	group     *secure.Party
@@ -81,7 +80,7 @@ type transfer struct {
 }
 
 // gather waits for the probes of all hosts. It returns on all of them at about the same time.
-func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, machine doctor.Machine, in Surroundings) (p *party, err error) {
+func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroundings) (p *party, err error) {
 	listener, err := in.Listen(ctx, net.JoinHostPort(self.Addr, "0"))
 	if err != nil {
 		return nil, fmt.Errorf("listen for the other hosts: %w", err)
@@ -95,11 +94,11 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, machine do
 	_, _ = rand.Read(secret) // never fails
 	waiting, cancel := context.WithTimeout(ctx, fenceTimeout)
 	defer cancel()
-	values, err := fence(waiting, self, "cards", card{listener.Addr().String(), secret, machine})
+	values, err := fence(waiting, self, "cards", card{listener.Addr().String(), secret, in.Machine()})
 	if err != nil {
 		return nil, err
 	}
-	p = &party{self: self, now: in.Now, listener: listener, gathered: time.Now(), states: map[int]*transfer{}, interfaces: localInterfaces()}
+	p = &party{self: self, now: in.Now, listener: listener, states: map[int]*transfer{}, interfaces: localInterfaces()}
 	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of all.
 	key := sha256.New()
 	for rank, v := range values {
@@ -118,14 +117,17 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, machine do
 	return p, nil
 }
 
+// wait waits until all hosts are ready for something, and a time longer than usual for those that are slow.
+func (p *party) wait(ctx context.Context, what string, longer time.Duration) error {
+	waiting, cancel := context.WithTimeout(ctx, fenceTimeout+longer)
+	defer cancel()
+	_, err := fence(waiting, p.self, what, nil)
+	return err
+}
+
 // meet measures the links to the other hosts in turns, of which the lower rank dials and reports. All begin a turn at about the same time, since
 // a fence ends at the same time for all, and none lasts longer than it may.
 func (p *party) meet(ctx context.Context, found func(Line)) error {
-	waiting, cancel := context.WithTimeout(ctx, fenceTimeout)
-	defer cancel()
-	if _, err := fence(waiting, p.self, "turns", nil); err != nil {
-		return err
-	}
 	began := time.Now().Add(settling)
 	end := began.Add(p.timetable.Length())
 	ctx, stop := context.WithDeadline(ctx, end.Add(p.timetable.Turn))

@@ -34,15 +34,16 @@ type Waited struct {
 
 // Surroundings is what a probe finds itself in; tests replace it.
 type Surroundings struct {
-	Lookup func(string) (string, bool) // environment
-	Now    func() time.Time            // the clock that others compare theirs with
-	Facts  func(ctx context.Context, plan doctor.Plan) doctor.Facts
-	Listen func(ctx context.Context, addr string) (net.Listener, error)
+	Lookup  func(string) (string, bool) // environment
+	Now     func() time.Time            // the clock that others compare theirs with
+	Facts   func(ctx context.Context, plan doctor.Plan) doctor.Facts
+	Machine func() doctor.Machine
+	Listen  func(ctx context.Context, addr string) (net.Listener, error)
 }
 
 // Main examines this host, whatever is wrong with it, and writes what it finds to out.
 func Main(ctx context.Context, args []string, out io.Writer) error {
-	return Run(ctx, args, out, Surroundings{Lookup: os.LookupEnv, Now: time.Now, Facts: facts, Listen: func(ctx context.Context, addr string) (net.Listener, error) {
+	return Run(ctx, args, out, Surroundings{Lookup: os.LookupEnv, Now: time.Now, Facts: facts, Machine: machine, Listen: func(ctx context.Context, addr string) (net.Listener, error) {
 		return (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	}})
 }
@@ -61,11 +62,21 @@ func Run(ctx context.Context, args []string, out io.Writer, in Surroundings) err
 		return err
 	}
 	lines := &lines{out: json.NewEncoder(out)}
+	var p *party
+	var alone error
+	if plan.Speed > 0 || plan.Pairs == nil || len(plan.Pairs) > 0 {
+		if p, alone = gather(ctx, plan, self, in); alone == nil {
+			defer p.listener.Close()
+			plan.Version = plan.Versions(p.machines, self.Rank)
+		}
+	}
 	found := in.Facts(ctx, plan)
 	lines.write(Line{Facts: &found})
-	if plan.Speed > 0 || plan.Pairs == nil || len(plan.Pairs) > 0 {
-		machine := doctor.Machine{ID: found.Machine, Cores: found.Cores}
-		if err := measure(ctx, plan, self, machine, in, lines); err != nil {
+	if alone != nil {
+		return errors.Join(alone, lines.err)
+	}
+	if p != nil {
+		if err := p.measureAll(ctx, plan, lines); err != nil {
 			return errors.Join(err, lines.err)
 		}
 	}
@@ -73,24 +84,26 @@ func Run(ctx context.Context, args []string, out io.Writer, in Surroundings) err
 	return lines.err
 }
 
-// measure measures the speed of this host, and its links.
-func measure(ctx context.Context, plan doctor.Plan, self rankenv.Rank, machine doctor.Machine, in Surroundings, lines *lines) error {
-	p, err := gather(ctx, plan, self, machine, in)
-	if err != nil {
-		return err
-	}
-	defer p.listener.Close()
+// measureAll measures the speed of this host, and its links.
+func (p *party) measureAll(ctx context.Context, plan doctor.Plan, lines *lines) error {
 	if plan.Speed > 0 {
-		start, kernel, end := plan.SpeedTurn(p.machines, self.Rank)
-		if !sleepUntil(ctx, p.gathered.Add(start)) {
+		if err := p.wait(ctx, "speeds", plan.Version); err != nil {
+			return err
+		}
+		began := time.Now()
+		start, kernel, end := plan.SpeedTurn(p.machines, p.self.Rank)
+		if !sleepUntil(ctx, began.Add(start)) {
 			return ctx.Err()
 		}
 		fast := speed(ctx, kernel)
 		lines.write(Line{Speed: &fast})
-		sleepUntil(ctx, p.gathered.Add(end))
+		sleepUntil(ctx, began.Add(end))
 	}
 	if len(p.timetable.Turns) == 0 {
 		return nil
+	}
+	if err := p.wait(ctx, "turns", plan.Version); err != nil {
+		return err
 	}
 	return p.meet(ctx, lines.write)
 }

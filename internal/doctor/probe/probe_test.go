@@ -59,9 +59,9 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 	var mu sync.Mutex
 	err = ringtest.Each(hosts, func(rank int) error {
 		sick := rank == hosts-1
-		in := Surroundings{Lookup: ringtest.Lookup(job.Environ(rank)), Now: time.Now,
+		in := Surroundings{Lookup: ringtest.Lookup(job.Environ(rank)), Now: time.Now, Machine: func() doctor.Machine { return doctor.Machine{ID: "m", Cores: 2} },
 			Facts: func(context.Context, doctor.Plan) doctor.Facts {
-				return doctor.Facts{Machine: "m", Cores: 2, Memory: 1, Available: 1}
+				return doctor.Facts{Machine: "m", Memory: 1, Available: 1}
 			},
 			Listen: func(ctx context.Context, addr string) (net.Listener, error) {
 				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
