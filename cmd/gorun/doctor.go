@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/gorun/gorun/internal/cli/settings"
 	"github.com/gorun/gorun/internal/cli/ui"
 	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/trust"
 	"github.com/gorun/gorun/launcher"
@@ -92,7 +96,11 @@ func examineHosts(ctx context.Context, flags *pflag.FlagSet, o *settings.Options
 	}
 	for flag, name := range map[string]string{"--save": d.save, "--html": d.html} {
 		if name != "" {
-			if err := trust.CheckOutput(name); err != nil {
+			err := trust.CheckOutput(name)
+			if err == nil {
+				_, err = os.Stat(filepath.Dir(name)) // it would be a pity to find out after the examination
+			}
+			if err != nil {
 				return 0, usage.Errorf("name a file that you may write to", "%s: %w", flag, err)
 			}
 		}
@@ -149,7 +157,12 @@ func writeFile(name string, write func(io.Writer) error) error {
 }
 
 // checkFirst examines the hosts of a run. Bad ones are left out of o, or the error names them.
-func checkFirst(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, console *ui.UI) error {
+func checkFirst(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, argv []string, console *ui.UI) error {
+	if len(argv) > 0 && slices.Contains(doctor.Levels(), argv[0]) {
+		if _, err := exec.LookPath(argv[0]); err != nil {
+			return usage.Errorf("write --check-first="+argv[0], "%q is a level of --check-first, not a program", argv[0])
+		}
+	}
 	where, _, err := findListed(ctx, o, true, console)
 	if err != nil {
 		return err

@@ -74,7 +74,7 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 			return err
 		}
 		if o.Checkup.Level != "" && !o.DryRun && !o.EnvFlags {
-			if err := checkFirst(context.Background(), flags, o, console); err != nil {
+			if err := checkFirst(context.Background(), flags, o, argv, console); err != nil {
 				return err
 			}
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/prose"
 )
 
 // Checkup is an examination of the hosts before a job.
@@ -25,7 +24,7 @@ func (c *Checkup) check(o *Options) error {
 	levels := []string{"", "quick", "default", "long"}
 	switch {
 	case !slices.Contains(levels, c.Level):
-		return usage.Errorf("for example --check-first=quick", "--check-first=%s: expected %s", usage.Clipped(c.Level), prose.List(levels[1:]))
+		return usage.Errorf("for example --check-first=quick", "--check-first=%s: expected quick, default or long", usage.Clipped(c.Level))
 	case c.Exclude && c.Level == "":
 		return usage.Errorf("add --check-first", "--exclude-bad needs --check-first")
 	case c.Level != "" && o.Elastic.Discovery != "":

@@ -87,7 +87,7 @@ func shape(change func(out, in *link.Line)) func(w *ward, host int) func() {
 func scripts(plant, heal string) func(w *ward, host int) func() {
 	return func(w *ward, host int) func() {
 		name := w.Hosts[host].Name
-		fill := strings.NewReplacer("PID", strconv.Itoa(w.Hosts[host].PID), "HOME", filepath.Join(w.Dir, "home"), "DIR", w.Dir)
+		fill := strings.NewReplacer("PID", strconv.Itoa(w.Hosts[host].PID), "NAME", name, "HOME", filepath.Join(w.Dir, "home"), "DIR", w.Dir)
 		w.harm(name, fill.Replace(plant))
 		return func() { w.harm(name, fill.Replace(heal)) }
 	}
@@ -110,8 +110,9 @@ func plantedFaults() []plantedFault {
 		{"low nofile", false, scripts("prlimit --pid PID --nofile=512:", "prlimit --pid PID --nofile=20000:"), "limits", "512 files"},
 		{"another torch", false, scripts("sed -i s/2.5.1/2.1.0/ HOME/site/torch-2.5.1.dist-info/METADATA", "sed -i s/2.1.0/2.5.1/ HOME/site/torch-2.5.1.dist-info/METADATA"), "version of torch", "2.1.0"},
 		{"noisy .bashrc", false, scripts("echo 'echo welcome' >HOME/.bashrc", ": >HOME/.bashrc"), "start files", "welcome"},
-		{"slow DNS", false, scripts("cat /etc/resolv.conf >DIR/resolv.old; cat /etc/hosts >DIR/hosts.old; echo nameserver 10.77.99.99 >DIR/resolv.conf; echo 127.0.0.1 localhost >DIR/hosts.empty; mount --bind DIR/hosts.empty /etc/hosts; mount --bind DIR/resolv.conf /etc/resolv.conf",
-			"cat DIR/hosts.old >/etc/hosts; cat DIR/resolv.old >/etc/resolv.conf"), "dns", "looking up"},
+		// The host keeps the files that are mounted; each has its own.
+		{"slow DNS", false, scripts("cat /etc/resolv.conf >DIR/NAME.resolv; cat /etc/hosts >DIR/NAME.hosts; echo nameserver 10.77.99.99 >DIR/NAME.no-resolv; echo 127.0.0.1 localhost >DIR/NAME.no-hosts; mount --bind DIR/NAME.no-hosts /etc/hosts; mount --bind DIR/NAME.no-resolv /etc/resolv.conf",
+			"cat DIR/NAME.hosts >/etc/hosts; cat DIR/NAME.resolv >/etc/resolv.conf"), "dns", "looking up"},
 	}
 }
 
