@@ -377,6 +377,14 @@ func TestSecondLookIsShort(t *testing.T) {
 		t.Errorf("one is busy: %v, %+v", needed, p)
 	}
 	far := func(l *Link, _ bool) { l.RTT += 5e-3 }
+	both := healthy(5, 1)
+	doubted := Doubt{Hosts: []string{"f1", "f2"}, Linked: []string{"f1", "f2"}, Pairs: [][2]string{{"f2", "f1"}}}
+	needed, plan = first.Again(doubted, both)
+	for pair, times := range plan(needed).Timetable(shared(len(needed), 2)).met(t) {
+		if times != 1 {
+			t.Errorf("two are in doubt: %v meet %d times", pair, times)
+		}
+	}
 	m.links(2, far)
 	m.Links[0] = Link{From: m.Links[0].From, To: m.Links[0].To, Error: "no answer in time"}
 	doubt := Doubts(Judge(m), m)

@@ -110,14 +110,16 @@ const (
 
 // Again returns the hosts of m that a second look at what is in doubt needs, in the order of their names, and its plan for those of them that are alive.
 func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []string) Plan) {
-	var pairs [][2]string // the most important ones first
+	var wanted, pairs [][2]string // the most important ones first
 	for _, name := range d.Linked {
 		for _, other := range m.witnesses(name, d.Linked) {
-			pairs = append(pairs, [2]string{name, other})
+			wanted = append(wanted, [2]string{name, other})
 		}
 	}
-	for _, pair := range slices.Concat(d.Pairs, d.Partial) {
-		if !slices.Contains(pairs, pair) && !slices.Contains(pairs, [2]string{pair[1], pair[0]}) {
+	seen := map[[2]string]bool{} // two hosts in doubt may be witnesses of each other
+	for _, pair := range slices.Concat(wanted, d.Pairs, d.Partial) {
+		if !seen[sorted(pair)] {
+			seen[sorted(pair)] = true
 			pairs = append(pairs, pair)
 		}
 	}
