@@ -27,7 +27,7 @@ const (
 // Use is what a program uses.
 type Use struct {
 	MPI  MPI
-	PMIx string // the path of the libpmix that its MPI loads, or ""
+	PMIx string // the path of the libpmix that an Open MPI loads, or ""
 }
 
 // listTime bounds the dynamic linker, which reads files that may be on a network.
@@ -38,7 +38,7 @@ const listTime = 5 * time.Second
 func Find(ctx context.Context, path string, env map[string]string) Use {
 	names, interpreter := imports(path)
 	if interpreter != "" && slices.ContainsFunc(names, unknown) {
-		if use := classify(list(ctx, interpreter, path, env)); use.MPI != None {
+		if use := ask(ctx, interpreter, path, env); use.MPI != None {
 			return use
 		}
 	}
@@ -80,6 +80,12 @@ func unknown(library string) bool {
 	return !slices.Contains([]string{"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libstdc++", "libgcc_s", "libz", "libexpat", "libtinfo", "libselinux",
 		"libcrypt", "libcrypto", "libssl", "libresolv", "libbz2", "liblzma", "libpcre2-8", "libcap", "libreadline", "ld-linux-x86-64", "ld-linux-aarch64"}, name) &&
 		!strings.HasPrefix(name, "libpython")
+}
+
+// ask returns what a program or library uses, by the dynamic linker's list.
+func ask(ctx context.Context, interpreter, path string, env map[string]string) Use {
+	paths := append(list(ctx, interpreter, path, env), path)
+	return withPMIx(ctx, classify(paths), interpreter, paths, env)
 }
 
 // list returns the paths of all libraries that the dynamic linker would load for a program or library, directly and indirectly. It
@@ -133,7 +139,7 @@ func classify(paths []string) Use {
 	if use.MPI == OpenMPI && early {
 		use.MPI = OpenMPI4
 	}
-	if use.MPI != OpenMPI {
+	if use.MPI != OpenMPI && use.MPI != OpenMPI4 {
 		use.PMIx = "" // that of something else
 	}
 	return use

@@ -24,7 +24,7 @@ func TestClassify(t *testing.T) {
 		"none":              {[]string{"/lib/libc.so.6", "/lib/libmpfr.so.6"}, Use{}},
 		"mpich":             {[]string{"/lib/libmpi.so.12"}, Use{MPI: MPICH}},
 		"debian's mpich":    {[]string{"/lib/libmpich.so.12", "/lib/libpmix.so.2"}, Use{MPI: MPICH}},
-		"open mpi 4":        {[]string{"/lib/libmpi.so.40", "/lib/libopen-rte.so.40", "/lib/libopen-pal.so.40", "/lib/libpmix.so.2"}, Use{MPI: OpenMPI4}},
+		"open mpi 4":        {[]string{"/lib/libmpi.so.40", "/lib/libopen-rte.so.40", "/lib/libopen-pal.so.40", "/lib/libpmix.so.2"}, Use{OpenMPI4, "/lib/libpmix.so.2"}},
 		"its fortran":       {[]string{"/lib/libmpi_mpifh.so.40", "/lib/libopen-rte.so.40"}, Use{MPI: OpenMPI4}},
 		"open mpi 5":        {[]string{"/v/libmpi.so.40", "/v/libopen-pal.so.80", "/v/openmpi/libpmix.so.2"}, Use{MPI: OpenMPI, PMIx: "/v/openmpi/libpmix.so.2"}},
 		"pmix without mpi":  {[]string{"/lib/libpmix.so.2"}, Use{}},

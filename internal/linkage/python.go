@@ -35,7 +35,7 @@ func ofPython(ctx context.Context, path, interpreter string, env map[string]stri
 			}
 		}
 		for _, e := range extensions {
-			if use := classify(list(ctx, interpreter, e, env)); use.MPI != None {
+			if use := ask(ctx, interpreter, e, env); use.MPI != None {
 				return use
 			}
 		}
@@ -54,7 +54,7 @@ func beside(ctx context.Context, folder, interpreter string, env map[string]stri
 	for _, name := range []string{"libmpi.so.12", "libmpi.so.40"} {
 		library := filepath.Join(folder, "..", "..", name)
 		if _, err := os.Stat(library); err == nil {
-			return classify(append(list(ctx, interpreter, library, env), library))
+			return ask(ctx, interpreter, library, env)
 		}
 	}
 	return Use{}

@@ -1,4 +1,4 @@
-// Package pmix serves PMIx, with which Open MPI 5 finds its peers, to the ranks of one host.
+// Package pmix serves PMIx, with which Open MPI finds its peers, to the ranks of one host.
 //
 // The protocol is libpmix's own and differs by version, so a helper program (folder helper, in C) loads the libpmix that the
 // ranks' MPI loads, and is the server. What the library asks of its host, the helper asks this package over a

@@ -60,24 +60,33 @@ func leads(job wire.Job) bool {
 
 // alone returns a note about a process that will not find the other ranks, and its rank; "": it will, or has no MPI.
 func alone(pid int) (rank int, text string) {
-	flag, sign := "", ""
-	switch linkage.Loaded(pid).MPI {
+	flag := ""
+	mpi := linkage.Loaded(pid).MPI
+	switch mpi {
 	case linkage.OpenMPI:
-		flag, sign = "pmix", "PMIX_RANK="
+		flag = "pmix"
 	case linkage.OpenMPI4:
-		flag, sign = "ompi4", "FLUX_PMI_LIBRARY_PATH="
+		flag = "ompi4"
 	default:
 		return 0, ""
 	}
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	env := strings.Split(string(environ), "\x00")
 	rank, known := valueOf(env, "GORUN_RANK")
-	if _, served := find(env, sign); err != nil || !known || served {
+	if err != nil || !known || served(mpi, env) {
 		return 0, ""
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	return rank, fmt.Sprintf("%s has loaded Open MPI, which gorun could not foresee: for MPI it is rank 0 of 1, alone. Start the job with --mpi %s",
 		strings.TrimSpace(string(name)), flag)
+}
+
+// served reports whether a rank with this environment finds the others.
+func served(mpi linkage.MPI, env []string) bool {
+	_, pmix := find(env, "PMIX_RANK=")
+	_, flux := find(env, "FLUX_JOB_ID=")
+	_, library := find(env, "FLUX_PMI_LIBRARY_PATH=")
+	return pmix && (mpi == linkage.OpenMPI || flux) || library && mpi == linkage.OpenMPI4
 }
 
 func valueOf(env []string, name string) (int, bool) {

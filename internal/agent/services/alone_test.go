@@ -27,6 +27,8 @@ func TestProcessThatWillBeAlone(t *testing.T) {
 		"served open mpi 5": {five, []string{"GORUN_RANK=3", "PMIX_RANK=3"}, ""},
 		"open mpi 4":        {four, []string{"GORUN_RANK=3"}, "--mpi ompi4"},
 		"served open mpi 4": {four, []string{"GORUN_RANK=3", "FLUX_PMI_LIBRARY_PATH=/x"}, ""},
+		"by PMIx":           {four, []string{"GORUN_RANK=3", "PMIX_RANK=3", "FLUX_JOB_ID=1"}, ""},
+		"for open mpi 5":    {four, []string{"GORUN_RANK=3", "PMIX_RANK=3"}, "--mpi ompi4"},
 		"mpich":             {[]string{"libmpi.so.12"}, []string{"GORUN_RANK=3"}, ""},
 		"no rank":           {five, nil, ""},
 	} {

@@ -20,10 +20,10 @@ func FindMPI(ctx context.Context, job wire.Job, path string, argv []string, dir 
 	if job.MPI.Way != "" {
 		use.Guess = false
 	}
-	switch job.MPI.Way {
-	case wire.MPIOpenMPI4:
+	switch {
+	case job.MPI.Way == wire.MPIOpenMPI4:
 		use.MPI = linkage.OpenMPI4
-	case wire.MPIPMIx:
+	case job.MPI.Way == wire.MPIPMIx && !use.byPMIx():
 		use.MPI = linkage.OpenMPI
 	}
 	return use
@@ -35,16 +35,21 @@ type Use struct {
 	Guess bool // its command line names one, which need not be started
 }
 
+// byPMIx reports whether its ranks can find each other by PMIx.
+func (u Use) byPMIx() bool {
+	return u.MPI == linkage.OpenMPI || u.MPI == linkage.OpenMPI4 && u.PMIx != ""
+}
+
 // AddTo adds what the launcher may have for it. An apart program is in a container, which inherits no files.
 func (u Use) AddTo(need *wire.Need, apart bool) {
-	need.OpenMPI4 = need.OpenMPI4 || !apart && u.MPI == linkage.OpenMPI4
-	need.PMIx = need.PMIx || !apart && u.MPI == linkage.OpenMPI
+	need.OpenMPI4 = need.OpenMPI4 || !apart && u.MPI == linkage.OpenMPI4 // where the launcher has no server
+	need.PMIx = need.PMIx || !apart && u.byPMIx()
 }
 
 // MPI is what the programs' MPIs need beside PMI-1.
 type MPI struct {
-	OpenMPI4 bool     // the library for Open MPI up to 4.1
-	PMIx     bool     // the server for later ones,
+	OpenMPI4 bool     // the library for Open MPI up to 4.1 that has a PMIx of its own
+	PMIx     bool     // the server for others,
 	Library  string   // with the libpmix of this path, "" is the system's,
 	Env      []string // and the environment of such a program, in which the library finds its own
 	Guess    bool     // no program is sure to need the server
@@ -57,16 +62,16 @@ func (m *MPI) Add(job wire.Job, name string, use Use, apart bool, env map[string
 	lacks := ""
 	m.Unknown = m.Unknown || !apart && use.MPI == linkage.None && job.Size > 1 && job.Elastic == nil
 	switch {
-	case apart:
-	case use.MPI == linkage.OpenMPI4:
+	case apart || use.MPI != linkage.OpenMPI && use.MPI != linkage.OpenMPI4:
+	case use.MPI == linkage.OpenMPI4 && (!use.byPMIx() || len(job.MPI.PMIx) == 0):
 		if m.OpenMPI4 = len(job.MPI.OpenMPI4) > 0; !m.OpenMPI4 {
 			lacks = "gorun-ompi4.so"
 		}
-	case use.MPI == linkage.OpenMPI && len(job.MPI.PMIx) == 0:
+	case len(job.MPI.PMIx) == 0:
 		lacks = "gorun-pmix"
-	case use.MPI == linkage.OpenMPI && m.PMIx:
+	case m.PMIx:
 		m.Guess = m.Guess && use.Guess
-	case use.MPI == linkage.OpenMPI:
+	default:
 		m.PMIx, m.Library, m.Guess = true, use.PMIx, use.Guess
 		for name, value := range env {
 			m.Env = append(m.Env, name+"="+value)

@@ -7,6 +7,7 @@ import (
 	"hash/fnv"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
@@ -20,8 +21,8 @@ import (
 // libraryFD is the number of Open MPI 4's library in a rank: the first after its PMI socket.
 const libraryFD = FirstFD + 1
 
-// openMPI opens what programs of Open MPI need beside PMI-1: up to 4.1 a library that speaks it, in a file in memory that
-// ranks inherit, and later a server of PMIx; and a folder for their shared memory, which they leave behind when they are killed.
+// openMPI opens what programs of Open MPI need beside PMI-1: a server of PMIx, or for one up to 4.1 with a PMIx of its own a library that
+// speaks PMI-1, in a file in memory that ranks inherit; and a folder for their shared memory, which they leave behind when they are killed.
 func (s *Services) openMPI(o Options) (err error) {
 	if !o.MPI.OpenMPI4 && !o.MPI.PMIx {
 		return nil
@@ -90,7 +91,12 @@ func (s *Services) Environ(rank int, mpi linkage.MPI) (env []string) {
 	if s.worlds.Of(rank) != nil {
 		env = []string{"PMI_SPAWNED=1"}
 	}
-	if s.pmix == nil || mpi != linkage.OpenMPI {
+	switch {
+	case s.pmix == nil:
+		return env
+	case mpi == linkage.OpenMPI4 && s.ompi4 == nil: // it takes ranks without a daemon of its own for Flux's, and then finds the PMIx server
+		env = append(env, "FLUX_JOB_ID="+strconv.FormatUint(uint64(numberOf(s.job.ID)), 10))
+	case mpi != linkage.OpenMPI:
 		return env
 	}
 	return append(append(env, s.pmix.Environ(rank)...), "OMPI_MCA_btl_sm_backing_directory="+s.folder)

@@ -32,6 +32,7 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 
 func TestWhatProgramsNeed(t *testing.T) {
 	four, five := Use{Use: linkage.Use{MPI: linkage.OpenMPI4}}, Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/lib/libpmix.so.2"}}
+	external := Use{Use: linkage.Use{MPI: linkage.OpenMPI4, PMIx: "/lib/libpmix.so.2"}}
 	guess, other := Use{five.Use, true}, Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/other"}}
 	both := wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}
 	for name, tt := range map[string]struct {
@@ -48,6 +49,9 @@ func TestWhatProgramsNeed(t *testing.T) {
 		"a right guess":  {sent: both, size: 2, uses: []Use{guess, five}, want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
 		"a vain guess":   {size: 2, uses: []Use{guess}, note: "x names a program of Open MPI"},
 		"one of each":    {sent: both, size: 2, uses: []Use{five, four, other}, want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"external PMIx":  {sent: both, size: 2, uses: []Use{external}, want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"and no server":  {sent: wire.MPI{OpenMPI4: []byte("library")}, size: 2, uses: []Use{external}, want: MPI{OpenMPI4: true}},
+		"and its own":    {sent: both, size: 2, uses: []Use{external, four}, want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
 		"no library":     {size: 2, uses: []Use{four}, note: "gorun needs gorun-ompi4.so in"},
 		"no server":      {size: 2, uses: []Use{five}, note: "x is linked with Open MPI"},
 		"a rank alone":   {size: 1, uses: []Use{five}},

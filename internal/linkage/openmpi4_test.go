@@ -1,0 +1,51 @@
+package linkage
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Open MPI 4 loads a libpmix by a component, which stands in one of several folders; one with a PMIx of its own loads none.
+func TestLibpmixOfOpenMPI4(t *testing.T) {
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("needs cc")
+	}
+	for component, loads := range map[string]bool{"openmpi/mca_pmix_ext3x.so": true, "openmpi/lib/openmpi3/mca_pmix_ext3x.so": true, "openmpi/mca_pmix_pmix3x.so": false} {
+		dir := t.TempDir()
+		build := func(name string, args ...string) string {
+			t.Helper()
+			path := filepath.Join(dir, name)
+			source := filepath.Join(dir, "source.c")
+			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			args = append([]string{"-Wl,--no-as-needed", "-Wl,-rpath," + dir, "-o", path, source}, args...)
+			if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
+				t.Fatalf("cc %q: %v: %s", args, err, out)
+			}
+			return path
+		}
+		shared := func(name string, args ...string) string {
+			return build(name, append([]string{"-shared", "-fPIC", "-Wl,-soname," + filepath.Base(name)}, args...)...)
+		}
+		pmix, rte := shared("libpmix.so.2"), shared("libopen-rte.so.40")
+		mpi := shared("libmpi.so.40.30.4", "-Wl,-soname,libmpi.so.40", rte)
+		if err := os.Symlink(mpi, filepath.Join(dir, "libmpi.so.40")); err != nil {
+			t.Fatal(err)
+		}
+		shared(component, pmix)
+		want := Use{MPI: OpenMPI4}
+		if loads {
+			want.PMIx = pmix
+		}
+		if use := Find(t.Context(), build("program", mpi), nil); use != want {
+			t.Errorf("%s: %+v, want %+v", component, use, want)
+		}
+	}
+}
