@@ -55,6 +55,7 @@ type (
 	PythonEnv       = session.Python
 	RefusedError    = session.RefusedError
 	AgentEndedError = session.AgentEndedError
+	ServerError     = session.ServerError
 )
 
 // AgentCommand is the first argument that makes gorun an agent's guard; the second is the nonce.

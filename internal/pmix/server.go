@@ -239,6 +239,8 @@ func (s *Server) serve() {
 		m, err := receive(s.in)
 		if err == nil {
 			err = s.handle(&m)
+		} else {
+			err = fmt.Errorf("%w: %w", errEnded, err)
 		}
 		if err != nil {
 			if s.ctx.Err() == nil {

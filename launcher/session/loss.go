@@ -64,10 +64,15 @@ func ExplainFailing(f wire.Failing) error {
 		return &AgentEndedError{Code: wire.SignalCode(syscall.SIGKILL)}
 	}
 	if f.Broken != "" {
-		return errors.New(Clean(f.Broken))
+		return &ServerError{Clean(f.Broken)}
 	}
 	return fmt.Errorf("the agent was told to end there: %s", Clean(f.Signal))
 }
+
+// ServerError reports that a program which serves a host's ranks has failed.
+type ServerError struct{ Reason string }
+
+func (e *ServerError) Error() string { return e.Reason }
 
 // AgentEndedError reports that an agent ended while its host and the connection worked.
 type AgentEndedError struct {

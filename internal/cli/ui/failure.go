@@ -124,11 +124,14 @@ func failureHint(f launcher.Failure) string {
 	e := f.Exit
 	var ended *launcher.AgentEndedError
 	var late *launcher.LateError
+	var server *launcher.ServerError
 	switch {
 	case errors.As(f.Lost, &ended) && ended.Killed():
 		return signalHint(syscall.SIGKILL, e, f.Host)
 	case errors.As(f.Lost, &late):
 		return "a program that exits or hangs before MPI_Init keeps the others waiting; --start-timeout 0 waits without end"
+	case errors.As(f.Lost, &server):
+		return fmt.Sprintf("dmesg on %s shows whether it crashed or the kernel killed it", f.Host)
 	case f.Lost != nil:
 		return fmt.Sprintf("check that %s is up and reachable; its ranks end by themselves without a launcher", f.Host)
 	case f.Told != "":

@@ -56,6 +56,9 @@ func TestFailureTexts(t *testing.T) {
 		{"a victim", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
 		{"told to abort", 4, launcher.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) { f.Victim, f.Told = true, "rank 2 on f2: rank 0 lost it: reset" }},
 		{"a host", 4, launcher.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
+		{"a server of ranks", 4, launcher.Exit{}, func(f *launcher.Failure) {
+			f.Rank, f.Lost = -1, &launcher.ServerError{Reason: "gorun-pmix, which serves the ranks of this host: it has ended: EOF"}
+		}},
 		{"an agent", 4, launcher.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, &launcher.AgentEndedError{Code: 137} }},
 		{"a very long line", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = []string{strings.Repeat("é", 1000)} }},
 	} {

@@ -151,8 +151,11 @@ func TestPMIxServerAnswersNoOtherUser(t *testing.T) {
 		lab.Skip(t, "needs a C compiler, pkg-config and libpmix-dev")
 	}
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
-	r := command.Start(t, c, "--prefix", "none", "--mpi", "pmix", "-np", "1", "-H", "f1", "sh", "-c", "echo port $RANK ${PMIX_SERVER_URI41##*:}; exec sleep 1000")
+	r := command.Start(t, c, "--prefix", "none", "--mpi", "pmix", "-np", "1", "-H", "f1", "sh", "-c", `echo mode $(stat -c %a "$PMIX_SERVER_TMPDIR"); echo port $RANK ${PMIX_SERVER_URI41##*:}; exec sleep 1000`)
 	port := ports(t, r, 1)[0]
+	if !strings.Contains(r.Out.String(), "mode 700\n") { // it has the ranks' data
+		t.Errorf("other users may enter the server's folder: %s", r.Out.String())
+	}
 	// A client's first message has a length of its own; half of it keeps libpmix waiting.
 	if answer := connectAs(t, c, attacker, "0", port, "half", false).end(); answer != "" {
 		t.Errorf("the attacker gets %q", answer)
