@@ -27,7 +27,7 @@ func compareSpeeds(b *testing.B, launchers [2][]string, peer string) {
 	b.Helper()
 	names := [3]string{"latency", "allreduce", "bandwidth"}
 	var ratios [3][]float64
-	for turn := range max(b.N, 5) {
+	for turn := range max(b.N, 21) {
 		var got [2][3]float64
 		for i := range launchers {
 			i ^= turn & 1 // who comes first has the quieter or the busier machine
