@@ -158,7 +158,7 @@ struct job *job_begin(struct message *m)
 	check(pmix.PMIx_generate_ppn_(ranks, &rank_map), "describe the ranks");
 	struct infos all = {.room = 22 + of->size};
 	all.list = make(all.room);
-	bool remove = true, share = crowded();
+	bool remove = true;
 	say(&all, PMIX_JOBID, of->name, PMIX_STRING);
 	say_number(&all, PMIX_JOB_SIZE, of->size);
 	say_number(&all, PMIX_UNIV_SIZE, universe);
@@ -174,7 +174,10 @@ struct job *job_begin(struct message *m)
 	say(&all, PMIX_TMPDIR, of->folder, PMIX_STRING);
 	say(&all, PMIX_NSDIR, of->folder, PMIX_STRING);
 	say(&all, PMIX_TDIR_RMCLEAN, &remove, PMIX_BOOL);
-	say(&all, PMIX_NODE_OVERSUBSCRIBED, &share, PMIX_BOOL);
+	if (crowded()) { /* Open MPI asks only whether the fact is there, and would yield for a false one, too */
+		bool share = true;
+		say(&all, PMIX_NODE_OVERSUBSCRIBED, &share, PMIX_BOOL);
+	}
 	if (!first) {
 		bool yes = true;
 		strncpy(parent.nspace, parents->name, sizeof parent.nspace - 1);
