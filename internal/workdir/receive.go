@@ -162,7 +162,10 @@ func (r *receiver) take(ctx context.Context, c *target, unpack func(io.Reader) e
 	if f.Type != wire.TypeOffer {
 		return &wire.FormatError{Reason: fmt.Sprintf("%s came where %s was due", f.Type, wire.TypeOffer)}
 	}
-	return relay.Receive(ctx, f.Payload, r.next, r.out, func(wire.Offer) (relay.Target, error) {
+	return relay.Receive(ctx, f.Payload, r.next, r.out, func(o wire.Offer) (relay.Target, error) {
+		if o.Ask {
+			return nil, &wire.FormatError{Reason: "the launcher asks for a pack that the host wants"}
+		}
 		file, err := c.base.OpenFile(c.part(), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
 		return &arriving{c, file, unpack}, err
 	})
