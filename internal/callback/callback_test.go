@@ -230,3 +230,18 @@ func TestDialEndsWhereNothingListens(t *testing.T) {
 		t.Error("connected to nothing")
 	}
 }
+
+// A flood of strangers does not fill what -v prints.
+func TestRefusedConnectionsAreNotAllTraced(t *testing.T) {
+	var lines []string
+	l := &Listener{trace: func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }}
+	conn, other := net.Pipe()
+	defer conn.Close()
+	defer other.Close()
+	for range 10 * maxRefused {
+		l.refused(conn, io.EOF)
+	}
+	if len(lines) != maxRefused || !strings.HasSuffix(lines[maxRefused-1], "; more of them are not shown") {
+		t.Errorf("%d lines, the last of them %q", len(lines), lines[len(lines)-1])
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorun/gorun/internal/frames"
@@ -37,6 +38,7 @@ type Listener struct {
 	trace     func(format string, args ...any)
 	wg        sync.WaitGroup
 	strangers secure.Strangers
+	strange   atomic.Int64 // refused connections
 
 	mu      sync.Mutex
 	missing map[string]bool
@@ -113,8 +115,20 @@ func (l *Listener) admit(conn net.Conn) {
 		err = l.take(hello, encrypted)
 	}
 	if err != nil {
-		l.trace("a connection from %v was refused: %v", conn.RemoteAddr(), err)
+		l.refused(conn, err)
 		conn.Close()
+	}
+}
+
+// maxRefused is how many refused connections are traced: strangers may make any number.
+const maxRefused = 16
+
+func (l *Listener) refused(conn net.Conn, err error) {
+	switch n := l.strange.Add(1); {
+	case n < maxRefused:
+		l.trace("a connection from %v was refused: %v", conn.RemoteAddr(), err)
+	case n == maxRefused:
+		l.trace("a connection from %v was refused: %v; more of them are not shown", conn.RemoteAddr(), err)
 	}
 }
 
