@@ -155,6 +155,11 @@ func TestKeptHostsServeJobs(t *testing.T) {
 		t.Errorf("two jobs have the same %s", token(first))
 	}
 
+	// Files go over the same connections.
+	if r := k.gorun(0, "cp", "-v", command.Binary("gorun"), "f1,f2:copied"); !usesKept(r) || !strings.Contains(r.Err.String(), "copied to 2 hosts") {
+		t.Errorf("gorun cp on kept hosts says:\n%s", &r.Err)
+	}
+
 	// An agent that is killed takes down its own job only.
 	victim := k.start("-np", "2", "-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
 	k.await("the victim", func() bool { return strings.Count(victim.Out.String(), "ready") == 2 })

@@ -29,6 +29,7 @@ func TestSlurm(t *testing.T) {
 	warned := warnedBeforeTheLimit(t, s)
 	t.Run("steps", testSlurmSteps)
 	t.Run("one step for all nodes", testSlurmOneStep)
+	t.Run("files", testSlurmCopy)
 	t.Run("elastic job", testSlurmElastic)
 	t.Run("examples and docs", testSlurmDocs)
 	t.Run("--signal", warned)
@@ -235,6 +236,23 @@ func testSlurmOneStep(t *testing.T) {
 	r.Wait()
 	r.NothingLeft(60 * time.Second)
 	command.Await(t, "the end of the step", func() bool { return len(stepsOf(t, id)) == 0 })
+}
+
+// testSlurmCopy copies a file to the nodes of a job, which are this machine.
+func testSlurmCopy(t *testing.T) {
+	_, env := allocate(t)
+	file, to := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	data := bytes.Repeat([]byte("data\n"), 1<<18)
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	r := command.StartIn(t, nil, env, "cp", "-v", file, ":"+to)
+	if code := r.Wait(); code != 0 || !strings.Contains(r.Err.String(), "copied to 3 hosts") {
+		t.Errorf("exit code %d\n%s", code, r.Err.String())
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "data")); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
 }
 
 // train is the program of docs/slurm.md and of the examples.
