@@ -1,6 +1,6 @@
 // Caller connects to ADDR, a unix socket if it is an absolute path, from the local port -from if it is not 0, sends its stdin and prints the local port on a line. With -reset it
 // resets the connection then, else it prints what it receives. With -listen it is a server at ADDR, which everybody may use: it prints what it
-// receives, and answers each connection with its stdin.
+// receives, and answers each connection with its stdin. With -flood N it makes N connections that say nothing, prints "flooded" and waits to be killed.
 package main
 
 import (
@@ -19,7 +19,12 @@ func main() {
 	from := flag.Int("from", 0, "local `port`")
 	reset := flag.Bool("reset", false, "reset the connection when all is sent")
 	listens := flag.Bool("listen", false, "listen")
+	flood := flag.Int("flood", 0, "make so many `connections`")
 	flag.Parse()
+	if *flood > 0 {
+		fmt.Fprintln(os.Stderr, "caller:", fill(*flood, flag.Arg(0)))
+		os.Exit(1)
+	}
 	if *listens {
 		fmt.Fprintln(os.Stderr, "caller:", listen(flag.Arg(0)))
 		os.Exit(1)
@@ -37,7 +42,10 @@ func call(from int, reset bool, addr string) error {
 	}
 	network, dialer := "unix", net.Dialer{Timeout: 10 * time.Second}
 	if !filepath.IsAbs(addr) {
-		network, dialer.LocalAddr = "tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}
+		network = "tcp4"
+		if from != 0 {
+			dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}
+		}
 	}
 	dialer.SetMultipathTCP(false)
 	conn, err := dialer.Dial(network, addr)
@@ -58,6 +66,20 @@ func call(from int, reset bool, addr string) error {
 		return nil // the other end did not read all
 	}
 	return err
+}
+
+// fill makes n connections and holds them. Those that the server closes count as well.
+func fill(n int, addr string) error {
+	for range n {
+		conn, err := net.DialTimeout("tcp", addr, 10*time.Second)
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+	}
+	fmt.Println("flooded")
+	time.Sleep(time.Hour)
+	return nil
 }
 
 // listen serves until it fails.

@@ -1,0 +1,185 @@
+package attacks
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// siegeTime bounds a gorun that is attacked.
+const siegeTime = 5 * time.Minute
+
+// greet sends a server nothing, a page of the web, SSH, TLS, the ranks' handshake and garbage, each by a caller. The server may answer nothing but
+// an alert of 7 bytes.
+func greet(t *testing.T, caller func() *exec.Cmd, alert string) {
+	t.Helper()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n", "\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02", strings.Repeat("\xff", 1<<16)} {
+		cmd := caller()
+		cmd.Stdin = strings.NewReader(text)
+		all.Go(func() {
+			out, err := cmd.Output() // an error if the server resets the connection
+			_, answer, called := strings.Cut(string(out), "\n")
+			if err == nil && !called {
+				t.Errorf("a caller that sends %.20q says %q", text, out)
+			}
+			if answer != "" && (alert == "" || len(answer) != 7 || !strings.HasPrefix(answer, alert)) {
+				t.Errorf("another user who sends %.20q gets %q", text, answer)
+			}
+		})
+	}
+}
+
+// flood runs a caller that holds connections which say nothing, to the end of the test.
+func flood(t *testing.T, caller *exec.Cmd) {
+	t.Helper()
+	var said command.Output
+	caller.Stdout, caller.Stderr = &said, &said
+	if err := caller.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = caller.Process.Kill()
+		_ = caller.Wait()
+	})
+	command.Await(t, "the flood", func() bool { return strings.Contains(said.String(), "flooded") })
+}
+
+// Files that hosts pass on: neither another user of a host nor a peer on the network gets a byte of them, from the port, from what has come or
+// from any argument, and a flood of connections that say nothing does not hold the copy up.
+func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(3)...)
+	data := make([]byte, 4<<20)
+	rand.Read(data)
+	file := filepath.Join(c.Dir, "data")
+	if err := os.WriteFile(file, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if r := command.Start(t, c, "cp", file, "f1,f2:warm"); r.Wait() != 0 { // brings gorun there
+		t.Fatal(r.Err.String())
+	}
+	// The link is too narrow for the file before the attack has ended.
+	if err := c.Narrow(t.Context(), "f2", 200); err != nil {
+		t.Fatal(err)
+	}
+	r := command.StartWithin(t, c, siegeTime, command.Binary("gorun"), nil, "cp", file, "f1,f2:to")
+	var port netip.AddrPort
+	command.Await(t, "a port of the copy on f1", func() bool {
+		for at, loopback := range portsOf(t, c, "f1") {
+			if !loopback {
+				port = at
+			}
+		}
+		return port.IsValid()
+	})
+	for _, from := range []string{"f1", "f3"} {
+		greet(t, func() *exec.Cmd {
+			return onAs(t, c, from, attacker, `exec "$@"`, command.Binary("caller"), port.String())
+		}, "")
+	}
+	parts, err := filepath.Glob(filepath.Join(c.Host("f1").Home, "to/.data.*.gorun"))
+	if err != nil || len(parts) != 1 {
+		t.Fatalf("what has come: %q, %v", parts, err)
+	}
+	if info, err := os.Stat(parts[0]); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("what has come has mode %v, %v", info.Mode(), err)
+	}
+	if asUser(attacker, parts[0]) == nil {
+		t.Error("another user reads what has come")
+	}
+	flood(t, onAs(t, c, "f1", attacker, `exec "$@"`, command.Binary("caller"), "-flood=600", port.String()))
+	if err := c.Widen(t.Context(), "f2"); err != nil {
+		t.Fatal(err)
+	}
+	if code := r.Wait(); code != 0 {
+		t.Errorf("exit code %d: %s", code, &r.Err)
+	}
+	for _, host := range []string{"f1", "f2"} {
+		if got, err := os.ReadFile(filepath.Join(c.Host(host).Home, "to/data")); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s has %d bytes, %v", host, len(got), err)
+		}
+	}
+}
+
+// fakeSrun plays the step of all nodes on this machine: it waits for the file go, and starts the nodes' processes. It keeps the ticket for the test.
+const fakeSrun = `#!/bin/sh
+case $1 in --help) echo --external-launcher; exit;; esac
+cd %[1]q || exit
+umask 077
+cat >ticket.new && mv ticket.new ticket
+while [ ! -e go ]; do sleep 0.05; done
+while case $1 in --*) ;; *) false;; esac; do shift; done
+for node in n1 n2; do
+	SLURMD_NODENAME=$node "$@" <ticket &
+done
+wait
+`
+
+// The port on which the nodes of a Slurm step connect back: another user of the launcher's machine gets no byte there and keeps no node out, and
+// finds the ticket nowhere.
+func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
+	dir := t.TempDir()
+	bin := filepath.Join(dir, "bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(bin, "srun"), fmt.Appendf(nil, fakeSrun, dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1,n2", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
+	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "-v", "-np", "2", "-H", "n1,n2", "--launcher", "srun", "--start-timeout", "10m", "sh", "-c", "echo rank $RANK")
+	var ticket struct {
+		Port int
+		Seed string
+	}
+	command.Await(t, "the step", func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, "ticket"))
+		return err == nil && json.Unmarshal(text, &ticket) == nil
+	})
+	if ticket.Seed == "" || ticket.Port == 0 {
+		t.Fatalf("the ticket is %+v", ticket)
+	}
+	port := fmt.Sprint("127.0.0.1:", ticket.Port)
+	const alert = "\x15\x03" // by which TLS may say that it does not understand
+	greet(t, func() *exec.Cmd { return userCommand(attacker, command.Binary("caller"), port) }, alert)
+	for _, name := range []string{"cmdline", "environ"} {
+		files, err := filepath.Glob("/proc/[0-9]*/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte(ticket.Seed)) {
+				t.Errorf("the secret is in %s", file)
+			}
+		}
+	}
+	flood(t, userCommand(attacker, command.Binary("caller"), "-flood=600", port))
+	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code := r.Wait()
+	for _, want := range []string{"n1: connected back", "n2: connected back", "more of them are not shown"} {
+		if !strings.Contains(r.Err.String(), want) {
+			t.Errorf("gorun -v does not say %q", want)
+		}
+	}
+	if n := strings.Count(r.Err.String(), "was refused"); n > 16 {
+		t.Errorf("gorun -v names %d connections of strangers", n)
+	}
+	if code != 0 || !strings.Contains(r.Out.String(), "rank 0") || !strings.Contains(r.Out.String(), "rank 1") {
+		t.Errorf("exit code %d, output %q: %s", code, r.Out.String(), &r.Err)
+	}
+}
