@@ -31,7 +31,7 @@ build: launcher ## bin/gorun (static), bin/examples/*; with a C compiler bin/gor
 	@if command -v "$$($(GO) env CC)" >/dev/null; then \
 		$(MAKE) --no-print-directory native; \
 	else \
-		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-bench, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no bench --device cuda, --mpi ompi4, C or Python"; \
+		echo "no C compiler, so no bin/gorun-gpu, bin/gorun-bench, bin/gorun-mpir, bin/gorun-ompi4.so and lib/libring.so: gorun asks /proc and nvidia-smi for GPUs, and has no bench --device cuda, MPIR_proctable, --mpi ompi4, C or Python"; \
 	fi
 
 launcher:

@@ -65,7 +65,8 @@ class Hook(BuildHookInterface):  # type: ignore[misc]
             raise SystemExit("the wheel lacks %s: run make build, with a C compiler" % ", ".join(lacking))
         build_data["shared_scripts"] = {str(file): file.name for file in programs}
         # gorun for hosts with other processors, and helpers that not every build has.
-        others = [*sorted((root / "bin").glob("gorun-linux-*.gz")), *(root / "bin").glob("gorun-pmix")]
+        helpers = [root / "bin" / name for name in ("gorun-mpir", "gorun-pmix")]
+        others = [*sorted((root / "bin").glob("gorun-linux-*.gz")), *(file for file in helpers if file.exists())]
         build_data["shared_data"] = {str(file): "lib/gorun/" + file.name for file in others}
         build_data["force_include"] = {str(file.resolve()): "gorun/_native/" + file.name for file in library}
         build_data["pure_python"] = False
