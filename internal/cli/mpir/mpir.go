@@ -42,6 +42,11 @@ func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program, pro
 	if err != nil {
 		return nil, err
 	}
+	return Start(ctx, path, Rows(ctx, p, programs, processes))
+}
+
+// Rows are the processes of a plan's ranks, in their order. A rank that has ended has process 0: its host may answer no more.
+func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program, processes func(ctx context.Context, ranks []int) (map[int]int, error)) []Process {
 	all := make([]Process, p.Size)
 	for _, h := range p.Hosts {
 		var ranks []int
@@ -51,15 +56,12 @@ func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program, pro
 		if ranks == nil {
 			continue
 		}
-		pids, err := processes(ctx, ranks)
-		if err != nil {
-			return nil, err
-		}
+		pids, _ := processes(ctx, ranks)
 		for _, rank := range ranks {
-			all[rank] = Process{Host: h.Name, Program: PathOf(plan.ProgramOf(rank, programs)), PID: pids[rank]}
+			all[rank] = Process{Host: h.Name, Program: PathOf(plan.ProgramOf(rank, programs)), PID: max(pids[rank], 0)}
 		}
 	}
-	return Start(ctx, path, all)
+	return all
 }
 
 // PathOf is the path of a program as the user has named it: relative to its directory, or in PATH as it is here.

@@ -1,13 +1,17 @@
 package mpir
 
 import (
+	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/launcher"
 )
@@ -26,6 +30,21 @@ func TestTable(t *testing.T) {
 	got := string(Table([]Process{{"f1", "/bin/a b", 7}, {"", "", 0}, {"f\x00", strings.Repeat("x", 9000), 1 << 30}}))
 	if want := "f1\x00/bin/a b\x007\x00?\x00\x000\x00f?\x00" + strings.Repeat("x", maxWord) + "\x001073741824\x00\x00"; got != want {
 		t.Errorf("%q", got)
+	}
+}
+
+// A host whose ranks have ended may answer no more. The others' processes are shown all the same.
+func TestRowsOfEndedRanks(t *testing.T) {
+	p := launcher.Plan{Size: 3, Hosts: []launcher.PlannedHost{{Host: hostfile.Host{Name: "f1"}, Ranks: []launcher.Rank{{Rank: 0}, {Rank: 1}}}, {Host: hostfile.Host{Name: "f2"}, Ranks: []launcher.Rank{{Rank: 2}}}}}
+	programs := []launcher.Program{{Argv: []string{"/a"}, Ranks: 3}}
+	got := Rows(t.Context(), p, programs, func(_ context.Context, ranks []int) (map[int]int, error) {
+		if ranks[0] == 2 {
+			return nil, errors.New("rank 2 does not run")
+		}
+		return map[int]int{1: 7}, nil
+	})
+	if want := []Process{{"f1", "/a", 0}, {"f1", "/a", 7}, {"f2", "/a", 0}}; !slices.Equal(got, want) {
+		t.Errorf("%v", got)
 	}
 }
 

@@ -96,7 +96,7 @@ func layers() []layer {
 		{folder: "internal/cli/examine", may: []string{"gpu", "hostfile", "internal/cli/ui", "internal/cli/usage", "internal/doctor", "internal/doctor/probe", "internal/prose", "launcher", "launcher/plan", "ssh"}, why: "it is handed hosts and connections, and runs probes there"},
 		{folder: "internal/cli/files", may: []string{"hostfile", "internal/cli/ui", "internal/cli/usage", "internal/prose", "internal/pyenv", "internal/relay", "internal/wire", "internal/workdir", "launcher", "launcher/deliver", "launcher/route", "launcher/survey"}, why: "it is handed hosts and connections, and brings files there"},
 		{folder: "internal/cli/usage", why: leaf},
-		{folder: "internal/cli/mpir", may: []string{"internal/cli/sibling", "launcher", "launcher/plan"}, why: "it is told the processes of a job, and shows them in a program of C"},
+		{folder: "internal/cli/mpir", may: []string{"internal/cli/sibling", "launcher", "launcher/plan"}, tests: []string{"hostfile"}, why: "it is told the processes of a job, and shows them in a program of C"},
 		{folder: "internal/cli/panes", why: "it drives tmux, and is told which ranks to show"},
 		{folder: "internal/cli/tool", tests: []string{"hostfile"}, may: []string{"internal/cli/usage", "launcher", "launcher/plan"}, why: "it is pure: flags, plan and programs in, commands of ranks out"},
 		{folder: "internal/cli/rankfile", may: []string{"internal/cli/usage"}, why: "text in, places of ranks out"},
