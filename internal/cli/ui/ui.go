@@ -118,10 +118,10 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 }
 
 // mostReasons is how many reasons why hosts failed are printed: thousands of hosts may have a reason each.
-const mostReasons = 8
+const mostReasons = 32
 
 // byReason returns a line for each reason why hosts failed, which names the hosts. If there are too many reasons, it has those of the most hosts,
-// and the number of the other hosts.
+// and one line for all other hosts.
 func byReason(failed []launcher.HostError) (lines []string) {
 	var reasons []string
 	hosts := map[string][]string{}
@@ -132,11 +132,11 @@ func byReason(failed []launcher.HostError) (lines []string) {
 		}
 		hosts[reason] = append(hosts[reason], f.Host)
 	}
-	rest := 0
+	var rest []string
 	if len(reasons) > mostReasons {
 		slices.SortStableFunc(reasons, func(a, b string) int { return len(hosts[b]) - len(hosts[a]) })
 		for _, reason := range reasons[mostReasons:] {
-			rest += len(hosts[reason])
+			rest = append(rest, hosts[reason]...)
 		}
 		reasons = reasons[:mostReasons]
 	}
@@ -147,8 +147,8 @@ func byReason(failed []launcher.HostError) (lines []string) {
 		}
 		lines = append(lines, prose.List(hosts[reason])+colon+reason)
 	}
-	if rest > 0 {
-		lines = append(lines, fmt.Sprintf("%s failed for other reasons", prose.Count(rest, "more host")))
+	if rest != nil {
+		lines = append(lines, prose.List(rest)+": failed for other reasons")
 	}
 	return lines
 }
