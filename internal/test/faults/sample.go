@@ -31,6 +31,9 @@ func (j *Job) sample() {
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		u := usageOf(j.Launcher())
+		if i == 0 {
+			u.FDs = 0 // an exec may still be closing the descriptors of its parent
+		}
 		j.used = usage{max(j.used.RSS, u.RSS), max(j.used.FDs, u.FDs), max(j.used.Threads, u.Threads)}
 		if i%5 == 1 { // these are long looks
 			if j.told == "" {
