@@ -80,8 +80,9 @@ const (
 	sampleTime = 10 * time.Millisecond // the least that a rate is measured over
 	pauseTime  = 50 * time.Millisecond // after this long a lane may have been idle in between
 	minRate    = 1e5
-	busyBytes  = maxSegment / 2 // a lane with fewer waits for data, or for a delayed acknowledgement
-	trialShare = 16             // the other lanes carry so many times as much as during a trial before the next one
+	busyBytes  = maxSegment / 2  // a lane with fewer waits for data, or for a delayed acknowledgement
+	trialShare = 16              // the other lanes carry so many times as much as during a trial before the next one,
+	trialPause = 3 * time.Second // or as much as the fastest does in this time: a network that was cut may be whole again
 )
 
 // meter measures a lane's rate while it is busy. A lane that gets no segments is tried with one at intervals: what was
@@ -146,7 +147,7 @@ func (m *meter) pass(size int) { m.passed += float64(size) }
 // limit, since a buffer on the way may have taken the segment.
 func (m *meter) endTrial(now time.Time, done int64, limit float64) {
 	rate := max(float64(done-m.before)/max(now.Sub(m.tried).Seconds(), 1e-9), minRate)
-	m.tried, m.pause = time.Time{}, trialShare*maxSegment*limit/rate
+	m.tried, m.pause = time.Time{}, min(trialShare*maxSegment*limit/rate, limit*trialPause.Seconds())
 	if rate = min(rate, limit); rate > m.rate {
 		m.rate, m.doubt = rate, true
 	}

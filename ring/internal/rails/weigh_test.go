@@ -161,3 +161,17 @@ func TestTrialsOfASlowLaneAreRare(t *testing.T) {
 		t.Errorf("the slow lane has a segment %.2f of 3 s", late)
 	}
 }
+
+// A lane whose trial met a cut network is tried again soon after the network is whole.
+func TestLaneIsTriedAgainAfterACut(t *testing.T) {
+	const limit = 40e6
+	var m meter
+	now := time.Now()
+	m.rate = minRate
+	m.give(now, 0, true)
+	m.note(now.Add(5*time.Second), maxSegment, 0, limit)
+	m.pass(int(limit * trialPause.Seconds()))
+	if !m.due(0, maxSegment) {
+		t.Errorf("it is not due after %g bytes on another lane, but after %g", m.passed, m.pause)
+	}
+}
