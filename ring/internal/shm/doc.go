@@ -35,7 +35,7 @@
 // be on one core even if there are enough, and then spinning delays the other, until one
 // of them moves (type crowd). A yield to a thread that computes, such as one of the program's
 // own, lasts for a slice of some milliseconds, and a wakeup preempts that thread: after a yield
-// that took long a rank sleeps at once for a while.
+// that took long a rank sleeps at once for a while, if every rank has a core.
 //
 // # The memory
 //

@@ -82,7 +82,7 @@ func (w *waiter) look(ready func() bool) bool {
 		looks *= idle
 	}
 	w.slow = true
-	if time.Since(w.lent) < resting { // a sleeper gets the processor back at once, and one that yields after a slice of the thread that computes
+	if w.rests() {
 		return ready()
 	}
 	defer w.crowd.exit()
@@ -111,11 +111,17 @@ func (w *waiter) poll(looks int, ready func() bool) bool {
 		}
 		if now := time.Now(); now.Sub(begun) > kept {
 			w.lent = now
-			return false
+			if w.rests() {
+				return false
+			}
 		}
 	}
 	return false
 }
+
+// rests reports whether the rank is to sleep instead of yielding: it gets the processor back at once from a thread that computes, and after a
+// yield only at the end of that thread's slice. Where ranks share processors it is they who compute, and a yield is what lets them.
+func (w *waiter) rests() bool { return w.crowd.fair == 1 && time.Since(w.lent) < resting }
 
 // spin polls without yielding. It is bounded by the clock, since the length of a
 // processor's pause varies, and short, since the other rank may be on this core.

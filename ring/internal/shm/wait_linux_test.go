@@ -33,27 +33,26 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// After a yield that took long, which gave the processor to a thread that computes, a rank sleeps where it would yield.
+// After a yield that took long, which gave the processor to a thread that computes, a rank sleeps for a while where it would yield, unless ranks
+// share processors.
 func TestLateYieldsGiveWayToSleep(t *testing.T) {
-	w := waiter{broken: new(atomic.Bool), crowd: crowd{fair: 2, all: []*control{new(control)}}}
-	polls := func(pause time.Duration) (n int) {
-		w.look(func() bool {
-			n++
-			time.Sleep(pause)
+	for fair, want := range map[int]int{1: 1, 2: 3} {
+		w := waiter{broken: new(atomic.Bool), crowd: crowd{fair: fair, all: []*control{new(control)}}}
+		polls := 0
+		w.poll(3, func() bool {
+			polls++
+			time.Sleep(2 * kept)
 			return false
 		})
-		return n
-	}
-	if n := polls(2 * kept); n != 2 || w.lent.IsZero() {
-		t.Errorf("%d polls, of which the first came late; noted: %v", n, !w.lent.IsZero())
-	}
-	w.lent = time.Now().Add(time.Hour)
-	if n := polls(0); n != 1 {
-		t.Errorf("%d polls after a late yield", n)
-	}
-	w.lent = time.Now().Add(-resting)
-	if n := polls(0); n < 2 {
-		t.Errorf("%d polls some time later", n)
+		if polls != want {
+			t.Errorf("%d ranks a processor: %d polls of 3, which all came late", fair, polls)
+		}
+		if w.lent = time.Now().Add(time.Hour); w.rests() != (fair == 1) {
+			t.Errorf("%d ranks a processor: after a late yield it rests: %v", fair, w.rests())
+		}
+		if w.lent = time.Now().Add(-resting); w.rests() {
+			t.Errorf("%d ranks a processor: it rests for too long", fair)
+		}
 	}
 }
 
