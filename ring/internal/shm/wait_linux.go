@@ -104,16 +104,17 @@ func (w *waiter) poll(looks int, ready func() bool) bool {
 		if w.broken.Load() {
 			return false
 		}
-		begun := time.Now()
+		var begun time.Time
+		if w.crowd.fair == 1 {
+			begun = time.Now()
+		}
 		yield()
 		if ready() {
 			return true
 		}
-		if now := time.Now(); now.Sub(begun) > kept {
-			w.lent = now
-			if w.rests() {
-				return false
-			}
+		if w.crowd.fair == 1 && time.Since(begun) > kept {
+			w.lent = time.Now()
+			return false
 		}
 	}
 	return false
