@@ -224,17 +224,7 @@ func TestStartHereMixesWithOtherCalls(t *testing.T) {
 				if dice.IntN(8) == 0 {
 					time.Sleep(time.Duration(dice.IntN(1000)) * time.Microsecond)
 				}
-				var h ring.Handle
-				var err error
-				switch dice.IntN(4) {
-				case 0:
-					err = c.Do(ctx, w)
-				case 1:
-					h, err = c.Start(w)
-				default:
-					h, err = c.StartHere(w)
-				}
-				if err = errors.Join(err, h.Wait(ctx)); err != nil {
+				if err := makeSomehow(ctx, c, w, dice); err != nil {
 					return err
 				}
 				if err := same(v, vector(n, func(i int) float32 { return total(c, i+call) })); err != nil {
@@ -247,6 +237,20 @@ func TestStartHereMixesWithOtherCalls(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// makeSomehow makes a call by Do, Start or StartHere, and waits for it.
+func makeSomehow(ctx context.Context, c *ring.Comm, w ring.Collective, dice *rand.Rand) (err error) {
+	var h ring.Handle
+	switch dice.IntN(4) {
+	case 0:
+		err = c.Do(ctx, w)
+	case 1:
+		h, err = c.Start(w)
+	default:
+		h, err = c.StartHere(w)
+	}
+	return errors.Join(err, h.Wait(ctx))
 }
 
 // StartHere returns while another rank stays away, its call goes on, and later calls come after it.
@@ -294,17 +298,7 @@ func TestStartHereMixesMessages(t *testing.T) {
 					v = vector(n, func(i int) float32 { return at(rank, i+call) })
 					w = ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Src: ring.BufferOf(v), To: 1 - rank, From: -1}
 				}
-				var h ring.Handle
-				var err error
-				switch dice.IntN(4) {
-				case 0:
-					err = c.Do(ctx, w)
-				case 1:
-					h, err = c.Start(w)
-				default:
-					h, err = c.StartHere(w)
-				}
-				if err = errors.Join(err, h.Wait(ctx)); err != nil {
+				if err := makeSomehow(ctx, c, w, dice); err != nil {
 					return err
 				}
 				if err := same(v, vector(n, func(i int) float32 { return at(sender, i+call) })); err != nil {

@@ -105,7 +105,7 @@ func (d *Doubt) doubt(a, b string) {
 // Numbers of a second look.
 const (
 	witnesses = 6    // hosts that one in doubt meets again
-	maxPairs  = 4000 // what an argument of a program may hold; with more, all pairs meet again
+	maxPairs  = 4000 // pairs that fit into an argument of a program; if more are in doubt, all pairs meet again
 )
 
 // Again returns the hosts of m that a second look at what is in doubt needs, in the order of their names, and its plan for those of them that are alive.

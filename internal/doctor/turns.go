@@ -21,7 +21,7 @@ func (t Timetable) Length() time.Duration { return time.Duration(len(t.Turns)) *
 const (
 	fairTurn    = 120 * time.Millisecond // of a pair that does not share its machine, at least
 	shortTurn   = 10 * time.Millisecond  // of any pair
-	sharedTimes = 3                      // what hosts that share machines may take, by what others take
+	sharedTimes = 3                      // times the length for hosts on machines of their own, at most, for hosts that share machines
 
 	shortSpeed = 40 * time.Millisecond // of a kernel on a machine of many hosts
 	setUp      = 60 * time.Millisecond

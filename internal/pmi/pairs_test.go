@@ -109,7 +109,7 @@ func TestAttributesOfAHost(t *testing.T) {
 	t.Error("a host keeps attributes without bound")
 }
 
-// What a rank must not say is refused, and the conversation goes on.
+// A server refuses a request that breaks the protocol, and answers the next one.
 func TestPMI2RefusesPolitely(t *testing.T) {
 	j := newJob(t, 1)
 	j.ask(0, "cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")

@@ -24,7 +24,7 @@ import (
 type site struct {
 	t         *testing.T
 	dir, home string
-	as        func(Agent) Agent // what the launcher sees of the host
+	as        func(Agent) Agent // wraps the launcher's connection to the host
 }
 
 func newSite(t *testing.T) *site {

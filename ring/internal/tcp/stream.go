@@ -260,7 +260,7 @@ func (s *stream) wait(send, recv bool) (full, dry bool, err error) {
 		}
 	}
 	if ready == 0 {
-		canSend, canRecv = true, true // what conns with memory of their own have, no poll shows
+		canSend, canRecv = true, true // poll does not show data that a conn keeps in its own memory
 	}
 	return send && !canSend, recv && !canRecv, s.probe()
 }
