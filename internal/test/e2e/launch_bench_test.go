@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -25,6 +26,29 @@ func BenchmarkLaunch(b *testing.B) {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
 			c := lab.MustNamespaces(b, lab.Specs(hosts)...)
 			compare(b, c, sidesOn(c, 2, "true"))
+		})
+	}
+}
+
+// BenchmarkKept is BenchmarkLaunch on kept hosts, and beside it gorun that connects anew. Other launchers run between two turns of the
+// kept hosts, which get their next agents ready meanwhile.
+func BenchmarkKept(b *testing.B) {
+	for _, hosts := range []int{2, 64} {
+		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
+			c := lab.MustNamespaces(b, lab.Specs(hosts)...)
+			sides := slices.DeleteFunc(sidesOn(c, 2, "true"), func(s side) bool { return s.name == "bare-ssh" })
+			fresh := side{name: "not-kept", argv: slices.Insert(slices.Clone(sides[0].argv), 1, "--no-kept")}
+			keep := slices.Insert(slices.Clone(sides[0].argv), 1, "up")
+			keep = keep[:len(keep)-1] // not the program
+			if out, err := c.Command(b.Context(), keep...).CombinedOutput(); err != nil {
+				b.Fatalf("%q: %v: %s", keep, err, out)
+			}
+			b.Cleanup(func() {
+				if out, err := c.Command(context.Background(), command.Binary("gorun"), "down", "--now").CombinedOutput(); err != nil {
+					b.Errorf("gorun down: %v: %s", err, out)
+				}
+			})
+			compare(b, c, append(sides, fresh))
 		})
 	}
 }
@@ -129,15 +153,11 @@ func median[T cmp.Ordered](d []T) T {
 // BenchmarkStaging starts `true` on 64 hosts with separate homes and no gorun, so that each receives it.
 func BenchmarkStaging(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(64)...)
-	exe := filepath.Join(c.Host("f1").Home, "../f0-gorun")
-	if out, err := exec.CommandContext(b.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", exe, ".").CombinedOutput(); err != nil {
-		b.Fatalf("%v: %s", err, out)
-	}
 	var names []string
 	for _, h := range c.Hosts {
 		names = append(names, h.Name)
 	}
-	install := c.Command(b.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`, exe)
+	install := c.Command(b.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`, command.Binary("gorun"))
 	home, err := install.Output()
 	if err != nil {
 		b.Fatal(err)
