@@ -126,11 +126,12 @@ func (p *party) wait(ctx context.Context, what string, longer time.Duration) err
 }
 
 // meet measures the links to the other hosts in turns, of which the lower rank dials and reports. All begin a turn at about the same time, since
-// a fence ends at the same time for all, and none lasts longer than it may.
-func (p *party) meet(ctx context.Context, found func(Line)) error {
+// a fence ends at the same time for all, and none lasts longer than it may. A host that other programs keep from its cores until all turns are over
+// has met nobody: that is no error.
+func (p *party) meet(whole context.Context, found func(Line)) error {
 	began := time.Now().Add(settling)
 	end := began.Add(p.timetable.Length())
-	ctx, stop := context.WithDeadline(ctx, end.Add(p.timetable.Turn))
+	ctx, stop := context.WithDeadline(whole, end.Add(p.timetable.Turn))
 	defer stop()
 	var work sync.WaitGroup
 	work.Go(func() { p.serve(ctx) })
@@ -143,7 +144,7 @@ func (p *party) meet(ctx context.Context, found func(Line)) error {
 			}
 			start := began.Add(time.Duration(place) * p.timetable.Turn)
 			if !sleepUntil(ctx, start) {
-				return ctx.Err()
+				return whole.Err()
 			}
 			waiting, until := startWait(start), start.Add(p.timetable.Turn)
 			if pair[0] == p.self.Rank {

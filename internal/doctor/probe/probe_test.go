@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/secure"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -149,6 +151,36 @@ func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
 }
 
 // Threads that waited for a core are added up.
+// A host that other programs keep from its cores until the turns are over measures less, and is not bad for it.
+func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := "127.0.0.1:1"
+	p := &party{now: time.Now, listener: listener, states: map[int]*transfer{}, cards: []card{{Addr: listener.Addr().String()}, {Addr: closed}},
+		timetable: doctor.Timetable{Turn: time.Millisecond, Turns: slices.Repeat([][][2]int{{{0, 1}}}, 20)}}
+	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Size: 2, Key: []byte("key")}, purposes, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	turns := 0
+	err = p.meet(t.Context(), func(Line) {
+		turns++
+		time.Sleep(p.timetable.Length() + 2*settling)
+	})
+	if err != nil || turns == 0 {
+		t.Errorf("after %d turns: %v", turns, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p.listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.meet(ctx, func(Line) {}); err == nil {
+		t.Error("an examination that was called off is said to be whole")
+	}
+}
+
 func TestWaitForACoreIsRead(t *testing.T) {
 	root := fstest.MapFS{"task/7/schedstat": {Data: []byte("5 2000000 1\n")}, "task/8/schedstat": {Data: []byte("5 1000000 1\n")}, "task/9/comm": {Data: []byte("x")}}
 	if got := waited(root); got != 3*time.Millisecond {
