@@ -13,7 +13,7 @@ import (
 
 // Sizes of the kernels: a copy must not fit the caches of a core, and a slice must be long for a clock.
 const (
-	copyBytes = 128 << 20 // of all cores together, read and written
+	copyBytes = 128 << 20 // of all cores together, half of it read and half written
 	slice     = 4 * time.Millisecond
 	minSlices = 8 // a busy host takes longer for them
 )
@@ -22,9 +22,11 @@ const (
 // it is what the hardware can do, and what other programs take is found by other means.
 func speed(ctx context.Context, budget time.Duration) doctor.Speed {
 	cores := runtime.NumCPU()
-	each := max(copyBytes/cores, 4<<20)
+	each := max(copyBytes/cores/2, 4<<20)
 	copied, shareCopy := onAllCores(ctx, cores, budget, func() func() float64 {
-		from, to := make([]byte, each), make([]byte, each)
+		memory := make([]byte, 2*each)
+		_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // its first use takes longer than the copies if the kernel clears it page by page
+		from, to := memory[:each], memory[each:]
 		from[0] = 1
 		for done := 1; done < each; done *= 2 { // pages that nobody has written to are one page
 			copy(from[done:], from[:done])
