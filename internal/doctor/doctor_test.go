@@ -311,6 +311,16 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 	if got := Confirm(Judge(m), Judge(m), m); !slices.Equal(BadHosts(got, m.Names), []string{"f4"}) {
 		t.Errorf("losses at probes that had their cores: %+v", got)
 	}
+	m = healthy(16, 1)
+	lossy := &m.Links[4]
+	lossy.Resent, lossy.Busy = [2]int64{2000, 0}, 0.4
+	if got := Judge(m); len(got) > 0 {
+		t.Errorf("one pair whose kernels dropped what a probe did not read: %+v", got)
+	}
+	lossy.Busy = 0.1
+	if got := Judge(m); len(got) != 1 || got[0].Kind != "link" {
+		t.Errorf("one pair that loses packets: %+v", got)
+	}
 	m = healthy(4, 1)
 	m.Hosts["f2"].Facts.Unasked = true
 	delete(m.Hosts["f2"].Facts.Versions, "torch")
