@@ -116,7 +116,7 @@ check: ## the fast tier, for while you work: build, vet, staticcheck, and the te
 	$(GO) run $(STATICCHECK) $(PKG)
 	$(GO) test -short -timeout 2m $$($(GO) list ./... | grep -vE '/internal/test/(attacks|e2e|faults)|/ring/(capi|python)$$')
 
-test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a third of the targets
+test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a quarter of the targets
 	@.ci/test
 
 lint: ## gofmt, go vet (also for arm64 and macOS), staticcheck, go mod tidy, actionlint, shellcheck, mypy

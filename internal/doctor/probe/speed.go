@@ -25,12 +25,12 @@ func speed(ctx context.Context, budget time.Duration) doctor.Speed {
 	each := max(copyBytes/cores/2, 4<<20)
 	copied, shareCopy := onAllCores(ctx, cores, budget, func() func() float64 {
 		memory := make([]byte, 2*each)
-		_ = unix.Madvise(memory, unix.MADV_HUGEPAGE) // its first use takes longer than the copies if the kernel clears it page by page
-		from, to := memory[:each], memory[each:]
-		from[0] = 1
-		for done := 1; done < each; done *= 2 { // pages that nobody has written to are one page
-			copy(from[done:], from[:done])
+		inLargePages(memory) // by small ones its first use takes longer than the copies
+		memory[0] = 1
+		for done := 1; done < len(memory); done *= 2 { // what the kernel does for pages that nobody has written to is not timed
+			copy(memory[done:], memory[:done])
 		}
+		from, to := memory[:each], memory[each:]
 		const part = 1 << 20
 		at := 0
 		return func() float64 {

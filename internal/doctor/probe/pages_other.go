@@ -1,0 +1,6 @@
+//go:build !linux
+
+package probe
+
+// inLargePages does nothing here.
+func inLargePages([]byte) {}
