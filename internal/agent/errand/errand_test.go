@@ -2,6 +2,7 @@ package errand
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -276,7 +277,7 @@ func TestBrokenErrands(t *testing.T) {
 	broken("same number", h.ask(sleep), h.ask(sleep))
 	broken("an agent's kind", h.tell(wire.TellOut, nil))
 	broken("a size that is none", h.tell(wire.TellSize, []byte("x")))
-	broken("credit from nowhere", h.tell(wire.TellCredit, []byte{0, 0, 1, 0}))
+	broken("credit from nowhere", h.tell(wire.TellCredit, binary.BigEndian.AppendUint32(nil, wire.Window)))
 	var errs []error
 	for range 10 {
 		errs = append(errs, h.tell(wire.TellIn, make([]byte, 60<<10)))
