@@ -326,7 +326,8 @@ func (j *judge) links(views []pairing, blamed map[int]bool) {
 		case okSlow && l.Out > 0 && l.In > 0 && slow.times < 0.35 && slow.sigma >= 2*rateSigma:
 			f.Severity, f.Times, f.Sigma = Warning, slow.times, slow.sigma
 			f.Text = fmt.Sprintf("data passes between them at %s, and at %s between most", rate(min(l.Out, l.In)), rate(slow.usual))
-		case lost >= 4*lossBad && l.Resent[0]+l.Resent[1] >= 3*lossLeast && l.Busy <= crowdedShare/2: // a kernel drops what a probe without a core does not read
+		// The kernel drops what a probe that waits for a core does not read: such losses are not the network's.
+		case lost >= 4*lossBad && l.Resent[0]+l.Resent[1] >= 3*lossLeast && l.Busy <= crowdedShare/2:
 			f.Severity, f.Text = Warning, fmt.Sprintf("%.2g %% of the packets between them are lost", 100*lost)
 		default:
 			continue

@@ -126,8 +126,8 @@ func (p *party) wait(ctx context.Context, what string, longer time.Duration) err
 }
 
 // meet measures the links to the other hosts in turns, of which the lower rank dials and reports. All begin a turn at about the same time, since
-// a fence ends at the same time for all, and none lasts longer than it may. A host that other programs keep from its cores until all turns are over
-// has met nobody: that is no error.
+// a fence ends at the same time for all, and none lasts longer than it may. A host that gets no core until all turns are over
+// measures fewer links, which is no error.
 func (p *party) meet(whole context.Context, found func(Line)) error {
 	began := time.Now().Add(settling)
 	end := began.Add(p.timetable.Length())

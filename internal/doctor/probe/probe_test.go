@@ -150,7 +150,6 @@ func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
 	}
 }
 
-// Threads that waited for a core are added up.
 // A host that other programs keep from its cores until the turns are over measures less, and is not bad for it.
 func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -181,6 +180,7 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 	}
 }
 
+// Threads that waited for a core are added up.
 func TestWaitForACoreIsRead(t *testing.T) {
 	root := fstest.MapFS{"task/7/schedstat": {Data: []byte("5 2000000 1\n")}, "task/8/schedstat": {Data: []byte("5 1000000 1\n")}, "task/9/comm": {Data: []byte("x")}}
 	if got := waited(root); got != 3*time.Millisecond {
