@@ -163,8 +163,8 @@ simulate-elastic: ## N made-up elastic jobs (6000), and as many storms of signal
 sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED for 60 of them
 	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./internal/test/e2e
 
-soak: build ## N jobs one after the other, 2000 by default, then 50 at once; prints what grows
-	$(GO) run ./internal/test/faults/soak -n $(or $(N),2000) bin/gorun
+soak: build ## N jobs one after the other, 2000 by default, then 50 at once; prints what grows; KEPT=1 on kept hosts
+	$(GO) run ./internal/test/faults/soak $(if $(KEPT),-kept) -n $(or $(N),2000) bin/gorun
 
 faults: ## harm to jobs: the rows of docs/reliability.md; with N=200 [SEED=1] that many at random, by seed
 ifdef N

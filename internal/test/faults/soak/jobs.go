@@ -23,11 +23,17 @@ type soak struct {
 	cluster *lab.Cluster
 	marks   faults.Marks
 	samples []sample
+
+	keeper *faults.Job // what keeps the hosts, or nil
+	env    []string    // of all jobs then
 }
+
+// here says whether the i-th job runs on this machine: every other one, unless hosts are kept.
+func (s *soak) here(i int) bool { return i%2 == 0 && s.keeper == nil }
 
 // argv returns the i-th job: 2 ranks here, or 4 on the lab's hosts.
 func (s *soak) argv(i int, program ...string) []string {
-	if i%2 == 0 {
+	if s.here(i) {
 		return append([]string{s.gorun, "-np", "2"}, program...)
 	}
 	return append([]string{s.gorun, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2"}, program...)
@@ -40,12 +46,14 @@ func (s *soak) inTurn(ctx context.Context, n int) error {
 		return err
 	}
 	defer os.RemoveAll(tmp)
-	began := time.Now()
+	var took time.Duration // without samples
 	every := max(1, n/30)
 	for i := range n {
+		began := time.Now()
 		if _, err := s.job(ctx, i, tmp, "true"); err != nil {
 			return err
 		}
+		took += time.Since(began)
 		if i == 3 || i > 3 && (i%every == 0 || i == n-1) { // the first ones warm everything up
 			s.sample(i+1, tmp)
 		}
@@ -53,7 +61,7 @@ func (s *soak) inTurn(ctx context.Context, n int) error {
 	if len(s.samples) == 0 {
 		s.sample(n, tmp)
 	}
-	fmt.Printf("%d jobs in %.0f s, %.0f ms each\n", n, time.Since(began).Seconds(), time.Since(began).Seconds()*1000/float64(max(n, 1)))
+	fmt.Printf("%d jobs in %.0f s, %.0f ms each, %.0f a second\n", n, took.Seconds(), took.Seconds()*1000/float64(n), float64(n)/took.Seconds())
 	return nil
 }
 
@@ -63,9 +71,13 @@ func (s *soak) sample(jobs int, tmp string) {
 	var now sample
 	for deadline := time.Now().Add(settleTime); ; time.Sleep(10 * time.Millisecond) {
 		now = take(jobs, s.cluster, tmp)
+		if s.keeper != nil {
+			s.countKept(now.counts)
+		}
 		settled := now.counts[sessions] == 0
 		if len(s.samples) > 0 {
-			settled = now.counts[sessions] <= s.samples[0].counts[sessions] && now.counts[sshdFiles] <= s.samples[0].counts[sshdFiles]
+			first := s.samples[0].counts
+			settled = now.counts[sessions] <= first[sessions] && now.counts[sshdFiles] <= first[sshdFiles] && now.counts[keptProcesses] == first[keptProcesses]
 		}
 		if settled || time.Now().After(deadline) {
 			break
@@ -78,7 +90,10 @@ func (s *soak) sample(jobs int, tmp string) {
 func (s *soak) job(ctx context.Context, i int, tmp string, program ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
-	j, err := s.marks.Start(ctx, s.cluster, []string{"TMPDIR=" + tmp}, s.argv(i, program...)...)
+	if s.keeper != nil {
+		return s.keptJob(ctx, s.argv(i, program...), tmp)
+	}
+	j, err := s.marks.Start(ctx, s.cluster, append([]string{"TMPDIR=" + tmp}, s.env...), s.argv(i, program...)...)
 	if err != nil {
 		return "", fmt.Errorf("start job %d: %w", i, err)
 	}
@@ -113,7 +128,11 @@ func (s *soak) together(ctx context.Context, n int) error {
 	}
 	ids := map[string]bool{}
 	for i, out := range outs {
-		id, err := crossTalk(i, out)
+		ranks := 4
+		if s.here(i) {
+			ranks = 2
+		}
+		id, err := crossTalk(i, ranks, out)
 		if err != nil {
 			return err
 		}
@@ -127,7 +146,7 @@ func (s *soak) together(ctx context.Context, n int) error {
 }
 
 // crossTalk checks that a job printed the output of its ranks and nothing else, and returns its id.
-func crossTalk(i int, out string) (id string, err error) {
+func crossTalk(i, ranks int, out string) (id string, err error) {
 	said := map[string]int{}
 	for line := range strings.Lines(out) {
 		words := strings.Fields(line[strings.LastIndex(line, ": ")+1:]) // behind the label
@@ -137,7 +156,6 @@ func crossTalk(i int, out string) (id string, err error) {
 		id = words[0]
 		said[words[1]+" "+words[2]]++
 	}
-	ranks := 2 + i%2*2
 	for rank := range ranks {
 		if said[fmt.Sprint(i, " ", rank)] != 1 {
 			return "", fmt.Errorf("job %d: its rank %d did not speak once: %q", i, rank, out)

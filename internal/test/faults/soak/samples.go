@@ -18,7 +18,7 @@ type sample struct {
 	counts map[string]float64
 }
 
-// What is counted. All but the last two must never exceed their first value.
+// What is counted. Memory may settle, TIME_WAIT is the kernel's; the others must never exceed their first value.
 const (
 	tmpFiles  = "files in /tmp"
 	shmFiles  = "files in /dev/shm"
@@ -28,10 +28,18 @@ const (
 	listeners = "listening sockets"
 	sshdKiB   = "sshd's KiB"
 	timeWait  = "TIME_WAIT"
+
+	// On kept hosts.
+	keptProcesses = "keeping processes"
+	keptFiles     = "their open files"
+	keptKiB       = "their KiB"
 )
 
+// heapKiB is what a process of Go may grow by before its garbage collector begins.
+const heapKiB = 4 << 10
+
 func counted() []string {
-	return []string{tmpFiles, shmFiles, groups, sshdFiles, sessions, listeners, sshdKiB, timeWait}
+	return []string{tmpFiles, shmFiles, groups, sshdFiles, sessions, listeners, sshdKiB, timeWait, keptProcesses, keptFiles, keptKiB}
 }
 
 // take counts everything. tmp is the jobs' temporary directory.
@@ -117,13 +125,18 @@ func slope(samples []sample, name string) float64 {
 	return 0
 }
 
-// growth returns what exceeds its first value at the end. Memory may settle: it counts as growth from a tenth of a KiB per job.
+// growth returns what exceeds its first value at the end. Memory may settle: it counts as growth from a tenth of a KiB per job, and beyond
+// what the processes may hold.
 func growth(samples []sample) (grown []string) {
 	first, last := samples[0], samples[len(samples)-1]
 	for _, name := range counted() {
 		more := last.counts[name] - first.counts[name]
 		switch name {
 		case timeWait: // the kernel's, for a minute each
+		case keptKiB:
+			if later := samples[len(samples)/2:]; slope(later, name) > 0.1 && more > last.counts[keptProcesses]*heapKiB {
+				grown = append(grown, name)
+			}
 		case sshdKiB:
 			if later := samples[len(samples)/2:]; slope(later, name) > 0.1 && more > 256 {
 				grown = append(grown, name)
@@ -148,6 +161,9 @@ func table(samples []sample) string {
 	}
 	fmt.Fprintf(&b, "%14s\n", "each job adds")
 	for _, name := range counted() {
+		if _, is := samples[0].counts[name]; !is {
+			continue
+		}
 		fmt.Fprintf(&b, "%-20s", name)
 		for _, s := range three {
 			fmt.Fprintf(&b, "%10.0f", s.counts[name])
