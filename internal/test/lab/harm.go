@@ -59,7 +59,8 @@ func (c *Cluster) Connected(ctx context.Context, a, b string) bool {
 // Narrow limits a host's sending and receiving to kbit/s.
 func (c *Cluster) Narrow(ctx context.Context, host string, kbit int) error {
 	h := c.Host(host)
-	shape := "tc qdisc replace dev %s root tbf rate " + strconv.Itoa(kbit) + "kbit burst 16kb latency 400ms"
+	burst := max(16, kbit/8*2/1000) // kB: 2 ms, so that at high rates the kernel need not cut what a socket sends into packets
+	shape := "tc qdisc replace dev %s root tbf rate " + strconv.Itoa(kbit) + "kbit burst " + strconv.Itoa(burst) + "kb latency 400ms"
 	if err := c.inNet(ctx, c.launch, fmt.Sprintf(shape, h.link(c))); err != nil {
 		return err
 	}
