@@ -24,8 +24,8 @@ type soak struct {
 	marks   faults.Marks
 	samples []sample
 
-	keeper *faults.Job // what keeps the hosts, or nil
-	env    []string    // of all jobs then
+	keeper *faults.Job // gorun up; nil if the hosts are not kept
+	env    []string    // environment of jobs on kept hosts
 }
 
 // here says whether the i-th job runs on this machine: every other one, unless hosts are kept.
@@ -93,7 +93,7 @@ func (s *soak) job(ctx context.Context, i int, tmp string, program ...string) (s
 	if s.keeper != nil {
 		return s.keptJob(ctx, s.argv(i, program...), tmp)
 	}
-	j, err := s.marks.Start(ctx, s.cluster, append([]string{"TMPDIR=" + tmp}, s.env...), s.argv(i, program...)...)
+	j, err := s.marks.Start(ctx, s.cluster, []string{"TMPDIR=" + tmp}, s.argv(i, program...)...)
 	if err != nil {
 		return "", fmt.Errorf("start job %d: %w", i, err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// keep keeps the lab's hosts for all jobs until the returned function has ended that. home is the user's for all of them.
+// keep connects to the lab's hosts with gorun up; end runs gorun down and fails if a process is left. All jobs have the same home.
 func (s *soak) keep(ctx context.Context, home string) (end func() error, err error) {
 	s.env = []string{"HOME=" + home, "XDG_RUNTIME_DIR=" + home}
 	up, err := s.marks.Start(ctx, s.cluster, s.env, s.gorun, "up", "-F", "{config}", "-H", "f1:2,f2:2")
@@ -29,10 +29,10 @@ func (s *soak) keep(ctx context.Context, home string) (end func() error, err err
 			return errors.Join(fmt.Errorf("start gorun down: %w", err), up.Close())
 		}
 		<-down.Ended()
-		for deadline := time.Now().Add(settleTime); len(s.keeping()) > 0 && time.Now().Before(deadline); {
+		left := len(s.keeping())
+		for deadline := time.Now().Add(settleTime); left > 0 && time.Now().Before(deadline); left = len(s.keeping()) {
 			time.Sleep(10 * time.Millisecond)
 		}
-		left := len(s.keeping())
 		err = errors.Join(down.Close(), up.Close())
 		if down.Code() != 0 || left > 0 {
 			err = errors.Join(fmt.Errorf("gorun down: code %d, %d processes left: %s", down.Code(), left, down.Err.String()), err)
@@ -41,7 +41,7 @@ func (s *soak) keep(ctx context.Context, home string) (end func() error, err err
 	}, nil
 }
 
-// keptJob runs a job back to back with the last one: what it leaves, the samples show, since a search after each job would take as long as the job.
+// keptJob runs a job and does not search for processes that it left, which would take as long as the job. The samples count them.
 func (s *soak) keptJob(ctx context.Context, argv []string, tmp string) (string, error) {
 	for i := range argv {
 		argv[i] = strings.ReplaceAll(argv[i], "{config}", s.cluster.ConfigFile)
