@@ -31,7 +31,9 @@ func assign(now time.Time, lanes []prospect, size int) int {
 	for _, l := range lanes {
 		l.meter.pass(size)
 	}
-	lanes[i].meter.give(now, lanes[i].written, lanes[i].due)
+	if size >= busyBytes {
+		lanes[i].meter.give(now, lanes[i].written, lanes[i].due)
+	}
 	return i
 }
 
@@ -93,7 +95,7 @@ type meter struct {
 	begun time.Time // of the sample; zero: the lane was idle
 	done  int64     // acknowledged bytes then
 
-	passed float64   // bytes that other lanes were given since this one was
+	passed float64   // bytes that other lanes were given since this one was given enough to measure
 	pause  float64   // how many before the next trial
 	tried  time.Time // when the trial began; zero: there is none
 	before int64     // acknowledged bytes then
@@ -131,7 +133,8 @@ func (m *meter) due(queued, size int) bool {
 	return queued == 0 && size >= busyBytes && m.rate > 0 && m.passed >= max(m.pause, trialShare*maxSegment)
 }
 
-// give records that the lane gets the next segment, in a trial if it was due.
+// give records that the lane gets the next segment, in a trial if it was due. Segments of less than busyBytes say nothing
+// of the rate, and are not recorded: a slow lane that gets those alone would never be tried.
 func (m *meter) give(now time.Time, written uint64, due bool) {
 	m.tried = time.Time{}
 	if due {

@@ -100,10 +100,11 @@ type road struct {
 	carried float64
 }
 
-// drive sends over roads for so long, as fast as they take segments. It returns the share that each delivers.
-func drive(roads []*road, span time.Duration) (shares []float64) {
+// drive sends segments of these sizes in turn over roads for so long, as fast as they take them. It returns the share that
+// each delivers.
+func drive(roads []*road, span time.Duration, sizes ...int) (shares []float64) {
 	const step, room = 100 * time.Microsecond, 192 << 10
-	total := 0.0
+	total, given := 0.0, 0
 	for at := time.Duration(0); at < span; at += step {
 		for _, r := range roads {
 			if at >= r.still {
@@ -119,12 +120,13 @@ func drive(roads []*road, span time.Duration) (shares []float64) {
 				pending := max(0, int(r.queued)-room)
 				lanes = append(lanes, prospect{usable: true, queued: int(r.queued), rate: r.meter.rate, meter: &r.meter, written: r.written - uint64(pending), pending: pending})
 			}
-			i := assign(time.Unix(1000, 0).Add(at), lanes, maxSegment)
+			i := assign(time.Unix(1000, 0).Add(at), lanes, sizes[given%len(sizes)])
 			if i < 0 {
 				break
 			}
-			roads[i].queued += maxSegment
-			roads[i].written += maxSegment
+			roads[i].queued += float64(sizes[given%len(sizes)])
+			roads[i].written += uint64(sizes[given%len(sizes)])
+			given++
 		}
 	}
 	for _, r := range roads {
@@ -137,7 +139,7 @@ func drive(roads []*road, span time.Duration) (shares []float64) {
 func TestLaneThatStoodStillIsUsed(t *testing.T) {
 	for _, still := range []time.Duration{0, 15 * time.Millisecond, 60 * time.Millisecond} {
 		roads := []*road{{rate: 50e6}, {rate: 125e6, still: still}}
-		if shares := drive(roads, 500*time.Millisecond); shares[1] < 0.6 {
+		if shares := drive(roads, 500*time.Millisecond, maxSegment); shares[1] < 0.6 {
 			t.Errorf("a lane of 125 MB/s that stands still for %v carries %.2f beside one of 50 MB/s", still, shares[1])
 		}
 	}
@@ -147,8 +149,18 @@ func TestLaneThatStoodStillIsUsed(t *testing.T) {
 func TestMisjudgedLaneIsTried(t *testing.T) {
 	roads := []*road{{rate: 50e6}, {rate: 125e6}}
 	roads[0].meter.rate, roads[1].meter.rate = 50e6, minRate
-	if shares := drive(roads, 500*time.Millisecond); shares[1] < 0.6 {
+	if shares := drive(roads, 500*time.Millisecond, maxSegment); shares[1] < 0.6 {
 		t.Errorf("a lane of 125 MB/s that was taken for one of 0.1 carries %.2f beside one of 50 MB/s", shares[1])
+	}
+}
+
+// Short messages between the long ones go to the lane that is taken for slow, since it has nothing to send. They must not put
+// off its trial.
+func TestMisjudgedLaneIsTriedAmongShortMessages(t *testing.T) {
+	roads := []*road{{rate: 50e6}, {rate: 125e6}}
+	roads[0].meter.rate, roads[1].meter.rate = 50e6, 1e6
+	if shares := drive(roads, 500*time.Millisecond, 64, maxSegment, maxSegment, maxSegment); shares[1] < 0.6 {
+		t.Errorf("a lane of 125 MB/s that was taken for one of 1 carries %.2f beside one of 50 MB/s", shares[1])
 	}
 }
 
@@ -156,7 +168,7 @@ func TestMisjudgedLaneIsTried(t *testing.T) {
 func TestTrialsOfASlowLaneAreRare(t *testing.T) {
 	roads := []*road{{rate: 1e9}, {rate: 1e6}}
 	roads[0].meter.rate, roads[1].meter.rate = 1e9, 1e6
-	drive(roads, 3*time.Second)
+	drive(roads, 3*time.Second, maxSegment)
 	if late := roads[1].carried / roads[1].rate; late > 0.3 {
 		t.Errorf("the slow lane has a segment %.2f of 3 s", late)
 	}

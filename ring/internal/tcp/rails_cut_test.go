@@ -128,6 +128,9 @@ func TestRailIsCut(t *testing.T) {
 		said[rank] = bufio.NewScanner(out)
 		at[rank] = hear(t, said[rank], "at ")
 	}
+	if t.Failed() {
+		return
+	}
 	for rank := range stdin {
 		fmt.Fprintln(stdin[rank], at[1-rank])
 	}
