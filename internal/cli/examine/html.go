@@ -1,9 +1,7 @@
 package examine
 
 import (
-	_ "embed"
 	"fmt"
-	"html/template"
 	"io"
 	"math"
 	"slices"
@@ -12,9 +10,6 @@ import (
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/prose"
 )
-
-//go:embed page.html
-var pageText string
 
 const (
 	maxMapped = 128 // hosts of a map; bad ones come first
@@ -31,7 +26,7 @@ type (
 	}
 	mapCell struct {
 		X, Y  float64
-		Color template.HTMLAttr
+		Color string
 		Text  string
 	}
 	pairMap struct {
@@ -53,29 +48,22 @@ type (
 
 // WriteHTML writes the report as one page, which needs no network and no script.
 func (r Report) WriteHTML(out io.Writer) error {
-	page, err := template.New("page").Parse(pageText)
-	if err != nil {
-		return err
-	}
 	title := r.Verdict
 	if len(r.Bad) > 0 {
 		title = "bad: " + prose.List(r.Bad)
 	}
-	columns, rows := r.hostRows()
-	var text strings.Builder
-	err = page.Execute(&text, struct {
-		Title, Examined string
-		Findings        []findingRow
-		Maps            []pairMap
-		Bars            []bars
-		Columns         []string
-		Rows            [][]string
-	}{title, fmt.Sprintf("%s, examined on %s in %.0f s (%s)", prose.Count(len(r.Names), "host"), r.Began.Format("2 January 2006 15:04"), r.Seconds, r.Level),
-		r.findingRows(), r.maps(), r.allBars(), columns, rows})
-	if err != nil {
-		return err
+	var m markup
+	m.begin("gorun doctor: "+title, fmt.Sprintf("%s, examined on %s in %.0f s (%s)", prose.Count(len(r.Names), "host"), r.Began.Format("2 January 2006 15:04"), r.Seconds, r.Level))
+	m.findings(r.findingRows())
+	for _, drawn := range r.maps() {
+		m.pairMap(drawn)
 	}
-	_, err = io.WriteString(out, prose.Plain(text.String()))
+	for _, drawn := range r.allBars() {
+		m.bars(drawn)
+	}
+	m.hosts(r.hostRows())
+	m.end()
+	_, err := io.WriteString(out, prose.Plain(m.String()))
 	return err
 }
 
@@ -182,7 +170,7 @@ func (r Report) maps() (all []pairMap) {
 				case v <= 0:
 					continue
 				}
-				drawn.Cells = append(drawn.Cells, mapCell{margin + cell*float64(column), margin + cell*float64(row), template.HTMLAttr(color), text})
+				drawn.Cells = append(drawn.Cells, mapCell{margin + cell*float64(column), margin + cell*float64(row), color, text})
 			}
 		}
 		all = append(all, drawn)

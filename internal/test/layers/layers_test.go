@@ -149,6 +149,9 @@ func TestCheckerCanFail(t *testing.T) {
 		{"ring/x.go", "package x\nimport \"C\"\n", "ring must not import C: cgo"},
 		{"gpu/x.go", "package x\nimport \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", "gpu must not import github.com/NVIDIA/go-nvml/pkg/nvml"},
 
+		{"internal/cli/examine/x.go", "package x\nimport \"html/template\"\n", "must not import html/template: the linker"},
+		{"internal/cli/examine/x.go", "package x\nimport \"html\"\n", ""},
+
 		{"gpu/x.go", "package x\nfunc init() {}\n", "gpu/x.go:2:1: function init: init runs unasked"},
 		{"gpu/x.go", "package x\ntype t int\nfunc (t) init() {}\n", ""},
 		{"gpu/x.go", "package x\nvar n int\n", "gpu/x.go:2:5: variable n: "},

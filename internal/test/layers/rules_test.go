@@ -159,11 +159,14 @@ type outside struct {
 }
 
 func outsiders() []outside {
+	templates := "the linker keeps every exported method of a program with templates: of gorun, which goes to each host, an eighth"
 	cgo := "cgo makes binaries that need a C library, so it stays in the one place that cannot do without"
 	return []outside{
 		{path: "github.com/spf13", folders: []string{"cmd", "internal/cli"}, why: "libraries do not parse command lines"},
 		{path: "golang.org/x/crypto/ssh", folders: []string{"ssh", "internal/test/lab", "internal/test/stub"}, alias: "xssh",
 			why: "only the ssh package speaks SSH, and the alias keeps the two packages apart for readers"},
+		{path: "html/template", why: templates},
+		{path: "text/template", why: templates},
 		{path: "C", folders: []string{"gpu/nvml", "ring/capi", "ring/internal/nccl"}, why: cgo},
 		{path: "github.com/NVIDIA/go-nvml", folders: []string{"gpu/nvml"}, why: cgo},
 	}
