@@ -37,13 +37,12 @@ build: launcher ## bin/gorun (static), bin/examples/*; with a C compiler bin/gor
 launcher:
 	$(STATIC) -o bin/gorun ./cmd/gorun
 
-# What needs a C compiler, CC, for the processor GOARCH, in BIN and LIB. gorun-mpir has debug information, in which the compiler's start files name the
-# folder it runs in: the same for all.
+# What needs a C compiler, CC, for the processor GOARCH, in BIN and LIB.
 native:
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-gpu ./cmd/gorun-gpu
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-bench ./cmd/gorun-bench
 	$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o $(BIN)/gorun-ompi4.so internal/pmi/ompi4/libpmi.c
-	cd / && $$($(GO) env CC) -std=gnu11 -Wall -Wextra -g -O2 -ffile-prefix-map=$(CURDIR)=. -o $(abspath $(BIN))/gorun-mpir $(CURDIR)/internal/cli/mpir/helper/mpir.c
+	$$($(GO) env CC) -std=gnu11 -Wall -Wextra -g -O2 -ffile-prefix-map=$(CURDIR)=. -o $(BIN)/gorun-mpir internal/cli/mpir/helper/mpir.c
 	$(LIBRING)
 	@rm -f $(LIB)/libring.h $(LIB)/libring.so.h $(LIB)/libring.so.1.h
 	ln -sf libring.so.1 $(LIB)/libring.so
