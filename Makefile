@@ -148,7 +148,7 @@ gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten
 	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi
 	@$(PYTHON) -B internal/test/gpucheck/check.py
 
-arm-test: ## tests of ring and its kernels as programs of aarch64, in the emulator qemu-user (20 minutes; package qemu-user-static; root for all)
+arm-test: ## tests of ring and its kernels as programs of aarch64, in the emulator qemu-user (17 minutes; package qemu-user-static; root for all)
 	@.ci/arm
 
 fuzz: ## fuzz every target for FUZZTIME, 30s by default

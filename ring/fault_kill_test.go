@@ -110,6 +110,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes 7 seconds")
 	}
+	lab.NeedKernel(t, "TCP_INFO")
 	t.Parallel()
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	jobs := map[string]*remote{}
