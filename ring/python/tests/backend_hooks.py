@@ -67,5 +67,11 @@ def later(depth):
 
 
 assert dist.all_reduce(x, async_op=True).get_future().then(later(5)).wait()[0] == size
+
+# It may wait for what was started before the call that it belongs to had ended.
+for _ in range(5):
+    first = dist.all_reduce(torch.ones(1 << 22), async_op=True).get_future()
+    second = dist.all_reduce(torch.ones(3), async_op=True).get_future()
+    assert first.then(lambda future, other=second: other.wait()[0]).wait()[0] == size
 print("all right", flush=True)
 sys.exit(0)
