@@ -382,8 +382,8 @@ func answerTo(addr string, text []byte) int {
 		return 0
 	}
 	defer conn.Close()
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // nobody may read it, and the kernel may not hold all
-	_, _ = conn.Write(text)                                // it may be cut off at once
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // the rank may not read yet, and the kernel may not buffer all of text
+	_, _ = conn.Write(text)                                // the rank may close the connection at once
 	_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	n, _ := io.Copy(io.Discard, conn)
 	return int(n)

@@ -31,9 +31,7 @@ func assign(now time.Time, lanes []prospect, size int) int {
 	for _, l := range lanes {
 		l.meter.pass(size)
 	}
-	if size >= busyBytes {
-		lanes[i].meter.give(now, lanes[i].written, lanes[i].due)
-	}
+	lanes[i].meter.give(now, lanes[i].written, size, lanes[i].due)
 	return i
 }
 
@@ -133,9 +131,12 @@ func (m *meter) due(queued, size int) bool {
 	return queued == 0 && size >= busyBytes && m.rate > 0 && m.passed >= max(m.pause, trialShare*maxSegment)
 }
 
-// give records that the lane gets the next segment, in a trial if it was due. Segments of less than busyBytes say nothing
-// of the rate, and are not recorded: a slow lane that gets those alone would never be tried.
-func (m *meter) give(now time.Time, written uint64, due bool) {
+// give records that the lane gets the next segment, of size bytes, in a trial if it was due. A segment of less than busyBytes
+// says nothing of the rate, and is not recorded: a slow lane that gets those alone would never be tried.
+func (m *meter) give(now time.Time, written uint64, size int, due bool) {
+	if size < busyBytes {
+		return
+	}
 	m.tried = time.Time{}
 	if due {
 		m.tried, m.before = now, int64(written)

@@ -120,12 +120,13 @@ func drive(roads []*road, span time.Duration, sizes ...int) (shares []float64) {
 				pending := max(0, int(r.queued)-room)
 				lanes = append(lanes, prospect{usable: true, queued: int(r.queued), rate: r.meter.rate, meter: &r.meter, written: r.written - uint64(pending), pending: pending})
 			}
-			i := assign(time.Unix(1000, 0).Add(at), lanes, sizes[given%len(sizes)])
+			size := sizes[given%len(sizes)]
+			i := assign(time.Unix(1000, 0).Add(at), lanes, size)
 			if i < 0 {
 				break
 			}
-			roads[i].queued += float64(sizes[given%len(sizes)])
-			roads[i].written += uint64(sizes[given%len(sizes)])
+			roads[i].queued += float64(size)
+			roads[i].written += uint64(size)
 			given++
 		}
 	}
@@ -180,7 +181,7 @@ func TestLaneIsTriedAgainAfterACut(t *testing.T) {
 	var m meter
 	now := time.Now()
 	m.rate = minRate
-	m.give(now, 0, true)
+	m.give(now, 0, maxSegment, true)
 	m.note(now.Add(5*time.Second), maxSegment, 0, limit)
 	m.pass(int(limit * trialPause.Seconds()))
 	if !m.due(0, maxSegment) {

@@ -18,7 +18,7 @@ type sample struct {
 	counts map[string]float64
 }
 
-// What is counted. Only memory and TIME_WAIT may exceed their first value.
+// The names of a sample's counts. Only memory and TIME_WAIT may exceed their first value.
 const (
 	tmpFiles  = "files in /tmp"
 	shmFiles  = "files in /dev/shm"
