@@ -18,8 +18,7 @@ const (
 	hurried  = 64                     // first polls, without a pause: about as long as a tiny message takes
 	pauses   = 4                      // processor pauses between two later polls: 10 to 140 cycles each
 	clocked  = 16                     // polls between two readings of the clock
-	yields   = 50                     // polls with a yield after each
-	idle     = 6                      // times as many yields if every rank has a core
+	yields   = 200                    // polls, each after a yield
 	kept     = 200 * time.Microsecond // a yield that takes longer has given the processor to a thread that computes
 	resting  = 20 * time.Millisecond  // without yields after such a one
 	sleepMax = 50 * time.Millisecond  // one sleep, before the next check that the job is alive
@@ -74,12 +73,8 @@ func (w *waiter) vain(q int) error {
 
 // look polls ready for a while and returns its last result.
 func (w *waiter) look(ready func() bool) bool {
-	looks := yields
-	if w.crowd.fair == 1 {
-		if spin(ready) {
-			return true
-		}
-		looks *= idle
+	if w.crowd.fair == 1 && spin(ready) {
+		return true
 	}
 	w.slow = true
 	if w.rests() {
@@ -89,7 +84,7 @@ func (w *waiter) look(ready func() bool) bool {
 	if w.crowd.enter() && w.crowd.disperse() {
 		return ready()
 	}
-	if w.poll(looks, ready) {
+	if w.poll(ready) {
 		return true
 	}
 	if w.crowd.shared() {
@@ -99,8 +94,8 @@ func (w *waiter) look(ready func() bool) bool {
 }
 
 // poll yields before each look.
-func (w *waiter) poll(looks int, ready func() bool) bool {
-	for range looks {
+func (w *waiter) poll(ready func() bool) bool {
+	for range yields {
 		if w.broken.Load() {
 			return false
 		}

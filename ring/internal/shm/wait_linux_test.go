@@ -36,16 +36,16 @@ func TestParseStat(t *testing.T) {
 // After a yield that took long, which gave the processor to a thread that computes, a rank sleeps for a while where it would yield, unless ranks
 // share processors.
 func TestLateYieldsGiveWayToSleep(t *testing.T) {
-	for fair, want := range map[int]int{1: 1, 2: 3} {
+	for fair, want := range map[int]int{1: 1, 2: yields} {
 		w := waiter{broken: new(atomic.Bool), crowd: crowd{fair: fair, all: []*control{new(control)}}}
 		polls := 0
-		w.poll(3, func() bool {
+		w.poll(func() bool {
 			polls++
 			time.Sleep(2 * kept)
 			return false
 		})
 		if polls != want {
-			t.Errorf("%d ranks a processor: %d polls of 3, which all came late", fair, polls)
+			t.Errorf("%d ranks a processor: %d polls of %d, which all came late", fair, polls, yields)
 		}
 		if w.lent = time.Now().Add(time.Hour); w.rests() != (fair == 1) {
 			t.Errorf("%d ranks a processor: after a late yield it rests: %v", fair, w.rests())
