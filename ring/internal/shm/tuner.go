@@ -16,7 +16,12 @@ const (
 	stagings
 )
 
-const exploreEvery = 40 // calls
+const (
+	exploreOften  = 40  // calls between two tries of another staging
+	exploreSeldom = 320 // once tries change nothing
+	moved         = 1.3 // times the cost at the last try, for lateCalls calls in a row: the virtual processors have moved
+	lateCalls     = 5
+)
 
 // minStreamed is the least result in bytes that may not fit the cache.
 const minStreamed = 4 << 20
@@ -56,12 +61,17 @@ func class(bytes int) int {
 }
 
 // tuner finds the fastest staging by the time of whole calls. It tries the others in turn at
-// intervals, since virtual processors move.
+// intervals, since virtual processors move. Where that changes nothing the interval doubles.
 type tuner struct {
-	cost  [stagings]float64 // time per byte, a moving average; 0: not known
-	last  staging           // of the last call
-	calls int
-	tries int
+	cost     [stagings]float64 // time per byte, a moving average; 0: not known
+	last     staging           // of the last call
+	calls    int
+	tried    staging // at the last try
+	due      int     // call of the next try
+	interval int     // calls between tries
+	best     staging
+	usual    float64 // cost of the best at that time
+	late     int     // last calls that took longer than that
 }
 
 // next records the cost per byte of a call with used, and returns the staging for the next
@@ -79,12 +89,27 @@ func (t *tuner) next(used staging, perByte float64) staging {
 		// Clamped, since a rank may have been descheduled during this call.
 		t.cost[used] = (t.cost[used] + min(perByte, 2*t.cost[used])) / 2
 	}
-	if t.calls >= exploreEvery*(t.tries+1) {
-		t.tries++
-		return staging(t.tries % int(stagings))
+	if t.late++; perByte <= moved*t.usual {
+		t.late = 0
 	}
+	best := t.fastest()
+	if best != t.best || t.late == lateCalls {
+		t.best, t.usual, t.interval, t.due = best, t.cost[best], exploreOften, t.calls+exploreOften
+	}
+	if t.calls < t.due {
+		return best
+	}
+	if t.tried = (t.tried + 1) % stagings; t.tried == 0 {
+		t.interval = min(2*t.interval, exploreSeldom)
+	}
+	t.usual, t.due = t.cost[best], t.calls+t.interval
+	return t.tried
+}
+
+// fastest returns the staging of the least cost. One that is not known comes first.
+func (t *tuner) fastest() staging {
 	best := throughCache
-	for s, cost := range t.cost { // one that is not known comes first
+	for s, cost := range t.cost {
 		if cost < t.cost[best] {
 			best = staging(s)
 		}

@@ -32,6 +32,16 @@ func TestTunerFindsTheFasterStaging(t *testing.T) {
 	}
 }
 
+// Once the others stay slower, few calls try them.
+func TestTunerTriesLess(t *testing.T) {
+	var tuner tuner
+	cost := func(s staging) float64 { return []float64{2, 1, 3}[s] }
+	play(&tuner, 1000, cost)
+	if used := play(&tuner, 10000, cost); used[streamed] < 9900 || used[throughCache] == 0 || used[pastCache] == 0 {
+		t.Errorf("the stagings were used %d times", used)
+	}
+}
+
 func TestTunerSurvivesOutliers(t *testing.T) {
 	var tuner tuner
 	n := 0
