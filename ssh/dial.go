@@ -49,7 +49,7 @@ func dial(ctx context.Context, c Config, jump string, depth int) (*Client, error
 	if err != nil {
 		return nil, err
 	}
-	client, err := handshake(ctx, s, w)
+	client, err := handshake(ctx, s, w, c.Resolver)
 	if err != nil {
 		w.Close()
 		if w.via != nil {
@@ -182,8 +182,8 @@ func splitHop(hop string) (user, host string, port int, err error) {
 	return user, strings.Trim(host, "[]"), port, nil
 }
 
-// handshake authenticates on an open stream. The caller closes w if it fails.
-func handshake(ctx context.Context, s settings, w *wire) (*Client, error) {
+// handshake authenticates on an open stream. The caller closes w if it fails. r may be nil.
+func handshake(ctx context.Context, s settings, w *wire, r *Resolver) (*Client, error) {
 	hctx, cancel := context.WithTimeoutCause(ctx, s.handshakeTimeout, errTimeout)
 	defer cancel()
 	stop := context.AfterFunc(hctx, func() { w.Close() })
@@ -193,7 +193,7 @@ func handshake(ctx context.Context, s settings, w *wire) (*Client, error) {
 	if addr := w.RemoteAddr(); w.via == nil && addr.Network() == "tcp" {
 		target.Addr = addr.String()
 	}
-	keys, err := newHostKeys(s, target)
+	keys, err := newHostKeys(s, target, r)
 	if err != nil {
 		return nil, err
 	}

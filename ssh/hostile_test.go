@@ -70,7 +70,7 @@ func (h *hostile) run(t testing.TB, stdin io.Reader, serve func(net.Conn)) (out 
 	defer theirs.Close()
 	w := newWire(ours, nil)
 	defer w.Close()
-	c, err := handshake(t.Context(), h.settings, w)
+	c, err := handshake(t.Context(), h.settings, w, nil)
 	if err != nil {
 		return "", err
 	}

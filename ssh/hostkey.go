@@ -19,14 +19,15 @@ import (
 type hostKeys struct {
 	settings settings
 	target   Target
-	files    []string // those that exist
+	resolver *Resolver // reads the files; may be nil
+	files    []string  // those that exist
 	entries  []knownhosts.Entry
 	accepted xssh.PublicKey // the last key that was not refused
 	refusal  error          // why the last key was refused
 }
 
-func newHostKeys(s settings, t Target) (*hostKeys, error) {
-	k := &hostKeys{settings: s, target: t}
+func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {
+	k := &hostKeys{settings: s, target: t, resolver: r}
 	if err := k.load(); err != nil {
 		return nil, &ConfigError{s.alias, err}
 	}
@@ -37,7 +38,7 @@ func newHostKeys(s settings, t Target) (*hostKeys, error) {
 func (k *hostKeys) load() error {
 	k.files, k.entries = nil, nil
 	for _, file := range slices.Concat(k.settings.userKnownHosts, k.settings.globalKnownHosts) {
-		entries, err := knownhosts.Read(file)
+		entries, err := k.resolver.knownHosts(file)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}

@@ -84,7 +84,7 @@ func TestKnownHostsAreNeverWeakerThanOpenSSHs(t *testing.T) {
 		if port != 22 {
 			names = []string{fmt.Sprintf("[%s]:%d", host, port), host}
 		}
-		k, err := newHostKeys(settings{hostname: host, port: port, userKnownHosts: []string{file}}, Target{Host: host})
+		k, err := newHostKeys(settings{hostname: host, port: port, userKnownHosts: []string{file}}, Target{Host: host}, nil)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

@@ -22,7 +22,7 @@ import (
 
 func mustHostKeys(t testing.TB, s settings) *hostKeys {
 	t.Helper()
-	k, err := newHostKeys(s, s.target())
+	k, err := newHostKeys(s, s.target(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,12 +130,13 @@ func TestAcceptNewInParallel(t *testing.T) {
 	for range 5 {
 		keys = append(keys, newSigner(t).PublicKey())
 	}
+	var shared Resolver // of half of the jobs
 	var wg sync.WaitGroup
 	for i := range 50 {
 		wg.Go(func() {
 			host := i % len(keys)
 			s := settings{alias: "h", hostname: fmt.Sprint("host", host), port: 22, userKnownHosts: []string{file}, acceptNew: true}
-			k, err := newHostKeys(s, s.target())
+			k, err := newHostKeys(s, s.target(), []*Resolver{nil, &shared}[i%2])
 			if err == nil {
 				err = k.callback(t.Context())("", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 22}, keys[host])
 			}
@@ -151,6 +152,28 @@ func TestAcceptNewInParallel(t *testing.T) {
 	}
 	if _, err := xknownhosts.New(file); err != nil {
 		t.Error(err)
+	}
+}
+
+// The hosts of a job share what was read, until the file changes.
+func TestKnownHostsAreReadOnce(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "known_hosts")
+	var r Resolver
+	if _, err := r.knownHosts(file); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	line := "f1 " + publicLine(newSigner(t))
+	writeFile(t, file, line)
+	first, err := r.knownHosts(file)
+	if err != nil || len(first) != 1 {
+		t.Fatalf("%d entries, %v", len(first), err)
+	}
+	if again, err := r.knownHosts(file); err != nil || &again[0] != &first[0] {
+		t.Errorf("it was read again, or %v", err)
+	}
+	writeFile(t, file, line+"f2 "+publicLine(newSigner(t)))
+	if more, err := r.knownHosts(file); err != nil || len(more) != 2 {
+		t.Errorf("after a change: %d entries, %v", len(more), err)
 	}
 }
 

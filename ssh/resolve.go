@@ -2,18 +2,29 @@ package ssh
 
 import (
 	"context"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/gorun/gorun/ssh/internal/config"
+	"github.com/gorun/gorun/ssh/internal/knownhosts"
 )
 
-// Resolver reads each configuration file once for the hosts of a job. The zero value is ready. It
-// is safe for concurrent use.
+// Resolver reads each configuration file once for the hosts of a job, and known_hosts files when they
+// have changed. The zero value is ready, and nil reads for each host. It is safe for concurrent use.
 type Resolver struct {
 	mu      sync.Mutex
 	configs map[string]*config.Config // by Config.ConfigFile
+	known   map[string]knownFile      // by path
+}
+
+// knownFile is a known_hosts file as it was read.
+type knownFile struct {
+	size     int64
+	modified time.Time
+	entries  []knownhosts.Entry
 }
 
 func (r *Resolver) read(file, home string) (*config.Config, error) {
@@ -34,6 +45,31 @@ func (r *Resolver) read(file, home string) (*config.Config, error) {
 	}
 	r.configs[file] = c
 	return c, nil
+}
+
+// knownHosts returns the entries of a file, which must not be changed.
+func (r *Resolver) knownHosts(file string) ([]knownhosts.Entry, error) {
+	if r == nil {
+		return knownhosts.Read(file)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now, err := os.Stat(file) // before it is read: what is added meanwhile makes the next host read again
+	if err != nil {
+		return nil, err
+	}
+	if k, read := r.known[file]; read && k.size == now.Size() && k.modified.Equal(now.ModTime()) {
+		return k.entries, nil
+	}
+	entries, err := knownhosts.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if r.known == nil {
+		r.known = map[string]knownFile{}
+	}
+	r.known[file] = knownFile{now.Size(), now.ModTime(), entries}
+	return entries, nil
 }
 
 // resolve returns how to reach c.Host.

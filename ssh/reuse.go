@@ -92,7 +92,7 @@ func CheckHostKey(ctx context.Context, c Config, key []byte) error {
 	if err != nil {
 		return err
 	}
-	keys, err := newHostKeys(s, s.target())
+	keys, err := newHostKeys(s, s.target(), c.Resolver)
 	if err != nil {
 		return err
 	}
