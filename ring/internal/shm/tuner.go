@@ -66,12 +66,12 @@ type tuner struct {
 	cost     [stagings]float64 // time per byte, a moving average; 0: not known
 	last     staging           // of the last call
 	calls    int
-	tried    staging // at the last try
-	due      int     // call of the next try
+	tried    staging // by the last try
+	due      int     // calls before the next try
 	interval int     // calls between tries
-	best     staging
-	usual    float64 // cost of the best at that time
-	late     int     // last calls that took longer than that
+	best     staging // as far as is known
+	usual    float64 // its cost at the last try
+	late     int     // calls in a row that took longer
 }
 
 // next records the cost per byte of a call with used, and returns the staging for the next
