@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -99,6 +100,14 @@ func (n Network) String() string { return n.text }
 
 // Names reports whether n asks for something, and not only for something else.
 func (n Network) Names() bool { return len(n.include) > 0 }
+
+// Networks returns how many networks n may ask for: its interfaces and subnets, or many for a pattern such as ib*. It is 0 if n asks for none.
+func (n Network) Networks() int {
+	if slices.ContainsFunc(n.include, func(item networkItem) bool { return item.glob }) {
+		return math.MaxInt
+	}
+	return len(n.include)
+}
 
 // all reports whether n takes every address.
 func (n Network) all() bool { return len(n.include) == 0 && len(n.exclude) == 0 }

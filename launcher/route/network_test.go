@@ -2,6 +2,7 @@ package route
 
 import (
 	"fmt"
+	"math"
 	"net/netip"
 	"strings"
 	"testing"
@@ -52,6 +53,14 @@ func TestNetworkTakes(t *testing.T) {
 		ip := netip.MustParseAddr(tc.ip)
 		if got := n.takes(Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}); got != tc.want || n.String() != tc.asked {
 			t.Errorf("%q takes %s %s: %v, want %v", n, tc.name, tc.ip, got, tc.want)
+		}
+	}
+}
+
+func TestNetworksThatAreAskedFor(t *testing.T) {
+	for asked, want := range map[string]int{"": 0, "^docker0": 0, "eth0": 1, "eth0,^eth1": 1, "eth0,eth1": 2, "eth1,10.0.0.0/8,10.1.0.0/16": 3, "ib*": math.MaxInt, "^ib*": 0} {
+		if n, err := ParseNetwork(asked); err != nil || n.Networks() != want {
+			t.Errorf("%q: %d, %v, want %d", asked, n.Networks(), err, want)
 		}
 	}
 }

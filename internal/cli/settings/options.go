@@ -118,7 +118,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust a host on first connection")
 	flags.BoolVar(&o.NoKept, "no-kept", false, "connect to every host, also to those that are kept connected, and keep none")
 
-	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0; with RING_RAILS=8 ring sends over all that join two hosts (default: all, the address SSH uses first)")
+	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0; of several, ring sends over all that join two hosts (default: any, the address SSH uses first)")
 	flags.Var(&o.MPI, "mpi", "programs' MPI: auto (what they are linked with, the default), pmi1 (MPICH and derivatives), ompi4 (Open MPI up to 4.1), or pmix (Open MPI 5)")
 	flags.Var(&o.MaxSpawn, "max-spawn", "let MPI_Comm_spawn start ranks on all hosts of the job, also those without ranks, and have so many running on each at a time (without it: 128 on the host of the rank that asks)")
 	flags.BoolVar(&o.Encrypt, "encrypt", false, "encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)")

@@ -114,7 +114,7 @@ func ringArgs(s settings, g *ground, opts bench.Options) []string {
 		argv = append(argv, g.network.flags(s.np)...)
 	}
 	transport := map[string]string{"shm": "shm", "tcp": "tcp", "veth": "tcp", "slow": "auto"}[s.transport]
-	argv = append(argv, "-x", "RING_TRANSPORT="+transport, "-x", "RING_STREAMS="+strconv.Itoa(s.streams), "-x", "RING_RAILS="+strconv.Itoa(max(1, strings.Count(s.rails, ",")+1)), "--prefix", "none", "--stdin", "none", "--")
+	argv = append(argv, "-x", "RING_TRANSPORT="+transport, "-x", "RING_STREAMS="+strconv.Itoa(s.streams), "--prefix", "none", "--stdin", "none", "--")
 	text, _ := json.Marshal(opts) // strings and numbers
 	path, err := filepath.Abs(s.gorun)
 	if err != nil {
