@@ -332,7 +332,7 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 	starts, interfaces := make([]wire.Start, len(chosen)), survey.Interfaces(chosen)
 	for i, list := range chosen {
 		var shown []string
-		starts[i] = wire.Start{Addrs: route.AddrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.Names()}
+		starts[i] = wire.Start{Addrs: route.AddrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.Networks() > 0}
 		for _, a := range list {
 			shown = append(shown, prose.Printable(fmt.Sprintf("%s (%s)", route.AddrText(a), cmp.Or(a.Interface, "unknown interface"))))
 		}

@@ -98,10 +98,8 @@ func nearby(ip netip.Addr) netip.Prefix {
 // String is the text that was parsed.
 func (n Network) String() string { return n.text }
 
-// Names reports whether n asks for something, and not only for something else.
-func (n Network) Names() bool { return len(n.include) > 0 }
-
-// Networks returns how many networks n may ask for: its interfaces and subnets, or many for a pattern such as ib*. It is 0 if n asks for none.
+// Networks returns how many networks n may ask for: its interfaces and subnets, or math.MaxInt for a pattern such as ib*. It is 0 if n only
+// excludes some, or is empty.
 func (n Network) Networks() int {
 	if slices.ContainsFunc(n.include, func(item networkItem) bool { return item.glob }) {
 		return math.MaxInt
