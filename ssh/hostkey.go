@@ -20,8 +20,8 @@ type hostKeys struct {
 	settings settings
 	target   Target
 	resolver *Resolver // reads the files; may be nil
-	files    []string  // those that exist
-	entries  []knownhosts.Entry
+	paths    []string  // of the files that exist
+	files    []*knownhosts.File
 	accepted xssh.PublicKey // the last key that was not refused
 	refusal  error          // why the last key was refused
 }
@@ -36,17 +36,17 @@ func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {
 
 // load reads the files.
 func (k *hostKeys) load() error {
-	k.files, k.entries = nil, nil
-	for _, file := range slices.Concat(k.settings.userKnownHosts, k.settings.globalKnownHosts) {
-		entries, err := k.resolver.knownHosts(file)
+	k.paths, k.files = nil, nil
+	for _, path := range slices.Concat(k.settings.userKnownHosts, k.settings.globalKnownHosts) {
+		file, err := k.resolver.knownHosts(path)
 		if errors.Is(err, os.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
+		k.paths = append(k.paths, path)
 		k.files = append(k.files, file)
-		k.entries = append(k.entries, entries...)
 	}
 	return nil
 }
@@ -66,10 +66,8 @@ func (k *hostKeys) names() []string {
 
 // known returns the entries of a name.
 func (k *hostKeys) known(name string) (entries []knownhosts.Entry) {
-	for _, e := range k.entries {
-		if e.Matches(name) {
-			entries = append(entries, e)
-		}
+	for _, file := range k.files {
+		entries = append(entries, file.Of(name)...)
 	}
 	return entries
 }
@@ -161,7 +159,7 @@ func (k *hostKeys) judge(ctx context.Context, key xssh.PublicKey) error {
 }
 
 func (k *hostKeys) unknown(key xssh.PublicKey) error {
-	e := &UnknownHostKeyError{Target: k.target, Key: k.fact(key), Name: k.names()[0], Files: k.files}
+	e := &UnknownHostKeyError{Target: k.target, Key: k.fact(key), Name: k.names()[0], Files: k.paths}
 	if len(k.settings.userKnownHosts) > 0 && k.settings.hostKeyAlias == "" {
 		e.Scan = fmt.Sprintf("ssh-keyscan -p %d %s >> %s", k.settings.port, k.settings.hostname, k.settings.userKnownHosts[0])
 	}

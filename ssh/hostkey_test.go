@@ -165,15 +165,15 @@ func TestKnownHostsAreReadOnce(t *testing.T) {
 	line := "f1 " + publicLine(newSigner(t))
 	writeFile(t, file, line)
 	first, err := r.knownHosts(file)
-	if err != nil || len(first) != 1 {
-		t.Fatalf("%d entries, %v", len(first), err)
+	if err != nil || len(first.Of("f1")) != 1 {
+		t.Fatalf("%+v, %v", first, err)
 	}
-	if again, err := r.knownHosts(file); err != nil || &again[0] != &first[0] {
+	if again, err := r.knownHosts(file); err != nil || again != first {
 		t.Errorf("it was read again, or %v", err)
 	}
 	writeFile(t, file, line+"f2 "+publicLine(newSigner(t)))
-	if more, err := r.knownHosts(file); err != nil || len(more) != 2 {
-		t.Errorf("after a change: %d entries, %v", len(more), err)
+	if more, err := r.knownHosts(file); err != nil || len(more.Of("f2")) != 1 {
+		t.Errorf("after a change: %+v, %v", more, err)
 	}
 }
 

@@ -22,9 +22,9 @@ type Resolver struct {
 
 // knownFile is a known_hosts file as it was read.
 type knownFile struct {
+	*knownhosts.File
 	size     int64
 	modified time.Time
-	entries  []knownhosts.Entry
 }
 
 func (r *Resolver) read(file, home string) (*config.Config, error) {
@@ -47,29 +47,29 @@ func (r *Resolver) read(file, home string) (*config.Config, error) {
 	return c, nil
 }
 
-// knownHosts returns the entries of a file, which must not be changed.
-func (r *Resolver) knownHosts(file string) ([]knownhosts.Entry, error) {
+// knownHosts returns the known_hosts file at path.
+func (r *Resolver) knownHosts(path string) (*knownhosts.File, error) {
 	if r == nil {
-		return knownhosts.Read(file)
+		return knownhosts.Read(path)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now, err := os.Stat(file) // before it is read: what is added meanwhile makes the next host read again
+	now, err := os.Stat(path) // before it is read: what is added meanwhile makes the next host read again
 	if err != nil {
 		return nil, err
 	}
-	if k, read := r.known[file]; read && k.size == now.Size() && k.modified.Equal(now.ModTime()) {
-		return k.entries, nil
+	if k, read := r.known[path]; read && k.size == now.Size() && k.modified.Equal(now.ModTime()) {
+		return k.File, nil
 	}
-	entries, err := knownhosts.Read(file)
+	file, err := knownhosts.Read(path)
 	if err != nil {
 		return nil, err
 	}
 	if r.known == nil {
 		r.known = map[string]knownFile{}
 	}
-	r.known[file] = knownFile{now.Size(), now.ModTime(), entries}
-	return entries, nil
+	r.known[path] = knownFile{file, now.Size(), now.ModTime()}
+	return file, nil
 }
 
 // resolve returns how to reach c.Host.

@@ -7,7 +7,6 @@ import (
 	"crypto/hmac"
 	"crypto/sha1"
 	"encoding/base64"
-	"os"
 	"strings"
 
 	xssh "golang.org/x/crypto/ssh"
@@ -29,24 +28,6 @@ type Entry struct {
 	File   string
 	Line   int // from 1
 	hosts  string
-}
-
-// Read returns the entries of a file. It leaves out lines that do not parse, as ssh does.
-func Read(file string) ([]Entry, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	var entries []Entry
-	number := 0
-	for line := range bytes.Lines(text) {
-		number++
-		if e, ok := parse(line); ok {
-			e.File, e.Line = file, number
-			entries = append(entries, e)
-		}
-	}
-	return entries, nil
 }
 
 // parse parses one line.
@@ -76,6 +57,14 @@ func parse(line []byte) (e Entry, ok bool) {
 		return Entry{}, false
 	}
 	return Entry{Marker: Marker(marker), Key: key, hosts: words[0]}, true
+}
+
+// names returns the entry's hosts if they are names, and neither patterns nor hashed. It matches these and no other.
+func (e Entry) names() (names []string, plain bool) {
+	if strings.ContainsAny(e.hosts, "|*?!") {
+		return nil, false
+	}
+	return strings.Split(strings.ToLower(e.hosts), ","), true
 }
 
 // Matches reports whether the entry is about a host. A name is in lower case, and of the form [host]:port for a port other than 22.

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -17,19 +18,41 @@ func TestEntries(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	entries, err := Read(file)
-	if err != nil || len(entries) != 4 {
-		t.Fatalf("%d entries, %v", len(entries), err)
+	read, err := Read(file)
+	if err != nil || len(read.entries) != 4 {
+		t.Fatalf("%+v, %v", read, err)
 	}
 	for i, want := range []struct {
 		marker Marker
 		line   int
 		name   string
 	}{{Key, 3, "h"}, {Revoked, 4, "h"}, {Authority, 5, "a.x"}, {Key, 11, "last"}} {
-		if e := entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file || !e.Matches(want.name) || e.Matches("other") {
+		if e := read.entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file || !e.Matches(want.name) || e.Matches("other") {
 			t.Errorf("entry %d is %+v", i, e)
 		}
 	}
+}
+
+// A file finds the entries that match, in their order.
+func FuzzFile(f *testing.F) {
+	for _, hosts := range []string{"a b", "a,b a", "a,a *", "!a,* B,[a]:2", "|1|AAAA|AAAA a,,b"} {
+		first, second, _ := strings.Cut(hosts, " ")
+		f.Add(first, second, "b,a", "a")
+	}
+	f.Fuzz(func(t *testing.T, one, two, three, name string) {
+		file, name := &File{named: map[string][]int{}}, strings.ToLower(name)
+		var want []Entry
+		for i, hosts := range []string{one, two, three} {
+			e := Entry{Line: i, hosts: hosts}
+			file.add(e)
+			if e.Matches(name) {
+				want = append(want, e)
+			}
+		}
+		if got := file.Of(name); !slices.Equal(got, want) {
+			t.Errorf("%q of %q, %q and %q: %v, want %v", name, one, two, three, got, want)
+		}
+	})
 }
 
 func FuzzParse(f *testing.F) {

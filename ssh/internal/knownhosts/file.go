@@ -1,0 +1,61 @@
+package knownhosts
+
+import (
+	"bytes"
+	"os"
+	"slices"
+)
+
+// File holds the entries of a known_hosts file by host. It does not change, and is safe for concurrent use.
+type File struct {
+	entries []Entry
+	named   map[string][]int // by name, the entries that list it and no pattern
+	others  []int            // entries with patterns or a hashed name
+}
+
+// Read reads a file. It leaves out lines that do not parse, as ssh does.
+func Read(name string) (*File, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	f := &File{named: map[string][]int{}}
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if e, ok := parse(line); ok {
+			e.File, e.Line = name, number
+			f.add(e)
+		}
+	}
+	return f, nil
+}
+
+func (f *File) add(e Entry) {
+	at := len(f.entries)
+	f.entries = append(f.entries, e)
+	names, plain := e.names()
+	if !plain {
+		f.others = append(f.others, at)
+	}
+	for _, name := range names {
+		if of := f.named[name]; !slices.Contains(of, at) {
+			f.named[name] = append(of, at)
+		}
+	}
+}
+
+// Of returns the entries about a host in the order of their lines. The name is as [Entry.Matches] takes it.
+func (f *File) Of(name string) (entries []Entry) {
+	places := slices.Clone(f.named[name])
+	for _, at := range f.others {
+		if f.entries[at].Matches(name) {
+			places = append(places, at)
+		}
+	}
+	slices.Sort(places)
+	for _, at := range places {
+		entries = append(entries, f.entries[at])
+	}
+	return entries
+}
