@@ -84,11 +84,14 @@ func (h *Hosts) writeFiles(dir string, key xssh.PublicKey) error {
 	config := fmt.Sprintf("Host n*\n  HostName 127.0.0.1\n  Port %d\n  HostKeyAlias stub\n  User stub\n  IdentityFile %s\n  IdentitiesOnly yes\n"+
 		"  IdentityAgent none\n  UserKnownHostsFile %s\n  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n",
 		port, filepath.Join(dir, "user_key"), known)
-	var hosts strings.Builder
-	for i := range h.spec.Hosts {
+	public := xssh.MarshalAuthorizedKey(key)
+	var hosts, keys strings.Builder
+	fmt.Fprintf(&keys, "stub %s", public)
+	for i := range h.spec.Hosts { // as many lines as hosts, as a cluster's file has
 		fmt.Fprintf(&hosts, "n%05d slots=%d\n", i+1, h.spec.Slots)
+		fmt.Fprintf(&keys, "n%05d %s", i+1, public)
 	}
-	for path, text := range map[string]string{known: "stub " + string(xssh.MarshalAuthorizedKey(key)), h.ConfigFile: config, h.HostFile: hosts.String()} {
+	for path, text := range map[string]string{known: keys.String(), h.ConfigFile: config, h.HostFile: hosts.String()} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			return err
 		}
