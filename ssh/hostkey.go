@@ -22,8 +22,9 @@ type hostKeys struct {
 	resolver *Resolver // reads the files; may be nil
 	paths    []string  // of the files that exist
 	files    []*knownhosts.File
-	accepted xssh.PublicKey // the last key that was not refused
-	refusal  error          // why the last key was refused
+	found    map[string][]knownhosts.Entry // by name; comparing with hashed names takes long
+	accepted xssh.PublicKey                // the last key that was not refused
+	refusal  error                         // why the last key was refused
 }
 
 func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {
@@ -36,7 +37,7 @@ func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {
 
 // load reads the files.
 func (k *hostKeys) load() error {
-	k.paths, k.files = nil, nil
+	k.paths, k.files, k.found = nil, nil, map[string][]knownhosts.Entry{}
 	for _, path := range slices.Concat(k.settings.userKnownHosts, k.settings.globalKnownHosts) {
 		file, err := k.resolver.knownHosts(path)
 		if errors.Is(err, os.ErrNotExist) {
@@ -65,10 +66,15 @@ func (k *hostKeys) names() []string {
 }
 
 // known returns the entries of a name.
-func (k *hostKeys) known(name string) (entries []knownhosts.Entry) {
+func (k *hostKeys) known(name string) []knownhosts.Entry {
+	entries, looked := k.found[name]
+	if looked {
+		return entries
+	}
 	for _, file := range k.files {
 		entries = append(entries, file.Of(name)...)
 	}
+	k.found[name] = entries
 	return entries
 }
 

@@ -27,7 +27,7 @@ type Entry struct {
 	Key    xssh.PublicKey
 	File   string
 	Line   int // from 1
-	hosts  string
+	hosts
 }
 
 // parse parses one line.
@@ -56,24 +56,47 @@ func parse(line []byte) (e Entry, ok bool) {
 	if err != nil || key.Type() != words[1] {
 		return Entry{}, false
 	}
-	return Entry{Marker: Marker(marker), Key: key, hosts: words[0]}, true
+	return Entry{Marker: Marker(marker), Key: key, hosts: parseHosts(words[0])}, true
 }
 
-// names returns the entry's hosts if they are names, and neither patterns nor hashed. It matches these and no other.
-func (e Entry) names() (names []string, plain bool) {
-	if strings.ContainsAny(e.hosts, "|*?!") {
+// hosts are the hosts of an entry: names and patterns, or one name that is hashed.
+type hosts struct {
+	list      string // in lower case
+	hashed    bool
+	salt, sum string // of the name; "" if they do not parse
+}
+
+func parseHosts(word string) hosts {
+	text, hashed := strings.CutPrefix(word, "|1|")
+	if !hashed {
+		return hosts{list: strings.ToLower(word)}
+	}
+	first, second, _ := strings.Cut(text, "|")
+	salt, err1 := base64.StdEncoding.DecodeString(first)
+	sum, err2 := base64.StdEncoding.DecodeString(second)
+	if err1 != nil || err2 != nil || len(sum) != sha1.Size {
+		return hosts{hashed: true}
+	}
+	return hosts{hashed: true, salt: string(salt), sum: string(sum)}
+}
+
+// names returns the hosts if they are names, and neither patterns nor hashed. They match these and no other.
+func (h hosts) names() (names []string, plain bool) {
+	if h.hashed || strings.ContainsAny(h.list, "*?!") {
 		return nil, false
 	}
-	return strings.Split(strings.ToLower(e.hosts), ","), true
+	return strings.Split(h.list, ","), true
 }
 
 // Matches reports whether the entry is about a host. A name is in lower case, and of the form [host]:port for a port other than 22.
-func (e Entry) Matches(name string) bool {
-	if hash, hashed := strings.CutPrefix(e.hosts, "|1|"); hashed {
-		return hashedAs(hash, name)
+func (h hosts) Matches(name string) bool {
+	if h.hashed {
+		mac := hmac.New(sha1.New, []byte(h.salt))
+		mac.Write([]byte(name))
+		return hmac.Equal(mac.Sum(nil), []byte(h.sum))
 	}
 	found := false
-	for pattern := range strings.SplitSeq(strings.ToLower(e.hosts), ",") {
+	for pattern := range strings.SplitSeq(h.list, ",") {
 		pattern, negated := strings.CutPrefix(pattern, "!")
 		if !like(pattern, name) {
 			continue
@@ -84,19 +107,6 @@ func (e Entry) Matches(name string) bool {
 		found = true
 	}
 	return found
-}
-
-// hashedAs reports whether salt|hash, in base64, is of name.
-func hashedAs(text, name string) bool {
-	first, second, _ := strings.Cut(text, "|")
-	salt, err1 := base64.StdEncoding.DecodeString(first)
-	sum, err2 := base64.StdEncoding.DecodeString(second)
-	if err1 != nil || err2 != nil || len(sum) != sha1.Size {
-		return false
-	}
-	mac := hmac.New(sha1.New, salt)
-	mac.Write([]byte(name))
-	return hmac.Equal(mac.Sum(nil), sum)
 }
 
 // like reports whether name matches a pattern, in which * stands for any bytes and ? for one.

@@ -43,7 +43,7 @@ func FuzzFile(f *testing.F) {
 		file, name := &File{named: map[string][]int{}}, strings.ToLower(name)
 		var want []Entry
 		for i, hosts := range []string{one, two, three} {
-			e := Entry{Line: i, hosts: hosts}
+			e := Entry{Line: i, hosts: parseHosts(hosts)}
 			file.add(e)
 			if e.Matches(name) {
 				want = append(want, e)
