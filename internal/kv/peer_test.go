@@ -89,7 +89,8 @@ func TestPeerUIDOfAResetConnection(t *testing.T) {
 	defer l.Close()
 	want := []error{}
 	for len(want) < 20 { // until no other process takes the address in between
-		first, err := net.DialTCP("tcp4", nil, l.Addr().(*net.TCPAddr))
+		// Bound first: connect alone may choose a port that another connection has, to another address, and nobody can bind.
+		first, err := net.DialTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, l.Addr().(*net.TCPAddr))
 		if err != nil {
 			t.Fatal(err)
 		}
