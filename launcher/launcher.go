@@ -302,7 +302,7 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 // wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: session.Bytes(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
-		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges,
+		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, AllNetworks: o.Network.Several(), Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges,
 		MPI: wire.MPI{Way: o.MPI}}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
@@ -332,7 +332,7 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 	starts, interfaces := make([]wire.Start, len(chosen)), survey.Interfaces(chosen)
 	for i, list := range chosen {
 		var shown []string
-		starts[i] = wire.Start{Addrs: route.AddrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.Networks() > 0}
+		starts[i] = wire.Start{Addrs: route.AddrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.Names()}
 		for _, a := range list {
 			shown = append(shown, prose.Printable(fmt.Sprintf("%s (%s)", route.AddrText(a), cmp.Or(a.Interface, "unknown interface"))))
 		}

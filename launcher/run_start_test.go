@@ -166,6 +166,27 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 	}
 }
 
+func TestRunTellsEveryHostToUseSeveralNetworks(t *testing.T) {
+	for asked, want := range map[string]bool{"": false, "ib0": false, "eth0,ib0": true} {
+		var jobs [2]wire.Job
+		var machines []*fake.Machine
+		for i := range jobs {
+			m := serving(func(a *fake.Agent) error {
+				jobs[i] = a.Job
+				return succeed(a)
+			})
+			m.Addresses = interfaces("eth0", fmt.Sprintf("10.0.0.%d/16", i+1), "ib0", fmt.Sprintf("10.9.0.%d/16", i+1))
+			machines = append(machines, m)
+		}
+		if r, err := runOn(t, machines, func(o *Options) { o.Network, _ = route.ParseNetwork(asked) }); err != nil || r.Code() != 0 {
+			t.Fatalf("%+v, %v", r, err)
+		}
+		if jobs[0].AllNetworks != want || jobs[1].AllNetworks != want {
+			t.Errorf("%q: the hosts got %v and %v, want %v", asked, jobs[0].AllNetworks, jobs[1].AllNetworks, want)
+		}
+	}
+}
+
 // When a host has no address that was asked for, nothing is started anywhere, and
 // every such host is named.
 func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {

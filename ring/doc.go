@@ -50,8 +50,8 @@
 //     if they cannot share it.
 //   - RING_STREAMS: TCP connections between two ranks, 1 by default. More help if the network limits
 //     one connection.
-//   - RING_RAILS: how many of the networks that join two hosts are used, at most 8. By default as many
-//     as gorun --network-interface names, or 1.
+//   - RING_RAILS: how many of the networks that join two hosts are used, at most 8. By default 8 if gorun
+//     --network-interface names several, or 1.
 //   - RING_CHECKSUM=1: detect corrupted data beyond TCP's own checksum. gorun --encrypt encrypts it.
 //   - RING_CONGESTION: the congestion control of the connections.
 //   - RING_ALGORITHM: auto (the default), doubling, tree, circulant or ring: the algorithm over the

@@ -66,6 +66,8 @@ func TestRankEnv(t *testing.T) {
 			rankenv.Rank{Size: 1, GlooPort: 4711, Interface: "eth0"},
 			map[string]string{"NCCL_SOCKET_IFNAME": "", "HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_CONTROLLER": "gloo",
 				"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT": "4711"}},
+		"all networks":                  {nil, rankenv.Rank{Size: 1, AllNetworks: true}, map[string]string{"RING_RAILS": "8"}},
+		"the user's number of networks": {map[string]string{"RING_RAILS": "1"}, rankenv.Rank{Size: 1, AllNetworks: true}, map[string]string{"RING_RAILS": "1"}},
 	} {
 		got := environment(t, program{env: tc.env}, tc.rank)
 		for variable, want := range tc.want {
@@ -192,7 +194,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 			t.Fatal(err)
 		}
 		p[0].sit(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
-		return environment(t, p[0], rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, Elastic: true, GlooPort: 4711, Interface: "eth0",
+		return environment(t, p[0], rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, AllNetworks: true, Elastic: true, GlooPort: 4711, Interface: "eth0",
 			NCCLInterfaces: "eth0", PMIFD: 3, PMIPort: "127.0.0.1:1", Addr: "10.0.0.2"})
 	}
 	got := env("SINGULARITYENV_HOROVOD_SIZE=9", "env", "B=1", "singularity", "exec", "-e", "image", "true")

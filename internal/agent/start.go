@@ -171,7 +171,7 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
 	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
 		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
-		Host: a.job.Host, Addrs: start.Addrs, Shares: a.job.Shares, Encrypt: a.job.Encrypt,
+		Host: a.job.Host, Addrs: start.Addrs, Shares: a.job.Shares, Encrypt: a.job.Encrypt, AllNetworks: a.job.AllNetworks,
 		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]

@@ -91,7 +91,7 @@ func (a *agent) startWorld(w *spawn.World) {
 			programs[i] = p
 		}
 		place := rankenv.Rank{Job: a.job.ID, Rank: rank, Size: len(w.Numbers), LocalRank: local, LocalSize: len(w.Here), CrossSize: 1, Nodes: 1,
-			Host: a.job.Host, Addr: a.begun.Addrs[0], Addrs: a.begun.Addrs, Shares: w.Shares(), Encrypt: a.job.Encrypt,
+			Host: a.job.Host, Addr: a.begun.Addrs[0], Addrs: a.begun.Addrs, Shares: w.Shares(), Encrypt: a.job.Encrypt, AllNetworks: a.job.AllNetworks,
 			Interface: a.network.Name, NCCLInterfaces: a.network.NCCL}
 		a.startOne(numbers[local], programs[i], a.serves.DescribeSpawned(place))
 	}

@@ -77,7 +77,7 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 
 // Names returns the names of the variables that gorun sets for every rank, in a fixed order.
 func Names() []string {
-	any := Rank{MasterAddr: "any", Encrypt: true, Elastic: true, GlooPort: 1, PMIFD: 1, PMIPort: "any", Addr: "any", Interface: "any", NCCLInterfaces: "any"}
+	any := Rank{MasterAddr: "any", Encrypt: true, AllNetworks: true, Elastic: true, GlooPort: 1, PMIFD: 1, PMIPort: "any", Addr: "any", Interface: "any", NCCLInterfaces: "any"}
 	return append(namesOf(slices.Concat(any.Environ(), any.Defaults())), Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 

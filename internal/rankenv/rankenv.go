@@ -38,7 +38,8 @@ type Rank struct {
 	Agent string // the rank server, host:port on loopback
 	Token string // secret that identifies this rank to the rank server; never in argv or logs
 
-	Encrypt bool // ranks encrypt what they send each other over networks
+	Encrypt     bool // ranks encrypt what they send each other over networks
+	AllNetworks bool // ring sends over all networks that join two hosts
 
 	// Elastic means that the rank asks its agent for an epoch before it joins, and that its numbers change between epochs.
 	// ElasticTimeout bounds the wait for enough slots.
@@ -149,6 +150,9 @@ func (r Rank) Defaults() (env []string) {
 		for _, name := range []string{"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"} {
 			env = append(env, name+"="+r.Interface)
 		}
+	}
+	if r.AllNetworks {
+		env = append(env, "RING_RAILS=8") // the most that ring takes
 	}
 	if r.NCCLInterfaces != "" {
 		env = append(env, "NCCL_SOCKET_IFNAME="+r.NCCLInterfaces)

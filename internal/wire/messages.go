@@ -71,6 +71,8 @@ type Job struct {
 	Binding Binding
 	GPUs    GPUs
 	Encrypt bool `json:",omitempty"` // the data that ranks send each other over networks
+	// AllNetworks makes ring send over all networks that join two hosts, unless the environment says otherwise.
+	AllNetworks bool `json:",omitempty"`
 	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file capabilities.
 	NoNewPrivileges bool `json:",omitempty"`
 	MPI             MPI

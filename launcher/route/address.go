@@ -78,7 +78,7 @@ func (s survey) Addresses(hosts []Contact, asked Network) ([][]Address, []error)
 			list = []Address{lastResort(h)}
 		case len(list) == 0:
 			errs[i] = &NetworkError{Asked: asked, Has: h.Addresses}
-		case s.Here && asked.Networks() == 0 && list[0].Loopback:
+		case s.Here && !asked.Names() && list[0].Loopback:
 			list = list[:1]
 		}
 		chosen[i] = list[:min(len(list), rankenv.MaxAddrs)]

@@ -2,7 +2,6 @@ package route
 
 import (
 	"fmt"
-	"math"
 	"net/netip"
 	"slices"
 	"strings"
@@ -98,13 +97,12 @@ func nearby(ip netip.Addr) netip.Prefix {
 // String is the text that was parsed.
 func (n Network) String() string { return n.text }
 
-// Networks returns how many networks n may ask for: its interfaces and subnets, or math.MaxInt for a pattern such as ib*. It is 0 if n only
-// excludes some, or is empty.
-func (n Network) Networks() int {
-	if slices.ContainsFunc(n.include, func(item networkItem) bool { return item.glob }) {
-		return math.MaxInt
-	}
-	return len(n.include)
+// Names reports whether n asks for something, and not only for something else.
+func (n Network) Names() bool { return len(n.include) > 0 }
+
+// Several reports whether n may ask for more than one network: by a list, or by a pattern such as ib*.
+func (n Network) Several() bool {
+	return len(n.include) > 1 || slices.ContainsFunc(n.include, func(item networkItem) bool { return item.glob })
 }
 
 // all reports whether n takes every address.

@@ -6,8 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
@@ -46,7 +44,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: sendOverAll(env.shared, o.Network.Network), Work: tree, Python: python, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges,
+	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Python: python, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges,
 		MPI: o.MPI.Way, MPIHelper: mpi, Binding: o.Binding(),
 		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: sibling.GPUProgram(exe.Path), Dial: dial, Exe: exe,
 		StartTimeout: time.Duration(o.StartTimeout), MPITimeout: time.Duration(o.MPITimeout), Grace: time.Duration(o.Grace),
@@ -55,15 +53,6 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 		return launcher.Options{}, err
 	}
 	return opts, outputOptions(&opts, o, plan, io)
-}
-
-// sendOverAll adds to the ranks' environment that ring sends over all networks that the user names, unless it says already over how many.
-func sendOverAll(env []string, named launcher.Network) []string {
-	const setting, most = "RING_RAILS=", 8
-	if named.Networks() < 2 || slices.ContainsFunc(env, func(kv string) bool { return strings.HasPrefix(kv, setting) }) {
-		return env
-	}
-	return append(slices.Clip(env), setting+strconv.Itoa(min(named.Networks(), most)))
 }
 
 // togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless nodes come and go.
