@@ -19,9 +19,8 @@ import (
 type hostKeys struct {
 	settings settings
 	target   Target
-	resolver *Resolver // reads the files; may be nil
-	paths    []string  // of the files that exist
-	files    []*knownhosts.File
+	resolver *Resolver                     // reads the files; may be nil
+	files    []*knownhosts.File            // those that exist
 	found    map[string][]knownhosts.Entry // by name; comparing with hashed names takes long
 	accepted xssh.PublicKey                // the last key that was not refused
 	refusal  error                         // why the last key was refused
@@ -37,7 +36,7 @@ func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {
 
 // load reads the files.
 func (k *hostKeys) load() error {
-	k.paths, k.files, k.found = nil, nil, map[string][]knownhosts.Entry{}
+	k.files, k.found = nil, map[string][]knownhosts.Entry{}
 	for _, path := range slices.Concat(k.settings.userKnownHosts, k.settings.globalKnownHosts) {
 		file, err := k.resolver.knownHosts(path)
 		if errors.Is(err, os.ErrNotExist) {
@@ -46,7 +45,6 @@ func (k *hostKeys) load() error {
 		if err != nil {
 			return err
 		}
-		k.paths = append(k.paths, path)
 		k.files = append(k.files, file)
 	}
 	return nil
@@ -165,7 +163,10 @@ func (k *hostKeys) judge(ctx context.Context, key xssh.PublicKey) error {
 }
 
 func (k *hostKeys) unknown(key xssh.PublicKey) error {
-	e := &UnknownHostKeyError{Target: k.target, Key: k.fact(key), Name: k.names()[0], Files: k.paths}
+	e := &UnknownHostKeyError{Target: k.target, Key: k.fact(key), Name: k.names()[0]}
+	for _, file := range k.files {
+		e.Files = append(e.Files, file.Name)
+	}
 	if len(k.settings.userKnownHosts) > 0 && k.settings.hostKeyAlias == "" {
 		e.Scan = fmt.Sprintf("ssh-keyscan -p %d %s >> %s", k.settings.port, k.settings.hostname, k.settings.userKnownHosts[0])
 	}

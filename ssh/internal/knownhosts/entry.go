@@ -80,7 +80,7 @@ func parseHosts(word string) hosts {
 	return hosts{hashed: true, salt: string(salt), sum: string(sum)}
 }
 
-// names returns the hosts if they are names, and neither patterns nor hashed. They match these and no other.
+// names returns the hosts if they are names, and neither patterns nor hashed. They match these and no others.
 func (h hosts) names() (names []string, plain bool) {
 	if h.hashed || strings.ContainsAny(h.list, "*?!") {
 		return nil, false
@@ -88,8 +88,8 @@ func (h hosts) names() (names []string, plain bool) {
 	return strings.Split(h.list, ","), true
 }
 
-// Matches reports whether the entry is about a host. A name is in lower case, and of the form [host]:port for a port other than 22.
-func (h hosts) Matches(name string) bool {
+// matches reports whether a host, by the name that [File.Of] takes, is one of them.
+func (h hosts) matches(name string) bool {
 	if h.hashed {
 		mac := hmac.New(sha1.New, []byte(h.salt))
 		mac.Write([]byte(name))

@@ -8,6 +8,7 @@ import (
 
 // File holds the entries of a known_hosts file by host. It does not change, and is safe for concurrent use.
 type File struct {
+	Name    string
 	entries []Entry
 	named   map[string][]int // by name, the entries that list it and no pattern
 	others  []int            // entries with patterns or a hashed name
@@ -19,7 +20,7 @@ func Read(name string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{named: map[string][]int{}}
+	f := &File{Name: name, named: map[string][]int{}}
 	number := 0
 	for line := range bytes.Lines(text) {
 		number++
@@ -45,11 +46,12 @@ func (f *File) add(e Entry) {
 	}
 }
 
-// Of returns the entries about a host in the order of their lines. The name is as [Entry.Matches] takes it.
+// Of returns the entries about a host in the order of their lines. The name is in lower case, and of the form
+// [host]:port for a port other than 22.
 func (f *File) Of(name string) (entries []Entry) {
 	places := slices.Clone(f.named[name])
 	for _, at := range f.others {
-		if f.entries[at].Matches(name) {
+		if f.entries[at].matches(name) {
 			places = append(places, at)
 		}
 	}

@@ -27,7 +27,7 @@ func TestEntries(t *testing.T) {
 		line   int
 		name   string
 	}{{Key, 3, "h"}, {Revoked, 4, "h"}, {Authority, 5, "a.x"}, {Key, 11, "last"}} {
-		if e := read.entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file || !e.Matches(want.name) || e.Matches("other") {
+		if e := read.entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file || !e.matches(want.name) || e.matches("other") {
 			t.Errorf("entry %d is %+v", i, e)
 		}
 	}
@@ -45,7 +45,7 @@ func FuzzFile(f *testing.F) {
 		for i, hosts := range []string{one, two, three} {
 			e := Entry{Line: i, hosts: parseHosts(hosts)}
 			file.add(e)
-			if e.Matches(name) {
+			if e.matches(name) {
 				want = append(want, e)
 			}
 		}
@@ -61,7 +61,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line, name string) {
 		if e, ok := parse([]byte(line)); ok {
-			e.Matches(name)
+			e.matches(name)
 			if e.Key == nil {
 				t.Errorf("%q has no key", line)
 			}
