@@ -62,7 +62,7 @@ func flood(t *testing.T, caller *exec.Cmd) {
 // from any argument, and a flood of connections that say nothing does not hold the copy up.
 func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(3)...)
-	data := make([]byte, 4<<20)
+	data := make([]byte, 8<<20)
 	rand.Read(data)
 	file := filepath.Join(c.Dir, "data")
 	if err := os.WriteFile(file, data, 0o644); err != nil {
@@ -71,9 +71,9 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	if r := command.Start(t, c, "cp", file, "f1,f2:warm"); r.Wait() != 0 { // brings gorun there
 		t.Fatal(r.Err.String())
 	}
-	// The links are too narrow for the file before the attack has ended.
-	for host, kbit := range map[string]int{"f1": 1000, "f2": 200} {
-		if err := c.Narrow(t.Context(), host, kbit); err != nil {
+	// The links are too narrow for the file before the attack has ended. On narrower ones TCP may lose so many packets that it is silent for seconds.
+	for _, host := range []string{"f1", "f2"} {
+		if err := c.Narrow(t.Context(), host, 1000); err != nil {
 			t.Fatal(err)
 		}
 	}
