@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 			got += fmt.Sprintf("%s %s %v %v\n", c.Host.Name, c.Machine, c.Took.Round(time.Second), c.Err)
 		}
 		want := "good machine 0s <nil>\ndown  0s connection refused\nmute  20s no answer within 20s (--start-timeout)\nbare machine 1s <nil>\n" +
-			"full  0s upload gorun to ~/.cache/gorun/0000000000000000/gorun: no space left on device\n"
+			"full  0s upload gorun to ~/.cache/gorun/7692c3ad3540bb80/gorun: no space left on device\n"
 		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
 		}

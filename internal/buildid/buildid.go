@@ -34,6 +34,12 @@ func In(program []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// Folder is the name of a build's folder in the cache of hosts.
+func Folder(build string) string {
+	sum := sha256.Sum256([]byte(build))
+	return hex.EncodeToString(sum[:8])
+}
+
 // buildID returns the Go linker's build id, or "".
 func buildID(program io.ReaderAt) string {
 	exe, err := elf.NewFile(program)

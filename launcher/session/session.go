@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -133,11 +134,11 @@ func (e *silenceError) Error() string { return fmt.Sprintf("no answer within %v"
 // ErrOtherBuild is the cause when another gorun answered.
 var ErrOtherBuild = errors.New("another build of gorun is there")
 
-// Open runs the agent at path on conn and reads its hello. The session lives
+// Open runs the agent at one of the paths on conn and reads its hello. The session lives
 // until close, also beyond ctx. hello is the timeout for it, beat the time between heartbeats.
-func Open(ctx context.Context, conn Host, path, build string, hello, beat time.Duration) (*Session, error) {
-	return openBy(ctx, conn, path, func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
-		return conn.Run(ctx, Command(conn, path, AgentCommand, nonce), stdin, stdout, stderr)
+func Open(ctx context.Context, conn Host, at Paths, build string, hello, beat time.Duration) (*Session, error) {
+	return openBy(ctx, conn, cmp.Or(at.Installed, at.Cached), func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
+		return conn.Run(ctx, Command(conn, at, AgentCommand, nonce), stdin, stdout, stderr)
 	}, build, hello, beat)
 }
 

@@ -20,7 +20,7 @@ import (
 type command func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
 
 func (c command) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	return c(ctx, fake.StartedCommand(argv)[2], stdin, stdout, stderr)
+	return c(ctx, argv[len(argv)-1], stdin, stdout, stderr)
 }
 func (command) Put(context.Context, string, fs.FileMode, io.Reader) error { return fs.ErrPermission }
 func (command) Close() error                                              { return nil }
@@ -52,7 +52,7 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 			_, err := in.Next()
 			return err // EOF, when the session is closed
 		})
-		s, err := Open(t.Context(), host, "/gorun", "one", helloTime, BeatTime)
+		s, err := Open(t.Context(), host, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,7 +142,7 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				s, err := Open(t.Context(), tc.host, "/gorun", "one", helloTime, BeatTime)
+				s, err := Open(t.Context(), tc.host, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 				if s != nil || err == nil {
 					t.Fatalf("%v, %v", s, err)
 				}
@@ -170,7 +170,7 @@ func TestOpenSessionEndsWithItsContext(t *testing.T) {
 			io.WriteString(stdout, "still booting\n")
 			<-ctx.Done()
 			return ctx.Err()
-		}), "/gorun", "one", helloTime, BeatTime)
+		}), Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 		if !errors.Is(err, why) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -181,7 +181,7 @@ func TestSessionOutlivesItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})}
-		s, err := Open(ctx, m, "/gorun", "one", helloTime, BeatTime)
+		s, err := Open(ctx, m, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -220,7 +220,7 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 						return err
 					}
 					return life(ctx, stdout)
-				}), "/gorun", "one", helloTime, BeatTime)
+				}), Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -269,7 +269,7 @@ func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 			}
 			<-ctx.Done()
 			return ctx.Err()
-		}), "/gorun", "one", helloTime, BeatTime)
+		}), Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 		if err == nil || time.Since(began) != helloTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -289,7 +289,7 @@ func TestReadyTooLate(t *testing.T) {
 			time.Sleep(time.Millisecond)
 			return a.Out.SendMessage(wire.TypeReady, wire.Ready{})
 		}}
-		s, err := Open(ctx, m, "/opt/gorun", "one", helloTime, BeatTime)
+		s, err := Open(ctx, m, Paths{Installed: "/opt/gorun"}, "one", helloTime, BeatTime)
 		if err != nil {
 			t.Fatal(err)
 		}

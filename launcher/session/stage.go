@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/wire"
 )
 
@@ -20,11 +21,22 @@ const cacheDir = ".cache/gorun"
 type Executable struct {
 	Path  string                 // absolute; hosts may have it there, too
 	Build string                 // the build id that an agent of the same build sends; "": this gorun cannot be an agent
-	Hash  func() (string, error) // SHA-256 in hex, asked for only when the cache is needed
+	Hash  func() (string, error) // SHA-256 in hex, asked for only when it is uploaded
 	// Packed returns its content, compressed by gzip; nil: it is the running gorun.
 	Packed func() ([]byte, error)
 	// Other returns the gorun for hosts of which uname says another machine; nil: there is none.
 	Other func(machine string) (Executable, error)
+}
+
+// Paths are those of a gorun on hosts. Either may be empty.
+type Paths struct {
+	Installed string // absolute
+	Cached    string // where it is uploaded to, relative to the home directory
+}
+
+// Paths returns where hosts may have it: at the launcher's own path, since file systems are often shared, or in the cache.
+func (e Executable) Paths() Paths {
+	return Paths{e.Path, path.Join(cacheDir, buildid.Folder(e.Build), "gorun")}
 }
 
 // Stager starts gorun on hosts, and uploads it where it is missing.
@@ -33,7 +45,7 @@ type Stager struct {
 	exe     Executable
 	hello   time.Duration // timeout for a started command to answer
 	uploads *uploads
-	known   sync.Map // from Host to the path where gorun is there
+	known   sync.Map // from Host to the Paths where gorun is there
 
 	startTimeout time.Duration
 	mu           sync.Mutex
@@ -46,7 +58,7 @@ func NewStager(exe Executable, startTimeout time.Duration, trace func(format str
 	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(exe, trace), startTimeout: startTimeout, others: map[string]*Stager{}}
 }
 
-// Agent returns a session with an agent of this build on conn. It tries each path where gorun may be, and uploads gorun if none has it: the
+// Agent returns a session with an agent of this build on conn. It tries the paths where gorun may be, and uploads gorun if none has it: the
 // one for the host's processor.
 func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
 	if other, is := s.foreign.Load(conn); is {
@@ -92,8 +104,8 @@ func (s *Stager) other(machine string) (*Stager, error) {
 }
 
 func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
-	open := func(path string) (*Session, error) {
-		return Open(ctx, conn, path, s.exe.Build, s.hello, beatFor(s.Hosts))
+	open := func(at Paths) (*Session, error) {
+		return Open(ctx, conn, at, s.exe.Build, s.hello, beatFor(s.Hosts))
 	}
 	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
 	_, local := conn.(Local)
@@ -101,7 +113,7 @@ func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 	case local && s.exe.Build == "":
 		return nil, noAgentHereError{}
 	case local:
-		return open("/proc/self/exe")
+		return open(Paths{Installed: "/proc/self/exe"})
 	case s.exe.Build == "":
 		return nil, s.uploads.upload(ctx, conn, path.Join(cacheDir, "none", "gorun"))
 	}
@@ -110,25 +122,23 @@ func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 			return opened, err
 		}
 	}
-	if path, known := s.known.Load(conn); known {
-		return open(path.(string))
+	if at, known := s.known.Load(conn); known {
+		return open(at.(Paths))
 	}
-	// The launcher's own path: file systems are often shared.
-	opened, err := open(s.exe.Path)
+	both := s.exe.Paths()
+	opened, err := open(both)
 	if !another(err) {
-		s.known.Store(conn, s.exe.Path)
+		s.known.Store(conn, both)
 		return opened, err
 	}
-	hash, err := s.exe.Hash()
-	if err != nil {
-		return nil, err
-	}
-	cached := path.Join(cacheDir, hash[:16], "gorun")
+	cached := Paths{Cached: both.Cached}
 	s.known.Store(conn, cached)
-	if opened, err := open(cached); !another(err) {
-		return opened, err
+	if !isAbsent(err) { // what is installed there is another gorun, or something else
+		if opened, err = open(cached); !another(err) {
+			return opened, err
+		}
 	}
-	if err := s.uploads.upload(ctx, conn, cached); err != nil {
+	if err := s.uploads.upload(ctx, conn, cached.Cached); err != nil {
 		return nil, err
 	}
 	if opened, err = open(cached); err != nil {
@@ -137,11 +147,11 @@ func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 	return opened, nil
 }
 
-// Path returns where this gorun was found on conn: not one for another processor.
-func (s *Stager) Path(conn Host) (string, bool) {
-	path, known := s.known.Load(conn)
-	text, _ := path.(string)
-	return text, known
+// Paths returns where this gorun was found on conn: not one for another processor.
+func (s *Stager) Paths(conn Host) (Paths, bool) {
+	at, known := s.known.Load(conn)
+	paths, _ := at.(Paths)
+	return paths, known
 }
 
 // noAgentHereError reports that no ranks can run where gorun was started.
@@ -152,6 +162,16 @@ func (noAgentHereError) Error() string {
 }
 
 func (noAgentHereError) Hint() string { return "name Linux hosts with -H HOST:SLOTS, or in a hostfile" }
+
+// isAbsent reports that no path has a program that is safe to run.
+func isAbsent(err error) bool {
+	var no *NoAgentError
+	if !errors.As(err, &no) {
+		return false
+	}
+	code, _ := exitCode(no.Err)
+	return code == codeAbsent || code == codeUnsafe
+}
 
 // isNoAgent reports whether the command ran and was not an agent of this build, so that
 // another path may have one. A killed command may have been an agent.

@@ -13,20 +13,21 @@ import (
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
-func TestStagerTriesOnePathAfterTheOther(t *testing.T) {
+func TestStagerTriesAllPathsByOneCommand(t *testing.T) {
 	exe := executable()
+	both := exe.Path + " or " + fake.CachedPath
 	for _, tc := range []struct {
 		name  string
 		files map[string]string
 		ran   []string
 		puts  int
 	}{
-		{"the launcher's own path", map[string]string{exe.Path: "build one", fake.CachedPath: "build one"}, []string{exe.Path}, 0},
-		{"the cache", map[string]string{fake.CachedPath: "build one"}, []string{exe.Path, fake.CachedPath}, 0},
-		{"another build at the launcher's path", map[string]string{exe.Path: "build two", fake.CachedPath: "build one"}, []string{exe.Path, fake.CachedPath}, 0},
-		{"nowhere", nil, []string{exe.Path, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
-		{"a broken file in the cache", map[string]string{fake.CachedPath: "build two"}, []string{exe.Path, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
-		{"other programs", map[string]string{exe.Path: "usage: gorun", fake.CachedPath: "?"}, []string{exe.Path, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
+		{"the launcher's own path", map[string]string{exe.Path: "build one", fake.CachedPath: "build one"}, []string{both}, 0},
+		{"the cache", map[string]string{fake.CachedPath: "build one"}, []string{both}, 0},
+		{"another build at the launcher's path", map[string]string{exe.Path: "build two", fake.CachedPath: "build one"}, []string{both, fake.CachedPath}, 0},
+		{"nowhere", nil, []string{both, "/bin/sh", fake.CachedPath}, 1},
+		{"a broken file in the cache", map[string]string{fake.CachedPath: "build two"}, []string{both, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
+		{"other programs", map[string]string{exe.Path: "usage: gorun", fake.CachedPath: "?"}, []string{both, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -135,7 +136,7 @@ func TestStagerReportsAnUploadThatDoesNotRun(t *testing.T) {
 	exe.Build = "three" // as if the file were another machine's
 	synctest.Test(t, func(t *testing.T) {
 		_, err := stagerOf(exe).Agent(t.Context(), &fake.Machine{Disk: fake.NewDisk(nil)})
-		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+fake.CachedPath) || !errors.Is(err, ErrOtherBuild) {
+		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+exe.Paths().Cached) || !errors.Is(err, ErrOtherBuild) {
 			t.Error(err)
 		}
 	})
@@ -198,11 +199,13 @@ func stagerOf(exe Executable) *Stager {
 	return s
 }
 
-func packText() ([]byte, error) { return pack(strings.NewReader("gorun itself")) }
+func packText() ([]byte, error) { return packed("gorun itself") }
+
+func packed(text string) ([]byte, error) { return pack(strings.NewReader(text), int64(len(text))) }
 
 // other describes the gorun of build two, for hosts of another machine.
 func other(t *testing.T, wanted *[]string) func(string) (Executable, error) {
-	packed, err := pack(strings.NewReader("gorun for others"))
+	theirs, err := packed("gorun for others")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +215,7 @@ func other(t *testing.T, wanted *[]string) func(string) (Executable, error) {
 			return Executable{}, errors.New("there is no gorun for it")
 		}
 		return Executable{Path: "/opt/gorun", Build: "two", Hash: func() (string, error) { return "ffff0123456789abcdef", nil },
-			Packed: func() ([]byte, error) { return packed, nil }}, nil
+			Packed: func() ([]byte, error) { return theirs, nil }}, nil
 	}
 }
 
@@ -226,7 +229,7 @@ func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
 		"nothing there":               {executable(), nil, 1},
 		"ours there":                  {executable(), shared, 0},
 		"theirs installed":            {executable(), map[string]string{"/opt/gorun": "build two"}, 0},
-		"theirs in the cache":         {executable(), map[string]string{".cache/gorun/ffff0123456789ab/gorun": "build two"}, 0},
+		"theirs in the cache":         {executable(), map[string]string{".cache/gorun/3fc4ccfe745870e2/gorun": "build two"}, 0},
 		"a launcher that is no agent": {Executable{Path: "/opt/gorun"}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,38 +1,34 @@
 # shellcheck shell=sh disable=SC2154,SC2034
-# Runs the gorun at $1 with the other arguments, if it is safe there. A relative path is one in the cache, in any of its places. It is run from
-# the directory that was checked, since the path may lead elsewhere by then, and changes to GORUN_START_DIR.
+# Runs a gorun with the arguments after the second: the one at the path $1, or else the one at $2 in the cache, in any of its places. Either may be
+# empty. A gorun runs only if it is safe there, and from the directory that was checked, since the path may lead elsewhere by then. gorun changes to
+# GORUN_START_DIR.
 
-o=$PWD x=$1
-shift
+o=$PWD x=$1 y=$2 e=85
+shift 2
 run() {
-	cd -P "$d" 2>/dev/null || return 127
-	p=${x##*/}
-	[ -f "./$p" ] && [ -x "./$p" ] || return 127
+	cd -P "$d" 2>/dev/null || return 85
+	[ -f "./$p" ] && [ -x "./$p" ] || return 85
 	mine && trusted "${PWD%/}/$p" . "./$p" || return 83
-	$w "$p" || return 127
+	$w "$p" || return 85
 	GORUN_START_DIR=$o
 	export GORUN_START_DIR
-	shift
 	exec "./$p" "$@"
 }
-case $x in
-/*)
-	d=${x%/*}/ w=:
-	run - "$@"
+if [ "$x" ]; then
+	d=${x%/*}/ p=${x##*/} w=:
+	run "$@"
 	e=$?
-	;;
-*)
-	d=${x#.cache/gorun/}
-	d=${d%/*} w=whole
-	e=127
+fi
+if [ "$y" ]; then
+	d=${y#.cache/gorun/}
+	d=${d%/*} p=${y##*/} w=whole
 	for i in 1 2 3; do
 		if enter $i 2>/dev/null; then
-			run - "$@"
+			run "$@"
 			c=$?
-			[ $c = 127 ] || e=$c
+			[ $c = 85 ] || e=$c
 		fi
 	done
-	;;
-esac
-[ $e = 83 ] || echo "$x: not found" >&2
+fi
+[ $e = 83 ] || echo "${y:-$x}: not found" >&2
 exit $e

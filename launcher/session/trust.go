@@ -5,8 +5,11 @@ import (
 	"strings"
 )
 
-// codeUnsafe is the scripts' exit code if another user could change the program.
-const codeUnsafe = 83
+// Exit codes of the scripts.
+const (
+	codeUnsafe = 83 // another user could change the program
+	codeAbsent = 85 // there is no program
+)
 
 // Shell scripts that run on hosts. Each file begins with its description.
 var (
@@ -55,10 +58,10 @@ func endsCommand(line string) bool {
 	return line == ")" || line[len(line)-1] != ')' || strings.Contains(line, "(")
 }
 
-// Command returns the command that runs the gorun at path on conn, if no other user could have put it there.
-func Command(conn Host, path string, args ...string) []string {
+// Command returns the command that runs the first gorun of at on conn, if no other user could have put it there.
+func Command(conn Host, at Paths, args ...string) []string {
 	if _, local := conn.(Local); local {
-		return append([]string{path}, args...)
+		return append([]string{at.Installed}, args...)
 	}
-	return append([]string{"/bin/sh", "-c", startScript(), "gorun-start", path}, args...)
+	return append([]string{"/bin/sh", "-c", startScript(), "gorun-start", at.Installed, at.Cached}, args...)
 }

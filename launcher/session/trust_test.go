@@ -36,10 +36,7 @@ func home(t *testing.T, make func(root string) error) string {
 const program = "#!/bin/sh\ncd \"$" + wire.StartDirectory + "\" && echo ran $1 in $PWD\n"
 
 // inCache is the program's place in the cache of a home.
-func inCache() string {
-	sum := sha256.Sum256([]byte(program))
-	return fmt.Sprintf(".cache/gorun/%x/gorun", sum[:8])
-}
+const inCache = ".cache/gorun/0123456789abcdef/gorun"
 
 func put(path string, mode os.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -49,6 +46,12 @@ func put(path string, mode os.FileMode) error {
 		return err
 	}
 	return os.Chmod(path, mode) // whatever the umask
+}
+
+// putInCache also says what is there, as an upload does.
+func putInCache(path string, mode os.FileMode) error {
+	mark := fmt.Sprintf("launch %x\n", sha256.Sum256([]byte(program)))
+	return firstOf(put(path, mode), os.WriteFile(filepath.Join(filepath.Dir(path), "checked"), []byte(mark), 0o600))
 }
 
 func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
@@ -65,9 +68,9 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 	}{
 		{name: "own file", file: "bin/gorun", make: func(r string) error { return put(r+"/bin/gorun", 0o755) }},
 		{name: "names that shells might take for more", file: "a b/$(touch MARK)/-c;*/gorun", make: func(r string) error { return put(r+"/a b/$(touch MARK)/-c;*/gorun", 0o755) }},
-		{name: "nothing", file: "bin/gorun", make: func(r string) error { return os.Mkdir(r+"/bin", 0o755) }, code: 127},
-		{name: "no directory", file: "bin/gorun", make: func(r string) error { return nil }, code: 127},
-		{name: "no program", file: "bin/gorun", make: func(r string) error { return put(r+"/bin/gorun", 0o644) }, code: 127},
+		{name: "nothing", file: "bin/gorun", make: func(r string) error { return os.Mkdir(r+"/bin", 0o755) }, code: 85},
+		{name: "no directory", file: "bin/gorun", make: func(r string) error { return nil }, code: 85},
+		{name: "no program", file: "bin/gorun", make: func(r string) error { return put(r+"/bin/gorun", 0o644) }, code: 85},
 		{name: "a private group may write", file: "bin/gorun", make: func(r string) error {
 			return firstOf(put(r+"/bin/gorun", 0o775), os.Chmod(r+"/bin", 0o775), os.Chown(r+"/bin", os.Getuid(), os.Getuid()))
 		}},
@@ -98,30 +101,39 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 		{name: "a line break that says all is well", file: "a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", code: 83, make: func(r string) error {
 			return put(r+"/a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", 0o755)
 		}},
-		{name: "the cache", make: func(r string) error { return put(r+"/"+inCache(), 0o500) }},
+		{name: "the cache", make: func(r string) error { return putInCache(r+"/"+inCache, 0o500) }},
 		{name: "a cache that others can write", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/"+inCache(), 0o500), os.Chmod(filepath.Dir(r+"/"+inCache()), 0o777))
+			return firstOf(putInCache(r+"/"+inCache, 0o500), os.Chmod(filepath.Dir(r+"/"+inCache), 0o777))
 		}},
-		{name: "a home that others can write", code: 127, make: func(r string) error { return firstOf(put(r+"/"+inCache(), 0o500), os.Chmod(r, 0o777)) }},
-		{name: "a cache with another file", code: 127, make: func(r string) error {
-			return firstOf(put(r+"/"+inCache(), 0o755), os.WriteFile(r+"/"+inCache(), []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
+		{name: "a home that others can write", code: 85, make: func(r string) error { return firstOf(putInCache(r+"/"+inCache, 0o500), os.Chmod(r, 0o777)) }},
+		{name: "a cache with another file", code: 85, make: func(r string) error {
+			return firstOf(putInCache(r+"/"+inCache, 0o755), os.WriteFile(r+"/"+inCache, []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
 		}},
-		{name: "the runtime directory", make: func(r string) error { return put(r+"/run"+strings.TrimPrefix(inCache(), ".cache"), 0o500) }},
+		{name: "a cache with a newer time", make: func(r string) error { return firstOf(putInCache(r+"/"+inCache, 0o700), os.Chmod(r+"/"+inCache, 0o500)) }},
+		{name: "a cache without a mark", code: 85, make: func(r string) error { return put(r+"/"+inCache, 0o500) }},
+		{name: "a cache with an empty mark", code: 85, make: func(r string) error {
+			return firstOf(put(r+"/"+inCache, 0o500), os.WriteFile(filepath.Dir(r+"/"+inCache)+"/checked", []byte("launch \n"), 0o600))
+		}},
+		{name: "the runtime directory", make: func(r string) error { return putInCache(r+"/run"+strings.TrimPrefix(inCache, ".cache"), 0o500) }},
+		{name: "the cache where nothing is installed", file: "bin/gorun", make: func(r string) error { return putInCache(r+"/"+inCache, 0o500) }},
+		{name: "the cache where what is installed is not safe", file: "bin/gorun", make: func(r string) error {
+			return firstOf(put(r+"/bin/gorun", 0o757), putInCache(r+"/"+inCache, 0o500))
+		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.root && !asRoot {
 				lab.Skip(t, "needs root")
 			}
 			root := home(t, tc.make)
-			path := filepath.Join(root, tc.file)
-			if tc.file == "" {
-				path = inCache()
+			path := ""
+			if tc.file != "" {
+				path = filepath.Join(root, tc.file)
 			}
 			for _, shell := range []string{"sh", "bash", "zsh"} {
 				if _, err := exec.LookPath(shell); err != nil {
 					continue
 				}
-				args := []string{"-c", startScript(), "gorun-start", path, "a b"}
+				args := []string{"-c", startScript(), "gorun-start", path, inCache, "a b"}
 				if shell == "zsh" {
 					args = append([]string{"--emulate", "sh"}, args...)
 				}
@@ -133,7 +145,7 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 				if code := cmd.ProcessState.ExitCode(); code != tc.code || (tc.code == 0) != (out.String() == "ran a b in "+root+"\n") {
 					t.Errorf("%s: exit status %d, want %d; %q, %s", shell, code, tc.code, &out, &stderr)
 				}
-				if tc.code != 0 && !strings.Contains(stderr.String(), map[int]string{83: "others can change ", 127: "not found"}[tc.code]) {
+				if tc.code != 0 && !strings.Contains(stderr.String(), map[int]string{83: "others can change ", 85: "not found"}[tc.code]) {
 					t.Errorf("%s: says %q", shell, &stderr)
 				}
 				if marks, _ := filepath.Glob(root + "/MARK"); marks != nil {

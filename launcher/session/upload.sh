@@ -1,9 +1,9 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # Unpacks the executable from stdin into its place, once per home directory: making a directory succeeds for one host
 # only. The place is the first that is safe, holds files and runs programs. $1 is the directory in the cache, $2 the mark of
-# the launch, $3 the name of the file, $4 how many places to skip, $5 the machines that the executable is for. The script
-# asks for its stdin by printing the mark. The file checked names the launch that uploaded, and is newer than the executable.
-# Links are removed, not followed. The second round of the inner loop is for a launch that ended after the first.
+# the launch, $3 the name of the file, $4 how many places to skip, $5 the machines that the executable is for, $6 its SHA-256. The
+# script asks for its stdin by printing the mark. The file checked has mark and sum. It is newer than the executable, whose content is
+# on the disk by then. Links are removed, not followed. The second round of the inner loop is for a launch that ended after the first.
 
 umask 077
 m=$(uname -m 2>/dev/null)
@@ -30,19 +30,20 @@ do
 		echo "$b: a link is in the way" >&2
 		continue
 	}
-	if [ -h "$3" ]; then
-		rm -f "$3"
-	fi
-	[ -d "$3" ] && {
-		echo "$b/$3: a directory is in the way" >&2
-		continue
-	}
+	for f in "$3" checked; do
+		if [ -h "$f" ]; then
+			rm -f "$f"
+		elif [ -d "$f" ]; then
+			echo "$b/$f: a directory is in the way" >&2
+			continue 2
+		fi
+	done
 	mine=
 	if mkdir ".$2"; then
 		mine=1
 	fi 2>/dev/null
 	for look in 1 2; do
-		if [ -f checked ] && [ "$(cat checked 2>/dev/null)" = "$2" ]; then
+		if [ -f checked ] && [ "$(cat checked 2>/dev/null)" = "$2 $6" ]; then
 			if [ "$mine" ]; then
 				rmdir ".$2"
 			fi
@@ -66,9 +67,10 @@ do
 		continue
 	fi
 	echo "$2:go"
-	if gzip -dc >".$2/new" && chmod 500 ".$2/new" && { sync -d ".$2/new" 2>/dev/null || :; } && mv -f ".$2/new" "$3"; then
+	if gzip -dc >".$2/new" && chmod 500 ".$2/new" && echo "$2 $6" >".$2/checked" && mv -f ".$2/new" "$3"; then
 		{
-			rm -f checked && echo "$2" >checked
+			sync -d "$3"
+			mv -f ".$2/checked" checked
 			rm -rf ".$2"
 		} 2>/dev/null
 		exit 0

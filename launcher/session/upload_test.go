@@ -54,7 +54,7 @@ func TestUploadScript(t *testing.T) {
 		t.Fatal(err)
 	}
 	for round := 1; round <= 2; round++ {
-		u := newUploads(Executable{Build: "one"}, t.Logf)
+		u := newUploads(executable(), t.Logf)
 		u.packed = packText
 		var sent atomic.Int64
 		var hosts sync.WaitGroup

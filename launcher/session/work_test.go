@@ -43,7 +43,7 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 // copyTo brings work to a host with the given agent.
 func copyTo(ctx context.Context, t *testing.T, w *Work, serve func(a *fake.Agent) error) error {
 	t.Helper()
-	s, err := Open(ctx, &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve}, "/gorun", "one", helloTime, BeatTime)
+	s, err := Open(ctx, &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve}, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 	if err != nil {
 		t.Fatal(err)
 	}

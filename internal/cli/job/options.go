@@ -61,7 +61,7 @@ func togetherIn(o *settings.Options, plan launcher.Plan, exe launcher.Executable
 	if o.DryRun {
 		return options
 	}
-	options.Together = &srun.Together{Argv: func() []string { return session.Command(nil, exe.Path, srun.Command) }, Build: exe.Build, Within: max(stepTime, time.Duration(o.StartTimeout)/3),
+	options.Together = &srun.Together{Argv: func() []string { return session.Command(nil, exe.Paths(), srun.Command) }, Build: exe.Build, Within: max(stepTime, time.Duration(o.StartTimeout)/3),
 		Note: console.Notef, Trace: console.Tracef}
 	if o.Elastic.Given() {
 		options.Together.Apart = "nodes of an elastic job come and go"

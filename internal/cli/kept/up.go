@@ -173,11 +173,11 @@ func reside(o *settings.Options, all []keep.Host, console *ui.UI) error {
 				return nil, err
 			}
 			s.Close()
-			path, known := stager.Path(conn)
+			at, known := stager.Paths(conn)
 			if !known {
 				return nil, errors.New("gorun was not found there")
 			}
-			return keep.StartResident(ctx, conn, exe.Build, func(args ...string) []string { return session.Command(conn, path, args...) })
+			return keep.StartResident(ctx, conn, exe.Build, func(args ...string) []string { return session.Command(conn, at, args...) })
 		}
 	}
 	return nil

@@ -59,10 +59,10 @@ func asOn(t *testing.T, c *lab.Cluster, uid int, script string, args ...string) 
 }
 
 // evilGorun puts a program of the attacker in the place of a staged gorun below the folder theirs. It says who runs it in the file wins.
-func evilGorun(s *commons, hash string) {
+func evilGorun(s *commons, folder string) {
 	s.Helper()
 	s.as(0, `: >wins && chmod 666 wins`)
-	s.as(attacker, `mkdir theirs/`+hash+` && cd theirs/`+hash+` && printf '#!/bin/sh\nid -u >>`+s.dir+`/wins\n' >gorun && chmod 755 gorun && sleep .1 && echo mark >checked`)
+	s.as(attacker, `mkdir theirs/`+folder+` && cd theirs/`+folder+` && printf '#!/bin/sh\nid -u >>`+s.dir+`/wins\n' >gorun && chmod 755 gorun && sleep .1 && echo mark 0 >checked`)
 }
 
 func noWins(s *commons) {
@@ -76,11 +76,11 @@ func noWins(s *commons) {
 func TestStagedGorunOfAnotherUsersFileSystemIsNotRun(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
-	home, hash := userHome(t, c), installed(t, c)
-	evilGorun(s, hash)
+	home, folder := userHome(t, c), installed(t, c)
+	evilGorun(s, folder)
 	asOn(t, c, 0, "mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
 	mirage(t, c, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
-	asOn(t, c, victim, `/var/tmp/gorun-65534/$1/gorun && grep -x 65534 $2 && : >$2`, hash, filepath.Join(c.Dir, "wins")) // else nothing is shown
+	asOn(t, c, victim, `/var/tmp/gorun-65534/$1/gorun && grep -x 65534 $2 && : >$2`, folder, filepath.Join(c.Dir, "wins")) // else nothing is shown
 
 	gorun := filepath.Join(home, "bin/gorun")
 	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(0) // from the home
@@ -115,8 +115,8 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	home, hash := userHome(t, c), installed(t, c)
-	evilGorun(s, hash)
+	home, folder := userHome(t, c), installed(t, c)
+	evilGorun(s, folder)
 	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs /var/tmp && mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"`, home)
 	for when := 1; ; when++ {
 		s.as(0, fmt.Sprintf(`cd %s && rm -f strike && : >calls && echo %d >when && chmod 666 calls`, tools, when))

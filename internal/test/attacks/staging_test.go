@@ -23,13 +23,13 @@ func attackTime(t *testing.T) time.Duration {
 }
 
 // attackScript creates and removes programs, directories, links, pipes and hard links at the paths that gorun tries for itself.
-// $1 is the home, $2 the evil program, $3 the hash, $4 the kind.
+// $1 is the home, $2 the evil program, $3 the folder, $4 the kind.
 const attackScript = `cd /
-mine=/var/tmp/evil; mkdir -p $mine/$3; cp "$2" $mine/$3/gorun; chmod 755 $mine/$3/gorun
+mine=/var/tmp/evil; mkdir -p $mine/$3; cp "$2" $mine/$3/gorun; chmod 755 $mine/$3/gorun; echo mark 0 >$mine/$3/checked
 while :; do
 	case $4 in
 	own) rm -rf "$1/bin"; mkdir -m 777 "$1/bin" && ln -s "$2" "$1/bin/gorun"; mv "$1/bin" "$1/bin.$$"; rm -rf "$1/bin.$$"; mkdir -m 777 "$1/bin"; cp "$2" "$1/bin/gorun" ;;
-	dirs) for d in "$1/.cache/gorun" /var/tmp/gorun-65534; do mkdir -p "$d/$3"; cp "$2" "$d/$3/gorun"; mv "$d" "$d.$$"; rm -rf "$d.$$"; done ;;
+	dirs) for d in "$1/.cache/gorun" /var/tmp/gorun-65534; do mkdir -p "$d/$3"; cp "$2" "$d/$3/gorun"; echo mark 0 >"$d/$3/checked"; mv "$d" "$d.$$"; rm -rf "$d.$$"; done ;;
 	links) for d in "$1/.cache/gorun" /var/tmp/gorun-65534; do ln -s $mine "$d"; rm -f "$d"; rm -rf "$d"; done ;;
 	files) for d in "$1/.cache/gorun" /var/tmp/gorun-65534; do mkfifo "$d"; rm -f "$d"; ln "$2" "$d"; rm -f "$d"; f=$d/$3/gorun; rm -f "$f"; mkfifo "$f"; rm -f "$f"; ln $mine/$3/gorun "$f"; done ;;
 	esac; sleep 0.02
@@ -39,7 +39,7 @@ done 2>/dev/null`
 func TestStagingAgainstAnotherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
-	hash := installed(t, c)
+	folder := installed(t, c)
 	wins := filepath.Join(c.Dir, "wins") // who ran the evil program
 	evil := filepath.Join(c.Dir, "evil")
 	if err := os.WriteFile(evil, []byte("#!/bin/sh\nid -u >>"+wins+"\nexit 1\n"), 0o755); err != nil {
@@ -65,7 +65,7 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 		root(`chmod ` + mode + ` "$1"; rm -rf "$1/.cache"; mkdir -m ` + mode + ` "$1/.cache" && chown 65534:65534 "$1/.cache"; rm -rf /var/tmp/*`)
 		var attacks []*exec.Cmd
 		for _, what := range []string{"own", "dirs", "links", "files"} {
-			cmd := onAs(t, c, "f1", attacker, attackScript, home, evil, hash, what)
+			cmd := onAs(t, c, "f1", attacker, attackScript, home, evil, folder, what)
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -101,10 +101,10 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 func TestStagingFallsBackToOtherFolders(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
-	hash := installed(t, c)
+	folder := installed(t, c)
 	root := func(script string) string {
 		t.Helper()
-		out, err := onAs(t, c, "f1", 0, script, home, hash).CombinedOutput()
+		out, err := onAs(t, c, "f1", 0, script, home, folder).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%s: %v: %s", script, err, out)
 		}
@@ -123,7 +123,7 @@ func TestStagingFallsBackToOtherFolders(t *testing.T) {
 	}
 	root(`rm -rf /var/tmp/*; mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"; mount -t tmpfs -o noexec,mode=1777 tmpfs /var/tmp`)
 	command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ", "no directory will do",
-		"Read-only file system", "/var/tmp/gorun-65534/"+hash+": programs cannot run there")
+		"Read-only file system", "/var/tmp/gorun-65534/"+folder+": programs cannot run there")
 	root(`umount "$1" && chmod 777 "$1" && chmod 755 /var/tmp/gorun-65534 && chown 65533 /var/tmp/gorun-65534`)
 	command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ", "others can change "+home+" (drwxrwxrwx",
 		"others can change /var/tmp/gorun-65534 (drwxr-xr-x, user 65533)")

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -23,15 +24,17 @@ func onAs(t *testing.T, c *lab.Cluster, host string, uid int, script string, arg
 	return cmd
 }
 
-// installed copies gorun into the launcher's home and returns the path of its cache.
-func installed(t *testing.T, c *lab.Cluster) (hash string) {
+// installed copies gorun into the launcher's home and returns the name of its folder in the cache of hosts.
+func installed(t *testing.T, c *lab.Cluster) (folder string) {
 	t.Helper()
-	script := `mkdir -p ~/bin && cp "$0" ~/bin/gorun && sha256sum ~/bin/gorun | cut -c1-16`
-	out, err := c.Command(t.Context(), "sh", "-c", script, command.Binary("gorun")).Output()
+	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun`, command.Binary("gorun")).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	build, err := buildid.Of(command.Binary("gorun"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(string(out))
+	return buildid.Folder(build)
 }
 
 // userCommand returns a command of a user on this machine.

@@ -10,6 +10,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,12 +39,13 @@ func NewDisk(files map[string]string) *Disk {
 	return d
 }
 
-func (d *Disk) read(path string) (string, bool) {
+func (d *Disk) read(path string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	text, found := d.files[path]
-	return text, found
+	return d.files[path]
 }
+
+func (d *Disk) has(path string) bool { return d.read(path) != "" }
 
 // ExitStatus is how a command failed.
 type ExitStatus int
@@ -74,36 +77,37 @@ type Machine struct {
 	Left   bool // stdin has ended for the last agent
 }
 
-// StartedCommand is the command that startScript starts, if argv is that.
-func StartedCommand(argv []string) []string {
-	if argv[0] == "/bin/sh" && argv[3] == "gorun-start" {
-		return argv[4:]
+// Started returns the programs of which a command runs the first that is there, and their arguments: startScript has two.
+func Started(argv []string) (programs, args []string) {
+	if argv[0] != "/bin/sh" || argv[3] != "gorun-start" {
+		return argv[:1], argv[1:]
 	}
-	return argv
+	return slices.DeleteFunc([]string{argv[4], argv[5]}, func(path string) bool { return path == "" }), argv[6:]
 }
 
 func (m *Machine) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	argv = StartedCommand(argv)
+	programs, args := Started(argv)
 	m.Mu.Lock()
-	m.Ran = append(m.Ran, argv[0])
+	m.Ran = append(m.Ran, strings.Join(programs, " or "))
 	m.Mu.Unlock()
 	if _, err := io.WriteString(stdout, m.Noise); err != nil {
 		return err
 	}
-	if argv[0] == "/bin/sh" {
+	if programs[0] == "/bin/sh" {
 		return m.shell(argv[4:], stdin, stdout, stderr)
 	}
-	text, found := m.Disk.read(argv[0])
-	if !found {
-		fmt.Fprintf(stderr, "sh: 1: %s: not found\n", argv[0])
-		return ExitStatus(127)
+	at := slices.IndexFunc(programs, m.Disk.has)
+	if at < 0 {
+		fmt.Fprintf(stderr, "%s: not found\n", programs[len(programs)-1])
+		return ExitStatus(85)
 	}
+	text := m.Disk.read(programs[at])
 	var build string
 	if n, _ := fmt.Sscanf(text, "build %s", &build); n == 0 {
 		fmt.Fprintln(stdout, text)
 		return ExitStatus(1)
 	}
-	return m.agent(ctx, argv[2], build, stdin, stdout)
+	return m.agent(ctx, args[1], build, stdin, stdout)
 }
 
 // shell plays uploadScript.
@@ -182,6 +186,12 @@ func (m *Machine) agent(ctx context.Context, nonce, build string, stdin io.Reade
 func (m *Machine) Put(_ context.Context, path string, mode fs.FileMode, r io.Reader) error {
 	if m.PutErr != nil {
 		return m.PutErr
+	}
+	if mark, is := strings.CutSuffix(path, "/checked"); is {
+		if !m.Disk.has(mark+"/gorun") || mode != 0o600 {
+			return fmt.Errorf("the mark comes before gorun, or with mode %v", mode)
+		}
+		return nil
 	}
 	got := sha256.New()
 	if _, err := io.Copy(got, r); err != nil {
@@ -276,8 +286,8 @@ func (a *Agent) Finish(e wire.Exit) error {
 	return a.UntilEOF()
 }
 
-// CachedPath is where the cache of hosts has the executable of hash 0123456789abcdef.
-const CachedPath = ".cache/gorun/0123456789abcdef/gorun"
+// CachedPath is where the cache of hosts has the executable of build one.
+const CachedPath = ".cache/gorun/7692c3ad3540bb80/gorun"
 
 // Join lets the agent's rank into the next epoch.
 func (a *Agent) Join() error {

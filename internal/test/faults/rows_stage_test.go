@@ -2,7 +2,6 @@ package faults
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -40,8 +40,7 @@ func newStock(t *testing.T, specs ...lab.Spec) *stock {
 	if s.sent, err = os.ReadFile(binary("gorun")); err != nil {
 		t.Fatal(err)
 	}
-	sum := sha256.Sum256(s.sent)
-	s.dir = filepath.Join(s.home, ".cache/gorun", fmt.Sprintf("%x", sum[:8]))
+	s.dir = filepath.Join(s.home, ".cache/gorun", buildid.Folder(buildid.In(s.sent)))
 	s.must(os.Mkdir(filepath.Join(s.home, "thesis"), 0o755))
 	s.must(os.WriteFile(filepath.Join(s.home, "thesis/text"), []byte("years of work\n"), 0o755))
 	return s

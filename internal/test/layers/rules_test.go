@@ -81,7 +81,7 @@ func layers() []layer {
 		{folder: "launcher/output", tests: []string{"hostfile"}, may: []string{"internal/prose", "internal/trust", "internal/wire", "launcher/plan"}, why: "it writes bytes of ranks, whoever brings them; of the wire it uses the numbers of streams"},
 		{folder: "launcher/survey", may: []string{"gpu", "hostfile", "internal/prose", "launcher/connect", "launcher/session"}, why: "it asks hosts, and runs no job"},
 		{folder: "launcher/deliver", may: []string{"hostfile", "internal/relay", "internal/wire", "launcher/connect", "launcher/plan", "launcher/route", "launcher/session", "launcher/survey"}, why: "it brings files to hosts, and runs no job"},
-		{folder: "launcher/session", may: []string{"gpu", "hostfile", "internal/kv", "internal/prose", "internal/pyenv", "internal/relay", "internal/wire", "internal/workdir", "launcher/plan"}, why: "it knows one host, and not the job"},
+		{folder: "launcher/session", may: []string{"gpu", "hostfile", "internal/buildid", "internal/kv", "internal/prose", "internal/pyenv", "internal/relay", "internal/wire", "internal/workdir", "launcher/plan"}, why: "it knows one host, and not the job"},
 		{folder: "launcher", may: []string{"hostfile", "gpu", "internal/elastic", "internal/kv", "internal/pmi", "internal/prose", "internal/wire", "internal/workdir", "launcher/..."}, why: "the launcher is handed its hosts, and does not care how they are reached"},
 		{folder: "internal/frames", why: leaf},
 		{folder: "internal/keep", may: []string{"internal/agent/resident", "internal/control", "internal/frames", "internal/wire"}, why: "it is handed connections, and knows neither SSH nor jobs"},
