@@ -21,7 +21,7 @@ const cacheDir = ".cache/gorun"
 type Executable struct {
 	Path  string                 // absolute; hosts may have it there, too
 	Build string                 // the build id that an agent of the same build sends; "": this gorun cannot be an agent
-	Hash  func() (string, error) // SHA-256 in hex, asked for only when it is uploaded
+	Hash  func() (string, error) // SHA-256 in hex, asked for only by uploads
 	// Packed returns its content, compressed by gzip; nil: it is the running gorun.
 	Packed func() ([]byte, error)
 	// Other returns the gorun for hosts of which uname says another machine; nil: there is none.
@@ -133,7 +133,7 @@ func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 	}
 	cached := Paths{Cached: both.Cached}
 	s.known.Store(conn, cached)
-	if !isAbsent(err) { // what is installed there is another gorun, or something else
+	if !isAbsent(err) { // the installed program ran in its place
 		if opened, err = open(cached); !another(err) {
 			return opened, err
 		}
@@ -165,11 +165,7 @@ func (noAgentHereError) Hint() string { return "name Linux hosts with -H HOST:SL
 
 // isAbsent reports that no path has a program that is safe to run.
 func isAbsent(err error) bool {
-	var no *NoAgentError
-	if !errors.As(err, &no) {
-		return false
-	}
-	code, _ := exitCode(no.Err)
+	code, _ := exitCode(err)
 	return code == codeAbsent || code == codeUnsafe
 }
 
