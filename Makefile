@@ -119,16 +119,21 @@ check: ## the fast tier, for while you work: build, vet, staticcheck, and the te
 test: ## all checks and tests; FUZZ=1 (or CI=true) adds 14 s of fuzzing for a quarter of the targets
 	@.ci/test
 
-lint: ## gofmt, go vet (also for arm64 and macOS), staticcheck, go mod tidy, actionlint, shellcheck, mypy
+lint: ## gofmt, go vet (also for arm64 and macOS), one statement per line and line widths (internal/test/style), staticcheck, go mod tidy, actionlint, shellcheck, mypy
 	@unformatted=$$(gofmt -l .); [ -z "$$unformatted" ] || { echo "gofmt these files:"; echo "$$unformatted"; exit 1; }
 	$(GO) vet $(PKG)
 	CGO_ENABLED=0 $(GO) vet $(PKG)
 	GOOS=linux GOARCH=arm64 CGO_ENABLED=0 $(GO) vet $(PKG)
 	.ci/darwin
+	$(GO) -C internal/test/style build -o $(CURDIR)/bin/.style .
+	$(GO) vet -vettool=bin/.style $(PKG)
+	CGO_ENABLED=0 $(GO) vet -vettool=bin/.style $(PKG)
 	$(GO) run $(STATICCHECK) $(PKG)
 	$(GO) mod tidy -diff
-	$(GO) -C examples/kubernetes/check vet ./...
-	$(GO) -C examples/kubernetes/check mod tidy -diff
+	@for module in examples/kubernetes/check internal/test/style; do \
+		set -x; $(GO) -C $$module vet ./... && $(GO) -C $$module mod tidy -diff && \
+		$(GO) -C $$module vet -vettool=$(CURDIR)/bin/.style ./... || exit; \
+	done
 	GOFLAGS= $(GO) run $(ACTIONLINT)
 	@if command -v shellcheck >/dev/null; then \
 		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -vE '\.(go|yaml)$$'); \

@@ -18,7 +18,8 @@ type event struct {
 	Action, Package, ImportPath, Test, Output string
 }
 
-// beginning is how many bytes of a failed test's output stand at the end: what it found, not the logs that follow.
+// beginning is how many bytes of a failed test's output stand at the end: what it found, not the
+// logs that follow.
 const beginning = 1500
 
 func main() {

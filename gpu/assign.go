@@ -28,8 +28,8 @@ type Assignment struct {
 type Share struct {
 	GPUs []string // for messages: indices of GPUs, UUIDs of instances
 
-	// Visible is the rank's CUDA_VISIBLE_DEVICES. "" leaves the variable alone; the rank is expected to use
-	// the device of its local rank.
+	// Visible is the rank's CUDA_VISIBLE_DEVICES. "" leaves the variable alone; the rank is
+	// expected to use the device of its local rank.
 	Visible string
 	Order   string // its CUDA_DEVICE_ORDER; "" leaves the variable alone
 
@@ -40,20 +40,21 @@ type Share struct {
 	BusIDs []string
 }
 
-// Assign assigns GPUs to the ranks of a host. devices are those that programs may open. It is pure. Its error is a
-// *[FewError] or a *[ListedError].
+// Assign assigns GPUs to the ranks of a host. devices are those that programs may open. It is pure.
+// Its error is a *[FewError] or a *[ListedError].
 //
-// With a number per rank, a rank sees only its GPUs. They are near each other, and neighbouring ranks get neighbouring
-// GPUs. An existing CUDA_VISIBLE_DEVICES is divided in its order.
+// With a number per rank, a rank sees only its GPUs. They are near each other, and neighbouring
+// ranks get neighbouring GPUs. An existing CUDA_VISIBLE_DEVICES is divided in its order.
 //
-// With auto, all ranks see all GPUs and nothing is set, so that programs can use the device of their local rank. If that
-// cannot work, ranks see one device each, round robin: with more ranks than GPUs, and with partitioned GPUs, of which
-// CUDA shows a process one instance only. Ranks get NUMA nodes if each has its own GPUs: with a number per rank, or with as
-// many ranks as GPUs.
+// With auto, all ranks see all GPUs and nothing is set, so that programs can use the device of
+// their local rank. If that cannot work, ranks see one device each, round robin: with more ranks
+// than GPUs, and with partitioned GPUs, of which CUDA shows a process one instance only. Ranks get
+// NUMA nodes if each has its own GPUs: with a number per rank, or with as many ranks as GPUs.
 func Assign(devices []Device, ask Request) (Assignment, error) {
 	units := unitsOf(devices, ask.Visible)
 	if ask.Listed > len(units) {
-		return Assignment{}, &ListedError{Listed: ask.Listed, Have: len(units), Hidden: len(allUnits(devices)) - len(units)}
+		return Assignment{}, &ListedError{Listed: ask.Listed, Have: len(units),
+			Hidden: len(allUnits(devices)) - len(units)}
 	}
 	if ask.Listed > 0 {
 		units = units[:ask.Listed]
@@ -88,9 +89,14 @@ func Assign(devices []Device, ask Request) (Assignment, error) {
 func (d *Assignment) cut(devices []Device, units []unit, ask Request) error {
 	partitioned := slices.ContainsFunc(units, func(u unit) bool { return u.mig })
 	if ask.Ranks > len(units)/ask.PerRank || partitioned && ask.PerRank > 1 {
-		return &FewError{Ranks: ask.Ranks, PerRank: ask.PerRank, Have: len(units),
-			Hidden: len(allUnits(devices)) - len(units), Partitioned: partitioned,
-			Unnamed: slices.ContainsFunc(devices, func(d Device) bool { return d.MIGEnabled && len(d.MIG) == 0 })}
+		return &FewError{
+			Ranks:       ask.Ranks,
+			PerRank:     ask.PerRank,
+			Have:        len(units),
+			Hidden:      len(allUnits(devices)) - len(units),
+			Partitioned: partitioned,
+			Unnamed:     slices.ContainsFunc(devices, func(d Device) bool { return d.MIGEnabled && len(d.MIG) == 0 }),
+		}
 	}
 	groups := make([][]unit, ask.Ranks)
 	if ask.Visible == nil {
@@ -104,15 +110,16 @@ func (d *Assignment) cut(devices []Device, units []unit, ask Request) error {
 		s := Share{GPUs: names(devices, own)}
 		s.Visible, s.Order = setting(devices, own, ask)
 		if s.Order == byBus || ordered(devices, own, ask) {
-			s.Nodes, s.BusIDs = nodes(devices, own), busIDs(devices, own)
+			s.Nodes = nodes(devices, own)
+			s.BusIDs = busIDs(devices, own)
 		}
 		d.Shares = append(d.Shares, s)
 	}
 	return nil
 }
 
-// setting returns the variables by which CUDA shows exactly these units. Numbers have the meaning of the list that ranks
-// inherit; without one they are in PCI bus order.
+// setting returns the variables by which CUDA shows exactly these units. Numbers have the meaning
+// of the list that ranks inherit; without one they are in PCI bus order.
 func setting(devices []Device, own []unit, ask Request) (visible, order string) {
 	var tokens []string
 	numbers := false
@@ -126,8 +133,8 @@ func setting(devices []Device, own []unit, ask Request) (visible, order string) 
 	return strings.Join(tokens, ","), order
 }
 
-// ordered reports whether the units' numbers identify GPUs. By default CUDA numbers the fastest of different GPUs 0; UUIDs
-// are always unambiguous.
+// ordered reports whether the units' numbers identify GPUs. By default CUDA numbers the fastest of
+// different GPUs 0; UUIDs are always unambiguous.
 func ordered(devices []Device, units []unit, ask Request) bool {
 	alike := !slices.ContainsFunc(devices, func(d Device) bool { return d.Name != devices[0].Name })
 	named := ask.Visible != nil && !slices.ContainsFunc(units, func(u unit) bool { return leadingNumber(u.token) >= 0 })
@@ -178,9 +185,11 @@ type FewError struct {
 
 func (e *FewError) Error() string {
 	if e.Partitioned && e.PerRank > 1 {
-		return fmt.Sprintf("a rank cannot have %d GPUs: they are partitioned (MIG), and CUDA gives a process one instance", e.PerRank)
+		return fmt.Sprintf("a rank cannot have %d GPUs: they are partitioned (MIG), and CUDA gives a process one "+
+			"instance", e.PerRank)
 	}
-	who, all := count(e.Ranks, "rank")+" need", count(e.Ranks*e.PerRank, "GPU")
+	who := count(e.Ranks, "rank") + " need"
+	all := count(e.Ranks*e.PerRank, "GPU")
 	switch {
 	case e.Ranks == 1:
 		who += "s"
@@ -193,16 +202,19 @@ func (e *FewError) Error() string {
 // Hint returns what to change.
 func (e *FewError) Hint() string {
 	const share = "--gpus-per-rank auto, with which ranks may share GPUs"
-	most, each := e.Have/e.PerRank, e.Have/e.Ranks
+	most := e.Have / e.PerRank
+	each := e.Have / e.Ranks
 	switch {
 	case e.Partitioned && e.PerRank > 1:
 		return "say --gpus-per-rank 1"
 	case e.Unnamed:
-		return "put gorun-gpu beside the gorun that you start, which sends it to hosts whose GPUs are partitioned (MIG); what fails there gorun gpus says. Or name instances: -x CUDA_VISIBLE_DEVICES=MIG-...,MIG-..."
+		return "put gorun-gpu beside the gorun that you start, which sends it to hosts whose GPUs are partitioned " +
+			"(MIG); what fails there gorun gpus says. Or name instances: -x CUDA_VISIBLE_DEVICES=MIG-...,MIG-..."
 	case e.Have == 0:
 		return "leave --gpus-per-rank out to run without GPUs"
 	case most > 0 && each > 0:
-		return fmt.Sprintf("give the host %s at most (-H host:%d), or say --gpus-per-rank %d", count(most, "rank"), most, each)
+		return fmt.Sprintf("give the host %s at most (-H host:%d), or say --gpus-per-rank %d", count(most, "rank"),
+			most, each)
 	case most > 0:
 		return fmt.Sprintf("give the host %s at most (-H host:%d), or say %s", count(most, "rank"), most, share)
 	case each > 0:

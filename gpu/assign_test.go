@@ -12,7 +12,14 @@ import (
 // box is GPUs of one name on NUMA nodes.
 func box(nodes ...int) (devices []Device) {
 	for i, node := range nodes {
-		devices = append(devices, Device{Index: i, Minor: i, UUID: fmt.Sprintf("GPU-%d0a", i), BusID: fmt.Sprintf("0000:%02x:00.0", i), Name: "X", NUMANode: node})
+		devices = append(devices, Device{
+			Index:    i,
+			Minor:    i,
+			UUID:     fmt.Sprintf("GPU-%d0a", i),
+			BusID:    fmt.Sprintf("0000:%02x:00.0", i),
+			Name:     "X",
+			NUMANode: node,
+		})
 	}
 	return devices
 }
@@ -25,7 +32,8 @@ func link(devices []Device, links int, pairs ...string) []Device {
 				devices[d].NVLinks = map[int]int{}
 			}
 		}
-		devices[a].NVLinks[b], devices[b].NVLinks[a] = links, links
+		devices[a].NVLinks[b] = links
+		devices[b].NVLinks[a] = links
 	})
 	return devices
 }
@@ -38,7 +46,8 @@ func lay(devices []Device, path Path, pairs ...string) []Device {
 				devices[d].Paths = map[int]Path{}
 			}
 		}
-		devices[a].Paths[b], devices[b].Paths[a] = path, path
+		devices[a].Paths[b] = path
+		devices[b].Paths[a] = path
 	})
 	return devices
 }
@@ -109,52 +118,68 @@ func TestAssign(t *testing.T) {
 	unlike := box(0, 1)
 	unlike[1].Name = "Y"
 	nowhere := box(-1, 0)
-	none, slurm := "", "2,3"
+	none := ""
+	slurm := "2,3"
 	for name, tt := range map[string]struct {
 		devices []Device
 		ask     Request
 		want    string
 	}{
 		// Auto leaves the choice to programs that choose by LOCAL_RANK.
-		"auto, a rank a GPU":          {dgx(), Request{Ranks: 8}, "0@[0] 1@[0] 2@[0] 3@[0] 4@[1] 5@[1] 6@[1] 7@[1]"},
-		"auto, more GPUs":             {dgx(), Request{Ranks: 2}, "0 1"},
-		"auto, one rank":              {dgx(), Request{Ranks: 1}, "0"},
-		"auto, more ranks":            {box(0, 1), Request{Ranks: 5}, "0=0! 1=1! 0=0! 1=1! 0=0!"},
-		"auto, one GPU for all":       {box(0), Request{Ranks: 3}, "0 0 0"},
-		"auto, a rank and a GPU":      {box(0), Request{Ranks: 1}, "0@[0]"},
-		"auto, no GPU":                {nil, Request{Ranks: 2}, ""},
-		"auto, hidden":                {dgx(), Request{Ranks: 2, Visible: &none}, ""},
-		"auto in Slurm":               {dgx(), Request{Ranks: 2, Visible: &slurm}, "2@[0] 3@[0]"},
-		"auto in Slurm, more ranks":   {dgx(), Request{Ranks: 3, Visible: &slurm}, "2=2 3=3 2=2"},
-		"auto, some GPUs listed":      {dgx(), Request{Ranks: 3, Listed: 2}, "0=0! 1=1! 0=0!"},
-		"auto, CUDA's order unknown":  {unlike, Request{Ranks: 2}, "0 1"},
-		"auto, CUDA's order known":    {unlike, Request{Ranks: 2, Order: "PCI_BUS_ID"}, "0@[0] 1@[1]"},
-		"auto, CUDA's order named":    {unlike, Request{Ranks: 2, Visible: new("GPU-1,GPU-0")}, "1@[1] 0@[0]"},
-		"auto, node unknown":          {nowhere, Request{Ranks: 2}, "0 1@[0]"},
-		"auto, instances":             {partition(box(0, 1), 0, 3), Request{Ranks: 3}, "MIG-0a=MIG-0a MIG-0b=MIG-0b MIG-0c=MIG-0c"},
-		"auto, instances, one rank":   {partition(box(0, 1), 0, 3), Request{Ranks: 1}, "MIG-0a"},
-		"auto, instances and a GPU":   {partition(box(0, 1), 0, 1), Request{Ranks: 3}, "MIG-0a=MIG-0a 1=GPU-10a MIG-0a=MIG-0a"},
-		"auto, a GPU by number":       {partition(box(0, 1), 0, 2), Request{Ranks: 2, Visible: new("0")}, "MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0]"},
-		"auto, instances not known":   {box(0), Request{Ranks: 2, Visible: new("MIG-x,MIG-y")}, "MIG-x=MIG-x MIG-y=MIG-y"},
-		"auto, as old drivers name":   {box(1), Request{Ranks: 2, Visible: new("MIG-GPU-00a/1/0,MIG-GPU-00a/2/0")}, "MIG-GPU-00a/1/0=MIG-GPU-00a/1/0@[1] MIG-GPU-00a/2/0=MIG-GPU-00a/2/0@[1]"},
+		"auto, a rank a GPU":         {dgx(), Request{Ranks: 8}, "0@[0] 1@[0] 2@[0] 3@[0] 4@[1] 5@[1] 6@[1] 7@[1]"},
+		"auto, more GPUs":            {dgx(), Request{Ranks: 2}, "0 1"},
+		"auto, one rank":             {dgx(), Request{Ranks: 1}, "0"},
+		"auto, more ranks":           {box(0, 1), Request{Ranks: 5}, "0=0! 1=1! 0=0! 1=1! 0=0!"},
+		"auto, one GPU for all":      {box(0), Request{Ranks: 3}, "0 0 0"},
+		"auto, a rank and a GPU":     {box(0), Request{Ranks: 1}, "0@[0]"},
+		"auto, no GPU":               {nil, Request{Ranks: 2}, ""},
+		"auto, hidden":               {dgx(), Request{Ranks: 2, Visible: &none}, ""},
+		"auto in Slurm":              {dgx(), Request{Ranks: 2, Visible: &slurm}, "2@[0] 3@[0]"},
+		"auto in Slurm, more ranks":  {dgx(), Request{Ranks: 3, Visible: &slurm}, "2=2 3=3 2=2"},
+		"auto, some GPUs listed":     {dgx(), Request{Ranks: 3, Listed: 2}, "0=0! 1=1! 0=0!"},
+		"auto, CUDA's order unknown": {unlike, Request{Ranks: 2}, "0 1"},
+		"auto, CUDA's order known":   {unlike, Request{Ranks: 2, Order: "PCI_BUS_ID"}, "0@[0] 1@[1]"},
+		"auto, CUDA's order named":   {unlike, Request{Ranks: 2, Visible: new("GPU-1,GPU-0")}, "1@[1] 0@[0]"},
+		"auto, node unknown":         {nowhere, Request{Ranks: 2}, "0 1@[0]"},
+		"auto, instances": {partition(box(0, 1), 0, 3), Request{Ranks: 3},
+			"MIG-0a=MIG-0a MIG-0b=MIG-0b MIG-0c=MIG-0c"},
+		"auto, instances, one rank": {partition(box(0, 1), 0, 3), Request{Ranks: 1}, "MIG-0a"},
+		"auto, instances and a GPU": {partition(box(0, 1), 0, 1), Request{Ranks: 3},
+			"MIG-0a=MIG-0a 1=GPU-10a MIG-0a=MIG-0a"},
+		"auto, a GPU by number": {partition(box(0, 1), 0, 2), Request{Ranks: 2, Visible: new("0")},
+			"MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0]"},
+		"auto, instances not known": {box(0), Request{Ranks: 2, Visible: new("MIG-x,MIG-y")},
+			"MIG-x=MIG-x MIG-y=MIG-y"},
+		"auto, as old drivers name": {box(1), Request{Ranks: 2, Visible: new("MIG-GPU-00a/1/0,MIG-GPU-00a/2/0")},
+			"MIG-GPU-00a/1/0=MIG-GPU-00a/1/0@[1] MIG-GPU-00a/2/0=MIG-GPU-00a/2/0@[1]"},
 		"auto, partitioned into none": {partition(box(0), 0, 0), Request{Ranks: 2}, ""},
 
 		// With a number ranks see their own.
-		"one each":              {dgx(), Request{Ranks: 8, PerRank: 1}, "0=0!@[0] 1=1!@[0] 2=2!@[0] 3=3!@[0] 4=4!@[1] 5=5!@[1] 6=6!@[1] 7=7!@[1]"},
-		"two each":              {dgx(), Request{Ranks: 4, PerRank: 2}, "0,1=0,1!@[0] 2,3=2,3!@[0] 4,5=4,5!@[1] 6,7=6,7!@[1]"},
-		"three each":            {dgx(), Request{Ranks: 2, PerRank: 3}, "0,1,2=0,1,2!@[0] 3,4,5=3,4,5!@[0,1]"},
-		"all":                   {dgx(), Request{Ranks: 1, PerRank: 8}, "0,1,2,3,4,5,6,7=0,1,2,3,4,5,6,7!@[0,1]"},
-		"mesh, two each":        {mesh(), Request{Ranks: 4, PerRank: 2}, "0,3=0,3!@[0] 1,2=1,2!@[0] 5,6=5,6!@[1] 4,7=4,7!@[1]"},
-		"mesh, four each":       {mesh(), Request{Ranks: 2, PerRank: 4}, "0,1,2,3=0,1,2,3!@[0] 4,5,6,7=4,5,6,7!@[1]"},
-		"bridges, two each":     {link(box(0, 0, 1, 1), 4, "0-2", "1-3"), Request{Ranks: 2, PerRank: 2}, "0,2=0,2!@[0,1] 1,3=1,3!@[0,1]"},
-		"bridges, one each":     {link(box(0, 0, 1, 1), 4, "0-2", "1-3"), Request{Ranks: 4, PerRank: 1}, "0=0!@[0] 2=2!@[1] 3=3!@[1] 1=1!@[0]"},
-		"switches, two each":    {lay(lay(box(0, 0, 0, 0), HostBridge, "0-1", "0-2", "1-3", "2-3"), SingleSwitch, "0-3", "1-2"), Request{Ranks: 2, PerRank: 2}, "0,3=0,3!@[0] 1,2=1,2!@[0]"},
-		"nodes only, two each":  {box(0, 1, 0, 1), Request{Ranks: 2, PerRank: 2}, "0,2=0,2!@[0] 1,3=1,3!@[1]"},
-		"nothing known":         {box(-1, -1, -1, -1), Request{Ranks: 2, PerRank: 2}, "0,1=0,1! 2,3=2,3!"},
-		"as written":            {dgx(), Request{Ranks: 2, PerRank: 2, Visible: new("7,0,5,3")}, "7,0=7,0@[0,1] 5,3=5,3@[0,1]"},
-		"UUIDs":                 {dgx(), Request{Ranks: 2, PerRank: 1, Visible: new("GPU-5,GPU-20a")}, "5=GPU-5@[1] 2=GPU-20a@[0]"},
-		"instances":             {partition(partition(box(0, 1), 0, 2), 1, 2), Request{Ranks: 4, PerRank: 1}, "MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0] MIG-1a=MIG-1a@[1] MIG-1b=MIG-1b@[1]"},
-		"instances, then peers": {partition(link(box(0, 0), 4, "0-1"), 0, 2), Request{Ranks: 3, PerRank: 1}, "MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0] 1=GPU-10a@[0]"},
+		"one each": {dgx(), Request{Ranks: 8, PerRank: 1},
+			"0=0!@[0] 1=1!@[0] 2=2!@[0] 3=3!@[0] 4=4!@[1] 5=5!@[1] 6=6!@[1] 7=7!@[1]"},
+		"two each": {dgx(), Request{Ranks: 4, PerRank: 2},
+			"0,1=0,1!@[0] 2,3=2,3!@[0] 4,5=4,5!@[1] 6,7=6,7!@[1]"},
+		"three each": {dgx(), Request{Ranks: 2, PerRank: 3}, "0,1,2=0,1,2!@[0] 3,4,5=3,4,5!@[0,1]"},
+		"all":        {dgx(), Request{Ranks: 1, PerRank: 8}, "0,1,2,3,4,5,6,7=0,1,2,3,4,5,6,7!@[0,1]"},
+		"mesh, two each": {mesh(), Request{Ranks: 4, PerRank: 2},
+			"0,3=0,3!@[0] 1,2=1,2!@[0] 5,6=5,6!@[1] 4,7=4,7!@[1]"},
+		"mesh, four each": {mesh(), Request{Ranks: 2, PerRank: 4}, "0,1,2,3=0,1,2,3!@[0] 4,5,6,7=4,5,6,7!@[1]"},
+		"bridges, two each": {link(box(0, 0, 1, 1), 4, "0-2", "1-3"), Request{Ranks: 2, PerRank: 2},
+			"0,2=0,2!@[0,1] 1,3=1,3!@[0,1]"},
+		"bridges, one each": {link(box(0, 0, 1, 1), 4, "0-2", "1-3"), Request{Ranks: 4, PerRank: 1},
+			"0=0!@[0] 2=2!@[1] 3=3!@[1] 1=1!@[0]"},
+		"switches, two each": {lay(lay(box(0, 0, 0, 0), HostBridge, "0-1", "0-2", "1-3", "2-3"), SingleSwitch, "0-3",
+			"1-2"), Request{Ranks: 2, PerRank: 2}, "0,3=0,3!@[0] 1,2=1,2!@[0]"},
+		"nodes only, two each": {box(0, 1, 0, 1), Request{Ranks: 2, PerRank: 2}, "0,2=0,2!@[0] 1,3=1,3!@[1]"},
+		"nothing known":        {box(-1, -1, -1, -1), Request{Ranks: 2, PerRank: 2}, "0,1=0,1! 2,3=2,3!"},
+		"as written": {dgx(), Request{Ranks: 2, PerRank: 2, Visible: new("7,0,5,3")},
+			"7,0=7,0@[0,1] 5,3=5,3@[0,1]"},
+		"UUIDs": {dgx(), Request{Ranks: 2, PerRank: 1, Visible: new("GPU-5,GPU-20a")},
+			"5=GPU-5@[1] 2=GPU-20a@[0]"},
+		"instances": {partition(partition(box(0, 1), 0, 2), 1, 2), Request{Ranks: 4, PerRank: 1},
+			"MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0] MIG-1a=MIG-1a@[1] MIG-1b=MIG-1b@[1]"},
+		"instances, then peers": {partition(link(box(0, 0), 4, "0-1"), 0, 2), Request{Ranks: 3, PerRank: 1},
+			"MIG-0a=MIG-0a@[0] MIG-0b=MIG-0b@[0] 1=GPU-10a@[0]"},
 		"unlike, by the bus":    {unlike, Request{Ranks: 2, PerRank: 1}, "0=0!@[0] 1=1!@[1]"},
 		"unlike, in CUDA's way": {unlike, Request{Ranks: 2, PerRank: 1, Visible: new("0,1")}, "0=0 1=1"},
 		"some listed":           {dgx(), Request{Ranks: 2, PerRank: 1, Listed: 2}, "0=0!@[0] 1=1!@[0]"},
@@ -172,25 +197,38 @@ func TestAssignErrors(t *testing.T) {
 		ask        Request
 		want, hint string
 	}{
-		{box(0, 0), Request{Ranks: 3, PerRank: 1}, "3 ranks need 3 GPUs, and there are 2", "give the host 2 ranks at most (-H host:2), or say --gpus-per-rank auto, with which ranks may share GPUs"},
-		{dgx(), Request{Ranks: 3, PerRank: 3}, "3 ranks, 3 GPUs each, need 9 GPUs, and there are 8", "give the host 2 ranks at most (-H host:2), or say --gpus-per-rank 2"},
+		{box(0, 0), Request{Ranks: 3, PerRank: 1}, "3 ranks need 3 GPUs, and there are 2",
+			"give the host 2 ranks at most (-H host:2), or say --gpus-per-rank auto, with which ranks may share GPUs"},
+		{dgx(), Request{Ranks: 3, PerRank: 3}, "3 ranks, 3 GPUs each, need 9 GPUs, and there are 8",
+			"give the host 2 ranks at most (-H host:2), or say --gpus-per-rank 2"},
 		{box(0), Request{Ranks: 1, PerRank: 2}, "1 rank needs 2 GPUs, and there is 1", "say --gpus-per-rank 1"},
-		{box(0), Request{Ranks: 2, PerRank: 2}, "2 ranks, 2 GPUs each, need 4 GPUs, and there is 1", "say --gpus-per-rank auto, with which ranks may share GPUs"},
-		{nil, Request{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there is none", "leave --gpus-per-rank out to run without GPUs"},
-		{dgx(), Request{Ranks: 2, PerRank: 2, Visible: new("1,2")}, "2 ranks, 2 GPUs each, need 4 GPUs, and there are 2, besides 6 that CUDA_VISIBLE_DEVICES or the hostfile leaves out", "give the host 1 rank at most (-H host:1), or say --gpus-per-rank 1"},
+		{box(0), Request{Ranks: 2, PerRank: 2}, "2 ranks, 2 GPUs each, need 4 GPUs, and there is 1",
+			"say --gpus-per-rank auto, with which ranks may share GPUs"},
+		{nil, Request{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there is none",
+			"leave --gpus-per-rank out to run without GPUs"},
+		{dgx(), Request{Ranks: 2, PerRank: 2, Visible: new("1,2")}, "2 ranks, 2 GPUs each, need 4 GPUs, and there " +
+			"are 2, besides 6 that CUDA_VISIBLE_DEVICES or the hostfile leaves out",
+			"give the host 1 rank at most (-H host:1), or say --gpus-per-rank 1"},
 		{dgx(), Request{Ranks: 2, PerRank: 2, Listed: 3}, "there are 3, besides 5", "--gpus-per-rank 1"},
 		{dgx(), Request{Ranks: 1 << 62, PerRank: 4}, "and there are 8", "-H host:2"},
-		{partition(box(0), 0, 7), Request{Ranks: 1, PerRank: 2}, "a rank cannot have 2 GPUs: they are partitioned (MIG)", "say --gpus-per-rank 1"},
+		{partition(box(0), 0, 7), Request{Ranks: 1, PerRank: 2},
+			"a rank cannot have 2 GPUs: they are partitioned (MIG)", "say --gpus-per-rank 1"},
 		{partition(box(0), 0, 2), Request{Ranks: 3, PerRank: 1}, "3 ranks need 3 GPUs, and there are 2", "-H host:2"},
-		{partition(box(0), 0, 0), Request{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there is none", "put gorun-gpu beside the gorun that you start"},
-		{box(0, 0), Request{Ranks: 1, Listed: 4}, "the hostfile says gpus=4, and there are 2", "correct gpus= in the hostfile"},
-		{nil, Request{Ranks: 1, PerRank: 1, Listed: 1}, "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
-		{dgx(), Request{Ranks: 1, Listed: 8, Visible: new("0,1")}, "the hostfile says gpus=8, and there are 2, besides 6 that CUDA_VISIBLE_DEVICES", ""},
+		{partition(box(0), 0, 0), Request{Ranks: 1, PerRank: 1}, "1 rank needs 1 GPU, and there is none",
+			"put gorun-gpu beside the gorun that you start"},
+		{box(0, 0), Request{Ranks: 1, Listed: 4}, "the hostfile says gpus=4, and there are 2",
+			"correct gpus= in the hostfile"},
+		{nil, Request{Ranks: 1, PerRank: 1, Listed: 1}, "the hostfile says gpus=1, and there is none",
+			"--gpus-per-rank none"},
+		{dgx(), Request{Ranks: 1, Listed: 8, Visible: new("0,1")},
+			"the hostfile says gpus=8, and there are 2, besides 6 that CUDA_VISIBLE_DEVICES", ""},
 	} {
 		_, err := Assign(tt.devices, tt.ask)
 		var hinted interface{ Hint() string }
-		if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), tt.hint) {
-			t.Errorf("Assign(%d devices, %+v): %v, want %q and the hint %q", len(tt.devices), tt.ask, err, tt.want, tt.hint)
+		if err == nil || !strings.Contains(err.Error(), tt.want) || !errors.As(err, &hinted) ||
+			!strings.Contains(hinted.Hint(), tt.hint) {
+			t.Errorf("Assign(%d devices, %+v): %v, want %q and the hint %q", len(tt.devices), tt.ask, err, tt.want,
+				tt.hint)
 		}
 	}
 }
@@ -275,7 +313,8 @@ func TestVisible(t *testing.T) {
 	}
 }
 
-// FuzzVisible checks that any list can be assigned, and that ranks see the GPUs that they were assigned.
+// FuzzVisible checks that any list can be assigned, and that ranks see the GPUs that they were
+// assigned.
 func FuzzVisible(f *testing.F) {
 	for _, seed := range []string{"0,1", "3,-1", "GPU-1,GPU-0", "MIG-0a,MIG-0b", "NoDevFiles", "GPU-0,,", "+1x,2"} {
 		f.Add(seed, uint8(3))

@@ -20,11 +20,14 @@ const inventory = `echo '{"devices": [
 {"index": 1, "bus_id": "00000000:3B:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-1", "profile": "1g.5gb", "memory_bytes": 128}], "processes": [{"pid": 7}]}]}'`
 
 func TestDetailsJoinTheDriverAndProc(t *testing.T) {
-	got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: program(t, inventory), SMI: program(t, "kill -9 $$")})
+	got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: program(t, inventory),
+		SMI: program(t, "kill -9 $$")})
 	want := Inventory{Devices: []Device{
-		{Index: 0, Minor: 0, BusID: "0000:07:00.0", Name: "A100", NUMANode: 0, UUID: "GPU-1", MemoryBytes: 1024, MemoryUsed: 512,
+		{Index: 0, Minor: 0, BusID: "0000:07:00.0", Name: "A100", NUMANode: 0, UUID: "GPU-1", MemoryBytes: 1024,
+			MemoryUsed:  512,
 			Utilization: 7, NVLinks: map[int]int{1: 12}},
-		{Index: 1, Minor: 1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555",
+		{Index: 1, Minor: 1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1,
+			UUID:        "GPU-8a1b2c3d-0000-1111-2222-333344445555",
 			Utilization: -1, MIGEnabled: true, MIG: []MIG{{"MIG-1", "1g.5gb", 128}}, Processes: []Process{{PID: 7}}},
 	}}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -32,8 +35,8 @@ func TestDetailsJoinTheDriverAndProc(t *testing.T) {
 	}
 }
 
-// TestDetailsOutliveTheDriver checks that after a program fails the next one is run, and that fields known without either stay known.
-// A program that hangs should end in 5 s.
+// TestDetailsOutliveTheDriver checks that after a program fails the next one is run, and that
+// fields known without either stay known. A program that hangs should end in 5 s.
 func TestDetailsOutliveTheDriver(t *testing.T) {
 	t.Parallel()
 	csv, err := filepath.Abs("testdata/smi.csv")
@@ -41,25 +44,30 @@ func TestDetailsOutliveTheDriver(t *testing.T) {
 		t.Fatal(err)
 	}
 	good := program(t, "cat "+csv)
-	old := program(t, `case $1 in *mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2;; esac; cut -d, -f1-7 `+csv)
+	old := program(t,
+		`case $1 in *mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2;; esac; cut -d, -f1-7 `+csv)
 	for name, tt := range map[string]struct {
 		helper, smi string
 		memory      int // of the first device; 0: not known
 		warning     string
 	}{
-		"killed by SIGSEGV":   {program(t, "kill -SEGV $$"), good, 81559, ": signal: segmentation fault"},
-		"Go's way to crash":   {program(t, "echo 'SIGSEGV: segmentation violation' >&2; exit 2"), good, 81559, ": exit status 2: SIGSEGV: segmentation violation"},
-		"hangs":               {program(t, "trap '' TERM INT; while :; do sleep 1; done"), good, 81559, ": it did not end within 5s"},
-		"its child hangs":     {program(t, "sleep 60 & exit 0"), good, 81559, "WaitDelay"},
-		"garbage":             {program(t, "echo GARBAGE"), good, 81559, ": read its inventory: "},
-		"endless garbage":     {program(t, "exec yes GARBAGE"), good, 81559, "it printed too much"},
-		"another's addresses": {program(t, `echo '{"devices": [{"index": 0, "bus_id": "../../etc"}]}'`), good, 81559, `"../../etc" is not a PCI address`},
-		"no driver":           {program(t, "echo gorun-gpu: no NVIDIA driver >&2; exit 1"), good, 81559, ": exit status 1: gorun-gpu: no NVIDIA driver"},
-		"an old nvidia-smi":   {"", old, 81559, ""},
-		"both fail":           {program(t, "kill -SEGV $$"), program(t, "echo no driver; exit 9"), 0, "exit status 9"},
-		"silence":             {program(t, "exit 0"), good, 81559, ": read its inventory: unexpected end"},
-		"no devices":          {"", program(t, "echo No devices were found"), 0, "list GPUs with "},
-		"neither is there":    {"", "no-such-nvidia-smi", 0, "neither gorun-gpu nor nvidia-smi is there"},
+		"killed by SIGSEGV": {program(t, "kill -SEGV $$"), good, 81559, ": signal: segmentation fault"},
+		"Go's way to crash": {program(t, "echo 'SIGSEGV: segmentation violation' >&2; exit 2"), good, 81559,
+			": exit status 2: SIGSEGV: segmentation violation"},
+		"hangs": {program(t, "trap '' TERM INT; while :; do sleep 1; done"), good, 81559,
+			": it did not end within 5s"},
+		"its child hangs": {program(t, "sleep 60 & exit 0"), good, 81559, "WaitDelay"},
+		"garbage":         {program(t, "echo GARBAGE"), good, 81559, ": read its inventory: "},
+		"endless garbage": {program(t, "exec yes GARBAGE"), good, 81559, "it printed too much"},
+		"another's addresses": {program(t, `echo '{"devices": [{"index": 0, "bus_id": "../../etc"}]}'`), good, 81559,
+			`"../../etc" is not a PCI address`},
+		"no driver": {program(t, "echo gorun-gpu: no NVIDIA driver >&2; exit 1"), good, 81559,
+			": exit status 1: gorun-gpu: no NVIDIA driver"},
+		"an old nvidia-smi": {"", old, 81559, ""},
+		"both fail":         {program(t, "kill -SEGV $$"), program(t, "echo no driver; exit 9"), 0, "exit status 9"},
+		"silence":           {program(t, "exit 0"), good, 81559, ": read its inventory: unexpected end"},
+		"no devices":        {"", program(t, "echo No devices were found"), 0, "list GPUs with "},
+		"neither is there":  {"", "no-such-nvidia-smi", 0, "neither gorun-gpu nor nvidia-smi is there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,11 +76,13 @@ func TestDetailsOutliveTheDriver(t *testing.T) {
 			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("it took %v", took)
 			}
-			if err != nil || len(got.Devices) < 2 || got.Devices[0].BusID != "0000:07:00.0" || got.Devices[0].MemoryBytes != uint64(tt.memory)<<20 ||
+			if err != nil || len(got.Devices) < 2 || got.Devices[0].BusID != "0000:07:00.0" ||
+				got.Devices[0].MemoryBytes != uint64(tt.memory)<<20 ||
 				got.Devices[1].UUID != "GPU-8a1b2c3d-0000-1111-2222-333344445555" || got.Devices[1].Minor != 1 {
 				t.Errorf("Details = %+v, %v", got, err)
 			}
-			if all := strings.Join(got.Warnings, "\n"); (all == "") != (tt.warning == "") || !strings.Contains(all, tt.warning) {
+			if all := strings.Join(got.Warnings, "\n"); (all == "") != (tt.warning == "") ||
+				!strings.Contains(all, tt.warning) {
 				t.Errorf("warnings %q, want %q", all, tt.warning)
 			}
 		})
@@ -136,8 +146,11 @@ func TestHelperOfMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: "no-such-gorun-gpu", Memory: file})
-	if err != nil || len(got.Warnings) > 0 || !slices.ContainsFunc(got.Devices, func(d Device) bool { return d.UUID == "GPU-1" }) {
+	got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: "no-such-gorun-gpu",
+		Memory: file})
+	if err != nil || len(got.Warnings) > 0 || !slices.ContainsFunc(got.Devices, func(d Device) bool {
+		return d.UUID == "GPU-1"
+	}) {
 		t.Errorf("Details = %+v, %v", got, err)
 	}
 }

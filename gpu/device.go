@@ -2,8 +2,8 @@ package gpu
 
 import "encoding/json"
 
-// Device is one GPU. Only Index and BusID are always known. [List] fills the fields known from /proc and /sys,
-// [Details] also those known only to the driver.
+// Device is one GPU. Only Index and BusID are always known. [List] fills the fields known from
+// /proc and /sys, [Details] also those known only to the driver.
 type Device struct {
 	// Index is the device's 0-based index in PCI bus order, the number in
 	// CUDA_VISIBLE_DEVICES with CUDA_DEVICE_ORDER=PCI_BUS_ID.

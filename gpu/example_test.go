@@ -6,8 +6,8 @@ import (
 	"github.com/gorun/gorun/gpu"
 )
 
-// Two ranks of a host with four GPUs get two each. The GPUs of a rank are near each other: here 0 and 2, and 1 and 3,
-// have NVLinks.
+// Two ranks of a host with four GPUs get two each. The GPUs of a rank are near each other: here 0
+// and 2, and 1 and 3, have NVLinks.
 func ExampleAssign() {
 	devices := make([]gpu.Device, 4)
 	for i := range devices {

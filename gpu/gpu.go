@@ -36,8 +36,8 @@ type Inventory struct {
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// Present reports whether the machine shows any sign of an NVIDIA GPU driven by its kernel. Without one there is no
-// reason to run a program.
+// Present reports whether the machine shows any sign of an NVIDIA GPU driven by its kernel. Without
+// one there is no reason to run a program.
 func Present(root fs.FS) bool {
 	if entries, err := fs.ReadDir(root, procDir); err == nil {
 		return len(entries) > 0
@@ -65,9 +65,10 @@ func List(ctx context.Context, s Sources) ([]Device, error) {
 	return inv.Devices, errors.Join(prefixed("/proc/driver/nvidia", err), asked)
 }
 
-// Details returns the GPUs with the fields that only the driver knows: memory, utilization, MIG instances, NVLinks,
-// processes. It takes up to some seconds per program. If no program succeeds, it returns the result of List with
-// warnings. It omits devices that the driver does not let this process use.
+// Details returns the GPUs with the fields that only the driver knows: memory, utilization, MIG
+// instances, NVLinks, processes. It takes up to some seconds per program. If no program succeeds,
+// it returns the result of List with warnings. It omits devices that the driver does not let this
+// process use.
 func Details(ctx context.Context, s Sources) (Inventory, error) {
 	shown, err := fromProc(s.Root)
 	inv, asked := ask(ctx, s)
@@ -106,8 +107,8 @@ func merge(d, shown Device) Device {
 	return d
 }
 
-// ask runs the programs in order until one knows a GPU. The warnings are about earlier ones; err is the failure if none
-// knows a GPU.
+// ask runs the programs in order until one knows a GPU. The warnings are about earlier ones; err is
+// the failure if none knows a GPU.
 func ask(ctx context.Context, s Sources) (inv Inventory, err error) {
 	if !Present(s.Root) {
 		return inv, nil

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// tree reads a directory tree from one file, where "-- path --" starts each
-// entry, "-- path -> target --" a link. Real files would do, were their names not full of colons, which Go
-// modules must not have.
+// tree reads a directory tree from one file, where "-- path --" starts each entry, "-- path ->
+// target --" a link. Real files would do, were their names not full of colons, which Go modules
+// must not have.
 func tree(t *testing.T, name string) fs.FS {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -56,20 +56,24 @@ func TestListReadsProc(t *testing.T) {
 	})
 	want := []Device{
 		{Index: 0, Minor: 0, Utilization: -1, BusID: "0000:07:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 0},
-		{Index: 1, Minor: 1, Utilization: -1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555"},
-		{Index: 2, Minor: 3, Utilization: -1, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1, UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
+		{Index: 1, Minor: 1, Utilization: -1, BusID: "0000:3b:00.0", Name: "NVIDIA A100-SXM4-40GB", NUMANode: 1,
+			UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555"},
+		{Index: 2, Minor: 3, Utilization: -1, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1,
+			UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("List = %+v, %v\nwant %+v", got, err, want)
 	}
 }
 
-// Minors follow the order in which the driver finds the GPUs, not that of their addresses. These are of
-// a machine with two EPYC processors. Old drivers name excluded GPUs differently.
+// Minors follow the order in which the driver finds the GPUs, not that of their addresses. These
+// are of a machine with two EPYC processors. Old drivers name excluded GPUs differently.
 func TestMinorsAreNotIndices(t *testing.T) {
 	root := fstest.MapFS{}
-	for bus, rest := range map[string]string{"0000:07": "2", "0000:0b": "3", "0000:48": "0", "0000:4c": "1", "0000:88": "6\nBlacklisted:\t No", "0000:8b": "7\nBlacklisted:\t Yes"} {
-		root["proc/driver/nvidia/gpus/"+bus+":00.0/information"] = &fstest.MapFile{Data: []byte("Model: \t\t A100\nDevice Minor: \t " + rest + "\n")}
+	for bus, rest := range map[string]string{"0000:07": "2", "0000:0b": "3", "0000:48": "0", "0000:4c": "1",
+		"0000:88": "6\nBlacklisted:\t No", "0000:8b": "7\nBlacklisted:\t Yes"} {
+		root["proc/driver/nvidia/gpus/"+bus+
+			":00.0/information"] = &fstest.MapFile{Data: []byte("Model: \t\t A100\nDevice Minor: \t " + rest + "\n")}
 	}
 	devices, err := List(t.Context(), Sources{Root: root})
 	var minors []int
@@ -88,11 +92,14 @@ func TestListAsksPrograms(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	helper := program(t, `echo '{"devices": [{"index": 0, "uuid": "GPU-1", "bus_id": "0000:07:00.0", "name": "X", "numa_node": -1, "memory_bytes": 1024}]}'`)
-	fromHelper := []Device{{Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024, Utilization: -1}}
+	helper := program(t,
+		`echo '{"devices": [{"index": 0, "uuid": "GPU-1", "bus_id": "0000:07:00.0", "name": "X", "numa_node": -1, "memory_bytes": 1024}]}'`)
+	fromHelper := []Device{{Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024,
+		Utilization: -1}}
 	smi := program(t, `[ "$2" = --format=csv,noheader,nounits ] && cat `+csv)
 	fromSMI := []Device{
-		{Index: 0, Minor: -1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", BusID: "0000:07:00.0", Name: "NVIDIA H100 80GB HBM3", NUMANode: 3,
+		{Index: 0, Minor: -1, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", BusID: "0000:07:00.0",
+			Name: "NVIDIA H100 80GB HBM3", NUMANode: 3,
 			MemoryBytes: 81559 << 20, MemoryUsed: 1024 << 20, Utilization: 37, MIGEnabled: true},
 		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", Name: "NVIDIA GB10", NUMANode: -1, Utilization: -1},
 	}

@@ -1,14 +1,16 @@
 package gpu
 
-// Health is the condition of one GPU, as the driver tells it. A pointer that is nil, and a number that is 0, is unknown where nothing else is said.
+// Health is the condition of one GPU, as the driver tells it. A pointer that is nil, and a number
+// that is 0, is unknown where nothing else is said.
 type Health struct {
-	// ECC reports whether errors in memory are corrected. Errors that could not be are counted since the driver was loaded, and ever.
+	// ECC reports whether errors in memory are corrected. Errors that could not be are counted
+	// since the driver was loaded, and ever.
 	ECC             *bool  `json:"ecc,omitempty"`
 	Uncorrected     uint64 `json:"ecc_uncorrected"`
 	UncorrectedEver uint64 `json:"ecc_uncorrected_ever"`
 
-	// Rows of memory are replaced by spare ones after such errors, pages on older GPUs: with the next reset, if it is pending. It
-	// fails without spare rows.
+	// Rows of memory are replaced by spare ones after such errors, pages on older GPUs: with the
+	// next reset, if it is pending. It fails without spare rows.
 	RemapPending bool `json:"remap_pending,omitempty"`
 	RemapFailed  bool `json:"remap_failed,omitempty"`
 
@@ -24,8 +26,9 @@ type Health struct {
 	PCIe    PCIe `json:"pcie"`     // now: an idle GPU lowers the generation
 	MaxPCIe PCIe `json:"max_pcie"` // of the GPU in its slot
 
-	NVLinksUp        int    `json:"nvlinks_up"`
-	NVLinksDown      int    `json:"nvlinks_down"`      // which it has, and nothing is at their far end, or that are broken
+	NVLinksUp int `json:"nvlinks_up"`
+	// which it has, and nothing is at their far end, or that are broken
+	NVLinksDown      int    `json:"nvlinks_down"`
 	NVLinkRecoveries uint64 `json:"nvlink_recoveries"` // how often a link had to be set up anew
 
 	Persistence *bool `json:"persistence,omitempty"` // the driver stays loaded while no program uses the GPU
@@ -40,7 +43,8 @@ type PCIe struct {
 // Slowdown is a reason for low clocks.
 type Slowdown string
 
-// Reasons for low clocks. A load that takes all the power that it may is SlowPowerCap, which is no fault.
+// Reasons for low clocks. A load that takes all the power that it may is SlowPowerCap, which is no
+// fault.
 const (
 	SlowPowerCap   Slowdown = "power cap"
 	SlowSettings   Slowdown = "clock settings"

@@ -15,7 +15,8 @@ type nearness struct {
 }
 
 func (a nearness) compare(b nearness) int {
-	return cmp.Or(cmp.Compare(a.same, b.same), cmp.Compare(a.links, b.links), cmp.Compare(a.path, b.path), cmp.Compare(a.node, b.node))
+	return cmp.Or(cmp.Compare(a.same, b.same), cmp.Compare(a.links, b.links), cmp.Compare(a.path, b.path),
+		cmp.Compare(a.node, b.node))
 }
 
 // near returns the nearness of two units.
@@ -24,9 +25,11 @@ func near(devices []Device, a, b unit) nearness {
 	if a.device < 0 || b.device < 0 {
 		return n
 	}
-	d, e := devices[a.device], devices[b.device]
+	d := devices[a.device]
+	e := devices[b.device]
 	if a.device == b.device {
-		n.same, n.path = 1, 0
+		n.same = 1
+		n.path = 0
 	} else if path, known := d.Paths[e.Index]; known {
 		n.path = -int(path)
 	}
@@ -41,13 +44,17 @@ func near(devices []Device, a, b unit) nearness {
 func sum(devices []Device, a unit, all []unit) (total nearness) {
 	for _, b := range all {
 		n := near(devices, a, b)
-		total.same, total.links, total.path, total.node = total.same+n.same, total.links+n.links, total.path+n.path, total.node+n.node
+		total.same += n.same
+		total.links += n.links
+		total.path += n.path
+		total.node += n.node
 	}
 	return total
 }
 
-// group divides units into one group of each units per rank. The units of a group are near each other, and each group
-// begins next to the previous one. Ties keep their order. There must be enough units.
+// group divides units into one group of each units per rank. The units of a group are near each
+// other, and each group begins next to the previous one. Ties keep their order. There must be
+// enough units.
 func group(devices []Device, units []unit, ranks, each int) (groups [][]unit) {
 	rest := slices.Clone(units)
 	take := func(nearTo []unit) unit {
@@ -68,7 +75,8 @@ func group(devices []Device, units []unit, ranks, each int) (groups [][]unit) {
 			one = append(one, take(one))
 		}
 		slices.SortFunc(one, func(a, b unit) int { return slices.Index(units, a) - slices.Index(units, b) })
-		groups, last = append(groups, one), one
+		groups = append(groups, one)
+		last = one
 	}
 	return groups
 }

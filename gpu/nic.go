@@ -10,9 +10,10 @@ import (
 // bondDepth bounds the layers of interfaces, such as a VLAN on a bond of ports.
 const bondDepth = 3
 
-// NearestNICs returns the network interfaces that are nearest to the GPUs with these PCI addresses: the union, over the GPUs,
-// of the interfaces with the shortest PCI path. root is the machine's root directory, for /sys. Interfaces without a known
-// location, such as bridges and virtual cards, count as nearest; so do all interfaces for a GPU without a known location.
+// NearestNICs returns the network interfaces that are nearest to the GPUs with these PCI addresses:
+// the union, over the GPUs, of the interfaces with the shortest PCI path. root is the machine's
+// root directory, for /sys. Interfaces without a known location, such as bridges and virtual cards,
+// count as nearest; so do all interfaces for a GPU without a known location.
 func NearestNICs(root fs.FS, busIDs, nics []string) (nearest []string) {
 	if len(busIDs) == 0 || len(nics) < 2 {
 		return nics
@@ -71,8 +72,9 @@ func isAddress(hop string) bool {
 	return strings.Count(hop, ":") == 2 && strings.Count(hop, ".") == 1
 }
 
-// portsOf returns the locations of the cards that an interface sends through: its own, or those of the interfaces below it.
-// It returns none for an interface without a card, or if a location is unknown.
+// portsOf returns the locations of the cards that an interface sends through: its own, or those of
+// the interfaces below it. It returns none for an interface without a card, or if a location is
+// unknown.
 func portsOf(root fs.FS, nic string, depth int) (ports []place) {
 	dir := path.Join("sys/class/net", nic)
 	if p, known := placeAt(root, dir); known {

@@ -8,8 +8,8 @@ import (
 	"testing/fstest"
 )
 
-// rails is a machine of two sockets with a GPU beside a card on each of two switches, a third card on another port of the first
-// socket, and cards that are nowhere.
+// rails is a machine of two sockets with a GPU beside a card on each of two switches, a third card
+// on another port of the first socket, and cards that are nowhere.
 func rails() fs.FS {
 	files := fstest.MapFS{}
 	link := func(name, target string) {
@@ -24,7 +24,8 @@ func rails() fs.FS {
 		device(way, node)
 		link("sys/class/net/"+name, "../../devices/"+way+"/net/"+name)
 	}
-	const one, two = "pci0000:17/0000:17:00.0/0000:18:00.0/", "pci0000:97/0000:97:00.0/0000:98:00.0/"
+	const one = "pci0000:17/0000:17:00.0/0000:18:00.0/"
+	const two = "pci0000:97/0000:97:00.0/0000:98:00.0/"
 	device(one+"0000:19:01.0/0000:1a:00.0", "0")
 	device(two+"0000:99:01.0/0000:9a:00.0", "1")
 	device("platform/x/pci0000:e0/0000:e0:01.0/0000:e1:00.0", "1")
@@ -44,7 +45,9 @@ func rails() fs.FS {
 }
 
 func TestNearestNICs(t *testing.T) {
-	const gpu0, gpu1, gpu2 = "0000:1a:00.0", "0000:9a:00.0", "0000:e1:00.0"
+	const gpu0 = "0000:1a:00.0"
+	const gpu1 = "0000:9a:00.0"
+	const gpu2 = "0000:e1:00.0"
 	for _, tc := range []struct{ gpus, nics, want string }{
 		{gpu0, "near0 near1 node0", "near0"},
 		{gpu1, "near0 near1 near1b", "near1 near1b"},

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// addPlaces sets the locations of the devices from /sys under root: NUMA nodes, nearest cores and paths. It leaves fields
-// that /sys does not have, and known paths, unchanged.
+// addPlaces sets the locations of the devices from /sys under root: NUMA nodes, nearest cores and
+// paths. It leaves fields that /sys does not have, and known paths, unchanged.
 func addPlaces(root fs.FS, devices []Device) {
 	ways := make([][]string, len(devices))
 	for i := range devices {
@@ -55,8 +55,9 @@ func line(root fs.FS, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// wayTo returns the path from the host bridge to a device, both included, from the device's link in /sys, such as
-// ../../../devices/pci0000:17/0000:17:00.0/0000:18:00.0. It returns nil for a link that is not a PCI device's.
+// wayTo returns the path from the host bridge to a device, both included, from the device's link in
+// /sys, such as ../../../devices/pci0000:17/0000:17:00.0/0000:18:00.0. It returns nil for a link
+// that is not a PCI device's.
 func wayTo(link string) []string {
 	_, way, _ := strings.Cut(link, "/devices/")
 	hops := strings.Split(way, "/")
@@ -68,8 +69,8 @@ func wayTo(link string) []string {
 	return nil
 }
 
-// between returns the path of two devices. Ports of a switch are bridges, as is the host bridge's port above a
-// switch: below the last common bridge, two devices of one switch have one port each.
+// between returns the path of two devices. Ports of a switch are bridges, as is the host bridge's
+// port above a switch: below the last common bridge, two devices of one switch have one port each.
 func between(a, b []string, sameNode bool) Path {
 	common := 0
 	for common < min(len(a), len(b))-1 && a[common] == b[common] {

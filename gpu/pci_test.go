@@ -49,8 +49,11 @@ func TestBetween(t *testing.T) {
 		{"p a x", "p y", HostBridge},
 		{"p x", "q x", Node},
 	} {
-		a, b := strings.Fields(tt.a), strings.Fields(tt.b)
-		if there, back := between(a, b, true), between(b, a, true); there != tt.want || back != tt.want {
+		a := strings.Fields(tt.a)
+		b := strings.Fields(tt.b)
+		there := between(a, b, true)
+		back := between(b, a, true)
+		if there != tt.want || back != tt.want {
 			t.Errorf("between(%s, %s) = %v, %v, want %v", tt.a, tt.b, there, back, tt.want)
 		}
 	}

@@ -47,7 +47,8 @@ func fromProc(root fs.FS) ([]Device, error) {
 // parseInformation parses one GPU's information file: lines of key, colon and
 // value. It returns false for a GPU that the administrator has excluded.
 func parseInformation(text string) (d Device, usable bool) {
-	d, usable = unknown(), true
+	d = unknown()
+	usable = true
 	for line := range strings.Lines(text) {
 		key, value, _ := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)

@@ -115,7 +115,11 @@ func parseSMI(text string) ([]Device, error) {
 		if busy, err := strconv.ParseUint(f[6], 10, 7); err == nil {
 			d.Utilization = int(busy)
 		}
-		d.Index, d.UUID, d.Name, d.MemoryBytes, d.MemoryUsed = index, told(f[1]), told(f[3]), total, used
+		d.Index = index
+		d.UUID = told(f[1])
+		d.Name = told(f[3])
+		d.MemoryBytes = total
+		d.MemoryUsed = used
 		d.MIGEnabled = f[7] == "Enabled"
 		devices = append(devices, d)
 	}
@@ -153,7 +157,8 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 	late := fmt.Errorf("it did not end within %v", programTime)
 	ctx, cancel := context.WithTimeoutCause(ctx, programTime, late)
 	defer cancel()
-	stdout, stderr := &limited{}, &limited{}
+	stdout := &limited{}
+	stderr := &limited{}
 	if executable != nil {
 		program = "/proc/self/fd/3"
 	}
@@ -161,7 +166,8 @@ func output(ctx context.Context, executable *os.File, program string, args ...st
 	if executable != nil {
 		cmd.ExtraFiles = []*os.File{executable}
 	}
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
 	cmd.WaitDelay = killTime / 2 // for children that keep the pipe open after the program has ended
 	if err := cmd.Start(); errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return nil, errAbsent

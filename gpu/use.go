@@ -16,10 +16,12 @@ type Use struct {
 	MemoryUsed  uint64
 }
 
-// UseCommand returns the arguments with which nvidia-smi prints a line about each GPU, and again after each interval.
+// UseCommand returns the arguments with which nvidia-smi prints a line about each GPU, and again
+// after each interval.
 func UseCommand(every time.Duration) []string {
 	seconds := max(1, int(every.Round(time.Second)/time.Second))
-	return []string{"--query-gpu=index,uuid,name,utilization.gpu,memory.total,memory.used", "--format=csv,noheader,nounits", "--loop=" + strconv.Itoa(seconds)}
+	return []string{"--query-gpu=index,uuid,name,utilization.gpu,memory.total,memory.used",
+		"--format=csv,noheader,nounits", "--loop=" + strconv.Itoa(seconds)}
 }
 
 // ParseUse parses a line of UseCommand.
@@ -34,7 +36,9 @@ func ParseUse(line string) (u Use, err error) {
 	if u.Index, err = strconv.Atoi(f[0]); err != nil || u.Index < 0 {
 		return u, fmt.Errorf("expected a device's number in %.200q", line)
 	}
-	u.UUID, u.Name, u.Busy = told(f[1]), told(f[2]), -1
+	u.UUID = told(f[1])
+	u.Name = told(f[2])
+	u.Busy = -1
 	if busy, err := strconv.ParseUint(f[3], 10, 7); err == nil {
 		u.Busy = int(busy)
 	}

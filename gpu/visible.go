@@ -13,8 +13,8 @@ type unit struct {
 	mig    bool
 }
 
-// unitsOf returns the units that a program sees, in CUDA's order. visible is its CUDA_VISIBLE_DEVICES, nil if unset.
-// It is pure.
+// unitsOf returns the units that a program sees, in CUDA's order. visible is its
+// CUDA_VISIBLE_DEVICES, nil if unset. It is pure.
 func unitsOf(devices []Device, visible *string) []unit {
 	if visible == nil {
 		return allUnits(devices)
@@ -32,8 +32,8 @@ func unitsOf(devices []Device, visible *string) []unit {
 	return unitsByNumber(devices, words)
 }
 
-// allUnits names GPUs by number, as most programs that read CUDA_VISIBLE_DEVICES expect. With a partitioned GPU it is
-// uncertain how CUDA counts the others, so all are named by UUID.
+// allUnits names GPUs by number, as most programs that read CUDA_VISIBLE_DEVICES expect. With a
+// partitioned GPU it is uncertain how CUDA counts the others, so all are named by UUID.
 func allUnits(devices []Device) (units []unit) {
 	partitioned := slices.ContainsFunc(devices, func(d Device) bool { return d.MIGEnabled })
 	for i, d := range devices {
@@ -57,8 +57,8 @@ func unitsIn(devices []Device, i int, token string) (units []unit) {
 	return units
 }
 
-// unitsByNumber parses numbers as the driver does: text after the digits is ignored, the first number without a GPU ends
-// the list, and a duplicate number makes the list empty.
+// unitsByNumber parses numbers as the driver does: text after the digits is ignored, the first
+// number without a GPU ends the list, and a duplicate number makes the list empty.
 func unitsByNumber(devices []Device, words []string) (units []unit) {
 	seen := map[int]bool{}
 	for _, word := range words {
@@ -121,7 +121,8 @@ func unitsByUUID(devices []Device, words []string) (units []unit) {
 	return units
 }
 
-// instancesByUUID parses UUIDs of instances. It accepts unknown ones, since not every inventory has instances.
+// instancesByUUID parses UUIDs of instances. It accepts unknown ones, since not every inventory has
+// instances.
 func instancesByUUID(devices []Device, words []string) (units []unit) {
 	seen := map[string]bool{}
 	for _, word := range words {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Hostlist expands a hostlist expression of Slurm, such as n[08-11],m5 or r[1-2]n[1-2]:
-// items separated by commas or blanks, each a text with any number of number ranges
-// in brackets, of which the last varies fastest. The first number's width is kept. Order
-// and duplicates are kept, too. Text may follow a bracket. It yields at most [MaxExpand] names, which are not
-// validated. name is the name of the text in errors, each a [*ParseError].
+// Hostlist expands a hostlist expression of Slurm, such as n[08-11],m5 or r[1-2]n[1-2]: items
+// separated by commas or blanks, each a text with any number of number ranges in brackets, of which
+// the last varies fastest. The first number's width is kept. Order and duplicates are kept, too.
+// Text may follow a bracket. It yields at most [MaxExpand] names, which are not validated. name is
+// the name of the text in errors, each a [*ParseError].
 func Hostlist(name, text string) ([]string, error) {
 	text = strings.NewReplacer(" ", ",", "\t", ",", "\r", ",", "\n", ",").Replace(text)
 	var names []string
@@ -48,7 +48,8 @@ const (
 // error.
 func expand(item string, limit int) (names []string, msg string) {
 	names = []string{""}
-	length, literal := 0, ""
+	length := 0
+	literal := ""
 	for rest := item; ; {
 		var more bool
 		literal, rest, more = strings.Cut(rest, "[")
@@ -78,7 +79,8 @@ func expand(item string, limit int) (names []string, msg string) {
 		if length += width; length > maxName {
 			return nil, longName
 		}
-		names, rest = multiply(names, literal, numbers), after
+		names = multiply(names, literal, numbers)
+		rest = after
 	}
 }
 
@@ -121,16 +123,17 @@ func expandRanges(inner string, limit int) (numbers []string, width int, msg str
 	return numbers, width, ""
 }
 
-// Counts expands a list of numbers with repetitions in Slurm's format: 2(x3),1 is
-// 2, 2, 2 and 1. It yields at most [MaxExpand] numbers from 0 to [MaxSlots]. name is the name of the
-// text in errors, each a [*ParseError].
+// Counts expands a list of numbers with repetitions in Slurm's format: 2(x3),1 is 2, 2, 2 and 1. It
+// yields at most [MaxExpand] numbers from 0 to [MaxSlots]. name is the name of the text in errors,
+// each a [*ParseError].
 func Counts(name, text string) ([]int, error) {
 	var counts []int
 	col := 1
 	for item := range strings.SplitSeq(text, ",") {
 		number, repeat, repeated := strings.Cut(item, "(x")
 		n, err := strconv.ParseUint(number, 10, 31)
-		times, ok := 1, true
+		times := 1
+		ok := true
 		if repeated {
 			repeat, ok = strings.CutSuffix(repeat, ")")
 			if ok {

@@ -30,7 +30,8 @@ func TestHostlist(t *testing.T) {
 		t.Errorf("%s has %d hosts, %v", long, len(got), err)
 	}
 	for _, name := range []string{strings.Repeat("x", 254), "n[" + strings.Repeat("0", 254) + "1]"} {
-		if got, err := Hostlist("L", name); err == nil || !strings.Contains(err.Error(), "at most 253 characters") || got != nil {
+		if got, err := Hostlist("L", name); err == nil || !strings.Contains(err.Error(), "at most 253 characters") ||
+			got != nil {
 			t.Errorf("a long name: %d hosts, %v", len(got), err)
 		}
 	}
@@ -45,8 +46,10 @@ func TestCounts(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"": `C:1: expected numbers such as 2(x3),1`, "2,": `C:3: expected`, "x": `C:1: "x": expected`, "1, 2": `C:3: " 2": expected`,
-		"2(x0)": `expected`, "2(x3": `expected`, "2(3)": `expected`, "(x3)": `expected`, "-1": `expected`, "65536": `expected`,
+		"": `C:1: expected numbers such as 2(x3),1`, "2,": `C:3: expected`, "x": `C:1: "x": expected`,
+		"1, 2":  `C:3: " 2": expected`,
+		"2(x0)": `expected`, "2(x3": `expected`, "2(3)": `expected`, "(x3)": `expected`, "-1": `expected`,
+		"65536":     `expected`,
 		"1(x65537)": `expected`, "1(x65536),1": `C:11: "1": stands for more than 65536 hosts`,
 	} {
 		if got, err := Counts("C", text); err == nil || !strings.Contains(err.Error(), want) || got != nil {
@@ -82,7 +85,8 @@ func TestHostlistAsSlurmExpandsIt(t *testing.T) {
 	for range 120 {
 		lists = append(lists, randomHostlist(rnd))
 	}
-	for _, text := range append(lists, "n[08-11],m5", "n1-3", "r[1-2]n[01-02]", "a,a,b", "n[5]", "n[98-101,007]", "n[0-300]") {
+	for _, text := range append(lists, "n[08-11],m5", "n1-3", "r[1-2]n[01-02]", "a,a,b", "n[5]", "n[98-101,007]",
+		"n[0-300]") {
 		ours, err := Hostlist("L", text)
 		if want := theirs(text); err != nil || !slices.Equal(ours, want) {
 			t.Errorf("%q is %q, %v; scontrol has %q", text, ours, err, want)
@@ -102,7 +106,8 @@ func randomHostlist(rnd *rand.Rand) string {
 		for range rnd.IntN(3) {
 			var spans []string
 			for range 1 + rnd.IntN(3) {
-				lo, width := rnd.IntN(120), 1+rnd.IntN(4)
+				lo := rnd.IntN(120)
+				width := 1 + rnd.IntN(4)
 				if rnd.IntN(2) == 0 {
 					spans = append(spans, fmt.Sprintf("%0*d", width, lo))
 					continue
@@ -121,7 +126,8 @@ func randomHostlist(rnd *rand.Rand) string {
 }
 
 func FuzzHostlist(f *testing.F) {
-	for _, s := range []string{"n[08-11],m5", "r[1-2]n[1-2]", "a[001-003]b", "n[1-2", "n]", "a b\tc", "x[0-65535]", "[1-2][3-4]", "n[1-10/2]", ",,a,,"} {
+	for _, s := range []string{"n[08-11],m5", "r[1-2]n[1-2]", "a[001-003]b", "n[1-2", "n]", "a b\tc", "x[0-65535]",
+		"[1-2][3-4]", "n[1-10/2]", ",,a,,"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -14,7 +14,8 @@ func FuzzParse(f *testing.F) {
 		"a\n", "a:2\n", "user@a slots=2 port=2222\n", "a slots=2 max_slots=4 # x\n",
 		"\ufeffa\r\n\r\n\tb:2 \r\n", "[fd00::1]:2\nfd00::1\nfd00::1:2 slots=4\n", "10.0.0.1\n4\n",
 		"a:65535\na:1\n", "a max_slots=2\na max_slots=3\na\n", "a slots=two\n", "a user=-x\n", "# only\n", "-oX=y\n",
-		"f[08-10,2].x:2 gpus=1\n^f09.x\n", "a slots = 2\n\"b\" /* c\nd */ e // f\n", "a:auto max-slots=3\n", "+n0\n+e:2\n", "a cpus=1\n",
+		"f[08-10,2].x:2 gpus=1\n^f09.x\n", "a slots = 2\n\"b\" /* c\nd */ e // f\n", "a:auto max-slots=3\n",
+		"+n0\n+e:2\n", "a cpus=1\n",
 	} {
 		f.Add(s)
 	}
@@ -39,7 +40,8 @@ func FuzzParse(f *testing.F) {
 
 func FuzzParseList(f *testing.F) {
 	for _, s := range []string{
-		"a:2,b,user@c:4,[fd00::1]:2", "a, b ,a", "", ",", "a:0", "a:65535,a", "f[1-2,4]:2,^f2", "+n1,+e", "a:*", "fd00::1", "fd00::1:2", "u@@a", "a slots=2",
+		"a:2,b,user@c:4,[fd00::1]:2", "a, b ,a", "", ",", "a:0", "a:65535,a", "f[1-2,4]:2,^f2", "+n1,+e", "a:*",
+		"fd00::1", "fd00::1:2", "u@@a", "a slots=2",
 	} {
 		f.Add(s)
 	}

@@ -72,7 +72,8 @@ func TestFilesOfEveryLauncher(t *testing.T) {
 }
 
 // world is an environment and its files.
-func world(text string, files map[string]string) (lookup func(string) (string, bool), open func(string) (io.ReadCloser, error)) {
+func world(text string, files map[string]string) (lookup func(string) (string, bool),
+	open func(string) (io.ReadCloser, error)) {
 	env := map[string]string{}
 	for line := range strings.SplitSeq(text, "\n") {
 		if name, value, ok := strings.Cut(line, "="); ok {

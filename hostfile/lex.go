@@ -11,7 +11,12 @@ type word struct {
 }
 
 func (w word) fault(msg string) *ParseError {
-	return &ParseError{Line: w.line, Col: w.col, Word: w.raw, Msg: msg}
+	return &ParseError{
+		Line: w.line,
+		Col:  w.col,
+		Word: w.raw,
+		Msg:  msg,
+	}
 }
 
 const blanks = " \t"
@@ -65,7 +70,8 @@ func (x *lexer) word(line string, from int) (word, *ParseError) {
 	w := word{line: x.line, col: from + 1}
 	var text strings.Builder
 	at := from
-	for at < len(line) && strings.IndexByte(blanks, line[at]) < 0 && !startsComment(line[at:]) && !strings.HasPrefix(line[at:], "/*") {
+	for at < len(line) && strings.IndexByte(blanks, line[at]) < 0 && !startsComment(line[at:]) &&
+		!strings.HasPrefix(line[at:], "/*") {
 		if line[at] != '"' {
 			text.WriteByte(line[at])
 			at++
@@ -79,7 +85,8 @@ func (x *lexer) word(line string, from int) (word, *ParseError) {
 		text.WriteString(line[at+1 : at+1+end])
 		at += end + 2
 	}
-	w.text, w.raw = text.String(), line[from:at]
+	w.text = text.String()
+	w.raw = line[from:at]
 	return w, nil
 }
 

@@ -64,8 +64,8 @@ func (l List) Hosts() ([]Host, error) {
 	return left, nil
 }
 
-// Mentions returns the hosts of a list in the order of its mentions, each as often as it is mentioned, without the excluded ones. Their slots
-// are those of the mention.
+// Mentions returns the hosts of a list in the order of its mentions, each as often as it is
+// mentioned, without the excluded ones. Their slots are those of the mention.
 func (l List) Mentions() (all []Host) {
 	excluded := l.excluded()
 	for _, e := range l.entries {
@@ -106,7 +106,8 @@ func (l List) CountCores() {
 	}
 	for i, e := range l.entries {
 		h := &l.entries[i].host
-		h.Auto = h.Auto || e.kind == kindHost && h.Slots == 0 && h.GPUs == 0 && mentions[identity{h.Name, h.User, h.Port}] == 1
+		h.Auto = h.Auto || e.kind == kindHost && h.Slots == 0 && h.GPUs == 0 &&
+			mentions[identity{h.Name, h.User, h.Port}] == 1
 	}
 }
 
@@ -191,12 +192,14 @@ func (t *table) add(w word, h Host) *ParseError {
 	case h.MaxSlots != 0 && h.Slots > h.MaxSlots:
 		return w.fault(fmt.Sprintf("this host has %d slots, more than its max_slots of %d", h.Slots, h.MaxSlots))
 	case known:
-		t.list[i], t.counted[i] = h, true
+		t.list[i] = h
+		t.counted[i] = true
 		return nil
 	case len(t.list) == MaxHosts:
 		return w.fault(fmt.Sprintf("more than %d hosts", MaxHosts))
 	}
 	t.index[id] = len(t.list)
-	t.list, t.counted = append(t.list, h), append(t.counted, counted)
+	t.list = append(t.list, h)
+	t.counted = append(t.counted, counted)
 	return nil
 }

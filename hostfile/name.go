@@ -30,7 +30,8 @@ func parseMention(w word, hasSlots bool) (mention, *ParseError) {
 	}
 	rest := w.text
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		m.host.User, rest = rest[:at], rest[at+1:]
+		m.host.User = rest[:at]
+		rest = rest[at+1:]
 		if !validUser(m.host.User) {
 			return m, w.fault(badUser)
 		}
@@ -46,7 +47,8 @@ func parseRelative(w word) (mention, *ParseError) {
 	case strings.HasPrefix(text, "+n"):
 		n, err := strconv.ParseUint(text[2:], 10, 31)
 		if err == nil {
-			m.kind, m.n = kindNth, int(n)
+			m.kind = kindNth
+			m.n = int(n)
 			return m, nil
 		}
 	case text == "+e":
@@ -55,11 +57,13 @@ func parseRelative(w word) (mention, *ParseError) {
 	case strings.HasPrefix(text, "+e:"):
 		n, ok := atoi(text[3:], MaxHosts)
 		if ok {
-			m.kind, m.n = kindRest, n
+			m.kind = kindRest
+			m.n = n
 			return m, nil
 		}
 	}
-	return m, w.fault("write +n0 for the first host of the allocation, +n1 for the second, +e for all that nothing else names or +e:2 for two of them")
+	return m, w.fault("write +n0 for the first host of the allocation, +n1 for the second, +e for all that nothing " +
+		"else names or +e:2 for two of them")
 }
 
 // setNames parses name[:slots].
@@ -83,7 +87,8 @@ func (m *mention) setNames(w word, s string, hasSlots bool) *ParseError {
 	}
 	var ok bool
 	if m.host.Slots, ok = atoi(count, MaxSlots); !ok {
-		return w.fault(fmt.Sprintf("the slots after the colon must be a whole number from 1 to %d, or auto for one per core", MaxSlots))
+		return w.fault(fmt.Sprintf("the slots after the colon must be a whole number from 1 to %d, or auto for one "+
+			"per core", MaxSlots))
 	}
 	return nil
 }
@@ -119,7 +124,8 @@ func splitCount(s string, hasSlots bool) (name, count string, counted bool, msg 
 		if end < 0 {
 			return "", "", false, notClosed
 		}
-		name, rest := s[:end+1], s[end+1:]
+		name := s[:end+1]
+		rest := s[end+1:]
 		count, counted = strings.CutPrefix(rest, ":")
 		if rest != "" && !counted {
 			return "", "", false, "after the bracket only a colon and the slots may follow"
@@ -134,10 +140,12 @@ func splitCount(s string, hasSlots bool) (name, count string, counted bool, msg 
 		return s[:last], s[last+1:], true, ""
 	}
 	if !isIPv6(s) {
-		return "", "", false, "not an IPv6 address, and a host name has no colons; write [address]:slots for an IPv6 address with slots"
+		return "", "", false, "not an IPv6 address, and a host name has no colons; write [address]:slots for an IPv6 " +
+			"address with slots"
 	}
 	if _, number := atoi(s[last+1:], MaxSlots); number && isIPv6(s[:last]) && !hasSlots {
-		return "", "", false, fmt.Sprintf("could mean two things; write [%s]:%s for an address and its slots, or [%s] for the address alone", s[:last], s[last+1:], s)
+		return "", "", false, fmt.Sprintf("could mean two things; write [%s]:%s for an address and its slots, or "+
+			"[%s] for the address alone", s[:last], s[last+1:], s)
 	}
 	return "[" + s + "]", "", false, ""
 }
@@ -162,7 +170,8 @@ func validName(s string) (name, msg string) {
 	last := ""
 	for label := range strings.SplitSeq(s, ".") {
 		if !validLabel(label) {
-			return "", "not a host name; names are letters, digits, '-' and '_', in parts of 1 to 63 joined by dots, no part starting or ending with '-'"
+			return "", "not a host name; names are letters, digits, '-' and '_', in parts of 1 to 63 joined by dots, " +
+				"no part starting or ending with '-'"
 		}
 		last = label
 	}

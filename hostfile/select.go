@@ -22,8 +22,15 @@ func (e *AbsentError) Unwrap() error { return &e.ParseError }
 // +nK is the host at 0-based index K, +e is every host not yet selected, and a list of
 // excludes selects all others. An error is a [*ParseError] or an [*AbsentError].
 func (l List) Select(from []Host, whose string) ([]Host, error) {
-	s := selection{from: from, whose: whose, byName: map[string][]int{}, named: newTable(), done: map[identity]bool{},
-		excluded: l.excluded(), place: map[int]int{}}
+	s := selection{
+		from:     from,
+		whose:    whose,
+		byName:   map[string][]int{},
+		named:    newTable(),
+		done:     map[identity]bool{},
+		excluded: l.excluded(),
+		place:    map[int]int{},
+	}
 	for i, h := range from {
 		s.byName[h.Name] = append(s.byName[h.Name], i)
 	}
@@ -106,7 +113,9 @@ func (s *selection) host(e entry) error {
 	i := s.named.index[id]
 	want := s.named.list[i]
 	counted := s.named.counted[i] && !want.Auto
-	left, have, found := want.Slots, 0, false
+	left := want.Slots
+	have := 0
+	found := false
 	for _, i := range s.matches(want) {
 		found = true
 		have += s.from[i].Slots
@@ -118,7 +127,8 @@ func (s *selection) host(e entry) error {
 		return s.absent(e)
 	}
 	if counted && left > 0 {
-		return e.at.fault(fmt.Sprintf("%d slots asked for, but %s has %d for this host; ask for at most %d", want.Slots, s.whose, have, have))
+		return e.at.fault(fmt.Sprintf("%d slots asked for, but %s has %d for this host; ask for at most %d", want.Slots,
+			s.whose, have, have))
 	}
 	return nil
 }
@@ -148,20 +158,24 @@ func (s *selection) matches(want Host) []int {
 // narrow returns h with the slots that want asks for. Of counted slots it takes up to
 // *left, and updates *left.
 func narrow(h, want Host, counted bool, left *int) Host {
-	h.User, h.Port, h.GPUs = cmp.Or(h.User, want.User), cmp.Or(h.Port, want.Port), cmp.Or(want.GPUs, h.GPUs)
+	h.User = cmp.Or(h.User, want.User)
+	h.Port = cmp.Or(h.Port, want.Port)
+	h.GPUs = cmp.Or(want.GPUs, h.GPUs)
 	if want.MaxSlots != 0 && (h.MaxSlots == 0 || want.MaxSlots < h.MaxSlots) {
 		h.MaxSlots = want.MaxSlots
 		h.Slots = min(h.Slots, h.MaxSlots)
 	}
 	if want.Auto {
-		h.Auto, h.Slots = true, 1
+		h.Auto = true
+		h.Slots = 1
 		return h
 	}
 	if !counted {
 		return h
 	}
 	if h.Auto {
-		h.Auto, h.Slots = false, *left
+		h.Auto = false
+		h.Slots = *left
 	}
 	h.Slots = min(h.Slots, *left)
 	*left -= h.Slots

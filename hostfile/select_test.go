@@ -35,7 +35,8 @@ func TestSelect(t *testing.T) {
 	})
 	_, err := selected(t, "b")
 	var absent *AbsentError
-	if !errors.As(err, &absent) || absent.Host != "b" || !slices.Equal(absent.Have, []string{"a", "b.example.com", "c", "d", "c"}) {
+	if !errors.As(err, &absent) || absent.Host != "b" ||
+		!slices.Equal(absent.Have, []string{"a", "b.example.com", "c", "d", "c"}) {
 		t.Errorf("%#v", err)
 	}
 }

@@ -27,11 +27,18 @@ func slurm(get func(string) string) (*Allocation, error) {
 		}
 		return names[0]
 	}
-	job := slurmNames{what: "Slurm job " + id, nodes: first("SLURM_JOB_NODELIST", "SLURM_NODELIST"), tasks: "SLURM_TASKS_PER_NODE",
-		np: first("SLURM_NTASKS", "SLURM_NPROCS"), cpus: "SLURM_JOB_CPUS_PER_NODE", cpusPerTask: "SLURM_CPUS_PER_TASK"}
+	job := slurmNames{
+		what:        "Slurm job " + id,
+		nodes:       first("SLURM_JOB_NODELIST", "SLURM_NODELIST"),
+		tasks:       "SLURM_TASKS_PER_NODE",
+		np:          first("SLURM_NTASKS", "SLURM_NPROCS"),
+		cpus:        "SLURM_JOB_CPUS_PER_NODE",
+		cpusPerTask: "SLURM_CPUS_PER_TASK",
+	}
 	if step := get("SLURM_STEP_ID"); isStep(step) && get("SLURM_STEP_NODELIST") != "" {
 		job.what = fmt.Sprintf("Slurm step %s.%s", id, step)
-		job.nodes, job.tasks = "SLURM_STEP_NODELIST", first("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
+		job.nodes = "SLURM_STEP_NODELIST"
+		job.tasks = first("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
 		job.np = first("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")
 	} else if groups := hetGroups(get, id); groups != nil {
 		return slurmGroups(get, groups)
@@ -58,8 +65,13 @@ func hetGroups(get func(string) string, id string) []slurmNames {
 		if get(group("SLURM_JOB_NODELIST")) == "" {
 			break
 		}
-		groups = append(groups, slurmNames{what: "Slurm job " + id, nodes: group("SLURM_JOB_NODELIST"), tasks: group("SLURM_TASKS_PER_NODE"),
-			cpus: group("SLURM_JOB_CPUS_PER_NODE"), cpusPerTask: group("SLURM_CPUS_PER_TASK")})
+		groups = append(groups, slurmNames{
+			what:        "Slurm job " + id,
+			nodes:       group("SLURM_JOB_NODELIST"),
+			tasks:       group("SLURM_TASKS_PER_NODE"),
+			cpus:        group("SLURM_JOB_CPUS_PER_NODE"),
+			cpusPerTask: group("SLURM_CPUS_PER_TASK"),
+		})
 	}
 	return groups
 }
@@ -97,12 +109,13 @@ func slurmGroups(get func(string) string, groups []slurmNames) (*Allocation, err
 	if len(hosts.list) == 0 {
 		return nil, &ParseError{File: groups[0].tasks, Msg: "no task on any host"}
 	}
-	a.Hosts, a.Source = hosts.list, fmt.Sprintf("%s (%s)", groups[0].what, strings.Join(lists, ", "))
+	a.Hosts = hosts.list
+	a.Source = fmt.Sprintf("%s (%s)", groups[0].what, strings.Join(lists, ", "))
 	return a, nil
 }
 
-// slots returns the slots of each of n nodes. If the task counts do not match the nodes, it guesses and
-// warns.
+// slots returns the slots of each of n nodes. If the task counts do not match the nodes, it guesses
+// and warns.
 func (g slurmNames) slots(get func(string) string, n int) (slots []int, warning string, err error) {
 	var lengths []string
 	for _, name := range []string{g.tasks, g.cpus} {

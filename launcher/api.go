@@ -130,5 +130,11 @@ func Count(ctx context.Context, hosts []hostfile.Host, opts Options) []survey.Un
 
 func (o Options) survey() survey.Options {
 	o.setDefaults()
-	return survey.Options{Dial: o.Dial, Exe: o.Exe, StartTimeout: o.StartTimeout, Trace: o.Trace, GPUProgram: o.GPUProgram}
+	return survey.Options{
+		Dial:         o.Dial,
+		Exe:          o.Exe,
+		StartTimeout: o.StartTimeout,
+		Trace:        o.Trace,
+		GPUProgram:   o.GPUProgram,
+	}
 }

@@ -34,12 +34,15 @@ func TestCheck(t *testing.T) {
 		for _, name := range []string{"good", "down", "mute", "bare", "full"} {
 			hosts = append(hosts, hostfile.Host{Name: name})
 		}
-		exe := Executable{Path: "/gorun", Build: "one", Hash: func() (string, error) { return strings.Repeat("0", 64), nil }}
+		exe := Executable{Path: "/gorun", Build: "one", Hash: func() (string, error) {
+			return strings.Repeat("0", 64), nil
+		}}
 		got := ""
 		for _, c := range Check(t.Context(), hosts, Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second}) {
 			got += fmt.Sprintf("%s %s %v %v\n", c.Host.Name, c.Machine, c.Took.Round(time.Second), c.Err)
 		}
-		want := "good machine 0s <nil>\ndown  0s connection refused\nmute  20s no answer within 20s (--start-timeout)\nbare machine 1s <nil>\n" +
+		want := "good machine 0s <nil>\ndown  0s connection refused\nmute  20s no answer within 20s " +
+			"(--start-timeout)\nbare machine 1s <nil>\n" +
 			"full  0s upload gorun to ~/.cache/gorun/7692c3ad3540bb80/gorun: no space left on device\n"
 		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)

@@ -8,8 +8,8 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Cores returns how many cores ranks may keep busy on each host. It uses opts.Dial, opts.Exe and opts.Trace. The error
-// is a *[LaunchError] with the hosts that did not answer.
+// Cores returns how many cores ranks may keep busy on each host. It uses opts.Dial, opts.Exe and
+// opts.Trace. The error is a *[LaunchError] with the hosts that did not answer.
 func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, error) {
 	opts.setDefaults()
 	var plan Plan
@@ -21,7 +21,8 @@ func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, err
 		return nil, err
 	}
 	defer job.close()
-	if err := job.onEveryHost(ctx, connect.Step{Doing: "connecting", Do: job.connect}, connect.Step{Doing: "starting its agent", Do: job.stage}); err != nil {
+	if err := job.onEveryHost(ctx, connect.Step{Doing: "connecting", Do: job.connect},
+		connect.Step{Doing: "starting its agent", Do: job.stage}); err != nil {
 		return nil, err
 	}
 	cores := make([]int, len(hosts))
@@ -31,7 +32,8 @@ func Cores(ctx context.Context, hosts []hostfile.Host, opts Options) ([]int, err
 	return cores, nil
 }
 
-// reportPlacements reports the ranks' bindings, if requested, and traces their cages and numbers of threads.
+// reportPlacements reports the ranks' bindings, if requested, and traces their cages and numbers of
+// threads.
 func (j *job) reportPlacements() {
 	if j.opts.ReportBindings {
 		for _, line := range plan.BindingLines(j.plan, j.places) {
@@ -41,11 +43,14 @@ func (j *job) reportPlacements() {
 	for _, line := range plan.SharedGPUs(j.plan, j.places) {
 		j.opts.Note(line)
 	}
-	said, gpus := make([]string, len(j.sessions)), make([]string, len(j.sessions))
+	said := make([]string, len(j.sessions))
+	gpus := make([]string, len(j.sessions))
 	for i, s := range j.sessions {
-		said[i], gpus[i] = s.Contained, s.GPUs
+		said[i] = s.Contained
+		gpus[i] = s.GPUs
 	}
-	for _, text := range []string{plan.ContainedText(j.plan.Hosts, said), plan.GPUsText(j.plan.Hosts, gpus), plan.ThreadsText(j.plan, j.places)} {
+	for _, text := range []string{plan.ContainedText(j.plan.Hosts, said), plan.GPUsText(j.plan.Hosts, gpus),
+		plan.ThreadsText(j.plan, j.places)} {
 		if text != "" {
 			j.opts.Trace("%s", text)
 		}

@@ -17,7 +17,8 @@ import (
 	"github.com/gorun/gorun/launcher/route"
 )
 
-// Elastic holds the settings of an elastic job beside its [Options]. A zero limit or duration means its default.
+// Elastic holds the settings of an elastic job beside its [Options]. A zero limit or duration means
+// its default.
 type Elastic struct {
 	Hosts []hostfile.Host // at the start
 	// Discover lists the hosts available now; it is called about once a second. nil: always Hosts.
@@ -40,15 +41,30 @@ type Elastic struct {
 
 	// Prefix returns Options.Prefix for a plan that holds one rank; nil: there are no prefixes.
 	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
-	// SaveAs replaces Options.SaveAs, which knows only the ranks at the start. rank is that of the process when it was started;
-	// nil: no stream has its own file.
+	// SaveAs replaces Options.SaveAs, which knows only the ranks at the start. rank is that of the
+	// process when it was started; nil: no stream has its own file.
 	SaveAs func(host string, rank Rank, fd int) string
 }
 
 // config is the driver's part of the settings.
 func (e *Elastic) config(grace time.Duration) elastic.Config {
-	return elastic.Config{NP: e.NP, Min: e.Min, Max: e.Max, Elastic: e.Timeout, ResetLimit: e.ResetLimit, ResetWindow: e.ResetWindow, Budget: e.Budget,
-		Changes: e.Changes, Cooldown: e.Cooldown, Together: e.Together, Horovodrun: e.Horovodrun, Own: e.Own, Random: e.Random, Stop: grace + core.StopMargin, Fence: elasticFence}
+	return elastic.Config{
+		NP:          e.NP,
+		Min:         e.Min,
+		Max:         e.Max,
+		Elastic:     e.Timeout,
+		ResetLimit:  e.ResetLimit,
+		ResetWindow: e.ResetWindow,
+		Budget:      e.Budget,
+		Changes:     e.Changes,
+		Cooldown:    e.Cooldown,
+		Together:    e.Together,
+		Horovodrun:  e.Horovodrun,
+		Own:         e.Own,
+		Random:      e.Random,
+		Stop:        grace + core.StopMargin,
+		Fence:       elasticFence,
+	}
 }
 
 // Membership is an [Event] of an elastic job: its hosts, ranks or epoch changed.
@@ -65,9 +81,9 @@ const (
 	elasticTimeout = 10 * time.Minute       // default bound on the wait for enough slots
 )
 
-// RunElastic runs an elastic job of one program, as the elastic driver decides. It connects to a host when a process is to start
-// there, starts one agent per process, and admits processes to one epoch after another. An error means that the job could
-// not start.
+// RunElastic runs an elastic job of one program, as the elastic driver decides. It connects to a
+// host when a process is to start there, starts one agent per process, and admits processes to one
+// epoch after another. An error means that the job could not start.
 func RunElastic(ctx context.Context, settings Elastic, opts Options) (Result, error) {
 	opts.setDefaults()
 	if err := settings.checkFiles(); err != nil {
@@ -120,8 +136,15 @@ func newElasticJob(settings Elastic, opts Options) (*elasticJob, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &elasticJob{loop: l, settings: settings, turns: connect.NewTurns(), driver: driver, procs: map[elastic.Process]*elasticProcess{},
-		contacts: map[string]route.Contact{}, gpus: plan.GPUUsers{}}
+	j := &elasticJob{
+		loop:     l,
+		settings: settings,
+		turns:    connect.NewTurns(),
+		driver:   driver,
+		procs:    map[elastic.Process]*elasticProcess{},
+		contacts: map[string]route.Contact{},
+		gpus:     plan.GPUUsers{},
+	}
 	j.policy = j
 	return j, nil
 }

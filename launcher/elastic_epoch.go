@@ -25,7 +25,8 @@ type elasticEpoch struct {
 }
 
 func newElasticEpoch(plan elastic.Plan) *elasticEpoch {
-	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{}, fences: core.NewFences(len(plan.Members))}
+	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{},
+		fences: core.NewFences(len(plan.Members))}
 	for _, m := range plan.Members {
 		e.members[m.Process] = m
 	}
@@ -41,7 +42,8 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 	addrs := j.addressesOf(plan)
 	begin := wire.Start{}
 	if zero := j.procs[plan.Members[0].Process]; zero != nil && len(addrs[zero.name.Host]) > 0 {
-		begin.MasterAddr, begin.MasterPort = addrs[zero.name.Host][0], zero.port
+		begin.MasterAddr = addrs[zero.name.Host][0]
+		begin.MasterPort = zero.port
 	}
 	for _, m := range plan.Members {
 		p := j.procs[m.Process]
@@ -50,18 +52,30 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 		}
 		p.number(m)
 		j.setPrefix(p)
-		p.session.Out.SendMessage(wire.TypeEpoch, wire.Epoch{Number: plan.Epoch, Key: key, Size: m.Size, Rank: m.Rank,
-			LocalRank: m.LocalRank, LocalSize: m.LocalSize, CrossRank: m.CrossRank, CrossSize: m.CrossSize,
-			Node: m.Node, Nodes: m.Nodes, Addrs: addrs[m.Host]})
+		p.session.Out.SendMessage(wire.TypeEpoch, wire.Epoch{
+			Number:    plan.Epoch,
+			Key:       key,
+			Size:      m.Size,
+			Rank:      m.Rank,
+			LocalRank: m.LocalRank,
+			LocalSize: m.LocalSize,
+			CrossRank: m.CrossRank,
+			CrossSize: m.CrossSize,
+			Node:      m.Node,
+			Nodes:     m.Nodes,
+			Addrs:     addrs[m.Host],
+		})
 		if j.settings.Together {
 			begin.Addrs = addrs[m.Host]
 			p.session.Out.SendMessage(wire.TypeStart, begin)
 		}
 	}
-	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, prose.Count(len(plan.Members), "rank"), prose.Count(plan.Members[0].Nodes, "host"))
+	j.opts.Trace("epoch %d begins: %s on %s", plan.Epoch, prose.Count(len(plan.Members), "rank"),
+		prose.Count(plan.Members[0].Nodes, "host"))
 }
 
-// isOver reports whether a key is one that stock Horovod's ranks published in an epoch before the one that begins: "epoch/NUMBER/...".
+// isOver reports whether a key is one that stock Horovod's ranks published in an epoch before the
+// one that begins: "epoch/NUMBER/...".
 func isOver(key string, begins int) bool {
 	rest, _ := strings.CutPrefix(key, "epoch/")
 	text, _, whole := strings.Cut(rest, "/")
@@ -75,7 +89,8 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	var contacts []route.Contact
 	for _, m := range plan.Members {
 		if p := j.procs[m.Process]; p != nil && p.session != nil && (len(names) == 0 || names[len(names)-1] != m.Host) {
-			names, contacts = append(names, m.Host), append(contacts, p.contact())
+			names = append(names, m.Host)
+			contacts = append(contacts, p.contact())
 		}
 	}
 	chosen, _ := route.Addresses(contacts, j.opts.Network) // errors were reported when the process was started
@@ -86,8 +101,9 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	return texts
 }
 
-// addressesAlone returns the addresses with which a host's process starts, before other hosts are known. Stock Horovod keeps the
-// first one's interface, so it is not loopback if there may be other hosts.
+// addressesAlone returns the addresses with which a host's process starts, before other hosts are
+// known. Stock Horovod keeps the first one's interface, so it is not loopback if there may be other
+// hosts.
 func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]route.Address, error) {
 	j.mu.Lock()
 	j.contacts[name] = c
@@ -127,17 +143,24 @@ type elasticAbort struct {
 	cause   string
 }
 
-// abort tells the ranks of the epoch in force to abort, once, if the failed process or host is in it.
+// abort tells the ranks of the epoch in force to abort, once, if the failed process or host is in
+// it.
 func (j *elasticJob) abort(a elasticAbort) {
 	if j.epoch == nil || j.epoch.aborted {
 		return
 	}
-	told := wire.Abort{Epoch: j.epoch.plan.Epoch, Rank: -1, Host: a.host, Cause: a.cause}
+	told := wire.Abort{
+		Epoch: j.epoch.plan.Epoch,
+		Rank:  -1,
+		Host:  a.host,
+		Cause: a.cause,
+	}
 	concerns := false
 	for name, m := range j.epoch.members {
 		switch {
 		case a.process != nil && name == a.process.name:
-			told.Rank, concerns = m.Rank, true
+			told.Rank = m.Rank
+			concerns = true
 		case a.process == nil && m.Host == a.host:
 			concerns = true
 		}

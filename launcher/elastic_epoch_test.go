@@ -11,11 +11,14 @@ import (
 	"github.com/gorun/gorun/launcher/route"
 )
 
-// What was published in epochs before the one that begins is forgotten; newcomers have published in the new one already.
+// What was published in epochs before the one that begins is forgotten; newcomers have published in
+// the new one already.
 func TestOldEpochsKeysAreForgotten(t *testing.T) {
-	j := &elasticJob{loop: &loop{store: kv.NewStore(), opts: Options{Trace: func(string, ...any) {}}}, procs: map[elastic.Process]*elasticProcess{}}
-	kept := map[string]bool{"epoch/1/gloo/0/global/0": false, "epoch/9/a": false, "epoch/10/gloo/0/global/0": true, "epoch/11/a": true,
-		"epoch/9": true, "epoch/x/a": true, "9/a": true, "a/epoch/9/b": true}
+	j := &elasticJob{loop: &loop{store: kv.NewStore(), opts: Options{Trace: func(string, ...any) {
+	}}}, procs: map[elastic.Process]*elasticProcess{}}
+	kept := map[string]bool{"epoch/1/gloo/0/global/0": false, "epoch/9/a": false, "epoch/10/gloo/0/global/0": true,
+		"epoch/11/a": true,
+		"epoch/9":    true, "epoch/x/a": true, "9/a": true, "a/epoch/9/b": true}
 	for key := range kept {
 		if err := j.store.Put(key, []byte("x")); err != nil {
 			t.Fatal(err)
@@ -38,9 +41,15 @@ func TestAddressesAlone(t *testing.T) {
 		{Interface: "ib0", Up: true, Speed: 100, Prefix: netip.MustParsePrefix("10.1.0.1/16")},
 		{Interface: "eth0", Up: true, Speed: 10, Prefix: netip.MustParsePrefix("10.0.0.1/16")},
 	}}
-	there := route.Contact{Boot: "b", Caller: "10.0.0.1", Reached: "10.0.0.2", Addresses: []route.Address{
-		{Interface: "eth0", Up: true, Speed: 10, Prefix: netip.MustParsePrefix("10.0.0.2/16")}}}
-	alone, two := []hostfile.Host{{Name: "localhost"}}, []hostfile.Host{{Name: "localhost"}, {Name: "f1"}}
+	there := route.Contact{
+		Boot:    "b",
+		Caller:  "10.0.0.1",
+		Reached: "10.0.0.2",
+		Addresses: []route.Address{
+			{Interface: "eth0", Up: true, Speed: 10, Prefix: netip.MustParsePrefix("10.0.0.2/16")}},
+	}
+	alone := []hostfile.Host{{Name: "localhost"}}
+	two := []hostfile.Host{{Name: "localhost"}, {Name: "f1"}}
 	discover := func(context.Context) ([]hostfile.Host, error) { return alone, nil }
 	for name, tc := range map[string]struct {
 		settings Elastic
@@ -51,7 +60,8 @@ func TestAddressesAlone(t *testing.T) {
 		"others may come":            {Elastic{Hosts: alone, Discover: discover}, nil, "10.1.0.1"},
 		"another is not reached yet": {Elastic{Hosts: two}, nil, "10.1.0.1"},
 		"another is there":           {Elastic{Hosts: two}, map[string]route.Contact{"f1": there}, "10.0.0.1"},
-		"another has come":           {Elastic{Hosts: alone, Discover: discover}, map[string]route.Contact{"f1": there, "localhost": here}, "10.0.0.1"},
+		"another has come": {Elastic{Hosts: alone, Discover: discover},
+			map[string]route.Contact{"f1": there, "localhost": here}, "10.0.0.1"},
 	} {
 		j := &elasticJob{loop: &loop{}, settings: tc.settings, contacts: map[string]route.Contact{}}
 		for host, c := range tc.known {
@@ -66,9 +76,11 @@ func TestAddressesAlone(t *testing.T) {
 		}
 	}
 	// Without a network there is nothing else.
-	j := &elasticJob{loop: &loop{}, settings: Elastic{Hosts: alone, Discover: discover}, contacts: map[string]route.Contact{}}
+	j := &elasticJob{loop: &loop{}, settings: Elastic{Hosts: alone, Discover: discover},
+		contacts: map[string]route.Contact{}}
 	lonely := route.Contact{Local: true, Boot: "a", Addresses: here.Addresses[:1]}
-	if chosen, err := j.addressesAlone("localhost", lonely); err != nil || len(chosen) != 1 || route.AddrText(chosen[0]) != "127.0.0.1" {
+	if chosen, err := j.addressesAlone("localhost", lonely); err != nil || len(chosen) != 1 ||
+		route.AddrText(chosen[0]) != "127.0.0.1" {
 		t.Errorf("without a network: %v, %v", chosen, err)
 	}
 }

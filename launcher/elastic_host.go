@@ -41,7 +41,8 @@ func (j *elasticJob) host(name string) *elasticHost {
 func (j *elasticJob) admit(list []hostfile.Host) []hostfile.Host {
 	admitted, short := connect.Reachable(list, j.settings.most(), connect.OpenFiles())
 	if short != nil && !j.short {
-		j.opts.Note(fmt.Sprintf("%v; the last %s of the list get no ranks. To use all, %s", short, prose.Count(len(list)-len(admitted), "host"), short.Hint()))
+		j.opts.Note(fmt.Sprintf("%v; the last %s of the list get no ranks. To use all, %s", short,
+			prose.Count(len(list)-len(admitted), "host"), short.Hint()))
 	}
 	j.short = short != nil
 	return admitted
@@ -54,7 +55,8 @@ func (j *elasticJob) update(list []hostfile.Host) {
 	}
 }
 
-// connect returns a connection with room for a session, which the caller releases. A new one waits for its turn.
+// connect returns a connection with room for a session, which the caller releases. A new one waits
+// for its turn.
 func (j *elasticJob) connect(ctx context.Context, h *elasticHost, at hostfile.Host) (*connect.Conn, error) {
 	return h.pool.Take(func() (conn Host, err error) {
 		err = j.turns.Do(ctx, func() error {
@@ -65,8 +67,8 @@ func (j *elasticJob) connect(ctx context.Context, h *elasticHost, at hostfile.Ho
 	})
 }
 
-// fenceOff disconnects a lost host and ignores its later messages. It also tells each agent to end, since with rsh, srun and
-// local hosts the sessions share no connection that could be closed.
+// fenceOff disconnects a lost host and ignores its later messages. It also tells each agent to end,
+// since with rsh, srun and local hosts the sessions share no connection that could be closed.
 func (j *elasticJob) fenceOff(h *elasticHost) {
 	if wait, known := j.fencedIn(h); known {
 		losses := h.losses
@@ -93,7 +95,8 @@ type hostFenced struct {
 	loss int
 }
 
-// fencedIn returns when nothing is alive on a host, if its network is dead and its agents know by themselves.
+// fencedIn returns when nothing is alive on a host, if its network is dead and its agents know by
+// themselves.
 func (j *elasticJob) fencedIn(h *elasticHost) (wait time.Duration, known bool) {
 	if !networkDied(h.loss) {
 		return 0, false
@@ -111,8 +114,8 @@ func (j *elasticJob) fencedIn(h *elasticHost) (wait time.Duration, known bool) {
 	return max(0, elasticFence-heard), heard < math.MaxInt64
 }
 
-// networkDied reports whether a connection ended because nothing was acknowledged. The kernel may say why, such as that nobody answers
-// for the host's address.
+// networkDied reports whether a connection ended because nothing was acknowledged. The kernel may
+// say why, such as that nobody answers for the host's address.
 func networkDied(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.ETIMEDOUT, syscall.EHOSTUNREACH, syscall.ENETUNREACH} {
 		if errors.Is(err, errno) {
@@ -133,7 +136,8 @@ func (j *elasticJob) lost(name string, err error) {
 	j.step(elastic.HostLost{Host: name, Err: err})
 }
 
-// permanent reports a permanent user error before the first epoch, for which the job does not start.
+// permanent reports a permanent user error before the first epoch, for which the job does not
+// start.
 func (j *elasticJob) permanent(p *elasticProcess, err error) bool {
 	var refused *RefusedError
 	if j.driver.Established() || !errors.As(err, &refused) {

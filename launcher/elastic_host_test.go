@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// The user wants the end, and then at once, while a process is being started. It was told to end with all the time there is.
+// The user wants the end, and then at once, while a process is being started. It was told to end
+// with all the time there is.
 func TestHasteHoldsForProcessesToCome(t *testing.T) {
 	for _, tc := range []struct {
 		second bool
@@ -65,8 +66,9 @@ func (f *flaky) Run(ctx context.Context, argv []string, stdin io.Reader, stdout,
 	return f.Machine.Run(ctx, argv, stdin, stdout, stderr)
 }
 
-// A host at work gets a slot more, for which it takes a second connection, and its sshd drops that at first (MaxStartups). The host
-// counted as lost, and its ranks were ended. So it did where sshd opens no more sessions on the connection that there is.
+// A host at work gets a slot more, for which it takes a second connection, and its sshd drops that
+// at first (MaxStartups). The host counted as lost, and its ranks were ended. So it did where sshd
+// opens no more sessions on the connection that there is.
 func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 	dropped := errors.New("sshd has dropped it")
 	for _, tc := range []struct {
@@ -108,7 +110,8 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 					return host, nil
 				}
 			})
-			well, ended := 0, 0
+			well := 0
+			ended := 0
 			for _, e := range r.Exits {
 				if e.Signal != 0 {
 					ended++
@@ -116,19 +119,23 @@ func TestOneProcessNotStartedIsNoLostHost(t *testing.T) {
 					well++
 				}
 			}
-			if err != nil || r.Code() != 0 || len(r.Lost) != 0 || well != tc.after || ended != tc.ended || dials <= len(tc.dials) {
+			if err != nil || r.Code() != 0 || len(r.Lost) != 0 || well != tc.after || ended != tc.ended ||
+				dials <= len(tc.dials) {
 				t.Errorf("%+v, %v; %d ended well, %d were ended, %d dials", r, err, well, ended, dials)
 			}
 		})
 	}
 }
 
-// Where none of a host's processes comes up it is the host that is lost, however many there were to be.
+// Where none of a host's processes comes up it is the host that is lost, however many there were to
+// be.
 func TestHostWithoutConnectionIsLost(t *testing.T) {
 	m := serving(succeed)
 	settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 20}}, NP: 20, Timeout: time.Minute}
 	for name, dial := range map[string]Dialer{
-		"no connection": func(context.Context, hostfile.Host) (Host, error) { return nil, errors.New("no route to host") },
+		"no connection": func(context.Context, hostfile.Host) (Host, error) {
+			return nil, errors.New("no route to host")
+		},
 		"no session": func(context.Context, hostfile.Host) (Host, error) {
 			return &flaky{Machine: m, runs: slices.Repeat([]error{errors.New("no route to host")}, 1000)}, nil
 		},
@@ -140,9 +147,16 @@ func TestHostWithoutConnectionIsLost(t *testing.T) {
 	}
 }
 
-// The hosts that the job began with were known by name alone: who was to log in there, and at which port, was forgotten.
+// The hosts that the job began with were known by name alone: who was to log in there, and at which
+// port, was forgotten.
 func TestFirstHostsAreDialledAsListed(t *testing.T) {
-	want := hostfile.Host{Name: "h0", User: "alice", Port: 2222, Slots: 2, GPUs: 3}
+	want := hostfile.Host{
+		Name:  "h0",
+		User:  "alice",
+		Port:  2222,
+		Slots: 2,
+		GPUs:  3,
+	}
 	settings := Elastic{Hosts: []hostfile.Host{want}, NP: 2}
 	m := serving(succeed)
 	r, err := elasticJobOn(t, m, settings, func(o *Options) {

@@ -10,7 +10,8 @@ import (
 	"github.com/gorun/gorun/launcher/output"
 )
 
-// stream begins to carry output and results. Printers and files know processes by their serial numbers: a process's rank changes.
+// stream begins to carry output and results. Printers and files know processes by their serial
+// numbers: a process's rank changes.
 func (j *elasticJob) stream() error {
 	if j.opts.OutputDir != "" || j.settings.SaveAs != nil {
 		var err error
@@ -40,7 +41,8 @@ func (j *elasticJob) serial(n int) *elasticProcess {
 	return j.serials[n]
 }
 
-// saveAs returns the file of a process's stream: that of the rank that it was started as. Its replacement appends to it.
+// saveAs returns the file of a process's stream: that of the rank that it was started as. Its
+// replacement appends to it.
 func (j *elasticJob) saveAs(serial, fd int) string {
 	born := j.serial(serial).born
 	if j.settings.SaveAs != nil {
@@ -54,14 +56,16 @@ func (j *elasticJob) saveAs(serial, fd int) string {
 	return filepath.Join(j.opts.OutputDir, fmt.Sprintf("rank.%d", born.Rank), [...]string{1: "stdout", 2: "stderr"}[fd])
 }
 
-// numbers returns the serial numbers of the last epoch's ranks, or of the ranks at the start if there was no epoch.
+// numbers returns the serial numbers of the last epoch's ranks, or of the ranks at the start if
+// there was no epoch.
 func (j *elasticJob) numbers() (all []int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for serial, p := range j.serials { // a later process replaces one that did not start
 		m, member := j.memberOf(p)
 		if j.epoch == nil {
-			m, member = p.born, true
+			m = p.born
+			member = true
 		}
 		if member {
 			all = append(all, slices.Repeat([]int{-1}, max(0, m.Size-len(all)))...)
@@ -96,7 +100,8 @@ func (j *elasticJob) setPrefix(p *elasticProcess) {
 		}
 		plan.Hosts = append(plan.Hosts, own)
 	}
-	if prefix, err := j.settings.Prefix(plan); err == nil && prefix != nil { // errors were reported before the job started
+	// errors were reported before the job started
+	if prefix, err := j.settings.Prefix(plan); err == nil && prefix != nil {
 		both := func(_, fd int, at time.Time) []byte { return prefix(m.Rank, fd, at) }
 		p.prefix.Store(&both)
 	}

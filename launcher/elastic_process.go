@@ -17,13 +17,16 @@ import (
 )
 
 const (
-	// elasticLease is the agents' lease, and elasticParting the time that their processes then get to end. An agent that watches its
-	// connection notices a dead network 6.1 s after the first heartbeat that is not acknowledged, 0.5 s after the last that is. So nothing
-	// is alive on a lost host elasticFence after its loss, nor as long after its last heartbeats if its network is dead.
+	// elasticLease is the agents' lease, and elasticParting the time that their processes then get
+	// to end. An agent that watches its connection notices a dead network 6.1 s after the first
+	// heartbeat that is not acknowledged, 0.5 s after the last that is. So nothing is alive on a
+	// lost host elasticFence after its loss, nor as long after its last heartbeats if its network
+	// is dead.
 	elasticLease   = 6500 * time.Millisecond
 	elasticParting = 1500 * time.Millisecond
 	elasticFence   = 9 * time.Second
-	// startedTime bounds the start of a process that is no longer needed; after that it is abandoned.
+	// startedTime bounds the start of a process that is no longer needed; after that it is
+	// abandoned.
 	startedTime = time.Second
 	// elasticSilence is how long a connected agent may be silent.
 	elasticSilence = 10 * time.Second
@@ -68,7 +71,12 @@ type (
 func (j *elasticJob) start(act elastic.Start) {
 	h := j.host(act.Member.Host)
 	ctx, cancel := context.WithCancelCause(j.life)
-	p := &elasticProcess{name: act.Member.Process, born: act.Member, host: h, cancel: cancel}
+	p := &elasticProcess{
+		name:   act.Member.Process,
+		born:   act.Member,
+		host:   h,
+		cancel: cancel,
+	}
 	j.procs[p.name] = p
 	j.mu.Lock()
 	p.serial = len(j.serials)
@@ -92,10 +100,21 @@ func (p *elasticProcess) contact() route.Contact { return contactOf(p.session) }
 // describe returns the job message for the process's agent.
 func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire.Job {
 	w := j.opts.wire(j.id, h, conn)
-	w.Epoch, w.Key, w.Size, w.Hosts = m.Born, make([]byte, 32), m.Size, 1 // the epoch message carries the key
+	w.Epoch = m.Born
+	w.Key = make([]byte, 32)
+	w.Size = m.Size
+	w.Hosts = 1 // the epoch message carries the key
 	w.Ranks = session.Ranks([]Rank{rankOf(m)})
-	w.Elastic = &wire.Elastic{Slot: m.Local, Slots: max(h.Slots, m.Local+1), LocalSize: m.LocalSize, Node: m.Node, Nodes: m.Nodes,
-		Lease: elasticLease, Parting: elasticParting, Timeout: j.settings.Timeout}
+	w.Elastic = &wire.Elastic{
+		Slot:      m.Local,
+		Slots:     max(h.Slots, m.Local+1),
+		LocalSize: m.LocalSize,
+		Node:      m.Node,
+		Nodes:     m.Nodes,
+		Lease:     elasticLease,
+		Parting:   elasticParting,
+		Timeout:   j.settings.Timeout,
+	}
 	if j.settings.Together {
 		w.Elastic.MaxRestarts = j.settings.ResetLimit
 	}
@@ -107,7 +126,8 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 	return w
 }
 
-// live runs a process: connect, stage, prepare, start, and read its agent's frames until the session ends.
+// live runs a process: connect, stage, prepare, start, and read its agent's frames until the
+// session ends.
 func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host) {
 	conn, err := j.connect(ctx, p.host, at)
 	if err != nil {
@@ -129,12 +149,14 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 }
 
 // launch has an agent start the process, or get ready to.
-func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session.Session, port int, err error) {
+func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session.Session,
+	port int, err error) {
 	if s, err = j.stager.Agent(ctx, conn); err != nil {
 		return nil, 0, err
 	}
 	told := j.describe(at, conn, p.born)
-	s.Index, s.Host = p.serial, &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
+	s.Index = p.serial
+	s.Host = &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
 	s.Number = func(int) int { return int(p.rank.Load()) }
 	if err := j.work.CopyTo(ctx, p.host.index, s); err != nil {
 		s.Close()
@@ -159,7 +181,8 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	if p == nil {
 		return
 	}
-	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's any more, or it did not answer"})
+	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's " +
+		"any more, or it did not answer"})
 	if p.session == nil { // one that is about to be there is ended as others are
 		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
 		return
@@ -179,7 +202,10 @@ func (j *elasticJob) requestStop(p *elasticProcess) {
 // up is a process that was started.
 func (j *elasticJob) up(e processUp) {
 	p := e.process
-	p.session, p.agent, p.local, p.port = e.session, e.session, e.local, e.port
+	p.agent = e.session
+	p.session = e.session
+	p.local = e.local
+	p.port = e.port
 	for _, place := range p.session.Places {
 		if text := j.gpus.Add(p.name.Host, p.born.Local, place.GPUs); text != "" {
 			j.opts.Note(text)
@@ -231,7 +257,8 @@ func (j *elasticJob) down(e processDown) {
 	}
 }
 
-// endedWithAgent is the end of a process whose agent has ended. The host is not lost: the guard has ended all that belonged to the process.
+// endedWithAgent is the end of a process whose agent has ended. The host is not lost: the guard has
+// ended all that belonged to the process.
 func (j *elasticJob) endedWithAgent(p *elasticProcess, ended error) {
 	if m, member := j.memberOf(p); member {
 		j.epoch.fences.RankEnded(m.Rank)
@@ -239,11 +266,12 @@ func (j *elasticJob) endedWithAgent(p *elasticProcess, ended error) {
 	if stopping, _ := j.driver.Stopping(p.name); !stopping {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: ended.Error()})
 	}
-	j.step(elastic.Exited{Process: p.name, Code: elastic.CodeNoRank, Text: "has ended with its agent: " + ended.Error()})
+	j.step(elastic.Exited{Process: p.name, Code: elastic.CodeNoRank, Text: "has ended with its agent: " +
+		ended.Error()})
 }
 
-// others reports whether the failed start of a process is not its host's fault, because other processes run there or start
-// over another connection. They will show whether the host is lost.
+// others reports whether the failed start of a process is not its host's fault, because other
+// processes run there or start over another connection. They will show whether the host is lost.
 func (j *elasticJob) others(p *elasticProcess) bool {
 	for _, other := range j.procs {
 		if other == p || other.host != p.host || other.exited {
@@ -270,7 +298,13 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	if stopping, _ := j.driver.Stopping(p.name); e.IsFailure() && !stopping {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: e.Describe()})
 		if j.driver.Unaware() { // the driver ends the job; the rank's last lines are known when all output is written
-			j.failed, j.end.Cause = p, &Failure{Rank: e.Rank, Host: p.name.Host, Exit: e, At: e.At}
+			j.failed = p
+			j.end.Cause = &Failure{
+				Rank: e.Rank,
+				Host: p.name.Host,
+				Exit: e,
+				At:   e.At,
+			}
 		}
 	}
 	victim := e.Aborted || j.epoch != nil && p.lostBy == j.epoch.plan.Epoch
@@ -278,5 +312,11 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 		j.step(elastic.StartFailed{Process: p.name, Code: e.Code, Err: errors.New(e.Failed)})
 		return
 	}
-	j.step(elastic.Exited{Process: p.name, Code: e.Code, Signal: e.Signal, Victim: victim, At: e.At})
+	j.step(elastic.Exited{
+		Process: p.name,
+		Code:    e.Code,
+		Signal:  e.Signal,
+		Victim:  victim,
+		At:      e.At,
+	})
 }

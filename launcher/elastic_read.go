@@ -83,7 +83,8 @@ func (j *elasticJob) reported(p *elasticProcess, message any) {
 	}
 }
 
-// lostPeer handles a rank's report that it lost another one. It only aborts the epoch: the end of a process or of a host is detected separately.
+// lostPeer handles a rank's report that it lost another one. It only aborts the epoch: the end of a
+// process or of a host is detected separately.
 func (j *elasticJob) lostPeer(p *elasticProcess, l wire.Lost) {
 	m, member := j.memberOf(p)
 	if !member || l.Epoch != j.epoch.plan.Epoch || l.By != m.Rank || l.Rank < 0 || l.Rank >= m.Size {

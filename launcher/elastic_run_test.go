@@ -23,11 +23,14 @@ func elasticOn(t *testing.T, m *fake.Machine, change func(*Options)) (Result, er
 // elasticJobOn runs any elastic job so.
 func elasticJobOn(t *testing.T, m *fake.Machine, settings Elastic, change func(*Options)) (r Result, err error) {
 	t.Helper()
-	stop := time.AfterFunc(time.Minute, func() { panic("RunElastic does not return") }) // outside the bubble, so in real time
+	// outside the bubble, so in real time
+	stop := time.AfterFunc(time.Minute, func() { panic("RunElastic does not return") })
 	defer stop.Stop()
 	synctest.Test(t, func(t *testing.T) {
 		m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
-		opts := testOptions(settings.NP, &fake.Terminal{}, func(context.Context, hostfile.Host) (Host, error) { return m, nil })
+		opts := testOptions(settings.NP, &fake.Terminal{}, func(context.Context, hostfile.Host) (Host, error) {
+			return m, nil
+		})
 		if change != nil {
 			change(&opts)
 		}
@@ -36,8 +39,9 @@ func elasticJobOn(t *testing.T, m *fake.Machine, settings Elastic, change func(*
 	return r, err
 }
 
-// An agent of this machine, or of a host that a program reaches, was killed. The host counted as lost and fenced, and its other agents
-// lived on with their ranks, since there is no connection to close; the job did not end before they did.
+// An agent of this machine, or of a host that a program reaches, was killed. The host counted as
+// lost and fenced, and its other agents lived on with their ranks, since there is no connection to
+// close; the job did not end before they did.
 func TestFencedHostKeepsNoAgent(t *testing.T) {
 	var lived time.Duration
 	m := serving(func(a *fake.Agent) error {
@@ -60,10 +64,12 @@ func TestFencedHostKeepsNoAgent(t *testing.T) {
 	}
 }
 
-// In an elastic job without elastic ranks, a failed rank's last lines are reported even if they are not written yet.
+// In an elastic job without elastic ranks, a failed rank's last lines are reported even if they are
+// not written yet.
 func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
 	m := serving(func(a *fake.Agent) error {
-		rank, began := a.Job.Ranks[0].Rank, time.Now()
+		rank := a.Job.Ranks[0].Rank
+		began := time.Now()
 		beat := func() {
 			for time.Since(began) < elastic.UnawareTime+time.Second {
 				_ = a.Out.SendHeartbeat(time.Since(began))
@@ -86,7 +92,8 @@ func TestLastWordsOfRankThatAsksForNoEpoch(t *testing.T) {
 		return a.Finish(wire.Exit{Code: 5})
 	})
 	r, err := elasticOn(t, m, func(o *Options) { o.Stderr = slowTerminal{} })
-	if err != nil || r.Code() != 5 || r.Cause == nil || !slices.Equal(r.Cause.Stderr, []string{"begins", "works", "fails"}) {
+	if err != nil || r.Code() != 5 || r.Cause == nil ||
+		!slices.Equal(r.Cause.Stderr, []string{"begins", "works", "fails"}) {
 		t.Errorf("%+v, %+v, %v", r, r.Cause, err)
 	}
 }
@@ -99,8 +106,8 @@ func (slowTerminal) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// All ranks have ended, and nobody takes the last of their output. A user who does not want to wait for that is heard. If a rank
-// has failed, that stays the reason of the job's end.
+// All ranks have ended, and nobody takes the last of their output. A user who does not want to wait
+// for that is heard. If a rank has failed, that stays the reason of the job's end.
 func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 	for _, tc := range []struct {
 		at   time.Duration // of the settings
@@ -110,7 +117,8 @@ func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 		{10 * time.Second, wire.Exit{}, CodeTimeout},
 		{10 * time.Second, wire.Exit{Code: 3}, 3},
 	} {
-		stop := time.AfterFunc(time.Minute, func() { panic("Run does not return") }) // outside the bubble, so in real time
+		// outside the bubble, so in real time
+		stop := time.AfterFunc(time.Minute, func() { panic("Run does not return") })
 		w := &fake.StuckTerminal{}
 		talk := func(a *fake.Agent) error {
 			if err := a.Print(0, 1, strings.Repeat("x\n", 100)); err != nil {
@@ -121,7 +129,8 @@ func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 		r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
 			w.Release = make(chan struct{})
 			stops := make(chan Stop, 1)
-			o.Stdout, o.Stops = w, stops
+			o.Stdout = w
+			o.Stops = stops
 			time.AfterFunc(tc.at, func() { stops <- Stop{Reason: TimedOut} })
 		})
 		if err != nil || r.Code() != tc.code || r.took < tc.at || r.took > tc.at+2*time.Second {

@@ -20,9 +20,11 @@ func TestMain(m *testing.M) {
 	var err error
 	switch {
 	case len(os.Args) == 3 && os.Args[1] == launcher.AgentCommand:
-		_, err = agent.Guard(context.Background(), agent.GuardOptions{Argv: []string{"/proc/self/exe", "__serve", os.Args[2]}})
+		_, err = agent.Guard(context.Background(),
+			agent.GuardOptions{Argv: []string{"/proc/self/exe", "__serve", os.Args[2]}})
 	case len(os.Args) == 4 && os.Args[1] == "__serve":
-		err = agent.Serve(context.Background(), os.Stdin, os.Stdout, agent.Options{Nonce: os.Args[2], Build: build(), Guard: os.Args[3]})
+		err = agent.Serve(context.Background(), os.Stdin, os.Stdout,
+			agent.Options{Nonce: os.Args[2], Build: build(), Guard: os.Args[3]})
 	default:
 		os.Exit(m.Run())
 	}
@@ -40,7 +42,8 @@ func build() string {
 	return id
 }
 
-// options are those of a job on this machine. The executable is gorun, which runs as the agent there.
+// options are those of a job on this machine. The executable is gorun, which runs as the agent
+// there.
 func options(script string, ranks int) launcher.Options {
 	path, err := os.Executable()
 	if err != nil {
@@ -56,7 +59,8 @@ func options(script string, ranks int) launcher.Options {
 	}
 }
 
-// Run starts two ranks on this machine. The first failure ends the job, and its exit code is the job's.
+// Run starts two ranks on this machine. The first failure ends the job, and its exit code is the
+// job's.
 func ExampleRun() {
 	p, err := plan.New([]hostfile.Host{{Name: "localhost", Slots: 2}}, launcher.Request{NP: 2})
 	if err != nil {
@@ -72,10 +76,17 @@ func ExampleRun() {
 	// Output: rank 1 on localhost exited with code 3 3
 }
 
-// RunElastic starts as many ranks as there are slots, up to Max, and goes on when hosts leave or join.
+// RunElastic starts as many ranks as there are slots, up to Max, and goes on when hosts leave or
+// join.
 func ExampleRunElastic() {
-	settings := launcher.Elastic{Hosts: []hostfile.Host{{Name: "localhost", Slots: 1}}, NP: 1, Max: 4, Together: true}
-	result, err := launcher.RunElastic(context.Background(), settings, options("echo rank $GORUN_RANK of $GORUN_SIZE", 1))
+	settings := launcher.Elastic{
+		Hosts:    []hostfile.Host{{Name: "localhost", Slots: 1}},
+		NP:       1,
+		Max:      4,
+		Together: true,
+	}
+	result, err := launcher.RunElastic(context.Background(), settings,
+		options("echo rank $GORUN_RANK of $GORUN_SIZE", 1))
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -92,7 +103,8 @@ func ExampleCheck() {
 		return nil, fmt.Errorf("connection refused")
 	}
 	var out bytes.Buffer
-	for _, c := range launcher.Check(context.Background(), []hostfile.Host{{Name: "f1"}}, launcher.Options{Dial: dial}) {
+	for _, c := range launcher.Check(context.Background(), []hostfile.Host{{Name: "f1"}},
+		launcher.Options{Dial: dial}) {
 		fmt.Fprintf(&out, "%s: %v\n", c.Host.Name, c.Err)
 	}
 	fmt.Print(out.String())

@@ -27,7 +27,8 @@ type receiver struct {
 }
 
 func newReceiver(lacks, partitioned bool) *receiver {
-	r := &receiver{Machine: fake.Machine{Lacks: lacks, Partitioned: partitioned, Disk: fake.NewDisk(map[string]string{"/opt/gorun": "build one"})}}
+	r := &receiver{Machine: fake.Machine{Lacks: lacks, Partitioned: partitioned,
+		Disk: fake.NewDisk(map[string]string{"/opt/gorun": "build one"})}}
 	r.Serve = func(a *fake.Agent) error {
 		for {
 			f, err := a.Frames.Next()
@@ -52,7 +53,8 @@ func newReceiver(lacks, partitioned bool) *receiver {
 	return r
 }
 
-// Hosts get the program before the job, whole, and only where it is missing and of use. It is made when a host asks first.
+// Hosts get the program before the job, whole, and only where it is missing and of use. It is made
+// when a host asks first.
 func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 	program := make([]byte, 2*wire.MaxData+100)
 	random := rand.NewChaCha8([32]byte{})
@@ -65,17 +67,24 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 		made    bool
 		traced  string
 	}{
-		"one each":      {GPURequest{PerRank: 1}, func() ([]byte, error) { return program, nil }, "lacks mig", true, "lacks: sent gorun-gpu: 131172 bytes"},
-		"auto":          {GPURequest{}, func() ([]byte, error) { return program, nil }, "mig", true, "mig: sent gorun-gpu"},
+		"one each": {GPURequest{PerRank: 1}, func() ([]byte, error) {
+			return program, nil
+		}, "lacks mig", true, "lacks: sent gorun-gpu: 131172 bytes"},
+		"auto": {GPURequest{}, func() ([]byte, error) {
+			return program, nil
+		}, "mig", true, "mig: sent gorun-gpu"},
 		"left alone":    {GPURequest{Leave: true}, func() ([]byte, error) { return program, nil }, "", false, ""},
 		"there is none": {GPURequest{PerRank: 1}, func() ([]byte, error) { return nil, nil }, "", true, ""},
-		"unreadable":    {GPURequest{PerRank: 1}, func() ([]byte, error) { return program[:9], broken }, "", true, "lacks: gorun-gpu is not sent: permission denied"},
-		"no way":        {GPURequest{PerRank: 1}, nil, "", false, ""},
+		"unreadable": {GPURequest{PerRank: 1}, func() ([]byte, error) {
+			return program[:9], broken
+		}, "", true, "lacks: gorun-gpu is not sent: permission denied"},
+		"no way": {GPURequest{PerRank: 1}, nil, "", false, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				names := []string{"lacks", "has", "mig", "hasmig"}
-				hosts := map[string]*receiver{"lacks": newReceiver(true, false), "has": newReceiver(false, false), "mig": newReceiver(true, true), "hasmig": newReceiver(false, true)}
+				hosts := map[string]*receiver{"lacks": newReceiver(true, false), "has": newReceiver(false, false),
+					"mig": newReceiver(true, true), "hasmig": newReceiver(false, true)}
 				var list []hostfile.Host
 				for _, name := range names {
 					list = append(list, hostfile.Host{Name: name, Slots: 1})
@@ -85,14 +94,21 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 					t.Fatal(err)
 				}
 				var mu sync.Mutex
-				made, traced := 0, ""
-				opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}}, Exe: testExecutable(), Stdout: &fake.Terminal{}, Stderr: &fake.Terminal{}, GPUs: tt.wish,
-					Dial: func(_ context.Context, h hostfile.Host) (Host, error) { return hosts[h.Name], nil },
+				made := 0
+				traced := ""
+				opts := Options{
+					Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: plan.Size}},
+					Exe:      testExecutable(),
+					Stdout:   &fake.Terminal{},
+					Stderr:   &fake.Terminal{},
+					GPUs:     tt.wish,
+					Dial:     func(_ context.Context, h hostfile.Host) (Host, error) { return hosts[h.Name], nil },
 					Trace: func(format string, args ...any) {
 						mu.Lock()
 						defer mu.Unlock()
 						traced += fmt.Sprintf(format, args...) + "\n"
-					}}
+					},
+				}
 				if tt.program != nil {
 					opts.GPUProgram = func() ([]byte, error) {
 						mu.Lock()
@@ -134,8 +150,12 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			h := newReceiver(tt.lacks, false)
 			h.Reached = "192.0.2.1"
-			opts := Options{Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work"}}, Exe: testExecutable(), GPUs: tt.wish,
-				GPUProgram: func() ([]byte, error) { return []byte("program"), nil }}
+			opts := Options{
+				Programs:   []Program{{Argv: []string{"./train"}, Wdir: "/work"}},
+				Exe:        testExecutable(),
+				GPUs:       tt.wish,
+				GPUProgram: func() ([]byte, error) { return []byte("program"), nil },
+			}
 			opts.setDefaults()
 			j, err := newElasticJob(Elastic{Min: 1, Max: 1, NP: 1}, opts)
 			if err != nil {

@@ -27,7 +27,8 @@ func TestInventory(t *testing.T) {
 				case f.Type == wire.TypeProgram:
 					sent += string(f.Payload)
 				case f.Type == wire.TypeListGPUs:
-					if err := a.Out.SendMessage(wire.TypeGPUs, gpu.Inventory{Devices: devices, Warnings: []string{"sent:" + sent}}); err != nil {
+					if err := a.Out.SendMessage(wire.TypeGPUs,
+						gpu.Inventory{Devices: devices, Warnings: []string{"sent:" + sent}}); err != nil {
 						return err
 					}
 					return a.UntilEOF()
@@ -53,34 +54,46 @@ func TestInventory(t *testing.T) {
 		{"installed", false, list(device), `A?[2J100 ["sent:"] <nil>`},
 		{"plain", false, list(), `- ["sent:"] <nil>`},
 		{"unreadable", true, list(device), `- [] permission denied`},
-		{"silent", false, func(a *fake.Agent) error { return a.UntilEOF() }, `- [] no answer within 20s (--start-timeout)`},
+		{"silent", false, func(a *fake.Agent) error {
+			return a.UntilEOF()
+		}, `- [] no answer within 20s (--start-timeout)`},
 		{"refusing", false, answer(wire.TypeRefuse, `{"Code":125,"What":"no\u001b driver"}`), `- [] no? driver`},
-		{"ended", false, func(*fake.Agent) error { return fake.ExitStatus(137) }, `- [] the agent was killed or failed (exit code 137)`},
-		{"nonsense", false, answer(wire.TypeGPUs, "[1]"), `- [] malformed frame: GPUs message: json: cannot unmarshal array into Go value of type gpu.Inventory`},
+		{"ended", false, func(*fake.Agent) error {
+			return fake.ExitStatus(137)
+		}, `- [] the agent was killed or failed (exit code 137)`},
+		{"nonsense", false, answer(wire.TypeGPUs, "[1]"),
+			`- [] malformed frame: GPUs message: json: cannot unmarshal array into Go value of type gpu.Inventory`},
 		{"eager", false, answer(wire.TypeReady, "{}"), `- [] malformed frame: ready came where GPUs was due`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				exe := testExecutable()
-				m := &fake.Machine{Lacks: tc.lacks, Serve: tc.serve, Disk: fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})}
+				m := &fake.Machine{Lacks: tc.lacks, Serve: tc.serve,
+					Disk: fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})}
 				dial := func(context.Context, hostfile.Host) (Host, error) {
 					if tc.serve == nil {
 						return nil, errors.New("connection refused")
 					}
 					return m, nil
 				}
-				opts := Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second, GPUProgram: func() ([]byte, error) {
-					if tc.name == "unreadable" {
-						return nil, broken
-					}
-					return []byte("program\x1b"), nil
-				}}
+				opts := Options{
+					Dial:         dial,
+					Exe:          exe,
+					StartTimeout: 20 * time.Second,
+					GPUProgram: func() ([]byte, error) {
+						if tc.name == "unreadable" {
+							return nil, broken
+						}
+						return []byte("program\x1b"), nil
+					},
+				}
 				for _, g := range Inventory(t.Context(), []hostfile.Host{{Name: tc.name}}, opts) {
 					name := "-"
 					for _, d := range g.Devices {
 						name = d.Name
 					}
-					if got := fmt.Sprintf("%s %q %v", name, g.Warnings, g.Err); got != tc.want || g.Host.Name != tc.name {
+					if got := fmt.Sprintf("%s %q %v", name, g.Warnings, g.Err); got != tc.want ||
+						g.Host.Name != tc.name {
 						t.Errorf("%s: %s\nwant %s", g.Host.Name, got, tc.want)
 					}
 				}

@@ -50,29 +50,40 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 		"ends a rank twice": {func(a *fake.Agent) error {
 			return errors.Join(a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 2}))
 		}, "says twice that rank 2 has ended"},
-		"ends another's rank":        {message(wire.TypeExit, wire.Exit{Rank: 0}), "spoke for rank 0"},
-		"ends a rank that is none":   {message(wire.TypeExit, wire.Exit{Rank: 1 << 40}), "spoke for rank 1099511627776"},
-		"ends rank -1":               {message(wire.TypeExit, wire.Exit{Rank: -1}), "spoke for rank -1"},
-		"ends with no possible code": {message(wire.TypeExit, wire.Exit{Rank: 2, Code: 1 << 20}), "ended with code 1048576"},
-		"ends with a negative code":  {message(wire.TypeExit, wire.Exit{Rank: 2, Code: -1}), "ended with code -1"},
-		"ends by no signal":          {message(wire.TypeExit, wire.Exit{Rank: 2, Signal: 4000}), "signal 4000"},
-		"is done too early":          {func(a *fake.Agent) error { return a.Out.Send(wire.TypeDone, 0, nil) }, "has not said how rank 2 ended"},
-		"loses what is not there":    {message(wire.TypeLost, wire.Lost{By: 2, Rank: 1 << 30}), "which does not exist"},
-		"loses in another's name":    {message(wire.TypeLost, wire.Lost{By: 1, Rank: 2}), "spoke for rank 1"},
-		"notes in another's name":    {message(wire.TypeNote, wire.Note{By: 1, Text: "x"}), "spoke for rank 1"},
-		"brings another's value":     {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{0: nil}}), "spoke for rank 0"},
+		"ends another's rank": {message(wire.TypeExit, wire.Exit{Rank: 0}), "spoke for rank 0"},
+		"ends a rank that is none": {message(wire.TypeExit, wire.Exit{Rank: 1 << 40}),
+			"spoke for rank 1099511627776"},
+		"ends rank -1": {message(wire.TypeExit, wire.Exit{Rank: -1}), "spoke for rank -1"},
+		"ends with no possible code": {message(wire.TypeExit, wire.Exit{Rank: 2, Code: 1 << 20}),
+			"ended with code 1048576"},
+		"ends with a negative code": {message(wire.TypeExit, wire.Exit{Rank: 2, Code: -1}), "ended with code -1"},
+		"ends by no signal":         {message(wire.TypeExit, wire.Exit{Rank: 2, Signal: 4000}), "signal 4000"},
+		"is done too early": {func(a *fake.Agent) error {
+			return a.Out.Send(wire.TypeDone, 0, nil)
+		}, "has not said how rank 2 ended"},
+		"loses what is not there": {message(wire.TypeLost, wire.Lost{By: 2, Rank: 1 << 30}), "which does not exist"},
+		"loses in another's name": {message(wire.TypeLost, wire.Lost{By: 1, Rank: 2}), "spoke for rank 1"},
+		"notes in another's name": {message(wire.TypeNote, wire.Note{By: 1, Text: "x"}), "spoke for rank 1"},
+		"brings another's value": {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{0: nil}}),
+			"spoke for rank 0"},
 		"brings a value twice": {func(a *fake.Agent) error {
 			f := wire.Fence{Name: "f", Values: map[int][]byte{2: nil}}
 			return errors.Join(a.Out.SendMessage(wire.TypeFence, f), a.Out.SendMessage(wire.TypeFence, f))
 		}, `fence "f": rank 2 came twice`},
-		"brings too large a value": {message(wire.TypeFence, wire.Fence{Name: "f", Values: map[int][]byte{2: make([]byte, kv.MaxFence+1)}}), "brings 65537 bytes"},
-		"a fence with a long name": {message(wire.TypeFence, wire.Fence{Name: strings.Repeat("f", kv.MaxKey+1)}), "a fence's name of 1025 bytes"},
-		"puts a long key":          {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}), "key of 1025 bytes"},
-		"puts a large value":       {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}), "value of 1048577"},
-		"gets a long key":          {message(wire.TypeGet, wire.Get{Key: strings.Repeat("k", 1<<20), Wait: time.Hour}), "a key of 1048576 bytes"},
+		"brings too large a value": {message(wire.TypeFence,
+			wire.Fence{Name: "f", Values: map[int][]byte{2: make([]byte, kv.MaxFence+1)}}), "brings 65537 bytes"},
+		"a fence with a long name": {message(wire.TypeFence, wire.Fence{Name: strings.Repeat("f", kv.MaxKey+1)}),
+			"a fence's name of 1025 bytes"},
+		"puts a long key": {message(wire.TypePut, wire.Put{Key: strings.Repeat("k", kv.MaxKey+1)}),
+			"key of 1025 bytes"},
+		"puts a large value": {message(wire.TypePut, wire.Put{Key: "k", Value: make([]byte, kv.MaxValue+1)}),
+			"value of 1048577"},
+		"gets a long key": {message(wire.TypeGet, wire.Get{Key: strings.Repeat("k", 1<<20), Wait: time.Hour}),
+			"a key of 1048576 bytes"},
 		"gets without end": {func(a *fake.Agent) error {
 			for i := range 1<<13 + 1 {
-				if err := a.Out.SendMessage(wire.TypeGet, wire.Get{ID: uint64(i), Key: fmt.Sprint(i), Wait: math.MaxInt64}); err != nil {
+				if err := a.Out.SendMessage(wire.TypeGet,
+					wire.Get{ID: uint64(i), Key: fmt.Sprint(i), Wait: math.MaxInt64}); err != nil {
 					return err
 				}
 			}
@@ -86,25 +97,42 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			}
 			return nil
 		}, "output beyond its credit"},
-		"prints for another":       {func(a *fake.Agent) error { return a.Print(0, 2, "x") }, "spoke for rank 0"},
-		"pauses for another":       {func(a *fake.Agent) error { return a.Print(1, 2, "") }, "spoke for rank 1"},
-		"a frame of 4 GiB":         {func(a *fake.Agent) error { return raw(a, math.MaxUint32, byte(wire.TypeExit), 0, "x") }, "frame of 4294967295 bytes"},
-		"output of 64 KiB + 1":     {func(a *fake.Agent) error { return raw(a, wire.MaxData+1, byte(wire.TypeOutput), 0, "x") }, "output frame of 65537 bytes"},
-		"an unknown type":          {func(a *fake.Agent) error { return raw(a, 0, 200, 0, "") }, "unknown type 200"},
-		"reserved bits":            {func(a *fake.Agent) error { return raw(a, 0, byte(wire.TypeHeartbeat), 1, "") }, "reserved bits"},
-		"no JSON":                  {func(a *fake.Agent) error { return raw(a, 5, byte(wire.TypeExit), 0, evil[:5]) }, "exit message: "},
-		"deep JSON":                {func(a *fake.Agent) error { return a.Out.Send(wire.TypeExit, 0, []byte(strings.Repeat("[", 1<<20))) }, "exit message: "},
-		"ends in a way of its own": {message(wire.TypeExit, wire.Exit{Rank: 2, MPI: wire.MPIEnd(strings.Repeat("x", 1<<20))}), "rank 2 ended as"},
+		"prints for another": {func(a *fake.Agent) error { return a.Print(0, 2, "x") }, "spoke for rank 0"},
+		"pauses for another": {func(a *fake.Agent) error { return a.Print(1, 2, "") }, "spoke for rank 1"},
+		"a frame of 4 GiB": {func(a *fake.Agent) error {
+			return raw(a, math.MaxUint32, byte(wire.TypeExit), 0, "x")
+		}, "frame of 4294967295 bytes"},
+		"output of 64 KiB + 1": {func(a *fake.Agent) error {
+			return raw(a, wire.MaxData+1, byte(wire.TypeOutput), 0, "x")
+		}, "output frame of 65537 bytes"},
+		"an unknown type": {func(a *fake.Agent) error { return raw(a, 0, 200, 0, "") }, "unknown type 200"},
+		"reserved bits": {func(a *fake.Agent) error {
+			return raw(a, 0, byte(wire.TypeHeartbeat), 1, "")
+		}, "reserved bits"},
+		"no JSON": {func(a *fake.Agent) error {
+			return raw(a, 5, byte(wire.TypeExit), 0, evil[:5])
+		}, "exit message: "},
+		"deep JSON": {func(a *fake.Agent) error {
+			return a.Out.Send(wire.TypeExit, 0, []byte(strings.Repeat("[", 1<<20)))
+		}, "exit message: "},
+		"ends in a way of its own": {message(wire.TypeExit,
+			wire.Exit{Rank: 2, MPI: wire.MPIEnd(strings.Repeat("x", 1<<20))}), "rank 2 ended as"},
 		"a number without an end": {func(a *fake.Agent) error {
 			return a.Out.Send(wire.TypeExit, 0, []byte(`{"Rank":`+strings.Repeat("9", 1<<22)+`}`))
 		}, "exit message: "},
-		"spawns for another":       {message(wire.TypeSpawn, wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: [][]byte{[]byte("a")}, Ranks: 1}}}), "spoke for rank 0"},
-		"orders ranks":             {message(wire.TypeWorld, wire.World{}), "sent a world frame"},
-		"hello again":              {message(wire.TypeHello, wire.Hello{}), "sent a hello frame"},
-		"orders":                   {message(wire.TypeStop, wire.Stop{}), "sent a stop frame"},
-		"orders others to abort":   {message(wire.TypeAbort, wire.Abort{}), "sent a abort frame"},
-		"credit for what is not":   {func(a *fake.Agent) error { return a.Out.SendCredit(0, 100) }, "credit for a stream"},
-		"credit of a wrong length": {func(a *fake.Agent) error { return a.Out.Send(wire.TypeCredit, 0, []byte("12345")) }, "credit frame without 4 bytes"},
+		"spawns for another": {message(wire.TypeSpawn,
+			wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: [][]byte{[]byte("a")}, Ranks: 1}}}),
+			"spoke for rank 0"},
+		"orders ranks":           {message(wire.TypeWorld, wire.World{}), "sent a world frame"},
+		"hello again":            {message(wire.TypeHello, wire.Hello{}), "sent a hello frame"},
+		"orders":                 {message(wire.TypeStop, wire.Stop{}), "sent a stop frame"},
+		"orders others to abort": {message(wire.TypeAbort, wire.Abort{}), "sent a abort frame"},
+		"credit for what is not": {func(a *fake.Agent) error {
+			return a.Out.SendCredit(0, 100)
+		}, "credit for a stream"},
+		"credit of a wrong length": {func(a *fake.Agent) error {
+			return a.Out.Send(wire.TypeCredit, 0, []byte("12345"))
+		}, "credit frame without 4 bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hostile := func(a *fake.Agent) error {
@@ -123,7 +151,8 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
 				o.Stdout = slow{o.Stdout}
 			})
-			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" || !strings.Contains(r.Cause.String(), tc.want) {
+			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" ||
+				!strings.Contains(r.Cause.String(), tc.want) {
 				t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
 			}
 			if !obeyed || !strings.Contains(r.out, "0/1> good work\n") || len(r.Exits) < 2 {
@@ -162,7 +191,9 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 			_ = a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: -7, What: "no" + evil, Hint: evil})
 			return a.UntilEOF()
 		}}, "no?]0;owned"},
-		"noise in colours": {&fake.Machine{Noise: evil, Serve: func(a *fake.Agent) error { return fake.ExitStatus(3) }}, "the agent was killed or failed (exit code 3)"},
+		"noise in colours": {&fake.Machine{Noise: evil, Serve: func(a *fake.Agent) error {
+			return fake.ExitStatus(3)
+		}}, "the agent was killed or failed (exit code 3)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			started := false
@@ -181,7 +212,8 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 				}
 			})
 			var failed *LaunchError
-			if !errors.As(err, &failed) || len(failed.Hosts) != 1 || failed.Hosts[0].Host != "h1" || !strings.Contains(err.Error(), tc.want) || started {
+			if !errors.As(err, &failed) || len(failed.Hosts) != 1 || failed.Hosts[0].Host != "h1" ||
+				!strings.Contains(err.Error(), tc.want) || started {
 				t.Fatalf("%v; the good host started: %v", err, started)
 			}
 			if code := failed.Code(); code < 1 || code > 127 {
@@ -210,18 +242,21 @@ func TestHostileClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			first := func(a *fake.Agent) error {
 				time.Sleep(2 * time.Second)
-				if err := errors.Join(a.Out.SendHeartbeat(2*time.Second), a.Exit(wire.Exit{Rank: 0, Code: 3, At: 2 * time.Second})); err != nil {
+				if err := errors.Join(a.Out.SendHeartbeat(2*time.Second),
+					a.Exit(wire.Exit{Rank: 0, Code: 3, At: 2 * time.Second})); err != nil {
 					return err
 				}
 				if _, err := a.Expect(wire.TypeStop); err != nil {
 					return err
 				}
-				return errors.Join(a.Exit(wire.Exit{Rank: 1, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
+				return errors.Join(a.Exit(wire.Exit{Rank: 1, Signal: 15, Stopped: true}),
+					a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
 			}
 			liar := func(a *fake.Agent) error {
 				_ = a.Out.SendHeartbeat(at[0])
 				time.Sleep(3 * time.Second)
-				_ = errors.Join(a.Exit(wire.Exit{Rank: 2, Code: 9, At: at[1]}), a.Exit(wire.Exit{Rank: 3, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil))
+				_ = errors.Join(a.Exit(wire.Exit{Rank: 2, Code: 9, At: at[1]}),
+					a.Exit(wire.Exit{Rank: 3, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil))
 				return a.UntilEOF()
 			}
 			r, err := runOn(t, []*fake.Machine{serving(first), serving(liar)}, nil)
@@ -275,7 +310,8 @@ func TestHostileFloods(t *testing.T) {
 						return err
 					}
 				}
-				err := errors.Join(a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 3}), a.Out.Send(wire.TypeDone, 0, nil))
+				err := errors.Join(a.Exit(wire.Exit{Rank: 2}), a.Exit(wire.Exit{Rank: 3}),
+					a.Out.Send(wire.TypeDone, 0, nil))
 				<-a.Ctx.Done()
 				return err
 			}
@@ -295,7 +331,8 @@ func TestHostileFloods(t *testing.T) {
 				}
 				return succeed(a)
 			}
-			before, notes := heapSize(), 0
+			before := heapSize()
+			notes := 0
 			listen := func(o *Options) {
 				o.Note = func(text string) {
 					if notes++; strings.Contains(text, "\x1b") {
@@ -320,7 +357,8 @@ func TestHostileFloods(t *testing.T) {
 	}
 }
 
-// While a terminal takes nothing, a host can make gorun keep no more than its ranks' credit, however small its frames are.
+// While a terminal takes nothing, a host can make gorun keep no more than its ranks' credit,
+// however small its frames are.
 func TestBlockedOutputBoundsTinyFrames(t *testing.T) {
 	for name, text := range map[string]string{"no bytes": "", "one byte": "x"} {
 		t.Run(name, func(t *testing.T) {
@@ -346,7 +384,9 @@ func TestBlockedOutputBoundsTinyFrames(t *testing.T) {
 			r, err := runOn(t, []*fake.Machine{serving(flood)}, func(o *Options) {
 				stuck := &fake.StuckTerminal{Release: make(chan struct{})}
 				stops := make(chan Stop, 1)
-				o.Stdout, o.Stderr, o.Stops = stuck, stuck, stops
+				o.Stdout = stuck
+				o.Stderr = stuck
+				o.Stops = stops
 				o.Follow = func(e Event) {
 					if _, lost := e.(HostLost); lost {
 						during = heapSize()

@@ -29,13 +29,15 @@ import (
 // Dialer connects to a host.
 type Dialer func(ctx context.Context, h hostfile.Host) (Host, error)
 
-// Options are the settings of a job beside its plan. Functions may be called concurrently unless their comment says otherwise.
+// Options are the settings of a job beside its plan. Functions may be called concurrently unless
+// their comment says otherwise.
 type Options struct {
 	// Programs are run by the plan's ranks in turn.
 	Programs []Program
 	Tools    []Tool   // in the order of their ranks
 	Env      []string // NAME=value, for every rank
-	// Work is the folder that holds the programs' directories, to be copied to the hosts that do not see it; nil: all do.
+	// Work is the folder that holds the programs' directories, to be copied to the hosts that do
+	// not see it; nil: all do.
 	Work *WorkDir
 	// Python is the environment that ranks run in, copied to all other hosts; nil: there is none.
 	Python *PythonEnv
@@ -43,48 +45,53 @@ type Options struct {
 	Network Network
 	// Encrypt makes ranks encrypt the data they exchange over networks.
 	Encrypt bool
-	// NoNewPrivileges keeps ranks and their children from gaining privileges by programs with setuid bits or file capabilities, such as
-	// sudo.
+	// NoNewPrivileges keeps ranks and their children from gaining privileges by programs with
+	// setuid bits or file capabilities, such as sudo.
 	NoNewPrivileges bool
 	MPI             wire.MPIWay
 	MPIHelper       func(wire.Need) wire.MPI // what hosts need for programs of Open MPI; nil: there is none
 	// Binding is the binding policy. ReportBindings passes a line about each rank to Note.
 	Binding        Binding
 	ReportBindings bool
-	// GPUs is how GPUs are assigned to ranks. The plan has the number of GPUs that the hostfile lists for a host.
+	// GPUs is how GPUs are assigned to ranks. The plan has the number of GPUs that the hostfile
+	// lists for a host.
 	GPUs GPURequest
-	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none. It is called once for each such
-	// host. nil: it is never sent.
+	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none. It
+	// is called once for each such host. nil: it is never sent.
 	GPUProgram func() ([]byte, error)
 
 	Dial Dialer
 	Exe  Executable
-	// Stdin is the input of the ranks that read it; nil: none. Its Read should return when Run does.
+	// Stdin is the input of the ranks that read it; nil: none. Its Read should return when Run
+	// does.
 	Stdin io.Reader
 	// StdinRank is the rank that reads Stdin, or StdinAll.
 	StdinRank int
-	// Stdout and Stderr get the ranks' output in whole lines, each from one goroutine. With OneOutput all output goes to Stdout,
-	// and lines of the two streams never mix.
+	// Stdout and Stderr get the ranks' output in whole lines, each from one goroutine. With
+	// OneOutput all output goes to Stdout, and lines of the two streams never mix.
 	Stdout, Stderr io.Writer
 	OneOutput      bool
 	Screen         [3]bool // by fd: it is a terminal, where progress bars can be erased
-	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a time; nil: bytes pass unchanged.
-	// The result must stay valid until the next call for that fd.
+	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a
+	// time; nil: bytes pass unchanged. The result must stay valid until the next call for that fd.
 	Prefix func(rank, fd int, at time.Time) []byte
 	// CutMark ends a line that is cut because its rank has ended, or another rank writes.
 	CutMark string
-	// Show reports whether a rank's output on fd 1 or 2 is printed; nil: all is. Files get all output.
+	// Show reports whether a rank's output on fd 1 or 2 is printed; nil: all is. Files get all
+	// output.
 	Show func(rank, fd int) bool
-	// Tap gets the ranks' output as it came, and nothing when a rank pauses within a line; nil: none. It must not keep data.
+	// Tap gets the ranks' output as it came, and nothing when a rank pauses within a line; nil:
+	// none. It must not keep data.
 	Tap    func(rank, fd int, at time.Time, data []byte)
 	Roster *Roster // gets the sessions while their ranks run; nil: nobody wants them
 	// OutputDir, if set, gets a file for each rank and stream.
 	OutputDir string
-	// SaveAs names the file of a stream instead of OutputDir; "": OutputDir gets it. Two ranks may not share a file. nil: no stream
-	// has its own name.
+	// SaveAs names the file of a stream instead of OutputDir; "": OutputDir gets it. Two ranks may
+	// not share a file. nil: no stream has its own name.
 	SaveAs func(rank, fd int) string
 
-	// ResultDir, if set, gets the result of each rank, what it writes to its result descriptor, of at most ResultLimit bytes.
+	// ResultDir, if set, gets the result of each rank, what it writes to its result descriptor, of
+	// at most ResultLimit bytes.
 	ResultDir   string
 	ResultLimit int64
 
@@ -111,8 +118,9 @@ type Stop struct {
 	Now    bool // without grace
 }
 
-// Run runs the plan: connect, stage, spawn, stream, reap. It returns a *[LaunchError] when some host could not start its ranks;
-// nothing is left running then. The Result is how a started job ended.
+// Run runs the plan: connect, stage, spawn, stream, reap. It returns a *[LaunchError] when some
+// host could not start its ranks; nothing is left running then. The Result is how a started job
+// ended.
 func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	opts.setDefaults()
 	if err := plan.CheckPrograms(opts.Programs); err != nil {
@@ -129,7 +137,8 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	startCtx, cancel := job.startContext(ctx)
 	defer cancel(nil)
 	if err := job.onEveryHost(startCtx, connect.Step{Doing: "connecting", Do: job.connect},
-		connect.Step{Doing: "starting its agent", Do: job.stage}, connect.Step{Doing: "bringing the work folder", Do: job.bringWork},
+		connect.Step{Doing: "starting its agent", Do: job.stage},
+		connect.Step{Doing: "bringing the work folder", Do: job.bringWork},
 		connect.Step{Doing: "getting ready", Do: job.prepare}); err != nil {
 		return Result{}, err
 	}
@@ -178,10 +187,18 @@ func newJob(plan Plan, opts Options) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &job{loop: l, plan: plan, key: make([]byte, 32), core: core.New(plan, opts.Grace),
-		hosts: make([]Host, len(plan.Hosts)), sessions: make([]*session.Session, len(plan.Hosts)),
-		ports: make([]int, len(plan.Hosts)), places: make([][]Placement, len(plan.Hosts))}
-	j.policy, j.stager.Hosts = j, len(plan.Hosts)
+	j := &job{
+		loop:     l,
+		plan:     plan,
+		key:      make([]byte, 32),
+		core:     core.New(plan, opts.Grace),
+		hosts:    make([]Host, len(plan.Hosts)),
+		sessions: make([]*session.Session, len(plan.Hosts)),
+		ports:    make([]int, len(plan.Hosts)),
+		places:   make([][]Placement, len(plan.Hosts)),
+	}
+	j.policy = j
+	j.stager.Hosts = len(plan.Hosts)
 	j.work.Expect(len(plan.Hosts))
 	rand.Read(j.key)
 	if opts.OutputDir != "" || opts.SaveAs != nil {
@@ -261,7 +278,8 @@ func (j *job) stage(ctx context.Context, i int) error {
 	if err != nil {
 		return err
 	}
-	s.Index, s.Host = i, &j.plan.Hosts[i]
+	s.Index = i
+	s.Host = &j.plan.Hosts[i]
 	j.sessions[i] = s
 	j.opts.Trace("%s: agent %d on %s", s.Host.Name, s.Hello.PID, s.Hello.Hostname)
 	return nil
@@ -277,7 +295,9 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	told := j.describe(s.Host, s.Conn)
 	j.work.Place(i, told.Programs)
 	ready, err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram, MPI: j.opts.MPIHelper}, j.opts.Trace)
-	if j.ports[i], j.places[i] = ready.FreePort, placementsOf(ready.Places); err == nil {
+	j.ports[i] = ready.FreePort
+	j.places[i] = placementsOf(ready.Places)
+	if err == nil {
 		j.notify(Ready{s.Host.Name})
 	}
 	return err
@@ -286,13 +306,19 @@ func (j *job) prepare(ctx context.Context, i int) error {
 // describe returns the job message for one host.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := j.opts.wire(j.id, h.Host, conn)
-	w.Key, w.Size, w.Hosts, w.Stdin, w.Spawn = j.key, j.plan.Size, len(j.plan.Hosts), j.opts.inputOf(h), wire.Spawn(h.Spawn)
+	w.Key = j.key
+	w.Size = j.plan.Size
+	w.Hosts = len(j.plan.Hosts)
+	w.Stdin = j.opts.inputOf(h)
+	w.Spawn = wire.Spawn(h.Spawn)
 	_, local := conn.(Local)
 	programs, ranks := plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
 	if w.Stay = len(ranks) == 0; w.Stay {
 		programs = []Program{j.opts.Programs[0].On(local)}
 	}
-	w.Programs, w.Ranks, w.Tools = session.Programs(programs), session.Ranks(ranks), session.Tools(h.ToolsOf(j.opts.Tools))
+	w.Programs = session.Programs(programs)
+	w.Ranks = session.Ranks(ranks)
+	w.Tools = session.Tools(h.ToolsOf(j.opts.Tools))
 	if len(j.opts.Programs) > 1 {
 		w.Shares = plan.Shares(j.opts.Programs)
 	}
@@ -301,18 +327,31 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 
 // wire returns the part of the job message that is common to all jobs.
 func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
-	w := wire.Job{ID: id, Host: h.Name, Drop: plan.SessionNames(), Env: session.Bytes(o.Env), Grace: o.Grace, Binding: wire.Binding(o.Binding),
-		GPUs: wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs}, Encrypt: o.Encrypt, AllNetworks: o.Network.Several(), Results: o.ResultDir != "", NoNewPrivileges: o.NoNewPrivileges,
-		MPI: wire.MPI{Way: o.MPI}}
+	w := wire.Job{
+		ID:              id,
+		Host:            h.Name,
+		Drop:            plan.SessionNames(),
+		Env:             session.Bytes(o.Env),
+		Grace:           o.Grace,
+		Binding:         wire.Binding(o.Binding),
+		GPUs:            wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs},
+		Encrypt:         o.Encrypt,
+		AllNetworks:     o.Network.Several(),
+		Results:         o.ResultDir != "",
+		NoNewPrivileges: o.NoNewPrivileges,
+		MPI:             wire.MPI{Way: o.MPI},
+	}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {
 		w.SSH = h.BySSH()
 	}
 	return w
 }
 
-// chooseAddresses returns a start message for every host, with the addresses at which the others reach it.
+// chooseAddresses returns a start message for every host, with the addresses at which the others
+// reach it.
 func (j *job) chooseAddresses() ([]wire.Start, error) {
-	contacts, note := make([]route.Contact, len(j.sessions)), ""
+	contacts := make([]route.Contact, len(j.sessions))
+	note := ""
 	for i, s := range j.sessions {
 		contacts[i] = contactOf(s)
 		note = cmp.Or(note, prose.Printable(s.Note))
@@ -329,12 +368,14 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 	if err := j.launchError(errs); err != nil {
 		return nil, err
 	}
-	starts, interfaces := make([]wire.Start, len(chosen)), survey.Interfaces(chosen)
+	starts := make([]wire.Start, len(chosen))
+	interfaces := survey.Interfaces(chosen)
 	for i, list := range chosen {
 		var shown []string
 		starts[i] = wire.Start{Addrs: route.AddrTexts(list), Interfaces: interfaces[i], Asked: j.opts.Network.Names()}
 		for _, a := range list {
-			shown = append(shown, prose.Printable(fmt.Sprintf("%s (%s)", route.AddrText(a), cmp.Or(a.Interface, "unknown interface"))))
+			shown = append(shown,
+				prose.Printable(fmt.Sprintf("%s (%s)", route.AddrText(a), cmp.Or(a.Interface, "unknown interface"))))
 		}
 		j.opts.Trace("%s: ranks reach it at %s", j.plan.Hosts[i].Name, strings.Join(shown, ", "))
 	}
@@ -347,9 +388,13 @@ func (j *job) spawn(starts []wire.Start) {
 	mapping := pmi.Mapping(j.plan.Nodes())
 	for i, s := range j.sessions {
 		start := starts[i]
-		start.Mapping, start.MasterAddr, start.MasterPort = mapping, starts[master].Addrs[0], j.ports[master]
+		start.Mapping = mapping
+		start.MasterAddr = starts[master].Addrs[0]
+		start.MasterPort = j.ports[master]
 		if s.PMIx {
-			start.Hosts, start.HostOf, start.Host = j.plan.Names(), j.plan.Nodes(), i
+			start.Hosts = j.plan.Names()
+			start.HostOf = j.plan.Nodes()
+			start.Host = i
 		}
 		s.Out.SendMessage(wire.TypeStart, start)
 	}
@@ -376,7 +421,8 @@ func (j *job) close() {
 	j.wg.Wait()
 }
 
-// WorkDir is a folder of this machine, or one for each processor of hosts, as it was when [ScanWorkDir] read it.
+// WorkDir is a folder of this machine, or one for each processor of hosts, as it was when
+// [ScanWorkDir] read it.
 type WorkDir struct {
 	Dir      string // absolute; %a in it stands for the processor of a host
 	Files    int
@@ -386,8 +432,9 @@ type WorkDir struct {
 	folders *workdir.Folders
 }
 
-// ScanWorkDir lists the folder dir, which may hold so many files and bytes at most. If there is no such folder, %a in dir stands for the
-// processor of a host (amd64, arm64), and the limits are for each.
+// ScanWorkDir lists the folder dir, which may hold so many files and bytes at most. If there is no
+// such folder, %a in dir stands for the processor of a host (amd64, arm64), and the limits are for
+// each.
 func ScanWorkDir(dir string, files int, bytes int64) (*WorkDir, error) {
 	f, err := workdir.ScanFolders(dir, files, bytes)
 	if err != nil {

@@ -19,9 +19,11 @@ import (
 // Hosts for whose connections there were too few files counted as lost.
 func TestElasticJobNeedsFiles(t *testing.T) {
 	const many = 1 << 40 // slots, for which no limit is enough
-	small, large := hostfile.Host{Name: "h0", Slots: 2}, hostfile.Host{Name: "h1", Slots: many}
+	small := hostfile.Host{Name: "h0", Slots: 2}
+	large := hostfile.Host{Name: "h1", Slots: many}
 	var short *FilesError
-	if _, err := RunElastic(t.Context(), Elastic{Hosts: []hostfile.Host{small, large}, NP: many}, Options{}); !errors.As(err, &short) {
+	if _, err := RunElastic(t.Context(), Elastic{Hosts: []hostfile.Host{small, large}, NP: many},
+		Options{}); !errors.As(err, &short) {
 		t.Errorf("err is %v", err)
 	}
 	var notes []string
@@ -36,7 +38,8 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 			return m, nil
 		}
 	})
-	if err != nil || r.Code() != 0 || len(r.Exits) != 2 || len(notes) != 1 || !strings.Contains(notes[0], "the last 1 host of the list") {
+	if err != nil || r.Code() != 0 || len(r.Exits) != 2 || len(notes) != 1 ||
+		!strings.Contains(notes[0], "the last 1 host of the list") {
 		t.Errorf("%+v, %v, %q", r, err, notes)
 	}
 }

@@ -16,7 +16,8 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// loop runs a started job: it takes events from sessions, printers and the user, one at a time, and its policy decides.
+// loop runs a started job: it takes events from sessions, printers and the user, one at a time, and
+// its policy decides.
 type loop struct {
 	policy  policy
 	opts    Options
@@ -81,15 +82,23 @@ type (
 )
 
 func newLoop(opts Options) (*loop, error) {
-	l := &loop{opts: opts, began: time.Now(), id: rand.Text()[:12], store: kv.NewStore(),
+	l := &loop{
+		opts:   opts,
+		began:  time.Now(),
+		id:     rand.Text()[:12],
+		store:  kv.NewStore(),
 		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace),
-		events: make(chan any, 256), early: make(chan Stop, 1), over: make(chan struct{})}
+		events: make(chan any, 256),
+		early:  make(chan Stop, 1),
+		over:   make(chan struct{}),
+	}
 	l.life, l.endLife = context.WithCancelCause(context.Background())
 	var err error
 	if l.results, err = output.OpenResults(opts.ResultDir, opts.ResultLimit); err != nil {
 		return nil, err
 	}
-	l.work, err = session.NewWork(opts.Work.scanned(), opts.Python, opts.Network.Of, opts.Programs, opts.Note, opts.Trace)
+	l.work, err = session.NewWork(opts.Work.scanned(), opts.Python, opts.Network.Of, opts.Programs, opts.Note,
+		opts.Trace)
 	return l, err
 }
 
@@ -103,7 +112,8 @@ func (l *loop) post(event any) {
 	}
 }
 
-// notify passes an event to the caller. Until Started, events of different hosts come from different goroutines.
+// notify passes an event to the caller. Until Started, events of different hosts come from
+// different goroutines.
 func (l *loop) notify(e Event) {
 	if l.opts.Follow != nil {
 		l.opts.Follow(e)
@@ -182,8 +192,8 @@ func (l *loop) handle(event any) {
 	}
 }
 
-// wake detects that the launcher itself was suspended. The agents' silence is then forgiven, and their frames are read before any
-// host counts as lost.
+// wake detects that the launcher itself was suspended. The agents' silence is then forgiven, and
+// their frames are read before any host counts as lost.
 func (l *loop) wake() {
 	now := l.clock()
 	gap := now - l.looked
@@ -233,7 +243,8 @@ func (l *loop) read(s *session.Session) error {
 	}
 }
 
-// frame handles one frame of an agent. The host is the session's, never the frame's: an agent can only speak for its own ranks.
+// frame handles one frame of an agent. The host is the session's, never the frame's: an agent can
+// only speak for its own ranks.
 func (l *loop) frame(s *session.Session, f wire.Frame) error {
 	switch f.Type {
 	case wire.TypeHeartbeat:
@@ -323,7 +334,8 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 	}
 	p := l.streams.Of(fd)
 	if p == nil || fd == wire.Result && len(f.Payload) == 0 {
-		return &wire.FormatError{Reason: fmt.Sprintf("%d bytes in output stream %d of rank %d", len(f.Payload), fd, rank)}
+		return &wire.FormatError{Reason: fmt.Sprintf("%d bytes in output stream %d of rank %d", len(f.Payload), fd,
+			rank)}
 	}
 	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
 		return err
@@ -339,17 +351,22 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 
 // print starts the printers of the ranks' output.
 func (l *loop) print(how output.Printing) {
-	how.Files, how.Failed, how.Cut = l.files, func(err error) { l.post(eventOutput{err}) }, l.opts.CutMark
-	stdout, stderr := how, how
-	stdout.W, stdout.Screen = l.opts.Stdout, l.opts.Screen[1]
+	how.Files = l.files
+	how.Failed = func(err error) { l.post(eventOutput{err}) }
+	how.Cut = l.opts.CutMark
+	stdout := how
+	stderr := how
+	stdout.W = l.opts.Stdout
+	stdout.Screen = l.opts.Screen[1]
 	if !l.opts.OneOutput {
-		stderr.W, stderr.Screen = l.opts.Stderr, l.opts.Screen[2]
+		stderr.W = l.opts.Stderr
+		stderr.Screen = l.opts.Screen[2]
 	}
 	l.streams = output.NewStreams(stdout, stderr, l.results)
 }
 
-// abandonStuckOutput abandons blocked writes after a stop request. A job that ends normally waits for its reader, so that its
-// last lines are not lost.
+// abandonStuckOutput abandons blocked writes after a stop request. A job that ends normally waits
+// for its reader, so that its last lines are not lost.
 func (l *loop) abandonStuckOutput() {
 	if l.requested || l.policy.stopped() {
 		l.streams.AbandonIfStuck()

@@ -2,8 +2,8 @@ package launcher
 
 import "github.com/gorun/gorun/internal/prose"
 
-// Noticer is a [Host] with a notice for the user, such as an unusual way of reaching it. "" means no
-// notice.
+// Noticer is a [Host] with a notice for the user, such as an unusual way of reaching it. "" means
+// no notice.
 type Noticer interface{ Notice() string }
 
 // notices returns the hosts' notices; hosts with equal notices share a line. It is pure.

@@ -29,7 +29,8 @@ func TestNoticesAreToldOnce(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	for i := range 8 {
-		planned, hosts = append(planned, PlannedHost{Host: hostfile.Host{Name: string(rune('a' + i))}}), append(hosts, noticed{text: "by y"})
+		planned = append(planned, PlannedHost{Host: hostfile.Host{Name: string(rune('a' + i))}})
+		hosts = append(hosts, noticed{text: "by y"})
 	}
 	if got := notices(planned, hosts); len(got) != 2 || got[1] != "f3, a, b, c, d, e and 3 more hosts: by y" {
 		t.Errorf("%q", got)

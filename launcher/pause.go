@@ -7,7 +7,8 @@ import (
 // Pause is a request to suspend the ranks, as the launcher will be, or to resume them.
 type Pause struct {
 	Suspend bool
-	// Told is closed when all hosts have confirmed that their ranks are suspended. A host may never confirm.
+	// Told is closed when all hosts have confirmed that their ranks are suspended. A host may never
+	// confirm.
 	Told chan<- struct{}
 }
 

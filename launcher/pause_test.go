@@ -29,7 +29,8 @@ func TestRunStandsStill(t *testing.T) {
 		o.Pauses = pauses
 		go func() {
 			time.Sleep(10 * time.Second)
-			began, done := time.Now(), make(chan struct{})
+			began := time.Now()
+			done := make(chan struct{})
 			pauses <- Pause{Suspend: true, Told: done}
 			<-done
 			told = time.Since(began)
@@ -38,7 +39,8 @@ func TestRunStandsStill(t *testing.T) {
 		}()
 	})
 	succeeds(t, r.Result, err)
-	if told < 100*time.Millisecond || told > 200*time.Millisecond || r.took < 30*time.Second || r.took > 33*time.Second {
+	if told < 100*time.Millisecond || told > 200*time.Millisecond || r.took < 30*time.Second ||
+		r.took > 33*time.Second {
 		t.Errorf("told after %v, ended after %v", told, r.took)
 	}
 }

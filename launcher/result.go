@@ -40,7 +40,13 @@ func (e *LaunchError) Code() int {
 func endedOf(r Result) *output.Ended {
 	e := &output.Ended{Code: r.Code()}
 	for _, x := range r.Exits {
-		e.Ranks = append(e.Ranks, output.RankEnd{Rank: x.Rank, Code: x.Code, Signal: x.Signal, Stopped: x.Stopped, After: max(0, x.At-r.Started)})
+		e.Ranks = append(e.Ranks, output.RankEnd{
+			Rank:    x.Rank,
+			Code:    x.Code,
+			Signal:  x.Signal,
+			Stopped: x.Stopped,
+			After:   max(0, x.At-r.Started),
+		})
 	}
 	return e
 }

@@ -30,8 +30,10 @@ func TestLaunchErrorCode(t *testing.T) {
 
 func TestErrorsNameTheirHosts(t *testing.T) {
 	cause := errors.New("no route")
-	err := error(&LaunchError{[]HostError{{Host: "a", Err: cause}, {Host: "b", Err: &RefusedError{Code: 127, What: "no program", Remedy: "copy it"}}}})
-	if got, want := err.Error(), "cannot start the job: a: no route; b: no program"; got != want {
+	err := error(&LaunchError{[]HostError{{Host: "a", Err: cause},
+		{Host: "b", Err: &RefusedError{Code: 127, What: "no program", Remedy: "copy it"}}}})
+	want := "cannot start the job: a: no route; b: no program"
+	if got := err.Error(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if !errors.Is(HostError{Host: "a", Err: cause}, cause) {

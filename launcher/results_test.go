@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// resultsIn reads the results below dir, by the name of the rank's folder. Nothing else may be there.
+// resultsIn reads the results below dir, by the name of the rank's folder. Nothing else may be
+// there.
 func resultsIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -48,29 +49,40 @@ func TestResultsAreSavedByRank(t *testing.T) {
 		if a.Job.Ranks[0].Rank == 0 {
 			return errors.Join(flood(a, 1, wire.Result, large), succeed(a))
 		}
-		return errors.Join(a.Print(3, wire.Result, "three"), a.Print(3, wire.Stdout, "shown\n"), a.Print(3, wire.Result, "!"), succeed(a))
+		return errors.Join(a.Print(3, wire.Result, "three"), a.Print(3, wire.Stdout, "shown\n"),
+			a.Print(3, wire.Result, "!"), succeed(a))
 	}
 	dir := filepath.Join(t.TempDir(), "new", "results")
-	r, err := runOn(t, []*fake.Machine{serving(talk), serving(talk)}, func(o *Options) { o.ResultDir, o.ResultLimit = dir, large })
+	r, err := runOn(t, []*fake.Machine{serving(talk), serving(talk)}, func(o *Options) {
+		o.ResultDir = dir
+		o.ResultLimit = large
+	})
 	succeeds(t, r.Result, errors.Join(err, r.Output))
 	if r.out != "3/1> shown\n" {
 		t.Errorf("shown: %q", r.out)
 	}
-	wantResults(t, dir, map[string]string{"rank.0": "", "rank.1": strings.Repeat("z", large), "rank.2": "", "rank.3": "three!"})
+	wantResults(t, dir, map[string]string{"rank.0": "", "rank.1": strings.Repeat("z", large), "rank.2": "",
+		"rank.3": "three!"})
 }
 
-// A result above the limit is an error, uses no disk and leaves no older file behind; the job goes on.
+// A result above the limit is an error, uses no disk and leaves no older file behind; the job goes
+// on.
 func TestTooLargeResultIsLost(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "rank.1"), 0o700), os.WriteFile(filepath.Join(dir, "rank.1", "result"), []byte("old"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "rank.1"), 0o700),
+		os.WriteFile(filepath.Join(dir, "rank.1", "result"), []byte("old"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	talk := func(a *fake.Agent) error {
 		return errors.Join(a.Print(0, wire.Result, "0123456789"), flood(a, 1, wire.Result, 2*wire.Window), succeed(a))
 	}
-	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) { o.ResultDir, o.ResultLimit = dir, 10 })
+	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+		o.ResultDir = dir
+		o.ResultLimit = 10
+	})
 	succeeds(t, r.Result, err)
-	if r.Output == nil || !strings.Contains(r.Output.Error(), "the result of rank 1 is lost: it has more than 10 bytes; raise --result-limit") {
+	if r.Output == nil || !strings.Contains(r.Output.Error(),
+		"the result of rank 1 is lost: it has more than 10 bytes; raise --result-limit") {
 		t.Errorf("%v", r.Output)
 	}
 	wantResults(t, dir, map[string]string{"rank.0": "0123456789"})
@@ -86,10 +98,18 @@ func TestHostileResults(t *testing.T) {
 		none bool // the job has no results
 		want string
 	}{
-		"of another's rank":   {say: func(a *fake.Agent) error { return a.Print(1, wire.Result, "x") }, want: "spoke for rank 1"},
-		"that pauses":         {say: func(a *fake.Agent) error { return a.Print(2, wire.Result, "") }, want: "0 bytes in output stream 3 of rank 2"},
-		"on a missing stream": {say: func(a *fake.Agent) error { return a.Print(2, 0, "x") }, want: "1 bytes in output stream 0 of rank 2"},
-		"in a job without":    {say: func(a *fake.Agent) error { return a.Print(2, wire.Result, "x") }, none: true, want: "1 bytes in output stream 3 of rank 2"},
+		"of another's rank": {say: func(a *fake.Agent) error {
+			return a.Print(1, wire.Result, "x")
+		}, want: "spoke for rank 1"},
+		"that pauses": {say: func(a *fake.Agent) error {
+			return a.Print(2, wire.Result, "")
+		}, want: "0 bytes in output stream 3 of rank 2"},
+		"on a missing stream": {say: func(a *fake.Agent) error {
+			return a.Print(2, 0, "x")
+		}, want: "1 bytes in output stream 0 of rank 2"},
+		"in a job without": {say: func(a *fake.Agent) error {
+			return a.Print(2, wire.Result, "x")
+		}, none: true, want: "1 bytes in output stream 3 of rank 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hostile := func(a *fake.Agent) error {
@@ -100,20 +120,24 @@ func TestHostileResults(t *testing.T) {
 			dir := t.TempDir()
 			r, err := runOn(t, []*fake.Machine{serving(good), serving(hostile)}, func(o *Options) {
 				if !tc.none {
-					o.ResultDir, o.ResultLimit = dir, 100
+					o.ResultDir = dir
+					o.ResultLimit = 100
 				}
 			})
-			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" || !strings.Contains(r.Cause.String(), tc.want) {
+			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || r.Cause.Host != "h1" ||
+				!strings.Contains(r.Cause.String(), tc.want) {
 				t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
 			}
 		})
 	}
 }
 
-// In an elastic job a result belongs to the rank that its process is at the end. Those of earlier processes are removed.
+// In an elastic job a result belongs to the rank that its process is at the end. Those of earlier
+// processes are removed.
 func TestElasticResultsBelongToTheLastRanks(t *testing.T) {
 	m := serving(func(a *fake.Agent) error {
-		rank, until := a.Job.Ranks[0].Rank, time.Now().Add(time.Minute)
+		rank := a.Job.Ranks[0].Rank
+		until := time.Now().Add(time.Minute)
 		if err := a.Print(rank, wire.Result, fmt.Sprintf("rank %d of epoch %d", rank, a.Job.Epoch)); err != nil {
 			return err
 		}
@@ -127,7 +151,10 @@ func TestElasticResultsBelongToTheLastRanks(t *testing.T) {
 		return a.Finish(wire.Exit{Code: 1})
 	})
 	dir := t.TempDir()
-	r, err := elasticOn(t, m, func(o *Options) { o.ResultDir, o.ResultLimit = dir, 100 })
+	r, err := elasticOn(t, m, func(o *Options) {
+		o.ResultDir = dir
+		o.ResultLimit = 100
+	})
 	succeeds(t, r, errors.Join(err, r.Output))
 	wantResults(t, dir, map[string]string{"rank.0": "rank 1 of epoch 1", "rank.1": "rank 1 of epoch 3"})
 }
@@ -139,7 +166,10 @@ func TestElasticResultsOfRanksUnawareOfEpochs(t *testing.T) {
 		return errors.Join(a.Print(rank, wire.Result, fmt.Sprint("rank ", rank)), a.Finish(wire.Exit{}))
 	})
 	dir := t.TempDir()
-	r, err := elasticOn(t, m, func(o *Options) { o.ResultDir, o.ResultLimit = dir, 100 })
+	r, err := elasticOn(t, m, func(o *Options) {
+		o.ResultDir = dir
+		o.ResultLimit = 100
+	})
 	succeeds(t, r, errors.Join(err, r.Output))
 	wantResults(t, dir, map[string]string{"rank.0": "rank 0", "rank.1": "rank 1"})
 }

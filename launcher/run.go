@@ -17,7 +17,9 @@ import (
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
 	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Tap: j.opts.Tap})
-	j.spawned, j.fences, j.startup = spawn.NewDesk(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) }), core.NewFences(j.plan.Size), core.NewStartup(j.plan, j.opts.MPITimeout)
+	j.spawned = spawn.NewDesk(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
+	j.fences = core.NewFences(j.plan.Size)
+	j.startup = core.NewStartup(j.plan, j.opts.MPITimeout)
 	j.openInput()
 	for _, s := range j.sessions {
 		s.ResetSilence() // while other hosts started, nobody read its frames
@@ -43,7 +45,8 @@ func (j *job) handle(event any) {
 		j.apply(event)
 		return
 	}
-	host, name := r.from.Index, r.from.Host.Name
+	host := r.from.Index
+	name := r.from.Host.Name
 	switch m := r.message.(type) {
 	case Exit:
 		j.notify(Exited{name, m})
@@ -68,7 +71,8 @@ func (j *job) handle(event any) {
 		j.pause.without(host)
 		j.apply(core.HostDone{Host: host, Left: m.left})
 		if rank := j.spawned.Left(host); rank >= 0 && !j.core.Stopping() {
-			j.apply(core.RankLate{Rank: rank, Err: fmt.Errorf("rank %d, which was spawned, did not start: the other ranks of %s had ended", rank, name)})
+			j.apply(core.RankLate{Rank: rank, Err: fmt.Errorf("rank %d, which was spawned, did not start: the other "+
+				"ranks of %s had ended", rank, name)})
 		}
 	}
 }
@@ -148,7 +152,8 @@ func (j *job) connected() []*session.Session { return j.sessions }
 
 func (j *job) expected(s *session.Session) bool { return !j.core.Settled(s.Index) }
 
-// check validates a message against the whole job: a host may speak only for its own ranks, about ranks that exist.
+// check validates a message against the whole job: a host may speak only for its own ranks, about
+// ranks that exist.
 func (j *job) check(s *session.Session, message any) error {
 	switch m := message.(type) {
 	case *wire.Lost:
@@ -177,7 +182,8 @@ func (j *job) numbers() []int                                { return j.plan.Num
 func (j *job) result() Result {
 	const lines = 3
 	r := j.core.Result()
-	r.Started, r.Ended = j.started, j.clock()
+	r.Started = j.started
+	r.Ended = j.clock()
 	if r.Cause == nil || r.Cause.Rank < 0 {
 		return r
 	}

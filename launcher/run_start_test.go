@@ -41,7 +41,8 @@ func TestRunStartsNothingUnlessEveryHostIsReady(t *testing.T) {
 	if !errors.As(err, &launch) || launch.Code() != 127 || len(launch.Hosts) != 2 {
 		t.Fatal(err)
 	}
-	if got, want := err.Error(), "cannot start the job: h1: no program; h2: none here"; got != want {
+	want := "cannot start the job: h1: no program; h2: none here"
+	if got := err.Error(); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if len(ends) != 1 || !errors.Is(ends[0], io.EOF) {
@@ -86,7 +87,8 @@ func TestRunListsHostsThatCannotBeReached(t *testing.T) {
 		}
 	})
 	var launch *LaunchError
-	if !errors.As(err, &launch) || launch.Code() != CodeLaunch || err.Error() != "cannot start the job: h1: no route; h2: no route" {
+	if !errors.As(err, &launch) || launch.Code() != CodeLaunch ||
+		err.Error() != "cannot start the job: h1: no route; h2: no route" {
 		t.Error(err)
 	}
 }
@@ -130,7 +132,8 @@ func networked(t *testing.T, n int, start *wire.Start) *fake.Machine {
 // interfaces are loopback and two more, that are up.
 func interfaces(name1, prefix1, name2, prefix2 string) []wire.Address {
 	return []wire.Address{{Interface: "lo", Prefix: netip.MustParsePrefix("127.0.0.1/8"), Up: true, Loopback: true},
-		{Interface: name1, Prefix: netip.MustParsePrefix(prefix1), Up: true}, {Interface: name2, Prefix: netip.MustParsePrefix(prefix2), Up: true}}
+		{Interface: name1, Prefix: netip.MustParsePrefix(prefix1), Up: true},
+		{Interface: name2, Prefix: netip.MustParsePrefix(prefix2), Up: true}}
 }
 
 func TestRunTellsEveryHostItsAddresses(t *testing.T) {
@@ -150,13 +153,15 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 				traced = append(traced, fmt.Sprintf(format, args...))
 			}
 		}
-		first, second := networked(t, 1, &starts[0]), networked(t, 2, &starts[1])
+		first := networked(t, 1, &starts[0])
+		second := networked(t, 2, &starts[1])
 		r, err := runOn(t, []*fake.Machine{first, second}, change)
 		if err != nil || r.Code() != 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		for i, start := range starts {
-			if got := strings.Join(start.Addrs, " "); got != want[i] || start.MasterAddr != want[2] || start.MasterPort != 4000 {
+			if got := strings.Join(start.Addrs, " "); got != want[i] || start.MasterAddr != want[2] ||
+				start.MasterPort != 4000 {
 				t.Errorf("%q: host %d got %q: %+v", asked, i, got, start)
 			}
 		}
@@ -178,7 +183,8 @@ func TestRunTellsEveryHostToUseSeveralNetworks(t *testing.T) {
 			m.Addresses = interfaces("eth0", fmt.Sprintf("10.0.0.%d/16", i+1), "ib0", fmt.Sprintf("10.9.0.%d/16", i+1))
 			machines = append(machines, m)
 		}
-		if r, err := runOn(t, machines, func(o *Options) { o.Network, _ = route.ParseNetwork(asked) }); err != nil || r.Code() != 0 {
+		if r, err := runOn(t, machines, func(o *Options) { o.Network, _ = route.ParseNetwork(asked) }); err != nil ||
+			r.Code() != 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
 		if jobs[0].AllNetworks != want || jobs[1].AllNetworks != want {
@@ -196,10 +202,12 @@ func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 	change := func(o *Options) { o.Network, _ = route.ParseNetwork("ib7") }
 	_, err := runOn(t, machines, change)
 	var launch *LaunchError
-	if !errors.As(err, &launch) || len(launch.Hosts) != 2 || launch.Hosts[0].Host != "h1" || launch.Hosts[1].Host != "h2" || launch.Code() != CodeLaunch {
+	if !errors.As(err, &launch) || len(launch.Hosts) != 2 || launch.Hosts[0].Host != "h1" ||
+		launch.Hosts[1].Host != "h2" || launch.Code() != CodeLaunch {
 		t.Fatalf("%v", err)
 	}
-	if want := "h2: no address for ranks to use: --network-interface asks for ib7, and the host has lo 127.0.0.1/8, eth0 10.0.0.3/16, ib0 10.9.0.3/16"; !strings.Contains(err.Error(), want) {
+	if want := "h2: no address for ranks to use: --network-interface asks for ib7, and the host has lo 127.0.0.1/8, " +
+		"eth0 10.0.0.3/16, ib0 10.9.0.3/16"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%v; want %q", err, want)
 	}
 	for i, start := range starts {

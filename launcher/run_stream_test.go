@@ -33,7 +33,8 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 		if err := f.Decode(&all); err != nil {
 			return err
 		}
-		if !reflect.DeepEqual(all, wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"), 2: []byte("v2"), 3: []byte("v3")}}) {
+		if !reflect.DeepEqual(all, wire.Fence{Name: "f",
+			Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"), 2: []byte("v2"), 3: []byte("v3")}}) {
 			return fmt.Errorf("fenced %+v", all)
 		}
 		if a.Job.Ranks[0].Rank == 0 {
@@ -67,7 +68,9 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 
 func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
 	input := bytes.Repeat([]byte("0123456789abcdef"), 3*wire.Window/16+1)
-	r, err := runOn(t, []*fake.Machine{serving(eat(input))}, func(o *Options) { o.Stdin = iotest.HalfReader(bytes.NewReader(input)) })
+	r, err := runOn(t, []*fake.Machine{serving(eat(input))}, func(o *Options) {
+		o.Stdin = iotest.HalfReader(bytes.NewReader(input))
+	})
 	succeeds(t, r.Result, err)
 }
 
@@ -91,7 +94,8 @@ func flood(a *fake.Agent, rank, fd, total int) error {
 		if err := a.Print(rank, fd, strings.Repeat("z", n)); err != nil {
 			return err
 		}
-		sent, left = sent+n, left-wire.Cost(n)
+		sent += n
+		left = left - wire.Cost(n)
 	}
 	return nil
 }
@@ -102,7 +106,10 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 	const total = 5 * wire.Window
 	talk := func(a *fake.Agent) error { return errors.Join(flood(a, 1, 2, total), succeed(a)) }
 	dir := t.TempDir()
-	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) { o.Prefix, o.OutputDir = nil, dir })
+	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+		o.Prefix = nil
+		o.OutputDir = dir
+	})
 	if err != nil || r.Code() != 0 || r.Output != nil || r.out != strings.Repeat("z", total) {
 		t.Errorf("%d bytes of %d; %+v, %v", len(r.out), total, r, err)
 	}

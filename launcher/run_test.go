@@ -28,8 +28,8 @@ type ran struct {
 	took time.Duration
 }
 
-// runOn runs two ranks on each of the machines, named h0, h1, …, on a clock that does not wait. change may be nil.
-// Goroutines that Run leaves behind fail the test.
+// runOn runs two ranks on each of the machines, named h0, h1, …, on a clock that does not wait.
+// change may be nil. Goroutines that Run leaves behind fail the test.
 func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran, err error) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,14 +45,17 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran
 			t.Fatal(failed)
 		}
 		var out fake.Terminal
-		opts := testOptions(p.Size, &out, func(_ context.Context, h hostfile.Host) (Host, error) { return machines[h.Name[1]-'0'], nil })
+		opts := testOptions(p.Size, &out, func(_ context.Context, h hostfile.Host) (Host, error) {
+			return machines[h.Name[1]-'0'], nil
+		})
 		opts.Prefix = func(rank, fd int, _ time.Time) []byte { return fmt.Appendf(nil, "%d/%d> ", rank, fd) }
 		if change != nil {
 			change(&opts)
 		}
 		began := time.Now()
 		r.Result, err = Run(t.Context(), p, opts)
-		r.took, r.out = time.Since(began), out.String()
+		r.took = time.Since(began)
+		r.out = out.String()
 		if stuck, is := opts.Stdout.(*fake.StuckTerminal); is {
 			close(stuck.Release)
 		}
@@ -69,8 +72,14 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran
 
 // testOptions are those of a job of one program, whose agent is on every host.
 func testOptions(ranks int, out io.Writer, dial Dialer) Options {
-	return Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: ranks}},
-		Exe: testExecutable(), Stdout: out, Stderr: out, Dial: dial}
+	return Options{
+		Grace:    5 * time.Second,
+		Programs: []Program{{Argv: []string{"./train"}, Wdir: "/work", Ranks: ranks}},
+		Exe:      testExecutable(),
+		Stdout:   out,
+		Stderr:   out,
+		Dial:     dial,
+	}
 }
 
 // succeeds checks that a job ended well.
@@ -119,7 +128,8 @@ func ignoreAll(a *fake.Agent) error {
 func TestRunSuccess(t *testing.T) {
 	hello := func(a *fake.Agent) error {
 		for _, r := range a.Job.Ranks {
-			if err := errors.Join(a.Print(r.Rank, 1, fmt.Sprintf("hello from %d of %d on %s\n", r.Rank, a.Job.Size, a.Job.Host)), a.Print(r.Rank, 2, "no end")); err != nil {
+			if err := errors.Join(a.Print(r.Rank, 1, fmt.Sprintf("hello from %d of %d on %s\n", r.Rank, a.Job.Size,
+				a.Job.Host)), a.Print(r.Rank, 2, "no end")); err != nil {
 				return err
 			}
 		}
@@ -153,20 +163,27 @@ func recordJobs() (jobs map[string]wire.Job, agent func(a *fake.Agent) error) {
 func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	jobs, note := recordJobs()
 	_, err := runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
-		o.Programs[0].Argv, o.Env, o.Stdin = []string{"a\xff", ""}, []string{"A=\xfe"}, strings.NewReader("")
-		o.Programs[0].Drop, o.Programs[0].DropHere = []string{"UNSET"}, []string{"OF_THIS_MACHINE"}
+		o.Programs[0].Argv = []string{"a\xff", ""}
+		o.Env = []string{"A=\xfe"}
+		o.Stdin = strings.NewReader("")
+		o.Programs[0].Drop = []string{"UNSET"}
+		o.Programs[0].DropHere = []string{"OF_THIS_MACHINE"}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := jobs["h0"], jobs["h1"]
-	if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) || bytes.Equal(a.Key, make([]byte, 32)) {
+	a := jobs["h0"]
+	b := jobs["h1"]
+	if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) ||
+		bytes.Equal(a.Key, make([]byte, 32)) {
 		t.Errorf("ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
 	}
 	if !slices.Equal(a.Stdin, []int{0}) || b.Stdin != nil {
 		t.Errorf("stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
 	}
-	if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" || string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") || !slices.Equal(p.Drop, []string{"UNSET"}) {
+	if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" ||
+		string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") ||
+		!slices.Equal(p.Drop, []string{"UNSET"}) {
 		t.Errorf("h0 was told %q %q, drop %q", a.Programs, a.Env, a.Drop)
 	}
 	if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0 } {3 1 1 2 0 }]" {
@@ -183,7 +200,8 @@ func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
 		if _, err := a.Expect(wire.TypeStop); err != nil {
 			return err
 		}
-		return errors.Join(a.Exit(wire.Exit{Rank: 0, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil), a.UntilEOF())
+		return errors.Join(a.Exit(wire.Exit{Rank: 0, Signal: 15, Stopped: true}), a.Out.Send(wire.TypeDone, 0, nil),
+			a.UntilEOF())
 	}
 	watch := func(a *fake.Agent) error {
 		f, err := a.Expect(wire.TypeAbort)
@@ -197,7 +215,8 @@ func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
 	if err != nil || r.Code() != 42 || r.Cause == nil || r.Cause.Rank != 1 || r.Cause.Host != "h0" {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if got, want := told.Load(), `{"rank":1,"host":"h0","cause":"exited with code 42"}`; got != want {
+	want := `{"rank":1,"host":"h0","cause":"exited with code 42"}`
+	if got := told.Load(); got != want {
 		t.Errorf("the other host was told %v", got)
 	}
 }
@@ -210,10 +229,13 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 		took time.Duration
 		left int
 	}{
-		"in order":                 {obey, []Stop{{Reason: Interrupted}}, 130, time.Second, 0},
-		"agents that do not obey":  {ignoreAll, []Stop{{Reason: Terminated}}, 143, time.Second + 5*time.Second + core.StopMargin, 2},
-		"the user does not wait":   {ignoreAll, []Stop{{Reason: Interrupted}, {Interrupted, true}}, 130, 2*time.Second + core.StopMargin, 2},
-		"a time limit, then ^C ^C": {ignoreAll, []Stop{{Reason: TimedOut}, {Interrupted, true}}, 124, 2*time.Second + core.StopMargin, 2},
+		"in order": {obey, []Stop{{Reason: Interrupted}}, 130, time.Second, 0},
+		"agents that do not obey": {ignoreAll, []Stop{{Reason: Terminated}}, 143,
+			time.Second + 5*time.Second + core.StopMargin, 2},
+		"the user does not wait": {ignoreAll, []Stop{{Reason: Interrupted}, {Interrupted, true}}, 130,
+			2*time.Second + core.StopMargin, 2},
+		"a time limit, then ^C ^C": {ignoreAll, []Stop{{Reason: TimedOut}, {Interrupted, true}}, 124,
+			2*time.Second + core.StopMargin, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := runOn(t, []*fake.Machine{serving(tc.life), serving(tc.life)}, func(o *Options) {
@@ -240,16 +262,20 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 func TestHostsAreToldOfTheirPrograms(t *testing.T) {
 	jobs, note := recordJobs()
 	_, err := runOn(t, []*fake.Machine{serving(note), serving(note)}, func(o *Options) {
-		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1}, {Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
+		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1},
+			{Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := jobs["h0"], jobs["h1"]
-	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0 } {1 1 0 2 1 }]" || fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
+	a := jobs["h0"]
+	b := jobs["h1"]
+	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0 } {1 1 0 2 1 }]" ||
+		fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
 		t.Errorf("h0 was told %q, %v, %v", a.Programs, a.Ranks, a.Shares)
 	}
-	if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" || string(b.Programs[0].Wdir) != "/b" {
+	if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" ||
+		string(b.Programs[0].Wdir) != "/b" {
 		t.Errorf("h1 was told %q", b.Programs)
 	}
 }
@@ -261,8 +287,14 @@ func TestRunEndsWithItsContext(t *testing.T) {
 		m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
 		plan, _ := plan.New([]hostfile.Host{{Name: "h0", Slots: 1}}, Request{})
 		time.AfterFunc(time.Second, cancel)
-		r, err := Run(ctx, plan, Options{Grace: 5 * time.Second, Programs: []Program{{Argv: []string{"x"}, Ranks: 1}}, Exe: testExecutable(), Stdout: io.Discard, Stderr: io.Discard,
-			Dial: func(context.Context, hostfile.Host) (Host, error) { return m, nil }})
+		r, err := Run(ctx, plan, Options{
+			Grace:    5 * time.Second,
+			Programs: []Program{{Argv: []string{"x"}, Ranks: 1}},
+			Exe:      testExecutable(),
+			Stdout:   io.Discard,
+			Stderr:   io.Discard,
+			Dial:     func(context.Context, hostfile.Host) (Host, error) { return m, nil },
+		})
 		if err != nil || r.Code() != 143 {
 			t.Errorf("%+v, %v", r, err)
 		}
@@ -274,11 +306,21 @@ func TestRunReportsALostHost(t *testing.T) {
 		life func(a *fake.Agent) error
 		want string
 	}{
-		"the agent is killed":          {func(*fake.Agent) error { return fake.ExitStatus(137) }, "host h1: the agent was killed or failed (exit code 137)"},
-		"the connection breaks":        {func(*fake.Agent) error { return errors.New("broken pipe") }, "host h1: lost the connection to the agent: broken pipe"},
-		"the agent just ends":          {func(*fake.Agent) error { return nil }, "host h1: the agent ended too early"},
-		"it speaks for another's rank": {func(a *fake.Agent) error { _ = a.Exit(wire.Exit{Rank: 0, Code: 1}); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 0"},
-		"it prints for another's rank": {func(a *fake.Agent) error { _ = a.Print(1, 1, "x"); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 1"},
+		"the agent is killed": {func(*fake.Agent) error {
+			return fake.ExitStatus(137)
+		}, "host h1: the agent was killed or failed (exit code 137)"},
+		"the connection breaks": {func(*fake.Agent) error {
+			return errors.New("broken pipe")
+		}, "host h1: lost the connection to the agent: broken pipe"},
+		"the agent just ends": {func(*fake.Agent) error { return nil }, "host h1: the agent ended too early"},
+		"it speaks for another's rank": {func(a *fake.Agent) error {
+			_ = a.Exit(wire.Exit{Rank: 0, Code: 1})
+			return a.UntilEOF()
+		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 0"},
+		"it prints for another's rank": {func(a *fake.Agent) error {
+			_ = a.Print(1, 1, "x")
+			return a.UntilEOF()
+		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 1"},
 		"it brings another's value": {func(a *fake.Agent) error {
 			_ = a.Out.SendMessage(wire.TypeFence, wire.Fence{Name: "x", Values: map[int][]byte{4: nil}})
 			return a.UntilEOF()
@@ -287,8 +329,14 @@ func TestRunReportsALostHost(t *testing.T) {
 			_ = a.Out.SendMessage(wire.TypeLost, wire.Lost{By: -1, Rank: 2})
 			return a.UntilEOF()
 		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank -1"},
-		"it sends what only we send":     {func(a *fake.Agent) error { _ = a.Out.SendMessage(wire.TypeStop, wire.Stop{}); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: the agent sent a stop frame"},
-		"it returns credit it never had": {func(a *fake.Agent) error { _ = a.Out.SendCredit(7, 1); return a.UntilEOF() }, "host h1: lost the connection to the agent: malformed frame: credit for a stream"},
+		"it sends what only we send": {func(a *fake.Agent) error {
+			_ = a.Out.SendMessage(wire.TypeStop, wire.Stop{})
+			return a.UntilEOF()
+		}, "host h1: lost the connection to the agent: malformed frame: the agent sent a stop frame"},
+		"it returns credit it never had": {func(a *fake.Agent) error {
+			_ = a.Out.SendCredit(7, 1)
+			return a.UntilEOF()
+		}, "host h1: lost the connection to the agent: malformed frame: credit for a stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, nil)
@@ -302,13 +350,16 @@ func TestRunReportsALostHost(t *testing.T) {
 	}
 }
 
-// An agent that hangs on a live connection is abandoned after core.HungTime, even if it is the last one.
+// An agent that hangs on a live connection is abandoned after core.HungTime, even if it is the last
+// one.
 func TestRunGivesUpAHungAgent(t *testing.T) {
-	stop := time.AfterFunc(20*time.Second, func() { panic("Run does not return") }) // outside the bubble, so in real time
+	// outside the bubble, so in real time
+	stop := time.AfterFunc(20*time.Second, func() { panic("Run does not return") })
 	defer stop.Stop()
 	silent := func(a *fake.Agent) error { return a.UntilEOF() }
 	r, err := runOn(t, []*fake.Machine{serving(silent)}, nil)
-	if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
+	if err != nil || r.Code() != CodeLaunch || r.Cause == nil ||
+		!strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if r.took < core.HungTime || r.took > core.HungTime+5*time.Second {
@@ -353,5 +404,7 @@ func TestRunBeatsWhileHostsGetReady(t *testing.T) {
 
 // testExecutable is gorun itself, build one.
 func testExecutable() Executable {
-	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) { return "0123456789abcdef0123", nil }}
+	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) {
+		return "0123456789abcdef0123", nil
+	}}
 }

@@ -17,7 +17,8 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 	input := bytes.Repeat([]byte("0123456789abcdef"), 5*wire.Window/16+1)
 	machines := []*fake.Machine{serving(refuseInput), serving(eat(input)), serving(succeed), serving(eat(input))}
 	r, err := runOn(t, machines, func(o *Options) {
-		o.Stdin, o.StdinRank = iotest.HalfReader(bytes.NewReader(input)), StdinAll
+		o.Stdin = iotest.HalfReader(bytes.NewReader(input))
+		o.StdinRank = StdinAll
 	})
 	if err != nil || r.Code() != 0 || r.took > 2*time.Second {
 		t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, r.took)

@@ -37,20 +37,23 @@ func TestCountOfUnits(t *testing.T) {
 		{"down", nil, "map[] connection refused"},
 		{"silent", func(a *fake.Agent) error { return a.UntilEOF() }, "map[] no answer within 20s (--start-timeout)"},
 		{"refusing", answer(wire.TypeRefuse, `{"Code":125,"What":"no\u001b cores"}`), "map[] no? cores"},
-		{"nonsense", answer(wire.TypeUnits, "[1]"), "map[] malformed frame: units message: json: cannot unmarshal array into Go value of type wire.Units"},
+		{"nonsense", answer(wire.TypeUnits, "[1]"),
+			"map[] malformed frame: units message: json: cannot unmarshal array into Go value of type wire.Units"},
 		{"eager", answer(wire.TypeReady, "{}"), "map[] malformed frame: ready came where units was due"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				exe := testExecutable()
-				m := &fake.Machine{Serve: tc.serve, Disk: fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})}
+				m := &fake.Machine{Serve: tc.serve,
+					Disk: fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})}
 				dial := func(context.Context, hostfile.Host) (Host, error) {
 					if tc.serve == nil {
 						return nil, errors.New("connection refused")
 					}
 					return m, nil
 				}
-				got := Count(t.Context(), []hostfile.Host{{Name: tc.name}}, Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second})
+				got := Count(t.Context(), []hostfile.Host{{Name: tc.name}},
+					Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second})
 				if text := fmt.Sprint(got[0].Count, " ", got[0].Err); text != tc.want || got[0].Host.Name != tc.name {
 					t.Errorf("%s\nwant %s", text, tc.want)
 				}

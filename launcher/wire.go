@@ -23,7 +23,8 @@ func placementsOf(places []wire.Location) (all []Placement) {
 
 func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
 	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
-		p.Name, p.State = session.Clean(p.Name), session.Clean(p.State)
+		p.Name = session.Clean(p.Name)
+		p.State = session.Clean(p.State)
 		all = append(all, Unkillable{Host: host, Process: Process(p)})
 	}
 	return all
@@ -31,5 +32,10 @@ func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
 
 // rankOf is a process of an elastic job as a rank of one epoch.
 func rankOf(m elastic.Member) Rank {
-	return Rank{Rank: m.Rank, LocalRank: m.LocalRank, CrossRank: m.CrossRank, CrossSize: m.CrossSize}
+	return Rank{
+		Rank:      m.Rank,
+		LocalRank: m.LocalRank,
+		CrossRank: m.CrossRank,
+		CrossSize: m.CrossSize,
+	}
 }

@@ -13,7 +13,8 @@ import (
 )
 
 func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
-	dir, old := t.TempDir(), filepath.Join(t.TempDir(), "old")
+	dir := t.TempDir()
+	old := filepath.Join(t.TempDir(), "old")
 	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte("1"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -21,7 +22,8 @@ func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))); err != nil { // the host sees another folder
+	// the host sees another folder
+	if err := errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))); err != nil {
 		t.Fatal(err)
 	}
 	home := t.TempDir()
@@ -38,7 +40,10 @@ func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
 		}
 		return succeed(a)
 	}}
-	r, err := runOn(t, []*fake.Machine{m}, func(o *Options) { o.Work, o.Programs[0].Wdir = work, dir })
+	r, err := runOn(t, []*fake.Machine{m}, func(o *Options) {
+		o.Work = work
+		o.Programs[0].Wdir = dir
+	})
 	if err != nil || r.Code() != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -32,5 +32,11 @@ func QueueAllGatherInto[T Elem](q *Queue, name string, dst, src []T) (Ticket, er
 }
 
 func allGather[T Elem](dst, src []T, counts []int) Collective {
-	return Collective{Kind: KindAllGather, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src), Counts: counts}
+	return Collective{
+		Kind:   KindAllGather,
+		Type:   typeOf[T](),
+		Dst:    BufferOf(dst),
+		Src:    BufferOf(src),
+		Counts: counts,
+	}
 }

@@ -27,9 +27,21 @@ func QueueAllToAll[T Elem](q *Queue, name string, dst, src []T) (Ticket, error) 
 // QueueAllToAllV submits an alltoall of the tensor name to q, in which sends[i] elements of src go
 // to rank i. The ranks exchange how many elements come from each.
 func QueueAllToAllV[T Elem](q *Queue, name string, src []T, sends []int) (*Gathered[T], error) {
-	return gathered[T](q, name, Collective{Kind: KindAllToAll, Type: typeOf[T](), Src: BufferOf(src), Sends: sends})
+	return gathered[T](q, name, Collective{
+		Kind:  KindAllToAll,
+		Type:  typeOf[T](),
+		Src:   BufferOf(src),
+		Sends: sends,
+	})
 }
 
 func allToAll[T Elem](dst, src []T, counts, sends []int) Collective {
-	return Collective{Kind: KindAllToAll, Type: typeOf[T](), Dst: BufferOf(dst), Src: BufferOf(src), Counts: counts, Sends: sends}
+	return Collective{
+		Kind:   KindAllToAll,
+		Type:   typeOf[T](),
+		Dst:    BufferOf(dst),
+		Src:    BufferOf(src),
+		Counts: counts,
+		Sends:  sends,
+	}
 }

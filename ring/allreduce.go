@@ -34,5 +34,11 @@ func QueueAllReduce[T Elem](q *Queue, name string, dst, src []T, op Op) (Ticket,
 
 // allReduce describes the call; the engine's Fabric.allReduce picks its algorithm.
 func allReduce[T Elem](dst, src []T, op Op) Collective {
-	return Collective{Kind: KindAllReduce, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src)}
+	return Collective{
+		Kind: KindAllReduce,
+		Type: typeOf[T](),
+		Op:   op,
+		Dst:  BufferOf(dst),
+		Src:  BufferOf(src),
+	}
 }

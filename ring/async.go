@@ -39,9 +39,10 @@ func (c *Comm) Start(w Collective) (Handle, error) {
 	return c.later.add(work, call), nil
 }
 
-// StartHere is [Comm.Start] for callers that wait at once: if no other call goes on, and all other ranks come to this one
-// within some microseconds, or a message can be handed over by then, it makes the call in the caller's goroutine, which saves two switches
-// of threads. The error may then be the call's own. Ranks may mix Start, StartHere and [Comm.Do].
+// StartHere is [Comm.Start] for callers that wait at once: if no other call goes on, and all other
+// ranks come to this one within some microseconds, or a message can be handed over by then, it
+// makes the call in the caller's goroutine, which saves two switches of threads. The error may then
+// be the call's own. Ranks may mix Start, StartHere and [Comm.Do].
 func (c *Comm) StartHere(w Collective) (Handle, error) {
 	work := w.engine()
 	var call engine.Call
@@ -54,7 +55,8 @@ func (c *Comm) StartHere(w Collective) (Handle, error) {
 	return c.later.add(work, call), nil
 }
 
-// here makes a collective if it is the next call of all ranks, or a message if it need not wait, and reports whether it did.
+// here makes a collective if it is the next call of all ranks, or a message if it need not wait,
+// and reports whether it did.
 func (c *Comm) here(w *engine.Collective, call *engine.Call) (made bool, err error) {
 	if c.later.waiting.Load() != 0 || !c.calls.TryLock() {
 		return false, nil
@@ -65,7 +67,8 @@ func (c *Comm) here(w *engine.Collective, call *engine.Call) (made bool, err err
 	}
 	call.Seq = c.seq + 1
 	switch {
-	case call.Kind == engine.KindMessage && !c.fabric.Prompt(w), call.Kind != engine.KindMessage && !c.fabric.Assemble(call):
+	case call.Kind == engine.KindMessage && !c.fabric.Prompt(w), call.Kind != engine.KindMessage &&
+		!c.fabric.Assemble(call):
 		return false, nil
 	}
 	return true, c.next(context.Background(), noError, w, call)
@@ -115,9 +118,13 @@ func (b *backlog) add(w engine.Collective, call engine.Call) Handle {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.unused()
-	t.work, t.call, t.over, t.err = w, call, false, nil
+	t.work = w
+	t.call = call
+	t.over = false
+	t.err = nil
 	if b.closed {
-		t.over, t.err = true, ErrClosed
+		t.over = true
+		t.err = ErrClosed
 		return Handle{t, t.turn}
 	}
 	b.queue = append(b.queue, t)
@@ -155,7 +162,8 @@ func (b *backlog) make() {
 		err := b.comm.run(context.Background(), &t.work, &t.call)
 		b.mu.Lock()
 		t.work = engine.Collective{} // the caller's memory is not ours to keep
-		t.over, t.err = true, err
+		t.over = true
+		t.err = err
 		b.queue = append(b.queue[:0], b.queue[1:]...)
 		b.waiting.Store(int32(len(b.queue)))
 		b.changed.Broadcast()

@@ -14,7 +14,9 @@ import (
 
 func TestStartedCallsAreMadeInOrder(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
-		const size, calls, n = 3, 20, 5000
+		const size = 3
+		const calls = 20
+		const n = 5000
 		comms := l.of(size).job(t).Join(t)
 		err := ringtest.Each(size, func(rank int) error {
 			c := comms[rank]
@@ -26,7 +28,8 @@ func TestStartedCallsAreMadeInOrder(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				handles, vectors = append(handles, h), append(vectors, v)
+				handles = append(handles, h)
+				vectors = append(vectors, v)
 			}
 			// A plain call comes after what was started.
 			last := []float32{1}
@@ -78,7 +81,8 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 	}
 }
 
-// A call with a time limit that stands behind a started one, which never ends, ends in time too, and takes the job with it.
+// A call with a time limit that stands behind a started one, which never ends, ends in time too,
+// and takes the job with it.
 func TestBehindAStartedCallAContextEnds(t *testing.T) {
 	job := ringtest.NewJob(t, 2)
 	comms := job.Join(t)
@@ -117,10 +121,12 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 	}
 }
 
-// Who waits for a call that somebody else has waited for before him waits for no other call, and holds nobody up.
+// Who waits for a call that somebody else has waited for before him waits for no other call, and
+// holds nobody up.
 func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
-	v, w := []float32{1}, []float32{1}
+	v := []float32{1}
+	w := []float32{1}
 	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
 	if err == nil {
 		err = ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum)
@@ -213,14 +219,22 @@ func TestStartingDoesNotAllocate(t *testing.T) {
 // Ranks that make one call by Start, StartHere and Do, early and late, all get its result.
 func TestStartHereMixesWithOtherCalls(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
-		const size, calls, n = 3, 200, 700
+		const size = 3
+		const calls = 200
+		const n = 700
 		comms := l.of(size).job(t).Join(t)
 		err := ringtest.Each(size, func(rank int) error {
 			c := comms[rank]
 			dice := rand.New(rand.NewPCG(uint64(rank), 5))
 			for call := range calls {
 				v := vector(n, func(i int) float32 { return at(rank, i+call) })
-				w := ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.BufferOf(v), Src: ring.BufferOf(v)}
+				w := ring.Collective{
+					Kind: ring.KindAllReduce,
+					Type: ring.Float32,
+					Op:   ring.Sum,
+					Dst:  ring.BufferOf(v),
+					Src:  ring.BufferOf(v),
+				}
 				if dice.IntN(8) == 0 {
 					time.Sleep(time.Duration(dice.IntN(1000)) * time.Microsecond)
 				}
@@ -278,25 +292,40 @@ func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
 	}
 }
 
-// Messages of every length that ranks send and receive by Start, StartHere and Do, early and late, come in their order.
+// Messages of every length that ranks send and receive by Start, StartHere and Do, early and late,
+// come in their order.
 func TestStartHereMixesMessages(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
-		const size, calls = 2, 300
+		const size = 2
+		const calls = 300
 		comms := l.of(size).job(t).Join(t)
 		err := ringtest.Each(size, func(rank int) error {
 			c := comms[rank]
 			dice := rand.New(rand.NewPCG(uint64(rank), 7))
 			common := rand.New(rand.NewPCG(1, 2))
 			for call := range calls {
-				n, sender := []int{0, 1, 700, 20000}[common.IntN(4)], common.IntN(size)
+				n := []int{0, 1, 700, 20000}[common.IntN(4)]
+				sender := common.IntN(size)
 				if dice.IntN(8) == 0 {
 					time.Sleep(time.Duration(dice.IntN(1000)) * time.Microsecond)
 				}
 				v := make([]float32, n)
-				w := ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(v), To: -1, From: sender}
+				w := ring.Collective{
+					Kind: ring.KindMessage,
+					Type: ring.Float32,
+					Dst:  ring.BufferOf(v),
+					To:   -1,
+					From: sender,
+				}
 				if rank == sender {
 					v = vector(n, func(i int) float32 { return at(rank, i+call) })
-					w = ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Src: ring.BufferOf(v), To: 1 - rank, From: -1}
+					w = ring.Collective{
+						Kind: ring.KindMessage,
+						Type: ring.Float32,
+						Src:  ring.BufferOf(v),
+						To:   1 - rank,
+						From: -1,
+					}
 				}
 				if err := makeSomehow(ctx, c, w, dice); err != nil {
 					return err
@@ -316,13 +345,26 @@ func TestStartHereMixesMessages(t *testing.T) {
 // A message that has room, and one that has come, are made in StartHere.
 func TestStartHereHandsMessagesOver(t *testing.T) {
 	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
-	sent, got := vector(700, func(i int) float32 { return at(0, i) }), make([]float32, 700)
+	sent := vector(700, func(i int) float32 { return at(0, i) })
+	got := make([]float32, 700)
 	for _, c := range []struct {
 		rank int
 		w    ring.Collective
 	}{
-		{0, ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Src: ring.BufferOf(sent), To: 1, From: -1}},
-		{1, ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(got), To: -1, From: 0}},
+		{0, ring.Collective{
+			Kind: ring.KindMessage,
+			Type: ring.Float32,
+			Src:  ring.BufferOf(sent),
+			To:   1,
+			From: -1,
+		}},
+		{1, ring.Collective{
+			Kind: ring.KindMessage,
+			Type: ring.Float32,
+			Dst:  ring.BufferOf(got),
+			To:   -1,
+			From: 0,
+		}},
 	} {
 		if h, err := comms[c.rank].StartHere(c.w); err != nil || h != (ring.Handle{}) {
 			t.Errorf("rank %d: %+v, %v", c.rank, h, err)
@@ -337,9 +379,17 @@ func TestStartHereHandsMessagesOver(t *testing.T) {
 func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
 	message := func(from int, v []float32) ring.Collective {
-		w := ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(v), To: -1, From: from}
+		w := ring.Collective{
+			Kind: ring.KindMessage,
+			Type: ring.Float32,
+			Dst:  ring.BufferOf(v),
+			To:   -1,
+			From: from,
+		}
 		if from < 0 {
-			w.To, w.Dst, w.Src = 1, ring.Buffer{}, w.Dst
+			w.To = 1
+			w.Src = w.Dst
+			w.Dst = ring.Buffer{}
 		}
 		return w
 	}
@@ -376,11 +426,23 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 // A message whose length is not what its receiver expects fails in StartHere as elsewhere.
 func TestStartHereComparesMessages(t *testing.T) {
 	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
-	h, err := comms[0].StartHere(ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Src: ring.BufferOf(make([]float32, 3)), To: 1, From: -1})
+	h, err := comms[0].StartHere(ring.Collective{
+		Kind: ring.KindMessage,
+		Type: ring.Float32,
+		Src:  ring.BufferOf(make([]float32, 3)),
+		To:   1,
+		From: -1,
+	})
 	if err = errors.Join(err, h.Wait(ctx)); err != nil {
 		t.Fatal(err)
 	}
-	h, err = comms[1].StartHere(ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: ring.BufferOf(make([]float32, 4)), To: -1, From: 0})
+	h, err = comms[1].StartHere(ring.Collective{
+		Kind: ring.KindMessage,
+		Type: ring.Float32,
+		Dst:  ring.BufferOf(make([]float32, 4)),
+		To:   -1,
+		From: 0,
+	})
 	if err == nil {
 		err = h.Wait(ctx)
 	}
@@ -402,7 +464,13 @@ func TestStartHereFailsAsOthersDo(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	err := ringtest.Each(2, func(rank int) error {
 		v := make([]float32, 3+rank)
-		err := finish(comms[rank], ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.BufferOf(v), Src: ring.BufferOf(v)})
+		err := finish(comms[rank], ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: ring.Float32,
+			Op:   ring.Sum,
+			Dst:  ring.BufferOf(v),
+			Src:  ring.BufferOf(v),
+		})
 		var mismatch *ring.MismatchError
 		var peer *ring.PeerError
 		if !errors.As(err, &mismatch) && !errors.As(err, &peer) {

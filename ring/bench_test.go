@@ -95,8 +95,8 @@ func inTurns(b *testing.B, names []string, contestants []func() time.Duration) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkGuards compares allreduces of two ranks over TCP whose data travels as it is, checked, and
-// encrypted.
+// BenchmarkGuards compares allreduces of two ranks over TCP whose data travels as it is, checked,
+// and encrypted.
 func BenchmarkGuards(b *testing.B) {
 	for _, bytes := range []int{8, 64 << 10, 1 << 20, 16 << 20} {
 		b.Run(fmt.Sprintf("%dB", bytes), func(b *testing.B) {

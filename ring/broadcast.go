@@ -19,5 +19,10 @@ func QueueBroadcast[T Elem](q *Queue, name string, buf []T, root int) (Ticket, e
 }
 
 func broadcast[T Elem](buf []T, root int) Collective {
-	return Collective{Kind: KindBroadcast, Type: typeOf[T](), Root: root, Dst: BufferOf(buf)}
+	return Collective{
+		Kind: KindBroadcast,
+		Type: typeOf[T](),
+		Root: root,
+		Dst:  BufferOf(buf),
+	}
 }

@@ -36,9 +36,27 @@ type Call struct {
 }
 
 func (c Call) String() string {
-	return engine.Call{Seq: c.Seq, Epoch: c.Epoch, Kind: engine.Kind(c.Kind), Type: engine.Type(c.Type), Op: engine.Op(c.Op), Root: c.Root, Count: c.Count, Shape: c.Shape}.String()
+	return engine.Call{
+		Seq:   c.Seq,
+		Epoch: c.Epoch,
+		Kind:  engine.Kind(c.Kind),
+		Type:  engine.Type(c.Type),
+		Op:    engine.Op(c.Op),
+		Root:  c.Root,
+		Count: c.Count,
+		Shape: c.Shape,
+	}.String()
 }
 
 func callOf(c engine.Call) Call {
-	return Call{Seq: c.Seq, Epoch: c.Epoch, Kind: Kind(c.Kind), Type: Type(c.Type), Op: Op(c.Op), Root: c.Root, Count: c.Count, Shape: c.Shape}
+	return Call{
+		Seq:   c.Seq,
+		Epoch: c.Epoch,
+		Kind:  Kind(c.Kind),
+		Type:  Type(c.Type),
+		Op:    Op(c.Op),
+		Root:  c.Root,
+		Count: c.Count,
+		Shape: c.Shape,
+	}
 }

@@ -48,16 +48,25 @@ type Collective struct {
 
 	To, From int // of a message
 
-	// Shape is what all ranks must say alike of a tensor in a [Queue], besides its length, such as "32x16": of an
-	// allgather or alltoall without the first dimension. It is compared and shown, not used.
+	// Shape is what all ranks must say alike of a tensor in a [Queue], besides its length, such as
+	// "32x16": of an allgather or alltoall without the first dimension. It is compared and shown,
+	// not used.
 	Shape string
 }
 
 // engine is w as the engine takes it.
 func (w *Collective) engine() engine.Collective {
 	return engine.Collective{
-		Kind: engine.Kind(w.Kind), Type: engine.Type(w.Type), Op: engine.Op(w.Op), Root: w.Root,
-		Dst: engine.Buffer(w.Dst), Src: engine.Buffer(w.Src), Counts: w.Counts, Sends: w.Sends, To: w.To, From: w.From,
+		Kind:   engine.Kind(w.Kind),
+		Type:   engine.Type(w.Type),
+		Op:     engine.Op(w.Op),
+		Root:   w.Root,
+		Dst:    engine.Buffer(w.Dst),
+		Src:    engine.Buffer(w.Src),
+		Counts: w.Counts,
+		Sends:  w.Sends,
+		To:     w.To,
+		From:   w.From,
 	}
 }
 

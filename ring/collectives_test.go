@@ -136,7 +136,8 @@ func TestBarrierWaitsForAll(t *testing.T) {
 
 func TestSpecialValues(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
-		nan, inf := math.NaN(), math.Inf(1)
+		nan := math.NaN()
+		inf := math.Inf(1)
 		inputs := [][]float64{{nan, inf, math.Copysign(0, -1), 1}, {1, -inf, 0, 5e-324}, {2, 3, 0, 5e-324}}
 		tests := []struct {
 			op   ring.Op
@@ -159,8 +160,10 @@ func TestSpecialValues(t *testing.T) {
 			for rank := range got {
 				for i, v := range got[rank] {
 					same := math.Float64bits(v) == math.Float64bits(got[0][i])
-					if right := math.Float64bits(v) == math.Float64bits(test.want[i]) || v != v && test.want[i] != test.want[i]; !same || !right {
-						t.Errorf("%v on rank %d, element %d: %v (%x), want %v", test.op, rank, i, v, math.Float64bits(v), test.want[i])
+					if right := math.Float64bits(v) == math.Float64bits(test.want[i]) || v != v &&
+						test.want[i] != test.want[i]; !same || !right {
+						t.Errorf("%v on rank %d, element %d: %v (%x), want %v", test.op, rank, i, v,
+							math.Float64bits(v), test.want[i])
 					}
 				}
 			}
@@ -171,7 +174,8 @@ func TestSpecialValues(t *testing.T) {
 func TestArguments(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		comms := l.of(2).job(t).Join(t)
-		c, buf := comms[0], make([]float32, 8)
+		c := comms[0]
+		buf := make([]float32, 8)
 		for name, err := range map[string]error{
 			"op":      ring.AllReduce(ctx, c, buf, 0),
 			"op 9":    ring.AllReduce(ctx, c, buf, 9),
@@ -199,7 +203,8 @@ func TestNoAllocation(t *testing.T) {
 		comms := l.of(2).job(t).Join(t)
 		const runs = 50
 		for _, n := range []int{1, 1000, 1 << 20} {
-			a, b := make([]float32, n), make([]float32, n)
+			a := make([]float32, n)
+			b := make([]float32, n)
 			all := make([]float32, 2*n)
 			work := func(c *ring.Comm, buf, dst []float32) {
 				if ring.AllReduce(ctx, c, buf, ring.Sum) != nil || ring.Broadcast(ctx, c, buf, 0) != nil ||
@@ -207,7 +212,8 @@ func TestNoAllocation(t *testing.T) {
 					panic("a call failed")
 				}
 			}
-			// Other work of the process, such as the stall watch, counts too; a call that allocates does so every time.
+			// Other work of the process, such as the stall watch, counts too; a call that allocates
+			// does so every time.
 			least := math.Inf(1)
 			for try := 0; try < 3 && least > 0; try++ {
 				done := make(chan struct{})
@@ -228,14 +234,17 @@ func TestNoAllocation(t *testing.T) {
 	})
 }
 
-// What a rank sends to itself must be what it expects of itself: it is told so, and the Comm works on.
+// What a rank sends to itself must be what it expects of itself: it is told so, and the Comm works
+// on.
 func TestAllToAllToItself(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	err := ringtest.Each(2, func(rank int) error {
-		counts, sends := []int{2, 2}, []int{2, 2}
+		counts := []int{2, 2}
+		sends := []int{2, 2}
 		if rank == 0 {
 			wrong := []int{1, 3}
-			if err := ring.AllToAllV(ctx, comms[0], make([]int32, 4), make([]int32, 4), counts, wrong); err == nil || !strings.Contains(err.Error(), "to itself") {
+			if err := ring.AllToAllV(ctx, comms[0], make([]int32, 4), make([]int32, 4), counts, wrong); err == nil ||
+				!strings.Contains(err.Error(), "to itself") {
 				return fmt.Errorf("a rank sends 1 element to itself and expects 2: %v", err)
 			}
 		}
@@ -263,7 +272,9 @@ func TestAllToAllByCost(t *testing.T) {
 					comms := join(t)
 					for _, n := range []int{0, 1, 100, 20_000} {
 						for _, what := range []string{"alltoall", "alltoall of unlike parts"} {
-							if err := ringtest.Each(len(comms), func(rank int) error { return checks()[what](comms[rank], n) }); err != nil {
+							if err := ringtest.Each(len(comms), func(rank int) error {
+								return checks()[what](comms[rank], n)
+							}); err != nil {
 								t.Errorf("%s of %d: %v", what, n, err)
 							}
 						}
@@ -285,7 +296,9 @@ func TestEveryAlgorithm(t *testing.T) {
 				comms := l.join(t, l.job(t))
 				for what, learn := range checks() {
 					for _, n := range []int{1, 3000} {
-						if err := ringtest.Each(len(comms), func(rank int) error { return learn(comms[rank], n) }); err != nil {
+						if err := ringtest.Each(len(comms), func(rank int) error {
+							return learn(comms[rank], n)
+						}); err != nil {
 							t.Errorf("%s of %d: %v", what, n, err)
 						}
 					}

@@ -42,7 +42,8 @@ type Comm struct {
 
 	agent *boot.Client // nil in a world of one
 	owner bool         // of agent
-	// updated is set when hosts have joined or will leave; nil where the job is not elastic. Parts share it.
+	// updated is set when hosts have joined or will leave; nil where the job is not elastic. Parts
+	// share it.
 	updated *atomic.Bool
 	first   int         // epoch that Init first tried to join
 	broken  atomic.Bool // life has ended; waits in shared memory poll it
@@ -158,7 +159,8 @@ func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collectiv
 // next makes one call. calls is held.
 func (c *Comm) next(ctx context.Context, untie func() error, w *engine.Collective, call *engine.Call) error {
 	if err := c.over(call.Kind); err != nil {
-		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) { // it will never run: the job cannot finish without it
+		// it will never run: the job cannot finish without it
+		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) {
 			c.report(c.inJob(c.Rank()), cerr)
 		}
 		return err
@@ -234,7 +236,8 @@ func noError() error { return nil }
 // know yet, and returns the error of this call and all later ones. After it returns nothing touches
 // the caller's buffers.
 func (c *Comm) fail(ctx context.Context, op string, err error) error {
-	mismatch, lost := new(MismatchError), new(engine.LinkError)
+	mismatch := new(MismatchError)
+	lost := new(engine.LinkError)
 	cancelled := ctx.Err() != nil && errors.Is(context.Cause(c.life), ctx.Err())
 	switch {
 	case errors.As(err, &mismatch):
@@ -264,9 +267,9 @@ func (c *Comm) inJob(rank int) int {
 	return c.ranks[rank]
 }
 
-// Private makes the loss of a rank in c an error of its calls only: the job is not aborted for it. So
-// ranks may leave c while others wait for them, and the job goes on. The job still notices that a
-// process has ended, and still learns of mismatches. Call it before c's first call.
+// Private makes the loss of a rank in c an error of its calls only: the job is not aborted for it.
+// So ranks may leave c while others wait for them, and the job goes on. The job still notices that
+// a process has ended, and still learns of mismatches. Call it before c's first call.
 func (c *Comm) Private() { c.private.Store(true) }
 
 // report is tell, or blame if c is private.
@@ -287,8 +290,8 @@ func (c *Comm) tell(rank int, cause error) {
 	}
 }
 
-// blame notifies the job that a call of this rank fails because rank has left, which aborts nothing. If
-// this rank then ends, the job knows that it is not the cause.
+// blame notifies the job that a call of this rank fails because rank has left, which aborts
+// nothing. If this rank then ends, the job knows that it is not the cause.
 func (c *Comm) blame(rank int, cause error) {
 	if c.agent != nil {
 		say(c.agent.Left, rank, cause)
@@ -317,7 +320,12 @@ func (c *Comm) verdict(seen *PeerError) error {
 // during adds the operation to a PeerError that has none.
 func during(op string, err error) error {
 	if peer, ok := err.(*PeerError); ok && peer.Op == "" {
-		return &PeerError{Rank: peer.Rank, Host: peer.Host, Op: op, Cause: peer.Cause}
+		return &PeerError{
+			Rank:  peer.Rank,
+			Host:  peer.Host,
+			Op:    op,
+			Cause: peer.Cause,
+		}
 	}
 	return err
 }

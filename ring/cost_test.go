@@ -18,7 +18,8 @@ func TestRanksAgreeOnCosts(t *testing.T) {
 			return
 		}
 		t.Logf("%+v", *first)
-		if first.Alpha <= 0 || first.Overhead < 0 || first.Beta <= 0 || first.Slow < first.Beta || first.Gamma <= 0 || first.Slowest < 0 || first.Slowest >= l.size {
+		if first.Alpha <= 0 || first.Overhead < 0 || first.Beta <= 0 || first.Slow < first.Beta || first.Gamma <= 0 ||
+			first.Slowest < 0 || first.Slowest >= l.size {
 			t.Errorf("measured %+v", *first)
 		}
 		for rank, c := range comms {
@@ -32,7 +33,8 @@ func TestRanksAgreeOnCosts(t *testing.T) {
 			if cost == nil {
 				continue // its ranks share memory
 			}
-			if cost.Alpha != first.Alpha || cost.Beta != first.Beta || cost.Slowest >= part.Size() || cost.Slow != first.Slow && cost.Slow != first.Beta {
+			if cost.Alpha != first.Alpha || cost.Beta != first.Beta || cost.Slowest >= part.Size() ||
+				cost.Slow != first.Slow && cost.Slow != first.Beta {
 				t.Errorf("a part has %+v, the whole %+v", *cost, *first)
 			}
 		}

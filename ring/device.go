@@ -189,7 +189,8 @@ func (d *Device) finish() error {
 	if d.link == nil {
 		return nil
 	}
-	link, r := d.link, nccl.InProgress
+	link := d.link
+	r := nccl.InProgress
 	d.link = nil
 	if d.Err() == nil {
 		r = link.Finalize()

@@ -17,7 +17,8 @@ func TestDeviceManyTensorsAtOnce(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	onDevices(t, []int{1, 3}, func(t *testing.T, all []*ring.Device) {
-		const tensors, n = 20, 100
+		const tensors = 20
+		const n = 100
 		err := ringtest.Each(len(all), func(rank int) error {
 			d := all[rank]
 			at, err := d.Alloc(tensors * n * 4)
@@ -87,17 +88,27 @@ func TestDeviceFunctions(t *testing.T) {
 				return err
 			}
 			defer d.Free(at)
-			other, peer := at+512, 1-rank
-			one, two := float32(rank+1), float32(rank+3)
+			other := at + 512
+			peer := 1 - rank
+			one := float32(rank + 1)
+			two := float32(rank + 3)
 			steps := []struct {
 				name string
 				call func() error
 				want []float32
 			}{
-				{"allreduce", func() error { return d.AllReduce(ctx, 0, other, at, 2, ring.Float32, ring.Max) }, []float32{2, 4}},
-				{"reduce-scatter", func() error { return d.ReduceScatter(ctx, 0, other, at, 1, ring.Float32, ring.Sum) }, [][]float32{{3}, {7}}[rank]},
-				{"allgather", func() error { return d.AllGather(ctx, 0, other, at, 2, ring.Float32) }, []float32{1, 3, 2, 4}},
-				{"alltoall", func() error { return d.AllToAll(ctx, 0, other, at, 1, ring.Float32) }, [][]float32{{1, 2}, {3, 4}}[rank]},
+				{"allreduce", func() error {
+					return d.AllReduce(ctx, 0, other, at, 2, ring.Float32, ring.Max)
+				}, []float32{2, 4}},
+				{"reduce-scatter", func() error {
+					return d.ReduceScatter(ctx, 0, other, at, 1, ring.Float32, ring.Sum)
+				}, [][]float32{{3}, {7}}[rank]},
+				{"allgather", func() error {
+					return d.AllGather(ctx, 0, other, at, 2, ring.Float32)
+				}, []float32{1, 3, 2, 4}},
+				{"alltoall", func() error {
+					return d.AllToAll(ctx, 0, other, at, 1, ring.Float32)
+				}, [][]float32{{1, 2}, {3, 4}}[rank]},
 				{"broadcast", func() error {
 					if err := ring.CopyToDevice(ctx, d, 0, other, []float32{one, two}); err != nil {
 						return err
@@ -135,7 +146,8 @@ func TestDeviceFunctions(t *testing.T) {
 	})
 }
 
-func checkStep(d *ring.Device, at, other uintptr, mine []float32, name string, call func() error, want []float32) error {
+func checkStep(d *ring.Device, at, other uintptr, mine []float32, name string, call func() error,
+	want []float32) error {
 	if err := ring.CopyToDevice(ctx, d, 0, at, mine); err != nil {
 		return err
 	}
@@ -164,11 +176,21 @@ func TestDeviceRefuses(t *testing.T) {
 	c := func(w ring.Collective, scale float64) ring.DeviceCall {
 		return ring.DeviceCall{Collective: w, Scale: scale}
 	}
-	good := ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: buf, Src: buf}
-	scaled, bits, nowhere, short := good, good, good, good
+	good := ring.Collective{
+		Kind: ring.KindAllReduce,
+		Type: ring.Float32,
+		Op:   ring.Sum,
+		Dst:  buf,
+		Src:  buf,
+	}
+	scaled := good
+	bits := good
+	nowhere := good
+	short := good
 	scaled.Op = ring.Max
 	bits.Op = ring.BXor
-	nowhere.Dst.Ptr, nowhere.Src.Ptr = nil, nil
+	nowhere.Dst.Ptr = nil
+	nowhere.Src.Ptr = nil
 	short.Src.Len = 3
 	for want, call := range map[string]ring.DeviceCall{
 		"barrier":            c(ring.Collective{Kind: ring.KindBarrier}, 0),

@@ -15,7 +15,8 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// hear makes every rank but those that are absent allreduce until that fails, and wants an error about rank within a time.
+// hear makes every rank but those that are absent allreduce until that fails, and wants an error
+// about rank within a time.
 func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says string, absent ...int) {
 	t.Helper()
 	start := time.Now()
@@ -45,7 +46,8 @@ func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says
 		if took := time.Since(start); took > within {
 			return fmt.Errorf("rank %d knew after %v", me, took)
 		}
-		if again := d.AllReduce(ctx, 0, at, at, 1024, ring.Float32, ring.Sum); wantPeer(again, rank) != nil || wantPeer(d.Err(), rank) != nil {
+		if again := d.AllReduce(ctx, 0, at, at, 1024, ring.Float32, ring.Sum); wantPeer(again, rank) != nil ||
+			wantPeer(d.Err(), rank) != nil {
 			return fmt.Errorf("rank %d: later %v and %v", me, again, d.Err())
 		}
 		synced, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -60,7 +62,8 @@ func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says
 	}
 }
 
-// A launch that fails, and one that fails while it runs, end the calls of all ranks: NCCL itself tells them nothing.
+// A launch that fails, and one that fails while it runs, end the calls of all ranks: NCCL itself
+// tells them nothing.
 func TestDeviceFailureReachesAllRanks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -80,8 +83,8 @@ func TestDeviceFailureReachesAllRanks(t *testing.T) {
 	}
 }
 
-// A rank that does not launch what the others have is named: in a report after RING_STALL, and as the cause when the
-// device has a timeout.
+// A rank that does not launch what the others have is named: in a report after RING_STALL, and as
+// the cause when the device has a timeout.
 func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -105,7 +108,8 @@ func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 		}
 		select {
 		case text := <-reports:
-			if !strings.Contains(text, "allreduce, call 2 of a part of 3 ranks, has waited 200ms for rank 1 on "+ringtest.Host) {
+			if !strings.Contains(text, "allreduce, call 2 of a part of 3 ranks, has waited 200ms for rank 1 on "+
+				ringtest.Host) {
 				t.Errorf("it says %q", text)
 			}
 		case <-time.After(10 * time.Second):
@@ -115,7 +119,8 @@ func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 			t.Errorf("a report has ended the device: %v", err)
 		}
 		at := memory(t, all[1], 8)
-		if err := errors.Join(all[1].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum), all[1].Wait(ctx), all[0].Wait(ctx), all[2].Wait(ctx)); err != nil {
+		if err := errors.Join(all[1].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum), all[1].Wait(ctx),
+			all[0].Wait(ctx), all[2].Wait(ctx)); err != nil {
 			t.Errorf("when it came after all: %v", err)
 		}
 		time.Sleep(500 * time.Millisecond)
@@ -133,16 +138,16 @@ func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 	}
 }
 
-// NCCL connects ranks in their first launch, which is in progress until all of them have come: one that does not is named as
-// it is in later ones.
+// NCCL connects ranks in their first launch, which is in progress until all of them have come: one
+// that does not is named as it is in later ones.
 func TestDeviceNamesTheRankThatDoesNotConnect(t *testing.T) {
 	t.Setenv("STANDIN_POLLS", "0:2000000000")
 	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
 	hear(t, all, 1, 8*time.Second, "it has not launched call 1 in 500ms", 1)
 }
 
-// A program that waits for nothing launches on when a rank fails. NCCL and the driver have room for so many launches, and one that
-// waits there for more could not be ended.
+// A program that waits for nothing launches on when a rank fails. NCCL and the driver have room for
+// so many launches, and one that waits there for more could not be ended.
 func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -167,7 +172,8 @@ func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
 	}
 }
 
-// When all have launched and nothing comes of it there is nobody to name, and the first whose time is up is the cause.
+// When all have launched and nothing comes of it there is nobody to name, and the first whose time
+// is up is the cause.
 func TestDeviceHang(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -181,7 +187,8 @@ func TestDeviceHang(t *testing.T) {
 				err = all[rank].Wait(ctx)
 			}
 		}
-		if peer := new(ring.PeerError); !errors.As(err, &peer) || !strings.Contains(err.Error(), "call 3 has not come to its end in 500ms, and all ranks have launched it") {
+		if peer := new(ring.PeerError); !errors.As(err, &peer) ||
+			!strings.Contains(err.Error(), "call 3 has not come to its end in 500ms, and all ranks have launched it") {
 			return fmt.Errorf("rank %d: %w", rank, err)
 		}
 		return nil
@@ -191,7 +198,8 @@ func TestDeviceHang(t *testing.T) {
 	}
 }
 
-// A Wait that is given up leaves the device as it was; a Close ends what hangs, also where nobody else has failed.
+// A Wait that is given up leaves the device as it was; a Close ends what hangs, also where nobody
+// else has failed.
 func TestDeviceCloseInTheMiddle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -223,8 +231,8 @@ func TestDeviceCloseInTheMiddle(t *testing.T) {
 	all[0] = nil
 }
 
-// Libraries that are missing, or lack something, are one clear error on all ranks, or send the data through host
-// memory.
+// Libraries that are missing, or lack something, are one clear error on all ranks, or send the data
+// through host memory.
 func TestDeviceWithoutLibraries(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -234,20 +242,28 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 	if err := ringtest.Standins("internal/nccl/testdata", half, "-DSTANDIN_HALF"); err != nil {
 		t.Fatal(err)
 	}
-	halfCUDA, halfNCCL := "RING_CUDA_LIB="+filepath.Join(half, "libcuda.so.1"), "RING_NCCL_LIB="+filepath.Join(half, "libnccl.so.2")
+	halfCUDA := "RING_CUDA_LIB=" + filepath.Join(half, "libcuda.so.1")
+	halfNCCL := "RING_NCCL_LIB=" + filepath.Join(half, "libnccl.so.2")
 	for name, tt := range map[string]struct {
 		env   []string
 		fails string // or host memory, for:
 		host  string
 		noGPU bool
 	}{
-		"no driver":      {env: []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, fails: "rank 1 on " + ringtest.Host + ": no NVIDIA driver: load /nowhere/libcuda.so.1: ", noGPU: true},
-		"half a driver":  {env: []string{halfCUDA}, fails: "the NVIDIA driver " + half + "/libcuda.so.1 has no cuEventQuery: it is too old", noGPU: true},
-		"no NCCL":        {env: []string{"RING_NCCL_LIB=/nowhere/libnccl.so.2"}, host: "rank 1 on " + ringtest.Host + ": load /nowhere/libnccl.so.2: "},
-		"half an NCCL":   {env: []string{halfNCCL}, host: "rank 1 on " + ringtest.Host + ": NCCL 2.27.3 (" + half + "/libnccl.so.2) has no ncclGroupEnd: another version is needed"},
-		"it must be":     {env: []string{halfNCCL, "RING_DEVICE=nccl"}, fails: "RING_DEVICE=nccl, and rank 1 on " + ringtest.Host + ": NCCL 2.27.3 ("},
-		"host is wanted": {env: []string{"RING_DEVICE=host"}, host: "rank 1 on " + ringtest.Host + ": RING_DEVICE=host"},
-		"a wrong word":   {env: []string{"RING_DEVICE=gpu"}, fails: `RING_DEVICE="gpu": it must be auto, host or nccl`, noGPU: true},
+		"no driver": {env: []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, fails: "rank 1 on " + ringtest.Host +
+			": no NVIDIA driver: load /nowhere/libcuda.so.1: ", noGPU: true},
+		"half a driver": {env: []string{halfCUDA}, fails: "the NVIDIA driver " + half +
+			"/libcuda.so.1 has no cuEventQuery: it is too old", noGPU: true},
+		"no NCCL": {env: []string{"RING_NCCL_LIB=/nowhere/libnccl.so.2"}, host: "rank 1 on " + ringtest.Host +
+			": load /nowhere/libnccl.so.2: "},
+		"half an NCCL": {env: []string{halfNCCL}, host: "rank 1 on " + ringtest.Host + ": NCCL 2.27.3 (" + half +
+			"/libnccl.so.2) has no ncclGroupEnd: another version is needed"},
+		"it must be": {env: []string{halfNCCL, "RING_DEVICE=nccl"}, fails: "RING_DEVICE=nccl, and rank 1 on " +
+			ringtest.Host + ": NCCL 2.27.3 ("},
+		"host is wanted": {env: []string{"RING_DEVICE=host"}, host: "rank 1 on " + ringtest.Host +
+			": RING_DEVICE=host"},
+		"a wrong word": {env: []string{"RING_DEVICE=gpu"}, fails: `RING_DEVICE="gpu": it must be auto, host or nccl`,
+			noGPU: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newDeviceJob(t, 2)
@@ -259,7 +275,8 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 				d, err := ring.NewDevice(ctx, comms[rank], rank)
 				all[rank] = d
 				switch {
-				case tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails) || errors.Is(err, ring.ErrNoGPU) != tt.noGPU):
+				case tt.fails != "" && (err == nil || !strings.Contains(err.Error(), tt.fails) ||
+					errors.Is(err, ring.ErrNoGPU) != tt.noGPU):
 					return fmt.Errorf("rank %d: %w, want %q", rank, err, tt.fails)
 				case tt.fails != "":
 					return ring.Barrier(ctx, comms[rank]) // as if nothing had been
@@ -276,7 +293,8 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 	}
 }
 
-// With --encrypt, GPU data crosses hosts through ring's encrypted connections, and never through NCCL.
+// With --encrypt, GPU data crosses hosts through ring's encrypted connections, and never through
+// NCCL.
 func TestDeviceEncrypted(t *testing.T) {
 	for name, tt := range map[string]struct {
 		hosts  []int
@@ -284,13 +302,16 @@ func TestDeviceEncrypted(t *testing.T) {
 		native bool
 		fails  string
 	}{
-		"two hosts":            {hosts: []int{1, 1}},
-		"one host":             {hosts: []int{2}, native: true},
-		"two hosts, with NCCL": {hosts: []int{1, 1}, env: []string{"RING_DEVICE=nccl"}, fails: "RING_DEVICE=nccl, and rank 0 on " + ringtest.Host + "0: NCCL would send data between hosts unencrypted"},
+		"two hosts": {hosts: []int{1, 1}},
+		"one host":  {hosts: []int{2}, native: true},
+		"two hosts, with NCCL": {hosts: []int{1, 1}, env: []string{"RING_DEVICE=nccl"},
+			fails: "RING_DEVICE=nccl, and rank 0 on " + ringtest.Host +
+				"0: NCCL would send data between hosts unencrypted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			j := newDeviceJob(t, 2, append(tt.env, "GORUN_ENCRYPT=1")...)
-			j.Hosts, j.Transport = tt.hosts, "auto"
+			j.Hosts = tt.hosts
+			j.Transport = "auto"
 			comms := j.comms(t)
 			all := make([]*ring.Device, 2)
 			defer func() { closeDevices(t, all) }()
@@ -322,7 +343,9 @@ func TestDeviceInitFails(t *testing.T) {
 	comms := newDeviceJob(t, 3).comms(t)
 	err := ringtest.Each(3, func(rank int) error {
 		_, err := ring.NewDevice(ctx, comms[rank], rank)
-		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+": NCCL 2.27.3 (") || !strings.Contains(err.Error(), "init: invalid usage: Duplicate GPU detected, says the stand-in; give each rank a GPU of its own") {
+		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+": NCCL 2.27.3 (") ||
+			!strings.Contains(err.Error(),
+				"init: invalid usage: Duplicate GPU detected, says the stand-in; give each rank a GPU of its own") {
 			return fmt.Errorf("rank %d: %w", rank, err)
 		}
 		return ring.Barrier(ctx, comms[rank])
@@ -373,10 +396,17 @@ func TestDeviceAllocatesNothing(t *testing.T) {
 		t.Run(caller.name, func(t *testing.T) {
 			d := devices(t, newDeviceJob(t, 1, caller.env...).comms(t))[0]
 			at := memory(t, d, 4096)
-			two := []ring.DeviceCall{{Collective: ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.DeviceBuffer(at, 100), Src: ring.DeviceBuffer(at, 100)}, Scale: 0.5}, {}}
+			two := []ring.DeviceCall{{Collective: ring.Collective{
+				Kind: ring.KindAllReduce,
+				Type: ring.Float32,
+				Op:   ring.Sum,
+				Dst:  ring.DeviceBuffer(at, 100),
+				Src:  ring.DeviceBuffer(at, 100),
+			}, Scale: 0.5}, {}}
 			two[1] = two[0]
 			n := testing.AllocsPerRun(200, func() {
-				if err := errors.Join(d.AllReduce(ctx, 0, at, at, 1000, ring.Float32, ring.Avg), d.Do(ctx, 0, two...), d.Wait(ctx)); err != nil {
+				if err := errors.Join(d.AllReduce(ctx, 0, at, at, 1000, ring.Float32, ring.Avg), d.Do(ctx, 0, two...),
+					d.Wait(ctx)); err != nil {
 					t.Fatal(err)
 				}
 			})

@@ -24,7 +24,8 @@ func (c *Comm) arrive(ctx context.Context) roll {
 	r := roll{c, fmt.Sprintf("ring/%d/device%s/%d/", c.self.Epoch, c.name, c.splits)}
 	c.calls.Unlock()
 	if c.agent != nil && c.Size() > 1 {
-		_ = c.agent.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil) // without it this rank counts as missing, which matters only if the call times out
+		// without it this rank counts as missing, which matters only if the call times out
+		_ = c.agent.Put(ctx, fmt.Sprint(r.key, c.Rank()), nil)
 	}
 	return r
 }
@@ -49,7 +50,8 @@ func (r roll) name(ctx context.Context, err error) error {
 	if len(absent) == 0 {
 		return err
 	}
-	return fmt.Errorf("ring: device: %s has not come to it: %w", strings.Join(absent[:min(len(absent), maxNamed)], ", "), err)
+	return fmt.Errorf("ring: device: %s has not come to it: %w",
+		strings.Join(absent[:min(len(absent), maxNamed)], ", "), err)
 }
 
 // card describes a rank's device to the others, and later the result of its NCCL setup.
@@ -82,7 +84,12 @@ func (c card) encode() []byte {
 
 func decodeCard(b []byte) card {
 	text, _, _ := bytes.Cut(b[8:], []byte{0})
-	return card{state: b[0], strict: b[1] == 1, version: int(binary.LittleEndian.Uint32(b[4:])), text: string(text)}
+	return card{
+		state:   b[0],
+		strict:  b[1] == 1,
+		version: int(binary.LittleEndian.Uint32(b[4:])),
+		text:    string(text),
+	}
 }
 
 // swapCards exchanges the cards of all ranks.
@@ -176,7 +183,9 @@ func (d *Device) load(ordinal int) card {
 		mine.text = err.Error()
 		return mine
 	}
-	mine.state, mine.version, mine.text = hasNCCL, d.lib.Version, d.lib.String()
+	mine.state = hasNCCL
+	mine.version = d.lib.Version
+	mine.text = d.lib.String()
 	return mine
 }
 
@@ -209,7 +218,8 @@ func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) stri
 	case errors.Is(err, errGaveUp) || err == nil && id[0] == 0:
 		mine.state = gaveUp
 	case err != nil:
-		mine.state, mine.text = noGPU, err.Error()
+		mine.state = noGPU
+		mine.text = err.Error()
 	}
 	cards, err := c.swapCards(ctx, mine)
 	if err != nil {
@@ -217,7 +227,8 @@ func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) stri
 	}
 	for rank, card := range cards {
 		if card.state == noGPU {
-			return fmt.Errorf("ring: device: %s: %s; give each rank a GPU of its own, or go through host memory with -x RING_DEVICE=host", where(rank), card.text)
+			return fmt.Errorf("ring: device: %s: %s; give each rank a GPU of its own, or go through host memory with "+
+				"-x RING_DEVICE=host", where(rank), card.text)
 		}
 	}
 	return nil
@@ -225,7 +236,8 @@ func (d *Device) connect(ctx context.Context, c *Comm, where func(rank int) stri
 
 var errGaveUp = errors.New("another rank could not begin")
 
-// meet waits until NCCL on all ranks has come up. A rank on which it fails tells the others, which would otherwise wait.
+// meet waits until NCCL on all ranks has come up. A rank on which it fails tells the others, which
+// would otherwise wait.
 func (d *Device) meet(ctx context.Context, id [nccl.IDSize]byte) (err error) {
 	c := d.comm
 	key := fmt.Sprintf("ring/%d/device%s/failed", c.self.Epoch, c.name)

@@ -69,7 +69,8 @@ func (d *Device) check(call *DeviceCall) error {
 		return err
 	}
 	if call.scaled() && (!call.Kind.reduces() || call.Op != Sum && call.Op != Avg || !call.Type.floats()) {
-		return fmt.Errorf("ring: %v: a scale is for sum and avg of floating point numbers, not for %v of %v", call.Kind, call.Op, call.Type)
+		return fmt.Errorf("ring: %v: a scale is for sum and avg of floating point numbers, not for %v of %v", call.Kind,
+			call.Op, call.Type)
 	}
 	return nil
 }
@@ -137,7 +138,9 @@ func (d *Device) enqueue(s Stream) (nccl.Result, error) {
 	d.lane.Enter(a.kind, a.seq, a.bytes, a.to, a.from, a.label.name, a.label.more)
 	r, err := d.link.Launch(d.steps, nccl.Stream(s), d.event)
 	d.underWay++
-	d.busy, d.held, d.word = true, r == nccl.InProgress, d.comm.post.Word()
+	d.busy = true
+	d.held = r == nccl.InProgress
+	d.word = d.comm.post.Word()
 	return r, err
 }
 
@@ -223,7 +226,8 @@ func (d *Device) look() (bool, error) {
 	}
 	done, err := d.gpu.EventDone(d.event)
 	if done {
-		d.busy, d.underWay = false, 0
+		d.busy = false
+		d.underWay = 0
 		d.comm.post.LeaveIf(d.word)
 		d.lane.Leave(false)
 	}
@@ -246,7 +250,8 @@ func (d *Device) watch() {
 			return
 		case <-d.wake:
 		}
-		word, since := d.comm.post.Word(), time.Now()
+		word := d.comm.post.Word()
+		since := time.Now()
 		for busy := true; busy; {
 			timer.Reset(pollTime)
 			select {
@@ -259,7 +264,8 @@ func (d *Device) watch() {
 				return
 			}
 			if now := d.comm.post.Word(); now != word {
-				word, since = now, time.Now()
+				word = now
+				since = time.Now()
 			}
 			if busy && d.set.timeout > 0 && time.Since(since) > d.set.timeout {
 				_ = d.fail(Kind(d.comm.post.Word().Kind()), d.late(word)) // later calls return it too
@@ -285,9 +291,11 @@ func (d *Device) late(word stall.Word) error {
 		if theirs.Order > 0 {
 			seen = fmt.Sprintf("; it was seen in call %d", theirs.Call())
 		}
-		return &engine.LinkError{Rank: rank, Err: fmt.Errorf("it has not launched call %d in %v%s", mine.Call(), d.set.timeout, seen)}
+		return &engine.LinkError{Rank: rank, Err: fmt.Errorf("it has not launched call %d in %v%s", mine.Call(),
+			d.set.timeout, seen)}
 	}
-	return fmt.Errorf("call %d has not come to its end in %v, and all ranks have launched it", mine.Call(), d.set.timeout)
+	return fmt.Errorf("call %d has not come to its end in %v, and all ranks have launched it", mine.Call(),
+		d.set.timeout)
 }
 
 // fail ends the Device and the job: the other ranks cannot finish the failed work, and NCCL does

@@ -18,8 +18,8 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// deviceEnv makes the test binary a rank with a device: it makes all calls ("values"), or calls until that fails
-// ("endless").
+// deviceEnv makes the test binary a rank with a device: it makes all calls ("values"), or calls
+// until that fails ("endless").
 const deviceEnv = "RING_TEST_DEVICE"
 
 // deviceChild is what such a rank does.
@@ -56,7 +56,8 @@ func deviceChild(what string) error {
 func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*exec.Cmd, outputs []*bufio.Scanner) {
 	for rank := range j.Size {
 		cmd, out := startProcess(t, append(j.environ(rank), deviceEnv+"="+what, "STANDIN_LEAKS="+leaks))
-		ranks, outputs = append(ranks, cmd), append(outputs, out)
+		ranks = append(ranks, cmd)
+		outputs = append(outputs, out)
 	}
 	return ranks, outputs
 }
@@ -96,7 +97,8 @@ func TestDeviceProcesses(t *testing.T) {
 			leaks := t.TempDir()
 			j := newDeviceJob(t, 2, env)
 			if env == "old" {
-				j.dir, j.more = old, []string{"RING_DEVICE=nccl"}
+				j.dir = old
+				j.more = []string{"RING_DEVICE=nccl"}
 			}
 			ranks, _ := j.start(t, "values", leaks)
 			for rank, cmd := range ranks {
@@ -109,7 +111,8 @@ func TestDeviceProcesses(t *testing.T) {
 	}
 }
 
-// A rank is killed in mid-collective: every other one hears of it as soon as the Comm would, and its stream goes on.
+// A rank is killed in mid-collective: every other one hears of it as soon as the Comm would, and
+// its stream goes on.
 func TestDeviceKilledRank(t *testing.T) {
 	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host"} {
 		for _, victim := range []int{0, 2} {

@@ -38,7 +38,8 @@ func (p *pinned) buffer(g *nccl.GPU, b Buffer, t Type) (Buffer, error) {
 		if err != nil {
 			return Buffer{}, err
 		}
-		p.at, p.size = at, size
+		p.at = at
+		p.size = size
 	}
 	return Buffer{p.at, b.Len}, nil
 }
@@ -85,7 +86,8 @@ func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error
 	if w.scaled() {
 		d.comm.opts.kernels.Scale(kernel.DType(w.Type), work.Dst.Ptr, work.Dst.Ptr, work.Dst.Len, w.Scale)
 	}
-	if err := d.gpu.CopyIn(uintptr(out.Ptr), work.Dst.Ptr, out.Len*w.Type.size(), nccl.Stream(s), d.stage.event); err != nil {
+	if err := d.gpu.CopyIn(uintptr(out.Ptr), work.Dst.Ptr, out.Len*w.Type.size(), nccl.Stream(s),
+		d.stage.event); err != nil {
 		return d.fail(w.Kind, err)
 	}
 	d.copies()
@@ -141,7 +143,8 @@ func (d *Device) bring(ctx context.Context, s Stream, w *Collective) (out Buffer
 
 // ends returns the input and output of a call on a rank.
 func ends(w *Collective, rank int) (in, out Buffer) {
-	in, out = w.Src, w.Dst
+	in = w.Src
+	out = w.Dst
 	switch w.Kind {
 	case KindBroadcast:
 		if rank == w.Root {

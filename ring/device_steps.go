@@ -42,18 +42,24 @@ func (t translator) reduction(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bo
 		if w.Op == Avg {
 			factor /= float64(t.size)
 		}
-		s.Op, s.Scaled, s.Scale = nccl.Sum, 1, scaleBits(w.Type, factor)
+		s.Op = nccl.Sum
+		s.Scaled = 1
+		s.Scale = scaleBits(w.Type, factor)
 	}
 	switch {
 	case w.Kind == KindAllReduce:
 		s.Fn = nccl.AllReduce
 	case w.Kind == KindReduce:
-		s.Fn, s.Peer = nccl.Reduce, int32(w.Root)
+		s.Fn = nccl.Reduce
+		s.Peer = int32(w.Root)
 	case w.Counts == nil:
-		s.Fn, s.Count = nccl.ReduceScatter, uintptr(w.Dst.Len)
+		s.Fn = nccl.ReduceScatter
+		s.Count = uintptr(w.Dst.Len)
 	default: // each part is reduced to its owner
 		for rank, n := range w.Counts {
-			s.Fn, s.Peer, s.Count = nccl.Reduce, int32(rank), uintptr(n)
+			s.Fn = nccl.Reduce
+			s.Peer = int32(rank)
+			s.Count = uintptr(n)
 			steps = add(steps, s)
 			s.Send += uintptr(n * w.Type.size())
 		}
@@ -86,7 +92,8 @@ func (t translator) operation(typ Type, op Op) (nccl.DataType, nccl.Op, bool) {
 
 // move translates a call that only moves elements. They travel as bytes.
 func (t translator) move(steps []nccl.Step, w *DeviceCall) []nccl.Step {
-	src, dst := uintptr(w.Src.Ptr), uintptr(w.Dst.Ptr)
+	src := uintptr(w.Src.Ptr)
+	dst := uintptr(w.Dst.Ptr)
 	switch {
 	case w.Kind == KindBroadcast:
 		return add(steps, bytesStep(nccl.Broadcast, w.Type, dst, dst, w.Dst.Len, w.Root))
@@ -113,13 +120,21 @@ func (t translator) move(steps []nccl.Step, w *DeviceCall) []nccl.Step {
 			steps = add(steps, bytesStep(nccl.Send, w.Type, src, 0, out, rank))
 			steps = add(steps, bytesStep(nccl.Recv, w.Type, 0, dst, in, rank))
 		}
-		src, dst = src+uintptr(out*w.Type.size()), dst+uintptr(in*w.Type.size())
+		src += uintptr(out * w.Type.size())
+		dst += uintptr(in * w.Type.size())
 	}
 	return steps
 }
 
 func bytesStep(fn nccl.Fn, t Type, send, recv uintptr, elements, peer int) nccl.Step {
-	return nccl.Step{Fn: fn, Type: nccl.Uint8, Send: send, Recv: recv, Count: uintptr(elements * t.size()), Peer: int32(peer)}
+	return nccl.Step{
+		Fn:    fn,
+		Type:  nccl.Uint8,
+		Send:  send,
+		Recv:  recv,
+		Count: uintptr(elements * t.size()),
+		Peer:  int32(peer),
+	}
 }
 
 // between returns how many elements this rank sends to rank and receives from it in a gather,

@@ -15,8 +15,9 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// The tests of this file's family run on stand-ins for libcuda and libnccl (internal/nccl/testdata), for which the memory
-// of the GPU is the host's. What they are told to do wrong is in the environment.
+// The tests of this file's family run on stand-ins for libcuda and libnccl
+// (internal/nccl/testdata), for which the memory of the GPU is the host's. What they are told to do
+// wrong is in the environment.
 
 // standins is where those of this process are; main removes it.
 func standins(t testing.TB, flags ...string) string {
@@ -43,14 +44,20 @@ type deviceJob struct {
 
 func newDeviceJob(t testing.TB, size int, more ...string) *deviceJob {
 	t.Helper()
-	j := &deviceJob{Job: ringtest.NewJob(t, size), dir: standins(t), more: more, own: map[int][]string{}}
+	j := &deviceJob{
+		Job:  ringtest.NewJob(t, size),
+		dir:  standins(t),
+		more: more,
+		own:  map[int][]string{},
+	}
 	j.Transport = "shm"
 	t.Setenv("STANDIN_DIR", t.TempDir())
 	return j
 }
 
 func (j *deviceJob) environ(rank int) []string {
-	env := append(j.Environ(rank), "RING_CUDA_LIB="+filepath.Join(j.dir, "libcuda.so.1"), "RING_NCCL_LIB="+filepath.Join(j.dir, "libnccl.so.2"))
+	env := append(j.Environ(rank), "RING_CUDA_LIB="+filepath.Join(j.dir, "libcuda.so.1"), "RING_NCCL_LIB="+
+		filepath.Join(j.dir, "libnccl.so.2"))
 	return append(append(env, j.more...), j.own[rank]...)
 }
 
@@ -128,7 +135,8 @@ type deviceWay struct {
 func deviceWays() []deviceWay {
 	return []deviceWay{
 		{name: "nccl", native: true},
-		{name: "nccl-in-progress", native: true, harm: map[string]string{"STANDIN_POLLS": "*:3", "STANDIN_SLOW_COPY": "300"}},
+		{name: "nccl-in-progress", native: true, harm: map[string]string{"STANDIN_POLLS": "*:3",
+			"STANDIN_SLOW_COPY": "300"}},
 		{name: "host", env: []string{"RING_DEVICE=host"}, harm: map[string]string{"STANDIN_SLOW_COPY": "300"}},
 	}
 }
@@ -137,7 +145,8 @@ func deviceWays() []deviceWay {
 func onDevices(t *testing.T, sizes []int, test func(t *testing.T, all []*ring.Device)) {
 	for _, caller := range deviceWays() {
 		for i, size := range sizes {
-			if caller.name == "nccl-in-progress" && i != len(sizes)/2 || raceEnabled && caller.harm != nil && i != len(sizes)/2 {
+			if caller.name == "nccl-in-progress" && i != len(sizes)/2 || raceEnabled && caller.harm != nil &&
+				i != len(sizes)/2 {
 				continue // all of them would take long
 			}
 			t.Run(fmt.Sprintf("%s/ranks=%d", caller.name, size), func(t *testing.T) {
@@ -170,7 +179,8 @@ func TestDeviceAllReduceOfManySizes(t *testing.T) {
 				if err != nil {
 					return err
 				}
-				mine, got := make([]float32, n), make([]float32, n)
+				mine := make([]float32, n)
+				got := make([]float32, n)
 				for i := range mine {
 					mine[i] = float32((rank + 1) * (i%1009 + 1))
 				}

@@ -14,7 +14,9 @@ import (
 )
 
 func sizeOf(t ring.Type) int {
-	return map[ring.Type]int{ring.Float64: 8, ring.Int64: 8, ring.Uint64: 8, ring.Float32: 4, ring.Int32: 4, ring.Float16: 2, ring.BFloat16: 2, ring.Int16: 2}[t] + map[ring.Type]int{ring.Int8: 1, ring.Uint8: 1, ring.Bool: 1}[t]
+	return map[ring.Type]int{ring.Float64: 8, ring.Int64: 8, ring.Uint64: 8, ring.Float32: 4, ring.Int32: 4,
+		ring.Float16: 2, ring.BFloat16: 2, ring.Int16: 2}[t] + map[ring.Type]int{ring.Int8: 1, ring.Uint8: 1,
+		ring.Bool: 1}[t]
 }
 
 // encode writes a number that type t holds as it is.
@@ -108,7 +110,8 @@ func folded(t ring.Type, op ring.Op, scale float64, size, i int) float64 {
 	return v
 }
 
-// deviceCase is a call as a rank makes it, and what it must get: the number of elements to give and to get, and each.
+// deviceCase is a call as a rank makes it, and what it must get: the number of elements to give and
+// to get, and each.
 type deviceCase struct {
 	call ring.DeviceCall
 	in   int
@@ -122,7 +125,8 @@ const deviceN = 37
 // parts are unlike lengths, one of them 0, and where each part begins.
 func parts(size int) (counts, at []int, total int) {
 	for rank := range size {
-		counts, at = append(counts, (rank*5+3)%11), append(at, total)
+		counts = append(counts, (rank*5+3)%11)
+		at = append(at, total)
 		if rank == 1 {
 			counts[1] = 0
 		}
@@ -143,15 +147,21 @@ func reductions(t ring.Type, op ring.Op, scale float64, rank, size int) []device
 	if rank == root {
 		toRoot.out = deviceN
 	}
-	toRoot.call.Kind, toRoot.call.Root = ring.KindReduce, root
+	toRoot.call.Kind = ring.KindReduce
+	toRoot.call.Root = root
 	all := []deviceCase{
-		{in: deviceN, give: mine, out: deviceN, want: fold(0), call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindAllReduce}}},
-		{in: deviceN * size, give: mine, out: deviceN, want: fold(deviceN * rank), call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindReduceScatter}}},
-		{in: total, give: mine, out: counts[rank], want: fold(at[rank]), call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindReduceScatter, Counts: counts}}},
+		{in: deviceN, give: mine, out: deviceN, want: fold(0),
+			call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindAllReduce}}},
+		{in: deviceN * size, give: mine, out: deviceN, want: fold(deviceN * rank),
+			call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindReduceScatter}}},
+		{in: total, give: mine, out: counts[rank], want: fold(at[rank]),
+			call: ring.DeviceCall{Collective: ring.Collective{Kind: ring.KindReduceScatter, Counts: counts}}},
 		toRoot,
 	}
 	for i := range all {
-		all[i].call.Type, all[i].call.Op, all[i].call.Scale = t, op, scale
+		all[i].call.Type = t
+		all[i].call.Op = op
+		all[i].call.Scale = scale
 	}
 	return all
 }
@@ -178,22 +188,35 @@ func moves(t ring.Type, rank, size int) []deviceCase {
 		}
 		return n
 	}
-	next, before := (rank+1)%size, (rank+size-1)%size
+	next := (rank + 1) % size
+	before := (rank + size - 1) % size
 	square := make([]int, size)
 	for i := range square {
 		square[i] = 3
 	}
 	return []deviceCase{
 		{in: n, give: mine, out: n * size, want: even, call: c(ring.Collective{Kind: ring.KindAllGather})},
-		{in: counts[rank], give: mine, out: total, want: uneven, call: c(ring.Collective{Kind: ring.KindAllGather, Counts: counts})},
-		{in: n, give: mine, out: atRoot(n * size), want: even, call: c(ring.Collective{Kind: ring.KindGather, Root: root})},
-		{in: counts[rank], give: mine, out: atRoot(total), want: uneven, call: c(ring.Collective{Kind: ring.KindGather, Root: root, Counts: counts})},
-		{in: atRoot(n * size), give: mine, out: n, want: func(i int) float64 { return given(t, root, n*rank+i) }, call: c(ring.Collective{Kind: ring.KindScatter, Root: root})},
-		{in: atRoot(total), give: mine, out: counts[rank], want: func(i int) float64 { return given(t, root, at[rank]+i) }, call: c(ring.Collective{Kind: ring.KindScatter, Root: root, Counts: counts})},
-		{in: n * size, give: mine, out: n * size, want: func(i int) float64 { return given(t, i/n, n*rank+i%n) }, call: c(ring.Collective{Kind: ring.KindAllToAll})},
-		{in: 3 * size, give: mine, out: 3 * size, want: func(i int) float64 { return given(t, i/3, 3*rank+i%3) }, call: c(ring.Collective{Kind: ring.KindAllToAll, Counts: square, Sends: square})},
+		{in: counts[rank], give: mine, out: total, want: uneven,
+			call: c(ring.Collective{Kind: ring.KindAllGather, Counts: counts})},
+		{in: n, give: mine, out: atRoot(n * size), want: even,
+			call: c(ring.Collective{Kind: ring.KindGather, Root: root})},
+		{in: counts[rank], give: mine, out: atRoot(total), want: uneven,
+			call: c(ring.Collective{Kind: ring.KindGather, Root: root, Counts: counts})},
+		{in: atRoot(n * size), give: mine, out: n, want: func(i int) float64 {
+			return given(t, root, n*rank+i)
+		}, call: c(ring.Collective{Kind: ring.KindScatter, Root: root})},
+		{in: atRoot(total), give: mine, out: counts[rank], want: func(i int) float64 {
+			return given(t, root, at[rank]+i)
+		}, call: c(ring.Collective{Kind: ring.KindScatter, Root: root, Counts: counts})},
+		{in: n * size, give: mine, out: n * size, want: func(i int) float64 {
+			return given(t, i/n, n*rank+i%n)
+		}, call: c(ring.Collective{Kind: ring.KindAllToAll})},
+		{in: 3 * size, give: mine, out: 3 * size, want: func(i int) float64 {
+			return given(t, i/3, 3*rank+i%3)
+		}, call: c(ring.Collective{Kind: ring.KindAllToAll, Counts: square, Sends: square})},
 		{out: n, give: mine, want: ofRank(root), call: c(ring.Collective{Kind: ring.KindBroadcast, Root: root})},
-		{in: n, give: mine, out: n, want: ofRank(before), call: c(ring.Collective{Kind: ring.KindMessage, To: next, From: before})},
+		{in: n, give: mine, out: n, want: ofRank(before),
+			call: c(ring.Collective{Kind: ring.KindMessage, To: next, From: before})},
 	}
 }
 
@@ -210,12 +233,14 @@ const seatBytes = 8 * deviceN * 8
 func (s *deviceSeat) make(c deviceCase) error {
 	t := c.call.Type
 	size := sizeOf(t)
-	src, dst := make([]uint8, c.in*size), make([]uint8, c.out*size)
+	src := make([]uint8, c.in*size)
+	dst := make([]uint8, c.out*size)
 	for i := range c.in {
 		encode(t, src[i*size:], c.give(i))
 	}
 	given := src
-	c.call.Src, c.call.Dst = ring.DeviceBuffer(s.src, c.in), ring.DeviceBuffer(s.dst, c.out)
+	c.call.Src = ring.DeviceBuffer(s.src, c.in)
+	c.call.Dst = ring.DeviceBuffer(s.dst, c.out)
 	if c.call.Kind == ring.KindBroadcast {
 		given = make([]uint8, len(dst))
 		for i := range c.out {
@@ -243,15 +268,19 @@ func (s *deviceSeat) make(c deviceCase) error {
 	}
 	near := map[ring.Type]float64{ring.Float64: 1e-12, ring.Float32: 1e-6, ring.Float16: 1e-2, ring.BFloat16: 2e-2}[t]
 	for i := range c.out {
-		if got, want := decode(t, dst[i*size:]), c.want(i); math.Abs(got-want) > near*math.Abs(want) {
-			return fmt.Errorf("%v %v of %v, scale %v, counts %v: element %d is %v, want %v", c.call.Kind, c.call.Op, t, c.call.Scale, c.call.Counts, i, got, want)
+		got := decode(t, dst[i*size:])
+		want := c.want(i)
+		if math.Abs(got-want) > near*math.Abs(want) {
+			return fmt.Errorf("%v %v of %v, scale %v, counts %v: element %d is %v, want %v", c.call.Kind, c.call.Op, t,
+				c.call.Scale, c.call.Counts, i, got, want)
 		}
 	}
 	return nil
 }
 
 func allTypes() []ring.Type {
-	return []ring.Type{ring.Float32, ring.Float64, ring.Float16, ring.BFloat16, ring.Int8, ring.Uint8, ring.Int16, ring.Int32, ring.Int64, ring.Uint64, ring.Bool}
+	return []ring.Type{ring.Float32, ring.Float64, ring.Float16, ring.BFloat16, ring.Int8, ring.Uint8, ring.Int16,
+		ring.Int32, ring.Int64, ring.Uint64, ring.Bool}
 }
 
 func allOps() []ring.Op {
@@ -272,7 +301,8 @@ func deviceValues(d *ring.Device, rank, size int) (n int, err error) {
 	}
 	for _, t := range allTypes() {
 		var cases []deviceCase
-		if slices.Contains([]ring.Type{ring.Float64, ring.Float32, ring.Int16, ring.Bool}, t) { // moving bytes does not depend on their type: four sizes suffice
+		// moving bytes does not depend on their type: four sizes suffice
+		if slices.Contains([]ring.Type{ring.Float64, ring.Float32, ring.Int16, ring.Bool}, t) {
 			cases = moves(t, rank, size)
 		}
 		for _, op := range allOps() {

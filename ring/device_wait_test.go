@@ -57,7 +57,8 @@ func TestDeviceWaitCoversLaunchedWork(t *testing.T) {
 	}
 }
 
-// PyTorch captures a graph in another thread: who asks for an event then without care gets an error, and ends the capture.
+// PyTorch captures a graph in another thread: who asks for an event then without care gets an
+// error, and ends the capture.
 func TestDeviceBesideACapture(t *testing.T) {
 	t.Setenv("STANDIN_CAPTURE", "1")
 	t.Setenv("STANDIN_SLOW", "30000") // so that the watch asks too

@@ -38,24 +38,25 @@
 // only at run time. A [Queue] takes named tensors in any order, and continues when some ranks run
 // out of data ([Queue.Join]). A [Device] runs collectives on buffers in GPU memory.
 //
-// All ranks get the same bits. Every run with the same ranks on the same hosts gets the same bits too if
-// there are at most two hosts, or RING_NETWORK is set: else the order in which ranks are
+// All ranks get the same bits. Every run with the same ranks on the same hosts gets the same bits
+// too if there are at most two hosts, or RING_NETWORK is set: else the order in which ranks are
 // added depends on the measured speed of the network.
 //
 // # Settings
 //
 // All ranks need the same settings, from the environment:
 //
-//   - RING_TRANSPORT: auto (the default); tcp keeps ranks of one host from sharing memory; shm fails
-//     if they cannot share it.
-//   - RING_STREAMS: TCP connections between two ranks, 1 by default. More help if the network limits
-//     one connection.
-//   - RING_RAILS: how many of the networks that join two hosts are used, at most 8. By default 8 if gorun
-//     --network-interface names several, or 1.
-//   - RING_CHECKSUM=1: detect corrupted data beyond TCP's own checksum. gorun --encrypt encrypts it.
+//   - RING_TRANSPORT: auto (the default); tcp keeps ranks of one host from sharing memory; shm
+//     fails if they cannot share it.
+//   - RING_STREAMS: TCP connections between two ranks, 1 by default. More help if the network
+//     limits one connection.
+//   - RING_RAILS: how many of the networks that join two hosts are used, at most 8. By default 8
+//     if gorun --network-interface names several, or 1.
+//   - RING_CHECKSUM=1: detect corrupted data beyond TCP's own checksum. gorun --encrypt encrypts
+//     it.
 //   - RING_CONGESTION: the congestion control of the connections.
-//   - RING_ALGORITHM: auto (the default), doubling, tree, circulant or ring: the algorithm over the
-//     network, for the collectives that it can do. By default what costs least.
+//   - RING_ALGORITHM: auto (the default), doubling, tree, circulant or ring: the algorithm over
+//     the network, for the collectives that it can do. By default what costs least.
 //   - RING_NETWORK: the latency and speed of the network, such as 20us,10Gb/s, for the choice of
 //     algorithms. By default they are measured.
 //   - RING_STALL: how long a call waits until gorun names the missing ranks, 25s by default; 0 is

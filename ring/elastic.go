@@ -19,7 +19,8 @@ type State interface {
 }
 
 // ErrStateLost is returned by [Elastic] when no remaining rank has the job's state.
-var ErrStateLost = errors.New("ring: no rank is left that has the job's state: start the job again, from a checkpoint if there is one")
+var ErrStateLost = errors.New("ring: no rank is left that has the job's state: start the job again, from a " +
+	"checkpoint if there is one")
 
 // Elastic joins the job and calls train, in an elastic job once in each epoch. When ranks fail,
 // join or leave, the remaining ranks meet in the next epoch, with new numbers. Before each call of

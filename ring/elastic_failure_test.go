@@ -64,7 +64,10 @@ func TestElasticErrors(t *testing.T) {
 	state := func() ring.State { return ring.SliceState([]float32{1}) }
 	once := func(err error) (calls int, got error) {
 		w := ringtest.NewWorld(t, 1)
-		got = ring.Elastic(ctx, state(), func(context.Context, *ring.Comm) error { calls++; return err }, environ(w.Add("host")))
+		got = ring.Elastic(ctx, state(), func(context.Context, *ring.Comm) error {
+			calls++
+			return err
+		}, environ(w.Add("host")))
 		return calls, got
 	}
 	for _, err := range []error{mine, &ring.MismatchError{}, nil} {
@@ -72,7 +75,8 @@ func TestElasticErrors(t *testing.T) {
 			t.Errorf("%v: %d calls, %v", err, calls, got)
 		}
 	}
-	if err := ring.Elastic(ctx, ring.ValueState(new(chan int)), nil); err == nil || !strings.Contains(err.Error(), "chan int") {
+	if err := ring.Elastic(ctx, ring.ValueState(new(chan int)), nil); err == nil ||
+		!strings.Contains(err.Error(), "chan int") {
 		t.Errorf("a state that cannot be saved: %v", err)
 	}
 	// Not elastic: once, whatever the error.
@@ -104,13 +108,15 @@ func TestElasticErrors(t *testing.T) {
 			}
 		}, environ(m))
 	}()
-	if err := answer(t, 10*time.Second, done); !errors.As(err, new(*ring.PeerError)) || !strings.Contains(err.Error(), "too few slots") {
+	if err := answer(t, 10*time.Second, done); !errors.As(err, new(*ring.PeerError)) ||
+		!strings.Contains(err.Error(), "too few slots") {
 		t.Errorf("the job's end: %v", err)
 	}
 	// So does that of the context.
 	bounded, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	if err := ring.Elastic(bounded, state(), nil, environ(ringtest.NewWorld(t, 2).Add("host"))); !errors.Is(err, context.DeadlineExceeded) {
+	if err := ring.Elastic(bounded, state(), nil, environ(ringtest.NewWorld(t, 2).Add("host"))); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("the context's end: %v", err)
 	}
 }
@@ -131,10 +137,12 @@ func (s slowState) Sync(ctx context.Context, c *ring.Comm, root int) error {
 // Who came when others had the state, and was left before it got any, does not begin anew.
 func TestElasticStateIsLost(t *testing.T) {
 	w := ringtest.NewWorld(t, 1)
-	old, fresh := w.Add("host0"), w.Add("host1")
+	old := w.Add("host0")
+	fresh := w.Add("host1")
 	w.Want(1)
 	w.Ended(fresh, "") // it comes later
-	olds, news := make(chan error, 1), make(chan error, 1)
+	olds := make(chan error, 1)
+	news := make(chan error, 1)
 	x := []float32{5}
 	go func() {
 		epochs := 0
@@ -157,7 +165,9 @@ func TestElasticStateIsLost(t *testing.T) {
 	until(t, "the first one trains", func() bool { return w.Joined() == 1 })
 	fresh = w.Add("host1")
 	go func() {
-		news <- ring.Elastic(ctx, ring.SliceState([]float32{0}), func(context.Context, *ring.Comm) error { return nil }, environ(fresh))
+		news <- ring.Elastic(ctx, ring.SliceState([]float32{0}), func(context.Context, *ring.Comm) error {
+			return nil
+		}, environ(fresh))
 	}()
 	if err := answer(t, 10*time.Second, olds); !errors.Is(err, errKilled) {
 		t.Error(err)
@@ -175,9 +185,12 @@ func TestElasticLatecomerBeginsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fresh, news := w.Add("host1"), make(chan error, 1)
+	fresh := w.Add("host1")
+	news := make(chan error, 1)
 	go func() {
-		news <- ring.Elastic(ctx, ring.SliceState([]float32{0}), func(context.Context, *ring.Comm) error { return nil }, environ(fresh))
+		news <- ring.Elastic(ctx, ring.SliceState([]float32{0}), func(context.Context, *ring.Comm) error {
+			return nil
+		}, environ(fresh))
 	}()
 	until(t, "the first one is called", first.HostsUpdated)
 	first.Close()
@@ -199,7 +212,8 @@ func TestStates(t *testing.T) {
 		List []string
 		Map  map[string]float64
 	}
-	x, v := []float64{1, 2}, value{3, []string{"a"}, map[string]float64{"b": 4}}
+	x := []float64{1, 2}
+	v := value{3, []string{"a"}, map[string]float64{"b": 4}}
 	sampler := ring.NewSampler(10, 1)
 	s := ring.States(ring.SliceState(x), ring.ValueState(&v), sampler)
 	if err := ring.ValueState(&v).Restore(); err == nil {
@@ -208,7 +222,11 @@ func TestStates(t *testing.T) {
 	if err := s.Save(); err != nil {
 		t.Fatal(err)
 	}
-	x[0], v.N, v.List, v.Map["b"], v.Map["c"] = 7, 8, nil, 9, 10
+	x[0] = 7
+	v.N = 8
+	v.List = nil
+	v.Map["b"] = 9
+	v.Map["c"] = 10
 	sampler.NextPass()
 	if err := s.Restore(); err != nil {
 		t.Fatal(err)
@@ -282,7 +300,8 @@ func TestElasticStoppedProcess(t *testing.T) {
 				m := w.Add("host" + strconv.Itoa(i/2))
 				members = append(members, m)
 				cmd, out := startProcess(t, append(m.Environ(), elasticEnv+"=1"))
-				pids, lines[i] = append(pids, cmd.Process.Pid), out
+				pids = append(pids, cmd.Process.Pid)
+				lines[i] = out
 			}
 			for _, line := range lines {
 				if !line.Scan() || line.Text() != "epoch 1 size 3" {

@@ -22,7 +22,8 @@ var errKilled = errors.New("killed")
 
 const samples = 240 // that processes work on
 
-// traveller is a process of a World, as a goroutine. What it learns is how often each sample was seen by any rank.
+// traveller is a process of a World, as a goroutine. What it learns is how often each sample was
+// seen by any rank.
 type traveller struct {
 	*ringtest.Member
 	world   *ringtest.World
@@ -38,11 +39,19 @@ type traveller struct {
 
 // embark starts a process that goes through so many passes over the samples.
 func embark(w *ringtest.World, host string, passes int) *traveller {
-	p := &traveller{Member: w.Add(host), world: w, counts: make([]int32, samples), sampler: ring.NewSampler(samples, 7),
-		killed: make(chan struct{}), err: make(chan error, 1)}
+	p := &traveller{
+		Member:  w.Add(host),
+		world:   w,
+		counts:  make([]int32, samples),
+		sampler: ring.NewSampler(samples, 7),
+		killed:  make(chan struct{}),
+		err:     make(chan error, 1),
+	}
 	p.state = ring.States(ring.SliceState(p.counts), ring.ValueState(&p.steps), p.sampler)
 	go func() {
-		err := ring.Elastic(ctx, p.state, func(ctx context.Context, c *ring.Comm) error { return p.train(ctx, c, passes) },
+		err := ring.Elastic(ctx, p.state, func(ctx context.Context, c *ring.Comm) error {
+			return p.train(ctx, c, passes)
+		},
 			ring.WithEnviron(ringtest.Lookup(p.Environ())))
 		cause := ""
 		if err != nil {
@@ -123,7 +132,8 @@ func until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// A rank dies, and the others go on from the last commit: on one host by memory, and on several by links.
+// A rank dies, and the others go on from the last commit: on one host by memory, and on several by
+// links.
 func TestElasticRankFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -157,7 +167,8 @@ func TestElasticRankFails(t *testing.T) {
 	}
 }
 
-// Processes that come have the state of the others, who lose nothing and are held up for less than a second.
+// Processes that come have the state of the others, who lose nothing and are held up for less than
+// a second.
 func TestElasticGrows(t *testing.T) {
 	w := ringtest.NewWorld(t, 1)
 	first := embark(w, "host0", 6)
@@ -178,7 +189,8 @@ func TestElasticGrows(t *testing.T) {
 	}
 }
 
-// Whatever joins and leaves, each sample is counted once in each pass, as long as a rank with the state remains.
+// Whatever joins and leaves, each sample is counted once in each pass, as long as a rank with the
+// state remains.
 func TestElasticAtRandom(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -215,8 +227,9 @@ func TestElasticAtRandom(t *testing.T) {
 	}
 }
 
-// Fifty epochs in one process, or as many times that as RING_FAULT_ROUNDS says, leave neither goroutines nor descriptors,
-// and none takes longer than a second to begin. Every second one ends by a failure.
+// Fifty epochs in one process, or as many times that as RING_FAULT_ROUNDS says, leave neither
+// goroutines nor descriptors, and none takes longer than a second to begin. Every second one ends
+// by a failure.
 func TestElasticEpochsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -225,7 +238,8 @@ func TestElasticEpochsLeaveNothing(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			w := ringtest.NewWorld(t, 3)
 			w.Transport = transport
-			n, inUse := rounds(50), func() (files, goroutines int) {
+			n := rounds(50)
+			inUse := func() (files, goroutines int) {
 				entries, err := os.ReadDir("/proc/self/fd")
 				if err != nil {
 					lab.Skip(t, "no /proc here")
@@ -233,12 +247,15 @@ func TestElasticEpochsLeaveNothing(t *testing.T) {
 				return len(entries), runtime.NumGoroutine()
 			}
 			members := []*ringtest.Member{w.Add("host0"), w.Add("host0"), w.Add("host1")}
-			left, files, goroutines := 0, 0, 0
+			left := 0
+			files := 0
+			goroutines := 0
 			for i := range n {
 				comms := make([]*ring.Comm, 3)
 				begun := time.Now()
 				err := ringtest.Each(3, func(rank int) (err error) {
-					comms[rank], err = ring.Init(ctx, ring.AfterEpoch(left), ring.WithEnviron(ringtest.Lookup(members[rank].Environ())))
+					comms[rank], err = ring.Init(ctx, ring.AfterEpoch(left),
+						ring.WithEnviron(ringtest.Lookup(members[rank].Environ())))
 					if err == nil {
 						err = ring.AllReduce(ctx, comms[rank], make([]float32, 10000), ring.Sum)
 					}
@@ -252,7 +269,8 @@ func TestElasticEpochsLeaveNothing(t *testing.T) {
 				}
 				for rank, want := range [][]int{{0, 2, 0, 2}, {1, 2, 0, 1}, {0, 1, 1, 2}} {
 					c := comms[rank]
-					if got := []int{c.LocalRank(), c.LocalSize(), c.CrossRank(), c.CrossSize()}; !slices.Equal(got, want) || c.Rank() != rank {
+					if got := []int{c.LocalRank(), c.LocalSize(), c.CrossRank(), c.CrossSize()}; !slices.Equal(got,
+						want) || c.Rank() != rank {
 						t.Errorf("rank %d as %d is at %v, want %v", rank, c.Rank(), got, want)
 					}
 				}

@@ -60,7 +60,12 @@ func park(ctx context.Context, self rankenv.Rank, left int) (boot.Job, error) {
 	defer agent.Close()
 	job, err := agent.Park(ctx, left)
 	if abort := new(boot.Abort); errors.As(err, &abort) {
-		return job, &PeerError{Rank: abort.Rank, Host: abort.Host, Op: "init", Cause: errors.New(abort.Cause)}
+		return job, &PeerError{
+			Rank:  abort.Rank,
+			Host:  abort.Host,
+			Op:    "init",
+			Cause: errors.New(abort.Cause),
+		}
 	}
 	if err != nil {
 		return job, fmt.Errorf("ring: init: %w", err)
@@ -70,11 +75,16 @@ func park(ctx context.Context, self rankenv.Rank, left int) (boot.Job, error) {
 
 // moved returns a rank's description in another epoch. Its host stays.
 func moved(self rankenv.Rank, job boot.Job) rankenv.Rank {
-	self.Epoch, self.Rank, self.Size = job.Epoch, job.Rank, job.Size
-	self.LocalRank, self.LocalSize = job.LocalRank, job.LocalSize
-	self.CrossRank, self.CrossSize = job.CrossRank, job.CrossSize
+	self.Epoch = job.Epoch
+	self.Rank = job.Rank
+	self.Size = job.Size
+	self.LocalRank = job.LocalRank
+	self.LocalSize = job.LocalSize
+	self.CrossRank = job.CrossRank
+	self.CrossSize = job.CrossSize
 	if len(job.Addrs) > 0 {
-		self.Addr, self.Addrs = job.Addrs[0], job.Addrs
+		self.Addr = job.Addrs[0]
+		self.Addrs = job.Addrs
 	}
 	return self
 }

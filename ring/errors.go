@@ -15,7 +15,9 @@ var errQueueClosed = errors.New("it has closed its queue")
 
 // PeerError reports that the job cannot go on because one rank failed.
 type PeerError struct {
-	Rank  int    // the rank that failed first, as far as is known, by its number in the whole job; -1 when it was no rank
+	// the rank that failed first, as far as is known, by its number in the whole job; -1 when it
+	// was no rank
+	Rank  int
 	Host  string // its host's name, as the user wrote it
 	Op    string // the call that failed for it here, such as "allreduce" or "init"
 	Cause error
@@ -44,7 +46,12 @@ func (e *MismatchError) Error() string {
 // errorOf converts an error of the engine to one of this package.
 func errorOf(err error) error {
 	if m, ok := err.(*engine.MismatchError); ok {
-		return &MismatchError{Rank: m.Rank, Peer: m.Peer, Mine: callOf(m.Mine), Theirs: callOf(m.Theirs)}
+		return &MismatchError{
+			Rank:   m.Rank,
+			Peer:   m.Peer,
+			Mine:   callOf(m.Mine),
+			Theirs: callOf(m.Theirs),
+		}
 	}
 	return err
 }

@@ -13,7 +13,12 @@ import (
 func worlds() map[string]func(t *testing.T) []*ring.Comm {
 	join := func(transport string, streams int, hosts ...int) func(t *testing.T) []*ring.Comm {
 		return func(t *testing.T) []*ring.Comm {
-			l := layout{transport: transport, hosts: hosts, streams: streams, opts: []ring.Option{ring.WithShards(16 << 10)}}
+			l := layout{
+				transport: transport,
+				hosts:     hosts,
+				streams:   streams,
+				opts:      []ring.Option{ring.WithShards(16 << 10)},
+			}
 			for _, n := range hosts {
 				l.size += n
 			}
@@ -167,7 +172,8 @@ func checks() map[string]check {
 		"reduce": func(c *ring.Comm, n int) error {
 			for _, root := range roots(c, n) {
 				src := vector(n, func(i int) float32 { return at(c.Rank(), i) })
-				before, dst := slices.Clone(src), make([]float32, n)
+				before := slices.Clone(src)
+				dst := make([]float32, n)
 				if err := ring.Reduce(ctx, c, dst, src, ring.Sum, root); err != nil {
 					return err
 				}
@@ -191,7 +197,8 @@ func checks() map[string]check {
 					lengths = repeat(c, n/c.Size())
 				}
 				src := vector(begin(lengths, c.Size()), func(i int) float32 { return at(c.Rank(), i) })
-				before, dst := slices.Clone(src), make([]float32, lengths[c.Rank()])
+				before := slices.Clone(src)
+				dst := make([]float32, lengths[c.Rank()])
 				if err := ring.ReduceScatterV(ctx, c, dst, src, parts, ring.Sum); err != nil {
 					return err
 				}
@@ -251,7 +258,8 @@ func checks() map[string]check {
 						lengths = repeat(c, n/c.Size())
 					}
 					src := vector(lengths[c.Rank()], func(i int) float32 { return at(c.Rank(), i) })
-					all, want := make([]float32, begin(lengths, c.Size())), gathered(lengths)
+					all := make([]float32, begin(lengths, c.Size()))
+					want := gathered(lengths)
 					if err := ring.GatherV(ctx, c, all, src, parts, root); err != nil {
 						return err
 					}
@@ -279,14 +287,18 @@ func checks() map[string]check {
 			if err := ring.AllToAll(ctx, c, dst, src); err != nil {
 				return err
 			}
-			return same(dst, vector(len(dst), func(i int) float32 { return at(i/max(each, 1), c.Rank()*each+i%max(each, 1)) }))
+			return same(dst, vector(len(dst), func(i int) float32 {
+				return at(i/max(each, 1), c.Rank()*each+i%max(each, 1))
+			}))
 		},
 		"alltoall of unlike parts": func(c *ring.Comm, n int) error {
 			length := func(from, to int) int { return n / c.Size() * ((from + 2*to) % 3) }
-			sends, recvs := make([]int, c.Size()), make([]int, c.Size())
+			sends := make([]int, c.Size())
+			recvs := make([]int, c.Size())
 			var src, want []float32
 			for rank := range c.Size() {
-				sends[rank], recvs[rank] = length(c.Rank(), rank), length(rank, c.Rank())
+				sends[rank] = length(c.Rank(), rank)
+				recvs[rank] = length(rank, c.Rank())
 				src = append(src, vector(sends[rank], func(i int) float32 { return at(c.Rank(), i+rank) })...)
 				want = append(want, vector(recvs[rank], func(i int) float32 { return at(rank, i+c.Rank()) })...)
 			}
@@ -298,8 +310,10 @@ func checks() map[string]check {
 		},
 		"messages": func(c *ring.Comm, n int) error {
 			for distance := range c.Size() {
-				to, from := (c.Rank()+distance)%c.Size(), (c.Rank()-distance+c.Size())%c.Size()
-				src, dst := vector(n, func(i int) float32 { return at(c.Rank(), i) }), make([]float32, n)
+				to := (c.Rank() + distance) % c.Size()
+				from := (c.Rank() - distance + c.Size()) % c.Size()
+				src := vector(n, func(i int) float32 { return at(c.Rank(), i) })
+				dst := make([]float32, n)
 				if err := ring.SendRecv(ctx, c, dst, from, src, to); err != nil {
 					return err
 				}

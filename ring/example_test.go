@@ -42,7 +42,8 @@ func ExampleAllReduceAsync() {
 	comm := join(ctx)
 	defer comm.Close()
 
-	src, dst := []int64{1, 2, 3}, make([]int64, 3)
+	src := []int64{1, 2, 3}
+	dst := make([]int64, 3)
 	handle, err := ring.AllReduceAsync(comm, dst, src, ring.Sum)
 	if err != nil {
 		log.Fatal(err)

@@ -13,8 +13,9 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// told bounds how late a rank may know that another has failed: before the silence of its link would say so. That it knows within a second
-// is a row of internal/test/faults, which has the machine for itself.
+// told bounds how late a rank may know that another has failed: before the silence of its link
+// would say so. That it knows within a second is a row of internal/test/faults, which has the
+// machine for itself.
 const told = 5 * time.Second
 
 // wantPeer checks that err is a PeerError about rank.
@@ -223,7 +224,8 @@ func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
 	job = ringtest.NewJob(t, 2)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(job.Environ(0)))); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(job.Environ(0)))); !errors.Is(err,
+		context.DeadlineExceeded) {
 		t.Errorf("error is %v, want the context's", err)
 	}
 }
@@ -271,7 +273,8 @@ func TestLateRankIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Ranks may leave a private part while others wait for them: the job only hears of whom the others missed.
+// Ranks may leave a private part while others wait for them: the job only hears of whom the others
+// missed.
 func TestPrivatePartMissesARank(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		job := l.of(3).job(t)

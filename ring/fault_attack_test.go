@@ -23,11 +23,12 @@ import (
 // middleman stands between the ranks and one of them, who told of its address instead of
 // its own. It hands on what comes, as touch leaves it.
 type middleman struct {
-	tb      testing.TB
-	own     *net.TCPListener
-	touch   func(conn int, dialer bool, offset int, b []byte) // in the order of offsets; for each direction by itself
-	single  bool                                              // each byte is handed on by itself
-	gate    chan struct{}                                     // nothing is handed on before it is closed, if there is one
+	tb     testing.TB
+	own    *net.TCPListener
+	touch  func(conn int, dialer bool, offset int, b []byte) // in the order of offsets; for each direction by itself
+	single bool                                              // each byte is handed on by itself
+	// nothing is handed on before it is closed, if there is one
+	gate    chan struct{}
 	found   chan netip.AddrPort
 	serving sync.WaitGroup
 
@@ -41,7 +42,12 @@ func newMiddleman(tb testing.TB) *middleman {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	m := &middleman{tb: tb, own: l, found: make(chan netip.AddrPort, 1), touch: func(int, bool, int, []byte) {}}
+	m := &middleman{
+		tb:    tb,
+		own:   l,
+		found: make(chan netip.AddrPort, 1),
+		touch: func(int, bool, int, []byte) {},
+	}
 	tb.Cleanup(m.end)
 	return m
 }
@@ -92,7 +98,8 @@ func (m *middleman) serve(to netip.AddrPort) {
 func (m *middleman) carry(conn int, dialer bool, to, from net.Conn) {
 	defer m.serving.Done()
 	defer to.Close()
-	b, offset := make([]byte, 64<<10), 0
+	b := make([]byte, 64<<10)
+	offset := 0
 	for {
 		n, err := from.Read(b)
 		m.mu.Lock()
@@ -135,7 +142,13 @@ func (m *middleman) end() {
 const canary = float32(-7.4505806e-09)
 
 func pairOf(more ...string) layout {
-	return layout{name: "pair", transport: "tcp", size: 2, streams: 2, more: more}
+	return layout{
+		name:      "pair",
+		transport: "tcp",
+		size:      2,
+		streams:   2,
+		more:      more,
+	}
 }
 
 // S3: who listens between two ranks sees what they send each other, unless they encrypt it.
@@ -145,7 +158,8 @@ func TestListenerSeesNoSecret(t *testing.T) {
 		clear bool
 	}{{"GORUN_ENCRYPT=0", true}, {"RING_CHECKSUM=1", true}, {"GORUN_ENCRYPT=1", false}} {
 		l := pairOf(tt.more)
-		d, m := l.job(t), newMiddleman(t)
+		d := l.job(t)
+		m := newMiddleman(t)
 		m.between(d, 1)
 		comms := l.join(t, d)
 		vector := make([]float32, 200_000)
@@ -179,7 +193,9 @@ func TestChangedBytesAreDetected(t *testing.T) {
 	for _, more := range []string{"RING_CHECKSUM=1", "GORUN_ENCRYPT=1", unguarded} {
 		t.Run(more, func(t *testing.T) {
 			t.Parallel()
-			wrong, failed, trials := 0, 0, rounds(20)
+			wrong := 0
+			failed := 0
+			trials := rounds(20)
 			if more == unguarded {
 				trials = 6 // most are waited for
 			}
@@ -206,11 +222,15 @@ var errWrong = errors.New("wrong result")
 // tamper turns one bit between two ranks, after they have joined, and returns how their
 // calls ended.
 func tamper(t *testing.T, l layout, random *rand.Rand) error {
-	d, m := l.job(t), newMiddleman(t)
+	d := l.job(t)
+	m := newMiddleman(t)
 	defer d.Close()
 	defer m.end()
 	var mu sync.Mutex
-	left, conn, dialer, done := -1, random.IntN(l.streams), random.IntN(2) == 0, time.Time{}
+	left := -1
+	conn := random.IntN(l.streams)
+	dialer := random.IntN(2) == 0
+	done := time.Time{}
 	m.touch = func(c int, from bool, _ int, b []byte) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -230,7 +250,9 @@ func tamper(t *testing.T, l layout, random *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	if err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], position{n: 100_000}, synchronously) }); err != nil {
+	if err := ringtest.Each(2, func(rank int) error {
+		return f.once(comms[rank], position{n: 100_000}, synchronously)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
@@ -268,7 +290,8 @@ func tamper(t *testing.T, l layout, random *rand.Rand) error {
 		if l.more[0] == unguarded {
 			continue // whatever it is
 		}
-		if peer := new(ring.PeerError); err != nil && !errors.As(err, &peer) && !errors.As(err, new(*ring.MismatchError)) {
+		if peer := new(ring.PeerError); err != nil && !errors.As(err, &peer) &&
+			!errors.As(err, new(*ring.MismatchError)) {
 			t.Errorf("%v, want an error that names a rank", err)
 		}
 	}
@@ -289,7 +312,8 @@ func TestGuardIsNotDowngraded(t *testing.T) {
 			t.Run(fmt.Sprint(at, dialer), func(t *testing.T) {
 				t.Parallel()
 				l := pairOf("GORUN_ENCRYPT=1")
-				d, m := l.job(t), newMiddleman(t)
+				d := l.job(t)
+				m := newMiddleman(t)
 				m.touch = func(_ int, from bool, offset int, b []byte) {
 					if i := at - offset; from == dialer && i >= 0 && i < len(b) {
 						b[i] ^= 2
@@ -349,20 +373,23 @@ func TestReplayedRecordingIsRejected(t *testing.T) {
 	}
 	l := pairOf()
 	l.streams = 1
-	first, m := l.job(t), newMiddleman(t)
+	first := l.job(t)
+	m := newMiddleman(t)
 	m.between(first, 1)
 	comms := l.join(t, first)
 	closeAll(comms)
 	m.end()
 	recording := m.heard.Bytes()
 	second := l.job(t)
-	second.ID, second.Key = first.ID, first.Key // as near as another run can be
+	second.ID = first.ID
+	second.Key = first.Key // as near as another run can be
 	second.OnPost(func(name string, rank int, value []byte) []byte {
 		var c card
 		if isAddr(name) && rank == 1 && json.Unmarshal(value, &c) == nil {
 			for range 20 {
 				if n := answerTo(c.Addrs[0].String(), recording); n != 120 && n != 0 {
-					t.Errorf("a recording was answered with %d bytes", n) // 120: the hello of one who holds the key, as it was a good hello once
+					// 120: the hello of one who holds the key, as it was a good hello once
+					t.Errorf("a recording was answered with %d bytes", n)
 				}
 			}
 		}
@@ -382,20 +409,23 @@ func answerTo(addr string, text []byte) int {
 		return 0
 	}
 	defer conn.Close()
-	_ = conn.SetWriteDeadline(time.Now().Add(time.Second)) // the rank may not read yet, and the kernel may not buffer all of text
-	_, _ = conn.Write(text)                                // the rank may close the connection at once
+	// the rank may not read yet, and the kernel may not buffer all of text
+	_ = conn.SetWriteDeadline(time.Now().Add(time.Second))
+	_, _ = conn.Write(text) // the rank may close the connection at once
 	_ = conn.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 	n, _ := io.Copy(io.Discard, conn)
 	return int(n)
 }
 
-// R12: between two ranks every byte travels by itself, from their handshake on. All calls give what they should.
+// R12: between two ranks every byte travels by itself, from their handshake on. All calls give what
+// they should.
 func TestOneByteSegments(t *testing.T) {
 	for _, more := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
 		t.Run(more, func(t *testing.T) {
 			t.Parallel()
 			l := pairOf(more)
-			d, m := l.job(t), newMiddleman(t)
+			d := l.job(t)
+			m := newMiddleman(t)
 			m.single = true
 			m.between(d, 1)
 			comms := l.join(t, d)

@@ -71,7 +71,13 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	l := layout{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2}
+	l := layout{
+		name:      "stacked",
+		transport: "auto",
+		hosts:     []int{2, 1},
+		size:      3,
+		streams:   2,
+	}
 	before := [3]int{}
 	now := func() [3]int {
 		files, err := os.ReadDir("/proc/self/fd")
@@ -133,7 +139,8 @@ func TestConcurrentCallers(t *testing.T) {
 			t.Fatal(err)
 		}
 		err = ringtest.Each(8*l.size, func(i int) error {
-			c, do := comms[i%l.size], synchronously
+			c := comms[i%l.size]
+			do := synchronously
 			if i/l.size%2 == 1 {
 				c = parts[i%l.size]
 			}

@@ -92,8 +92,15 @@ func TestFloodDuringInit(t *testing.T) {
 	}
 	for _, more := range []string{unguarded, "GORUN_ENCRYPT=1"} {
 		t.Run(more, func(t *testing.T) {
-			l := layout{name: "tcp", transport: "tcp", size: 2, streams: 1, more: []string{more}}
-			d, m := l.job(t), newMiddleman(t)
+			l := layout{
+				name:      "tcp",
+				transport: "tcp",
+				size:      2,
+				streams:   1,
+				more:      []string{more},
+			}
+			d := l.job(t)
+			m := newMiddleman(t)
 			m.gate = make(chan struct{})
 			m.between(d, 1)
 			flooded := startRank(t, l, d, 1, duty{Form: "allreduce", N: 3000})
@@ -116,7 +123,8 @@ func TestFloodDuringInit(t *testing.T) {
 			before := residentOf(t, flooded.Process.Pid)
 			f := floodAt(addr.String(), 2000)
 			most := before
-			for begun := time.Now(); time.Since(begun) < 2*time.Second || f.made.Load() < 10_000 && time.Since(begun) < 15*time.Second; time.Sleep(50 * time.Millisecond) {
+			for begun := time.Now(); time.Since(begun) < 2*time.Second || f.made.Load() < 10_000 &&
+				time.Since(begun) < 15*time.Second; time.Sleep(50 * time.Millisecond) {
 				most = max(most, residentOf(t, flooded.Process.Pid))
 			}
 			begun := time.Now()

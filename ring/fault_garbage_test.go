@@ -38,10 +38,21 @@ type agent struct {
 func openAgent(tb testing.TB, l layout) (a *agent, job string, environ func(rank int) []string) {
 	tb.Helper()
 	d := l.job(tb) // for its names and key alone
-	a = &agent{gather: kv.NewFences(l.size), store: kv.NewStore(), never: make(chan struct{}), fences: map[string]chan struct{}{}, values: map[string][][]byte{}}
+	a = &agent{
+		gather: kv.NewFences(l.size),
+		store:  kv.NewStore(),
+		never:  make(chan struct{}),
+		fences: map[string]chan struct{}{},
+		values: map[string][][]byte{},
+	}
 	ranks := map[string]kv.JobInfo{}
 	for rank := range l.size {
-		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{Job: d.ID, Rank: rank, Size: l.size, Key: d.Key}
+		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{
+			Job:  d.ID,
+			Rank: rank,
+			Size: l.size,
+			Key:  d.Key,
+		}
 	}
 	opened, err := kv.OpenServer(ranks, a)
 	if err != nil {
@@ -149,7 +160,8 @@ func (s *garbage) pour(addr string, waste []byte, rate float64, sent *atomic.Int
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	var conn net.Conn
-	owed, last := 0, time.Now()
+	owed := 0
+	last := time.Now()
 	for {
 		now := time.Now()
 		owed = min(owed+int(rate*now.Sub(last).Seconds()), 1<<20)
@@ -176,8 +188,8 @@ func (s *garbage) pour(addr string, waste []byte, rate float64, sent *atomic.Int
 	}
 }
 
-// throw writes to conn, or to a new connection if there is none. It returns the one to go on with, if
-// that was not cut off, and how many bytes went out.
+// throw writes to conn, or to a new connection if there is none. It returns the one to go on with,
+// if that was not cut off, and how many bytes went out.
 func throw(conn net.Conn, addr string, waste []byte) (net.Conn, int) {
 	if conn == nil {
 		var err error
@@ -233,7 +245,13 @@ func TestGarbageChangesNoByte(t *testing.T) {
 			continue // less of the same
 		}
 		t.Run(more, func(t *testing.T) {
-			comms, a, s := beset(t, layout{name: "tcp", transport: "tcp", size: manyRanks, streams: 1, more: []string{more}})
+			comms, a, s := beset(t, layout{
+				name:      "tcp",
+				transport: "tcp",
+				size:      manyRanks,
+				streams:   1,
+				more:      []string{more},
+			})
 			results := [2][]byte{}
 			for i := range results {
 				s.on.Store(i == 1)
@@ -256,7 +274,9 @@ func TestGarbageChangesNoByte(t *testing.T) {
 				}
 			}
 			for _, f := range specs() {
-				if err := ringtest.Each(len(comms), func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) }); err != nil {
+				if err := ringtest.Each(len(comms), func(rank int) error {
+					return f.once(comms[rank], position{n: 3000}, synchronously)
+				}); err != nil {
 					t.Errorf("%s: %v", f.name, err)
 				}
 			}
@@ -272,8 +292,8 @@ func TestGarbageChangesNoByte(t *testing.T) {
 	}
 }
 
-// sinks are as many plain listeners in this process as take the garbage of ranks and job, in whose place they stand: each
-// cuts a stranger off after as many bytes as a rank reads of one.
+// sinks are as many plain listeners in this process as take the garbage of ranks and job, in whose
+// place they stand: each cuts a stranger off after as many bytes as a rank reads of one.
 func sinks(tb testing.TB, n int) (addrs []string) {
 	var serving sync.WaitGroup
 	tb.Cleanup(serving.Wait)
@@ -300,14 +320,19 @@ func sinks(tb testing.TB, n int) (addrs []string) {
 }
 
 // BenchmarkGarbage compares allreduces, in turns, without and with 10 MiB/s of garbage at every
-// listener, and with the same garbage at listeners that are none of the job's: who sends takes its time from the same
-// cores, and that is not our cost. Of four ranks all listeners are closed by then, but for the agent's job; of many
-// some are open.
+// listener, and with the same garbage at listeners that are none of the job's: who sends takes its
+// time from the same cores, and that is not our cost. Of four ranks all listeners are closed by
+// then, but for the agent's job; of many some are open.
 func BenchmarkGarbage(b *testing.B) {
 	for _, size := range []int{4, manyRanks} {
 		for _, bytes := range []int{64 << 10, 4 << 20} {
 			b.Run(fmt.Sprintf("ranks=%d/%dKiB", size, bytes>>10), func(b *testing.B) {
-				comms, a, s := beset(b, layout{name: "tcp", transport: "tcp", size: size, streams: 1})
+				comms, a, s := beset(b, layout{
+					name:      "tcp",
+					transport: "tcp",
+					size:      size,
+					streams:   1,
+				})
 				open := answering(a.listeners)
 				elsewhere := sinks(b, 1+open)
 				sink := garbageAt(b, elsewhere[0], elsewhere[1:])

@@ -15,10 +15,11 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-var update = flag.Bool("update", false, "rewrite testdata/sums.golden; commit it only when it is understood why other bits come out")
+var update = flag.Bool("update", false, "rewrite testdata/sums.golden; commit it only when it is understood why "+
+	"other bits come out")
 
-// sixtyFourth is a number that all four floating point types hold exactly, in 64ths: sums of such are
-// added up exactly as integers.
+// sixtyFourth is a number that all four floating point types hold exactly, in 64ths: sums of such
+// are added up exactly as integers.
 func sixtyFourth(random *rand.Rand) int64 {
 	k := (1 + random.Int64N(127)) << random.IntN(7)
 	if random.IntN(2) == 0 {
@@ -38,7 +39,8 @@ func numberOf(typ ring.Type, b []byte) float64 {
 		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
 	}
 	bits := binary.LittleEndian.Uint16(b)
-	exponent, number := int(bits>>10&31), float64(bits&1023)
+	exponent := int(bits >> 10 & 31)
+	number := float64(bits & 1023)
 	if exponent > 0 {
 		number += 1024
 	}
@@ -51,14 +53,16 @@ func numberOf(typ ring.Type, b []byte) float64 {
 
 // rounding is half of the distance from one to the next number, of each type.
 func rounding(typ ring.Type) float64 {
-	return math.Ldexp(1, map[ring.Type]int{ring.Float32: -24, ring.Float64: -53, ring.Float16: -11, ring.BFloat16: -8}[typ])
+	return math.Ldexp(1, map[ring.Type]int{ring.Float32: -24, ring.Float64: -53, ring.Float16: -11,
+		ring.BFloat16: -8}[typ])
 }
 
 // addUp adds up n numbers of a type over all ranks, checks them against exact sums, and returns
 // the bits.
 func addUp(comms []*ring.Comm, transport string, typ ring.Type, n int) ([]byte, error) {
 	size := len(comms)
-	exact, magnitude := make([]int64, n), make([]int64, n)
+	exact := make([]int64, n)
+	magnitude := make([]int64, n)
 	vectors := make([][]byte, size)
 	for rank := range vectors {
 		random := rand.New(rand.NewPCG(6, uint64(rank)))
@@ -82,7 +86,9 @@ func addUp(comms []*ring.Comm, transport string, typ ring.Type, n int) ([]byte, 
 		}
 	}
 	for i := range n {
-		got, want, all := numberOf(typ, vectors[0][i*width(typ):]), float64(exact[i])/64, float64(magnitude[i])/64
+		got := numberOf(typ, vectors[0][i*width(typ):])
+		want := float64(exact[i]) / 64
+		all := float64(magnitude[i]) / 64
 		bound := float64(size-1) * rounding(typ) * all * 1.01
 		if transport == "shm" && width(typ) == 2 { // added in float32, and rounded once
 			bound = (rounding(typ)*math.Abs(want) + float64(size-1)*rounding(ring.Float32)*all) * 1.01
@@ -94,7 +100,8 @@ func addUp(comms []*ring.Comm, transport string, typ ring.Type, n int) ([]byte, 
 	return vectors[0], nil
 }
 
-// sumsOf is a line on the bits that come out, for all floating point types and for short and long vectors.
+// sumsOf is a line on the bits that come out, for all floating point types and for short and long
+// vectors.
 func sumsOf(t *testing.T, l layout) string {
 	comms := l.join(t, l.job(t))
 	defer closeAll(comms)
@@ -118,8 +125,8 @@ func sumsOf(t *testing.T, l layout) string {
 	return fmt.Sprintf("%s %d ranks: %08x", l.transport, l.size, sum.Sum32())
 }
 
-// R6: sums of 1 to 33 ranks are as close to the exact sums as rounding allows, and have the same bits on every
-// machine: no measurement chooses the algorithm here.
+// R6: sums of 1 to 33 ranks are as close to the exact sums as rounding allows, and have the same
+// bits on every machine: no measurement chooses the algorithm here.
 func TestGoldenSums(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -136,7 +143,13 @@ func TestGoldenSums(t *testing.T) {
 			if raceEnabled && size%8 != 1 && size != 2 && size != 6 && !*update {
 				continue
 			}
-			line := sumsOf(t, layout{name: transport, transport: transport, size: size, streams: 1, more: []string{"RING_NETWORK=20us,10Gb/s"}})
+			line := sumsOf(t, layout{
+				name:      transport,
+				transport: transport,
+				size:      size,
+				streams:   1,
+				more:      []string{"RING_NETWORK=20us,10Gb/s"},
+			})
 			lines = append(lines, line)
 			if !*update && !slices.Contains(golden, line) {
 				t.Errorf("%s: other bits than in %s", line, file)

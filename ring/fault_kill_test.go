@@ -94,13 +94,19 @@ func killRank(t *testing.T, l layout, random *rand.Rand, what duty) {
 	closeAll(comms)
 }
 
-// endsItself reports whether a rank gets a result, so that it can end itself in the middle of a call.
+// endsItself reports whether a rank gets a result, so that it can end itself in the middle of a
+// call.
 func endsItself(d duty, rank, size int) bool {
 	f, err := specOf(d.Form)
 	if d.Way == "part" {
 		rank = size - 1 - rank
 	}
-	s := position{rank: rank, size: size, root: d.Root, n: d.N}
+	s := position{
+		rank: rank,
+		size: size,
+		root: d.Root,
+		n:    d.N,
+	}
 	return err == nil && f.out(s) > 0 && !(d.Form == "broadcast" && rank == d.Root)
 }
 
@@ -147,7 +153,13 @@ type remote struct{ ranks []*process }
 // startRemote starts a job, and returns when its calls are under way. In an idle one rank 0
 // does not make the call that the others are in.
 func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
-	l := layout{name: "stacked", transport: "auto", hosts: []int{2, 2}, size: 4, streams: 1}
+	l := layout{
+		name:      "stacked",
+		transport: "auto",
+		hosts:     []int{2, 2},
+		size:      4,
+		streams:   1,
+	}
 	d := l.job(t)
 	r := &remote{}
 	agents := map[string]string{} // by host

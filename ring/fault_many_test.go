@@ -22,7 +22,9 @@ func TestEightRanksOnFewCores(t *testing.T) {
 						continue
 					}
 					for _, do := range []caller{synchronously, asynchronously} {
-						err := ringtest.Each(8, func(rank int) error { return f.once(comms[rank], position{n: n, root: root % 8}, do) })
+						err := ringtest.Each(8, func(rank int) error {
+							return f.once(comms[rank], position{n: n, root: root % 8}, do)
+						})
 						if err != nil {
 							t.Fatalf("%s of %d: %v", f.name, n, err)
 						}
@@ -39,14 +41,21 @@ func TestSixtyFourRanks(t *testing.T) {
 	}
 	for _, transport := range []string{"tcp", "shm"} {
 		t.Run(transport, func(t *testing.T) {
-			l := layout{name: transport, transport: transport, size: 64, streams: 1}
+			l := layout{
+				name:      transport,
+				transport: transport,
+				size:      64,
+				streams:   1,
+			}
 			comms := l.join(t, l.job(t))
 			f, err := specOf("allreduce")
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, n := range []int{1, 5000, 100_000} {
-				err := ringtest.Each(64, func(rank int) error { return f.once(comms[rank], position{n: n}, synchronously) })
+				err := ringtest.Each(64, func(rank int) error {
+					return f.once(comms[rank], position{n: n}, synchronously)
+				})
 				if err != nil {
 					t.Fatalf("%d elements: %v", n, err)
 				}
@@ -62,7 +71,12 @@ func BenchmarkManyRanks(b *testing.B) {
 		for _, size := range []int{2, 4, 8, 16, 32, 64} {
 			for _, bytes := range []int{8, 64 << 10, 1 << 20} {
 				b.Run(fmt.Sprintf("%s/ranks=%d/bytes=%d", transport, size, bytes), func(b *testing.B) {
-					l := layout{name: transport, transport: transport, size: size, streams: 1}
+					l := layout{
+						name:      transport,
+						transport: transport,
+						size:      size,
+						streams:   1,
+					}
 					comms := l.join(b, l.job(b))
 					timeAllReduce(b, comms, bytes)
 				})

@@ -101,7 +101,8 @@ func TestEmptyCalls(t *testing.T) {
 					}
 				}
 				w := f.fill(position{}.at(comms[rank]), heap)
-				w.Dst, w.Src = ring.Buffer{}, ring.Buffer{}
+				w.Dst = ring.Buffer{}
+				w.Src = ring.Buffer{}
 				return comms[rank].Do(ctx, w)
 			})
 			if err != nil {
@@ -127,7 +128,8 @@ func TestOverlapIsRefused(t *testing.T) {
 				}
 				memory := make([]float32, w.Dst.Len+w.Src.Len)
 				for _, apart := range []int{1, w.Src.Len - 1} {
-					w.Src.Ptr, w.Dst.Ptr = unsafe.Pointer(&memory[0]), unsafe.Pointer(&memory[apart])
+					w.Src.Ptr = unsafe.Pointer(&memory[0])
+					w.Dst.Ptr = unsafe.Pointer(&memory[apart])
 					if err := c.Do(ctx, w); err == nil || !strings.Contains(err.Error(), "overlap") {
 						return fmt.Errorf("src and dst %d elements apart: %v", apart, err)
 					}
@@ -149,16 +151,24 @@ func TestOverlapIsRefused(t *testing.T) {
 
 // R14: ranks share memory where /dev/shm has no room: theirs is not in a file there.
 func TestFullDevShm(t *testing.T) {
-	full := []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=64k none /dev/shm && { head -c 1000000 /dev/zero >/dev/shm/full 2>&-; exec "$@"; }`, "sh"}
+	full := []string{"unshare", "--mount", "sh", "-c",
+		`mount -t tmpfs -o size=64k none /dev/shm && { head -c 1000000 /dev/zero >/dev/shm/full 2>&-; exec "$@"; }`,
+		"sh"}
 	if out, err := exec.Command(full[0], append(full[1:], "true")...).CombinedOutput(); err != nil {
 		lab.Skip(t, "no mount namespaces here: "+string(out))
 	}
-	l := layout{name: "shm", transport: "shm", size: 2, streams: 1}
+	l := layout{
+		name:      "shm",
+		transport: "shm",
+		size:      2,
+		streams:   1,
+	}
 	d := l.job(t)
 	var ranks []*process
 	for rank := range l.size {
 		argv := append(full, rankCommand()...)
-		ranks = append(ranks, begun(t, exec.Command(argv[0], argv[1:]...), l.environ(d, rank), duty{Form: "allreduce", N: 300_000}))
+		ranks = append(ranks, begun(t, exec.Command(argv[0], argv[1:]...), l.environ(d, rank),
+			duty{Form: "allreduce", N: 300_000}))
 	}
 	for rank, p := range ranks {
 		if err := p.hears("running"); err != nil {
@@ -167,8 +177,8 @@ func TestFullDevShm(t *testing.T) {
 	}
 }
 
-// R22: rank 1 makes the calls of which others are made, and says lengths that are no lengths. Rank 0 gets an error: it takes
-// no memory for them, and reckons nothing from them.
+// R22: rank 1 makes the calls of which others are made, and says lengths that are no lengths. Rank
+// 0 gets an error: it takes no memory for them, and reckons nothing from them.
 func TestImpossibleLengthsAreRefused(t *testing.T) {
 	state := func() ring.State { v := map[string]int{}; return ring.ValueState(&v) }
 	splitting := func(c *ring.Comm) error { _, err := ring.Split(ctx, c, 0, 0); return err }
@@ -189,7 +199,8 @@ func TestImpossibleLengthsAreRefused(t *testing.T) {
 				return err
 			}
 			defer q.Close()
-			ticket, err := q.SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float64, Src: few(elements)}, func(counts []int) ring.Buffer {
+			ticket, err := q.SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float64,
+				Src: few(elements)}, func(counts []int) ring.Buffer {
 				n := 0
 				for _, more := range counts {
 					n += more
@@ -207,14 +218,23 @@ func TestImpossibleLengthsAreRefused(t *testing.T) {
 		honest, lying func(c *ring.Comm) error
 		says          string
 	}{
-		{name: "split, negative", honest: splitting, lying: saying(-1), says: "rank 1 on testhost says that it tells -1 bytes"},
-		{name: "split, more than there can be", honest: splitting, lying: saying(math.MaxInt64), says: "that it tells 9223372036854775807 bytes"},
-		{name: "state, negative", honest: syncing, lying: rooted(-1), says: "rank 1 on testhost says that its state has -1 bytes"},
+		{name: "split, negative", honest: splitting, lying: saying(-1),
+			says: "rank 1 on testhost says that it tells -1 bytes"},
+		{name: "split, more than there can be", honest: splitting, lying: saying(math.MaxInt64),
+			says: "that it tells 9223372036854775807 bytes"},
+		{name: "state, negative", honest: syncing, lying: rooted(-1),
+			says: "rank 1 on testhost says that its state has -1 bytes"},
 		{name: "state, more than there can be", honest: syncing, lying: rooted(math.MaxInt64), says: "rank 1"},
-		{name: "gathered, more than there is", honest: gathering(3), lying: gathering(1 << 39), says: "more than this machine's memory"},
+		{name: "gathered, more than there is", honest: gathering(3), lying: gathering(1 << 39),
+			says: "more than this machine's memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := layout{name: "tcp", transport: "tcp", size: 2, streams: 1}
+			l := layout{
+				name:      "tcp",
+				transport: "tcp",
+				size:      2,
+				streams:   1,
+			}
 			comms := l.join(t, l.job(t))
 			err := ringtest.Each(2, func(rank int) error {
 				if rank == 1 {

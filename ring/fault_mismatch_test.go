@@ -35,7 +35,12 @@ func oddities() []oddity {
 			default:
 				return false
 			}
-			other := position{root: 1, rank: s.rank, size: s.size, n: s.n}
+			other := position{
+				root: 1,
+				rank: s.rank,
+				size: s.size,
+				n:    s.n,
+			}
 			*w = f.fill(other, heap)
 			return true
 		}, []string{"rank 0", "rank 1"}},
@@ -49,7 +54,8 @@ func oddities() []oddity {
 				return false
 			}
 			w.Counts = append([]int(nil), w.Counts...) // as many in all, from other ranks
-			from, to := (s.rank+1)%s.size, (s.rank+2)%s.size
+			from := (s.rank + 1) % s.size
+			to := (s.rank + 2) % s.size
 			if w.Counts[from] == 0 {
 				from, to = to, from
 			}
@@ -75,7 +81,8 @@ func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) 
 	seen := make(chan error, l.size)
 	within(t, soon, func() {
 		err := ringtest.Each(l.size, func(rank int) error {
-			c, make := comms[rank], normal
+			c := comms[rank]
+			make := normal
 			if rank == culprit {
 				make = odd
 			}
@@ -137,10 +144,12 @@ func TestDifferentKindsAreReported(t *testing.T) {
 					if !sampled(turn) {
 						continue
 					}
-					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", l.name, normal.name, odd.name, culprit), func(t *testing.T) {
-						t.Parallel()
-						disagree(t, l, culprit, filler(normal), filler(odd), []string{normal.kind.String(), odd.kind.String()})
-					})
+					t.Run(fmt.Sprintf("%s/%s/%s/culprit=%d", l.name, normal.name, odd.name, culprit),
+						func(t *testing.T) {
+							t.Parallel()
+							disagree(t, l, culprit, filler(normal), filler(odd),
+								[]string{normal.kind.String(), odd.kind.String()})
+						})
 				}
 			}
 		}
@@ -180,8 +189,8 @@ func TestDifferentFieldsAreReported(t *testing.T) {
 	}
 }
 
-// twofold is a reduce of sums to rank 0 in which two fields are changed, and the words in which both
-// are told of.
+// twofold is a reduce of sums to rank 0 in which two fields are changed, and the words in which
+// both are told of.
 func twofold(fields [2]string, s position) (w ring.Collective, words []string, err error) {
 	has := func(field string) bool { return slices.Contains(fields[:], field) }
 	name := "reduce"
@@ -220,9 +229,8 @@ func twofold(fields [2]string, s position) (w ring.Collective, words []string, e
 	return w, words, nil
 }
 
-// Calls that differ in two fields, every two of them, each rank being the odd one: one difference does not
-// hide the other.
-// It is row R4 of the fault matrix.
+// Calls that differ in two fields, every two of them, each rank being the odd one: one difference
+// does not hide the other. It is row R4 of the fault matrix.
 func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -41,7 +41,9 @@ func TestSignalStorm(t *testing.T) {
 		for range rounds(1) {
 			for _, f := range specs() {
 				for _, n := range []int{10, 30_000} {
-					err := ringtest.Each(l.size, func(rank int) error { return f.once(comms[rank], position{n: n}, synchronously) })
+					err := ringtest.Each(l.size, func(rank int) error {
+						return f.once(comms[rank], position{n: n}, synchronously)
+					})
 					if err != nil {
 						t.Fatalf("%s: %v", f.name, err)
 					}
@@ -56,12 +58,19 @@ func TestSignalStorm(t *testing.T) {
 // nobody else has the memory.
 // It is row R13 of the fault matrix.
 func TestRankKilledDuringInit(t *testing.T) {
-	l := layout{name: "stacked", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 1}
+	l := layout{
+		name:      "stacked",
+		transport: "auto",
+		hosts:     []int{2, 1},
+		size:      3,
+		streams:   1,
+	}
 	before := names(t, "/dev/shm")
 	steps := []string{"host", "shm/offer", "shm/leader", "shm/memory", "shm/have", "addr"}
 	for _, step := range append(steps, "joined") {
 		d := l.job(t)
-		reached, killed := make(chan struct{}, l.size), make(chan struct{})
+		reached := make(chan struct{}, l.size)
+		killed := make(chan struct{})
 		d.OnPost(func(name string, rank int, value []byte) []byte {
 			if strings.HasSuffix(name, "/"+step) {
 				reached <- struct{}{}
@@ -170,7 +179,13 @@ func toAgent(fd, port int) bool {
 // One of several connections between two ranks is cut while data moves.
 // It is row R24 of the fault matrix.
 func TestOneCutStreamEndsTheJob(t *testing.T) {
-	l := layout{name: "four-streams", transport: "tcp", size: 3, streams: 4, more: []string{"RING_ALGORITHM=ring"}} // which uses all links
+	l := layout{
+		name:      "four-streams",
+		transport: "tcp",
+		size:      3,
+		streams:   4,
+		more:      []string{"RING_ALGORITHM=ring"},
+	} // which uses all links
 	for round := range 8 {
 		d := l.job(t)
 		old := sockets()
@@ -221,8 +236,8 @@ func TestOneCutStreamEndsTheJob(t *testing.T) {
 	}
 }
 
-// R10: a program that a rank starts, which is all that a Go program's fork can become, has none of the rank's sockets and
-// memory; and while it lives the rank's calls go on, and its end is seen.
+// R10: a program that a rank starts, which is all that a Go program's fork can become, has none of
+// the rank's sockets and memory; and while it lives the rank's calls go on, and its end is seen.
 func TestStartedProgramsInheritNothing(t *testing.T) {
 	lab.Need(t, "ls", "sleep")
 	for _, l := range layouts() {

@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// absence is a job in which one rank stays away from the third and last call until the others' wait was reported.
+// absence is a job in which one rank stays away from the third and last call until the others' wait
+// was reported.
 type absence struct {
 	l       layout
 	call    string // the kind that is made
@@ -22,8 +23,8 @@ type absence struct {
 	want    string
 }
 
-// R5: ranks that wait for one that does not come say so once, with the call and who is missing, and go on when it
-// comes. The goal is 30 s; how long it is until then is a setting.
+// R5: ranks that wait for one that does not come say so once, with the call and who is missing, and
+// go on when it comes. The goal is 30 s; how long it is until then is a setting.
 func TestStallNamesTheMissingRanks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -31,15 +32,48 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 	const patience = 3200 * time.Millisecond
 	var absences []absence
 	for i, l := range layouts() {
-		absences = append(absences, absence{l: l, call: "allreduce", culprit: i % l.size, want: "allreduce, call 3, has waited 3.2s for rank %d on %s"})
+		absences = append(absences, absence{
+			l:       l,
+			call:    "allreduce",
+			culprit: i % l.size,
+			want:    "allreduce, call 3, has waited 3.2s for rank %d on %s",
+		})
 	}
-	tcp, shm, stacked := layouts()[0], layouts()[1], layouts()[2]
+	tcp := layouts()[0]
+	shm := layouts()[1]
+	stacked := layouts()[2]
 	absences = append(absences,
-		absence{l: tcp, call: "broadcast", culprit: 1, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"}, // the root is through
-		absence{l: shm, call: "broadcast", culprit: 0, want: "broadcast, call 3, has waited 3.2s for rank %d on %s"},
-		absence{l: tcp.of(2), call: "message", culprit: 1, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
-		absence{l: shm.of(2), call: "message", culprit: 0, want: "a message after call 0, has waited 3.2s for rank %d on %s"},
-		absence{l: stacked, call: "barrier", culprit: 2, part: true, want: "barrier, call 3 of a part of 3 ranks, has waited 3.2s for rank %d on %s"})
+		absence{
+			l:       tcp,
+			call:    "broadcast",
+			culprit: 1,
+			want:    "broadcast, call 3, has waited 3.2s for rank %d on %s",
+		}, // the root is through
+		absence{
+			l:       shm,
+			call:    "broadcast",
+			culprit: 0,
+			want:    "broadcast, call 3, has waited 3.2s for rank %d on %s",
+		},
+		absence{
+			l:       tcp.of(2),
+			call:    "message",
+			culprit: 1,
+			want:    "a message after call 0, has waited 3.2s for rank %d on %s",
+		},
+		absence{
+			l:       shm.of(2),
+			call:    "message",
+			culprit: 0,
+			want:    "a message after call 0, has waited 3.2s for rank %d on %s",
+		},
+		absence{
+			l:       stacked,
+			call:    "barrier",
+			culprit: 2,
+			part:    true,
+			want:    "barrier, call 3 of a part of 3 ranks, has waited 3.2s for rank %d on %s",
+		})
 	var running sync.WaitGroup
 	for _, a := range absences {
 		a.l.more = append(slices.Clone(a.l.more), "RING_STALL="+patience.String())
@@ -47,7 +81,8 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 		comms := make([]*ring.Comm, a.l.size)
 		t.Cleanup(func() { closeAll(comms) })
 		err := ringtest.Each(a.l.size, func(rank int) (err error) {
-			comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(environ(rank), "RING_STREAMS=1"))))
+			comms[rank],
+				err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(environ(rank), "RING_STREAMS=1"))))
 			return err
 		})
 		if err != nil {
@@ -121,8 +156,8 @@ func (a *agent) noted() []string {
 	return texts
 }
 
-// A program may have reports come to itself; nothing is said when all have come, or when it wants none.
-// It is row R5 of the fault matrix.
+// A program may have reports come to itself; nothing is said when all have come, or when it wants
+// none. It is row R5 of the fault matrix.
 func TestStallReportOption(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -144,7 +179,8 @@ func TestStallReportOption(t *testing.T) {
 		if rank == 1 {
 			after = -1 // it leaves no word, and tells of nobody
 		}
-		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ(rank))), ring.WithStallReport(after, report))
+		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ(rank))),
+			ring.WithStallReport(after, report))
 		return err
 	})
 	if err != nil {

@@ -170,7 +170,9 @@ func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, f := range specs() {
-				err := ringtest.Each(l.size, func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) })
+				err := ringtest.Each(l.size, func(rank int) error {
+					return f.once(comms[rank], position{n: 3000}, synchronously)
+				})
 				if err != nil {
 					t.Errorf("%s: %v", f.name, err)
 				}
@@ -187,8 +189,10 @@ func TestCrossedJobsStayApart(t *testing.T) {
 			return
 		}
 		t.Parallel()
-		other, others := l.job(t), make(chan card, l.size)
-		own, proceed := l.job(t), make(chan struct{})
+		other := l.job(t)
+		others := make(chan card, l.size)
+		own := l.job(t)
+		proceed := make(chan struct{})
 		other.OnPost(func(name string, rank int, value []byte) []byte {
 			if isAddr(name) && rank == l.size-1 {
 				var c card
@@ -231,7 +235,9 @@ func TestCrossedJobsStayApart(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return ringtest.Each(l.size, func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) })
+			return ringtest.Each(l.size, func(rank int) error {
+				return f.once(comms[rank], position{n: 3000}, synchronously)
+			})
 		})
 		if err != nil {
 			t.Error(err)
@@ -242,11 +248,19 @@ func TestCrossedJobsStayApart(t *testing.T) {
 // Ranks of an earlier epoch of the same job, with the same key, are not let in.
 // It is row R18 of the fault matrix.
 func TestStaleEpochIsRejected(t *testing.T) {
-	l := layout{name: "tcp", transport: "tcp", size: 2, streams: 1}
-	now, old := l.job(t), l.job(t)
-	old.ID, old.Key = now.ID, now.Key
+	l := layout{
+		name:      "tcp",
+		transport: "tcp",
+		size:      2,
+		streams:   1,
+	}
+	now := l.job(t)
+	old := l.job(t)
+	old.ID = now.ID
+	old.Key = now.Key
 	now.Epoch = 1
-	addr, tried := make(chan []byte, 1), make(chan struct{})
+	addr := make(chan []byte, 1)
+	tried := make(chan struct{})
 	now.OnPost(func(name string, rank int, value []byte) []byte {
 		if isAddr(name) && rank == 1 {
 			addr <- value

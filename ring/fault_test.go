@@ -59,7 +59,9 @@ func specs() []spec {
 	raggedAll := func(s position) int { return s.begin(s.size) }
 	return []spec{
 		{name: "barrier", kind: ring.KindBarrier, in: none, out: none},
-		{name: "broadcast", kind: ring.KindBroadcast, in: none, out: part, want: func(s position, i int) float32 { return at(s.root, i) }},
+		{name: "broadcast", kind: ring.KindBroadcast, in: none, out: part, want: func(s position, i int) float32 {
+			return at(s.root, i)
+		}},
 		{name: "allreduce", kind: ring.KindAllReduce, op: ring.Sum, in: part, out: part, give: mine, want: sum},
 		{name: "reduce", kind: ring.KindReduce, op: ring.Sum, in: part, out: atRoot(part), give: mine, want: sum},
 		{name: "allgather", kind: ring.KindAllGather, in: part, out: all, give: mine, want: ofEach},
@@ -72,9 +74,11 @@ func specs() []spec {
 			want: func(s position, i int) float32 { return at(i/s.n, s.rank*s.n+i%s.n) }},
 		{name: "message", kind: ring.KindMessage, in: part, out: part, give: mine,
 			want: func(s position, i int) float32 { return at((s.rank-1+s.size)%s.size, i) }},
-		{name: "allgather of unlike parts", kind: ring.KindAllGather, unlike: true, in: ragged, out: raggedAll, give: mine,
+		{name: "allgather of unlike parts", kind: ring.KindAllGather, unlike: true, in: ragged, out: raggedAll,
+			give: mine,
 			want: func(s position, i int) float32 { from := s.owner(i); return at(from, i-s.begin(from)) }},
-		{name: "reduce-scatter of unlike parts", kind: ring.KindReduceScatter, op: ring.Sum, unlike: true, in: raggedAll, out: ragged, give: mine,
+		{name: "reduce-scatter of unlike parts", kind: ring.KindReduceScatter, op: ring.Sum, unlike: true,
+			in: raggedAll, out: ragged, give: mine,
 			want: func(s position, i int) float32 { return sum(s, s.begin(s.rank)+i) }},
 	}
 }
@@ -103,13 +107,15 @@ func (s position) owner(i int) int {
 
 // at returns s with the rank and size of c.
 func (s position) at(c *ring.Comm) position {
-	s.rank, s.size = c.Rank(), c.Size()
+	s.rank = c.Rank()
+	s.size = c.Size()
 	return s
 }
 
 // fill makes the call of the rank at s, with src and dst in room for their elements.
 func (f spec) fill(s position, room func(elements int) []float32) ring.Collective {
-	src, dst := room(f.in(s)), room(f.out(s))
+	src := room(f.in(s))
+	dst := room(f.out(s))
 	for i := range src {
 		src[i] = f.give(s, i)
 	}
@@ -119,12 +125,20 @@ func (f spec) fill(s position, room func(elements int) []float32) ring.Collectiv
 			dst[i] = at(s.rank, i)
 		}
 	}
-	w := ring.Collective{Kind: f.kind, Type: ring.Float32, Op: f.op, Root: s.root, Dst: ring.BufferOf(dst), Src: ring.BufferOf(src)}
+	w := ring.Collective{
+		Kind: f.kind,
+		Type: ring.Float32,
+		Op:   f.op,
+		Root: s.root,
+		Dst:  ring.BufferOf(dst),
+		Src:  ring.BufferOf(src),
+	}
 	switch {
 	case f.kind == ring.KindBarrier:
 		w = ring.Collective{Kind: f.kind}
 	case f.kind == ring.KindMessage:
-		w.To, w.From = (s.rank+1)%s.size, (s.rank-1+s.size)%s.size
+		w.To = (s.rank + 1) % s.size
+		w.From = (s.rank - 1 + s.size) % s.size
 	case f.unlike:
 		for rank := range s.size {
 			w.Counts = append(w.Counts, s.length(rank))
@@ -187,7 +201,8 @@ func specOf(name string) (spec, error) {
 
 // differ checks that err tells of calls that differ, with all of words.
 func differ(err error, words ...string) error {
-	mismatch, peer := new(ring.MismatchError), new(ring.PeerError)
+	mismatch := new(ring.MismatchError)
+	peer := new(ring.PeerError)
 	if !errors.As(err, &mismatch) && !errors.As(err, &peer) {
 		return fmt.Errorf("error is %v, want a MismatchError or a PeerError", err)
 	}

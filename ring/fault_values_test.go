@@ -42,7 +42,9 @@ func defined(typ ring.Type, op ring.Op) bool {
 // greatest normal number, and one.
 func awkward(typ ring.Type) []uint64 {
 	of := func(exponent, fraction uint) []uint64 {
-		sign, most, full := uint64(1)<<(exponent+fraction), uint64(1)<<exponent-1, uint64(1)<<fraction-1
+		sign := uint64(1) << (exponent + fraction)
+		most := uint64(1)<<exponent - 1
+		full := uint64(1)<<fraction - 1
 		all := []uint64{0, 1, full, 1 << fraction, (most-1)<<fraction | full, most << fraction,
 			most<<fraction | 1<<(fraction-1), most<<fraction | 1<<(fraction-1) | 5, most >> 1 << fraction}
 		for _, bits := range all {
@@ -149,7 +151,13 @@ func combine(comms []*ring.Comm, typ ring.Type, op ring.Op, vectors [][]byte) er
 	return ringtest.Each(len(comms), func(rank int) error {
 		v := vectors[rank]
 		b := ring.Buffer{Ptr: unsafe.Pointer(&v[0]), Len: len(v) / width(typ)}
-		return comms[rank].Do(ctx, ring.Collective{Kind: ring.KindAllReduce, Type: typ, Op: op, Dst: b, Src: b})
+		return comms[rank].Do(ctx, ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: typ,
+			Op:   op,
+			Dst:  b,
+			Src:  b,
+		})
 	})
 }
 
@@ -212,7 +220,8 @@ func TestEveryRankGetsTheSameBits(t *testing.T) {
 				for typ := ring.Float32; typ <= ring.Bool; typ++ {
 					for op := ring.Sum; op <= ring.BXor; op++ {
 						// in the large worlds, half of them: others have the other half
-						if !defined(typ, op) || size > 4 && (int(typ)+int(op)+size)%2 == 1 || !sampled(int(typ)+2*int(op)+size/2) {
+						if !defined(typ, op) || size > 4 && (int(typ)+int(op)+size)%2 == 1 ||
+							!sampled(int(typ)+2*int(op)+size/2) {
 							continue
 						}
 						n := []int{13, 3000, 40_000}[(int(typ)+int(op)+size)%3] / width(typ)

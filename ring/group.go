@@ -24,7 +24,12 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 	}
 	ctx, cancel := c.within(ctx)
 	defer cancel(nil)
-	meet := meeting{ctx: ctx, comm: c, members: s.members, name: fmt.Sprintf("ring/%d/%s/group/%s/", c.self.Epoch, c.name, name)}
+	meet := meeting{
+		ctx:     ctx,
+		comm:    c,
+		members: s.members,
+		name:    fmt.Sprintf("ring/%d/%s/group/%s/", c.self.Epoch, c.name, name),
+	}
 	part, err := s.build(fmt.Sprintf("%s/%s", c.name, name), meet.exchange)
 	if err == nil {
 		_, err = meet.exchange("ready", nil)
@@ -47,11 +52,13 @@ func (s *splitter) eligible(name string) error {
 		return fmt.Errorf("ring: group %q: a name has 1 to %d bytes", name, maxGroupName)
 	}
 	sorted := slices.Sorted(slices.Values(s.members))
-	if len(slices.Compact(slices.Clone(sorted))) != len(sorted) || len(sorted) > 0 && (sorted[0] < 0 || sorted[len(sorted)-1] >= c.Size()) {
+	if len(slices.Compact(slices.Clone(sorted))) != len(sorted) || len(sorted) > 0 &&
+		(sorted[0] < 0 || sorted[len(sorted)-1] >= c.Size()) {
 		return fmt.Errorf("ring: group %q: ranks %v: each is from 0 to %d and comes once", name, s.members, c.Size()-1)
 	}
 	if !slices.Contains(s.members, c.Rank()) {
-		return fmt.Errorf("ring: group %q: rank %d is not among its ranks %v: only those make it", name, c.Rank(), s.members)
+		return fmt.Errorf("ring: group %q: rank %d is not among its ranks %v: only those make it", name, c.Rank(),
+			s.members)
 	}
 	return nil
 }
@@ -80,7 +87,8 @@ func (m *meeting) exchange(what string, value []byte) ([][]byte, error) {
 	for i, rank := range m.members {
 		v, err := m.comm.agent.Wait(m.ctx, key(rank))
 		if errors.Is(err, context.DeadlineExceeded) {
-			err = fmt.Errorf("timed out, and rank %d on %s has not come to it: %w", m.comm.inJob(rank), m.comm.host(rank), context.DeadlineExceeded)
+			err = fmt.Errorf("timed out, and rank %d on %s has not come to it: %w", m.comm.inJob(rank),
+				m.comm.host(rank), context.DeadlineExceeded)
 		}
 		if err != nil {
 			return nil, err
@@ -95,12 +103,23 @@ func (s *splitter) build(name string, swap exchange) (*Comm, error) {
 	c := s.comm
 	self := s.self()
 	part := newComm(c.life, self, c.opts)
-	part.name, part.cost = name, c.costOf(s.members)
-	part.agent, part.key, part.updated, part.record = c.agent, c.key, c.updated, c.record
+	part.name = name
+	part.cost = c.costOf(s.members)
+	part.agent = c.agent
+	part.key = c.key
+	part.updated = c.updated
+	part.record = c.record
 	for _, member := range s.members {
 		part.ranks = append(part.ranks, c.inJob(member))
 	}
-	identity := secure.Identity{Job: self.Job, Epoch: self.Epoch, Rank: self.Rank, Size: self.Size, Key: c.key, Comm: part.name}
+	identity := secure.Identity{
+		Job:   self.Job,
+		Epoch: self.Epoch,
+		Rank:  self.Rank,
+		Size:  self.Size,
+		Key:   c.key,
+		Comm:  part.name,
+	}
 	ctx, cancel := c.within(s.ctx)
 	defer cancel(nil)
 	return part, part.initError(part.join(ctx, identity, swap))

@@ -28,7 +28,8 @@ func TestGroups(t *testing.T) {
 			}
 		}
 		err := ringtest.Each(len(all), func(i int) error {
-			name, ranks := all[i].name, groups[all[i].name]
+			ranks := groups[all[i].name]
+			name := all[i].name
 			g, err := ring.Group(ctx, comms[ranks[all[i].at]], name, ranks)
 			if err != nil {
 				return err
@@ -58,7 +59,8 @@ func TestGroups(t *testing.T) {
 // What is wrong with a group is said at once, and breaks nothing.
 func TestGroupMistakes(t *testing.T) {
 	comms := ringtest.NewJob(t, 3).Join(t)
-	for want, ranks := range map[string][]int{"comes once": {0, 1, 1}, "from 0 to 2": {0, 3}, "not among its ranks": {1, 2}} {
+	for want, ranks := range map[string][]int{"comes once": {0, 1, 1}, "from 0 to 2": {0, 3},
+		"not among its ranks": {1, 2}} {
 		if _, err := ring.Group(ctx, comms[0], "g", ranks); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ranks %v: %v", ranks, err)
 		}
@@ -68,7 +70,8 @@ func TestGroupMistakes(t *testing.T) {
 	}
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	if _, err := ring.Group(short, comms[0], "late", []int{0, 2}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "rank 2 on testhost has not come") {
+	if _, err := ring.Group(short, comms[0], "late", []int{0, 2}); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "rank 2 on testhost has not come") {
 		t.Errorf("a member that does not come: %v", err)
 	}
 	if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
@@ -81,7 +84,9 @@ func TestGroupEndsWithTheJob(t *testing.T) {
 	d := ringtest.NewJob(t, 2)
 	comms := d.Join(t)
 	within(t, told, func() {
-		time.AfterFunc(50*time.Millisecond, func() { d.Abort(ringtest.Abort{Rank: 1, Host: "testhost", Cause: "killed by a test"}) })
+		time.AfterFunc(50*time.Millisecond, func() {
+			d.Abort(ringtest.Abort{Rank: 1, Host: "testhost", Cause: "killed by a test"})
+		})
 		_, err := ring.Group(ctx, comms[0], "g", []int{0, 1})
 		var peer *ring.PeerError
 		if !errors.As(err, &peer) || peer.Rank != 1 {

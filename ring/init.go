@@ -150,7 +150,8 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 // for it.
 func joinJob(ctx context.Context, self rankenv.Rank, o options, job *boot.Job) (*Comm, error) {
 	c := newComm(context.Background(), self, o)
-	c.agent, c.owner = boot.NewClient(self.Agent, self.Token), true
+	c.agent = boot.NewClient(self.Agent, self.Token)
+	c.owner = true
 	guard, _ := o.lookup("GORUN_GUARD")
 	recorder.AllowTracer(guard)
 	c.record, _ = recorder.New(self.Rank, self.Size, self.Epoch) // a rank works without
@@ -170,7 +171,12 @@ func alone(o options) *Comm {
 	if err != nil {
 		host = "localhost"
 	}
-	c := newComm(context.Background(), rankenv.Rank{Size: 1, LocalSize: 1, CrossSize: 1, Host: host}, o)
+	c := newComm(context.Background(), rankenv.Rank{
+		Size:      1,
+		LocalSize: 1,
+		CrossSize: 1,
+		Host:      host,
+	}, o)
 	c.use(engine.New(engine.NewLayout(0, [][]int{{0}}), nil, nil, o.shard, o.kernels))
 	return c
 }
@@ -215,11 +221,18 @@ func (c *Comm) enter(ctx context.Context, job *boot.Job) error {
 func (c *Comm) identify(job boot.Job) (secure.Identity, error) {
 	p := c.self
 	if job.ID != p.Job || job.Epoch != p.Epoch || job.Rank != p.Rank || job.Size != p.Size {
-		return secure.Identity{}, fmt.Errorf("agent knows rank %d of %d of job %s epoch %d, environment says rank %d of %d of job %s epoch %d",
+		return secure.Identity{}, fmt.Errorf("agent knows rank %d of %d of job %s epoch %d, environment says rank %d "+
+			"of %d of job %s epoch %d",
 			job.Rank, job.Size, job.ID, job.Epoch, p.Rank, p.Size, p.Job, p.Epoch)
 	}
 	c.key = job.Key
-	return secure.Identity{Job: job.ID, Epoch: job.Epoch, Rank: job.Rank, Size: job.Size, Key: job.Key}, nil
+	return secure.Identity{
+		Job:   job.ID,
+		Epoch: job.Epoch,
+		Rank:  job.Rank,
+		Size:  job.Size,
+		Key:   job.Key,
+	}, nil
 }
 
 // initError classifies err as a failure of the job, of another rank, or of this process.

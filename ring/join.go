@@ -71,8 +71,8 @@ func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) er
 	return nil
 }
 
-// weigh makes f choose algorithms by what its network costs. The ranks of a job measure that, unless the user
-// says it; a part of a job has the costs of the whole.
+// weigh makes f choose algorithms by what its network costs. The ranks of a job measure that,
+// unless the user says it; a part of a job has the costs of the whole.
 func (c *Comm) weigh(ctx context.Context, f *engine.Fabric, swap exchange) error {
 	if f.Whole() {
 		return nil
@@ -110,7 +110,8 @@ func (c *Comm) costOf(members []int) *algorithms.Cost {
 	}
 	cost := *c.cost
 	if cost.Slowest = slices.Index(members, c.cost.Slowest); cost.Slowest < 0 {
-		cost.Slowest, cost.Slow = 0, cost.Beta
+		cost.Slowest = 0
+		cost.Slow = cost.Beta
 	}
 	return &cost
 }
@@ -160,8 +161,15 @@ func (c *Comm) connect(ctx context.Context, self secure.Identity, l engine.Layou
 		return nil, err
 	}
 	cfg := tcp.Config{
-		Config:  secure.Config{Stripes: c.opts.stripes, Congestion: c.opts.congestion, Guard: c.opts.guard, Sockets: c.opts.sockets},
-		Kernels: c.opts.kernels, Compare: engine.Compare, Rails: c.opts.rails,
+		Config: secure.Config{
+			Stripes:    c.opts.stripes,
+			Congestion: c.opts.congestion,
+			Guard:      c.opts.guard,
+			Sockets:    c.opts.sockets,
+		},
+		Kernels: c.opts.kernels,
+		Compare: engine.Compare,
+		Rails:   c.opts.rails,
 	}
 	if !c.crowded() {
 		cfg.Spin = spinFor
@@ -216,7 +224,13 @@ func (c *Comm) addresses() ([]netip.Addr, error) {
 
 // meet sends this rank's record to every rank, and returns those of all.
 func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
-	own := record{Host: c.self.Host, Addrs: network.Addrs(), Stripes: c.opts.stripes, Network: c.opts.network, Guard: c.opts.guard.String()}
+	own := record{
+		Host:    c.self.Host,
+		Addrs:   network.Addrs(),
+		Stripes: c.opts.stripes,
+		Network: c.opts.network,
+		Guard:   c.opts.guard.String(),
+	}
 	if c.opts.algorithm != 0 {
 		own.Algorithm = c.opts.algorithm.String()
 	}
@@ -249,22 +263,28 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 			return nil, fmt.Errorf("address of rank %d: %w", rank, err)
 		}
 		if r.Stripes != c.opts.stripes {
-			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
+			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x "+
+				"RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
 		}
 		if r.MostRails != own.MostRails {
-			return nil, fmt.Errorf("rank %d has RING_RAILS=%d and rank %d %d: set it for all ranks, as with -x RING_RAILS", c.Rank(), max(own.MostRails, 1), rank, max(r.MostRails, 1))
+			return nil, fmt.Errorf("rank %d has RING_RAILS=%d and rank %d %d: set it for all ranks, as with -x "+
+				"RING_RAILS", c.Rank(), max(own.MostRails, 1), rank, max(r.MostRails, 1))
 		}
 		if r.Network != own.Network {
-			return nil, fmt.Errorf("rank %d has RING_NETWORK=%q and rank %d %q: set it for all ranks, as with -x RING_NETWORK", c.Rank(), own.Network, rank, r.Network)
+			return nil, fmt.Errorf("rank %d has RING_NETWORK=%q and rank %d %q: set it for all ranks, as with -x "+
+				"RING_NETWORK", c.Rank(), own.Network, rank, r.Network)
 		}
 		if r.Algorithm != own.Algorithm {
-			return nil, fmt.Errorf("rank %d has RING_ALGORITHM=%q and rank %d %q: set it for all ranks, as with -x RING_ALGORITHM", c.Rank(), own.Algorithm, rank, r.Algorithm)
+			return nil, fmt.Errorf("rank %d has RING_ALGORITHM=%q and rank %d %q: set it for all ranks, as with -x "+
+				"RING_ALGORITHM", c.Rank(), own.Algorithm, rank, r.Algorithm)
 		}
 		if r.Guard != own.Guard || len(r.Cert) != len(own.Cert) {
-			return nil, fmt.Errorf("data of rank %d is %s and that of rank %d %s: set GORUN_ENCRYPT and RING_CHECKSUM for all ranks, as gorun --encrypt and -x RING_CHECKSUM do",
+			return nil, fmt.Errorf("data of rank %d is %s and that of rank %d %s: set GORUN_ENCRYPT and "+
+				"RING_CHECKSUM for all ranks, as gorun --encrypt and -x RING_CHECKSUM do",
 				c.Rank(), own.Guard, rank, r.Guard)
 		}
-		peers[rank].Addrs, peers[rank].Rails = r.Addrs, r.Rails
+		peers[rank].Addrs = r.Addrs
+		peers[rank].Rails = r.Rails
 		copy(peers[rank].Cert[:], r.Cert)
 	}
 	return peers, nil

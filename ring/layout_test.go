@@ -28,7 +28,8 @@ func layouts() []layout {
 		{name: "stacked-2+2", transport: "auto", hosts: []int{2, 2}, size: 4, streams: 1},
 		{name: "stacked-3+1", transport: "auto", hosts: []int{3, 1}, size: 4, streams: 1},
 		{name: "two-streams", transport: "tcp", size: 3, streams: 2},
-		{name: "encrypted", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2, more: []string{"GORUN_ENCRYPT=1"}},
+		{name: "encrypted", transport: "auto", hosts: []int{2, 1}, size: 3, streams: 2,
+			more: []string{"GORUN_ENCRYPT=1"}},
 	}
 }
 
@@ -60,7 +61,8 @@ func (l layout) of(size int) layout {
 
 func (l layout) job(tb testing.TB) *ringtest.Job {
 	job := ringtest.NewJob(tb, l.size)
-	job.Transport, job.Hosts = l.transport, l.hosts
+	job.Transport = l.transport
+	job.Hosts = l.hosts
 	return job
 }
 

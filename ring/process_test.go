@@ -105,13 +105,15 @@ func scanFor(t testing.TB, out *bufio.Scanner, prefix string) string {
 
 // startChild runs this test program as a rank: what it does there is up to the variable
 // and the arguments.
-func startChild(t testing.TB, job *ringtest.Job, rank int, variable string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+func startChild(t testing.TB, job *ringtest.Job, rank int, variable string, args ...string) (*exec.Cmd,
+	*bufio.Scanner) {
 	t.Helper()
 	return startChildWith(t, job, rank, variable+"=1", args...)
 }
 
 // startChildWith is startChild with a setting that says more.
-func startChildWith(t testing.TB, job *ringtest.Job, rank int, setting string, args ...string) (*exec.Cmd, *bufio.Scanner) {
+func startChildWith(t testing.TB, job *ringtest.Job, rank int, setting string, args ...string) (*exec.Cmd,
+	*bufio.Scanner) {
 	t.Helper()
 	return startProcess(t, append(job.Environ(rank), setting), args...)
 }

@@ -99,25 +99,43 @@ func WithStall(after time.Duration, report func(text string)) QueueOption {
 	if after <= 0 {
 		after = negotiate.DefaultStallAfter
 	}
-	return func(s *queueSettings) { s.stall, s.report = after, report }
+	return func(s *queueSettings) {
+		s.stall = after
+		s.report = report
+	}
 }
 
 // NewQueue makes a queue for the ranks of c. It is a collective on c. Calls on c and other queues
 // of c are independent of it. Ctx bounds only NewQueue. The queue ends with c; close it before c.
 func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error) {
-	set := queueSettings{fusion: negotiate.DefaultFusion, cache: negotiate.DefaultCache, stall: negotiate.DefaultStallAfter}
+	set := queueSettings{fusion: negotiate.DefaultFusion, cache: negotiate.DefaultCache,
+		stall: negotiate.DefaultStallAfter}
 	for _, opt := range opts {
 		opt(&set)
 	}
 	if set.report == nil && c.agent != nil {
-		set.once, set.report = true, func(text string) { _ = c.agent.Note(c.life, text) }
+		set.once = true
+		set.report = func(text string) { _ = c.agent.Note(c.life, text) }
 	}
 	q := &Queue{
-		set: set, rank: c.Rank(), size: c.Size(), timeline: timeline.New(), box: negotiate.NewOutbox(c.Rank(), c.Size()),
-		wake: make(chan struct{}, 1), ended: make(chan struct{}), tensors: map[string]*tensor{},
+		set:      set,
+		rank:     c.Rank(),
+		size:     c.Size(),
+		timeline: timeline.New(),
+		box:      negotiate.NewOutbox(c.Rank(), c.Size()),
+		wake:     make(chan struct{}, 1),
+		ended:    make(chan struct{}),
+		tensors:  map[string]*tensor{},
 	}
 	q.changed.L = &q.mu
-	config := negotiate.Config{Rank: q.rank, Size: q.size, Cache: set.cache, Fusion: set.fusion, StallAfter: set.stall, Arrived: q.arrived}
+	config := negotiate.Config{
+		Rank:       q.rank,
+		Size:       q.size,
+		Cache:      set.cache,
+		Fusion:     set.fusion,
+		StallAfter: set.stall,
+		Arrived:    q.arrived,
+	}
 	_, err := negotiate.New(config)
 	if err = q.set.agree(ctx, c, err); err != nil {
 		return nil, err
@@ -173,7 +191,8 @@ func (s *queueSettings) agree(ctx context.Context, c *Comm, err error) error {
 		case theirs[3] != 0:
 			return fmt.Errorf("ring: queue: the options of rank %d on %s are wrong; see its error", rank, c.host(rank))
 		case theirs[0] != mine[0] || theirs[1] != mine[1]:
-			return fmt.Errorf("ring: queue: rank %d fuses %d bytes and remembers %d names, rank %d on %s %d and %d: give all ranks the same options",
+			return fmt.Errorf("ring: queue: rank %d fuses %d bytes and remembers %d names, rank %d on %s %d and %d: "+
+				"give all ranks the same options",
 				c.Rank(), mine[0], mine[1], rank, c.host(rank), theirs[0], theirs[1])
 		}
 		s.idle = min(s.idle, max(time.Duration(theirs[2])/4, time.Millisecond))
@@ -218,7 +237,9 @@ func (q *Queue) nudge() {
 func (q *Queue) end(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.over, q.err, q.blames = true, err, errors.Is(err, errQueueClosed)
+	q.over = true
+	q.blames = errors.Is(err, errQueueClosed)
+	q.err = err
 	if q.box.InFlight() > 0 || q.joining != nil {
 		q.blame()
 	}
@@ -231,7 +252,8 @@ func (q *Queue) end(err error) {
 	q.changed.Broadcast()
 }
 
-// blame notifies the job, once, that an operation fails because another rank has closed its queue. The lock is held.
+// blame notifies the job, once, that an operation fails because another rank has closed its queue.
+// The lock is held.
 func (q *Queue) blame() {
 	if !q.blames {
 		return
@@ -251,7 +273,8 @@ type TensorMismatchError struct {
 }
 
 func (e *TensorMismatchError) Error() string {
-	return fmt.Sprintf("ring: tensor %q differs between ranks: rank %d submitted %s, rank %d submitted %s; all ranks must submit the same",
+	return fmt.Sprintf("ring: tensor %q differs between ranks: rank %d submitted %s, rank %d submitted %s; all ranks "+
+		"must submit the same",
 		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
 }
 
@@ -261,7 +284,8 @@ func fault(err error) error {
 		return &JoinedError{Name: j.Name, Said: j.Request.String(), Ranks: j.Joined}
 	}
 	if m := new(negotiate.MismatchError); errors.As(err, &m) {
-		return &TensorMismatchError{Name: m.Name, Ranks: m.Ranks, Said: [2]string{m.Said[0].String(), m.Said[1].String()}}
+		return &TensorMismatchError{Name: m.Name, Ranks: m.Ranks,
+			Said: [2]string{m.Said[0].String(), m.Said[1].String()}}
 	}
 	return err
 }
@@ -270,5 +294,6 @@ func fault(err error) error {
 type DuplicateError struct{ Name string }
 
 func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("ring: tensor %q was submitted again while it is in flight: wait for it, or use another name", e.Name)
+	return fmt.Sprintf("ring: tensor %q was submitted again while it is in flight: wait for it, or use another name",
+		e.Name)
 }

@@ -78,7 +78,8 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 	for i := range b.Items {
 		q.timeline.Leave(b.Items[i].Name, timeline.Queue)
 	}
-	item, t := &b.Items[0], tensors[0]
+	item := &b.Items[0]
+	t := tensors[0]
 	q.data.label = label{item.Name, len(tensors) - 1}
 	if len(tensors) > 1 && !item.GPU {
 		return nil, q.runFused(b, tensors)
@@ -118,20 +119,29 @@ func unequal(item *negotiate.Item) error {
 		if n == item.Counts[0] {
 			continue
 		}
-		first, other := item.Request, item.Request
-		first.Count, other.Count = item.Counts[0], n
-		return &TensorMismatchError{Name: item.Name, Ranks: [2]int{0, rank}, Said: [2]string{first.String(), other.String()}}
+		first := item.Request
+		other := item.Request
+		first.Count = item.Counts[0]
+		other.Count = n
+		return &TensorMismatchError{Name: item.Name, Ranks: [2]int{0, rank},
+			Said: [2]string{first.String(), other.String()}}
 	}
 	return nil
 }
 
 // swapSizes exchanges how many elements of an alltoall come from each rank, when sends go to each.
 func (q *Queue) swapSizes(sends []int) error {
-	to, from := q.sizes[:q.size], q.sizes[q.size:]
+	to := q.sizes[:q.size]
+	from := q.sizes[q.size:]
 	for rank, n := range sends {
 		to[rank] = int64(n)
 	}
-	if err := q.move(Collective{Kind: KindAllToAll, Type: Int64, Dst: BufferOf(from), Src: BufferOf(to)}); err != nil {
+	if err := q.move(Collective{
+		Kind: KindAllToAll,
+		Type: Int64,
+		Dst:  BufferOf(from),
+		Src:  BufferOf(to),
+	}); err != nil {
 		return err
 	}
 	for rank, n := range from {
@@ -146,9 +156,11 @@ func (q *Queue) swapSizes(sends []int) error {
 // runUnlike runs a collective with q.counts elements from each rank. If its room does not fit, the
 // elements go to spare memory, because the other ranks depend on this one.
 func (q *Queue) runUnlike(t *tensor) (own, err error) {
-	w, total := t.work, sum(q.counts)
+	w := t.work
+	total := sum(q.counts)
 	if most := memoryOfMachine(); total > most/w.Type.size() {
-		return nil, fmt.Errorf("ring: %v: tensor %q: %d elements come, which is more than this machine's memory of %d bytes", w.Kind, t.name, total, most)
+		return nil, fmt.Errorf("ring: %v: tensor %q: %d elements come, which is more than this machine's memory of "+
+			"%d bytes", w.Kind, t.name, total, most)
 	}
 	w.Counts = q.counts
 	w.Dst = t.room(q.counts)

@@ -54,7 +54,8 @@ func TestQueueCloseWithWork(t *testing.T) {
 		}
 		left := job.Leaves()
 		slices.SortFunc(left, func(a, b ringtest.Left) int { return a.By - b.By })
-		if want := []ringtest.Left{{By: 0, Rank: 1, Cause: "it has closed its queue"}, {By: 2, Rank: 1, Cause: "it has closed its queue"}}; !slices.Equal(left, want) {
+		if want := []ringtest.Left{{By: 0, Rank: 1, Cause: "it has closed its queue"},
+			{By: 2, Rank: 1, Cause: "it has closed its queue"}}; !slices.Equal(left, want) {
 			t.Errorf("left: %v, want %v", left, want)
 		}
 	})
@@ -99,7 +100,9 @@ func TestQueueCloseIsClean(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if lost, left := job.Losses(), job.Leaves(); len(lost)+len(left) > 0 {
+		lost := job.Losses()
+		left := job.Leaves()
+		if len(lost)+len(left) > 0 {
 			t.Errorf("lost: %v, left: %v", lost, left)
 		}
 	})
@@ -152,14 +155,16 @@ func TestQueueLeavesNothingBehind(t *testing.T) {
 		}
 		round(0)
 		round(1)
-		goroutines, open := runtime.NumGoroutine(), files()
+		goroutines := runtime.NumGoroutine()
+		open := files()
 		for i := range 6 {
 			round(i)
 		}
 		deadline := time.Now().Add(5 * time.Second) // net/http ends its goroutines a little later
 		for runtime.NumGoroutine() > goroutines || files() > open {
 			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines, open)
+				t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines,
+					open)
 			}
 			runtime.Gosched()
 		}
@@ -179,7 +184,9 @@ func TestQueueChild(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := ring.NewQueue(ctx, c, ring.WithStall(100*time.Millisecond, func(text string) { fmt.Println("stall:", text) }))
+	q, err := ring.NewQueue(ctx, c, ring.WithStall(100*time.Millisecond, func(text string) {
+		fmt.Println("stall:", text)
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +200,8 @@ func TestQueueChild(t *testing.T) {
 // A rank that is stopped is reported as a stall, and one that is killed ends the queues.
 func TestQueueKilledRank(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
-		const size, victim = 3, 1
+		const size = 3
+		const victim = 1
 		job := l.of(size).job(t)
 		ranks := make([]*exec.Cmd, size)
 		outputs := make([]*bufio.Scanner, size)
@@ -208,7 +216,8 @@ func TestQueueKilledRank(t *testing.T) {
 		}
 		for rank, out := range outputs {
 			if rank != victim {
-				if line := scanFor(t, out, "stall:"); !strings.Contains(line, "waits for the other ranks") && !strings.Contains(line, "has waited") {
+				if line := scanFor(t, out, "stall:"); !strings.Contains(line, "waits for the other ranks") &&
+					!strings.Contains(line, "has waited") {
 					t.Errorf("rank %d reports %q", rank, line)
 				}
 			}

@@ -82,7 +82,12 @@ func (q *Queue) settle() {
 // explain converts err to the error of submitted tensors.
 func (q *Queue) explain(err error) error {
 	if peer := new(PeerError); errors.As(err, &peer) {
-		return &PeerError{Rank: peer.Rank, Host: peer.Host, Op: "queue", Cause: peer.Cause}
+		return &PeerError{
+			Rank:  peer.Rank,
+			Host:  peer.Host,
+			Op:    "queue",
+			Cause: peer.Cause,
+		}
 	}
 	return err
 }
@@ -93,7 +98,8 @@ func (q *Queue) explain(err error) error {
 func (q *Queue) rest() error {
 	for due := false; ; {
 		q.mu.Lock()
-		fresh, flying := len(q.box.List()) > 0 || q.closing || q.rules.Joining(), q.box.InFlight() > 0 || q.joining != nil
+		fresh := len(q.box.List()) > 0 || q.closing || q.rules.Joining()
+		flying := q.box.InFlight() > 0 || q.joining != nil
 		limit := q.set.idle
 		if flying && !q.cycling {
 			limit = q.pause
@@ -130,7 +136,12 @@ func (q *Queue) cycle() error {
 	q.doing = activity{what: "a cycle", since: time.Now()}
 	q.mu.Unlock()
 
-	err := q.talk.Do(context.Background(), Collective{Kind: KindAllGather, Type: Uint8, Dst: BufferOf(q.frames), Src: BufferOf(frame[:])})
+	err := q.talk.Do(context.Background(), Collective{
+		Kind: KindAllGather,
+		Type: Uint8,
+		Dst:  BufferOf(q.frames),
+		Src:  BufferOf(frame[:]),
+	})
 	if err == nil {
 		err = q.fetch(rest)
 	}
@@ -164,19 +175,27 @@ func (q *Queue) fetch(rest []byte) error {
 	if cap(q.beyond) < total {
 		q.beyond = make([]byte, total)
 	}
-	all, at := q.beyond[:total], 0
+	all := q.beyond[:total]
+	at := 0
 	for rank, n := range counts {
 		q.rests[rank] = all[at : at+n]
 		at += n
 	}
-	return q.talk.Do(context.Background(), Collective{Kind: KindAllGather, Type: Uint8, Dst: BufferOf(all), Src: BufferOf(rest), Counts: counts})
+	return q.talk.Do(context.Background(), Collective{
+		Kind:   KindAllGather,
+		Type:   Uint8,
+		Dst:    BufferOf(all),
+		Src:    BufferOf(rest),
+		Counts: counts,
+	})
 }
 
 // step finds the complete tensors, and ends the failed ones.
 func (q *Queue) step() (negotiate.Outcome, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.doing, q.news = activity{}, 0
+	q.doing = activity{}
+	q.news = 0
 	out, err := q.rules.Step(time.Now(), q.frames, q.rests)
 	switch {
 	case err != nil:

@@ -23,21 +23,26 @@ type gpuPlace struct {
 // the first tensor runs, at the same point on all ranks; if that fails, the tensor fails with the
 // error of [NewDevice]. A rank that has joined has no zeros on the GPU, so such tensors of other
 // ranks fail with a [*JoinedError].
-func (q *Queue) SubmitDevice(tickets []Ticket, ordinal int, s Stream, names []string, work []Collective) ([]Ticket, error) {
+func (q *Queue) SubmitDevice(tickets []Ticket, ordinal int, s Stream, names []string, work []Collective) ([]Ticket,
+	error) {
 	for i, w := range work {
 		if w.Kind == KindBarrier {
-			return tickets, fmt.Errorf("ring: queue: a barrier has no data: submit it without a GPU (tensor %d of a group)", i)
+			return tickets, fmt.Errorf("ring: queue: a barrier has no data: submit it without a GPU (tensor %d of a "+
+				"group)", i)
 		}
 	}
 	q.mu.Lock()
 	g := &q.gpu
 	if g.chosen && (g.ordinal != ordinal || g.stream != s) {
-		err := fmt.Errorf("ring: queue: tensors on GPU %d and stream %#x, and those before were on GPU %d and stream %#x: a rank has all tensors of a queue on one",
+		err := fmt.Errorf("ring: queue: tensors on GPU %d and stream %#x, and those before were on GPU %d and stream "+
+			"%#x: a rank has all tensors of a queue on one",
 			ordinal, s, g.ordinal, g.stream)
 		q.mu.Unlock()
 		return tickets, err
 	}
-	g.chosen, g.ordinal, g.stream = true, ordinal, s
+	g.chosen = true
+	g.ordinal = ordinal
+	g.stream = s
 	q.mu.Unlock()
 	return q.submitGroup(tickets, names, work, true)
 }
@@ -47,7 +52,8 @@ func (q *Queue) SubmitDevice(tickets []Ticket, ordinal int, s Stream, names []st
 func (q *Queue) runOnDevice(tensors []*tensor) (own, err error) {
 	g := &q.gpu
 	q.mu.Lock()
-	ordinal, stream := g.ordinal, g.stream
+	ordinal := g.ordinal
+	stream := g.stream
 	g.calls = g.calls[:0]
 	for _, t := range tensors {
 		g.calls = append(g.calls, DeviceCall{Collective: t.work})

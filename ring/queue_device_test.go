@@ -38,27 +38,36 @@ func gpuRanks(t *testing.T, j *deviceJob) []gpuRank {
 	return ranks
 }
 
-// sum submits an allreduce of n numbers, each rank's own, in the memory of the GPU, and returns what checks it.
+// sum submits an allreduce of n numbers, each rank's own, in the memory of the GPU, and returns
+// what checks it.
 func (r gpuRank) sum(t *testing.T, rank, size, n int, name string) (ring.Collective, func() error) {
 	at := memory(t, r.d, 4*n)
 	if err := ring.CopyToDevice(ctx, r.d, r.stream, at, slices.Repeat([]float32{float32(rank + n)}, n)); err != nil {
 		t.Error(err)
 	}
 	b := ring.DeviceBuffer(at, n)
-	return ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: b, Src: b, Shape: "x"}, func() error {
-		got := make([]float32, n)
-		if err := ring.CopyFromDevice(ctx, r.d, r.stream, got, at); err != nil {
-			return err
+	return ring.Collective{
+			Kind:  ring.KindAllReduce,
+			Type:  ring.Float32,
+			Op:    ring.Sum,
+			Dst:   b,
+			Src:   b,
+			Shape: "x",
+		}, func() error {
+			got := make([]float32, n)
+			if err := ring.CopyFromDevice(ctx, r.d, r.stream, got, at); err != nil {
+				return err
+			}
+			want := float32(size*n + size*(size-1)/2)
+			if !slices.Equal(got, slices.Repeat([]float32{want}, n)) {
+				return fmt.Errorf("%s of %d is %v, want %v", name, n, got, want)
+			}
+			return nil
 		}
-		want := float32(size*n + size*(size-1)/2)
-		if !slices.Equal(got, slices.Repeat([]float32{want}, n)) {
-			return fmt.Errorf("%s of %d is %v, want %v", name, n, got, want)
-		}
-		return nil
-	}
 }
 
-// Tensors of GPUs and of the host, submitted in an order of its own by each rank, one by one and in groups.
+// Tensors of GPUs and of the host, submitted in an order of its own by each rank, one by one and in
+// groups.
 func TestQueueDevice(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -68,7 +77,8 @@ func TestQueueDevice(t *testing.T) {
 			for name, value := range caller.harm {
 				t.Setenv(name, value)
 			}
-			const size, tensors = 3, 24
+			const size = 3
+			const tensors = 24
 			ranks := gpuRanks(t, newDeviceJob(t, size, caller.env...))
 			err := ringtest.Each(size, func(rank int) error {
 				r := ranks[rank]
@@ -83,7 +93,8 @@ func TestQueueDevice(t *testing.T) {
 							if err != nil {
 								return err
 							}
-							tickets, checks = append(tickets, tk), append(checks, func() error { return match(name, nil, buf, []float32{3}) })
+							tickets = append(tickets, tk)
+							checks = append(checks, func() error { return match(name, nil, buf, []float32{3}) })
 							continue
 						}
 						var names []string
@@ -91,7 +102,9 @@ func TestQueueDevice(t *testing.T) {
 						for k := range i%4 + 1 {
 							n := fmt.Sprintf("%s.%d", name, k)
 							w, check := r.sum(t, rank, size, i+50*round+k, n)
-							names, work, checks = append(names, n), append(work, w), append(checks, check)
+							names = append(names, n)
+							work = append(work, w)
+							checks = append(checks, check)
 						}
 						var err error
 						if tickets, err = r.q.SubmitDevice(tickets, rank, r.stream, names, work); err != nil {
@@ -137,9 +150,17 @@ func TestQueueDeviceErrors(t *testing.T) {
 		if rank == 0 {
 			err = submit(rank, w)
 		} else {
-			err = r.q.Do(ctx, "x", ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: host, Src: host, Shape: "x"})
+			err = r.q.Do(ctx, "x", ring.Collective{
+				Kind:  ring.KindAllReduce,
+				Type:  ring.Float32,
+				Op:    ring.Sum,
+				Dst:   host,
+				Src:   host,
+				Shape: "x",
+			})
 		}
-		if !errors.As(err, new(*ring.TensorMismatchError)) || !strings.Contains(err.Error(), `rank 0 submitted allreduce sum of 5 f32 in shape "x" on GPUs, rank 1`) {
+		if !errors.As(err, new(*ring.TensorMismatchError)) ||
+			!strings.Contains(err.Error(), `rank 0 submitted allreduce sum of 5 f32 in shape "x" on GPUs, rank 1`) {
 			return fmt.Errorf("one on the GPU, one not: %w", err)
 		}
 		if err := submit(rank, w); err != nil {
@@ -181,7 +202,8 @@ func TestQueueDeviceWithoutGPU(t *testing.T) {
 	err := ringtest.Each(size, func(rank int) error {
 		b := ring.DeviceBuffer(4096, 3)
 		for range 2 {
-			tickets, err := queues[rank].SubmitDevice(nil, rank, 0, []string{"x"}, []ring.Collective{{Kind: ring.KindBroadcast, Type: ring.Int8, Dst: b}})
+			tickets, err := queues[rank].SubmitDevice(nil, rank, 0, []string{"x"},
+				[]ring.Collective{{Kind: ring.KindBroadcast, Type: ring.Int8, Dst: b}})
 			if err != nil {
 				return err
 			}
@@ -198,7 +220,8 @@ func TestQueueDeviceWithoutGPU(t *testing.T) {
 
 // A rank that dies is named to those that wait for it, and by all that comes later.
 func TestQueueDeviceLostRank(t *testing.T) {
-	const size, victim = 3, 1
+	const size = 3
+	const victim = 1
 	j := newDeviceJob(t, size)
 	ranks := gpuRanks(t, j)
 	err := ringtest.Each(size, func(rank int) error {

@@ -53,7 +53,8 @@ func (q *Queue) submitHere(ctx context.Context, r negotiate.Request, w Collectiv
 		q.mu.Unlock()
 		err := q.cycle()
 		q.mu.Lock()
-		q.cycling, q.broken = false, err
+		q.cycling = false
+		q.broken = err
 		q.changed.Broadcast() // for settle
 	}
 	if q.busy() {

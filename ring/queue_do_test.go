@@ -16,7 +16,13 @@ import (
 func doSum(ctx context.Context, q *ring.Queue, name string, rank, size, n int) error {
 	buf := slices.Repeat([]float64{float64(rank + 1)}, n)
 	b := ring.BufferOf(buf)
-	err := q.Do(ctx, name, ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float64, Op: ring.Sum, Dst: b, Src: b})
+	err := q.Do(ctx, name, ring.Collective{
+		Kind: ring.KindAllReduce,
+		Type: ring.Float64,
+		Op:   ring.Sum,
+		Dst:  b,
+		Src:  b,
+	})
 	return match(name, err, buf, slices.Repeat([]float64{float64(size * (size + 1) / 2)}, n))
 }
 
@@ -80,7 +86,8 @@ func TestQueueDoFails(t *testing.T) {
 			if rank == 1 {
 				return joinAll(q, 0)
 			}
-			err := q.Do(ctx, "x", ring.Collective{Kind: ring.KindBroadcast, Type: ring.Bool, Dst: ring.BufferOf(make([]bool, 1))})
+			err := q.Do(ctx, "x", ring.Collective{Kind: ring.KindBroadcast, Type: ring.Bool,
+				Dst: ring.BufferOf(make([]bool, 1))})
 			if j := new(ring.JoinedError); !errors.As(err, &j) {
 				return fmt.Errorf("a broadcast without a rank that has joined: %w", err)
 			}
@@ -89,7 +96,8 @@ func TestQueueDoFails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A wait for a rank that does not come ends with its context, with the queue, and with the Comm.
+		// A wait for a rank that does not come ends with its context, with the queue, and with the
+		// Comm.
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
 		goOn := queues[1].Stop()
@@ -127,7 +135,8 @@ func TestQueueDoFails(t *testing.T) {
 	})
 }
 
-// SubmitHere is over when it returns if the other ranks come too, and comes back to be waited for if they do not.
+// SubmitHere is over when it returns if the other ranks come too, and comes back to be waited for
+// if they do not.
 func TestQueueSubmitHere(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -135,7 +144,13 @@ func TestQueueSubmitHere(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	sum := func(rank int) (ring.Ticket, []float32, error) {
 		x := []float32{float32(rank + 1)}
-		ticket, err := queues[rank].SubmitHere("x", ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: ring.BufferOf(x), Src: ring.BufferOf(x)})
+		ticket, err := queues[rank].SubmitHere("x", ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: ring.Float32,
+			Op:   ring.Sum,
+			Dst:  ring.BufferOf(x),
+			Src:  ring.BufferOf(x),
+		})
 		return ticket, x, err
 	}
 	late, x, err := sum(0)
@@ -167,7 +182,8 @@ func TestQueueSubmitHere(t *testing.T) {
 	}
 }
 
-// A job fails while Do makes a cycle: the queue's goroutine does not end the tensor under its hands.
+// A job fails while Do makes a cycle: the queue's goroutine does not end the tensor under its
+// hands.
 func TestQueueEndsAfterDo(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	q := newQueues(t, comms)[0]

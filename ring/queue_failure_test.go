@@ -41,16 +41,33 @@ func submit(w ring.Collective) submission {
 func TestQueueMismatch(t *testing.T) {
 	buf := func(n int) ring.Buffer { return ring.BufferOf(make([]float64, n)) }
 	root := func(root int) submission {
-		return submit(ring.Collective{Kind: ring.KindBroadcast, Type: ring.Float32, Dst: buf(5), Root: root})
+		return submit(ring.Collective{
+			Kind: ring.KindBroadcast,
+			Type: ring.Float32,
+			Dst:  buf(5),
+			Root: root,
+		})
 	}
 	gather := func(n int) submission {
-		return submit(ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Dst: buf(3 * n), Src: buf(n)})
+		return submit(ring.Collective{
+			Kind: ring.KindAllGather,
+			Type: ring.Float32,
+			Dst:  buf(3 * n),
+			Src:  buf(n),
+		})
 	}
 	scatter := func(counts ...int) submission {
 		return func(q *ring.Queue) error {
 			// Which rank this is shows in the lengths that are right.
 			for _, n := range counts {
-				w := ring.Collective{Kind: ring.KindReduceScatter, Type: ring.Float32, Op: ring.Sum, Dst: buf(n), Src: buf(6), Counts: counts}
+				w := ring.Collective{
+					Kind:   ring.KindReduceScatter,
+					Type:   ring.Float32,
+					Op:     ring.Sum,
+					Dst:    buf(n),
+					Src:    buf(6),
+					Counts: counts,
+				}
 				if t, err := q.Submit("x", w); err == nil {
 					return t.Wait(ctx)
 				}
@@ -67,12 +84,26 @@ func TestQueueMismatch(t *testing.T) {
 		return err
 	}
 	reduce := func(typ ring.Type, op ring.Op) submission {
-		return submit(ring.Collective{Kind: ring.KindAllReduce, Type: typ, Op: op, Dst: buf(5), Src: buf(5)})
+		return submit(ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: typ,
+			Op:   op,
+			Dst:  buf(5),
+			Src:  buf(5),
+		})
 	}
 	shaped := func(kind ring.Kind, shape string) submission {
-		w := ring.Collective{Kind: kind, Type: ring.Float32, Op: ring.Sum, Dst: buf(6), Src: buf(6), Shape: shape}
+		w := ring.Collective{
+			Kind:  kind,
+			Type:  ring.Float32,
+			Op:    ring.Sum,
+			Dst:   buf(6),
+			Src:   buf(6),
+			Shape: shape,
+		}
 		if kind == ring.KindAllGather {
-			w.Op, w.Src = 0, buf(2)
+			w.Op = 0
+			w.Src = buf(2)
 		}
 		return submit(w)
 	}
@@ -80,18 +111,22 @@ func TestQueueMismatch(t *testing.T) {
 		right, wrong         submission
 		rightText, wrongText string
 	}{
-		"count":  {sumOf(5), sumOf(6), "allreduce sum of 5 f32", "allreduce sum of 6 f32"},
-		"type":   {sumOf(5), reduce(ring.Int32, ring.Sum), "allreduce sum of 5 f32", "allreduce sum of 5 i32"},
-		"op":     {sumOf(5), reduce(ring.Float32, ring.Max), "allreduce sum of 5 f32", "allreduce max of 5 f32"},
-		"kind":   {sumOf(5), submit(ring.Collective{Kind: ring.KindBarrier}), "allreduce sum of 5 f32", "barrier"},
-		"root":   {root(0), root(2), "broadcast of 5 f32 from rank 0", "broadcast of 5 f32 from rank 2"},
-		"parts":  {gather(4), gather(5), `allgather of 4 f32 in shape "equal parts"`, `allgather of 5 f32 in shape "equal parts"`},
+		"count": {sumOf(5), sumOf(6), "allreduce sum of 5 f32", "allreduce sum of 6 f32"},
+		"type":  {sumOf(5), reduce(ring.Int32, ring.Sum), "allreduce sum of 5 f32", "allreduce sum of 5 i32"},
+		"op":    {sumOf(5), reduce(ring.Float32, ring.Max), "allreduce sum of 5 f32", "allreduce max of 5 f32"},
+		"kind":  {sumOf(5), submit(ring.Collective{Kind: ring.KindBarrier}), "allreduce sum of 5 f32", "barrier"},
+		"root":  {root(0), root(2), "broadcast of 5 f32 from rank 0", "broadcast of 5 f32 from rank 2"},
+		"parts": {gather(4), gather(5), `allgather of 4 f32 in shape "equal parts"`,
+			`allgather of 5 f32 in shape "equal parts"`},
 		"unlike": {gather(4), unlike, `allgather of 4 f32 in shape "equal parts"`, "allgather of 4 f32"},
-		"shape": {shaped(ring.KindAllReduce, "2x3"), shaped(ring.KindAllReduce, "3x2"), `allreduce sum of 6 f32 in shape "2x3"`,
+		"shape": {shaped(ring.KindAllReduce, "2x3"), shaped(ring.KindAllReduce, "3x2"),
+			`allreduce sum of 6 f32 in shape "2x3"`,
 			`allreduce sum of 6 f32 in shape "3x2"`},
-		"parts' shape": {shaped(ring.KindAllGather, "2"), shaped(ring.KindAllGather, ""), `allgather of 2 f32 in shape "equal parts of 2"`,
+		"parts' shape": {shaped(ring.KindAllGather, "2"), shaped(ring.KindAllGather, ""),
+			`allgather of 2 f32 in shape "equal parts of 2"`,
 			`allgather of 2 f32 in shape "equal parts"`},
-		"counts": {scatter(1, 2, 3), scatter(3, 2, 1), "reducescatter sum of 6 f32 in shape", "reducescatter sum of 6 f32 in shape"},
+		"counts": {scatter(1, 2, 3), scatter(3, 2, 1), "reducescatter sum of 6 f32 in shape",
+			"reducescatter sum of 6 f32 in shape"},
 	}
 	onTransports(t, func(t *testing.T, l layout) {
 		queues := newQueues(t, l.of(3).job(t).Join(t))
@@ -111,7 +146,8 @@ func TestQueueMismatch(t *testing.T) {
 					if m.Ranks[i] == 1 {
 						want = test.wrongText
 					}
-					if !strings.HasPrefix(said, want) || !strings.Contains(err.Error(), fmt.Sprintf("rank %d submitted %s", m.Ranks[i], said)) {
+					if !strings.HasPrefix(said, want) ||
+						!strings.Contains(err.Error(), fmt.Sprintf("rank %d submitted %s", m.Ranks[i], said)) {
 						return fmt.Errorf("%s: error is %v, want one with %q of rank %d", name, err, want, m.Ranks[i])
 					}
 				}
@@ -133,12 +169,19 @@ func TestQueueMismatch(t *testing.T) {
 
 func TestQueueArguments(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
-	q, buf := queues[0], make([]float32, 6)
+	q := queues[0]
+	buf := make([]float32, 6)
 	b := ring.BufferOf(buf)
 	room := func([]int) ring.Buffer { return ring.Buffer{} }
 	raw := func(w ring.Collective) error { _, err := q.Submit("x", w); return err }
 	rawV := func(w ring.Collective) error { _, err := q.SubmitV("x", w, room); return err }
-	reduce := ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: b, Src: b}
+	reduce := ring.Collective{
+		Kind: ring.KindAllReduce,
+		Type: ring.Float32,
+		Op:   ring.Sum,
+		Dst:  b,
+		Src:  b,
+	}
 	roomless := func() error {
 		_, err := q.SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Src: b}, nil)
 		return err
@@ -149,16 +192,58 @@ func TestQueueArguments(t *testing.T) {
 	}
 	nameless := func() error { _, err := ring.QueueBarrier(q, ""); return err }
 	for want, err := range map[string]error{
-		"a queue has no gather":           raw(ring.Collective{Kind: ring.KindGather, Type: ring.Float32, Dst: b, Src: b}),
-		"a queue has no message":          raw(ring.Collective{Kind: ring.KindMessage, Type: ring.Float32, Dst: b, To: -1, From: 1}),
-		"no op 0 of float32":              raw(ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Dst: b, Src: b}),
-		"root 2 is not":                   raw(ring.Collective{Kind: ring.KindBroadcast, Type: ring.Float32, Dst: b, Root: 2}),
-		"are for SubmitV":                 raw(ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Dst: b, Src: ring.BufferOf(buf[:2]), Counts: []int{2, 4}}),
-		"only allgather and alltoall":     rawV(reduce),
-		"leave them zero":                 rawV(ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Dst: b, Src: b}),
-		"no such type":                    rawV(ring.Collective{Kind: ring.KindAllGather, Src: b}),
-		"sends for 1 ranks":               rawV(ring.Collective{Kind: ring.KindAllToAll, Type: ring.Float32, Src: b, Sends: []int{6}}),
-		"sends add up to 5":               rawV(ring.Collective{Kind: ring.KindAllToAll, Type: ring.Float32, Src: b, Sends: []int{3, 2}}),
+		"a queue has no gather": raw(ring.Collective{
+			Kind: ring.KindGather,
+			Type: ring.Float32,
+			Dst:  b,
+			Src:  b,
+		}),
+		"a queue has no message": raw(ring.Collective{
+			Kind: ring.KindMessage,
+			Type: ring.Float32,
+			Dst:  b,
+			To:   -1,
+			From: 1,
+		}),
+		"no op 0 of float32": raw(ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: ring.Float32,
+			Dst:  b,
+			Src:  b,
+		}),
+		"root 2 is not": raw(ring.Collective{
+			Kind: ring.KindBroadcast,
+			Type: ring.Float32,
+			Dst:  b,
+			Root: 2,
+		}),
+		"are for SubmitV": raw(ring.Collective{
+			Kind:   ring.KindAllGather,
+			Type:   ring.Float32,
+			Dst:    b,
+			Src:    ring.BufferOf(buf[:2]),
+			Counts: []int{2, 4},
+		}),
+		"only allgather and alltoall": rawV(reduce),
+		"leave them zero": rawV(ring.Collective{
+			Kind: ring.KindAllGather,
+			Type: ring.Float32,
+			Dst:  b,
+			Src:  b,
+		}),
+		"no such type": rawV(ring.Collective{Kind: ring.KindAllGather, Src: b}),
+		"sends for 1 ranks": rawV(ring.Collective{
+			Kind:  ring.KindAllToAll,
+			Type:  ring.Float32,
+			Src:   b,
+			Sends: []int{6},
+		}),
+		"sends add up to 5": rawV(ring.Collective{
+			Kind:  ring.KindAllToAll,
+			Type:  ring.Float32,
+			Src:   b,
+			Sends: []int{3, 2},
+		}),
 		"no room for the result":          roomless(),
 		"without a name":                  nameless(),
 		`tensor "same" was submitted aga`: group("same", "same"),
@@ -317,7 +402,8 @@ func TestQueueOptionsMustAgree(t *testing.T) {
 			if err == nil || q != nil {
 				return fmt.Errorf("%s: a queue, and error %v", want, err)
 			}
-			if wrong := want == "-1" && rank == 0; wrong != strings.Contains(err.Error(), "options of rank 1 on "+ringtest.Host+" are wrong") ||
+			if wrong := want == "-1" && rank == 0; wrong != strings.Contains(err.Error(), "options of rank 1 on "+
+				ringtest.Host+" are wrong") ||
 				!wrong && !strings.Contains(err.Error(), want) {
 				return fmt.Errorf("error is %v, want one with %q", err, want)
 			}

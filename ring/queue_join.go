@@ -25,7 +25,8 @@ type JoinedError struct {
 }
 
 func (e *JoinedError) Error() string {
-	return fmt.Sprintf("ring: tensor %q: %s cannot run, for %s joined the queue; only barriers and allreduces of sum and avg run without them",
+	return fmt.Sprintf("ring: tensor %q: %s cannot run, for %s joined the queue; only barriers and allreduces of sum "+
+		"and avg run without them",
 		e.Name, e.Said, negotiate.RankList(e.Ranks))
 }
 
@@ -86,8 +87,11 @@ func (q *Queue) endJoin(last int, err error) {
 	if q.joining == nil {
 		return
 	}
-	q.joining.over, q.joining.last, q.joining.err = true, last, err
-	q.joining, q.spare = nil, nil
+	q.joining.over = true
+	q.joining.last = last
+	q.joining.err = err
+	q.joining = nil
+	q.spare = nil
 	q.changed.Broadcast()
 }
 
@@ -102,7 +106,8 @@ func (q *Queue) runJoined(item *negotiate.Item, t *tensor) error {
 	for at, total := 0, int(item.Count); at < total; at += w.Dst.Len {
 		n := min(joinedPiece/size, total-at)
 		if t != nil {
-			w.Dst, w.Src = t.work.Dst.part(at, n, size), t.work.Src.part(at, n, size)
+			w.Dst = t.work.Dst.part(at, n, size)
+			w.Src = t.work.Src.part(at, n, size)
 		} else {
 			w.Dst = Buffer{pointer(q.zeros(n * size)), n}
 			w.Src = w.Dst

@@ -34,24 +34,31 @@ func (u *uneven) step(q *ring.Queue, rank, step int, random *rand.Rand) error {
 	size := len(u.steps)
 	var checks []func() error
 	for _, i := range random.Perm(len(u.sizes)) {
-		name, op, n := fmt.Sprint("weight/", i), ring.Sum, u.sizes[i]
+		name := fmt.Sprint("weight/", i)
+		op := ring.Sum
+		n := u.sizes[i]
 		if i%3 == 0 {
 			op = ring.Avg
 		}
 		var ticket ring.Ticket
 		var err error
 		if i%2 == 0 {
-			src, dst := slices.Repeat([]float32{float32(size * (rank + 1))}, n), make([]float32, n)
+			src := slices.Repeat([]float32{float32(size * (rank + 1))}, n)
+			dst := make([]float32, n)
 			want := float32(size * total)
 			if op == ring.Avg {
 				want /= float32(size)
 			}
 			ticket, err = ring.QueueAllReduce(q, name, dst, src, op)
-			checks = append(checks, func() error { return match(name, ticket.Wait(ctx), dst, slices.Repeat([]float32{want}, n)) })
+			checks = append(checks, func() error {
+				return match(name, ticket.Wait(ctx), dst, slices.Repeat([]float32{want}, n))
+			})
 		} else {
 			buf := slices.Repeat([]int64{int64(rank + 1)}, n)
 			ticket, err = ring.QueueAllReduce(q, name, buf, buf, ring.Sum)
-			checks = append(checks, func() error { return match(name, ticket.Wait(ctx), buf, slices.Repeat([]int64{int64(total)}, n)) })
+			checks = append(checks, func() error {
+				return match(name, ticket.Wait(ctx), buf, slices.Repeat([]int64{int64(total)}, n))
+			})
 		}
 		if err != nil {
 			return err
@@ -146,11 +153,39 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 		return err
 	}
 	tests := map[string]submission{
-		"broadcast of 5 f32 from rank 1":  submit(ring.Collective{Kind: ring.KindBroadcast, Type: ring.Float32, Dst: f32(5), Root: 1}),
-		"allreduce max of 5 f32":          submit(ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Max, Dst: f32(5), Src: f32(5)}),
-		"allreduce prod of 5 f32":         submit(ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Prod, Dst: f32(5), Src: f32(5)}),
-		"reducescatter sum of 12 f32":     submit(ring.Collective{Kind: ring.KindReduceScatter, Type: ring.Float32, Op: ring.Sum, Dst: f32(3), Src: f32(12)}),
-		"alltoall of 4 f32 in shape":      submit(ring.Collective{Kind: ring.KindAllToAll, Type: ring.Float32, Dst: f32(4), Src: f32(4)}),
+		"broadcast of 5 f32 from rank 1": submit(ring.Collective{
+			Kind: ring.KindBroadcast,
+			Type: ring.Float32,
+			Dst:  f32(5),
+			Root: 1,
+		}),
+		"allreduce max of 5 f32": submit(ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: ring.Float32,
+			Op:   ring.Max,
+			Dst:  f32(5),
+			Src:  f32(5),
+		}),
+		"allreduce prod of 5 f32": submit(ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: ring.Float32,
+			Op:   ring.Prod,
+			Dst:  f32(5),
+			Src:  f32(5),
+		}),
+		"reducescatter sum of 12 f32": submit(ring.Collective{
+			Kind: ring.KindReduceScatter,
+			Type: ring.Float32,
+			Op:   ring.Sum,
+			Dst:  f32(3),
+			Src:  f32(12),
+		}),
+		"alltoall of 4 f32 in shape": submit(ring.Collective{
+			Kind: ring.KindAllToAll,
+			Type: ring.Float32,
+			Dst:  f32(4),
+			Src:  f32(4),
+		}),
 		"allgather of 4 f32 cannot run, ": gather,
 	}
 	onTransports(t, func(t *testing.T, l layout) {
@@ -176,7 +211,8 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 			err := stay(func(q *ring.Queue) error {
 				err := f(q)
 				j := new(ring.JoinedError)
-				if !errors.As(err, &j) || j.Name != "x" || !slices.Equal(j.Ranks, []int{1, 3}) || !strings.Contains(err.Error(), `tensor "x": `+want) {
+				if !errors.As(err, &j) || j.Name != "x" || !slices.Equal(j.Ranks, []int{1, 3}) ||
+					!strings.Contains(err.Error(), `tensor "x": `+want) {
 					return fmt.Errorf("error is %v, want one about ranks 1 and 3 with %q", err, want)
 				}
 				return nil
@@ -190,7 +226,8 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 		}
 		short, cancel := context.WithCancel(ctx)
 		cancel()
-		if _, err := joinings[0].Wait(short); joinings[0].Done() || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "waits for ranks 0, 2 to join") {
+		if _, err := joinings[0].Wait(short); joinings[0].Done() || !errors.Is(err, context.Canceled) ||
+			!strings.Contains(err.Error(), "waits for ranks 0, 2 to join") {
 			t.Errorf("a wait that was cancelled: %v", err)
 		}
 		last, err := joinRest(queues[0], queues[2])
@@ -209,7 +246,8 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 	})
 }
 
-// A rank that has joined and waits learns that another one has left, or that its own queue was closed.
+// A rank that has joined and waits learns that another one has left, or that its own queue was
+// closed.
 func TestQueueJoinEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -267,7 +305,9 @@ func TestQueueJoinEnds(t *testing.T) {
 // Timeline and stall report of ranks that have joined, and of those that have not.
 func TestQueueJoinIsSeen(t *testing.T) {
 	lines := make(chan string, 10000)
-	queues := newQueues(t, ringtest.NewJob(t, 4).Join(t), ring.WithStall(80*time.Millisecond, func(text string) { lines <- text }))
+	queues := newQueues(t, ringtest.NewJob(t, 4).Join(t), ring.WithStall(80*time.Millisecond, func(text string) {
+		lines <- text
+	}))
 	var text bytes.Buffer
 	if err := queues[1].StartTimeline(&text, ring.TimelineOptions{}); err != nil {
 		t.Fatal(err)
@@ -299,7 +339,8 @@ func TestQueueJoinIsSeen(t *testing.T) {
 	if err := json.Unmarshal(text.Bytes(), &events); err != nil {
 		t.Fatalf("%v in %s", err, text.Bytes())
 	}
-	reduce, broadcast := "NEGOTIATE_ALLREDUCE 0 2 / ALLREDUCE QUEUE / RING_ALLREDUCE / / ", "NEGOTIATE_BROADCAST 0 2 / "
+	reduce := "NEGOTIATE_ALLREDUCE 0 2 / ALLREDUCE QUEUE / RING_ALLREDUCE / / "
+	broadcast := "NEGOTIATE_BROADCAST 0 2 / "
 	other := strings.Replace(broadcast, "0 2", "2 0", 1)
 	if got := phases(events, "x"); got != reduce+broadcast && got != reduce+other {
 		t.Errorf("a tensor went through %q, want %q and %q", got, reduce, broadcast)

@@ -13,8 +13,8 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// latencyChildEnv makes TestQueueLatencyChild act as one rank of BenchmarkQueueLatency. It is how many
-// turns there are.
+// latencyChildEnv makes TestQueueLatencyChild act as one rank of BenchmarkQueueLatency. It is how
+// many turns there are.
 const latencyChildEnv = "RING_TEST_QUEUE_LATENCY"
 
 const latencyTurn = 200 // calls of one kind, before those of the other
@@ -24,8 +24,8 @@ type latencies struct {
 	Call, Do, Queue float64
 }
 
-// BenchmarkQueueLatency compares an allreduce by two processes of this host on the Comm, by Queue.Do, and by
-// Queue.Submit and Wait, in turns.
+// BenchmarkQueueLatency compares an allreduce by two processes of this host on the Comm, by
+// Queue.Do, and by Queue.Submit and Wait, in turns.
 func BenchmarkQueueLatency(b *testing.B) {
 	for _, bytes := range []int{4, 4 << 10, 64 << 10} {
 		b.Run(fmt.Sprintf("%dB", bytes), func(b *testing.B) {
@@ -73,7 +73,13 @@ func TestQueueLatencyChild(t *testing.T) {
 	}
 	vector := ring.BufferOf(buf)
 	do := func() error {
-		return q.Do(ctx, "x", ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float32, Op: ring.Sum, Dst: vector, Src: vector})
+		return q.Do(ctx, "x", ring.Collective{
+			Kind: ring.KindAllReduce,
+			Type: ring.Float32,
+			Op:   ring.Sum,
+			Dst:  vector,
+			Src:  vector,
+		})
 	}
 	var took [3][]time.Duration
 	for turn := range turns + 1 {

@@ -23,7 +23,8 @@ func TestQueuesAtOnce(t *testing.T) {
 		const size = 3
 		comms := l.of(size).job(t).Join(t)
 		list := mixed(60)
-		first, second := newQueues(t, comms), newQueues(t, comms)
+		first := newQueues(t, comms)
+		second := newQueues(t, comms)
 		err := ringtest.Each(4, func(i int) error {
 			switch i {
 			case 0:
@@ -69,8 +70,15 @@ func group(t *testing.T, queues []*ring.Queue, count int) []event {
 		var bufs [][]float64
 		for i := range count {
 			buf := slices.Repeat([]float64{float64(i)}, 10*i+1)
-			names, bufs = append(names, fmt.Sprintf("w%d", i)), append(bufs, buf)
-			work = append(work, ring.Collective{Kind: ring.KindAllReduce, Type: ring.Float64, Op: ring.Sum, Dst: ring.BufferOf(buf), Src: ring.BufferOf(buf)})
+			names = append(names, fmt.Sprintf("w%d", i))
+			bufs = append(bufs, buf)
+			work = append(work, ring.Collective{
+				Kind: ring.KindAllReduce,
+				Type: ring.Float64,
+				Op:   ring.Sum,
+				Dst:  ring.BufferOf(buf),
+				Src:  ring.BufferOf(buf),
+			})
 		}
 		tickets, err := queues[rank].SubmitGroup(nil, names, work)
 		if err != nil {
@@ -99,7 +107,8 @@ func group(t *testing.T, queues []*ring.Queue, count int) []event {
 
 // phases are those of a tensor, in order.
 func phases(events []event, tensor string) string {
-	pid, s := -1, ""
+	pid := -1
+	s := ""
 	for _, e := range events {
 		switch {
 		case e.Name == "process_name" && e.Args["name"] == tensor:
@@ -131,7 +140,8 @@ func TestQueueGroupAndTimeline(t *testing.T) {
 					}
 				}
 				if !slices.ContainsFunc(events, func(e event) bool {
-					return e.Ph == "E" && e.Name == "ALLREDUCE" && e.Args["dtype"] == "float64" && e.Args["count"] == 391.0
+					return e.Ph == "E" && e.Name == "ALLREDUCE" && e.Args["dtype"] == "float64" &&
+						e.Args["count"] == 391.0
 				}) {
 					t.Error("no end of the allreduce of 391 float64")
 				}
@@ -235,15 +245,18 @@ func TestQueueStallOfARank(t *testing.T) {
 	queues := newQueues(t, comms, ring.WithStall(50*time.Millisecond, func(text string) { lines <- text }))
 	release := make(chan struct{})
 	err := ringtest.Each(2, func(rank int) error {
-		src, dst := []float32{1}, make([]float32, 2)
-		ticket, err := queues[rank].SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Src: ring.BufferOf(src)}, func([]int) ring.Buffer {
+		src := []float32{1}
+		dst := make([]float32, 2)
+		ticket, err := queues[rank].SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32,
+			Src: ring.BufferOf(src)}, func([]int) ring.Buffer {
 			if rank == 1 {
 				<-release
 			}
 			return ring.BufferOf(dst)
 		})
 		if rank == 0 {
-			for want := regexp.MustCompile(`^allgather of tensor "x" waits for the other ranks since \d+s`); !want.MatchString(<-lines); {
+			for want := regexp.MustCompile(
+				`^allgather of tensor "x" waits for the other ranks since \d+s`); !want.MatchString(<-lines); {
 			}
 			close(release)
 		}
@@ -347,8 +360,11 @@ func TestQueueNoAllocation(t *testing.T) {
 	}
 	onTransports(t, func(t *testing.T, l layout) {
 		queues := newQueues(t, l.of(2).job(t).Join(t), ring.WithFusion(1<<20))
-		const warm, runs, tries = 20, 50, 3
-		one, other := newStepper(queues[0], 100, 50), newStepper(queues[1], 100, 50)
+		const warm = 20
+		const runs = 50
+		const tries = 3
+		one := newStepper(queues[0], 100, 50)
+		other := newStepper(queues[1], 100, 50)
 		done := make(chan error, 1)
 		go func() {
 			for range warm + tries*(runs+1) { // AllocsPerRun warms up once

@@ -8,7 +8,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
-// equalParts begins what is said of an allgather or alltoall to which all ranks give the same count.
+// equalParts begins what is said of an allgather or alltoall to which all ranks give the same
+// count.
 const equalParts = "equal parts"
 
 // Submit submits a collective on the tensor name and returns at once. W is an allreduce, broadcast,
@@ -122,7 +123,14 @@ func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
 	if err := q.data.check(&work, &call); err != nil {
 		return negotiate.Request{}, fmt.Errorf("%w (tensor %.80q)", err, name)
 	}
-	r := negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(call.Type), Op: negotiate.Op(call.Op), Root: int32(call.Root), Shape: w.Shape}
+	r := negotiate.Request{
+		Name:  name,
+		Kind:  kind,
+		Type:  kernel.DType(call.Type),
+		Op:    negotiate.Op(call.Op),
+		Root:  int32(call.Root),
+		Shape: w.Shape,
+	}
 	switch w.Kind {
 	case KindAllReduce, KindBroadcast:
 		r.Count = uint64(w.Dst.Len)
@@ -133,9 +141,11 @@ func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
 		}
 	case KindAllGather, KindAllToAll:
 		if w.Counts != nil || w.Sends != nil {
-			return negotiate.Request{}, fmt.Errorf("ring: %v: parts of unlike lengths are for SubmitV (tensor %.80q)", w.Kind, name)
+			return negotiate.Request{}, fmt.Errorf("ring: %v: parts of unlike lengths are for SubmitV (tensor %.80q)",
+				w.Kind, name)
 		}
-		r.Count, r.Shape = uint64(w.Src.Len), inParts(equalParts, w.Shape)
+		r.Count = uint64(w.Src.Len)
+		r.Shape = inParts(equalParts, w.Shape)
 	case KindBarrier:
 		r.Shape = ""
 	}
@@ -153,7 +163,8 @@ func inParts(parts, shape string) string {
 // requestV describes w of SubmitV for the other ranks.
 func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (negotiate.Request, error) {
 	bad := func(format string, args ...any) (negotiate.Request, error) {
-		return negotiate.Request{}, fmt.Errorf("ring: %v: %s (tensor %.80q)", w.Kind, fmt.Sprintf(format, args...), name)
+		return negotiate.Request{}, fmt.Errorf("ring: %v: %s (tensor %.80q)", w.Kind, fmt.Sprintf(format, args...),
+			name)
 	}
 	kind, _ := named(w.Kind)
 	switch {
@@ -176,7 +187,13 @@ func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (n
 			return bad("src has %d elements, but sends add up to %d", w.Src.Len, sum(w.Sends))
 		}
 	}
-	return negotiate.Request{Name: name, Kind: kind, Type: kernel.DType(w.Type), Count: uint64(w.Src.Len), Shape: w.Shape}, nil
+	return negotiate.Request{
+		Name:  name,
+		Kind:  kind,
+		Type:  kernel.DType(w.Type),
+		Count: uint64(w.Src.Len),
+		Shape: w.Shape,
+	}, nil
 }
 
 // named converts k to the negotiation's kind. It is false if a queue does not run k.

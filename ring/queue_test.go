@@ -101,7 +101,9 @@ func tensorOf[T number](name string, i, n int) named {
 	t.submit = func(q *ring.Queue, rank, size, step int) (func() error, error) {
 		own := filled(n, func(i int) T { return value[T](rank, size, step, i, op) })
 		sum := filled(n, func(i int) T { return combined[T](size, step, i, op) })
-		dst, ticket, err := make([]T, n), ring.Ticket{}, error(nil)
+		dst := make([]T, n)
+		ticket := ring.Ticket{}
+		err := error(nil)
 		switch i % 7 {
 		case 0, 1:
 			ticket, err = ring.QueueAllReduce(q, name, dst, own, op)
@@ -147,18 +149,21 @@ func gatherOf[T number](q *ring.Queue, name string, own []T, rank, size, step in
 
 // exchangeOf is an alltoall: every second one of equal parts, the others of parts of
 // 0, 1 or 2 elements. Or it is an allgather of equal parts.
-func exchangeOf[T number](q *ring.Queue, name string, own []T, i, rank, size, step int, op ring.Op) (func() error, error) {
+func exchangeOf[T number](q *ring.Queue, name string, own []T, i, rank, size, step int, op ring.Op) (func() error,
+	error) {
 	n := len(own) / size
 	switch i / 7 % 3 {
 	case 0:
-		dst, want := make([]T, n*size), make([]T, 0, n*size)
+		dst := make([]T, n*size)
+		want := make([]T, 0, n*size)
 		for r := range size {
 			want = append(want, filled(n, func(i int) T { return value[T](r, size, step, rank*n+i, op) })...)
 		}
 		ticket, err := ring.QueueAllToAll(q, name, dst, own[:n*size])
 		return func() error { return match(name, ticket.Wait(ctx), dst, want) }, err
 	case 1:
-		dst, want := make([]T, len(own)*size), make([]T, 0, len(own)*size)
+		dst := make([]T, len(own)*size)
+		want := make([]T, 0, len(own)*size)
 		for r := range size {
 			want = append(want, filled(len(own), func(i int) T { return value[T](r, size, step, i, op) })...)
 		}
@@ -169,7 +174,8 @@ func exchangeOf[T number](q *ring.Queue, name string, own []T, i, rank, size, st
 	var sends, receives []int
 	var src, want []T
 	for r := range size {
-		sends, receives = append(sends, length(rank, r)), append(receives, length(r, rank))
+		sends = append(sends, length(rank, r))
+		receives = append(receives, length(r, rank))
 		src = append(src, filled(length(rank, r), func(int) T { return T(10*rank + r) })...)
 		want = append(want, filled(length(r, rank), func(int) T { return T(10*r + rank) })...)
 	}
@@ -286,7 +292,8 @@ func TestQueueAnyOrder(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		list := mixed(200)
 		for size, opts := range map[int][]ring.QueueOption{
-			1: nil, 2: nil, 3: {ring.WithFusion(10000), ring.WithCache(50)}, 4: {ring.WithFusion(0), ring.WithCache(0)}, 5: nil,
+			1: nil, 2: nil, 3: {ring.WithFusion(10000), ring.WithCache(50)}, 4: {ring.WithFusion(0), ring.WithCache(0)},
+			5: nil,
 		} {
 			job := l.of(size).job(t)
 			if job.Transport != "tcp" && size%2 == 0 {

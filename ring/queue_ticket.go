@@ -105,7 +105,11 @@ func (q *Queue) enter(r negotiate.Request, w Collective, room func([]int) Buffer
 		q.tensors[r.Name] = t
 	}
 	t.turn++
-	t.work, t.room, t.err, t.pending, t.known = w, room, nil, true, false
+	t.work = w
+	t.room = room
+	t.err = nil
+	t.pending = true
+	t.known = false
 	q.noteSubmitted(&r)
 	size := max(w.Dst.Len, w.Src.Len) * w.Type.size()
 	t.slot = q.data.record.Submitted(q.data.name, uint8(w.Kind), uint64(size), r.Name)
@@ -126,8 +130,10 @@ func (q *Queue) prune() {
 
 // finish ends the operation. The caller holds the lock and wakes the waiters.
 func (t *tensor) finish(err error) {
-	t.work, t.room = Collective{}, nil // the caller's memory is not ours to keep
-	t.pending, t.err = false, err
+	t.work = Collective{}
+	t.room = nil // the caller's memory is not ours to keep
+	t.pending = false
+	t.err = err
 	t.queue.data.record.Done(t.slot)
 	t.queue.box.Done(t.name)
 }

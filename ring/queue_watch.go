@@ -57,7 +57,8 @@ func (q *Queue) stalls(now time.Time) []string {
 	}
 	if q.doing.stalled(now, q.set.stall) {
 		q.doing.told = now
-		lines = append(lines, fmt.Sprintf("%v waits for the other ranks since %v: one is stopped, cannot be reached, or is very busy",
+		lines = append(lines, fmt.Sprintf("%v waits for the other ranks since %v: one is stopped, cannot be reached, "+
+			"or is very busy",
 			&q.doing, now.Sub(q.doing.since).Round(time.Second))+q.place.text(q.talk.inJob(q.rank)))
 	}
 	return lines

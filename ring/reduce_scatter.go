@@ -29,5 +29,12 @@ func QueueReduceScatter[T Elem](q *Queue, name string, dst, src []T, op Op) (Tic
 }
 
 func reduceScatter[T Elem](dst, src []T, counts []int, op Op) Collective {
-	return Collective{Kind: KindReduceScatter, Type: typeOf[T](), Op: op, Dst: BufferOf(dst), Src: BufferOf(src), Counts: counts}
+	return Collective{
+		Kind:   KindReduceScatter,
+		Type:   typeOf[T](),
+		Op:     op,
+		Dst:    BufferOf(dst),
+		Src:    BufferOf(src),
+		Counts: counts,
+	}
 }

@@ -37,7 +37,8 @@ func (s *Sampler) Next(c *Comm, batch int) (mine []int, all int) {
 
 func (s *Sampler) deal(rank, size, batch int) (mine []int, all int) {
 	if s.order == nil || s.ordered != s.now.pass {
-		s.order, s.ordered = rand.New(rand.NewPCG(s.seed, uint64(s.now.pass))).Perm(s.samples), s.now.pass
+		s.order = rand.New(rand.NewPCG(s.seed, uint64(s.now.pass))).Perm(s.samples)
+		s.ordered = s.now.pass
 	}
 	next := s.order[s.now.dealt:min(s.now.dealt+max(batch, 1), s.samples)]
 	s.now.dealt += len(next)
@@ -72,7 +73,8 @@ func (s *Sampler) Sync(ctx context.Context, c *Comm, root int) error {
 		return err
 	}
 	if int(said[0]) != s.samples || uint64(said[1]) != s.seed {
-		return fmt.Errorf("ring: sampler of %d samples with seed %d on rank %d, of %d with seed %d on rank %d: give all ranks the same",
+		return fmt.Errorf("ring: sampler of %d samples with seed %d on rank %d, of %d with seed %d on rank %d: give "+
+			"all ranks the same",
 			s.samples, s.seed, c.Rank(), said[0], uint64(said[1]), root)
 	}
 	s.now = progress{pass: int(said[2]), dealt: int(said[3])}

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Whatever the sizes, batches, commits and restores, each pass deals each sample once, in shares that differ by one at most, and
-// in an order that only the seed and the pass decide.
+// Whatever the sizes, batches, commits and restores, each pass deals each sample once, in shares
+// that differ by one at most, and in an order that only the seed and the pass decide.
 func TestSamplerTakesEachSampleOnce(t *testing.T) {
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 1))
@@ -25,9 +25,12 @@ func TestSamplerTakesEachSampleOnce(t *testing.T) {
 					s.Restore()
 					dealt = slices.Clone(committed)
 				}
-				size, batch := 1+random.IntN(5), 1+random.IntN(12)
+				size := 1 + random.IntN(5)
+				batch := 1 + random.IntN(12)
 				shares := make([][]int, size)
-				all, least, most := 0, n, 0
+				all := 0
+				least := n
+				most := 0
 				for rank := range size { // as each rank would
 					other := *s
 					if rank == size-1 {
@@ -35,11 +38,13 @@ func TestSamplerTakesEachSampleOnce(t *testing.T) {
 					} else {
 						shares[rank], all = other.deal(rank, size, batch)
 					}
-					least, most = min(least, len(shares[rank])), max(most, len(shares[rank]))
+					least = min(least, len(shares[rank]))
+					most = max(most, len(shares[rank]))
 				}
 				got := slices.Concat(shares...)
 				if len(got) != all || all != min(batch, n-len(dealt)) || most-least > 1 || s.Dealt() != len(dealt)+all {
-					t.Fatalf("seed %d: dealt %v of a batch of %d, %d in all, after %d of %d", seed, shares, batch, all, len(dealt), n)
+					t.Fatalf("seed %d: dealt %v of a batch of %d, %d in all, after %d of %d", seed, shares, batch, all,
+						len(dealt), n)
 				}
 				if dealt = append(dealt, got...); all == 0 {
 					break

@@ -15,5 +15,12 @@ func ScatterV[T Elem](ctx context.Context, c *Comm, dst, src []T, counts []int, 
 	if c.Rank() != root {
 		src = nil
 	}
-	return c.Do(ctx, Collective{Kind: KindScatter, Type: typeOf[T](), Root: root, Dst: BufferOf(dst), Src: BufferOf(src), Counts: counts})
+	return c.Do(ctx, Collective{
+		Kind:   KindScatter,
+		Type:   typeOf[T](),
+		Root:   root,
+		Dst:    BufferOf(dst),
+		Src:    BufferOf(src),
+		Counts: counts,
+	})
 }

@@ -30,7 +30,8 @@ func split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 		return nil, err
 	}
 	part, err := s.make()
-	if ferr := s.finish(err); err == nil || errors.As(err, new(*engine.LinkError)) && c.failure() != nil { // what broke c broke the link
+	// what broke c broke the link
+	if ferr := s.finish(err); err == nil || errors.As(err, new(*engine.LinkError)) && c.failure() != nil {
 		err = ferr
 	}
 	if err != nil || color < 0 {
@@ -79,7 +80,8 @@ func (s *splitter) make() (*Comm, error) {
 // self returns this rank's description in its part.
 func (s *splitter) self() rankenv.Rank {
 	p := s.comm.self
-	p.Rank, p.Size = slices.Index(s.members, s.comm.Rank()), len(s.members)
+	p.Rank = slices.Index(s.members, s.comm.Rank())
+	p.Size = len(s.members)
 	var hosts []string // in the order of their first rank
 	local := map[string]int{}
 	for rank, member := range s.members {
@@ -92,7 +94,9 @@ func (s *splitter) self() rankenv.Rank {
 		}
 		local[host]++
 	}
-	p.LocalSize, p.CrossRank, p.CrossSize = local[p.Host], 0, 0
+	p.LocalSize = local[p.Host]
+	p.CrossRank = 0
+	p.CrossSize = 0
 	for _, host := range hosts {
 		if local[host] <= p.LocalRank {
 			continue
@@ -148,11 +152,13 @@ func (s *splitter) round(word int64, value []byte) (words []int64, values [][]by
 	if err := AllGather(s.ctx, c, heads, []int64{word, int64(len(value))}); err != nil {
 		return nil, nil, err
 	}
-	lengths, at := make([]int, c.Size()), make([]int, c.Size()+1)
+	lengths := make([]int, c.Size())
+	at := make([]int, c.Size()+1)
 	for rank := range c.Size() {
 		words = append(words, heads[2*rank])
 		if n := heads[2*rank+1]; n < 0 || n > maxSaid {
-			return nil, nil, fmt.Errorf("ring: split: rank %d on %s says that it tells %d bytes, and at most %d can be: run the same build on all ranks", rank, c.host(rank), n, maxSaid)
+			return nil, nil, fmt.Errorf("ring: split: rank %d on %s says that it tells %d bytes, and at most %d can "+
+				"be: run the same build on all ranks", rank, c.host(rank), n, maxSaid)
 		}
 		lengths[rank] = int(heads[2*rank+1])
 		at[rank+1] = at[rank] + lengths[rank]

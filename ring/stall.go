@@ -27,7 +27,10 @@ func WithStallReport(after time.Duration, report func(text string)) Option {
 	if after == 0 {
 		after = defaultStall
 	}
-	return func(o *options) { o.stall, o.report = after, report }
+	return func(o *options) {
+		o.stall = after
+		o.report = report
+	}
 }
 
 // postSentry starts the Comm's sentry.
@@ -91,7 +94,9 @@ func (c *Comm) absent(mine stall.Position, late bool) ([]stall.Absent, error) {
 	if err != nil || last.Order == mine.Order {
 		return nil, err
 	}
-	absent, err := stall.Missing(c.Rank(), c.Size(), mine, last, late, func(rank int) (stall.Position, error) { return c.standing(c.postKey(rank)) })
+	absent, err := stall.Missing(c.Rank(), c.Size(), mine, last, late, func(rank int) (stall.Position, error) {
+		return c.standing(c.postKey(rank))
+	})
 	if err != nil || len(absent) == 0 {
 		return nil, err
 	}
@@ -129,7 +134,8 @@ func (c *Comm) standing(key string) (stall.Position, error) {
 
 // stallText formats the line of a report.
 func (c *Comm) stallText(word stall.Word, absent []stall.Absent) string {
-	kind, number := word.Kind(), word.Position().Call()
+	kind := word.Kind()
+	number := word.Position().Call()
 	var b strings.Builder
 	call := fmt.Sprintf("%v, call %d", kind, number)
 	if kind == engine.KindMessage {
@@ -157,8 +163,8 @@ func (c *Comm) stallText(word stall.Word, absent []stall.Absent) string {
 	return b.String() + c.place.text(c.inJob(c.Rank()))
 }
 
-// WaitsAt sets where in the program this rank waits for a call of c, such as "train.py:42", for the report of a stall; ""
-// is unknown. It is safe for concurrent use.
+// WaitsAt sets where in the program this rank waits for a call of c, such as "train.py:42", for the
+// report of a stall; "" is unknown. It is safe for concurrent use.
 func (c *Comm) WaitsAt(place string) { c.place.set(place) }
 
 // WaitsAt is [Comm.WaitsAt] for the tensors of the queue.

@@ -107,7 +107,8 @@ func (s *valueState[T]) Sync(ctx context.Context, c *Comm, root int) error {
 	if length[0] < 0 {
 		return fmt.Errorf("ring: rank %d on %s says that its state has %d bytes", root, c.host(root), length[0])
 	}
-	// Piece by piece: the memory is taken as the bytes come, not because the root says that they will.
+	// Piece by piece: the memory is taken as the bytes come, not because the root says that they
+	// will.
 	for at := 0; int64(at) < length[0]; at += statePiece {
 		n := int(min(statePiece, length[0]-int64(at)))
 		if c.Rank() != root {

@@ -58,8 +58,12 @@ func TestEveryType(t *testing.T) {
 		everyRank(t, comms, ring.Sum, func(rank int) bool { return rank == 1 }, true)
 		everyRank(t, comms, ring.BAnd, func(rank int) bool { return rank == 1 }, false)
 		// 1, 2 and 4 as halves; their sum is 7 in both forms.
-		everyRank(t, comms, ring.Sum, func(rank int) ring.F16 { return []ring.F16{0x3c00, 0x4000, 0x4400}[rank] }, 0x4700)
-		everyRank(t, comms, ring.Sum, func(rank int) ring.BF16 { return []ring.BF16{0x3f80, 0x4000, 0x4080}[rank] }, 0x40e0)
+		everyRank(t, comms, ring.Sum, func(rank int) ring.F16 {
+			return []ring.F16{0x3c00, 0x4000, 0x4400}[rank]
+		}, 0x4700)
+		everyRank(t, comms, ring.Sum, func(rank int) ring.BF16 {
+			return []ring.BF16{0x3f80, 0x4000, 0x4080}[rank]
+		}, 0x40e0)
 		if err := ring.AllReduce(ctx, comms[0], make([]float32, 1), ring.BAnd); err == nil {
 			t.Error("bits of floating point numbers were combined")
 		}
@@ -74,7 +78,8 @@ func TestAllReduceIntoKeepsItsInput(t *testing.T) {
 		comms := l.of(3).job(t).Join(t)
 		for _, n := range []int{0, 1, 5000, 300000} {
 			err := ringtest.Each(3, func(rank int) error {
-				src, dst := make([]float32, n), make([]float32, n)
+				src := make([]float32, n)
+				dst := make([]float32, n)
 				for i := range src {
 					src[i] = float32(i%5 + rank)
 				}
@@ -93,7 +98,8 @@ func TestAllReduceIntoKeepsItsInput(t *testing.T) {
 			}
 		}
 		buf := make([]float32, 8)
-		if ring.AllReduceInto(ctx, comms[0], buf[:4], buf[2:6], ring.Sum) == nil || ring.AllReduceInto(ctx, comms[0], buf[:4], buf[4:7], ring.Sum) == nil {
+		if ring.AllReduceInto(ctx, comms[0], buf[:4], buf[2:6], ring.Sum) == nil ||
+			ring.AllReduceInto(ctx, comms[0], buf[:4], buf[4:7], ring.Sum) == nil {
 			t.Error("overlapping or unequal buffers were taken")
 		}
 	})
@@ -102,11 +108,15 @@ func TestAllReduceIntoKeepsItsInput(t *testing.T) {
 // The public constants have the engine's values: their names come from there.
 func TestConstantsHaveTheirNames(t *testing.T) {
 	for value, want := range map[fmt.Stringer]string{
-		ring.KindBarrier: "barrier", ring.KindBroadcast: "broadcast", ring.KindAllGather: "allgather", ring.KindAllReduce: "allreduce", ring.KindReduce: "reduce",
-		ring.KindReduceScatter: "reduce-scatter", ring.KindGather: "gather", ring.KindScatter: "scatter", ring.KindAllToAll: "alltoall", ring.KindMessage: "message",
-		ring.Float32: "float32", ring.Float64: "float64", ring.Float16: "float16", ring.BFloat16: "bfloat16", ring.Int8: "int8", ring.Uint8: "uint8",
+		ring.KindBarrier: "barrier", ring.KindBroadcast: "broadcast", ring.KindAllGather: "allgather",
+		ring.KindAllReduce: "allreduce", ring.KindReduce: "reduce",
+		ring.KindReduceScatter: "reduce-scatter", ring.KindGather: "gather", ring.KindScatter: "scatter",
+		ring.KindAllToAll: "alltoall", ring.KindMessage: "message",
+		ring.Float32: "float32", ring.Float64: "float64", ring.Float16: "float16", ring.BFloat16: "bfloat16",
+		ring.Int8: "int8", ring.Uint8: "uint8",
 		ring.Int16: "int16", ring.Int32: "int32", ring.Int64: "int64", ring.Uint64: "uint64", ring.Bool: "bool",
-		ring.Sum: "sum", ring.Avg: "avg", ring.Min: "min", ring.Max: "max", ring.Prod: "prod", ring.BAnd: "band", ring.BOr: "bor", ring.BXor: "bxor",
+		ring.Sum: "sum", ring.Avg: "avg", ring.Min: "min", ring.Max: "max", ring.Prod: "prod", ring.BAnd: "band",
+		ring.BOr: "bor", ring.BXor: "bxor",
 	} {
 		if got := value.String(); got != want {
 			t.Errorf("%T %d is %q, want %q", value, value, got, want)

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// maxKeys bounds the keys offered to a server: sshd's MaxAuthTries is 6, and each refused key counts.
+// maxKeys bounds the keys offered to a server: sshd's MaxAuthTries is 6, and each refused key
+// counts.
 const maxKeys = 6
 
 var errNoMoreKeys = errors.New("no more keys to offer")
@@ -85,7 +86,8 @@ type UnusableKey struct {
 
 func (k UnusableKey) String() string { return k.Source + ": " + k.Reason }
 
-// authenticator offers keys one by one and records the result of each, for one handshake. It is not safe for concurrent use.
+// authenticator offers keys one by one and records the result of each, for one handshake. It is not
+// safe for concurrent use.
 type authenticator struct {
 	settings settings
 	target   Target
@@ -100,8 +102,8 @@ type authenticator struct {
 	said     string   // the server's banner
 }
 
-// newAuthenticator returns an authenticator that does nothing until the server asks for a key. The connection to the agent, which
-// may wait for a person, is closed when ctx ends.
+// newAuthenticator returns an authenticator that does nothing until the server asks for a key. The
+// connection to the agent, which may wait for a person, is closed when ctx ends.
 func newAuthenticator(ctx context.Context, s settings, t Target) *authenticator {
 	a := &authenticator{settings: s, target: t, stop: func() bool { return true }}
 	if s.agent == "" {
@@ -162,14 +164,21 @@ func (a *authenticator) agentSigners() []xssh.Signer {
 	}
 	signers, err := agent.NewClient(a.agent).Signers()
 	if err != nil {
-		a.unusable = append(a.unusable, UnusableKey{Source: "agent " + a.settings.agent, Reason: printable(err.Error())})
+		a.unusable = append(a.unusable, UnusableKey{Source: "agent " + a.settings.agent,
+			Reason: printable(err.Error())})
 	}
 	return signers
 }
 
 // failure returns the error of a failed authentication.
 func (a *authenticator) failure(err error) error {
-	e := &AuthError{Target: a.target, User: a.settings.user, Unusable: a.unusable, Methods: a.methods, Said: printable(a.said)}
+	e := &AuthError{
+		Target:   a.target,
+		User:     a.settings.user,
+		Unusable: a.unusable,
+		Methods:  a.methods,
+		Said:     printable(a.said),
+	}
 	for _, method := range a.settings.others {
 		if slices.Contains(a.methods, method) {
 			e.Others = append(e.Others, method)
@@ -211,5 +220,10 @@ func (s *signer) SignWithAlgorithm(rand io.Reader, data []byte, algorithm string
 
 func (s *signer) fact() Key {
 	key := s.PublicKey()
-	return Key{Source: s.source, Type: key.Type(), Fingerprint: xssh.FingerprintSHA256(key), Err: s.err}
+	return Key{
+		Source:      s.source,
+		Type:        key.Type(),
+		Fingerprint: xssh.FingerprintSHA256(key),
+		Err:         s.err,
+	}
 }

@@ -62,7 +62,8 @@ func (e *AuthError) Hint() string {
 		return "see the server's log: journalctl -u ssh"
 	}
 	if !e.takesKeys() {
-		return "have key authentication allowed on that host (PubkeyAuthentication in its sshd_config); passwords are never asked for here"
+		return "have key authentication allowed on that host (PubkeyAuthentication in its sshd_config); passwords " +
+			"are never asked for here"
 	}
 	for _, key := range e.Unusable {
 		if key.Locked {
@@ -71,7 +72,8 @@ func (e *AuthError) Hint() string {
 	}
 	host, port := e.hostPort()
 	if len(e.Tried) == 0 {
-		return fmt.Sprintf("make a key and install it: ssh-keygen -t ed25519 && ssh-copy-id -p %s %s@%s", port, e.User, host)
+		return fmt.Sprintf("make a key and install it: ssh-keygen -t ed25519 && ssh-copy-id -p %s %s@%s", port, e.User,
+			host)
 	}
 	return fmt.Sprintf("install a key there, or check the user name: ssh-copy-id -p %s %s@%s", port, e.User, host)
 }

@@ -83,13 +83,15 @@ func TestAuthTellsWhatWasTried(t *testing.T) {
 	if !errors.As(err, &auth) {
 		t.Fatalf("err is %v", err)
 	}
-	if len(auth.Tried) != 1 || auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(wrong.PublicKey()) || auth.Tried[0].Source != files.identity {
+	if len(auth.Tried) != 1 || auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(wrong.PublicKey()) ||
+		auth.Tried[0].Source != files.identity {
 		t.Errorf("tried %v", auth.Tried)
 	}
 	if len(auth.Unusable) != 4 || !auth.Unusable[0].Locked {
 		t.Errorf("unusable %v", auth.Unusable)
 	}
-	for _, word := range []string{"someone", "SHA256:", "encrypted", "chmod 600 " + open, "missing", `Account \x1b[1mlocked`} {
+	for _, word := range []string{"someone", "SHA256:", "encrypted", "chmod 600 " + open, "missing",
+		`Account \x1b[1mlocked`} {
 		if !strings.Contains(strings.ReplaceAll(err.Error(), `\\`, `\`), word) {
 			t.Errorf("%q does not say %q", err, word)
 		}
@@ -187,12 +189,14 @@ func TestKeyOrderAndNumber(t *testing.T) {
 	both := writeKey(t, filepath.Join(dir, "both"))
 	locked := writeKey(t, filepath.Join(dir, "locked"), "secret")
 	s := settings{identityFiles: []identityFile{
-		{filepath.Join(dir, "file"), true}, {filepath.Join(dir, "both"), true}, {filepath.Join(dir, "locked"), true}, {filepath.Join(dir, "habit"), false},
+		{filepath.Join(dir, "file"), true}, {filepath.Join(dir, "both"), true}, {filepath.Join(dir, "locked"), true},
+		{filepath.Join(dir, "habit"), false},
 	}}
 	order := func() string {
 		keys, unusable := collectKeys(s, []xssh.Signer{stranger, locked, both})
 		names := map[string]string{}
-		for name, key := range map[string]xssh.Signer{"stranger": stranger, "file": file, "both": both, "locked": locked} {
+		for name, key := range map[string]xssh.Signer{"stranger": stranger, "file": file, "both": both,
+			"locked": locked} {
 			names[xssh.FingerprintSHA256(key.PublicKey())] = name
 		}
 		var list []string
@@ -201,11 +205,13 @@ func TestKeyOrderAndNumber(t *testing.T) {
 		}
 		return fmt.Sprint(list, unusable)
 	}
-	if got, want := order(), "[both locked file stranger] []"; got != want {
+	want := "[both locked file stranger] []"
+	if got := order(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	s.identitiesOnly = true
-	if got, want := order(), "[both locked file] []"; got != want {
+	want = "[both locked file] []"
+	if got := order(); got != want {
 		t.Errorf("with IdentitiesOnly: got %s, want %s", got, want)
 	}
 
@@ -234,12 +240,16 @@ func TestKeyOrderAndNumber(t *testing.T) {
 func TestAuthByCertificate(t *testing.T) {
 	authority := newSigner(t)
 	_, files := newServer(t, func(s *server) {
-		checker := &xssh.CertChecker{IsUserAuthority: func(key xssh.PublicKey) bool { return sameKey(key, authority.PublicKey()) }}
+		checker := &xssh.CertChecker{IsUserAuthority: func(key xssh.PublicKey) bool {
+			return sameKey(key, authority.PublicKey())
+		}}
 		s.config.PublicKeyCallback = checker.Authenticate
 	})
 	cert := &xssh.Certificate{
-		Key: files.key.PublicKey(), CertType: xssh.UserCert, ValidPrincipals: []string{"someone"},
-		ValidBefore: xssh.CertTimeInfinity,
+		Key:             files.key.PublicKey(),
+		CertType:        xssh.UserCert,
+		ValidPrincipals: []string{"someone"},
+		ValidBefore:     xssh.CertTimeInfinity,
 	}
 	if err := cert.SignCert(rand.Reader, authority); err != nil {
 		t.Fatal(err)
@@ -263,7 +273,8 @@ func TestNoSHA1(t *testing.T) {
 			t.Error("ssh-rsa, which is SHA-1, is offered")
 		}
 	}
-	config := clientConfig(t.Context(), settings{}, newWire(nil, nil), mustHostKeys(t, settings{hostname: "h", port: 22}), &authenticator{})
+	config := clientConfig(t.Context(), settings{}, newWire(nil, nil),
+		mustHostKeys(t, settings{hostname: "h", port: 22}), &authenticator{})
 	all := fmt.Sprint(config.MACs, config.KeyExchanges, config.HostKeyAlgorithms, config.Ciphers)
 	for _, word := range []string{"sha1", "cbc", "arcfour", "ssh-rsa", "ssh-dss", "-cert-"} {
 		if strings.Contains(all, word) {
@@ -271,7 +282,8 @@ func TestNoSHA1(t *testing.T) {
 		}
 	}
 	supported := xssh.SupportedAlgorithms().Ciphers
-	if ciphers(supported, true)[0] != xssh.CipherAES128GCM || ciphers(supported, false)[0] != xssh.CipherChaCha20Poly1305 ||
+	if ciphers(supported, true)[0] != xssh.CipherAES128GCM ||
+		ciphers(supported, false)[0] != xssh.CipherChaCha20Poly1305 ||
 		len(ciphers(supported, false)) != len(supported) {
 		t.Errorf("ciphers %v, %v", ciphers(supported, true), ciphers(supported, false))
 	}

@@ -23,8 +23,8 @@ const (
 
 var errBroken = errors.New("the server broke the SSH protocol")
 
-// Client is an authenticated connection to one host. It is safe for concurrent use. Each Run or Put takes one session, of which
-// servers allow few.
+// Client is an authenticated connection to one host. It is safe for concurrent use. Each Run or Put
+// takes one session, of which servers allow few.
 type Client struct {
 	target  Target
 	wire    *wire
@@ -41,7 +41,14 @@ type Client struct {
 }
 
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {
-	c := &Client{target: t, wire: w, conn: conn, ended: make(chan struct{}), sessionTimeout: sessionTimeout, closeTimeout: closeTimeout}
+	c := &Client{
+		target:         t,
+		wire:           w,
+		conn:           conn,
+		ended:          make(chan struct{}),
+		sessionTimeout: sessionTimeout,
+		closeTimeout:   closeTimeout,
+	}
 	waited := make(chan error, 1)
 	// Close cannot wait for it: it stays when the library is stuck, see end.
 	go func() { waited <- conn.Wait() }()
@@ -49,8 +56,9 @@ func newClient(t Target, w *wire, conn *xssh.Client) *Client {
 	return c
 }
 
-// end records the end of the connection. The library closes the wire first and may then deadlock: if a server violates the
-// protocol and more than 16 packets follow (x/crypto v0.58, handshakeTransport.Close).
+// end records the end of the connection. The library closes the wire first and may then deadlock:
+// if a server violates the protocol and more than 16 packets follow (x/crypto v0.58,
+// handshakeTransport.Close).
 func (c *Client) end(waited <-chan error) {
 	defer close(c.ended)
 	select {
@@ -65,14 +73,15 @@ func (c *Client) end(waited <-chan error) {
 	}
 }
 
-// LocalAddr returns this end of the TCP connection, or nil if a jump host or a proxy command carries it.
+// LocalAddr returns this end of the TCP connection, or nil if a jump host or a proxy command
+// carries it.
 func (c *Client) LocalAddr() net.Addr { return c.tcp(c.wire.LocalAddr()) }
 
 // RemoteAddr returns the host's end of the TCP connection, or nil as LocalAddr does.
 func (c *Client) RemoteAddr() net.Addr { return c.tcp(c.wire.RemoteAddr()) }
 
-// Keys returns the key that the host has proved to own, the user's key that it took, and how many keys were offered for that. A server that asked for none
-// took none.
+// Keys returns the key that the host has proved to own, the user's key that it took, and how many
+// keys were offered for that. A server that asked for none took none.
 func (c *Client) Keys() (host HostKey, user Key, offered int) {
 	if key, err := xssh.ParsePublicKey(c.hostKey); err == nil {
 		host = HostKey{Type: key.Type(), Fingerprint: xssh.FingerprintSHA256(key)}
@@ -90,7 +99,8 @@ func (c *Client) tcp(addr net.Addr) net.Addr {
 // BySSH reports that SSH_CONNECTION on the host describes this connection.
 func (c *Client) BySSH() bool { return true }
 
-// Close ends the connection, its sessions and the connections to its jump hosts. It may be called at any time and more than once.
+// Close ends the connection, its sessions and the connections to its jump hosts. It may be called
+// at any time and more than once.
 func (c *Client) Close() error {
 	err := c.wire.Close()
 	c.work.Wait()
@@ -103,7 +113,8 @@ func (c *Client) Close() error {
 // lost explains why the connection gave no status.
 func (c *Client) lost(err error) error {
 	if _, _, fault := c.wire.state(); errors.Is(fault, syscall.ETIMEDOUT) {
-		err = fmt.Errorf("no answer from its kernel for %v, the network or the host is dead: %w", UserTimeout, syscall.ETIMEDOUT)
+		err = fmt.Errorf("no answer from its kernel for %v, the network or the host is dead: %w", UserTimeout,
+			syscall.ETIMEDOUT)
 	} else if fault != nil {
 		err = fault
 	} else if c.wire.isClosed() {
@@ -138,9 +149,10 @@ type refusedError struct{ request string }
 
 func (e refusedError) Error() string { return "request " + e.request + " refused" }
 
-// start opens a session and requests "exec" for a command or "subsystem" for a subsystem. If ctx ends, or the server does not
-// answer in time, only this session is abandoned: the connection may carry others. The library cannot cancel a request, so the
-// goroutine that made it stays until the answer comes or the connection ends.
+// start opens a session and requests "exec" for a command or "subsystem" for a subsystem. If ctx
+// ends, or the server does not answer in time, only this session is abandoned: the connection may
+// carry others. The library cannot cancel a request, so the goroutine that made it stays until the
+// answer comes or the connection ends.
 func (c *Client) start(ctx context.Context, request, what string) (*session, error) {
 	tctx, cancel := context.WithTimeoutCause(ctx, c.sessionTimeout, errTimeout)
 	defer cancel()
@@ -173,13 +185,14 @@ func (c *Client) start(ctx context.Context, request, what string) (*session, err
 	return nil, &SessionError{c.target, errTimeout}
 }
 
-// open is start without a time limit. If ctx has ended, it closes the session that the server opens.
+// open is start without a time limit. If ctx has ended, it closes the session that the server
+// opens.
 func (c *Client) open(ctx context.Context, request, what string) (*session, error) {
 	channel, requests, err := c.openChannel()
 	var refused *xssh.OpenChannelError
 	if errors.As(err, &refused) && c.reuse.Load() {
-		// sshd frees an ended session only after it has processed its input, in which this request followed the end. By now it
-		// has.
+		// sshd frees an ended session only after it has processed its input, in which this request
+		// followed the end. By now it has.
 		channel, requests, err = c.openChannel()
 	}
 	if errors.As(err, &refused) {
@@ -188,11 +201,17 @@ func (c *Client) open(ctx context.Context, request, what string) (*session, erro
 	if err != nil {
 		return nil, c.lost(err)
 	}
-	s := &session{client: c, channel: channel, exited: make(chan struct{}), closed: make(chan struct{})}
+	s := &session{
+		client:  c,
+		channel: channel,
+		exited:  make(chan struct{}),
+		closed:  make(chan struct{}),
+	}
 	c.work.Go(func() { s.listen(requests) })
 	stop := context.AfterFunc(ctx, func() { channel.Close() })
 	payload := xssh.Marshal(struct{ Text string }{what})
-	ok, err := false, context.Cause(ctx)
+	ok := false
+	err = context.Cause(ctx)
 	if err == nil {
 		ok, err = channel.SendRequest(request, true, payload)
 	}
@@ -211,8 +230,9 @@ func (c *Client) open(ctx context.Context, request, what string) (*session, erro
 	return s, nil
 }
 
-// openChannel opens a session channel, or fails when the connection ends. The library's call hangs if the connection ends just
-// before it. Such a call stays behind; checking for the end first makes that rare.
+// openChannel opens a session channel, or fails when the connection ends. The library's call hangs
+// if the connection ends just before it. Such a call stays behind; checking for the end first makes
+// that rare.
 func (c *Client) openChannel() (xssh.Channel, <-chan *xssh.Request, error) {
 	if _, _, fault := c.wire.state(); fault != nil {
 		return nil, nil, fault
@@ -256,8 +276,8 @@ func (s *session) listen(requests <-chan *xssh.Request) {
 	}
 }
 
-// end closes the session and waits until the server has closed it, so that the server no longer counts it. If the server does
-// not, end closes the connection.
+// end closes the session and waits until the server has closed it, so that the server no longer
+// counts it. If the server does not, end closes the connection.
 func (s *session) end() {
 	late := time.AfterFunc(s.client.closeTimeout, func() { s.client.wire.Close() })
 	defer late.Stop()

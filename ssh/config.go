@@ -168,7 +168,8 @@ func (c Config) merge(get func(keyword string) []string, env environment) (setti
 	if s.handshakeTimeout <= 0 {
 		s.handshakeTimeout = defaultHandshakeTimeout
 	}
-	for _, method := range []struct{ keyword, name string }{{"gssapiauthentication", "gssapi-with-mic"}, {"hostbasedauthentication", "hostbased"}} {
+	for _, method := range []struct{ keyword, name string }{{"gssapiauthentication", "gssapi-with-mic"},
+		{"hostbasedauthentication", "hostbased"}} {
 		if yes(method.keyword) {
 			s.others = append(s.others, method.name)
 		}
@@ -179,7 +180,8 @@ func (c Config) merge(get func(keyword string) []string, env environment) (setti
 	s.identityFiles = c.identities(get("identityfile"), x)
 	s.certificateFiles = x.paths(get("certificatefile"))
 	s.userKnownHosts = x.paths(knownHostsFiles(get("userknownhostsfile"), "~/.ssh/known_hosts ~/.ssh/known_hosts2"))
-	s.globalKnownHosts = x.paths(knownHostsFiles(get("globalknownhostsfile"), "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"))
+	s.globalKnownHosts = x.paths(knownHostsFiles(get("globalknownhostsfile"),
+		"/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2"))
 	s.revokedHostKeys = x.paths(get("revokedhostkeys"))
 	return s, nil
 }
@@ -222,8 +224,8 @@ func knownHostsFiles(values []string, byDefault string) []string {
 	return files
 }
 
-// identities lists c's files, then the configured ones, or else ssh's default files. ssh -G lists the defaults as if configured,
-// so they are recognized by name.
+// identities lists c's files, then the configured ones, or else ssh's default files. ssh -G lists
+// the defaults as if configured, so they are recognized by name.
 func (c Config) identities(configured []string, x expander) []identityFile {
 	habit := map[string]bool{}
 	var habits []string

@@ -15,9 +15,15 @@ import (
 )
 
 func testMachine() environment {
-	return environment{home: "/home/me", user: "me", hostname: "here.example.org", uid: 1000, getenv: func(name string) string {
-		return map[string]string{"SSH_AUTH_SOCK": "/run/agent", "KEYS": "/keys"}[name]
-	}}
+	return environment{
+		home:     "/home/me",
+		user:     "me",
+		hostname: "here.example.org",
+		uid:      1000,
+		getenv: func(name string) string {
+			return map[string]string{"SSH_AUTH_SOCK": "/run/agent", "KEYS": "/keys"}[name]
+		},
+	}
 }
 
 func lookup(lines ...string) func(string) []string {
@@ -34,7 +40,8 @@ func lookup(lines ...string) func(string) []string {
 func TestMerge(t *testing.T) {
 	s, err := Config{Host: "node1", IdentityFiles: []string{"~/extra"}}.merge(lookup(
 		"hostname node1.cluster", "user worker", "port 2222",
-		"identityfile ~/.ssh/id_ed25519", "identityfile ${KEYS}/%n-%r", "certificatefile %d/cert.pub", "identitiesonly yes",
+		"identityfile ~/.ssh/id_ed25519", "identityfile ${KEYS}/%n-%r", "certificatefile %d/cert.pub",
+		"identitiesonly yes",
 		"identityagent ~/agent.sock", "proxycommand nc -x gate %h %p %%", "proxyjump none", "hostkeyalias cluster",
 		"userknownhostsfile ~/.ssh/known_hosts /other", "globalknownhostsfile none", "stricthostkeychecking no",
 		"hashknownhosts yes", "connecttimeout 7"), testMachine())
@@ -42,8 +49,12 @@ func TestMerge(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := settings{
-		alias: "node1", hostname: "node1.cluster", port: 2222, user: "worker",
-		identityFiles:    []identityFile{{"/home/me/extra", true}, {"/home/me/.ssh/id_ed25519", false}, {"/keys/node1-worker", true}},
+		alias:    "node1",
+		hostname: "node1.cluster",
+		port:     2222,
+		user:     "worker",
+		identityFiles: []identityFile{{"/home/me/extra", true}, {"/home/me/.ssh/id_ed25519", false},
+			{"/keys/node1-worker", true}},
 		certificateFiles: []string{"/home/me/cert.pub"},
 		identitiesOnly:   true,
 		agent:            "/home/me/agent.sock",
@@ -64,7 +75,8 @@ func TestMergeDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.hostname != "node1" || s.port != 22 || s.user != "me" || s.agent != "/run/agent" || s.acceptNew || s.connectTimeout != defaultConnectTimeout {
+	if s.hostname != "node1" || s.port != 22 || s.user != "me" || s.agent != "/run/agent" || s.acceptNew ||
+		s.connectTimeout != defaultConnectTimeout {
 		t.Errorf("got %+v", s)
 	}
 	if len(s.identityFiles) == 0 || s.identityFiles[0] != (identityFile{"/home/me/.ssh/id_rsa", false}) {
@@ -76,12 +88,20 @@ func TestMergeDefaults(t *testing.T) {
 }
 
 func TestMergeOverridesAndVariants(t *testing.T) {
-	s, err := Config{Host: "n", User: "u", Port: 5, ConnectTimeout: time.Second, AcceptNew: true}.merge(
+	s, err := Config{
+		Host:           "n",
+		User:           "u",
+		Port:           5,
+		ConnectTimeout: time.Second,
+		AcceptNew:      true,
+	}.merge(
 		lookup("user x", "port 1", "connecttimeout 9", "identityagent none", "hostname %h.example.org"), testMachine())
-	if err != nil || s.user != "u" || s.port != 5 || s.connectTimeout != time.Second || s.agent != "" || !s.acceptNew || s.hostname != "n.example.org" {
+	if err != nil || s.user != "u" || s.port != 5 || s.connectTimeout != time.Second || s.agent != "" || !s.acceptNew ||
+		s.hostname != "n.example.org" {
 		t.Errorf("got %+v, %v", s, err)
 	}
-	s, err = Config{Host: "n"}.merge(lookup("identityagent $KEYS", "connecttimeout 2m", "stricthostkeychecking accept-new"), testMachine())
+	s, err = Config{Host: "n"}.merge(lookup("identityagent $KEYS", "connecttimeout 2m",
+		"stricthostkeychecking accept-new"), testMachine())
 	if err != nil || s.agent != "/keys" || s.connectTimeout != 2*time.Minute || !s.acceptNew {
 		t.Errorf("got %+v, %v", s, err)
 	}
@@ -93,7 +113,8 @@ func TestMergeOverridesAndVariants(t *testing.T) {
 }
 
 func TestHostileNames(t *testing.T) {
-	for _, word := range []string{"", "-oProxyCommand=id", "a b", "a\nb", "a;b", "$(id)", "`id`", "a'b", `a"b`, "a|b", "a>b", "a\x00", "a\x1b[m", `a\b`, "*", "!a"} {
+	for _, word := range []string{"", "-oProxyCommand=id", "a b", "a\nb", "a;b", "$(id)", "`id`", "a'b", `a"b`, "a|b",
+		"a>b", "a\x00", "a\x1b[m", `a\b`, "*", "!a"} {
 		_, err := Dial(t.Context(), Config{Host: word})
 		var config *ConfigError
 		if !errors.As(err, &config) {
@@ -115,7 +136,8 @@ func TestOptionsLikeSSH(t *testing.T) {
 	lab.Need(t, "ssh")
 	hosts := []string{"f1", "f2", "f3", "f10", "g1", "g1.x", "n-7", "gate", "F1", "10.0.0.1", "::1"}
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "more.conf"), "Host f?\n  Port 2222\nHost g*\n  HostName gate\n  ProxyJump me@gate\nMatch all\n")
+	writeFile(t, filepath.Join(dir, "more.conf"),
+		"Host f?\n  Port 2222\nHost g*\n  HostName gate\n  ProxyJump me@gate\nMatch all\n")
 	writeFile(t, filepath.Join(dir, "plain.conf"), "Port 4\nHost f?\n  Port 2222\nHost *\nUser any\n")
 	odd := 2 // hosts of which only ssh knows: F1 and ::1
 	for name, test := range map[string]struct {
@@ -137,9 +159,12 @@ func TestOptionsLikeSSH(t *testing.T) {
 		"commented":   {"User x # not y\n", len(hosts)},
 		"not there":   {"Include " + dir + "/nothing*\n", odd},
 		"tabs":        {"HOST\tF1\n\tUser big\nhost = f1\n\tUser small\n", odd},
-		"first wins":  {"Port 1\nPort 2\nProxyCommand a\nProxyJump b\nUserKnownHostsFile /one /two\nUserKnownHostsFile /three\n", odd},
-		"all keys":    {"IdentityFile a\nIdentityFile b\nIdentityFile a\nCertificateFile c\nCertificateFile d\nIdentitiesOnly yes\nIdentityAgent none\n", odd},
-		"the rest": {"HostKeyAlias k\nHashKnownHosts yes\nStrictHostKeyChecking accept-new\nGlobalKnownHostsFile none\n" +
+		"first wins": {"Port 1\nPort 2\nProxyCommand a\nProxyJump b\nUserKnownHostsFile /one " +
+			"/two\nUserKnownHostsFile /three\n", odd},
+		"all keys": {"IdentityFile a\nIdentityFile b\nIdentityFile a\nCertificateFile c\nCertificateFile " +
+			"d\nIdentitiesOnly yes\nIdentityAgent none\n", odd},
+		"the rest": {"HostKeyAlias k\nHashKnownHosts yes\nStrictHostKeyChecking accept-new\n" +
+			"GlobalKnownHostsFile none\n" +
 			"GSSAPIAuthentication yes\nHostbasedAuthentication yes\nSendEnv LANG LC_*\nProxyJump none\n", odd},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -222,8 +247,8 @@ func TestSplitHop(t *testing.T) {
 	}
 }
 
-// A command of a Match exec that hangs (nc to a bastion that is not there) outlives ssh -G, and has its stderr. Whoever gives the
-// host up does not wait for it.
+// A command of a Match exec that hangs (nc to a bastion that is not there) outlives ssh -G, and has
+// its stderr. Whoever gives the host up does not wait for it.
 func TestHangingMatchExec(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -252,7 +277,8 @@ func FuzzMerge(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if s.port < 1 || s.port > 65535 || s.connectTimeout <= 0 || checkWord("host", s.hostname) != nil || checkWord("user", s.user) != nil {
+		if s.port < 1 || s.port > 65535 || s.connectTimeout <= 0 || checkWord("host", s.hostname) != nil ||
+			checkWord("user", s.user) != nil {
 			t.Errorf("got %+v", s)
 		}
 	})

@@ -25,15 +25,15 @@ var (
 	errLookup  = errors.New("name servers: no answer in time")
 )
 
-// UserTimeout is how long data may stay unacknowledged before the connection fails. After an outage of less than five seconds the
-// kernel has retransmitted by then.
+// UserTimeout is how long data may stay unacknowledged before the connection fails. After an outage
+// of less than five seconds the kernel has retransmitted by then.
 const UserTimeout = 5500 * time.Millisecond
 
 // Dial connects to a host and authenticates. Ctx bounds only Dial; the Client lives until Close.
 func Dial(ctx context.Context, c Config) (*Client, error) { return dial(ctx, c, "", 0) }
 
-// dial is Dial through the given jump hosts, or through the configured ones if jump is empty. Depth counts the dials that wait
-// for this one.
+// dial is Dial through the given jump hosts, or through the configured ones if jump is empty. Depth
+// counts the dials that wait for this one.
 func dial(ctx context.Context, c Config, jump string, depth int) (*Client, error) {
 	if depth > maxJumps {
 		return nil, &ConfigError{c.Host, fmt.Errorf("more than %d jump hosts in a row", maxJumps)}
@@ -84,7 +84,10 @@ func connectTCP(ctx context.Context, s settings) (*wire, error) {
 	looking := time.AfterFunc(lookupTimeout, func() { giveUp(errLookup) })
 	defer looking.Stop()
 	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+		Enable:   true,
+		Idle:     15 * time.Second,
+		Interval: 5 * time.Second,
+		Count:    3,
 	}, Control: func(string, string, syscall.RawConn) error {
 		looking.Stop()
 		return nil
@@ -124,7 +127,8 @@ func dialError(t Target, err error) error {
 	return &UnreachableError{t, err}
 }
 
-// connectByJump opens the stream through the last hop of s.jump, which it reaches through the other hops.
+// connectByJump opens the stream through the last hop of s.jump, which it reaches through the other
+// hops.
 func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire, error) {
 	before, hop, err := c.lastHop(s.jump)
 	if err != nil {
@@ -154,7 +158,8 @@ func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire,
 func (c Config) lastHop(jump string) (before string, hop Config, err error) {
 	last := jump
 	if i := strings.LastIndexByte(jump, ','); i >= 0 {
-		before, last = jump[:i], jump[i+1:]
+		before = jump[:i]
+		last = jump[i+1:]
 	}
 	hop = c
 	if hop.User, hop.Host, hop.Port, err = splitHop(last); err != nil {
@@ -167,7 +172,8 @@ func (c Config) lastHop(jump string) (before string, hop Config, err error) {
 func splitHop(hop string) (user, host string, port int, err error) {
 	hop = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(hop), "ssh://"), "/")
 	if i := strings.LastIndexByte(hop, '@'); i >= 0 {
-		user, hop = hop[:i], hop[i+1:]
+		user = hop[:i]
+		hop = hop[i+1:]
 	}
 	host = hop
 	if strings.Count(hop, ":") == 1 || strings.HasPrefix(hop, "[") && strings.Contains(hop, "]:") {
@@ -215,8 +221,10 @@ func handshake(ctx context.Context, s settings, w *wire, r *Resolver) (*Client, 
 	return client, nil
 }
 
-// handshakeError returns the error of a failed handshake: a timeout first, then a refused host key, then a refused user.
-func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys, auth *authenticator, err error) error {
+// handshakeError returns the error of a failed handshake: a timeout first, then a refused host key,
+// then a refused user.
+func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys, auth *authenticator,
+	err error) error {
 	if inner := errors.Unwrap(err); inner != nil {
 		err = inner // the library's "handshake failed" adds nothing
 	}

@@ -93,7 +93,8 @@ func fullListener(t *testing.T) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(fd) })
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		unix.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
 	name, err := unix.Getsockname(fd)
@@ -122,7 +123,8 @@ func TestDialNotSSH(t *testing.T) {
 	})
 	_, err := Dial(t.Context(), files.Config())
 	var handshake *HandshakeError
-	if !errors.As(err, &handshake) || handshake.Phase != PhaseBanner || !strings.Contains(handshake.Said, "HTTP/1.1 400") || handshake.Temporary() {
+	if !errors.As(err, &handshake) || handshake.Phase != PhaseBanner ||
+		!strings.Contains(handshake.Said, "HTTP/1.1 400") || handshake.Temporary() {
 		t.Fatalf("err is %#v", err)
 	}
 	if strings.ContainsRune(err.Error(), 0x1b) {
@@ -279,7 +281,8 @@ func TestProxyCommand(t *testing.T) {
 	files.write(t, s, helper)
 	c := dialTest(t, files)
 	var out bytes.Buffer
-	if err := c.Run(t.Context(), []string{"echo", "through"}, nil, &out, nil); err != nil || out.String() != "through\n" {
+	if err := c.Run(t.Context(), []string{"echo", "through"}, nil, &out, nil); err != nil ||
+		out.String() != "through\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 	if c.RemoteAddr() != nil || c.LocalAddr() != nil {
@@ -340,7 +343,9 @@ func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b[31m\xff\u2028")
 	f.Fuzz(func(t *testing.T, text string) {
 		got := printable(text)
-		if strings.ContainsFunc(got, func(r rune) bool { return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 }) || len(got) > maxText+60 {
+		if strings.ContainsFunc(got, func(r rune) bool {
+			return r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0
+		}) || len(got) > maxText+60 {
 			t.Errorf("%q becomes %q", text, got)
 		}
 	})

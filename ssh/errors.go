@@ -152,7 +152,8 @@ func (e *HandshakeError) Hint() string {
 	case e.Phase == PhaseBanner && errors.Is(e.Err, errTimeout):
 		return "the port is open, but the server behind it is stuck or very slow: see its log, or restart it"
 	case e.Phase == PhaseBanner:
-		return "the server is overloaded or limits new connections: raise MaxStartups (or PerSourcePenalties) in its sshd_config, or connect to fewer hosts at once"
+		return "the server is overloaded or limits new connections: raise MaxStartups (or PerSourcePenalties) in its " +
+			"sshd_config, or connect to fewer hosts at once"
 	case e.Phase == PhaseKex:
 		return "see what both sides offer: ssh -vv -p " + port + " " + e.Host + " true"
 	}
@@ -188,7 +189,8 @@ func (e *SessionError) Hint() string {
 	return "check MaxSessions, ForceCommand and the account's restrictions in its sshd_config and authorized_keys"
 }
 
-// LostError reports that a connection or channel ended without the command's status: how the command ended is unknown.
+// LostError reports that a connection or channel ended without the command's status: how the
+// command ended is unknown.
 type LostError struct {
 	Target
 	Err error // why; nil if the server closed the channel normally
@@ -222,8 +224,8 @@ func (e *ExitError) Error() string {
 // maxText bounds text from a server in an error.
 const maxText = 400
 
-// printable makes untrusted text safe for a terminal: control bytes and invalid UTF-8 become escapes, line breaks become blanks,
-// and the length is bounded.
+// printable makes untrusted text safe for a terminal: control bytes and invalid UTF-8 become
+// escapes, line breaks become blanks, and the length is bounded.
 func printable(text string) string {
 	var b strings.Builder
 	text = strings.TrimSpace(text)

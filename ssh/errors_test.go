@@ -20,11 +20,13 @@ func TestUnresolvedErrors(t *testing.T) {
 		says, hint string
 		again      bool
 	}{
-		{&net.DNSError{Err: "no such host", Name: "n", IsNotFound: true}, "n: no address for the name n", "check the spelling", true},
+		{&net.DNSError{Err: "no such host", Name: "n", IsNotFound: true}, "n: no address for the name n",
+			"check the spelling", true},
 		{errLookup, "n: looking its address up: name servers: no answer in time", "/etc/resolv.conf", false},
 	} {
 		var unresolved *UnresolvedError
-		if err := dialError(target, tc.err); !errors.As(err, &unresolved) || err.Error() != tc.says || unresolved.Temporary() != tc.again || !strings.Contains(unresolved.Hint(), tc.hint) {
+		if err := dialError(target, tc.err); !errors.As(err, &unresolved) || err.Error() != tc.says ||
+			unresolved.Temporary() != tc.again || !strings.Contains(unresolved.Hint(), tc.hint) {
 			t.Errorf("%v: %v", tc.err, err)
 		}
 	}
@@ -46,7 +48,8 @@ func TestBusyServers(t *testing.T) {
 		{"", io.ErrUnexpectedEOF, false}, // a proxy command's words
 	} {
 		e := &HandshakeError{Target{"h", "h:22"}, PhaseBanner, tc.said, tc.err}
-		if e.Temporary() != tc.want || strings.Contains(e.Hint(), "MaxStartups") != (tc.want || tc.err == io.ErrUnexpectedEOF) {
+		if e.Temporary() != tc.want || strings.Contains(e.Hint(), "MaxStartups") != (tc.want ||
+			tc.err == io.ErrUnexpectedEOF) {
 			t.Errorf("%v: %v, hint %q", e, e.Temporary(), e.Hint())
 		}
 	}
@@ -59,7 +62,8 @@ func TestBusyServers(t *testing.T) {
 
 func TestTargetsNameAHostOnce(t *testing.T) {
 	for target, want := range map[Target]string{
-		{"f1", "f1:22"}: "f1", {"f1", "f1:2222"}: "f1 (port 2222)", {"f1", "10.0.0.1:22"}: "f1 (10.0.0.1:22)", {"f1", ""}: "f1",
+		{"f1", "f1:22"}: "f1", {"f1", "f1:2222"}: "f1 (port 2222)", {"f1", "10.0.0.1:22"}: "f1 (10.0.0.1:22)",
+		{"f1", ""}:                  "f1",
 		{"fe80::1", "[fe80::1]:22"}: "fe80::1",
 	} {
 		if got := target.String(); got != want {
@@ -68,7 +72,8 @@ func TestTargetsNameAHostOnce(t *testing.T) {
 	}
 }
 
-// D4: a server with a wrong key hears nothing but the key exchange: no name of a user, no key, no command.
+// D4: a server with a wrong key hears nothing but the key exchange: no name of a user, no key, no
+// command.
 func TestNothingIsSentBeforeTheHostKeyIsKnown(t *testing.T) {
 	h := newHostile(t, 5*time.Second)
 	var heard []byte // numbers of the client's messages

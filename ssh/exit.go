@@ -6,8 +6,8 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// parseExit parses the two requests that report how a command ended (RFC 4254, 6.10). ok is false for others and for a truncated
-// one.
+// parseExit parses the two requests that report how a command ended (RFC 4254, 6.10). ok is false
+// for others and for a truncated one.
 func parseExit(request string, payload []byte) (e ExitError, ok bool) {
 	switch request {
 	case "exit-status":

@@ -95,7 +95,8 @@ func (x expander) variables(text string) string {
 	}
 }
 
-// agent returns the agent's socket: IdentityAgent is a path, a variable or "none"; the default is SSH_AUTH_SOCK.
+// agent returns the agent's socket: IdentityAgent is a path, a variable or "none"; the default is
+// SSH_AUTH_SOCK.
 func (x expander) agent(value string) string {
 	switch {
 	case value == "SSH_AUTH_SOCK" || value == "":

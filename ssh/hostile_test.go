@@ -55,12 +55,19 @@ func newHostile(t testing.TB, bound time.Duration) *hostile {
 	key := newSigner(t)
 	known := filepath.Join(t.TempDir(), "known_hosts")
 	writeFile(t, known, "h "+publicLine(key))
-	return &hostile{settings{alias: "h", hostname: "h", port: 22, user: "u", userKnownHosts: []string{known},
-		connectTimeout: bound, handshakeTimeout: bound}, key, bound}
+	return &hostile{settings{
+		alias:            "h",
+		hostname:         "h",
+		port:             22,
+		user:             "u",
+		userKnownHosts:   []string{known},
+		connectTimeout:   bound,
+		handshakeTimeout: bound,
+	}, key, bound}
 }
 
-// run connects to what serve does with the other end, and runs a command there. serve may return before
-// the client has ended.
+// run connects to what serve does with the other end, and runs a command there. serve may return
+// before the client has ended.
 func (h *hostile) run(t testing.TB, stdin io.Reader, serve func(net.Conn)) (out string, err error) {
 	t.Helper()
 	ours, theirs := connPair(t)
@@ -75,7 +82,8 @@ func (h *hostile) run(t testing.TB, stdin io.Reader, serve func(net.Conn)) (out 
 		return "", err
 	}
 	defer c.Close()
-	c.sessionTimeout, c.closeTimeout = h.bound, h.bound
+	c.sessionTimeout = h.bound
+	c.closeTimeout = h.bound
 	ctx, cancel := context.WithTimeout(t.Context(), h.bound)
 	defer cancel()
 	var stdout bytes.Buffer
@@ -102,8 +110,8 @@ func repeat(n int, f func()) func() {
 	}
 }
 
-// hostileCase is a server's misbehaviour. want is in the client's error, or "data": the command comes to its end
-// all the same; "": either.
+// hostileCase is a server's misbehaviour. want is in the client's error, or "data": the command
+// comes to its end all the same; "": either.
 type hostileCase struct {
 	name, want string
 	stdin      io.Reader
@@ -211,8 +219,8 @@ func hostileSessions() []hostileCase {
 	return all
 }
 
-// TestHostileServer holds S6: whatever a server does, no panic, no hang, bounded memory, and an error that names the host
-// and is fit for a terminal.
+// TestHostileServer holds S6: whatever a server does, no panic, no hang, bounded memory, and an
+// error that names the host and is fit for a terminal.
 func TestHostileServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -249,7 +257,9 @@ func judgeHostile(t *testing.T, out string, err error, want string) {
 	if err == nil {
 		t.Fatalf("no error, and the command said %d bytes", len(out))
 	}
-	if !strings.HasPrefix(err.Error(), "h: ") || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	if !strings.HasPrefix(err.Error(), "h: ") || strings.ContainsFunc(err.Error(), func(r rune) bool {
+		return r < ' ' || r == 0x7f
+	}) {
 		t.Errorf("%q", err)
 	}
 	if want != "" && !strings.Contains(err.Error(), want) {
@@ -266,7 +276,8 @@ func heap() uint64 {
 
 // TestHostileBanner sends endless text where a banner should be.
 func TestHostileBanner(t *testing.T) {
-	for name, chunk := range map[string]string{"lines": strings.Repeat("x", 70) + "\n", "one line": strings.Repeat("x", 4096), "binary": "\x00\xff\n"} {
+	for name, chunk := range map[string]string{"lines": strings.Repeat("x", 70) + "\n",
+		"one line": strings.Repeat("x", 4096), "binary": "\x00\xff\n"} {
 		noLeaks(t)
 		before := heap()
 		began := time.Now()
@@ -303,8 +314,8 @@ func TestD6TextBeforeBanner(t *testing.T) {
 	}
 }
 
-// Z14: the bytes of a server that is not one, and the deviations of one that knows the protocol. The bounds of
-// the phases hold, and errors are fit for a terminal.
+// Z14: the bytes of a server that is not one, and the deviations of one that knows the protocol.
+// The bounds of the phases hold, and errors are fit for a terminal.
 func FuzzHostileServer(f *testing.F) {
 	f.Add([]byte("\x00SSH-2.0-x\r\n\x00\x00\x00\x0c\x0a\x14"))
 	f.Add([]byte("\x00Exceeded MaxStartups\r\n"))
@@ -334,7 +345,8 @@ func FuzzHostileServer(f *testing.F) {
 		if took := time.Since(began); took > 5*time.Second {
 			t.Errorf("took %v: %v", took, err)
 		}
-		if err != nil && (!strings.HasPrefix(err.Error(), "h: ") || strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f })) {
+		if err != nil && (!strings.HasPrefix(err.Error(), "h: ") ||
+			strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f })) {
 			t.Errorf("%q", err)
 		}
 		if len(out) > 1<<20 {
@@ -377,7 +389,9 @@ func deviation(script []byte) func([]byte) [][]byte {
 
 func TestDeviationCanChangeAll(t *testing.T) {
 	got := deviation([]byte{0, 0, 1, 0, 2, 0, 1, 4, 0})
-	if first, second := got([]byte{9, 9}), got([]byte{9}); fmt.Sprint(first, second) != "[[9 11] [9 11]] []" {
+	first := got([]byte{9, 9})
+	second := got([]byte{9})
+	if fmt.Sprint(first, second) != "[[9 11] [9 11]] []" {
 		t.Errorf("%v %v", first, second)
 	}
 }

@@ -36,7 +36,8 @@ func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {
 
 // load reads the files.
 func (k *hostKeys) load() error {
-	k.files, k.found = nil, map[string][]knownhosts.Entry{}
+	k.files = nil
+	k.found = map[string][]knownhosts.Entry{}
 	for _, path := range slices.Concat(k.settings.userKnownHosts, k.settings.globalKnownHosts) {
 		file, err := k.resolver.knownHosts(path)
 		if errors.Is(err, os.ErrNotExist) {
@@ -55,7 +56,8 @@ func (k *hostKeys) hostname() string {
 	return strings.ToLower(or(k.settings.hostKeyAlias, k.settings.hostname))
 }
 
-// names returns the host's names in the files. Like ssh, it accepts an entry without a port if none with the port says anything.
+// names returns the host's names in the files. Like ssh, it accepts an entry without a port if none
+// with the port says anything.
 func (k *hostKeys) names() []string {
 	if k.settings.hostKeyAlias != "" || k.settings.port == 22 {
 		return []string{k.hostname()}
@@ -76,8 +78,9 @@ func (k *hostKeys) known(name string) []knownhosts.Entry {
 	return entries
 }
 
-// algorithms lists the host key algorithms to request: first those of known keys, so that a server with several keys shows a
-// known one, then the rest, so that an unknown host fails because of its key and not because of algorithms. SHA-1 is excluded.
+// algorithms lists the host key algorithms to request: first those of known keys, so that a server
+// with several keys shows a known one, then the rest, so that an unknown host fails because of its
+// key and not because of algorithms. SHA-1 is excluded.
 func (k *hostKeys) algorithms() []string {
 	supported := xssh.SupportedAlgorithms().HostKeys
 	isCert := func(algorithm string) bool { return strings.Contains(algorithm, "-cert-") }
@@ -92,7 +95,9 @@ func (k *hostKeys) algorithms() []string {
 		switch {
 		case isCert(algorithm):
 			certs = append(certs, algorithm)
-		case slices.ContainsFunc(keys, func(e knownhosts.Entry) bool { return e.Marker == knownhosts.Key && signs(e.Key.Type(), algorithm) }):
+		case slices.ContainsFunc(keys, func(e knownhosts.Entry) bool {
+			return e.Marker == knownhosts.Key && signs(e.Key.Type(), algorithm)
+		}):
 			first = append(first, algorithm)
 		default:
 			rest = append(rest, algorithm)
@@ -112,7 +117,8 @@ func signs(keyType, algorithm string) bool {
 	return keyType == algorithm
 }
 
-// callback verifies the key that the server has proved to own. Ctx bounds the wait for other writers of known_hosts.
+// callback verifies the key that the server has proved to own. Ctx bounds the wait for other
+// writers of known_hosts.
 func (k *hostKeys) callback(ctx context.Context) xssh.HostKeyCallback {
 	return func(_ string, _ net.Addr, key xssh.PublicKey) error {
 		k.refusal = k.judge(ctx, key)
@@ -141,7 +147,8 @@ func (k *hostKeys) judge(ctx context.Context, key xssh.PublicKey) error {
 	said := knownhosts.Judge(k.known(names[0]), key, k.hostname(), time.Now())
 	if (said.Verdict == knownhosts.IsUnknown || said.Verdict == knownhosts.IsUncertain) && len(names) > 1 {
 		loose := knownhosts.Judge(k.known(names[1]), key, k.hostname(), time.Now())
-		if loose.Verdict != knownhosts.IsUnknown && loose.Verdict != knownhosts.IsChanged { // another server of the host may have another key
+		// another server of the host may have another key
+		if loose.Verdict != knownhosts.IsUnknown && loose.Verdict != knownhosts.IsChanged {
 			said = loose
 		}
 	}
@@ -168,7 +175,8 @@ func (k *hostKeys) unknown(key xssh.PublicKey) error {
 		e.Files = append(e.Files, file.Name)
 	}
 	if len(k.settings.userKnownHosts) > 0 && k.settings.hostKeyAlias == "" {
-		e.Scan = fmt.Sprintf("ssh-keyscan -p %d %s >> %s", k.settings.port, k.settings.hostname, k.settings.userKnownHosts[0])
+		e.Scan = fmt.Sprintf("ssh-keyscan -p %d %s >> %s", k.settings.port, k.settings.hostname,
+			k.settings.userKnownHosts[0])
 	}
 	return e
 }

@@ -25,7 +25,13 @@ type hostKeyLab struct {
 
 func newHostKeyLab(t *testing.T) *hostKeyLab {
 	t.Helper()
-	l := &hostKeyLab{host: newSigner(t), authority: newSigner(t), other: newSigner(t), servers: map[string]*clientFiles{}, ports: map[string]int{}}
+	l := &hostKeyLab{
+		host:      newSigner(t),
+		authority: newSigner(t),
+		other:     newSigner(t),
+		servers:   map[string]*clientFiles{},
+		ports:     map[string]int{},
+	}
 	for kind, mangle := range map[string]func(*xssh.Certificate){
 		"none":       nil,
 		"good":       func(*xssh.Certificate) {},
@@ -42,7 +48,14 @@ func newHostKeyLab(t *testing.T) *hostKeyLab {
 			if mangle == nil {
 				return
 			}
-			cert := &xssh.Certificate{Key: l.host.PublicKey(), Serial: 7, KeyId: "node", CertType: xssh.HostCert, ValidPrincipals: []string{"127.0.0.1"}, ValidBefore: xssh.CertTimeInfinity}
+			cert := &xssh.Certificate{
+				Key:             l.host.PublicKey(),
+				Serial:          7,
+				KeyId:           "node",
+				CertType:        xssh.HostCert,
+				ValidPrincipals: []string{"127.0.0.1"},
+				ValidBefore:     xssh.CertTimeInfinity,
+			}
 			mangle(cert)
 			if err := cert.SignCert(rand.Reader, l.authority); err != nil {
 				t.Fatal(err)
@@ -53,7 +66,8 @@ func newHostKeyLab(t *testing.T) *hostKeyLab {
 			}
 			s.config.AddHostKey(signer)
 		})
-		l.servers[kind], l.ports[kind] = files, s.listen.Addr().(*net.TCPAddr).Port
+		l.servers[kind] = files
+		l.ports[kind] = s.listen.Addr().(*net.TCPAddr).Port
 	}
 	return l
 }
@@ -72,16 +86,21 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 		writeFile(t, path, text)
 		return path
 	}
-	host, authority, other := publicLine(l.host), publicLine(l.authority), publicLine(l.other)
+	host := publicLine(l.host)
+	authority := publicLine(l.authority)
+	other := publicLine(l.other)
 	revocationList := func(name string, args ...string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if out, err := exec.Command("ssh-keygen", append([]string{"-q", "-k", "-f", path}, args...)...).CombinedOutput(); err != nil {
+		if out, err := exec.Command("ssh-keygen", append([]string{"-q", "-k", "-f", path},
+			args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 		return path
 	}
-	hostFile, authorityFile, otherFile := file("host.pub", host), file("authority.pub", authority), file("other.pub", other)
+	hostFile := file("host.pub", host)
+	authorityFile := file("authority.pub", authority)
+	otherFile := file("other.pub", other)
 	for _, tt := range []struct {
 		name    string
 		server  string // its certificate
@@ -109,7 +128,8 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 		{"list that is not there", "none", "NAME " + host, filepath.Join(dir, "nothing"), false},
 		{"in a KRL", "none", "NAME " + host, revocationList("krl", hostFile), false},
 		{"not in the KRL", "none", "NAME " + host, revocationList("krl-other", otherFile), true},
-		{"in a KRL by SHA-256", "none", "NAME " + host, revocationList("krl-hash", file("spec", "sha256: "+host)), false},
+		{"in a KRL by SHA-256", "none", "NAME " + host, revocationList("krl-hash", file("spec", "sha256: "+host)),
+			false},
 		{"broken KRL", "none", "NAME " + host, file("krl-broken", "SSHKRL\n\x00\x00\x00\x00\x01"), false},
 
 		{"certificate", "good", "@cert-authority 127.0.0.1 " + authority, "", true},
@@ -119,8 +139,10 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 		{"authority of other hosts", "good", "@cert-authority elsewhere " + authority, "", false},
 		{"authority as a host's key", "good", "* " + authority, "", false},
 		{"authority revoked", "good", "@cert-authority * " + authority + "@revoked * " + authority, "", false},
-		{"authority revoked, key known", "good", "@cert-authority * " + authority + "@revoked * " + authority + "NAME " + host, "", false},
-		{"authority revoked for others", "good", "@cert-authority * " + authority + "@revoked elsewhere " + authority, "", true},
+		{"authority revoked, key known", "good", "@cert-authority * " + authority + "@revoked * " + authority +
+			"NAME " + host, "", false},
+		{"authority revoked for others", "good", "@cert-authority * " + authority + "@revoked elsewhere " + authority,
+			"", true},
 		{"certified key revoked", "good", "@cert-authority * " + authority + "@revoked * " + host, "", false},
 		{"certificate and another key", "good", "@cert-authority * " + authority + "NAME " + other, "", true},
 		{"expired", "expired", "@cert-authority * " + authority, "", false},
@@ -130,25 +152,35 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 		{"for another host, key known", "other name", "@cert-authority * " + authority + "NAME " + host, "", true},
 		{"a user's", "user's", "@cert-authority * " + authority, "", false},
 		{"unknown options", "options", "@cert-authority * " + authority, "", false},
-		{"authority in a list of revoked keys", "good", "@cert-authority * " + authority, file("list-ca", authority), false},
+		{"authority in a list of revoked keys", "good", "@cert-authority * " + authority, file("list-ca", authority),
+			false},
 		{"certified key in the list", "good", "@cert-authority * " + authority, file("list-key", host), false},
-		{"authority in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-ca", authorityFile), false},
-		{"certified key in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-key", hostFile), false},
-		{"serial in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-serial", "-s", authorityFile, file("serial", "serial: 5-9\n")), false},
-		{"serial not in the KRL", "good", "@cert-authority * " + authority, revocationList("krl-serials", "-s", authorityFile, file("serials", "serial: 8-9\n")), true},
-		{"name of the certificate in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-id", "-s", authorityFile, file("id", "id: node\n")), false},
+		{"authority in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-ca", authorityFile),
+			false},
+		{"certified key in a KRL", "good", "@cert-authority * " + authority, revocationList("krl-key", hostFile),
+			false},
+		{"serial in a KRL", "good", "@cert-authority * " + authority,
+			revocationList("krl-serial", "-s", authorityFile, file("serial", "serial: 5-9\n")), false},
+		{"serial not in the KRL", "good", "@cert-authority * " + authority,
+			revocationList("krl-serials", "-s", authorityFile, file("serials", "serial: 8-9\n")), true},
+		{"name of the certificate in a KRL", "good", "@cert-authority * " + authority,
+			revocationList("krl-id", "-s", authorityFile, file("id", "id: node\n")), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			files := l.servers[tt.server]
-			writeFile(t, files.known, strings.ReplaceAll(tt.known, "NAME", fmt.Sprintf("[127.0.0.1]:%d", l.ports[tt.server])))
-			config := fmt.Sprintf("Host *\n  RevokedHostKeys %s\nHost h\n  HostName 127.0.0.1\n  Port %d\n  User someone\n  IdentityFile %s\n  IdentitiesOnly yes\n"+
-				"  IdentityAgent none\n  UserKnownHostsFile %s\n  GlobalKnownHostsFile /dev/null\n", or(tt.revoked, "none"), l.ports[tt.server], files.identity, files.known)
+			writeFile(t, files.known, strings.ReplaceAll(tt.known, "NAME",
+				fmt.Sprintf("[127.0.0.1]:%d", l.ports[tt.server])))
+			config := fmt.Sprintf("Host *\n  RevokedHostKeys %s\nHost h\n  HostName 127.0.0.1\n  Port %d\n  User "+
+				"someone\n  IdentityFile %s\n  IdentitiesOnly yes\n"+
+				"  IdentityAgent none\n  UserKnownHostsFile %s\n  GlobalKnownHostsFile /dev/null\n",
+				or(tt.revoked, "none"), l.ports[tt.server], files.identity, files.known)
 			writeFile(t, files.config, config)
 			c, err := Dial(t.Context(), files.Config())
 			if err == nil {
 				c.Close()
 			}
-			out, theirs := exec.Command("ssh", "-F", files.config, "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "h", "true").CombinedOutput()
+			out, theirs := exec.Command("ssh", "-F", files.config, "-o", "BatchMode=yes", "-o",
+				"StrictHostKeyChecking=yes", "h", "true").CombinedOutput()
 			if (theirs == nil) != tt.accept {
 				t.Errorf("OpenSSH: %v: %s", theirs, out)
 			}

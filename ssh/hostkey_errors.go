@@ -30,7 +30,8 @@ func (e *UnknownHostKeyError) Hint() string {
 	return hint
 }
 
-// ChangedHostKeyError reports that the host has another key than before: it was reinstalled, or the connection is intercepted.
+// ChangedHostKeyError reports that the host has another key than before: it was reinstalled, or the
+// connection is intercepted.
 type ChangedHostKeyError struct {
 	Target
 	Key   HostKey
@@ -47,7 +48,8 @@ func (e *ChangedHostKeyError) Error() string {
 
 func (e *ChangedHostKeyError) Hint() string {
 	first := e.Known[0].Place
-	return fmt.Sprintf("someone may be listening in. If the host was set up anew, remove its old key: sed -i %dd %s", first.Line, first.File)
+	return fmt.Sprintf("someone may be listening in. If the host was set up anew, remove its old key: sed -i %dd %s",
+		first.Line, first.File)
 }
 
 // RevokedHostKeyError reports that a known_hosts file revokes the host's key.
@@ -65,7 +67,8 @@ func (e *RevokedHostKeyError) Hint() string {
 	return "do not use this host before it has got a new key"
 }
 
-// RevocationListError reports that a file of RevokedHostKeys cannot be read. Then no host key is trusted, as with ssh.
+// RevocationListError reports that a file of RevokedHostKeys cannot be read. Then no host key is
+// trusted, as with ssh.
 type RevocationListError struct {
 	Target
 	Err error

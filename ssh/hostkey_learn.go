@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// learn adds an unknown host's key to the user's known_hosts file. The file is locked and read again first, because other
-// processes may add the key too.
+// learn adds an unknown host's key to the user's known_hosts file. The file is locked and read
+// again first, because other processes may add the key too.
 func (k *hostKeys) learn(ctx context.Context, key xssh.PublicKey) error {
 	if cert, ok := key.(*xssh.Certificate); ok {
 		key = cert.Key
@@ -80,7 +80,8 @@ func endsLine(f *os.File) bool {
 	return err != nil || last[0] == '\n'
 }
 
-// lock takes the file's exclusive lock, until the file is closed. It polls, because a blocking call would not end with ctx.
+// lock takes the file's exclusive lock, until the file is closed. It polls, because a blocking call
+// would not end with ctx.
 func lock(ctx context.Context, f *os.File) error {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -16,7 +16,8 @@ import (
 
 // knownHostsText makes up a known_hosts file, with lines that nobody can read.
 func knownHostsText(rnd *rand.Rand, keys []xssh.Signer) string {
-	patterns := []string{"alpha", "beta", "alpha,beta", "*", "al*", "a?pha", "!alpha,*", "!beta,al*", "[alpha]:2222", "[*]:2222", "10.0.0.7", "10.0.*",
+	patterns := []string{"alpha", "beta", "alpha,beta", "*", "al*", "a?pha", "!alpha,*", "!beta,al*", "[alpha]:2222",
+		"[*]:2222", "10.0.0.7", "10.0.*",
 		xknownhosts.HashHostname("alpha"), xknownhosts.HashHostname("[alpha]:2222"), "|1|bad|hash", "ALPHA", "!*", ""}
 	var b strings.Builder
 	for range 1 + rnd.IntN(4) {
@@ -38,11 +39,12 @@ func knownHostsText(rnd *rand.Rand, keys []xssh.Signer) string {
 	return b.String()
 }
 
-// openSSHKnows reports whether ssh would take the key: a line of the name has it, and none
-// of the name revokes it. Like ssh it looks at the name without the port when there is none with it.
+// openSSHKnows reports whether ssh would take the key: a line of the name has it, and none of the
+// name revokes it. Like ssh it looks at the name without the port when there is none with it.
 func openSSHKnows(t *testing.T, file string, names []string, key xssh.PublicKey) bool {
 	text := strings.Fields(string(xssh.MarshalAuthorizedKey(key)))[1]
-	known, revoked := false, false
+	known := false
+	revoked := false
 	for i, name := range names {
 		out, _ := exec.Command("ssh-keygen", "-F", name, "-f", file).Output() // fails when there is none
 		lines := 0
@@ -75,16 +77,20 @@ func TestKnownHostsAreNeverWeakerThanOpenSSHs(t *testing.T) {
 	keys := []xssh.Signer{newSigner(t), newSigner(t)}
 	rnd := rand.New(rand.NewPCG(1, 5))
 	file := filepath.Join(t.TempDir(), "known")
-	took, agreed, asked := 0, 0, 0
+	took := 0
+	agreed := 0
+	asked := 0
 	for range 120 {
 		text := knownHostsText(rnd, keys)
 		writeFile(t, file, text)
-		host, port := []string{"alpha", "10.0.0.7"}[rnd.IntN(2)], []int{22, 2222}[rnd.IntN(2)]
+		host := []string{"alpha", "10.0.0.7"}[rnd.IntN(2)]
+		port := []int{22, 2222}[rnd.IntN(2)]
 		names := []string{host}
 		if port != 22 {
 			names = []string{fmt.Sprintf("[%s]:%d", host, port), host}
 		}
-		k, err := newHostKeys(settings{hostname: host, port: port, userKnownHosts: []string{file}}, Target{Host: host}, nil)
+		k, err := newHostKeys(settings{hostname: host, port: port, userKnownHosts: []string{file}}, Target{Host: host},
+			nil)
 		if err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}

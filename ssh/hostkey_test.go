@@ -37,7 +37,8 @@ func TestUnknownHostKey(t *testing.T) {
 	if !errors.As(err, &unknown) {
 		t.Fatalf("err is %v", err)
 	}
-	if unknown.Key.Fingerprint != xssh.FingerprintSHA256(s.hostKey.PublicKey()) || unknown.Key.Type != "ssh-ed25519" || !slices.Contains(unknown.Files, files.known) {
+	if unknown.Key.Fingerprint != xssh.FingerprintSHA256(s.hostKey.PublicKey()) || unknown.Key.Type != "ssh-ed25519" ||
+		!slices.Contains(unknown.Files, files.known) {
 		t.Errorf("got %+v", unknown)
 	}
 	port := s.listen.Addr().(*net.TCPAddr).Port
@@ -61,7 +62,8 @@ func TestChangedHostKey(t *testing.T) {
 			t.Fatalf("err is %v", err)
 		}
 		if len(changed.Known) != 1 || changed.Known[0].Fingerprint != xssh.FingerprintSHA256(old.PublicKey()) ||
-			changed.Known[0].Place != (Place{files.known, 2}) || changed.Key.Fingerprint == changed.Known[0].Fingerprint {
+			changed.Known[0].Place != (Place{files.known, 2}) ||
+			changed.Key.Fingerprint == changed.Known[0].Fingerprint {
 			t.Errorf("got %+v", changed)
 		}
 		assertHint(t, err, "sed -i 2d "+files.known)
@@ -97,7 +99,8 @@ func TestAcceptNew(t *testing.T) {
 	name := fmt.Sprintf("[127.0.0.1]:%d", s.listen.Addr().(*net.TCPAddr).Port)
 	for _, hash := range []string{"no", "yes"} {
 		files.write(t, s, "HashKnownHosts "+hash)
-		writeFile(t, files.known, "other.example "+strings.TrimSpace(publicLine(newSigner(t)))) // no line break at the end
+		// no line break at the end
+		writeFile(t, files.known, "other.example "+strings.TrimSpace(publicLine(newSigner(t))))
 		config := files.Config()
 		config.AcceptNew = true
 		for range 2 {
@@ -116,9 +119,11 @@ func TestAcceptNew(t *testing.T) {
 		}
 		dialTest(t, files) // strict again
 	}
-	files.write(t, s, "StrictHostKeyChecking accept-new", "UserKnownHostsFile "+filepath.Join(files.dir, "new", "known"))
+	files.write(t, s, "StrictHostKeyChecking accept-new", "UserKnownHostsFile "+
+		filepath.Join(files.dir, "new", "known"))
 	dialTest(t, files)
-	if text, err := os.ReadFile(filepath.Join(files.dir, "new", "known")); err != nil || !strings.Contains(string(text), name) {
+	if text, err := os.ReadFile(filepath.Join(files.dir, "new", "known")); err != nil ||
+		!strings.Contains(string(text), name) {
 		t.Errorf("%v: %s", err, text)
 	}
 }
@@ -135,7 +140,13 @@ func TestAcceptNewInParallel(t *testing.T) {
 	for i := range 50 {
 		wg.Go(func() {
 			host := i % len(keys)
-			s := settings{alias: "h", hostname: fmt.Sprint("host", host), port: 22, userKnownHosts: []string{file}, acceptNew: true}
+			s := settings{
+				alias:          "h",
+				hostname:       fmt.Sprint("host", host),
+				port:           22,
+				userKnownHosts: []string{file},
+				acceptNew:      true,
+			}
 			k, err := newHostKeys(s, s.target(), []*Resolver{nil, &shared}[i%2])
 			if err == nil {
 				err = k.callback(t.Context())("", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 22}, keys[host])
@@ -240,7 +251,8 @@ func TestHostKeyChoice(t *testing.T) {
 
 	var changed *ChangedHostKeyError
 	writeFile(t, files.known, junk+"cluster "+publicLine(newSigner(t)))
-	if _, err := Dial(t.Context(), files2.Config()); !errors.As(err, &changed) || changed.Known[0].Place != (Place{files.known, 4}) {
+	if _, err := Dial(t.Context(), files2.Config()); !errors.As(err, &changed) ||
+		changed.Known[0].Place != (Place{files.known, 4}) {
 		t.Errorf("err is %v", err)
 	}
 }
@@ -259,7 +271,12 @@ func TestHostCertificates(t *testing.T) {
 	authority := newSigner(t)
 	plain := newSigner(t)
 	certify := func(mangle func(*xssh.Certificate)) xssh.Signer {
-		cert := &xssh.Certificate{Key: plain.PublicKey(), CertType: xssh.HostCert, ValidPrincipals: []string{"127.0.0.1"}, ValidBefore: xssh.CertTimeInfinity}
+		cert := &xssh.Certificate{
+			Key:             plain.PublicKey(),
+			CertType:        xssh.HostCert,
+			ValidPrincipals: []string{"127.0.0.1"},
+			ValidBefore:     xssh.CertTimeInfinity,
+		}
 		mangle(cert)
 		if err := cert.SignCert(rand.Reader, authority); err != nil {
 			t.Fatal(err)
@@ -278,11 +295,12 @@ func TestHostCertificates(t *testing.T) {
 		known  string
 		ok     bool
 	}{
-		"good":           {good, "@cert-authority 127.0.0.1 " + publicLine(authority), true},
-		"wildcard":       {good, "@cert-authority 127.* " + publicLine(authority), true},
-		"expired":        {expired, "@cert-authority * " + publicLine(authority), false},
-		"other name":     {foreignName, "@cert-authority * " + publicLine(authority), false},
-		"CA revoked":     {good, "@cert-authority * " + publicLine(authority) + "@revoked * " + publicLine(authority), false},
+		"good":       {good, "@cert-authority 127.0.0.1 " + publicLine(authority), true},
+		"wildcard":   {good, "@cert-authority 127.* " + publicLine(authority), true},
+		"expired":    {expired, "@cert-authority * " + publicLine(authority), false},
+		"other name": {foreignName, "@cert-authority * " + publicLine(authority), false},
+		"CA revoked": {good, "@cert-authority * " + publicLine(authority) + "@revoked * " + publicLine(authority),
+			false},
 		"other CA":       {good, "@cert-authority * " + publicLine(newSigner(t)), false},
 		"CA as host key": {good, "* " + publicLine(authority), false},
 		"key is known":   {expired, "@cert-authority * " + publicLine(authority) + "127.* " + publicLine(plain), true},

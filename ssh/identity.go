@@ -19,8 +19,8 @@ type collector struct {
 	unusable []UnusableKey
 }
 
-// collectKeys returns the keys to offer, in order: the agent's keys of configured files, the files' own keys, and without
-// IdentitiesOnly the agent's other keys. A certificate precedes its key.
+// collectKeys returns the keys to offer, in order: the agent's keys of configured files, the files'
+// own keys, and without IdentitiesOnly the agent's other keys. A certificate precedes its key.
 func collectKeys(s settings, agent []xssh.Signer) ([]*signer, []UnusableKey) {
 	c := &collector{agent: agent}
 	for _, path := range s.certificateFiles {
@@ -77,9 +77,11 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 	var locked *xssh.PassphraseMissingError
 	switch {
 	case err == nil:
-		f.private, f.public = private, private.PublicKey()
+		f.public = private.PublicKey()
+		f.private = private
 	case errors.As(err, &locked):
-		f.problem.Reason, f.problem.Locked = "encrypted, and no agent holds it", true
+		f.problem.Reason = "encrypted, and no agent holds it"
+		f.problem.Locked = true
 		if locked.PublicKey != nil {
 			f.public = locked.PublicKey
 		}
@@ -115,7 +117,8 @@ func readPublicKey(path string) xssh.PublicKey {
 	return key
 }
 
-// readCertificate adds a user certificate. A missing one is reported only if the configuration names it.
+// readCertificate adds a user certificate. A missing one is reported only if the configuration
+// names it.
 func (c *collector) readCertificate(path string, wanted bool) {
 	if cert, ok := readPublicKey(path).(*xssh.Certificate); ok {
 		c.certs = append(c.certs, cert)

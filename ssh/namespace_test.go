@@ -49,9 +49,15 @@ func TestOpenSSHLoginShells(t *testing.T) {
 			t.Fatal(err)
 		}
 		server := []string{"MaxSessions 1", "Subsystem sftp /usr/lib/openssh/sftp-server"}
-		specs = append(specs, lab.Spec{Name: name, Shell: path, NoSFTP: true, Options: server, Files: map[string]string{
-			".bashrc": noise, ".cshrc": noise, ".zshenv": noise, ".config/fish/config.fish": noise,
-		}})
+		specs = append(specs, lab.Spec{
+			Name:    name,
+			Shell:   path,
+			NoSFTP:  true,
+			Options: server,
+			Files: map[string]string{
+				".bashrc": noise, ".cshrc": noise, ".zshenv": noise, ".config/fish/config.fish": noise,
+			},
+		})
 	}
 	config, ok := inside(t, specs...)
 	if !ok {

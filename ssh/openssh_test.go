@@ -73,13 +73,15 @@ func TestOpenSSHRunAndPut(t *testing.T) {
 }
 
 func TestOpenSSHAuthFailure(t *testing.T) {
-	hosts := lab.MustLoopback(t, lab.Spec{}, lab.Spec{Options: []string{"PubkeyAuthentication no", "PasswordAuthentication yes"}})
+	hosts := lab.MustLoopback(t, lab.Spec{},
+		lab.Spec{Options: []string{"PubkeyAuthentication no", "PasswordAuthentication yes"}})
 	wrong := filepath.Join(t.TempDir(), "wrong")
 	key := writeKey(t, wrong)
 	config := clientConfigFile(t, hosts, "IdentityFile "+wrong)
 	_, err := Dial(t.Context(), Config{Host: "f1", ConfigFile: config})
 	var auth *AuthError
-	if !errors.As(err, &auth) || len(auth.Tried) != 1 || auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(key.PublicKey()) {
+	if !errors.As(err, &auth) || len(auth.Tried) != 1 ||
+		auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(key.PublicKey()) {
 		t.Errorf("err is %v", err)
 	}
 	_, err = Dial(t.Context(), Config{Host: "f2", ConfigFile: hosts.ConfigFile})
@@ -150,7 +152,8 @@ func TestOpenSSHHostKeys(t *testing.T) {
 	other := hosts.Hosts[1]
 	config.Host = "f2"
 	line := fmt.Sprintf("[%s]:%d %s\n", other.Addr, other.Port, h.Keys[2])
-	if err := dial(line); !errors.As(err, &changed) || changed.Key.Type != "ssh-ed25519" || changed.Known[0].Type != "ssh-rsa" {
+	if err := dial(line); !errors.As(err, &changed) || changed.Key.Type != "ssh-ed25519" ||
+		changed.Known[0].Type != "ssh-rsa" {
 		t.Errorf("rsa is known, ed25519 is shown: %v", err)
 	}
 }
@@ -185,21 +188,25 @@ func TestOpenSSHAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	writeFile(t, locked, string(secret))
-	if out, err := exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f", locked).CombinedOutput(); err != nil {
+	if out, err := exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f",
+		locked).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	socket := realAgent(t)
-	config := Config{Host: "f1", ConfigFile: clientConfigFile(t, hosts, "IdentityFile "+locked, "IdentityAgent "+socket)}
+	config := Config{Host: "f1", ConfigFile: clientConfigFile(t, hosts, "IdentityFile "+locked, "IdentityAgent "+
+		socket)}
 	_, err = Dial(t.Context(), config)
 	var auth *AuthError
-	if !errors.As(err, &auth) || len(auth.Unusable) != 1 || !auth.Unusable[0].Locked || !strings.Contains(auth.Hint(), "ssh-add "+locked) {
+	if !errors.As(err, &auth) || len(auth.Unusable) != 1 || !auth.Unusable[0].Locked ||
+		!strings.Contains(auth.Hint(), "ssh-add "+locked) {
 		t.Fatalf("err is %v", err)
 	}
 	ask := filepath.Join(dir, "ask")
 	writeFile(t, ask, "#!/bin/sh\necho open sesame\n")
 	os.Chmod(ask, 0o700)
 	add := exec.Command("ssh-add", locked)
-	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+ask, "SSH_ASKPASS_REQUIRE=force", "DISPLAY=:0")
+	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+ask, "SSH_ASKPASS_REQUIRE=force",
+		"DISPLAY=:0")
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

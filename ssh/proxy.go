@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// proxyConn is a connection over the stdin and stdout of a ProxyCommand. Close kills the command's process group.
+// proxyConn is a connection over the stdin and stdout of a ProxyCommand. Close kills the command's
+// process group.
 type proxyConn struct {
 	in     *os.File // the command's stdin
 	out    *os.File // its stdout
@@ -41,7 +42,9 @@ func startProxy(command string) (*proxyConn, error) {
 	defer theirOut.Close()
 	stderr := &tail{}
 	cmd := exec.Command("sh", "-c", command)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, stderr
+	cmd.Stdin = theirIn
+	cmd.Stdout = theirOut
+	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.WaitDelay = time.Second // a stray child may hold stderr open
 	if err := cmd.Start(); err != nil {
@@ -49,7 +52,13 @@ func startProxy(command string) (*proxyConn, error) {
 		out.Close()
 		return nil, err
 	}
-	p := &proxyConn{in: in, out: out, cmd: cmd, ended: make(chan struct{}), stderr: stderr}
+	p := &proxyConn{
+		in:     in,
+		out:    out,
+		cmd:    cmd,
+		ended:  make(chan struct{}),
+		stderr: stderr,
+	}
 	go func() {
 		cmd.Wait() // its stderr matters, not its status
 		close(p.ended)
@@ -106,7 +115,8 @@ func (p *proxyConn) SetDeadline(time.Time) error      { return os.ErrNoDeadline 
 func (p *proxyConn) SetReadDeadline(time.Time) error  { return os.ErrNoDeadline }
 func (p *proxyConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
 
-// tail keeps the beginning of a helper's output, enough for an error. It is safe for concurrent use.
+// tail keeps the beginning of a helper's output, enough for an error. It is safe for concurrent
+// use.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -14,11 +14,12 @@ import (
 	"github.com/pkg/sftp"
 )
 
-// Put writes the bytes of r to a file on the host; a relative path begins at the user's home. Missing directories are created
-// with mode 0700. The file appears atomically, or not at all. It replaces an existing one; programs that run from that continue.
+// Put writes the bytes of r to a file on the host; a relative path begins at the user's home.
+// Missing directories are created with mode 0700. The file appears atomically, or not at all. It
+// replaces an existing one; programs that run from that continue.
 //
-// Put uses SFTP, or a shell with cat, mv and wc if the server has no SFTP. Its session has ended when Put returns. If ctx ends
-// first, the connection is closed.
+// Put uses SFTP, or a shell with cat, mv and wc if the server has no SFTP. Its session has ended
+// when Put returns. If ctx ends first, the connection is closed.
 func (c *Client) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
 	stop := context.AfterFunc(ctx, func() { c.wire.Close() })
 	defer stop()
@@ -96,7 +97,13 @@ func newUpload(name string, mode fs.FileMode, r io.Reader) (upload, error) {
 	}
 	mark := rand.Text()[:12]
 	dir, base := path.Split(name)
-	return upload{name: name, temp: dir + "." + base + "." + mark, mark: mark, mode: mode.Perm(), from: r}, nil
+	return upload{
+		name: name,
+		temp: dir + "." + base + "." + mark,
+		mark: mark,
+		mode: mode.Perm(),
+		from: r,
+	}, nil
 }
 
 func (u upload) bySFTP(client *sftp.Client) error {

@@ -29,7 +29,8 @@ func TestPut(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			s, files := newServer(t, option)
 			c := dialTest(t, files)
-			for _, name := range []string{"top", "a/b/it's a file", "-dash", filepath.Join(s.home, "absolute"), "a/b/../c"} {
+			for _, name := range []string{"top", "a/b/it's a file", "-dash", filepath.Join(s.home, "absolute"),
+				"a/b/../c"} {
 				if err := c.Put(t.Context(), name, 0o750, bytes.NewReader(content)); err != nil {
 					t.Fatalf("%s: %v", name, err)
 				}

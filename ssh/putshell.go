@@ -13,7 +13,8 @@ import (
 	"sync/atomic"
 )
 
-// The scripts that replace SFTP. They are single lines without ' \ and !, so that every login shell passes them to sh unchanged.
+// The scripts that replace SFTP. They are single lines without ' \ and !, so that every login shell
+// passes them to sh unchanged.
 const (
 	// $1 directory, $2 temporary file, $3 mode, $4 word to mark the answer with.
 	// noclobber makes the shell create the file anew or fail.
@@ -23,8 +24,9 @@ const (
 	removeScript = `rm -f "$1"`
 )
 
-// PutByShell writes the bytes of r to a file as [Client.Put] does, with only a POSIX shell on the host. Run runs a command there,
-// as [Client.Run] does; a relative path begins at its working directory.
+// PutByShell writes the bytes of r to a file as [Client.Put] does, with only a POSIX shell on the
+// host. Run runs a command there, as [Client.Run] does; a relative path begins at its working
+// directory.
 func PutByShell(ctx context.Context, run RunFunc, name string, mode fs.FileMode, r io.Reader) error {
 	u, err := newUpload(name, mode, r)
 	if err != nil {
@@ -36,8 +38,8 @@ func PutByShell(ctx context.Context, run RunFunc, name string, mode fs.FileMode,
 // RunFunc runs a command with the contract of [Client.Run].
 type RunFunc func(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error
 
-// byShell writes the file by shell commands. A second command renames it after the first has counted the bytes: a broken
-// connection looks like the end of the file.
+// byShell writes the file by shell commands. A second command renames it after the first has
+// counted the bytes: a broken connection looks like the end of the file.
 func (u upload) byShell(ctx context.Context, run RunFunc) error {
 	sent := &counter{from: u.from}
 	out := &lastBytes{}
@@ -81,7 +83,8 @@ func (c *counter) Read(p []byte) (int, error) {
 func (c *counter) compare(out []byte, mark string) error {
 	answer := regexp.MustCompile(regexp.QuoteMeta(mark) + `:(\d+):`).FindSubmatch(out)
 	if answer == nil {
-		return errors.New("the shell did not confirm: it says " + strconv.Quote(printable(strings.TrimSpace(string(out)))))
+		return errors.New("the shell did not confirm: it says " +
+			strconv.Quote(printable(strings.TrimSpace(string(out)))))
 	}
 	if got := string(answer[1]); got != strconv.FormatInt(c.n.Load(), 10) {
 		return fmt.Errorf("%d bytes were sent, but %s have arrived", c.n.Load(), got)

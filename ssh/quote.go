@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// Quote joins argv to one command line that the remote user's login shell splits into argv again. A word of letters, digits and
-// ./_- is not quoted. Others are quoted so that sh and its relatives, csh, tcsh and fish agree: ' \ and ! follow a backslash
-// outside of quotes, because the shells differ on them inside, and the rest is in single quotes. A line break fails in csh and
-// tcsh. A NUL is an error.
+// Quote joins argv to one command line that the remote user's login shell splits into argv again. A
+// word of letters, digits and ./_- is not quoted. Others are quoted so that sh and its relatives,
+// csh, tcsh and fish agree: ' \ and ! follow a backslash outside of quotes, because the shells
+// differ on them inside, and the rest is in single quotes. A line break fails in csh and tcsh. A
+// NUL is an error.
 func Quote(argv []string) (string, error) {
 	if len(argv) == 0 {
 		return "", errors.New("no command to run")

@@ -39,8 +39,10 @@ func TestQuote(t *testing.T) {
 
 // nasty are words that some shell or other sees more in.
 func nasty() []string {
-	words := []string{"", " ", "a b", "it's", `"`, `\`, `\\`, `\'`, `'\''`, `a\`, "!", "!!", "a!b", "$HOME", "${x}", "$(id)", "`id`",
-		"*", "?", "[a]", "{a,b}", "~", "~root", "#", "a#b", ";", "&", "|", "<", ">", "(", ")", "^", "%", "=ls", "A=b", "-n",
+	words := []string{"", " ", "a b", "it's", `"`, `\`, `\\`, `\'`, `'\''`, `a\`, "!", "!!", "a!b", "$HOME", "${x}",
+		"$(id)", "`id`",
+		"*", "?", "[a]", "{a,b}", "~", "~root", "#", "a#b", ";", "&", "|", "<", ">", "(", ")", "^", "%", "=ls", "A=b",
+		"-n",
 		"\t", "é", "日本", "\x7f", "\x01", "--", "@", ":", ","}
 	var all strings.Builder
 	for b := 1; b < 128; b++ {
@@ -101,7 +103,8 @@ func split(line string, inQuotes func(string) (string, string, error)) ([]string
 			}
 			words = append(words, word.String())
 			word.Reset()
-			begun, line = false, line[1:]
+			begun = false
+			line = line[1:]
 			continue
 		case c == '\'':
 			part, rest, err := inQuotes(line[1:])

@@ -38,9 +38,9 @@ const (
 	msgChannelSuccess = 99
 )
 
-// rawServer is an SSH server that sends any bytes that a test wants, also where no library would. Left
-// alone it lets everybody in, and answers a command with "data" and status 0. It knows one
-// set of algorithms.
+// rawServer is an SSH server that sends any bytes that a test wants, also where no library would.
+// Left alone it lets everybody in, and answers a command with "data" and status 0. It knows one set
+// of algorithms.
 type rawServer struct {
 	conn    net.Conn
 	key     xssh.Signer
@@ -99,7 +99,8 @@ func (r *rawServer) write(payload []byte) error {
 	block := 8
 	head := 4
 	if r.seal != nil {
-		block, head = 16, 0
+		block = 16
+		head = 0
 	}
 	pad := block - (head+1+len(payload))%block
 	if pad < 4 {
@@ -170,7 +171,8 @@ func (r *rawServer) algorithms() []byte {
 		kind = xssh.KeyAlgoRSASHA512
 	}
 	lists := [][]byte{make([]byte, 16)}
-	for _, names := range []string{"curve25519-sha256", kind, "aes128-gcm@openssh.com", "aes128-gcm@openssh.com", "hmac-sha2-256", "hmac-sha2-256", "none", "none", "", ""} {
+	for _, names := range []string{"curve25519-sha256", kind, "aes128-gcm@openssh.com", "aes128-gcm@openssh.com",
+		"hmac-sha2-256", "hmac-sha2-256", "none", "none", "", ""} {
 		lists = append(lists, text(names))
 	}
 	return bytes.Join(append(lists, make([]byte, 5)), nil)
@@ -215,7 +217,8 @@ func (r *rawServer) kex() error {
 		blob = r.hostKey
 	}
 	ours := private.PublicKey().Bytes()
-	h := sha256.Sum256(bytes.Join([][]byte{text(clientVersion), text(serverVersion), text(theirs), text(mine), text(blob), init[1:], text(ours), shared}, nil))
+	h := sha256.Sum256(bytes.Join([][]byte{text(clientVersion), text(serverVersion), text(theirs), text(mine),
+		text(blob), init[1:], text(ours), shared}, nil))
 	signature, err := r.key.Sign(rand.Reader, h[:])
 	if err != nil {
 		return err

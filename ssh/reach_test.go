@@ -17,10 +17,17 @@ import (
 func TestAuthByCertificateFile(t *testing.T) {
 	authority := newSigner(t)
 	s, files := newServer(t, func(s *server) {
-		checker := &xssh.CertChecker{IsUserAuthority: func(key xssh.PublicKey) bool { return sameKey(key, authority.PublicKey()) }}
+		checker := &xssh.CertChecker{IsUserAuthority: func(key xssh.PublicKey) bool {
+			return sameKey(key, authority.PublicKey())
+		}}
 		s.config.PublicKeyCallback = checker.Authenticate
 	})
-	cert := &xssh.Certificate{Key: files.key.PublicKey(), CertType: xssh.UserCert, ValidPrincipals: []string{"someone"}, ValidBefore: xssh.CertTimeInfinity}
+	cert := &xssh.Certificate{
+		Key:             files.key.PublicKey(),
+		CertType:        xssh.UserCert,
+		ValidPrincipals: []string{"someone"},
+		ValidBefore:     xssh.CertTimeInfinity,
+	}
 	if err := cert.SignCert(rand.Reader, authority); err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +51,24 @@ func TestIPv6AddressWithUserAndPort(t *testing.T) {
 	s, files := newServer(t, func(s *server) {
 		s.linked = func(conn *xssh.ServerConn) { user = conn.User() }
 	})
-	six := &server{home: s.home, hostKey: s.hostKey, config: s.config, linked: s.linked, listen: listen, conns: map[net.Conn]bool{}}
+	six := &server{
+		home:    s.home,
+		hostKey: s.hostKey,
+		config:  s.config,
+		linked:  s.linked,
+		listen:  listen,
+		conns:   map[net.Conn]bool{},
+	}
 	six.done.Go(six.serve)
 	t.Cleanup(six.close)
 	port := listen.Addr().(*net.TCPAddr).Port
 	writeFile(t, files.known, fmt.Sprintf("[::1]:%d %s", port, xssh.MarshalAuthorizedKey(s.hostKey.PublicKey())))
-	c, err := Dial(t.Context(), Config{Host: "::1", User: "ada", Port: port, ConfigFile: files.config})
+	c, err := Dial(t.Context(), Config{
+		Host:       "::1",
+		User:       "ada",
+		Port:       port,
+		ConfigFile: files.config,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

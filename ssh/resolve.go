@@ -12,8 +12,9 @@ import (
 	"github.com/gorun/gorun/ssh/internal/knownhosts"
 )
 
-// Resolver reads each configuration file once for the hosts of a job, and known_hosts files when they
-// have changed. The zero value is ready, and nil reads for each host. It is safe for concurrent use.
+// Resolver reads each configuration file once for the hosts of a job, and known_hosts files when
+// they have changed. The zero value is ready, and nil reads for each host. It is safe for
+// concurrent use.
 type Resolver struct {
 	mu      sync.Mutex
 	configs map[string]*config.Config // by Config.ConfigFile
@@ -93,8 +94,9 @@ func (c Config) resolve(ctx context.Context) (settings, error) {
 	return c.merge(func(keyword string) []string { return values[keyword] }, env)
 }
 
-// options returns the configured options of the host. It runs ssh only where the configuration needs it, because that costs
-// milliseconds of a processor for each host. Without ssh, Match blocks do not count.
+// options returns the configured options of the host. It runs ssh only where the configuration
+// needs it, because that costs milliseconds of a processor for each host. Without ssh, Match blocks
+// do not count.
 func (c Config) options(ctx context.Context, home string) (map[string][]string, error) {
 	read, err := c.Resolver.read(c.ConfigFile, home)
 	if err != nil {

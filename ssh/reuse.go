@@ -13,9 +13,10 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Identity returns a hash of all that Dial would use to reach and log in to a host: names, port, user, keys, agent, jump hosts, proxy
-// command and the names of known_hosts files. A connection that was dialed with the same identity is the one that Dial would make, if the
-// host's key still passes [CheckHostKey].
+// Identity returns a hash of all that Dial would use to reach and log in to a host: names, port,
+// user, keys, agent, jump hosts, proxy command and the names of known_hosts files. A connection
+// that was dialed with the same identity is the one that Dial would make, if the host's key still
+// passes [CheckHostKey].
 func Identity(ctx context.Context, c Config) (string, error) {
 	sum := sha256.New()
 	if err := c.identify(ctx, sum, "", 0); err != nil {
@@ -24,7 +25,8 @@ func Identity(ctx context.Context, c Config) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// identify hashes the way to c.Host through the given jump hosts, or through the configured ones if jump is empty, as dial goes it.
+// identify hashes the way to c.Host through the given jump hosts, or through the configured ones if
+// jump is empty, as dial goes it.
 func (c Config) identify(ctx context.Context, sum hash.Hash, jump string, depth int) error {
 	if depth > maxJumps {
 		return &ConfigError{c.Host, fmt.Errorf("more than %d jump hosts in a row", maxJumps)}
@@ -36,7 +38,8 @@ func (c Config) identify(ctx context.Context, sum hash.Hash, jump string, depth 
 	if jump != "" {
 		s.jump = jump
 	}
-	s.connectTimeout, s.handshakeTimeout = 0, 0
+	s.connectTimeout = 0
+	s.handshakeTimeout = 0
 	dir, err := os.Getwd() // of relative names
 	if err != nil {
 		return &ConfigError{c.Host, err}
@@ -82,7 +85,8 @@ func absolute(dir, path string) string {
 // HostKey returns the key that the host has proved to own, in SSH's wire format.
 func (c *Client) HostKey() []byte { return c.hostKey }
 
-// CheckHostKey verifies a host's key, in SSH's wire format, as Dial would now. It does not accept new ones.
+// CheckHostKey verifies a host's key, in SSH's wire format, as Dial would now. It does not accept
+// new ones.
 func CheckHostKey(ctx context.Context, c Config, key []byte) error {
 	parsed, err := xssh.ParsePublicKey(key)
 	if err != nil {

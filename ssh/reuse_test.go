@@ -13,7 +13,8 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// Another name, login, port, key, agent, jump host, proxy or file of host keys is another way to a host.
+// Another name, login, port, key, agent, jump host, proxy or file of host keys is another way to a
+// host.
 func TestIdentityOfAWay(t *testing.T) {
 	s, f := startServer(t)
 	other := filepath.Join(t.TempDir(), "other")
@@ -29,7 +30,10 @@ func TestIdentityOfAWay(t *testing.T) {
 	base := f.Config()
 	first := identity(base)
 	same := base
-	same.ConnectTimeout, same.Resolver, same.User, same.Port = 7, &Resolver{}, "someone", s.listen.Addr().(*net.TCPAddr).Port
+	same.ConnectTimeout = 7
+	same.Resolver = &Resolver{}
+	same.User = "someone"
+	same.Port = s.listen.Addr().(*net.TCPAddr).Port
 	if identity(same) != first {
 		t.Error("the same way has another identity")
 	}
@@ -41,14 +45,17 @@ func TestIdentityOfAWay(t *testing.T) {
 		seen[id] = name
 	}
 	for name, change := range map[string]func(*Config){
-		"user": func(c *Config) { c.User = "ada" }, "port": func(c *Config) { c.Port = 1 }, "key": func(c *Config) { c.IdentityFiles = []string{other} },
+		"user": func(c *Config) { c.User = "ada" }, "port": func(c *Config) { c.Port = 1 }, "key": func(c *Config) {
+			c.IdentityFiles = []string{other}
+		},
 		"accept-new": func(c *Config) { c.AcceptNew = true }, "alias": func(c *Config) { c.Host = "127.0.0.1" },
 	} {
 		c := base
 		change(&c)
 		add(name, identity(c))
 	}
-	for _, line := range []string{"ProxyJump g", "ProxyCommand nc %h", "IdentityAgent /run/agent", "HostKeyAlias x", "UserKnownHostsFile /none", "CertificateFile /none"} {
+	for _, line := range []string{"ProxyJump g", "ProxyCommand nc %h", "IdentityAgent /run/agent", "HostKeyAlias x",
+		"UserKnownHostsFile /none", "CertificateFile /none"} {
 		f.write(t, s, line)
 		add(line, identity(base))
 	}
@@ -98,7 +105,8 @@ func TestHostKeyIsCheckedAgain(t *testing.T) {
 		t.Errorf("a key that is not known any more: %v", err)
 	}
 	var revoked *RevokedHostKeyError
-	writeFile(t, f.known, strings.TrimSpace(string(known))+"\n@revoked * "+string(bytes.SplitN(known, []byte(" "), 2)[1]))
+	writeFile(t, f.known, strings.TrimSpace(string(known))+"\n@revoked * "+
+		string(bytes.SplitN(known, []byte(" "), 2)[1]))
 	if err := CheckHostKey(t.Context(), f.Config(), c.HostKey()); !errors.As(err, &revoked) {
 		t.Errorf("a key that was revoked: %v", err)
 	}

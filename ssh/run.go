@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// drainTime is how long output may be silent after the command's end before it is cut: a process that the command left may keep
-// it open.
+// drainTime is how long output may be silent after the command's end before it is cut: a process
+// that the command left may keep it open.
 const drainTime = 2 * time.Second
 
 // Run runs argv on the host by the user's login shell and returns when the
@@ -69,7 +69,8 @@ func (s *session) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Wr
 // wait returns when the command and its output have ended, or cannot any more.
 func (s *session) wait(ctx context.Context, copied, fed <-chan error, traffic *traffic) error {
 	open := cap(copied) // outputs that are still open
-	exited, closed := s.exited, s.closed
+	exited := s.exited
+	closed := s.closed
 	var tick <-chan time.Time
 	for open > 0 || closed != nil {
 		select {
@@ -143,8 +144,9 @@ const (
 	fastStream = 16 // level at which pieces are large
 )
 
-// pieces is the buffer through which a stream is copied. It is small until much is flowing: a launcher has three quiet streams for each of
-// thousands of hosts, and the SSH library keeps buffers of the size of the largest piece.
+// pieces is the buffer through which a stream is copied. It is small until much is flowing: a
+// launcher has three quiet streams for each of thousands of hosts, and the SSH library keeps
+// buffers of the size of the largest piece.
 type pieces struct {
 	buf   []byte
 	level int // 0 to fastStream; a read of leastPiece or more raises it

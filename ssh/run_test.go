@@ -72,12 +72,14 @@ func TestRunMovesMuchOnBothStreams(t *testing.T) {
 	c := dialTest(t, files)
 	const size = 20 << 20
 	var stdout, stderr sumWriter
-	err := c.Run(t.Context(), sh("head -c 20971520 /dev/zero & head -c 20971520 /dev/zero >&2; wait"), nil, &stdout, &stderr)
+	err := c.Run(t.Context(), sh("head -c 20971520 /dev/zero & head -c 20971520 /dev/zero >&2; wait"), nil, &stdout,
+		&stderr)
 	if err != nil || stdout.n != size || stderr.n != size {
 		t.Errorf("%d and %d bytes, want %d: %v", stdout.n, stderr.n, size, err)
 	}
 	var echo sumWriter
-	if err := c.Run(t.Context(), []string{"cat"}, io.LimitReader(zeros{}, size), &echo, nil); err != nil || echo.n != size {
+	if err := c.Run(t.Context(), []string{"cat"}, io.LimitReader(zeros{}, size), &echo, nil); err != nil ||
+		echo.n != size {
 		t.Errorf("cat gave %d bytes, want %d: %v", echo.n, size, err)
 	}
 }
@@ -159,7 +161,9 @@ func TestRunReportsBrokenWriterAndReader(t *testing.T) {
 	_, files := newServer(t)
 	c := dialTest(t, files)
 	broken := errors.New("disk full")
-	err := c.Run(t.Context(), sh("echo x; sleep 60"), nil, writerFunc(func([]byte) (int, error) { return 0, broken }), nil)
+	err := c.Run(t.Context(), sh("echo x; sleep 60"), nil, writerFunc(func([]byte) (int, error) {
+		return 0, broken
+	}), nil)
 	if !errors.Is(err, broken) {
 		t.Errorf("err is %v, want the writer's", err)
 	}
@@ -234,11 +238,15 @@ func TestSessionRefused(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	_, files := newServer(t, func(s *server) { s.maxSessions, s.sessions = 1, 1 })
+	_, files := newServer(t, func(s *server) {
+		s.maxSessions = 1
+		s.sessions = 1
+	})
 	c := dialTest(t, files)
 	err := c.Run(t.Context(), []string{"true"}, nil, nil, nil)
 	var refused *SessionError
-	if !errors.As(err, &refused) || strings.ContainsRune(err.Error(), 0x1b) || !strings.Contains(refused.Hint(), "MaxSessions") {
+	if !errors.As(err, &refused) || strings.ContainsRune(err.Error(), 0x1b) ||
+		!strings.Contains(refused.Hint(), "MaxSessions") {
 		t.Errorf("err is %q", err)
 	}
 }
@@ -251,7 +259,8 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestNosyServer has the server open channels that it must not have. The client refuses each, since servers wait for an answer.
+// TestNosyServer has the server open channels that it must not have. The client refuses each, since
+// servers wait for an answer.
 func TestNosyServer(t *testing.T) {
 	answers := make(chan error, 4)
 	_, files := newServer(t, func(s *server) {

@@ -253,7 +253,8 @@ func (s *server) sftp(_ context.Context, ch xssh.Channel, _ string) {
 func (s *server) shell(gone context.Context, ch xssh.Channel, command string) {
 	cmd := exec.CommandContext(gone, "sh", "-c", command)
 	cmd.Dir = s.home
-	cmd.Stdout, cmd.Stderr = ch, ch.Stderr()
+	cmd.Stdout = ch
+	cmd.Stderr = ch.Stderr()
 	cmd.WaitDelay = time.Second
 	stdin, err := cmd.StdinPipe()
 	if err != nil {

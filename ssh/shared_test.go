@@ -19,11 +19,13 @@ func TestAbandonedSessionLeavesTheConnection(t *testing.T) {
 		name     string
 		asked    bool // the server is slow to open the channel; else to run the command
 		timesOut bool // the session timeout ends it; else the caller cancels it
-	}{{"channel", true, false}, {"command", false, false}, {"channel, by time", true, true}, {"command, by time", false, true}} {
+	}{{"channel", true, false}, {"command", false, false}, {"channel, by time", true, true},
+		{"command, by time", false, true}} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			var slow atomic.Bool
-			release, reached := make(chan struct{}), make(chan struct{})
+			release := make(chan struct{})
+			reached := make(chan struct{})
 			var held sync.Once
 			answer := sync.OnceFunc(func() { close(release) })
 			defer answer()

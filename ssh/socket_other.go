@@ -7,5 +7,6 @@ import (
 	"time"
 )
 
-// setUserTimeout does nothing on kernels without this option; keepalive finds a dead connection later.
+// setUserTimeout does nothing on kernels without this option; keepalive finds a dead connection
+// later.
 func setUserTimeout(net.Conn, time.Duration) error { return nil }

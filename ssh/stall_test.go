@@ -66,7 +66,8 @@ func (c *stallingConn) deafen() {
 	}
 	raw.Control(func(fd uintptr) {
 		drop := []unix.SockFilter{{Code: unix.BPF_RET | unix.BPF_K, K: 0}}
-		unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER, &unix.SockFprog{Len: 1, Filter: &drop[0]})
+		unix.SetsockoptSockFprog(int(fd), unix.SOL_SOCKET, unix.SO_ATTACH_FILTER,
+			&unix.SockFprog{Len: 1, Filter: &drop[0]})
 	})
 }
 
@@ -85,13 +86,15 @@ type plainStall struct {
 }
 
 func (c *plainStall) Write(p []byte) (int, error) {
-	const kexInit, newKeys = 20, 21
+	const kexInit = 20
+	const newKeys = 21
 	if c.after == "accept" {
 		c.stall()
 	}
 	n, err := c.stallingConn.Write(p)
 	banner := bytes.HasPrefix(p, []byte("SSH-"))
-	if c.after == "banner" && banner || len(p) > 5 && !banner && (c.after == "kexinit" && p[5] == kexInit || c.after == "newkeys" && p[5] == newKeys) {
+	if c.after == "banner" && banner || len(p) > 5 && !banner &&
+		(c.after == "kexinit" && p[5] == kexInit || c.after == "newkeys" && p[5] == newKeys) {
 		c.stall()
 	}
 	return n, err
@@ -135,8 +138,9 @@ func stallingServer(t testing.TB, after, how string) (files *clientFiles, stalle
 	return files, begun
 }
 
-// TestStalledServer has a server stop answering, drop silently, or reset the connection after
-// each step of a session (§1I: 33 cases). The timeout of the phase ends each, and the error names host and phase.
+// TestStalledServer has a server stop answering, drop silently, or reset the connection after each
+// step of a session (§1I: 33 cases). The timeout of the phase ends each, and the error names host
+// and phase.
 func TestStalledServer(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -161,7 +165,8 @@ func stalledRun(t *testing.T, point stallPoint, how string, config Config, stall
 	wrong := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	// Only the phase that stalls has a short timeout: a loaded machine is slow in the others.
 	began := time.Now()
-	const long, short = time.Minute, 4 * time.Second
+	const long = time.Minute
+	const short = 4 * time.Second
 	config.HandshakeTimeout = long
 	if slices.Contains([]string{PhaseBanner, PhaseKex, PhaseAuth}, point.want) {
 		config.HandshakeTimeout = 2 * short
@@ -171,7 +176,8 @@ func stalledRun(t *testing.T, point stallPoint, how string, config Config, stall
 		if err != nil {
 			return err
 		}
-		c.sessionTimeout, c.closeTimeout = long, short
+		c.sessionTimeout = long
+		c.closeTimeout = short
 		if point.want == "starts no command" {
 			c.sessionTimeout = short
 		}

@@ -11,8 +11,9 @@ const maxPreface = 1 << 20
 
 var errNoBanner = errors.New("no SSH banner in the first MiB of what it sends")
 
-// wire is the byte stream under a connection. It records the phase of the handshake and why reading ended, which the SSH library
-// does not report. Close unblocks everything above it, even if the stream is a channel of an unresponsive jump host.
+// wire is the byte stream under a connection. It records the phase of the handshake and why reading
+// ended, which the SSH library does not report. Close unblocks everything above it, even if the
+// stream is a channel of an unresponsive jump host.
 type wire struct {
 	net.Conn
 	via  *Client       // jump host that carries the stream, or nil; owned
@@ -29,11 +30,16 @@ type wire struct {
 }
 
 func newWire(conn net.Conn, via *Client) *wire {
-	return &wire{Conn: conn, via: via, done: make(chan struct{}), phase: PhaseBanner}
+	return &wire{
+		Conn:  conn,
+		via:   via,
+		done:  make(chan struct{}),
+		phase: PhaseBanner,
+	}
 }
 
-// Read returns the stream from the banner on. A server may send other lines first (RFC 4253, 4.2), which the library would bound
-// by the length of a banner.
+// Read returns the stream from the banner on. A server may send other lines first (RFC 4253, 4.2),
+// which the library would bound by the length of a banner.
 func (w *wire) Read(p []byte) (int, error) {
 	for {
 		if n := w.kept(p); n > 0 || len(p) == 0 {
@@ -104,7 +110,8 @@ func (w *wire) listen(p []byte) {
 		if len(w.line) < len("SSH-") {
 			w.line = append(w.line, b)
 			if string(w.line) == "SSH-" {
-				w.phase, w.said = PhaseKex, nil
+				w.phase = PhaseKex
+				w.said = nil
 				w.banner = append(w.line, p[i+1:]...)
 				return
 			}

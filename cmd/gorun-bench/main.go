@@ -1,5 +1,5 @@
-// Command gorun-bench is one rank of `gorun bench --device cuda`. It is a program of its own because it loads the
-// libraries of GPUs, which a static gorun cannot.
+// Command gorun-bench is one rank of `gorun bench --device cuda`. It is a program of its own
+// because it loads the libraries of GPUs, which a static gorun cannot.
 package main
 
 import (

@@ -16,8 +16,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestDrivers has the real gorun-gpu load libraries that are not well. Calling what a library lacks would
-// end it with "symbol lookup error".
+// TestDrivers has the real gorun-gpu load libraries that are not well. Calling what a library lacks
+// would end it with "symbol lookup error".
 func TestDrivers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -38,7 +38,8 @@ func TestDrivers(t *testing.T) {
 				libraries = t.TempDir()
 			}
 			helper := filepath.Join(t.TempDir(), "helper")
-			script := "#!/bin/sh\nLD_LIBRARY_PATH=" + libraries + " GORUN_TEST_DRIVER=" + tt.how + " exec " + dir + "/gorun-gpu\n"
+			script := "#!/bin/sh\nLD_LIBRARY_PATH=" + libraries + " GORUN_TEST_DRIVER=" + tt.how + " exec " + dir +
+				"/gorun-gpu\n"
 			if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -50,12 +51,23 @@ func TestDrivers(t *testing.T) {
 			if took := time.Since(began); took > 20*time.Second { // the goal is 5 s
 				t.Errorf("it took %v", took)
 			}
-			if all := strings.Join(got.Warnings, "\n"); err != nil || (all == "") != (tt.warning == "") || !strings.Contains(all, tt.warning) || len(got.Devices) != 2 {
+			if all := strings.Join(got.Warnings, "\n"); err != nil || (all == "") != (tt.warning == "") ||
+				!strings.Contains(all, tt.warning) || len(got.Devices) != 2 {
 				t.Fatalf("%+v, %v", got, err)
 			}
-			want := gpu.Device{Index: 1, Minor: 1, BusID: "0000:20:00.0", Name: "K80", NUMANode: -1, Utilization: -1}
+			want := gpu.Device{
+				Index:       1,
+				Minor:       1,
+				BusID:       "0000:20:00.0",
+				Name:        "K80",
+				NUMANode:    -1,
+				Utilization: -1,
+			}
 			if tt.warning == "" {
-				want.Name, want.UUID, want.MemoryBytes, want.MemoryUsed = "Tesla K80", "GPU-2", 12<<30, 1<<30
+				want.Name = "Tesla K80"
+				want.UUID = "GPU-2"
+				want.MemoryBytes = 12 << 30
+				want.MemoryUsed = 1 << 30
 			}
 			if !reflect.DeepEqual(got.Devices[1], want) {
 				t.Errorf("%+v\nwant %+v", got.Devices[1], want)
@@ -68,12 +80,14 @@ func TestDrivers(t *testing.T) {
 func driver(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	build(t, "cc", "-std=gnu11", "-Wall", "-shared", "-fPIC", "-o", filepath.Join(dir, "libnvidia-ml.so.1"), "testdata/libnvidia-ml.c")
+	build(t, "cc", "-std=gnu11", "-Wall", "-shared", "-fPIC", "-o", filepath.Join(dir, "libnvidia-ml.so.1"),
+		"testdata/libnvidia-ml.c")
 	build(t, "go", "build", "-ldflags", "-extldflags=-Wl,-z,lazy", "-o", filepath.Join(dir, "gorun-gpu"), ".")
 	return dir
 }
 
-// BenchmarkInventory is that of a host with 8 GPUs, with the start of gorun-gpu: the goal is 100 ms.
+// BenchmarkInventory is that of a host with 8 GPUs, with the start of gorun-gpu: the goal is 100
+// ms.
 func BenchmarkInventory(b *testing.B) {
 	dir := driver(b)
 	b.Setenv("LD_LIBRARY_PATH", dir)

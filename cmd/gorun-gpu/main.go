@@ -1,8 +1,7 @@
-// Command gorun-gpu prints the machine's GPUs as JSON: an object whose
-// "devices" are [gpu.Device] values, with their health if its argument says so. Without a driver it prints one line to
-// stderr and exits with status 1. gorun runs it where it is installed; it is a
-// program of its own because it links the driver's library, which a static
-// gorun cannot and should not.
+// Command gorun-gpu prints the machine's GPUs as JSON: an object whose "devices" are [gpu.Device]
+// values, with their health if its argument says so. Without a driver it prints one line to stderr
+// and exits with status 1. gorun runs it where it is installed; it is a program of its own because
+// it links the driver's library, which a static gorun cannot and should not.
 package main
 
 import (

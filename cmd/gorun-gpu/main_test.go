@@ -11,9 +11,12 @@ import (
 )
 
 func TestRunPrintsTheInventory(t *testing.T) {
-	devices := []gpu.Device{{Index: 0, UUID: "GPU-1", BusID: "ffff:00:00.0", Name: "A100", NUMANode: -1, MemoryBytes: 40 << 30}}
+	devices := []gpu.Device{{Index: 0, UUID: "GPU-1", BusID: "ffff:00:00.0", Name: "A100", NUMANode: -1,
+		MemoryBytes: 40 << 30}}
 	var stdout, stderr bytes.Buffer
-	if code := run(func() ([]gpu.Device, error) { return devices, nil }, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
+	if code := run(func() ([]gpu.Device, error) {
+		return devices, nil
+	}, &stdout, &stderr); code != 0 || stderr.Len() > 0 {
 		t.Errorf("code %d, stderr %q", code, &stderr)
 	}
 	var inv gpu.Inventory

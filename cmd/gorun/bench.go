@@ -38,18 +38,23 @@ type benchOptions struct {
 }
 
 func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
-	o.min, o.max, o.budget = 8, 64<<20, settings.Seconds(200*time.Millisecond)
+	o.min = 8
+	o.max = 64 << 20
+	o.budget = settings.Seconds(200 * time.Millisecond)
 	flags.VarP(&o.min, "min", "b", "smallest vector in bytes: 8, 4K, 1M")
 	flags.VarP(&o.max, "max", "e", "largest vector in bytes")
 	flags.IntVarP(&o.factor, "stepfactor", "f", 2, "factor between sizes")
 	flags.Var(&o.budget, "time", "time for each size")
-	flags.StringSliceVar(&o.types, "type", nil, "types of elements, or all: "+strings.Join(bench.Types(), ", ")+" (default float)")
+	flags.StringSliceVar(&o.types, "type", nil, "types of elements, or all: "+strings.Join(bench.Types(), ", ")+
+		" (default float)")
 	flags.StringSliceVar(&o.ops, "op", nil, "operations, or all: "+strings.Join(bench.Ops(), ", ")+" (default sum)")
-	flags.IntVar(&o.perHost, "ranks-per-host", 0, "ranks on each host, regardless of its slots; there are as many in all")
+	flags.IntVar(&o.perHost, "ranks-per-host", 0,
+		"ranks on each host, regardless of its slots; there are as many in all")
 	flags.StringVar(&o.transport, "transport", "auto", "auto, shm or tcp")
 	flags.IntVar(&o.streams, "streams", 1, "TCP connections between two ranks (RING_STREAMS)")
 	flags.StringVar(&o.device, "device", "cpu", "memory to use: cpu, or cuda for NVIDIA GPUs")
-	flags.BoolVar(&o.wire, "wire", false, "also time one plain TCP connection between two hosts, in turns with the collective")
+	flags.BoolVar(&o.wire, "wire", false,
+		"also time one plain TCP connection between two hosts, in turns with the collective")
 	flags.BoolVar(&o.percentiles, "percentiles", false, "also print median, 99th percentile and maximum")
 	flags.BoolVar(&o.json, "json", false, "print JSON lines instead of a table")
 	flags.StringVar(&o.plot, "plot", "", "also plot bus bandwidth by size, beside that of --wire, to this SVG file")
@@ -59,13 +64,23 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 func (o *benchOptions) options(collective string) (bench.Options, error) {
 	// Accept the spellings of nccl-tests and MPI (reduce_scatter) and of ring (reduce-scatter).
 	collective = strings.NewReplacer("-", "", "_", "").Replace(collective)
-	opts := bench.Options{Collective: collective, Types: o.types, Ops: o.ops, Min: int(o.min), Max: int(o.max),
-		Factor: o.factor, Budget: time.Duration(o.budget), Wire: o.wire || o.plot != "", Device: o.device}
+	opts := bench.Options{
+		Collective: collective,
+		Types:      o.types,
+		Ops:        o.ops,
+		Min:        int(o.min),
+		Max:        int(o.max),
+		Factor:     o.factor,
+		Budget:     time.Duration(o.budget),
+		Wire:       o.wire || o.plot != "",
+		Device:     o.device,
+	}
 	switch names := bench.Collectives(); {
 	case !slices.Contains(names, collective):
 		return opts, usage.Errorf("choose "+strings.Join(names, ", "), "unknown benchmark %q", collective)
 	case o.min < 1 || o.max < o.min:
-		return opts, usage.Errorf("", "--min %d --max %d: sizes start at 1 byte and --max is at least --min", o.min, o.max)
+		return opts, usage.Errorf("", "--min %d --max %d: sizes start at 1 byte and --max is at least --min", o.min,
+			o.max)
 	case o.factor < 2:
 		return opts, usage.Errorf("", "--stepfactor %d: it must be at least 2", o.factor)
 	case o.streams < 1:
@@ -93,7 +108,8 @@ func (o *benchOptions) setRanks(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// setFlags sets the run's flags that a benchmark depends on, so that files and variables cannot change them.
+// setFlags sets the run's flags that a benchmark depends on, so that files and variables cannot
+// change them.
 func (o *benchOptions) setFlags(flags *pflag.FlagSet) error {
 	wanted := [][2]string{{"prefix", "none"}, {"stdin", "none"}, {"export", "RING_TRANSPORT=" + o.transport}}
 	if flags.Changed("streams") {
@@ -108,7 +124,8 @@ func (o *benchOptions) setFlags(flags *pflag.FlagSet) error {
 }
 
 // newBench returns the command gorun bench, a run whose program is gorun itself.
-func newBench(run func(flags *pflag.FlagSet, o *settings.Options, program []string, out io.Writer) error) *cobra.Command {
+func newBench(run func(flags *pflag.FlagSet, o *settings.Options, program []string,
+	out io.Writer) error) *cobra.Command {
 	var o settings.Options
 	var b benchOptions
 	cmd := &cobra.Command{
@@ -139,7 +156,8 @@ carries by time.`,
 				return err
 			}
 			table := bench.NewTable(cmd.OutOrStdout())
-			table.Percentiles, table.Wire = b.percentiles, b.wire
+			table.Percentiles = b.percentiles
+			table.Wire = b.wire
 			report := &ui.BenchReport{Table: table, Out: cmd.OutOrStdout(), JSON: b.json}
 			program, err := benchProgram(b.device)
 			if err != nil {
@@ -177,7 +195,8 @@ func benchProgram(device string) ([]string, error) {
 	}
 	program, err := sibling.Path(gorun.Path, "gorun-bench")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, usage.Errorf("make build makes it where there is a C compiler; all hosts need it at that path", "--device cuda: %w", err)
+		return nil, usage.Errorf("make build makes it where there is a C compiler; all hosts need it at that path",
+			"--device cuda: %w", err)
 	}
 	if err != nil {
 		return nil, usage.Errorf(usage.Hint(err), "--device cuda: %w", err)

@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/cli/dialect"
 )
 
-// newCompat returns the command gorun help compat, which shows the translation of other launchers' flags.
+// newCompat returns the command gorun help compat, which shows the translation of other launchers'
+// flags.
 func newCompat() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "compat [launcher]",
@@ -80,16 +81,24 @@ type flagGroup struct {
 
 func flagGroups() []flagGroup {
 	return []flagGroup{
-		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-local", "no-oversubscribe", "map-by", "rank-by", "rankfile", "check-first", "exclude-bad"}},
-		{"Hosts that come and go", []string{"min-np", "max-np", "host-discovery-script", "slots-per-host", "reset-limit", "max-restarts", "elastic-timeout", "blacklist-cooldown-range"}},
-		{"Where on a host", []string{"bind-to", "cpus-per-rank", "cpu-list", "rank-cpus", "gpus-per-rank", "report-bindings"}},
-		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit", "stage-env", "stage-env-dir", "stdin", "mpi", "max-spawn", "no-new-privileges"}},
-		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "show-local", "hide", "merge-stderr", "output-filename", "stdout-file", "stderr-file", "result-dir", "result-limit", "summary", "quiet", "json-events"}},
+		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-local", "no-oversubscribe",
+			"map-by", "rank-by", "rankfile", "check-first", "exclude-bad"}},
+		{"Hosts that come and go", []string{"min-np", "max-np", "host-discovery-script", "slots-per-host",
+			"reset-limit", "max-restarts", "elastic-timeout", "blacklist-cooldown-range"}},
+		{"Where on a host", []string{"bind-to", "cpus-per-rank", "cpu-list", "rank-cpus", "gpus-per-rank",
+			"report-bindings"}},
+		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit",
+			"stage-env", "stage-env-dir", "stdin", "mpi", "max-spawn", "no-new-privileges"}},
+		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "show-local", "hide", "merge-stderr",
+			"output-filename", "stdout-file", "stderr-file", "result-dir", "result-limit", "summary", "quiet",
+			"json-events"}},
 		{"How long", []string{"start-timeout", "timeout", "hang-timeout", "on-hang", "grace"}},
-		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port", "ssh-identity-file", "host-keys", "keep", "no-kept", "network-interface", "encrypt"}},
+		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port",
+			"ssh-identity-file", "host-keys", "keep", "no-kept", "network-interface", "encrypt"}},
 		{"Debuggers, profilers and terminals", []string{"tool", "debug", "panes"}},
 		{"Jobs beside this terminal", []string{"name", "detach", "no-control", "metrics", "record"}},
-		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config", "dialect", "verbose", "help"}},
+		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config",
+			"dialect", "verbose", "help"}},
 	}
 }
 

@@ -29,10 +29,12 @@ func TestMistakes(t *testing.T) {
 }
 
 // seen is the request of a command line.
-func seen(t *testing.T, argv ...string) (o settings.Options, flags *pflag.FlagSet, program []string, line dialect.Line) {
+func seen(t *testing.T, argv ...string) (o settings.Options, flags *pflag.FlagSet, program []string,
+	line dialect.Line) {
 	t.Helper()
 	root := newRoot(func(f *pflag.FlagSet, _ *settings.Options, p []string) error {
-		flags, program = f, p
+		flags = f
+		program = p
 		return nil
 	})
 	root.SetOut(io.Discard)
@@ -71,16 +73,26 @@ func TestPublishedCommandLines(t *testing.T) {
 		notice                             string
 	}
 	exports := "LD_LIBRARY_PATH PATH HOROVOD_MPI_THREADS_DISABLE=1 NCCL_SOCKET_IFNAME=^virbr0,lo"
-	benchmark := "sh -c NCCL_MIN_NRINGS=8 NCCL_DEBUG=INFO python3.6 /examples/official-benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py --num_batches=100 --model vgg16 --batch_size 64 --variable_update horovod --horovod_device gpu --use_fp16"
-	const ethernet, infiniband = "OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib", " OMPI_MCA_btl=openib,self OMPI_MCA_pml=ob1"
-	const elastic = "bash -c python /horovod/examples/elastic/pytorch/pytorch_imagenet_resnet50_elastic.py --train-dir=/tmp/tiny-imagenet-200/train --val-dir=/tmp/tiny-imagenet-200/val --batch-size=128 --val-batch-size=128"
+	benchmark := "sh -c NCCL_MIN_NRINGS=8 NCCL_DEBUG=INFO python3.6 " +
+		"/examples/official-benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py --num_batches=100 --model " +
+		"vgg16 --batch_size 64 --variable_update horovod --horovod_device gpu --use_fp16"
+	const ethernet = "OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib"
+	const infiniband = " OMPI_MCA_btl=openib,self OMPI_MCA_pml=ob1"
+	const elastic = "bash -c python /horovod/examples/elastic/pytorch/pytorch_imagenet_resnet50_elastic.py " +
+		"--train-dir=/tmp/tiny-imagenet-200/train --val-dir=/tmp/tiny-imagenet-200/val --batch-size=128 " +
+		"--val-batch-size=128"
 	want := []job{
-		{np: 4, file: "/horovod/generated/hostfile", prefix: "mpirun", program: "bash -c python /horovod/examples/pytorch/pytorch_lightning_mnist.py", notice: ""},
+		{np: 4, file: "/horovod/generated/hostfile", prefix: "mpirun",
+			program: "bash -c python /horovod/examples/pytorch/pytorch_lightning_mnist.py", notice: ""},
 		{np: 4, script: "/horovod/generated/discoverHosts.sh", prefix: "mpirun", program: elastic, notice: ""},
-		{np: 3, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet, program: benchmark},
-		{np: 32, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet, program: benchmark},
-		{np: 4, hosts: "f1:2,f2:2", prefix: "host", exports: exports + infiniband, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
-		{np: 8, hosts: "f1:2,f2:2,f3:2,f4:2", prefix: "host", exports: exports + infiniband, program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
+		{np: 3, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet,
+			program: benchmark},
+		{np: 32, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet,
+			program: benchmark},
+		{np: 4, hosts: "f1:2,f2:2", prefix: "host", exports: exports + infiniband,
+			program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
+		{np: 8, hosts: "f1:2,f2:2,f3:2,f4:2", prefix: "host", exports: exports + infiniband,
+			program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
 	}
 	lines := golden.CommandLines(t, "testdata/published.txt")
 	if len(lines) != len(want) {
@@ -93,7 +105,8 @@ func TestPublishedCommandLines(t *testing.T) {
 			if o.TagOutput {
 				prefix = "mpirun"
 			}
-			got := job{o.NP, o.Hosts, o.Hostfile, o.Elastic.Discovery, prefix, o.Network.String(), strings.Join(o.Exports, " "), strings.Join(program, " "), line.Notice()}
+			got := job{o.NP, o.Hosts, o.Hostfile, o.Elastic.Discovery, prefix, o.Network.String(),
+				strings.Join(o.Exports, " "), strings.Join(program, " "), line.Notice()}
 			if got != want[i] {
 				t.Errorf("%q as %s:\n got %+v\nwant %+v", argv, name, got, want[i])
 			}
@@ -111,18 +124,21 @@ func TestHelp(t *testing.T) {
 	environ.Quiet(t)
 	said := func(argv ...string) string {
 		var out, complaint bytes.Buffer
-		if code := runCLI(append([]string{"gorun"}, argv...), nil, &out, &complaint, nil); code != 0 || complaint.Len() > 0 {
+		if code := runCLI(append([]string{"gorun"}, argv...), nil, &out, &complaint, nil); code != 0 ||
+			complaint.Len() > 0 {
 			t.Errorf("%q: code %d, %s", argv, code, &complaint)
 		}
 		return out.String()
 	}
 	all := said("help", "compat")
-	for _, words := range []string{"--np, -n, -c VALUE", "-genv, -env NAME=VALUE", "--fusion-threshold-mb VALUE", "--ntasks-per-node VALUE", "--nproc-per-node VALUE", "plm_rsh_agent"} {
+	for _, words := range []string{"--np, -n, -c VALUE", "-genv, -env NAME=VALUE", "--fusion-threshold-mb VALUE",
+		"--ntasks-per-node VALUE", "--nproc-per-node VALUE", "plm_rsh_agent"} {
 		if !strings.Contains(all, words) {
 			t.Errorf("help compat lacks %q", words)
 		}
 	}
-	if one := said("compat", "srun"); !strings.Contains(one, "--ntasks-per-node VALUE") || strings.Contains(one, "--fusion-threshold-mb") {
+	if one := said("compat", "srun"); !strings.Contains(one, "--ntasks-per-node VALUE") ||
+		strings.Contains(one, "--fusion-threshold-mb") {
 		t.Errorf("compat srun:\n%s", golden.Clip(one))
 	}
 	help := said("--help")

@@ -18,18 +18,23 @@ func completing(args []string) bool {
 	return len(args) > 1 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
 }
 
-// forCompletion translates a completion request to gorun's own flags, since cobra knows neither -np nor the program
-// that ends the flags. The last of args is the word being typed.
+// forCompletion translates a completion request to gorun's own flags, since cobra knows neither -np
+// nor the program that ends the flags. The last of args is the word being typed.
 func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) []string {
-	request, words, last := args[:1], args[1:len(args)-1], args[len(args)-1]
-	flags, read := root.Flags(), func(words []string, flags *pflag.FlagSet) (dialect.Line, error) {
+	request := args[:1]
+	words := args[1 : len(args)-1]
+	last := args[len(args)-1]
+	read := func(words []string, flags *pflag.FlagSet) (dialect.Line, error) {
 		return dialect.Translate(words, dialect.Own, flags, nil)
 	}
+	flags := root.Flags()
 	command := commandOf(words, visible(root), among...)
 	switch {
 	case command != nil:
-		request, words = args[:2], words[1:]
-		flags, read = command.Flags(), dialect.TranslateWords
+		request = args[:2]
+		words = words[1:]
+		flags = command.Flags()
+		read = dialect.TranslateWords
 	case len(words) > 0 && slices.Contains(visible(root), words[0]):
 		return args
 	}
@@ -93,11 +98,14 @@ func completeHosts(cmd *cobra.Command, _ []string, typed string) ([]cobra.Comple
 	return lastHost(typed, ssh.KnownNames(config)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 }
 
-// lastHost returns typed, a list of hosts, completed by each of names. Hosts in the list are not offered again.
+// lastHost returns typed, a list of hosts, completed by each of names. Hosts in the list are not
+// offered again.
 func lastHost(typed string, names []string) (lists []string) {
-	before, last := "", typed
+	before := ""
+	last := typed
 	if i := strings.LastIndexAny(typed, ",@^"); i >= 0 {
-		before, last = typed[:i+1], typed[i+1:]
+		before = typed[:i+1]
+		last = typed[i+1:]
 	}
 	taken := strings.FieldsFunc(before, func(c rune) bool { return c == ',' })
 	for i, host := range taken {
@@ -112,7 +120,8 @@ func lastHost(typed string, names []string) (lists []string) {
 }
 
 // completeVariables completes names of environment variables.
-func completeVariables(_ *cobra.Command, _ []string, typed string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+func completeVariables(_ *cobra.Command, _ []string, typed string) (names []cobra.Completion,
+	_ cobra.ShellCompDirective) {
 	for _, kv := range os.Environ() {
 		if name, _, _ := strings.Cut(kv, "="); name != "" && strings.HasPrefix(name, typed) {
 			names = append(names, name)
@@ -138,7 +147,8 @@ func programs(folders []string, typed string) (names []string) {
 			if !strings.HasPrefix(e.Name(), typed) {
 				continue
 			}
-			if info, err := os.Stat(filepath.Join(folder, e.Name())); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			if info, err := os.Stat(filepath.Join(folder, e.Name())); err == nil && info.Mode().IsRegular() &&
+				info.Mode()&0o111 != 0 {
 				names = append(names, e.Name())
 			}
 		}

@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/launcher/survey"
 )
 
-// newCopy returns the command gorun cp, which copies files to the hosts that a run with the same flags would use.
+// newCopy returns the command gorun cp, which copies files to the hosts that a run with the same
+// flags would use.
 func newCopy(run func(flags *pflag.FlagSet, o *settings.Options, r files.Request) error) *cobra.Command {
 	var o settings.Options
 	cmd := &cobra.Command{
@@ -34,7 +35,8 @@ scheduler. DIR is made where it is missing, and begins at the home directory unl
 			}
 			if r.Hosts != "" {
 				if o.Hosts != "" || o.Hostfile != "" {
-					return usage.Errorf("write :"+r.Dir+" last, or leave out -H and --hostfile", "hosts are given twice: by a flag, and as %s:%s", r.Hosts, r.Dir)
+					return usage.Errorf("write :"+r.Dir+" last, or leave out -H and --hostfile",
+						"hosts are given twice: by a flag, and as %s:%s", r.Hosts, r.Dir)
 				}
 				if err := cmd.Flags().Set("hosts", r.Hosts); err != nil {
 					return err
@@ -59,5 +61,10 @@ func copyFiles(ctx context.Context, o *settings.Options, r files.Request, consol
 	if err != nil {
 		return 0, err
 	}
-	return files.Copy(ctx, r, where.Hosts, o.Network.Network, survey.Options{Dial: dial, Exe: opts.Exe, StartTimeout: opts.StartTimeout, Trace: opts.Trace}, console)
+	return files.Copy(ctx, r, where.Hosts, o.Network.Network, survey.Options{
+		Dial:         dial,
+		Exe:          opts.Exe,
+		StartTimeout: opts.StartTimeout,
+		Trace:        opts.Trace,
+	}, console)
 }

@@ -22,10 +22,12 @@ import (
 // TestInlineCommands parses the commands in the documents' sentences and tables.
 func TestInlineCommands(t *testing.T) {
 	environ.Quiet(t)
-	spans, found := regexp.MustCompile("`[^`\n]+`"), 0
+	spans := regexp.MustCompile("`[^`\n]+`")
+	found := 0
 	// The first word of a command line of gorun, or in some documents of another launcher.
 	commands := regexp.MustCompile(`^(gorun|mpirun|mpiexec|horovodrun|torchrun|srun) .`)
-	own := []string{"README.md", "docs/quickstart.md", "docs/hosts.md", "docs/output.md", "docs/exit-codes.md", "docs/signals.md"}
+	own := []string{"README.md", "docs/quickstart.md", "docs/hosts.md", "docs/output.md", "docs/exit-codes.md",
+		"docs/signals.md"}
 	for _, name := range documents.Names(t, "../..") {
 		for _, span := range spans.FindAllString(documents.Prose(documents.Text(t, "../..", name)), -1) {
 			typed, _, _ := strings.Cut(strings.Trim(span, "`"), `\|`)
@@ -34,7 +36,8 @@ func TestInlineCommands(t *testing.T) {
 			if flag {
 				typed = "gorun " + typed
 			}
-			foreign := !strings.HasPrefix(typed, "gorun ") && name != "README.md" && name != "docs/quickstart.md" && name != "docs/migrating.md"
+			foreign := !strings.HasPrefix(typed, "gorun ") && name != "README.md" && name != "docs/quickstart.md" &&
+				name != "docs/migrating.md"
 			if !commands.MatchString(typed) || foreign || strings.HasPrefix(typed, "gorun __") {
 				continue
 			}
@@ -49,20 +52,22 @@ func TestInlineCommands(t *testing.T) {
 	}
 }
 
-// readTyped parses a command line or a single flag. The program and the last flag's value may be missing.
+// readTyped parses a command line or a single flag. The program and the last flag's value may be
+// missing.
 func readTyped(t *testing.T, typed string, flag bool) error {
 	t.Helper()
 	argv, err := usage.SplitShell(typed)
 	if err != nil {
 		return err
 	}
-	root, benchmarks := newRoot(func(flags *pflag.FlagSet, o *settings.Options, _ []string) error {
+	root := newRoot(func(flags *pflag.FlagSet, o *settings.Options, _ []string) error {
 		_, err := hostfile.ParseList(o.Hosts)
 		if o.Hosts == "" {
 			err = nil
 		}
 		return errors.Join(err, o.Check(flags.Changed("np")))
-	}), newBench(nil)
+	})
+	benchmarks := newBench(nil)
 	root.AddCommand(benchmarks)
 	others := newJobs(jobsIO{out: io.Discard, errs: io.Discard})
 	root.AddCommand(others...)
@@ -99,7 +104,8 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 // Both columns of docs/migrating.md's table of lines request the same job.
 func TestMigrationGuideColumnsMeanTheSameJob(t *testing.T) {
 	environ.Quiet(t)
-	row, rows := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `(gorun [^`]+)` \\|$"), 0
+	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `(gorun [^`]+)` \\|$")
+	rows := 0
 	for _, pair := range row.FindAllStringSubmatch(documents.Text(t, "../..", "docs/migrating.md"), -1) {
 		var jobs [2]string
 		for i, typed := range pair[1:] {

@@ -63,7 +63,8 @@ The exit code is 0, 1 with warnings, or 3 with bad hosts or links.`,
   gorun doctor --hostfile hosts.txt --against base.json --html doctor.html`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("name hosts with -H: gorun doctor -H "+strings.Join(args, ","), "gorun doctor takes no program: %q", args[0])
+				return usage.Errorf("name hosts with -H: gorun doctor -H "+strings.Join(args, ","),
+					"gorun doctor takes no program: %q", args[0])
 			}
 			return nil
 		},
@@ -83,7 +84,8 @@ The exit code is 0, 1 with warnings, or 3 with bad hosts or links.`,
 }
 
 // examineHosts examines the hosts of a run, writes the report, and returns the exit code.
-func examineHosts(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, d doctorOptions, out io.Writer, console *ui.UI) (code int, err error) {
+func examineHosts(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, d doctorOptions, out io.Writer,
+	console *ui.UI) (code int, err error) {
 	level, err := d.level()
 	if err != nil {
 		return 0, err
@@ -131,10 +133,18 @@ func examineHosts(ctx context.Context, flags *pflag.FlagSet, o *settings.Options
 // newExaminer returns an examiner of hosts that a run with these flags would use.
 func newExaminer(level string, flags *pflag.FlagSet, o *settings.Options, console *ui.UI) *examine.Examiner {
 	helper := *o // of what concerns ranks only their environment counts
-	helper.Stage, helper.StageEnv, helper.StageBase = "", "", ""
-	helper.OutputFilename, helper.Save, helper.ResultDir, helper.Show, helper.ShowLocal = "", [3]string{}, "", settings.Ranks{}, settings.Ranks{}
+	helper.Stage = ""
+	helper.StageEnv = ""
+	helper.StageBase = ""
+	helper.OutputFilename = ""
+	helper.Save = [3]string{}
+	helper.ResultDir = ""
+	helper.Show = settings.Ranks{}
+	helper.ShowLocal = settings.Ranks{}
 	return &examine.Examiner{
-		Level: level, Patient: flags.Changed("start-timeout"), Note: console.Notef,
+		Level:   level,
+		Patient: flags.Changed("start-timeout"),
+		Note:    console.Notef,
 		Job: func(plan launcher.Plan, argv []string) (launcher.Options, error) {
 			if argv == nil {
 				argv = []string{"true"}
@@ -160,7 +170,8 @@ func writeFile(name string, write func(io.Writer) error) error {
 func checkFirst(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, argv []string, console *ui.UI) error {
 	if len(argv) > 0 && slices.Contains(doctor.Levels(), argv[0]) {
 		if _, err := exec.LookPath(argv[0]); err != nil {
-			return usage.Errorf("write --check-first="+argv[0], "%q is a level of --check-first, not a program", argv[0])
+			return usage.Errorf("write --check-first="+argv[0], "%q is a level of --check-first, not a program",
+				argv[0])
 		}
 	}
 	where, _, err := findListed(ctx, o, true, console)
@@ -182,7 +193,8 @@ func checkFirst(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, 
 	case len(r.Bad) == 0:
 		return nil
 	case !o.Checkup.Exclude:
-		return &examine.BadError{Hosts: r.Bad, Help: "add --exclude-bad to run without them, or leave --check-first out"}
+		return &examine.BadError{Hosts: r.Bad,
+			Help: "add --exclude-bad to run without them, or leave --check-first out"}
 	}
 	slots := 0
 	for _, h := range where.Hosts {
@@ -191,7 +203,9 @@ func checkFirst(ctx context.Context, flags *pflag.FlagSet, o *settings.Options, 
 		}
 	}
 	if need := max(cmp.Or(o.Elastic.MinNP, o.NP, where.NP), 1); slots < need {
-		return &examine.BadError{Hosts: r.Bad, Help: fmt.Sprintf("the other hosts have %s, and the job needs %d: add hosts, or give a smaller -np", prose.Count(slots, "slot"), need)}
+		return &examine.BadError{Hosts: r.Bad,
+			Help: fmt.Sprintf("the other hosts have %s, and the job needs %d: add hosts, or give a smaller -np",
+				prose.Count(slots, "slot"), need)}
 	}
 	console.Notef("the job leaves out %s", prose.List(r.Bad))
 	if o.Elastic.MinNP > 0 && o.NP > slots { // else it would wait for the hosts that it leaves out

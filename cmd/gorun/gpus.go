@@ -15,7 +15,8 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// newGPUs returns the command gorun gpus, which lists the GPUs that a run with the same flags would find.
+// newGPUs returns the command gorun gpus, which lists the GPUs that a run with the same flags would
+// find.
 func newGPUs(list listFunc) *cobra.Command {
 	return newListing(&cobra.Command{
 		Use:   "gpus [flags]",
@@ -30,7 +31,8 @@ processes. The exit code is 1 if a host cannot be asked.`,
 }
 
 // listGPUs prints the GPUs of the hosts of a run. The code is 1 if a host could not be queried.
-func listGPUs(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int, err error) {
+func listGPUs(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int,
+	err error) {
 	where, opts, err := findListed(ctx, o, true, console)
 	if err != nil {
 		return 0, err
@@ -75,7 +77,8 @@ func writeGPUsJSON(out io.Writer, all []launcher.GPUs) error {
 			r.GPUs = []gpu.Device{}
 		}
 		if g.Err != nil {
-			r.Error, r.Hint = g.Err.Error(), usage.Hint(g.Err)
+			r.Error = g.Err.Error()
+			r.Hint = usage.Hint(g.Err)
 		}
 		list.Hosts = append(list.Hosts, r)
 	}

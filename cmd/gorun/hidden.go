@@ -19,7 +19,8 @@ import (
 	"github.com/gorun/gorun/internal/cli/ui"
 )
 
-// runDetached runs a detached job. Its argv is the user's, with the hidden command as the first argument.
+// runDetached runs a detached job. Its argv is the user's, with the hidden command as the first
+// argument.
 func runDetached(argv []string) int {
 	const pipe = 3
 	unix.CloseOnExec(pipe) // ranks must not hold it
@@ -40,7 +41,8 @@ func detach(argv []string, out io.Writer, console *ui.UI) (code int, err error) 
 	if err != nil || id == "" {
 		return code, err
 	}
-	console.Notef("the job runs in the background: gorun logs -f %s shows its output, gorun attach %s takes it back", id, id)
+	console.Notef("the job runs in the background: gorun logs -f %s shows its output, gorun attach %s takes it back",
+		id, id)
 	_, err = fmt.Fprintln(out, id)
 	return 0, err
 }
@@ -60,7 +62,8 @@ func runBenchRank(args []string) int {
 // benchDeviceRank is the hidden command that runs one rank of a benchmark of GPUs.
 const benchDeviceRank = "__bench-device"
 
-// runBenchDeviceRank becomes the gorun-bench at path, with the options. Every host has its own, and checks that no other user has put it there.
+// runBenchDeviceRank becomes the gorun-bench at path, with the options. Every host has its own, and
+// checks that no other user has put it there.
 func runBenchDeviceRank(path, options string) int {
 	program, err := sibling.Path(path, filepath.Base(path))
 	if err == nil {

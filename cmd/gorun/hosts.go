@@ -35,7 +35,8 @@ func newListing(cmd *cobra.Command, list listFunc, how *listOptions) *cobra.Comm
 	var o settings.Options
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return usage.Errorf("name hosts with -H: "+cmd.CommandPath()+" -H "+strings.Join(args, ","), "%s takes no program: %q", cmd.CommandPath(), args[0])
+			return usage.Errorf("name hosts with -H: "+cmd.CommandPath()+" -H "+strings.Join(args, ","),
+				"%s takes no program: %q", cmd.CommandPath(), args[0])
 		}
 		return nil
 	}
@@ -46,8 +47,10 @@ func newListing(cmd *cobra.Command, list listFunc, how *listOptions) *cobra.Comm
 	return cmd
 }
 
-// findListed finds the hosts of a run and the options to connect to them, except Dial. Unless ask is set, it starts nothing for that.
-func findListed(ctx context.Context, o *settings.Options, ask bool, console *ui.UI) (hosts.Selection, launcher.Options, error) {
+// findListed finds the hosts of a run and the options to connect to them, except Dial. Unless ask
+// is set, it starts nothing for that.
+func findListed(ctx context.Context, o *settings.Options, ask bool, console *ui.UI) (hosts.Selection, launcher.Options,
+	error) {
 	finder := hosts.NewFinder(nil)
 	if ask {
 		finder = hosts.NewFinder(job.UnitCounter(o, console))
@@ -72,7 +75,8 @@ func reportFailed(failed []launcher.HostError, console *ui.UI) (code int) {
 	return 1
 }
 
-// newHosts returns the command gorun hosts, which lists the hosts that a run with the same flags would use.
+// newHosts returns the command gorun hosts, which lists the hosts that a run with the same flags
+// would use.
 func newHosts(list listFunc) *cobra.Command {
 	var how listOptions
 	cmd := &cobra.Command{
@@ -86,12 +90,14 @@ there, as a run does; the exit code is 1 if that fails on any host.`,
   gorun hosts --hostfile hosts.txt -H ^f3 --check
   gorun hosts -H f1:2,f2:2 --json`,
 	}
-	cmd.Flags().BoolVar(&how.check, "check", false, "run the discovery script, connect to every host and start gorun's agent there")
+	cmd.Flags().BoolVar(&how.check, "check", false,
+		"run the discovery script, connect to every host and start gorun's agent there")
 	return newListing(cmd, list, &how)
 }
 
 // listHosts prints the hosts of a run. The code is 1 if a checked host failed.
-func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int, err error) {
+func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int,
+	err error) {
 	where, opts, err := findListed(ctx, o, how.check, console)
 	if err != nil {
 		return 0, err
@@ -155,7 +161,8 @@ func (l hostList) writeTable(out io.Writer) error {
 		return strconv.Itoa(n)
 	}
 	err := ui.WriteColumns(out, func(table io.Writer) {
-		columns, checking := "host\tslots\tmax\tuser\tport\tby", len(l.rows) > 0 && l.rows[0].checked != nil
+		columns := "host\tslots\tmax\tuser\tport\tby"
+		checking := len(l.rows) > 0 && l.rows[0].checked != nil
 		if checking {
 			columns += "\tagent\ttime\tsshd\tmachine"
 		}
@@ -166,13 +173,15 @@ func (l hostList) writeTable(out io.Writer) error {
 			if h.Auto {
 				slots = "auto"
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s", h.Name, slots, number(h.MaxSlots), cmp.Or(h.User, "-"), number(l.port(r)), r.by)
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s", h.Name, slots, number(h.MaxSlots), cmp.Or(h.User, "-"),
+				number(l.port(r)), r.by)
 			if c := r.checked; c != nil {
 				state := "ok"
 				if c.Err != nil {
 					state = "failed"
 				}
-				fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, ui.Seconds(c.Took), cmp.Or(c.Address, "-"), cmp.Or(c.Machine, "-"))
+				fmt.Fprintf(table, "\t%s\t%s\t%s\t%s", state, ui.Seconds(c.Took), cmp.Or(c.Address, "-"),
+					cmp.Or(c.Machine, "-"))
 			}
 			fmt.Fprintln(table)
 		}
@@ -188,7 +197,8 @@ func (l hostList) writeTable(out io.Writer) error {
 	if np := l.where.NP; np > 0 {
 		asked = ", " + prose.Count(np, "rank")
 	}
-	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", prose.Count(len(l.rows), "host"), prose.Count(l.where.Slots(), "slot"), asked, l.where.Source)
+	_, err = fmt.Fprintf(out, "%s, %s%s, from %s\n", prose.Count(len(l.rows), "host"),
+		prose.Count(l.where.Slots(), "slot"), asked, l.where.Source)
 	return err
 }
 
@@ -221,12 +231,26 @@ func (l hostList) writeJSON(out io.Writer) error {
 		Hosts   []row    `json:"hosts"`
 	}{l.where.Source, l.where.Unasked, l.where.Slots(), l.where.NP, []row{}}
 	for _, r := range l.rows {
-		h := row{Host: r.host.Name, Slots: r.host.Slots, Auto: r.host.Auto, MaxSlots: r.host.MaxSlots, GPUs: r.host.GPUs,
-			User: r.host.User, Port: l.port(r), By: r.by}
+		h := row{
+			Host:     r.host.Name,
+			Slots:    r.host.Slots,
+			Auto:     r.host.Auto,
+			MaxSlots: r.host.MaxSlots,
+			GPUs:     r.host.GPUs,
+			User:     r.host.User,
+			Port:     l.port(r),
+			By:       r.by,
+		}
 		if c := r.checked; c != nil {
-			h.Check = &outcome{OK: c.Err == nil, Seconds: c.Took.Seconds(), Sshd: c.Address, Machine: c.Machine}
+			h.Check = &outcome{
+				OK:      c.Err == nil,
+				Seconds: c.Took.Seconds(),
+				Sshd:    c.Address,
+				Machine: c.Machine,
+			}
 			if c.Err != nil {
-				h.Check.Error, h.Check.Hint = c.Err.Error(), usage.Hint(c.Err)
+				h.Check.Error = c.Err.Error()
+				h.Check.Hint = usage.Hint(c.Err)
 			}
 		}
 		all.Hosts = append(all.Hosts, h)

@@ -30,7 +30,8 @@ type jobsIO struct {
 
 // newJobs returns the commands about running jobs.
 func newJobs(io jobsIO) []*cobra.Command {
-	all := []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io), newStacks(io), newTop(io), newReport(io)}
+	all := []*cobra.Command{newPs(io), newLogs(io), newAttach(io), newWait(io), newKill(io), newExec(io), newStacks(io),
+		newTop(io), newReport(io)}
 	for _, c := range all {
 		c.SetFlagErrorFunc(unknownFlag)
 	}
@@ -41,7 +42,8 @@ func newJobs(io jobsIO) []*cobra.Command {
 func oneJob(cmd *cobra.Command) *cobra.Command {
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) != 1 {
-			return usage.Errorf("name one job: "+cmd.CommandPath()+" g7k2; gorun ps lists them", "%s takes the id or name of a job", cmd.CommandPath())
+			return usage.Errorf("name one job: "+cmd.CommandPath()+" g7k2; gorun ps lists them",
+				"%s takes the id or name of a job", cmd.CommandPath())
 		}
 		return nil
 	}
@@ -79,7 +81,9 @@ home. -a adds jobs that have ended within seven days, with exit code and cause.`
   gorun ps -a --json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usage.Errorf("gorun logs "+usage.Clipped(args[0])+" shows the output of one job; gorun ps -a also lists jobs that have ended", "gorun ps lists all jobs and takes no name")
+				return usage.Errorf("gorun logs "+usage.Clipped(args[0])+
+					" shows the output of one job; gorun ps -a also lists jobs that have ended",
+					"gorun ps lists all jobs and takes no name")
 			}
 			return nil
 		},
@@ -94,7 +98,8 @@ home. -a adds jobs that have ended within seven days, with exit code and cause.`
 
 // addView adds the flags of a view. since is the default time.
 func addView(cmd *cobra.Command, view *jobs.View, io jobsIO, since settings.Seconds) func() jobs.View {
-	ranks, after := new(settings.Ranks), new(settings.Seconds)
+	ranks := new(settings.Ranks)
+	after := new(settings.Seconds)
 	*after = since
 	cmd.Flags().Var(ranks, "rank", "only the output of these ranks: 3, 0,8-11")
 	cmd.Flags().Var(after, "since", "only output that is not older: 30s, 5m, 2h")
@@ -102,7 +107,8 @@ func addView(cmd *cobra.Command, view *jobs.View, io jobsIO, since settings.Seco
 	cmd.Flags().StringVar(&view.Style.Style, "prefix", "host", "prefix of lines, as gorun --prefix")
 	cmd.Flags().BoolVar(&view.Style.Timestamp, "timestamp", false, "start lines with the time at which they came")
 	return func() jobs.View {
-		view.Ranks, view.Since = *ranks, time.Duration(*after)
+		view.Ranks = *ranks
+		view.Since = time.Duration(*after)
 		for fd, w := range []any{1: io.out, 2: io.errs} {
 			f, is := w.(*os.File)
 			view.Screen[fd] = is && term.IsTerminal(int(f.Fd()))
@@ -149,10 +155,12 @@ terminal of one rank, which a job started with --panes has; all keys go to the r
 	cmd.Flags().IntVar(&terminal, "terminal", -1, "the rank whose terminal to connect with this one")
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		if cmd.Flags().Changed("terminal") {
-			*io.code, err = jobs.Terminal(cmd.Context(), control.FindPlace(os.Getenv), args[0], terminal, io.in, io.out, io.console)
+			*io.code, err = jobs.Terminal(cmd.Context(), control.FindPlace(os.Getenv), args[0], terminal, io.in, io.out,
+				io.console)
 			return err
 		}
-		*io.code, err = jobs.Attach(cmd.Context(), control.FindPlace(os.Getenv), args[0], complete(), io.in, io.out, io.errs, io.console)
+		*io.code, err = jobs.Attach(cmd.Context(), control.FindPlace(os.Getenv), args[0], complete(), io.in, io.out,
+			io.errs, io.console)
 		return err
 	}
 	return cmd
@@ -162,7 +170,8 @@ func newWait(io jobsIO) *cobra.Command {
 	cmd := oneJob(&cobra.Command{
 		Use:   "wait JOB",
 		Short: "Wait for the end of a job",
-		Long:  "wait waits until a job has ended, and exits with its exit code, also if it has ended within the last seven days.",
+		Long: "wait waits until a job has ended, and exits with its exit code, also if it has ended within the last " +
+			"seven days.",
 	})
 	cmd.RunE = func(cmd *cobra.Command, args []string) (err error) {
 		*io.code, err = jobs.Wait(cmd.Context(), control.FindPlace(os.Getenv), args[0], io.console)
@@ -172,7 +181,8 @@ func newWait(io jobsIO) *cobra.Command {
 }
 
 func newKill(io jobsIO) *cobra.Command {
-	signal, ranks := "TERM", new(settings.Ranks)
+	signal := "TERM"
+	ranks := new(settings.Ranks)
 	cmd := oneJob(&cobra.Command{
 		Use:   "kill [flags] JOB",
 		Short: "Stop a running job, or signal its ranks",
@@ -196,7 +206,8 @@ signal goes to those of some. A rank that such a signal ends has failed, and the
 }
 
 func newExec(io jobsIO) *cobra.Command {
-	rank, host := 0, ""
+	rank := 0
+	host := ""
 	cmd := &cobra.Command{
 		Use:   "exec [flags] JOB COMMAND [ARGUMENTS]",
 		Short: "Run a command where a rank of a running job runs",
@@ -220,7 +231,8 @@ the job, and with this gorun.`,
 			for _, word := range args[1:] {
 				what.Argv = append(what.Argv, []byte(word))
 			}
-			*io.code, err = jobs.Exec(cmd.Context(), control.FindPlace(os.Getenv), args[0], what, io.in, io.out, io.errs, io.console)
+			*io.code, err = jobs.Exec(cmd.Context(), control.FindPlace(os.Getenv), args[0], what, io.in, io.out,
+				io.errs, io.console)
 			return err
 		},
 	}
@@ -248,7 +260,8 @@ programs eu-stack or gdb reads them. No rank is stopped for longer than a debugg
 	})
 	cmd.Flags().Var(ranks, "rank", "only these ranks: 3, 0,8-11")
 	cmd.Flags().BoolVar(&view.Full, "full", false, "all functions of all threads, not 60 lines")
-	cmd.Flags().BoolVar(&view.JSON, "json", false, "print a JSON object instead of a tree, also with sockets and the last 64 calls")
+	cmd.Flags().BoolVar(&view.JSON, "json", false,
+		"print a JSON object instead of a tree, also with sockets and the last 64 calls")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		view.Ranks = *ranks
 		return jobs.Stacks(cmd.Context(), control.FindPlace(os.Getenv), args[0], view, io.out)

@@ -19,9 +19,11 @@ import (
 // upFunc keeps the hosts of a run connected.
 type upFunc func(flags *pflag.FlagSet, o *settings.Options, limits kept.Limits) error
 
-// newUp returns the command gorun up, which keeps connections to the hosts that a run with the same flags would use.
+// newUp returns the command gorun up, which keeps connections to the hosts that a run with the same
+// flags would use.
 func newUp(up upFunc) *cobra.Command {
-	lasts, idle := settings.Seconds(8*time.Hour), settings.Seconds(0)
+	lasts := settings.Seconds(8 * time.Hour)
+	idle := settings.Seconds(0)
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
 		Short: "Keep hosts connected, so that jobs start sooner",

@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// newMan returns the command gorun man, which prints manual pages made from the flags. make man writes them to files.
+// newMan returns the command gorun man, which prints manual pages made from the flags. make man
+// writes them to files.
 func newMan() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "man [command]",
@@ -24,7 +25,8 @@ func newMan() *cobra.Command {
 		about := cmd.Root()
 		if len(args) > 0 {
 			if about, _, _ = about.Find(args); about == cmd.Root() || !about.IsAvailableCommand() {
-				return usage.Errorf("choose one: "+strings.Join(visible(about.Root()), ", "), "gorun man: unknown command %q", args[0])
+				return usage.Errorf("choose one: "+strings.Join(visible(about.Root()), ", "),
+					"gorun man: unknown command %q", args[0])
 			}
 		}
 		_, err := io.WriteString(cmd.OutOrStdout(), manualPage(about).Roff())
@@ -40,8 +42,13 @@ func manualPage(cmd *cobra.Command) manual.Page {
 		text = cmd.Short + "."
 	}
 	version, _, _ := strings.Cut(ownVersion().String(), ",")
-	page := manual.Page{Name: strings.ReplaceAll(cmd.CommandPath(), " ", "-"), Short: cmd.Short, Version: version,
-		Synopsis: []string{cmd.UseLine()}, Sections: []manual.Section{{Title: "Description", Text: text}}}
+	page := manual.Page{
+		Name:     strings.ReplaceAll(cmd.CommandPath(), " ", "-"),
+		Short:    cmd.Short,
+		Version:  version,
+		Synopsis: []string{cmd.UseLine()},
+		Sections: []manual.Section{{Title: "Description", Text: text}},
+	}
 	root := !cmd.HasParent()
 	if root {
 		page.Synopsis = append(page.Synopsis, "gorun COMMAND")
@@ -110,7 +117,8 @@ func referenceSections() []manual.Section {
 	return []manual.Section{
 		{Title: "Exit status", Text: "The first failure sets the code:", Terms: []manual.Term{
 			{Word: "0", Text: "every rank ended with 0"},
-			{Word: "2", Text: "mistake on the command line, in a hostfile or in the configuration; nothing was started"},
+			{Word: "2",
+				Text: "mistake on the command line, in a hostfile or in the configuration; nothing was started"},
 			{Word: "122", Text: "no rank made progress for --hang-timeout, and --on-hang kill stopped the job"},
 			{Word: "124", Text: "the job ran longer than --timeout"},
 			{Word: "125", Text: "the job could not be launched on some host, or a host was lost"},
@@ -122,9 +130,11 @@ func referenceSections() []manual.Section {
 			{Word: "others", Text: "the code of the first rank that failed"},
 		}},
 		{Title: "Environment", Terms: []manual.Term{
-			{Word: "GORUN_NAME", Text: "the value of the flag --name if the command line does not give it: GORUN_NP, GORUN_SSH_CONFIG"},
+			{Word: "GORUN_NAME", Text: "the value of the flag --name if the command line does not give it: GORUN_NP, " +
+				"GORUN_SSH_CONFIG"},
 			{Word: "GORUN_DIALECT", Text: "the launcher whose flags are accepted first"},
-			{Word: "SLURM_JOB_NODELIST, PBS_NODEFILE, LSB_DJOB_HOSTFILE, PE_HOSTFILE", Text: "the hosts of a scheduler's job, if -H and --hostfile name none"},
+			{Word: "SLURM_JOB_NODELIST, PBS_NODEFILE, LSB_DJOB_HOSTFILE, PE_HOSTFILE",
+				Text: "the hosts of a scheduler's job, if -H and --hostfile name none"},
 			{Word: "NO_COLOR", Text: "no colors in prefixes of output lines"},
 		}},
 		{Title: "Files", Terms: []manual.Term{
@@ -132,6 +142,7 @@ func referenceSections() []manual.Section {
 			{Word: "~/.ssh/config, ~/.ssh/known_hosts", Text: "addresses, logins and keys of hosts"},
 			{Word: "~/.cache/gorun", Text: "on hosts: gorun, if its own path does not exist there"},
 		}},
-		{Title: "See also", Text: "ssh(1), ssh_config(5), srun(1). Every command prints its own page: gorun man COMMAND."},
+		{Title: "See also", Text: "ssh(1), ssh_config(5), srun(1). Every command prints its own page: gorun man " +
+			"COMMAND."},
 	}
 }

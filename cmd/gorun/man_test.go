@@ -19,7 +19,8 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	plain := strings.ReplaceAll(text, `\-`, "-")
 	root.Flags().VisitAll(func(f *pflag.Flag) {
-		if strings.Count(plain, "--"+f.Name+"\n")+strings.Count(plain, "--"+f.Name+" "+f.Value.Type()) == 0 && !strings.Contains(plain, "--"+f.Name+" ") {
+		if strings.Count(plain, "--"+f.Name+"\n")+strings.Count(plain, "--"+f.Name+" "+f.Value.Type()) == 0 &&
+			!strings.Contains(plain, "--"+f.Name+" ") {
 			t.Errorf("the manual has no --%s", f.Name)
 		}
 	})
@@ -29,7 +30,8 @@ func TestManualIsComplete(t *testing.T) {
 	}
 	for _, s := range referenceSections() {
 		for _, term := range s.Terms {
-			if s.Title == "Exit status" && term.Word != "others" && !strings.Contains(string(doc), "| "+term.Word+" |") {
+			if s.Title == "Exit status" && term.Word != "others" &&
+				!strings.Contains(string(doc), "| "+term.Word+" |") {
 				t.Errorf("docs/exit-codes.md has no %s", term.Word)
 			}
 		}

@@ -27,8 +27,8 @@ type hinted struct {
 func (e *hinted) Hint() string  { return e.hint }
 func (e *hinted) Unwrap() error { return e.error }
 
-// explainProgram adds a hint to a failed launch whose program is missing or not executable, guessed from the program's
-// name.
+// explainProgram adds a hint to a failed launch whose program is missing or not executable, guessed
+// from the program's name.
 func explainProgram(err error, program []string, o *settings.Options, commands []string) error {
 	var launch *launcher.LaunchError
 	if !errors.As(err, &launch) || launch.Code() != 126 && launch.Code() != 127 {
@@ -45,17 +45,19 @@ func explainProgram(err error, program []string, o *settings.Options, commands [
 	return out
 }
 
-// programHint guesses what the user meant by a program that cannot be run, or returns "". missing distinguishes a
-// missing program from one that is not executable.
+// programHint guesses what the user meant by a program that cannot be run, or returns "". missing
+// distinguishes a missing program from one that is not executable.
 func programHint(program []string, missing bool, o *settings.Options, commands []string) string {
-	name, rest := program[0], program[1:]
+	name := program[0]
+	rest := program[1:]
 	variable, _, assigned := strings.Cut(name, "=")
 	plain := !strings.ContainsAny(name, "/.")
 	switch _, number := strconv.Atoi(name); {
 	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
 		return fmt.Sprintf("a Python script is run by python: write python %s", quoted(program...))
 	case strings.ContainsFunc(name, unicode.IsSpace):
-		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name, quoted(name))
+		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name,
+			quoted(name))
 	case assigned && isVariable(variable) && len(o.Exports) > 0:
 		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
 	case assigned && isVariable(variable):
@@ -80,8 +82,8 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	return ""
 }
 
-// mayBeHost reports whether word, after the hosts of -H, was meant as another host: it differs from the last one only
-// in its number, or a path, the program, follows.
+// mayBeHost reports whether word, after the hosts of -H, was meant as another host: it differs from
+// the last one only in its number, or a path, the program, follows.
 func mayBeHost(word, next, hosts string) bool {
 	last, _, _ := strings.Cut(hosts[strings.LastIndexByte(hosts, ',')+1:], ":")
 	stem := func(name string) string { return strings.TrimRight(name, "0123456789") }
@@ -104,7 +106,8 @@ func quoted(words ...string) string {
 
 // strayFlags returns a hint if gorun's flags follow the program, else "".
 func strayFlags(program []string) string {
-	if len(program) < 3 || !slices.Contains([]string{"-np", "--np", "-hosts", "--hosts", "-hostfile", "--hostfile"}, program[1]) {
+	if len(program) < 3 || !slices.Contains([]string{"-np", "--np", "-hosts", "--hosts", "-hostfile", "--hostfile"},
+		program[1]) {
 		return ""
 	}
 	return fmt.Sprintf("%s was given to %s: gorun's flags go before the program", program[1], filepath.Base(program[0]))
@@ -118,7 +121,9 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	name, hint, dashes := unknown.GetSpecifiedName(), cmd.CommandPath()+" --help lists its flags", "-"
+	name := unknown.GetSpecifiedName()
+	hint := cmd.CommandPath() + " --help lists its flags"
+	dashes := "-"
 	if len(name) > 1 {
 		dashes = "--"
 		if near := usage.Nearest(name, names); near != "" {
@@ -131,7 +136,8 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 // noArguments rejects arguments.
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q unexpected argument", cmd.CommandPath(), args[0])
+		return usage.Errorf("write "+cmd.CommandPath()+" alone", "%s: %q unexpected argument", cmd.CommandPath(),
+			args[0])
 	}
 	return nil
 }
@@ -149,7 +155,8 @@ func oneArgument(choices []string) cobra.PositionalArgs {
 // upToOneArgument rejects more than one argument.
 func upToOneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q unexpected argument", cmd.CommandPath(), args[1])
+		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q unexpected argument", cmd.CommandPath(),
+			args[1])
 	}
 	return nil
 }
@@ -170,7 +177,8 @@ func refuseUnknownShells(root *cobra.Command) {
 			if len(args) == 0 {
 				return cmd.Help()
 			}
-			return usage.Errorf("choose one: "+strings.Join(shells, ", "), "gorun completion: unknown shell %q", args[0])
+			return usage.Errorf("choose one: "+strings.Join(shells, ", "), "gorun completion: unknown shell %q",
+				args[0])
 		}
 	}
 }

@@ -41,7 +41,8 @@ func runOnHost(args []string) (code int, ran bool) {
 	return 0, false
 }
 
-// serveCommand is the hidden command of the agent, which the guard starts with a nonce and its own name.
+// serveCommand is the hidden command of the agent, which the guard starts with a nonce and its own
+// name.
 const serveCommand = "__serve"
 
 // runAgent runs the guard, or the agent that it starts.
@@ -50,9 +51,9 @@ func runAgent(args []string) int {
 		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
 		return exitcode.Usage
 	}
-	// Signals are caught, not ignored, since ranks inherit ignored ones. SIGPIPE comes when the launcher is lost,
-	// which must not end the agent before the ranks.
-	// Slurm sends USR1 and USR2 to all processes of a step, so the ranks get them directly.
+	// Signals are caught, not ignored, since ranks inherit ignored ones. SIGPIPE comes when the
+	// launcher is lost, which must not end the agent before the ranks. Slurm sends USR1 and USR2 to
+	// all processes of a step, so the ranks get them directly.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
 	for _, name := range srun.AgentsStep(os.Environ()) {
 		os.Unsetenv(name)
@@ -99,10 +100,11 @@ func residentsAgent() []string {
 	return []string{"/proc/self/exe", launcher.AgentCommand, resident.LateNonce}
 }
 
-// runStep runs a node's process in a step of Slurm's, which starts agents. Signals of Slurm's reach the agents directly, so it ends only with
-// the launcher's connection.
+// runStep runs a node's process in a step of Slurm's, which starts agents. Signals of Slurm's reach
+// the agents directly, so it ends only with the launcher's connection.
 func runStep() int {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM,
+		syscall.SIGINT, syscall.SIGHUP)
 	build, err := buildid.Of("/proc/self/exe")
 	if err == nil {
 		err = srun.Reside(context.Background(), os.Stdin, build, os.LookupEnv, residentsAgent())
@@ -139,8 +141,9 @@ func runProbe(args []string) int {
 	return 0
 }
 
-// keepSecrets keeps the job's key and the environment out of core files and away from other processes of the user.
-// Executed programs do not inherit it, so that ranks can read each other's memory and dump core.
+// keepSecrets keeps the job's key and the environment out of core files and away from other
+// processes of the user. Executed programs do not inherit it, so that ranks can read each other's
+// memory and dump core.
 func keepSecrets() {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }

@@ -28,7 +28,8 @@ needs no network and no script.`,
   gorun report -o train.html run1`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return usage.Errorf("for example gorun --record run1 -np 8 ./train, then gorun report run1", "gorun report takes the folder of a record")
+				return usage.Errorf("for example gorun --record run1 -np 8 ./train, then gorun report run1",
+					"gorun report takes the folder of a record")
 			}
 			return nil
 		},

@@ -21,8 +21,8 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// runCLI runs gorun with argv, its name and arguments, and returns the exit code. waiting is the pipe to the gorun that detaches this job; nil:
-// this one was started by the user.
+// runCLI runs gorun with argv, its name and arguments, and returns the exit code. waiting is the
+// pipe to the gorun that detaches this job; nil: this one was started by the user.
 func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os.File) int {
 	deadline := ui.NewWriteDeadline()
 	console := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
@@ -37,7 +37,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 			return nil, err
 		}
 		o.Follow(line.Dialect)
-		console.Verbose, console.Quiet = o.Verbose, o.Quiet
+		console.Verbose = o.Verbose
+		console.Quiet = o.Quiet
 		o.Trace = console.Tracef
 		line.Add(settings)
 		if text := line.Notice(); text != "" {
@@ -56,7 +57,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 			return err
 		}
 		if keeping {
-			code, err = kept.Serve(context.Background(), o, false, kept.Limits{Idle: time.Duration(o.Control.Keep)}, shownWords(typed), waiting, console)
+			code, err = kept.Serve(context.Background(), o, false, kept.Limits{Idle: time.Duration(o.Control.Keep)},
+				shownWords(typed), waiting, console)
 			return err
 		}
 		if argv, err = chooseProgram(argv, command, o); err != nil {
@@ -68,7 +70,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		}
 		if o.Control.Detach && waiting == nil && !o.DryRun && !o.EnvFlags {
 			if out != stdout {
-				return usage.Errorf("redirect its table instead: gorun bench ... >FILE &", "--detach is for programs, not for gorun bench")
+				return usage.Errorf("redirect its table instead: gorun bench ... >FILE &",
+					"--detach is for programs, not for gorun bench")
 			}
 			code, err = detach(typed, own, console)
 			return err
@@ -85,7 +88,12 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 				console.Warningf("%v", err)
 			}
 		}
-		code, err = job.Run(context.Background(), o, programs, job.Streams{In: stdin, Out: out, Err: stderr, Waiting: waiting}, console)
+		code, err = job.Run(context.Background(), o, programs, job.Streams{
+			In:      stdin,
+			Out:     out,
+			Err:     stderr,
+			Waiting: waiting,
+		}, console)
 		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
 			console.Hintf("%s", h)
 		}
@@ -98,7 +106,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		return run(flags, o, program, stdout)
 	})
 	benchmarks := newBench(run)
-	inspect := func(list func(context.Context, *settings.Options, listOptions, io.Writer, *ui.UI) (int, error)) listFunc {
+	inspect := func(list func(context.Context, *settings.Options, listOptions, io.Writer, *ui.UI) (int,
+		error)) listFunc {
 		return func(flags *pflag.FlagSet, o *settings.Options, how listOptions) error {
 			_, err := complete(flags, o)
 			if err == nil {
@@ -107,7 +116,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 			return err
 		}
 	}
-	gpus, listing := newGPUs(inspect(listGPUs)), newHosts(inspect(listHosts))
+	gpus := newGPUs(inspect(listGPUs))
+	listing := newHosts(inspect(listHosts))
 	checkup := newDoctor(func(flags *pflag.FlagSet, o *settings.Options, d doctorOptions) error {
 		_, err := complete(flags, o)
 		if err == nil {
@@ -133,7 +143,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 		}
 		return err
 	})
-	root.AddCommand(benchmarks, gpus, listing, checkup, up, copying, newDown(jobsIO{stdin, stdout, stderr, console, &code}))
+	root.AddCommand(benchmarks, gpus, listing, checkup, up, copying,
+		newDown(jobsIO{stdin, stdout, stderr, console, &code}))
 	root.AddCommand(newJobs(jobsIO{stdin, stdout, stderr, console, &code})...)
 	root.SetOut(own)
 	root.SetErr(ui.Plain(stderr))
@@ -150,7 +161,8 @@ func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os
 	return code
 }
 
-// readLine translates the command line to gorun's own flags. among are the commands that take the flags of a run.
+// readLine translates the command line to gorun's own flags. among are the commands that take the
+// flags of a run.
 func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (dialect.Line, error) {
 	commands := commandNames(root)
 	if byName, _ := dialect.Named(filepath.Base(argv[0])); byName != dialect.Own {
@@ -248,8 +260,9 @@ func visible(root *cobra.Command) (names []string) {
 	return names
 }
 
-// completeOptions fills in unset options from files and the environment, and checks them all. It returns the program
-// of a job file, and the requests of files and Open MPI variables that gorun does not fulfil.
+// completeOptions fills in unset options from files and the environment, and checks them all. It
+// returns the program of a job file, and the requests of files and Open MPI variables that gorun
+// does not fulfil.
 func completeOptions(flags *pflag.FlagSet, o *settings.Options) (command []string, rest dialect.Line, err error) {
 	typed := settings.Given(flags)
 	job, err := settings.ReadJobFile(o.JobFile, flags, os.LookupEnv)
@@ -284,7 +297,8 @@ func chooseProgram(program, command []string, o *settings.Options) ([]string, er
 	case len(program) > 0 || o.EnvFlags:
 		return program, nil
 	case len(command) == 0:
-		return nil, usage.Errorf("write command: ./train in it, or name the program after the flags", "%s names no program", o.JobFile)
+		return nil, usage.Errorf("write command: ./train in it, or name the program after the flags",
+			"%s names no program", o.JobFile)
 	}
 	return command, nil
 }

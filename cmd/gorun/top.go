@@ -34,9 +34,11 @@ the keys.`,
 		ValidArgsFunction: completeJobs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.Every = time.Duration(every); o.Every < 200*time.Millisecond || o.Every > time.Hour {
-				return usage.Errorf("for example --interval 2s", "--interval %v: expected a time from 200ms to 1h", o.Every)
+				return usage.Errorf("for example --interval 2s", "--interval %v: expected a time from 200ms to 1h",
+					o.Every)
 			}
-			return top.Run(cmd.Context(), control.FindPlace(os.Getenv), append(args, "")[0], o, io.in, io.out, io.console)
+			return top.Run(cmd.Context(), control.FindPlace(os.Getenv), append(args, "")[0], o, io.in, io.out,
+				io.console)
 		},
 	}
 	cmd.Flags().SortFlags = false

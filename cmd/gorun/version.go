@@ -28,7 +28,8 @@ func newVersion() *cobra.Command {
 
 // version describes this gorun.
 type version struct {
-	Version  string `json:"version"` // the tag, or what Go derives from the last one and the commit; "(devel)": built outside of git
+	// the tag, or what Go derives from the last one and the commit; "(devel)": built outside of git
+	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`
 	Modified bool   `json:"modified,omitempty"` // the checkout had changes
 	Protocol int    `json:"protocol"`           // between launcher and agents
@@ -44,7 +45,13 @@ func ownVersion() version {
 
 // versionOf reads what the build recorded; nil: nothing.
 func versionOf(info *debug.BuildInfo) version {
-	v := version{Version: "(devel)", Protocol: wire.Protocol, Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH}
+	v := version{
+		Version:  "(devel)",
+		Protocol: wire.Protocol,
+		Go:       runtime.Version(),
+		OS:       runtime.GOOS,
+		Arch:     runtime.GOARCH,
+	}
 	if info == nil {
 		return v
 	}

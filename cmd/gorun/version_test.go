@@ -9,7 +9,8 @@ import (
 )
 
 func TestVersionTellsTagAndCommit(t *testing.T) {
-	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}}
+	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"},
+		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}}
 	var text strings.Builder
 	if err := versionOf(info).write(&text, true); err != nil {
 		t.Fatal(err)
@@ -18,7 +19,8 @@ func TestVersionTellsTagAndCommit(t *testing.T) {
 	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
 		t.Fatalf("%q: %v", text.String(), err)
 	}
-	for key, want := range map[string]any{"version": "v1.2.3", "commit": "abc", "modified": true, "os": runtime.GOOS, "arch": runtime.GOARCH} {
+	for key, want := range map[string]any{"version": "v1.2.3", "commit": "abc", "modified": true, "os": runtime.GOOS,
+		"arch": runtime.GOARCH} {
 		if got[key] != want {
 			t.Errorf("%s is %v, want %v", key, got[key], want)
 		}

@@ -38,7 +38,8 @@ func load(folder, set string) (*images, error) {
 	return d, nil
 }
 
-// readIDX reads an array of bytes: two zeros, the type, the number of dimensions, each as a big-endian word, and the bytes.
+// readIDX reads an array of bytes: two zeros, the type, the number of dimensions, each as a
+// big-endian word, and the bytes.
 func readIDX(name string, dimensions int) (sizes []uint32, data []byte, err error) {
 	f, err := os.Open(name)
 	if err != nil {

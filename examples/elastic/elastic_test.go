@@ -39,7 +39,8 @@ func final(t *testing.T, out string, ranks int) {
 
 func TestAlone(t *testing.T) {
 	var out strings.Builder
-	if err := run(context.Background(), []string{"--data", digits}, &out, ring.WithEnviron(ringtest.Lookup(nil))); err != nil {
+	if err := run(context.Background(), []string{"--data", digits}, &out,
+		ring.WithEnviron(ringtest.Lookup(nil))); err != nil {
 		t.Fatal(err)
 	}
 	final(t, out.String(), 1)
@@ -62,11 +63,13 @@ func TestProcessesJoin(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	w, out := ringtest.NewWorld(t, 1), &shared{}
+	w := ringtest.NewWorld(t, 1)
+	out := &shared{}
 	err := ringtest.Each(3, func(i int) error {
 		time.Sleep(time.Duration(i) * 150 * time.Millisecond)
 		m := w.Add("host" + strconv.Itoa(i/2))
-		err := run(context.Background(), []string{"--data", digits, "--pause", "2ms"}, out, ring.WithEnviron(ringtest.Lookup(m.Environ())))
+		err := run(context.Background(), []string{"--data", digits, "--pause", "2ms"}, out,
+			ring.WithEnviron(ringtest.Lookup(m.Environ())))
 		w.Ended(m, "")
 		return err
 	})
@@ -121,7 +124,8 @@ func TestKilledRanksAreReplaced(t *testing.T) {
 	program := filepath.Join(dir, "elastic")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(dir, "gorun"), "-np", "3", "--min-np", "1", "-H", "localhost:3", "--prefix", "none",
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "gorun"), "-np", "3", "--min-np", "1", "-H", "localhost:3",
+		"--prefix", "none",
 		program, "--data", digits, "--pause", "20ms")
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	var complaints strings.Builder
@@ -133,7 +137,8 @@ func TestKilledRanksAreReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines, text := bufio.NewScanner(stdout), ""
+	lines := bufio.NewScanner(stdout)
+	text := ""
 	awaitLine := func(want string) {
 		t.Helper()
 		for lines.Scan() {

@@ -1,10 +1,11 @@
-// Elastic trains a small network on images of handwritten digits while ranks fail, leave and join. After each change
-// ring.Elastic calls train again, with the state of the last commit.
+// Elastic trains a small network on images of handwritten digits while ranks fail, leave and join.
+// After each change ring.Elastic calls train again, with the state of the last commit.
 //
 //	gorun -np 4 --min-np 2 -H localhost:4 bin/examples/elastic
 //	gorun -np 4 --min-np 2 --max-np 8 --host-discovery-script ./hosts.sh bin/examples/elastic
 //
-// A step takes as many images as any other, however many ranks share them, so faults change the result only by rounding.
+// A step takes as many images as any other, however many ranks share them, so faults change the
+// result only by rounding.
 package main
 
 import (

@@ -7,8 +7,8 @@ import (
 
 const classes = 10
 
-// network is pixels → hidden units (ReLU) → classes (softmax). Params are the weights of the units, each with its bias last;
-// grads are in the same order.
+// network is pixels → hidden units (ReLU) → classes (softmax). Params are the weights of the units,
+// each with its bias last; grads are in the same order.
 type network struct {
 	params, grads  []float32
 	inputs, hidden int
@@ -17,7 +17,13 @@ type network struct {
 }
 
 func newNetwork(inputs, hidden int, random *rand.Rand) *network {
-	n := &network{inputs: inputs, hidden: hidden, act: make([]float32, hidden), back: make([]float32, hidden), out: make([]float32, classes)}
+	n := &network{
+		inputs: inputs,
+		hidden: hidden,
+		act:    make([]float32, hidden),
+		back:   make([]float32, hidden),
+		out:    make([]float32, classes),
+	}
 	n.params = make([]float32, hidden*(inputs+1)+classes*(hidden+1))
 	n.grads = make([]float32, len(n.params))
 	for i := range n.params {
@@ -83,7 +89,8 @@ func (n *network) learn(x []float32, label byte, weight float32) {
 			p--
 		}
 		p *= weight
-		row, drow := v[u*(n.hidden+1):], dv[u*(n.hidden+1):]
+		row := v[u*(n.hidden+1):]
+		drow := dv[u*(n.hidden+1):]
 		for i, a := range n.act {
 			n.back[i] += p * row[i]
 			drow[i] += p * a

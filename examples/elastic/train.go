@@ -33,9 +33,17 @@ func newTrainer(cfg config, out io.Writer) (*trainer, error) {
 		return nil, err
 	}
 	net := newNetwork(train.pixels, 48, rand.New(rand.NewPCG(cfg.seed, 0)))
-	t := &trainer{cfg: cfg, images: train, test: test, out: out, net: net,
-		velocity: make([]float32, len(net.params)), sampler: ring.NewSampler(len(train.labels), cfg.seed)}
-	t.state = ring.States(ring.SliceState(net.params), ring.SliceState(t.velocity), ring.ValueState(&t.steps), t.sampler)
+	t := &trainer{
+		cfg:      cfg,
+		images:   train,
+		test:     test,
+		out:      out,
+		net:      net,
+		velocity: make([]float32, len(net.params)),
+		sampler:  ring.NewSampler(len(train.labels), cfg.seed),
+	}
+	t.state = ring.States(ring.SliceState(net.params), ring.SliceState(t.velocity), ring.ValueState(&t.steps),
+		t.sampler)
 	return t, nil
 }
 
@@ -62,7 +70,8 @@ func (t *trainer) train(ctx context.Context, c *ring.Comm) error {
 	}
 	accuracy, err := t.evaluate(ctx, c)
 	if err == nil {
-		_, err = fmt.Fprintf(t.out, "rank %d of %d: accuracy %.2f %% after %d steps\n", c.Rank(), c.Size(), 100*accuracy, t.steps)
+		_, err = fmt.Fprintf(t.out, "rank %d of %d: accuracy %.2f %% after %d steps\n", c.Rank(), c.Size(),
+			100*accuracy, t.steps)
 	}
 	return err
 }
@@ -83,9 +92,11 @@ func (t *trainer) step(ctx context.Context, c *ring.Comm, mine []int, all int) e
 	return nil
 }
 
-// evaluate returns the share of test images that are classified correctly. Each rank tests its part.
+// evaluate returns the share of test images that are classified correctly. Each rank tests its
+// part.
 func (t *trainer) evaluate(ctx context.Context, c *ring.Comm) (float64, error) {
-	right, n := []float64{0}, len(t.test.labels)
+	right := []float64{0}
+	n := len(t.test.labels)
 	for i := n * c.Rank() / c.Size(); i < n*(c.Rank()+1)/c.Size(); i++ {
 		if t.net.guess(t.test.image(i)) == int(t.test.labels[i]) {
 			right[0]++

@@ -17,5 +17,6 @@ func main() {
 		log.Fatal(err)
 	}
 	defer comm.Close()
-	fmt.Printf("hello from rank %d of %d on %s (local rank %d)\n", comm.Rank(), comm.Size(), comm.Host(), comm.LocalRank())
+	fmt.Printf("hello from rank %d of %d on %s (local rank %d)\n", comm.Rank(), comm.Size(), comm.Host(),
+		comm.LocalRank())
 }

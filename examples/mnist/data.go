@@ -12,7 +12,8 @@ import (
 	"os"
 )
 
-// builtin is a small data set in the program itself, so that hosts need no files. See data/README.md.
+// builtin is a small data set in the program itself, so that hosts need no files. See
+// data/README.md.
 //
 //go:embed data/*.gz
 var builtin embed.FS
@@ -39,7 +40,8 @@ func (d *dataset) image(i int, x []float32) {
 	}
 }
 
-// load reads both sets from a folder with MNIST's four files, or the built-in sets if folder is empty.
+// load reads both sets from a folder with MNIST's four files, or the built-in sets if folder is
+// empty.
 func load(folder string) (train, test *dataset, err error) {
 	files := os.DirFS(folder)
 	if folder == "" {
@@ -54,7 +56,8 @@ func load(folder string) (train, test *dataset, err error) {
 		return nil, nil, err
 	}
 	if train.rows != test.rows || train.cols != test.cols {
-		return nil, nil, fmt.Errorf("training images have %d×%d pixels, test images %d×%d", train.rows, train.cols, test.rows, test.cols)
+		return nil, nil, fmt.Errorf("training images have %d×%d pixels, test images %d×%d", train.rows, train.cols,
+			test.rows, test.cols)
 	}
 	return train, test, nil
 }
@@ -76,11 +79,17 @@ func loadSet(files fs.FS, set string) (*dataset, error) {
 			return nil, fmt.Errorf("%s: label %d is %d, not below %d", set, i, label, classes)
 		}
 	}
-	return &dataset{rows: size[1], cols: size[2], pixels: pixels, labels: labels}, nil
+	return &dataset{
+		rows:   size[1],
+		cols:   size[2],
+		pixels: pixels,
+		labels: labels,
+	}, nil
 }
 
-// readIDX reads an array of bytes from a file, plain or gzipped, whose name may end in .gz. The format is MNIST's: two zeros,
-// the element type, the number of dimensions, the size of each as a big-endian word, and the elements.
+// readIDX reads an array of bytes from a file, plain or gzipped, whose name may end in .gz. The
+// format is MNIST's: two zeros, the element type, the number of dimensions, the size of each as a
+// big-endian word, and the elements.
 func readIDX(files fs.FS, name string, dimensions int) (sizes []int, data []byte, err error) {
 	file, err := fs.ReadFile(files, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,7 +105,8 @@ func readIDX(files fs.FS, name string, dimensions int) (sizes []int, data []byte
 	if len(file) < header || !bytes.Equal(file[:4], []byte{0, 0, 8, byte(dimensions)}) {
 		return nil, nil, fmt.Errorf("%s: not an IDX file of bytes in %d dimensions", name, dimensions)
 	}
-	data, total := file[header:], 1
+	data = file[header:]
+	total := 1
 	for i := range dimensions {
 		size := int(binary.BigEndian.Uint32(file[4+4*i:]))
 		if sizes = append(sizes, size); total > len(data) {

@@ -59,7 +59,8 @@ func TestReadIDX(t *testing.T) {
 			switch {
 			case tc.want == "" && (err != nil || string(data) != "abcdef" || !slices.Equal(sizes, []int{3, 2, 1})):
 				t.Errorf("%s: sizes %v, data %q, %v", name, sizes, data, err)
-			case tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), "f") || !strings.Contains(err.Error(), tc.want)):
+			case tc.want != "" && (err == nil || !strings.HasPrefix(err.Error(), "f") ||
+				!strings.Contains(err.Error(), tc.want)):
 				t.Errorf("%s: error is %v, want %q", name, err, tc.want)
 			}
 		}
@@ -99,7 +100,8 @@ func TestLoad(t *testing.T) {
 	}{
 		{"train-images-idx3-ubyte", idx(make([]byte, 2*28*28), 2, 28, 28), "train-labels-idx1-ubyte, plain or .gz"},
 		{"train-labels-idx1-ubyte", idx([]byte{3, 9}, 2), "t10k-images-idx3-ubyte, plain or .gz"},
-		{"t10k-images-idx3-ubyte.gz", zip(t, idx(make([]byte, 28*28), 1, 28, 28)), "t10k-labels-idx1-ubyte, plain or .gz"},
+		{"t10k-images-idx3-ubyte.gz", zip(t, idx(make([]byte, 28*28), 1, 28, 28)),
+			"t10k-labels-idx1-ubyte, plain or .gz"},
 		{"t10k-labels-idx1-ubyte", idx([]byte{10}, 1), "t10k: label 0 is 10"},
 		{"t10k-labels-idx1-ubyte", idx([]byte{1, 2}, 2), "t10k: 2 labels for 1 images"},
 		{"t10k-labels-idx1-ubyte", idx([]byte{1}, 1), ""},
@@ -108,7 +110,8 @@ func TestLoad(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, step.file), step.data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, _, err := load(dir); step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
+		if _, _, err := load(dir); step.want == "" && err != nil || step.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), step.want)) {
 			t.Errorf("with %s: %v, want %q", step.file, err, step.want)
 		}
 	}

@@ -24,7 +24,14 @@ type dense struct {
 
 func newDense(p, g weights, in, inGrad []float32) *dense {
 	units := len(p.rows)
-	return &dense{p: p, g: g, in: in, inGrad: inGrad, out: make([]float32, units), outGrad: make([]float32, units)}
+	return &dense{
+		p:       p,
+		g:       g,
+		in:      in,
+		inGrad:  inGrad,
+		out:     make([]float32, units),
+		outGrad: make([]float32, units),
+	}
 }
 
 func (d *dense) forward() {
@@ -61,8 +68,14 @@ type filters struct {
 func newFilters(rows, cols int, p, g weights) *filters {
 	n := (rows / 2) * (cols / 2) * len(p.rows)
 	return &filters{
-		p: p, g: g, rows: rows, cols: cols, in: make([]float32, (rows+2)*(cols+2)),
-		out: make([]float32, n), outGrad: make([]float32, n), from: make([]int, n),
+		p:       p,
+		g:       g,
+		rows:    rows,
+		cols:    cols,
+		in:      make([]float32, (rows+2)*(cols+2)),
+		out:     make([]float32, n),
+		outGrad: make([]float32, n),
+		from:    make([]int, n),
 	}
 }
 
@@ -73,13 +86,16 @@ func (f *filters) forward() {
 		for col := 0; col+1 < f.cols; col += 2 {
 			corner := row*width + col
 			for unit, filter := range f.p.rows {
-				best, at := f.answer(filter, corner), corner
+				best := f.answer(filter, corner)
+				at := corner
 				for _, next := range [...]int{corner + 1, corner + width, corner + width + 1} {
 					if a := f.answer(filter, next); a > best {
-						best, at = a, next
+						best = a
+						at = next
 					}
 				}
-				f.out[i], f.from[i] = max(0, best+f.p.bias[unit]), at
+				f.out[i] = max(0, best+f.p.bias[unit])
+				f.from[i] = at
 				i++
 			}
 		}
@@ -98,7 +114,8 @@ func (f *filters) answer(w []float32, corner int) float32 {
 
 // backward adds to the filters' gradients. The image needs none.
 func (f *filters) backward() {
-	width, units := f.cols+2, len(f.p.rows)
+	width := f.cols + 2
+	units := len(f.p.rows)
 	for i, grad := range f.outGrad {
 		if f.out[i] == 0 || grad == 0 {
 			continue

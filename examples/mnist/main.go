@@ -70,13 +70,16 @@ type config struct {
 func parse(args []string) (config, error) {
 	var c config
 	flags := flag.NewFlagSet("mnist", flag.ContinueOnError)
-	flags.StringVar(&c.data, "data", "", "`folder` with the four MNIST files, plain or .gz (default: the built-in 8x8 digits)")
+	flags.StringVar(&c.data, "data", "",
+		"`folder` with the four MNIST files, plain or .gz (default: the built-in 8x8 digits)")
 	flags.IntVar(&c.epochs, "epochs", 30, "passes over the training images")
 	flags.IntVar(&c.batch, "batch", 32, "images each rank takes in a step")
-	flags.IntVar(&c.globalBatch, "global-batch", 0, "images all ranks together take in a step, split over them (default: batch for each)")
+	flags.IntVar(&c.globalBatch, "global-batch", 0,
+		"images all ranks together take in a step, split over them (default: batch for each)")
 	flags.IntVar(&c.filters, "filters", 16, "3x3 filters of the first layer")
 	flags.IntVar(&c.hidden, "hidden", 64, "units of the hidden layer")
-	flags.Float64Var(&c.lr, "lr", 0.03, "learning rate for a step of --batch images; it grows with the images all ranks take")
+	flags.Float64Var(&c.lr, "lr", 0.03, "learning rate for a step of --batch images; it grows with the images all "+
+		"ranks take")
 	flags.Float64Var(&c.momentum, "momentum", 0.9, "momentum of the gradient")
 	flags.Float64Var(&c.warmup, "warmup", 3, "epochs in which the learning rate grows to its full size")
 	flags.Uint64Var(&c.seed, "seed", 1, "start of all random numbers")

@@ -89,7 +89,8 @@ func TestRanksShareTheWorkOfOne(t *testing.T) {
 		_, one := trainOn(t, 1, "--global-batch", batch, "--epochs", "6")
 		_, four := trainOn(t, 4, "--global-batch", batch, "--epochs", "6")
 		if diff := math.Abs(one.loss - four.loss); diff > 1e-4 {
-			t.Errorf("batch %s: final loss %v on one rank, %v on four: they differ by %v", batch, one.loss, four.loss, diff)
+			t.Errorf("batch %s: final loss %v on one rank, %v on four: they differ by %v", batch, one.loss, four.loss,
+				diff)
 		}
 	}
 }
@@ -105,7 +106,12 @@ func TestAlone(t *testing.T) {
 
 // The gradient is the slope of the loss: checked by small steps.
 func TestGradient(t *testing.T) {
-	set := &dataset{rows: 5, cols: 6, pixels: make([]byte, 30), labels: []byte{3}}
+	set := &dataset{
+		rows:   5,
+		cols:   6,
+		pixels: make([]byte, 30),
+		labels: []byte{3},
+	}
 	for i := range set.pixels {
 		set.pixels[i] = byte(37 * i)
 	}
@@ -140,7 +146,12 @@ func TestGradient(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	cfg := config{lr: 0.1, batch: 32, warmup: 2, epochs: 10}
+	cfg := config{
+		lr:     0.1,
+		batch:  32,
+		warmup: 2,
+		epochs: 10,
+	}
 	r := &trainer{cfg: cfg, global: 128}
 	for time, want := range map[float64]float32{0: 0.1, 1: 0.25, 2: 0.4, 6: 0.2, 10: 0} {
 		if got := r.rate(time); math.Abs(float64(got-want)) > 1e-6 {

@@ -23,12 +23,16 @@ func newNetwork(rows, cols, count, hidden int) *network {
 	pooled := (rows / 2) * (cols / 2) * count
 	n := &network{probability: make([]float64, classes)}
 	size := count*(filterSize+1) + hidden*(pooled+1) + classes*(hidden+1)
-	n.params, n.grads = make([]float32, size), make([]float32, size)
-	params, grads := n.params, n.grads
+	n.params = make([]float32, size)
+	n.grads = make([]float32, size)
+	params := n.params
+	grads := n.grads
 	take := func(units, inputs int) (p, g weights) {
 		end := units * (inputs + 1)
-		p, g = cut(params, units, inputs), cut(grads, units, inputs)
-		params, grads = params[end:], grads[end:]
+		p = cut(params, units, inputs)
+		g = cut(grads, units, inputs)
+		params = params[end:]
+		grads = grads[end:]
 		return p, g
 	}
 	p, g := take(count, filterSize)

@@ -33,8 +33,14 @@ func newTrainer(comm *ring.Comm, cfg config, train, test *dataset, out io.Writer
 		global = cfg.batch * comm.Size()
 	}
 	return &trainer{
-		comm: comm, cfg: cfg, train: train, test: test, out: out,
-		net: net, velocity: make([]float32, len(net.params)), global: min(global, train.len()),
+		comm:     comm,
+		cfg:      cfg,
+		train:    train,
+		test:     test,
+		out:      out,
+		net:      net,
+		velocity: make([]float32, len(net.params)),
+		global:   min(global, train.len()),
 	}
 }
 
@@ -60,7 +66,8 @@ func (t *trainer) fit(ctx context.Context) (r result, err error) {
 			return r, err
 		}
 		if t.comm.Rank() == 0 {
-			fmt.Fprintf(t.out, "epoch %d: loss %.4f, test loss %.4f, accuracy %.2f %%, %.0f images/s a rank, %.0f in all\n",
+			fmt.Fprintf(t.out, "epoch %d: loss %.4f, test loss %.4f, accuracy %.2f %%, %.0f images/s a rank, %.0f in "+
+				"all\n",
 				epoch+1, loss, r.loss, 100*r.accuracy, speed/float64(t.comm.Size()), speed)
 		}
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/gorun/gorun/gpu"
 )
 
-// boxes are go-nvml's mocks with their expected values: name, memory in MiB, and the NVLinks of a GPU, which all lead to switches.
+// boxes are go-nvml's mocks with their expected values: name, memory in MiB, and the NVLinks of a
+// GPU, which all lead to switches.
 func boxes() map[string]struct {
 	make     func() *server.Server
 	name     string
@@ -58,8 +59,16 @@ func TestBoxesAsTheyAre(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", name, devices, err)
 		}
 		for i, d := range devices {
-			want := gpu.Device{Index: i, Minor: i, UUID: s.Devices[i].(*server.Device).UUID, BusID: "0000:00:00.0", Name: b.name, NUMANode: -1,
-				MemoryBytes: b.mib << 20, Utilization: -1}
+			want := gpu.Device{
+				Index:       i,
+				Minor:       i,
+				UUID:        s.Devices[i].(*server.Device).UUID,
+				BusID:       "0000:00:00.0",
+				Name:        b.name,
+				NUMANode:    -1,
+				MemoryBytes: b.mib << 20,
+				Utilization: -1,
+			}
 			if !reflect.DeepEqual(d, want) {
 				t.Fatalf("%s: %+v\nwant %+v", name, d, want)
 			}
@@ -67,7 +76,8 @@ func TestBoxesAsTheyAre(t *testing.T) {
 	}
 }
 
-// furnish adds to a box what the mock lacks: addresses, NUMA nodes, links to switches, processes, and a MIG instance on the last GPU.
+// furnish adds to a box what the mock lacks: addresses, NUMA nodes, links to switches, processes,
+// and a MIG instance on the last GPU.
 func furnish(s *server.Server, nvlinks int, profile string) *server.Server {
 	for i, handle := range s.Devices {
 		d := handle.(*server.Device)
@@ -83,7 +93,8 @@ func furnish(s *server.Server, nvlinks int, profile string) *server.Server {
 			return set, nvml.SUCCESS
 		}
 		d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
-			return []nvml.ProcessInfo{{Pid: 100, UsedGpuMemory: 1 << 20}, {Pid: 101, UsedGpuMemory: math.MaxUint64}}, nvml.SUCCESS
+			return []nvml.ProcessInfo{{Pid: 100, UsedGpuMemory: 1 << 20}, {Pid: 101, UsedGpuMemory: math.MaxUint64}},
+				nvml.SUCCESS
 		}
 		d.GetNvLinkStateFunc = func(l int) (nvml.EnableState, nvml.Return) {
 			if l >= nvlinks {
@@ -91,7 +102,9 @@ func furnish(s *server.Server, nvlinks int, profile string) *server.Server {
 			}
 			return nvml.FEATURE_ENABLED, nvml.SUCCESS
 		}
-		d.GetNvLinkRemotePciInfoFunc = func(int) (nvml.PciInfo, nvml.Return) { return nvml.PciInfo{Bus: 0xc0}, nvml.SUCCESS }
+		d.GetNvLinkRemotePciInfoFunc = func(int) (nvml.PciInfo, nvml.Return) {
+			return nvml.PciInfo{Bus: 0xc0}, nvml.SUCCESS
+		}
 		d.GetNvLinkRemoteDeviceTypeFunc = func(int) (nvml.IntNvLinkDeviceType, nvml.Return) {
 			return nvml.NVLINK_DEVICE_TYPE_SWITCH, nvml.SUCCESS
 		}
@@ -110,8 +123,10 @@ func furnish(s *server.Server, nvlinks int, profile string) *server.Server {
 			return nil, nvml.ERROR_NOT_FOUND
 		}
 		return &mock.Device{
-			GetUUIDFunc:       func() (string, nvml.Return) { return "MIG-3", nvml.SUCCESS },
-			GetNameFunc:       func() (string, nvml.Return) { return last.Config.Name + " MIG " + profile, nvml.SUCCESS },
+			GetUUIDFunc: func() (string, nvml.Return) { return "MIG-3", nvml.SUCCESS },
+			GetNameFunc: func() (string, nvml.Return) {
+				return last.Config.Name + " MIG " + profile, nvml.SUCCESS
+			},
 			GetMemoryInfoFunc: func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 5 << 30}, nvml.SUCCESS },
 		}, nvml.SUCCESS
 	}
@@ -129,20 +144,32 @@ func TestFurnishedBoxes(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", name, devices, err)
 		}
 		for i, d := range devices {
-			want := gpu.Device{Index: i, Minor: i, UUID: d.UUID, BusID: fmt.Sprintf("0000:%02x:00.0", 0x10+i), Name: b.name, NUMANode: i / 4,
-				MemoryBytes: b.mib << 20, Utilization: 10 * i, NVLinks: map[int]int{}, Paths: map[int]gpu.Path{},
-				Processes: []gpu.Process{{PID: 100, MemoryBytes: 1 << 20}, {PID: 101}}}
+			want := gpu.Device{
+				Index:       i,
+				Minor:       i,
+				UUID:        d.UUID,
+				BusID:       fmt.Sprintf("0000:%02x:00.0", 0x10+i),
+				Name:        b.name,
+				NUMANode:    i / 4,
+				MemoryBytes: b.mib << 20,
+				Utilization: 10 * i,
+				NVLinks:     map[int]int{},
+				Paths:       map[int]gpu.Path{},
+				Processes:   []gpu.Process{{PID: 100, MemoryBytes: 1 << 20}, {PID: 101}},
+			}
 			for j := range devices {
 				if i == j {
 					continue
 				}
-				want.NVLinks[j], want.Paths[j] = b.nvlinks, gpu.System
+				want.NVLinks[j] = b.nvlinks
+				want.Paths[j] = gpu.System
 				if i/4 == j/4 {
 					want.Paths[j] = gpu.Node
 				}
 			}
 			if i == 7 {
-				want.MIGEnabled, want.MIG = true, []gpu.MIG{{UUID: "MIG-3", Profile: b.instance, MemoryBytes: 5 << 30}}
+				want.MIGEnabled = true
+				want.MIG = []gpu.MIG{{UUID: "MIG-3", Profile: b.instance, MemoryBytes: 5 << 30}}
 			}
 			if !reflect.DeepEqual(d, want) {
 				t.Fatalf("%s: %+v\nwant %+v", name, d, want)
@@ -151,8 +178,8 @@ func TestFurnishedBoxes(t *testing.T) {
 	}
 }
 
-// A driver may lack any function, and a device refuse any: the mock panics where it is asked all the same, and the
-// process would end.
+// A driver may lack any function, and a device refuse any: the mock panics where it is asked all
+// the same, and the process would end.
 func TestAnyFunctionMayBeMissing(t *testing.T) {
 	whole, err := list(furnish(dgxa100.New(), 12, "1g.5gb"), false)
 	if err != nil {
@@ -197,7 +224,8 @@ func refusing(kind reflect.Type) reflect.Value {
 	})
 }
 
-// In a Slurm job the library counts the GPUs of others too, and opens only the job's own: those are numbered as CUDA does it.
+// In a Slurm job the library counts the GPUs of others too, and opens only the job's own: those are
+// numbered as CUDA does it.
 func TestGPUsOfOthers(t *testing.T) {
 	s := furnish(dgxa100.New(), 12, "1g.5gb")
 	s.DeviceGetHandleByIndexFunc = func(i int) (nvml.Device, nvml.Return) {
@@ -211,7 +239,8 @@ func TestGPUsOfOthers(t *testing.T) {
 		t.Fatalf("%+v, %v", devices, err)
 	}
 	for i, d := range devices {
-		if want := []string{"0000:12:00.0", "0000:15:00.0"}[i]; d.Index != i || d.BusID != want || !reflect.DeepEqual(d.NVLinks, map[int]int{1 - i: 12}) || d.Paths[1-i] != gpu.System {
+		if want := []string{"0000:12:00.0", "0000:15:00.0"}[i]; d.Index != i || d.BusID != want ||
+			!reflect.DeepEqual(d.NVLinks, map[int]int{1 - i: 12}) || d.Paths[1-i] != gpu.System {
 			t.Errorf("device %d is %+v, want %s", i, d, want)
 		}
 	}
@@ -236,7 +265,8 @@ func TestDirectLinks(t *testing.T) {
 			return nvml.FEATURE_ENABLED, nvml.SUCCESS
 		}
 		d.GetNvLinkRemotePciInfoFunc = func(l int) (nvml.PciInfo, nvml.Return) {
-			return nvml.PciInfo{Bus: uint32(0x10 + i ^ 1 + l/5*2)}, nvml.SUCCESS // the neighbour, and from link 5 on the one after that
+			// the neighbour, and from link 5 on the one after that
+			return nvml.PciInfo{Bus: uint32(0x10 + i ^ 1 + l/5*2)}, nvml.SUCCESS
 		}
 	}
 	devices, err := list(s, false)
@@ -265,7 +295,9 @@ func TestProfileOfAttributes(t *testing.T) {
 func TestNUMANodeOfAffinity(t *testing.T) {
 	d := driver{symbols: lacking()}
 	for want, set := range map[int][]uint{0: {1}, 3: {8, 0}, 64: {0, 1}, -1: {0, 0}, -2: {3, 0}, -3: {1, 1}} {
-		got := d.numaNode(&mock.Device{GetMemoryAffinityFunc: func(int, nvml.AffinityScope) ([]uint, nvml.Return) { return set, nvml.SUCCESS }})
+		got := d.numaNode(&mock.Device{GetMemoryAffinityFunc: func(int, nvml.AffinityScope) ([]uint, nvml.Return) {
+			return set, nvml.SUCCESS
+		}})
 		if got != max(want, -1) {
 			t.Errorf("numaNode(%v) = %d", set, got)
 		}

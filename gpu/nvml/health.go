@@ -8,7 +8,8 @@ import (
 	"github.com/gorun/gorun/gpu"
 )
 
-// health asks for the condition of one GPU. What its driver lacks, or the GPU does not support, stays unknown.
+// health asks for the condition of one GPU. What its driver lacks, or the GPU does not support,
+// stays unknown.
 func (d *driver) health(handle nvml.Device) *gpu.Health {
 	h := &gpu.Health{}
 	d.memoryHealth(handle, h)
@@ -23,10 +24,12 @@ func (d *driver) health(handle nvml.Device) *gpu.Health {
 		h.PowerDefault = float64(known(handle.GetPowerManagementDefaultLimit())) / 1000
 	}
 	if d.has("GetCurrPcieLinkGeneration", "GetCurrPcieLinkWidth") {
-		h.PCIe = gpu.PCIe{Generation: known(handle.GetCurrPcieLinkGeneration()), Width: known(handle.GetCurrPcieLinkWidth())}
+		h.PCIe = gpu.PCIe{Generation: known(handle.GetCurrPcieLinkGeneration()),
+			Width: known(handle.GetCurrPcieLinkWidth())}
 	}
 	if d.has("GetMaxPcieLinkGeneration", "GetMaxPcieLinkWidth") {
-		h.MaxPCIe = gpu.PCIe{Generation: known(handle.GetMaxPcieLinkGeneration()), Width: known(handle.GetMaxPcieLinkWidth())}
+		h.MaxPCIe = gpu.PCIe{Generation: known(handle.GetMaxPcieLinkGeneration()),
+			Width: known(handle.GetMaxPcieLinkWidth())}
 	}
 	if d.has("GetPersistenceMode") {
 		h.Persistence = enabled(handle.GetPersistenceMode())
@@ -54,7 +57,8 @@ func (d *driver) memoryHealth(handle nvml.Device, h *gpu.Health) {
 	}
 	if d.has("GetRemappedRows") {
 		if _, _, pending, failed, ret := handle.GetRemappedRows(); ret == nvml.SUCCESS {
-			h.RemapPending, h.RemapFailed = pending, failed
+			h.RemapPending = pending
+			h.RemapFailed = failed
 			return
 		}
 	}

@@ -19,8 +19,10 @@ import (
 
 // ofHealth are the functions that health calls, beside those for an inventory.
 func ofHealth() []string {
-	return strings.Fields("GetEccMode GetTotalEccErrors GetRemappedRows GetClockInfo GetMaxClockInfo GetCurrentClocksEventReasons GetTemperature " +
-		"GetPowerManagementLimit GetPowerManagementDefaultLimit GetCurrPcieLinkGeneration GetCurrPcieLinkWidth GetMaxPcieLinkGeneration GetMaxPcieLinkWidth " +
+	return strings.Fields("GetEccMode GetTotalEccErrors GetRemappedRows GetClockInfo GetMaxClockInfo " +
+		"GetCurrentClocksEventReasons GetTemperature " +
+		"GetPowerManagementLimit GetPowerManagementDefaultLimit GetCurrPcieLinkGeneration GetCurrPcieLinkWidth " +
+		"GetMaxPcieLinkGeneration GetMaxPcieLinkWidth " +
 		"GetPersistenceMode GetNvLinkErrorCounter")
 }
 
@@ -29,19 +31,27 @@ func attended() *server.Server {
 	s := furnish(dgxh100.New(), 18, "1g.10gb")
 	for i, handle := range s.Devices {
 		d := handle.(*server.Device)
-		d.GetUUIDFunc = func() (string, nvml.Return) { return "GPU-" + strings.Repeat(string(rune('0'+i)), 8), nvml.SUCCESS }
+		d.GetUUIDFunc = func() (string, nvml.Return) {
+			return "GPU-" + strings.Repeat(string(rune('0'+i)), 8), nvml.SUCCESS
+		}
 		d.SetMigMode(nvml.DEVICE_MIG_DISABLE)
-		d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 80 << 30, Used: 500 << 20}, nvml.SUCCESS }
+		d.GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) {
+			return nvml.Memory{Total: 80 << 30, Used: 500 << 20}, nvml.SUCCESS
+		}
 		d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{}, nvml.SUCCESS }
 		d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) { return nil, nvml.SUCCESS }
 		d.GetEccModeFunc = func() (nvml.EnableState, nvml.EnableState, nvml.Return) {
 			return nvml.FEATURE_ENABLED, nvml.FEATURE_ENABLED, nvml.SUCCESS
 		}
-		d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 0, nvml.SUCCESS }
+		d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) {
+			return 0, nvml.SUCCESS
+		}
 		d.GetRemappedRowsFunc = func() (int, int, bool, bool, nvml.Return) { return 0, 0, false, false, nvml.SUCCESS }
 		d.GetClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return 345, nvml.SUCCESS }
 		d.GetMaxClockInfoFunc = func(nvml.ClockType) (uint32, nvml.Return) { return 1980, nvml.SUCCESS }
-		d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksEventReasonGpuIdle, nvml.SUCCESS }
+		d.GetCurrentClocksEventReasonsFunc = func() (uint64, nvml.Return) {
+			return nvml.ClocksEventReasonGpuIdle, nvml.SUCCESS
+		}
 		d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 33, nvml.SUCCESS }
 		d.GetPowerManagementLimitFunc = func() (uint32, nvml.Return) { return 700_000, nvml.SUCCESS }
 		d.GetPowerManagementDefaultLimitFunc = func() (uint32, nvml.Return) { return 700_000, nvml.SUCCESS }
@@ -50,7 +60,9 @@ func attended() *server.Server {
 		d.GetMaxPcieLinkGenerationFunc = func() (int, nvml.Return) { return 5, nvml.SUCCESS }
 		d.GetMaxPcieLinkWidthFunc = func() (int, nvml.Return) { return 16, nvml.SUCCESS }
 		d.GetPersistenceModeFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
-		d.GetNvLinkErrorCounterFunc = func(int, nvml.NvLinkErrorCounter) (uint64, nvml.Return) { return 0, nvml.SUCCESS }
+		d.GetNvLinkErrorCounterFunc = func(int, nvml.NvLinkErrorCounter) (uint64, nvml.Return) {
+			return 0, nvml.SUCCESS
+		}
 	}
 	return s
 }
@@ -90,7 +102,9 @@ func plant(s *server.Server) {
 	at(7).GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
 		return []nvml.ProcessInfo{{Pid: 4711, UsedGpuMemory: 70 << 30}}, nvml.SUCCESS
 	}
-	at(7).GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) { return nvml.Memory{Total: 80 << 30, Used: 71 << 30}, nvml.SUCCESS }
+	at(7).GetMemoryInfoFunc = func() (nvml.Memory, nvml.Return) {
+		return nvml.Memory{Total: 80 << 30, Used: 71 << 30}, nvml.SUCCESS
+	}
 }
 
 func health(t *testing.T, s *server.Server) (all []gpu.Health) {
@@ -110,7 +124,8 @@ func health(t *testing.T, s *server.Server) (all []gpu.Health) {
 
 // The files are what gorun-gpu prints on such hosts; a test of gorun doctor puts them in its place.
 func TestHealthOfBoxes(t *testing.T) {
-	for name, change := range map[string]func(*server.Server){"testdata/healthy.json": func(*server.Server) {}, "testdata/sick.json": plant} {
+	for name, change := range map[string]func(*server.Server){"testdata/healthy.json": func(*server.Server) {
+	}, "testdata/sick.json": plant} {
 		s := attended()
 		change(s)
 		devices, err := list(s, true)
@@ -155,10 +170,14 @@ func TestAnyFunctionOfHealthMayBeMissing(t *testing.T) {
 					field.Set(refusing(field.Type()))
 				}
 				if function == "GetCurrentClocksEventReasons" { // an older driver has another
-					d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) { return nvml.ClocksThrottleReasonSwPowerCap, nvml.SUCCESS }
+					d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
+						return nvml.ClocksThrottleReasonSwPowerCap, nvml.SUCCESS
+					}
 				}
 				if function == "GetRemappedRows" { // an older GPU retires pages
-					d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, nvml.SUCCESS }
+					d.GetRetiredPagesPendingStatusFunc = func() (nvml.EnableState, nvml.Return) {
+						return nvml.FEATURE_ENABLED, nvml.SUCCESS
+					}
 				}
 			}
 			for i, h := range health(t, s) {

@@ -68,8 +68,8 @@ func (d *driver) connect(i int) {
 	}
 }
 
-// linksBetween returns the number of NVLinks from one GPU to another at the address bus: direct ones, and those through
-// switches, which connect every link of a machine with every other.
+// linksBetween returns the number of NVLinks from one GPU to another at the address bus: direct
+// ones, and those through switches, which connect every link of a machine with every other.
 func linksBetween(from, to []link, bus string) int {
 	direct := 0
 	for _, l := range from {

@@ -17,8 +17,9 @@ import (
 // numaNodes is the most that Linux supports.
 const numaNodes = 1024
 
-// List returns the GPUs that the driver lets this process use, in the order of their indices, with all fields that
-// the driver knows. It blocks as long as the driver does. It is not safe for concurrent use.
+// List returns the GPUs that the driver lets this process use, in the order of their indices, with
+// all fields that the driver knows. It blocks as long as the driver does. It is not safe for
+// concurrent use.
 func List() ([]gpu.Device, error) {
 	return list(nvml.New(), false)
 }
@@ -28,9 +29,9 @@ func Examine() ([]gpu.Device, error) {
 	return list(nvml.New(), true)
 }
 
-// list reads the inventory from lib. No other call may precede Init, which loads
-// the library: a missing symbol ends the
-// process. The calls made here and in describe exist in every driver since 2013; has checks the others.
+// list reads the inventory from lib. No other call may precede Init, which loads the library: a
+// missing symbol ends the process. The calls made here and in describe exist in every driver since
+// 2013; has checks the others.
 func list(lib nvml.Interface, health bool) (devices []gpu.Device, err error) {
 	if ret := lib.Init(); ret == nvml.ERROR_LIBRARY_NOT_FOUND {
 		return nil, errors.New("no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded")
@@ -66,7 +67,8 @@ type driver struct {
 	links   [][]link // by device
 }
 
-// has reports whether the driver has all of these functions. Calling one that it lacks would end the process.
+// has reports whether the driver has all of these functions. Calling one that it lacks would end
+// the process.
 func (d *driver) has(functions ...string) bool {
 	for _, f := range functions {
 		if d.symbols.LookupSymbol("nvmlDevice"+f) != nil {
@@ -76,11 +78,16 @@ func (d *driver) has(functions ...string) bool {
 	return true
 }
 
-// describe reads everything about one GPU but its links. Only its handle and its PCI
-// address are required. It omits a GPU that a control group or a file's mode closes to this process, as CUDA does, although the
-// library counts it.
+// describe reads everything about one GPU but its links. Only its handle and its PCI address are
+// required. It omits a GPU that a control group or a file's mode closes to this process, as CUDA
+// does, although the library counts it.
 func (d *driver) describe(lib nvml.Interface, index int) error {
-	g := gpu.Device{Index: len(d.devices), Minor: -1, NUMANode: -1, Utilization: -1}
+	g := gpu.Device{
+		Index:       len(d.devices),
+		Minor:       -1,
+		NUMANode:    -1,
+		Utilization: -1,
+	}
 	handle, ret := lib.DeviceGetHandleByIndex(index)
 	if ret == nvml.ERROR_NO_PERMISSION {
 		return nil
@@ -93,9 +100,11 @@ func (d *driver) describe(lib nvml.Interface, index int) error {
 		return err
 	}
 	g.BusID = busID(pci)
-	g.UUID, g.Name = known(handle.GetUUID()), known(handle.GetName())
+	g.UUID = known(handle.GetUUID())
+	g.Name = known(handle.GetName())
 	memory := known(handle.GetMemoryInfo())
-	g.MemoryBytes, g.MemoryUsed = memory.Total, memory.Used
+	g.MemoryBytes = memory.Total
+	g.MemoryUsed = memory.Used
 	if d.has("GetMinorNumber") {
 		if minor, ret := handle.GetMinorNumber(); ret == nvml.SUCCESS {
 			g.Minor = minor
@@ -123,8 +132,9 @@ func known[T any](value T, ret nvml.Return) (zero T) {
 	return zero
 }
 
-// numaNode returns the node whose memory is nearest to the GPU, or -1 if that is not one node. It never returns the node of the
-// GPU's own memory, which exists where processor and GPU share addresses.
+// numaNode returns the node whose memory is nearest to the GPU, or -1 if that is not one node. It
+// never returns the node of the GPU's own memory, which exists where processor and GPU share
+// addresses.
 func (d *driver) numaNode(handle nvml.Device) int {
 	if !d.has("GetMemoryAffinity") {
 		return -1

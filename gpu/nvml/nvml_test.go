@@ -54,8 +54,10 @@ func lacking(functions ...string) *mock.ExtendedInterface {
 
 // newer are the functions that some driver lacks.
 func newer() []string {
-	return strings.Fields("GetMinorNumber GetUtilizationRates GetMemoryAffinity GetMigMode GetMaxMigDeviceCount GetMigDeviceHandleByIndex GetAttributes " +
-		"GetComputeRunningProcesses GetNvLinkState GetNvLinkRemotePciInfo GetNvLinkRemoteDeviceType GetTopologyCommonAncestor")
+	return strings.Fields("GetMinorNumber GetUtilizationRates GetMemoryAffinity GetMigMode GetMaxMigDeviceCount " +
+		"GetMigDeviceHandleByIndex GetAttributes " +
+		"GetComputeRunningProcesses GetNvLinkState GetNvLinkRemotePciInfo GetNvLinkRemoteDeviceType " +
+		"GetTopologyCommonAncestor")
 }
 
 // a100 is one GPU of an old driver. The mock panics on calls that not every driver has.
@@ -84,7 +86,8 @@ func TestListOfAnOldDriver(t *testing.T) {
 	old.ExtensionsFunc = func() nvml.ExtendedInterface { return lacking(newer()...) }
 	got, err := list(old, false)
 	want := []gpu.Device{
-		{Index: 0, Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "A100", NUMANode: -1, MemoryBytes: 40 << 30, MemoryUsed: 39 << 30, Utilization: -1},
+		{Index: 0, Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "A100", NUMANode: -1, MemoryBytes: 40 << 30,
+			MemoryUsed: 39 << 30, Utilization: -1},
 		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", NUMANode: -1, Utilization: -1},
 	}
 	if err != nil || !reflect.DeepEqual(got, want) {
@@ -106,8 +109,12 @@ func TestListErrors(t *testing.T) {
 		lib  nvml.Interface
 		want string
 	}{
-		"no library":    {&mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_LIBRARY_NOT_FOUND }}, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded"},
-		"no driver":     {&mock.Interface{InitFunc: func() nvml.Return { return nvml.ERROR_DRIVER_NOT_LOADED }}, "start the NVIDIA management library: "},
+		"no library": {&mock.Interface{InitFunc: func() nvml.Return {
+			return nvml.ERROR_LIBRARY_NOT_FOUND
+		}}, "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded"},
+		"no driver": {&mock.Interface{InitFunc: func() nvml.Return {
+			return nvml.ERROR_DRIVER_NOT_LOADED
+		}}, "start the NVIDIA management library: "},
 		"no count":      {noCount, "count the GPUs: "},
 		"no handle":     {stuck, "GPU 0: open it: "},
 		"a GPU is lost": {box(t, lost), "GPU 0: read its PCI address: "},

@@ -27,11 +27,11 @@ const (
 	helloTime = 10 * time.Second // for the launcher's next frame before the job starts
 	tickTime  = time.Second      // between heartbeats and ticks of the core
 	killPoll  = 20 * time.Millisecond
-	// manyRanks is the size of a job in which ranks may need more descriptors than they get by default: Horovod opens a socket for
-	// each other rank, and three times over.
+	// manyRanks is the size of a job in which ranks may need more descriptors than they get by
+	// default: Horovod opens a socket for each other rank, and three times over.
 	manyRanks = 256
-	// sweepTime bounds the kill of what is left when the ranks have ended, lastSweepTime is its minimum. The launcher waits for 3 s
-	// after the grace.
+	// sweepTime bounds the kill of what is left when the ranks have ended, lastSweepTime is its
+	// minimum. The launcher waits for 3 s after the grace.
 	sweepTime     = 2 * time.Second
 	lastSweepTime = 300 * time.Millisecond
 )
@@ -83,15 +83,23 @@ type agent struct {
 	wg    sync.WaitGroup
 }
 
-// Serve runs an agent: it sends hello on out, takes a job from in, runs it and ends it. It returns when every rank and all descendants
-// of ranks have ended. A signal that stops the agent ends ctx.
+// Serve runs an agent: it sends hello on out, takes a job from in, runs it and ends it. It returns
+// when every rank and all descendants of ranks have ended. A signal that stops the agent ends ctx.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error {
 	if err := contain.BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
-	a := &agent{out: wire.NewWriter(out), began: time.Now(), events: make(chan any, 64),
-		started: make(chan struct{}), ended: make(chan struct{}), pumps: map[uint32]*pump{}, runs: map[int]*program{}}
-	a.stdin, a.tasks = newStdin(a.out), cmp.Or(opts.tasks, tasksPerRank)
+	a := &agent{
+		out:     wire.NewWriter(out),
+		began:   time.Now(),
+		events:  make(chan any, 64),
+		started: make(chan struct{}),
+		ended:   make(chan struct{}),
+		pumps:   map[uint32]*pump{},
+		runs:    map[int]*program{},
+	}
+	a.stdin = newStdin(a.out)
+	a.tasks = cmp.Or(opts.tasks, tasksPerRank)
 	var err error
 	if a.guard, err = contain.ParseGuard(opts.Guard); err != nil {
 		return fmt.Errorf("find the guard: %w", err)
@@ -104,7 +112,10 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		}
 		event := exitEvent(rank, status, used)
 		end := a.serves.End(rank, event.code, event.signal)
-		event.mpi, event.asked, event.code, event.signal = end.MPI, end.Asked, end.Code, end.Signal
+		event.mpi = end.MPI
+		event.asked = end.Asked
+		event.code = end.Code
+		event.signal = end.Signal
 		event.early = !asked || end.MPI == wire.MPIAborted
 		if !end.Aborted.IsZero() { // others fail because of it, and may end before it
 			event.at = end.Aborted.Sub(a.began)
@@ -112,7 +123,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		a.post(event)
 	})
 	defer a.procs.close()
-	a.host, a.addresses = seat.Inspect(opts.root), seat.Addresses()
+	a.host = seat.Inspect(opts.root)
+	a.addresses = seat.Addresses()
 	if err := a.hello(out, opts); err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
@@ -135,7 +147,8 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	return err
 }
 
-// removeCage removes the cage before any rank was started. The guard does so too, unless it was killed.
+// removeCage removes the cage before any rank was started. The guard does so too, unless it was
+// killed.
 func (a *agent) removeCage() {
 	a.procs.leave()
 	a.cage.Remove()
@@ -177,18 +190,27 @@ func (a *agent) openServices() (err error) {
 		seat.RaiseDescriptors()
 	}
 	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
-	a.serves, err = services.Open(a.job, services.Options{Out: a.out, Addresses: a.addresses, Guard: a.guard, Apart: apart, MPI: a.needs,
-		Start: a.startHelper,
-		Spawn: a.spawn, MaySpawn: a.maySpawn,
-		Kill:   func(rank int) { a.procs.signal(rank, syscall.SIGKILL) },
-		Broken: func(err error) { a.post(eventFailing{wire.Failing{Broken: err.Error()}}) }})
+	a.serves, err = services.Open(a.job, services.Options{
+		Out:       a.out,
+		Addresses: a.addresses,
+		Guard:     a.guard,
+		Apart:     apart,
+		MPI:       a.needs,
+		Start:     a.startHelper,
+		Spawn:     a.spawn,
+		MaySpawn:  a.maySpawn,
+		Kill:      func(rank int) { a.procs.signal(rank, syscall.SIGKILL) },
+		Broken:    func(err error) { a.post(eventFailing{wire.Failing{Broken: err.Error()}}) },
+	})
 	return err
 }
 
 // run is the agent's loop, from Ready to the end of its ranks.
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.core = newCore(a.job.Grace)
-	a.core.heard, a.core.memory, a.core.stays = a.now(), a.memory, a.job.Stay
+	a.core.heard = a.now()
+	a.core.memory = a.memory
+	a.core.stays = a.job.Stay
 	a.ticked = a.now()
 	a.procs.beginReaping()
 	parent := os.Getppid()
@@ -210,7 +232,8 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 		case event = <-a.events:
 		case <-stopped:
 			stopped = nil
-			event = eventFailing{wire.Failing{GuardGone: contain.ParentEnded(parent), Signal: context.Cause(ctx).Error()}}
+			event = eventFailing{wire.Failing{GuardGone: contain.ParentEnded(parent),
+				Signal: context.Cause(ctx).Error()}}
 		case <-beat.C:
 			a.sendHeartbeat()
 			event = a.tick()
@@ -231,8 +254,8 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	return a.finish()
 }
 
-// beatTime is the time between heartbeats. Those of an elastic job are closer: the launcher fences a silent host as long after the
-// last one as its ranks may live.
+// beatTime is the time between heartbeats. Those of an elastic job are closer: the launcher fences
+// a silent host as long after the last one as its ranks may live.
 func (a *agent) beatTime() time.Duration {
 	if a.job.Elastic != nil {
 		return tickTime / 2
@@ -240,7 +263,8 @@ func (a *agent) beatTime() time.Duration {
 	return tickTime
 }
 
-// killTimer fires when the core needs a tick before the next heartbeat: the kill is due, or has to be repeated.
+// killTimer fires when the core needs a tick before the next heartbeat: the kill is due, or has to
+// be repeated.
 func (a *agent) killTimer() <-chan time.Time {
 	if !a.core.stopping {
 		return nil
@@ -282,7 +306,8 @@ func (a *agent) apply(event any) (finished bool) {
 	return a.core.finished
 }
 
-// send sends a control message without blocking the loop, which must notice a launcher that does not read.
+// send sends a control message without blocking the loop, which must notice a launcher that does
+// not read.
 func (a *agent) send(t wire.Type, message any) {
 	a.wg.Go(func() { _ = a.out.SendMessage(t, message) })
 }
@@ -326,7 +351,8 @@ func (a *agent) discard() {
 	}
 }
 
-// abandon stops output to a launcher that is lost or knows that the agent ends, and tells the ranks.
+// abandon stops output to a launcher that is lost or knows that the agent ends, and tells the
+// ranks.
 func (a *agent) abandon() {
 	a.discard()
 	a.serves.Abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
@@ -339,7 +365,8 @@ func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventEx
 		e.memory = &reading
 	}
 	if status.Signaled() {
-		e.signal, e.core = int(status.Signal()), status.CoreDump()
+		e.signal = int(status.Signal())
+		e.core = status.CoreDump()
 	} else {
 		e.code = status.ExitStatus()
 	}

@@ -17,7 +17,8 @@ import (
 
 // rungs are the kinds of cages, by their description in a ready.
 func rungs() map[string]contain.Rung {
-	return map[string]contain.Rung{"cgroup v2": contain.GroupV2, "cgroup v1 freezer": contain.FreezerV1, "their process tree": contain.Tree}
+	return map[string]contain.Rung{"cgroup v2": contain.GroupV2, "cgroup v1 freezer": contain.FreezerV1,
+		"their process tree": contain.Tree}
 }
 
 // onRungs runs a test on every rung that this machine has.
@@ -46,7 +47,8 @@ func onRungs(t *testing.T, test func(t *testing.T, start func(t *testing.T, env 
 // groupsOf finds the cgroups that a guard has made, wherever they are.
 func groupsOf(guard int) (found []string) {
 	_ = filepath.WalkDir("/sys/fs/cgroup", func(path string, d os.DirEntry, err error) error {
-		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "gorun-") && strings.Contains(d.Name(), fmt.Sprintf("-%d-", guard)) {
+		if err == nil && d.IsDir() && strings.HasPrefix(d.Name(), "gorun-") &&
+			strings.Contains(d.Name(), fmt.Sprintf("-%d-", guard)) {
 			found = append(found, path)
 		}
 		return nil
@@ -54,9 +56,9 @@ func groupsOf(guard int) (found []string) {
 	return found
 }
 
-// daemon is a script that leaves a process which shows none of its origin: three generations down, in
-// a session of its own, without files, under another name and with an empty environment. Only its command line has the mark.
-// It makes a file when it is there.
+// daemon is a script that leaves a process which shows none of its origin: three generations down,
+// in a session of its own, without files, under another name and with an empty environment. Only
+// its command line has the mark. It makes a file when it is there.
 func daemon(mark string) string {
 	return `ln -s /bin/sh kworker; (setsid env -i /bin/sh -c '(setsid ./kworker -c "exec <&- >&- 2>&-; trap : TERM HUP; : >there; while :; do sleep 0.1; done # ` + mark + `" &)' &); `
 }
@@ -75,19 +77,28 @@ func TestDaemonsEndWithTheJob(t *testing.T) {
 	t.Parallel()
 	onRungs(t, func(t *testing.T, start func(*testing.T, ...string) *host) {
 		for name, end := range map[string]func(t *testing.T, h *host){
-			"the rank ends":          func(_ *testing.T, h *host) { h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR1)}) },
-			"the launcher stops it":  func(_ *testing.T, h *host) { h.tell(wire.TypeStop, wire.Stop{Grace: 100 * time.Millisecond}) },
-			"the launcher is gone":   func(_ *testing.T, h *host) { h.stdin.Close() },
-			"the agent is killed":    func(_ *testing.T, h *host) { _ = syscall.Kill(h.hello.PID, syscall.SIGKILL) },
-			"the guard is killed":    func(_ *testing.T, h *host) { _ = syscall.Kill(h.cmd.Process.Pid, syscall.SIGKILL) },
-			"the rank kills itself":  func(_ *testing.T, h *host) { h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR2)}) },
+			"the rank ends": func(_ *testing.T, h *host) {
+				h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR1)})
+			},
+			"the launcher stops it": func(_ *testing.T, h *host) {
+				h.tell(wire.TypeStop, wire.Stop{Grace: 100 * time.Millisecond})
+			},
+			"the launcher is gone": func(_ *testing.T, h *host) { h.stdin.Close() },
+			"the agent is killed":  func(_ *testing.T, h *host) { _ = syscall.Kill(h.hello.PID, syscall.SIGKILL) },
+			"the guard is killed": func(_ *testing.T, h *host) {
+				_ = syscall.Kill(h.cmd.Process.Pid, syscall.SIGKILL)
+			},
+			"the rank kills itself": func(_ *testing.T, h *host) {
+				h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR2)})
+			},
 			"the agent is told TERM": func(_ *testing.T, h *host) { _ = syscall.Kill(h.hello.PID, syscall.SIGTERM) },
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				h := start(t)
 				hidden := newMark()
-				job := script(1, daemon(hidden)+`trap 'exit 0' USR1; trap 'kill -9 $$' USR2; echo ready; while :; do sleep 0.1; done`)
+				job := script(1, daemon(hidden)+
+					`trap 'exit 0' USR1; trap 'kill -9 $$' USR2; echo ready; while :; do sleep 0.1; done`)
 				dir := t.TempDir()
 				job.Programs[0].Wdir = []byte(dir)
 				h.run(job)
@@ -129,8 +140,8 @@ func (h *host) whenDone() <-chan struct{} {
 	return said
 }
 
-// TestTheNextGorunEndsWhatIsLeft kills guard and agent at once. What is no direct child of the agent lives on
-// until the next guard.
+// TestTheNextGorunEndsWhatIsLeft kills guard and agent at once. What is no direct child of the
+// agent lives on until the next guard.
 func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	onRungs(t, func(t *testing.T, start func(*testing.T, ...string) *host) {
@@ -178,7 +189,8 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// TestAnAgentWithoutGuardIsNoLeftover starts an agent beside one that has lost its guard and gives its ranks their grace.
+// TestAnAgentWithoutGuardIsNoLeftover starts an agent beside one that has lost its guard and gives
+// its ranks their grace.
 func TestAnAgentWithoutGuardIsNoLeftover(t *testing.T) {
 	t.Parallel()
 	onRungs(t, func(t *testing.T, start func(*testing.T, ...string) *host) {

@@ -12,20 +12,22 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// The core decides and agent.go acts: an event goes in, actions come out. Time is a value, so that tests can try every order of events
-// without a process.
+// The core decides and agent.go acts: an event goes in, actions come out. Time is a value, so that
+// tests can try every order of events without a process.
 
-// Lease is how long an agent lives without a frame from the launcher, unless the job has a shorter lease.
+// Lease is how long an agent lives without a frame from the launcher, unless the job has a shorter
+// lease.
 const Lease = 60 * time.Second
 
 const (
-	// lostGrace bounds the grace of ranks whose launcher is lost: nobody waits for them, and the host may be needed.
+	// lostGrace bounds the grace of ranks whose launcher is lost: nobody waits for them, and the
+	// host may be needed.
 	lostGrace = 5 * time.Second
 	// flushTime is how long after the kill output may wait for a launcher that
 	// cannot print it.
 	flushTime = 2 * time.Second
-	// stuckTime is how long after the first kill a rank may still exist. Then it hangs in the kernel, on a dead file system or device,
-	// perhaps for ever.
+	// stuckTime is how long after the first kill a rank may still exist. Then it hangs in the
+	// kernel, on a dead file system or device, perhaps for ever.
 	stuckTime = 2 * time.Second
 )
 
@@ -108,7 +110,12 @@ type core struct {
 }
 
 func newCore(grace time.Duration) *core {
-	return &core{ranks: map[int]*rankState{}, grace: grace, lease: Lease, parting: lostGrace}
+	return &core{
+		ranks:   map[int]*rankState{},
+		grace:   grace,
+		lease:   Lease,
+		parting: lostGrace,
+	}
 }
 
 // step takes one event at time now and returns what to do, in order.
@@ -176,11 +183,23 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	if e.outputFinished {
 		r.streams = 0
 	}
-	// A launcher's stop can come before the failure that caused it is reaped: a rank that had ended by then, or was killed from
-	// elsewhere, was not stopped.
+	// A launcher's stop can come before the failure that caused it is reaped: a rank that had ended
+	// by then, or was killed from elsewhere, was not stopped.
 	stopped := r.signalled && !e.early && (r.killed || e.signal != int(syscall.SIGKILL))
-	exit := wire.Exit{Rank: e.rank, Code: e.code, Signal: e.signal, Core: e.core,
-		Stopped: stopped, Aborted: r.aborted, MPI: e.mpi, Asked: e.asked, At: cmp.Or(e.at, now), Failed: e.failed, MaxRSS: e.maxRSS, CPU: e.cpu}
+	exit := wire.Exit{
+		Rank:    e.rank,
+		Code:    e.code,
+		Signal:  e.signal,
+		Core:    e.core,
+		Stopped: stopped,
+		Aborted: r.aborted,
+		MPI:     e.mpi,
+		Asked:   e.asked,
+		At:      cmp.Or(e.at, now),
+		Failed:  e.failed,
+		MaxRSS:  e.maxRSS,
+		CPU:     e.cpu,
+	}
 	if e.memory != nil && !stopped {
 		exit.OutOfMemory, exit.MemoryLimit = memory.OutOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {
@@ -190,7 +209,8 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 	return []any{actReport{exit}}
 }
 
-// aborted notes that the ranks are told to abort. It is not the reason for which those in ending end.
+// aborted notes that the ranks are told to abort. It is not the reason for which those in ending
+// end.
 func (c *core) aborted(ending []int) {
 	for _, rank := range c.running() {
 		c.ranks[rank].aborted = c.ranks[rank].aborted || !slices.Contains(ending, rank)
@@ -204,7 +224,9 @@ func (c *core) stop(grace, now time.Duration) []any {
 		c.killAt = min(c.killAt, now+grace)
 		return c.tick(now)
 	}
-	c.stopping, c.killAt, c.still = true, now+grace, false
+	c.stopping = true
+	c.killAt = now + grace
+	c.still = false
 	var acts []any
 	for _, rank := range c.running() {
 		c.ranks[rank].signalled = true
@@ -214,8 +236,8 @@ func (c *core) stop(grace, now time.Duration) []any {
 	return append(acts, c.tick(now)...)
 }
 
-// suspend stops the ranks with their launcher, or continues them. The lease does not run meanwhile. The terminal's stop signal does not
-// reach ranks, which are in other sessions.
+// suspend stops the ranks with their launcher, or continues them. The lease does not run meanwhile.
+// The terminal's stop signal does not reach ranks, which are in other sessions.
 func (c *core) suspend(still bool, now time.Duration) []any {
 	c.heard = now
 	var acts []any
@@ -257,11 +279,13 @@ func (c *core) tick(now time.Duration) []any {
 	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
 	if c.stopping && now >= c.killAt {
 		if !c.killed {
-			c.killed, c.stuckAt = true, now+stuckTime
+			c.killed = true
+			c.stuckAt = now + stuckTime
 		}
 		c.stuck = now >= c.stuckAt
 		for _, r := range c.ranks {
-			r.signalled, r.killed = true, true
+			r.signalled = true
+			r.killed = true
 		}
 		return []any{actKillTree{}}
 	}
@@ -280,7 +304,8 @@ func (c *core) running() []int {
 	return ranks
 }
 
-// over reports whether every rank has ended or cannot be ended, and its output is delivered or cannot be.
+// over reports whether every rank has ended or cannot be ended, and its output is delivered or
+// cannot be.
 func (c *core) over() bool {
 	if !c.stopping && (c.stays || len(c.ranks) == 0) {
 		return false

@@ -63,56 +63,86 @@ func TestCore(t *testing.T) {
 		events []at
 		did    string // joined by ", "
 	}{
-		{"all end well", []at{exited(4, 0, 1), drained(4, 1), drained(4, 1), drained(5, 1), exited(5, 0, 2), drained(5, 2)},
+		{"all end well", []at{exited(4, 0, 1), drained(4, 1), drained(4, 1), drained(5, 1), exited(5, 0, 2),
+			drained(5, 2)},
 			"1s report 4 code 0 signal 0 stopped false, 2s report 5 code 0 signal 0 stopped false, 2s finish"},
-		{"one rank's end stops nobody: that is the launcher's to decide", []at{exited(4, 7, 1), drained(4, 1), drained(4, 1), {50, eventTick{}}},
+		{"one rank's end stops nobody: that is the launcher's to decide",
+			[]at{exited(4, 7, 1), drained(4, 1), drained(4, 1), {50, eventTick{}}},
 			"1s report 4 code 7 signal 0 stopped false"},
-		{"output holds up the end", []at{exited(4, 0, 1), exited(5, 0, 1), drained(4, 1), drained(4, 1), drained(5, 1), {5, eventTick{}}},
+		{"output holds up the end", []at{exited(4, 0, 1), exited(5, 0, 1), drained(4, 1), drained(4, 1), drained(5, 1),
+			{5, eventTick{}}},
 			"1s report 4 code 0 signal 0 stopped false, 1s report 5 code 0 signal 0 stopped false"},
-		{"a rank that never started has no output", []at{{1, eventExited{rank: 4, code: 127, failed: "x", outputFinished: true}}, exited(5, 0, 1), drained(5, 1), drained(5, 1)},
+		{"a rank that never started has no output", []at{{1, eventExited{
+			rank:           4,
+			code:           127,
+			failed:         "x",
+			outputFinished: true,
+		}}, exited(5, 0, 1), drained(5, 1), drained(5, 1)},
 			"1s report 4 code 127 signal 0 stopped false, 1s report 5 code 0 signal 0 stopped false, 1s finish"},
 		{"a stop asks first", []at{stopAt(3*time.Second, 1), {3.9, eventTick{}}, {4, eventTick{}}, {4.5, eventTick{}}},
 			stop + ", 4s killtree, 4.5s killtree"},
 		{"a stop without grace kills too", []at{stopAt(0, 1)}, stop + ", 1s killtree"},
-		{"a second stop can only hurry", []at{stopAt(3*time.Second, 1), stopAt(9*time.Second, 2), {3.9, eventTick{}}, stopAt(0, 3.95)},
+		{"a second stop can only hurry", []at{stopAt(3*time.Second, 1), stopAt(9*time.Second, 2), {3.9, eventTick{}},
+			stopAt(0, 3.95)},
 			stop + ", 3.95s killtree"},
-		{"a rank that ends after a stop was stopped", []at{exited(4, 1, 0.5), stopAt(3*time.Second, 1), exited(5, 1, 1.5)},
-			"500ms report 4 code 1 signal 0 stopped false, 1s TERM 5, 1s CONT 5, 1.5s report 5 code 1 signal 0 stopped true"},
-		{"a rank that ended before the TERM was not stopped", []at{stopAt(3*time.Second, 1), {1.1, eventExited{rank: 4, code: 3, early: true}}},
+		{"a rank that ends after a stop was stopped",
+			[]at{exited(4, 1, 0.5), stopAt(3*time.Second, 1), exited(5, 1, 1.5)},
+			"500ms report 4 code 1 signal 0 stopped false, 1s TERM 5, 1s CONT 5, 1.5s report 5 code 1 signal 0 " +
+				"stopped true"},
+		{"a rank that ended before the TERM was not stopped",
+			[]at{stopAt(3*time.Second, 1), {1.1, eventExited{rank: 4, code: 3, early: true}}},
 			stop + ", 1.1s report 4 code 3 signal 0 stopped false"},
-		{"nor a rank that was killed before our KILL", []at{stopAt(3*time.Second, 1), killed(4, 1.1), {4, eventTick{}}, killed(5, 4.5)},
-			stop + ", 1.1s report 4 code 0 signal 9 stopped false, 4s killtree, 4.5s report 5 code 0 signal 9 stopped true"},
-		{"the guard has ended: the launcher is informed", []at{{1, eventFailing{}}, {1.5, eventFailing{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
-			"1s fail, 1s abandon, 1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5, 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
-		{"the launcher is lost: output is not awaited", []at{lost(1), {5.9, eventTick{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
-			"1s abandon, " + stop + ", 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
+		{"nor a rank that was killed before our KILL", []at{stopAt(3*time.Second, 1), killed(4, 1.1), {4, eventTick{}},
+			killed(5, 4.5)},
+			stop + ", 1.1s report 4 code 0 signal 9 stopped false, 4s killtree, 4.5s report 5 code 0 signal 9 " +
+				"stopped true"},
+		{"the guard has ended: the launcher is informed",
+			[]at{{1, eventFailing{}}, {1.5, eventFailing{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
+			"1s fail, 1s abandon, 1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5, 6s killtree, 6.1s report 4 code 0 " +
+				"signal 9 stopped true, 6.1s report 5 code 0 signal 9 stopped true, 6.1s finish"},
+		{"the launcher is lost: output is not awaited",
+			[]at{lost(1), {5.9, eventTick{}}, {6, eventTick{}}, killed(4, 6.1), killed(5, 6.1)},
+			"1s abandon, " + stop + ", 6s killtree, 6.1s report 4 code 0 signal 9 stopped true, 6.1s report 5 code 0 " +
+				"signal 9 stopped true, 6.1s finish"},
 		{"lost once", []at{lost(1), lost(2)}, "1s abandon, " + stop},
-		{"lost while stopping", []at{stopAt(time.Second, 1), lost(1.5), {2, eventTick{}}}, stop + ", 1.5s abandon, 2s killtree"},
+		{"lost while stopping", []at{stopAt(time.Second, 1), lost(1.5), {2, eventTick{}}},
+			stop + ", 1.5s abandon, 2s killtree"},
 		{"lost when only output is left", []at{exited(4, 0, 1), exited(5, 0, 1), lost(2)},
-			"1s report 4 code 0 signal 0 stopped false, 1s report 5 code 0 signal 0 stopped false, 2s abandon, 2s finish"},
+			"1s report 4 code 0 signal 0 stopped false, 1s report 5 code 0 signal 0 stopped false, 2s abandon, 2s " +
+				"finish"},
 		{"silence within the lease", []at{{60, eventTick{}}, {60, eventHeard{}}, {120, eventTick{}}}, ""},
 		{"silence beyond it", []at{{0.5, eventHeard{}}, {60.5, eventTick{}}, {61, eventTick{}}},
 			"1m1s abandon, 1m1s TERM 4, 1m1s CONT 4, 1m1s TERM 5, 1m1s CONT 5"},
 		{"signals go to those that run", []at{exited(4, 0, 1), {1, eventSignal{int(syscall.SIGUSR1)}}},
 			"1s report 4 code 0 signal 0 stopped false, 1s USR1 5"},
-		{"a dead network", []at{look(link.Reading{Acked: 1, Received: 1}, 1), look(link.Reading{Acked: 1, Received: 1, Unacked: 1, Retries: 3, Heard: 6 * time.Second}, 7.5)},
+		{"a dead network", []at{look(link.Reading{Acked: 1, Received: 1}, 1), look(link.Reading{
+			Acked:    1,
+			Received: 1,
+			Unacked:  1,
+			Retries:  3,
+			Heard:    6 * time.Second,
+		}, 7.5)},
 			"7.5s abandon, 7.5s TERM 4, 7.5s CONT 4, 7.5s TERM 5, 7.5s CONT 5"},
-		{"suspended beyond the lease, and resumed", []at{{1, eventSuspend{}}, {200, eventTick{}}, {201, eventResume{}}, {260, eventTick{}}},
+		{"suspended beyond the lease, and resumed", []at{{1, eventSuspend{}}, {200, eventTick{}}, {201, eventResume{}},
+			{260, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5"},
 		{"the lease begins again after that", []at{{1, eventSuspend{}}, {201, eventResume{}}, {262, eventTick{}}},
-			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5, 4m22s abandon, 4m22s TERM 4, 4m22s CONT 4, 4m22s TERM 5, 4m22s CONT 5"},
+			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5, 4m22s abandon, 4m22s TERM 4, 4m22s CONT " +
+				"4, 4m22s TERM 5, 4m22s CONT 5"},
 		{"suspended twice", []at{{1, eventSuspend{}}, {1.5, eventSuspend{}}, {2, eventResume{}}, {3, eventResume{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 1.5s stopped, 2s CONT 4, 2s CONT 5"},
 		{"a stop resumes suspended ranks", []at{{1, eventSuspend{}}, stopAt(3*time.Second, 2), {2.5, eventSuspend{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 2.5s stopped"},
 		{"the launcher is lost while ranks are suspended", []at{{1, eventSuspend{}}, lost(2), {7, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s abandon, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 7s killtree"},
-		{"the network dies while ranks are suspended", []at{{1, eventSuspend{}}, look(link.Reading{}, 2), look(link.Reading{Unacked: 1, Retries: 3, Heard: 9 * time.Second}, 11)},
+		{"the network dies while ranks are suspended", []at{{1, eventSuspend{}}, look(link.Reading{}, 2),
+			look(link.Reading{Unacked: 1, Retries: 3, Heard: 9 * time.Second}, 11)},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 11s abandon, 11s TERM 4, 11s CONT 4, 11s TERM 5, 11s CONT 5"},
 		{"an agent that was stopped itself", []at{{90, eventExcuse{}}, {91, eventTick{}}, {151, eventTick{}}},
 			"2m31s abandon, 2m31s TERM 4, 2m31s CONT 4, 2m31s TERM 5, 2m31s CONT 5"},
 		{"unknown events and ranks are ignored", []at{exited(9, 1, 1), drained(9, 1), {1, "?"}}, ""},
-		{"a second exit of a rank is ignored", []at{exited(4, 0, 1), exited(4, 1, 2)}, "1s report 4 code 0 signal 0 stopped false"},
+		{"a second exit of a rank is ignored", []at{exited(4, 0, 1), exited(4, 1, 2)},
+			"1s report 4 code 0 signal 0 stopped false"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -177,14 +207,23 @@ type simulation struct {
 
 func newSimulation(seed uint64) *simulation {
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	s := &simulation{rnd: rnd, grace: time.Duration(rnd.IntN(5)) * time.Second, open: map[int]int{}, running: map[int]bool{},
-		ignores: map[int]bool{}, termed: map[int]bool{}, reports: map[int]int{}}
+	s := &simulation{
+		rnd:     rnd,
+		grace:   time.Duration(rnd.IntN(5)) * time.Second,
+		open:    map[int]int{},
+		running: map[int]bool{},
+		ignores: map[int]bool{},
+		termed:  map[int]bool{},
+		reports: map[int]int{},
+	}
 	s.core = newCore(s.grace)
 	var ranks []int
 	for i := range 1 + rnd.IntN(4) {
 		rank := 10 + i
 		ranks = append(ranks, rank)
-		s.open[rank], s.running[rank], s.ignores[rank] = 2, true, rnd.IntN(3) == 0
+		s.open[rank] = 2
+		s.running[rank] = true
+		s.ignores[rank] = rnd.IntN(3) == 0
 	}
 	s.core.step(eventRunning{ranks, 2}, 0)
 	return s
@@ -247,7 +286,8 @@ func (s *simulation) step() error {
 
 func (s *simulation) due(at time.Duration) {
 	if !s.stopping || at < s.killDue {
-		s.stopping, s.killDue = true, at
+		s.stopping = true
+		s.killDue = at
 	}
 }
 
@@ -278,7 +318,8 @@ func (s *simulation) act(act any) error {
 			s.stuckDue = s.now + stuckTime
 		}
 		for rank := range s.ignores { // KILL ends them; we are told of it later
-			s.ignores[rank], s.termed[rank] = false, true
+			s.ignores[rank] = false
+			s.termed[rank] = true
 		}
 	case actReport:
 		s.reports[act.exit.Rank]++
@@ -303,7 +344,8 @@ func (s *simulation) check(event any) error {
 	}
 	over := (len(s.running) == 0 || s.stuck) && (streams == 0 || s.gone || s.flushed)
 	if s.finished != over {
-		return fmt.Errorf("finished: %v, with %d running, %d streams open, gone: %v", s.finished, len(s.running), streams, s.gone)
+		return fmt.Errorf("finished: %v, with %d running, %d streams open, gone: %v", s.finished, len(s.running),
+			streams, s.gone)
 	}
 	if _, tick := event.(eventTick); tick && s.stopping && s.now >= s.killDue && s.kills == 0 && !s.finished {
 		return fmt.Errorf("no kill at %v, due %v", s.now, s.killDue)
@@ -324,7 +366,9 @@ func (s *simulation) check(event any) error {
 }
 
 func TestCoreInAnyOrderOfEvents(t *testing.T) {
-	kills, gone, stuck := 0, 0, 0
+	kills := 0
+	gone := 0
+	stuck := 0
 	for seed := range uint64(5000) {
 		s := newSimulation(seed)
 		fail := func(err error) {
@@ -365,12 +409,14 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 	}
 }
 
-// TestExitReportsAnEarlierAbort checks that an exit reports an abort that the rank received before it began to end.
+// TestExitReportsAnEarlierAbort checks that an exit reports an abort that the rank received before
+// it began to end.
 func TestExitReportsAnEarlierAbort(t *testing.T) {
 	c := newCore(time.Second)
 	c.step(eventRunning{[]int{4, 5, 6}, 2}, 0)
 	var told []bool
-	for _, event := range []any{eventExited{rank: 4, code: 1}, eventAborted{[]int{6}}, eventExited{rank: 5, code: 1}, eventExited{rank: 6, code: 1}} {
+	for _, event := range []any{eventExited{rank: 4, code: 1}, eventAborted{[]int{6}}, eventExited{rank: 5, code: 1},
+		eventExited{rank: 6, code: 1}} {
 		for _, act := range c.step(event, time.Second) {
 			if report, ok := act.(actReport); ok {
 				told = append(told, report.exit.Aborted)

@@ -27,8 +27,8 @@ func (a *agent) finish() error {
 	a.cage.Remove()
 	a.serves.Remove()
 	if a.core.lost {
-		// Writers may block for ever on a launcher that reads nothing: the process ends now. stderr tells a launcher that comes back
-		// why.
+		// Writers may block for ever on a launcher that reads nothing: the process ends now. stderr
+		// tells a launcher that comes back why.
 		if a.core.lapsed != "" {
 			return fmt.Errorf("ended the ranks: %s", a.core.lapsed)
 		}
@@ -43,9 +43,25 @@ func (a *agent) finish() error {
 
 // errandHost is what errands need.
 func (a *agent) errandHost() errand.Host {
-	h := errand.Host{Ready: a.started, Stays: a.job.Stay, Signal: a.procs.pass, PID: a.procs.pid, Find: lookup.Find, GPUs: a.host.HasGPUs, Start: func(p errand.Process) error {
-		return a.procs.start(startRequest{rank: p.Key, path: p.Path, argv: p.Argv, env: p.Env, dir: p.Dir, files: p.Files, terminal: p.Terminal})
-	}}
+	h := errand.Host{
+		Ready:  a.started,
+		Stays:  a.job.Stay,
+		Signal: a.procs.pass,
+		PID:    a.procs.pid,
+		Find:   lookup.Find,
+		GPUs:   a.host.HasGPUs,
+		Start: func(p errand.Process) error {
+			return a.procs.start(startRequest{
+				rank:     p.Key,
+				path:     p.Path,
+				argv:     p.Argv,
+				env:      p.Env,
+				dir:      p.Dir,
+				files:    p.Files,
+				terminal: p.Terminal,
+			})
+		},
+	}
 	h.Inspect = func(pids map[int]int, pulse bool) (string, []string) {
 		return "/proc/self/exe", append([]string{"gorun", inspect.Command}, inspect.Args(pids, pulse)...)
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// knowsNVLinks stands for gorun-gpu on the host of driver(0, 0, 0, 0): of its four GPUs 0 and 2 have NVLinks, and 1 and 3.
+// knowsNVLinks stands for gorun-gpu on the host of driver(0, 0, 0, 0): of its four GPUs 0 and 2
+// have NVLinks, and 1 and 3.
 const knowsNVLinks = `#!/bin/sh
 echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "nvlinks": {"2": 4}}, {"index": 1, "bus_id": "0000:17:00.0", "nvlinks": {"3": 4}},
 {"index": 2, "bus_id": "0000:27:00.0", "nvlinks": {"0": 4}}, {"index": 3, "bus_id": "0000:37:00.0", "nvlinks": {"1": 4}}]}'
@@ -31,7 +32,8 @@ func driver(nodes ...int) fstest.MapFS {
 	for i, node := range nodes {
 		id := fmt.Sprintf("0000:%02x:00.0", 16*i+7)
 		root["proc/driver/nvidia/gpus/"+id+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil,
-			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Excluded:\t No\n", i, id, i)}
+			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU "+
+				"Excluded:\t No\n", i, id, i)}
 		root["sys/bus/pci/devices/"+id+"/numa_node"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d\n", node)}
 	}
 	return root
@@ -67,11 +69,13 @@ func (h *host) send(program []byte) {
 	}
 }
 
-// TestSentProgramDecidesTheAssignment checks that GPUs are assigned by NVLinks, which only gorun-gpu knows, and without them if it fails.
+// TestSentProgramDecidesTheAssignment checks that GPUs are assigned by NVLinks, which only
+// gorun-gpu knows, and without them if it fails.
 func TestSentProgramDecidesTheAssignment(t *testing.T) {
 	t.Parallel()
 	root := lay(t, driver(0, 0, 0, 0))
-	near, far := "[[0 2] [1 3]]", "[[0 1] [2 3]]"
+	near := "[[0 2] [1 3]]"
+	far := "[[0 1] [2 3]]"
 	long := "#!/bin/sh\n#" + rawNoise(300_000) + "\n"
 	for name, tt := range map[string]struct {
 		program []byte
@@ -94,7 +98,8 @@ func TestSentProgramDecidesTheAssignment(t *testing.T) {
 				t.Fatalf("hello %+v", h.hello)
 			}
 			job := script(2, "echo $CUDA_VISIBLE_DEVICES; ls -l /proc/self/fd | grep -c memfd:gorun-gpu")
-			job.GPUs.PerRank, job.Env = 2, [][]byte{[]byte("PATH=/usr/bin:/bin")}
+			job.GPUs.PerRank = 2
+			job.Env = [][]byte{[]byte("PATH=/usr/bin:/bin")}
 			h.answerHello()
 			h.send(tt.program)
 			h.tell(wire.TypeJob, job)
@@ -133,7 +138,8 @@ func rawNoise(n int) string {
 	return string(text)
 }
 
-// TestSentProgramNamesInstances checks that instances are assigned by their names, which only gorun-gpu knows.
+// TestSentProgramNamesInstances checks that instances are assigned by their names, which only
+// gorun-gpu knows.
 func TestSentProgramNamesInstances(t *testing.T) {
 	t.Parallel()
 	root := driver(0)
@@ -149,7 +155,9 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "
 	h.tell(wire.TypeJob, script(2, "echo $CUDA_VISIBLE_DEVICES"))
 	h.start()
 	h.finish()
-	if a, b := h.printed(2, 1), h.printed(3, 1); a != "MIG-a\n" || b != "MIG-b\n" {
+	a := h.printed(2, 1)
+	b := h.printed(3, 1)
+	if a != "MIG-a\n" || b != "MIG-b\n" {
 		t.Errorf("ranks see %q and %q", a, b)
 	}
 }
@@ -170,10 +178,21 @@ func TestFramesBeforeTheJob(t *testing.T) {
 		program int
 		want    string // the error
 	}{
-		"a job alone":         {true, job, 0, ""},
-		"a program":           {true, func(w *wire.Writer) { piece(w, wire.MaxData); _ = w.SendHeartbeat(1); piece(w, 7); job(w) }, wire.MaxData + 7, ""},
-		"nobody asked for it": {false, func(w *wire.Writer) { piece(w, 7); job(w) }, 0, "malformed frame: unexpected piece of 7 bytes after 0"},
-		"an empty piece":      {true, func(w *wire.Writer) { piece(w, 0); job(w) }, 0, "malformed frame: unexpected piece of 0 bytes"},
+		"a job alone": {true, job, 0, ""},
+		"a program": {true, func(w *wire.Writer) {
+			piece(w, wire.MaxData)
+			_ = w.SendHeartbeat(1)
+			piece(w, 7)
+			job(w)
+		}, wire.MaxData + 7, ""},
+		"nobody asked for it": {false, func(w *wire.Writer) {
+			piece(w, 7)
+			job(w)
+		}, 0, "malformed frame: unexpected piece of 7 bytes after 0"},
+		"an empty piece": {true, func(w *wire.Writer) {
+			piece(w, 0)
+			job(w)
+		}, 0, "malformed frame: unexpected piece of 0 bytes"},
 		"no end": {true, func(w *wire.Writer) {
 			for range memexec.MaxSize/wire.MaxData + 1 {
 				piece(w, wire.MaxData)
@@ -181,12 +200,20 @@ func TestFramesBeforeTheJob(t *testing.T) {
 			job(w)
 		}, 33488896, "malformed frame: unexpected piece of 65536 bytes after 33488896 of a program"},
 		"the end within it": {true, func(w *wire.Writer) { piece(w, 7) }, 7, "wait for the launcher's job: EOF"},
-		"another frame":     {true, func(w *wire.Writer) { piece(w, 7); _ = w.SendMessage(wire.TypeStart, wire.Start{}); job(w) }, 7, "malformed frame: start came where job was due"},
-		"no job":            {true, func(w *wire.Writer) { piece(w, 7); _ = w.Send(wire.TypeJob, 0, []byte("x")) }, 7, "malformed frame: job message: "},
+		"another frame": {true, func(w *wire.Writer) {
+			piece(w, 7)
+			_ = w.SendMessage(wire.TypeStart, wire.Start{})
+			job(w)
+		}, 7, "malformed frame: start came where job was due"},
+		"no job": {true, func(w *wire.Writer) {
+			piece(w, 7)
+			_ = w.Send(wire.TypeJob, 0, []byte("x"))
+		}, 7, "malformed frame: job message: "},
 	} {
 		a := agent{host: &seat.Host{LacksGPUProgram: tt.lacks}}
 		err := a.readJob(t.Context(), wire.NewReader(stream(tt.say)))
-		if (err == nil) != (tt.want == "") || err == nil && a.job.ID != "j" || err != nil && !strings.HasPrefix(err.Error(), tt.want) || len(a.sent) != tt.program {
+		if (err == nil) != (tt.want == "") || err == nil && a.job.ID != "j" || err != nil &&
+			!strings.HasPrefix(err.Error(), tt.want) || len(a.sent) != tt.program {
 			t.Errorf("%s: %+v, %d bytes, %v, want %q", name, a.job, len(a.sent), err, tt.want)
 		}
 	}
@@ -221,8 +248,9 @@ func FuzzReadJob(f *testing.F) {
 	})
 }
 
-// TestProgramsOfTheAgentAreNotReaped checks that the reaper of ranks does not take the exit of a program that the agent waits for. It
-// tries many times, in a process of its own, because it reaps every child.
+// TestProgramsOfTheAgentAreNotReaped checks that the reaper of ranks does not take the exit of a
+// program that the agent waits for. It tries many times, in a process of its own, because it reaps
+// every child.
 func TestProgramsOfTheAgentAreNotReaped(t *testing.T) {
 	t.Parallel()
 	if said, err := exec.Command("/proc/self/exe", reapWord, "500").CombinedOutput(); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// guardTimeout is how long the guard waits after the launcher is lost for the agent to exit, which happens soon after lostGrace
-// unless it is stopped or hangs.
+// guardTimeout is how long the guard waits after the launcher is lost for the agent to exit, which
+// happens soon after lostGrace unless it is stopped or hangs.
 const guardTimeout = lostGrace + 2*time.Second
 
 // GuardOptions are how a guard starts its agent.
@@ -29,9 +29,10 @@ type GuardOptions struct {
 	rung contain.Rung
 }
 
-// Guard starts the agent with this process's stdin, stdout and stderr, waits for it, kills every process that it leaves and returns its
-// exit code, or wire.CodeSweptBase and the signal that killed it. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx is passed on to the agent. It
-// changes to the directory that wire.StartDirectory names.
+// Guard starts the agent with this process's stdin, stdout and stderr, waits for it, kills every
+// process that it leaves and returns its exit code, or wire.CodeSweptBase and the signal that
+// killed it. It never reads stdin, and only polls it for the launcher's end. A signal that ends ctx
+// is passed on to the agent. It changes to the directory that wire.StartDirectory names.
 func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	lookup.EnterStart()
 	if err := contain.BecomeSubreaper(); err != nil {
@@ -81,9 +82,11 @@ func unkillable(left []contain.Process) error {
 	return fmt.Errorf("%d processes cannot be killed, the first of them %d (%s)", len(left), left[0].PID, left[0].Name)
 }
 
-// await returns the agent's exit code when it has ended. It kills an agent that goes on too long after the launcher is lost.
+// await returns the agent's exit code when it has ended. It kills an agent that goes on too long
+// after the launcher is lost.
 func await(ctx context.Context, pid int, sigchld <-chan os.Signal) (code int) {
-	hangup, watched := make(chan struct{}), make(chan struct{})
+	hangup := make(chan struct{})
+	watched := make(chan struct{})
 	defer close(watched)
 	go func() {
 		waitHangup(0, watched)
@@ -140,7 +143,8 @@ func reapUntil(pid int) (code int, ended bool) {
 			return code, ended
 		}
 		if got == pid {
-			ended, code = true, status.ExitStatus()
+			ended = true
+			code = status.ExitStatus()
 			if status.Signaled() {
 				code = wire.SignalCode(status.Signal())
 			}

@@ -36,12 +36,22 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 		do   func(t *testing.T, h *host)
 		code int // the guard's; 201: it swept up after a killed agent; -1: it was killed
 	}{
-		"the launcher ends":                      {func(_ *testing.T, h *host) { h.stdin.Close() }, 0},
-		"the agent is killed":                    {func(t *testing.T, h *host) { kill(t, h.hello.PID, syscall.SIGKILL) }, 201},
-		"the agent gets TERM":                    {func(t *testing.T, h *host) { kill(t, h.hello.PID, syscall.SIGTERM) }, 0},
-		"the guard is killed":                    {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGKILL) }, -1},
-		"the guard gets TERM":                    {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGTERM) }, 0},
-		"the guard gets HUP, as from a terminal": {func(t *testing.T, h *host) { kill(t, h.cmd.Process.Pid, syscall.SIGHUP) }, 0},
+		"the launcher ends": {func(_ *testing.T, h *host) { h.stdin.Close() }, 0},
+		"the agent is killed": {func(t *testing.T, h *host) {
+			kill(t, h.hello.PID, syscall.SIGKILL)
+		}, 201},
+		"the agent gets TERM": {func(t *testing.T, h *host) {
+			kill(t, h.hello.PID, syscall.SIGTERM)
+		}, 0},
+		"the guard is killed": {func(t *testing.T, h *host) {
+			kill(t, h.cmd.Process.Pid, syscall.SIGKILL)
+		}, -1},
+		"the guard gets TERM": {func(t *testing.T, h *host) {
+			kill(t, h.cmd.Process.Pid, syscall.SIGTERM)
+		}, 0},
+		"the guard gets HUP, as from a terminal": {func(t *testing.T, h *host) {
+			kill(t, h.cmd.Process.Pid, syscall.SIGHUP)
+		}, 0},
 		"the agent is stopped, then the launcher ends": {func(t *testing.T, h *host) {
 			kill(t, h.hello.PID, syscall.SIGSTOP)
 			h.stdin.Close()
@@ -65,7 +75,8 @@ func TestNothingOutlivesAnAgent(t *testing.T) {
 	}
 }
 
-// TestGuardRemovesTheFolderOfAKilledAgent makes the folder as services does for Open MPI: only the guard can remove it then.
+// TestGuardRemovesTheFolderOfAKilledAgent makes the folder as services does for Open MPI: only the
+// guard can remove it then.
 func TestGuardRemovesTheFolderOfAKilledAgent(t *testing.T) {
 	t.Parallel()
 	h := running(t, script(1, "echo $GORUN_GUARD; exec sleep 1000"))
@@ -98,22 +109,25 @@ func TestRanksDieWithGuardAndAgent(t *testing.T) {
 
 func TestRanksStandAlone(t *testing.T) {
 	t.Parallel()
-	// The shell lists its own files with builtins: starting another program would open a pipe for a moment.
+	// The shell lists its own files with builtins: starting another program would open a pipe for a
+	// moment.
 	const files = `for f in /proc/$$/fd/*; do printf '%s ' "${f##*/}"; done; echo; `
-	h := running(t, script(1, files+`cat /proc/$$/oom_score_adj; cat /proc/$$/stat; exec grep -E 'Sig(Blk|Ign)' /proc/self/status`))
+	h := running(t,
+		script(1, files+`cat /proc/$$/oom_score_adj; cat /proc/$$/stat; exec grep -E 'Sig(Blk|Ign)' /proc/self/status`))
 	h.finish()
 	lines := strings.Split(h.printed(2, 1), "\n")
 	if len(lines) != 6 {
 		t.Fatalf("printed %q", lines)
 	}
-	// What this test was started with, everything below it has; a rank has the socket for PMI as well, so the shell's own
-	// look at the folder is one further.
+	// What this test was started with, everything below it has; a rank has the socket for PMI as
+	// well, so the shell's own look at the folder is one further.
 	plain, err := exec.Command("/bin/sh", "-c", files).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range strings.Fields(lines[0]) {
-		if !slices.Contains(append(strings.Fields(string(plain)), strconv.Itoa(services.FirstFD), strconv.Itoa(services.FirstFD+1)), file) {
+		if !slices.Contains(append(strings.Fields(string(plain)), strconv.Itoa(services.FirstFD),
+			strconv.Itoa(services.FirstFD+1)), file) {
 			t.Errorf("open files are %s, want none but %s", lines[0], plain)
 		}
 	}
@@ -143,7 +157,8 @@ func TestGuardNeedsItsAgent(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", guardWord, "nonce") // a guard is a subreaper for ever, so not in this process
 	cmd.Env = append(os.Environ(), "AGENT_TEST_PROGRAM=/no/such/agent", quickExit)
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != wire.CodeHostFailed || !strings.Contains(string(out), "start the agent: no such file or directory") {
+	if cmd.ProcessState.ExitCode() != wire.CodeHostFailed ||
+		!strings.Contains(string(out), "start the agent: no such file or directory") {
 		t.Errorf("%q, %v", out, err)
 	}
 }

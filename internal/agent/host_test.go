@@ -91,8 +91,19 @@ type host struct {
 func startHost(t *testing.T, env ...string) *host {
 	t.Helper()
 	nonce := rand.Text()
-	h := &host{t: t, mark: newMark(), cmd: exec.Command("/proc/self/exe", guardWord, nonce), gone: make(chan struct{}), folder: make(chan wire.Frame, 2),
-		stderr: filepath.Join(t.TempDir(), "stderr"), exits: map[int]wire.Exit{}, output: map[uint32][]byte{}, pauses: map[uint32]int{}, owed: map[uint32]int{}, credit: map[uint32]int{}}
+	h := &host{
+		t:      t,
+		mark:   newMark(),
+		cmd:    exec.Command("/proc/self/exe", guardWord, nonce),
+		gone:   make(chan struct{}),
+		folder: make(chan wire.Frame, 2),
+		stderr: filepath.Join(t.TempDir(), "stderr"),
+		exits:  map[int]wire.Exit{},
+		output: map[uint32][]byte{},
+		pauses: map[uint32]int{},
+		owed:   map[uint32]int{},
+		credit: map[uint32]int{},
+	}
 	h.cmd.Env = append(append(os.Environ(), env...), h.mark, quickExit)
 	log, err := os.Create(h.stderr)
 	if err != nil {
@@ -181,7 +192,8 @@ func (h *host) greet(job wire.Job) {
 func (h *host) start() {
 	h.t.Helper()
 	h.until("ready", func() bool { return h.ready != nil })
-	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1", "10.1.1.1"}, MasterAddr: "192.0.2.1", MasterPort: 4711})
+	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"192.0.2.1", "10.1.1.1"}, MasterAddr: "192.0.2.1",
+		MasterPort: 4711})
 }
 
 // run gives the agent a job and starts it.
@@ -201,12 +213,25 @@ func running(t *testing.T, job wire.Job, env ...string) *host {
 
 // jobOf is a job of n ranks, numbered from 2, that all run argv.
 func jobOf(n int, argv ...string) wire.Job {
-	job := wire.Job{ID: "job", Key: make([]byte, 32), Size: n + 2, Hosts: 2, Host: "h1", Programs: []wire.Program{{Wdir: []byte("/")}}, Grace: 200 * time.Millisecond}
+	job := wire.Job{
+		ID:       "job",
+		Key:      make([]byte, 32),
+		Size:     n + 2,
+		Hosts:    2,
+		Host:     "h1",
+		Programs: []wire.Program{{Wdir: []byte("/")}},
+		Grace:    200 * time.Millisecond,
+	}
 	for _, a := range argv {
 		job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
 	}
 	for i := range n {
-		job.Ranks = append(job.Ranks, wire.Rank{Rank: i + 2, LocalRank: i, CrossRank: 1, CrossSize: 2})
+		job.Ranks = append(job.Ranks, wire.Rank{
+			Rank:      i + 2,
+			LocalRank: i,
+			CrossRank: 1,
+			CrossSize: 2,
+		})
 	}
 	return job
 }
@@ -246,7 +271,9 @@ func (h *host) until(what string, is func() bool) {
 func (h *host) awaitOutput(ranks ...int) {
 	h.t.Helper()
 	for _, rank := range ranks {
-		h.until(fmt.Sprintf("output of rank %d", rank), func() bool { return len(h.output[wire.OutputStream(rank, 1)]) > 0 })
+		h.until(fmt.Sprintf("output of rank %d", rank), func() bool {
+			return len(h.output[wire.OutputStream(rank, 1)]) > 0
+		})
 	}
 }
 
@@ -296,7 +323,8 @@ func (h *host) frame(f wire.Frame) error {
 	if h.done {
 		return fmt.Errorf("a %s frame came after done", f.Type)
 	}
-	if h.other != nil && slices.Contains([]wire.Type{wire.TypeGet, wire.TypePut, wire.TypePark, wire.TypeJoined, wire.TypeNote}, f.Type) {
+	if h.other != nil && slices.Contains([]wire.Type{wire.TypeGet, wire.TypePut, wire.TypePark, wire.TypeJoined,
+		wire.TypeNote}, f.Type) {
 		h.other(f)
 		return nil
 	}

@@ -26,8 +26,10 @@ func TestFaultyLauncherLeavesNoRanks(t *testing.T) {
 			raw(h, 0, 0, 1, 0, byte(wire.TypeStop), 0, 0, 0, 0, 0, 0, 0, '{')
 			h.stdin.Close()
 		},
-		"no JSON":                  func(h *host) { _ = h.out.Send(wire.TypeStop, 0, []byte("{{{")) },
-		"deep JSON":                func(h *host) { _ = h.out.Send(wire.TypeFenced, 0, []byte(strings.Repeat("[", 1<<20))) },
+		"no JSON": func(h *host) { _ = h.out.Send(wire.TypeStop, 0, []byte("{{{")) },
+		"deep JSON": func(h *host) {
+			_ = h.out.Send(wire.TypeFenced, 0, []byte(strings.Repeat("[", 1<<20)))
+		},
 		"what only agents say":     func(h *host) { _ = h.out.Send(wire.TypeDone, 0, nil) },
 		"hello again":              func(h *host) { _ = h.out.SendMessage(wire.TypeHello, wire.Hello{}) },
 		"another job":              func(h *host) { _ = h.out.SendMessage(wire.TypeJob, jobOf(1, "/bin/true")) },
@@ -40,7 +42,8 @@ func TestFaultyLauncherLeavesNoRanks(t *testing.T) {
 		},
 		"nonsense, then a stop with a negative grace": func(h *host) {
 			_ = h.out.SendMessage(wire.TypeStart, wire.Start{})
-			_ = h.out.SendMessage(wire.TypeFenced, wire.Fence{Name: "never", Values: map[int][]byte{-1: nil, 1 << 40: nil}})
+			_ = h.out.SendMessage(wire.TypeFenced,
+				wire.Fence{Name: "never", Values: map[int][]byte{-1: nil, 1 << 40: nil}})
 			_ = h.out.SendMessage(wire.TypeValue, wire.Value{ID: math.MaxUint64})
 			_ = h.out.SendMessage(wire.TypeAbort, wire.Abort{Rank: -9, Cause: "\x00"})
 			for _, n := range []int{0, -1, 64, 4711, math.MinInt32} {

@@ -7,8 +7,8 @@ import (
 	"github.com/gorun/gorun/internal/agent/link"
 )
 
-// openLine finds the SSH connection to the launcher. Without SSH, or in another network namespace than sshd's, there is none: only the
-// lease ends the ranks then.
+// openLine finds the SSH connection to the launcher. Without SSH, or in another network namespace
+// than sshd's, there is none: only the lease ends the ranks then.
 func (a *agent) openLine() {
 	if !a.job.SSH {
 		return
@@ -18,7 +18,8 @@ func (a *agent) openLine() {
 	}
 }
 
-// readings returns a channel that fires when the connection must be read, nil without one. The caller ends it.
+// readings returns a channel that fires when the connection must be read, nil without one. The
+// caller ends it.
 func (a *agent) readings() (readings <-chan time.Time, end func()) {
 	if a.line == nil {
 		return nil, func() {}
@@ -39,8 +40,8 @@ func (a *agent) inspect() any {
 	return eventReading{r}
 }
 
-// tick recognises that the agent itself was stopped meanwhile, as a batch system does: the launcher's frames of that time are not
-// read yet.
+// tick recognises that the agent itself was stopped meanwhile, as a batch system does: the
+// launcher's frames of that time are not read yet.
 func (a *agent) tick() any {
 	late := a.now()-a.ticked > 3*tickTime
 	a.ticked = a.now()

@@ -7,8 +7,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Machine is an agent's decisions without a host, for simulations of whole jobs: they feed it events and carry out its actions. Times
-// are on the agent's clock.
+// Machine is an agent's decisions without a host, for simulations of whole jobs: they feed it
+// events and carry out its actions. Times are on the agent's clock.
 type Machine struct {
 	core  *core
 	hands Hands
@@ -51,7 +51,8 @@ func (m *Machine) step(event any, now time.Duration) {
 	}
 }
 
-// Frame takes a message of the launcher: a wire.Stop, a wire.Signal, or any other, which shows that it lives.
+// Frame takes a message of the launcher: a wire.Stop, a wire.Signal, or any other, which shows that
+// it lives.
 func (m *Machine) Frame(message any, now time.Duration) {
 	m.step(eventHeard{}, now)
 	switch message := message.(type) {
@@ -68,9 +69,15 @@ func (m *Machine) Aborted(ending []int, now time.Duration) {
 	m.step(eventAborted{ending}, now)
 }
 
-// Exited reports that a rank was reaped. early is whether it ended before a signal to end reached it.
+// Exited reports that a rank was reaped. early is whether it ended before a signal to end reached
+// it.
 func (m *Machine) Exited(rank, code, signal int, early bool, now time.Duration) {
-	m.step(eventExited{rank: rank, code: code, signal: signal, early: early}, now)
+	m.step(eventExited{
+		rank:   rank,
+		code:   code,
+		signal: signal,
+		early:  early,
+	}, now)
 }
 
 // Drained reports that one of a rank's two output streams has ended.

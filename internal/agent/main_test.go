@@ -66,10 +66,16 @@ func runAgent(word string, args []string) int {
 	}
 	if word == guardWord {
 		rung, _ := strconv.Atoi(os.Getenv("AGENT_TEST_RUNG"))
-		code, err = Guard(ctx, GuardOptions{Argv: []string{cmp.Or(os.Getenv("AGENT_TEST_PROGRAM"), "/proc/self/exe"), serveWord, args[0]}, rung: contain.Rung(rung)})
+		code, err = Guard(ctx, GuardOptions{Argv: []string{cmp.Or(os.Getenv("AGENT_TEST_PROGRAM"), "/proc/self/exe"),
+			serveWord, args[0]}, rung: contain.Rung(rung)})
 	} else {
 		tasks, _ := strconv.Atoi(os.Getenv("AGENT_TEST_TASKS"))
-		opts := Options{Nonce: args[0], Build: testBuild, Guard: args[1], tasks: tasks}
+		opts := Options{
+			Nonce: args[0],
+			Build: testBuild,
+			Guard: args[1],
+			tasks: tasks,
+		}
 		if root := os.Getenv("AGENT_TEST_ROOT"); root != "" {
 			opts.root = os.DirFS(root)
 		}
@@ -91,7 +97,8 @@ func ask(requests []string) int {
 		body = strings.ReplaceAll(body, "RANK", os.Getenv("GORUN_RANK"))
 		at := os.Getenv("GORUN_AGENT")
 		if gloo, is := strings.CutPrefix(method, "GLOO-"); is {
-			method, at = gloo, os.Getenv("HOROVOD_GLOO_RENDEZVOUS_ADDR")+":"+os.Getenv("HOROVOD_GLOO_RENDEZVOUS_PORT")
+			method = gloo
+			at = os.Getenv("HOROVOD_GLOO_RENDEZVOUS_ADDR") + ":" + os.Getenv("HOROVOD_GLOO_RENDEZVOUS_PORT")
 			path = strings.ReplaceAll(path, "LOCAL", os.Getenv("HOROVOD_LOCAL_RANK"))
 		}
 		req, err := http.NewRequest(method, "http://"+at+path, strings.NewReader(body))

@@ -18,16 +18,18 @@ func (a *agent) openMaster() {
 	_ = a.master.Open() // a rank that cannot bind it says so
 }
 
-// watchMaster tells the user if another user of this host listens on MASTER_PORT before rank 0 does. The kernel does not keep it
-// from others once ranks may bind it.
+// watchMaster tells the user if another user of this host listens on MASTER_PORT before rank 0
+// does. The kernel does not keep it from others once ranks may bind it.
 func (a *agent) watchMaster(port int) {
 	if uid, found := seat.AwaitStranger(port, a.ended); found {
-		_ = a.out.SendMessage(wire.TypeNote, wire.Note{Text: fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d, and is not the job's: "+
-			"what ranks send there can be read and changed", uid, port)})
+		_ = a.out.SendMessage(wire.TypeNote,
+			wire.Note{Text: fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d, and is not the job's: "+
+				"what ranks send there can be read and changed", uid, port)})
 	}
 }
 
-// usesMaster reports whether an environment has the reserved port as MASTER_PORT: -x may have given another one.
+// usesMaster reports whether an environment has the reserved port as MASTER_PORT: -x may have given
+// another one.
 func (a *agent) usesMaster(env []string) bool {
 	return a.master.Number > 0 && slices.Contains(env, "MASTER_PORT="+strconv.Itoa(a.master.Number))
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Another user who takes MASTER_PORT before rank 0 does is named, and cannot take it before the ranks start.
+// Another user who takes MASTER_PORT before rank 0 does is named, and cannot take it before the
+// ranks start.
 func TestOtherUsersOnMasterPort(t *testing.T) {
 	if os.Getuid() != 0 {
 		lab.Skip(t, "needs root to be somebody else")
@@ -43,7 +44,8 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 		l.Close()
 		t.Error("another user takes MASTER_PORT before the ranks start")
 	}
-	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"127.0.0.1"}, MasterAddr: "127.0.0.1", MasterPort: h.ready.FreePort})
+	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"127.0.0.1"}, MasterAddr: "127.0.0.1",
+		MasterPort: h.ready.FreePort})
 	h.awaitOutput(0)
 	l, err := listen()
 	if err != nil {
@@ -51,7 +53,8 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 	}
 	defer l.Close()
 	until(t, "a note", func() bool { return len(notes) > 0 })
-	if n := <-notes; n.By != 0 || !strings.HasPrefix(n.Text, fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,", nobody, h.ready.FreePort)) {
+	if n := <-notes; n.By != 0 || !strings.HasPrefix(n.Text,
+		fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,", nobody, h.ready.FreePort)) {
 		t.Errorf("%+v", n)
 	}
 	if err := h.out.Send(wire.TypeStdin, inputStream, nil); err != nil {

@@ -27,7 +27,8 @@ func TestCoreBlamesMemoryOnce(t *testing.T) {
 	report(c.step(eventExited{rank: 0, signal: 9, memory: now}, 1))
 	report(c.step(eventExited{rank: 1, signal: 9, memory: now}, 2))
 	c.step(eventStop{0}, 3)
-	report(c.step(eventExited{rank: 2, signal: 9, memory: &memory.Reading{Groups: []memory.Group{{Limit: gib, Kills: 9, Full: 9}}}}, 4))
+	report(c.step(eventExited{rank: 2, signal: 9,
+		memory: &memory.Reading{Groups: []memory.Group{{Limit: gib, Kills: 9, Full: 9}}}}, 4))
 	if want := "0:cgroup 1: 2: "; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -9,11 +9,13 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// The memory that Open MPI's ranks share goes also when their agent is killed, and cannot remove it.
+// The memory that Open MPI's ranks share goes also when their agent is killed, and cannot remove
+// it.
 func TestOpenMPI4LeavesNothingWithoutItsAgent(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
-	job := script(1, `d=$OMPI_MCA_btl_vader_backing_directory; echo shared >$d/vader_segment; echo $d; while :; do sleep 0.1; done`)
+	job := script(1,
+		`d=$OMPI_MCA_btl_vader_backing_directory; echo shared >$d/vader_segment; echo $d; while :; do sleep 0.1; done`)
 	job.MPI = wire.MPI{Way: wire.MPIOpenMPI4, OpenMPI4: []byte("library")}
 	h.run(job)
 	stream := wire.OutputStream(2, 1)

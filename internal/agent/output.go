@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// drainTime is how long an output pipe is read after its rank has ended: a child of the rank may hold it open for ever.
+// drainTime is how long an output pipe is read after its rank has ended: a child of the rank may
+// hold it open for ever.
 const drainTime = 2 * time.Second
 
 // pauseTime is how long a rank is silent in the middle of a line before the agent reports a pause.
@@ -35,8 +36,9 @@ type pump struct {
 	armed time.Time // the file's deadline
 }
 
-// run carries bytes until the pipe ends or is cut. Without a launcher it reads on: a rank that prints must not die of SIGPIPE. A frame
-// without bytes reports that the rank pauses, or has ended, in the middle of a line, which only this end of the pipe can know.
+// run carries bytes until the pipe ends or is cut. Without a launcher it reads on: a rank that
+// prints must not die of SIGPIPE. A frame without bytes reports that the rank pauses, or has ended,
+// in the middle of a line, which only this end of the pipe can know.
 func (p *pump) run(buf []byte) {
 	defer p.file.Close()
 	midline := false
@@ -44,7 +46,8 @@ func (p *pump) run(buf []byte) {
 		limit := p.credit.Take(len(buf))
 		nobody := limit == 0
 		if nobody {
-			limit, midline = len(buf), false
+			limit = len(buf)
+			midline = false
 		}
 		n, err := p.read(buf[:limit], midline)
 		ended := err != nil && !errors.Is(err, errPause)
@@ -113,8 +116,8 @@ func (p *pump) rankEnded() {
 	_ = p.file.SetReadDeadline(p.endBy)
 }
 
-// readLast reads, after the deadline, the bytes that were in the pipe when it passed. Then it cuts the pipe, even if a process still
-// writes to it: err is io.EOF.
+// readLast reads, after the deadline, the bytes that were in the pipe when it passed. Then it cuts
+// the pipe, even if a process still writes to it: err is io.EOF.
 func (p *pump) readLast(buf []byte) (n int, err error) {
 	raw, err := p.file.SyscallConn()
 	if err != nil {
@@ -132,7 +135,8 @@ func (p *pump) readLast(buf []byte) (n int, err error) {
 			return true
 		}
 		if got, readErr := syscall.Read(int(fd), buf[:min(len(buf), p.last)]); readErr == nil && got > 0 {
-			n, err = got, nil
+			n = got
+			err = nil
 			p.last -= got
 		}
 		return true

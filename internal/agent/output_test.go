@@ -61,7 +61,13 @@ func startPump(t *testing.T, buffer int) (p *pump, into *os.File, s *sink, ended
 		t.Fatal(err)
 	}
 	r, w := io.Pipe()
-	p = &pump{file: file, stream: 5, lines: true, credit: wire.NewCredit(), out: wire.NewWriter(w)}
+	p = &pump{
+		file:   file,
+		stream: 5,
+		lines:  true,
+		credit: wire.NewCredit(),
+		out:    wire.NewWriter(w),
+	}
 	s = &sink{done: make(chan struct{})}
 	ended = make(chan struct{})
 	go s.read(wire.NewReader(r))
@@ -123,7 +129,8 @@ func TestPumpReadsOnlyWhatItHasCreditFor(t *testing.T) {
 		into.Close()
 		written <- err
 	}()
-	for _, step := range []struct{ had, more int }{{wire.Window, 2 * wire.FrameCost}, {wire.Window + 2*wire.FrameCost, wire.Window / 2}} {
+	for _, step := range []struct{ had, more int }{{wire.Window, 2 * wire.FrameCost},
+		{wire.Window + 2*wire.FrameCost, wire.Window / 2}} {
 		until(t, "the use of all credit", func() bool { return s.spent(step.had) })
 		select {
 		case err := <-written:
@@ -210,7 +217,13 @@ func TestPumpEndsWithItsLauncher(t *testing.T) {
 	defer into.Close()
 	r, w := io.Pipe()
 	r.Close()
-	p := &pump{file: file, stream: 5, lines: true, credit: wire.NewCredit(), out: wire.NewWriter(w)}
+	p := &pump{
+		file:   file,
+		stream: 5,
+		lines:  true,
+		credit: wire.NewCredit(),
+		out:    wire.NewWriter(w),
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -229,8 +242,8 @@ func TestPumpEndsWithItsLauncher(t *testing.T) {
 	wait(t, ended, "the pump's end")
 }
 
-// TestPumpCutsAPipeThatNeverFallsSilent has a child of the rank that writes on, while credit comes back so slowly that the pipe
-// is always full.
+// TestPumpCutsAPipeThatNeverFallsSilent has a child of the rank that writes on, while credit comes
+// back so slowly that the pipe is always full.
 func TestPumpCutsAPipeThatNeverFallsSilent(t *testing.T) {
 	slow(t)
 	p, into, s, ended := startPump(t, pumpBuffer)

@@ -41,7 +41,8 @@ func prepare(job wire.Job, inherited []string) ([]program, error) {
 	}
 	for _, r := range job.Ranks {
 		if r.Program < 0 || r.Program >= len(programs) {
-			return nil, wire.Refusef(wire.CodeHostFailed, "", "rank %d is to run program %d of %d", r.Rank, r.Program, len(programs))
+			return nil, wire.Refusef(wire.CodeHostFailed, "", "rank %d is to run program %d of %d", r.Rank, r.Program,
+				len(programs))
 		}
 	}
 	return programs, nil
@@ -58,7 +59,8 @@ func checkRanks(job wire.Job) error {
 	seen := map[int]bool{}
 	for _, r := range job.Ranks {
 		if r.Rank < 0 || r.Rank >= job.Size || seen[r.Rank] || r.LocalRank < 0 || r.LocalRank >= len(job.Ranks) {
-			return wire.Refusef(wire.CodeHostFailed, "", "rank %d, local rank %d: no place in a job of %d with %d here", r.Rank, r.LocalRank, job.Size, len(job.Ranks))
+			return wire.Refusef(wire.CodeHostFailed, "", "rank %d, local rank %d: no place in a job of %d with %d here",
+				r.Rank, r.LocalRank, job.Size, len(job.Ranks))
 		}
 		seen[r.Rank] = true
 	}
@@ -67,9 +69,13 @@ func checkRanks(job wire.Job) error {
 
 // checkElastic validates the rank of an elastic job's process.
 func checkElastic(job wire.Job) error {
-	r, e := job.Ranks[0], job.Elastic
-	if len(job.Ranks) != 1 || r.Rank < 0 || r.Rank >= job.Size || r.LocalRank < 0 || r.LocalRank >= e.LocalSize || e.Slot < 0 || e.Slot >= e.Slots || e.Lease <= 0 {
-		return wire.Refusef(wire.CodeHostFailed, "", "rank %d, local rank %d of %d in slot %d of %d: no place in an elastic job", r.Rank, r.LocalRank, e.LocalSize, e.Slot, e.Slots)
+	r := job.Ranks[0]
+	e := job.Elastic
+	if len(job.Ranks) != 1 || r.Rank < 0 || r.Rank >= job.Size || r.LocalRank < 0 || r.LocalRank >= e.LocalSize ||
+		e.Slot < 0 || e.Slot >= e.Slots || e.Lease <= 0 {
+		return wire.Refusef(wire.CodeHostFailed, "",
+			"rank %d, local rank %d of %d in slot %d of %d: no place in an elastic job", r.Rank, r.LocalRank,
+			e.LocalSize, e.Slot, e.Slots)
 	}
 	return nil
 }
@@ -93,7 +99,8 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	}
 	p.env["PWD"] = p.dir
 	runtime := rankenv.FindContainer(p.argv).Runtime
-	p.singularity, p.apart = runtime == rankenv.Singularity, runtime != rankenv.Singularity && runtime != rankenv.NoRuntime
+	p.singularity = runtime == rankenv.Singularity
+	p.apart = runtime != rankenv.Singularity && runtime != rankenv.NoRuntime
 	if p.singularity {
 		prefixForContainers(p.env)
 	}
@@ -102,7 +109,8 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	return p, err
 }
 
-// find returns the path of the program that argv begins with, to be run in p's environment and directory.
+// find returns the path of the program that argv begins with, to be run in p's environment and
+// directory.
 func (p program) find(argv []string) (path string, err error) {
 	if path, err = lookup.Find(argv[0], p.dir, p.env["PATH"]); err == nil {
 		err = seat.CheckSize(path, argv, p.env, seat.StackLimit())
@@ -193,7 +201,9 @@ func (p program) unset(env []string) (rest []string) {
 
 // spareLoopback makes programs that use a proxy reach the agent without it.
 func spareLoopback(env map[string]string) {
-	const lower, upper, local = "no_proxy", "NO_PROXY", "127.0.0.1,localhost"
+	const lower = "no_proxy"
+	const upper = "NO_PROXY"
+	const local = "127.0.0.1,localhost"
 	if !usesProxy(env) {
 		return
 	}
@@ -201,7 +211,8 @@ func spareLoopback(env map[string]string) {
 	_, hasUpper := env[upper]
 	for name, has := range map[string]bool{lower: hasLower, upper: hasUpper} {
 		switch value := env[name]; {
-		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*": // only the other name is set, or no host uses the proxy
+		// only the other name is set, or no host uses the proxy
+		case !has && (hasLower || hasUpper), strings.TrimSpace(value) == "*":
 		case value == "":
 			env[name] = local
 		default:

@@ -15,11 +15,14 @@ import (
 )
 
 func TestBaseEnv(t *testing.T) {
-	inherited := []string{"PATH=/bin", "HOME=/root", "A=agent", "SSH_CONNECTION=1 2 3 4", "RANK=9", "OMPI_COMM_WORLD_RANK=1", "GORUN_TOKEN=old", "EMPTY=", "=bad", "bad", "X=a=b"}
-	job := wire.Job{Drop: []string{"SSH_CONNECTION", "NOT_THERE"}, Env: [][]byte{[]byte("A=job"), []byte("RANK=8"), []byte("SSH_CONNECTION=asked for"),
-		[]byte("RAW=\xff\n"), []byte("B=="), []byte("no value")}}
+	inherited := []string{"PATH=/bin", "HOME=/root", "A=agent", "SSH_CONNECTION=1 2 3 4", "RANK=9",
+		"OMPI_COMM_WORLD_RANK=1", "GORUN_TOKEN=old", "EMPTY=", "=bad", "bad", "X=a=b"}
+	job := wire.Job{Drop: []string{"SSH_CONNECTION", "NOT_THERE"},
+		Env: [][]byte{[]byte("A=job"), []byte("RANK=8"), []byte("SSH_CONNECTION=asked for"),
+			[]byte("RAW=\xff\n"), []byte("B=="), []byte("no value")}}
 	got := baseEnv(inherited, job, wire.Program{})
-	want := map[string]string{"PATH": "/bin", "HOME": "/root", "A": "job", "RANK": "8", "SSH_CONNECTION": "asked for", "EMPTY": "", "X": "a=b",
+	want := map[string]string{"PATH": "/bin", "HOME": "/root", "A": "job", "RANK": "8", "SSH_CONNECTION": "asked for",
+		"EMPTY": "", "X": "a=b",
 		"RAW": "\xff\n", "B": "=", "PYTHONUNBUFFERED": "1"}
 	for name, value := range want {
 		if v, ok := got[name]; !ok || v != value {
@@ -31,7 +34,8 @@ func TestBaseEnv(t *testing.T) {
 			t.Errorf("%s=%q is there", name, got[name])
 		}
 	}
-	for _, env := range []struct{ inherited, job, want string }{{"PYTHONUNBUFFERED=", "A=1", ""}, {"A=1", "PYTHONUNBUFFERED=0", "0"}} {
+	for _, env := range []struct{ inherited, job, want string }{{"PYTHONUNBUFFERED=", "A=1", ""},
+		{"A=1", "PYTHONUNBUFFERED=0", "0"}} {
 		got := baseEnv([]string{env.inherited}, wire.Job{Env: [][]byte{[]byte(env.job)}}, wire.Program{})
 		if v, set := got["PYTHONUNBUFFERED"]; !set || v != env.want {
 			t.Errorf("PYTHONUNBUFFERED is %q, want the user's %q", v, env.want)
@@ -60,14 +64,25 @@ func TestRankEnv(t *testing.T) {
 		want map[string]string
 	}{
 		"the rank's own values": {map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1"},
-			rankenv.Rank{Rank: 3, Size: 4, Token: "secret", MasterAddr: "10.0.0.1", MasterPort: 5},
-			map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "1", "MASTER_ADDR": "10.0.0.1"}},
-		"the user's choice for Horovod, also an empty one": {map[string]string{"NCCL_SOCKET_IFNAME": "", "HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_GLOO_RENDEZVOUS_PORT": "1"},
+			rankenv.Rank{
+				Rank:       3,
+				Size:       4,
+				Token:      "secret",
+				MasterAddr: "10.0.0.1",
+				MasterPort: 5,
+			},
+			map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "1",
+				"MASTER_ADDR": "10.0.0.1"}},
+		"the user's choice for Horovod, also an empty one": {map[string]string{"NCCL_SOCKET_IFNAME": "",
+			"HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_GLOO_RENDEZVOUS_PORT": "1"},
 			rankenv.Rank{Size: 1, GlooPort: 4711, Interface: "eth0"},
 			map[string]string{"NCCL_SOCKET_IFNAME": "", "HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_CONTROLLER": "gloo",
-				"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT": "4711"}},
-		"all networks":                  {nil, rankenv.Rank{Size: 1, AllNetworks: true}, map[string]string{"RING_RAILS": "8"}},
-		"the user's number of networks": {map[string]string{"RING_RAILS": "1"}, rankenv.Rank{Size: 1, AllNetworks: true}, map[string]string{"RING_RAILS": "1"}},
+				"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+				"HOROVOD_GLOO_RENDEZVOUS_PORT": "4711"}},
+		"all networks": {nil, rankenv.Rank{Size: 1, AllNetworks: true},
+			map[string]string{"RING_RAILS": "8"}},
+		"the user's number of networks": {map[string]string{"RING_RAILS": "1"},
+			rankenv.Rank{Size: 1, AllNetworks: true}, map[string]string{"RING_RAILS": "1"}},
 	} {
 		got := environment(t, program{env: tc.env}, tc.rank)
 		for variable, want := range tc.want {
@@ -83,9 +98,14 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 	program := func(name, wdir string) wire.Program {
 		return wire.Program{Argv: [][]byte{[]byte(name)}, Wdir: []byte(wdir)}
 	}
-	job := wire.Job{Env: [][]byte{[]byte("A=job"), []byte("B=job")}, Shares: []int{2, 1}, Programs: []wire.Program{program("./one", dir), program("./two", dir+"/sub")},
-		Ranks: []wire.Rank{{Rank: 0}, {Rank: 2, Program: 1}}}
-	job.Programs[1].Env, job.Programs[1].Drop = [][]byte{[]byte("A=two")}, []string{"C"}
+	job := wire.Job{
+		Env:      [][]byte{[]byte("A=job"), []byte("B=job")},
+		Shares:   []int{2, 1},
+		Programs: []wire.Program{program("./one", dir), program("./two", dir+"/sub")},
+		Ranks:    []wire.Rank{{Rank: 0}, {Rank: 2, Program: 1}},
+	}
+	job.Programs[1].Env = [][]byte{[]byte("A=two")}
+	job.Programs[1].Drop = []string{"C"}
 	p, err := prepare(job, []string{"C=agent", "PATH=/bin"})
 	if err != nil {
 		t.Fatal(err)
@@ -93,12 +113,14 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 	if p[0].path != dir+"/one" || p[0].env["A"] != "job" || p[0].env["C"] != "agent" || p[0].env["PWD"] != dir {
 		t.Errorf("the first: %+v", p[0])
 	}
-	if _, has := p[1].env["C"]; has || p[1].path != dir+"/sub/two" || p[1].env["A"] != "two" || p[1].env["B"] != "job" || p[1].env["PWD"] != dir+"/sub" {
+	if _, has := p[1].env["C"]; has || p[1].path != dir+"/sub/two" || p[1].env["A"] != "two" ||
+		p[1].env["B"] != "job" || p[1].env["PWD"] != dir+"/sub" {
 		t.Errorf("the second: %+v", p[1])
 	}
 	var no *wire.Refuse
 	job.Programs[1].Wdir = []byte("/no/such")
-	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "./two: the working directory /no/such does not exist" {
+	if _, err := prepare(job, nil); !errors.As(err, &no) ||
+		no.What != "./two: the working directory /no/such does not exist" {
 		t.Errorf("a directory that is not there: %v", err)
 	}
 	job.Programs = job.Programs[:1]
@@ -115,7 +137,8 @@ func TestPrepare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := programs[0]; p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) || p.dir != dir || p.env["PWD"] != dir {
+	if p := programs[0]; p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) ||
+		p.dir != dir || p.env["PWD"] != dir {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for name, argv := range map[string][][]byte{"none": nil, "an empty name": {nil, []byte("x")}} {
@@ -139,14 +162,19 @@ func TestThreadsOfARank(t *testing.T) {
 		{"A=1", "OMP_NUM_THREADS=7", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=7"}},
 		{"OMP_NUM_THREADS=3", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=3"}},
 		{"OMP_NUM_THREADS=", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS="}},
-		{"A=1", "B=1", true, "env A=1 singularity", []string{"APPTAINERENV_OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2", "SINGULARITYENV_OMP_NUM_THREADS=2"}},
+		{"A=1", "B=1", true, "env A=1 singularity", []string{"APPTAINERENV_OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2",
+			"SINGULARITYENV_OMP_NUM_THREADS=2"}},
 		{"A=1", "B=1", true, "env OMP_NUM_THREADS=9 singularity", nil},
-		{"A=1", "SINGULARITYENV_OMP_NUM_THREADS=5", true, "env A=1 singularity", []string{"SINGULARITYENV_OMP_NUM_THREADS=5"}},
+		{"A=1", "SINGULARITYENV_OMP_NUM_THREADS=5", true, "env A=1 singularity",
+			[]string{"SINGULARITYENV_OMP_NUM_THREADS=5"}},
 	} {
 		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
-		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity, argv: strings.Fields(tc.argv)}
+		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity,
+			argv: strings.Fields(tc.argv)}
 		p.sit([]seat.Seat{{Threads: 2}, {Threads: 2}})
-		got := slices.DeleteFunc(p.rankEnv(rankenv.Rank{LocalRank: 1}), func(kv string) bool { return !strings.Contains(kv, "OMP_NUM") })
+		got := slices.DeleteFunc(p.rankEnv(rankenv.Rank{LocalRank: 1}), func(kv string) bool {
+			return !strings.Contains(kv, "OMP_NUM")
+		})
 		slices.Sort(got)
 		if !slices.Equal(got, tc.want) {
 			t.Errorf("%+v: %q", tc, got)
@@ -185,7 +213,8 @@ func TestNoProxyForLoopback(t *testing.T) {
 func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	dir := files.Make(t, map[string]string{"singularity": "+x"})
 	env := func(inherited string, argv ...string) map[string]string {
-		job := wire.Job{Programs: []wire.Program{{Wdir: []byte(dir)}}, Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
+		job := wire.Job{Programs: []wire.Program{{Wdir: []byte(dir)}},
+			Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
 		for _, a := range argv {
 			job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
 		}
@@ -194,8 +223,20 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 			t.Fatal(err)
 		}
 		p[0].sit(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
-		return environment(t, p[0], rankenv.Rank{Rank: 3, Size: 4, MasterAddr: "10.0.0.1", Encrypt: true, AllNetworks: true, Elastic: true, GlooPort: 4711, Interface: "eth0",
-			NCCLInterfaces: "eth0", PMIFD: 3, PMIPort: "127.0.0.1:1", Addr: "10.0.0.2"})
+		return environment(t, p[0], rankenv.Rank{
+			Rank:           3,
+			Size:           4,
+			MasterAddr:     "10.0.0.1",
+			Encrypt:        true,
+			AllNetworks:    true,
+			Elastic:        true,
+			GlooPort:       4711,
+			Interface:      "eth0",
+			NCCLInterfaces: "eth0",
+			PMIFD:          3,
+			PMIPort:        "127.0.0.1:1",
+			Addr:           "10.0.0.2",
+		})
 	}
 	got := env("SINGULARITYENV_HOROVOD_SIZE=9", "env", "B=1", "singularity", "exec", "-e", "image", "true")
 	for _, name := range rankenv.Names() {
@@ -205,7 +246,8 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 			}
 		}
 	}
-	for name, want := range map[string]string{"APPTAINERENV_RANK": "3", "SINGULARITYENV_HOROVOD_SIZE": "4", "APPTAINERENV_PYTHONUNBUFFERED": "1", "A": "1"} {
+	for name, want := range map[string]string{"APPTAINERENV_RANK": "3", "SINGULARITYENV_HOROVOD_SIZE": "4",
+		"APPTAINERENV_PYTHONUNBUFFERED": "1", "A": "1"} {
 		if got[name] != want {
 			t.Errorf("%s is %q, want %q", name, got[name], want)
 		}

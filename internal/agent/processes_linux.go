@@ -51,19 +51,32 @@ type startRequest struct {
 	answer    chan error
 }
 
-// newProcesses starts processes in the cage. It calls exited for every rank that ends, one call at a time.
-func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)) *processes {
-	p := &processes{cage: cage, ranks: map[int]int{}, pids: map[int]int{}, asked: map[int]bool{}, starts: make(chan startRequest), leaves: make(chan chan struct{}),
-		stopped: make(chan struct{}), exited: exited, sigchld: make(chan os.Signal, 1)}
+// newProcesses starts processes in the cage. It calls exited for every rank that ends, one call at
+// a time.
+func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage,
+	asked bool)) *processes {
+	p := &processes{
+		cage:    cage,
+		ranks:   map[int]int{},
+		pids:    map[int]int{},
+		asked:   map[int]bool{},
+		starts:  make(chan startRequest),
+		leaves:  make(chan chan struct{}),
+		stopped: make(chan struct{}),
+		exited:  exited,
+		sigchld: make(chan os.Signal, 1),
+	}
 	signal.Notify(p.sigchld, syscall.SIGCHLD)
 	p.wg.Go(p.startLoop)
 	return p
 }
 
-// beginReaping begins to reap all children, ranks or not. From then on exec.Cmd cannot wait for a child.
+// beginReaping begins to reap all children, ranks or not. From then on exec.Cmd cannot wait for a
+// child.
 func (p *processes) beginReaping() { p.wg.Go(p.reapLoop) }
 
-// close ends the reaping and the thread that started the children: those that still run get their death signal.
+// close ends the reaping and the thread that started the children: those that still run get their
+// death signal.
 func (p *processes) close() {
 	signal.Stop(p.sigchld)
 	close(p.stopped)
@@ -99,8 +112,8 @@ func (p *processes) startLoop() {
 	}
 }
 
-// forkLater starts a process when the job's first ranks have been started, some of them perhaps on CPUs of their own. A spawned rank is
-// born in the cage as well.
+// forkLater starts a process when the job's first ranks have been started, some of them perhaps on
+// CPUs of their own. A spawned rank is born in the cage as well.
 func (p *processes) forkLater(r startRequest, all topology.Set) error {
 	if r.cpus == nil && p.bound {
 		r.cpus = all
@@ -115,7 +128,8 @@ func (p *processes) forkLater(r startRequest, all topology.Set) error {
 }
 
 func (p *processes) fork(r startRequest) error {
-	// A process inherits this thread's CPUs. They are not restored: of the job's first ranks of a host all are bound or none is.
+	// A process inherits this thread's CPUs. They are not restored: of the job's first ranks of a
+	// host all are bound or none is.
 	if r.cpus != nil {
 		p.bound = true
 		if err := topology.SetAffinity(r.cpus); err != nil {
@@ -124,14 +138,25 @@ func (p *processes) fork(r startRequest) error {
 	}
 	p.mu.Lock() // reaping must not see the pid before the table does
 	defer p.mu.Unlock()
-	sys := &syscall.SysProcAttr{Setsid: true, Setctty: r.terminal, Ptrace: r.halt, Pdeathsig: syscall.SIGKILL}
+	sys := &syscall.SysProcAttr{
+		Setsid:    true,
+		Setctty:   r.terminal,
+		Ptrace:    r.halt,
+		Pdeathsig: syscall.SIGKILL,
+	}
 	p.cage.Attach(sys)
-	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{Dir: r.dir, Env: r.env, Files: r.files, Sys: sys})
+	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
+		Dir:   r.dir,
+		Env:   r.env,
+		Files: r.files,
+		Sys:   sys,
+	})
 	if err != nil {
 		return err
 	}
 	if r.rank != noRank {
-		p.ranks[pid], p.pids[r.rank] = r.rank, pid
+		p.ranks[pid] = r.rank
+		p.pids[r.rank] = pid
 	}
 	if r.halt {
 		return tool.Halt(pid)
@@ -210,7 +235,8 @@ func (p *processes) reapLoop() {
 	}
 }
 
-// reap collects every child that has ended: ranks, and orphans of ranks. When it returns, the ranks' ends are reported.
+// reap collects every child that has ended: ranks, and orphans of ranks. When it returns, the
+// ranks' ends are reported.
 func (p *processes) reap() {
 	p.reaping.Lock()
 	defer p.reaping.Unlock()
@@ -240,8 +266,8 @@ func (p *processes) reap() {
 	}
 }
 
-// dropPrivileges keeps this process and its future children from gaining privileges by an exec (PR_SET_NO_NEW_PRIVS). The setting belongs
-// to a thread, and any thread may start a rank.
+// dropPrivileges keeps this process and its future children from gaining privileges by an exec
+// (PR_SET_NO_NEW_PRIVS). The setting belongs to a thread, and any thread may start a rank.
 func dropPrivileges() error {
 	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
 		return fmt.Errorf("set no_new_privs: %w", errno)

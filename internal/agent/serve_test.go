@@ -17,15 +17,20 @@ import (
 
 func TestServeRunsAJob(t *testing.T) {
 	t.Parallel()
-	h := startHost(t, "SSH_CONNECTION=192.0.2.7 5022 192.0.2.1 22", "RANK=77", "KEPT=yes", "DROPPED=no", "SLURM_PROCID=1")
-	if h.hello.Protocol != wire.Protocol || h.hello.Build != testBuild || h.hello.Arch != runtime.GOARCH || h.hello.Boot == "" || h.hello.Hostname == "" ||
+	h := startHost(t, "SSH_CONNECTION=192.0.2.7 5022 192.0.2.1 22", "RANK=77", "KEPT=yes", "DROPPED=no",
+		"SLURM_PROCID=1")
+	if h.hello.Protocol != wire.Protocol || h.hello.Build != testBuild || h.hello.Arch != runtime.GOARCH ||
+		h.hello.Boot == "" || h.hello.Hostname == "" ||
 		h.hello.Caller != "192.0.2.7" || h.hello.Reached != "192.0.2.1" || h.hello.PID == h.cmd.Process.Pid {
 		t.Errorf("hello %+v", h.hello)
 	}
 	dir := t.TempDir()
-	job := script(2, `echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR:$MASTER_PORT"
+	job := script(2,
+		`echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR:$MASTER_PORT"
 		echo "$KEPT,$DROPPED,$SLURM_PROCID,$NEW,$PYTHONUNBUFFERED,$PWD,$(pwd)" >&2; exit $RANK`)
-	job.Programs[0].Wdir, job.Drop, job.Env = []byte(dir), []string{"DROPPED"}, [][]byte{[]byte("NEW=a=\xff b")}
+	job.Programs[0].Wdir = []byte(dir)
+	job.Drop = []string{"DROPPED"}
+	job.Env = [][]byte{[]byte("NEW=a=\xff b")}
 	h.run(job)
 	exits := h.finish()
 	for rank := 2; rank <= 3; rank++ {
@@ -33,7 +38,8 @@ func TestServeRunsAJob(t *testing.T) {
 		if got := h.printed(rank, 1); got != want {
 			t.Errorf("rank %d says %q, want %q", rank, got, want)
 		}
-		if got, want := h.printed(rank, 2), fmt.Sprintf("yes,,,a=\xff b,1,%s,%s\n", dir, dir); got != want {
+		want = fmt.Sprintf("yes,,,a=\xff b,1,%s,%s\n", dir, dir)
+		if got := h.printed(rank, 2); got != want {
 			t.Errorf("rank %d has %q, want %q", rank, got, want)
 		}
 		if e := exits[rank]; e.Code != rank || e.Signal != 0 || e.Stopped || e.At <= 0 {
@@ -47,7 +53,9 @@ func TestServeRunsAJob(t *testing.T) {
 
 func TestServeReportsHowRanksEnd(t *testing.T) {
 	t.Parallel()
-	h := running(t, script(5, `case $LOCAL_RANK in 0) exit 0;; 1) exit 255;; 2) kill -KILL $$;; 3) kill -TERM $$;; 4) exec /dev/null/x;; esac`))
+	h := running(t,
+		script(5,
+			`case $LOCAL_RANK in 0) exit 0;; 1) exit 255;; 2) kill -KILL $$;; 3) kill -TERM $$;; 4) exec /dev/null/x;; esac`))
 	for rank, e := range h.finish() {
 		want := []wire.Exit{{Code: 0}, {Code: 255}, {Signal: 9}, {Signal: 15}, {Code: 126}}[rank-2]
 		if e.Code == 127 && rank == 6 {
@@ -56,7 +64,11 @@ func TestServeReportsHowRanksEnd(t *testing.T) {
 		if e.MaxRSS < 100<<10 || e.MaxRSS > 1<<30 || e.CPU <= 0 || e.CPU > time.Minute {
 			t.Errorf("rank %d used %d bytes and %v", rank, e.MaxRSS, e.CPU)
 		}
-		if want.Rank, want.At, want.MaxRSS, want.CPU = rank, e.At, e.MaxRSS, e.CPU; e != want {
+		want.Rank = rank
+		want.At = e.At
+		want.MaxRSS = e.MaxRSS
+		want.CPU = e.CPU
+		if e != want {
 			t.Errorf("got %+v, want %+v", e, want)
 		}
 	}
@@ -73,9 +85,11 @@ func TestServeRefusesWhatCannotRun(t *testing.T) {
 		job  wire.Job
 		want wire.Refuse
 	}{
-		"no program":           {jobOf(1, "no-such-program-x"), wire.Refuse{Code: 127, What: `the program "no-such-program-x" was not found in PATH`}},
-		"no working directory": {dir, wire.Refuse{Code: 125, What: "the working directory /no/such/dir does not exist"}},
-		"no argv":              {jobOf(1), wire.Refuse{Code: 2, What: "no program was given"}},
+		"no program": {jobOf(1, "no-such-program-x"),
+			wire.Refuse{Code: 127, What: `the program "no-such-program-x" was not found in PATH`}},
+		"no working directory": {dir, wire.Refuse{Code: 125,
+			What: "the working directory /no/such/dir does not exist"}},
+		"no argv": {jobOf(1), wire.Refuse{Code: 2, What: "no program was given"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +117,8 @@ func TestServeCarriesEveryByte(t *testing.T) {
 	h.run(job)
 	h.finish()
 	for rank := 2; rank <= 3; rank++ {
-		out, err := h.printed(rank, 1), h.printed(rank, 2)
+		out := h.printed(rank, 1)
+		err := h.printed(rank, 2)
 		if len(out) != size || out != err {
 			t.Errorf("rank %d: %d and %d bytes of %d, the same: %v", rank, len(out), len(err), size, out == err)
 		}
@@ -117,7 +132,8 @@ func TestServeStopsReadingWithoutCredit(t *testing.T) {
 			t.Parallel()
 			h := startHost(t)
 			h.hoard = true
-			job := script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero >&`+name+`; echo end >&2`)
+			job := script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero >&`+name+
+				`; echo end >&2`)
 			job.Results = true
 			h.run(job)
 			stream := wire.OutputStream(2, fd)
@@ -125,7 +141,8 @@ func TestServeStopsReadingWithoutCredit(t *testing.T) {
 				return wire.Window-h.owed[stream] <= wire.FrameCost && len(h.output[wire.OutputStream(3, 1)]) == 5
 			})
 			h.mu.Lock()
-			beats, taken := h.beats, len(h.output[stream])
+			beats := h.beats
+			taken := len(h.output[stream])
 			h.mu.Unlock()
 			h.until("two heartbeats more", func() bool { return h.beats >= beats+2 })
 			if got := h.printed(2, 2); got != "" || len(h.printed(2, fd)) != taken {
@@ -148,13 +165,17 @@ func TestServeCarriesResults(t *testing.T) {
 	const size = 1 << 20
 	text := fmt.Sprintf(`head -c %d /dev/urandom >$RANK; printf out; cat $RANK >&$GORUN_RESULT_FD; cat $RANK >&2`, size)
 	job := script(2, text)
-	job.Programs[0].Wdir, job.Results, job.Size = []byte(t.TempDir()), true, 4
+	job.Programs[0].Wdir = []byte(t.TempDir())
+	job.Results = true
+	job.Size = 4
 	h := running(t, job, "GORUN_RESULT_FD=77")
 	h.finish()
 	for rank := 2; rank <= 3; rank++ {
-		result, copied := h.printed(rank, wire.Result), h.printed(rank, wire.Stderr)
+		result := h.printed(rank, wire.Result)
+		copied := h.printed(rank, wire.Stderr)
 		if len(result) != size || result != copied || h.printed(rank, wire.Stdout) != "out" {
-			t.Errorf("rank %d: %d bytes of %d, the same: %v, and %q", rank, len(result), size, result == copied, h.printed(rank, wire.Stdout))
+			t.Errorf("rank %d: %d bytes of %d, the same: %v, and %q", rank, len(result), size, result == copied,
+				h.printed(rank, wire.Stdout))
 		}
 		if n := h.pauses[wire.OutputStream(rank, wire.Result)]; n != 0 {
 			t.Errorf("rank %d: %d pauses in a result", rank, n)
@@ -162,7 +183,8 @@ func TestServeCarriesResults(t *testing.T) {
 	}
 }
 
-// A rank has no descriptor more in a job without results, and in a container that would not inherit it.
+// A rank has no descriptor more in a job without results, and in a container that would not inherit
+// it.
 func TestServeOpensNoResultUnasked(t *testing.T) {
 	t.Parallel()
 	const text = `[ ! -e /proc/$$/fd/4 ] || printf 'has 4, '; echo ${GORUN_RESULT_FD-none}`
@@ -254,12 +276,16 @@ func TestServeStops(t *testing.T) {
 		want  wire.Exit
 		least time.Duration
 	}{
-		"by TERM":                           {ready + "exec sleep 1000", time.Minute, wire.Exit{Signal: 15}, 0},
-		"by TERM to the group":              {ready + "sleep 1000; exit 9", time.Minute, wire.Exit{Signal: 15}, 0},
-		"in the rank's own way":             {"trap 'exit 5' TERM; " + ready + "while :; do sleep 0.01; done", time.Minute, wire.Exit{Code: 5}, 0},
-		"though it is stopped":              {ready + "kill -STOP $$; exec sleep 1000", time.Minute, wire.Exit{Signal: 15}, 0},
-		"by KILL after the grace":           {"trap '' TERM; " + ready + "while :; do sleep 0.01; done", 300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
-		"by KILL, with what left the group": {"trap '' TERM; setsid sleep 1000 & " + ready + "while :; do sleep 0.01; done", 300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
+		"by TERM":              {ready + "exec sleep 1000", time.Minute, wire.Exit{Signal: 15}, 0},
+		"by TERM to the group": {ready + "sleep 1000; exit 9", time.Minute, wire.Exit{Signal: 15}, 0},
+		"in the rank's own way": {"trap 'exit 5' TERM; " + ready + "while :; do sleep 0.01; done",
+			time.Minute, wire.Exit{Code: 5}, 0},
+		"though it is stopped": {ready + "kill -STOP $$; exec sleep 1000", time.Minute,
+			wire.Exit{Signal: 15}, 0},
+		"by KILL after the grace": {"trap '' TERM; " + ready + "while :; do sleep 0.01; done",
+			300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
+		"by KILL, with what left the group": {"trap '' TERM; setsid sleep 1000 & " + ready +
+			"while :; do sleep 0.01; done", 300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -268,7 +294,15 @@ func TestServeStops(t *testing.T) {
 			began := time.Now()
 			h.tell(wire.TypeStop, wire.Stop{Grace: tc.grace})
 			for rank, e := range h.finish() {
-				if want := (wire.Exit{Rank: rank, Code: tc.want.Code, Signal: tc.want.Signal, Stopped: true, At: e.At, MaxRSS: e.MaxRSS, CPU: e.CPU}); e != want {
+				if want := (wire.Exit{
+					Rank:    rank,
+					Code:    tc.want.Code,
+					Signal:  tc.want.Signal,
+					Stopped: true,
+					At:      e.At,
+					MaxRSS:  e.MaxRSS,
+					CPU:     e.CPU,
+				}); e != want {
 					t.Errorf("got %+v, want %+v", e, want)
 				}
 			}
@@ -344,15 +378,20 @@ func TestServeCutsAPipeThatIsHeldOpen(t *testing.T) {
 func TestServeCarriesWhatRanksAsk(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
-	h.run(jobOf(2, "/proc/self/exe", askWord, "GET /v1/job", "POST /v1/fence/f vRANK", "PUT /v1/kv/k value", "GET /v1/kv/k?wait=10s",
+	h.run(jobOf(2, "/proc/self/exe", askWord, "GET /v1/job", "POST /v1/fence/f vRANK", "PUT /v1/kv/k value",
+		"GET /v1/kv/k?wait=10s",
 		`POST /v1/lost {"rank":0,"cause":"reset"}`, "GET /v1/abort", "POST /v1/fence/g x"))
 	h.until("one fence of both ranks", func() bool { return len(h.fences) > 0 })
-	if f := h.fences[0]; f.Name != "f" || string(f.Values[2]) != "v2" || string(f.Values[3]) != "v3" || len(f.Values) != 2 {
+	if f := h.fences[0]; f.Name != "f" || string(f.Values[2]) != "v2" || string(f.Values[3]) != "v3" ||
+		len(f.Values) != 2 {
 		t.Errorf("fence %+v", f)
 	}
-	h.tell(wire.TypeFenced, wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"), 2: []byte("v2"), 3: []byte("v3"), 4: []byte("nobody's")}})
+	h.tell(wire.TypeFenced, wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"),
+		2: []byte("v2"), 3: []byte("v3"), 4: []byte("nobody's")}})
 	h.until("both ranks' questions", func() bool { return len(h.gets) == 2 && len(h.puts) == 2 })
-	if p, g := h.puts[0], h.gets[0]; p.Key != "k" || string(p.Value) != "value" || g.Key != "k" || g.Wait != 10*time.Second || g.ID == h.gets[1].ID {
+	g := h.gets[0]
+	if p := h.puts[0]; p.Key != "k" || string(p.Value) != "value" || g.Key != "k" ||
+		g.Wait != 10*time.Second || g.ID == h.gets[1].ID {
 		t.Errorf("put %+v, gets %+v", p, h.gets)
 	}
 	for _, g := range h.gets {
@@ -367,7 +406,8 @@ func TestServeCarriesWhatRanksAsk(t *testing.T) {
 	h.tell(wire.TypeAbort, wire.Abort{Rank: 1, Host: "h0", Cause: "second"})
 	h.finish()
 	abort := `{"rank":0,"host":"h0","cause":"first"}`
-	want := fmt.Sprintf("200 {\"job\":\"job\",\"epoch\":0,\"rank\":2,\"size\":4,\"key\":\"%s=\"}\n200 {\"values\":[\"djA=\",\"djE=\",\"djI=\",\"djM=\"]}\n204 \n200 value\n204 \n200 %s\n410 %s\n",
+	want := fmt.Sprintf("200 {\"job\":\"job\",\"epoch\":0,\"rank\":2,\"size\":4,\"key\":\"%s=\"}\n200 "+
+		"{\"values\":[\"djA=\",\"djE=\",\"djI=\",\"djM=\"]}\n204 \n200 value\n204 \n200 %s\n410 %s\n",
 		strings.Repeat("A", 43), abort, abort)
 	if got := h.printed(2, 1); got != want {
 		t.Errorf("rank 2 was answered\n%s\nwant\n%s", got, want)
@@ -421,13 +461,16 @@ func TestServeReportsRanksThatCannotStart(t *testing.T) {
 	}
 }
 
-// TestRanksMayPrintAfterTheLauncher checks that ranks which print during their grace are not killed by SIGPIPE.
+// TestRanksMayPrintAfterTheLauncher checks that ranks which print during their grace are not killed
+// by SIGPIPE.
 func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
 	dir := t.TempDir()
-	job := script(1, `trap 'echo saving; sleep 0.2; echo saving; echo saved >checkpoint; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
-	job.Programs[0].Wdir, job.Grace = []byte(dir), 5*time.Second
+	job := script(1,
+		`trap 'echo saving; sleep 0.2; echo saving; echo saved >checkpoint; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
+	job.Programs[0].Wdir = []byte(dir)
+	job.Grace = 5 * time.Second
 	h.run(job)
 	h.awaitOutput(2)
 	h.stdin.Close()
@@ -437,7 +480,8 @@ func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
 	}
 }
 
-// TestServeEndsWhileItsFramesAreStuck checks that the lease also ends an agent whose launcher reads nothing.
+// TestServeEndsWhileItsFramesAreStuck checks that the lease also ends an agent whose launcher reads
+// nothing.
 func TestServeEndsWhileItsFramesAreStuck(t *testing.T) {
 	slow(t)
 	h := startHost(t)
@@ -451,23 +495,35 @@ func TestServeEndsWhileItsFramesAreStuck(t *testing.T) {
 	}
 	h.mu.Unlock()
 	value := strings.Repeat("v", 60<<10) // two are more than a pipe holds
-	job := jobOf(1, "/proc/self/exe", askWord, "GLOO-PUT /s/rank_0 "+value, "GLOO-PUT /s/rank_1 "+value, "GLOO-PUT /s/rank_2 "+value)
-	job.Epoch, job.Elastic = 1, &wire.Elastic{Slots: 1, LocalSize: 1, Nodes: 1, Lease: time.Second, Parting: 100 * time.Millisecond}
+	job := jobOf(1, "/proc/self/exe", askWord, "GLOO-PUT /s/rank_0 "+value, "GLOO-PUT /s/rank_1 "+value,
+		"GLOO-PUT /s/rank_2 "+value)
+	job.Epoch = 1
+	job.Elastic = &wire.Elastic{
+		Slots:     1,
+		LocalSize: 1,
+		Nodes:     1,
+		Lease:     time.Second,
+		Parting:   100 * time.Millisecond,
+	}
 	h.run(job)
 	until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
 }
 
-// TestServeHorovodsRendezvous checks that each rank has a rendezvous that reaches the others, and that scopes of one host need no launcher.
+// TestServeHorovodsRendezvous checks that each rank has a rendezvous that reaches the others, and
+// that scopes of one host need no launcher.
 func TestServeHorovodsRendezvous(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
 	record := strings.Repeat("x", 136)
 	h.run(jobOf(2, "/proc/self/exe", askWord,
-		"GLOO-GET /local_h1/0", "GLOO-PUT /local_h1/LOCAL "+record, "GLOO-GET /local_h1/0", "GLOO-GET /local_h1/1", "GLOO-GET /local_h1/2",
+		"GLOO-GET /local_h1/0", "GLOO-PUT /local_h1/LOCAL "+record, "GLOO-GET /local_h1/0", "GLOO-GET /local_h1/1",
+		"GLOO-GET /local_h1/2",
 		"GLOO-PUT /local_h1/1 y", "GLOO-DELETE /local_h1/LOCAL", "GLOO-GET /local_h1/0"))
 	exits := h.finish()
 	for rank := 2; rank <= 3; rank++ {
-		if got, want := h.printed(rank, 1), "404 \n200 \n200 "+record+"\n200 "+record+"\n404 \n500 \n200 \n404 \n"; got != want || exits[rank].Code != 0 {
+		want := "404 \n200 \n200 " + record + "\n200 " + record +
+			"\n404 \n500 \n200 \n404 \n"
+		if got := h.printed(rank, 1); got != want || exits[rank].Code != 0 {
 			t.Errorf("rank %d: %+v, %q; want %q", rank, exits[rank], got, want)
 		}
 	}

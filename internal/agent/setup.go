@@ -39,11 +39,19 @@ func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) er
 	}
 	a.master = seat.HoldPort()
 	a.openLine()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{FreePort: a.master.Number, Places: a.locations(), Contained: a.cage.String(),
-		Note: a.needs.Note, PMIx: a.needs.PMIx, GPUs: a.host.GPUs, Line: a.line != nil})
+	return a.out.SendMessage(wire.TypeReady, wire.Ready{
+		FreePort:  a.master.Number,
+		Places:    a.locations(),
+		Contained: a.cage.String(),
+		Note:      a.needs.Note,
+		PMIx:      a.needs.PMIx,
+		GPUs:      a.host.GPUs,
+		Line:      a.line != nil,
+	})
 }
 
-// readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings, counts, a work folder and files.
+// readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings, counts,
+// a work folder and files.
 func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
 	for {
 		f, err := a.next(frames, helloTime)
@@ -84,13 +92,15 @@ func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
 // addProgram appends a piece of gorun-gpu, compressed.
 func (a *agent) addProgram(piece []byte) error {
 	if !a.host.LacksGPUProgram || len(piece) == 0 || len(a.sent)+len(piece) >= memexec.MaxSize {
-		return &wire.FormatError{Reason: fmt.Sprintf("unexpected piece of %d bytes after %d of a program", len(piece), len(a.sent))}
+		return &wire.FormatError{Reason: fmt.Sprintf("unexpected piece of %d bytes after %d of a program", len(piece),
+			len(a.sent))}
 	}
 	a.sent = append(a.sent, piece...)
 	return nil
 }
 
-// receive updates this host's copy of the work folder, or takes a file that hosts pass on. first is the first frame about it.
+// receive updates this host's copy of the work folder, or takes a file that hosts pass on. first is
+// the first frame about it.
 func (a *agent) receive(ctx context.Context, first wire.Frame, frames *wire.Reader) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
@@ -135,7 +145,9 @@ func (a *agent) prepareJob(ctx context.Context, frames *wire.Reader) (err error)
 	for i, p := range a.progs {
 		a.needs.Add(a.job, p.argv[0], a.progs[i].mpi, p.apart, p.env)
 	}
-	if a.tools, err = tool.Prepare(a.job, func(r wire.Rank, argv []string) (string, error) { return a.progs[r.Program].find(argv) }); err != nil {
+	if a.tools, err = tool.Prepare(a.job, func(r wire.Rank, argv []string) (string, error) {
+		return a.progs[r.Program].find(argv)
+	}); err != nil {
 		return err
 	}
 	if err := a.sit(); err != nil {
@@ -160,7 +172,8 @@ func (a *agent) askMPI(frames *wire.Reader, need wire.Need) error {
 	if err := f.Expect(wire.TypeMPI, &got); err != nil {
 		return err
 	}
-	a.job.MPI.OpenMPI4, a.job.MPI.PMIx = got.OpenMPI4, got.PMIx
+	a.job.MPI.OpenMPI4 = got.OpenMPI4
+	a.job.MPI.PMIx = got.PMIx
 	return nil
 }
 
@@ -171,7 +184,8 @@ func (a *agent) refuse(err error) error {
 	return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, refusal))
 }
 
-// next returns the launcher's next frame but heartbeats. The process exits if no frame comes within limit.
+// next returns the launcher's next frame but heartbeats. The process exits if no frame comes within
+// limit.
 func (a *agent) next(frames *wire.Reader, limit time.Duration) (wire.Frame, error) {
 	for {
 		watchdog := time.AfterFunc(limit, func() { a.exit(fmt.Sprintf("ended: no word from gorun for %v", limit)) })

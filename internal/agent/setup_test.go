@@ -20,16 +20,19 @@ func TestAgentListsGPUsWithoutAJob(t *testing.T) {
 	t.Parallel()
 	box := driver(0)
 	broken := fstest.MapFS{"proc/driver/nvidia/gpus/what/information": {Data: []byte("Model: A100\n")}}
-	program := packed(t, "#!/bin/sh\necho '{\"devices\": [{\"index\": 0, \"bus_id\": \"0000:07:00.0\", \"name\": \"by gorun-gpu\"}]}'\n")
+	program := packed(t, "#!/bin/sh\necho '{\"devices\": [{\"index\": 0, \"bus_id\": \"0000:07:00.0\", \"name\": "+
+		"\"by gorun-gpu\"}]}'\n")
 	for name, tt := range map[string]struct {
 		root    fstest.MapFS
 		program []byte
 		want    string
 	}{
 		"by the program that was sent": {box, program, "by gorun-gpu []"},
-		"by /proc":                     {box, nil, "NVIDIA A100-SXM4-40GB [neither gorun-gpu nor nvidia-smi is there to ask the driver]"},
-		"none":                         {fstest.MapFS{}, nil, ""},
-		"that cannot be listed":        {broken, nil, `refused: list GPUs with /proc/driver/nvidia: "what" is not a PCI address`},
+		"by /proc": {box, nil,
+			"NVIDIA A100-SXM4-40GB [neither gorun-gpu nor nvidia-smi is there to ask the driver]"},
+		"none": {fstest.MapFS{}, nil, ""},
+		"that cannot be listed": {broken, nil,
+			`refused: list GPUs with /proc/driver/nvidia: "what" is not a PCI address`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -92,7 +95,8 @@ func (h *host) Send(t wire.Type, message any) { _ = h.out.SendMessage(t, message
 func (h *host) Piece(data []byte) error       { return h.out.Send(wire.TypePiece, 0, data) }
 func (h *host) Cancel()                       { h.stdin.Close() }
 
-// folderOf makes a folder with one file and scans it. A host sees another folder of that name unless shared.
+// folderOf makes a folder with one file and scans it. A host sees another folder of that name
+// unless shared.
 func folderOf(t *testing.T, shared bool, content []byte) *workdir.Tree {
 	t.Helper()
 	dir := t.TempDir()
@@ -155,7 +159,8 @@ func TestAgentRefusesAFolderThatItCannotKeep(t *testing.T) {
 	}
 }
 
-// TestAgentEndsInTheMiddleOfAFolder checks that nothing keeps an agent, which holds the copy's lock, and that its cage goes.
+// TestAgentEndsInTheMiddleOfAFolder checks that nothing keeps an agent, which holds the copy's
+// lock, and that its cage goes.
 func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(h *host){

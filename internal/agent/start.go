@@ -21,7 +21,8 @@ import (
 // pumpBuffer is one read of a rank's output.
 const pumpBuffer = 32 << 10
 
-// tasksPerRank bounds the processes and threads of a host, for each of its ranks, where the kernel can.
+// tasksPerRank bounds the processes and threads of a host, for each of its ranks, where the kernel
+// can.
 const tasksPerRank = 4096
 
 // boundTime is how long ranks run before the bound is set, where that costs time.
@@ -32,19 +33,29 @@ func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options)
 	if _, err := out.Write(wire.Preamble(opts.Nonce)); err != nil {
 		return err
 	}
-	h := wire.Hello{Protocol: wire.Protocol, Build: opts.Build, PID: os.Getpid(), Arch: runtime.GOARCH, Addresses: a.addresses, Cores: a.host.Cores,
-		LacksGPUProgram: a.host.LacksGPUProgram, Partitioned: a.host.Partitioned}
+	h := wire.Hello{
+		Protocol:        wire.Protocol,
+		Build:           opts.Build,
+		PID:             os.Getpid(),
+		Arch:            runtime.GOARCH,
+		Addresses:       a.addresses,
+		Cores:           a.host.Cores,
+		LacksGPUProgram: a.host.LacksGPUProgram,
+		Partitioned:     a.host.Partitioned,
+	}
 	h.Hostname, _ = os.Hostname()
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	h.Boot = strings.TrimSpace(string(boot))
 	// "client-ip client-port server-ip server-port", set by sshd.
 	if c := strings.Fields(os.Getenv("SSH_CONNECTION")); len(c) == 4 {
-		h.Caller, h.Reached = c[0], c[2]
+		h.Caller = c[0]
+		h.Reached = c[2]
 	}
 	return a.out.SendMessage(wire.TypeHello, h)
 }
 
-// start starts every rank of this host. A rank that cannot be started is reported like one that ended. finished is whether all ended.
+// start starts every rank of this host. A rank that cannot be started is reported like one that
+// ended. finished is whether all ended.
 func (a *agent) start(start wire.Start) (finished bool) {
 	if len(a.core.ranks) > 0 || a.core.stopping {
 		return a.core.finished
@@ -54,7 +65,8 @@ func (a *agent) start(start wire.Start) (finished bool) {
 	if err := a.serves.Begin(start); err != nil {
 		return a.apply(eventFailing{wire.Failing{Broken: err.Error()}})
 	}
-	a.network, a.begun = a.host.Interfaces(a.addresses, a.job, start), start
+	a.network = a.host.Interfaces(a.addresses, a.job, start)
+	a.begun = start
 	a.openMaster()
 	a.cage.Limit(a.tasks * len(a.job.Ranks))
 	var ranks []int
@@ -81,10 +93,16 @@ func (a *agent) startOne(rank int, p *program, place rankenv.Rank) {
 	if errors.Is(err, fs.ErrNotExist) {
 		code = wire.CodeNotFound
 	}
-	a.apply(eventExited{rank: rank, code: code, outputFinished: true, failed: fmt.Sprintf("start %s: %v", p.path, lookup.Cause(err))})
+	a.apply(eventExited{
+		rank:           rank,
+		code:           code,
+		outputFinished: true,
+		failed:         fmt.Sprintf("start %s: %v", p.path, lookup.Cause(err)),
+	})
 }
 
-// bound keeps ranks from starting processes without end. It comes late, so that it does not delay a short job.
+// bound keeps ranks from starting processes without end. It comes late, so that it does not delay a
+// short job.
 func (a *agent) bound() {
 	select {
 	case <-time.After(boundTime):
@@ -114,7 +132,8 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 		if err != nil {
 			return err
 		}
-		outputs, opened = append(outputs, output), append(opened, writer)
+		outputs = append(outputs, output)
+		opened = append(opened, writer)
 	}
 	how := a.tools[rank]
 	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
@@ -141,18 +160,30 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 			return err
 		}
 		opened = append(opened, tty)
-		files[0], files[1], files[2] = tty.Fd(), tty.Fd(), tty.Fd()
-		env = append(slices.DeleteFunc(env, func(kv string) bool { return strings.HasPrefix(kv, "TERM=") }), "TERM="+how.Terminal)
+		files[0] = tty.Fd()
+		files[1] = tty.Fd()
+		files[2] = tty.Fd()
+		env = append(slices.DeleteFunc(env, func(kv string) bool {
+			return strings.HasPrefix(kv, "TERM=")
+		}), "TERM="+how.Terminal)
 	}
 	if rank == 0 && a.usesMaster(env) {
 		a.wg.Go(func() { a.watchMaster(a.master.Number) })
 	}
-	request := startRequest{rank: rank, path: p.path, argv: p.argv, dir: p.dir,
-		env:   append(env, contain.Variable+"="+a.guard.String()),
-		cpus:  p.seat(place.LocalRank).CPUs,
-		files: files, terminal: how.Terminal != "", halt: how.Halt}
+	request := startRequest{
+		rank:     rank,
+		path:     p.path,
+		argv:     p.argv,
+		dir:      p.dir,
+		env:      append(env, contain.Variable+"="+a.guard.String()),
+		cpus:     p.seat(place.LocalRank).CPUs,
+		files:    files,
+		terminal: how.Terminal != "",
+		halt:     how.Halt,
+	}
 	if how.Path != "" {
-		request.path, request.argv = how.Path, how.Argv
+		request.path = how.Path
+		request.argv = how.Argv
 	}
 	if err = a.procs.start(request); err != nil {
 		return err
@@ -161,7 +192,9 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 	a.attach(rank, ours, outputs)
 	if how.Halt {
 		a.wg.Go(func() {
-			tool.Release(a.ended, func() (int, bool) { return a.procs.pid(rank) }, func() { a.procs.pass(rank, syscall.SIGCONT) })
+			tool.Release(a.ended, func() (int, bool) { return a.procs.pid(rank) }, func() {
+				a.procs.pass(rank, syscall.SIGCONT)
+			})
 		})
 	}
 	return nil
@@ -169,23 +202,39 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 
 // rankOf describes a rank to its environment.
 func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
-	place := rankenv.Rank{Job: a.job.ID, Epoch: a.job.Epoch, Rank: r.Rank, Size: a.job.Size,
-		LocalRank: r.LocalRank, LocalSize: len(a.job.Ranks), CrossRank: r.CrossRank, CrossSize: r.CrossSize,
-		Host: a.job.Host, Addrs: start.Addrs, Shares: a.job.Shares, Encrypt: a.job.Encrypt, AllNetworks: a.job.AllNetworks,
-		MasterAddr: start.MasterAddr, MasterPort: start.MasterPort}
+	place := rankenv.Rank{
+		Job:         a.job.ID,
+		Epoch:       a.job.Epoch,
+		Rank:        r.Rank,
+		Size:        a.job.Size,
+		LocalRank:   r.LocalRank,
+		LocalSize:   len(a.job.Ranks),
+		CrossRank:   r.CrossRank,
+		CrossSize:   r.CrossSize,
+		Host:        a.job.Host,
+		Addrs:       start.Addrs,
+		Shares:      a.job.Shares,
+		Encrypt:     a.job.Encrypt,
+		AllNetworks: a.job.AllNetworks,
+		MasterAddr:  start.MasterAddr,
+		MasterPort:  start.MasterPort,
+	}
 	if len(start.Addrs) > 0 {
 		place.Addr = start.Addrs[0]
 	}
 	for _, other := range a.job.Ranks {
 		if other.LocalRank == 0 { // every host with ranks has one
-			place.Node, place.Nodes = other.CrossRank, other.CrossSize
+			place.Node = other.CrossRank
+			place.Nodes = other.CrossSize
 		}
 	}
-	place.Interface, place.NCCLInterfaces = a.network.Name, a.network.NCCL
+	place.Interface = a.network.Name
+	place.NCCLInterfaces = a.network.NCCL
 	return a.serves.Describe(place, a.progs[r.Program].apart, a.progs[r.Program].mpi.MPI)
 }
 
-// stdinFor opens a rank's standard input: a pipe for ranks that get the launcher's, /dev/null for the others.
+// stdinFor opens a rank's standard input: a pipe for ranks that get the launcher's, /dev/null for
+// the others.
 func (a *agent) stdinFor(rank int) (theirs, ours *os.File, err error) {
 	if slices.Contains(a.job.Stdin, rank) {
 		return os.Pipe()
@@ -200,7 +249,13 @@ func (a *agent) attach(rank int, input *os.File, outputs []*os.File) {
 	defer a.mu.Unlock()
 	for i, file := range outputs {
 		fd := a.streams()[i]
-		p := &pump{file: file, stream: wire.OutputStream(rank, fd), credit: wire.NewCredit(), out: a.out, lines: fd != wire.Result}
+		p := &pump{
+			file:   file,
+			stream: wire.OutputStream(rank, fd),
+			credit: wire.NewCredit(),
+			out:    a.out,
+			lines:  fd != wire.Result,
+		}
 		a.pumps[p.stream] = p
 		a.wg.Go(func() {
 			p.run(make([]byte, pumpBuffer))

@@ -39,8 +39,8 @@ type inputPiece struct {
 
 func newStdin(out *wire.Writer) *stdin { return &stdin{out: out, readers: map[int]*inputReader{}} }
 
-// attach adds a rank, before the first push. The caller runs the returned function, which ends with the input or when the rank takes no
-// more of it.
+// attach adds a rank, before the first push. The caller runs the returned function, which ends with
+// the input or when the rank takes no more of it.
 func (s *stdin) attach(rank int, file *os.File) (run func()) {
 	r := &inputReader{file: file}
 	r.came.L = &s.mu
@@ -115,7 +115,8 @@ func (s *stdin) next(r *inputReader) *inputPiece {
 	return piece
 }
 
-// taken notes that a reader has taken pieces, and returns the cost of those that no reader needs any more.
+// taken notes that a reader has taken pieces, and returns the cost of those that no reader needs
+// any more.
 func (s *stdin) taken(pieces ...*inputPiece) (n int, owed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

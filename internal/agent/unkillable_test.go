@@ -35,8 +35,9 @@ func put(t *testing.T, text string, path ...string) {
 	}
 }
 
-// TestUnkillableProcessesAreNamed has a rank, and a child of a rank that ends, in a frozen cgroup of v1, where
-// SIGKILL reaches nobody, as in a dead file system. The goal is an end 8 s after the grace.
+// TestUnkillableProcessesAreNamed has a rank, and a child of a rank that ends, in a frozen cgroup
+// of v1, where SIGKILL reaches nobody, as in a dead file system. The goal is an end 8 s after the
+// grace.
 func TestUnkillableProcessesAreNamed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -99,8 +100,8 @@ func TestForkBombIsBounded(t *testing.T) {
 		put(t, "500", outer, "pids.max")
 		h := start(t, "AGENT_TEST_TASKS=200", "AGENT_TEST_GROUP="+outer)
 		bounded := !strings.Contains(t.Name(), "tree")
-		// On the last rung nothing bounds it but the test's own limit, under which the agent would suffer.
-		// A shell that cannot fork ends; what it has started stays.
+		// On the last rung nothing bounds it but the test's own limit, under which the agent would
+		// suffer. A shell that cannot fork ends; what it has started stays.
 		bomb := `f() { sleep 1000 & f & f; }; (sleep 0.1; f) 2>/dev/null & sleep 1000 & wait`
 		if !bounded {
 			bomb = `f() { [ $1 = 0 ] || { f $(($1-1)) & f $(($1-1)) & sleep 1000; }; }; f 6; while :; do sleep 1; done`
@@ -108,7 +109,8 @@ func TestForkBombIsBounded(t *testing.T) {
 		h.run(script(1, `sleep 0.5; echo boom; `+bomb))
 		h.awaitOutput(2)
 		most := 0
-		for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		for deadline := time.Now().Add(2 * time.Second); time.Now().Before(deadline); time.Sleep(
+			50 * time.Millisecond) {
 			groups, _ := filepath.Glob(filepath.Join(outer, "gorun-*", "cgroup.procs"))
 			for _, g := range groups {
 				text, _ := os.ReadFile(g)
@@ -128,28 +130,32 @@ func TestForkBombIsBounded(t *testing.T) {
 	})
 }
 
-// TestOrphansAreReaped has a rank that makes short orphans as fast as it can. The goal is that at most 5 zombies are
-// there at any time, and 5 % of a core for the agent; the bounds are for a machine that is busy.
+// TestOrphansAreReaped has a rank that makes short orphans as fast as it can. The goal is that at
+// most 5 zombies are there at any time, and 5 % of a core for the agent; the bounds are for a
+// machine that is busy.
 func TestOrphansAreReaped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	h := running(t, script(1, `echo go; while :; do (: & : & : & : &); done`))
 	h.awaitOutput(2)
-	most, samples := 0, 0
+	most := 0
+	samples := 0
 	began := time.Now()
 	for time.Since(began) < 2*time.Second {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", h.hello.PID, h.hello.PID))
 		zombies := 0
 		for _, child := range strings.Fields(string(text)) {
-			if stat, err := os.ReadFile("/proc/" + child + "/stat"); err == nil && strings.Contains(string(stat), ") Z ") {
+			if stat, err := os.ReadFile("/proc/" + child + "/stat"); err == nil &&
+				strings.Contains(string(stat), ") Z ") {
 				zombies++
 			}
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		most, samples = max(most, zombies), samples+1
+		most = max(most, zombies)
+		samples++
 	}
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.hello.PID))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// eventSpawn asks the loop to do something about ranks that are to be spawned, unless ctx has ended.
+// eventSpawn asks the loop to do something about ranks that are to be spawned, unless ctx has
+// ended.
 type eventSpawn struct {
 	ctx    context.Context
 	do     func() error
@@ -43,7 +44,8 @@ func (e eventSpawn) run(stopping bool) {
 	e.answer <- e.do()
 }
 
-// maySpawn reports why a rank cannot start programs. Those that need not run here are looked for where they do.
+// maySpawn reports why a rank cannot start programs. Those that need not run here are looked for
+// where they do.
 func (a *agent) maySpawn(ctx context.Context, r wire.SpawnRequest) error {
 	return a.onLoop(ctx, func() error {
 		for _, p := range r.Programs {
@@ -59,7 +61,8 @@ func (a *agent) maySpawn(ctx context.Context, r wire.SpawnRequest) error {
 	})
 }
 
-// spawn starts the ranks of a world that belong here. It returns when they run, or their failure is reported.
+// spawn starts the ranks of a world that belong here. It returns when they run, or their failure is
+// reported.
 func (a *agent) spawn(ctx context.Context, w *spawn.World) error {
 	err := a.onLoop(ctx, func() error { a.startWorld(w); return nil })
 	if err != nil {
@@ -85,14 +88,33 @@ func (a *agent) startWorld(w *spawn.World) {
 				err = p.look()
 			}
 			if err != nil {
-				a.apply(eventExited{rank: numbers[local], code: wire.CodeNotFound, outputFinished: true, failed: err.Error()})
+				a.apply(eventExited{
+					rank:           numbers[local],
+					code:           wire.CodeNotFound,
+					outputFinished: true,
+					failed:         err.Error(),
+				})
 				continue
 			}
 			programs[i] = p
 		}
-		place := rankenv.Rank{Job: a.job.ID, Rank: rank, Size: len(w.Numbers), LocalRank: local, LocalSize: len(w.Here), CrossSize: 1, Nodes: 1,
-			Host: a.job.Host, Addr: a.begun.Addrs[0], Addrs: a.begun.Addrs, Shares: w.Shares(), Encrypt: a.job.Encrypt, AllNetworks: a.job.AllNetworks,
-			Interface: a.network.Name, NCCLInterfaces: a.network.NCCL}
+		place := rankenv.Rank{
+			Job:            a.job.ID,
+			Rank:           rank,
+			Size:           len(w.Numbers),
+			LocalRank:      local,
+			LocalSize:      len(w.Here),
+			CrossSize:      1,
+			Nodes:          1,
+			Host:           a.job.Host,
+			Addr:           a.begun.Addrs[0],
+			Addrs:          a.begun.Addrs,
+			Shares:         w.Shares(),
+			Encrypt:        a.job.Encrypt,
+			AllNetworks:    a.job.AllNetworks,
+			Interface:      a.network.Name,
+			NCCLInterfaces: a.network.NCCL,
+		}
 		a.startOne(numbers[local], programs[i], a.serves.DescribeSpawned(place))
 	}
 	a.wg.Go(a.bound)
@@ -112,7 +134,9 @@ func (p *program) spawned(asked wire.SpawnProgram) (*program, error) {
 		return nil, errors.New("a rank in a container cannot start others there")
 	}
 	q := *p
-	q.argv, q.env, q.seats = nil, maps.Clone(p.env), nil
+	q.argv = nil
+	q.env = maps.Clone(p.env)
+	q.seats = nil
 	for _, word := range asked.Argv {
 		q.argv = append(q.argv, string(word))
 	}

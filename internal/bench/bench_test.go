@@ -33,7 +33,12 @@ func TestRunTimesAndChecksEverySize(t *testing.T) {
 	single := map[string]bool{"broadcast": true, "alltoall": true, "sendrecv": true}
 	for _, collective := range Collectives() {
 		for _, ranks := range []int{1, 2, 3} {
-			rows := rowsOf(t, ringtest.NewJob(t, ranks), Options{Collective: collective, Min: 24, Max: 100, Budget: time.Millisecond})
+			rows := rowsOf(t, ringtest.NewJob(t, ranks), Options{
+				Collective: collective,
+				Min:        24,
+				Max:        100,
+				Budget:     time.Millisecond,
+			})
 			sizes := []int{24, 24, 48, 48, 96, 96}
 			switch {
 			case single[collective]:
@@ -45,7 +50,8 @@ func TestRunTimesAndChecksEverySize(t *testing.T) {
 				t.Fatalf("%s: %d rows, want %d", collective, len(rows[0]), len(sizes))
 			}
 			for i, r := range rows[0] {
-				if r.Wrong != 0 || r.Time <= 0 || r.Median <= 0 || r.P99 < r.Median || r.Max < r.P99 || r.WireTime != 0 || r.Bytes != 4*r.Count || r.Bytes != sizes[i] ||
+				if r.Wrong != 0 || r.Time <= 0 || r.Median <= 0 || r.P99 < r.Median || r.Max < r.P99 ||
+					r.WireTime != 0 || r.Bytes != 4*r.Count || r.Bytes != sizes[i] ||
 					r.Iterations < minIterations || r.Ranks != ranks || r != rows[ranks-1][i] {
 					t.Errorf("%+v on rank 0, %+v on rank %d", r, rows[ranks-1][i], ranks-1)
 				}
@@ -59,10 +65,17 @@ func TestEveryTypeAndOperationIsChecked(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	for _, collective := range Collectives() {
-		opts := Options{Collective: collective, Types: []string{"all"}, Min: 9000, Max: 9000, Budget: time.Microsecond}
+		opts := Options{
+			Collective: collective,
+			Types:      []string{"all"},
+			Min:        9000,
+			Max:        9000,
+			Budget:     time.Microsecond,
+		}
 		combos := len(Types())
 		if collective == Barrier {
-			opts.Types, combos = nil, 1
+			opts.Types = nil
+			combos = 1
 		}
 		if what, _ := find(collective); what.combines() {
 			opts.Ops = []string{"all"}
@@ -119,11 +132,23 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		"no type":                       func(o *Options) { o.Types = []string{"float", "quad"} },
 		"no operation \"xor\"":          func(o *Options) { o.Ops = []string{"xor"} },
 		"band is not defined for float": func(o *Options) { o.Ops = []string{"band"} },
-		"has no operation":              func(o *Options) { o.Collective, o.Ops = "gather", []string{"sum"} },
-		"has no type":                   func(o *Options) { o.Collective, o.Types = Barrier, []string{"float"} },
-		"has no bandwidth":              func(o *Options) { o.Collective, o.Wire = Barrier, true },
-		"uses no memory":                func(o *Options) { o.Collective, o.Device = Barrier, "cuda" },
-		"timed together":                func(o *Options) { o.Batch = -1 },
+		"has no operation": func(o *Options) {
+			o.Collective = "gather"
+			o.Ops = []string{"sum"}
+		},
+		"has no type": func(o *Options) {
+			o.Collective = Barrier
+			o.Types = []string{"float"}
+		},
+		"has no bandwidth": func(o *Options) {
+			o.Collective = Barrier
+			o.Wire = true
+		},
+		"uses no memory": func(o *Options) {
+			o.Collective = Barrier
+			o.Device = "cuda"
+		},
+		"timed together": func(o *Options) { o.Batch = -1 },
 	} {
 		o := good
 		change(&o)
@@ -135,19 +160,27 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 		t.Error(err)
 	}
 	comms := ringtest.NewJob(t, 1).Join(t)
-	if err := Run(t.Context(), comms[0], Options{Collective: "allgather", Min: 1, Max: 3}, nil); err == nil || !strings.Contains(err.Error(), "larger") {
+	if err := Run(t.Context(), comms[0], Options{Collective: "allgather", Min: 1, Max: 3}, nil); err == nil ||
+		!strings.Contains(err.Error(), "larger") {
 		t.Errorf("3 bytes of float: %v", err)
 	}
 	// The names of ring and those of nccl-tests.
-	if o := (Options{Collective: "reduce", Types: []string{"float16", "half"}, Min: 2, Max: 2}); o.Check() != nil {
+	if o := (Options{
+		Collective: "reduce",
+		Types:      []string{"float16", "half"},
+		Min:        2,
+		Max:        2,
+	}); o.Check() != nil {
 		t.Error(o.Check())
 	}
 }
 
-// The factors are those of nccl-tests' doc/PERFORMANCE.md and, for gather, scatter and sendrecv, of its sources.
+// The factors are those of nccl-tests' doc/PERFORMANCE.md and, for gather, scatter and sendrecv, of
+// its sources.
 func TestFactors(t *testing.T) {
 	for name, want := range map[string][2]float64{ // of 2 and of 8 ranks
-		"allreduce": {1, 1.75}, "reducescatter": {.5, .875}, "allgather": {.5, .875}, "broadcast": {1, 1}, "reduce": {1, 1},
+		"allreduce": {1, 1.75}, "reducescatter": {.5, .875}, "allgather": {.5, .875}, "broadcast": {1, 1},
+		"reduce":   {1, 1},
 		"alltoall": {.5, .875}, "gather": {.5, .875}, "scatter": {.5, .875}, "sendrecv": {1, 1},
 	} {
 		c, known := find(name)
@@ -155,14 +188,20 @@ func TestFactors(t *testing.T) {
 			t.Errorf("%s of 2 and 8 ranks: %v, want %v", name, got, want)
 		}
 	}
-	r := Row{Bytes: 4000, Time: 2, Median: 1, WireTime: 0.5}
+	r := Row{
+		Bytes:    4000,
+		Time:     2,
+		Median:   1,
+		WireTime: 0.5,
+	}
 	r.bandwidths(1.5)
 	if r.AlgBW != 2 || r.BusBW != 3 || r.WireBW != 8 || r.WireShare != 0.75 {
 		t.Errorf("%+v", r)
 	}
 }
 
-// The first calls of a process are many times as slow as the others, and must not decide how many there are.
+// The first calls of a process are many times as slow as the others, and must not decide how many
+// there are.
 func TestBudgetIsUsed(t *testing.T) {
 	for _, c := range []struct {
 		budget           time.Duration
@@ -180,14 +219,21 @@ func TestBudgetIsUsed(t *testing.T) {
 	} {
 		iterations, batch := plan(Options{Budget: c.budget, Batch: c.given}, c.each, minSample)
 		if iterations != c.iterations || batch != c.size {
-			t.Errorf("%v of calls of %v s: %d calls in samples of %d, want %d and %d", c.budget, c.each, iterations, batch, c.iterations, c.size)
+			t.Errorf("%v of calls of %v s: %d calls in samples of %d, want %d and %d", c.budget, c.each, iterations,
+				batch, c.iterations, c.size)
 		}
 	}
 }
 
 func TestBatchIsTimedTogether(t *testing.T) {
 	for _, batch := range []int{1, 7} {
-		for _, r := range rowsOf(t, ringtest.NewJob(t, 2), Options{Collective: "allreduce", Min: 8, Max: 8, Budget: time.Millisecond, Batch: batch})[0] {
+		for _, r := range rowsOf(t, ringtest.NewJob(t, 2), Options{
+			Collective: "allreduce",
+			Min:        8,
+			Max:        8,
+			Budget:     time.Millisecond,
+			Batch:      batch,
+		})[0] {
 			if r.Iterations%batch != 0 || r.Iterations < batch*minIterations {
 				t.Errorf("%d calls in samples of %d", r.Iterations, batch)
 			}
@@ -201,10 +247,12 @@ func TestSumsAreExact(t *testing.T) {
 		for _, op := range []ring.Op{ring.Sum, ring.Avg} {
 			c := combination{elementTypes()[3], op}
 			for i := range period {
-				up, down := int64(0), int64(0)
+				up := int64(0)
+				down := int64(0)
 				for rank := range ranks {
 					v := c.contribution(i, rank, ranks)
-					up, down = up+max(v, 0), down+min(v, 0)
+					up += max(v, 0)
+					down += min(v, 0)
 				}
 				if up > 256 && (op == ring.Sum || ranks <= 500) || down < -256 && ranks <= 500 {
 					t.Fatalf("%v of %d ranks: element %d may get to %d or %d on the way", op, ranks, i, up, down)
@@ -226,7 +274,8 @@ func TestEveryRankMatters(t *testing.T) {
 		}
 		for _, c := range all {
 			switch op := c.operation(); {
-			case op == ring.Avg && ranks > few, op == ring.Min, op == ring.Max, c.typ.id == ring.Bool && op == ring.BXor:
+			case op == ring.Avg && ranks > few, op == ring.Min, op == ring.Max, c.typ.id == ring.Bool &&
+				op == ring.BXor:
 				continue // not every rank brings the extreme
 			}
 			for _, out := range []int{0, 1, ranks / 2, ranks - 1} {
@@ -265,7 +314,8 @@ func (c combination) needs(out, ranks int) bool {
 }
 
 func TestHalf(t *testing.T) {
-	for v, want := range map[int64]uint16{0: 0, 1: 0x3c00, -1: 0xbc00, 2: 0x4000, 3: 0x4200, 255: 0x5bf8, 2047: 0x67ff, -63: 0xd3e0} {
+	for v, want := range map[int64]uint16{0: 0, 1: 0x3c00, -1: 0xbc00, 2: 0x4000, 3: 0x4200, 255: 0x5bf8, 2047: 0x67ff,
+		-63: 0xd3e0} {
 		if got := half16(v); got != want {
 			t.Errorf("%d is %#x, want %#x", v, got, want)
 		}
@@ -298,9 +348,22 @@ func TestSegments(t *testing.T) {
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
 	table := NewTable(&out)
-	row := Row{Collective: "allreduce", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Op: "sum", Root: -1, Time: 21.624, AlgBW: 0.001, BusBW: 0.001}
+	row := Row{
+		Collective: "allreduce",
+		Ranks:      2,
+		Bytes:      8,
+		Count:      2,
+		Type:       "float",
+		Op:         "sum",
+		Root:       -1,
+		Time:       21.624,
+		AlgBW:      0.001,
+		BusBW:      0.001,
+	}
 	inPlace := row
-	inPlace.InPlace, inPlace.Time, inPlace.Wrong = true, 12345.67, 9
+	inPlace.InPlace = true
+	inPlace.Time = 12345.67
+	inPlace.Wrong = 9
 	for _, r := range []Row{row, inPlace,
 		{InPlace: true, Bytes: 16, Type: "float", Root: 3, BusBW: 123.4},
 		{Collective: "alltoall", Bytes: 24, Type: "half", Root: -1, Time: 123456, AlgBW: 1234.5},
@@ -337,8 +400,23 @@ func TestTable(t *testing.T) {
 func TestTableHasMoreColumns(t *testing.T) {
 	var out bytes.Buffer
 	table := NewTable(&out)
-	table.Percentiles, table.Wire = true, true
-	row := Row{Collective: "broadcast", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Time: 1, AlgBW: 2, BusBW: 3, Median: 4, P99: 5, Max: 6, WireBW: 7, WireShare: 0.875}
+	table.Percentiles = true
+	table.Wire = true
+	row := Row{
+		Collective: "broadcast",
+		Ranks:      2,
+		Bytes:      8,
+		Count:      2,
+		Type:       "float",
+		Time:       1,
+		AlgBW:      2,
+		BusBW:      3,
+		Median:     4,
+		P99:        5,
+		Max:        6,
+		WireBW:     7,
+		WireShare:  0.875,
+	}
 	row.InPlace = true
 	if err := errors.Join(table.Add(row), table.Finish()); err != nil {
 		t.Fatal(err)
@@ -359,7 +437,8 @@ func TestTableHasMoreColumns(t *testing.T) {
 }
 
 func TestNumber(t *testing.T) {
-	for value, want := range map[float64]string{0.004: "0.00", 9.999: "10.00", 999.99: "999.99", 9999.99: "9999.99", 9999.996: "10000.0", 99999.9: "99999.9", 1e6: "1000000", 1e7: "1.0e+07"} {
+	for value, want := range map[float64]string{0.004: "0.00", 9.999: "10.00", 999.99: "999.99", 9999.99: "9999.99",
+		9999.996: "10000.0", 99999.9: "99999.9", 1e6: "1000000", 1e7: "1.0e+07"} {
 		if got := number(value, 7); got != want {
 			t.Errorf("%v: %q, want %q", value, got, want)
 		}
@@ -378,7 +457,12 @@ func TestPlotIsWellFormed(t *testing.T) {
 	}
 	for _, s := range [][]Series{series, series[2:], nil} {
 		var out bytes.Buffer
-		if err := Plot(&out, Picture{Title: "title", Quantity: "bus bandwidth", Unit: Speed, Series: s}); err != nil {
+		if err := Plot(&out, Picture{
+			Title:    "title",
+			Quantity: "bus bandwidth",
+			Unit:     Speed,
+			Series:   s,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Count(out.String(), "<polyline") != len(s) || strings.Contains(out.String(), "Inf") {
@@ -400,12 +484,30 @@ func TestPlotIsWellFormed(t *testing.T) {
 
 // TestRowKeys pins the keys of gorun bench --json, which scripts read.
 func TestRowKeys(t *testing.T) {
-	row := Row{Collective: "allreduce", Ranks: 2, Bytes: 8, Count: 2, Type: "float", Op: "sum", Root: -1, Time: 1, Median: 1.5, P99: 2, Max: 2.5, AlgBW: 3, BusBW: 4, Iterations: 5}
+	row := Row{
+		Collective: "allreduce",
+		Ranks:      2,
+		Bytes:      8,
+		Count:      2,
+		Type:       "float",
+		Op:         "sum",
+		Root:       -1,
+		Time:       1,
+		Median:     1.5,
+		P99:        2,
+		Max:        2.5,
+		AlgBW:      3,
+		BusBW:      4,
+		Iterations: 5,
+	}
 	want := `{"collective":"allreduce","ranks":2,"bytes":8,"count":2,"type":"float","op":"sum","root":-1,"in_place":false,"time_us":1,"algbw_gb_s":3,"busbw_gb_s":4,"median_us":1.5,"p99_us":2,"max_us":2.5,"wrong":0,"iterations":5}`
 	if got, err := json.Marshal(row); err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)
 	}
-	row.Device, row.WireTime, row.WireBW, row.WireShare = "nccl", 6, 7, 8
+	row.Device = "nccl"
+	row.WireTime = 6
+	row.WireBW = 7
+	row.WireShare = 8
 	want = strings.TrimSuffix(want, "}") + `,"device":"nccl","wire_us":6,"wire_gb_s":7,"busbw_of_wire":8}`
 	if got, err := json.Marshal(row); err != nil || string(got) != want {
 		t.Errorf("got %s, %v\nwant %s", got, err, want)

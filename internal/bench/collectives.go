@@ -29,14 +29,20 @@ type collective struct {
 // collectives are all benchmarks. Sizes and factors are those of nccl-tests.
 func collectives() []collective {
 	return []collective{
-		{name: "allreduce", kind: ring.KindAllReduce, dst: whole, src: whole, outOfPlace: true, inPlace: true, perLink: true},
-		{name: "allgather", kind: ring.KindAllGather, dst: whole, src: part, outOfPlace: true, inPlace: true, perLink: true},
+		{name: "allreduce", kind: ring.KindAllReduce, dst: whole, src: whole, outOfPlace: true, inPlace: true,
+			perLink: true},
+		{name: "allgather", kind: ring.KindAllGather, dst: whole, src: part, outOfPlace: true, inPlace: true,
+			perLink: true},
 		{name: "broadcast", kind: ring.KindBroadcast, dst: whole, inPlace: true},
-		{name: "reducescatter", kind: ring.KindReduceScatter, dst: part, src: whole, outOfPlace: true, inPlace: true, perLink: true},
+		{name: "reducescatter", kind: ring.KindReduceScatter, dst: part, src: whole, outOfPlace: true, inPlace: true,
+			perLink: true},
 		{name: "alltoall", kind: ring.KindAllToAll, dst: whole, src: whole, outOfPlace: true, perLink: true},
-		{name: "reduce", kind: ring.KindReduce, dst: whole, dstAtRoot: true, src: whole, outOfPlace: true, inPlace: true},
-		{name: "gather", kind: ring.KindGather, dst: whole, dstAtRoot: true, src: part, outOfPlace: true, inPlace: true, perLink: true},
-		{name: "scatter", kind: ring.KindScatter, dst: part, src: whole, srcAtRoot: true, outOfPlace: true, inPlace: true, perLink: true},
+		{name: "reduce", kind: ring.KindReduce, dst: whole, dstAtRoot: true, src: whole, outOfPlace: true,
+			inPlace: true},
+		{name: "gather", kind: ring.KindGather, dst: whole, dstAtRoot: true, src: part, outOfPlace: true, inPlace: true,
+			perLink: true},
+		{name: "scatter", kind: ring.KindScatter, dst: part, src: whole, srcAtRoot: true, outOfPlace: true,
+			inPlace: true, perLink: true},
 		{name: "sendrecv", kind: ring.KindMessage, dst: whole, src: whole, outOfPlace: true},
 		{name: Barrier, kind: ring.KindBarrier, outOfPlace: true},
 	}
@@ -99,7 +105,9 @@ func (c collective) factor(n int) float64 {
 // newTrial lays the buffers out in memory, whose two halves are as long as the vector or longer. It
 // returns nil for a form that does not exist, and for a size that leaves a rank nothing.
 func newTrial(c *ring.Comm, what collective, combo combination, memory [2][]byte, bytes int, inPlace bool) *trial {
-	n, rank, width := c.Size(), c.Rank(), combo.typ.width
+	n := c.Size()
+	rank := c.Rank()
+	width := combo.typ.width
 	count := bytes / width
 	if what.divides() {
 		count = count / n * n
@@ -109,7 +117,15 @@ func newTrial(c *ring.Comm, what collective, combo combination, memory [2][]byte
 	}
 	bytes = count * width
 	t := &trial{c: c, factor: what.factor(n), width: width}
-	t.row = Row{Collective: what.name, Ranks: n, Bytes: bytes, Count: count, Type: combo.typ.name, Root: noRoot, InPlace: inPlace}
+	t.row = Row{
+		Collective: what.name,
+		Ranks:      n,
+		Bytes:      bytes,
+		Count:      count,
+		Type:       combo.typ.name,
+		Root:       noRoot,
+		InPlace:    inPlace,
+	}
 	if what.combines() {
 		t.row.Op = combo.op.String()
 	}
@@ -122,12 +138,20 @@ func newTrial(c *ring.Comm, what collective, combo combination, memory [2][]byte
 		return t
 	}
 	dst, src := what.buffers(rank, n, memory, bytes, inPlace)
-	t.call = ring.Collective{Kind: what.kind, Type: combo.typ.id, Root: root, Dst: buffer(dst, width), Src: buffer(src, width)}
+	t.call = ring.Collective{
+		Kind: what.kind,
+		Type: combo.typ.id,
+		Root: root,
+		Dst:  buffer(dst, width),
+		Src:  buffer(src, width),
+	}
 	if what.combines() {
 		t.call.Op = combo.op
 	}
 	if what.kind == ring.KindMessage {
-		t.call.Root, t.call.To, t.call.From = 0, (rank+1)%n, (rank+n-1)%n
+		t.call.Root = 0
+		t.call.To = (rank + 1) % n
+		t.call.From = (rank + n - 1) % n
 	}
 	t.out = dst
 	t.begin, t.want = what.values(combo, rank, n, dst, src)
@@ -184,7 +208,9 @@ func (c collective) values(combo combination, rank, n int, dst, src []byte) (beg
 	case ring.KindScatter:
 		return blocks(src, same), one(dst, rank)
 	case ring.KindAllToAll:
-		return blocks(src, func(to int) int { return rank*n + to }), blocks(dst, func(from int) int { return from*n + rank })
+		return blocks(src, func(to int) int { return rank*n + to }), blocks(dst, func(from int) int {
+			return from*n + rank
+		})
 	case ring.KindMessage:
 		return one(src, rank), one(dst, (rank+n-1)%n)
 	}

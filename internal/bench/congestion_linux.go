@@ -18,7 +18,9 @@ func congestion(local bool) func(_, _ string, raw syscall.RawConn) error {
 		if name == "" {
 			return nil
 		}
-		cerr := raw.Control(func(fd uintptr) { err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name) })
+		cerr := raw.Control(func(fd uintptr) {
+			err = unix.SetsockoptString(int(fd), unix.IPPROTO_TCP, unix.TCP_CONGESTION, name)
+		})
 		return errors.Join(cerr, err)
 	}
 }

@@ -9,8 +9,8 @@
 // vector, so that it can be compared with the speed of a link: 2(n-1)/n for allreduce, 1 for
 // broadcast, reduce and sendrecv, (n-1)/n for the others. A barrier moves nothing.
 //
-// The wire is a plain TCP connection between two of the ranks. It takes turns with the calls, and carries as many bytes both
-// ways at once: what sockets can do between these hosts at this time.
+// The wire is a plain TCP connection between two of the ranks. It takes turns with the calls, and
+// carries as many bytes both ways at once: what sockets can do between these hosts at this time.
 //
 // Before and after the timing every element of every result is compared with what it
 // must be. The values are whole numbers whose sums, averages and products are exact

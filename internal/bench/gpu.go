@@ -37,7 +37,8 @@ func newGPU(ctx context.Context, c *ring.Comm, host [2][]byte) (g *gpu, err erro
 	return g, nil
 }
 
-// ordinal returns the number of a rank's GPU among the visible ones: its local rank, modulo their number.
+// ordinal returns the number of a rank's GPU among the visible ones: its local rank, modulo their
+// number.
 func ordinal(localRank int, visible string, set bool) int {
 	if !set {
 		return localRank
@@ -60,7 +61,8 @@ func (g *gpu) close() error {
 
 // launch enqueues a call on the copy of its memory.
 func (g *gpu) launch(ctx context.Context, w ring.Collective) error {
-	w.Dst, w.Src = g.copyOf(w.Dst), g.copyOf(w.Src)
+	w.Dst = g.copyOf(w.Dst)
+	w.Src = g.copyOf(w.Src)
 	return g.device.Do(ctx, g.stream, ring.DeviceCall{Collective: w})
 }
 

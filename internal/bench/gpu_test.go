@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// Every collective runs on GPU memory, for which the stand-in libraries use the host's; a wrong result is counted.
+// Every collective runs on GPU memory, for which the stand-in libraries use the host's; a wrong
+// result is counted.
 func TestRunOnDevices(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -28,7 +29,8 @@ func TestRunOnDevices(t *testing.T) {
 	door := ringtest.NewJob(t, ranks)
 	comms := make([]*ring.Comm, ranks)
 	err := ringtest.Each(ranks, func(rank int) (err error) {
-		env := append(door.Environ(rank), "RING_CUDA_LIB="+filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"))
+		env := append(door.Environ(rank), "RING_CUDA_LIB="+filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB="+
+			filepath.Join(dir, "libnccl.so.2"))
 		comms[rank], err = ring.Init(t.Context(), ring.WithEnviron(ringtest.Lookup(env)))
 		return err
 	})
@@ -39,7 +41,15 @@ func TestRunOnDevices(t *testing.T) {
 		if collective == Barrier {
 			continue // it has no memory
 		}
-		opts := Options{Collective: collective, Types: []string{"all"}, Min: 96, Max: 480, Factor: 5, Budget: time.Microsecond, Device: "cuda"}
+		opts := Options{
+			Collective: collective,
+			Types:      []string{"all"},
+			Min:        96,
+			Max:        480,
+			Factor:     5,
+			Budget:     time.Microsecond,
+			Device:     "cuda",
+		}
 		rows := make([]int, ranks)
 		err := ringtest.Each(ranks, func(rank int) error {
 			return Run(t.Context(), comms[rank], opts, func(r Row) {

@@ -29,16 +29,24 @@ type Point struct {
 }
 
 const (
-	plotWidth, plotHeight         = 760, 460
-	left, right, top, bottom      = 70, 170, 40, 50
-	plotAreaWidth, plotAreaHeight = plotWidth - left - right, plotHeight - top - bottom
+	plotWidth      = 760
+	plotHeight     = 460
+	left           = 70
+	right          = 170
+	top            = 40
+	bottom         = 50
+	plotAreaWidth  = plotWidth - left - right
+	plotAreaHeight = plotHeight - top - bottom
 )
 
 // Plot writes p as SVG, both axes logarithmic.
 func Plot(w io.Writer, p Picture) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", plotWidth, plotHeight)
-	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="24" font-size="15">%s</text>`+"\n", left, escape(p.Title))
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n",
+		plotWidth, plotHeight)
+	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" fill="white"/><text x="%d" y="24" font-size="15">%s</text>`+
+		"\n", left, escape(p.Title))
 	x, y := p.axes()
 	x.draw(&b, true)
 	y.draw(&b, false)
@@ -51,7 +59,8 @@ func Plot(w io.Writer, p Picture) error {
 		var points []string
 		for _, point := range s.Points {
 			if point.drawn() {
-				points = append(points, fmt.Sprintf("%.1f,%.1f", left+x.at(float64(point.Bytes))*plotAreaWidth, top+(1-y.at(point.Value))*plotAreaHeight))
+				points = append(points, fmt.Sprintf("%.1f,%.1f", left+x.at(float64(point.Bytes))*plotAreaWidth,
+					top+(1-y.at(point.Value))*plotAreaHeight))
 			}
 		}
 		fmt.Fprintf(&b, `<polyline fill="none" %s stroke-width="2" points="%s"/>`+"\n", pen, strings.Join(points, " "))
@@ -80,8 +89,20 @@ type axis struct {
 }
 
 func (p Picture) axes() (x, y axis) {
-	x = axis{low: math.Inf(1), high: math.Inf(-1), base: 16, label: sizeLabel, name: "bytes"}
-	y = axis{low: math.Inf(1), high: math.Inf(-1), base: 10, label: p.Unit, name: p.Quantity}
+	x = axis{
+		low:   math.Inf(1),
+		high:  math.Inf(-1),
+		base:  16,
+		label: sizeLabel,
+		name:  "bytes",
+	}
+	y = axis{
+		low:   math.Inf(1),
+		high:  math.Inf(-1),
+		base:  10,
+		label: p.Unit,
+		name:  p.Quantity,
+	}
 	for _, s := range p.Series {
 		for _, point := range s.Points {
 			if point.drawn() {
@@ -96,20 +117,24 @@ func (p Picture) axes() (x, y axis) {
 }
 
 func (a *axis) include(v float64) {
-	a.low, a.high = min(a.low, math.Log(v)), max(a.high, math.Log(v))
+	a.low = min(a.low, math.Log(v))
+	a.high = max(a.high, math.Log(v))
 }
 
 // finish widens the axis to whole powers of its base and puts ticks there.
 func (a *axis) finish() {
 	if a.low > a.high {
-		a.low, a.high = 0, 1
+		a.low = 0
+		a.high = 1
 	}
 	step := math.Log(a.base)
-	first, last := math.Floor(a.low/step+1e-9), math.Ceil(a.high/step-1e-9)
+	first := math.Floor(a.low/step + 1e-9)
+	last := math.Ceil(a.high/step - 1e-9)
 	if first == last {
 		last++
 	}
-	a.low, a.high = first*step, last*step
+	a.low = first * step
+	a.high = last * step
 	for i := first; i <= last; i++ {
 		a.ticks = append(a.ticks, math.Pow(a.base, i))
 	}
@@ -121,18 +146,22 @@ func (a axis) draw(b *strings.Builder, horizontal bool) {
 	for _, v := range a.ticks {
 		if horizontal {
 			at := left + a.at(v)*plotAreaWidth
-			fmt.Fprintf(b, `<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#ddd"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
+			fmt.Fprintf(b,
+				`<line x1="%.1f" y1="%d" x2="%.1f" y2="%d" stroke="#ddd"/><text x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n",
 				at, top, at, plotHeight-bottom, at, plotHeight-bottom+18, a.label(v))
 			continue
 		}
 		at := top + (1-a.at(v))*plotAreaHeight
-		fmt.Fprintf(b, `<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
+		fmt.Fprintf(b,
+			`<line x1="%d" y1="%.1f" x2="%d" y2="%.1f" stroke="#ddd"/><text x="%d" y="%.1f" text-anchor="end">%s</text>`+"\n",
 			left, at, plotWidth-right, at, left-8, at+4, a.label(v))
 	}
 	if horizontal {
-		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", left+plotAreaWidth/2, plotHeight-12, a.name)
+		fmt.Fprintf(b, `<text x="%d" y="%d" text-anchor="middle">%s</text>`+"\n", left+plotAreaWidth/2, plotHeight-12,
+			a.name)
 	} else {
-		fmt.Fprintf(b, `<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n", top+plotAreaHeight/2, a.name)
+		fmt.Fprintf(b, `<text transform="translate(18 %d) rotate(-90)" text-anchor="middle">%s</text>`+"\n",
+			top+plotAreaHeight/2, a.name)
 	}
 }
 

@@ -9,7 +9,8 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// Rank is one rank of a benchmark, whose only argument are its [Options], as JSON. Rank 0 writes each [Row] to out, a JSON object a line.
+// Rank is one rank of a benchmark, whose only argument are its [Options], as JSON. Rank 0 writes
+// each [Row] to out, a JSON object a line.
 func Rank(ctx context.Context, args []string, out io.Writer) error {
 	var opts Options
 	if len(args) != 1 || json.Unmarshal([]byte(args[0]), &opts) != nil {

@@ -2,8 +2,8 @@ package bench
 
 import "slices"
 
-// Row is one line of a benchmark: one size, in place or not. gorun bench --json prints it. Times are µs of one call,
-// bandwidths GB/s.
+// Row is one line of a benchmark: one size, in place or not. gorun bench --json prints it. Times
+// are µs of one call, bandwidths GB/s.
 type Row struct {
 	Collective string `json:"collective"`
 	Ranks      int    `json:"ranks"`

@@ -54,7 +54,8 @@ func Run(ctx context.Context, c *ring.Comm, opts Options, emit func(Row)) (err e
 		}
 	}
 	if rows == 0 {
-		return fmt.Errorf("%s of up to %d bytes leaves %d ranks nothing each: ask for larger sizes", what.name, opts.Max, c.Size())
+		return fmt.Errorf("%s of up to %d bytes leaves %d ranks nothing each: ask for larger sizes", what.name,
+			opts.Max, c.Size())
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ type Table struct {
 	rows    int
 }
 
-// The columns that every line begins with. A title takes two places less than its column, for the # before it.
+// The columns that every line begins with. A title takes two places less than its column, for the #
+// before it.
 const (
 	head     = "%12s  %12s  %8s  %6s  %6s"
 	headText = "# %10s  %12s  %8s  %6s  %6s"
@@ -64,7 +65,9 @@ func (t *Table) Add(row Row) error {
 	if err := t.begin(row); err != nil {
 		return err
 	}
-	t.wrong, t.busBW, t.rows = t.wrong+row.Wrong, t.busBW+row.BusBW, t.rows+1
+	t.wrong += row.Wrong
+	t.busBW += row.BusBW
+	t.rows++
 	if row.InPlace {
 		left := t.pending
 		t.pending = nil
@@ -99,7 +102,8 @@ func (t *Table) Finish() error {
 	if t.wrong > 0 {
 		verdict = "FAILED"
 	}
-	_, err := fmt.Fprintf(t.w, "# %-20s : %d %s\n# %-20s : %g\n#\n", "Out of bounds values", t.wrong, verdict, "Avg bus bandwidth", t.busBW/float64(t.rows))
+	_, err := fmt.Fprintf(t.w, "# %-20s : %d %s\n# %-20s : %g\n#\n", "Out of bounds values", t.wrong, verdict,
+		"Avg bus bandwidth", t.busBW/float64(t.rows))
 	return err
 }
 
@@ -142,7 +146,8 @@ func (t *Table) line(outOfPlace, inPlace *Row) error {
 	if row == nil {
 		row = outOfPlace
 	}
-	_, err := fmt.Fprintf(t.w, head+"%s%s\n", fmt.Sprint(row.Bytes), fmt.Sprint(row.Count), orNone(row.Type), orNone(row.Op), fmt.Sprint(row.Root), t.form(outOfPlace), t.form(inPlace))
+	_, err := fmt.Fprintf(t.w, head+"%s%s\n", fmt.Sprint(row.Bytes), fmt.Sprint(row.Count), orNone(row.Type),
+		orNone(row.Op), fmt.Sprint(row.Root), t.form(outOfPlace), t.form(inPlace))
 	return err
 }
 

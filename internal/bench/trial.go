@@ -39,7 +39,8 @@ func (t *trial) run(ctx context.Context, opts Options) (Row, error) {
 	if err != nil {
 		return t.row, err
 	}
-	samples, wires := make([]float64, 0, iterations/batch), []float64(nil)
+	samples := make([]float64, 0, iterations/batch)
+	wires := []float64(nil)
 	for turn := range turns {
 		for len(samples) < iterations/batch*(turn+1)/turns {
 			begun := time.Now()
@@ -71,7 +72,8 @@ func micros(begun time.Time, calls int) float64 {
 	return time.Since(begun).Seconds() * 1e6 / float64(calls)
 }
 
-// summarize sets the times of the row, the same on all ranks. Wires is empty on ranks that are no end of the wire.
+// summarize sets the times of the row, the same on all ranks. Wires is empty on ranks that are no
+// end of the wire.
 func (t *trial) summarize(ctx context.Context, samples, wires []float64) error {
 	average := []float64{0}
 	for _, s := range samples {
@@ -88,7 +90,11 @@ func (t *trial) summarize(ctx context.Context, samples, wires []float64) error {
 		return err
 	}
 	r := &t.row
-	r.Time, r.Median, r.P99, r.Max, r.WireTime = average[0], slowest[0], slowest[1], slowest[2], slowest[3]
+	r.Time = average[0]
+	r.Median = slowest[0]
+	r.P99 = slowest[1]
+	r.Max = slowest[2]
+	r.WireTime = slowest[3]
 	r.bandwidths(t.factor)
 	return nil
 }
@@ -141,7 +147,8 @@ func (t *trial) check(ctx context.Context) error {
 // calibrate decides, the same on all ranks, how many calls fit the budget and how
 // many of them make one sample.
 func (t *trial) calibrate(ctx context.Context, opts Options) (iterations, batch int, err error) {
-	took, calls := []float64{0}, warmUps
+	took := []float64{0}
+	calls := warmUps
 	for { // until it is long enough to tell: the first calls are slow
 		begun := time.Now()
 		if err := t.do(ctx, calls); err != nil {
@@ -164,8 +171,8 @@ func (t *trial) calibrate(ctx context.Context, opts Options) (iterations, batch 
 	return iterations, batch, nil
 }
 
-// plan returns how many calls fit the budget, and how many of them make one sample. A call takes each seconds; a sample
-// lasts at least so long.
+// plan returns how many calls fit the budget, and how many of them make one sample. A call takes
+// each seconds; a sample lasts at least so long.
 func plan(opts Options, each float64, sample time.Duration) (iterations, batch int) {
 	each = max(each, 1e-7)
 	iterations = min(max(int(opts.Budget.Seconds()/each), minIterations), maxIterations)

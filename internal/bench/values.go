@@ -20,7 +20,8 @@ type elementType struct {
 
 func elementTypes() []elementType {
 	return []elementType{
-		{ring.Float32, "float", 4}, {ring.Float64, "double", 8}, {ring.Float16, "half", 2}, {ring.BFloat16, "bfloat16", 2},
+		{ring.Float32, "float", 4}, {ring.Float64, "double", 8}, {ring.Float16, "half", 2},
+		{ring.BFloat16, "bfloat16", 2},
 		{ring.Int8, "int8", 1}, {ring.Uint8, "uint8", 1}, {ring.Int16, "int16", 2}, {ring.Int32, "int32", 4},
 		{ring.Int64, "int64", 8}, {ring.Uint64, "uint64", 8}, {ring.Bool, "bool", 1},
 	}
@@ -156,7 +157,8 @@ func (t elementType) put(b []byte, v int64) []byte {
 func half16(v int64) uint16 {
 	sign := uint16(0)
 	if v < 0 {
-		sign, v = 0x8000, -v
+		sign = 0x8000
+		v = -v
 	}
 	if v == 0 {
 		return sign

@@ -24,8 +24,9 @@ const (
 	minSwaps     = 2              // in a turn
 )
 
-// wire is one end of a plain TCP connection between two ranks: the yardstick for what a network, or loopback, can carry
-// both ways at once. It writes and reads whole vectors. On ranks that are no end conn is nil.
+// wire is one end of a plain TCP connection between two ranks: the yardstick for what a network, or
+// loopback, can carry both ways at once. It writes and reads whole vectors. On ranks that are no
+// end conn is nil.
 type wire struct {
 	conn    net.Conn
 	leads   bool // decides how many swaps there are
@@ -34,8 +35,9 @@ type wire struct {
 	sent    chan error
 }
 
-// newWire connects rank 0 and the first rank of another host, or of this one if there is no other. All ranks of c call
-// it. The wire uses the memory of the benchmark, so that both read and write the same.
+// newWire connects rank 0 and the first rank of another host, or of this one if there is no other.
+// All ranks of c call it. The wire uses the memory of the benchmark, so that both read and write
+// the same.
 func newWire(ctx context.Context, c *ring.Comm, memory [2][]byte) (*wire, error) {
 	peer, local, err := opposite(ctx, c)
 	if err != nil {
@@ -64,7 +66,8 @@ func newWire(ctx context.Context, c *ring.Comm, memory [2][]byte) (*wire, error)
 	if err != nil {
 		return nil, err
 	}
-	w.begin, w.sent = make(chan int), make(chan error)
+	w.begin = make(chan int)
+	w.sent = make(chan error)
 	go func() {
 		for size := range w.begin {
 			_, err := w.conn.Write(w.out[:size])
@@ -74,7 +77,8 @@ func newWire(ctx context.Context, c *ring.Comm, memory [2][]byte) (*wire, error)
 	return w, nil
 }
 
-// opposite returns the rank that is the other end of rank 0's wire, and whether they are on one host.
+// opposite returns the rank that is the other end of rank 0's wire, and whether they are on one
+// host.
 func opposite(ctx context.Context, c *ring.Comm) (peer int, local bool, err error) {
 	hosts := make([]int64, 2*c.Size())
 	if err := ring.AllGather(ctx, c, hosts, []int64{int64(c.LocalRank()), int64(c.CrossRank())}); err != nil {
@@ -126,7 +130,8 @@ func accept(l net.Listener, nonce []byte) (net.Conn, error) {
 }
 
 func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {
-	nonce, addr := hello[:nonceSize], hello[nonceSize:]
+	nonce := hello[:nonceSize]
+	addr := hello[nonceSize:]
 	for len(addr) > 0 && addr[len(addr)-1] == 0 {
 		addr = addr[:len(addr)-1]
 	}
@@ -141,8 +146,8 @@ func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {
 	return conn, nil
 }
 
-// time appends µs of swaps of size bytes to samples, for about as long as the budget. On ranks that are no end of the
-// wire it does nothing.
+// time appends µs of swaps of size bytes to samples, for about as long as the budget. On ranks that
+// are no end of the wire it does nothing.
 func (w *wire) time(samples []float64, size int, budget time.Duration) ([]float64, error) {
 	if w.conn == nil {
 		return samples, nil

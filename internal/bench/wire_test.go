@@ -15,7 +15,14 @@ func TestWireIsTimedBetweenCalls(t *testing.T) {
 	for _, hosts := range [][]int{{2}, {1, 1}, {2, 1}, {1, 2}} {
 		job := ringtest.NewJob(t, sum(hosts))
 		job.Hosts = hosts
-		rows := rowsOf(t, job, Options{Collective: "allreduce", Min: 1 << 10, Max: 256 << 10, Factor: 256, Budget: time.Millisecond, Wire: true})
+		rows := rowsOf(t, job, Options{
+			Collective: "allreduce",
+			Min:        1 << 10,
+			Max:        256 << 10,
+			Factor:     256,
+			Budget:     time.Millisecond,
+			Wire:       true,
+		})
 		if len(rows[0]) != 4 {
 			t.Fatalf("hosts %v: %d rows, want 4", hosts, len(rows[0]))
 		}
@@ -25,7 +32,13 @@ func TestWireIsTimedBetweenCalls(t *testing.T) {
 			}
 		}
 	}
-	for _, r := range rowsOf(t, ringtest.NewJob(t, 1), Options{Collective: "allreduce", Min: 8, Max: 8, Budget: time.Microsecond, Wire: true})[0] {
+	for _, r := range rowsOf(t, ringtest.NewJob(t, 1), Options{
+		Collective: "allreduce",
+		Min:        8,
+		Max:        8,
+		Budget:     time.Microsecond,
+		Wire:       true,
+	})[0] {
 		if r.WireTime != 0 {
 			t.Errorf("a rank alone has a wire: %+v", r)
 		}

@@ -1,4 +1,5 @@
-// Package buildid tells builds of gorun apart by their build IDs, which are hashes of their content.
+// Package buildid tells builds of gorun apart by their build IDs, which are hashes of their
+// content.
 package buildid
 
 import (

@@ -39,7 +39,8 @@ func address(l *Listener) string { return fmt.Sprintf("127.0.0.1:%d", l.Ticket()
 func refused(t *testing.T, conn net.Conn) {
 	t.Helper()
 	defer conn.Close()
-	if got, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") || bytes.Contains(got, []byte("host")) {
+	if got, err := io.ReadAll(conn); err != nil && !strings.Contains(err.Error(), "reset") ||
+		bytes.Contains(got, []byte("host")) {
 		t.Errorf("%q, %v", got, err)
 	}
 }
@@ -107,10 +108,12 @@ func TestStrangersAreRefused(t *testing.T) {
 	attempt("an unknown host", local(l), Hello{"n3", ""})
 	impostor, _ := listening(t, "n1")
 	elsewhere := local(l)
-	elsewhere.Port, elsewhere.Seed = impostor.Ticket().Port, impostor.Ticket().Seed
+	elsewhere.Port = impostor.Ticket().Port
+	elsewhere.Seed = impostor.Ticket().Seed
 	attempt("a launcher with another key", elsewhere, Hello{"n1", ""})
 
-	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00\x05hello", strings.Repeat("\xff", 1<<16)} {
+	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00\x05hello",
+		strings.Repeat("\xff", 1<<16)} {
 		conn, err := net.Dial("tcp", address(l))
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +215,8 @@ func TestHalfOpenFlood(t *testing.T) {
 }
 
 func TestTicketsThatLackSomething(t *testing.T) {
-	for _, text := range []string{"", "{}", "{}\n", "x\n", `{"port":1,"launcher":"AA==","seed":"AA=="}` + "\n", strings.Repeat("x", 2*maxTicket)} {
+	for _, text := range []string{"", "{}", "{}\n", "x\n", `{"port":1,"launcher":"AA==","seed":"AA=="}` + "\n",
+		strings.Repeat("x", 2*maxTicket)} {
 		if _, err := ReadTicket(strings.NewReader(text)); err == nil {
 			t.Errorf("%.50q is a ticket", text)
 		}

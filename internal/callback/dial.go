@@ -16,8 +16,9 @@ import (
 // reachTime is how long a host tries where TCP does not connect.
 const reachTime = 5 * time.Second
 
-// Dial connects to the launcher that gave the ticket, at whichever of its addresses answers with its key, and at first besides. It tries
-// again while ctx lasts, but not for long where no address can be reached at all, as behind a firewall.
+// Dial connects to the launcher that gave the ticket, at whichever of its addresses answers with
+// its key, and at first besides. It tries again while ctx lasts, but not for long where no address
+// can be reached at all, as behind a firewall.
 func Dial(ctx context.Context, t Ticket, first string, hello Hello) (net.Conn, error) {
 	id, err := newIdentity(t.Seed)
 	if err != nil {
@@ -58,7 +59,8 @@ func announce(conn net.Conn, hello Hello) error {
 	return conn.SetDeadline(time.Time{})
 }
 
-// dialAny returns the first connection whose other end proves the launcher's key. Others are closed before they say anything.
+// dialAny returns the first connection whose other end proves the launcher's key. Others are closed
+// before they say anything.
 func dialAny(ctx context.Context, addresses []string, port int, config *tls.Config) (net.Conn, error) {
 	conn, i, errs := secure.Race(ctx, len(addresses), func(ctx context.Context, i int, _ func()) (net.Conn, error) {
 		return dialOne(ctx, net.JoinHostPort(addresses[i], fmt.Sprint(port)), config)

@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/secure"
 )
 
-// admitTime bounds the handshake and the hello of a connection. A host whose connection is closed tries again.
+// admitTime bounds the handshake and the hello of a connection. A host whose connection is closed
+// tries again.
 const admitTime = 10 * time.Second
 
 // Hello is what a host says first.
@@ -44,8 +45,9 @@ type Listener struct {
 	missing map[string]bool
 }
 
-// Listen opens a port for connections of the hosts. arrived gets the connection of a host, once; it must not block. The caller closes the listener, which
-// also closes itself when all hosts have come.
+// Listen opens a port for connections of the hosts. arrived gets the connection of a host, once; it
+// must not block. The caller closes the listener, which also closes itself when all hosts have
+// come.
 func Listen(hosts []string, arrived func(Arrival), trace func(format string, args ...any)) (*Listener, error) {
 	own, err := newIdentity(newSeed())
 	if err != nil {
@@ -64,8 +66,14 @@ func Listen(hosts []string, arrived func(Arrival), trace func(format string, arg
 	if err != nil {
 		return nil, fmt.Errorf("listen for the hosts: %w", err)
 	}
-	l := &Listener{ticket: Ticket{addresses, listener.Addr().(*net.TCPAddr).Port, own.mark[:], seed}, config: own.config(theirs.mark[:]),
-		listener: listener, arrived: arrived, trace: trace, missing: map[string]bool{}}
+	l := &Listener{
+		ticket:   Ticket{addresses, listener.Addr().(*net.TCPAddr).Port, own.mark[:], seed},
+		config:   own.config(theirs.mark[:]),
+		listener: listener,
+		arrived:  arrived,
+		trace:    trace,
+		missing:  map[string]bool{},
+	}
 	for _, host := range hosts {
 		l.missing[host] = true
 	}
@@ -173,7 +181,8 @@ func (l *Listener) take(hello Hello, conn *tls.Conn) error {
 	return nil
 }
 
-// ownAddresses returns the addresses at which other hosts may reach this machine, and loopback last, for hosts that are this machine.
+// ownAddresses returns the addresses at which other hosts may reach this machine, and loopback
+// last, for hosts that are this machine.
 func ownAddresses() (texts []string, err error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -1,5 +1,6 @@
-// Package callback lets processes that a launcher has started by one command on many hosts connect back to it. Both ends know each other by
-// keys: TLS 1.3, pinned by a ticket that travels on the processes' standard input.
+// Package callback lets processes that a launcher has started by one command on many hosts connect
+// back to it. Both ends know each other by keys: TLS 1.3, pinned by a ticket that travels on the
+// processes' standard input.
 package callback
 
 import (
@@ -18,7 +19,8 @@ import (
 	"time"
 )
 
-// Ticket is what a host needs to connect back. Who has it can be any of the hosts, but not the launcher.
+// Ticket is what a host needs to connect back. Who has it can be any of the hosts, but not the
+// launcher.
 type Ticket struct {
 	Addresses []string `json:"addresses"` // IP addresses of the launcher's machine
 	Port      int      `json:"port"`
@@ -39,7 +41,8 @@ func (t Ticket) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadTicket reads a ticket and nothing after its line's end that matters: the rest of r is not to be used.
+// ReadTicket reads a ticket and nothing after its line's end that matters: the rest of r is not to
+// be used.
 func ReadTicket(r io.Reader) (t Ticket, err error) {
 	line, err := bufio.NewReader(io.LimitReader(r, maxTicket)).ReadBytes('\n')
 	if err != nil {

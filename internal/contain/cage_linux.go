@@ -34,7 +34,8 @@ type Cage struct {
 	dir   *os.File // the open group, in which processes are started
 }
 
-// Make makes the best cage that this host allows, but none better than best, and names it after the guard.
+// Make makes the best cage that this host allows, but none better than best, and names it after the
+// guard.
 func Make(g Guard, best Rung) *Cage {
 	return place(g, func(folder string, rung Rung) (string, bool) {
 		if rung < best {
@@ -100,16 +101,19 @@ func (c *Cage) findPids(own ownGroups, try func(string, Rung) (string, bool)) {
 	}
 }
 
-// usable reports whether processes can be started and killed in the group. folder is this process's own group, which contains it.
+// usable reports whether processes can be started and killed in the group. folder is this process's
+// own group, which contains it.
 func usable(folder, group string, rung Rung) bool {
 	may := func(folder, name string) bool { return unix.Access(filepath.Join(folder, name), unix.W_OK) == nil }
 	if rung != GroupV2 {
 		return may(folder, "tasks") && may(group, "tasks")
 	}
 	kind, _ := os.ReadFile(filepath.Join(group, "cgroup.type"))
-	// Without arguments clone3 fails with EINVAL if it exists, and with ENOSYS or EPERM in old sandboxes.
+	// Without arguments clone3 fails with EINVAL if it exists, and with ENOSYS or EPERM in old
+	// sandboxes.
 	_, _, errno := unix.Syscall(unix.SYS_CLONE3, 0, 0, 0)
-	return string(kind) == "domain\n" && may(group, "cgroup.kill") && may(group, "cgroup.procs") && may(folder, "cgroup.procs") && errno == unix.EINVAL
+	return string(kind) == "domain\n" && may(group, "cgroup.kill") && may(group, "cgroup.procs") &&
+		may(folder, "cgroup.procs") && errno == unix.EINVAL
 }
 
 // String names the rung for the user. It omits the folder, which differs from host to host.
@@ -130,8 +134,9 @@ func (c *Cage) Limit(n int) {
 	}
 }
 
-// Move moves the cage's processes into the group that bounds their number, if the two are in different
-// trees. The first move is slow in the kernel, so it happens after the ranks have started.
+// Move moves the cage's processes into the group that bounds their number, if the two are in
+// different trees. The first move is slow in the kernel, so it happens after the ranks have
+// started.
 func (c *Cage) Move() {
 	const rounds = 1000 // bounds the work if processes keep forking
 	if c.rung != GroupV2 || c.pids == "" || c.pids == c.group {
@@ -144,7 +149,8 @@ func (c *Cage) Move() {
 		}
 		moved := 0
 		for _, pid := range pidsOf(c.group) {
-			if !bounded[pid] && os.WriteFile(filepath.Join(c.pids, "cgroup.procs"), []byte(strconv.Itoa(pid)), 0) == nil {
+			if !bounded[pid] && os.WriteFile(filepath.Join(c.pids, "cgroup.procs"), []byte(strconv.Itoa(pid)),
+				0) == nil {
 				moved++
 			}
 		}
@@ -154,14 +160,15 @@ func (c *Cage) Move() {
 	}
 }
 
-// Enter moves the calling thread, which the caller has locked, so that the processes it starts are born in
-// the cage. It must call Leave before they are killed.
+// Enter moves the calling thread, which the caller has locked, so that the processes it starts are
+// born in the cage. It must call Leave before they are killed.
 func (c *Cage) Enter() error { return c.move(func(group string) string { return group }) }
 
 // Leave undoes Enter.
 func (c *Cage) Leave() error { return c.move(filepath.Dir) }
 
-// move moves the calling thread in the trees of cgroup v1, where each thread has its own membership.
+// move moves the calling thread in the trees of cgroup v1, where each thread has its own
+// membership.
 func (c *Cage) move(to func(group string) string) error {
 	if c.rung != FreezerV1 {
 		return nil
@@ -179,12 +186,13 @@ func (c *Cage) move(to func(group string) string) error {
 // Attach sets attr so that a process started with it is born in the cage.
 func (c *Cage) Attach(attr *syscall.SysProcAttr) {
 	if c.dir != nil {
-		attr.UseCgroupFD, attr.CgroupFD = true, int(c.dir.Fd())
+		attr.UseCgroupFD = true
+		attr.CgroupFD = int(c.dir.Fd())
 	}
 }
 
-// Kill sends SIGKILL once to every process in the cage and every descendant of this process, and returns
-// them. Processes that fork meanwhile need another call.
+// Kill sends SIGKILL once to every process in the cage and every descendant of this process, and
+// returns them. Processes that fork meanwhile need another call.
 func (c *Cage) Kill() []Process {
 	found := map[int]Process{}
 	for _, p := range killGroup(c.rung, c.group) {
@@ -200,8 +208,8 @@ func (c *Cage) Kill() []Process {
 	return all
 }
 
-// Sweep kills until nothing is left or limit has passed. It calls reap so that zombies do not count, and
-// returns the processes that SIGKILL did not end.
+// Sweep kills until nothing is left or limit has passed. It calls reap so that zombies do not
+// count, and returns the processes that SIGKILL did not end.
 func (c *Cage) Sweep(limit time.Duration, reap func()) (left []Process) {
 	for deadline := time.Now().Add(limit); ; time.Sleep(2 * time.Millisecond) {
 		reap()
@@ -227,7 +235,8 @@ func (c *Cage) Remove() {
 	}
 }
 
-// killGroup sends SIGKILL once to the processes in a group and the groups below it, and returns them.
+// killGroup sends SIGKILL once to the processes in a group and the groups below it, and returns
+// them.
 func killGroup(rung Rung, group string) (found []Process) {
 	switch {
 	case group == "":
@@ -245,8 +254,8 @@ func killGroup(rung Rung, group string) (found []Process) {
 	return found
 }
 
-// freezeTime bounds the wait for a group to freeze. A process in uninterruptible sleep cannot freeze;
-// the others are killed regardless.
+// freezeTime bounds the wait for a group to freeze. A process in uninterruptible sleep cannot
+// freeze; the others are killed regardless.
 const freezeTime = 100 * time.Millisecond
 
 func freeze(group string) {

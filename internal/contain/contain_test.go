@@ -20,7 +20,9 @@ func TestGuardsHaveNames(t *testing.T) {
 			t.Errorf("%q names %v", text, g)
 		}
 	}
-	gone, other, elsewhere := self, self, self
+	gone := self
+	other := self
+	elsewhere := self
 	gone.pid = 1 << 30
 	other.started-- // who had the pid before
 	elsewhere.namespace++
@@ -28,7 +30,8 @@ func TestGuardsHaveNames(t *testing.T) {
 	for name, tc := range map[string]struct {
 		guard Guard
 		dead  bool
-	}{"itself": {self, false}, "a pid that is free": {gone, true}, "a pid that was reused": {other, true}, "another namespace": {elsewhere, false}} {
+	}{"itself": {self, false}, "a pid that is free": {gone, true}, "a pid that was reused": {other, true},
+		"another namespace": {elsewhere, false}} {
 		if got := tc.guard.dead(self.namespace); got != tc.dead {
 			t.Errorf("%s is dead: %v", name, got)
 		}
@@ -38,7 +41,12 @@ func TestGuardsHaveNames(t *testing.T) {
 // The guard was born at 100, below the shell 5; init is 1.
 func TestOrphansAreKnownByTheirParents(t *testing.T) {
 	p := func(pid, parent int, started uint64) Process {
-		return Process{PID: pid, Parent: parent, State: 'S', Started: started}
+		return Process{
+			PID:     pid,
+			Parent:  parent,
+			State:   'S',
+			Started: started,
+		}
 	}
 	all := map[int]Process{}
 	for _, q := range []Process{p(1, 0, 1), p(5, 1, 50), p(20, 1, 110), p(21, 20, 120), p(22, 21, 130),
@@ -67,7 +75,8 @@ func TestOrphansAreKnownByTheirParents(t *testing.T) {
 	}
 }
 
-// Groups are made only where this process is for sure: whoever accounts for it there goes on doing so.
+// Groups are made only where this process is for sure: whoever accounts for it there goes on doing
+// so.
 func TestOwnFolder(t *testing.T) {
 	const v2 = "41 31 0:38 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
 	for name, tc := range map[string]struct {
@@ -75,15 +84,21 @@ func TestOwnFolder(t *testing.T) {
 		v1                         bool
 		want                       string
 	}{
-		"a session":             {v2, "0::/user.slice/session-3.scope\n", "", false, "/sys/fs/cgroup/user.slice/session-3.scope"},
-		"a hybrid":              {strings.ReplaceAll(v2, "/cgroup rw", "/cgroup/unified rw"), "8:pids:/\n0::/x\n", "", false, "/sys/fs/cgroup/unified/x"},
-		"v1's, of two":          {"35 31 0:32 / /c/cpu,pids rw - cgroup cgroup rw,cpu,pids\n" + v2, "8:cpu,pids:/job\n0::/x\n", "pids", true, "/c/cpu,pids/job"},
-		"a container":           {"35 31 0:32 /docker/1 /c/freezer rw - cgroup cgroup rw,freezer\n", "6:freezer:/docker/1/a\n", "freezer", true, "/c/freezer/a"},
-		"outside of what shows": {"35 31 0:32 /docker/1 /c/freezer rw - cgroup cgroup rw,freezer\n", "6:freezer:/docker/2\n", "freezer", true, ""},
-		"above the namespace":   {v2, "0::/../other\n", "", false, ""},
-		"no v1":                 {v2, "0::/x\n", "freezer", true, ""},
-		"no v2":                 {"35 31 0:32 / /c/freezer rw - cgroup cgroup rw,freezer\n", "6:freezer:/\n", "", false, ""},
-		"nothing":               {"", "", "pids", true, ""},
+		"a session": {v2, "0::/user.slice/session-3.scope\n", "", false,
+			"/sys/fs/cgroup/user.slice/session-3.scope"},
+		"a hybrid": {strings.ReplaceAll(v2, "/cgroup rw", "/cgroup/unified rw"), "8:pids:/\n0::/x\n", "",
+			false, "/sys/fs/cgroup/unified/x"},
+		"v1's, of two": {"35 31 0:32 / /c/cpu,pids rw - cgroup cgroup rw,cpu,pids\n" + v2,
+			"8:cpu,pids:/job\n0::/x\n", "pids", true, "/c/cpu,pids/job"},
+		"a container": {"35 31 0:32 /docker/1 /c/freezer rw - cgroup cgroup rw,freezer\n",
+			"6:freezer:/docker/1/a\n", "freezer", true, "/c/freezer/a"},
+		"outside of what shows": {"35 31 0:32 /docker/1 /c/freezer rw - cgroup cgroup rw,freezer\n",
+			"6:freezer:/docker/2\n", "freezer", true, ""},
+		"above the namespace": {v2, "0::/../other\n", "", false, ""},
+		"no v1":               {v2, "0::/x\n", "freezer", true, ""},
+		"no v2": {"35 31 0:32 / /c/freezer rw - cgroup cgroup rw,freezer\n", "6:freezer:/\n", "", false,
+			""},
+		"nothing": {"", "", "pids", true, ""},
 	} {
 		if got := (ownGroups{tc.mounts, tc.groups}).folder(tc.controller, tc.v1); got != tc.want {
 			t.Errorf("%s: %q, want %q", name, got, tc.want)

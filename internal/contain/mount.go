@@ -12,18 +12,24 @@ type Mount struct {
 	controller  string
 }
 
-// Mounts returns the mounts in mountinfo (/proc/self/mountinfo, see proc(5)) whose cgroups may have the
-// controller: those of v1 with it, and all of v2.
+// Mounts returns the mounts in mountinfo (/proc/self/mountinfo, see proc(5)) whose cgroups may have
+// the controller: those of v1 with it, and all of v2.
 func Mounts(mountinfo, controller string) (found []Mount) {
 	for line := range strings.Lines(mountinfo) {
 		place, kind, _ := strings.Cut(line, " - ")
-		fields, about := strings.Fields(place), strings.Fields(kind)
+		fields := strings.Fields(place)
+		about := strings.Fields(kind)
 		if len(fields) < 5 || len(about) < 3 {
 			continue
 		}
 		v1 := about[0] == "cgroup" && lists(about[2], controller)
 		if v1 || about[0] == "cgroup2" {
-			found = append(found, Mount{V1: v1, Root: fields[3], Point: fields[4], controller: controller})
+			found = append(found, Mount{
+				V1:         v1,
+				Root:       fields[3],
+				Point:      fields[4],
+				controller: controller,
+			})
 		}
 	}
 	return found
@@ -33,7 +39,8 @@ func Mounts(mountinfo, controller string) (found []Mount) {
 func lists(list, word string) bool { return strings.Contains(","+list+",", ","+word+",") }
 
 // own returns the path, below the mount point, of the cgroup that text (/proc/self/cgroup) names.
-// found reports whether text names a group of this kind, seen whether the group is below the mounted part.
+// found reports whether text names a group of this kind, seen whether the group is below the
+// mounted part.
 func (m Mount) own(text string) (below string, found, seen bool) {
 	for line := range strings.Lines(text) {
 		parts := strings.SplitN(strings.TrimSpace(line), ":", 3)
@@ -50,7 +57,8 @@ func (m Mount) own(text string) (below string, found, seen bool) {
 	return "", false, false
 }
 
-// Folders returns the folders of the cgroup that own (/proc/self/cgroup) names and of its ancestors, lowest first.
+// Folders returns the folders of the cgroup that own (/proc/self/cgroup) names and of its
+// ancestors, lowest first.
 func (m Mount) Folders(own string) (all []string) {
 	below, found, _ := m.own(own)
 	for ; found; below = path.Dir(below) {

@@ -15,7 +15,8 @@ func readOwn() ownGroups {
 	return ownGroups{string(mounts), string(groups)}
 }
 
-// folder returns the folder of this process's cgroup (v1 with the controller, or v2), or "" if it is not visible.
+// folder returns the folder of this process's cgroup (v1 with the controller, or v2), or "" if it
+// is not visible.
 func (o ownGroups) folder(controller string, v1 bool) string {
 	for _, m := range Mounts(o.mounts, controller) {
 		if folder, sure := m.folder(o.groups); sure && m.V1 == v1 {

@@ -41,10 +41,17 @@ func parseStat(pid int, stat []byte) (Process, error) {
 		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
 	_, name, _ := bytes.Cut(head, []byte("("))
-	return Process{PID: pid, Parent: ppid, State: fields[0][0], Started: started, Name: string(name)}, nil
+	return Process{
+		PID:     pid,
+		Parent:  ppid,
+		State:   fields[0][0],
+		Started: started,
+		Name:    string(name),
+	}, nil
 }
 
-// statFields splits text after the command name and returns the fields that follow, or none if the name has no end.
+// statFields splits text after the command name and returns the fields that follow, or none if the
+// name has no end.
 func statFields(stat []byte) (head []byte, fields [][]byte) {
 	head, rest, found := cutLast(stat, []byte(") "))
 	if !found {
@@ -99,8 +106,8 @@ func Descendants(root int) []Process {
 	return found
 }
 
-// Ending reports whether a process has ended or all of its threads are exiting. Its connections are closed then, so peers
-// may notice the end before the parent can wait for it.
+// Ending reports whether a process has ended or all of its threads are exiting. Its connections are
+// closed then, so peers may notice the end before the parent can wait for it.
 func Ending(pid int) bool {
 	tasks, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, task := range tasks {
@@ -125,8 +132,8 @@ func exiting(stat []byte) bool {
 
 func (p Process) alive() bool { return p.State != 'Z' && p.State != 'X' }
 
-// kill sends SIGKILL to p and to no later process with the same pid. Without pidfds (old kernels and sandboxes) a short
-// race remains between the check and the signal.
+// kill sends SIGKILL to p and to no later process with the same pid. Without pidfds (old kernels
+// and sandboxes) a short race remains between the check and the signal.
 func (p Process) kill() {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
@@ -148,8 +155,8 @@ func (p Process) kill() {
 // unknownCall reports whether err means that the kernel or a sandbox does not have a system call.
 func unknownCall(err error) bool { return err == unix.ENOSYS || err == unix.EPERM }
 
-// killTree sends SIGKILL once to every process below root and returns them. Processes that fork meanwhile
-// need another call.
+// killTree sends SIGKILL once to every process below root and returns them. Processes that fork
+// meanwhile need another call.
 func killTree(root int) []Process {
 	tree := Descendants(root)
 	for _, p := range tree {

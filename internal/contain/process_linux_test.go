@@ -19,11 +19,40 @@ func TestParseStat(t *testing.T) {
 		stat string
 		want Process // zero: malformed
 	}{
-		"plain":                   {"7 (sh) S" + tail, Process{PID: 7, Parent: 1, State: 'S', Started: 4242, Name: "sh"}},
-		"a name with parentheses": {"7 (a) Z 9 (b) R" + tail, Process{PID: 7, Parent: 1, State: 'R', Started: 4242, Name: "a) Z 9 (b"}},
-		"a name with a line end":  {"7 (a\n) S" + tail, Process{PID: 7, Parent: 1, State: 'S', Started: 4242, Name: "a\n"}},
-		"no name":                 {"7 () Z" + tail, Process{PID: 7, Parent: 1, State: 'Z', Started: 4242}},
-		"with a line end":         {"7 (sh) S" + tail + "\n", Process{PID: 7, Parent: 1, State: 'S', Started: 4242, Name: "sh"}},
+		"plain": {"7 (sh) S" + tail, Process{
+			PID:     7,
+			Parent:  1,
+			State:   'S',
+			Started: 4242,
+			Name:    "sh",
+		}},
+		"a name with parentheses": {"7 (a) Z 9 (b) R" + tail, Process{
+			PID:     7,
+			Parent:  1,
+			State:   'R',
+			Started: 4242,
+			Name:    "a) Z 9 (b",
+		}},
+		"a name with a line end": {"7 (a\n) S" + tail, Process{
+			PID:     7,
+			Parent:  1,
+			State:   'S',
+			Started: 4242,
+			Name:    "a\n",
+		}},
+		"no name": {"7 () Z" + tail, Process{
+			PID:     7,
+			Parent:  1,
+			State:   'Z',
+			Started: 4242,
+		}},
+		"with a line end": {"7 (sh) S" + tail + "\n", Process{
+			PID:     7,
+			Parent:  1,
+			State:   'S',
+			Started: 4242,
+			Name:    "sh",
+		}},
 		"empty":                   {"", Process{}},
 		"no parentheses":          {"7 sh S" + tail, Process{}},
 		"cut short":               {"7 (sh) S 1 2 3", Process{}},
@@ -138,7 +167,9 @@ func startTree(t *testing.T, script string, size int) tree {
 		lab.NoneLeft(t, mark)
 	})
 	root := tree{cmd.Process.Pid, mark, stdin, bufio.NewReader(stdout)}
-	until(t, fmt.Sprintf("%d processes below the root", size), func() bool { return len(Descendants(root.root)) >= size })
+	until(t, fmt.Sprintf("%d processes below the root", size), func() bool {
+		return len(Descendants(root.root)) >= size
+	})
 	return root
 }
 
@@ -160,7 +191,8 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 			t.Parallel()
 			root := startTree(t, tc.script, tc.size)
 			until(t, "the last process to start", func() bool {
-				all, sleeps := Descendants(root.root), 0
+				all := Descendants(root.root)
+				sleeps := 0
 				for _, p := range all {
 					if p.Name == "sleep" {
 						sleeps++
@@ -199,7 +231,9 @@ func TestSweepLeavesNothing(t *testing.T) {
 			if line, err := root.stdout.ReadString('\n'); line != "swept\n" {
 				t.Errorf("the root said %q, %v", line, err)
 			}
-			if left := lab.Processes(root.mark); slices.ContainsFunc(left, func(pid int) bool { return pid != root.root }) {
+			if left := lab.Processes(root.mark); slices.ContainsFunc(left, func(pid int) bool {
+				return pid != root.root
+			}) {
 				t.Errorf("left behind, besides %d: %v", root.root, left)
 			}
 		})

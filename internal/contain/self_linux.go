@@ -10,8 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BecomeSubreaper makes orphans below this process its children. Emulators of other processors (qemu-user) cannot do that, and say EINVAL,
-// which no kernel says: there, orphans are found by their cgroup or their environment alone.
+// BecomeSubreaper makes orphans below this process its children. Emulators of other processors
+// (qemu-user) cannot do that, and say EINVAL, which no kernel says: there, orphans are found by
+// their cgroup or their environment alone.
 func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); !errors.Is(err, unix.EINVAL) {
 		return err
@@ -19,8 +20,8 @@ func BecomeSubreaper() error {
 	return nil
 }
 
-// ParentEnded reports whether the parent has ended. This process's death signal comes a little earlier, when the thread that started it
-// ends.
+// ParentEnded reports whether the parent has ended. This process's death signal comes a little
+// earlier, when the thread that started it ends.
 func ParentEnded(parent int) bool {
 	for end := time.Now().Add(50 * time.Millisecond); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if os.Getppid() != parent || Ending(parent) {
@@ -30,8 +31,9 @@ func ParentEnded(parent int) bool {
 	return false
 }
 
-// RaiseScore makes the kernel kill processes that start before restore is called rather than the agent when memory runs out, if it can.
-// They inherit the score from the agent: one that is set after a rank's start misses children that the rank has started.
+// RaiseScore makes the kernel kill processes that start before restore is called rather than the
+// agent when memory runs out, if it can. They inherit the score from the agent: one that is set
+// after a rank's start misses children that the rank has started.
 func RaiseScore() (restore func()) {
 	const file = "/proc/self/oom_score_adj"
 	text, _ := os.ReadFile(file)

@@ -13,16 +13,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Score is the oom_score_adj of ranks: when memory runs out, the kernel should kill a rank. Unlike an environment
-// variable it is not copied by accident, so it also marks a process as a rank's.
+// Score is the oom_score_adj of ranks: when memory runs out, the kernel should kill a rank. Unlike
+// an environment variable it is not copied by accident, so it also marks a process as a rank's.
 const Score = 500
 
-// KillStale kills the processes left on this host by a guard and an agent of this user that were killed together, and
-// removes their groups. It returns how many processes it killed. It stops early when ctx ends.
+// KillStale kills the processes left on this host by a guard and an agent of this user that were
+// killed together, and removes their groups. It returns how many processes it killed. It stops
+// early when ctx ends.
 //
-// A group is recognised by name, owner and folder, and holds all processes of its cage. On the rung Tree a process is
-// killed only if its environment names a guard that has ended, its user is the caller's, it has the ranks' oom_score_adj
-// and the caller has not, and its only live ancestors are adoptive parents, which are older than the guard.
+// A group is recognised by name, owner and folder, and holds all processes of its cage. On the rung
+// Tree a process is killed only if its environment names a guard that has ended, its user is the
+// caller's, it has the ranks' oom_score_adj and the caller has not, and its only live ancestors are
+// adoptive parents, which are older than the guard.
 func (c *Cage) KillStale(ctx context.Context) (killed int) {
 	namespace, err := ownNamespace()
 	if err != nil {
@@ -100,7 +102,8 @@ func staleProcesses(ctx context.Context, namespace uint64) []Process {
 			return nil
 		}
 		proc := filepath.Join("/proc", e.Name())
-		environ, _ := os.ReadFile(filepath.Join(proc, "environ")) // unreadable for other users' processes, and then empty
+		// unreadable for other users' processes, and then empty
+		environ, _ := os.ReadFile(filepath.Join(proc, "environ"))
 		g, err := ParseGuard(mark(environ))
 		if err != nil || !g.dead(namespace) || !ours(proc) || score(e.Name()) != Score {
 			continue
@@ -136,9 +139,9 @@ func score(pid string) int {
 	return n
 }
 
-// orphans returns those processes of a dead guard whose ancestors are each either one of them or an adoptive parent.
-// Adoptive parents (init and other subreapers) are ancestors of the guard, and so older; an agent that has lost its
-// guard, or the shell of another job, is younger. It is pure.
+// orphans returns those processes of a dead guard whose ancestors are each either one of them or an
+// adoptive parent. Adoptive parents (init and other subreapers) are ancestors of the guard, and so
+// older; an agent that has lost its guard, or the shell of another job, is younger. It is pure.
 func orphans(of []Process, g Guard, all map[int]Process) (found []Process) {
 	isOf := func(p Process) bool {
 		return slices.ContainsFunc(of, func(q Process) bool { return q.PID == p.PID && q.Started == p.Started })

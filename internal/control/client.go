@@ -111,7 +111,8 @@ func (c *Client) describe(ctx context.Context, path string) (job Job, err error)
 // Stop asks for the end of the job.
 func (c *Client) Stop(ctx context.Context, stop Stop) error { return c.Post(ctx, "/v1/stop", stop) }
 
-// Output streams records from a position on; -1 is the oldest that the job keeps. With follow the stream goes on to the end of the job.
+// Output streams records from a position on; -1 is the oldest that the job keeps. With follow the
+// stream goes on to the end of the job.
 func (c *Client) Output(ctx context.Context, from int64, follow bool) (io.ReadCloser, error) {
 	path := "/v1/output?"
 	if from >= 0 {
@@ -126,13 +127,15 @@ func (c *Client) Output(ctx context.Context, from int64, follow bool) (io.ReadCl
 // askTime bounds the wait for a job's description: its gorun may be stopped.
 const askTime = 2 * time.Second
 
-// ask returns the description of the job. A job that is about to end may cut connections off; then errDead or fs.ErrNotExist follows.
+// ask returns the description of the job. A job that is about to end may cut connections off; then
+// errDead or fs.ErrNotExist follows.
 func (c *Client) ask(ctx context.Context) (job Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	for range 50 {
 		job, err = c.Job(ctx)
-		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+		if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, syscall.ECONNRESET) &&
+			!errors.Is(err, syscall.EPIPE) {
 			break
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -146,8 +149,8 @@ type Found struct {
 	Client *Client // nil: it has ended, or belongs to another machine
 }
 
-// List returns the user's jobs, in the order in which they began: those that run, and with ended those that ended in the last seven
-// days. It removes what dead ones have left.
+// List returns the user's jobs, in the order in which they began: those that run, and with ended
+// those that ended in the last seven days. It removes what dead ones have left.
 func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 	var all []Found
 	var ids []string
@@ -167,7 +170,12 @@ func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 			case errors.Is(err, errDead) || errors.Is(err, fs.ErrNotExist):
 				continue
 			case err != nil:
-				job = Job{ID: id, State: Unknown, Machine: host, Cause: "its gorun does not answer: " + err.Error()}
+				job = Job{
+					ID:      id,
+					State:   Unknown,
+					Machine: host,
+					Cause:   "its gorun does not answer: " + err.Error(),
+				}
 			}
 			ids = append(ids, id)
 			if ended || job.State != Ended {
@@ -237,7 +245,8 @@ func (e *NoJobError) Hint() string {
 	return "gorun ps -a lists your jobs of this machine and the last 7 days"
 }
 
-// Find returns the job with an id or name: of several with the name the one that runs, else the last that ended.
+// Find returns the job with an id or name: of several with the name the one that runs, else the
+// last that ended.
 func (p Place) Find(ctx context.Context, name string) (Found, error) {
 	all, err := p.List(ctx, true)
 	if err != nil {

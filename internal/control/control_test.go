@@ -39,7 +39,8 @@ func open(t *testing.T, o Options) *Server {
 func TestJobIsFoundUntilItEnds(t *testing.T) {
 	p := placeIn(t.TempDir())
 	stops := make(chan Stop, 1)
-	s := open(t, Options{Place: p, Job: Job{Name: "train", Size: 2, Program: []string{"a", "b"}}, Actions: Actions{Stop: func(s Stop) { stops <- s }}})
+	s := open(t, Options{Place: p, Job: Job{Name: "train", Size: 2, Program: []string{"a", "b"}},
+		Actions: Actions{Stop: func(s Stop) { stops <- s }}})
 	for _, name := range []string{"train", s.ID()} {
 		f, err := p.Find(t.Context(), name)
 		if err != nil || f.Client == nil || f.State != Starting || f.Size != 2 || f.Machine != "here" {
@@ -151,7 +152,8 @@ func TestFoldersAndSocketsAreTheUsersAlone(t *testing.T) {
 	}
 }
 
-// A socket that nobody listens on is removed by whoever lists jobs, but only on the machine that made it.
+// A socket that nobody listens on is removed by whoever lists jobs, but only on the machine that
+// made it.
 func TestDeadSockets(t *testing.T) {
 	p := placeIn(t.TempDir())
 	if err := os.MkdirAll(p.Runtime, 0o700); err != nil {
@@ -198,7 +200,12 @@ func TestHistoryIsBounded(t *testing.T) {
 	code := 0
 	program := []string{strings.Repeat("x", 1<<20)}
 	for i := range 9 {
-		if err := p.remember(Job{ID: fmt.Sprint(i), Ended: time.Now(), Code: &code, Program: program}); err != nil {
+		if err := p.remember(Job{
+			ID:      fmt.Sprint(i),
+			Ended:   time.Now(),
+			Code:    &code,
+			Program: program,
+		}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -285,7 +292,10 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 		t.Errorf("read %d bytes, want %d", got.Len(), want.Len())
 	}
 	var kept bytes.Buffer
-	if _, err := ReadLog(s.Job().Log, 0, func(r Record) error { kept.Write(r.Data); return nil }); err != nil || kept.String() != want.String() {
+	if _, err := ReadLog(s.Job().Log, 0, func(r Record) error {
+		kept.Write(r.Data)
+		return nil
+	}); err != nil || kept.String() != want.String() {
 		t.Errorf("the log has %d bytes, want %d, %v", kept.Len(), want.Len(), err)
 	}
 }

@@ -41,7 +41,8 @@ type Stacks struct {
 // ExecProtocol is what the connection of an Exec is upgraded to: the frames of package frames.
 const ExecProtocol = "gorun-exec"
 
-// Upgrade answers a request for ExecProtocol and returns its connection, which the caller closes. Bytes that came early are read from r.
+// Upgrade answers a request for ExecProtocol and returns its connection, which the caller closes.
+// Bytes that came early are read from r.
 func Upgrade(w http.ResponseWriter, r *http.Request) (conn net.Conn, early io.Reader, err error) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), ExecProtocol) {
 		http.Error(w, "expected Upgrade: "+ExecProtocol, http.StatusUpgradeRequired)
@@ -51,20 +52,22 @@ func Upgrade(w http.ResponseWriter, r *http.Request) (conn net.Conn, early io.Re
 	if err != nil {
 		return nil, nil, err
 	}
-	_, err = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", ExecProtocol)
+	_, err = fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n",
+		ExecProtocol)
 	if err != nil {
 		conn.Close()
 	}
 	return conn, buffered.Reader, err
 }
 
-// Exec begins a command and returns its connection, and what to read its frames from. The caller closes the connection.
+// Exec begins a command and returns its connection, and what to read its frames from. The caller
+// closes the connection.
 func (c *Client) Exec(ctx context.Context, what Exec) (net.Conn, io.Reader, error) {
 	return c.Upgrade(ctx, "/v1/exec", what)
 }
 
-// Upgrade posts a message as JSON and returns the connection, which is one of ExecProtocol from then on, and what to read its frames
-// from. The caller closes the connection.
+// Upgrade posts a message as JSON and returns the connection, which is one of ExecProtocol from
+// then on, and what to read its frames from. The caller closes the connection.
 func (c *Client) Upgrade(ctx context.Context, path string, message any) (net.Conn, io.Reader, error) {
 	text, err := json.Marshal(message)
 	if err != nil {

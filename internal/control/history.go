@@ -54,13 +54,16 @@ func (p Place) remember(job Job) error {
 
 // lockHistory opens the history for reading and appending.
 func lockHistory(dir *folder, how int) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), historyName, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	fd, err := unix.Openat(int(dir.Fd()), historyName, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|
+		unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.path, historyName), Err: err}
 	}
 	file := os.NewFile(uintptr(fd), filepath.Join(dir.path, historyName))
-	// A stopped process may hold the lock. Without it two lines may be lost, which is less harm than waiting.
-	for end := time.Now().Add(time.Second); unix.Flock(fd, how|unix.LOCK_NB) == unix.EWOULDBLOCK && time.Now().Before(end); {
+	// A stopped process may hold the lock. Without it two lines may be lost, which is less harm
+	// than waiting.
+	for end := time.Now().Add(time.Second); unix.Flock(fd, how|unix.LOCK_NB) == unix.EWOULDBLOCK &&
+		time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
 	}
 	return file, nil
@@ -114,7 +117,8 @@ func (p Place) past(now time.Time) (jobs []Job, err error) {
 // jobFile is the description of a detached job in its folder.
 const jobFile = "job.json"
 
-// writeJob writes the description of a detached job, which is found even if its gorun has ended without a trace.
+// writeJob writes the description of a detached job, which is found even if its gorun has ended
+// without a trace.
 func writeJob(job Job) error {
 	text, err := json.Marshal(job)
 	if err == nil {
@@ -134,7 +138,8 @@ func (p Place) detached() (jobs []Job) {
 	names, _ := filepath.Glob(filepath.Join(p.State, "*", jobFile))
 	for _, name := range names {
 		var job Job
-		if text, err := os.ReadFile(name); err == nil && json.Unmarshal(text, &job) == nil && job.ID == filepath.Base(filepath.Dir(name)) {
+		if text, err := os.ReadFile(name); err == nil && json.Unmarshal(text, &job) == nil &&
+			job.ID == filepath.Base(filepath.Dir(name)) {
 			job.Log = filepath.Dir(name)
 			jobs = append(jobs, job)
 		}
@@ -142,7 +147,8 @@ func (p Place) detached() (jobs []Job) {
 	return jobs
 }
 
-// prune removes the folders of detached jobs that ended long ago. running are those that have not ended.
+// prune removes the folders of detached jobs that ended long ago. running are those that have not
+// ended.
 func (p Place) prune(running []string, now time.Time) {
 	for _, job := range p.detached() {
 		if slices.Contains(running, job.ID) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Version is the version of the socket's API. Its number changes only if a client of an earlier one would misread an answer.
+// Version is the version of the socket's API. Its number changes only if a client of an earlier one
+// would misread an answer.
 const Version = 1
 
 // States of a job.
@@ -59,17 +60,20 @@ type Exit struct {
 	Seconds float64 `json:"seconds"`           // since the ranks were released
 }
 
-// newID returns a name for a job, such as g7k2. About 600,000 are possible, so the caller checks that it is free.
+// newID returns a name for a job, such as g7k2. About 600,000 are possible, so the caller checks
+// that it is free.
 func newID() string {
-	const letters, digits = "abcdefghjkmnpqrstuvwxyz", "23456789"
+	const letters = "abcdefghjkmnpqrstuvwxyz"
+	const digits = "23456789"
 	var raw [4]byte
 	rand.Read(raw[:])
 	pick := func(from string, b byte) byte { return from[int(b)%len(from)] }
-	return string([]byte{pick(letters, raw[0]), pick(digits, raw[1]), pick(letters+digits, raw[2]), pick(letters+digits, raw[3])})
+	return string([]byte{pick(letters, raw[0]), pick(digits, raw[1]), pick(letters+digits, raw[2]),
+		pick(letters+digits, raw[3])})
 }
 
-// ValidName reports whether a job may have this name: letters, digits, dots, dashes and underscores, at most 64, and no
-// letter or digit less than one.
+// ValidName reports whether a job may have this name: letters, digits, dots, dashes and
+// underscores, at most 64, and no letter or digit less than one.
 func ValidName(name string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`).MatchString(name)
 }

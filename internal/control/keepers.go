@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// keeperPrefix begins the ids of goruns that keep hosts, so that others find them without asking every job.
+// keeperPrefix begins the ids of goruns that keep hosts, so that others find them without asking
+// every job.
 const keeperPrefix = "up-"
 
 // Keeper is a way to a gorun that keeps hosts connected.
@@ -16,8 +17,8 @@ type Keeper struct {
 	*Client
 }
 
-// Keepers returns the user's goruns on this machine that keep hosts. It only reads folders: a keeper may have ended without removing
-// its socket.
+// Keepers returns the user's goruns on this machine that keep hosts. It only reads folders: a
+// keeper may have ended without removing its socket.
 func (p Place) Keepers() (all []Keeper, err error) {
 	for _, dir := range p.folders() {
 		entries, readErr := os.ReadDir(dir)

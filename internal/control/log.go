@@ -14,13 +14,15 @@ import (
 )
 
 const (
-	// segmentSize is when a file of a log is full, and segments how many there are, so a log has at most 64 MiB.
+	// segmentSize is when a file of a log is full, and segments how many there are, so a log has at
+	// most 64 MiB.
 	segmentSize = 16 << 20
 	segments    = 4
 )
 
-// log writes a tail to files in a folder. A file's name is the position of its first record, and it holds records without a
-// gap. Records that cannot be written are lost; the next file begins behind them.
+// log writes a tail to files in a folder. A file's name is the position of its first record, and it
+// holds records without a gap. Records that cannot be written are lost; the next file begins behind
+// them.
 type log struct {
 	dir    string
 	tail   *Tail
@@ -33,7 +35,12 @@ type log struct {
 
 // writeLog writes a tail to its end, or until ctx ends.
 func writeLog(ctx context.Context, dir string, tail *Tail, failed func(error)) {
-	l := &log{dir: dir, tail: tail, size: segmentSize, failed: failed}
+	l := &log{
+		dir:    dir,
+		tail:   tail,
+		size:   segmentSize,
+		failed: failed,
+	}
 	l.run(ctx)
 }
 
@@ -108,7 +115,8 @@ func (l *log) begin(at int64) (err error) {
 		old = old[1:]
 	}
 	l.wrote = 0
-	l.file, err = os.OpenFile(filepath.Join(l.dir, fmt.Sprintf("log.%d", at)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
+	l.file, err = os.OpenFile(filepath.Join(l.dir, fmt.Sprintf("log.%d", at)), os.O_WRONLY|os.O_CREATE|os.O_EXCL|
+		unix.O_NOFOLLOW, 0o600)
 	return err
 }
 
@@ -139,8 +147,9 @@ func logFiles(dir string) (files []logFile, err error) {
 	return files, err
 }
 
-// ReadLog calls each with the records of a detached job's log from a position on, and returns the position behind the last one. A log that is being
-// written may end in the middle of a record, which does not count.
+// ReadLog calls each with the records of a detached job's log from a position on, and returns the
+// position behind the last one. A log that is being written may end in the middle of a record,
+// which does not count.
 func ReadLog(dir string, from int64, each func(Record) error) (next int64, err error) {
 	files, err := logFiles(dir)
 	if err != nil {

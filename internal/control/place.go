@@ -20,7 +20,8 @@ type Place struct {
 	Host    string // name of this machine, in the names of sockets: folders may be shared between machines
 }
 
-// FindPlace returns the user's folders as the XDG base directory specification names them. Neither needs to exist.
+// FindPlace returns the user's folders as the XDG base directory specification names them. Neither
+// needs to exist.
 func FindPlace(getenv func(string) string) Place {
 	p := Place{}
 	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
@@ -64,7 +65,8 @@ type folder struct {
 
 var errNoFolder = errors.New("neither XDG_RUNTIME_DIR nor HOME names a folder")
 
-// openFolder opens a folder that only this user can enter. With make it creates one that is missing.
+// openFolder opens a folder that only this user can enter. With make it creates one that is
+// missing.
 func openFolder(path string, make bool) (*folder, error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	fd, err := unix.Open(path, flags, 0)

@@ -13,7 +13,8 @@ type Record struct {
 	At   time.Time
 	Rank int // Own for gorun's own messages
 	FD   int // 1 for stdout, 2 for stderr, or Gap
-	// Data is nothing if the rank pauses in the middle of a line. It is valid until the next record is read.
+	// Data is nothing if the rank pauses in the middle of a line. It is valid until the next record
+	// is read.
 	Data []byte
 	Lost int64 // bytes of records that are missing here; only of a Gap
 }
@@ -33,8 +34,9 @@ const (
 	Gap = 0
 )
 
-// recordHead is the size of a record's head: time in nanoseconds (8 bytes), rank (4), stream (1), three zeros, and the length of
-// the data (4), all in network order. The data of a gap is the number of lost bytes, in 8 bytes.
+// recordHead is the size of a record's head: time in nanoseconds (8 bytes), rank (4), stream (1),
+// three zeros, and the length of the data (4), all in network order. The data of a gap is the
+// number of lost bytes, in 8 bytes.
 const recordHead = 20
 
 // maxRecord bounds the data of a record.
@@ -81,8 +83,12 @@ func (r *RecordReader) Next() (rec Record, err error) {
 	if _, err = io.ReadFull(r.r, r.data); err != nil {
 		return rec, io.ErrUnexpectedEOF
 	}
-	rec = Record{At: time.Unix(0, int64(binary.BigEndian.Uint64(r.head[:]))), Rank: int(int32(binary.BigEndian.Uint32(r.head[8:]))),
-		FD: int(r.head[12]), Data: r.data}
+	rec = Record{
+		At:   time.Unix(0, int64(binary.BigEndian.Uint64(r.head[:]))),
+		Rank: int(int32(binary.BigEndian.Uint32(r.head[8:]))),
+		FD:   int(r.head[12]),
+		Data: r.data,
+	}
 	if rec.FD == Gap {
 		if size != 8 {
 			return rec, fmt.Errorf("%w: gap of %d bytes", errRecord, size)

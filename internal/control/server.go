@@ -28,8 +28,8 @@ type Stop struct {
 // Actions are what clients can do to a job. They are called concurrently.
 type Actions struct {
 	Stop func(Stop)
-	// Talk hands a connection to a request that is more than one answer, at /v1/PATH. It reports whether there is such a path. nil: there are
-	// none.
+	// Talk hands a connection to a request that is more than one answer, at /v1/PATH. It reports
+	// whether there is such a path. nil: there are none.
 	Talk func(w http.ResponseWriter, r *http.Request, path string) bool
 }
 
@@ -42,7 +42,8 @@ type Options struct {
 	Failed func(error)
 }
 
-// Server serves one job until Close. It is safe for concurrent use, except that Listen must have succeeded before ID, Finish and Close.
+// Server serves one job until Close. It is safe for concurrent use, except that Listen must have
+// succeeded before ID, Finish and Close.
 type Server struct {
 	place  Place
 	act    Actions
@@ -60,15 +61,27 @@ type Server struct {
 	lost  error // why the history lacks the job
 }
 
-// New returns a server that nobody can reach until Listen. It takes output and changes of the job at once.
+// New returns a server that nobody can reach until Listen. It takes output and changes of the job
+// at once.
 func New(o Options) *Server {
-	s := &Server{place: o.Place, act: o.Actions, failed: o.Failed, job: o.Job, ended: make(chan struct{}), tail: NewTail(o.Job.Detached)}
-	s.job.Version, s.job.Machine, s.job.State, s.job.Began = Version, o.Place.Host, cmp.Or(o.Job.State, Starting), time.Now()
+	s := &Server{
+		place:  o.Place,
+		act:    o.Actions,
+		failed: o.Failed,
+		job:    o.Job,
+		ended:  make(chan struct{}),
+		tail:   NewTail(o.Job.Detached),
+	}
+	s.job.Version = Version
+	s.job.Machine = o.Place.Host
+	s.job.State = cmp.Or(o.Job.State, Starting)
+	s.job.Began = time.Now()
 	s.life, s.end = context.WithCancel(context.Background())
 	return s
 }
 
-// Listen makes the job's socket, and a folder for the log of a detached job. The server has no other use after an error.
+// Listen makes the job's socket, and a folder for the log of a detached job. The server has no
+// other use after an error.
 func (s *Server) Listen() error {
 	folders := s.place.folders()
 	kind := ""
@@ -90,8 +103,12 @@ func (s *Server) Listen() error {
 		}
 	}
 	handler := sync.OnceValue(s.handler) // most jobs have no clients
-	s.http = http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler().ServeHTTP(w, r) }),
-		ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10, BaseContext: func(net.Listener) context.Context { return s.life }}
+	s.http = http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler().ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 5 * time.Second,
+		MaxHeaderBytes:    64 << 10,
+		BaseContext:       func(net.Listener) context.Context { return s.life },
+	}
 	s.wg.Go(func() { _ = s.http.Serve(socket) }) // ends with Close
 	return nil
 }
@@ -142,9 +159,15 @@ func (s *Server) Job() Job {
 	return job
 }
 
-// Finish records the end of the job. No output comes after it. Close returns the error of the record.
+// Finish records the end of the job. No output comes after it. Close returns the error of the
+// record.
 func (s *Server) Finish(code int, cause string) {
-	s.Update(func(j *Job) { j.State, j.Ended, j.Code, j.Cause = Ended, time.Now(), &code, cause })
+	s.Update(func(j *Job) {
+		j.State = Ended
+		j.Ended = time.Now()
+		j.Code = &code
+		j.Cause = cause
+	})
 	s.tail.Close()
 	close(s.ended)
 	job := s.Job()
@@ -211,7 +234,8 @@ func (s *Server) describe(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(s.Job()) // the client may have gone
 }
 
-// output streams records: from a position, to the end of the job with follow=1, else to what there is.
+// output streams records: from a position, to the end of the job with follow=1, else to what there
+// is.
 func (s *Server) output(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64)
 	if r.FormValue("from") == "" {

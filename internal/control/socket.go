@@ -27,7 +27,8 @@ type socket struct {
 	err    error // of the first Close
 }
 
-// listen makes the socket of a new job in the first folder that can have one. Its id begins with kind.
+// listen makes the socket of a new job in the first folder that can have one. Its id begins with
+// kind.
 func (p Place) listen(folders []string, kind string) (*socket, error) {
 	if len(folders) == 0 {
 		return nil, errNoFolder
@@ -80,7 +81,12 @@ func (p Place) listenIn(dir *folder, kind string) (*socket, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &socket{Listener: l, folder: dir, name: name, id: id}, nil
+		return &socket{
+			Listener: l,
+			folder:   dir,
+			name:     name,
+			id:       id,
+		}, nil
 	}
 }
 

@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownSocket makes a stream socket. Its mode cannot be set before it has a name; its folder keeps others away.
+// ownSocket makes a stream socket. Its mode cannot be set before it has a name; its folder keeps
+// others away.
 func ownSocket() (fd int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
@@ -26,5 +27,6 @@ func peerUID(fd int) (uid int, err error) {
 	return int(who.Uid), nil
 }
 
-// at returns the path of an entry. macOS has no path through a descriptor, and refuses paths of sockets of more than 103 bytes.
+// at returns the path of an entry. macOS has no path through a descriptor, and refuses paths of
+// sockets of more than 103 bytes.
 func (f *folder) at(name string) string { return filepath.Join(f.path, name) }

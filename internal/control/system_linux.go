@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownSocket makes a stream socket. The mode of its entry in a folder will be that of the descriptor, less the umask, so nobody else
-// can connect at any time.
+// ownSocket makes a stream socket. The mode of its entry in a folder will be that of the
+// descriptor, less the umask, so nobody else can connect at any time.
 func ownSocket() (fd int, err error) {
 	fd, err = unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

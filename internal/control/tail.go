@@ -7,17 +7,20 @@ import (
 	"time"
 )
 
-// tailSize is how many bytes of records a running job keeps for readers that come later or are slow.
+// tailSize is how many bytes of records a running job keeps for readers that come later or are
+// slow.
 const tailSize = 2 << 20
 
 // paceTime is how long a log that makes no progress may hold up the output, once.
 const paceTime = time.Second
 
-// Tail keeps the last output of a job for any number of readers. A reader that is slower than the output loses records; it never holds the
-// job up. It is safe for concurrent use.
+// Tail keeps the last output of a job for any number of readers. A reader that is slower than the
+// output loses records; it never holds the job up. It is safe for concurrent use.
 type Tail struct {
-	mu         sync.Mutex
-	buf        []byte        // a ring that grows up to tailSize: most jobs print little, and memory at the start costs a collection
+	mu sync.Mutex
+	// a ring that grows up to tailSize: most jobs print little, and memory at the start costs a
+	// collection
+	buf        []byte
 	start, end int64         // positions in the stream of all records; start is the beginning of one
 	more       chan struct{} // closed when there is more, or no more will come; nil: nobody waits
 	closed     bool
@@ -28,7 +31,8 @@ type Tail struct {
 	written chan struct{} // closed when the log makes progress; nil: nobody waits
 }
 
-// NewTail returns an empty tail. With paced, output waits for a log that is slower, but not for one that is stuck.
+// NewTail returns an empty tail. With paced, output waits for a log that is slower, but not for one
+// that is stuck.
 func NewTail(paced bool) *Tail { return &Tail{logs: paced} }
 
 // Add appends a record. Data longer than 64 KiB is split.
@@ -119,9 +123,10 @@ func (t *Tail) copyOut(to []byte, from int64) {
 	copy(to[n:], t.buf)
 }
 
-// Read appends records from a position on to buf[:0], at most cap(buf) bytes but at least one record, and returns them with the next position.
-// A gap takes the place of records that are no longer there. With wait it waits for the first one. Nothing is returned when there are
-// no more, or ctx has ended.
+// Read appends records from a position on to buf[:0], at most cap(buf) bytes but at least one
+// record, and returns them with the next position. A gap takes the place of records that are no
+// longer there. With wait it waits for the first one. Nothing is returned when there are no more,
+// or ctx has ended.
 func (t *Tail) Read(ctx context.Context, from int64, buf []byte, wait bool) (records []byte, next int64) {
 	for {
 		t.mu.Lock()
@@ -191,7 +196,8 @@ func (t *Tail) Close() {
 func (t *Tail) took(position int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.logged, t.stuck = position, t.stuck && position < t.end
+	t.logged = position
+	t.stuck = t.stuck && position < t.end
 	if t.written != nil {
 		close(t.written)
 		t.written = nil

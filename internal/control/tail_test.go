@@ -29,7 +29,8 @@ func records(t *testing.T, stream []byte) (all []Record) {
 	}
 }
 
-// Whatever the sizes of records and reads, a reader gets every byte once, or a gap that says how many are missing.
+// Whatever the sizes of records and reads, a reader gets every byte once, or a gap that says how
+// many are missing.
 func TestTailLosesNothingUnnoticed(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	tail := NewTail(false)
@@ -100,7 +101,12 @@ func TestReadWaitsForMore(t *testing.T) {
 
 // logOf writes a tail to a folder in small files, until it is closed.
 func logOf(dir string, tail *Tail, size int64, failed func(error)) (wait func()) {
-	l := &log{dir: dir, tail: tail, size: size, failed: failed}
+	l := &log{
+		dir:    dir,
+		tail:   tail,
+		size:   size,
+		failed: failed,
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -110,7 +116,8 @@ func logOf(dir string, tail *Tail, size int64, failed func(error)) (wait func())
 }
 
 func TestLogIsBoundedAndNamesWhatIsMissing(t *testing.T) {
-	dir, tail := t.TempDir(), NewTail(true)
+	dir := t.TempDir()
+	tail := NewTail(true)
 	wait := logOf(dir, tail, 100<<10, func(err error) { t.Error(err) })
 	const lines = 3000
 	for i := range lines {
@@ -132,14 +139,16 @@ func TestLogIsBoundedAndNamesWhatIsMissing(t *testing.T) {
 	if err != nil || next != tail.end {
 		t.Errorf("read to %d of %d, %v", next, tail.end, err)
 	}
-	if len(ranks) == 0 || len(ranks) == lines || ranks[len(ranks)-1] != lines-1 || ranks[len(ranks)-1]-ranks[0] != len(ranks)-1 {
+	if len(ranks) == 0 || len(ranks) == lines || ranks[len(ranks)-1] != lines-1 ||
+		ranks[len(ranks)-1]-ranks[0] != len(ranks)-1 {
 		t.Errorf("%d ranks of %d", len(ranks), lines)
 	}
 }
 
 // A log that cannot be written costs its records, one message, and no time.
 func TestLogOnAFullDisk(t *testing.T) {
-	dir, tail := filepath.Join(t.TempDir(), "later"), NewTail(true)
+	dir := filepath.Join(t.TempDir(), "later")
+	tail := NewTail(true)
 	failures := make(chan error, 100)
 	wait := logOf(dir, tail, 100<<10, func(err error) { failures <- err })
 	tail.Add(time.Now(), 1, 1, []byte("lost"))
@@ -161,7 +170,10 @@ func TestLogOnAFullDisk(t *testing.T) {
 		t.Errorf("%d more failures, %v", len(failures), <-failures)
 	}
 	var kept []Record
-	if _, err := ReadLog(dir, 0, func(r Record) error { kept = append(kept, r); return nil }); err != nil || len(kept) != 1 || kept[0].Rank != 2 {
+	if _, err := ReadLog(dir, 0, func(r Record) error {
+		kept = append(kept, r)
+		return nil
+	}); err != nil || len(kept) != 1 || kept[0].Rank != 2 {
 		t.Errorf("%+v, %v", kept, err)
 	}
 }

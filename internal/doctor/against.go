@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// Against returns how a measurement is worse than, or differs from, an earlier one of the same hosts.
+// Against returns how a measurement is worse than, or differs from, an earlier one of the same
+// hosts.
 func Against(base, now Measured) (findings []Finding) {
 	j := &judge{Measured: now}
 	for _, name := range now.Names {
@@ -24,27 +25,51 @@ func Against(base, now Measured) (findings []Finding) {
 				continue
 			}
 			if times := value / old; m.less && times < m.warn || !m.less && times > m.warn {
-				j.timed(Finding{Host: name, Severity: Warning, Kind: "than before: " + m.kind, Times: times, Fix: strings.ReplaceAll(m.fix, "HOST", name),
-					Text: fmt.Sprintf("%s %s, and in the baseline %s", m.what, m.show(value), m.show(old))})
+				j.timed(Finding{
+					Host:     name,
+					Severity: Warning,
+					Kind:     "than before: " + m.kind,
+					Times:    times,
+					Fix:      strings.ReplaceAll(m.fix, "HOST", name),
+					Text:     fmt.Sprintf("%s %s, and in the baseline %s", m.what, m.show(value), m.show(old)),
+				})
 			}
 		}
 		if was.Facts != nil && is.Facts != nil {
 			j.changed(name, *was.Facts, *is.Facts)
 		}
 	}
-	before, after := (&judge{Measured: base}).views(), j.views()
+	before := (&judge{Measured: base}).views()
+	after := j.views()
 	for i, name := range now.Names {
 		old := slices.Index(base.Names, name)
 		if old < 0 {
 			continue
 		}
-		was, is := before[old], after[i]
-		if a, b := median(was.rtt), median(is.rtt); a > 0 && b > farTimes*a && b-a > farLeast {
-			j.timed(Finding{Host: name, Severity: Warning, Kind: "than before: latency", Times: b / a, Text: fmt.Sprintf("a round trip takes %s, and in the baseline %s", seconds(b), seconds(a))})
+		was := before[old]
+		is := after[i]
+		a := median(was.rtt)
+		b := median(is.rtt)
+		if a > 0 && b > farTimes*a && b-a > farLeast {
+			j.timed(Finding{
+				Host:     name,
+				Severity: Warning,
+				Kind:     "than before: latency",
+				Times:    b / a,
+				Text:     fmt.Sprintf("a round trip takes %s, and in the baseline %s", seconds(b), seconds(a)),
+			})
 		}
 		for way, values := range map[string][2][]float64{"sends": {was.out, is.out}, "receives": {was.in, is.in}} {
-			if a, b := middle(values[0], true), middle(values[1], true); a > 0 && b > 0 && b < 0.7*a {
-				j.timed(Finding{Host: name, Severity: Warning, Kind: "than before: " + way, Times: b / a, Text: fmt.Sprintf("it %s at %s, and in the baseline at %s", way, rate(b), rate(a))})
+			a := middle(values[0], true)
+			b := middle(values[1], true)
+			if a > 0 && b > 0 && b < 0.7*a {
+				j.timed(Finding{
+					Host:     name,
+					Severity: Warning,
+					Kind:     "than before: " + way,
+					Times:    b / a,
+					Text:     fmt.Sprintf("it %s at %s, and in the baseline at %s", way, rate(b), rate(a)),
+				})
 			}
 		}
 	}
@@ -56,7 +81,8 @@ func Against(base, now Measured) (findings []Finding) {
 func (j *judge) changed(name string, was, is Facts) {
 	note := func(what, old, value string) {
 		if old != value {
-			j.is(name, Warning, "than before: "+what, "", "%s is %s, and was %s in the baseline", what, orNone(value), orNone(old))
+			j.is(name, Warning, "than before: "+what, "", "%s is %s, and was %s in the baseline", what, orNone(value),
+				orNone(old))
 		}
 	}
 	note("kernel", was.Kernel, is.Kernel)

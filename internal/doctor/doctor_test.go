@@ -33,7 +33,8 @@ func (t Timetable) met(tt *testing.T) map[[2]int]int {
 			if pair[0] >= pair[1] || busy[pair[0]] || busy[pair[1]] {
 				tt.Fatalf("turn %d: %v", place, turn)
 			}
-			busy[pair[0]], busy[pair[1]] = true, true
+			busy[pair[0]] = true
+			busy[pair[1]] = true
 			met[pair]++
 		}
 	}
@@ -70,7 +71,8 @@ func TestTimeOfAnExaminationIsBounded(t *testing.T) {
 			if table := p.Timetable(apart(n)); table.Length() > p.Network || n > 1 && table.Turn < fairTurn {
 				t.Errorf("%s, %d hosts: %d turns of %v", level, n, len(table.Turns), table.Turn)
 			}
-			if table := p.Timetable(shared(min(n, 300), 2)); table.Length() > sharedTimes*p.Network || n > 1 && table.Turn < shortTurn {
+			if table := p.Timetable(shared(min(n, 300), 2)); table.Length() > sharedTimes*p.Network || n > 1 &&
+				table.Turn < shortTurn {
 				t.Errorf("%s, %d hosts of a machine: %d turns of %v", level, n, len(table.Turns), table.Turn)
 			}
 			if _, kernel, end := p.SpeedTurn(shared(n, 2), n-1); kernel > p.Speed || end > maxSpeeds {
@@ -116,12 +118,42 @@ func healthy(n int, seed uint64) Measured {
 	for i := range n {
 		name := fmt.Sprint("f", i+1)
 		m.Names = append(m.Names, name)
-		m.Hosts[name] = Host{Finished: true, Login: &Login{Seconds: about(0.2, 0.5)}, Speed: &Speed{Copy: about(20e9, 0.1), Flops: about(10e9, 0.03), Share: about(0.95, 0.05)},
-			Facts: &Facts{Kernel: "6.1.0", Cores: 8, Memory: 64 * gib, Available: 50 * gib, Shm: Disk{Name: "shm", Path: "/dev/shm", Size: 32 * gib, Free: 32 * gib, Files: -1},
-				Disks: []Disk{{Name: "tmp", Path: "/tmp", Size: 100 * gib, Free: 50 * gib, Files: 1e6, Fsync: about(0.01, 0.9)}}, Limits: map[string]uint64{"nofile": 65536, "nproc": 10000},
-				Versions: map[string]string{"torch": "2.5.1"}, Load: about(1, 1), Steal: about(0.01, 1)}}
+		m.Hosts[name] = Host{
+			Finished: true,
+			Login:    &Login{Seconds: about(0.2, 0.5)},
+			Speed:    &Speed{Copy: about(20e9, 0.1), Flops: about(10e9, 0.03), Share: about(0.95, 0.05)},
+			Facts: &Facts{
+				Kernel:    "6.1.0",
+				Cores:     8,
+				Memory:    64 * gib,
+				Available: 50 * gib,
+				Shm: Disk{
+					Name:  "shm",
+					Path:  "/dev/shm",
+					Size:  32 * gib,
+					Free:  32 * gib,
+					Files: -1,
+				},
+				Disks: []Disk{{Name: "tmp", Path: "/tmp", Size: 100 * gib, Free: 50 * gib, Files: 1e6,
+					Fsync: about(0.01, 0.9)}},
+				Limits:   map[string]uint64{"nofile": 65536, "nproc": 10000},
+				Versions: map[string]string{"torch": "2.5.1"},
+				Load:     about(1, 1),
+				Steal:    about(0.01, 1),
+			},
+		}
 		for j := range i {
-			m.Links = append(m.Links, Link{From: j, To: i, RTT: about(50e-6, 0.3), Out: about(1.1e9, 0.1), In: about(1.1e9, 0.1), Sent: [2]int64{50000, 50000}, Resent: [2]int64{r.Int64N(9), r.Int64N(9)}, MTU: 1500, Offset: about(0, 1) * 1e-3})
+			m.Links = append(m.Links, Link{
+				From:   j,
+				To:     i,
+				RTT:    about(50e-6, 0.3),
+				Out:    about(1.1e9, 0.1),
+				In:     about(1.1e9, 0.1),
+				Sent:   [2]int64{50000, 50000},
+				Resent: [2]int64{r.Int64N(9), r.Int64N(9)},
+				MTU:    1500,
+				Offset: about(0, 1) * 1e-3,
+			})
 		}
 	}
 	return m
@@ -166,49 +198,82 @@ func TestFaultsAreNamed(t *testing.T) {
 		kind     string
 		severity Severity
 	}{
-		"down":           {whole(func(h *Host) { *h = Host{Error: "connection refused"} }), "unreachable", Bad},
-		"hangs":          {whole(func(h *Host) { h.Finished, h.Speed = false, nil }), "hang", Bad},
-		"noisy":          {whole(func(h *Host) { h.Login.Noise = "hello" }), "start files", Warning},
-		"slow login":     {whole(func(h *Host) { h.Login.Seconds = 9 }), "login", Warning},
-		"slow memory":    {whole(func(h *Host) { h.Speed = &Speed{Copy: 5e9, Flops: h.Speed.Flops} }), "memory speed", Bad},
+		"down": {whole(func(h *Host) { *h = Host{Error: "connection refused"} }), "unreachable", Bad},
+		"hangs": {whole(func(h *Host) {
+			h.Finished = false
+			h.Speed = nil
+		}), "hang", Bad},
+		"noisy":      {whole(func(h *Host) { h.Login.Noise = "hello" }), "start files", Warning},
+		"slow login": {whole(func(h *Host) { h.Login.Seconds = 9 }), "login", Warning},
+		"slow memory": {whole(func(h *Host) {
+			h.Speed = &Speed{Copy: 5e9, Flops: h.Speed.Flops}
+		}), "memory speed", Bad},
 		"slow processor": {whole(func(h *Host) { h.Speed = &Speed{Copy: h.Speed.Copy, Flops: 4e9} }), "cpu speed", Bad},
 		"half a quota":   {facts(func(f *Facts) { f.Quota = 4 }), "quota", Bad},
 		"full tmp":       {facts(func(f *Facts) { f.Disks[0].Free = 4096 }), "disk", Bad},
 		"no inodes":      {facts(func(f *Facts) { f.Disks[0].Files = 0 }), "disk", Bad},
 		"slow disk":      {facts(func(f *Facts) { f.Disks[0].Fsync = 2.5 }), "fsync", Warning},
 		"tiny shm":       {facts(func(f *Facts) { f.Shm.Size = mib }), "shm", Bad},
-		"docker's shm":   {facts(func(f *Facts) { f.Shm.Size, f.Shm.Free = 64*mib, 64*mib }), "shm", Warning},
-		"few files":      {facts(func(f *Facts) { f.Limits["nofile"] = 256 }), "limits", Bad},
-		"no memory":      {facts(func(f *Facts) { f.Available = gib }), "memory", Warning},
-		"swaps":          {facts(func(f *Facts) { f.SwapUsed, f.Available = 9*gib, 5*gib }), "memory", Warning},
-		"a module less":  {facts(func(f *Facts) { f.NodeMemory = []NodeMemory{{32 * gib, 30 * gib}, {16 * gib, 9 * gib}} }), "numa", Warning},
-		"a full node":    {facts(func(f *Facts) { f.NodeMemory = []NodeMemory{{32 * gib, gib / 8}, {32 * gib, 30 * gib}} }), "numa", Warning},
-		"one session":    {whole(func(h *Host) { h.Login.OneSession = true }), "ssh sessions", Warning},
-		"many keys":      {whole(func(h *Host) { h.Login.Offered = 5 }), "ssh keys", Warning},
-		"other governor": {facts(func(f *Facts) { f.Governor = "powersave" }), "version of frequency governor", Warning},
-		"other ptrace":   {facts(func(f *Facts) { f.Ptrace = "3" }), "version of ptrace_scope", Warning},
-		"huge pages":     {facts(func(f *Facts) { f.HugePages = 512 }), "version of number of huge pages", Warning},
-		"no balancing":   {facts(func(f *Facts) { f.Balancing = "0" }), "version of automatic NUMA balancing", Warning},
+		"docker's shm": {facts(func(f *Facts) {
+			f.Shm.Size = 64 * mib
+			f.Shm.Free = 64 * mib
+		}), "shm", Warning},
+		"few files": {facts(func(f *Facts) { f.Limits["nofile"] = 256 }), "limits", Bad},
+		"no memory": {facts(func(f *Facts) { f.Available = gib }), "memory", Warning},
+		"swaps": {facts(func(f *Facts) {
+			f.SwapUsed = 9 * gib
+			f.Available = 5 * gib
+		}), "memory", Warning},
+		"a module less": {facts(func(f *Facts) {
+			f.NodeMemory = []NodeMemory{{32 * gib, 30 * gib}, {16 * gib, 9 * gib}}
+		}), "numa", Warning},
+		"a full node": {facts(func(f *Facts) {
+			f.NodeMemory = []NodeMemory{{32 * gib, gib / 8}, {32 * gib, 30 * gib}}
+		}), "numa", Warning},
+		"one session": {whole(func(h *Host) { h.Login.OneSession = true }), "ssh sessions", Warning},
+		"many keys":   {whole(func(h *Host) { h.Login.Offered = 5 }), "ssh keys", Warning},
+		"other governor": {facts(func(f *Facts) {
+			f.Governor = "powersave"
+		}), "version of frequency governor", Warning},
+		"other ptrace": {facts(func(f *Facts) { f.Ptrace = "3" }), "version of ptrace_scope", Warning},
+		"huge pages":   {facts(func(f *Facts) { f.HugePages = 512 }), "version of number of huge pages", Warning},
+		"no balancing": {facts(func(f *Facts) { f.Balancing = "0" }), "version of automatic NUMA balancing", Warning},
 		"detour": {net(func(l *Link, back bool) {
 			if back {
-				l.Into, l.Back = "eth0", "eth1"
+				l.Into = "eth0"
+				l.Back = "eth1"
 			}
 		}), "routes", Warning},
-		"throttled":    {facts(func(f *Facts) { f.Throttles = 3 }), "throttling", Warning},
-		"stolen":       {facts(func(f *Facts) { f.Steal = 0.4 }), "steal", Warning},
-		"shared":       {whole(func(h *Host) { h.Speed = &Speed{Copy: h.Speed.Copy / 5, Flops: h.Speed.Flops / 5, Share: 0.3} }), "contention", Warning},
-		"two hogs":     {facts(func(f *Facts) { f.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}, {PID: 8, Name: "burn", CPU: 0.8}} }), "busy", Warning},
-		"hog":          {facts(func(f *Facts) { f.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}} }), "busy", Warning},
+		"throttled": {facts(func(f *Facts) { f.Throttles = 3 }), "throttling", Warning},
+		"stolen":    {facts(func(f *Facts) { f.Steal = 0.4 }), "steal", Warning},
+		"shared": {whole(func(h *Host) {
+			h.Speed = &Speed{Copy: h.Speed.Copy / 5, Flops: h.Speed.Flops / 5, Share: 0.3}
+		}), "contention", Warning},
+		"two hogs": {facts(func(f *Facts) {
+			f.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}, {PID: 8, Name: "burn", CPU: 0.8}}
+		}), "busy", Warning},
+		"hog": {facts(func(f *Facts) {
+			f.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}}
+		}), "busy", Warning},
 		"slow DNS":     {facts(func(f *Facts) { f.DNS.Seconds = 1.5 }), "dns", Warning},
 		"other torch":  {facts(func(f *Facts) { f.Versions["torch"] = "2.1.0" }), "version of torch", Bad},
 		"no torch":     {facts(func(f *Facts) { delete(f.Versions, "torch") }), "version of torch", Warning},
 		"other kernel": {facts(func(f *Facts) { f.Kernel = "5.14" }), "version of kernel", Warning},
 		"far":          {net(func(l *Link, _ bool) { l.RTT += 5e-3 }), "latency", Bad},
-		"narrow":       {net(func(l *Link, _ bool) { l.Out, l.In = l.Out/2, l.In/2 }), "bandwidth", Bad},
-		"narrow out":   {net(func(l *Link, back bool) { *pickRate(l, back) /= 2 }), "bandwidth", Bad},
-		"lossy":        {net(func(l *Link, back bool) { l.Resent = [2]int64{500, 500} }), "loss", Bad},
-		"black hole":   {net(func(l *Link, back bool) { l.Stalled, l.Out, l.In = "both", 0, 0 }), "mtu", Bad},
-		"firewall":     {net(func(l *Link, back bool) { *l = Link{From: l.From, To: l.To, Error: "no answer in time"} }), "unreachable by others", Bad},
+		"narrow": {net(func(l *Link, _ bool) {
+			l.Out = l.Out / 2
+			l.In = l.In / 2
+		}), "bandwidth", Bad},
+		"narrow out": {net(func(l *Link, back bool) { *pickRate(l, back) /= 2 }), "bandwidth", Bad},
+		"lossy":      {net(func(l *Link, back bool) { l.Resent = [2]int64{500, 500} }), "loss", Bad},
+		"black hole": {net(func(l *Link, back bool) {
+			l.Stalled = "both"
+			l.Out = 0
+			l.In = 0
+		}), "mtu", Bad},
+		"firewall": {net(func(l *Link, back bool) {
+			*l = Link{From: l.From, To: l.To, Error: "no answer in time"}
+		}), "unreachable by others", Bad},
 		"clock ahead":  {net(func(l *Link, back bool) { l.Offset = shifted(3, back) }), "clock", Bad},
 		"clock behind": {net(func(l *Link, back bool) { l.Offset = shifted(-0.3, back) }), "clock", Warning},
 	} {
@@ -228,7 +293,8 @@ func TestFaultsAreNamed(t *testing.T) {
 			if !slices.ContainsFunc(got, func(f Finding) bool { return f.Kind == c.kind }) {
 				t.Errorf("%s among %d hosts: %+v", name, n, got)
 			}
-			if bad := BadHosts(got, m.Names); c.severity == Bad && !slices.Equal(bad, []string{"f3"}) || c.severity == Warning && bad != nil {
+			if bad := BadHosts(got, m.Names); c.severity == Bad && !slices.Equal(bad, []string{"f3"}) ||
+				c.severity == Warning && bad != nil {
 				t.Errorf("%s among %d hosts: bad are %v", name, n, bad)
 			}
 		}
@@ -252,13 +318,19 @@ func shifted(by float64, back bool) float64 {
 // A cable between two good hosts is a link, not a host.
 func TestBadLinkIsNoBadHost(t *testing.T) {
 	for name, spoil := range map[string]func(l *Link){
-		"far": func(l *Link) { l.RTT = 5e-3 }, "narrow": func(l *Link) { l.In /= 10 }, "shut": func(l *Link) { *l = Link{From: l.From, To: l.To, Error: "refused"} },
-		"lossy": func(l *Link) { l.Resent[0] = 2000 }, "hole": func(l *Link) { l.Stalled, l.Out = "out", 0 },
+		"far": func(l *Link) { l.RTT = 5e-3 }, "narrow": func(l *Link) { l.In /= 10 }, "shut": func(l *Link) {
+			*l = Link{From: l.From, To: l.To, Error: "refused"}
+		},
+		"lossy": func(l *Link) { l.Resent[0] = 2000 }, "hole": func(l *Link) {
+			l.Stalled = "out"
+			l.Out = 0
+		},
 	} {
 		m := healthy(6, 3)
 		spoil(&m.Links[4]) // f2 to f4
 		got := Judge(m)
-		if len(got) != 1 || got[0].Kind != "link" || got[0].Host != m.Names[m.Links[4].From] || got[0].With != m.Names[m.Links[4].To] {
+		if len(got) != 1 || got[0].Kind != "link" || got[0].Host != m.Names[m.Links[4].From] ||
+			got[0].With != m.Names[m.Links[4].To] {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -270,15 +342,18 @@ func TestNarrowHostIsFoundAmongUnsteadyOnes(t *testing.T) {
 		m := healthy(4, 1)
 		for i := range m.Links {
 			l := &m.Links[i]
-			l.Out, l.In = rates[l.From][l.To]*1e6, rates[l.To][l.From]*1e6
+			l.Out = rates[l.From][l.To] * 1e6
+			l.In = rates[l.To][l.From] * 1e6
 		}
 		return m
 	}
-	narrow := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {23, 24, 0, 24}, {1238, 815, 749, 0}}))
+	narrow := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {23, 24, 0, 24},
+		{1238, 815, 749, 0}}))
 	if len(narrow) != 1 || narrow[0].Host != "f3" || narrow[0].Kind != "bandwidth" || narrow[0].Severity != Bad {
 		t.Errorf("%+v", narrow)
 	}
-	if f := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {1738, 1106, 0, 2885}, {1238, 815, 749, 0}})); len(f) > 0 {
+	if f := Judge(measured([4][4]float64{{0, 912, 1860, 2086}, {1019, 0, 510, 1091}, {1738, 1106, 0, 2885},
+		{1238, 815, 749, 0}})); len(f) > 0 {
 		t.Errorf("unsteady: %+v", f)
 	}
 }
@@ -297,14 +372,19 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 	}
 	m = healthy(16, 1) // hosts of one machine see the same process
 	for _, h := range m.Hosts {
-		h.Facts.Machine, h.Facts.Busy = "m", []Process{{PID: 7, Name: "burn", CPU: 0.9, Started: 5}}
+		h.Facts.Machine = "m"
+		h.Facts.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9, Started: 5}}
 	}
 	if got := Judge(m); len(got) != 1 || got[0].Kind != "busy" {
 		t.Errorf("one process: %+v", got)
 	}
 	m = healthy(16, 1)
-	m.links(3, func(l *Link, _ bool) { l.Resent, l.Busy = [2]int64{500, 500}, 0.9 })
-	if got := Confirm(Judge(m), Judge(m), m); len(got) != 1 || got[0].Kind != "busy probes" || got[0].Severity != Warning || BadHosts(got, m.Names) != nil {
+	m.links(3, func(l *Link, _ bool) {
+		l.Resent = [2]int64{500, 500}
+		l.Busy = 0.9
+	})
+	if got := Confirm(Judge(m), Judge(m), m); len(got) != 1 || got[0].Kind != "busy probes" ||
+		got[0].Severity != Warning || BadHosts(got, m.Names) != nil {
 		t.Errorf("busy probes: %+v", got)
 	}
 	m.links(3, func(l *Link, _ bool) { l.Busy = 0.2 })
@@ -313,7 +393,8 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 	}
 	m = healthy(16, 1)
 	lossy := &m.Links[4]
-	lossy.Resent, lossy.Busy = [2]int64{2000, 0}, 0.4
+	lossy.Resent = [2]int64{2000, 0}
+	lossy.Busy = 0.4
 	if got := Judge(m); len(got) > 0 {
 		t.Errorf("one pair whose kernels dropped what a probe did not read: %+v", got)
 	}
@@ -332,7 +413,8 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 
 // A finding about times counts only if both looks have it.
 func TestSecondLookConfirms(t *testing.T) {
-	good, far := healthy(5, 1), healthy(5, 1)
+	good := healthy(5, 1)
+	far := healthy(5, 1)
 	far.links(1, func(l *Link, _ bool) { l.RTT += 5e-3 })
 	busy := healthy(5, 1)
 	busy.Hosts["f2"].Facts.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}}
@@ -343,7 +425,8 @@ func TestSecondLookConfirms(t *testing.T) {
 		"never": {good, good, 0}, "once far": {far, good, 0}, "then far": {good, far, 0}, "always far": {far, far, 1},
 		"once busy": {busy, good, 0}, "then busy": {good, busy, 0}, "always busy": {busy, busy, 1},
 	} {
-		if got := Confirm(Judge(c.first), Judge(Better(c.first, c.second, Doubts(Judge(c.first), c.first))), c.second); len(got) != c.findings {
+		if got := Confirm(Judge(c.first), Judge(Better(c.first, c.second, Doubts(Judge(c.first), c.first))),
+			c.second); len(got) != c.findings {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
@@ -353,7 +436,8 @@ func TestSecondLookConfirms(t *testing.T) {
 }
 
 func TestBaselineNamesWhatGotWorse(t *testing.T) {
-	base, now := healthy(4, 1), healthy(4, 1)
+	base := healthy(4, 1)
+	now := healthy(4, 1)
 	if f := Against(base, now); len(f) > 0 {
 		t.Errorf("the same: %+v", f)
 	}
@@ -363,13 +447,16 @@ func TestBaselineNamesWhatGotWorse(t *testing.T) {
 	}
 	now.Hosts["f2"].Facts.Versions["torch"] = "2.6.0"
 	got := Against(base, now)
-	if len(got) != 5 || !slices.ContainsFunc(got, func(f Finding) bool { return f.Host == "f2" && f.Kind == "than before: torch" }) {
+	if len(got) != 5 || !slices.ContainsFunc(got, func(f Finding) bool {
+		return f.Host == "f2" && f.Kind == "than before: torch"
+	}) {
 		t.Errorf("%+v", got)
 	}
 }
 
 func TestSize(t *testing.T) {
-	for n, want := range map[int64]string{4000: "3.91 KiB", mib: "1 MiB", 1010 * mib: "1010 MiB", 3 * gib / 2: "1.5 GiB"} {
+	for n, want := range map[int64]string{4000: "3.91 KiB", mib: "1 MiB", 1010 * mib: "1010 MiB",
+		3 * gib / 2: "1.5 GiB"} {
 		if got := size(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
@@ -383,7 +470,8 @@ func TestSecondLookIsShort(t *testing.T) {
 	m.Hosts["f2"].Facts.Busy = []Process{{PID: 7, Name: "burn", CPU: 0.9}}
 	first := NewPlan("default")
 	needed, plan := first.Again(Doubts(Judge(m), m), m)
-	if p := plan(needed); !slices.Equal(needed, []string{"f2"}) || p.Speed != 0 || p.Version != 0 || p.Pairs == nil || len(p.Pairs) > 0 {
+	if p := plan(needed); !slices.Equal(needed, []string{"f2"}) || p.Speed != 0 || p.Version != 0 || p.Pairs == nil ||
+		len(p.Pairs) > 0 {
 		t.Errorf("one is busy: %v, %+v", needed, p)
 	}
 	far := func(l *Link, _ bool) { l.RTT += 5e-3 }
@@ -412,7 +500,8 @@ func TestSecondLookIsShort(t *testing.T) {
 	for _, name := range needed {
 		h := m.Hosts[name]
 		facts := *h.Facts
-		facts.Limits, facts.Versions = nil, nil
+		facts.Limits = nil
+		facts.Versions = nil
 		again.Hosts[name] = Host{Finished: true, Login: h.Login, Facts: &facts}
 	}
 	good := healthy(hosts, 2)
@@ -420,14 +509,16 @@ func TestSecondLookIsShort(t *testing.T) {
 		again.Links = nil
 		for _, l := range links {
 			if met[good.ends(l)] {
-				l.From, l.To = slices.Index(needed, good.Names[l.From]), slices.Index(needed, good.Names[l.To])
+				l.From = slices.Index(needed, good.Names[l.From])
+				l.To = slices.Index(needed, good.Names[l.To])
 				again.Links = append(again.Links, l)
 			}
 		}
 		return again
 	}
 	merged := Better(m, look(good.Links), doubt)
-	if len(merged.Links) != hosts*(hosts-1)/2 || merged.Hosts["f1"].Speed == nil || merged.Hosts["f1"].Facts.Versions["torch"] == "" {
+	if len(merged.Links) != hosts*(hosts-1)/2 || merged.Hosts["f1"].Speed == nil ||
+		merged.Hosts["f1"].Facts.Versions["torch"] == "" {
 		t.Errorf("merged: %d links, %+v", len(merged.Links), merged.Hosts["f1"])
 	}
 	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 1 || got[0].Kind != "busy" {
@@ -435,7 +526,8 @@ func TestSecondLookIsShort(t *testing.T) {
 	}
 	good.links(2, far)
 	merged = Better(m, look(good.Links), doubt)
-	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 2 || got[0].Host != "f3" || got[0].Kind != "latency" {
+	if got := Confirm(Judge(m), Judge(merged), merged); len(got) != 2 || got[0].Host != "f3" ||
+		got[0].Kind != "latency" {
 		t.Errorf("f3 is far: %+v", got)
 	}
 }
@@ -443,15 +535,19 @@ func TestSecondLookIsShort(t *testing.T) {
 // The figures are of five hosts on a busy machine, of which f1 has half the rate.
 func TestHostOfHalfTheRateIsFound(t *testing.T) {
 	for name, rates := range map[string][5][5]float64{
-		"both ways": {{0, 11.3, 10.3, 11.2, 11.5}, {9.8, 0, 14.4, 20.8, 17.3}, {11.5, 22.2, 0, 21, 18.8}, {10.5, 22, 20, 0, 17.7}, {11.7, 18.2, 21.6, 22.5, 0}},
-		"receiving": {{0, 20.8, 16.5, 11.5, 22.9}, {9, 0, 10.8, 22.3, 21.9}, {12, 14.4, 0, 21.2, 19.7}, {11.8, 22.2, 20.9, 0, 17.4}, {12, 18.2, 22.3, 22.5, 0}},
+		"both ways": {{0, 11.3, 10.3, 11.2, 11.5}, {9.8, 0, 14.4, 20.8, 17.3}, {11.5, 22.2, 0, 21, 18.8},
+			{10.5, 22, 20, 0, 17.7}, {11.7, 18.2, 21.6, 22.5, 0}},
+		"receiving": {{0, 20.8, 16.5, 11.5, 22.9}, {9, 0, 10.8, 22.3, 21.9}, {12, 14.4, 0, 21.2, 19.7},
+			{11.8, 22.2, 20.9, 0, 17.4}, {12, 18.2, 22.3, 22.5, 0}},
 	} {
 		m := healthy(5, 1)
 		for i := range m.Links {
 			l := &m.Links[i]
-			l.Out, l.In = rates[l.From][l.To]*1e6, rates[l.To][l.From]*1e6
+			l.Out = rates[l.From][l.To] * 1e6
+			l.In = rates[l.To][l.From] * 1e6
 		}
-		if got := Judge(m); len(got) != 1 || got[0].Host != "f1" || got[0].Kind != "bandwidth" || got[0].Severity != Bad {
+		if got := Judge(m); len(got) != 1 || got[0].Host != "f1" || got[0].Kind != "bandwidth" ||
+			got[0].Severity != Bad {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

@@ -22,27 +22,30 @@ type Finding struct {
 	Host     string   `json:"host"`
 	With     string   `json:"with,omitempty"` // the other host of a link
 	Severity Severity `json:"severity"`
-	Kind     string   `json:"kind"` // login, clock, shm, disk, limits, cpu, memory, versions, speed, latency, bandwidth, loss, ...
-	Text     string   `json:"text"`
-	Times    float64  `json:"times,omitempty"` // the value by that of the others
-	Sigma    float64  `json:"sigma,omitempty"` // how many deviations of the others it is off
-	Fix      string   `json:"fix,omitempty"`
-	timing   bool     // chance may cause it, so that a second look must confirm it
-	better   bool     // and the better values of both looks decide
+	// login, clock, shm, disk, limits, cpu, memory, versions, speed, latency, bandwidth, loss, ...
+	Kind   string  `json:"kind"`
+	Text   string  `json:"text"`
+	Times  float64 `json:"times,omitempty"` // the value by that of the others
+	Sigma  float64 `json:"sigma,omitempty"` // how many deviations of the others it is off
+	Fix    string  `json:"fix,omitempty"`
+	timing bool    // chance may cause it, so that a second look must confirm it
+	better bool    // and the better values of both looks decide
 }
 
 // key tells whether two findings are about the same.
 func (f Finding) key() string { return f.Host + "\x00" + f.With + "\x00" + f.Kind }
 
-// NeedsSecondLook reports whether some finding depends on timing, or a link could not be measured in its time.
+// NeedsSecondLook reports whether some finding depends on timing, or a link could not be measured
+// in its time.
 func NeedsSecondLook(findings []Finding, m Measured) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return f.timing }) ||
 		slices.ContainsFunc(m.Links, incomplete)
 }
 
-// Confirm returns the findings about the better values of two looks, and those of the second look that do not depend on timing, or that the
-// first look had too. m is what both looks found. Where the probes themselves waited for cores, what they say of links proves nothing: one warning
-// says so.
+// Confirm returns the findings about the better values of two looks, and those of the second look
+// that do not depend on timing, or that the first look had too. m is what both looks found. Where
+// the probes themselves waited for cores, what they say of links proves nothing: one warning says
+// so.
 func Confirm(first, second []Finding, m Measured) (confirmed []Finding) {
 	seen := map[string]bool{}
 	for _, f := range first {
@@ -61,8 +64,13 @@ func Confirm(first, second []Finding, m Measured) (confirmed []Finding) {
 		}
 	}
 	if len(unproven) > 0 {
-		confirmed = append(confirmed, Finding{Severity: Warning, Kind: "busy probes", Text: "other programs kept the cores from the probes, so nothing is known of the network of " + prose.List(unproven),
-			Fix: "examine these hosts when less runs there"})
+		confirmed = append(confirmed, Finding{
+			Severity: Warning,
+			Kind:     "busy probes",
+			Text: "other programs kept the cores from the probes, so nothing is known of the network of " +
+				prose.List(unproven),
+			Fix: "examine these hosts when less runs there",
+		})
 		order(confirmed, m.Names)
 	}
 	return confirmed
@@ -70,12 +78,14 @@ func Confirm(first, second []Finding, m Measured) (confirmed []Finding) {
 
 // ofLinks reports whether a finding is about how well hosts exchange data.
 func (f Finding) ofLinks() bool {
-	return f.timing && slices.Contains([]string{"link", "latency", "bandwidth", "loss", "mtu", "unreachable by others", "sends", "receives"}, strings.TrimPrefix(f.Kind, "than before: "))
+	return f.timing && slices.Contains([]string{"link", "latency", "bandwidth", "loss", "mtu", "unreachable by others",
+		"sends", "receives"}, strings.TrimPrefix(f.Kind, "than before: "))
 }
 
 // crowded reports whether at most links that a finding is about a probe waited for a core.
 func (m Measured) crowded(f Finding) bool {
-	all, waited := 0, 0
+	all := 0
+	waited := 0
 	for _, l := range m.Links {
 		ends := m.ends(l)
 		if l.Doubted || !slices.Contains(ends[:], f.Host) || f.With != "" && !slices.Contains(ends[:], f.With) {
@@ -98,12 +108,14 @@ func order(findings []Finding, names []string) {
 		place[n] = i
 	}
 	slices.SortStableFunc(findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(place[a.Host], place[b.Host]), cmp.Compare(place[a.With], place[b.With]),
+		return cmp.Or(cmp.Compare(a.Severity, b.Severity), cmp.Compare(place[a.Host], place[b.Host]),
+			cmp.Compare(place[a.With], place[b.With]),
 			cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Text, b.Text))
 	})
 }
 
-// BadHosts are the hosts that a job should leave out, in the order of names. Of a bad link between two good hosts, it is the second.
+// BadHosts are the hosts that a job should leave out, in the order of names. Of a bad link between
+// two good hosts, it is the second.
 func BadHosts(findings []Finding, names []string) (bad []string) {
 	out := map[string]bool{}
 	for _, f := range findings {

@@ -24,7 +24,12 @@ func (j *judge) gpus() {
 		for _, d := range j.Hosts[name].GPUs {
 			if h := d.Health; h != nil {
 				if alike[d.Name] == nil {
-					alike[d.Name] = &model{links: map[int]int{}, lanes: map[int]int{}, generations: map[int]int{}, clocks: map[int]int{}}
+					alike[d.Name] = &model{
+						links:       map[int]int{},
+						lanes:       map[int]int{},
+						generations: map[int]int{},
+						clocks:      map[int]int{},
+					}
 				}
 				alike[d.Name].add(h)
 			}
@@ -35,10 +40,12 @@ func (j *judge) gpus() {
 		host := j.Hosts[name]
 		if host.GPUProblem != "" {
 			severity := Warning
-			if strings.Contains(strings.ToLower(host.GPUProblem), "is lost") || strings.Contains(host.GPUProblem, "fallen off") {
+			if strings.Contains(strings.ToLower(host.GPUProblem), "is lost") ||
+				strings.Contains(host.GPUProblem, "fallen off") {
 				severity = Bad
 			}
-			j.is(name, severity, "gpu", "ask the driver: nvidia-smi, dmesg | grep -i nvrm; a GPU that is lost needs a reboot", "the health of its GPUs is unknown: %s", host.GPUProblem)
+			j.is(name, severity, "gpu", "ask the driver: nvidia-smi, dmesg | grep -i nvrm; a GPU that is lost needs "+
+				"a reboot", "the health of its GPUs is unknown: %s", host.GPUProblem)
 		}
 		for _, d := range host.GPUs {
 			if d.Health != nil {
@@ -66,12 +73,15 @@ func (m *model) add(h *gpu.Health) {
 	m.clocks[h.MaxClock]++
 }
 
-// most returns the value that most have, of several the largest, or 0 if too few have a value to tell.
+// most returns the value that most have, of several the largest, or 0 if too few have a value to
+// tell.
 func (m *model) most(values map[int]int) int {
 	if m.count < 3 {
 		return 0
 	}
-	return slices.MaxFunc(slices.Collect(maps.Keys(values)), func(a, b int) int { return cmp.Or(values[a]-values[b], a-b) })
+	return slices.MaxFunc(slices.Collect(maps.Keys(values)), func(a, b int) int {
+		return cmp.Or(values[a]-values[b], a-b)
+	})
 }
 
 // gpu judges one GPU.
@@ -88,9 +98,12 @@ func (j *judge) gpu(host string, d gpu.Device, m *model) {
 		bad("have it replaced: nvidia-smi -q -d ROW_REMAPPER", "has no spare rows left for broken memory")
 	}
 	if h.Uncorrected > 0 {
-		bad(reset+"; if it comes again, have it replaced", "had %s in its memory that ECC could not correct, since its driver was loaded", prose.Count(int(h.Uncorrected), "error"))
+		bad(reset+"; if it comes again, have it replaced",
+			"had %s in its memory that ECC could not correct, since its driver was loaded",
+			prose.Count(int(h.Uncorrected), "error"))
 	} else if h.UncorrectedEver >= oldErrors {
-		warn("watch it, and have it replaced if there are more: nvidia-smi -q -d ECC", "had %d errors in its life that ECC could not correct", h.UncorrectedEver)
+		warn("watch it, and have it replaced if there are more: nvidia-smi -q -d ECC",
+			"had %d errors in its life that ECC could not correct", h.UncorrectedEver)
 	}
 	if h.RemapPending {
 		warn(reset, "waits for a reset to replace broken memory by spare rows")
@@ -98,17 +111,20 @@ func (j *judge) gpu(host string, d gpu.Device, m *model) {
 	for _, slow := range h.Slowdowns {
 		switch at := fmt.Sprintf("runs at %d of %d MHz", h.Clock, h.MaxClock); slow {
 		case gpu.SlowHardware, gpu.SlowHeatBrake, gpu.SlowPowerBrake:
-			bad("look at its cooling and power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER", "%s: %s (%d °C)", at, slow, h.Temperature)
+			bad("look at its cooling and power supply: nvidia-smi -q -d PERFORMANCE,TEMPERATURE,POWER",
+				"%s: %s (%d °C)", at, slow, h.Temperature)
 		case gpu.SlowHeat:
 			warn("look at its cooling: nvidia-smi -q -d TEMPERATURE", "%s because it is hot (%d °C)", at, h.Temperature)
 		case gpu.SlowSettings:
 			if h.Clock > 0 && h.MaxClock > 0 && !h.Idle {
-				warn(fmt.Sprintf("take the setting back: nvidia-smi -i %d -rgc; nvidia-smi -i %d -rac", d.Index, d.Index), "%s by its clock settings", at)
+				warn(fmt.Sprintf("take the setting back: nvidia-smi -i %d -rgc; nvidia-smi -i %d -rac", d.Index,
+					d.Index), "%s by its clock settings", at)
 			}
 		}
 	}
 	if h.PowerLimit > 0 && h.PowerLimit < capped*h.PowerDefault {
-		warn(fmt.Sprintf("raise it: nvidia-smi -i %d -pl %.0f", d.Index, h.PowerDefault), "may take only %.0f W of %.0f W", h.PowerLimit, h.PowerDefault)
+		warn(fmt.Sprintf("raise it: nvidia-smi -i %d -pl %.0f", d.Index, h.PowerDefault),
+			"may take only %.0f W of %.0f W", h.PowerLimit, h.PowerDefault)
 	}
 	seat := "seat it anew, or try another slot: nvidia-smi -q -d PCIE, lspci -vv -s " + d.BusID
 	if usual := max(h.MaxPCIe.Width, m.most(m.lanes)); h.PCIe.Width > 0 && h.PCIe.Width < usual {
@@ -120,7 +136,8 @@ func (j *judge) gpu(host string, d gpu.Device, m *model) {
 		warn(seat, "is busy and uses PCIe of generation %d, of %d", h.PCIe.Generation, h.MaxPCIe.Generation)
 	}
 	if usual := m.most(m.clocks); h.MaxClock > 0 && h.MaxClock < usual {
-		warn("look at its firmware and settings: nvidia-smi -q -d CLOCK", "reaches %d MHz, and the others of its kind %d MHz", h.MaxClock, usual)
+		warn("look at its firmware and settings: nvidia-smi -q -d CLOCK",
+			"reaches %d MHz, and the others of its kind %d MHz", h.MaxClock, usual)
 	}
 	links := "look at the NVLinks and the fabric manager: nvidia-smi nvlink -s, systemctl status nvidia-fabricmanager"
 	if usual := m.most(m.links); h.NVLinksUp < usual {
@@ -129,10 +146,12 @@ func (j *judge) gpu(host string, d gpu.Device, m *model) {
 		warn(links, "has %d NVLinks of %d", h.NVLinksUp, h.NVLinksUp+h.NVLinksDown)
 	}
 	if h.NVLinkRecoveries > 0 {
-		warn("watch it: nvidia-smi nvlink -e", "had to set up an NVLink anew %s", prose.Count(int(h.NVLinkRecoveries), "time"))
+		warn("watch it: nvidia-smi nvlink -e", "had to set up an NVLink anew %s",
+			prose.Count(int(h.NVLinkRecoveries), "time"))
 	}
 	if h.Persistence != nil && !*h.Persistence {
-		warn("systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1", "has no persistence mode: each first program waits for its driver")
+		warn("systemctl enable --now nvidia-persistenced, or nvidia-smi -pm 1",
+			"has no persistence mode: each first program waits for its driver")
 	}
 }
 
@@ -151,11 +170,14 @@ func (j *judge) used(host string, d gpu.Device) {
 		slices.Sort(pids)
 		pids = slices.Compact(pids)
 		shown := pids[:min(len(pids), 3)]
-		j.is(host, severity, "gpu in use", "look at them, and end what is left over: ps -fp "+strings.Join(shown, ","), "GPU %d is used by %s, with %s of %s of its memory",
+		j.is(host, severity, "gpu in use", "look at them, and end what is left over: ps -fp "+strings.Join(shown, ","),
+			"GPU %d is used by %s, with %s of %s of its memory",
 			d.Index, prose.Count(len(pids), "process"), size(int64(d.MemoryUsed)), size(int64(d.MemoryBytes)))
 	case full && !d.MIGEnabled:
-		j.is(host, Bad, "gpu in use", fmt.Sprintf("look for a process in a container, and else reset it: fuser -v /dev/nvidia%d", max(d.Minor, 0)),
-			"%s of %s of the memory of GPU %d are used, and no process is seen to do it", size(int64(d.MemoryUsed)), size(int64(d.MemoryBytes)), d.Index)
+		j.is(host, Bad, "gpu in use", fmt.Sprintf("look for a process in a container, and else reset it: fuser -v "+
+			"/dev/nvidia%d", max(d.Minor, 0)),
+			"%s of %s of the memory of GPU %d are used, and no process is seen to do it", size(int64(d.MemoryUsed)),
+			size(int64(d.MemoryBytes)), d.Index)
 	}
 }
 
@@ -173,32 +195,39 @@ func (j *judge) counts() {
 		slices.Sort(names)
 		return len(all), fmt.Sprintf("%d × %s", len(all), strings.Join(slices.Compact(names), " and "))
 	}
-	having, number := map[string][]string{}, map[string]int{}
+	having := map[string][]string{}
+	number := map[string]int{}
 	for _, name := range j.Names {
 		if h := j.Hosts[name]; h.Facts != nil && h.GPUProblem == "" {
 			n, what := of(name)
-			having[what], number[what] = append(having[what], name), n
+			having[what] = append(having[what], name)
+			number[what] = n
 		}
 	}
 	if len(having) < 2 {
 		return
 	}
-	most := slices.MaxFunc(slices.Sorted(maps.Keys(having)), func(a, b string) int { return cmp.Or(len(having[a])-len(having[b]), number[a]-number[b]) })
+	most := slices.MaxFunc(slices.Sorted(maps.Keys(having)), func(a, b string) int {
+		return cmp.Or(len(having[a])-len(having[b]), number[a]-number[b])
+	})
 	for what, names := range having {
 		for _, name := range names {
 			if what == most {
 				break
 			}
-			severity, fix := Warning, "leave it out if the job needs equal GPUs"
+			severity := Warning
+			fix := "leave it out if the job needs equal GPUs"
 			if number[what] < number[most] {
-				severity, fix = Bad, "look whether one has fallen off the bus: nvidia-smi, dmesg | grep -i xid, lspci -d 10de:"
+				severity = Bad
+				fix = "look whether one has fallen off the bus: nvidia-smi, dmesg | grep -i xid, lspci -d 10de:"
 			}
 			j.is(name, severity, "gpus", fix, "its GPUs are %s, and %s %s", what, others(having[most]), most)
 		}
 	}
 }
 
-// xids judges errors that the driver has written to the kernel's log. Those of programs, which most are, say nothing of the GPU.
+// xids judges errors that the driver has written to the kernel's log. Those of programs, which most
+// are, say nothing of the GPU.
 func (j *judge) xids(host string, all []Xid, gpus []gpu.Device) {
 	for _, x := range all {
 		severity, meaning := meaningOf(x.Code)
@@ -211,12 +240,14 @@ func (j *judge) xids(host string, all []Xid, gpus []gpu.Device) {
 				which = fmt.Sprintf("GPU %d", d.Index)
 			}
 		}
-		j.is(host, severity, "xid", "end what uses it and reset it, or reboot; if it comes again, have it replaced: dmesg | grep -i xid", "%s had Xid %d %s: %s",
+		j.is(host, severity, "xid", "end what uses it and reset it, or reboot; if it comes again, have it replaced: "+
+			"dmesg | grep -i xid", "%s had Xid %d %s: %s",
 			which, x.Code, prose.Count(x.Count, "time"), meaning)
 	}
 }
 
-// meaningOf says which errors (Xid) come from a sick GPU, after NVIDIA's list, and what they mean. A severity of "" is none of them.
+// meaningOf says which errors (Xid) come from a sick GPU, after NVIDIA's list, and what they mean.
+// A severity of "" is none of them.
 func meaningOf(code int) (Severity, string) {
 	switch code {
 	case 48:

@@ -16,9 +16,27 @@ func withGPUs(hosts, gpus int) Measured {
 		h := m.Hosts[name]
 		h.Facts.NVIDIA = true
 		for n := range gpus {
-			h.GPUs = append(h.GPUs, gpu.Device{Index: n, Minor: n, BusID: fmt.Sprintf("0000:%02x:00.0", n), Name: "H100", MemoryBytes: 80 * gib, MemoryUsed: gib / 2,
-				Health: &gpu.Health{ECC: new(true), Idle: true, Clock: 345, MaxClock: 1980, Temperature: 30 + i + n, PowerLimit: 700, PowerDefault: 700,
-					PCIe: gpu.PCIe{Generation: 1, Width: 16}, MaxPCIe: gpu.PCIe{Generation: 5, Width: 16}, NVLinksUp: 18, Persistence: new(true)}})
+			h.GPUs = append(h.GPUs, gpu.Device{
+				Index:       n,
+				Minor:       n,
+				BusID:       fmt.Sprintf("0000:%02x:00.0", n),
+				Name:        "H100",
+				MemoryBytes: 80 * gib,
+				MemoryUsed:  gib / 2,
+				Health: &gpu.Health{
+					ECC:          new(true),
+					Idle:         true,
+					Clock:        345,
+					MaxClock:     1980,
+					Temperature:  30 + i + n,
+					PowerLimit:   700,
+					PowerDefault: 700,
+					PCIe:         gpu.PCIe{Generation: 1, Width: 16},
+					MaxPCIe:      gpu.PCIe{Generation: 5, Width: 16},
+					NVLinksUp:    18,
+					Persistence:  new(true),
+				},
+			})
 		}
 		m.Hosts[name] = h
 	}
@@ -30,7 +48,10 @@ func TestHealthyGPUsHaveNoFindings(t *testing.T) {
 		m := withGPUs(hosts, 4)
 		for _, name := range m.Names { // at work their clocks change, and power may be all used
 			h := m.Hosts[name].GPUs[0].Health
-			h.Idle, h.Clock, h.PCIe.Generation, h.Slowdowns = false, 1500, 5, []gpu.Slowdown{gpu.SlowPowerCap}
+			h.Idle = false
+			h.Clock = 1500
+			h.PCIe.Generation = 5
+			h.Slowdowns = []gpu.Slowdown{gpu.SlowPowerCap}
 		}
 		if got := Judge(m); len(got) > 0 {
 			t.Errorf("%d hosts: %+v", hosts, got)
@@ -52,23 +73,45 @@ func TestSickGPUIsNamed(t *testing.T) {
 		severity Severity
 		text     string
 	}{
-		"ECC":            {func(d *gpu.Device) { d.Health.Uncorrected = 1 }, Bad, "GPU 2 had 1 error in its memory"},
-		"old ECC":        {func(d *gpu.Device) { d.Health.UncorrectedEver = 40 }, Warning, "GPU 2 had 40 errors in its life"},
-		"remap pending":  {func(d *gpu.Device) { d.Health.RemapPending = true }, Warning, "waits for a reset"},
-		"remap failed":   {func(d *gpu.Device) { d.Health.RemapFailed = true }, Bad, "no spare rows"},
-		"hot":            {func(d *gpu.Device) { d.Health.Slowdowns = []gpu.Slowdown{gpu.SlowHeat} }, Warning, "because it is hot"},
-		"brake":          {func(d *gpu.Device) { d.Health.Slowdowns = []gpu.Slowdown{gpu.SlowPowerBrake} }, Bad, "runs at 345 of 1980 MHz: power supply"},
-		"power":          {func(d *gpu.Device) { d.Health.PowerLimit = 300 }, Warning, "only 300 W of 700 W"},
-		"lanes":          {func(d *gpu.Device) { d.Health.PCIe.Width = 8 }, Bad, "8 of 16 PCIe lanes"},
-		"slot":           {func(d *gpu.Device) { d.Health.PCIe.Width, d.Health.MaxPCIe.Width = 8, 8 }, Bad, "8 of 16 PCIe lanes"},
-		"generation":     {func(d *gpu.Device) { d.Health.MaxPCIe.Generation = 3 }, Warning, "PCIe of generation 3"},
-		"clocks":         {func(d *gpu.Device) { d.Health.MaxClock = 1200 }, Warning, "reaches 1200 MHz"},
-		"locked clocks":  {func(d *gpu.Device) { d.Health.Idle, d.Health.Slowdowns = false, []gpu.Slowdown{gpu.SlowSettings} }, Warning, "by its clock settings"},
-		"NVLink":         {func(d *gpu.Device) { d.Health.NVLinksUp, d.Health.NVLinksDown = 17, 1 }, Bad, "has 17 NVLinks, and the others of its kind 18"},
-		"NVLink errors":  {func(d *gpu.Device) { d.Health.NVLinkRecoveries = 2 }, Warning, "set up an NVLink anew 2 times"},
-		"persistence":    {func(d *gpu.Device) { d.Health.Persistence = new(false) }, Warning, "persistence"},
-		"a program":      {func(d *gpu.Device) { d.Processes = []gpu.Process{{PID: 7}} }, Warning, "GPU 2 is used by 1 process"},
-		"a large one":    {func(d *gpu.Device) { d.Processes, d.MemoryUsed = []gpu.Process{{PID: 7}}, 70*gib }, Bad, "70 GiB of 80 GiB"},
+		"ECC": {func(d *gpu.Device) { d.Health.Uncorrected = 1 }, Bad, "GPU 2 had 1 error in its memory"},
+		"old ECC": {func(d *gpu.Device) {
+			d.Health.UncorrectedEver = 40
+		}, Warning, "GPU 2 had 40 errors in its life"},
+		"remap pending": {func(d *gpu.Device) { d.Health.RemapPending = true }, Warning, "waits for a reset"},
+		"remap failed":  {func(d *gpu.Device) { d.Health.RemapFailed = true }, Bad, "no spare rows"},
+		"hot": {func(d *gpu.Device) {
+			d.Health.Slowdowns = []gpu.Slowdown{gpu.SlowHeat}
+		}, Warning, "because it is hot"},
+		"brake": {func(d *gpu.Device) {
+			d.Health.Slowdowns = []gpu.Slowdown{gpu.SlowPowerBrake}
+		}, Bad, "runs at 345 of 1980 MHz: power supply"},
+		"power": {func(d *gpu.Device) { d.Health.PowerLimit = 300 }, Warning, "only 300 W of 700 W"},
+		"lanes": {func(d *gpu.Device) { d.Health.PCIe.Width = 8 }, Bad, "8 of 16 PCIe lanes"},
+		"slot": {func(d *gpu.Device) {
+			d.Health.PCIe.Width = 8
+			d.Health.MaxPCIe.Width = 8
+		}, Bad, "8 of 16 PCIe lanes"},
+		"generation": {func(d *gpu.Device) { d.Health.MaxPCIe.Generation = 3 }, Warning, "PCIe of generation 3"},
+		"clocks":     {func(d *gpu.Device) { d.Health.MaxClock = 1200 }, Warning, "reaches 1200 MHz"},
+		"locked clocks": {func(d *gpu.Device) {
+			d.Health.Idle = false
+			d.Health.Slowdowns = []gpu.Slowdown{gpu.SlowSettings}
+		}, Warning, "by its clock settings"},
+		"NVLink": {func(d *gpu.Device) {
+			d.Health.NVLinksUp = 17
+			d.Health.NVLinksDown = 1
+		}, Bad, "has 17 NVLinks, and the others of its kind 18"},
+		"NVLink errors": {func(d *gpu.Device) {
+			d.Health.NVLinkRecoveries = 2
+		}, Warning, "set up an NVLink anew 2 times"},
+		"persistence": {func(d *gpu.Device) { d.Health.Persistence = new(false) }, Warning, "persistence"},
+		"a program": {func(d *gpu.Device) {
+			d.Processes = []gpu.Process{{PID: 7}}
+		}, Warning, "GPU 2 is used by 1 process"},
+		"a large one": {func(d *gpu.Device) {
+			d.Processes = []gpu.Process{{PID: 7}}
+			d.MemoryUsed = 70 * gib
+		}, Bad, "70 GiB of 80 GiB"},
 		"nobody is seen": {func(d *gpu.Device) { d.MemoryUsed = 70 * gib }, Bad, "no process is seen"},
 	} {
 		for _, hosts := range []int{1, 3} {
@@ -76,7 +119,8 @@ func TestSickGPUIsNamed(t *testing.T) {
 			sick := m.Names[hosts-1]
 			c.plant(&m.Hosts[sick].GPUs[2])
 			got := Judge(m)
-			if len(got) != 1 || got[0].Host != sick || got[0].Severity != c.severity || !strings.Contains(got[0].Text, c.text) || got[0].Fix == "" {
+			if len(got) != 1 || got[0].Host != sick || got[0].Severity != c.severity ||
+				!strings.Contains(got[0].Text, c.text) || got[0].Fix == "" {
 				t.Errorf("%s among %d hosts: %+v", name, hosts, got)
 			}
 		}
@@ -88,12 +132,14 @@ func TestMissingGPUIsNamed(t *testing.T) {
 	lost := m.Hosts["f2"]
 	lost.GPUs = lost.GPUs[:7]
 	m.Hosts["f2"] = lost
-	if got := Judge(m); len(got) != 1 || got[0].Host != "f2" || got[0].Severity != Bad || !strings.Contains(got[0].Text, "7 × H100") {
+	if got := Judge(m); len(got) != 1 || got[0].Host != "f2" || got[0].Severity != Bad ||
+		!strings.Contains(got[0].Text, "7 × H100") {
 		t.Errorf("%+v", got)
 	}
 	m = withGPUs(4, 8)
 	dead := m.Hosts["f3"]
-	dead.GPUProblem, dead.GPUs = "list GPUs with gorun-gpu: GPU 3: open it: GPU is lost", nil
+	dead.GPUProblem = "list GPUs with gorun-gpu: GPU 3: open it: GPU is lost"
+	dead.GPUs = nil
 	m.Hosts["f3"] = dead
 	if got := Judge(m); len(got) != 1 || got[0].Host != "f3" || got[0].Severity != Bad || got[0].Kind != "gpu" {
 		t.Errorf("%+v", got)
@@ -103,13 +149,15 @@ func TestMissingGPUIsNamed(t *testing.T) {
 // Errors of programs are no fault of a GPU.
 func TestErrorsInTheKernelsLogAreJudged(t *testing.T) {
 	m := withGPUs(3, 4)
-	m.Hosts["f1"].Facts.Xids = []Xid{{Bus: "0000:02:00", Code: 79, Count: 1}, {Bus: "0000:01:00", Code: 31, Count: 50}, {Bus: "0000:99:00", Code: 94, Count: 2}}
+	m.Hosts["f1"].Facts.Xids = []Xid{{Bus: "0000:02:00", Code: 79, Count: 1}, {Bus: "0000:01:00", Code: 31, Count: 50},
+		{Bus: "0000:99:00", Code: 94, Count: 2}}
 	var texts []string
 	for _, f := range Judge(m) {
 		texts = append(texts, f.Host+" "+string(f.Severity)+" "+f.Text)
 	}
 	if want := []string{"f1 bad GPU 2 had Xid 79 1 time: it has fallen off the bus",
-		"f1 warning the GPU at 0000:99:00 had Xid 94 2 times: an error in its memory that ended the program that used it"}; !slices.Equal(texts, want) {
+		"f1 warning the GPU at 0000:99:00 had Xid 94 2 times: an error in its memory that ended the program that " +
+			"used it"}; !slices.Equal(texts, want) {
 		t.Errorf("%q", texts)
 	}
 }

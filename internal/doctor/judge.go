@@ -49,13 +49,20 @@ func (j *judge) add(f Finding) { j.findings = append(j.findings, f) }
 
 // is adds a finding about a fact.
 func (j *judge) is(host string, s Severity, kind, fix, format string, args ...any) {
-	j.add(Finding{Host: host, Severity: s, Kind: kind, Text: fmt.Sprintf(format, args...), Fix: fix})
+	j.add(Finding{
+		Host:     host,
+		Severity: s,
+		Kind:     kind,
+		Text:     fmt.Sprintf(format, args...),
+		Fix:      fix,
+	})
 }
 
 // timed adds a finding that chance may cause.
 func (j *judge) timed(f Finding) {
 	f.timing = true
-	f.better = slices.Contains([]string{"latency", "bandwidth", "loss", "memory speed", "cpu speed", "login", "fsync", "steal", "dns", "clock", "contention"}, f.Kind)
+	f.better = slices.Contains([]string{"latency", "bandwidth", "loss", "memory speed", "cpu speed", "login", "fsync",
+		"steal", "dns", "clock", "contention"}, f.Kind)
 	j.add(f)
 }
 
@@ -76,13 +83,15 @@ func (j *judge) host(name string, h Host) {
 		case h.Facts != nil:
 			doing = "while it measured its speed"
 		}
-		j.is(name, Bad, "hang", "log in and look at it: dmesg, top, mount", "its examination did not end: it stopped %s", doing)
+		j.is(name, Bad, "hang", "log in and look at it: dmesg, top, mount",
+			"its examination did not end: it stopped %s", doing)
 	}
 	if h.Facts == nil {
 		return
 	}
 	f := h.Facts
-	j.disk(name, f.Shm, "the ranks of a host share memory through it: mount -o remount,size=50% /dev/shm, or --shm-size of the container")
+	j.disk(name, f.Shm, "the ranks of a host share memory through it: mount -o remount,size=50% /dev/shm, or "+
+		"--shm-size of the container")
 	if f.Shm.Error == "" && f.Shm.Size >= 64*mib && f.Shm.Size < gib {
 		j.is(name, Warning, "shm", "mount -o remount,size=50% /dev/shm", "/dev/shm holds only %s", size(f.Shm.Size))
 	}
@@ -90,27 +99,45 @@ func (j *judge) host(name string, h Host) {
 		j.disk(name, d, "free space there: du -x "+d.Path+" | sort -n | tail")
 	}
 	if n, known := f.Limits["nofile"]; known && n < 1024 {
-		j.is(name, Bad, "limits", "raise it in /etc/security/limits.conf or the unit of sshd: nofile 65536", "a process may open only %d files (ulimit -n)", n)
+		j.is(name, Bad, "limits", "raise it in /etc/security/limits.conf or the unit of sshd: nofile 65536",
+			"a process may open only %d files (ulimit -n)", n)
 	}
 	if n, known := f.Limits["nproc"]; known && n < 1024 {
-		j.is(name, Warning, "limits", "raise it in /etc/security/limits.conf: nproc", "a user may have only %d processes (ulimit -u)", n)
+		j.is(name, Warning, "limits", "raise it in /etc/security/limits.conf: nproc",
+			"a user may have only %d processes (ulimit -u)", n)
 	}
 	if n, known := f.Limits["memlock"]; known && f.Infiniband && n < gib {
-		j.is(name, Warning, "limits", "raise it in /etc/security/limits.conf: memlock unlimited", "a process may lock only %s of memory, which is too little for InfiniBand (ulimit -l)", size(int64(n)))
+		j.is(name, Warning, "limits", "raise it in /etc/security/limits.conf: memlock unlimited",
+			"a process may lock only %s of memory, which is too little for InfiniBand (ulimit -l)", size(int64(n)))
 	}
 	if f.Memory > 0 && f.Available*20 < f.Memory {
-		j.is(name, Warning, "memory", "end what uses it: ps aux --sort -rss", "only %s of %s of memory are available", size(f.Available), size(f.Memory))
+		j.is(name, Warning, "memory", "end what uses it: ps aux --sort -rss", "only %s of %s of memory are available",
+			size(f.Available), size(f.Memory))
 	}
 	if f.SwapUsed > gib && f.Available*10 < f.Memory {
-		j.is(name, Warning, "memory", "end what uses memory: ps aux --sort -rss", "it swaps: %s are swapped out, and %s of memory are left", size(f.SwapUsed), size(f.Available))
+		j.is(name, Warning, "memory", "end what uses memory: ps aux --sort -rss",
+			"it swaps: %s are swapped out, and %s of memory are left", size(f.SwapUsed), size(f.Available))
 	}
 	j.nodes(name, f.NodeMemory)
 	if f.Throttles > 0 {
-		j.timed(Finding{Host: name, Severity: Warning, Kind: "throttling", Text: fmt.Sprintf("the processor was throttled %s for its temperature", prose.Count(int(f.Throttles), "time")), Fix: "look at fans and power: sensors, ipmitool sdr"})
+		j.timed(Finding{
+			Host:     name,
+			Severity: Warning,
+			Kind:     "throttling",
+			Text: fmt.Sprintf("the processor was throttled %s for its temperature",
+				prose.Count(int(f.Throttles), "time")),
+			Fix: "look at fans and power: sensors, ipmitool sdr",
+		})
 	}
 	j.busy(name, f)
 	if f.DNS.Seconds >= 1 {
-		j.timed(Finding{Host: name, Severity: Warning, Kind: "dns", Text: fmt.Sprintf("looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds), Fix: "look at /etc/resolv.conf, or name the address in /etc/hosts"})
+		j.timed(Finding{
+			Host:     name,
+			Severity: Warning,
+			Kind:     "dns",
+			Text:     fmt.Sprintf("looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds),
+			Fix:      "look at /etc/resolv.conf, or name the address in /etc/hosts",
+		})
 	}
 }
 
@@ -125,24 +152,35 @@ func (j *judge) busy(name string, f *Facts) {
 			}
 			j.told[same] = true
 		}
-		what, pids = append(what, fmt.Sprintf("%s (pid %d, %.0f %%)", p.Name, p.PID, 100*p.CPU)), append(pids, fmt.Sprint(p.PID))
+		what = append(what, fmt.Sprintf("%s (pid %d, %.0f %%)", p.Name, p.PID, 100*p.CPU))
+		pids = append(pids, fmt.Sprint(p.PID))
 	}
 	if len(what) == 0 {
 		return
 	}
-	j.timed(Finding{Host: name, Severity: Warning, Kind: "busy", Text: "other programs keep cores busy, or wait for one: " + prose.List(what), Fix: "look at them, and end what is left over: ps -fp " + strings.Join(pids, ",")})
+	j.timed(Finding{
+		Host:     name,
+		Severity: Warning,
+		Kind:     "busy",
+		Text:     "other programs keep cores busy, or wait for one: " + prose.List(what),
+		Fix:      "look at them, and end what is left over: ps -fp " + strings.Join(pids, ","),
+	})
 }
 
 // login judges what SSH said and allowed.
 func (j *judge) login(name string, l Login) {
 	if l.Noise != "" {
-		j.is(name, Warning, "start files", "print only where a person reads it: [ -t 1 ] && echo ...", "its shell's start files print %q at login", l.Noise)
+		j.is(name, Warning, "start files", "print only where a person reads it: [ -t 1 ] && echo ...",
+			"its shell's start files print %q at login", l.Noise)
 	}
 	if l.OneSession {
-		j.is(name, Warning, "ssh sessions", "set MaxSessions 10 in its sshd_config", "its sshd allows one session in a connection: each process of an elastic job needs another login")
+		j.is(name, Warning, "ssh sessions", "set MaxSessions 10 in its sshd_config",
+			"its sshd allows one session in a connection: each process of an elastic job needs another login")
 	}
 	if l.Offered > manyKeys {
-		j.is(name, Warning, "ssh keys", "name the right key in ~/.ssh/config: IdentityFile ~/.ssh/KEY and IdentitiesOnly yes", "it takes the %s of your keys only, and many servers allow 6 tries (MaxAuthTries)", ordinal(l.Offered))
+		j.is(name, Warning, "ssh keys", "name the right key in ~/.ssh/config: IdentityFile ~/.ssh/KEY and "+
+			"IdentitiesOnly yes", "it takes the %s of your keys only, and many servers allow 6 tries (MaxAuthTries)",
+			ordinal(l.Offered))
 	}
 }
 
@@ -155,9 +193,11 @@ func (j *judge) nodes(name string, nodes []NodeMemory) {
 	for i, n := range nodes {
 		switch {
 		case n.Size > 0 && n.Size*4 < most*3: // a node without memory, as those of GPUs, may be meant so
-			j.is(name, Warning, "numa", "look for missing or broken memory modules: dmidecode -t memory", "NUMA node %d has %s of memory, and another one %s", i, size(n.Size), size(most))
+			j.is(name, Warning, "numa", "look for missing or broken memory modules: dmidecode -t memory",
+				"NUMA node %d has %s of memory, and another one %s", i, size(n.Size), size(most))
 		case n.Size >= gib && n.Free*50 < n.Size && j.roomy(nodes):
-			j.is(name, Warning, "numa", "spread what uses it: numastat -m, numactl --interleave=all", "the memory of NUMA node %d is full, and other nodes have room", i)
+			j.is(name, Warning, "numa", "spread what uses it: numastat -m, numactl --interleave=all",
+				"the memory of NUMA node %d is full, and other nodes have room", i)
 		}
 	}
 }
@@ -181,9 +221,11 @@ func ordinal(n int) string {
 
 // disk judges the space of a directory.
 func (j *judge) disk(host string, d Disk, fix string) {
-	kind, small := "disk", int64(50*mib)
+	kind := "disk"
+	small := int64(50 * mib)
 	if d.Name == "shm" {
-		kind, small = "shm", 64*mib
+		kind = "shm"
+		small = 64 * mib
 	}
 	switch where := d.Path; {
 	case where == "":
@@ -236,7 +278,9 @@ func (j *judge) differences() {
 		if len(having) < 2 {
 			continue
 		}
-		most := slices.MaxFunc(slices.Sorted(maps.Keys(having)), func(a, b string) int { return len(having[a]) - len(having[b]) })
+		most := slices.MaxFunc(slices.Sorted(maps.Keys(having)), func(a, b string) int {
+			return len(having[a]) - len(having[b])
+		})
 		for value, names := range having {
 			for _, name := range names {
 				if value == most {
@@ -246,7 +290,8 @@ func (j *judge) differences() {
 				if what.bad && value != "" && most != "" {
 					severity = Bad
 				}
-				j.is(name, severity, "version of "+what.name, "make the hosts alike, or leave it out", "%s is %s, and %s %s", what.name, orNone(value), others(having[most]), orNone(most))
+				j.is(name, severity, "version of "+what.name, "make the hosts alike, or leave it out",
+					"%s is %s, and %s %s", what.name, orNone(value), others(having[most]), orNone(most))
 			}
 		}
 	}
@@ -258,8 +303,15 @@ func (j *judge) differences() {
 	}
 	for _, name := range j.Names {
 		if f := j.Hosts[name].Facts; f != nil && f.Quota > 0 && usable(f) < 0.75*middle(cores, true) {
-			j.add(Finding{Host: name, Severity: Bad, Kind: "quota", Times: usable(f) / middle(cores, true), Fix: "raise the CPU limit of its cgroup or container: cpu.max",
-				Text: fmt.Sprintf("a CPU quota lets it use %.4g cores, and the others %.4g", usable(f), middle(cores, true))})
+			j.add(Finding{
+				Host:     name,
+				Severity: Bad,
+				Kind:     "quota",
+				Times:    usable(f) / middle(cores, true),
+				Fix:      "raise the CPU limit of its cgroup or container: cpu.max",
+				Text: fmt.Sprintf("a CPU quota lets it use %.4g cores, and the others %.4g", usable(f),
+					middle(cores, true)),
+			})
 		}
 	}
 }
@@ -325,30 +377,36 @@ func (j *judge) measures() []measure {
 		}
 	}
 	return []measure{
-		{"memory speed", "copies memory at", "look for other programs, missing memory modules and power limits: dmidecode -t memory", speed(func(s *Speed) float64 { return s.Copy }), true, 0.6, 0.4, 0, rate},
-		{"cpu speed", "computes at", "look for other programs, the frequency governor, throttling and power limits: cpupower frequency-info", speed(func(s *Speed) float64 { return s.Flops }), true, 0.75, 0.5, 0, flops},
-		{"contention", "lets a probe have its cores in this part of the time:", "look for other programs, also outside of its container: top, systemd-cgtop", func(h Host) (float64, bool) {
-			if h.Speed == nil || h.Speed.Share <= 0 || h.Facts != nil && h.Facts.Quota > 0 {
-				return 0, false
-			}
-			return h.Speed.Share, true
-		}, true, 0.6, 0, 0.25, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }},
-		{"login", "takes a login", "look at its load, its DNS and its shell's start files: time ssh HOST true", func(h Host) (float64, bool) {
-			if h.Login == nil {
-				return 0, false
-			}
-			return h.Login.Seconds, true
-		}, false, 4, math.Inf(1), 2, seconds},
-		{"fsync", "needs for a write to disk", "look at its disk: smartctl -a, iostat -x 1", func(h Host) (float64, bool) {
-			if h.Facts == nil {
-				return 0, false
-			}
-			worst := 0.0
-			for _, d := range h.Facts.Disks {
-				worst = max(worst, d.Fsync)
-			}
-			return worst, true
-		}, false, 10, math.Inf(1), 0.5, seconds},
+		{"memory speed", "copies memory at",
+			"look for other programs, missing memory modules and power limits: dmidecode -t memory",
+			speed(func(s *Speed) float64 { return s.Copy }), true, 0.6, 0.4, 0, rate},
+		{"cpu speed", "computes at", "look for other programs, the frequency governor, throttling and power limits: " +
+			"cpupower frequency-info", speed(func(s *Speed) float64 { return s.Flops }), true, 0.75, 0.5, 0, flops},
+		{"contention", "lets a probe have its cores in this part of the time:",
+			"look for other programs, also outside of its container: top, systemd-cgtop", func(h Host) (float64, bool) {
+				if h.Speed == nil || h.Speed.Share <= 0 || h.Facts != nil && h.Facts.Quota > 0 {
+					return 0, false
+				}
+				return h.Speed.Share, true
+			}, true, 0.6, 0, 0.25, func(v float64) string { return fmt.Sprintf("%.0f %%", 100*v) }},
+		{"login", "takes a login", "look at its load, its DNS and its shell's start files: time ssh HOST true",
+			func(h Host) (float64, bool) {
+				if h.Login == nil {
+					return 0, false
+				}
+				return h.Login.Seconds, true
+			}, false, 4, math.Inf(1), 2, seconds},
+		{"fsync", "needs for a write to disk", "look at its disk: smartctl -a, iostat -x 1",
+			func(h Host) (float64, bool) {
+				if h.Facts == nil {
+					return 0, false
+				}
+				worst := 0.0
+				for _, d := range h.Facts.Disks {
+					worst = max(worst, d.Fsync)
+				}
+				return worst, true
+			}, false, 10, math.Inf(1), 0.5, seconds},
 	}
 }
 
@@ -371,8 +429,15 @@ func (j *judge) compareHosts() {
 				continue
 			}
 			if s := m.severity(c, len(values)); s != "" {
-				j.timed(Finding{Host: name, Severity: s, Kind: m.kind, Times: c.times, Sigma: c.sigma, Fix: strings.ReplaceAll(m.fix, "HOST", name),
-					Text: fmt.Sprintf("%s %s, and the others %s", m.what, m.show(value), m.show(c.usual))})
+				j.timed(Finding{
+					Host:     name,
+					Severity: s,
+					Kind:     m.kind,
+					Times:    c.times,
+					Sigma:    c.sigma,
+					Fix:      strings.ReplaceAll(m.fix, "HOST", name),
+					Text:     fmt.Sprintf("%s %s, and the others %s", m.what, m.show(value), m.show(c.usual)),
+				})
 			}
 		}
 	}
@@ -381,7 +446,8 @@ func (j *judge) compareHosts() {
 
 // severity decides by factor and deviations. Among few hosts only what would be bad counts.
 func (m measure) severity(c compared, hosts int) Severity {
-	warn, bad := m.warn, m.bad
+	warn := m.warn
+	bad := m.bad
 	if hosts < 5 && m.less && bad > 0 { // few hosts may agree by chance
 		warn = bad
 	}
@@ -405,7 +471,13 @@ func (j *judge) steal() {
 	}
 	for _, name := range j.Names {
 		if v, ok := values[name]; ok && len(values) > 1 && v > 0.1+median(without(values, name)) {
-			j.timed(Finding{Host: name, Severity: Warning, Kind: "steal", Text: fmt.Sprintf("its hypervisor takes %.0f %% of its CPU time", 100*v), Fix: "other virtual machines share its processor: move it, or ask for dedicated cores"})
+			j.timed(Finding{
+				Host:     name,
+				Severity: Warning,
+				Kind:     "steal",
+				Text:     fmt.Sprintf("its hypervisor takes %.0f %% of its CPU time", 100*v),
+				Fix:      "other virtual machines share its processor: move it, or ask for dedicated cores",
+			})
 		}
 	}
 }

@@ -2,7 +2,8 @@ package doctor
 
 import "github.com/gorun/gorun/gpu"
 
-// Measured is what an examination found out. Hosts and links are in no order; links name hosts by their index in Names.
+// Measured is what an examination found out. Hosts and links are in no order; links name hosts by
+// their index in Names.
 type Measured struct {
 	Names []string        `json:"names"`
 	Hosts map[string]Host `json:"hosts"`
@@ -34,7 +35,8 @@ type Login struct {
 	OneSession bool   `json:"one_session,omitempty"` // a second session in a connection is refused
 }
 
-// Facts are what a host says about itself. Sizes are in bytes and times in seconds; zero is unknown, except where a field says otherwise.
+// Facts are what a host says about itself. Sizes are in bytes and times in seconds; zero is
+// unknown, except where a field says otherwise.
 type Facts struct {
 	Hostname    string            `json:"hostname"`
 	Machine     string            `json:"machine,omitempty"` // the same on all hosts of one machine
@@ -66,8 +68,9 @@ type Facts struct {
 	Unasked     bool              `json:"unasked,omitempty"`  // the host was too slow to say all versions and limits
 	NVIDIA      bool              `json:"nvidia,omitempty"`   // the kernel drives GPUs
 	Xids        []Xid             `json:"xids,omitempty"`     // errors of GPUs in the kernel's log, if it may be read
-	Busy        []Process         `json:"busy,omitempty"`     // processes outside this job that use a core or a large part of it
-	DNS         DNS               `json:"dns"`
+	// processes outside this job that use a core or a large part of it
+	Busy []Process `json:"busy,omitempty"`
+	DNS  DNS       `json:"dns"`
 }
 
 // Disk is a directory and the file system that it is on.
@@ -135,5 +138,6 @@ type Link struct {
 	Into    string   `json:"into,omitempty"`    // interface of To
 	Back    string   `json:"back,omitempty"`    // interface by which To sends to From
 	Busy    float64  `json:"busy,omitempty"`    // part of its turn for which a probe at one end waited for a core
-	Doubted bool     `json:"doubted,omitempty"` // it counts for nothing: it was in doubt, and there was no time to measure it again
+	// it counts for nothing: it was in doubt, and there was no time to measure it again
+	Doubted bool `json:"doubted,omitempty"`
 }

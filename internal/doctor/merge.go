@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// Better returns the first of two looks with what the second one says of what was in doubt: the better of both values wherever chance makes a value
-// worse, and never better. Links in doubt that the second look left out say nothing.
+// Better returns the first of two looks with what the second one says of what was in doubt: the
+// better of both values wherever chance makes a value worse, and never better. Links in doubt that
+// the second look left out say nothing.
 func Better(first, second Measured, d Doubt) Measured {
 	out := Measured{Names: first.Names, Hosts: map[string]Host{}}
 	for name, h := range first.Hosts {
@@ -22,7 +23,9 @@ func Better(first, second Measured, d Doubt) Measured {
 	again := map[[2]string]Link{}
 	for _, l := range second.Links {
 		k := second.ends(l)
-		if l.From, l.To = slices.Index(out.Names, second.Names[l.From]), slices.Index(out.Names, second.Names[l.To]); l.From >= 0 && l.To >= 0 {
+		l.From = slices.Index(out.Names, second.Names[l.From])
+		l.To = slices.Index(out.Names, second.Names[l.To])
+		if l.From >= 0 && l.To >= 0 {
 			again[sorted(k)] = l
 		}
 	}
@@ -66,37 +69,49 @@ func betterLink(old, l Link) Link {
 		return old
 	}
 	if old.RTT > 0 && (l.RTT == 0 || old.RTT < l.RTT) {
-		l.RTT, l.Offset = old.RTT, old.Offset
+		l.RTT = old.RTT
+		l.Offset = old.Offset
 	}
-	l.Out, l.In = max(l.Out, old.Out), max(l.In, old.In)
+	l.Out = max(l.Out, old.Out)
+	l.In = max(l.In, old.In)
 	for side := range l.Sent {
-		was, is := old.Sent[side], l.Sent[side]
+		was := old.Sent[side]
+		is := l.Sent[side]
 		less := share(old.Resent[side], was) < share(l.Resent[side], is)
 		if was > 4*is || was*4 > is && less { // of a few segments none may be lost by chance
-			l.Sent[side], l.Resent[side] = old.Sent[side], old.Resent[side]
+			l.Sent[side] = old.Sent[side]
+			l.Resent[side] = old.Resent[side]
 		}
 	}
 	return l
 }
 
 func better(first, second Host) Host {
-	if a, b := first.Speed, second.Speed; a != nil && b != nil {
-		second.Speed = &Speed{Copy: math.Max(a.Copy, b.Copy), Flops: math.Max(a.Flops, b.Flops), Share: math.Max(a.Share, b.Share)}
+	if first.Speed != nil && second.Speed != nil {
+		a := first.Speed
+		b := second.Speed
+		second.Speed = &Speed{Copy: math.Max(a.Copy, b.Copy), Flops: math.Max(a.Flops, b.Flops),
+			Share: math.Max(a.Share, b.Share)}
 	}
 	if second.Speed == nil && second.Finished {
 		second.Speed = first.Speed
 	}
-	if a, b := first.Login, second.Login; a != nil && b != nil {
-		l := *b
-		l.Seconds = math.Min(a.Seconds, b.Seconds)
+	if first.Login != nil && second.Login != nil {
+		l := *second.Login
+		l.Seconds = math.Min(l.Seconds, first.Login.Seconds)
 		second.Login = &l
 	}
-	if a, b := first.Facts, second.Facts; a != nil && b != nil {
-		f := *b
+	if a := first.Facts; a != nil && second.Facts != nil {
+		f := *second.Facts
 		if f.Limits == nil { // it was not asked again
-			f.Limits, f.Versions, f.Libc, f.Xids, f.Unasked = a.Limits, a.Versions, a.Libc, a.Xids, a.Unasked
+			f.Limits = a.Limits
+			f.Versions = a.Versions
+			f.Libc = a.Libc
+			f.Xids = a.Xids
+			f.Unasked = a.Unasked
 		}
-		f.Steal, f.DNS.Seconds = math.Min(a.Steal, b.Steal), math.Min(a.DNS.Seconds, b.DNS.Seconds)
+		f.Steal = math.Min(a.Steal, f.Steal)
+		f.DNS.Seconds = math.Min(a.DNS.Seconds, f.DNS.Seconds)
 		f.Disks = append([]Disk(nil), f.Disks...)
 		for i := range f.Disks {
 			if i < len(a.Disks) && a.Disks[i].Path == f.Disks[i].Path && a.Disks[i].Error == "" {

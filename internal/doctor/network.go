@@ -32,11 +32,14 @@ func (j *judge) views() []pairing {
 			v := &views[at]
 			v.met++
 			if side == 1 && l.Into != "" && l.Back != "" && l.Into != l.Back {
-				v.detours, v.into, v.back = v.detours+1, l.Into, l.Back
+				v.detours++
+				v.into = l.Into
+				v.back = l.Back
 			}
 			switch {
 			case l.Error != "":
-				v.failed, v.why = v.failed+1, l.Error
+				v.failed++
+				v.why = l.Error
 				continue
 			case l.Stalled != "":
 				v.stalled++
@@ -46,7 +49,8 @@ func (j *judge) views() []pairing {
 				if side == 0 {
 					offset = -offset
 				}
-				v.rtt, v.offset = append(v.rtt, l.RTT), append(v.offset, offset)
+				v.rtt = append(v.rtt, l.RTT)
+				v.offset = append(v.offset, offset)
 			}
 			if l.Stalled != "" {
 				continue
@@ -54,9 +58,11 @@ func (j *judge) views() []pairing {
 			// A round may be too short for all of it.
 			for way, rate := range []float64{pick(side == 0, l.Out, l.In), pick(side == 0, l.In, l.Out)} {
 				by := (side + way) % 2 // who sends that way
-				rates, losses := &v.out, &v.lossOut
+				rates := &v.out
+				losses := &v.lossOut
 				if way == 1 {
-					rates, losses = &v.in, &v.lossIn
+					rates = &v.in
+					losses = &v.lossIn
 				}
 				if rate > 0 {
 					*rates = append(*rates, rate)
@@ -70,8 +76,10 @@ func (j *judge) views() []pairing {
 	}
 	for i := range views {
 		v := &views[i]
-		v.far, v.lost = median(v.rtt), max(median(v.lossOut), median(v.lossIn))
-		v.sends, v.gets = middle(v.out, true), middle(v.in, true)
+		v.far = median(v.rtt)
+		v.lost = max(median(v.lossOut), median(v.lossIn))
+		v.sends = middle(v.out, true)
+		v.gets = middle(v.in, true)
 	}
 	return views
 }
@@ -92,12 +100,15 @@ func share(part, whole int64) float64 {
 
 // Numbers of the network that count as trouble.
 const (
-	clockWarn, clockBad = 0.05, 1.0 // seconds
-	farTimes            = 3.0       // of the others' round-trip time
-	farLeast            = 1e-3      // seconds
-	lossWarn, lossBad   = 0.002, 0.005
-	lossLeast           = 10 // segments
-	// rateSigma is the deviations of bandwidth, which varies more than other numbers, so that its spread is wide already (Iglewicz and Hoaglin, 1993).
+	clockWarn = 0.05
+	clockBad  = 1.0  // seconds
+	farTimes  = 3.0  // of the others' round-trip time
+	farLeast  = 1e-3 // seconds
+	lossWarn  = 0.002
+	lossBad   = 0.005
+	lossLeast = 10 // segments
+	// rateSigma is the deviations of bandwidth, which varies more than other numbers, so that its
+	// spread is wide already (Iglewicz and Hoaglin, 1993).
 	rateSigma = 3.5
 )
 
@@ -115,8 +126,10 @@ func (j *judge) network() {
 		before := len(j.findings)
 		j.reached(i, v)
 		if v.detours > 0 {
-			j.is(j.Names[i], Warning, "routes", "make the routes alike, or choose the network: ip route get ADDRESS, --network-interface",
-				"its routes are asymmetric: %s of %d reach it by %s, and it sends to them by %s", prose.Count(v.detours, "host"), v.met, v.into, v.back)
+			j.is(j.Names[i], Warning, "routes",
+				"make the routes alike, or choose the network: ip route get ADDRESS, --network-interface",
+				"its routes are asymmetric: %s of %d reach it by %s, and it sends to them by %s",
+				prose.Count(v.detours, "host"), v.met, v.into, v.back)
 		}
 		if v.failed*2 <= v.met {
 			j.clock(i, v, views)
@@ -129,10 +142,11 @@ func (j *judge) network() {
 	j.links(views, blamed)
 }
 
-// overwhelmed reports, and says, that too many pairs ran out of time to blame any host, though others were measured: all hosts are busy, or
-// share a machine.
+// overwhelmed reports, and says, that too many pairs ran out of time to blame any host, though
+// others were measured: all hosts are busy, or share a machine.
 func (j *judge) overwhelmed(views []pairing) bool {
-	failed, hosts := 0, 0
+	failed := 0
+	hosts := 0
 	for _, l := range j.Links {
 		if l.Error != "" {
 			failed++
@@ -146,8 +160,13 @@ func (j *judge) overwhelmed(views []pairing) bool {
 	if failed == len(j.Links) || failed*4 <= len(j.Links) || hosts*2 <= len(views) || len(views) < 5 {
 		return false
 	}
-	j.timed(Finding{Severity: Warning, Kind: "network", Fix: "examine fewer hosts at once, or take more time: gorun doctor --long",
-		Text: fmt.Sprintf("%d of %d pairs could not be measured in their time: the hosts are too busy, or share a machine", failed, len(j.Links))})
+	j.timed(Finding{
+		Severity: Warning,
+		Kind:     "network",
+		Fix:      "examine fewer hosts at once, or take more time: gorun doctor --long",
+		Text: fmt.Sprintf("%d of %d pairs could not be measured in their time: the hosts are too busy, or share "+
+			"a machine", failed, len(j.Links)),
+	})
 	return true
 }
 
@@ -155,11 +174,23 @@ func (j *judge) overwhelmed(views []pairing) bool {
 func (j *judge) reached(i int, v pairing) {
 	switch name := j.Names[i]; {
 	case v.failed*2 > v.met && v.met > 1:
-		j.timed(Finding{Host: name, Severity: Bad, Kind: "unreachable by others", Fix: "look at its firewall and interfaces, or choose the network: --network-interface",
-			Text: fmt.Sprintf("%d of %d hosts cannot exchange data with it: %s", v.failed, v.met, v.why)})
+		j.timed(Finding{
+			Host:     name,
+			Severity: Bad,
+			Kind:     "unreachable by others",
+			Fix:      "look at its firewall and interfaces, or choose the network: --network-interface",
+			Text:     fmt.Sprintf("%d of %d hosts cannot exchange data with it: %s", v.failed, v.met, v.why),
+		})
 	case v.stalled*2 > v.met && v.met > 1:
-		j.timed(Finding{Host: name, Severity: Bad, Kind: "mtu", Fix: "make the MTU of all interfaces, switches and tunnels alike: ip link set dev eth0 mtu 1400; or let ICMP pass",
-			Text: fmt.Sprintf("large packets do not pass to %d of %d hosts, and small ones do: an MTU black hole", v.stalled, v.met)})
+		j.timed(Finding{
+			Host:     name,
+			Severity: Bad,
+			Kind:     "mtu",
+			Fix: "make the MTU of all interfaces, switches and tunnels alike: ip link set dev eth0 mtu 1400; or " +
+				"let ICMP pass",
+			Text: fmt.Sprintf("large packets do not pass to %d of %d hosts, and small ones do: an MTU black hole",
+				v.stalled, v.met),
+		})
 	}
 }
 
@@ -168,7 +199,8 @@ func (j *judge) clock(i int, v pairing, _ []pairing) {
 	if len(v.offset) == 0 {
 		return
 	}
-	// offset is how far this clock is ahead. With two hosts either may be wrong; the second one is named.
+	// offset is how far this clock is ahead. With two hosts either may be wrong; the second one is
+	// named.
 	ahead := median(v.offset)
 	if alone := len(v.offset) == 1 && len(j.Names) == 2; alone && i == 0 {
 		return
@@ -177,15 +209,21 @@ func (j *judge) clock(i int, v pairing, _ []pairing) {
 	if off < clockWarn || len(v.offset) > 1 && math.Abs(middle(v.offset, true)) < clockWarn {
 		return
 	}
-	severity, which := Warning, "ahead of"
+	severity := Warning
+	which := "ahead of"
 	if off >= clockBad {
 		severity = Bad
 	}
 	if ahead < 0 {
 		which = "behind"
 	}
-	j.timed(Finding{Host: j.Names[i], Severity: severity, Kind: "clock", Text: fmt.Sprintf("its clock is %s %s those of the others", seconds(math.Abs(ahead)), which),
-		Fix: "let it follow a time server: systemctl restart chronyd, or systemd-timesyncd"})
+	j.timed(Finding{
+		Host:     j.Names[i],
+		Severity: severity,
+		Kind:     "clock",
+		Text:     fmt.Sprintf("its clock is %s %s those of the others", seconds(math.Abs(ahead)), which),
+		Fix:      "let it follow a time server: systemctl restart chronyd, or systemd-timesyncd",
+	})
 }
 
 // rest collects a number of all hosts but one.
@@ -208,8 +246,16 @@ func (j *judge) latency(i int, v pairing, views []pairing) {
 	if !ok || c.times < farTimes || own(v)-c.usual < farLeast || c.sigma < 5 {
 		return
 	}
-	j.timed(Finding{Host: j.Names[i], Severity: Bad, Kind: "latency", Times: c.times, Sigma: c.sigma, Fix: "look at its cable, switch port and interface: ethtool -S, ping",
-		Text: fmt.Sprintf("a round trip to it takes %s, and between the others %s", seconds(own(v)), seconds(c.usual))})
+	j.timed(Finding{
+		Host:     j.Names[i],
+		Severity: Bad,
+		Kind:     "latency",
+		Times:    c.times,
+		Sigma:    c.sigma,
+		Fix:      "look at its cable, switch port and interface: ethtool -S, ping",
+		Text: fmt.Sprintf("a round trip to it takes %s, and between the others %s", seconds(own(v)),
+			seconds(c.usual)),
+	})
 }
 
 // loss judges the share of segments that had to be sent again.
@@ -228,21 +274,31 @@ func (j *judge) loss(i int, v pairing, views []pairing) {
 	if lost < 5*usual {
 		return
 	}
-	severity, times, way := Warning, 0.0, "sends or gets"
+	severity := Warning
+	times := 0.0
+	way := "sends or gets"
 	if lost >= lossBad {
 		severity = Bad
 	}
 	if usual > 0 {
 		times = lost / usual
 	}
-	switch out, in := median(v.lossOut), median(v.lossIn); {
+	out := median(v.lossOut)
+	in := median(v.lossIn)
+	switch {
 	case out > 4*in:
 		way = "sends"
 	case in > 4*out:
 		way = "gets"
 	}
-	j.timed(Finding{Host: j.Names[i], Severity: severity, Kind: "loss", Times: times, Fix: "look at its cable and interface: ethtool -S eth0 | grep -E 'err|drop'",
-		Text: fmt.Sprintf("%.2g %% of the packets that it %s are lost", 100*lost, way)})
+	j.timed(Finding{
+		Host:     j.Names[i],
+		Severity: severity,
+		Kind:     "loss",
+		Times:    times,
+		Fix:      "look at its cable and interface: ethtool -S eth0 | grep -E 'err|drop'",
+		Text:     fmt.Sprintf("%.2g %% of the packets that it %s are lost", 100*lost, way),
+	})
 }
 
 // bandwidth judges what a host sends and gets at most others.
@@ -250,14 +306,17 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	if len(j.Names) < 3 || len(v.out) == 0 {
 		return
 	}
-	out, in := func(v pairing) float64 { return v.sends }, func(v pairing) float64 { return v.gets }
+	out := func(v pairing) float64 { return v.sends }
+	in := func(v pairing) float64 { return v.gets }
 	const slowTimes = 0.7
 	if v.sends >= slowTimes*median(rest(views, i, out)) && v.gets >= slowTimes*median(rest(views, i, in)) {
 		return
 	}
-	all, others := j.rates(-1), j.rates(i)
-	// judged returns how far off one direction is, and whether that is slow. Among few hosts the links of a bad one widen the spread of all; then it
-	// counts without them if all its links are slower than most others.
+	all := j.rates(-1)
+	others := j.rates(i)
+	// judged returns how far off one direction is, and whether that is slow. Among few hosts the
+	// links of a bad one widen the spread of all; then it counts without them if all its links are
+	// slower than most others.
 	judged := func(own func(pairing) float64, links []float64) (c compared, slow bool) {
 		usual := rest(views, i, own)
 		c, ok := compareRates(own(v), usual, all, others)
@@ -268,22 +327,32 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	}
 	sends, slowOut := judged(out, v.out)
 	gets, slowIn := judged(in, v.in)
-	worst, way, value := sends, "sends at", out(v)
+	worst := sends
+	way := "sends at"
+	value := out(v)
 	switch {
 	case !slowOut && !slowIn:
 		return
 	case slowOut && slowIn && sends.times/gets.times < 1.5 && gets.times/sends.times < 1.5:
 		way = "sends and receives at"
 	case slowIn && (!slowOut || gets.times < sends.times):
-		worst, way, value = gets, "receives at", in(v)
+		worst = gets
+		way = "receives at"
+		value = in(v)
 	}
 	severity := Warning
 	if worst.times < 0.6 {
 		severity = Bad
 	}
-	j.timed(Finding{Host: j.Names[i], Severity: severity, Kind: "bandwidth", Times: worst.times, Sigma: worst.sigma,
-		Fix:  "look at the speed of its link and its cable: ethtool eth0 | grep Speed, tc qdisc",
-		Text: fmt.Sprintf("it %s %s, and the others at %s", way, rate(value), rate(worst.usual))})
+	j.timed(Finding{
+		Host:     j.Names[i],
+		Severity: severity,
+		Kind:     "bandwidth",
+		Times:    worst.times,
+		Sigma:    worst.sigma,
+		Fix:      "look at the speed of its link and its cable: ethtool eth0 | grep Speed, tc qdisc",
+		Text:     fmt.Sprintf("it %s %s, and the others at %s", way, rate(value), rate(worst.usual)),
+	})
 }
 
 // rates are the bandwidths of all links but those of one host.
@@ -302,33 +371,50 @@ func (j *judge) rates(but int) (all []float64) {
 func (j *judge) links(views []pairing, blamed map[int]bool) {
 	var rtts, rates []float64
 	for _, v := range views {
-		rtts, rates = append(rtts, v.rtt...), append(rates, v.out...)
+		rtts = append(rtts, v.rtt...)
+		rates = append(rates, v.out...)
 	}
-	usualRTT, usualRate := among(rtts), amongRates(rates)
+	usualRTT := among(rtts)
+	usualRate := amongRates(rates)
 	for _, l := range j.Links {
 		if blamed[l.From] || blamed[l.To] || l.Doubted {
 			continue
 		}
-		f := Finding{Host: j.Names[l.From], With: j.Names[l.To], Severity: Bad, Kind: "link"}
+		f := Finding{
+			Host:     j.Names[l.From],
+			With:     j.Names[l.To],
+			Severity: Bad,
+			Kind:     "link",
+		}
 		far, okFar := usualRTT.compare(l.RTT)
 		slow, okSlow := usualRate.compareRate(min(l.Out, l.In))
 		lost := max(share(l.Resent[0], l.Sent[0]), share(l.Resent[1], l.Sent[1]))
 		switch {
 		case l.Error != "":
-			f.Text, f.Fix = "they cannot exchange data: "+l.Error, "look at firewalls and routes between them"
+			f.Text = "they cannot exchange data: " + l.Error
+			f.Fix = "look at firewalls and routes between them"
 		case l.Stalled != "":
-			f.Text, f.Fix = "large packets do not pass between them, and small ones do: an MTU black hole", "make the MTU alike on the way"
+			f.Text = "large packets do not pass between them, and small ones do: an MTU black hole"
+			f.Fix = "make the MTU alike on the way"
 		case len(j.Names) < 3:
 			continue
 		case okFar && far.times >= 2*farTimes && l.RTT-far.usual >= farLeast && far.sigma >= 8:
-			f.Severity, f.Times, f.Sigma = Warning, far.times, far.sigma
-			f.Text = fmt.Sprintf("a round trip between them takes %s, and %s between most", seconds(l.RTT), seconds(far.usual))
+			f.Severity = Warning
+			f.Times = far.times
+			f.Sigma = far.sigma
+			f.Text = fmt.Sprintf("a round trip between them takes %s, and %s between most", seconds(l.RTT),
+				seconds(far.usual))
 		case okSlow && l.Out > 0 && l.In > 0 && slow.times < 0.35 && slow.sigma >= 2*rateSigma:
-			f.Severity, f.Times, f.Sigma = Warning, slow.times, slow.sigma
-			f.Text = fmt.Sprintf("data passes between them at %s, and at %s between most", rate(min(l.Out, l.In)), rate(slow.usual))
-		// The kernel drops what a probe that waits for a core does not read: such losses are not the network's.
+			f.Severity = Warning
+			f.Times = slow.times
+			f.Sigma = slow.sigma
+			f.Text = fmt.Sprintf("data passes between them at %s, and at %s between most", rate(min(l.Out, l.In)),
+				rate(slow.usual))
+		// The kernel drops what a probe that waits for a core does not read: such losses are not
+		// the network's.
 		case lost >= 4*lossBad && l.Resent[0]+l.Resent[1] >= 3*lossLeast && l.Busy <= crowdedShare/2:
-			f.Severity, f.Text = Warning, fmt.Sprintf("%.2g %% of the packets between them are lost", 100*lost)
+			f.Severity = Warning
+			f.Text = fmt.Sprintf("%.2g %% of the packets between them are lost", 100*lost)
 		default:
 			continue
 		}

@@ -25,11 +25,29 @@ func Levels() []string { return []string{"quick", "default", "long"} }
 func NewPlan(level string) Plan {
 	switch level {
 	case "quick":
-		return Plan{Level: level, Speed: 150 * time.Millisecond, Version: 2 * time.Second, Network: 2500 * time.Millisecond, Turn: 500 * time.Millisecond}
+		return Plan{
+			Level:   level,
+			Speed:   150 * time.Millisecond,
+			Version: 2 * time.Second,
+			Network: 2500 * time.Millisecond,
+			Turn:    500 * time.Millisecond,
+		}
 	case "long":
-		return Plan{Level: level, Speed: 3 * time.Second, Version: 10 * time.Second, Network: time.Minute, Turn: 2 * time.Second}
+		return Plan{
+			Level:   level,
+			Speed:   3 * time.Second,
+			Version: 10 * time.Second,
+			Network: time.Minute,
+			Turn:    2 * time.Second,
+		}
 	}
-	return Plan{Level: level, Speed: 400 * time.Millisecond, Version: 4 * time.Second, Network: 8 * time.Second, Turn: 800 * time.Millisecond}
+	return Plan{
+		Level:   level,
+		Speed:   400 * time.Millisecond,
+		Version: 4 * time.Second,
+		Network: 8 * time.Second,
+		Turn:    800 * time.Millisecond,
+	}
 }
 
 // Longest is how long versions, speeds and pairs may take, however many hosts share a machine.
@@ -47,7 +65,8 @@ type Doubt struct {
 
 // Doubts returns what chance may have caused, or what could not be measured in its time.
 func Doubts(findings []Finding, m Measured) (d Doubt) {
-	hosts, linked := map[string]bool{}, map[string]bool{}
+	hosts := map[string]bool{}
+	linked := map[string]bool{}
 	for _, f := range findings {
 		if !f.timing {
 			continue
@@ -73,10 +92,12 @@ func Doubts(findings []Finding, m Measured) (d Doubt) {
 			continue
 		}
 		if h.Facts == nil || h.Facts.Unasked {
-			d.Versions, hosts[name] = true, true
+			d.Versions = true
+			hosts[name] = true
 		}
 		if h.Speed == nil {
-			d.Speeds, hosts[name] = true, true
+			d.Speeds = true
+			hosts[name] = true
 		}
 		if hosts[name] {
 			d.Hosts = append(d.Hosts, name)
@@ -108,7 +129,8 @@ const (
 	maxPairs  = 4000 // pairs that fit into an argument of a program; if more are in doubt, all pairs meet again
 )
 
-// Again returns the hosts of m that a second look at what is in doubt needs, in the order of their names, and its plan for those of them that are alive.
+// Again returns the hosts of m that a second look at what is in doubt needs, in the order of their
+// names, and its plan for those of them that are alive.
 func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []string) Plan) {
 	var wanted, pairs [][2]string // the most important ones first
 	for _, name := range d.Linked {
@@ -128,7 +150,8 @@ func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []stri
 		needed[name] = true
 	}
 	for _, pair := range pairs {
-		needed[pair[0]], needed[pair[1]] = true, true
+		needed[pair[0]] = true
+		needed[pair[1]] = true
 	}
 	for _, name := range m.Names {
 		if needed[name] && m.Hosts[name].Error == "" {
@@ -149,7 +172,8 @@ func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []stri
 			return again
 		}
 		for _, pair := range pairs {
-			if a, b := slices.Index(alive, pair[0]), slices.Index(alive, pair[1]); a >= 0 && b >= 0 {
+			b := slices.Index(alive, pair[1])
+			if a := slices.Index(alive, pair[0]); a >= 0 && b >= 0 {
 				again.Pairs = append(again.Pairs, [2]int{min(a, b), max(a, b)})
 			}
 		}
@@ -161,7 +185,8 @@ func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []stri
 func (m Measured) witnesses(name string, doubted []string) (some []string) {
 	var good, others []string
 	for _, l := range m.Links {
-		from, to := m.Names[l.From], m.Names[l.To]
+		from := m.Names[l.From]
+		to := m.Names[l.To]
 		other := to
 		switch name {
 		case from:

@@ -28,7 +28,8 @@ func lowerQuarter(values []float64) float64 {
 	return slices.Sorted(slices.Values(values))[len(values)/4]
 }
 
-// spread is an estimate of the standard deviation that outliers do not change: 1.4826 times the median absolute deviation.
+// spread is an estimate of the standard deviation that outliers do not change: 1.4826 times the
+// median absolute deviation.
 func spread(values []float64) float64 {
 	center := median(values)
 	var off []float64
@@ -67,8 +68,9 @@ func (all crowd) compare(value float64) (c compared, ok bool) {
 	return c, true
 }
 
-// compareRates is compare for values that differ by factors: its deviations are those of logarithms, since a rate that varies by half is never
-// many deviations from zero. more are rates that vary as these do, and count where they spread wider: few hosts may agree by chance.
+// compareRates is compare for values that differ by factors: its deviations are those of
+// logarithms, since a rate that varies by half is never many deviations from zero. more are rates
+// that vary as these do, and count where they spread wider: few hosts may agree by chance.
 func compareRates(value float64, others []float64, more ...[]float64) (c compared, ok bool) {
 	all := amongRates(others)
 	for _, values := range more {

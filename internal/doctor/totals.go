@@ -12,7 +12,13 @@ type Total struct {
 func Totals(m Measured) []Total {
 	totals := make([]Total, len(m.Names))
 	for i, v := range (&judge{Measured: m}).views() {
-		totals[i] = Total{RTT: median(v.rtt), Out: middle(v.out, true), In: middle(v.in, true), Loss: max(median(v.lossOut), median(v.lossIn)), Clock: median(v.offset)}
+		totals[i] = Total{
+			RTT:   median(v.rtt),
+			Out:   middle(v.out, true),
+			In:    middle(v.in, true),
+			Loss:  max(median(v.lossOut), median(v.lossIn)),
+			Clock: median(v.offset),
+		}
 	}
 	return totals
 }

@@ -2,7 +2,8 @@ package doctor
 
 import "time"
 
-// Machine is where a host runs. Hosts of one machine, such as containers, take turns, so that none measures what another one does.
+// Machine is where a host runs. Hosts of one machine, such as containers, take turns, so that none
+// measures what another one does.
 type Machine struct {
 	ID    string // "": it shares none
 	Cores int
@@ -19,9 +20,10 @@ func (t Timetable) Length() time.Duration { return time.Duration(len(t.Turns)) *
 
 // Numbers of turns.
 const (
-	fairTurn    = 120 * time.Millisecond // of a pair that does not share its machine, at least
-	shortTurn   = 10 * time.Millisecond  // of any pair
-	sharedTimes = 3                      // times the length for hosts on machines of their own, at most, for hosts that share machines
+	fairTurn  = 120 * time.Millisecond // of a pair that does not share its machine, at least
+	shortTurn = 10 * time.Millisecond  // of any pair
+	// times the length for hosts on machines of their own, at most, for hosts that share machines
+	sharedTimes = 3
 
 	shortSpeed = 40 * time.Millisecond // of a kernel on a machine of many hosts
 	setUp      = 60 * time.Millisecond
@@ -72,8 +74,8 @@ func (p Plan) Timetable(machines []Machine) Timetable {
 	return t
 }
 
-// pack appends pairs to turns such that in a turn no host is in two pairs, no machine has more hosts than cores if one pair has room, and there
-// are no more pairs than lanes.
+// pack appends pairs to turns such that in a turn no host is in two pairs, no machine has more
+// hosts than cores if one pair has room, and there are no more pairs than lanes.
 func pack(turns [][][2]int, pairs [][2]int, machines []Machine, lanes int) [][][2]int {
 	type load struct {
 		hosts map[int]bool
@@ -84,7 +86,8 @@ func pack(turns [][][2]int, pairs [][2]int, machines []Machine, lanes int) [][][
 	for _, pair := range pairs {
 		for i := open; ; i++ {
 			if i == len(turns) {
-				turns, loads = append(turns, nil), append(loads, load{map[int]bool{}, map[string]int{}})
+				turns = append(turns, nil)
+				loads = append(loads, load{map[int]bool{}, map[string]int{}})
 			}
 			l := loads[i]
 			if l.hosts[pair[0]] || l.hosts[pair[1]] || !room(l.on, machines, pair) {
@@ -119,7 +122,8 @@ func room(on map[string]int, machines []Machine, pair [2]int) bool {
 	return true
 }
 
-// Versions is the time that a host has for asking programs which version they are, while the others of its machine do so too.
+// Versions is the time that a host has for asking programs which version they are, while the others
+// of its machine do so too.
 func (p Plan) Versions(machines []Machine, me int) time.Duration {
 	hosts := 0
 	for _, m := range machines {
@@ -127,12 +131,15 @@ func (p Plan) Versions(machines []Machine, me int) time.Duration {
 			hosts++
 		}
 	}
-	return max(p.Version, min(p.Version*time.Duration(hosts)/time.Duration(askedAtATime*max(machines[me].Cores, 1)), maxVersions))
+	return max(p.Version, min(p.Version*time.Duration(hosts)/time.Duration(askedAtATime*max(machines[me].Cores, 1)),
+		maxVersions))
 }
 
-// SpeedTurn returns when a host measures its speed, for how long each kernel runs, and when the last host of its machine ends.
+// SpeedTurn returns when a host measures its speed, for how long each kernel runs, and when the
+// last host of its machine ends.
 func (p Plan) SpeedTurn(machines []Machine, me int) (start, kernel, end time.Duration) {
-	place, hosts := 0, 0
+	place := 0
+	hosts := 0
 	for i, m := range machines {
 		if i == me || m.ID != "" && m.ID == machines[me].ID {
 			if i < me {
@@ -156,8 +163,8 @@ func rounds(n int) int {
 	return n - 1 + n%2
 }
 
-// opponent returns which of n hosts the host me meets in a round, or -1 if it rests. It is the circle method: the last host stands still, and the
-// others turn.
+// opponent returns which of n hosts the host me meets in a round, or -1 if it rests. It is the
+// circle method: the last host stands still, and the others turn.
 func opponent(round, me, n int) int {
 	even := n + n%2
 	last := even - 1

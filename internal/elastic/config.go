@@ -8,7 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// CodeNoRank is the exit code of a job that no rank's failure ended: a host was lost, or there were too few slots.
+// CodeNoRank is the exit code of a job that no rank's failure ended: a host was lost, or there were
+// too few slots.
 const CodeNoRank = wire.CodeHostFailed
 
 // Config holds the settings of an elastic job. A zero limit or duration means its default.
@@ -23,18 +24,21 @@ type Config struct {
 	Changes     int              // how often one host may leave and join within an hour; default 6
 	Cooldown    [2]time.Duration // first and longest cooldown of a host, doubling between; default 10 s and 300 s
 
-	Start  time.Duration // from Start to Ready; default 120 s
-	Join   time.Duration // from Announce to Joined; default 60 s
-	Park   time.Duration // from the first sign that an epoch is over until all have parked; default 60 s
-	Call   time.Duration // from Interrupt until the first has parked; default 10 min
-	Stop   time.Duration // from Stop to Exited, grace included; default 8 s
-	Fence  time.Duration // from the loss of a host until its agents' lease has certainly ended the job there; default 12 s
+	Start time.Duration // from Start to Ready; default 120 s
+	Join  time.Duration // from Announce to Joined; default 60 s
+	Park  time.Duration // from the first sign that an epoch is over until all have parked; default 60 s
+	Call  time.Duration // from Interrupt until the first has parked; default 10 min
+	Stop  time.Duration // from Stop to Exited, grace included; default 8 s
+	// from the loss of a host until its agents' lease has certainly ended the job there; default 12
+	// s
+	Fence  time.Duration
 	Finish time.Duration // from trouble after a rank has finished with 0 until the others are stopped; default 10 s
 
 	StartOver bool // start over if no rank with state is left, as torchrun does, instead of ending
 	Together  bool // ranks are unaware of epochs: every epoch starts new processes; implies StartOver
-	// Horovodrun decides as horovodrun does: the job starts with all slots up to Max, a host with a failed process gets no more,
-	// and the ranks are called as soon as a host is found, before its processes are ready.
+	// Horovodrun decides as horovodrun does: the job starts with all slots up to Max, a host with a
+	// failed process gets no more, and the ranks are called as soon as a host is found, before its
+	// processes are ready.
 	Horovodrun  bool
 	OneIsEnough bool   // a rank that parks after another has finished with 0 does not fail the job
 	Own         string // the launcher's own host, which is never removed; "" means none
@@ -64,7 +68,8 @@ func (c *Config) check() error {
 		at      *time.Duration
 		usually time.Duration
 	}{
-		{&c.Elastic, 600 * time.Second}, {&c.BudgetTime, 10 * time.Minute}, {&c.Cooldown[0], 10 * time.Second}, {&c.Cooldown[1], 300 * time.Second},
+		{&c.Elastic, 600 * time.Second}, {&c.BudgetTime, 10 * time.Minute}, {&c.Cooldown[0], 10 * time.Second},
+		{&c.Cooldown[1], 300 * time.Second},
 		{&c.Start, 120 * time.Second}, {&c.Join, time.Minute}, {&c.Park, time.Minute}, {&c.Call, 10 * time.Minute},
 		{&c.Stop, 8 * time.Second}, {&c.Fence, 12 * time.Second}, {&c.Finish, 10 * time.Second},
 	} {

@@ -17,7 +17,8 @@ const (
 	equalPolls = 2 // consecutive polls that confirm a change of a host
 )
 
-// Debouncer filters the lists that a discovery script prints from poll to poll. The zero value has seen no poll. It is pure.
+// Debouncer filters the lists that a discovery script prints from poll to poll. The zero value has
+// seen no poll. It is pure.
 type Debouncer struct {
 	Prompt bool // confirm removals as soon as additions
 
@@ -43,9 +44,10 @@ type Debounced struct {
 	Fatal   error           // the first poll failed, so there are no hosts
 }
 
-// Polled handles the hosts or the error of a poll that ended now. The first list counts at once, and its error is fatal. A
-// later poll that fails keeps the list; a change of a host counts when a second poll confirms it, which follows soon if
-// hosts or slots are only added; an empty list counts when three consecutive polls return it.
+// Polled handles the hosts or the error of a poll that ended now. The first list counts at once,
+// and its error is fatal. A later poll that fails keeps the list; a change of a host counts when a
+// second poll confirms it, which follows soon if hosts or slots are only added; an empty list
+// counts when three consecutive polls return it.
 func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) Debounced {
 	polled := Debounced{Next: now + pollEvery}
 	switch {
@@ -55,10 +57,13 @@ func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) 
 	case err != nil:
 		polled.Next = now + s.backoff()
 		if s.failures++; s.failures == 1 {
-			polled.Warning = fmt.Sprintf("cannot ask for hosts, and keep those that are known (%d): %v", len(s.list), err)
+			polled.Warning = fmt.Sprintf("cannot ask for hosts, and keep those that are known (%d): %v", len(s.list),
+				err)
 		}
 	case !s.began:
-		s.began, s.list, polled.Changed = true, slices.Clone(hosts), true
+		s.began = true
+		s.list = slices.Clone(hosts)
+		polled.Changed = true
 	default:
 		if s.failures > 0 {
 			polled.Warning = "the discovery script answers again"
@@ -73,8 +78,9 @@ func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) 
 	return polled
 }
 
-// growing reports whether all unconfirmed changes add hosts or slots. Those are confirmed soon: a list that was read while it
-// was being written differs at once, and an extra host does no harm. A removed host has a full poll interval to come back.
+// growing reports whether all unconfirmed changes add hosts or slots. Those are confirmed soon: a
+// list that was read while it was being written differs at once, and an extra host does no harm. A
+// removed host has a full poll interval to come back.
 func (s *Debouncer) growing() bool {
 	known := byName(s.list)
 	for name, d := range s.pending {
@@ -95,12 +101,14 @@ func (s *Debouncer) weigh(hosts []hostfile.Host) (changed bool) {
 		if s.empty++; s.empty < emptyPolls {
 			return false
 		}
-		s.list, s.pending = nil, nil
+		s.list = nil
+		s.pending = nil
 		return true
 	}
 	s.empty = 0
 	pending := map[string]unconfirmed{}
-	seen, known := byName(hosts), byName(s.list)
+	seen := byName(hosts)
+	known := byName(s.list)
 	var kept []hostfile.Host
 	for _, old := range s.list {
 		now, differs := s.confirm(old, seen[old.Name], pending)
@@ -118,11 +126,13 @@ func (s *Debouncer) weigh(hosts []hostfile.Host) (changed bool) {
 			}
 		}
 	}
-	s.list, s.pending = kept, pending
+	s.list = kept
+	s.pending = pending
 	return changed
 }
 
-// confirm returns the state of a host that was old and is now listed as seen. Unconfirmed changes go into pending.
+// confirm returns the state of a host that was old and is now listed as seen. Unconfirmed changes
+// go into pending.
 func (s *Debouncer) confirm(old, seen hostfile.Host, pending map[string]unconfirmed) (now hostfile.Host, changed bool) {
 	if old == seen {
 		return old, false

@@ -10,20 +10,23 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// TestDebouncer polls a script whose output is left of each "=" ("!" is a failure, "-" no host). Right of it is the list after that poll.
+// TestDebouncer polls a script whose output is left of each "=" ("!" is a failure, "-" no host).
+// Right of it is the list after that poll.
 func TestDebouncer(t *testing.T) {
 	for _, polls := range []string{
-		"a:1 b:2 = a:1 b:2 | b:2 a:1 = a:1 b:2",                                         // known hosts keep their place
-		"a:1 = a:1 | c:1 a:1 = a:1 | c:1 a:1 = a:1 c:1",                                 // two equal polls add
-		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | b:1 = b:1",                                 // and remove
-		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1",         // in a row
-		"a:1 = a:1 | a:2 = a:1 | a:3 = a:1 | a:3 = a:3",                                 // and the same
-		"a:1 = a:1 | a:1 b:1 = a:1 | a:1 b:1 c:1 = a:1 b:1 | a:1 b:1 c:1 = a:1 b:1 c:1", // each host is confirmed by itself
-		"a:1 = a:1 | - = a:1 | - = a:1 | - = - | a:1 = - | a:1 = a:1",                   // an empty list
-		"a:1 = a:1 | - = a:1 | - = a:1 | a:1 = a:1 | - = a:1 | - = a:1",                 // three in a row
-		"a:1 = a:1 | b:1 = a:1 | ! = a:1 | b:1 = b:1",                                   // a failure confirms nothing
+		"a:1 b:2 = a:1 b:2 | b:2 a:1 = a:1 b:2",                                 // known hosts keep their place
+		"a:1 = a:1 | c:1 a:1 = a:1 | c:1 a:1 = a:1 c:1",                         // two equal polls add
+		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | b:1 = b:1",                         // and remove
+		"a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1 | a:1 b:1 = a:1 b:1 | b:1 = a:1 b:1", // in a row
+		"a:1 = a:1 | a:2 = a:1 | a:3 = a:1 | a:3 = a:3",                         // and the same
+		// each host is confirmed by itself
+		"a:1 = a:1 | a:1 b:1 = a:1 | a:1 b:1 c:1 = a:1 b:1 | a:1 b:1 c:1 = a:1 b:1 c:1",
+		"a:1 = a:1 | - = a:1 | - = a:1 | - = - | a:1 = - | a:1 = a:1",   // an empty list
+		"a:1 = a:1 | - = a:1 | - = a:1 | a:1 = a:1 | - = a:1 | - = a:1", // three in a row
+		"a:1 = a:1 | b:1 = a:1 | ! = a:1 | b:1 = b:1",                   // a failure confirms nothing
 		"- = - | a:1 = - | a:1 = a:1",
-		"a:1 b:1 = a:1 b:1 | b:1 c:1 = a:1 b:1 | b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 a:1", // one that comes back is new
+		// one that comes back is new
+		"a:1 b:1 = a:1 b:1 | b:1 c:1 = a:1 b:1 | b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 | a:1 b:1 c:1 = b:1 c:1 a:1",
 	} {
 		var s Debouncer
 		before := "nothing yet"
@@ -97,7 +100,8 @@ func TestFailedPollsKeepTheList(t *testing.T) {
 	s.Polled([]hostfile.Host{{Name: "a", Slots: 1}}, nil, 0)
 	for i, want := range []int{2, 4, 8, 16, 30, 30} {
 		polled := s.Polled(nil, no, time.Minute)
-		if polled.Fatal != nil || len(polled.Hosts) != 1 || polled.Next != time.Minute+time.Duration(want)*time.Second || (polled.Warning != "") != (i == 0) {
+		if polled.Fatal != nil || len(polled.Hosts) != 1 ||
+			polled.Next != time.Minute+time.Duration(want)*time.Second || (polled.Warning != "") != (i == 0) {
 			t.Errorf("failure %d: %+v", i, polled)
 		}
 	}

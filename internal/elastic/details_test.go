@@ -115,7 +115,13 @@ func TestStoppedProcessHasNotFailed(t *testing.T) {
 }
 
 func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
-	cfg := Config{NP: 1, Min: 1, Max: 1, Elastic: time.Hour, Budget: 100}
+	cfg := Config{
+		NP:      1,
+		Min:     1,
+		Max:     1,
+		Elastic: time.Hour,
+		Budget:  100,
+	}
 	p := newPlay(t, cfg, "a:1")
 	for range 5 {
 		p.exit(5)
@@ -128,7 +134,8 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 	if p.end != nil {
 		t.Errorf("ended with %+v", *p.end)
 	}
-	cfg.NP, cfg.Max = 2, 2
+	cfg.NP = 2
+	cfg.Max = 2
 	p = begun(t, cfg, "a:2")
 	for range 4 {
 		p.exit(4, "a1") // early, but each epoch between is whole for a minute
@@ -169,7 +176,8 @@ func TestStepDoesNotListAllProcesses(t *testing.T) {
 		running++
 	})
 	if _, ok := p.acts[len(p.acts)-1].(Announce); !ok || running < 10 || allocated > 20 {
-		t.Errorf("%v allocations a step after %d of 1000 have joined; last %T", allocated, running, p.acts[len(p.acts)-1])
+		t.Errorf("%v allocations a step after %d of 1000 have joined; last %T", allocated, running,
+			p.acts[len(p.acts)-1])
 	}
 }
 

@@ -10,7 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Driver is the state of one elastic job. Events change what is known; settle then decides the actions.
+// Driver is the state of one elastic job. Events change what is known; settle then decides the
+// actions.
 type Driver struct {
 	cfg   Config
 	now   time.Duration
@@ -72,7 +73,8 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 	if d.phase == Ended {
 		return nil
 	}
-	d.now, d.acts = now, nil
+	d.now = now
+	d.acts = nil
 	switch e := event.(type) {
 	case Hosts:
 		d.setHosts(e)
@@ -150,8 +152,9 @@ func (d *Driver) find(name Process) *process {
 	return nil
 }
 
-// alive returns all processes in the order of hosts and slots. The list is immutable, so callers may start and forget
-// processes while they iterate. It is cached, because a large job asks for it many times per event.
+// alive returns all processes in the order of hosts and slots. The list is immutable, so callers
+// may start and forget processes while they iterate. It is cached, because a large job asks for it
+// many times per event.
 func (d *Driver) alive() []*process {
 	if d.procs == nil {
 		for _, h := range d.hosts {
@@ -161,7 +164,10 @@ func (d *Driver) alive() []*process {
 	return d.procs
 }
 
-func (d *Driver) become(p *process, l life) { p.life, p.at = l, d.now }
+func (d *Driver) become(p *process, l life) {
+	p.life = l
+	p.at = d.now
+}
 
 // member reports whether a process is in the epoch in force.
 func (d *Driver) member(p *process) bool { return d.inForce != nil && p.epoch == d.inForce.Epoch }
@@ -183,7 +189,8 @@ func (d *Driver) setHosts(e Hosts) {
 		h := d.host(b.Name)
 		if h == nil {
 			h = &host{name: b.Name, procs: map[int]*process{}, owed: map[int]bool{}}
-			d.hosts, d.named[h.name] = append(d.hosts, h), h
+			d.hosts = append(d.hosts, h)
+			d.named[h.name] = h
 		}
 		if h.slots == 0 {
 			d.arrivals++
@@ -199,7 +206,8 @@ func (d *Driver) setHosts(e Hosts) {
 		switch {
 		case listed[h.name] || h.slots == 0:
 		case h.name == d.cfg.Own:
-			d.note(NoteRefused, h.name, "host %s is not on the list any more, and stays: gorun itself runs there", h.name)
+			d.note(NoteRefused, h.name, "host %s is not on the list any more, and stays: gorun itself runs there",
+				h.name)
 		default:
 			d.note(NoteHosts, h.name, "host %s is not on the list any more", h.name)
 			h.slots = 0
@@ -215,9 +223,12 @@ func (d *Driver) exited(e Exited) {
 	if p == nil {
 		return
 	}
-	code, text, at := e.Code, fmt.Sprintf("exited with code %d", e.Code), e.At
+	code := e.Code
+	text := fmt.Sprintf("exited with code %d", e.Code)
+	at := e.At
 	if e.Signal != 0 {
-		code, text = wire.SignalCode(syscall.Signal(e.Signal)), fmt.Sprintf("was killed by signal %d", e.Signal)
+		code = wire.SignalCode(syscall.Signal(e.Signal))
+		text = fmt.Sprintf("was killed by signal %d", e.Signal)
 	}
 	if e.Text != "" {
 		text = e.Text
@@ -237,7 +248,12 @@ func (d *Driver) exited(e Exited) {
 	case code == 0:
 		d.failed(p, Failure{Code: 1, Text: "ended with 0 before it joined", At: at})
 	default:
-		d.failed(p, Failure{Code: code, Text: text, Victim: e.Victim, At: at})
+		d.failed(p, Failure{
+			Code:   code,
+			Text:   text,
+			Victim: e.Victim,
+			At:     at,
+		})
 		d.failUnaware(code)
 	}
 	finished := code == 0 && begun && p.life != stopping
@@ -301,11 +317,18 @@ func (d *Driver) lose(h *host, why string) {
 	if len(h.procs) == 0 {
 		return
 	}
-	h.lost, h.lostAt = true, d.now
+	h.lost = true
+	h.lostAt = d.now
 	d.do(Fence{Host: h.name})
 	for _, p := range h.alive() {
 		if d.counts(p) {
-			d.blame(Failure{Process: Process{Slot: Slot{Host: h.name}}, Rank: -1, Code: CodeNoRank, Text: why, At: d.now})
+			d.blame(Failure{
+				Process: Process{Slot: Slot{Host: h.name}},
+				Rank:    -1,
+				Code:    CodeNoRank,
+				Text:    why,
+				At:      d.now,
+			})
 		}
 		if d.member(p) {
 			d.breakUp()
@@ -349,7 +372,8 @@ func (d *Driver) stopAll(code int, cause string, now bool) {
 func (d *Driver) stopFailed(cause string) {
 	code := CodeNoRank
 	if d.first != nil {
-		code, cause = d.first.Code, cause+", after "+d.first.String()
+		code = d.first.Code
+		cause += ", after " + d.first.String()
 	}
 	d.stopAll(code, cause, false)
 }

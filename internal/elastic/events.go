@@ -7,7 +7,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// Slot is room for one process on a host. A process keeps its slot for life; its cores and GPUs depend on it.
+// Slot is room for one process on a host. A process keeps its slot for life; its cores and GPUs
+// depend on it.
 type Slot struct {
 	Host  string
 	Local int
@@ -103,8 +104,9 @@ type (
 	Fence struct{ Host string }
 	// Announce begins an epoch.
 	Announce struct{ Plan Plan }
-	// Interrupt tells the ranks of an epoch that hosts have changed: at their next commit they park. To Horovod it always
-	// means "added and removed" (res=3), because a rank that skips the sync while another performs it would hang.
+	// Interrupt tells the ranks of an epoch that hosts have changed: at their next commit they
+	// park. To Horovod it always means "added and removed" (res=3), because a rank that skips the
+	// sync while another performs it would hang.
 	Interrupt struct{ Epoch int }
 	// Note is one line for the user and for the record of events.
 	Note struct {

@@ -11,9 +11,10 @@ import (
 )
 
 const (
-	// A process that ends within quickTime of its start, with the same code as those started in its slot before it, will end so
-	// again: after quickTimes in a row before the job's first whole epoch. Later the program works, and others may have caused it:
-	// after provenTimes between which no other slot failed. Failures that are quickMemory apart are not in a row.
+	// A process that ends within quickTime of its start, with the same code as those started in its
+	// slot before it, will end so again: after quickTimes in a row before the job's first whole
+	// epoch. Later the program works, and others may have caused it: after provenTimes between
+	// which no other slot failed. Failures that are quickMemory apart are not in a row.
 	quickTime   = 30 * time.Second
 	quickTimes  = 3
 	provenTimes = 10
@@ -26,7 +27,8 @@ type quick struct {
 	at          time.Duration // of the last one
 }
 
-// counts reports whether the failure of a process can end the job. Failures of newcomers cannot while the epoch in force goes on.
+// counts reports whether the failure of a process can end the job. Failures of newcomers cannot
+// while the epoch in force goes on.
 func (d *Driver) counts(p *process) bool {
 	return p.life != stopping && (d.member(p) || !d.underway())
 }
@@ -36,7 +38,8 @@ func (d *Driver) failed(p *process, f Failure) {
 	if p.life == stopping {
 		return
 	}
-	f.Process, f.Rank = p.Process, p.rank
+	f.Process = p.Process
+	f.Rank = p.rank
 	d.note(NoteFailed, p.Host, "rank %d on %s %s", p.rank, p.Host, f.Text)
 	if d.counts(p) {
 		d.blame(f)
@@ -56,7 +59,8 @@ func (d *Driver) failed(p *process, f Failure) {
 		return
 	}
 	if !d.cfg.Together && d.again(p, f.Code) {
-		d.stopAll(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text), false)
+		d.stopAll(f.Code, fmt.Sprintf("rank %d fails again and again soon after its start: it %s", p.rank, f.Text),
+			false)
 		return
 	}
 	budget := d.cfg.Budget
@@ -65,11 +69,13 @@ func (d *Driver) failed(p *process, f Failure) {
 	}
 	if h.overspent(budget, d.cfg.BudgetTime, d.now) {
 		wait := h.rest(d.cfg.Cooldown, d.cfg.Random(), d.now)
-		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name, budget, d.cfg.BudgetTime, wait.Round(time.Second))
+		d.note(NoteAside, h.name, "host %s: more than %d failures within %v; it gets no new ranks for %v", h.name,
+			budget, d.cfg.BudgetTime, wait.Round(time.Second))
 	}
 }
 
-// exclude sets a host aside after a failure, as horovodrun does, with its other processes. A job whose hosts are all set aside ends.
+// exclude sets a host aside after a failure, as horovodrun does, with its other processes. A job
+// whose hosts are all set aside ends.
 func (d *Driver) exclude(h *host) {
 	wait := h.exclude(d.cfg.Cooldown, d.cfg.Random(), d.now)
 	d.note(NoteAside, h.name, "host %s is set aside after a failure: it gets no ranks%s", h.name, forTime(wait))
@@ -82,7 +88,8 @@ func (d *Driver) exclude(h *host) {
 	}
 }
 
-// own reports whether the process could have failed by itself. SIGKILL and SIGTERM come from outside and may not recur.
+// own reports whether the process could have failed by itself. SIGKILL and SIGTERM come from
+// outside and may not recur.
 func own(code int) bool {
 	return code != CodeNoRank && code != wire.SignalCode(syscall.SIGKILL) && code != wire.SignalCode(syscall.SIGTERM)
 }

@@ -12,11 +12,13 @@ func (d *Driver) leaving() bool {
 
 // survivors returns the members of the epoch in force that are in a state and may stay.
 func (d *Driver) survivors(l life) []*process {
-	return slices.DeleteFunc(slices.Clone(d.alive()), func(p *process) bool { return !d.member(p) || p.life != l || !d.welcome(p) })
+	return slices.DeleteFunc(slices.Clone(d.alive()), func(p *process) bool {
+		return !d.member(p) || p.life != l || !d.welcome(p)
+	})
 }
 
-// newcomers returns the slots to fill up to most ranks: first slots below others of the same host, so that local ranks have no
-// gaps, then those of hosts in order of arrival.
+// newcomers returns the slots to fill up to most ranks: first slots below others of the same host,
+// so that local ranks have no gaps, then those of hosts in order of arrival.
 func (d *Driver) newcomers(stay []*process, most int) []Slot {
 	highest := map[string]int{}
 	for _, p := range stay {
@@ -26,7 +28,8 @@ func (d *Driver) newcomers(stay []*process, most int) []Slot {
 	slices.SortStableFunc(order, func(a, b *host) int { return a.arrival - b.arrival })
 	var gaps, more []Slot
 	for _, h := range order {
-		if !h.usable(d.now) || d.now < h.restTill || highest[h.name] == 0 && d.inForce != nil && !d.inForce.has(h.name) && !h.mayCome(d.cfg.Changes, d.now) {
+		if !h.usable(d.now) || d.now < h.restTill || highest[h.name] == 0 && d.inForce != nil &&
+			!d.inForce.has(h.name) && !h.mayCome(d.cfg.Changes, d.now) {
 			continue
 		}
 		for local := 0; local < h.slots && len(more) < most; local++ {
@@ -52,16 +55,25 @@ func (d *Driver) form(stay []*process, slots []Slot) {
 		candidates = append(candidates, candidate{Process: p.Process, since: p.since, arrival: d.host(p.Host).arrival})
 	}
 	for _, s := range slots {
-		candidates = append(candidates, candidate{Process: Process{s, d.epoch}, arrival: d.host(s.Host).arrival, fresh: true})
+		candidates = append(candidates, candidate{Process: Process{s, d.epoch}, arrival: d.host(s.Host).arrival,
+			fresh: true})
 	}
 	plan := number(d.epoch, candidates)
-	d.next, d.nextAll = &plan, stay
+	d.next = &plan
+	d.nextAll = stay
 	for _, m := range plan.Members {
 		if m.Born != d.epoch {
 			continue
 		}
-		p := &process{Process: m.Process, epoch: d.epoch, rank: m.Rank, at: d.now, began: d.now}
-		d.host(m.Host).procs[m.Local], d.procs = p, nil
+		p := &process{
+			Process: m.Process,
+			epoch:   d.epoch,
+			rank:    m.Rank,
+			at:      d.now,
+			began:   d.now,
+		}
+		d.host(m.Host).procs[m.Local] = p
+		d.procs = nil
 		d.nextAll = append(d.nextAll, p)
 		d.do(Start{Epoch: d.epoch, Member: m})
 	}
@@ -79,7 +91,8 @@ func (d *Driver) announce() {
 	}
 	for _, m := range d.next.Members {
 		p := d.find(m.Process)
-		p.epoch, p.rank = d.next.Epoch, m.Rank
+		p.epoch = d.next.Epoch
+		p.rank = m.Rank
 		d.become(p, joining)
 		if d.cfg.Together || d.unaware { // the ranks would not report it
 			d.become(p, running)
@@ -88,17 +101,21 @@ func (d *Driver) announce() {
 		delete(h.owed, m.Local)
 		h.found = false
 	}
-	d.inForce, d.next, d.nextAll = d.next, nil, nil
+	d.inForce = d.next
+	d.next = nil
+	d.nextAll = nil
 	d.planned = false
 	d.enter(Joining)
 	d.do(Announce{Plan: *d.inForce})
 	d.complete()
 }
 
-// count records the changes of the next epoch. It is a reset unless it only replaces processes that failed in a counted one.
+// count records the changes of the next epoch. It is a reset unless it only replaces processes that
+// failed in a counted one.
 func (d *Driver) count() {
 	for _, h := range d.hosts {
-		was, is := d.inForce.has(h.name), d.next.has(h.name)
+		was := d.inForce.has(h.name)
+		is := d.next.has(h.name)
 		if was && !is && h.left || is && !was && h.asides > 0 {
 			h.changes = append(h.changes, d.now)
 		}

@@ -45,7 +45,12 @@ func TestHorovodrunEndsWithoutHosts(t *testing.T) {
 }
 
 func TestHorovodrunCooldown(t *testing.T) {
-	cfg := asHorovodrun(Config{NP: 2, Min: 1, Max: 2, Cooldown: [2]time.Duration{10 * time.Second, 50 * time.Second}})
+	cfg := asHorovodrun(Config{
+		NP:       2,
+		Min:      1,
+		Max:      2,
+		Cooldown: [2]time.Duration{10 * time.Second, 50 * time.Second},
+	})
 	p := begun(t, cfg, "a:1,b:1")
 	for _, wait := range []time.Duration{20 * time.Second, 40 * time.Second, 50 * time.Second, 50 * time.Second} {
 		p.exit(1, "b0")

@@ -75,8 +75,9 @@ func within(times []time.Duration, span, now time.Duration) []time.Duration {
 	return slices.DeleteFunc(times, func(at time.Duration) bool { return at <= now-span })
 }
 
-// mayCome reports whether a host that was in the job before may join again. A flapping host must not keep the job from
-// working: it may join only if the limit also leaves room for its next departure.
+// mayCome reports whether a host that was in the job before may join again. A flapping host must
+// not keep the job from working: it may join only if the limit also leaves room for its next
+// departure.
 func (h *host) mayCome(most int, now time.Duration) bool {
 	h.changes = within(h.changes, changeTime, now)
 	return h.asides == 0 || len(h.changes) <= most-2
@@ -90,8 +91,8 @@ func (h *host) setAside(cooldown [2]time.Duration, random float64, now time.Dura
 	return wait
 }
 
-// exclude keeps the host out of the job after a failure, as horovodrun does: 2, 4, 8 … times the first cooldown, plus up to once that
-// for jitter, at most the longest one.
+// exclude keeps the host out of the job after a failure, as horovodrun does: 2, 4, 8 … times the
+// first cooldown, plus up to once that for jitter, at most the longest one.
 func (h *host) exclude(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
 	wait := cooldown[1]
 	if h.asides++; h.asides < 20 && cooldown[0] < forever {
@@ -102,7 +103,8 @@ func (h *host) exclude(cooldown [2]time.Duration, random float64, now time.Durat
 	return wait
 }
 
-// rest starts no process on the host for a cooldown. Running processes stay: they may be the last with the job's state.
+// rest starts no process on the host for a cooldown. Running processes stay: they may be the last
+// with the job's state.
 func (h *host) rest(cooldown [2]time.Duration, random float64, now time.Duration) time.Duration {
 	wait := h.cool(cooldown, random, now)
 	h.restTill = max(h.restTill, now+wait)

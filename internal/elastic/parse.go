@@ -17,9 +17,10 @@ const (
 	MaxLines  = 10_000  // and at most as many hosts
 )
 
-// Parse parses the output of a discovery script: one host per line in the hostfile's grammar, mostly "host" or
-// "host:slots". A host without slots gets slots. The first invalid line is a [*hostfile.ParseError] with its number, and
-// nothing of the output counts. The slots of a repeated host add up, as in a hostfile. Empty output is no host and no error.
+// Parse parses the output of a discovery script: one host per line in the hostfile's grammar,
+// mostly "host" or "host:slots". A host without slots gets slots. The first invalid line is a
+// [*hostfile.ParseError] with its number, and nothing of the output counts. The slots of a repeated
+// host add up, as in a hostfile. Empty output is no host and no error.
 func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
 	fault := func(line int, format string, args ...any) error {
 		return &hostfile.ParseError{File: name, Line: line, Msg: fmt.Sprintf(format, args...)}
@@ -44,7 +45,8 @@ func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
 			before, known := first[h.Name]
 			switch {
 			case h.Auto:
-				return nil, fault(n, "%s: a discovery script says how many slots there are: write a number, as in %s:4", h.Name, h.Name)
+				return nil, fault(n, "%s: a discovery script says how many slots there are: write a number, as in %s:4",
+					h.Name, h.Name)
 			case !known && len(hosts) == MaxLines:
 				return nil, fault(n, "more than %d hosts", MaxLines)
 			case !known:
@@ -53,7 +55,8 @@ func Parse(name string, output []byte, slots int) ([]hostfile.Host, error) {
 			default:
 				same := &hosts[before.index]
 				if same.User != h.User || same.Port != h.Port {
-					return nil, fault(n, "%s is on line %d too, with another user or port; name each host once", h.Name, before.line)
+					return nil, fault(n, "%s is on line %d too, with another user or port; name each host once", h.Name,
+						before.line)
 				}
 				if same.Slots += h.Slots; same.Slots > hostfile.MaxSlots {
 					return nil, fault(n, "the slots of %s add up to more than %d", h.Name, hostfile.MaxSlots)

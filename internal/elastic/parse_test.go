@@ -54,7 +54,8 @@ func TestParse(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"a\nb:2\n", "[fd00::1]:2\r\n", "a:0", "a:-1", "a:1000000000", "a\x00", "a\na", "a:1\na:2", "# x", "^a", "+n1", "f[1-3]", "u@a slots=2", "a:auto"} {
+	for _, seed := range []string{"a\nb:2\n", "[fd00::1]:2\r\n", "a:0", "a:-1", "a:1000000000", "a\x00", "a\na",
+		"a:1\na:2", "# x", "^a", "+n1", "f[1-3]", "u@a slots=2", "a:auto"} {
 		f.Add(seed, 2)
 	}
 	f.Fuzz(func(t *testing.T, text string, slots int) {

@@ -1,9 +1,11 @@
 package elastic
 
-// Phase is what an elastic job does. The driver's other fields hold what a phase needs to know, and restate no phase.
+// Phase is what an elastic job does. The driver's other fields hold what a phase needs to know, and
+// restate no phase.
 type Phase int
 
-// Phases. An epoch goes from Joining to Working, often through Draining, and by Broken and Parking back to Forming.
+// Phases. An epoch goes from Joining to Working, often through Draining, and by Broken and Parking
+// back to Forming.
 const (
 	Forming   Phase = iota // no process works: the next epoch is being formed, or there are too few slots
 	Joining                // an epoch was announced, and its members look for each other
@@ -21,7 +23,10 @@ const (
 func (p Phase) final() bool { return p >= Finishing }
 
 // enter begins a phase.
-func (d *Driver) enter(p Phase) { d.phase, d.since = p, d.now }
+func (d *Driver) enter(p Phase) {
+	d.phase = p
+	d.since = d.now
+}
 
 // underway reports whether the current epoch can continue.
 func (d *Driver) underway() bool {

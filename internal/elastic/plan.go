@@ -11,7 +11,8 @@ type Plan struct {
 	Members []Member
 }
 
-// Member is a process and its numbers in one epoch. Its slot never changes; LocalRank is the slot's number without gaps.
+// Member is a process and its numbers in one epoch. Its slot never changes; LocalRank is the slot's
+// number without gaps.
 type Member struct {
 	Process
 	Rank, Size           int
@@ -44,10 +45,10 @@ func senior(a, b candidate) int {
 	return cmp.Compare(know(a), know(b))
 }
 
-// number plans an epoch of candidates. The ranks of a host are contiguous and in slot order; hosts are ordered by their most
-// senior process, then by arrival. Rank 0 must have the job's state, if any process has. So the first host is one whose
-// lowest slot has it. If there is none, the most senior process precedes lower slots of its host, which Horovod accepts only
-// on a single host.
+// number plans an epoch of candidates. The ranks of a host are contiguous and in slot order; hosts
+// are ordered by their most senior process, then by arrival. Rank 0 must have the job's state, if
+// any process has. So the first host is one whose lowest slot has it. If there is none, the most
+// senior process precedes lower slots of its host, which Horovod accepts only on a single host.
 func number(epoch int, candidates []candidate) Plan {
 	hosts := map[string][]candidate{}
 	for _, c := range candidates {
@@ -59,7 +60,8 @@ func number(epoch int, candidates []candidate) Plan {
 		order = append(order, own)
 	}
 	slices.SortFunc(order, func(a, b []candidate) int {
-		return cmp.Or(senior(slices.MinFunc(a, senior), slices.MinFunc(b, senior)), cmp.Compare(a[0].arrival, b[0].arrival))
+		return cmp.Or(senior(slices.MinFunc(a, senior), slices.MinFunc(b, senior)),
+			cmp.Compare(a[0].arrival, b[0].arrival))
 	})
 	if first := slices.IndexFunc(order, func(own []candidate) bool { return own[0].hasState() }); first >= 0 {
 		own := order[first]
@@ -77,8 +79,16 @@ func number(epoch int, candidates []candidate) Plan {
 		slices.Sort(locals)
 		for _, c := range own {
 			local, _ := slices.BinarySearch(locals, c.Local)
-			m := Member{Process: c.Process, Rank: len(plan.Members), Size: len(candidates), LocalRank: local, LocalSize: len(own), CrossRank: cross[local],
-				Node: node, Nodes: len(order)}
+			m := Member{
+				Process:   c.Process,
+				Rank:      len(plan.Members),
+				Size:      len(candidates),
+				LocalRank: local,
+				LocalSize: len(own),
+				CrossRank: cross[local],
+				Node:      node,
+				Nodes:     len(order),
+			}
 			cross[local]++
 			plan.Members = append(plan.Members, m)
 		}

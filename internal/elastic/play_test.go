@@ -120,7 +120,8 @@ func (p *play) expect(want string) {
 	for _, act := range p.acts {
 		switch a := act.(type) {
 		case Start:
-			got = append(got, fmt.Sprintf("start %s%d as %d/%d", a.Member.Host, a.Member.Local, a.Member.Rank, a.Member.Size))
+			got = append(got, fmt.Sprintf("start %s%d as %d/%d", a.Member.Host, a.Member.Local, a.Member.Rank,
+				a.Member.Size))
 		case Stop:
 			got = append(got, fmt.Sprintf("stop %s%d", a.Host, a.Local))
 		case Fence:

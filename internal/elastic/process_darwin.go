@@ -18,7 +18,8 @@ func awaitEnd(pid int) {
 	}
 	defer unix.Close(queue)
 	unix.CloseOnExec(queue)
-	end := []unix.Kevent_t{{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT, Fflags: unix.NOTE_EXIT}}
+	end := []unix.Kevent_t{{Ident: uint64(pid), Filter: unix.EVFILT_PROC, Flags: unix.EV_ADD | unix.EV_ONESHOT,
+		Fflags: unix.NOTE_EXIT}}
 	for {
 		// ESRCH: it has ended already.
 		if _, err := unix.Kevent(queue, end, make([]unix.Kevent_t, 1), nil); !errors.Is(err, unix.EINTR) {

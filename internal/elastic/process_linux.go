@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup starts a process in a group of its own. It is killed when the thread that started it ends.
+// ownGroup starts a process in a group of its own. It is killed when the thread that started it
+// ends.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

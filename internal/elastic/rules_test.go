@@ -32,7 +32,8 @@ func TestSurvivorsContinueAndTheSlotIsRefilled(t *testing.T) {
 	p.expect("nothing")
 	p.park("b1")
 	p.expect("epoch 2: a1 b0 b1")
-	if m := p.plan.Members[0]; m.Local != 1 || m.LocalRank != 0 || m.LocalSize != 1 || m.CrossRank != 0 || m.CrossSize != 2 {
+	if m := p.plan.Members[0]; m.Local != 1 || m.LocalRank != 0 || m.LocalSize != 1 || m.CrossRank != 0 ||
+		m.CrossSize != 2 {
 		t.Errorf("a1 is %+v", m)
 	}
 	p.join()
@@ -138,7 +139,13 @@ func TestLostHostIsFencedBeforeTheNextEpoch(t *testing.T) {
 }
 
 func TestTooFewRanksEndTheJobWithTheFailuresCode(t *testing.T) {
-	p := begun(t, Config{NP: 2, Min: 2, Elastic: 30 * time.Second, Budget: 1, Cooldown: [2]time.Duration{time.Hour, time.Hour}}, "a:1,b:1")
+	p := begun(t, Config{
+		NP:       2,
+		Min:      2,
+		Elastic:  30 * time.Second,
+		Budget:   1,
+		Cooldown: [2]time.Duration{time.Hour, time.Hour},
+	}, "a:1,b:1")
 	p.exit(7, "b0")
 	p.park("a0")
 	p.expect("interrupt; start b0 as 1/2")
@@ -178,7 +185,12 @@ func TestLostStateEndsOrRestartsTheJob(t *testing.T) {
 
 // Only failures count as resets, not growth.
 func TestTogetherRestartsAllProcesses(t *testing.T) {
-	p := begun(t, Config{NP: 2, Min: 1, Together: true, ResetLimit: 2}, "a:1,b:1")
+	p := begun(t, Config{
+		NP:         2,
+		Min:        1,
+		Together:   true,
+		ResetLimit: 2,
+	}, "a:1,b:1")
 	p.exit(5, "b0")
 	p.expect("stop a0")
 	p.exit(143, "a0")
@@ -306,12 +318,18 @@ func TestRepeatedEarlyFailureEndsTheJob(t *testing.T) {
 		p.exit(4, "a1")
 		p.exit(143, "a0")
 	}
-	p.expect("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; end 4")
+	p.expect("start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; start a1 as 1/2; stop a0; start a0 as 0/2; " +
+		"start a1 as 1/2; stop a0; end 4")
 }
 
 // SIGKILL comes from outside, so it never counts as the program's repeated failure.
 func TestRepeatedKillsDoNotEndTheJob(t *testing.T) {
-	p := begun(t, Config{NP: 2, Min: 1, Max: 2, Budget: 100}, "a:2")
+	p := begun(t, Config{
+		NP:     2,
+		Min:    1,
+		Max:    2,
+		Budget: 100,
+	}, "a:2")
 	for range 20 {
 		p.wait(2 * time.Second)
 		p.exit(137, "a1")
@@ -340,7 +358,13 @@ func TestFailingNewHostDoesNotEndAWorkingJob(t *testing.T) {
 
 func TestResetLimit(t *testing.T) {
 	for _, window := range []time.Duration{0, time.Hour} {
-		p := begun(t, Config{NP: 1, Min: 1, Max: 3, ResetLimit: 1, ResetWindow: window}, "a:1")
+		p := begun(t, Config{
+			NP:          1,
+			Min:         1,
+			Max:         3,
+			ResetLimit:  1,
+			ResetWindow: window,
+		}, "a:1")
 		p.hosts("a:2")
 		p.ready("a1")
 		p.park("a0")
@@ -450,16 +474,24 @@ func TestConfigIsChecked(t *testing.T) {
 	}
 }
 
-// ABRT f3, KILL f2, ABRT f2, KILL f1, ABRT f1, 7 s apart, on three hosts: each failure hits another process or is no fault of its own,
-// and numbers change.
+// ABRT f3, KILL f2, ABRT f2, KILL f1, ABRT f1, 7 s apart, on three hosts: each failure hits another
+// process or is no fault of its own, and numbers change.
 func TestUnrelatedFailuresDoNotEndTheJob(t *testing.T) {
-	p := begun(t, Config{NP: 3, Min: 1, Max: 3, Budget: 100}, "a:1,b:1,c:1")
+	p := begun(t, Config{
+		NP:     3,
+		Min:    1,
+		Max:    3,
+		Budget: 100,
+	}, "a:1,b:1,c:1")
 	for _, harm := range []struct {
 		slot   string
 		signal int
 	}{{"c0", 6}, {"b0", 9}, {"b0", 6}, {"a0", 9}, {"a0", 6}} {
 		p.wait(7 * time.Second)
-		p.each([]string{harm.slot}, func(q Process) { delete(p.live, q.Slot); p.step(Exited{Process: q, Signal: harm.signal}) })
+		p.each([]string{harm.slot}, func(q Process) {
+			delete(p.live, q.Slot)
+			p.step(Exited{Process: q, Signal: harm.signal})
+		})
 		p.recover()
 		if p.end != nil || len(p.plan.Members) != 3 {
 			t.Fatalf("after signal %d on %s: %+v, %+v", harm.signal, harm.slot, p.end, p.plan.Members)
@@ -472,7 +504,13 @@ func TestRepeatedFailureIsForgotten(t *testing.T) {
 		budget int // after which the host rests for 3 min
 		ends   bool
 	}{{100, true}, {1, false}} {
-		p := begun(t, Config{NP: 2, Min: 1, Max: 2, Budget: tc.budget, Cooldown: [2]time.Duration{3 * time.Minute, 3 * time.Minute}}, "a:1,b:1")
+		p := begun(t, Config{
+			NP:       2,
+			Min:      1,
+			Max:      2,
+			Budget:   tc.budget,
+			Cooldown: [2]time.Duration{3 * time.Minute, 3 * time.Minute},
+		}, "a:1,b:1")
 		for range 400 {
 			p.wait(time.Second)
 			p.exit(4, "b0")
@@ -487,7 +525,12 @@ func TestRepeatedFailureIsForgotten(t *testing.T) {
 // A program that has worked may fail for other reasons, so it takes more failures.
 func TestRepeatedFailureEndsAWorkingJob(t *testing.T) {
 	for _, how := range []Exited{{Signal: 11}, {Code: 1}} {
-		p := begun(t, Config{NP: 2, Min: 1, Max: 2, Budget: 100}, "a:2")
+		p := begun(t, Config{
+			NP:     2,
+			Min:    1,
+			Max:    2,
+			Budget: 100,
+		}, "a:2")
 		times := 0
 		for ; p.d.Phase() < Ending && times < 2*provenTimes; times++ {
 			p.wait(3 * time.Second)

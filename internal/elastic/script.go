@@ -14,7 +14,8 @@ import (
 
 const (
 	scriptTimeout = 10 * time.Second
-	// drainTime bounds how long a process that the script left in another process group may hold its output open.
+	// drainTime bounds how long a process that the script left in another process group may hold
+	// its output open.
 	drainTime = time.Second
 	maxSaid   = 4 << 10 // bytes of its stderr that are kept
 )
@@ -25,8 +26,8 @@ type Script struct {
 	Timeout time.Duration // 0 means 10 s
 }
 
-// Run runs the script in its own process group and returns its output. The group is killed when the script has ended, when
-// it times out, when it prints more than [MaxOutput], and when ctx ends.
+// Run runs the script in its own process group and returns its output. The group is killed when the
+// script has ended, when it times out, when it prints more than [MaxOutput], and when ctx ends.
 func (s Script) Run(ctx context.Context) ([]byte, error) {
 	timeout := s.Timeout
 	if timeout == 0 {
@@ -36,7 +37,9 @@ func (s Script) Run(ctx context.Context) ([]byte, error) {
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("did not end within %v, and was killed", timeout))
 	defer stop()
-	output := &capped{limit: MaxOutput, full: func() { cancel(fmt.Errorf("printed more than %d bytes, and was killed", MaxOutput)) }}
+	output := &capped{limit: MaxOutput, full: func() {
+		cancel(fmt.Errorf("printed more than %d bytes, and was killed", MaxOutput))
+	}}
 	said := &capped{limit: maxSaid, full: func() {}}
 	err := s.run(ctx, s.Argv, output, said)
 	if errors.Is(err, syscall.ENOEXEC) {
@@ -53,7 +56,8 @@ func (s Script) Run(ctx context.Context) ([]byte, error) {
 
 func (s Script) run(ctx context.Context, argv []string, stdout, stderr *capped) error {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
 	cmd.WaitDelay = drainTime
 	// ownGroup may tie the process to this thread.
 	runtime.LockOSThread()

@@ -14,7 +14,9 @@ import (
 
 func script(t *testing.T, text string) Script {
 	file := filepath.Join(t.TempDir(), "hosts.sh")
-	syscall.ForkLock.RLock() // a child that another test forks now would keep it open for writing, so that it could not be run
+	// a child that another test forks now would keep it open for writing, so that it could not be
+	// run
+	syscall.ForkLock.RLock()
 	err := os.WriteFile(file, []byte(text), 0o755)
 	syscall.ForkLock.RUnlock()
 	if err != nil {
@@ -63,11 +65,13 @@ func TestScriptLeavesNothing(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{"exit 0", "exit 1", "wait", "sleep 1000"} {
 		pids := filepath.Join(t.TempDir(), "pids")
-		s := script(t, "#!/bin/sh\ntrap '' TERM\n(trap '' TERM HUP; exec sleep 1000) & echo $! >"+pids+"\necho $$ >>"+pids+"\n"+end+"\n")
+		s := script(t, "#!/bin/sh\ntrap '' TERM\n(trap '' TERM HUP; exec sleep 1000) & echo $! >"+pids+"\necho $$ >>"+
+			pids+"\n"+end+"\n")
 		s.Timeout = time.Second
 		began := time.Now()
 		_, err := s.Run(t.Context())
-		if hangs := end == "wait" || end == "sleep 1000"; hangs && (err == nil || !strings.Contains(err.Error(), "within 1s")) {
+		if hangs := end == "wait" || end == "sleep 1000"; hangs &&
+			(err == nil || !strings.Contains(err.Error(), "within 1s")) {
 			t.Errorf("%s: %v", end, err)
 		}
 		if took := time.Since(began); took > 8*time.Second { // 1 s, and delays of this machine
@@ -106,10 +110,12 @@ func TestScriptWhoseChildEscaped(t *testing.T) {
 	}
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
-	out, err := script(t, "#!/bin/sh\nsetsid sh -c 'echo $$ >"+file+"; echo a; exec sleep 30' &\nwhile [ ! -s "+file+" ]; do :; done; sleep 0.2\n").Run(t.Context())
+	out, err := script(t, "#!/bin/sh\nsetsid sh -c 'echo $$ >"+file+"; echo a; exec sleep 30' &\nwhile [ ! -s "+file+
+		" ]; do :; done; sleep 0.2\n").Run(t.Context())
 	if text, err := os.ReadFile(file); err != nil {
 		t.Error(err)
-	} else if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || syscall.Kill(pid, syscall.SIGKILL) != nil {
+	} else if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil ||
+		syscall.Kill(pid, syscall.SIGKILL) != nil {
 		t.Errorf("it should be alive: %q, %v", text, err)
 	}
 	if string(out) != "a\n" || err != nil {

@@ -69,10 +69,12 @@ func (d *Driver) hung(p *process, format string, limit time.Duration) {
 	d.stop(p, false)
 }
 
-// unheard handles an interrupt that nobody answered: it stops ranks that must leave and delays growth.
+// unheard handles an interrupt that nobody answered: it stops ranks that must leave and delays
+// growth.
 func (d *Driver) unheard() {
 	d.enter(Working)
-	d.planned, d.growAt = false, d.now+growPause
+	d.planned = false
+	d.growAt = d.now + growPause
 	if d.next != nil {
 		d.note(NoteAbandoned, "", "no rank asked for a larger epoch within %v", d.cfg.Call)
 		d.drop()
@@ -103,9 +105,13 @@ func (d *Driver) complete() {
 			p.since = d.inForce.Epoch
 		}
 	}
-	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, prose.Count(len(all), "rank"), prose.Count(d.inForce.Members[0].Nodes, "host"))
+	d.note(NoteEpoch, "", "epoch %d: %s on %s", d.inForce.Epoch, prose.Count(len(all), "rank"),
+		prose.Count(d.inForce.Members[0].Nodes, "host"))
 	d.enter(Working)
-	d.turnedAt, d.lastWhole, d.first, d.waiting = d.now, d.inForce.Epoch, nil, false
+	d.turnedAt = d.now
+	d.lastWhole = d.inForce.Epoch
+	d.first = nil
+	d.waiting = false
 }
 
 // welcome reports whether a process may stay.
@@ -119,7 +125,8 @@ func (d *Driver) finish() {
 	if d.inForce != nil {
 		d.drop()
 	}
-	left, stuck := 0, d.first != nil
+	left := 0
+	stuck := d.first != nil
 	for _, p := range d.alive() {
 		if d.inForce != nil && !d.member(p) {
 			continue
@@ -154,7 +161,8 @@ func (d *Driver) drop() {
 			d.stop(p, false)
 		}
 	}
-	d.next, d.nextAll = nil, nil
+	d.next = nil
+	d.nextAll = nil
 }
 
 // dropInvalid abandons the plan if a member has ended or may not stay.
@@ -244,7 +252,9 @@ func (d *Driver) reform() {
 // choose forms the next epoch, or ends the job if none is possible.
 func (d *Driver) choose() {
 	stay := d.survivors(parked)
-	lost := d.lastWhole > 0 && !d.cfg.StartOver && !slices.ContainsFunc(stay, func(p *process) bool { return p.since > 0 })
+	lost := d.lastWhole > 0 && !d.cfg.StartOver && !slices.ContainsFunc(stay, func(p *process) bool {
+		return p.since > 0
+	})
 	switch {
 	case lost:
 		d.stopFailed("no rank that has the job's state is left")
@@ -319,9 +329,11 @@ func (d *Driver) begin(stay []*process) {
 	case have >= least && !late:
 		d.form(stay, newcomers)
 	case late:
-		d.stopFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", prose.Count(have, "rank"), least, d.cfg.Elastic))
+		d.stopFailed(fmt.Sprintf("%s could run, and there must be %d, for %v", prose.Count(have, "rank"), least,
+			d.cfg.Elastic))
 	case !d.waiting:
 		d.waiting = true
-		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", prose.Count(have, "rank"), least)
+		d.note(NoteWaiting, "", "%s could run, and there must be %d: waiting for hosts", prose.Count(have, "rank"),
+			least)
 	}
 }

@@ -54,7 +54,8 @@ func (w *world) host(name string) *simHost {
 }
 
 func (w *world) start(a Start) {
-	h, known := w.host(a.Member.Host), w.d.host(a.Member.Host)
+	h := w.host(a.Member.Host)
+	known := w.d.host(a.Member.Host)
 	if a.Epoch <= w.announced || a.Epoch < w.highest || a.Member.Born != a.Epoch {
 		w.Broken("start for epoch %d after %d", a.Epoch, max(w.announced, w.highest))
 	}
@@ -80,7 +81,14 @@ func (w *world) start(a Start) {
 		})
 		return
 	}
-	p := &simProc{Process: a.Member.Process, host: h, link: h.link, alive: true, phase: starting, epoch: a.Epoch}
+	p := &simProc{
+		Process: a.Member.Process,
+		host:    h,
+		link:    h.link,
+		alive:   true,
+		phase:   starting,
+		epoch:   a.Epoch,
+	}
 	p.deaf = w.crashes && w.oneIn(200)
 	h.procs = append(h.procs, p)
 	switch {
@@ -133,7 +141,8 @@ func (w *world) stop(a Stop) {
 
 func (w *world) fence(a Fence) {
 	h := w.host(a.Host)
-	link, procs := h.link, slices.Clone(h.procs)
+	link := h.link
+	procs := slices.Clone(h.procs)
 	h.reported = true
 	cut := h.cut
 	w.After(w.upTo(w.cfg.Fence-latency), func() { // the agent's end, or the lease
@@ -175,11 +184,13 @@ func (w *world) announce(plan Plan) {
 	if w.plan != nil {
 		w.countChanges(plan)
 	}
-	w.plan, w.announced = &plan, plan.Epoch
+	w.announced = plan.Epoch
+	w.plan = &plan
 	w.After(latency, func() {
 		for _, m := range plan.Members {
 			if p := w.find(m.Process); p != nil && p.link == p.host.link && !p.host.cut {
-				p.phase, p.epoch = joining, plan.Epoch
+				p.phase = joining
+				p.epoch = plan.Epoch
 				w.join(p, plan)
 			}
 		}
@@ -201,7 +212,8 @@ func (w *world) join(p *simProc, plan Plan) {
 		p.phase = running
 		w.hear(p, func() Event { return Joined{p.Process, plan.Epoch} })
 		w.After(max(w.workEnd-w.Now, 0)+w.upTo(3*time.Second), func() {
-			if p.alive && p.phase == running && p.epoch == plan.Epoch && w.d.wasWhole() && w.d.inForce.Epoch == plan.Epoch {
+			if p.alive && p.phase == running && p.epoch == plan.Epoch && w.d.wasWhole() &&
+				w.d.inForce.Epoch == plan.Epoch {
 				w.die(p, 0, 0)
 			} else if p.alive && p.phase == running && p.epoch == plan.Epoch {
 				w.After(time.Second, func() { w.die(p, 0, 0) })

@@ -18,10 +18,14 @@ func (w *world) checkPlan(plan Plan) {
 	}
 	n := len(plan.Members)
 	if n < w.cfg.Min || n > w.cfg.Max || w.announced == 0 && n > w.cfg.NP && !w.cfg.Horovodrun {
-		w.Broken("epoch %d has %d ranks; at least %d, at first %d, at most %d", plan.Epoch, n, w.cfg.Min, w.cfg.NP, w.cfg.Max)
+		w.Broken("epoch %d has %d ranks; at least %d, at first %d, at most %d", plan.Epoch, n, w.cfg.Min, w.cfg.NP,
+			w.cfg.Max)
 	}
-	slots, hosts, before := map[Slot]bool{}, map[string]bool{}, ""
-	cross, node := map[int]int{}, 0
+	slots := map[Slot]bool{}
+	hosts := map[string]bool{}
+	before := ""
+	cross := map[int]int{}
+	node := 0
 	for i, m := range plan.Members {
 		switch {
 		case m.Rank != i || m.Size != n:
@@ -42,7 +46,9 @@ func (w *world) checkPlan(plan Plan) {
 			w.Broken("bad node %+v", m)
 		}
 		cross[m.LocalRank]++
-		slots[m.Slot], hosts[m.Host], before = true, true, m.Host
+		slots[m.Slot] = true
+		hosts[m.Host] = true
+		before = m.Host
 		if p := w.find(m.Process); p != nil && p.phase != ready && p.phase != parked {
 			w.Broken("%+v begins epoch %d while it is %d", m.Process, plan.Epoch, p.phase)
 		}
@@ -60,7 +66,8 @@ func (w *world) checkPlan(plan Plan) {
 		}
 		for _, p := range h.procs {
 			if (p.phase == running || p.phase == joining) && h.reported {
-				w.Broken("epoch %d begins, and %v of epoch %d is still there on a lost host", plan.Epoch, p.Slot, p.epoch)
+				w.Broken("epoch %d begins, and %v of epoch %d is still there on a lost host", plan.Epoch, p.Slot,
+					p.epoch)
 			}
 			if (p.phase == running || p.phase == joining) && !h.cut {
 				w.Broken("epoch %d begins, and %v is at work in epoch %d", plan.Epoch, p.Slot, p.epoch)
@@ -69,8 +76,9 @@ func (w *world) checkPlan(plan Plan) {
 	}
 }
 
-// countChanges checks that no host changes the job more than 6 times an hour. Exceptions are worlds where processes fail by
-// themselves, because of hosts with one slot, and where every epoch restarts all processes on all usable hosts.
+// countChanges checks that no host changes the job more than 6 times an hour. Exceptions are worlds
+// where processes fail by themselves, because of hosts with one slot, and where every epoch
+// restarts all processes on all usable hosts.
 func (w *world) countChanges(plan Plan) {
 	for _, h := range w.hosts {
 		if w.plan.has(h.name) != plan.has(h.name) {
@@ -83,7 +91,9 @@ func (w *world) countChanges(plan Plan) {
 }
 
 func (w *world) finish(a End) {
-	w.ended, w.end, w.endAt = true, a, w.Now
+	w.ended = true
+	w.end = a
+	w.endAt = w.Now
 	for _, h := range w.hosts {
 		for _, p := range h.procs {
 			w.Broken("the job has ended, and %v/%d is alive", p.Slot, p.Born)
@@ -107,7 +117,8 @@ func (w *world) run() error {
 		for _, h := range w.hosts {
 			for _, p := range h.procs {
 				if w.d.wasWhole() && p.phase == running && w.d.inForce.Epoch == p.epoch {
-					p.state, w.joined[p.Process] = true, true
+					p.state = true
+					w.joined[p.Process] = true
 				}
 			}
 		}
@@ -124,7 +135,8 @@ func playJob(seed uint64, tell bool) (code int, c *simulate.Clock) {
 	return w.end.Code, &w.Clock
 }
 
-// TestWholeElasticJobs plays made-up jobs. make simulate-elastic plays more of them (N=6000), or one with its log (SEED=7).
+// TestWholeElasticJobs plays made-up jobs. make simulate-elastic plays more of them (N=6000), or
+// one with its log (SEED=7).
 func TestWholeElasticJobs(t *testing.T) {
 	simulate.Seeds(t, 120, []int{0, 3, CodeNoRank, 130, 137}, playJob)
 }

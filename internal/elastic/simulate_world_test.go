@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/simulate"
 )
 
-// world is a made-up job: hosts that join, leave, crash and are cut off, their processes, a polled list of hosts, and a driver.
+// world is a made-up job: hosts that join, leave, crash and are cut off, their processes, a polled
+// list of hosts, and a driver.
 type world struct {
 	simulate.Clock
 	dice *rand.Rand
@@ -69,18 +70,35 @@ func (w *world) upTo(d time.Duration) time.Duration {
 	return time.Duration(w.dice.Int64N(int64(d) + 1))
 }
 func newWorld(seed uint64, tell bool) *world {
-	w := &world{Clock: simulate.Clock{Tell: tell}, dice: rand.New(rand.NewPCG(seed, 9)), codes: map[int]bool{}, joined: map[Process]bool{}}
+	w := &world{
+		Clock:  simulate.Clock{Tell: tell},
+		dice:   rand.New(rand.NewPCG(seed, 9)),
+		codes:  map[int]bool{},
+		joined: map[Process]bool{},
+	}
 	slots := 0
 	for i := range 1 + w.dice.IntN(6) {
-		h := &simHost{name: fmt.Sprint("h", i), slots: 1 + w.dice.IntN(4), up: true, listed: i == 0 || !w.oneIn(4)}
+		h := &simHost{
+			name:   fmt.Sprint("h", i),
+			slots:  1 + w.dice.IntN(4),
+			up:     true,
+			listed: i == 0 || !w.oneIn(4),
+		}
 		if h.listed {
 			slots += h.slots
 		}
 		w.hosts = append(w.hosts, h)
 	}
 	w.often = []time.Duration{time.Minute, 2 * time.Minute, 10 * time.Minute}[w.dice.IntN(3)]
-	w.crashes, w.doomed = !w.oneIn(4), w.oneIn(40)
-	w.cfg = Config{NP: 1 + w.dice.IntN(slots), StartOver: w.oneIn(2), Together: w.oneIn(4), OneIsEnough: w.oneIn(2), Random: w.dice.Float64}
+	w.crashes = !w.oneIn(4)
+	w.doomed = w.oneIn(40)
+	w.cfg = Config{
+		NP:          1 + w.dice.IntN(slots),
+		StartOver:   w.oneIn(2),
+		Together:    w.oneIn(4),
+		OneIsEnough: w.oneIn(2),
+		Random:      w.dice.Float64,
+	}
 	w.cfg.Min = 1 + w.dice.IntN(w.cfg.NP)
 	if w.oneIn(2) {
 		w.cfg.Max = w.cfg.NP + w.dice.IntN(5)
@@ -93,7 +111,8 @@ func newWorld(seed uint64, tell bool) *world {
 		w.cfg.Own = "h0"
 	}
 	if !w.cfg.Together && w.oneIn(4) {
-		w.cfg.Horovodrun, w.cfg.Own = true, ""
+		w.cfg.Horovodrun = true
+		w.cfg.Own = ""
 		if w.oneIn(2) {
 			w.cfg.Cooldown = [2]time.Duration{time.Second, time.Minute}
 		}
@@ -104,7 +123,8 @@ func newWorld(seed uint64, tell bool) *world {
 	if err != nil {
 		w.Broken("%v", err)
 	}
-	w.d, w.cfg = d, d.cfg
+	w.cfg = d.cfg
+	w.d = d
 	w.poll()
 	w.harm()
 	if w.oneIn(20) {
@@ -123,7 +143,8 @@ func (w *world) poll() {
 	}
 	var err error
 	if w.Now > 0 && w.Now < w.calm && w.oneIn(50) {
-		err, list = errors.New("the script failed"), nil
+		err = errors.New("the script failed")
+		list = nil
 	} else if w.Now > 0 && w.Now < w.calm && w.oneIn(50) {
 		list = nil
 	}
@@ -139,19 +160,39 @@ func (w *world) poll() {
 // signal returns a signal that ends a process.
 func (w *world) signal() int { return []int{6, 9, 11, 15}[w.dice.IntN(4)] }
 
-// newStorm is a job of 6 ranks on 3 hosts, of which each 5 s one is killed by some signal, for 10 min. Nothing else fails.
+// newStorm is a job of 6 ranks on 3 hosts, of which each 5 s one is killed by some signal, for 10
+// min. Nothing else fails.
 func newStorm(seed uint64, tell bool) *world {
-	w := &world{Clock: simulate.Clock{Tell: tell}, dice: rand.New(rand.NewPCG(seed, 9)), codes: map[int]bool{}, joined: map[Process]bool{}}
-	for i := range 3 {
-		w.hosts = append(w.hosts, &simHost{name: fmt.Sprint("h", i), slots: 2, up: true, listed: true})
+	w := &world{
+		Clock:  simulate.Clock{Tell: tell},
+		dice:   rand.New(rand.NewPCG(seed, 9)),
+		codes:  map[int]bool{},
+		joined: map[Process]bool{},
 	}
-	w.calm, w.workEnd, w.storm = 10*time.Minute, 15*time.Minute, true
-	cfg := Config{NP: 6, Min: 1, StartOver: true, Cooldown: [2]time.Duration{time.Second, 2 * time.Second}, Random: w.dice.Float64}
+	for i := range 3 {
+		w.hosts = append(w.hosts, &simHost{
+			name:   fmt.Sprint("h", i),
+			slots:  2,
+			up:     true,
+			listed: true,
+		})
+	}
+	w.calm = 10 * time.Minute
+	w.workEnd = 15 * time.Minute
+	w.storm = true
+	cfg := Config{
+		NP:        6,
+		Min:       1,
+		StartOver: true,
+		Cooldown:  [2]time.Duration{time.Second, 2 * time.Second},
+		Random:    w.dice.Float64,
+	}
 	d, err := New(cfg)
 	if err != nil {
 		w.Broken("%v", err)
 	}
-	w.d, w.cfg = d, d.cfg
+	w.cfg = d.cfg
+	w.d = d
 	w.poll()
 	var strike func()
 	strike = func() {
@@ -212,7 +253,9 @@ func (w *world) restore(h *simHost) {
 	if !h.up || h.cut {
 		w.report(h, "back after a restart")
 		w.Note("world: %s is back", h.name)
-		h.up, h.cut, h.reported = true, false, false
+		h.up = true
+		h.cut = false
+		h.reported = false
 		h.link++
 	}
 }
@@ -290,7 +333,14 @@ func (w *world) die(p *simProc, code, signal int) {
 	p.alive = false
 	p.host.procs = slices.DeleteFunc(p.host.procs, func(q *simProc) bool { return q == p })
 	at := w.Now
-	w.hear(p, func() Event { return Exited{Process: p.Process, Code: code, Signal: signal, At: at} })
+	w.hear(p, func() Event {
+		return Exited{
+			Process: p.Process,
+			Code:    code,
+			Signal:  signal,
+			At:      at,
+		}
+	})
 	if failed {
 		w.peers(p)
 	}

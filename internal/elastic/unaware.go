@@ -5,22 +5,27 @@ import (
 	"time"
 )
 
-// UnawareTime is how long the first processes may run without asking for an epoch before they count as unaware of epochs.
+// UnawareTime is how long the first processes may run without asking for an epoch before they count
+// as unaware of epochs.
 const UnawareTime = 10 * time.Second
 
 // spawned records that a process runs. One that is replaced in every epoch asks for none.
 func (d *Driver) spawned(p *process) {
-	p.up, p.upAt = true, d.now
+	p.up = true
+	p.upAt = d.now
 	if d.cfg.Together {
 		d.become(p, ready)
 	}
 }
 
-// presume begins the first epoch of processes that do not ask for one. A rank that asks later makes the job elastic again.
+// presume begins the first epoch of processes that do not ask for one. A rank that asks later makes
+// the job elastic again.
 func (d *Driver) presume() {
 	silent := func(p *process) bool { return p.life == starting && p.up && d.now-p.upAt >= UnawareTime }
 	all := d.alive()
-	if d.inForce != nil || d.unaware || len(all) == 0 || slices.ContainsFunc(all, func(p *process) bool { return !silent(p) }) {
+	if d.inForce != nil || d.unaware || len(all) == 0 || slices.ContainsFunc(all, func(p *process) bool {
+		return !silent(p)
+	}) {
 		return
 	}
 	d.unaware = true
@@ -30,7 +35,8 @@ func (d *Driver) presume() {
 	}
 }
 
-// failUnaware ends a job of ranks that are unaware of epochs, as any other job ends when a rank fails.
+// failUnaware ends a job of ranks that are unaware of epochs, as any other job ends when a rank
+// fails.
 func (d *Driver) failUnaware(code int) {
 	if d.unaware && !d.phase.final() {
 		d.stopAll(code, "stopped", false)

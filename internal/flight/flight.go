@@ -1,5 +1,6 @@
-// Package flight reads dumps of PyTorch's flight recorder: the collectives that one process has enqueued on a backend such as NCCL, and whether
-// each has ended. It is pure; package inspect makes ranks write dumps.
+// Package flight reads dumps of PyTorch's flight recorder: the collectives that one process has
+// enqueued on a backend such as NCCL, and whether each has ended. It is pure; package inspect makes
+// ranks write dumps.
 package flight
 
 import (
@@ -47,7 +48,8 @@ const (
 	maxText   = 200
 )
 
-// Parse reads a dump that PyTorch has written, a pickle, without running anything in it. now is the time of its host.
+// Parse reads a dump that PyTorch has written, a pickle, without running anything in it. now is the
+// time of its host.
 func Parse(data []byte, now time.Time) (*Dump, error) {
 	value, err := unpickle(data)
 	if err != nil {
@@ -101,8 +103,14 @@ func add(groups map[string]*Group, entry *dict, now time.Time) {
 		desc, _ := names[1].(string)
 		g.Desc = cut(desc)
 	}
-	c := Call{Number: entry.number("collective_seq_id"), Kind: entry.text("profiling_name"), State: entry.text("state"),
-		Shape: shape(entry), Began: max(0, now.Sub(time.Unix(0, entry.number("time_created_ns")))), Where: where(entry.list("frames"))}
+	c := Call{
+		Number: entry.number("collective_seq_id"),
+		Kind:   entry.text("profiling_name"),
+		State:  entry.text("state"),
+		Shape:  shape(entry),
+		Began:  max(0, now.Sub(time.Unix(0, entry.number("time_created_ns")))),
+		Where:  where(entry.list("frames")),
+	}
 	g.Last = max(g.Last, c.Number)
 	g.Calls = append(g.Calls, c)
 	if len(g.Calls) <= maxCalls {
@@ -146,22 +154,29 @@ func where(frames []any) string {
 			continue
 		}
 		parts := strings.Split(f.text("filename"), "/")
-		return cut(f.text("name") + " (" + strings.Join(parts[max(0, len(parts)-2):], "/") + ":" + strconv.FormatInt(f.number("line"), 10) + ")")
+		return cut(f.text("name") + " (" + strings.Join(parts[max(0, len(parts)-2):], "/") + ":" +
+			strconv.FormatInt(f.number("line"), 10) + ")")
 	}
 	return ""
 }
 
 // Trim cuts a dump that a host sends to the bounds of Parse.
 func (d *Dump) Trim() {
-	d.Version, d.Library = cut(d.Version), cut(d.Library)
+	d.Version = cut(d.Version)
+	d.Library = cut(d.Library)
 	d.Groups = d.Groups[:min(len(d.Groups), maxGroups)]
 	for i := range d.Groups {
 		g := &d.Groups[i]
-		g.Name, g.Desc, g.Ranks = cut(g.Name), cut(g.Desc), cut(g.Ranks)
+		g.Name = cut(g.Name)
+		g.Desc = cut(g.Desc)
+		g.Ranks = cut(g.Ranks)
 		g.Calls = g.Calls[:min(len(g.Calls), maxCalls)]
 		for j := range g.Calls {
 			c := &g.Calls[j]
-			c.Kind, c.Shape, c.State, c.Where = cut(c.Kind), cut(c.Shape), cut(c.State), cut(c.Where)
+			c.Kind = cut(c.Kind)
+			c.Shape = cut(c.Shape)
+			c.State = cut(c.State)
+			c.Where = cut(c.Where)
 		}
 	}
 }

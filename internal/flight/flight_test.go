@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// testdata/gloo.pickle was written by PyTorch 2.15 itself: rank 0 of two, with three calls of all_reduce by the backend gloo.
+// testdata/gloo.pickle was written by PyTorch 2.15 itself: rank 0 of two, with three calls of
+// all_reduce by the backend gloo.
 func TestDumpOfPyTorch(t *testing.T) {
 	data, err := os.ReadFile("testdata/gloo.pickle")
 	if err != nil {
@@ -24,7 +25,8 @@ func TestDumpOfPyTorch(t *testing.T) {
 	if len(d.Groups) != 1 || d.Groups[0].Desc != "default_pg" || d.Groups[0].Last != 3 || len(d.Groups[0].Calls) != 3 {
 		t.Fatalf("%+v", d)
 	}
-	if c := d.Groups[0].Call(3); c.Kind != "gloo:all_reduce" || c.Shape != "1024x4 Float" || !strings.HasPrefix(c.Where, "step (tmp/") || c.State != "scheduled" || c.Began <= 0 {
+	if c := d.Groups[0].Call(3); c.Kind != "gloo:all_reduce" || c.Shape != "1024x4 Float" ||
+		!strings.HasPrefix(c.Where, "step (tmp/") || c.State != "scheduled" || c.Began <= 0 {
 		t.Errorf("%+v", c)
 	}
 	for n := range data {
@@ -95,10 +97,12 @@ func TestCallsThatGoOnAreKept(t *testing.T) {
 		if n == 3 {
 			state = "started"
 		}
-		add(groups, &dict{map[string]any{"process_group": &list{[]any{"0", "default_pg"}}, "collective_seq_id": n + 1, "state": state}}, time.Now())
+		add(groups, &dict{map[string]any{"process_group": &list{[]any{"0", "default_pg"}}, "collective_seq_id": n + 1,
+			"state": state}}, time.Now())
 	}
 	g := groups["0"]
-	if len(g.Calls) != maxCalls || g.Oldest() == nil || g.Oldest().Number != 4 || g.Last != 200 || g.Call(200) == nil || g.Call(10) != nil {
+	if len(g.Calls) != maxCalls || g.Oldest() == nil || g.Oldest().Number != 4 || g.Last != 200 || g.Call(200) == nil ||
+		g.Call(10) != nil {
 		t.Errorf("%d calls, %+v", len(g.Calls), g.Calls[0])
 	}
 }

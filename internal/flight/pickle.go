@@ -11,14 +11,16 @@ import (
 type list struct{ items []any }
 type dict struct{ items map[string]any }
 
-// maxValues bounds the values in a pickle: a dump of 2,000 calls with their stacks has a tenth of them.
+// maxValues bounds the values in a pickle: a dump of 2,000 calls with their stacks has a tenth of
+// them.
 const maxValues = 2 << 20
 
 // ErrIncomplete is the error of a dump that ends early, as while it is written.
 var ErrIncomplete = errors.New("the dump ends early")
 
-// unpickle reads a pickle of plain data: dicts with keys of strings, lists, tuples, strings, numbers. Opcodes that name or call anything are
-// errors, so a hostile dump runs no code; its memory is bounded by the length of data and by maxValues.
+// unpickle reads a pickle of plain data: dicts with keys of strings, lists, tuples, strings,
+// numbers. Opcodes that name or call anything are errors, so a hostile dump runs no code; its
+// memory is bounded by the length of data and by maxValues.
 func unpickle(data []byte) (any, error) {
 	m := machine{data: data}
 	for values := 0; ; values++ {

@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Kinds of frames: a kind (1 byte), a length (4 bytes, network order) and data. Both ends send them as they come; the stream itself
-// holds back a sender that is too fast.
+// Kinds of frames: a kind (1 byte), a length (4 bytes, network order) and data. Both ends send them
+// as they come; the stream itself holds back a sender that is too fast.
 const (
 	In    byte = 1 // to the command's standard input; none: its end
 	Out   byte = 2
@@ -84,13 +84,14 @@ func (s stream) Write(p []byte) (n int, err error) {
 		if err := s.to.Send(s.kind, part); err != nil {
 			return n, err
 		}
-		n, p = n+len(part), p[len(part):]
+		n = n + len(part)
+		p = p[len(part):]
 	}
 	return n, nil
 }
 
-// Feed sends what it reads as standard input, and its end; nil is empty. It returns when either side has ended. An error of reading is
-// returned, and then no end is sent.
+// Feed sends what it reads as standard input, and its end; nil is empty. It returns when either
+// side has ended. An error of reading is returned, and then no end is sent.
 func (w *Writer) Feed(from io.Reader) error {
 	if from != nil {
 		buf := make([]byte, 32<<10)
@@ -111,8 +112,9 @@ func (w *Writer) Feed(from io.Reader) error {
 	return nil
 }
 
-// Input writes the frames of standard input to a command until their end, which closes to. It goes on until the stream fails, and returns
-// its error, io.EOF if the other side has closed it. If that comes before the end of the input, to stays open.
+// Input writes the frames of standard input to a command until their end, which closes to. It goes
+// on until the stream fails, and returns its error, io.EOF if the other side has closed it. If that
+// comes before the end of the input, to stays open.
 func Input(from io.Reader, to io.WriteCloser) error {
 	open := true
 	for {

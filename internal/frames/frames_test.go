@@ -22,7 +22,8 @@ func TestStreamsOfACommand(t *testing.T) {
 	}
 	var out, errs bytes.Buffer
 	var end struct{ Code int }
-	if err := Output(&wire, &out, &errs, &end); err != nil || out.String() != large || errs.String() != "bad" || end.Code != 7 {
+	if err := Output(&wire, &out, &errs, &end); err != nil || out.String() != large || errs.String() != "bad" ||
+		end.Code != 7 {
 		t.Errorf("%d bytes, %q, %+v, %v", out.Len(), &errs, end, err)
 	}
 }
@@ -48,15 +49,18 @@ func TestInputEndsOnlyByItsEnd(t *testing.T) {
 		sent   string
 		closed bool
 		err    error
-	}{{whole, true, io.EOF}, {whole[:len(whole)-5], false, io.EOF}, {whole[:len(whole)-1], false, io.ErrUnexpectedEOF}} {
+	}{{whole, true, io.EOF}, {whole[:len(whole)-5], false, io.EOF},
+		{whole[:len(whole)-1], false, io.ErrUnexpectedEOF}} {
 		var got input
-		if err := Input(strings.NewReader(tc.sent), &got); got.String() != "abc" || got.closed != tc.closed || !errors.Is(err, tc.err) {
+		if err := Input(strings.NewReader(tc.sent), &got); got.String() != "abc" || got.closed != tc.closed ||
+			!errors.Is(err, tc.err) {
 			t.Errorf("of %q: %q, closed %v, %v", tc.sent, &got, got.closed, err)
 		}
 	}
 	unread := errors.New("a disk that fails")
 	wire.Reset()
-	if err := NewWriter(&wire).Feed(io.MultiReader(strings.NewReader("abc"), failing{unread})); !errors.Is(err, unread) {
+	if err := NewWriter(&wire).Feed(io.MultiReader(strings.NewReader("abc"), failing{unread})); !errors.Is(err,
+		unread) {
 		t.Errorf("an input that fails: %v", err)
 	}
 	var got input
@@ -70,7 +74,8 @@ type failing struct{ err error }
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func TestHostileFrames(t *testing.T) {
-	for _, text := range []string{"", "\x02", "\x02\x00\x00\x00\x05ab", "\x02\xff\xff\xff\xff", "\x09\x00\x00\x00\x00", "\x06\x00\x00\x00\x01{"} {
+	for _, text := range []string{"", "\x02", "\x02\x00\x00\x00\x05ab", "\x02\xff\xff\xff\xff", "\x09\x00\x00\x00\x00",
+		"\x06\x00\x00\x00\x01{"} {
 		var end struct{}
 		if err := Output(strings.NewReader(text), io.Discard, nil, &end); err == nil {
 			t.Errorf("%q is output", text)

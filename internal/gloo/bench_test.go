@@ -50,8 +50,8 @@ func numbers(words []string) (n []int) {
 	return n
 }
 
-// playHosts answers the ranks of a job until stdin ends, as the agents of all its hosts would together: only to the
-// own user. It prints the ranks' ports, and at the end what it has used.
+// playHosts answers the ranks of a job until stdin ends, as the agents of all its hosts would
+// together: only to the own user. It prints the ranks' ports, and at the end what it has used.
 func playHosts(job []int) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	h, err := openHosts(ctx, job[0], job[1], func() func(net.Conn) bool {
@@ -78,8 +78,8 @@ func playHosts(job []int) error {
 	return err
 }
 
-// mostResident is the most memory that this process has had, in KiB. Unlike getrusage's it does not count what its
-// parent had.
+// mostResident is the most memory that this process has had, in KiB. Unlike getrusage's it does not
+// count what its parent had.
 func mostResident() (kib int, err error) {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -90,9 +90,13 @@ func mostResident() (kib int, err error) {
 	return kib, err
 }
 
-// playRanks is one of several processes that have the ranks of a job among them, by hosts. It waits for a line with the ports.
+// playRanks is one of several processes that have the ranks of a job among them, by hosts. It waits
+// for a line with the ports.
 func playRanks(job []int) error {
-	size, perHost, part, parts := job[0], job[1], job[2], job[3]
+	size := job[0]
+	perHost := job[1]
+	part := job[2]
+	parts := job[3]
 	fmt.Println("ready")
 	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil {
@@ -134,7 +138,8 @@ func play(b *testing.B, word string, job ...int) *player {
 	if err := p.cmd.Start(); err != nil {
 		b.Fatal(err)
 	}
-	p.in, p.out = in, bufio.NewReader(out)
+	p.in = in
+	p.out = bufio.NewReader(out)
 	return p
 }
 
@@ -156,8 +161,8 @@ func (p *player) end(b *testing.B) {
 	}
 }
 
-// benchmarkRendezvous makes the ranks of a job connect. Ranks are other processes, so memory and CPU are the hosts' alone; the
-// time includes both, because they share the processors.
+// benchmarkRendezvous makes the ranks of a job connect. Ranks are other processes, so memory and
+// CPU are the hosts' alone; the time includes both, because they share the processors.
 func benchmarkRendezvous(b *testing.B, size, perHost int) {
 	const parts = 8
 	var took, cpu time.Duration
@@ -188,7 +193,9 @@ func benchmarkRendezvous(b *testing.B, size, perHost int) {
 		hosts.in.Close()
 		used := numbers(strings.Fields(hosts.line(b)))
 		hosts.end(b)
-		cpu, memory, gets = cpu+time.Duration(used[0]), max(memory, used[1]), used[2]
+		cpu += time.Duration(used[0])
+		memory = max(memory, used[1])
+		gets = used[2]
 	}
 	n := float64(b.N)
 	b.ReportMetric(0, "ns/op") // it counts the start of the processes, too
@@ -215,7 +222,8 @@ type hosts struct {
 	wg        sync.WaitGroup
 }
 
-// openHosts serves ranks until close, which is to come after the end of ctx. admit makes the door of each.
+// openHosts serves ranks until close, which is to come after the end of ctx. admit makes the door
+// of each.
 func openHosts(ctx context.Context, size, perHost int, admit func() func(net.Conn) bool) (*hosts, error) {
 	h := &hosts{store: newStore()}
 	var host *Host
@@ -228,9 +236,11 @@ func openHosts(ctx context.Context, size, perHost int, admit func() func(net.Con
 		if err != nil {
 			return nil, err
 		}
-		r, door := host.Rank(), admit()
+		r := host.Rank()
+		door := admit()
 		h.wg.Go(func() { r.Serve(l, door) })
-		h.listeners, h.ports = append(h.listeners, l), append(h.ports, l.Addr().(*net.TCPAddr).Port)
+		h.listeners = append(h.listeners, l)
+		h.ports = append(h.ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return h, nil
 }

@@ -19,11 +19,13 @@ type Epoch struct {
 
 // Epochs moves a process of an elastic job from epoch to epoch.
 type Epochs interface {
-	// Park reports that the process has left an epoch (0 if it was in none) and waits for a later one.
+	// Park reports that the process has left an epoch (0 if it was in none) and waits for a later
+	// one.
 	Park(ctx context.Context, left int) (Epoch, error)
 	// Joined reports that the process is connected to the others of an epoch.
 	Joined(epoch int)
-	// Interrupted returns a channel that is closed when the process must leave an epoch as soon as it can.
+	// Interrupted returns a channel that is closed when the process must leave an epoch as soon as
+	// it can.
 	Interrupted(epoch int) <-chan struct{}
 	// Failed returns a channel that is closed when an epoch has lost a rank.
 	Failed(epoch int) <-chan struct{}
@@ -39,8 +41,8 @@ const (
 	workerAddresses = "worker_addresses" // PUT HOST:LOCAL-RANK: where the worker takes notices
 )
 
-// removeTime delays the answer to a worker that asks for an epoch that will never begin. The answer makes it fail with a
-// traceback; until then the job should have ended it.
+// removeTime delays the answer to a worker that asks for an epoch that will never begin. The answer
+// makes it fail with a traceback; until then the job should have ended it.
 const removeTime = 5 * time.Second
 
 var errLate = errors.New("the epoch that the process was started for has passed")
@@ -85,16 +87,28 @@ type next struct {
 	err   error
 }
 
-// NewElastic answers a process that was started for the epoch born, until ctx ends. Local reports whether an address is this
-// host's own.
+// NewElastic answers a process that was started for the epoch born, until ctx ends. Local reports
+// whether an address is this host's own.
 func NewElastic(ctx context.Context, store Store, epochs Epochs, born int, local func(netip.Addr) bool) *Elastic {
-	e := &Elastic{ctx: ctx, store: store, epochs: epochs, local: local, changed: make(chan struct{})}
+	e := &Elastic{
+		ctx:     ctx,
+		store:   store,
+		epochs:  epochs,
+		local:   local,
+		changed: make(chan struct{}),
+	}
 	e.stay = e.newStay(born, 0)
 	return e
 }
 
 func (e *Elastic) newStay(number, before int) *stay {
-	s := &stay{number: number, before: before, begun: make(chan struct{}), silent: make(chan struct{}), ends: newEnds()}
+	s := &stay{
+		number: number,
+		before: before,
+		begun:  make(chan struct{}),
+		silent: make(chan struct{}),
+		ends:   newEnds(),
+	}
 	s.ctx, s.leave = context.WithCancel(e.ctx)
 	host := NewHost(s.ctx, &epochStore{e.store, s})
 	host.apart = true
@@ -164,7 +178,8 @@ func isLast(scope string) bool {
 	return is && isRank
 }
 
-// enter begins a request of the process in its epoch, until the caller ends it. The first one proves that the process runs.
+// enter begins a request of the process in its epoch, until the caller ends it. The first one
+// proves that the process runs.
 func (e *Elastic) enter() *stay {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -205,7 +220,8 @@ func (e *Elastic) join(s *stay) {
 	}
 }
 
-// next waits for the next epoch. A process that asks again before it has used the answer gets the same one.
+// next waits for the next epoch. A process that asks again before it has used the answer gets the
+// same one.
 func (e *Elastic) next(ctx context.Context) answer {
 	e.mu.Lock()
 	n := e.asked
@@ -220,9 +236,17 @@ func (e *Elastic) next(ctx context.Context) answer {
 	case <-ctx.Done():
 		return failed()
 	}
-	a, p := ok(), n.epoch
+	a := ok()
+	p := n.epoch
 	if n.err != nil {
-		p = Epoch{Rank: -1, Size: -1, LocalRank: -1, LocalSize: -1, CrossRank: -1, CrossSize: -1}
+		p = Epoch{
+			Rank:      -1,
+			Size:      -1,
+			LocalRank: -1,
+			LocalSize: -1,
+			CrossRank: -1,
+			CrossSize: -1,
+		}
 		select {
 		case <-time.After(removeTime):
 		case <-ctx.Done():
@@ -236,7 +260,9 @@ func (e *Elastic) next(ctx context.Context) answer {
 // ask makes the process leave its epoch and wait for the next.
 func (e *Elastic) ask(n *next) {
 	e.mu.Lock()
-	s, used, left := e.stay, e.stay.used, e.stay.before
+	s := e.stay
+	used := e.stay.used
+	left := e.stay.before
 	if used {
 		left = s.number
 		s.leave()
@@ -259,7 +285,8 @@ func (e *Elastic) ask(n *next) {
 	}
 	e.mu.Lock()
 	if n.err == nil { // otherwise there is no next epoch
-		e.stay, e.asked = s, nil
+		e.stay = s
+		e.asked = nil
 	}
 	e.mu.Unlock()
 	close(n.done)

@@ -94,8 +94,16 @@ func (d *driven) change(f func()) {
 // letIn lets the process into an epoch in which all ranks are of one host.
 func (d *driven) letIn(number, rank, size int) {
 	d.change(func() {
-		d.epoch = Epoch{Number: number, Rank: rank, Size: size, LocalRank: rank, LocalSize: size, CrossSize: 1}
-		d.interrupted, d.failed = make(chan struct{}), make(chan struct{})
+		d.epoch = Epoch{
+			Number:    number,
+			Rank:      rank,
+			Size:      size,
+			LocalRank: rank,
+			LocalSize: size,
+			CrossSize: 1,
+		}
+		d.interrupted = make(chan struct{})
+		d.failed = make(chan struct{})
 	})
 }
 
@@ -116,7 +124,9 @@ func newMember(t *testing.T, s *store, born int) *member {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &member{driven: newDriven()}
-	m.Elastic = NewElastic(ctx, s, m.driven, born, func(a netip.Addr) bool { return a == netip.MustParseAddr("10.0.0.1") })
+	m.Elastic = NewElastic(ctx, s, m.driven, born, func(a netip.Addr) bool {
+		return a == netip.MustParseAddr("10.0.0.1")
+	})
 	l, err := Listen()
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +150,8 @@ func newMember(t *testing.T, s *store, born int) *member {
 func oneHost(members ...*member) *world {
 	w := &world{perHost: len(members), size: len(members)}
 	for i, m := range members {
-		w.ranks, w.ports = append(w.ranks, i), append(w.ports, m.port)
+		w.ranks = append(w.ranks, i)
+		w.ports = append(w.ports, m.port)
 	}
 	return w
 }
@@ -175,7 +186,8 @@ func wantParks(t *testing.T, m *member, want ...int) {
 // Processes go from epoch to epoch: one comes, one goes, and the numbers of those that stay change.
 func TestElasticEpochs(t *testing.T) {
 	s := newStore()
-	a, b := newMember(t, s, 1), newMember(t, s, 1)
+	a := newMember(t, s, 1)
+	b := newMember(t, s, 1)
 	w := oneHost(a, b)
 	met := make(chan error, 1)
 	go func() { met <- w.rendezvous(1, atOnce) }()
@@ -198,7 +210,8 @@ func TestElasticEpochs(t *testing.T) {
 		}
 	}
 
-	// One more has come. It publishes where it is before the others have left their epoch; they ask twice.
+	// One more has come. It publishes where it is before the others have left their epoch; they ask
+	// twice.
 	c := newMember(t, s, 2)
 	w = oneHost(b, a, c)
 	if status, _, err := w.ask(2, "PUT", "/global/rank_2", []byte("host")); status != 200 || err != nil {
@@ -253,14 +266,16 @@ func TestElasticEpochs(t *testing.T) {
 	}
 }
 
-// Who was started for an epoch that is not to be finds nobody; and who asks for one when the job is over does not live on.
+// Who was started for an epoch that is not to be finds nobody; and who asks for one when the job is
+// over does not live on.
 func TestElasticEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
 	t.Parallel()
 	s := newStore()
-	late, left := newMember(t, s, 1), newMember(t, s, 1)
+	late := newMember(t, s, 1)
+	left := newMember(t, s, 1)
 	w := oneHost(late, left)
 	for rank := range 2 {
 		if status, _, err := w.ask(rank, "PUT", "/global/rank_"+addressOf(rank), nil); status != 200 || err != nil {
@@ -300,7 +315,8 @@ func TestElasticAsksWhileItLeaves(t *testing.T) {
 					return
 				default:
 				}
-				if _, _, err := w.ask(0, "PUT", fmt.Sprintf("/global%d.%d/rank_0", asker, i), make([]byte, recordSize)); err != nil {
+				if _, _, err := w.ask(0, "PUT", fmt.Sprintf("/global%d.%d/rank_0", asker, i),
+					make([]byte, recordSize)); err != nil {
 					t.Error(err)
 					return
 				}

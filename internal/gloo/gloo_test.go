@@ -82,14 +82,20 @@ func newWorld(t testing.TB, size, perHost int) *world {
 		cancel()
 		h.close()
 	})
-	w := &world{perHost: perHost, size: size, ports: h.ports, store: h.store}
+	w := &world{
+		perHost: perHost,
+		size:    size,
+		ports:   h.ports,
+		store:   h.store,
+	}
 	for rank := range size {
 		w.ranks = append(w.ranks, rank)
 	}
 	return w
 }
 
-// record is the address at which rank awaits peer, of IPv4, IPv6 or an unknown family. Bytes without a meaning are random.
+// record is the address at which rank awaits peer, of IPv4, IPv6 or an unknown family. Bytes
+// without a meaning are random.
 func record(dice *rand.Rand, rank, peer, round int) []byte {
 	r := make([]byte, recordSize)
 	for i := range r {
@@ -132,7 +138,9 @@ type place struct {
 
 // meet is the whole of one scope's rendezvous; process is who asks.
 func (w *world) meet(process int, at place, round int, barrier *sync.WaitGroup) error {
-	scope, i, n := at.scope, at.i, at.n
+	scope := at.scope
+	i := at.i
+	n := at.n
 	path := func(key string) string { return "/" + scope + "/" + key }
 	want := func(status int, err error, method, key string) error {
 		if err == nil && status != http.StatusOK {
@@ -191,12 +199,14 @@ func (w *world) meet(process int, at place, round int, barrier *sync.WaitGroup) 
 	return want(status, err, "DELETE", strconv.Itoa(i))
 }
 
-// rendezvous has all ranks of this process meet the job's others in Horovod's three scopes, and says how it went. delay is
-// how long a rank takes to come.
+// rendezvous has all ranks of this process meet the job's others in Horovod's three scopes, and
+// says how it went. delay is how long a rank takes to come.
 func (w *world) rendezvous(round int, delay func(rank int) time.Duration) error {
 	scopes := func(rank int) [3]place {
-		host, local := rank/w.perHost, rank%w.perHost
-		return [3]place{{"global", rank, w.size}, {fmt.Sprintf("local_f%d", host), local, w.perHost}, {fmt.Sprintf("cross_%d", local), host, w.size / w.perHost}}
+		host := rank / w.perHost
+		local := rank % w.perHost
+		return [3]place{{"global", rank, w.size}, {fmt.Sprintf("local_f%d", host), local, w.perHost},
+			{fmt.Sprintf("cross_%d", local), host, w.size / w.perHost}}
 	}
 	barriers := map[string]*sync.WaitGroup{}
 	for _, rank := range w.ranks {
@@ -230,7 +240,8 @@ func (w *world) rendezvous(round int, delay func(rank int) time.Duration) error 
 
 func atOnce(int) time.Duration { return 0 }
 
-// All ranks find all others, whatever their number, and again when Horovod is shut down and begun anew.
+// All ranks find all others, whatever their number, and again when Horovod is shut down and begun
+// anew.
 func TestRendezvous(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -250,7 +261,9 @@ func TestRendezvous(t *testing.T) {
 // Nobody asks twice for what is not there yet: whoever comes early waits for an answer.
 func TestNobodyPolls(t *testing.T) {
 	w := newWorld(t, 8, 4)
-	if err := w.rendezvous(0, func(rank int) time.Duration { return time.Duration(rank) * 30 * time.Millisecond }); err != nil {
+	if err := w.rendezvous(0, func(rank int) time.Duration {
+		return time.Duration(rank) * 30 * time.Millisecond
+	}); err != nil {
 		t.Fatal(err)
 	}
 	pairs := int64(8*7 + 2*4*3 + 4*2*1)

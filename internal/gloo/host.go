@@ -43,10 +43,16 @@ type Host struct {
 
 // NewHost answers from store until ctx ends.
 func NewHost(ctx context.Context, store Store) *Host {
-	return &Host{store: store, ctx: ctx, scopes: map[string]*scope{}, buffers: newBuffers()}
+	return &Host{
+		store:   store,
+		ctx:     ctx,
+		scopes:  map[string]*scope{},
+		buffers: newBuffers(),
+	}
 }
 
-// Wait waits for all requests to the store. The context must have ended, and the ranks' ports must be closed.
+// Wait waits for all requests to the store. The context must have ended, and the ranks' ports must
+// be closed.
 func (h *Host) Wait() { h.wg.Wait() }
 
 // Rank answers one process of this host.
@@ -60,7 +66,8 @@ type Rank struct {
 // Rank returns the Rank of a process that is about to start.
 func (h *Host) Rank() *Rank { return &Rank{host: h, times: map[string]int{}} }
 
-// scope is a group of ranks that exchange addresses once: of the job, of a host, or of a process set.
+// scope is a group of ranks that exchange addresses once: of the job, of a host, or of a process
+// set.
 type scope struct {
 	key     string             // its name, and the number of earlier scopes of that name
 	local   bool               // all its ranks are on this host
@@ -87,7 +94,8 @@ func newFuture() *future { return &future{done: make(chan struct{})} }
 // set sets the value unless it is set.
 func (f *future) set(value []byte, err error) {
 	f.once.Do(func() {
-		f.value, f.err = value, err
+		f.value = value
+		f.err = err
 		close(f.done)
 	})
 }
@@ -128,7 +136,12 @@ func (r *Rank) open(name string) (*scope, error) {
 		if len(r.host.scopes) >= maxScopes {
 			return nil, errTooMany
 		}
-		s = &scope{key: key, local: !r.host.apart && strings.HasPrefix(name, "local_"), members: map[*Rank]int{}, values: map[string]*future{}}
+		s = &scope{
+			key:     key,
+			local:   !r.host.apart && strings.HasPrefix(name, "local_"),
+			members: map[*Rank]int{},
+			values:  map[string]*future{},
+		}
 		r.host.scopes[key] = s
 	}
 	return s, nil
@@ -184,8 +197,8 @@ func (r *Rank) publish(name, key string, value []byte) (*scope, []byte, error) {
 	return s, value, nil
 }
 
-// join records where a rank awaits each other rank of the scope; their number is the size of the scope. Publishing the same
-// again, after a lost answer, is harmless.
+// join records where a rank awaits each other rank of the scope; their number is the size of the
+// scope. Publishing the same again, after a lost answer, is harmless.
 func (s *scope) join(r *Rank, rank int, body []byte) (packed []byte, err error) {
 	if packed, err = pack(body); err != nil {
 		return nil, err
@@ -245,8 +258,9 @@ func (h *Host) fetch(s *scope, key string) *future {
 	return f
 }
 
-// get returns the value of a key. If it must wait for another rank, it first calls wait. found is false for a key that no rank
-// will publish, and for other ranks' addresses while r has not published its own.
+// get returns the value of a key. If it must wait for another rank, it first calls wait. found is
+// false for a key that no rank will publish, and for other ranks' addresses while r has not
+// published its own.
 func (r *Rank) get(ctx context.Context, name, key string, wait func()) (a answer, found bool, err error) {
 	h := r.host
 	h.mu.Lock()
@@ -254,7 +268,8 @@ func (r *Rank) get(ctx context.Context, name, key string, wait func()) (a answer
 	var size int
 	var named, member bool
 	if s != nil {
-		size, named = s.size, s.named
+		size = s.size
+		named = s.named
 		_, member = s.members[r]
 	}
 	h.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 
 func TestRefusals(t *testing.T) {
 	w := newWorld(t, 2, 2)
-	two, other := record(rand.New(rand.NewPCG(0, 0)), 0, 3, 0), record(rand.New(rand.NewPCG(0, 0)), 0, 3, 1)
+	two := record(rand.New(rand.NewPCG(0, 0)), 0, 3, 0)
+	other := record(rand.New(rand.NewPCG(0, 0)), 0, 3, 1)
 	for _, tc := range []struct {
 		method, path string
 		body         []byte
@@ -83,7 +84,8 @@ func FuzzRecords(f *testing.F) {
 				t.Fatalf("%d bytes became %d", len(data), len(back))
 			}
 			for i := range n {
-				if a, b := data[i*recordSize:][:recordSize], back[i*recordSize:][:recordSize]; meaning(a) != meaning(b) {
+				b := back[i*recordSize:][:recordSize]
+				if a := data[i*recordSize:][:recordSize]; meaning(a) != meaning(b) {
 					t.Errorf("%x became %x", a, b)
 				}
 			}
@@ -134,7 +136,8 @@ func TestStrangers(t *testing.T) {
 		t.Errorf("a stranger was told %q", got)
 	}
 	open.Store(true)
-	slow, cut := send("GET /a"), send("PUT /a/b HTTP/1.1\r\nContent-Length: 9\r\n\r\n1234")
+	slow := send("GET /a")
+	cut := send("PUT /a/b HTTP/1.1\r\nContent-Length: 9\r\n\r\n1234")
 	for range 100 {
 		send("")
 	}
@@ -163,7 +166,8 @@ func TestStrangers(t *testing.T) {
 	host.Wait()
 }
 
-// Nobody learns an address before all have published theirs: who begins to connect early gives up on who is late.
+// Nobody learns an address before all have published theirs: who begins to connect early gives up
+// on who is late.
 func TestGate(t *testing.T) {
 	w := newWorld(t, 3, 3)
 	put := func(rank int) {

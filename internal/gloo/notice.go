@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// noticeEvery is the interval of notices about changed hosts. A worker confirms a notice even if nothing in it reacts yet:
-	// before its training function begins, and just after it has restarted.
+	// noticeEvery is the interval of notices about changed hosts. A worker confirms a notice even
+	// if nothing in it reacts yet: before its training function begins, and just after it has
+	// restarted.
 	noticeEvery = time.Second
 	noticeTime  = 2 * time.Second // for one notice and its answer
 	// deafAfter is the number of lost notices in a row after which the user gets a note.
@@ -40,7 +41,8 @@ func (e *Elastic) register(body []byte) {
 		e.noted = true
 		e.mu.Unlock()
 		if !again {
-			e.epochs.Note(fmt.Sprintf("its Horovod does not say intelligibly where it is to be told of hosts that come and go, and will not be told: %v", err))
+			e.epochs.Note(fmt.Sprintf("its Horovod does not say intelligibly where it is to be told of hosts that "+
+				"come and go, and will not be told: %v", err))
 		}
 		return
 	}
@@ -52,7 +54,8 @@ func (e *Elastic) register(body []byte) {
 	e.changed = make(chan struct{})
 }
 
-// reachable returns the worker's addresses that are on this host, and loopback last: the worker listens on all addresses.
+// reachable returns the worker's addresses that are on this host, and loopback last: the worker
+// listens on all addresses.
 func (e *Elastic) reachable(addrs []netip.AddrPort) (own []netip.AddrPort) {
 	for _, a := range addrs {
 		if a.Addr().IsLoopback() || e.local(a.Addr()) {
@@ -80,7 +83,8 @@ func (e *Elastic) notify(s *stay) {
 	lost := 0
 	for n := 1; ; n++ {
 		e.mu.Lock()
-		w, changed := e.worker, e.changed
+		w := e.worker
+		changed := e.changed
 		e.mu.Unlock()
 		if w != nil {
 			// Not cancelled when the process leaves: a notice that was sent must be consumed first.
@@ -101,8 +105,8 @@ func (e *Elastic) notify(s *stay) {
 	}
 }
 
-// stamp returns the time of an epoch's nth notice. Workers obey only notices that are later than any before, from any host, so it
-// is no clock's time.
+// stamp returns the time of an epoch's nth notice. Workers obey only notices that are later than
+// any before, from any host, so it is no clock's time.
 func stamp(epoch, n int) float64 { return float64(epoch) + float64(min(n, 1<<20-1))/(1<<20) }
 
 // send sends the notice and waits until the worker confirms it.
@@ -134,15 +138,16 @@ func (w *worker) tellAt(ctx context.Context, addr netip.AddrPort, stamp float64)
 	return err
 }
 
-// notice returns a pickled HostsUpdatedRequest of Horovod that reports both added and removed hosts. After removed hosts alone
-// workers skip the sync, for which new workers would wait forever.
+// notice returns a pickled HostsUpdatedRequest of Horovod that reports both added and removed
+// hosts. After removed hosts alone workers skip the sync, for which new workers would wait forever.
 func notice(stamp float64) []byte {
 	b := []byte("\x80\x02chorovod.runner.elastic.worker\nHostsUpdatedRequest\n)\x81}(U\x09timestampG")
 	b = binary.BigEndian.AppendUint64(b, math.Float64bits(stamp))
 	return append(b, "U\x03resK\x03ub."...)
 }
 
-// A frame between Horovod's processes is an HMAC-SHA256 of its body, the body's length and the body.
+// A frame between Horovod's processes is an HMAC-SHA256 of its body, the body's length and the
+// body.
 const frameHead = sha256.Size + 4
 
 func seal(key, body []byte) []byte {

@@ -17,11 +17,13 @@ import (
 	"time"
 )
 
-// What Python 3.11 makes of ({"lo": [("127.0.0.1", 40000)]}, bytes(range(32))) and the like, with protocol 4 and 5.
+// What Python 3.11 makes of ({"lo": [("127.0.0.1", 40000)]}, bytes(range(32))) and the like, with
+// protocol 4 and 5.
 const (
 	oneAddress = "80049542000000000000007d948c026c6f945d948c093132372e302e302e31944d409c869461734320000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f9486942e"
 	three      = "8005956e000000000000007d94288c0465746830945d94288c0831302e302e302e31944d409c86948c0831302e302e302e32944d409c8694658c0465746831945d948c0831302e312e302e31944bc8869461754320000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f9486942e"
-	sameTwice  = "8005954b000000000000007d948c026c6f945d94288c093132372e302e302e31944a0f27000086946803" + "4b05869465734320000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f9486942e"
+	sameTwice  = "8005954b000000000000007d948c026c6f945d94288c093132372e302e302e31944a0f27000086946803" +
+		"4b05869465734320000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f9486942e"
 )
 
 func encoded(t testing.TB, hexadecimal string) []byte {
@@ -49,25 +51,28 @@ func TestParseWorker(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"nothing":               "",
-		"no end":                oneAddress[:len(oneAddress)-2],
-		"more after the end":    oneAddress + "2e",
-		"another protocol":      "8002" + oneAddress[4:],
-		"a class":               "80048c026f738c0673797374656d932e", // os.system
-		"a call":                "80044e85522e",
-		"a global":              "800463" + hex.EncodeToString([]byte("os\nsystem\n")) + "2e",
-		"a number":              "80044b012e",
-		"no key":                "80047d4b0186 2e",
-		"an empty key":          "80047d4300862e",
-		"a list of marks":       "80045d2828652e",
-		"append to nothing":     "80044b01612e",
-		"a name that is cut":    "80048cff616263862e",
-		"a negative length":     "800442ffffffff2e",
-		"a memo out of reach":   "800468052e",
-		"addresses of numbers":  "80047d8c026c6f5d4b01617343016b862e",
-		"port 0":                "80047d8c026c6f5d8c09" + hex.EncodeToString([]byte("127.0.0.1")) + "4b00866173" + "43016b862e",
-		"a name, no address":    "80047d8c026c6f5d8c09" + hex.EncodeToString([]byte("localhost")) + "4b05866173" + "43016b862e",
-		"a port beyond 65535":   "80047d8c026c6f5d8c09" + hex.EncodeToString([]byte("127.0.0.1")) + "4a00000100866173" + "43016b862e",
+		"nothing":              "",
+		"no end":               oneAddress[:len(oneAddress)-2],
+		"more after the end":   oneAddress + "2e",
+		"another protocol":     "8002" + oneAddress[4:],
+		"a class":              "80048c026f738c0673797374656d932e", // os.system
+		"a call":               "80044e85522e",
+		"a global":             "800463" + hex.EncodeToString([]byte("os\nsystem\n")) + "2e",
+		"a number":             "80044b012e",
+		"no key":               "80047d4b0186 2e",
+		"an empty key":         "80047d4300862e",
+		"a list of marks":      "80045d2828652e",
+		"append to nothing":    "80044b01612e",
+		"a name that is cut":   "80048cff616263862e",
+		"a negative length":    "800442ffffffff2e",
+		"a memo out of reach":  "800468052e",
+		"addresses of numbers": "80047d8c026c6f5d4b01617343016b862e",
+		"port 0": "80047d8c026c6f5d8c09" + hex.EncodeToString([]byte("127.0.0.1")) + "4b00866173" +
+			"43016b862e",
+		"a name, no address": "80047d8c026c6f5d8c09" + hex.EncodeToString([]byte("localhost")) + "4b05866173" +
+			"43016b862e",
+		"a port beyond 65535": "80047d8c026c6f5d8c09" + hex.EncodeToString([]byte("127.0.0.1")) + "4a00000100866173" +
+			"43016b862e",
 		"too many values":       "8004" + strings.Repeat("5d", maxItems+2) + "2e",
 		"a name without a list": "80047d288c026c6f7543016b862e",
 	} {
@@ -94,7 +99,9 @@ func FuzzWorker(f *testing.F) {
 			t.Errorf("%x: %v", raw, err)
 		case err == nil && (len(w.key) == 0 || len(w.key) > maxKeySize || len(w.addrs) > maxItems):
 			t.Errorf("%x: a key of %d bytes, %d addresses", raw, len(w.key), len(w.addrs))
-		case err == nil && slices.ContainsFunc(w.addrs, func(a netip.AddrPort) bool { return !a.IsValid() || a.Port() == 0 }):
+		case err == nil && slices.ContainsFunc(w.addrs, func(a netip.AddrPort) bool {
+			return !a.IsValid() || a.Port() == 0
+		}):
 			t.Errorf("%x: %v", raw, w.addrs)
 		}
 	})
@@ -172,7 +179,8 @@ func (s *listener) take(conn net.Conn) {
 	body, err := unseal(s.key, conn)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	const before, after = "\x80\x02chorovod.runner.elastic.worker\nHostsUpdatedRequest\n)\x81}(U\x09timestampG", "U\x03resK\x03ub."
+	const before = "\x80\x02chorovod.runner.elastic.worker\nHostsUpdatedRequest\n)\x81}(U\x09timestampG"
+	const after = "U\x03resK\x03ub."
 	rest, is := bytes.CutPrefix(body, []byte(before))
 	if err != nil || !is || len(rest) != 8+len(after) || string(rest[8:]) != after {
 		s.bad = append(s.bad, fmt.Sprintf("%q %v", body, err))
@@ -206,7 +214,8 @@ func TestNotices(t *testing.T) {
 	}
 	t.Parallel()
 	s := newStore()
-	root, other := newMember(t, s, 1), newMember(t, s, 1)
+	root := newMember(t, s, 1)
+	other := newMember(t, s, 1)
 	w := oneHost(root, other)
 	register := func(rank int, body []byte) {
 		t.Helper()
@@ -219,7 +228,8 @@ func TestNotices(t *testing.T) {
 	if err := w.rendezvous(1, atOnce); err != nil {
 		t.Fatal(err)
 	}
-	ears, others := newListener(t, "root's"), newListener(t, "other's")
+	ears := newListener(t, "root's")
+	others := newListener(t, "other's")
 	register(1, others.registration())
 	register(0, []byte("garbage"))
 	register(0, []byte("garbage"))
@@ -250,7 +260,8 @@ func TestNotices(t *testing.T) {
 	root.change(func() { close(root.interrupted) })
 	await(t, "a notice of the next epoch", func() bool { return len(again.heard()) > n })
 	stamps := append(ears.heard(), again.heard()...)
-	if !slices.IsSorted(stamps) || len(slices.Compact(slices.Clone(stamps))) != len(stamps) || stamps[0] <= 1 || stamps[len(stamps)-1] <= 2 {
+	if !slices.IsSorted(stamps) || len(slices.Compact(slices.Clone(stamps))) != len(stamps) || stamps[0] <= 1 ||
+		stamps[len(stamps)-1] <= 2 {
 		t.Errorf("the notices' times are %v", stamps)
 	}
 	if len(others.heard()) > 0 || len(ears.bad) > 0 || len(again.bad) > 0 || len(others.bad) > 0 {

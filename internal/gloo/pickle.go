@@ -18,7 +18,8 @@ const (
 
 var errPickle = errors.New("not what Python's pickle makes of addresses and a key")
 
-// parseWorker parses a worker's registration: base64 of a pickled ({interface: [(address, port), ...]}, key).
+// parseWorker parses a worker's registration: base64 of a pickled ({interface: [(address, port),
+// ...]}, key).
 func parseWorker(body []byte) (*worker, error) {
 	if len(body) > maxPickle {
 		return nil, fmt.Errorf("%w: %d bytes", errPickle, len(body))
@@ -69,8 +70,9 @@ func addressIn(v any) (at netip.AddrPort, is bool) {
 // mark is the stack index at which the items of a list or dict begin.
 type mark struct{}
 
-// unpickler runs the instructions of pickle (protocols 4 and 5) that build strings, bytes, small numbers, pairs, lists and dicts.
-// Unlike Python's it calls nothing. A dict is a list of alternating names and values.
+// unpickler runs the instructions of pickle (protocols 4 and 5) that build strings, bytes, small
+// numbers, pairs, lists and dicts. Unlike Python's it calls nothing. A dict is a list of
+// alternating names and values.
 type unpickler struct {
 	in    []byte
 	stack []any

@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port is a listener that omits system calls of package net that a connection for one request does not need.
+// port is a listener that omits system calls of package net that a connection for one request does
+// not need.
 type port struct {
 	file *os.File
 	raw  syscall.RawConn
@@ -41,7 +42,8 @@ func (p *port) Accept() (net.Conn, error) {
 	var from syscall.Sockaddr
 	var failed error
 	if err := p.raw.Read(func(port uintptr) bool {
-		fd, from, failed = syscall.Accept4(int(port), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC) // unix.Accept4 also queries the protocol
+		// unix.Accept4 also queries the protocol
+		fd, from, failed = syscall.Accept4(int(port), unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC)
 		return failed != syscall.EAGAIN
 	}); err != nil {
 		return nil, net.ErrClosed // the only error, since there is no deadline

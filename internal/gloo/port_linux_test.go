@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// A connection says once that it is going to wait, and not before: for what is not there yet, and for who does not read.
+// A connection says once that it is going to wait, and not before: for what is not there yet, and
+// for who does not read.
 func TestConnectionThatWaits(t *testing.T) {
 	listener, err := Listen()
 	if err != nil {
@@ -32,10 +33,14 @@ func TestConnectionThatWaits(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { accepted.Close() })
-		if got, want := accepted.RemoteAddr().String(), client.LocalAddr().String(); got != want || accepted.LocalAddr().String() != listener.Addr().String() {
+		got := accepted.RemoteAddr().String()
+		want := client.LocalAddr().String()
+		if got != want ||
+			accepted.LocalAddr().String() != listener.Addr().String() {
 			t.Errorf("it comes from %s, and is said to come from %s, to %s", want, got, accepted.LocalAddr())
 		}
-		server, waits = accepted.(*conn), 0
+		server = accepted.(*conn)
+		waits = 0
 		server.beforeWait(func() { waits++ })
 		_ = server.SetDeadline(time.Now().Add(20 * time.Second))
 		buf := make([]byte, 9)

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// A rank publishes one record for each other rank, in their order: the address of the socket on which
-// it awaits that rank (a sockaddr_storage, 128 bytes) and a sequence number of 8 bytes, which is -1. Most of those bytes are
-// unused.
+// A rank publishes one record for each other rank, in their order: the address of the socket on
+// which it awaits that rank (a sockaddr_storage, 128 bytes) and a sequence number of 8 bytes, which
+// is -1. Most of those bytes are unused.
 const recordSize = 136
 
 // Kinds of packed records.

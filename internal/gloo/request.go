@@ -21,7 +21,8 @@ type request struct {
 
 var errHead = errors.New("a request that no client sends")
 
-// readHead reads a request's head, and returns it with the part of the body that came with it. buf must hold maxHead bytes.
+// readHead reads a request's head, and returns it with the part of the body that came with it. buf
+// must hold maxHead bytes.
 func readHead(conn io.Reader, buf []byte) (r request, rest []byte, err error) {
 	n := 0
 	for {
@@ -52,7 +53,8 @@ func parseHead(head string) (r request, err error) {
 	if !rooted || !found || scope == "" || key == "" || strings.Contains(key, "/") {
 		return r, errHead
 	}
-	r.scope, r.key = scope, key
+	r.scope = scope
+	r.key = key
 	for field := range strings.SplitSeq(fields, "\r\n") {
 		name, value, _ := strings.Cut(field, ":")
 		if strings.EqualFold(name, "Content-Length") {
@@ -64,8 +66,8 @@ func parseHead(head string) (r request, err error) {
 	return r, nil
 }
 
-// answer writes a response. The client needs this very spelling of Content-Length, takes 404 for an absent key, and fails after three
-// tries in 1.5 s for any code but 200 and 404.
+// answer writes a response. The client needs this very spelling of Content-Length, takes 404 for an
+// absent key, and fails after three tries in 1.5 s for any code but 200 and 404.
 type answer struct {
 	status  string
 	value   []byte

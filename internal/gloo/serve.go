@@ -30,8 +30,9 @@ type replier interface {
 	reply(ctx context.Context, req request, body []byte, wait func()) answer
 }
 
-// server serves one rank's port. One goroutine leads: it accepts connections and answers them in turn. Before it waits it passes
-// the lead to another goroutine. Most requests do not wait, so they need no goroutine of their own.
+// server serves one rank's port. One goroutine leads: it accepts connections and answers them in
+// turn. Before it waits it passes the lead to another goroutine. Most requests do not wait, so they
+// need no goroutine of their own.
 type server struct {
 	rank    replier
 	ctx     context.Context // ends with the port
@@ -46,15 +47,23 @@ type server struct {
 
 func newBuffers() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
 
-// Serve answers a rank at its own port until the listener is closed, and returns when all connections have ended. admit reports
-// whether a connection's peer is allowed.
+// Serve answers a rank at its own port until the listener is closed, and returns when all
+// connections have ended. admit reports whether a connection's peer is allowed.
 func (r *Rank) Serve(listener net.Listener, admit func(net.Conn) bool) {
 	serve(r.host.ctx, r, r.host.buffers, listener, admit)
 }
 
 func serve(ctx context.Context, rank replier, buffers *sync.Pool, listener net.Listener, admit func(net.Conn) bool) {
 	ctx, cancel := context.WithCancel(ctx)
-	s := &server{rank: rank, ctx: ctx, cancel: cancel, port: listener, admit: admit, slots: make(chan struct{}, maxOpen), buffers: buffers}
+	s := &server{
+		rank:    rank,
+		ctx:     ctx,
+		cancel:  cancel,
+		port:    listener,
+		admit:   admit,
+		slots:   make(chan struct{}, maxOpen),
+		buffers: buffers,
+	}
 	s.wg.Go(s.lead)
 	s.wg.Wait()
 }
@@ -112,7 +121,8 @@ func (s *server) answer(conn net.Conn, buf []byte, wait func()) {
 	s.write(conn, s.rank.reply(s.ctx, req, body, wait), wait)
 }
 
-// write sends an answer. A rank's answers are sent one after the other, so unread answers do not accumulate.
+// write sends an answer. A rank's answers are sent one after the other, so unread answers do not
+// accumulate.
 func (s *server) write(conn net.Conn, a answer, wait func()) {
 	if !s.writing.TryLock() {
 		wait()

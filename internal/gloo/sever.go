@@ -9,14 +9,15 @@ import (
 	"time"
 )
 
-// settleTime protects a process that has just connected: Horovod does not survive a broken connection while it initializes.
+// settleTime protects a process that has just connected: Horovod does not survive a broken
+// connection while it initializes.
 const settleTime = 2 * time.Second
 
 // maxEnds bounds the addresses kept for a process in one epoch.
 const maxEnds = 4 * maxRanks
 
-// ends holds the addresses that identify a process's connections to the others of an epoch: where it listened for one of them, or
-// one of them for it.
+// ends holds the addresses that identify a process's connections to the others of an epoch: where
+// it listened for one of them, or one of them for it.
 type ends struct {
 	mu    sync.Mutex
 	ranks map[string]int // the process's own, by scope
@@ -75,10 +76,12 @@ func addresses(packed []byte) iter.Seq2[int, netip.AddrPort] {
 			if !known || len(packed) <= size {
 				return
 			}
-			kind, r := uint16(packed[0]), packed[1:1+size]
+			kind := uint16(packed[0])
+			r := packed[1 : 1+size]
 			packed = packed[1+size:]
 			if kind == packedRaw {
-				kind, r = binary.LittleEndian.Uint16(r), r[2:]
+				kind = binary.LittleEndian.Uint16(r)
+				r = r[2:]
 			}
 			var ip netip.Addr
 			switch kind {
@@ -96,8 +99,9 @@ func addresses(packed []byte) iter.Seq2[int, netip.AddrPort] {
 	}
 }
 
-// watch severs the process's connections of its epoch when the epoch has failed. Gloo notices a dead process only on a connection
-// in use: a process that waits for one that waits for the dead one would wait until Gloo's timeout.
+// watch severs the process's connections of its epoch when the epoch has failed. Gloo notices a
+// dead process only on a connection in use: a process that waits for one that waits for the dead
+// one would wait until Gloo's timeout.
 func (e *Elastic) watch(s *stay) {
 	settled := time.After(settleTime)
 	select {

@@ -24,8 +24,8 @@ func sockaddr(addr netip.AddrPort, seq uint64) []byte {
 	return r
 }
 
-// When an epoch fails, the connections of a process that has found the others are severed, once it had time to begin: those from where it awaits
-// them, and to where each awaits it.
+// When an epoch fails, the connections of a process that has found the others are severed, once it
+// had time to begin: those from where it awaits them, and to where each awaits it.
 func TestSever(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -33,12 +33,15 @@ func TestSever(t *testing.T) {
 	const plain = ^uint64(0)
 	ends := func(texts ...string) (records []byte) {
 		for i, text := range texts {
-			records = append(records, sockaddr(netip.MustParseAddrPort(text), plain+uint64(i%2))...) // every other is of an unusual number
+			// every other is of an unusual number
+			records = append(records, sockaddr(netip.MustParseAddrPort(text), plain+uint64(i%2))...)
 		}
 		return records
 	}
 	s := newStore()
-	a, b, c := newMember(t, s, 1), newMember(t, s, 1), newMember(t, s, 1)
+	a := newMember(t, s, 1)
+	b := newMember(t, s, 1)
+	c := newMember(t, s, 1)
 	w := oneHost(a, b, c)
 	a.letIn(1, 0, 3)
 	b.letIn(1, 1, 3)

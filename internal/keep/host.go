@@ -17,7 +17,8 @@ const (
 	pingTimeout = 3 * time.Second
 	firstPause  = time.Second // before a lost host is dialed again; it doubles
 	longestWait = time.Minute
-	// sessionsPerConnection is below the limit that sshd has (MaxSessions), 10. The resident agent takes one.
+	// sessionsPerConnection is below the limit that sshd has (MaxSessions), 10. The resident agent
+	// takes one.
 	sessionsPerConnection = 8
 )
 
@@ -38,7 +39,8 @@ type Host struct {
 	Name     string
 	Identity string // ssh.Identity of the way to it
 	Dial     func(ctx context.Context) (Conn, error)
-	// Reside starts a resident agent on a new connection; nil, or an error: jobs start their agents by commands.
+	// Reside starts a resident agent on a new connection; nil, or an error: jobs start their agents
+	// by commands.
 	Reside func(ctx context.Context, conn Conn) (*Resident, error)
 }
 
@@ -49,7 +51,8 @@ type line struct {
 	resident *Resident // of the first line
 }
 
-// host keeps the connections to one host. The first is redialed when it is lost; others exist while sessions need them.
+// host keeps the connections to one host. The first is redialed when it is lost; others exist while
+// sessions need them.
 type host struct {
 	Host
 	trace func(format string, args ...any)
@@ -79,11 +82,13 @@ func (h *host) connect(ctx context.Context) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.lines, h.err = []*line{l}, nil
+	h.lines = []*line{l}
+	h.err = nil
 	return nil
 }
 
-// keep pings the first connection, and dials again when it is lost, until ctx ends. The host has been connected.
+// keep pings the first connection, and dials again when it is lost, until ctx ends. The host has
+// been connected.
 func (h *host) keep(ctx context.Context) {
 	defer h.close()
 	pause := firstPause
@@ -140,7 +145,8 @@ func (h *host) first() *line {
 // drop closes a connection, which ends the sessions on it.
 func (h *host) drop(l *line, why error) {
 	h.mu.Lock()
-	h.lines, h.err = slices.DeleteFunc(h.lines, func(other *line) bool { return other == l }), why
+	h.lines = slices.DeleteFunc(h.lines, func(other *line) bool { return other == l })
+	h.err = why
 	h.mu.Unlock()
 	l.close()
 }
@@ -159,7 +165,8 @@ func (l *line) close() {
 	l.Close()
 }
 
-// reach checks that the host answers. A host that does not is dropped, so that the caller and the keeper dial it again.
+// reach checks that the host answers. A host that does not is dropped, so that the caller and the
+// keeper dial it again.
 func (h *host) reach(ctx context.Context) (Reached, error) {
 	l := h.first()
 	if l == nil {

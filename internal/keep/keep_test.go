@@ -156,7 +156,8 @@ func TestKeeperDrains(t *testing.T) {
 
 // serving is a connection whose only command is a resident agent that starts argv.
 func serving(argv ...string) *fakeConn {
-	return &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader, out io.Writer) error {
+	return &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader,
+		out io.Writer) error {
 		fmt.Fprint(out, "welcome\n") // of the login shell
 		return resident.Serve(ctx, words[1], in, out, argv)
 	}}
@@ -173,7 +174,8 @@ func TestResidentStartsAgents(t *testing.T) {
 	for i := range 8 {
 		all.Go(func() {
 			end, out, errs, err := converse(r, fmt.Sprint("nonce", i), "abc")
-			if want := fmt.Sprintf("nonce%d\nabc", i); err != nil || out != want || errs != "bad\n" || end != (resident.End{Exited: true, Code: 7}) {
+			if want := fmt.Sprintf("nonce%d\nabc", i); err != nil || out != want || errs != "bad\n" ||
+				end != (resident.End{Exited: true, Code: 7}) {
 				t.Errorf("%q, %q, %+v, %v", out, errs, end, err)
 			}
 		})
@@ -199,8 +201,12 @@ func TestResidentEndsWithItsKeeper(t *testing.T) {
 	if err := <-ended; err == nil {
 		t.Error("an agent ends well without its keeper")
 	}
-	broken := &fakeConn{done: make(chan struct{}), run: func(context.Context, []string, io.Reader, io.Writer) error { return errors.New("not found") }}
-	if _, err := StartResident(t.Context(), broken, "build", func(args ...string) []string { return args }); err == nil {
+	broken := &fakeConn{done: make(chan struct{}), run: func(context.Context, []string, io.Reader, io.Writer) error {
+		return errors.New("not found")
+	}}
+	if _, err := StartResident(t.Context(), broken, "build", func(args ...string) []string {
+		return args
+	}); err == nil {
 		t.Error("a command that fails is a resident agent")
 	}
 }
@@ -227,10 +233,12 @@ func converse(r *Resident, nonce, input string, begun ...func()) (end resident.E
 	return end, out.String(), errs.String(), err
 }
 
-// A host that breaks the protocol of its resident agent, or sends without end, ends its own resident agent and fills no memory.
+// A host that breaks the protocol of its resident agent, or sends without end, ends its own
+// resident agent and fills no memory.
 func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 	same := func(args ...string) []string { return args }
-	garbage := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader, out io.Writer) error {
+	garbage := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader,
+		out io.Writer) error {
 		_, _ = out.Write(append(wire.Preamble(words[1]), bytes.Repeat([]byte{0xff}, 1<<10)...))
 		<-ctx.Done()
 		return context.Cause(ctx)
@@ -251,9 +259,11 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 	}
 	r.Close()
 
-	const bound, frame = 64 << 20, 0xffff
+	const bound = 64 << 20
+	const frame = 0xffff
 	var sent atomic.Int64
-	flood := &fakeConn{done: make(chan struct{}), run: func(_ context.Context, words []string, in io.Reader, out io.Writer) error {
+	flood := &fakeConn{done: make(chan struct{}), run: func(_ context.Context, words []string, in io.Reader,
+		out io.Writer) error {
 		_, err := out.Write(wire.Preamble(words[1]))
 		var opened [8]byte // version 2, SYN, no data, the stream
 		if err == nil {
@@ -284,7 +294,8 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 	r.Close()
 }
 
-// A client that goes in the middle ends its own command or file, and not the connection, which other jobs use.
+// A client that goes in the middle ends its own command or file, and not the connection, which
+// other jobs use.
 func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	type read struct {
 		argv []string
@@ -293,17 +304,21 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 		ctx  context.Context
 	}
 	reads := make(chan read, 1)
-	conn := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, argv []string, in io.Reader, _ io.Writer) error {
+	conn := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, argv []string, in io.Reader,
+		_ io.Writer) error {
 		text, err := io.ReadAll(in)
 		reads <- read{argv, string(text), err, ctx}
 		return err
 	}}
-	k := New([]Host{{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) { return conn, nil }}}, quiet)
+	k := New([]Host{{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) {
+		return conn, nil
+	}}}, quiet)
 	if failed := k.Connect(t.Context()); failed != nil {
 		t.Fatal(failed)
 	}
 	place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
-	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping}, Actions: control.Actions{Talk: k.Talk}})
+	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
+		Actions: control.Actions{Talk: k.Talk}})
 	if err := server.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +328,8 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 		t.Fatalf("%+v, %v", keepers, err)
 	}
 	for path, want := range map[string]Request{
-		PathRun: {Identity: "way", Argv: [][]byte{[]byte("cat"), []byte("-rw-r-----")}}, PathPut: {Identity: "way", Name: "cat", Mode: 0o640},
+		PathRun: {Identity: "way", Argv: [][]byte{[]byte("cat"), []byte("-rw-r-----")}},
+		PathPut: {Identity: "way", Name: "cat", Mode: 0o640},
 	} {
 		for _, whole := range []bool{true, false} {
 			client, answers, err := keepers[0].Upgrade(t.Context(), "/v1/"+path, want)
@@ -330,7 +346,8 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 				err = client.Close()
 			}
 			got := <-reads
-			if err != nil || got.text != "abc" || (got.err == nil) != whole || !slices.Equal(got.argv, []string{"cat", "-rw-r-----"}) {
+			if err != nil || got.text != "abc" || (got.err == nil) != whole ||
+				!slices.Equal(got.argv, []string{"cat", "-rw-r-----"}) {
 				t.Errorf("%s, whole %v: %+v, %v", path, whole, got, err)
 			}
 			if whole {
@@ -351,7 +368,8 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	}
 	for identity, status := range map[string]int{"other": http.StatusNotFound, "way": http.StatusConflict} {
 		var answer *control.AnswerError
-		if _, _, err := keepers[0].Upgrade(t.Context(), "/v1/"+PathAgent, Request{Identity: identity}); !errors.As(err, &answer) || answer.Status != status {
+		if _, _, err := keepers[0].Upgrade(t.Context(), "/v1/"+PathAgent, Request{Identity: identity}); !errors.As(err,
+			&answer) || answer.Status != status {
 			t.Errorf("an agent on %s: %v", identity, err)
 		}
 	}

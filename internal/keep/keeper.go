@@ -79,7 +79,8 @@ func (k *Keeper) Drain() {
 	k.change()
 }
 
-// Use returns how many requests run, since when there is none, and a channel that is closed when that changes.
+// Use returns how many requests run, since when there is none, and a channel that is closed when
+// that changes.
 func (k *Keeper) Use() (active int, idle time.Time, changed <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -111,7 +112,8 @@ func (k *Keeper) begin() (end func(), ok bool) {
 
 // Talk is a control.Actions.Talk.
 func (k *Keeper) Talk(w http.ResponseWriter, r *http.Request, path string) bool {
-	handlers := map[string]func(http.ResponseWriter, *http.Request, *host, Request){PathReach: k.reach, PathRun: k.run, PathPut: k.put, PathAgent: k.agent}
+	handlers := map[string]func(http.ResponseWriter, *http.Request, *host, Request){PathReach: k.reach, PathRun: k.run,
+		PathPut: k.put, PathAgent: k.agent}
 	handle := handlers[path]
 	if handle == nil || r.Method != http.MethodPost {
 		http.Error(w, "it keeps hosts for jobs, and has no ranks", http.StatusNotFound)
@@ -161,13 +163,16 @@ func (k *Keeper) run(w http.ResponseWriter, r *http.Request, h *host, want Reque
 // put writes a file. A client that goes before the end of the file leaves none.
 func (k *Keeper) put(w http.ResponseWriter, r *http.Request, h *host, want Request) {
 	k.session(w, r, h, func(ctx context.Context, conn Conn, stdin io.Reader, _ *frames.Writer) error {
-		// The end of its ctx would end the connection, for all jobs. The end of stdin ends it as well.
+		// The end of its ctx would end the connection, for all jobs. The end of stdin ends it as
+		// well.
 		return conn.Put(context.WithoutCancel(ctx), want.Name, fs.FileMode(want.Mode)&fs.ModePerm, stdin)
 	})
 }
 
-// session upgrades the client's connection, and does something with it on a connection that has room. It ends when the client goes.
-func (k *Keeper) session(w http.ResponseWriter, r *http.Request, h *host, do func(ctx context.Context, conn Conn, stdin io.Reader, to *frames.Writer) error) {
+// session upgrades the client's connection, and does something with it on a connection that has
+// room. It ends when the client goes.
+func (k *Keeper) session(w http.ResponseWriter, r *http.Request, h *host,
+	do func(ctx context.Context, conn Conn, stdin io.Reader, to *frames.Writer) error) {
 	conn, release, err := h.take(r.Context())
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)

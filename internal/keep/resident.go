@@ -17,7 +17,8 @@ import (
 // residentTimeout bounds the start of a resident agent.
 const residentTimeout = 20 * time.Second
 
-// Resident is a keeper's end of the resident agent of a host, which starts agents without a session of sshd for each.
+// Resident is a keeper's end of the resident agent of a host, which starts agents without a session
+// of sshd for each.
 type Resident struct {
 	build  string
 	client *resident.Client
@@ -25,8 +26,10 @@ type Resident struct {
 	ended  chan struct{}
 }
 
-// StartResident starts a resident agent of a build by a command on conn. command returns the command for the words that it gets.
-func StartResident(ctx context.Context, conn Conn, build string, command func(args ...string) []string) (*Resident, error) {
+// StartResident starts a resident agent of a build by a command on conn. command returns the
+// command for the words that it gets.
+func StartResident(ctx context.Context, conn Conn, build string, command func(args ...string) []string) (*Resident,
+	error) {
 	var raw [16]byte
 	rand.Read(raw[:])
 	nonce := hex.EncodeToString(raw[:])

@@ -13,7 +13,8 @@ const (
 	maxFenceBytes = 64 << 20 // bytes of all their values together
 )
 
-// Fences holds open fences: each collects one value from every member under its name. It is not safe for concurrent use.
+// Fences holds open fences: each collects one value from every member under its name. It is not
+// safe for concurrent use.
 type Fences struct {
 	want  int
 	open  map[string]map[int][]byte
@@ -35,21 +36,24 @@ func (e *DuplicateError) Error() string {
 	return fmt.Sprintf("fence %q: rank %d came twice", e.Name, e.Member)
 }
 
-// Stuck reports an open fence that cannot end, because a member that has ended is not in it: of several the first by name.
+// Stuck reports an open fence that cannot end, because a member that has ended is not in it: of
+// several the first by name.
 func (f *Fences) Stuck(ended []int) (name string, member int, stuck bool) {
 	for open, got := range f.open {
 		if stuck && name <= open {
 			continue
 		}
 		if i := slices.IndexFunc(ended, func(m int) bool { _, in := got[m]; return !in }); i >= 0 {
-			name, member, stuck = open, ended[i], true
+			name = open
+			member = ended[i]
+			stuck = true
 		}
 	}
 	return name, member, stuck
 }
 
-// Add adds values by member. The fence ends when all members have one: Add then returns all values, and the name may be used
-// again. The values are kept, not copied.
+// Add adds values by member. The fence ends when all members have one: Add then returns all values,
+// and the name may be used again. The values are kept, not copied.
 func (f *Fences) Add(name string, values map[int][]byte) (all map[int][]byte, err error) {
 	size, err := sizeOf(name, values)
 	if err != nil {
@@ -91,7 +95,8 @@ func sizeOf(name string, values map[int][]byte) (size int, err error) {
 	}
 	for member, value := range values {
 		if len(value) > MaxFence {
-			return 0, fmt.Errorf("fence %.40q: rank %d brings %d bytes, at most %d allowed", name, member, len(value), MaxFence)
+			return 0, fmt.Errorf("fence %.40q: rank %d brings %d bytes, at most %d allowed", name, member, len(value),
+				MaxFence)
 		}
 		size += len(value)
 	}

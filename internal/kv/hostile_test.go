@@ -17,7 +17,8 @@ import (
 // unauthenticated are requests without a token, and how each answer begins.
 func unauthenticated(addr string) map[string]struct{ send, want string } {
 	get := func(header string) string { return "GET /v1/job HTTP/1.1\r\nHost: " + addr + "\r\n" + header + "\r\n" }
-	const refused, malformed = "HTTP/1.1 401 ", "HTTP/1.1 400 "
+	const refused = "HTTP/1.1 401 "
+	const malformed = "HTTP/1.1 400 "
 	return map[string]struct{ send, want string }{
 		"no token":              {get(""), refused},
 		"empty token":           {get("Authorization: Bearer \r\n"), refused},
@@ -26,27 +27,36 @@ func unauthenticated(addr string) map[string]struct{ send, want string } {
 		"basic":                 {get("Authorization: Basic token0\r\n"), refused},
 		"token of another case": {get("Authorization: Bearer TOKEN0\r\n"), refused},
 		"two tokens":            {get("Authorization: Bearer x\r\nAuthorization: Bearer token0\r\n"), refused},
-		"rebound name":          {"GET /v1/job HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer token0\r\n\r\n", refused},
-		"page of a browser":     {get("Authorization: Bearer token0\r\nOrigin: http://evil.example\r\n"), refused},
-		"no such path":          {"GET /etc/passwd HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
-		"dots":                  {"GET /v1/kv/../../x HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
-		"encoded dots":          {"PUT /v1/kv/%2e%2e%2fx HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 1\r\n\r\nx", refused},
-		"two slashes":           {"GET //v1//job HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
-		"absolute":              {"GET http://evil.example/v1/job HTTP/1.1\r\nHost: " + addr + "\r\nAuthorization: Bearer token0\r\n\r\n", refused},
-		"odd method":            {"BREW /v1/job HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
-		"options":               {"OPTIONS * HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
-		"connect":               {"CONNECT example:80 HTTP/1.1\r\nHost: example:80\r\n\r\n", refused},
-		"a body of 1 GiB":       {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 1073741824\r\n\r\n", refused},
-		"chunks without end":    {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr + "\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n", refused},
-		"waits for 100":         {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr + "\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", refused},
-		"pipelined":             {get("") + get("Authorization: Bearer token0\r\n"), refused},
-		"smuggled":              {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + get("Authorization: Bearer token0\r\n"), refused},
-		"two lengths":           {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", malformed},
-		"long header":           {get("X: " + strings.Repeat("x", 64<<10) + "\r\n"), "HTTP/1.1 431 "},
-		"TLS":                   {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", malformed},
-		"SSH":                   {"SSH-2.0-OpenSSH_9.2\r\n\r\n", malformed},
-		"HTTP/2":                {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 "},
-		"NULs":                  {strings.Repeat("\x00", 64) + "\n\n", malformed},
+		"rebound name": {"GET /v1/job HTTP/1.1\r\nHost: evil.example\r\nAuthorization: Bearer token0\r\n\r\n",
+			refused},
+		"page of a browser": {get("Authorization: Bearer token0\r\nOrigin: http://evil.example\r\n"), refused},
+		"no such path":      {"GET /etc/passwd HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
+		"dots":              {"GET /v1/kv/../../x HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
+		"encoded dots": {"PUT /v1/kv/%2e%2e%2fx HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 1\r\n\r\nx",
+			refused},
+		"two slashes": {"GET //v1//job HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
+		"absolute": {"GET http://evil.example/v1/job HTTP/1.1\r\nHost: " + addr +
+			"\r\nAuthorization: Bearer token0\r\n\r\n", refused},
+		"odd method": {"BREW /v1/job HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
+		"options":    {"OPTIONS * HTTP/1.1\r\nHost: " + addr + "\r\n\r\n", refused},
+		"connect":    {"CONNECT example:80 HTTP/1.1\r\nHost: example:80\r\n\r\n", refused},
+		"a body of 1 GiB": {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr + "\r\nContent-Length: 1073741824\r\n\r\n",
+			refused},
+		"chunks without end": {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr +
+			"\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n", refused},
+		"waits for 100": {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr +
+			"\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n", refused},
+		"pipelined": {get("") + get("Authorization: Bearer token0\r\n"), refused},
+		"smuggled": {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr +
+			"\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" +
+			get("Authorization: Bearer token0\r\n"), refused},
+		"two lengths": {"PUT /v1/kv/a HTTP/1.1\r\nHost: " + addr +
+			"\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", malformed},
+		"long header": {get("X: " + strings.Repeat("x", 64<<10) + "\r\n"), "HTTP/1.1 431 "},
+		"TLS":         {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n", malformed},
+		"SSH":         {"SSH-2.0-OpenSSH_9.2\r\n\r\n", malformed},
+		"HTTP/2":      {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP/1.1 "},
+		"NULs":        {strings.Repeat("\x00", 64) + "\n\n", malformed},
 	}
 }
 
@@ -77,7 +87,8 @@ func TestServerRevealsNothingWithoutAToken(t *testing.T) {
 			if n := bytes.Count(answer, []byte("HTTP/1.1 ")); n != 1 {
 				t.Errorf("%d answers: %q", n, answer)
 			}
-			if _, body, _ := bytes.Cut(answer, []byte("\r\n\r\n")); strings.HasPrefix(string(line), "HTTP/1.1 401") && len(body) > 0 {
+			if _, body, _ := bytes.Cut(answer, []byte("\r\n\r\n")); strings.HasPrefix(string(line), "HTTP/1.1 401") &&
+				len(body) > 0 {
 				t.Errorf("more than a word: %q", body)
 			}
 			if bytes.Contains(answer, []byte("a2V5")) {
@@ -127,7 +138,8 @@ func TestServerCutsOffSlowBodies(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	fmt.Fprintf(conn, "PUT /v1/kv/a HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer token0\r\nContent-Length: 100\r\n\r\n", d.Addr())
+	fmt.Fprintf(conn,
+		"PUT /v1/kv/a HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer token0\r\nContent-Length: 100\r\n\r\n", d.Addr())
 	began := time.Now()
 	_ = conn.SetDeadline(began.Add(4 * bodyTime))
 	answer, err := io.ReadAll(conn)
@@ -148,7 +160,8 @@ func TestServerBoundsRequests(t *testing.T) {
 	}
 }
 
-// listenerOf is a listener that takes connections for own as own reports, and the listener's address.
+// listenerOf is a listener that takes connections for own as own reports, and the listener's
+// address.
 func listenerOf(t *testing.T, own func(net.Conn) bool) (*listener, func() net.Conn) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -188,7 +201,8 @@ func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
 		others = append(others, come())
 	}
 	if closed(mine) || !closed(others[0]) || closed(others[1]) {
-		t.Errorf("closed: own %v, the first other %v, the second %v", closed(mine), closed(others[0]), closed(others[1]))
+		t.Errorf("closed: own %v, the first other %v, the second %v", closed(mine), closed(others[0]),
+			closed(others[1]))
 	}
 	g.remove(others[1].(*connection)) // it has shown its token
 	for range 2 * maxOthers {
@@ -209,7 +223,8 @@ func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
 	}
 }
 
-// Many ranks of one host connect at the same time, and the server reads their tokens late: none of them is closed for another.
+// Many ranks of one host connect at the same time, and the server reads their tokens late: none of
+// them is closed for another.
 func TestPendingConnectionsOfAllRanksStay(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		g, come := listenerOf(t, func(net.Conn) bool { return own })
@@ -224,8 +239,8 @@ func TestPendingConnectionsOfAllRanksStay(t *testing.T) {
 	}
 }
 
-// TestServerUnderFlood: another user of the host opens connections as fast as it can, some with garbage, some silent. The
-// ranks' requests go on, and memory stays.
+// TestServerUnderFlood: another user of the host opens connections as fast as it can, some with
+// garbage, some silent. The ranks' requests go on, and memory stays.
 func TestServerUnderFlood(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -119,8 +119,14 @@ type backend struct {
 }
 
 func newBackend(size int) *backend {
-	return &backend{gather: NewFences(size), size: size, waiting: map[string]chan map[int][]byte{}, store: NewStore(),
-		aborted: make(chan struct{}), lost: make(chan string, 1)}
+	return &backend{
+		gather:  NewFences(size),
+		size:    size,
+		waiting: map[string]chan map[int][]byte{},
+		store:   NewStore(),
+		aborted: make(chan struct{}),
+		lost:    make(chan string, 1),
+	}
 }
 
 func (b *backend) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
@@ -179,7 +185,12 @@ func openTestServer(t *testing.T, size int) (*Server, *backend) {
 	b := newBackend(size)
 	ranks := map[string]JobInfo{}
 	for r := range size {
-		ranks[fmt.Sprintf("token%d", r)] = JobInfo{Job: "j", Rank: r, Size: size, Key: []byte("key")}
+		ranks[fmt.Sprintf("token%d", r)] = JobInfo{
+			Job:  "j",
+			Rank: r,
+			Size: size,
+			Key:  []byte("key"),
+		}
 	}
 	d, err := OpenServer(ranks, b)
 	if err != nil {
@@ -211,7 +222,8 @@ func ask(t *testing.T, d *Server, token, method, path, body string) (int, string
 
 func TestServerAdmitsOnlyTokens(t *testing.T) {
 	d, _ := openTestServer(t, 2)
-	if code, text := ask(t, d, "token1", "GET", "/v1/job", ""); code != 200 || !strings.Contains(text, `"rank":1,"size":2,"key":"a2V5"`) {
+	if code, text := ask(t, d, "token1", "GET", "/v1/job", ""); code != 200 ||
+		!strings.Contains(text, `"rank":1,"size":2,"key":"a2V5"`) {
 		t.Errorf("job: %d %s", code, text)
 	}
 	for _, token := range []string{"", "token", "token2", "token1x"} {
@@ -260,16 +272,20 @@ func TestServerStore(t *testing.T) {
 	}
 }
 
-// A request for a key that is too long must not fail the host, and a fence whose name JSON cannot represent must be answered.
+// A request for a key that is too long must not fail the host, and a fence whose name JSON cannot
+// represent must be answered.
 func TestServerTakesOnlyNamesThatTravel(t *testing.T) {
 	d, _ := openTestServer(t, 1)
 	for _, path := range []string{"fence/", "kv/"} {
 		method := map[string]string{"fence/": "POST", "kv/": "PUT"}[path]
-		for name, good := range map[string]bool{strings.Repeat("k", MaxKey): true, "%C3%A4": true, strings.Repeat("k", MaxKey+1): false, "a%FF": false} {
-			if code, text := ask(t, d, "token0", method, "/v1/"+path+name, "v"); (code < 300) != good || !good && code != 400 {
+		for name, good := range map[string]bool{strings.Repeat("k", MaxKey): true, "%C3%A4": true,
+			strings.Repeat("k", MaxKey+1): false, "a%FF": false} {
+			if code, text := ask(t, d, "token0", method, "/v1/"+path+name, "v"); (code < 300) != good || !good &&
+				code != 400 {
 				t.Errorf("%s %s of %d bytes: %d %s", method, path, len(name), code, text)
 			}
-			if code, text := ask(t, d, "token0", "GET", "/v1/kv/"+name, ""); path == "kv/" && ((code < 300) != good || !good && code != 400) {
+			if code, text := ask(t, d, "token0", "GET", "/v1/kv/"+name, ""); path == "kv/" &&
+				((code < 300) != good || !good && code != 400) {
 				t.Errorf("GET of %d bytes: %d %s", len(name), code, text)
 			}
 		}
@@ -320,7 +336,8 @@ func TestServerTakesNotes(t *testing.T) {
 	if got := <-b.lost; got != "1 lost 1: note: waits" {
 		t.Errorf("note: %q", got)
 	}
-	for bad, want := range map[string]int{"": 400, "{}": 400, `{"text":""}`: 400, `[`: 400, strings.Repeat(" ", maxNote+1): 413} {
+	for bad, want := range map[string]int{"": 400, "{}": 400, `{"text":""}`: 400, `[`: 400,
+		strings.Repeat(" ", maxNote+1): 413} {
 		if code, _ := ask(t, d, "token1", "POST", "/v1/note", bad); code != want {
 			t.Errorf("note of %d bytes: %d, want %d", len(bad), code, want)
 		}
@@ -356,7 +373,8 @@ func FuzzServer(f *testing.F) {
 		b := newBackend(1)
 		rank := new(atomic.Pointer[JobInfo])
 		rank.Store(&JobInfo{Size: 1})
-		d := &Server{addr: "server", backend: b, ranks: map[[32]byte]*atomic.Pointer[JobInfo]{sha256.Sum256([]byte("secret")): rank}}
+		d := &Server{addr: "server", backend: b,
+			ranks: map[[32]byte]*atomic.Pointer[JobInfo]{sha256.Sum256([]byte("secret")): rank}}
 		handler := d.admit(d.routes())
 		req, err := http.NewRequest(method, "http://server/v1/"+path, strings.NewReader(body))
 		if err != nil {
@@ -372,7 +390,8 @@ func FuzzServer(f *testing.F) {
 			t.Fatal("a request without a token changed the store")
 		}
 		req.Header.Set("Authorization", "Bearer secret")
-		req.Body, req.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
+		req.Body = io.NopCloser(strings.NewReader(body))
+		req.ContentLength = int64(len(body))
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Millisecond) // some requests wait for ever
 		defer cancel()
 		w = &recorder{header: http.Header{}}

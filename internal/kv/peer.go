@@ -12,8 +12,8 @@ import (
 // The kernel knows who opened the other end of a loopback connection. It is asked through
 // netlink (sock_diag(7)), which every user may do; SO_PEERCRED is for Unix sockets only.
 
-// ErrPeerUnknown means that the kernel has no established socket at the other end: it was closed, or
-// is not on this machine.
+// ErrPeerUnknown means that the kernel has no established socket at the other end: it was closed,
+// or is not on this machine.
 var ErrPeerUnknown = errors.New("nobody on this machine has the other end of the connection open")
 
 const (
@@ -28,7 +28,8 @@ const (
 	stateEstablished = 1
 )
 
-// diagRequest asks for the one TCP socket that is bound to local and connected to remote. It is pure.
+// diagRequest asks for the one TCP socket that is bound to local and connected to remote. It is
+// pure.
 func diagRequest(local, remote netip.AddrPort) []byte {
 	b := binary.NativeEndian.AppendUint32(make([]byte, 0, diagRequestSize), diagRequestSize)
 	b = binary.NativeEndian.AppendUint16(b, sockDiagByFamily)
@@ -71,20 +72,27 @@ func parseDiag(b []byte) (uid uint32, err error) {
 	if len(message) < diagMessageSize {
 		return 0, errors.New("answer of the kernel cut short")
 	}
-	state, uid, inode := message[1], binary.NativeEndian.Uint32(message[64:]), binary.NativeEndian.Uint32(message[68:])
+	state := message[1]
+	uid = binary.NativeEndian.Uint32(message[64:])
+	inode := binary.NativeEndian.Uint32(message[68:])
 	if state != stateEstablished || inode == 0 { // the uid of a closed socket reads as root's
 		return 0, ErrPeerUnknown
 	}
 	return uid, nil
 }
 
-// parseTable finds whose the established socket is that is bound to local and connected to remote, in the text of
-// /proc/net/tcp or tcp6 (proc_net_tcp(5)). It is pure.
+// parseTable finds whose the established socket is that is bound to local and connected to remote,
+// in the text of /proc/net/tcp or tcp6 (proc_net_tcp(5)). It is pure.
 func parseTable(text string, local, remote netip.AddrPort) (uid uint32, found bool) {
-	const localField, remoteField, stateField, uidField, inodeField = 1, 2, 3, 7, 9
+	const localField = 1
+	const remoteField = 2
+	const stateField = 3
+	const uidField = 7
+	const inodeField = 9
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
-		if len(f) <= inodeField || f[inodeField] == "0" || f[stateField] != "01" || !isEntry(f[localField], local) || !isEntry(f[remoteField], remote) {
+		if len(f) <= inodeField || f[inodeField] == "0" || f[stateField] != "01" || !isEntry(f[localField], local) ||
+			!isEntry(f[remoteField], remote) {
 			continue
 		}
 		n, err := strconv.ParseUint(f[uidField], 10, 32)
@@ -93,7 +101,8 @@ func parseTable(text string, local, remote netip.AddrPort) (uid uint32, found bo
 	return 0, false
 }
 
-// isEntry reports whether a table's address is at: hexadecimal words as the processor has them, and the port.
+// isEntry reports whether a table's address is at: hexadecimal words as the processor has them, and
+// the port.
 func isEntry(entry string, at netip.AddrPort) bool {
 	words, port, _ := strings.Cut(entry, ":")
 	if n, err := strconv.ParseUint(port, 16, 16); err != nil || uint16(n) != at.Port() || len(words)%8 != 0 {

@@ -14,14 +14,16 @@ import (
 )
 
 // PeerUID is the user who opened the other end of conn, a TCP connection within this machine. The
-// kernel reports it, independently of the peer. ErrPeerUnknown is for a peer that has closed the connection.
+// kernel reports it, independently of the peer. ErrPeerUnknown is for a peer that has closed the
+// connection.
 func PeerUID(conn net.Conn) (uid uint32, err error) {
 	var once Peers
 	defer once.Close()
 	return once.UID(conn)
 }
 
-// Peers is PeerUID for frequent use: it keeps its socket to the kernel. It is safe for concurrent use.
+// Peers is PeerUID for frequent use: it keeps its socket to the kernel. It is safe for concurrent
+// use.
 type Peers struct {
 	mu     sync.Mutex
 	opened bool
@@ -52,8 +54,9 @@ func (p *Peers) UID(conn net.Conn) (uid uint32, err error) {
 	if uid, err = p.addressUID(unmapped(peer), unmapped(own)); err != nil {
 		return 0, err
 	}
-	// The peer may have reset the connection, and another user's socket may have taken its address before the look-up. As
-	// long as conn is established, the only established socket at that address is the other end of conn.
+	// The peer may have reset the connection, and another user's socket may have taken its address
+	// before the look-up. As long as conn is established, the only established socket at that
+	// address is the other end of conn.
 	switch alive, err := established(conn); {
 	case err != nil:
 		return 0, fmt.Errorf("ask for the state of the connection with %v: %w", peer, err)
@@ -63,7 +66,8 @@ func (p *Peers) UID(conn net.Conn) (uid uint32, err error) {
 	return uid, nil
 }
 
-// addressUID returns the owner of the established socket that is bound to local and connected to remote.
+// addressUID returns the owner of the established socket that is bound to local and connected to
+// remote.
 func (p *Peers) addressUID(local, remote netip.AddrPort) (uid uint32, err error) {
 	uid, err = p.socketUID(local, remote)
 	if err == nil || errors.Is(err, ErrPeerUnknown) {
@@ -84,7 +88,10 @@ func established(conn net.Conn) (alive bool, err error) {
 	}
 	var info *unix.TCPInfo
 	var failed error
-	if err := raw.Control(func(fd uintptr) { info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO) }); err != nil {
+	if err := raw.Control(func(fd uintptr) {
+		info,
+			failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	}); err != nil {
 		return false, err
 	}
 	return failed == nil && info.State == stateEstablished, failed
@@ -126,7 +133,8 @@ func (p *Peers) socketUID(local, remote netip.AddrPort) (uid uint32, err error) 
 
 func (p *Peers) ask(request, answer []byte) (n int, err error) {
 	if !p.opened {
-		if p.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG); err != nil {
+		if p.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC,
+			unix.NETLINK_INET_DIAG); err != nil {
 			return 0, err
 		}
 		p.opened = true

@@ -80,7 +80,8 @@ func TestPeerUIDOfAnotherUser(t *testing.T) {
 	cmd.stop()
 }
 
-// A peer that sends, resets its connection and leaves its address to another socket is not taken for that socket's owner.
+// A peer that sends, resets its connection and leaves its address to another socket is not taken
+// for that socket's owner.
 func TestPeerUIDOfAResetConnection(t *testing.T) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -89,7 +90,8 @@ func TestPeerUIDOfAResetConnection(t *testing.T) {
 	defer l.Close()
 	want := []error{}
 	for len(want) < 20 { // until no other process takes the address in between
-		// Bound first: connect alone may choose a port that another connection has, to another address, and nobody can bind.
+		// Bound first: connect alone may choose a port that another connection has, to another
+		// address, and nobody can bind.
 		first, err := net.DialTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, l.Addr().(*net.TCPAddr))
 		if err != nil {
 			t.Fatal(err)

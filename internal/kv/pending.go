@@ -9,15 +9,17 @@ import (
 	"sync"
 )
 
-// Bounds on connections whose token is not known yet. Those of the job's own user are counted apart, so that another user of the host
-// cannot keep them out. Beyond a bound the oldest is closed.
+// Bounds on connections whose token is not known yet. Those of the job's own user are counted
+// apart, so that another user of the host cannot keep them out. Beyond a bound the oldest is
+// closed.
 const (
 	maxOwn     = 256
 	maxOthers  = 16 // ranks in containers may be other users
 	maxPerRank = 4  // besides, for each rank: all ranks may connect at once
 )
 
-// listener accepts connections and bounds those that are pending: none of their requests has shown a token.
+// listener accepts connections and bounds those that are pending: none of their requests has shown
+// a token.
 type listener struct {
 	net.Listener
 	own   func(net.Conn) bool // the other end is the job's user's, as far as the kernel knows
@@ -35,11 +37,16 @@ type connection struct {
 }
 
 func newListener(l net.Listener, ranks int) *listener {
-	return &listener{Listener: l, own: ownUser, ranks: ranks, pending: map[bool][]*connection{}}
+	return &listener{
+		Listener: l,
+		own:      ownUser,
+		ranks:    ranks,
+		pending:  map[bool][]*connection{},
+	}
 }
 
-// ownUser reports whether this process's user, or root, has the other end of conn. If the kernel does not know, only the token
-// counts.
+// ownUser reports whether this process's user, or root, has the other end of conn. If the kernel
+// does not know, only the token counts.
 func ownUser(conn net.Conn) bool {
 	uid, err := PeerUID(conn)
 	if err != nil {
@@ -76,7 +83,8 @@ func (l *listener) add(c *connection) (oldest *connection) {
 	most += maxPerRank * l.ranks
 	queue := l.pending[c.own]
 	if len(queue) >= most {
-		oldest, queue = queue[0], queue[1:]
+		oldest = queue[0]
+		queue = queue[1:]
 	}
 	l.pending[c.own] = append(queue, c)
 	return oldest

@@ -58,38 +58,42 @@ type Backend interface {
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
 	// Lost reports that rank by lost its connection to rank.
 	Lost(by, rank int, cause string)
-	// Left reports that a call of rank by failed because rank had left what the two shared. The job may go on.
+	// Left reports that a call of rank by failed because rank had left what the two shared. The job
+	// may go on.
 	Left(by, rank int, cause string)
 	// Note shows the job's user a line that rank by has written.
 	Note(by int, text string)
-	// Aborted returns a channel that is closed when the job is aborted. AbortInfo is the cause as JSON, from then on.
+	// Aborted returns a channel that is closed when the job is aborted. AbortInfo is the cause as
+	// JSON, from then on.
 	Aborted() <-chan struct{}
 	AbortInfo() []byte
 }
 
 // Elastic is a Backend of an elastic job, whose ranks go from epoch to epoch.
 type Elastic interface {
-	// Park reports that the rank has left an epoch, 0 if it has been in none, and waits for a later one. From then on the rank has the
-	// number in the answer.
+	// Park reports that the rank has left an epoch, 0 if it has been in none, and waits for a later
+	// one. From then on the rank has the number in the answer.
 	Park(ctx context.Context, left int) (JobInfo, error)
 	// Joined reports that the rank has found the others of an epoch.
 	Joined(epoch int)
-	// Interrupted returns a channel that is closed when the rank must leave an epoch as soon as it can.
+	// Interrupted returns a channel that is closed when the rank must leave an epoch as soon as it
+	// can.
 	Interrupted(epoch int) <-chan struct{}
 }
 
 // ErrAborted is returned by a Backend whose job was aborted while it waited.
 var ErrAborted = errors.New("the job was aborted")
 
-// Server is the rank server: it serves the ranks of one host over HTTP on loopback. It answers only requests with one of the ranks'
-// tokens.
+// Server is the rank server: it serves the ranks of one host over HTTP on loopback. It answers only
+// requests with one of the ranks' tokens.
 type Server struct {
 	addr    string
 	server  *http.Server
 	backend Backend
-	ranks   map[[sha256.Size]byte]*atomic.Pointer[JobInfo] // by hash of the token, so that the time of a lookup reveals nothing
-	inside  atomic.Int64                                   // requests with a token that are not answered yet
-	done    chan struct{}
+	// by hash of the token, so that the time of a lookup reveals nothing
+	ranks  map[[sha256.Size]byte]*atomic.Pointer[JobInfo]
+	inside atomic.Int64 // requests with a token that are not answered yet
+	done   chan struct{}
 }
 
 // OpenServer listens on a free port of 127.0.0.1 for ranks, given by token.
@@ -100,7 +104,12 @@ func OpenServer(ranks map[string]JobInfo, backend Backend) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the rank server on loopback: %w", err)
 	}
-	s := &Server{addr: listener.Addr().String(), backend: backend, ranks: map[[sha256.Size]byte]*atomic.Pointer[JobInfo]{}, done: make(chan struct{})}
+	s := &Server{
+		addr:    listener.Addr().String(),
+		backend: backend,
+		ranks:   map[[sha256.Size]byte]*atomic.Pointer[JobInfo]{},
+		done:    make(chan struct{}),
+	}
 	for token, info := range ranks {
 		rank := new(atomic.Pointer[JobInfo])
 		rank.Store(&info)
@@ -159,8 +168,9 @@ func (s *Server) routes() http.Handler {
 
 type rankKey struct{}
 
-// admit passes on a request whose token names a rank, before anything else about it is read. All others get one answer, also those
-// that a page makes a user's browser send: they name another host, or an origin.
+// admit passes on a request whose token names a rank, before anything else about it is read. All
+// others get one answer, also those that a page makes a user's browser send: they name another
+// host, or an origin.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token, bearer := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
@@ -266,7 +276,8 @@ func (s *Server) lost(report func(by, rank int, cause string)) func(http.Respons
 			Rank  *int   `json:"rank"`
 			Cause string `json:"cause"`
 		}
-		if err := json.Unmarshal(text, &lost); err != nil || lost.Rank == nil || *lost.Rank < 0 || *lost.Rank >= rank.Size {
+		if err := json.Unmarshal(text, &lost); err != nil || lost.Rank == nil || *lost.Rank < 0 ||
+			*lost.Rank >= rank.Size {
 			http.Error(w, `want {"rank": a rank of this job, "cause": text}`, http.StatusBadRequest)
 			return
 		}
@@ -297,8 +308,9 @@ func (s *Server) aborted(w http.ResponseWriter) {
 	_, _ = w.Write(s.backend.AbortInfo())
 }
 
-// validName reports whether a fence or key can be sent to the launcher, which fails a host that sends longer ones; bytes that are not
-// UTF-8 would change on the way. If not, it answers the request.
+// validName reports whether a fence or key can be sent to the launcher, which fails a host that
+// sends longer ones; bytes that are not UTF-8 would change on the way. If not, it answers the
+// request.
 func validName(w http.ResponseWriter, name string) bool {
 	if len(name) <= MaxKey && utf8.ValidString(name) {
 		return true

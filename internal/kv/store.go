@@ -38,7 +38,8 @@ func NewStore() *Store {
 // Put stores value under key, over any earlier one. The value is kept, not copied.
 func (s *Store) Put(key string, value []byte) error {
 	if len(key) > MaxKey || len(value) > MaxValue {
-		return fmt.Errorf("put %.40q: key of %d bytes and value of %d, at most %d and %d allowed", key, len(key), len(value), MaxKey, MaxValue)
+		return fmt.Errorf("put %.40q: key of %d bytes and value of %d, at most %d and %d allowed", key, len(key),
+			len(value), MaxKey, MaxValue)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,9 +16,11 @@ const (
 	maxNamed  = 64       // programs that are looked at
 )
 
-// FindCommand is [Find] for a command line. If the program at path uses no MPI itself, it looks at those that its arguments name, as the
-// arguments of env, numactl and nsys do, and at those that are named by a shell's script. What it finds so is a guess.
-func FindCommand(ctx context.Context, path string, argv []string, dir string, env map[string]string) (use Use, guess bool) {
+// FindCommand is [Find] for a command line. If the program at path uses no MPI itself, it looks at
+// those that its arguments name, as the arguments of env, numactl and nsys do, and at those that
+// are named by a shell's script. What it finds so is a guess.
+func FindCommand(ctx context.Context, path string, argv []string, dir string, env map[string]string) (use Use,
+	guess bool) {
 	if use = Find(ctx, path, env); use.MPI != None || isPython(path) {
 		return use, false
 	}
@@ -64,7 +66,8 @@ func (s *search) words(text string) {
 		if path != "" && !s.seen[path] {
 			s.found = append(s.found, path)
 		}
-		s.seen[word], s.seen[path] = true, true
+		s.seen[word] = true
+		s.seen[path] = true
 	}
 }
 
@@ -99,7 +102,8 @@ func executable(path string) string {
 	return path
 }
 
-// script returns the beginning of a shell's script without comments, or "". A shell runs also a file whose first line does not name one.
+// script returns the beginning of a shell's script without comments, or "". A shell runs also a
+// file whose first line does not name one.
 func script(path string, byShell bool) string {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return ""

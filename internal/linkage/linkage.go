@@ -1,4 +1,5 @@
-// Package linkage finds out which MPI a program will use, so that it is served in that MPI's language.
+// Package linkage finds out which MPI a program will use, so that it is served in that MPI's
+// language.
 package linkage
 
 import (
@@ -33,8 +34,9 @@ type Use struct {
 // listTime bounds the dynamic linker, which reads files that may be on a network.
 const listTime = 5 * time.Second
 
-// Find returns what the program at path will use with the environment env, a map of names to values. It asks the program's dynamic
-// linker, and for an interpreter of Python looks for the extension of mpi4py. It reads files and runs nothing of the program.
+// Find returns what the program at path will use with the environment env, a map of names to
+// values. It asks the program's dynamic linker, and for an interpreter of Python looks for the
+// extension of mpi4py. It reads files and runs nothing of the program.
 func Find(ctx context.Context, path string, env map[string]string) Use {
 	names, interpreter := imports(path)
 	if interpreter != "" && slices.ContainsFunc(names, unknown) {
@@ -51,7 +53,8 @@ func Find(ctx context.Context, path string, env map[string]string) Use {
 	return ofPython(ctx, path, interpreter, env)
 }
 
-// imports returns the libraries that an ELF file names itself, and its dynamic linker, which is "" for a static program or a script.
+// imports returns the libraries that an ELF file names itself, and its dynamic linker, which is ""
+// for a static program or a script.
 func imports(path string) (names []string, interpreter string) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() { // opening a pipe would wait
 		return nil, ""
@@ -73,12 +76,14 @@ func imports(path string) (names []string, interpreter string) {
 	return names, interpreter
 }
 
-// unknown reports whether a library may bring an MPI with it. Those of nearly every program do not, and asking the linker would cost
-// these a millisecond.
+// unknown reports whether a library may bring an MPI with it. Those of nearly every program do not,
+// and asking the linker would cost these a millisecond.
 func unknown(library string) bool {
 	name, _, _ := strings.Cut(library, ".so")
-	return !slices.Contains([]string{"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libstdc++", "libgcc_s", "libz", "libexpat", "libtinfo", "libselinux",
-		"libcrypt", "libcrypto", "libssl", "libresolv", "libbz2", "liblzma", "libpcre2-8", "libcap", "libreadline", "ld-linux-x86-64", "ld-linux-aarch64"}, name) &&
+	return !slices.Contains([]string{"libc", "libm", "libdl", "libpthread", "librt", "libutil", "libstdc++", "libgcc_s",
+		"libz", "libexpat", "libtinfo", "libselinux",
+		"libcrypt", "libcrypto", "libssl", "libresolv", "libbz2", "liblzma", "libpcre2-8", "libcap", "libreadline",
+		"ld-linux-x86-64", "ld-linux-aarch64"}, name) &&
 		!strings.HasPrefix(name, "libpython")
 }
 
@@ -88,8 +93,8 @@ func ask(ctx context.Context, interpreter, path string, env map[string]string) U
 	return withPMIx(ctx, classify(paths), interpreter, paths, env)
 }
 
-// list returns the paths of all libraries that the dynamic linker would load for a program or library, directly and indirectly. It
-// does not run the program.
+// list returns the paths of all libraries that the dynamic linker would load for a program or
+// library, directly and indirectly. It does not run the program.
 func list(ctx context.Context, interpreter, path string, env map[string]string) []string {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

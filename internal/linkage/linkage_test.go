@@ -21,12 +21,14 @@ func TestClassify(t *testing.T) {
 		paths []string
 		want  Use
 	}{
-		"none":              {[]string{"/lib/libc.so.6", "/lib/libmpfr.so.6"}, Use{}},
-		"mpich":             {[]string{"/lib/libmpi.so.12"}, Use{MPI: MPICH}},
-		"debian's mpich":    {[]string{"/lib/libmpich.so.12", "/lib/libpmix.so.2"}, Use{MPI: MPICH}},
-		"open mpi 4":        {[]string{"/lib/libmpi.so.40", "/lib/libopen-rte.so.40", "/lib/libopen-pal.so.40", "/lib/libpmix.so.2"}, Use{OpenMPI4, "/lib/libpmix.so.2"}},
-		"its fortran":       {[]string{"/lib/libmpi_mpifh.so.40", "/lib/libopen-rte.so.40"}, Use{MPI: OpenMPI4}},
-		"open mpi 5":        {[]string{"/v/libmpi.so.40", "/v/libopen-pal.so.80", "/v/openmpi/libpmix.so.2"}, Use{MPI: OpenMPI, PMIx: "/v/openmpi/libpmix.so.2"}},
+		"none":           {[]string{"/lib/libc.so.6", "/lib/libmpfr.so.6"}, Use{}},
+		"mpich":          {[]string{"/lib/libmpi.so.12"}, Use{MPI: MPICH}},
+		"debian's mpich": {[]string{"/lib/libmpich.so.12", "/lib/libpmix.so.2"}, Use{MPI: MPICH}},
+		"open mpi 4": {[]string{"/lib/libmpi.so.40", "/lib/libopen-rte.so.40", "/lib/libopen-pal.so.40",
+			"/lib/libpmix.so.2"}, Use{OpenMPI4, "/lib/libpmix.so.2"}},
+		"its fortran": {[]string{"/lib/libmpi_mpifh.so.40", "/lib/libopen-rte.so.40"}, Use{MPI: OpenMPI4}},
+		"open mpi 5": {[]string{"/v/libmpi.so.40", "/v/libopen-pal.so.80", "/v/openmpi/libpmix.so.2"},
+			Use{MPI: OpenMPI, PMIx: "/v/openmpi/libpmix.so.2"}},
 		"pmix without mpi":  {[]string{"/lib/libpmix.so.2"}, Use{}},
 		"an indirect mpich": {[]string{"/lib/libpetsc.so.3", "/lib/libmpi.so.12.1.8"}, Use{MPI: MPICH}},
 	} {
@@ -38,7 +40,8 @@ func TestClassify(t *testing.T) {
 
 // Programs of everyday use name no library that the linker is asked about.
 func TestKnownLibraries(t *testing.T) {
-	for name, want := range map[string]bool{"libc.so.6": false, "libstdc++.so.6": false, "libpython3.11.so.1.0": false, "libmpi.so.40": true, "liblammps.so.0": true} {
+	for name, want := range map[string]bool{"libc.so.6": false, "libstdc++.so.6": false, "libpython3.11.so.1.0": false,
+		"libmpi.so.40": true, "liblammps.so.0": true} {
 		if unknown(name) != want {
 			t.Errorf("unknown(%s) is %v", name, !want)
 		}
@@ -71,13 +74,18 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		}
 	}
 	source := filepath.Join(dir, "p.c")
-	if err := os.WriteFile(source, []byte("#include <stdio.h>\nint mpi(void); int pal(void);\n#ifdef MAIN\nint main(void) { fclose(fopen(\"ran\", \"w\")); return mpi(); }\n#else\nint NAME(void) { return 0; }\n#endif\n"), 0o644); err != nil {
+	if err := os.WriteFile(source, []byte("#include <stdio.h>\nint mpi(void); int pal(void);\n#ifdef MAIN\nint "+
+		"main(void) { fclose(fopen(\"ran\", \"w\")); return mpi(); }\n#else\nint NAME(void) { return 0; }\n#endif\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
-	pal, mpi, program := filepath.Join(dir, "libopen-pal.so.80"), filepath.Join(dir, "libmpi.so.40"), filepath.Join(dir, "program")
+	pal := filepath.Join(dir, "libopen-pal.so.80")
+	mpi := filepath.Join(dir, "libmpi.so.40")
+	program := filepath.Join(dir, "program")
 	pmix := filepath.Join(dir, "libpmix.so.2")
 	build("-shared", "-fPIC", "-DNAME=fence", "-Wl,-soname,libpmix.so.2", "-o", pmix, source)
-	build("-shared", "-fPIC", "-DNAME=pal", "-Wl,-soname,libopen-pal.so.80", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN", "-o", pal, source, pmix)
+	build("-shared", "-fPIC", "-DNAME=pal", "-Wl,-soname,libopen-pal.so.80", "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN",
+		"-o", pal, source, pmix)
 	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o", mpi, source, pal)
 	build("-DMAIN", "-o", program, source, mpi, "-Wl,-rpath-link,"+dir)
 	if use := Find(t.Context(), program, map[string]string{"LD_LIBRARY_PATH": dir}); use != (Use{OpenMPI, pmix}) {
@@ -88,7 +96,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	}
 	// Programs that a command line or a script names.
 	env2 := map[string]string{"LD_LIBRARY_PATH": dir, "PATH": dir + ":/usr/bin:/bin"}
-	for name, text := range map[string]string{"run.sh": "#!/usr/bin/env bash\n# ./other\nN=2 ./program --x\n", "plain": "exec program\n", "outer": "#!/bin/sh\n. ./run.sh\n",
+	for name, text := range map[string]string{"run.sh": "#!/usr/bin/env bash\n# ./other\nN=2 ./program --x\n",
+		"plain": "exec program\n", "outer": "#!/bin/sh\n. ./run.sh\n",
 		"comment": "#!/bin/sh\n# ./program\n", "perl": "#!/usr/bin/perl\nsystem './program'\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
@@ -98,16 +107,21 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		argv []string
 		want bool
 	}{
-		{[]string{"/usr/bin/env", "A=1", "./program"}, true}, {[]string{"/bin/sh", "-c", "true; " + program + "; exit $?"}, true}, {[]string{"/bin/sh", "-c", "true;(program 3 >log)"}, true}, {[]string{dir + "/run.sh"}, true},
-		{[]string{"/bin/sh", "plain"}, true}, {[]string{"/bin/sh", "-e", "run.sh", "x"}, true}, {[]string{dir + "/outer"}, true},
-		{[]string{dir + "/comment"}, false}, {[]string{"/bin/cat", "plain"}, false}, {[]string{dir + "/perl"}, false}, {[]string{"/bin/true"}, false}, {[]string{"/bin/sh", "-c", "gone"}, false},
+		{[]string{"/usr/bin/env", "A=1", "./program"}, true},
+		{[]string{"/bin/sh", "-c", "true; " + program + "; exit $?"}, true},
+		{[]string{"/bin/sh", "-c", "true;(program 3 >log)"}, true}, {[]string{dir + "/run.sh"}, true},
+		{[]string{"/bin/sh", "plain"}, true}, {[]string{"/bin/sh", "-e", "run.sh", "x"}, true},
+		{[]string{dir + "/outer"}, true},
+		{[]string{dir + "/comment"}, false}, {[]string{"/bin/cat", "plain"}, false}, {[]string{dir + "/perl"}, false},
+		{[]string{"/bin/true"}, false}, {[]string{"/bin/sh", "-c", "gone"}, false},
 	} {
 		use, guess := FindCommand(t.Context(), tt.argv[0], tt.argv, dir, env2)
 		if found := use == (Use{OpenMPI, pmix}); found != tt.want || guess != tt.want {
 			t.Errorf("%q: %+v, a guess: %v", tt.argv, use, guess)
 		}
 	}
-	if use, guess := FindCommand(t.Context(), program, []string{program}, dir, env2); use != (Use{OpenMPI, pmix}) || guess {
+	if use, guess := FindCommand(t.Context(), program, []string{program}, dir, env2); use != (Use{OpenMPI, pmix}) ||
+		guess {
 		t.Errorf("the program itself: %+v, a guess: %v", use, guess)
 	}
 	// mpi4py's extension, found as an interpreter of that prefix would.
@@ -118,8 +132,10 @@ func TestFindOfALinkedProgram(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	build("-shared", "-fPIC", "-DNAME=extension", "-Wl,--no-as-needed", "-o", filepath.Join(packages, "MPI.cpython-311.so"), source, mpi)
-	if err := os.WriteFile(filepath.Join(env, "pyvenv.cfg"), []byte("home = /usr/bin\ninclude-system-site-packages = false\n"), 0o644); err != nil {
+	build("-shared", "-fPIC", "-DNAME=extension", "-Wl,--no-as-needed", "-o",
+		filepath.Join(packages, "MPI.cpython-311.so"), source, mpi)
+	if err := os.WriteFile(filepath.Join(env, "pyvenv.cfg"),
+		[]byte("home = /usr/bin\ninclude-system-site-packages = false\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	interpreter := filepath.Join(env, "bin/python3")
@@ -131,7 +147,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	if err := os.WriteFile(shim, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if use := Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir, "PYTHONPATH": filepath.Dir(packages)}); use != (Use{OpenMPI, pmix}) {
+	if use := Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir,
+		"PYTHONPATH": filepath.Dir(packages)}); use != (Use{OpenMPI, pmix}) {
 		t.Errorf("a script that starts python: %+v", use)
 	}
 	// Wheels load what is installed beside them.
@@ -139,7 +156,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	build("-shared", "-fPIC", "-DNAME=extension", "-o", filepath.Join(packages, "MPI.openmpi.cpython-311.so"), source)
-	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o", filepath.Join(env, "lib/libmpi.so.40"), source, pal, "-Wl,-rpath,"+dir)
+	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o",
+		filepath.Join(env, "lib/libmpi.so.40"), source, pal, "-Wl,-rpath,"+dir)
 	if use := Find(t.Context(), interpreter, nil); use != (Use{OpenMPI, pmix}) {
 		t.Errorf("beside mpi4py: %+v", use)
 	}

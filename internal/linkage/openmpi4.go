@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// withPMIx adds to the use of Open MPI 4 the libpmix that its component for PMIx loads. It stays "" if Open MPI was built with a copy of PMIx of its own:
-// nothing says then which servers the copy gets along with.
+// withPMIx adds to the use of Open MPI 4 the libpmix that its component for PMIx loads. It stays ""
+// if Open MPI was built with a copy of PMIx of its own: nothing says then which servers the copy
+// gets along with.
 func withPMIx(ctx context.Context, use Use, interpreter string, paths []string, env map[string]string) Use {
 	if use.MPI != OpenMPI4 || use.PMIx != "" {
 		return use

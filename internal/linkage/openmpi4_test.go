@@ -7,13 +7,15 @@ import (
 	"testing"
 )
 
-// Open MPI 4 loads a libpmix by a component, which stands in one of several folders; one with a PMIx of its own loads none.
+// Open MPI 4 loads a libpmix by a component, which stands in one of several folders; one with a
+// PMIx of its own loads none.
 func TestLibpmixOfOpenMPI4(t *testing.T) {
 	cc, err := exec.LookPath("cc")
 	if err != nil {
 		t.Skip("needs cc")
 	}
-	for component, loads := range map[string]bool{"openmpi/mca_pmix_ext3x.so": true, "openmpi/lib/openmpi3/mca_pmix_ext3x.so": true, "openmpi/mca_pmix_pmix3x.so": false} {
+	for component, loads := range map[string]bool{"openmpi/mca_pmix_ext3x.so": true,
+		"openmpi/lib/openmpi3/mca_pmix_ext3x.so": true, "openmpi/mca_pmix_pmix3x.so": false} {
 		dir := t.TempDir()
 		build := func(name string, args ...string) string {
 			t.Helper()
@@ -34,7 +36,8 @@ func TestLibpmixOfOpenMPI4(t *testing.T) {
 		shared := func(name string, args ...string) string {
 			return build(name, append([]string{"-shared", "-fPIC", "-Wl,-soname," + filepath.Base(name)}, args...)...)
 		}
-		pmix, rte := shared("libpmix.so.2"), shared("libopen-rte.so.40")
+		pmix := shared("libpmix.so.2")
+		rte := shared("libopen-rte.so.40")
 		mpi := shared("libmpi.so.40.30.4", "-Wl,-soname,libmpi.so.40", rte)
 		if err := os.Symlink(mpi, filepath.Join(dir, "libmpi.so.40")); err != nil {
 			t.Fatal(err)

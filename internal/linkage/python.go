@@ -9,7 +9,8 @@ import (
 	"strings"
 )
 
-// isPython reports whether a program is an interpreter of Python, by its name or by that of the file it stands for.
+// isPython reports whether a program is an interpreter of Python, by its name or by that of the
+// file it stands for.
 func isPython(path string) bool {
 	real, _ := filepath.EvalSymlinks(path)
 	return slices.ContainsFunc([]string{path, real}, func(path string) bool {
@@ -44,12 +45,15 @@ func ofPython(ctx context.Context, path, interpreter string, env map[string]stri
 	return Use{}
 }
 
-// ofWheel reports whether an extension of mpi4py is one for any MPI of its ABI, MPI.mpich.*.so or MPI.openmpi.*.so.
+// ofWheel reports whether an extension of mpi4py is one for any MPI of its ABI, MPI.mpich.*.so or
+// MPI.openmpi.*.so.
 func ofWheel(extension string) bool {
-	return strings.HasPrefix(filepath.Base(extension), "MPI.mpich.") || strings.HasPrefix(filepath.Base(extension), "MPI.openmpi.")
+	return strings.HasPrefix(filepath.Base(extension), "MPI.mpich.") ||
+		strings.HasPrefix(filepath.Base(extension), "MPI.openmpi.")
 }
 
-// beside returns the MPI that pip has installed into the folder's prefix, PREFIX/lib/pythonX.Y/site-packages.
+// beside returns the MPI that pip has installed into the folder's prefix,
+// PREFIX/lib/pythonX.Y/site-packages.
 func beside(ctx context.Context, folder, interpreter string, env map[string]string) Use {
 	for _, name := range []string{"libmpi.so.12", "libmpi.so.40"} {
 		library := filepath.Join(folder, "..", "..", name)
@@ -93,7 +97,8 @@ func packages(path string, env map[string]string) []string {
 
 // sites lists a prefix's folders of packages. Debian's have another name.
 func sites(prefix string) (folders []string) {
-	for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages", "lib64/python3*/site-packages"} {
+	for _, pattern := range []string{"lib/python3*/site-packages", "lib/python3*/dist-packages",
+		"lib64/python3*/site-packages"} {
 		found, _ := filepath.Glob(filepath.Join(escape(prefix), pattern)) // the pattern is valid
 		folders = append(folders, found...)
 	}

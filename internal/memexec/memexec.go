@@ -1,5 +1,5 @@
-// Package memexec sends an executable through a stream, compressed, and receives it as a file in memory that can be
-// run, so that nothing is left on the host's disks.
+// Package memexec sends an executable through a stream, compressed, and receives it as a file in
+// memory that can be run, so that nothing is left on the host's disks.
 package memexec
 
 import (
@@ -31,8 +31,8 @@ func pack(program []byte, limit int) ([]byte, error) {
 	return packed.Bytes(), err
 }
 
-// Receive decompresses an executable into a file in memory, which the caller closes. It returns nil if in is empty. name is
-// shown as the name of the file in /proc.
+// Receive decompresses an executable into a file in memory, which the caller closes. It returns nil
+// if in is empty. name is shown as the name of the file in /proc.
 func Receive(name string, in io.Reader) (*os.File, error) { return receive(name, in, MaxSize) }
 
 func receive(name string, in io.Reader, limit int64) (*os.File, error) {

@@ -66,7 +66,8 @@ func TestWhatIsNoProgram(t *testing.T) {
 		string(whole[:len(whole)-1]) + "x": "receive name: gzip: invalid checksum",
 		bomb.String():                      "receive name: it is too large",
 	} {
-		if file, err := receive("name", strings.NewReader(said), limit); file != nil || err == nil || err.Error() != want {
+		if file, err := receive("name", strings.NewReader(said), limit); file != nil || err == nil ||
+			err.Error() != want {
 			t.Errorf("%.20q: %v, %v, want %s", said, file, err, want)
 		}
 	}

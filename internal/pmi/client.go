@@ -54,7 +54,8 @@ type wire interface {
 	attribute(value string, found bool) string
 }
 
-// unspeakable are the bytes that a line of PMI-1 cannot hold. Ranks that speak PMI-2 do not put them either.
+// unspeakable are the bytes that a line of PMI-1 cannot hold. Ranks that speak PMI-2 do not put
+// them either.
 const unspeakable = "\r\n\x00"
 
 // maxPuts bounds the bytes that one rank may put between two barriers, like the store's fences.
@@ -143,7 +144,8 @@ func (c *client) keep(key, value string) (problem string) {
 	if c.puts == nil {
 		c.puts = map[string]string{}
 	}
-	c.puts[key], c.bytes = value, grown
+	c.puts[key] = value
+	c.bytes = grown
 	c.host.published(key, value)
 	return ""
 }
@@ -159,7 +161,8 @@ func (c *client) find(key string) (value string, found bool) {
 // meet makes a barrier of what the rank has put.
 func (c *client) meet() actBarrier {
 	a := actBarrier{c.host.nextBarrier(c.rank), c.puts}
-	c.puts, c.bytes = nil, 0
+	c.puts = nil
+	c.bytes = 0
 	return a
 }
 

@@ -28,7 +28,8 @@ type Host struct {
 	// Aborted is called when a rank asks to end the job with an exit code.
 	Aborted func(rank, code int)
 	Entered func(rank int) // nil, or called when a rank calls MPI_Init
-	// Spawn starts the ranks that a rank asks for; nil: it is refused, as where it returns an error.
+	// Spawn starts the ranks that a rank asks for; nil: it is refused, as where it returns an
+	// error.
 	Spawn    func(ctx context.Context, rank int, s Spawn) error
 	Universe int // ranks that the job may have with those that it spawns; 0: Size
 

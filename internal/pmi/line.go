@@ -27,7 +27,8 @@ func parse(line string) (request, error) {
 	for rest := strings.TrimRight(line, "\r\n"); rest != ""; {
 		var word string
 		if strings.HasPrefix(rest, "value=") {
-			word, rest = rest, ""
+			word = rest
+			rest = ""
 		} else {
 			word, rest, _ = strings.Cut(rest, " ")
 		}
@@ -35,7 +36,8 @@ func parse(line string) (request, error) {
 		switch {
 		case !found: // an extra blank, or the rest of a message
 		case key == "cmd" || key == "mcmd":
-			r.command, r.many = value, key == "mcmd"
+			r.command = value
+			r.many = key == "mcmd"
 		default:
 			r.words[key] = value
 		}

@@ -8,8 +8,8 @@ import (
 // block is count ranks on each of nodes consecutive nodes, starting with node first.
 type block struct{ first, nodes, count int }
 
-// Mapping returns the value of PMI_process_mapping, which tells MPICH which ranks share a node. nodeOf is
-// each rank's node. MPICH repeats the blocks if ranks remain.
+// Mapping returns the value of PMI_process_mapping, which tells MPICH which ranks share a node.
+// nodeOf is each rank's node. MPICH repeats the blocks if ranks remain.
 func Mapping(nodeOf []int) string {
 	var blocks []block
 	for i := 0; i < len(nodeOf); {

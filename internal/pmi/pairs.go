@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// pairs is PMI-2: a message is its length in six characters, and pairs KEY=VALUE; of which the first is its command. A semicolon in a value
-// is doubled.
+// pairs is PMI-2: a message is its length in six characters, and pairs KEY=VALUE; of which the
+// first is its command. A semicolon in a value is doubled.
 type pairs struct {
 	thread string // the thread of the rank that asks, which the answer repeats
 	begun  bool   // the rank has said fullinit
@@ -131,8 +131,10 @@ func (p *pairs) step(c *client, message string) any {
 	}
 	switch r.command {
 	case "fullinit":
-		p.begun, c.inside = true, true
-		return say("", "pmi-version", "2", "pmi-subversion", "0", "rank", strconv.Itoa(c.rank), "size", strconv.Itoa(c.host.Size),
+		p.begun = true
+		c.inside = true
+		return say("", "pmi-version", "2", "pmi-subversion", "0", "rank", strconv.Itoa(c.rank), "size",
+			strconv.Itoa(c.host.Size),
 			"appnum", strconv.Itoa(c.host.Programs[c.rank]), "debugged", "FALSE", "pmiverbose", "FALSE")
 	case "finalize":
 		c.inside = false
@@ -234,7 +236,8 @@ func (a *attributes) put(key, value string) (problem string) {
 	if a.values == nil {
 		a.values = map[string]string{}
 	}
-	a.values[key], a.bytes = value, grown
+	a.values[key] = value
+	a.bytes = grown
 	if a.changed != nil {
 		close(a.changed)
 		a.changed = nil

@@ -40,7 +40,8 @@ func (j *job) begin2(rank int) {
 		fmt.Sprintf("cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=%d;size=%d;appnum=0;debugged=FALSE;pmiverbose=FALSE;", rank, j.hosts[0].Size))
 }
 
-// The conversation of a program with Slurm's libpmi2, beside a rank of PMI-1: both have one store and one fence.
+// The conversation of a program with Slurm's libpmi2, beside a rank of PMI-1: both have one store
+// and one fence.
 func TestConversationOfPMI2(t *testing.T) {
 	j := newJob(t, 2, 1)
 	j.begin2(0)
@@ -50,7 +51,8 @@ func TestConversationOfPMI2(t *testing.T) {
 		t.Error("a rank after fullinit is not inside")
 	}
 	j.exchange(0, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=kvs_1;")
-	j.exchange(0, "cmd=info-getjobattr;key=PMI_process_mapping;", "cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,2),(1,1,1));")
+	j.exchange(0, "cmd=info-getjobattr;key=PMI_process_mapping;",
+		"cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,2),(1,1,1));")
 	j.exchange(0, "cmd=info-getjobattr;key=universeSize;", "cmd=info-getjobattr-response;rc=0;found=TRUE;value=3;")
 	j.exchange(0, "cmd=info-getjobattr;key=unknown;", "cmd=info-getjobattr-response;rc=0;found=FALSE;")
 	j.exchange(0, "cmd=kvs-put;thrid=0x7f;key=a;value=x;;y=;;;", "cmd=kvs-put-response;thrid=0x7f;rc=0;")
@@ -75,7 +77,8 @@ func TestConversationOfPMI2(t *testing.T) {
 	j.exchange(1, "cmd=name-unpublish;name=ocean;", "cmd=name-unpublish-response;rc=0;")
 	j.exchange(0, "cmd=name-lookup;name=ocean;", "cmd=name-lookup-response;rc=-1;errmsg=service_not_found;")
 
-	j.exchange(0, "cmd=spawn;ncmds=1;subcmd=x;maxprocs=1;argc=0;", "cmd=spawn-response;rc=-1;errmsg=gorun_spawns_no_ranks_over_PMI-2;")
+	j.exchange(0, "cmd=spawn;ncmds=1;subcmd=x;maxprocs=1;argc=0;",
+		"cmd=spawn-response;rc=-1;errmsg=gorun_spawns_no_ranks_over_PMI-2;")
 	j.exchange(0, "cmd=finalize;", "cmd=finalize-response;rc=0;")
 	if j.hosts[0].Inside(0) {
 		t.Error("a rank after finalize is inside")
@@ -118,10 +121,13 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 	if j.hosts[0].Inside(0) {
 		t.Error("inside before fullinit")
 	}
-	j.exchange(0, "cmd=fullinit;", "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
-	for _, bad := range []string{"", ";", "x", "cmd", "cmd=", "cmd=;", "a=b;", "cmd=job-getid", "cmd=job-getid;x", "cmd=job-getid;x=y", "cmd=job-getid;x=y;;", "cmd=job-getid;" + strings.Repeat("k", maxKey+1) + "=1;"} {
+	j.exchange(0, "cmd=fullinit;",
+		"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
+	for _, bad := range []string{"", ";", "x", "cmd", "cmd=", "cmd=;", "a=b;", "cmd=job-getid", "cmd=job-getid;x",
+		"cmd=job-getid;x=y", "cmd=job-getid;x=y;;", "cmd=job-getid;" + strings.Repeat("k", maxKey+1) + "=1;"} {
 		j.send(0, bad)
-		if answer, err := (&pairs{}).read(j.lines[0]); err != nil || !strings.HasPrefix(answer, "cmd=unknown-response;rc=-1;errmsg=") {
+		if answer, err := (&pairs{}).read(j.lines[0]); err != nil ||
+			!strings.HasPrefix(answer, "cmd=unknown-response;rc=-1;errmsg=") {
 			t.Errorf("%q is answered %q, %v", bad, answer, err)
 		}
 	}
@@ -147,7 +153,8 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 
 // A length that is none, or too large, ends the conversation without an allocation of that size.
 func TestLengthsOfPMI2(t *testing.T) {
-	for _, bad := range []string{"abcdef", "-1    ", "+1    ", "0x10  ", "      ", "999999", fmt.Sprintf("%-6d", maxMessage+1), "12 3  ", "12"} {
+	for _, bad := range []string{"abcdef", "-1    ", "+1    ", "0x10  ", "      ", "999999",
+		fmt.Sprintf("%-6d", maxMessage+1), "12 3  ", "12"} {
 		if _, err := (&pairs{}).read(bufio.NewReader(strings.NewReader(bad + "cmd=x;"))); err == nil {
 			t.Errorf("%q is a length", bad)
 		}
@@ -155,14 +162,21 @@ func TestLengthsOfPMI2(t *testing.T) {
 	if _, err := (&pairs{}).read(bufio.NewReader(strings.NewReader(""))); err != io.EOF {
 		t.Errorf("%v at the end", err)
 	}
-	if got, err := (&pairs{}).read(bufio.NewReader(strings.NewReader("6     cmd=x;more"))); err != nil || got != "cmd=x;" {
+	if got, err := (&pairs{}).read(bufio.NewReader(strings.NewReader("6     cmd=x;more"))); err != nil ||
+		got != "cmd=x;" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
-// Over PMI_PORT, the second message says who a rank of PMI-2 is; nobody may be a rank that is somebody already.
+// Over PMI_PORT, the second message says who a rank of PMI-2 is; nobody may be a rank that is
+// somebody already.
 func TestStrangersOfPMI2(t *testing.T) {
-	host := &Host{Name: "kvs_1", Size: 2, Programs: map[int]int{0: 0, 1: 3}, Store: newStore(2)}
+	host := &Host{
+		Name:     "kvs_1",
+		Size:     2,
+		Programs: map[int]int{0: 0, 1: 3},
+		Store:    newStore(2),
+	}
 	connect := func(first string) (*bufio.Reader, net.Conn, chan error) {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close() })
@@ -175,7 +189,8 @@ func TestStrangersOfPMI2(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewReader(theirs)
-		if line, err := lines.ReadString('\n'); err != nil || line != "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n" {
+		if line, err := lines.ReadString('\n'); err != nil ||
+			line != "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
 		if _, err := io.WriteString(theirs, (&pairs{}).frame(first)); err != nil {
@@ -188,7 +203,8 @@ func TestStrangersOfPMI2(t *testing.T) {
 	if got, err := (&pairs{}).read(lines); err != nil || got != want {
 		t.Fatalf("%q, %v; want %q", got, err, want)
 	}
-	for _, bad := range []string{"cmd=fullinit;pmirank=1;", "cmd=fullinit;pmirank=7;", "cmd=fullinit;pmirank=-1;", "cmd=fullinit;", "cmd=kvs-fence;pmirank=0;", "x"} {
+	for _, bad := range []string{"cmd=fullinit;pmirank=1;", "cmd=fullinit;pmirank=7;", "cmd=fullinit;pmirank=-1;",
+		"cmd=fullinit;", "cmd=kvs-fence;pmirank=0;", "x"} {
 		_, _, end := connect(bad)
 		if err := <-end; err == nil {
 			t.Errorf("%q was let in", bad)
@@ -216,7 +232,8 @@ func FuzzPairs(f *testing.F) {
 				t.Errorf("%q is answered %q, which is read as %q, %v", message, act.line, framed, err)
 			}
 			r, err := parsePairs(act.line)
-			if err != nil || !strings.HasSuffix(r.command, "-response") || r.words["rc"] == "" || len(act.line) > 4<<10 {
+			if err != nil || !strings.HasSuffix(r.command, "-response") || r.words["rc"] == "" ||
+				len(act.line) > 4<<10 {
 				t.Errorf("%q is answered %q: %v", message, act.line, err)
 			}
 		}

@@ -88,14 +88,21 @@ func newJob(t *testing.T, perHost ...int) *job {
 	}
 	store := newStore(len(nodes))
 	for range perHost {
-		j.hosts = append(j.hosts, &Host{Name: "kvs_1", Size: len(nodes), Mapping: Mapping(nodes), Programs: map[int]int{}, Store: store,
-			Aborted: func(rank, code int) { j.aborts <- [2]int{rank, code} }, Spawn: func(_ context.Context, _ int, s Spawn) error {
+		j.hosts = append(j.hosts, &Host{
+			Name:     "kvs_1",
+			Size:     len(nodes),
+			Mapping:  Mapping(nodes),
+			Programs: map[int]int{},
+			Store:    store,
+			Aborted:  func(rank, code int) { j.aborts <- [2]int{rank, code} },
+			Spawn: func(_ context.Context, _ int, s Spawn) error {
 				j.spawns <- s
 				if s.Ranks() > 4 {
 					return errors.New("too many")
 				}
 				return nil
-			}})
+			},
+		})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -104,7 +111,8 @@ func newJob(t *testing.T, perHost ...int) *job {
 	}
 	for rank, node := range nodes {
 		ours, theirs := net.Pipe()
-		j.conns, j.lines = append(j.conns, theirs), append(j.lines, bufio.NewReader(theirs))
+		j.conns = append(j.conns, theirs)
+		j.lines = append(j.lines, bufio.NewReader(theirs))
 		wg.Go(func() {
 			if err := j.hosts[node].Serve(ctx, ours, rank); err != nil && !errors.Is(err, io.ErrClosedPipe) {
 				t.Errorf("rank %d: %v", rank, err)
@@ -147,13 +155,16 @@ func (j *job) ask(rank int, line, want string) {
 func TestConversation(t *testing.T) {
 	j := newJob(t, 2, 1)
 	for rank := range 3 {
-		j.ask(rank, "cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
+		j.ask(rank, "cmd=init pmi_version=1 pmi_subversion=1",
+			"cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
 		j.ask(rank, "cmd=get_maxes", "cmd=maxes kvsname_max=256 keylen_max=64 vallen_max=1024")
 		j.ask(rank, "cmd=get_appnum", "cmd=appnum appnum=0")
 		j.ask(rank, "cmd=get_my_kvsname", "cmd=my_kvsname kvsname=kvs_1")
 		j.ask(rank, "cmd=get_universe_size", "cmd=universe_size size=3")
-		j.ask(rank, "cmd=get kvsname=kvs_1 key=PMI_process_mapping", "cmd=get_result rc=0 msg=success value=(vector,(0,1,2),(1,1,1))")
-		j.ask(rank, fmt.Sprintf("cmd=put kvsname=kvs_1 key=P%d value=port#%d a  b ", rank, rank), "cmd=put_result rc=0 msg=success")
+		j.ask(rank, "cmd=get kvsname=kvs_1 key=PMI_process_mapping",
+			"cmd=get_result rc=0 msg=success value=(vector,(0,1,2),(1,1,1))")
+		j.ask(rank, fmt.Sprintf("cmd=put kvsname=kvs_1 key=P%d value=port#%d a  b ", rank, rank),
+			"cmd=put_result rc=0 msg=success")
 	}
 	j.ask(2, "cmd=get kvsname=kvs_1 key=P0", "cmd=get_result rc=-1 msg=key_P0_not_found value=unknown")
 	for round := range 3 {
@@ -164,7 +175,8 @@ func TestConversation(t *testing.T) {
 			j.hear(rank, "cmd=barrier_out rc=0")
 		}
 		for rank := range 9 {
-			j.ask(rank/3, fmt.Sprintf("cmd=get kvsname=kvs_1 key=P%d", rank%3), fmt.Sprintf("cmd=get_result rc=0 msg=success value=port#%d a  b ", rank%3))
+			j.ask(rank/3, fmt.Sprintf("cmd=get kvsname=kvs_1 key=P%d", rank%3),
+				fmt.Sprintf("cmd=get_result rc=0 msg=success value=port#%d a  b ", rank%3))
 		}
 		j.ask(0, fmt.Sprintf("cmd=put kvsname=kvs_1 key=round value=%d", round), "cmd=put_result rc=0 msg=success")
 	}
@@ -207,16 +219,20 @@ func TestRefusals(t *testing.T) {
 
 // programOf are the lines of one program of a spawn request.
 func programOf(ranks, number, of int, more string) string {
-	return fmt.Sprintf("mcmd=spawn\nnprocs=%d\nexecname=x y\ntotspawns=%d\nspawnssofar=%d\n%sendcmd", ranks, of, number, more)
+	return fmt.Sprintf("mcmd=spawn\nnprocs=%d\nexecname=x y\ntotspawns=%d\nspawnssofar=%d\n%sendcmd", ranks, of, number,
+		more)
 }
 
 func TestSpawnHasProgramsWordsAndValues(t *testing.T) {
 	j := newJob(t, 1)
-	const more = "arg1=cmd=finalize\narg2=\nargcnt=2\npreput_num=1\npreput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag=0$x y\ninfo_num=1\ninfo_key_0=wdir\ninfo_val_0=/a b\n"
+	const more = "arg1=cmd=finalize\narg2=\nargcnt=2\npreput_num=1\n" +
+		"preput_key_0=PARENT_ROOT_PORT_NAME\npreput_val_0=tag=0$x y\n" +
+		"info_num=1\ninfo_key_0=wdir\ninfo_val_0=/a b\n"
 	j.say(0, programOf(2, 1, 2, more))
 	j.say(0, programOf(1, 2, 2, "argcnt=0\n"))
 	j.hear(0, "cmd=spawn_result rc=0 errcodes=0,0,0")
-	want := Spawn{Programs: []Program{{Argv: []string{"x y", "cmd=finalize", ""}, Ranks: 2, Info: map[string]string{"wdir": "/a b"}}, {Argv: []string{"x y"}, Ranks: 1, Info: map[string]string{}}},
+	want := Spawn{Programs: []Program{{Argv: []string{"x y", "cmd=finalize", ""}, Ranks: 2,
+		Info: map[string]string{"wdir": "/a b"}}, {Argv: []string{"x y"}, Ranks: 1, Info: map[string]string{}}},
 		Given: map[string]string{"PARENT_ROOT_PORT_NAME": "tag=0$x y"}}
 	if got := <-j.spawns; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
@@ -225,7 +241,8 @@ func TestSpawnHasProgramsWordsAndValues(t *testing.T) {
 
 func TestSpawnIsRefusedPolitely(t *testing.T) {
 	j := newJob(t, 1)
-	for _, bad := range []string{programOf(5, 1, 1, ""), programOf(0, 1, 1, ""), programOf(-1, 1, 1, ""), programOf(1, 1, 1, "argcnt=1\n"),
+	for _, bad := range []string{programOf(5, 1, 1, ""), programOf(0, 1, 1, ""), programOf(-1, 1, 1, ""),
+		programOf(1, 1, 1, "argcnt=1\n"),
 		programOf(0, 1, 2, "") + "\n" + programOf(1, 2, 2, ""), "mcmd=spawn\nendcmd"} {
 		j.say(0, bad)
 		j.hear(0, "cmd=spawn_result rc=-1")
@@ -263,7 +280,12 @@ func TestStrangers(t *testing.T) {
 		t.Skip("takes many seconds")
 	}
 	j := newJob(t, 2)
-	host := &Host{Name: "kvs_1", Size: 2, Programs: map[int]int{0: 0, 1: 3}, Store: j.hosts[0].Store}
+	host := &Host{
+		Name:     "kvs_1",
+		Size:     2,
+		Programs: map[int]int{0: 0, 1: 3},
+		Store:    j.hosts[0].Store,
+	}
 	connect := func(first string) (*bufio.Reader, net.Conn, chan error) {
 		ours, theirs := net.Pipe()
 		t.Cleanup(func() { theirs.Close() })
@@ -333,7 +355,8 @@ func FuzzClient(f *testing.F) {
 			}
 			switch act := c.wire.step(c, line).(type) {
 			case actReply:
-				if !strings.HasPrefix(act.line, "cmd=") || strings.ContainsAny(strings.TrimSuffix(act.line, "\n"), "\n\r") || len(act.line) > 1100 {
+				if !strings.HasPrefix(act.line, "cmd=") ||
+					strings.ContainsAny(strings.TrimSuffix(act.line, "\n"), "\n\r") || len(act.line) > 1100 {
 					t.Errorf("%q is answered %q", line, act.line)
 				}
 			case actBarrier:

@@ -9,11 +9,12 @@ import (
 	"unicode"
 )
 
-// publishedKey begins the keys under which the first rank of a host tells the others the name of their shared memory in MPICH 4, which encodes
-// values in hexadecimal.
+// publishedKey begins the keys under which the first rank of a host tells the others the name of
+// their shared memory in MPICH 4, which encodes values in hexadecimal.
 const publishedKey = "-bcast-"
 
-// publishedSegment returns the file of the shared memory that a rank publishes, or "" if that is something else.
+// publishedSegment returns the file of the shared memory that a rank publishes, or "" if that is
+// something else.
 func publishedSegment(key, value string) string {
 	if !strings.HasPrefix(key, publishedKey) {
 		return ""
@@ -21,14 +22,17 @@ func publishedSegment(key, value string) string {
 	text, err := hex.DecodeString(value)
 	name := strings.TrimRight(string(text), "\x00")
 	random, is := strings.CutPrefix(name, "/dev/shm/mpich_shar_tmp") // as mkstemp makes names
-	if err != nil || !is || len(random) != 6 || strings.ContainsFunc(random, func(c rune) bool { return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c) }) {
+	if err != nil || !is || len(random) != 6 || strings.ContainsFunc(random, func(c rune) bool {
+		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c)
+	}) {
 		return ""
 	}
 	return name
 }
 
-// Segments returns patterns, as of [path.Match], for the files in which MPICH's ranks of this host share memory. MPICH removes them when
-// all ranks have found them, so ranks that are killed before that leave them. It returns nothing while no rank has called MPI_Init.
+// Segments returns patterns, as of [path.Match], for the files in which MPICH's ranks of this host
+// share memory. MPICH removes them when all ranks have found them, so ranks that are killed before
+// that leave them. It returns nothing while no rank has called MPI_Init.
 func (h *Host) Segments() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

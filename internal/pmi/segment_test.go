@@ -14,13 +14,16 @@ func TestSegments(t *testing.T) {
 	h.setInside(0, true)
 	h.setInside(0, false)
 	for key, text := range map[string]string{
-		"-bcast-1-0": "/dev/shm/mpich_shar_tmpRhUqq7", "-bcast-2": "/dev/shm/other", "-bcast-3": "/dev/shm/../mpich_shar_tmpRhUqq7",
+		"-bcast-1-0": "/dev/shm/mpich_shar_tmpRhUqq7", "-bcast-2": "/dev/shm/other",
+		"-bcast-3": "/dev/shm/../mpich_shar_tmpRhUqq7",
 		"-bcast-4": "/etc/mpich_shar_tmpRhUqq7", "-allgather-1": "/dev/shm/mpich_shar_tmpRhUqq8", "-bcast-5": "",
 	} {
 		h.published(key, hex.EncodeToString([]byte(text)))
 	}
 	h.published("-bcast-6", "no number")
-	if s, want := h.Segments(), []string{"/dev/shm/mpich_shm_10466212_*", "/dev/shm/mpich_shar_tmpRhUqq7"}; !slices.Equal(s, want) {
+	want := []string{"/dev/shm/mpich_shm_10466212_*",
+		"/dev/shm/mpich_shar_tmpRhUqq7"}
+	if s := h.Segments(); !slices.Equal(s, want) {
 		t.Errorf("%q, want %q", s, want)
 	}
 	for range 2 * maxSegments {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Serve answers a rank over the socket that it inherited, until the rank closes it, or ctx ends and the
-// caller closes it.
+// Serve answers a rank over the socket that it inherited, until the rank closes it, or ctx ends and
+// the caller closes it.
 func (h *Host) Serve(ctx context.Context, conn io.ReadWriter, rank int) error {
 	if err := h.take(rank); err != nil {
 		return err
@@ -21,7 +21,12 @@ func (h *Host) Serve(ctx context.Context, conn io.ReadWriter, rank int) error {
 }
 
 func (h *Host) client(rank int) *client {
-	return &client{host: h, rank: rank, wire: lines{}, inside: h.Inside(rank)}
+	return &client{
+		host:   h,
+		rank:   rank,
+		wire:   lines{},
+		inside: h.Inside(rank),
+	}
 }
 
 // ServeUnidentified answers a rank that connected to PMI_PORT, after it has said
@@ -47,7 +52,8 @@ func (h *Host) ServeUnidentified(ctx context.Context, conn io.ReadWriter) error 
 		return err
 	}
 	defer h.release(rank)
-	if _, err := fmt.Fprintf(conn, "cmd=initack\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", h.Size, rank); err != nil {
+	if _, err := fmt.Fprintf(conn, "cmd=initack\ncmd=set size=%d\ncmd=set rank=%d\ncmd=set debug=0\n", h.Size,
+		rank); err != nil {
 		return err
 	}
 	return h.talk(ctx, h.client(rank), in, conn)
@@ -71,7 +77,8 @@ func (h *Host) serveUnidentified2(ctx context.Context, line string, in *bufio.Re
 		return err
 	}
 	defer h.release(rank)
-	c.rank, c.inside = rank, h.Inside(rank)
+	c.inside = h.Inside(rank)
+	c.rank = rank
 	if err := h.answer(ctx, c, message, conn); err != nil {
 		return err
 	}

@@ -39,7 +39,8 @@ const (
 	maxSpawnBytes = 256 << 10 // of their words together
 )
 
-// reader reads the lines of a spawn request. Each program of it begins with mcmd=spawn and ends with endcmd.
+// reader reads the lines of a spawn request. Each program of it begins with mcmd=spawn and ends
+// with endcmd.
 type reader struct {
 	within  bool // between both
 	request Spawn
@@ -51,7 +52,10 @@ type reader struct {
 var errSpawn = errors.New("a spawn request that is too long or not complete")
 
 // begin begins a program.
-func (r *reader) begin() { r.within, r.words = true, map[string]string{} }
+func (r *reader) begin() {
+	r.within = true
+	r.words = map[string]string{}
+}
 
 // line takes a line, and returns the request or an error with the last line of it.
 func (r *reader) line(line string) (whole *Spawn, err error) {
@@ -76,7 +80,8 @@ func (r *reader) line(line string) (whole *Spawn, err error) {
 	if r.count("spawnssofar") < r.count("totspawns") {
 		return nil, nil
 	}
-	request, err := r.request, r.err
+	request := r.request
+	err = r.err
 	*r = reader{}
 	return &request, err
 }

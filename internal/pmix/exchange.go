@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// maxValue bounds what one rank contributes to a fence, in bytes. The data of a host is divided among its ranks.
+// maxValue bounds what one rank contributes to a fence, in bytes. The data of a host is divided
+// among its ranks.
 const maxValue = 1 << 20
 
 // fence exchanges the data of all hosts.
@@ -21,7 +22,8 @@ func (s *Server) fence(name string, data []byte) ([]byte, status) {
 	values := map[int][]byte{}
 	for _, rank := range here {
 		n := min(maxValue, len(data))
-		values[rank], data = data[:n], data[n:]
+		values[rank] = data[:n]
+		data = data[n:]
 	}
 	all, err := s.opts.Store.FenceAll(s.ctx, name, values)
 	if err != nil {
@@ -118,8 +120,9 @@ func (s *Server) put(key func(host, part int) string, data []byte) error {
 	}
 }
 
-// A host asks another for the data of one of its ranks by keys of the store, numbered for each pair of hosts: few programs ask at all. So a
-// host looks for questions of each other host only when one of them has said that there will be some.
+// A host asks another for the data of one of its ranks by keys of the store, numbered for each pair
+// of hosts: few programs ask at all. So a host looks for questions of each other host only when one
+// of them has said that there will be some.
 func askedKey(host int) string { return "pmix/asked/" + strconv.Itoa(host) }
 func pairKey(what string, of, by, n int) string {
 	return "pmix/" + what + "/" + strconv.Itoa(of) + "/" + strconv.Itoa(by) + "/" + strconv.Itoa(n)
@@ -128,7 +131,8 @@ func pairKey(what string, of, by, n int) string {
 // fetchTime bounds a request to the store, which is then made again.
 const fetchTime = time.Hour
 
-// await returns a value of the store, as soon as there is one. The error is that of the store or of the server's end.
+// await returns a value of the store, as soon as there is one. The error is that of the store or of
+// the server's end.
 func (s *Server) await(key string) ([]byte, error) {
 	for {
 		value, found, err := s.opts.Store.Get(s.ctx, key, fetchTime)
@@ -138,9 +142,11 @@ func (s *Server) await(key string) ([]byte, error) {
 	}
 }
 
-// fetch returns the data of a rank on another host, as soon as the rank has committed some, with the named item if there is a name.
+// fetch returns the data of a rank on another host, as soon as the rank has committed some, with
+// the named item if there is a name.
 func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
-	of, by := s.where(world, rank), s.layout.Host
+	of := s.where(world, rank)
+	by := s.layout.Host
 	if of < 0 {
 		return nil, notFound
 	}
@@ -209,7 +215,8 @@ func (s *Server) shareWith(by int) {
 	}
 }
 
-// deliver puts the data of a rank into the store, where the host that asked waits. Without data it gets an empty answer.
+// deliver puts the data of a rank into the store, where the host that asked waits. Without data it
+// gets an empty answer.
 func (s *Server) deliver(id int, good bool, data []byte) {
 	s.mu.Lock()
 	key, known := s.promised[id]

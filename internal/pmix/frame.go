@@ -94,7 +94,8 @@ func (m *message) number() int {
 
 func (m *message) text() []byte {
 	if len(m.rest) < 4 || uint64(len(m.rest)-4) < uint64(binary.LittleEndian.Uint32(m.rest)) {
-		m.err, m.rest = errShort, nil
+		m.err = errShort
+		m.rest = nil
 		return nil
 	}
 	n := binary.LittleEndian.Uint32(m.rest)

@@ -30,7 +30,9 @@ func (l *Layout) byHost() [][]int {
 
 // frame describes the job to the helper.
 func (l *Layout) frame(byHost [][]int) frame {
-	locals, numbers, names := make([]int, len(l.HostOf)), make([]int, len(l.Hosts)), l.names()
+	locals := make([]int, len(l.HostOf))
+	numbers := make([]int, len(l.Hosts))
+	names := l.names()
 	var used, lists []string // names and ranks of the hosts that have any
 	list := func(host int) string {
 		var texts []string
@@ -45,12 +47,15 @@ func (l *Layout) frame(byHost [][]int) frame {
 			locals[rank] = local
 		}
 		if len(ranks) > 0 {
-			used, lists = append(used, names[host]), append(lists, list(host))
+			used = append(used, names[host])
+			lists = append(lists, list(host))
 		}
 	}
-	f, here := newFrame(begin), byHost[l.Host]
+	f := newFrame(begin)
+	here := byHost[l.Host]
 	f.texts(l.Job, names[l.Host], l.Folder, strings.Join(used, ","), strings.Join(lists, ";"), list(l.Host))
-	for _, n := range []int{l.world, l.parentWorld, l.parentRank, max(l.Universe, len(l.HostOf)), l.Host, len(l.HostOf), len(used), slices.Max(l.Programs) + 1, len(here)} {
+	for _, n := range []int{l.world, l.parentWorld, l.parentRank, max(l.Universe, len(l.HostOf)), l.Host, len(l.HostOf),
+		len(used), slices.Max(l.Programs) + 1, len(here)} {
 		f.number(n)
 	}
 	for _, rank := range here {

@@ -17,7 +17,8 @@ import (
 
 // Store is the part of the job's store that PMIx needs.
 type Store interface {
-	// FenceAll contributes values of ranks of this host, all of which are in it, and waits for the values of all ranks.
+	// FenceAll contributes values of ranks of this host, all of which are in it, and waits for the
+	// values of all ranks.
 	FenceAll(ctx context.Context, name string, values map[int][]byte) ([][]byte, error)
 	Put(key string, value []byte) error
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
@@ -25,18 +26,22 @@ type Store interface {
 
 // Options are what a server needs.
 type Options struct {
-	// Program is the helper. Library is the path of the libpmix that the ranks' MPI loads; "" is the system's.
+	// Program is the helper. Library is the path of the libpmix that the ranks' MPI loads; "" is
+	// the system's.
 	Program *os.File
 	Library string
-	// Start runs a program with these open files, of which the first is descriptor 0. It needs not wait for its end.
+	// Start runs a program with these open files, of which the first is descriptor 0. It needs not
+	// wait for its end.
 	Start func(path string, argv, env []string, files []*os.File) error
 	Env   []string // of the helper
 	Store Store
-	// Aborted is called when a rank asks to end the job with an exit code, Broken when the helper ends before Close.
+	// Aborted is called when a rank asks to end the job with an exit code, Broken when the helper
+	// ends before Close.
 	Aborted func(rank, code int)
 	Broken  func(err error)
 	Entered func(rank int) // nil, or called when a rank calls PMIx_Init
-	// Spawn starts the ranks that a rank asks for, in a world made with [Server.Add], and returns its name; nil: it is refused.
+	// Spawn starts the ranks that a rank asks for, in a world made with [Server.Add], and returns
+	// its name; nil: it is refused.
 	Spawn func(ctx context.Context, rank int, programs []Program) (name string, err error)
 }
 
@@ -85,9 +90,23 @@ func Open(opts Options) (*Server, error) {
 		return nil, err
 	}
 	defer null.Close()
-	s := &Server{opts: opts, conn: conn, in: bufio.NewReader(conn), environ: map[int][]string{}, inside: map[int]bool{}, promised: map[int]string{}, asked: map[int]int{}, echoed: map[int]chan struct{}{}, places: map[int]place{}, added: make(chan struct{}, 1), grown: make(chan struct{}), meetings: map[string]int{}}
+	s := &Server{
+		opts:     opts,
+		conn:     conn,
+		in:       bufio.NewReader(conn),
+		environ:  map[int][]string{},
+		inside:   map[int]bool{},
+		promised: map[int]string{},
+		asked:    map[int]int{},
+		echoed:   map[int]chan struct{}{},
+		places:   map[int]place{},
+		added:    make(chan struct{}, 1),
+		grown:    make(chan struct{}),
+		meetings: map[string]int{},
+	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	err = opts.Start("/proc/self/fd/4", []string{"gorun-pmix", opts.Library}, opts.Env, []*os.File{null, null, null, theirs, opts.Program})
+	err = opts.Start("/proc/self/fd/4", []string{"gorun-pmix", opts.Library}, opts.Env,
+		[]*os.File{null, null, null, theirs, opts.Program})
 	if err == nil {
 		theirs.Close() // so that the helper's end is seen
 		_, err = s.next(loaded)
@@ -133,9 +152,12 @@ func (s *Server) next(k kind) (message, error) {
 	return m, nil
 }
 
-// Begin describes the job, after which [Server.Environ] is known and ranks may be started. It is called once.
+// Begin describes the job, after which [Server.Environ] is known and ranks may be started. It is
+// called once.
 func (s *Server) Begin(layout Layout) error {
-	s.layout, s.byHost, s.places[0] = layout, layout.byHost(), place{hostOf: layout.HostOf}
+	s.byHost = layout.byHost()
+	s.places[0] = place{hostOf: layout.HostOf}
+	s.layout = layout
 	if err := s.describe(); err != nil {
 		return fmt.Errorf("describe the job to gorun-pmix: %w", err)
 	}
@@ -166,7 +188,8 @@ func (s *Server) describe() error {
 
 // take keeps a rank's variables.
 func (s *Server) take(m *message) {
-	rank, text := s.rank(m), m.text()
+	rank := s.rank(m)
+	text := m.text()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.environ[rank] = strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
@@ -174,7 +197,8 @@ func (s *Server) take(m *message) {
 
 // rank reads a world and a rank in it, and returns its number in the job, or -1.
 func (s *Server) rank(m *message) int {
-	world, rank := m.number(), m.number()
+	world := m.number()
+	rank := m.number()
 	if world == 0 {
 		return rank
 	}
@@ -193,8 +217,8 @@ func (s *Server) Environ(rank int) []string {
 	return s.environ[rank]
 }
 
-// Inside reports whether a rank that has ended was between PMIx_Init and PMIx_Finalize. The helper has sent word of both before the rank
-// went on, which may not have been read yet.
+// Inside reports whether a rank that has ended was between PMIx_Init and PMIx_Finalize. The helper
+// has sent word of both before the rank went on, which may not have been read yet.
 func (s *Server) Inside(rank int) bool {
 	s.mu.Lock()
 	if !s.inside[rank] {
@@ -266,14 +290,20 @@ func (s *Server) handle(m *message) error {
 			s.opts.Entered(rank)
 		}
 	case abort:
-		id, rank, code := m.number(), s.rank(m), m.number()
+		id := m.number()
+		rank := s.rank(m)
+		code := m.number()
 		s.opts.Aborted(rank, int(int32(code)))
 		s.request(id, func() ([]byte, status) { return nil, done }) // the rank ends when it has the answer
 	case spawn:
-		id, rank, programs := m.number(), s.rank(m), m.programs()
+		id := m.number()
+		rank := s.rank(m)
+		programs := m.programs()
 		s.request(id, func() ([]byte, status) { return s.spawn(rank, programs) })
 	case meet:
-		id, data, group := m.number(), m.text(), m.group()
+		id := m.number()
+		data := m.text()
+		group := m.group()
 		meeting := s.meeting(group)
 		s.request(id, func() ([]byte, status) { return s.meet(meeting, group, data) })
 	case environment:
@@ -294,28 +324,35 @@ func (s *Server) handle(m *message) error {
 	case held:
 		s.deliver(m.number(), m.number() == 0, m.text())
 	case fence:
-		id, data := m.number(), m.text()
+		id := m.number()
+		data := m.text()
 		s.mu.Lock()
 		s.fences++
 		name := "pmix/" + strconv.Itoa(s.fences)
 		s.mu.Unlock()
 		s.request(id, func() ([]byte, status) { return s.fence(name, data) })
 	case fetch:
-		id, world, rank, item := m.number(), m.number(), m.number(), string(m.text())
+		id := m.number()
+		world := m.number()
+		rank := m.number()
+		item := string(m.text())
 		s.request(id, func() ([]byte, status) { return s.fetch(world, rank, item) })
 	case publish:
-		id, names := m.number(), map[string][]byte{}
+		id := m.number()
+		names := map[string][]byte{}
 		for range m.count() {
 			name := string(m.text())
 			names[name] = m.text()
 		}
 		s.request(id, func() ([]byte, status) { return nil, s.publish(names) })
 	case lookup:
-		id, wait := m.number(), time.Duration(m.number())*time.Second
+		id := m.number()
+		wait := time.Duration(m.number()) * time.Second
 		names := m.names()
 		s.request(id, func() ([]byte, status) { return s.lookup(names, wait) })
 	case unpublish:
-		id, names := m.number(), m.names()
+		id := m.number()
+		names := m.names()
 		s.request(id, func() ([]byte, status) { return nil, s.unpublish(names) })
 	default:
 		return fmt.Errorf("it sent a message of type %q", m.kind)

@@ -26,7 +26,13 @@ type store struct {
 }
 
 func newStore(hosts, ranks int) *store {
-	s := &store{hosts: hosts, ranks: ranks, kept: map[string][]byte{}, open: map[string]map[int][]byte{}, came: map[string]int{}}
+	s := &store{
+		hosts: hosts,
+		ranks: ranks,
+		kept:  map[string][]byte{},
+		open:  map[string]map[int][]byte{},
+		came:  map[string]int{},
+	}
 	s.cond = sync.NewCond(&s.mu)
 	return s
 }
@@ -85,25 +91,37 @@ type helper struct {
 // startHelper opens a server whose helper first sends greeting.
 func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 	t.Helper()
-	h := &helper{t: t, aborted: make(chan [2]int, 1), spawned: make(chan []Program, 1), broken: make(chan error, 1)}
-	server, err := Open(Options{Library: "/lib/libpmix.so.2", Store: s, Start: func(path string, argv, _ []string, files []*os.File) error {
-		if path != "/proc/self/fd/4" || !slices.Equal(argv, []string{"gorun-pmix", "/lib/libpmix.so.2"}) {
-			t.Errorf("it started %s %q", path, argv)
-		}
-		var err error
-		if h.Conn, err = net.FileConn(files[3]); err == nil && greeting != nil {
-			err = greeting.send(h)
-		} else if err == nil {
-			err = h.Conn.Close()
-		}
-		return err
-	}, Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} }, Spawn: func(ctx context.Context, rank int, programs []Program) (string, error) {
-		h.spawned <- programs
-		if len(programs) > 1 {
-			return "", errors.New("refused")
-		}
-		return "j_1", h.server.Add(ctx, spawned(rank, programs[0].Ranks))
-	}, Broken: func(err error) { h.broken <- err }})
+	h := &helper{
+		t:       t,
+		aborted: make(chan [2]int, 1),
+		spawned: make(chan []Program, 1),
+		broken:  make(chan error, 1),
+	}
+	server, err := Open(Options{
+		Library: "/lib/libpmix.so.2",
+		Store:   s,
+		Start: func(path string, argv, _ []string, files []*os.File) error {
+			if path != "/proc/self/fd/4" || !slices.Equal(argv, []string{"gorun-pmix", "/lib/libpmix.so.2"}) {
+				t.Errorf("it started %s %q", path, argv)
+			}
+			var err error
+			if h.Conn, err = net.FileConn(files[3]); err == nil && greeting != nil {
+				err = greeting.send(h)
+			} else if err == nil {
+				err = h.Conn.Close()
+			}
+			return err
+		},
+		Aborted: func(rank, code int) { h.aborted <- [2]int{rank, code} },
+		Spawn: func(ctx context.Context, rank int, programs []Program) (string, error) {
+			h.spawned <- programs
+			if len(programs) > 1 {
+				return "", errors.New("refused")
+			}
+			return "j_1", h.server.Add(ctx, spawned(rank, programs[0].Ranks))
+		},
+		Broken: func(err error) { h.broken <- err },
+	})
 	h.server = server
 	return h, err
 }
@@ -142,9 +160,15 @@ func (h *helper) answered(id int) (status, string) {
 
 // spawned is a world of which even ranks are on host a.
 func spawned(by, ranks int) World {
-	w := World{Job: "j_1", Number: 1, By: by, Programs: make([]int, ranks)}
+	w := World{
+		Job:      "j_1",
+		Number:   1,
+		By:       by,
+		Programs: make([]int, ranks),
+	}
 	for i := range ranks {
-		w.Numbers, w.HostOf = append(w.Numbers, 10+2*i), append(w.HostOf, i%2)
+		w.Numbers = append(w.Numbers, 10+2*i)
+		w.HostOf = append(w.HostOf, i%2)
 	}
 	return w
 }
@@ -164,14 +188,22 @@ func pair(t *testing.T) [2]*helper {
 		t.Cleanup(func() { h.server.Close(); h.Conn.Close() })
 		begun := make(chan error, 1)
 		go func() {
-			begun <- h.server.Begin(Layout{Job: "j", Folder: "/f", Hosts: []string{"a", "b"}, Host: host, HostOf: []int{0, 1, 0, 1}, Programs: []int{0, 0, 1, 1}})
+			begun <- h.server.Begin(Layout{
+				Job:      "j",
+				Folder:   "/f",
+				Hosts:    []string{"a", "b"},
+				Host:     host,
+				HostOf:   []int{0, 1, 0, 1},
+				Programs: []int{0, 0, 1, 1},
+			})
 		}()
 		m := h.next(begin)
 		var texts []string
 		for range 6 {
 			texts = append(texts, string(m.text()))
 		}
-		if want := []string{"j", []string{"a", "b"}[host], "/f", "a,b", "0,2;1,3", []string{"0,2", "1,3"}[host]}; !slices.Equal(texts, want) {
+		if want := []string{"j", []string{"a", "b"}[host], "/f", "a,b", "0,2;1,3",
+			[]string{"0,2", "1,3"}[host]}; !slices.Equal(texts, want) {
 			t.Errorf("the job is %q, want %q", texts, want)
 		}
 		var numbers []int
@@ -226,7 +258,10 @@ func TestFetch(t *testing.T) {
 	}{{"", 0, "three", done}, {"address", 0, "and more", done}, {"address", 1, "", notFound}} {
 		helpers[0].send(fetch, []int{9 + n, 0, 3}, tt.item)
 		m := helpers[1].next(want)
-		id, world, rank, item := m.number(), m.number(), m.number(), string(m.text())
+		id := m.number()
+		world := m.number()
+		rank := m.number()
+		item := string(m.text())
 		if world != 0 || rank != 3 || item != tt.item {
 			t.Errorf("host b is asked for %q of rank %d", item, rank)
 		}
@@ -243,7 +278,8 @@ func TestFetch(t *testing.T) {
 
 func TestNames(t *testing.T) {
 	helpers := pair(t)
-	a, b := helpers[0], helpers[1]
+	a := helpers[0]
+	b := helpers[1]
 	ask := func(h *helper, k kind, numbers []int, texts ...string) (status, string) {
 		t.Helper()
 		h.send(k, append([]int{5}, numbers...), texts...)
@@ -329,7 +365,9 @@ func TestSpawnedWorld(t *testing.T) {
 	if err := request(7, 0, 3).send(h); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := <-h.spawned, []Program{{Argv: []string{"prog", "x y"}, Env: []string{"A=1"}, Dir: "/w", Host: "h", Ranks: 3}}; !reflect.DeepEqual(got, want) {
+	want := []Program{{Argv: []string{"prog", "x y"}, Env: []string{"A=1"}, Dir: "/w", Host: "h",
+		Ranks: 3}}
+	if got := <-h.spawned; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	m := h.next(begin)
@@ -340,7 +378,12 @@ func TestSpawnedWorld(t *testing.T) {
 	if want := []string{"j_1", "a", "/f", "a,b", "0,2;1", "0,2"}; !slices.Equal(texts, want) {
 		t.Errorf("the world is %q, want %q", texts, want)
 	}
-	if world, of, by, universe := m.number(), m.number(), m.number(), m.number(); world != 1 || of != 0 || by != 0 || universe != 3 {
+	world := m.number()
+	of := m.number()
+	by := m.number()
+	universe := m.number()
+	if world != 1 || of != 0 || by != 0 ||
+		universe != 3 {
 		t.Errorf("world %d of rank %d of world %d, universe %d", world, by, of, universe)
 	}
 	h.send(environment, []int{1, 2}, "B=1\x00")
@@ -378,7 +421,8 @@ func gathering(id int, data string, of ...int) frame {
 	return f
 }
 
-// Ranks of the job and of worlds meet, on the hosts where they are. A host may ask before it knows a world.
+// Ranks of the job and of worlds meet, on the hosts where they are. A host may ask before it knows
+// a world.
 func TestMeetings(t *testing.T) {
 	helpers := pair(t)
 	add := func(h *helper) {
@@ -402,7 +446,8 @@ func TestMeetings(t *testing.T) {
 			add(helpers[1])
 		}
 		for host, h := range helpers {
-			if s, got := h.answered(7 + host); s != done || len(got) != len(data[0])+len(data[1]) || !strings.HasPrefix(got, "x") && !strings.HasPrefix(got, "a") {
+			if s, got := h.answered(7 + host); s != done || len(got) != len(data[0])+len(data[1]) ||
+				!strings.HasPrefix(got, "x") && !strings.HasPrefix(got, "a") {
 				t.Errorf("status %d, %d bytes, want %d", s, len(got), len(data[0])+len(data[1]))
 			}
 		}
@@ -419,7 +464,10 @@ func TestMeetings(t *testing.T) {
 	// Data of a spawned rank elsewhere is asked for at its host.
 	helpers[0].send(fetch, []int{30, 1, 1}, "address")
 	m := helpers[1].next(want)
-	if id, world, rank := m.number(), m.number(), m.number(); world != 1 || rank != 1 {
+	id := m.number()
+	world := m.number()
+	rank := m.number()
+	if world != 1 || rank != 1 {
 		t.Errorf("host b is asked for rank %d of world %d", rank, world)
 	} else {
 		helpers[1].send(held, []int{id, 0}, "here")
@@ -462,7 +510,8 @@ func TestHelperThatDoesNotStart(t *testing.T) {
 
 func TestHostNames(t *testing.T) {
 	l := Layout{Hosts: []string{"a", "a,b;c[1]", "a", ""}}
-	if got, want := l.names(), []string{"a", "a_b_c_1_", "a-2", "-3"}; !slices.Equal(got, want) {
+	want := []string{"a", "a_b_c_1_", "a-2", "-3"}
+	if got := l.names(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -31,13 +31,22 @@ type place struct {
 	hostOf  []int // by rank
 }
 
-// Add describes a world, after which [Server.Environ] is known for its ranks here. Worlds without a rank here are added too: ranks may meet
-// them.
+// Add describes a world, after which [Server.Environ] is known for its ranks here. Worlds without a
+// rank here are added too: ranks may meet them.
 func (s *Server) Add(ctx context.Context, w World) error {
 	s.adding.Lock()
 	defer s.adding.Unlock()
-	l := Layout{Job: w.Job, Folder: s.layout.Folder, Hosts: s.layout.Hosts, Host: s.layout.Host, HostOf: w.HostOf, Programs: w.Programs, Universe: s.layout.Universe,
-		world: w.Number, parentRank: w.By}
+	l := Layout{
+		Job:        w.Job,
+		Folder:     s.layout.Folder,
+		Hosts:      s.layout.Hosts,
+		Host:       s.layout.Host,
+		HostOf:     w.HostOf,
+		Programs:   w.Programs,
+		Universe:   s.layout.Universe,
+		world:      w.Number,
+		parentRank: w.By,
+	}
 	for _, host := range w.HostOf {
 		if host < 0 || host >= len(l.Hosts) {
 			return fmt.Errorf("a spawned rank is on host %d of %d", host, len(l.Hosts))
@@ -46,7 +55,8 @@ func (s *Server) Add(ctx context.Context, w World) error {
 	s.mu.Lock()
 	for world, p := range s.places {
 		if i := slices.Index(p.numbers, w.By); i >= 0 {
-			l.parentWorld, l.parentRank = world, i
+			l.parentWorld = world
+			l.parentRank = i
 		}
 	}
 	s.places[w.Number] = place{w.Numbers, w.HostOf}
@@ -66,8 +76,8 @@ func (s *Server) Add(ctx context.Context, w World) error {
 	return ctx.Err()
 }
 
-// where returns the host of a rank of a world, which may be about to be added: its ranks on another host can be earlier. It is -1 for a rank
-// that there is not.
+// where returns the host of a rank of a world, which may be about to be added: its ranks on another
+// host can be earlier. It is -1 for a rank that there is not.
 func (s *Server) where(world, rank int) int {
 	for {
 		s.mu.Lock()
@@ -104,7 +114,8 @@ func (s *Server) spawn(rank int, programs []Program) ([]byte, status) {
 func (m *message) programs() (all []Program) {
 	for range m.count() {
 		p := Program{Ranks: m.number(), Dir: string(m.text()), Host: string(m.text())}
-		p.Argv, p.Env = m.names(), m.names()
+		p.Argv = m.names()
+		p.Env = m.names()
 		all = append(all, p)
 	}
 	return all

@@ -8,14 +8,16 @@ import (
 	"unicode/utf8"
 )
 
-// hidden reports whether a terminal would obey r, show nothing for it, or show other characters in another order: control characters,
-// format characters (the bidirectional ones among them), separators of lines and paragraphs, and letters without ink.
+// hidden reports whether a terminal would obey r, show nothing for it, or show other characters in
+// another order: control characters, format characters (the bidirectional ones among them),
+// separators of lines and paragraphs, and letters without ink.
 func hidden(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point)
 }
 
-// Plain replaces every character that a terminal would obey or hide by a question mark, except line ends and tabs. All that gorun itself
-// prints passes through it, since parts of it come from hosts, files and the environment.
+// Plain replaces every character that a terminal would obey or hide by a question mark, except line
+// ends and tabs. All that gorun itself prints passes through it, since parts of it come from hosts,
+// files and the environment.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && hidden(r) {
@@ -28,7 +30,8 @@ func Plain(text string) string {
 // maxText is how many bytes of one text from another machine are shown.
 const maxText = 4 << 10
 
-// Printable is Plain for text from another machine, which it also folds into one line and bounds. It says how much it leaves out.
+// Printable is Plain for text from another machine, which it also folds into one line and bounds.
+// It says how much it leaves out.
 func Printable(text string) string {
 	if len(text) > maxText {
 		end := maxText
@@ -41,7 +44,8 @@ func Printable(text string) string {
 	return strings.ReplaceAll(Plain(strings.Join(lines, "; ")), "\t", "?")
 }
 
-// PlainJSON escapes, in a JSON document, the characters that Plain replaces. Its meaning stays the same.
+// PlainJSON escapes, in a JSON document, the characters that Plain replaces. Its meaning stays the
+// same.
 func PlainJSON(document []byte) []byte {
 	if !strings.ContainsFunc(string(document), hidden) {
 		return document

@@ -1,4 +1,5 @@
-// Package prose puts counts, lists of names and text from other machines into sentences for the user.
+// Package prose puts counts, lists of names and text from other machines into sentences for the
+// user.
 package prose
 
 import (
@@ -39,9 +40,11 @@ func List(names []string) string {
 
 // Size writes a number of bytes with about three digits: "64 MiB", "1.53 GiB".
 func Size(bytes int64) string {
-	n, unit := float64(bytes)/(1<<20), "MiB"
+	n := float64(bytes) / (1 << 20)
+	unit := "MiB"
 	if bytes >= 1<<30 {
-		n, unit = float64(bytes)/(1<<30), "GiB"
+		n = float64(bytes) / (1 << 30)
+		unit = "GiB"
 	}
 	digits := 0
 	switch {

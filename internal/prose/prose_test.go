@@ -8,8 +8,9 @@ import (
 )
 
 func TestSize(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 MiB", 1 << 19: "0.5 MiB", 64 << 20: "64 MiB", 12_900_000: "12.3 MiB", 1023 << 20: "1023 MiB",
-		2 << 30: "2 GiB", 1_640_000_000: "1.53 GiB", 100 << 30: "100 GiB", 1200 << 30: "1200 GiB"} {
+	for n, want := range map[int64]string{0: "0 MiB", 1 << 19: "0.5 MiB", 64 << 20: "64 MiB", 12_900_000: "12.3 MiB",
+		1023 << 20: "1023 MiB",
+		2 << 30:    "2 GiB", 1_640_000_000: "1.53 GiB", 100 << 30: "100 GiB", 1200 << 30: "1200 GiB"} {
 		if got := Size(n); got != want {
 			t.Errorf("%d is %q, want %q", n, got, want)
 		}
@@ -72,7 +73,8 @@ func TestPlainJSONKeepsItsMeaning(t *testing.T) {
 	}
 }
 
-// FuzzPrintable checks that nothing a host says can move the cursor, be invisible, or change the order of other characters.
+// FuzzPrintable checks that nothing a host says can move the cursor, be invisible, or change the
+// order of other characters.
 func FuzzPrintable(f *testing.F) {
 	f.Add("\x1b[2J\n\x9b\xff\u009b\u202e")
 	f.Fuzz(func(t *testing.T, text string) {

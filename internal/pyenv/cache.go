@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	// maxCached is how many environments a cache has at most, beside those in use, and maxBytes how large they are together.
+	// maxCached is how many environments a cache has at most, beside those in use, and maxBytes how
+	// large they are together.
 	maxCached = 8
 	maxBytes  = 32 << 30
 	packTime  = 24 * time.Hour // after which nobody writes to a pack any more
@@ -29,11 +30,13 @@ const (
 	lockPause = 20 * time.Millisecond // between two looks whether another launch has made an environment
 )
 
-// A cache has, for each environment, the folder KEY, and the file KEY.lock, which says how many bytes the folder has. The lock's time is that of the
-// last use. Who uses an environment holds a shared lock, who makes or removes one an exclusive lock.
+// A cache has, for each environment, the folder KEY, and the file KEY.lock, which says how many
+// bytes the folder has. The lock's time is that of the last use. Who uses an environment holds a
+// shared lock, who makes or removes one an exclusive lock.
 
-// Open opens the target for an environment of which an offer has the key as its name, or returns the one that is there. The process holds a lock
-// on it until it ends. If the offer only asks, the target is nil where there is none. home is the home directory.
+// Open opens the target for an environment of which an offer has the key as its name, or returns
+// the one that is there. The process holds a lock on it until it ends. If the offer only asks, the
+// target is nil where there is none. home is the home directory.
 func Open(o wire.Offer, home string) (relay.Target, error) {
 	key := string(o.Name)
 	if raw, err := hex.DecodeString(key); err != nil || len(raw) != 16 {
@@ -56,8 +59,8 @@ func Open(o wire.Offer, home string) (relay.Target, error) {
 	return c, nil
 }
 
-// bases are the folders for environments on a host, best first: the one that the user has chosen, or one on a disk of the host, then the home
-// directory.
+// bases are the folders for environments on a host, best first: the one that the user has chosen,
+// or one on a disk of the host, then the home directory.
 func bases(chosen, home string) []string {
 	switch {
 	case filepath.IsAbs(chosen):
@@ -117,7 +120,8 @@ func (c *cached) use() error {
 	return errors.Join(err, unix.Close(fd))
 }
 
-// lockFile locks a file, which it makes if it is missing, and waits for that. Whoever removes an environment removes the file as well.
+// lockFile locks a file, which it makes if it is missing, and waits for that. Whoever removes an
+// environment removes the file as well.
 func lockFile(name string, how int) (fd int, err error) {
 	for {
 		fd, err := unix.Open(name, unix.O_RDWR|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
@@ -146,7 +150,8 @@ func (c *cached) File() *os.File { return c.pack }
 func (c *cached) Finish() (string, error) {
 	for c.use() != nil {
 		fd, err := lockFile(c.lockName(), unix.LOCK_EX|unix.LOCK_NB)
-		if errors.Is(err, unix.EWOULDBLOCK) { // another launch makes it; those that use it keep shared locks for as long as they live
+		// another launch makes it; those that use it keep shared locks for as long as they live
+		if errors.Is(err, unix.EWOULDBLOCK) {
 			time.Sleep(lockPause)
 			continue
 		}
@@ -196,7 +201,8 @@ func (c *cached) make() error {
 	return nil
 }
 
-// hasInterpreter reports whether the interpreter of an environment is there: that of a virtual environment is a link to a file of the host.
+// hasInterpreter reports whether the interpreter of an environment is there: that of a virtual
+// environment is a link to a file of the host.
 func hasInterpreter(dir string) error {
 	for _, name := range []string{"python", "python3"} {
 		target, err := filepath.EvalSymlinks(filepath.Join(dir, "bin", name))
@@ -205,10 +211,12 @@ func hasInterpreter(dir string) error {
 		}
 	}
 	link, _ := os.Readlink(filepath.Join(dir, "bin/python"))
-	if chained, err := os.Readlink(filepath.Join(dir, "bin", filepath.Base(link))); err == nil && !filepath.IsAbs(link) {
+	if chained, err := os.Readlink(filepath.Join(dir, "bin", filepath.Base(link))); err == nil &&
+		!filepath.IsAbs(link) {
 		link = chained
 	}
-	return fmt.Errorf("the environment's interpreter %s is not on this host: install it there, or stage a conda prefix, which has its own", link)
+	return fmt.Errorf("the environment's interpreter %s is not on this host: install it there, or stage a conda "+
+		"prefix, which has its own", link)
 }
 
 // Close removes the pack.
@@ -219,8 +227,9 @@ func (c *cached) Close() error {
 	return errors.Join(os.Remove(c.pack.Name()), c.pack.Close())
 }
 
-// evict removes environments, and what interrupted launches left, the longest unused first, until there are few enough and they are small enough.
-// It skips those in use. What it cannot remove stays.
+// evict removes environments, and what interrupted launches left, the longest unused first, until
+// there are few enough and they are small enough. It skips those in use. What it cannot remove
+// stays.
 func (c *cached) evict(most int, bytes int64) {
 	entries, err := os.ReadDir(c.base)
 	if err != nil {
@@ -246,7 +255,8 @@ func (c *cached) evict(most int, bytes int64) {
 		all = append(all, other{key, info.ModTime(), size})
 	}
 	slices.SortFunc(all, func(a, b other) int { return b.used.Compare(a.used) }) // the last used first
-	kept, total := 1, int64(0)
+	kept := 1
+	total := int64(0)
 	if text, err := os.ReadFile(c.lockName()); err == nil {
 		total, _ = strconv.ParseInt(string(text), 10, 64)
 	}

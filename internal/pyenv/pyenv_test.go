@@ -21,7 +21,8 @@ import (
 
 func write(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), mode), os.Chmod(name, mode)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), mode),
+		os.Chmod(name, mode)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -34,8 +35,10 @@ func newEnv(t *testing.T) string {
 	write(t, dir+"/bin/binary", "\x7fELF\x00"+dir+"/lib", 0o755)
 	write(t, dir+"/lib/module.py", "# "+dir+"\n", 0o444)
 	write(t, dir+"/lib/__pycache__/module.pyc", "compiled", 0o644)
-	if err := errors.Join(os.Symlink("/bin/sh", dir+"/bin/python"), os.Symlink(dir+"/lib", dir+"/lib64"), os.Symlink("module.py", dir+"/lib/link"),
-		os.Chtimes(dir+"/lib/module.py", time.Unix(1e9, 0), time.Unix(1e9, 0)), os.Mkdir(dir+"/empty", 0o555)); err != nil {
+	if err := errors.Join(os.Symlink("/bin/sh", dir+"/bin/python"), os.Symlink(dir+"/lib", dir+"/lib64"),
+		os.Symlink("module.py", dir+"/lib/link"),
+		os.Chtimes(dir+"/lib/module.py", time.Unix(1e9, 0), time.Unix(1e9, 0)),
+		os.Mkdir(dir+"/empty", 0o555)); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -88,7 +91,8 @@ func release(t relay.Target) {
 }
 
 func TestCopyIsAtItsOwnPath(t *testing.T) {
-	dir, base := newEnv(t), t.TempDir()
+	dir := newEnv(t)
+	base := t.TempDir()
 	e := scan(t, dir)
 	if target, err := Open(in(base, offer(e, true)), ""); target != nil || err != nil {
 		t.Fatalf("%v, %v", target, err)
@@ -124,9 +128,11 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 	release(target)
 }
 
-// Two agents share a folder where two names are one machine, or two jobs begin at once. None waits until the other's job has ended.
+// Two agents share a folder where two names are one machine, or two jobs begin at once. None waits
+// until the other's job has ended.
 func TestLaunchesSideBySideShareACopy(t *testing.T) {
-	e, base := scan(t, newEnv(t)), t.TempDir()
+	e := scan(t, newEnv(t))
+	base := t.TempDir()
 	var targets []relay.Target
 	for range 3 {
 		target, err := Open(in(base, offer(e, false)), "")
@@ -147,7 +153,8 @@ func TestLaunchesSideBySideShareACopy(t *testing.T) {
 		}()
 	}
 	for range targets {
-		if got, want := <-finished, fmt.Sprint(filepath.Join(base, e.Key), nil); got != want {
+		want := fmt.Sprint(filepath.Join(base, e.Key), nil)
+		if got := <-finished; got != want {
 			t.Errorf("%s, want %s", got, want)
 		}
 	}
@@ -171,8 +178,10 @@ func TestKeyFollowsTheFiles(t *testing.T) {
 }
 
 func TestMissingInterpreterIsNamed(t *testing.T) {
-	dir, base := newEnv(t), t.TempDir()
-	if err := errors.Join(os.Remove(dir+"/bin/python"), os.Symlink("/no/such/python3.9", dir+"/bin/python")); err != nil {
+	dir := newEnv(t)
+	base := t.TempDir()
+	if err := errors.Join(os.Remove(dir+"/bin/python"),
+		os.Symlink("/no/such/python3.9", dir+"/bin/python")); err != nil {
 		t.Fatal(err)
 	}
 	e := scan(t, dir)
@@ -185,7 +194,8 @@ func TestMissingInterpreterIsNamed(t *testing.T) {
 	if err := e.Pack(target.File()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := target.Finish(); err == nil || !strings.Contains(err.Error(), "interpreter /no/such/python3.9 is not on this host") {
+	if _, err := target.Finish(); err == nil || !strings.Contains(err.Error(),
+		"interpreter /no/such/python3.9 is not on this host") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(filepath.Join(base, e.Key)); err == nil {
@@ -253,12 +263,14 @@ func unlockAll(t *testing.T) {
 func TestHostilePacks(t *testing.T) {
 	outside := t.TempDir()
 	for name, list := range map[string][]*tar.Header{
-		"parent":       {{Name: "../x", Typeflag: tar.TypeReg}},
-		"absolute":     {{Name: outside + "/x", Typeflag: tar.TypeReg}},
-		"through link": {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside}, {Name: "l/x", Typeflag: tar.TypeReg}},
-		"over a link":  {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside + "/x"}, {Name: "l", Typeflag: tar.TypeReg}},
-		"device":       {{Name: "d", Typeflag: tar.TypeChar}},
-		"hard link":    {{Name: "h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
+		"parent":   {{Name: "../x", Typeflag: tar.TypeReg}},
+		"absolute": {{Name: outside + "/x", Typeflag: tar.TypeReg}},
+		"through link": {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside},
+			{Name: "l/x", Typeflag: tar.TypeReg}},
+		"over a link": {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside + "/x"},
+			{Name: "l", Typeflag: tar.TypeReg}},
+		"device":    {{Name: "d", Typeflag: tar.TypeChar}},
+		"hard link": {{Name: "h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
 	} {
 		var pack bytes.Buffer
 		zip := gzip.NewWriter(&pack)
@@ -285,7 +297,8 @@ func TestFolderOfOthersIsNotUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := scan(t, newEnv(t))
-	if _, err := Open(in(base, offer(e, false)), ""); err == nil || !strings.Contains(err.Error(), "others can change") {
+	if _, err := Open(in(base, offer(e, false)), ""); err == nil ||
+		!strings.Contains(err.Error(), "others can change") {
 		t.Errorf("%v", err)
 	}
 	for _, key := range []string{"", "../x", "x", strings.Repeat("a", 31)} {

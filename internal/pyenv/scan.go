@@ -1,5 +1,6 @@
-// Package pyenv packs a Python environment, a virtual environment or a conda prefix, and unpacks it on another host at another path, in a cache
-// of bounded size. The package comment of relay says how the pack gets there.
+// Package pyenv packs a Python environment, a virtual environment or a conda prefix, and unpacks it
+// on another host at another path, in a cache of bounded size. The package comment of relay says
+// how the pack gets there.
 package pyenv
 
 import (
@@ -18,7 +19,8 @@ import (
 )
 
 const (
-	// prefixFile is the first file of a pack. It has the path of the environment on the machine where it was packed.
+	// prefixFile is the first file of a pack. It has the path of the environment on the machine
+	// where it was packed.
 	prefixFile = ".gorun-prefix"
 	maxFiles   = 1_000_000
 )
@@ -48,7 +50,8 @@ func Scan(dir string) (*Env, error) {
 	if _, err := os.Stat(dir); err != nil {
 		return nil, err
 	}
-	e, h := &Env{Dir: dir}, sha256.New()
+	e := &Env{Dir: dir}
+	h := sha256.New()
 	if _, err := os.Stat(filepath.Join(dir, "pyvenv.cfg")); err != nil {
 		if _, err := os.Stat(filepath.Join(dir, "conda-meta")); err != nil {
 			return nil, &NoEnvError{dir}
@@ -86,7 +89,8 @@ func (e *Env) walk(see func(rel string, info fs.FileInfo, target string) error) 
 		if err != nil {
 			return err
 		}
-		rel, target := path[len(e.Dir)+1:], ""
+		rel := path[len(e.Dir)+1:]
+		target := ""
 		switch info.Mode().Type() {
 		case 0, fs.ModeDir:
 		case fs.ModeSymlink:
@@ -105,21 +109,35 @@ func (e *Env) Pack(w io.Writer) error {
 	out := bufio.NewWriterSize(w, 1<<20)
 	zip, _ := gzip.NewWriterLevel(out, gzip.BestSpeed)
 	archive := tar.NewWriter(zip)
-	err := archive.WriteHeader(&tar.Header{Name: prefixFile, Mode: 0o600, Size: int64(len(e.Dir)), Typeflag: tar.TypeReg})
+	err := archive.WriteHeader(&tar.Header{
+		Name:     prefixFile,
+		Mode:     0o600,
+		Size:     int64(len(e.Dir)),
+		Typeflag: tar.TypeReg,
+	})
 	if err == nil {
 		_, err = io.WriteString(archive, e.Dir)
 	}
 	if err == nil {
-		err = e.walk(func(rel string, info fs.FileInfo, target string) error { return e.packOne(archive, rel, info, target) })
+		err = e.walk(func(rel string, info fs.FileInfo, target string) error {
+			return e.packOne(archive, rel, info, target)
+		})
 	}
 	return errors.Join(err, archive.Close(), zip.Close(), out.Flush())
 }
 
 func (e *Env) packOne(archive *tar.Writer, rel string, info fs.FileInfo, target string) error {
-	header := &tar.Header{Name: rel, Mode: int64(info.Mode().Perm()), ModTime: info.ModTime(), Typeflag: tar.TypeDir, Format: tar.FormatPAX}
+	header := &tar.Header{
+		Name:     rel,
+		Mode:     int64(info.Mode().Perm()),
+		ModTime:  info.ModTime(),
+		Typeflag: tar.TypeDir,
+		Format:   tar.FormatPAX,
+	}
 	switch {
 	case info.Mode().Type() == fs.ModeSymlink:
-		header.Typeflag, header.Linkname = tar.TypeSymlink, target
+		header.Typeflag = tar.TypeSymlink
+		header.Linkname = target
 	case info.Mode().IsRegular():
 		return e.packFile(archive, header)
 	}
@@ -136,7 +154,8 @@ func (e *Env) packFile(archive *tar.Writer, header *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	header.Typeflag, header.Size = tar.TypeReg, info.Size()
+	header.Typeflag = tar.TypeReg
+	header.Size = info.Size()
 	if err := archive.WriteHeader(header); err != nil {
 		return err
 	}

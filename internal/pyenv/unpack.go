@@ -114,8 +114,8 @@ func (u *unpacker) moved(target string) string {
 	return target
 }
 
-// hasPath reports whether a file of an environment may have the environment's path in it, and be text: programs and what activates them, the
-// configuration, and lists of folders to import from.
+// hasPath reports whether a file of an environment may have the environment's path in it, and be
+// text: programs and what activates them, the configuration, and lists of folders to import from.
 func hasPath(name string) bool {
 	top, _, _ := strings.Cut(name, "/")
 	switch path.Ext(name) {
@@ -125,7 +125,8 @@ func hasPath(name string) bool {
 	return name == "pyvenv.cfg" || top == "bin" || top == "etc" || strings.HasPrefix(name, "share/jupyter/kernels/")
 }
 
-// relocate replaces a path in a text, where a whole name ends: /env in /env/bin, not in /env2. A file that is no text stays as it is.
+// relocate replaces a path in a text, where a whole name ends: /env in /env/bin, not in /env2. A
+// file that is no text stays as it is.
 func relocate(text []byte, from, to string) []byte {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return text
@@ -148,5 +149,6 @@ func relocate(text []byte, from, to string) []byte {
 }
 
 func isNameByte(b byte) bool {
-	return b == '-' || b == '_' || b == '.' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= 0x80
+	return b == '-' || b == '_' || b == '.' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' ||
+		b >= 0x80
 }

@@ -31,7 +31,8 @@ type Container struct {
 // another name is not resolved. It is pure.
 func FindContainer(argv []string) Container {
 	for len(argv) > 0 {
-		name, args := path.Base(argv[0]), argv[1:]
+		name := path.Base(argv[0])
+		args := argv[1:]
 		if runtime, command := runtimeOf(name, args); runtime != NoRuntime {
 			return Container{runtime, name, command, args}
 		}
@@ -77,7 +78,18 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 
 // Names returns the names of the variables that gorun sets for every rank, in a fixed order.
 func Names() []string {
-	any := Rank{MasterAddr: "any", Encrypt: true, AllNetworks: true, Elastic: true, GlooPort: 1, PMIFD: 1, PMIPort: "any", Addr: "any", Interface: "any", NCCLInterfaces: "any"}
+	any := Rank{
+		MasterAddr:     "any",
+		Encrypt:        true,
+		AllNetworks:    true,
+		Elastic:        true,
+		GlooPort:       1,
+		PMIFD:          1,
+		PMIPort:        "any",
+		Addr:           "any",
+		Interface:      "any",
+		NCCLInterfaces: "any",
+	}
 	return append(namesOf(slices.Concat(any.Environ(), any.Defaults())), Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 
@@ -93,7 +105,8 @@ func namesOf(env []string) (names []string) {
 // Threads is the variable with the number of threads that OpenMP starts in a rank.
 const Threads = "OMP_NUM_THREADS"
 
-// VisibleGPUs is the variable that selects a rank's CUDA devices, GPUOrder the one for their numbering.
+// VisibleGPUs is the variable that selects a rank's CUDA devices, GPUOrder the one for their
+// numbering.
 const (
 	VisibleGPUs = "CUDA_VISIBLE_DEVICES"
 	GPUOrder    = "CUDA_DEVICE_ORDER"
@@ -111,12 +124,14 @@ func (c Container) Named() bool {
 			value, is = strings.CutPrefix(a, "--container-env=")
 		}
 		if !is && (a == "-e" || a == "--env" || a == "--container-env") && i+1 < len(c.Args) {
-			value, is = c.Args[i+1], true
+			value = c.Args[i+1]
+			is = true
 		}
 		if !is && !strings.HasPrefix(a, "--") {
 			value, is = strings.CutPrefix(a, "-e")
 		}
-		if a == "--env-host" || a == "--env-host=true" || is && slices.ContainsFunc(strings.Split(value, ","), ofRanks) {
+		if a == "--env-host" || a == "--env-host=true" || is &&
+			slices.ContainsFunc(strings.Split(value, ","), ofRanks) {
 			return true
 		}
 	}
@@ -128,7 +143,8 @@ func ofRanks(word string) bool {
 	name, _, _ := strings.Cut(word, "=")
 	prefix, glob := strings.CutSuffix(name, "*")
 	return slices.ContainsFunc(Names(), func(n string) bool {
-		return n == name && Stale(n) || glob && strings.HasPrefix(n, prefix) // variables that users set themselves do not count
+		// variables that users set themselves do not count
+		return n == name && Stale(n) || glob && strings.HasPrefix(n, prefix)
 	})
 }
 
@@ -180,7 +196,8 @@ func Taken(env []string) map[string]bool {
 // valid in a shell cannot be passed.
 func needsPrefix(name string) bool {
 	switch name {
-	case "http_proxy", "https_proxy", "no_proxy", "all_proxy", "ftp_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY", "FTP_PROXY",
+	case "http_proxy", "https_proxy", "no_proxy", "all_proxy", "ftp_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY",
+		"ALL_PROXY", "FTP_PROXY",
 		"TERM", "HOME", "PATH", "PREPEND_PATH", "APPEND_PATH", "PWD", "UID", "EUID", "GID", "IFS", "OPTIND":
 		return false
 	}

@@ -24,7 +24,8 @@ func TestFindContainer(t *testing.T) {
 		}
 		return fmt.Sprintf("%d %s %s", c.Runtime-1, c.Name, c.Command), nil
 	})
-	if c := FindContainer([]string{"nice", "docker", "run", "-e", "X", "image"}); !slices.Equal(c.Args, []string{"run", "-e", "X", "image"}) {
+	if c := FindContainer([]string{"nice", "docker", "run", "-e", "X", "image"}); !slices.Equal(c.Args,
+		[]string{"run", "-e", "X", "image"}) {
 		t.Errorf("the words of docker are %q", c.Args)
 	}
 }
@@ -40,11 +41,15 @@ func FuzzFindContainer(f *testing.F) {
 
 func TestNamed(t *testing.T) {
 	for line, want := range map[string]bool{
-		"run -e RANK image": true, "run --env RANK image": true, "run --env=GORUN_RANK image": true, "run -eRANK image": true,
-		"run -e RANK=3 image": true, "run -e GORUN_* image": true, "run --env-host image": true, "run --env-host=true image": true,
+		"run -e RANK image": true, "run --env RANK image": true, "run --env=GORUN_RANK image": true,
+		"run -eRANK image":    true,
+		"run -e RANK=3 image": true, "run -e GORUN_* image": true, "run --env-host image": true,
+		"run --env-host=true image":                       true,
 		"--container-image=i --container-env=A,RANK true": true, "--container-image i --container-env RANK true": true,
-		"run image": false, "run -e HOME image": false, "run -e PYTHONUNBUFFERED image": false, "run -e RANKS image": false, "run -e": false,
-		"run image --RANK": false, "run --env-file RANK image": false, "run --entrypoint RANK image": false, "run --env-host=false image": false,
+		"run image": false, "run -e HOME image": false, "run -e PYTHONUNBUFFERED image": false,
+		"run -e RANKS image": false, "run -e": false,
+		"run image --RANK": false, "run --env-file RANK image": false, "run --entrypoint RANK image": false,
+		"run --env-host=false image": false,
 	} {
 		if got := (Container{Args: strings.Fields(line)}).Named(); got != want {
 			t.Errorf("%q: %v", line, got)
@@ -54,7 +59,9 @@ func TestNamed(t *testing.T) {
 
 func TestNamesAreAllThatARankGets(t *testing.T) {
 	names := Names()
-	for _, want := range []string{"GORUN_RANK", "GORUN_TOKEN", "HOROVOD_RANK", "RANK", "MASTER_PORT", "HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_CONTROLLER", "NCCL_SOCKET_IFNAME", "OMPI_COMM_WORLD_LOCAL_SIZE", "PYTHONUNBUFFERED"} {
+	for _, want := range []string{"GORUN_RANK", "GORUN_TOKEN", "HOROVOD_RANK", "RANK", "MASTER_PORT",
+		"HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_CONTROLLER", "NCCL_SOCKET_IFNAME", "OMPI_COMM_WORLD_LOCAL_SIZE",
+		"PYTHONUNBUFFERED"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("%s is missing in %q", want, names)
 		}
@@ -66,10 +73,13 @@ func TestNamesAreAllThatARankGets(t *testing.T) {
 
 func TestPrefixed(t *testing.T) {
 	for kv, want := range map[string]bool{
-		"RANK=1": true, "LD_LIBRARY_PATH=/a:/b": true, "EMPTY=": true, "RAW=\xff\n=": true, "http_PROXY=x": true, "_a9=1": true,
-		"PATH=/bin": false, "HOME=/": false, "TERM=xterm": false, "PWD=/": false, "http_proxy=x": false, "NO_PROXY=x": false, "PREPEND_PATH=/": false,
-		"APPTAINER_BIND=/a": false, "SINGULARITY_BIND=/a": false, "APPTAINERENV_A=1": false, "SINGULARITYENV_A=1": false,
-		"A.B=1": false, "9A=1": false, "BASH_FUNC_x%%=1": false, "=1": false, "TAKEN=1": false,
+		"RANK=1": true, "LD_LIBRARY_PATH=/a:/b": true, "EMPTY=": true, "RAW=\xff\n=": true, "http_PROXY=x": true,
+		"_a9=1":     true,
+		"PATH=/bin": false, "HOME=/": false, "TERM=xterm": false, "PWD=/": false, "http_proxy=x": false,
+		"NO_PROXY=x": false, "PREPEND_PATH=/": false,
+		"APPTAINER_BIND=/a": false, "SINGULARITY_BIND=/a": false, "APPTAINERENV_A=1": false,
+		"SINGULARITYENV_A=1": false,
+		"A.B=1":              false, "9A=1": false, "BASH_FUNC_x%%=1": false, "=1": false, "TAKEN=1": false,
 	} {
 		got := Prefixed([]string{kv}, Taken([]string{"APPTAINERENV_TAKEN=2", "OTHER=1"}))
 		if want && !slices.Equal(got, []string{"APPTAINERENV_" + kv, "SINGULARITYENV_" + kv}) || !want && got != nil {
@@ -83,8 +93,9 @@ func TestPrefixed(t *testing.T) {
 }
 
 func TestPrefixedNamesOfAnOuterJobAreStale(t *testing.T) {
-	for name, want := range map[string]bool{"APPTAINERENV_RANK": true, "SINGULARITYENV_GORUN_TOKEN": true, "APPTAINERENV_PMI_RANK": true,
-		"APPTAINERENV_A": false, "SINGULARITYENV_LD_LIBRARY_PATH": false} {
+	for name, want := range map[string]bool{"APPTAINERENV_RANK": true, "SINGULARITYENV_GORUN_TOKEN": true,
+		"APPTAINERENV_PMI_RANK": true,
+		"APPTAINERENV_A":        false, "SINGULARITYENV_LD_LIBRARY_PATH": false} {
 		if Stale(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}

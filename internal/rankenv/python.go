@@ -2,7 +2,8 @@ package rankenv
 
 import "path/filepath"
 
-// UsePython makes a Python environment the one of a rank, as its script activate would: its programs come first.
+// UsePython makes a Python environment the one of a rank, as its script activate would: its
+// programs come first.
 func UsePython(env map[string]string, dir string) {
 	path := filepath.Join(dir, "bin")
 	if old := env["PATH"]; old != "" {

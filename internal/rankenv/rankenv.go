@@ -41,8 +41,8 @@ type Rank struct {
 	Encrypt     bool // ranks encrypt what they send each other over networks
 	AllNetworks bool // ring sends over all networks that join two hosts
 
-	// Elastic means that the rank asks its agent for an epoch before it joins, and that its numbers change between epochs.
-	// ElasticTimeout bounds the wait for enough slots.
+	// Elastic means that the rank asks its agent for an epoch before it joins, and that its numbers
+	// change between epochs. ElasticTimeout bounds the wait for enough slots.
 	Elastic        bool
 	ElasticTimeout time.Duration
 	MaxRestarts    int // of a job that replaces all its processes, as torchrun does; else 0
@@ -57,11 +57,12 @@ type Rank struct {
 	// NCCLInterfaces is the value of NCCL_SOCKET_IFNAME, or "" if NCCL chooses.
 	NCCLInterfaces string
 
-	// PMIFD is the descriptor of the socket on which the rank speaks PMI-1. If it is 0, the rank connects to PMIPort, host:port, instead.
+	// PMIFD is the descriptor of the socket on which the rank speaks PMI-1. If it is 0, the rank
+	// connects to PMIPort, host:port, instead.
 	PMIFD   int
 	PMIPort string
-	// OpenMPI4 is the descriptor of the library by which Open MPI up to 4.1 speaks PMI-1, or 0; Flux is the job's number there, and
-	// OpenMPIFolder the folder in which its ranks share memory.
+	// OpenMPI4 is the descriptor of the library by which Open MPI up to 4.1 speaks PMI-1, or 0;
+	// Flux is the job's number there, and OpenMPIFolder the folder in which its ranks share memory.
 	OpenMPI4      int
 	Flux          uint32
 	OpenMPIFolder string
@@ -126,7 +127,8 @@ func (r Rank) Environ() []string {
 		env = append(env, resultFD+"="+n(r.ResultFD))
 	}
 	if r.Elastic {
-		env = append(env, elastic+"=1", "HOROVOD_ELASTIC=1", "HOROVOD_ELASTIC_TIMEOUT="+n(int(r.ElasticTimeout.Seconds())))
+		env = append(env, elastic+"=1", "HOROVOD_ELASTIC=1", "HOROVOD_ELASTIC_TIMEOUT="+
+			n(int(r.ElasticTimeout.Seconds())))
 	}
 	if r.GlooPort != 0 {
 		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.GlooPort))
@@ -134,14 +136,16 @@ func (r Rank) Environ() []string {
 	return env
 }
 
-// Defaults encodes the part of r that the user may override: MASTER_ADDR, MASTER_PORT and the like apply only if the
-// environment does not set them, since gorun does not depend on them and a firewall may leave only some ports open.
+// Defaults encodes the part of r that the user may override: MASTER_ADDR, MASTER_PORT and the like
+// apply only if the environment does not set them, since gorun does not depend on them and a
+// firewall may leave only some ports open.
 func (r Rank) Defaults() (env []string) {
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.MasterPort))
 	}
 	if r.OpenMPIFolder != "" {
-		env = append(env, "OMPI_MCA_btl_vader_backing_directory="+r.OpenMPIFolder, "OMPI_MCA_orte_tmpdir_base="+r.OpenMPIFolder)
+		env = append(env, "OMPI_MCA_btl_vader_backing_directory="+r.OpenMPIFolder, "OMPI_MCA_orte_tmpdir_base="+
+			r.OpenMPIFolder)
 	}
 	if r.GlooPort != 0 {
 		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
@@ -172,7 +176,8 @@ const elastic = "GORUN_ELASTIC"
 // mpi returns the variables of MPICH and its derivatives: PMI-1, and what their launchers set.
 func (r Rank) mpi() []string {
 	n := strconv.Itoa
-	env := []string{"PMI_RANK=" + n(r.Rank), "PMI_SIZE=" + n(r.Size), "MPI_LOCALRANKID=" + n(r.LocalRank), "MPI_LOCALNRANKS=" + n(r.LocalSize)}
+	env := []string{"PMI_RANK=" + n(r.Rank), "PMI_SIZE=" + n(r.Size), "MPI_LOCALRANKID=" + n(r.LocalRank),
+		"MPI_LOCALNRANKS=" + n(r.LocalSize)}
 	if r.PMIFD != 0 {
 		env = append(env, "PMI_FD="+n(r.PMIFD))
 	}
@@ -197,7 +202,8 @@ func (r Rank) programs() []string {
 	var sizes, firsts []string
 	first := 0
 	for _, share := range shares {
-		sizes, firsts = append(sizes, strconv.Itoa(share)), append(firsts, strconv.Itoa(first))
+		sizes = append(sizes, strconv.Itoa(share))
+		firsts = append(firsts, strconv.Itoa(first))
 		first += share
 	}
 	return []string{"OMPI_NUM_APP_CTX=" + strconv.Itoa(len(shares)),
@@ -257,12 +263,18 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 		return n
 	}
 	r = Rank{
-		Job: text("GORUN_JOB_ID"), Epoch: num("GORUN_EPOCH"),
-		Rank: num("GORUN_RANK"), Size: num("GORUN_SIZE"),
-		LocalRank: num("GORUN_LOCAL_RANK"), LocalSize: num("GORUN_LOCAL_SIZE"),
-		CrossRank: num("GORUN_CROSS_RANK"), CrossSize: num("GORUN_CROSS_SIZE"),
-		Host: text("GORUN_HOSTNAME"), Addr: text("GORUN_ADDR"),
-		Agent: text("GORUN_AGENT"), Token: text("GORUN_TOKEN"),
+		Job:       text("GORUN_JOB_ID"),
+		Epoch:     num("GORUN_EPOCH"),
+		Rank:      num("GORUN_RANK"),
+		Size:      num("GORUN_SIZE"),
+		LocalRank: num("GORUN_LOCAL_RANK"),
+		LocalSize: num("GORUN_LOCAL_SIZE"),
+		CrossRank: num("GORUN_CROSS_RANK"),
+		CrossSize: num("GORUN_CROSS_SIZE"),
+		Host:      text("GORUN_HOSTNAME"),
+		Addr:      text("GORUN_ADDR"),
+		Agent:     text("GORUN_AGENT"),
+		Token:     text("GORUN_TOKEN"),
 	}
 	if len(errs) == 0 && (r.Rank < 0 || r.Size < 1 || r.Rank >= r.Size) {
 		errs = append(errs, fmt.Sprintf("GORUN_RANK=%d does not fit GORUN_SIZE=%d", r.Rank, r.Size))
@@ -301,11 +313,13 @@ func Stale(name string) bool {
 		"HOROVOD_CROSS_RANK", "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME",
 		"HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
 		"GORUN_JOB_ID", "GORUN_EPOCH", "GORUN_RANK", "GORUN_SIZE", "GORUN_LOCAL_RANK", "GORUN_LOCAL_SIZE",
-		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT", "GORUN_TOKEN", "GORUN_GUARD", Encrypt, resultFD, elastic, "HOROVOD_ELASTIC", "HOROVOD_ELASTIC_TIMEOUT",
+		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT",
+		"GORUN_TOKEN", "GORUN_GUARD", Encrypt, resultFD, elastic, "HOROVOD_ELASTIC", "HOROVOD_ELASTIC_TIMEOUT",
 		"FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH",
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
-		"MPI_LOCALRANKID", "MPI_LOCALNRANKS", "I_MPI_PMI_LIBRARY", "I_MPI_PMI": // the last two are srun's way to Intel MPI
+		// the last two are srun's way to Intel MPI
+		"MPI_LOCALRANKID", "MPI_LOCALNRANKS", "I_MPI_PMI_LIBRARY", "I_MPI_PMI":
 		return true
 	}
 	for _, p := range []string{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "TORCHELASTIC_"} {

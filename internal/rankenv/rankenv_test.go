@@ -20,8 +20,21 @@ func lookupIn(env []string) func(string) (string, bool) {
 }
 
 func TestRoundTrip(t *testing.T) {
-	want := Rank{Job: "j1", Epoch: 2, Rank: 3, Size: 8, LocalRank: 1, LocalSize: 2, CrossRank: 1, CrossSize: 4,
-		Host: "f2", Addr: "10.0.0.2", Addrs: []string{"10.0.0.2", "2001:db8::2", "192.168.1.2"}, Agent: "127.0.0.1:4000", Token: "secret"}
+	want := Rank{
+		Job:       "j1",
+		Epoch:     2,
+		Rank:      3,
+		Size:      8,
+		LocalRank: 1,
+		LocalSize: 2,
+		CrossRank: 1,
+		CrossSize: 4,
+		Host:      "f2",
+		Addr:      "10.0.0.2",
+		Addrs:     []string{"10.0.0.2", "2001:db8::2", "192.168.1.2"},
+		Agent:     "127.0.0.1:4000",
+		Token:     "secret",
+	}
 	got, ok, err := FromEnviron(lookupIn(want.Environ()))
 	if err != nil || !ok {
 		t.Fatalf("FromEnviron: ok=%v err=%v", ok, err)
@@ -32,7 +45,14 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestEveryVariableSetIsDroppedWhenInherited(t *testing.T) {
-	for _, kv := range (Rank{Size: 1, MasterAddr: "10.0.0.1", MasterPort: 1, GlooPort: 1, PMIFD: 3, ResultFD: 4}).Environ() {
+	for _, kv := range (Rank{
+		Size:       1,
+		MasterAddr: "10.0.0.1",
+		MasterPort: 1,
+		GlooPort:   1,
+		PMIFD:      3,
+		ResultFD:   4,
+	}).Environ() {
 		name, _, _ := strings.Cut(kv, "=")
 		if !Stale(name) {
 			t.Errorf("%s is set for ranks but an inherited value would be kept", name)
@@ -72,14 +92,17 @@ func TestAddressesBestFirst(t *testing.T) {
 	}
 	alone := Rank{Size: 1, Addr: "10.0.0.2"}.Environ()
 	for name, tc := range map[string]struct{ env, want []string }{
-		"one address":        {alone, []string{"10.0.0.2"}},
-		"no GORUN_ADDRS":     {without("GORUN_ADDRS", slices.Clone(alone)), []string{"10.0.0.2"}},
-		"GORUN_ADDRS empty":  {append([]string{"GORUN_ADDRS="}, alone...), []string{"10.0.0.2"}},
-		"no address at all":  {Rank{Size: 1}.Environ(), nil},
-		"several":            {Rank{Size: 1, Addr: "10.0.0.2", Addrs: []string{"10.0.0.2", "fd00::2"}}.Environ(), []string{"10.0.0.2", "fd00::2"}},
+		"one address":       {alone, []string{"10.0.0.2"}},
+		"no GORUN_ADDRS":    {without("GORUN_ADDRS", slices.Clone(alone)), []string{"10.0.0.2"}},
+		"GORUN_ADDRS empty": {append([]string{"GORUN_ADDRS="}, alone...), []string{"10.0.0.2"}},
+		"no address at all": {Rank{Size: 1}.Environ(), nil},
+		"several": {Rank{Size: 1, Addr: "10.0.0.2", Addrs: []string{"10.0.0.2", "fd00::2"}}.Environ(),
+			[]string{"10.0.0.2", "fd00::2"}},
 		"an address's scope": {Rank{Size: 1, Addr: "fe80::2%eth0"}.Environ(), []string{"fe80::2%eth0"}},
-		"as many as may be":  {append([]string{"GORUN_ADDR=10.0.0.0", "GORUN_ADDRS=" + strings.Join(numbered(MaxAddrs), ",")}, alone...), numbered(MaxAddrs)},
-		"set over a default": {append([]string{"GORUN_ADDRS=10.0.0.2,10.0.0.3"}, alone...), []string{"10.0.0.2", "10.0.0.3"}},
+		"as many as may be": {append([]string{"GORUN_ADDR=10.0.0.0", "GORUN_ADDRS=" +
+			strings.Join(numbered(MaxAddrs), ",")}, alone...), numbered(MaxAddrs)},
+		"set over a default": {append([]string{"GORUN_ADDRS=10.0.0.2,10.0.0.3"}, alone...),
+			[]string{"10.0.0.2", "10.0.0.3"}},
 	} {
 		r, _, err := FromEnviron(lookupIn(tc.env))
 		if err != nil || !slices.Equal(r.Addrs, tc.want) {

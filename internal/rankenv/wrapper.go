@@ -29,7 +29,8 @@ func wrapperNamed(name string) (w wrapper, known bool) {
 	case "ionice":
 		w = wrapper{letters: "cnpPu", long: "class classdata pid pgid uid"}
 	case "numactl":
-		w = wrapper{letters: "iwpPmNC", long: "interleave weighted-interleave preferred preferred-many membind cpunodebind physcpubind"}
+		w = wrapper{letters: "iwpPmNC", long: "interleave weighted-interleave preferred preferred-many membind " +
+			"cpunodebind physcpubind"}
 	case "taskset":
 		w = wrapper{words: 1}
 	case "chrt":
@@ -37,8 +38,10 @@ func wrapperNamed(name string) (w wrapper, known bool) {
 	case "stdbuf":
 		w = wrapper{letters: "ioe", long: "input output error"}
 	case "strace":
-		w = wrapper{letters: "abeEIoOpPsSuUX", long: "output string-limit columns expr trace signal status abbrev verbose raw read write inject fault " +
-			"env user attach interruptible trace-path summary-columns summary-sort-by summary-syscall-overhead const-print-style argv0"}
+		w = wrapper{letters: "abeEIoOpPsSuUX",
+			long: "output string-limit columns expr trace signal status abbrev verbose raw read write inject fault " +
+				"env user attach interruptible trace-path summary-columns summary-sort-by summary-syscall-overhead " +
+				"const-print-style argv0"}
 	case "nsys":
 		w = wrapper{all: true, verbs: "profile launch"}
 	case "setsid", "nohup":
@@ -100,7 +103,8 @@ func (w wrapper) split(option string, args []string) (text string, rest []string
 	if text, is = strings.CutPrefix(option, "--split-string="); is {
 		return text, args, true
 	}
-	text, attached := "", false
+	text = ""
+	attached := false
 	if option != "--split-string" {
 		i := strings.IndexAny(option, "S"+w.letters)
 		if strings.HasPrefix(option, "--") || i < 0 || option[i] != 'S' {

@@ -1,4 +1,5 @@
-// Package ras asks NCCL's RAS service (NCCL 2.24 and later), which runs in every process that uses NCCL, what all processes of a job have launched.
+// Package ras asks NCCL's RAS service (NCCL 2.24 and later), which runs in every process that uses
+// NCCL, what all processes of a job have launched.
 package ras
 
 import (
@@ -50,10 +51,12 @@ const (
 	maxText   = 300
 )
 
-// Ask asks over a connection to a RAS service. The caller bounds the time by the connection's deadline, and closes it.
+// Ask asks over a connection to a RAS service. The caller bounds the time by the connection's
+// deadline, and closes it.
 func Ask(conn io.ReadWriter) (*Status, error) {
 	in := bufio.NewReader(io.LimitReader(conn, maxAnswer))
-	// A process waits so many seconds for the other ones. Less than a second is a timeout of each in a large job.
+	// A process waits so many seconds for the other ones. Less than a second is a timeout of each
+	// in a large job.
 	for _, request := range []string{"CLIENT PROTOCOL 2", "TIMEOUT 1"} {
 		if _, err := exchange(conn, in, request); err != nil {
 			return nil, err
@@ -97,7 +100,9 @@ func exchange(conn io.Writer, in *bufio.Reader, request string) (string, error) 
 
 // Trim cuts an answer that another machine sends to bounds.
 func (s *Status) Trim() {
-	s.Version, s.Comms, s.Lines = cut(s.Version), s.Comms[:min(len(s.Comms), maxComms)], s.Lines[:min(len(s.Lines), maxLines)]
+	s.Version = cut(s.Version)
+	s.Comms = s.Comms[:min(len(s.Comms), maxComms)]
+	s.Lines = s.Lines[:min(len(s.Lines), maxLines)]
 	for i := range s.Lines {
 		s.Lines[i] = cut(s.Lines[i])
 	}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// serve answers as NCCL does: a line to each of three requests, then the status, and the end of the connection.
+// serve answers as NCCL does: a line to each of three requests, then the status, and the end of the
+// connection.
 func serve(t *testing.T, format, status string) net.Conn {
 	ours, theirs := net.Pipe()
 	done := make(chan struct{})
@@ -37,20 +38,24 @@ func serve(t *testing.T, format, status string) net.Conn {
 }
 
 func TestAnswerInJSON(t *testing.T) {
-	s, err := Ask(serve(t, "OK", `{"nccl_version": "2.30.7", "communicators": [{"hash": "0x1", "size": 2, "ranks": [{"rank": 0, "host": "10.0.0.1", "pid": 7,
+	s,
+		err := Ask(serve(t, "OK",
+		`{"nccl_version": "2.30.7", "communicators": [{"hash": "0x1", "size": 2, "ranks": [{"rank": 0, "host": "10.0.0.1", "pid": 7,
 		"status": {"init_state": 0, "async_error": 6, "abort_flag": true}, "collective_counts": {"AllReduce": 3}}],
 		"missing_ranks": [{"rank": 1, "pid": 8, "status": {"considered_dead": true}}]}], "ras": {"timeouts_count": 0}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := s.Comms[0]
-	if s.Version != "2.30.7" || c.Size != 2 || c.Ranks[0].PID != 7 || c.Ranks[0].Counts["AllReduce"] != 3 || !c.Ranks[0].Status.Abort || !c.Missing[0].Status.Dead {
+	if s.Version != "2.30.7" || c.Size != 2 || c.Ranks[0].PID != 7 || c.Ranks[0].Counts["AllReduce"] != 3 ||
+		!c.Ranks[0].Status.Abort || !c.Missing[0].Status.Dead {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestAnswerInText(t *testing.T) {
-	s, err := Ask(serve(t, "ERROR: Unknown command SET FORMAT json", "NCCL version 2.24.3 compiled with CUDA 12.8\nnoise\n\nErrors\n======\n\nDEAD\n  1 job process\n\nWarnings\n========\n\nW\n"))
+	s, err := Ask(serve(t, "ERROR: Unknown command SET FORMAT json", "NCCL version 2.24.3 compiled with CUDA "+
+		"12.8\nnoise\n\nErrors\n======\n\nDEAD\n  1 job process\n\nWarnings\n========\n\nW\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

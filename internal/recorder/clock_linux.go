@@ -22,11 +22,13 @@ type clock struct {
 	start time.Time
 }
 
-// newClock returns the processor's counter if the kernel itself trusts it to be the same on all processors.
+// newClock returns the processor's counter if the kernel itself trusts it to be the same on all
+// processors.
 func newClock() clock {
 	c := clock{kind: nanoseconds, base: monotonic(), start: time.Now()}
 	text, _ := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-	if hasCounter && slices.Contains([]string{"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"}, string(bytes.TrimSpace(text))) {
+	if hasCounter && slices.Contains([]string{"tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter"},
+		string(bytes.TrimSpace(text))) {
 		c.kind = counter
 	}
 	return c

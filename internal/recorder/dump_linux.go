@@ -19,7 +19,8 @@ import (
 // maxDump bounds the stacks of a program's goroutines.
 const maxDump = 4 << 20
 
-// dumper writes the stacks of a Go program's goroutines to memory when another process of the user asks for them. SIGQUIT would end the program.
+// dumper writes the stacks of a Go program's goroutines to memory when another process of the user
+// asks for them. SIGQUIT would end the program.
 type dumper struct {
 	read, write *os.File // a pipe: a byte asks
 	answer      *os.File
@@ -95,8 +96,8 @@ func (d *dumper) close() {
 // ErrNoGoroutines means that the rank's program is not Go's.
 var ErrNoGoroutines = errors.New("it is no Go program")
 
-// Goroutines asks the process for the stacks of its goroutines, as runtime.Stack formats them, and waits for at most limit. pid is the process
-// that was opened.
+// Goroutines asks the process for the stacks of its goroutines, as runtime.Stack formats them, and
+// waits for at most limit. pid is the process that was opened.
 func (r *Reader) Goroutines(pid int, limit time.Duration) (string, error) {
 	if !r.load(r.first) {
 		return "", ErrNone
@@ -106,7 +107,8 @@ func (r *Reader) Goroutines(pid int, limit time.Duration) (string, error) {
 		return "", ErrNoGoroutines
 	}
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-	ask, answer := fmt.Sprint(dir, before.ask), fmt.Sprint(dir, before.answer)
+	ask := fmt.Sprint(dir, before.ask)
+	answer := fmt.Sprint(dir, before.answer)
 	if name, err := os.Readlink(ask); err != nil || !strings.HasPrefix(name, "pipe:") {
 		return "", errors.New("its record names no pipe")
 	}

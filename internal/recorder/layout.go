@@ -12,7 +12,8 @@ const (
 	tensors = 64 // submitted to queues, and not done
 )
 
-// page is the memory. Each field has one writer at a time. Ticks are times of the clock that the header names.
+// page is the memory. Each field has one writer at a time. Ticks are times of the clock that the
+// header names.
 type page struct {
 	header  header
 	lanes   [lanes]lane
@@ -28,11 +29,13 @@ type header struct {
 	joined           uint64 // ticks when the rank had joined its job; 0: it joins
 	pending          uint64 // tensors submitted and not done, also those for which there was no room
 	past             totals // of communicators that were closed
-	ask, answer      uint32 // descriptors of a Go program: a byte written to one asks for the goroutines' stacks; the other has them. 0: none
-	answered         uint64 // how often it was
-	waited           uint64 // ticks in which tensors were pending
-	waits            uint64 // ticks when the first of those pending now was submitted; 0: none is
-	_                [11]uint64
+	// descriptors of a Go program: a byte written to one asks for the goroutines' stacks; the other
+	// has them. 0: none
+	ask, answer uint32
+	answered    uint64 // how often it was
+	waited      uint64 // ticks in which tensors were pending
+	waits       uint64 // ticks when the first of those pending now was submitted; 0: none is
+	_           [11]uint64
 }
 
 type totals struct{ calls, bytes, ticks uint64 }

@@ -100,8 +100,10 @@ func (r *Reader) Totals() (t Totals, err error) {
 		return t, errRecord
 	}
 	p := r.page()
-	h, at := &p.header, p.header.time()
-	all, waited := h.past, h.waited
+	h := &p.header
+	at := p.header.time()
+	all := h.past
+	waited := h.waited
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if l.id == 0 {
@@ -110,7 +112,8 @@ func (r *Reader) Totals() (t Totals, err error) {
 		all.calls += l.totals.calls
 		all.bytes += l.totals.bytes
 		all.ticks += l.totals.ticks
-		if c := &l.calls[l.count%history]; l.count > 0 && c.check == l.count && c.ended == 0 && c.began < at && r.still(c) {
+		if c := &l.calls[l.count%history]; l.count > 0 && c.check == l.count && c.ended == 0 && c.began < at &&
+			r.still(c) {
 			all.ticks += at - c.began
 		}
 	}
@@ -118,10 +121,16 @@ func (r *Reader) Totals() (t Totals, err error) {
 		waited += at - h.waits
 	}
 	scale := h.scale(at)
-	return Totals{Calls: all.calls, Bytes: all.bytes, Time: scale.of(all.ticks), Pending: scale.of(waited)}, nil
+	return Totals{
+		Calls:   all.calls,
+		Bytes:   all.bytes,
+		Time:    scale.of(all.ticks),
+		Pending: scale.of(waited),
+	}, nil
 }
 
-// still reports whether a call of the page is the one in the memory, which may have ended meanwhile.
+// still reports whether a call of the page is the one in the memory, which may have ended
+// meanwhile.
 func (r *Reader) still(c *call) bool {
 	var now call
 	offset := uintptr(unsafe.Pointer(c)) - uintptr(unsafe.Pointer(&r.first[0]))
@@ -148,11 +157,18 @@ func (r *Reader) Read() (Snapshot, error) {
 	if !r.load(r.first) || !r.load(r.second) {
 		return Snapshot{}, errRecord
 	}
-	p, again := r.page(), (*page)(unsafe.Pointer(&r.second[0]))
+	p := r.page()
+	again := (*page)(unsafe.Pointer(&r.second[0]))
 	h := &p.header
 	at := h.time()
 	scale := h.scale(at)
-	s := Snapshot{Rank: int(h.rank), Size: int(h.size), Epoch: int(h.epoch), Pending: int(min(h.pending, 1<<30)), Joined: h.joined != 0}
+	s := Snapshot{
+		Rank:    int(h.rank),
+		Size:    int(h.size),
+		Epoch:   int(h.epoch),
+		Pending: int(min(h.pending, 1<<30)),
+		Joined:  h.joined != 0,
+	}
 	s.Since = scale.between(max(h.ticks, h.joined), at)
 	all := h.past
 	for i := range p.lanes {
@@ -167,28 +183,51 @@ func (r *Reader) Read() (Snapshot, error) {
 	}
 	for i := range p.tensors {
 		if t := &p.tensors[i]; t.check != 0 && again.tensors[i] == *t {
-			s.Tensors = append(s.Tensors, Call{Comm: t.queue, Kind: int(t.kind), Bytes: t.bytes, Name: text(t.name[:], t.length), To: -1, From: -1, Began: scale.between(t.began, at)})
+			s.Tensors = append(s.Tensors, Call{
+				Comm:  t.queue,
+				Kind:  int(t.kind),
+				Bytes: t.bytes,
+				Name:  text(t.name[:], t.length),
+				To:    -1,
+				From:  -1,
+				Began: scale.between(t.began, at),
+			})
 		}
 	}
 	slices.SortStableFunc(s.Tensors, func(a, b Call) int { return int((b.Began - a.Began).Truncate(time.Microsecond)) })
-	s.Calls, s.Bytes, s.Time = all.calls, all.bytes, scale.of(all.ticks)
+	s.Calls = all.calls
+	s.Bytes = all.bytes
+	s.Time = scale.of(all.ticks)
 	return s, nil
 }
 
-// read returns the lane's calls that were not overwritten meanwhile. It compares all of a call, since a processor may load the words of one copy
-// in any order; those of the second come after the first, as the kernel's locks see to.
+// read returns the lane's calls that were not overwritten meanwhile. It compares all of a call,
+// since a processor may load the words of one copy in any order; those of the second come after the
+// first, as the kernel's locks see to.
 func (l *lane) read(again *lane, scale scale, at uint64) Comm {
 	c := Comm{ID: l.id, Size: int(min(l.size, 1<<30)), Count: l.count}
 	for n := l.count - min(l.count, history) + 1; n <= l.count; n++ {
-		before, e := l.calls[n%history], &again.calls[n%history]
+		before := l.calls[n%history]
+		e := &again.calls[n%history]
 		before.ended = e.ended
 		if before.check != n || before != *e {
 			continue
 		}
-		call := Call{Comm: l.id, Number: e.seq, Kind: int(e.kind), Bytes: e.bytes, Name: text(e.name[:], e.length), More: int(e.more), To: int(e.to), From: int(e.from),
-			Began: scale.between(e.began, at), Over: e.ended != 0}
+		call := Call{
+			Comm:   l.id,
+			Number: e.seq,
+			Kind:   int(e.kind),
+			Bytes:  e.bytes,
+			Name:   text(e.name[:], e.length),
+			More:   int(e.more),
+			To:     int(e.to),
+			From:   int(e.from),
+			Began:  scale.between(e.began, at),
+			Over:   e.ended != 0,
+		}
 		if KindName(call.Kind) != "message" {
-			call.To, call.From = -1, -1
+			call.To = -1
+			call.From = -1
 		}
 		if call.Over {
 			call.Took = scale.between(e.began, e.ended)
@@ -210,7 +249,8 @@ func (h *header) scale(now uint64) scale {
 	if h.clock == nanoseconds {
 		return 1
 	}
-	elapsed, ticks := int64(monotonic()-h.monotonic), int64(now-h.ticks)
+	elapsed := int64(monotonic() - h.monotonic)
+	ticks := int64(now - h.ticks)
 	s := scale(float64(elapsed) / float64(ticks))
 	if elapsed <= 0 || ticks <= 0 || s < 0.05 || s > 1e5 { // a rank in a namespace with times of its own
 		return 0

@@ -12,7 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/release"
 )
 
-// Recorder is the record of one rank. A nil Recorder, and a nil Lane, record nothing. Its methods are safe for concurrent use.
+// Recorder is the record of one rank. A nil Recorder, and a nil Lane, record nothing. Its methods
+// are safe for concurrent use.
 type Recorder struct {
 	page  *page
 	calls []byte // the page behind its first piece that the kernel can free
@@ -38,16 +39,26 @@ func New(rank, size, epoch int) (*Recorder, error) {
 		file.Close()
 		return nil, fmt.Errorf("make the record of calls: %w", err)
 	}
-	r := &Recorder{page: (*page)(unsafe.Pointer(&memory[0])), calls: memory[os.Getpagesize():], file: file, clock: newClock()}
+	r := &Recorder{
+		page:  (*page)(unsafe.Pointer(&memory[0])),
+		calls: memory[os.Getpagesize():],
+		file:  file,
+		clock: newClock(),
+	}
 	// Lanes may outlive Close.
 	runtime.AddCleanup(r, func(m []byte) { _ = unix.Munmap(m) }, memory)
 	for i := range tensors {
 		r.free = append(r.free, tensors-1-i)
 	}
 	h := &r.page.header
-	h.version, h.clock, h.pid = version, r.clock.kind, uint32(os.Getpid())
-	h.rank, h.size, h.epoch = uint32(rank), uint32(size), uint32(epoch)
-	h.monotonic, h.ticks = monotonic(), r.clock.now()
+	h.version = version
+	h.clock = r.clock.kind
+	h.pid = uint32(os.Getpid())
+	h.rank = uint32(rank)
+	h.size = uint32(size)
+	h.epoch = uint32(epoch)
+	h.monotonic = monotonic()
+	h.ticks = r.clock.now()
 	r.dumper = newDumper(h)
 	release.Store(&h.magic, magic)
 	return r, nil
@@ -60,7 +71,8 @@ func mapPage(fd int) ([]byte, error) {
 	if err := unix.Fallocate(fd, 0, 0, int64(pageSize)); err != nil { // memory that is missing later would be a SIGBUS
 		return nil, err
 	}
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL); err != nil {
+	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|
+		unix.F_SEAL_SEAL); err != nil {
 		return nil, err
 	}
 	memory, err := unix.Mmap(fd, 0, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_POPULATE)
@@ -89,11 +101,13 @@ func (r *Recorder) Close() {
 		r.closed = true
 		r.dumper.close()
 		r.file.Close()
-		_ = unix.Madvise(r.calls, unix.MADV_REMOVE) // a program may keep its Comm; what later calls write is new memory that nobody reads
+		// a program may keep its Comm; what later calls write is new memory that nobody reads
+		_ = unix.Madvise(r.calls, unix.MADV_REMOVE)
 	}
 }
 
-// Lane records the calls of one communicator. One goroutine at a time calls Enter and Leave; after Close they do nothing.
+// Lane records the calls of one communicator. One goroutine at a time calls Enter and Leave; after
+// Close they do nothing.
 type Lane struct {
 	owner *Recorder
 	lane  *lane
@@ -127,7 +141,8 @@ func (b *brief) measured(took uint64) {
 	b.usual = b.usual - b.usual/8 + min(took, 4*b.usual+64)/8
 }
 
-// Lane returns a lane for a communicator of size ranks, or nil if too many are in use. All ranks give it the same name.
+// Lane returns a lane for a communicator of size ranks, or nil if too many are in use. All ranks
+// give it the same name.
 func (r *Recorder) Lane(name string, size int) *Lane {
 	if r == nil {
 		return nil
@@ -142,7 +157,12 @@ func (r *Recorder) Lane(name string, size int) *Lane {
 		*l = lane{size: uint64(size)}
 		id := hash(name)
 		release.Store(&l.id, id)
-		return &Lane{owner: r, lane: l, id: id, last: new(call)}
+		return &Lane{
+			owner: r,
+			lane:  l,
+			id:    id,
+			last:  new(call),
+		}
 	}
 	return nil
 }
@@ -164,8 +184,9 @@ func (l *Lane) Close() {
 	release.Clear(&l.lane.id)
 }
 
-// Enter records the start of a call. Kind is an index of [KindName], seq the number of the call in its communicator. Name is that of a tensor,
-// more how many others go with it; to and from are the partners of a message.
+// Enter records the start of a call. Kind is an index of [KindName], seq the number of the call in
+// its communicator. Name is that of a tensor, more how many others go with it; to and from are the
+// partners of a message.
 func (l *Lane) Enter(kind uint8, seq, bytes uint64, to, from int, name string, more int) {
 	if l == nil || l.lane.id != l.id {
 		return
@@ -173,16 +194,22 @@ func (l *Lane) Enter(kind uint8, seq, bytes uint64, to, from int, name string, m
 	n := l.lane.count + 1
 	c := &l.lane.calls[n%history]
 	release.Clear(&c.check)
-	c.seq, c.began, c.ended, c.bytes = seq, l.owner.clock.now(), 0, bytes
-	c.kind, c.more, c.to, c.from = kind, uint32(more), int32(to), int32(from)
+	c.seq = seq
+	c.began = l.owner.clock.now()
+	c.ended = 0
+	c.bytes = bytes
+	c.kind = kind
+	c.more = uint32(more)
+	c.to = int32(to)
+	c.from = int32(from)
 	c.length = uint8(copy(c.name[:], name))
 	release.Store(&c.check, n)
 	release.Store(&l.lane.count, n)
 	l.last = c
 }
 
-// Leave records the end of the last call. The caller knows of a brief one that it took some microseconds at most: of 16 of these one is
-// measured, and the others are recorded with the mean.
+// Leave records the end of the last call. The caller knows of a brief one that it took some
+// microseconds at most: of 16 of these one is measured, and the others are recorded with the mean.
 func (l *Lane) Leave(brief bool) {
 	if l == nil || l.last.ended != 0 || l.lane.id != l.id {
 		return
@@ -200,14 +227,16 @@ func (l *Lane) Leave(brief bool) {
 	l.lane.totals.ticks += took
 }
 
-// Submitted records a tensor that waits for other ranks, in a queue of the communicator called comm. Done takes what it returns.
+// Submitted records a tensor that waits for other ranks, in a queue of the communicator called
+// comm. Done takes what it returns.
 func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string) (slot int) {
 	if r == nil {
 		return noSlot
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h, now := &r.page.header, r.clock.now()
+	h := &r.page.header
+	now := r.clock.now()
 	if h.pending++; h.pending == 1 {
 		release.Store(&h.waits, now)
 	}
@@ -215,10 +244,14 @@ func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string)
 	if last < 0 {
 		return noSlot
 	}
-	slot, r.free = r.free[last], r.free[:last]
+	slot = r.free[last]
+	r.free = r.free[:last]
 	r.turn++
 	t := &r.page.tensors[slot]
-	t.queue, t.began, t.bytes, t.kind = hash(comm), now, bytes, kind
+	t.queue = hash(comm)
+	t.began = now
+	t.bytes = bytes
+	t.kind = kind
 	t.length = uint8(copy(t.name[:], name))
 	release.Store(&t.check, r.turn)
 	return slot

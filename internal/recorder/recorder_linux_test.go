@@ -29,7 +29,8 @@ func rank() {
 		panic(err)
 	}
 	r.Joined()
-	world, part := r.Lane("", 8), r.Lane("/1.0", 4)
+	world := r.Lane("", 8)
+	part := r.Lane("/1.0", 4)
 	for i := range uint64(100) {
 		world.Enter(4, i+1, 4096, -1, -1, "layer.weight", 2)
 		world.Leave(false)
@@ -75,7 +76,8 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	totals, err := r.Totals()
-	if err != nil || totals.Calls != s.Calls || totals.Bytes != s.Bytes || totals.Time < s.Time+20*time.Millisecond || totals.Pending < 20*time.Millisecond || !r.Published() {
+	if err != nil || totals.Calls != s.Calls || totals.Bytes != s.Bytes || totals.Time < s.Time+20*time.Millisecond ||
+		totals.Pending < 20*time.Millisecond || !r.Published() {
 		t.Errorf("%+v, %v", totals, err)
 	}
 	if len(s.Comms) != 1 || s.Comms[0].Size != 8 || len(s.Comms[0].Calls) != history {
@@ -88,7 +90,8 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 	if longer := c.Took - before.Comms[0].Current().Took; longer < 15*time.Millisecond {
 		t.Errorf("20 ms later the call has gone on for %v longer", longer)
 	}
-	if last := s.Comms[0].Calls[history-2]; !last.Over || last.Name != "layer.weight" || last.More != 2 || last.Number != 100 {
+	if last := s.Comms[0].Calls[history-2]; !last.Over || last.Name != "layer.weight" || last.More != 2 ||
+		last.Number != 100 {
 		t.Errorf("last call: %+v", last)
 	}
 	stacks, err := r.Goroutines(cmd.Process.Pid, 10*time.Second)
@@ -146,7 +149,8 @@ func TestClosedRecordIsGone(t *testing.T) {
 	}
 }
 
-// Brief calls are recorded with the mean of those that are measured, and all others with their own times.
+// Brief calls are recorded with the mean of those that are measured, and all others with their own
+// times.
 func TestBriefCallsHaveAMeanTime(t *testing.T) {
 	r, err := New(0, 1, 0)
 	if err != nil {

@@ -37,8 +37,9 @@ type Comm struct {
 
 // Call is a collective, a message, or a tensor of a queue.
 type Call struct {
-	Comm   uint64        `json:"comm"`             // the communicator's ID
-	Number uint64        `json:"number,omitempty"` // in the communicator; of a message, that of the collective before it
+	Comm uint64 `json:"comm"` // the communicator's ID
+	// in the communicator; of a message, that of the collective before it
+	Number uint64        `json:"number,omitempty"`
 	Kind   int           `json:"kind"`
 	Bytes  uint64        `json:"bytes"`
 	Name   string        `json:"name,omitempty"` // of a tensor
@@ -52,7 +53,8 @@ type Call struct {
 
 // KindName returns the name of a kind of calls.
 func KindName(kind int) string {
-	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reduce", "reduce-scatter", "gather", "scatter", "alltoall", "message"}
+	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reduce", "reduce-scatter", "gather",
+		"scatter", "alltoall", "message"}
 	if kind < 1 || kind >= len(names) {
 		return "call"
 	}

@@ -8,8 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// AllowTracer lets gorun's processes of this host trace this process, for debuggers, where the kernel allows that to ancestors only (Yama). guard
-// is the value of GORUN_GUARD; processes below the guard may trace. Failures mean that debuggers need more privileges.
+// AllowTracer lets gorun's processes of this host trace this process, for debuggers, where the
+// kernel allows that to ancestors only (Yama). guard is the value of GORUN_GUARD; processes below
+// the guard may trace. Failures mean that debuggers need more privileges.
 func AllowTracer(guard string) {
 	fields := strings.Split(guard, "-") // pid namespace, pid, start time
 	own, err := os.Readlink("/proc/self/ns/pid")

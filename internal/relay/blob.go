@@ -14,7 +14,8 @@ import (
 // errOther reports bytes that are not the file's.
 var errOther = errors.New("sent other bytes than the file's")
 
-// blob is a file that comes from its beginning to its end. Readers read what is verified. One goroutine writes at a time.
+// blob is a file that comes from its beginning to its end. Readers read what is verified. One
+// goroutine writes at a time.
 type blob struct {
 	file *os.File
 	size int64
@@ -31,7 +32,14 @@ type blob struct {
 
 // newBlob returns the blob of an offer in a file, of which it keeps what is right.
 func newBlob(file *os.File, o wire.Offer) (*blob, error) {
-	b := &blob{file: file, size: o.Size, step: o.Chunk, sums: o.Sums, sum: sha256.New(), grown: make(chan struct{})}
+	b := &blob{
+		file:  file,
+		size:  o.Size,
+		step:  o.Chunk,
+		sums:  o.Sums,
+		sum:   sha256.New(),
+		grown: make(chan struct{}),
+	}
 	info, err := file.Stat()
 	if err != nil {
 		return nil, err

@@ -18,7 +18,8 @@ const maxAddrs = 16 // of a host
 type Host interface {
 	Name() string
 	Send(t wire.Type, message any)
-	// Piece sends bytes of the file. It blocks while the host is slow, and returns io.ErrClosedPipe once the connection is closed.
+	// Piece sends bytes of the file. It blocks while the host is slow, and returns io.ErrClosedPipe
+	// once the connection is closed.
 	Piece(data []byte) error
 	// Next returns the agent's next frame. An error that the agent reports is an error.
 	Next() (wire.Frame, error)
@@ -33,7 +34,8 @@ type Delivered struct {
 	From string // the host that it came from at last; "": the launcher
 }
 
-// Group is hosts that get one file. They may join while others have part of it, or all. It is safe for concurrent use.
+// Group is hosts that get one file. They may join while others have part of it, or all. It is safe
+// for concurrent use.
 type Group struct {
 	src   *Source
 	place wire.Place
@@ -61,10 +63,19 @@ type seat struct {
 	released chan struct{} // closed when all members are settled
 }
 
-// NewGroup returns a group that gets a file. It is not over before hosts so many have joined, or were missed. warn gets a line about a host that
-// cannot be trusted, trace the details.
-func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string, args ...any), warn func(string)) *Group {
-	g := &Group{src: src, place: place, trace: trace, warn: warn, id: rand.Text(), key: make([]byte, sha256.Size), absent: hosts}
+// NewGroup returns a group that gets a file. It is not over before hosts so many have joined, or
+// were missed. warn gets a line about a host that cannot be trusted, trace the details.
+func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string, args ...any),
+	warn func(string)) *Group {
+	g := &Group{
+		src:    src,
+		place:  place,
+		trace:  trace,
+		warn:   warn,
+		id:     rand.Text(),
+		key:    make([]byte, sha256.Size),
+		absent: hosts,
+	}
 	rand.Read(g.key)
 	return g
 }
@@ -77,13 +88,15 @@ func (g *Group) Miss() {
 	g.release()
 }
 
-// Deliver brings the file to a host, which others may reach at addrs, and returns when all members of the group have it or have failed.
+// Deliver brings the file to a host, which others may reach at addrs, and returns when all members
+// of the group have it or have failed.
 func (g *Group) Deliver(host Host, addrs []netip.Addr) (d Delivered, err error) {
 	s := g.join(host)
 	d, err = g.deliver(s, addrs)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s.settled, s.gone = true, true
+	s.settled = true
+	s.gone = true
 	g.release()
 	return d, err
 }
@@ -108,12 +121,21 @@ func (g *Group) release() {
 	for _, s := range g.members {
 		close(s.released)
 	}
-	g.members, g.order = nil, nil
+	g.members = nil
+	g.order = nil
 }
 
 func (g *Group) deliver(s *seat, addrs []netip.Addr) (d Delivered, err error) {
-	s.host.Send(wire.TypeOffer, wire.Offer{Place: g.place, Size: g.src.size, Chunk: g.src.chunk, Sums: g.src.sums, Group: g.id, Member: s.number, Key: g.key,
-		Addrs: addrs[:min(len(addrs), maxAddrs)]})
+	s.host.Send(wire.TypeOffer, wire.Offer{
+		Place:  g.place,
+		Size:   g.src.size,
+		Chunk:  g.src.chunk,
+		Sums:   g.src.sums,
+		Group:  g.id,
+		Member: s.number,
+		Key:    g.key,
+		Addrs:  addrs[:min(len(addrs), maxAddrs)],
+	})
 	f, err := s.host.Next()
 	if err != nil {
 		return d, err
@@ -123,7 +145,8 @@ func (g *Group) deliver(s *seat, addrs []netip.Addr) (d Delivered, err error) {
 		return d, err
 	}
 	if o.Have < 0 || o.Have > g.src.size || len(o.Addrs) > maxAddrs || len(o.Addrs) > 0 && len(o.Cert) != sha256.Size {
-		return d, &wire.FormatError{Reason: fmt.Sprintf("%d bytes of %d are there, and %d addresses", o.Have, g.src.size, len(o.Addrs))}
+		return d, &wire.FormatError{Reason: fmt.Sprintf("%d bytes of %d are there, and %d addresses", o.Have,
+			g.src.size, len(o.Addrs))}
 	}
 	d.Had = o.Have
 	s.host.Send(wire.TypePeers, g.introduce(s, o))
@@ -134,7 +157,8 @@ func (g *Group) deliver(s *seat, addrs []netip.Addr) (d Delivered, err error) {
 			s.host.Cancel()
 		}
 	}()
-	have, settled := o.Have, o.Have == g.src.size
+	have := o.Have
+	settled := o.Have == g.src.size
 	for !settled {
 		p, err := next(s.host, g.src.size, have)
 		if err != nil {
@@ -181,11 +205,13 @@ func next(host Host, size, least int64) (p wire.Passed, err error) {
 	return p, nil
 }
 
-// introduce makes a member known to those that it may fetch from, and returns them: the last before it, and fewer of the earlier ones.
+// introduce makes a member known to those that it may fetch from, and returns them: the last before
+// it, and fewer of the earlier ones.
 func (g *Group) introduce(s *seat, o wire.Offered) wire.Peers {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s.addrs, s.cert = o.Addrs, o.Cert
+	s.addrs = o.Addrs
+	s.cert = o.Cert
 	var earlier []*seat
 	for _, m := range g.order {
 		if len(m.addrs) > 0 && !m.gone && !m.lied {
@@ -206,7 +232,8 @@ func (g *Group) introduce(s *seat, o wire.Offered) wire.Peers {
 func (g *Group) heard(s *seat, p wire.Passed) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	name, from := s.host.Name(), ""
+	name := s.host.Name()
+	from := ""
 	for _, m := range g.members {
 		if m.number == p.From {
 			from = m.host.Name()
@@ -215,7 +242,8 @@ func (g *Group) heard(s *seat, p wire.Passed) string {
 			g.trace("%s: fetching from %s: %s, after %d bytes", name, m.host.Name(), b.Why, p.Have)
 			if b.Lied {
 				m.lied = true
-				g.warn(fmt.Sprintf("%s says that %s sent it other bytes than the file's: it takes them from another host", name, m.host.Name()))
+				g.warn(fmt.Sprintf("%s says that %s sent it other bytes than the file's: it takes them from another "+
+					"host", name, m.host.Name()))
 			}
 		}
 	}

@@ -15,7 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// kept is a file that stays on the host. It comes in a hidden file beside, which an interrupted relay leaves and the next one takes up.
+// kept is a file that stays on the host. It comes in a hidden file beside, which an interrupted
+// relay leaves and the next one takes up.
 type kept struct {
 	root *os.Root
 	part *os.File
@@ -25,9 +26,11 @@ type kept struct {
 	again, done bool
 }
 
-// Keep opens the target for a file that stays: it takes the place of a file of that name once it is whole. home is where relative folders begin.
+// Keep opens the target for a file that stays: it takes the place of a file of that name once it is
+// whole. home is where relative folders begin.
 func Keep(o wire.Offer, home string) (Target, error) {
-	dir, name := string(o.Dir), string(o.Name)
+	dir := string(o.Dir)
+	name := string(o.Name)
 	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
 		return nil, &wire.FormatError{Reason: fmt.Sprintf("%q cannot be a file's name", name)}
 	}
@@ -46,7 +49,12 @@ func Keep(o wire.Offer, home string) (Target, error) {
 		return nil, fmt.Errorf("%s is a folder there", filepath.Join(dir, name))
 	}
 	if file := present(root, o); file != nil {
-		return &unchanged{kept{root: root, part: file, to: o.Place, name: name}}, nil
+		return &unchanged{kept{
+			root: root,
+			part: file,
+			to:   o.Place,
+			name: name,
+		}}, nil
 	}
 	k := &kept{root: root, to: o.Place}
 	sum := Sum(o)
@@ -62,7 +70,8 @@ func Keep(o wire.Offer, home string) (Target, error) {
 	return k, nil
 }
 
-// present returns the file that an offer is about if it is there already, as an earlier relay left it.
+// present returns the file that an offer is about if it is there already, as an earlier relay left
+// it.
 func present(root *os.Root, o wire.Offer) *os.File {
 	file, err := root.OpenFile(string(o.Name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -84,7 +93,8 @@ type unchanged struct{ kept }
 
 func (u *unchanged) Path() string { return filepath.Join(u.root.Name(), u.name) }
 
-// partial opens the hidden file, locked. If another launch writes it, or it is somebody else's, it makes another one.
+// partial opens the hidden file, locked. If another launch writes it, or it is somebody else's, it
+// makes another one.
 func partial(root *os.Root, name string) (*os.File, string, error) {
 	for n := 0; ; n++ {
 		tried := name
@@ -99,7 +109,8 @@ func partial(root *os.Root, name string) (*os.File, string, error) {
 			file.Close()
 		}
 		// Not more than would be left by that many launches at a time.
-		if n == 100 || errors.Is(err, fs.ErrPermission) && n == 0 || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EROFS) {
+		if n == 100 || errors.Is(err, fs.ErrPermission) && n == 0 || errors.Is(err, unix.ENOSPC) ||
+			errors.Is(err, unix.EROFS) {
 			return nil, "", err
 		}
 	}

@@ -24,10 +24,11 @@ const (
 	silence       = 15 * time.Second // without one, after which a link counts as broken
 )
 
-// A link carries frames of a length (4 bytes) and so many bytes of the file, from the offset (8 bytes) that the fetching host sends first. Frames
-// without bytes are signs of life.
+// A link carries frames of a length (4 bytes) and so many bytes of the file, from the offset (8
+// bytes) that the fetching host sends first. Frames without bytes are signs of life.
 
-// pass sends the file to a host that fetches it, as far as it is there, until it is whole or ctx ends.
+// pass sends the file to a host that fetches it, as far as it is there, until it is whole or ctx
+// ends.
 func pass(ctx context.Context, conn net.Conn, b *blob) error {
 	if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
 		return err
@@ -82,7 +83,8 @@ func fetch(conn net.Conn, b *blob) error {
 	if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, uint64(b.written))); err != nil {
 		return err
 	}
-	in, data := bufio.NewReaderSize(conn, copySize), make([]byte, copySize)
+	in := bufio.NewReaderSize(conn, copySize)
+	data := make([]byte, copySize)
 	for b.written < b.size {
 		if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
 			return err
@@ -133,7 +135,8 @@ func reach(ctx context.Context, party *secure.Party, peers []wire.Peer) (net.Con
 	return conn, tries[i].peer, nil
 }
 
-// dial connects to a peer within dialTime. One that refuses may not have heard of this host yet, and is asked again.
+// dial connects to a peer within dialTime. One that refuses may not have heard of this host yet,
+// and is asked again.
 func dial(ctx context.Context, party *secure.Party, member int, at netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()

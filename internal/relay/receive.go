@@ -28,7 +28,8 @@ const (
 type Target interface {
 	// File is where the bytes come. It may hold some of an earlier launch.
 	File() *os.File
-	// Finish is called once with the whole file, and returns the path of it, or of what was made of it.
+	// Finish is called once with the whole file, and returns the path of it, or of what was made of
+	// it.
 	Finish() (path string, err error)
 	// Close releases the target, finished or not.
 	Close() error
@@ -40,9 +41,11 @@ type Ready interface {
 	Path() string
 }
 
-// Receive takes part in a relay on a host until the launcher says that it is over. offer is the launcher's first message, next returns the
-// frames after it. target opens where the file goes; of an offer that only asks, it may return nil. The caller reports an error to the launcher.
-func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error), out *wire.Writer, target func(wire.Offer) (Target, error)) error {
+// Receive takes part in a relay on a host until the launcher says that it is over. offer is the
+// launcher's first message, next returns the frames after it. target opens where the file goes; of
+// an offer that only asks, it may return nil. The caller reports an error to the launcher.
+func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error), out *wire.Writer,
+	target func(wire.Offer) (Target, error)) error {
 	var o wire.Offer
 	if err := json.Unmarshal(offer, &o); err != nil {
 		return &wire.FormatError{Reason: err.Error()}
@@ -57,7 +60,12 @@ func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error),
 	if err != nil {
 		return err
 	}
-	m := &member{offer: o, target: to, out: out, certs: map[int]secure.Fingerprint{}}
+	m := &member{
+		offer:  o,
+		target: to,
+		out:    out,
+		certs:  map[int]secure.Fingerprint{},
+	}
 	err = m.run(ctx, next)
 	return errors.Join(err, to.Close())
 }
@@ -111,7 +119,12 @@ func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error
 	if err != nil {
 		return err
 	}
-	m.party, err = secure.NewParty(secure.Identity{Job: m.offer.Group, Rank: m.offer.Member, Size: maxMembers, Key: m.offer.Key}, 1, own, m.cert)
+	m.party, err = secure.NewParty(secure.Identity{
+		Job:  m.offer.Group,
+		Rank: m.offer.Member,
+		Size: maxMembers,
+		Key:  m.offer.Key,
+	}, 1, own, m.cert)
 	if err != nil {
 		return err
 	}
@@ -256,8 +269,12 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 	failures := map[int]int{}
 	for m.blob.have() < m.blob.size {
 		// Those that have failed least, the nearest of them first.
-		left := slices.DeleteFunc(slices.Clone(peers), func(p wire.Peer) bool { return failures[p.Member] >= maxFailures })
-		slices.SortStableFunc(left, func(a, b wire.Peer) int { return cmp.Compare(failures[a.Member], failures[b.Member]) })
+		left := slices.DeleteFunc(slices.Clone(peers), func(p wire.Peer) bool {
+			return failures[p.Member] >= maxFailures
+		})
+		slices.SortStableFunc(left, func(a, b wire.Peer) int {
+			return cmp.Compare(failures[a.Member], failures[b.Member])
+		})
 		conn, peer, err := reach(ctx, m.party, left)
 		if ctx.Err() != nil {
 			return
@@ -290,7 +307,8 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 			if lied {
 				failures[peer.Member] = maxFailures
 			}
-			m.say(wire.Passed{Have: m.blob.have(), From: peer.Member, Blamed: &wire.Blamed{Member: peer.Member, Why: why(err), Lied: lied}})
+			m.say(wire.Passed{Have: m.blob.have(), From: peer.Member,
+				Blamed: &wire.Blamed{Member: peer.Member, Why: why(err), Lied: lied}})
 		}
 	}
 	m.mu.Lock()

@@ -35,7 +35,12 @@ type world struct {
 }
 
 func newWorld(t *testing.T, hosts, size int) *world {
-	w := &world{T: t, data: make([]byte, size), place: wire.Place{Dir: []byte("in/it"), Name: []byte("file"), Mode: 0o640, Mtime: 1e18}}
+	w := &world{T: t, data: make([]byte, size), place: wire.Place{
+		Dir:   []byte("in/it"),
+		Name:  []byte("file"),
+		Mode:  0o640,
+		Mtime: 1e18,
+	}}
 	rand.Read(w.data)
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, w.data, 0o600); err != nil {
@@ -59,7 +64,9 @@ func (w *world) note(line string) {
 }
 
 func (w *world) group(hosts int) *Group {
-	return NewGroup(w.src, w.place, hosts, func(format string, args ...any) { w.note(fmt.Sprintf(format, args...)) }, w.note)
+	return NewGroup(w.src, w.place, hosts, func(format string, args ...any) {
+		w.note(fmt.Sprintf(format, args...))
+	}, w.note)
 }
 
 // said reports whether a line was traced.
@@ -116,7 +123,15 @@ type agent func(next func() (wire.Frame, error), out *wire.Writer) error
 func (w *world) connect(name string, run agent) *remote {
 	in, toAgent := io.Pipe()
 	fromAgent, back := io.Pipe()
-	r := &remote{name: name, queue: make(chan wire.Frame, 1000), out: wire.NewWriter(toAgent), in: toAgent, frames: wire.NewReader(fromAgent), back: fromAgent, agent: make(chan error, 1)}
+	r := &remote{
+		name:   name,
+		queue:  make(chan wire.Frame, 1000),
+		out:    wire.NewWriter(toAgent),
+		in:     toAgent,
+		frames: wire.NewReader(fromAgent),
+		back:   fromAgent,
+		agent:  make(chan error, 1),
+	}
 	w.Cleanup(func() { close(r.queue) })
 	go func() {
 		for f := range r.queue {
@@ -144,7 +159,9 @@ func (w *world) honest(i int) agent {
 		if err != nil {
 			return err
 		}
-		return Receive(w.Context(), f.Payload, next, out, func(o wire.Offer) (Target, error) { return Keep(o, w.homes[i]) })
+		return Receive(w.Context(), f.Payload, next, out, func(o wire.Offer) (Target, error) {
+			return Keep(o, w.homes[i])
+		})
 	}
 }
 
@@ -154,11 +171,16 @@ func loopback() []netip.Addr { return []netip.Addr{netip.MustParseAddr("127.0.0.
 
 // deliver brings the file to all hosts at a time, in the order in which they join.
 func (w *world) deliver(g *Group, hosts []*remote, addrs []netip.Addr) ([]Delivered, []error) {
-	all, errs := make([]Delivered, len(hosts)), make([]error, len(hosts))
+	all := make([]Delivered, len(hosts))
+	errs := make([]error, len(hosts))
 	var work sync.WaitGroup
 	for i, h := range hosts {
 		work.Go(func() {
-			w.await("the ones before have joined", func() bool { g.mu.Lock(); defer g.mu.Unlock(); return len(g.order)+w.failed(g) >= i })
+			w.await("the ones before have joined", func() bool {
+				g.mu.Lock()
+				defer g.mu.Unlock()
+				return len(g.order)+w.failed(g) >= i
+			})
 			all[i], errs[i] = g.Deliver(h, addrs)
 		})
 	}
@@ -166,7 +188,8 @@ func (w *world) deliver(g *Group, hosts []*remote, addrs []netip.Addr) ([]Delive
 	return all, errs
 }
 
-// failed counts the members that failed before they said where they listen. The caller holds the group's lock.
+// failed counts the members that failed before they said where they listen. The caller holds the
+// group's lock.
 func (w *world) failed(g *Group) (n int) {
 	for _, m := range g.members {
 		if m.gone && !slices.Contains(g.order, m) {
@@ -193,7 +216,8 @@ func (w *world) wants(i int) {
 	if err != nil || !bytes.Equal(got, w.data) {
 		w.Errorf("host %d has %d bytes of %d, or others: %v", i, len(got), len(w.data), err)
 	}
-	if info, err := os.Stat(w.path(i)); err == nil && (info.Mode().Perm() != 0o640 || info.ModTime().UnixNano() != 1e18) {
+	if info, err := os.Stat(w.path(i)); err == nil &&
+		(info.Mode().Perm() != 0o640 || info.ModTime().UnixNano() != 1e18) {
 		w.Errorf("host %d: mode %v, time %v", i, info.Mode(), info.ModTime())
 	}
 	if left, _ := os.ReadDir(filepath.Dir(w.path(i))); len(left) != 1 {
@@ -219,9 +243,11 @@ func TestFileLeavesTheLauncherOnce(t *testing.T) {
 		}
 		for i, d := range all {
 			w.wants(i)
-			fed, from := int64(0), fmt.Sprint("f", i-1)
+			fed := int64(0)
+			from := fmt.Sprint("f", i-1)
 			if i == 0 {
-				fed, from = int64(size), ""
+				fed = int64(size)
+				from = ""
 			}
 			if size == 0 {
 				from = ""
@@ -252,14 +278,17 @@ func TestUnreachableHostsAreFed(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed.Close()
-	hosts[0].offered = func(o *wire.Offered) { o.Addrs = []netip.AddrPort{netip.MustParseAddrPort(closed.Addr().String())} }
+	hosts[0].offered = func(o *wire.Offered) {
+		o.Addrs = []netip.AddrPort{netip.MustParseAddrPort(closed.Addr().String())}
+	}
 	if all, errs = w.deliver(w.group(2), hosts, loopback()); errors.Join(errs...) != nil || all[1].Fed != testSize {
 		t.Errorf("%+v, %v", all, errs)
 	}
 	w.wants(1)
 }
 
-// between returns the address of a proxy. carry returns what passes the bytes from the dialer, and what passes those to it.
+// between returns the address of a proxy. carry returns what passes the bytes from the dialer, and
+// what passes those to it.
 func between(t *testing.T, to netip.AddrPort, carry func(here, there net.Conn) (forth, back func())) netip.AddrPort {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -368,7 +397,12 @@ func (w *world) liar(garbage byte) agent {
 			return err
 		}
 		m := &member{certs: map[int]secure.Fingerprint{}}
-		party, err := secure.NewParty(secure.Identity{Job: o.Group, Rank: o.Member, Size: maxMembers, Key: o.Key}, 1, own, m.cert)
+		party, err := secure.NewParty(secure.Identity{
+			Job:  o.Group,
+			Rank: o.Member,
+			Size: maxMembers,
+			Key:  o.Key,
+		}, 1, own, m.cert)
 		if err != nil {
 			return err
 		}
@@ -441,11 +475,13 @@ func TestFailedHostIsNamed(t *testing.T) {
 	w.wants(2)
 }
 
-// A relay sends neither the chunks that an interrupted one has left, unless they are wrong, nor a file that the host has.
+// A relay sends neither the chunks that an interrupted one has left, unless they are wrong, nor a
+// file that the host has.
 func TestRelayIsResumed(t *testing.T) {
 	w := newWorld(t, 2, 4*minChunk)
 	w.mustDeliver()
-	// The sums are those of the same file; what is there is cut to two chunks and a half, of which the second is wrong on host 1.
+	// The sums are those of the same file; what is there is cut to two chunks and a half, of which
+	// the second is wrong on host 1.
 	for i := range 2 {
 		part := bytes.Clone(w.data[:minChunk*5/2])
 		part[minChunk*3/2] ^= byte(i)
@@ -484,7 +520,8 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	precious := filepath.Join(t.TempDir(), "precious")
 	sum := w.src.Sum()
 	dir := filepath.Dir(w.path(0))
-	if err := errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), os.MkdirAll(dir, 0o755), os.Symlink(precious, w.path(0)),
+	if err := errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), os.MkdirAll(dir, 0o755),
+		os.Symlink(precious, w.path(0)),
 		os.Symlink(precious, filepath.Join(dir, fmt.Sprintf(".file.%x.gorun", sum[:8])))); err != nil {
 		t.Fatal(err)
 	}
@@ -553,7 +590,12 @@ func TestHostAnswersAreValidated(t *testing.T) {
 }
 
 func TestOffersAreValidated(t *testing.T) {
-	good := wire.Offer{Size: minChunk + 1, Chunk: minChunk, Sums: make([]byte, 64), Key: make([]byte, 32)}
+	good := wire.Offer{
+		Size:  minChunk + 1,
+		Chunk: minChunk,
+		Sums:  make([]byte, 64),
+		Key:   make([]byte, 32),
+	}
 	if err := checkOffer(good); err != nil {
 		t.Error(err)
 	}
@@ -577,14 +619,16 @@ func TestOffersAreValidated(t *testing.T) {
 			t.Errorf("%q is a name", name)
 		}
 	}
-	for size, want := range map[int64]int64{0: minChunk, 1 << 30: 2 * minChunk, 1<<30 - 1: minChunk, 1 << 40: 1<<28 + minChunk} {
+	for size, want := range map[int64]int64{0: minChunk, 1 << 30: 2 * minChunk, 1<<30 - 1: minChunk,
+		1 << 40: 1<<28 + minChunk} {
 		if got := chunkFor(size); got != want || chunks(size, got) > maxChunks {
 			t.Errorf("chunks of %d bytes have %d, want %d; there are %d", size, got, want, chunks(size, got))
 		}
 	}
 }
 
-// While a file is passed on, whoever has not its key gets no byte, whatever it sends, a recording of a member included, and holds nobody up.
+// While a file is passed on, whoever has not its key gets no byte, whatever it sends, a recording
+// of a member included, and holds nobody up.
 func TestStrangersGetNothing(t *testing.T) {
 	w := newWorld(t, 2, testSize)
 	hosts := w.hosts(2)
@@ -595,7 +639,11 @@ func TestStrangersGetNothing(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		at = o.Addrs[0]
-		o.Addrs = []netip.AddrPort{recording(t, at, func(b []byte) { mu.Lock(); defer mu.Unlock(); recorded = append(recorded, b...) })}
+		o.Addrs = []netip.AddrPort{recording(t, at, func(b []byte) {
+			mu.Lock()
+			defer mu.Unlock()
+			recorded = append(recorded, b...)
+		})}
 	}
 	var attack sync.WaitGroup
 	g := w.group(3) // one more, so that it is not over
@@ -608,7 +656,8 @@ func TestStrangersGetNothing(t *testing.T) {
 		})
 		mu.Lock()
 		defer mu.Unlock()
-		for name, text := range map[string][]byte{"garbage": bytes.Repeat([]byte("GET / HTTP/1.1\r\n\r\n"), 100), "a recording": recorded[:120+32], "a whole recording": recorded} {
+		for name, text := range map[string][]byte{"garbage": bytes.Repeat([]byte("GET / HTTP/1.1\r\n\r\n"), 100),
+			"a recording": recorded[:120+32], "a whole recording": recorded} {
 			conn, err := net.Dial("tcp", at.String())
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -616,10 +665,12 @@ func TestStrangersGetNothing(t *testing.T) {
 			}
 			defer conn.Close()
 			_, _ = conn.Write(text)
-			// A recording of a member's first message is answered with a challenge, and nothing follows.
+			// A recording of a member's first message is answered with a challenge, and nothing
+			// follows.
 			_ = conn.SetReadDeadline(time.Now().Add(2 * time.Minute))
 			got, err := io.ReadAll(conn)
-			if errors.Is(err, os.ErrDeadlineExceeded) || len(got) > 120 || name == "garbage" && len(got) > 0 || bytes.Contains(got, w.data[:16]) {
+			if errors.Is(err, os.ErrDeadlineExceeded) || len(got) > 120 || name == "garbage" && len(got) > 0 ||
+				bytes.Contains(got, w.data[:16]) {
 				t.Errorf("%s gets %d bytes, %v", name, len(got), err)
 			}
 		}
@@ -672,7 +723,12 @@ func (l listener) Write(p []byte) (int, error) { l(p); return len(p), nil }
 // Only the user can read a part of a file.
 func TestPartialFileIsTheUsersAlone(t *testing.T) {
 	w := newWorld(t, 1, testSize)
-	target, err := Keep(wire.Offer{Place: w.place, Size: testSize, Chunk: w.src.chunk, Sums: w.src.sums}, w.homes[0])
+	target, err := Keep(wire.Offer{
+		Place: w.place,
+		Size:  testSize,
+		Chunk: w.src.chunk,
+		Sums:  w.src.sums,
+	}, w.homes[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -682,7 +738,12 @@ func TestPartialFileIsTheUsersAlone(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	// Another launch of the same file does not write to it.
-	other, err := Keep(wire.Offer{Place: w.place, Size: testSize, Chunk: w.src.chunk, Sums: w.src.sums}, w.homes[0])
+	other, err := Keep(wire.Offer{
+		Place: w.place,
+		Size:  testSize,
+		Chunk: w.src.chunk,
+		Sums:  w.src.sums,
+	}, w.homes[0])
 	if err != nil || os.SameFile(info, must(other.File().Stat())) {
 		t.Errorf("two launches write to one file, %v", err)
 	}

@@ -77,13 +77,15 @@ func (s *Source) Stat() (os.FileInfo, error) { return s.file.Stat() }
 // sum returns the sums of all chunks. Several are read at a time.
 func (s *Source) sum() ([]byte, error) {
 	n := chunks(s.size, s.chunk)
-	sums, errs := make([]byte, n*sha256.Size), make([]error, n)
+	sums := make([]byte, n*sha256.Size)
+	errs := make([]error, n)
 	var work sync.WaitGroup
 	next := make(chan int)
 	for range min(n, runtime.GOMAXPROCS(0)) {
 		work.Go(func() {
 			for i := range next {
-				h, at := sha256.New(), int64(i)*s.chunk
+				h := sha256.New()
+				at := int64(i) * s.chunk
 				want := min(s.chunk, s.size-at)
 				var got int64
 				got, errs[i] = io.Copy(h, io.NewSectionReader(s.file, at, want))
@@ -119,8 +121,10 @@ func Sum(o wire.Offer) [sha256.Size]byte { return root(o.Size, o.Sums) }
 // checkOffer validates an offer's numbers.
 func checkOffer(o wire.Offer) error {
 	switch {
-	case o.Size < 0 || o.Chunk < minChunk || o.Size/o.Chunk > 1<<20 || len(o.Sums) != chunks(o.Size, o.Chunk)*sha256.Size:
-		return &wire.FormatError{Reason: fmt.Sprintf("offer of %d bytes in chunks of %d with sums of %d bytes", o.Size, o.Chunk, len(o.Sums))}
+	case o.Size < 0 || o.Chunk < minChunk || o.Size/o.Chunk > 1<<20 ||
+		len(o.Sums) != chunks(o.Size, o.Chunk)*sha256.Size:
+		return &wire.FormatError{Reason: fmt.Sprintf("offer of %d bytes in chunks of %d with sums of %d bytes", o.Size,
+			o.Chunk, len(o.Sums))}
 	case o.Member < 0 || o.Member >= maxMembers || len(o.Key) != sha256.Size:
 		return &wire.FormatError{Reason: fmt.Sprintf("offer to member %d with a key of %d bytes", o.Member, len(o.Key))}
 	}

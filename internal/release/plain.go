@@ -2,7 +2,8 @@
 
 package release
 
-// Store sets *p to v after all stores before it: the processor keeps the order of stores, and so does the compiler.
+// Store sets *p to v after all stores before it: the processor keeps the order of stores, and so
+// does the compiler.
 func Store(p *uint64, v uint64) { *p = v }
 
 // Clear sets *p to 0 before all stores after it.

@@ -33,11 +33,15 @@ func (s series) bands() (b bands) {
 		known := slices.DeleteFunc(slices.Clone(column), math.IsNaN)
 		if len(known) == 0 {
 			nan := math.NaN()
-			b.least, b.middle, b.most = append(b.least, nan), append(b.middle, nan), append(b.most, nan)
+			b.least = append(b.least, nan)
+			b.middle = append(b.middle, nan)
+			b.most = append(b.most, nan)
 			continue
 		}
 		slices.Sort(known)
-		b.least, b.middle, b.most = append(b.least, known[0]), append(b.middle, known[len(known)/2]), append(b.most, known[len(known)-1])
+		b.least = append(b.least, known[0])
+		b.middle = append(b.middle, known[len(known)/2])
+		b.most = append(b.most, known[len(known)-1])
 	}
 	return b
 }
@@ -45,10 +49,14 @@ func (s series) bands() (b bands) {
 // chart draws bands over time, with a text for those who cannot see it.
 func chart(title, unit string, times []float64, s series, whole float64) string {
 	b := s.bands()
-	top, sum, n := 0.0, 0.0, 0
+	top := 0.0
+	sum := 0.0
+	n := 0
 	for i, v := range b.most {
 		if !math.IsNaN(v) {
-			top, sum, n = max(top, v), sum+b.middle[i], n+1
+			top = max(top, v)
+			sum += b.middle[i]
+			n++
 		}
 	}
 	if n == 0 {
@@ -71,9 +79,11 @@ func chart(title, unit string, times []float64, s series, whole float64) string 
 		area.WriteString("Z")
 	}
 	mean := sum / float64(n)
-	text := fmt.Sprintf("%s over time: the median is %s%s on average, the most is %s%s", title, number(mean), unit, number(top), unit)
+	text := fmt.Sprintf("%s over time: the median is %s%s on average, the most is %s%s", title, number(mean), unit,
+		number(top), unit)
 	return fmt.Sprintf(`<figure><figcaption>%s <small>median %s%s, most %s%s</small></figcaption><svg viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s"><path class="band" d="%s"/><path class="line" d="%s"/></svg></figure>`,
-		html.EscapeString(title), number(mean), unit, number(top), unit, chartWidth, chartHeight, html.EscapeString(text), area.String(), line.String()) + "\n"
+		html.EscapeString(title), number(mean), unit, number(top), unit, chartWidth, chartHeight,
+		html.EscapeString(text), area.String(), line.String()) + "\n"
 }
 
 // parts are the spans without gaps: first and last + 1.
@@ -91,9 +101,12 @@ func parts(values []float64) (all [][2]int) {
 	return all
 }
 
-// heat draws a row for each rank, over time, as a picture that suits dark and light: what is not there is transparent.
+// heat draws a row for each rank, over time, as a picture that suits dark and light: what is not
+// there is transparent.
 func heat(times []float64, s series, rows int, most float64) (uri string, err error) {
-	high, first, last := min(rows, maxRows), times[0], times[len(times)-1]
+	high := min(rows, maxRows)
+	first := times[0]
+	last := times[len(times)-1]
 	img := image.NewNRGBA(image.Rect(0, 0, maxColumns, high))
 	at := 0
 	for x := range maxColumns {
@@ -102,16 +115,24 @@ func heat(times []float64, s series, rows int, most float64) (uri string, err er
 		}
 		column := s[at]
 		for y := range high {
-			from, to := y*rows/high, max((y+1)*rows/high, y*rows/high+1)
-			sum, n := 0.0, 0
+			from := y * rows / high
+			to := max((y+1)*rows/high, y*rows/high+1)
+			sum := 0.0
+			n := 0
 			for _, v := range column[from:min(to, len(column))] {
 				if !math.IsNaN(v) {
-					sum, n = sum+v, n+1
+					sum += v
+					n++
 				}
 			}
 			if n > 0 {
 				part := math.Sqrt(min(1, sum/float64(n)/cmpOr(most, 1)))
-				img.SetNRGBA(x, y, color.NRGBA{R: uint8(40 + 190*part), G: uint8(90 + 40*part), B: uint8(160 - 130*part), A: uint8(90 + 165*part)})
+				img.SetNRGBA(x, y, color.NRGBA{
+					R: uint8(40 + 190*part),
+					G: uint8(90 + 40*part),
+					B: uint8(160 - 130*part),
+					A: uint8(90 + 165*part),
+				})
 			}
 		}
 	}

@@ -33,7 +33,8 @@ type sheet struct{ sum, n [][]float64 }
 func newSheet(columns, rows int) sheet {
 	s := sheet{}
 	for range columns {
-		s.sum, s.n = append(s.sum, make([]float64, rows)), append(s.n, make([]float64, rows))
+		s.sum = append(s.sum, make([]float64, rows))
+		s.n = append(s.n, make([]float64, rows))
 	}
 	return s
 }
@@ -52,7 +53,8 @@ func (s sheet) mean() (out series) {
 		column := make([]float64, len(s.sum[x]))
 		for y := range column {
 			if column[y] = math.NaN(); s.n[x][y] > 0 {
-				column[y], some = s.sum[x][y]/s.n[x][y], true
+				column[y] = s.sum[x][y] / s.n[x][y]
+				some = true
 			}
 		}
 		out = append(out, column)
@@ -103,7 +105,8 @@ func collect(r record.Record) (d data) {
 				continue
 			}
 			k := p.Ranks
-			for j, v := range []float64{cpu, float64(k.MiB[i]), float64(k.Read[i]), float64(k.Write[i]), float64(k.Lines[i])} {
+			for j, v := range []float64{cpu, float64(k.MiB[i]), float64(k.Read[i]), float64(k.Write[i]),
+				float64(k.Lines[i])} {
 				ranks[j].add(x, y, v)
 			}
 			if k.GPU != nil && k.GPU[i] >= 0 {
@@ -114,12 +117,16 @@ func collect(r record.Record) (d data) {
 				ranks[7].add(x, y, float64(k.Share[i]))
 			}
 			row := &d.rows[y]
-			row.cpu, row.points, row.memory = row.cpu+cpu, row.points+1, max(row.memory, float64(k.MiB[i]))
-			row.lines, row.written = row.lines+float64(k.Lines[i])*(p.At-before), row.written+float64(k.Write[i])*(p.At-before)
+			row.cpu += cpu
+			row.points++
+			row.memory = max(row.memory, float64(k.MiB[i]))
+			row.lines += float64(k.Lines[i]) * (p.At - before)
+			row.written += float64(k.Write[i]) * (p.At - before)
 		}
 		before = p.At
 		for i, name := range p.Hosts {
-			y, h := slices.Index(d.hosts, name), p.Host
+			y := slices.Index(d.hosts, name)
+			h := p.Host
 			for j, v := range []float64{h.CPU[i], h.Used[i], float64(h.Received[i]), float64(h.Sent[i])} {
 				hosts[j].add(x, y, v)
 			}
@@ -128,8 +135,19 @@ func collect(r record.Record) (d data) {
 			}
 		}
 	}
-	d.rank.cpu, d.rank.memory, d.rank.read, d.rank.write, d.rank.lines, d.rank.gpu, d.rank.ring, d.rank.share = ranks[0].mean(), ranks[1].mean(), ranks[2].mean(), ranks[3].mean(), ranks[4].mean(), ranks[5].mean(), ranks[6].mean(), ranks[7].mean()
-	d.host.cpu, d.host.memory, d.host.in, d.host.out, d.host.gpu = hosts[0].mean(), hosts[1].mean(), hosts[2].mean(), hosts[3].mean(), hosts[4].mean()
+	d.rank.cpu = ranks[0].mean()
+	d.rank.memory = ranks[1].mean()
+	d.rank.read = ranks[2].mean()
+	d.rank.write = ranks[3].mean()
+	d.rank.lines = ranks[4].mean()
+	d.rank.gpu = ranks[5].mean()
+	d.rank.ring = ranks[6].mean()
+	d.rank.share = ranks[7].mean()
+	d.host.cpu = hosts[0].mean()
+	d.host.memory = hosts[1].mean()
+	d.host.in = hosts[2].mean()
+	d.host.out = hosts[3].mean()
+	d.host.gpu = hosts[4].mean()
 	for y := range d.rows {
 		d.rows[y].rank = y
 		d.rows[y].cpu /= math.Max(1, float64(d.rows[y].points))
@@ -143,7 +161,8 @@ func collect(r record.Record) (d data) {
 	}
 	for _, e := range r.Events {
 		if e.What == "exited" && e.Rank >= 0 && e.Rank < len(d.rows) {
-			d.rows[e.Rank].host, d.rows[e.Rank].end = e.Host, e.Text
+			d.rows[e.Rank].host = e.Host
+			d.rows[e.Rank].end = e.Text
 		}
 	}
 	return d
@@ -164,7 +183,8 @@ func (d data) phases(s series, n int) (all []phase) {
 	}
 	n = min(n, len(d.times))
 	for i := range n {
-		from, to := i*len(d.times)/n, (i+1)*len(d.times)/n
+		from := i * len(d.times) / n
+		to := (i + 1) * len(d.times) / n
 		sums := newSheet(1, d.size)
 		for x := from; x < to; x++ {
 			for y, v := range s[x] {
@@ -175,16 +195,23 @@ func (d data) phases(s series, n int) (all []phase) {
 		if means == nil {
 			continue
 		}
-		p := phase{from: d.times[from], to: d.times[min(to, len(d.times)-1)], least: -1, most: -1}
+		p := phase{
+			from:  d.times[from],
+			to:    d.times[min(to, len(d.times)-1)],
+			least: -1,
+			most:  -1,
+		}
 		for y, v := range means[0] {
 			if math.IsNaN(v) {
 				continue
 			}
 			if p.least < 0 || v < p.leastIs {
-				p.least, p.leastIs = y, v
+				p.least = y
+				p.leastIs = v
 			}
 			if p.most < 0 || v > p.mostIs {
-				p.most, p.mostIs = y, v
+				p.most = y
+				p.mostIs = v
 			}
 		}
 		p.median = series{means[0]}.bands().middle[0]

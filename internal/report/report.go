@@ -30,8 +30,12 @@ type page struct {
 func Write(w io.Writer, r record.Record) error {
 	p := &page{data: collect(r), run: r.Run}
 	title := "gorun: " + p.name()
-	p.printf("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>"+
-		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\"/><link rel=\"icon\" href=\"data:,\"/><title>%s</title>\n<style>%s</style></head>\n<body><main>\n<h1>%s</h1>\n", esc(title), style, esc(title))
+	p.printf("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "+
+		"content=\"width=device-width, initial-scale=1\"/>"+
+		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "+
+		"img-src data:\"/><link rel=\"icon\" "+
+		"href=\"data:,\"/><title>%s</title>\n<style>%s</style></head>\n<body><main>\n<h1>%s</h1>\n", esc(title), style,
+		esc(title))
 	p.summary(r)
 	p.end()
 	p.stacks(r.Events)
@@ -102,7 +106,8 @@ func (p *page) stacks(events []record.Event) {
 	p.printf("<section><h2>Stacks of the ranks</h2>")
 	const most = 3 // the last ones
 	for i, e := range events[max(0, len(events)-most):] {
-		p.printf("<p>After %s: %s.</p><pre tabindex=\"0\" aria-label=\"stacks %d\">%s</pre>", esc(at(e.At.Sub(p.run.Began).Seconds())), esc(e.Text), i+1, esc(strings.TrimRight(e.Stacks, "\n")))
+		p.printf("<p>After %s: %s.</p><pre tabindex=\"0\" aria-label=\"stacks %d\">%s</pre>",
+			esc(at(e.At.Sub(p.run.Began).Seconds())), esc(e.Text), i+1, esc(strings.TrimRight(e.Stacks, "\n")))
 	}
 	p.printf("</section>\n")
 }
@@ -122,9 +127,12 @@ func (p *page) timeline() error {
 	if err != nil {
 		return err
 	}
-	p.printf("<section><h2>Ranks over time</h2><p>A row for each rank, rank 0 on top; the warmer, the more CPU, up to %s cores. Nothing is drawn before a rank starts and after its end.</p>"+
-		"<img class=\"heat\" style=\"height:%dpx\" src=\"%s\" alt=\"CPU of %d ranks over time. The tables below have the numbers.\"/><p class=\"axis\"><span>%s</span><span>%s</span></p></section>\n",
-		number(most), max(60, min(512, d.size*max(1, min(16, 240/max(1, d.size))))), uri, d.size, at(d.times[0]), at(d.times[len(d.times)-1]))
+	p.printf("<section><h2>Ranks over time</h2><p>A row for each rank, rank 0 on top; the warmer, the more CPU, up "+
+		"to %s cores. Nothing is drawn before a rank starts and after its end.</p>"+
+		"<img class=\"heat\" style=\"height:%dpx\" src=\"%s\" alt=\"CPU of %d ranks over time. The tables below have "+
+		"the numbers.\"/><p class=\"axis\"><span>%s</span><span>%s</span></p></section>\n",
+		number(most), max(60, min(512, d.size*max(1, min(16, 240/max(1, d.size))))), uri, d.size, at(d.times[0]),
+		at(d.times[len(d.times)-1]))
 	return nil
 }
 
@@ -135,16 +143,20 @@ func at(seconds float64) string {
 
 func (p *page) charts() {
 	d := p.data
-	p.printf("<section><h2>Use over time</h2><p>Lines are the median of all ranks, or of all hosts; bands go from the least to the most.</p><div class=\"charts\">\n")
+	p.printf("<section><h2>Use over time</h2><p>Lines are the median of all ranks, or of all hosts; bands go from " +
+		"the least to the most.</p><div class=\"charts\">\n")
 	for _, c := range []struct {
 		title, unit string
 		s           series
 		whole       float64
 	}{
-		{"CPU of ranks", " cores", d.rank.cpu, 1}, {"Memory of ranks", " MiB", d.rank.memory, 0}, {"Output of ranks", " lines/s", d.rank.lines, 0},
-		{"Storage read by ranks", " KiB/s", d.rank.read, 0}, {"Storage written by ranks", " KiB/s", d.rank.write, 0}, {"GPUs of ranks", " %", d.rank.gpu, 100},
+		{"CPU of ranks", " cores", d.rank.cpu, 1}, {"Memory of ranks", " MiB", d.rank.memory, 0},
+		{"Output of ranks", " lines/s", d.rank.lines, 0},
+		{"Storage read by ranks", " KiB/s", d.rank.read, 0}, {"Storage written by ranks", " KiB/s", d.rank.write, 0},
+		{"GPUs of ranks", " %", d.rank.gpu, 100},
 		{"Collectives of ranks", " KiB/s", d.rank.ring, 0}, {"Time of ranks in collectives", " %", d.rank.share, 100},
-		{"CPU of hosts", " %", d.host.cpu, 100}, {"Memory of hosts", " %", d.host.memory, 100}, {"Networks, received by hosts", " KiB/s", d.host.in, 0},
+		{"CPU of hosts", " %", d.host.cpu, 100}, {"Memory of hosts", " %", d.host.memory, 100},
+		{"Networks, received by hosts", " KiB/s", d.host.in, 0},
 		{"Networks, sent by hosts", " KiB/s", d.host.out, 0}, {"GPUs of hosts", " %", d.host.gpu, 100},
 	} {
 		p.b.WriteString(chart(c.title, c.unit, d.times, c.s, c.whole))
@@ -153,14 +165,16 @@ func (p *page) charts() {
 }
 
 func (p *page) phases() {
-	p.table("Ranks that stand out", "In each tenth of the run: the ranks with the least and the most CPU. A rank that the others wait for often has the most, and one that hangs the least.",
+	p.table("Ranks that stand out", "In each tenth of the run: the ranks with the least and the most CPU. A rank "+
+		"that the others wait for often has the most, and one that hangs the least.",
 		[]string{"from", "to", "median cores", "least", "cores", "most", "cores"}, func(row func(...string)) {
 			p.standing(p.data.rank.cpu, row)
 		})
 	if p.data.rank.share == nil {
 		return
 	}
-	p.table("Where ranks wait", "In each tenth of the run: the part of the time in which ranks were in collectives, or waited for others to come. The rank with the least is often the one that the others wait for.",
+	p.table("Where ranks wait", "In each tenth of the run: the part of the time in which ranks were in collectives, "+
+		"or waited for others to come. The rank with the least is often the one that the others wait for.",
 		[]string{"from", "to", "median %", "least", "%", "most", "%"}, func(row func(...string)) {
 			p.standing(p.data.rank.share, row)
 		})
@@ -169,7 +183,8 @@ func (p *page) phases() {
 // standing writes a row for each tenth of the run.
 func (p *page) standing(s series, row func(...string)) {
 	for _, f := range p.data.phases(s, 10) {
-		row(at(f.from), at(f.to), number(f.median), fmt.Sprint("rank ", f.least), number(f.leastIs), fmt.Sprint("rank ", f.most), number(f.mostIs))
+		row(at(f.from), at(f.to), number(f.median), fmt.Sprint("rank ", f.least), number(f.leastIs),
+			fmt.Sprint("rank ", f.most), number(f.mostIs))
 	}
 }
 

@@ -41,8 +41,13 @@ type inbound struct {
 // newAcceptor starts to accept. It owns the listeners.
 func newAcceptor(h *handshaker, listeners []*listener, timeout time.Duration, lanes Lanes) *acceptor {
 	a := &acceptor{
-		handshaker: h, listeners: listeners, timeout: timeout, lanes: lanes, arrived: make(chan struct{}, 1),
-		inbound: make([]inbound, h.self.Rank), missing: h.self.Rank * h.stripes,
+		handshaker: h,
+		listeners:  listeners,
+		timeout:    timeout,
+		lanes:      lanes,
+		arrived:    make(chan struct{}, 1),
+		inbound:    make([]inbound, h.self.Rank),
+		missing:    h.self.Rank * h.stripes,
 	}
 	for _, l := range listeners {
 		a.serving.Go(func() { a.serve(l) })

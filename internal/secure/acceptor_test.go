@@ -33,7 +33,12 @@ func form(t testing.TB) *forming {
 func formWithin(t testing.TB, timeout time.Duration) *forming {
 	t.Helper()
 	e := meetWithin(t, timeout, 1, 1, nil, nil)
-	f := &forming{t: t, addr: e.Addrs()[0], endpoint: e, done: make(chan struct{})}
+	f := &forming{
+		t:        t,
+		addr:     e.Addrs()[0],
+		endpoint: e,
+		done:     make(chan struct{}),
+	}
 	ctx := testContext(t)
 	go func() {
 		defer close(f.done)
@@ -201,8 +206,12 @@ func TestUnexpectedRankIsRefused(t *testing.T) {
 }
 
 func TestEveryRoleJobEpochAndCommHasItsKey(t *testing.T) {
-	other, later, part := identity(0, 2), identity(0, 2), identity(0, 2)
-	other.Job, later.Epoch, part.Comm = "other", 5, "rows"
+	other := identity(0, 2)
+	later := identity(0, 2)
+	part := identity(0, 2)
+	other.Job = "other"
+	later.Epoch = 5
+	part.Comm = "rows"
 	seen := map[string]bool{}
 	for _, id := range []Identity{identity(0, 2), other, later, part} {
 		s := handshakerOf(t, id)
@@ -336,7 +345,8 @@ func TestListenersCloseWithTheLast(t *testing.T) {
 // welcoming returns rank 1 of 2 that accepts lanes, and rank 0.
 func welcoming(t *testing.T) (one, zero *Endpoint, taken chan int) {
 	t.Helper()
-	one, taken = open(t, Plain, 1), make(chan int, 10)
+	one = open(t, Plain, 1)
+	taken = make(chan int, 10)
 	one.Welcome(func(rank, stripe, lane int, conn *Conn) bool {
 		taken <- lane
 		t.Cleanup(func() { conn.Close() })

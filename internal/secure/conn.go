@@ -25,8 +25,8 @@ type Conn struct {
 	sockets Sockets // nil before the endpoint hands the connection out
 }
 
-// Own takes the socket, FD from now on, out of Go's poller, which would wake one of its threads for everything that arrives,
-// also while a rank polls the socket itself.
+// Own takes the socket, FD from now on, out of Go's poller, which would wake one of its threads for
+// everything that arrives, also while a rank polls the socket itself.
 func (c *Conn) Own() error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -57,7 +57,12 @@ func (c *Conn) prepare(cfg Config) error {
 	if err := c.SetNoDelay(true); err != nil {
 		return err
 	}
-	alive := net.KeepAliveConfig{Enable: true, Idle: 2 * time.Second, Interval: time.Second, Count: 4}
+	alive := net.KeepAliveConfig{
+		Enable:   true,
+		Idle:     2 * time.Second,
+		Interval: time.Second,
+		Count:    4,
+	}
 	if err := c.SetKeepAliveConfig(alive); err != nil {
 		return err
 	}

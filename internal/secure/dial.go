@@ -49,8 +49,8 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 	return conns, nil
 }
 
-// race makes the first connection, by [Race]. A private address may lead to another machine, which fails the handshake; it is tried until
-// ctx ends all the same.
+// race makes the first connection, by [Race]. A private address may lead to another machine, which
+// fails the handshake; it is tried until ctx ends all the same.
 func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*Conn, netip.AddrPort, error) {
 	if len(addrs) == 0 {
 		return nil, netip.AddrPort{}, ErrNoAddress
@@ -112,7 +112,8 @@ func (d *dialer) once(ctx context.Context, rank, stripe int, addr netip.AddrPort
 }
 
 // onceLane makes one connection of a lane, from a local address if that is valid.
-func (d *dialer) onceLane(ctx context.Context, rank, stripe, lane int, from netip.Addr, addr netip.AddrPort) (*Conn, error) {
+func (d *dialer) onceLane(ctx context.Context, rank, stripe, lane int, from netip.Addr, addr netip.AddrPort) (*Conn,
+	error) {
 	dialer := net.Dialer{Timeout: handshakeTimeout, Control: d.cfg.control(d.local(addr.Addr()))}
 	if from.IsValid() {
 		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))

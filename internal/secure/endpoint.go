@@ -27,8 +27,10 @@ var (
 
 // Config configures an [Endpoint]. Stripes and Guard must be the same on all ranks.
 type Config struct {
-	Stripes    int     // connections between two ranks, 1 to MaxStripes
-	Congestion string  // TCP congestion control; empty leaves it to the kernel, and to the package between ranks of one host
+	Stripes int // connections between two ranks, 1 to MaxStripes
+	// TCP congestion control; empty leaves it to the kernel, and to the package between ranks of
+	// one host
+	Congestion string
 	Guard      Guard   // protection of data
 	Sockets    Sockets // nil: sockets are not reported
 }
@@ -128,14 +130,20 @@ func (e *Endpoint) Meet(self Identity, peers []Peer) error {
 		return err
 	}
 	peers = slices.Clone(peers)
-	h.guard, h.credentials = e.cfg.Guard, e.own
+	h.guard = e.cfg.Guard
+	h.credentials = e.own
 	h.cert = func(rank int) (Fingerprint, bool) {
 		if rank >= len(peers) {
 			return Fingerprint{}, false
 		}
 		return peers[rank].Cert, true
 	}
-	e.dialer = &dialer{handshaker: h, cfg: e.cfg, own: e.addrs, peers: peers}
+	e.dialer = &dialer{
+		handshaker: h,
+		cfg:        e.cfg,
+		own:        e.addrs,
+		peers:      peers,
+	}
 	e.acceptor = newAcceptor(h, e.listeners, e.timeout, e.welcome())
 	return nil
 }
@@ -161,7 +169,8 @@ func (e *Endpoint) welcome() Lanes {
 
 // DialLane tries once to add a connection to a stripe of a higher rank, from one of this rank's
 // addresses to one of the other's. Lane is 1 or above.
-func (e *Endpoint) DialLane(ctx context.Context, rank, stripe, lane int, from netip.Addr, to netip.AddrPort) (*Conn, error) {
+func (e *Endpoint) DialLane(ctx context.Context, rank, stripe, lane int, from netip.Addr, to netip.AddrPort) (*Conn,
+	error) {
 	conn, err := e.dialer.onceLane(ctx, rank, stripe, lane, from, to)
 	if err != nil {
 		return nil, err

@@ -57,15 +57,19 @@ func drain(layer io.Reader) (got []byte, err error) {
 // An accidental change on a checked connection is detected: the receiver gets a prefix of
 // the sent data. C11 of the fault matrix.
 func TestChangedDataIsDetected(t *testing.T) {
-	silent, found, flips := 0, 0, 20_000
+	silent := 0
+	found := 0
+	flips := 20_000
 	if os.Getenv("RING_FAULT_ROUNDS") != "" {
 		flips = 1_000_000
 	}
 	random := rand.New(rand.NewPCG(11, 11))
 	said := noise(700)
 	for range flips {
-		sender, receiver := newWire(nil), newWire(nil)
-		sender.detached, receiver.detached = true, true
+		sender := newWire(nil)
+		receiver := newWire(nil)
+		sender.detached = true
+		receiver.detached = true
 		for rest := said; len(rest) > 0; { // several records
 			n := min(len(rest), 1+random.IntN(300))
 			if _, err := sender.Write(rest[:n]); err != nil {
@@ -82,7 +86,8 @@ func TestChangedDataIsDetected(t *testing.T) {
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			found++
 		}
-		if errors.Is(err, os.ErrDeadlineExceeded) && bytes.Equal(got, said) && !bytes.HasPrefix(receiver.in, sender.out) {
+		if errors.Is(err, os.ErrDeadlineExceeded) && bytes.Equal(got, said) &&
+			!bytes.HasPrefix(receiver.in, sender.out) {
 			silent++
 		}
 	}
@@ -94,10 +99,12 @@ func TestChangedDataIsDetected(t *testing.T) {
 // sealedPair is both ends of one TLS connection whose bytes the test carries.
 func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, in *wire) {
 	t.Helper()
-	zero, one := newTestCredentials(t), newTestCredentials(t)
+	zero := newTestCredentials(t)
+	one := newTestCredentials(t)
 	ends := [2]*wire{}
 	here, there := lab.TCPPair(t)
-	ends[0], ends[1] = newWire(here), newWire(there)
+	ends[0] = newWire(here)
+	ends[1] = newWire(there)
 	done := make(chan error, 1)
 	go func() {
 		var err error
@@ -108,7 +115,8 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 	if err := errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
 	}
-	ends[0].detached, ends[1].detached = true, true
+	ends[0].detached = true
+	ends[1].detached = true
 	return sender, ends[0], receiver, ends[1]
 }
 
@@ -125,10 +133,15 @@ func newTestCredentials(t testing.TB) *Credentials {
 // accidents only.
 func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touched []byte) {
 	t.Helper()
-	sum, came := out.sent, in.came
-	reader, writer := newWire(nil), newWire(nil)
-	reader.detached, writer.detached = true, true
-	reader.in, reader.end, reader.came = out.out, len(out.out), came
+	sum := out.sent
+	came := in.came
+	reader := newWire(nil)
+	writer := newWire(nil)
+	reader.detached = true
+	writer.detached = true
+	reader.in = out.out
+	reader.end = len(out.out)
+	reader.came = came
 	sent, err := drain(reader)
 	if !errors.Is(err, os.ErrDeadlineExceeded) || reader.came != sum {
 		t.Fatal(err)
@@ -138,7 +151,9 @@ func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touche
 	if _, err := writer.Write(touched); err != nil {
 		t.Fatal(err)
 	}
-	in.in, in.begin, in.end = writer.out, 0, len(writer.out)
+	in.begin = 0
+	in.end = len(writer.out)
+	in.in = writer.out
 	return sent, touched
 }
 
@@ -178,13 +193,15 @@ func TestGuardsMustAgree(t *testing.T) {
 	for mine := Plain; mine <= Encrypted; mine++ {
 		for theirs := Plain; theirs <= Encrypted; theirs++ {
 			for _, pinned := range []bool{true, false} {
-				zero, one := open(t, mine, 1), open(t, theirs, 1)
+				zero := open(t, mine, 1)
+				one := open(t, theirs, 1)
 				peers := []Peer{{Addrs: zero.Addrs(), Cert: zero.Cert()}, {Addrs: one.Addrs(), Cert: one.Cert()}}
 				trusting := []Peer{peers[0], peers[1]}
 				if !pinned {
 					trusting[0].Cert[5] ^= 1 // the acceptor knows another certificate
 				}
-				if err := errors.Join(zero.Meet(identity(0, 2), peers), one.Meet(identity(1, 2), trusting)); err != nil {
+				if err := errors.Join(zero.Meet(identity(0, 2), peers),
+					one.Meet(identity(1, 2), trusting)); err != nil {
 					t.Fatal(err)
 				}
 				conn, err := zero.dialer.once(testContext(t), 1, 0, one.Addrs()[0])
@@ -207,7 +224,8 @@ func TestGuardsMustAgree(t *testing.T) {
 // The dialer refuses a rank with a certificate other than the published one. S3 of the
 // fault matrix.
 func TestDialerChecksTheCertificate(t *testing.T) {
-	zero, one := open(t, Encrypted, 1), open(t, Encrypted, 1)
+	zero := open(t, Encrypted, 1)
+	one := open(t, Encrypted, 1)
 	right := []Peer{{Addrs: zero.Addrs(), Cert: zero.Cert()}, {Addrs: one.Addrs(), Cert: one.Cert()}}
 	wrong := []Peer{right[0], {Addrs: one.Addrs(), Cert: newTestCredentials(t).mark}}
 	if err := errors.Join(zero.Meet(identity(0, 2), wrong), one.Meet(identity(1, 2), right)); err != nil {
@@ -223,7 +241,8 @@ func TestDialerChecksTheCertificate(t *testing.T) {
 func TestGuardsPeekAndNote(t *testing.T) {
 	for _, guard := range []Guard{Checked, Encrypted} {
 		t.Run(fmt.Sprint(guard), func(t *testing.T) {
-			zero, one := open(t, guard, 1), open(t, guard, 1)
+			zero := open(t, guard, 1)
+			one := open(t, guard, 1)
 			peers := []Peer{{Addrs: zero.Addrs(), Cert: zero.Cert()}, {Addrs: one.Addrs(), Cert: one.Cert()}}
 			if err := errors.Join(zero.Meet(identity(0, 2), peers), one.Meet(identity(1, 2), peers)); err != nil {
 				t.Fatal(err)
@@ -232,7 +251,8 @@ func TestGuardsPeekAndNote(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			to, from := conns[0], awaitConns(t, one, 0)[0]
+			to := conns[0]
+			from := awaitConns(t, one, 0)[0]
 			defer to.Close()
 			text := noise(64)
 			if n, err := to.Note(text); n != len(text) || err != nil {

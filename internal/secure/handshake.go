@@ -74,13 +74,16 @@ func decodeHello(b []byte) (h hello, err error) {
 	if v := binary.BigEndian.Uint16(b[8:]); v != protocol {
 		return hello{}, fmt.Errorf("protocol %d, want %d", v, protocol)
 	}
-	h.purpose, h.stripe = b[10], b[11]
+	h.purpose = b[10]
+	h.stripe = b[11]
 	copy(h.group[:], b[12:28])
 	h.epoch = binary.BigEndian.Uint64(b[28:])
 	h.from = binary.BigEndian.Uint32(b[36:])
 	h.to = binary.BigEndian.Uint32(b[40:])
 	h.size = binary.BigEndian.Uint32(b[44:])
-	h.stripes, h.guard, h.lane = b[48], Guard(b[49]), b[50]
+	h.stripes = b[48]
+	h.guard = Guard(b[49])
+	h.lane = b[50]
 	copy(h.nonce[:], b[helloSize-nonceSize:])
 	if !bytes.Equal(h.encode(), b) {
 		return hello{}, errors.New("hello with unknown fields")
@@ -114,7 +117,13 @@ func newHandshaker(self Identity, stripes int) (*handshaker, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &handshaker{self: self, stripes: stripes, dialKey: dialKey, joinKey: joinKey, random: rand.Reader}, nil
+	return &handshaker{
+		self:    self,
+		stripes: stripes,
+		dialKey: dialKey,
+		joinKey: joinKey,
+		random:  rand.Reader,
+	}, nil
 }
 
 // dial is the handshake of the side that connected, to rank to. The caller sets the
@@ -247,9 +256,13 @@ func (s *handshaker) protect(conn io.ReadWriter, rank int, dialing bool) (io.Rea
 // hello returns this rank's hello, with a fresh nonce.
 func (s *handshaker) hello(to, stripe int) (hello, error) {
 	h := hello{
-		epoch: uint64(s.self.Epoch),
-		from:  uint32(s.self.Rank), to: uint32(to), size: uint32(s.self.Size),
-		stripe: uint8(stripe), stripes: uint8(s.stripes), guard: s.guard,
+		epoch:   uint64(s.self.Epoch),
+		from:    uint32(s.self.Rank),
+		to:      uint32(to),
+		size:    uint32(s.self.Size),
+		stripe:  uint8(stripe),
+		stripes: uint8(s.stripes),
+		guard:   s.guard,
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q", s.self.Job, s.self.Comm))
 	copy(h.group[:], sum[:])
@@ -259,7 +272,8 @@ func (s *handshaker) hello(to, stripe int) (hello, error) {
 
 // answers reports whether h is other's view of the same connection.
 func (h hello) answers(other hello) bool {
-	h.from, h.to, h.nonce = h.to, h.from, other.nonce
+	h.from, h.to = h.to, h.from
+	h.nonce = other.nonce
 	return h == other
 }
 

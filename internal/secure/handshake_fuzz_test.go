@@ -5,13 +5,14 @@ import (
 	"testing"
 )
 
-// FuzzTranscript assembles a handshake from pieces of valid ones, of either side, with nonces that are fresh or not.
-// A side accepts only the messages meant for it, in order and under its nonce: none reflected, repeated, omitted or
-// swapped. A stranger gets no answer.
+// FuzzTranscript assembles a handshake from pieces of valid ones, of either side, with nonces that
+// are fresh or not. A side accepts only the messages meant for it, in order and under its nonce:
+// none reflected, repeated, omitted or swapped. A stranger gets no answer.
 func FuzzTranscript(f *testing.F) {
 	dialer, acceptor, dialed, accepted := record(f)
 	frame := helloSize + macSize
-	pieces := [][]byte{dialed[:frame], dialed[frame:], accepted[:frame], accepted[frame:], dialed[:helloSize], accepted[:helloSize],
+	pieces := [][]byte{dialed[:frame], dialed[frame:], accepted[:frame], accepted[frame:], dialed[:helloSize],
+		accepted[:helloSize],
 		dialed[helloSize:frame], accepted[helloSize:frame], bytes.Repeat([]byte{0}, macSize)}
 	f.Add([]byte{0, 1}, true, false)
 	f.Add([]byte{2, 3}, false, false)
@@ -27,13 +28,15 @@ func FuzzTranscript(f *testing.F) {
 		for _, i := range order[:min(len(order), 8)] {
 			said = append(said, pieces[int(i)%len(pieces)]...)
 		}
-		d, a := *dialer, *acceptor
+		d := *dialer
+		a := *acceptor
 		good := accepted
 		if dialing {
 			good = dialed
 		}
 		if fresh {
-			d.random, a.random = constant(8), constant(9)
+			d.random = constant(8)
+			a.random = constant(9)
 		}
 		answers := &recorder{ReadWriter: tape{bytes.NewReader(said)}}
 		var err error

@@ -38,12 +38,15 @@ func (c constant) Read(b []byte) (int, error) {
 // record does one handshake with fixed nonces, and returns both handshakers and each side's
 // bytes.
 func record(t testing.TB) (dialer, acceptor *handshaker, dialed, accepted []byte) {
-	dialer, acceptor = handshakerOf(t, identity(0, 2)), handshakerOf(t, identity(1, 2))
-	dialer.random, acceptor.random = constant(1), constant(2)
+	dialer = handshakerOf(t, identity(0, 2))
+	acceptor = handshakerOf(t, identity(1, 2))
+	dialer.random = constant(1)
+	acceptor.random = constant(2)
 	here, there := net.Pipe()
 	here.SetDeadline(time.Now().Add(handshakeTimeout))
 	there.SetDeadline(time.Now().Add(handshakeTimeout))
-	a, b := &recorder{ReadWriter: here}, &recorder{ReadWriter: there}
+	a := &recorder{ReadWriter: here}
+	b := &recorder{ReadWriter: there}
 	failed := make(chan error, 1)
 	go func() {
 		_, err := acceptor.accept(b, everyone)
@@ -114,7 +117,8 @@ func FuzzHello(f *testing.F) {
 // A fresh nonce invalidates the whole recording, for either side.
 func TestRecordingDoesNotFitFreshNonce(t *testing.T) {
 	dialer, acceptor, dialed, accepted := record(t)
-	dialer.random, acceptor.random = constant(3), constant(4)
+	dialer.random = constant(3)
+	acceptor.random = constant(4)
 	if _, err := acceptor.accept(tape{bytes.NewReader(dialed)}, everyone); err != ErrRefused {
 		t.Errorf("acceptor: %v, want a refusal", err)
 	}

@@ -23,8 +23,8 @@ type health struct {
 	lastHeard   time.Duration // since the last acknowledgement, of data or of a probe
 }
 
-// stallTime and stallTries are when a network seems dead: after the second retransmission, some 0.6 s
-// after the first loss.
+// stallTime and stallTries are when a network seems dead: after the second retransmission, some 0.6
+// s after the first loss.
 const (
 	stallTime  = 500 * time.Millisecond
 	stallTries = 2

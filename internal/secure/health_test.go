@@ -6,7 +6,8 @@ import (
 )
 
 func TestVerdict(t *testing.T) {
-	const long, short = Silence, Silence - 100*time.Millisecond
+	const long = Silence
+	const short = Silence - 100*time.Millisecond
 	for name, c := range map[string]struct {
 		health
 		dead bool

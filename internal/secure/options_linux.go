@@ -28,7 +28,8 @@ func (c Config) control(local bool) func(network, address string, raw syscall.Ra
 func (c Config) setCongestion(fd int, local bool) error {
 	if c.Congestion != "" {
 		if err := unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, c.Congestion); err != nil {
-			return fmt.Errorf("TCP congestion control %q: %w (see net.ipv4.tcp_allowed_congestion_control)", c.Congestion, err)
+			return fmt.Errorf("TCP congestion control %q: %w (see net.ipv4.tcp_allowed_congestion_control)",
+				c.Congestion, err)
 		}
 	} else if local {
 		_ = unix.SetsockoptString(fd, unix.IPPROTO_TCP, unix.TCP_CONGESTION, localCongestion)
@@ -36,9 +37,9 @@ func (c Config) setCongestion(fd int, local bool) error {
 	return nil
 }
 
-// rtoMax bounds the kernel's wait before it retransmits or probes a full receiver, in
-// milliseconds. It allows enough retries for package tcp to detect a dead network within six seconds, and to notice a restored
-// one soon.
+// rtoMax bounds the kernel's wait before it retransmits or probes a full receiver, in milliseconds.
+// It allows enough retries for package tcp to detect a dead network within six seconds, and to
+// notice a restored one soon.
 const rtoMax = 1000
 
 // setOptions sets options that only Linux has. Kernels before 6.15 lack rtoMax and, after

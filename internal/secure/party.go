@@ -10,12 +10,14 @@ import (
 	"time"
 )
 
-// Party authenticates single connections of one member of a group whose members share a key, by the handshake of an [Endpoint]. It is for
-// protocols other than the ranks': it keeps no connections and retries nothing. It is read-only, and safe for concurrent use.
+// Party authenticates single connections of one member of a group whose members share a key, by the
+// handshake of an [Endpoint]. It is for protocols other than the ranks': it keeps no connections
+// and retries nothing. It is read-only, and safe for concurrent use.
 type Party struct{ handshaker *handshaker }
 
-// NewParty returns a party of a group. Its connections have streams kinds, numbered from 0. With own credentials the data is encrypted, and
-// cert returns the fingerprint of a member's certificate, false while that is not known; it is safe for concurrent use. Without, the data
+// NewParty returns a party of a group. Its connections have streams kinds, numbered from 0. With
+// own credentials the data is encrypted, and cert returns the fingerprint of a member's
+// certificate, false while that is not known; it is safe for concurrent use. Without, the data
 // travels as it is.
 func NewParty(self Identity, streams int, own *Credentials, cert func(rank int) (Fingerprint, bool)) (*Party, error) {
 	if self.Rank < 0 || self.Rank >= self.Size || streams < 1 || streams > MaxStripes {
@@ -26,7 +28,9 @@ func NewParty(self Identity, streams int, own *Credentials, cert func(rank int) 
 		return nil, err
 	}
 	if own != nil {
-		h.guard, h.credentials, h.cert = Encrypted, own, cert
+		h.guard = Encrypted
+		h.credentials = own
+		h.cert = cert
 	}
 	return &Party{h}, nil
 }
@@ -37,13 +41,15 @@ func ListenAll(ctx context.Context, addrs []netip.Addr) ([]net.Listener, []netip
 	var all []net.Listener
 	var where []netip.AddrPort
 	for _, l := range opened {
-		all, where = append(all, l.TCPListener), append(where, plain(l.Addr()))
+		all = append(all, l.TCPListener)
+		where = append(where, plain(l.Addr()))
 	}
 	return all, where, err
 }
 
-// Dial authenticates a connection that this member has made to another, and returns the connection to use in its place. The caller sets the
-// deadline and closes conn after an error. Encrypted connections must be of TCP.
+// Dial authenticates a connection that this member has made to another, and returns the connection
+// to use in its place. The caller sets the deadline and closes conn after an error. Encrypted
+// connections must be of TCP.
 func (p *Party) Dial(conn net.Conn, to, stream int) (net.Conn, error) {
 	shaken, err := p.wrap(conn)
 	if err == nil {
@@ -52,7 +58,8 @@ func (p *Party) Dial(conn net.Conn, to, stream int) (net.Conn, error) {
 	return inner(shaken), err
 }
 
-// Accept is Dial on the side that listened. It also returns the member that dialled, and the stream. A peer that does not prove its identity gets no byte.
+// Accept is Dial on the side that listened. It also returns the member that dialled, and the
+// stream. A peer that does not prove its identity gets no byte.
 func (p *Party) Accept(conn net.Conn) (use net.Conn, from, stream int, err error) {
 	shaken, err := p.wrap(conn)
 	if err != nil {
@@ -82,8 +89,9 @@ func inner(conn net.Conn) net.Conn {
 	return conn
 }
 
-// Serve authenticates the connections that come to a listener, each within the timeout, and calls handle with each of them on a goroutine of
-// its own; the connection is closed when handle returns. At most [MaxStrangers] connections may be unauthenticated; the oldest is closed first. Serve
+// Serve authenticates the connections that come to a listener, each within the timeout, and calls
+// handle with each of them on a goroutine of its own; the connection is closed when handle returns.
+// At most [MaxStrangers] connections may be unauthenticated; the oldest is closed first. Serve
 // returns when the listener is closed and all calls have returned.
 func (p *Party) Serve(l net.Listener, timeout time.Duration, handle func(conn net.Conn, from, stream int)) {
 	var work sync.WaitGroup

@@ -49,7 +49,8 @@ func newClub(t *testing.T, members int, encrypted bool) *club {
 			})
 		})
 		t.Cleanup(func() { l.Close(); serving.Wait() })
-		c.parties, c.addrs = append(c.parties, p), append(c.addrs, l.Addr().String())
+		c.parties = append(c.parties, p)
+		c.addrs = append(c.addrs, l.Addr().String())
 	}
 	return c
 }

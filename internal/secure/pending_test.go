@@ -20,7 +20,8 @@ func TestSlowHandshakeTimesOut(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	f := formWithin(t, time.Second)
-	silent, slow := f.dial(), f.dial()
+	silent := f.dial()
+	slow := f.dial()
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
@@ -100,5 +101,6 @@ func descriptors(t testing.TB) int {
 
 // disconnected reports whether err means that the other end has hung up.
 func disconnected(err error) bool {
-	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, net.ErrClosed) || errors.Is(err, io.EOF)
+	return errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, io.EOF)
 }

@@ -10,19 +10,24 @@ import (
 // stagger is the delay before the next address is tried in parallel: RFC 8305, section 5.
 const stagger = 250 * time.Millisecond
 
-// Race tries n addresses in turn, each once the one before it has failed or [stagger] has passed, until one of them succeeds or all have ended.
-// A try that goes on after a failure calls failed, so that the next one begins. Race cancels the others' contexts when one has succeeded, closes what
-// they bring all the same, and returns when all have ended. The index is -1, and errs has their errors, if none succeeds.
-func Race[C io.Closer](ctx context.Context, n int, try func(ctx context.Context, i int, failed func()) (C, error)) (won C, index int, errs []error) {
+// Race tries n addresses in turn, each once the one before it has failed or [stagger] has passed,
+// until one of them succeeds or all have ended. A try that goes on after a failure calls failed, so
+// that the next one begins. Race cancels the others' contexts when one has succeeded, closes what
+// they bring all the same, and returns when all have ended. The index is -1, and errs has their
+// errors, if none succeeds.
+func Race[C io.Closer](ctx context.Context, n int,
+	try func(ctx context.Context, i int, failed func()) (C, error)) (won C, index int, errs []error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var racing sync.WaitGroup
 	var mu sync.Mutex
-	index, errs = -1, make([]error, n)
+	index = -1
+	errs = make([]error, n)
 	turn := make(chan struct{})
 	close(turn)
 	for i := range n {
-		mine, next := turn, make(chan struct{})
+		mine := turn
+		next := make(chan struct{})
 		turn = next
 		racing.Go(func() {
 			pass := sync.OnceFunc(func() { close(next) })
@@ -41,7 +46,8 @@ func Race[C io.Closer](ctx context.Context, n int, try func(ctx context.Context,
 			case index >= 0:
 				got.Close()
 			default:
-				won, index = got, i
+				won = got
+				index = i
 				cancel()
 			}
 		})

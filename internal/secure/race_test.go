@@ -18,7 +18,8 @@ func (e entrant) Close() error { e.closed.Add(1); return nil }
 func TestRace(t *testing.T) {
 	refused := errors.New("refused")
 	var closed atomic.Int32
-	// The first goes on after a failure, the second fails, the third wins, and the first brings something too late.
+	// The first goes on after a failure, the second fails, the third wins, and the first brings
+	// something too late.
 	won, index, _ := Race(t.Context(), 4, func(ctx context.Context, i int, failed func()) (entrant, error) {
 		switch i {
 		case 0:
@@ -36,14 +37,18 @@ func TestRace(t *testing.T) {
 		t.Errorf("number %d won, %d closed", index, closed.Load())
 	}
 
-	_, index, errs := Race(t.Context(), 2, func(_ context.Context, i int, _ func()) (entrant, error) { return entrant{}, refused })
+	_, index, errs := Race(t.Context(), 2, func(_ context.Context, i int, _ func()) (entrant, error) {
+		return entrant{}, refused
+	})
 	if index != -1 || len(errs) != 2 || !errors.Is(errs[0], refused) || !errors.Is(errs[1], refused) {
 		t.Errorf("number %d, %v", index, errs)
 	}
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, index, errs = Race(ended, 1, func(ctx context.Context, _ int, _ func()) (entrant, error) { return entrant{}, ctx.Err() }); index != -1 || len(errs) != 1 {
+	if _, index, errs = Race(ended, 1, func(ctx context.Context, _ int, _ func()) (entrant, error) {
+		return entrant{}, ctx.Err()
+	}); index != -1 || len(errs) != 1 {
 		t.Errorf("number %d, %v", index, errs)
 	}
 }

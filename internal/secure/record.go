@@ -104,7 +104,8 @@ func (w *wire) verify() error {
 		w.failed = errors.New("wrong CRC32C")
 		return w.failed
 	}
-	w.came, w.verified = sum, n
+	w.came = sum
+	w.verified = n
 	w.begin += recordHead
 	return nil
 }

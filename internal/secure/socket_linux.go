@@ -36,7 +36,8 @@ func (o *Outbox) send(fd int) (int, error) {
 	o.header.Iov = &o.pieces[0]
 	o.header.SetIovlen(o.count)
 	for {
-		n, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&o.header)), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+		n, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&o.header)),
+			unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 		switch errno {
 		case 0:
 			return int(n), nil
@@ -50,7 +51,8 @@ func (o *Outbox) send(fd int) (int, error) {
 // recv receives available bytes, or fails with EAGAIN. 0 bytes are the end.
 func recv(fd int, b []byte) (int, error) {
 	for {
-		n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+		n, _, errno := unix.Syscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)),
+			unix.MSG_DONTWAIT, 0, 0)
 		switch errno {
 		case 0:
 			return int(n), nil

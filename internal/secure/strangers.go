@@ -9,15 +9,16 @@ import (
 // MaxStrangers bounds the connections of a [Strangers].
 const MaxStrangers = 256
 
-// Strangers are connections that have not authenticated yet, at most [MaxStrangers]. The zero Strangers is ready for use, and safe for concurrent
-// use.
+// Strangers are connections that have not authenticated yet, at most [MaxStrangers]. The zero
+// Strangers is ready for use, and safe for concurrent use.
 type Strangers struct {
 	mu     sync.Mutex
 	conns  []net.Conn // the oldest first
 	closed bool
 }
 
-// Add takes in a connection. If there are too many, it closes the oldest: who authenticates dials again. After Close it returns false.
+// Add takes in a connection. If there are too many, it closes the oldest: who authenticates dials
+// again. After Close it returns false.
 func (s *Strangers) Add(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -32,7 +33,8 @@ func (s *Strangers) Add(conn net.Conn) bool {
 	return true
 }
 
-// Remove takes a connection out: no flood closes it any more. It reports whether the connection was still there.
+// Remove takes a connection out: no flood closes it any more. It reports whether the connection was
+// still there.
 func (s *Strangers) Remove(conn net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

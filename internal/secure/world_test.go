@@ -11,7 +11,13 @@ import (
 func loopback() netip.Addr { return netip.MustParseAddr("127.0.0.1") }
 
 func identity(rank, size int) Identity {
-	return Identity{Job: "job", Epoch: 4, Rank: rank, Size: size, Key: bytes.Repeat([]byte{7}, 32)}
+	return Identity{
+		Job:   "job",
+		Epoch: 4,
+		Rank:  rank,
+		Size:  size,
+		Key:   bytes.Repeat([]byte{7}, 32),
+	}
 }
 
 // testContext ends long after any call should, even on a loaded machine.

@@ -24,8 +24,9 @@ func (p *Pulse) Add(s *recorder.Snapshot) {
 	}
 }
 
-// Watch finds that a job hangs: for the time Limit no rank has printed and none has begun or ended a call of ring, and either a rank waits in such a
-// call, or no rank has used a processor. Ranks that compute while others wait for them count as hanging, because spinning looks the same.
+// Watch finds that a job hangs: for the time Limit no rank has printed and none has begun or ended
+// a call of ring, and either a rank waits in such a call, or no rank has used a processor. Ranks
+// that compute while others wait for them count as hanging, because spinning looks the same.
 type Watch struct {
 	Limit time.Duration
 
@@ -35,12 +36,15 @@ type Watch struct {
 	told  bool      // of this hang
 }
 
-// idle is the part of a processor's time below which a rank counts as idle: runtimes wake up now and then.
+// idle is the part of a processor's time below which a rank counts as idle: runtimes wake up now
+// and then.
 const idle = 0.02
 
 // Sample takes the pulses of all ranks, and when a rank printed last. It reports a hang once.
 func (w *Watch) Sample(now time.Time, pulses []Pulse, printed time.Time) (hangs bool) {
-	progress, busy, waits := len(pulses) != len(w.last), false, false
+	progress := len(pulses) != len(w.last)
+	busy := false
+	waits := false
 	last := map[int]Pulse{}
 	for _, p := range pulses {
 		before, known := w.last[p.Rank]
@@ -49,9 +53,11 @@ func (w *Watch) Sample(now time.Time, pulses []Pulse, printed time.Time) (hangs 
 		waits = waits || p.Waits
 		last[p.Rank] = p
 	}
-	w.last, w.at = last, now
+	w.last = last
+	w.at = now
 	if progress || printed.After(w.quiet) || busy && !waits || len(pulses) == 0 {
-		w.quiet, w.told = now, false
+		w.quiet = now
+		w.told = false
 		return false
 	}
 	hangs = !w.told && now.Sub(w.quiet) >= w.Limit

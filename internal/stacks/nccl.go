@@ -18,8 +18,9 @@ type member struct {
 	group *flight.Group
 }
 
-// flights finds collectives of PyTorch's process groups that some ranks have enqueued and wait for, and others have not enqueued. A GPU runs them
-// later, so a rank waits in the oldest that has not ended.
+// flights finds collectives of PyTorch's process groups that some ranks have enqueued and wait for,
+// and others have not enqueued. A GPU runs them later, so a rank waits in the oldest that has not
+// ended.
 func flights(ranks []Rank) (waits []Wait) {
 	groups := map[string][]member{}
 	for i := range ranks {
@@ -47,7 +48,8 @@ func groupWaits(members []member) (waits []Wait) {
 		}
 	}
 	for _, number := range slices.Sorted(maps.Keys(at)) {
-		w, kinds := Wait{}, map[string][]int{}
+		w := Wait{}
+		kinds := map[string][]int{}
 		for _, m := range at[number] {
 			c := m.group.Call(number)
 			kinds[call(c)] = append(kinds[call(c)], m.rank)
@@ -68,7 +70,8 @@ func groupWaits(members []member) (waits []Wait) {
 			waits = append(waits, w)
 		case len(most) > 1: // some ranks are in another call
 			w.Differ = fmt.Sprintf("%s as call %d", most[len(most)-1], number)
-			w.Missing, w.Waiting = kinds[most[len(most)-1]], kinds[most[0]]
+			w.Missing = kinds[most[len(most)-1]]
+			w.Waiting = kinds[most[0]]
 			waits = append(waits, w)
 		}
 	}
@@ -102,13 +105,15 @@ func lastFlight(d *flight.Dump) string {
 	for i := range d.Groups {
 		g := &d.Groups[i]
 		if c := g.Call(g.Last); c != nil && (last == nil || c.Began < last.Began) {
-			group, last = g, c
+			group = g
+			last = c
 		}
 	}
 	if last == nil {
 		return "it has enqueued no collective"
 	}
-	text := fmt.Sprintf("its last was %s, call %d of %s, enqueued %s ago and %s", call(last), last.Number, title(group), ago(last.Began), last.State)
+	text := fmt.Sprintf("its last was %s, call %d of %s, enqueued %s ago and %s", call(last), last.Number, title(group),
+		ago(last.Began), last.State)
 	if last.Where != "" {
 		text += ", in " + last.Where
 	}
@@ -155,7 +160,8 @@ func commLines(c *ras.Comm, ranks []Rank) (lines []string) {
 		r := &c.Ranks[i]
 		for kind, n := range r.Counts {
 			if n < most[kind] {
-				text := fmt.Sprintf("launched %s of %s, others %d", prose.Count(int(min(n, 1<<40)), "collective"), kind, most[kind])
+				text := fmt.Sprintf("launched %s of %s, others %d", prose.Count(int(min(n, 1<<40)), "collective"), kind,
+					most[kind])
 				odd[text] = append(odd[text], name(r))
 			}
 		}
@@ -173,7 +179,9 @@ func commLines(c *ras.Comm, ranks []Rank) (lines []string) {
 		}
 		odd[text] = append(odd[text], name(&c.Missing[i]))
 	}
-	for _, text := range slices.SortedFunc(maps.Keys(odd), func(a, b string) int { return cmp.Or(cmp.Compare(len(odd[a]), len(odd[b])), cmp.Compare(a, b)) }) {
+	for _, text := range slices.SortedFunc(maps.Keys(odd), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(odd[a]), len(odd[b])), cmp.Compare(a, b))
+	}) {
 		slices.Sort(odd[text])
 		verb := "have"
 		if len(odd[text]) == 1 {
@@ -184,8 +192,8 @@ func commLines(c *ras.Comm, ranks []Rank) (lines []string) {
 	return lines
 }
 
-// numbers returns a function that numbers a communicator's members as the job does, by their process ids, and by the communicator where those of
-// two hosts are the same.
+// numbers returns a function that numbers a communicator's members as the job does, by their
+// process ids, and by the communicator where those of two hosts are the same.
 func numbers(ranks []Rank) func(*ras.Rank) int {
 	owners := map[int][]int{}
 	for _, r := range ranks {

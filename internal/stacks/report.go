@@ -1,5 +1,5 @@
-// Package stacks merges what the ranks of a job do at one moment: which of them wait for which, and their stacks as one tree. It is pure; package
-// inspect collects the reports on the hosts.
+// Package stacks merges what the ranks of a job do at one moment: which of them wait for which, and
+// their stacks as one tree. It is pure; package inspect collects the reports on the hosts.
 package stacks
 
 import (
@@ -14,10 +14,12 @@ type Rank struct {
 	Host      string             `json:"host"`
 	Record    *recorder.Snapshot `json:"record,omitempty"` // of ring; nil: the rank has none
 	Processes []Process          `json:"processes,omitempty"`
-	Flight    *flight.Dump       `json:"flight_recorder,omitempty"`    // of PyTorch; nil: the rank has none that can be asked
-	NoFlight  string             `json:"no_flight_recorder,omitempty"` // why the one that the rank has did not answer
-	RAS       *ras.Status        `json:"nccl_ras,omitempty"`           // NCCL's view of all ranks; only one rank is asked
-	Error     string             `json:"error,omitempty"`              // why nothing is known
+	// of PyTorch; nil: the rank has none that can be asked
+	Flight   *flight.Dump `json:"flight_recorder,omitempty"`
+	NoFlight string       `json:"no_flight_recorder,omitempty"` // why the one that the rank has did not answer
+	// NCCL's view of all ranks; only one rank is asked
+	RAS   *ras.Status `json:"nccl_ras,omitempty"`
+	Error string      `json:"error,omitempty"` // why nothing is known
 }
 
 // Process is the rank's own process, or one below it.
@@ -63,7 +65,8 @@ func (r *Rank) Trim() {
 	r.Processes = r.Processes[:min(len(r.Processes), MaxProcesses)]
 	for i := range r.Processes {
 		p := &r.Processes[i]
-		p.Sockets, p.Threads = p.Sockets[:min(len(p.Sockets), MaxSockets)], p.Threads[:min(len(p.Threads), MaxThreads)]
+		p.Sockets = p.Sockets[:min(len(p.Sockets), MaxSockets)]
+		p.Threads = p.Threads[:min(len(p.Threads), MaxThreads)]
 		for _, text := range []*string{&p.Name, &p.State, &p.Waits, &p.Kernel, &p.By, &p.Unknown, &p.Hint} {
 			cut(text)
 		}

@@ -49,10 +49,12 @@ func Alone(r Rank, lines int) string {
 	if r.Record != nil {
 		head = lastCall(&r) + "\n"
 		if c := latest(&r); c != nil && c.Over {
-			head = fmt.Sprintf("its last call ended %s ago: %s\n", ago(c.Began-c.Took), Describe(*c)) // lines may be cut
+			// lines may be cut
+			head = fmt.Sprintf("its last call ended %s ago: %s\n", ago(c.Began-c.Took), Describe(*c))
 		}
 		if n := len(r.Record.Tensors); n > 0 {
-			head += fmt.Sprintf("it waits for %s, for %s\n", Describe(r.Record.Tensors[0]), ago(r.Record.Tensors[0].Began))
+			head += fmt.Sprintf("it waits for %s, for %s\n", Describe(r.Record.Tensors[0]),
+				ago(r.Record.Tensors[0].Began))
 		}
 	}
 	return prose.Plain(head) + View{Lines: max(1, lines-strings.Count(head, "\n"))}.Text([]Rank{r})
@@ -79,7 +81,8 @@ func (v View) waits(ranks []Rank) (lines []string) {
 		case w.NCCL != "":
 			what = "not come to " + w.NCCL
 		}
-		lines = append(lines, fmt.Sprintf("%s %s %s: %s %s", Names(w.Missing), verb, what, Names(w.Waiting), waitFor(w)))
+		lines = append(lines, fmt.Sprintf("%s %s %s: %s %s", Names(w.Missing), verb, what, Names(w.Waiting),
+			waitFor(w)))
 		for _, missing := range w.Missing[:min(len(w.Missing), 4)] {
 			if told[missing] {
 				continue

@@ -92,7 +92,8 @@ func (p *Process) hasChild(all []Process) bool {
 
 // doing is what the process does in its innermost function.
 func (p *Process) doing() string {
-	states := map[string]string{"R": "running", "D": "waits in the kernel, not killable", "T": "stopped by a signal", "t": "stopped by a debugger", "Z": "ended"}
+	states := map[string]string{"R": "running", "D": "waits in the kernel, not killable", "T": "stopped by a signal",
+		"t": "stopped by a debugger", "Z": "ended"}
 	text := cmp.Or(p.Waits, states[p.State])
 	if text == "" && p.Kernel != "" {
 		text = "waits in the kernel's " + p.Kernel
@@ -149,9 +150,11 @@ type drawing struct {
 
 // draw appends the lines of what is below n.
 func (d *drawing) draw(n *node, indent string) {
-	few, rest := n.below, []*node(nil) // of rest the last is shown too: what most ranks do
+	few := n.below
+	rest := []*node(nil) // of rest the last is shown too: what most ranks do
 	if len(few) > d.fan {
-		few, rest = n.below[:d.fan-1], n.below[d.fan-1:]
+		few = n.below[:d.fan-1]
+		rest = n.below[d.fan-1:]
 	}
 	doings := sortedLeaves(n.leaf)
 	for i, doing := range doings {
@@ -176,7 +179,8 @@ func (d *drawing) draw(n *node, indent string) {
 		}
 		slices.Sort(ranks)
 		ranks = slices.Compact(ranks)
-		d.lines = append(d.lines, fmt.Sprintf("%sand %s, in %s", indent, prose.Count(len(hidden), "other function"), Names(ranks)))
+		d.lines = append(d.lines, fmt.Sprintf("%sand %s, in %s", indent, prose.Count(len(hidden), "other function"),
+			Names(ranks)))
 	}
 	d.branch(n, rest[len(rest)-1], indent)
 }
@@ -188,9 +192,11 @@ func (d *drawing) branch(n, b *node, indent string) {
 		b = b.below[0]
 		chain = append(chain, b)
 	}
-	head, tail := len(chain), 0
+	head := len(chain)
+	tail := 0
 	if len(chain) > d.chain {
-		head, tail = 1, max(1, d.chain-2)
+		head = 1
+		tail = max(1, d.chain-2)
 	}
 	inner := indent
 	if len(n.below) > 1 || len(n.leaf) > 0 {
@@ -226,6 +232,8 @@ func sortedLeaves(leaf map[string][]int) []string {
 	for doing := range leaf {
 		all = append(all, doing)
 	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Or(cmp.Compare(len(leaf[a]), len(leaf[b])), cmp.Compare(a, b)) })
+	slices.SortFunc(all, func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(leaf[a]), len(leaf[b])), cmp.Compare(a, b))
+	})
 	return all
 }

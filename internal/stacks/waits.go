@@ -20,7 +20,8 @@ type Wait struct {
 	Differ  string // NCCL: all have come, but Missing call this instead
 }
 
-// Waits returns the collectives for which ranks are missing, the oldest first. size is the number of ranks in the job.
+// Waits returns the collectives for which ranks are missing, the oldest first. size is the number
+// of ranks in the job.
 func Waits(ranks []Rank, size int) []Wait {
 	waits := slices.Concat(joins(ranks, size), tensors(ranks), calls(ranks), flights(ranks))
 	slices.SortStableFunc(waits, func(a, b Wait) int { return cmp.Compare(b.Longest, a.Longest) })
@@ -65,10 +66,13 @@ func tensors(ranks []Rank) (waits []Wait) {
 			all[k].Longest = max(all[k].Longest, t.Began)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b key) int { return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.name, b.name)) }) {
+	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.name, b.name))
+	}) {
 		w := all[k]
 		for _, r := range ranks {
-			if r.Record != nil && r.Record.Comm(k.comm) != nil && r.Record.Pending <= len(r.Record.Tensors) && !slices.Contains(w.Waiting, r.Rank) {
+			if r.Record != nil && r.Record.Comm(k.comm) != nil && r.Record.Pending <= len(r.Record.Tensors) &&
+				!slices.Contains(w.Waiting, r.Rank) {
 				w.Missing = append(w.Missing, r.Rank)
 			}
 		}
@@ -100,7 +104,9 @@ func calls(ranks []Rank) (waits []Wait) {
 			all[k].Longest = max(all[k].Longest, c.Took)
 		}
 	}
-	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b key) int { return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.number, b.number)) }) {
+	for _, k := range slices.SortedFunc(maps.Keys(all), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.comm, b.comm), cmp.Compare(a.number, b.number))
+	}) {
 		w := all[k]
 		for _, r := range ranks {
 			if r.Record == nil {

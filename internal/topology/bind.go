@@ -21,9 +21,11 @@ const (
 	Whole // all that ranks may use
 )
 
-// Units returns the units that ranks can be bound to by their names on the command line and in messages.
+// Units returns the units that ranks can be bound to by their names on the command line and in
+// messages.
 func Units() map[string]Unit {
-	return map[string]Unit{"hwthread": Thread, "core": Core, "l2cache": L2, "l3cache": L3, "numa": Node, "socket": Socket, "cpu-list": Whole}
+	return map[string]Unit{"hwthread": Thread, "core": Core, "l2cache": L2, "l3cache": L3, "numa": Node,
+		"socket": Socket, "cpu-list": Whole}
 }
 
 func (u Unit) String() string {
@@ -70,7 +72,9 @@ type Policy struct {
 	Overload bool // ranks may share units
 	Over     Unit // ranks are dealt to these units; 0: neighbours stay together
 	Fill     int  // ranks that a unit of Over gets before the next one; 0: one each in turn
-	Number   Unit // ranks are numbered in the order of cores (Core), or one on each of these units in turn; 0: as they are dealt
+	// ranks are numbered in the order of cores (Core), or one on each of these units in turn; 0: as
+	// they are dealt
+	Number Unit
 }
 
 // FewError reports that a machine has fewer cores, or hardware threads, than its ranks need.
@@ -97,23 +101,31 @@ func (e *FewError) Error() string {
 		who = fmt.Sprintf("%s, %s each, need", prose.Count(e.Ranks, "rank"), prose.Count(e.Each, e.Unit.String()))
 	}
 	if e.Ranks*e.Each <= e.Have {
-		return fmt.Sprintf("%s, %s each, do not fit into its %ss", prose.Count(e.Ranks, "rank"), prose.Count(e.Each, e.Unit.String()), e.Over)
+		return fmt.Sprintf("%s, %s each, do not fit into its %ss", prose.Count(e.Ranks, "rank"),
+			prose.Count(e.Each, e.Unit.String()), e.Over)
 	}
 	return fmt.Sprintf("%s %s, and there %s", who, prose.Count(e.Ranks*e.Each, e.Unit.String()), are(e.Have))
 }
 
-// Bind returns the hardware threads of each rank of a host, in rank order. Without Over, neighbouring ranks fill a NUMA
-// node and a socket before the next: with Core or Thread each rank gets Each units from one NUMA node, or at least
-// from one socket, if that leaves room for all ranks; with larger units, ranks are spread in proportion to
-// cores. The error is a *[FewError]. It is pure.
+// Bind returns the hardware threads of each rank of a host, in rank order. Without Over,
+// neighbouring ranks fill a NUMA node and a socket before the next: with Core or Thread each rank
+// gets Each units from one NUMA node, or at least from one socket, if that leaves room for all
+// ranks; with larger units, ranks are spread in proportion to cores. The error is a *[FewError]. It
+// is pure.
 func (m Machine) Bind(p Policy, ranks int) ([]Set, error) {
 	if p.Over != 0 {
 		return m.deal(p, ranks)
 	}
 	grain := min(p.Unit, Core)
-	parts, each := m.split(grain), max(p.Each, 1)
+	parts := m.split(grain)
+	each := max(p.Each, 1)
 	if len(parts) == 0 || len(parts) < ranks*each && !p.Overload {
-		return nil, &FewError{Ranks: ranks, Each: each, Have: len(parts), Unit: grain}
+		return nil, &FewError{
+			Ranks: ranks,
+			Each:  each,
+			Have:  len(parts),
+			Unit:  grain,
+		}
 	}
 	bound := make([]Set, ranks)
 	if p.Unit > Core {
@@ -133,8 +145,8 @@ func (m Machine) Bind(p Policy, ranks int) ([]Set, error) {
 	return bound, nil
 }
 
-// blocks cuts parts into blocks of a size: inside NUMA nodes if that makes enough blocks for all ranks, else inside
-// sockets, else anywhere.
+// blocks cuts parts into blocks of a size: inside NUMA nodes if that makes enough blocks for all
+// ranks, else inside sockets, else anywhere.
 func blocks(parts []Machine, each, ranks int) []Machine {
 	for _, within := range []Unit{Node, Socket} {
 		if b := cut(parts, each, within.of); len(b) >= ranks {
@@ -155,7 +167,8 @@ func cut(parts []Machine, each int, place func(CPU) int) (blocks []Machine) {
 			parts = parts[1:]
 			continue
 		}
-		blocks, parts = append(blocks, slices.Concat(parts[:each]...)), parts[each:]
+		blocks = append(blocks, slices.Concat(parts[:each]...))
+		parts = parts[each:]
 	}
 	return blocks
 }
@@ -166,7 +179,8 @@ func (m Machine) split(u Unit) (parts []Machine) {
 	for _, c := range m {
 		i, known := index[u.of(c)]
 		if !known {
-			i, index[u.of(c)] = len(parts), len(parts)
+			i = len(parts)
+			index[u.of(c)] = len(parts)
 			parts = append(parts, nil)
 		}
 		parts[i] = append(parts[i], c)

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// readCaches finds the caches of levels 2 and 3 that threads share. It reads a file per thread and level.
+// readCaches finds the caches of levels 2 and 3 that threads share. It reads a file per thread and
+// level.
 func (m Machine) readCaches(sys fs.FS) {
 	socket := map[int]int{} // its lowest thread
 	for _, c := range m {
@@ -21,7 +22,8 @@ func (m Machine) readCaches(sys fs.FS) {
 	}
 }
 
-// cacheIndex returns the kernel's index of the cache of each level, as text, of which no level but the first has two.
+// cacheIndex returns the kernel's index of the cache of each level, as text, of which no level but
+// the first has two.
 func cacheIndex(sys fs.FS, id int) (index [4]string) {
 	files, _ := fs.Glob(sys, fmt.Sprintf("devices/system/cpu/cpu%d/cache/index[0-9]*/level", id))
 	for _, file := range files {
@@ -32,7 +34,8 @@ func cacheIndex(sys fs.FS, id int) (index [4]string) {
 	return index
 }
 
-// firstOfCache returns the lowest thread that shares a cache with a thread, or otherwise if that is not known.
+// firstOfCache returns the lowest thread that shares a cache with a thread, or otherwise if that is
+// not known.
 func firstOfCache(sys fs.FS, id int, index string, otherwise int) int {
 	if index == "" {
 		return otherwise

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Cores returns the part of m with the cores of a list such as 4,0-3, in the order of the list. A core that m lacks is
-// an error.
+// Cores returns the part of m with the cores of a list such as 4,0-3, in the order of the list. A
+// core that m lacks is an error.
 func (m Machine) Cores(list string) (Machine, error) {
 	var chosen Machine
 	taken := map[int]bool{}
@@ -29,15 +29,16 @@ func (m Machine) Cores(list string) (Machine, error) {
 	return chosen, nil
 }
 
-// Pick returns the hardware threads of the cores that a line of a rankfile names: 0-3,8 are cores of the machine, and
-// after 1: those of socket 1, until the next colon; * is all of them.
+// Pick returns the hardware threads of the cores that a line of a rankfile names: 0-3,8 are cores
+// of the machine, and after 1: those of socket 1, until the next colon; * is all of them.
 func (m Machine) Pick(text string) (Set, error) {
 	var picked Set
 	sockets := ""
 	for item := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || r == ';' }) {
 		cores := item
 		if before, after, given := strings.Cut(item, ":"); given {
-			sockets, cores = before, after
+			sockets = before
+			cores = after
 		}
 		among, err := m.sockets(sockets)
 		if err != nil {

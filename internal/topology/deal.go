@@ -17,10 +17,11 @@ type unitRoom struct {
 	all, free []Machine
 }
 
-// deal gives ranks to the units of p.Over, one each in turn, or p.Fill to each before the next. A unit without room for
-// another rank is passed over.
+// deal gives ranks to the units of p.Over, one each in turn, or p.Fill to each before the next. A
+// unit without room for another rank is passed over.
 func (m Machine) deal(p Policy, ranks int) ([]Set, error) {
-	grain, each := min(p.Unit, Core), max(p.Each, 1)
+	grain := min(p.Unit, Core)
+	each := max(p.Each, 1)
 	parts := m.split(grain)
 	position := map[int]int{} // of each part, by its first thread
 	for i, part := range parts {
@@ -51,10 +52,17 @@ func (m Machine) deal(p Policy, ranks int) ([]Set, error) {
 		if taken == nil && p.Overload && len(rooms) > 0 {
 			r := &rooms[next%len(rooms)]
 			r.free = r.all
-			taken, next = r.take(p, min(each, len(r.all))), next+1
+			taken = r.take(p, min(each, len(r.all)))
+			next++
 		}
 		if taken == nil {
-			return nil, &FewError{Ranks: ranks, Each: each, Have: len(parts), Unit: grain, Over: p.Over}
+			return nil, &FewError{
+				Ranks: ranks,
+				Each:  each,
+				Have:  len(parts),
+				Unit:  grain,
+				Over:  p.Over,
+			}
 		}
 		places[i] = place{at: taken[0], cores: position[taken[0].ID], bound: taken.ids()}
 		if p.Unit > Core {
@@ -69,8 +77,9 @@ func (m Machine) deal(p Policy, ranks int) ([]Set, error) {
 	return bound, nil
 }
 
-// take removes the cores of a rank from the room: of the smaller unit that ranks are bound to the emptiest one's, else
-// neighbours of one NUMA node, or else of one socket. It returns nil if there is no room.
+// take removes the cores of a rank from the room: of the smaller unit that ranks are bound to the
+// emptiest one's, else neighbours of one NUMA node, or else of one socket. It returns nil if there
+// is no room.
 func (r *unitRoom) take(p Policy, each int) Machine {
 	if len(r.free) < each {
 		return nil
@@ -121,7 +130,8 @@ func number(places []place, by Unit) {
 	if by <= Core {
 		return
 	}
-	turn, seen := map[int]int{}, map[int]int{} // by first core, of each place: how many of its unit come before it
+	turn := map[int]int{}
+	seen := map[int]int{} // by first core, of each place: how many of its unit come before it
 	for _, p := range places {
 		turn[p.cores] = seen[by.of(p.at)]
 		seen[by.of(p.at)]++

@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// The expected sets are those of mpirun 4.1.4 and 5.0.11 on the same machine, described by hwloc, where they agree with a
-// case's numbering.
+// The expected sets are those of mpirun 4.1.4 and 5.0.11 on the same machine, described by hwloc,
+// where they agree with a case's numbering.
 func TestDealToUnits(t *testing.T) {
-	large, smt := box(2, 2, 4, 1), box(2, 1, 2, 2)
+	large := box(2, 2, 4, 1)
+	smt := box(2, 1, 2, 2)
 	for _, tc := range []struct {
 		name    string
 		machine Machine
@@ -20,24 +21,39 @@ func TestDealToUnits(t *testing.T) {
 		want    string
 	}{
 		{"sockets in turn", large, Policy{Unit: Socket, Over: Socket}, 4, "0-7 8-15 0-7 8-15"},
-		{"sockets in turn, numbered by core", large, Policy{Unit: Socket, Over: Socket, Number: Core}, 4, "0-7 0-7 8-15 8-15"},
+		{"sockets in turn, numbered by core", large, Policy{Unit: Socket, Over: Socket, Number: Core}, 4,
+			"0-7 0-7 8-15 8-15"},
 		{"a core of each socket in turn", large, Policy{Unit: Core, Over: Socket}, 4, "0 8 1 9"},
 		{"two cores of each socket in turn", large, Policy{Unit: Core, Over: Socket, Each: 2}, 4, "0-1 8-9 2-3 10-11"},
-		{"three cores, which stay in a NUMA node", large, Policy{Unit: Core, Over: Socket, Each: 3}, 4, "0-2 8-10 4-6 12-14"},
+		{"three cores, which stay in a NUMA node", large, Policy{Unit: Core, Over: Socket, Each: 3}, 4,
+			"0-2 8-10 4-6 12-14"},
 		{"NUMA nodes in turn", large, Policy{Unit: Node, Over: Node}, 5, "0-3 4-7 8-11 12-15 0-3"},
 		{"L3 caches in turn, to cores", large, Policy{Unit: Core, Over: L3}, 4, "0 4 8 12"},
 		{"two ranks a socket", large, Policy{Unit: Socket, Over: Socket, Fill: 2}, 4, "0-7 0-7 8-15 8-15"},
 		{"two ranks a socket, to cores", large, Policy{Unit: Core, Over: Socket, Fill: 2}, 3, "0 1 8"},
-		{"two ranks a socket, two cores each", large, Policy{Unit: Core, Over: Socket, Fill: 2, Each: 2}, 4, "0-1 2-3 8-9 10-11"},
-		{"two ranks a socket, to NUMA nodes", large, Policy{Unit: Node, Over: Socket, Fill: 2}, 4, "0-3 4-7 8-11 12-15"},
-		{"cores, numbered over sockets", large, Policy{Unit: Core, Over: Core, Number: Socket}, 10, "0 8 1 9 2 3 4 5 6 7"},
+		{"two ranks a socket, two cores each", large, Policy{
+			Unit: Core,
+			Over: Socket,
+			Fill: 2,
+			Each: 2,
+		}, 4, "0-1 2-3 8-9 10-11"},
+		{"two ranks a socket, to NUMA nodes", large, Policy{Unit: Node, Over: Socket, Fill: 2}, 4,
+			"0-3 4-7 8-11 12-15"},
+		{"cores, numbered over sockets", large, Policy{Unit: Core, Over: Core, Number: Socket}, 10,
+			"0 8 1 9 2 3 4 5 6 7"},
 		{"a full socket is passed over", large.Only(Set{0, 8, 9, 10}), Policy{Unit: Core, Over: Socket}, 4, "0 8 9 10"},
 		{"threads of sockets", smt, Policy{Unit: Thread, Over: Socket}, 4, "0 2 4 6"},
 		{"sockets with two threads a core", smt, Policy{Unit: Socket, Over: Socket}, 2, "0-1,4-5 2-3,6-7"},
 		{"too few cores", smt, Policy{Unit: Core, Over: Socket}, 5, "5 ranks need 5 cores, and there are 4"},
-		{"too many for a socket", large, Policy{Unit: Core, Over: Socket, Each: 5}, 3, "3 ranks, 5 cores each, do not fit into its sockets"},
+		{"too many for a socket", large, Policy{Unit: Core, Over: Socket, Each: 5}, 3,
+			"3 ranks, 5 cores each, do not fit into its sockets"},
 		{"too few cores, shared", smt, Policy{Unit: Core, Over: Socket, Overload: true}, 5, "0,4 2,6 1,5 3,7 0,4"},
-		{"more cores than a socket has, shared", smt, Policy{Unit: Core, Over: Socket, Each: 9, Overload: true}, 2, "0-1,4-5 2-3,6-7"},
+		{"more cores than a socket has, shared", smt, Policy{
+			Unit:     Core,
+			Over:     Socket,
+			Each:     9,
+			Overload: true,
+		}, 2, "0-1,4-5 2-3,6-7"},
 		{"nothing", nil, Policy{Unit: Core, Over: Socket, Overload: true}, 1, "1 rank needs 1 core, and there are 0"},
 		{"all that there is", large, Policy{Unit: Whole, Overload: true}, 2, "0-15 0-15"},
 	} {
@@ -103,10 +119,13 @@ func TestReadCaches(t *testing.T) {
 func TestPickCores(t *testing.T) {
 	m := box(2, 1, 4, 2)
 	for text, want := range map[string]string{
-		"2": "2,10", "2-3": "2-3,10-11", "1:0-1": "4-5,12-13", "0:0,1": "0-1,8-9", "0:0,1:0": "0,4,8,12", "0,1:2": "0,6,8,14", "1:*": "4-7,12-15", "*": "0-15", "*:1": "1,9",
+		"2": "2,10", "2-3": "2-3,10-11", "1:0-1": "4-5,12-13", "0:0,1": "0-1,8-9", "0:0,1:0": "0,4,8,12",
+		"0,1:2": "0,6,8,14", "1:*": "4-7,12-15", "*": "0-15", "*:1": "1,9",
 		"0-1:*": "0-15",
-		"8":     `there is no core 8 to use for "8"`, "1:4": `there is no core 4 to use for "1:4"`, "2:0": "there is no core to use in socket 2",
-		"x": `"x" is no list such as 0-3, or 1:0-3 for the cores of socket 1`, "x:0": `"x" is no number of a socket`, "": `"" names no core`,
+		"8":     `there is no core 8 to use for "8"`, "1:4": `there is no core 4 to use for "1:4"`,
+		"2:0": "there is no core to use in socket 2",
+		"x":   `"x" is no list such as 0-3, or 1:0-3 for the cores of socket 1`, "x:0": `"x" is no number of a socket`,
+		"": `"" names no core`,
 	} {
 		got, err := m.Pick(text)
 		if err != nil && err.Error() != want || err == nil && got.String() != want {
@@ -119,7 +138,8 @@ func TestCoresInOrder(t *testing.T) {
 	m := box(2, 1, 4, 2)
 	for list, want := range map[string]string{
 		"4,0-1": "[4,12 0,8 1,9]", "1,1": "[1,9]",
-		"8": "there is no core 8 to use; there are cores 0-7", "": `"" is no list of cores such as 0-3,8`, "a": `"a" is no list of cores such as 0-3,8`,
+		"8": "there is no core 8 to use; there are cores 0-7", "": `"" is no list of cores such as 0-3,8`,
+		"a": `"a" is no list of cores such as 0-3,8`,
 	} {
 		chosen, err := m.Cores(list)
 		got := ""
@@ -127,7 +147,8 @@ func TestCoresInOrder(t *testing.T) {
 			got = err.Error()
 		} else {
 			sets, bindErr := chosen.Bind(Policy{Unit: Core}, len(chosen)/2)
-			got, err = fmt.Sprint(sets), bindErr
+			got = fmt.Sprint(sets)
+			err = bindErr
 		}
 		if got != want {
 			t.Errorf("%q: %s, %v; want %s", list, got, err, want)

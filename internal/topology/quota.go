@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Quota returns the CPU time, in CPUs, that the cgroups of this process allow (v1 and v2); 0 means no
-// limit. root is the file system, normally /.
+// Quota returns the CPU time, in CPUs, that the cgroups of this process allow (v1 and v2); 0 means
+// no limit. root is the file system, normally /.
 func Quota(root fs.FS) (cpus float64) {
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

@@ -51,7 +51,8 @@ func (s Set) Has(n int) bool {
 func (s Set) String() string {
 	var spans []string
 	for i := 0; i < len(s); {
-		first, last := s[i], s[i]
+		first := s[i]
+		last := s[i]
 		for i++; i < len(s) && s[i] == last+1; i++ {
 			last++
 		}

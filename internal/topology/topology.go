@@ -1,5 +1,5 @@
-// Package topology reads the hardware threads, cores, caches, NUMA nodes and sockets of a host and which of
-// them this process may use, and binds ranks to them.
+// Package topology reads the hardware threads, cores, caches, NUMA nodes and sockets of a host and
+// which of them this process may use, and binds ranks to them.
 //
 // Parsing is pure: callers pass the kernel's file systems. Only [Here], [Affinity] and
 // [SetAffinity] read or change this machine.
@@ -27,9 +27,9 @@ type CPU struct {
 // Machine is the hardware threads of a host, sorted by socket, NUMA node, level 3 cache and core.
 type Machine []CPU
 
-// Read reads a machine from sys, normally /sys. If sys has no core numbers, every hardware
-// thread counts as a core, and all are in one socket and NUMA node. Where sys does not show a cache, a core counts as
-// one of level 2, and a socket as one of level 3.
+// Read reads a machine from sys, normally /sys. If sys has no core numbers, every hardware thread
+// counts as a core, and all are in one socket and NUMA node. Where sys does not show a cache, a
+// core counts as one of level 2, and a socket as one of level 3.
 func Read(sys fs.FS) (Machine, error) {
 	const folder = "devices/system/cpu"
 	text, err := fs.ReadFile(sys, folder+"/online")
@@ -44,23 +44,30 @@ func Read(sys fs.FS) (Machine, error) {
 	m := make(Machine, len(online))
 	for i, id := range online {
 		dir := fmt.Sprintf("%s/cpu%d/topology", folder, id)
-		m[i] = CPU{ID: id, Core: firstThread(sys, dir, id), Node: nodes[id], Socket: readNumber(sys, dir+"/physical_package_id")}
+		m[i] = CPU{
+			ID:     id,
+			Core:   firstThread(sys, dir, id),
+			Node:   nodes[id],
+			Socket: readNumber(sys, dir+"/physical_package_id"),
+		}
 	}
 	m.readCaches(sys)
 	m.number()
 	return m, nil
 }
 
-// number sorts the threads and renumbers cores and sockets from 0. The kernel's numbers have gaps, and
-// its core numbers start again in every socket.
+// number sorts the threads and renumbers cores and sockets from 0. The kernel's numbers have gaps,
+// and its core numbers start again in every socket.
 func (m Machine) number() {
 	slices.SortFunc(m, func(a, b CPU) int {
-		return cmp.Or(cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.Node, b.Node), cmp.Compare(a.L3, b.L3), cmp.Compare(a.Core, b.Core), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Socket, b.Socket), cmp.Compare(a.Node, b.Node), cmp.Compare(a.L3, b.L3),
+			cmp.Compare(a.Core, b.Core), cmp.Compare(a.ID, b.ID))
 	})
 	var last CPU
 	for i, c := range m {
 		if i > 0 {
-			m[i].Core, m[i].Socket = m[i-1].Core, m[i-1].Socket
+			m[i].Core = m[i-1].Core
+			m[i].Socket = m[i-1].Socket
 			if c.Core != last.Core {
 				m[i].Core++
 			}
@@ -68,7 +75,8 @@ func (m Machine) number() {
 				m[i].Socket++
 			}
 		} else {
-			m[i].Core, m[i].Socket = 0, 0
+			m[i].Core = 0
+			m[i].Socket = 0
 		}
 		last = c
 	}
@@ -117,7 +125,12 @@ func readNumber(sys fs.FS, name string) int {
 func Flat(cpus Set) Machine {
 	m := make(Machine, len(cpus))
 	for i, id := range cpus {
-		m[i] = CPU{ID: id, Core: i, L2: id, L3: cpus[0]}
+		m[i] = CPU{
+			ID:   id,
+			Core: i,
+			L2:   id,
+			L3:   cpus[0],
+		}
 	}
 	return m
 }
@@ -133,8 +146,8 @@ func (m Machine) IDs() Set { return m.ids() }
 // CoresOf counts the cores that cpus are in.
 func (m Machine) CoresOf(cpus Set) int { return len(m.Only(cpus).split(Core)) }
 
-// Room returns how many ranks can compute at the same time, one per core. quota is the allowed CPU time
-// in CPUs, or 0 for no limit. The result is at least 1.
+// Room returns how many ranks can compute at the same time, one per core. quota is the allowed CPU
+// time in CPUs, or 0 for no limit. The result is at least 1.
 func (m Machine) Room(quota float64) int { return room(len(m.split(Core)), quota) }
 
 func room(cores int, quota float64) int {
@@ -144,9 +157,11 @@ func room(cores int, quota float64) int {
 	return max(cores, 1)
 }
 
-// countCores returns how many cores the threads cpus belong to. If no core has several threads it reads nothing more.
+// countCores returns how many cores the threads cpus belong to. If no core has several threads it
+// reads nothing more.
 func countCores(sys fs.FS, cpus Set) int {
-	if active, err := fs.ReadFile(sys, "devices/system/cpu/smt/active"); err == nil && strings.TrimSpace(string(active)) == "0" {
+	if active, err := fs.ReadFile(sys, "devices/system/cpu/smt/active"); err == nil &&
+		strings.TrimSpace(string(active)) == "0" {
 		return len(cpus)
 	}
 	cores := map[int]bool{}
@@ -161,9 +176,11 @@ func (m Machine) Describe(cpus Set) string {
 	part := m.Only(cpus)
 	var cores, sockets Set
 	for _, c := range part {
-		cores, sockets = append(cores, c.Core), append(sockets, c.Socket)
+		cores = append(cores, c.Core)
+		sockets = append(sockets, c.Socket)
 	}
-	cores, sockets = cores.sorted(), sockets.sorted()
+	cores = cores.sorted()
+	sockets = sockets.sorted()
 	threads := ""
 	whole := slices.DeleteFunc(slices.Clone(m), func(c CPU) bool { return !cores.Has(c.Core) })
 	switch {

@@ -23,14 +23,21 @@ func tree(lines string) fs.FS {
 	return files
 }
 
-// box is a machine of sockets, NUMA nodes in each with an L3 cache, cores in each, and threads in each, numbered as most
-// servers are: first one thread of every core, then the others.
+// box is a machine of sockets, NUMA nodes in each with an L3 cache, cores in each, and threads in
+// each, numbered as most servers are: first one thread of every core, then the others.
 func box(sockets, nodes, cores, threads int) Machine {
 	var m Machine
 	all := sockets * nodes * cores
 	for core := range all {
 		for thread := range threads {
-			m = append(m, CPU{ID: core + thread*all, Core: core, L2: core, L3: core / cores, Node: core / cores, Socket: core / cores / nodes})
+			m = append(m, CPU{
+				ID:     core + thread*all,
+				Core:   core,
+				L2:     core,
+				L3:     core / cores,
+				Node:   core / cores,
+				Socket: core / cores / nodes,
+			})
 		}
 	}
 	return m
@@ -45,7 +52,8 @@ func TestCountCores(t *testing.T) {
 		{"", Set{0, 1, 5}, 3},
 		{"devices/system/cpu/smt/active 0\ndevices/system/cpu/cpu1/topology/core_cpus_list 0-1", Set{0, 1}, 2},
 		{"devices/system/cpu/smt/active 1\ndevices/system/cpu/cpu1/topology/core_cpus_list 0-1", Set{0, 1, 2}, 2},
-		{"devices/system/cpu/cpu7/topology/thread_siblings_list 3,7\ndevices/system/cpu/cpu3/topology/thread_siblings_list 3,7", Set{3, 4, 7}, 2},
+		{"devices/system/cpu/cpu7/topology/thread_siblings_list " +
+			"3,7\ndevices/system/cpu/cpu3/topology/thread_siblings_list 3,7", Set{3, 4, 7}, 2},
 	} {
 		if got := countCores(tree(tc.tree), tc.cpus); got != tc.want {
 			t.Errorf("%q, %v: %d cores, want %d", tc.tree, tc.cpus, got, tc.want)
@@ -101,8 +109,10 @@ func TestReadAsLscpuDoes(t *testing.T) {
 	}
 	for _, a := range m {
 		for _, b := range m {
-			x, y := theirs[a.ID], theirs[b.ID]
-			if (a.Core == b.Core) != (x[0] == y[0]) || (a.Socket == b.Socket) != (x[1] == y[1]) || (a.Node == b.Node) != (x[2] == y[2]) {
+			x := theirs[a.ID]
+			y := theirs[b.ID]
+			if (a.Core == b.Core) != (x[0] == y[0]) || (a.Socket == b.Socket) != (x[1] == y[1]) ||
+				(a.Node == b.Node) != (x[2] == y[2]) {
 				t.Fatalf("%+v and %+v are %v and %v to lscpu", a, b, x, y)
 			}
 		}
@@ -110,7 +120,9 @@ func TestReadAsLscpuDoes(t *testing.T) {
 }
 
 func TestBind(t *testing.T) {
-	small, large, smt := box(1, 1, 4, 1), box(2, 2, 4, 1), box(2, 1, 2, 2)
+	small := box(1, 1, 4, 1)
+	large := box(2, 2, 4, 1)
+	smt := box(2, 1, 2, 2)
 	for _, tc := range []struct {
 		name    string
 		machine Machine
@@ -129,11 +141,14 @@ func TestBind(t *testing.T) {
 		{"sockets in equal blocks", large, Policy{Unit: Socket}, 4, "0-7 0-7 8-15 8-15"},
 		{"NUMA nodes in equal blocks", large, Policy{Unit: Node}, 4, "0-3 4-7 8-11 12-15"},
 		{"NUMA nodes, one rank too many for equal blocks", large, Policy{Unit: Node}, 5, "0-3 0-3 4-7 8-11 12-15"},
-		{"only what is allowed", large.Only(Set{0, 1, 8, 9, 10, 11, 12, 13}), Policy{Unit: Socket}, 4, "0-1 8-13 8-13 8-13"},
+		{"only what is allowed", large.Only(Set{0, 1, 8, 9, 10, 11, 12, 13}), Policy{Unit: Socket}, 4,
+			"0-1 8-13 8-13 8-13"},
 		{"too few cores", small, Policy{Unit: Core}, 5, "5 ranks need 5 cores, and there are 4"},
-		{"too few for all", small, Policy{Unit: Core, Each: 3}, 2, "2 ranks, 3 cores each, need 6 cores, and there are 4"},
+		{"too few for all", small, Policy{Unit: Core, Each: 3}, 2,
+			"2 ranks, 3 cores each, need 6 cores, and there are 4"},
 		{"too few for one", small.Only(Set{1}), Policy{Unit: Core, Each: 3}, 1, "1 rank needs 3 cores, and there is 1"},
-		{"too few threads", smt.Only(Set{0, 4}), Policy{Unit: Thread}, 3, "3 ranks need 3 hardware threads, and there are 2"},
+		{"too few threads", smt.Only(Set{0, 4}), Policy{Unit: Thread}, 3,
+			"3 ranks need 3 hardware threads, and there are 2"},
 		{"more ranks on sockets than cores", small, Policy{Unit: Socket}, 5, "5 ranks need 5 cores, and there are 4"},
 		{"too few cores, shared", small, Policy{Unit: Core, Overload: true}, 6, "0 1 2 3 0 1"},
 		{"more cores than there are", small, Policy{Unit: Core, Each: 9, Overload: true}, 2, "0-3 0-3"},
@@ -162,7 +177,8 @@ func bound(m Machine, p Policy, ranks int) string {
 
 // Ranks that fit never share a core, whatever they are bound to and however many they need.
 func TestBindNeverOverloads(t *testing.T) {
-	for _, m := range []Machine{box(1, 1, 1, 1), box(2, 1, 3, 2), box(2, 2, 5, 1), box(2, 1, 4, 2).Only(Set{0, 2, 3, 5, 6, 7, 13})} {
+	for _, m := range []Machine{box(1, 1, 1, 1), box(2, 1, 3, 2), box(2, 2, 5, 1),
+		box(2, 1, 4, 2).Only(Set{0, 2, 3, 5, 6, 7, 13})} {
 		cores := len(m.split(Core))
 		for _, unit := range []Unit{Core, Node, Socket} {
 			for each := 1; each <= cores; each++ {
@@ -193,8 +209,10 @@ func TestBindNeverOverloads(t *testing.T) {
 func TestDescribe(t *testing.T) {
 	m := box(2, 1, 4, 2)
 	for cpus, want := range map[string]string{
-		"2,10": "core 2 of socket 0", "10": "a hardware thread of core 2 of socket 0", "2-3,10-11": "cores 2-3 of socket 0",
-		"2-3": "2 hardware threads of cores 2-3 of socket 0", "0-15": "cores 0-7 of sockets 0-1", "4,6,12,14": "cores 4,6 of socket 1",
+		"2,10": "core 2 of socket 0", "10": "a hardware thread of core 2 of socket 0",
+		"2-3,10-11": "cores 2-3 of socket 0",
+		"2-3":       "2 hardware threads of cores 2-3 of socket 0", "0-15": "cores 0-7 of sockets 0-1",
+		"4,6,12,14": "cores 4,6 of socket 1",
 	} {
 		s, err := ParseSet(cpus)
 		if got := m.Describe(s); err != nil || got != want {
@@ -207,7 +225,8 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestParseSet(t *testing.T) {
-	for text, want := range map[string]string{"0-3,8\n": "0-3,8", "": "", "\n": "", "5": "5", "3,1-2": "1-3", "1,1": "1"} {
+	for text, want := range map[string]string{"0-3,8\n": "0-3,8", "": "", "\n": "", "5": "5", "3,1-2": "1-3",
+		"1,1": "1"} {
 		if got, err := ParseSet(text); err != nil || got.String() != want {
 			t.Errorf("%q is %s, %v", text, got, err)
 		}
@@ -224,15 +243,17 @@ func TestQuota(t *testing.T) {
 		files string
 		want  float64
 	}{
-		"none":          {"", 0},
-		"version 2":     {"proc/self/cgroup 0::/a/b\nsys/fs/cgroup/a/b/cpu.max 150000 100000", 1.5},
-		"no limit":      {"proc/self/cgroup 0::/a\nsys/fs/cgroup/a/cpu.max max 100000", 0},
-		"a group above": {"proc/self/cgroup 0::/a/b\nsys/fs/cgroup/a/b/cpu.max 400000 100000\nsys/fs/cgroup/a/cpu.max 200000 100000", 2},
-		"a container":   {"proc/self/cgroup 0::/\nsys/fs/cgroup/cpu.max 300000 100000", 3},
+		"none":      {"", 0},
+		"version 2": {"proc/self/cgroup 0::/a/b\nsys/fs/cgroup/a/b/cpu.max 150000 100000", 1.5},
+		"no limit":  {"proc/self/cgroup 0::/a\nsys/fs/cgroup/a/cpu.max max 100000", 0},
+		"a group above": {"proc/self/cgroup 0::/a/b\nsys/fs/cgroup/a/b/cpu.max 400000 " +
+			"100000\nsys/fs/cgroup/a/cpu.max 200000 100000", 2},
+		"a container": {"proc/self/cgroup 0::/\nsys/fs/cgroup/cpu.max 300000 100000", 3},
 		"version 1": {"proc/self/cgroup 4:cpu,cpuacct:/docker/1\nsys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us 250000\n" +
 			"sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us 100000", 2.5},
-		"version 1 without a limit": {"proc/self/cgroup 4:cpu:/\nsys/fs/cgroup/cpu/cpu.cfs_quota_us -1\nsys/fs/cgroup/cpu/cpu.cfs_period_us 100000", 0},
-		"nonsense":                  {"proc/self/cgroup 0::../../x\nsys/fs/cgroup/cpu.max 1", 0},
+		"version 1 without a limit": {"proc/self/cgroup 4:cpu:/\nsys/fs/cgroup/cpu/cpu.cfs_quota_us " +
+			"-1\nsys/fs/cgroup/cpu/cpu.cfs_period_us 100000", 0},
+		"nonsense": {"proc/self/cgroup 0::../../x\nsys/fs/cgroup/cpu.max 1", 0},
 	} {
 		if got := Quota(tree(tc.files)); got != tc.want {
 			t.Errorf("%s: %v, want %v", name, got, tc.want)

@@ -1,4 +1,5 @@
-// Package transport chooses the transport to each host and connects by it: SSH, a remote shell, srun, or none on this machine.
+// Package transport chooses the transport to each host and connects by it: SSH, a remote shell,
+// srun, or none on this machine.
 package transport
 
 import (
@@ -22,9 +23,9 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// retryPause returns the wait before the next attempt at a host that refuses connections or has no address yet; ok is
-// false after the last attempt. In a pod of Kubernetes, whose pods start in any order, attempts go on until the start
-// timeout.
+// retryPause returns the wait before the next attempt at a host that refuses connections or has no
+// address yet; ok is false after the last attempt. In a pod of Kubernetes, whose pods start in any
+// order, attempts go on until the start timeout.
 func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 	pauses := []time.Duration{300 * time.Millisecond, 700 * time.Millisecond, 1500 * time.Millisecond}
 	if last := len(pauses) - 1; tries > last {
@@ -36,8 +37,8 @@ func retryPause(tries int, inPod bool) (pause time.Duration, ok bool) {
 // busyTime is how long gorun retries a host whose sshd drops connections because it has too many.
 const busyTime = 20 * time.Second
 
-// busyPause returns the wait before the next attempt at a busy host; ok is false after busyTime. luck, between 0 and
-// 1, spreads the attempts of many launchers.
+// busyPause returns the wait before the next attempt at a busy host; ok is false after busyTime.
+// luck, between 0 and 1, spreads the attempts of many launchers.
 func busyPause(tries int, since time.Duration, luck float64) (pause time.Duration, ok bool) {
 	longest := min(100*time.Millisecond<<min(tries, 4), time.Second)
 	return time.Duration((0.5 + luck) * float64(longest)), since < busyTime
@@ -47,7 +48,8 @@ func busyPause(tries int, since time.Duration, luck float64) (pause time.Duratio
 func Dialer(o Options) (launcher.Dialer, error) {
 	if o.SSHConfig != "" && o.SSHConfig != "none" {
 		if _, err := os.Stat(o.SSHConfig); err != nil {
-			return nil, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG", "open the SSH configuration: %w", err)
+			return nil, usage.Errorf("check the name after -F, or in GORUN_SSH_CONFIG",
+				"open the SSH configuration: %w", err)
 		}
 	}
 	way, err := NewRoutes(o)
@@ -57,8 +59,8 @@ func Dialer(o Options) (launcher.Dialer, error) {
 	return way.Dialer(o), nil
 }
 
-// routes selects the transport to a host: srun for nodes of the Slurm job, local for this machine, else SSH or the
-// user's program.
+// routes selects the transport to a host: srun for nodes of the Slurm job, local for this machine,
+// else SSH or the user's program.
 type routes struct {
 	launcher string // value of --launcher
 	hostname string
@@ -125,9 +127,10 @@ func dialProgram(ctx context.Context, config rsh.Config) (launcher.Host, error) 
 	return untilUp(ctx, func() (launcher.Host, error) { return rsh.Dial(ctx, config) })
 }
 
-// Kept returns how a keeper keeps a host, and the id of a gorun that keeps it already, found by finder, or "". ok is false if the built-in
-// SSH client does not reach it.
-func (r routes) Kept(ctx context.Context, o Options, h hostfile.Host, resolver *ssh.Resolver, finder *kept.Finder) (k keep.Host, by string, ok bool, err error) {
+// Kept returns how a keeper keeps a host, and the id of a gorun that keeps it already, found by
+// finder, or "". ok is false if the built-in SSH client does not reach it.
+func (r routes) Kept(ctx context.Context, o Options, h hostfile.Host, resolver *ssh.Resolver,
+	finder *kept.Finder) (k keep.Host, by string, ok bool, err error) {
 	if r.Of(h) != "ssh" || r.program != nil {
 		return k, "", false, nil
 	}
@@ -156,8 +159,8 @@ func (r routes) Kept(ctx context.Context, o Options, h hostfile.Host, resolver *
 
 var errChanged = errors.New("its SSH settings or keys have changed since gorun up")
 
-// dialSSH connects by the built-in client and retries while the host comes up. If the host denies access, it tries the
-// system's ssh where that knows another way.
+// dialSSH connects by the built-in client and retries while the host comes up. If the host denies
+// access, it tries the system's ssh where that knows another way.
 func dialSSH(ctx context.Context, o Options, h hostfile.Host, config ssh.Config) (launcher.Host, error) {
 	host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, config) })
 	var denied *ssh.AuthError
@@ -186,7 +189,8 @@ func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.
 		if err == nil {
 			return host, nil
 		}
-		pause, more := time.Duration(0), false
+		pause := time.Duration(0)
+		more := false
 		switch {
 		case mayComeUp(err):
 			pause, more = retryPause(tries, inPod)
@@ -209,7 +213,8 @@ func mayComeUp(err error) bool {
 	var refused *ssh.RefusedError
 	var unresolved *ssh.UnresolvedError
 	var unreached *rsh.UnreachableError
-	return errors.As(err, &refused) || errors.As(err, &unresolved) && unresolved.Temporary() || errors.As(err, &unreached) && unreached.Temporary()
+	return errors.As(err, &refused) || errors.As(err, &unresolved) && unresolved.Temporary() ||
+		errors.As(err, &unreached) && unreached.Temporary()
 }
 
 // isBusy reports that sshd dropped the connection before it identified itself.

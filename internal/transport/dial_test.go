@@ -18,7 +18,8 @@ func TestBusyPause(t *testing.T) {
 		pause time.Duration
 		more  bool
 	}{
-		{0, 0, 0, 50 * time.Millisecond, true}, {0, 0, 1, 150 * time.Millisecond, true}, {2, time.Second, 0.5, 400 * time.Millisecond, true},
+		{0, 0, 0, 50 * time.Millisecond, true}, {0, 0, 1, 150 * time.Millisecond, true},
+		{2, time.Second, 0.5, 400 * time.Millisecond, true},
 		{1000, 19 * time.Second, 0.5, time.Second, true}, {3, busyTime, 0.5, 800 * time.Millisecond, false},
 	} {
 		if pause, more := busyPause(tc.tries, tc.since, tc.luck); pause != tc.pause || more != tc.more {
@@ -26,7 +27,8 @@ func TestBusyPause(t *testing.T) {
 		}
 	}
 	dropped := &ssh.HandshakeError{Phase: ssh.PhaseBanner, Said: "Exceeded MaxStartups", Err: io.EOF}
-	if !isBusy(fmt.Errorf("f1: jump host: %w", dropped)) || isBusy(&ssh.HandshakeError{Phase: ssh.PhaseKex, Err: io.EOF}) {
+	if !isBusy(fmt.Errorf("f1: jump host: %w", dropped)) ||
+		isBusy(&ssh.HandshakeError{Phase: ssh.PhaseKex, Err: io.EOF}) {
 		t.Error("a busy sshd is not told from a broken one")
 	}
 }
@@ -38,7 +40,8 @@ func TestRetriesEndSoonerOutsideOfPods(t *testing.T) {
 		pause time.Duration
 		more  bool
 	}{
-		{0, false, 300 * time.Millisecond, true}, {2, false, 1500 * time.Millisecond, true}, {3, false, 1500 * time.Millisecond, false},
+		{0, false, 300 * time.Millisecond, true}, {2, false, 1500 * time.Millisecond, true},
+		{3, false, 1500 * time.Millisecond, false},
 		{0, true, 300 * time.Millisecond, true}, {1000, true, 1500 * time.Millisecond, true},
 	} {
 		if pause, more := retryPause(tc.tries, tc.inPod); pause != tc.pause || more != tc.more {

@@ -9,7 +9,8 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// Options select the transport to hosts and configure it. Their zero values stand for defaults, except for Launcher.
+// Options select the transport to hosts and configure it. Their zero values stand for defaults,
+// except for Launcher.
 type Options struct {
 	Launcher   string   // auto, ssh, system-ssh, rsh, srun or local
 	RSHAgent   string   // programs to reach hosts by, separated by " : "; the first that is installed counts
@@ -19,7 +20,8 @@ type Options struct {
 	Identities []string // files of private keys
 	HostKeys   string   // accept-new accepts unknown host keys
 	NoKept     bool     // connects to every host, also to those that gorun up keeps
-	// Together starts the agents of a Slurm job's nodes by one step; nil: each has a step of its own.
+	// Together starts the agents of a Slurm job's nodes by one step; nil: each has a step of its
+	// own.
 	Together *srun.Together
 	// Trace gets a line per step; nil: nobody wants them.
 	Trace func(format string, args ...any)
@@ -33,8 +35,15 @@ func (o Options) trace(format string, args ...any) {
 
 // sshConfig returns how the built-in client reaches a host.
 func (o Options) sshConfig(h hostfile.Host, resolver *ssh.Resolver) ssh.Config {
-	return ssh.Config{Host: h.Name, User: h.User, Port: cmp.Or(h.Port, o.SSHPort), ConfigFile: o.SSHConfig,
-		IdentityFiles: o.Identities, Resolver: resolver, AcceptNew: o.HostKeys == "accept-new"}
+	return ssh.Config{
+		Host:          h.Name,
+		User:          h.User,
+		Port:          cmp.Or(h.Port, o.SSHPort),
+		ConfigFile:    o.SSHConfig,
+		IdentityFiles: o.Identities,
+		Resolver:      resolver,
+		AcceptNew:     o.HostKeys == "accept-new",
+	}
 }
 
 // Method returns the transport that the options select: a value of Launcher.

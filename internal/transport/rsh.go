@@ -11,8 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/transport/rsh"
 )
 
-// findRemoteShell returns the program to reach hosts by, with its arguments; nil for the built-in client. look finds
-// programs.
+// findRemoteShell returns the program to reach hosts by, with its arguments; nil for the built-in
+// client. look finds programs.
 func findRemoteShell(o Options, look func(string) (string, error)) ([]string, error) {
 	var argv []string
 	var err error
@@ -51,7 +51,8 @@ func firstAgent(o Options, look func(string) (string, error)) ([]string, error) 
 		case err != nil:
 			return nil, usage.Errorf("", "--launch-agent %q: %w", agents, err)
 		case len(argv) == 0:
-			return nil, usage.Errorf("name a program that is run as PROGRAM HOST COMMAND", "--launch-agent %q: no program", agents)
+			return nil, usage.Errorf("name a program that is run as PROGRAM HOST COMMAND",
+				"--launch-agent %q: no program", agents)
 		case namesOwnSSH(agent) && o.Launcher != "rsh":
 			return nil, nil
 		}

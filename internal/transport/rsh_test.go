@@ -35,7 +35,8 @@ func TestWhichRemoteShell(t *testing.T) {
 		{launcher: "auto", agent: "/usr/bin/ssh", method: "auto"},
 		{launcher: "auto", agent: "ssh : rsh", method: "auto"},
 		{launcher: "ssh", agent: "ssh", method: "ssh"},
-		{launcher: "auto", agent: "kube 'a b' -c", args: []string{"-x y"}, want: "/bin/kube|a b|-c|-x|y", method: "rsh"},
+		{launcher: "auto", agent: "kube 'a b' -c", args: []string{"-x y"}, want: "/bin/kube|a b|-c|-x|y",
+			method: "rsh"},
 		{launcher: "auto", agent: "nothing -x : kube -y : rsh", want: "/bin/kube|-y", method: "rsh"},
 		{launcher: "auto", agent: "nothing : ssh", method: "rsh"},
 		{launcher: "ssh", agent: "kube", want: "/bin/kube", method: "ssh"},
@@ -44,8 +45,10 @@ func TestWhichRemoteShell(t *testing.T) {
 		{launcher: "auto", agent: "ssh -q", want: "/bin/ssh|-q", method: "rsh"},
 		{launcher: "srun", agent: "kube", method: "srun"},
 		{launcher: "local", agent: "nothing", method: "local"},
-		{launcher: "system-ssh", agent: "kube", args: []string{"-4"}, want: "/bin/ssh|-T|-a|-x|-o|BatchMode=yes|-o|ClearAllForwardings=yes|-4", method: "system-ssh"},
-		{launcher: "auto", agent: "nothing : nought", method: "rsh", wrong: "nothing is not there; nought is not there"},
+		{launcher: "system-ssh", agent: "kube", args: []string{"-4"},
+			want: "/bin/ssh|-T|-a|-x|-o|BatchMode=yes|-o|ClearAllForwardings=yes|-4", method: "system-ssh"},
+		{launcher: "auto", agent: "nothing : nought", method: "rsh",
+			wrong: "nothing is not there; nought is not there"},
 		{launcher: "auto", agent: "kube 'a", method: "rsh", wrong: "a quote is not closed"},
 		{launcher: "auto", agent: " ", method: "rsh", wrong: "no program"},
 	} {
@@ -76,13 +79,15 @@ func TestHowAProgramIsCalledForAHost(t *testing.T) {
 	}
 	o := Options{SSHConfig: "conf", Identities: []string{"k1", "k2"}, SSHPort: 7}
 	c = systemSSHConfig([]string{"/bin/ssh", "-T"}, o, hostfile.Host{Name: "fd00::1", User: "ada"})
-	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada -o ServerAliveInterval=2 -o ServerAliveCountMax=2"
+	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada -o ServerAliveInterval=2 -o " +
+		"ServerAliveCountMax=2"
 	if got := strings.Join(c.Argv, " "); got != want || c.Host != "fd00::1" || c.After != nil {
 		t.Errorf("%s, %+v", got, c)
 	}
 	o.HostKeys = "accept-new"
 	c = systemSSHConfig([]string{"/bin/ssh"}, o, hostfile.Host{Name: "f1", Port: 8})
-	if got := strings.Join(c.Argv, " "); got != "/bin/ssh -o StrictHostKeyChecking=accept-new -F conf -i k1 -i k2 -p 8 -o ServerAliveInterval=2 -o ServerAliveCountMax=2" {
+	if got := strings.Join(c.Argv, " "); got != "/bin/ssh -o StrictHostKeyChecking=accept-new -F conf -i k1 -i k2 -p "+
+		"8 -o ServerAliveInterval=2 -o ServerAliveCountMax=2" {
 		t.Error(got)
 	}
 }
@@ -99,7 +104,8 @@ func TestWhenTheSystemsSSHMayGetIn(t *testing.T) {
 		{[]string{"hostbased"}, false, true},
 		{[]string{"gssapi-with-mic", "hostbased"}, false, true},
 	} {
-		c, ok := otherWay(&ssh.AuthError{Others: tc.others}, []string{"/bin/ssh"}, Options{}, hostfile.Host{Name: "f1"}, tc.kerberos)
+		c, ok := otherWay(&ssh.AuthError{Others: tc.others}, []string{"/bin/ssh"}, Options{}, hostfile.Host{Name: "f1"},
+			tc.kerberos)
 		if ok != tc.want || ok != (c.Notice != "") {
 			t.Errorf("%+v: %v, %+v", tc, ok, c)
 		}
@@ -109,7 +115,9 @@ func TestWhenTheSystemsSSHMayGetIn(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if !mayHaveTicket(environ.Lookup(map[string]string{"KRB5CCNAME": "KEYRING:x"}), 7, func(string) bool { return false }) {
+	if !mayHaveTicket(environ.Lookup(map[string]string{"KRB5CCNAME": "KEYRING:x"}), 7, func(string) bool {
+		return false
+	}) {
 		t.Error("KRB5CCNAME counts for nothing")
 	}
 }

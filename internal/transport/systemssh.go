@@ -43,13 +43,15 @@ func systemSSHConfig(argv []string, o Options, h hostfile.Host) rsh.Config {
 	if h.User != "" {
 		argv = append(argv, "-l", h.User)
 	}
-	// Last, so that --launch-agent-args win: ssh uses the first value. Keepalives detect a dead network within 6 s.
+	// Last, so that --launch-agent-args win: ssh uses the first value. Keepalives detect a dead
+	// network within 6 s.
 	argv = append(argv, "-o", "ServerAliveInterval=2", "-o", "ServerAliveCountMax=2")
 	return rsh.Config{Argv: argv, Host: h.Name}
 }
 
-// otherWay returns how the system's ssh may log in by GSSAPI or host-based authentication, which the built-in client
-// lacks. ok is false if the host offers neither; kerberos says whether there may be a ticket.
+// otherWay returns how the system's ssh may log in by GSSAPI or host-based authentication, which
+// the built-in client lacks. ok is false if the host offers neither; kerberos says whether there
+// may be a ticket.
 func otherWay(denied *ssh.AuthError, argv []string, o Options, h hostfile.Host, kerberos bool) (c rsh.Config, ok bool) {
 	for _, method := range denied.Others {
 		if method != "gssapi-with-mic" || kerberos {
@@ -61,7 +63,8 @@ func otherWay(denied *ssh.AuthError, argv []string, o Options, h hostfile.Host, 
 	return c, false
 }
 
-// mayHaveTicket reports whether there may be a Kerberos ticket, in the named cache or the default one.
+// mayHaveTicket reports whether there may be a Kerberos ticket, in the named cache or the default
+// one.
 func mayHaveTicket(lookup func(string) (string, bool), uid int, exists func(string) bool) bool {
 	if name, _ := lookup("KRB5CCNAME"); name != "" {
 		return true

@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Create opens the file at path for writing, and empties it. A new file is accessible to this user only. Create follows only links
-// of this user and root. It refuses, with an *Error, an existing file of another user, and one with a second name, which another user may have
-// given it.
+// Create opens the file at path for writing, and empties it. A new file is accessible to this user
+// only. Create follows only links of this user and root. It refuses, with an *Error, an existing
+// file of another user, and one with a second name, which another user may have given it.
 func Create(path string) (*os.File, error) {
 	dir, name, err := locate(path)
 	if err != nil {
@@ -34,7 +34,8 @@ func Create(path string) (*os.File, error) {
 	return file, asPathError("open", path, err)
 }
 
-// CheckOutput returns the *Error that Create would, and changes nothing. Other mistakes are left to Create.
+// CheckOutput returns the *Error that Create would, and changes nothing. Other mistakes are left to
+// Create.
 func CheckOutput(path string) error {
 	dir, name, err := locate(path)
 	if err == nil {
@@ -50,8 +51,9 @@ func CheckOutput(path string) error {
 	return nil
 }
 
-// MakeDir creates a directory, and those above it that are missing, for this user only. It follows only links of this user and root, and
-// refuses, with an *Error, an existing directory of another user.
+// MakeDir creates a directory, and those above it that are missing, for this user only. It follows
+// only links of this user and root, and refuses, with an *Error, an existing directory of another
+// user.
 func MakeDir(path string) error {
 	dir, name, err := locate(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -86,9 +88,11 @@ func MakeDir(path string) error {
 	return ownedBy(path, info, os.Geteuid())
 }
 
-// locate resolves the links of a path and returns the directory that the file is in, or is to be in, and its name there.
+// locate resolves the links of a path and returns the directory that the file is in, or is to be
+// in, and its name there.
 func locate(path string) (dir int, name string, err error) {
-	self, top := os.Geteuid(), "."
+	self := os.Geteuid()
+	top := "."
 	if filepath.IsAbs(path) {
 		top = "/"
 	}
@@ -105,7 +109,8 @@ func locate(path string) (dir int, name string, err error) {
 	}
 	rest := words(path)
 	for links := 0; len(rest) > 0; {
-		name, rest = rest[0], rest[1:]
+		name = rest[0]
+		rest = rest[1:]
 		if inProc, err := isProc(dir); err != nil || inProc && len(rest) == 0 {
 			return dir, name, err
 		}
@@ -144,7 +149,8 @@ func locate(path string) (dir int, name string, err error) {
 	return dir, "", unix.EISDIR
 }
 
-// follow returns the rest of the path behind a link, which begins at dir. It changes dir to / for an absolute link.
+// follow returns the rest of the path behind a link, which begins at dir. It changes dir to / for
+// an absolute link.
 func follow(link int, dir *int, rest []string) ([]string, error) {
 	target := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(link, "", target)
@@ -205,7 +211,8 @@ func overwritableAt(dir int, name, path string) error {
 	return err
 }
 
-// overwritable returns an error unless an existing file is this user's and has one name, or is a device.
+// overwritable returns an error unless an existing file is this user's and has one name, or is a
+// device.
 func overwritable(file *os.File, path string) (fs.FileInfo, error) {
 	info, err := file.Stat()
 	if err != nil || info.Mode()&fs.ModeDevice != 0 {
@@ -237,7 +244,8 @@ func openAt(dir int, name string, flags int, path string) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path), nil
 }
 
-// isProc reports whether a directory is one of the kernel's about processes, whose links lead to open files and not to paths.
+// isProc reports whether a directory is one of the kernel's about processes, whose links lead to
+// open files and not to paths.
 func isProc(dir int) (bool, error) {
 	var fsys unix.Statfs_t
 	err := unix.Fstatfs(dir, &fsys)

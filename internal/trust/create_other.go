@@ -8,13 +8,14 @@ import (
 	"syscall"
 )
 
-// Create opens the file at path for writing, and empties it. A new file is accessible to this user only. It follows no link at the end of
-// the path.
+// Create opens the file at path for writing, and empties it. A new file is accessible to this user
+// only. It follows no link at the end of the path.
 func Create(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY|syscall.O_NOFOLLOW, 0o600)
 }
 
-// CheckOutput returns the *Error that Create would, and changes nothing. Other mistakes are left to Create.
+// CheckOutput returns the *Error that Create would, and changes nothing. Other mistakes are left to
+// Create.
 func CheckOutput(string) error { return nil }
 
 // MakeDir creates a directory, and those above it that are missing, for this user only.

@@ -24,8 +24,9 @@ func inspect(path string, self int) (fs.FileInfo, error) {
 	return file.Stat()
 }
 
-// ownFileSystem returns an *Error if an open file belongs to a file system in user space (FUSE) whose process belongs to another user than
-// self and root. Such a process shows any owner and content. The file is open, so that nothing can be mounted or unmounted in between.
+// ownFileSystem returns an *Error if an open file belongs to a file system in user space (FUSE)
+// whose process belongs to another user than self and root. Such a process shows any owner and
+// content. The file is open, so that nothing can be mounted or unmounted in between.
 func ownFileSystem(fd int, path string, self int) error {
 	var fsys unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fsys); err == nil && fsys.Type != unix.FUSE_SUPER_MAGIC {
@@ -48,7 +49,8 @@ func ownFileSystem(fd int, path string, self int) error {
 	return nil
 }
 
-// mountOf returns the number of the mount in a text of /proc/PID/fdinfo (proc_pid_fdinfo(5)), or "".
+// mountOf returns the number of the mount in a text of /proc/PID/fdinfo (proc_pid_fdinfo(5)), or
+// "".
 func mountOf(fdinfo string) string {
 	for line := range strings.Lines(fdinfo) {
 		if number, is := strings.CutPrefix(line, "mnt_id:"); is {
@@ -58,12 +60,13 @@ func mountOf(fdinfo string) string {
 	return ""
 }
 
-// servedBy returns the user whose process serves a mount; 0 if the kernel does, and -1 if mountinfo, a text as in
-// proc_pid_mountinfo(5), names nobody known.
+// servedBy returns the user whose process serves a mount; 0 if the kernel does, and -1 if
+// mountinfo, a text as in proc_pid_mountinfo(5), names nobody known.
 func servedBy(mountinfo, number string) (user int, known bool) {
 	for line := range strings.Lines(mountinfo) {
 		mount, source, _ := strings.Cut(strings.TrimSpace(line), " - ")
-		at, what := strings.Fields(mount), strings.Fields(source)
+		at := strings.Fields(mount)
+		what := strings.Fields(source)
 		if len(at) == 0 || at[0] != number || len(what) < 3 {
 			continue
 		}
@@ -83,7 +86,8 @@ func servedBy(mountinfo, number string) (user int, known bool) {
 	return 0, false
 }
 
-// hasACL reports whether a file has an access control list, by which its mode says less than everything.
+// hasACL reports whether a file has an access control list, by which its mode says less than
+// everything.
 func hasACL(path string) bool {
 	n, err := unix.Lgetxattr(path, "system.posix_acl_access", nil)
 	return err == nil && n > 0

@@ -1,5 +1,6 @@
-// Package trust decides what other users of this machine could have made or changed. gorun runs, loads and obeys only files
-// that its user and root alone can change, and overwrites no file of another user.
+// Package trust decides what other users of this machine could have made or changed. gorun runs,
+// loads and obeys only files that its user and root alone can change, and overwrites no file of
+// another user.
 package trust
 
 import (
@@ -34,10 +35,11 @@ func (e *Error) Hint() string {
 	return "if it is yours alone: " + e.next
 }
 
-// Check returns an *Error if another user than this one and root could have made or changed the file or directory at path. Each
-// component of the path, and of the links that it leads through, belongs to one of the two and is not writable by others. A sticky
-// directory may be, as /tmp is. A group may write whose number equals the owner's: it is the owner's private group. A file system in
-// user space (FUSE) may show anything, so its process must be theirs too.
+// Check returns an *Error if another user than this one and root could have made or changed the
+// file or directory at path. Each component of the path, and of the links that it leads through,
+// belongs to one of the two and is not writable by others. A sticky directory may be, as /tmp is. A
+// group may write whose number equals the owner's: it is the owner's private group. A file system
+// in user space (FUSE) may show anything, so its process must be theirs too.
 //
 // The launcher applies the same rule on hosts before gorun is there, in launcher/session/trust.sh.
 func Check(path string) error {
@@ -50,7 +52,9 @@ func Check(path string) error {
 	}
 	self := os.Geteuid()
 	// From the top down: nobody else can exchange what has been checked.
-	at, rest, links := "/", strings.Split(path, "/"), 0
+	at := "/"
+	rest := strings.Split(path, "/")
+	links := 0
 	for {
 		info, err := inspect(at, self)
 		if err != nil {
@@ -78,7 +82,8 @@ func Check(path string) error {
 		if len(rest) == 0 {
 			return nil
 		}
-		at, rest = filepath.Join(at, rest[0]), rest[1:]
+		at = filepath.Join(at, rest[0])
+		rest = rest[1:]
 	}
 }
 

@@ -83,8 +83,10 @@ func TestCheck(t *testing.T) {
 	link("loop", "loop", 0)
 	for name, unsafe := range map[string]string{
 		"own": "", "link": "", "sticky/own": "", "sticky/own-link": "", "for-the-private-group": "",
-		"theirs": "theirs", "for-all": "for-all", "for-a-group": "for-a-group", "open/own": "open", "sticky/theirs": "sticky/theirs",
-		"sticky/their-link": "sticky/their-link", "their-folder/own": "their-folder", "link-to-theirs": "theirs", "link-to-open/own": "open",
+		"theirs": "theirs", "for-all": "for-all", "for-a-group": "for-a-group", "open/own": "open",
+		"sticky/theirs":     "sticky/theirs",
+		"sticky/their-link": "sticky/their-link", "their-folder/own": "their-folder", "link-to-theirs": "theirs",
+		"link-to-open/own":    "open",
 		"link-to-open/../own": "open", // open could have been anywhere, when .. was looked up
 	} {
 		var refused *Error
@@ -122,7 +124,8 @@ func TestServedBy(t *testing.T) {
 	for number, want := range map[string]struct {
 		user  int
 		known bool
-	}{"22": {0, true}, "40": {1000, true}, "41": {1001, true}, "43": {0, true}, "44": {-1, true}, "45": {0, true}, "46": {0, false}, "4": {0, false}, "": {0, false}} {
+	}{"22": {0, true}, "40": {1000, true}, "41": {1001, true}, "43": {0, true}, "44": {-1, true}, "45": {0, true},
+		"46": {0, false}, "4": {0, false}, "": {0, false}} {
 		if user, known := servedBy(text, number); user != want.user || known != want.known {
 			t.Errorf("%s: %d, %v", number, user, known)
 		}
@@ -132,7 +135,8 @@ func TestServedBy(t *testing.T) {
 	}
 }
 
-// Create writes to new files and the user's own, and through links of the user, and never to what is another user's.
+// Create writes to new files and the user's own, and through links of the user, and never to what
+// is another user's.
 func TestCreate(t *testing.T) {
 	needRoot(t)
 	dir := folder(t)
@@ -175,7 +179,8 @@ func TestCreate(t *testing.T) {
 	if info, err := os.Stat(in("new-behind-link")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("a new file is %v, %v", info, err)
 	}
-	for _, name := range []string{"theirs", "shared/their-link", "shared/their-folder/new", "shared/second-name", "shared/their-pipe"} {
+	for _, name := range []string{"theirs", "shared/their-link", "shared/their-folder/new", "shared/second-name",
+		"shared/their-pipe"} {
 		var refused *Error
 		if err := CheckOutput(in(name)); !errors.As(err, &refused) {
 			t.Errorf("%s: %v", name, err)

@@ -94,15 +94,20 @@ func (p *parser) add(data []byte, arrived func(*reading)) error {
 			if !p.owns(u.Rank) {
 				return fmt.Errorf("%w: of rank %d, which is not there", errReading, u.Rank)
 			}
-			u.State, u.Waits = session.Clean(u.State), session.Clean(u.Waits)
+			u.State = session.Clean(u.State)
+			u.Waits = session.Clean(u.Waits)
 			p.now.ranks[u.Rank] = *u
 		}
 		if r.Host != nil {
-			p.now.at, p.now.came, p.now.host = r.At, time.Now(), *r.Host
+			p.now.at = r.At
+			p.now.came = time.Now()
+			p.now.host = *r.Host
 			h := &p.now.host
-			h.GPUs, h.GPUProblem = h.GPUs[:min(len(h.GPUs), maxGPUs)], session.Clean(h.GPUProblem)
+			h.GPUs = h.GPUs[:min(len(h.GPUs), maxGPUs)]
+			h.GPUProblem = session.Clean(h.GPUProblem)
 			for i := range h.GPUs {
-				h.GPUs[i].UUID, h.GPUs[i].Name = session.Clean(h.GPUs[i].UUID), session.Clean(h.GPUs[i].Name)
+				h.GPUs[i].UUID = session.Clean(h.GPUs[i].UUID)
+				h.GPUs[i].Name = session.Clean(h.GPUs[i].Name)
 			}
 			arrived(p.now)
 			p.now = nil

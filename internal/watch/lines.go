@@ -45,15 +45,20 @@ type rater struct {
 
 // fill sets the output of ranks at a time.
 func (r *rater) fill(ranks []Rank, l *lines, now time.Time) {
-	took, next := time.Duration(0), make(map[int]count, len(ranks))
+	took := time.Duration(0)
+	next := make(map[int]count, len(ranks))
 	if !r.at.IsZero() {
 		took = now.Sub(r.at)
 	}
 	for i := range ranks {
-		c, b := l.of(ranks[i].Rank), r.before[ranks[i].Rank]
-		ranks[i].LinesTotal, ranks[i].OutputTotal = c.lines, c.bytes
-		ranks[i].Lines, ranks[i].Output = perSecond(b.lines, c.lines, took), perSecond(b.bytes, c.bytes, took)
+		c := l.of(ranks[i].Rank)
+		b := r.before[ranks[i].Rank]
+		ranks[i].LinesTotal = c.lines
+		ranks[i].OutputTotal = c.bytes
+		ranks[i].Lines = perSecond(b.lines, c.lines, took)
+		ranks[i].Output = perSecond(b.bytes, c.bytes, took)
 		next[ranks[i].Rank] = c
 	}
-	r.at, r.before = now, next
+	r.at = now
+	r.before = next
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// perSecond is how fast a sum has grown. One that shrinks, as when a child of a rank ends unseen, has not.
+// perSecond is how fast a sum has grown. One that shrinks, as when a child of a rank ends unseen,
+// has not.
 func perSecond[T int64 | time.Duration](before, now T, took time.Duration) float64 {
 	if took <= 0 || now <= before {
 		return 0
@@ -18,18 +19,29 @@ func perSecond[T int64 | time.Duration](before, now T, took time.Duration) float
 
 // fill sets what a rank uses. Its agent knows it by a number.
 func (r *Rank) fill(f *feed, number int) {
-	prev, last := f.prev, f.last
+	prev := f.prev
+	last := f.last
 	u := last.ranks[number]
-	before, took := u, time.Duration(0)
+	before := u
+	took := time.Duration(0)
 	if prev != nil {
 		if b, known := prev.ranks[number]; known && b.PID == u.PID {
-			before, took = b, last.at-prev.at
+			before = b
+			took = last.at - prev.at
 		}
 	}
-	r.PID, r.State, r.Waits, r.Processes, r.Threads = max(0, u.PID), u.State, u.Waits, max(0, u.Processes), max(0, u.Threads)
-	r.CPU, r.CPUTotal = perSecond(before.CPU, u.CPU, took)/float64(time.Second), max(0, u.CPU.Seconds())
-	r.Memory, r.ReadTotal, r.WrittenTotal = max(0, u.Memory), max(0, u.Read), max(0, u.Written)
-	r.Read, r.Written = perSecond(before.Read, u.Read, took), perSecond(before.Written, u.Written, took)
+	r.PID = max(0, u.PID)
+	r.State = u.State
+	r.Waits = u.Waits
+	r.Processes = max(0, u.Processes)
+	r.Threads = max(0, u.Threads)
+	r.CPUTotal = max(0, u.CPU.Seconds())
+	r.CPU = perSecond(before.CPU, u.CPU, took) / float64(time.Second)
+	r.Memory = max(0, u.Memory)
+	r.ReadTotal = max(0, u.Read)
+	r.WrittenTotal = max(0, u.Written)
+	r.Read = perSecond(before.Read, u.Read, took)
+	r.Written = perSecond(before.Written, u.Written, took)
 	if u.Ring != nil {
 		b := u.Ring
 		if before.Ring != nil {
@@ -42,23 +54,36 @@ func (r *Rank) fill(f *feed, number int) {
 
 // ringOf returns what collectives did between two readings.
 func ringOf(before, now *wire.RingUse, took time.Duration) *Ring {
-	share := max(perSecond(before.Time, now.Time, took), perSecond(before.Pending, now.Pending, took)) / float64(time.Second)
-	return &Ring{Calls: perSecond(before.Calls, now.Calls, took), Bytes: perSecond(before.Bytes, now.Bytes, took), Share: min(share, 1),
-		CallsTotal: max(0, now.Calls), BytesTotal: max(0, now.Bytes), TimeTotal: max(0, now.Time.Seconds()), PendingTotal: max(0, now.Pending.Seconds())}
+	share := max(perSecond(before.Time, now.Time, took),
+		perSecond(before.Pending, now.Pending, took)) / float64(time.Second)
+	return &Ring{
+		Calls:        perSecond(before.Calls, now.Calls, took),
+		Bytes:        perSecond(before.Bytes, now.Bytes, took),
+		Share:        min(share, 1),
+		CallsTotal:   max(0, now.Calls),
+		BytesTotal:   max(0, now.Bytes),
+		TimeTotal:    max(0, now.Time.Seconds()),
+		PendingTotal: max(0, now.Pending.Seconds()),
+	}
 }
 
 // assign sets the use of the GPUs with these indices or UUIDs.
 func (r *Rank) assign(names []string, gpus []wire.GPUUse) {
-	busy, known, used := 0, 0, int64(0)
+	busy := 0
+	known := 0
+	used := int64(0)
 	for _, name := range names {
-		i := slices.IndexFunc(gpus, func(g wire.GPUUse) bool { return strconv.Itoa(g.Index) == name || g.UUID == name && name != "" })
+		i := slices.IndexFunc(gpus, func(g wire.GPUUse) bool {
+			return strconv.Itoa(g.Index) == name || g.UUID == name && name != ""
+		})
 		if i < 0 {
 			continue
 		}
 		r.GPUs = append(r.GPUs, gpus[i].Index)
 		used += max(0, gpus[i].Used)
 		if gpus[i].Busy >= 0 {
-			busy, known = busy+min(gpus[i].Busy, 100), known+1
+			busy += min(gpus[i].Busy, 100)
+			known++
 		}
 	}
 	if len(r.GPUs) > 0 {
@@ -72,17 +97,30 @@ func (r *Rank) assign(names []string, gpus []wire.GPUUse) {
 
 // fill sets what a host uses.
 func (h *Host) fill(prev, last *reading, now time.Time) {
-	u, before, took := last.host, last.host, time.Duration(0)
+	u := last.host
+	before := last.host
+	took := time.Duration(0)
 	if prev != nil {
-		before, took = prev.host, last.at-prev.at
+		before = prev.host
+		took = last.at - prev.at
 	}
-	h.Age, h.CPUs, h.Memory, h.Used = max(0, now.Sub(last.came).Seconds()), max(0, u.CPUs), max(0, u.Memory), max(0, u.Memory-u.Available)
-	h.CPU, h.CPUTotal = perSecond(before.Busy, u.Busy, took)/float64(time.Second), max(0, u.Busy.Seconds())
-	h.Read, h.Written = perSecond(before.Read, u.Read, took), perSecond(before.Written, u.Written, took)
-	h.Received, h.Sent = perSecond(before.Received, u.Received, took), perSecond(before.Sent, u.Sent, took)
-	h.ReadTotal, h.WrittenTotal, h.ReceivedTotal, h.SentTotal = max(0, u.Read), max(0, u.Written), max(0, u.Received), max(0, u.Sent)
+	h.Age = max(0, now.Sub(last.came).Seconds())
+	h.CPUs = max(0, u.CPUs)
+	h.Used = max(0, u.Memory-u.Available)
+	h.Memory = max(0, u.Memory)
+	h.CPU = perSecond(before.Busy, u.Busy, took) / float64(time.Second)
+	h.CPUTotal = max(0, u.Busy.Seconds())
+	h.Read = perSecond(before.Read, u.Read, took)
+	h.Written = perSecond(before.Written, u.Written, took)
+	h.Received = perSecond(before.Received, u.Received, took)
+	h.Sent = perSecond(before.Sent, u.Sent, took)
+	h.ReadTotal = max(0, u.Read)
+	h.WrittenTotal = max(0, u.Written)
+	h.ReceivedTotal = max(0, u.Received)
+	h.SentTotal = max(0, u.Sent)
 	h.GPUProblem = u.GPUProblem
 	for _, g := range u.GPUs {
-		h.GPUs = append(h.GPUs, GPU{g.Index, g.UUID, g.Name, max(-1, min(g.Busy, 100)), max(0, g.Memory), max(0, g.Used)})
+		h.GPUs = append(h.GPUs, GPU{g.Index, g.UUID, g.Name, max(-1, min(g.Busy, 100)), max(0, g.Memory),
+			max(0, g.Used)})
 	}
 }

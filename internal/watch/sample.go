@@ -1,9 +1,11 @@
-// Package watch collects what the ranks and hosts of a running job use. Hosts are asked only while somebody follows.
+// Package watch collects what the ranks and hosts of a running job use. Hosts are asked only while
+// somebody follows.
 package watch
 
 import "time"
 
-// Version is the version of a Sample. It changes only if a reader of an earlier one would misread it.
+// Version is the version of a Sample. It changes only if a reader of an earlier one would misread
+// it.
 const Version = 1
 
 // Sample is a job at a time. Numbers of a host or rank that is not heard of yet are 0.
@@ -22,8 +24,8 @@ const (
 	Ended   = "ended" // see Exit
 )
 
-// Rank is a rank, with its descendants. Values without a unit of time are now, others per second since the last sample; those named
-// total are sums since its start.
+// Rank is a rank, with its descendants. Values without a unit of time are now, others per second
+// since the last sample; those named total are sums since its start.
 type Rank struct {
 	Rank      int    `json:"rank"`
 	Host      string `json:"host"`
@@ -51,7 +53,8 @@ type Rank struct {
 	Ring *Ring `json:"ring,omitempty"` // nil: it has not joined the job by ring, or is not heard of yet
 
 	GPUs []int `json:"gpus,omitempty"` // that gorun has assigned, by index in the host's list
-	// GPUBusy is the mean of its GPUs in percent, GPUMemory their sum, also of what others use of them. nil: unknown, or none is assigned.
+	// GPUBusy is the mean of its GPUs in percent, GPUMemory their sum, also of what others use of
+	// them. nil: unknown, or none is assigned.
 	GPUBusy   *float64 `json:"gpu_busy_percent,omitempty"`
 	GPUMemory *int64   `json:"gpu_memory_bytes,omitempty"`
 }
@@ -60,8 +63,9 @@ type Rank struct {
 type Ring struct {
 	Calls float64 `json:"calls_per_second"` // that have ended
 	Bytes float64 `json:"bytes_per_second"` // of their vectors
-	// Share is the part of the time in which the rank was in a call, or had named tensors pending: in that time it worked on collectives, or
-	// waited for other ranks. Communicators that are used at the same time count together, up to 1.
+	// Share is the part of the time in which the rank was in a call, or had named tensors pending:
+	// in that time it worked on collectives, or waited for other ranks. Communicators that are used
+	// at the same time count together, up to 1.
 	Share float64 `json:"time_ratio"`
 
 	CallsTotal   int64   `json:"calls_total"`

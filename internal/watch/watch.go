@@ -32,7 +32,13 @@ type Watch struct {
 
 // New returns a watch of a job. places are empty for an elastic job.
 func New(roster *session.Roster, size int, places []Place) *Watch {
-	return &Watch{roster: roster, size: size, places: places, over: make(chan struct{}), exits: map[int]Exit{}}
+	return &Watch{
+		roster: roster,
+		size:   size,
+		places: places,
+		over:   make(chan struct{}),
+		exits:  map[int]Exit{},
+	}
 }
 
 // Output takes a piece of a rank's output.
@@ -71,9 +77,11 @@ const (
 	lookTime = time.Second / 2
 )
 
-// Follow calls emit with a sample after each interval, until ctx or the job ends, or emit fails. The first sample comes as soon as all
-// hosts have told enough for rates, and the last with the end of the job. every is called again and again with the time since the start.
-func (w *Watch) Follow(ctx context.Context, every func(since time.Duration) time.Duration, emit func(Sample) error) error {
+// Follow calls emit with a sample after each interval, until ctx or the job ends, or emit fails.
+// The first sample comes as soon as all hosts have told enough for rates, and the last with the end
+// of the job. every is called again and again with the time since the start.
+func (w *Watch) Follow(ctx context.Context, every func(since time.Duration) time.Duration,
+	emit func(Sample) error) error {
 	w.lines.followers.Add(1)
 	defer w.lines.followers.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
@@ -89,10 +97,12 @@ func (w *Watch) Follow(ctx context.Context, every func(since time.Duration) time
 		if due.IsZero() && (f.settled() || since > settleTime) {
 			due = time.Now()
 		}
-		wait, more := lookTime, f.more
+		wait := lookTime
+		more := f.more
 		if !due.IsZero() {
 			if time.Now().Before(due) {
-				wait, more = min(wait, time.Until(due)), nil
+				wait = min(wait, time.Until(due))
+				more = nil
 			} else if err := emit(f.sample()); err != nil {
 				return err
 			} else {
@@ -147,7 +157,8 @@ func (f *follower) join(ctx context.Context, every time.Duration) {
 		var own context.Context
 		own, one.cancel = context.WithCancel(ctx)
 		f.wg.Go(func() {
-			_ = one.run(own, every, func(r *reading) { f.took(one, r) }) // the host's rows get old, which is all that can be said
+			// the host's rows get old, which is all that can be said
+			_ = one.run(own, every, func(r *reading) { f.took(one, r) })
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			one.over = one.over || own.Err() == nil
@@ -157,7 +168,8 @@ func (f *follower) join(ctx context.Context, every time.Duration) {
 
 func (f *follower) took(one *feed, r *reading) {
 	f.mu.Lock()
-	one.prev, one.last = one.last, r
+	one.prev = one.last
+	one.last = r
 	f.mu.Unlock()
 	select {
 	case f.more <- struct{}{}:
@@ -185,7 +197,8 @@ func (w *Watch) rows() (ranks []Rank) {
 		for _, n := range p.Ranks {
 			r := Rank{Rank: n, Host: p.Host, State: Waiting}
 			if how, ended := w.exits[n]; ended {
-				r.State, r.Exit = Ended, &how
+				r.State = Ended
+				r.Exit = &how
 			}
 			ranks = append(ranks, r)
 		}
@@ -196,8 +209,15 @@ func (w *Watch) rows() (ranks []Rank) {
 
 // sample returns the job now.
 func (f *follower) sample() Sample {
-	w, now := f.watch, time.Now()
-	s := Sample{Version: Version, At: now, Size: w.size, Ranks: w.rows(), Hosts: []Host{}}
+	w := f.watch
+	now := time.Now()
+	s := Sample{
+		Version: Version,
+		At:      now,
+		Size:    w.size,
+		Ranks:   w.rows(),
+		Hosts:   []Host{},
+	}
 	w.mu.Lock()
 	if !w.started.IsZero() {
 		s.Seconds = now.Sub(w.started).Seconds()
@@ -208,7 +228,9 @@ func (f *follower) sample() Sample {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, session := range slices.SortedFunc(f.sessions(), func(a, b *session.Session) int { return cmp.Compare(a.Index, b.Index) }) {
+	for _, session := range slices.SortedFunc(f.sessions(), func(a, b *session.Session) int {
+		return cmp.Compare(a.Index, b.Index)
+	}) {
 		if one := f.feeds[session]; one.last != nil {
 			s.add(one, now, len(w.places) == 0)
 		}
@@ -228,7 +250,8 @@ func (f *follower) sessions() func(yield func(*session.Session) bool) {
 	}
 }
 
-// add fills in what an agent has told. The ranks of an elastic job, and spawned ones, are not planned.
+// add fills in what an agent has told. The ranks of an elastic job, and spawned ones, are not
+// planned.
 func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 	name := f.session.Host.Name
 	i := slices.IndexFunc(s.Hosts, func(h Host) bool { return h.Host == name })
@@ -243,7 +266,9 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		if elastic || number >= s.Size && f.session.Host.Has(number) { // or it was spawned
 			s.Ranks = append(s.Ranks, Rank{Rank: f.session.RankNow(number), Host: name})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)
-		} else if at, known := slices.BinarySearchFunc(s.Ranks, number, func(r Rank, n int) int { return cmp.Compare(r.Rank, n) }); known && s.Ranks[at].Exit == nil {
+		} else if at, known := slices.BinarySearchFunc(s.Ranks, number, func(r Rank, n int) int {
+			return cmp.Compare(r.Rank, n)
+		}); known && s.Ranks[at].Exit == nil {
 			s.Ranks[at].fill(f, number)
 		}
 	}

@@ -32,7 +32,8 @@ func text(readings ...wire.Reading) (b []byte) {
 }
 
 func TestReadingsArriveInPieces(t *testing.T) {
-	all := text(wire.Reading{Rank: &wire.RankUse{Rank: 1, State: "R\x1b[2J"}}, wire.Reading{At: 5, Host: &wire.HostUse{CPUs: 2}},
+	all := text(wire.Reading{Rank: &wire.RankUse{Rank: 1, State: "R\x1b[2J"}},
+		wire.Reading{At: 5, Host: &wire.HostUse{CPUs: 2}},
 		wire.Reading{At: 6, Host: &wire.HostUse{CPUs: 3}})
 	for size := 1; size < len(all); size += 7 {
 		var got []*reading
@@ -42,7 +43,8 @@ func TestReadingsArriveInPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(got) != 2 || got[0].at != 5 || got[0].host.CPUs != 2 || got[0].ranks[1].State != "R?[2J" && strings.Contains(got[0].ranks[1].State, "\x1b") || len(got[1].ranks) != 0 {
+		if len(got) != 2 || got[0].at != 5 || got[0].host.CPUs != 2 || got[0].ranks[1].State != "R?[2J" &&
+			strings.Contains(got[0].ranks[1].State, "\x1b") || len(got[1].ranks) != 0 {
 			t.Fatalf("pieces of %d: %+v", size, got)
 		}
 	}
@@ -72,16 +74,30 @@ func TestRates(t *testing.T) {
 	use := func(cpu time.Duration, read int64) map[int]wire.RankUse {
 		return map[int]wire.RankUse{0: {Rank: 0, PID: 7, State: "R", CPU: cpu, Read: read, Memory: 100, Threads: 4}}
 	}
-	gpus := []wire.GPUUse{{Index: 0, Busy: 5}, {Index: 1, Busy: 80, Used: 10}, {Index: 2, UUID: "GPU-c", Busy: 100, Used: 20}}
+	gpus := []wire.GPUUse{{Index: 0, Busy: 5}, {Index: 1, Busy: 80, Used: 10},
+		{Index: 2, UUID: "GPU-c", Busy: 100, Used: 20}}
 	one.prev = &reading{at: time.Second, ranks: use(time.Second, 1000), host: wire.HostUse{Busy: time.Second, Sent: 50}}
-	one.last = &reading{at: 3 * time.Second, came: time.Now(), ranks: use(4*time.Second, 500), host: wire.HostUse{CPUs: 8, Busy: 5 * time.Second, Memory: 9, Available: 4, Sent: 250, GPUs: gpus}}
+	one.last = &reading{
+		at:    3 * time.Second,
+		came:  time.Now(),
+		ranks: use(4*time.Second, 500),
+		host: wire.HostUse{
+			CPUs:      8,
+			Busy:      5 * time.Second,
+			Memory:    9,
+			Available: 4,
+			Sent:      250,
+			GPUs:      gpus,
+		},
+	}
 	f.feeds[s] = one
 	w.lines.followers.Add(1)
 	f.output.fill(w.rows(), &w.lines, time.Now().Add(-time.Second))
 	w.Output(0, []byte("a\nb\nc"))
 	got := f.sample()
 	r := got.Ranks[0]
-	if r.CPU != 1.5 || r.CPUTotal != 4 || r.Read != 0 || r.ReadTotal != 500 || r.Memory != 100 || r.State != "R" || !reflect.DeepEqual(r.GPUs, []int{1, 2}) || *r.GPUBusy != 90 || *r.GPUMemory != 30 {
+	if r.CPU != 1.5 || r.CPUTotal != 4 || r.Read != 0 || r.ReadTotal != 500 || r.Memory != 100 || r.State != "R" ||
+		!reflect.DeepEqual(r.GPUs, []int{1, 2}) || *r.GPUBusy != 90 || *r.GPUMemory != 30 {
 		t.Errorf("%+v", r)
 	}
 	if r.LinesTotal != 2 || r.OutputTotal != 5 || r.Lines < 1 || r.Lines > 2.1 {
@@ -98,7 +114,12 @@ func TestRates(t *testing.T) {
 	}
 	join := func(r *reading, calls, bytes int64, in, pending time.Duration) {
 		u := r.ranks[0]
-		u.Ring = &wire.RingUse{Calls: calls, Bytes: bytes, Time: in, Pending: pending}
+		u.Ring = &wire.RingUse{
+			Calls:   calls,
+			Bytes:   bytes,
+			Time:    in,
+			Pending: pending,
+		}
 		r.ranks[0] = u
 	}
 	if got.Ranks[0].Ring != nil {
@@ -110,7 +131,15 @@ func TestRates(t *testing.T) {
 	}
 	join(one.prev, 4, 40, 500*time.Millisecond, 0)
 	join(one.last, 10, 100, time.Second, 1500*time.Millisecond)
-	if got := f.sample().Ranks[0].Ring; *got != (Ring{Calls: 3, Bytes: 30, Share: .75, CallsTotal: 10, BytesTotal: 100, TimeTotal: 1, PendingTotal: 1.5}) {
+	if got := f.sample().Ranks[0].Ring; *got != (Ring{
+		Calls:        3,
+		Bytes:        30,
+		Share:        .75,
+		CallsTotal:   10,
+		BytesTotal:   100,
+		TimeTotal:    1,
+		PendingTotal: 1.5,
+	}) {
 		t.Errorf("%+v", got)
 	}
 	join(one.last, 10, 100, 5*time.Second, 0)
@@ -129,13 +158,15 @@ func TestElasticRanks(t *testing.T) {
 	f := &follower{watch: w, feeds: map[*session.Session]*feed{}}
 	for i, now := range []int{1, 0} {
 		s := on("f1", 0)
-		s.Number, s.Index = func(int) int { return now }, i
+		s.Number = func(int) int { return now }
+		s.Index = i
 		one := newFeed(s)
 		one.last = &reading{at: 1, ranks: map[int]wire.RankUse{0: {PID: 10 + i, State: "S"}}}
 		f.feeds[s] = one
 	}
 	got := f.sample()
-	if len(got.Ranks) != 2 || got.Ranks[0].PID != 11 || got.Ranks[1].PID != 10 || got.Ranks[1].Rank != 1 || len(got.Hosts) != 1 {
+	if len(got.Ranks) != 2 || got.Ranks[0].PID != 11 || got.Ranks[1].PID != 10 || got.Ranks[1].Rank != 1 ||
+		len(got.Hosts) != 1 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -168,7 +199,9 @@ func TestFollowEndsWithTheJob(t *testing.T) {
 		t.Errorf("%d samples, %v", samples, err)
 	}
 	bad := fmt.Errorf("the reader has gone")
-	if got := w.Follow(t.Context(), func(time.Duration) time.Duration { return time.Hour }, func(Sample) error { return bad }); got != bad {
+	if got := w.Follow(t.Context(), func(time.Duration) time.Duration { return time.Hour }, func(Sample) error {
+		return bad
+	}); got != bad {
 		t.Errorf("%v", got)
 	}
 }
@@ -180,7 +213,8 @@ func FuzzReadings(f *testing.F) {
 		_ = p.add(data, func(r *reading) {
 			s := on("f1", 1)
 			one := newFeed(s)
-			one.prev, one.last = r, r
+			one.prev = r
+			one.last = r
 			sample := Sample{Ranks: []Rank{{Rank: 1}}}
 			sample.add(one, time.Now(), false)
 			if _, err := json.Marshal(sample); err != nil {

@@ -21,9 +21,12 @@ type Binding struct {
 	Soft        bool   `json:",omitempty"` // the mapping implies To: ranks stay unbound where cores are too few
 	Over        string `json:",omitempty"` // the unit that ranks are dealt to; "": neighbours stay together
 	Fill        int    `json:",omitempty"` // ranks that a unit of Over gets before the next; 0: one each in turn
-	Number      string `json:",omitempty"` // BindCore: ranks are numbered in the order of cores; a larger unit: one on each in turn; "": as dealt
-	Cores       string `json:",omitempty"` // the cores that ranks may use, in this order: 4,0-3; "": all
-	CPUs        string `json:",omitempty"` // the hardware threads of each local rank in turn, by the kernel: 0-3,4-7+12; "": To counts
+	// BindCore: ranks are numbered in the order of cores; a larger unit: one on each in turn; "":
+	// as dealt
+	Number string `json:",omitempty"`
+	Cores  string `json:",omitempty"` // the cores that ranks may use, in this order: 4,0-3; "": all
+	// the hardware threads of each local rank in turn, by the kernel: 0-3,4-7+12; "": To counts
+	CPUs string `json:",omitempty"`
 }
 
 // Units are how many of each unit a host has that ranks can be bound to, by name.

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// C14: clocks of hosts differ and are set, so no message has a time of day, and nothing here looks at one.
+// C14: clocks of hosts differ and are set, so no message has a time of day, and nothing here looks
+// at one.
 func TestNoTimeOfDayOnTheWire(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

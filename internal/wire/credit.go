@@ -2,8 +2,8 @@ package wire
 
 import "sync"
 
-// FrameCost is what a frame of a bulk stream costs beside its bytes: more than a receiver needs to queue it. So what waits on one
-// stream is bounded whatever the size of its frames.
+// FrameCost is what a frame of a bulk stream costs beside its bytes: more than a receiver needs to
+// queue it. So what waits on one stream is bounded whatever the size of its frames.
 const FrameCost = 256
 
 // Cost is the credit that a frame with n bytes takes.
@@ -25,8 +25,8 @@ func NewCredit() *Credit {
 	return c
 }
 
-// Take waits until there is credit for a frame with a byte, takes that of one with at most limit bytes, and returns how
-// many bytes it may have. It returns 0 once the credit is closed.
+// Take waits until there is credit for a frame with a byte, takes that of one with at most limit
+// bytes, and returns how many bytes it may have. It returns 0 once the credit is closed.
 func (c *Credit) Take(limit int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

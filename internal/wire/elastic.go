@@ -7,12 +7,13 @@ type Elastic struct {
 	Slot, Slots int // for its life it is bound like local rank Slot of Slots
 	// LocalSize, Node and Nodes are of the epoch that it was started for.
 	LocalSize, Node, Nodes int
-	// Lease is how long the agent runs without a frame from the launcher, unless it can read the state of its connection. Parting is
-	// the grace of its process after that.
+	// Lease is how long the agent runs without a frame from the launcher, unless it can read the
+	// state of its connection. Parting is the grace of its process after that.
 	Lease, Parting time.Duration
 	// Timeout bounds the wait for enough slots, for programs that ask for it.
 	Timeout time.Duration
-	// MaxRestarts is how many failures a job survives whose epochs replace all processes; 0 in other jobs.
+	// MaxRestarts is how many failures a job survives whose epochs replace all processes; 0 in
+	// other jobs.
 	MaxRestarts int
 }
 

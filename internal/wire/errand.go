@@ -2,7 +2,8 @@ package wire
 
 import "time"
 
-// Ask begins an errand: something that a user wants of a host beside the job. The launcher numbers the errands of a session from 1.
+// Ask begins an errand: something that a user wants of a host beside the job. The launcher numbers
+// the errands of a session from 1.
 type Ask struct {
 	ID   uint32
 	Kind AskKind
@@ -10,7 +11,8 @@ type Ask struct {
 	Ranks  []int
 	Argv   [][]byte `json:",omitempty"` // of AskExec
 	Signal int      `json:",omitempty"` // of AskSignal
-	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes. For AskTerminal it is the user's.
+	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes. For
+	// AskTerminal it is the user's.
 	Terminal *Terminal `json:",omitempty"`
 	// Every is the time between the readings of AskWatch.
 	Every time.Duration `json:",omitempty"`

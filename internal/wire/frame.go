@@ -36,51 +36,52 @@ const (
 	TypeReady                     // A: Ready, the job can start here
 	TypeRefuse                    // A: Refuse, it cannot
 	TypeStart                     // L: Start
-	TypeOutput                    // A: raw bytes of a rank's stdout, stderr or result; none: it pauses, or ended, within a line
-	TypeStdin                     // L: raw bytes for the ranks of Job.Stdin; none: end of file
-	TypeCredit                    // L, A: uint32, credit returned for the stream
-	TypeExit                      // A: Exit
-	TypeStop                      // L: Stop
-	TypeSignal                    // L: Signal
-	TypeAbort                     // L: Abort, for every rank
-	TypeLost                      // A: Lost
-	TypePut                       // A: Put
-	TypeGet                       // A: Get
-	TypeValue                     // L: Value, answers Get
-	TypeFence                     // A: Fence, the values of this host's ranks
-	TypeFenced                    // L: Fence, the values of all ranks
-	TypeDone                      // A: Done, or nothing: every rank that can be ended has ended, and all output is sent
-	TypeSuspend                   // L: the launcher is being suspended: suspend the ranks, and expect no frames
-	TypeResume                    // L: the launcher continues
-	TypeSuspended                 // A: the ranks are suspended
-	TypeFailing                   // A: Failing, the agent ends its ranks without a request of the launcher
-	TypeNote                      // A: Note
-	TypeEpoch                     // L: Epoch, which admits ranks of an elastic job
-	TypeInterrupt                 // L: Interrupt, ranks ask for another epoch
-	TypePark                      // A: Park, a rank asks for the next epoch
-	TypeJoined                    // A: Joined, a rank has found the others of an epoch
-	TypeProgram                   // L: raw bytes of gorun-gpu, compressed, for an agent whose hello lacks it
-	TypeListGPUs                  // L: list the host's GPUs
-	TypeGPUs                      // A: gpu.Inventory, answers ListGPUs
-	TypeFolder                    // L: raw bytes of a work folder, see package workdir
-	TypeWaiting                   // A: another launch changes the copy of the folder
-	TypeWant                      // A: Want, files of the folder that the host lacks
-	TypeStaged                    // A: Staged, the host has the folder
-	TypeAsk                       // L: Ask, which begins an errand
-	TypeTell                      // L, A: a Tell and its bytes, of the errand that the stream numbers
-	TypeEntered                   // A: Entered
-	TypeCount                     // L: count the host's sockets, cores and the like
-	TypeUnits                     // A: Units, answers Count
-	TypeOffer                     // L: Offer, a file that hosts pass on, see package relay
-	TypeOffered                   // A: Offered, answers Offer
-	TypePeers                     // L: Peers, hosts that have the file, or want it
-	TypePiece                     // L: raw bytes of the file, after a Passed that asked for them
-	TypePassed                    // A: Passed, how far the host is
-	TypeEnough                    // L: every host has the file, or has failed
-	TypeNeed                      // A: Need, what the programs of a job need beside it
-	TypeMPI                       // L: MPI, answers Need
-	TypeSpawn                     // A: SpawnRequest, a rank asks for more ranks
-	TypeWorld                     // L: World, ranks that a rank has asked for
+	// A: raw bytes of a rank's stdout, stderr or result; none: it pauses, or ended, within a line
+	TypeOutput
+	TypeStdin     // L: raw bytes for the ranks of Job.Stdin; none: end of file
+	TypeCredit    // L, A: uint32, credit returned for the stream
+	TypeExit      // A: Exit
+	TypeStop      // L: Stop
+	TypeSignal    // L: Signal
+	TypeAbort     // L: Abort, for every rank
+	TypeLost      // A: Lost
+	TypePut       // A: Put
+	TypeGet       // A: Get
+	TypeValue     // L: Value, answers Get
+	TypeFence     // A: Fence, the values of this host's ranks
+	TypeFenced    // L: Fence, the values of all ranks
+	TypeDone      // A: Done, or nothing: every rank that can be ended has ended, and all output is sent
+	TypeSuspend   // L: the launcher is being suspended: suspend the ranks, and expect no frames
+	TypeResume    // L: the launcher continues
+	TypeSuspended // A: the ranks are suspended
+	TypeFailing   // A: Failing, the agent ends its ranks without a request of the launcher
+	TypeNote      // A: Note
+	TypeEpoch     // L: Epoch, which admits ranks of an elastic job
+	TypeInterrupt // L: Interrupt, ranks ask for another epoch
+	TypePark      // A: Park, a rank asks for the next epoch
+	TypeJoined    // A: Joined, a rank has found the others of an epoch
+	TypeProgram   // L: raw bytes of gorun-gpu, compressed, for an agent whose hello lacks it
+	TypeListGPUs  // L: list the host's GPUs
+	TypeGPUs      // A: gpu.Inventory, answers ListGPUs
+	TypeFolder    // L: raw bytes of a work folder, see package workdir
+	TypeWaiting   // A: another launch changes the copy of the folder
+	TypeWant      // A: Want, files of the folder that the host lacks
+	TypeStaged    // A: Staged, the host has the folder
+	TypeAsk       // L: Ask, which begins an errand
+	TypeTell      // L, A: a Tell and its bytes, of the errand that the stream numbers
+	TypeEntered   // A: Entered
+	TypeCount     // L: count the host's sockets, cores and the like
+	TypeUnits     // A: Units, answers Count
+	TypeOffer     // L: Offer, a file that hosts pass on, see package relay
+	TypeOffered   // A: Offered, answers Offer
+	TypePeers     // L: Peers, hosts that have the file, or want it
+	TypePiece     // L: raw bytes of the file, after a Passed that asked for them
+	TypePassed    // A: Passed, how far the host is
+	TypeEnough    // L: every host has the file, or has failed
+	TypeNeed      // A: Need, what the programs of a job need beside it
+	TypeMPI       // L: MPI, answers Need
+	TypeSpawn     // A: SpawnRequest, a rank asks for more ranks
+	TypeWorld     // L: World, ranks that a rank has asked for
 	typeEnd
 )
 
@@ -88,7 +89,8 @@ func (t Type) String() string {
 	names := [...]string{"hello", "heartbeat", "job", "ready", "refuse", "start", "output", "stdin", "credit", "exit",
 		"stop", "signal", "abort", "lost", "put", "get", "value", "fence", "fenced", "done",
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
-		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units", "offer", "offered",
+		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units", "offer",
+		"offered",
 		"peers", "piece", "passed", "enough", "need", "MPI", "spawn", "world"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
@@ -145,7 +147,8 @@ func (r *Reader) Next() (Frame, error) {
 	case r.header[5] != 0 || r.header[6] != 0 || r.header[7] != 0:
 		return Frame{}, &FormatError{fmt.Sprintf("reserved bits set in a %s frame", f.Type)}
 	case size > f.Type.maxPayload():
-		return Frame{}, &FormatError{fmt.Sprintf("%s frame of %d bytes, at most %d allowed", f.Type, size, f.Type.maxPayload())}
+		return Frame{}, &FormatError{fmt.Sprintf("%s frame of %d bytes, at most %d allowed", f.Type, size,
+			f.Type.maxPayload())}
 	}
 	if err := r.fill(size); err != nil {
 		return Frame{}, err

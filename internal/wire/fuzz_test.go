@@ -41,8 +41,8 @@ func story(r *Reader) (said []string) {
 	}
 }
 
-// FuzzReader checks that any bytes are an error, or frames that encode to the same bytes again, however the stream is cut
-// in pieces, and that a Reader holds no more memory than came.
+// FuzzReader checks that any bytes are an error, or frames that encode to the same bytes again,
+// however the stream is cut in pieces, and that a Reader holds no more memory than came.
 func FuzzReader(f *testing.F) {
 	var stream bytes.Buffer
 	w := NewWriter(&stream)
@@ -83,7 +83,8 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// FuzzPreamble checks that the preamble is found exactly where it is, in one piece or many, and never without its nonce.
+// FuzzPreamble checks that the preamble is found exactly where it is, in one piece or many, and
+// never without its nonce.
 func FuzzPreamble(f *testing.F) {
 	const nonce = "00112233445566778899aabbccddeeff"
 	f.Add([]byte("motd\n"), []byte{0}, []byte("frames"), true)
@@ -104,7 +105,8 @@ func FuzzPreamble(f *testing.F) {
 		var noisy *NoiseError
 		switch {
 		case err == nil && (!there || !bytes.Equal(got, noise) || len(from.data) != len(after)):
-			t.Fatalf("found after %d bytes of %d, is there: %v, %d bytes left of %d", len(got), len(noise), there, len(from.data), len(after))
+			t.Fatalf("found after %d bytes of %d, is there: %v, %d bytes left of %d", len(got), len(noise), there,
+				len(from.data), len(after))
 		case err != nil && !errors.As(err, &noisy):
 			t.Fatalf("not a *NoiseError: %v", err)
 		case err != nil && there && len(noise) <= MaxNoise:
@@ -115,7 +117,8 @@ func FuzzPreamble(f *testing.F) {
 	})
 }
 
-// FuzzCredit checks that credit stays between nothing and the window, and that none is lost or created.
+// FuzzCredit checks that credit stays between nothing and the window, and that none is lost or
+// created.
 func FuzzCredit(f *testing.F) {
 	f.Add([]byte{1, 2, 3, 0xff, 0x81, 5})
 	f.Add(bytes.Repeat([]byte{0x7f}, 50))
@@ -154,8 +157,13 @@ func FuzzJob(f *testing.F) {
 	f.Add([]byte("A=b"), []byte("prog"), []byte("\xff\xfe\n\"\\"), []byte("/a b"))
 	f.Add([]byte{}, []byte{}, []byte{0x80}, []byte("\u2028</script>"))
 	f.Fuzz(func(t *testing.T, env, arg0, arg1, dir []byte) {
-		job := Job{ID: "j", Key: env, Env: [][]byte{env, arg1}, Programs: []Program{{Argv: [][]byte{arg0, arg1}, Env: [][]byte{env}, Wdir: dir}},
-			Ranks: []Rank{{Rank: 1}}}
+		job := Job{
+			ID:       "j",
+			Key:      env,
+			Env:      [][]byte{env, arg1},
+			Programs: []Program{{Argv: [][]byte{arg0, arg1}, Env: [][]byte{env}, Wdir: dir}},
+			Ranks:    []Rank{{Rank: 1}},
+		}
 		var stream bytes.Buffer
 		if err := NewWriter(&stream).SendMessage(TypeJob, job); err != nil {
 			t.Skip(err) // too large
@@ -172,8 +180,10 @@ func FuzzJob(f *testing.F) {
 }
 
 func same(a, b Job) bool {
-	p, q := a.Programs[0], b.Programs[0]
-	return bytes.Equal(a.Key, b.Key) && equal(a.Env, b.Env) && equal(p.Argv, q.Argv) && equal(p.Env, q.Env) && bytes.Equal(p.Wdir, q.Wdir)
+	p := a.Programs[0]
+	q := b.Programs[0]
+	return bytes.Equal(a.Key, b.Key) && equal(a.Env, b.Env) && equal(p.Argv, q.Argv) && equal(p.Env, q.Env) &&
+		bytes.Equal(p.Wdir, q.Wdir)
 }
 
 func equal(a, b [][]byte) bool {

@@ -27,8 +27,8 @@ type Hello struct {
 	Boot string `json:",omitempty"`
 	// Cores is how many ranks the agent's host can keep busy: cores that the agent may use.
 	Cores int `json:",omitempty"`
-	// LacksGPUProgram: the host has an NVIDIA driver and no gorun-gpu. Partitioned: besides, it has MIG instances, which only gorun-gpu
-	// can name.
+	// LacksGPUProgram: the host has an NVIDIA driver and no gorun-gpu. Partitioned: besides, it has
+	// MIG instances, which only gorun-gpu can name.
 	LacksGPUProgram bool `json:",omitempty"`
 	Partitioned     bool `json:",omitempty"`
 }
@@ -71,18 +71,21 @@ type Job struct {
 	Binding Binding
 	GPUs    GPUs
 	Encrypt bool `json:",omitempty"` // the data that ranks send each other over networks
-	// AllNetworks makes ring send over all networks that join two hosts, unless the environment says otherwise.
+	// AllNetworks makes ring send over all networks that join two hosts, unless the environment
+	// says otherwise.
 	AllNetworks bool `json:",omitempty"`
-	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file capabilities.
+	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file
+	// capabilities.
 	NoNewPrivileges bool `json:",omitempty"`
 	MPI             MPI
 	Spawn           Spawn
-	// Stay: the host waits for ranks that others spawn until the launcher stops it. It may have no ranks of its own, and no program then
-	// belongs to one.
+	// Stay: the host waits for ranks that others spawn until the launcher stops it. It may have no
+	// ranks of its own, and no program then belongs to one.
 	Stay bool `json:",omitempty"`
 	// Results: each rank gets a descriptor for its result, which is an output stream.
 	Results bool `json:",omitempty"`
-	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's connection.
+	// SSH: the launcher is connected by SSH, so that SSH_CONNECTION describes the agent's
+	// connection.
 	SSH bool `json:",omitempty"`
 	// Elastic is set for a process of an elastic job, which is the job's only rank here.
 	Elastic *Elastic `json:",omitempty"`
@@ -92,8 +95,9 @@ type Job struct {
 type MPI struct {
 	// Way is that of all programs; "" is the one of the MPI that each is linked with.
 	Way MPIWay `json:",omitempty"`
-	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1, PMIx the program that serves those of later ones,
-	// compressed, both built for the host; empty: there is none. A job has neither: agents ask for what they need.
+	// OpenMPI4 is the library by which programs of Open MPI up to 4.1 use PMI-1, PMIx the program
+	// that serves those of later ones, compressed, both built for the host; empty: there is none. A
+	// job has neither: agents ask for what they need.
 	OpenMPI4 []byte `json:",omitempty"`
 	PMIx     []byte `json:",omitempty"`
 }
@@ -128,7 +132,8 @@ type Program struct {
 type Tool struct {
 	Rank int
 	Argv [][]byte `json:",omitempty"` // a command that starts the program; none: the program itself
-	// Terminal is the kind (TERM) of the rank's own terminal, which has its standard files; "": it has pipes.
+	// Terminal is the kind (TERM) of the rank's own terminal, which has its standard files; "": it
+	// has pipes.
 	Terminal string `json:",omitempty"`
 	Halt     bool   `json:",omitempty"` // the rank is stopped before its first instruction, for a debugger
 }
@@ -137,11 +142,13 @@ type Tool struct {
 type Rank struct {
 	Rank, LocalRank, CrossRank, CrossSize int
 	Program                               int // index into the host's programs
-	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding counts.
+	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding
+	// counts.
 	Cores string `json:",omitempty"`
 }
 
-// Ready reports that the job can start on this host: working directory and program exist, the rank server listens.
+// Ready reports that the job can start on this host: working directory and program exist, the rank
+// server listens.
 type Ready struct {
 	FreePort int // a port that was free on this host, for MASTER_PORT
 	Places   []Location
@@ -153,7 +160,8 @@ type Ready struct {
 	PMIx bool `json:",omitempty"`
 	// GPUs describes the host's GPUs and their assignment; "": none.
 	GPUs string `json:",omitempty"`
-	// Line: the agent watches its SSH connection, and ends its ranks when nothing of what it sends is acknowledged.
+	// Line: the agent watches its SSH connection, and ends its ranks when nothing of what it sends
+	// is acknowledged.
 	Line bool `json:",omitempty"`
 }
 
@@ -165,8 +173,9 @@ type Want struct {
 
 // WantedFile is a file of the offered folder.
 type WantedFile struct {
-	Index int    // in the offer
-	Sum   []byte `json:",omitempty"` // SHA-256 of the host's file of the same size and another time; nil: it lacks the file
+	Index int // in the offer
+	// SHA-256 of the host's file of the same size and another time; nil: it lacks the file
+	Sum []byte `json:",omitempty"`
 }
 
 // Staged reports that ranks can start in the offered folder.
@@ -175,7 +184,8 @@ type Staged struct {
 	Dir    []byte `json:",omitempty"` // the copy, absolute, if it does not
 }
 
-// Refuse is why the agent cannot do what it was asked before the ranks start, an error. Code is gorun's exit code.
+// Refuse is why the agent cannot do what it was asked before the ranks start, an error. Code is
+// gorun's exit code.
 type Refuse struct {
 	Code int
 	What string // what is wrong, for `gorun: error:`
@@ -195,7 +205,8 @@ const (
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
 	CodeSignalBase    = 128 // plus the number of the signal that ended it
-	CodeSweptBase     = 192 // of a guard: plus the number of the signal that ended its agent, of which no process is left
+	// of a guard: plus the number of the signal that ended its agent, of which no process is left
+	CodeSweptBase = 192
 )
 
 // SignalCode is the exit code of a program that a signal ended, as shells have it.
@@ -211,7 +222,8 @@ type Start struct {
 	MasterAddr string   // of rank 0's host
 	MasterPort int
 	Mapping    string // which ranks share a node, as MPICH has it
-	// Hosts are those of the job, HostOf the index of each rank's among them, and Host that of this one, for a host that is ready for PMIx.
+	// Hosts are those of the job, HostOf the index of each rank's among them, and Host that of this
+	// one, for a host that is ready for PMIx.
 	Hosts  []string `json:",omitempty"`
 	HostOf []int    `json:",omitempty"`
 	Host   int      `json:",omitempty"`
@@ -227,7 +239,8 @@ type Exit struct {
 	Aborted bool          `json:",omitempty"` // it was told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	MPI     MPIEnd        `json:",omitempty"`
-	Asked   int           `json:",omitempty"` // the code given to MPI_Abort, of which Code is what an exit status can have
+	// the code given to MPI_Abort, of which Code is what an exit status can have
+	Asked int `json:",omitempty"`
 	// Start failures: errno text, with Code 126 or 127.
 	Failed string `json:",omitempty"`
 	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
@@ -295,12 +308,14 @@ type Lost struct {
 	Epoch    int `json:",omitempty"` // of an elastic job
 	By, Rank int
 	Cause    string
-	// Awaited: Rank is By, and has ended while ranks wait for it in MPI, which cannot go on without it.
+	// Awaited: Rank is By, and has ended while ranks wait for it in MPI, which cannot go on without
+	// it.
 	Awaited bool `json:",omitempty"`
 	Left    bool `json:",omitempty"` // Rank left what the two shared: the job may go on
 }
 
-// Entered lists all ranks of the host that have called MPI_Init. It comes when some of the job's ranks do so late.
+// Entered lists all ranks of the host that have called MPI_Init. It comes when some of the job's
+// ranks do so late.
 type Entered struct{ Ranks []int }
 
 // IsMPIFence reports whether a fence is one of MPI's, in which all ranks of the job take part.
@@ -366,7 +381,8 @@ func (f Frame) Decode(message any) error {
 	return nil
 }
 
-// Expect decodes f into message, as Decode does. A frame of another type than want is a *FormatError.
+// Expect decodes f into message, as Decode does. A frame of another type than want is a
+// *FormatError.
 func (f Frame) Expect(want Type, message any) error {
 	if f.Type != want {
 		return &FormatError{fmt.Sprintf("%s came where %s was due", f.Type, want)}
@@ -383,8 +399,8 @@ func Handle[T any](f Frame, handle func(T) error) error {
 	return handle(message)
 }
 
-// SendCredit returns credit for frames of a bulk stream that cost n together. 0 means that no rank reads
-// it any more.
+// SendCredit returns credit for frames of a bulk stream that cost n together. 0 means that no rank
+// reads it any more.
 func (w *Writer) SendCredit(stream uint32, n int) error {
 	return w.Send(TypeCredit, stream, binary.BigEndian.AppendUint32(nil, uint32(n)))
 }
@@ -415,7 +431,8 @@ func (f Frame) Heartbeat() (time.Duration, error) {
 	return time.Duration(binary.BigEndian.Uint64(f.Payload)), nil
 }
 
-// The output streams of a rank. A rank has a result stream only if its job has results; its descriptor has another number in the rank.
+// The output streams of a rank. A rank has a result stream only if its job has results; its
+// descriptor has another number in the rank.
 const (
 	Stdout = 1
 	Stderr = 2

@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// StartDirectory is the variable that names the directory in which an agent is to start. launcher/session/start.sh sets it.
+// StartDirectory is the variable that names the directory in which an agent is to start.
+// launcher/session/start.sh sets it.
 const StartDirectory = "GORUN_START_DIR"
 
 // MaxNoise is how much a login shell may print before the preamble.

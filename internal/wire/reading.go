@@ -5,7 +5,8 @@ import "time"
 // MaxReading is the most bytes in a line of AskWatch.
 const MaxReading = 16 << 10
 
-// Reading is a line of an AskWatch: what one rank, or the host, has used at a time. The ranks that run come first, then the host.
+// Reading is a line of an AskWatch: what one rank, or the host, has used at a time. The ranks that
+// run come first, then the host.
 type Reading struct {
 	At   time.Duration // host's monotonic clock
 	Rank *RankUse      `json:",omitempty"`

@@ -5,13 +5,15 @@ import (
 	"time"
 )
 
-// Offer is a file that hosts pass on among themselves. Chunks of Chunk bytes, the last one shorter, are told by their SHA-256.
+// Offer is a file that hosts pass on among themselves. Chunks of Chunk bytes, the last one shorter,
+// are told by their SHA-256.
 type Offer struct {
 	Place
 	Size  int64
 	Chunk int64
 	Sums  []byte // of all chunks, one after the other
-	// Group, Member and Key are what the host's connections with others prove: the launch, the host's number in it, and a secret of 32 bytes.
+	// Group, Member and Key are what the host's connections with others prove: the launch, the
+	// host's number in it, and a secret of 32 bytes.
 	Group  string
 	Member int
 	Key    []byte
@@ -36,8 +38,9 @@ type Use string
 
 // The uses.
 const (
-	UseKeep        Use = ""            // it stays in Dir
-	UseEnvironment Use = "environment" // it is a packed Python environment, which the host unpacks in its cache; Name is its key
+	UseKeep Use = "" // it stays in Dir
+	// it is a packed Python environment, which the host unpacks in its cache; Name is its key
+	UseEnvironment Use = "environment"
 )
 
 // Offered says how the host can take part.
@@ -52,8 +55,9 @@ type Offered struct {
 // Peer is another host of a relay.
 type Peer struct {
 	Member int
-	Addrs  []netip.AddrPort `json:",omitempty"` // where it listens, for a host that may fetch from it; none: it may fetch from the host
-	Cert   []byte
+	// where it listens, for a host that may fetch from it; none: it may fetch from the host
+	Addrs []netip.AddrPort `json:",omitempty"`
+	Cert  []byte
 }
 
 // Peers tells a host of others. It may come again.
@@ -69,7 +73,8 @@ type Passed struct {
 	Feed bool `json:",omitempty"` // the host reaches none of its peers: the launcher is to send the file from Have on
 	// From is the member that the host fetches from, -1 the launcher.
 	From int
-	// Blamed is a member that sent something else than the file, and Why how fetching from it ended.
+	// Blamed is a member that sent something else than the file, and Why how fetching from it
+	// ended.
 	Blamed *Blamed `json:",omitempty"`
 	// Done: the host has the file. Path is where it, or what was made of it, is.
 	Done bool   `json:",omitempty"`

@@ -1,6 +1,7 @@
 package wire
 
-// Spawn is which ranks may be started on a host by MPI_Comm_spawn. Their numbers are First, First+Step and so on, Total at most.
+// Spawn is which ranks may be started on a host by MPI_Comm_spawn. Their numbers are First,
+// First+Step and so on, Total at most.
 type Spawn struct {
 	First, Step, Total int
 	Most               int // that run at a time; 0: none may be started
@@ -27,12 +28,14 @@ type SpawnProgram struct {
 	Argv [][]byte
 	Env  [][]byte `json:",omitempty"` // NAME=value, laid over those of the host's program
 	Dir  []byte   `json:",omitempty"` // empty: that of the host's program
-	Host string   `json:",omitempty"` // where they must run: names of hosts with commas, each perhaps with :SLOTS; "": anywhere
+	// where they must run: names of hosts with commas, each perhaps with :SLOTS; "": anywhere
+	Host string `json:",omitempty"`
 	// Ranks is their number, 1 at least.
 	Ranks int
 }
 
-// World is ranks that a rank has spawned, for all hosts of the job; or, for the host that asked, why there are none.
+// World is ranks that a rank has spawned, for all hosts of the job; or, for the host that asked,
+// why there are none.
 type World struct {
 	ID      uint64 // of the request
 	By      int

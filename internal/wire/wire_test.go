@@ -69,23 +69,44 @@ func TestMessagesKeepEveryByte(t *testing.T) {
 	for b := 1; b < 256; b++ {
 		raw = append(raw, byte(b))
 	}
-	want := Job{ID: "j", Programs: []Program{{Argv: [][]byte{[]byte("prog"), raw, {}}}}, Env: [][]byte{append([]byte("A="), raw...)}, Stdin: []int{3}}
+	want := Job{
+		ID:       "j",
+		Programs: []Program{{Argv: [][]byte{[]byte("prog"), raw, {}}}},
+		Env:      [][]byte{append([]byte("A="), raw...)},
+		Stdin:    []int{3},
+	}
 	var got Job
 	if err := carried(t, TypeJob, want).Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	if argv := got.Programs[0].Argv; len(argv) != 3 || !bytes.Equal(argv[1], raw) || argv[2] == nil || !bytes.Equal(got.Env[0], want.Env[0]) {
+	if argv := got.Programs[0].Argv; len(argv) != 3 || !bytes.Equal(argv[1], raw) || argv[2] == nil ||
+		!bytes.Equal(got.Env[0], want.Env[0]) {
 		t.Errorf("got %+v", got)
 	}
 }
 
 // TestHelloHoldsEveryAddress checks that the longest hello fits in a frame.
 func TestHelloHoldsEveryAddress(t *testing.T) {
-	want := Hello{Protocol: Protocol, Build: strings.Repeat("b", 128), PID: 1 << 22, Hostname: strings.Repeat("h", 64), Arch: "loong64",
-		Reached: "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", Caller: "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", Boot: strings.Repeat("0", 36)}
+	want := Hello{
+		Protocol: Protocol,
+		Build:    strings.Repeat("b", 128),
+		PID:      1 << 22,
+		Hostname: strings.Repeat("h", 64),
+		Arch:     "loong64",
+		Reached:  "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
+		Caller:   "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
+		Boot:     strings.Repeat("0", 36),
+	}
 	for i := range MaxAddresses {
-		ip := netip.AddrFrom16([16]byte{0x20, 0x01, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, byte(i)})
-		want.Addresses = append(want.Addresses, Address{Interface: strings.Repeat("<", 15), Prefix: netip.PrefixFrom(ip, 128), Up: true, Loopback: true, Speed: 1 << 30})
+		ip := netip.AddrFrom16([16]byte{0x20, 0x01, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
+			0xff, 0xff, byte(i)})
+		want.Addresses = append(want.Addresses, Address{
+			Interface: strings.Repeat("<", 15),
+			Prefix:    netip.PrefixFrom(ip, 128),
+			Up:        true,
+			Loopback:  true,
+			Speed:     1 << 30,
+		})
 	}
 	want.Addresses[7] = Address{Interface: "ib0"}
 	f := carried(t, TypeHello, want)
@@ -145,7 +166,8 @@ func TestAClaimedLengthAllocatesNothing(t *testing.T) {
 func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	payload := make([]byte, MaxData)
 	var stream bytes.Buffer
-	w, r := NewWriter(&stream), NewReader(&stream)
+	w := NewWriter(&stream)
+	r := NewReader(&stream)
 	turn := func() {
 		if err := w.Send(TypeOutput, 3, payload); err != nil {
 			t.Fatal(err)

@@ -12,15 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openBelow opens a path below an open folder and follows no link in any part of it: whoever may write to the folder can replace parts
-// of it at any time.
+// openBelow opens a path below an open folder and follows no link in any part of it: whoever may
+// write to the folder can replace parts of it at any time.
 func openBelow(folder *os.File, rel string, flags int) (*os.File, error) {
 	defer runtime.KeepAlive(folder)
 	full := filepath.Join(folder.Name(), rel)
 	if !filepath.IsLocal(rel) {
 		return nil, &fs.PathError{Op: "open", Path: full, Err: fs.ErrInvalid}
 	}
-	at, above := int(folder.Fd()), -1 // above is closed here, as opposed to the folder
+	at := int(folder.Fd())
+	above := -1 // above is closed here, as opposed to the folder
 	parts := strings.Split(rel, "/")
 	for i, part := range parts {
 		step := pathOnly | unix.O_DIRECTORY
@@ -34,7 +35,8 @@ func openBelow(folder *os.File, rel string, flags int) (*os.File, error) {
 		if err != nil {
 			return nil, &fs.PathError{Op: "open", Path: full, Err: err}
 		}
-		at, above = fd, fd
+		at = fd
+		above = fd
 	}
 	return os.NewFile(uintptr(at), full), nil
 }

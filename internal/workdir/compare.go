@@ -14,8 +14,9 @@ type changes struct {
 	remode []int             // entries of which only the mode differs
 }
 
-// compare returns the changes that turn a copy with the given records into entries. at returns what is at a path of the copy
-// now: what ranks have written stays, unless the folder has changed at that path. It is pure.
+// compare returns the changes that turn a copy with the given records into entries. at returns what
+// is at a path of the copy now: what ranks have written stays, unless the folder has changed at
+// that path. It is pure.
 func compare(entries []Entry, records map[Name]Record, at func(path string) Entry) changes {
 	var c changes
 	offered := make(map[Name]Kind, len(entries))
@@ -58,7 +59,8 @@ func after(entries []Entry, records map[Name]Record, c changes) map[Name]Record 
 	for i, e := range entries {
 		r := Record{Entry: e, Sum: records[e.Path].Sum}
 		if wanted[i] {
-			r.Sum, r.Pending = nil, true
+			r.Sum = nil
+			r.Pending = true
 		}
 		now[e.Path] = r
 	}

@@ -41,8 +41,8 @@ func (c *target) part() string { return c.name + ".part" }
 
 func (c *target) stateFile() string { return c.name + ".json" }
 
-// records returns what was staged in the copy. It returns nil if the record is missing or malformed: everything is then
-// staged again, and nothing is removed.
+// records returns what was staged in the copy. It returns nil if the record is missing or
+// malformed: everything is then staged again, and nothing is removed.
 func (c *target) records() map[Name]Record {
 	text, err := c.base.ReadFile(c.stateFile())
 	if err != nil {
@@ -99,7 +99,8 @@ func (c *target) at(rel string) Entry {
 	return e
 }
 
-// staged is at for paths through folders only: it finds nothing behind a link that a rank has put in place of a folder.
+// staged is at for paths through folders only: it finds nothing behind a link that a rank has put
+// in place of a folder.
 func (c *target) staged(rel string) Entry {
 	if !c.isFolder(filepath.Dir(rel)) {
 		return Entry{}
@@ -137,17 +138,19 @@ func (c *target) makeRoom(e Entry) error {
 		return nil
 	}
 	if err := c.base.Remove(c.path(string(e.Path))); err != nil {
-		return fmt.Errorf("%s is a folder with files of earlier jobs, and has become a file where it is staged from: move it away on the host",
+		return fmt.Errorf("%s is a folder with files of earlier jobs, and has become a file where it is staged from: "+
+			"move it away on the host",
 			filepath.Join(c.base.Name(), c.path(string(e.Path))))
 	}
 	return nil
 }
 
-// frame makes folders and links. It replaces links that ranks have put in place of folders, so that nothing is written
-// through them later.
+// frame makes folders and links. It replaces links that ranks have put in place of folders, so that
+// nothing is written through them later.
 func (c *target) frame(entries []Entry) error {
 	for _, e := range entries {
-		p, now := c.path(string(e.Path)), c.at(string(e.Path))
+		p := c.path(string(e.Path))
+		now := c.at(string(e.Path))
 		switch {
 		case e.Kind == Dir:
 			if now.Kind != Dir {
@@ -172,8 +175,8 @@ func (c *target) frame(entries []Entry) error {
 	return nil
 }
 
-// finishModes sets the modes of folders, after everything below them is written, and of files that only differ in mode.
-// The owner may always write to a folder, so that the next launch can.
+// finishModes sets the modes of folders, after everything below them is written, and of files that
+// only differ in mode. The owner may always write to a folder, so that the next launch can.
 func (c *target) finishModes(entries []Entry, files []int) error {
 	for _, i := range files {
 		if err := c.base.Chmod(c.path(string(entries[i].Path)), entries[i].Mode); err != nil {
@@ -190,7 +193,8 @@ func (c *target) finishModes(entries []Entry, files []int) error {
 	return nil
 }
 
-// touch sets the mode and time of a file that has the right content. It leaves a file that a rank has written since.
+// touch sets the mode and time of a file that has the right content. It leaves a file that a rank
+// has written since.
 func (c *target) touch(e Entry, was Record) error {
 	if !c.at(string(e.Path)).sameContent(was.Entry) {
 		return nil

@@ -78,7 +78,8 @@ func (s *site) sendBy(sender *Sender, addrs []netip.Addr, cut int64, waiting fun
 	}
 	var host sync.WaitGroup
 	host.Go(func() {
-		frames, to := wire.NewReader(from), wire.NewWriter(say)
+		frames := wire.NewReader(from)
+		to := wire.NewWriter(say)
 		f, err := frames.Next()
 		if err == nil {
 			err = Receive(s.t.Context(), f.Payload, frames.Next, to, s.home)
@@ -89,7 +90,12 @@ func (s *site) sendBy(sender *Sender, addrs []netip.Addr, cut int64, waiting fun
 		in.CloseWithError(io.ErrClosedPipe)
 		say.Close()
 	})
-	agent := connection{in: feed, out: out, frames: wire.NewReader(out), to: wire.NewWriter(feed)}
+	agent := connection{
+		in:     feed,
+		out:    out,
+		frames: wire.NewReader(out),
+		to:     wire.NewWriter(feed),
+	}
 	defer host.Wait()
 	defer agent.Cancel()
 	return sender.Send(s.as(agent), addrs, waiting)
@@ -105,7 +111,8 @@ type connection struct {
 
 func (c connection) Name() string { return "f1" }
 
-func (c connection) Send(t wire.Type, message any) { _ = c.to.SendMessage(t, message) } // the end shows when the next frame is read
+// the end shows when the next frame is read
+func (c connection) Send(t wire.Type, message any) { _ = c.to.SendMessage(t, message) }
 
 func (c connection) Piece(p []byte) error { return c.to.Send(wire.TypePiece, 0, p) }
 
@@ -164,7 +171,8 @@ func TestCopyFollowsTheFolder(t *testing.T) {
 	for name, text := range map[string]string{"a": "one", "d/b": "two", "d/\xff\n%": "odd", long + "f": "deep"} {
 		s.write(s.local(name), text)
 	}
-	s.must(os.Symlink("d/b", s.local("relative")), os.Symlink(s.local("a"), s.local("d/absolute")), os.Mkdir(s.local("empty"), 0o555),
+	s.must(os.Symlink("d/b", s.local("relative")), os.Symlink(s.local("a"), s.local("d/absolute")),
+		os.Mkdir(s.local("empty"), 0o555),
 		os.Chmod(s.local("a"), 0o751), syscall.Mkfifo(s.local("pipe"), 0o600))
 	if w := s.scan().Warnings; len(w) != 1 || w[0] != s.local("pipe")+" is not staged: it is a named pipe" {
 		t.Errorf("warnings %q", w)
@@ -225,7 +233,8 @@ func (n named) Next() (wire.Frame, error) {
 	return f, err
 }
 
-// Two hosts lack the same files: the second takes them from the first. A third has another version of one file, and gets a pack of its own.
+// Two hosts lack the same files: the second takes them from the first. A third has another version
+// of one file, and gets a pack of its own.
 func TestHostsPassAFolderOn(t *testing.T) {
 	first := newSite(t)
 	random := make([]byte, 3*fewBytes)
@@ -238,7 +247,8 @@ func TestHostsPassAFolderOn(t *testing.T) {
 
 	sender := NewSender(first.scan(), "here", t.Logf, func(line string) { t.Error(line) })
 	second := &site{t, first.dir, t.TempDir(), nil}
-	joined, now := make(chan struct{}), make(chan struct{})
+	joined := make(chan struct{})
+	now := make(chan struct{})
 	close(now)
 	var pieces [2]int
 	begun := make(chan struct{})
@@ -292,7 +302,8 @@ func TestPackIsResumed(t *testing.T) {
 	}
 	part, err := os.Stat(s.remote("") + ".part")
 	s.must(err)
-	pieces, now := 0, make(chan struct{})
+	pieces := 0
+	now := make(chan struct{})
 	close(now)
 	s.as = func(a Agent) Agent { return named{a, "f1", now, &pieces, func(wire.Frame) {}} }
 	s.mustStage()
@@ -321,9 +332,11 @@ func TestCopyKeepsWhatRanksWrite(t *testing.T) {
 	if sent := s.mustStage(); sent.Files != 2 {
 		t.Errorf("%+v", sent)
 	}
-	s.wants(map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "", "own/x": "by a rank", "both": "changed", "state": "staged"})
+	s.wants(map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "",
+		"own/x": "by a rank", "both": "changed", "state": "staged"})
 	s.write(s.local("own"), "a file")
-	if _, err := s.stage(0); err == nil || !strings.HasPrefix(err.Error(), s.remote("own")+" is a folder with files of earlier jobs") {
+	if _, err := s.stage(0); err == nil || !strings.HasPrefix(err.Error(), s.remote("own")+
+		" is a folder with files of earlier jobs") {
 		t.Errorf("a folder in the way: %v", err)
 	}
 	s.wants(map[string]string{"own/x": "by a rank"})
@@ -337,7 +350,8 @@ func TestCopyFollowsNoLinksOfRanks(t *testing.T) {
 	outside := t.TempDir()
 	s.write(filepath.Join(outside, "e/f"), "precious")
 	s.write(filepath.Join(outside, "g"), "precious")
-	s.must(os.RemoveAll(s.remote("d")), os.Symlink(outside, s.remote("d")), os.Remove(s.remote("g")), os.Symlink(filepath.Join(outside, "g"), s.remote("g")))
+	s.must(os.RemoveAll(s.remote("d")), os.Symlink(outside, s.remote("d")), os.Remove(s.remote("g")),
+		os.Symlink(filepath.Join(outside, "g"), s.remote("g")))
 	s.write(s.local("d/e/new"), "new")
 	s.write(s.local("g"), "changed")
 	s.mustStage()
@@ -434,9 +448,13 @@ func TestFilesThatChangeMeanwhile(t *testing.T) {
 	}{
 		"shorter": {func(name string) error { return os.Truncate(name, 1) }, "a became shorter while it was staged"},
 		"gone":    {os.Remove, "no such file"},
-		"a link":  {func(name string) error { return errors.Join(os.Remove(name), os.Symlink("/etc/passwd", name)) }, "too many levels of symbolic links"},
-		"a pipe":  {func(name string) error { return errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600)) }, "a was a file when it was scanned"},
-		"longer":  {func(name string) error { return os.WriteFile(name, []byte("text and more"), 0o644) }, ""},
+		"a link": {func(name string) error {
+			return errors.Join(os.Remove(name), os.Symlink("/etc/passwd", name))
+		}, "too many levels of symbolic links"},
+		"a pipe": {func(name string) error {
+			return errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600))
+		}, "a was a file when it was scanned"},
+		"longer": {func(name string) error { return os.WriteFile(name, []byte("text and more"), 0o644) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
@@ -498,8 +516,10 @@ func TestHostAnswersAreValidated(t *testing.T) {
 		says says
 		want string
 	}{
-		"nothing":                 {nil, "EOF"},
-		"no frame":                {says{func(w *wire.Writer) { _ = w.Send(wire.TypeWant, 0, []byte("x")) }}, "want message: invalid character"},
+		"nothing": {nil, "EOF"},
+		"no frame": {says{func(w *wire.Writer) {
+			_ = w.Send(wire.TypeWant, 0, []byte("x"))
+		}}, "want message: invalid character"},
 		"an error":                {says{refuse}, "no space"},
 		"an error after the list": {says{wants(false, wire.WantedFile{Index: 0}), refuse}, "no space"},
 		"the end without a list":  {says{staged("/copy")}, "staged in \"/copy\", which cannot be"},
@@ -508,13 +528,18 @@ func TestHostAnswersAreValidated(t *testing.T) {
 		"an entry that is none":   {says{wants(false, wire.WantedFile{Index: 7})}, "wants entry 7 of 4"},
 		"entry -1":                {says{wants(false, wire.WantedFile{Index: -1})}, "wants entry -1"},
 		"a folder":                {says{wants(false, wire.WantedFile{Index: 1})}, "wants entry 1"},
-		"a file twice":            {says{wants(true, wire.WantedFile{Index: 2}), wants(false, wire.WantedFile{Index: 2})}, "wants entry 2"},
-		"a sum of another length": {says{wants(false, wire.WantedFile{Index: 0, Sum: make([]byte, 64)})}, "wants entry 0"},
-		"a list without end":      {says{wants(true), wants(true), wants(true)}, "EOF"},
-		"nothing of a pack":       {says{wants(false, wire.WantedFile{Index: 0}), staged("/copy")}, "staged came where offered was due"},
-		"more than the pack":      {says{wants(false, wire.WantedFile{Index: 0}), taken}, "1099511627776 bytes"},
-		"what it can":             {says{wants(true), wants(false), staged("/copy")}, ""},
-		"that it sees the folder": {says{func(w *wire.Writer) { _ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true}) }}, ""},
+		"a file twice": {says{wants(true, wire.WantedFile{Index: 2}),
+			wants(false, wire.WantedFile{Index: 2})}, "wants entry 2"},
+		"a sum of another length": {says{wants(false, wire.WantedFile{Index: 0, Sum: make([]byte, 64)})},
+			"wants entry 0"},
+		"a list without end": {says{wants(true), wants(true), wants(true)}, "EOF"},
+		"nothing of a pack": {says{wants(false, wire.WantedFile{Index: 0}), staged("/copy")},
+			"staged came where offered was due"},
+		"more than the pack": {says{wants(false, wire.WantedFile{Index: 0}), taken}, "1099511627776 bytes"},
+		"what it can":        {says{wants(true), wants(false), staged("/copy")}, ""},
+		"that it sees the folder": {says{func(w *wire.Writer) {
+			_ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true})
+		}}, ""},
 		"that, but after the list": {says{wants(false), func(w *wire.Writer) {
 			_ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true, Dir: []byte("/copy")})
 		}}, "cannot be"},
@@ -524,7 +549,12 @@ func TestHostAnswersAreValidated(t *testing.T) {
 			say(wire.NewWriter(&said))
 		}
 		sender := NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) })
-		_, err := sender.Send(connection{in: nopCloser{io.Discard}, out: nopCloser{}, frames: wire.NewReader(&said), to: wire.NewWriter(io.Discard)}, nil, func() {})
+		_, err := sender.Send(connection{
+			in:     nopCloser{io.Discard},
+			out:    nopCloser{},
+			frames: wire.NewReader(&said),
+			to:     wire.NewWriter(io.Discard),
+		}, nil, func() {})
 		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
 			t.Errorf("%s: %v, want %q", name, err, tc.want)
 		}
@@ -551,7 +581,8 @@ func TestLongListOfFilesIsSplit(t *testing.T) {
 		if err := errors.Join(err, f.Expect(wire.TypeWant, &w)); err != nil {
 			t.Fatal(err)
 		}
-		got, more = append(got, w.Files...), w.More
+		got = append(got, w.Files...)
+		more = w.More
 	}
 	if len(got) != len(files) || got[wantStep].Index != wantStep {
 		t.Errorf("%d files of %d", len(got), len(files))

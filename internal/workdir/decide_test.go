@@ -9,13 +9,20 @@ import (
 )
 
 func file(path string, size, mtime int64) Entry {
-	return Entry{Path: Name(path), Kind: File, Size: size, Mtime: mtime, Mode: 0o644}
+	return Entry{
+		Path:  Name(path),
+		Kind:  File,
+		Size:  size,
+		Mtime: mtime,
+		Mode:  0o644,
+	}
 }
 
 func folder(path string) Entry { return Entry{Path: Name(path), Kind: Dir, Mode: 0o755} }
 
 func TestCompare(t *testing.T) {
-	a, sum := file("a", 1, 1), []byte("sum of a")
+	a := file("a", 1, 1)
+	sum := []byte("sum of a")
 	staged := Record{Entry: a, Sum: sum}
 	executable := a
 	executable.Mode = 0o755
@@ -26,27 +33,34 @@ func TestCompare(t *testing.T) {
 		disk    []Entry
 		want    string // remove, want, remode
 	}{
-		"new":                                {[]Entry{a}, nil, nil, "[] [{0 []}] []"},
-		"unchanged":                          {[]Entry{a}, []Record{staged}, []Entry{a}, "[] [] []"},
-		"longer":                             {[]Entry{file("a", 2, 2)}, []Record{staged}, []Entry{a}, "[] [{0 []}] []"},
-		"another time":                       {[]Entry{file("a", 1, 2)}, []Record{staged}, []Entry{a}, "[] [{0 sum of a}] []"},
-		"another mode":                       {[]Entry{executable}, []Record{staged}, []Entry{a}, "[] [] [0]"},
-		"a rank has written it":              {[]Entry{a}, []Record{staged}, []Entry{file("a", 9, 9)}, "[] [] []"},
-		"both have written it":               {[]Entry{file("a", 2, 2)}, []Record{staged}, []Entry{file("a", 9, 9)}, "[] [{0 []}] []"},
-		"a rank has removed it":              {[]Entry{a}, []Record{staged}, nil, "[] [{0 []}] []"},
-		"a rank's file of that name":         {[]Entry{a}, nil, []Entry{a}, "[] [{0 []}] []"},
-		"was on its way":                     {[]Entry{a}, []Record{{Entry: a, Pending: true}}, []Entry{a}, "[] [{0 []}] []"},
-		"gone":                               {nil, []Record{staged}, []Entry{a}, "[a] [] []"},
-		"gone, but a rank has written it":    {nil, []Record{staged}, []Entry{file("a", 9, 9)}, "[] [] []"},
-		"gone on both sides":                 {nil, []Record{staged}, nil, "[] [] []"},
-		"a rank's file stays":                {nil, nil, []Entry{a}, "[] [] []"},
-		"gone with its folder":               {nil, []Record{{Entry: folder("d")}, {Entry: file("d/f", 1, 1)}}, []Entry{folder("d"), file("d/f", 1, 1)}, "[d/f d] [] []"},
-		"a folder has become a file":         {[]Entry{file("d", 1, 1)}, []Record{{Entry: folder("d")}, {Entry: file("d/f", 1, 1)}}, []Entry{folder("d"), file("d/f", 1, 1)}, "[d/f d] [{0 []}] []"},
+		"new":       {[]Entry{a}, nil, nil, "[] [{0 []}] []"},
+		"unchanged": {[]Entry{a}, []Record{staged}, []Entry{a}, "[] [] []"},
+		"longer": {[]Entry{file("a", 2, 2)}, []Record{staged}, []Entry{a},
+			"[] [{0 []}] []"},
+		"another time": {[]Entry{file("a", 1, 2)}, []Record{staged}, []Entry{a},
+			"[] [{0 sum of a}] []"},
+		"another mode":          {[]Entry{executable}, []Record{staged}, []Entry{a}, "[] [] [0]"},
+		"a rank has written it": {[]Entry{a}, []Record{staged}, []Entry{file("a", 9, 9)}, "[] [] []"},
+		"both have written it": {[]Entry{file("a", 2, 2)}, []Record{staged}, []Entry{file("a", 9, 9)},
+			"[] [{0 []}] []"},
+		"a rank has removed it":      {[]Entry{a}, []Record{staged}, nil, "[] [{0 []}] []"},
+		"a rank's file of that name": {[]Entry{a}, nil, []Entry{a}, "[] [{0 []}] []"},
+		"was on its way": {[]Entry{a}, []Record{{Entry: a, Pending: true}}, []Entry{a},
+			"[] [{0 []}] []"},
+		"gone":                            {nil, []Record{staged}, []Entry{a}, "[a] [] []"},
+		"gone, but a rank has written it": {nil, []Record{staged}, []Entry{file("a", 9, 9)}, "[] [] []"},
+		"gone on both sides":              {nil, []Record{staged}, nil, "[] [] []"},
+		"a rank's file stays":             {nil, nil, []Entry{a}, "[] [] []"},
+		"gone with its folder": {nil, []Record{{Entry: folder("d")}, {Entry: file("d/f", 1, 1)}},
+			[]Entry{folder("d"), file("d/f", 1, 1)}, "[d/f d] [] []"},
+		"a folder has become a file": {[]Entry{file("d", 1, 1)}, []Record{{Entry: folder("d")},
+			{Entry: file("d/f", 1, 1)}}, []Entry{folder("d"), file("d/f", 1, 1)}, "[d/f d] [{0 []}] []"},
 		"a file has become a link":           {[]Entry{link}, []Record{staged}, []Entry{a}, "[a] [] []"},
 		"a rank has put a link in its place": {[]Entry{a}, []Record{staged}, []Entry{link}, "[] [{0 []}] []"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			records, disk := map[Name]Record{}, map[string]Entry{}
+			records := map[Name]Record{}
+			disk := map[string]Entry{}
 			for _, r := range tc.records {
 				records[r.Path] = r
 			}
@@ -125,15 +139,18 @@ func TestIgnore(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{
-		"a.log": true, "d/a.log": true, "a.logs": false, "build/": true, "d/build/": true, "build": false, "top": true, "d/top": false,
-		"docs/a.pdf": true, "d/docs/a.pdf": false, "docs/d/a.pdf": false, "ax": true, "cx": false, ".git/": true, "d/.git/": true, ".git": true, ".gitignore": false,
+		"a.log": true, "d/a.log": true, "a.logs": false, "build/": true, "d/build/": true, "build": false, "top": true,
+		"d/top":      false,
+		"docs/a.pdf": true, "d/docs/a.pdf": false, "docs/d/a.pdf": false, "ax": true, "cx": false, ".git/": true,
+		"d/.git/": true, ".git": true, ".gitignore": false,
 	} {
 		path, dir := strings.CutSuffix(name, "/")
 		if got := list.matches(path, dir); got != want {
 			t.Errorf("%q: %v", name, got)
 		}
 	}
-	for text, want := range map[string]string{"a\n!b\n": `.gorunignore:2: "!b": ! cannot take`, "a/**": "** is not supported", "[a": "not a pattern", "/": "not a pattern"} {
+	for text, want := range map[string]string{"a\n!b\n": `.gorunignore:2: "!b": ! cannot take`,
+		"a/**": "** is not supported", "[a": "not a pattern", "/": "not a pattern"} {
 		if _, err := parseIgnore(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -142,20 +159,26 @@ func TestIgnore(t *testing.T) {
 
 func TestSameFolder(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	old, lately := now.Add(-time.Hour).UnixNano(), now.UnixNano()
-	top, a, b := proof{".", 1, old, old}, proof{"a", 2, old, old}, proof{"b", 3, old, old}
+	old := now.Add(-time.Hour).UnixNano()
+	lately := now.UnixNano()
+	top := proof{".", 1, old, old}
+	a := proof{"a", 2, old, old}
+	b := proof{"b", 3, old, old}
 	changed := func(p proof, inode uint64, at int64) proof { return proof{p.Path, inode, at, at} }
 	all := []proof{top, a, b}
 	for name, tc := range map[string]struct {
 		proofs, there []proof
 		want          bool
 	}{
-		"the same":                              {all, all, true},
-		"nothing there":                         {all, nil, false},
-		"one is missing":                        {all, []proof{top, a}, false},
-		"a copy":                                {all, []proof{changed(top, 11, old), changed(a, 12, old+5), changed(b, 13, old+5)}, false},
-		"a copy made just now":                  {all, []proof{changed(top, 11, lately), changed(a, 12, lately), changed(b, 13, lately)}, false},
-		"a twin made just now":                  {all, []proof{changed(top, 1, lately), changed(a, 2, lately), changed(b, 3, lately)}, false},
+		"the same":       {all, all, true},
+		"nothing there":  {all, nil, false},
+		"one is missing": {all, []proof{top, a}, false},
+		"a copy": {all,
+			[]proof{changed(top, 11, old), changed(a, 12, old+5), changed(b, 13, old+5)}, false},
+		"a copy made just now": {all,
+			[]proof{changed(top, 11, lately), changed(a, 12, lately), changed(b, 13, lately)}, false},
+		"a twin made just now": {all,
+			[]proof{changed(top, 1, lately), changed(a, 2, lately), changed(b, 3, lately)}, false},
 		"a clone of the machine, changed since": {[]proof{top, changed(a, 2, old+5), b}, all, false},
 		"a job writes a log there":              {all, []proof{top, a, changed(b, 3, lately)}, true},
 		"a job replaces a file there":           {all, []proof{top, a, changed(b, 99, lately)}, true},
@@ -176,7 +199,8 @@ func TestSameFolder(t *testing.T) {
 }
 
 func TestSizeText(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 bytes", 999: "999 bytes", 1000: "1.0 kB", 999_949: "999.9 kB", 999_960: "1.0 MB", 1 << 30: "1.1 GB", 1 << 60: "1152921.5 TB"} {
+	for n, want := range map[int64]string{0: "0 bytes", 999: "999 bytes", 1000: "1.0 kB", 999_949: "999.9 kB",
+		999_960: "1.0 MB", 1 << 30: "1.1 GB", 1 << 60: "1152921.5 TB"} {
 		if got := SizeText(n); got != want {
 			t.Errorf("%d: %s, want %s", n, got, want)
 		}

@@ -13,7 +13,8 @@ import (
 // MaxEntries bounds the entries of a folder, whatever limit the user sets.
 const MaxEntries = 1 << 20
 
-// Name is a path or the target of a link: any bytes but NUL. Its JSON form keeps bytes that are not UTF-8.
+// Name is a path or the target of a link: any bytes but NUL. Its JSON form keeps bytes that are not
+// UTF-8.
 type Name string
 
 // MarshalText writes a % and bytes that are not UTF-8 as %XX.
@@ -70,8 +71,8 @@ type Record struct {
 	Pending bool   `json:"pending,omitempty"` // it may not have arrived
 }
 
-// check validates the entries of an offer: no path leads out of the folder, none comes twice, and every folder comes
-// before its content.
+// check validates the entries of an offer: no path leads out of the folder, none comes twice, and
+// every folder comes before its content.
 func check(entries []Entry) error {
 	if len(entries) > MaxEntries {
 		return fmt.Errorf("%d entries: at most %d", len(entries), MaxEntries)
@@ -111,7 +112,8 @@ func checkPath(p string) error {
 	return nil
 }
 
-// inside reports whether the target of a link at p is in the folder. It does not read the file system.
+// inside reports whether the target of a link at p is in the folder. It does not read the file
+// system.
 func inside(p, target string) bool {
 	if target == "" || path.IsAbs(target) || strings.IndexByte(target, 0) >= 0 {
 		return false
@@ -125,7 +127,8 @@ func SizeText(n int64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d bytes", n)
 	}
-	size, unit := float64(n)/1000, 0
+	size := float64(n) / 1000
+	unit := 0
 	for size >= 999.95 && unit < 3 {
 		size /= 1000
 		unit++

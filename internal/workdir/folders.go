@@ -20,8 +20,9 @@ type Folders struct {
 	trees map[string]*Tree // by processor; "": for all
 }
 
-// ScanFolders is [Scan] of dir. If dir does not exist and has [Processor] in it, it scans dir for each processor for which that exists;
-// without any it returns the error of the last one. The limits are for each of them.
+// ScanFolders is [Scan] of dir. If dir does not exist and has [Processor] in it, it scans dir for
+// each processor for which that exists; without any it returns the error of the last one. The
+// limits are for each of them.
 func ScanFolders(dir string, files int, bytes int64) (*Folders, error) {
 	f := &Folders{Dir: dir, trees: map[string]*Tree{}}
 	tree, err := Scan(dir, files, bytes)
@@ -47,7 +48,9 @@ func (f *Folders) add(processor string, tree *Tree) {
 		return
 	}
 	f.trees[processor] = tree
-	f.Files, f.Bytes, f.Warnings = f.Files+tree.Files, f.Bytes+tree.Bytes, append(f.Warnings, tree.Warnings...)
+	f.Files += tree.Files
+	f.Bytes += tree.Bytes
+	f.Warnings = append(f.Warnings, tree.Warnings...)
 }
 
 // For returns the path on hosts with a processor.
@@ -59,7 +62,8 @@ type Senders struct {
 	by  map[string]*Sender
 }
 
-// NewSenders returns senders of folders of the named machine. warn and trace are those of [NewSender].
+// NewSenders returns senders of folders of the named machine. warn and trace are those of
+// [NewSender].
 func NewSenders(f *Folders, machine string, trace func(format string, args ...any), warn func(string)) *Senders {
 	s := &Senders{f.Dir, map[string]*Sender{}}
 	for processor, tree := range f.trees {
@@ -68,7 +72,8 @@ func NewSenders(f *Folders, machine string, trace func(format string, args ...an
 	return s
 }
 
-// For returns the sender for hosts with a processor. If there is none, the error is a *NoFolderError.
+// For returns the sender for hosts with a processor. If there is none, the error is a
+// *NoFolderError.
 func (s *Senders) For(processor string) (*Sender, error) {
 	if all := s.by[""]; all != nil {
 		return all, nil

@@ -25,14 +25,24 @@ func FuzzReceive(f *testing.F) {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)
 		for _, name := range names {
-			_ = w.WriteHeader(&tar.Header{Name: name, Size: 4, Typeflag: tar.TypeReg, Mode: 0o644})
+			_ = w.WriteHeader(&tar.Header{
+				Name:     name,
+				Size:     4,
+				Typeflag: tar.TypeReg,
+				Mode:     0o644,
+			})
 			_, _ = w.Write([]byte("text"))
 		}
 		w.Close()
 		return b.Bytes()
 	}
 	offer := func(entries ...Entry) []byte {
-		text, err := json.Marshal(Offer{Copy: "c-1", Machine: "m", Dir: "/d", Entries: entries})
+		text, err := json.Marshal(Offer{
+			Copy:    "c-1",
+			Machine: "m",
+			Dir:     "/d",
+			Entries: entries,
+		})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -58,7 +68,8 @@ func FuzzReceive(f *testing.F) {
 		if err := os.MkdirAll(filepath.Join(base, "c-1"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range map[string][]byte{"c-1.json": state, "../../outside": []byte("x"), "c-1/a": []byte("y")} {
+		for name, text := range map[string][]byte{"c-1.json": state, "../../outside": []byte("x"),
+			"c-1/a": []byte("y")} {
 			if err := os.WriteFile(filepath.Join(base, name), text, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -71,11 +82,17 @@ func FuzzReceive(f *testing.F) {
 			return b.Bytes()
 		}
 		sums := sha256.Sum256(packed(sent))
-		about, err := json.Marshal(wire.Offer{Size: int64(len(packed(sent))), Chunk: 256 << 10, Sums: sums[:], Key: make([]byte, 32)})
+		about, err := json.Marshal(wire.Offer{
+			Size:  int64(len(packed(sent))),
+			Chunk: 256 << 10,
+			Sums:  sums[:],
+			Key:   make([]byte, 32),
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		frames := []wire.Frame{{Type: wire.TypeOffer, Payload: about}, {Type: wire.TypePeers, Payload: []byte(`{"Whole":true}`)}}
+		frames := []wire.Frame{{Type: wire.TypeOffer, Payload: about},
+			{Type: wire.TypePeers, Payload: []byte(`{"Whole":true}`)}}
 		asked := make(chan struct{})
 		answers := wire.NewWriter(answerer(func(text []byte) {
 			if bytes.Contains(text, []byte(`"Feed":true`)) {
@@ -86,9 +103,11 @@ func FuzzReceive(f *testing.F) {
 			if len(frames) == 0 {
 				return f, io.EOF
 			}
-			f, frames = frames[0], frames[1:]
+			f = frames[0]
+			frames = frames[1:]
 			if f.Type == wire.TypePeers {
-				frames = append(frames, wire.Frame{Type: wire.TypePiece, Payload: packed(sent)}, wire.Frame{Type: wire.TypeEnough})
+				frames = append(frames, wire.Frame{Type: wire.TypePiece, Payload: packed(sent)},
+					wire.Frame{Type: wire.TypeEnough})
 			} else if f.Type == wire.TypePiece {
 				<-asked
 			}

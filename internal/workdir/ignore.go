@@ -20,8 +20,8 @@ type pattern struct {
 // ignore lists what is not staged.
 type ignore []pattern
 
-// parseIgnore parses patterns, one per line: NAME and *.ext at any depth, /NAME and dir/NAME from the top,
-// NAME/ for folders only, # for comments. Errors name the line.
+// parseIgnore parses patterns, one per line: NAME and *.ext at any depth, /NAME and dir/NAME from
+// the top, NAME/ for folders only, # for comments. Errors name the line.
 func parseIgnore(text string) (ignore, error) {
 	list := ignore{{glob: ".git"}}
 	n := 0

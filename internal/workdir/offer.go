@@ -22,7 +22,14 @@ type Offer struct {
 }
 
 func (t *Tree) offer(machine string) Offer {
-	return Offer{Copy: t.CopyName(machine), Machine: machine, Dir: Name(t.Dir), Scanned: t.began, Proofs: t.proofs, Entries: t.Entries}
+	return Offer{
+		Copy:    t.CopyName(machine),
+		Machine: machine,
+		Dir:     Name(t.Dir),
+		Scanned: t.began,
+		Proofs:  t.proofs,
+		Entries: t.Entries,
+	}
 }
 
 // writeOffer writes an offer, compressed.

@@ -15,8 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// pack writes a tar of the wanted files, compressed, without those of which only the time differs. It returns how many it wrote and their
-// bytes.
+// pack writes a tar of the wanted files, compressed, without those of which only the time differs.
+// It returns how many it wrote and their bytes.
 func (t *Tree) pack(w io.Writer, files []wire.WantedFile) (n int, bytes int64, err error) {
 	out := bufio.NewWriterSize(w, 64<<10) // gzip writes little at a time
 	zip, _ := gzip.NewWriterLevel(out, gzip.BestSpeed)

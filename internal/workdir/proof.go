@@ -14,7 +14,8 @@ import (
 const (
 	// maxProofs bounds the entries that a host compares, beside the folder itself.
 	maxProofs = 64
-	// recent is how long before the scan, by the host's clock, a job may have changed an entry that still counts as the same.
+	// recent is how long before the scan, by the host's clock, a job may have changed an entry that
+	// still counts as the same.
 	recent = time.Minute
 )
 
@@ -30,24 +31,27 @@ type proof struct {
 func proofOf(rel string, info fs.FileInfo) proof {
 	p := proof{Path: Name(rel), Mtime: info.ModTime().UnixNano()}
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		p.Inode, p.Ctime = st.Ino, changeTime(st)
+		p.Inode = st.Ino
+		p.Ctime = changeTime(st)
 	}
 	return p
 }
 
-// newest returns the folder itself, which is the first of all, and the entries that changed last: they are the first to differ
-// on a machine that was cloned from this one.
+// newest returns the folder itself, which is the first of all, and the entries that changed last:
+// they are the first to differ on a machine that was cloned from this one.
 func newest(all []proof) []proof {
 	if len(all) == 0 {
 		return nil
 	}
 	rest := slices.Clone(all[1:])
-	slices.SortFunc(rest, func(a, b proof) int { return cmp.Or(cmp.Compare(b.Ctime, a.Ctime), cmp.Compare(a.Path, b.Path)) })
+	slices.SortFunc(rest, func(a, b proof) int {
+		return cmp.Or(cmp.Compare(b.Ctime, a.Ctime), cmp.Compare(a.Path, b.Path))
+	})
 	return append(all[:1:1], rest[:min(len(rest), maxProofs)]...)
 }
 
-// same reports whether the entries that find returns are those of the proofs. Some may have changed recently, because
-// another job may write there. It is pure.
+// same reports whether the entries that find returns are those of the proofs. Some may have changed
+// recently, because another job may write there. It is pure.
 func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool)) bool {
 	exact := 0
 	for i, p := range proofs {
@@ -64,8 +68,9 @@ func same(proofs []proof, scanned time.Time, find func(path string) (proof, bool
 	return exact > 0 && 2*exact >= len(proofs)
 }
 
-// proofsIn returns a function that finds the proof of a path in dir, and one that ends the search. It opens files where it can, since
-// network file systems may answer a stat from their cache, and follows no links below dir.
+// proofsIn returns a function that finds the proof of a path in dir, and one that ends the search.
+// It opens files where it can, since network file systems may answer a stat from their cache, and
+// follows no links below dir.
 func proofsIn(dir string) (find func(path string) (proof, bool), end func()) {
 	folder, err := os.OpenFile(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {

@@ -22,8 +22,9 @@ const (
 	wantStep    = 1 << 16     // files in one message, which then has less than wire.MaxControl bytes
 )
 
-// Receive updates the copy below home of the folder that the launcher offers, and answers on out. first is the payload of the
-// first folder frame; next returns the frames after it. The caller reports an error to the launcher.
+// Receive updates the copy below home of the folder that the launcher offers, and answers on out.
+// first is the payload of the first folder frame; next returns the frames after it. The caller
+// reports an error to the launcher.
 func Receive(ctx context.Context, first []byte, next func() (wire.Frame, error), out *wire.Writer, home string) error {
 	r := receiver{next: next, out: out}
 	err := r.receive(ctx, first, filepath.Join(home, ".cache/gorun/work"))
@@ -83,7 +84,12 @@ func (r *receiver) lock(base *os.Root, name string) (*target, error) {
 	for reported := time.Now(); ; time.Sleep(lockPoll) {
 		err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
-			return &target{base: base, name: name, lock: lock, real: map[string]bool{}}, nil
+			return &target{
+				base: base,
+				name: name,
+				lock: lock,
+				real: map[string]bool{},
+			}, nil
 		}
 		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
 			lock.Close()
@@ -122,7 +128,8 @@ func (r *receiver) update(ctx context.Context, c *target, o Offer) error {
 		return err
 	}
 	now := after(o.Entries, old, changes)
-	// Files are recorded before they arrive, so that the next launch knows them even if this one is interrupted.
+	// Files are recorded before they arrive, so that the next launch knows them even if this one is
+	// interrupted.
 	if !maps.EqualFunc(now, old, Record.equal) {
 		if err := c.remember(o, now); err != nil {
 			return err
@@ -153,7 +160,8 @@ func (r *receiver) want(files []wire.WantedFile) error {
 	return r.out.SendMessage(wire.TypeWant, wire.Want{Files: files})
 }
 
-// take gets the pack of the wanted files from the launcher or another host, and calls unpack with it.
+// take gets the pack of the wanted files from the launcher or another host, and calls unpack with
+// it.
 func (r *receiver) take(ctx context.Context, c *target, unpack func(io.Reader) error) error {
 	f, err := r.next()
 	if err != nil {

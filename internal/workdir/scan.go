@@ -46,8 +46,8 @@ func (e *LimitError) Error() string {
 	return fmt.Sprintf("%s holds %s, most of it in %s", e.Dir, e.Over, e.Largest)
 }
 
-// Scan lists the content of dir, an absolute path, without what its [IgnoreFile] excludes. It returns a
-// *LimitError for more than the given number of files or bytes.
+// Scan lists the content of dir, an absolute path, without what its [IgnoreFile] excludes. It
+// returns a *LimitError for more than the given number of files or bytes.
 func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
@@ -68,7 +68,13 @@ func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := scan{Tree: &Tree{Dir: dir, folder: folder, began: time.Now()}, left: left, files: files, bytes: bytes, within: map[string]weight{}}
+	s := scan{
+		Tree:   &Tree{Dir: dir, folder: folder, began: time.Now()},
+		left:   left,
+		files:  files,
+		bytes:  bytes,
+		within: map[string]weight{},
+	}
 	info, err := folder.Stat()
 	if err == nil {
 		s.proofs = append(s.proofs, proofOf(".", info))
@@ -119,7 +125,8 @@ func (s *scan) visit(folder *os.File, name, rel string) error {
 		return nil // removed since
 	}
 	if errors.Is(err, unix.EOPNOTSUPP) { // macOS opens no sockets
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel), special(fs.ModeSocket)))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel),
+			special(fs.ModeSocket)))
 		return nil
 	}
 	if err != nil {
@@ -150,7 +157,8 @@ func (s *scan) entry(rel string, f *os.File, info fs.FileInfo) (Entry, error) {
 	e := entryOf(rel, info)
 	switch {
 	case e.Kind == "":
-		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel), special(info.Mode())))
+		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel),
+			special(info.Mode())))
 	case e.Kind == Link:
 		target, err := readLink(f)
 		if err != nil {
@@ -166,7 +174,8 @@ func (s *scan) entry(rel string, f *os.File, info fs.FileInfo) (Entry, error) {
 	return e, nil
 }
 
-// relative returns the relative form of a link to an absolute path in the folder, which is right in a copy, too.
+// relative returns the relative form of a link to an absolute path in the folder, which is right in
+// a copy, too.
 func (s *scan) relative(rel, target string) string {
 	for _, top := range []string{s.Dir, s.folder.Name()} {
 		if to, err := filepath.Rel(top, target); err == nil && filepath.IsLocal(to) {
@@ -225,9 +234,13 @@ func entryOf(rel string, info fs.FileInfo) Entry {
 	e := Entry{Path: Name(rel)}
 	switch info.Mode().Type() {
 	case 0:
-		e.Kind, e.Mode, e.Size, e.Mtime = File, info.Mode().Perm(), info.Size(), info.ModTime().UnixNano()
+		e.Kind = File
+		e.Mode = info.Mode().Perm()
+		e.Size = info.Size()
+		e.Mtime = info.ModTime().UnixNano()
 	case fs.ModeDir:
-		e.Kind, e.Mode = Dir, info.Mode().Perm()
+		e.Kind = Dir
+		e.Mode = info.Mode().Perm()
 	case fs.ModeSymlink:
 		e.Kind = Link
 	}

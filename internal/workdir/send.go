@@ -15,7 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// fewBytes is the size of a pack that hosts do not pass on: their connections would take longer than the launcher does.
+// fewBytes is the size of a pack that hosts do not pass on: their connections would take longer
+// than the launcher does.
 const fewBytes = 256 << 10
 
 // Sender brings one folder to hosts. Safe for concurrent use.
@@ -29,13 +30,20 @@ type Sender struct {
 	packs map[[sha256.Size]byte]*pack // of the hosts that take part now
 }
 
-// NewSender returns a sender of tree, a folder of the named machine. warn gets a line about a host that cannot be trusted, trace the details.
+// NewSender returns a sender of tree, a folder of the named machine. warn gets a line about a host
+// that cannot be trusted, trace the details.
 func NewSender(tree *Tree, machine string, trace func(format string, args ...any), warn func(string)) *Sender {
-	return &Sender{Tree: tree, trace: trace, warn: warn, packs: map[[sha256.Size]byte]*pack{}, offer: sync.OnceValues(func() ([]byte, error) {
-		var b bytes.Buffer
-		err := writeOffer(&b, tree.offer(machine))
-		return b.Bytes(), err
-	})}
+	return &Sender{
+		Tree:  tree,
+		trace: trace,
+		warn:  warn,
+		packs: map[[sha256.Size]byte]*pack{},
+		offer: sync.OnceValues(func() ([]byte, error) {
+			var b bytes.Buffer
+			err := writeOffer(&b, tree.offer(machine))
+			return b.Bytes(), err
+		}),
+	}
 }
 
 // Sent is the outcome of sending a folder to a host.
@@ -50,14 +58,15 @@ type Sent struct {
 // Agent is the launcher's connection to a host's agent.
 type Agent interface {
 	relay.Host
-	// Write sends bytes of the folder's list. It blocks while the host does not read, and returns io.ErrClosedPipe
-	// once the connection is closed.
+	// Write sends bytes of the folder's list. It blocks while the host does not read, and returns
+	// io.ErrClosedPipe once the connection is closed.
 	io.Writer
 }
 
-// Send brings the folder to the host of an agent, which others may reach at addrs. Hosts that lack the same files pass them on, and each
-// returns when all of them have them or have failed. It calls waiting each time that the agent reports another launch that changes the copy.
-// After an error the connection is of no more use.
+// Send brings the folder to the host of an agent, which others may reach at addrs. Hosts that lack
+// the same files pass them on, and each returns when all of them have them or have failed. It calls
+// waiting each time that the agent reports another launch that changes the copy. After an error the
+// connection is of no more use.
 func (s *Sender) Send(to Agent, addrs []netip.Addr, waiting func()) (sent Sent, err error) {
 	offer, err := s.offer()
 	if err != nil {
@@ -170,7 +179,8 @@ func (s *Sender) fill(p *pack, files []wire.WantedFile) error {
 	return nil
 }
 
-// exchange runs write and returns the agent's answer, which may come earlier: an agent that fails does not read on.
+// exchange runs write and returns the agent's answer, which may come earlier: an agent that fails
+// does not read on.
 func exchange(to Agent, write func() error) (answer wire.Frame, err error) {
 	wrote := make(chan error, 1)
 	go func() {
@@ -204,7 +214,8 @@ func staged(f wire.Frame, shared bool) (Sent, error) {
 	return Sent{Shared: shared, Dir: string(s.Dir)}, nil
 }
 
-// wanted reads the rest of a list of files that begins with f. It accepts each file of the folder once, so that the list is bounded.
+// wanted reads the rest of a list of files that begins with f. It accepts each file of the folder
+// once, so that the list is bounded.
 func (s *Sender) wanted(to Agent, f wire.Frame) (files []wire.WantedFile, err error) {
 	for last := -1; ; {
 		var w wire.Want
@@ -212,8 +223,10 @@ func (s *Sender) wanted(to Agent, f wire.Frame) (files []wire.WantedFile, err er
 			return nil, err
 		}
 		for _, file := range w.Files {
-			if file.Index <= last || file.Index >= len(s.Tree.Entries) || s.Tree.Entries[file.Index].Kind != File || len(file.Sum) != 0 && len(file.Sum) != sha256.Size {
-				return nil, &wire.FormatError{Reason: fmt.Sprintf("the host wants entry %d of %d", file.Index, len(s.Tree.Entries))}
+			if file.Index <= last || file.Index >= len(s.Tree.Entries) || s.Tree.Entries[file.Index].Kind != File ||
+				len(file.Sum) != 0 && len(file.Sum) != sha256.Size {
+				return nil, &wire.FormatError{Reason: fmt.Sprintf("the host wants entry %d of %d", file.Index,
+					len(s.Tree.Entries))}
 			}
 			last = file.Index
 		}

@@ -21,6 +21,6 @@ func openFlags(flags int) int {
 // changeTime returns when an inode was last changed, in nanoseconds.
 func changeTime(st *syscall.Stat_t) int64 { return st.Ctimespec.Nano() }
 
-// readLink returns the target of a link that was opened with pathOnly. It reads the link by its path, which another user could have
-// exchanged meanwhile: the target is checked before it is used.
+// readLink returns the target of a link that was opened with pathOnly. It reads the link by its
+// path, which another user could have exchanged meanwhile: the target is checked before it is used.
 func readLink(link *os.File) (string, error) { return os.Readlink(link.Name()) }

@@ -29,13 +29,15 @@ func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
 	s.mustStage()
 }
 
-// TestRemovalFollowsNoLinks removes a folder while another process replaces a part of it with a link to the user's files.
+// TestRemovalFollowsNoLinks removes a folder while another process replaces a part of it with a
+// link to the user's files.
 func TestRemovalFollowsNoLinks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
 	files := fstest.MapFS{"a/file": {}, "b/c/file": {}, "b/d/file": {}}
-	base, canary := t.TempDir(), t.TempDir()
+	base := t.TempDir()
+	canary := t.TempDir()
 	root, err := os.OpenRoot(base)
 	if err := errors.Join(err, os.CopyFS(canary, files)); err != nil {
 		t.Fatal(err)
@@ -45,7 +47,8 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 	stop := make(chan struct{})
 	var swapping sync.WaitGroup
 	swapping.Go(func() {
-		path, aside := filepath.Join(base, "copy.new/b"), filepath.Join(base, "aside")
+		path := filepath.Join(base, "copy.new/b")
+		aside := filepath.Join(base, "aside")
 		for {
 			select {
 			case <-stop:
@@ -76,7 +79,8 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// A folder that becomes a link after the scan is not followed when its files are packed, or compared by their sums.
+// A folder that becomes a link after the scan is not followed when its files are packed, or
+// compared by their sums.
 func TestPackingFollowsNoLinks(t *testing.T) {
 	for _, parent := range []string{"sub", "sub/deeper"} {
 		s := newSite(t)
@@ -91,7 +95,8 @@ func TestPackingFollowsNoLinks(t *testing.T) {
 		}
 		var packed bytes.Buffer
 		sum := sha256.Sum256([]byte("another"))
-		for _, wanted := range []wire.WantedFile{{Index: len(tree.Entries) - 1}, {Index: len(tree.Entries) - 1, Sum: sum[:]}} {
+		for _, wanted := range []wire.WantedFile{{Index: len(tree.Entries) - 1},
+			{Index: len(tree.Entries) - 1, Sum: sum[:]}} {
 			if n, _, err := tree.pack(&packed, []wire.WantedFile{wanted}); err == nil || n > 0 {
 				t.Errorf("with %s as a link, %d files are packed: %v", parent, n, err)
 			}
@@ -99,7 +104,8 @@ func TestPackingFollowsNoLinks(t *testing.T) {
 	}
 }
 
-// Nor is one that becomes a link during the scan, and one that is renamed is still the folder that was scanned.
+// Nor is one that becomes a link during the scan, and one that is renamed is still the folder that
+// was scanned.
 func TestScanFollowsNoLinks(t *testing.T) {
 	s := newSite(t)
 	canary := t.TempDir()
@@ -128,7 +134,9 @@ func TestScanFollowsNoLinks(t *testing.T) {
 		if err != nil && !errors.As(err, &link) && !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		if err == nil && slices.ContainsFunc(tree.Entries, func(e Entry) bool { return strings.Contains(string(e.Path), "secret") }) {
+		if err == nil && slices.ContainsFunc(tree.Entries, func(e Entry) bool {
+			return strings.Contains(string(e.Path), "secret")
+		}) {
 			t.Fatal("a link was followed")
 		}
 	}
@@ -144,8 +152,10 @@ func TestScanFollowsNoLinks(t *testing.T) {
 
 // A link to another folder does not prove that a host sees the offered one.
 func TestProofsFollowNoLinks(t *testing.T) {
-	dir, other := t.TempDir(), t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(other, "file"), nil, 0o600), os.Symlink(other, filepath.Join(dir, "sub"))); err != nil {
+	dir := t.TempDir()
+	other := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(other, "file"), nil, 0o600),
+		os.Symlink(other, filepath.Join(dir, "sub"))); err != nil {
 		t.Fatal(err)
 	}
 	find, end := proofsIn(dir)

@@ -14,8 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// unpack moves each file of a pack into the copy when it is complete, and its sum into records. old is what the copy
-// held before.
+// unpack moves each file of a pack into the copy when it is complete, and its sum into records. old
+// is what the copy held before.
 func (c *target) unpack(pack io.Reader, entries []Entry, files []wire.WantedFile, records, old map[Name]Record) error {
 	r, err := gzip.NewReader(bufio.NewReaderSize(pack, 64<<10))
 	if err != nil {

@@ -16,7 +16,8 @@ type FilesError struct {
 }
 
 func (e *FilesError) Error() string {
-	return fmt.Sprintf("connections to %s need about %d open files, and gorun may have %d", prose.Count(e.Hosts, "host"), e.Need, e.Limit)
+	return fmt.Sprintf("connections to %s need about %d open files, and gorun may have %d",
+		prose.Count(e.Hosts, "host"), e.Need, e.Limit)
 }
 
 // Hint returns the command that raises the limit.
@@ -24,7 +25,8 @@ func (e *FilesError) Hint() string {
 	return fmt.Sprintf("raise the limit before gorun is started: ulimit -n %d", e.Need)
 }
 
-// CheckFiles checks that this process may open the files for connections to so many hosts. The error is a *[FilesError].
+// CheckFiles checks that this process may open the files for connections to so many hosts. The
+// error is a *[FilesError].
 func CheckFiles(hosts int) error {
 	if short := filesFor(hosts, hosts, OpenFiles()); short != nil {
 		return short
@@ -32,7 +34,8 @@ func CheckFiles(hosts int) error {
 	return nil
 }
 
-// OpenFiles returns how many files this process may have open. Go has raised the limit as far as it may.
+// OpenFiles returns how many files this process may have open. Go has raised the limit as far as it
+// may.
 func OpenFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -41,8 +44,8 @@ func OpenFiles() uint64 {
 	return limit.Cur
 }
 
-// filesFor checks a limit. It counts only what a job needs for certain: its connections, and one file for each of those that are being
-// set up at a time. It is pure.
+// filesFor checks a limit. It counts only what a job needs for certain: its connections, and one
+// file for each of those that are being set up at a time. It is pure.
 func filesFor(hosts, connections int, limit uint64) *FilesError {
 	const own = 24
 	if need := uint64(own + connections + min(connections, Limit)); need > limit {
@@ -51,10 +54,11 @@ func filesFor(hosts, connections int, limit uint64) *FilesError {
 	return nil
 }
 
-// Reachable returns the first hosts of an elastic job, as many as limit open files allow to connect to for up to most ranks.
-// The error, or nil, says that these are not all. It is pure.
+// Reachable returns the first hosts of an elastic job, as many as limit open files allow to connect
+// to for up to most ranks. The error, or nil, says that these are not all. It is pure.
 func Reachable(hosts []hostfile.Host, most int, limit uint64) ([]hostfile.Host, *FilesError) {
-	needs, all := make([]int, len(hosts)), 0
+	needs := make([]int, len(hosts))
+	all := 0
 	for i, h := range hosts {
 		all += (h.Slots + SessionsPerConnection - 1) / SessionsPerConnection
 		needs[i] = all

@@ -60,7 +60,8 @@ func TestReachable(t *testing.T) {
 }
 
 func TestAbandonedTurnDoesNotWait(t *testing.T) {
-	turns, abandoned := NewTurns(), errors.New("abandoned")
+	turns := NewTurns()
+	abandoned := errors.New("abandoned")
 	for range Limit {
 		turns <- struct{}{}
 	}

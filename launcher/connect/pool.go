@@ -39,7 +39,8 @@ func (p *Pool) Take(dial func() (session.Host, error)) (*Conn, error) {
 		return nil, err
 	}
 	c := &Conn{Host: host, sessions: 1}
-	p.conns, p.reached = append(p.conns, c), true
+	p.conns = append(p.conns, c)
+	p.reached = true
 	return c, nil
 }
 
@@ -54,8 +55,9 @@ func (p *Pool) Release(c *Conn) {
 	_ = c.Close()
 }
 
-// Cut closes all connections, which ends their agents, and reports whether the host was ever reached. Later sessions get new
-// connections. Only closing waits for the connections, because their sessions' readers may wait for the caller.
+// Cut closes all connections, which ends their agents, and reports whether the host was ever
+// reached. Later sessions get new connections. Only closing waits for the connections, because
+// their sessions' readers may wait for the caller.
 func (p *Pool) Cut(closing *sync.WaitGroup) (reached bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -38,11 +38,13 @@ type Step struct {
 	Do    func(ctx context.Context, host int) error
 }
 
-// EveryHost takes all hosts through the steps in parallel, and returns an error or nil for each. note gets a line about
-// hosts that are slow, once per step; nil means none is wanted.
+// EveryHost takes all hosts through the steps in parallel, and returns an error or nil for each.
+// note gets a line about hosts that are slow, once per step; nil means none is wanted.
 func EveryHost(ctx context.Context, names []string, note func(string), steps ...Step) []error {
 	errs := make([]error, len(names))
-	turns, slow, done := NewTurns(), newProgress(names), make(chan struct{})
+	turns := NewTurns()
+	slow := newProgress(names)
+	done := make(chan struct{})
 	var wg, watch sync.WaitGroup
 	if note != nil {
 		watch.Go(func() { slow.watch(done, note) })
@@ -90,7 +92,8 @@ func newProgress(names []string) *progress {
 func (p *progress) enter(i int, doing string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.hosts[i].doing, p.hosts[i].since = doing, time.Now()
+	p.hosts[i].doing = doing
+	p.hosts[i].since = time.Now()
 }
 
 // slow returns a line for each step that hosts have been at for too long.
@@ -111,17 +114,19 @@ func (p *progress) slow(now time.Time) (lines []string) {
 		h.doing = "" // reported
 	}
 	for _, doing := range steps {
-		lines = append(lines, fmt.Sprintf("%s: still %s after %d s", prose.List(names[doing]), doing, slowTime/time.Second))
+		lines = append(lines, fmt.Sprintf("%s: still %s after %d s", prose.List(names[doing]), doing,
+			slowTime/time.Second))
 	}
 	return lines
 }
 
-// watch passes reports of slow hosts to note until done is closed. Of thousands of hosts, more are slow every second: the time between
-// reports doubles.
+// watch passes reports of slow hosts to note until done is closed. Of thousands of hosts, more are
+// slow every second: the time between reports doubles.
 func (p *progress) watch(done <-chan struct{}, note func(string)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
-	pause, next := time.Second, time.Time{}
+	pause := time.Second
+	next := time.Time{}
 	for {
 		select {
 		case now := <-ticker.C:

@@ -13,7 +13,8 @@ import (
 // D12: the user hears after 5 s which hosts are slow, once for each step, and other hosts go on.
 func TestSlowHostsAreReportedOncePerStep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		names, began := []string{"f1", "f2", "f3"}, time.Now()
+		names := []string{"f1", "f2", "f3"}
+		began := time.Now()
 		var notes []string
 		note := func(text string) { notes = append(notes, fmt.Sprint(time.Since(began))+" "+text) }
 		slow := func(d time.Duration, which string) func(context.Context, int) error {
@@ -31,8 +32,10 @@ func TestSlowHostsAreReportedOncePerStep(t *testing.T) {
 			}
 			return nil
 		}
-		errs := EveryHost(t.Context(), names, note, Step{"connecting", slow(12*time.Second, "f2 f3")}, Step{"getting ready", slow(7*time.Second, "f3")}, Step{"waiting", ready})
-		if want := "5s f2, f3: still connecting after 5 s|17s f3: still getting ready after 5 s"; errors.Join(errs...) != nil || strings.Join(notes, "|") != want {
+		errs := EveryHost(t.Context(), names, note, Step{"connecting", slow(12*time.Second, "f2 f3")},
+			Step{"getting ready", slow(7*time.Second, "f3")}, Step{"waiting", ready})
+		if want := "5s f2, f3: still connecting after 5 s|17s f3: still getting ready after 5 s"; errors.Join(
+			errs...) != nil || strings.Join(notes, "|") != want {
 			t.Errorf("%v, notes %q", errs, notes)
 		}
 		if others != 0 {

@@ -33,7 +33,8 @@ type (
 	}
 	// RankLost reports that a rank lost its connection to another.
 	RankLost struct{ wire.Lost }
-	// HostDone reports that every rank of a host has ended and is swept up, except the processes left.
+	// HostDone reports that every rank of a host has ended and is swept up, except the processes
+	// left.
 	HostDone struct {
 		Host int
 		Left []Unkillable
@@ -97,7 +98,8 @@ type hostState struct {
 	at   time.Duration
 }
 
-// Machine is the state of one job from the start of its ranks. It is pure, and not safe for concurrent use.
+// Machine is the state of one job from the start of its ranks. It is pure, and not safe for
+// concurrent use.
 type Machine struct {
 	grace    time.Duration
 	hosts    []hostState
@@ -118,12 +120,18 @@ type Machine struct {
 
 // New returns a machine for a plan whose ranks have just been started.
 func New(plan plan.Plan, grace time.Duration) *Machine {
-	c := &Machine{grace: grace, victims: victims{}, aborter: -1, awaited: -1, hostOf: func(rank int) string {
-		if h := plan.Host(rank); h != nil {
-			return h.Name
-		}
-		return ""
-	}}
+	c := &Machine{
+		grace:   grace,
+		victims: victims{},
+		aborter: -1,
+		awaited: -1,
+		hostOf: func(rank int) string {
+			if h := plan.Host(rank); h != nil {
+				return h.Name
+			}
+			return ""
+		},
+	}
 	for _, h := range plan.Hosts {
 		c.hosts = append(c.hosts, hostState{name: h.Name})
 	}
@@ -142,12 +150,18 @@ func (c *Machine) Step(event any, now time.Duration) []any {
 	case RankLost:
 		acts = c.lost(e.Lost, now)
 	case RankLate:
-		c.late = &Failure{Rank: -1, Host: c.hostOf(e.Rank), Lost: e.Err, At: now}
+		c.late = &Failure{
+			Rank: -1,
+			Host: c.hostOf(e.Rank),
+			Lost: e.Err,
+			At:   now,
+		}
 		acts = c.fail(wire.Abort{Rank: -1, Host: c.late.Host, Cause: e.Err.Error()}, now)
 	case Abort:
 		acts = c.abort(e.Abort)
 	case HostDone:
-		c.hosts[e.Host].done, c.hosts[e.Host].left = true, e.Left
+		c.hosts[e.Host].done = true
+		c.hosts[e.Host].left = e.Left
 	case HostLost:
 		acts = c.hostLost(e, now)
 	case HostFailing:
@@ -186,7 +200,8 @@ func (c *Machine) exited(e RankExited, now time.Duration) []any {
 	cause := wire.Abort{Rank: e.Exit.Rank, Host: c.hosts[e.Host].name, Cause: e.Exit.Describe()}
 	if !c.aborted && c.victims.includes(e.Exit) { // of a rank that has left: other losses abort at once
 		c.aborter = c.victims.origin(e.Exit.Rank)
-		cause = wire.Abort{Rank: c.aborter, Host: c.hostOf(c.aborter), Cause: fmt.Sprintf("it left, and rank %d failed", e.Exit.Rank)}
+		cause = wire.Abort{Rank: c.aborter, Host: c.hostOf(c.aborter),
+			Cause: fmt.Sprintf("it left, and rank %d failed", e.Exit.Rank)}
 	}
 	acts := c.abort(cause)
 	if c.aborter >= 0 && !c.stopping && c.isVictim(e.Exit) && !c.ended(c.aborter) {
@@ -242,13 +257,14 @@ func (c *Machine) failing(e HostFailing, now time.Duration) []any {
 
 func (c *Machine) lose(host int, err error, now time.Duration) []any {
 	h := &c.hosts[host]
-	h.lost, h.at = err, now
+	h.lost = err
+	h.at = now
 	return c.fail(wire.Abort{Rank: -1, Host: h.name, Cause: err.Error()}, now)
 }
 
-// lost aborts the job because a connection between two ranks was lost. A rank that
-// names itself requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has left what the
-// two shared is no reason to abort: the other may go on.
+// lost aborts the job because a connection between two ranks was lost. A rank that names itself
+// requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has
+// left what the two shared is no reason to abort: the other may go on.
 func (c *Machine) lost(l wire.Lost, now time.Duration) []any {
 	cause := l.Cause
 	switch {
@@ -274,7 +290,8 @@ func (c *Machine) abort(a wire.Abort) []any {
 	if c.aborted {
 		return nil
 	}
-	c.aborted, c.told = true, a.Cause
+	c.aborted = true
+	c.told = a.Cause
 	if a.Rank >= 0 {
 		c.told = fmt.Sprintf("rank %d on %s: %s", a.Rank, a.Host, a.Cause)
 	}
@@ -287,7 +304,9 @@ func (c *Machine) stop(grace, now time.Duration) []any {
 	if c.stopping && deadline >= c.deadline {
 		return nil
 	}
-	c.stopping, c.held, c.deadline = true, 0, deadline
+	c.stopping = true
+	c.held = 0
+	c.deadline = deadline
 	return []any{StopRanks{Grace: grace}}
 }
 
@@ -309,7 +328,8 @@ func (c *Machine) Settled(host int) bool {
 	return h.done || h.lost != nil && !h.ends
 }
 
-// StopLate records why the user ended a job that was over except for its output. An earlier reason counts.
+// StopLate records why the user ended a job that was over except for its output. An earlier reason
+// counts.
 func (c *Machine) StopLate(why StopReason) {
 	if c.reason == NotStopped && !c.stopping {
 		c.reason = why
@@ -349,7 +369,8 @@ func (c *Machine) cause() *Failure {
 	consider := func(at time.Duration, f Failure) {
 		switch {
 		case first == nil, first.Victim && !f.Victim, first.Victim == f.Victim && at < firstAt:
-			first, firstAt = &f, at
+			first = &f
+			firstAt = at
 		}
 	}
 	if c.late != nil {
@@ -360,11 +381,17 @@ func (c *Machine) cause() *Failure {
 			e.MPI = MPIAwaited
 		}
 		if e.IsFailure() && !e.Stopped {
-			f := Failure{Rank: e.Rank, Host: c.hostOf(e.Rank), Exit: e, At: e.At}
+			f := Failure{
+				Rank: e.Rank,
+				Host: c.hostOf(e.Rank),
+				Exit: e,
+				At:   e.At,
+			}
 			if c.victims.includes(e) {
 				f.Victim = true
 			} else if e.Aborted && e.Rank != c.aborter {
-				f.Victim, f.Told = true, prose.Printable(c.told)
+				f.Victim = true
+				f.Told = prose.Printable(c.told)
 			} else if e.MPI == MPIAborted {
 				f.Victim = c.leftMPI(e.At)
 			}
@@ -373,12 +400,22 @@ func (c *Machine) cause() *Failure {
 	}
 	for _, h := range c.hosts {
 		if h.lost != nil {
-			consider(h.at, Failure{Rank: -1, Host: h.name, Lost: h.lost, At: h.at})
+			consider(h.at, Failure{
+				Rank: -1,
+				Host: h.name,
+				Lost: h.lost,
+				At:   h.at,
+			})
 		}
 	}
 	if first != nil && first.Victim {
 		if host := c.lostWith(); host != "" {
-			return &Failure{Rank: -1, Host: host, At: first.At, Lost: errors.New("no word from it since other ranks lost their connections to its ranks")}
+			return &Failure{
+				Rank: -1,
+				Host: host,
+				At:   first.At,
+				Lost: errors.New("no word from it since other ranks lost their connections to its ranks"),
+			}
 		}
 	}
 	return first
@@ -387,16 +424,17 @@ func (c *Machine) cause() *Failure {
 // abortLag is how much later the end of a rank may be seen than another rank's MPI has noticed it.
 const abortLag = time.Second
 
-// leftMPI reports whether a rank had left its MPI without a word when another one aborted: libraries abort when they lose a connection. A
-// rank that fails because of the abort ends otherwise.
+// leftMPI reports whether a rank had left its MPI without a word when another one aborted:
+// libraries abort when they lose a connection. A rank that fails because of the abort ends
+// otherwise.
 func (c *Machine) leftMPI(aborted time.Duration) bool {
 	return slices.ContainsFunc(c.exits, func(e Exit) bool {
 		return !e.Stopped && (e.MPI == MPIUnfinished || e.Signal == int(syscall.SIGKILL)) && e.At < aborted+abortLag
 	})
 }
 
-// lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there is none. The ranks
-// notice the end of a host before gorun does, and the job may end in between.
+// lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there
+// is none. The ranks notice the end of a host before gorun does, and the job may end in between.
 func (c *Machine) lostWith() string {
 	for _, lost := range c.victims {
 		name := c.hostOf(lost.rank)

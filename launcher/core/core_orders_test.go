@@ -27,8 +27,8 @@ func orders[T any](items []T, most int, each func([]T)) {
 	extend(nil, items)
 }
 
-// Events of one tick give the documented code in any order: that of the stop request if it came before any failure, else
-// that of the failure that was first on the hosts' clocks.
+// Events of one tick give the documented code in any order: that of the stop request if it came
+// before any failure, else that of the failure that was first on the hosts' clocks.
 func TestEveryOrderInOneTick(t *testing.T) {
 	type happening struct {
 		name  string
@@ -39,14 +39,18 @@ func TestEveryOrderInOneTick(t *testing.T) {
 	}
 	const now = 10 * time.Millisecond
 	exit := func(host, rank int, at time.Duration, e Exit) RankExited {
-		e.Rank, e.At = rank, at
+		e.Rank = rank
+		e.At = at
 		return RankExited{host, e}
 	}
 	happenings := []happening{
 		{name: "rank 0 exits 0", event: exit(0, 0, 1*time.Millisecond, Exit{})},
-		{name: "rank 1 exits 3", event: exit(1, 1, 3*time.Millisecond, Exit{Code: 3}), at: 3 * time.Millisecond, code: 3},
-		{name: "rank 2 exits 4", event: exit(1, 2, 2*time.Millisecond, Exit{Code: 4}), at: 2 * time.Millisecond, code: 4},
-		{name: "rank 3 is killed", event: exit(2, 3, 4*time.Millisecond, Exit{Signal: 9}), at: 4 * time.Millisecond, code: 137},
+		{name: "rank 1 exits 3", event: exit(1, 1, 3*time.Millisecond, Exit{Code: 3}), at: 3 * time.Millisecond,
+			code: 3},
+		{name: "rank 2 exits 4", event: exit(1, 2, 2*time.Millisecond, Exit{Code: 4}), at: 2 * time.Millisecond,
+			code: 4},
+		{name: "rank 3 is killed", event: exit(2, 3, 4*time.Millisecond, Exit{Signal: 9}), at: 4 * time.Millisecond,
+			code: 137},
 		{name: "rank 4 is stopped", event: exit(3, 4, 1*time.Millisecond, Exit{Signal: 15, Stopped: true})},
 		{name: "rank 5 has been told to abort", event: exit(3, 5, 1*time.Millisecond, Exit{Code: 5, Aborted: true})},
 		{name: "host 4 is lost", event: HostLost{4, errors.New("gone")}, at: now, code: CodeLaunch},
@@ -65,16 +69,21 @@ func TestEveryOrderInOneTick(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := New(plan, time.Second)
-		want, first, victim, names := 0, time.Hour, 0, []string{}
+		want := 0
+		first := time.Hour
+		victim := 0
+		names := []string{}
 		stopping := false
 		for _, h := range order {
 			names = append(names, h.name)
 			c.Step(h.event, now)
 			if h.stop != 0 && !stopping {
-				want, first = h.stop, 0
+				want = h.stop
+				first = 0
 			}
 			if h.at > 0 && h.at < first && first != 0 {
-				want, first = h.code, h.at
+				want = h.code
+				first = h.at
 			}
 			aborted := h.name == "rank 5 has been told to abort"
 			if aborted {

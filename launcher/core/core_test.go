@@ -16,7 +16,8 @@ import (
 // corePlan has ranks 0 and 1 on a, 2 and 3 on b, 4 on c.
 func corePlan(t testing.TB) plan.Plan {
 	t.Helper()
-	plan, err := plan.New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}, plan.Request{})
+	plan, err := plan.New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}},
+		plan.Request{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +45,12 @@ func told(host, rank, code int, second float64) at {
 }
 
 func stopped(host, rank, signal int, second float64) at {
-	return at{second, RankExited{host, Exit{Rank: rank, Signal: signal, Stopped: true, At: time.Duration(second * float64(time.Second))}}}
+	return at{second, RankExited{host, Exit{
+		Rank:    rank,
+		Signal:  signal,
+		Stopped: true,
+		At:      time.Duration(second * float64(time.Second)),
+	}}}
 }
 
 func done(host int, second float64) at { return at{second, HostDone{Host: host}} }
@@ -79,7 +85,12 @@ func play(t testing.TB, events []at) (*Machine, []string) {
 
 func TestCore(t *testing.T) {
 	left := func(by, rank int, second float64) at {
-		return at{second, RankLost{wire.Lost{By: by, Rank: rank, Cause: "closed", Left: true}}}
+		return at{second, RankLost{wire.Lost{
+			By:    by,
+			Rank:  rank,
+			Cause: "closed",
+			Left:  true,
+		}}}
 	}
 	lost := func(by, rank int, second float64) at {
 		return at{second, RankLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
@@ -95,28 +106,47 @@ func TestCore(t *testing.T) {
 		result func(Result) bool // more to check; may be nil
 	}{
 		{name: "all succeed",
-			events: []at{exit(0, 0, 0, 1), exit(0, 1, 0, 1), exit(1, 2, 0, 1), exit(1, 3, 0, 1), exit(2, 4, 0, 1), done(0, 2), done(1, 2), tick(2.5), done(2, 3)},
-			did:    "3s finish", code: 0},
+			events: []at{exit(0, 0, 0, 1), exit(0, 1, 0, 1), exit(1, 2, 0, 1), exit(1, 3, 0, 1), exit(2, 4, 0, 1),
+				done(0, 2), done(1, 2), tick(2.5), done(2, 3)},
+			did: "3s finish", code: 0},
 		{name: "a clean exit stops nobody",
 			events: []at{exit(0, 0, 0, 1), tick(100)}, did: ""},
 		{name: "a failing rank ends the job",
-			events: []at{exit(1, 3, 7, 1), stopped(0, 0, 15, 1.2), stopped(0, 1, 15, 1.2), done(0, 1.3), done(1, 1.3), done(2, 1.4)},
-			did:    "1s abort rank 3 on b; 1s stop 5s; 1.4s finish", code: 7, cause: "rank 3 on b exited with code 7"},
+			events: []at{exit(1, 3, 7, 1), stopped(0, 0, 15, 1.2), stopped(0, 1, 15, 1.2), done(0, 1.3), done(1, 1.3),
+				done(2, 1.4)},
+			did: "1s abort rank 3 on b; 1s stop 5s; 1.4s finish", code: 7, cause: "rank 3 on b exited with code 7"},
 		{name: "the first failure in time is the cause, whichever is heard first",
-			events: []at{exit(1, 3, 7, 1), {1.5, RankExited{0, Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
-			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 9, cause: "rank 0 on a exited with code 9"},
+			events: []at{exit(1, 3, 7, 1), {1.5, RankExited{0, Exit{Rank: 0, Code: 9, At: 900 * time.Millisecond}}},
+				done(0, 2), done(1, 2), done(2, 2)},
+			did: "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 9, cause: "rank 0 on a exited with code 9"},
 		{name: "an MPI that aborts has lost the rank that left it, which is seen to end a little later",
-			events: []at{{1, RankExited{1, Exit{Rank: 3, MPI: MPIAborted, Code: 14, At: time.Second}}}, {1.1, RankExited{0, Exit{Rank: 0, MPI: MPIUnfinished, At: 1010 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
-			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 1, cause: "rank 0 on a ended after MPI_Init without MPI_Finalize"},
+			events: []at{{1, RankExited{1, Exit{
+				Rank: 3,
+				MPI:  MPIAborted,
+				Code: 14,
+				At:   time.Second,
+			}}}, {1.1, RankExited{0, Exit{Rank: 0, MPI: MPIUnfinished, At: 1010 * time.Millisecond}}}, done(0, 2),
+				done(1, 2), done(2, 2)},
+			did: "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 1,
+			cause: "rank 0 on a ended after MPI_Init without MPI_Finalize"},
 		{name: "a rank that crashes because of an abort is not the cause",
-			events: []at{{1, RankExited{1, Exit{Rank: 3, MPI: MPIAborted, Code: 14, At: time.Second}}}, {1.1, RankExited{0, Exit{Rank: 0, Signal: 13, At: 1010 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
-			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 14, cause: "rank 3 on b called MPI_Abort(14)"},
+			events: []at{{1, RankExited{1, Exit{
+				Rank: 3,
+				MPI:  MPIAborted,
+				Code: 14,
+				At:   time.Second,
+			}}}, {1.1, RankExited{0, Exit{Rank: 0, Signal: 13, At: 1010 * time.Millisecond}}}, done(0, 2), done(1, 2),
+				done(2, 2)},
+			did: "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 14, cause: "rank 3 on b called MPI_Abort(14)"},
 		{name: "a rank that gorun stopped is not the cause",
 			events: []at{stopped(0, 0, 15, 0.1), exit(1, 3, 7, 1), done(0, 2), done(1, 2), done(2, 2)},
 			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 7, cause: "rank 3 on b exited with code 7"},
 		{name: "a rank that lost another is its victim, though it ended first",
-			events: []at{lost(4, 2, 0.9), exit(2, 4, 1, 1), {1.2, RankExited{1, Exit{Rank: 2, Signal: 9, At: 1100 * time.Millisecond}}}, done(0, 2), done(1, 2), done(2, 2)},
-			did:    "900ms abort rank 2 on b; 1s stop 5s; 2s finish", code: 137, cause: "rank 2 on b was killed by signal 9 (SIGKILL)"},
+			events: []at{lost(4, 2, 0.9), exit(2, 4, 1, 1),
+				{1.2, RankExited{1, Exit{Rank: 2, Signal: 9, At: 1100 * time.Millisecond}}}, done(0, 2), done(1, 2),
+				done(2, 2)},
+			did: "900ms abort rank 2 on b; 1s stop 5s; 2s finish", code: 137,
+			cause: "rank 2 on b was killed by signal 9 (SIGKILL)"},
 		{name: "a victim is the cause when there is no other",
 			events: []at{lost(4, 2, 0.9), exit(2, 4, 3, 1), done(0, 2), done(1, 2), done(2, 2)},
 			did:    "900ms abort rank 2 on b; 1s stop 5s; 2s finish", code: 3, cause: "rank 4 on c exited with code 3",
@@ -124,25 +154,33 @@ func TestCore(t *testing.T) {
 		{name: "a loss alone stops nobody: ranks may handle it",
 			events: []at{lost(0, 2, 1), lost(1, 2, 1.1), tick(60)}, did: "1s abort rank 2 on b"},
 		{name: "an agent that says that it ends is the cause from then on, and awaited",
-			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}}, {1.1, HostFailing{1, errors.New("again")}}, gone(2, 1.5), done(0, 2), gone(1, 3)},
-			did:    "1s abort rank -1 on b; 1s stop 5s; 3s finish", code: CodeLaunch, cause: "host b: its guard is dead"},
+			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}},
+				{1.1, HostFailing{1, errors.New("again")}}, gone(2, 1.5), done(0, 2), gone(1, 3)},
+			did: "1s abort rank -1 on b; 1s stop 5s; 3s finish", code: CodeLaunch,
+			cause: "host b: its guard is dead"},
 		{name: "an agent that says that it ends, and does not, is abandoned like another",
-			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}}, done(0, 2), done(2, 2), tick(8.9), tick(9)},
-			did:    "1s abort rank -1 on b; 1s stop 5s; 9s finish", code: CodeLaunch, cause: "host b: its guard is dead"},
+			events: []at{{1, HostFailing{1, errors.New("its guard is dead")}}, done(0, 2), done(2, 2), tick(8.9),
+				tick(9)},
+			did: "1s abort rank -1 on b; 1s stop 5s; 9s finish", code: CodeLaunch,
+			cause: "host b: its guard is dead"},
 		{name: "a lost host ends the job",
 			events: []at{gone(1, 2), stopped(0, 0, 15, 2.1), done(0, 2.5), done(2, 3)},
 			did:    "2s abort rank -1 on b; 2s stop 5s; 3s finish", code: CodeLaunch, cause: "host b: no word",
-			result: func(r Result) bool { return len(r.Lost) == 1 && r.Lost[0].Host == "b" && len(r.Unconfirmed) == 0 }},
+			result: func(r Result) bool {
+				return len(r.Lost) == 1 && r.Lost[0].Host == "b" && len(r.Unconfirmed) == 0
+			}},
 		{name: "the last host is lost",
 			events: []at{done(0, 1), done(2, 1), gone(1, 2)},
 			did:    "2s abort rank -1 on b; 2s stop 5s; 2s finish", code: CodeLaunch, cause: "host b: no word"},
 		{name: "a host that is done cannot be lost",
 			events: []at{done(0, 1), gone(0, 1.1), done(1, 2), done(2, 2)}, did: "2s finish", code: 0},
 		{name: "a host is lost once",
-			events: []at{gone(1, 2), gone(1, 3), done(0, 4), done(2, 4)}, did: "2s abort rank -1 on b; 2s stop 5s; 4s finish", code: CodeLaunch, cause: "host b: no word",
+			events: []at{gone(1, 2), gone(1, 3), done(0, 4), done(2, 4)},
+			did:    "2s abort rank -1 on b; 2s stop 5s; 4s finish", code: CodeLaunch, cause: "host b: no word",
 			result: func(r Result) bool { return len(r.Lost) == 1 }},
 		{name: "a rank that failed before its host was lost is the cause",
-			events: []at{exit(1, 2, 4, 1), gone(1, 2), done(0, 3), done(2, 3)}, did: "1s abort rank 2 on b; 1s stop 5s; 3s finish", code: 4, cause: "rank 2 on b exited with code 4"},
+			events: []at{exit(1, 2, 4, 1), gone(1, 2), done(0, 3), done(2, 3)},
+			did:    "1s abort rank 2 on b; 1s stop 5s; 3s finish", code: 4, cause: "rank 2 on b exited with code 4"},
 		{name: "a lost host's victims are not the cause",
 			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), gone(1, 6), done(0, 7), done(2, 7)},
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 7s finish", code: CodeLaunch, cause: "host b: no word"},
@@ -156,25 +194,33 @@ func TestCore(t *testing.T) {
 			events: []at{lost(2, 2, 1), told(0, 0, 1, 1.1), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
 		{name: "a rank that leaves and then fails is the cause, not ranks that fail of it and end first",
-			events: []at{left(0, 2, 1), left(1, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.2), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
-			did:    "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+			events: []at{left(0, 2, 1), left(1, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.2), told(1, 2, 6, 1.3),
+				done(0, 3), done(1, 3), done(2, 3)},
+			did: "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6,
+			cause: "rank 2 on b exited with code 6"},
 		{name: "it is the cause, too, where it lost those that had left because of it, and by way of others",
-			events: []at{left(0, 2, 1), left(1, 0, 1.05), left(2, 1, 1.1), exit(0, 1, 1, 1.1), told(1, 2, 6, 1.3), done(0, 3), done(1, 3), done(2, 3)},
-			did:    "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6, cause: "rank 2 on b exited with code 6"},
+			events: []at{left(0, 2, 1), left(1, 0, 1.05), left(2, 1, 1.1), exit(0, 1, 1, 1.1), told(1, 2, 6, 1.3),
+				done(0, 3), done(1, 3), done(2, 3)},
+			did: "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 6,
+			cause: "rank 2 on b exited with code 6"},
 		{name: "the stop waits so long for a rank that has left",
-			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.2), tick(6), tick(7), stopped(1, 2, 15, 7.1), done(0, 8), done(1, 8), done(2, 8)},
-			did:    "1.1s abort rank 2 on b; 7s stop 5s; 8s finish", code: 1, cause: "rank 0 on a exited with code 1",
+			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.2), tick(6), tick(7),
+				stopped(1, 2, 15, 7.1), done(0, 8), done(1, 8), done(2, 8)},
+			did: "1.1s abort rank 2 on b; 7s stop 5s; 8s finish", code: 1, cause: "rank 0 on a exited with code 1",
 			result: func(r Result) bool { return r.Cause.Victim }},
 		{name: "it does not wait where another rank fails by itself",
-			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), exit(2, 4, 5, 1.2), stopped(1, 2, 15, 1.3), done(0, 3), done(1, 3), done(2, 3)},
-			did:    "1.1s abort rank 2 on b; 1.2s stop 5s; 3s finish", code: 5, cause: "rank 4 on c exited with code 5"},
+			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), exit(2, 4, 5, 1.2), stopped(1, 2, 15, 1.3), done(0, 3),
+				done(1, 3), done(2, 3)},
+			did: "1.1s abort rank 2 on b; 1.2s stop 5s; 3s finish", code: 5,
+			cause: "rank 4 on c exited with code 5"},
 		{name: "a rank that leaves and ends well lets the others be stopped",
 			events: []at{left(0, 2, 1), exit(0, 0, 1, 1.1), exit(1, 2, 0, 1.3), done(0, 3), done(1, 3), done(2, 3)},
 			did:    "1.1s abort rank 2 on b; 1.3s stop 5s; 3s finish", code: 1, cause: "rank 0 on a exited with code 1",
 			result: func(r Result) bool { return r.Cause.Victim }},
 		{name: "who goes on after a rank has left is no victim of it any more",
 			events: []at{left(0, 2, 1), exit(0, 0, 1, 62), done(0, 63), done(1, 63), done(2, 63)},
-			did:    "1m2s abort rank 0 on a; 1m2s stop 5s; 1m3s finish", code: 1, cause: "rank 0 on a exited with code 1",
+			did:    "1m2s abort rank 0 on a; 1m2s stop 5s; 1m3s finish", code: 1,
+			cause:  "rank 0 on a exited with code 1",
 			result: func(r Result) bool { return !r.Cause.Victim }},
 		{name: "that a rank has left ends nothing",
 			events: []at{left(0, 2, 1), left(1, 2, 1), done(0, 3), done(1, 3), done(2, 3)}, did: "3s finish"},
@@ -183,34 +229,46 @@ func TestCore(t *testing.T) {
 			did:    "1s abort rank 2 on b; 1.1s stop 5s; 3s finish", code: 5, cause: "rank 4 on c exited with code 5"},
 		{name: "a silent host, whose ranks others lost, is the cause",
 			events: []at{lost(0, 2, 1), exit(0, 0, 1, 1.1), told(0, 1, 1, 1.1), done(0, 2), done(2, 2), tick(9.2)},
-			did:    "1s abort rank 2 on b; 1.1s stop 5s; 9.2s finish", code: CodeLaunch, cause: "host b: no word from it since other ranks lost their connections to its ranks"},
+			did:    "1s abort rank 2 on b; 1.1s stop 5s; 9.2s finish", code: CodeLaunch,
+			cause: "host b: no word from it since other ranks lost their connections to its ranks"},
 		{name: "Ctrl-C",
-			events: []at{stop(Interrupted, false, 1), stopped(0, 0, 15, 1.1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 130},
+			events: []at{stop(Interrupted, false, 1), stopped(0, 0, 15, 1.1), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s stop 5s; 2s finish", code: 130},
 		{name: "Ctrl-C, and a rank's failure because of it",
 			events: []at{stop(Interrupted, false, 1), exit(0, 0, 1, 1.1), done(0, 2), done(1, 2), done(2, 2)},
-			did:    "1s stop 5s; 1.1s abort rank 0 on a; 2s finish", code: 130, cause: "rank 0 on a exited with code 1"},
+			did:    "1s stop 5s; 1.1s abort rank 0 on a; 2s finish", code: 130,
+			cause: "rank 0 on a exited with code 1"},
 		{name: "Ctrl-C twice kills",
-			events: []at{stop(Interrupted, false, 1), stop(Interrupted, true, 2), tick(4.9), tick(5)}, did: "1s stop 5s; 2s stop 0s; 5s finish", code: 130,
+			events: []at{stop(Interrupted, false, 1), stop(Interrupted, true, 2), tick(4.9), tick(5)},
+			did:    "1s stop 5s; 2s stop 0s; 5s finish", code: 130,
 			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "a b c" }},
 		{name: "a second stop request can only shorten the grace",
-			events: []at{stop(Terminated, true, 1), stop(Interrupted, false, 1.1), tick(4)}, did: "1s stop 0s; 4s finish", code: 143},
+			events: []at{stop(Terminated, true, 1), stop(Interrupted, false, 1.1), tick(4)},
+			did:    "1s stop 0s; 4s finish", code: 143},
 		{name: "Ctrl-C while a failed job is being stopped leaves the cause alone",
 			events: []at{exit(0, 1, 7, 1), stop(Interrupted, true, 2), done(0, 3), done(1, 3), done(2, 3)},
-			did:    "1s abort rank 1 on a; 1s stop 5s; 2s stop 0s; 3s finish", code: 7, cause: "rank 1 on a exited with code 7"},
+			did:    "1s abort rank 1 on a; 1s stop 5s; 2s stop 0s; 3s finish", code: 7,
+			cause: "rank 1 on a exited with code 7"},
 		{name: "a time limit",
-			events: []at{stop(TimedOut, false, 10), done(0, 11), done(1, 11), done(2, 11)}, did: "10s stop 5s; 11s finish", code: CodeTimeout},
+			events: []at{stop(TimedOut, false, 10), done(0, 11), done(1, 11), done(2, 11)},
+			did:    "10s stop 5s; 11s finish", code: CodeTimeout},
 		{name: "the output has no reader",
-			events: []at{stop(OutputClosed, false, 1), done(0, 2), done(1, 2), done(2, 2)}, did: "1s stop 5s; 2s finish", code: 141},
+			events: []at{stop(OutputClosed, false, 1), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s stop 5s; 2s finish", code: 141},
 		{name: "agents that never answer are abandoned after the grace and a margin",
-			events: []at{exit(0, 0, 2, 1), done(0, 2), tick(8.9), tick(9), tick(10)}, did: "1s abort rank 0 on a; 1s stop 5s; 9s finish", code: 2, cause: "rank 0 on a exited with code 2",
+			events: []at{exit(0, 0, 2, 1), done(0, 2), tick(8.9), tick(9), tick(10)},
+			did:    "1s abort rank 0 on a; 1s stop 5s; 9s finish", code: 2, cause: "rank 0 on a exited with code 2",
 			result: func(r Result) bool { return strings.Join(r.Unconfirmed, " ") == "b c" }},
 		{name: "a suspended launcher reads before it abandons hosts",
-			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(60), done(0, 60.1), done(1, 60.1), done(2, 60.1)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m0.1s finish", code: 2,
+			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(60), done(0, 60.1), done(1, 60.1),
+				done(2, 60.1)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m0.1s finish", code: 2,
 			cause: "rank 0 on a exited with code 2", result: func(r Result) bool { return len(r.Unconfirmed) == 0 }},
 		{name: "a suspended launcher waits no longer than that",
-			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(66.9), tick(67)}, did: "1s abort rank 0 on a; 1s stop 5s; 1m7s finish", code: 2, cause: "rank 0 on a exited with code 2"},
+			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(66.9), tick(67)},
+			did:    "1s abort rank 0 on a; 1s stop 5s; 1m7s finish", code: 2, cause: "rank 0 on a exited with code 2"},
 		{name: "nothing happens after the end",
-			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), stop(Interrupted, false, 2), tick(9)}, did: "1s finish", code: 0},
+			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), stop(Interrupted, false, 2),
+				tick(9)}, did: "1s finish", code: 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -244,9 +302,12 @@ func TestRanksGetTheCauseOfAnAbort(t *testing.T) {
 		event any
 		want  wire.Abort
 	}{
-		{RankExited{1, Exit{Rank: 3, Signal: 11, Core: true}}, wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
-		{RankExited{0, Exit{Rank: 0, Code: 127, Failed: "no such file"}}, wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
-		{RankLost{wire.Lost{By: 0, Rank: 4, Cause: "reset"}}, wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
+		{RankExited{1, Exit{Rank: 3, Signal: 11, Core: true}},
+			wire.Abort{Rank: 3, Host: "b", Cause: "was killed by signal 11 (SIGSEGV), core dumped"}},
+		{RankExited{0, Exit{Rank: 0, Code: 127, Failed: "no such file"}},
+			wire.Abort{Rank: 0, Host: "a", Cause: "did not start: no such file"}},
+		{RankLost{wire.Lost{By: 0, Rank: 4, Cause: "reset"}},
+			wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
 		{HostLost{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
 	} {
 		acts := New(corePlan(t), grace).Step(tc.event, time.Second)
@@ -258,7 +319,8 @@ func TestRanksGetTheCauseOfAnAbort(t *testing.T) {
 
 // Nothing that happens after the end changes it.
 func TestNothingHappensAfterTheEnd(t *testing.T) {
-	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2), {2, HostLost{0, errors.New("no word")}}, {3, Stop{Interrupted, true}}, tick(3600)})
+	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2),
+		{2, HostLost{0, errors.New("no word")}}, {3, Stop{Interrupted, true}}, tick(3600)})
 	if r := c.Result(); r.Code() != 0 || len(did) != 1 || did[0] != "1s finish" {
 		t.Errorf("%q, %+v", did, r)
 	}
@@ -275,7 +337,8 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := New(plan, grace)
-	asked, hostOf := 0, c.hostOf
+	asked := 0
+	hostOf := c.hostOf
 	c.hostOf = func(rank int) string {
 		asked++
 		return hostOf(rank)

@@ -56,8 +56,22 @@ func (e Exit) IsFailure() bool { return e.Code != 0 || e.Signal != 0 || e.MPI !=
 
 // ExitOf returns the end of a rank as its agent reported it.
 func ExitOf(e wire.Exit) Exit {
-	return Exit{Rank: e.Rank, Code: e.Code, Signal: e.Signal, Core: e.Core, Stopped: e.Stopped, Aborted: e.Aborted, At: e.At, MPI: MPIEnd(e.MPI), Asked: e.Asked,
-		Failed: e.Failed, MaxRSS: e.MaxRSS, CPU: e.CPU, OutOfMemory: OutOfMemory(e.OutOfMemory), MemoryLimit: e.MemoryLimit}
+	return Exit{
+		Rank:        e.Rank,
+		Code:        e.Code,
+		Signal:      e.Signal,
+		Core:        e.Core,
+		Stopped:     e.Stopped,
+		Aborted:     e.Aborted,
+		At:          e.At,
+		MPI:         MPIEnd(e.MPI),
+		Asked:       e.Asked,
+		Failed:      e.Failed,
+		MaxRSS:      e.MaxRSS,
+		CPU:         e.CPU,
+		OutOfMemory: OutOfMemory(e.OutOfMemory),
+		MemoryLimit: e.MemoryLimit,
+	}
 }
 
 // Describe returns how a rank ended, such as "exited with code 3".

@@ -7,7 +7,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Fences holds the open fences of a job, or of an epoch of an elastic one. It is not safe for concurrent use.
+// Fences holds the open fences of a job, or of an epoch of an elastic one. It is not safe for
+// concurrent use.
 type Fences struct {
 	gather *kv.Fences
 	size   int
@@ -28,7 +29,8 @@ func (f *Fences) Add(part wire.Fence) (map[int][]byte, error) {
 		bytes += len(value)
 	}
 	if bytes > maxFenced {
-		return nil, fmt.Errorf("fence %q: the values of all ranks are %d bytes, at most %d allowed", part.Name, bytes, maxFenced)
+		return nil, fmt.Errorf("fence %q: the values of all ranks are %d bytes, at most %d allowed", part.Name, bytes,
+			maxFenced)
 	}
 	return all, err
 }
@@ -46,5 +48,10 @@ func (f *Fences) Stuck() *RankLost {
 	if !stuck {
 		return nil
 	}
-	return &RankLost{wire.Lost{By: rank, Rank: rank, Cause: fmt.Sprintf("it ended while others waited for it in fence %q", name), Awaited: wire.IsMPIFence(name)}}
+	return &RankLost{wire.Lost{
+		By:      rank,
+		Rank:    rank,
+		Cause:   fmt.Sprintf("it ended while others waited for it in fence %q", name),
+		Awaited: wire.IsMPIFence(name),
+	}}
 }

@@ -30,7 +30,8 @@ type Result struct {
 	Output      error // why output was lost, if it was
 	// Elastic is how an elastic job ended; nil: the job was not elastic.
 	Elastic *ElasticEnd
-	// Started is when the ranks were released, Ended when all of them had ended, since the job began.
+	// Started is when the ranks were released, Ended when all of them had ended, since the job
+	// began.
 	Started, Ended time.Duration
 }
 

@@ -21,17 +21,21 @@ func TestResultCode(t *testing.T) {
 		{"a program that is not there", Result{Cause: failure(Exit{Code: 127, Failed: "x"})}, 127},
 		{"a lost host", Result{Cause: lost}, 125},
 		{"a host that never reported", Result{Unconfirmed: []string{"a"}}, 125},
-		{"a failure, and a host that never reported", Result{Cause: failure(Exit{Code: 3}), Unconfirmed: []string{"a"}}, 3},
+		{"a failure, and a host that never reported", Result{Cause: failure(Exit{Code: 3}), Unconfirmed: []string{"a"}},
+			3},
 		{"a process that cannot be killed", Result{Unkillable: []Unkillable{{Host: "a"}}}, 123},
-		{"that, and a host that never reported", Result{Unkillable: []Unkillable{{Host: "a"}}, Unconfirmed: []string{"b"}}, 125},
-		{"a failure, and a process that cannot be killed", Result{Cause: failure(Exit{Code: 3}), Unkillable: []Unkillable{{Host: "a"}}}, 3},
+		{"that, and a host that never reported", Result{Unkillable: []Unkillable{{Host: "a"}},
+			Unconfirmed: []string{"b"}}, 125},
+		{"a failure, and a process that cannot be killed",
+			Result{Cause: failure(Exit{Code: 3}), Unkillable: []Unkillable{{Host: "a"}}}, 3},
 		{"Ctrl-C", Result{Stopped: Interrupted}, 130},
 		{"TERM", Result{Stopped: Terminated}, 143},
 		{"HUP", Result{Stopped: HungUp}, 129},
 		{"a closed pipe", Result{Stopped: OutputClosed}, 141},
 		{"a time limit", Result{Stopped: TimedOut}, 124},
 		{"a hang", Result{Stopped: Hung}, 122},
-		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(Exit{Code: 1}), Unconfirmed: []string{"a"}}, 130},
+		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(Exit{Code: 1}),
+			Unconfirmed: []string{"a"}}, 130},
 	} {
 		if got := tc.result.Code(); got != tc.want {
 			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
@@ -59,9 +63,12 @@ func TestDescribe(t *testing.T) {
 
 func TestDescribeSaysThatMemoryRanOut(t *testing.T) {
 	for want, e := range map[string]Exit{
-		"was killed by signal 9 (SIGKILL): the host ran out of memory":                     {Signal: 9, OutOfMemory: MemoryOfHost},
-		"was killed by signal 9 (SIGKILL): its cgroup's memory limit of 2 GiB was reached": {Signal: 9, OutOfMemory: MemoryOfGroup, MemoryLimit: 2 << 30},
-		"exited with code 137: the host ran out of memory, it seems":                       {Code: 137, OutOfMemory: MemoryLikely},
+		"was killed by signal 9 (SIGKILL): the host ran out of memory": {Signal: 9,
+			OutOfMemory: MemoryOfHost},
+		"was killed by signal 9 (SIGKILL): its cgroup's memory limit of 2 GiB was reached": {Signal: 9,
+			OutOfMemory: MemoryOfGroup, MemoryLimit: 2 << 30},
+		"exited with code 137: the host ran out of memory, it seems": {Code: 137,
+			OutOfMemory: MemoryLikely},
 		"exited with code 137": {Code: 137},
 	} {
 		if got := e.Describe(); got != want {

@@ -35,11 +35,17 @@ type boss struct {
 }
 
 func newBoss(w *world) *boss {
-	b := &boss{w: w, core: New(w.plan, w.grace), fences: NewFences(w.plan.Size),
-		known: map[int]Exit{}, unread: make([][]any, len(w.hosts)+1)}
+	b := &boss{
+		w:      w,
+		core:   New(w.plan, w.grace),
+		fences: NewFences(w.plan.Size),
+		known:  map[int]Exit{},
+		unread: make([][]any, len(w.hosts)+1),
+	}
 	for range w.hosts {
 		b.sessions = append(b.sessions, &session.Session{})
-		b.heard, b.done = append(b.heard, 0), append(b.done, false)
+		b.heard = append(b.heard, 0)
+		b.done = append(b.done, false)
 	}
 	b.beat()
 	return b
@@ -202,7 +208,9 @@ func (b *boss) end(code int) {
 		return
 	}
 	b.w.Note("launcher: ends with %d", code)
-	b.over, b.overAt, b.code = true, b.w.Now, code
+	b.over = true
+	b.overAt = b.w.Now
+	b.code = code
 	for _, h := range b.w.hosts {
 		h.down.send(hangUp{})
 	}

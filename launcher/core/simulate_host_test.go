@@ -46,13 +46,22 @@ type simHost struct {
 }
 
 func newSimHost(w *world, p *plan.Host, index int) *simHost {
-	h := &simHost{w: w, name: p.Name, index: index, began: w.upTo(time.Second) - 500*time.Millisecond, lives: true, gather: kv.NewFences(len(p.Ranks))}
+	h := &simHost{
+		w:      w,
+		name:   p.Name,
+		index:  index,
+		began:  w.upTo(time.Second) - 500*time.Millisecond,
+		lives:  true,
+		gather: kv.NewFences(len(p.Ranks)),
+	}
 	h.up = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: func(m any) { w.boss.post(index, m) }}
 	h.down = &pipe{w: w, delay: w.upTo(100 * time.Millisecond), deliver: h.frame}
 	var ranks []int
 	for _, planned := range p.Ranks {
 		r := newSimRank(h, planned.Rank)
-		h.ranks, w.ranks, ranks = append(h.ranks, r), append(w.ranks, r), append(ranks, r.rank)
+		h.ranks = append(h.ranks, r)
+		w.ranks = append(w.ranks, r)
+		ranks = append(ranks, r.rank)
 	}
 	h.agent = agent.NewMachine(w.grace, ranks, h, h.clock())
 	h.look()
@@ -232,8 +241,10 @@ func (h *simHost) resume() {
 		return
 	}
 	h.stopped = false
-	frames, own := h.frames, h.own
-	h.frames, h.own = nil, nil
+	frames := h.frames
+	own := h.own
+	h.frames = nil
+	h.own = nil
 	for len(frames)+len(own) > 0 {
 		from := &frames
 		if len(frames) == 0 || (len(own) > 0 && h.w.oneIn(2)) {
@@ -275,7 +286,8 @@ func (h *simHost) anybody() bool {
 	return h.lives && !h.off
 }
 
-// cleanBy returns when the last process must have ended after the launcher's end. ever is false if that is not promised.
+// cleanBy returns when the last process must have ended after the launcher's end. ever is false if
+// that is not promised.
 func (h *simHost) cleanBy() (due time.Duration, ever bool) {
 	from := max(h.w.boss.overAt, h.recovered)
 	switch {

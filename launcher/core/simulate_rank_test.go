@@ -123,8 +123,12 @@ func (r *simRank) end(code int, signal syscall.Signal) {
 	if !r.alive {
 		return
 	}
-	w, h := r.world(), r.host
-	r.alive, r.code, r.killed, r.endedAt = false, code, signal, w.Now
+	w := r.world()
+	h := r.host
+	r.alive = false
+	r.code = code
+	r.killed = signal
+	r.endedAt = w.Now
 	r.origin = (code != 0 || signal != 0) && (r.own || !r.touched || r.termed && signal == syscall.SIGKILL)
 	w.Note("rank %d on %s ends: code %d signal %d origin %v", r.rank, h.name, code, signal, r.origin)
 	zombie := w.upTo(5 * time.Millisecond) // its connections close before
@@ -151,8 +155,10 @@ func (r *simRank) reap() {
 	if r.alive || r.reaped || r.world().Now < r.zombieAt {
 		return
 	}
-	w, h := r.world(), r.host
-	r.reaped, r.endedAt = true, w.Now
+	w := r.world()
+	h := r.host
+	r.reaped = true
+	r.endedAt = w.Now
 	h.agent.Exited(r.rank, r.code, int(r.killed), !r.asked, h.clock())
 	open := w.upTo(5 * time.Millisecond)
 	if r.daemons > 0 { // it holds the pipes
@@ -163,7 +169,8 @@ func (r *simRank) reap() {
 	}
 }
 
-// leave makes the rank leave its peers, as an interpreter with an uncaught exception does, and end a little later.
+// leave makes the rank leave its peers, as an interpreter with an uncaught exception does, and end
+// a little later.
 func (r *simRank) leave() {
 	w := r.world()
 	r.soon(func() {
@@ -193,10 +200,17 @@ func (r *simRank) loses(other int, left bool) {
 		return
 	}
 	r.soon(func() {
-		w, h := r.world(), r.host
-		r.touched, r.termed = true, false
+		w := r.world()
+		h := r.host
+		r.touched = true
+		r.termed = false
 		h.do(&h.own, func() {
-			h.up.send(wire.Lost{By: r.rank, Rank: other, Cause: "reset", Left: left})
+			h.up.send(wire.Lost{
+				By:    r.rank,
+				Rank:  other,
+				Cause: "reset",
+				Left:  left,
+			})
 			w.After(w.upTo(20*time.Millisecond), func() { r.exit(1) }) // after the agent's answer
 		})
 	})
@@ -210,7 +224,8 @@ func (r *simRank) abort() {
 	r.told = true
 	w := r.world()
 	if !r.left && (w.ring || r.waits != "") {
-		r.touched, r.termed = true, false
+		r.touched = true
+		r.termed = false
 		w.After(w.upTo(50*time.Millisecond), func() { r.exit(1) })
 	}
 }
@@ -218,7 +233,8 @@ func (r *simRank) abort() {
 func (r *simRank) kill() {
 	r.asked = r.asked || r.alive
 	if !r.stuck && r.alive {
-		r.touched, r.termed = true, false
+		r.touched = true
+		r.termed = false
 		r.end(0, syscall.SIGKILL)
 	}
 }
@@ -228,7 +244,8 @@ func (r *simRank) signal(signal syscall.Signal) {
 	switch signal {
 	case syscall.SIGTERM:
 		r.asked = r.asked || r.alive
-		r.touched, r.termed = true, r.termed || !r.touched
+		r.termed = r.termed || !r.touched
+		r.touched = true
 		r.soon(r.term)
 	case syscall.SIGCONT:
 		r.resume()
@@ -251,7 +268,8 @@ func (r *simRank) term() {
 
 func (r *simRank) resume() {
 	pending := r.pending
-	r.stopped, r.pending = false, nil
+	r.stopped = false
+	r.pending = nil
 	for _, do := range pending {
 		r.soon(do)
 	}

@@ -35,7 +35,9 @@ func (w *world) verdict() error {
 		return fmt.Errorf("gave up at %v, before %v", w.Now, b.due)
 	}
 	for _, lost := range r.Lost {
-		if i := slices.IndexFunc(w.hosts, func(h *simHost) bool { return h.name == lost.Host }); !w.hosts[i].suspect && !w.hosts[i].stuck {
+		if i := slices.IndexFunc(w.hosts, func(h *simHost) bool {
+			return h.name == lost.Host
+		}); !w.hosts[i].suspect && !w.hosts[i].stuck {
 			return fmt.Errorf("%s is lost without a fault: %v", lost.Host, lost.Err)
 		}
 	}
@@ -47,11 +49,13 @@ func (w *world) blame(r Result) error {
 	var first *simRank // of the failures that the launcher knows and that have no cause
 	for _, rank := range w.ranks {
 		e, known := w.boss.known[rank.rank]
-		if known && e.Stopped && rank.origin && !rank.termed && !rank.left { // a SIGKILL of another's may be reaped after the agent's own
+		// a SIGKILL of another's may be reaped after the agent's own
+		if known && e.Stopped && rank.origin && !rank.termed && !rank.left {
 			return fmt.Errorf("rank %d failed by itself, and counts as stopped", rank.rank)
 		}
 		began := rank.left && w.boss.core.aborter == rank.rank
-		if known && !e.Stopped && rank.origin && (!rank.told || began) && (first == nil || rank.endedAt < first.endedAt) {
+		if known && !e.Stopped && rank.origin && (!rank.told || began) &&
+			(first == nil || rank.endedAt < first.endedAt) {
 			first = rank
 		}
 	}
@@ -63,7 +67,8 @@ func (w *world) blame(r Result) error {
 		return nil
 	case r.Cause.Lost != nil:
 		if first != nil && first.endedAt+w.boss.blur < r.Cause.At {
-			return fmt.Errorf("rank %d failed at %v, and the cause is %v at %v", first.rank, first.endedAt, r.Cause, r.Cause.At)
+			return fmt.Errorf("rank %d failed at %v, and the cause is %v at %v", first.rank, first.endedAt, r.Cause,
+				r.Cause.At)
 		}
 		return nil
 	}
@@ -81,7 +86,8 @@ func (w *world) blame(r Result) error {
 	case r.Stopped == NotStopped && w.boss.code != want:
 		return fmt.Errorf("code %d, and the cause ended with %d", w.boss.code, want)
 	case !r.Cause.Victim && first != nil && first.endedAt+w.boss.blur < cause.endedAt:
-		return fmt.Errorf("rank %d failed at %v, and the cause is %v at %v", first.rank, first.endedAt, r.Cause, cause.endedAt)
+		return fmt.Errorf("rank %d failed at %v, and the cause is %v at %v", first.rank, first.endedAt, r.Cause,
+			cause.endedAt)
 	}
 	return nil
 }
@@ -92,7 +98,8 @@ func playJob(seed uint64, tell bool) (code int, c *simulate.Clock) {
 	return w.boss.code, &w.Clock
 }
 
-// TestWholeJobs plays made-up jobs. make simulate plays more of them (N=1000000), or one with its log (SEED=7).
+// TestWholeJobs plays made-up jobs. make simulate plays more of them (N=1000000), or one with its
+// log (SEED=7).
 func TestWholeJobs(t *testing.T) {
 	simulate.Seeds(t, simulatedJobs, []int{0, 1, CodeTimeout, CodeLaunch, 129, 130, 137, 139, 141, 143}, playJob)
 }

@@ -44,7 +44,10 @@ func (w *world) goWrong() {
 		w.until(at, h.killGuard)
 	case 13:
 		if w.oneIn(2) {
-			w.until(at, func() { r.stuck, r.host.stuck = r.alive, r.host.stuck || r.alive })
+			w.until(at, func() {
+				r.host.stuck = r.host.stuck || r.alive
+				r.stuck = r.alive
+			})
 		} else {
 			w.until(at, func() {
 				if !w.boss.over {
@@ -76,7 +79,8 @@ func (w *world) stopBoss(at, d time.Duration) {
 	w.At(at, func() {
 		w.Note("launcher: stopped")
 		if !w.boss.stopped {
-			w.boss.stopped, w.boss.stoppedAt = true, w.Now
+			w.boss.stopped = true
+			w.boss.stoppedAt = w.Now
 		}
 	})
 	w.until(at+d, func() {
@@ -124,11 +128,12 @@ func (h *simHost) reset() {
 	h.recovered = max(h.recovered, h.w.Now)
 	h.up.send(hangUp{})
 	h.down.send(hangUp{})
-	h.up.last, h.down.last = h.w.Now+time.Hour, h.w.Now+time.Hour // nothing follows
+	h.up.last = h.w.Now + time.Hour
+	h.down.last = h.w.Now + time.Hour // nothing follows
 }
 
-// stall delays one direction of the connection, or both. After netTime the launcher counts it as dead; the host learns that
-// when it is reachable again.
+// stall delays one direction of the connection, or both. After netTime the launcher counts it as
+// dead; the host learns that when it is reachable again.
 func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bool) {
 	w := h.w
 	dead := false
@@ -143,7 +148,8 @@ func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bo
 		}
 		began = true
 		w.Note("%s: stalled %d for %v, for ever: %v", h.name, which, d, forever)
-		h.up.stalled, h.down.stalled = which != 0, which != 1
+		h.up.stalled = which != 0
+		h.down.stalled = which != 1
 		h.isolated = forever
 		if !forever {
 			h.recovered = max(h.recovered, at+d)
@@ -152,7 +158,8 @@ func (h *simHost) stall(at time.Duration, which int, d time.Duration, forever bo
 	})
 	w.until(at+netTime+w.upTo(1500*time.Millisecond), func() {
 		if began && w.Now < over && !w.boss.over {
-			dead, h.up.cut = true, true
+			dead = true
+			h.up.cut = true
 			w.boss.post(h.index, HostLost{h.index, errors.New("connection timed out")})
 			if which == 2 {
 				h.parted()
@@ -193,8 +200,12 @@ func (h *simHost) parted() {
 func (h *simHost) crash() {
 	w := h.w
 	w.Note("%s: crashes", h.name)
-	h.lives, h.off, h.suspect, h.stuck = false, true, true, false
-	h.up.cut, h.down.cut = true, true
+	h.lives = false
+	h.off = true
+	h.suspect = true
+	h.stuck = false
+	h.up.cut = true
+	h.down.cut = true
 	w.until(w.Now+netTime+w.upTo(1500*time.Millisecond), func() {
 		w.boss.post(h.index, HostLost{h.index, errors.New("connection timed out")})
 	})
@@ -204,7 +215,10 @@ func (h *simHost) crash() {
 	for _, r := range h.ranks {
 		r.daemons = 0
 		if r.alive {
-			r.alive, r.touched, r.killed, r.endedAt = false, true, syscall.SIGKILL, w.Now
+			r.alive = false
+			r.touched = true
+			r.killed = syscall.SIGKILL
+			r.endedAt = w.Now
 		}
 	}
 }

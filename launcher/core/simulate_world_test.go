@@ -11,8 +11,9 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// world is one whole job on a clock of its own: the launcher's core, the agents' cores, ranks, connections, a user and faults.
-// All randomness comes from its dice, so equal dice make equal jobs.
+// world is one whole job on a clock of its own: the launcher's core, the agents' cores, ranks,
+// connections, a user and faults. All randomness comes from its dice, so equal dice make equal
+// jobs.
 type world struct {
 	simulate.Clock
 	dice dice
@@ -37,7 +38,8 @@ type byteDice []byte
 func (d *byteDice) IntN(n int) int {
 	v := 0
 	for m := n - 1; m > 0 && len(*d) > 0; m >>= 8 {
-		v, *d = v<<8|int((*d)[0]), (*d)[1:]
+		v = v<<8 | int((*d)[0])
+		*d = (*d)[1:]
 	}
 	return v % n
 }
@@ -107,7 +109,8 @@ func (w *world) run() error {
 	return w.Fault
 }
 
-// clean reports whether no process is left except those that cannot be killed, and checks when the last must have ended.
+// clean reports whether no process is left except those that cannot be killed, and checks when the
+// last must have ended.
 func (w *world) clean() bool {
 	clean := true
 	for _, h := range w.hosts {
@@ -158,7 +161,8 @@ func (p *pipe) arrive(message any) {
 // flow ends a stall.
 func (p *pipe) flow() {
 	held := p.held
-	p.stalled, p.held = false, nil
+	p.stalled = false
+	p.held = nil
 	for _, message := range held {
 		p.arrive(message)
 	}

@@ -13,7 +13,8 @@ import (
 // NoteTime is how long ranks wait in MPI_Init for others before the user is told.
 const NoteTime = 10 * time.Second
 
-// Startup follows which ranks have called MPI_Init, until all have. It is not safe for concurrent use.
+// Startup follows which ranks have called MPI_Init, until all have. It is not safe for concurrent
+// use.
 type Startup struct {
 	plan    plan.Plan
 	limit   time.Duration // 0: none
@@ -23,12 +24,14 @@ type Startup struct {
 	over    bool
 }
 
-// NewStartup returns the start-up of a plan's ranks, which fails when some come later than limit after the first; 0: it waits.
+// NewStartup returns the start-up of a plan's ranks, which fails when some come later than limit
+// after the first; 0: it waits.
 func NewStartup(plan plan.Plan, limit time.Duration) *Startup {
 	return &Startup{plan: plan, limit: limit, entered: map[int]bool{}}
 }
 
-// Entered records that ranks have called MPI_Init. Agents report that only of a start-up that takes long.
+// Entered records that ranks have called MPI_Init. Agents report that only of a start-up that takes
+// long.
 func (s *Startup) Entered(ranks []int, now time.Duration) {
 	if len(s.entered) == 0 {
 		s.first = now
@@ -41,8 +44,8 @@ func (s *Startup) Entered(ranks []int, now time.Duration) {
 // Fenced records that a fence has ended. The first one of MPI ends the start-up.
 func (s *Startup) Fenced(name string) { s.over = s.over || wire.IsMPIFence(name) }
 
-// Look returns what the user should know of the start-up at time now, or "", and the event that ends the job because a rank is late, or
-// nil.
+// Look returns what the user should know of the start-up at time now, or "", and the event that
+// ends the job because a rank is late, or nil.
 func (s *Startup) Look(now time.Duration) (note string, late *RankLate) {
 	if s.over || len(s.entered) == 0 {
 		return "", nil

@@ -12,8 +12,9 @@ import (
 )
 
 func twoHosts() plan.Plan {
-	return plan.Plan{Size: 4, Hosts: []plan.Host{{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 0}, {Rank: 1}}},
-		{Host: hostfile.Host{Name: "f2"}, Ranks: []plan.Rank{{Rank: 2}, {Rank: 3}}}}}
+	return plan.Plan{Size: 4,
+		Hosts: []plan.Host{{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 0}, {Rank: 1}}},
+			{Host: hostfile.Host{Name: "f2"}, Ranks: []plan.Rank{{Rank: 2}, {Rank: 3}}}}}
 }
 
 func TestRanksThatStayOutOfMPIAreNamedOnce(t *testing.T) {
@@ -33,7 +34,8 @@ func TestRanksThatStayOutOfMPIAreNamedOnce(t *testing.T) {
 }
 
 func TestStartupThatEndsIsNotReported(t *testing.T) {
-	all, fenced := NewStartup(twoHosts(), time.Second), NewStartup(twoHosts(), time.Second)
+	all := NewStartup(twoHosts(), time.Second)
+	fenced := NewStartup(twoHosts(), time.Second)
 	all.Entered([]int{0, 1, 2, 3}, 0)
 	fenced.Entered([]int{0}, 0)
 	fenced.Fenced("ring/1")
@@ -58,7 +60,12 @@ func TestLateRanksEndTheJob(t *testing.T) {
 		t.Errorf("actions %v", acts)
 	}
 	for rank := range 4 {
-		c.Step(RankExited{Host: rank / 2, Exit: Exit{Rank: rank, Signal: 15, Stopped: true, At: 7 * time.Second}}, 7*time.Second)
+		c.Step(RankExited{Host: rank / 2, Exit: Exit{
+			Rank:    rank,
+			Signal:  15,
+			Stopped: true,
+			At:      7 * time.Second,
+		}}, 7*time.Second)
 	}
 	r := c.Result()
 	var why *LateError
@@ -71,7 +78,12 @@ func TestLateRanksEndTheJob(t *testing.T) {
 // The others fail because a rank has left them in MPI_Init, in the ways of their libraries.
 func TestRankThatEndsBeforeMPIIsTheCause(t *testing.T) {
 	exit := RankExited{Host: 0, Exit: Exit{Rank: 1, At: time.Second}}
-	lost := RankLost{wire.Lost{By: 1, Rank: 1, Cause: "it ended", Awaited: true}}
+	lost := RankLost{wire.Lost{
+		By:      1,
+		Rank:    1,
+		Cause:   "it ended",
+		Awaited: true,
+	}}
 	for name, events := range map[string][]any{"exit first": {exit, lost}, "exit last": {lost, exit}} {
 		c := New(twoHosts(), time.Second)
 		acts := 0
@@ -79,10 +91,16 @@ func TestRankThatEndsBeforeMPIIsTheCause(t *testing.T) {
 			acts += len(c.Step(e, time.Second))
 		}
 		for _, rank := range []int{0, 2, 3} {
-			c.Step(RankExited{Host: rank / 2, Exit: Exit{Rank: rank, Signal: 13, Aborted: true, At: 900 * time.Millisecond}}, 2*time.Second)
+			c.Step(RankExited{Host: rank / 2, Exit: Exit{
+				Rank:    rank,
+				Signal:  13,
+				Aborted: true,
+				At:      900 * time.Millisecond,
+			}}, 2*time.Second)
 		}
 		r := c.Result()
-		if acts != 2 || r.Cause == nil || r.Cause.Rank != 1 || r.Code() != 1 || !strings.Contains(r.Cause.String(), "exited with code 0 before MPI_Init") {
+		if acts != 2 || r.Cause == nil || r.Cause.Rank != 1 || r.Code() != 1 ||
+			!strings.Contains(r.Cause.String(), "exited with code 0 before MPI_Init") {
 			t.Errorf("%s: %d actions, the cause is %v, code %d", name, acts, r.Cause, r.Code())
 		}
 	}
@@ -95,7 +113,8 @@ func TestAwaitedRankWithAnEndOfItsOwn(t *testing.T) {
 		c.Step(RankLost{wire.Lost{By: 1, Rank: 1, Awaited: true}}, 0)
 		c.Step(RankExited{Exit: exit}, 0)
 		r := c.Result()
-		if got := r.Cause; want == "" && got != nil || want != "" && (got == nil || !strings.HasSuffix(got.String(), want)) {
+		if got := r.Cause; want == "" && got != nil || want != "" &&
+			(got == nil || !strings.HasSuffix(got.String(), want)) {
 			t.Errorf("%+v: the cause is %v", exit, got)
 		}
 	}

@@ -7,9 +7,11 @@ import (
 )
 
 const (
-	// leftTime is how long after a call failed because a rank had left, the caller's own failure counts as a consequence.
+	// leftTime is how long after a call failed because a rank had left, the caller's own failure
+	// counts as a consequence.
 	leftTime = time.Minute
-	// originTime is how long the stop waits for the end of the rank that began it: interpreters take time to end.
+	// originTime is how long the stop waits for the end of the rank that began it: interpreters
+	// take time to end.
 	originTime = 5 * time.Second
 )
 

@@ -1,4 +1,5 @@
-// Package deliver brings files to hosts without a job. The launcher sends each file once, and hosts pass it on.
+// Package deliver brings files to hosts without a job. The launcher sends each file once, and hosts
+// pass it on.
 package deliver
 
 import (
@@ -29,10 +30,18 @@ type Outcome struct {
 	Err   error             // nil: it has all
 }
 
-// Files connects to all hosts side by side and brings them the files, one after the other. network chooses the addresses at which hosts reach
-// each other. warn gets lines for the user. It leaves nothing running. The outcome is in the order of hosts.
-func Files(ctx context.Context, hosts []hostfile.Host, files []File, network route.Network, opts survey.Options, warn func(string)) []Outcome {
-	d := &delivery{hosts: hosts, opts: opts, warn: warn, sessions: make([]*session.Session, len(hosts)), conns: make([]session.Host, len(hosts))}
+// Files connects to all hosts side by side and brings them the files, one after the other. network
+// chooses the addresses at which hosts reach each other. warn gets lines for the user. It leaves
+// nothing running. The outcome is in the order of hosts.
+func Files(ctx context.Context, hosts []hostfile.Host, files []File, network route.Network, opts survey.Options,
+	warn func(string)) []Outcome {
+	d := &delivery{
+		hosts:    hosts,
+		opts:     opts,
+		warn:     warn,
+		sessions: make([]*session.Session, len(hosts)),
+		conns:    make([]session.Host, len(hosts)),
+	}
 	defer d.close()
 	errs := d.connect(ctx)
 	addrs := d.addresses(network, errs)
@@ -72,7 +81,8 @@ type delivery struct {
 func (d *delivery) connect(ctx context.Context) []error {
 	if d.opts.StartTimeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, d.opts.StartTimeout, fmt.Errorf("no answer within %v (--start-timeout)", d.opts.StartTimeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, d.opts.StartTimeout,
+			fmt.Errorf("no answer within %v (--start-timeout)", d.opts.StartTimeout))
 		defer cancel()
 	}
 	stager := session.NewStager(d.opts.Exe, d.opts.StartTimeout, d.opts.Trace)
@@ -81,17 +91,18 @@ func (d *delivery) connect(ctx context.Context) []error {
 	for i, h := range d.hosts {
 		names[i] = h.Name
 	}
-	return connect.EveryHost(ctx, names, d.warn, connect.Step{Doing: "connecting", Do: func(ctx context.Context, i int) (err error) {
-		d.conns[i], err = d.opts.Dial(ctx, d.hosts[i])
-		return err
-	}}, connect.Step{Doing: "starting its agent", Do: func(ctx context.Context, i int) (err error) {
+	return connect.EveryHost(ctx, names, d.warn, connect.Step{Doing: "connecting",
+		Do: func(ctx context.Context, i int) (err error) {
+			d.conns[i], err = d.opts.Dial(ctx, d.hosts[i])
+			return err
+		}}, connect.Step{Doing: "starting its agent", Do: func(ctx context.Context, i int) (err error) {
 		d.sessions[i], err = stager.Agent(ctx, d.conns[i])
 		return err
 	}})
 }
 
-// addresses returns, for each host, the addresses at which the others reach it; none for a host alone. A host without a usable address gets an
-// error.
+// addresses returns, for each host, the addresses at which the others reach it; none for a host
+// alone. A host without a usable address gets an error.
 func (d *delivery) addresses(network route.Network, errs []error) [][]netip.Addr {
 	addrs := make([][]netip.Addr, len(d.hosts))
 	var contacts []route.Contact
@@ -99,7 +110,8 @@ func (d *delivery) addresses(network route.Network, errs []error) [][]netip.Addr
 	for i, s := range d.sessions {
 		if errs[i] == nil {
 			_, local := d.conns[i].(session.Local)
-			contacts, index = append(contacts, route.ContactOf(s.Hello, local)), append(index, i)
+			contacts = append(contacts, route.ContactOf(s.Hello, local))
+			index = append(index, i)
 		}
 	}
 	if len(contacts) < 2 {

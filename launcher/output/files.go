@@ -29,8 +29,8 @@ type Files struct {
 	lost  map[uint32]int      // bytes that could not be written, by stream
 }
 
-// OpenFiles begins to save output below dir, and in the files that as names. It writes an index unless the plan has no ranks. The error
-// is an *OutputError.
+// OpenFiles begins to save output below dir, and in the files that as names. It writes an index
+// unless the plan has no ranks. The error is an *OutputError.
 func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note func(string)) (*Files, error) {
 	if dir != "" {
 		dir = filepath.Clean(dir)
@@ -38,8 +38,15 @@ func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note fu
 			return nil, &OutputError{fmt.Errorf("make the output directory: %w", err), "--output-filename"}
 		}
 	}
-	f := &Files{dir: dir, as: as, plan: plan, note: note,
-		files: map[string]*os.File{}, saved: map[uint32]int64{}, lost: map[uint32]int{}}
+	f := &Files{
+		dir:   dir,
+		as:    as,
+		plan:  plan,
+		note:  note,
+		files: map[string]*os.File{},
+		saved: map[uint32]int64{},
+		lost:  map[uint32]int{},
+	}
 	if err := f.check(); err != nil {
 		return nil, &OutputError{fmt.Errorf("save the ranks' output: %w", err), "--output-filename"}
 	}
@@ -49,8 +56,8 @@ func OpenFiles(dir string, as func(rank, fd int) string, plan plan.Plan, note fu
 	return f, nil
 }
 
-// check returns an error if another user has made, in the place of a file that will be written, what trust.Create refuses. The ranks
-// of an elastic job are not known yet.
+// check returns an error if another user has made, in the place of a file that will be written,
+// what trust.Create refuses. The ranks of an elastic job are not known yet.
 func (f *Files) check() error {
 	checked := map[string]bool{} // ranks may share files
 	for rank := range f.plan.Size {

@@ -50,7 +50,8 @@ func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range []string{"a\r", "\nb\x00\xff", "no end"} {
@@ -60,7 +61,8 @@ func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	if err := f.Close(&Ended{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end", "rank.1/stderr": "|a\r|\nb\x00\xff|no end"} {
+	for name, want := range map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end",
+		"rank.1/stderr": "|a\r|\nb\x00\xff|no end"} {
 		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
@@ -101,7 +103,8 @@ func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "25 bytes") != 2 || strings.Contains(err.Error(), "rank 2") {
 		t.Errorf("close: %v", err)
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, "rank.2/stdout")); !bytes.Equal(got, bytes.Repeat([]byte("12345"), 5)) {
+	if got, err := os.ReadFile(filepath.Join(dir, "rank.2/stdout")); !bytes.Equal(got,
+		bytes.Repeat([]byte("12345"), 5)) {
 		t.Errorf("the healthy file holds %q, %v", got, err)
 	}
 }
@@ -149,13 +152,15 @@ func TestIndexOfTheFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if x := read(); x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 || x.Ranks[0].Stdout != nil {
+	if x := read(); x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 ||
+		x.Ranks[0].Stdout != nil {
 		t.Errorf("while the job runs: %+v", x)
 	}
 	f.write(0, 1, []byte("12345"))
 	f.write(0, 1, []byte("678"))
 	f.write(2, 2, []byte("no"))
-	ended := &Ended{Code: 3, Ranks: []RankEnd{{Rank: 2, Code: 3, After: 1500 * time.Millisecond}, {Rank: 0, Signal: 15, Stopped: true, After: 2 * time.Second}}}
+	ended := &Ended{Code: 3, Ranks: []RankEnd{{Rank: 2, Code: 3, After: 1500 * time.Millisecond},
+		{Rank: 0, Signal: 15, Stopped: true, After: 2 * time.Second}}}
 	if err := f.Close(ended); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +168,8 @@ func TestIndexOfTheFiles(t *testing.T) {
 	if x.Version != 1 || x.Code == nil || *x.Code != 3 || len(x.Ranks) != 3 {
 		t.Fatalf("%+v", x)
 	}
-	zero, two := x.Ranks[0], x.Ranks[2]
+	zero := x.Ranks[0]
+	two := x.Ranks[2]
 	if *zero.Stdout != (saved{"rank.0/stdout", 8}) || zero.Stderr != nil || *zero.Exit != (exitJSON{0, 15, true, 2}) {
 		t.Errorf("rank 0: %+v", zero)
 	}
@@ -205,7 +211,10 @@ func TestIndexHasSpawnedRanks(t *testing.T) {
 	if err != nil || len(x.Ranks) != 5 {
 		t.Fatalf("%+v, %v", x, err)
 	}
-	if four, five := x.Ranks[3], x.Ranks[4]; four.Rank != 4 || four.Host != "f2" || five.Rank != 5 || five.LocalRank != -1 || five.Host != "f1" || five.Exit.Code != 3 || *five.Stdout != (saved{"rank.5/stdout", 3}) {
+	five := x.Ranks[4]
+	if four := x.Ranks[3]; four.Rank != 4 || four.Host != "f2" || five.Rank != 5 ||
+		five.LocalRank != -1 || five.Host != "f1" || five.Exit.Code != 3 ||
+		*five.Stdout != (saved{"rank.5/stdout", 3}) {
 		t.Errorf("%+v, %+v", four, five)
 	}
 }

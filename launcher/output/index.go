@@ -64,8 +64,13 @@ func (f *Files) indexOf(r *Ended) index {
 	x := index{Version: 1, Ranks: make([]indexRank, f.plan.Size)}
 	for _, h := range f.plan.Hosts {
 		for _, rank := range h.Ranks {
-			x.Ranks[rank.Rank] = indexRank{Rank: rank.Rank, LocalRank: rank.LocalRank, Host: h.Name,
-				Stdout: f.savedOf(rank.Rank, 1), Stderr: f.savedOf(rank.Rank, 2)}
+			x.Ranks[rank.Rank] = indexRank{
+				Rank:      rank.Rank,
+				LocalRank: rank.LocalRank,
+				Host:      h.Name,
+				Stdout:    f.savedOf(rank.Rank, 1),
+				Stderr:    f.savedOf(rank.Rank, 2),
+			}
 		}
 	}
 	if r == nil {
@@ -77,7 +82,12 @@ func (f *Files) indexOf(r *Ended) index {
 		i := e.Rank
 		if i >= f.plan.Size { // spawned
 			i = len(x.Ranks)
-			spawned := indexRank{Rank: e.Rank, LocalRank: -1, Stdout: f.savedOf(e.Rank, 1), Stderr: f.savedOf(e.Rank, 2)}
+			spawned := indexRank{
+				Rank:      e.Rank,
+				LocalRank: -1,
+				Stdout:    f.savedOf(e.Rank, 1),
+				Stderr:    f.savedOf(e.Rank, 2),
+			}
 			if h := f.plan.Host(e.Rank); h != nil {
 				spawned.Host = h.Name
 			}

@@ -35,7 +35,8 @@ func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 	}
 	newline := bytes.IndexByte(data, '\n') // the next one; -1: none
 	for len(data) > 0 {
-		end, before := newline, data
+		end := newline
+		before := data
 		if newline >= 0 {
 			before = data[:newline]
 		}

@@ -57,7 +57,8 @@ func FuzzLines(f *testing.F) {
 		}
 		var l lineBuffer
 		var got []byte
-		rest, biggest := data, 0
+		rest := data
+		biggest := 0
 		check := func(piece []byte) {
 			if len(piece) == 0 || len(piece) >= maxLine+biggest {
 				t.Fatalf("a piece of %d bytes from chunks of at most %d", len(piece), biggest)

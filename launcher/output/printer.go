@@ -24,7 +24,8 @@ type Printing struct {
 	Screen bool                                    // w is a terminal that can erase a line
 	Files  *Files                                  // nil: none
 	Failed func(error)                             // w does not take any more; called once
-	// Tap gets all bytes of ranks' output before anything else does, and nothing for a pause; nil: none. It must not keep data.
+	// Tap gets all bytes of ranks' output before anything else does, and nothing for a pause; nil:
+	// none. It must not keep data.
 	Tap func(rank, fd int, at time.Time, data []byte)
 
 	results *Results // gets all bytes instead of Files; nil: none
@@ -73,7 +74,12 @@ type chunk struct {
 }
 
 func NewPrinter(how Printing) *Printer {
-	p := &Printer{Printing: how, wake: make(chan struct{}, 1), done: make(chan struct{}), streams: map[uint32]*stream{}}
+	p := &Printer{
+		Printing: how,
+		wake:     make(chan struct{}, 1),
+		done:     make(chan struct{}),
+		streams:  map[uint32]*stream{},
+	}
 	p.Writer = newPatientWriter(how.W)
 	go p.run()
 	return p
@@ -89,7 +95,8 @@ func (p *Printer) AddAt(at time.Time, stream uint32, data []byte, written func(n
 	p.mu.Lock()
 	var own []byte
 	if last := len(p.spare) - 1; last >= 0 {
-		own, p.spare = p.spare[last], p.spare[:last]
+		own = p.spare[last]
+		p.spare = p.spare[:last]
 	}
 	p.mu.Unlock()
 	p.enqueue(chunk{stream, append(own[:0], data...), at, written})
@@ -107,7 +114,8 @@ func (p *Printer) recycle(data []byte) {
 	}
 }
 
-// Pause shows the unfinished line of a rank that is not about to go on with it, and calls written(0).
+// Pause shows the unfinished line of a rank that is not about to go on with it, and calls
+// written(0).
 func (p *Printer) Pause(stream uint32, written func(n int)) {
 	p.enqueue(chunk{stream: stream, at: time.Now(), written: written})
 }
@@ -138,7 +146,8 @@ func (p *Printer) Close() {
 func (p *Printer) take() (batch []chunk, closed bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	batch, p.queue = p.queue, nil
+	batch = p.queue
+	p.queue = nil
 	return batch, p.closed
 }
 
@@ -205,7 +214,8 @@ func (p *Printer) emit(s *stream, line []byte) {
 	s.midline = last != '\n' && last != '\r'
 	s.afterCR = last == '\r'
 	s.bar = s.afterCR || s.bar && s.midline
-	p.last, p.open = s, nil
+	p.last = s
+	p.open = nil
 	if last != '\n' {
 		p.open = s
 	}
@@ -276,7 +286,8 @@ func (p *Printer) write() {
 	if p.out.Len() > 0 && !p.broken {
 		switch err := p.Writer.write(p.out.Bytes()); {
 		case errors.Is(err, errGaveUp):
-			p.broken, p.out = true, bytes.Buffer{} // the write still has the old one
+			p.broken = true
+			p.out = bytes.Buffer{} // the write still has the old one
 		case err != nil:
 			p.broken = true
 			p.Failed(err)

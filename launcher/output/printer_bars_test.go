@@ -17,7 +17,8 @@ func playSteps(t *testing.T, how Printing, steps string) (text string, p *Printe
 	t.Helper()
 	var w fake.Terminal
 	synctest.Test(t, func(t *testing.T) {
-		how.W, how.Failed = &w, func(err error) { t.Error(err) }
+		how.W = &w
+		how.Failed = func(err error) { t.Error(err) }
 		p = NewPrinter(how)
 		for _, step := range strings.Fields(steps) {
 			if step == "idle" {
@@ -59,12 +60,17 @@ func TestPrinterMarksLinesThatAreCut(t *testing.T) {
 func TestPrinterProgressBars(t *testing.T) {
 	const erase = eraseLine
 	for _, tc := range []struct{ name, steps, file, screen string }{
-		{"ending in \\r", `0:1%\r 0:2%\r 0:done\n`, "0> 1%\r0> 2%\r0> done\n", "0> 1%\r" + erase + "0> 2%\r" + erase + "0> done\n"},
+		{"ending in \\r", `0:1%\r 0:2%\r 0:done\n`, "0> 1%\r0> 2%\r0> done\n", "0> 1%\r" + erase + "0> 2%\r" + erase +
+			"0> done\n"},
 		{"beginning with \\r", `0:\r1% idle 0:\r2% idle 0:\n`, "0> 1%\r0> 2%\n", "0> 1%\r" + erase + "0> 2%\n"},
-		{"another rank's line", `0:1%\r idle 1:b\n 0:2%\r`, "0> 1%\r\n1> b\n0> 2%\r\n", "0> 1%\r" + erase + "1> b\n" + erase + "0> 2%\r\n"},
-		{"beginning with \\r, another rank's line", `0:\r1% idle 1:b\n 0:\r2% idle 0:\n`, "0> 1%\n1> b\n0> 2%\n", "0> 1%" + erase + "1> b\n0> 2%\n"},
-		{"two bars", `0:\r1% idle 1:\r7% idle 0:\r2% idle`, "0> 1%\n1> 7%\n0> 2%\n", "0> 1%" + erase + "1> 7%" + erase + "0> 2%\n"},
-		{"\\r\\n that another rank parts", `0:a\r idle 1:b\n 0:\nc\n`, "0> a\r\n1> b\n0> c\n", "0> a\r" + erase + "1> b\n0> c\n"},
+		{"another rank's line", `0:1%\r idle 1:b\n 0:2%\r`, "0> 1%\r\n1> b\n0> 2%\r\n", "0> 1%\r" + erase + "1> b\n" +
+			erase + "0> 2%\r\n"},
+		{"beginning with \\r, another rank's line", `0:\r1% idle 1:b\n 0:\r2% idle 0:\n`, "0> 1%\n1> b\n0> 2%\n",
+			"0> 1%" + erase + "1> b\n0> 2%\n"},
+		{"two bars", `0:\r1% idle 1:\r7% idle 0:\r2% idle`, "0> 1%\n1> 7%\n0> 2%\n", "0> 1%" + erase + "1> 7%" + erase +
+			"0> 2%\n"},
+		{"\\r\\n that another rank parts", `0:a\r idle 1:b\n 0:\nc\n`, "0> a\r\n1> b\n0> c\n", "0> a\r" + erase +
+			"1> b\n0> c\n"},
 		{"\\r\\n across a pause", `0:a\r idle 0:\nb\n`, "0> a\r\n0> b\n", "0> a\r\n0> b\n"},
 		{"stderr's bar and stdout's line", `0!1%\r idle 0:b\n`, "0> 1%\r\n0> b\n", "0> 1%\r" + erase + "0> b\n"},
 	} {
@@ -72,7 +78,8 @@ func TestPrinterProgressBars(t *testing.T) {
 			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~"}, tc.steps); got != tc.file {
 				t.Errorf("in a file: %q, want %q", got, tc.file)
 			}
-			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~", Screen: true}, tc.steps); got != tc.screen {
+			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~", Screen: true},
+				tc.steps); got != tc.screen {
 				t.Errorf("on a terminal: %q, want %q", got, tc.screen)
 			}
 		})
@@ -85,7 +92,9 @@ func TestPrinterShowsSomeRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, p := playSteps(t, Printing{Prefix: rankPrefix, Files: files, Show: func(rank, fd int) bool { return rank == 1 && fd == 1 }}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
+	got, p := playSteps(t, Printing{Prefix: rankPrefix, Files: files, Show: func(rank, fd int) bool {
+		return rank == 1 && fd == 1
+	}}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
 	if got != "1> b\n" {
 		t.Errorf("got %q", got)
 	}

@@ -92,8 +92,8 @@ func TestPrinterShowsAPromptInTime(t *testing.T) {
 	})
 }
 
-// TestPrinterKeepsAGrowingLineTogether has a rank whose line grows slowly, and another that prints all the
-// while, on a terminal that blocks.
+// TestPrinterKeepsAGrowingLineTogether has a rank whose line grows slowly, and another that prints
+// all the while, on a terminal that blocks.
 func TestPrinterKeepsAGrowingLineTogether(t *testing.T) {
 	got := printed(t, rankPrefix, func(p *Printer, w *fake.Terminal) {
 		for i := range 20 {
@@ -180,7 +180,8 @@ const wireChunk = 32 << 10
 func TestPrinterReportsAFailedTerminalOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &fake.Terminal{Err: errors.New("no terminal")}
-		failures, credit := 0, 0
+		failures := 0
+		credit := 0
 		p := NewPrinter(Printing{W: w, Prefix: rankPrefix, Failed: func(err error) {
 			failures++
 			if !errors.Is(err, w.Err) {
@@ -206,7 +207,8 @@ func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
 		w := &fake.StuckTerminal{Release: make(chan struct{})}
 		p := NewPrinter(Printing{W: w, Failed: func(err error) { t.Error(err) }})
 		var mu sync.Mutex
-		credit, sent := 0, 0
+		credit := 0
+		sent := 0
 		for range 40 {
 			p.Add(wire.OutputStream(0, 1), bytes.Repeat([]byte("y\n"), wireChunk/2), func(n int) {
 				mu.Lock()

@@ -14,8 +14,9 @@ import (
 	"github.com/gorun/gorun/internal/trust"
 )
 
-// Results are the files of --result-dir: DIR/rank.N/result, with N padded as in [Files]. What a process writes is saved under the
-// process's number until the job ends, since its rank may change before.
+// Results are the files of --result-dir: DIR/rank.N/result, with N padded as in [Files]. What a
+// process writes is saved under the process's number until the job ends, since its rank may change
+// before.
 type Results struct {
 	dir   string
 	limit int64 // bytes of one result
@@ -31,7 +32,8 @@ type part struct {
 	err   error // why the result is lost; nil: it is not
 }
 
-// OpenResults begins to save results below dir, of at most limit bytes each; nil without a dir. The error is an *OutputError.
+// OpenResults begins to save results below dir, of at most limit bytes each; nil without a dir. The
+// error is an *OutputError.
 func OpenResults(dir string, limit int64) (*Results, error) {
 	if dir == "" {
 		return nil, nil
@@ -73,8 +75,9 @@ func (r *Results) unnamed(process int) string {
 	return filepath.Join(r.dir, fmt.Sprintf(".process.%d", process))
 }
 
-// Close names the results by rank: processes[N] is the number of the process that is rank N at the end, or -1 if there is none. The file of
-// a rank that wrote nothing is empty. A lost result is an error, and its folder has no file. Results of other processes are removed.
+// Close names the results by rank: processes[N] is the number of the process that is rank N at the
+// end, or -1 if there is none. The file of a rank that wrote nothing is empty. A lost result is an
+// error, and its folder has no file. Results of other processes are removed.
 func (r *Results) Close(processes []int) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -105,7 +108,8 @@ func (r *Results) name(process int, folder string) error {
 	if err := trust.MakeDir(folder); err != nil {
 		return err
 	}
-	path, p := filepath.Join(folder, "result"), r.parts[process]
+	path := filepath.Join(folder, "result")
+	p := r.parts[process]
 	switch {
 	case p == nil:
 		file, err := trust.Create(path)

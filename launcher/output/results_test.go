@@ -17,13 +17,15 @@ func TestResultsNeedTheirDirectory(t *testing.T) {
 	}
 	for _, dir := range []string{file, filepath.Join(file, "below")} {
 		_, err := OpenResults(dir, 10)
-		if output, is := errors.AsType[*OutputError](err); !is || !strings.HasPrefix(output.Hint(), "--result-dir names a folder") {
+		if output, is := errors.AsType[*OutputError](err); !is ||
+			!strings.HasPrefix(output.Hint(), "--result-dir names a folder") {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
 }
 
-// Results go into no folder and no file of another user, also if that user makes them while the job runs.
+// Results go into no folder and no file of another user, also if that user makes them while the job
+// runs.
 func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 	const stranger = 65533
 	if os.Geteuid() != 0 {
@@ -42,15 +44,18 @@ func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs := filepath.Join(dir, "theirs")
-	if err := errors.Join(os.WriteFile(theirs, []byte("theirs"), 0o666), os.Mkdir(filepath.Join(dir, "rank.1"), 0o777), os.Symlink(theirs, r.unnamed(0)),
-		os.Lchown(theirs, stranger, stranger), os.Lchown(filepath.Join(dir, "rank.1"), stranger, stranger), os.Lchown(r.unnamed(0), stranger, stranger)); err != nil {
+	if err := errors.Join(os.WriteFile(theirs, []byte("theirs"), 0o666), os.Mkdir(filepath.Join(dir, "rank.1"), 0o777),
+		os.Symlink(theirs, r.unnamed(0)),
+		os.Lchown(theirs, stranger, stranger), os.Lchown(filepath.Join(dir, "rank.1"), stranger, stranger),
+		os.Lchown(r.unnamed(0), stranger, stranger)); err != nil {
 		t.Fatal(err)
 	}
 	for process := range 3 {
 		r.write(process, []byte("result"))
 	}
 	err = r.Close([]int{0, 1, 2})
-	if err == nil || !strings.Contains(err.Error(), "the result of rank 0 is lost: ") || !strings.Contains(err.Error(), "the result of rank 1 is lost: ") || strings.Contains(err.Error(), "rank 2") {
+	if err == nil || !strings.Contains(err.Error(), "the result of rank 0 is lost: ") ||
+		!strings.Contains(err.Error(), "the result of rank 1 is lost: ") || strings.Contains(err.Error(), "rank 2") {
 		t.Errorf("close: %v", err)
 	}
 	for name, want := range map[string]string{"theirs": "theirs", "rank.2/result": "result"} {

@@ -5,7 +5,8 @@ import "github.com/gorun/gorun/internal/wire"
 // Streams are the printers of a job's output streams.
 type Streams struct{ stdout, stderr, results *Printer }
 
-// NewStreams starts the printers. Without a W, stderr goes to stdout's printer. Without results there is no such stream.
+// NewStreams starts the printers. Without a W, stderr goes to stdout's printer. Without results
+// there is no such stream.
 func NewStreams(stdout, stderr Printing, results *Results) *Streams {
 	s := &Streams{stdout: NewPrinter(stdout)}
 	if s.stderr = s.stdout; stderr.W != nil {
@@ -30,7 +31,8 @@ func (s *Streams) Of(fd int) *Printer {
 	return nil
 }
 
-// LastLines are the last lines of a rank's stderr, at most n, safe for a terminal. Only after Close.
+// LastLines are the last lines of a rank's stderr, at most n, safe for a terminal. Only after
+// Close.
 func (s *Streams) LastLines(rank, n int) []string { return s.stderr.lastLines(rank, n) }
 
 // AbandonIfStuck ends writes to the terminal that make no headway.

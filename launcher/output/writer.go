@@ -12,8 +12,8 @@ const stuckTime = 500 * time.Millisecond
 
 var errGaveUp = errors.New("nobody takes the output")
 
-// Writer writes in a separate goroutine, so that a write that never ends (to a stopped pager) can be
-// abandoned. That goroutine then remains in its write.
+// Writer writes in a separate goroutine, so that a write that never ends (to a stopped pager) can
+// be abandoned. That goroutine then remains in its write.
 type Writer struct {
 	data   chan []byte
 	result chan error

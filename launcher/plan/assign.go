@@ -38,7 +38,12 @@ func deal(hosts []hostfile.Host, np int, by Order) ([]int, error) {
 	shares := make([]int, len(hosts))
 	for left, dealt := np, 1; left > 0; left -= dealt {
 		if dealt == 0 {
-			return nil, &SlotsError{NP: np, Slots: np - left, Hosts: len(hosts), MaxSlots: true}
+			return nil, &SlotsError{
+				NP:       np,
+				Slots:    np - left,
+				Hosts:    len(hosts),
+				MaxSlots: true,
+			}
 		}
 		room := make([]int, len(hosts))
 		for i, h := range hosts {
@@ -70,8 +75,8 @@ func dealRound(shares, room []int, left int, by Order) (dealt int) {
 	return dealt
 }
 
-// number returns the ranks of each host, ascending: host by host, one of every host in turn, or the slots of every host
-// in turn.
+// number returns the ranks of each host, ascending: host by host, one of every host in turn, or the
+// slots of every host in turn.
 func number(hosts []hostfile.Host, shares []int, by Order) [][]Rank {
 	ranks := make([][]Rank, len(shares))
 	next := 0

@@ -21,9 +21,11 @@ type Binding struct {
 	Soft        bool   // the mapping implies To: ranks stay unbound where cores are too few
 	Over        string // the unit that ranks are dealt to; "": neighbours stay together
 	Fill        int    // ranks that a unit of Over gets before the next; 0: one each in turn
-	Number      string // BindCore: ranks are numbered in the order of cores; a larger unit: one on each in turn; "": as dealt
-	Cores       string // the cores that ranks may use, in this order: 4,0-3; "": all
-	CPUs        string // the hardware threads of each local rank in turn, by the kernel: 0-3,4-7+12; "": To counts
+	// BindCore: ranks are numbered in the order of cores; a larger unit: one on each in turn; "":
+	// as dealt
+	Number string
+	Cores  string // the cores that ranks may use, in this order: 4,0-3; "": all
+	CPUs   string // the hardware threads of each local rank in turn, by the kernel: 0-3,4-7+12; "": To counts
 }
 
 // GPUs is how GPUs are assigned to ranks. The zero value means automatic.

@@ -7,7 +7,8 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Six ranks on two hosts of four slots: the first host is filled, the second gets the rest. Run would start them.
+// Six ranks on two hosts of four slots: the first host is filled, the second gets the rest. Run
+// would start them.
 func ExampleNew() {
 	hosts := []hostfile.Host{{Name: "f1", Slots: 4}, {Name: "f2", Slots: 4}}
 	p, err := plan.New(hosts, plan.Request{NP: 6})

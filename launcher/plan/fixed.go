@@ -6,7 +6,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-// Seat is where the user puts a rank: the index of its host, and its cores there as [Rank] has them.
+// Seat is where the user puts a rank: the index of its host, and its cores there as [Rank] has
+// them.
 type Seat struct {
 	Host  int
 	Cores string
@@ -27,12 +28,19 @@ func Fixed(hosts []hostfile.Host, seats []Seat, req Request) (Plan, error) {
 	}
 	plan := Plan{Size: len(seats)}
 	for _, h := range all {
-		most, limited := h.Slots, req.NoOversubscribe
+		most := h.Slots
+		limited := req.NoOversubscribe
 		if h.MaxSlots > 0 {
-			most, limited = h.MaxSlots, true
+			most = h.MaxSlots
+			limited = true
 		}
 		if limited && len(h.Ranks) > most {
-			return Plan{}, &SlotsError{NP: len(h.Ranks), Slots: most, Hosts: 1, MaxSlots: h.MaxSlots > 0}
+			return Plan{}, &SlotsError{
+				NP:       len(h.Ranks),
+				Slots:    most,
+				Hosts:    1,
+				MaxSlots: h.MaxSlots > 0,
+			}
 		}
 		if len(h.Ranks) > 0 {
 			plan.Hosts = append(plan.Hosts, h)

@@ -12,14 +12,15 @@ import (
 // leaveGPUs is the hint for ranks that share GPUs, which may need none.
 const leaveGPUs = "; for ranks that use none: --gpus-per-rank none"
 
-// SharedGPUs returns a line for every host with ranks that share GPUs; hosts that share them in the same way have one line.
-// places are by host. It is pure.
+// SharedGPUs returns a line for every host with ranks that share GPUs; hosts that share them in the
+// same way have one line. places are by host. It is pure.
 func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 	var by alike
 	alone := map[string]string{} // the line of the one host with it
 	for i, h := range plan.Hosts {
 		var gpus []string // in the order in which they are met
-		local, global := map[string][]int{}, map[string][]int{}
+		local := map[string][]int{}
+		global := map[string][]int{}
 		for _, r := range h.Ranks {
 			at := slices.IndexFunc(places[i], func(p Placement) bool { return p.Rank == r.Rank })
 			if at < 0 {
@@ -29,7 +30,8 @@ func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 				if local[gpu] == nil {
 					gpus = append(gpus, gpu)
 				}
-				local[gpu], global[gpu] = append(local[gpu], r.LocalRank), append(global[gpu], r.Rank)
+				local[gpu] = append(local[gpu], r.LocalRank)
+				global[gpu] = append(global[gpu], r.Rank)
 			}
 		}
 		if text := sharers("local ranks", gpus, local); text != "" {
@@ -47,7 +49,8 @@ func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 	return lines
 }
 
-// GPUUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know one each.
+// GPUUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know
+// one each.
 type GPUUsers map[[2]string][]int
 
 // Add returns a notice if a slot gets GPUs that other slots have, once per GPU.
@@ -60,13 +63,15 @@ func (u GPUUsers) Add(host string, slot int, gpus []string) (text string) {
 		slots = append(slots, slot)
 		u[[2]string{host, gpu}] = slots
 		if len(slots) == 2 {
-			text = fmt.Sprintf("%s: %s%s", host, sharers("slots", []string{gpu}, map[string][]int{gpu: slots}), leaveGPUs)
+			text = fmt.Sprintf("%s: %s%s", host, sharers("slots", []string{gpu}, map[string][]int{gpu: slots}),
+				leaveGPUs)
 		}
 	}
 	return text
 }
 
-// sharers returns a text such as "ranks 0 and 4 share GPU 0, 1 and 5 GPU 1", cut after a few, or "" if no GPU is shared.
+// sharers returns a text such as "ranks 0 and 4 share GPU 0, 1 and 5 GPU 1", cut after a few, or ""
+// if no GPU is shared.
 func sharers(noun string, gpus []string, ranks map[string][]int) string {
 	const most = 4
 	var parts []string
@@ -103,7 +108,8 @@ func ranksText(ranks []int) string {
 	return strings.Join(names[:last], ", ") + " and " + names[last]
 }
 
-// GPUsText joins the hosts' descriptions of their GPUs to one line, or "" if there are none. It is pure.
+// GPUsText joins the hosts' descriptions of their GPUs to one line, or "" if there are none. It is
+// pure.
 func GPUsText(hosts []Host, said []string) string {
 	var by alike
 	for i, h := range hosts {

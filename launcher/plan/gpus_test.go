@@ -24,11 +24,16 @@ func TestSharedGPUs(t *testing.T) {
 	}{
 		{[]hostfile.Host{{Name: "f1", Slots: 6}}, []int{4}, "f1: ranks 0 and 4 share GPU 0, 1 and 5 GPU 1" + leaveGPUs},
 		{[]hostfile.Host{{Name: "f1", Slots: 4}}, []int{4}, ""},
-		{[]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 3}}, []int{2, 1}, "f2: ranks 2, 3 and 4 share GPU 0" + leaveGPUs},
-		{[]hostfile.Host{{Name: "f1", Slots: 3}, {Name: "f2", Slots: 3}}, []int{2, 2}, "on f1 and f2 local ranks 0 and 2 share GPU 0" + leaveGPUs},
-		{[]hostfile.Host{{Name: "f1", Slots: 3}, {Name: "f2", Slots: 2}}, []int{2, 1}, "f1: ranks 0 and 2 share GPU 0" + leaveGPUs + "|f2: ranks 3 and 4 share GPU 0" + leaveGPUs},
-		{[]hostfile.Host{{Name: "f1", Slots: 64}}, []int{1}, "f1: ranks 0, 1, 2, 3 and 60 more share GPU 0" + leaveGPUs},
-		{[]hostfile.Host{{Name: "f1", Slots: 16}}, []int{8}, "f1: ranks 0 and 8 share GPU 0, 1 and 9 GPU 1, 2 and 10 GPU 2, 3 and 11 GPU 3, and so on" + leaveGPUs},
+		{[]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 3}}, []int{2, 1},
+			"f2: ranks 2, 3 and 4 share GPU 0" + leaveGPUs},
+		{[]hostfile.Host{{Name: "f1", Slots: 3}, {Name: "f2", Slots: 3}}, []int{2, 2},
+			"on f1 and f2 local ranks 0 and 2 share GPU 0" + leaveGPUs},
+		{[]hostfile.Host{{Name: "f1", Slots: 3}, {Name: "f2", Slots: 2}}, []int{2, 1}, "f1: ranks 0 and 2 share GPU 0" +
+			leaveGPUs + "|f2: ranks 3 and 4 share GPU 0" + leaveGPUs},
+		{[]hostfile.Host{{Name: "f1", Slots: 64}}, []int{1}, "f1: ranks 0, 1, 2, 3 and 60 more share GPU 0" +
+			leaveGPUs},
+		{[]hostfile.Host{{Name: "f1", Slots: 16}}, []int{8},
+			"f1: ranks 0 and 8 share GPU 0, 1 and 9 GPU 1, 2 and 10 GPU 2, 3 and 11 GPU 3, and so on" + leaveGPUs},
 	} {
 		plan, err := New(tt.hosts, Request{})
 		if err != nil {
@@ -45,13 +50,15 @@ func TestSharedGPUs(t *testing.T) {
 	// An agent's words are an agent's, and it may say nothing.
 	plan, _ := New([]hostfile.Host{{Name: "f1", Slots: 2}}, Request{})
 	odd := []string{"MIG-\x1b"}
-	if got := strings.Join(SharedGPUs(plan, [][]Placement{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd}, {Rank: 7, GPUs: odd}}}), "|"); got != "f1: ranks 0 and 1 share GPU MIG-?"+leaveGPUs {
+	if got := strings.Join(SharedGPUs(plan, [][]Placement{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd},
+		{Rank: 7, GPUs: odd}}}), "|"); got != "f1: ranks 0 and 1 share GPU MIG-?"+leaveGPUs {
 		t.Errorf("got %q", got)
 	}
 	if got := SharedGPUs(plan, make([][]Placement, 1)); got != nil {
 		t.Errorf("got %q", got)
 	}
-	if got, want := GPUsText(plan.Hosts, []string{"2 GPUs\x07, which all ranks see"}), "there are 2 GPUs?, which all ranks see on f1"; got != want {
+	want := "there are 2 GPUs?, which all ranks see on f1"
+	if got := GPUsText(plan.Hosts, []string{"2 GPUs\x07, which all ranks see"}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -63,12 +70,14 @@ func TestSlotsThatShareGPUs(t *testing.T) {
 		host string
 		slot int
 		gpus []string
-	}{{"f1", 0, []string{"0"}}, {"f2", 1, []string{"0"}}, {"f1", 0, []string{"0"}}, {"f1", 1, []string{"1"}}, {"f1", 2, []string{"0"}}, {"f1", 3, []string{"0"}}, {"f1", 4, nil}} {
+	}{{"f1", 0, []string{"0"}}, {"f2", 1, []string{"0"}}, {"f1", 0, []string{"0"}}, {"f1", 1, []string{"1"}},
+		{"f1", 2, []string{"0"}}, {"f1", 3, []string{"0"}}, {"f1", 4, nil}} {
 		if text := users.Add(have.host, have.slot, have.gpus); text != "" {
 			said = append(said, text)
 		}
 	}
-	if got, want := strings.Join(said, "|"), "f1: slots 0 and 2 share GPU 0"+leaveGPUs; got != want {
+	want := "f1: slots 0 and 2 share GPU 0" + leaveGPUs
+	if got := strings.Join(said, "|"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -30,7 +30,8 @@ func Join(parts []Part, req Request) (Plan, error) {
 		for _, h := range sub.Hosts {
 			to := &pool[index[place(h.Host)]]
 			for _, r := range h.Ranks {
-				r.Rank, r.LocalRank = r.Rank+plan.Size, len(to.Ranks)
+				r.Rank += plan.Size
+				r.LocalRank = len(to.Ranks)
 				to.Ranks = append(to.Ranks, r)
 			}
 		}
@@ -66,7 +67,8 @@ func poolOf(parts []Part) (pool []Host, index map[hostfile.Host]int) {
 				continue
 			}
 			host := &pool[i]
-			host.Slots, host.GPUs = max(host.Slots, h.Slots), max(host.GPUs, h.GPUs)
+			host.Slots = max(host.Slots, h.Slots)
+			host.GPUs = max(host.GPUs, h.GPUs)
 			if h.MaxSlots > 0 && (host.MaxSlots == 0 || h.MaxSlots < host.MaxSlots) {
 				host.MaxSlots = h.MaxSlots
 			}
@@ -102,7 +104,12 @@ func planPart(part Part, pool []Host, index map[hostfile.Host]int, req Request) 
 	case req.NoOversubscribe:
 		return Plan{}, &SlotsError{NP: part.NP, Slots: left, Hosts: len(part.Hosts)}
 	case len(all) == 0 && len(part.Hosts) > 0:
-		return Plan{}, &SlotsError{NP: part.NP, Slots: 0, Hosts: len(part.Hosts), MaxSlots: true}
+		return Plan{}, &SlotsError{
+			NP:       part.NP,
+			Slots:    0,
+			Hosts:    len(part.Hosts),
+			MaxSlots: true,
+		}
 	}
 	return New(all, req)
 }

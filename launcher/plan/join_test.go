@@ -21,7 +21,8 @@ func TestJoinPlans(t *testing.T) {
 		{"a host of both, its ranks not consecutive", "2@a:2,b 1@c 1@b:2", Request{}, "a[0 1] b[3] c[2]", ""},
 		{"the second begins where the first left slots", "2@a:2,b:2 2@a:2,b:2", Request{}, "a[0 1] b[2 3]", ""},
 		{"one part of a host is used already", "1@a:2 3@a:2,b:2", Request{}, "a[0 1] b[2 3]", ""},
-		{"more than is left wraps over all slots", "2@a:2 2@a:2", Request{}, "a[0 1 2 3]", "4 ranks on 2 slots: more than one rank per slot (a:4)"},
+		{"more than is left wraps over all slots", "2@a:2 2@a:2", Request{}, "a[0 1 2 3]",
+			"4 ranks on 2 slots: more than one rank per slot (a:4)"},
 		{"a host has the most slots that it is given", "1@a 2@a:3", Request{}, "a[0 1 2]", ""},
 		{"hosts without ranks are left out", "1@a,b 1@c", Request{}, "a[0] c[1]", ""},
 		{"another user is another host", "1@x@a 1@a", Request{}, "a[0] a[1]", ""},
@@ -59,7 +60,8 @@ func checkCross(t *testing.T, plan Plan) {
 	for _, h := range plan.Hosts {
 		for _, r := range h.Ranks {
 			if r.CrossRank != seen[r.LocalRank] {
-				t.Errorf("rank %d is number %d of local rank %d, want %d", r.Rank, r.CrossRank, r.LocalRank, seen[r.LocalRank])
+				t.Errorf("rank %d is number %d of local rank %d, want %d", r.Rank, r.CrossRank, r.LocalRank,
+					seen[r.LocalRank])
 			}
 			seen[r.LocalRank]++
 			ranks++
@@ -103,15 +105,20 @@ func TestJoinPlansRefuses(t *testing.T) {
 		want  string
 	}{
 		{"no program", nil, Request{}, "no program"},
-		{"slots that others have", partsOf(t, "2@a:2 1@a:2"), Request{NoOversubscribe: true}, "the program of rank 2: 1 rank needs 1 slot, but the host has 0"},
-		{"too few slots left", partsOf(t, "1@a:2 2@a:2"), Request{NoOversubscribe: true}, "the program of ranks 1-2: 2 ranks need 2 slots, but the host has 1"},
-		{"max_slots used up", []Part{{2, limited}, {1, limited}}, Request{}, "the program of rank 2: 1 rank needs 1 max_slot, but the host has 0"},
-		{"max_slots half used", []Part{{1, limited}, {2, limited}}, Request{}, "the program of ranks 1-2: 2 ranks need 2 max_slots, but the host has 1"},
+		{"slots that others have", partsOf(t, "2@a:2 1@a:2"), Request{NoOversubscribe: true},
+			"the program of rank 2: 1 rank needs 1 slot, but the host has 0"},
+		{"too few slots left", partsOf(t, "1@a:2 2@a:2"), Request{NoOversubscribe: true},
+			"the program of ranks 1-2: 2 ranks need 2 slots, but the host has 1"},
+		{"max_slots used up", []Part{{2, limited}, {1, limited}}, Request{},
+			"the program of rank 2: 1 rank needs 1 max_slot, but the host has 0"},
+		{"max_slots half used", []Part{{1, limited}, {2, limited}}, Request{},
+			"the program of ranks 1-2: 2 ranks need 2 max_slots, but the host has 1"},
 		{"no host", []Part{{NP: 1}}, Request{}, "the program of rank 0: there is no host"},
 	} {
 		_, err := Join(tc.parts, tc.req)
 		var slots *SlotsError
-		if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(tc.want, "need") != errors.As(err, &slots) {
+		if err == nil || !strings.Contains(err.Error(), tc.want) ||
+			strings.Contains(tc.want, "need") != errors.As(err, &slots) {
 			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
 		}
 		if slots != nil && strings.Contains(slots.Hint(), "-np 0") {

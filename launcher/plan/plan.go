@@ -28,11 +28,13 @@ type Plan struct {
 	Warnings []string // for the user, one line each
 }
 
-// Rank is one rank of a plan. Its cross rank counts the hosts before its own that have its local rank.
+// Rank is one rank of a plan. Its cross rank counts the hosts before its own that have its local
+// rank.
 type Rank struct {
 	Rank, LocalRank, CrossRank, CrossSize int
 	Program                               int // index into the programs of its host
-	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding counts.
+	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding
+	// counts.
 	Cores string
 }
 
@@ -56,7 +58,8 @@ func (h *Host) Planned(rank int) bool {
 func (h *Host) RankList() string {
 	var spans []string
 	for i := 0; i < len(h.Ranks); {
-		first, last := h.Ranks[i].Rank, h.Ranks[i].Rank
+		first := h.Ranks[i].Rank
+		last := h.Ranks[i].Rank
 		for i++; i < len(h.Ranks) && h.Ranks[i].Rank == last+1; i++ {
 			last++
 		}
@@ -80,7 +83,8 @@ type SlotsError struct {
 }
 
 func (e *SlotsError) Error() string {
-	kind, have := "slot", "hosts have"
+	kind := "slot"
+	have := "hosts have"
 	if e.MaxSlots {
 		kind = "max_slot"
 	}
@@ -91,7 +95,8 @@ func (e *SlotsError) Error() string {
 	if e.NP == 1 {
 		need = "needs"
 	}
-	return fmt.Sprintf("%s %s %s, but the %s %d", prose.Count(e.NP, "rank"), need, prose.Count(e.NP, kind), have, e.Slots)
+	return fmt.Sprintf("%s %s %s, but the %s %d", prose.Count(e.NP, "rank"), need, prose.Count(e.NP, kind), have,
+		e.Slots)
 }
 
 // Hint returns what to change.
@@ -105,15 +110,16 @@ func (e *SlotsError) Hint() string {
 	if e.Slots == 0 {
 		return "add hosts, give these more slots (-H host:N), or leave out --no-oversubscribe"
 	}
-	return fmt.Sprintf("ask for at most -np %d, give the hosts more slots (-H host:N), or leave out --no-oversubscribe", e.Slots)
+	return fmt.Sprintf("ask for at most -np %d, give the hosts more slots (-H host:N), or leave out --no-oversubscribe",
+		e.Slots)
 }
 
 // MaxRanks bounds a job.
 const MaxRanks = 1 << 20
 
-// New deals ranks to hosts. Up to the number of slots, hosts are filled one after
-// the other, or all side by side. Beyond it ranks wrap around the hosts, each host getting its slots once
-// more per round, unless the request forbids that. It is pure.
+// New deals ranks to hosts. Up to the number of slots, hosts are filled one after the other, or all
+// side by side. Beyond it ranks wrap around the hosts, each host getting its slots once more per
+// round, unless the request forbids that. It is pure.
 func New(hosts []hostfile.Host, req Request) (Plan, error) {
 	slots := 0
 	for _, h := range hosts {
@@ -171,7 +177,8 @@ func setCross(hosts []Host) {
 
 // overfull warns that the plan's hosts have fewer slots than ranks.
 func (p Plan) overfull(slots int) string {
-	return fmt.Sprintf("%s on %s: more than one rank per slot (%s)", prose.Count(p.Size, "rank"), prose.Count(slots, "slot"), p.summary())
+	return fmt.Sprintf("%s on %s: more than one rank per slot (%s)", prose.Count(p.Size, "rank"),
+		prose.Count(slots, "slot"), p.summary())
 }
 
 // summary is "f1:4, f2:4", cut after a few hosts.
@@ -251,7 +258,8 @@ type GPUsError struct {
 }
 
 func (e *GPUsError) Error() string {
-	return fmt.Sprintf("%s: %s with --gpus-per-rank %d, and the hostfile says gpus=%d", e.Host, prose.Count(e.Ranks, "rank"), e.PerRank, e.Have)
+	return fmt.Sprintf("%s: %s with --gpus-per-rank %d, and the hostfile says gpus=%d", e.Host,
+		prose.Count(e.Ranks, "rank"), e.PerRank, e.Have)
 }
 
 // Hint returns what to change.
@@ -262,12 +270,17 @@ func (e *GPUsError) Hint() string {
 	return fmt.Sprintf("give each rank %s at most, or correct gpus= in the hostfile", prose.Count(e.Have, "GPU"))
 }
 
-// CheckGPUs returns a *[GPUsError] if a host lists too few GPUs for its ranks. Hosts without a listed number check
-// themselves. It is pure.
+// CheckGPUs returns a *[GPUsError] if a host lists too few GPUs for its ranks. Hosts without a
+// listed number check themselves. It is pure.
 func (p Plan) CheckGPUs(perRank int) error {
 	for _, h := range p.Hosts {
 		if h.GPUs > 0 && perRank*len(h.Ranks) > h.GPUs {
-			return &GPUsError{Host: h.Name, Ranks: len(h.Ranks), PerRank: perRank, Have: h.GPUs}
+			return &GPUsError{
+				Host:    h.Name,
+				Ranks:   len(h.Ranks),
+				PerRank: perRank,
+				Have:    h.GPUs,
+			}
 		}
 	}
 	return nil

@@ -28,7 +28,12 @@ func FuzzPlan(f *testing.F) {
 			hosts = append(hosts, h)
 			all += h.Slots
 		}
-		req := Request{NP: int(np % 2000), NoOversubscribe: strict, MapBy: Order(mapBy % 3), RankBy: Order(rankBy % 3)}
+		req := Request{
+			NP:              int(np % 2000),
+			NoOversubscribe: strict,
+			MapBy:           Order(mapBy % 3),
+			RankBy:          Order(rankBy % 3),
+		}
 		plan, err := New(hosts, req)
 		if err != nil {
 			return
@@ -67,7 +72,8 @@ func checkBijection(t *testing.T, plan Plan) {
 			case plan.Host(r.Rank).Name != h.Name:
 				t.Fatalf("rank %d is on %s and on %s", r.Rank, h.Name, plan.Host(r.Rank).Name)
 			}
-			seen[r.Rank], cross[[2]int{local, r.CrossRank}] = true, true
+			seen[r.Rank] = true
+			cross[[2]int{local, r.CrossRank}] = true
 			sizes[local]++
 		}
 	}
@@ -77,7 +83,8 @@ func checkBijection(t *testing.T, plan Plan) {
 	for _, h := range plan.Hosts {
 		for local, r := range h.Ranks {
 			if r.CrossSize != sizes[local] || r.CrossRank < 0 || r.CrossRank >= r.CrossSize {
-				t.Fatalf("cross rank %d of %d, of %d hosts with local rank %d", r.CrossRank, r.CrossSize, sizes[local], local)
+				t.Fatalf("cross rank %d of %d, of %d hosts with local rank %d", r.CrossRank, r.CrossSize, sizes[local],
+					local)
 			}
 		}
 	}

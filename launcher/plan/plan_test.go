@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 )
 
-var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit them only when the change is understood")
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit them only when the change is "+
+	"understood")
 
 // TestPlanTranscripts compares plans with testdata/plans. A case is a request
 // and a hostfile, a line of dashes, and what becomes of them; cases are separated by
@@ -136,11 +137,16 @@ func randomRequest(rnd *rand.Rand) ([]hostfile.Host, Request) {
 			hosts[i].MaxSlots = hosts[i].Slots + rnd.IntN(4)
 		}
 	}
-	return hosts, Request{NP: rnd.IntN(60), NoOversubscribe: rnd.IntN(3) == 0, MapBy: Order(rnd.IntN(3)), RankBy: Order(rnd.IntN(3))}
+	return hosts, Request{
+		NP:              rnd.IntN(60),
+		NoOversubscribe: rnd.IntN(3) == 0,
+		MapBy:           Order(rnd.IntN(3)),
+		RankBy:          Order(rnd.IntN(3)),
+	}
 }
 
-// dealSlowly is the rule in other words: there is a list of slots, all of a host before those of the next,
-// or one of each host in turn, and ranks take them one by one, again and again.
+// dealSlowly is the rule in other words: there is a list of slots, all of a host before those of
+// the next, or one of each host in turn, and ranks take them one by one, again and again.
 func dealSlowly(hosts []hostfile.Host, req Request) (shares []int, allowed bool) {
 	shares = make([]int, len(hosts))
 	var list []int // the host of each slot
@@ -225,7 +231,12 @@ func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int)
 			t.Fatalf("host %d is %+v with %d ranks, want %+v with %d", i, p.Host, len(p.Ranks), h, shares[i])
 		}
 		for local, r := range p.Ranks {
-			want := Rank{Rank: r.Rank, LocalRank: local, CrossRank: cross[local], CrossSize: crossSize[local]}
+			want := Rank{
+				Rank:      r.Rank,
+				LocalRank: local,
+				CrossRank: cross[local],
+				CrossSize: crossSize[local],
+			}
 			if r != want || of[r.Rank] != i || local > 0 && r.Rank <= p.Ranks[local-1].Rank {
 				t.Fatalf("got %+v on host %d, want %+v on host %d, in order", r, i, want, of[r.Rank])
 			}
@@ -312,7 +323,8 @@ func TestCheckGPUs(t *testing.T) {
 	for per, want := range map[int]string{
 		0: "", 1: "",
 		2: "f2: 4 ranks with --gpus-per-rank 2, and the hostfile says gpus=4|give it slots=2, or each rank fewer GPUs",
-		5: "f2: 4 ranks with --gpus-per-rank 5, and the hostfile says gpus=4|give each rank 4 GPUs at most, or correct gpus= in the hostfile",
+		5: "f2: 4 ranks with --gpus-per-rank 5, and the hostfile says gpus=4|give each rank 4 GPUs at most, or " +
+			"correct gpus= in the hostfile",
 	} {
 		got := ""
 		var few *GPUsError

@@ -10,8 +10,9 @@ type Program struct {
 	Env   []string // NAME=value, laid over the job's
 	Wdir  string   // absolute
 	Ranks int      // how many run it
-	// Drop are names that its ranks do not inherit from their host, DropHere those that ranks on this machine,
-	// whose host is the launcher's own environment, do not. The variables above may set them all the same.
+	// Drop are names that its ranks do not inherit from their host, DropHere those that ranks on
+	// this machine, whose host is the launcher's own environment, do not. The variables above may
+	// set them all the same.
 	Drop, DropHere []string
 }
 
@@ -23,19 +24,23 @@ func Shares(programs []Program) []int {
 	return out
 }
 
-// ProgramsFor returns the programs that a host's ranks run, and the ranks with their index into them.
-// ranks are in ascending order; local means that the host is this machine. It is pure.
+// ProgramsFor returns the programs that a host's ranks run, and the ranks with their index into
+// them. ranks are in ascending order; local means that the host is this machine. It is pure.
 func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Rank) {
 	var needed []Program
 	told := make([]Rank, 0, len(ranks))
-	next, end, known := 0, 0, false // of programs; the first rank that runs a later one; it is in needed
+	next := 0
+	end := 0
+	known := false // of programs; the first rank that runs a later one; it is in needed
 	for _, r := range ranks {
 		for r.Rank >= end {
 			end += programs[next].Ranks
-			next, known = next+1, false
+			next++
+			known = false
 		}
 		if !known {
-			needed, known = append(needed, programs[next-1].On(local)), true
+			needed = append(needed, programs[next-1].On(local))
+			known = true
 		}
 		r.Program = len(needed) - 1
 		told = append(told, r)

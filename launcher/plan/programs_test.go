@@ -7,7 +7,8 @@ import (
 )
 
 func TestProgramsForAHost(t *testing.T) {
-	programs := []Program{{Argv: []string{"a"}, Ranks: 1}, {Argv: []string{"b"}, Ranks: 2, DropHere: []string{"X"}}, {Argv: []string{"c"}, Ranks: 3}}
+	programs := []Program{{Argv: []string{"a"}, Ranks: 1}, {Argv: []string{"b"}, Ranks: 2, DropHere: []string{"X"}},
+		{Argv: []string{"c"}, Ranks: 3}}
 	for _, tc := range []struct {
 		ranks []int
 		want  string // the programs the host is told of, and the index of each rank's

@@ -46,7 +46,8 @@ func ThreadsText(plan Plan, places [][]Placement) string {
 	return numbers.text("OMP_NUM_THREADS is not set; ranks get ")
 }
 
-// ContainedText joins the hosts' descriptions of their cages to one line, or "" if there are none. It is pure.
+// ContainedText joins the hosts' descriptions of their cages to one line, or "" if there are none.
+// It is pure.
 func ContainedText(hosts []Host, said []string) string {
 	var by alike
 	for i, h := range hosts {

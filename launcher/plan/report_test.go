@@ -13,14 +13,26 @@ func TestBindingLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	places := [][]Placement{
-		{{Rank: 0, CPUs: "0-1", Where: "cores 0-1 of socket 0", Threads: 2}, {Rank: 2, CPUs: "5", Where: "core\x1b 5 of socket 0", Threads: 1}},
+		{{
+			Rank:    0,
+			CPUs:    "0-1",
+			Where:   "cores 0-1 of socket 0",
+			Threads: 2,
+		}, {
+			Rank:    2,
+			CPUs:    "5",
+			Where:   "core\x1b 5 of socket 0",
+			Threads: 1,
+		}},
 		{{Rank: 1, Threads: 2}},
 	}
-	want := "rank 0 on f1: cores 0-1 of socket 0 (cpus 0-1)\nrank 1 on f2: not bound\nrank 2 on f1: core? 5 of socket 0 (cpu 5)"
+	want := "rank 0 on f1: cores 0-1 of socket 0 (cpus 0-1)\nrank 1 on f2: not bound\nrank 2 on f1: core? 5 of " +
+		"socket 0 (cpu 5)"
 	if got := strings.Join(BindingLines(plan, places), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got, want := ThreadsText(plan, places), "OMP_NUM_THREADS is not set; ranks get 2 on f1 and f2; 1 on f1"; got != want {
+	want = "OMP_NUM_THREADS is not set; ranks get 2 on f1 and f2; 1 on f1"
+	if got := ThreadsText(plan, places); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := ThreadsText(plan, [][]Placement{{{Rank: 0}}, nil}); got != "" {
@@ -30,7 +42,8 @@ func TestBindingLines(t *testing.T) {
 	if got := ContainedText(plan.Hosts, []string{"cgroup v2", "their\x1btree"}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := ContainedText(plan.Hosts, []string{"cgroup v2", "cgroup v2"}), "ranks are contained by cgroup v2 on f1 and f2"; got != want {
+	want = "ranks are contained by cgroup v2 on f1 and f2"
+	if got := ContainedText(plan.Hosts, []string{"cgroup v2", "cgroup v2"}); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := ContainedText(plan.Hosts, make([]string, 2)); got != "" {

@@ -6,17 +6,19 @@ import (
 	"unicode"
 )
 
-// A variable that looks like a secret reaches no rank unless -x names it: ForwardEnv withholds it. How those that are sent stay out
-// of argv and logs is in docs/security.md.
+// A variable that looks like a secret reaches no rank unless -x names it: ForwardEnv withholds it.
+// How those that are sent stay out of argv and logs is in docs/security.md.
 
 // secret reports variables that usually hold credentials, by name or by value.
 func secret(name, value string) bool { return secretName(name) || secretValue(value) }
 
-// secretName reports names that usually belong to credentials. It compares whole words, so that COMPASS and TOKENIZERS are none.
+// secretName reports names that usually belong to credentials. It compares whole words, so that
+// COMPASS and TOKENIZERS are none.
 func secretName(name string) bool {
 	upper := strings.ToUpper(name)
 	squeezed := strings.NewReplacer("_", "", "-", "", ".", "").Replace(upper)
-	for _, part := range []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "APIKEY", "CONNECTIONSTRING", "CONNSTR"} {
+	for _, part := range []string{"SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "CREDENTIAL", "APIKEY",
+		"CONNECTIONSTRING", "CONNSTR"} {
 		if strings.Contains(squeezed, part) {
 			return true
 		}
@@ -31,7 +33,8 @@ func secretName(name string) bool {
 	if len(words) == 0 {
 		return false
 	}
-	last, before := words[len(words)-1], words[:len(words)-1]
+	last := words[len(words)-1]
+	before := words[:len(words)-1]
 	switch last {
 	case "TOKEN", "KEY", "PASS", "PWD", "PW", "PAT", "PSK", "CRED", "CREDS", "JWT", "JWTS", "DSN":
 		return true
@@ -40,7 +43,9 @@ func secretName(name string) bool {
 	case "AUTH", "OAUTH", "COOKIE", "COOKIES":
 		return len(before) == 0 || !switches(before[0])
 	case "URL", "URI":
-		return slices.ContainsFunc(before, func(word string) bool { return slices.Contains([]string{"DATABASE", "DB", "WEBHOOK"}, word) })
+		return slices.ContainsFunc(before, func(word string) bool {
+			return slices.Contains([]string{"DATABASE", "DB", "WEBHOOK"}, word)
+		})
 	}
 	return joined(last)
 }
@@ -49,16 +54,21 @@ func secretName(name string) bool {
 func joined(word string) bool {
 	for _, noun := range []string{"KEYS", "KEY", "TOKENS", "TOKEN", "PASS", "PWD", "CREDS", "AUTH", "COOKIE"} {
 		if use, found := strings.CutSuffix(word, noun); found {
-			return slices.Contains([]string{"ACCESS", "ACCOUNT", "ADMIN", "API", "APP", "AUTH", "BASIC", "BEARER", "BOT", "CLIENT", "DATABASE", "DB", "DEPLOY",
-				"DOCKER", "EMAIL", "ENCRYPTION", "FTP", "GITHUB", "GITLAB", "GPG", "HF", "HMAC", "HTTP", "KEYSTORE", "LDAP", "LICENSE", "LOGIN", "MAIL", "MASTER",
-				"MYSQL", "NPM", "PG", "PGP", "POSTGRES", "PRIVATE", "PROXY", "REDIS", "REFRESH", "REGISTRY", "ROOT", "RSA", "SERVICE", "SESSION", "SHARED",
-				"SIGNING", "SMTP", "SSH", "SSL", "STORAGE", "STORE", "SUDO", "TLS", "TRUSTSTORE", "USER", "VAULT", "VNC", "WEBHOOK"}, use)
+			return slices.Contains([]string{"ACCESS", "ACCOUNT", "ADMIN", "API", "APP", "AUTH", "BASIC", "BEARER",
+				"BOT", "CLIENT", "DATABASE", "DB", "DEPLOY",
+				"DOCKER", "EMAIL", "ENCRYPTION", "FTP", "GITHUB", "GITLAB", "GPG", "HF", "HMAC", "HTTP", "KEYSTORE",
+				"LDAP", "LICENSE", "LOGIN", "MAIL", "MASTER",
+				"MYSQL", "NPM", "PG", "PGP", "POSTGRES", "PRIVATE", "PROXY", "REDIS", "REFRESH", "REGISTRY", "ROOT",
+				"RSA", "SERVICE", "SESSION", "SHARED",
+				"SIGNING", "SMTP", "SSH", "SSL", "STORAGE", "STORE", "SUDO", "TLS", "TRUSTSTORE", "USER", "VAULT",
+				"VNC", "WEBHOOK"}, use)
 		}
 	}
 	return false
 }
 
-// wordsOf splits a name into its words, in capitals and without numbers at their ends: apiKey_2 has API and KEY.
+// wordsOf splits a name into its words, in capitals and without numbers at their ends: apiKey_2 has
+// API and KEY.
 func wordsOf(name string) (words []string) {
 	var spaced strings.Builder
 	lower := false
@@ -69,7 +79,9 @@ func wordsOf(name string) (words []string) {
 		lower = unicode.IsLower(r)
 		spaced.WriteRune(r)
 	}
-	for _, word := range strings.FieldsFunc(spaced.String(), func(r rune) bool { return r == '_' || r == '-' || r == '.' || r == ' ' }) {
+	for _, word := range strings.FieldsFunc(spaced.String(), func(r rune) bool {
+		return r == '_' || r == '-' || r == '.' || r == ' '
+	}) {
 		if word = strings.ToUpper(strings.TrimRight(word, "0123456789")); word != "" {
 			words = append(words, word)
 		}
@@ -79,22 +91,27 @@ func wordsOf(name string) (words []string) {
 
 // whichOne reports words after a credential that tell which one it is, or how it is written.
 func whichOne(word string) bool {
-	return slices.Contains([]string{"PROD", "PRODUCTION", "DEV", "STAGING", "TEST", "LIVE", "OLD", "NEW", "PRIMARY", "SECONDARY", "BACKUP",
+	return slices.Contains([]string{"PROD", "PRODUCTION", "DEV", "STAGING", "TEST", "LIVE", "OLD", "NEW", "PRIMARY",
+		"SECONDARY", "BACKUP",
 		"JSON", "HEX", "B", "BASE", "ENCODED", "VALUE"}, word) // B64 and BASE64 without their numbers
 }
 
 // counts reports words that make tokens or keys a number of them.
 func counts(word string) bool {
-	return slices.Contains([]string{"MAX", "MIN", "NUM", "N", "NB", "NUMBER", "TOTAL", "COUNT", "PER", "BATCH", "INPUT", "OUTPUT", "PROMPT", "CONTEXT",
-		"COMPLETION", "TRAIN", "TRAINING", "EVAL", "VOCAB", "SPECIAL", "EXTRA", "STOP", "PAD", "CHUNK", "CACHE", "WARMUP"}, word)
+	return slices.Contains([]string{"MAX", "MIN", "NUM", "N", "NB", "NUMBER", "TOTAL", "COUNT", "PER", "BATCH", "INPUT",
+		"OUTPUT", "PROMPT", "CONTEXT",
+		"COMPLETION", "TRAIN", "TRAINING", "EVAL", "VOCAB", "SPECIAL", "EXTRA", "STOP", "PAD", "CHUNK", "CACHE",
+		"WARMUP"}, word)
 }
 
 // switches reports words that begin the name of something that is on or off.
 func switches(word string) bool {
-	return slices.Contains([]string{"NO", "USE", "ENABLE", "DISABLE", "REQUIRE", "SKIP", "ALLOW", "HAS", "IS", "WITH"}, word)
+	return slices.Contains([]string{"NO", "USE", "ENABLE", "DISABLE", "REQUIRE", "SKIP", "ALLOW", "HAS", "IS", "WITH"},
+		word)
 }
 
-// secretValue reports values that are credentials whatever their names are: URLs with a password, and private keys.
+// secretValue reports values that are credentials whatever their names are: URLs with a password,
+// and private keys.
 func secretValue(value string) bool {
 	if strings.Contains(value, "PRIVATE KEY-----") {
 		return true
@@ -111,10 +128,12 @@ func secretValue(value string) bool {
 	}
 }
 
-// hasPassword reports whether what follows the scheme of a URL begins with a user and a password: user:password@. A password may
-// hold slashes that should have been escaped; a port is none.
+// hasPassword reports whether what follows the scheme of a URL begins with a user and a password:
+// user:password@. A password may hold slashes that should have been escaped; a port is none.
 func hasPassword(rest string) bool {
-	if end := strings.IndexFunc(rest, func(r rune) bool { return unicode.IsSpace(r) || r == '"' || r == '\'' }); end >= 0 {
+	if end := strings.IndexFunc(rest, func(r rune) bool {
+		return unicode.IsSpace(r) || r == '"' || r == '\''
+	}); end >= 0 {
 		rest = rest[:end]
 	}
 	user, rest, found := strings.Cut(rest, ":")

@@ -35,8 +35,10 @@ func TestSecretNames(t *testing.T) {
 
 func TestSecretValues(t *testing.T) {
 	for _, value := range []string{
-		"postgres://ada:pw@db/train", "redis://:pw@cache:6379/0", "https://ada:ghp_123@github.com/x.git", "http://user:p%40ss@proxy:3128",
-		"postgresql+psycopg2://ada:p/w@db/train", "http://a.org http://ada:pw@b.org", "amqp://u:1234@host", `{"url": "mysql://u:p@h/d"}`,
+		"postgres://ada:pw@db/train", "redis://:pw@cache:6379/0", "https://ada:ghp_123@github.com/x.git",
+		"http://user:p%40ss@proxy:3128",
+		"postgresql+psycopg2://ada:p/w@db/train", "http://a.org http://ada:pw@b.org", "amqp://u:1234@host",
+		`{"url": "mysql://u:p@h/d"}`,
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n-----END OPENSSH PRIVATE KEY-----\n", "mongodb+srv://u:p@h/?x=1",
 	} {
 		if !secret("A", value) {
@@ -44,8 +46,10 @@ func TestSecretValues(t *testing.T) {
 		}
 	}
 	for _, value := range []string{
-		"", "postgres://db/train", "http://proxy:3128", "http://host:8080/pkg@1.2", "ssh://git@host/x.git", "ssh://git@host:22/x", "s3://bucket/a:b@c",
-		"tcp://10.0.0.1:22", "a:b@c", "://", "://:@", "http://[fd00::1]:80/a@b", "-----BEGIN PUBLIC KEY-----", "https://x.org/?a:b@c",
+		"", "postgres://db/train", "http://proxy:3128", "http://host:8080/pkg@1.2", "ssh://git@host/x.git",
+		"ssh://git@host:22/x", "s3://bucket/a:b@c",
+		"tcp://10.0.0.1:22", "a:b@c", "://", "://:@", "http://[fd00::1]:80/a@b", "-----BEGIN PUBLIC KEY-----",
+		"https://x.org/?a:b@c",
 	} {
 		if secret("A", value) {
 			t.Errorf("%q would be withheld", value)

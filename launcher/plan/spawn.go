@@ -9,8 +9,8 @@ import (
 // maxSpawned is the most ranks that those of a host may spawn during a job.
 const maxSpawned = 1 << 16
 
-// Spawn is which ranks the ranks of a host may start while the job runs (MPI_Comm_spawn). Their numbers are First, First+Step and so on,
-// Total at most, and belong to no other host.
+// Spawn is which ranks the ranks of a host may start while the job runs (MPI_Comm_spawn). Their
+// numbers are First, First+Step and so on, Total at most, and belong to no other host.
 type Spawn struct {
 	First, Step, Total int
 	Most               int // that run at a time
@@ -46,7 +46,13 @@ func (p Plan) WithSpawn(most, universe int) Plan {
 	}
 	p.Hosts = slices.Clone(p.Hosts)
 	for i := range p.Hosts {
-		p.Hosts[i].Spawn = Spawn{First: p.Size + i, Step: len(p.Hosts), Total: maxSpawned, Most: most, Universe: universe}
+		p.Hosts[i].Spawn = Spawn{
+			First:    p.Size + i,
+			Step:     len(p.Hosts),
+			Total:    maxSpawned,
+			Most:     most,
+			Universe: universe,
+		}
 	}
 	return p
 }

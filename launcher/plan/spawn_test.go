@@ -15,12 +15,14 @@ func TestSpawnedRanksBelongToOneHost(t *testing.T) {
 		t.Error("a rank may be spawned where none may")
 	}
 	p = p.WithSpawn(4, 7)
-	for rank, want := range map[int]string{0: "a", 2: "b", 3: "a", 4: "b", 5: "a", 3 + 2*(maxSpawned-1): "a", 4 + 2*(maxSpawned-1): "b"} {
+	for rank, want := range map[int]string{0: "a", 2: "b", 3: "a", 4: "b", 5: "a", 3 + 2*(maxSpawned-1): "a",
+		4 + 2*(maxSpawned-1): "b"} {
 		if h := p.Host(rank); h == nil || h.Name != want {
 			t.Errorf("rank %d is of %v, want %s", rank, h, want)
 		}
 	}
-	if q := p.WithIdle([]hostfile.Host{{Name: "b", Slots: 3}, {Name: "c", Slots: 1}, {Name: "d"}}); len(q.Hosts) != 3 || q.Hosts[2].Name != "c" || len(q.Hosts[2].Ranks) > 0 {
+	if q := p.WithIdle([]hostfile.Host{{Name: "b", Slots: 3}, {Name: "c", Slots: 1}, {Name: "d"}}); len(q.Hosts) != 3 ||
+		q.Hosts[2].Name != "c" || len(q.Hosts[2].Ranks) > 0 {
 		t.Errorf("with idle hosts the plan is %v", q)
 	}
 	for _, rank := range []int{-1, 3 + 2*maxSpawned, 1 << 40} {

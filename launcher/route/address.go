@@ -24,14 +24,21 @@ type Contact struct {
 	Local    bool   // this machine, without SSH: its SSH_CONNECTION is the user's own login
 	Boot     string // identifies the running kernel: hosts with one Boot are one machine; "": unknown
 	Hostname string // the host's own name
-	// Reached is the address at which SSH reached the host, Caller the address it was reached from; empty without SSH.
+	// Reached is the address at which SSH reached the host, Caller the address it was reached from;
+	// empty without SSH.
 	Reached, Caller string
 	Addresses       []Address
 }
 
 // ContactOf is what a host's hello says of its network. local: it is this machine, without SSH.
 func ContactOf(h wire.Hello, local bool) Contact {
-	c := Contact{Local: local, Boot: h.Boot, Hostname: h.Hostname, Reached: h.Reached, Caller: h.Caller}
+	c := Contact{
+		Local:    local,
+		Boot:     h.Boot,
+		Hostname: h.Hostname,
+		Reached:  h.Reached,
+		Caller:   h.Caller,
+	}
 	for _, a := range h.Addresses {
 		c.Addresses = append(c.Addresses, Address(a))
 	}
@@ -70,7 +77,8 @@ func Addresses(hosts []Contact, asked Network) ([][]Address, []error) {
 }
 
 func (s survey) Addresses(hosts []Contact, asked Network) ([][]Address, []error) {
-	chosen, errs := make([][]Address, len(hosts)), make([]error, len(hosts))
+	chosen := make([][]Address, len(hosts))
+	errs := make([]error, len(hosts))
 	for i, h := range hosts {
 		list := unique(slices.DeleteFunc(s.candidates(h), func(a Address) bool { return !asked.takes(a) }))
 		switch {
@@ -120,7 +128,8 @@ func NewSurvey(hosts []Contact) survey {
 				seen[subnet] = true
 				s.subnets[subnet]++
 			}
-			ip, machine := a.Prefix.Addr(), h.machine()
+			ip := a.Prefix.Addr()
+			machine := h.machine()
 			if held := s.holders[ip]; len(held) < 2 && !slices.Contains(held, machine) {
 				s.holders[ip] = append(held, machine)
 			}
@@ -203,8 +212,9 @@ func compareBool(a, b bool) int {
 	return 1
 }
 
-// inside reports whether an address is probably unreachable from other hosts: one of a bridge for containers or virtual machines,
-// an extra one of the loopback interface, or one that another machine has too.
+// inside reports whether an address is probably unreachable from other hosts: one of a bridge for
+// containers or virtual machines, an extra one of the loopback interface, or one that another
+// machine has too.
 func (s survey) inside(a Address) bool {
 	if a.Loopback {
 		return true

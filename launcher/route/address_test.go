@@ -40,18 +40,31 @@ func nics(t *testing.T, text string) (all []Address) {
 
 // remote is a host that SSH reached, on a machine of its own.
 func remote(t *testing.T, name, reached, caller, interfaces string) Contact {
-	return Contact{Hostname: name, Boot: name, Reached: reached, Caller: caller, Addresses: nics(t, interfaces)}
+	return Contact{
+		Hostname:  name,
+		Boot:      name,
+		Reached:   reached,
+		Caller:    caller,
+		Addresses: nics(t, interfaces),
+	}
 }
 
 // here is this machine, without SSH.
 func here(t *testing.T, interfaces string) Contact {
-	return Contact{Local: true, Hostname: "me", Boot: "me", Addresses: nics(t, interfaces)}
+	return Contact{
+		Local:     true,
+		Hostname:  "me",
+		Boot:      "me",
+		Addresses: nics(t, interfaces),
+	}
 }
 
 // sshHere is this machine, reached by SSH at one of its own addresses.
 func sshHere(t *testing.T, reached, interfaces string) Contact {
 	c := here(t, interfaces)
-	c.Local, c.Reached, c.Caller = false, reached, reached
+	c.Local = false
+	c.Reached = reached
+	c.Caller = reached
 	return c
 }
 
@@ -66,7 +79,8 @@ func TestAddressesBestFirst(t *testing.T) {
 		"this machine alone":      {[]Contact{here(t, lo+", eth0 10.0.0.9/8")}, []string{"127.0.0.1"}},
 		"this machine, untold of": {[]Contact{here(t, "")}, []string{"127.0.0.1"}},
 		"this machine and SSH to it": {
-			[]Contact{here(t, lo+", eth0 10.0.0.9/8"), sshHere(t, "127.5.6.1", lo+", eth0 10.0.0.9/8"), sshHere(t, "::1", lo)},
+			[]Contact{here(t, lo+", eth0 10.0.0.9/8"), sshHere(t, "127.5.6.1", lo+", eth0 10.0.0.9/8"),
+				sshHere(t, "::1", lo)},
 			[]string{"127.0.0.1", "127.5.6.1", "::1"}},
 		"one host over SSH": {
 			[]Contact{remote(t, "a", "10.0.0.1", "10.0.0.9", lo+", eth1 192.168.0.1/24, eth0 10.0.0.1/8")},
@@ -77,55 +91,71 @@ func TestAddressesBestFirst(t *testing.T) {
 			[]string{"10.0.0.1 10.9.0.1", "10.0.0.2 10.9.0.2"}},
 		"subnets of most hosts first, then speed": {
 			[]Contact{
-				remote(t, "a", "10.0.0.1", "", "own 10.1.0.1/16, two@400000 10.2.0.1/16, slow@1000 10.3.0.1/16, fast@10000 10.4.0.1/16"),
+				remote(t, "a", "10.0.0.1", "",
+					"own 10.1.0.1/16, two@400000 10.2.0.1/16, slow@1000 10.3.0.1/16, fast@10000 10.4.0.1/16"),
 				remote(t, "b", "10.0.0.2", "", "two@400000 10.2.0.2/16, slow@1000 10.3.0.2/16, fast@10000 10.4.0.2/16"),
 				remote(t, "c", "10.0.0.3", "", "slow@1000 10.3.0.3/16, fast@10000 10.4.0.3/16"),
 			},
-			[]string{"10.0.0.1 10.4.0.1 10.3.0.1 10.2.0.1 10.1.0.1", "10.0.0.2 10.4.0.2 10.3.0.2 10.2.0.2", "10.0.0.3 10.4.0.3 10.3.0.3"}},
+			[]string{"10.0.0.1 10.4.0.1 10.3.0.1 10.2.0.1 10.1.0.1", "10.0.0.2 10.4.0.2 10.3.0.2 10.2.0.2",
+				"10.0.0.3 10.4.0.3 10.3.0.3"}},
 		"two addresses in a subnet count as one host": {
-			[]Contact{remote(t, "a", "10.0.0.1", "", "x 10.1.0.1/16, x 10.1.0.2/16, y 10.2.0.1/16"), remote(t, "b", "10.0.0.2", "", "y 10.2.0.2/16")},
+			[]Contact{remote(t, "a", "10.0.0.1", "", "x 10.1.0.1/16, x 10.1.0.2/16, y 10.2.0.1/16"),
+				remote(t, "b", "10.0.0.2", "", "y 10.2.0.2/16")},
 			[]string{"10.0.0.1 10.2.0.1 10.1.0.1 10.1.0.2", "10.0.0.2 10.2.0.2"}},
 		"bridges for containers last": {
 			[]Contact{remote(t, "a", "10.0.0.1", "", lo+docker+", eth0 10.0.0.1/8, eth1 192.168.1.1/24"),
 				remote(t, "b", "10.0.0.2", "", lo+docker+", eth0 10.0.0.2/8")},
 			[]string{"10.0.0.1 192.168.1.1 172.17.0.1 192.168.122.1", "10.0.0.2 172.17.0.1 192.168.122.1"}},
 		"one host's bridge last, too": {
-			[]Contact{remote(t, "a", "10.0.0.1", "", "docker0@10000 172.17.0.1/16, eth1@1000 192.168.1.1/24, eth0 10.0.0.1/8"), remote(t, "b", "10.0.0.2", "", "eth0 10.0.0.2/8")},
+			[]Contact{remote(t, "a", "10.0.0.1", "", "docker0@10000 172.17.0.1/16, eth1@1000 192.168.1.1/24, eth0 "+
+				"10.0.0.1/8"), remote(t, "b", "10.0.0.2", "", "eth0 10.0.0.2/8")},
 			[]string{"10.0.0.1 192.168.1.1 172.17.0.1", "10.0.0.2"}},
 		"an address that two machines have last, whatever its interface": {
-			[]Contact{remote(t, "a", "10.0.0.1", "", "br-1f00 172.18.0.1/16, eth1 192.168.1.1/24"), remote(t, "b", "10.0.0.2", "", "mybridge 172.18.0.1/16, eth1 192.168.2.1/24")},
+			[]Contact{remote(t, "a", "10.0.0.1", "", "br-1f00 172.18.0.1/16, eth1 192.168.1.1/24"),
+				remote(t, "b", "10.0.0.2", "", "mybridge 172.18.0.1/16, eth1 192.168.2.1/24")},
 			[]string{"10.0.0.1 192.168.1.1 172.18.0.1", "10.0.0.2 192.168.2.1 172.18.0.1"}},
 		"one machine under two names has its own addresses": {
-			[]Contact{sshHere(t, "10.0.0.1", "eth1 192.168.1.1/24, eth2 10.5.0.1/30"), sshHere(t, "10.0.0.2", "eth1 192.168.1.1/24"), remote(t, "b", "10.0.0.3", "", "eth1 192.168.1.3/24")},
+			[]Contact{sshHere(t, "10.0.0.1", "eth1 192.168.1.1/24, eth2 10.5.0.1/30"),
+				sshHere(t, "10.0.0.2", "eth1 192.168.1.1/24"), remote(t, "b", "10.0.0.3", "", "eth1 192.168.1.3/24")},
 			[]string{"10.0.0.1 192.168.1.1 10.5.0.1", "10.0.0.2 192.168.1.1", "10.0.0.3 192.168.1.3"}},
 		"addresses of the loopback interface that are routed come last": {
-			[]Contact{remote(t, "a", "10.255.0.1", "", "lo! 127.0.0.1/8, lo! 10.255.0.1/32, lo! 10.255.9.1/32, eth0 10.0.0.1/31"), remote(t, "b", "10.255.0.2", "", "lo! 10.255.0.2/32")},
+			[]Contact{remote(t, "a", "10.255.0.1", "", "lo! 127.0.0.1/8, lo! 10.255.0.1/32, lo! 10.255.9.1/32, eth0 "+
+				"10.0.0.1/31"), remote(t, "b", "10.255.0.2", "", "lo! 10.255.0.2/32")},
 			[]string{"10.255.0.1 10.0.0.1 10.255.9.1", "10.255.0.2"}},
 		"one address on two interfaces": {
 			[]Contact{remote(t, "a", "10.0.0.1", "", "eth0 10.0.0.1/8, eth1 10.0.0.1/8, x 10.1.0.1/32, y 10.1.0.1/32")},
 			[]string{"10.0.0.1 10.1.0.1"}},
 		"no loopback, link-local or lost addresses": {
-			[]Contact{remote(t, "a", "10.0.0.1", "", lo+", eth0 10.0.0.1/8, eth0 fe80::1/64, eth1 169.254.7.7/16, eth2- 10.2.0.1/16, ib0, eth3 fd00::1/64"), remote(t, "b", "10.0.0.2", "", "")},
+			[]Contact{remote(t, "a", "10.0.0.1", "", lo+", eth0 10.0.0.1/8, eth0 fe80::1/64, eth1 169.254.7.7/16, "+
+				"eth2- 10.2.0.1/16, ib0, eth3 fd00::1/64"), remote(t, "b", "10.0.0.2", "", "")},
 			[]string{"10.0.0.1 fd00::1", "10.0.0.2"}},
 		"SSH over a link of two": {
-			[]Contact{remote(t, "a", "fe80::1%eth0", "fe80::9%eth0", "eth0 fe80::1/64, eth1 10.0.0.1/8"), remote(t, "b", "fe80::2%eth0", "fe80::9%eth0", "eth0 fe80::2/64")},
+			[]Contact{remote(t, "a", "fe80::1%eth0", "fe80::9%eth0", "eth0 fe80::1/64, eth1 10.0.0.1/8"),
+				remote(t, "b", "fe80::2%eth0", "fe80::9%eth0", "eth0 fe80::2/64")},
 			[]string{"10.0.0.1", "fe80::2%eth0"}},
-		"IPv4 as IPv6 tells it": {[]Contact{remote(t, "a", "::ffff:10.0.0.1", "", "eth0 10.0.0.1/8")}, []string{"10.0.0.1"}},
-		"not over SSH":          {[]Contact{remote(t, "a", "", "", ""), remote(t, "b", "", "", "eth0 10.0.0.2/8")}, []string{"127.0.0.1", "10.0.0.2"}},
+		"IPv4 as IPv6 tells it": {[]Contact{remote(t, "a", "::ffff:10.0.0.1", "", "eth0 10.0.0.1/8")},
+			[]string{"10.0.0.1"}},
+		"not over SSH": {[]Contact{remote(t, "a", "", "", ""), remote(t, "b", "", "", "eth0 10.0.0.2/8")},
+			[]string{"127.0.0.1", "10.0.0.2"}},
 		"reached through two tunnels": {
-			[]Contact{remote(t, "a", "127.0.0.1", "127.0.0.1", lo+", eth0 10.0.0.1/8"), remote(t, "b", "127.0.0.1", "127.0.0.1", lo+", eth0 10.0.0.2/8")},
+			[]Contact{remote(t, "a", "127.0.0.1", "127.0.0.1", lo+", eth0 10.0.0.1/8"),
+				remote(t, "b", "127.0.0.1", "127.0.0.1", lo+", eth0 10.0.0.2/8")},
 			[]string{"10.0.0.1", "10.0.0.2"}},
 		"this machine as the others see it": {
-			[]Contact{here(t, "wifi 192.168.0.9/24, eth0 10.0.0.9/8"), remote(t, "a", "10.0.0.1", "10.0.0.9", "eth0 10.0.0.1/8")},
+			[]Contact{here(t, "wifi 192.168.0.9/24, eth0 10.0.0.9/8"),
+				remote(t, "a", "10.0.0.1", "10.0.0.9", "eth0 10.0.0.1/8")},
 			[]string{"10.0.0.9 192.168.0.9", "10.0.0.1"}},
 		"this machine as any of the others see it": {
-			[]Contact{remote(t, "a", "10.0.0.1", "1.2.3.4", ""), here(t, "wifi 192.168.0.9/24, eth0 10.0.0.9/30"), remote(t, "b", "10.0.0.2", "10.0.0.9", "")},
+			[]Contact{remote(t, "a", "10.0.0.1", "1.2.3.4", ""), here(t, "wifi 192.168.0.9/24, eth0 10.0.0.9/30"),
+				remote(t, "b", "10.0.0.2", "10.0.0.9", "")},
 			[]string{"10.0.0.1", "10.0.0.9 192.168.0.9", "10.0.0.2"}},
 		"this machine seen through NAT": {
-			[]Contact{here(t, "wifi 192.168.0.9/24, eth0 10.0.0.9/8"), remote(t, "a", "10.0.0.1", "1.2.3.4", "eth0 10.0.0.1/8")},
+			[]Contact{here(t, "wifi 192.168.0.9/24, eth0 10.0.0.9/8"),
+				remote(t, "a", "10.0.0.1", "1.2.3.4", "eth0 10.0.0.1/8")},
 			[]string{"10.0.0.9 192.168.0.9", "10.0.0.1"}},
 		"this machine twice, and another": {
-			[]Contact{here(t, lo+", eth0 10.0.0.9/8"), sshHere(t, "127.0.0.1", lo+", eth0 10.0.0.9/8"), remote(t, "a", "10.0.0.1", "10.0.0.9", "eth0 10.0.0.1/8")},
+			[]Contact{here(t, lo+", eth0 10.0.0.9/8"), sshHere(t, "127.0.0.1", lo+", eth0 10.0.0.9/8"),
+				remote(t, "a", "10.0.0.1", "10.0.0.9", "eth0 10.0.0.1/8")},
 			[]string{"10.0.0.9", "10.0.0.9", "10.0.0.1"}},
 	} {
 		got, errs := chooseFrom(t, tc.hosts, "")
@@ -157,7 +187,8 @@ func chooseFrom(t *testing.T, hosts []Contact, asked string) (lists []string, er
 // about how the job's hosts see this machine.
 func TestAddressesIgnoreTheUsersOwnLogin(t *testing.T) {
 	me := here(t, "pub 203.0.113.9/24, eth0 10.0.0.9/8")
-	me.Reached, me.Caller = "203.0.113.9", "203.0.113.9"
+	me.Reached = "203.0.113.9"
+	me.Caller = "203.0.113.9"
 	got, _ := chooseFrom(t, []Contact{me, remote(t, "a", "10.0.0.1", "10.0.0.9", "")}, "")
 	if want := []string{"10.0.0.9 203.0.113.9", "10.0.0.1"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
@@ -172,7 +203,8 @@ func TestAddressesThatTheUserAsksFor(t *testing.T) {
 		}
 	}
 	local := func() []Contact {
-		return []Contact{here(t, lo+", eth0 10.0.0.9/8, eth1- 10.1.0.9/16"), sshHere(t, "127.5.6.1", lo+", eth0 10.0.0.9/8")}
+		return []Contact{here(t, lo+", eth0 10.0.0.9/8, eth1- 10.1.0.9/16"),
+			sshHere(t, "127.5.6.1", lo+", eth0 10.0.0.9/8")}
 	}
 	for _, tc := range []struct {
 		hosts []Contact
@@ -216,7 +248,8 @@ func TestHostsWithoutAnAddressThatWasAskedFor(t *testing.T) {
 	const hint = "--network-interface"
 	for asked, want := range map[string][]string{
 		"eth9": {"eth9, and the host has lo 127.0.0.1/8 ::1/128, eth0 10.0.0.1/16 fd00::1/64",
-			"eth9, and the host has eth1 10.9.0.2/16, eth0 10.0.0.2/16 (down), ib0 without an address, eth2 169.254.1.2/16", "eth9, and the host has no interface"},
+			"eth9, and the host has eth1 10.9.0.2/16, eth0 10.0.0.2/16 (down), ib0 without an address, eth2 " +
+				"169.254.1.2/16", "eth9, and the host has no interface"},
 		"eth0,fd00::/64":    {"", "eth0,fd00::/64, and the host has eth1", "no interface"},
 		"lo":                {"lo, and", "lo, and", "lo, and"}, // no host is this machine
 		"169.254.0.0/16":    {"169.254.0.0/16, and", "169.254.0.0/16, and", "169.254.0.0/16, and"},
@@ -230,7 +263,8 @@ func TestHostsWithoutAnAddressThatWasAskedFor(t *testing.T) {
 			switch {
 			case w == "" && (errs[i] != nil || lists[i] == ""):
 				t.Errorf("%s, host %d: %q, %v", asked, i, lists[i], errs[i])
-			case w != "" && (!errors.As(errs[i], &missing) || !strings.Contains(errs[i].Error(), "asks for "+asked) || !strings.Contains(errs[i].Error(), w)):
+			case w != "" && (!errors.As(errs[i], &missing) || !strings.Contains(errs[i].Error(), "asks for "+asked) ||
+				!strings.Contains(errs[i].Error(), w)):
 				t.Errorf("%s, host %d: %q, %v; want an error with %q", asked, i, lists[i], errs[i], w)
 			case w != "" && !strings.Contains(missing.Hint(), hint):
 				t.Errorf("hint %q", missing.Hint())
@@ -245,7 +279,8 @@ func TestNetworkErrorStaysShortAndClean(t *testing.T) {
 		all = append(all, Address{Interface: fmt.Sprintf("v%d\x1b[1m", i), Up: true})
 	}
 	got := (&NetworkError{Asked: Network{text: "x"}, Has: all}).Error()
-	if len(got) > 500 || strings.Contains(got, "\x1b") || !strings.HasSuffix(got, "v7?[1m without an address, 92 more") {
+	if len(got) > 500 || strings.Contains(got, "\x1b") ||
+		!strings.HasSuffix(got, "v7?[1m without an address, 92 more") {
 		t.Errorf("%q", got)
 	}
 }
@@ -273,7 +308,12 @@ func FuzzAddresses(f *testing.F) {
 			return
 		}
 		p, _ := netip.ParsePrefix(prefix)
-		c := Contact{Local: local, Reached: reached, Caller: caller, Addresses: []Address{{Interface: name, Prefix: p, Up: up}, {Interface: "eth1", Prefix: p, Up: true}}}
+		c := Contact{
+			Local:     local,
+			Reached:   reached,
+			Caller:    caller,
+			Addresses: []Address{{Interface: name, Prefix: p, Up: up}, {Interface: "eth1", Prefix: p, Up: true}},
+		}
 		chosen, errs := Addresses([]Contact{c, c}, network)
 		for i, list := range chosen {
 			if (len(list) == 0) != (errs[i] != nil) {
@@ -281,7 +321,9 @@ func FuzzAddresses(f *testing.F) {
 			}
 			for j, a := range list {
 				ip, err := netip.ParseAddr(AddrText(a))
-				if err != nil || slices.ContainsFunc(list[:j], func(b Address) bool { return AddrText(b) == ip.String() }) {
+				if err != nil || slices.ContainsFunc(list[:j], func(b Address) bool {
+					return AddrText(b) == ip.String()
+				}) {
 					t.Fatalf("%v: %v", list, err)
 				}
 				if !network.takes(a) {

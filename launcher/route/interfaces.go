@@ -5,11 +5,12 @@ import (
 	"slices"
 )
 
-// Interfaces returns, for every host, the interfaces that libraries with their own sockets, such as NCCL, should use; chosen
-// are the hosts' addresses, best first. Such a library uses all interfaces that it is given, and tries no other address if one
-// does not answer. So the result is the interfaces with an address in a network shared by all hosts, without networks slower
-// than half of the fastest; without a shared network, the interface of the best address. It is empty if all ranks are on one
-// host, where the agent decides. It is pure.
+// Interfaces returns, for every host, the interfaces that libraries with their own sockets, such as
+// NCCL, should use; chosen are the hosts' addresses, best first. Such a library uses all interfaces
+// that it is given, and tries no other address if one does not answer. So the result is the
+// interfaces with an address in a network shared by all hosts, without networks slower than half of
+// the fastest; without a shared network, the interface of the best address. It is empty if all
+// ranks are on one host, where the agent decides. It is pure.
 func (s survey) Interfaces(chosen [][]Address) [][]string {
 	names := make([][]string, len(chosen))
 	if len(chosen) == 1 {
@@ -18,7 +19,8 @@ func (s survey) Interfaces(chosen [][]Address) [][]string {
 	shared := s.sharedNetworks(chosen)
 	for i, list := range chosen {
 		for _, a := range list {
-			if a.Interface != "" && slices.Contains(shared, a.Prefix.Masked()) && !s.inside(a) && !slices.Contains(names[i], a.Interface) {
+			if a.Interface != "" && slices.Contains(shared, a.Prefix.Masked()) && !s.inside(a) &&
+				!slices.Contains(names[i], a.Interface) {
 				names[i] = append(names[i], a.Interface)
 			}
 		}
@@ -29,10 +31,12 @@ func (s survey) Interfaces(chosen [][]Address) [][]string {
 	return names
 }
 
-// sharedNetworks returns the subnets in which all hosts have an address, without slow ones. IPv6 counts only if no IPv4 subnet is
-// shared: a library that sees both may try to connect one to the other.
+// sharedNetworks returns the subnets in which all hosts have an address, without slow ones. IPv6
+// counts only if no IPv4 subnet is shared: a library that sees both may try to connect one to the
+// other.
 func (s survey) sharedNetworks(chosen [][]Address) (shared []netip.Prefix) {
-	speeds, hosts := map[netip.Prefix]int{}, map[netip.Prefix]int{}
+	speeds := map[netip.Prefix]int{}
+	hosts := map[netip.Prefix]int{}
 	for _, list := range chosen {
 		own := map[netip.Prefix]int{}
 		for _, a := range list {
@@ -46,11 +50,13 @@ func (s survey) sharedNetworks(chosen [][]Address) (shared []netip.Prefix) {
 			}
 		}
 	}
-	fastest, v4 := 0, false
+	fastest := 0
+	v4 := false
 	for network, n := range hosts {
 		if n == len(chosen) {
 			shared = append(shared, network)
-			fastest, v4 = max(fastest, speeds[network]), v4 || network.Addr().Is4()
+			fastest = max(fastest, speeds[network])
+			v4 = v4 || network.Addr().Is4()
 		}
 	}
 	return slices.DeleteFunc(shared, func(network netip.Prefix) bool {

@@ -79,7 +79,8 @@ func parseNetworkItem(word string) (networkItem, error) {
 	case name == "" && !glob, strings.ContainsAny(name, "^=*:%?[] \t\n\x00"):
 		return networkItem{}, fmt.Errorf("%q is not the name of an interface; * may only stand at its end", word)
 	case len(name) > maxInterface:
-		return networkItem{}, fmt.Errorf("%q is not the name of an interface: these have at most %d characters", word, maxInterface)
+		return networkItem{}, fmt.Errorf("%q is not the name of an interface: these have at most %d characters", word,
+			maxInterface)
 	}
 	return networkItem{name: name, glob: glob}, nil
 }
@@ -100,7 +101,8 @@ func (n Network) String() string { return n.text }
 // Names reports whether n asks for something, and not only for something else.
 func (n Network) Names() bool { return len(n.include) > 0 }
 
-// Several reports whether n may ask for more than one network: by a list, or by a pattern such as ib*.
+// Several reports whether n may ask for more than one network: by a list, or by a pattern such as
+// ib*.
 func (n Network) Several() bool {
 	return len(n.include) > 1 || slices.ContainsFunc(n.include, func(item networkItem) bool { return item.glob })
 }
@@ -120,7 +122,8 @@ func (n Network) takes(a Address) bool {
 	return taken
 }
 
-// Of returns the addresses of a host that n selects and other hosts may reach, while nothing is known of these: the one of SSH first.
+// Of returns the addresses of a host that n selects and other hosts may reach, while nothing is
+// known of these: the one of SSH first.
 func (n Network) Of(h wire.Hello) (all []netip.Addr) {
 	c := ContactOf(h, false)
 	candidates := c.Addresses
@@ -156,7 +159,8 @@ type NetworkError struct {
 }
 
 func (e *NetworkError) Error() string {
-	return fmt.Sprintf("no address for ranks to use: --network-interface asks for %s, and the host has %s", e.Asked, listInterfaces(e.Has))
+	return fmt.Sprintf("no address for ranks to use: --network-interface asks for %s, and the host has %s", e.Asked,
+		listInterfaces(e.Has))
 }
 
 // Hint returns what to change.

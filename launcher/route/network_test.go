@@ -50,14 +50,16 @@ func TestNetworkTakes(t *testing.T) {
 			continue
 		}
 		ip := netip.MustParseAddr(tc.ip)
-		if got := n.takes(Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}); got != tc.want || n.String() != tc.asked {
+		if got := n.takes(Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}); got != tc.want ||
+			n.String() != tc.asked {
 			t.Errorf("%q takes %s %s: %v, want %v", n, tc.name, tc.ip, got, tc.want)
 		}
 	}
 }
 
 func TestSeveralNetworks(t *testing.T) {
-	for asked, want := range map[string]bool{"": false, "^docker0": false, "^a,b": false, "eth0": false, "eth0,^eth1": false, "eth0,eth1": true, "eth1,10.0.0.0/8": true, "ib*": true, "^ib*": false} {
+	for asked, want := range map[string]bool{"": false, "^docker0": false, "^a,b": false, "eth0": false,
+		"eth0,^eth1": false, "eth0,eth1": true, "eth1,10.0.0.0/8": true, "ib*": true, "^ib*": false} {
 		if n, err := ParseNetwork(asked); err != nil || n.Several() != want {
 			t.Errorf("%q: %v, %v, want %v", asked, n.Several(), err, want)
 		}
@@ -100,13 +102,16 @@ func TestNetworkThatMakesNoSense(t *testing.T) {
 	}
 }
 
-// While hosts come one by one, each says where others may reach it: by the networks that the job may use.
+// While hosts come one by one, each says where others may reach it: by the networks that the job
+// may use.
 func TestAddressesOfOneHost(t *testing.T) {
 	address := func(name, prefix string, up bool) wire.Address {
 		return wire.Address{Interface: name, Prefix: netip.MustParsePrefix(prefix), Up: up}
 	}
-	host := wire.Hello{Reached: "10.0.0.1", Addresses: []wire.Address{address("lo", "127.0.0.1/8", true), address("eth0", "10.0.0.1/24", true),
-		address("ib0", "10.9.0.1/16", true), address("eth1", "10.8.0.1/16", false), address("eth0", "fe80::1/64", true)}}
+	host := wire.Hello{Reached: "10.0.0.1", Addresses: []wire.Address{address("lo", "127.0.0.1/8", true),
+		address("eth0", "10.0.0.1/24", true),
+		address("ib0", "10.9.0.1/16", true), address("eth1", "10.8.0.1/16", false),
+		address("eth0", "fe80::1/64", true)}}
 	for _, tc := range []struct{ asked, reached, want string }{
 		{"", "10.0.0.1", "[10.0.0.1 10.9.0.1]"},
 		{"", "192.0.2.1", "[192.0.2.1 10.0.0.1 10.9.0.1]"}, // translated outside

@@ -28,11 +28,15 @@ func TestSameMachine(t *testing.T) {
 		"nobody knows the boot":    {[]host{{named("a"), "", "n"}, {named("b"), "", "n"}}, nil},
 		"two names": {[]host{{named("a"), "x", "n1"}, {named("b"), "y", "n2"}, {named("c"), "x", "n1"}},
 			[]string{"a and c are one machine (n1): their ranks share its cores and GPUs"}},
-		"two machines": {[]host{{named("a"), "x", "n1"}, {named("b"), "y", "n\n2"}, {named("c"), "y", "n\n2"}, {named("d"), "x", "n1"}, {named("e"), "y", "n\n2"}},
-			[]string{"b, c and e are one machine (n; 2): their ranks share its cores and GPUs", "a and d are one machine (n1): their ranks share its cores and GPUs"}},
-		"one name, two logins": {[]host{{hostfile.Host{Name: "a", User: "u"}, "x", "n"}, {hostfile.Host{Name: "a", Port: 22}, "x", "n"}},
+		"two machines": {[]host{{named("a"), "x", "n1"}, {named("b"), "y", "n\n2"}, {named("c"), "y", "n\n2"},
+			{named("d"), "x", "n1"}, {named("e"), "y", "n\n2"}},
+			[]string{"b, c and e are one machine (n; 2): their ranks share its cores and GPUs",
+				"a and d are one machine (n1): their ranks share its cores and GPUs"}},
+		"one name, two logins": {[]host{{hostfile.Host{Name: "a", User: "u"}, "x", "n"},
+			{hostfile.Host{Name: "a", Port: 22}, "x", "n"}},
 			[]string{"u@a and a port 22 are one machine (n): their ranks share its cores and GPUs"}},
-		"many names": {many, []string{"h0, h1, h2, h3, h4, h5 and 3 more hosts are one machine (n): their ranks share its cores and GPUs"}},
+		"many names": {many, []string{"h0, h1, h2, h3, h4, h5 and 3 more hosts are one machine (n): their ranks " +
+			"share its cores and GPUs"}},
 	} {
 		var hosts []plan.Host
 		var contacts []Contact

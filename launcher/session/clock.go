@@ -2,11 +2,12 @@ package session
 
 import "time"
 
-// clockWindow is for how long a heartbeat counts. Clocks drift: by the hour it is enough to mistake the order of failures.
+// clockWindow is for how long a heartbeat counts. Clocks drift: by the hour it is enough to mistake
+// the order of failures.
 const clockWindow = time.Minute
 
-// clock estimates the offset between the launcher's clock and an agent's. The fastest heartbeat of the last one or two
-// windows gives the best estimate, because the offset includes its delay.
+// clock estimates the offset between the launcher's clock and an agent's. The fastest heartbeat of
+// the last one or two windows gives the best estimate, because the offset includes its delay.
 type clock struct {
 	recent, before time.Duration // smallest launcher time minus agent time, in this window and in the previous one
 	began          time.Duration // the window
@@ -17,9 +18,14 @@ type clock struct {
 func (c *clock) heard(at, now time.Duration) {
 	switch {
 	case c.windows == 0:
-		c.recent, c.began, c.windows = now-at, now, 1
+		c.recent = now - at
+		c.began = now
+		c.windows = 1
 	case now-c.began > clockWindow:
-		c.before, c.recent, c.began, c.windows = c.recent, now-at, now, 2
+		c.before = c.recent
+		c.recent = now - at
+		c.began = now
+		c.windows = 2
 	default:
 		c.recent = min(c.recent, now-at)
 	}

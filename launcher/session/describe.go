@@ -17,7 +17,12 @@ func Ranks(ranks []plan.Rank) []wire.Rank {
 // Programs are those of a plan as a job's message has them.
 func Programs(programs []plan.Program) (all []wire.Program) {
 	for _, p := range programs {
-		all = append(all, wire.Program{Argv: Bytes(p.Argv), Env: Bytes(p.Env), Wdir: []byte(p.Wdir), Drop: p.Drop})
+		all = append(all, wire.Program{
+			Argv: Bytes(p.Argv),
+			Env:  Bytes(p.Env),
+			Wdir: []byte(p.Wdir),
+			Drop: p.Drop,
+		})
 	}
 	return all
 }
@@ -25,7 +30,12 @@ func Programs(programs []plan.Program) (all []wire.Program) {
 // Tools are those of a plan as a job's message has them.
 func Tools(tools []plan.Tool) (all []wire.Tool) {
 	for _, t := range tools {
-		all = append(all, wire.Tool{Rank: t.Rank, Argv: Bytes(t.Argv), Terminal: t.Terminal, Halt: t.Halt})
+		all = append(all, wire.Tool{
+			Rank:     t.Rank,
+			Argv:     Bytes(t.Argv),
+			Terminal: t.Terminal,
+			Halt:     t.Halt,
+		})
 	}
 	return all
 }

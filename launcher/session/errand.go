@@ -12,8 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Roster holds the sessions whose ranks run, for those who want something of hosts beside the job. A nil Roster takes none. It is safe for
-// concurrent use.
+// Roster holds the sessions whose ranks run, for those who want something of hosts beside the job.
+// A nil Roster takes none. It is safe for concurrent use.
 type Roster struct {
 	mu       sync.Mutex
 	sessions []*Session
@@ -105,13 +105,19 @@ func (s *Session) Ask(ask wire.Ask) (*Errand, error) {
 	}
 	s.errands.last++
 	ask.ID = s.errands.last
-	e := &Errand{session: s, id: ask.ID, input: wire.NewCredit(), more: make(chan struct{}, 1)}
+	e := &Errand{
+		session: s,
+		id:      ask.ID,
+		input:   wire.NewCredit(),
+		more:    make(chan struct{}, 1),
+	}
 	s.errands.open[ask.ID] = e
 	s.Out.SendMessage(wire.TypeAsk, ask)
 	return e, nil
 }
 
-// maxErrands bounds the errands of a session at a time, below the agent's bound: it learns later of an end.
+// maxErrands bounds the errands of a session at a time, below the agent's bound: it learns later of
+// an end.
 const maxErrands = 32
 
 // Told takes a tell of the agent.
@@ -121,7 +127,8 @@ func (s *Session) Told(f wire.Frame) error {
 		return err
 	}
 	s.errands.mu.Lock()
-	e, known := s.errands.open[f.Stream], f.Stream > 0 && f.Stream <= s.errands.last
+	e := s.errands.open[f.Stream]
+	known := f.Stream > 0 && f.Stream <= s.errands.last
 	s.errands.mu.Unlock()
 	switch {
 	case !known:
@@ -165,7 +172,8 @@ func (e *Errand) wake() {
 	}
 }
 
-// Next returns the next tell: wire.TellOut, wire.TellErr or wire.TellEnd, which is the last. Only one goroutine may call it.
+// Next returns the next tell: wire.TellOut, wire.TellErr or wire.TellEnd, which is the last. Only
+// one goroutine may call it.
 func (e *Errand) Next(ctx context.Context) (what wire.Tell, data []byte, err error) {
 	for {
 		e.mu.Lock()
@@ -217,7 +225,8 @@ func (e *Errand) Result(ctx context.Context, limit int) (out []byte, err error) 
 // ParseEnd reads the bytes of a wire.TellEnd, which come from a host.
 func ParseEnd(data []byte) (end wire.ErrandEnd, err error) {
 	err = json.Unmarshal(data, &end)
-	end.Code, end.Error = max(0, min(end.Code, 255)), Clean(end.Error)
+	end.Code = max(0, min(end.Code, 255))
+	end.Error = Clean(end.Error)
 	return end, err
 }
 

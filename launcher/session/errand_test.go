@@ -16,7 +16,8 @@ import (
 // newAsked returns a session whose agent reads everything, and one errand.
 func newAsked(t *testing.T) (*Session, *Errand) {
 	t.Helper()
-	s := &Session{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 3}}}, Out: newOutbox(wire.NewWriter(io.Discard))}
+	s := &Session{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 3}}},
+		Out: newOutbox(wire.NewWriter(io.Discard))}
 	t.Cleanup(s.Out.close)
 	e, err := s.Ask(wire.Ask{Kind: wire.AskExec})
 	if err != nil {
@@ -29,7 +30,8 @@ func tellFrame(errand uint32, what wire.Tell, data []byte) wire.Frame {
 	return wire.Frame{Type: wire.TypeTell, Stream: errand, Payload: append([]byte{byte(what)}, data...)}
 }
 
-// A host that breaks the rules of errands violates the protocol; one that answers an errand that was closed does not.
+// A host that breaks the rules of errands violates the protocol; one that answers an errand that
+// was closed does not.
 func TestHostileTells(t *testing.T) {
 	for name, frames := range map[string][]wire.Frame{
 		"no kind":             {{Type: wire.TypeTell, Stream: 1}},
@@ -82,7 +84,8 @@ func TestErrandResult(t *testing.T) {
 		}
 	}
 	out, err := e.Result(t.Context(), 10)
-	if string(out) != "out" || err == nil || !strings.HasPrefix(err.Error(), "f1: bad") || strings.Contains(err.Error(), "\x1b") {
+	if string(out) != "out" || err == nil || !strings.HasPrefix(err.Error(), "f1: bad") ||
+		strings.Contains(err.Error(), "\x1b") {
 		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// wantsGPUProgram reports whether a host needs gorun-gpu for a job: if it is missing there, and the assignment of GPUs needs
-// the driver. It is pure.
+// wantsGPUProgram reports whether a host needs gorun-gpu for a job: if it is missing there, and the
+// assignment of GPUs needs the driver. It is pure.
 func wantsGPUProgram(h wire.Hello, request wire.GPUs) bool {
 	return h.LacksGPUProgram && !request.Leave && (request.PerRank > 0 || h.Partitioned)
 }
 
-// sendGPUProgram sends gorun-gpu and returns its size, 0 if there is none. program returns it compressed; nil: there is none.
+// sendGPUProgram sends gorun-gpu and returns its size, 0 if there is none. program returns it
+// compressed; nil: there is none.
 func (s *Session) sendGPUProgram(program func() ([]byte, error)) (int, error) {
 	if program == nil || s.foreign { // it is made for the launcher's architecture
 		return 0, nil
@@ -70,7 +71,8 @@ const maxWarnings = 16
 // sanitize bounds what a host's inventory says, and removes control characters from it.
 func sanitize(inv *gpu.Inventory) {
 	if more := len(inv.Warnings) - maxWarnings; more > 0 {
-		inv.Warnings = append(inv.Warnings[:maxWarnings:maxWarnings], fmt.Sprintf("%s left out", prose.Count(more, "more warning")))
+		inv.Warnings = append(inv.Warnings[:maxWarnings:maxWarnings],
+			fmt.Sprintf("%s left out", prose.Count(more, "more warning")))
 	}
 	for i, w := range inv.Warnings {
 		inv.Warnings[i] = Clean(w)
@@ -86,7 +88,8 @@ func sanitize(inv *gpu.Inventory) {
 			}
 		}
 		for j := range d.MIG {
-			d.MIG[j].UUID, d.MIG[j].Profile = Clean(d.MIG[j].UUID), Clean(d.MIG[j].Profile)
+			d.MIG[j].UUID = Clean(d.MIG[j].UUID)
+			d.MIG[j].Profile = Clean(d.MIG[j].Profile)
 		}
 	}
 }

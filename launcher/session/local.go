@@ -18,7 +18,8 @@ type Local struct{}
 // reaches the launcher only. It returns when the process has ended, also while stdin has not.
 func (Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	// Not cmd.Stdin: Wait would then wait for stdin's end.
 	input, err := cmd.StdinPipe()

@@ -28,7 +28,8 @@ func (s *Session) LossReason(err error) error {
 // agentSays is the prefix of the last line of an agent that ends early.
 const agentSays = "gorun agent: "
 
-// explainLoss returns the reason why the frames ended with err. ran is the result of the agent's command. It is pure.
+// explainLoss returns the reason why the frames ended with err. ran is the result of the agent's
+// command. It is pure.
 func explainLoss(err, ran error, stderr string) error {
 	var status interface{ ExitCode() int }
 	_, last, found := strings.Cut(stderr, agentSays)
@@ -50,7 +51,8 @@ func explainLoss(err, ran error, stderr string) error {
 	return err
 }
 
-// endedWith explains the exit code of an agent's guard. 255 is that of ssh programs that lost their connection.
+// endedWith explains the exit code of an agent's guard. 255 is that of ssh programs that lost their
+// connection.
 func endedWith(code int) *AgentEndedError {
 	if wire.CodeSweptBase < code && code < 255 {
 		return &AgentEndedError{Signal: syscall.Signal(code - wire.CodeSweptBase), Swept: true}

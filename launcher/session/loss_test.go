@@ -19,13 +19,18 @@ func TestExplainLoss(t *testing.T) {
 		said      string
 		explained string
 	}{
-		{"the lease", io.EOF, fake.ExitStatus(125), "gorun agent: ended the ranks: no word from gorun for 1m0s", "the agent ended the ranks: no word from gorun for 1m0s"},
-		{"the lease, after noise", io.EOF, fake.ExitStatus(125), "Warning: x; gorun agent: ended the ranks: y", "the agent ended the ranks: y"},
-		{"killed, and its guard swept up", io.EOF, fake.ExitStatus(201), "", "the agent was killed by signal 9 (SIGKILL)"},
+		{"the lease", io.EOF, fake.ExitStatus(125), "gorun agent: ended the ranks: no word from gorun for 1m0s",
+			"the agent ended the ranks: no word from gorun for 1m0s"},
+		{"the lease, after noise", io.EOF, fake.ExitStatus(125), "Warning: x; gorun agent: ended the ranks: y",
+			"the agent ended the ranks: y"},
+		{"killed, and its guard swept up", io.EOF, fake.ExitStatus(201), "",
+			"the agent was killed by signal 9 (SIGKILL)"},
 		{"killed on another host", io.EOF, fake.ExitStatus(137), "", "the agent was killed or failed (exit code 137)"},
-		{"failed, with a word", io.EOF, fake.ExitStatus(1), "no space", "the agent was killed or failed (exit code 1): no space"},
+		{"failed, with a word", io.EOF, fake.ExitStatus(1), "no space",
+			"the agent was killed or failed (exit code 1): no space"},
 		{"killed on this machine", io.EOF, killed, "", "the agent was killed by signal 9 (SIGKILL)"},
-		{"the network", io.EOF, errors.New("connection reset by peer"), "", "lost the connection to the agent: connection reset by peer"},
+		{"the network", io.EOF, errors.New("connection reset by peer"), "",
+			"lost the connection to the agent: connection reset by peer"},
 		{"no reason", io.EOF, nil, "", "the agent ended too early"},
 		{"no frames", errors.New("malformed frame"), nil, "", "malformed frame"},
 	} {
@@ -37,7 +42,8 @@ func TestExplainLoss(t *testing.T) {
 
 func TestAgentsStoryIsBounded(t *testing.T) {
 	err := ExplainFailing(wire.Failing{Signal: strings.Repeat("once upon a time\x1b[2J\n", 1<<18)})
-	if text := err.Error(); len(text) > 5<<10 || strings.Contains(text, "\x1b") || !strings.Contains(text, " bytes left out)") {
+	if text := err.Error(); len(text) > 5<<10 || strings.Contains(text, "\x1b") ||
+		!strings.Contains(text, " bytes left out)") {
 		t.Errorf("%d bytes: %.100q ... %q", len(text), text, text[max(0, len(text)-40):])
 	}
 }

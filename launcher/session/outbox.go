@@ -13,9 +13,9 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// outbox sends frames to one agent in a separate goroutine, so that a host that does
-// not read blocks no other. Queued bytes are bounded: stdin by its credit, answers by
-// their requests, pieces by maxPieces, and the total by maxWaits, beyond which the host counts as lost.
+// outbox sends frames to one agent in a separate goroutine, so that a host that does not read
+// blocks no other. Queued bytes are bounded: stdin by its credit, answers by their requests, pieces
+// by maxPieces, and the total by maxWaits, beyond which the host counts as lost.
 type outbox struct {
 	w    *wire.Writer
 	done chan struct{}
@@ -44,8 +44,14 @@ const (
 const creditStep = wire.Window / 4
 
 func newOutbox(w *wire.Writer) *outbox {
-	o := &outbox{w: w, done: make(chan struct{}), owed: map[uint32]int{}, open: map[uint32]int{}}
-	o.came.L, o.sent.L = &o.mu, &o.mu
+	o := &outbox{
+		w:    w,
+		done: make(chan struct{}),
+		owed: map[uint32]int{},
+		open: map[uint32]int{},
+	}
+	o.came.L = &o.mu
+	o.sent.L = &o.mu
 	go o.run()
 	return o
 }
@@ -83,7 +89,8 @@ func (o *outbox) send(t wire.Type, stream uint32, payload []byte) {
 		return
 	}
 	if o.waits += frameCost + len(payload); o.waits > maxWaits {
-		o.closed, o.queue = true, nil
+		o.closed = true
+		o.queue = nil
 		o.came.Signal()
 		o.sent.Broadcast()
 		if o.full != nil {
@@ -103,8 +110,8 @@ func (o *outbox) paid(n int) {
 	o.sent.Broadcast()
 }
 
-// reserve waits until at most limit bytes are queued or reserved, and reserves size bytes, which the caller gives back by paid. It
-// reports false if the outbox is closed.
+// reserve waits until at most limit bytes are queued or reserved, and reserves size bytes, which
+// the caller gives back by paid. It reports false if the outbox is closed.
 func (o *outbox) reserve(limit, size int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -123,8 +130,8 @@ func (o *outbox) answer(v wire.Value) {
 	}
 }
 
-// sendPiece queues a copy of a piece of bulk data without credit. It blocks while several pieces are queued, and returns
-// io.ErrClosedPipe if the outbox is closed.
+// sendPiece queues a copy of a piece of bulk data without credit. It blocks while several pieces
+// are queued, and returns io.ErrClosedPipe if the outbox is closed.
 func (o *outbox) sendPiece(t wire.Type, piece []byte) error {
 	if !o.reserve(maxPieces, 0) {
 		return io.ErrClosedPipe
@@ -133,7 +140,8 @@ func (o *outbox) sendPiece(t wire.Type, piece []byte) error {
 	return nil
 }
 
-// CountReceived counts a received frame of a bulk stream with n bytes. Exceeding the credit is a *[wire.FormatError].
+// CountReceived counts a received frame of a bulk stream with n bytes. Exceeding the credit is a
+// *[wire.FormatError].
 func (o *outbox) CountReceived(stream uint32, n int) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -153,8 +161,8 @@ func (o *outbox) beat(at time.Duration) {
 	}
 }
 
-// Creditor returns a function that gives back the credit of a frame of a bulk stream with n bytes, in
-// steps: a credit frame per line would cost more than the line.
+// Creditor returns a function that gives back the credit of a frame of a bulk stream with n bytes,
+// in steps: a credit frame per line would cost more than the line.
 func (o *outbox) Creditor(stream uint32) func(n int) {
 	return func(n int) {
 		o.mu.Lock()

@@ -103,7 +103,8 @@ func TestOutboxGivesCreditInSteps(t *testing.T) {
 		<-o.done
 		w.Close()
 		<-reading
-		if fmt.Sprint(got[1]) != fmt.Sprint([]int{creditStep, creditStep}) || len(got[2]) != 10 || got[2][0] != creditStep+1 {
+		if fmt.Sprint(got[1]) != fmt.Sprint([]int{creditStep, creditStep}) || len(got[2]) != 10 ||
+			got[2][0] != creditStep+1 {
 			t.Errorf("credit came as %v", got)
 		}
 		if o.owed[1] != creditStep/2 {

@@ -14,10 +14,12 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Python is a Python environment of this machine that a job's ranks run in, each host in a copy of its own. Close it after the job.
+// Python is a Python environment of this machine that a job's ranks run in, each host in a copy of
+// its own. Close it after the job.
 type Python struct {
 	Env *pyenv.Env
-	// Base is the folder of the copies on hosts, absolute or below the home directory; "": they choose one.
+	// Base is the folder of the copies on hosts, absolute or below the home directory; "": they
+	// choose one.
 	Base string
 
 	mu     sync.Mutex
@@ -32,7 +34,8 @@ func (p *Python) Close() {
 	}
 }
 
-// hosts returns the group of hosts that lack the environment. It packs the environment for the first of them.
+// hosts returns the group of hosts that lack the environment. It packs the environment for the
+// first of them.
 func (p *Python) hosts(trace func(string, ...any), note func(string)) (*relay.Group, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -58,9 +61,10 @@ func (p *Python) place() wire.Place {
 	return wire.Place{Use: wire.UseEnvironment, Dir: []byte(p.Base), Name: []byte(p.Env.Key)}
 }
 
-// bring makes the environment on a host, unless it is there, and returns its path. Hosts that lack it pass it on among themselves; they reach
-// this one at addrs.
-func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trace func(string, ...any), note func(string)) (dir string, err error) {
+// bring makes the environment on a host, unless it is there, and returns its path. Hosts that lack
+// it pass it on among themselves; they reach this one at addrs.
+func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trace func(string, ...any),
+	note func(string)) (dir string, err error) {
 	name := s.Host.Name
 	var has wire.Offered
 	err = s.talk(ctx, func() error {

@@ -8,9 +8,10 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// TakeFile makes the host a member of a group that gets a file, and returns when all members have it. Others may reach the host at addrs. If
-// ctx ends first, so does the session.
-func (s *Session) TakeFile(ctx context.Context, name string, g *relay.Group, addrs []netip.Addr) (d relay.Delivered, err error) {
+// TakeFile makes the host a member of a group that gets a file, and returns when all members have
+// it. Others may reach the host at addrs. If ctx ends first, so does the session.
+func (s *Session) TakeFile(ctx context.Context, name string, g *relay.Group, addrs []netip.Addr) (d relay.Delivered,
+	err error) {
 	err = s.talk(ctx, func() (err error) {
 		d, err = g.Deliver(relayAgent{s, name}, addrs)
 		return err

@@ -7,7 +7,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Get answers the session's request when the key is in the store or the wait is over, or ctx ends with the job.
+// Get answers the session's request when the key is in the store or the wait is over, or ctx ends
+// with the job.
 func (s *Session) Get(ctx context.Context, store *kv.Store, g wire.Get) error {
 	if err := checkGet(g); err != nil {
 		return err

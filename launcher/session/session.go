@@ -47,8 +47,8 @@ const (
 	partingTime = 2 * time.Second  // for an agent to end after its stdin has
 )
 
-// beatFor is the time between heartbeats to each host of a job. It grows with their number, so that all heartbeats together cost a
-// launcher of thousands of hosts a small part of a core.
+// beatFor is the time between heartbeats to each host of a job. It grows with their number, so that
+// all heartbeats together cost a launcher of thousands of hosts a small part of a core.
 func beatFor(hosts int) time.Duration {
 	return min(BeatTime*time.Duration(max(hosts, manyHosts))/manyHosts, mostBeat)
 }
@@ -76,7 +76,8 @@ type Session struct {
 	spawned spawned
 	gets    atomic.Int64 // requests that wait for keys
 	errands errands
-	// Number returns the number of a rank of the host in the job now; nil: it is the same. Safe for concurrent use.
+	// Number returns the number of a rank of the host in the job now; nil: it is the same. Safe for
+	// concurrent use.
 	Number func(rank int) int
 
 	Contained string // the agent's description of its cage
@@ -117,7 +118,8 @@ func (e *NoAgentError) Hint() string {
 	case errors.As(e.Err, &inner):
 		return inner.Hint()
 	case errors.As(e.Err, &silent):
-		return "its login shell's start files may be slow, or wait for input: try ssh HOST true </dev/null. With a longer --start-timeout gorun waits longer for them"
+		return "its login shell's start files may be slow, or wait for input: try ssh HOST true </dev/null. With a " +
+			"longer --start-timeout gorun waits longer for them"
 	case errors.Is(e.Err, wire.ErrTooNoisy):
 		return "let its login shell's start files (.bashrc, .profile, .cshrc) print nothing unless there is a terminal"
 	case strings.Contains(e.stderr, "Exec format error") || strings.Contains(e.stderr, "cannot execute binary file"):
@@ -137,24 +139,34 @@ var ErrOtherBuild = errors.New("another build of gorun is there")
 // Open runs the agent at one of the paths on conn and reads its hello. The session lives
 // until close, also beyond ctx. hello is the timeout for it, beat the time between heartbeats.
 func Open(ctx context.Context, conn Host, at Paths, build string, hello, beat time.Duration) (*Session, error) {
-	return openBy(ctx, conn, cmp.Or(at.Installed, at.Cached), func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
-		return conn.Run(ctx, Command(conn, at, AgentCommand, nonce), stdin, stdout, stderr)
-	}, build, hello, beat)
+	return openBy(ctx, conn, cmp.Or(at.Installed, at.Cached),
+		func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
+			return conn.Run(ctx, Command(conn, at, AgentCommand, nonce), stdin, stdout, stderr)
+		}, build, hello, beat)
 }
 
 // runAgent runs an agent's guard until it has ended.
 type runAgent func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
 
 // openBy opens a session with the agent that run runs; path names it in errors.
-func openBy(ctx context.Context, conn Host, path string, run runAgent, build string, hello, beat time.Duration) (*Session, error) {
+func openBy(ctx context.Context, conn Host, path string, run runAgent, build string, hello,
+	beat time.Duration) (*Session, error) {
 	var raw [16]byte
 	rand.Read(raw[:])
 	nonce := hex.EncodeToString(raw[:])
 	stdinReader, stdinWriter := io.Pipe()
 	stdoutReader, stdoutWriter := io.Pipe()
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	s := &Session{Conn: conn, Frames: wire.NewReader(stdoutReader), stdin: stdinWriter, stdout: stdoutReader, stderr: &tail{},
-		Cancel: cancel, ended: make(chan struct{}), heard: time.Now()}
+	s := &Session{
+		Conn:   conn,
+		Frames: wire.NewReader(stdoutReader),
+		stdin:  stdinWriter,
+		stdout: stdoutReader,
+		stderr: &tail{},
+		Cancel: cancel,
+		ended:  make(chan struct{}),
+		heard:  time.Now(),
+	}
 	go func() {
 		defer close(s.ended)
 		s.runErr = run(life, nonce, stdinReader, stdoutWriter, s.stderr)
@@ -216,7 +228,8 @@ func (s *Session) greet(stdout io.Reader, nonce, build string) error {
 	return wire.NewWriter(s.stdin).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build})
 }
 
-// talk runs a conversation that comes before the ranks start. If ctx ends first, so does the session, and the cause is the error.
+// talk runs a conversation that comes before the ranks start. If ctx ends first, so does the
+// session, and the cause is the error.
 func (s *Session) talk(ctx context.Context, conversation func() error) error {
 	stop := context.AfterFunc(ctx, s.Cancel)
 	err := conversation()
@@ -239,7 +252,8 @@ func (s *Session) nextFrame() (wire.Frame, error) {
 	}
 }
 
-// answer returns the agent's answer to a request other than the job. A refusal is an error without an exit code: the host may be used again.
+// answer returns the agent's answer to a request other than the job. A refusal is an error without
+// an exit code: the host may be used again.
 func (s *Session) answer() (wire.Frame, error) {
 	f, err := s.nextFrame()
 	if err == nil && f.Type == wire.TypeRefuse {
@@ -248,14 +262,17 @@ func (s *Session) answer() (wire.Frame, error) {
 	return f, err
 }
 
-// Helpers returns programs and libraries for hosts that need them. Functions may be called concurrently; a nil one has none.
+// Helpers returns programs and libraries for hosts that need them. Functions may be called
+// concurrently; a nil one has none.
 type Helpers struct {
 	GPU func() ([]byte, error)        // gorun-gpu, compressed
 	MPI func(need wire.Need) wire.MPI // as far as there is what is needed
 }
 
-// Prepare sends the job, and what the host needs for it, and waits until the host is ready. A refusal is a *RefusedError.
-func (s *Session) Prepare(ctx context.Context, told wire.Job, helpers Helpers, trace func(format string, args ...any)) (ready wire.Ready, err error) {
+// Prepare sends the job, and what the host needs for it, and waits until the host is ready. A
+// refusal is a *RefusedError.
+func (s *Session) Prepare(ctx context.Context, told wire.Job, helpers Helpers,
+	trace func(format string, args ...any)) (ready wire.Ready, err error) {
 	err = s.talk(ctx, func() error {
 		if wantsGPUProgram(s.Hello, told.GPUs) {
 			switch n, err := s.sendGPUProgram(helpers.GPU); {
@@ -280,12 +297,19 @@ func (s *Session) Prepare(ctx context.Context, told wire.Job, helpers Helpers, t
 			return err
 		}
 		if f.Type == wire.TypeRefuse {
-			return wire.Handle(f, func(r wire.Refuse) error { return &RefusedError{r.Code, Clean(r.What), Clean(r.Hint)} })
+			return wire.Handle(f, func(r wire.Refuse) error {
+				return &RefusedError{r.Code, Clean(r.What), Clean(r.Hint)}
+			})
 		}
 		return f.Expect(wire.TypeReady, &ready)
 	})
 	ready.FreePort = max(0, min(ready.FreePort, 65535))
-	s.Contained, s.Line, s.Note, s.PMIx, s.GPUs, s.Places = ready.Contained, ready.Line, ready.Note, ready.PMIx, ready.GPUs, ready.Places
+	s.Contained = ready.Contained
+	s.Line = ready.Line
+	s.Note = ready.Note
+	s.PMIx = ready.PMIx
+	s.GPUs = ready.GPUs
+	s.Places = ready.Places
 	return ready, err
 }
 
@@ -335,8 +359,8 @@ func (s *Session) Close() {
 	<-drained
 }
 
-// HangUp ends the agent and its ranks as Close does, but does not wait; the session's reader sees the end. It is for sessions
-// that share a connection, which therefore cannot be closed.
+// HangUp ends the agent and its ranks as Close does, but does not wait; the session's reader sees
+// the end. It is for sessions that share a connection, which therefore cannot be closed.
 func (s *Session) HangUp() {
 	s.Out.close()
 	s.stdin.Close()
@@ -415,16 +439,19 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String returns the last bytes written, on one line, safe for a terminal, and says how much came before them.
+// String returns the last bytes written, on one line, safe for a terminal, and says how much came
+// before them.
 func (t *tail) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.left == 0 {
 		return prose.Printable(string(t.data))
 	}
-	left, end := t.left, t.data
+	left := t.left
+	end := t.data
 	if _, lines, found := bytes.Cut(end, []byte("\n")); found && len(bytes.TrimSpace(lines)) > 0 {
-		left, end = left+len(end)-len(lines), lines // from the beginning of a line
+		left += len(end) - len(lines)
+		end = lines // from the beginning of a line
 	}
 	return fmt.Sprintf("(%d bytes left out) ... %s", left, prose.Printable(string(end)))
 }

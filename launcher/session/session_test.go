@@ -98,16 +98,19 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 			_, err := io.Copy(io.Discard, stdin)
 			return err
 		}, 0, "start /gorun: another build of gorun is there", true},
-		{"another build that says it in another form", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+		{"another build that says it in another form", func(_ context.Context, nonce string, stdin io.Reader, stdout,
+			_ io.Writer) error {
 			stdout.Write(wire.Preamble(nonce))
 			hello := `{"Protocol":9,"Build":"two","PID":"x","Addrs":7,"Addresses":"none"}`
 			wire.NewWriter(stdout).Send(wire.TypeHello, 0, []byte(hello))
 			_, err := io.Copy(io.Discard, stdin)
 			return err
 		}, 0, "start /gorun: another build of gorun is there", true},
-		{"our build, with an address that is none", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+		{"our build, with an address that is none", func(_ context.Context, nonce string, stdin io.Reader, stdout,
+			_ io.Writer) error {
 			stdout.Write(wire.Preamble(nonce))
-			hello := fmt.Appendf(nil, `{"Protocol":%d,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`, wire.Protocol)
+			hello := fmt.Appendf(nil,
+				`{"Protocol":%d,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`, wire.Protocol)
 			wire.NewWriter(stdout).Send(wire.TypeHello, 0, hello)
 			_, err := io.Copy(io.Discard, stdin)
 			return err
@@ -126,12 +129,14 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 				}
 			}
 		}, 0, "start /gorun: no agent answered: the login shell printed more than 64 KiB first", false},
-		{"it speaks something else after the preamble", func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+		{"it speaks something else after the preamble", func(ctx context.Context, nonce string, _ io.Reader, stdout,
+			_ io.Writer) error {
 			stdout.Write(append(wire.Preamble(nonce), "GET / HTTP/1.1\r\n\r\n"...))
 			<-ctx.Done()
 			return ctx.Err()
 		}, 0, "start /gorun: malformed frame:", false},
-		{"it does not say hello first", func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+		{"it does not say hello first", func(ctx context.Context, nonce string, _ io.Reader, stdout,
+			_ io.Writer) error {
 			stdout.Write(wire.Preamble(nonce))
 			wire.NewWriter(stdout).Send(wire.TypeDone, 0, nil)
 			<-ctx.Done()
@@ -212,7 +217,8 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := Open(t.Context(), command(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+				s, err := Open(t.Context(), command(func(ctx context.Context, nonce string, stdin io.Reader, stdout,
+					_ io.Writer) error {
 					if err := sayHello(stdout, nonce, "one"); err != nil {
 						return err
 					}
@@ -263,7 +269,8 @@ func TestSessionClock(t *testing.T) {
 func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		_, err := Open(t.Context(), command(func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+		_, err := Open(t.Context(), command(func(ctx context.Context, nonce string, _ io.Reader, stdout,
+			_ io.Writer) error {
 			if err := sayHello(stdout, nonce, "one"); err != nil {
 				return err
 			}
@@ -276,19 +283,21 @@ func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 	})
 }
 
-// TestReadyTooLate checks that a ready that comes after the start was cancelled does not count: the session has been ended.
+// TestReadyTooLate checks that a ready that comes after the start was cancelled does not count: the
+// session has been ended.
 func TestReadyTooLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		why := errors.New("not wanted any more")
-		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/opt/gorun": "build one"}), Serve: func(a *fake.Agent) error {
-			if _, err := a.Expect(wire.TypeJob); err != nil {
-				return err
-			}
-			cancel(why)
-			time.Sleep(time.Millisecond)
-			return a.Out.SendMessage(wire.TypeReady, wire.Ready{})
-		}}
+		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/opt/gorun": "build one"}),
+			Serve: func(a *fake.Agent) error {
+				if _, err := a.Expect(wire.TypeJob); err != nil {
+					return err
+				}
+				cancel(why)
+				time.Sleep(time.Millisecond)
+				return a.Out.SendMessage(wire.TypeReady, wire.Ready{})
+			}}
 		s, err := Open(ctx, m, Paths{Installed: "/opt/gorun"}, "one", helloTime, BeatTime)
 		if err != nil {
 			t.Fatal(err)
@@ -310,7 +319,8 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	}
 	tl.Write([]byte(strings.Repeat("y", 3*stderrSize) + " the end\x1b\n"))
 	got := tl.String()
-	if len(got) > stderrSize+40 || !strings.HasSuffix(got, "y the end?") || !strings.HasPrefix(got, "(8103 bytes left out) ... y") {
+	if len(got) > stderrSize+40 || !strings.HasSuffix(got, "y the end?") ||
+		!strings.HasPrefix(got, "(8103 bytes left out) ... y") {
 		t.Errorf("%d bytes, from %.40q to %.20q", len(got), got, got[max(0, len(got)-20):])
 	}
 	tl.Write([]byte("\nsh: gorun: not found\n" + strings.Repeat("z", stderrSize-50) + "\n"))
@@ -336,7 +346,8 @@ func TestHostsThatNeedTheGPUProgram(t *testing.T) {
 		{false, true, wire.GPUs{PerRank: 1}, false},
 		{false, true, wire.GPUs{}, false},
 	} {
-		if got := wantsGPUProgram(wire.Hello{LacksGPUProgram: tt.lacks, Partitioned: tt.partitioned}, tt.wish); got != tt.want {
+		if got := wantsGPUProgram(wire.Hello{LacksGPUProgram: tt.lacks, Partitioned: tt.partitioned},
+			tt.wish); got != tt.want {
 			t.Errorf("lacks it %v, partitioned %v, %+v: %v", tt.lacks, tt.partitioned, tt.wish, got)
 		}
 	}
@@ -360,9 +371,11 @@ func TestNoAgentHints(t *testing.T) {
 	}
 }
 
-// TestHeartbeatsOfManyHostsAreRarer bounds their number, and the time that an agent without a job waits for one.
+// TestHeartbeatsOfManyHostsAreRarer bounds their number, and the time that an agent without a job
+// waits for one.
 func TestHeartbeatsOfManyHostsAreRarer(t *testing.T) {
-	for hosts, want := range map[int]time.Duration{0: BeatTime, 1: BeatTime, 512: BeatTime, 1024: 2 * BeatTime, 10000: 4 * time.Second, 100000: 4 * time.Second} {
+	for hosts, want := range map[int]time.Duration{0: BeatTime, 1: BeatTime, 512: BeatTime, 1024: 2 * BeatTime,
+		10000: 4 * time.Second, 100000: 4 * time.Second} {
 		if got := beatFor(hosts); got != want || got > helloTime/2 {
 			t.Errorf("%d hosts: every %v, want %v", hosts, got, want)
 		}

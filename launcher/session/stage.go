@@ -14,13 +14,15 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// cacheDir is gorun's folder on hosts, relative to the home directory; start.sh has the alternatives.
+// cacheDir is gorun's folder on hosts, relative to the home directory; start.sh has the
+// alternatives.
 const cacheDir = ".cache/gorun"
 
 // Executable is a gorun that is staged on hosts.
 type Executable struct {
-	Path  string                 // absolute; hosts may have it there, too
-	Build string                 // the build id that an agent of the same build sends; "": this gorun cannot be an agent
+	Path string // absolute; hosts may have it there, too
+	// the build id that an agent of the same build sends; "": this gorun cannot be an agent
+	Build string
 	Hash  func() (string, error) // SHA-256 in hex, asked for only by uploads
 	// Packed returns its content, compressed by gzip; nil: it is the running gorun.
 	Packed func() ([]byte, error)
@@ -34,7 +36,8 @@ type Paths struct {
 	Cached    string // where it is uploaded to, relative to the home directory
 }
 
-// Paths returns where hosts may have it: at the launcher's own path, since file systems are often shared, or in the cache.
+// Paths returns where hosts may have it: at the launcher's own path, since file systems are often
+// shared, or in the cache.
 func (e Executable) Paths() Paths {
 	return Paths{e.Path, path.Join(cacheDir, buildid.Folder(e.Build), "gorun")}
 }
@@ -53,13 +56,20 @@ type Stager struct {
 	foreign      sync.Map           // from Host to its Stager among them
 }
 
-// NewStager returns a stager. The timeout for an agent's answer grows with startTimeout, for slow login shells.
+// NewStager returns a stager. The timeout for an agent's answer grows with startTimeout, for slow
+// login shells.
 func NewStager(exe Executable, startTimeout time.Duration, trace func(format string, args ...any)) *Stager {
-	return &Stager{exe: exe, hello: max(helloTime, startTimeout/6), uploads: newUploads(exe, trace), startTimeout: startTimeout, others: map[string]*Stager{}}
+	return &Stager{
+		exe:          exe,
+		hello:        max(helloTime, startTimeout/6),
+		uploads:      newUploads(exe, trace),
+		startTimeout: startTimeout,
+		others:       map[string]*Stager{},
+	}
 }
 
-// Agent returns a session with an agent of this build on conn. It tries the paths where gorun may be, and uploads gorun if none has it: the
-// one for the host's processor.
+// Agent returns a session with an agent of this build on conn. It tries the paths where gorun may
+// be, and uploads gorun if none has it: the one for the host's processor.
 func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
 	if other, is := s.foreign.Load(conn); is {
 		return other.(*Stager).foreignAgent(ctx, conn)
@@ -118,7 +128,8 @@ func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 		return nil, s.uploads.upload(ctx, conn, path.Join(cacheDir, "none", "gorun"))
 	}
 	if r, is := conn.(Resident); is && r.AgentBuild() == s.exe.Build {
-		if opened, err := openBy(ctx, conn, "the resident agent", r.RunAgent, s.exe.Build, s.hello, beatFor(s.Hosts)); !another(err) {
+		if opened, err := openBy(ctx, conn, "the resident agent", r.RunAgent, s.exe.Build, s.hello,
+			beatFor(s.Hosts)); !another(err) {
 			return opened, err
 		}
 	}

@@ -22,12 +22,16 @@ func TestStagerTriesAllPathsByOneCommand(t *testing.T) {
 		ran   []string
 		puts  int
 	}{
-		{"the launcher's own path", map[string]string{exe.Path: "build one", fake.CachedPath: "build one"}, []string{both}, 0},
+		{"the launcher's own path", map[string]string{exe.Path: "build one", fake.CachedPath: "build one"},
+			[]string{both}, 0},
 		{"the cache", map[string]string{fake.CachedPath: "build one"}, []string{both}, 0},
-		{"another build at the launcher's path", map[string]string{exe.Path: "build two", fake.CachedPath: "build one"}, []string{both, fake.CachedPath}, 0},
+		{"another build at the launcher's path", map[string]string{exe.Path: "build two", fake.CachedPath: "build one"},
+			[]string{both, fake.CachedPath}, 0},
 		{"nowhere", nil, []string{both, "/bin/sh", fake.CachedPath}, 1},
-		{"a broken file in the cache", map[string]string{fake.CachedPath: "build two"}, []string{both, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
-		{"other programs", map[string]string{exe.Path: "usage: gorun", fake.CachedPath: "?"}, []string{both, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
+		{"a broken file in the cache", map[string]string{fake.CachedPath: "build two"},
+			[]string{both, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
+		{"other programs", map[string]string{exe.Path: "usage: gorun", fake.CachedPath: "?"},
+			[]string{both, fake.CachedPath, "/bin/sh", fake.CachedPath}, 1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -88,7 +92,8 @@ func TestStagerUploadsOncePerFileSystem(t *testing.T) {
 				}
 				for i, d := range all {
 					if d.Puts != 1 || d.Sent != len(packed) {
-						t.Errorf("disk %d got %d uploads, %d bytes; the executable has %d, compressed", i, d.Puts, d.Sent, len(packed))
+						t.Errorf("disk %d got %d uploads, %d bytes; the executable has %d, compressed", i, d.Puts,
+							d.Sent, len(packed))
 					}
 				}
 				if took := time.Since(began); took != time.Second {
@@ -114,7 +119,8 @@ func TestStagerDoesNotDependOnTheFirstHost(t *testing.T) {
 	exe := executable()
 	synctest.Test(t, func(t *testing.T) {
 		full := errors.New("no space left on device")
-		machines := []*fake.Machine{{Disk: fake.NewDisk(nil), PutErr: full}, {Disk: fake.NewDisk(nil)}, {Disk: fake.NewDisk(nil)}}
+		machines := []*fake.Machine{{Disk: fake.NewDisk(nil), PutErr: full}, {Disk: fake.NewDisk(nil)},
+			{Disk: fake.NewDisk(nil)}}
 		failures := 0
 		for _, err := range stageAll(t, exe, machines) {
 			if err == nil {
@@ -136,7 +142,8 @@ func TestStagerReportsAnUploadThatDoesNotRun(t *testing.T) {
 	exe.Build = "three" // as if the file were another machine's
 	synctest.Test(t, func(t *testing.T) {
 		_, err := stagerOf(exe).Agent(t.Context(), &fake.Machine{Disk: fake.NewDisk(nil)})
-		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+exe.Paths().Cached) || !errors.Is(err, ErrOtherBuild) {
+		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+exe.Paths().Cached) ||
+			!errors.Is(err, ErrOtherBuild) {
 			t.Error(err)
 		}
 	})
@@ -180,7 +187,8 @@ func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 
 // D20: a longer --start-timeout gives slow login shells more time.
 func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
-	for start, want := range map[time.Duration]time.Duration{0: helloTime, time.Minute: helloTime, 3 * time.Minute: 30 * time.Second} {
+	for start, want := range map[time.Duration]time.Duration{0: helloTime, time.Minute: helloTime,
+		3 * time.Minute: 30 * time.Second} {
 		if got := NewStager(Executable{}, start, nil).hello; got != want {
 			t.Errorf("%v: %v", start, got)
 		}
@@ -189,7 +197,9 @@ func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
 
 // executable describes gorun itself; its build is "one".
 func executable() Executable {
-	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) { return "0123456789abcdef0123", nil }}
+	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) {
+		return "0123456789abcdef0123", nil
+	}}
 }
 
 // stagerOf is a stager whose gorun is smaller than this one.
@@ -214,8 +224,12 @@ func other(t *testing.T, wanted *[]string) func(string) (Executable, error) {
 		if machine != "aarch64" {
 			return Executable{}, errors.New("there is no gorun for it")
 		}
-		return Executable{Path: "/opt/gorun", Build: "two", Hash: func() (string, error) { return "ffff0123456789abcdef", nil },
-			Packed: func() ([]byte, error) { return theirs, nil }}, nil
+		return Executable{
+			Path:   "/opt/gorun",
+			Build:  "two",
+			Hash:   func() (string, error) { return "ffff0123456789abcdef", nil },
+			Packed: func() ([]byte, error) { return theirs, nil },
+		}, nil
 	}
 }
 
@@ -226,10 +240,11 @@ func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
 		here map[string]string
 		sent int
 	}{
-		"nothing there":               {executable(), nil, 1},
-		"ours there":                  {executable(), shared, 0},
-		"theirs installed":            {executable(), map[string]string{"/opt/gorun": "build two"}, 0},
-		"theirs in the cache":         {executable(), map[string]string{".cache/gorun/3fc4ccfe745870e2/gorun": "build two"}, 0},
+		"nothing there":    {executable(), nil, 1},
+		"ours there":       {executable(), shared, 0},
+		"theirs installed": {executable(), map[string]string{"/opt/gorun": "build two"}, 0},
+		"theirs in the cache": {executable(),
+			map[string]string{".cache/gorun/3fc4ccfe745870e2/gorun": "build two"}, 0},
 		"a launcher that is no agent": {Executable{Path: "/opt/gorun"}, nil, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -263,7 +278,8 @@ func TestStagerNamesTheMachineForWhichThereIsNoGorun(t *testing.T) {
 		exe.Other = other(t, new([]string))
 		m := &fake.Machine{Disk: fake.NewDisk(nil), Foreign: "s390x"}
 		_, err := stagerOf(exe).Agent(t.Context(), m)
-		if err == nil || !strings.Contains(err.Error(), "uname says s390x: there is no gorun for it") || m.Disk.Puts != 0 {
+		if err == nil || !strings.Contains(err.Error(), "uname says s390x: there is no gorun for it") ||
+			m.Disk.Puts != 0 {
 			t.Errorf("%v; sent %d times", err, m.Disk.Puts)
 		}
 	})

@@ -28,8 +28,9 @@ var (
 func startScript() string  { return oneLine(trustFile, basesFile, wholeFile, startFile) }
 func uploadScript() string { return oneLine(trustFile, basesFile, uploadFile) }
 
-// oneLine joins scripts, without comments, to a single line. It must not contain ' \\ or !, so that every login shell passes it
-// to sh unchanged. Variable parts are arguments. Scripts need a POSIX shell, ls, grep and the commands that they name.
+// oneLine joins scripts, without comments, to a single line. It must not contain ' \\ or !, so that
+// every login shell passes it to sh unchanged. Variable parts are arguments. Scripts need a POSIX
+// shell, ls, grep and the commands that they name.
 func oneLine(files ...string) string {
 	var b strings.Builder
 	for _, file := range files {
@@ -47,8 +48,8 @@ func oneLine(files ...string) string {
 	return b.String()
 }
 
-// endsCommand reports whether a line of a script ends with a command, and not within a compound one. A line that ends with a
-// pattern of case has no parenthesis before its last.
+// endsCommand reports whether a line of a script ends with a command, and not within a compound
+// one. A line that ends with a pattern of case has no parenthesis before its last.
 func endsCommand(line string) bool {
 	words := strings.Fields(line)
 	switch words[len(words)-1] {
@@ -58,7 +59,8 @@ func endsCommand(line string) bool {
 	return line == ")" || line[len(line)-1] != ')' || strings.Contains(line, "(")
 }
 
-// Command returns the command that runs the first gorun of at on conn, if no other user could have put it there.
+// Command returns the command that runs the first gorun of at on conn, if no other user could have
+// put it there.
 func Command(conn Host, at Paths, args ...string) []string {
 	if _, local := conn.(Local); local {
 		return append([]string{at.Installed}, args...)

@@ -67,55 +67,85 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 		root bool // only root can make this
 	}{
 		{name: "own file", file: "bin/gorun", make: func(r string) error { return put(r+"/bin/gorun", 0o755) }},
-		{name: "names that shells might take for more", file: "a b/$(touch MARK)/-c;*/gorun", make: func(r string) error { return put(r+"/a b/$(touch MARK)/-c;*/gorun", 0o755) }},
+		{name: "names that shells might take for more", file: "a b/$(touch MARK)/-c;*/gorun",
+			make: func(r string) error { return put(r+"/a b/$(touch MARK)/-c;*/gorun", 0o755) }},
 		{name: "nothing", file: "bin/gorun", make: func(r string) error { return os.Mkdir(r+"/bin", 0o755) }, code: 85},
 		{name: "no directory", file: "bin/gorun", make: func(r string) error { return nil }, code: 85},
-		{name: "no program", file: "bin/gorun", make: func(r string) error { return put(r+"/bin/gorun", 0o644) }, code: 85},
+		{name: "no program", file: "bin/gorun", make: func(r string) error {
+			return put(r+"/bin/gorun", 0o644)
+		}, code: 85},
 		{name: "a private group may write", file: "bin/gorun", make: func(r string) error {
-			return firstOf(put(r+"/bin/gorun", 0o775), os.Chmod(r+"/bin", 0o775), os.Chown(r+"/bin", os.Getuid(), os.Getuid()))
+			return firstOf(put(r+"/bin/gorun", 0o775), os.Chmod(r+"/bin", 0o775),
+				os.Chown(r+"/bin", os.Getuid(), os.Getuid()))
 		}},
 		{name: "another group may write", root: true, file: "bin/gorun", code: 83, make: func(r string) error {
 			return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o775), os.Chown(r+"/bin", 0, 100))
 		}},
-		{name: "all may write", file: "bin/gorun", code: 83, make: func(r string) error { return put(r+"/bin/gorun", 0o757) }},
-		{name: "all may write the directory", file: "bin/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o777)) }},
-		{name: "a directory further up", file: "a/b/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/a/b/gorun", 0o755), os.Chmod(r+"/a", 0o757)) }},
+		{name: "all may write", file: "bin/gorun", code: 83, make: func(r string) error {
+			return put(r+"/bin/gorun", 0o757)
+		}},
+		{name: "all may write the directory", file: "bin/gorun", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/bin/gorun", 0o755), os.Chmod(r+"/bin", 0o777))
+		}},
+		{name: "a directory further up", file: "a/b/gorun", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/a/b/gorun", 0o755), os.Chmod(r+"/a", 0o757))
+		}},
 		{name: "below a sticky directory", file: "tmp/a/gorun", make: func(r string) error {
 			return firstOf(put(r+"/tmp/a/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
 		}},
-		{name: "in a sticky directory", file: "tmp/gorun", code: 83, make: func(r string) error { // see mine in trust.sh
+		// see mine in trust.sh
+		{name: "in a sticky directory", file: "tmp/gorun", code: 83, make: func(r string) error {
 			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky))
 		}},
 		{name: "in a sticky directory of the user alone", file: "tmp/gorun", make: func(r string) error {
 			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o755|os.ModeSticky))
 		}},
-		{name: "a stranger's file in a sticky directory", root: true, file: "tmp/gorun", code: 83, make: func(r string) error {
-			return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky), os.Chown(r+"/tmp/gorun", 65534, 65534))
+		{name: "a stranger's file in a sticky directory", root: true, file: "tmp/gorun", code: 83,
+			make: func(r string) error {
+				return firstOf(put(r+"/tmp/gorun", 0o755), os.Chmod(r+"/tmp", 0o777|os.ModeSticky),
+					os.Chown(r+"/tmp/gorun", 65534, 65534))
+			}},
+		{name: "a stranger's directory", root: true, file: "a/gorun", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/a/gorun", 0o755), os.Chown(r+"/a", 65534, 65534))
 		}},
-		{name: "a stranger's directory", root: true, file: "a/gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/a/gorun", 0o755), os.Chown(r+"/a", 65534, 65534)) }},
-		{name: "a link to a file", file: "gorun", code: 83, make: func(r string) error { return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a/gorun", r+"/gorun")) }},
-		{name: "a link to a safe directory", file: "bin/gorun", make: func(r string) error { return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin")) }},
+		{name: "a link to a file", file: "gorun", code: 83, make: func(r string) error {
+			return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a/gorun", r+"/gorun"))
+		}},
+		{name: "a link to a safe directory", file: "bin/gorun", make: func(r string) error {
+			return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin"))
+		}},
 		{name: "a link to an unsafe directory", file: "bin/gorun", code: 83, make: func(r string) error {
 			return firstOf(put(r+"/a/gorun", 0o755), os.Symlink("a", r+"/bin"), os.Chmod(r+"/a", 0o777))
 		}},
-		{name: "a line break that says all is well", file: "a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", code: 83, make: func(r string) error {
-			return put(r+"/a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", 0o755)
-		}},
+		{name: "a line break that says all is well", file: "a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", code: 83,
+			make: func(r string) error {
+				return put(r+"/a\n-rwxr-xr-x 1 0 0 1 a 1 1 x/gorun", 0o755)
+			}},
 		{name: "the cache", make: func(r string) error { return putInCache(r+"/"+inCache, 0o500) }},
 		{name: "a cache that others can write", code: 83, make: func(r string) error {
 			return firstOf(putInCache(r+"/"+inCache, 0o500), os.Chmod(filepath.Dir(r+"/"+inCache), 0o777))
 		}},
-		{name: "a home that others can write", code: 85, make: func(r string) error { return firstOf(putInCache(r+"/"+inCache, 0o500), os.Chmod(r, 0o777)) }},
-		{name: "a cache with another file", code: 85, make: func(r string) error {
-			return firstOf(putInCache(r+"/"+inCache, 0o755), os.WriteFile(r+"/"+inCache, []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
+		{name: "a home that others can write", code: 85, make: func(r string) error {
+			return firstOf(putInCache(r+"/"+inCache, 0o500), os.Chmod(r, 0o777))
 		}},
-		{name: "a cache with a newer time", make: func(r string) error { return firstOf(putInCache(r+"/"+inCache, 0o700), os.Chmod(r+"/"+inCache, 0o500)) }},
+		{name: "a cache with another file", code: 85, make: func(r string) error {
+			return firstOf(putInCache(r+"/"+inCache, 0o755),
+				os.WriteFile(r+"/"+inCache, []byte("#!/bin/sh\necho ran what nobody sent\n"), 0))
+		}},
+		{name: "a cache with a newer time", make: func(r string) error {
+			return firstOf(putInCache(r+"/"+inCache, 0o700), os.Chmod(r+"/"+inCache, 0o500))
+		}},
 		{name: "a cache without a mark", code: 85, make: func(r string) error { return put(r+"/"+inCache, 0o500) }},
 		{name: "a cache with an empty mark", code: 85, make: func(r string) error {
-			return firstOf(put(r+"/"+inCache, 0o500), os.WriteFile(filepath.Dir(r+"/"+inCache)+"/checked", []byte("launch \n"), 0o600))
+			return firstOf(put(r+"/"+inCache, 0o500),
+				os.WriteFile(filepath.Dir(r+"/"+inCache)+"/checked", []byte("launch \n"), 0o600))
 		}},
-		{name: "the runtime directory", make: func(r string) error { return putInCache(r+"/run"+strings.TrimPrefix(inCache, ".cache"), 0o500) }},
-		{name: "the cache where nothing is installed", file: "bin/gorun", make: func(r string) error { return putInCache(r+"/"+inCache, 0o500) }},
+		{name: "the runtime directory", make: func(r string) error {
+			return putInCache(r+"/run"+strings.TrimPrefix(inCache, ".cache"), 0o500)
+		}},
+		{name: "the cache where nothing is installed", file: "bin/gorun", make: func(r string) error {
+			return putInCache(r+"/"+inCache, 0o500)
+		}},
 		{name: "the cache where what is installed is not safe", file: "bin/gorun", make: func(r string) error {
 			return firstOf(put(r+"/bin/gorun", 0o757), putInCache(r+"/"+inCache, 0o500))
 		}},
@@ -138,14 +168,18 @@ func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
 					args = append([]string{"--emulate", "sh"}, args...)
 				}
 				cmd := exec.CommandContext(t.Context(), shell, args...)
-				cmd.Dir, cmd.Env = root, []string{"HOME=" + root, "XDG_RUNTIME_DIR=" + root + "/run", "PATH=" + os.Getenv("PATH")}
+				cmd.Dir = root
+				cmd.Env = []string{"HOME=" + root, "XDG_RUNTIME_DIR=" + root + "/run", "PATH=" + os.Getenv("PATH")}
 				var out, stderr bytes.Buffer
-				cmd.Stdout, cmd.Stderr = &out, &stderr
+				cmd.Stdout = &out
+				cmd.Stderr = &stderr
 				_ = cmd.Run()
-				if code := cmd.ProcessState.ExitCode(); code != tc.code || (tc.code == 0) != (out.String() == "ran a b in "+root+"\n") {
+				if code := cmd.ProcessState.ExitCode(); code != tc.code ||
+					(tc.code == 0) != (out.String() == "ran a b in "+root+"\n") {
 					t.Errorf("%s: exit status %d, want %d; %q, %s", shell, code, tc.code, &out, &stderr)
 				}
-				if tc.code != 0 && !strings.Contains(stderr.String(), map[int]string{83: "others can change ", 85: "not found"}[tc.code]) {
+				if tc.code != 0 && !strings.Contains(stderr.String(),
+					map[int]string{83: "others can change ", 85: "not found"}[tc.code]) {
 					t.Errorf("%s: says %q", shell, &stderr)
 				}
 				if marks, _ := filepath.Glob(root + "/MARK"); marks != nil {

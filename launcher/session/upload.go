@@ -19,8 +19,8 @@ import (
 	"time"
 )
 
-// leaderTime is how long a host waits for one with the same home directory to upload, if no upload is known to
-// be active.
+// leaderTime is how long a host waits for one with the same home directory to upload, if no upload
+// is known to be active.
 const leaderTime = 15 * time.Second
 
 // Exit codes of upload.sh when it has uploaded nothing.
@@ -31,8 +31,8 @@ const (
 	codeFull     = 90 // plus the index of the folder that could not hold it
 )
 
-// machines returns uname's names of machines that run this executable, or "" for any. A kernel may report another
-// machine to 32-bit programs.
+// machines returns uname's names of machines that run this executable, or "" for any. A kernel may
+// report another machine to 32-bit programs.
 func machines(goarch string) string {
 	switch goarch {
 	case "amd64":
@@ -49,7 +49,8 @@ func machines(goarch string) string {
 type foreignError struct{ machine string } // as uname names it
 
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("upload gorun: this gorun is for %s/%s, and the host is another machine: uname says %s", runtime.GOOS, runtime.GOARCH, e.machine)
+	return fmt.Sprintf("upload gorun: this gorun is for %s/%s, and the host is another machine: uname says %s",
+		runtime.GOOS, runtime.GOARCH, e.machine)
 }
 
 func (e *foreignError) Hint() string { return archHint() }
@@ -73,7 +74,8 @@ func (e *noOtherError) Hint() string {
 
 // archHint is for hosts that cannot run this executable.
 func archHint() string {
-	return "hosts may be linux/amd64 or linux/arm64 machines; gorun for the other kind is gorun-linux-ARCH.gz, in gorun's directory (make agents)"
+	return "hosts may be linux/amd64 or linux/arm64 machines; gorun for the other kind is gorun-linux-ARCH.gz, in " +
+		"gorun's directory (make agents)"
 }
 
 // uploads puts the executable where hosts lack it. Safe for concurrent use.
@@ -90,7 +92,13 @@ type uploads struct {
 }
 
 func newUploads(exe Executable, trace func(string, ...any)) *uploads {
-	u := &uploads{trace: trace, mark: rand.Text(), packed: exe.Packed, hash: exe.Hash, over: make(chan struct{})}
+	u := &uploads{
+		trace:  trace,
+		mark:   rand.Text(),
+		packed: exe.Packed,
+		hash:   exe.Hash,
+		over:   make(chan struct{}),
+	}
 	switch {
 	case exe.Build == "":
 		u.runs = "none"
@@ -105,7 +113,8 @@ func newUploads(exe Executable, trace func(string, ...any)) *uploads {
 	return u
 }
 
-// packSelf compresses the running executable. It does not use its path, which may have a newer build.
+// packSelf compresses the running executable. It does not use its path, which may have a newer
+// build.
 func packSelf() ([]byte, error) {
 	file, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -119,13 +128,15 @@ func packSelf() ([]byte, error) {
 	return pack(file, info.Size())
 }
 
-// Level 4 of gzip takes a third longer than level 1 and makes gorun 8 % smaller; level 6 takes twice as long for 2 % more.
+// Level 4 of gzip takes a third longer than level 1 and makes gorun 8 % smaller; level 6 takes
+// twice as long for 2 % more.
 const (
 	packLevel = 4
 	packPart  = 2 << 20 // bytes
 )
 
-// pack compresses size bytes by gzip. Parts of it, which are side by side members of the result, are compressed at once.
+// pack compresses size bytes by gzip. Parts of it, which are side by side members of the result,
+// are compressed at once.
 func pack(from io.ReaderAt, size int64) ([]byte, error) {
 	parts := make([][]byte, (size+packPart-1)/packPart)
 	errs := make([]error, len(parts))
@@ -143,8 +154,9 @@ func pack(from io.ReaderAt, size int64) ([]byte, error) {
 	return slices.Concat(parts...), errors.Join(errs...)
 }
 
-// upload writes the executable to name below the home directory of conn, or to an alternative folder, or waits for another
-// host that uploads to the same home. Without gzip or a usual shell it uses conn.Put.
+// upload writes the executable to name below the home directory of conn, or to an alternative
+// folder, or waits for another host that uploads to the same home. Without gzip or a usual shell it
+// uses conn.Put.
 func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 	var skip int
 	var why []string // folders that failed
@@ -158,12 +170,14 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 		case !failed || ctx.Err() != nil:
 			return fmt.Errorf("upload gorun to ~/%s: %w", filepath.ToSlash(name), err)
 		case code == codeUnsafe:
-			return fmt.Errorf("upload gorun: no directory will do, neither ~/.cache, $XDG_RUNTIME_DIR nor /var/tmp; make one of them writable by you alone: %s",
+			return fmt.Errorf("upload gorun: no directory will do, neither ~/.cache, $XDG_RUNTIME_DIR nor /var/tmp; "+
+				"make one of them writable by you alone: %s",
 				strings.Join(append(why, said), "; "))
 		case code == codeForeign:
 			return &foreignError{machineIn(said)}
 		case code > codeFull && code < codeFull+10:
-			skip, why = code-codeFull, append(why, said)
+			skip = code - codeFull
+			why = append(why, said)
 			continue
 		case code != codeTaken:
 			return u.put(ctx, conn, name)
@@ -224,7 +238,8 @@ func (u *uploads) end() {
 	u.over = make(chan struct{})
 }
 
-// byShell runs the script and returns its stderr. It sends the executable only if the script asks for it.
+// byShell runs the script and returns its stderr. It sends the executable only if the script asks
+// for it.
 func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int) (said string, err error) {
 	hash, err := u.hash()
 	if err != nil {
@@ -232,7 +247,8 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 	}
 	stderr := &tail{}
 	in, feed := io.Pipe()
-	asked, ended := &cue{word: []byte(u.mark + ":go"), heard: make(chan struct{})}, make(chan struct{})
+	asked := &cue{word: []byte(u.mark + ":go"), heard: make(chan struct{})}
+	ended := make(chan struct{})
 	size := 0
 	var feeding sync.WaitGroup
 	feeding.Go(func() {
@@ -250,7 +266,8 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 	})
 	dir, file := path.Split(name)
 	base := strings.TrimPrefix(path.Clean(dir), cacheDir+"/")
-	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript(), "gorun-put", base, u.mark, file, strconv.Itoa(skip), u.runs, hash}, in, asked, stderr)
+	err = conn.Run(ctx, []string{"/bin/sh", "-c", uploadScript(), "gorun-put", base, u.mark, file, strconv.Itoa(skip),
+		u.runs, hash}, in, asked, stderr)
 	close(ended)
 	in.CloseWithError(io.ErrClosedPipe)
 	feeding.Wait()

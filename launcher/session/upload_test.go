@@ -60,7 +60,8 @@ func TestUploadScript(t *testing.T) {
 		var hosts sync.WaitGroup
 		for i := range 6 {
 			hosts.Go(func() {
-				if err := u.upload(t.Context(), inHome{home: homes[i%2], path: os.Getenv("PATH"), sent: &sent}, name); err != nil {
+				if err := u.upload(t.Context(), inHome{home: homes[i%2], path: os.Getenv("PATH"), sent: &sent},
+					name); err != nil {
 					t.Error(err)
 				}
 			})

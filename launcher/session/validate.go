@@ -9,8 +9,9 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// A host may be compromised, so its agent's messages are data: they concern only its own ranks, are bounded, and texts
-// for people have no control bytes. A host whose agent violates that counts as lost; others are unaffected.
+// A host may be compromised, so its agent's messages are data: they concern only its own ranks, are
+// bounded, and texts for people have no control bytes. A host whose agent violates that counts as
+// lost; others are unaffected.
 
 const (
 	maxGets = 1 << 13 // requests of one host that wait for keys
@@ -27,7 +28,8 @@ type record struct {
 // Clean returns a host's text, bounded and safe for a terminal.
 func Clean(text string) string { return prose.Printable(text) }
 
-// CheckExit validates an exit: each rank of the agent ends once, with a code or signal that a process can have.
+// CheckExit validates an exit: each rank of the agent ends once, with a code or signal that a
+// process can have.
 func (s *Session) CheckExit(e *wire.Exit) error {
 	switch {
 	case !s.Owns(e.Rank):
@@ -35,7 +37,8 @@ func (s *Session) CheckExit(e *wire.Exit) error {
 	case s.seen.exited[e.Rank]:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says twice that rank %d has ended", e.Rank)}
 	case e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 127:
-		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended with code %d, signal %d", e.Rank, e.Code, e.Signal)}
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended with code %d, signal %d",
+			e.Rank, e.Code, e.Signal)}
 	case e.MPI != "" && e.MPI != wire.MPIAborted && e.MPI != wire.MPIUnfinished:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended as %.40q", e.Rank, e.MPI)}
 	}
@@ -44,7 +47,8 @@ func (s *Session) CheckExit(e *wire.Exit) error {
 	}
 	s.seen.exited[e.Rank] = true
 	s.spawnedEnded(e.Rank)
-	e.Failed, e.OutOfMemory = Clean(e.Failed), wire.OutOfMemory(Clean(string(e.OutOfMemory)))
+	e.Failed = Clean(e.Failed)
+	e.OutOfMemory = wire.OutOfMemory(Clean(string(e.OutOfMemory)))
 	return nil
 }
 
@@ -52,7 +56,8 @@ func (s *Session) CheckExit(e *wire.Exit) error {
 func (s *Session) CheckDone() error {
 	for _, r := range s.Host.Ranks {
 		if !s.seen.exited[r.Rank] {
-			return &wire.FormatError{Reason: fmt.Sprintf("the agent is done, and has not said how rank %d ended", r.Rank)}
+			return &wire.FormatError{Reason: fmt.Sprintf("the agent is done, and has not said how rank %d ended",
+				r.Rank)}
 		}
 	}
 	return nil
@@ -66,7 +71,8 @@ func (s *Session) CheckLost(l *wire.Lost, size int) error {
 	case l.Rank != l.By && (l.Rank < 0 || l.Rank >= size):
 		return &wire.FormatError{Reason: fmt.Sprintf("rank %d lost rank %d, which does not exist", l.By, l.Rank)}
 	}
-	l.Cause, l.Awaited = Clean(l.Cause), l.Awaited && l.Rank == l.By
+	l.Cause = Clean(l.Cause)
+	l.Awaited = l.Awaited && l.Rank == l.By
 	return nil
 }
 
@@ -98,7 +104,8 @@ func (s *Session) CheckNote(n *wire.Note) (worth bool, err error) {
 	return s.seen.notes <= maxNotes, nil
 }
 
-// CheckFence validates a fence: its values are those of the agent's ranks, and within the rank server's bounds.
+// CheckFence validates a fence: its values are those of the agent's ranks, and within the rank
+// server's bounds.
 func CheckFence(f wire.Fence, owns func(rank int) bool) error {
 	if len(f.Name) > kv.MaxKey {
 		return &wire.FormatError{Reason: fmt.Sprintf("a fence's name of %d bytes", len(f.Name))}
@@ -108,7 +115,8 @@ func CheckFence(f wire.Fence, owns func(rank int) bool) error {
 		case !owns(rank):
 			return ForeignRank(rank)
 		case len(value) > kv.MaxFence:
-			return &wire.FormatError{Reason: fmt.Sprintf("rank %d brings %d bytes to fence %.40q", rank, len(value), f.Name)}
+			return &wire.FormatError{Reason: fmt.Sprintf("rank %d brings %d bytes to fence %.40q", rank, len(value),
+				f.Name)}
 		}
 	}
 	return nil
@@ -121,8 +129,8 @@ func checkGet(g wire.Get) error {
 	return nil
 }
 
-// Clamp limits an agent's time to the interval between from and to: ranks end after they were started, and not after
-// now. A wrong clock can then only make its own ranks the first to fail.
+// Clamp limits an agent's time to the interval between from and to: ranks end after they were
+// started, and not after now. A wrong clock can then only make its own ranks the first to fail.
 func Clamp(at, from, to time.Duration) time.Duration { return max(from, min(at, to)) }
 
 // ForeignRank is the error for a message about a rank that is not the agent's.

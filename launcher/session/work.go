@@ -17,7 +17,8 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Work brings the folder that ranks start in to the hosts that do not see it, and a Python environment to all. A nil *Work does nothing.
+// Work brings the folder that ranks start in to the hosts that do not see it, and a Python
+// environment to all. A nil *Work does nothing.
 type Work struct {
 	senders *workdir.Senders // nil: there is no folder
 	python  *Python          // nil: there is no environment
@@ -32,13 +33,22 @@ type Work struct {
 	envs    map[int]string // by index of the host
 }
 
-// NewWork returns the work of a job whose programs start in the folder and run in an environment. Each may be nil; it is nil if both are. meet
-// returns the addresses at which other hosts, which pass both on, may reach one.
-func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []netip.Addr, programs []plan.Program, note func(string), trace func(format string, args ...any)) (*Work, error) {
+// NewWork returns the work of a job whose programs start in the folder and run in an environment.
+// Each may be nil; it is nil if both are. meet returns the addresses at which other hosts, which
+// pass both on, may reach one.
+func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []netip.Addr, programs []plan.Program,
+	note func(string), trace func(format string, args ...any)) (*Work, error) {
 	if folders == nil && python == nil {
 		return nil, nil
 	}
-	w := &Work{python: python, meet: meet, note: note, trace: trace, folders: map[int]string{}, envs: map[int]string{}}
+	w := &Work{
+		python:  python,
+		meet:    meet,
+		note:    note,
+		trace:   trace,
+		folders: map[int]string{},
+		envs:    map[int]string{},
+	}
 	if folders == nil {
 		return w, nil
 	}
@@ -62,7 +72,8 @@ func (w *Work) Expect(hosts int) {
 	}
 }
 
-// CopyTo updates the folder's copy on the host i of a session, unless the host sees the folder itself, and brings the environment.
+// CopyTo updates the folder's copy on the host i of a session, unless the host sees the folder
+// itself, and brings the environment.
 func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	if w == nil {
 		return nil
@@ -84,7 +95,8 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	if err != nil {
 		return err
 	}
-	name, tree := s.Host.Name, sender.Tree
+	name := s.Host.Name
+	tree := sender.Tree
 	if local {
 		w.setFolder(i, tree.Dir)
 		return nil
@@ -109,7 +121,8 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 		if sent.From != "" {
 			by = sent.From + " sent"
 		}
-		w.trace("%s: %s %s of %d, %s, to %s", name, by, prose.Count(sent.Files, "file"), tree.Files, workdir.SizeText(sent.Bytes), sent.Dir)
+		w.trace("%s: %s %s of %d, %s, to %s", name, by, prose.Count(sent.Files, "file"), tree.Files,
+			workdir.SizeText(sent.Bytes), sent.Dir)
 	}
 	w.setFolder(i, sent.Dir)
 	return nil
@@ -135,11 +148,13 @@ func (w *Work) Place(i int, programs []wire.Program) {
 			p.Wdir = []byte(filepath.Join(dir, strings.TrimPrefix(string(p.Wdir), w.senders.Dir)))
 		}
 		if w.python != nil {
-			dir, variable := cmp.Or(w.envs[i], w.python.Env.Dir), "VIRTUAL_ENV="
+			dir := cmp.Or(w.envs[i], w.python.Env.Dir)
+			variable := "VIRTUAL_ENV="
 			if w.python.Env.Conda {
 				variable = "CONDA_PREFIX="
 			}
-			p.Python, p.Env = []byte(dir), append(slices.Clone(p.Env), []byte(variable+dir))
+			p.Python = []byte(dir)
+			p.Env = append(slices.Clone(p.Env), []byte(variable+dir))
 		}
 	}
 }

@@ -18,18 +18,22 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// newWork makes a folder that has changed on disk since it was scanned: a host that sees it takes it for another one.
+// newWork makes a folder that has changed on disk since it was scanned: a host that sees it takes
+// it for another one.
 func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o755), os.WriteFile(filepath.Join(dir, "sub/f"), content, 0o644)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o755),
+		os.WriteFile(filepath.Join(dir, "sub/f"), content, 0o644)); err != nil {
 		t.Fatal(err)
 	}
 	tree, err := workdir.ScanFolders(dir, 10, 1<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, err = NewWork(tree, nil, func(wire.Hello) []netip.Addr { return nil }, []plan.Program{{Wdir: filepath.Join(dir, "sub")}}, func(s string) { t.Error(s) }, t.Logf)
+	w, err = NewWork(tree, nil, func(wire.Hello) []netip.Addr {
+		return nil
+	}, []plan.Program{{Wdir: filepath.Join(dir, "sub")}}, func(s string) { t.Error(s) }, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +47,8 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 // copyTo brings work to a host with the given agent.
 func copyTo(ctx context.Context, t *testing.T, w *Work, serve func(a *fake.Agent) error) error {
 	t.Helper()
-	s, err := Open(ctx, &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve}, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+	s, err := Open(ctx, &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve},
+		Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +59,8 @@ func copyTo(ctx context.Context, t *testing.T, w *Work, serve func(a *fake.Agent
 }
 
 func TestWorkIsBrought(t *testing.T) {
-	lost, broken := errors.New("connection lost"), errors.New("the disk is full")
+	lost := errors.New("connection lost")
+	broken := errors.New("the disk is full")
 	for name, tc := range map[string]struct {
 		after int   // frames that the agent reads before it ends
 		end   error // how it then ends; nil: it reads them all
@@ -104,7 +110,8 @@ func TestWorkIsBrought(t *testing.T) {
 			w.Place(0, placed)
 			there := string(placed[0].Wdir)
 			text, missing := os.ReadFile(filepath.Join(there, "f"))
-			if err = errors.Join(err, missing); err != nil || !bytes.Equal(text, content) || !strings.HasPrefix(there, home) {
+			if err = errors.Join(err, missing); err != nil || !bytes.Equal(text, content) ||
+				!strings.HasPrefix(there, home) {
 				t.Errorf("%d bytes in %s: %v", len(text), there, err)
 			}
 		})

@@ -46,9 +46,16 @@ const (
 	maxRanks    = 1 << 20
 )
 
-// Open places the ranks that a rank of the host with an index asks for. The error says what the user can change.
+// Open places the ranks that a rank of the host with an index asks for. The error says what the
+// user can change.
 func (b *Book) Open(by int, r wire.SpawnRequest) (wire.World, error) {
-	w := wire.World{ID: r.ID, By: r.By, Number: b.last + 1, Programs: r.Programs, Given: r.Given}
+	w := wire.World{
+		ID:       r.ID,
+		By:       r.By,
+		Number:   b.last + 1,
+		Programs: r.Programs,
+		Given:    r.Given,
+	}
 	if len(r.Programs) == 0 || len(r.Programs) > maxPrograms {
 		return w, fmt.Errorf("%d programs were named", len(r.Programs))
 	}
@@ -72,7 +79,8 @@ func (b *Book) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 	}
 	for i, n := range more {
 		if h := b.hosts[i]; h.given+n > h.Spawn.Total {
-			return w, fmt.Errorf("%d ranks were spawned on %s in this job, and %d can be", h.given, h.Name, h.Spawn.Total)
+			return w, fmt.Errorf("%d ranks were spawned on %s in this job, and %d can be", h.given, h.Name,
+				h.Spawn.Total)
 		}
 	}
 	for _, i := range w.HostOf {
@@ -89,7 +97,8 @@ func (b *Book) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 // room is a host that a program may run on, by its index, and its slots.
 type room struct{ host, slots int }
 
-// rooms lists the hosts on which a program may run: those that it names, else all, beginning with that of the rank that asks.
+// rooms lists the hosts on which a program may run: those that it names, else all, beginning with
+// that of the rank that asks.
 func (b *Book) rooms(by int, names string) (all []room, err error) {
 	if names == "" {
 		for i := range b.hosts {
@@ -107,7 +116,8 @@ func (b *Book) rooms(by int, names string) (all []room, err error) {
 			at = by
 		}
 		if at < 0 || !b.takes(by, at) {
-			return nil, fmt.Errorf("they may run on %s, and MPI_Info names %s%s", b.open(by), prose.Printable(name), b.remedy(by))
+			return nil, fmt.Errorf("they may run on %s, and MPI_Info names %s%s", b.open(by), prose.Printable(name),
+				b.remedy(by))
 		}
 		r := room{at, b.hosts[at].Slots}
 		if counted {
@@ -154,7 +164,8 @@ func (b *Book) remedy(by int) string {
 	return "; with --max-spawn N they may on all hosts"
 }
 
-// place takes n ranks to hosts: first to their free slots, then to their slots once more per round. It counts them in more.
+// place takes n ranks to hosts: first to their free slots, then to their slots once more per round.
+// It counts them in more.
 func (b *Book) place(rooms []room, more []int, n int) (hosts []int, err error) {
 	for round := 0; len(hosts) < n; round++ {
 		had := len(hosts)
@@ -170,13 +181,15 @@ func (b *Book) place(rooms []room, more []int, n int) (hosts []int, err error) {
 			}
 		}
 		if round > 0 && len(hosts) == had {
-			return nil, fmt.Errorf("%d of %d find room: --max-spawn allows %d spawned ranks at a time on a host", had, n, b.hosts[0].Spawn.Most)
+			return nil, fmt.Errorf("%d of %d find room: --max-spawn allows %d spawned ranks at a time on a host", had,
+				n, b.hosts[0].Spawn.Most)
 		}
 	}
 	return hosts, nil
 }
 
-// Ended records that a rank of the host with an index has ended. It reports whether no rank of the job runs any more.
+// Ended records that a rank of the host with an index has ended. It reports whether no rank of the
+// job runs any more.
 func (b *Book) Ended(at, rank int) (over bool) {
 	h := &b.hosts[at]
 	delete(h.own, rank)
@@ -192,7 +205,8 @@ func (b *Book) Ended(at, rank int) (over bool) {
 	return true
 }
 
-// Left records that a host has ended. It returns a rank that was to be spawned there, and was not, or -1.
+// Left records that a host has ended. It returns a rank that was to be spawned there, and was not,
+// or -1.
 func (b *Book) Left(at int) int {
 	h := &b.hosts[at]
 	h.left = true

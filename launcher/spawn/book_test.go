@@ -60,7 +60,8 @@ func TestHostsSpawnForThemselves(t *testing.T) {
 	if w, err := b.Open(0, request("", 3)); err != nil || !slices.Equal(w.HostOf, []int{0, 0, 0}) {
 		t.Errorf("%v, %v", w.HostOf, err)
 	}
-	if w, err := b.Open(0, request("b", 1)); err == nil || !strings.Contains(err.Error(), "they may run on a, and MPI_Info names b; with --max-spawn N they may on all hosts") {
+	if w, err := b.Open(0, request("b", 1)); err == nil || !strings.Contains(err.Error(),
+		"they may run on a, and MPI_Info names b; with --max-spawn N they may on all hosts") {
 		t.Errorf("%v, %v", w.HostOf, err)
 	}
 }
@@ -83,7 +84,8 @@ func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
 	for _, rank := range []int{0, 1, 6, 9} {
 		b.Ended(0, rank)
 	}
-	if _, err := b.Open(1, request("a", 1)); err == nil || !strings.Contains(err.Error(), "they may run on b and c, and MPI_Info names a") {
+	if _, err := b.Open(1, request("a", 1)); err == nil ||
+		!strings.Contains(err.Error(), "they may run on b and c, and MPI_Info names a") {
 		t.Errorf("a host whose ranks have ended: %v", err)
 	}
 	if w, err = b.Open(2, request("c", 1)); err != nil || b.Left(1) >= 0 || b.Left(2) != w.Numbers[0] {
@@ -109,7 +111,8 @@ func TestRefusedRequests(t *testing.T) {
 		"far too many":   {9, request("", 1<<30), "for 1073741824 ranks"},
 		"name to escape": {9, request("\x1b[31m", 1), "MPI_Info names"},
 	} {
-		if _, err := book(t, tt.most).Open(0, tt.r); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\x1b") {
+		if _, err := book(t, tt.most).Open(0, tt.r); err == nil || !strings.Contains(err.Error(), tt.want) ||
+			strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}
 	}

@@ -6,15 +6,16 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// Desk answers the requests of a job's ranks through the sessions with its hosts. It is not safe for concurrent use.
+// Desk answers the requests of a job's ranks through the sessions with its hosts. It is not safe
+// for concurrent use.
 type Desk struct {
 	book     *Book
 	sessions []*session.Session
 	spawned  func(ranks []int)
 }
 
-// NewDesk returns the desk of a job that is about to start, with the sessions in the order of its hosts. It calls spawned with the numbers of
-// ranks that it has started.
+// NewDesk returns the desk of a job that is about to start, with the sessions in the order of its
+// hosts. It calls spawned with the numbers of ranks that it has started.
 func NewDesk(p plan.Plan, sessions []*session.Session, spawned func(ranks []int)) *Desk {
 	return &Desk{NewBook(p), sessions, spawned}
 }
@@ -48,5 +49,6 @@ func (d *Desk) Ended(host, rank int) {
 	}
 }
 
-// Left records that a host has ended. It returns a rank that was to be spawned there, and was not, or -1.
+// Left records that a host has ended. It returns a rank that was to be spawned there, and was not,
+// or -1.
 func (d *Desk) Left(host int) int { return d.book.Left(host) }

@@ -1,4 +1,5 @@
-// Package survey asks hosts what they are without a job: whether an agent can start there, and which GPUs they have.
+// Package survey asks hosts what they are without a job: whether an agent can start there, and
+// which GPUs they have.
 package survey
 
 import (
@@ -19,7 +20,8 @@ type Options struct {
 	Exe          session.Executable
 	StartTimeout time.Duration // until an agent has answered; 0: no limit
 	Trace        func(format string, args ...any)
-	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none. nil: it is never sent.
+	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none.
+	// nil: it is never sent.
 	GPUProgram func() ([]byte, error)
 }
 
@@ -32,7 +34,8 @@ type Checked struct {
 	Err     error         // nil: an agent of this build can be started there
 }
 
-// Check connects to all hosts side by side and starts an agent on each. Nothing is left running. The answer is in the order of hosts.
+// Check connects to all hosts side by side and starts an agent on each. Nothing is left running.
+// The answer is in the order of hosts.
 func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	checked := make([]Checked, len(hosts))
 	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
@@ -44,14 +47,17 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 		}
 		return err
 	}, func(i int, took time.Duration, err error) {
-		checked[i].Host, checked[i].Took, checked[i].Err = hosts[i], took, err
+		checked[i].Host = hosts[i]
+		checked[i].Took = took
+		checked[i].Err = err
 	})
 	return checked
 }
 
-// onAll connects to all hosts in parallel and calls look with each connection. It reports the outcome and duration for
-// every host to done, also for unreachable ones.
-func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error,
+// onAll connects to all hosts in parallel and calls look with each connection. It reports the
+// outcome and duration for every host to done, also for unreachable ones.
+func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
+	look func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error,
 	done func(i int, took time.Duration, err error)) {
 	if opts.StartTimeout > 0 {
 		late := fmt.Errorf("no answer within %v (--start-timeout)", opts.StartTimeout)
@@ -60,7 +66,8 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options, look func(c
 		ctx = timed
 	}
 	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace)
-	names, took := make([]string, len(hosts)), make([]time.Duration, len(hosts))
+	names := make([]string, len(hosts))
+	took := make([]time.Duration, len(hosts))
 	for i, h := range hosts {
 		names[i] = h.Name
 	}

@@ -16,7 +16,8 @@ type GPUs struct {
 	Err error // nil: the host was asked, and has these
 }
 
-// Inventory lists the GPUs of all hosts in parallel. Hosts with GPUs that lack gorun-gpu get it. It leaves nothing running, and no file but gorun. The result is in the order of hosts.
+// Inventory lists the GPUs of all hosts in parallel. Hosts with GPUs that lack gorun-gpu get it. It
+// leaves nothing running, and no file but gorun. The result is in the order of hosts.
 func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
 	all := make([]GPUs, len(hosts))
 	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
@@ -28,7 +29,8 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs 
 		all[i].Inventory, err = s.ListGPUs(ctx, opts.GPUProgram)
 		return err
 	}, func(i int, _ time.Duration, err error) {
-		all[i].Host, all[i].Err = hosts[i], err
+		all[i].Host = hosts[i]
+		all[i].Err = err
 	})
 	return all
 }

@@ -15,7 +15,8 @@ type Units struct {
 	Err   error          // nil: the host was asked, and has these
 }
 
-// Count counts the units of all hosts in parallel, those that ranks can be bound to. It leaves nothing running. The result is in the order of hosts.
+// Count counts the units of all hosts in parallel, those that ranks can be bound to. It leaves
+// nothing running. The result is in the order of hosts.
 func Count(ctx context.Context, hosts []hostfile.Host, opts Options) []Units {
 	all := make([]Units, len(hosts))
 	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
@@ -27,7 +28,8 @@ func Count(ctx context.Context, hosts []hostfile.Host, opts Options) []Units {
 		all[i].Count, err = s.CountUnits(ctx)
 		return err
 	}, func(i int, _ time.Duration, err error) {
-		all[i].Host, all[i].Err = hosts[i], err
+		all[i].Host = hosts[i]
+		all[i].Err = err
 	})
 	return all
 }

@@ -16,8 +16,9 @@ import (
 
 const abiFile = "testdata/abi.txt"
 
-// Programs that were built with the last release, of which testdata/abi.txt has the interface, run with this library: no function, number or
-// member of a struct has changed or is missing. UPDATE=1 writes the file, for a release; RELEASE=1 requires that it is complete.
+// Programs that were built with the last release, of which testdata/abi.txt has the interface, run
+// with this library: no function, number or member of a struct has changed or is missing. UPDATE=1
+// writes the file, for a release; RELEASE=1 requires that it is complete.
 func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 	lab.Need(t, "gcc", "nm")
 	have := interfaceOf(t)
@@ -36,7 +37,8 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 	}
 	for _, line := range released {
 		if !slices.Contains(have, line) {
-			t.Errorf("the last release has %q, and this library has not: keep it, or raise RING_ABI, the soname and the version in exports.map", line)
+			t.Errorf("the last release has %q, and this library has not: keep it, or raise RING_ABI, the soname and "+
+				"the version in exports.map", line)
 		}
 	}
 	for _, line := range have {
@@ -46,7 +48,8 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 	}
 }
 
-// interfaceOf returns what programs depend on: the soname, versions of functions and their declarations, numbers, the sizes of handles, and the members of structs.
+// interfaceOf returns what programs depend on: the soname, versions of functions and their
+// declarations, numbers, the sizes of handles, and the members of structs.
 func interfaceOf(t *testing.T) (lines []string) {
 	t.Helper()
 	library := filepath.Join(bin(), "libring.so.1")
@@ -79,7 +82,8 @@ func interfaceOf(t *testing.T) (lines []string) {
 	return lines
 }
 
-// layout returns the numbers of the header, and where members of its structs are, in the words of the C compiler.
+// layout returns the numbers of the header, and where members of its structs are, in the words of
+// the C compiler.
 func layout(t *testing.T, header string) []string {
 	t.Helper()
 	var program strings.Builder
@@ -90,7 +94,8 @@ func layout(t *testing.T, header string) []string {
 		}
 	}
 	for _, s := range regexp.MustCompile(`typedef \w+ (\w+);`).FindAllStringSubmatch(header, -1) {
-		fmt.Fprintf(&program, "\tprintf(\"type %s of %%zu bytes, signed %%d\\n\", sizeof(%s), (%s)-1 < 1);\n", s[1], s[1], s[1])
+		fmt.Fprintf(&program, "\tprintf(\"type %s of %%zu bytes, signed %%d\\n\", sizeof(%s), (%s)-1 < 1);\n", s[1],
+			s[1], s[1])
 	}
 	for _, s := range regexp.MustCompile(`(?s)typedef struct (\w+) \{(.*?)\}`).FindAllStringSubmatch(header, -1) {
 		for declaration := range strings.SplitSeq(s[2], ";") {
@@ -99,16 +104,19 @@ func layout(t *testing.T, header string) []string {
 				if name == nil || i == 0 && len(strings.Fields(member)) < 2 {
 					continue
 				}
-				fmt.Fprintf(&program, "\tprintf(\"member %s.%s at %%zu of %%zu\\n\", offsetof(%s, %s), sizeof ((%s *)0)->%s);\n", s[1], name[1], s[1], name[1], s[1], name[1])
+				fmt.Fprintf(&program, "\tprintf(\"member %s.%s at %%zu of %%zu\\n\", offsetof(%s, %s), sizeof ((%s "+
+					"*)0)->%s);\n", s[1], name[1], s[1], name[1], s[1], name[1])
 			}
 		}
 	}
 	program.WriteString("\treturn 0;\n}\n")
-	source, built := filepath.Join(t.TempDir(), "layout.c"), filepath.Join(t.TempDir(), "layout")
+	source := filepath.Join(t.TempDir(), "layout.c")
+	built := filepath.Join(t.TempDir(), "layout")
 	if err := os.WriteFile(source, []byte(program.String()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-I", bin(), source, "-o", built).CombinedOutput(); err != nil {
+	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-I", bin(), source, "-o",
+		built).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := exec.Command(built).Output()

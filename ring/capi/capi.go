@@ -1,8 +1,10 @@
-// Command capi exports package ring to C. Built with -buildmode=c-shared it is libring.so; ring.h is its header.
+// Command capi exports package ring to C. Built with -buildmode=c-shared it is libring.so; ring.h
+// is its header.
 //
-// A function of ring.c receives a call and refuses it in a forked child, where Go code could hang. It calls an exported function
-// here, named goRing…, which converts handles and structs (convert.go), calls package ring, and converts the error to a number
-// and a text. Panics become errors.
+// A function of ring.c receives a call and refuses it in a forked child, where Go code could hang.
+// It calls an exported function here, named goRing…, which converts handles and structs
+// (convert.go), calls package ring, and converts the error to a number and a text. Panics become
+// errors.
 package main
 
 // #include <stdlib.h>
@@ -24,8 +26,9 @@ import (
 
 func main() {} // never called; buildmode c-shared requires it
 
-// object is the target of a C handle: a communicator, a queue or a device. Handles are of runtime/cgo, which never reuses one. An
-// object lives until it is closed and its last request is freed.
+// object is the target of a C handle: a communicator, a queue or a device. Handles are of
+// runtime/cgo, which never reuses one. An object lives until it is closed and its last request is
+// freed.
 type object struct {
 	failures
 	comm     *ring.Comm
@@ -40,7 +43,8 @@ type object struct {
 func lookup(handle C.uint64_t) (o *object, err error) {
 	defer func() {
 		if recover() != nil { // cgo.Handle panics for an invalid handle
-			o, err = nil, missing(handle)
+			o = nil
+			err = missing(handle)
 		}
 	}()
 	return cgo.Handle(handle).Value().(*object), nil
@@ -135,16 +139,20 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 	case comm == nil:
 		return tell(told, nil, nowhere("communicator"))
 	case options == nil:
-	case options.size < C.sizeof_ring_init_options && options.size != C.size_t(unsafe.Offsetof(o.left_epoch)): // the struct before epochs
-		return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d", C.sizeof_ring_init_options))
+	// the struct before epochs
+	case options.size < C.sizeof_ring_init_options && options.size != C.size_t(unsafe.Offsetof(o.left_epoch)):
+		return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d",
+			C.sizeof_ring_init_options))
 	default:
-		o.timeout_ms, o.stall_ms = options.timeout_ms, options.stall_ms
+		o.timeout_ms = options.timeout_ms
+		o.stall_ms = options.stall_ms
 		if options.size >= C.sizeof_ring_init_options {
 			o.left_epoch = options.left_epoch
 		}
 	}
 	if o.left_epoch < 0 || o.left_epoch > math.MaxInt32 {
-		return tell(told, nil, invalid("left_epoch is %d: want that of the ring_info of the communicator that was closed, or 0", int64(o.left_epoch)))
+		return tell(told, nil, invalid("left_epoch is %d: want that of the ring_info of the communicator that was "+
+			"closed, or 0", int64(o.left_epoch)))
 	}
 	ctx, cancel := bounded(o.timeout_ms)
 	defer cancel()
@@ -183,7 +191,8 @@ func goRingClose(comm C.ring_comm, told *C.ring_told) (code C.int) {
 }
 
 //export goRingGroup
-func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_t, timeout C.int64_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
+func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_t, timeout C.int64_t, part *C.ring_comm,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
 	switch {
@@ -260,16 +269,21 @@ func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told
 func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
-	if err == nil && (info == nil || info.size < C.size_t(unsafe.Offsetof(info.first_epoch)) && info.size != C.size_t(unsafe.Offsetof(info.epoch))) { // the same
+	// the same
+	if err == nil && (info == nil || info.size < C.size_t(unsafe.Offsetof(info.first_epoch)) &&
+		info.size != C.size_t(unsafe.Offsetof(info.epoch))) {
 		err = invalid("a ring_info without its size: set it to sizeof(ring_info), which is %d", C.sizeof_ring_info)
 	}
 	if err != nil {
 		return tell(told, nil, err)
 	}
 	c := o.comm
-	info.rank, info.ranks = C.int32_t(c.Rank()), C.int32_t(c.Size())
-	info.local_rank, info.local_ranks = C.int32_t(c.LocalRank()), C.int32_t(c.LocalSize())
-	info.cross_rank, info.cross_ranks = C.int32_t(c.CrossRank()), C.int32_t(c.CrossSize())
+	info.rank = C.int32_t(c.Rank())
+	info.ranks = C.int32_t(c.Size())
+	info.local_rank = C.int32_t(c.LocalRank())
+	info.local_ranks = C.int32_t(c.LocalSize())
+	info.cross_rank = C.int32_t(c.CrossRank())
+	info.cross_ranks = C.int32_t(c.CrossSize())
 	putText(&info.host[0], C.size_t(len(info.host)), c.Host())
 	if info.size > C.size_t(unsafe.Offsetof(info.epoch)) {
 		info.epoch = C.int32_t(c.Epoch())

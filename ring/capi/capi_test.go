@@ -15,8 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The tests run programs of testdata as ranks of gorun. TestMain builds gorun and libring.so, and leads there by an
-// environment variable.
+// The tests run programs of testdata as ranks of gorun. TestMain builds gorun and libring.so, and
+// leads there by an environment variable.
 const binEnv = "GORUN_TEST_BIN"
 
 func TestMain(m *testing.M) {
@@ -24,7 +24,8 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run()) // all tests skip
 	}
 	os.Exit(lab.RunBuilt(m, func(dir string) error {
-		return errors.Join(lab.BuildLibring("../..", dir), lab.BuildStatic("../..", dir, "./cmd/gorun"), os.Setenv(binEnv, dir))
+		return errors.Join(lab.BuildLibring("../..", dir), lab.BuildStatic("../..", dir, "./cmd/gorun"),
+			os.Setenv(binEnv, dir))
 	}))
 }
 
@@ -42,7 +43,8 @@ func compile(t testing.TB, language, source string, more ...string) (program str
 	argv := dialects()[language]
 	lab.Need(t, "gcc", argv[0])
 	program = filepath.Join(t.TempDir(), strings.TrimSuffix(source, ".c"))
-	argv = append(argv, "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_GNU_SOURCE", "-g", "-O1", "-I", bin(), filepath.Join("testdata", source), "-o", program)
+	argv = append(argv, "-Wall", "-Wextra", "-Werror", "-pedantic", "-D_GNU_SOURCE", "-g", "-O1", "-I", bin(),
+		filepath.Join("testdata", source), "-o", program)
 	argv = append(argv, more...)
 	argv = append(argv, "-L", bin(), "-Wl,--as-needed", "-lring", "-lpthread", "-ldl", "-Wl,-rpath,"+bin())
 	if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil || len(out) > 0 {
@@ -60,7 +62,8 @@ func start(t testing.TB, env []string, argv ...string) (out string, state *os.Pr
 	cmd.Env = append(os.Environ(), env...)
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &text, &text
+	cmd.Stdout = &text
+	cmd.Stderr = &text
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,8 @@ func start(t testing.TB, env []string, argv ...string) (out string, state *os.Pr
 // ranks runs a program as so many ranks of a job.
 func ranks(t testing.TB, n int, env []string, program ...string) (out string, code int) {
 	t.Helper()
-	argv := append([]string{filepath.Join(bin(), "gorun"), "-np", fmt.Sprint(n), "--oversubscribe", "--prefix", "none"}, program...)
+	argv := append([]string{filepath.Join(bin(), "gorun"), "-np", fmt.Sprint(n), "--oversubscribe", "--prefix", "none"},
+		program...)
 	out, state := start(t, env, argv...)
 	return out, state.ExitCode()
 }
@@ -108,7 +112,8 @@ func TestErrors(t *testing.T) {
 			allRight(t, 1, nil, program)
 			for _, n := range []int{2, 4} {
 				out, _ := ranks(t, n, nil, program) // its last words break the job
-				if strings.Count(out, "all right") != n || strings.Contains(out, "is not so") || strings.Contains(out, "want RING") {
+				if strings.Count(out, "all right") != n || strings.Contains(out, "is not so") ||
+					strings.Contains(out, "want RING") {
 					t.Errorf("%d ranks:\n%s", n, out)
 				}
 			}

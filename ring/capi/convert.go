@@ -76,13 +76,19 @@ func kindOf(kind C.int32_t) (ring.Kind, bool) {
 // collective converts a call among a number of ranks.
 func collective(call *C.ring_call, ranks int) (ring.Collective, error) {
 	if call == nil || call.size < C.sizeof_ring_call {
-		return ring.Collective{}, invalid("a call without its size: set it to sizeof(ring_call), which is %d", C.sizeof_ring_call)
+		return ring.Collective{}, invalid("a call without its size: set it to sizeof(ring_call), which is %d",
+			C.sizeof_ring_call)
 	}
 	kind, ok := kindOf(call.kind)
 	if !ok {
 		return ring.Collective{}, invalid("there is no kind %d", call.kind)
 	}
-	w := ring.Collective{Kind: kind, Root: int(call.root), To: int(call.to), From: int(call.from)}
+	w := ring.Collective{
+		Kind: kind,
+		Root: int(call.root),
+		To:   int(call.to),
+		From: int(call.from),
+	}
 	if kind == ring.KindBarrier {
 		return w, nil
 	}
@@ -101,7 +107,8 @@ func collective(call *C.ring_call, ranks int) (ring.Collective, error) {
 	if w.Src, err = buffer(kind, "src", call.src, call.src_count, e.size); err != nil {
 		return ring.Collective{}, err
 	}
-	w.Counts, w.Sends = lengths(call.counts, ranks), lengths(call.sends, ranks)
+	w.Counts = lengths(call.counts, ranks)
+	w.Sends = lengths(call.sends, ranks)
 	if call.shape != nil {
 		w.Shape = C.GoString(call.shape)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 //export goRingDeviceOpen
-func goRingDeviceOpen(comm C.ring_comm, ordinal C.int32_t, options *C.ring_device_options, device *C.ring_device, told *C.ring_told) (code C.int) {
+func goRingDeviceOpen(comm C.ring_comm, ordinal C.int32_t, options *C.ring_device_options, device *C.ring_device,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
 	var chosen C.ring_device_options
@@ -22,7 +23,8 @@ func goRingDeviceOpen(comm C.ring_comm, ordinal C.int32_t, options *C.ring_devic
 		err = nowhere("device")
 	case options == nil:
 	case options.size < C.sizeof_ring_device_options:
-		err = invalid("options without their size: set it to sizeof(ring_device_options), which is %d", C.sizeof_ring_device_options)
+		err = invalid("options without their size: set it to sizeof(ring_device_options), which is %d",
+			C.sizeof_ring_device_options)
 	default:
 		chosen = *options
 	}
@@ -57,7 +59,8 @@ func goRingDeviceInfo(device C.ring_device, info *C.ring_device_info, told *C.ri
 	defer guard(&code, told)
 	o, err := lookupDevice(device)
 	if err == nil && (info == nil || info.size < C.sizeof_ring_device_info) {
-		err = invalid("a ring_device_info without its size: set it to sizeof(ring_device_info), which is %d", C.sizeof_ring_device_info)
+		err = invalid("a ring_device_info without its size: set it to sizeof(ring_device_info), which is %d",
+			C.sizeof_ring_device_info)
 	}
 	if err != nil {
 		return tell(told, nil, err)
@@ -73,7 +76,8 @@ func goRingDeviceInfo(device C.ring_device, info *C.ring_device_info, told *C.ri
 // The stream is passed as an integer: CUDA's streams 1 and 2 are invalid pointers.
 //
 //export goRingDeviceRun
-func goRingDeviceRun(device C.ring_device, stream C.uintptr_t, count C.size_t, calls *C.ring_call, scales *C.double, told *C.ring_told) (code C.int) {
+func goRingDeviceRun(device C.ring_device, stream C.uintptr_t, count C.size_t, calls *C.ring_call, scales *C.double,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupDevice(device)
 	switch {
@@ -109,7 +113,8 @@ func goRingDeviceWait(device C.ring_device, timeout C.int64_t, told *C.ring_told
 	if err != nil {
 		return tell(told, nil, err)
 	}
-	ctx, cancel := context.Background(), func() {}
+	ctx := context.Background()
+	cancel := func() {}
 	if timeout >= 0 {
 		ctx, cancel = context.WithTimeout(ctx, max(span(timeout), time.Nanosecond))
 	}
@@ -128,9 +133,11 @@ func goRingDeviceError(device C.ring_device, told *C.ring_told) (code C.int) {
 }
 
 //export goRingSubmitDevice
-func goRingSubmitDevice(queue C.ring_queue, ordinal C.int32_t, stream C.uintptr_t, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
+func goRingSubmitDevice(queue C.ring_queue, ordinal C.int32_t, stream C.uintptr_t, count C.size_t, keys **C.char,
+	calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
-	return submitGroup(queue, count, keys, calls, ids, told, func(q *ring.Queue, texts []string, work []ring.Collective) ([]ring.Ticket, error) {
-		return q.SubmitDevice(nil, int(ordinal), ring.Stream(stream), texts, work)
-	})
+	return submitGroup(queue, count, keys, calls, ids, told,
+		func(q *ring.Queue, texts []string, work []ring.Collective) ([]ring.Ticket, error) {
+			return q.SubmitDevice(nil, int(ordinal), ring.Stream(stream), texts, work)
+		})
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
-// standins is the environment in which ranks find stand-ins for libcuda and libnccl, for which the memory of a GPU is the host's.
+// standins is the environment in which ranks find stand-ins for libcuda and libnccl, for which the
+// memory of a GPU is the host's.
 func standins(t *testing.T) []string {
 	t.Helper()
 	lab.Need(t, "gcc", "cc")
@@ -17,12 +18,15 @@ func standins(t *testing.T) []string {
 	if err := ringtest.Standins("../internal/nccl/testdata", dir); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" + filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
+	return []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" +
+		filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
 }
 
-// Every kind, type and operation on memory of GPUs is right, by NCCL and through the host's, as a call and by name.
+// Every kind, type and operation on memory of GPUs is right, by NCCL and through the host's, as a
+// call and by name.
 func TestEveryOnDevices(t *testing.T) {
-	env, program := standins(t), compile(t, "c", "every.c")
+	env := standins(t)
+	program := compile(t, "c", "every.c")
 	for _, how := range []string{"nccl", "host"} {
 		for _, n := range []string{"1", "3"} {
 			t.Run(how+n, func(t *testing.T) {

@@ -11,14 +11,16 @@ import (
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
-// A C program goes from epoch to epoch: it waits for another process, which comes, is killed, and is followed by a third.
+// A C program goes from epoch to epoch: it waits for another process, which comes, is killed, and
+// is followed by a third.
 func TestElastic(t *testing.T) {
 	program := compile(t, "c", "elastic.c")
 	w := ringtest.NewWorld(t, 1)
 	begin := func(host string) (*ringtest.Member, *exec.Cmd, *bufio.Scanner) {
 		m := w.Add(host)
 		cmd := exec.CommandContext(t.Context(), program, "200")
-		cmd.Env, cmd.Stderr = append(os.Environ(), m.Environ()...), os.Stderr
+		cmd.Env = append(os.Environ(), m.Environ()...)
+		cmd.Stderr = os.Stderr
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			err = cmd.Start()
@@ -60,8 +62,10 @@ func TestElastic(t *testing.T) {
 func TestStructsGrow(t *testing.T) {
 	text := header(t)
 	for _, last := range []string{"int64_t left_epoch;", "int32_t first_epoch;"} {
-		if _, after, found := strings.Cut(text, last); !found || !strings.HasPrefix(strings.SplitN(after, "\n", 2)[1], "} ring_") {
-			t.Errorf("%s is not the last member of its struct: what comes after it has a size of its own to be asked for in capi.go", last)
+		if _, after, found := strings.Cut(text, last); !found ||
+			!strings.HasPrefix(strings.SplitN(after, "\n", 2)[1], "} ring_") {
+			t.Errorf("%s is not the last member of its struct: what comes after it has a size of its own to be asked "+
+				"for in capi.go", last)
 		}
 	}
 }

@@ -20,7 +20,8 @@ func goRingCheckHosts(comm C.ring_comm, updated *C.int, told *C.ring_told) (code
 	*updated = 0
 	err = o.comm.CheckHosts(context.Background())
 	if errors.Is(err, ring.ErrHostsUpdated) {
-		*updated, err = 1, nil
+		*updated = 1
+		err = nil
 	}
 	return tell(told, o, err)
 }

@@ -17,7 +17,8 @@ import (
 // errInternal marks bugs.
 var errInternal = errors.New("ring: internal error")
 
-// errBroken marks a request that failed because a timeout broke its communicator: for its waiter that is no timeout.
+// errBroken marks a request that failed because a timeout broke its communicator: for its waiter
+// that is no timeout.
 var errBroken = errors.New("a call ran out of time, and nothing works any more")
 
 // failures keeps the text of an object's last error.
@@ -46,7 +47,8 @@ func codeOf(err error) C.int {
 		return C.RING_OK
 	case errors.As(err, &peer), errors.Is(err, errBroken):
 		return C.RING_PEER
-	case errors.As(err, new(*ring.MismatchError)), errors.As(err, new(*ring.TensorMismatchError)), errors.As(err, new(*ring.JoinedError)):
+	case errors.As(err, new(*ring.MismatchError)), errors.As(err, new(*ring.TensorMismatchError)),
+		errors.As(err, new(*ring.JoinedError)):
 		return C.RING_MISMATCH
 	case errors.As(err, new(*ring.DuplicateError)):
 		return C.RING_DUPLICATE

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// R10: a rank and its fork call at once: the fork is refused, and the rank's calls are right. When the rank ends, the others
-// hear of it though the fork lives on. The fork has none of the memory that ranks share.
+// R10: a rank and its fork call at once: the fork is refused, and the rank's calls are right. When
+// the rank ends, the others hear of it though the fork lives on. The fork has none of the memory
+// that ranks share.
 func TestR10ForkAfterInit(t *testing.T) {
 	program := compile(t, "c", "fork.c")
 	for _, transport := range []string{"tcp", "shm"} {

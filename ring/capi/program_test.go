@@ -31,8 +31,8 @@ func TestKilledRank(t *testing.T) {
 	}
 }
 
-// Calls leave nothing behind, and take no memory that is to be collected: of 32 bytes a call there would be 30 MiB, or with
-// a collection at each tenth 6 MiB.
+// Calls leave nothing behind, and take no memory that is to be collected: of 32 bytes a call there
+// would be 30 MiB, or with a collection at each tenth 6 MiB.
 func TestCallsLeaveNothing(t *testing.T) {
 	out, state := start(t, []string{"GOGC=10"}, compile(t, "c", "calls.c"), "1000000")
 	if state.ExitCode() != 0 || !strings.Contains(out, "all right") {
@@ -53,10 +53,12 @@ func TestAddresses(t *testing.T) {
 
 // A program that loads the library late keeps its signals.
 func TestSignals(t *testing.T) {
-	program, library := compile(t, "c", "signals.c"), filepath.Join(bin(), "libring.so")
+	program := compile(t, "c", "signals.c")
+	library := filepath.Join(bin(), "libring.so")
 	for mode, killed := range map[string]syscall.Signal{
 		"none": 0, "segv before": 0, "segv after": 0, "int handler": 0,
-		"int": syscall.SIGINT, "term": syscall.SIGTERM, "segv": syscall.SIGSEGV, "pipe": syscall.SIGPIPE, "abort": syscall.SIGABRT,
+		"int": syscall.SIGINT, "term": syscall.SIGTERM, "segv": syscall.SIGSEGV, "pipe": syscall.SIGPIPE,
+		"abort": syscall.SIGABRT,
 	} {
 		t.Run(mode, func(t *testing.T) {
 			out, state := start(t, nil, program, library, mode)
@@ -75,9 +77,11 @@ func TestSignals(t *testing.T) {
 func TestFaulthandler(t *testing.T) {
 	lab.Need(t, "gcc", "/usr/bin/python3")
 	for _, when := range []string{"before", "after"} {
-		out, state := start(t, nil, "/usr/bin/python3", "../python/tests/crash.py", filepath.Join(bin(), "libring.so"), when)
+		out, state := start(t, nil, "/usr/bin/python3", "../python/tests/crash.py", filepath.Join(bin(), "libring.so"),
+			when)
 		status := state.Sys().(syscall.WaitStatus)
-		if !status.Signaled() || status.Signal() != syscall.SIGSEGV || !strings.Contains(out, "Segmentation fault") || !strings.Contains(out, "in crash") {
+		if !status.Signaled() || status.Signal() != syscall.SIGSEGV || !strings.Contains(out, "Segmentation fault") ||
+			!strings.Contains(out, "in crash") {
 			t.Errorf("%s: %v\n%s", when, state, out)
 		}
 	}
@@ -86,7 +90,8 @@ func TestFaulthandler(t *testing.T) {
 // The library gives out the functions of ring.h, and no other symbol.
 func TestSymbols(t *testing.T) {
 	lab.Need(t, "gcc", "nm")
-	out, err := exec.Command("nm", "-D", "--defined-only", "--without-symbol-versions", filepath.Join(bin(), "libring.so")).Output()
+	out, err := exec.Command("nm", "-D", "--defined-only", "--without-symbol-versions",
+		filepath.Join(bin(), "libring.so")).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +116,8 @@ func TestSymbols(t *testing.T) {
 func TestHeaderAlone(t *testing.T) {
 	for language, argv := range dialects() {
 		lab.Need(t, "gcc", argv[0])
-		cmd := exec.Command(argv[0], append(argv[1:], "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", filepath.Join(bin(), "ring.h"))...)
+		cmd := exec.Command(argv[0], append(argv[1:], "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only",
+			filepath.Join(bin(), "ring.h"))...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", language, err, out)
 		}

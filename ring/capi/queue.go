@@ -16,7 +16,8 @@ import (
 )
 
 //export goRingQueueOpen
-func goRingQueueOpen(comm C.ring_comm, options *C.ring_queue_options, queue *C.ring_queue, told *C.ring_told) (code C.int) {
+func goRingQueueOpen(comm C.ring_comm, options *C.ring_queue_options, queue *C.ring_queue,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, err := lookupComm(comm)
 	switch {
@@ -24,7 +25,8 @@ func goRingQueueOpen(comm C.ring_comm, options *C.ring_queue_options, queue *C.r
 	case queue == nil:
 		err = nowhere("queue")
 	case options != nil && options.size < C.sizeof_ring_queue_options:
-		err = invalid("options without their size: set it to sizeof(ring_queue_options), which is %d", C.sizeof_ring_queue_options)
+		err = invalid("options without their size: set it to sizeof(ring_queue_options), which is %d",
+			C.sizeof_ring_queue_options)
 	}
 	if err != nil {
 		return tell(told, nil, err)
@@ -71,7 +73,8 @@ func goRingQueueClose(queue C.ring_queue, told *C.ring_told) (code C.int) {
 }
 
 //export goRingSubmit
-func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
+func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
@@ -84,7 +87,8 @@ func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.rin
 }
 
 //export goRingSubmitHere
-func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
+func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
@@ -124,7 +128,8 @@ func goRingJoin(queue C.ring_queue, last *C.int32_t, id *C.ring_request, told *C
 }
 
 // submission holds the arguments of a call on a queue.
-func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request) (*object, string, ring.Collective, error) {
+func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request) (*object, string,
+	ring.Collective, error) {
 	o, err := lookupQueue(queue)
 	if err != nil {
 		return nil, "", ring.Collective{}, err
@@ -141,15 +146,18 @@ func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_
 }
 
 //export goRingSubmitGroup
-func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told) (code C.int) {
+func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
-	return submitGroup(queue, count, keys, calls, ids, told, func(q *ring.Queue, texts []string, work []ring.Collective) ([]ring.Ticket, error) {
-		return q.SubmitGroup(nil, texts, work)
-	})
+	return submitGroup(queue, count, keys, calls, ids, told,
+		func(q *ring.Queue, texts []string, work []ring.Collective) ([]ring.Ticket, error) {
+			return q.SubmitGroup(nil, texts, work)
+		})
 }
 
 // submitGroup submits calls together by the function submit.
-func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request, told *C.ring_told,
+func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request,
+	told *C.ring_told,
 	submit func(*ring.Queue, []string, []ring.Collective) ([]ring.Ticket, error)) C.int {
 	o, err := lookupQueue(queue)
 	switch {
@@ -189,19 +197,23 @@ func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.rin
 	return C.RING_OK
 }
 
-// callOf returns one call of an array. A program built for a later ring.h has larger ones, all of one size.
+// callOf returns one call of an array. A program built for a later ring.h has larger ones, all of
+// one size.
 func callOf(calls *C.ring_call, i int) (*C.ring_call, error) {
 	step := calls.size
 	call := (*C.ring_call)(unsafe.Add(unsafe.Pointer(calls), uintptr(i)*uintptr(step)))
 	if call.size != step {
-		return nil, invalid("call %d of the group has size %d, and the first one %d: set it to sizeof(ring_call) in all", i, uint64(call.size), uint64(step))
+		return nil,
+			invalid("call %d of the group has size %d, and the first one %d: set it to sizeof(ring_call) in all", i,
+				uint64(call.size), uint64(step))
 	}
 	return call, nil
 }
 
 // group converts names and calls.
 func (o *object) group(keys []*C.char, calls *C.ring_call) (texts []string, work []ring.Collective, err error) {
-	texts, work = make([]string, len(keys)), make([]ring.Collective, len(keys))
+	texts = make([]string, len(keys))
+	work = make([]ring.Collective, len(keys))
 	for i, key := range keys {
 		if texts[i], err = o.names.name(key); err != nil {
 			return nil, nil, fmt.Errorf("%w (tensor %d of a group)", err, i)
@@ -224,7 +236,8 @@ type names struct {
 }
 
 // maxNames is the number of cached names, and maxKept their greatest length.
-const maxNames, maxKept = 8192, 1024
+const maxNames = 8192
+const maxKept = 1024
 
 // name returns a C name as a Go string.
 func (n *names) name(of *C.char) (string, error) {
@@ -276,7 +289,8 @@ func (r *result) free() {
 }
 
 //export goRingSubmitV
-func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
+func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
@@ -291,7 +305,8 @@ func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ri
 }
 
 //export goRingResult
-func goRingResult(id C.ring_request, data *unsafe.Pointer, count *C.uint64_t, counts **C.int64_t, told *C.ring_told) (code C.int) {
+func goRingResult(id C.ring_request, data *unsafe.Pointer, count *C.uint64_t, counts **C.int64_t,
+	told *C.ring_told) (code C.int) {
 	defer guard(&code, told)
 	if data == nil || count == nil || counts == nil {
 		return tell(told, nil, nowhere("result"))
@@ -310,7 +325,9 @@ func goRingResult(id C.ring_request, data *unsafe.Pointer, count *C.uint64_t, co
 	if err := o.requests.leave(id, r.wait(context.Background())); err != nil {
 		return tell(told, o, err)
 	}
-	*data, *count, *counts = r.result.data, C.uint64_t(r.result.count), (*C.int64_t)(r.result.counts)
+	*data = r.result.data
+	*count = C.uint64_t(r.result.count)
+	*counts = (*C.int64_t)(r.result.counts)
 	return C.RING_OK
 }
 

@@ -14,10 +14,12 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// A request's handle consists of the handle of its communicator or queue in the upper bits, the number of earlier uses of its
-// slot, and the slot's number from 1.
+// A request's handle consists of the handle of its communicator or queue in the upper bits, the
+// number of earlier uses of its slot, and the slot's number from 1.
 const (
-	ownerBits, turnBits, slotBits = 40, 20, 20 // of the turn and slot together; the owner has the rest
+	ownerBits = 40
+	turnBits  = 20
+	slotBits  = 20 // of the turn and slot together; the owner has the rest
 
 	slotMask = 1<<slotBits - 1
 	turnMask = 1<<turnBits - 1
@@ -127,10 +129,15 @@ func (t *requests) fill(id C.ring_request, r request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p := &t.slots[uint64(id)&slotMask-1]
-	p.handle, p.ticket, p.result, p.joining, p.last = r.handle, r.ticket, r.result, r.joining, r.last
+	p.handle = r.handle
+	p.ticket = r.ticket
+	p.result = r.result
+	p.joining = r.joining
+	p.last = r.last
 }
 
-// begin starts a call and puts its handle into id. It reserves the slot first, because a started call cannot be undone.
+// begin starts a call and puts its handle into id. It reserves the slot first, because a started
+// call cannot be undone.
 func (t *requests) begin(id *C.ring_request, start func() (request, error)) error {
 	slot, err := t.take()
 	if err != nil {
@@ -157,8 +164,10 @@ func (t *requests) giveBack(ids ...C.ring_request) {
 
 // at returns the slot of a request. The lock is held.
 func (t *requests) at(id C.ring_request) (*request, error) {
-	slot, turn := uint64(id)&slotMask, uint64(id)>>slotBits&turnMask
-	if slot == 0 || slot > uint64(len(t.slots)) || !t.slots[slot-1].used || t.slots[slot-1].turn != turn || t.slots[slot-1].finished() {
+	slot := uint64(id) & slotMask
+	turn := uint64(id) >> slotBits & turnMask
+	if slot == 0 || slot > uint64(len(t.slots)) || !t.slots[slot-1].used || t.slots[slot-1].turn != turn ||
+		t.slots[slot-1].finished() {
 		return nil, invalid("there is no request %#x: it was waited for or released", uint64(id))
 	}
 	return &t.slots[slot-1], nil
@@ -176,8 +185,8 @@ func (t *requests) enter(id C.ring_request) (request, error) {
 	return *r, nil
 }
 
-// leave records the outcome of a request and ends its use; a finished request is freed. The first outcome counts, because later
-// the name may be in use again. It returns that outcome's error.
+// leave records the outcome of a request and ends its use; a finished request is freed. The first
+// outcome counts, because later the name may be in use again. It returns that outcome's error.
 func (t *requests) leave(id C.ring_request, found outcome) error {
 	return t.let(id, found, false)
 }
@@ -202,7 +211,8 @@ func (t *requests) let(id C.ring_request, found outcome, release bool) error {
 	return err
 }
 
-// remove frees a slot. The lock is held. A slot that has used up its turns is not used again, so that no handle repeats.
+// remove frees a slot. The lock is held. A slot that has used up its turns is not used again, so
+// that no handle repeats.
 func (t *requests) remove(id C.ring_request) {
 	at := uint32(uint64(id)&slotMask - 1)
 	turn := t.slots[at].turn + 1
@@ -225,7 +235,8 @@ func (t *requests) close() bool {
 	return true
 }
 
-// forget deletes the handle of the communicator or queue when it is closed and has no requests. The lock is held.
+// forget deletes the handle of the communicator or queue when it is closed and has no requests. The
+// lock is held.
 func (t *requests) forget() {
 	if t.closed.Load() && t.live == 0 {
 		cgo.Handle(t.owner).Delete()
@@ -236,7 +247,8 @@ func (t *requests) forget() {
 func enterRequest(id C.ring_request) (*object, request, error) {
 	o, err := lookup(C.uint64_t(id >> ownerBits))
 	if err != nil {
-		return nil, request{}, invalid("there is no request %#x: it was waited for or released, or never was", uint64(id))
+		return nil, request{}, invalid("there is no request %#x: it was waited for or released, or never was",
+			uint64(id))
 	}
 	r, err := o.requests.enter(id)
 	return o, r, err
@@ -267,7 +279,8 @@ func goRingWait(id C.ring_request, timeout C.int64_t, told *C.ring_told) (code C
 	if err != nil {
 		return tell(told, nil, err)
 	}
-	ctx, cancel := context.Background(), func() {}
+	ctx := context.Background()
+	cancel := func() {}
 	if timeout >= 0 && !r.done() {
 		ctx, cancel = context.WithTimeout(ctx, span(timeout))
 	}

@@ -13,8 +13,9 @@ import (
 // rounds is how often each library has its turn: other work on the machine disturbs all alike.
 const rounds = 3
 
-// BenchmarkTorchAllreduce compares gorun.torch with torch.distributed's gloo and, where it is built, Horovod, on two ranks of
-// this machine in turns. It reports the median of each library's medians.
+// BenchmarkTorchAllreduce compares gorun.torch with torch.distributed's gloo and, where it is
+// built, Horovod, on two ranks of this machine in turns. It reports the median of each library's
+// medians.
 func BenchmarkTorchAllreduce(b *testing.B) {
 	needs(b, "torch", "numpy")
 	kinds := []string{"torch", "gloo"}
@@ -34,7 +35,8 @@ func BenchmarkTorchAllreduce(b *testing.B) {
 				if kind == "horovod" {
 					args = append(args, horovod...)
 				}
-				out := strings.Join(succeed(b, nil, append(args, interpreter, script(b, "bench_allreduce.py"), kind)...), "\n")
+				out := strings.Join(succeed(b, nil,
+					append(args, interpreter, script(b, "bench_allreduce.py"), kind)...), "\n")
 				for _, m := range line.FindAllStringSubmatch(out, -1) {
 					us, err := strconv.ParseFloat(m[4], 64)
 					if err != nil {

@@ -26,12 +26,13 @@ func wantEach(t *testing.T, out, text string, n int) {
 	}
 }
 
-// Programs that end well with torch.distributed's backend gorun: all collectives of all types, DDP beside gloo, and
-// errors after which all goes on.
+// Programs that end well with torch.distributed's backend gorun: all collectives of all types, DDP
+// beside gloo, and errors after which all goes on.
 func TestBackend(t *testing.T) {
 	needs(t, "torch")
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	for _, argv := range [][]string{{"backend_collectives.py"}, {"backend_ddp.py"}, {"backend_hooks.py"}, {"backend_errors.py", "survivable"}} {
+	for _, argv := range [][]string{{"backend_collectives.py"}, {"backend_ddp.py"}, {"backend_hooks.py"},
+		{"backend_errors.py", "survivable"}} {
 		t.Run(strings.TrimSuffix(argv[0], ".py"), func(t *testing.T) {
 			out := strings.Join(succeed(t, c, onTwoHosts(t, argv[0], argv[1:]...)...), "\n")
 			wantEach(t, out, "all right", 4)
@@ -65,9 +66,11 @@ func TestPyTorchDDPExample(t *testing.T) {
 	}
 	losses := map[string]float64{}
 	for _, backend := range []string{"gorun", "gloo"} {
-		out := strings.Join(succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, example, "--backend", backend), "\n")
+		out := strings.Join(succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, example,
+			"--backend", backend), "\n")
 		found := regexp.MustCompile(`epoch 3: loss (\d\.\d+)`).FindStringSubmatch(out)
-		share := regexp.MustCompile(`(\d+\.\d)% of \d+ digits right: 4 ranks, backend ` + backend).FindStringSubmatch(out)
+		share := regexp.MustCompile(`(\d+\.\d)% of \d+ digits right: 4 ranks, backend ` +
+			backend).FindStringSubmatch(out)
 		if found == nil || share == nil {
 			t.Fatal(out)
 		}
@@ -83,7 +86,8 @@ func TestPyTorchDDPExample(t *testing.T) {
 	}
 }
 
-// Step time of DDP with 10 million parameters by backend gorun, and as a share of that by gloo. The goal is 0.9.
+// Step time of DDP with 10 million parameters by backend gorun, and as a share of that by gloo. The
+// goal is 0.9.
 func BenchmarkDDP(b *testing.B) {
 	needs(b, "torch")
 	program, err := filepath.Abs("tests/bench_ddp.py")
@@ -100,7 +104,9 @@ func BenchmarkDDP(b *testing.B) {
 				if _, err := fmt.Sscanf(out[at:], "gorun %f gloo %f alone %f", &ours, &theirs, &none); err != nil {
 					b.Fatal(err, out)
 				}
-				gorun, gloo, alone = gorun+ours, gloo+theirs, alone+none
+				gorun += ours
+				gloo += theirs
+				alone += none
 			}
 			b.ReportMetric(gorun/float64(b.N)*1000, "ms/step")
 			b.ReportMetric(alone/float64(b.N)*1000, "ms/step-alone")
@@ -118,8 +124,8 @@ func TestBackendMismatch(t *testing.T) {
 	wantEach(t, out, "told\n", 4)
 }
 
-// The last reference to a group may go away in a callback of one of its futures, or wherever Python collects garbage: so it may
-// be its own thread that ends it.
+// The last reference to a group may go away in a callback of one of its futures, or wherever Python
+// collects garbage: so it may be its own thread that ends it.
 func TestBackendEndsInItsOwnThread(t *testing.T) {
 	needs(t, "torch")
 	const check = `

@@ -52,7 +52,8 @@ func TestBinding(t *testing.T) {
 	if n := strings.Count(strings.Join(out, "\n"), "all right"); n != 4 {
 		t.Errorf("%d of 4 ranks were right:\n%s", n, strings.Join(out, "\n"))
 	}
-	if n := strings.Count(fmt.Sprint(succeed(t, nil, "-np", "1", interpreter, script(t, "binding.py"))), "all right"); n != 1 {
+	if n := strings.Count(fmt.Sprint(succeed(t, nil, "-np", "1", interpreter, script(t, "binding.py"))),
+		"all right"); n != 1 {
 		t.Error("alone it is not right")
 	}
 }

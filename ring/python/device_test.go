@@ -9,7 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
-// standins has ranks find stand-ins for libcuda and libnccl, for which the memory of a GPU is the host's.
+// standins has ranks find stand-ins for libcuda and libnccl, for which the memory of a GPU is the
+// host's.
 func standins(t *testing.T) {
 	t.Helper()
 	needs(t, "torch")
@@ -27,8 +28,8 @@ func onThreeRanks(program ...string) []string {
 	return append([]string{"-np", "3", "--oversubscribe", "--prefix", "none", interpreter}, program...)
 }
 
-// gorun.torch and the backend of torch.distributed on tensors that say they are on a GPU: what there is, in any order, by NCCL and
-// through the host's memory.
+// gorun.torch and the backend of torch.distributed on tensors that say they are on a GPU: what
+// there is, in any order, by NCCL and through the host's memory.
 func TestTorchOnDevices(t *testing.T) {
 	standins(t)
 	for _, how := range []string{"nccl", "host"} {
@@ -46,7 +47,8 @@ func TestTorchOnDevices(t *testing.T) {
 func TestTorchWithoutGPU(t *testing.T) {
 	standins(t)
 	const without = `if [ $RANK = 1 ]; then export RING_CUDA_LIB=/nowhere/libcuda.so.1; fi; exec "$@"`
-	args := append([]string{"-np", "3", "--oversubscribe", "--prefix", "none", "sh", "-c", without, "sh", interpreter}, script(t, "torch_device.py"), "none")
+	args := append([]string{"-np", "3", "--oversubscribe", "--prefix", "none", "sh", "-c", without, "sh", interpreter},
+		script(t, "torch_device.py"), "none")
 	out := strings.Join(succeed(t, nil, args...), "\n")
 	wantEach(t, out, "all right", 3)
 }
@@ -61,7 +63,8 @@ func TestTorchOnDevicesRankDies(t *testing.T) {
 	wantEach(t, out, "told", 2)
 }
 
-// The ranks of `make gpu-test` are right about the stand-ins, whose memory is the host's, and about a rank that is killed.
+// The ranks of `make gpu-test` are right about the stand-ins, whose memory is the host's, and about
+// a rank that is killed.
 func TestGPUCheckRanks(t *testing.T) {
 	standins(t)
 	t.Setenv("GPUCHECK_FAKE", "1")
@@ -70,9 +73,11 @@ func TestGPUCheckRanks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for check, want := range map[string]string{"values-host": "calls are right, by host memory", "values-nccl": "calls are right, by NCCL", "dies": "the other rank was told after"} {
+	for check, want := range map[string]string{"values-host": "calls are right, by host memory",
+		"values-nccl": "calls are right, by NCCL", "dies": "the other rank was told after"} {
 		t.Run(check, func(t *testing.T) {
-			out, code := job(t, nil, "-np", "2", "--oversubscribe", "--gpus-per-rank", "none", "--prefix", "none", interpreter, ranks, check)
+			out, code := job(t, nil, "-np", "2", "--oversubscribe", "--gpus-per-rank", "none", "--prefix", "none",
+				interpreter, ranks, check)
 			if wantCode := map[bool]int{true: 128 + 9}[check == "dies"]; code != wantCode {
 				t.Errorf("exit code %d, want %d", code, wantCode)
 			}

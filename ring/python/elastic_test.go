@@ -28,7 +28,8 @@ func startElastic(t *testing.T, args ...string) *elasticJob {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	t.Cleanup(cancel)
-	j := &elasticJob{t: t, cmd: exec.CommandContext(ctx, filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"), append([]string{"--prefix", "none"}, args...)...)}
+	j := &elasticJob{t: t, cmd: exec.CommandContext(ctx, filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"),
+		append([]string{"--prefix", "none"}, args...)...)}
 	j.cmd.Cancel = func() error { return j.cmd.Process.Signal(syscall.SIGTERM) }
 	j.cmd.Stderr = &j.said
 	stdout, err := j.cmd.StdoutPipe()
@@ -81,26 +82,31 @@ func write(t *testing.T, name, text string) {
 func TestElasticStates(t *testing.T) {
 	needs(t, "torch")
 	for _, n := range []string{"1", "3"} {
-		out := strings.Join(succeed(t, nil, "-np", n, "-H", "localhost:3", interpreter, script(t, "elastic_state.py")), "\n")
+		out := strings.Join(succeed(t, nil, "-np", n, "-H", "localhost:3", interpreter, script(t, "elastic_state.py")),
+			"\n")
 		if strings.Count(out, "all right") != int(n[0]-'0') {
 			t.Errorf("%s ranks:\n%s", n, out)
 		}
 	}
 }
 
-// Without PyTorch: a rank is killed while the others wait in an operation, which fails there; they go on, and another comes.
+// Without PyTorch: a rank is killed while the others wait in an operation, which fails there; they
+// go on, and another comes.
 func TestElasticObjects(t *testing.T) {
 	needs(t, "numpy")
-	j := startElastic(t, "-np", "3", "--min-np", "1", "-H", "localhost:3", interpreter, script(t, "elastic_objects.py"), filepath.Join(t.TempDir(), "mark"))
+	j := startElastic(t, "-np", "3", "--min-np", "1", "-H", "localhost:3", interpreter, script(t, "elastic_objects.py"),
+		filepath.Join(t.TempDir(), "mark"))
 	j.until("all right")
 	j.end(3)
 }
 
-// Slots come, ranks die, slots go: what a model and its sampler have seen is each sample once a pass.
+// Slots come, ranks die, slots go: what a model and its sampler have seen is each sample once a
+// pass.
 func TestTorchElastic(t *testing.T) {
 	needs(t, "torch")
 	dir := t.TempDir()
-	hosts, discover := filepath.Join(dir, "hosts"), filepath.Join(dir, "discover.sh")
+	hosts := filepath.Join(dir, "hosts")
+	discover := filepath.Join(dir, "discover.sh")
 	slots := func(n int) { write(t, hosts, "localhost:"+strconv.Itoa(n)+"\n") }
 	die := func(rank int) { write(t, filepath.Join(dir, fmt.Sprint("die.", rank)), "") }
 	slots(2)
@@ -125,7 +131,8 @@ func TestTorchElastic(t *testing.T) {
 // The example learns the digits.
 func TestElasticExample(t *testing.T) {
 	needs(t, "torch", "numpy")
-	out := strings.Join(succeed(t, nil, "-np", "2", "--min-np", "1", "-H", "localhost:2", interpreter, example(t, "elastic/pytorch/train.py"), "--epochs", "6"), "\n")
+	out := strings.Join(succeed(t, nil, "-np", "2", "--min-np", "1", "-H", "localhost:2", interpreter,
+		example(t, "elastic/pytorch/train.py"), "--epochs", "6"), "\n")
 	if strings.Count(out, "accuracy 9") != 2 || !strings.Contains(out, "size 2, at epoch 0, batch 0") {
 		t.Errorf("want 90 %% or more on both ranks:\n%s", out)
 	}

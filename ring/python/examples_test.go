@@ -21,7 +21,8 @@ func example(t testing.TB, name string) string {
 	return path
 }
 
-// trained checks what a training printed: the last accuracy is good, and all ranks have the same weights.
+// trained checks what a training printed: the last accuracy is good, and all ranks have the same
+// weights.
 func trained(t *testing.T, lines []string, ranks int, good float64) {
 	t.Helper()
 	text := strings.Join(lines, "\n")
@@ -51,7 +52,8 @@ func TestExamples(t *testing.T) {
 	}
 	t.Run("numpy", func(t *testing.T) {
 		text := strings.Join(run(t, "numpy_allreduce.py"), "\n")
-		for _, want := range []string{"f2:3: rank 3 of 4: the mean is [ 0.   2.5  5.   7.5 10. ]", "f1:1: rank 1: 10 rows, settings {'lr': 0.1, 'layers': [64, 10]}"} {
+		for _, want := range []string{"f2:3: rank 3 of 4: the mean is [ 0.   2.5  5.   7.5 10. ]",
+			"f1:1: rank 1: 10 rows, settings {'lr': 0.1, 'layers': [64, 10]}"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%q is not in\n%s", want, text)
 			}
@@ -62,9 +64,11 @@ func TestExamples(t *testing.T) {
 		trained(t, run(t, "pytorch_mnist.py", "--fp16-allreduce", "--epochs", "2"), 4, 20)
 	})
 	t.Run("synthetic benchmark", func(t *testing.T) {
-		text := strings.Join(run(t, "pytorch_synthetic_benchmark.py", "--no-cuda", "--model", "small", "--image-size", "64", "--batch-size", "4",
+		text := strings.Join(run(t, "pytorch_synthetic_benchmark.py", "--no-cuda", "--model", "small", "--image-size",
+			"64", "--batch-size", "4",
 			"--num-warmup-batches", "1", "--num-batches-per-iter", "1", "--num-iters", "2"), "\n")
-		for _, want := range []string{`f1:0: Model: small\n`, `f1:0: Batch size: 4\n`, `f1:0: Number of CPUs: 4\n`, `f1:0: Iter #1: \d+\.\d img/sec per CPU\n`,
+		for _, want := range []string{`f1:0: Model: small\n`, `f1:0: Batch size: 4\n`, `f1:0: Number of CPUs: 4\n`,
+			`f1:0: Iter #1: \d+\.\d img/sec per CPU\n`,
 			`f1:0: Img/sec per CPU: \d+\.\d \+-\d+\.\d\n`, `f1:0: Total img/sec on 4 CPU\(s\): \d+\.\d \+-\d+\.\d$`} {
 			if !regexp.MustCompile(want).MatchString(text) {
 				t.Errorf("%q is not in\n%s", want, text)
@@ -80,6 +84,7 @@ func TestExamples(t *testing.T) {
 		if _, err := os.Stat(python); err != nil {
 			lab.Skip(t, "needs TensorFlow: run .ci/tensorflow")
 		}
-		trained(t, succeed(t, c, append(hosts, "-x", "TF_CPP_MIN_LOG_LEVEL=3", python, example(t, "keras_mnist.py"), "--epochs", "6")...), 4, 85)
+		trained(t, succeed(t, c, append(hosts, "-x", "TF_CPP_MIN_LOG_LEVEL=3", python, example(t, "keras_mnist.py"),
+			"--epochs", "6")...), 4, 85)
 	})
 }

@@ -17,15 +17,18 @@ import (
 // interpreter is the Python that has Debian's PyTorch and NumPy.
 const interpreter = "/usr/bin/python3"
 
-// TestMain builds gorun and libring.so, and sets environment variables by which the tests and their ranks find them.
+// TestMain builds gorun and libring.so, and sets environment variables by which the tests and their
+// ranks find them.
 func TestMain(m *testing.M) { os.Exit(lab.RunBuilt(m, build)) }
 
 func build(dir string) error {
 	here, err := os.Getwd()
-	if err = errors.Join(err, lab.BuildLibring("../..", dir), lab.BuildStatic("../..", dir, "./cmd/gorun")); err != nil {
+	if err = errors.Join(err, lab.BuildLibring("../..", dir),
+		lab.BuildStatic("../..", dir, "./cmd/gorun")); err != nil {
 		return err
 	}
-	for name, value := range map[string]string{"GORUN_TEST_BIN": dir, "GORUN_RING": filepath.Join(dir, "libring.so"), "PYTHONPATH": here,
+	for name, value := range map[string]string{"GORUN_TEST_BIN": dir, "GORUN_RING": filepath.Join(dir, "libring.so"),
+		"PYTHONPATH":              here,
 		"PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"} {
 		if err := os.Setenv(name, value); err != nil {
 			return err
@@ -44,7 +47,8 @@ func needs(t testing.TB, modules ...string) {
 	}
 }
 
-// job runs gorun with args on the hosts of c, or on this machine if c is nil, and returns its output and exit code.
+// job runs gorun with args on the hosts of c, or on this machine if c is nil, and returns its
+// output and exit code.
 func job(t testing.TB, c *lab.Cluster, args ...string) (out string, code int) {
 	t.Helper()
 	return jobWithin(t, 5*time.Minute, c, args...)
@@ -68,7 +72,8 @@ func jobWithin(t testing.TB, limit time.Duration, c *lab.Cluster, args ...string
 		cmd = c.Command(ctx, argv...)
 	}
 	var text bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &text, &text
+	cmd.Stdout = &text
+	cmd.Stderr = &text
 	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
 		t.Fatal(err)
 	}

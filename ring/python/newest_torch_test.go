@@ -26,7 +26,8 @@ func newest(t testing.TB) string {
 	return filepath.Join(env, "bin/python")
 }
 
-// PyTorch's own tests of torch.distributed pass with backend gorun if they pass with gloo, of which testdata has the list.
+// PyTorch's own tests of torch.distributed pass with backend gorun if they pass with gloo, of which
+// testdata has the list.
 func TestPyTorchsTests(t *testing.T) {
 	python := newest(t)
 	for _, ranks := range []string{"2", "4"} {
@@ -36,7 +37,8 @@ func TestPyTorchsTests(t *testing.T) {
 				t.Fatal(err)
 			}
 			names := strings.Split(strings.TrimSpace(string(text)), "\n")[1:]
-			args := []string{"-np", ranks, "--oversubscribe", "--prefix", "none", python, script(t, "torch_suite.py"), "gorun", t.TempDir()}
+			args := []string{"-np", ranks, "--oversubscribe", "--prefix", "none", python, script(t, "torch_suite.py"),
+				"gorun", t.TempDir()}
 			out, code := job(t, nil, append(args, names...)...)
 			lines := strings.Split(out, "\n")
 			for _, name := range names {
@@ -53,7 +55,8 @@ func TestPyTorchsTests(t *testing.T) {
 
 // JAX's ranks find each other without arguments.
 func TestJAX(t *testing.T) {
-	out := strings.Join(succeed(t, nil, "-np", "2", "--oversubscribe", "--prefix", "none", newest(t), script(t, "jax_distributed.py")), "\n")
+	out := strings.Join(succeed(t, nil, "-np", "2", "--oversubscribe", "--prefix", "none", newest(t),
+		script(t, "jax_distributed.py")), "\n")
 	wantEach(t, out, "all right", 2)
 }
 
@@ -61,15 +64,18 @@ func TestJAX(t *testing.T) {
 func TestNewestPyTorch(t *testing.T) {
 	python := newest(t)
 	for _, c := range []struct{ program, ranks string }{
-		{"backend_registered.py", "4"}, {"backend_compile.py", "2"}, {"backend_hooks.py", "2"}, {"backend_collectives.py", "4"}, {"backend_ddp.py", "4"},
+		{"backend_registered.py", "4"}, {"backend_compile.py", "2"}, {"backend_hooks.py", "2"},
+		{"backend_collectives.py", "4"}, {"backend_ddp.py", "4"},
 	} {
 		t.Run(strings.TrimSuffix(c.program, ".py"), func(t *testing.T) {
-			out := strings.Join(succeed(t, nil, "-np", c.ranks, "--oversubscribe", "--prefix", "none", python, script(t, c.program), filepath.Join(t.TempDir(), "store")), "\n")
+			out := strings.Join(succeed(t, nil, "-np", c.ranks, "--oversubscribe", "--prefix", "none", python,
+				script(t, c.program), filepath.Join(t.TempDir(), "store")), "\n")
 			wantEach(t, out, "all right", int(c.ranks[0]-'0'))
 		})
 	}
 	t.Run("survivable errors", func(t *testing.T) {
-		out := strings.Join(succeed(t, nil, "-np", "4", "--oversubscribe", "--prefix", "none", python, script(t, "backend_errors.py"), "survivable"), "\n")
+		out := strings.Join(succeed(t, nil, "-np", "4", "--oversubscribe", "--prefix", "none", python,
+			script(t, "backend_errors.py"), "survivable"), "\n")
 		wantEach(t, out, "all right", 4)
 	})
 }

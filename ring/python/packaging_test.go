@@ -8,10 +8,12 @@ import (
 	"testing"
 )
 
-// PyPI's gorun is another project, and has a command of the same name: beside it, the package says how to get rid of it.
+// PyPI's gorun is another project, and has a command of the same name: beside it, the package says
+// how to get rid of it.
 func TestTheOtherGorunIsRefused(t *testing.T) {
 	for neighbour, refused := range map[string]bool{
-		"gorun-1.7.dist-info": true, "gorun-1.7-py3.9.egg-info": true, "gorun-1.7.egg": true, "gorun_launcher-0.2.0.dist-info": false, "gorun_tools-1.7.dist-info": false,
+		"gorun-1.7.dist-info": true, "gorun-1.7-py3.9.egg-info": true, "gorun-1.7.egg": true,
+		"gorun_launcher-0.2.0.dist-info": false, "gorun_tools-1.7.dist-info": false,
 	} {
 		site := t.TempDir()
 		here, err := filepath.Abs("gorun")
@@ -25,9 +27,11 @@ func TestTheOtherGorunIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		cmd := exec.CommandContext(t.Context(), interpreter, "-B", "-c", "import gorun; print(gorun.__file__)")
-		cmd.Dir, cmd.Env = site, append(os.Environ(), "PYTHONPATH="+site)
+		cmd.Dir = site
+		cmd.Env = append(os.Environ(), "PYTHONPATH="+site)
 		out, err := cmd.CombinedOutput()
-		if refused && (err == nil || !strings.Contains(string(out), "ImportError: gorun: the distribution gorun 1.7 is also installed in "+site) || !strings.Contains(string(out), "pip uninstall gorun;")) {
+		if refused && (err == nil || !strings.Contains(string(out), "ImportError: gorun: the distribution gorun 1.7 "+
+			"is also installed in "+site) || !strings.Contains(string(out), "pip uninstall gorun;")) {
 			t.Errorf("%s: %v\n%s", neighbour, err, out)
 		}
 		if !refused && (err != nil || !strings.HasPrefix(string(out), site)) {
@@ -47,7 +51,8 @@ func TestVersionOfTheDistribution(t *testing.T) {
 		"something-0-g1234567":   "",
 		"":                       "",
 	} {
-		out, err := exec.CommandContext(t.Context(), interpreter, "-B", "-c", "import sys, version; print(version.number(sys.argv[1]))", described).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), interpreter, "-B", "-c",
+			"import sys, version; print(version.number(sys.argv[1]))", described).CombinedOutput()
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%s is %s, want %s (%v)", described, got, want, err)
 		}

@@ -88,7 +88,8 @@ _show(io.BytesIO("f1:0: na\u00efve \u2713\n".encode()), sys.stdout)
 // Of the calls between ranks only those that promise objects unpickle.
 func TestOnlyObjectsAreUnpickled(t *testing.T) {
 	needs(t, "numpy")
-	lines := succeed(t, nil, "-np", "2", "--prefix", "none", interpreter, script(t, "objects_trust.py"), filepath.Join(t.TempDir(), "mark"))
+	lines := succeed(t, nil, "-np", "2", "--prefix", "none", interpreter, script(t, "objects_trust.py"),
+		filepath.Join(t.TempDir(), "mark"))
 	if strings.Join(lines, "|") != "all right|all right" {
 		t.Errorf("%q", lines)
 	}

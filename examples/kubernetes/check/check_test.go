@@ -29,8 +29,8 @@ const sshPort = 2222
 // home is the home of the image's user.
 const home = "/home/gorun"
 
-// checkRestricted holds a pod against the Pod Security Standard "restricted", and more: it has no token for Kubernetes' API, cannot
-// write to its image, and reads Secrets only.
+// checkRestricted holds a pod against the Pod Security Standard "restricted", and more: it has no
+// token for Kubernetes' API, cannot write to its image, and reads Secrets only.
 func checkRestricted(t *testing.T, name string, spec corev1.PodSpec) {
 	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -38,7 +38,8 @@ func checkRestricted(t *testing.T, name string, spec corev1.PodSpec) {
 		t.Fatal(err)
 	}
 	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
-	if result := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &metav1.ObjectMeta{}, &spec)); !result.Allowed {
+	if result := policy.AggregateCheckResults(evaluator.EvaluatePod(level, &metav1.ObjectMeta{},
+		&spec)); !result.Allowed {
 		t.Errorf("%s: %s", name, result.ForbiddenDetail())
 	}
 	if token := spec.AutomountServiceAccountToken; token == nil || *token {
@@ -48,7 +49,8 @@ func checkRestricted(t *testing.T, name string, spec corev1.PodSpec) {
 		t.Errorf("%s gets variables of all Services", name)
 	}
 	user := spec.SecurityContext
-	if user == nil || user.RunAsUser == nil || *user.RunAsUser == 0 || user.RunAsGroup == nil || *user.RunAsGroup == 0 || user.FSGroup == nil {
+	if user == nil || user.RunAsUser == nil || *user.RunAsUser == 0 || user.RunAsGroup == nil ||
+		*user.RunAsGroup == 0 || user.FSGroup == nil {
 		t.Errorf("%s runs as %+v", name, user)
 	}
 	secrets := map[string]bool{}
@@ -73,9 +75,10 @@ func checkRestricted(t *testing.T, name string, spec corev1.PodSpec) {
 // Both sides of the image's SSH use the port of the manifests, and neither needs root.
 func TestConfigurations(t *testing.T) {
 	for name, lines := range map[string][]string{
-		"ssh_config":  {fmt.Sprintf("  Port %d", sshPort)},
-		"sshd_config": {fmt.Sprintf("Port %d", sshPort), "PidFile none", "UsePAM no", "PermitRootLogin no", "PasswordAuthentication no", "DisableForwarding yes"},
-		"Dockerfile":  {"USER 1000:1000"},
+		"ssh_config": {fmt.Sprintf("  Port %d", sshPort)},
+		"sshd_config": {fmt.Sprintf("Port %d", sshPort), "PidFile none", "UsePAM no", "PermitRootLogin no",
+			"PasswordAuthentication no", "DisableForwarding yes"},
+		"Dockerfile": {"USER 1000:1000"},
 	} {
 		text, err := os.ReadFile(path.Join("..", name))
 		if err != nil {
@@ -140,7 +143,8 @@ func listens(c corev1.Container) bool {
 }
 
 func TestStrictness(t *testing.T) {
-	for _, text := range []string{"spec: {completion: 3}", "specs: {}", "Spec: {}", "spec: {completions: many}", "spec: {}\nspec: {}"} {
+	for _, text := range []string{"spec: {completion: 3}", "specs: {}", "Spec: {}", "spec: {completions: many}",
+		"spec: {}\nspec: {}"} {
 		if err := strict(text, &batchv1.Job{}); err == nil {
 			t.Errorf("%s is taken", text)
 		}
@@ -163,11 +167,14 @@ func TestMPIJob(t *testing.T) {
 	}
 	launcher := only(t, job.Spec.MPIReplicaSpecs[v2beta1.MPIReplicaTypeLauncher].Template.Spec)
 	worker := only(t, workers.Template.Spec)
-	if np, slots := option(t, launcher.Args, "-np"), *workers.Replicas**job.Spec.SlotsPerWorker; np != fmt.Sprint(slots) {
+	slots := *workers.Replicas * *job.Spec.SlotsPerWorker
+	if np := option(t, launcher.Args, "-np"); np != fmt.Sprint(slots) {
 		t.Errorf("-np %s, but there are %d slots", np, slots)
 	}
-	if !slices.Equal(launcher.Command, []string{"gorun"}) || slices.Contains(launcher.Args, "-H") || slices.Contains(launcher.Args, "--hostfile") {
-		t.Errorf("the launcher runs %q %q, which should find the operator's hostfile by itself", launcher.Command, launcher.Args)
+	if !slices.Equal(launcher.Command, []string{"gorun"}) || slices.Contains(launcher.Args, "-H") ||
+		slices.Contains(launcher.Args, "--hostfile") {
+		t.Errorf("the launcher runs %q %q, which should find the operator's hostfile by itself", launcher.Command,
+			launcher.Args)
 	}
 	// The operator's Secret holds no host keys, and the pods make new ones.
 	if got := option(t, launcher.Args, "--host-keys"); got != "accept-new" {
@@ -176,8 +183,10 @@ func TestMPIJob(t *testing.T) {
 	if job.Spec.MPIImplementation != v2beta1.MPIImplementationOpenMPI || job.Spec.SSHAuthMountPath != home+"/.ssh" {
 		t.Errorf("%s, keys in %s", job.Spec.MPIImplementation, job.Spec.SSHAuthMountPath)
 	}
-	if launcher.Image != worker.Image || !listens(worker) || !strings.Contains(strings.Join(worker.Command, " "), "sshd -D") {
-		t.Errorf("launcher %s, worker %s, ports %v, command %q", launcher.Image, worker.Image, worker.Ports, worker.Command)
+	if launcher.Image != worker.Image || !listens(worker) ||
+		!strings.Contains(strings.Join(worker.Command, " "), "sshd -D") {
+		t.Errorf("launcher %s, worker %s, ports %v, command %q", launcher.Image, worker.Image, worker.Ports,
+			worker.Command)
 	}
 }
 
@@ -185,12 +194,15 @@ func TestJob(t *testing.T) {
 	var service corev1.Service
 	var job batchv1.Job
 	decode(t, "job.yaml", &service, &job)
-	if service.APIVersion != "v1" || service.Kind != "Service" || job.APIVersion != batchv1.SchemeGroupVersion.String() || job.Kind != "Job" {
+	if service.APIVersion != "v1" || service.Kind != "Service" ||
+		job.APIVersion != batchv1.SchemeGroupVersion.String() || job.Kind != "Job" {
 		t.Errorf("%v, %v", service.TypeMeta, job.TypeMeta)
 	}
 	spec := job.Spec
-	if *spec.CompletionMode != batchv1.IndexedCompletion || *spec.Completions != *spec.Parallelism || *spec.BackoffLimit != 0 {
-		t.Errorf("%s, %d completions, %d at a time, %d retries", *spec.CompletionMode, *spec.Completions, *spec.Parallelism, *spec.BackoffLimit)
+	if *spec.CompletionMode != batchv1.IndexedCompletion || *spec.Completions != *spec.Parallelism ||
+		*spec.BackoffLimit != 0 {
+		t.Errorf("%s, %d completions, %d at a time, %d retries", *spec.CompletionMode, *spec.Completions,
+			*spec.Parallelism, *spec.BackoffLimit)
 	}
 	if rules := spec.SuccessPolicy.Rules; len(rules) != 1 || *rules[0].SucceededIndexes != "0" {
 		t.Errorf("it succeeds by %v", rules)
@@ -212,7 +224,8 @@ func TestJob(t *testing.T) {
 	checkKeys(t, pod, c)
 }
 
-// checkHosts holds -H against the names that the pods get: pod 0 by its own name, the others by the service's.
+// checkHosts holds -H against the names that the pods get: pod 0 by its own name, the others by the
+// service's.
 func checkHosts(t *testing.T, script, job, service string, pods int) {
 	t.Helper()
 	found := regexp.MustCompile(`-H '([^':]+):(\d+),([^'\[]+)\[1-(\d+)\]\.([^':]+):(\d+)'`).FindStringSubmatch(script)
@@ -225,8 +238,8 @@ func checkHosts(t *testing.T, script, job, service string, pods int) {
 	}
 }
 
-// checkKeys checks that sshd and gorun find the files of the Secrets that README.md makes, and that the container of ranks sees only
-// those that an init container has picked for its pod.
+// checkKeys checks that sshd and gorun find the files of the Secrets that README.md makes, and that
+// the container of ranks sees only those that an init container has picked for its pod.
 func checkKeys(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	t.Helper()
 	volumes := map[string]corev1.Volume{}
@@ -247,10 +260,12 @@ func checkKeys(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 		"server": "train-server --from-file=host_key --from-file=authorized_keys=id_ed25519.pub\n",
 	} {
 		mounted := func(m corev1.VolumeMount) bool { return m.Name == name }
-		if v := volumes[name]; v.Secret == nil || v.Secret.SecretName != "train-"+name || !strings.Contains(string(guide), "secret generic "+files) {
+		if v := volumes[name]; v.Secret == nil || v.Secret.SecretName != "train-"+name ||
+			!strings.Contains(string(guide), "secret generic "+files) {
 			t.Errorf("volume %+v; README.md should make it of %s", v, files)
 		}
-		if !slices.ContainsFunc(picks.VolumeMounts, mounted) || slices.ContainsFunc(c.VolumeMounts, mounted) || !strings.Contains(picked, "from=/"+name) {
+		if !slices.ContainsFunc(picks.VolumeMounts, mounted) || slices.ContainsFunc(c.VolumeMounts, mounted) ||
+			!strings.Contains(picked, "from=/"+name) {
 			t.Errorf("keys of the %s: %+v and %+v, %s", name, picks.VolumeMounts, c.VolumeMounts, picked)
 		}
 	}
@@ -261,7 +276,8 @@ func checkKeys(t *testing.T, pod corev1.PodSpec, c corev1.Container) {
 	if v := volumes[c.VolumeMounts[i].Name]; v.EmptyDir == nil || v.EmptyDir.Medium != corev1.StorageMediumMemory {
 		t.Errorf("keys are copied to %+v", v)
 	}
-	if !strings.Contains(c.Command[len(c.Command)-1], "-h "+home+"/.ssh/host_key") || !strings.Contains(string(guide), fmt.Sprintf("'[*.train]:%d ", sshPort)) {
+	if !strings.Contains(c.Command[len(c.Command)-1], "-h "+home+"/.ssh/host_key") ||
+		!strings.Contains(string(guide), fmt.Sprintf("'[*.train]:%d ", sshPort)) {
 		t.Errorf("sshd has no host key, or gorun does not know it: %s", c.Command)
 	}
 }

@@ -1,5 +1,6 @@
-// Package errand does what a user wants of a host beside the job: run a command where a rank runs, send ranks a signal, connect with the
-// terminal of a rank, or read what ranks use. An errand has no part in how the job goes on; its processes end with the job.
+// Package errand does what a user wants of a host beside the job: run a command where a rank runs,
+// send ranks a signal, connect with the terminal of a rank, or read what ranks use. An errand has
+// no part in how the job goes on; its processes end with the job.
 package errand
 
 import (
@@ -30,18 +31,20 @@ type Process struct {
 type Host struct {
 	Ready <-chan struct{} // closed when all ranks were started; errands begin then
 	Start func(Process) error
-	// Signal signals the process group of a rank or of a Process, and reports whether it runs. A rank that it ends counts as failed, not as
-	// stopped.
+	// Signal signals the process group of a rank or of a Process, and reports whether it runs. A
+	// rank that it ends counts as failed, not as stopped.
 	Signal func(key int, signal syscall.Signal) (running bool)
 	// PID returns the process of a rank that runs.
 	PID func(rank int) (pid int, running bool)
 	// Find returns the path of a program.
 	Find func(name, dir, path string) (string, error)
-	// Ranks lists those of this host that may run, spawned ones too. Owns reports whether a rank is of this host, run or not.
+	// Ranks lists those of this host that may run, spawned ones too. Owns reports whether a rank is
+	// of this host, run or not.
 	Ranks func() []int
 	Owns  func(rank int) bool
 	Stays bool // ranks may come as long as the agent runs
-	// Inspect returns the program and arguments that tell what ranks do, given their processes, or only whether they make progress.
+	// Inspect returns the program and arguments that tell what ranks do, given their processes, or
+	// only whether they make progress.
 	Inspect func(pids map[int]int, pulse bool) (path string, argv []string)
 	// GPUs reports whether the host has GPUs whose use nvidia-smi can tell.
 	GPUs func() bool
@@ -61,7 +64,12 @@ type Desk struct {
 
 // New returns a desk that answers on out.
 func New(out *wire.Writer, host Host) *Desk {
-	return &Desk{host: host, out: out, open: map[uint32]*errand{}, lent: map[int]*lent{}}
+	return &Desk{
+		host: host,
+		out:  out,
+		open: map[uint32]*errand{},
+		lent: map[int]*lent{},
+	}
 }
 
 // errand is one errand that is being done.
@@ -100,7 +108,13 @@ func (d *Desk) Frame(f wire.Frame) error {
 }
 
 func (d *Desk) begin(ask wire.Ask) error {
-	e := &errand{desk: d, ask: ask, credit: wire.NewCredit(), exited: make(chan syscall.WaitStatus, 1), dropped: make(chan struct{})}
+	e := &errand{
+		desk:    d,
+		ask:     ask,
+		credit:  wire.NewCredit(),
+		exited:  make(chan syscall.WaitStatus, 1),
+		dropped: make(chan struct{}),
+	}
 	e.came.L = &e.mu
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -124,7 +138,8 @@ func (d *Desk) begin(ask wire.Ask) error {
 
 // run does the errand and reports its end.
 func (e *errand) run() {
-	end, err := wire.ErrandEnd{}, error(nil)
+	end := wire.ErrandEnd{}
+	err := error(nil)
 	select {
 	case <-e.desk.host.Ready:
 	case <-e.dropped:
@@ -256,7 +271,8 @@ func (d *Desk) Exited(key int, status syscall.WaitStatus) {
 	}
 }
 
-// Close begins no more errands and drops those that are being done. Their processes are the caller's to end, after which Wait returns.
+// Close begins no more errands and drops those that are being done. Their processes are the
+// caller's to end, after which Wait returns.
 func (d *Desk) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,7 +17,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// fakeHost runs ranks 4, which is this process, and 5, which has ended. Processes are children of the test.
+// fakeHost runs ranks 4, which is this process, and 5, which has ended. Processes are children of
+// the test.
 type fakeHost struct {
 	t      *testing.T
 	desk   *Desk
@@ -34,10 +35,16 @@ func newHost(t *testing.T) *fakeHost {
 	ready := make(chan struct{})
 	close(ready)
 	h := &fakeHost{t: t, frames: wire.NewReader(read), pids: map[int]int{}}
-	h.desk = New(wire.NewWriter(write), Host{Ready: ready, Ranks: func() []int { return []int{4, 5} }, Owns: func(rank int) bool { return rank == 4 || rank == 5 }, Start: h.start, Signal: h.signal,
-		PID:  func(rank int) (int, bool) { return os.Getpid(), rank == 4 },
-		GPUs: func() bool { return h.gpus },
-		Find: func(name, _, _ string) (string, error) { return exec.LookPath(name) }})
+	h.desk = New(wire.NewWriter(write), Host{
+		Ready:  ready,
+		Ranks:  func() []int { return []int{4, 5} },
+		Owns:   func(rank int) bool { return rank == 4 || rank == 5 },
+		Start:  h.start,
+		Signal: h.signal,
+		PID:    func(rank int) (int, bool) { return os.Getpid(), rank == 4 },
+		GPUs:   func() bool { return h.gpus },
+		Find:   func(name, _, _ string) (string, error) { return exec.LookPath(name) },
+	})
 	t.Cleanup(func() {
 		h.desk.Close()
 		go func() { _, _ = io.Copy(io.Discard, read) }()
@@ -48,8 +55,12 @@ func newHost(t *testing.T) *fakeHost {
 }
 
 func (h *fakeHost) start(p Process) error {
-	pid, err := syscall.ForkExec(p.Path, p.Argv, &syscall.ProcAttr{Dir: p.Dir, Env: p.Env, Files: p.Files,
-		Sys: &syscall.SysProcAttr{Setsid: true, Setctty: p.Terminal}})
+	pid, err := syscall.ForkExec(p.Path, p.Argv, &syscall.ProcAttr{
+		Dir:   p.Dir,
+		Env:   p.Env,
+		Files: p.Files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: p.Terminal},
+	})
 	if err != nil {
 		return err
 	}
@@ -58,7 +69,8 @@ func (h *fakeHost) start(p Process) error {
 	h.mu.Unlock()
 	go func() {
 		var status syscall.WaitStatus
-		for _, err := syscall.Wait4(pid, &status, 0, nil); err == syscall.EINTR; _, err = syscall.Wait4(pid, &status, 0, nil) {
+		for _, err := syscall.Wait4(pid, &status, 0, nil); err == syscall.EINTR; _,
+			err = syscall.Wait4(pid, &status, 0, nil) {
 		}
 		h.desk.Exited(p.Key, status)
 	}()
@@ -134,17 +146,23 @@ func TestExec(t *testing.T) {
 		errs string
 		end  wire.ErrandEnd
 	}{
-		{"streams and code", wire.Ask{Argv: words("sh", "-c", "cat; echo err >&2; exit 3"), Ranks: []int{4}}, "in", "in", "err\n", wire.ErrandEnd{Code: 3}},
+		{"streams and code", wire.Ask{Argv: words("sh", "-c", "cat; echo err >&2; exit 3"), Ranks: []int{4}}, "in",
+			"in", "err\n", wire.ErrandEnd{Code: 3}},
 		{"a signal", wire.Ask{Argv: words("sh", "-c", "kill -9 $$")}, "", "", "", wire.ErrandEnd{Code: 137}},
-		{"no descriptors of the rank", wire.Ask{Argv: words("sh", "-c", "echo ${PMI_FD-none}")}, "", "none\n", "", wire.ErrandEnd{}},
-		{"an ended rank", wire.Ask{Argv: words("true"), Ranks: []int{5}}, "", "", "", wire.ErrandEnd{Error: "rank 5 has ended, and its environment with it"}},
+		{"no descriptors of the rank", wire.Ask{Argv: words("sh", "-c", "echo ${PMI_FD-none}")}, "", "none\n", "",
+			wire.ErrandEnd{}},
+		{"an ended rank", wire.Ask{Argv: words("true"), Ranks: []int{5}}, "", "", "",
+			wire.ErrandEnd{Error: "rank 5 has ended, and its environment with it"}},
 		{"no command", wire.Ask{}, "", "", "", wire.ErrandEnd{Error: "read the environment of rank 4: no command"}},
-		{"much output", wire.Ask{Argv: words("sh", "-c", "head -c 3000000 /dev/zero")}, "", strings.Repeat("\x00", 3000000), "", wire.ErrandEnd{}},
-		{"a terminal", wire.Ask{Argv: words("sh", "-c", "stty size; echo $TERM"), Terminal: &wire.Terminal{Rows: 33, Columns: 111, Name: "kind"}}, "", "33 111\r\nkind\r\n", "", wire.ErrandEnd{}},
+		{"much output", wire.Ask{Argv: words("sh", "-c", "head -c 3000000 /dev/zero")}, "",
+			strings.Repeat("\x00", 3000000), "", wire.ErrandEnd{}},
+		{"a terminal", wire.Ask{Argv: words("sh", "-c", "stty size; echo $TERM"), Terminal: &wire.Terminal{Rows: 33,
+			Columns: 111, Name: "kind"}}, "", "33 111\r\nkind\r\n", "", wire.ErrandEnd{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHost(t)
-			tc.ask.ID, tc.ask.Kind = 1, wire.AskExec
+			tc.ask.ID = 1
+			tc.ask.Kind = wire.AskExec
 			if err := h.ask(tc.ask); err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +184,8 @@ func TestExec(t *testing.T) {
 // A command that nobody waits for gets SIGHUP, and SIGKILL if it ignores that.
 func TestDroppedCommandEnds(t *testing.T) {
 	h := newHost(t)
-	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskExec, Argv: words("sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`)}); err != nil {
+	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskExec,
+		Argv: words("sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`)}); err != nil {
 		t.Fatal(err)
 	}
 	if f, err := h.frames.Next(); err != nil || !bytes.Contains(f.Payload, []byte("here")) {
@@ -180,10 +199,16 @@ func TestDroppedCommandEnds(t *testing.T) {
 	}
 }
 
-// The terminal of a rank belongs to one user at a time. What the rank wrote before its end is read after it.
+// The terminal of a rank belongs to one user at a time. What the rank wrote before its end is read
+// after it.
 func TestTerminalOfARank(t *testing.T) {
 	h := newHost(t)
-	visit := wire.Ask{ID: 1, Kind: wire.AskTerminal, Ranks: []int{4}, Terminal: &wire.Terminal{Rows: 33, Columns: 111}}
+	visit := wire.Ask{
+		ID:       1,
+		Kind:     wire.AskTerminal,
+		Ranks:    []int{4},
+		Terminal: &wire.Terminal{Rows: 33, Columns: 111},
+	}
 	if err := h.ask(visit); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +220,9 @@ func TestTerminalOfARank(t *testing.T) {
 		t.Fatal(err)
 	}
 	rank := exec.Command("sh", "-c", "read x; stty size; echo got $x $(tty | sed s/[0-9]*$//)")
-	rank.Stdin, rank.Stdout, rank.Stderr = slave, slave, slave
+	rank.Stdin = slave
+	rank.Stdout = slave
+	rank.Stderr = slave
 	rank.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	if err := rank.Start(); err != nil {
 		t.Fatal(err)
@@ -222,7 +249,8 @@ func TestTerminalOfARank(t *testing.T) {
 		case what == wire.TellOut:
 			out += string(data)
 		case what == wire.TellEnd && f.Stream == 2:
-			refused, ended = string(data), ended+1
+			refused = string(data)
+			ended++
 			h.desk.RankEnded(4)
 		case what == wire.TellEnd:
 			ended++
@@ -251,7 +279,12 @@ func TestSignals(t *testing.T) {
 		signal int
 		end    string
 	}{{nil, 10, ""}, {[]int{4}, 9, ""}, {[]int{5}, 15, "rank 5 has ended"}, {nil, 65, "there is no signal 65"}} {
-		if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskSignal, Ranks: tc.ranks, Signal: tc.signal}); err != nil {
+		if err := h.ask(wire.Ask{
+			ID:     1,
+			Kind:   wire.AskSignal,
+			Ranks:  tc.ranks,
+			Signal: tc.signal,
+		}); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, end := h.result(); end.Error != tc.end {

@@ -25,7 +25,9 @@ const (
 
 // exec runs a command in the environment of a rank and returns its exit code.
 func (e *errand) exec() (code int, err error) {
-	rank, pid, running := -1, 0, false
+	rank := -1
+	pid := 0
+	running := false
 	for _, rank = range e.ranks() {
 		if pid, running = e.desk.host.PID(rank); running {
 			break
@@ -65,7 +67,8 @@ func (e *errand) process(pid int) (p Process, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.Key, p.Terminal = -int(e.ask.ID), e.ask.Terminal != nil
+	p.Key = -int(e.ask.ID)
+	p.Terminal = e.ask.Terminal != nil
 	if p.Dir, err = os.Readlink(about + "/cwd"); err != nil {
 		return p, err
 	}
@@ -140,13 +143,15 @@ func (e *errand) connect() (l *links, err error) {
 	if err != nil {
 		return l, fmt.Errorf("make a pipe: %w", err)
 	}
-	l.in, l.theirs = ours, append(l.theirs, in)
+	l.theirs = append(l.theirs, in)
+	l.in = ours
 	for range 2 {
 		read, write, err := os.Pipe()
 		if err != nil {
 			return l, fmt.Errorf("make a pipe: %w", err)
 		}
-		l.out, l.theirs = append(l.out, read), append(l.theirs, write)
+		l.out = append(l.out, read)
+		l.theirs = append(l.theirs, write)
 	}
 	return l, nil
 }
@@ -158,7 +163,12 @@ func (e *errand) openTerminal(t wire.Terminal) (*links, error) {
 		return nil, err
 	}
 	e.sizes(own, t)
-	return &links{in: own.Master, out: []*os.File{own.Master}, theirs: []*os.File{own.Slave}, terminal: true}, nil
+	return &links{
+		in:       own.Master,
+		out:      []*os.File{own.Master},
+		theirs:   []*os.File{own.Slave},
+		terminal: true,
+	}, nil
 }
 
 // sizes gives a terminal the size of the user's, now and when that changes.
@@ -200,7 +210,8 @@ func (e *errand) attend(p Process, l *links) int {
 	}
 	pumps.Wait()
 	e.mu.Lock()
-	e.ended, e.resize = true, nil
+	e.ended = true
+	e.resize = nil
 	e.came.Broadcast()
 	e.mu.Unlock()
 	l.closeOurs() // ends a blocked write
@@ -268,6 +279,7 @@ func (e *errand) feed(l *links) {
 		e.mu.Lock()
 		e.taken -= wire.Cost(len(data))
 		e.mu.Unlock()
-		_ = e.desk.out.SendTell(e.ask.ID, wire.TellCredit, binary.BigEndian.AppendUint32(nil, uint32(wire.Cost(len(data)))))
+		_ = e.desk.out.SendTell(e.ask.ID, wire.TellCredit,
+			binary.BigEndian.AppendUint32(nil, uint32(wire.Cost(len(data)))))
 	}
 }

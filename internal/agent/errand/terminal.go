@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// lingerTime is how long a rank's last output waits in its terminal for the first reader, who may come after the rank's end.
+	// lingerTime is how long a rank's last output waits in its terminal for the first reader, who
+	// may come after the rank's end.
 	lingerTime = 3 * time.Second
 	lingerPoll = 10 * time.Millisecond
 )
@@ -26,7 +27,8 @@ type lent struct {
 	visited bool          // some errand was
 }
 
-// Lend makes a terminal for a rank. The caller closes the returned file, the rank's standard files, when the rank has it.
+// Lend makes a terminal for a rank. The caller closes the returned file, the rank's standard files,
+// when the rank has it.
 func (d *Desk) Lend(rank int) (*os.File, error) {
 	t, err := terminal.Open()
 	if err != nil {
@@ -76,7 +78,8 @@ func (d *Desk) take(rank int) (*lent, error) {
 	case l.busy:
 		return nil, fmt.Errorf("the terminal of rank %d is in use", rank)
 	}
-	l.busy, l.visited = true, true
+	l.busy = true
+	l.visited = true
 	return l, nil
 }
 
@@ -111,7 +114,8 @@ func (e *errand) visit() error {
 		pump.Wait()
 	}
 	e.mu.Lock()
-	e.ended, e.resize = true, nil
+	e.ended = true
+	e.resize = nil
 	e.came.Broadcast()
 	e.mu.Unlock()
 	_ = l.Master.SetWriteDeadline(time.Now()) // ends a blocked write

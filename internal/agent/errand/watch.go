@@ -32,10 +32,11 @@ const (
 	maxGPUs = 64
 )
 
-// watch reads what ranks and host use until all ranks have ended and no others come, or nobody waits for it. A launcher that is slower than the readings gets
-// fewer.
+// watch reads what ranks and host use until all ranks have ended and no others come, or nobody
+// waits for it. A launcher that is slower than the readings gets fewer.
 func (e *errand) watch() error {
-	m, every := meter.New("/"), max(e.ask.Every, minEvery)
+	m := meter.New("/")
+	every := max(e.ask.Every, minEvery)
 	defer m.Close()
 	gpus := e.watchGPUs(every)
 	defer gpus.stop()
@@ -120,7 +121,8 @@ type gpuWatch struct {
 	problem string
 }
 
-// watchGPUs starts nvidia-smi on a host with GPUs. It prints as long as it runs: its start costs more than what it does.
+// watchGPUs starts nvidia-smi on a host with GPUs. It prints as long as it runs: its start costs
+// more than what it does.
 func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 	if !e.desk.host.GPUs() {
 		return nil
@@ -134,12 +136,19 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 		w.problem = err.Error()
 		return w
 	}
-	err = e.desk.host.Start(Process{Key: w.key, Path: path, Argv: append([]string{path}, gpu.UseCommand(every)...),
-		Env: append(os.Environ(), "LC_ALL=C"), Dir: "/", Files: w.links.files()})
+	err = e.desk.host.Start(Process{
+		Key:   w.key,
+		Path:  path,
+		Argv:  append([]string{path}, gpu.UseCommand(every)...),
+		Env:   append(os.Environ(), "LC_ALL=C"),
+		Dir:   "/",
+		Files: w.links.files(),
+	})
 	w.links.closeTheirs()
 	if err != nil {
 		w.links.closeOurs()
-		w.links, w.problem = nil, err.Error()
+		w.links = nil
+		w.problem = err.Error()
 		return w
 	}
 	first := make(chan struct{})
@@ -153,7 +162,8 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 	return w
 }
 
-// read takes lines until nvidia-smi ends. It closes first when all GPUs are known, or will not be soon.
+// read takes lines until nvidia-smi ends. It closes first when all GPUs are known, or will not be
+// soon.
 func (w *gpuWatch) read(first chan<- struct{}) {
 	once := sync.OnceFunc(func() { close(first) })
 	defer once()
@@ -163,9 +173,11 @@ func (w *gpuWatch) read(first chan<- struct{}) {
 		w.mu.Lock()
 		if err == nil && use.Index < maxGPUs {
 			if len(w.gpus) == 0 {
-				defer time.AfterFunc(100*time.Millisecond, once).Stop() // lines about the other GPUs come with the first
+				// lines about the other GPUs come with the first
+				defer time.AfterFunc(100*time.Millisecond, once).Stop()
 			}
-			w.gpus[use.Index], w.problem = use, ""
+			w.gpus[use.Index] = use
+			w.problem = ""
 		} else if err != nil && len(w.gpus) == 0 {
 			w.problem = "nvidia-smi: " + err.Error()
 		}
@@ -181,7 +193,14 @@ func (w *gpuWatch) last() (all []wire.GPUUse, problem string) {
 	defer w.mu.Unlock()
 	for _, i := range slices.Sorted(maps.Keys(w.gpus)) {
 		u := w.gpus[i]
-		all = append(all, wire.GPUUse{Index: i, UUID: u.UUID, Name: u.Name, Busy: u.Busy, Memory: int64(u.MemoryBytes), Used: int64(u.MemoryUsed)})
+		all = append(all, wire.GPUUse{
+			Index:  i,
+			UUID:   u.UUID,
+			Name:   u.Name,
+			Busy:   u.Busy,
+			Memory: int64(u.MemoryBytes),
+			Used:   int64(u.MemoryUsed),
+		})
 	}
 	return all, w.problem
 }

@@ -47,7 +47,8 @@ func TestReadingsComeUntilNobodyWaits(t *testing.T) {
 	var text bytes.Buffer
 	for range 2 {
 		all := h.next(&text)
-		if len(all) != 2 || all[0].Rank.Rank != 4 || all[0].Rank.PID != os.Getpid() || all[0].Rank.Memory == 0 || all[1].Host.CPUs == 0 || all[0].At == 0 {
+		if len(all) != 2 || all[0].Rank.Rank != 4 || all[0].Rank.PID != os.Getpid() || all[0].Rank.Memory == 0 ||
+			all[1].Host.CPUs == 0 || all[0].At == 0 {
 			t.Errorf("%+v", all)
 		}
 	}
@@ -61,7 +62,12 @@ func TestReadingsComeUntilNobodyWaits(t *testing.T) {
 
 func TestReadingsEndWithTheRanks(t *testing.T) {
 	h := newHost(t)
-	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskWatch, Ranks: []int{5}, Every: time.Hour}); err != nil {
+	if err := h.ask(wire.Ask{
+		ID:    1,
+		Kind:  wire.AskWatch,
+		Ranks: []int{5},
+		Every: time.Hour,
+	}); err != nil {
 		t.Fatal(err)
 	}
 	if out, _, end := h.result(); out != "" || end != (wire.ErrandEnd{}) {
@@ -76,13 +82,15 @@ func TestReadingsHaveGPUs(t *testing.T) {
 		wrong  string
 	}{
 		{"echo '0, GPU-a, H100, 97, 81920, 1024'; echo '1, GPU-b, H100, [N/A], 81920, 0'; exec sleep 600",
-			[]wire.GPUUse{{Index: 0, UUID: "GPU-a", Name: "H100", Busy: 97, Memory: 80 << 30, Used: 1 << 30}, {Index: 1, UUID: "GPU-b", Name: "H100", Busy: -1, Memory: 80 << 30}}, ""},
+			[]wire.GPUUse{{Index: 0, UUID: "GPU-a", Name: "H100", Busy: 97, Memory: 80 << 30, Used: 1 << 30},
+				{Index: 1, UUID: "GPU-b", Name: "H100", Busy: -1, Memory: 80 << 30}}, ""},
 		{"echo Failed to initialize NVML", nil, `nvidia-smi: expected 6 values in "Failed to initialize NVML"`},
 		{"", nil, `exec: "nvidia-smi": executable file not found in $PATH`},
 	} {
 		dir := t.TempDir()
 		if tc.script != "" {
-			if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"), 0o700); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"),
+				0o700); err != nil {
 				t.Fatal(err)
 			}
 			dir += ":" + os.Getenv("PATH")
@@ -96,7 +104,8 @@ func TestReadingsHaveGPUs(t *testing.T) {
 			}
 			var text bytes.Buffer
 			all := h.next(&text)
-			got, want := all[len(all)-1].Host, wire.HostUse{GPUs: tc.want, GPUProblem: tc.wrong}
+			got := all[len(all)-1].Host
+			want := wire.HostUse{GPUs: tc.want, GPUProblem: tc.wrong}
 			one, _ := json.Marshal(got.GPUs)
 			other, _ := json.Marshal(want.GPUs)
 			if string(one) != string(other) || got.GPUProblem != tc.wrong {

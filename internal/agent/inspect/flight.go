@@ -17,8 +17,8 @@ import (
 	"github.com/gorun/gorun/internal/flight"
 )
 
-// flightLimit bounds the wait for a dump of PyTorch's flight recorder: its watchdog looks at the pipe once a second by default, and writes the
-// stacks of all calls.
+// flightLimit bounds the wait for a dump of PyTorch's flight recorder: its watchdog looks at the
+// pipe once a second by default, and writes the stacks of all calls.
 const flightLimit = 2500 * time.Millisecond
 
 // maxDump bounds a dump: 2,000 calls with their stacks have 2 MB.
@@ -33,9 +33,11 @@ type recording struct {
 	asked     time.Time
 }
 
-// askFlight asks the process's flight recorder for a dump. nil without an error: it has none that listens on a pipe.
+// askFlight asks the process's flight recorder for a dump. nil without an error: it has none that
+// listens on a pipe.
 //
-// The pipe is opened by the descriptor that the process reads from, so no other process gets the request.
+// The pipe is opened by the descriptor that the process reads from, so no other process gets the
+// request.
 func (s *subject) askFlight() (*recording, error) {
 	prefix := s.env("TORCH_NCCL_DEBUG_INFO_PIPE_FILE")
 	if prefix == "" {
@@ -52,7 +54,12 @@ func (s *subject) askFlight() (*recording, error) {
 	if pipe.Mode&unix.S_IFMT != unix.S_IFIFO || pipe.Uid != own.Uid {
 		return nil, errors.New("its pipe is not one, or another user's")
 	}
-	r := &recording{root: s.dir + "/root", dir: s.dir + "/cwd", owner: own.Uid, path: s.dumpPrefix() + number}
+	r := &recording{
+		root:  s.dir + "/root",
+		dir:   s.dir + "/cwd",
+		owner: own.Uid,
+		path:  s.dumpPrefix() + number,
+	}
 	if file, err := r.open(&r.before); err == nil {
 		_ = file.Close()
 	}
@@ -77,7 +84,8 @@ func (s *subject) env(name string) string {
 	return ""
 }
 
-// pipe finds the descriptor on which the flight recorder listens, and the number of its rank: PREFIX3.pipe.
+// pipe finds the descriptor on which the flight recorder listens, and the number of its rank:
+// PREFIX3.pipe.
 func (s *subject) pipe(prefix string) (fd, number string) {
 	fds, _ := os.ReadDir(s.dir + "/fd")
 	for _, f := range fds {
@@ -93,12 +101,15 @@ func (s *subject) pipe(prefix string) (fd, number string) {
 
 // dumpPrefix is what PyTorch puts before the rank in the name of a dump.
 func (s *subject) dumpPrefix() string {
-	return cmp.Or(s.env("TORCH_FR_DUMP_TEMP_FILE"), s.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"), cmp.Or(s.env("HOME"), "/tmp")+"/.cache/torch/comm_lib_trace_rank_")
+	return cmp.Or(s.env("TORCH_FR_DUMP_TEMP_FILE"), s.env("TORCH_NCCL_DEBUG_INFO_TEMP_FILE"),
+		cmp.Or(s.env("HOME"), "/tmp")+"/.cache/torch/comm_lib_trace_rank_")
 }
 
-// open opens the dump as the process would, in its root, and refuses what is not a file of its user.
+// open opens the dump as the process would, in its root, and refuses what is not a file of its
+// user.
 func (r *recording) open(stat *unix.Stat_t) (*os.File, error) {
-	below, path := r.root, r.path
+	below := r.root
+	path := r.path
 	if !filepath.IsAbs(path) {
 		dir, err := os.Readlink(r.dir)
 		if err != nil {
@@ -111,7 +122,8 @@ func (r *recording) open(stat *unix.Stat_t) (*os.File, error) {
 		return nil, err
 	}
 	defer unix.Close(root)
-	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
+	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW |
+		unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", r.path, err)
 	}

@@ -1,5 +1,6 @@
-// Package inspect looks at the processes of a host's ranks: what they wait for, their sockets, and their stacks. It runs in a process of its own
-// below the agent, so that debuggers can be waited for, and so that nothing it meets harms the agent.
+// Package inspect looks at the processes of a host's ranks: what they wait for, their sockets, and
+// their stacks. It runs in a process of its own below the agent, so that debuggers can be waited
+// for, and so that nothing it meets harms the agent.
 package inspect
 
 import (
@@ -55,7 +56,8 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	host := newHost(contain.Descendants(os.Getppid()))
-	looks, pulses := make([]look, len(args)), make([]stacks.Pulse, len(args))
+	looks := make([]look, len(args))
+	pulses := make([]stacks.Pulse, len(args))
 	err := each(len(args), max(4, runtime.NumCPU()), func(i int) error {
 		rank, pid, err := parseArg(args[i])
 		if err == nil && pulse {
@@ -109,8 +111,8 @@ func each(n, width int, do func(i int) error) error {
 	return failed
 }
 
-// odd returns the processes that have not told their stacks themselves: those first of which few do the same, because debuggers take long and the
-// time may end before all are read.
+// odd returns the processes that have not told their stacks themselves: those first of which few do
+// the same, because debuggers take long and the time may end before all are read.
 func odd(looks []look) (silent []*subject) {
 	alike := map[string]int{}
 	for _, l := range looks {
@@ -239,7 +241,8 @@ func (l *look) readRAS(ctx context.Context) {
 	}
 }
 
-// look returns what the rank with the process pid does, as far as /proc and its processes themselves tell.
+// look returns what the rank with the process pid does, as far as /proc and its processes
+// themselves tell.
 func (h *host) look(ctx context.Context, rank, pid int) look {
 	l := look{report: stacks.Rank{Rank: rank}}
 	own, err := contain.ReadProcess(pid)
@@ -292,7 +295,12 @@ func (s *subject) close() {
 
 // read fills in what /proc has.
 func (s *subject) read(h *host) {
-	s.report = stacks.Process{PID: s.PID, Parent: s.Parent, Name: s.title(), State: string(s.State)}
+	s.report = stacks.Process{
+		PID:    s.PID,
+		Parent: s.Parent,
+		Name:   s.title(),
+		State:  string(s.State),
+	}
 	tasks, _ := os.ReadDir(s.dir + "/task")
 	s.report.Tasks = len(tasks)
 	if text, err := os.ReadFile(s.dir + "/wchan"); err == nil && string(text) != "0" {
@@ -325,7 +333,8 @@ func (s *subject) title() string {
 	return title
 }
 
-// trace reads the stacks by the first way that works: those of a process that tells them itself, or by tools.
+// trace reads the stacks by the first way that works: those of a process that tells them itself, or
+// by tools.
 func (s *subject) trace(ctx context.Context, tools bool) {
 	if s.State == 'Z' {
 		s.report.Unknown = "it has ended, and its parent has not waited for it"
@@ -345,9 +354,12 @@ func (s *subject) trace(ctx context.Context, tools bool) {
 		}
 		threads, err := way.read(ctx)
 		if err == nil && len(threads) > 0 {
-			s.report.By, s.report.Threads, s.report.Unknown = way.name, threads, ""
+			s.report.By = way.name
+			s.report.Threads = threads
+			s.report.Unknown = ""
 			if way.native && s.isPython() {
-				s.report.Hint = "to see functions of Python, install py-spy in the ranks' environment, or import gorun in the program"
+				s.report.Hint = "to see functions of Python, install py-spy in the ranks' environment, or import " +
+					"gorun in the program"
 			}
 			return
 		}
@@ -373,11 +385,15 @@ type way struct {
 func (s *subject) ways() (ways []way) {
 	python := s.isPython()
 	if fd, signal, found := s.faults(); found {
-		ways = append(ways, way{"faulthandler", false, false, func(ctx context.Context) ([]stacks.Thread, error) { return s.askFaults(ctx, fd, signal) }})
+		ways = append(ways, way{"faulthandler", false, false, func(ctx context.Context) ([]stacks.Thread, error) {
+			return s.askFaults(ctx, fd, signal)
+		}})
 	}
 	if python {
 		if path := s.find("py-spy"); path != "" {
-			ways = append(ways, way{"py-spy", true, false, func(ctx context.Context) ([]stacks.Thread, error) { return s.pySpy(ctx, path) }})
+			ways = append(ways, way{"py-spy", true, false, func(ctx context.Context) ([]stacks.Thread, error) {
+				return s.pySpy(ctx, path)
+			}})
 		}
 	}
 	if s.record != nil && !python {
@@ -390,10 +406,14 @@ func (s *subject) ways() (ways []way) {
 		}})
 	}
 	if path := s.find("eu-stack"); path != "" {
-		ways = append(ways, way{"eu-stack", true, true, func(ctx context.Context) ([]stacks.Thread, error) { return s.euStack(ctx, path) }})
+		ways = append(ways, way{"eu-stack", true, true, func(ctx context.Context) ([]stacks.Thread, error) {
+			return s.euStack(ctx, path)
+		}})
 	}
 	if path := s.find("gdb"); path != "" {
-		ways = append(ways, way{"gdb", true, true, func(ctx context.Context) ([]stacks.Thread, error) { return s.gdb(ctx, path) }})
+		ways = append(ways, way{"gdb", true, true, func(ctx context.Context) ([]stacks.Thread, error) {
+			return s.gdb(ctx, path)
+		}})
 	}
 	if python && len(ways) == 0 {
 		ways = append(ways, way{"Python", true, false, func(context.Context) ([]stacks.Thread, error) {

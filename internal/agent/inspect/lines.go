@@ -11,11 +11,13 @@ import (
 	"github.com/gorun/gorun/internal/stacks"
 )
 
-// maxDebug bounds the information for debuggers of a file that is read for lines. Of larger ones a tool reads what it needs.
+// maxDebug bounds the information for debuggers of a file that is read for lines. Of larger ones a
+// tool reads what it needs.
 const maxDebug = 64 << 20
 
-// sources finds lines of programs and libraries. It reads each file once for all processes of a host: a tool that reads them anew for each process
-// takes four fifths of its time for it. It is safe for concurrent use.
+// sources finds lines of programs and libraries. It reads each file once for all processes of a
+// host: a tool that reads them anew for each process takes four fifths of its time for it. It is
+// safe for concurrent use.
 type sources struct {
 	mu    sync.Mutex
 	files map[string]*source // by device and inode
@@ -46,8 +48,10 @@ func (s *subject) mappings() (all []mapping) {
 		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
 			continue
 		}
-		if _, err := fmt.Sscanf(line, "%x-%x %s %x %s %s", &m.from, &m.to, &mode, &m.offset, &device, &inode); err == nil && strings.Contains(mode, "x") {
-			m.id, m.path = device+" "+inode, s.dir+"/root"+fields[5]
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x %s %s", &m.from, &m.to, &mode, &m.offset, &device,
+			&inode); err == nil && strings.Contains(mode, "x") {
+			m.id = device + " " + inode
+			m.path = s.dir + "/root" + fields[5]
 			all = append(all, m)
 		}
 	}
@@ -113,7 +117,8 @@ func (c *sources) line(all []mapping, address uint64, frame *stacks.Frame) {
 		if address < m.from || address >= m.to {
 			continue
 		}
-		f, offset := c.of(m), address-m.from+m.offset
+		f := c.of(m)
+		offset := address - m.from + m.offset
 		for _, p := range f.loads {
 			if offset >= p.Off && offset < p.Off+p.Filesz {
 				f.find(offset-p.Off+p.Vaddr, frame)
@@ -135,6 +140,7 @@ func (f *source) find(address uint64, frame *stacks.Frame) {
 	lines, err := f.debug.LineReader(unit)
 	var entry dwarf.LineEntry
 	if err == nil && lines != nil && lines.SeekPC(address, &entry) == nil && entry.File != nil {
-		frame.File, frame.Line = entry.File.Name, entry.Line
+		frame.File = entry.File.Name
+		frame.Line = entry.Line
 	}
 }

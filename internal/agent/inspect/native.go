@@ -28,7 +28,8 @@ func (s *subject) find(name string) string {
 	}
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, name)
-		if info, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+		if info, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() &&
+			info.Mode()&0o111 != 0 {
 			return file
 		}
 	}
@@ -47,7 +48,9 @@ func (s *subject) tool(ctx context.Context, path string, args ...string) ([]byte
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LC_ALL=C", "DEBUGINFOD_URLS="}
 	var out, errs tail
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &errs, 100*time.Millisecond
+	cmd.Stdout = &out
+	cmd.Stderr = &errs
+	cmd.WaitDelay = 100 * time.Millisecond
 	err := cmd.Run()
 	if ctx.Err() != nil {
 		return out.Bytes(), errors.New("it took too long")
@@ -86,15 +89,17 @@ func (s *subject) euStack(ctx context.Context, path string) ([]stacks.Thread, er
 		args = append(args, "-s")
 	}
 	out, err := s.tool(ctx, path, args...)
-	threads := parseEuStack(string(out), s.PID, func(address uint64, f *stacks.Frame) { s.lines.line(maps, address, f) })
+	threads := parseEuStack(string(out), s.PID, func(address uint64, f *stacks.Frame) {
+		s.lines.line(maps, address, f)
+	})
 	if len(threads) > 0 {
 		err = nil // it complains of threads that have ended, and of frames without names
 	}
 	return threads, err
 }
 
-// parseEuStack parses lines such as "#0  0x00007f read - 1", each followed by one with the source if that is known. place fills in the source of
-// an address.
+// parseEuStack parses lines such as "#0 0x00007f read - 1", each followed by one with the source if
+// that is known. place fills in the source of an address.
 func parseEuStack(text string, pid int, place func(address uint64, f *stacks.Frame)) (threads []stacks.Thread) {
 	frame := regexp.MustCompile(`^#\d+ +0x([0-9a-f]+)(?: - \d+)?(?: (.*?))?(?: - \d+)?$`)
 	source := regexp.MustCompile(`^ +(/.*?):(\d+)(?::\d+)?$`)
@@ -142,13 +147,16 @@ func named(function string) string {
 // tidy leaves out threads without frames, and all but one of several unnamed functions in a row.
 func tidy(threads []stacks.Thread) []stacks.Thread {
 	for i := range threads {
-		threads[i].Frames = slices.CompactFunc(threads[i].Frames, func(a, b stacks.Frame) bool { return a == b && a.Func == unnamed })
+		threads[i].Frames = slices.CompactFunc(threads[i].Frames, func(a, b stacks.Frame) bool {
+			return a == b && a.Func == unnamed
+		})
 	}
 	return slices.DeleteFunc(threads, func(t stacks.Thread) bool { return len(t.Frames) == 0 })
 }
 
 func (s *subject) gdb(ctx context.Context, path string) ([]stacks.Thread, error) {
-	out, err := s.tool(ctx, path, "-batch", "-nx", "-p", strconv.Itoa(s.PID), "-iex", "set auto-load off", "-iex", "set debuginfod enabled off", "-ex", "set width 0",
+	out, err := s.tool(ctx, path, "-batch", "-nx", "-p", strconv.Itoa(s.PID), "-iex", "set auto-load off", "-iex",
+		"set debuginfod enabled off", "-ex", "set width 0",
 		"-ex", "thread apply all bt "+strconv.Itoa(stacks.MaxFrames))
 	threads := parseGDB(string(out))
 	if len(threads) > 0 {
@@ -186,7 +194,8 @@ func parseGDB(text string) (threads []stacks.Thread) {
 // parseGoroutines parses the output of runtime.Stack. Goroutine 1 runs main.
 func parseGoroutines(text string) (threads []stacks.Thread) {
 	head := regexp.MustCompile(`^goroutine (\d+) .*\[([^\],]*).*\]:$`)
-	main, inside := 0, false
+	main := 0
+	inside := false
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\n")
 		if m := head.FindStringSubmatch(line); m != nil {

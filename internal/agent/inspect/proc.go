@@ -14,7 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// waits says in which system call the process's main thread waits, and for what, as far as the kernel tells.
+// waits says in which system call the process's main thread waits, and for what, as far as the
+// kernel tells.
 func (s *subject) waits(sockets map[string]string) string {
 	text, err := os.ReadFile(s.dir + "/syscall")
 	fields := strings.Fields(string(text))
@@ -29,7 +30,8 @@ func (s *subject) waits(sockets map[string]string) string {
 	if !known {
 		return fmt.Sprintf("in system call %d", number)
 	}
-	if !slices.Contains([]string{"read", "write", "recvfrom", "recvmsg", "sendto", "sendmsg", "accept", "accept4", "connect", "ioctl", "fsync", "flock", "pread64", "pwrite64", "readv", "writev"}, name) {
+	if !slices.Contains([]string{"read", "write", "recvfrom", "recvmsg", "sendto", "sendmsg", "accept", "accept4",
+		"connect", "ioctl", "fsync", "flock", "pread64", "pwrite64", "readv", "writev"}, name) {
 		return "in " + name
 	}
 	fd, err := strconv.ParseUint(strings.TrimPrefix(fields[1], "0x"), 16, 32)
@@ -53,12 +55,18 @@ func (s *subject) waits(sockets map[string]string) string {
 // callNames names the system calls in which programs wait.
 func callNames() map[int]string {
 	names := map[int]string{
-		unix.SYS_READ: "read", unix.SYS_WRITE: "write", unix.SYS_READV: "readv", unix.SYS_WRITEV: "writev", unix.SYS_PREAD64: "pread64", unix.SYS_PWRITE64: "pwrite64",
-		unix.SYS_RECVFROM: "recvfrom", unix.SYS_RECVMSG: "recvmsg", unix.SYS_SENDTO: "sendto", unix.SYS_SENDMSG: "sendmsg", unix.SYS_ACCEPT: "accept", unix.SYS_ACCEPT4: "accept4",
-		unix.SYS_CONNECT: "connect", unix.SYS_FUTEX: "futex (a lock or a condition)", unix.SYS_PPOLL: "ppoll", unix.SYS_PSELECT6: "pselect6", unix.SYS_EPOLL_PWAIT: "epoll_pwait",
-		unix.SYS_WAIT4: "wait4 (for a child process)", unix.SYS_WAITID: "waitid (for a child process)", unix.SYS_NANOSLEEP: "nanosleep", unix.SYS_CLOCK_NANOSLEEP: "clock_nanosleep",
-		unix.SYS_FSYNC: "fsync", unix.SYS_FLOCK: "flock", unix.SYS_FCNTL: "fcntl", unix.SYS_IOCTL: "ioctl", unix.SYS_OPENAT: "openat", unix.SYS_SCHED_YIELD: "sched_yield",
-		unix.SYS_RT_SIGTIMEDWAIT: "rt_sigtimedwait", unix.SYS_RT_SIGSUSPEND: "rt_sigsuspend", unix.SYS_SEMTIMEDOP: "semtimedop", unix.SYS_MSGRCV: "msgrcv", unix.SYS_RESTART_SYSCALL: "restart_syscall",
+		unix.SYS_READ: "read", unix.SYS_WRITE: "write", unix.SYS_READV: "readv", unix.SYS_WRITEV: "writev",
+		unix.SYS_PREAD64: "pread64", unix.SYS_PWRITE64: "pwrite64",
+		unix.SYS_RECVFROM: "recvfrom", unix.SYS_RECVMSG: "recvmsg", unix.SYS_SENDTO: "sendto",
+		unix.SYS_SENDMSG: "sendmsg", unix.SYS_ACCEPT: "accept", unix.SYS_ACCEPT4: "accept4",
+		unix.SYS_CONNECT: "connect", unix.SYS_FUTEX: "futex (a lock or a condition)", unix.SYS_PPOLL: "ppoll",
+		unix.SYS_PSELECT6: "pselect6", unix.SYS_EPOLL_PWAIT: "epoll_pwait",
+		unix.SYS_WAIT4: "wait4 (for a child process)", unix.SYS_WAITID: "waitid (for a child process)",
+		unix.SYS_NANOSLEEP: "nanosleep", unix.SYS_CLOCK_NANOSLEEP: "clock_nanosleep",
+		unix.SYS_FSYNC: "fsync", unix.SYS_FLOCK: "flock", unix.SYS_FCNTL: "fcntl", unix.SYS_IOCTL: "ioctl",
+		unix.SYS_OPENAT: "openat", unix.SYS_SCHED_YIELD: "sched_yield",
+		unix.SYS_RT_SIGTIMEDWAIT: "rt_sigtimedwait", unix.SYS_RT_SIGSUSPEND: "rt_sigsuspend",
+		unix.SYS_SEMTIMEDOP: "semtimedop", unix.SYS_MSGRCV: "msgrcv", unix.SYS_RESTART_SYSCALL: "restart_syscall",
 		unix.SYS_IO_GETEVENTS: "io_getevents", unix.SYS_IO_URING_ENTER: "io_uring_enter", unix.SYS_MSYNC: "msync",
 	}
 	for number, name := range oldCallNames() {
@@ -122,7 +130,8 @@ func socketNames(dir string) map[string]string {
 	return names
 }
 
-// parseAddress parses an address of /proc/net/tcp: words in the machine's order, as hexadecimal digits.
+// parseAddress parses an address of /proc/net/tcp: words in the machine's order, as hexadecimal
+// digits.
 func parseAddress(text string) (netip.AddrPort, error) {
 	host, port, _ := strings.Cut(text, ":")
 	raw, err := hex.DecodeString(host)

@@ -25,8 +25,8 @@ func (s *subject) isPython() bool {
 	return strings.HasPrefix(filepath.Base(exe), "python")
 }
 
-// faultsName begins the name of the memory to which a Python process writes its stacks. The number of the signal that asks for it follows. The
-// Python package makes it.
+// faultsName begins the name of the memory to which a Python process writes its stacks. The number
+// of the signal that asks for it follows. The Python package makes it.
 const faultsName = "/memfd:gorun-faults."
 
 // faults finds the descriptor and signal of such a process.
@@ -62,7 +62,8 @@ const (
 	maxFaults   = 1 << 20
 )
 
-// askFaults makes the process's faulthandler write its stacks. That works in signal context, whoever holds the interpreter's lock.
+// askFaults makes the process's faulthandler write its stacks. That works in signal context,
+// whoever holds the interpreter's lock.
 func (s *subject) askFaults(ctx context.Context, fd string, signal syscall.Signal) ([]stacks.Thread, error) {
 	file, err := os.OpenFile(s.dir+"/fd/"+fd, os.O_RDWR|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -75,12 +76,15 @@ func (s *subject) askFaults(ctx context.Context, fd string, signal syscall.Signa
 	if err := unix.Kill(s.PID, signal); err != nil {
 		return nil, err
 	}
-	text, last, end := make([]byte, maxFaults), time.Now(), time.Now().Add(faultsLimit)
+	text := make([]byte, maxFaults)
+	last := time.Now()
+	end := time.Now().Add(faultsLimit)
 	for n := 0; ; time.Sleep(time.Millisecond) {
 		size, _ := file.ReadAt(text, 0)
 		now := time.Now()
 		if size > n {
-			n, last = size, now
+			n = size
+			last = now
 		}
 		if n > 0 && text[n-1] == '\n' && now.Sub(last) > faultsQuiet {
 			_ = file.Truncate(0)

@@ -31,7 +31,8 @@ func (s *subject) rasPort() string {
 	return port
 }
 
-// rasAddr returns where the process listens for clients of NCCL's RAS service, if it does, and if this process reaches it.
+// rasAddr returns where the process listens for clients of NCCL's RAS service, if it does, and if
+// this process reaches it.
 func (s *subject) rasAddr() (addr netip.AddrPort, found bool) {
 	for _, name := range s.sockets(socketNames(s.dir), math.MaxInt) {
 		text, listens := strings.CutSuffix(strings.TrimPrefix(name, "tcp "), " (listening)")
@@ -76,7 +77,8 @@ func askRAS(ctx context.Context, addr netip.AddrPort, all []*subject) (*ras.Stat
 	return nil, errElsewhere
 }
 
-// accepted waits until a process has accepted the connection, and reports whether it is one of those.
+// accepted waits until a process has accepted the connection, and reports whether it is one of
+// those.
 func accepted(ctx context.Context, conn net.Conn, all []*subject) bool {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Connection is the TCP connection that sshd has to the launcher's side. Every process in sshd's network namespace may ask the kernel
-// about it (sock_diag).
+// Connection is the TCP connection that sshd has to the launcher's side. Every process in sshd's
+// network namespace may ask the kernel about it (sock_diag).
 type Connection struct {
 	fd     int
 	local  netip.AddrPort
@@ -30,7 +30,8 @@ const (
 	stateListen  = 10 // TCP_LISTEN
 )
 
-// Open finds the connection that SSH_CONNECTION names: "client-ip client-port server-ip server-port".
+// Open finds the connection that SSH_CONNECTION names: "client-ip client-port server-ip
+// server-port".
 func Open(sshConnection string) (*Connection, error) {
 	words := strings.Fields(sshConnection)
 	if len(words) != 4 {
@@ -136,7 +137,8 @@ func (c *Connection) parse(b []byte) (Reading, error) {
 	}
 	copy(c.cookie[:], b[44:52])
 	for b = b[diagSize:]; len(b) >= 4; {
-		size, kind := int(order.Uint16(b)), order.Uint16(b[2:])
+		size := int(order.Uint16(b))
+		kind := order.Uint16(b[2:])
 		if size < 4 || size > len(b) {
 			break
 		}
@@ -152,6 +154,13 @@ func (c *Connection) parse(b []byte) (Reading, error) {
 func readingOf(text []byte) Reading {
 	info := unix.TCPInfo{Snd_wnd: 1}
 	copy(unsafe.Slice((*byte)(unsafe.Pointer(&info)), unix.SizeofTCPInfo), text)
-	return Reading{Acked: info.Bytes_acked, Received: info.Bytes_received, Unacked: int(info.Unacked),
-		Retries: int(info.Retransmits), Probes: int(info.Probes), Full: info.Snd_wnd == 0, Heard: time.Duration(info.Last_ack_recv) * time.Millisecond}
+	return Reading{
+		Acked:    info.Bytes_acked,
+		Received: info.Bytes_received,
+		Unacked:  int(info.Unacked),
+		Retries:  int(info.Retransmits),
+		Probes:   int(info.Probes),
+		Full:     info.Snd_wnd == 0,
+		Heard:    time.Duration(info.Last_ack_recv) * time.Millisecond,
+	}
 }

@@ -24,7 +24,8 @@ func connect(t *testing.T, l net.Listener, from int) (client, server *net.TCPCon
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(l.Addr().String())
+	a := netip.MustParseAddrPort(c.LocalAddr().String())
+	b := netip.MustParseAddrPort(l.Addr().String())
 	return c.(*net.TCPConn), s.(*net.TCPConn), fmt.Sprint(a.Addr(), " ", a.Port(), " ", b.Addr(), " ", b.Port())
 }
 

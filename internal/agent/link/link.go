@@ -1,4 +1,5 @@
-// Package link finds out whether the network under an agent's SSH connection still carries anything.
+// Package link finds out whether the network under an agent's SSH connection still carries
+// anything.
 package link
 
 import (
@@ -9,8 +10,8 @@ import (
 const (
 	// Period is how often the agent reads its connection.
 	Period = 250 * time.Millisecond
-	// deadTime is how long a connection may make no progress with unacknowledged data. It exceeds the launcher's bound
-	// (ssh.UserTimeout) by the time that a restored network needs to deliver.
+	// deadTime is how long a connection may make no progress with unacknowledged data. It exceeds
+	// the launcher's bound (ssh.UserTimeout) by the time that a restored network needs to deliver.
 	deadTime = 6100 * time.Millisecond
 	// minTries is how often the kernel must have sent again without an answer by then.
 	minTries = 2
@@ -26,8 +27,8 @@ type Reading struct {
 	Heard           time.Duration // since the last acknowledgement
 }
 
-// Monitor recognises a dead network, or a dead kernel at its other end. A launcher that only hangs or was stopped has a kernel that
-// acknowledges the agent's heartbeats.
+// Monitor recognises a dead network, or a dead kernel at its other end. A launcher that only hangs
+// or was stopped has a kernel that acknowledges the agent's heartbeats.
 type Monitor struct {
 	seen Reading
 	at   time.Duration // of the last progress
@@ -37,7 +38,8 @@ type Monitor struct {
 // Dead returns how long nothing has got through, or 0.
 func (n *Monitor) Dead(r Reading, now time.Duration) time.Duration {
 	if !n.any || r.Acked != n.seen.Acked || r.Received != n.seen.Received {
-		n.at, n.any = now-min(r.Heard, Period), true
+		n.at = now - min(r.Heard, Period)
+		n.any = true
 	}
 	n.seen = r
 	silent := now - n.at

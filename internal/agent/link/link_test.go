@@ -11,7 +11,8 @@ type line struct {
 	heardAt         time.Duration
 }
 
-// playLine reads a connection for a minute; change returns its state at a time. It returns when the connection counted as dead, or 0.
+// playLine reads a connection for a minute; change returns its state at a time. It returns when the
+// connection counted as dead, or 0.
 func playLine(change func(l *line, now time.Duration) Reading) time.Duration {
 	var n Monitor
 	l := &line{}
@@ -35,13 +36,16 @@ func TestNetwork(t *testing.T) {
 	const cut = 10 * time.Second
 	beats := func(l *line, now time.Duration) { // both ways, every second
 		if now%time.Second == 0 {
-			l.acked, l.received, l.heardAt = l.acked+20, l.received+20, now
+			l.acked += 20
+			l.received += 20
+			l.heardAt = now
 		}
 	}
 	silent := func(l *line, now, since time.Duration) Reading {
 		r := Reading{Acked: l.acked, Received: l.received, Heard: now - l.heardAt}
 		if sent := since + time.Second; now >= sent {
-			r.Unacked, r.Retries = 1, tries(now-sent)
+			r.Unacked = 1
+			r.Retries = tries(now - sent)
 		}
 		return r
 	}
@@ -77,13 +81,24 @@ func TestNetwork(t *testing.T) {
 			if now <= cut {
 				beats(l, now)
 			}
-			return Reading{Acked: l.acked, Received: l.received, Full: now > cut, Heard: (now - cut) % (3 * time.Second)}
+			return Reading{
+				Acked:    l.acked,
+				Received: l.received,
+				Full:     now > cut,
+				Heard:    (now - cut) % (3 * time.Second),
+			}
 		}, 0, 0},
 		{"no room, and then dead", func(l *line, now time.Duration) Reading {
 			if now <= cut {
 				beats(l, now)
 			}
-			return Reading{Acked: l.acked, Received: l.received, Full: now > 5*time.Second, Probes: tries(now - cut), Heard: max(0, now-cut)}
+			return Reading{
+				Acked:    l.acked,
+				Received: l.received,
+				Full:     now > 5*time.Second,
+				Probes:   tries(now - cut),
+				Heard:    max(0, now-cut),
+			}
 		}, 5500 * time.Millisecond, 6500 * time.Millisecond},
 		{"a blip of 4.5 s, which the launcher's kernel ends", func(l *line, now time.Duration) Reading {
 			if now <= cut || now > cut+5400*time.Millisecond {

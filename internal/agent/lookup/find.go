@@ -1,4 +1,5 @@
-// Package lookup finds the programs that an agent starts, and explains why one cannot be started there.
+// Package lookup finds the programs that an agent starts, and explains why one cannot be started
+// there.
 package lookup
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Find finds name as a shell in dir would, and checks that it can be executed, so that a mistake is reported once a host, not once
-// a rank.
+// Find finds name as a shell in dir would, and checks that it can be executed, so that a mistake is
+// reported once a host, not once a rank.
 func Find(name, dir, path string) (string, error) {
 	if strings.Contains(name, "/") {
 		full := name
@@ -46,7 +47,8 @@ func Find(name, dir, path string) (string, error) {
 		denied = full
 	}
 	if denied != "" {
-		return "", wire.Refusef(wire.CodeNotExecutable, "make it executable: chmod +x "+denied, "%s is not executable", denied)
+		return "", wire.Refusef(wire.CodeNotExecutable, "make it executable: chmod +x "+denied, "%s is not executable",
+			denied)
 	}
 	hint := "give its path, or send a PATH that holds it with -x PATH"
 	if info, err := os.Stat(filepath.Join(dir, name)); err == nil && !info.IsDir() {
@@ -59,17 +61,20 @@ func check(full string) error {
 	info, err := os.Stat(full)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return wire.Refusef(wire.CodeNotFound, "copy it to every host, or use a path that all hosts share", "the program %s does not exist", full)
+		return wire.Refusef(wire.CodeNotFound, "copy it to every host, or use a path that all hosts share",
+			"the program %s does not exist", full)
 	case err != nil:
 		return wire.Refusef(wire.CodeNotExecutable, "", "the program %s cannot be used: %v", full, Cause(err))
 	case info.IsDir():
-		return wire.Refusef(wire.CodeNotExecutable, "name a program in it, such as "+filepath.Join(full, "train"), "%s is a directory, not a program", full)
+		return wire.Refusef(wire.CodeNotExecutable, "name a program in it, such as "+filepath.Join(full, "train"),
+			"%s is a directory, not a program", full)
 	case !executable(full):
 		return wire.Refusef(wire.CodeNotExecutable, "make it executable: chmod +x "+full, "%s is not executable", full)
 	}
 	if interpreter := shebang(full); interpreter != "" {
 		if _, err := os.Stat(interpreter); err != nil {
-			return wire.Refusef(wire.CodeNotFound, "install it there, or name the interpreter on the command line", "the interpreter %q of %s does not exist", interpreter, full)
+			return wire.Refusef(wire.CodeNotFound, "install it there, or name the interpreter on the command line",
+				"the interpreter %q of %s does not exist", interpreter, full)
 		}
 	}
 	return nil

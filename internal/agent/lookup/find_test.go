@@ -13,7 +13,8 @@ import (
 
 func TestFind(t *testing.T) {
 	dir := files.Make(t, map[string]string{
-		"prog": "+x", "data": "x", "sub/prog": "+x", "sub/only": "+x", "sub2/only": "+x", "noexec/only": "x", "noexec/denied": "x", "bin/tool/inner": "x", "bin2/tool": "+x",
+		"prog": "+x", "data": "x", "sub/prog": "+x", "sub/only": "+x", "sub2/only": "+x", "noexec/only": "x",
+		"noexec/denied": "x", "bin/tool/inner": "x", "bin2/tool": "+x",
 	})
 	tests := []struct {
 		name, program, path string
@@ -30,14 +31,17 @@ func TestFind(t *testing.T) {
 		{"a directory is passed over", "tool", dir + "/bin:" + dir + "/bin2", "bin2/tool", 0, "", ""},
 		{"a relative PATH is below the working directory", "only", "sub", "sub/only", 0, "", ""},
 		{"an empty part of PATH is the working directory", "prog", "/no/such::/other", "prog", 0, "", ""},
-		{"an absolute path that is not there", dir + "/nope", "", "", 127, "the program " + dir + "/nope does not exist", "copy it to every host"},
+		{"an absolute path that is not there", dir + "/nope", "", "", 127, "the program " + dir +
+			"/nope does not exist", "copy it to every host"},
 		{"a path that is not there", "./nope", "", "", 127, "/nope does not exist", "copy it to every host"},
 		{"a path through a file", "./prog/x", "", "", 126, "cannot be used: not a directory", ""},
 		{"a file that is not executable", "./data", "", "", 126, "is not executable", "chmod +x " + dir + "/data"},
 		{"a directory", "./sub", "", "", 126, "is a directory, not a program", dir + "/sub/train"},
-		{"a name in no PATH", "nope", "/no/such", "", 127, `the program "nope" was not found in PATH (/no/such)`, "-x PATH"},
+		{"a name in no PATH", "nope", "/no/such", "", 127, `the program "nope" was not found in PATH (/no/such)`,
+			"-x PATH"},
 		{"a name that is in the working directory", "prog", "/no/such", "", 127, "was not found", "write ./prog"},
-		{"a name that is found but not executable", "denied", dir + "/noexec:/no/such", "", 126, dir + "/noexec/denied is not executable", "chmod +x"},
+		{"a name that is found but not executable", "denied", dir + "/noexec:/no/such", "", 126,
+			dir + "/noexec/denied is not executable", "chmod +x"},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -49,7 +53,8 @@ func TestFind(t *testing.T) {
 				return
 			}
 			var no *wire.Refuse
-			if !errors.As(err, &no) || no.Code != tc.code || !strings.Contains(no.What, tc.what) || !strings.Contains(no.Hint, tc.hint) {
+			if !errors.As(err, &no) || no.Code != tc.code || !strings.Contains(no.What, tc.what) ||
+				!strings.Contains(no.Hint, tc.hint) {
 				t.Errorf("%s, %+v", got, err)
 			}
 		})
@@ -84,14 +89,16 @@ func TestShebang(t *testing.T) {
 }
 
 func TestInterpretersMustBeThere(t *testing.T) {
-	dir := files.Make(t, map[string]string{"good": "+#!/bin/sh\n", "bad": "+#!/no/such/python3 -u\n", "DOS line ends": "+#!/bin/sh\r\necho\r\n"})
+	dir := files.Make(t, map[string]string{"good": "+#!/bin/sh\n", "bad": "+#!/no/such/python3 -u\n",
+		"DOS line ends": "+#!/bin/sh\r\necho\r\n"})
 	if err := check(dir + "/good"); err != nil {
 		t.Error(err)
 	}
 	for name, interpreter := range map[string]string{"bad": "/no/such/python3", "DOS line ends": "/bin/sh\r"} {
 		var no *wire.Refuse
 		err := check(dir + "/" + name)
-		if !errors.As(err, &no) || no.Code != 127 || no.What != fmt.Sprintf("the interpreter %q of %s/%s does not exist", interpreter, dir, name) {
+		if !errors.As(err, &no) || no.Code != 127 ||
+			no.What != fmt.Sprintf("the interpreter %q of %s/%s does not exist", interpreter, dir, name) {
 			t.Errorf("%s: %+v", name, err)
 		}
 	}
@@ -110,7 +117,8 @@ func TestCheckDir(t *testing.T) {
 			continue
 		}
 		var no *wire.Refuse
-		if !errors.As(err, &no) || no.What != want || no.Code != wire.CodeHostFailed || !strings.Contains(no.Hint, "--wdir") {
+		if !errors.As(err, &no) || no.What != want || no.Code != wire.CodeHostFailed ||
+			!strings.Contains(no.Hint, "--wdir") {
 			t.Errorf("%s: %+v, want %q", name, err, want)
 		}
 	}

@@ -21,12 +21,13 @@ type Group struct {
 	Full  int64 // how often an allocation failed at its limit
 }
 
-// OutOfMemory reports whether the kernel killed a rank because memory ran out, and at which limit. before
-// was read when no rank ran, now after its end; blamed is the number of kills that earlier
+// OutOfMemory reports whether the kernel killed a rank because memory ran out, and at which limit.
+// before was read when no rank ran, now after its end; blamed is the number of kills that earlier
 // ranks account for. It is pure.
 func OutOfMemory(before, now Reading, blamed, maxRSS int64) (short wire.OutOfMemory, limit int64) {
 	if len(now.Groups) == 0 || len(before.Groups) != len(now.Groups) {
-		// The kernel's counters do not name a process: a rank that used next to nothing was not killed.
+		// The kernel's counters do not name a process: a rank that used next to nothing was not
+		// killed.
 		if now.Kills-before.Kills > blamed && maxRSS >= now.Total/100 {
 			return wire.MemoryLikely, 0
 		}
@@ -46,5 +47,6 @@ func OutOfMemory(before, now Reading, blamed, maxRSS int64) (short wire.OutOfMem
 // MayLack reports whether an end is one that the kernel's OOM killer makes: of a rank
 // itself, or of the command of a shell.
 func MayLack(status syscall.WaitStatus) bool {
-	return status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() && status.ExitStatus() == wire.SignalCode(syscall.SIGKILL)
+	return status.Signaled() && status.Signal() == syscall.SIGKILL || status.Exited() &&
+		status.ExitStatus() == wire.SignalCode(syscall.SIGKILL)
 }

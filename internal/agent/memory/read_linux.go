@@ -30,14 +30,16 @@ func Read(root string) Reading {
 	return r
 }
 
-// readGroup reads one cgroup, if it counts memory: the topmost does not, and one without the controller.
+// readGroup reads one cgroup, if it counts memory: the topmost does not, and one without the
+// controller.
 func readGroup(v1 bool, folder string) (g Group, found bool) {
 	file := func(name string) string { return filepath.Join(folder, name) }
 	if v1 {
 		if _, err := os.Stat(file("memory.oom_control")); err != nil {
 			return g, false
 		}
-		g = Group{Limit: readNumber(file("memory.limit_in_bytes")), Kills: readCount(file("memory.oom_control"), "oom_kill"), Full: readNumber(file("memory.failcnt"))}
+		g = Group{Limit: readNumber(file("memory.limit_in_bytes")),
+			Kills: readCount(file("memory.oom_control"), "oom_kill"), Full: readNumber(file("memory.failcnt"))}
 		if g.Limit >= noLimit {
 			g.Limit = 0
 		}
@@ -46,7 +48,8 @@ func readGroup(v1 bool, folder string) (g Group, found bool) {
 	if _, err := os.Stat(file("memory.events")); err != nil {
 		return g, false
 	}
-	return Group{Limit: readNumber(file("memory.max")), Kills: readCount(file("memory.events"), "oom_kill"), Full: readCount(file("memory.events"), "oom")}, true
+	return Group{Limit: readNumber(file("memory.max")), Kills: readCount(file("memory.events"), "oom_kill"),
+		Full: readCount(file("memory.events"), "oom")}, true
 }
 
 // readNumber is the number in a file, and 0 for a word such as max.

@@ -14,7 +14,8 @@ type record interface {
 
 func openRecord(pid int) (record, error) { return recorder.Open(pid) }
 
-// calls are the collectives of a process. It may publish a record late, and in an elastic job one for each epoch.
+// calls are the collectives of a process. It may publish a record late, and in an elastic job one
+// for each epoch.
 type calls struct {
 	record record       // nil: it publishes none now
 	past   wire.RingUse // of earlier records
@@ -24,7 +25,8 @@ type calls struct {
 	pause  int          // readings between two looks
 }
 
-// maxPause is the most readings between two looks for a process's record. A look reads the names of all its open files.
+// maxPause is the most readings between two looks for a process's record. A look reads the names of
+// all its open files.
 const maxPause = 16
 
 // calls adds the collectives of a process to what is known of its rank.
@@ -42,17 +44,28 @@ func (m *Meter) calls(p identity, to *wire.RingUse) *wire.RingUse {
 		to = &wire.RingUse{}
 	}
 	for _, u := range []wire.RingUse{c.past, c.last} {
-		to.Calls, to.Bytes, to.Time, to.Pending = to.Calls+u.Calls, to.Bytes+u.Bytes, to.Time+u.Time, to.Pending+u.Pending
+		to.Calls += u.Calls
+		to.Bytes += u.Bytes
+		to.Time += u.Time
+		to.Pending += u.Pending
 	}
 	return to
 }
 
-// read updates the sums. No sum ever shrinks: one reading may miss a communicator that closes meanwhile.
+// read updates the sums. No sum ever shrinks: one reading may miss a communicator that closes
+// meanwhile.
 func (c *calls) read(reading int, open func() (record, error)) {
 	if c.record != nil && !c.record.Published() {
 		c.close()
-		c.past = wire.RingUse{Calls: c.past.Calls + c.last.Calls, Bytes: c.past.Bytes + c.last.Bytes, Time: c.past.Time + c.last.Time, Pending: c.past.Pending + c.last.Pending}
-		c.last, c.pause, c.next = wire.RingUse{}, 0, 0
+		c.past = wire.RingUse{
+			Calls:   c.past.Calls + c.last.Calls,
+			Bytes:   c.past.Bytes + c.last.Bytes,
+			Time:    c.past.Time + c.last.Time,
+			Pending: c.past.Pending + c.last.Pending,
+		}
+		c.last = wire.RingUse{}
+		c.pause = 0
+		c.next = 0
 	}
 	if c.record == nil && reading >= c.next {
 		c.pause = min(2*c.pause+1, maxPause)
@@ -69,7 +82,12 @@ func (c *calls) read(reading int, open func() (record, error)) {
 		return
 	}
 	c.some = true
-	c.last = wire.RingUse{Calls: max(c.last.Calls, int64(t.Calls)), Bytes: max(c.last.Bytes, int64(t.Bytes)), Time: max(c.last.Time, t.Time), Pending: max(c.last.Pending, t.Pending)}
+	c.last = wire.RingUse{
+		Calls:   max(c.last.Calls, int64(t.Calls)),
+		Bytes:   max(c.last.Bytes, int64(t.Bytes)),
+		Time:    max(c.last.Time, t.Time),
+		Pending: max(c.last.Pending, t.Pending),
+	}
 }
 
 func (c *calls) close() {

@@ -21,8 +21,10 @@ func (s *shown) Totals() (recorder.Totals, error) { return s.totals, nil }
 func (s *shown) Close()                           { s.closed++ }
 
 func TestCollectivesOfEpochsAddUp(t *testing.T) {
-	m := machine(t, map[string]string{"proc/10/stat": stat(10, 5, 10, 1, 0, 1, 1, "S"), "proc/11/stat": stat(11, 10, 10, 1, 0, 1, 1, "S")})
-	opened, now := 0, (*shown)(nil)
+	m := machine(t, map[string]string{"proc/10/stat": stat(10, 5, 10, 1, 0, 1, 1, "S"),
+		"proc/11/stat": stat(11, 10, 10, 1, 0, 1, 1, "S")})
+	opened := 0
+	now := (*shown)(nil)
 	m.open = func(pid int) (record, error) {
 		opened++
 		if pid != 11 || now == nil || now.gone { // the rank is a shell, and its child the program
@@ -56,7 +58,12 @@ func TestCollectivesOfEpochsAddUp(t *testing.T) {
 	}
 	first.gone = true
 	now = &shown{totals: recorder.Totals{Calls: 2, Bytes: 20, Pending: time.Minute}}
-	if u := ring(); *u != (wire.RingUse{Calls: 7, Bytes: 70, Time: time.Second, Pending: time.Minute}) || first.closed != 1 {
+	if u := ring(); *u != (wire.RingUse{
+		Calls:   7,
+		Bytes:   70,
+		Time:    time.Second,
+		Pending: time.Minute,
+	}) || first.closed != 1 {
 		t.Errorf("%+v, closed %d times", u, first.closed)
 	}
 	now.gone = true
@@ -64,7 +71,8 @@ func TestCollectivesOfEpochsAddUp(t *testing.T) {
 		t.Errorf("after ring is closed: %+v", u)
 	}
 	again := &shown{}
-	now, m.records[identity{11, 777}].next = again, 0
+	now = again
+	m.records[identity{11, 777}].next = 0
 	ring()
 	if m.Close(); again.closed != 1 {
 		t.Errorf("closed %d times", again.closed)

@@ -55,13 +55,14 @@ func (m *Meter) disks() (read, written int64) {
 		}
 		r, _ := strconv.ParseInt(f[5], 10, 64)
 		w, _ := strconv.ParseInt(f[9], 10, 64)
-		read, written = read+r*sector, written+w*sector
+		read += r * sector
+		written += w * sector
 	}
 	return read, written
 }
 
-// networks adds up the interfaces with a device of their own, or where none has one, as in containers, all but loopback: a bridge or a bond
-// counts what its members count.
+// networks adds up the interfaces with a device of their own, or where none has one, as in
+// containers, all but loopback: a bridge or a bond counts what its members count.
 func (m *Meter) networks() (received, sent int64) {
 	type sums struct{ received, sent int64 }
 	var devices, all sums
@@ -77,7 +78,8 @@ func (m *Meter) networks() (received, sent int64) {
 		s, _ := strconv.ParseInt(f[8], 10, 64)
 		all = sums{all.received + r, all.sent + s}
 		if m.has("sys", "class", "net", name, "device") {
-			hasDevice, devices = true, sums{devices.received + r, devices.sent + s}
+			hasDevice = true
+			devices = sums{devices.received + r, devices.sent + s}
 		}
 	}
 	if hasDevice {

@@ -1,5 +1,5 @@
-// Package meter reads what a host and its ranks use: CPU, memory, threads, storage and networks, from /proc and /sys. It keeps nothing
-// running between two readings.
+// Package meter reads what a host and its ranks use: CPU, memory, threads, storage and networks,
+// from /proc and /sys. It keeps nothing running between two readings.
 package meter
 
 import (
@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// tick is the unit of CPU times in /proc (USER_HZ), the same on every Linux architecture that Go supports.
+// tick is the unit of CPU times in /proc (USER_HZ), the same on every Linux architecture that Go
+// supports.
 const tick = time.Second / 100
 
 // Meter reads the numbers of one host. It is not safe for concurrent use.
@@ -21,14 +22,16 @@ type Meter struct {
 	root string // "/" but in tests
 	page int64
 	of   map[identity]int // rank by process: one that lost its parent still belongs to its rank
-	// strangers are processes of no rank, by pid, which are not read for some time: a host has many.
+	// strangers are processes of no rank, by pid, which are not read for some time: a host has
+	// many.
 	strangers map[int]bool
 	readings  int
 	records   map[identity]*calls
 	open      func(pid int) (record, error)
 }
 
-// forgetAfter is after how many readings strangers are read again: a process of a rank may have the pid of one that ended.
+// forgetAfter is after how many readings strangers are read again: a process of a rank may have the
+// pid of one that ended.
 const forgetAfter = 16
 
 // identity tells a process from a later one with the same pid.
@@ -39,7 +42,13 @@ type identity struct {
 
 // New returns a meter of the machine whose /proc and /sys are below root.
 func New(root string) *Meter {
-	return &Meter{root: root, page: int64(os.Getpagesize()), of: map[identity]int{}, records: map[identity]*calls{}, open: openRecord}
+	return &Meter{
+		root:    root,
+		page:    int64(os.Getpagesize()),
+		of:      map[identity]int{},
+		records: map[identity]*calls{},
+		open:    openRecord,
+	}
 }
 
 // Close forgets the processes.
@@ -59,7 +68,8 @@ type process struct {
 	threads, rssPage int64
 }
 
-// Ranks returns the use of the ranks whose processes these are, by rank. A rank that has just ended is left out.
+// Ranks returns the use of the ranks whose processes these are, by rank. A rank that has just ended
+// is left out.
 func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 	if m.readings++; m.readings%forgetAfter == 1 {
 		m.strangers = map[int]bool{}
@@ -67,12 +77,18 @@ func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 	for _, pid := range pids {
 		delete(m.strangers, pid)
 	}
-	all, ranks := m.processes(), map[int]int{} // rank by pid
+	all := m.processes()
+	ranks := map[int]int{} // rank by pid
 	use := map[int]*wire.RankUse{}
 	for rank, pid := range pids {
 		if p, runs := all[pid]; runs {
 			ranks[pid] = rank
-			use[rank] = &wire.RankUse{Rank: rank, PID: pid, State: p.state, Waits: m.line("proc", strconv.Itoa(pid), "wchan")}
+			use[rank] = &wire.RankUse{
+				Rank:  rank,
+				PID:   pid,
+				State: p.state,
+				Waits: m.line("proc", strconv.Itoa(pid), "wchan"),
+			}
 		}
 	}
 	of := make(map[identity]int, len(m.of))
@@ -92,7 +108,8 @@ func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 		u.Threads += int(p.threads)
 		u.Memory += p.rssPage * m.page
 		read, written := m.storage(p.pid)
-		u.Read, u.Written = u.Read+read, u.Written+written
+		u.Read += read
+		u.Written += written
 		u.Ring = m.calls(p.identity, u.Ring)
 	}
 	m.of = of
@@ -107,7 +124,8 @@ func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 	return list
 }
 
-// owner returns the rank to which a process belongs: every rank leads a session, and its children have left it or lost their parent at most.
+// owner returns the rank to which a process belongs: every rank leads a session, and its children
+// have left it or lost their parent at most.
 func (m *Meter) owner(p process, all map[int]process, ranks map[int]int) (rank int, found bool) {
 	if rank, found = ranks[p.session]; found {
 		return rank, true
@@ -143,7 +161,8 @@ func (m *Meter) processes() map[int]process {
 	return all
 }
 
-// parseStat parses the fields after the command's name, which is in parentheses and may contain anything.
+// parseStat parses the fields after the command's name, which is in parentheses and may contain
+// anything.
 func parseStat(text []byte) (p process, ok bool) {
 	end := bytes.LastIndexByte(text, ')')
 	if end < 0 {
@@ -154,13 +173,21 @@ func parseStat(text []byte) (p process, ok bool) {
 		return p, false
 	}
 	n := func(i int) int64 { v, _ := strconv.ParseInt(string(f[i]), 10, 64); return v } // malformed numbers are 0
-	p = process{state: string(f[0]), parent: int(n(1)), session: int(n(3)), cpu: uint64(n(11) + n(12)), children: uint64(n(13) + n(14)),
-		threads: n(17), rssPage: n(21)}
+	p = process{
+		state:    string(f[0]),
+		parent:   int(n(1)),
+		session:  int(n(3)),
+		cpu:      uint64(n(11) + n(12)),
+		children: uint64(n(13) + n(14)),
+		threads:  n(17),
+		rssPage:  n(21),
+	}
 	p.started = uint64(n(19))
 	return p, true
 }
 
-// storage returns the bytes that a process has read from storage and written to it. The kernel tells only who may trace the process.
+// storage returns the bytes that a process has read from storage and written to it. The kernel
+// tells only who may trace the process.
 func (m *Meter) storage(pid int) (read, written int64) {
 	for line := range strings.Lines(string(m.read("proc", strconv.Itoa(pid), "io"))) {
 		name, value, _ := strings.Cut(line, ":")

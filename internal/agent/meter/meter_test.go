@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// machine writes files below a root. A process is "PARENT SESSION TICKS CHILDREN THREADS PAGES", in /proc/PID/stat.
+// machine writes files below a root. A process is "PARENT SESSION TICKS CHILDREN THREADS PAGES", in
+// /proc/PID/stat.
 func machine(t *testing.T, files map[string]string) *Meter {
 	t.Helper()
 	root := t.TempDir()
@@ -32,7 +33,8 @@ func machine(t *testing.T, files map[string]string) *Meter {
 }
 
 func stat(pid, parent, session, user, children, threads, pages int, state string) string {
-	return fmt.Sprintf("%d (a ) R 1 2) %s %d 1 %d 0 -1 0 0 0 0 0 %d 0 %d 0 20 0 %d 0 777 99999 %d 0 0\n", pid, state, parent, session, user, children, threads, pages)
+	return fmt.Sprintf("%d (a ) R 1 2) %s %d 1 %d 0 -1 0 0 0 0 0 %d 0 %d 0 20 0 %d 0 777 99999 %d 0 0\n", pid, state,
+		parent, session, user, children, threads, pages)
 }
 
 func TestDescendantsCountForTheirRank(t *testing.T) {
@@ -54,14 +56,16 @@ func TestDescendantsCountForTheirRank(t *testing.T) {
 		got[u.Rank] = u
 	}
 	want := map[int]wire.RankUse{
-		4: {Rank: 4, PID: 10, State: "S", Waits: "futex_wait_queue", Processes: 4, Threads: 6, CPU: 2050 * time.Millisecond, Memory: 5 * 4096, Read: 4096, Written: 100},
+		4: {Rank: 4, PID: 10, State: "S", Waits: "futex_wait_queue", Processes: 4, Threads: 6,
+			CPU: 2050 * time.Millisecond, Memory: 5 * 4096, Read: 4096, Written: 100},
 		5: {Rank: 5, PID: 20, State: "D", Processes: 1, Threads: 1, CPU: 10 * time.Millisecond, Memory: 5 * 4096},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	// A process that has left the session and then lost its parent is still known.
-	if err := os.WriteFile(filepath.Join(m.root, "proc/12/stat"), []byte(stat(12, 1, 12, 3, 0, 1, 1, "S")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.root, "proc/12/stat"), []byte(stat(12, 1, 12, 3, 0, 1, 1, "S")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, u := range m.Ranks(map[int]int{4: 10}) {
@@ -71,14 +75,17 @@ func TestDescendantsCountForTheirRank(t *testing.T) {
 	}
 }
 
-// Processes of no rank are read once in a while: one of a rank may get the pid of another that ended.
+// Processes of no rank are read once in a while: one of a rank may get the pid of another that
+// ended.
 func TestStrangersAreReadSeldom(t *testing.T) {
-	m := machine(t, map[string]string{"proc/10/stat": stat(10, 5, 10, 1, 0, 1, 1, "S"), "proc/30/stat": stat(30, 1, 30, 1, 0, 1, 1, "S")})
+	m := machine(t, map[string]string{"proc/10/stat": stat(10, 5, 10, 1, 0, 1, 1, "S"),
+		"proc/30/stat": stat(30, 1, 30, 1, 0, 1, 1, "S")})
 	processes := func() int { return m.Ranks(map[int]int{4: 10})[0].Processes }
 	if n := processes(); n != 1 {
 		t.Errorf("%d processes", n)
 	}
-	if err := os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")),
+		0o600); err != nil {
 		t.Fatal(err)
 	}
 	for i := 2; i <= forgetAfter; i++ {
@@ -96,14 +103,25 @@ func TestStrangersAreReadSeldom(t *testing.T) {
 
 func TestHost(t *testing.T) {
 	files := map[string]string{
-		"proc/stat":                 "cpu  100 10 50 900 70 5 5 30 60 0\ncpu0 1\ncpu1 1\nintr 5\n",
-		"proc/meminfo":              "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\n",
-		"proc/diskstats":            "8 0 sda 1 0 10 0 1 0 20 0 0 0 0\n8 1 sda1 1 0 10 0 1 0 20 0 0 0 0\n7 0 loop0 1 0 99 0 1 0 99 0 0 0 0\n",
-		"sys/block/sda/device/x":    "",
-		"proc/net/dev":              "Inter-|   Receive\n face |bytes\n    lo: 5 0 0 0 0 0 0 0 5 0\n  eth0: 100 0 0 0 0 0 0 0 200 0\n   br0: 100 0 0 0 0 0 0 0 200 0\n",
+		"proc/stat":    "cpu  100 10 50 900 70 5 5 30 60 0\ncpu0 1\ncpu1 1\nintr 5\n",
+		"proc/meminfo": "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\n",
+		"proc/diskstats": "8 0 sda 1 0 10 0 1 0 20 0 0 0 0\n8 1 sda1 1 0 10 0 1 0 20 0 0 0 0\n7 0 loop0 1 " +
+			"0 99 0 1 0 99 0 0 0 0\n",
+		"sys/block/sda/device/x": "",
+		"proc/net/dev": "Inter-|   Receive\n face |bytes\n    lo: 5 0 0 0 0 0 0 0 5 0\n  eth0: 100 0 0 " +
+			"0 0 0 0 0 200 0\n   br0: 100 0 0 0 0 0 0 0 200 0\n",
 		"sys/class/net/eth0/device": "",
 	}
-	want := wire.HostUse{CPUs: 2, Busy: 2 * time.Second, Memory: 1000 << 10, Available: 400 << 10, Read: 5120, Written: 10240, Received: 100, Sent: 200}
+	want := wire.HostUse{
+		CPUs:      2,
+		Busy:      2 * time.Second,
+		Memory:    1000 << 10,
+		Available: 400 << 10,
+		Read:      5120,
+		Written:   10240,
+		Received:  100,
+		Sent:      200,
+	}
 	if got := machine(t, files).Host(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}

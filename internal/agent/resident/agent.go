@@ -19,8 +19,9 @@ const LateNonce = "-"
 // maxNonce bounds a nonce that comes by standard input, in bytes.
 const maxNonce = 256
 
-// Nonce returns an agent's nonce: the argument of its command, or the first line of in if that is LateNonce. It reads nothing behind that line.
-// If ctx ends first, it returns while a Read of in goes on.
+// Nonce returns an agent's nonce: the argument of its command, or the first line of in if that is
+// LateNonce. It reads nothing behind that line. If ctx ends first, it returns while a Read of in
+// goes on.
 func Nonce(ctx context.Context, argument string, in io.Reader) (string, error) {
 	if argument != LateNonce {
 		return argument, nil
@@ -58,10 +59,17 @@ type agent struct {
 	end            End
 }
 
-// startAgent starts a command in a session of its own, so that nothing reaches it from others. It is killed when ctx ends.
+// startAgent starts a command in a session of its own, so that nothing reaches it from others. It
+// is killed when ctx ends.
 func startAgent(ctx context.Context, argv []string) (*agent, error) {
-	a := &agent{cmd: exec.CommandContext(ctx, argv[0], argv[1:]...), stdout: newLater(), stderr: newLater(), ended: make(chan struct{})}
-	a.cmd.Stdout, a.cmd.Stderr = a.stdout, a.stderr
+	a := &agent{
+		cmd:    exec.CommandContext(ctx, argv[0], argv[1:]...),
+		stdout: newLater(),
+		stderr: newLater(),
+		ended:  make(chan struct{}),
+	}
+	a.cmd.Stdout = a.stdout
+	a.cmd.Stderr = a.stderr
 	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	a.cmd.WaitDelay = 2 * time.Second
 	var err error

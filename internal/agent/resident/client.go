@@ -28,7 +28,8 @@ func NewClient(conn io.ReadWriteCloser) (*Client, error) {
 	}
 	c := &Client{mux: mux}
 	c.watching.Go(func() {
-		_, _ = mux.AcceptStream() // the host opens none: it has ended, or breaks the protocol, which smux alone leaves open
+		// the host opens none: it has ended, or breaks the protocol, which smux alone leaves open
+		_, _ = mux.AcceptStream()
 		mux.Close()
 	})
 	return c, nil
@@ -46,7 +47,8 @@ func (c *Client) Close() {
 	c.watching.Wait()
 }
 
-// Run runs the guard of an agent with a nonce until it has ended, or ctx. An exit status other than 0 is an error with an ExitCode() int method.
+// Run runs the guard of an agent with a nonce until it has ended, or ctx. An exit status other than
+// 0 is an error with an ExitCode() int method.
 func (c *Client) Run(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
 	stream, err := c.Open()
 	if err != nil {

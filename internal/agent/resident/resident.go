@@ -1,5 +1,6 @@
-// Package resident is a process on a kept host that starts the agents of jobs, each as a process of its own with the environment, the limits
-// and the directory that the host gave to the resident. It listens nowhere: its keeper reaches it by standard input and output.
+// Package resident is a process on a kept host that starts the agents of jobs, each as a process of
+// its own with the environment, the limits and the directory that the host gave to the resident. It
+// listens nowhere: its keeper reaches it by standard input and output.
 package resident
 
 import (
@@ -16,10 +17,12 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Command is the hidden command of a resident agent. The argument after it is the nonce that marks the start of its output.
+// Command is the hidden command of a resident agent. The argument after it is the nonce that marks
+// the start of its output.
 const Command = "__resident"
 
-// partingTime is how long agents have to end after their keeper has gone. Their guards end them sooner.
+// partingTime is how long agents have to end after their keeper has gone. Their guards end them
+// sooner.
 const partingTime = 30 * time.Second
 
 // Start asks for an agent; it is the first frame of a stream.
@@ -34,16 +37,22 @@ type End struct {
 	Error  string `json:"error,omitempty"`
 }
 
-// Config is how both ends share the connection. An agent that is not read from holds back no other, up to 256 of them.
+// Config is how both ends share the connection. An agent that is not read from holds back no other,
+// up to 256 of them.
 func Config() *smux.Config {
 	c := smux.DefaultConfig()
-	c.Version, c.KeepAliveInterval, c.KeepAliveTimeout = 2, 30*time.Second, 5*time.Minute // sshd may keep a dead connection for hours
-	c.MaxFrameSize, c.MaxReceiveBuffer, c.MaxStreamBuffer = 32<<10, 64<<20, 256<<10
+	c.Version = 2
+	c.KeepAliveInterval = 30 * time.Second
+	c.KeepAliveTimeout = 5 * time.Minute // sshd may keep a dead connection for hours
+	c.MaxFrameSize = 32 << 10
+	c.MaxReceiveBuffer = 64 << 20
+	c.MaxStreamBuffer = 256 << 10
 	return c
 }
 
-// Serve starts agents until in ends or ctx does. argv is the command of an agent that reads its nonce by [Nonce]. One agent waits for the next
-// job, so that the job does not wait for processes to start.
+// Serve starts agents until in ends or ctx does. argv is the command of an agent that reads its
+// nonce by [Nonce]. One agent waits for the next job, so that the job does not wait for processes
+// to start.
 func Serve(ctx context.Context, nonce string, in io.Reader, out io.Writer, argv []string) error {
 	if _, err := out.Write(wire.Preamble(nonce)); err != nil {
 		return err

@@ -47,7 +47,8 @@ func TestAgentWaitsForAJob(t *testing.T) {
 	near, far := net.Pipe()
 	served := make(chan error)
 	go func() {
-		served <- Serve(t.Context(), "mark", far, far, []string{"sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started})
+		served <- Serve(t.Context(), "mark", far, far,
+			[]string{"sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started})
 		far.Close()
 	}()
 	if _, err := io.ReadFull(near, make([]byte, len(wire.Preamble("mark")))); err != nil {
@@ -70,7 +71,8 @@ func TestAgentWaitsForAJob(t *testing.T) {
 	run := func(nonce string) string {
 		var out bytes.Buffer
 		var status *StatusError
-		if err := c.Run(t.Context(), nonce, strings.NewReader("input"), &out, io.Discard); !errors.As(err, &status) || status.Code != 7 {
+		if err := c.Run(t.Context(), nonce, strings.NewReader("input"), &out, io.Discard); !errors.As(err, &status) ||
+			status.Code != 7 {
 			t.Fatalf("an agent ended with %v", err)
 		}
 		return out.String()

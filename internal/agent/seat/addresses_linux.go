@@ -15,8 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Addresses lists this host's addresses: first those that other hosts may reach, last interfaces without one, and at most as many as a
-// hello may have.
+// Addresses lists this host's addresses: first those that other hosts may reach, last interfaces
+// without one, and at most as many as a hello may have.
 func Addresses() []wire.Address {
 	interfaces, _ := net.Interfaces()
 	prefixes := addressTable()
@@ -39,7 +39,12 @@ func isUp(nic net.Interface) bool {
 
 // addressesOf describes one interface for the hello.
 func addressesOf(nic net.Interface, prefixes []netip.Prefix, speed int) []wire.Address {
-	like := wire.Address{Interface: nic.Name, Up: isUp(nic), Loopback: nic.Flags&net.FlagLoopback != 0, Speed: speed}
+	like := wire.Address{
+		Interface: nic.Name,
+		Up:        isUp(nic),
+		Loopback:  nic.Flags&net.FlagLoopback != 0,
+		Speed:     speed,
+	}
 	if len(prefixes) == 0 {
 		return []wire.Address{like}
 	}
@@ -74,7 +79,8 @@ func parseAddress(m syscall.NetlinkMessage) (index int, prefix netip.Prefix) {
 	if m.Header.Type != syscall.RTM_NEWADDR || len(m.Data) < syscall.SizeofIfAddrmsg {
 		return 0, prefix
 	}
-	bits, index := int(m.Data[1]), int(binary.NativeEndian.Uint32(m.Data[4:]))
+	bits := int(m.Data[1])
+	index = int(binary.NativeEndian.Uint32(m.Data[4:]))
 	attributes, err := syscall.ParseNetlinkRouteAttr(&m)
 	if err != nil {
 		return 0, prefix
@@ -94,8 +100,8 @@ func parseAddress(m syscall.NetlinkMessage) (index int, prefix netip.Prefix) {
 	return index, netip.PrefixFrom(address, bits)
 }
 
-// foremost returns at most limit addresses, the most useful first: hosts may have a thousand virtual links with only a link-local
-// address.
+// foremost returns at most limit addresses, the most useful first: hosts may have a thousand
+// virtual links with only a link-local address.
 func foremost(all []wire.Address, limit int) []wire.Address {
 	use := func(a wire.Address) int {
 		switch ip := a.Prefix.Addr(); {
@@ -114,7 +120,8 @@ func foremost(all []wire.Address, limit int) []wire.Address {
 	return all[:min(len(all), limit)]
 }
 
-// readSpeed is an interface's speed in Mbit/s in the folder class, normally /sys/class/net; 0 if the driver does not know it.
+// readSpeed is an interface's speed in Mbit/s in the folder class, normally /sys/class/net; 0 if
+// the driver does not know it.
 func readSpeed(class, nic string) int {
 	text, _ := os.ReadFile(filepath.Join(class, nic, "speed"))
 	// Unknown is 2^32-1 for some drivers, -1 for others.

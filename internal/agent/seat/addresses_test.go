@@ -26,9 +26,13 @@ func TestAddressesOfAnInterface(t *testing.T) {
 		"up": {net.Interface{Name: "eth0", Flags: up}, two, []wire.Address{
 			{Interface: "eth0", Prefix: netip.MustParsePrefix("10.0.0.1/8"), Up: true, Speed: 1000},
 			{Interface: "eth0", Prefix: netip.MustParsePrefix("fd00::1/64"), Up: true, Speed: 1000}}},
-		"no cable":   {net.Interface{Name: "eth0", Flags: net.FlagUp}, two[:1], []wire.Address{{Interface: "eth0", Prefix: netip.MustParsePrefix("10.0.0.1/8"), Speed: 1000}}},
-		"loopback":   {net.Interface{Name: "lo", Flags: up | net.FlagLoopback}, two[:1], []wire.Address{{Interface: "lo", Prefix: netip.MustParsePrefix("10.0.0.1/8"), Up: true, Loopback: true, Speed: 1000}}},
-		"no address": {net.Interface{Name: "ib0", Flags: up}, nil, []wire.Address{{Interface: "ib0", Up: true, Speed: 1000}}},
+		"no cable": {net.Interface{Name: "eth0", Flags: net.FlagUp}, two[:1],
+			[]wire.Address{{Interface: "eth0", Prefix: netip.MustParsePrefix("10.0.0.1/8"), Speed: 1000}}},
+		"loopback": {net.Interface{Name: "lo", Flags: up | net.FlagLoopback}, two[:1],
+			[]wire.Address{{Interface: "lo", Prefix: netip.MustParsePrefix("10.0.0.1/8"), Up: true, Loopback: true,
+				Speed: 1000}}},
+		"no address": {net.Interface{Name: "ib0", Flags: up}, nil,
+			[]wire.Address{{Interface: "ib0", Up: true, Speed: 1000}}},
 	} {
 		if got := addressesOf(tc.nic, tc.addrs, 1000); !slices.Equal(got, tc.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
@@ -50,11 +54,14 @@ func TestOwnAddressesAreTheHosts(t *testing.T) {
 			t.Errorf("%s is not in %v", want, own)
 		}
 	}
-	if n := len(slices.DeleteFunc(slices.Clone(own), func(a wire.Address) bool { return !a.Prefix.IsValid() })); n != len(addrs) {
+	if n := len(slices.DeleteFunc(slices.Clone(own), func(a wire.Address) bool {
+		return !a.Prefix.IsValid()
+	})); n != len(addrs) {
 		t.Errorf("%d addresses, want %d: %v", n, len(addrs), own)
 	}
 	for _, a := range own {
-		if _, err := net.InterfaceByName(a.Interface); err != nil || a.Loopback != (a.Interface == "lo") || a.Speed < 0 {
+		if _, err := net.InterfaceByName(a.Interface); err != nil || a.Loopback != (a.Interface == "lo") ||
+			a.Speed < 0 {
 			t.Errorf("%+v: %v", a, err)
 		}
 	}
@@ -71,7 +78,8 @@ func TestParseAddress(t *testing.T) {
 		b := binary.NativeEndian.AppendUint16(nil, uint16(4+len(value)))
 		return append(binary.NativeEndian.AppendUint16(b, kind), value...)
 	}
-	far, near := attribute(syscall.IFA_ADDRESS, 10, 0, 0, 2), attribute(syscall.IFA_LOCAL, 10, 0, 0, 1)
+	far := attribute(syscall.IFA_ADDRESS, 10, 0, 0, 2)
+	near := attribute(syscall.IFA_LOCAL, 10, 0, 0, 1)
 	for name, tc := range map[string]struct {
 		m    syscall.NetlinkMessage
 		want string
@@ -81,8 +89,9 @@ func TestParseAddress(t *testing.T) {
 		"in another order": {message(syscall.RTM_NEWADDR, slices.Concat(near, far)...), "10.0.0.1/24"},
 		"no address":       {message(syscall.RTM_NEWADDR), "invalid Prefix"},
 		"another message":  {message(syscall.RTM_NEWLINK, far...), "invalid Prefix"},
-		"cut":              {syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: syscall.RTM_NEWADDR}, Data: []byte{2, 24}}, "invalid Prefix"},
-		"a cut attribute":  {message(syscall.RTM_NEWADDR, far[:5]...), "invalid Prefix"},
+		"cut": {syscall.NetlinkMessage{Header: syscall.NlMsghdr{Type: syscall.RTM_NEWADDR},
+			Data: []byte{2, 24}}, "invalid Prefix"},
+		"a cut attribute": {message(syscall.RTM_NEWADDR, far[:5]...), "invalid Prefix"},
 	} {
 		index, got := parseAddress(tc.m)
 		if got.String() != tc.want || got.IsValid() && index != 7 {
@@ -101,9 +110,11 @@ func TestForemostAddressesStay(t *testing.T) {
 	}
 	var all []wire.Address
 	for i := range 300 {
-		all = append(all, at(fmt.Sprintf("veth%d", i), fmt.Sprintf("fe80::%x/64", i+1), true, false), at(fmt.Sprintf("sit%d", i), "", true, false))
+		all = append(all, at(fmt.Sprintf("veth%d", i), fmt.Sprintf("fe80::%x/64", i+1), true, false),
+			at(fmt.Sprintf("sit%d", i), "", true, false))
 	}
-	of := []wire.Address{at("eth1", "10.1.0.1/16", true, false), at("eth0", "10.0.0.1/16", true, false), at("eth2", "10.2.0.1/16", false, false), at("lo", "127.0.0.1/8", true, true)}
+	of := []wire.Address{at("eth1", "10.1.0.1/16", true, false), at("eth0", "10.0.0.1/16", true, false),
+		at("eth2", "10.2.0.1/16", false, false), at("lo", "127.0.0.1/8", true, true)}
 	all = append(all, of[3], of[2], of[0], of[1])
 	got := foremost(all, 6)
 	want := append(slices.Clone(of), at("veth0", "fe80::1/64", true, false), at("veth1", "fe80::2/64", true, false))
@@ -117,7 +128,8 @@ func TestForemostAddressesStay(t *testing.T) {
 
 func TestReadSpeed(t *testing.T) {
 	class := t.TempDir()
-	for text, want := range map[string]int{"100000\n": 100000, "-1\n": 0, "4294967295\n": 0, "": 0, "fast\n": 0, "0\n": 0} {
+	for text, want := range map[string]int{"100000\n": 100000, "-1\n": 0, "4294967295\n": 0, "": 0, "fast\n": 0,
+		"0\n": 0} {
 		if err := os.MkdirAll(filepath.Join(class, "eth0"), 0o755); err != nil {
 			t.Fatal(err)
 		}

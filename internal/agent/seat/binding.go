@@ -13,7 +13,9 @@ import (
 
 // binds reports whether a job's binding needs this host's topology.
 func binds(job wire.Job) bool {
-	return job.Binding.To != "" || job.Binding.CPUs != "" || slices.ContainsFunc(job.Ranks, func(r wire.Rank) bool { return r.Cores != "" })
+	return job.Binding.To != "" || job.Binding.CPUs != "" || slices.ContainsFunc(job.Ranks, func(r wire.Rank) bool {
+		return r.Cores != ""
+	})
 }
 
 // seatsFor finds the seats of all ranks of this host and checks that ranks can be bound to them.
@@ -54,7 +56,8 @@ func unbound(seats []Seat) {
 	}
 }
 
-// seats divides the host among ranks, with a thread for each core; ranks on the same cores share the threads. It is pure.
+// seats divides the host among ranks, with a thread for each core; ranks on the same cores share
+// the threads. It is pure.
 func seats(h *Host, b wire.Binding, ranks int) ([]Seat, error) {
 	all := make([]Seat, ranks)
 	if b.To == "" && b.CPUs == "" {
@@ -70,7 +73,8 @@ func seats(h *Host, b wire.Binding, ranks int) ([]Seat, error) {
 	var few *topology.FewError
 	switch {
 	case errors.As(err, &few) && b.Soft:
-		b.To, b.Each = "", 0
+		b.To = ""
+		b.Each = 0
 		return seats(h, b, ranks)
 	case errors.As(err, &few):
 		return nil, wire.Refusef(wire.CodeHostFailed, fewHint(few, b.To), "ranks cannot be bound: %v", err)
@@ -105,10 +109,18 @@ func bind(m topology.Machine, b wire.Binding, ranks int) ([]topology.Set, error)
 	if b.Cores != "" {
 		var err error
 		if m, err = m.Cores(b.Cores); err != nil {
-			return nil, wire.Refusef(wire.CodeHostFailed, "correct --cpu-list, or leave it out", "--cpu-list %s: %v", b.Cores, err)
+			return nil, wire.Refusef(wire.CodeHostFailed, "correct --cpu-list, or leave it out", "--cpu-list %s: %v",
+				b.Cores, err)
 		}
 	}
-	return m.Bind(topology.Policy{Unit: units[b.To], Each: b.Each, Overload: b.Overload, Over: units[b.Over], Fill: b.Fill, Number: units[b.Number]}, ranks)
+	return m.Bind(topology.Policy{
+		Unit:     units[b.To],
+		Each:     b.Each,
+		Overload: b.Overload,
+		Over:     units[b.Over],
+		Fill:     b.Fill,
+		Number:   units[b.Number],
+	}, ranks)
 }
 
 // listed returns the hardware threads that --rank-cpus gives each local rank, in turn.
@@ -122,7 +134,8 @@ func listed(m topology.Machine, list string, ranks int) ([]topology.Set, error) 
 			err = fmt.Errorf("this host lets ranks use cpus %s", m.IDs())
 		}
 		if err != nil {
-			return nil, wire.Refusef(wire.CodeHostFailed, "correct --rank-cpus, or leave it out", "local rank %d cannot be bound to cpus %s: %v", i, text, err)
+			return nil, wire.Refusef(wire.CodeHostFailed, "correct --rank-cpus, or leave it out",
+				"local rank %d cannot be bound to cpus %s: %v", i, text, err)
 		}
 		bound[i] = set
 	}
@@ -137,9 +150,11 @@ func pick(h *Host, ranks []wire.Rank, seats []Seat) error {
 		}
 		cpus, err := h.machine.Pick(r.Cores)
 		if err != nil {
-			return wire.Refusef(wire.CodeHostFailed, "correct slot= of this rank in the rankfile", "rank %d cannot be bound: %v", r.Rank, err)
+			return wire.Refusef(wire.CodeHostFailed, "correct slot= of this rank in the rankfile",
+				"rank %d cannot be bound: %v", r.Rank, err)
 		}
-		seats[r.LocalRank].CPUs, seats[r.LocalRank].Threads = cpus, h.machine.CoresOf(cpus)
+		seats[r.LocalRank].CPUs = cpus
+		seats[r.LocalRank].Threads = h.machine.CoresOf(cpus)
 	}
 	return nil
 }

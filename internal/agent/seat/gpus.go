@@ -28,11 +28,13 @@ const (
 	gpuTime    = 10 * time.Second // for all programs that list GPUs
 )
 
-// gpuSources are this host's. The gorun-gpu beside gorun is one of them if no other user can have put it there. Only tests set root.
+// gpuSources are this host's. The gorun-gpu beside gorun is one of them if no other user can have
+// put it there. Only tests set root.
 func gpuSources(root fs.FS) gpu.Sources {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(own), gpuProgram); unix.Access(beside, unix.X_OK) == nil && trust.Check(beside) == nil {
+		if beside := filepath.Join(filepath.Dir(own), gpuProgram); unix.Access(beside, unix.X_OK) == nil &&
+			trust.Check(beside) == nil {
 			helper = beside
 		}
 	}
@@ -43,8 +45,9 @@ func gpuSources(root fs.FS) gpu.Sources {
 	return from
 }
 
-// listGPUs lists nothing without an NVIDIA driver. It asks the driver itself, which is slow, only for what /proc does not show: NVLinks
-// and MIG instances. access reports whether a file may be read and written.
+// listGPUs lists nothing without an NVIDIA driver. It asks the driver itself, which is slow, only
+// for what /proc does not show: NVLinks and MIG instances. access reports whether a file may be
+// read and written.
 func listGPUs(from gpu.Sources, near bool, access func(path string) error) ([]gpu.Device, error) {
 	if !gpu.Present(from.Root) {
 		return nil, nil
@@ -66,8 +69,9 @@ func partitioned(root fs.FS) bool {
 	return len(instances) > 0
 }
 
-// openable lists the devices that CUDA counts: those whose file may be opened. A scheduler's control group may forbid it, and a container
-// may lack the file. Where no device has a file, the driver makes the files for the first program.
+// openable lists the devices that CUDA counts: those whose file may be opened. A scheduler's
+// control group may forbid it, and a container may lack the file. Where no device has a file, the
+// driver makes the files for the first program.
 func openable(devices []gpu.Device, access func(path string) error) []gpu.Device {
 	absent := 0
 	var open []gpu.Device
@@ -113,9 +117,10 @@ func inherited(job wire.Job, visible []Visibility, seats int) []Visibility {
 	return all
 }
 
-// assign finds the GPUs of every local rank and a sentence about them. Ranks that inherit the same GPUs share them; with auto,
-// programs that inherit different ones keep them all. It is pure.
-func assign(request wire.GPUs, inherited []Visibility, devices []gpu.Device) (shares []gpu.Share, words string, err error) {
+// assign finds the GPUs of every local rank and a sentence about them. Ranks that inherit the same
+// GPUs share them; with auto, programs that inherit different ones keep them all. It is pure.
+func assign(request wire.GPUs, inherited []Visibility, devices []gpu.Device) (shares []gpu.Share, words string,
+	err error) {
 	var kinds []Visibility
 	members := map[Visibility][]int{} // local ranks
 	for local, kind := range inherited {
@@ -125,7 +130,8 @@ func assign(request wire.GPUs, inherited []Visibility, devices []gpu.Device) (sh
 		members[kind] = append(members[kind], local)
 	}
 	if len(kinds) > 1 && request.PerRank == 0 {
-		return nil, prose.Count(len(devices), "GPU") + ", which programs choose by their own " + rankenv.VisibleGPUs, nil
+		return nil, prose.Count(len(devices), "GPU") + ", which programs choose by their own " + rankenv.VisibleGPUs,
+			nil
 	}
 	shares = make([]gpu.Share, len(inherited))
 	have := 0
@@ -180,7 +186,8 @@ func (h *Host) assignGPUs(job wire.Job, seats []Seat, visible []Visibility, sent
 	}
 	devices, err := h.listGPUs(ask.PerRank > 0, sent)
 	if err != nil && ask.PerRank+ask.Listed > 0 {
-		return nil, wire.Refusef(wire.CodeHostFailed, "see there what nvidia-smi says, or say --gpus-per-rank none", "GPUs cannot be listed: %v", err)
+		return nil, wire.Refusef(wire.CodeHostFailed, "see there what nvidia-smi says, or say --gpus-per-rank none",
+			"GPUs cannot be listed: %v", err)
 	}
 	if err != nil {
 		h.GPUs = fmt.Sprintf("GPUs that cannot be listed (%v)", err)
@@ -194,12 +201,14 @@ func (h *Host) assignGPUs(job wire.Job, seats []Seat, visible []Visibility, sent
 	if errors.As(err, &hinted) {
 		return nil, wire.Refusef(wire.CodeHostFailed, hinted.Hint(), "GPUs cannot be assigned: %v", err)
 	}
-	h.GPUs, h.BusIDs = words, usedGPUs(shares)
+	h.GPUs = words
+	h.BusIDs = usedGPUs(shares)
 	for i, s := range shares {
 		seats[i].GPUs = s
 	}
 	// The local ranks of an elastic job change, and with auto so do their GPUs.
-	if !job.Binding.Near || job.Elastic != nil && ask.PerRank == 0 || !slices.ContainsFunc(shares, func(s gpu.Share) bool { return s.Nodes != nil }) {
+	if !job.Binding.Near || job.Elastic != nil && ask.PerRank == 0 ||
+		!slices.ContainsFunc(shares, func(s gpu.Share) bool { return s.Nodes != nil }) {
 		return seats, nil
 	}
 	if h.machine == nil {
@@ -222,10 +231,13 @@ func usedGPUs(shares []gpu.Share) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// nearGPUs moves ranks to the NUMA nodes of their GPUs. No rank moves if one node is unknown or has too few cores, if the host has one
-// node, or if the system forbids it: the user did not request it.
+// nearGPUs moves ranks to the NUMA nodes of their GPUs. No rank moves if one node is unknown or has
+// too few cores, if the host has one node, or if the system forbids it: the user did not request
+// it.
 func nearGPUs(h *Host, b wire.Binding, seats []Seat) []Seat {
-	sets, groups, elsewhere := make([]topology.Set, len(seats)), map[string][]int{}, false
+	sets := make([]topology.Set, len(seats))
+	groups := map[string][]int{}
+	elsewhere := false
 	for i, s := range seats {
 		for _, c := range h.machine {
 			if slices.Contains(s.GPUs.Nodes, c.Node) {
@@ -277,14 +289,16 @@ func nearGPUs(h *Host, b wire.Binding, seats []Seat) []Seat {
 // HasGPUs reports whether this host has NVIDIA GPUs.
 func (h *Host) HasGPUs() bool { return gpu.Present(h.sources.Root) }
 
-// Inventory lists this host's GPUs with all that the driver knows. sent is gorun-gpu, compressed, or nil.
+// Inventory lists this host's GPUs with all that the driver knows. sent is gorun-gpu, compressed,
+// or nil.
 func (h *Host) Inventory(ctx context.Context, sent []byte) (gpu.Inventory, error) {
 	program, unreceived := memexec.Receive(gpuProgram, bytes.NewReader(sent))
 	if program != nil {
 		defer program.Close()
 	}
 	from := h.sources
-	from.Memory, from.Health = program, true
+	from.Memory = program
+	from.Health = true
 	inventory, err := gpu.Details(ctx, from)
 	if unreceived != nil {
 		inventory.Warnings = append(inventory.Warnings, unreceived.Error())
@@ -292,7 +306,8 @@ func (h *Host) Inventory(ctx context.Context, sent []byte) (gpu.Inventory, error
 	return inventory, err
 }
 
-// listGPUs asks gorun-gpu if it was sent. Where it cannot be run, or breaks, the other sources answer.
+// listGPUs asks gorun-gpu if it was sent. Where it cannot be run, or breaks, the other sources
+// answer.
 func (h *Host) listGPUs(near bool, sent []byte) ([]gpu.Device, error) {
 	program, _ := memexec.Receive(gpuProgram, bytes.NewReader(sent))
 	if program != nil {

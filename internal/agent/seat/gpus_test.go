@@ -24,7 +24,8 @@ func driver(nodes ...int) fstest.MapFS {
 	for i, node := range nodes {
 		id := fmt.Sprintf("0000:%02x:00.0", 16*i+7)
 		root["proc/driver/nvidia/gpus/"+id+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil,
-			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU Excluded:\t No\n", i, id, i)}
+			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU "+
+				"Excluded:\t No\n", i, id, i)}
 		root["sys/bus/pci/devices/"+id+"/numa_node"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d\n", node)}
 	}
 	return root
@@ -86,21 +87,32 @@ func TestRanksGetGPUs(t *testing.T) {
 		want  string // for each rank its GPUs, its variables and its cpus
 		words string
 	}{
-		"no GPU":             {nil, 2, wire.GPUs{}, []string{""}, "[] 2 -|[] 2 -", ""},
-		"left alone":         {[]int{0, 1}, 2, wire.GPUs{Leave: true, Listed: 9}, []string{""}, "[] 2 -|[] 2 -", ""},
-		"auto":               {[]int{1, 0}, 2, wire.GPUs{}, []string{""}, "[0] 2 4-7|[1] 2 0-3", "2 GPUs, which all ranks see"},
-		"auto, one rank":     {[]int{1, 0}, 1, wire.GPUs{}, []string{""}, "[0] 4 -", "2 GPUs, which all ranks see"},
-		"auto, shared":       {[]int{1, 0}, 3, wire.GPUs{}, []string{""}, "[0] 1 V=0 O=PCI_BUS_ID -|[1] 1 V=1 O=PCI_BUS_ID -|[0] 1 V=0 O=PCI_BUS_ID -", "2 GPUs, of which local rank 0 has 0, 1 has 1, 2 has 0"},
-		"auto, one visible":  {[]int{1, 0}, 1, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1"}, "[1] 2 0-3", "1 GPU, which all ranks see"},
-		"auto, hidden":       {[]int{1, 0}, 1, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES="}, "[] 4 -", ""},
-		"one each":           {[]int{1, 0}, 1, wire.GPUs{PerRank: 1}, []string{""}, "[0] 2 V=0 O=PCI_BUS_ID 4-7", "2 GPUs, of which local rank 0 has 0"},
-		"one each of a list": {[]int{1, 0}, 2, wire.GPUs{PerRank: 1}, []string{"CUDA_VISIBLE_DEVICES=GPU-1,GPU-0"}, "[1] 2 V=GPU-1 0-3|[0] 2 V=GPU-0 4-7", "2 GPUs, of which local rank 0 has 1, 1 has 0"},
-		"both":               {[]int{1, 0}, 1, wire.GPUs{PerRank: 2}, []string{""}, "[0 1] 4 V=0,1 O=PCI_BUS_ID -", "2 GPUs, of which local rank 0 has 0,1"},
-		"one node for all":   {[]int{0, 0}, 2, wire.GPUs{PerRank: 1}, []string{""}, "[0] 1 V=0 O=PCI_BUS_ID 0-3|[1] 1 V=1 O=PCI_BUS_ID 0-3", "2 GPUs, of which local rank 0 has 0, 1 has 1"},
-		"node unknown":       {[]int{0, -1}, 2, wire.GPUs{PerRank: 1}, []string{""}, "[0] 2 V=0 O=PCI_BUS_ID -|[1] 2 V=1 O=PCI_BUS_ID -", "2 GPUs, of which local rank 0 has 0, 1 has 1"},
+		"no GPU":     {nil, 2, wire.GPUs{}, []string{""}, "[] 2 -|[] 2 -", ""},
+		"left alone": {[]int{0, 1}, 2, wire.GPUs{Leave: true, Listed: 9}, []string{""}, "[] 2 -|[] 2 -", ""},
+		"auto": {[]int{1, 0}, 2, wire.GPUs{}, []string{""}, "[0] 2 4-7|[1] 2 0-3",
+			"2 GPUs, which all ranks see"},
+		"auto, one rank": {[]int{1, 0}, 1, wire.GPUs{}, []string{""}, "[0] 4 -", "2 GPUs, which all ranks see"},
+		"auto, shared": {[]int{1, 0}, 3, wire.GPUs{}, []string{""},
+			"[0] 1 V=0 O=PCI_BUS_ID -|[1] 1 V=1 O=PCI_BUS_ID -|[0] 1 V=0 O=PCI_BUS_ID -",
+			"2 GPUs, of which local rank 0 has 0, 1 has 1, 2 has 0"},
+		"auto, one visible": {[]int{1, 0}, 1, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1"}, "[1] 2 0-3",
+			"1 GPU, which all ranks see"},
+		"auto, hidden": {[]int{1, 0}, 1, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES="}, "[] 4 -", ""},
+		"one each": {[]int{1, 0}, 1, wire.GPUs{PerRank: 1}, []string{""}, "[0] 2 V=0 O=PCI_BUS_ID 4-7",
+			"2 GPUs, of which local rank 0 has 0"},
+		"one each of a list": {[]int{1, 0}, 2, wire.GPUs{PerRank: 1}, []string{"CUDA_VISIBLE_DEVICES=GPU-1,GPU-0"},
+			"[1] 2 V=GPU-1 0-3|[0] 2 V=GPU-0 4-7", "2 GPUs, of which local rank 0 has 1, 1 has 0"},
+		"both": {[]int{1, 0}, 1, wire.GPUs{PerRank: 2}, []string{""}, "[0 1] 4 V=0,1 O=PCI_BUS_ID -",
+			"2 GPUs, of which local rank 0 has 0,1"},
+		"one node for all": {[]int{0, 0}, 2, wire.GPUs{PerRank: 1}, []string{""},
+			"[0] 1 V=0 O=PCI_BUS_ID 0-3|[1] 1 V=1 O=PCI_BUS_ID 0-3", "2 GPUs, of which local rank 0 has 0, 1 has 1"},
+		"node unknown": {[]int{0, -1}, 2, wire.GPUs{PerRank: 1}, []string{""},
+			"[0] 2 V=0 O=PCI_BUS_ID -|[1] 2 V=1 O=PCI_BUS_ID -", "2 GPUs, of which local rank 0 has 0, 1 has 1"},
 		"node without cores": {[]int{7}, 1, wire.GPUs{}, []string{""}, "[0] 4 -", "1 GPU, which all ranks see"},
-		"two programs":       {[]int{0, 1}, 2, wire.GPUs{PerRank: 1}, []string{"CUDA_VISIBLE_DEVICES=1", "CUDA_VISIBLE_DEVICES=0"}, "[1] 2 V=1 4-7|[0] 2 V=0 0-3", "1 GPU, of which local rank 0 has 1, 1 has 0"},
-		"two programs, auto": {[]int{0, 1}, 2, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1", ""}, "[] 2 -|[] 2 -", "2 GPUs, which programs choose by their own CUDA_VISIBLE_DEVICES"},
+		"two programs": {[]int{0, 1}, 2, wire.GPUs{PerRank: 1}, []string{"CUDA_VISIBLE_DEVICES=1",
+			"CUDA_VISIBLE_DEVICES=0"}, "[1] 2 V=1 4-7|[0] 2 V=0 0-3", "1 GPU, of which local rank 0 has 1, 1 has 0"},
+		"two programs, auto": {[]int{0, 1}, 2, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1", ""}, "[] 2 -|[] 2 -",
+			"2 GPUs, which programs choose by their own CUDA_VISIBLE_DEVICES"},
 	} {
 		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, tt.gpus, tt.envs...)
 		if err := a.assign(); err != nil {
@@ -110,14 +122,17 @@ func TestRanksGetGPUs(t *testing.T) {
 		var got []string
 		for i, p := range a.locations() {
 			env := strings.Join(a.seats[i].Environ(), " ")
-			env = strings.NewReplacer("OMP_NUM_THREADS=", "", "CUDA_VISIBLE_DEVICES", "V", "CUDA_DEVICE_ORDER", "O").Replace(env)
+			env = strings.NewReplacer("OMP_NUM_THREADS=", "", "CUDA_VISIBLE_DEVICES", "V", "CUDA_DEVICE_ORDER",
+				"O").Replace(env)
 			if p.CPUs == "" {
 				p.CPUs = "-"
 			}
 			got = append(got, fmt.Sprint(p.GPUs, env, " ", p.CPUs))
 		}
-		if text := strings.Join(got, "|"); strings.ReplaceAll(text, "]", "] ") != strings.ReplaceAll(tt.want, "] ", "] ") || a.own.GPUs != tt.words {
-			t.Errorf("%s: %s (%s)\nwant %s (%s)", name, strings.ReplaceAll(text, "]", "] "), a.own.GPUs, tt.want, tt.words)
+		if text := strings.Join(got, "|"); strings.ReplaceAll(text, "]", "] ") != strings.ReplaceAll(tt.want, "] ",
+			"] ") || a.own.GPUs != tt.words {
+			t.Errorf("%s: %s (%s)\nwant %s (%s)", name, strings.ReplaceAll(text, "]", "] "), a.own.GPUs, tt.want,
+				tt.words)
 		}
 	}
 }
@@ -133,26 +148,34 @@ func TestGPUsThatCannotBeAssigned(t *testing.T) {
 		env        string
 		what, hint string
 	}{
-		{two, 3, wire.GPUs{PerRank: 1}, "", "GPUs cannot be assigned: 3 ranks need 3 GPUs, and there are 2", "-H host:2"},
-		{two, 1, wire.GPUs{Listed: 4}, "", "GPUs cannot be assigned: the hostfile says gpus=4, and there are 2", "correct gpus="},
-		{two, 1, wire.GPUs{PerRank: 1}, "CUDA_VISIBLE_DEVICES=-1", "1 rank needs 1 GPU, and there is none, besides 2 that CUDA_VISIBLE_DEVICES", "leave --gpus-per-rank out"},
+		{two, 3, wire.GPUs{PerRank: 1}, "", "GPUs cannot be assigned: 3 ranks need 3 GPUs, and there are 2",
+			"-H host:2"},
+		{two, 1, wire.GPUs{Listed: 4}, "", "GPUs cannot be assigned: the hostfile says gpus=4, and there are 2",
+			"correct gpus="},
+		{two, 1, wire.GPUs{PerRank: 1}, "CUDA_VISIBLE_DEVICES=-1",
+			"1 rank needs 1 GPU, and there is none, besides 2 that CUDA_VISIBLE_DEVICES", "leave --gpus-per-rank out"},
 		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{PerRank: 1}, "", "1 rank needs 1 GPU, and there is none", ""},
-		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{Listed: 1}, "", "the hostfile says gpus=1, and there is none", "--gpus-per-rank none"},
+		{withGPUs(fstest.MapFS{}), 1, wire.GPUs{Listed: 1}, "", "the hostfile says gpus=1, and there is none",
+			"--gpus-per-rank none"},
 		{broken, 1, wire.GPUs{PerRank: 1}, "", "GPUs cannot be listed: signal: segmentation fault", "nvidia-smi"},
 	} {
 		var no *wire.Refuse
-		if err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).assign(); !errors.As(err, &no) || no.Code != wire.CodeHostFailed || !strings.Contains(no.What, tt.what) || !strings.Contains(no.Hint, tt.hint) {
+		if err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).assign(); !errors.As(err, &no) ||
+			no.Code != wire.CodeHostFailed || !strings.Contains(no.What, tt.what) ||
+			!strings.Contains(no.Hint, tt.hint) {
 			t.Errorf("%+v: %+v, want %q", tt.gpus, err, tt.what)
 		}
 	}
 	// A job that requests no GPU runs without.
 	a := hostWith(broken, 2, wire.GPUs{}, "")
-	if err := a.assign(); err != nil || a.own.GPUs != "GPUs that cannot be listed (signal: segmentation fault)" || a.locations()[0].GPUs != nil {
+	if err := a.assign(); err != nil || a.own.GPUs != "GPUs that cannot be listed (signal: segmentation fault)" ||
+		a.locations()[0].GPUs != nil {
 		t.Errorf("%v, %q", err, a.own.GPUs)
 	}
 }
 
-// Cores that were asked for are taken near the GPUs, if there are enough; other bindings stay as they were asked for.
+// Cores that were asked for are taken near the GPUs, if there are enough; other bindings stay as
+// they were asked for.
 func TestCoresNearGPUs(t *testing.T) {
 	for _, tt := range []struct {
 		nodes   []int
@@ -166,7 +189,8 @@ func TestCoresNearGPUs(t *testing.T) {
 		{[]int{1, 0}, wire.Binding{To: "core", Each: 1}, 2, "0-1/1 2-3/1"},
 		{[]int{1, 0}, wire.Binding{To: "socket"}, 2, "0-3/2 4-7/2"},
 		{[]int{1, 0}, wire.Binding{}, 2, "/2 /2"},
-		{[]int{1, 0, 0, 0}, wire.Binding{To: "core", Each: 1, Near: true}, 2, "0-1/1 2-3/1"}, // one rank is on both nodes
+		// one rank is on both nodes
+		{[]int{1, 0, 0, 0}, wire.Binding{To: "core", Each: 1, Near: true}, 2, "0-1/1 2-3/1"},
 	} {
 		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, wire.GPUs{PerRank: len(tt.nodes) / tt.ranks}, "")
 		a.job.Binding = tt.binding
@@ -211,7 +235,8 @@ func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 	}
 }
 
-// TestWhenTheDriverIsAsked checks that programs run only if there is a driver, and only for what /proc does not show.
+// TestWhenTheDriverIsAsked checks that programs run only if there is a driver, and only for what
+// /proc does not show.
 func TestWhenTheDriverIsAsked(t *testing.T) {
 	instance := driver(0)
 	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
@@ -237,7 +262,8 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "
 		}
 		devices, err := listGPUs(gpu.Sources{Root: tt.root, Helper: helper}, tt.near, func(string) error { return nil })
 		_, missing := os.Stat(dir + "/asked")
-		if err != nil || len(devices) != tt.gpus || tt.asked != (missing == nil) || tt.asked && len(devices[0].MIG) != 1 {
+		if err != nil || len(devices) != tt.gpus || tt.asked != (missing == nil) || tt.asked &&
+			len(devices[0].MIG) != 1 {
 			t.Errorf("%s: %+v, %v; asked: %v", name, devices, err, missing == nil)
 		}
 	}
@@ -253,7 +279,8 @@ func TestOpenableGPUs(t *testing.T) {
 		{nil, []int{0, 1, 2, 3}},
 		{map[string]error{"/dev/nvidia2": syscall.EPERM}, []int{0, 2, 3}},
 		{map[string]error{"/dev/nvidia0": syscall.EACCES, "/dev/nvidia1": syscall.ENOENT}, []int{1, 3}},
-		{map[string]error{"/dev/nvidia0": syscall.ENOENT, "/dev/nvidia1": syscall.ENOENT, "/dev/nvidia2": syscall.ENOENT}, []int{3}},
+		{map[string]error{"/dev/nvidia0": syscall.ENOENT, "/dev/nvidia1": syscall.ENOENT,
+			"/dev/nvidia2": syscall.ENOENT}, []int{3}},
 	} {
 		var got []int
 		for _, d := range openable(devices, func(path string) error { return tt.errs[path] }) {
@@ -287,7 +314,8 @@ func TestHostLacksTheGPUProgram(t *testing.T) {
 	}
 }
 
-// Nothing of the program is left: no folder has it, and its file is closed before ranks are started.
+// Nothing of the program is left: no folder has it, and its file is closed before ranks are
+// started.
 func TestSentProgramIsNotKept(t *testing.T) {
 	open := func() (names []string) {
 		entries, err := filepath.Glob("/proc/self/fd/*")
@@ -334,9 +362,11 @@ func TestInventoryOfTheHost(t *testing.T) {
 		sent          []byte
 		want, warning string
 	}{
-		"gorun-gpu":        {pack(`echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "name": "H100", "nvlinks": {"3": 12}}]}'`), "H100 map[3:12]", ""},
-		"a crash":          {pack("kill -SEGV $$"), shown + " map[]", "list GPUs with gorun-gpu: signal: segmentation fault"},
-		"no inventory":     {pack("exit 0"), shown + " map[]", "list GPUs with gorun-gpu: read its inventory: unexpected end"},
+		"gorun-gpu": {pack(`echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "name": "H100", "nvlinks": {"3": 12}}]}'`), "H100 map[3:12]", ""},
+		"a crash": {pack("kill -SEGV $$"), shown + " map[]",
+			"list GPUs with gorun-gpu: signal: segmentation fault"},
+		"no inventory": {pack("exit 0"), shown + " map[]",
+			"list GPUs with gorun-gpu: read its inventory: unexpected end"},
 		"nothing was sent": {nil, shown + " map[]", "neither gorun-gpu nor nvidia-smi"},
 		"no gzip":          {[]byte("x"), shown + " map[]", "receive gorun-gpu: "},
 		"a file in memory": {pack("readlink /proc/self/fd/3 >&2; exit 1"), shown + " map[]", "memfd:gorun-gpu"},
@@ -349,7 +379,8 @@ func TestInventoryOfTheHost(t *testing.T) {
 		if got := fmt.Sprint(inv.Devices[0].Name, " ", inv.Devices[0].NVLinks); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
-		if all := strings.Join(inv.Warnings, "\n"); (all == "") != (tt.warning == "") || !strings.Contains(all, tt.warning) {
+		if all := strings.Join(inv.Warnings, "\n"); (all == "") != (tt.warning == "") ||
+			!strings.Contains(all, tt.warning) {
 			t.Errorf("%s: warnings %q, want %q", name, all, tt.warning)
 		}
 	}

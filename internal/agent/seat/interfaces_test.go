@@ -14,8 +14,12 @@ import (
 func nicsOf(names string) (own []wire.Address) {
 	for i, name := range strings.Fields(names) {
 		name, loopback := strings.CutSuffix(name, "!")
-		own = append(own, wire.Address{Interface: name, Up: true, Loopback: loopback,
-			Prefix: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 1}), 16)})
+		own = append(own, wire.Address{
+			Interface: name,
+			Up:        true,
+			Loopback:  loopback,
+			Prefix:    netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(i), 0, 1}), 16),
+		})
 	}
 	return own
 }
@@ -69,9 +73,11 @@ func TestInterfaceNames(t *testing.T) {
 		start       wire.Start
 		want        Interfaces
 	}{
-		"all ranks here":             {2, 2, false, wire.Start{Addrs: []string{"10.1.0.1"}}, Interfaces{"lo", "lo"}},
-		"some elsewhere":             {2, 4, false, wire.Start{Addrs: []string{"10.1.0.1"}, Interfaces: []string{"eth0"}}, Interfaces{"eth0", "eth0"}},
-		"nothing else is shared":     {2, 4, false, wire.Start{Addrs: []string{"10.1.0.1"}}, Interfaces{"eth0", "eth0"}},
+		"all ranks here": {2, 2, false, wire.Start{Addrs: []string{"10.1.0.1"}}, Interfaces{"lo", "lo"}},
+		"some elsewhere": {2, 4, false,
+			wire.Start{Addrs: []string{"10.1.0.1"}, Interfaces: []string{"eth0"}}, Interfaces{"eth0", "eth0"}},
+		"nothing else is shared": {2, 4, false, wire.Start{Addrs: []string{"10.1.0.1"}},
+			Interfaces{"eth0", "eth0"}},
 		"elastic, so always":         {1, 1, true, wire.Start{Addrs: []string{"10.2.0.1"}}, Interfaces{"br-1", "br-1"}},
 		"an address that nobody has": {2, 4, false, wire.Start{Addrs: []string{"1.2.3.4"}}, Interfaces{}},
 		"no address":                 {2, 4, false, wire.Start{}, Interfaces{}},
@@ -85,7 +91,8 @@ func TestInterfaceNames(t *testing.T) {
 		}
 	}
 	job := wire.Job{Size: 1, Ranks: make([]wire.Rank, 1), Elastic: &wire.Elastic{}}
-	if got := new(Host).Interfaces(nicsOf("lo! eth0"), job, wire.Start{Addrs: []string{"10.1.0.1"}}).NCCL; got != "eth0" {
+	if got := new(Host).Interfaces(nicsOf("lo! eth0"), job,
+		wire.Start{Addrs: []string{"10.1.0.1"}}).NCCL; got != "eth0" {
 		t.Errorf("in an elastic job %q, want eth0 although NCCL would choose it: other hosts may have more", got)
 	}
 }
@@ -104,7 +111,8 @@ func TestInterfaceOf(t *testing.T) {
 		alone bool
 		want  string
 	}{
-		{"10.0.0.1", false, "eth0"}, {"10.1.0.1", false, "ib0"}, {"fe80::1%ib0", false, "ib0"}, {"127.0.0.1", false, "lo0"},
+		{"10.0.0.1", false, "eth0"}, {"10.1.0.1", false, "ib0"}, {"fe80::1%ib0", false, "ib0"},
+		{"127.0.0.1", false, "lo0"},
 		{"10.0.0.1", true, "lo0"}, {"", true, "lo0"},
 		{"10.9.9.9", false, ""}, {"", false, ""},
 	} {

@@ -19,12 +19,13 @@ const (
 	ownStrings  = 16 << 10 // for the variables that differ by rank
 )
 
-// CheckSize refuses arguments and variables that are too large for the kernel to start a rank with. stack is the limit on the stack's
-// size. It is pure.
+// CheckSize refuses arguments and variables that are too large for the kernel to start a rank with.
+// stack is the limit on the stack's size. It is pure.
 func CheckSize(path string, argv []string, env map[string]string, stack uint64) error {
 	for i, a := range argv {
 		if len(a) > maxString {
-			return wire.Refusef(wire.CodeNotExecutable, "pass it in a file", "argument %d of %s has %d bytes, and the kernel takes %d", i, argv[0], len(a), maxString)
+			return wire.Refusef(wire.CodeNotExecutable, "pass it in a file",
+				"argument %d of %s has %d bytes, and the kernel takes %d", i, argv[0], len(a), maxString)
 		}
 	}
 	total := len(path) + 1 + ownStrings
@@ -46,8 +47,10 @@ func CheckSize(path string, argv []string, env map[string]string, stack uint64) 
 	names := slices.SortedFunc(maps.Keys(env), func(a, b string) int {
 		return cmp.Or(cmp.Compare(len(env[b]), len(env[a])), cmp.Compare(a, b))
 	})
-	return wire.Refusef(wire.CodeNotExecutable, "send fewer variables (--no-env, --unset-env), or raise the limit on the stack there (ulimit -s)",
-		"%d arguments and %d variables have %d bytes, and the kernel takes %d with this limit on the stack; the largest variables are %s",
+	return wire.Refusef(wire.CodeNotExecutable,
+		"send fewer variables (--no-env, --unset-env), or raise the limit on the stack there (ulimit -s)",
+		"%d arguments and %d variables have %d bytes, and the kernel takes %d with this limit on the stack; the "+
+			"largest variables are %s",
 		len(argv), len(env), total, most, strings.Join(names[:min(3, len(names))], ", "))
 }
 
@@ -60,8 +63,8 @@ func StackLimit() uint64 {
 	return limit.Cur
 }
 
-// RaiseDescriptors raises the limit on open files of ranks to their maximum. Go raises it for this process only, unless it is set
-// explicitly.
+// RaiseDescriptors raises the limit on open files of ranks to their maximum. Go raises it for this
+// process only, unless it is set explicitly.
 func RaiseDescriptors() {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {

@@ -11,7 +11,8 @@ func TestTheKernelsLimitsAreKnown(t *testing.T) {
 	long := func(n int) string { return strings.Repeat("x", n) }
 	many := map[string]string{}
 	for i := range 10000 {
-		many["V"+strings.Repeat("i", i%7)+string(rune('a'+i%26))+strings.Repeat("9", i/26%97)+strings.Repeat("_", i/2500)] = "value"
+		many["V"+strings.Repeat("i", i%7)+string(rune('a'+i%26))+strings.Repeat("9", i/26%97)+strings.Repeat("_",
+			i/2500)] = "value"
 	}
 	type start struct {
 		path string
@@ -24,15 +25,18 @@ func TestTheKernelsLimitsAreKnown(t *testing.T) {
 		says string
 	}{
 		{"the largest variable", start{env: map[string]string{"BIG": long(maxString - 4)}}, ""},
-		{"one byte more", start{env: map[string]string{"BIG": long(maxString - 3), "A": "1"}}, "the variable BIG has 131072 bytes, and the kernel takes 131071"},
+		{"one byte more", start{env: map[string]string{"BIG": long(maxString - 3), "A": "1"}},
+			"the variable BIG has 131072 bytes, and the kernel takes 131071"},
 		{"the largest argument", start{argv: []string{long(maxString)}}, ""},
 		{"one byte more", start{argv: []string{"", long(maxString + 1)}}, "argument 2 of /bin/true has 131072 bytes"},
 		{"thousands of variables", start{env: many}, ""},
 		{"a mebibyte of arguments", start{argv: strings.Split(strings.Repeat("0123456,", 64<<10), ",")}, ""},
-		{"two of them", start{argv: strings.Split(strings.Repeat("0123456,", 1<<18), ","), env: map[string]string{"B": long(20), "A": "1"}}, "262146 arguments and 2 variables have "},
+		{"two of them", start{argv: strings.Split(strings.Repeat("0123456,", 1<<18), ","),
+			env: map[string]string{"B": long(20), "A": "1"}}, "262146 arguments and 2 variables have "},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.p.path, tc.p.argv = "/bin/true", append([]string{"/bin/true"}, tc.p.argv...)
+			tc.p.path = "/bin/true"
+			tc.p.argv = append([]string{"/bin/true"}, tc.p.argv...)
 			err := CheckSize(tc.p.path, tc.p.argv, tc.p.env, 8<<20)
 			if (err == nil) != (tc.says == "") || err != nil && !strings.HasPrefix(err.Error(), tc.says) {
 				t.Errorf("%v", err)
@@ -46,7 +50,8 @@ func TestTheKernelsLimitsAreKnown(t *testing.T) {
 			}
 		})
 	}
-	if err := CheckSize("", []string{"/bin/true"}, map[string]string{"B": long(100 << 10), "A": long(20 << 10)}, 64<<10); err == nil || !strings.HasSuffix(err.Error(), "the largest variables are B, A") {
+	if err := CheckSize("", []string{"/bin/true"}, map[string]string{"B": long(100 << 10), "A": long(20 << 10)},
+		64<<10); err == nil || !strings.HasSuffix(err.Error(), "the largest variables are B, A") {
 		t.Errorf("with a small stack: %v", err)
 	}
 }

@@ -14,7 +14,8 @@ const (
 	stateListen  = 10 // TCP_LISTEN
 )
 
-// Listeners returns the users of the sockets that listen on a TCP port of this host, each as often as it has such sockets.
+// Listeners returns the users of the sockets that listen on a TCP port of this host, each as often
+// as it has such sockets.
 func Listeners(port int) (uids []uint32, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
@@ -22,7 +23,8 @@ func Listeners(port int) (uids []uint32, err error) {
 	}
 	defer unix.Close(fd)
 	for _, family := range []byte{unix.AF_INET, unix.AF_INET6} {
-		if err := unix.Sendto(fd, listenersRequest(family, port), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		if err := unix.Sendto(fd, listenersRequest(family, port), 0,
+			&unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 			return nil, fmt.Errorf("ask the kernel who listens on port %d: %w", port, err)
 		}
 		for more := true; more; {
@@ -41,7 +43,8 @@ func Listeners(port int) (uids []uint32, err error) {
 	return uids, nil
 }
 
-// listenersRequest is a struct nlmsghdr and a struct inet_diag_req_v2 for all sockets that listen on a port.
+// listenersRequest is a struct nlmsghdr and a struct inet_diag_req_v2 for all sockets that listen
+// on a port.
 func listenersRequest(family byte, port int) []byte {
 	order := binary.NativeEndian
 	b := order.AppendUint32(nil, unix.SizeofNlMsghdr+56)
@@ -54,11 +57,13 @@ func listenersRequest(family byte, port int) []byte {
 	return append(b, make([]byte, 2+16+16+4+8)...) // any other end, interface and cookie
 }
 
-// parseListeners reads a part of the answer to a listenersRequest: the users of sockets, and whether another part follows. It is pure.
+// parseListeners reads a part of the answer to a listenersRequest: the users of sockets, and
+// whether another part follows. It is pure.
 func parseListeners(b []byte) (uids []uint32, more bool, err error) {
 	order := binary.NativeEndian
 	for len(b) >= unix.SizeofNlMsghdr {
-		size, kind := int(order.Uint32(b)), order.Uint16(b[4:])
+		size := int(order.Uint32(b))
+		kind := order.Uint16(b[4:])
 		if size < unix.SizeofNlMsghdr || size > len(b) {
 			break
 		}

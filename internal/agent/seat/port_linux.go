@@ -6,10 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Port is a TCP port that is reserved for a rank that will listen on it: MASTER_PORT. The reservation is a socket that is bound and does
-// not listen. Until Open, nobody can bind the port. From then on, servers that set SO_REUSEADDR can, as PyTorch and nearly every
-// other one does, whoever their user is: the kernel compares users only where both sockets set SO_REUSEPORT. Once one of them listens,
-// nobody else can bind the port.
+// Port is a TCP port that is reserved for a rank that will listen on it: MASTER_PORT. The
+// reservation is a socket that is bound and does not listen. Until Open, nobody can bind the port.
+// From then on, servers that set SO_REUSEADDR can, as PyTorch and nearly every other one does,
+// whoever their user is: the kernel compares users only where both sockets set SO_REUSEPORT. Once
+// one of them listens, nobody else can bind the port.
 type Port struct {
 	fd     int
 	Number int
@@ -58,7 +59,8 @@ func bindAny(any unix.Sockaddr) (Port, error) {
 	return p, nil
 }
 
-// Open lets servers that set SO_REUSEADDR bind the port. It still keeps the kernel from handing out the port as a free one.
+// Open lets servers that set SO_REUSEADDR bind the port. It still keeps the kernel from handing out
+// the port as a free one.
 func (p *Port) Open() error {
 	if p.fd < 0 {
 		return nil

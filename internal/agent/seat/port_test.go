@@ -26,7 +26,8 @@ func TestHeldPort(t *testing.T) {
 		t.Errorf("two hold port %d", held.Number)
 	}
 	for _, host := range []string{"", "127.0.0.1"} {
-		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number)); !errors.Is(err, syscall.EADDRINUSE) { // it sets SO_REUSEADDR
+		// it sets SO_REUSEADDR
+		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number)); !errors.Is(err, syscall.EADDRINUSE) {
 			t.Errorf("before the ranks start, the port is bound on %q: %v, %v", host, l, err)
 		}
 	}

@@ -28,21 +28,22 @@ type Host struct {
 	Cores int // that can be kept busy
 	// LacksGPUProgram and Partitioned are as in the hello.
 	LacksGPUProgram, Partitioned bool
-	// GPUs is a sentence about the GPUs and their assignment, and BusIDs the PCI addresses of those that ranks use, none if one is
-	// not known. Assign sets both.
+	// GPUs is a sentence about the GPUs and their assignment, and BusIDs the PCI addresses of those
+	// that ranks use, none if one is not known. Assign sets both.
 	GPUs   string
 	BusIDs []string
 
 	machine topology.Machine // nil until a job is bound
 	// try reports whether a rank can be bound.
 	try func(topology.Set) error
-	// list returns the GPUs that programs may open, with the links between them if near; sent is gorun-gpu, nil where it was not
-	// sent. A nil list finds no GPU.
+	// list returns the GPUs that programs may open, with the links between them if near; sent is
+	// gorun-gpu, nil where it was not sent. A nil list finds no GPU.
 	list    func(near bool, sent *os.File) ([]gpu.Device, error)
 	sources gpu.Sources
 }
 
-// Inspect finds this host's cores and where its GPUs are listed. root is where the machine shows its GPUs; nil is /.
+// Inspect finds this host's cores and where its GPUs are listed. root is where the machine shows
+// its GPUs; nil is /.
 func Inspect(root fs.FS) *Host { return inspect(gpuSources(root)) }
 
 func inspect(from gpu.Sources) *Host {
@@ -52,7 +53,8 @@ func inspect(from gpu.Sources) *Host {
 		return listGPUs(from, near, func(path string) error { return unix.Access(path, unix.R_OK|unix.W_OK) })
 	}
 	if from.Helper == "" && gpu.Present(from.Root) {
-		h.LacksGPUProgram, h.Partitioned = true, partitioned(from.Root)
+		h.LacksGPUProgram = true
+		h.Partitioned = partitioned(from.Root)
 	}
 	return h
 }
@@ -81,8 +83,9 @@ func (s Seat) Environ() (env []string) {
 	return env
 }
 
-// Assign gives every local rank of job its seat. All local ranks of an elastic process have its slot's. visible is what
-// each program inherits; sent is gorun-gpu as the launcher packed it, nil if it was not sent.
+// Assign gives every local rank of job its seat. All local ranks of an elastic process have its
+// slot's. visible is what each program inherits; sent is gorun-gpu as the launcher packed it, nil
+// if it was not sent.
 func (h *Host) Assign(job wire.Job, visible []Visibility, sent []byte) (seats []Seat, err error) {
 	if len(job.Ranks) == 0 {
 		return nil, nil
@@ -108,7 +111,8 @@ func (h *Host) Assign(job wire.Job, visible []Visibility, sent []byte) (seats []
 func (h *Host) Location(rank int, s Seat) wire.Location {
 	p := wire.Location{Rank: rank, Threads: s.Threads, GPUs: s.GPUs.GPUs}
 	if s.CPUs != nil {
-		p.CPUs, p.Where = s.CPUs.String(), h.machine.Describe(s.CPUs)
+		p.Where = h.machine.Describe(s.CPUs)
+		p.CPUs = s.CPUs.String()
 	}
 	return p
 }

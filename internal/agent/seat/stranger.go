@@ -12,8 +12,8 @@ const (
 	maxStrangerTime = 8 * time.Second
 )
 
-// AwaitStranger waits until somebody listens on a TCP port of this host, or ended is closed. It returns the user if that is neither this one
-// nor root.
+// AwaitStranger waits until somebody listens on a TCP port of this host, or ended is closed. It
+// returns the user if that is neither this one nor root.
 func AwaitStranger(port int, ended <-chan struct{}) (uid uint32, found bool) {
 	own := uint32(os.Getuid())
 	for wait := strangerTime; ; wait = min(wait*5/4, maxStrangerTime) {

@@ -12,7 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// When processes of ranks are looked at: each second at first, since most programs load their MPI early, and for lookTime at all.
+// When processes of ranks are looked at: each second at first, since most programs load their MPI
+// early, and for lookTime at all.
 const (
 	lookOften  = time.Second
 	lookSeldom = 10 * time.Second
@@ -20,8 +21,8 @@ const (
 	lookTime   = 2 * time.Minute
 )
 
-// watchAlone tells the user once when a process of a rank has loaded an Open MPI that it is not served: it will be rank 0 of 1. The host
-// where a program's first rank runs does so.
+// watchAlone tells the user once when a process of a rank has loaded an Open MPI that it is not
+// served: it will be rank 0 of 1. The host where a program's first rank runs does so.
 func (s *Services) watchAlone() {
 	began := time.Now()
 	for next := lookOften; time.Since(began) < lookTime; {
@@ -58,7 +59,8 @@ func leads(job wire.Job) bool {
 	return false
 }
 
-// alone returns a note about a process that will not find the other ranks, and its rank; "": it will, or has no MPI.
+// alone returns a note about a process that will not find the other ranks, and its rank; "": it
+// will, or has no MPI.
 func alone(pid int) (rank int, text string) {
 	flag := ""
 	mpi := linkage.Loaded(pid).MPI
@@ -77,7 +79,8 @@ func alone(pid int) (rank int, text string) {
 		return 0, ""
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-	return rank, fmt.Sprintf("%s has loaded Open MPI, which gorun could not foresee: for MPI it is rank 0 of 1, alone. Start the job with --mpi %s",
+	return rank, fmt.Sprintf("%s has loaded Open MPI, which gorun could not foresee: for MPI it is rank 0 of 1, "+
+		"alone. Start the job with --mpi %s",
 		strings.TrimSpace(string(name)), flag)
 }
 

@@ -15,10 +15,12 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// A process is judged by the libraries that it has loaded, which are only mapped here, and by what its rank is served.
+// A process is judged by the libraries that it has loaded, which are only mapped here, and by what
+// its rank is served.
 func TestProcessThatWillBeAlone(t *testing.T) {
 	dir := t.TempDir()
-	five, four := []string{"libmpi.so.40", "libopen-pal.so.80"}, []string{"libmpi.so.40", "libopen-rte.so.40"}
+	five := []string{"libmpi.so.40", "libopen-pal.so.80"}
+	four := []string{"libmpi.so.40", "libopen-rte.so.40"}
 	for name, tt := range map[string]struct {
 		libraries, env []string
 		want           string

@@ -8,7 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// epochs is the relay of a process of an elastic job: the launcher leads it from epoch to epoch. It is the rank server's kv.Elastic.
+// epochs is the relay of a process of an elastic job: the launcher leads it from epoch to epoch. It
+// is the rank server's kv.Elastic.
 type epochs struct {
 	*relay
 	job string
@@ -27,7 +28,15 @@ type epochs struct {
 }
 
 func newEpochs(relay *relay, job wire.Job) *epochs {
-	return &epochs{relay: relay, job: job.ID, own: job.Ranks[0], began: make(chan struct{}), interrupted: make(chan struct{}), failed: make(chan struct{}), over: make(chan struct{})}
+	return &epochs{
+		relay:       relay,
+		job:         job.ID,
+		own:         job.Ranks[0],
+		began:       make(chan struct{}),
+		interrupted: make(chan struct{}),
+		failed:      make(chan struct{}),
+		over:        make(chan struct{}),
+	}
 }
 
 // begin makes an epoch the rank's current one.
@@ -38,14 +47,29 @@ func (e *epochs) begin(epoch wire.Epoch) {
 		return
 	}
 	e.relay.begin(epoch.Number, epoch.Rank, epoch.Size)
-	e.current = kv.JobInfo{Job: e.job, Epoch: epoch.Number, Rank: epoch.Rank, Size: epoch.Size, Key: epoch.Key,
-		Location: &kv.Location{LocalRank: epoch.LocalRank, LocalSize: epoch.LocalSize, CrossRank: epoch.CrossRank, CrossSize: epoch.CrossSize,
-			Node: epoch.Node, Nodes: epoch.Nodes, Addrs: epoch.Addrs}}
+	e.current = kv.JobInfo{
+		Job:   e.job,
+		Epoch: epoch.Number,
+		Rank:  epoch.Rank,
+		Size:  epoch.Size,
+		Key:   epoch.Key,
+		Location: &kv.Location{
+			LocalRank: epoch.LocalRank,
+			LocalSize: epoch.LocalSize,
+			CrossRank: epoch.CrossRank,
+			CrossSize: epoch.CrossSize,
+			Node:      epoch.Node,
+			Nodes:     epoch.Nodes,
+			Addrs:     epoch.Addrs,
+		},
+	}
 	if e.isOver {
-		e.interrupted, e.isOver = make(chan struct{}), false
+		e.interrupted = make(chan struct{})
+		e.isOver = false
 	}
 	if e.hasFailed {
-		e.failed, e.hasFailed = make(chan struct{}), false
+		e.failed = make(chan struct{})
+		e.hasFailed = false
 	}
 	close(e.began)
 	e.began = make(chan struct{})
@@ -56,9 +80,10 @@ func (e *epochs) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 	asked := false
 	for {
 		e.mu.Lock()
-		current, began := e.current, e.began
-		// The first epoch may have begun before the rank asked, as for programs without elastic support: the launcher must learn that
-		// this one asks.
+		current := e.current
+		began := e.began
+		// The first epoch may have begun before the rank asked, as for programs without elastic
+		// support: the launcher must learn that this one asks.
 		ask := !asked && (current.Epoch <= left || !e.hasAsked)
 		e.hasAsked = true
 		e.mu.Unlock()

@@ -19,7 +19,8 @@ func elasticPair(t *testing.T) (*epochs, *wire.Reader) {
 	t.Helper()
 	r, w := io.Pipe()
 	t.Cleanup(func() { r.Close() })
-	return newEpochs(newRelay(wire.NewWriter(w), 1, 1), wire.Job{ID: "j", Ranks: []wire.Rank{{Rank: 2}}}), wire.NewReader(r)
+	return newEpochs(newRelay(wire.NewWriter(w), 1, 1), wire.Job{ID: "j", Ranks: []wire.Rank{{Rank: 2}}}),
+		wire.NewReader(r)
 }
 
 func TestEpochs(t *testing.T) {
@@ -28,7 +29,8 @@ func TestEpochs(t *testing.T) {
 		var wg sync.WaitGroup
 		park := func(left, want int) {
 			wg.Go(func() {
-				if got, err := e.Park(t.Context(), left); err != nil || got.Epoch != want || got.Job != "j" || got.Location == nil {
+				if got, err := e.Park(t.Context(), left); err != nil || got.Epoch != want || got.Job != "j" ||
+					got.Location == nil {
 					t.Errorf("park after %d = %+v, %v", left, got, err)
 				}
 			})
@@ -41,7 +43,9 @@ func TestEpochs(t *testing.T) {
 		wg.Wait()
 
 		// Requests of the epoch end with it; a rank that has left asks again.
-		aborted, interrupted, failed := e.Aborted(), e.Interrupted(1), e.Failed(1)
+		aborted := e.Aborted()
+		interrupted := e.Interrupted(1)
+		failed := e.Failed(1)
 		e.interrupt(wire.Interrupt{Epoch: 2}) // not this one
 		e.abort(wire.Abort{Epoch: 2})
 		select {
@@ -91,7 +95,8 @@ func TestEpochs(t *testing.T) {
 
 		// Values of another epoch's fence do not count.
 		wg.Go(func() {
-			if got, err := e.Fence(t.Context(), "f", 0, []byte("a")); err != nil || len(got) != 1 || string(got[0]) != "b" {
+			if got, err := e.Fence(t.Context(), "f", 0, []byte("a")); err != nil || len(got) != 1 ||
+				string(got[0]) != "b" {
 				t.Errorf("fence = %q, %v", got, err)
 			}
 		})
@@ -120,8 +125,8 @@ func TestEpochs(t *testing.T) {
 	})
 }
 
-// A request for a fence that was accepted in one epoch and arrives when the next has begun with other numbers is not forwarded:
-// the launcher fails a host that posts for another's rank.
+// A request for a fence that was accepted in one epoch and arrives when the next has begun with
+// other numbers is not forwarded: the launcher fails a host that posts for another's rank.
 func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, w := io.Pipe()
@@ -157,7 +162,8 @@ func TestAbortOfAnEpochThatIsOver(t *testing.T) {
 	}
 }
 
-// A rank that is slow to ask for its first epoch, which has begun without it, is heard all the same: once.
+// A rank that is slow to ask for its first epoch, which has begun without it, is heard all the
+// same: once.
 func TestEpochThatBeganBefore(t *testing.T) {
 	e, frames := elasticPair(t)
 	e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
@@ -187,7 +193,8 @@ func TestElasticServer(t *testing.T) {
 	defer door.Close()
 	ask := func(method, path, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+door.Addr()+"/v1/"+path, strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+door.Addr()+"/v1/"+path,
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,16 +215,26 @@ func TestElasticServer(t *testing.T) {
 	if code, _ := ask("GET", "interrupt", ""); code != http.StatusBadRequest {
 		t.Errorf("interrupt without an epoch answered %d", code)
 	}
-	e.begin(wire.Epoch{Number: 4, Rank: 1, Size: 2, LocalSize: 2, Nodes: 1, Addrs: []string{"10.0.0.1"}, Key: []byte("k")})
+	e.begin(wire.Epoch{
+		Number:    4,
+		Rank:      1,
+		Size:      2,
+		LocalSize: 2,
+		Nodes:     1,
+		Addrs:     []string{"10.0.0.1"},
+		Key:       []byte("k"),
+	})
 	code, text := ask("POST", "park", `{"left":0}`)
-	if want := `"epoch":4,"rank":1,"size":2,"key":"aw==","local_rank":0,"local_size":2`; code != http.StatusOK || !strings.Contains(text, want) {
+	if want := `"epoch":4,"rank":1,"size":2,"key":"aw==","local_rank":0,"local_size":2`; code != http.StatusOK ||
+		!strings.Contains(text, want) {
 		t.Errorf("park answered %d %s, want %s in it", code, text, want)
 	}
 	if _, text := ask("GET", "job", ""); !strings.Contains(text, `"epoch":4,"rank":1`) {
 		t.Errorf("afterwards the job is %s", text)
 	}
 	e.interrupt(wire.Interrupt{Epoch: 4})
-	if code, text := ask("GET", "interrupt?epoch=4", ""); code != http.StatusOK || strings.TrimSpace(text) != `{"epoch":4}` {
+	if code, text := ask("GET", "interrupt?epoch=4", ""); code != http.StatusOK ||
+		strings.TrimSpace(text) != `{"epoch":4}` {
 		t.Errorf("interrupt answered %d %s", code, text)
 	}
 	if code, _ := ask("POST", "joined", ""); code != http.StatusNoContent {

@@ -30,7 +30,9 @@ func openRendezvous(job wire.Job, relay *relay, epochs *epochs, addresses []wire
 	ctx, cancel := context.WithCancel(context.Background())
 	d := &rendezvous{ports: map[int]int{}, host: gloo.NewHost(ctx, relay), cancel: cancel}
 	if epochs != nil {
-		d.elastic = gloo.NewElastic(ctx, relay, glooEpochs{epochs}, job.Epoch, func(addr netip.Addr) bool { return isOwn(addresses, addr) })
+		d.elastic = gloo.NewElastic(ctx, relay, glooEpochs{epochs}, job.Epoch, func(addr netip.Addr) bool {
+			return isOwn(addresses, addr)
+		})
 	}
 	for _, r := range job.Ranks {
 		listener, err := gloo.Listen()
@@ -76,8 +78,15 @@ func (e glooEpochs) Park(ctx context.Context, left int) (gloo.Epoch, error) {
 	if err != nil {
 		return gloo.Epoch{}, err
 	}
-	return gloo.Epoch{Number: info.Epoch, Rank: info.Rank, Size: info.Size, LocalRank: info.Location.LocalRank, LocalSize: info.Location.LocalSize,
-		CrossRank: info.Location.CrossRank, CrossSize: info.Location.CrossSize}, nil
+	return gloo.Epoch{
+		Number:    info.Epoch,
+		Rank:      info.Rank,
+		Size:      info.Size,
+		LocalRank: info.Location.LocalRank,
+		LocalSize: info.Location.LocalSize,
+		CrossRank: info.Location.CrossRank,
+		CrossSize: info.Location.CrossSize,
+	}, nil
 }
 
 // Sever cuts connections of the rank and its descendants.
@@ -106,8 +115,9 @@ func isOwn(own []wire.Address, addr netip.Addr) bool {
 	})
 }
 
-// ownRank reports whether the job's user has the other end of a connection, or root, as which ranks in containers may run. Clients of
-// Horovod and MPI have no token: where the kernel does not know the user, the connection is refused.
+// ownRank reports whether the job's user has the other end of a connection, or root, as which ranks
+// in containers may run. Clients of Horovod and MPI have no token: where the kernel does not know
+// the user, the connection is refused.
 func ownRank(peers *kv.Peers, conn net.Conn) bool {
 	uid, err := peers.UID(conn)
 	return err == nil && kv.Own(uid)

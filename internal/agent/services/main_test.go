@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// portWord makes this test binary a port for ranks in containers, mapWord a process that has mapped files.
+// portWord makes this test binary a port for ranks in containers, mapWord a process that has mapped
+// files.
 const (
 	portWord = "__port"
 	mapWord  = "__map"

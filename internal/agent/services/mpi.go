@@ -22,7 +22,8 @@ import (
 // FirstFD is the number of a rank's PMI socket in the rank: the first after the standard ones.
 const FirstFD = 3
 
-// mpi serves PMI-1 to MPI programs, on a socket that each rank inherits. Ranks in containers that inherit no socket connect to a port.
+// mpi serves PMI-1 to MPI programs, on a socket that each rank inherits. Ranks in containers that
+// inherit no socket connect to a port.
 type mpi struct {
 	host *pmi.Host
 	port net.Listener // nil: no rank needs it
@@ -68,7 +69,12 @@ type End struct {
 
 // newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
 func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any), kill func(rank int)) (*mpi, error) {
-	m := &mpi{startup: newStartup(job, send), talks: map[int]*talk{}, places: map[int]place{}, aborts: map[int]abort{}}
+	m := &mpi{
+		startup: newStartup(job, send),
+		talks:   map[int]*talk{},
+		places:  map[int]place{},
+		aborts:  map[int]abort{},
+	}
 	m.aborted = func(rank, code int) {
 		m.mu.Lock()
 		if _, before := m.aborts[rank]; !before {
@@ -77,7 +83,15 @@ func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any),
 		m.mu.Unlock()
 		kill(rank)
 	}
-	m.host = &pmi.Host{Name: "kvs_" + job.ID, Size: job.Size, Programs: map[int]int{}, Store: store, Aborted: m.aborted, Entered: m.startup.enter, Universe: job.Spawn.Universe}
+	m.host = &pmi.Host{
+		Name:     "kvs_" + job.ID,
+		Size:     job.Size,
+		Programs: map[int]int{},
+		Store:    store,
+		Aborted:  m.aborted,
+		Entered:  m.startup.enter,
+		Universe: job.Spawn.Universe,
+	}
 	for _, r := range job.Ranks {
 		m.host.Programs[r.Rank] = programOf(job, r.Rank)
 	}
@@ -182,7 +196,8 @@ func (m *mpi) accept() {
 // answerTime bounds an answer to a rank that has ended: nobody may read it.
 const answerTime = time.Second
 
-// finish handles all that a rank has sent that has ended, such as MPI_Abort, and closes its socket, which its children may hold open.
+// finish handles all that a rank has sent that has ended, such as MPI_Abort, and closes its socket,
+// which its children may hold open.
 func (m *mpi) finish(rank int) {
 	m.mu.Lock()
 	t := m.talks[rank]
@@ -197,7 +212,8 @@ func (m *mpi) finish(rank int) {
 	<-t.over
 }
 
-// end is how MPI sees the end of a rank. PMIx may know it to be inside of MPI. A rank that called MPI_Abort may crash on its way out.
+// end is how MPI sees the end of a rank. PMIx may know it to be inside of MPI. A rank that called
+// MPI_Abort may crash on its way out.
 func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 	m.finish(rank)
 	p := m.place(rank)
@@ -207,7 +223,12 @@ func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
 	m.mu.Unlock()
 	switch {
 	case aborted:
-		return End{MPI: wire.MPIAborted, Asked: asked.code, Code: asked.code & 0xff, Aborted: asked.at}
+		return End{
+			MPI:     wire.MPIAborted,
+			Asked:   asked.code,
+			Code:    asked.code & 0xff,
+			Aborted: asked.at,
+		}
 	case code == 0 && signal == 0 && inside:
 		return End{MPI: wire.MPIUnfinished}
 	}
@@ -219,7 +240,9 @@ func (m *mpi) forget(number int) {
 	m.mu.Lock()
 	p, known := m.places[number]
 	delete(m.places, number)
-	others := slices.ContainsFunc(slices.Collect(maps.Values(m.places)), func(other place) bool { return other.host == p.host })
+	others := slices.ContainsFunc(slices.Collect(maps.Values(m.places)), func(other place) bool {
+		return other.host == p.host
+	})
 	m.mu.Unlock()
 	if known && !others {
 		removeSegments(p.host)

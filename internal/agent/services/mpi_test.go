@@ -21,13 +21,14 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// TestUsersAreCheckedWithoutAToken checks that PMI_PORT and Horovod's rendezvous answer only the job's user and root, which
-// ranks in containers may be.
+// TestUsersAreCheckedWithoutAToken checks that PMI_PORT and Horovod's rendezvous answer only the
+// job's user and root, which ranks in containers may be.
 func TestUsersAreCheckedWithoutAToken(t *testing.T) {
 	if os.Getuid() != 0 {
 		lab.Skip(t, "needs root to be somebody else")
 	}
-	const owner, stranger = 65534, 65533
+	const owner = 65534
+	const stranger = 65533
 	cmd := exec.Command("/proc/self/exe", portWord, "mpi")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner, Gid: owner}}
 	cmd.Stderr = os.Stderr
@@ -54,13 +55,15 @@ func TestUsersAreCheckedWithoutAToken(t *testing.T) {
 		uid  int
 		want string
 	}{{owner, "cmd=initack\n"}, {0, "cmd=initack\n"}, {stranger, ""}} {
-		if got := askAs(t, tc.uid, port, fmt.Sprintf("cmd=initack pmiid=%d\n", rank)); !strings.HasPrefix(got, tc.want) || tc.want == "" && got != "" {
+		if got := askAs(t, tc.uid, port, fmt.Sprintf("cmd=initack pmiid=%d\n", rank)); !strings.HasPrefix(got,
+			tc.want) || tc.want == "" && got != "" {
 			t.Errorf("user %d gets %q, want %q", tc.uid, got, tc.want)
 		}
 	}
 }
 
-// askAs sends a line to a port on loopback as another user, and returns the beginning of the answer.
+// askAs sends a line to a port on loopback as another user, and returns the beginning of the
+// answer.
 func askAs(t *testing.T, uid, port int, line string) string {
 	t.Helper()
 	answer := make(chan string)
@@ -119,7 +122,8 @@ func (f *full) Accept() (net.Conn, error) {
 func (f *full) Close() error   { f.closed.Store(true); return nil }
 func (f *full) Addr() net.Addr { return nil }
 
-// An agent without descriptors does not take a core from its ranks by asking for connections in vain.
+// An agent without descriptors does not take a core from its ranks by asking for connections in
+// vain.
 func TestPortWithoutDescriptors(t *testing.T) {
 	port := &full{}
 	m, err := newMPI(wire.Job{}, nil, false, func(wire.Type, any) {}, func(int) {})
@@ -138,7 +142,8 @@ func TestPortWithoutDescriptors(t *testing.T) {
 // A rank may call MPI_Abort and crash before the agent has read the call.
 func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
 	for code := range 50 {
-		m, err := newMPI(wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}}, nil, false, func(wire.Type, any) {}, func(int) {})
+		m, err := newMPI(wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}}, nil, false, func(wire.Type, any) {
+		}, func(int) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -146,7 +151,8 @@ func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := fmt.Fprintf(theirs, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=%d\n", code); err != nil {
+		if _, err := fmt.Fprintf(theirs, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=%d\n",
+			code); err != nil {
 			t.Fatal(err)
 		}
 		// A child of the rank keeps the socket open.

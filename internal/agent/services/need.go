@@ -8,9 +8,10 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// FindMPI returns the MPI that a program is served: the one that the job says, or the one that the program at path, or one that its command
-// line names, is linked with.
-func FindMPI(ctx context.Context, job wire.Job, path string, argv []string, dir string, env map[string]string) (use Use) {
+// FindMPI returns the MPI that a program is served: the one that the job says, or the one that the
+// program at path, or one that its command line names, is linked with.
+func FindMPI(ctx context.Context, job wire.Job, path string, argv []string, dir string,
+	env map[string]string) (use Use) {
 	if job.MPI.Way == wire.MPIPMI1 || job.Elastic != nil { // MPI cannot do with numbers of ranks that change
 		return use
 	}
@@ -40,7 +41,8 @@ func (u Use) byPMIx() bool {
 	return u.MPI == linkage.OpenMPI || u.MPI == linkage.OpenMPI4 && u.PMIx != ""
 }
 
-// AddTo adds what the launcher may have for it. An apart program is in a container, which inherits no files.
+// AddTo adds what the launcher may have for it. An apart program is in a container, which inherits
+// no files.
 func (u Use) AddTo(need *wire.Need, apart bool) {
 	need.OpenMPI4 = need.OpenMPI4 || !apart && u.MPI == linkage.OpenMPI4 // where the launcher has no server
 	need.PMIx = need.PMIx || !apart && u.byPMIx()
@@ -72,7 +74,9 @@ func (m *MPI) Add(job wire.Job, name string, use Use, apart bool, env map[string
 	case m.PMIx:
 		m.Guess = m.Guess && use.Guess
 	default:
-		m.PMIx, m.Library, m.Guess = true, use.PMIx, use.Guess
+		m.Library = use.PMIx
+		m.PMIx = true
+		m.Guess = use.Guess
 		for name, value := range env {
 			m.Env = append(m.Env, name+"="+value)
 		}
@@ -83,6 +87,7 @@ func (m *MPI) Add(job wire.Job, name string, use Use, apart bool, env map[string
 			how = "names a program of"
 		}
 		m.Note = fmt.Sprintf("%s %s Open MPI, whose ranks do not find each other: each is rank 0 of 1. "+
-			"gorun needs %s in its own directory for it; make build makes it where its compiler and headers are", name, how, lacks)
+			"gorun needs %s in its own directory for it; make build makes it where its compiler and headers are", name,
+			how, lacks)
 	}
 }

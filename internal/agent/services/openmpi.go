@@ -21,8 +21,9 @@ import (
 // libraryFD is the number of Open MPI 4's library in a rank: the first after its PMI socket.
 const libraryFD = FirstFD + 1
 
-// openMPI opens what programs of Open MPI need beside PMI-1: a server of PMIx, or for one up to 4.1 with a PMIx of its own a library that
-// speaks PMI-1, in a file in memory that ranks inherit; and a folder for their shared memory, which they leave behind when they are killed.
+// openMPI opens what programs of Open MPI need beside PMI-1: a server of PMIx, or for one up to 4.1
+// with a PMIx of its own a library that speaks PMI-1, in a file in memory that ranks inherit; and a
+// folder for their shared memory, which they leave behind when they are killed.
 func (s *Services) openMPI(o Options) (err error) {
 	if !o.MPI.OpenMPI4 && !o.MPI.PMIx {
 		return nil
@@ -43,12 +44,24 @@ func (s *Services) openMPI(o Options) (err error) {
 		return err
 	}
 	defer program.Close() // the process has it
-	s.pmix, err = pmix.Open(pmix.Options{Program: program, Library: o.MPI.Library, Env: o.MPI.Env, Start: o.Start, Store: s.relay, Aborted: s.mpi.aborted, Entered: s.entered, Spawn: s.spawnPMIx, Broken: o.Broken})
+	s.pmix, err = pmix.Open(pmix.Options{
+		Program: program,
+		Library: o.MPI.Library,
+		Env:     o.MPI.Env,
+		Start:   o.Start,
+		Store:   s.relay,
+		Aborted: s.mpi.aborted,
+		Entered: s.entered,
+		Spawn:   s.spawnPMIx,
+		Broken:  o.Broken,
+	})
 	if err != nil && o.MPI.Guess {
 		return nil // watchAlone tells the user when it was right
 	}
 	if err != nil {
-		return wire.Refusef(wire.CodeHostFailed, "install libpmix2 (Debian), pmix (Fedora, RHEL), or set LD_LIBRARY_PATH so that it is found", "Open MPI needs PMIx here: %v", err)
+		return wire.Refusef(wire.CodeHostFailed,
+			"install libpmix2 (Debian), pmix (Fedora, RHEL), or set LD_LIBRARY_PATH so that it is found",
+			"Open MPI needs PMIx here: %v", err)
 	}
 	return nil
 }
@@ -75,7 +88,14 @@ func (s *Services) Begin(start wire.Start) error {
 	if s.pmix == nil {
 		return nil
 	}
-	layout := pmix.Layout{Job: "gorun-" + s.job.ID, Folder: s.folder, Hosts: start.Hosts, HostOf: start.HostOf, Programs: make([]int, s.job.Size), Universe: s.job.Spawn.Universe}
+	layout := pmix.Layout{
+		Job:      "gorun-" + s.job.ID,
+		Folder:   s.folder,
+		Hosts:    start.Hosts,
+		HostOf:   start.HostOf,
+		Programs: make([]int, s.job.Size),
+		Universe: s.job.Spawn.Universe,
+	}
 	if len(start.HostOf) != s.job.Size || start.Host < 0 || start.Host >= len(start.Hosts) {
 		return errors.New("the launcher did not say where the ranks are")
 	}
@@ -94,7 +114,8 @@ func (s *Services) Environ(rank int, mpi linkage.MPI) (env []string) {
 	switch {
 	case s.pmix == nil:
 		return env
-	case mpi == linkage.OpenMPI4 && s.ompi4 == nil: // it takes ranks without a daemon of its own for Flux's, and then finds the PMIx server
+	// it takes ranks without a daemon of its own for Flux's, and then finds the PMIx server
+	case mpi == linkage.OpenMPI4 && s.ompi4 == nil:
 		env = append(env, "FLUX_JOB_ID="+strconv.FormatUint(uint64(numberOf(s.job.ID)), 10))
 	case mpi != linkage.OpenMPI:
 		return env
@@ -131,8 +152,8 @@ func RemoveFolder(guard contain.Guard) {
 	}
 }
 
-// numberOf is a job's number for Open MPI: two halves of 16 bits each, neither of which may be negative: communicators could not
-// be split.
+// numberOf is a job's number for Open MPI: two halves of 16 bits each, neither of which may be
+// negative: communicators could not be split.
 func numberOf(job string) uint32 {
 	h := fnv.New32a()
 	h.Write([]byte(job))

@@ -31,9 +31,11 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 }
 
 func TestWhatProgramsNeed(t *testing.T) {
-	four, five := Use{Use: linkage.Use{MPI: linkage.OpenMPI4}}, Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/lib/libpmix.so.2"}}
+	four := Use{Use: linkage.Use{MPI: linkage.OpenMPI4}}
+	five := Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/lib/libpmix.so.2"}}
 	external := Use{Use: linkage.Use{MPI: linkage.OpenMPI4, PMIx: "/lib/libpmix.so.2"}}
-	guess, other := Use{five.Use, true}, Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/other"}}
+	guess := Use{five.Use, true}
+	other := Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/other"}}
 	both := wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}
 	for name, tt := range map[string]struct {
 		sent  wire.MPI
@@ -43,15 +45,22 @@ func TestWhatProgramsNeed(t *testing.T) {
 		want  MPI
 		note  string
 	}{
-		"nothing":        {sent: both, size: 2, uses: []Use{{}, {Use: linkage.Use{MPI: linkage.MPICH}}}, want: MPI{Unknown: true}},
-		"all known":      {sent: both, size: 2, uses: []Use{{Use: linkage.Use{MPI: linkage.MPICH}}}},
-		"a guess":        {sent: both, size: 2, uses: []Use{guess}, want: MPI{PMIx: true, Library: "/lib/libpmix.so.2", Guess: true}},
-		"a right guess":  {sent: both, size: 2, uses: []Use{guess, five}, want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
-		"a vain guess":   {size: 2, uses: []Use{guess}, note: "x names a program of Open MPI"},
-		"one of each":    {sent: both, size: 2, uses: []Use{five, four, other}, want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
-		"external PMIx":  {sent: both, size: 2, uses: []Use{external}, want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
-		"and no server":  {sent: wire.MPI{OpenMPI4: []byte("library")}, size: 2, uses: []Use{external}, want: MPI{OpenMPI4: true}},
-		"and its own":    {sent: both, size: 2, uses: []Use{external, four}, want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"nothing": {sent: both, size: 2, uses: []Use{{}, {Use: linkage.Use{MPI: linkage.MPICH}}},
+			want: MPI{Unknown: true}},
+		"all known": {sent: both, size: 2, uses: []Use{{Use: linkage.Use{MPI: linkage.MPICH}}}},
+		"a guess": {sent: both, size: 2, uses: []Use{guess},
+			want: MPI{PMIx: true, Library: "/lib/libpmix.so.2", Guess: true}},
+		"a right guess": {sent: both, size: 2, uses: []Use{guess, five},
+			want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"a vain guess": {size: 2, uses: []Use{guess}, note: "x names a program of Open MPI"},
+		"one of each": {sent: both, size: 2, uses: []Use{five, four, other},
+			want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"external PMIx": {sent: both, size: 2, uses: []Use{external},
+			want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"and no server": {sent: wire.MPI{OpenMPI4: []byte("library")}, size: 2, uses: []Use{external},
+			want: MPI{OpenMPI4: true}},
+		"and its own": {sent: both, size: 2, uses: []Use{external, four},
+			want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
 		"no library":     {size: 2, uses: []Use{four}, note: "gorun needs gorun-ompi4.so in"},
 		"no server":      {size: 2, uses: []Use{five}, note: "x is linked with Open MPI"},
 		"a rank alone":   {size: 1, uses: []Use{five}},
@@ -67,7 +76,9 @@ func TestWhatProgramsNeed(t *testing.T) {
 		if got.PMIx != slices.Equal(got.Env, []string{"A=1"}) {
 			t.Errorf("%s: environment %q", name, got.Env)
 		}
-		if got.Note, got.Env = "", nil; !reflect.DeepEqual(got, tt.want) {
+		got.Note = ""
+		got.Env = nil
+		if !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
 		}
 	}
@@ -105,7 +116,8 @@ func TestAbortWins(t *testing.T) {
 	m.aborted(1, 6)
 	m.aborted(1, 300)
 	for _, end := range []struct{ code, signal int }{{0, 9}, {0, 11}, {1, 0}, {0, 0}} {
-		if got := m.end(1, end.code, end.signal, nil); got.MPI != wire.MPIAborted || got.Code != 6 || got.Signal != 0 || got.Aborted.IsZero() {
+		if got := m.end(1, end.code, end.signal, nil); got.MPI != wire.MPIAborted || got.Code != 6 || got.Signal != 0 ||
+			got.Aborted.IsZero() {
 			t.Errorf("%+v: %+v", end, got)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// relay carries requests of ranks to the launcher and answers back. It is the rank server's kv.Backend.
+// relay carries requests of ranks to the launcher and answers back. It is the rank server's
+// kv.Backend.
 type relay struct {
 	out   *wire.Writer
 	ended chan struct{}
@@ -38,8 +39,15 @@ type fenceWait struct {
 }
 
 func newRelay(out *wire.Writer, localSize, size int) *relay {
-	return &relay{out: out, size: size, ended: make(chan struct{}), gather: kv.NewFences(localSize),
-		fences: map[string]*fenceWait{}, gets: map[uint64]chan wire.Value{}, aborted: make(chan struct{})}
+	return &relay{
+		out:     out,
+		size:    size,
+		ended:   make(chan struct{}),
+		gather:  kv.NewFences(localSize),
+		fences:  map[string]*fenceWait{},
+		gets:    map[uint64]chan wire.Value{},
+		aborted: make(chan struct{}),
+	}
 }
 
 // begin ends the requests of the last epoch and starts another.
@@ -49,8 +57,14 @@ func (r *relay) begin(epoch, rank, size int) {
 	if r.info == nil {
 		close(r.aborted)
 	}
-	r.epoch, r.rank, r.size, r.exited, r.gather = epoch, rank, size, nil, kv.NewFences(1)
-	r.fences, r.aborted, r.info = map[string]*fenceWait{}, make(chan struct{}), nil
+	r.epoch = epoch
+	r.rank = rank
+	r.size = size
+	r.exited = nil
+	r.gather = kv.NewFences(1)
+	r.fences = map[string]*fenceWait{}
+	r.aborted = make(chan struct{})
+	r.info = nil
 }
 
 // Fence waits for all ranks of the job; the last one of this host sends the
@@ -64,11 +78,13 @@ func (r *relay) FenceAll(ctx context.Context, name string, values map[int][]byte
 	r.mu.Lock()
 	wait := r.fences[name]
 	for rank := range values {
-		if r.epoch > 0 && rank != r.rank { // the request is of an epoch that is over, where this host's rank had another number
+		// the request is of an epoch that is over, where this host's rank had another number
+		if r.epoch > 0 && rank != r.rank {
 			r.mu.Unlock()
 			return nil, kv.ErrAborted
 		}
-		if wait != nil && wait.came[rank] { // it repeats an abandoned request: the launcher fails a host that posts twice
+		// it repeats an abandoned request: the launcher fails a host that posts twice
+		if wait != nil && wait.came[rank] {
 			r.mu.Unlock()
 			return nil, &kv.DuplicateError{Name: name, Member: rank}
 		}
@@ -85,7 +101,8 @@ func (r *relay) FenceAll(ctx context.Context, name string, values map[int][]byte
 	for rank := range values {
 		wait.came[rank] = true
 	}
-	epoch, aborted := r.epoch, r.aborted
+	epoch := r.epoch
+	aborted := r.aborted
 	r.mu.Unlock()
 	r.checkFences()
 	if local != nil {
@@ -118,7 +135,13 @@ func (r *relay) checkFences() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if name, rank, stuck := r.gather.Stuck(r.exited); stuck {
-		lost := wire.Lost{Epoch: r.epoch, By: rank, Rank: rank, Cause: fmt.Sprintf("it ended while others waited for it in fence %q", name), Awaited: wire.IsMPIFence(name)}
+		lost := wire.Lost{
+			Epoch:   r.epoch,
+			By:      rank,
+			Rank:    rank,
+			Cause:   fmt.Sprintf("it ended while others waited for it in fence %q", name),
+			Awaited: wire.IsMPIFence(name),
+		}
 		r.send(wire.TypeLost, lost) // must not block the loop
 	}
 }
@@ -150,10 +173,12 @@ func (r *relay) Put(key string, value []byte) error {
 	return r.out.SendMessage(wire.TypePut, wire.Put{Key: key, Value: value})
 }
 
-// getTime is how long the launcher waits for a key at a time: it does not learn that a rank has abandoned the request.
+// getTime is how long the launcher waits for a key at a time: it does not learn that a rank has
+// abandoned the request.
 const getTime = 30 * time.Second
 
-// maxGets bounds the requests that the launcher has not answered, abandoned ones too: it fails a host that has 8192.
+// maxGets bounds the requests that the launcher has not answered, abandoned ones too: it fails a
+// host that has 8192.
 const maxGets = 7 << 10
 
 var errGets = errors.New("too many requests of this host wait for keys: abandoned ones count for up to 30 s")
@@ -214,7 +239,12 @@ func (r *relay) Lost(by, rank int, cause string) {
 
 // Left reports to the launcher, which does not abort the job.
 func (r *relay) Left(by, rank int, cause string) {
-	r.report(wire.Lost{By: by, Rank: rank, Cause: cause, Left: true})
+	r.report(wire.Lost{
+		By:    by,
+		Rank:  rank,
+		Cause: cause,
+		Left:  true,
+	})
 }
 
 func (r *relay) report(l wire.Lost) {

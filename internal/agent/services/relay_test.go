@@ -57,12 +57,14 @@ func TestRelayFence(t *testing.T) {
 			fence("f", 2, "c")
 			synctest.Wait()
 			fence("f", 3, "d")
-			if got := next[wire.Fence](t, frames, wire.TypeFence); !reflect.DeepEqual(got, wire.Fence{Name: "f", Values: map[int][]byte{2: []byte("c"), 3: []byte("d")}}) {
+			if got := next[wire.Fence](t, frames, wire.TypeFence); !reflect.DeepEqual(got,
+				wire.Fence{Name: "f", Values: map[int][]byte{2: []byte("c"), 3: []byte("d")}}) {
 				t.Errorf("round %d: sent %+v", round, got)
 			}
 			synctest.Wait()
 			r.fenced(wire.Fence{Name: "other"})
-			r.fenced(wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("a"), 1: {}, 2: []byte("c"), 3: []byte("d"), 4: []byte("x"), -1: []byte("x")}})
+			r.fenced(wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("a"), 1: {}, 2: []byte("c"), 3: []byte("d"),
+				4: []byte("x"), -1: []byte("x")}})
 			r.fenced(wire.Fence{Name: "f"})
 			wg.Wait()
 		}
@@ -82,13 +84,14 @@ func TestRelayTellsARankThatComesTwice(t *testing.T) {
 	})
 }
 
-// TestRelayPostsToAFenceOnce checks that a rank which repeats an abandoned post gets an error: the launcher ends hosts that post
-// twice.
+// TestRelayPostsToAFenceOnce checks that a rank which repeats an abandoned post gets an error: the
+// launcher ends hosts that post twice.
 func TestRelayPostsToAFenceOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, w := io.Pipe()
 		defer out.Close()
-		r, frames := newRelay(wire.NewWriter(w), 1, 2), wire.NewReader(out)
+		r := newRelay(wire.NewWriter(w), 1, 2)
+		frames := wire.NewReader(out)
 		ctx, cancel := context.WithCancel(t.Context())
 		first := make(chan error, 1)
 		go func() { _, err := r.Fence(ctx, "f", 1, nil); first <- err }()
@@ -168,12 +171,14 @@ func TestRelayAsksAgain(t *testing.T) {
 	})
 }
 
-// TestRelayBoundsGets checks that abandoned requests for keys count until they are answered: the launcher ends hosts with too many.
+// TestRelayBoundsGets checks that abandoned requests for keys count until they are answered: the
+// launcher ends hosts with too many.
 func TestRelayBoundsGets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out, w := io.Pipe()
 		defer out.Close()
-		r, frames := newRelay(wire.NewWriter(w), 1, 1), wire.NewReader(out)
+		r := newRelay(wire.NewWriter(w), 1, 1)
+		frames := wire.NewReader(out)
 		asked := make(chan uint64, 2*maxGets)
 		go func() {
 			for {
@@ -223,7 +228,12 @@ func TestRelayPutAndLost(t *testing.T) {
 		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{By: 2, Rank: 0, Cause: "reset"}) {
 			t.Errorf("lost %+v", l)
 		}
-		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{By: 2, Rank: 1, Cause: "closed", Left: true}) {
+		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{
+			By:    2,
+			Rank:  1,
+			Cause: "closed",
+			Left:  true,
+		}) {
 			t.Errorf("left %+v", l)
 		}
 		if n := next[wire.Note](t, frames, wire.TypeNote); n != (wire.Note{By: 3, Text: "waits"}) {
@@ -288,7 +298,8 @@ func TestRelayKeepsTheFirstAbort(t *testing.T) {
 	r.abort(wire.Abort{Rank: 1, Host: "h", Cause: "first"})
 	r.abort(wire.Abort{Rank: 2, Host: "h", Cause: "second"})
 	<-r.Aborted()
-	if got, want := string(r.AbortInfo()), `{"rank":1,"host":"h","cause":"first"}`; got != want {
+	want := `{"rank":1,"host":"h","cause":"first"}`
+	if got := string(r.AbortInfo()); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"github.com/gorun/gorun/internal/pmi"
 )
 
-// removeSegments removes the shared memory that the ranks of a world have left, all of which have ended.
+// removeSegments removes the shared memory that the ranks of a world have left, all of which have
+// ended.
 func removeSegments(h *pmi.Host) {
 	for _, pattern := range h.Segments() {
 		left, _ := filepath.Glob(pattern) // the pattern is valid

@@ -1,5 +1,6 @@
-// Package services serves an agent's ranks on loopback: the rank server with the job's store and epochs, PMI-1 for MPI
-// programs, and Horovod's rendezvous. What they cannot answer themselves goes to the launcher as frames.
+// Package services serves an agent's ranks on loopback: the rank server with the job's store and
+// epochs, PMI-1 for MPI programs, and Horovod's rendezvous. What they cannot answer themselves goes
+// to the launcher as frames.
 package services
 
 import (
@@ -48,19 +49,32 @@ type Options struct {
 	MPI       MPI
 	Start     func(path string, argv, env []string, files []*os.File) error // a process that serves ranks
 	Broken    func(error)                                                   // such a process has failed
-	Spawn     func(ctx context.Context, w *spawn.World) error               // starts the ranks of a world here, and calls Forget if it cannot
-	MaySpawn  func(ctx context.Context, r wire.SpawnRequest) error          // why a rank cannot start programs
+	// starts the ranks of a world here, and calls Forget if it cannot
+	Spawn    func(ctx context.Context, w *spawn.World) error
+	MaySpawn func(ctx context.Context, r wire.SpawnRequest) error // why a rank cannot start programs
 }
 
 // Open serves the ranks of job until Close.
 func Open(job wire.Job, o Options) (*Services, error) {
-	s := &Services{job: job, watches: (o.MPI.Unknown || o.MPI.Guess) && leads(job), relay: newRelay(o.Out, len(job.Ranks), job.Size), tokens: map[int]string{},
-		worlds: spawn.NewRegistry(job.Spawn), opts: o}
+	s := &Services{
+		job:     job,
+		watches: (o.MPI.Unknown || o.MPI.Guess) && leads(job),
+		relay:   newRelay(o.Out, len(job.Ranks), job.Size),
+		tokens:  map[int]string{},
+		worlds:  spawn.NewRegistry(job.Spawn),
+		opts:    o,
+	}
 	ranks := map[string]kv.JobInfo{}
 	for _, r := range job.Ranks {
 		token := rand.Text()
 		s.tokens[r.Rank] = token
-		ranks[token] = kv.JobInfo{Job: job.ID, Epoch: job.Epoch, Rank: r.Rank, Size: job.Size, Key: job.Key}
+		ranks[token] = kv.JobInfo{
+			Job:   job.ID,
+			Epoch: job.Epoch,
+			Rank:  r.Rank,
+			Size:  job.Size,
+			Key:   job.Key,
+		}
 	}
 	var backend kv.Backend = s.relay
 	if job.Elastic != nil {
@@ -128,7 +142,8 @@ func (s *Services) Frame(f wire.Frame) error {
 	}
 	switch {
 	case s.epochs == nil:
-		return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame, but the job is not elastic", f.Type)}
+		return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame, but the job is not elastic",
+			f.Type)}
 	case f.Type == wire.TypeInterrupt:
 		return wire.Handle(f, func(i wire.Interrupt) error { s.epochs.interrupt(i); return nil })
 	}
@@ -155,29 +170,40 @@ func (s *Services) RankEnded(rank int) {
 	s.mpi.startup.rankEnded(rank)
 }
 
-// End reports how MPI sees the end of a rank with an exit code or signal: a rank that called MPI_Abort ended with another code.
+// End reports how MPI sees the end of a rank with an exit code or signal: a rank that called
+// MPI_Abort ended with another code.
 func (s *Services) End(rank, code, signal int) End { return s.mpi.end(rank, code, signal, s.pmix) }
 
-// Describe adds to a rank's description where it reaches the services. apart ranks inherit no open files.
+// Describe adds to a rank's description where it reaches the services. apart ranks inherit no open
+// files.
 func (s *Services) Describe(r rankenv.Rank, apart bool, mpi linkage.MPI) rankenv.Rank {
-	r.Agent, r.Token, r.GlooPort = s.server.Addr(), s.tokens[r.Rank], s.gloo.ports[r.Rank]
+	r.Agent = s.server.Addr()
+	r.Token = s.tokens[r.Rank]
+	r.GlooPort = s.gloo.ports[r.Rank]
 	if r.PMIFD = FirstFD; apart {
-		r.PMIFD, r.PMIPort = 0, s.mpi.address()
+		r.PMIFD = 0
+		r.PMIPort = s.mpi.address()
 	} else {
 		if r.OpenMPIFolder = s.folder; s.ompi4 != nil && mpi == linkage.OpenMPI4 {
-			r.OpenMPI4, r.Flux = libraryFD, numberOf(s.job.ID)
+			r.OpenMPI4 = libraryFD
+			r.Flux = numberOf(s.job.ID)
 		}
 	}
 	if s.epochs != nil {
 		e := s.job.Elastic
-		r.LocalSize, r.Node, r.Nodes = e.LocalSize, e.Node, e.Nodes
-		r.Elastic, r.ElasticTimeout, r.MaxRestarts = true, e.Timeout, e.MaxRestarts
+		r.LocalSize = e.LocalSize
+		r.Node = e.Node
+		r.Nodes = e.Nodes
+		r.Elastic = true
+		r.ElasticTimeout = e.Timeout
+		r.MaxRestarts = e.MaxRestarts
 	}
 	return r
 }
 
-// Files opens what a rank inherits after the standard files: its PMI socket, which the caller closes when the rank has it, and Open
-// MPI's library, which stays open and is nil where none is needed.
+// Files opens what a rank inherits after the standard files: its PMI socket, which the caller
+// closes when the rank has it, and Open MPI's library, which stays open and is nil where none is
+// needed.
 func (s *Services) Files(rank int, mpi linkage.MPI) (socket, library *os.File, err error) {
 	if socket, err = s.mpi.connect(rank); err != nil {
 		return nil, nil, err

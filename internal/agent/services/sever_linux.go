@@ -16,8 +16,9 @@ import (
 // severTime bounds the search for connections.
 const severTime = 2 * time.Second
 
-// sever shuts down the TCP connections of processes that have one of the addresses at either end, as if the network had ended them, and
-// returns their number. Where the kernel keeps a process's sockets from others (before Linux 5.6, or with Yama) it finds none.
+// sever shuts down the TCP connections of processes that have one of the addresses at either end,
+// as if the network had ended them, and returns their number. Where the kernel keeps a process's
+// sockets from others (before Linux 5.6, or with Yama) it finds none.
 func sever(pids []int, addrs map[netip.AddrPort]bool) (severed int) {
 	ctx, cancel := context.WithTimeout(context.Background(), severTime)
 	defer cancel()
@@ -50,7 +51,8 @@ func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (
 		if err != nil {
 			continue // closed since
 		}
-		if local, remote, is := endsOf(fd); is && (addrs[local] || addrs[remote]) && unix.Shutdown(fd, unix.SHUT_RDWR) == nil {
+		if local, remote, is := endsOf(fd); is && (addrs[local] || addrs[remote]) &&
+			unix.Shutdown(fd, unix.SHUT_RDWR) == nil {
 			severed++
 		}
 		unix.Close(fd)
@@ -60,7 +62,8 @@ func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (
 
 // endsOf returns the ends of a socket; is reports whether it is a TCP connection.
 func endsOf(fd int) (local, remote netip.AddrPort, is bool) {
-	if protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || protocol != unix.IPPROTO_TCP {
+	if protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil ||
+		protocol != unix.IPPROTO_TCP {
 		return local, remote, false
 	}
 	here, err := unix.Getsockname(fd)
@@ -71,7 +74,8 @@ func endsOf(fd int) (local, remote netip.AddrPort, is bool) {
 	if err != nil {
 		return local, remote, false
 	}
-	local, remote = addrPortOf(here), addrPortOf(there)
+	local = addrPortOf(here)
+	remote = addrPortOf(there)
 	return local, remote, local.IsValid() && remote.IsValid()
 }
 

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// Connections of another process that have a published address at either end are cut; others, and those that accept them, are not.
+// Connections of another process that have a published address at either end are cut; others, and
+// those that accept them, are not.
 func TestSever(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -55,7 +56,8 @@ func TestSever(t *testing.T) {
 		give(c)
 	}
 	give(waiting)
-	addrs := map[netip.AddrPort]bool{addrOf(accepted.LocalAddr()): true, addrOf(dialledTo.LocalAddr()): true, addrOf(waiting.Addr()): true}
+	addrs := map[netip.AddrPort]bool{addrOf(accepted.LocalAddr()): true, addrOf(dialledTo.LocalAddr()): true,
+		addrOf(waiting.Addr()): true}
 	child := exec.Command("cat")
 	child.ExtraFiles = files
 	input, err := child.StdinPipe()

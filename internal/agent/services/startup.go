@@ -8,10 +8,12 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// slowStart is how long a start-up of MPI may take before the launcher is told which ranks have come.
+// slowStart is how long a start-up of MPI may take before the launcher is told which ranks have
+// come.
 const slowStart = time.Second
 
-// startup follows which ranks of this host have called MPI_Init, until all ranks of the job have. It is safe for concurrent use.
+// startup follows which ranks of this host have called MPI_Init, until all ranks of the job have.
+// It is safe for concurrent use.
 type startup struct {
 	send  func(wire.Type, any) // must not wait
 	ranks int                  // of this host
@@ -68,12 +70,18 @@ func (s *startup) rankEnded(rank int) {
 	}
 }
 
-// check reports a rank that has ended before MPI_Init when another one waits there: libpmix does not say that ranks of one host wait.
+// check reports a rank that has ended before MPI_Init when another one waits there: libpmix does
+// not say that ranks of one host wait.
 func (s *startup) check() {
 	if len(s.entered) > 0 && len(s.ended) > 0 && !s.lost {
 		s.lost = true
 		rank := s.ended[0]
-		s.send(wire.TypeLost, wire.Lost{By: rank, Rank: rank, Cause: "it ended before MPI_Init, where others waited for it", Awaited: true})
+		s.send(wire.TypeLost, wire.Lost{
+			By:      rank,
+			Rank:    rank,
+			Cause:   "it ended before MPI_Init, where others waited for it",
+			Awaited: true,
+		})
 	}
 }
 

@@ -29,7 +29,12 @@ func (s *Services) spawnPMI(ctx context.Context, by int, asked pmi.Spawn) error 
 		r.Given[key] = []byte(value)
 	}
 	for _, p := range asked.Programs {
-		r.Programs = append(r.Programs, wire.SpawnProgram{Argv: bytesOf(p.Argv), Dir: []byte(p.Info["wdir"]), Host: p.Host(), Ranks: p.Ranks})
+		r.Programs = append(r.Programs, wire.SpawnProgram{
+			Argv:  bytesOf(p.Argv),
+			Dir:   []byte(p.Info["wdir"]),
+			Host:  p.Host(),
+			Ranks: p.Ranks,
+		})
 	}
 	_, err := s.spawn(ctx, r)
 	return err
@@ -39,7 +44,13 @@ func (s *Services) spawnPMI(ctx context.Context, by int, asked pmi.Spawn) error 
 func (s *Services) spawnPMIx(ctx context.Context, by int, programs []pmix.Program) (name string, err error) {
 	r := wire.SpawnRequest{By: by}
 	for _, p := range programs {
-		r.Programs = append(r.Programs, wire.SpawnProgram{Argv: bytesOf(p.Argv), Env: bytesOf(p.Env), Dir: []byte(p.Dir), Host: p.Host, Ranks: p.Ranks})
+		r.Programs = append(r.Programs, wire.SpawnProgram{
+			Argv:  bytesOf(p.Argv),
+			Env:   bytesOf(p.Env),
+			Dir:   []byte(p.Dir),
+			Host:  p.Host,
+			Ranks: p.Ranks,
+		})
 	}
 	w, err := s.spawn(ctx, r)
 	if err != nil {
@@ -58,7 +69,8 @@ func bytesOf(texts []string) (all [][]byte) {
 
 func (s *Services) worldName(w *spawn.World) string { return w.Name("gorun-" + s.job.ID) }
 
-// spawn starts the ranks of a request. The user is told why it cannot: some programs wait for ever after the error.
+// spawn starts the ranks of a request. The user is told why it cannot: some programs wait for ever
+// after the error.
 func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*spawn.World, error) {
 	w, err := s.ask(ctx, r)
 	if err != nil {
@@ -67,7 +79,8 @@ func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*spawn.World
 	return w, err
 }
 
-// ask has the launcher place the ranks of a request, and returns when those of this host have been started.
+// ask has the launcher place the ranks of a request, and returns when those of this host have been
+// started.
 func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*spawn.World, error) {
 	if s.job.Elastic != nil {
 		return nil, errors.New("an elastic job starts and ends its ranks itself")
@@ -91,7 +104,8 @@ func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*spawn.World, 
 	}
 }
 
-// world begins a world, or hands a refusal to the rank that has asked. Worlds begin in their order, on all hosts.
+// world begins a world, or hands a refusal to the rank that has asked. Worlds begin in their order,
+// on all hosts.
 func (s *Services) world(told wire.World) {
 	if told.Refused != "" {
 		s.worlds.Answer(told, spawn.Answer{Err: errors.New(told.Refused)})
@@ -119,7 +133,14 @@ func (s *Services) begin(w *spawn.World) error {
 		for rank := range programs {
 			programs[rank] = w.ProgramOf(rank)
 		}
-		err := s.pmix.Add(s.mpi.ctx, pmix.World{Number: w.Number, Numbers: w.Numbers, By: w.By, Job: s.worldName(w), HostOf: w.HostOf, Programs: programs})
+		err := s.pmix.Add(s.mpi.ctx, pmix.World{
+			Number:   w.Number,
+			Numbers:  w.Numbers,
+			By:       w.By,
+			Job:      s.worldName(w),
+			HostOf:   w.HostOf,
+			Programs: programs,
+		})
 		if err != nil {
 			s.Forget(w)
 			return err
@@ -133,12 +154,19 @@ func (s *Services) begin(w *spawn.World) error {
 
 // serveWorld serves PMI-1 to the ranks of a world.
 func (s *Services) serveWorld(w *spawn.World) {
-	host := &pmi.Host{Name: "kvs_" + w.Name(s.job.ID), Size: len(w.Numbers), Universe: s.job.Spawn.Universe, Mapping: pmi.Mapping(w.Nodes()),
-		Programs: map[int]int{}, Store: worldStore{s.relay, w}, Entered: w.Enter,
-		Aborted: func(rank, code int) { s.mpi.aborted(w.Numbers[rank], code) },
+	host := &pmi.Host{
+		Name:     "kvs_" + w.Name(s.job.ID),
+		Size:     len(w.Numbers),
+		Universe: s.job.Spawn.Universe,
+		Mapping:  pmi.Mapping(w.Nodes()),
+		Programs: map[int]int{},
+		Store:    worldStore{s.relay, w},
+		Entered:  w.Enter,
+		Aborted:  func(rank, code int) { s.mpi.aborted(w.Numbers[rank], code) },
 		Spawn: func(ctx context.Context, rank int, asked pmi.Spawn) error {
 			return s.spawnPMI(ctx, w.Numbers[rank], asked)
-		}}
+		},
+	}
 	given := map[string]string{}
 	for key, value := range w.Given {
 		given[key] = string(value)
@@ -167,12 +195,17 @@ func (s *Services) forget(number int) {
 	s.worlds.Ended(number)
 }
 
-// spawnedEnded records that a spawned rank has ended. One that has not called MPI_Init lets the rank that asked for it wait for ever.
+// spawnedEnded records that a spawned rank has ended. One that has not called MPI_Init lets the
+// rank that asked for it wait for ever.
 func (s *Services) spawnedEnded(w *spawn.World, number int) {
 	s.mpi.finish(number) // of a rank that was not started
 	if !w.Came(w.RankOf(number)) {
-		s.relay.send(wire.TypeLost, wire.Lost{By: number, Rank: number, Awaited: true,
-			Cause: fmt.Sprintf("it was spawned, and ended before MPI_Init, where rank %d waits for it", w.By)})
+		s.relay.send(wire.TypeLost, wire.Lost{
+			By:      number,
+			Rank:    number,
+			Awaited: true,
+			Cause:   fmt.Sprintf("it was spawned, and ended before MPI_Init, where rank %d waits for it", w.By),
+		})
 	}
 	s.forget(number)
 }
@@ -196,12 +229,14 @@ func (s *Services) refused(r wire.SpawnRequest, why error) {
 		n += p.Ranks
 	}
 	if s.told.Add(1) <= maxRefused {
-		s.relay.send(wire.TypeNote, wire.Note{By: r.By, Text: fmt.Sprintf("MPI_Comm_spawn of %d more ranks returns an error: %v", n, why)})
+		s.relay.send(wire.TypeNote, wire.Note{By: r.By, Text: fmt.Sprintf("MPI_Comm_spawn of %d more ranks returns "+
+			"an error: %v", n, why)})
 	}
 }
 
 // DescribeSpawned adds to a spawned rank's description where it reaches the services.
 func (s *Services) DescribeSpawned(r rankenv.Rank) rankenv.Rank {
-	r.PMIFD, r.OpenMPIFolder = FirstFD, s.folder
+	r.PMIFD = FirstFD
+	r.OpenMPIFolder = s.folder
 	return r
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Registry keeps the worlds with ranks on this host, and the requests for others. It is safe for concurrent use.
+// Registry keeps the worlds with ranks on this host, and the requests for others. It is safe for
+// concurrent use.
 type Registry struct {
 	may wire.Spawn
 
@@ -36,7 +37,12 @@ type Answer struct {
 func NewRegistry(may wire.Spawn) *Registry {
 	turn := make(chan struct{})
 	close(turn)
-	return &Registry{may: may, worlds: map[int]*World{}, asked: map[uint64]request{}, turn: turn}
+	return &Registry{
+		may:    may,
+		worlds: map[int]*World{},
+		asked:  map[uint64]request{},
+		turn:   turn,
+	}
 }
 
 // Ask registers a request of a rank. The caller drops it when it waits no longer.
@@ -70,7 +76,8 @@ func (r *Registry) Answer(w wire.World, a Answer) {
 func (r *Registry) Turn() (before <-chan struct{}, done chan<- struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	before, next := r.turn, make(chan struct{})
+	before = r.turn
+	next := make(chan struct{})
 	r.turn = next
 	return before, next
 }

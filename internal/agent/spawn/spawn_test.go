@@ -46,11 +46,28 @@ func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, b
 // told is a world of three ranks on two hosts, whose numbers are even on the first.
 func told() wire.World {
 	word := [][]byte{[]byte("a")}
-	return wire.World{ID: 1, By: 1, Number: 3, Programs: []wire.SpawnProgram{{Argv: word, Ranks: 1}, {Argv: word, Ranks: 2}}, Numbers: []int{4, 5, 6}, HostOf: []int{7, 2, 7}}
+	return wire.World{
+		ID:       1,
+		By:       1,
+		Number:   3,
+		Programs: []wire.SpawnProgram{{Argv: word, Ranks: 1}, {Argv: word, Ranks: 2}},
+		Numbers:  []int{4, 5, 6},
+		HostOf:   []int{7, 2, 7},
+	}
 }
 
 func registries() [2]*Registry {
-	return [2]*Registry{NewRegistry(wire.Spawn{First: 4, Step: 2, Total: 10, Most: 9}), NewRegistry(wire.Spawn{First: 5, Step: 2, Total: 10, Most: 9})}
+	return [2]*Registry{NewRegistry(wire.Spawn{
+		First: 4,
+		Step:  2,
+		Total: 10,
+		Most:  9,
+	}), NewRegistry(wire.Spawn{
+		First: 5,
+		Step:  2,
+		Total: 10,
+		Most:  9,
+	})}
 }
 
 func TestWorldOfTwoHosts(t *testing.T) {
@@ -59,7 +76,8 @@ func TestWorldOfTwoHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(w.Here, []int{0, 2}) || !slices.Equal(w.Nodes(), []int{0, 1, 0}) || !slices.Equal(w.Shares(), []int{1, 2}) || w.Name("job") != "job_3" {
+	if !slices.Equal(w.Here, []int{0, 2}) || !slices.Equal(w.Nodes(), []int{0, 1, 0}) ||
+		!slices.Equal(w.Shares(), []int{1, 2}) || w.Name("job") != "job_3" {
 		t.Errorf("here %v, nodes %v, shares %v, name %s", w.Here, w.Nodes(), w.Shares(), w.Name("job"))
 	}
 	if got := []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}; !slices.Equal(got, []int{0, 1, 1}) {
@@ -76,7 +94,9 @@ func TestWorldOfTwoHosts(t *testing.T) {
 		t.Error("it is not known which rank has come")
 	}
 	for _, change := range []func(*wire.World){
-		func(w *wire.World) { w.Numbers = w.Numbers[1:] }, func(w *wire.World) { w.HostOf = nil }, func(w *wire.World) { w.Programs[0].Ranks = -1 },
+		func(w *wire.World) { w.Numbers = w.Numbers[1:] }, func(w *wire.World) { w.HostOf = nil }, func(w *wire.World) {
+			w.Programs[0].Ranks = -1
+		},
 		func(w *wire.World) { w.Programs[0].Argv = nil },
 	} {
 		broken := told()
@@ -88,7 +108,8 @@ func TestWorldOfTwoHosts(t *testing.T) {
 	}
 }
 
-// Ranks of a world meet in its fences alone, wherever they are, and one that does not come holds up only those that wait for it.
+// Ranks of a world meet in its fences alone, wherever they are, and one that does not come holds up
+// only those that wait for it.
 func TestFenceOfAWorld(t *testing.T) {
 	shared := newStore()
 	var worlds [2]*World

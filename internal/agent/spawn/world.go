@@ -31,7 +31,12 @@ type wait struct {
 }
 
 func newWorld(told wire.World, here func(number int) bool) *World {
-	w := &World{World: told, index: map[int]int{}, waits: map[string]*wait{}, came: map[int]bool{}}
+	w := &World{
+		World: told,
+		index: map[int]int{},
+		waits: map[string]*wait{},
+		came:  map[int]bool{},
+	}
 	for rank, number := range told.Numbers {
 		if here(number) {
 			w.index[rank] = len(w.Here)
@@ -85,7 +90,8 @@ func (w *World) Enter(rank int) {
 	w.came[rank] = true
 }
 
-// Came reports whether a rank of the world has called MPI_Init, where the rank that asked for it waits for it.
+// Came reports whether a rank of the world has called MPI_Init, where the rank that asked for it
+// waits for it.
 func (w *World) Came(rank int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,8 +104,8 @@ type Store interface {
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
 }
 
-// Fence contributes the value of a rank that is here, and waits for the values of all ranks of the world. No other fence of the world has
-// the name.
+// Fence contributes the value of a rank that is here, and waits for the values of all ranks of the
+// world. No other fence of the world has the name.
 func (w *World) Fence(ctx context.Context, store Store, name string, rank int, value []byte) ([][]byte, error) {
 	w.mu.Lock()
 	open := w.waits[name]

@@ -1,4 +1,5 @@
-// Package tool prepares ranks that start below a tool, in a terminal of their own, or stopped for a debugger.
+// Package tool prepares ranks that start below a tool, in a terminal of their own, or stopped for a
+// debugger.
 package tool
 
 import (
@@ -23,17 +24,19 @@ type Start struct {
 	Halt     bool
 }
 
-// Prepare validates the tools of a job and finds their programs on this host. check returns the path of the program that argv begins with, for a
-// rank, or why the rank cannot run argv.
+// Prepare validates the tools of a job and finds their programs on this host. check returns the
+// path of the program that argv begins with, for a rank, or why the rank cannot run argv.
 func Prepare(job wire.Job, check func(r wire.Rank, argv []string) (path string, err error)) (map[int]Start, error) {
-	ranks, starts := map[int]wire.Rank{}, map[int]Start{}
+	ranks := map[int]wire.Rank{}
+	starts := map[int]Start{}
 	for _, r := range job.Ranks {
 		ranks[r.Rank] = r
 	}
 	for _, t := range job.Tools {
 		r, here := ranks[t.Rank]
 		if _, twice := starts[t.Rank]; !here || twice || job.Elastic != nil {
-			return nil, wire.Refusef(wire.CodeHostFailed, "", "rank %d is to have a tool, and is not here, has one, or is elastic", t.Rank)
+			return nil, wire.Refusef(wire.CodeHostFailed, "",
+				"rank %d is to have a tool, and is not here, has one, or is elastic", t.Rank)
 		}
 		s := Start{Terminal: t.Terminal, Halt: t.Halt}
 		for _, word := range t.Argv {
@@ -59,8 +62,9 @@ func explain(rank int, err error) error {
 	return &wire.Refuse{Code: no.Code, What: fmt.Sprintf("the tool of rank %d: %s", rank, no.What), Hint: no.Hint}
 }
 
-// Halt stops a child before its first instruction. The child has just been started with SysProcAttr.Ptrace by this thread, and nobody else
-// waits for children meanwhile. A child that has ended is left to its parent.
+// Halt stops a child before its first instruction. The child has just been started with
+// SysProcAttr.Ptrace by this thread, and nobody else waits for children meanwhile. A child that has
+// ended is left to its parent.
 func Halt(pid int) error {
 	var info unix.Siginfo
 	for {
@@ -72,7 +76,8 @@ func Halt(pid int) error {
 			return fmt.Errorf("wait for its first instruction: %w", err)
 		}
 	}
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, syscall.PTRACE_DETACH, uintptr(pid), 0, uintptr(syscall.SIGSTOP), 0, 0)
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, syscall.PTRACE_DETACH, uintptr(pid), 0,
+		uintptr(syscall.SIGSTOP), 0, 0)
 	if errno != 0 && errno != syscall.ESRCH { // ESRCH: it has ended
 		return fmt.Errorf("leave it stopped: %w", errno)
 	}
@@ -82,9 +87,9 @@ func Halt(pid int) error {
 // tracePoll is between looks for a debugger.
 const tracePoll = 200 * time.Millisecond
 
-// Release calls resume, which sends SIGCONT, when a debugger has attached to a process that Halt stopped: the debugger alone decides from
-// then on when the process runs, also after it has detached. pid returns the process while it runs. Release ends with it, or when over is
-// closed.
+// Release calls resume, which sends SIGCONT, when a debugger has attached to a process that Halt
+// stopped: the debugger alone decides from then on when the process runs, also after it has
+// detached. pid returns the process while it runs. Release ends with it, or when over is closed.
 func Release(over <-chan struct{}, pid func() (pid int, running bool), resume func()) {
 	seen := false
 	for {

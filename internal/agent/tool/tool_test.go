@@ -13,7 +13,9 @@ import (
 )
 
 func TestPrepare(t *testing.T) {
-	job := wire.Job{Ranks: []wire.Rank{{Rank: 4}, {Rank: 5, Program: 1}}, Tools: []wire.Tool{{Rank: 5, Argv: [][]byte{[]byte("gdb"), []byte("a")}, Terminal: "xterm"}, {Rank: 4, Halt: true}}}
+	job := wire.Job{Ranks: []wire.Rank{{Rank: 4}, {Rank: 5, Program: 1}},
+		Tools: []wire.Tool{{Rank: 5, Argv: [][]byte{[]byte("gdb"), []byte("a")}, Terminal: "xterm"},
+			{Rank: 4, Halt: true}}}
 	find := func(r wire.Rank, argv []string) (string, error) {
 		if r.Program != 1 || argv[1] != "a" {
 			return "", wire.Refusef(wire.CodeNotFound, "hint", "%s of program %d was not found", argv[0], r.Program)
@@ -21,16 +23,26 @@ func TestPrepare(t *testing.T) {
 		return "/bin/" + argv[0], nil
 	}
 	starts, err := Prepare(job, find)
-	if err != nil || len(starts) != 2 || starts[5].Path != "/bin/gdb" || starts[5].Terminal != "xterm" || len(starts[5].Argv) != 2 || !starts[4].Halt || starts[4].Path != "" {
+	if err != nil || len(starts) != 2 || starts[5].Path != "/bin/gdb" || starts[5].Terminal != "xterm" ||
+		len(starts[5].Argv) != 2 || !starts[4].Halt || starts[4].Path != "" {
 		t.Errorf("%+v, %v", starts, err)
 	}
 	for what, change := range map[string]func(*wire.Job){
-		"the tool of rank 4: x of program 0 was not found":                  func(j *wire.Job) { j.Tools = []wire.Tool{{Rank: 4, Argv: [][]byte{[]byte("x"), nil}}} },
-		"rank 6 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) { j.Tools = []wire.Tool{{Rank: 6}} },
-		"rank 4 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) { j.Tools = []wire.Tool{{Rank: 4}, {Rank: 4}} },
-		"rank 5 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) { j.Elastic = &wire.Elastic{} },
+		"the tool of rank 4: x of program 0 was not found": func(j *wire.Job) {
+			j.Tools = []wire.Tool{{Rank: 4, Argv: [][]byte{[]byte("x"), nil}}}
+		},
+		"rank 6 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) {
+			j.Tools = []wire.Tool{{Rank: 6}}
+		},
+		"rank 4 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) {
+			j.Tools = []wire.Tool{{Rank: 4}, {Rank: 4}}
+		},
+		"rank 5 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) {
+			j.Elastic = &wire.Elastic{}
+		},
 	} {
-		changed, no := job, new(wire.Refuse)
+		changed := job
+		no := new(wire.Refuse)
 		change(&changed)
 		if _, err := Prepare(changed, find); !errors.As(err, &no) || no.What != what {
 			t.Errorf("%v, not %s", err, what)
@@ -38,12 +50,14 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// A halted child is the program itself, stopped. It goes on when a debugger that had attached leaves it.
+// A halted child is the program itself, stopped. It goes on when a debugger that had attached
+// leaves it.
 func TestHaltedChildWaitsForADebugger(t *testing.T) {
 	runtime.LockOSThread() // the thread that started the child, and traces it
 	out := filepath.Join(t.TempDir(), "out")
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "echo done >" + out}, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2},
-		Sys: &syscall.SysProcAttr{Setsid: true, Ptrace: true}})
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "echo done >" + out},
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2},
+			Sys: &syscall.SysProcAttr{Setsid: true, Ptrace: true}})
 	if err != nil {
 		t.Skipf("this machine forbids ptrace: %v", err)
 	}
@@ -52,7 +66,8 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 		t.Fatal(err)
 	}
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() || status.StopSignal() != syscall.SIGSTOP {
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() ||
+		status.StopSignal() != syscall.SIGSTOP {
 		t.Fatalf("%x, %v", status, err)
 	}
 	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err != nil || string(name) != "sh\n" {
@@ -62,7 +77,10 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 		t.Error("it has run")
 	}
 	resumed := make(chan struct{})
-	go Release(nil, func() (int, bool) { return pid, true }, func() { _ = syscall.Kill(-pid, syscall.SIGCONT); close(resumed) })
+	go Release(nil, func() (int, bool) { return pid, true }, func() {
+		_ = syscall.Kill(-pid, syscall.SIGCONT)
+		close(resumed)
+	})
 	if err := syscall.PtraceAttach(pid); err != nil {
 		t.Fatal(err)
 	}

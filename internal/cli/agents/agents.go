@@ -1,4 +1,5 @@
-// Package agents finds the gorun that is started on hosts: the running one, and those for other processors, which are installed beside it.
+// Package agents finds the gorun that is started on hosts: the running one, and those for other
+// processors, which are installed beside it.
 package agents
 
 import (
@@ -32,7 +33,9 @@ func Own() (launcher.Executable, error) {
 	if err != nil {
 		return launcher.Executable{}, fmt.Errorf("find gorun itself: %w", err)
 	}
-	own := launcher.Executable{Path: path, Other: func(machine string) (launcher.Executable, error) { return other(path, machine) }}
+	own := launcher.Executable{Path: path, Other: func(machine string) (launcher.Executable, error) {
+		return other(path, machine)
+	}}
 	if runtime.GOOS != "linux" {
 		return own, nil
 	}
@@ -67,7 +70,8 @@ func other(path, machine string) (launcher.Executable, error) {
 	name := "gorun-linux-" + arch + ".gz"
 	file, err := sibling.Path(path, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return launcher.Executable{}, usage.Errorf("put "+name+" of the same release there (make agents), or choose hosts of one kind", "%w", err)
+		return launcher.Executable{}, usage.Errorf("put "+name+
+			" of the same release there (make agents), or choose hosts of one kind", "%w", err)
 	}
 	if err != nil {
 		return launcher.Executable{}, err
@@ -81,12 +85,16 @@ func other(path, machine string) (launcher.Executable, error) {
 	}
 	sum := sha256.Sum256(program)
 	hash := hex.EncodeToString(sum[:])
-	return launcher.Executable{Path: path, Build: buildid.In(program),
+	return launcher.Executable{
+		Path:   path,
+		Build:  buildid.In(program),
 		Hash:   func() (string, error) { return hash, nil },
-		Packed: func() ([]byte, error) { return packed, nil }}, nil
+		Packed: func() ([]byte, error) { return packed, nil },
+	}, nil
 }
 
-// read returns the content of a file, and what gzip makes of it. It makes room for both once: each is some 10 MB.
+// read returns the content of a file, and what gzip makes of it. It makes room for both once: each
+// is some 10 MB.
 func read(path string) (packed, program []byte, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -126,8 +134,11 @@ func check(program []byte, arch string) error {
 		return fmt.Errorf("it is for %s", got)
 	}
 	if own, ok := debug.ReadBuildInfo(); ok {
-		if mine, its := version(own), version(built); mine != its {
-			return usage.Errorf("make agents makes it anew; a release has both", "it is version %s, and this gorun is %s", its, mine)
+		mine := version(own)
+		its := version(built)
+		if mine != its {
+			return usage.Errorf("make agents makes it anew; a release has both",
+				"it is version %s, and this gorun is %s", its, mine)
 		}
 	}
 	return nil

@@ -9,8 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Environment adds the variables of a Singularity or Apptainer container to env. For a runtime that passes no
-// variables on, it returns a hint with the command to type.
+// Environment adds the variables of a Singularity or Apptainer container to env. For a runtime that
+// passes no variables on, it returns a hint with the command to type.
 func Environment(program, env, exported []string) (set []string, hint string) {
 	c := rankenv.FindContainer(program)
 	switch {
@@ -36,11 +36,14 @@ func notice(c rankenv.Container, exported []string) string {
 	flags += ")"
 	switch c.Runtime {
 	case rankenv.Docker:
-		return fmt.Sprintf("%s does not give containers RANK, WORLD_SIZE and the like: write %s %s %s ...", c.Name, c.Name, c.Command, flags)
+		return fmt.Sprintf("%s does not give containers RANK, WORLD_SIZE and the like: write %s %s %s ...", c.Name,
+			c.Name, c.Command, flags)
 	case rankenv.Enroot:
-		return fmt.Sprintf("enroot does not give containers RANK, WORLD_SIZE and the like: write enroot start %s ..., which is %s", flags, EnvFlags(exported))
+		return fmt.Sprintf("enroot does not give containers RANK, WORLD_SIZE and the like: write enroot start %s "+
+			"..., which is %s", flags, EnvFlags(exported))
 	case rankenv.Pyxis:
-		return "values that the image has for RANK, WORLD_SIZE and the like win over the ranks': write srun --container-env=" +
+		return "values that the image has for RANK, WORLD_SIZE and the like win over the ranks': write srun " +
+			"--container-env=" +
 			strings.Join(envNames(exported), ",") + " ..."
 	}
 	return ""
@@ -57,8 +60,8 @@ func envNames(exported []string) []string {
 	return names
 }
 
-// EnvFlags returns the -e options for docker, podman and enroot. They hold names only: values differ by rank and may
-// be secrets.
+// EnvFlags returns the -e options for docker, podman and enroot. They hold names only: values
+// differ by rank and may be secrets.
 func EnvFlags(exported []string) string {
 	var words []string
 	for _, name := range envNames(exported) {

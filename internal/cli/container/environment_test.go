@@ -10,7 +10,8 @@ import (
 
 func TestEnvironment(t *testing.T) {
 	golden.Cases(t, "testdata/containers.txt", func(typed string) (string, error) {
-		env, exported := []string{"LD_LIBRARY_PATH=/lib", "SINGULARITYENV_B=mine", "B=2", "PATH=/bin", "A=1"}, []string{"B", "LD_LIBRARY_PATH", "PATH"}
+		env := []string{"LD_LIBRARY_PATH=/lib", "SINGULARITYENV_B=mine", "B=2", "PATH=/bin", "A=1"}
+		exported := []string{"B", "LD_LIBRARY_PATH", "PATH"}
 		program, odd := strings.CutSuffix(typed, " odd")
 		if odd {
 			exported = append(exported, "A B", "$(x)")
@@ -20,7 +21,8 @@ func TestEnvironment(t *testing.T) {
 			t.Errorf("%s: %q", typed, set)
 		}
 		exported, _ = ShellWords(exported)
-		hint = strings.NewReplacer(EnvFlags(exported), "FLAGS", strings.Join(envNames(exported), ","), "NAMES").Replace(hint)
+		hint = strings.NewReplacer(EnvFlags(exported), "FLAGS", strings.Join(envNames(exported), ","),
+			"NAMES").Replace(hint)
 		return strings.TrimSpace(strings.Join(set[len(env):], " ") + " " + hint), nil
 	})
 }

@@ -16,14 +16,16 @@ type Block struct {
 	Program []string
 }
 
-// readProgram takes the program and its arguments off rest, and returns the words after the colon that ends them. more
-// reports such a colon; later means that this is not the first program.
+// readProgram takes the program and its arguments off rest, and returns the words after the colon
+// that ends them. more reports such a colon; later means that this is not the first program.
 func (t *translator) readProgram(later bool) (after []string, more bool, err error) {
 	switch {
 	case t.file.typed != "" && (later || slices.Contains(t.rest, ":")):
-		return nil, false, usage.Errorf("name all programs in the file, or all on the command line", "%s cannot be combined with other programs", t.file.typed)
+		return nil, false, usage.Errorf("name all programs in the file, or all on the command line",
+			"%s cannot be combined with other programs", t.file.typed)
 	case later && (len(t.rest) == 0 || len(t.rest) == 1 && t.rest[0] == "--"):
-		return nil, false, usage.Errorf("name the program after the colon; a colon of the program's own is written '\\:'", "no program after the last \":\"")
+		return nil, false, usage.Errorf("name the program after the colon; a colon of the program's own is written "+
+			"'\\:'", "no program after the last \":\"")
 	case len(t.rest) == 0:
 		return nil, false, nil
 	case t.rest[0] == "--":
@@ -35,7 +37,8 @@ func (t *translator) readProgram(later bool) (after []string, more bool, err err
 	words, after, more := cutAtColon(t.rest)
 	t.program = t.asProgram(words)
 	if more && len(after) == 0 {
-		return nil, false, usage.Errorf("leave the colon out; one of the program's own is written '\\:'", "nothing stands after \"%s :\"", t.program[0])
+		return nil, false, usage.Errorf("leave the colon out; one of the program's own is written '\\:'",
+			"nothing stands after \"%s :\"", t.program[0])
 	}
 	return after, more, nil
 }
@@ -44,7 +47,8 @@ func (t *translator) readProgram(later bool) (after []string, more bool, err err
 func cutAtColon(words []string) (program, after []string, found bool) {
 	end := slices.Index(words, ":")
 	if end >= 0 {
-		words, after = words[:end], words[end+1:]
+		after = words[end+1:]
+		words = words[:end]
 	}
 	program = slices.Clone(words)
 	for i, w := range program {
@@ -80,7 +84,8 @@ func joinBlocks(read []*translator, flags *pflag.FlagSet) (Line, error) {
 	return job, nil
 }
 
-// split splits the flags of a block into the program's own, which it returns, and the job's, which it adds to job.
+// split splits the flags of a block into the program's own, which it returns, and the job's, which
+// it adds to job.
 func (t *translator) split(job *Line, first bool, flags *pflag.FlagSet) (Block, error) {
 	b := Block{Typed: map[string]string{}, Program: t.program}
 	var ofJob Line
@@ -104,7 +109,8 @@ func (t *translator) split(job *Line, first bool, flags *pflag.FlagSet) (Block, 
 	}
 	if b.Typed["np"] == "" {
 		if t.dialect != Hydra {
-			return b, usage.Errorf("with several programs, each needs its own -np: -np 1 "+t.program[0], "%s has no -np", t.program[0])
+			return b, usage.Errorf("with several programs, each needs its own -np: -np 1 "+t.program[0],
+				"%s has no -np", t.program[0])
 		}
 		b.Args = append(b.Args, "--np=1")
 	}
@@ -123,8 +129,8 @@ func ofProgram(flag, typed string) bool {
 	return false
 }
 
-// contradicts returns an error for a job flag that an earlier block has with another value, unless the flag is
-// repeatable.
+// contradicts returns an error for a job flag that an earlier block has with another value, unless
+// the flag is repeatable.
 func contradicts(job *Line, f *pflag.Flag, arg, typed string) error {
 	if f == nil || slices.Contains([]string{"stringArray", "count"}, f.Value.Type()) {
 		return nil
@@ -136,9 +142,11 @@ func contradicts(job *Line, f *pflag.Flag, arg, typed string) error {
 		return f.NoOptDefVal
 	}
 	for _, before := range job.Args {
-		if name, _, _ := strings.Cut(strings.TrimPrefix(before, "--"), "="); name == f.Name && valueOf(before) != valueOf(arg) {
+		if name, _, _ := strings.Cut(strings.TrimPrefix(before, "--"), "="); name == f.Name &&
+			valueOf(before) != valueOf(arg) {
 			return usage.Errorf("it applies to the whole job: give it once, before the first program",
-				"%s %s of one program and %s %s of another contradict each other", job.Typed[f.Name], valueOf(before), typed, valueOf(arg))
+				"%s %s of one program and %s %s of another contradict each other", job.Typed[f.Name], valueOf(before),
+				typed, valueOf(arg))
 		}
 	}
 	return nil

@@ -1,6 +1,6 @@
-// Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun and torchrun into gorun's own flags.
-// flags.txt is the table of translations; readers translate values that need code. The result is text for the flag
-// parser, which alone checks the values of gorun's flags.
+// Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun and torchrun into
+// gorun's own flags. flags.txt is the table of translations; readers translate values that need
+// code. The result is text for the flag parser, which alone checks the values of gorun's flags.
 package dialect
 
 import (
@@ -35,8 +35,10 @@ type Launcher struct {
 // Launchers lists the launchers in the order of the documentation.
 func Launchers() []Launcher {
 	return []Launcher{
-		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)", []string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"}},
-		{Hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)", []string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"}},
+		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)",
+			[]string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"}},
+		{Hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)",
+			[]string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"}},
 		{Horovod, "horovodrun", "horovodrun", []string{"horovod"}},
 		{Slurm, "srun", "srun", []string{"slurm"}},
 		{Torch, "torchrun", "torchrun", []string{"torch"}},

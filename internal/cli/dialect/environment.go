@@ -8,8 +8,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// EnvironmentSettings translates Open MPI's launcher settings in OMPI_MCA_NAME and PRTE_MCA_NAME. Settings of the
-// library go to the ranks unchanged. A default hostfile is a source of hosts and not included.
+// EnvironmentSettings translates Open MPI's launcher settings in OMPI_MCA_NAME and PRTE_MCA_NAME.
+// Settings of the library go to the ranks unchanged. A default hostfile is a source of hosts and
+// not included.
 func EnvironmentSettings(environ []string, flags *pflag.FlagSet) (Line, error) {
 	var set []string
 	for _, kv := range environ {
@@ -38,7 +39,8 @@ func EnvironmentSettings(environ []string, flags *pflag.FlagSet) (Line, error) {
 
 // forLauncher reports whether a setting belongs to Open MPI's launcher, not its library.
 func forLauncher(name string) bool {
-	for _, framework := range []string{"plm_", "orte_", "prte_", "rmaps_", "ras_", "odls_", "ess_", "routed_", "iof_", "rml_"} {
+	for _, framework := range []string{"plm_", "orte_", "prte_", "rmaps_", "ras_", "odls_", "ess_", "routed_", "iof_",
+		"rml_"} {
 		if strings.HasPrefix(name, framework) {
 			return true
 		}

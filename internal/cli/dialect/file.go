@@ -31,23 +31,27 @@ func programs(launcher Dialect) reader {
 	}
 }
 
-// takeProgramFile checks that a block with a program file has no program. The name of a file in srun's form stands in
-// the program's place.
+// takeProgramFile checks that a block with a program file has no program. The name of a file in
+// srun's form stands in the program's place.
 func (t *translator) takeProgramFile() error {
 	switch {
 	case t.file.typed == "":
 		return nil
 	case t.file.dialect != Slurm && t.program != nil:
-		return usage.Errorf("leave one of them out", "%s %s says which programs run, and %s stands after it", t.file.typed, t.file.name, t.program[0])
+		return usage.Errorf("leave one of them out", "%s %s says which programs run, and %s stands after it",
+			t.file.typed, t.file.name, t.program[0])
 	case t.file.dialect == Slurm && len(t.program) != 1:
-		return usage.Errorf("for example: gorun -np 4 --multi-prog programs.conf", "%s needs one word after the flags, the name of its file", t.file.typed)
+		return usage.Errorf("for example: gorun -np 4 --multi-prog programs.conf",
+			"%s needs one word after the flags, the name of its file", t.file.typed)
 	case t.file.dialect == Slurm:
-		t.file.name, t.program = t.program[0], nil
+		t.file.name = t.program[0]
+		t.program = nil
 	}
 	return nil
 }
 
-// WithFile adds the settings and programs of the files that the command line names, if any. flags are gorun's.
+// WithFile adds the settings and programs of the files that the command line names, if any. flags
+// are gorun's.
 func (t Line) WithFile(flags *pflag.FlagSet) (Line, error) {
 	t, err := t.withTuning(flags)
 	if err != nil {
@@ -84,8 +88,8 @@ func readProgramFile(from programFile) (string, error) {
 	return string(text), nil
 }
 
-// withBlocks adds the programs of a file of mpirun or Hydra, one with its flags per line. Flags of the command line
-// apply to all.
+// withBlocks adds the programs of a file of mpirun or Hydra, one with its flags per line. Flags of
+// the command line apply to all.
 func (t Line) withBlocks(text string, flags *pflag.FlagSet) (Line, error) {
 	lines, err := programLines(text)
 	if err != nil {
@@ -105,7 +109,8 @@ func (t Line) withBlocks(text string, flags *pflag.FlagSet) (Line, error) {
 	case listed.file.typed != "":
 		return t, usage.Errorf("write its lines into this file", "%s stands in the file itself", listed.file.typed)
 	}
-	t.Args, t.Blocks = append(t.Args, listed.Args...), listed.Blocks
+	t.Args = append(t.Args, listed.Args...)
+	t.Blocks = listed.Blocks
 	t.Add(listed)
 	for flag, typed := range listed.Typed {
 		t.Typed[flag] = typed
@@ -150,14 +155,16 @@ func programLines(text string) (lines [][]string, err error) {
 	return lines, nil
 }
 
-// blocksByRank returns the programs of np ranks from lines such as "0,2-3 prog %t %o": %t is the rank, %o its index in
-// the line's ranks, and * stands for all unnamed ranks. With np 0, the lines determine the number of ranks.
+// blocksByRank returns the programs of np ranks from lines such as "0,2-3 prog %t %o": %t is the
+// rank, %o its index in the line's ranks, and * stands for all unnamed ranks. With np 0, the lines
+// determine the number of ranks.
 func blocksByRank(lines [][]string, np int) ([]Block, error) {
 	named := map[int][]string{} // by rank
 	var others []string
 	for _, line := range lines {
 		if len(line) < 2 {
-			return nil, usage.Errorf("for example: 0,2-3 ./worker %t", "%q: expected ranks and a program", strings.Join(line, " "))
+			return nil, usage.Errorf("for example: 0,2-3 ./worker %t", "%q: expected ranks and a program",
+				strings.Join(line, " "))
 		}
 		if line[0] == "*" {
 			if others != nil {
@@ -180,18 +187,21 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 		return nil, usage.Errorf(fmt.Sprintf("ranks go from 0 to %d", np-1), "there is no rank %d", last)
 	}
 	var blocks []Block
-	index, ranks := 0, 0 // of the next rank in *, and in the last block
+	index := 0
+	ranks := 0 // of the next rank in *, and in the last block
 	for rank := range np {
 		program, known := named[rank]
 		if !known {
 			if others == nil {
-				return nil, usage.Errorf("add a line for it, or one for all others: * ./program", "no line for rank %d", rank)
+				return nil, usage.Errorf("add a line for it, or one for all others: * ./program", "no line for rank %d",
+					rank)
 			}
 			program = withRank(others, rank, index)
 			index++
 		}
 		if len(blocks) == 0 || !slices.Equal(blocks[len(blocks)-1].Program, program) {
-			blocks, ranks = append(blocks, Block{Program: program}), 0
+			blocks = append(blocks, Block{Program: program})
+			ranks = 0
 		}
 		ranks++
 		blocks[len(blocks)-1].Args = []string{"--np=" + strconv.Itoa(ranks)}

@@ -15,7 +15,8 @@ func TestProgramLines(t *testing.T) {
 	if err != nil || !slices.EqualFunc(lines, want, slices.Equal) {
 		t.Errorf("%q, %v", lines, err)
 	}
-	for text, want := range map[string]string{"": "names no program", "# a\n": "names no program", "a 'b\n": "a quote is not closed"} {
+	for text, want := range map[string]string{"": "names no program", "# a\n": "names no program",
+		"a 'b\n": "a quote is not closed"} {
 		if _, err := programLines(text); !usage.Is(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

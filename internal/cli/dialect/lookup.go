@@ -34,8 +34,8 @@ func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
 	return flags.Lookup(name)
 }
 
-// meaning translates a word: by its dialect, else by gorun's choice among launchers, else as gorun's flag of that
-// name, else by the launchers that have it, if they agree.
+// meaning translates a word: by its dialect, else by gorun's choice among launchers, else as
+// gorun's flag of that name, else by the launchers that have it, if they agree.
 func (t *translator) meaning(name, typed string) (meaning, error) {
 	rows := t.table.flags[name]
 	for _, dialect := range []Dialect{t.dialect, Own} {
@@ -62,8 +62,8 @@ func (t *translator) meaning(name, typed string) (meaning, error) {
 	return meaning{typed: typed, rows: first, args: first[0].args}, nil
 }
 
-// Takes returns how many values follow a launcher's flag, given without dashes, and whether it exists. The number is
-// negative if it depends on the typed text.
+// Takes returns how many values follow a launcher's flag, given without dashes, and whether it
+// exists. The number is negative if it depends on the typed text.
 func (d Dialect) Takes(name string) (values int, known bool) {
 	if rows := rowsOf(readTable().flags[name], d); len(rows) > 0 {
 		return rows[0].args, true
@@ -96,8 +96,8 @@ func ambiguous(rows []*word, typed string) error {
 		"%s: %s mean different things by it", typed, strings.Join(names, " and "))
 }
 
-// unabbreviated returns the only word of the dialect that begins with name if the launcher accepts abbreviations, else
-// name.
+// unabbreviated returns the only word of the dialect that begins with name if the launcher accepts
+// abbreviations, else name.
 func (t *translator) unabbreviated(name string) string {
 	if t.dialect&(Horovod|Slurm|Torch) == 0 || len(name) < 2 {
 		return name

@@ -78,7 +78,8 @@ func (t *translator) srunInput(typed, text string) error {
 		return nil
 	}
 	if strings.Trim(text, "0123456789,- ") == "" {
-		return usage.Errorf("name one rank, or say "+typed+" all", "%s %s: standard input goes to one rank, or to all", typed, text)
+		return usage.Errorf("name one rank, or say "+typed+" all", "%s %s: standard input goes to one rank, or to all",
+			typed, text)
 	}
 	return unsupported("let the shell open it: "+typed+" all <"+text, typed+" "+text)
 }
@@ -98,8 +99,8 @@ func srunOutput(flags ...string) reader {
 	}
 }
 
-// saveAs returns the reader of a file name pattern. A word for several flags leaves those after the first to their own
-// words.
+// saveAs returns the reader of a file name pattern. A word for several flags leaves those after the
+// first to their own words.
 func saveAs(marks string, flags ...string) reader {
 	return func(t *translator, typed, pattern string) error {
 		var b strings.Builder
@@ -116,7 +117,8 @@ func saveAs(marks string, flags ...string) reader {
 				at = strings.IndexByte(marks, pattern[i])
 			}
 			if at < 0 || at%2 != 0 {
-				return unsupported("--stdout-file and --stderr-file know %r (rank), %h (host), %l (rank on its host) and %j (the job's number in Slurm)", typed+" "+pattern)
+				return unsupported("--stdout-file and --stderr-file know %r (rank), %h (host), %l (rank on its host) "+
+					"and %j (the job's number in Slurm)", typed+" "+pattern)
 			}
 			b.WriteByte(marks[at+1])
 		}
@@ -129,7 +131,8 @@ func saveAs(marks string, flags ...string) reader {
 	}
 }
 
-// saveRound returns the reader of Fujitsu's names of files, FILE.ROUND.RANK, of which gorun is always the first round.
+// saveRound returns the reader of Fujitsu's names of files, FILE.ROUND.RANK, of which gorun is
+// always the first round.
 func saveRound(flags ...string) reader {
 	return func(t *translator, typed, file string) error {
 		for _, flag := range flags {
@@ -164,12 +167,13 @@ func (t *translator) redirects(typed, text string) error {
 }
 func (t *translator) tee(typed, text string) error { return t.redirect(typed, text, &t.teed) }
 
-// redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both, or a map of local ranks to
-// these. Redirected output goes to files only, unless it is in --tee.
+// redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both, or a
+// map of local ranks to these. Redirected output goes to files only, unless it is in --tee.
 func (t *translator) redirect(typed, text string, to *redirection) error {
 	read, err := readRedirection(text)
 	if err != nil {
-		return usage.Errorf("say 0 none, 1 stdout, 2 stderr, 3 both, or 0:3,1:1 for some local ranks", "%s %q: %w", typed, text, err)
+		return usage.Errorf("say 0 none, 1 stdout, 2 stderr, 3 both, or 0:3,1:1 for some local ranks", "%s %q: %w",
+			typed, text, err)
 	}
 	*to = read
 	if hide := t.hidden(); hide != "none" || t.Typed["hide"] != "" {

@@ -25,9 +25,11 @@ func partOfHost(word string) string {
 	return ""
 }
 
-const mapHint = "say slot, node, seq, socket, numa, l3cache, core, ppr:N:UNIT, pe-list=CORES or rankfile:file=FILE, with :pe=N for N cores a rank"
+const mapHint = "say slot, node, seq, socket, numa, l3cache, core, ppr:N:UNIT, pe-list=CORES or rankfile:file=FILE, " +
+	"with :pe=N for N cores a rank"
 
-// mapBy translates a mapping policy of Open MPI: a unit, ppr:N:UNIT, pe-list=CORES or rankfile, with qualifiers after colons.
+// mapBy translates a mapping policy of Open MPI: a unit, ppr:N:UNIT, pe-list=CORES or rankfile,
+// with qualifiers after colons.
 func (t *translator) mapBy(typed, policy string) error {
 	parts := strings.Split(policy, ":")
 	qualifiers := parts[1:]
@@ -51,7 +53,8 @@ func (t *translator) mapBy(typed, policy string) error {
 	case partOfHost(unit) != "":
 		t.mapByPart(typed, unit, qualifiers)
 	case unit != "":
-		if n := usage.Nearest(unit, []string{"slot", "node", "socket", "package", "numa", "l3cache", "l2cache", "core", "hwthread"}); n != "" {
+		if n := usage.Nearest(unit, []string{"slot", "node", "socket", "package", "numa", "l3cache", "l2cache", "core",
+			"hwthread"}); n != "" {
 			return unsupported("did you mean "+n+"?", typed+" "+policy)
 		}
 		return unsupported(mapHint, typed+" "+policy)
@@ -79,11 +82,12 @@ func (t *translator) mapBy(typed, policy string) error {
 	return nil
 }
 
-// hwthreads reads that hardware threads count as cores. emitThreads translates it after all other flags.
+// hwthreads reads that hardware threads count as cores. emitThreads translates it after all other
+// flags.
 func (t *translator) hwthreads(typed, _ string) error { t.countThreads = typed; return nil }
 
-// emitThreads binds ranks to hardware threads where they have a number of them each. gorun counts slots in cores, so that the number of ranks
-// differs where nothing says it.
+// emitThreads binds ranks to hardware threads where they have a number of them each. gorun counts
+// slots in cores, so that the number of ranks differs where nothing says it.
 func (t *translator) emitThreads() {
 	switch {
 	case t.countThreads == "":
@@ -94,8 +98,8 @@ func (t *translator) emitThreads() {
 	}
 }
 
-// mapByPart translates mapping to parts of a host. Open MPI 5, whose word is package, numbers the ranks of one part
-// before those of the next; Open MPI 4 says socket and numbers them in turn.
+// mapByPart translates mapping to parts of a host. Open MPI 5, whose word is package, numbers the
+// ranks of one part before those of the next; Open MPI 4 says socket and numbers them in turn.
 func (t *translator) mapByPart(typed, unit string, qualifiers []string) {
 	part := partOfHost(unit)
 	span := slices.ContainsFunc(qualifiers, func(q string) bool { return strings.EqualFold(q, "span") })
@@ -133,7 +137,8 @@ func (t *translator) rankfileOf(typed, policy string, qualifiers []string) error
 		if strings.EqualFold(word, "file") {
 			name = file
 		} else if !strings.EqualFold(q, "oversubscribe") {
-			return usage.Errorf("for example "+typed+" rankfile:file=ranks.txt", "%s %s: gorun has nothing that does %q", typed, policy, q)
+			return usage.Errorf("for example "+typed+" rankfile:file=ranks.txt",
+				"%s %s: gorun has nothing that does %q", typed, policy, q)
 		}
 	}
 	if name == "" {
@@ -161,8 +166,8 @@ func (t *translator) rankBy(typed, policy string) error {
 	return nil
 }
 
-// bindTo translates binding policies of Open MPI and Hydra. Hydra may bind to several (core:2), or to the hardware
-// threads of each rank (user:0,1+2), and deals ranks to what they are bound to.
+// bindTo translates binding policies of Open MPI and Hydra. Hydra may bind to several (core:2), or
+// to the hardware threads of each rank (user:0,1+2), and deals ranks to what they are bound to.
 func (t *translator) bindTo(typed, policy string) error {
 	unit, qualifier, _ := strings.Cut(policy, ":")
 	word := strings.ToLower(unit)
@@ -171,7 +176,9 @@ func (t *translator) bindTo(typed, policy string) error {
 		t.emit("bind-to", typed, "none")
 		return nil
 	case "rr":
-		word, unit, policy = "hwthread", "hwthread", "hwthread"
+		word = "hwthread"
+		unit = "hwthread"
+		policy = "hwthread"
 	case "user":
 		t.emit("rank-cpus", typed, qualifier)
 		return nil
@@ -193,28 +200,33 @@ func (t *translator) bindTo(typed, policy string) error {
 	return nil
 }
 
-// hydraMap reads Hydra's -map-by, which says where the next rank is bound. emitHydraMap translates it after all other flags.
+// hydraMap reads Hydra's -map-by, which says where the next rank is bound. emitHydraMap translates
+// it after all other flags.
 func (t *translator) hydraMap(typed, policy string) error {
 	unit, count, _ := strings.Cut(strings.ToLower(policy), ":")
 	part := partOfHost(unit)
-	if part == "" && unit != "slot" && unit != "machine" || count != "" && count != "1" && part != "core" && part != "hwthread" {
+	if part == "" && unit != "slot" && unit != "machine" || count != "" && count != "1" && part != "core" &&
+		part != "hwthread" {
 		return unsupported("say core, hwthread, socket, numa, l2cache or l3cache", typed+" "+policy)
 	}
-	t.hydraMapped, t.hydraTyped = part, typed
+	t.hydraMapped = part
+	t.hydraTyped = typed
 	return nil
 }
 
-// emitHydraMap deals ranks to units as Hydra does: to what they are bound to, unless -map-by names another.
+// emitHydraMap deals ranks to units as Hydra does: to what they are bound to, unless -map-by names
+// another.
 func (t *translator) emitHydraMap() {
 	unit := cmp.Or(t.hydraMapped, t.hydraBound)
-	if t.dialect != Hydra && t.hydraTyped == "" || t.Typed["bind-to"] == "" || t.Typed["map-by"] != "" || t.hydraBound == "" || unit == t.hydraBound && (unit == "core" || unit == "hwthread") {
+	if t.dialect != Hydra && t.hydraTyped == "" || t.Typed["bind-to"] == "" || t.Typed["map-by"] != "" ||
+		t.hydraBound == "" || unit == t.hydraBound && (unit == "core" || unit == "hwthread") {
 		return
 	}
 	t.emit("map-by", cmp.Or(t.hydraTyped, t.Typed["bind-to"]), unit)
 }
 
-// cpusPerTask translates srun's flag. Slurm's CPUs may be hardware threads; they count for threads of a rank, and only
-// --cpu-bind binds ranks.
+// cpusPerTask translates srun's flag. Slurm's CPUs may be hardware threads; they count for threads
+// of a rank, and only --cpu-bind binds ranks.
 func (t *translator) cpusPerTask(typed, cores string) error {
 	if t.Typed["rank-cpus"] != "" { // which name the CPUs of each rank
 		return nil
@@ -226,9 +238,11 @@ func (t *translator) cpusPerTask(typed, cores string) error {
 	return nil
 }
 
-// cpuBind translates srun's flag: verbose and one of none, threads, cores, sockets, ldoms, map_cpu:LIST and mask_cpu:LIST.
+// cpuBind translates srun's flag: verbose and one of none, threads, cores, sockets, ldoms,
+// map_cpu:LIST and mask_cpu:LIST.
 func (t *translator) cpuBind(typed, list string) error {
-	units := map[string]string{"none": "none", "no": "none", "threads": "hwthread", "cores": "core", "sockets": "socket", "ldoms": "numa"}
+	units := map[string]string{"none": "none", "no": "none", "threads": "hwthread", "cores": "core",
+		"sockets": "socket", "ldoms": "numa"}
 	items := strings.Split(strings.ToLower(list), ",")
 	for i, item := range items {
 		kind, first, _ := strings.Cut(item, ":")
@@ -248,9 +262,11 @@ func (t *translator) cpuBind(typed, list string) error {
 	return nil
 }
 
-// rankCPUs translates srun's lists of a hardware thread, or of a mask of them, for each rank of a host. N*COUNT repeats one.
+// rankCPUs translates srun's lists of a hardware thread, or of a mask of them, for each rank of a
+// host. N*COUNT repeats one.
 func (t *translator) rankCPUs(typed, whole, kind string, items []string) error {
-	bad := usage.Errorf("for example "+typed+" map_cpu:0,4, or mask_cpu:0xf,0xf0", "%s %s: expected a hardware thread, or a mask, for each rank of a host", typed, whole)
+	bad := usage.Errorf("for example "+typed+" map_cpu:0,4, or mask_cpu:0xf,0xf0",
+		"%s %s: expected a hardware thread, or a mask, for each rank of a host", typed, whole)
 	var ranks []string
 	for _, item := range items {
 		item, times, repeated := strings.Cut(item, "*")
@@ -281,7 +297,8 @@ func (t *translator) rankCPUs(typed, whole, kind string, items []string) error {
 	return nil
 }
 
-// maskCPUs returns the numbers of the bits of a hexadecimal mask, such as 0-3+8, or "" if it is none.
+// maskCPUs returns the numbers of the bits of a hexadecimal mask, such as 0-3+8, or "" if it is
+// none.
 func maskCPUs(mask string) string {
 	bits, isMask := new(big.Int).SetString(strings.TrimPrefix(mask, "0x"), 16)
 	if !isMask || bits.Sign() < 0 || bits.BitLen() > 1<<16 {
@@ -300,12 +317,14 @@ func maskCPUs(mask string) string {
 		if to > from {
 			span += "-" + strconv.Itoa(to)
 		}
-		spans, from = append(spans, span), to
+		spans = append(spans, span)
+		from = to
 	}
 	return strings.Join(spans, "+")
 }
 
-// distribution translates srun's order of ranks: of hosts, and after a colon of sockets, where ranks are bound.
+// distribution translates srun's order of ranks: of hosts, and after a colon of sockets, where
+// ranks are bound.
 func (t *translator) distribution(typed, text string) error {
 	nodes, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(text, " ", "")), ",")
 	nodes, _, _ = strings.Cut(nodes, ":")
@@ -319,13 +338,14 @@ func (t *translator) distribution(typed, text string) error {
 		t.emit("ppn", typed, size)
 		t.emit("rank-by", typed, "round")
 	default:
-		return unsupported("say block (fill hosts in order), cyclic (one rank on each in turn) or plane=N (N on each in turn)", typed+" "+text)
+		return unsupported("say block (fill hosts in order), cyclic (one rank on each in turn) or plane=N (N on each "+
+			"in turn)", typed+" "+text)
 	}
 	return nil
 }
 
-// gpusPerTask translates srun's flag: a number, or types of GPUs such as a100:2. --gpu-bind decides visibility,
-// wherever it stands.
+// gpusPerTask translates srun's flag: a number, or types of GPUs such as a100:2. --gpu-bind decides
+// visibility, wherever it stands.
 func (t *translator) gpusPerTask(typed, text string) error {
 	if strings.HasPrefix(t.Typed["gpus-per-rank"], "--gpu-bind") {
 		return nil
@@ -346,7 +366,8 @@ func (t *translator) gpusPerTask(typed, text string) error {
 	return nil
 }
 
-// gpuBind translates srun's flag: verbose and one of none, single:1, per_task:N and binding by number.
+// gpuBind translates srun's flag: verbose and one of none, single:1, per_task:N and binding by
+// number.
 func (t *translator) gpuBind(typed, text string) error {
 	how := strings.TrimPrefix(strings.TrimPrefix(strings.ToLower(text), "verbose,"), "v,")
 	n, perTask := strings.CutPrefix(how, "per_task:")
@@ -378,14 +399,15 @@ func (t *translator) nodeCount(typed, text string) error {
 	least, err1 := strconv.ParseUint(low, 10, 20)
 	most, err2 := strconv.ParseUint(high, 10, 20)
 	if err1 != nil || err2 != nil || least == 0 || least > most {
-		return usage.Errorf("for example "+typed+" 2, or "+typed+" 2:4", "%s %q: expected N or MIN:MAX hosts", typed, text)
+		return usage.Errorf("for example "+typed+" 2, or "+typed+" 2:4", "%s %q: expected N or MIN:MAX hosts", typed,
+			text)
 	}
 	t.nodes = nodeRange{typed, int(least), int(most)}
 	return nil
 }
 
-// emitNodes translates --nnodes, which depends on other flags: with discovered hosts or restarts the job is elastic,
-// and the bounds become numbers of ranks.
+// emitNodes translates --nnodes, which depends on other flags: with discovered hosts or restarts
+// the job is elastic, and the bounds become numbers of ranks.
 func (t *translator) emitNodes() error {
 	n := t.nodes
 	if n.typed == "" {
@@ -421,9 +443,12 @@ func (t *translator) ranksPerHost(discovered bool) (each int, err error) {
 		}
 		n, err := strconv.ParseUint(text, 10, 20)
 		if err != nil || n == 0 {
-			return 0, usage.Errorf("for example "+t.Typed["ppn"]+" 4", "%s %q: expected a number of ranks", t.Typed["ppn"], text)
+			return 0, usage.Errorf("for example "+t.Typed["ppn"]+" 4", "%s %q: expected a number of ranks",
+				t.Typed["ppn"], text)
 		}
-		each, t.Args[i], t.Typed[flag] = int(n), "--"+flag+"="+text, t.Typed["ppn"]
+		each = int(n)
+		t.Args[i] = "--" + flag + "=" + text
+		t.Typed[flag] = t.Typed["ppn"]
 	}
 	if each == 0 {
 		each = 1

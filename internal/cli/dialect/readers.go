@@ -141,12 +141,21 @@ func (t *translator) mpiArgs(typed, text string) error {
 	if err != nil {
 		return usage.Errorf("", "%s %q: %w", typed, text, err)
 	}
-	rest, dialect, requested := t.rest, t.dialect, t.requested
-	defer func() { t.rest, t.dialect, t.requested = rest, dialect, requested }()
-	t.rest, t.dialect, t.requested = list, OpenMPI, OpenMPI
+	rest := t.rest
+	dialect := t.dialect
+	requested := t.requested
+	defer func() {
+		t.rest = rest
+		t.dialect = dialect
+		t.requested = requested
+	}()
+	t.rest = list
+	t.dialect = OpenMPI
+	t.requested = OpenMPI
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
-			return usage.Errorf("it holds options of mpirun only, each with its values", "%s: %q is no option", typed, t.rest[0])
+			return usage.Errorf("it holds options of mpirun only, each with its values", "%s: %q is no option", typed,
+				t.rest[0])
 		}
 		if err := t.next(); err != nil {
 			return err
@@ -211,12 +220,14 @@ func (t *translator) sshArgs(typed, text string) error {
 		if len(arg) < 2 || arg[0] != '-' {
 			return usage.Errorf("it holds options of ssh only", "%s: %q is no option", typed, arg)
 		}
-		letter, value := arg[1:2], arg[2:]
+		letter := arg[1:2]
+		value := arg[2:]
 		if strings.Contains("pilFo", letter) && value == "" {
 			if len(args) == 0 {
 				return usage.Errorf("", "%s: -%s needs a value", typed, letter)
 			}
-			value, args = args[0], args[1:]
+			value = args[0]
+			args = args[1:]
 		}
 		switch {
 		case flags[letter] != "":
@@ -254,7 +265,8 @@ func (t *translator) envList(typed, text string) error {
 	return emitEach("export", ",")(t, typed, text)
 }
 
-// srunExport translates ALL, NONE, and lists of names and NAME=value. Only ALL sends the rest of the environment.
+// srunExport translates ALL, NONE, and lists of names and NAME=value. Only ALL sends the rest of
+// the environment.
 func (t *translator) srunExport(typed, list string) error {
 	items := strings.Split(list, ",")
 	if !slices.Contains(items, "ALL") {
@@ -268,11 +280,13 @@ func (t *translator) srunExport(typed, list string) error {
 	return nil
 }
 
-// srunTime parses minutes, minutes:seconds, hours:minutes:seconds, and days-hours with the same suffixes.
+// srunTime parses minutes, minutes:seconds, hours:minutes:seconds, and days-hours with the same
+// suffixes.
 func (t *translator) srunTime(typed, text string) error {
 	days, clock, dashed := strings.Cut(text, "-")
 	if !dashed {
-		days, clock = "0", text
+		days = "0"
+		clock = text
 	}
 	fields := strings.Split(clock, ":")
 	units := []time.Duration{time.Minute, time.Second}
@@ -290,7 +304,8 @@ func (t *translator) srunTime(typed, text string) error {
 		total += time.Duration(n) * units[i]
 	}
 	if err != nil || total < 0 { // an overflow
-		return usage.Errorf("for example "+typed+" 90, or 1:30:00", "%s %q: expected minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
+		return usage.Errorf("for example "+typed+" 90, or 1:30:00",
+			"%s %q: expected minutes, minutes:seconds, hours:minutes:seconds or days-hours", typed, text)
 	}
 	if total > 0 { // 0 means no limit
 		t.emit("timeout", typed, total.String())
@@ -311,7 +326,8 @@ func (t *translator) fusionThreshold(typed, text string) error {
 // prefix reads --prefix: a path is Open MPI's directory of installation, which gorun does not need.
 func (t *translator) prefix(typed, text string) error {
 	if path.IsAbs(text) {
-		t.installed, t.installedTyped = text, typed
+		t.installed = text
+		t.installedTyped = typed
 	} else {
 		t.emit("prefix", typed, text)
 	}
@@ -321,8 +337,10 @@ func (t *translator) prefix(typed, text string) error {
 // prefixPattern translates Hydra's prefix pattern.
 func (t *translator) prefixPattern(typed, text string) error {
 	for i := range len(text) {
-		if text[i] == '%' && (i+1 == len(text) || !strings.Contains("rh%", text[i+1:i+2])) && (i == 0 || text[i-1] != '%') {
-			return usage.Errorf("use %r for the rank and %h for the host", "%s %q: gorun knows no such part", typed, text)
+		if text[i] == '%' && (i+1 == len(text) || !strings.Contains("rh%", text[i+1:i+2])) &&
+			(i == 0 || text[i-1] != '%') {
+			return usage.Errorf("use %r for the rank and %h for the host", "%s %q: gorun knows no such part", typed,
+				text)
 		}
 	}
 	t.emit("prefix", typed, text)

@@ -27,7 +27,8 @@ const (
 	pair     = -2 // NAME=value, or NAME and value as two words
 )
 
-// mca stands for Open MPI's settings (-mca NAME VALUE, OMPI_MCA_NAME and PRTE_MCA_NAME) in the table.
+// mca stands for Open MPI's settings (-mca NAME VALUE, OMPI_MCA_NAME and PRTE_MCA_NAME) in the
+// table.
 const mca Dialect = 1 << 7
 
 // word is a row of flags.txt.
@@ -95,7 +96,8 @@ func (w *word) readFlag() {
 	case optional:
 		w.args = attached
 	case valued:
-		w.args, w.is = attached, []string{value}
+		w.args = attached
+		w.is = []string{value}
 	case slices.Equal(values, []string{"NAME=VALUE"}):
 		w.args = pair
 	default:
@@ -106,7 +108,8 @@ func (w *word) readFlag() {
 	}
 }
 
-// readMeaning reads what a row means to gorun. It removes the reader's name from the text for users.
+// readMeaning reads what a row means to gorun. It removes the reader's name from the text for
+// users.
 func (w *word) readMeaning() {
 	if flag, isFlag := strings.CutPrefix(w.right, "--"); isFlag {
 		w.does = means
@@ -115,7 +118,9 @@ func (w *word) readMeaning() {
 		return
 	}
 	if reader, text, isReader := strings.Cut(strings.TrimPrefix(w.right, "["), "] "); isReader {
-		w.does, w.to, w.right = reads, reader, text
+		w.does = reads
+		w.to = reader
+		w.right = text
 		return
 	}
 	kind, text, _ := strings.Cut(w.right, ": ")

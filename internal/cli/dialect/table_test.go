@@ -8,9 +8,11 @@ import (
 func TestTableRowsAreComplete(t *testing.T) {
 	for _, w := range readTable().rows {
 		switch {
-		case len(w.names) == 0 || w.of == 0 || w.to == "" || w.does == refuse && !strings.HasPrefix(w.right, "refused: "):
+		case len(w.names) == 0 || w.of == 0 || w.to == "" || w.does == refuse &&
+			!strings.HasPrefix(w.right, "refused: "):
 			t.Errorf("%+v lacks something", w)
-		case w.does == means && strings.Contains(w.value, "VALUE") != (w.args != 0) && w.is == nil && w.args == 1 && w.to != "no-oversubscribe":
+		case w.does == means && strings.Contains(w.value, "VALUE") != (w.args != 0) && w.is == nil && w.args == 1 &&
+			w.to != "no-oversubscribe":
 			t.Errorf("%s takes %d values, and %q uses them otherwise", w.left, w.args, w.right)
 		case w.does == reads && new(translator).reader(w.to) == nil:
 			t.Errorf("%s: there is no reader %q", w.left, w.to)

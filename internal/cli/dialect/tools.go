@@ -14,7 +14,8 @@ func (t *translator) gtool(typed, text string) error {
 		}
 		_, ranks, _ := strings.Cut(part[strings.LastIndexByte(part, ' ')+1:], ":")
 		if strings.ContainsAny(ranks, "=@") {
-			return usage.Errorf("write the tool and its ranks alone: -gtool 'TOOL:0,8-11'", "%s %s: gorun knows no modes and architectures of tools", typed, usage.Clipped(part))
+			return usage.Errorf("write the tool and its ranks alone: -gtool 'TOOL:0,8-11'",
+				"%s %s: gorun knows no modes and architectures of tools", typed, usage.Clipped(part))
 		}
 		t.emit("tool", typed, part)
 	}

@@ -43,9 +43,10 @@ func (t *Line) Add(other Line) {
 	t.tuned = append(t.tuned, other.tuned...)
 }
 
-// Translate translates a command line of any launcher. Flags end at the program or at --; only a colon that stands
-// alone after a program starts flags again. flags are gorun's. A line that begins with one of commands stays as it is.
-// Line.WithFile reads a file of programs. Errors are of type *usage.Error.
+// Translate translates a command line of any launcher. Flags end at the program or at --; only a
+// colon that stands alone after a program starts flags again. flags are gorun's. A line that begins
+// with one of commands stays as it is. Line.WithFile reads a file of programs. Errors are of type
+// *usage.Error.
 func Translate(argv []string, dialect Dialect, flags *pflag.FlagSet, commands []string) (Line, error) {
 	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
 		return Line{Args: argv}, nil
@@ -54,7 +55,8 @@ func Translate(argv []string, dialect Dialect, flags *pflag.FlagSet, commands []
 	if err != nil {
 		// A later --dialect may make the word valid.
 		if later, named := laterDialect(argv); named {
-			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil && other.Typed["dialect"] != "" {
+			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil &&
+				other.Typed["dialect"] != "" {
 				return other, nil
 			}
 		}
@@ -67,7 +69,8 @@ func laterDialect(argv []string) (dialect Dialect, named bool) {
 	for i, arg := range argv {
 		name, given := strings.CutPrefix(arg, "--dialect=")
 		if arg == "--dialect" && i+1 < len(argv) {
-			name, given = argv[i+1], true
+			name = argv[i+1]
+			given = true
 		}
 		if given {
 			return Named(name)
@@ -88,7 +91,8 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 		}
 		switch {
 		case t.requested != t.dialect && named:
-			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect, t.requested)
+			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect,
+				t.requested)
 		case t.requested != t.dialect: // --dialect stood among the flags: read them again
 			return translateAs(argv, t.requested, flags, true)
 		case t.version:
@@ -103,7 +107,8 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 	return joinBlocks(read, flags)
 }
 
-// readFlags reads the flags before a program. It stops at a flag that changes how all flags are read.
+// readFlags reads the flags before a program. It stops at a flag that changes how all flags are
+// read.
 func (t *translator) readFlags() error {
 	for len(t.rest) > 0 && !isPositional(t.rest[0]) && t.rest[0] != "--" && t.requested == t.dialect && !t.version {
 		if err := t.next(); err != nil {
@@ -127,7 +132,8 @@ func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
 	t.rest = argv
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
-			t.Args, t.rest = append(t.Args, t.rest[0]), t.rest[1:]
+			t.Args = append(t.Args, t.rest[0])
+			t.rest = t.rest[1:]
 			continue
 		}
 		if err := t.next(); err != nil {
@@ -139,8 +145,8 @@ func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
 
 func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") }
 
-// TranslateFlag translates one flag of a launcher, without dashes, with as many values as Takes returns. typed is the
-// user's text.
+// TranslateFlag translates one flag of a launcher, without dashes, with as many values as Takes
+// returns. typed is the user's text.
 func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *pflag.FlagSet) (Line, error) {
 	t := newTranslator(dialect, flags, readTable())
 	m, err := t.meaning(name, typed)
@@ -179,7 +185,13 @@ type translator struct {
 }
 
 func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {
-	return &translator{Line: Line{Typed: map[string]string{}, Dialect: dialect}, flags: flags, dialect: dialect, requested: dialect, table: words}
+	return &translator{
+		Line:      Line{Typed: map[string]string{}, Dialect: dialect},
+		flags:     flags,
+		dialect:   dialect,
+		requested: dialect,
+		table:     words,
+	}
 }
 
 // next reads the first flag of rest and its values.
@@ -228,11 +240,13 @@ func (t *translator) cluster(arg string) error {
 			return usage.Errorf("write -"+body[:end]+" "+number, "unknown flag %s", arg)
 		}
 	}
-	if first := rowsOf(t.table.flags[body[:1]], t.dialect); len(first) > 0 && first[0].args == 0 && strings.Contains(body, "-") {
+	if first := rowsOf(t.table.flags[body[:1]], t.dialect); len(first) > 0 && first[0].args == 0 &&
+		strings.Contains(body, "-") {
 		return t.unknown(arg) // -s and more letters, but -std-proc
 	}
 	for i := 0; i < len(body); i++ {
-		letter, after := body[i:i+1], body[i+1:]
+		letter := body[i : i+1]
+		after := body[i+1:]
 		if !t.known(letter) {
 			return t.unknown(arg)
 		}
@@ -242,9 +256,11 @@ func (t *translator) cluster(arg string) error {
 		}
 		var values []string
 		if value, given := strings.CutPrefix(after, "="); given {
-			values, after = []string{value}, ""
+			values = []string{value}
+			after = ""
 		} else if after != "" && m.args != 0 {
-			values, after = []string{after}, ""
+			values = []string{after}
+			after = ""
 		}
 		if err := t.take(m, values); err != nil || after == "" {
 			return err
@@ -270,9 +286,11 @@ func (t *translator) take(m meaning, values []string) error {
 			if want > 1 {
 				need = strconv.Itoa(want) + " values"
 			}
-			return usage.Errorf("write "+m.typed+strings.Repeat(" VALUE", want)+" before the program", "%s needs %s", m.typed, need)
+			return usage.Errorf("write "+m.typed+strings.Repeat(" VALUE", want)+" before the program", "%s needs %s",
+				m.typed, need)
 		}
-		values, t.rest = append(values, t.rest[0]), t.rest[1:]
+		values = append(values, t.rest[0])
+		t.rest = t.rest[1:]
 	}
 	if m.args == pair && want == 2 {
 		values = []string{values[0] + "=" + values[1]}
@@ -296,7 +314,8 @@ func (t *translator) chooseDialect(typed, name string) error {
 	if !known {
 		return Unknown("--dialect "+name, name)
 	}
-	t.requested, t.Typed["dialect"] = requested, typed
+	t.requested = requested
+	t.Typed["dialect"] = typed
 	return nil
 }
 
@@ -319,14 +338,16 @@ func (t *translator) emit(flag, typed string, values ...string) {
 	if len(values) > 0 {
 		arg += "=" + values[0]
 	}
-	t.Args, t.typedAs = append(t.Args, arg), append(t.typedAs, typed)
+	t.Args = append(t.Args, arg)
+	t.typedAs = append(t.typedAs, typed)
 }
 
 // retract removes a flag that another word replaces.
 func (t *translator) retract(flag string) {
 	for i := len(t.Args) - 1; i >= 0; i-- {
 		if name, _, _ := strings.Cut(t.Args[i], "="); name == "--"+flag {
-			t.Args, t.typedAs = slices.Delete(t.Args, i, i+1), slices.Delete(t.typedAs, i, i+1)
+			t.Args = slices.Delete(t.Args, i, i+1)
+			t.typedAs = slices.Delete(t.typedAs, i, i+1)
 		}
 	}
 	delete(t.Typed, flag)

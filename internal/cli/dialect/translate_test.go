@@ -31,10 +31,12 @@ func TestCommandLines(t *testing.T) {
 	})
 }
 
-// Of the command lines of public scripts at least 190 of 200 mean to gorun what they mean to their launchers.
+// Of the command lines of public scripts at least 190 of 200 mean to gorun what they mean to their
+// launchers.
 func TestPublicCommandLines(t *testing.T) {
 	read := reader(t)
-	all, same := 0, 0
+	all := 0
+	same := 0
 	count := func(file string, mustWork bool) {
 		golden.Cases(t, "testdata/"+file, func(typed string) (string, error) {
 			all++
@@ -61,8 +63,8 @@ func TestPublicCommandLines(t *testing.T) {
 	}
 }
 
-// reader returns a function that translates a command line, and has the flag parser read the result. A word @TEXT is the
-// name of a file of that text.
+// reader returns a function that translates a command line, and has the flag parser read the
+// result. A word @TEXT is the name of a file of that text.
 func reader(t *testing.T) func(typed string) (dialect.Line, *settings.Options, error) {
 	file := filepath.Join(t.TempDir(), "FILE")
 	t.Setenv("PATH", "/bin") // before which --prefix puts folders
@@ -142,12 +144,15 @@ func TestCommandFlagsMayStandAnywhere(t *testing.T) {
 
 func TestChooseDialect(t *testing.T) {
 	for program, want := range map[string]dialect.Dialect{ // after a blank GORUN_DIALECT
-		"gorun": dialect.Own, "/usr/bin/gorun-1.2": dialect.Own, "/opt/bin/mpirun": dialect.OpenMPI, "mpiexec": dialect.OpenMPI,
+		"gorun": dialect.Own, "/usr/bin/gorun-1.2": dialect.Own, "/opt/bin/mpirun": dialect.OpenMPI,
+		"mpiexec":       dialect.OpenMPI,
 		"mpiexec.hydra": dialect.Hydra, "horovodrun": dialect.Horovod, "srun": dialect.Slurm, "torchrun": dialect.Torch,
 		"gorun srun": dialect.Slurm, "mpirun gorun": dialect.Own, "mpirun hydra": dialect.Hydra,
 	} {
 		program, variable, _ := strings.Cut(program, " ")
-		if got, err := dialect.Choose(program, func(string) (string, bool) { return variable, true }); err != nil || got != want {
+		if got, err := dialect.Choose(program, func(string) (string, bool) {
+			return variable, true
+		}); err != nil || got != want {
 			t.Errorf("%s, GORUN_DIALECT=%s: %v, %v", program, variable, got, err)
 		}
 	}
@@ -180,7 +185,8 @@ func rowsOf(launcher dialect.Dialect) (rows []row) {
 	return rows
 }
 
-// Every flag of the table translates in its dialect to flags of gorun, a notice, or an error with a hint.
+// Every flag of the table translates in its dialect to flags of gorun, a notice, or an error with a
+// hint.
 func TestEveryFlagOfEveryLauncher(t *testing.T) {
 	isFlag := regexp.MustCompile(`^--[\w-]+( '.*'| \S+)?$`)
 	for _, launcher := range dialect.Launchers() {
@@ -218,19 +224,22 @@ func TestAmbiguousFlags(t *testing.T) {
 	for _, launcher := range dialect.Launchers() {
 		for _, row := range rowsOf(launcher.Dialect) {
 			for _, argv := range row.typed {
-				if _, err := dialect.Translate(append(argv, "prog"), dialect.Own, flags, nil); err != nil && strings.Contains(err.Error(), "mean different things") {
+				if _, err := dialect.Translate(append(argv, "prog"), dialect.Own, flags, nil); err != nil &&
+					strings.Contains(err.Error(), "mean different things") {
 					got = append(got, argv[0])
 				}
 			}
 		}
 	}
 	slices.Sort(got)
-	if got, want := slices.Compact(got), []string{"-d", "-m", "-q", "-r", "-s", "-t"}; !slices.Equal(got, want) {
+	want := []string{"-d", "-m", "-q", "-r", "-s", "-t"}
+	if got := slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("they are %q, want %q", got, want)
 	}
 }
 
-// TestInventoryIsKnown checks that no launcher's option is missing, and that each takes the same number of values.
+// TestInventoryIsKnown checks that no launcher's option is missing, and that each takes the same
+// number of values.
 func TestInventoryIsKnown(t *testing.T) {
 	for launcher, byArity := range inventory() {
 		for want, names := range byArity {
@@ -291,21 +300,24 @@ func inventory() map[dialect.Dialect]map[int]string {
 	}
 }
 
-// FuzzTranslate checks that no words in any dialect cause a panic, that errors are usage errors, and that a program's
-// words stay unchanged.
+// FuzzTranslate checks that no words in any dialect cause a panic, that errors are usage errors,
+// and that a program's words stay unchanged.
 func FuzzTranslate(f *testing.F) {
 	f.Add("-np\x004\x00-x\x00A", "prog\x00-np\x00--\x00", byte(0))
 	f.Add("-vH\x00a\x00--", "-prog\x00-x", byte(1))
 	f.Add("-=\x00--=\x00-\xff\x00-vé", "p", byte(2))
-	f.Add("-mca\x00a\x00b\x00-genv\x00A=1\x00-genv\x00A\x001\x00-K0\x00--mpi-args\x00'--mca a b' -np 2", "a\x00:\x00b", byte(3))
+	f.Add("-mca\x00a\x00b\x00-genv\x00A=1\x00-genv\x00A\x001\x00-K0\x00--mpi-args\x00'--mca a b' -np 2", "a\x00:\x00b",
+		byte(3))
 	f.Add("--export\x00NONE\x00-t\x001-2:3\x00--dialect\x00srun\x00-m", "", byte(4))
 	f.Add("-np\x001\x00a\x00:\x00-np\x002\x00--app\x00f", "a\x00\\:\x00b", byte(1))
 	f.Add("--map-by=ppr:2:node:pe=1\x00--output\x00tag,dir=a\x00-prepend-pattern\x00%", "x", byte(5))
 	f.Fuzz(func(t *testing.T, anything, theirs string, which byte) {
 		flags, _ := settings.NewFlags()
-		dialects := []dialect.Dialect{dialect.Own, dialect.OpenMPI, dialect.Hydra, dialect.Horovod, dialect.Slurm, dialect.Torch}
+		dialects := []dialect.Dialect{dialect.Own, dialect.OpenMPI, dialect.Hydra, dialect.Horovod, dialect.Slurm,
+			dialect.Torch}
 		launcher := dialects[int(which)%len(dialects)]
-		words, program := strings.Split(anything, "\x00"), strings.Split(theirs, "\x00")
+		words := strings.Split(anything, "\x00")
+		program := strings.Split(theirs, "\x00")
 		got, err := dialect.Translate(words, launcher, flags, commands())
 		checkTranslated(t, words, got, err)
 		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {

@@ -14,7 +14,8 @@ import (
 // tuning is a file of settings of Open MPI.
 type tuning struct{ typed, name string }
 
-// tune reads mpirun's --tune and --am: names of files, separated by commas. Line.WithFile reads them.
+// tune reads mpirun's --tune and --am: names of files, separated by commas. Line.WithFile reads
+// them.
 func (t *translator) tune(typed, text string) error {
 	for name := range strings.SplitSeq(text, ",") {
 		t.tuned = append(t.tuned, tuning{typed, name})
@@ -61,8 +62,10 @@ func (f tuning) read(flags *pflag.FlagSet) ([]string, Line, error) {
 		}
 		for t.rest = words; len(t.rest) > 0; {
 			word := strings.TrimLeft(t.rest[0], "-")
-			if !strings.HasPrefix(t.rest[0], "-") || !slices.Contains([]string{"x", "mca", "gmca", "omca", "gomca", "prtemca", "pmixmca"}, word) {
-				return nil, t.Line, usage.Errorf("it holds -x NAME=VALUE, -mca NAME VALUE, or a line NAME = VALUE for each setting", "%q is no setting", usage.Clipped(t.rest[0]))
+			if !strings.HasPrefix(t.rest[0], "-") ||
+				!slices.Contains([]string{"x", "mca", "gmca", "omca", "gomca", "prtemca", "pmixmca"}, word) {
+				return nil, t.Line, usage.Errorf("it holds -x NAME=VALUE, -mca NAME VALUE, or a line NAME = VALUE "+
+					"for each setting", "%q is no setting", usage.Clipped(t.rest[0]))
 			}
 			if err := t.next(); err != nil {
 				return nil, t.Line, err
@@ -72,19 +75,22 @@ func (f tuning) read(flags *pflag.FlagSet) ([]string, Line, error) {
 	return t.Args, t.Line, t.finish()
 }
 
-// emitInstalled puts the folders of mpirun's --prefix DIR before PATH and LD_LIBRARY_PATH, also where -x gives these.
+// emitInstalled puts the folders of mpirun's --prefix DIR before PATH and LD_LIBRARY_PATH, also
+// where -x gives these.
 func (t *translator) emitInstalled() {
 	if t.installed == "" {
 		return
 	}
 	for _, variable := range [][2]string{{"PATH", "bin"}, {"LD_LIBRARY_PATH", "lib"}} {
-		name, value := variable[0], os.Getenv(variable[0])
+		name := variable[0]
+		value := os.Getenv(variable[0])
 		for i, arg := range slices.Backward(t.Args) {
 			if set, is := strings.CutPrefix(arg, "--export="+name); is && (set == "" || set[0] == '=') {
 				if set != "" {
 					value = set[1:]
 				}
-				t.Args, t.typedAs = slices.Delete(t.Args, i, i+1), slices.Delete(t.typedAs, i, i+1)
+				t.Args = slices.Delete(t.Args, i, i+1)
+				t.typedAs = slices.Delete(t.typedAs, i, i+1)
 			}
 		}
 		folders := path.Join(t.installed, variable[1])

@@ -81,8 +81,12 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 				if l.From != rank || l.To < 0 || l.To >= len(hosts) || l.To == rank {
 					continue
 				}
-				l.From, l.To, l.Error, l.Over = place[rank], place[l.To], prose.Printable(l.Error), prose.Printable(l.Over)
-				l.Into, l.Back = prose.Printable(l.Into), prose.Printable(l.Back)
+				l.From = place[rank]
+				l.To = place[l.To]
+				l.Error = prose.Printable(l.Error)
+				l.Over = prose.Printable(l.Over)
+				l.Into = prose.Printable(l.Into)
+				l.Back = prose.Printable(l.Back)
 				m.Links = append(m.Links, l)
 			case said.Waited != nil:
 				if from := said.Waited.From; from >= 0 && from < len(hosts) {
@@ -105,13 +109,16 @@ func tidy(f *doctor.Facts) {
 	for i := range f.Xids {
 		f.Xids[i].Bus = prose.Printable(f.Xids[i].Bus)
 	}
-	for _, text := range []*string{&f.Balancing, &f.Hostname, &f.Machine, &f.Kernel, &f.Libc, &f.CPU, &f.Governor, &f.Transparent, &f.Ptrace, &f.DNS.Address, &f.DNS.Name, &f.DNS.Error,
+	for _, text := range []*string{&f.Balancing, &f.Hostname, &f.Machine, &f.Kernel, &f.Libc, &f.CPU, &f.Governor,
+		&f.Transparent, &f.Ptrace, &f.DNS.Address, &f.DNS.Name, &f.DNS.Error,
 		&f.Shm.Name, &f.Shm.Path, &f.Shm.Error} {
 		*text = prose.Printable(*text)
 	}
 	for i := range f.Disks {
 		d := &f.Disks[i]
-		d.Name, d.Path, d.Error = prose.Printable(d.Name), prose.Printable(d.Path), prose.Printable(d.Error)
+		d.Name = prose.Printable(d.Name)
+		d.Path = prose.Printable(d.Path)
+		d.Error = prose.Printable(d.Error)
 	}
 	for i := range f.Busy {
 		f.Busy[i].Name = prose.Printable(f.Busy[i].Name)
@@ -119,5 +126,6 @@ func tidy(f *doctor.Facts) {
 	for _, name := range slices.Collect(maps.Keys(f.Versions)) {
 		f.Versions[name] = prose.Printable(f.Versions[name])
 	}
-	f.Cores, f.Quota = max(f.Cores, 1), math.Abs(f.Quota)
+	f.Cores = max(f.Cores, 1)
+	f.Quota = math.Abs(f.Quota)
 }

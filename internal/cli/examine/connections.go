@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// connections keeps SSH connections open from one job of an examination to the next. It is safe for concurrent use.
+// connections keeps SSH connections open from one job of an examination to the next. It is safe for
+// concurrent use.
 type connections struct {
 	mu   sync.Mutex
 	open map[string]launcher.Host // by host
@@ -19,8 +20,10 @@ type connections struct {
 
 func newConnections() *connections { return &connections{open: map[string]launcher.Host{}} }
 
-// dial returns a connection that is open already, or dials one with how. fresh is called with a new one before anybody uses it.
-func (c *connections) dial(how launcher.Dialer, fresh func(ctx context.Context, h hostfile.Host, conn launcher.Host) error) launcher.Dialer {
+// dial returns a connection that is open already, or dials one with how. fresh is called with a new
+// one before anybody uses it.
+func (c *connections) dial(how launcher.Dialer, fresh func(ctx context.Context, h hostfile.Host,
+	conn launcher.Host) error) launcher.Dialer {
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 		c.mu.Lock()
 		conn := c.open[h.Name]
@@ -39,7 +42,13 @@ func (c *connections) dial(how launcher.Dialer, fresh func(ctx context.Context, 
 			return conn, nil
 		}
 		own, cancel := context.WithCancel(context.Background())
-		return &borrowed{Host: conn, from: c, name: h.Name, over: own, end: cancel}, nil
+		return &borrowed{
+			Host: conn,
+			from: c,
+			name: h.Name,
+			over: own,
+			end:  cancel,
+		}, nil
 	}
 }
 
@@ -62,7 +71,8 @@ func (c *connections) close() {
 	work.Wait()
 }
 
-// borrowed is a connection that one job uses. Close gives it back if nothing runs there any more, and else closes it.
+// borrowed is a connection that one job uses. Close gives it back if nothing runs there any more,
+// and else closes it.
 type borrowed struct {
 	launcher.Host
 	from *connections
@@ -95,7 +105,8 @@ func (b *borrowed) Run(ctx context.Context, argv []string, stdin io.Reader, stdo
 	return err
 }
 
-// count notes how many commands run. A connection on which one ended without an exit code is not used again.
+// count notes how many commands run. A connection on which one ended without an exit code is not
+// used again.
 func (b *borrowed) count(n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

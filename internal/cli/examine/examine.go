@@ -1,4 +1,5 @@
-// Package examine runs the probes of gorun doctor as a job of one rank per host, collects what they measure, and shows the verdict.
+// Package examine runs the probes of gorun doctor as a job of one rank per host, collects what they
+// measure, and shows the verdict.
 package examine
 
 import (
@@ -38,7 +39,8 @@ const (
 // Examiner examines hosts.
 type Examiner struct {
 	Level string
-	// Job returns the options of a job of ours on the hosts of a plan: the connections, and the environment that the user's ranks would have.
+	// Job returns the options of a job of ours on the hosts of a plan: the connections, and the
+	// environment that the user's ranks would have.
 	Job func(plan launcher.Plan, argv []string) (launcher.Options, error)
 	// Patient is set if the user chose the timeout of Job.
 	Patient bool
@@ -84,7 +86,8 @@ func (r Report) Code() int {
 	return map[string]int{"ok": 0, "warnings": 1, "bad": 3}[r.Verdict]
 }
 
-// Run examines hosts. What timing says counts only if a second look says it again. base is an earlier report to compare with, or nil.
+// Run examines hosts. What timing says counts only if a second look says it again. base is an
+// earlier report to compare with, or nil.
 func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report) (Report, error) {
 	began := time.Now()
 	hosts = distinct(hosts)
@@ -111,15 +114,25 @@ func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report)
 		}
 		doubt := doctor.Doubts(findings, m)
 		needed, plan := how.Again(doubt, m)
-		again, err := e.look(ctx, slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool { return !slices.Contains(needed, h.Name) }), plan, logins)
+		again, err := e.look(ctx, slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool {
+			return !slices.Contains(needed, h.Name)
+		}), plan, logins)
 		if err != nil {
 			return Report{}, err
 		}
 		m = doctor.Better(m, again, doubt)
 		findings = doctor.Confirm(findings, judge(m), m)
 	}
-	r := Report{Version: 1, Verdict: "ok", Bad: doctor.BadHosts(findings, m.Names), Findings: findings, Level: how.Level, Began: began.Round(time.Second),
-		Seconds: time.Since(began).Seconds(), Measured: m}
+	r := Report{
+		Version:  1,
+		Verdict:  "ok",
+		Bad:      doctor.BadHosts(findings, m.Names),
+		Findings: findings,
+		Level:    how.Level,
+		Began:    began.Round(time.Second),
+		Seconds:  time.Since(began).Seconds(),
+		Measured: m,
+	}
 	switch {
 	case slices.ContainsFunc(findings, func(f doctor.Finding) bool { return f.Severity == doctor.Bad }):
 		r.Verdict = "bad"
@@ -139,16 +152,19 @@ func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report)
 func distinct(hosts []hostfile.Host) (out []hostfile.Host) {
 	for _, h := range hosts {
 		if !slices.ContainsFunc(out, func(o hostfile.Host) bool { return o.Name == h.Name }) {
-			h.Slots, h.MaxSlots, h.Auto = 1, 0, false
+			h.Slots = 1
+			h.MaxSlots = 0
+			h.Auto = false
 			out = append(out, h)
 		}
 	}
 	return out
 }
 
-// look examines all hosts once, by the plan for those that can be reached. known are what an earlier look knows of logins and GPUs, which are not tried
-// again; nil: there was none.
-func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(alive []string) doctor.Plan, known map[string]doctor.Host) (doctor.Measured, error) {
+// look examines all hosts once, by the plan for those that can be reached. known are what an
+// earlier look knows of logins and GPUs, which are not tried again; nil: there was none.
+func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(alive []string) doctor.Plan,
+	known map[string]doctor.Host) (doctor.Measured, error) {
 	m := doctor.Measured{Hosts: map[string]doctor.Host{}}
 	for _, h := range hosts {
 		m.Names = append(m.Names, h.Name)
@@ -164,7 +180,9 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 		}
 	}
 	for range maxAttempts {
-		alive := slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool { return m.Hosts[h.Name].Error != "" })
+		alive := slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool {
+			return m.Hosts[h.Name].Error != ""
+		})
 		if len(alive) == 0 {
 			break
 		}
@@ -191,7 +209,8 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 	for _, name := range m.Names {
 		if h, ok := known[name]; ok {
 			now := m.Hosts[name]
-			now.GPUs, now.GPUProblem = h.GPUs, h.GPUProblem
+			now.GPUs = h.GPUs
+			now.GPUProblem = h.GPUProblem
 			m.Hosts[name] = now
 		}
 	}
@@ -236,7 +255,8 @@ func (e *Examiner) askGPUs(ctx context.Context, hosts []hostfile.Host, into map[
 func fail(hosts map[string]doctor.Host, name string, err error) {
 	h := hosts[name]
 	text := prose.Printable(err.Error())
-	h.Error, h.Hint = strings.TrimPrefix(strings.TrimPrefix(text, name+" "), name+": "), prose.Printable(usage.Hint(err))
+	h.Error = strings.TrimPrefix(strings.TrimPrefix(text, name+" "), name+": ")
+	h.Hint = prose.Printable(usage.Hint(err))
 	hosts[name] = h
 }
 
@@ -280,10 +300,13 @@ func (e *Examiner) logIn(ctx context.Context, hosts []hostfile.Host, into map[st
 func try(ctx context.Context, conn launcher.Host, began time.Time) (doctor.Login, error) {
 	printed := &bounded{limit: maxNoise}
 	err := conn.Run(ctx, []string{"true"}, bytes.NewReader(nil), printed, io.Discard)
-	login := doctor.Login{Seconds: time.Since(began).Seconds(), Noise: strings.TrimSpace(prose.Printable(printed.String()))}
+	login := doctor.Login{Seconds: time.Since(began).Seconds(),
+		Noise: strings.TrimSpace(prose.Printable(printed.String()))}
 	if known, ok := conn.(keyed); ok {
 		host, user, offered := known.Keys()
-		login.HostKey, login.UserKey, login.Offered = host.Type, user.Type, offered
+		login.HostKey = host.Type
+		login.UserKey = user.Type
+		login.Offered = offered
 	}
 	return login, err
 }
@@ -335,8 +358,10 @@ func (e *Examiner) bound(opts *launcher.Options) {
 	}
 }
 
-// probe runs one job of probes. It returns the hosts whose fault it is if the job did not come to its end.
-func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.Plan, m *doctor.Measured) (failed []launcher.HostError, err error) {
+// probe runs one job of probes. It returns the hosts whose fault it is if the job did not come to
+// its end.
+func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.Plan,
+	m *doctor.Measured) (failed []launcher.HostError, err error) {
 	ranks, err := plan.New(hosts, launcher.Request{NP: len(hosts)})
 	if err != nil {
 		return nil, err
@@ -357,10 +382,24 @@ func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.
 	defer timer.Stop()
 	collected := newCollector(len(hosts))
 	opts.Programs[0].Wdir = "/"
-	opts.Binding, opts.GPUs, opts.Work, opts.ReportBindings = launcher.Binding{}, launcher.GPURequest{Leave: true}, nil, false
-	opts.Stdin, opts.StdinRank, opts.Stdout, opts.Stderr, opts.Screen = nil, 0, io.Discard, io.Discard, [3]bool{}
-	opts.Prefix, opts.Show, opts.SaveAs, opts.OutputDir, opts.ResultDir = nil, nil, nil, "", ""
-	opts.Tap, opts.Stops, opts.Grace, opts.Note = collected.take, stops, grace, nil
+	opts.Binding = launcher.Binding{}
+	opts.GPUs = launcher.GPURequest{Leave: true}
+	opts.Work = nil
+	opts.ReportBindings = false
+	opts.Stdin = nil
+	opts.StdinRank = 0
+	opts.Stdout = io.Discard
+	opts.Stderr = io.Discard
+	opts.Screen = [3]bool{}
+	opts.Prefix = nil
+	opts.Show = nil
+	opts.SaveAs = nil
+	opts.OutputDir = ""
+	opts.ResultDir = ""
+	opts.Tap = collected.take
+	opts.Stops = stops
+	opts.Grace = grace
+	opts.Note = nil
 	opts.Follow = func(event launcher.Event) {
 		if _, started := event.(launcher.Started); started {
 			timer.Reset(limit)

@@ -21,8 +21,10 @@ const evil = "<script>alert(1)</script>\x1b[2J"
 func TestHostsSpeakForThemselves(t *testing.T) {
 	hosts := []hostfile.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	c := newCollector(3)
-	c.take(1, 1, time.Time{}, []byte(`{"facts":{"hostname":"`+strings.ReplaceAll(evil, "\x1b", `\u001b`)+`","cores":-4}}`+"\nnonsense\n"))
-	for _, link := range []string{`{"from":0,"to":2}`, `{"from":1,"to":1}`, `{"from":1,"to":3}`, `{"from":1,"to":-1}`, `{"from":1,"to":2,"error":"\u001b[2J"}`} {
+	c.take(1, 1, time.Time{}, []byte(`{"facts":{"hostname":"`+strings.ReplaceAll(evil, "\x1b", `\u001b`)+
+		`","cores":-4}}`+"\nnonsense\n"))
+	for _, link := range []string{`{"from":0,"to":2}`, `{"from":1,"to":1}`, `{"from":1,"to":3}`, `{"from":1,"to":-1}`,
+		`{"from":1,"to":2,"error":"\u001b[2J"}`} {
 		c.take(1, 1, time.Time{}, []byte(`{"link":`+link+"}\n"))
 	}
 	c.take(1, 1, time.Time{}, []byte(`{"waited":{"from":3,"share":1}}`+"\n"+`{"waited":{"from":-1,"share":1}}`+"\n"))
@@ -38,7 +40,8 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 	if len(m.Links) == 1 && m.Links[0].Busy != 0.3 { // of the host that it names
 		t.Errorf("%+v", m.Links)
 	}
-	if f := m.Hosts["b"].Facts; f == nil || f.Cores != 1 || strings.Contains(f.Hostname, "\x1b") || m.Hosts["a"].Facts != nil {
+	if f := m.Hosts["b"].Facts; f == nil || f.Cores != 1 || strings.Contains(f.Hostname, "\x1b") ||
+		m.Hosts["a"].Facts != nil {
 		t.Errorf("%+v", m.Hosts)
 	}
 	if n := c.answers[2].b.Len(); n > maxAnswer {
@@ -47,12 +50,23 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 }
 
 func report() Report {
-	r := Report{Version: 1, Verdict: "bad", Bad: []string{"b"}, Level: "quick", Seconds: 5, Measured: doctor.Measured{Names: []string{"a", "b", "c"}, Hosts: map[string]doctor.Host{
-		"a": {Finished: true, Facts: &doctor.Facts{Cores: 4, Kernel: evil, Limits: map[string]uint64{"nofile": 1024}}, Speed: &doctor.Speed{Copy: 1e10, Flops: 1e9}, Login: &doctor.Login{Seconds: 1}},
-		"b": {Error: "connection refused"},
-	}}}
-	r.Findings = []doctor.Finding{{Host: "b", Severity: doctor.Bad, Kind: "unreachable", Text: evil}, {Host: "a", With: "c", Severity: doctor.Warning, Kind: "link", Text: "far", Times: 9, Sigma: 30, Fix: "look"}}
-	r.Links = []doctor.Link{{From: 0, To: 1, Error: "refused"}, {From: 0, To: 2, RTT: 5e-3, Out: 1e8, In: 2e8, Sent: [2]int64{9, 9}}}
+	r := Report{
+		Version: 1,
+		Verdict: "bad",
+		Bad:     []string{"b"},
+		Level:   "quick",
+		Seconds: 5,
+		Measured: doctor.Measured{Names: []string{"a", "b", "c"}, Hosts: map[string]doctor.Host{
+			"a": {Finished: true, Facts: &doctor.Facts{Cores: 4, Kernel: evil,
+				Limits: map[string]uint64{"nofile": 1024}}, Speed: &doctor.Speed{Copy: 1e10, Flops: 1e9},
+				Login: &doctor.Login{Seconds: 1}},
+			"b": {Error: "connection refused"},
+		}},
+	}
+	r.Findings = []doctor.Finding{{Host: "b", Severity: doctor.Bad, Kind: "unreachable", Text: evil},
+		{Host: "a", With: "c", Severity: doctor.Warning, Kind: "link", Text: "far", Times: 9, Sigma: 30, Fix: "look"}}
+	r.Links = []doctor.Link{{From: 0, To: 1, Error: "refused"},
+		{From: 0, To: 2, RTT: 5e-3, Out: 1e8, In: 2e8, Sent: [2]int64{9, 9}}}
 	return r
 }
 
@@ -84,7 +98,8 @@ func TestVerdictComesFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	first, rest, _ := strings.Cut(out.String(), "\n")
-	if first != "bad: b (3 hosts examined in 5 s)" || !strings.Contains(rest, "warning  a - c: far (9 times, 30 σ)\n           look\n") {
+	if first != "bad: b (3 hosts examined in 5 s)" ||
+		!strings.Contains(rest, "warning  a - c: far (9 times, 30 σ)\n           look\n") {
 		t.Errorf("%s", out.String())
 	}
 	for verdict, code := range map[string]int{"ok": 0, "warnings": 1, "bad": 3} {
@@ -100,7 +115,13 @@ func TestLargeReportsAreBounded(t *testing.T) {
 	for i := range 300 {
 		r.Names = append(r.Names, fmt.Sprint("host", i))
 		if i > 0 {
-			r.Links = append(r.Links, doctor.Link{From: 0, To: i, RTT: 1e-4, Out: 1e9, In: 1e9})
+			r.Links = append(r.Links, doctor.Link{
+				From: 0,
+				To:   i,
+				RTT:  1e-4,
+				Out:  1e9,
+				In:   1e9,
+			})
 		}
 	}
 	if maps := r.maps(); len(maps[0].Labels) != 2*maxMapped {

@@ -53,7 +53,8 @@ func (r Report) WriteHTML(out io.Writer) error {
 		title = "bad: " + prose.List(r.Bad)
 	}
 	var m markup
-	m.begin("gorun doctor: "+title, fmt.Sprintf("%s, examined on %s in %.0f s (%s)", prose.Count(len(r.Names), "host"), r.Began.Format("2 January 2006 15:04"), r.Seconds, r.Level))
+	m.begin("gorun doctor: "+title, fmt.Sprintf("%s, examined on %s in %.0f s (%s)", prose.Count(len(r.Names), "host"),
+		r.Began.Format("2 January 2006 15:04"), r.Seconds, r.Level))
 	m.findings(r.findingRows())
 	for _, drawn := range r.maps() {
 		m.pairMap(drawn)
@@ -78,14 +79,16 @@ func (r Report) findingRows() (rows []findingRow) {
 func (r Report) mapped() (hosts []int) {
 	named := map[string]bool{}
 	for _, f := range r.Findings {
-		named[f.Host], named[f.With] = true, true
+		named[f.Host] = true
+		named[f.With] = true
 	}
 	for i := range r.Names {
 		hosts = append(hosts, i)
 	}
 	if len(hosts) > maxMapped {
 		slices.SortStableFunc(hosts, func(a, b int) int {
-			switch na, nb := named[r.Names[a]], named[r.Names[b]]; {
+			nb := named[r.Names[b]]
+			switch na := named[r.Names[a]]; {
 			case na && !nb:
 				return -1
 			case nb && !na:
@@ -109,7 +112,8 @@ func (r Report) maps() (all []pairMap) {
 	for at, host := range hosts {
 		place[host] = at
 	}
-	note := "A row for the host that measures, or sends, and a column for the other. Blue is as most pairs are, red is worse, and black is no connection."
+	note := "A row for the host that measures, or sends, and a column for the other. Blue is as most pairs are, red " +
+		"is worse, and black is no connection."
 	if len(hosts) < len(r.Names) {
 		note += fmt.Sprintf(" Of %d hosts, %d are shown.", len(r.Names), len(hosts))
 	}
@@ -147,11 +151,13 @@ func (r Report) maps() (all []pairMap) {
 				name = name[:13] + "…"
 			}
 			middle := margin + cell*float64(at) + 7.5
-			drawn.Labels = append(drawn.Labels, mapLabel{0, middle, false, name}, mapLabel{middle, margin - 3, true, name})
+			drawn.Labels = append(drawn.Labels, mapLabel{0, middle, false, name},
+				mapLabel{middle, margin - 3, true, name})
 		}
 		for _, l := range r.Links {
 			for _, back := range []bool{false, true} {
-				from, to := l.From, l.To
+				from := l.From
+				to := l.To
 				if back {
 					from, to = to, from
 				}
@@ -161,16 +167,20 @@ func (r Report) maps() (all []pairMap) {
 					continue
 				}
 				v := m.of(l, back)
-				text, color := fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], m.show(v)), heat(v/usual, m.less)
+				text := fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], m.show(v))
+				color := heat(v/usual, m.less)
 				switch {
 				case l.Error != "":
-					text, color = fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], l.Error), "#000"
+					text = fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], l.Error)
+					color = "#000"
 				case v <= 0 && l.Stalled != "":
-					text, color = fmt.Sprintf("%s to %s: large packets do not pass", r.Names[from], r.Names[to]), "#000"
+					text = fmt.Sprintf("%s to %s: large packets do not pass", r.Names[from], r.Names[to])
+					color = "#000"
 				case v <= 0:
 					continue
 				}
-				drawn.Cells = append(drawn.Cells, mapCell{margin + cell*float64(column), margin + cell*float64(row), color, text})
+				drawn.Cells = append(drawn.Cells, mapCell{margin + cell*float64(column), margin + cell*float64(row),
+					color, text})
 			}
 		}
 		all = append(all, drawn)
@@ -206,8 +216,12 @@ func (r Report) allBars() (all []bars) {
 			}
 			return h.Speed.Flops, fmt.Sprintf("%.1f Gflop/s", h.Speed.Flops/1e9)
 		}},
-		{"Sending", func(i int, _ doctor.Host) (float64, string) { return totals[i].Out, megabytes(totals[i].Out) + " MB/s" }},
-		{"Receiving", func(i int, _ doctor.Host) (float64, string) { return totals[i].In, megabytes(totals[i].In) + " MB/s" }},
+		{"Sending", func(i int, _ doctor.Host) (float64, string) {
+			return totals[i].Out, megabytes(totals[i].Out) + " MB/s"
+		}},
+		{"Receiving", func(i int, _ doctor.Host) (float64, string) {
+			return totals[i].In, megabytes(totals[i].In) + " MB/s"
+		}},
 		{"Round trip", func(i int, _ doctor.Host) (float64, string) { return totals[i].RTT, seconds(totals[i].RTT) }},
 		{"Login", func(_ int, h doctor.Host) (float64, string) {
 			if h.Login == nil {
@@ -216,7 +230,8 @@ func (r Report) allBars() (all []bars) {
 			return h.Login.Seconds, seconds(h.Login.Seconds)
 		}},
 	} {
-		most, drawn := 0.0, bars{Title: b.title}
+		most := 0.0
+		drawn := bars{Title: b.title}
 		for i, name := range r.Names {
 			v, _ := b.of(i, r.Hosts[name])
 			most = max(most, v)
@@ -232,8 +247,10 @@ func (r Report) allBars() (all []bars) {
 			if len(name) > 20 {
 				name = name[:19] + "…"
 			}
-			top, width := 11*float64(i), 230*v/most
-			drawn.Rows = append(drawn.Rows, barRow{name, text, top + 7.5, top, math.Round(width), math.Round(width) + 94})
+			top := 11 * float64(i)
+			width := 230 * v / most
+			drawn.Rows = append(drawn.Rows, barRow{name, text, top + 7.5, top, math.Round(width),
+				math.Round(width) + 94})
 		}
 		drawn.Height = 11 * float64(len(r.Names))
 		all = append(all, drawn)
@@ -243,15 +260,18 @@ func (r Report) allBars() (all []bars) {
 
 // hostRows are the columns and cells of the table of hosts.
 func (r Report) hostRows() (columns []string, rows [][]string) {
-	columns = append(strings.Fields("host login cores memory kernel python torch nccl driver"), "round trip", "sends MB/s", "receives MB/s", "lost", "clock")
+	columns = append(strings.Fields("host login cores memory kernel python torch nccl driver"), "round trip",
+		"sends MB/s", "receives MB/s", "lost", "clock")
 	totals := doctor.Totals(r.Measured)
 	for i, name := range r.Names {
-		h, row := r.Hosts[name], []string{name, "-"}
+		h := r.Hosts[name]
+		row := []string{name, "-"}
 		if h.Login != nil {
 			row[1] = seconds(h.Login.Seconds)
 		}
 		if f := h.Facts; f != nil {
-			row = append(row, fmt.Sprint(f.Cores), prose.Size(f.Memory), f.Kernel, f.Versions["python"], f.Versions["torch"], f.Versions["nccl"], f.Versions["driver"])
+			row = append(row, fmt.Sprint(f.Cores), prose.Size(f.Memory), f.Kernel, f.Versions["python"],
+				f.Versions["torch"], f.Versions["nccl"], f.Versions["driver"])
 		} else {
 			row = append(row, "-", "-", "-", "-", "-", "-", "-")
 		}

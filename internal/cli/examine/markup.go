@@ -13,7 +13,8 @@ var style string
 // markup is a page of HTML under way.
 type markup struct{ strings.Builder }
 
-// add adds a format of HTML. Strings among its arguments are escaped, as text and as quoted attributes need it.
+// add adds a format of HTML. Strings among its arguments are escaped, as text and as quoted
+// attributes need it.
 func (m *markup) add(format string, args ...any) {
 	for i, arg := range args {
 		if s, ok := arg.(string); ok {
@@ -50,7 +51,8 @@ func (m *markup) findings(rows []findingRow) {
 
 func (m *markup) pairMap(p pairMap) {
 	m.add("<section><h2>%s</h2><p>%s</p>\n", p.Title, p.Text)
-	m.add(`<svg viewBox="0 0 %v %v" role="img" aria-label="%s. The table of hosts has the numbers.">`+"\n", p.Side, p.Side, p.Title)
+	m.add(`<svg viewBox="0 0 %v %v" role="img" aria-label="%s. The table of hosts has the numbers.">`+"\n", p.Side,
+		p.Side, p.Title)
 	for _, l := range p.Labels {
 		m.add(`<text x="%v" y="%v"`, l.X, l.Y)
 		if l.Turned {
@@ -59,14 +61,16 @@ func (m *markup) pairMap(p pairMap) {
 		m.add(">%s</text>\n", l.Text)
 	}
 	for _, c := range p.Cells {
-		m.add(`<rect x="%v" y="%v" width="9.5" height="9.5" fill="%s"><title>%s</title></rect>`+"\n", c.X, c.Y, c.Color, c.Text)
+		m.add(`<rect x="%v" y="%v" width="9.5" height="9.5" fill="%s"><title>%s</title></rect>`+"\n", c.X, c.Y, c.Color,
+			c.Text)
 	}
 	m.add("</svg></section>\n")
 }
 
 func (m *markup) bars(b bars) {
 	m.add("<section><h2>%s</h2>\n", b.Title)
-	m.add(`<svg viewBox="0 0 400 %v" role="img" aria-label="%s of each host. The table has the numbers.">`+"\n", b.Height, b.Title)
+	m.add(`<svg viewBox="0 0 400 %v" role="img" aria-label="%s of each host. The table has the numbers.">`+"\n",
+		b.Height, b.Title)
 	for _, r := range b.Rows {
 		m.add(`<text x="0" y="%v">%s</text><rect class="bar" x="90" y="%v" width="%v" height="8"/><text x="%v" y="%v">%s</text>`+"\n", r.Y, r.Name, r.Top, r.Width, r.End, r.Y, r.Text)
 	}

@@ -16,7 +16,8 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// maxCells is how many hosts the tables of pairs may have: wider ones help nobody, and --html and --json have them.
+// maxCells is how many hosts the tables of pairs may have: wider ones help nobody, and --html and
+// --json have them.
 const maxCells = 16
 
 // WriteText writes the verdict and the findings, and then tables of all that was measured.
@@ -105,7 +106,8 @@ func (r Report) hostTable(b *strings.Builder) error {
 		fmt.Fprintln(table, "host\tlogin\tcores\tload\tmemory\tshm\ttmp free\tnofile\tkernel\tpython\ttorch\tdriver")
 		for _, name := range r.Names {
 			h := r.Hosts[name]
-			login, f := "-", h.Facts
+			login := "-"
+			f := h.Facts
 			if h.Login != nil {
 				login = seconds(h.Login.Seconds)
 			}
@@ -123,8 +125,10 @@ func (r Report) hostTable(b *strings.Builder) error {
 					tmp = prose.Size(d.Free)
 				}
 			}
-			fmt.Fprintf(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", name, login, cores, f.Load, prose.Size(f.Memory), prose.Size(f.Shm.Size), tmp,
-				f.Limits["nofile"], cmp.Or(f.Kernel, "-"), cmp.Or(f.Versions["python"], "-"), cmp.Or(f.Versions["torch"], "-"), cmp.Or(f.Versions["driver"], "-"))
+			fmt.Fprintf(table, "%s\t%s\t%s\t%.2f\t%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\n", name, login, cores, f.Load,
+				prose.Size(f.Memory), prose.Size(f.Shm.Size), tmp,
+				f.Limits["nofile"], cmp.Or(f.Kernel, "-"), cmp.Or(f.Versions["python"], "-"),
+				cmp.Or(f.Versions["torch"], "-"), cmp.Or(f.Versions["driver"], "-"))
 		}
 	})
 }
@@ -136,10 +140,14 @@ func (r Report) speedTable(b *strings.Builder) error {
 	return ui.WriteColumns(b, func(table io.Writer) {
 		fmt.Fprintln(table, "host\tmemory GB/s\tGflop/s\tfsync\tround trip\tsends MB/s\treceives MB/s\tlost\tclock")
 		for i, name := range r.Names {
-			h, t := r.Hosts[name], totals[i]
-			copied, flops, fsync := "-", "-", "-"
+			h := r.Hosts[name]
+			t := totals[i]
+			copied := "-"
+			flops := "-"
+			fsync := "-"
 			if h.Speed != nil {
-				copied, flops = fmt.Sprintf("%.1f", h.Speed.Copy/1e9), fmt.Sprintf("%.1f", h.Speed.Flops/1e9)
+				copied = fmt.Sprintf("%.1f", h.Speed.Copy/1e9)
+				flops = fmt.Sprintf("%.1f", h.Speed.Flops/1e9)
 			}
 			if h.Facts != nil {
 				worst := 0.0
@@ -166,15 +174,18 @@ func (r Report) gpuTable(b *strings.Builder) error {
 				used := prose.Size(int64(d.MemoryUsed)) + " of " + prose.Size(int64(d.MemoryBytes))
 				h := d.Health
 				if h == nil {
-					fmt.Fprintf(table, "%s\t%d\t%s\t%s%s\n", name, d.Index, cmp.Or(d.Name, "-"), used, strings.Repeat("\t-", 7))
+					fmt.Fprintf(table, "%s\t%d\t%s\t%s%s\n", name, d.Index, cmp.Or(d.Name, "-"), used,
+						strings.Repeat("\t-", 7))
 					continue
 				}
 				var slow []string
 				for _, s := range h.Slowdowns {
 					slow = append(slow, string(s))
 				}
-				fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d of %d\t%d\t%.0f of %.0f\tgen%d x%d\t%d\t%d\t%s\n", name, d.Index, cmp.Or(d.Name, "-"), used, h.Clock, h.MaxClock, h.Temperature,
-					h.PowerLimit, h.PowerDefault, h.PCIe.Generation, h.PCIe.Width, h.NVLinksUp, h.UncorrectedEver, cmp.Or(strings.Join(slow, ", "), "-"))
+				fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%d of %d\t%d\t%.0f of %.0f\tgen%d x%d\t%d\t%d\t%s\n", name, d.Index,
+					cmp.Or(d.Name, "-"), used, h.Clock, h.MaxClock, h.Temperature,
+					h.PowerLimit, h.PowerDefault, h.PCIe.Generation, h.PCIe.Width, h.NVLinksUp, h.UncorrectedEver,
+					cmp.Or(strings.Join(slow, ", "), "-"))
 			}
 		}
 	})
@@ -184,7 +195,8 @@ func netColumns(t doctor.Total) []string {
 	if t.RTT == 0 {
 		return []string{"-", "-", "-", "-", "-"}
 	}
-	return []string{seconds(t.RTT), megabytes(t.Out), megabytes(t.In), fmt.Sprintf("%.2g %%", 100*t.Loss), fmt.Sprintf("%+.1f ms", 1e3*t.Clock+0)}
+	return []string{seconds(t.RTT), megabytes(t.Out), megabytes(t.In), fmt.Sprintf("%.2g %%", 100*t.Loss),
+		fmt.Sprintf("%+.1f ms", 1e3*t.Clock+0)}
 }
 
 // pairTables shows round trips and bandwidths of every pair.

@@ -1,4 +1,5 @@
-// Package files is gorun cp: it copies files of this machine to hosts, which pass them on among themselves.
+// Package files is gorun cp: it copies files of this machine to hosts, which pass them on among
+// themselves.
 package files
 
 import (
@@ -52,7 +53,8 @@ func Parse(words []string) (Request, error) {
 	for _, name := range r.Names {
 		base := filepath.Base(name)
 		if other, twice := seen[base]; twice {
-			return Request{}, usage.Errorf("copy one of them first, and to another folder", "%s and %s would be the same file there", other, name)
+			return Request{}, usage.Errorf("copy one of them first, and to another folder",
+				"%s and %s would be the same file there", other, name)
 		}
 		seen[base] = name
 	}
@@ -78,8 +80,12 @@ func (r Request) open() (files []deliver.File, size int64, err error) {
 		if err != nil {
 			return nil, 0, errors.Join(err, source.Close())
 		}
-		files = append(files, deliver.File{Source: source, Place: wire.Place{Dir: []byte(r.Dir), Name: []byte(filepath.Base(name)),
-			Mode: uint32(info.Mode().Perm()), Mtime: time.Duration(info.ModTime().UnixNano())}})
+		files = append(files, deliver.File{Source: source, Place: wire.Place{
+			Dir:   []byte(r.Dir),
+			Name:  []byte(filepath.Base(name)),
+			Mode:  uint32(info.Mode().Perm()),
+			Mtime: time.Duration(info.ModTime().UnixNano()),
+		}})
 		size += source.Size()
 	}
 	return files, size, nil
@@ -92,7 +98,8 @@ func closeAll(files []deliver.File) {
 }
 
 // Copy copies the files to hosts. The failed hosts are reported; the code is 1 if there are any.
-func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.Network, opts survey.Options, console *ui.UI) (code int, err error) {
+func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.Network, opts survey.Options,
+	console *ui.UI) (code int, err error) {
 	began := time.Now()
 	files, size, err := r.open()
 	if err != nil {
@@ -102,7 +109,9 @@ func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.N
 	var whole int
 	var fed int64
 	var failed []launcher.HostError
-	for _, o := range deliver.Files(ctx, distinct(hosts), files, network, opts, func(line string) { console.Warningf("%s", line) }) {
+	for _, o := range deliver.Files(ctx, distinct(hosts), files, network, opts, func(line string) {
+		console.Warningf("%s", line)
+	}) {
 		for _, f := range o.Files {
 			fed += f.Fed
 			from := "this machine"
@@ -121,7 +130,8 @@ func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.N
 		whole++
 	}
 	if whole > 0 {
-		console.Notef("%s, %s, copied to %s in %.1f s; %s left this machine", prose.Count(len(files), "file"), workdir.SizeText(size), prose.Count(whole, "host"),
+		console.Notef("%s, %s, copied to %s in %.1f s; %s left this machine", prose.Count(len(files), "file"),
+			workdir.SizeText(size), prose.Count(whole, "host"),
 			time.Since(began).Seconds(), workdir.SizeText(fed))
 	}
 	if len(failed) > 0 {

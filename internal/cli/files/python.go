@@ -21,7 +21,8 @@ func Python(dir, base string) (*launcher.PythonEnv, error) {
 	var none *pyenv.NoEnvError
 	switch {
 	case errors.As(err, &none):
-		return nil, usage.Errorf("name the folder that python -m venv or conda create has made, for example .venv", "--stage-env %s: %w", dir, err)
+		return nil, usage.Errorf("name the folder that python -m venv or conda create has made, for example .venv",
+			"--stage-env %s: %w", dir, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, usage.Errorf("make it first: python3 -m venv "+dir, "--stage-env %s: no such folder", dir)
 	case err != nil:

@@ -26,8 +26,9 @@ type Selection struct {
 	Seats    []Seat // of the ranks of a rankfile or of --map-by seq; nil: there is neither
 	Source   string
 	Warnings []string
-	// Unasked says what a run does first to find its hosts and slots, which a Finder that asks nothing leaves out. Hosts that are still
-	// marked Auto have an unknown number of slots then, shown as 0, and without Hosts all are unknown.
+	// Unasked says what a run does first to find its hosts and slots, which a Finder that asks
+	// nothing leaves out. Hosts that are still marked Auto have an unknown number of slots then,
+	// shown as 0, and without Hosts all are unknown.
 	Unasked []string
 }
 
@@ -44,7 +45,8 @@ type Finder struct {
 	Hostname string
 	// Here counts units of this machine; 0: they are counted as those of other hosts are.
 	Here func(unit string) int
-	// count asks hosts for their number of a unit; nil: neither a host nor a discovery script may be asked.
+	// count asks hosts for their number of a unit; nil: neither a host nor a discovery script may
+	// be asked.
 	count Counter
 }
 
@@ -56,7 +58,13 @@ type Counter func(ctx context.Context, hosts []hostfile.Host, unit string) ([]in
 func NewFinder(count Counter) Finder {
 	hostname, _ := os.Hostname()
 	open := func(name string) (io.ReadCloser, error) { return os.Open(name) }
-	return Finder{Lookup: os.LookupEnv, Open: open, Hostname: hostname, Here: unitsHere, count: count}
+	return Finder{
+		Lookup:   os.LookupEnv,
+		Open:     open,
+		Hostname: hostname,
+		Here:     unitsHere,
+		count:    count,
+	}
 }
 
 // unitsHere counts units of this machine, 0 for GPUs.
@@ -71,9 +79,10 @@ func unitsHere(unit string) int {
 	return 0
 }
 
-// findHosts chooses the hosts. With both, -H selects among the hosts of --hostfile; without either, the hosts come
-// from [hostfile.Default], else this machine. A list that only selects (^f3, +n0) selects among the default hosts, and
-// one that names nodes of the surrounding Slurm job among those.
+// findHosts chooses the hosts. With both, -H selects among the hosts of --hostfile; without either,
+// the hosts come from [hostfile.Default], else this machine. A list that only selects (^f3, +n0)
+// selects among the default hosts, and one that names nodes of the surrounding Slurm job among
+// those.
 func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	switch {
 	case o.Hostfile != "":
@@ -95,13 +104,17 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 	default:
 		p, err = s.Defaults()
 		if err == nil && p.Hosts == nil {
-			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1), Auto: o.SlotsByCores && o.NP == 0}}, Source: "this machine"}
+			p = Selection{Hosts: []hostfile.Host{{Name: "localhost", Slots: max(o.NP, 1), Auto: o.SlotsByCores &&
+				o.NP == 0}}, Source: "this machine"}
 		}
 	}
 	if err == nil && o.NoLocal {
-		p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(h hostfile.Host) bool { return transport.IsLocal(h, s.Hostname) })
+		p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(h hostfile.Host) bool {
+			return transport.IsLocal(h, s.Hostname)
+		})
 		if len(p.Hosts) == 0 {
-			err = usage.Errorf("name others with -H or --hostfile", "--no-local: the only host is this machine, from %s", p.Source)
+			err = usage.Errorf("name others with -H or --hostfile",
+				"--no-local: the only host is this machine, from %s", p.Source)
 		}
 	}
 	return p, err
@@ -116,7 +129,12 @@ func (s Finder) Defaults() (Selection, error) {
 	if found == nil {
 		return Selection{}, nil
 	}
-	return Selection{Hosts: found.Hosts, NP: found.NP, Source: found.Source, Warnings: found.Warnings}, nil
+	return Selection{
+		Hosts:    found.Hosts,
+		NP:       found.NP,
+		Source:   found.Source,
+		Warnings: found.Warnings,
+	}, nil
 }
 
 // readHostfile reads a hostfile. Its hosts without a number of slots have one per core if byCores.
@@ -161,7 +179,8 @@ func (s Finder) resolve(list hostfile.List, source string) (Selection, error) {
 		p.Hosts, err = list.Hosts() // fails: nothing to select from
 	default:
 		p.Hosts, err = list.Select(others.Hosts, others.Source)
-		p.Source, p.Warnings = source+" among "+others.Source, slices.Concat(others.Warnings, p.Warnings)
+		p.Source = source + " among " + others.Source
+		p.Warnings = slices.Concat(others.Warnings, p.Warnings)
 	}
 	return p, hostsError(err)
 }

@@ -21,13 +21,17 @@ var errSilent = errors.New("broken does not answer")
 
 func TestFind(t *testing.T) {
 	files := map[string]string{
-		"hosts": "a slots=4\nb slots=2\n", "odd": "a slots=2 color=red\n", "first": "+n0\n", "/etc/mpi/hostfile": "w0 slots=8\n", "no": "^x\n",
-		"nodes": "n1\nn1\nn2\n", "named": "node1.example.com slots=4\nnode2 slots=2\nnode3\nnode3\n", "bad": "a\nb slots=x\n", "limited": "a slots=auto max_slots=4\n", "mixed": "here\na\nb slots=2\nc gpus=4\nd\nd\n",
+		"hosts": "a slots=4\nb slots=2\n", "odd": "a slots=2 color=red\n", "first": "+n0\n",
+		"/etc/mpi/hostfile": "w0 slots=8\n", "no": "^x\n",
+		"nodes": "n1\nn1\nn2\n", "named": "node1.example.com slots=4\nnode2 slots=2\nnode3\nnode3\n",
+		"bad": "a\nb slots=x\n", "limited": "a slots=auto max_slots=4\n",
+		"mixed": "here\na\nb slots=2\nc gpus=4\nd\nd\n",
 		"ranks": "rank 0=b slot=0\nrank 1=a slot=1:0\nrank 2=b slot=1\n", "relative": "rank 0=+n1 slot=0\n",
 	}
 	schedulers := map[string]map[string]string{
-		"slurm": {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "f[1-2]", "SLURM_TASKS_PER_NODE": "2,1", "SLURM_NTASKS": "3"},
-		"pbs":   {"PBS_NODEFILE": "nodes"},
+		"slurm": {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "f[1-2]", "SLURM_TASKS_PER_NODE": "2,1",
+			"SLURM_NTASKS": "3"},
+		"pbs": {"PBS_NODEFILE": "nodes"},
 	}
 	open := func(name string) (io.ReadCloser, error) {
 		text, ok := files[name]
@@ -76,7 +80,13 @@ func TestFind(t *testing.T) {
 		}
 		o.SlotsByCores = env["GORUN_DIALECT"] == "mpirun"
 		asked = nil
-		p, err := Find(t.Context(), o, Finder{Lookup: environ.Lookup(env), Open: open, Hostname: "here", Here: func(unit string) int { return map[string]int{"auto": 6, "socket": 2}[unit] }, count: count})
+		p, err := Find(t.Context(), o, Finder{
+			Lookup:   environ.Lookup(env),
+			Open:     open,
+			Hostname: "here",
+			Here:     func(unit string) int { return map[string]int{"auto": 6, "socket": 2}[unit] },
+			count:    count,
+		})
 		if err != nil && !usage.Is(err) && err != errSilent {
 			t.Errorf("%s: %v is no usage error", input, err)
 		}

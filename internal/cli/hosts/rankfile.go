@@ -8,14 +8,16 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// seatRanks returns the hosts of a run with a rankfile: those of flags or the scheduler, or else all that the file names.
+// seatRanks returns the hosts of a run with a rankfile: those of flags or the scheduler, or else
+// all that the file names.
 func (s Finder) seatRanks(o *settings.Options) (Selection, error) {
 	places, err := s.readRankfile(o.Rankfile)
 	if err != nil {
 		return Selection{}, err
 	}
 	if o.NP > len(places) {
-		return Selection{}, usage.Errorf("add lines for the others", "-np %d, and %s places %s", o.NP, o.Rankfile, prose.Count(len(places), "rank"))
+		return Selection{}, usage.Errorf("add lines for the others", "-np %d, and %s places %s", o.NP, o.Rankfile,
+			prose.Count(len(places), "rank"))
 	}
 	if o.NP > 0 {
 		places = places[:o.NP]
@@ -41,9 +43,12 @@ func (s Finder) seatRanks(o *settings.Options) (Selection, error) {
 			for _, h := range p.Hosts {
 				names = append(names, h.Name)
 			}
-			return Selection{}, usage.Errorf(nearHosts(place.Host, names), "%s puts rank %d on %s, which is none of the hosts from %s", o.Rankfile, rank, place.Host, p.Source)
+			return Selection{}, usage.Errorf(nearHosts(place.Host, names),
+				"%s puts rank %d on %s, which is none of the hosts from %s", o.Rankfile, rank, place.Host, p.Source)
 		case at >= len(p.Hosts):
-			return Selection{}, usage.Errorf("+n0 is the first host", "%s puts rank %d on host +n%d, and there %s, from %s", o.Rankfile, rank, at, areHosts(len(p.Hosts)), p.Source)
+			return Selection{}, usage.Errorf("+n0 is the first host",
+				"%s puts rank %d on host +n%d, and there %s, from %s", o.Rankfile, rank, at, areHosts(len(p.Hosts)),
+				p.Source)
 		}
 		p.Seats = append(p.Seats, Seat{at, place.Cores})
 	}
@@ -64,7 +69,8 @@ func namedIn(name string, places []rankfile.Place) (Selection, error) {
 	p := Selection{Source: "rankfile " + name}
 	for _, place := range places {
 		if place.Host == "" {
-			return Selection{}, usage.Errorf("name the hosts with -H or --hostfile", "%s names a host by its index, +n%d, and there is no list of hosts", name, place.Index)
+			return Selection{}, usage.Errorf("name the hosts with -H or --hostfile",
+				"%s names a host by its index, +n%d, and there is no list of hosts", name, place.Index)
 		}
 		if at := indexOf(p.Hosts, place.Host); at >= 0 {
 			p.Hosts[at].Slots++

@@ -59,19 +59,23 @@ func limitRanks(p Selection, o *settings.Options) (Selection, error) {
 		p.NP = max(p.NP, o.Elastic.MinNP)
 	}
 	if p.NP < o.Elastic.MinNP {
-		return Selection{}, usage.Errorf("name more hosts, or give them more slots", "--min-np %d, but there are %d slots, from %s", o.Elastic.MinNP, p.NP, p.Source)
+		return Selection{}, usage.Errorf("name more hosts, or give them more slots",
+			"--min-np %d, but there are %d slots, from %s", o.Elastic.MinNP, p.NP, p.Source)
 	}
 	return p, nil
 }
 
-// applySlotFlags applies --nodes and --ppn to the slots of p. --nodes alone shares the ranks evenly, one per host without -np.
+// applySlotFlags applies --nodes and --ppn to the slots of p. --nodes alone shares the ranks
+// evenly, one per host without -np.
 func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
 	if o.Nodes == 0 && o.Ppn.N == 0 {
 		return p, nil
 	}
-	nodes, ppn := int(o.Nodes), o.Ppn.N
+	nodes := int(o.Nodes)
+	ppn := o.Ppn.N
 	if nodes > len(p.Hosts) {
-		return Selection{}, usage.Errorf("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s", nodes, areHosts(len(p.Hosts)), p.Source)
+		return Selection{}, usage.Errorf("name more hosts with -H or --hostfile", "--nodes %d, but there %s, from %s",
+			nodes, areHosts(len(p.Hosts)), p.Source)
 	}
 	hosts := append([]hostfile.Host(nil), p.Hosts...)
 	if nodes > 0 {
@@ -94,15 +98,18 @@ func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
 		}
 	}
 	for i := range hosts {
-		hosts[i].Slots, hosts[i].Auto = slots(i), o.Ppn.Unit != ""
+		hosts[i].Slots = slots(i)
+		hosts[i].Auto = o.Ppn.Unit != ""
 		if hosts[i].Auto {
 			continue
 		}
 		if h := hosts[i]; h.MaxSlots > 0 && h.Slots > h.MaxSlots {
-			return Selection{}, usage.Errorf("", "%s would get %d ranks, more than its max_slots of %d", h.Name, h.Slots, h.MaxSlots)
+			return Selection{}, usage.Errorf("", "%s would get %d ranks, more than its max_slots of %d", h.Name,
+				h.Slots, h.MaxSlots)
 		}
 		if hosts[i].Slots > hostfile.MaxSlots {
-			return Selection{}, usage.Errorf("", "%s would get %d ranks: a host has at most %d", hosts[i].Name, hosts[i].Slots, hostfile.MaxSlots)
+			return Selection{}, usage.Errorf("", "%s would get %d ranks: a host has at most %d", hosts[i].Name,
+				hosts[i].Slots, hostfile.MaxSlots)
 		}
 	}
 	p.Hosts = hosts
@@ -122,28 +129,34 @@ func discover(ctx context.Context, o *settings.Options) (Selection, error) {
 	defer cancel()
 	hosts, err := o.Elastic.Discoverer()(ctx)
 	if err != nil {
-		return Selection{}, usage.Errorf("it must print a host per line, such as f1:2, and end with 0", "--host-discovery-script %s: %w", o.Elastic.Discovery, err)
+		return Selection{}, usage.Errorf("it must print a host per line, such as f1:2, and end with 0",
+			"--host-discovery-script %s: %w", o.Elastic.Discovery, err)
 	}
 	return Selection{Hosts: hosts, Source: "the discovery script " + o.Elastic.Discovery}, nil
 }
 
-// countUnits sets the slots of hosts marked Auto to the number of ranks that their cores hold, or that --ppn gives to
-// each of their units. It asks remote hosts, or leaves them marked if it may not ask.
+// countUnits sets the slots of hosts marked Auto to the number of ranks that their cores hold, or
+// that --ppn gives to each of their units. It asks remote hosts, or leaves them marked if it may
+// not ask.
 func (s Finder) countUnits(ctx context.Context, p Selection, o *settings.Options) (Selection, error) {
-	unit, each := settings.UnitAuto, 1
+	unit := settings.UnitAuto
+	each := 1
 	if o.Ppn.Unit != "" {
-		unit, each = o.Ppn.Unit, o.Ppn.N
+		unit = o.Ppn.Unit
+		each = o.Ppn.N
 	}
 	hosts := append([]hostfile.Host(nil), p.Hosts...)
 	var others []int // indexes into hosts
 	set := func(at, n int) error {
 		switch {
 		case n < 1 && unit == settings.UnitGPU:
-			return usage.Errorf("for a rank per core say --ppn auto, torchrun's --nproc-per-node cpu", "%s has no GPU, and --ppn %s", hosts[at].Name, o.Ppn.String())
+			return usage.Errorf("for a rank per core say --ppn auto, torchrun's --nproc-per-node cpu",
+				"%s has no GPU, and --ppn %s", hosts[at].Name, o.Ppn.String())
 		case unit == settings.UnitAuto:
 			n /= max(int(o.CPUsPerRank), 1)
 		}
-		hosts[at].Slots, hosts[at].Auto = autoSlots(hosts[at], n, each), false
+		hosts[at].Slots = autoSlots(hosts[at], n, each)
+		hosts[at].Auto = false
 		return nil
 	}
 	for i := range hosts {

@@ -8,8 +8,9 @@ import (
 	"github.com/gorun/gorun/internal/transport/srun"
 )
 
-// ofSlurmJob selects list among the nodes of the surrounding Slurm job, which keep their slots unless list gives them.
-// It returns no hosts if list names other hosts or more slots than the job has.
+// ofSlurmJob selects list among the nodes of the surrounding Slurm job, which keep their slots
+// unless list gives them. It returns no hosts if list names other hosts or more slots than the job
+// has.
 func (s Finder) ofSlurmJob(list hostfile.List, method string) (Selection, error) {
 	_, inside, _ := srun.FindJob(s.Lookup)
 	if !inside || list.Relative() || method != "auto" && method != "srun" {
@@ -27,5 +28,6 @@ func (s Finder) ofSlurmJob(list hostfile.List, method string) (Selection, error)
 	case err != nil:
 		return Selection{}, nil
 	}
-	return Selection{Hosts: hosts, Source: "-H among " + p.Source, Warnings: slices.Concat(p.Warnings, list.Warnings)}, nil
+	return Selection{Hosts: hosts, Source: "-H among " + p.Source, Warnings: slices.Concat(p.Warnings, list.Warnings)},
+		nil
 }

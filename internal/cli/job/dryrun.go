@@ -82,20 +82,37 @@ type dryRank struct {
 }
 
 // NewDryRun describes a run without starting it.
-func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, where hosts.Selection, warnings []string) DryRun {
+func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, where hosts.Selection,
+	warnings []string) DryRun {
 	mapBy := cmp.Or(o.MapBy.String(), launcher.BySlot.String())
 	rankBy := mapBy
 	if asked := o.Request(0); asked.RankBy != 0 {
 		rankBy = asked.RankBy.String()
 	}
 	binding := o.BindTo
-	binding.Binding, binding.Given = opts.Binding, true
-	d := DryRun{Ranks: plan.Size, Hosts: []dryHost{}, Source: where.Source, Unasked: where.Unasked, MapBy: mapBy, RankBy: cmp.Or(o.RankBy.String(), rankBy),
-		PerHost: o.Ppn.String(), Rankfile: o.Rankfile, CPUList: o.CPUList.String(), RankCPUs: o.RankCPUs.String(),
-		BindTo: binding.String(), CPUsPerRank: opts.Binding.Each, GPUsPerRank: cmp.Or(o.GPUsPerRank.String(), "auto"),
-		Network: opts.Network.String(), Variables: append([]string{}, names(opts.Env)...), Warnings: append([]string{}, warnings...)}
+	binding.Binding = opts.Binding
+	binding.Given = true
+	d := DryRun{
+		Ranks:       plan.Size,
+		Hosts:       []dryHost{},
+		Source:      where.Source,
+		Unasked:     where.Unasked,
+		MapBy:       mapBy,
+		RankBy:      cmp.Or(o.RankBy.String(), rankBy),
+		PerHost:     o.Ppn.String(),
+		Rankfile:    o.Rankfile,
+		CPUList:     o.CPUList.String(),
+		RankCPUs:    o.RankCPUs.String(),
+		BindTo:      binding.String(),
+		CPUsPerRank: opts.Binding.Each,
+		GPUsPerRank: cmp.Or(o.GPUsPerRank.String(), "auto"),
+		Network:     opts.Network.String(),
+		Variables:   append([]string{}, names(opts.Env)...),
+		Warnings:    append([]string{}, warnings...),
+	}
 	if one := opts.Programs; len(one) == 1 {
-		d.Program, d.Directory = one[0].Argv, one[0].Wdir
+		d.Program = one[0].Argv
+		d.Directory = one[0].Wdir
 	} else {
 		first := 0
 		for _, p := range opts.Programs {
@@ -110,7 +127,15 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 		d.Python = &dryPython{p.Env.Dir, p.Env.Files, p.Env.Bytes, p.Base}
 	}
 	for _, h := range plan.Hosts {
-		host := dryHost{Host: h.Name, User: h.User, Port: h.Port, Slots: h.Slots, Auto: h.Auto, GPUs: h.GPUs, Ranks: []dryRank{}}
+		host := dryHost{
+			Host:  h.Name,
+			User:  h.User,
+			Port:  h.Port,
+			Slots: h.Slots,
+			Auto:  h.Auto,
+			GPUs:  h.GPUs,
+			Ranks: []dryRank{},
+		}
 		for _, r := range h.Ranks {
 			host.Ranks = append(host.Ranks, dryRank{r.Rank, r.LocalRank, r.CrossRank, r.CrossSize, r.Cores})
 		}
@@ -190,7 +215,8 @@ func (d DryRun) Text(o *settings.Options) string {
 		line(map[bool]string{true: "tools"}[i == 0], t.text())
 	}
 	if s := d.Staged; s != nil {
-		line("staged", fmt.Sprintf("%s: %d files, %s, to hosts that do not see it", s.Dir, s.Files, workdir.SizeText(s.Bytes)))
+		line("staged", fmt.Sprintf("%s: %d files, %s, to hosts that do not see it", s.Dir, s.Files,
+			workdir.SizeText(s.Bytes)))
 	}
 	if p := d.Python; p != nil {
 		text := fmt.Sprintf("%s: %d files, %s, to hosts that do not have it", p.Dir, p.Files, workdir.SizeText(p.Bytes))

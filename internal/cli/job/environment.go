@@ -27,7 +27,8 @@ func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error)
 		if err != nil {
 			return plan.Environment{}, err
 		}
-		exports, warnings = append(exports, more...), append(warnings, odd...)
+		exports = append(exports, more...)
+		warnings = append(warnings, odd...)
 	}
 	exports = append(exports, o.Exports...) // -x wins over a file
 	env, err := plan.ForwardEnv(selectVariables(environ, exports, o), exports)
@@ -38,8 +39,8 @@ func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error)
 	return env, nil
 }
 
-// selectVariables returns environ without the variables of --unset-env, and with --no-env only those in exports. A variable
-// named in exports always stays.
+// selectVariables returns environ without the variables of --unset-env, and with --no-env only
+// those in exports. A variable named in exports always stays.
 func selectVariables(environ, exports []string, o *settings.Options) []string {
 	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
@@ -53,8 +54,9 @@ func selectVariables(environ, exports []string, o *settings.Options) []string {
 	})
 }
 
-// notInherited returns the variables that ranks must not inherit: on any host those of --unset-env; on this machine, where
-// ranks inherit gorun's environment, also those that --no-env excludes. PATH and HOME stay.
+// notInherited returns the variables that ranks must not inherit: on any host those of --unset-env;
+// on this machine, where ranks inherit gorun's environment, also those that --no-env excludes. PATH
+// and HOME stay.
 func notInherited(environ []string, sent plan.Environment, o *settings.Options) (anywhere, here []string) {
 	if !o.NoEnv && len(o.Unset) == 0 {
 		return nil, nil
@@ -64,7 +66,9 @@ func notInherited(environ []string, sent plan.Environment, o *settings.Options) 
 	has := func(list []string, name string) bool {
 		return slices.ContainsFunc(list, func(kv string) bool { n, _, _ := strings.Cut(kv, "="); return n == name })
 	}
-	names := slices.DeleteFunc(slices.Clone(o.Unset), func(pattern string) bool { return strings.HasSuffix(pattern, "*") })
+	names := slices.DeleteFunc(slices.Clone(o.Unset), func(pattern string) bool {
+		return strings.HasSuffix(pattern, "*")
+	})
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
@@ -100,8 +104,8 @@ func readEnvFile(name string) (exports, warnings []string, err error) {
 	return parseEnvFile(name, io.LimitReader(file, maxEnvFile+1))
 }
 
-// parseEnvFile parses NAME=value and NAME lines as Docker does: quotes belong to the value, empty lines and lines that
-// begin with # are skipped.
+// parseEnvFile parses NAME=value and NAME lines as Docker does: quotes belong to the value, empty
+// lines and lines that begin with # are skipped.
 func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err error) {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, maxEnvFile)
@@ -115,14 +119,16 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 		}
 		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
 		if variable == "" || strings.ContainsAny(variable, " \t\x00") || strings.Contains(value, "\x00") {
-			return nil, nil, usage.Errorf("write NAME=value, or NAME to send its value here", "%s:%d: %q is not a variable", name, n, usage.Clipped(line))
+			return nil, nil, usage.Errorf("write NAME=value, or NAME to send its value here",
+				"%s:%d: %q is not a variable", name, n, usage.Clipped(line))
 		}
 		if !given {
 			exports = append(exports, variable)
 			continue
 		}
 		if len(value) > 1 && value[0] == value[len(value)-1] && strings.IndexByte(`"'`, value[0]) >= 0 {
-			warnings = append(warnings, fmt.Sprintf("%s:%d: the quotes around the value of %s are part of it", name, n, variable))
+			warnings = append(warnings, fmt.Sprintf("%s:%d: the quotes around the value of %s are part of it", name, n,
+				variable))
 		}
 		exports = append(exports, variable+"="+value)
 	}
@@ -151,7 +157,8 @@ func printEnvFlags(environ []string, programs []program, out io.Writer, console 
 		if err != nil {
 			return err
 		}
-		exported, warnings = usage.Unique(append(exported, env.Exported...)), usage.Unique(append(warnings, env.Warnings...))
+		exported = usage.Unique(append(exported, env.Exported...))
+		warnings = usage.Unique(append(warnings, env.Warnings...))
 	}
 	names, odd := container.ShellWords(exported)
 	for _, w := range warnings {

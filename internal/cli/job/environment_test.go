@@ -47,8 +47,10 @@ func TestDryRunText(t *testing.T) {
 		if err != nil {
 			return "", err
 		}
-		opts := launcher.Options{Programs: []launcher.Program{{Argv: []string{"a"}, Wdir: "/w", Ranks: 1}}, Binding: o.Binding(), Env: []string{"B=secret"}}
-		text, whole := strings.CutSuffix(NewDryRun(o, launcher.Plan{}, opts, hosts.Selection{Source: "-H"}, nil).Text(o), "program    [\"a\"]\ndirectory  /w\nvariables  B\n")
+		opts := launcher.Options{Programs: []launcher.Program{{Argv: []string{"a"}, Wdir: "/w", Ranks: 1}},
+			Binding: o.Binding(), Env: []string{"B=secret"}}
+		text, whole := strings.CutSuffix(NewDryRun(o, launcher.Plan{}, opts, hosts.Selection{Source: "-H"},
+			nil).Text(o), "program    [\"a\"]\ndirectory  /w\nvariables  B\n")
 		if !whole {
 			t.Errorf("%s: %q", typed, text)
 		}
@@ -77,20 +79,23 @@ func TestDryRunText(t *testing.T) {
 func TestEnvFile(t *testing.T) {
 	text := "\ufeffA=1\r\n\n  # no\nB= two words # all of it \nexport C=$HOME\nD\nE=\"q\"\nF=a=b\nG=\n"
 	exports, warnings, err := parseEnvFile("f", strings.NewReader(text))
-	if want := []string{"A=1", "B= two words # all of it ", "C=$HOME", "D", `E="q"`, "F=a=b", "G="}; err != nil || !slices.Equal(exports, want) {
+	if want := []string{"A=1", "B= two words # all of it ", "C=$HOME", "D", `E="q"`, "F=a=b", "G="}; err != nil ||
+		!slices.Equal(exports, want) {
 		t.Errorf("%q, %v; want %q", exports, err, want)
 	}
 	if !slices.Equal(warnings, []string{"f:7: the quotes around the value of E are part of it"}) {
 		t.Errorf("%q", warnings)
 	}
 	for _, text := range []string{"=1", "A=1\na b=2", "A B", "A=1\x00"} {
-		if exports, _, err := parseEnvFile("f", strings.NewReader(text)); !exitcode.IsUsage(err) || !strings.HasPrefix(err.Error(), "f:") || usage.Hint(err) == "" {
+		if exports, _, err := parseEnvFile("f", strings.NewReader(text)); !exitcode.IsUsage(err) ||
+			!strings.HasPrefix(err.Error(), "f:") || usage.Hint(err) == "" {
 			t.Errorf("%q: %q, %v", text, exports, err)
 		}
 	}
 }
 
-// stayHere reports the names between backquotes in a section of a document that reach the ranks nevertheless.
+// stayHere reports the names between backquotes in a section of a document that reach the ranks
+// nevertheless.
 func stayHere(t *testing.T, document, begin, end string, least int) (text string) {
 	t.Helper()
 	text = documents.Text(t, "../../..", document)
@@ -106,7 +111,8 @@ func stayHere(t *testing.T, document, begin, end string, least int) (text string
 		case strings.HasSuffix(name, "_"):
 			name += "E2E"
 		}
-		if env, err := plan.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil); err != nil || !slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
+		if env, err := plan.ForwardEnv([]string{name + "=1", "E2E_PLAIN=1"}, nil); err != nil ||
+			!slices.Equal(env.Set, []string{"E2E_PLAIN=1"}) {
 			t.Errorf("%s: %s goes to the ranks: %q, %v", document, name, env.Set, err)
 		}
 	}
@@ -116,7 +122,8 @@ func stayHere(t *testing.T, document, begin, end string, least int) (text string
 	return text
 }
 
-// Variables that the documents exclude do not reach the ranks, and docs/environment.md lists all variables of a rank.
+// Variables that the documents exclude do not reach the ranks, and docs/environment.md lists all
+// variables of a rank.
 func TestDocumentsOnTheEnvironment(t *testing.T) {
 	stayHere(t, "docs/migrating.md", "## The environment\n", "\n| to | type |", 40)
 	text := stayHere(t, "docs/environment.md", "## What stays here\n", "\n\n`PATH`", 75)
@@ -128,11 +135,13 @@ func TestDocumentsOnTheEnvironment(t *testing.T) {
 }
 
 func TestVariablesOfANodeAreNotForwarded(t *testing.T) {
-	env := []string{"A=1", "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_CPUS_ON_NODE=2", "SLURM_NTASKS=3"}
+	env := []string{"A=1", "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_CPUS_ON_NODE=2",
+		"SLURM_NTASKS=3"}
 	if got := ForRanks(env, nil); !slices.Equal(got, []string{"A=1", "SLURM_JOB_ID=7", "SLURM_NTASKS=3"}) {
 		t.Errorf("got %q", got)
 	}
-	if got := ForRanks(env, []string{"SLURMD_NODENAME", "SLURM_STEP*", "SLURM_CPUS_ON_NODE=2"}); !slices.Equal(got, env) {
+	if got := ForRanks(env, []string{"SLURMD_NODENAME", "SLURM_STEP*", "SLURM_CPUS_ON_NODE=2"}); !slices.Equal(got,
+		env) {
 		t.Errorf("asked for: got %q", got)
 	}
 }

@@ -23,7 +23,8 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// observer writes down what ranks do when the job hangs, when ranks wait long for others, or when it has run too long.
+// observer writes down what ranks do when the job hangs, when ranks wait long for others, or when
+// it has run too long.
 type observer struct {
 	talks     talks
 	o         *settings.Options
@@ -40,12 +41,18 @@ type observer struct {
 
 // newObserver returns an observer of the job with a roster.
 func newObserver(o *settings.Options, plan launcher.Plan, roster *launcher.Roster, console *ui.UI) *observer {
-	b := &observer{talks: talks{roster: roster}, o: o, size: plan.Size, console: console}
+	b := &observer{
+		talks:   talks{roster: roster},
+		o:       o,
+		size:    plan.Size,
+		console: console,
+	}
 	b.life, b.stop = context.WithCancel(context.Background())
 	return b
 }
 
-// notes wraps a launcher.Options.Note: a rank's report that others have not come to a collective makes the observer take the stacks.
+// notes wraps a launcher.Options.Note: a rank's report that others have not come to a collective
+// makes the observer take the stacks.
 func (b *observer) notes(next func(string)) func(string) {
 	return func(text string) {
 		next(text)
@@ -67,15 +74,18 @@ func (b *observer) id() string {
 }
 
 // Lines of a report at the terminal, and in a record of the run. The file has all.
-const reportLines, recordLines = 24, 120
+const reportLines = 24
+const recordLines = 120
 
-// report takes the stacks of all ranks, writes them to a file, and returns the most important lines.
+// report takes the stacks of all ranks, writes them to a file, and returns the most important
+// lines.
 func (b *observer) report(ctx context.Context, why string) string {
 	all, err := b.talks.look(ctx, nil)
 	if err != nil {
 		return "" // no ranks run
 	}
-	full := fmt.Sprintf("%s: %s\n\n%s", time.Now().Format(time.DateTime), why, stacks.View{Size: b.size, All: true}.Text(all))
+	full := fmt.Sprintf("%s: %s\n\n%s", time.Now().Format(time.DateTime), why,
+		stacks.View{Size: b.size, All: true}.Text(all))
 	path, err := b.save(full)
 	if err != nil {
 		b.console.Warningf("the stacks of the ranks could not be saved: %v", err)
@@ -90,7 +100,8 @@ func (b *observer) report(ctx context.Context, why string) string {
 
 // save writes a new file: beside the ranks' output if that is saved, else in the current folder.
 func (b *observer) save(text string) (path string, err error) {
-	dir, name := b.o.OutputFilename, "stacks"
+	dir := b.o.OutputFilename
+	name := "stacks"
 	if dir == "" {
 		name = "gorun-stacks-" + b.id()
 	}
@@ -125,7 +136,8 @@ func (b *observer) requested() {
 }
 
 // Bounds on the time between two looks at a job that is watched.
-const minLook, maxLook = 250 * time.Millisecond, 30 * time.Second
+const minLook = 250 * time.Millisecond
+const maxLook = 30 * time.Second
 
 // watch finds hangs until close. With --on-hang kill it ends the job.
 func (b *observer) watch(requests *ui.Requests) {
@@ -148,7 +160,8 @@ func (b *observer) watch(requests *ui.Requests) {
 			if err != nil || !w.Sample(time.Now(), pulses, time.Unix(0, b.printed.Load())) {
 				continue
 			}
-			b.console.Warningf("the job makes no progress: for %v no rank has printed or finished a collective, and ranks wait or are idle", limit)
+			b.console.Warningf("the job makes no progress: for %v no rank has printed or finished a collective, and "+
+				"ranks wait or are idle", limit)
 			b.console.Table(b.report(ctx, "no rank has made progress for "+limit.String()))
 			if b.o.Hang.On == "kill" {
 				requests.Hung(b.console)
@@ -157,7 +170,8 @@ func (b *observer) watch(requests *ui.Requests) {
 	})
 }
 
-// pulses asks all hosts whether their ranks make progress. An error means that it is not known of some.
+// pulses asks all hosts whether their ranks make progress. An error means that it is not known of
+// some.
 func (b *observer) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
 	hosts, err := b.talks.perHost(nil)
 	if err != nil {
@@ -186,7 +200,8 @@ func (b *observer) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
 }
 
 // tap wraps a launcher.Options.Tap, so that output counts as progress.
-func (b *observer) tap(next func(rank, fd int, at time.Time, data []byte)) func(rank, fd int, at time.Time, data []byte) {
+func (b *observer) tap(next func(rank, fd int, at time.Time, data []byte)) func(rank, fd int, at time.Time,
+	data []byte) {
 	if b.o.Hang.Timeout <= 0 {
 		return next
 	}

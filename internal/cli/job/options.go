@@ -23,7 +23,8 @@ import (
 )
 
 // launchOptions converts options and environment to the launcher's Options.
-func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams, console *ui.UI) (launcher.Options, error) {
+func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams,
+	console *ui.UI) (launcher.Options, error) {
 	tree, err := stagedFolder(o, o.Launcher != "local" && (hasRemoteHost(plan) || o.Elastic.Discovery != ""))
 	if err != nil {
 		return launcher.Options{}, err
@@ -44,25 +45,48 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	opts := launcher.Options{Programs: env.programs, Env: env.shared, Work: tree, Python: python, Network: o.Network.Network, Encrypt: o.Encrypt, NoNewPrivileges: o.NoNewPrivileges,
-		MPI: o.MPI.Way, MPIHelper: mpi, Binding: o.Binding(),
-		ReportBindings: o.ReportBindings, GPUs: o.GPUsPerRank.GPURequest, GPUProgram: sibling.GPUProgram(exe.Path), Dial: dial, Exe: exe,
-		StartTimeout: time.Duration(o.StartTimeout), MPITimeout: time.Duration(o.MPITimeout), Grace: time.Duration(o.Grace),
-		Note: func(text string) { console.Notef("%s", text) }, Trace: console.Tracef}
+	opts := launcher.Options{
+		Programs:        env.programs,
+		Env:             env.shared,
+		Work:            tree,
+		Python:          python,
+		Network:         o.Network.Network,
+		Encrypt:         o.Encrypt,
+		NoNewPrivileges: o.NoNewPrivileges,
+		MPI:             o.MPI.Way,
+		MPIHelper:       mpi,
+		Binding:         o.Binding(),
+		ReportBindings:  o.ReportBindings,
+		GPUs:            o.GPUsPerRank.GPURequest,
+		GPUProgram:      sibling.GPUProgram(exe.Path),
+		Dial:            dial,
+		Exe:             exe,
+		StartTimeout:    time.Duration(o.StartTimeout),
+		MPITimeout:      time.Duration(o.MPITimeout),
+		Grace:           time.Duration(o.Grace),
+		Note:            func(text string) { console.Notef("%s", text) },
+		Trace:           console.Tracef,
+	}
 	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
 		return launcher.Options{}, err
 	}
 	return opts, outputOptions(&opts, o, plan, io)
 }
 
-// togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless nodes come and go.
+// togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless
+// nodes come and go.
 func togetherIn(o *settings.Options, plan launcher.Plan, exe launcher.Executable, console *ui.UI) transport.Options {
 	options := o.Options
 	if o.DryRun {
 		return options
 	}
-	options.Together = &srun.Together{Argv: func() []string { return session.Command(nil, exe.Paths(), srun.Command) }, Build: exe.Build, Within: max(stepTime, time.Duration(o.StartTimeout)/3),
-		Note: console.Notef, Trace: console.Tracef}
+	options.Together = &srun.Together{
+		Argv:   func() []string { return session.Command(nil, exe.Paths(), srun.Command) },
+		Build:  exe.Build,
+		Within: max(stepTime, time.Duration(o.StartTimeout)/3),
+		Note:   console.Notef,
+		Trace:  console.Tracef,
+	}
 	if o.Elastic.Given() {
 		options.Together.Apart = "nodes of an elastic job come and go"
 	}
@@ -75,7 +99,8 @@ func togetherIn(o *settings.Options, plan launcher.Plan, exe launcher.Executable
 // stepTime is the least time for the nodes of a Slurm job to connect back.
 const stepTime = 10 * time.Second
 
-// Helper returns the options of a job whose ranks run argv, a command of gorun itself, with the connections and the environment of a run.
+// Helper returns the options of a job whose ranks run argv, a command of gorun itself, with the
+// connections and the environment of a run.
 func Helper(o *settings.Options, plan launcher.Plan, argv []string, console *ui.UI) (launcher.Options, error) {
 	env, err := prepareAll(os.Environ(), []program{{argv: argv, opts: o}}, plan.Size)
 	if err != nil {
@@ -94,8 +119,8 @@ func hasRemoteHost(plan launcher.Plan) bool {
 	return false
 }
 
-// workingDir returns the absolute path of the ranks' directory, the same on every host. It keeps the path by which the
-// user reached the current directory.
+// workingDir returns the absolute path of the ranks' directory, the same on every host. It keeps
+// the path by which the user reached the current directory.
 func workingDir(named string) (string, error) {
 	if filepath.IsAbs(named) {
 		return filepath.Clean(named), nil
@@ -107,7 +132,8 @@ func workingDir(named string) (string, error) {
 	return filepath.Join(current, named), nil
 }
 
-// UnitCounter returns a function that connects to hosts and counts their cores, sockets, GPUs and the like.
+// UnitCounter returns a function that connects to hosts and counts their cores, sockets, GPUs and
+// the like.
 func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 	return func(ctx context.Context, hosts []hostfile.Host, unit string) ([]int, error) {
 		exe, err := agents.Own()
@@ -118,7 +144,13 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 		if err != nil {
 			return nil, err
 		}
-		opts := launcher.Options{Dial: dial, Exe: exe, Trace: console.Tracef, GPUProgram: sibling.GPUProgram(exe.Path), StartTimeout: time.Duration(o.StartTimeout)}
+		opts := launcher.Options{
+			Dial:         dial,
+			Exe:          exe,
+			Trace:        console.Tracef,
+			GPUProgram:   sibling.GPUProgram(exe.Path),
+			StartTimeout: time.Duration(o.StartTimeout),
+		}
 		console.Tracef("counting the units of %s", prose.Count(len(hosts), "host"))
 		switch unit {
 		case settings.UnitAuto:

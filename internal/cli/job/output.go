@@ -18,12 +18,17 @@ const defaultResult = 1 << 30
 // outputOptions sets how and where the launcher shows and saves the ranks' output.
 func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Plan, io Streams) (err error) {
 	l := lineStyle(o, opts.Programs, io)
-	out, errs := isTerminal(io.Out), isTerminal(io.Err)
+	out := isTerminal(io.Out)
+	errs := isTerminal(io.Err)
 	opts.OneOutput = o.MergeStderr || sameFile(io.Out, io.Err)
 	opts.Screen = [3]bool{1: out, 2: errs}
 	widenPipe(io.Out)
-	opts.Stdout, opts.Stderr, opts.OutputDir, opts.CutMark = io.Out, io.Err, o.OutputFilename, ui.CutMark
-	opts.ResultDir, opts.ResultLimit = o.ResultDir, cmp.Or(int64(o.ResultLimit), defaultResult)
+	opts.Stdout = io.Out
+	opts.Stderr = io.Err
+	opts.OutputDir = o.OutputFilename
+	opts.CutMark = ui.CutMark
+	opts.ResultDir = o.ResultDir
+	opts.ResultLimit = cmp.Or(int64(o.ResultLimit), defaultResult)
 	if l.Ctime() { // readers of these styles do not know the mark
 		opts.CutMark = ""
 	}
@@ -45,7 +50,8 @@ func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.
 	if o.TagOutput {
 		l.Style = "mpirun"
 	}
-	l.Color = [3]bool{1: ui.UseColor(o.Color, isTerminal(io.Out), os.LookupEnv), 2: ui.UseColor(o.Color, isTerminal(io.Err), os.LookupEnv)}
+	l.Color = [3]bool{1: ui.UseColor(o.Color, isTerminal(io.Out), os.LookupEnv),
+		2: ui.UseColor(o.Color, isTerminal(io.Err), os.LookupEnv)}
 	if o.MergeStderr {
 		l.Color[2] = l.Color[1]
 	}

@@ -23,8 +23,8 @@ type program struct {
 	ownHosts bool              // the program's own options select hosts
 }
 
-// Programs returns the programs of a job: argv, or the blocks of line. It sets o.NP to the total and checks all
-// options.
+// Programs returns the programs of a job: argv, or the blocks of line. It sets o.NP to the total
+// and checks all options.
 func Programs(o *settings.Options, argv []string, line dialect.Line) ([]program, error) {
 	if len(line.Blocks) == 0 {
 		return []program{{argv: argv, opts: o}}, nil
@@ -43,15 +43,17 @@ func Programs(o *settings.Options, argv []string, line dialect.Line) ([]program,
 	return programs, o.Check(true)
 }
 
-// override overrides the job's options o with those of a block. The block's -H selects among the hosts of a typed
-// --hostfile and replaces hosts from any other source.
+// override overrides the job's options o with those of a block. The block's -H selects among the
+// hosts of a typed --hostfile and replaces hosts from any other source.
 func override(o *settings.Options, b dialect.Block, typed map[string]string) (program, error) {
 	flags, own := settings.NewFlags()
 	if err := flags.Parse(b.Args); err != nil {
 		return program{}, settings.ExplainUsage(err, b.Typed)
 	}
 	all := *o
-	all.NP, all.Elastic.MinNP, all.Elastic.MaxNP = own.NP, 0, 0
+	all.NP = own.NP
+	all.Elastic.MinNP = 0
+	all.Elastic.MaxNP = 0
 	all.Exports = slices.Concat(o.Exports, own.Exports)
 	all.NoEnv = o.NoEnv || own.NoEnv
 	all.Wdir = cmp.Or(own.Wdir, o.Wdir)
@@ -68,7 +70,8 @@ func override(o *settings.Options, b dialect.Block, typed map[string]string) (pr
 	return p, all.Check(true)
 }
 
-// unplanned lists the hosts of a job whose slots, and so its ranks' places, are known only when it starts.
+// unplanned lists the hosts of a job whose slots, and so its ranks' places, are known only when it
+// starts.
 func unplanned(where hosts.Selection, np int) launcher.Plan {
 	plan := launcher.Plan{Size: np}
 	listed := map[string]bool{}
@@ -81,7 +84,8 @@ func unplanned(where hosts.Selection, np int) launcher.Plan {
 	return plan
 }
 
-// bounded replaces an unknown number of ranks by the largest, so that no option names a rank beyond it.
+// bounded replaces an unknown number of ranks by the largest, so that no option names a rank beyond
+// it.
 func bounded(p launcher.Plan) launcher.Plan {
 	if p.Size == 0 {
 		p.Size = plan.MaxRanks
@@ -89,9 +93,10 @@ func bounded(p launcher.Plan) launcher.Plan {
 	return p
 }
 
-// planJob plans the ranks of all programs. Programs without hosts of their own share the job's hosts, or else those of
-// the first program.
-func planJob(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection, launcher.Plan, error) {
+// planJob plans the ranks of all programs. Programs without hosts of their own share the job's
+// hosts, or else those of the first program.
+func planJob(ctx context.Context, o *settings.Options, programs []program, s hosts.Finder) (hosts.Selection,
+	launcher.Plan, error) {
 	if o.Elastic.Given() {
 		return planElastic(ctx, o, programs, s)
 	}
@@ -170,7 +175,8 @@ func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*sett
 		}
 	}
 	if o.Rankfile != "" || o.MapBy.Sequence {
-		return nil, usage.Errorf("leave one of them out", "--rankfile and --map-by seq cannot be combined with programs that have hosts of their own")
+		return nil, usage.Errorf("leave one of them out",
+			"--rankfile and --map-by seq cannot be combined with programs that have hosts of their own")
 	}
 	if first := programs[0]; first.ownHosts && o.Hosts == "" && o.Hostfile == "" && o.Elastic.Discovery == "" {
 		found, err := s.Defaults()
@@ -178,7 +184,8 @@ func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*sett
 			return nil, err
 		}
 		if found.Hosts == nil {
-			shared.Hosts, shared.Hostfile = first.opts.Hosts, first.opts.Hostfile
+			shared.Hosts = first.opts.Hosts
+			shared.Hostfile = first.opts.Hostfile
 		}
 	}
 	return &shared, nil
@@ -194,7 +201,8 @@ type environment struct {
 	notices  []string
 }
 
-// prepareAll determines the directory and environment of each program, and what all environments share.
+// prepareAll determines the directory and environment of each program, and what all environments
+// share.
 func prepareAll(environ []string, programs []program, size int) (environment, error) {
 	var e environment
 	var sets [][]string
@@ -214,7 +222,13 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 			ranks = p.opts.NP
 		}
 		drop, here := notInherited(environ, env, p.opts)
-		e.programs = append(e.programs, launcher.Program{Argv: p.argv, Wdir: wdir, Ranks: ranks, Drop: drop, DropHere: here})
+		e.programs = append(e.programs, launcher.Program{
+			Argv:     p.argv,
+			Wdir:     wdir,
+			Ranks:    ranks,
+			Drop:     drop,
+			DropHere: here,
+		})
 		e.exported = usage.Unique(append(e.exported, env.Exported...))
 		e.withheld = usage.Unique(append(e.withheld, env.Withheld...))
 		e.warnings = usage.Unique(append(e.warnings, env.Warnings...))

@@ -30,30 +30,39 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 	if err != nil || o.NP != 4 || len(programs) != 2 {
 		t.Fatalf("%v, %d ranks of %d programs", err, o.NP, len(programs))
 	}
-	a, b := programs[0], programs[1]
-	if a.opts.NP != 1 || a.opts.Wdir != "/w" || !slices.Equal(a.opts.Exports, []string{"A"}) || !slices.Equal(a.argv, []string{"a", "1"}) {
+	a := programs[0]
+	b := programs[1]
+	if a.opts.NP != 1 || a.opts.Wdir != "/w" || !slices.Equal(a.opts.Exports, []string{"A"}) ||
+		!slices.Equal(a.argv, []string{"a", "1"}) {
 		t.Errorf("a: %+v", a.opts)
 	}
-	if b.opts.NP != 3 || b.opts.Wdir != "" || !slices.Equal(b.opts.Exports, []string{"B", "C=1"}) || b.opts.Grace != a.opts.Grace || !b.opts.NoEnv {
+	if b.opts.NP != 3 || b.opts.Wdir != "" || !slices.Equal(b.opts.Exports, []string{"B", "C=1"}) ||
+		b.opts.Grace != a.opts.Grace || !b.opts.NoEnv {
 		t.Errorf("b: %+v", b.opts)
 	}
 }
 
 // A program's own hosts replace hosts that the command line does not name.
 func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
-	for _, elsewhere := range []settings.Options{{Hosts: "y"}, {Hostfile: "f"}, {Elastic: settings.ElasticOptions{Discovery: "script"}}} {
+	for _, elsewhere := range []settings.Options{{Hosts: "y"}, {Hostfile: "f"},
+		{Elastic: settings.ElasticOptions{Discovery: "script"}}} {
 		line, o, err := optionsOf("-np 1 -H x a : -np 1 b")
 		if err != nil {
 			t.Fatal(err)
 		}
-		o.Hosts, o.Hostfile, o.Elastic.Discovery = elsewhere.Hosts, elsewhere.Hostfile, elsewhere.Elastic.Discovery
+		o.Hosts = elsewhere.Hosts
+		o.Hostfile = elsewhere.Hostfile
+		o.Elastic.Discovery = elsewhere.Elastic.Discovery
 		programs, err := Programs(o, nil, line)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, b := programs[0].opts, programs[1].opts
-		if a.Hosts != "x" || a.Hostfile+a.Elastic.Discovery != "" || b.Hosts+b.Hostfile+b.Elastic.Discovery != elsewhere.Hosts+elsewhere.Hostfile+elsewhere.Elastic.Discovery {
-			t.Errorf("%q, %q, %q and %q, %q, %q", a.Hosts, a.Hostfile, a.Elastic.Discovery, b.Hosts, b.Hostfile, b.Elastic.Discovery)
+		a := programs[0].opts
+		b := programs[1].opts
+		if a.Hosts != "x" || a.Hostfile+a.Elastic.Discovery != "" ||
+			b.Hosts+b.Hostfile+b.Elastic.Discovery != elsewhere.Hosts+elsewhere.Hostfile+elsewhere.Elastic.Discovery {
+			t.Errorf("%q, %q, %q and %q, %q, %q", a.Hosts, a.Hostfile, a.Elastic.Discovery, b.Hosts, b.Hostfile,
+				b.Elastic.Discovery)
 		}
 	}
 }
@@ -67,7 +76,9 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 		}
 		return io.NopCloser(strings.NewReader(text)), nil
 	}
-	slurmEnv := map[string]string{"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4", "SLURM_JOB_CPUS_PER_NODE": "2(x2)"}
+	slurmEnv := map[string]string{"SLURM_JOB_ID": "1", "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_NNODES": "2",
+		"SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_JOB_NUM_NODES": "2", "SLURM_NTASKS": "4",
+		"SLURM_JOB_CPUS_PER_NODE": "2(x2)"}
 	golden.Cases(t, "testdata/plans.txt", func(typed string) (string, error) {
 		argv, inSlurm := strings.CutPrefix(typed, "slurm ")
 		env := map[string]string{}
@@ -78,7 +89,12 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 		var where hosts.Selection
 		var plan launcher.Plan
 		if err == nil {
-			where, plan, err = planJob(t.Context(), o, programs, hosts.Finder{Lookup: environ.Lookup(env), Hostname: "here", Here: func(unit string) int { return map[string]int{"auto": 6, "socket": 2}[unit] }, Open: open})
+			where, plan, err = planJob(t.Context(), o, programs, hosts.Finder{
+				Lookup:   environ.Lookup(env),
+				Hostname: "here",
+				Here:     func(unit string) int { return map[string]int{"auto": 6, "socket": 2}[unit] },
+				Open:     open,
+			})
 		}
 		if err != nil {
 			if !usage.Is(err) {
@@ -100,7 +116,8 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 }
 
 func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
-	programs, _, err := programsOf("-np 1 -x A=1 singularity run x.sif : -np 2 -x A=2 -x SECRET_KEY b : -np 1 docker run i")
+	programs, _, err := programsOf("-np 1 -x A=1 singularity run x.sif : -np 2 -x A=2 -x SECRET_KEY b : -np 1 docker " +
+		"run i")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +134,8 @@ func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 	if env := e.programs[1].Env; !slices.Equal(env, []string{"A=2", "SECRET_KEY=s"}) {
 		t.Errorf("the second: %q", env)
 	}
-	if e.programs[2].Env != nil || e.programs[1].Ranks != 2 || !slices.Equal(e.exported, []string{"A", "SECRET_KEY"}) || !slices.Equal(e.withheld, []string{"SECRET_KEY"}) {
+	if e.programs[2].Env != nil || e.programs[1].Ranks != 2 || !slices.Equal(e.exported, []string{"A", "SECRET_KEY"}) ||
+		!slices.Equal(e.withheld, []string{"SECRET_KEY"}) {
 		t.Errorf("%+v", e)
 	}
 	if len(e.notices) != 1 || !strings.Contains(e.notices[0], "docker") {
@@ -127,7 +145,8 @@ func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 
 func TestInCommon(t *testing.T) {
 	shared, own := splitShared([][]string{{"A=1", "B=1", "C=1"}, {"C=1", "A=2"}, {"C=1"}})
-	if !slices.Equal(shared, []string{"C=1"}) || !slices.Equal(own[0], []string{"A=1", "B=1"}) || !slices.Equal(own[1], []string{"A=2"}) || own[2] != nil {
+	if !slices.Equal(shared, []string{"C=1"}) || !slices.Equal(own[0], []string{"A=1", "B=1"}) ||
+		!slices.Equal(own[1], []string{"A=2"}) || own[2] != nil {
 		t.Errorf("%q, %q", shared, own)
 	}
 }

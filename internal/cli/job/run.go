@@ -28,7 +28,8 @@ type Streams struct {
 }
 
 // Run plans and runs a job, and returns gorun's exit code.
-func Run(ctx context.Context, o *settings.Options, programs []program, io Streams, console *ui.UI) (code int, err error) {
+func Run(ctx context.Context, o *settings.Options, programs []program, io Streams, console *ui.UI) (code int,
+	err error) {
 	if o.EnvFlags {
 		return 0, printEnvFlags(os.Environ(), programs, io.Out, console)
 	}
@@ -82,7 +83,8 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 		if o.JSON {
 			return 0, ui.WriteJSON(io.Out, would, "  ")
 		}
-		_, err := fmt.Fprintf(ui.Plain(io.Out), "%shosts      %s\n%s", would.planText(plan), where.Summary(), would.Text(o))
+		_, err := fmt.Fprintf(ui.Plain(io.Out), "%shosts      %s\n%s", would.planText(plan), where.Summary(),
+			would.Text(o))
 		return 0, err
 	}
 	if o.DisplayMap {
@@ -91,20 +93,31 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 			console.Table(programsText(opts.Programs))
 		}
 	}
-	code, err = launch(ctx, o, where, plan, opts, io, console, &sides{Decision: tools, screen: screen, io: io, console: console, plan: plan, programs: opts.Programs})
+	code, err = launch(ctx, o, where, plan, opts, io, console, &sides{
+		Decision: tools,
+		screen:   screen,
+		io:       io,
+		console:  console,
+		plan:     plan,
+		programs: opts.Programs,
+	})
 	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && hasRemoteHost(plan) {
-		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)", strings.Join(env.withheld, ", "))
+		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)",
+			strings.Join(env.withheld, ", "))
 	}
 	return code, err
 }
 
 // launch runs the job and forwards the user's signals to it.
-func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI, beside *sides) (int, error) {
+func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options,
+	io Streams, console *ui.UI, beside *sides) (int, error) {
 	opts.Roster = &launcher.Roster{}
 	observer := newObserver(o, plan, opts.Roster, console)
 	requests := ui.Listen(time.Duration(o.Timeout), observer.overdue, observer.requested, console)
 	defer requests.Close()
-	opts.Stops, opts.Signals, opts.Pauses = requests.Stops, requests.Signals, requests.Pauses
+	opts.Stops = requests.Stops
+	opts.Signals = requests.Signals
+	opts.Pauses = requests.Pauses
 	steps, err := ui.OpenEvents(o.JSONEvents, console)
 	if err != nil {
 		return 0, err
@@ -121,10 +134,17 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	observer.share(shared)
 	observer.watch(requests)
 	defer observer.close()
-	beside.roster, beside.shared = opts.Roster, shared
+	beside.roster = opts.Roster
+	beside.shared = shared
 	beside.stop = func() { requests.Stop(launcher.Stop{Reason: launcher.Terminated}, console) }
 	beside.begin(ctx)
-	about := record.Run{Name: o.Control.Name, Program: firstArgv(opts.Programs), Size: plan.Size, Places: places(o, plan), Began: time.Now()}
+	about := record.Run{
+		Name:    o.Control.Name,
+		Program: firstArgv(opts.Programs),
+		Size:    plan.Size,
+		Places:  places(o, plan),
+		Began:   time.Now(),
+	}
 	published, err := publish.Open(o.Watch, o.Summary, about, watched, shared.id, console)
 	if err != nil {
 		return 0, err
@@ -132,7 +152,8 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	defer published.Close()
 	observer.published.Store(published)
 	opts.Note = observer.notes(opts.Note)
-	opts.Tap, opts.Follow = observer.tap(tap(o, shared, watched)), func(e launcher.Event) {
+	opts.Tap = observer.tap(tap(o, shared, watched))
+	opts.Follow = func(e launcher.Event) {
 		steps.Follow(e)
 		note(watched, e)
 		published.Follow(e)
@@ -163,7 +184,8 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 }
 
 // runFixed runs a job of a fixed number of ranks.
-func runFixed(ctx context.Context, o *settings.Options, _ hosts.Selection, plan launcher.Plan, opts launcher.Options, io Streams, console *ui.UI) (launcher.Result, error) {
+func runFixed(ctx context.Context, o *settings.Options, _ hosts.Selection, plan launcher.Plan, opts launcher.Options,
+	io Streams, console *ui.UI) (launcher.Result, error) {
 	if o.Stdin != "none" && io.In != nil {
 		in, err := ui.NewInput(io.In)
 		if err != nil {
@@ -173,7 +195,8 @@ func runFixed(ctx context.Context, o *settings.Options, _ hosts.Selection, plan 
 		opts.Stdin = in
 	}
 	if isTerminal(io.Err) && !o.Quiet {
-		start, follow := ui.NewFooter(console, len(plan.Hosts)), opts.Follow
+		start := ui.NewFooter(console, len(plan.Hosts))
+		follow := opts.Follow
 		defer start.Close()
 		opts.Follow = func(e launcher.Event) {
 			start.Follow(e)

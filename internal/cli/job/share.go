@@ -27,12 +27,14 @@ type shared struct {
 }
 
 // share makes the job's socket. A job with a terminal goes on without one; a detached job does not.
-func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program, requests *ui.Requests, to talks, io Streams, console *ui.UI) (*shared, error) {
+func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program, requests *ui.Requests, to talks,
+	io Streams, console *ui.UI) (*shared, error) {
 	if o.Control.Off {
 		return nil, nil
 	}
 	stop := func(s control.Stop) {
-		reasons := map[syscall.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted, syscall.SIGHUP: launcher.HungUp}
+		reasons := map[syscall.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted,
+			syscall.SIGHUP: launcher.HungUp}
 		reason, known := reasons[syscall.Signal(s.Signal)]
 		if !known {
 			reason = launcher.Terminated
@@ -40,9 +42,18 @@ func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program,
 		requests.Stop(launcher.Stop{Reason: reason, Now: s.Now}, console)
 	}
 	failed := func(err error) { console.Warningf("keeping the job's output for gorun logs stopped: %v", err) }
-	server := control.New(control.Options{Place: control.FindPlace(os.Getenv), Job: describe(o, plan, programs, io),
-		Actions: control.Actions{Stop: stop, Talk: to.talk}, Failed: failed})
-	s := &shared{server: server, console: console, waiting: io.Waiting, opened: make(chan struct{})}
+	server := control.New(control.Options{
+		Place:   control.FindPlace(os.Getenv),
+		Job:     describe(o, plan, programs, io),
+		Actions: control.Actions{Stop: stop, Talk: to.talk},
+		Failed:  failed,
+	})
+	s := &shared{
+		server:  server,
+		console: console,
+		waiting: io.Waiting,
+		opened:  make(chan struct{}),
+	}
 	if io.Waiting == nil {
 		go func() { // beside the connections to hosts, which take longer; ready waits for it
 			defer close(s.opened)
@@ -51,7 +62,8 @@ func share(o *settings.Options, plan launcher.Plan, programs []launcher.Program,
 	} else {
 		defer close(s.opened)
 		if err := s.listen(); err != nil {
-			return nil, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "detach the job: %w", err)
+			return nil, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "detach the job: %w",
+				err)
 		}
 	}
 	console.Copy(func(line string) { server.Add(control.Own, 2, time.Now(), []byte(line)) })
@@ -84,7 +96,13 @@ func (s *shared) ready() bool {
 
 // describe returns what is known before the job starts.
 func describe(o *settings.Options, plan launcher.Plan, programs []launcher.Program, io Streams) control.Job {
-	j := control.Job{Name: o.Control.Name, PID: os.Getpid(), Size: plan.Size, Elastic: o.Elastic.Given(), Detached: io.Waiting != nil}
+	j := control.Job{
+		Name:     o.Control.Name,
+		PID:      os.Getpid(),
+		Size:     plan.Size,
+		Elastic:  o.Elastic.Given(),
+		Detached: io.Waiting != nil,
+	}
 	j.Dir, _ = os.Getwd()
 	j.Program = firstArgv(programs)
 	for _, h := range plan.Hosts {
@@ -131,11 +149,20 @@ func (s *shared) follow(event launcher.Event) {
 	case launcher.Membership:
 		s.run(e.At)
 	case launcher.Spawned:
-		s.server.Update(func(j *control.Job) { j.Spawned, j.Last = j.Spawned+len(e.Ranks), max(j.Last, slices.Max(e.Ranks)) })
+		s.server.Update(func(j *control.Job) {
+			j.Spawned += len(e.Ranks)
+			j.Last = max(j.Last, slices.Max(e.Ranks))
+		})
 	case launcher.Exited:
 		s.run(0)
-		exit := control.Exit{Rank: e.Exit.Rank, Host: e.Host, Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped,
-			Seconds: max(0, e.Exit.At-s.started).Seconds()}
+		exit := control.Exit{
+			Rank:    e.Exit.Rank,
+			Host:    e.Host,
+			Code:    e.Exit.Code,
+			Signal:  e.Exit.Signal,
+			Stopped: e.Exit.Stopped,
+			Seconds: max(0, e.Exit.At-s.started).Seconds(),
+		}
 		s.server.Update(func(j *control.Job) { j.Exits = append(j.Exits, exit) })
 	}
 }
@@ -145,7 +172,8 @@ func (s *shared) run(at time.Duration) {
 	first := false
 	s.server.Update(func(j *control.Job) {
 		if first = j.State == control.Starting; first {
-			j.State, j.Running = control.Running, time.Now()
+			j.State = control.Running
+			j.Running = time.Now()
 		}
 	})
 	if !first {
@@ -158,7 +186,8 @@ func (s *shared) run(at time.Duration) {
 	}
 }
 
-// Leave tells the gorun that waits that a background gorun is found by id, and gives up the terminal.
+// Leave tells the gorun that waits that a background gorun is found by id, and gives up the
+// terminal.
 func Leave(waiting *os.File, id string) {
 	_ = json.NewEncoder(waiting).Encode(Detached{ID: id}) // that gorun may have been killed
 	waiting.Close()
@@ -198,12 +227,12 @@ type Detached struct {
 	ID string `json:"id"`
 }
 
-// DetachedCommand is the hidden command of a detached job's gorun: the words of the job follow. File 3 is the pipe on which it sends a
-// Detached when the ranks run.
+// DetachedCommand is the hidden command of a detached job's gorun: the words of the job follow.
+// File 3 is the pipe on which it sends a Detached when the ranks run.
 const DetachedCommand = "__detached"
 
-// Detach starts a gorun of its own session with the words of this one, and waits until its ranks run. Signals are passed on to it until
-// then. code is its exit code if it ended before.
+// Detach starts a gorun of its own session with the words of this one, and waits until its ranks
+// run. Signals are passed on to it until then. code is its exit code if it ended before.
 func Detach(argv []string, stderr *os.File, caught <-chan os.Signal) (id string, code int, err error) {
 	read, write, err := os.Pipe()
 	if err != nil {

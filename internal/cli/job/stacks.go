@@ -22,7 +22,8 @@ const (
 	maxStacks   = 256 << 20       // bytes of a host's answer
 )
 
-// look returns what ranks do, in no order; no ranks: all. A host that does not answer is in the reports of its ranks.
+// look returns what ranks do, in no order; no ranks: all. A host that does not answer is in the
+// reports of its ranks.
 func (t talks) look(ctx context.Context, ranks []int) ([]stacks.Rank, error) {
 	hosts, err := t.perHost(ranks)
 	if err != nil {

@@ -25,10 +25,13 @@ type talks struct {
 
 // talk is a control.Actions.Talk.
 func (t talks) talk(w http.ResponseWriter, r *http.Request, path string) bool {
-	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": t.exec, "signal": t.signal, "stacks": t.stacks}
-	handle, method := handlers[path], http.MethodPost
+	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": t.exec, "signal": t.signal,
+		"stacks": t.stacks}
+	handle := handlers[path]
+	method := http.MethodPost
 	if path == "watch" {
-		handle, method = t.watch, http.MethodGet
+		handle = t.watch
+		method = http.MethodGet
 	}
 	if handle == nil || r.Method != method {
 		return false
@@ -126,9 +129,12 @@ func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
 	if err := decode(w, r, &want); err != nil {
 		return err
 	}
-	s, what := t.roster.Of(want.Rank), wire.Ask{Kind: wire.AskExec, Argv: want.Argv, Ranks: []int{want.Rank}}
+	s := t.roster.Of(want.Rank)
+	what := wire.Ask{Kind: wire.AskExec, Argv: want.Argv, Ranks: []int{want.Rank}}
 	if want.Rank < 0 {
-		if s, what.Ranks = t.roster.On(want.Host), nil; s == nil {
+		s = t.roster.On(want.Host)
+		what.Ranks = nil
+		if s == nil {
 			return fmt.Errorf("no ranks run on host %q", want.Host)
 		}
 	}
@@ -139,7 +145,8 @@ func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
 		what.Kind = wire.AskTerminal
 	}
 	if want.Terminal != nil {
-		what.Terminal = &wire.Terminal{Rows: want.Terminal.Rows, Columns: want.Terminal.Columns, Name: want.Terminal.Name}
+		what.Terminal = &wire.Terminal{Rows: want.Terminal.Rows, Columns: want.Terminal.Columns,
+			Name: want.Terminal.Name}
 	}
 	conn, early, err := control.Upgrade(w, r)
 	if err != nil {

@@ -22,8 +22,16 @@ import (
 )
 
 // decideTools decides which ranks start below a tool, in a terminal, or stopped.
-func decideTools(o *settings.Options, plan launcher.Plan, programs []launcher.Program, screen *ui.Screen) (tool.Decision, error) {
-	r := tool.Request{Tools: o.Tools.Tool, Debug: o.Tools.Debug, Panes: o.Tools.Panes, Job: os.Getenv("SLURM_JOB_ID"), Plan: plan, Programs: programs}
+func decideTools(o *settings.Options, plan launcher.Plan, programs []launcher.Program,
+	screen *ui.Screen) (tool.Decision, error) {
+	r := tool.Request{
+		Tools:    o.Tools.Tool,
+		Debug:    o.Tools.Debug,
+		Panes:    o.Tools.Panes,
+		Job:      os.Getenv("SLURM_JOB_ID"),
+		Plan:     plan,
+		Programs: programs,
+	}
 	if screen != nil {
 		r.Terminal = screen.Kind()
 	}
@@ -32,10 +40,12 @@ func decideTools(o *settings.Options, plan launcher.Plan, programs []launcher.Pr
 		return d, err
 	}
 	if len(d.Panes) > 0 && screen == nil && !o.DryRun {
-		return d, usage.Errorf("leave it out, or start gorun in a terminal", "--panes shows ranks on this terminal, and standard input or output is none")
+		return d, usage.Errorf("leave it out, or start gorun in a terminal",
+			"--panes shows ranks on this terminal, and standard input or output is none")
 	}
 	if len(d.Panes) > 0 && !o.DryRun && !panes.Installed() {
-		return d, usage.Errorf("install it (Debian: apt-get install tmux)", "--panes shows ranks in tmux, which was not found in PATH")
+		return d, usage.Errorf("install it (Debian: apt-get install tmux)",
+			"--panes shows ranks in tmux, which was not found in PATH")
 	}
 	if o.Stdin != "" && o.Stdin != "none" {
 		return d, usage.Errorf("leave out --stdin", "--stdin %s: the tool of a rank reads this terminal", o.Stdin)
@@ -212,7 +222,8 @@ func (s *sides) announce(ctx context.Context) error {
 		if job != "" {
 			attach = fmt.Sprintf("gorun exec --rank %d %s %s", rank, job, attach)
 		}
-		s.console.Notef("rank %d on %s, process %d: %s", rank, prose.Printable(s.plan.Host(rank).Name), pids[rank], attach)
+		s.console.Notef("rank %d on %s, process %d: %s", rank, prose.Printable(s.plan.Host(rank).Name), pids[rank],
+			attach)
 	}
 	if more := len(s.Halts) - maxAnnounced; more > 0 {
 		s.console.Notef("and %s more; --debug=RANKS chooses some", prose.Count(more, "rank"))
@@ -222,7 +233,8 @@ func (s *sides) announce(ctx context.Context) error {
 	case err != nil && ctx.Err() == nil:
 		s.console.Warningf("there is no MPIR_proctable for debuggers of whole jobs: %v", err)
 	case table != nil:
-		s.console.Notef("for TotalView, DDT and the like: attach to process %d, gorun-mpir, which has MPIR_proctable", table.PID())
+		s.console.Notef("for TotalView, DDT and the like: attach to process %d, gorun-mpir, which has MPIR_proctable",
+			table.PID())
 	}
 	if job != "" {
 		s.console.Notef("to let them go on: gorun kill --signal CONT %s", job)

@@ -67,7 +67,8 @@ func (t talks) watch(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
-	flush, out := http.NewResponseController(w), json.NewEncoder(w)
+	flush := http.NewResponseController(w)
+	out := json.NewEncoder(w)
 	_ = flush.Flush()
 	_ = t.watched.Follow(r.Context(), func(time.Duration) time.Duration { return every }, func(s watch.Sample) error {
 		if err := out.Encode(s); err != nil {

@@ -39,8 +39,8 @@ func codeOf(j control.Job, console *ui.UI) (int, error) {
 	return *j.Code, nil
 }
 
-// Kill asks for the end of a job by TERM, INT, HUP or KILL, or sends another signal to its ranks. With ranks it sends any signal to these
-// alone.
+// Kill asks for the end of a job by TERM, INT, HUP or KILL, or sends another signal to its ranks.
+// With ranks it sends any signal to these alone.
 func Kill(ctx context.Context, place control.Place, name string, signal syscall.Signal, ranks [][2]int) error {
 	f, err := running(ctx, place, name)
 	if err != nil {
@@ -74,7 +74,8 @@ func lastRank(job control.Job) int { return max(job.Size-1, job.Last) }
 func each(ranks [][2]int, job control.Job) (all []int, err error) {
 	for _, part := range ranks {
 		if last := lastRank(job); part[1] > last {
-			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", last), "job %s has no rank %d", job.ID, part[1])
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", last), "job %s has no rank %d",
+				job.ID, part[1])
 		}
 		for rank := part[0]; rank <= part[1]; rank++ {
 			all = append(all, rank)

@@ -17,9 +17,10 @@ import (
 	"github.com/gorun/gorun/internal/control"
 )
 
-// Attach prints a job's output to its end and returns its exit code. SIGINT stops the job, as it would in the job's own terminal. The keys
-// Ctrl-P Ctrl-Q end only Attach, with the code 0.
-func Attach(ctx context.Context, place control.Place, name string, view View, in *os.File, out, errs io.Writer, console *ui.UI) (code int, err error) {
+// Attach prints a job's output to its end and returns its exit code. SIGINT stops the job, as it
+// would in the job's own terminal. The keys Ctrl-P Ctrl-Q end only Attach, with the code 0.
+func Attach(ctx context.Context, place control.Place, name string, view View, in *os.File, out, errs io.Writer,
+	console *ui.UI) (code int, err error) {
 	f, err := place.Find(ctx, name)
 	if err != nil {
 		return 0, err
@@ -80,9 +81,11 @@ func Attach(ctx context.Context, place control.Place, name string, view View, in
 }
 
 // Keys that leave a job.
-const ctrlP, ctrlQ = 'P' - '@', 'Q' - '@'
+const ctrlP = 'P' - '@'
+const ctrlQ = 'Q' - '@'
 
-// watchKeys calls detach when the user types Ctrl-P Ctrl-Q. Until restore the terminal passes keys at once and shows none.
+// watchKeys calls detach when the user types Ctrl-P Ctrl-Q. Until restore the terminal passes keys
+// at once and shows none.
 func watchKeys(in *os.File, detach func()) (restore func(), err error) {
 	fd := int(in.Fd())
 	old, err := ui.Modes(fd)
@@ -95,12 +98,14 @@ func watchKeys(in *os.File, detach func()) (restore func(), err error) {
 	keys := *old
 	keys.Lflag &^= unix.ICANON | unix.ECHO
 	keys.Iflag &^= unix.IXON // Ctrl-Q would not arrive
-	keys.Cc[unix.VMIN], keys.Cc[unix.VTIME] = 1, 0
+	keys.Cc[unix.VMIN] = 1
+	keys.Cc[unix.VTIME] = 0
 	if err := ui.SetModes(fd, &keys); err != nil {
 		return nil, err
 	}
 	go func() { // ends with the process, which ends with Attach
-		buf, last := make([]byte, 64), byte(0)
+		buf := make([]byte, 64)
+		last := byte(0)
 		for {
 			n, err := in.Read(buf)
 			for _, key := range buf[:n] {

@@ -17,23 +17,30 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Exec runs a command where a rank of a job runs, and returns its exit code. The command has a terminal if in and out are one.
-func Exec(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out, errs io.Writer, console *ui.UI) (code int, err error) {
+// Exec runs a command where a rank of a job runs, and returns its exit code. The command has a
+// terminal if in and out are one.
+func Exec(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out, errs io.Writer,
+	console *ui.UI) (code int, err error) {
 	return converse(ctx, place, name, what, in, out, errs, console, func() {})
 }
 
-// Terminal connects in and out with the terminal of a rank until the rank ends, and a key is pressed.
-func Terminal(ctx context.Context, place control.Place, name string, rank int, in *os.File, out io.Writer, console *ui.UI) (code int, err error) {
+// Terminal connects in and out with the terminal of a rank until the rank ends, and a key is
+// pressed.
+func Terminal(ctx context.Context, place control.Place, name string, rank int, in *os.File, out io.Writer,
+	console *ui.UI) (code int, err error) {
 	if rank < 0 {
-		return 0, usage.Errorf("name a rank that has a terminal: --terminal 0", "--terminal %d: there is no such rank", rank)
+		return 0, usage.Errorf("name a rank that has a terminal: --terminal 0", "--terminal %d: there is no such rank",
+			rank)
 	}
 	return converse(ctx, place, name, control.Exec{Rank: rank}, in, out, out, console, func() {
 		console.Notef("rank %d has ended; press any key", rank)
 	})
 }
 
-// converse carries a command's input and output to its end, calls ended, and waits for the end of the input if the terminal is one.
-func converse(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out, errs io.Writer, console *ui.UI, ended func()) (code int, err error) {
+// converse carries a command's input and output to its end, calls ended, and waits for the end of
+// the input if the terminal is one.
+func converse(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out,
+	errs io.Writer, console *ui.UI, ended func()) (code int, err error) {
 	f, err := running(ctx, place, name)
 	if err != nil {
 		return 0, err

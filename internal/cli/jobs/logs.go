@@ -35,7 +35,8 @@ func Logs(ctx context.Context, place control.Place, name string, view View, foll
 		return err
 	}
 	if f.Client == nil && f.Log == "" {
-		return usage.Errorf("start jobs with --detach, or with --output-filename DIR, to keep their output", "job %s has ended, and its output was not kept", f.ID)
+		return usage.Errorf("start jobs with --detach, or with --output-filename DIR, to keep their output",
+			"job %s has ended, and its output was not kept", f.ID)
 	}
 	show, err := newShow(f.Job, view, out, errs)
 	if err != nil {
@@ -93,7 +94,8 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 	plan = plan.WithSpawn(1, 0) // so that lines of spawned ranks have their host
 	for _, part := range view.Ranks {
 		if last := lastRank(job); part[1] > last && !job.Elastic {
-			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", last), "job %s has no rank %d", job.ID, part[1])
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", last), "job %s has no rank %d",
+				job.ID, part[1])
 		}
 	}
 	s := &show{view: view, size: job.Size, stderr: errs}
@@ -102,7 +104,8 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 		s.first = time.Now().Add(-view.Since)
 	}
 	style := view.Style
-	style.Programs = []launcher.Program{{Argv: append([]string{""}, job.Program...)[min(1, len(job.Program)):], Ranks: job.Size}}
+	style.Programs = []launcher.Program{{Argv: append([]string{""}, job.Program...)[min(1, len(job.Program)):],
+		Ranks: job.Size}}
 	prefix, err := style.Prefixer(plan)
 	if err != nil {
 		return nil, err
@@ -110,9 +113,16 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 	if job.Elastic { // ranks change their hosts, and records have no hosts
 		prefix = func(rank, _ int, _ time.Time) []byte { return fmt.Appendf(nil, "[%d] ", rank) }
 	}
-	how := output.Printing{W: out, Prefix: prefix, Cut: ui.CutMark, Screen: view.Screen[1], Failed: s.fail}
+	how := output.Printing{
+		W:      out,
+		Prefix: prefix,
+		Cut:    ui.CutMark,
+		Screen: view.Screen[1],
+		Failed: s.fail,
+	}
 	second := how
-	second.W, second.Screen = errs, view.Screen[2]
+	second.W = errs
+	second.Screen = view.Screen[2]
 	s.streams = output.NewStreams(how, second, nil)
 	return s, nil
 }
@@ -145,7 +155,9 @@ func (s *show) record(r control.Record) error {
 		return fmt.Errorf("there is no stream %d of rank %d", r.FD, r.Rank)
 	case s.view.Stderr && r.FD != 2:
 		return nil
-	case len(s.view.Ranks) > 0 && !slices.ContainsFunc(s.view.Ranks, func(part [2]int) bool { return part[0] <= r.Rank && r.Rank <= part[1] }):
+	case len(s.view.Ranks) > 0 && !slices.ContainsFunc(s.view.Ranks, func(part [2]int) bool {
+		return part[0] <= r.Rank && r.Rank <= part[1]
+	}):
 		return nil
 	}
 	return s.add(r.At, r.Rank, r.FD, r.Data, false)

@@ -44,7 +44,8 @@ func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Wri
 		}
 		fmt.Fprintln(table)
 		for _, f := range found {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", f.ID, cmp.Or(f.Name, "-"), f.State, ranks(f.Job), hosts(f.Job), elapsed(f.Job, time.Now()),
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", f.ID, cmp.Or(f.Name, "-"), f.State, ranks(f.Job),
+				hosts(f.Job), elapsed(f.Job, time.Now()),
 				shortened(strings.Join(f.Program, " "), 40))
 			if all {
 				code := "-"
@@ -58,12 +59,14 @@ func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Wri
 	})
 }
 
-// ranks returns how many ranks run and there are, and how many run that were spawned: "7/8", "1/1+4".
+// ranks returns how many ranks run and there are, and how many run that were spawned: "7/8",
+// "1/1+4".
 func ranks(j control.Job) string {
 	if j.State != control.Running || j.Elastic {
 		return strconv.Itoa(j.Size)
 	}
-	run, spawned := j.Size, j.Spawned
+	run := j.Size
+	spawned := j.Spawned
 	for _, e := range j.Exits {
 		if e.Rank < j.Size {
 			run--

@@ -48,6 +48,7 @@ func Stacks(ctx context.Context, place control.Place, name string, view StacksVi
 	if !view.Full {
 		text.Lines = usualLines - 1
 	}
-	_, err = fmt.Fprintf(out, "job %s: %s of %s\n%s", f.ID, prose.Count(len(answer.Ranks), "rank"), shortened(strings.Join(f.Program, " "), 60), text.Text(answer.Ranks))
+	_, err = fmt.Fprintf(out, "job %s: %s of %s\n%s", f.ID, prose.Count(len(answer.Ranks), "rank"),
+		shortened(strings.Join(f.Program, " "), 60), text.Text(answer.Ranks))
 	return err
 }

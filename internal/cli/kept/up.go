@@ -1,4 +1,5 @@
-// Package kept is gorun up and gorun down: a gorun in the background that keeps hosts connected for the user's other goruns.
+// Package kept is gorun up and gorun down: a gorun in the background that keeps hosts connected for
+// the user's other goruns.
 package kept
 
 import (
@@ -32,7 +33,8 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// Command is the hidden command of a gorun that a run starts to keep its hosts: the words of the run follow.
+// Command is the hidden command of a gorun that a run starts to keep its hosts: the words of the
+// run follow.
 const Command = "__keep"
 
 // Limits end a keeper by themselves; 0 is no limit. Jobs that run then go on to their end.
@@ -41,11 +43,12 @@ type Limits struct {
 	Idle time.Duration // without a job
 }
 
-// find returns the hosts of a run that can be kept, and why others cannot, which is an error if there are none. Without again it leaves
-// out those that are kept already.
+// find returns the hosts of a run that can be kept, and why others cannot, which is an error if
+// there are none. Without again it leaves out those that are kept already.
 func find(ctx context.Context, o *settings.Options, again bool) (all []keep.Host, others []error, err error) {
 	if o.Elastic.Discovery != "" {
-		err := usage.Errorf("name the hosts with -H or --hostfile", "hosts of a discovery script come and go, and are not kept")
+		err := usage.Errorf("name the hosts with -H or --hostfile",
+			"hosts of a discovery script come and go, and are not kept")
 		return nil, []error{err}, nil
 	}
 	where, err := hosts.Find(ctx, o, hosts.NewFinder(nil))
@@ -56,16 +59,19 @@ func find(ctx context.Context, o *settings.Options, again bool) (all []keep.Host
 	if err != nil {
 		return nil, nil, err
 	}
-	resolver, finder := &ssh.Resolver{}, kept.NewFinder(control.FindPlace(os.Getenv), func(string, ...any) {})
+	resolver := &ssh.Resolver{}
+	finder := kept.NewFinder(control.FindPlace(os.Getenv), func(string, ...any) {})
 	for _, h := range where.Hosts {
 		k, by, ok, err := routes.Kept(ctx, o.Options, h, resolver, finder)
 		switch {
 		case err != nil:
 			return nil, nil, err
 		case !ok && routes.Of(h) == "local":
-			others = append(others, usage.Errorf("for example: gorun up -H f1:2,f2:2", "%s is this machine, which needs no connection", h.Name))
+			others = append(others, usage.Errorf("for example: gorun up -H f1:2,f2:2",
+				"%s is this machine, which needs no connection", h.Name))
 		case !ok:
-			others = append(others, usage.Errorf("gorun up keeps connections of the built-in SSH client", "%s is reached by %s, which has no connection to keep", h.Name, routes.Of(h)))
+			others = append(others, usage.Errorf("gorun up keeps connections of the built-in SSH client",
+				"%s is reached by %s, which has no connection to keep", h.Name, routes.Of(h)))
 		case by != "" && !again:
 		case !slices.ContainsFunc(all, func(other keep.Host) bool { return other.Identity == k.Identity }):
 			all = append(all, k)
@@ -77,8 +83,8 @@ func find(ctx context.Context, o *settings.Options, again bool) (all []keep.Host
 	return all, others, nil
 }
 
-// Start starts a keeper in the background with the words of a run and waits until its hosts are connected. It returns its id, or "" with
-// the exit code of one that failed.
+// Start starts a keeper in the background with the words of a run and waits until its hosts are
+// connected. It returns its id, or "" with the exit code of one that failed.
 func Start(argv []string) (id string, code int, err error) {
 	caught := make(chan os.Signal, 4)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -106,9 +112,11 @@ func Ensure(ctx context.Context, o *settings.Options, argv []string, console *ui
 	return nil
 }
 
-// Serve is the gorun in the background: it connects to the hosts of a run, tells the gorun at the other end of waiting, and keeps them until
-// it is told to end, or a limit is reached. With again it keeps also those that others keep, and replaces these. words are shown by gorun ps.
-func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, words []string, waiting *os.File, console *ui.UI) (code int, err error) {
+// Serve is the gorun in the background: it connects to the hosts of a run, tells the gorun at the
+// other end of waiting, and keeps them until it is told to end, or a limit is reached. With again
+// it keeps also those that others keep, and replaces these. words are shown by gorun ps.
+func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, words []string, waiting *os.File,
+	console *ui.UI) (code int, err error) {
 	all, others, err := find(ctx, o, again)
 	switch {
 	case err != nil:
@@ -123,7 +131,8 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 		return 0, err
 	}
 	keeper := keep.New(all, console.Tracef)
-	dialing, cancel := context.WithTimeoutCause(ctx, time.Duration(o.StartTimeout), fmt.Errorf("not connected within %v (--start-timeout)", time.Duration(o.StartTimeout)))
+	dialing, cancel := context.WithTimeoutCause(ctx, time.Duration(o.StartTimeout),
+		fmt.Errorf("not connected within %v (--start-timeout)", time.Duration(o.StartTimeout)))
 	defer cancel()
 	life, end := context.WithCancel(ctx)
 	defer end()
@@ -145,7 +154,8 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 	server := control.New(control.Options{Place: place, Job: describe(all, words),
 		Actions: control.Actions{Talk: keeper.Talk, Stop: func(s control.Stop) { stops <- s }}})
 	if err := server.Listen(); err != nil {
-		return 0, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "make the socket by which jobs find kept hosts: %w", err)
+		return 0, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk",
+			"make the socket by which jobs find kept hosts: %w", err)
 	}
 	caught := make(chan os.Signal, 4)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -177,14 +187,21 @@ func reside(o *settings.Options, all []keep.Host, console *ui.UI) error {
 			if !known {
 				return nil, errors.New("gorun was not found there")
 			}
-			return keep.StartResident(ctx, conn, exe.Build, func(args ...string) []string { return session.Command(conn, at, args...) })
+			return keep.StartResident(ctx, conn, exe.Build, func(args ...string) []string {
+				return session.Command(conn, at, args...)
+			})
 		}
 	}
 	return nil
 }
 
 func describe(all []keep.Host, words []string) control.Job {
-	j := control.Job{State: control.Keeping, PID: os.Getpid(), Program: words, Hosts: []control.Host{}}
+	j := control.Job{
+		State:   control.Keeping,
+		PID:     os.Getpid(),
+		Program: words,
+		Hosts:   []control.Host{},
+	}
 	j.Dir, _ = os.Getwd()
 	for _, h := range all {
 		j.Hosts = append(j.Hosts, control.Host{Host: h.Name, Ranks: []int{}})
@@ -192,7 +209,8 @@ func describe(all []keep.Host, words []string) control.Job {
 	return j
 }
 
-// replace ends the keepers that keep nothing but hosts which the keeper with an id keeps by the same ways.
+// replace ends the keepers that keep nothing but hosts which the keeper with an id keeps by the
+// same ways.
 func replace(ctx context.Context, place control.Place, id string, all []keep.Host, console *ui.UI) {
 	keepers, _ := place.Keepers() // a keeper that cannot be found stays
 	for _, k := range keepers {
@@ -214,7 +232,8 @@ func replace(ctx context.Context, place control.Place, id string, all []keep.Hos
 	}
 }
 
-// wait returns when the keeper is to end: a limit or a request ends it when no job uses it, a signal or a request for now at once.
+// wait returns when the keeper is to end: a limit or a request ends it when no job uses it, a
+// signal or a request for now at once.
 func wait(keeper *keep.Keeper, limits Limits, stops <-chan control.Stop, caught <-chan os.Signal) {
 	var over <-chan time.Time
 	if limits.For > 0 {
@@ -267,7 +286,8 @@ func Down(ctx context.Context, place control.Place, names []string, now bool, co
 	}
 	switch {
 	case len(unknown) > 0:
-		return usage.Errorf("gorun ps lists those that do", "no gorun keeps hosts by the name %s", strings.Join(unknown, ", "))
+		return usage.Errorf("gorun ps lists those that do", "no gorun keeps hosts by the name %s",
+			strings.Join(unknown, ", "))
 	case len(ended) == 0:
 		console.Notef("no host is kept")
 	}

@@ -63,7 +63,8 @@ func (s Section) write(b *strings.Builder) {
 	}
 }
 
-// escape escapes text for roff: backslashes, hyphens, and lines that begin like requests. Lists may break after a bar.
+// escape escapes text for roff: backslashes, hyphens, and lines that begin like requests. Lists may
+// break after a bar.
 func escape(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "|", `|\:`).Replace(text)
 	lines := strings.Split(text, "\n")

@@ -3,11 +3,17 @@ package manual
 import "testing"
 
 func TestRoff(t *testing.T) {
-	page := Page{Name: "gorun-x", Short: "do x-y", Version: "gorun 1", Synopsis: []string{"gorun x [flags]", "gorun x -"}, Sections: []Section{
-		{Title: "Description", Text: "One.\n\n.Two\\n"},
-		{Title: "Options", Terms: []Term{{"-n, --np int", "'ranks'"}}},
-		{Title: "Examples", Plain: "  a\n.b\n"},
-	}}
+	page := Page{
+		Name:     "gorun-x",
+		Short:    "do x-y",
+		Version:  "gorun 1",
+		Synopsis: []string{"gorun x [flags]", "gorun x -"},
+		Sections: []Section{
+			{Title: "Description", Text: "One.\n\n.Two\\n"},
+			{Title: "Options", Terms: []Term{{"-n, --np int", "'ranks'"}}},
+			{Title: "Examples", Plain: "  a\n.b\n"},
+		},
+	}
 	want := `.TH "GORUN-X" 1 "" "gorun 1" "User Commands"
 .nh
 .ad l

@@ -1,5 +1,6 @@
-// Package mpir shows the processes of a job to debuggers of whole jobs, such as TotalView and DDT. They read MPIR_proctable, a variable of C, in a
-// process of this machine: gorun-mpir, which runs beside gorun for as long as the job.
+// Package mpir shows the processes of a job to debuggers of whole jobs, such as TotalView and DDT.
+// They read MPIR_proctable, a variable of C, in a process of this machine: gorun-mpir, which runs
+// beside gorun for as long as the job.
 package mpir
 
 import (
@@ -28,9 +29,10 @@ type Process struct {
 	PID     int
 }
 
-// Show starts gorun-mpir with the ranks of a plan, if it is installed beside gorun; else it returns nil. processes returns those of ranks of one
-// host.
-func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program, processes func(ctx context.Context, ranks []int) (map[int]int, error)) (*Server, error) {
+// Show starts gorun-mpir with the ranks of a plan, if it is installed beside gorun; else it returns
+// nil. processes returns those of ranks of one host.
+func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program,
+	processes func(ctx context.Context, ranks []int) (map[int]int, error)) (*Server, error) {
 	exe, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -45,8 +47,10 @@ func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program, pro
 	return Start(ctx, path, Rows(ctx, p, programs, processes))
 }
 
-// Rows are the processes of a plan's ranks, in their order. A rank that has ended has process 0: its host may answer no more.
-func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program, processes func(ctx context.Context, ranks []int) (map[int]int, error)) []Process {
+// Rows are the processes of a plan's ranks, in their order. A rank that has ended has process 0:
+// its host may answer no more.
+func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program,
+	processes func(ctx context.Context, ranks []int) (map[int]int, error)) []Process {
 	all := make([]Process, p.Size)
 	for _, h := range p.Hosts {
 		var ranks []int
@@ -64,7 +68,8 @@ func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program, pro
 	return all
 }
 
-// PathOf is the path of a program as the user has named it: relative to its directory, or in PATH as it is here.
+// PathOf is the path of a program as the user has named it: relative to its directory, or in PATH
+// as it is here.
 func PathOf(p launcher.Program) string {
 	name := p.Argv[0]
 	switch {
@@ -107,7 +112,8 @@ type Server struct {
 	input io.Closer
 }
 
-// Start starts the program at a path, and returns when a debugger can read the table. The program ends with ctx, or when Close is called.
+// Start starts the program at a path, and returns when a debugger can read the table. The program
+// ends with ctx, or when Close is called.
 func Start(ctx context.Context, path string, processes []Process) (*Server, error) {
 	cmd := exec.CommandContext(ctx, path)
 	cmd.Env = []string{} // a debugger shows it, and needs none

@@ -18,7 +18,8 @@ import (
 // perWindow is how many panes one window of tmux has.
 const perWindow = 16
 
-// Session is a server of tmux that shows ranks of one job. It is apart from the user's own server, and ends with the job.
+// Session is a server of tmux that shows ranks of one job. It is apart from the user's own server,
+// and ends with the job.
 type Session struct {
 	Gorun string // the path of gorun
 	Job   string // its id
@@ -37,23 +38,28 @@ func Installed() bool {
 	return err == nil
 }
 
-// Commands returns the commands of tmux, without the server's name, that show the ranks. It is pure.
+// Commands returns the commands of tmux, without the server's name, that show the ranks. It is
+// pure.
 func (s Session) Commands(rows, columns uint16) [][]string {
 	var all [][]string
 	for i, r := range s.Ranks {
 		command := []string{"split-window", "-t", "gorun"}
 		switch {
 		case i == 0:
-			command = []string{"new-session", "-d", "-s", "gorun", "-x", strconv.Itoa(int(columns)), "-y", strconv.Itoa(int(rows))}
+			command = []string{"new-session", "-d", "-s", "gorun", "-x", strconv.Itoa(int(columns)), "-y",
+				strconv.Itoa(int(rows))}
 		case i%perWindow == 0:
 			command = []string{"new-window", "-t", "gorun:"}
 		}
-		all = append(all, slices.Concat(command, []string{s.Gorun, "attach", "--terminal", strconv.Itoa(r.Rank), s.Job}))
+		all = append(all, slices.Concat(command, []string{s.Gorun, "attach", "--terminal", strconv.Itoa(r.Rank),
+			s.Job}))
 		if i == 0 {
-			all = append(all, []string{"set-option", "-g", "pane-border-status", "top"}, []string{"set-option", "-g", "pane-border-format", " #{pane_title} "})
+			all = append(all, []string{"set-option", "-g", "pane-border-status", "top"},
+				[]string{"set-option", "-g", "pane-border-format", " #{pane_title} "})
 		}
 		// The new pane is the active one.
-		all = append(all, []string{"select-pane", "-t", "gorun", "-T", fmt.Sprintf("rank %d on %s", r.Rank, r.Host)}, []string{"select-layout", "-t", "gorun", "tiled"})
+		all = append(all, []string{"select-pane", "-t", "gorun", "-T", fmt.Sprintf("rank %d on %s", r.Rank, r.Host)},
+			[]string{"select-layout", "-t", "gorun", "tiled"})
 	}
 	return append(all, []string{"select-window", "-t", "gorun:^"}, []string{"select-pane", "-t", "gorun:^.{top-left}"})
 }
@@ -63,7 +69,8 @@ func (s Session) Open(ctx context.Context, rows, columns uint16) error {
 	for _, command := range s.Commands(rows, columns) {
 		c := s.tmux(ctx, command...)
 		var said bytes.Buffer
-		c.Stdout, c.Stderr = &said, &said
+		c.Stdout = &said
+		c.Stderr = &said
 		if err := c.Run(); err != nil {
 			return fmt.Errorf("tmux %s: %s", command[0], cause(said.String(), err))
 		}
@@ -75,7 +82,9 @@ func (s Session) Open(ctx context.Context, rows, columns uint16) error {
 func (s Session) Show(ctx context.Context, in io.Reader, out io.Writer) error {
 	c := s.tmux(ctx, "attach-session", "-t", "gorun")
 	var said bytes.Buffer
-	c.Stdin, c.Stdout, c.Stderr = in, out, &said
+	c.Stdin = in
+	c.Stdout = out
+	c.Stderr = &said
 	err := c.Run()
 	if err != nil && ctx.Err() == nil {
 		err = fmt.Errorf("tmux attach-session: %s", cause(said.String(), err))
@@ -83,17 +92,20 @@ func (s Session) Show(ctx context.Context, in io.Reader, out io.Writer) error {
 	return err
 }
 
-// Close ends the server and its panes, if they are still there, and removes its socket, which tmux leaves.
+// Close ends the server and its panes, if they are still there, and removes its socket, which tmux
+// leaves.
 func (s Session) Close() {
 	_ = s.tmux(context.Background(), "kill-server").Run()
-	_ = os.Remove(filepath.Join(cmp.Or(os.Getenv("TMUX_TMPDIR"), "/tmp"), fmt.Sprintf("tmux-%d", os.Getuid()), s.server()))
+	_ = os.Remove(filepath.Join(cmp.Or(os.Getenv("TMUX_TMPDIR"), "/tmp"), fmt.Sprintf("tmux-%d", os.Getuid()),
+		s.server()))
 }
 
 func (s Session) server() string { return "gorun-" + s.Job }
 
 func (s Session) tmux(ctx context.Context, words ...string) *exec.Cmd {
 	c := exec.CommandContext(ctx, "tmux", slices.Concat([]string{"-L", s.server()}, words)...)
-	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "TMUX=") }) // tmux may run in tmux
+	// tmux may run in tmux
+	c.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool { return strings.HasPrefix(kv, "TMUX=") })
 	return c
 }
 

@@ -1,4 +1,5 @@
-// Package rankfile reads Open MPI's rankfiles: the host and cores of each rank of a job. It is pure.
+// Package rankfile reads Open MPI's rankfiles: the host and cores of each rank of a job. It is
+// pure.
 package rankfile
 
 import (
@@ -24,8 +25,9 @@ type Place struct {
 
 const example = "a line is for example: rank 0=f1 slot=0-3"
 
-// Parse reads a rankfile; name is its name in errors, which are usage errors. The places are in the order of ranks, of
-// which none may be missing. Blank lines and comments (# and // to the end of the line) are skipped.
+// Parse reads a rankfile; name is its name in errors, which are usage errors. The places are in the
+// order of ranks, of which none may be missing. Blank lines and comments (# and // to the end of
+// the line) are skipped.
 func Parse(name string, r io.Reader) ([]Place, error) {
 	places := map[int]Place{}
 	lines := bufio.NewScanner(r)
@@ -53,7 +55,8 @@ func Parse(name string, r io.Reader) ([]Place, error) {
 	for rank := range ordered {
 		place, known := places[rank]
 		if !known {
-			return nil, usage.Errorf(fmt.Sprintf("add a line for it: rank %d=HOST slot=CORES", rank), "%s: rank %d has no line, and there are lines for %d ranks", name, rank, len(places))
+			return nil, usage.Errorf(fmt.Sprintf("add a line for it: rank %d=HOST slot=CORES", rank),
+				"%s: rank %d has no line, and there are lines for %d ranks", name, rank, len(places))
 		}
 		ordered[rank] = place
 	}
@@ -95,7 +98,8 @@ func parseLine(words []string) (rank int, place Place, err error) {
 	case key != "slot" && key != "slots":
 		return 0, place, fmt.Errorf("%q: expected slot=CORES", words[2])
 	case strings.HasPrefix(strings.ToLower(place.Cores), "p"):
-		return 0, place, errors.New("gorun counts cores in the order of sockets, not as the system does: leave the p out and count so")
+		return 0, place, errors.New("gorun counts cores in the order of sockets, not as the system does: leave the p " +
+			"out and count so")
 	case place.Cores == "" || strings.Trim(place.Cores, "0123456789-,;:*") != "":
 		return 0, place, fmt.Errorf("%q: expected cores such as 0-3, or 1:0-3 for those of socket 1", words[2])
 	}

@@ -15,22 +15,27 @@ type Checkup struct {
 }
 
 func (c *Checkup) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Level, "check-first", "", "examine the hosts as gorun doctor does, and refuse the job if any is bad: quick, default or long")
+	flags.StringVar(&c.Level, "check-first", "",
+		"examine the hosts as gorun doctor does, and refuse the job if any is bad: quick, default or long")
 	flags.Lookup("check-first").NoOptDefVal = "default"
-	flags.BoolVar(&c.Exclude, "exclude-bad", false, "with --check-first: leave bad hosts out if the others have slots enough")
+	flags.BoolVar(&c.Exclude, "exclude-bad", false,
+		"with --check-first: leave bad hosts out if the others have slots enough")
 }
 
 func (c *Checkup) check(o *Options) error {
 	levels := []string{"", "quick", "default", "long"}
 	switch {
 	case !slices.Contains(levels, c.Level):
-		return usage.Errorf("for example --check-first=quick", "--check-first=%s: expected quick, default or long", usage.Clipped(c.Level))
+		return usage.Errorf("for example --check-first=quick", "--check-first=%s: expected quick, default or long",
+			usage.Clipped(c.Level))
 	case c.Exclude && c.Level == "":
 		return usage.Errorf("add --check-first", "--exclude-bad needs --check-first")
 	case c.Level != "" && o.Elastic.Discovery != "":
-		return usage.Errorf("examine the hosts before: gorun doctor -H f1,f2", "--check-first with --host-discovery-script: hosts that come later are not examined")
+		return usage.Errorf("examine the hosts before: gorun doctor -H f1,f2",
+			"--check-first with --host-discovery-script: hosts that come later are not examined")
 	case c.Exclude && (o.Rankfile != "" || o.MapBy.Sequence):
-		return usage.Errorf("leave one of them out", "--exclude-bad with --rankfile or --map-by seq: these say where each rank runs")
+		return usage.Errorf("leave one of them out",
+			"--exclude-bad with --rankfile or --map-by seq: these say where each rank runs")
 	}
 	return nil
 }

@@ -20,9 +20,9 @@ import (
 // maxConfig is the largest size of a configuration file in bytes.
 const maxConfig = 1 << 20
 
-// SetDefaults sets the flags that neither the command line nor a job file has set: first from GORUN_ variables, then
-// from mca, which are Open MPI's environment settings as flags, then from the file of defaults. -H, --hostfile and
-// --host-discovery-script count as one setting.
+// SetDefaults sets the flags that neither the command line nor a job file has set: first from
+// GORUN_ variables, then from mca, which are Open MPI's environment settings as flags, then from
+// the file of defaults. -H, --hostfile and --host-discovery-script count as one setting.
 func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca []string, file settings) error {
 	errs := append(setFromVariables(flags, lookup), setAll(flags, mca)...)
 	if len(errs) == 0 {
@@ -32,7 +32,8 @@ func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca [
 	return errs[0]
 }
 
-// setAll sets flags given as --name=value or --name that are still unset. A repeatable flag gets all its values.
+// setAll sets flags given as --name=value or --name that are still unset. A repeatable flag gets
+// all its values.
 func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 	changed := Given(flags)
 	for _, arg := range args {
@@ -45,7 +46,8 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 			value = f.NoOptDefVal
 		}
 		if err := flags.Set(name, value); err != nil {
-			errs = append(errs, usage.Errorf("an Open MPI variable in the environment sets it", "--%s %q: %w", name, value, rejection(err)))
+			errs = append(errs, usage.Errorf("an Open MPI variable in the environment sets it", "--%s %q: %w", name,
+				value, rejection(err)))
 		}
 	}
 	return errs
@@ -55,7 +57,8 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) (errs []error) {
 	where := hostsChosen(flags)
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || (choosesHosts(f.Name) && where) || f.Name == "help" || f.Name == "config" || f.Name == "config-file" {
+		if f.Changed || (choosesHosts(f.Name) && where) || f.Name == "help" || f.Name == "config" ||
+			f.Name == "config-file" {
 			return
 		}
 		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
@@ -71,9 +74,10 @@ func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) 
 	return errs
 }
 
-// serviceLink reports a variable that describes a service, not a setting: Kubernetes sets GORUN_SSH_PORT=tcp://10.0.0.1:22 in every
-// pod if there is a Service named gorun-ssh, and so do container links of Docker. The other variables of a service, such as
-// GORUN_SSH_SERVICE_HOST, name no flag.
+// serviceLink reports a variable that describes a service, not a setting: Kubernetes sets
+// GORUN_SSH_PORT=tcp://10.0.0.1:22 in every pod if there is a Service named gorun-ssh, and so do
+// container links of Docker. The other variables of a service, such as GORUN_SSH_SERVICE_HOST, name
+// no flag.
 func serviceLink(variable, value string) bool {
 	scheme, address, found := strings.Cut(value, "://")
 	if !found || !strings.HasSuffix(variable, "_PORT") || !slices.Contains([]string{"tcp", "udp", "sctp"}, scheme) {
@@ -83,8 +87,9 @@ func serviceLink(variable, value string) bool {
 	return err == nil
 }
 
-// ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists. Like ssh it refuses the
-// latter if another user can change it. Relative paths start at the current directory.
+// ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists.
+// Like ssh it refuses the latter if another user can change it. Relative paths start at the current
+// directory.
 func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
 	name := cmp.Or(named, defaultsFile(lookup))
 	if name == "" {
@@ -101,12 +106,14 @@ func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 	s, err := readSettings(name, flags)
 	switch {
 	case err == nil && s.Command != nil:
-		return s, usage.Errorf("name the file with --config-file", "%s:%d: only a job file may name a program", name, s.line)
+		return s, usage.Errorf("name the file with --config-file", "%s:%d: only a job file may name a program", name,
+			s.line)
 	}
 	return s, err
 }
 
-// defaultsFile returns the path of the user's file of defaults, or "" for a user without a home directory.
+// defaultsFile returns the path of the user's file of defaults, or "" for a user without a home
+// directory.
 func defaultsFile(lookup func(string) (string, bool)) string {
 	dir, _ := lookup("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
@@ -119,8 +126,8 @@ func defaultsFile(lookup func(string) (string, bool)) string {
 	return filepath.Join(dir, "gorun", "config.yaml")
 }
 
-// homeDir returns the user's home directory, or "" if there is none. It is never relative: others may have prepared the current
-// directory.
+// homeDir returns the user's home directory, or "" if there is none. It is never relative: others
+// may have prepared the current directory.
 func homeDir(lookup func(string) (string, bool)) string {
 	home, _ := lookup("HOME")
 	if account, err := user.Current(); home == "" && err == nil {
@@ -132,7 +139,8 @@ func homeDir(lookup func(string) (string, bool)) string {
 	return home
 }
 
-// ReadJobFile reads a job file; an empty name gives no settings. Relative paths start at the file's folder.
+// ReadJobFile reads a job file; an empty name gives no settings. Relative paths start at the file's
+// folder.
 func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
 	if name == "" {
 		return settings{}, nil
@@ -145,7 +153,8 @@ func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string,
 func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
 	info, err := os.Stat(name)
 	if err != nil {
-		return settings{}, usage.Errorf("check the name after --config-file or --config, or in GORUN_CONFIG", "read the configuration: %w", err)
+		return settings{}, usage.Errorf("check the name after --config-file or --config, or in GORUN_CONFIG",
+			"read the configuration: %w", err)
 	}
 	if info.Size() > maxConfig {
 		return settings{}, usage.Errorf("", "%s is longer than %d bytes", name, maxConfig)

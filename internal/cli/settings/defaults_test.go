@@ -35,7 +35,8 @@ func TestPrecedence(t *testing.T) {
 				argv = append(argv, w)
 			default:
 				name, value, _ := strings.Cut(w, "=")
-				env[name], variables = value, append(variables, w)
+				env[name] = value
+				variables = append(variables, w)
 			}
 		}
 		flags, o := NewFlags()
@@ -81,10 +82,14 @@ func TestReadDefaults(t *testing.T) {
 		env         map[string]string
 		want        string
 	}{
-		"the named one":                 {named, named, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "3"},
-		"the one in XDG_CONFIG_HOME":    {"", xdg, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "1"},
-		"the one in the home directory": {"", home, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": ""}, "2"},
-		"none":                          {"", dir + "/nobody/.config/gorun/config.yaml", map[string]string{"HOME": dir + "/nobody"}, "0"},
+		"the named one": {named, named,
+			map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "3"},
+		"the one in XDG_CONFIG_HOME": {"", xdg,
+			map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": dir + "/xdg"}, "1"},
+		"the one in the home directory": {"", home, map[string]string{"HOME": dir + "/home", "XDG_CONFIG_HOME": ""},
+			"2"},
+		"none": {"", dir + "/nobody/.config/gorun/config.yaml",
+			map[string]string{"HOME": dir + "/nobody"}, "0"},
 	} {
 		flags, _ := NewFlags()
 		file, err := ReadDefaults(tc.named, flags, environ.Lookup(tc.env))
@@ -104,22 +109,27 @@ func TestReadDefaults(t *testing.T) {
 	} {
 		var mistake *usage.Error
 		flags, _ := NewFlags()
-		if _, err := ReadDefaults(path, flags, environ.Lookup(nil)); !errors.As(err, &mistake) || !strings.Contains(err.Error(), path) {
+		if _, err := ReadDefaults(path, flags, environ.Lookup(nil)); !errors.As(err, &mistake) ||
+			!strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-// The variables that Kubernetes sets in every pod for a Service named gorun-FLAG are no settings, whatever the flag.
+// The variables that Kubernetes sets in every pod for a Service named gorun-FLAG are no settings,
+// whatever the flag.
 func TestServicesAreNoSettings(t *testing.T) {
 	flags, _ := NewFlags()
 	flags.VisitAll(func(f *pflag.Flag) {
-		for _, name := range []string{f.Name, strings.TrimSuffix(f.Name, "-port"), strings.TrimSuffix(f.Name, "-host")} {
+		for _, name := range []string{f.Name, strings.TrimSuffix(f.Name, "-port"),
+			strings.TrimSuffix(f.Name, "-host")} {
 			service := "GORUN_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 			env := map[string]string{
-				service + "_SERVICE_HOST": "10.0.0.1", service + "_SERVICE_PORT": "22", service + "_SERVICE_PORT_SSH": "22",
-				service + "_PORT": "tcp://10.0.0.1:22", service + "_PORT_22_TCP": "tcp://10.0.0.1:22", service + "_PORT_22_TCP_PROTO": "tcp",
-				service + "_PORT_22_TCP_PORT": "22", service + "_PORT_22_TCP_ADDR": "10.0.0.1",
+				service + "_SERVICE_HOST": "10.0.0.1", service + "_SERVICE_PORT": "22",
+				service + "_SERVICE_PORT_SSH": "22",
+				service + "_PORT":             "tcp://10.0.0.1:22", service + "_PORT_22_TCP": "tcp://10.0.0.1:22",
+				service + "_PORT_22_TCP_PROTO": "tcp",
+				service + "_PORT_22_TCP_PORT":  "22", service + "_PORT_22_TCP_ADDR": "10.0.0.1",
 			}
 			fresh, _ := NewFlags()
 			if err := SetDefaults(fresh, environ.Lookup(env), nil, settings{}); err != nil || len(Given(fresh)) > 0 {
@@ -127,7 +137,8 @@ func TestServicesAreNoSettings(t *testing.T) {
 			}
 		}
 	})
-	for value, want := range map[string]string{"2222": "", "tcp://[fd00::1]:22": "", "tcp://": "GORUN_SSH_PORT=tcp://: ", "tcp://host:22": "GORUN_SSH_PORT=tcp://host:22: ",
+	for value, want := range map[string]string{"2222": "", "tcp://[fd00::1]:22": "",
+		"tcp://": "GORUN_SSH_PORT=tcp://: ", "tcp://host:22": "GORUN_SSH_PORT=tcp://host:22: ",
 		"http://10.0.0.1:22": "GORUN_SSH_PORT=http://10.0.0.1:22: "} {
 		fresh, _ := NewFlags()
 		err := SetDefaults(fresh, environ.Lookup(map[string]string{"GORUN_SSH_PORT": value}), nil, settings{})

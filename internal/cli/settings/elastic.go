@@ -28,15 +28,19 @@ type ElasticOptions struct {
 }
 
 func (e *ElasticOptions) addFlags(flags *pflag.FlagSet) {
-	e.slotsPerHost, e.Wait = 1, Seconds(10*time.Minute)
-	flags.StringVar(&e.Discovery, "host-discovery-script", "", "elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s")
+	e.slotsPerHost = 1
+	e.Wait = Seconds(10 * time.Minute)
+	flags.StringVar(&e.Discovery, "host-discovery-script", "",
+		"elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s")
 	flags.Var(&e.slotsPerHost, "slots-per-host", "slots of discovered hosts that come without a number")
 	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: fewest ranks to run with (default: as -np)")
 	flags.IntVar(&e.MaxNP, "max-np", 0, "elastic job: most ranks to grow to (default: all slots)")
-	flags.Var(&e.Resets, "reset-limit", "elastic job: fail after this many resets: 10, or 10/1h within an hour (default: no limit)")
+	flags.Var(&e.Resets, "reset-limit", "elastic job: fail after this many resets: 10, or 10/1h within an hour "+
+		"(default: no limit)")
 	flags.Var(&e.Restarts, "max-restarts", "restart all ranks up to this many times when one fails, as torchrun does")
 	flags.Var(&e.Wait, "elastic-timeout", "elastic job: wait this long for enough slots")
-	flags.Var(&e.Cooldown, "blacklist-cooldown-range", "elastic job: initial and longest time in seconds that a failed host gets no ranks: 10,300")
+	flags.Var(&e.Cooldown, "blacklist-cooldown-range",
+		"elastic job: initial and longest time in seconds that a failed host gets no ranks: 10,300")
 }
 
 // Given reports whether any flag makes the job elastic.
@@ -69,7 +73,8 @@ func (o *Options) checkElastic(npSet bool) error {
 		given bool
 		flag  string
 	}{
-		{o.Nodes > 0, "--nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "--ppn"}, {o.MapBy.Order != 0, "--map-by"}, {o.RankBy.Order != 0, "--rank-by"}, {o.Rankfile != "", "--rankfile"},
+		{o.Nodes > 0, "--nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "--ppn"},
+		{o.MapBy.Order != 0, "--map-by"}, {o.RankBy.Order != 0, "--rank-by"}, {o.Rankfile != "", "--rankfile"},
 		{o.Summary, "--summary"}, {o.ReportBindings, "--report-bindings"},
 	} {
 		if no.given {
@@ -79,7 +84,8 @@ func (o *Options) checkElastic(npSet bool) error {
 	return nil
 }
 
-// Discoverer returns a function that runs the discovery script and parses its output, one host or host:slots per line.
+// Discoverer returns a function that runs the discovery script and parses its output, one host or
+// host:slots per line.
 func (e *ElasticOptions) Discoverer() func(context.Context) ([]hostfile.Host, error) {
 	script := elastic.Script{Argv: []string{"/bin/sh", "-c", e.Discovery}}
 	return func(ctx context.Context) ([]hostfile.Host, error) {
@@ -137,7 +143,8 @@ func (c *cooldown) String() string {
 }
 
 func (c *cooldown) Set(text string) error {
-	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) // horovodrun separates them by a blank
+	// horovodrun separates them by a blank
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
 	if len(words) != 2 {
 		return errors.New("expected MIN,MAX in seconds, for example 10,300")
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// ExplainUsage turns an error of the flag parser into one that names the user's word and the expected value. typed
-// maps gorun's flags to the words that the user typed.
+// ExplainUsage turns an error of the flag parser into one that names the user's word and the
+// expected value. typed maps gorun's flags to the words that the user typed.
 func ExplainUsage(err error, typed map[string]string) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {

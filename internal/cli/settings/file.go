@@ -29,7 +29,8 @@ type setting struct {
 	line   int
 }
 
-// accumulates reports flags that keep a file's values next to those on the command line, which come later and win.
+// accumulates reports flags that keep a file's values next to those on the command line, which come
+// later and win.
 func accumulates(flag string) bool {
 	switch flag {
 	case "export", "env-file", "unset-env", "stage":
@@ -55,9 +56,11 @@ func Given(flags *pflag.FlagSet) map[string]bool {
 	return set
 }
 
-// Apply sets the flags that are still unset from the file. The flags that choose the hosts count as one setting.
+// Apply sets the flags that are still unset from the file. The flags that choose the hosts count as
+// one setting.
 func (s settings) Apply(flags *pflag.FlagSet) error {
-	where, set := hostsChosen(flags), Given(flags)
+	where := hostsChosen(flags)
+	set := Given(flags)
 	later := map[string][]string{} // values of lists that the command line extends
 	for _, v := range s.list {
 		f := flags.Lookup(v.flag)
@@ -89,8 +92,8 @@ func (s settings) Apply(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// Blame adds the file and line to err if err begins with a flag that the file has set and the command line, typed, has
-// not.
+// Blame adds the file and line to err if err begins with a flag that the file has set and the
+// command line, typed, has not.
 func (s settings) Blame(err error, typed map[string]bool) error {
 	if err == nil {
 		return nil
@@ -134,7 +137,8 @@ func (s settings) relativeTo(dir, home string) settings {
 // pathFrom resolves value against dir or home if the flag takes a path.
 func pathFrom(dir, home, flag, value string) string {
 	switch flag {
-	case "hostfile", "env-file", "wdir", "stage", "stage-env", "output-filename", "result-dir", "json-events", "ssh-config", "ssh-identity-file":
+	case "hostfile", "env-file", "wdir", "stage", "stage-env", "output-filename", "result-dir", "json-events",
+		"ssh-config", "ssh-identity-file":
 	default:
 		return value
 	}

@@ -9,14 +9,15 @@ import (
 	"github.com/gorun/gorun/internal/cli/usage"
 )
 
-// section is a section of horovodrun's configuration file. A key is the horovodrun flag prefix+key, except that
-// "enabled" is the flag named like the section.
+// section is a section of horovodrun's configuration file. A key is the horovodrun flag prefix+key,
+// except that "enabled" is the flag named like the section.
 type section struct {
 	name, prefix string
 	keys         []string
 }
 
-// horovodSections lists the keys that horovodrun reads, spelled like flags. Package dialect translates them.
+// horovodSections lists the keys that horovodrun reads, spelled like flags. Package dialect
+// translates them.
 func horovodSections() []section {
 	return []section{
 		{"params", "", []string{"fusion-threshold-mb", "cycle-time-ms", "cache-capacity",
@@ -25,7 +26,8 @@ func horovodSections() []section {
 			"bayes-opt-max-samples", "gaussian-process-noise"}},
 		{"timeline", "timeline-", []string{"filename", "mark-cycles"}},
 		{"stall-check", "stall-check-", []string{"enabled", "warning-time-seconds", "shutdown-time-seconds"}},
-		{"library-options", "", []string{"mpi-threads-disable", "num-nccl-streams", "thread-affinity", "gloo-timeout-seconds"}},
+		{"library-options", "", []string{"mpi-threads-disable", "num-nccl-streams", "thread-affinity",
+			"gloo-timeout-seconds"}},
 		{"logging", "log-", []string{"level", "with-timestamp", "hide-timestamp"}},
 	}
 }
@@ -103,7 +105,8 @@ func (r *settingsReader) horovod(e entry, word, value string) error {
 	return r.take(e, word, e.typed, values)
 }
 
-// take appends the settings that a horovodrun flag translates to. typed is the key as it stands in the file.
+// take appends the settings that a horovodrun flag translates to. typed is the key as it stands in
+// the file.
 func (r *settingsReader) take(e entry, flag, typed string, values []string) error {
 	line, err := dialect.TranslateFlag(dialect.Horovod, flag, typed, values, r.flags)
 	if err != nil {

@@ -25,8 +25,9 @@ func partOfHost(word string) string {
 	return ""
 }
 
-// mapping is --map-by: an order of hosts, or units of a host that its ranks are dealt to: host after host, or with :span
-// on all hosts alike. In sequence, each mention of a host is the place of one rank.
+// mapping is --map-by: an order of hosts, or units of a host that its ranks are dealt to: host
+// after host, or with :span on all hosts alike. In sequence, each mention of a host is the place of
+// one rank.
 type mapping struct {
 	launcher.Order
 	over     string
@@ -106,7 +107,8 @@ const (
 	UnitGPUOrCore = "gpu-or-core" // GPUs, or cores on a host without
 )
 
-// perHost is --ppn: N ranks on each host, or N for each of a host's units. The zero value is not given.
+// perHost is --ppn: N ranks on each host, or N for each of a host's units. The zero value is not
+// given.
 type perHost struct {
 	N    int
 	Unit string // "": the host itself
@@ -142,7 +144,8 @@ func (p *perHost) Set(text string) error {
 		known = partOfHost(unit)
 	}
 	if units && known == "" {
-		return errors.New("expected N:UNIT with socket, numa, l3cache, l2cache, core, hwthread or gpu, for example 2:socket")
+		return errors.New("expected N:UNIT with socket, numa, l3cache, l2cache, core, hwthread or gpu, for example " +
+			"2:socket")
 	}
 	*p = perHost{n, known}
 	return nil

@@ -10,7 +10,8 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// mpiFlag is --mpi, how ranks of MPI programs find each other; "" is what each program is linked with.
+// mpiFlag is --mpi, how ranks of MPI programs find each other; "" is what each program is linked
+// with.
 type mpiFlag struct{ Way wire.MPIWay }
 
 func (m *mpiFlag) String() string {
@@ -33,7 +34,8 @@ func (m *mpiFlag) Set(text string) error {
 	case "pmix", "pmix_v2", "pmix_v3", "pmix_v4", "openmpi", "ompi5":
 		m.Way = wire.MPIPMIx
 	default:
-		return errors.New("it must be auto, pmi1 for programs of MPICH and of MPIs made from it, ompi4 for those of Open MPI up to 4.1, or pmix for those of Open MPI 5")
+		return errors.New("it must be auto, pmi1 for programs of MPICH and of MPIs made from it, ompi4 for those of " +
+			"Open MPI up to 4.1, or pmix for those of Open MPI 5")
 	}
 	return nil
 }
@@ -61,14 +63,16 @@ func (l *spawnLimit) Set(text string) error {
 	if err != nil || n < 0 || n > maxSpawn {
 		return fmt.Errorf("it must be a number of ranks from 0 to %d", maxSpawn)
 	}
-	l.most, l.given = n, true
+	l.most = n
+	l.given = true
 	return nil
 }
 
 const maxSpawn = 1 << 15
 
-// Spawning returns the plan with what its ranks may spawn. Where the user has said how many, MPI_UNIVERSE_SIZE counts such ranks, and they
-// may run on all of the hosts: otherwise a host cannot start programs on another.
+// Spawning returns the plan with what its ranks may spawn. Where the user has said how many,
+// MPI_UNIVERSE_SIZE counts such ranks, and they may run on all of the hosts: otherwise a host
+// cannot start programs on another.
 func (l *spawnLimit) Spawning(p launcher.Plan, hosts []hostfile.Host) launcher.Plan {
 	if !l.given {
 		return p.WithSpawn(defaultSpawn, 0)

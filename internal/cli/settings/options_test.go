@@ -82,11 +82,13 @@ func TestFlagDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if time.Duration(o.StartTimeout) != time.Minute || time.Duration(o.Grace) != 5*time.Second || o.Timeout != 0 || o.Stdin.String() != "0" || o.Prefix != "host" || o.HostKeys != "strict" {
+	if time.Duration(o.StartTimeout) != time.Minute || time.Duration(o.Grace) != 5*time.Second || o.Timeout != 0 ||
+		o.Stdin.String() != "0" || o.Prefix != "host" || o.HostKeys != "strict" {
 		t.Errorf("%+v", *o)
 	}
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Usage == "" || strings.HasSuffix(f.Usage, ".") || f.Usage[:1] != strings.ToLower(f.Usage[:1]) && f.Usage[:3] != "SSH" && f.Usage[:4] != "YAML" {
+		if f.Usage == "" || strings.HasSuffix(f.Usage, ".") || f.Usage[:1] != strings.ToLower(f.Usage[:1]) &&
+			f.Usage[:3] != "SSH" && f.Usage[:4] != "YAML" {
 			t.Errorf("--%s: %q", f.Name, f.Usage)
 		}
 	})
@@ -104,7 +106,8 @@ func TestRanksFilter(t *testing.T) {
 			t.Errorf("rank %d is shown: %v", rank, !want)
 		}
 	}
-	if _, err := ranks.Filter(11); !usage.Is(err) || !strings.Contains(err.Error(), "no rank 11") || !strings.Contains(usage.Hint(err), "0 to 10") {
+	if _, err := ranks.Filter(11); !usage.Is(err) || !strings.Contains(err.Error(), "no rank 11") ||
+		!strings.Contains(usage.Hint(err), "0 to 10") {
 		t.Errorf("a rank outside the job: %v", err)
 	}
 	if show, err := Ranks(nil).Filter(2); show != nil || err != nil {

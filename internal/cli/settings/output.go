@@ -26,8 +26,8 @@ func (s saveFiles) Hidden() (h streamSet) {
 	return h
 }
 
-// Paths returns the file of each rank and fd. Two ranks with the same file are an error. job is the scheduler's job
-// number, or "".
+// Paths returns the file of each rank and fd. Two ranks with the same file are an error. job is the
+// scheduler's job number, or "".
 func (s saveFiles) Paths(plan launcher.Plan, job string) (func(rank, fd int) string, error) {
 	if s.Hidden() == 0 {
 		return nil, nil
@@ -37,7 +37,8 @@ func (s saveFiles) Paths(plan launcher.Plan, job string) (func(rank, fd int) str
 			return nil, err
 		}
 	}
-	paths, owner := make([][3]string, plan.Size), map[string]int{}
+	paths := make([][3]string, plan.Size)
+	owner := map[string]int{}
 	for _, h := range plan.Hosts {
 		for _, r := range h.Ranks {
 			for fd := 1; fd <= 2; fd++ {
@@ -49,7 +50,8 @@ func (s saveFiles) Paths(plan launcher.Plan, job string) (func(rank, fd int) str
 					return nil, usage.Errorf("put %r (the rank) into the name, or let the shell save all of it: >FILE",
 						"%s %s: ranks %d and %d would have one file", saveFlag(fd), s[fd], other, r.Rank)
 				}
-				owner[path], paths[r.Rank][fd] = r.Rank, path
+				owner[path] = r.Rank
+				paths[r.Rank][fd] = path
 			}
 		}
 	}
@@ -69,7 +71,8 @@ func (s saveFiles) Paths(plan launcher.Plan, job string) (func(rank, fd int) str
 func (s saveFiles) Path(fd, rank, local int, host, job string) (string, error) {
 	path, err := expand(s[fd], map[byte]string{'r': strconv.Itoa(rank), 'l': strconv.Itoa(local), 'h': host, 'j': job})
 	if err != nil {
-		return "", usage.Errorf("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; %3r is three digits", "%s %s: %w", saveFlag(fd), s[fd], err)
+		return "", usage.Errorf("%r is the rank, %h the host, %l the rank on its host, %j the job's number in Slurm; "+
+			"%3r is three digits", "%s %s: %w", saveFlag(fd), s[fd], err)
 	}
 	return path, nil
 }
@@ -104,7 +107,8 @@ func expand(pattern string, values map[byte]string) (string, error) {
 	return b.String(), nil
 }
 
-// hidden is the ranks' streams that the terminal does not show: those of all ranks, and of some local ranks.
+// hidden is the ranks' streams that the terminal does not show: those of all ranks, and of some
+// local ranks.
 type hidden struct {
 	streams streamSet
 	local   map[int]streamSet // instead of streams
@@ -191,7 +195,8 @@ func (h hidden) With(other streamSet) hidden {
 	return all
 }
 
-// Of reports whether stdout (fd 1) or stderr (fd 2) of a local rank is hidden; -1 is a rank that is not named.
+// Of reports whether stdout (fd 1) or stderr (fd 2) of a local rank is hidden; -1 is a rank that is
+// not named.
 func (h hidden) Of(local, fd int) bool {
 	streams, named := h.local[local]
 	if !named {
@@ -200,7 +205,8 @@ func (h hidden) Of(local, fd int) bool {
 	return streams>>(fd-1)&1 != 0
 }
 
-// Shown combines --show, --show-local and --hide into a launcher.Options.Show; nil shows everything.
+// Shown combines --show, --show-local and --hide into a launcher.Options.Show; nil shows
+// everything.
 func (o *Options) Shown(plan launcher.Plan) (func(rank, fd int) bool, error) {
 	ranks, err := o.Show.Filter(plan.Size)
 	h := o.Hide.With(o.Save.Hidden())
@@ -224,7 +230,8 @@ func (o *Options) Shown(plan launcher.Plan) (func(rank, fd int) bool, error) {
 	}, nil
 }
 
-// SavedText describes where output is saved and what the terminal does not show, or is "" if the user did not say.
+// SavedText describes where output is saved and what the terminal does not show, or is "" if the
+// user did not say.
 func (o *Options) SavedText() string {
 	var parts []string
 	for fd, noun := range [...]string{1: "stdout", 2: "stderr"} {
@@ -247,7 +254,8 @@ func (o *Options) SavedText() string {
 	return strings.Join(parts, ", ")
 }
 
-// stdinChoice selects the ranks that read standard input: a rank, all or none. The zero value is rank 0.
+// stdinChoice selects the ranks that read standard input: a rank, all or none. The zero value is
+// rank 0.
 type stdinChoice string
 
 func (c *stdinChoice) Type() string { return "rank" }
@@ -280,7 +288,8 @@ func (c *stdinChoice) Rank(size int) (int, error) {
 		return 0, fmt.Errorf("--stdin %s: %w", c, err)
 	}
 	if rank >= size {
-		return 0, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "--stdin %d: there is no rank %d", rank, rank)
+		return 0, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1),
+			"--stdin %d: there is no rank %d", rank, rank)
 	}
 	return rank, nil
 }

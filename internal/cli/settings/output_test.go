@@ -16,7 +16,8 @@ func TestExpand(t *testing.T) {
 	values := map[byte]string{'r': "7", 'h': "f1", 'l': "0", 'j': ""}
 	for pattern, want := range map[string]string{
 		"out": "out", "out.%r": "out.7", "%3r-%h/%l.txt": "007-f1/0.txt", "100%%": "100%", "%%r": "%r", "": "",
-		"%x": "there is no %x here", "a%": "there is no %", "%5": "there is no %5", "%j": "there is no %j here", "%99r": "there is no %99r",
+		"%x": "there is no %x here", "a%": "there is no %", "%5": "there is no %5", "%j": "there is no %j here",
+		"%99r": "there is no %99r",
 	} {
 		got, err := expand(pattern, values)
 		if err != nil {

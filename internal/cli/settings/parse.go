@@ -32,8 +32,8 @@ type entry struct {
 	value *yaml.Node
 }
 
-// parseSettings parses a file whose keys are long flag names, the keys of a job file (env, command, program, args) and
-// horovodrun's sections. Errors are usage errors that name the line.
+// parseSettings parses a file whose keys are long flag names, the keys of a job file (env, command,
+// program, args) and horovodrun's sections. Errors are usage errors that name the line.
 func parseSettings(name string, text []byte, flags *pflag.FlagSet) (settings, error) {
 	r := &settingsReader{settings: settings{name: name}, flags: flags}
 	var document yaml.Node
@@ -72,7 +72,8 @@ func (r *settingsReader) read(e entry) (err error) {
 		}
 		return err
 	case e.name == "program":
-		r.program, r.line = e.value, e.line
+		r.program = e.value
+		r.line = e.line
 		_, err = r.text(e, e.value)
 		return err
 	case e.name == "args":
@@ -92,7 +93,8 @@ func (r *settingsReader) join() error {
 	at := entry{line: r.line, typed: "program"}
 	switch {
 	case r.program == nil && r.args != nil:
-		at.line, at.typed = r.args.Line, "args"
+		at.line = r.args.Line
+		at.typed = "args"
 		return r.fault(at, "write program: ./train beside it", "args without a program")
 	case r.program == nil:
 		return nil
@@ -119,7 +121,8 @@ func (r *settingsReader) flag(e entry) (err error) {
 	case f == nil:
 		return r.unknown(e, r.keys(), "the keys are env, command, and the long names of the flags: see gorun --help")
 	case f.Name == "dialect":
-		return usage.Errorf("set GORUN_DIALECT, or start gorun by another name", "%s:%d: dialect has no effect here", r.name, e.line)
+		return usage.Errorf("set GORUN_DIALECT, or start gorun by another name", "%s:%d: dialect has no effect here",
+			r.name, e.line)
 	case f.Name == "config" || f.Name == "config-file" || f.Name == "help":
 		return usage.Errorf("give it on the command line", "%s:%d: %s has no effect here", r.name, e.line, e.typed)
 	}
@@ -128,7 +131,8 @@ func (r *settingsReader) flag(e entry) (err error) {
 	kind := f.Value.Type()
 	var values []string
 	switch {
-	case node.Kind == yaml.SequenceNode && (repeats || f.Name == "stage" || f.Name == "hosts" || kind == "list" || kind == "ranks"):
+	case node.Kind == yaml.SequenceNode && (repeats || f.Name == "stage" || f.Name == "hosts" || kind == "list" ||
+		kind == "ranks"):
 		if values, err = r.texts(e, node); err == nil && !repeats && f.Name != "stage" {
 			values = []string{strings.Join(values, ",")}
 		}
@@ -153,8 +157,8 @@ func plainBool(f *pflag.Flag, node *yaml.Node, value string) string {
 	return strconv.FormatBool(yes)
 }
 
-// variables reads env: a map, or a list of NAME=value, NAME and PREFIX*. A NAME without a value is sent with its value
-// here.
+// variables reads env: a map, or a list of NAME=value, NAME and PREFIX*. A NAME without a value is
+// sent with its value here.
 func (r *settingsReader) variables(e entry) (err error) {
 	var values []string
 	switch node := resolved(e.value); node.Kind {
@@ -162,7 +166,8 @@ func (r *settingsReader) variables(e entry) (err error) {
 		values, err = r.texts(e, node)
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(node.Content); i += 2 {
-			name, value := node.Content[i], resolved(node.Content[i+1])
+			name := node.Content[i]
+			value := resolved(node.Content[i+1])
 			variable := entry{line: name.Line, typed: "env." + name.Value}
 			if name.Kind != yaml.ScalarNode || name.Value == "" || strings.ContainsAny(name.Value, "=\x00") {
 				return r.fault(variable, "write NAME: value", "not a variable name")
@@ -241,7 +246,12 @@ func (r *settingsReader) entries(node *yaml.Node, within string) (list []entry, 
 	first := map[string]int{}
 	for i := 0; i+1 < len(node.Content); i += 2 {
 		key := node.Content[i]
-		e := entry{typed: key.Value, line: key.Line, value: node.Content[i+1], name: string(dialect.Spelling(nil, key.Value))}
+		e := entry{
+			typed: key.Value,
+			line:  key.Line,
+			value: node.Content[i+1],
+			name:  string(dialect.Spelling(nil, key.Value)),
+		}
 		if within != "" {
 			e.typed = within + "." + e.typed
 		}
@@ -295,14 +305,19 @@ func (r *settingsReader) keys() []string {
 	return append(known, "controller")
 }
 
-// invalidYAML returns a usage error for text that is not YAML. The parser's error begins with the line.
+// invalidYAML returns a usage error for text that is not YAML. The parser's error begins with the
+// line.
 func (r *settingsReader) invalidYAML(err error) error {
 	text := strings.TrimPrefix(err.Error(), "yaml: ")
 	where := r.name
 	if rest, numbered := strings.CutPrefix(text, "line "); numbered {
-		if line, what, ok := strings.Cut(rest, ": "); ok && !slices.ContainsFunc([]byte(line), func(c byte) bool { return c < '0' || c > '9' }) {
-			where, text = where+":"+line, what
+		if line, what, ok := strings.Cut(rest, ": "); ok && !slices.ContainsFunc([]byte(line), func(c byte) bool {
+			return c < '0' || c > '9'
+		}) {
+			where += ":" + line
+			text = what
 		}
 	}
-	return usage.Errorf("write one `name: value` a line, with the long names of the flags", "%s: not valid YAML: %s", where, text)
+	return usage.Errorf("write one `name: value` a line, with the long names of the flags", "%s: not valid YAML: %s",
+		where, text)
 }

@@ -35,28 +35,40 @@ type placement struct {
 }
 
 func (p *placement) addFlags(flags *pflag.FlagSet) {
-	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next), node (round-robin) or seq (one rank for each mention of a host), and to a host's units in turn: socket, numa, l3cache, l2cache, core or hwthread (default slot)")
-	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host), node (round-robin) or round (each host's slots, then again), and on a host by core, or by socket, numa, l3cache or l2cache in turn (default: as --map-by)")
+	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next), node (round-robin) or "+
+		"seq (one rank for each mention of a host), and to a host's units in turn: socket, numa, l3cache, l2cache, "+
+		"core or hwthread (default slot)")
+	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host), node (round-robin) or round (each host's "+
+		"slots, then again), and on a host by core, or by socket, numa, l3cache or l2cache in turn (default: as "+
+		"--map-by)")
 	flags.StringVar(&p.Rankfile, "rankfile", "", "file with the host and cores of each rank: rank 0=f1 slot=1:0-3")
-	flags.Var(&p.BindTo, "bind-to", "bind ranks to: none, hwthread, core, l2cache, l3cache, numa, socket or cpu-list, with :overload-allowed or :if-supported (default none)")
+	flags.Var(&p.BindTo, "bind-to", "bind ranks to: none, hwthread, core, l2cache, l3cache, numa, socket or "+
+		"cpu-list, with :overload-allowed or :if-supported (default none)")
 	flags.Var(&p.CPUsPerRank, "cpus-per-rank", "cores for each rank; binds to cores unless --bind-to is given")
-	flags.Var(&p.CPUList, "cpu-list", "cores of each host that ranks may use, counted over all sockets: 0-3,8; all of them for every rank unless --bind-to is given")
-	flags.Var(&p.RankCPUs, "rank-cpus", "hardware threads of each local rank, by the kernel's numbers: 0-3,4-7, or 0+8,1+9")
-	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "number of GPUs visible to each rank, or auto (all, or one in turn if ranks outnumber GPUs), or none (do not assign GPUs) (default auto)")
+	flags.Var(&p.CPUList, "cpu-list", "cores of each host that ranks may use, counted over all sockets: 0-3,8; all "+
+		"of them for every rank unless --bind-to is given")
+	flags.Var(&p.RankCPUs, "rank-cpus", "hardware threads of each local rank, by the kernel's numbers: 0-3,4-7, or "+
+		"0+8,1+9")
+	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "number of GPUs visible to each rank, or auto (all, or one in turn if "+
+		"ranks outnumber GPUs), or none (do not assign GPUs) (default auto)")
 	flags.BoolVar(&p.NoLocal, "no-local", false, "leave this machine out of the hosts")
 	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "print what each rank is bound to")
 }
 
-// Binding returns the binding policy for the agents. Without --bind-to, ranks are bound to what they are mapped to or
-// listed with, to cores with --cpus-per-rank, and else run on the NUMA node of their GPUs.
+// Binding returns the binding policy for the agents. Without --bind-to, ranks are bound to what
+// they are mapped to or listed with, to cores with --cpus-per-rank, and else run on the NUMA node
+// of their GPUs.
 func (p *placement) Binding() launcher.Binding {
 	b := p.BindTo.Binding
-	b.Each, b.Cores, b.Number = int(p.CPUsPerRank), string(p.CPUList), p.RankBy.number
+	b.Each = int(p.CPUsPerRank)
+	b.Cores = string(p.CPUList)
+	b.Number = p.RankBy.number
 	switch b.Over = p.MapBy.over; {
 	case p.RankCPUs != "":
 		return launcher.Binding{CPUs: string(p.RankCPUs)}
 	case p.Ppn.onCores():
-		b.Over, b.Fill = p.Ppn.Unit, p.Ppn.N
+		b.Over = p.Ppn.Unit
+		b.Fill = p.Ppn.N
 	}
 	switch {
 	case p.BindTo.Given && b.To == "":
@@ -67,9 +79,11 @@ func (p *placement) Binding() launcher.Binding {
 	case b.Each > 0:
 		b.To = launcher.BindCore
 	case b.Over != "":
-		b.To, b.Soft = b.Over, true
+		b.To = b.Over
+		b.Soft = true
 	case b.Cores != "":
-		b.To, b.Overload = plan.BindList, true
+		b.To = plan.BindList
+		b.Overload = true
 	default:
 		return launcher.Binding{Near: !p.GPUsPerRank.Leave}
 	}
@@ -86,15 +100,20 @@ func (p *placement) Binding() launcher.Binding {
 func (p *placement) check() error {
 	switch b := p.BindTo; {
 	case b.Given && b.To == "" && (b.Overload || b.IfSupported):
-		return usage.Errorf("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to", b.String())
+		return usage.Errorf("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to",
+			b.String())
 	case b.listed && p.CPUList == "":
 		return usage.Errorf("name the cores: --cpu-list 0-3", "--bind-to %s needs --cpu-list", b.String())
-	case p.RankCPUs != "" && (b.To != "" || p.CPUsPerRank > 0 || p.CPUList != "" || p.MapBy.over != "" || p.Ppn.onCores()):
-		return usage.Errorf("leave one of them out", "--rank-cpus names the hardware threads of every rank: --bind-to, --cpus-per-rank, --cpu-list and mapping to parts of a host do not apply")
+	case p.RankCPUs != "" && (b.To != "" || p.CPUsPerRank > 0 || p.CPUList != "" || p.MapBy.over != "" ||
+		p.Ppn.onCores()):
+		return usage.Errorf("leave one of them out", "--rank-cpus names the hardware threads of every rank: "+
+			"--bind-to, --cpus-per-rank, --cpu-list and mapping to parts of a host do not apply")
 	case p.MapBy.over != "" && p.Ppn.onCores():
-		return usage.Errorf("leave one of them out", "--map-by %s and --ppn %s say different things about the places of ranks", p.MapBy.String(), p.Ppn.String())
+		return usage.Errorf("leave one of them out",
+			"--map-by %s and --ppn %s say different things about the places of ranks", p.MapBy.String(), p.Ppn.String())
 	case p.Rankfile != "" && (p.MapBy != mapping{} || p.RankBy != ranking{} || p.Ppn.N > 0 || p.RankCPUs != ""):
-		return usage.Errorf("leave one of them out", "--rankfile places every rank: --map-by, --rank-by, --ppn and --rank-cpus do not apply")
+		return usage.Errorf("leave one of them out",
+			"--rankfile places every rank: --map-by, --rank-by, --ppn and --rank-cpus do not apply")
 	case p.MapBy.Sequence && (p.RankBy != ranking{} || p.Ppn.N > 0):
 		return usage.Errorf("leave one of them out", "--map-by seq places every rank: --rank-by and --ppn do not apply")
 	}
@@ -111,7 +130,12 @@ func (o *Options) Request(np int) launcher.Request {
 	case o.MapBy.over != "":
 		rankBy = launcher.BySlot
 	}
-	return launcher.Request{NP: np, NoOversubscribe: o.noOversubscribe, MapBy: o.MapBy.Order, RankBy: rankBy}
+	return launcher.Request{
+		NP:              np,
+		NoOversubscribe: o.noOversubscribe,
+		MapBy:           o.MapBy.Order,
+		RankBy:          rankBy,
+	}
 }
 
 // MappingText describes how ranks are mapped and numbered, or is "" if the user did not say.
@@ -132,9 +156,9 @@ func (o *Options) MappingText() string {
 	return fmt.Sprintf("by %s, ranks numbered by %s", by, cmp.Or(o.RankBy.String(), by))
 }
 
-// Follow sets what a launcher does by default and gorun does not: mpirun starts a rank per core where no one says how
-// many, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts began again, and horovodrun has rules for
-// hosts whose rank fails.
+// Follow sets what a launcher does by default and gorun does not: mpirun starts a rank per core
+// where no one says how many, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts
+// began again, and horovodrun has rules for hosts whose rank fails.
 func (o *Options) Follow(launcher dialect.Dialect) {
 	o.SlotsByCores = launcher == dialect.OpenMPI
 	o.rounds = launcher == dialect.Hydra
@@ -179,7 +203,9 @@ func (b *binding) Set(text string) error {
 	switch words[0] {
 	case "none":
 	case "cpu-list":
-		set.To, set.Overload, set.listed = plan.BindList, true, true
+		set.To = plan.BindList
+		set.Overload = true
+		set.listed = true
 	default:
 		if set.To = partOfHost(words[0]); set.To == "" {
 			return errBinding
@@ -193,7 +219,8 @@ func (b *binding) Set(text string) error {
 			set.IfSupported = true
 		case "ordered": // one core of the list each
 			if set.listed {
-				set.To, set.Overload = launcher.BindCore, false
+				set.To = launcher.BindCore
+				set.Overload = false
 			}
 		default:
 			return errQualifier

@@ -11,8 +11,9 @@ import (
 
 const releasedFile = "testdata/released.txt"
 
-// Configuration files, job files and GORUN_ variables of the last release, of which testdata/released.txt has the settings and their types, mean
-// the same now. UPDATE=1 writes the file, for a release.
+// Configuration files, job files and GORUN_ variables of the last release, of which
+// testdata/released.txt has the settings and their types, mean the same now. UPDATE=1 writes the
+// file, for a release.
 func TestSettingsOfTheLastReleaseRemain(t *testing.T) {
 	flags, _ := NewFlags()
 	if os.Getenv("UPDATE") != "" {
@@ -34,7 +35,8 @@ func TestSettingsOfTheLastReleaseRemain(t *testing.T) {
 		name := strings.Fields(line)[0]
 		f := flags.Lookup(name)
 		if f == nil {
-			t.Errorf("files of the last release may have %s: keep it, if need be as a flag that is hidden and has no effect", name)
+			t.Errorf("files of the last release may have %s: keep it, if need be as a flag that is hidden and has no "+
+				"effect", name)
 		} else if now := kindOf(f); now != line {
 			t.Errorf("in the last release it was %q, and is now %q: take the old values too", line, now)
 		}

@@ -14,8 +14,10 @@ type Tools struct {
 }
 
 func (t *Tools) addFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&t.Tool, "tool", nil, "start these ranks' programs by a tool: gdb:0, 'valgrind --log-file=v.%r':0,8-11 with %r %h %l %j; may be repeated")
-	flags.Var(&t.Debug, "debug", "stop these ranks (--debug=0,8) or all before their first instruction, and print how to attach a debugger")
+	flags.StringArrayVar(&t.Tool, "tool", nil, "start these ranks' programs by a tool: gdb:0, 'valgrind "+
+		"--log-file=v.%r':0,8-11 with %r %h %l %j; may be repeated")
+	flags.Var(&t.Debug, "debug", "stop these ranks (--debug=0,8) or all before their first instruction, and print "+
+		"how to attach a debugger")
 	flags.Var(&t.Panes, "panes", "give these ranks (--panes=0-3) or all a terminal of their own, side by side in tmux")
 	for _, name := range []string{"debug", "panes"} {
 		flags.Lookup(name).NoOptDefVal = "all"
@@ -36,7 +38,8 @@ func (t *Tools) check(o *Options) error {
 	switch {
 	case flag == "":
 	case o.Elastic.Given():
-		return usage.Errorf("to start every process by a tool, write it before the program: gorun ... valgrind ./train", "%s chooses ranks, and the processes of an elastic job change theirs", flag)
+		return usage.Errorf("to start every process by a tool, write it before the program: gorun ... valgrind ./train",
+			"%s chooses ranks, and the processes of an elastic job change theirs", flag)
 	case len(t.Panes) > 0 && o.Control.Off:
 		return usage.Errorf("leave out --no-control", "--panes needs the job's socket, by which terminals find it")
 	case len(t.Panes) > 0 && o.Control.Detach:

@@ -15,13 +15,15 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// Path returns the path of a file that is installed with gorun: in its directory, or in ../lib/gorun of it, where packages put what users
-// do not call. It returns an error that is an fs.ErrNotExist if there is none, and one if another user could have put it there.
+// Path returns the path of a file that is installed with gorun: in its directory, or in
+// ../lib/gorun of it, where packages put what users do not call. It returns an error that is an
+// fs.ErrNotExist if there is none, and one if another user could have put it there.
 func Path(gorun, name string) (string, error) {
 	dir := filepath.Dir(gorun)
 	path, err := inDirectory(dir, name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if other, otherErr := inDirectory(filepath.Join(filepath.Dir(dir), "lib", "gorun"), name); !errors.Is(otherErr, fs.ErrNotExist) {
+		if other, otherErr := inDirectory(filepath.Join(filepath.Dir(dir), "lib", "gorun"), name); !errors.Is(otherErr,
+			fs.ErrNotExist) {
 			return other, otherErr
 		}
 	}
@@ -39,8 +41,8 @@ func inDirectory(dir, name string) (string, error) {
 	return path, nil
 }
 
-// GPUProgram returns a function that loads the gorun-gpu next to gorun, for hosts with GPUs; nil content if there is
-// none.
+// GPUProgram returns a function that loads the gorun-gpu next to gorun, for hosts with GPUs; nil
+// content if there is none.
 func GPUProgram(gorun string) func() ([]byte, error) {
 	return sync.OnceValues(func() ([]byte, error) {
 		path, err := Path(gorun, "gorun-gpu")
@@ -58,8 +60,9 @@ func GPUProgram(gorun string) func() ([]byte, error) {
 	})
 }
 
-// OpenMPI returns a function that reads the library that programs of Open MPI 4 preload, and the program that serves those of later ones,
-// when a host needs them. A job goes on without one that the user has not asked for by way; trace says why.
+// OpenMPI returns a function that reads the library that programs of Open MPI 4 preload, and the
+// program that serves those of later ones, when a host needs them. A job goes on without one that
+// the user has not asked for by way; trace says why.
 func OpenMPI(gorun string, way wire.MPIWay, trace func(format string, args ...any)) (func(wire.Need) wire.MPI, error) {
 	library := sync.OnceValues(func() ([]byte, error) { return read(gorun, "gorun-ompi4.so") })
 	server := sync.OnceValues(func() ([]byte, error) {

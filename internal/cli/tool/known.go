@@ -20,7 +20,9 @@ func separator(tool string) string {
 // prompts reports whether the tool reads commands from a terminal.
 func (s spec) prompts() bool {
 	if separator(s.words[0]) != "" {
-		return !slices.ContainsFunc(s.words, func(w string) bool { return w == "-batch" || w == "--batch" || w == "-b" })
+		return !slices.ContainsFunc(s.words, func(w string) bool {
+			return w == "-batch" || w == "--batch" || w == "-b"
+		})
 	}
 	name := path.Base(s.words[0])
 	if _, module := python(s.words); len(module) > 1 {
@@ -29,8 +31,8 @@ func (s spec) prompts() bool {
 	return slices.Contains([]string{"pdb", "pdb3", "ipdb", "ipdb3", "pudb", "pudb3"}, name)
 }
 
-// join returns the command of a tool that starts a program. A tool that is a module of Python, such as python -m pdb, takes the place of
-// the program's own start by Python.
+// join returns the command of a tool that starts a program. A tool that is a module of Python, such
+// as python -m pdb, takes the place of the program's own start by Python.
 func join(tool, program []string) []string {
 	if with, module := python(tool); len(module) > 1 && module[0] == "-m" {
 		if by, started := python(program); started != nil {
@@ -43,8 +45,8 @@ func join(tool, program []string) []string {
 	return slices.Concat(tool, program)
 }
 
-// python splits a command of Python into the interpreter with its options and what it runs: a script, or -m and a module, each with its
-// arguments. For any other command run is nil.
+// python splits a command of Python into the interpreter with its options and what it runs: a
+// script, or -m and a module, each with its arguments. For any other command run is nil.
 func python(argv []string) (by, run []string) {
 	if strings.TrimRight(path.Base(argv[0]), "0123456789.") != "python" {
 		return nil, nil

@@ -1,5 +1,5 @@
-// Package tool decides which ranks of a job start below a tool, in a terminal of their own, or stopped for a debugger, and by which words.
-// It is pure.
+// Package tool decides which ranks of a job start below a tool, in a terminal of their own, or
+// stopped for a debugger, and by which words. It is pure.
 package tool
 
 import (
@@ -60,14 +60,16 @@ func Decide(r Request) (Decision, error) {
 		return d, err
 	}
 	if len(d.Panes) > MaxPanes {
-		return d, usage.Errorf("name some ranks: --panes=0-7", "--panes: %d ranks, and tmux shows at most %d", len(d.Panes), MaxPanes)
+		return d, usage.Errorf("name some ranks: --panes=0-7", "--panes: %d ranks, and tmux shows at most %d",
+			len(d.Panes), MaxPanes)
 	}
 	if d.Halts, err = ranks("--debug", r.Debug, r.Plan.Size); err != nil {
 		return d, err
 	}
 	prompts = slices.DeleteFunc(prompts, func(rank int) bool { return slices.Contains(d.Panes, rank) })
 	if len(prompts) > 1 {
-		return d, usage.Errorf("give each a terminal of its own with --panes, or choose one rank", "ranks %d and %d would both read commands from this terminal", prompts[0], prompts[1])
+		return d, usage.Errorf("give each a terminal of its own with --panes, or choose one rank",
+			"ranks %d and %d would both read commands from this terminal", prompts[0], prompts[1])
 	}
 	if len(prompts) == 1 && r.Terminal != "" {
 		d.Here = prompts[0]
@@ -75,7 +77,8 @@ func Decide(r Request) (Decision, error) {
 	for _, rank := range d.Halts {
 		t := tools[rank]
 		if t.Argv != nil {
-			return d, usage.Errorf("leave out one of them for it", "rank %d has a --tool, and --debug would stop that instead of the program", rank)
+			return d, usage.Errorf("leave out one of them for it",
+				"rank %d has a --tool, and --debug would stop that instead of the program", rank)
 		}
 		t.Halt = true
 		tools[rank] = t
@@ -98,7 +101,8 @@ func Decide(r Request) (Decision, error) {
 	return d, nil
 }
 
-// wrap puts tools before the programs of their ranks. The first tool is the outermost. prompts are the ranks whose tool reads commands.
+// wrap puts tools before the programs of their ranks. The first tool is the outermost. prompts are
+// the ranks whose tool reads commands.
 func wrap(tools map[int]launcher.Tool, specs []spec, r Request) (prompts []int, err error) {
 	ends := 0 // of the ranks of the program
 	for _, p := range r.Programs {
@@ -107,10 +111,12 @@ func wrap(tools map[int]launcher.Tool, specs []spec, r Request) (prompts []int, 
 			ends = r.Plan.Size
 		}
 		for rank := first; rank < ends; rank++ {
-			argv, reads := p.Argv, false
+			argv := p.Argv
+			reads := false
 			for _, s := range slices.Backward(specs) {
 				if s.has(rank) {
-					argv, reads = join(s.expand(r, rank), argv), reads || s.prompts()
+					argv = join(s.expand(r, rank), argv)
+					reads = reads || s.prompts()
 					tools[rank] = launcher.Tool{Argv: argv}
 				}
 			}
@@ -134,7 +140,8 @@ func ranks(flag string, set [][2]int, size int) (all []int, err error) {
 			part[1] = size - 1
 		}
 		if part[1] >= size {
-			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "%s: there is no rank %d", flag, part[1])
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", size-1), "%s: there is no rank %d",
+				flag, part[1])
 		}
 		for rank := part[0]; rank <= part[1]; rank++ {
 			all = append(all, rank)
@@ -172,7 +179,8 @@ func parse(text string) (s spec, err error) {
 		case strings.Trim(set, "0123456789,-") == "":
 			command = text[:i]
 			if s.ranks, err = usage.ParseRanks(set); err != nil {
-				return s, usage.Errorf("a colon of the tool's own: --tool 'TOOL --port :80':all", "--tool %q: %w", usage.Clipped(text), err)
+				return s, usage.Errorf("a colon of the tool's own: --tool 'TOOL --port :80':all", "--tool %q: %w",
+					usage.Clipped(text), err)
 			}
 		}
 	}
@@ -183,7 +191,8 @@ func parse(text string) (s spec, err error) {
 		return s, usage.Errorf(form, "--tool %q: no command", usage.Clipped(text))
 	}
 	if name, after, found := strings.Cut(path.Base(s.words[0]), ":"); found {
-		return s, usage.Errorf("write the ranks as 0,8-11: --tool "+name+":0", "--tool %q: %q is no set of ranks", usage.Clipped(text), after)
+		return s, usage.Errorf("write the ranks as 0,8-11: --tool "+name+":0", "--tool %q: %q is no set of ranks",
+			usage.Clipped(text), after)
 	}
 	return s, nil
 }
@@ -210,7 +219,8 @@ func (s spec) expand(r Request, rank int) []string {
 	return words
 }
 
-// expand replaces %r by a value, %3r by one of three digits, and %%r by %r. Anything else stays: tools have patterns of their own.
+// expand replaces %r by a value, %3r by one of three digits, and %%r by %r. Anything else stays:
+// tools have patterns of their own.
 func expand(word string, values map[byte]string) string {
 	var b strings.Builder
 	for {

@@ -12,8 +12,8 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Each line of commands.txt is TOOL [| TOOL] / PROGRAM [: PROGRAM], four ranks for each program on two hosts, and the commands of the ranks
-// that have tools.
+// Each line of commands.txt is TOOL [| TOOL] / PROGRAM [: PROGRAM], four ranks for each program on
+// two hosts, and the commands of the ranks that have tools.
 func TestCommands(t *testing.T) {
 	golden.Cases(t, "testdata/commands.txt", func(line string) (string, error) {
 		tools, rest, _ := strings.Cut(line, " / ")
@@ -23,7 +23,8 @@ func TestCommands(t *testing.T) {
 		}
 		size := 4 * len(r.Programs)
 		var err error
-		if r.Plan, err = plan.New([]hostfile.Host{{Name: "f1", Slots: size / 2}, {Name: "f2", Slots: size / 2}}, plan.Request{}); err != nil {
+		if r.Plan, err = plan.New([]hostfile.Host{{Name: "f1", Slots: size / 2}, {Name: "f2", Slots: size / 2}},
+			plan.Request{}); err != nil {
 			return "", err
 		}
 		d, err := Decide(r)
@@ -56,13 +57,28 @@ func TestRanksWithTerminalsOrStopped(t *testing.T) {
 	}{
 		{"stopped", func(r *Request) { r.Debug = [][2]int{{3, 4}} }, "", "[] [3 4] -1 [3:halt 4:halt]"},
 		{"panes", func(r *Request) { r.Panes = [][2]int{{0, 1}} }, "", "[0 1] [] -1 [0:screen 1:screen]"},
-		{"a debugger in each pane", func(r *Request) { r.Panes, r.Tools = [][2]int{{0, 1}}, []string{"gdb:0,1"} }, "", "[0 1] [] -1 [0:screen 1:screen]"},
-		{"a debugger, and panes of others", func(r *Request) { r.Panes, r.Tools = [][2]int{{1, 1}}, []string{"gdb:0"} }, "", "[1] [] 0 [0:xterm 1:screen]"},
-		{"without a terminal", func(r *Request) { r.Tools, r.Terminal = []string{"gdb:0"}, "" }, "", "[] [] -1 [0:]"},
-		{"two prompts", func(r *Request) { r.Tools = []string{"gdb:0,8"} }, "ranks 0 and 8 would both read commands from this terminal", ""},
+		{"a debugger in each pane", func(r *Request) {
+			r.Panes = [][2]int{{0, 1}}
+			r.Tools = []string{"gdb:0,1"}
+		}, "", "[0 1] [] -1 [0:screen 1:screen]"},
+		{"a debugger, and panes of others", func(r *Request) {
+			r.Panes = [][2]int{{1, 1}}
+			r.Tools = []string{"gdb:0"}
+		}, "", "[1] [] 0 [0:xterm 1:screen]"},
+		{"without a terminal", func(r *Request) {
+			r.Tools = []string{"gdb:0"}
+			r.Terminal = ""
+		}, "", "[] [] -1 [0:]"},
+		{"two prompts", func(r *Request) {
+			r.Tools = []string{"gdb:0,8"}
+		}, "ranks 0 and 8 would both read commands from this terminal", ""},
 		{"no such rank", func(r *Request) { r.Debug = [][2]int{{99, 100}} }, "--debug: there is no rank 100", ""},
 		{"all panes", func(r *Request) { r.Panes = All() }, "--panes: 100 ranks, and tmux shows at most 32", ""},
-		{"a tool, and stopped", func(r *Request) { r.Tools, r.Debug = []string{"nsys:3"}, All() }, "rank 3 has a --tool, and --debug would stop that instead of the program", ""},
+		{"a tool, and stopped", func(r *Request) {
+			r.Tools = []string{"nsys:3"}
+			r.Debug = All()
+		},
+			"rank 3 has a --tool, and --debug would stop that instead of the program", ""},
 		{"nothing", func(*Request) {}, "", "[] [] -1 []"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -99,7 +115,8 @@ func FuzzParse(f *testing.F) {
 		}
 		argv := append([]string{"x"}, strings.Fields(program)...)
 		command := join(s.words, argv)
-		if rest := argv[min(2, len(argv)):]; len(rest) > 0 && !slices.Equal(command[max(0, len(command)-len(rest)):], rest) {
+		if rest := argv[min(2, len(argv)):]; len(rest) > 0 &&
+			!slices.Equal(command[max(0, len(command)-len(rest)):], rest) {
 			t.Errorf("%q starts %q by %q", text, argv, command)
 		}
 		expand(text, map[byte]string{'r': "1"}) // ends

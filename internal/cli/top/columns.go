@@ -35,9 +35,11 @@ func least[R any](c column[R]) column[R] {
 
 // rankColumns returns the columns that say something of some rank and fit into a width.
 func rankColumns(ranks []watch.Rank, width int) []column[watch.Rank] {
-	ring, gpus := false, false
+	ring := false
+	gpus := false
 	for _, r := range ranks {
-		ring, gpus = ring || r.Ring != nil, gpus || r.GPUMemory != nil || r.GPUBusy != nil
+		ring = ring || r.Ring != nil
+		gpus = gpus || r.GPUMemory != nil || r.GPUBusy != nil
 	}
 	columns := allRankColumns()
 	without := func(name string) {
@@ -84,7 +86,9 @@ func allRankColumns() []column[watch.Rank] {
 		}, most(value)}
 	}
 	return []column[R]{
-		{"rank", 5, func(r R) string { return strconv.Itoa(r.Rank) }, func(a, b R) int { return cmp.Compare(a.Rank, b.Rank) }},
+		{"rank", 5, func(r R) string { return strconv.Itoa(r.Rank) }, func(a, b R) int {
+			return cmp.Compare(a.Rank, b.Rank)
+		}},
 		{"host", -9, func(r R) string { return r.Host }, func(a, b R) int { return cmp.Compare(a.Host, b.Host) }},
 		{"state", -8, stateText, func(a, b R) int { return cmp.Compare(stateText(a), stateText(b)) }},
 		number("cpu", 5, cores, func(r R) float64 { return r.CPU }),
@@ -149,7 +153,8 @@ func gpuMean(h watch.Host) (busy, used float64) {
 	for _, g := range h.GPUs {
 		used += float64(g.Used)
 		if g.Busy >= 0 {
-			busy, known = busy+float64(g.Busy), known+1
+			busy += float64(g.Busy)
+			known++
 		}
 	}
 	if len(h.GPUs) == 0 {
@@ -172,7 +177,8 @@ func stateText(r watch.Rank) string {
 		}
 		return fmt.Sprintf("exit %d", r.Exit.Code)
 	}
-	words := map[string]string{"R": "running", "S": "sleeping", "D": "disk", "T": "stopped", "t": "traced", "Z": "zombie", "X": "dead", watch.Waiting: "-"}
+	words := map[string]string{"R": "running", "S": "sleeping", "D": "disk", "T": "stopped", "t": "traced",
+		"Z": "zombie", "X": "dead", watch.Waiting: "-"}
 	if word := words[r.State]; word != "" {
 		return word
 	}

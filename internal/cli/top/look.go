@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/stacks"
 )
 
-// look is what the rank on the screen does. It is taken when the user comes to the rank or asks again: tools stop a process for a moment.
+// look is what the rank on the screen does. It is taken when the user comes to the rank or asks
+// again: tools stop a process for a moment.
 type look struct {
 	wanted  bool // by the user, and not begun
 	under   bool // way

@@ -32,7 +32,12 @@ type model struct {
 }
 
 func newModel(job control.Job) *model {
-	return &model{job: job, width: 80, height: 24, detail: -1}
+	return &model{
+		job:    job,
+		width:  80,
+		height: 24,
+		detail: -1,
+	}
 }
 
 // take shows another sample.
@@ -63,10 +68,14 @@ func (m *model) rows() []row {
 			func(h watch.Host) bool { return strings.Contains(h.Host, m.filter) })
 	}
 	set, err := usage.ParseRanks(m.filter)
-	return lines(m.rankColumns(), m.sample.Ranks, m, func(r watch.Rank) (string, int) { return rankKey(r.Rank), r.Rank },
+	return lines(m.rankColumns(), m.sample.Ranks, m, func(r watch.Rank) (string, int) {
+		return rankKey(r.Rank), r.Rank
+	},
 		func(r watch.Rank) bool {
 			if err == nil && m.filter != "" {
-				return slices.ContainsFunc(set, func(part [2]int) bool { return part[0] <= r.Rank && r.Rank <= part[1] })
+				return slices.ContainsFunc(set, func(part [2]int) bool {
+					return part[0] <= r.Rank && r.Rank <= part[1]
+				})
 			}
 			return strings.Contains(r.Host, m.filter) || strings.Contains(stateText(r), m.filter)
 		})
@@ -97,7 +106,11 @@ func lines[R any](columns []column[R], all []R, m *model, key func(R) (string, i
 	chosen = append(chosen, without...)
 	for _, r := range chosen {
 		name, rank := key(r)
-		out = append(out, row{name, rank, func() string { return line(columns, m.width, func(c column[R]) string { return c.text(r) }) }})
+		out = append(out, row{name, rank, func() string {
+			return line(columns, m.width, func(c column[R]) string {
+				return c.text(r)
+			})
+		}})
 	}
 	return out
 }
@@ -129,7 +142,9 @@ func (m *model) key(name string) {
 	v := m.view()
 	switch name {
 	case "h", "tab":
-		m.hosts, m.chosen, m.top = !m.hosts, "", 0
+		m.hosts = !m.hosts
+		m.chosen = ""
+		m.top = 0
 	case "/":
 		m.typing = true
 	case "<", ",":
@@ -157,10 +172,15 @@ func (m *model) key(name string) {
 			return
 		}
 		if m.hosts { // its ranks
-			m.filter, m.hosts, m.chosen, m.top = rows[i].key, false, "", 0
+			m.filter = rows[i].key
+			m.hosts = false
+			m.chosen = ""
+			m.top = 0
 			return
 		}
-		m.detail, m.tail, m.stacks = rows[i].rank, nil, look{wanted: true}
+		m.detail = rows[i].rank
+		m.tail = nil
+		m.stacks = look{wanted: true}
 	}
 }
 
@@ -179,7 +199,8 @@ func next[R any](columns []column[R], name string, by int) string {
 	return columns[(ordered(columns, name)+by+len(columns))%len(columns)].name
 }
 
-// ordered returns the index of the column that orders the rows: the first, if the named one is not shown.
+// ordered returns the index of the column that orders the rows: the first, if the named one is not
+// shown.
 func ordered[R any](columns []column[R], name string) int {
 	return max(0, slices.IndexFunc(columns, func(c column[R]) bool { return c.name == name }))
 }
@@ -190,7 +211,8 @@ func (m *model) edit(name string) {
 	case name == "enter":
 		m.typing = false
 	case name == "esc" || name == "ctrl-c":
-		m.typing, m.filter = false, ""
+		m.typing = false
+		m.filter = ""
 	case name == "backspace":
 		if text := []rune(m.filter); len(text) > 0 {
 			m.filter = string(text[:len(text)-1])

@@ -73,14 +73,18 @@ func readKeys(in io.Reader, to chan<- string) {
 
 // keysOf names the keys in what a terminal sends at once. A key that it does not know is left out.
 func keysOf(text string) (keys []string) {
-	sequences := []struct{ text, name string }{{"\x1b[A", "up"}, {"\x1bOA", "up"}, {"\x1b[B", "down"}, {"\x1bOB", "down"}, {"\x1b[C", "right"}, {"\x1bOC", "right"},
-		{"\x1b[D", "left"}, {"\x1bOD", "left"}, {"\x1b[5~", "pgup"}, {"\x1b[6~", "pgdn"}, {"\x1b[H", "home"}, {"\x1bOH", "home"}, {"\x1b[1~", "home"},
-		{"\x1b[F", "end"}, {"\x1bOF", "end"}, {"\x1b[4~", "end"}, {"\r", "enter"}, {"\n", "enter"}, {"\t", "tab"}, {"\x7f", "backspace"}, {"\b", "backspace"}, {"\x03", "ctrl-c"}}
+	sequences := []struct{ text, name string }{{"\x1b[A", "up"}, {"\x1bOA", "up"}, {"\x1b[B", "down"},
+		{"\x1bOB", "down"}, {"\x1b[C", "right"}, {"\x1bOC", "right"},
+		{"\x1b[D", "left"}, {"\x1bOD", "left"}, {"\x1b[5~", "pgup"}, {"\x1b[6~", "pgdn"}, {"\x1b[H", "home"},
+		{"\x1bOH", "home"}, {"\x1b[1~", "home"},
+		{"\x1b[F", "end"}, {"\x1bOF", "end"}, {"\x1b[4~", "end"}, {"\r", "enter"}, {"\n", "enter"}, {"\t", "tab"},
+		{"\x7f", "backspace"}, {"\b", "backspace"}, {"\x03", "ctrl-c"}}
 next:
 	for text != "" {
 		for _, s := range sequences {
 			if rest, is := strings.CutPrefix(text, s.text); is {
-				keys, text = append(keys, s.name), rest
+				keys = append(keys, s.name)
+				text = rest
 				continue next
 			}
 		}
@@ -93,7 +97,8 @@ next:
 				text = text[2+end+1:]
 				continue
 			}
-			keys, text = append(keys, "esc"), text[1:]
+			keys = append(keys, "esc")
+			text = text[1:]
 			continue
 		}
 		c, size := utf8.DecodeRuneInString(text)

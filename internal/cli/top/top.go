@@ -1,4 +1,5 @@
-// Package top shows what the ranks and hosts of a running job use, in a table that is always up to date.
+// Package top shows what the ranks and hosts of a running job use, in a table that is always up to
+// date.
 package top
 
 import (
@@ -32,7 +33,8 @@ type Options struct {
 }
 
 // Run shows a job until it or the user ends it. An empty name is the only job that runs.
-func Run(ctx context.Context, place control.Place, name string, o Options, in *os.File, out io.Writer, console *ui.UI) error {
+func Run(ctx context.Context, place control.Place, name string, o Options, in *os.File, out io.Writer,
+	console *ui.UI) error {
 	f, err := find(ctx, place, name)
 	if err != nil {
 		return err
@@ -57,7 +59,8 @@ func Run(ctx context.Context, place control.Place, name string, o Options, in *o
 			return err
 		})
 	case in == nil || !isFile || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(screen.Fd())):
-		return usage.Errorf("gorun top --once prints one table, --json lines for programs", "gorun top needs a terminal")
+		return usage.Errorf("gorun top --once prints one table, --json lines for programs",
+			"gorun top needs a terminal")
 	}
 	return live(ctx, f, samples, in, screen, console)
 }
@@ -87,7 +90,8 @@ func find(ctx context.Context, place control.Place, name string) (f control.Foun
 	var names []string
 	for _, one := range all {
 		if one.Client != nil && one.State != control.Keeping {
-			f, names = one, append(names, cmp.Or(one.Name, one.ID))
+			f = one
+			names = append(names, cmp.Or(one.Name, one.ID))
 		}
 	}
 	switch len(names) {
@@ -119,7 +123,8 @@ func print(samples *json.Decoder, once bool, show func(watch.Sample) error) erro
 // plain is a sample as text.
 func plain(job control.Job, s watch.Sample) string {
 	m := newModel(job)
-	m.sample, m.width = s, 100
+	m.sample = s
+	m.width = 100
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n\n", m.title(), m.totals())
 	for _, m.hosts = range []bool{true, false} {
@@ -154,7 +159,9 @@ func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	keys, came, over := make(chan string), make(chan watch.Sample), make(chan error, 1)
+	keys := make(chan string)
+	came := make(chan watch.Sample)
+	over := make(chan error, 1)
 	go readKeys(t.in, keys) // a read of a terminal ends with the process
 	go func() {
 		over <- print(samples, false, func(s watch.Sample) error {
@@ -173,7 +180,9 @@ func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *
 	looks := make(chan look, 1)
 	for busy := false; !m.quit; {
 		if m.detail >= 0 && m.stacks.wanted && !busy { // one look at a time
-			m.stacks.wanted, m.stacks.under, busy = false, true, true
+			m.stacks.wanted = false
+			m.stacks.under = true
+			busy = true
 			rank := m.detail
 			looking.Go(func() { looks <- take(ctx, f.Client, rank) })
 		}

@@ -27,17 +27,41 @@ import (
 
 func sampleOf(ranks int) watch.Sample {
 	s := watch.Sample{Seconds: 3723, Size: ranks}
-	busy, used := 87.4, int64(70<<30)
+	busy := 87.4
+	used := int64(70 << 30)
 	for i := range ranks {
-		r := watch.Rank{Rank: i, Host: fmt.Sprintf("node%d", i/8), PID: 1000 + i, State: "R", Processes: 3, Threads: 64, CPU: float64(i%9) + .5, CPUTotal: 3700,
-			Memory: int64(i) << 24, Read: float64(i * 1000), Lines: 12, GPUs: []int{i % 8}, GPUBusy: &busy, GPUMemory: &used}
+		r := watch.Rank{
+			Rank:      i,
+			Host:      fmt.Sprintf("node%d", i/8),
+			PID:       1000 + i,
+			State:     "R",
+			Processes: 3,
+			Threads:   64,
+			CPU:       float64(i%9) + .5,
+			CPUTotal:  3700,
+			Memory:    int64(i) << 24,
+			Read:      float64(i * 1000),
+			Lines:     12,
+			GPUs:      []int{i % 8},
+			GPUBusy:   &busy,
+			GPUMemory: &used,
+		}
 		if i%10 == 3 {
-			r.State, r.Exit = watch.Ended, &watch.Exit{Signal: 9}
+			r.State = watch.Ended
+			r.Exit = &watch.Exit{Signal: 9}
 		}
 		s.Ranks = append(s.Ranks, r)
 		if i%8 == 0 {
-			s.Hosts = append(s.Hosts, watch.Host{Host: r.Host, CPUs: 64, CPU: 31.5, Memory: 512 << 30, Used: 300 << 30, Received: 1 << 30, Sent: 3 << 20,
-				GPUs: []watch.GPU{{Busy: 50, Used: 1 << 30}, {Busy: -1}}})
+			s.Hosts = append(s.Hosts, watch.Host{
+				Host:     r.Host,
+				CPUs:     64,
+				CPU:      31.5,
+				Memory:   512 << 30,
+				Used:     300 << 30,
+				Received: 1 << 30,
+				Sent:     3 << 20,
+				GPUs:     []watch.GPU{{Busy: 50, Used: 1 << 30}, {Busy: -1}},
+			})
 		}
 	}
 	return s
@@ -57,16 +81,24 @@ func TestScreens(t *testing.T) {
 	m.sample = sampleOf(12)
 	m.tail = []string{"epoch 7", "loss 0.123"}
 	var b strings.Builder
-	for _, keys := range []string{"", "> > > r", "< < < r down down enter", "esc h", "? h", "/ 3 , 5 - 6 enter", "esc / n o d e 1 enter", "/ x"} {
+	for _, keys := range []string{"", "> > > r", "< < < r down down enter", "esc h", "? h", "/ 3 , 5 - 6 enter",
+		"esc / n o d e 1 enter", "/ x"} {
 		for _, key := range strings.Fields(keys) {
 			m.key(key)
 		}
 		if m.detail >= 0 {
 			m.tail = []string{"epoch 7", "loss 0.123"}
-			m.stacks = look{report: &stacks.Rank{Rank: m.detail, Host: "node0", Record: &recorder.Snapshot{Joined: true, Comms: []recorder.Comm{{ID: 1, Size: 12,
-				Calls: []recorder.Call{{Number: 41, Kind: 4, Bytes: 8, Name: "loss", Took: time.Second, Began: 7 * time.Second, Over: true}}}}},
-				Processes: []stacks.Process{{PID: 77, Name: "python3 train.py", State: "S", Waits: "in openat", Threads: []stacks.Thread{{Frames: []stacks.Frame{
-					{Func: "read_shard", File: "data.py", Line: 13}, {Func: "load", File: "data.py", Line: 6}, {Func: "next"}, {Func: "epoch"}, {Func: "<module>", File: "train.py", Line: 11}}}}}}}}
+			m.stacks = look{report: &stacks.Rank{
+				Rank: m.detail,
+				Host: "node0",
+				Record: &recorder.Snapshot{Joined: true, Comms: []recorder.Comm{{ID: 1, Size: 12,
+					Calls: []recorder.Call{{Number: 41, Kind: 4, Bytes: 8, Name: "loss", Took: time.Second,
+						Began: 7 * time.Second, Over: true}}}}},
+				Processes: []stacks.Process{{PID: 77, Name: "python3 train.py", State: "S", Waits: "in openat",
+					Threads: []stacks.Thread{{Frames: []stacks.Frame{
+						{Func: "read_shard", File: "data.py", Line: 13}, {Func: "load", File: "data.py", Line: 6},
+						{Func: "next"}, {Func: "epoch"}, {Func: "<module>", File: "train.py", Line: 11}}}}}},
+			}}
 		}
 		fmt.Fprintf(&b, "=== %s\n", keys)
 		for _, line := range strings.Split(seen(m), "\n") {
@@ -83,7 +115,8 @@ func TestColumns(t *testing.T) {
 	s := sampleOf(12)
 	names := func(width int) (all string) {
 		m := newModel(control.Job{})
-		m.sample, m.width = s, width
+		m.sample = s
+		m.width = width
 		for _, c := range m.rankColumns() {
 			all += c.name + " "
 		}
@@ -92,10 +125,12 @@ func TestColumns(t *testing.T) {
 		}
 		return all
 	}
-	if got := names(80); strings.Contains(got, "ring") || !strings.Contains(got, "gmem") || !strings.Contains(got, "thr") {
+	if got := names(80); strings.Contains(got, "ring") || !strings.Contains(got, "gmem") ||
+		!strings.Contains(got, "thr") {
 		t.Errorf("without ring: %s", got)
 	}
-	s.Ranks[4].Ring, s.Ranks[5].Ring = &watch.Ring{Share: .5}, &watch.Ring{Bytes: 3 << 30, Share: .456}
+	s.Ranks[4].Ring = &watch.Ring{Share: .5}
+	s.Ranks[5].Ring = &watch.Ring{Bytes: 3 << 30, Share: .456}
 	if got := names(80); !strings.Contains(got, "ring/s ring% gpu% gmem") || strings.Contains(got, "thr") {
 		t.Errorf("with ring and GPUs: %s", got)
 	}
@@ -103,9 +138,11 @@ func TestColumns(t *testing.T) {
 		t.Errorf("with room: %s", got)
 	}
 	for i := range s.Ranks {
-		s.Ranks[i].GPUBusy, s.Ranks[i].GPUMemory = nil, nil
+		s.Ranks[i].GPUBusy = nil
+		s.Ranks[i].GPUMemory = nil
 	}
-	if got := names(80); strings.Contains(got, "gpu") || !strings.Contains(got, "ring/s ring%") || !strings.Contains(got, "thr") {
+	if got := names(80); strings.Contains(got, "gpu") || !strings.Contains(got, "ring/s ring%") ||
+		!strings.Contains(got, "thr") {
 		t.Errorf("with ring alone: %s", got)
 	}
 	m := newModel(control.Job{})
@@ -122,10 +159,12 @@ func TestColumns(t *testing.T) {
 func TestScreenFits(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 60}, {80, 5}, {20, 2}} {
 		m := newModel(control.Job{ID: "g7k2"})
-		m.width, m.height = size[0], size[1]
+		m.width = size[0]
+		m.height = size[1]
 		m.sample = sampleOf(2000)
 		m.sample.Ranks[0].Host = strings.Repeat("long.name.", 20) + "\x1b[2Jé"
-		for i, key := range strings.Fields("down end up pgup > > > end G pgdn h end enter esc home / 9 backspace 1 enter down ? q") {
+		for i, key := range strings.Fields("down end up pgup > > > end G pgdn h end enter esc home / 9 backspace 1 " +
+			"enter down ? q") {
 			if m.key(key); m.quit && key != "q" {
 				t.Fatalf("%s quits", key)
 			}
@@ -177,7 +216,8 @@ func TestKeys(t *testing.T) {
 }
 
 func TestShortNumbers(t *testing.T) {
-	for v, want := range map[float64]string{0: "0", 0.01: "0", 0.3: "0.3", 3: "3", 999: "999", 1000: "1.0K", 1 << 20: "1.0M", 15.4 * (1 << 30): "15G", 1e30: "lots"} {
+	for v, want := range map[float64]string{0: "0", 0.01: "0", 0.3: "0.3", 3: "3", 999: "999", 1000: "1.0K",
+		1 << 20: "1.0M", 15.4 * (1 << 30): "15G", 1e30: "lots"} {
 		if got := short(v); got != want || len(got) > 5 {
 			t.Errorf("%v: %s", v, got)
 		}
@@ -185,7 +225,8 @@ func TestShortNumbers(t *testing.T) {
 }
 
 func TestOneJobNeedsNoName(t *testing.T) {
-	place := control.Place{Runtime: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state"), Host: "here"}
+	place := control.Place{Runtime: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state"),
+		Host: "here"}
 	if _, err := find(t.Context(), place, ""); err == nil || !strings.Contains(err.Error(), "no job of yours runs") {
 		t.Errorf("%v", err)
 	}
@@ -234,14 +275,17 @@ func openPTY(t *testing.T) (user, terminal *os.File) {
 
 // A user looks at a rank, goes back, and leaves. The terminal is then as it was before.
 func TestKeysOnATerminal(t *testing.T) {
-	place := control.Place{Runtime: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state"), Host: "here"}
+	place := control.Place{Runtime: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state"),
+		Host: "here"}
 	s := control.New(control.Options{Place: place, Job: control.Job{Size: 12}, Actions: control.Actions{
 		Talk: func(w http.ResponseWriter, r *http.Request, path string) bool {
 			if path == "stacks" {
 				var want control.Stacks
 				_ = json.NewDecoder(r.Body).Decode(&want)
-				_ = json.NewEncoder(w).Encode(map[string]any{"ranks": []stacks.Rank{{Rank: want.Ranks[0], Host: "node0", Processes: []stacks.Process{{PID: 77, Name: "prog\x1b", State: "S",
-					Threads: []stacks.Thread{{Frames: []stacks.Frame{{Func: fmt.Sprint("spin_forever_", want.Ranks[0])}}}}}}}}})
+				_ = json.NewEncoder(w).Encode(map[string]any{"ranks": []stacks.Rank{{Rank: want.Ranks[0], Host: "node0",
+					Processes: []stacks.Process{{PID: 77, Name: "prog\x1b", State: "S",
+						Threads: []stacks.Thread{{Frames: []stacks.Frame{{Func: fmt.Sprint("spin_forever_",
+							want.Ranks[0])}}}}}}}}})
 				return true
 			}
 			_ = json.NewEncoder(w).Encode(sampleOf(12))
@@ -262,7 +306,8 @@ func TestKeysOnATerminal(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- Run(context.Background(), place, "", Options{Every: time.Second}, terminal, terminal, &ui.UI{W: io.Discard})
+		done <- Run(context.Background(), place, "", Options{Every: time.Second}, terminal, terminal,
+			&ui.UI{W: io.Discard})
 	}()
 	var seen []byte
 	await := func(text string) {
@@ -276,7 +321,8 @@ func TestKeysOnATerminal(t *testing.T) {
 		}
 		seen = seen[bytes.Index(seen, []byte(text))+len(text):]
 	}
-	for _, step := range [][2]string{{"", "12 ranks on 2 hosts"}, {"j\r", "loss?[2J 0.5"}, {"", "spin_forever_1"}, {"s", "spin_forever_1"}, {"\x1b", "enter one rank"}, {"/node1\r", "filter: node1\x1b"}, {"q", "\x1b[?1049l"}} {
+	for _, step := range [][2]string{{"", "12 ranks on 2 hosts"}, {"j\r", "loss?[2J 0.5"}, {"", "spin_forever_1"},
+		{"s", "spin_forever_1"}, {"\x1b", "enter one rank"}, {"/node1\r", "filter: node1\x1b"}, {"q", "\x1b[?1049l"}} {
 		if _, err := user.WriteString(step[0]); err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +342,9 @@ func TestStragglerIsShown(t *testing.T) {
 		s := sampleOf(4)
 		s.At = time.Unix(int64(second), 0)
 		for i := range s.Ranks {
-			s.Ranks[i].PID, s.Ranks[i].Exit, s.Ranks[i].Ring = 100+i, nil, &watch.Ring{Share: 0.5}
+			s.Ranks[i].PID = 100 + i
+			s.Ranks[i].Exit = nil
+			s.Ranks[i].Ring = &watch.Ring{Share: 0.5}
 		}
 		s.Ranks[2].Ring.Share = 0.2
 		m.take(s)

@@ -80,7 +80,8 @@ func (m *model) screen() []string {
 }
 
 func (m *model) table() (out []string) {
-	rows, v := m.rows(), m.view()
+	rows := m.rows()
+	v := m.view()
 	if m.hosts {
 		out = append(out, "", inverse(header(hostColumns(), m.width, m.sort[v], m.reverse[v])))
 	} else {
@@ -113,7 +114,8 @@ func (m *model) title() string {
 	if m.job.Name != "" {
 		name = m.job.Name + " (" + m.job.ID + ")"
 	}
-	run, rate := 0, 0.0
+	run := 0
+	rate := 0.0
 	for _, r := range m.sample.Ranks {
 		rate += r.Lines
 		if r.Exit == nil && r.State != watch.Waiting {
@@ -124,7 +126,8 @@ func (m *model) title() string {
 	if m.sample.Seconds == 0 {
 		state = m.job.State
 	}
-	return fmt.Sprintf("%s  %s %s  %d of %s on %s  %s lines/s", name, state, clock(m.sample.Seconds), run, prose.Count(m.sample.Size, "rank"),
+	return fmt.Sprintf("%s  %s %s  %d of %s on %s  %s lines/s", name, state, clock(m.sample.Seconds), run,
+		prose.Count(m.sample.Size, "rank"),
 		prose.Count(len(m.sample.Hosts), "host"), short(rate))
 }
 
@@ -135,18 +138,30 @@ func (m *model) totals() string {
 	joined := 0
 	for _, r := range m.sample.Ranks {
 		if r.Exit == nil {
-			cpu, read, written, memory = cpu+r.CPU, read+r.Read, written+r.Written, memory+r.Memory
+			cpu += r.CPU
+			read += r.Read
+			written += r.Written
+			memory += r.Memory
 			if r.Ring != nil {
-				ring, share, joined = ring+r.Ring.Bytes, share+r.Ring.Share, joined+1
+				ring += r.Ring.Bytes
+				share += r.Ring.Share
+				joined++
 			}
 		}
 	}
-	cpus, in, sent, busy, gpus := 0, 0.0, 0.0, 0.0, 0
+	cpus := 0
+	in := 0.0
+	sent := 0.0
+	busy := 0.0
+	gpus := 0
 	for _, h := range m.sample.Hosts {
-		cpus, in, sent = cpus+h.CPUs, in+h.Received, sent+h.Sent
+		cpus += h.CPUs
+		in += h.Received
+		sent += h.Sent
 		for _, g := range h.GPUs {
 			if g.Busy >= 0 {
-				busy, gpus = busy+float64(g.Busy), gpus+1
+				busy += float64(g.Busy)
+				gpus++
 			}
 		}
 	}
@@ -172,13 +187,16 @@ func (m *model) rankText() []string {
 		}
 		out := []string{"", inverse(pad(fmt.Sprintf("rank %d on %s", r.Rank, prose.Printable(r.Host)), m.width)),
 			fmt.Sprintf("state    %s%s", stateText(r), waits(r)),
-			fmt.Sprintf("process  %d; %s with its descendants, %s", r.PID, processes(r.Processes), prose.Count(r.Threads, "thread")),
+			fmt.Sprintf("process  %d; %s with its descendants, %s", r.PID, processes(r.Processes),
+				prose.Count(r.Threads, "thread")),
 			fmt.Sprintf("cpu      %s cores now, %s (h:mm:ss) in all", cores(r.CPU), clock(r.CPUTotal)),
 			fmt.Sprintf("memory   %s resident", prose.Size(r.Memory)),
-			fmt.Sprintf("storage  read %s/s, %s in all; written %s/s, %s in all", short(r.Read), short(float64(r.ReadTotal)), short(r.Written), short(float64(r.WrittenTotal))),
+			fmt.Sprintf("storage  read %s/s, %s in all; written %s/s, %s in all", short(r.Read),
+				short(float64(r.ReadTotal)), short(r.Written), short(float64(r.WrittenTotal))),
 			fmt.Sprintf("output   %s lines/s, %s bytes/s", short(r.Lines), short(r.Output))}
 		if r.Ring != nil {
-			out = append(out, fmt.Sprintf("ring     %.0f%% of the time; %s bytes/s in %s calls/s; %s in all, in %s", 100*r.Ring.Share, short(r.Ring.Bytes), short(r.Ring.Calls),
+			out = append(out, fmt.Sprintf("ring     %.0f%% of the time; %s bytes/s in %s calls/s; %s in all, in %s",
+				100*r.Ring.Share, short(r.Ring.Bytes), short(r.Ring.Calls),
 				short(float64(r.Ring.BytesTotal)), prose.Count(int(r.Ring.CallsTotal), "call")))
 		}
 		if len(r.GPUs) > 0 {

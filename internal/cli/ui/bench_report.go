@@ -83,8 +83,12 @@ func (r *BenchReport) Finish(plot string) error {
 	}
 	if plot != "" && len(r.rows) > 0 {
 		var svg bytes.Buffer
-		picture := bench.Picture{Title: fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks),
-			Quantity: "bus bandwidth", Unit: bench.Speed, Series: benchSeries(r.rows)}
+		picture := bench.Picture{
+			Title:    fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks),
+			Quantity: "bus bandwidth",
+			Unit:     bench.Speed,
+			Series:   benchSeries(r.rows),
+		}
 		if err := bench.Plot(&svg, picture); err != nil {
 			return fmt.Errorf("draw the plot: %w", err)
 		}
@@ -102,7 +106,8 @@ func (r *BenchReport) Finish(plot string) error {
 	return nil
 }
 
-// benchSeries returns the bus bandwidths of a plot: a series per type, operation and in-place form, and the wire.
+// benchSeries returns the bus bandwidths of a plot: a series per type, operation and in-place form,
+// and the wire.
 func benchSeries(rows []bench.Row) []bench.Series {
 	var all []bench.Series
 	wire := bench.Series{Name: "plain socket", Dashed: true}

@@ -34,8 +34,9 @@ func (h *WriteDeadline) started() <-chan struct{} {
 	return h.began
 }
 
-// DeadlineWriter writes to W without a time limit until Deadline has started. After that it abandons a write that
-// blocks for writeTimeout, and later writes fail at once. It is safe for concurrent use.
+// DeadlineWriter writes to W without a time limit until Deadline has started. After that it
+// abandons a write that blocks for writeTimeout, and later writes fail at once. It is safe for
+// concurrent use.
 type DeadlineWriter struct {
 	W        io.Writer
 	Deadline *WriteDeadline

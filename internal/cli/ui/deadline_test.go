@@ -17,7 +17,8 @@ func (w stuckWriter) Write(p []byte) (int, error) {
 // Writes block without a limit until the user asks gorun to end; then they are abandoned.
 func TestBlockedWriteIsAbandonedAfterAStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, deadline := stuckWriter{make(chan struct{})}, NewWriteDeadline()
+		w := stuckWriter{make(chan struct{})}
+		deadline := NewWriteDeadline()
 		defer close(w.release)
 		p := &DeadlineWriter{W: w, Deadline: deadline}
 		time.AfterFunc(time.Hour, deadline.Start)

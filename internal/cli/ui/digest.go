@@ -27,7 +27,8 @@ type likeness struct {
 	known                   bool    // times and memory are
 }
 
-// digest formats the table of a job of many ranks: a line for the ranks that ended alike, the largest group first.
+// digest formats the table of a job of many ranks: a line for the ranks that ended alike, the
+// largest group first.
 func digest(plan launcher.Plan, r launcher.Result, exits map[int]launcher.Exit, waits map[int]float64) [][]string {
 	groups := map[string]*likeness{}
 	for _, h := range plan.Hosts {
@@ -39,9 +40,11 @@ func digest(plan launcher.Plan, r launcher.Result, exits map[int]launcher.Exit, 
 				g = &likeness{ended: ended, hosts: map[string]bool{}, least: time.Duration(1<<63 - 1)}
 				groups[ended] = g
 			}
-			g.ranks, g.hosts[h.Name] = append(g.ranks, rank.Rank), true
+			g.ranks = append(g.ranks, rank.Rank)
+			g.hosts[h.Name] = true
 			if w := waits[rank.Rank]; w > g.waits || len(g.ranks) == 1 {
-				g.waits, g.awaited = w, rank.Rank
+				g.waits = w
+				g.awaited = rank.Rank
 			}
 			if known && e.Failed == "" {
 				g.add(e, max(0, e.At-r.Started))
@@ -71,15 +74,19 @@ func digest(plan launcher.Plan, r launcher.Result, exits map[int]launcher.Exit, 
 
 func (g *likeness) add(e launcher.Exit, ran time.Duration) {
 	if !g.known || ran > g.most {
-		g.most, g.last = ran, e.Rank
+		g.most = ran
+		g.last = e.Rank
 	}
 	if !g.known || e.CPU > g.cpu {
-		g.cpu, g.busiest = e.CPU, e.Rank
+		g.cpu = e.CPU
+		g.busiest = e.Rank
 	}
 	if !g.known || e.MaxRSS > g.memory {
-		g.memory, g.greatest = e.MaxRSS, e.Rank
+		g.memory = e.MaxRSS
+		g.greatest = e.Rank
 	}
-	g.least, g.known = min(g.least, ran), true
+	g.least = min(g.least, ran)
+	g.known = true
 }
 
 // row formats a group. Where ranks differ, it names the one with the largest value.
@@ -101,7 +108,8 @@ func (g *likeness) row() []string {
 	if least := Seconds(g.least); least != Seconds(g.most) {
 		row[3] = least + " to " + row[3]
 	}
-	row[4], row[5] = Seconds(g.cpu)+g.by(g.busiest), prose.Size(g.memory)+g.by(g.greatest)
+	row[4] = Seconds(g.cpu) + g.by(g.busiest)
+	row[5] = prose.Size(g.memory) + g.by(g.greatest)
 	return row
 }
 

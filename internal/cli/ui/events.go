@@ -59,7 +59,8 @@ type eventProgram struct {
 	Ranks   int      `json:"ranks"`
 }
 
-// eventLog writes the steps of a job as JSON lines. It is safe for concurrent use; a nil eventLog writes nothing.
+// eventLog writes the steps of a job as JSON lines. It is safe for concurrent use; a nil eventLog
+// writes nothing.
 type eventLog struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -69,34 +70,41 @@ type eventLog struct {
 	broken  func(error) // called on the first lost line; nil afterwards
 }
 
-// OpenEvents opens the target of --json-events: a file, or fd:N. The result is nil if name is empty.
+// OpenEvents opens the target of --json-events: a file, or fd:N. The result is nil if name is
+// empty.
 func OpenEvents(name string, console *UI) (*eventLog, error) {
 	if name == "" {
 		return nil, nil
 	}
-	log := &eventLog{now: time.Now, broken: func(err error) { console.Warningf("writing the job's steps stopped: %v", err) }}
+	log := &eventLog{now: time.Now, broken: func(err error) {
+		console.Warningf("writing the job's steps stopped: %v", err)
+	}}
 	number, numbered := strings.CutPrefix(name, "fd:")
 	if !numbered {
 		file, err := trust.Create(name)
 		if err != nil {
-			return nil, usage.Errorf(cmp.Or(usage.Hint(err), "name a file in an existing folder that you may write to"), "open the file of --json-events: %w", err)
+			return nil, usage.Errorf(cmp.Or(usage.Hint(err), "name a file in an existing folder that you may write to"),
+				"open the file of --json-events: %w", err)
 		}
 		return log.to(file, console), nil
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 1 {
-		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %q: expected fd: and the number of an open descriptor", name)
+		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json",
+			"--json-events %q: expected fd: and the number of an open descriptor", name)
 	}
 	// Descriptors that gorun itself opened have close-on-exec; inherited ones do not.
 	if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC != 0 {
-		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json", "--json-events %s: descriptor %d is not open", name, fd)
+		return nil, usage.Errorf("for example --json-events fd:3 3>steps.json",
+			"--json-events %s: descriptor %d is not open", name, fd)
 	}
 	unix.CloseOnExec(fd) // ranks must not inherit it
 	return log.to(os.NewFile(uintptr(fd), name), console), nil
 }
 
 func (l *eventLog) to(file *os.File, console *UI) *eventLog {
-	l.file, l.out = file, &DeadlineWriter{W: file, Deadline: console.Deadline}
+	l.out = &DeadlineWriter{W: file, Deadline: console.Deadline}
+	l.file = file
 	return l
 }
 
@@ -136,7 +144,8 @@ func (l *eventLog) write(e jobEvent) {
 func (l *eventLog) Plan(plan launcher.Plan, programs []launcher.Program) {
 	e := jobEvent{Event: "plan", Ranks: plan.Size}
 	if len(programs) == 1 {
-		e.Program, programs = programs[0].Argv, nil
+		e.Program = programs[0].Argv
+		programs = nil
 	}
 	for _, p := range programs {
 		e.Programs = append(e.Programs, eventProgram{p.Argv, p.Ranks})
@@ -169,19 +178,38 @@ func (l *eventLog) Follow(event launcher.Event) {
 		l.fill(&step, e.Exit)
 		l.write(step)
 	case launcher.Membership:
-		l.write(jobEvent{Event: "elastic", Kind: e.Kind, Epoch: e.Epoch, Host: e.Host, Text: e.Text, Seconds: l.since(e.At)})
+		l.write(jobEvent{
+			Event:   "elastic",
+			Kind:    e.Kind,
+			Epoch:   e.Epoch,
+			Host:    e.Host,
+			Text:    e.Text,
+			Seconds: l.since(e.At),
+		})
 	case launcher.HostLost:
-		l.write(jobEvent{Event: "lost", Host: e.Host, Error: e.Err.Error(), Seconds: l.since(e.At)})
+		l.write(jobEvent{
+			Event:   "lost",
+			Host:    e.Host,
+			Error:   e.Err.Error(),
+			Seconds: l.since(e.At),
+		})
 	}
 }
 
 // fill sets the fields that say how a rank ended.
 func (l *eventLog) fill(step *jobEvent, e launcher.Exit) {
-	step.Rank, step.Code, step.Stopped, step.Seconds = &e.Rank, &e.Code, e.Stopped, l.since(e.At)
-	step.CPU, step.MaxRSS, step.Memory, step.Limit = e.CPU.Seconds(), e.MaxRSS, string(e.OutOfMemory), e.MemoryLimit
+	step.Rank = &e.Rank
+	step.Code = &e.Code
+	step.Stopped = e.Stopped
+	step.Seconds = l.since(e.At)
+	step.CPU = e.CPU.Seconds()
+	step.MaxRSS = e.MaxRSS
+	step.Memory = string(e.OutOfMemory)
+	step.Limit = e.MemoryLimit
 	step.Error = e.Failed
 	if e.Signal != 0 {
-		step.Code, step.Signal = nil, signalText(e.Signal)
+		step.Code = nil
+		step.Signal = signalText(e.Signal)
 	}
 }
 
@@ -200,15 +228,28 @@ func (l *eventLog) Result(r launcher.Result) {
 		if f.Rank >= 0 {
 			l.fill(&step, f.Exit)
 		}
-		step.Error, step.Hint, step.Stderr, step.Log = f.String(), failureHint(*f), f.Stderr, f.Log
+		step.Error = f.String()
+		step.Hint = failureHint(*f)
+		step.Stderr = f.Stderr
+		step.Log = f.Log
 		l.write(step)
 	}
 	code := r.Code()
-	l.write(jobEvent{Event: "done", Code: &code, Seconds: l.since(r.Ended), Stopped: r.Stopped != launcher.NotStopped})
+	l.write(jobEvent{
+		Event:   "done",
+		Code:    &code,
+		Seconds: l.since(r.Ended),
+		Stopped: r.Stopped != launcher.NotStopped,
+	})
 }
 
 // Failed writes the end of a job that did not start.
 func (l *eventLog) Failed(err error) {
 	code := exitcode.Of(err)
-	l.write(jobEvent{Event: "done", Code: &code, Error: err.Error(), Hint: usage.Hint(err)})
+	l.write(jobEvent{
+		Event: "done",
+		Code:  &code,
+		Error: err.Error(),
+		Hint:  usage.Hint(err),
+	})
 }

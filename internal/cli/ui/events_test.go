@@ -27,10 +27,19 @@ func TestEventLines(t *testing.T) {
 	}
 	log.now = func() time.Time { return time.Date(2026, 11, 21, 20, 51, 31, 5e6, time.UTC) }
 	log.Plan(planOf(t, "f1:2,f2:2"), []launcher.Program{{Argv: []string{"./train", "--epochs", "3"}, Ranks: 4}})
-	r := failedJob(launcher.Exit{Signal: 9, CPU: 2400 * time.Millisecond, MaxRSS: 2_140_000_000, OutOfMemory: launcher.MemoryOfGroup, MemoryLimit: 2 << 30})
-	r.Cause.Stderr, r.Cause.Log = []string{"out of \"memory\""}, "out/rank.1/stderr"
-	for _, e := range []launcher.Event{launcher.Connected{Host: "f1"}, launcher.Ready{Host: "f1"}, launcher.Started{At: r.Started},
-		launcher.Exited{Host: "f1", Exit: r.Exits[0]}, launcher.Exited{Host: "f1", Exit: r.Exits[1]}, launcher.Exited{Host: "f2", Exit: r.Exits[3]},
+	r := failedJob(launcher.Exit{
+		Signal:      9,
+		CPU:         2400 * time.Millisecond,
+		MaxRSS:      2_140_000_000,
+		OutOfMemory: launcher.MemoryOfGroup,
+		MemoryLimit: 2 << 30,
+	})
+	r.Cause.Stderr = []string{"out of \"memory\""}
+	r.Cause.Log = "out/rank.1/stderr"
+	for _, e := range []launcher.Event{launcher.Connected{Host: "f1"}, launcher.Ready{Host: "f1"},
+		launcher.Started{At: r.Started},
+		launcher.Exited{Host: "f1", Exit: r.Exits[0]}, launcher.Exited{Host: "f1", Exit: r.Exits[1]},
+		launcher.Exited{Host: "f2", Exit: r.Exits[3]},
 		launcher.HostLost{Host: "f2", Err: errors.New("no word from the agent"), At: 4 * time.Second}} {
 		log.Follow(e)
 	}
@@ -84,7 +93,8 @@ func TestEventsToADescriptor(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := OpenEvents(filepath.Join(t.TempDir(), "no", "where"), nil); !exitcode.IsUsage(err) || usage.Hint(err) == "" {
+	if _, err := OpenEvents(filepath.Join(t.TempDir(), "no", "where"), nil); !exitcode.IsUsage(err) ||
+		usage.Hint(err) == "" {
 		t.Errorf("a folder that there is not: %v", err)
 	}
 }

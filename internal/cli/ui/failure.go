@@ -51,12 +51,13 @@ func (u *UI) unkillable(left []launcher.Unkillable) {
 		u.Errorf("%d more processes cannot be killed", len(left)-most)
 	}
 	if len(left) > 0 {
-		u.Hintf("SIGKILL is pending: a process blocked in the kernel (ps -o pid,state,wchan) ends when its file system or device answers")
+		u.Hintf("SIGKILL is pending: a process blocked in the kernel (ps -o pid,state,wchan) ends when its file " +
+			"system or device answers")
 	}
 }
 
-// failure prints the first failure in a few lines: rank, exit, time, last lines of stderr, log file and hint. now is
-// the time when the job ended.
+// failure prints the first failure in a few lines: rank, exit, time, last lines of stderr, log file
+// and hint. now is the time when the job ended.
 func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 	const most = 6 // lines
 	f := r.Cause
@@ -129,7 +130,8 @@ func failureHint(f launcher.Failure) string {
 	case errors.As(f.Lost, &ended) && ended.Killed():
 		return signalHint(syscall.SIGKILL, e, f.Host)
 	case errors.As(f.Lost, &late):
-		return "a program that exits or hangs before MPI_Init keeps the others waiting; --start-timeout 0 waits without end"
+		return "a program that exits or hangs before MPI_Init keeps the others waiting; --start-timeout 0 waits " +
+			"without end"
 	case errors.As(f.Lost, &server):
 		return fmt.Sprintf("dmesg on %s shows whether it crashed or the kernel killed it", f.Host)
 	case f.Lost != nil:
@@ -145,9 +147,11 @@ func failureHint(f launcher.Failure) string {
 	case e.Signal != 0:
 		return signalHint(syscall.Signal(e.Signal), e, f.Host)
 	case e.Code == 126 || e.Code == 127:
-		return fmt.Sprintf("shells exit with %d when they cannot run or find a command: check PATH on %s", e.Code, f.Host)
+		return fmt.Sprintf("shells exit with %d when they cannot run or find a command: check PATH on %s", e.Code,
+			f.Host)
 	case e.Code > wire.CodeSignalBase && unix.SignalName(syscall.Signal(e.Code-wire.CodeSignalBase)) != "":
-		return fmt.Sprintf("shells exit with this code when signal %d (%s) ended their command", e.Code-wire.CodeSignalBase, signalText(e.Code-wire.CodeSignalBase))
+		return fmt.Sprintf("shells exit with this code when signal %d (%s) ended their command",
+			e.Code-wire.CodeSignalBase, signalText(e.Code-wire.CodeSignalBase))
 	}
 	return ""
 }
@@ -173,9 +177,11 @@ func signalHint(s syscall.Signal, e launcher.Exit, host string) string {
 // memoryHint returns what to do when memory ran out.
 func memoryHint(e launcher.Exit, host string) string {
 	if e.OutOfMemory == launcher.MemoryOfGroup {
-		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of systemd), or put fewer ranks there", prose.Size(e.MaxRSS), host)
+		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of "+
+			"systemd), or put fewer ranks there", prose.Size(e.MaxRSS), host)
 	}
-	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); dmesg there shows the kernel's report", prose.Size(e.MaxRSS), host)
+	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); "+
+		"dmesg there shows the kernel's report", prose.Size(e.MaxRSS), host)
 }
 
 func countStopped(r launcher.Result) (n int) {
@@ -189,8 +195,10 @@ func countStopped(r launcher.Result) (n int) {
 
 // Ending says in a few words why a job did not end well, or returns "".
 func Ending(r launcher.Result) string {
-	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT", launcher.Terminated: "stopped by SIGTERM",
-		launcher.HungUp: "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout", launcher.Hung: "no progress for --hang-timeout", launcher.OutputClosed: "the reader of its output has gone"}; {
+	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT",
+		launcher.Terminated: "stopped by SIGTERM",
+		launcher.HungUp:     "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout",
+		launcher.Hung: "no progress for --hang-timeout", launcher.OutputClosed: "the reader of its output has gone"}; {
 	case r.Stopped != launcher.NotStopped:
 		return reasons[r.Stopped]
 	case r.Cause != nil:

@@ -16,13 +16,24 @@ import (
 
 // failedJob returns a job of four ranks whose rank 1 failed 2.5 s after the start.
 func failedJob(e launcher.Exit) launcher.Result {
-	e.Rank, e.At = 1, 3*time.Second
+	e.Rank = 1
+	e.At = 3 * time.Second
 	r := launcher.Result{Started: 500 * time.Millisecond, Ended: 4 * time.Second, Exits: []launcher.Exit{e}}
 	for _, rank := range []int{0, 2} {
-		r.Exits = append(r.Exits, launcher.Exit{Rank: rank, Signal: 15, Stopped: true, At: 3100 * time.Millisecond})
+		r.Exits = append(r.Exits, launcher.Exit{
+			Rank:    rank,
+			Signal:  15,
+			Stopped: true,
+			At:      3100 * time.Millisecond,
+		})
 	}
 	r.Exits = append(r.Exits, launcher.Exit{Rank: 3, At: 1500 * time.Millisecond})
-	r.Cause = &launcher.Failure{Rank: 1, Host: "f1", Exit: e, At: e.At}
+	r.Cause = &launcher.Failure{
+		Rank: 1,
+		Host: "f1",
+		Exit: e,
+		At:   e.At,
+	}
 	return r
 }
 
@@ -39,9 +50,17 @@ func TestFailureTexts(t *testing.T) {
 	}{
 		{"a code", 4, launcher.Exit{Code: 3}, nil},
 		{"a code, with stderr", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
-		{"and a file", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"killed, with stderr and a log", 4, launcher.Exit{Signal: 9}, func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"the only rank, whose stderr is on the terminal", 1, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"and a file", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) {
+			f.Stderr = said
+			f.Log = "out/rank.1/stderr"
+		}},
+		{"killed, with stderr and a log", 4, launcher.Exit{Signal: 9}, func(f *launcher.Failure) {
+			f.Stderr = said
+			f.Log = "out/rank.1/stderr"
+		}},
+		{"the only rank, whose stderr is on the terminal", 1, launcher.Exit{Code: 1}, func(f *launcher.Failure) {
+			f.Stderr = said
+		}},
 		{"a crash", 4, launcher.Exit{Signal: 11}, nil},
 		{"a crash with a core", 4, launcher.Exit{Signal: 11, Core: true}, nil},
 		{"a bus error", 4, launcher.Exit{Signal: 7}, nil},
@@ -49,18 +68,39 @@ func TestFailureTexts(t *testing.T) {
 		{"a shell that found nothing", 4, launcher.Exit{Code: 127}, nil},
 		{"a shell whose command was killed", 4, launcher.Exit{Code: 137}, nil},
 		{"out of memory", 4, launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfHost, MaxRSS: 12_900_000_000}, nil},
-		{"out of memory at a limit, with stderr and a log", 4, launcher.Exit{Signal: 9, OutOfMemory: launcher.MemoryOfGroup, MemoryLimit: 2 << 30, MaxRSS: 2_140_000_000},
-			func(f *launcher.Failure) { f.Stderr, f.Log = said, "out/rank.1/stderr" }},
-		{"out of memory, it seems, below a shell", 4, launcher.Exit{Code: 137, OutOfMemory: launcher.MemoryLikely, MaxRSS: 12_900_000_000}, nil},
+		{"out of memory at a limit, with stderr and a log", 4, launcher.Exit{
+			Signal:      9,
+			OutOfMemory: launcher.MemoryOfGroup,
+			MemoryLimit: 2 << 30,
+			MaxRSS:      2_140_000_000,
+		},
+			func(f *launcher.Failure) {
+				f.Stderr = said
+				f.Log = "out/rank.1/stderr"
+			}},
+		{"out of memory, it seems, below a shell", 4, launcher.Exit{Code: 137, OutOfMemory: launcher.MemoryLikely,
+			MaxRSS: 12_900_000_000}, nil},
 		{"no start", 4, launcher.Exit{Code: 127, Failed: "no such file or directory"}, nil},
 		{"a victim", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
-		{"told to abort", 4, launcher.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) { f.Victim, f.Told = true, "rank 2 on f2: rank 0 lost it: reset" }},
-		{"a host", 4, launcher.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, errors.New("lost the connection to the agent") }},
-		{"a server of ranks", 4, launcher.Exit{}, func(f *launcher.Failure) {
-			f.Rank, f.Lost = -1, &launcher.ServerError{Reason: "gorun-pmix, which serves the ranks of this host: it has ended: EOF"}
+		{"told to abort", 4, launcher.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) {
+			f.Victim = true
+			f.Told = "rank 2 on f2: rank 0 lost it: reset"
 		}},
-		{"an agent", 4, launcher.Exit{}, func(f *launcher.Failure) { f.Rank, f.Lost = -1, &launcher.AgentEndedError{Code: 137} }},
-		{"a very long line", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = []string{strings.Repeat("é", 1000)} }},
+		{"a host", 4, launcher.Exit{}, func(f *launcher.Failure) {
+			f.Rank = -1
+			f.Lost = errors.New("lost the connection to the agent")
+		}},
+		{"a server of ranks", 4, launcher.Exit{}, func(f *launcher.Failure) {
+			f.Rank = -1
+			f.Lost = &launcher.ServerError{Reason: "gorun-pmix, which serves the ranks of this host: it has ended: EOF"}
+		}},
+		{"an agent", 4, launcher.Exit{}, func(f *launcher.Failure) {
+			f.Rank = -1
+			f.Lost = &launcher.AgentEndedError{Code: 137}
+		}},
+		{"a very long line", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) {
+			f.Stderr = []string{strings.Repeat("é", 1000)}
+		}},
 	} {
 		var out bytes.Buffer
 		r := failedJob(tc.exit)
@@ -90,7 +130,8 @@ func TestFailedHostsAreGroupedByReason(t *testing.T) {
 	}
 	var out bytes.Buffer
 	(&UI{W: &out}).Report(&launcher.LaunchError{Hosts: []launcher.HostError{
-		at("f1", ": no route"), at("f2", " (port 2222): connection refused"), at("f3", ": no route"), at("f4", " (port 2222): connection refused")}})
+		at("f1", ": no route"), at("f2", " (port 2222): connection refused"), at("f3", ": no route"),
+		at("f4", " (port 2222): connection refused")}})
 	want := "gorun: error: f1, f3: no route\ngorun: error: f2, f4 (port 2222): connection refused\n"
 	if out.String() != want {
 		t.Errorf("got\n%swant\n%s", &out, want)
@@ -105,14 +146,18 @@ func TestFailuresOfManyHostsAreShort(t *testing.T) {
 		if i%2 == 1 {
 			why = errors.New("no route")
 		}
-		failed = append(failed, launcher.HostError{Host: fmt.Sprintf("n%05d", i), Err: usage.Errorf(fmt.Sprintf("hint %d", i), "%w", why)})
+		failed = append(failed, launcher.HostError{Host: fmt.Sprintf("n%05d", i),
+			Err: usage.Errorf(fmt.Sprintf("hint %d", i), "%w", why)})
 	}
 	var out bytes.Buffer
 	u := &UI{W: &out}
 	u.ReportHosts(failed)
 	lines := strings.Split(out.String(), "\n")
-	if len(lines) != mostReasons+1+mostReasons+1 || lines[0] != "gorun: error: n00001, n00003, n00005, n00007, n00009, n00011 and 4994 more hosts: no route" ||
-		lines[1] != "gorun: error: n00000: port 0 is closed" || lines[mostReasons] != "gorun: error: n00062, n00064, n00066, n00068, n00070, n00072 and 4963 more hosts: failed for other reasons" {
+	if len(lines) != mostReasons+1+mostReasons+1 ||
+		lines[0] != "gorun: error: n00001, n00003, n00005, n00007, n00009, n00011 and 4994 more hosts: no route" ||
+		lines[1] != "gorun: error: n00000: port 0 is closed" ||
+		lines[mostReasons] != "gorun: error: n00062, n00064, n00066, n00068, n00070, n00072 and 4963 more hosts: "+
+			"failed for other reasons" {
 		t.Errorf("got\n%s", &out)
 	}
 	out.Reset()
@@ -122,14 +167,17 @@ func TestFailuresOfManyHostsAreShort(t *testing.T) {
 		r.Unkillable = append(r.Unkillable, launcher.Unkillable{Host: failed[i].Host})
 	}
 	u.Conclude(r, 80_000)
-	if text := out.String(); strings.Count(text, "\n") > mostReasons+16 || !strings.Contains(text, "error: host n00001, n00003, n00005, n00007, n00009, n00011 and 4994 more hosts: no route\n") {
+	if text := out.String(); strings.Count(text, "\n") > mostReasons+16 ||
+		!strings.Contains(text, "error: host n00001, n00003, n00005, n00007, n00009, n00011 and 4994 more hosts: no "+
+			"route\n") {
 		t.Errorf("%d lines:\n%s", strings.Count(text, "\n"), text)
 	}
 }
 
 func TestSecondsHasThreeDigits(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0.00 s", 20 * time.Millisecond: "0.02 s", 1250 * time.Millisecond: "1.25 s", 12340 * time.Millisecond: "12.3 s", time.Hour: "3600 s",
+		0: "0.00 s", 20 * time.Millisecond: "0.02 s", 1250 * time.Millisecond: "1.25 s",
+		12340 * time.Millisecond: "12.3 s", time.Hour: "3600 s",
 	} {
 		if got := Seconds(d); got != want {
 			t.Errorf("%v is %q, want %q", d, got, want)
@@ -174,14 +222,26 @@ started in 0.00 s, ran 0.00 s, exit code 0
 func TestSummaryOfManyRanksIsShort(t *testing.T) {
 	r := launcher.Result{Started: time.Second, Ended: 9 * time.Second}
 	for rank := range 80000 - 1 { // the last is not known
-		r.Exits = append(r.Exits, launcher.Exit{Rank: rank, At: 4*time.Second + time.Duration(rank)*time.Microsecond, CPU: time.Second, MaxRSS: 64 << 20})
+		r.Exits = append(r.Exits, launcher.Exit{
+			Rank:   rank,
+			At:     4*time.Second + time.Duration(rank)*time.Microsecond,
+			CPU:    time.Second,
+			MaxRSS: 64 << 20,
+		})
 	}
-	r.Exits[12345].Code, r.Exits[12345].At = 3, 2*time.Second
+	r.Exits[12345].Code = 3
+	r.Exits[12345].At = 2 * time.Second
 	r.Exits[777].MaxRSS = 2 << 30
 	for _, rank := range []int{5, 7, 9, 11, 13, 15} {
-		r.Exits[rank].Signal, r.Exits[rank].Stopped = 15, true
+		r.Exits[rank].Signal = 15
+		r.Exits[rank].Stopped = true
 	}
-	r.Cause = &launcher.Failure{Rank: 12345, Host: "n1544", Exit: r.Exits[12345], At: 2 * time.Second}
+	r.Cause = &launcher.Failure{
+		Rank: 12345,
+		Host: "n1544",
+		Exit: r.Exits[12345],
+		At:   2 * time.Second,
+	}
 	hosts := make([]string, 10000)
 	for i := range hosts {
 		hosts[i] = fmt.Sprintf("n%05d:8", i+1)
@@ -197,7 +257,8 @@ started in 1.00 s, ran 8.00 s, exit code 3
 	if got := Summary(plan, r, nil); got != want {
 		t.Errorf("got:\n%swant:\n%s", got, want)
 	}
-	if got := Summary(plan, r, map[int]float64{4711: 0.75}); !strings.Contains(got, "most waited for\n") || !strings.Contains(got, "75 % (rank 4711)\n") {
+	if got := Summary(plan, r, map[int]float64{4711: 0.75}); !strings.Contains(got, "most waited for\n") ||
+		!strings.Contains(got, "75 % (rank 4711)\n") {
 		t.Errorf("got:\n%s", got)
 	}
 }

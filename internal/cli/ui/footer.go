@@ -13,8 +13,8 @@ const (
 	footerTick = 100 * time.Millisecond
 )
 
-// Footer shows the progress of a job's start in the last line of a terminal. It disappears before ranks write. A nil
-// Footer shows nothing.
+// Footer shows the progress of a job's start in the last line of a terminal. It disappears before
+// ranks write. A nil Footer shows nothing.
 type Footer struct {
 	console *UI
 	hosts   int
@@ -30,7 +30,13 @@ type Footer struct {
 
 // NewFooter shows a footer until Close or the start of the ranks.
 func NewFooter(console *UI, hosts int) *Footer {
-	f := &Footer{console: console, hosts: hosts, began: time.Now(), done: make(chan struct{}), removed: make(chan struct{})}
+	f := &Footer{
+		console: console,
+		hosts:   hosts,
+		began:   time.Now(),
+		done:    make(chan struct{}),
+		removed: make(chan struct{}),
+	}
 	go f.run()
 	return f
 }

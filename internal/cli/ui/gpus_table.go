@@ -15,8 +15,8 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// WriteGPUs writes a line per GPU, with a dash for unknown values. With more, it adds topology, MIG instances and
-// processes.
+// WriteGPUs writes a line per GPU, with a dash for unknown values. With more, it adds topology, MIG
+// instances and processes.
 func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 	count := 0
 	err := WriteColumns(out, func(table io.Writer) {
@@ -30,7 +30,8 @@ func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 				fmt.Fprintf(table, "%s\t-\tnone\n", g.Host.Name)
 			}
 			for _, d := range g.Devices {
-				fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Host.Name, d.Index, orDash(d.Name), usedText(d), gib(d.MemoryBytes),
+				fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", g.Host.Name, d.Index, orDash(d.Name),
+					usedText(d), gib(d.MemoryBytes),
 					known(d.Utilization, " %"), known(d.NUMANode, ""), migText(d), shortUUID(d.UUID), linksText(d))
 			}
 		}
@@ -46,7 +47,8 @@ func WriteGPUs(out io.Writer, all []launcher.GPUs, more bool) error {
 	return err
 }
 
-// writeGPUsMore writes a host's topology matrix, as nvidia-smi topo -m does, and its MIG instances and processes.
+// writeGPUsMore writes a host's topology matrix, as nvidia-smi topo -m does, and its MIG instances
+// and processes.
 func writeGPUsMore(out io.Writer, g launcher.GPUs) error {
 	return WriteColumns(out, func(table io.Writer) {
 		if len(g.Devices) == 0 {
@@ -76,7 +78,8 @@ func writeGPUsMore(out io.Writer, g launcher.GPUs) error {
 	})
 }
 
-// between returns the connection of two GPUs as nvidia-smi names it: NV12 for 12 NVLinks, else the PCI distance.
+// between returns the connection of two GPUs as nvidia-smi names it: NV12 for 12 NVLinks, else the
+// PCI distance.
 func between(d gpu.Device, peer int) string {
 	path, told := d.Paths[peer]
 	switch {

@@ -17,21 +17,42 @@ func someGPUs() []launcher.GPUs {
 		return launcher.GPUs{Host: hostfile.Host{Name: name}, Inventory: gpu.Inventory{Devices: devices}}
 	}
 	links := func(index int) gpu.Device {
-		d := gpu.Device{Index: index, UUID: "GPU-8a1b2c3d-0000-1111-2222-333344445555", Name: "NVIDIA A100-SXM4-40GB", BusID: "0000:07:00.0", NUMANode: 1, CPUs: "0-15",
-			MemoryBytes: 40 << 30, Utilization: 97, NVLinks: map[int]int{}, Paths: map[int]gpu.Path{}}
+		d := gpu.Device{
+			Index:       index,
+			UUID:        "GPU-8a1b2c3d-0000-1111-2222-333344445555",
+			Name:        "NVIDIA A100-SXM4-40GB",
+			BusID:       "0000:07:00.0",
+			NUMANode:    1,
+			CPUs:        "0-15",
+			MemoryBytes: 40 << 30,
+			Utilization: 97,
+			NVLinks:     map[int]int{},
+			Paths:       map[int]gpu.Path{},
+		}
 		for peer := range 5 {
 			if peer != index {
-				d.NVLinks[peer], d.Paths[peer] = 4+8*(peer/4), gpu.System
+				d.NVLinks[peer] = 4 + 8*(peer/4)
+				d.Paths[peer] = gpu.System
 			}
 		}
 		return d
 	}
-	first, second := links(0), links(1)
+	first := links(0)
+	second := links(1)
 	first.MemoryUsed = 1 << 29
-	second.MIGEnabled, second.NVLinks = true, nil
-	second.MIG = []gpu.MIG{{UUID: "MIG-1", Profile: "1g.5gb", MemoryBytes: 5 << 30}, {UUID: "MIG-2", Profile: "3g.20gb"}, {UUID: "MIG-3", Profile: "1g.5gb"}}
+	second.MIGEnabled = true
+	second.NVLinks = nil
+	second.MIG = []gpu.MIG{{UUID: "MIG-1", Profile: "1g.5gb", MemoryBytes: 5 << 30},
+		{UUID: "MIG-2", Profile: "3g.20gb"}, {UUID: "MIG-3", Profile: "1g.5gb"}}
 	second.Processes = []gpu.Process{{PID: 4711, MemoryBytes: 3 << 30}, {PID: 4712}}
-	bare := gpu.Device{Index: 2, Minor: -1, BusID: "0000:3b:00.0", NUMANode: -1, Utilization: -1, MIGEnabled: true}
+	bare := gpu.Device{
+		Index:       2,
+		Minor:       -1,
+		BusID:       "0000:3b:00.0",
+		NUMANode:    -1,
+		Utilization: -1,
+		MIGEnabled:  true,
+	}
 	failed := on("f3")
 	failed.Err = errors.New("connection refused")
 	return []launcher.GPUs{on("f1", first, second, bare), on("f2"), failed}

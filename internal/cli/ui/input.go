@@ -9,8 +9,8 @@ import (
 	"golang.org/x/term"
 )
 
-// input is the standard input for the ranks. Close ends a Read. While gorun is in the background of a terminal, Read
-// waits instead of reading, which would stop gorun by SIGTTIN.
+// input is the standard input for the ranks. Close ends a Read. While gorun is in the background of
+// a terminal, Read waits instead of reading, which would stop gorun by SIGTTIN.
 type input struct {
 	file *os.File
 	wake [2]*os.File // a pipe: closing the writer ends a waiting Read
@@ -29,10 +29,12 @@ func (in *input) Close() { in.wake[1].Close() }
 
 func (in *input) Read(p []byte) (int, error) {
 	for {
-		set := []unix.PollFd{{Fd: int32(in.wake[0].Fd()), Events: unix.POLLIN}, {Fd: int32(in.file.Fd()), Events: unix.POLLIN}}
+		set := []unix.PollFd{{Fd: int32(in.wake[0].Fd()), Events: unix.POLLIN},
+			{Fd: int32(in.file.Fd()), Events: unix.POLLIN}}
 		wait := -1
 		if !in.foreground() {
-			set, wait = set[:1], 500 // milliseconds until the next check
+			set = set[:1]
+			wait = 500 // milliseconds until the next check
 		}
 		_, err := unix.Poll(set, wait)
 		switch {

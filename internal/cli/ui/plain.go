@@ -8,8 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Plain returns a writer of gorun's own text on w, which passes through [prose.Plain]. The output of ranks must not. Each Write takes
-// whole characters.
+// Plain returns a writer of gorun's own text on w, which passes through [prose.Plain]. The output
+// of ranks must not. Each Write takes whole characters.
 func Plain(w io.Writer) io.Writer { return plainWriter{w} }
 
 type plainWriter struct{ w io.Writer }
@@ -21,8 +21,8 @@ func (p plainWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// WriteJSON writes v as one JSON document in which a terminal finds nothing to obey. indent is that of nested values; "" puts all
-// into one line.
+// WriteJSON writes v as one JSON document in which a terminal finds nothing to obey. indent is that
+// of nested values; "" puts all into one line.
 func WriteJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

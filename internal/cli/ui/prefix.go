@@ -39,12 +39,14 @@ func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 	if text == nil || err != nil {
 		return nil, err
 	}
-	layout, ctime := "2006-01-02 15:04:05.000", l.Ctime()
+	layout := "2006-01-02 15:04:05.000"
+	ctime := l.Ctime()
 	if ctime {
 		layout = time.ANSIC
 	}
 	if l.Timestamp {
-		plain, gap := text, " "
+		plain := text
+		gap := " "
 		if ctime {
 			gap = ""
 		}
@@ -83,17 +85,21 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 		template = "[1,%r]<%s>:"
 	default:
 		if !strings.Contains(l.Style, "%") {
-			return nil, usage.Errorf("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
+			return nil, usage.Errorf("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), "+
+				"%h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
 				"--prefix %q is not a style", l.Style)
 		}
 		if mark := unknownMark(l.Style); mark != "" {
-			return nil, usage.Errorf("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or stderr), %t (time), or %% for a percent sign",
+			return nil, usage.Errorf("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or "+
+				"stderr), %t (time), or %% for a percent sign",
 				"--prefix %q: %s stands for nothing", l.Style, mark)
 		}
 	}
-	seatOf, programs := seats(plan), l.programNames(plan)
+	seatOf := seats(plan)
+	programs := l.programNames(plan)
 	return func(rank, fd int) string {
-		at, program := seatOf(rank), "spawned"
+		at := seatOf(rank)
+		program := "spawned"
 		if rank < len(programs) {
 			program = programs[rank]
 		}
@@ -102,9 +108,11 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 	}, nil
 }
 
-// programNames returns the base name of each rank's program. An elastic job has one program for any number of ranks.
+// programNames returns the base name of each rank's program. An elastic job has one program for any
+// number of ranks.
 func (l LineStyle) programNames(plan launcher.Plan) []string {
-	names, next := make([]string, plan.Size), 0
+	names := make([]string, plan.Size)
+	next := 0
 	for _, p := range l.Programs {
 		ranks := p.Ranks
 		if len(l.Programs) == 1 {
@@ -155,7 +163,8 @@ func UseColor(mode string, terminal bool, lookup func(string) (string, bool)) bo
 
 // hostPrefix returns prefixes "f1:0: " padded to one width.
 func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
-	seatOf, width := seats(plan), 0
+	seatOf := seats(plan)
+	width := 0
 	for rank := range plan.Size {
 		width = max(width, len(seatOf(rank).host)+len(strconv.Itoa(rank)))
 	}
@@ -240,7 +249,8 @@ func withTime(plain func(rank, fd int) []byte, layout string) prefixFunc {
 		}
 		s := &states[fd-1]
 		if !at.Equal(s.at) || s.text == nil {
-			s.at, s.text = at, at.AppendFormat(s.text[:0], layout)
+			s.text = at.AppendFormat(s.text[:0], layout)
+			s.at = at
 		}
 		s.prefix = append(s.prefix[:0], before...)
 		s.prefix = append(append(s.prefix, s.text...), after...)

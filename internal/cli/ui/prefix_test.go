@@ -32,7 +32,8 @@ func planOf(t *testing.T, hosts string) launcher.Plan {
 	return plan
 }
 
-// TestPrefixes compares the prefix of a line of an elastic job, whose program may run with any number of ranks.
+// TestPrefixes compares the prefix of a line of an elastic job, whose program may run with any
+// number of ranks.
 func TestPrefixes(t *testing.T) {
 	programs := []launcher.Program{{Argv: []string{"bin/train"}, Ranks: 3}}
 	golden.Cases(t, "testdata/prefixes.txt", func(input string) (string, error) {

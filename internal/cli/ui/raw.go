@@ -41,8 +41,8 @@ func (s *Screen) Size() (rows, columns uint16) {
 	return uint16(r), uint16(c)
 }
 
-// Raw passes keys on as they are typed, Ctrl-C among them, and calls resized when the size has changed, until restore. Lines that gorun
-// itself writes still begin at the left.
+// Raw passes keys on as they are typed, Ctrl-C among them, and calls resized when the size has
+// changed, until restore. Lines that gorun itself writes still begin at the left.
 func (s *Screen) Raw(resized func()) (restore func(), err error) {
 	fd := int(s.in.Fd())
 	old, err := term.MakeRaw(fd)
@@ -53,7 +53,9 @@ func (s *Screen) Raw(resized func()) (restore func(), err error) {
 		mode.Oflag |= unix.OPOST
 		_ = SetModes(fd, mode)
 	}
-	changes, over, done := make(chan os.Signal, 1), make(chan struct{}), make(chan struct{})
+	changes := make(chan os.Signal, 1)
+	over := make(chan struct{})
+	done := make(chan struct{})
 	signal.Notify(changes, syscall.SIGWINCH)
 	go func() {
 		defer close(done)

@@ -22,13 +22,21 @@ type Requests struct {
 	ended   chan struct{}
 }
 
-// Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second a kill, and the
-// third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun; QUIT calls look, once at a time. A positive timeout requests a stop
-// after that time, and after overdue has returned.
+// Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second
+// a kill, and the third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun;
+// QUIT calls look, once at a time. A positive timeout requests a stop after that time, and after
+// overdue has returned.
 func Listen(timeout time.Duration, overdue, look func(), console *UI) *Requests {
-	w := &Requests{Stops: make(chan launcher.Stop, 4), Signals: make(chan int, 16), Pauses: make(chan launcher.Pause), caught: make(chan os.Signal, 16),
-		done: make(chan struct{}), ended: make(chan struct{})}
-	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGQUIT}
+	w := &Requests{
+		Stops:   make(chan launcher.Stop, 4),
+		Signals: make(chan int, 16),
+		Pauses:  make(chan launcher.Pause),
+		caught:  make(chan os.Signal, 16),
+		done:    make(chan struct{}),
+		ended:   make(chan struct{}),
+	}
+	wanted := []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE,
+		syscall.SIGQUIT}
 	if !signal.Ignored(syscall.SIGHUP) { // nohup
 		wanted = append(wanted, syscall.SIGHUP)
 	}
@@ -146,7 +154,8 @@ func (w *Requests) forward(n int) {
 // pauseTimeout is how long gorun waits for hosts to stop their ranks before it stops itself.
 const pauseTimeout = 500 * time.Millisecond
 
-// suspend stops the ranks and then gorun itself, and resumes the ranks when the shell resumes gorun.
+// suspend stops the ranks and then gorun itself, and resumes the ranks when the shell resumes
+// gorun.
 func (w *Requests) suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
@@ -160,8 +169,8 @@ func (w *Requests) suspend() {
 			return
 		}
 	}
-	// STOP instead of TSTP: the Go runtime keeps its TSTP handler, and the kernel ignores TSTP in orphaned
-	// process groups, which batch systems suspend, too.
+	// STOP instead of TSTP: the Go runtime keeps its TSTP handler, and the kernel ignores TSTP in
+	// orphaned process groups, which batch systems suspend, too.
 	_ = syscall.Kill(syscall.Getpid(), syscall.SIGSTOP)
 	// The ticker counts running time only: a stopped process gets at most one tick when it resumes.
 	tick := time.NewTicker(50 * time.Millisecond)

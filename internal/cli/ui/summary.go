@@ -12,8 +12,9 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// Summary formats the table of --summary: a line per rank, or in a job of more than 256 per kind of end, and one for the job. Waits are the
-// parts of the time in which the other ranks waited for a rank, or nil if they are not known.
+// Summary formats the table of --summary: a line per rank, or in a job of more than 256 per kind of
+// end, and one for the job. Waits are the parts of the time in which the other ranks waited for a
+// rank, or nil if they are not known.
 func Summary(plan launcher.Plan, r launcher.Result, waits map[int]float64) string {
 	exits := map[int]launcher.Exit{}
 	for _, e := range r.Exits {
@@ -29,7 +30,8 @@ func Summary(plan launcher.Plan, r launcher.Result, waits map[int]float64) strin
 		fmt.Fprintln(table, strings.Join(row, "\t"))
 	}
 	_ = table.Flush() // a strings.Builder takes everything
-	fmt.Fprintf(&b, "started in %s, ran %s, exit code %d\n", Seconds(r.Started), Seconds(max(0, r.Ended-r.Started)), r.Code())
+	fmt.Fprintf(&b, "started in %s, ran %s, exit code %d\n", Seconds(r.Started), Seconds(max(0, r.Ended-r.Started)),
+		r.Code())
 	return b.String()
 }
 
@@ -42,11 +44,14 @@ func lineByLine(plan launcher.Plan, r launcher.Result, exits map[int]launcher.Ex
 	for _, h := range plan.Hosts {
 		for _, rank := range h.Ranks {
 			e, known := exits[rank.Rank]
-			ran, cpu, memory := "-", "-", "-"
+			ran := "-"
+			cpu := "-"
+			memory := "-"
 			if known {
 				ran = Seconds(max(0, e.At-r.Started))
 				if e.Failed == "" {
-					cpu, memory = Seconds(e.CPU), prose.Size(e.MaxRSS)
+					cpu = Seconds(e.CPU)
+					memory = prose.Size(e.MaxRSS)
 				}
 			}
 			row := []string{fmt.Sprint(rank.Rank), h.Name, endedAs(e, known, rank.Rank, r), ran, cpu, memory}

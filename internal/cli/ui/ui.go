@@ -1,4 +1,5 @@
-// Package ui is gorun at the terminal: its messages, tables and events, and the user's signals and input.
+// Package ui is gorun at the terminal: its messages, tables and events, and the user's signals and
+// input.
 package ui
 
 import (
@@ -26,7 +27,8 @@ type UI struct {
 	copy     func(line string)
 }
 
-// Copy also passes each line to a function, without the marks of a terminal; nil: no more. The function may not print.
+// Copy also passes each line to a function, without the marks of a terminal; nil: no more. The
+// function may not print.
 func (u *UI) Copy(to func(line string)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -36,9 +38,11 @@ func (u *UI) Copy(to func(line string)) {
 func (u *UI) line(kind, format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	erase, footer := "", ""
+	erase := ""
+	footer := ""
 	if u.footer != "" {
-		erase, footer = "\r\x1b[K", "gorun: "+u.footer
+		erase = "\r\x1b[K"
+		footer = "gorun: " + u.footer
 	}
 	text := fmt.Sprintf("gorun: %s%s\n", kind, prose.Plain(fmt.Sprintf(format, args...)))
 	fmt.Fprint(u.W, erase+text+footer)
@@ -117,11 +121,12 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 	}
 }
 
-// mostReasons is how many reasons why hosts failed are printed: thousands of hosts may have a reason each.
+// mostReasons is how many reasons why hosts failed are printed: thousands of hosts may have a
+// reason each.
 const mostReasons = 32
 
-// byReason returns a line for each reason why hosts failed, which names the hosts. If there are too many reasons, it has those of the most hosts,
-// and one line for all other hosts.
+// byReason returns a line for each reason why hosts failed, which names the hosts. If there are too
+// many reasons, it has those of the most hosts, and one line for all other hosts.
 func byReason(failed []launcher.HostError) (lines []string) {
 	var reasons []string
 	hosts := map[string][]string{}

@@ -15,7 +15,8 @@ func SplitScript(line string) ([]string, error) { return splitShell(line, true) 
 
 func splitShell(line string, comments bool) (words []string, err error) {
 	var word strings.Builder
-	inWord, quote := false, byte(0)
+	inWord := false
+	quote := byte(0)
 	for i := 0; i < len(line); i++ {
 		c := line[i]
 		switch {
@@ -23,7 +24,8 @@ func splitShell(line string, comments bool) (words []string, err error) {
 			quote = 0
 			continue
 		case quote == 0 && (c == '\'' || c == '"'):
-			quote, inWord = c, true
+			quote = c
+			inWord = true
 			continue
 		case quote == 0 && strings.IndexByte(" \t\n", c) >= 0:
 			if inWord {

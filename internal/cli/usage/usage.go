@@ -1,5 +1,5 @@
-// Package usage has errors about user input, and parsers for input that many commands share: command
-// lines and sets of ranks.
+// Package usage has errors about user input, and parsers for input that many commands share:
+// command lines and sets of ranks.
 package usage
 
 import (
@@ -49,16 +49,19 @@ func Clipped(s string) string {
 
 // Nearest returns the candidate most similar to word, or "".
 func Nearest(word string, candidates []string) string {
-	best, bestDistance := "", 1+len(word)/3
+	best := ""
+	bestDistance := 1 + len(word)/3
 	for _, c := range candidates {
 		if d := editDistance(word, c); d <= bestDistance && (best == "" || d < bestDistance) {
-			best, bestDistance = c, d
+			best = c
+			bestDistance = d
 		}
 	}
 	return best
 }
 
-// editDistance counts the insertions, deletions and substitutions between a and b (Wagner and Fischer, 1974).
+// editDistance counts the insertions, deletions and substitutions between a and b (Wagner and
+// Fischer, 1974).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,7 +9,8 @@ import (
 
 func TestMistakes(t *testing.T) {
 	err := fmt.Errorf("line 1: %w", Errorf("write -np 4", "-np %d: %w", 0, fs.ErrInvalid))
-	if !Is(err) || Hint(err) != "write -np 4" || !errors.Is(err, fs.ErrInvalid) || err.Error() != "line 1: -np 0: invalid argument" {
+	if !Is(err) || Hint(err) != "write -np 4" || !errors.Is(err, fs.ErrInvalid) ||
+		err.Error() != "line 1: -np 0: invalid argument" {
 		t.Errorf("%v, hint %q", err, Hint(err))
 	}
 	if err := errors.New("x"); Is(err) || Hint(err) != "" || Is(nil) || Hint(nil) != "" {
@@ -18,7 +19,8 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	names := []string{"hosts", "hostfile", "timeout", "start-timeout", "no-oversubscribe", "dry-run", "verbose", "stdin"}
+	names := []string{"hosts", "hostfile", "timeout", "start-timeout", "no-oversubscribe", "dry-run", "verbose",
+		"stdin"}
 	for word, want := range map[string]string{
 		"hostfle":                   "hostfile",
 		"host-file":                 "hostfile",

@@ -28,8 +28,8 @@ type usage struct {
 	steal, total int64
 }
 
-// watch returns the share of CPU time that the hypervisor took, and the processes outside this job that use much of a
-// core, or would.
+// watch returns the share of CPU time that the hypervisor took, and the processes outside this job
+// that use much of a core, or would.
 func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Process) {
 	before := used(root)
 	if !sleepUntil(ctx, before.at.Add(watched)) {
@@ -47,7 +47,12 @@ func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Proces
 			continue
 		}
 		name, _, _ := strings.Cut(text(root, "proc/"+strconv.Itoa(pid)+"/comm"), "\n")
-		busy = append(busy, doctor.Process{PID: pid, Name: clipped(name, 32), CPU: share, Started: after.started[pid]})
+		busy = append(busy, doctor.Process{
+			PID:     pid,
+			Name:    clipped(name, 32),
+			CPU:     share,
+			Started: after.started[pid],
+		})
 	}
 	slices.SortFunc(busy, func(a, b doctor.Process) int { return cmp.Or(cmp.Compare(b.CPU, a.CPU), a.PID-b.PID) })
 	return steal, busy[:min(len(busy), maxBusy)]
@@ -55,7 +60,12 @@ func watch(ctx context.Context, root fs.FS) (steal float64, busy []doctor.Proces
 
 // used reads the CPU times of now.
 func used(root fs.FS) usage {
-	u := usage{at: time.Now(), of: map[int]int64{}, started: map[int]int64{}, wanted: map[int]int64{}}
+	u := usage{
+		at:      time.Now(),
+		of:      map[int]int64{},
+		started: map[int]int64{},
+		wanted:  map[int]int64{},
+	}
 	if line, _, ok := strings.Cut(text(root, "proc/stat"), "\n"); ok {
 		for i, field := range strings.Fields(line)[1:] {
 			n, _ := strconv.ParseInt(field, 10, 64)
@@ -91,7 +101,8 @@ func used(root fs.FS) usage {
 	return u
 }
 
-// ours reports whether a process is gorun's own: a probe, an agent or a guard, of this host or of another one on this machine.
+// ours reports whether a process is gorun's own: a probe, an agent or a guard, of this host or of
+// another one on this machine.
 func ours(root fs.FS, pid int) bool {
 	argv := strings.Split(text(root, "proc/"+strconv.Itoa(pid)+"/cmdline"), "\x00")
 	return len(argv) > 1 && strings.HasPrefix(argv[1], "__")

@@ -27,7 +27,8 @@ const (
 	watched     = 600 * time.Millisecond // in which the CPU time of other programs is taken
 )
 
-// facts reads what this host is. Whatever may hang is abandoned after a time; the end of the process ends it.
+// facts reads what this host is. Whatever may hang is abandoned after a time; the end of the
+// process ends it.
 func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	root := os.DirFS("/")
 	f := doctor.Facts{Machine: machine().ID, Cores: runtime.NumCPU(), Quota: topology.Quota(root)}
@@ -57,13 +58,16 @@ func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	work.Wait()
 	f.Throttles = throttles(root) - f.Throttles
 	f.Unasked = plan.Version > 0 && asked.Err() != nil
-	f.Shm, f.Disks = disks[0], disks[1:]
+	f.Shm = disks[0]
+	f.Disks = disks[1:]
 	return f
 }
 
-// machine tells whether other hosts share this machine, by the number that its kernel has chosen at the start.
+// machine tells whether other hosts share this machine, by the number that its kernel has chosen at
+// the start.
 func machine() doctor.Machine {
-	return doctor.Machine{ID: clipped(strings.TrimSpace(text(os.DirFS("/"), "proc/sys/kernel/random/boot_id")), maxName), Cores: runtime.NumCPU()}
+	return doctor.Machine{ID: clipped(strings.TrimSpace(text(os.DirFS("/"), "proc/sys/kernel/random/boot_id")),
+		maxName), Cores: runtime.NumCPU()}
 }
 
 // places are the directories that jobs use. A cache that does not exist yet is left out.
@@ -90,7 +94,9 @@ func tryDisk(d doctor.Disk) doctor.Disk {
 			done <- d
 			return
 		}
-		d.Size, d.Free, d.Files = int64(s.Blocks)*int64(s.Bsize), int64(s.Bavail)*int64(s.Bsize), int64(s.Ffree)
+		d.Size = int64(s.Blocks) * int64(s.Bsize)
+		d.Free = int64(s.Bavail) * int64(s.Bsize)
+		d.Files = int64(s.Ffree)
 		if s.Files == 0 {
 			d.Files = -1
 		}
@@ -106,7 +112,8 @@ func tryDisk(d doctor.Disk) doctor.Disk {
 	case found := <-done:
 		return found
 	case <-time.After(diskTimeout):
-		d.Error, d.Files = fmt.Sprintf("no answer within %v", diskTimeout), -1
+		d.Error = fmt.Sprintf("no answer within %v", diskTimeout)
+		d.Files = -1
 		return d
 	}
 }
@@ -144,7 +151,8 @@ func system(root fs.FS, f *doctor.Facts) {
 			f.CPU = value
 		case "cpu MHz":
 			if mhz, err := strconv.ParseFloat(value, 64); err == nil {
-				sum, clocks = sum+mhz, clocks+1
+				sum += mhz
+				clocks++
 			}
 		}
 	}
@@ -167,7 +175,10 @@ func system(root fs.FS, f *doctor.Facts) {
 		}
 		memory[key] = n
 	}
-	f.Memory, f.Available, f.Swap, f.SwapUsed = memory["MemTotal"], memory["MemAvailable"], memory["SwapTotal"], memory["SwapTotal"]-memory["SwapFree"]
+	f.Memory = memory["MemTotal"]
+	f.Available = memory["MemAvailable"]
+	f.Swap = memory["SwapTotal"]
+	f.SwapUsed = memory["SwapTotal"] - memory["SwapFree"]
 	f.HugePages = memory["HugePages_Total"]
 	f.NodeMemory = nodeMemory(root)
 	f.Nodes = len(f.NodeMemory)
@@ -220,18 +231,21 @@ func text(root fs.FS, name string) string {
 func pairs(root fs.FS, name string) func(yield func(key, value string) bool) {
 	return func(yield func(key, value string) bool) {
 		for line := range strings.Lines(text(root, name)) {
-			if key, value, ok := strings.Cut(line, ":"); ok && !yield(strings.TrimSpace(key), strings.TrimSpace(value)) {
+			if key, value, ok := strings.Cut(line, ":"); ok &&
+				!yield(strings.TrimSpace(key), strings.TrimSpace(value)) {
 				return
 			}
 		}
 	}
 }
 
-// limits are those that other programs get. Go raises its own limit on files, and gives its children the old one.
+// limits are those that other programs get. Go raises its own limit on files, and gives its
+// children the old one.
 func limits(ctx context.Context) map[string]uint64 {
 	all := map[string]uint64{}
 	for line := range strings.Lines(output(ctx, "cat", "/proc/self/limits")) {
-		for name, title := range map[string]string{"nofile": "Max open files", "memlock": "Max locked memory", "nproc": "Max processes"} {
+		for name, title := range map[string]string{"nofile": "Max open files", "memlock": "Max locked memory",
+			"nproc": "Max processes"} {
 			rest, ok := strings.CutPrefix(line, title)
 			fields := strings.Fields(rest)
 			if !ok || len(fields) == 0 {
@@ -239,7 +253,8 @@ func limits(ctx context.Context) map[string]uint64 {
 			}
 			n, err := strconv.ParseUint(fields[0], 10, 64)
 			if fields[0] == "unlimited" {
-				n, err = 1<<63, nil
+				n = 1 << 63
+				err = nil
 			}
 			if err == nil {
 				all[name] = n

@@ -14,14 +14,16 @@ import (
 // maxFence bounds the answer to a fence.
 const maxFence = 16 << 20
 
-// fence gives value to all probes through the agents, which the network between hosts cannot hinder, and returns the values of all by rank.
-// It returns on all hosts at about the same time. Each fence has a name of its own.
+// fence gives value to all probes through the agents, which the network between hosts cannot
+// hinder, and returns the values of all by rank. It returns on all hosts at about the same time.
+// Each fence has a name of its own.
 func fence(ctx context.Context, self rankenv.Rank, name string, value any) ([]json.RawMessage, error) {
 	body, err := json.Marshal(value)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+self.Agent+"/v1/fence/doctor/"+name, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+self.Agent+"/v1/fence/doctor/"+name,
+		bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,8 @@ func (names interfaces) of(addr net.Addr) string {
 	return names[at.Addr().Unmap().WithZone("")]
 }
 
-// toward returns the name of the interface whose address the kernel would choose to send to another host, or "". Nothing is sent.
+// toward returns the name of the interface whose address the kernel would choose to send to another
+// host, or "". Nothing is sent.
 func (names interfaces) toward(addr net.Addr) string {
 	conn, err := net.Dial("udp", addr.String())
 	if err != nil {

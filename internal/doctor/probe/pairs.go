@@ -98,18 +98,31 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 	if err != nil {
 		return nil, err
 	}
-	p = &party{self: self, now: in.Now, listener: listener, states: map[int]*transfer{}, interfaces: localInterfaces()}
-	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of all.
+	p = &party{
+		self:       self,
+		now:        in.Now,
+		listener:   listener,
+		states:     map[int]*transfer{},
+		interfaces: localInterfaces(),
+	}
+	// Only ranks of the job see what is given to the fence, so the secrets of all make a key of
+	// all.
 	key := sha256.New()
 	for rank, v := range values {
 		var c card
 		if err := json.Unmarshal(v, &c); err != nil || len(c.Secret) != secretSize {
 			return nil, fmt.Errorf("rank %d gave no address: %w", rank, err)
 		}
-		p.cards, p.machines = append(p.cards, c), append(p.machines, c.Machine)
+		p.cards = append(p.cards, c)
+		p.machines = append(p.machines, c.Machine)
 		key.Write(c.Secret)
 	}
-	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Rank: self.Rank, Size: len(p.cards), Key: key.Sum(nil)}, purposes, nil, nil); err != nil {
+	if p.group, err = secure.NewParty(secure.Identity{
+		Job:  "doctor",
+		Rank: self.Rank,
+		Size: len(p.cards),
+		Key:  key.Sum(nil),
+	}, purposes, nil, nil); err != nil {
 		return nil, err
 	}
 	p.timetable = plan.Timetable(p.machines)
@@ -117,7 +130,8 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 	return p, nil
 }
 
-// wait waits until all hosts are ready for something, and a time longer than usual for those that are slow.
+// wait waits until all hosts are ready for something, and a time longer than usual for those that
+// are slow.
 func (p *party) wait(ctx context.Context, what string, longer time.Duration) error {
 	waiting, cancel := context.WithTimeout(ctx, fenceTimeout+longer)
 	defer cancel()
@@ -125,9 +139,10 @@ func (p *party) wait(ctx context.Context, what string, longer time.Duration) err
 	return err
 }
 
-// meet measures the links to the other hosts in turns, of which the lower rank dials and reports. All begin a turn at about the same time, since
-// a fence ends at the same time for all, and none lasts longer than it may. A host that gets no core until all turns are over
-// measures fewer links, which is no error.
+// meet measures the links to the other hosts in turns, of which the lower rank dials and reports.
+// All begin a turn at about the same time, since a fence ends at the same time for all, and none
+// lasts longer than it may. A host that gets no core until all turns are over measures fewer links,
+// which is no error.
 func (p *party) meet(whole context.Context, found func(Line)) error {
 	began := time.Now().Add(settling)
 	end := began.Add(p.timetable.Length())
@@ -146,7 +161,8 @@ func (p *party) meet(whole context.Context, found func(Line)) error {
 			if !sleepUntil(ctx, start) {
 				return whole.Err()
 			}
-			waiting, until := startWait(start), start.Add(p.timetable.Turn)
+			waiting := startWait(start)
+			until := start.Add(p.timetable.Turn)
 			if pair[0] == p.self.Rank {
 				link := p.measure(ctx, pair[1], until)
 				link.Busy = waiting.share()
@@ -214,8 +230,10 @@ func (p *party) measure(ctx context.Context, other int, until time.Time) (link d
 		return link // the turn was too short: what is known counts
 	}
 	link.Out = theirs.Rate
-	link.Sent[1], link.Resent[1] = theirs.Sent, theirs.Resent
-	link.Into, link.Back = clipped(theirs.Into, maxName), clipped(theirs.Back, maxName)
+	link.Sent[1] = theirs.Sent
+	link.Resent[1] = theirs.Resent
+	link.Into = clipped(theirs.Into, maxName)
+	link.Back = clipped(theirs.Back, maxName)
 	switch out := sent && theirs.Idle; {
 	case out && idle:
 		link.Stalled = "both"
@@ -232,7 +250,8 @@ func (p *party) ping(conn net.Conn, link *doctor.Link, until time.Time) error {
 	left := time.Until(until)
 	var answer [8]byte
 	for n := range maxPings {
-		began, clock := time.Now(), p.now()
+		began := time.Now()
+		clock := p.now()
 		if _, err := conn.Write([]byte{'P'}); err != nil {
 			return err
 		}
@@ -274,7 +293,8 @@ func (p *party) get(ctx context.Context, other int, _ *doctor.Link, until time.T
 	return drain(conn, p.window, until)
 }
 
-// pour writes for a window and returns what TCP knows of it, and whether the window was over before until.
+// pour writes for a window and returns what TCP knows of it, and whether the window was over before
+// until.
 func pour(conn net.Conn, window time.Duration, until time.Time) (sent, resent int64, mtu int, whole bool) {
 	end := time.Now().Add(window)
 	whole = end.Before(until)
@@ -293,7 +313,8 @@ func pour(conn net.Conn, window time.Duration, until time.Time) (sent, resent in
 	return sent, resent, mtu, whole
 }
 
-// drain reads for a window and returns the rate from the first byte on, and whether none came although there was time for it.
+// drain reads for a window and returns the rate from the first byte on, and whether none came
+// although there was time for it.
 func drain(conn net.Conn, window time.Duration, until time.Time) (rate float64, idle bool) {
 	end := time.Now().Add(window)
 	whole := end.Before(until)
@@ -301,7 +322,9 @@ func drain(conn net.Conn, window time.Duration, until time.Time) (rate float64, 
 		end = until
 	}
 	_ = conn.SetReadDeadline(end)
-	data, total, began := make([]byte, chunk), 0, time.Time{}
+	data := make([]byte, chunk)
+	total := 0
+	began := time.Time{}
 	var err error
 	for err == nil {
 		var n int
@@ -327,7 +350,8 @@ func reset(conn net.Conn) {
 	_ = conn.Close()
 }
 
-// serve answers the probes that dial, until its listener is closed, and waits for its connections to end.
+// serve answers the probes that dial, until its listener is closed, and waits for its connections
+// to end.
 func (p *party) serve(ctx context.Context) {
 	p.group.Serve(p.listener, p.timetable.Turn, func(conn net.Conn, rank, why int) {
 		defer reset(conn)
@@ -389,7 +413,8 @@ func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
 				}
 			}
 			said := t.delivery
-			said.Into, said.Back = p.interfaces.of(conn.LocalAddr()), p.interfaces.toward(conn.RemoteAddr())
+			said.Into = p.interfaces.of(conn.LocalAddr())
+			said.Back = p.interfaces.toward(conn.RemoteAddr())
 			err = json.NewEncoder(conn).Encode(said)
 		default:
 			return

@@ -43,9 +43,15 @@ type Surroundings struct {
 
 // Main examines this host, whatever is wrong with it, and writes what it finds to out.
 func Main(ctx context.Context, args []string, out io.Writer) error {
-	return Run(ctx, args, out, Surroundings{Lookup: os.LookupEnv, Now: time.Now, Facts: facts, Machine: machine, Listen: func(ctx context.Context, addr string) (net.Listener, error) {
-		return (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
-	}})
+	return Run(ctx, args, out, Surroundings{
+		Lookup:  os.LookupEnv,
+		Now:     time.Now,
+		Facts:   facts,
+		Machine: machine,
+		Listen: func(ctx context.Context, addr string) (net.Listener, error) {
+			return (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
+		},
+	})
 }
 
 // Run is Main in given surroundings. An error means that no examination was possible.

@@ -44,7 +44,8 @@ func (l lateListener) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// examined runs probes on hosts of which the last one is far and has a wrong clock, and returns what they say.
+// examined runs probes on hosts of which the last one is far and has a wrong clock, and returns
+// what they say.
 func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured {
 	t.Helper()
 	job := ringtest.NewJob(t, hosts)
@@ -61,7 +62,10 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 	var mu sync.Mutex
 	err = ringtest.Each(hosts, func(rank int) error {
 		sick := rank == hosts-1
-		in := Surroundings{Lookup: ringtest.Lookup(job.Environ(rank)), Now: time.Now, Machine: func() doctor.Machine { return doctor.Machine{ID: "m", Cores: 2} },
+		in := Surroundings{
+			Lookup:  ringtest.Lookup(job.Environ(rank)),
+			Now:     time.Now,
+			Machine: func() doctor.Machine { return doctor.Machine{ID: "m", Cores: 2} },
 			Facts: func(context.Context, doctor.Plan) doctor.Facts {
 				return doctor.Facts{Machine: "m", Memory: 1, Available: 1}
 			},
@@ -71,7 +75,8 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 					return lateListener{l, far}, err
 				}
 				return l, err
-			}}
+			},
+		}
 		if sick {
 			in.Now = func() time.Time { return time.Now().Add(ahead) }
 		}
@@ -119,7 +124,8 @@ func TestProbesMeasureEachOther(t *testing.T) {
 		}
 		whole := 0
 		for _, l := range m.Links {
-			if l.Error == "" && l.Stalled == "" && l.RTT > 0 && l.Out > 0 && l.In > 0 && l.Over == "lo" && l.Into == "lo" && l.Back == "lo" {
+			if l.Error == "" && l.Stalled == "" && l.RTT > 0 && l.Out > 0 && l.In > 0 && l.Over == "lo" &&
+				l.Into == "lo" && l.Back == "lo" {
 				whole++
 			}
 		}
@@ -150,16 +156,23 @@ func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
 	}
 }
 
-// A host that other programs keep from its cores until the turns are over measures less, and is not bad for it.
+// A host that other programs keep from its cores until the turns are over measures less, and is not
+// bad for it.
 func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed := "127.0.0.1:1"
-	p := &party{now: time.Now, listener: listener, states: map[int]*transfer{}, cards: []card{{Addr: listener.Addr().String()}, {Addr: closed}},
-		timetable: doctor.Timetable{Turn: time.Millisecond, Turns: slices.Repeat([][][2]int{{{0, 1}}}, 20)}}
-	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Size: 2, Key: []byte("key")}, purposes, nil, nil); err != nil {
+	p := &party{
+		now:       time.Now,
+		listener:  listener,
+		states:    map[int]*transfer{},
+		cards:     []card{{Addr: listener.Addr().String()}, {Addr: closed}},
+		timetable: doctor.Timetable{Turn: time.Millisecond, Turns: slices.Repeat([][][2]int{{{0, 1}}}, 20)},
+	}
+	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Size: 2, Key: []byte("key")}, purposes, nil,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	turns := 0
@@ -182,7 +195,8 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 
 // Threads that waited for a core are added up.
 func TestWaitForACoreIsRead(t *testing.T) {
-	root := fstest.MapFS{"task/7/schedstat": {Data: []byte("5 2000000 1\n")}, "task/8/schedstat": {Data: []byte("5 1000000 1\n")}, "task/9/comm": {Data: []byte("x")}}
+	root := fstest.MapFS{"task/7/schedstat": {Data: []byte("5 2000000 1\n")},
+		"task/8/schedstat": {Data: []byte("5 1000000 1\n")}, "task/9/comm": {Data: []byte("x")}}
 	if got := waited(root); got != 3*time.Millisecond {
 		t.Errorf("%v", got)
 	}
@@ -199,7 +213,8 @@ func TestFullDiskIsSeen(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left %v", left)
 	}
-	if d := tryDisk(doctor.Disk{Name: "tmp", Path: filepath.Join(dir, "absent")}); d.Error != "no such file or directory" {
+	if d := tryDisk(doctor.Disk{Name: "tmp", Path: filepath.Join(dir,
+		"absent")}); d.Error != "no such file or directory" {
 		t.Errorf("%+v", d)
 	}
 }
@@ -207,8 +222,10 @@ func TestFullDiskIsSeen(t *testing.T) {
 func TestSystemIsRead(t *testing.T) {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	root := fstest.MapFS{
-		"proc/cpuinfo": file("model name\t: Fast 9000\ncpu MHz\t\t: 3000.0\nmodel name\t: Fast 9000\ncpu MHz\t\t: 1000.0\n"),
-		"proc/meminfo": file("MemTotal: 1000 kB\nMemAvailable: 10 kB\nSwapTotal: 30 kB\nSwapFree: 10 kB\nHugePages_Total: 4\n"),
+		"proc/cpuinfo": file("model name\t: Fast 9000\ncpu MHz\t\t: 3000.0\nmodel name\t: Fast 9000\ncpu MHz\t\t: " +
+			"1000.0\n"),
+		"proc/meminfo": file("MemTotal: 1000 kB\nMemAvailable: 10 kB\nSwapTotal: 30 kB\nSwapFree: 10 " +
+			"kB\nHugePages_Total: 4\n"),
 		"proc/loadavg": file("3.00 1 1 1/2 3\n"),
 		"sys/devices/system/cpu/cpu0/cpufreq/scaling_governor":              file("powersave\n"),
 		"sys/devices/system/cpu/cpu0/thermal_throttle/core_throttle_count":  file("2\n"),
@@ -217,15 +234,36 @@ func TestSystemIsRead(t *testing.T) {
 		"proc/sys/kernel/yama/ptrace_scope":                                 file("1\n"),
 		"sys/class/infiniband/mlx5_0":                                       file(""),
 		"proc/sys/kernel/numa_balancing":                                    file("1\n"),
-		"sys/devices/system/node/node0/meminfo":                             file("Node 0 MemTotal:  600 kB\nNode 0 MemFree:  10 kB\nNode 0 FilePages: 5 kB\n"),
-		"sys/devices/system/node/node1/meminfo":                             file("Node 1 MemTotal:  400 kB\nNode 1 MemFree:  0 kB\n"),
+		"sys/devices/system/node/node0/meminfo": file("Node 0 MemTotal:  600 kB\nNode 0 " +
+			"MemFree:  10 kB\nNode 0 FilePages: 5 kB\n"),
+		"sys/devices/system/node/node1/meminfo": file("Node 1 MemTotal:  400 kB\nNode 1 " +
+			"MemFree:  0 kB\n"),
 	}
 	f := doctor.Facts{Cores: 2}
 	system(root, &f)
 	f.Kernel = ""
-	want := doctor.Facts{Cores: 2, CPU: "Fast 9000", MHz: 2000, Governor: "powersave", Throttles: 5, Load: 1.5, Memory: 1000 << 10, Available: 10 << 10, Swap: 30 << 10,
-		SwapUsed: 20 << 10, Nodes: 2, NodeMemory: []doctor.NodeMemory{{Size: 600 << 10, Free: 15 << 10}, {Size: 400 << 10}}, Balancing: "1", HugePages: 4, Transparent: "madvise", Ptrace: "1", Infiniband: true}
-	if got, expected := asJSON(t, f), asJSON(t, want); got != expected {
+	want := doctor.Facts{
+		Cores:       2,
+		CPU:         "Fast 9000",
+		MHz:         2000,
+		Governor:    "powersave",
+		Throttles:   5,
+		Load:        1.5,
+		Memory:      1000 << 10,
+		Available:   10 << 10,
+		Swap:        30 << 10,
+		SwapUsed:    20 << 10,
+		Nodes:       2,
+		NodeMemory:  []doctor.NodeMemory{{Size: 600 << 10, Free: 15 << 10}, {Size: 400 << 10}},
+		Balancing:   "1",
+		HugePages:   4,
+		Transparent: "madvise",
+		Ptrace:      "1",
+		Infiniband:  true,
+	}
+	got := asJSON(t, f)
+	expected := asJSON(t, want)
+	if got != expected {
 		t.Errorf("got  %s\nwant %s", got, expected)
 	}
 	system(fstest.MapFS{}, &doctor.Facts{}) // a system without /proc

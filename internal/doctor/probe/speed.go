@@ -11,27 +11,31 @@ import (
 	"github.com/gorun/gorun/internal/doctor"
 )
 
-// Sizes of the kernels: a copy must not fit the caches of a core, and a slice must be long for a clock.
+// Sizes of the kernels: a copy must not fit the caches of a core, and a slice must be long for a
+// clock.
 const (
 	copyBytes = 128 << 20 // of all cores together, half of it read and half written
 	slice     = 4 * time.Millisecond
 	minSlices = 8 // a busy host takes longer for them
 )
 
-// speed times both kernels on all cores at once, each for about a budget. The best slice of each core counts, by the CPU time of its thread:
-// it is what the hardware can do, and what other programs take is found by other means.
+// speed times both kernels on all cores at once, each for about a budget. The best slice of each
+// core counts, by the CPU time of its thread: it is what the hardware can do, and what other
+// programs take is found by other means.
 func speed(ctx context.Context, budget time.Duration) doctor.Speed {
 	cores := runtime.NumCPU()
 	each := max(copyBytes/cores/2, 4<<20)
 	copied, shareCopy := onAllCores(ctx, cores, budget, func() func() float64 {
 		memory := make([]byte, 2*each)
 		inLargePages(memory) // with small pages the first writes take longer than the copies
-		// The first write to a page takes the kernel long. It is done here, before the clock starts.
+		// The first write to a page takes the kernel long. It is done here, before the clock
+		// starts.
 		memory[0] = 1
 		for done := 1; done < len(memory); done *= 2 {
 			copy(memory[done:], memory[:done])
 		}
-		from, to := memory[:each], memory[each:]
+		from := memory[:each]
+		to := memory[each:]
 		const part = 1 << 20
 		at := 0
 		return func() float64 {
@@ -47,46 +51,70 @@ func speed(ctx context.Context, budget time.Duration) doctor.Speed {
 	return doctor.Speed{Copy: copied, Flops: flops, Share: min(shareCopy, shareFlops)}
 }
 
-// multiplyAdd does some floating-point operations, in eight chains that do not wait for each other, and returns how many.
+// multiplyAdd does some floating-point operations, in eight chains that do not wait for each other,
+// and returns how many.
 func multiplyAdd(x *[8]float64) float64 {
 	const turns = 10_000
-	a, b, c, d, e, f, g, h := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+	a := x[0]
+	b := x[1]
+	c := x[2]
+	d := x[3]
+	e := x[4]
+	f := x[5]
+	g := x[6]
+	h := x[7]
 	for range turns {
-		a, b, c, d = a*0.999+0.5, b*0.999+0.5, c*0.999+0.5, d*0.999+0.5
-		e, f, g, h = e*0.999+0.5, f*0.999+0.5, g*0.999+0.5, h*0.999+0.5
+		a = a*0.999 + 0.5
+		b = b*0.999 + 0.5
+		c = c*0.999 + 0.5
+		d = d*0.999 + 0.5
+		e = e*0.999 + 0.5
+		f = f*0.999 + 0.5
+		g = g*0.999 + 0.5
+		h = h*0.999 + 0.5
 	}
 	*x = [8]float64{a, b, c, d, e, f, g, h}
 	return 2 * 8 * turns
 }
 
-// onAllCores runs a kernel on every core and returns the sum of their best slices, in units per second, and in which part of the time it had the cores.
-func onAllCores(ctx context.Context, cores int, budget time.Duration, kernel func() func() float64) (sum, share float64) {
+// onAllCores runs a kernel on every core and returns the sum of their best slices, in units per
+// second, and in which part of the time it had the cores.
+func onAllCores(ctx context.Context, cores int, budget time.Duration, kernel func() func() float64) (sum,
+	share float64) {
 	runtime.GOMAXPROCS(cores) // gorun leaves it low where it only waits
-	best, ran, took := make([]float64, cores), make([]time.Duration, cores), make([]time.Duration, cores)
+	best := make([]float64, cores)
+	ran := make([]time.Duration, cores)
+	took := make([]time.Duration, cores)
 	var wg sync.WaitGroup
 	for core := range cores {
 		wg.Go(func() {
 			runtime.LockOSThread() // whose time is taken
 			defer runtime.UnlockOSThread()
 			step := kernel()
-			began, used := time.Now(), threadTime()
-			for n := 0; ctx.Err() == nil && (time.Since(began) < budget || n < minSlices && time.Since(began) < 4*budget); n++ {
+			began := time.Now()
+			used := threadTime()
+			for n := 0; ctx.Err() == nil && (time.Since(began) < budget || n < minSlices &&
+				time.Since(began) < 4*budget); n++ {
 				best[core] = max(best[core], timed(step))
 			}
-			ran[core], took[core] = threadTime()-used, time.Since(began)
+			ran[core] = threadTime() - used
+			took[core] = time.Since(began)
 		})
 	}
 	wg.Wait()
 	var cpu, wall time.Duration
 	for core, b := range best {
-		sum, cpu, wall = sum+b, cpu+ran[core], wall+took[core]
+		sum += b
+		cpu += ran[core]
+		wall += took[core]
 	}
 	return sum, min(cpu.Seconds()/max(wall.Seconds(), 1e-9), 1)
 }
 
 // timed runs steps for one slice.
 func timed(step func() float64) float64 {
-	began, done := threadTime(), 0.0
+	began := threadTime()
+	done := 0.0
 	for threadTime()-began < slice {
 		done += step()
 	}

@@ -6,7 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// segments returns how many segments of data a connection has sent, how many of them again, and the path MTU.
+// segments returns how many segments of data a connection has sent, how many of them again, and the
+// path MTU.
 func segments(conn net.Conn) (sent, resent int64, mtu int) {
 	tcp, ok := conn.(*net.TCPConn)
 	if !ok {
@@ -18,7 +19,9 @@ func segments(conn net.Conn) (sent, resent int64, mtu int) {
 	}
 	_ = raw.Control(func(fd uintptr) {
 		if info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO); err == nil {
-			sent, resent, mtu = int64(info.Data_segs_out), int64(info.Total_retrans), int(info.Pmtu)
+			sent = int64(info.Data_segs_out)
+			resent = int64(info.Total_retrans)
+			mtu = int(info.Pmtu)
 		}
 	})
 	return sent, resent, mtu

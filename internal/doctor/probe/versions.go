@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// askPython prints the versions of Python and of packages, without importing them, which would take seconds.
+// askPython prints the versions of Python and of packages, without importing them, which would take
+// seconds.
 //
 //go:embed versions.py
 var askPython string
@@ -26,7 +27,8 @@ func versions(ctx context.Context, root fs.FS, found map[string]string) {
 	for name, value := range found {
 		found[name] = clipped(value, 64)
 	}
-	if version := regexp.MustCompile(`Kernel Module +(?:for \S+ +)?([0-9.]+)`).FindStringSubmatch(text(root, "proc/driver/nvidia/version")); version != nil {
+	if version := regexp.MustCompile(`Kernel Module +(?:for \S+ +)?([0-9.]+)`).FindStringSubmatch(text(root,
+		"proc/driver/nvidia/version")); version != nil {
 		found["driver"] = version[1]
 	}
 	if line := firstLine(ctx, "mpirun", "--version"); line != "" {

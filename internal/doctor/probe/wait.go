@@ -15,7 +15,8 @@ type wait struct {
 	waited time.Duration
 }
 
-// startWait begins a wait at a time for which this process slept. If it woke late it has waited already.
+// startWait begins a wait at a time for which this process slept. If it woke late it has waited
+// already.
 func startWait(planned time.Time) wait {
 	return wait{planned, time.Since(planned), waited(os.DirFS("/proc/self"))}
 }
@@ -29,7 +30,8 @@ func (w wait) share() float64 {
 	return min(max(w.late+waited(os.DirFS("/proc/self"))-w.waited, 0).Seconds()/since.Seconds(), 1)
 }
 
-// waited is how long the threads of a process have waited for a core since they began; 0 if the kernel does not tell.
+// waited is how long the threads of a process have waited for a core since they began; 0 if the
+// kernel does not tell.
 func waited(process fs.FS) (sum time.Duration) {
 	threads, _ := fs.ReadDir(process, "task")
 	for _, t := range threads {

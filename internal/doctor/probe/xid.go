@@ -18,7 +18,8 @@ const (
 	maxXids   = 64
 )
 
-// xids counts the errors of GPUs in the kernel's log. It returns none where the log may not be read.
+// xids counts the errors of GPUs in the kernel's log. It returns none where the log may not be
+// read.
 func xids(ctx context.Context, log string) []doctor.Xid {
 	fd, err := unix.Open(log, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -64,6 +65,8 @@ func (c *xidCounter) all() (all []doctor.Xid) {
 		x.Count = n
 		all = append(all, x)
 	}
-	slices.SortFunc(all, func(a, b doctor.Xid) int { return cmp.Or(cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Code, b.Code)) })
+	slices.SortFunc(all, func(a, b doctor.Xid) int {
+		return cmp.Or(cmp.Compare(a.Bus, b.Bus), cmp.Compare(a.Code, b.Code))
+	})
 	return all
 }

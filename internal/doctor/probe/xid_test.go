@@ -20,7 +20,9 @@ func TestXidsAreCounted(t *testing.T) {
 	} {
 		c.add([]byte(record))
 	}
-	if got, want := c.all(), []doctor.Xid{{Bus: "0000:01:00", Code: 31, Count: 1}, {Bus: "0000:3b:00", Code: 79, Count: 2}}; !slices.Equal(got, want) {
+	want := []doctor.Xid{{Bus: "0000:01:00", Code: 31, Count: 1},
+		{Bus: "0000:3b:00", Code: 79, Count: 2}}
+	if got := c.all(); !slices.Equal(got, want) {
 		t.Errorf("%+v", got)
 	}
 	if got := xids(t.Context(), filepath.Join(t.TempDir(), "absent")); got != nil {

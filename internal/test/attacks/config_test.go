@@ -23,15 +23,18 @@ func newLair(t *testing.T) lair {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	l := lair{newCommons(t, c.Dir), c, filepath.Join(c.Dir, "open/evil")}
 	l.as(0, `: >wins && chmod 666 wins`)
-	l.as(attacker, fmt.Sprintf(`cd open && printf '#!/bin/sh\nid -u >>%[1]s/wins\n' >evil && chmod 755 evil && mkdir -p .config/gorun .ssh &&
+	l.as(attacker,
+		fmt.Sprintf(`cd open && printf '#!/bin/sh\nid -u >>%[1]s/wins\n' >evil && chmod 755 evil && mkdir -p .config/gorun .ssh &&
 		echo 'launch-agent: %[1]s/open/evil' >.config/gorun/config.yaml && printf 'Host *\nProxyCommand %[1]s/open/evil\n' >.ssh/config && echo 'ProxyCommand %[1]s/open/evil' >more`, c.Dir))
 	return l
 }
 
-// run runs gorun as the victim in the folder, with the program's words before it. Without -F it finds the victim's configuration.
+// run runs gorun as the victim in the folder, with the program's words before it. Without -F it
+// finds the victim's configuration.
 func (l lair) run(words ...string) *command.Run {
 	l.Helper()
-	argv := slices.Concat([]string{"env", "-C", filepath.Join(l.dir, "open")}, words, []string{command.Binary("gorun"), "-H", "f1", "true"})
+	argv := slices.Concat([]string{"env", "-C", filepath.Join(l.dir, "open")}, words,
+		[]string{command.Binary("gorun"), "-H", "f1", "true"})
 	r := command.New(l.T, l.c, command.Limit, command.NewMark(l.T), argv...)
 	if err := r.Start(); err != nil {
 		l.Fatal(err)
@@ -50,16 +53,20 @@ func (l lair) safe(what string) {
 func TestConfigurationOfTheCurrentDirectoryIsIgnored(t *testing.T) {
 	l := newLair(t)
 	home := userHome(t, l.c)
-	l.as(0, fmt.Sprintf(`install -D -m 600 -o %d %s %s/.ssh/config && chown %[1]d %[3]s/.ssh`, victim, l.c.ConfigFile, l.c.Host("f0").Home))
-	for _, words := range [][]string{{"-u", "HOME"}, {"HOME="}, {"XDG_CONFIG_HOME=.config"}, {"-u", "HOME", "XDG_CONFIG_HOME=.config"}} {
+	l.as(0, fmt.Sprintf(`install -D -m 600 -o %d %s %s/.ssh/config && chown %[1]d %[3]s/.ssh`, victim, l.c.ConfigFile,
+		l.c.Host("f0").Home))
+	for _, words := range [][]string{{"-u", "HOME"}, {"HOME="}, {"XDG_CONFIG_HOME=.config"},
+		{"-u", "HOME", "XDG_CONFIG_HOME=.config"}} {
 		l.run(words...).Want(0)
 		l.safe(fmt.Sprint(words))
 	}
-	l.run("HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(l.dir, "open/.config")).Want(2, "not safe, others can change ") // for the user who says so
+	// for the user who says so
+	l.run("HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(l.dir, "open/.config")).Want(2, "not safe, others can change ")
 	l.safe("XDG_CONFIG_HOME")
 
 	// A user without an account has no home.
-	r := command.New(t, nil, command.Limit, command.NewMark(t), "setpriv", "--reuid=65532", "--regid=65532", "--clear-groups", "env", "-C", filepath.Join(l.dir, "open"), "-u", "HOME",
+	r := command.New(t, nil, command.Limit, command.NewMark(t), "setpriv", "--reuid=65532", "--regid=65532",
+		"--clear-groups", "env", "-C", filepath.Join(l.dir, "open"), "-u", "HOME",
 		command.Binary("gorun"), "-H", "f1", "true")
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
@@ -80,16 +87,29 @@ func TestConfigurationOfOthersIsRefused(t *testing.T) {
 		code         int
 		words        []string
 	}{
-		{"writable by all", `cp open/.config/gorun/config.yaml f0home/.config/gorun && chmod 606 f0home/.config/gorun/config.yaml`, 2, []string{"chmod go-w "}},
-		{"writable by a group", `cp open/.config/gorun/config.yaml f0home/.config/gorun && chmod 660 f0home/.config/gorun/config.yaml && chgrp 65533 f0home/.config/gorun/config.yaml`, 2, []string{"chmod go-w "}},
-		{"in a folder for all", `cp open/.config/gorun/config.yaml f0home/.config/gorun && chmod 757 f0home/.config/gorun`, 2, []string{"chmod go-w "}},
-		{"a link to the attacker's", `cp open/.config/gorun/config.yaml theirs/file && ln -s $PWD/theirs/file f0home/.config/gorun/config.yaml`, 2, []string{"user 65533"}},
-		{"of ssh, writable by all", `mkdir f0home/.ssh && cp open/.ssh/config f0home/.ssh/config && chmod 606 f0home/.ssh/config`, 125, []string{"chmod go-w "}},
-		{"of ssh, included", `mkdir f0home/.ssh && echo Include $PWD/open/more >f0home/.ssh/config && chmod 600 f0home/.ssh/config`, 125, []string{"user 65533"}},
+		{"writable by all",
+			`cp open/.config/gorun/config.yaml f0home/.config/gorun && chmod 606 f0home/.config/gorun/config.yaml`, 2,
+			[]string{"chmod go-w "}},
+		{"writable by a group",
+			`cp open/.config/gorun/config.yaml f0home/.config/gorun && chmod 660 f0home/.config/gorun/config.yaml && chgrp 65533 f0home/.config/gorun/config.yaml`, 2, []string{"chmod go-w "}},
+		{"in a folder for all",
+			`cp open/.config/gorun/config.yaml f0home/.config/gorun && chmod 757 f0home/.config/gorun`, 2,
+			[]string{"chmod go-w "}},
+		{"a link to the attacker's",
+			`cp open/.config/gorun/config.yaml theirs/file && ln -s $PWD/theirs/file f0home/.config/gorun/config.yaml`,
+			2, []string{"user 65533"}},
+		{"of ssh, writable by all",
+			`mkdir f0home/.ssh && cp open/.ssh/config f0home/.ssh/config && chmod 606 f0home/.ssh/config`, 125,
+			[]string{"chmod go-w "}},
+		{"of ssh, included",
+			`mkdir f0home/.ssh && echo Include $PWD/open/more >f0home/.ssh/config && chmod 600 f0home/.ssh/config`, 125,
+			[]string{"user 65533"}},
 	} {
-		l.as(0, `rm -rf f0home/.config f0home/.ssh && mkdir -p f0home/.config/gorun && `+tc.script+` && chown -R -P --from=0 65534 f0home/.config $(ls -d f0home/.ssh)`)
+		l.as(0, `rm -rf f0home/.config f0home/.ssh && mkdir -p f0home/.config/gorun && `+tc.script+
+			` && chown -R -P --from=0 65534 f0home/.config $(ls -d f0home/.ssh)`)
 		for _, path := range []string{"PATH=" + os.Getenv("PATH"), "PATH=/nowhere"} { // with ssh, and without
-			l.run("HOME="+userHome(t, l.c), path).Want(tc.code, append(tc.words, "others can change ", "gorun: hint: ")...)
+			l.run("HOME="+userHome(t, l.c), path).Want(tc.code,
+				append(tc.words, "others can change ", "gorun: hint: ")...)
 			l.safe(tc.name)
 		}
 	}

@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Another user gets nothing from a job's control socket, even if the user has opened the folders and the socket to everybody.
+// Another user gets nothing from a job's control socket, even if the user has opened the folders
+// and the socket to everybody.
 func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	dir := filepath.Join(c.Dir, "run")
@@ -21,7 +22,8 @@ func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 	if err := os.Chown(dir, victim, victim); err != nil {
 		t.Fatal(err)
 	}
-	r := command.StartIn(t, c, []string{"XDG_RUNTIME_DIR=" + dir}, "-np", "2", "-H", "f1:2", "sh", "-c", "echo ready; exec sleep 1000")
+	r := command.StartIn(t, c, []string{"XDG_RUNTIME_DIR=" + dir}, "-np", "2", "-H", "f1:2", "sh", "-c",
+		"echo ready; exec sleep 1000")
 	command.Await(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 2 })
 	sockets, err := filepath.Glob(dir + "/gorun/*.sock")
 	if err != nil || len(sockets) != 1 {
@@ -29,7 +31,8 @@ func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 	}
 	call := func(uid int, request string) (answer string, err error) {
 		cmd := userCommand(uid, command.Binary("caller"), sockets[0])
-		cmd.Stdin = strings.NewReader(request + " HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+		cmd.Stdin = strings.NewReader(request +
+			" HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
 		out, err := cmd.Output()
 		return string(out), err
 	}

@@ -11,18 +11,21 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Files that gorun creates belong to the user alone, also with a umask of 0, and gorun never changes an owner.
+// Files that gorun creates belong to the user alone, also with a umask of 0, and gorun never
+// changes an owner.
 func TestFilesAreTheUsersOwn(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
 	dir := filepath.Join(home, "work")
-	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`, dir).CombinedOutput(); err != nil {
+	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`,
+		dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	installed(t, c)
 	list := func(host string) map[string]string {
 		t.Helper()
-		out, err := onAs(t, c, host, 0, `find "$1" /var/tmp /dev/shm -printf '%p\t%m %U %G %y\n'`, home).CombinedOutput()
+		out, err := onAs(t, c, host, 0, `find "$1" /var/tmp /dev/shm -printf '%p\t%m %U %G %y\n'`,
+			home).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -33,7 +36,9 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 		}
 		return all
 	}
-	if out, err := onAs(t, c, "f1", 0, `mkdir "$1/others" && echo x >"$1/others/file" && chown -R 65533:65533 "$1/others"`, home).CombinedOutput(); err != nil {
+	if out,
+		err := onAs(t, c, "f1", 0, `mkdir "$1/others" && echo x >"$1/others/file" && chown -R 65533:65533 "$1/others"`,
+		home).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	logs := filepath.Join(c.Dir, "logs")
@@ -45,7 +50,8 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 	}
 	before := list("f1")
 	old := syscall.Umask(0)
-	r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "-H", "f1", "--stage", dir, "--json-events", logs+"/events",
+	r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "-H", "f1", "--stage", dir, "--json-events",
+		logs+"/events",
 		"--output-filename", logs+"/out", "--stdout-file", logs+"/all", "echo", "hello")
 	syscall.Umask(old)
 	r.Want(0)

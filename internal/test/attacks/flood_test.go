@@ -48,9 +48,11 @@ func TestFloodDoesNotHoldUpOthers(t *testing.T) {
 		for i in $(seq %d); do date '+tick %%s.%%N'; sleep .1; done; exit 7`, ticks)
 	ctx, cancel := context.WithTimeout(t.Context(), command.Limit)
 	defer cancel()
-	cmd := c.Command(ctx, command.Binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", script)
+	cmd := c.Command(ctx, command.Binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c",
+		script)
 	var l lateness
-	cmd.Stdout, cmd.Stderr = &l, io.Discard
+	cmd.Stdout = &l
+	cmd.Stderr = io.Discard
 	_ = cmd.Run() // it ends with 7: the others would not
 	if cmd.ProcessState.ExitCode() != 7 || len(l.late) != ticks {
 		t.Fatalf("%v, %d lines of %d", cmd.ProcessState, len(l.late), ticks)

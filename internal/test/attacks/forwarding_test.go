@@ -10,16 +10,18 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Every transport asks only for a session that runs a command: agents, X11 and ports are not forwarded, even if the user's
-// configuration asks for it and the host allows it.
+// Every transport asks only for a session that runs a command: agents, X11 and ports are not
+// forwarded, even if the user's configuration asks for it and the host allows it.
 func TestNothingIsForwarded(t *testing.T) {
 	lab.Need(t, "ssh")
-	c := lab.MustLoopback(t, lab.Spec{Options: []string{"LogLevel DEBUG3", "AllowAgentForwarding yes", "X11Forwarding yes"}})
+	c := lab.MustLoopback(t, lab.Spec{Options: []string{"LogLevel DEBUG3", "AllowAgentForwarding yes",
+		"X11Forwarding yes"}})
 	text, err := os.ReadFile(c.ConfigFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	asks := "Host *\n  ForwardAgent yes\n  ForwardX11 yes\n  LocalForward 127.0.0.1:17771 127.0.0.1:1\n  RemoteForward 17772 127.0.0.1:1\n"
+	asks := "Host *\n  ForwardAgent yes\n  ForwardX11 yes\n  LocalForward 127.0.0.1:17771 127.0.0.1:1\n  " +
+		"RemoteForward 17772 127.0.0.1:1\n"
 	if err := os.WriteFile(c.ConfigFile, append([]byte(asks), text...), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -31,7 +33,8 @@ func TestNothingIsForwarded(t *testing.T) {
 	if err != nil || strings.Count(string(log), "server_input_channel_req: channel 0 request exec") < 2 {
 		t.Errorf("sshd does not tell of requests: %v: %.2000s", err, log)
 	}
-	for _, word := range []string{"auth-agent-req", "x11-req", "tcpip-forward", "direct-tcpip", "streamlocal-forward", "request pty-req", "request env"} {
+	for _, word := range []string{"auth-agent-req", "x11-req", "tcpip-forward", "direct-tcpip", "streamlocal-forward",
+		"request pty-req", "request env"} {
 		for line := range strings.Lines(string(log)) {
 			if strings.Contains(line, word) && (strings.Contains(line, "request") || strings.Contains(line, "ctype")) {
 				t.Errorf("%s", line)

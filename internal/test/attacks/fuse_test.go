@@ -12,8 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// mirage shows the files below a folder at a mount point on f1 as the victim's, by a process of the attacker. Every owner and mode that a program
-// asks for is the attacker's choice then.
+// mirage shows the files below a folder at a mount point on f1 as the victim's, by a process of the
+// attacker. Every owner and mode that a program asks for is the attacker's choice then.
 func mirage(t *testing.T, c *lab.Cluster, source, mount string) {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
@@ -37,7 +37,8 @@ func serveMirage(t *testing.T, c *lab.Cluster, script, source, mount string) *co
 	t.Helper()
 	var out command.Output
 	cmd := onAs(t, c, "f1", 0, script, command.Binary("fuse"), source, mount, "65534", "65533")
-	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.Stdout = &out
+	cmd.Stderr = &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,11 +59,13 @@ func asOn(t *testing.T, c *lab.Cluster, uid int, script string, args ...string) 
 	return string(out)
 }
 
-// evilGorun puts a program of the attacker in the place of a staged gorun below the folder theirs. It says who runs it in the file wins.
+// evilGorun puts a program of the attacker in the place of a staged gorun below the folder theirs.
+// It says who runs it in the file wins.
 func evilGorun(s *commons, folder string) {
 	s.Helper()
 	s.as(0, `: >wins && chmod 666 wins`)
-	s.as(attacker, `mkdir theirs/`+folder+` && cd theirs/`+folder+` && printf '#!/bin/sh\nid -u >>`+s.dir+`/wins\n' >gorun && chmod 755 gorun && sleep .1 && echo mark 0 >checked`)
+	s.as(attacker, `mkdir theirs/`+folder+` && cd theirs/`+folder+` && printf '#!/bin/sh\nid -u >>`+s.dir+
+		`/wins\n' >gorun && chmod 755 gorun && sleep .1 && echo mark 0 >checked`)
 }
 
 func noWins(s *commons) {
@@ -72,25 +75,31 @@ func noWins(s *commons) {
 	}
 }
 
-// A gorun that another user's process shows as the victim's own, in the victim's own directory, is not run.
+// A gorun that another user's process shows as the victim's own, in the victim's own directory, is
+// not run.
 func TestStagedGorunOfAnotherUsersFileSystemIsNotRun(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
-	home, folder := userHome(t, c), installed(t, c)
+	home := userHome(t, c)
+	folder := installed(t, c)
 	evilGorun(s, folder)
 	asOn(t, c, 0, "mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
 	mirage(t, c, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
-	asOn(t, c, victim, `/var/tmp/gorun-65534/$1/gorun && grep -x 65534 $2 && : >$2`, folder, filepath.Join(c.Dir, "wins")) // else nothing is shown
+	// else nothing is shown
+	asOn(t, c, victim, `/var/tmp/gorun-65534/$1/gorun && grep -x 65534 $2 && : >$2`, folder,
+		filepath.Join(c.Dir, "wins"))
 
 	gorun := filepath.Join(home, "bin/gorun")
 	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(0) // from the home
 	asOn(t, c, 0, `mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"`, home)
-	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ", "not safe, others can change /var/tmp/gorun-65534 (a file system of another user)")
+	command.StartPath(t, c, gorun, nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ",
+		"not safe, others can change /var/tmp/gorun-65534 (a file system of another user)")
 	noWins(s)
 }
 
-// striker is in the place of ls and grep on the host: at one of their calls it lets the attacker mount, before the real program runs. $0 is its
-// own path, and its folder has the number of the call.
+// striker is in the place of ls and grep on the host: at one of their calls it lets the attacker
+// mount, before the real program runs. $0 is its own path, and its folder has the number of the
+// call.
 const striker = `#!/bin/sh
 dir=${0%/*}
 echo call >>$dir/calls
@@ -101,7 +110,8 @@ fi
 PATH=/usr/bin:/bin exec ${0##*/} "$@"
 `
 
-// The attacker mounts in the middle of the checks on the host, between any two of its commands. Before, the path is the attacker's directory.
+// The attacker mounts in the middle of the checks on the host, between any two of its commands.
+// Before, the path is the attacker's directory.
 func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		lab.Skip(t, "needs /dev/fuse")
@@ -115,15 +125,19 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	home, folder := userHome(t, c), installed(t, c)
+	home := userHome(t, c)
+	folder := installed(t, c)
 	evilGorun(s, folder)
-	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs /var/tmp && mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"`, home)
+	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs /var/tmp && mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"`,
+		home)
 	for when := 1; ; when++ {
 		s.as(0, fmt.Sprintf(`cd %s && rm -f strike && : >calls && echo %d >when && chmod 666 calls`, tools, when))
 		asOn(t, c, attacker, `mkdir -m 755 /var/tmp/gorun-65534`)
-		serveMirage(t, c, `until [ -e `+tools+`/strike ]; do sleep .01; done; exec "$@"`, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
+		serveMirage(t, c, `until [ -e `+tools+`/strike ]; do sleep .01; done; exec "$@"`,
+			filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
 		r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true")
-		if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), "not safe, others can change /var/tmp/gorun-65534 (") {
+		if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(),
+			"not safe, others can change /var/tmp/gorun-65534 (") {
 			t.Errorf("a mount at call %d: exit code %d: %s", when, code, &r.Err)
 		}
 		noWins(s)
@@ -139,12 +153,14 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 	}
 }
 
-// Configuration, programs beside gorun and output folders that another user's process shows as the victim's own are refused.
+// Configuration, programs beside gorun and output folders that another user's process shows as the
+// victim's own are refused.
 func TestFileSystemsOfAnotherUserAreNotTrusted(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
 	s.as(0, `chmod 1777 open && : >wins && chmod 666 wins`)
-	s.as(attacker, `mkdir theirs/gorun && cd theirs && printf '#!/bin/sh\nid -u >>`+c.Dir+`/wins\n' >gorun-bench && chmod 755 gorun-bench &&
+	s.as(attacker, `mkdir theirs/gorun && cd theirs && printf '#!/bin/sh\nid -u >>`+c.Dir+
+		`/wins\n' >gorun-bench && chmod 755 gorun-bench &&
 		printf 'launcher: rsh\nlaunch-agent: `+c.Dir+`/theirs/gorun-bench\n' >gorun/config.yaml && mkdir logs`)
 	mount := filepath.Join(c.Dir, "open/mirage")
 	mirage(t, c, filepath.Join(c.Dir, "theirs"), mount)
@@ -155,8 +171,10 @@ func TestFileSystemsOfAnotherUserAreNotTrusted(t *testing.T) {
 		{"", "-np 1 --stdout-file " + mount + "/file true"},
 		{"", "-np 1 --json-events " + mount + "/new true"},
 	} {
-		out, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent "$@"`, append(strings.Fields(tc.env), append([]string{command.Binary("gorun")}, strings.Fields(tc.args)...)...)...).CombinedOutput()
-		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(string(out), "not safe, others can change "+mount) || !strings.Contains(string(out), "a file system of user 65533") {
+		out, err := onAs(t, c, "f1", victim, `exec env HOME=/nonexistent "$@"`, append(strings.Fields(tc.env),
+			append([]string{command.Binary("gorun")}, strings.Fields(tc.args)...)...)...).CombinedOutput()
+		if err == nil || !strings.Contains(err.Error(), "exit status 2") || !strings.Contains(string(out),
+			"not safe, others can change "+mount) || !strings.Contains(string(out), "a file system of user 65533") {
 			t.Errorf("%v: %v: %s", tc, err, out)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// A host that shows a stolen key, or a certificate of a stolen authority, is refused once that is revoked, in each way that OpenSSH has for it.
+// A host that shows a stolen key, or a certificate of a stolen authority, is refused once that is
+// revoked, in each way that OpenSSH has for it.
 func TestRevokedHostsAreRefused(t *testing.T) {
 	lab.Need(t, "ssh-keygen", "ssh-keyscan")
 	dir := t.TempDir()
@@ -52,7 +53,8 @@ func TestRevokedHostsAreRefused(t *testing.T) {
 	keygen("-k", "-f", "krl-host", "host.pub")
 	keygen("-k", "-f", "krl-authority", "authority.pub")
 	name := fmt.Sprintf("[%s]:%d ", host.Addr, host.Port)
-	key, authority := host.Keys[0]+"\n", string(text)
+	key := host.Keys[0] + "\n"
+	authority := string(text)
 	config, err := os.ReadFile(c.ConfigFile)
 	if err != nil {
 		t.Fatal(err)
@@ -66,13 +68,16 @@ func TestRevokedHostsAreRefused(t *testing.T) {
 		{"certified key in a KRL", "@cert-authority * " + authority, filepath.Join(dir, "krl-host"), "revoked"},
 		{"authority in a KRL", "@cert-authority * " + authority, filepath.Join(dir, "krl-authority"), "revoked"},
 		{"authority by known_hosts", "@cert-authority * " + authority + "@revoked * " + authority, "none", "revoked"},
-		{"authority revoked, the key known too", name + key + "@cert-authority * " + authority + "@revoked * " + authority, "none", "revoked"},
+		{"authority revoked, the key known too", name + key + "@cert-authority * " + authority + "@revoked * " +
+			authority, "none", "revoked"},
 		{"list that is not there", name + key, filepath.Join(dir, "nothing"), "RevokedHostKeys"},
 	} {
-		changed := file("config", fmt.Sprintf("Host *\n  RevokedHostKeys %s\n  UserKnownHostsFile %s\n%s", tc.revoked, file("known", tc.known), config))
+		changed := file("config", fmt.Sprintf("Host *\n  RevokedHostKeys %s\n  UserKnownHostsFile %s\n%s", tc.revoked,
+			file("known", tc.known), config))
 		r := command.Start(t, nil, "-F", changed, "-H", "f1", "echo", "ran")
 		code := r.Wait()
-		switch refused := code == 125 && r.Out.Len() == 0 && strings.Contains(r.Err.String(), tc.refusal) && strings.Contains(r.Err.String(), "gorun: hint: "); {
+		switch refused := code == 125 && r.Out.Len() == 0 && strings.Contains(r.Err.String(), tc.refusal) &&
+			strings.Contains(r.Err.String(), "gorun: hint: "); {
 		case tc.refusal == "" && code != 0, tc.refusal != "" && !refused:
 			t.Errorf("%s: exit code %d: %s%s", tc.name, code, &r.Out, &r.Err)
 		}

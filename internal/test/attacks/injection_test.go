@@ -16,13 +16,15 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// injections are texts that run a program, or count as an option, where something passes them through a shell, a format
-// or a command line. Each would make the file MARK.
+// injections are texts that run a program, or count as an option, where something passes them
+// through a shell, a format or a command line. Each would make the file MARK.
 func injections(mark string) []string {
 	return []string{
 		"-oProxyCommand=touch " + mark, "--rcfile=" + mark, "$(touch " + mark + ")", "`touch " + mark + "`",
-		"a;touch " + mark, "a|touch " + mark, "a&touch " + mark + "&", "a\ntouch " + mark + "\n", "a'$(touch " + mark + ")'", `a"$(touch ` + mark + `)"`,
-		"\\$(touch " + mark + ")", "%h$(touch " + mark + ")", "${IFS}touch${IFS}" + mark, "!touch " + mark, "~/$(touch " + mark + ")", "\x1b]0;x\a$(touch " + mark + ")",
+		"a;touch " + mark, "a|touch " + mark, "a&touch " + mark + "&", "a\ntouch " + mark + "\n", "a'$(touch " + mark +
+			")'", `a"$(touch ` + mark + `)"`,
+		"\\$(touch " + mark + ")", "%h$(touch " + mark + ")", "${IFS}touch${IFS}" + mark, "!touch " + mark,
+		"~/$(touch " + mark + ")", "\x1b]0;x\a$(touch " + mark + ")",
 	}
 }
 
@@ -35,12 +37,14 @@ func noMark(t *testing.T, mark string) {
 	}
 }
 
-// Text that is no host name is refused wherever hosts come from, or a configuration leads to, and nothing of it runs.
+// Text that is no host name is refused wherever hosts come from, or a configuration leads to, and
+// nothing of it runs.
 func TestHostsAreNoCommands(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Specs(1)...)
 	dir := t.TempDir()
-	mark, list := filepath.Join(dir, "MARK"), filepath.Join(dir, "list")
+	mark := filepath.Join(dir, "MARK")
+	list := filepath.Join(dir, "list")
 	config, err := os.ReadFile(c.ConfigFile)
 	if err != nil {
 		t.Fatal(err)
@@ -69,18 +73,21 @@ func TestHostsAreNoCommands(t *testing.T) {
 		refused(evil, nil, "--launcher", "system-ssh", "-H", "f1:1,"+evil)
 		refused(evil, nil, "--hostfile", file(evil+" slots=1\n"))
 		refused(evil, nil, "--hostfile", file("f1 user="+evil+" port="+evil+"\n"))
-		refused(evil, []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=" + evil, "SLURM_NODELIST=" + evil, "SLURM_JOB_NUM_NODES=1", "SLURM_TASKS_PER_NODE=" + evil}, "--launcher", "ssh")
+		refused(evil, []string{"SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=" + evil, "SLURM_NODELIST=" + evil,
+			"SLURM_JOB_NUM_NODES=1", "SLURM_TASKS_PER_NODE=" + evil}, "--launcher", "ssh")
 		refused(evil, []string{"GORUN_SSH_PORT=" + evil, "GORUN_HOSTFILE=" + evil}, "-np", "1")
 		if strings.Contains(evil, "\n") {
 			continue
 		}
 		// Names that the user's configuration substitutes for f1 never become words of a shell.
-		for _, line := range []string{"HostName " + evil, "User " + evil, "HostName \"" + evil + "\"", "ProxyJump " + evil, "IdentityFile " + evil, "UserKnownHostsFile " + evil} {
+		for _, line := range []string{"HostName " + evil, "User " + evil, "HostName \"" + evil + "\"", "ProxyJump " +
+			evil, "IdentityFile " + evil, "UserKnownHostsFile " + evil} {
 			spoilt := filepath.Join(dir, "config")
 			if err := os.WriteFile(spoilt, []byte("Host f1\n  "+line+"\n"+string(config)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if r := command.Start(t, nil, "-F", spoilt, "-H", "f1", "true"); r.Wait() == 0 && !strings.HasPrefix(line, "Identity") && !strings.HasPrefix(line, "UserKnown") {
+			if r := command.Start(t, nil, "-F", spoilt, "-H", "f1", "true"); r.Wait() == 0 &&
+				!strings.HasPrefix(line, "Identity") && !strings.HasPrefix(line, "UserKnown") {
 				t.Errorf("%q: it works", line)
 			}
 			noMark(t, mark)
@@ -88,7 +95,8 @@ func TestHostsAreNoCommands(t *testing.T) {
 	}
 }
 
-// What gorun itself prints holds nothing that a terminal obeys, hides or reorders, whatever file or variable it comes from.
+// What gorun itself prints holds nothing that a terminal obeys, hides or reorders, whatever file or
+// variable it comes from.
 func TestOwnOutputIsPlain(t *testing.T) {
 	const evil = "\x1b]0;owned\a\x1b[2J\u009b31m\x7f\u202ecod.exe\u2066\u2028\u200b\U000e0041"
 	dir := t.TempDir()
@@ -96,7 +104,8 @@ func TestOwnOutputIsPlain(t *testing.T) {
 	folder := filepath.Join(dir, "folder"+evil)
 	job := filepath.Join(dir, "job.yaml")
 	if err := errors.Join(os.WriteFile(hosts, []byte("f1:2\n"), 0o600), os.Mkdir(folder, 0o700),
-		os.WriteFile(job, []byte(fmt.Sprintf("prefix: %q\ncommand: [./absent, %q]\n", "[%r]"+evil, evil)), 0o600)); err != nil {
+		os.WriteFile(job, []byte(fmt.Sprintf("prefix: %q\ncommand: [./absent, %q]\n", "[%r]"+evil, evil)),
+			0o600)); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"EVIL" + evil + "=1"}
@@ -138,7 +147,8 @@ func TestOwnOutputIsPlain(t *testing.T) {
 
 // transports lists the ways to hosts that pass a command through a shell.
 func transports(t *testing.T, c *lab.Cluster) map[string][]string {
-	return map[string][]string{"own": nil, "system-ssh": {"--launcher", "system-ssh"}, "program": {"--launch-agent", sshScript(t, c)}}
+	return map[string][]string{"own": nil, "system-ssh": {"--launcher", "system-ssh"},
+		"program": {"--launch-agent", sshScript(t, c)}}
 }
 
 // Arguments, variables, directories and files arrive whatever their names are.
@@ -161,13 +171,16 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	}
 	for way, how := range transports(t, c) {
 		t.Run(way, func(t *testing.T) {
-			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", wdir, "-x", "E2E_X" + evil[2], "-x", "E2E_Y=" + evil[3], "--output-filename", filepath.Join(wdir, evil[2])},
+			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", wdir, "-x", "E2E_X" + evil[2],
+				"-x", "E2E_Y=" + evil[3], "--output-filename", filepath.Join(wdir, evil[2])},
 				[]string{"sh", "-c", "cat /proc/$$/cmdline; pwd"}, evil)
 			r := command.StartIn(t, c, env, args...).Want(0)
-			if want := "sh\x00-c\x00cat /proc/$$/cmdline; pwd\x00" + strings.Join(evil, "\x00") + "\x00" + wdir + "\n"; r.Out.String() != want {
+			if want := "sh\x00-c\x00cat /proc/$$/cmdline; pwd\x00" + strings.Join(evil, "\x00") + "\x00" + wdir +
+				"\n"; r.Out.String() != want {
 				t.Errorf("the rank has %q, want %q", &r.Out, want)
 			}
-			r = command.StartIn(t, c, env, slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--stage", wdir, "sh", "-c", "pwd"})...)
+			r = command.StartIn(t, c, env, slices.Concat(how,
+				[]string{"--prefix", "none", "-H", "f1", "--stage", wdir, "sh", "-c", "pwd"})...)
 			if r.Wait() != 0 {
 				t.Errorf("--stage: %s", &r.Err)
 			}
@@ -176,7 +189,8 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 			}
 		})
 	}
-	flags := []string{"--config-file", "--env-file", "--network-interface", "--launcher", "--stage-limit", "--hostfile", "--config"}
+	flags := []string{"--config-file", "--env-file", "--network-interface", "--launcher", "--stage-limit", "--hostfile",
+		"--config"}
 	for i, text := range evil {
 		if flag := flags[i%len(flags)]; command.Start(t, c, flag, text, "-H", "f1", "true").Wait() == 0 {
 			t.Errorf("%s %q is taken", flag, text)
@@ -187,7 +201,8 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	noMark(t, mark)
 }
 
-// Every byte but NUL arrives in arguments, names and values of variables, and directories, on every transport.
+// Every byte but NUL arrives in arguments, names and values of variables, and directories, on every
+// transport.
 func TestEveryByteArrives(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Specs(1)...)
@@ -218,7 +233,8 @@ func TestEveryByteArrives(t *testing.T) {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", dir, "sh", "-c", "cat /proc/$$/cmdline; echo E2E-SEAM; cat /proc/$$/environ; readlink -n /proc/$$/cwd"}, argv)
+			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", dir, "sh", "-c",
+				"cat /proc/$$/cmdline; echo E2E-SEAM; cat /proc/$$/environ; readlink -n /proc/$$/cwd"}, argv)
 			r := command.StartIn(t, c, env, args...).Want(0)
 			cmdline, rest, _ := bytes.Cut(r.Out.Bytes(), []byte("\x00E2E-SEAM\n"))
 			if got := strings.Split(string(cmdline), "\x00"); !slices.Equal(got[3:], argv) {

@@ -50,11 +50,13 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	}
 	call := func(uid int, request string) string {
 		cmd := userCommand(uid, command.Binary("caller"), sockets[0])
-		cmd.Stdin = strings.NewReader(request + " HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+		cmd.Stdin = strings.NewReader(request +
+			" HTTP/1.1\r\nHost: gorun\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
 		out, _ := cmd.Output()
 		return string(out)
 	}
-	requests := []string{"GET /v1/job", "POST /v1/reach", "POST /v1/run", "POST /v1/put", "POST /v1/agent", "POST /v1/stop"}
+	requests := []string{"GET /v1/job", "POST /v1/reach", "POST /v1/run", "POST /v1/put", "POST /v1/agent",
+		"POST /v1/stop"}
 	refused := func() {
 		t.Helper()
 		for _, request := range requests {
@@ -68,18 +70,21 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	refused()
-	for request, want := range map[string]string{"GET /v1/job": `"state":"keeping"`, "POST /v1/reach": "404", "POST /v1/run": "404", "POST /v1/agent": "404"} {
+	for request, want := range map[string]string{"GET /v1/job": `"state":"keeping"`, "POST /v1/reach": "404",
+		"POST /v1/run": "404", "POST /v1/agent": "404"} {
 		if answer := call(victim, request); !strings.Contains(answer, want) {
 			t.Errorf("%s of the user without the name of a host gets %q", request, answer)
 		}
 	}
 
-	// While the folder is open to everybody, the other user plants a socket that a job finds first. The job's gorun closes the folder again.
+	// While the folder is open to everybody, the other user plants a socket that a job finds first.
+	// The job's gorun closes the folder again.
 	planted := filepath.Join(filepath.Dir(sockets[0]), strings.Replace(filepath.Base(sockets[0]), "up-", "up-0", 1))
 	cmd := userCommand(attacker, command.Binary("caller"), "-listen", planted)
 	cmd.Stdin = strings.NewReader("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
 	var got command.Output
-	cmd.Stdout, cmd.Stderr = &got, &got
+	cmd.Stdout = &got
+	cmd.Stderr = &got
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

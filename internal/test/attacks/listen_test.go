@@ -34,7 +34,8 @@ func TestStranger(t *testing.T) {
 		return
 	}
 	for _, addr := range strings.Split(addrs, ",") {
-		for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n", "\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02"} {
+		for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n",
+			"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02"} {
 			line, err := json.Marshal(callAt(addr, text))
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +60,8 @@ func callAt(addr, text string) call {
 	return c
 }
 
-// portsOf returns the listening ports of a host without its sshd's, and whether each is on loopback only.
+// portsOf returns the listening ports of a host without its sshd's, and whether each is on loopback
+// only.
 func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool {
 	t.Helper()
 	text, err := c.On(t.Context(), host, "cat", "/proc/net/tcp", "/proc/net/tcp6").Output()
@@ -89,8 +91,8 @@ func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool 
 	return found
 }
 
-// scan connects from f3 to every port of a host, on the host's own address. It counts the rank servers on loopback, which
-// must not answer there, and the open ports.
+// scan connects from f3 to every port of a host, on the host's own address. It counts the rank
+// servers on loopback, which must not answer there, and the open ports.
 func scan(t *testing.T, c *lab.Cluster, host string) (servers, open int) {
 	t.Helper()
 	var addrs []string
@@ -106,7 +108,8 @@ func scan(t *testing.T, c *lab.Cluster, host string) (servers, open int) {
 	if len(addrs) == 0 {
 		return 0, 0
 	}
-	out, err := c.On(t.Context(), "f3", "env", strangerEnv+"="+strings.Join(addrs, ","), os.Args[0], "-test.run=^TestStranger$").Output()
+	out, err := c.On(t.Context(), "f3", "env", strangerEnv+"="+strings.Join(addrs, ","), os.Args[0],
+		"-test.run=^TestStranger$").Output()
 	if err != nil {
 		t.Fatalf("the stranger: %v: %s", err, out)
 	}
@@ -125,12 +128,14 @@ func scan(t *testing.T, c *lab.Cluster, host string) (servers, open int) {
 	return servers, open
 }
 
-// S1: a job listens only on the agents' and Horovod's rank servers, on loopback, and on the ranks' own ports, some of which
-// stay open with so many ranks. An unauthenticated peer on the network gets no byte from either, and the job goes on.
+// S1: a job listens only on the agents' and Horovod's rank servers, on loopback, and on the ranks'
+// own ports, some of which stay open with so many ranks. An unauthenticated peer on the network
+// gets no byte from either, and the job goes on.
 func TestUnauthenticatedPeersGetNothing(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	for _, encrypt := range []string{"--encrypt", "--encrypt=false"} {
-		r := command.Start(t, c, encrypt, "-np", "18", "-H", "f1:9,f2:9", "-x", "RING_TRANSPORT=tcp", command.Binary("mnist"), "--epochs", "100000")
+		r := command.Start(t, c, encrypt, "-np", "18", "-H", "f1:9,f2:9", "-x", "RING_TRANSPORT=tcp",
+			command.Binary("mnist"), "--epochs", "100000")
 		trained := func() {
 			t.Helper()
 			before := r.Out.Len()

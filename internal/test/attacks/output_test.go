@@ -11,8 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// commons is a folder that everyone may write to, and not sticky: the kernel protects no links there. Beside it are folders of the
-// victim and of the attacker.
+// commons is a folder that everyone may write to, and not sticky: the kernel protects no links
+// there. Beside it are folders of the victim and of the attacker.
 type commons struct {
 	*testing.T
 	dir string // parent of open, private and theirs
@@ -21,7 +21,8 @@ type commons struct {
 func newCommons(t *testing.T, dir string) *commons {
 	t.Helper()
 	s := &commons{t, dir}
-	s.as(0, `rm -rf open private theirs && mkdir -m 777 open && mkdir -m 755 private theirs && echo kept | tee private/precious theirs/file >theirs/other &&
+	s.as(0,
+		`rm -rf open private theirs && mkdir -m 777 open && mkdir -m 755 private theirs && echo kept | tee private/precious theirs/file >theirs/other &&
 		chmod 666 theirs/* && chown -R 65534:65534 private && chown -R 65533:65533 theirs`)
 	return s
 }
@@ -79,7 +80,8 @@ func folderTraps() []trap {
 	}
 }
 
-// Whatever another user puts where gorun is to write a file, gorun overwrites nothing, waits for nobody and says so before a rank runs.
+// Whatever another user puts where gorun is to write a file, gorun overwrites nothing, waits for
+// nobody and says so before a rank runs.
 func TestOutputFilesOfOthersAreLeftAlone(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	job := []string{"-np", "1", "echo", "hello"}
@@ -107,7 +109,8 @@ func TestOutputFilesOfOthersAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A second name for a file of the victim, which the kernel lets others make on some systems, is not overwritten.
+// A second name for a file of the victim, which the kernel lets others make on some systems, is not
+// overwritten.
 func TestHardLinksAreNotOverwritten(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	for _, flag := range []string{"--stdout-file", "--json-events"} {
@@ -133,13 +136,16 @@ func TestOwnOutputFilesAreWritten(t *testing.T) {
 	s := newCommons(t, c.Dir)
 	s.as(victim, `ln -s ../private open/link && mkdir open/own && ln -s /dev/stdout open/own/stdout`)
 	for _, args := range [][]string{
-		{"--stdout-file", "open/new"}, {"--stdout-file", "open/new"}, {"--stdout-file", "open/link/new"}, {"--stdout-file", "open/a/b/new"}, {"--stdout-file", "open/own/stdout"},
-		{"--output-filename", "open/link/logs"}, {"--output-filename", "open/link/logs"}, {"--json-events", "open/events"}, {"--json-events", "open/events"},
+		{"--stdout-file", "open/new"}, {"--stdout-file", "open/new"}, {"--stdout-file", "open/link/new"},
+		{"--stdout-file", "open/a/b/new"}, {"--stdout-file", "open/own/stdout"},
+		{"--output-filename", "open/link/logs"}, {"--output-filename", "open/link/logs"},
+		{"--json-events", "open/events"}, {"--json-events", "open/events"},
 	} {
 		command.Start(t, c, args[0], filepath.Join(c.Dir, args[1]), "-np", "1", "echo", "hello").Want(0)
 	}
 	command.Start(t, c, "--json-events", os.DevNull, "-np", "1", "true").Want(0)
-	if got := s.as(0, `cat open/new private/new open/a/b/new private/logs/rank.0/stdout`); got != strings.Repeat("hello\n", 4) {
+	if got := s.as(0,
+		`cat open/new private/new open/a/b/new private/logs/rank.0/stdout`); got != strings.Repeat("hello\n", 4) {
 		t.Errorf("%q", got)
 	}
 }

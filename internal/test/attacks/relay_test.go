@@ -21,13 +21,14 @@ import (
 // siegeTime bounds a gorun that is attacked.
 const siegeTime = 5 * time.Minute
 
-// greet sends a server nothing, a page of the web, SSH, TLS, the ranks' handshake and garbage, each by a caller. The server may answer nothing but
-// an alert of 7 bytes.
+// greet sends a server nothing, a page of the web, SSH, TLS, the ranks' handshake and garbage, each
+// by a caller. The server may answer nothing but an alert of 7 bytes.
 func greet(t *testing.T, caller func() *exec.Cmd, alert string) {
 	t.Helper()
 	var all sync.WaitGroup
 	defer all.Wait()
-	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n", "\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02", strings.Repeat("\xff", 1<<16)} {
+	for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n",
+		"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02", strings.Repeat("\xff", 1<<16)} {
 		cmd := caller()
 		cmd.Stdin = strings.NewReader(text)
 		all.Go(func() {
@@ -47,7 +48,8 @@ func greet(t *testing.T, caller func() *exec.Cmd, alert string) {
 func flood(t *testing.T, caller *exec.Cmd) {
 	t.Helper()
 	var said command.Output
-	caller.Stdout, caller.Stderr = &said, &said
+	caller.Stdout = &said
+	caller.Stderr = &said
 	if err := caller.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,8 +60,9 @@ func flood(t *testing.T, caller *exec.Cmd) {
 	command.Await(t, "the flood", func() bool { return strings.Contains(said.String(), "flooded") })
 }
 
-// Files that hosts pass on: neither another user of a host nor a peer on the network gets a byte of them, from the port, from what has come or
-// from any argument, and a flood of connections that say nothing does not hold the copy up.
+// Files that hosts pass on: neither another user of a host nor a peer on the network gets a byte of
+// them, from the port, from what has come or from any argument, and a flood of connections that say
+// nothing does not hold the copy up.
 func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(3)...)
 	data := make([]byte, 8<<20)
@@ -71,7 +74,8 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	if r := command.Start(t, c, "cp", file, "f1,f2:warm"); r.Wait() != 0 { // brings gorun there
 		t.Fatal(r.Err.String())
 	}
-	// The links are too narrow for the file before the attack has ended. On narrower ones TCP may lose so many packets that it is silent for seconds.
+	// The links are too narrow for the file before the attack has ended. On narrower ones TCP may
+	// lose so many packets that it is silent for seconds.
 	for _, host := range []string{"f1", "f2"} {
 		if err := c.Narrow(t.Context(), host, 1000); err != nil {
 			t.Fatal(err)
@@ -118,7 +122,8 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	}
 }
 
-// fakeSrun plays the step of all nodes on this machine: it waits for the file go, and starts the nodes' processes. It keeps the ticket for the test.
+// fakeSrun plays the step of all nodes on this machine: it waits for the file go, and starts the
+// nodes' processes. It keeps the ticket for the test.
 const fakeSrun = `#!/bin/sh
 case $1 in --help) echo --external-launcher; exit;; esac
 cd %[1]q || exit
@@ -132,8 +137,8 @@ done
 wait
 `
 
-// The port on which the nodes of a Slurm step connect back: another user of the launcher's machine gets no byte there and keeps no node out, and
-// finds the ticket nowhere.
+// The port on which the nodes of a Slurm step connect back: another user of the launcher's machine
+// gets no byte there and keeps no node out, and finds the ticket nowhere.
 func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "bin")
@@ -143,8 +148,10 @@ func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(bin, "srun"), fmt.Appendf(nil, fakeSrun, dir), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1,n2", "SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
-	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "-v", "-np", "2", "-H", "n1,n2", "--launcher", "srun", "--start-timeout", "10m", "sh", "-c", "echo rank $RANK")
+	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1,n2",
+		"SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
+	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "-v", "-np", "2", "-H", "n1,n2",
+		"--launcher", "srun", "--start-timeout", "10m", "sh", "-c", "echo rank $RANK")
 	var ticket struct {
 		Port int
 		Seed string

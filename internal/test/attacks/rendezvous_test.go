@@ -25,12 +25,15 @@ type connection struct {
 	from string // its own port
 }
 
-// connectAs connects as a user from a port, or from any for "0", sends a text and, with reset, resets the connection.
+// connectAs connects as a user from a port, or from any for "0", sends a text and, with reset,
+// resets the connection.
 func connectAs(t *testing.T, c *lab.Cluster, uid int, from, port, text string, reset bool) *connection {
 	t.Helper()
-	p := &connection{t: t, cmd: onAs(t, c, "f1", uid, `exec "$@"`, command.Binary("caller"), "-from", from, "-reset="+strconv.FormatBool(reset), "127.0.0.1:"+port)}
+	p := &connection{t: t, cmd: onAs(t, c, "f1", uid, `exec "$@"`, command.Binary("caller"), "-from", from, "-reset="+
+		strconv.FormatBool(reset), "127.0.0.1:"+port)}
 	p.cmd.Stdin = strings.NewReader(text)
-	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	p.cmd.Stdout = &p.out
+	p.cmd.Stderr = &p.out
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +58,8 @@ func (p *connection) end() string {
 	return answer
 }
 
-// stoppedAgent stops the agent of the job until the caller calls resume. Connections then wait for it to accept them.
+// stoppedAgent stops the agent of the job until the caller calls resume. Connections then wait for
+// it to accept them.
 func stoppedAgent(t *testing.T) (resume func()) {
 	t.Helper()
 	for _, pid := range command.Processes() {
@@ -88,15 +92,18 @@ func ports(t *testing.T, r *command.Run, ranks int) []string {
 	return found
 }
 
-// Another user of the host publishes no address at Horovod's rendezvous. The agent asks the kernel who has the other end of a connection: here
-// the attacker sends, resets the connection, and the victim has the same port when the agent asks.
+// Another user of the host publishes no address at Horovod's rendezvous. The agent asks the kernel
+// who has the other end of a connection: here the attacker sends, resets the connection, and the
+// victim has the same port when the agent asks.
 func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
-	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", "sh", "-c", "echo port $RANK $HOROVOD_GLOO_RENDEZVOUS_PORT; exec sleep 1000")
+	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", "sh", "-c",
+		"echo port $RANK $HOROVOD_GLOO_RENDEZVOUS_PORT; exec sleep 1000")
 	port := ports(t, r, 2)
 	put := func(scope string, rank int, word string) string {
 		addresses := bytes.Repeat([]byte(word), 136/len(word)) // a record, which the agent takes as it is
-		return fmt.Sprintf("PUT /%s/%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", scope, rank, len(addresses), addresses)
+		return fmt.Sprintf("PUT /%s/%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", scope, rank,
+			len(addresses), addresses)
 	}
 	if answer := connectAs(t, c, attacker, "0", port[0], put("plain", 0, "lies"), false).end(); answer != "" {
 		t.Errorf("the attacker gets %q", answer)
@@ -119,17 +126,21 @@ func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 	r.Stop()
 }
 
-// Another user of the host does not speak for a rank at the port where MPI programs in containers find the others.
+// Another user of the host does not speak for a rank at the port where MPI programs in containers
+// find the others.
 func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	docker := filepath.Join(c.Dir, "docker") // ranks in docker get a port instead of a socket
-	if err := os.WriteFile(docker, []byte("#!/bin/sh\necho port $PMI_ID ${PMI_PORT#*:}; exec sleep 1000\n"), 0o755); err != nil {
+	if err := os.WriteFile(docker, []byte("#!/bin/sh\necho port $PMI_ID ${PMI_PORT#*:}; exec sleep 1000\n"),
+		0o755); err != nil {
 		t.Fatal(err)
 	}
 	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", docker, "run", "image", "program")
 	port := ports(t, r, 2)[0]
-	const hello, abort = "cmd=initack pmiid=0\n", "cmd=abort exitcode=9\n"
-	const hello2, abort2 = "cmd=init pmi_version=2 pmi_subversion=0\n23    cmd=fullinit;pmirank=1;", "21    cmd=abort;exitcode=9;" // of PMI-2
+	const hello = "cmd=initack pmiid=0\n"
+	const abort = "cmd=abort exitcode=9\n"
+	const hello2 = "cmd=init pmi_version=2 pmi_subversion=0\n23    cmd=fullinit;pmirank=1;"
+	const abort2 = "21    cmd=abort;exitcode=9;" // of PMI-2
 	for _, words := range []string{hello + abort, hello2 + abort2} {
 		if answer := connectAs(t, c, attacker, "0", port, words, false).end(); answer != "" {
 			t.Errorf("the attacker gets %q", answer)
@@ -139,19 +150,25 @@ func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	evil := connectAs(t, c, attacker, "0", port, hello+abort, true)
 	good := connectAs(t, c, victim, evil.from, port, hello, false)
 	resume()
-	command.Await(t, "an answer to rank 0", func() bool { return strings.Contains(good.out.String(), "cmd=set rank=0\n") })
+	command.Await(t, "an answer to rank 0", func() bool {
+		return strings.Contains(good.out.String(), "cmd=set rank=0\n")
+	})
 	good2 := connectAs(t, c, victim, "0", port, hello2, false)
-	command.Await(t, "an answer to rank 1", func() bool { return strings.Contains(good2.out.String(), ";rank=1;size=2;") })
+	command.Await(t, "an answer to rank 1", func() bool {
+		return strings.Contains(good2.out.String(), ";rank=1;size=2;")
+	})
 	r.Stop()
 }
 
-// libpmix believes the user that a client claims to be. gorun-pmix closes connections of other users before libpmix sees them.
+// libpmix believes the user that a client claims to be. gorun-pmix closes connections of other
+// users before libpmix sees them.
 func TestPMIxServerAnswersNoOtherUser(t *testing.T) {
 	if _, err := os.Stat(command.Binary("gorun-pmix")); err != nil {
 		lab.Skip(t, "needs a C compiler, pkg-config and libpmix-dev")
 	}
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
-	r := command.Start(t, c, "--prefix", "none", "--mpi", "pmix", "-np", "1", "-H", "f1", "sh", "-c", `echo mode $(stat -c %a "$PMIX_SERVER_TMPDIR"); echo port $RANK ${PMIX_SERVER_URI41##*:}; exec sleep 1000`)
+	r := command.Start(t, c, "--prefix", "none", "--mpi", "pmix", "-np", "1", "-H", "f1", "sh", "-c",
+		`echo mode $(stat -c %a "$PMIX_SERVER_TMPDIR"); echo port $RANK ${PMIX_SERVER_URI41##*:}; exec sleep 1000`)
 	port := ports(t, r, 1)[0]
 	if !strings.Contains(r.Out.String(), "mode 700\n") { // it has the ranks' data
 		t.Errorf("other users may enter the server's folder: %s", r.Out.String())

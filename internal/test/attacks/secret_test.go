@@ -30,7 +30,8 @@ while [ ! -e "$0/go" ]; do sleep 0.1; done; exit 3`
 type secrets map[string]string // from text to what it is
 
 func (s secrets) add(what string, raw []byte) {
-	for _, form := range []string{string(raw), hex.EncodeToString(raw), base64.StdEncoding.EncodeToString(raw)[:42], base64.RawURLEncoding.EncodeToString(raw)[:42]} {
+	for _, form := range []string{string(raw), hex.EncodeToString(raw), base64.StdEncoding.EncodeToString(raw)[:42],
+		base64.RawURLEncoding.EncodeToString(raw)[:42]} {
 		s[form] = what
 	}
 }
@@ -54,14 +55,15 @@ func jobKey(t *testing.T, file string) []byte {
 	}
 	_, body, _ := strings.Cut(string(text), "{")
 	var job struct{ Key []byte }
-	if err := json.Unmarshal([]byte("{"+body[:strings.LastIndexByte(body, '}')+1]), &job); err != nil || len(job.Key) != 32 {
+	if err := json.Unmarshal([]byte("{"+body[:strings.LastIndexByte(body, '}')+1]), &job); err != nil ||
+		len(job.Key) != 32 {
 		t.Fatalf("no key in %q: %v", text, err)
 	}
 	return job.Key
 }
 
-// The job's key, the ranks' tokens and the values of variables appear in no argument, message, log, event, core or file, and
-// no other user can read them. Ranks' own processes and files are exempt.
+// The job's key, the ranks' tokens and the values of variables appear in no argument, message, log,
+// event, core or file, and no other user can read them. Ranks' own processes and files are exempt.
 func TestSecretsAreNowhere(t *testing.T) {
 	lab.Need(t, "bash", "prlimit")
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(2)...)
@@ -82,7 +84,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	found.add("the variable", []byte(mine))
 	before := files(t, os.TempDir(), "/dev/shm", "/var/tmp")
 
-	r := command.StartIn(t, c, []string{"MY_SECRET=" + mine, "AWS_OTHER=" + mine, "GOTRACEBACK=crash"}, "-vv", "--json-events", filepath.Join(logs, "events"), "--output-filename", filepath.Join(logs, "out"),
+	r := command.StartIn(t, c, []string{"MY_SECRET=" + mine, "AWS_OTHER=" + mine, "GOTRACEBACK=crash"}, "-vv",
+		"--json-events", filepath.Join(logs, "events"), "--output-filename", filepath.Join(logs, "out"),
 		"--timestamp-output", "-x", "MY_SECRET", "-np", "4", "-H", "f1:2,f2:2", "bash", "-c", askKey, told)
 	stop := sampleArguments()
 	command.Await(t, "the ranks", func() bool { all, _ := filepath.Glob(told + "/told.*"); return len(all) == 4 })
@@ -138,11 +141,13 @@ func TestSecretsAreNowhere(t *testing.T) {
 	}
 }
 
-// A crashed launcher leaves no core, which would hold the key, even where cores are enabled and its ranks leave theirs.
+// A crashed launcher leaves no core, which would hold the key, even where cores are enabled and its
+// ranks leave theirs.
 func TestLauncherLeavesNoCore(t *testing.T) {
 	lab.Need(t, "prlimit")
 	t.Chdir(t.TempDir())
-	r := command.StartPath(t, nil, "/usr/bin/prlimit", []string{"GOTRACEBACK=crash"}, "--core=unlimited", command.Binary("gorun"), "-np", "1", "sh", "-c", "echo up; exec sleep 60")
+	r := command.StartPath(t, nil, "/usr/bin/prlimit", []string{"GOTRACEBACK=crash"}, "--core=unlimited",
+		command.Binary("gorun"), "-np", "1", "sh", "-c", "echo up; exec sleep 60")
 	command.Await(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "up") })
 	if err := r.Cmd.Process.Signal(syscall.SIGABRT); err != nil {
 		t.Fatal(err)
@@ -168,9 +173,11 @@ func files(t *testing.T, dirs ...string) (all []string) {
 	return all
 }
 
-// sampleArguments collects the arguments of all processes until the caller calls stop, which returns them.
+// sampleArguments collects the arguments of all processes until the caller calls stop, which
+// returns them.
 func sampleArguments() (stop func() map[string]bool) {
-	all, done := map[string]bool{}, make(chan struct{})
+	all := map[string]bool{}
+	done := make(chan struct{})
 	var sampling sync.WaitGroup
 	sampling.Go(func() {
 		for {

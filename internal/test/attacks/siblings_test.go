@@ -9,7 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Programs of another user beside gorun, in a folder such as /tmp, are neither run nor loaded, here and on hosts.
+// Programs of another user beside gorun, in a folder such as /tmp, are neither run nor loaded, here
+// and on hosts.
 func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
@@ -27,7 +28,9 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 	}
 	s.as(attacker, `open/gorun-gpu && grep -x 65533 wins && : >wins`) // else nothing is shown
 	// gorun-gpu is asked on hosts where /proc has GPUs.
-	if out, err := onAs(t, c, "f1", 0, `mount -t tmpfs tmpfs /proc/driver && mkdir -p /proc/driver/nvidia/gpus/0000:07:00.0 &&
+	if out,
+		err := onAs(t, c, "f1", 0,
+		`mount -t tmpfs tmpfs /proc/driver && mkdir -p /proc/driver/nvidia/gpus/0000:07:00.0 &&
 		printf 'Model: NVIDIA A100\nGPU UUID: GPU-1\nDevice Minor: 0\n' >/proc/driver/nvidia/gpus/0000:07:00.0/information`).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -44,24 +47,29 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 		{1, "gorun-gpu", []string{"gpus", "-H", "f1"}},
 		{0, "gorun-gpu", []string{"-v", "-H", "f1", "--gpus-per-rank", "1", "true"}},
 	} {
-		command.StartPath(t, c, gorun, nil, tc.args...).Want(tc.code, "use "+filepath.Join(c.Dir, "open", tc.name)+": not safe, others can change ", "user 65533")
+		command.StartPath(t, c, gorun, nil, tc.args...).Want(tc.code, "use "+filepath.Join(c.Dir, "open", tc.name)+
+			": not safe, others can change ", "user 65533")
 	}
 	if wins := s.as(0, `cat wins`); wins != "" {
 		t.Errorf("who ran the attacker's programs: %q", wins)
 	}
 }
 
-// The victim's own gorun-bench is on the launcher's machine, and the attacker has put another at its path on a host.
+// The victim's own gorun-bench is on the launcher's machine, and the attacker has put another at
+// its path on a host.
 func TestBenchmarkOfAnotherUserOnAHostIsNotRun(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
 	s.as(0, `chmod 1777 open && : >wins && chmod 666 wins`)
-	s.as(victim, `mkdir open/bin && cp `+command.Binary("gorun")+` open/bin/gorun && printf '#!/bin/sh\nexit 9\n' >open/bin/gorun-bench && chmod 755 open/bin/gorun-bench`)
+	s.as(victim, `mkdir open/bin && cp `+command.Binary("gorun")+
+		` open/bin/gorun && printf '#!/bin/sh\nexit 9\n' >open/bin/gorun-bench && chmod 755 open/bin/gorun-bench`)
 	asOn(t, c, 0, `mount -t tmpfs -o mode=1777 tmpfs "$1"`, s.dir+"/open")
-	asOn(t, c, attacker, `mkdir "$1/open/bin" && printf '#!/bin/sh\nid -u >>%s/wins\n' "$1" >"$1/open/bin/gorun-bench" && chmod 755 "$1/open/bin/gorun-bench"`, s.dir)
+	asOn(t, c, attacker,
+		`mkdir "$1/open/bin" && printf '#!/bin/sh\nid -u >>%s/wins\n' "$1" >"$1/open/bin/gorun-bench" && chmod 755 "$1/open/bin/gorun-bench"`, s.dir)
 	gorun := filepath.Join(c.Dir, "open/bin/gorun")
 	bench := []string{"bench", "allreduce", "--device", "cuda", "-np", "1", "-H"}
-	command.StartPath(t, c, gorun, nil, append(bench, "f1")...).Want(125, "use "+gorun+"-bench: not safe, others can change "+filepath.Dir(gorun), "user 65533")
+	command.StartPath(t, c, gorun, nil, append(bench, "f1")...).Want(125, "use "+gorun+
+		"-bench: not safe, others can change "+filepath.Dir(gorun), "user 65533")
 	noWins(s)
 	asOn(t, c, 0, `umount "$1"`, s.dir+"/open")
 	command.StartPath(t, c, gorun, nil, append(bench, "f1")...).Want(9) // the victim's

@@ -22,8 +22,8 @@ func attackTime(t *testing.T) time.Duration {
 	return long
 }
 
-// attackScript creates and removes programs, directories, links, pipes and hard links at the paths that gorun tries for itself.
-// $1 is the home, $2 the evil program, $3 the folder, $4 the kind.
+// attackScript creates and removes programs, directories, links, pipes and hard links at the paths
+// that gorun tries for itself. $1 is the home, $2 the evil program, $3 the folder, $4 the kind.
 const attackScript = `cd /
 mine=/var/tmp/evil; mkdir -p $mine/$3; cp "$2" $mine/$3/gorun; chmod 755 $mine/$3/gorun; echo mark 0 >$mine/$3/checked
 while :; do
@@ -35,7 +35,8 @@ while :; do
 	esac; sleep 0.02
 done 2>/dev/null`
 
-// S7: a user who can write the home, the cache in /var/tmp and everything but the files of the ranks' user gets no program run.
+// S7: a user who can write the home, the cache in /var/tmp and everything but the files of the
+// ranks' user gets no program run.
 func TestStagingAgainstAnotherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
@@ -62,7 +63,8 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 		t.Fatalf("the evil program does nothing: %s", out)
 	}
 	for _, mode := range []string{"755", "777"} {
-		root(`chmod ` + mode + ` "$1"; rm -rf "$1/.cache"; mkdir -m ` + mode + ` "$1/.cache" && chown 65534:65534 "$1/.cache"; rm -rf /var/tmp/*`)
+		root(`chmod ` + mode + ` "$1"; rm -rf "$1/.cache"; mkdir -m ` + mode +
+			` "$1/.cache" && chown 65534:65534 "$1/.cache"; rm -rf /var/tmp/*`)
 		var attacks []*exec.Cmd
 		for _, what := range []string{"own", "dirs", "links", "files"} {
 			cmd := onAs(t, c, "f1", attacker, attackScript, home, evil, folder, what)
@@ -71,7 +73,8 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 			}
 			attacks = append(attacks, cmd)
 		}
-		runs, ran := 0, 0
+		runs := 0
+		ran := 0
 		for end := time.Now().Add(attackTime(t) / 2); runs < 3 || time.Now().Before(end); runs++ {
 			r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true")
 			switch code := r.Wait(); {
@@ -92,7 +95,8 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 		}
 	}
 	text, err := os.ReadFile(wins)
-	if lines := strings.Fields(string(text)); err != nil || len(lines) < 1 || strings.Contains(string(text), "65534") || strings.Contains(string(text), "\n0\n") {
+	if lines := strings.Fields(string(text)); err != nil || len(lines) < 1 || strings.Contains(string(text), "65534") ||
+		strings.Contains(string(text), "\n0\n") {
 		t.Errorf("who ran the evil program: %q, %v", lines, err)
 	}
 }
@@ -111,7 +115,8 @@ func TestStagingFallsBackToOtherFolders(t *testing.T) {
 		return string(out)
 	}
 	root("mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
-	for _, options := range []string{"ro,mode=755,uid=65534", "noexec,mode=755,uid=65534", "size=64k,mode=755,uid=65534", "mode=777,uid=65534", "mode=755,uid=65533"} {
+	for _, options := range []string{"ro,mode=755,uid=65534", "noexec,mode=755,uid=65534",
+		"size=64k,mode=755,uid=65534", "mode=777,uid=65534", "mode=755,uid=65533"} {
 		root(`rm -rf /var/tmp/*; mount -t tmpfs -o ` + options + ` tmpfs "$1"`)
 		for range 2 { // by an upload, then without
 			command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(0)
@@ -122,9 +127,11 @@ func TestStagingFallsBackToOtherFolders(t *testing.T) {
 		root(`umount "$1"`)
 	}
 	root(`rm -rf /var/tmp/*; mount -t tmpfs -o ro,mode=755,uid=65534 tmpfs "$1"; mount -t tmpfs -o noexec,mode=1777 tmpfs /var/tmp`)
-	command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ", "no directory will do",
+	command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ",
+		"no directory will do",
 		"Read-only file system", "/var/tmp/gorun-65534/"+folder+": programs cannot run there")
 	root(`umount "$1" && chmod 777 "$1" && chmod 755 /var/tmp/gorun-65534 && chown 65533 /var/tmp/gorun-65534`)
-	command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ", "others can change "+home+" (drwxrwxrwx",
+	command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true").Want(125, "f1: ",
+		"others can change "+home+" (drwxrwxrwx",
 		"others can change /var/tmp/gorun-65534 (drwxr-xr-x, user 65533)")
 }

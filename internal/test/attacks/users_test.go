@@ -16,7 +16,8 @@ import (
 func onAs(t *testing.T, c *lab.Cluster, host string, uid int, script string, args ...string) *exec.Cmd {
 	t.Helper()
 	id := strconv.Itoa(uid)
-	argv := append([]string{"-t", strconv.Itoa(c.Host(host).PID), "-m", "-n", "-p", "--", "setpriv", "--reuid", id, "--regid", id, "--clear-groups",
+	argv := append([]string{"-t", strconv.Itoa(c.Host(host).PID), "-m", "-n", "-p", "--", "setpriv", "--reuid", id,
+		"--regid", id, "--clear-groups",
 		"--pdeathsig", "KILL", "sh", "-c", script, "sh"}, args...)
 	cmd := exec.CommandContext(t.Context(), "nsenter", argv...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -24,10 +25,12 @@ func onAs(t *testing.T, c *lab.Cluster, host string, uid int, script string, arg
 	return cmd
 }
 
-// installed copies gorun into the launcher's home and returns the name of its folder in the cache of hosts.
+// installed copies gorun into the launcher's home and returns the name of its folder in the cache
+// of hosts.
 func installed(t *testing.T, c *lab.Cluster) (folder string) {
 	t.Helper()
-	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun`, command.Binary("gorun")).CombinedOutput(); err != nil {
+	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun`,
+		command.Binary("gorun")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	build, err := buildid.Of(command.Binary("gorun"))

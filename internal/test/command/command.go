@@ -1,4 +1,5 @@
-// Package command starts the built gorun for tests, as users do, and judges how it ends and what it leaves.
+// Package command starts the built gorun for tests, as users do, and judges how it ends and what it
+// leaves.
 package command
 
 import (
@@ -19,9 +20,9 @@ import (
 // binEnv holds the folder of the programs that Main built.
 const binEnv = "GORUN_E2E_BIN"
 
-// Main builds gorun, the examples, the lab's programs and what build adds, into a folder that every user may enter: the repository
-// may be below a home that only its owner may. It runs the tests in that folder and returns the exit status. root is the
-// repository's.
+// Main builds gorun, the examples, the lab's programs and what build adds, into a folder that every
+// user may enter: the repository may be below a home that only its owner may. It runs the tests in
+// that folder and returns the exit status. root is the repository's.
 func Main(m *testing.M, root string, build func(dir string) error) int {
 	return lab.RunBuilt(m, func(dir string) error {
 		return errors.Join(lab.BuildStatic(root, dir, "./cmd/gorun", "./examples/...", "./internal/test/lab/..."),
@@ -84,8 +85,8 @@ func NewMark(t *testing.T) string {
 	return fmt.Sprintf("E2E_MARK=%s-%d-%d", t.Name(), os.Getpid(), time.Now().UnixNano())
 }
 
-// New returns a program to start on the launcher's side of c, or on this machine if c is nil. It ends after limit, and with the
-// test.
+// New returns a program to start on the launcher's side of c, or on this machine if c is nil. It
+// ends after limit, and with the test.
 func New(t *testing.T, c *lab.Cluster, limit time.Duration, mark string, argv ...string) *Run {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	t.Cleanup(cancel)
@@ -96,7 +97,8 @@ func New(t *testing.T, c *lab.Cluster, limit time.Duration, mark string, argv ..
 		r.Cmd = c.Command(ctx, argv...)
 	}
 	r.Cmd.Env = append(os.Environ(), mark)
-	r.Cmd.Stdout, r.Cmd.Stderr = &r.Out, &r.Err
+	r.Cmd.Stdout = &r.Out
+	r.Cmd.Stderr = &r.Err
 	r.Cmd.WaitDelay = 5 * time.Second
 	return r
 }
@@ -126,11 +128,13 @@ func (r *Run) Wait() int {
 	return -1
 }
 
-// Want waits for the end and checks the exit code, that stderr holds every one of words, and that no process is left.
+// Want waits for the end and checks the exit code, that stderr holds every one of words, and that
+// no process is left.
 func (r *Run) Want(code int, words ...string) *Run {
 	r.t.Helper()
 	if got := r.Wait(); got != code {
-		r.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
+		r.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(r.Out.String()),
+			golden.Clip(r.Err.String()))
 	}
 	r.wantWords(words)
 	r.NothingLeft(0)

@@ -32,7 +32,8 @@ func (r *Run) NothingLeft(limit time.Duration) {
 	}
 }
 
-// Left waits until all processes of the run have ended. After limit it returns an error that names those left.
+// Left waits until all processes of the run have ended. After limit it returns an error that names
+// those left.
 func (r *Run) Left(limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	for {
@@ -44,7 +45,8 @@ func (r *Run) Left(limit time.Duration) error {
 			return nil
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("left %v after the end: %d processes, the first is %q", limit, len(left), ProcFile(left[0], "cmdline"))
+			return fmt.Errorf("left %v after the end: %d processes, the first is %q", limit, len(left),
+				ProcFile(left[0], "cmdline"))
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

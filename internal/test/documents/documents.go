@@ -19,7 +19,8 @@ func Names(t *testing.T, root string) (names []string) {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && (len(name) > 1 && name[0] == '.' || slices.Contains([]string{"bin", "lib", "dist", "testdata"}, name)):
+		case d.IsDir() && (len(name) > 1 && name[0] == '.' ||
+			slices.Contains([]string{"bin", "lib", "dist", "testdata"}, name)):
 			return fs.SkipDir
 		case filepath.Ext(name) == ".md":
 			names = append(names, name)

@@ -42,7 +42,8 @@ func TestBenchChecksWhatItTimes(t *testing.T) {
 			runs = append(runs, []string{"-F", c.ConfigFile, "-H", "f1:2,f2:1"})
 		}
 		for _, args := range runs {
-			args = append([]string{"bench", collective, "--json", "--min", "48", "--max", "512K", "--stepfactor", "64", "--time", "0.002"}, args...)
+			args = append([]string{"bench", collective, "--json", "--min", "48", "--max", "512K", "--stepfactor", "64",
+				"--time", "0.002"}, args...)
 			rows := benchRows(t, command.Start(t, nil, args...).Want(0))
 			want := 3 * 2 // 48, 3K and 192K
 			switch {
@@ -55,7 +56,8 @@ func TestBenchChecksWhatItTimes(t *testing.T) {
 				t.Errorf("%q: %d rows, want %d", args, len(rows), want)
 			}
 			for _, row := range rows {
-				if row.Wrong != 0 || row.Median <= 0 || row.Collective != collective || row.Bytes != 4*row.Count || row.Ranks < 2 {
+				if row.Wrong != 0 || row.Median <= 0 || row.Collective != collective || row.Bytes != 4*row.Count ||
+					row.Ranks < 2 {
 					t.Errorf("%q: %+v", args, row)
 				}
 			}
@@ -63,7 +65,8 @@ func TestBenchChecksWhatItTimes(t *testing.T) {
 	}
 }
 
-// TestBenchDevice runs with stand-ins for the GPU libraries, whose device memory is the host's, and then without a driver.
+// TestBenchDevice runs with stand-ins for the GPU libraries, whose device memory is the host's, and
+// then without a driver.
 func TestBenchDevice(t *testing.T) {
 	lab.Need(t, "cc")
 	dir := t.TempDir()
@@ -80,11 +83,14 @@ func TestBenchDevice(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	program := []string{"bench", "allreduce", "-np", "2", "--gpus-per-rank", "none", "--device", "cuda", "--max", "64", "--time", "0.002"}
-	env := []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" + filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
+	program := []string{"bench", "allreduce", "-np", "2", "--gpus-per-rank", "none", "--device", "cuda", "--max", "64",
+		"--time", "0.002"}
+	env := []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" +
+		filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
 	r := command.StartPath(t, nil, gorun, env, program...).Want(0)
 	if lines := r.Lines(); len(lines) != 5+4+3 || !strings.Contains(lines[0], "; memory of GPUs, by NCCL ") {
 		t.Errorf("table:\n%s", &r.Out)
 	}
-	command.StartPath(t, nil, gorun, []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, program...).Want(1, "no GPU can be used")
+	command.StartPath(t, nil, gorun, []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, program...).Want(1,
+		"no GPU can be used")
 }

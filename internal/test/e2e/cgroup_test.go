@@ -13,12 +13,15 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 )
 
-// A rank reaches a real memory limit. The test needs root and a writable cgroup tree with the memory controller, so it runs on
-// demand: go test -tags cgroup -run RealMemoryLimit ./internal/test/e2e
+// A rank reaches a real memory limit. The test needs root and a writable cgroup tree with the
+// memory controller, so it runs on demand: go test -tags cgroup -run RealMemoryLimit
+// ./internal/test/e2e
 func TestRealMemoryLimit(t *testing.T) {
-	tree, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+	tree := "/sys/fs/cgroup/memory"
+	limit := "memory.limit_in_bytes"
 	if _, err := os.Stat(tree); err != nil {
-		tree, limit = "/sys/fs/cgroup", "memory.max"
+		tree = "/sys/fs/cgroup"
+		limit = "memory.max"
 	}
 	group := filepath.Join(tree, fmt.Sprintf("gorun-test-%d", os.Getpid()))
 	if err := os.Mkdir(group, 0o755); err != nil {
@@ -38,10 +41,13 @@ func TestRealMemoryLimit(t *testing.T) {
 		"rank 1 on localhost was killed by signal 9 (SIGKILL)": "exec tail /dev/zero",
 		"rank 1 on localhost exited with code 137":             "tail /dev/zero; exit $?",
 	} {
-		cmd := exec.Command("sh", "-c", `echo $$ >"$1/cgroup.procs"; exec "$0" -np 2 --summary sh -c "[ \$RANK = 0 ] && exec sleep 60; $2"`, command.Binary("gorun"), group, script)
+		cmd := exec.Command("sh", "-c",
+			`echo $$ >"$1/cgroup.procs"; exec "$0" -np 2 --summary sh -c "[ \$RANK = 0 ] && exec sleep 60; $2"`,
+			command.Binary("gorun"), group, script)
 		cmd.Env = append(os.Environ(), r.Mark)
 		said, _ := cmd.CombinedOutput()
-		for _, want := range []string{what + ": its cgroup's memory limit of 64 MiB was reached (", "hint: its peak was ", "out of memory, the first to fail"} {
+		for _, want := range []string{what + ": its cgroup's memory limit of 64 MiB was reached (",
+			"hint: its peak was ", "out of memory, the first to fail"} {
 			if cmd.ProcessState.ExitCode() != 137 || !strings.Contains(string(said), want) {
 				t.Errorf("%s: %v, want %q:\n%s", script, cmd.ProcessState, want, said)
 			}

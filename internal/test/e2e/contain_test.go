@@ -14,8 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// A9: a rank's child sits in a frozen cgroup v1, where no signal reaches it, as on a dead file system. gorun must end 13 s
-// after the stop request (T_exit and 5 s).
+// A9: a rank's child sits in a frozen cgroup v1, where no signal reaches it, as on a dead file
+// system. gorun must end 13 s after the stop request (T_exit and 5 s).
 func TestUnkillableProcessIsNamed(t *testing.T) {
 	group := fmt.Sprintf("/sys/fs/cgroup/freezer/test-%d", os.Getpid())
 	if err := os.Mkdir(group, 0o755); err != nil {
@@ -40,7 +40,8 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 	} {
 		put("THAWED", "freezer.state")
 		flag := filepath.Join(t.TempDir(), "go")
-		r := command.Start(t, nil, "-np", "1", "--grace", "1", "sh", "-c", "sleep 1000 & echo $!; while [ ! -e "+flag+" ]; do sleep 0.1; done; "+tc.script)
+		r := command.Start(t, nil, "-np", "1", "--grace", "1", "sh", "-c", "sleep 1000 & echo $!; while [ ! -e "+flag+
+			" ]; do sleep 0.1; done; "+tc.script)
 		command.Await(t, "the rank's child", func() bool { return strings.Contains(r.Out.String(), "\n") })
 		_, text, _ := strings.Cut(strings.TrimSpace(r.Out.String()), ": ")
 		if text == "" {
@@ -62,7 +63,8 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 		if took := time.Since(began); took > 20*time.Second {
 			t.Errorf("%s: it took %v", name, took)
 		}
-		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed", "hint: SIGKILL is pending"} {
+		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed",
+			"hint: SIGKILL is pending"} {
 			if !strings.Contains(r.Err.String(), want) {
 				t.Errorf("%s: want %q in:\n%s", name, want, &r.Err)
 			}
@@ -72,8 +74,8 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 	command.Start(t, nil, "-np", "1", "true").Want(0) // and removes the empty groups of the others
 }
 
-// A13: process ids wrap around many times while jobs fail, in a namespace with few of them. Processes that started before the jobs or
-// beside them survive.
+// A13: process ids wrap around many times while jobs fail, in a namespace with few of them.
+// Processes that started before the jobs or beside them survive.
 func TestReusedProcessIDsAreSpared(t *testing.T) {
 	lab.Need(t, "unshare")
 	const script = `
@@ -91,7 +93,8 @@ func TestReusedProcessIDsAreSpared(t *testing.T) {
 		for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = sleep ] && n=$((n+1)); done
 		echo $n sleep`
 	mark := "E2E_MARK=" + t.Name()
-	cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c", script, command.Binary("gorun"))
+	cmd := exec.CommandContext(t.Context(), "unshare", "--pid", "--fork", "--mount-proc", "--kill-child", "sh", "-c",
+		script, command.Binary("gorun"))
 	cmd.Env = append(os.Environ(), mark)
 	limit := "/proc/sys/kernel/pid_max"
 	before, _ := os.ReadFile(limit)
@@ -100,7 +103,8 @@ func TestReusedProcessIDsAreSpared(t *testing.T) {
 		_ = os.WriteFile(limit, before, 0)
 		lab.Skip(t, "this kernel has one pid_max for all namespaces")
 	}
-	if err != nil || !strings.HasSuffix(string(out), "16 sleep\n") || strings.Contains(string(out), "killed") || strings.Contains(string(out), "otherwise") {
+	if err != nil || !strings.HasSuffix(string(out), "16 sleep\n") || strings.Contains(string(out), "killed") ||
+		strings.Contains(string(out), "otherwise") {
 		t.Errorf("%v: %s", err, out)
 	}
 	if left := lab.Processes(mark); len(left) > 0 {

@@ -41,11 +41,13 @@ func (c *copied) names() string {
 	return strings.Join(names, ",")
 }
 
-// copy runs gorun cp, and checks the file on every host. It returns what gorun says, and how long it took.
+// copy runs gorun cp, and checks the file on every host. It returns what gorun says, and how long
+// it took.
 func (c *copied) copy(to string) (said string, took time.Duration) {
 	c.Helper()
 	began := time.Now()
-	cmd := c.hosts.Command(c.Context(), command.Binary("gorun"), "cp", "-F", c.hosts.ConfigFile, "-v", c.file, c.names()+":"+to)
+	cmd := c.hosts.Command(c.Context(), command.Binary("gorun"), "cp", "-F", c.hosts.ConfigFile, "-v", c.file,
+		c.names()+":"+to)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		c.Fatalf("gorun cp: %v\n%s", err, out)
@@ -66,7 +68,8 @@ func (c *copied) copy(to string) (said string, took time.Duration) {
 // gorun cp sends a file once, if hosts reach each other, and to each of them if they do not.
 func TestFilesArePassedOn(t *testing.T) {
 	c := newCopied(t, 4, 3_000_000)
-	if said, _ := c.copy("new/dir"); !strings.Contains(said, "1 file, 3.0 MB, copied to 4 hosts in ") || !strings.Contains(said, "; 3.0 MB left this machine") {
+	if said, _ := c.copy("new/dir"); !strings.Contains(said, "1 file, 3.0 MB, copied to 4 hosts in ") ||
+		!strings.Contains(said, "; 3.0 MB left this machine") {
 		t.Errorf("gorun says %s", said)
 	}
 	if said, _ := c.copy("new/dir"); !strings.Contains(said, "; 0 bytes left this machine") {
@@ -84,8 +87,8 @@ func TestFilesArePassedOn(t *testing.T) {
 	}
 }
 
-// BenchmarkCopy copies a file of COPY_MIB MiB (default 64) to 8 hosts whose links carry 400 Mbit/s each, and to one of them. The first should take
-// at most 1.25 times as long.
+// BenchmarkCopy copies a file of COPY_MIB MiB (default 64) to 8 hosts whose links carry 400 Mbit/s
+// each, and to one of them. The first should take at most 1.25 times as long.
 func BenchmarkCopy(b *testing.B) {
 	mib := 64
 	if text := os.Getenv("COPY_MIB"); text != "" {
@@ -117,7 +120,8 @@ func BenchmarkCopy(b *testing.B) {
 	took(whole) // brings gorun there
 	var one, all []float64
 	for b.Loop() {
-		one, all = append(one, took(whole[:1])), append(all, took(whole))
+		one = append(one, took(whole[:1]))
+		all = append(all, took(whole))
 	}
 	b.ReportMetric(median(one), "s-to-1-host")
 	b.ReportMetric(median(all), "s-to-8-hosts")

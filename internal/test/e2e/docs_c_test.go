@@ -10,7 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestDocsOfC runs docs/c.md on two hosts, with libring.so and ring.h in the folder lib, where make build puts them.
+// TestDocsOfC runs docs/c.md on two hosts, with libring.so and ring.h in the folder lib, where make
+// build puts them.
 func TestDocsOfC(t *testing.T) {
 	lab.Need(t, "gcc", "cc")
 	lib := t.TempDir()
@@ -23,7 +24,8 @@ func TestDocsOfC(t *testing.T) {
 			t.Error(err)
 		}
 		cmd := c.Command(ctx, "bash", "-c", line)
-		cmd.Env = []string{"PATH=" + dir + "/bin:" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
+		cmd.Env = []string{"PATH=" + dir + "/bin:" + os.Getenv("PATH"), "HOME=" + dir, "LANG=C.UTF-8",
+			"GORUN_SSH_CONFIG=" + c.ConfigFile}
 		return cmd
 	}}
 	w.run(t)

@@ -11,8 +11,9 @@ import (
 	"github.com/gorun/gorun/internal/test/documents"
 )
 
-// A line of a fenced block that begins with "$ " is a command; the lines up to the next one are its output. "..." alone on a
-// line matches any lines, and within a line any text. The test of the world that a document has here runs its commands.
+// A line of a fenced block that begins with "$ " is a command; the lines up to the next one are its
+// output. "..." alone on a line matches any lines, and within a line any text. The test of the
+// world that a document has here runs its commands.
 func documentWorlds() map[string]string {
 	return map[string]string{
 		"CHANGELOG.md":                  "no commands",
@@ -68,14 +69,19 @@ func notRun() []struct{ file, command, why string } {
 		{"README.md", "make test", "it is what runs this"},
 		{"docs/c.md", "make build", "the test builds the same"},
 		{"docs/compat.md", "gorun -np 4 -H f1:2,f2:2 python pytorch_synthetic_benchmark.py", "TestHorovod runs it"},
-		{"docs/debugging.md", "gorun -np 2 -H f1,f2 --debug=1 ./train", "it waits; TestScripts/tools attaches a debugger"},
+		{"docs/debugging.md", "gorun -np 2 -H f1,f2 --debug=1 ./train",
+			"it waits; TestScripts/tools attaches a debugger"},
 		{"docs/debugging.md", "gorun -np 2 -H f1,f2 --debug ./train", "it waits; TestScripts/tools reads the table"},
 		{"docs/elastic.md", "gorun -np 4 --m", "TestElastic runs such jobs"},
-		{"docs/gpu.md", "gorun bench allreduce -np 4 -H f1:2,f2:2 --device cuda", "TestBenchDevice runs it on stand-ins for the libraries of GPUs"},
-		{"docs/gpu-checks.md", "make gpu-test", "it needs a GPU; internal/test/gpucheck has the tests of what does not"},
+		{"docs/gpu.md", "gorun bench allreduce -np 4 -H f1:2,f2:2 --device cuda",
+			"TestBenchDevice runs it on stand-ins for the libraries of GPUs"},
+		{"docs/gpu-checks.md", "make gpu-test",
+			"it needs a GPU; internal/test/gpucheck has the tests of what does not"},
 		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
-		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2", "it needs pods; TestElastic has hosts without slots"},
-		{"docs/kubernetes.md", "gorun -H worker-0:2", "it needs pods; TestScripts/remote_shells runs kubexec.sh on hosts of the lab"},
+		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2",
+			"it needs pods; TestElastic has hosts without slots"},
+		{"docs/kubernetes.md", "gorun -H worker-0:2",
+			"it needs pods; TestScripts/remote_shells runs kubexec.sh on hosts of the lab"},
 		{"docs/mapping.md", "gorun -np 2 -H f1:2 --cpus-per-rank 2", "it needs four cores"},
 		{"examples/kubernetes/README.md", "make build", "TestMain builds the same"},
 		{"examples/kubernetes/README.md", "docker", "it needs docker"},
@@ -83,16 +89,19 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/python.md", "make wheel", "TestWheel of ring/python runs it"},
 		{"docs/python.md", "pip install", "TestWheel of ring/python installs the wheel"},
 		{"docs/python.md", "gorun -np 4 -H f1:2,f2:2 python3 examples/", "TestExamples of ring/python runs it"},
-		{"docs/python.md", "gorun -np 2 --min-np 1 -H f1,f2 python3 examples/elastic/", "TestElasticExample of ring/python runs it, on one host"},
+		{"docs/python.md", "gorun -np 2 --min-np 1 -H f1,f2 python3 examples/elastic/",
+			"TestElasticExample of ring/python runs it, on one host"},
 		{"docs/quickstart.md", "git clone", "it needs the network"},
 		{"docs/quickstart.md", "make build", "TestMain builds the same"},
 		{"docs/quickstart.md", "ssh-copy-id", "the lab's hosts have the key, and no password"},
 	}
 }
 
-// TestEveryDocumentIsRun finds documents and commands that no test runs, and rows without a document.
+// TestEveryDocumentIsRun finds documents and commands that no test runs, and rows without a
+// document.
 func TestEveryDocumentIsRun(t *testing.T) {
-	worlds, names := documentWorlds(), documents.Names(t, root)
+	worlds := documentWorlds()
+	names := documents.Names(t, root)
 	for name := range worlds {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is gone: take its row out of documentWorlds()", name)
@@ -135,7 +144,8 @@ func exempt(file, command string) string {
 
 // unmarked returns lines that look like commands but lack the "$ ", in blocks without a language.
 func unmarked(text string) (lines []string) {
-	programs := strings.Fields("gorun bin/gorun make mpirun mpiexec horovodrun torchrun srun sbatch salloc ssh ssh-keygen ssh-copy-id kubectl docker sudo apt go git ln export")
+	programs := strings.Fields("gorun bin/gorun make mpirun mpiexec horovodrun torchrun srun sbatch salloc ssh " +
+		"ssh-keygen ssh-copy-id kubectl docker sudo apt go git ln export")
 	block := "outside"
 	for line := range strings.Lines(text) {
 		first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
@@ -153,15 +163,20 @@ func unmarked(text string) (lines []string) {
 	return lines
 }
 
-// linesOf splits output into lines, without empty ones and without the warning that the lab's hosts are one machine.
+// linesOf splits output into lines, without empty ones and without the warning that the lab's hosts
+// are one machine.
 func linesOf(text string) []string {
 	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	return slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(line, " are one machine (") || line == "" })
+	return slices.DeleteFunc(lines, func(line string) bool {
+		return strings.Contains(line, " are one machine (") || line == ""
+	})
 }
 
-// holds reports whether got are the lines of want in any order, since the order of ranks is not fixed.
+// holds reports whether got are the lines of want in any order, since the order of ranks is not
+// fixed.
 func holds(got, want []string) bool {
-	got, want = slices.Clone(got), slices.Clone(want)
+	got = slices.Clone(got)
+	want = slices.Clone(want)
 	want = slices.DeleteFunc(want, func(line string) bool { return line == "" })
 	// Exact lines choose first, so that a pattern does not take their match.
 	slices.SortStableFunc(want, func(a, b string) int { return strings.Count(a, "...") - strings.Count(b, "...") })
@@ -214,17 +229,20 @@ func TestHoldsCanFail(t *testing.T) {
 func TestTypedIn(t *testing.T) {
 	text := "$ outside\n```\ndiagram\n```\n```\n$ one \\\n  more\nout\n\n$ two\n```\ntext\n```\nfigure\n```\n"
 	got := documents.Commands(text)
-	if len(got) != 2 || got[0].Line != "one   more" || strings.Join(got[0].Want, "|") != "out|" || got[1].Line != "two" || len(got[1].Want) > 0 {
+	if len(got) != 2 || got[0].Line != "one   more" || strings.Join(got[0].Want, "|") != "out|" ||
+		got[1].Line != "two" || len(got[1].Want) > 0 {
 		t.Errorf("%+v", got)
 	}
-	if lines := unmarked("```\ngorun -np 2 x\n```\n```sh\ngorun x\n```\n```\n$ a\ngorun: b\n```\ngorun x\n"); len(lines) != 1 {
+	if lines := unmarked("```\ngorun -np 2 x\n```\n```sh\ngorun x\n```\n```\n$ a\ngorun: b\n```\ngorun x\n"); len(
+		lines) != 1 {
 		t.Errorf("%q", lines)
 	}
 }
 
 // TestLinks follows every link within the repository to its file and heading.
 func TestLinks(t *testing.T) {
-	links, linked := regexp.MustCompile(`\]\(([^)\s]*)\)`), map[string]bool{}
+	links := regexp.MustCompile(`\]\(([^)\s]*)\)`)
+	linked := map[string]bool{}
 	for _, name := range documents.Names(t, root) {
 		for _, link := range links.FindAllStringSubmatch(documents.Prose(documents.Text(t, root, name)), -1) {
 			target, heading, _ := strings.Cut(link[1], "#")
@@ -256,7 +274,8 @@ func TestLinks(t *testing.T) {
 func headings(text string) (anchors []string) {
 	for line := range strings.Lines(documents.Prose(text)) {
 		if title := strings.TrimLeft(line, "#"); title != line {
-			title = regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)), "")
+			title = regexp.MustCompile(`[^\p{L}\p{N}_ -]`).ReplaceAllString(strings.ToLower(strings.TrimSpace(title)),
+				"")
 			anchors = append(anchors, strings.ReplaceAll(title, " ", "-"))
 		}
 	}

@@ -18,8 +18,9 @@ import (
 
 // world is an environment in which the commands of documents run.
 type world struct {
-	name  string
-	dir   string                                                // where the commands start; "": each document has one of its own
+	name string
+	// where the commands start; "": each document has one of its own
+	dir   string
 	shell func(ctx context.Context, dir, line string) *exec.Cmd // with the world's environment
 	// before and after, if set, wait for what a command needs and for what it leaves running.
 	before, after func(t *testing.T, line string)
@@ -35,7 +36,9 @@ func (w world) run(t *testing.T) {
 }
 
 func (w world) document(t *testing.T, name string) {
-	commands, dir, status := documents.Commands(documents.Text(t, root, name)), w.dir, 0
+	commands := documents.Commands(documents.Text(t, root, name))
+	dir := w.dir
+	status := 0
 	if dir == "" {
 		dir = furnished(t)
 	}
@@ -49,7 +52,10 @@ func (w world) document(t *testing.T, name string) {
 		ctx, cancel := context.WithTimeout(t.Context(), command.Limit)
 		cmd := w.shell(ctx, dir, exitWith(status)+c.Line)
 		var said command.Output
-		cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = dir, &said, &said, 5*time.Second
+		cmd.Dir = dir
+		cmd.Stdout = &said
+		cmd.Stderr = &said
+		cmd.WaitDelay = 5 * time.Second
 		err := cmd.Run()
 		cancel()
 		status = cmd.ProcessState.ExitCode()
@@ -80,7 +86,8 @@ func TestDocs(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	for file, target := range map[string]string{"config": c.ConfigFile, "known_hosts": c.KnownHosts, "id_ed25519": c.Identity} {
+	for file, target := range map[string]string{"config": c.ConfigFile, "known_hosts": c.KnownHosts,
+		"id_ed25519": c.Identity} {
 		if err := os.Symlink(target, filepath.Join(home, ".ssh", file)); err != nil {
 			t.Fatal(err)
 		}
@@ -88,14 +95,15 @@ func TestDocs(t *testing.T) {
 	w := world{name: "two hosts", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
 		cmd := c.Command(ctx, "bash", "-c", line)
 		// This machine's own environment could make gorun print more.
-		cmd.Env = []string{"PATH=" + dir + "/bin:" + dir + "/shims:" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
+		cmd.Env = []string{"PATH=" + dir + "/bin:" + dir + "/shims:" + os.Getenv("PATH"), "HOME=" + home,
+			"LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
 		return cmd
 	}}
 	w.run(t)
 }
 
-// furnished returns a directory with the files that documents name: gorun and the examples in bin, programs to
-// start, and stand-ins for programs that a machine may lack.
+// furnished returns a directory with the files that documents name: gorun and the examples in bin,
+// programs to start, and stand-ins for programs that a machine may lack.
 func furnished(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -104,7 +112,8 @@ func furnished(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	links := map[string]string{"bin/gorun": command.Binary("gorun"), "bin/examples": filepath.Dir(command.Binary("gorun")), "examples": filepath.Join(root, "examples")}
+	links := map[string]string{"bin/gorun": command.Binary("gorun"),
+		"bin/examples": filepath.Dir(command.Binary("gorun")), "examples": filepath.Join(root, "examples")}
 	if python, err := exec.LookPath("python3"); err == nil {
 		links["shims/python"] = python
 	}
@@ -118,7 +127,8 @@ func furnished(t *testing.T) string {
 		"train":        train,
 		"save.sh":      "trap 'echo \"rank $RANK saved\"; exit 0' TERM\nwhile :; do sleep 0.05; done 2>/dev/null\n",
 		".gorunignore": "bin\nshims\nexamples\n", // links that lead out of the folder
-		"train.py":     "import os\n\nprint(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on {os.environ['GORUN_HOSTNAME']}\")\n",
+		"train.py": "import os\n\nprint(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on " +
+			"{os.environ['GORUN_HOSTNAME']}\")\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
@@ -156,7 +166,8 @@ func TestExamplesAreInDocuments(t *testing.T) {
 		t.Fatalf("%q %v", files, err)
 	}
 	for _, file := range files {
-		if name := strings.TrimPrefix(file, root+"/"); !slices.ContainsFunc(strings.Fields(ran), func(word string) bool { return word == name }) {
+		if name := strings.TrimPrefix(file, root+"/"); !slices.ContainsFunc(strings.Fields(ran),
+			func(word string) bool { return word == name }) {
 			t.Errorf("no document runs %s", name)
 		}
 	}

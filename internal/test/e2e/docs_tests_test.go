@@ -13,8 +13,8 @@ import (
 // proof is what the documentation names as a test, and the folder that it is said to be in.
 type proof struct{ name, folder string }
 
-// proofs returns the tests that a cell names: "`A`, `B`; `C` in FOLDER", where A and B are in the folder usual. What begins with no Test is a path
-// of the repository.
+// proofs returns the tests that a cell names: "`A`, `B`; `C` in FOLDER", where A and B are in the
+// folder usual. What begins with no Test is a path of the repository.
 func proofs(cell, usual string) (found []proof) {
 	for part := range strings.SplitSeq(cell, ";") {
 		names, folder, named := strings.Cut(part, " in ")
@@ -104,7 +104,8 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 		t.Fatalf("%d tests: %v", len(have), err)
 	}
 	for _, name := range documents.Names(t, root) {
-		for _, word := range regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`).FindAllString(documents.Text(t, root, name), -1) {
+		for _, word := range regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`).FindAllString(documents.Text(t,
+			root, name), -1) {
 			if !have[word] {
 				t.Errorf("%s names %s, which is no test", name, word)
 			}
@@ -114,7 +115,8 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 
 func TestProofsCanFail(t *testing.T) {
 	got := proofs("`TestA`, `TestB`; `TestC/x`, `TestD` in ring; `.ci/supply`", "usual")
-	want := []proof{{"TestA", "usual"}, {"TestB", "usual"}, {"TestC/x", "ring"}, {"TestD", "ring"}, {".ci/supply", "usual"}}
+	want := []proof{{"TestA", "usual"}, {"TestB", "usual"}, {"TestC/x", "ring"}, {"TestD", "ring"},
+		{".ci/supply", "usual"}}
 	if len(got) != len(want) {
 		t.Fatalf("%v", got)
 	}
@@ -124,8 +126,10 @@ func TestProofsCanFail(t *testing.T) {
 		}
 	}
 	for p, want := range map[proof]bool{
-		{"TestProofsCanFail", "internal/test/e2e"}: true, {"TestProofsCanFail", "ring"}: false, {"TestNothingSuch", "internal/test/e2e"}: false,
-		{"TestScripts/ssh", "internal/test/e2e"}: true, {"TestScripts/none", "internal/test/e2e"}: false, {".ci/supply", ""}: true, {".ci/none", ""}: false,
+		{"TestProofsCanFail", "internal/test/e2e"}: true, {"TestProofsCanFail", "ring"}: false,
+		{"TestNothingSuch", "internal/test/e2e"}: false,
+		{"TestScripts/ssh", "internal/test/e2e"}: true, {"TestScripts/none", "internal/test/e2e"}: false,
+		{".ci/supply", ""}: true, {".ci/none", ""}: false,
 	} {
 		if p.exists(t) != want {
 			t.Errorf("%v: want %v", p, want)

@@ -33,7 +33,8 @@ func newWard(t *testing.T, hosts int) *ward {
 	}
 	var specs []lab.Spec
 	for range hosts {
-		specs = append(specs, lab.Spec{Shell: "/bin/bash", Files: map[string]string{".bashrc": "", "site/torch-2.5.1.dist-info/METADATA": metadata("2.5.1")}})
+		specs = append(specs, lab.Spec{Shell: "/bin/bash",
+			Files: map[string]string{".bashrc": "", "site/torch-2.5.1.dist-info/METADATA": metadata("2.5.1")}})
 	}
 	w := &ward{clinic: clinic{lab.MustNamespaces(t, specs...), t}}
 	var err error
@@ -46,7 +47,8 @@ func newWard(t *testing.T, hosts int) *ward {
 		}
 	})
 	for i, h := range w.Hosts {
-		port, err := w.network.Join(fmt.Sprintf("/proc/%d/ns/net", h.PID), "wan0", netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 90, 0, byte(i + 1)}), 24))
+		port, err := w.network.Join(fmt.Sprintf("/proc/%d/ns/net", h.PID), "wan0",
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 90, 0, byte(i + 1)}), 24))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +74,8 @@ type plantedFault struct {
 // shape changes both directions of a host's wan0.
 func shape(change func(out, in *link.Line)) func(w *ward, host int) func() {
 	return func(w *ward, host int) func() {
-		out, in := wide(), wide()
+		out := wide()
+		in := wide()
 		change(&out, &in)
 		w.ports[host].Out(out)
 		w.ports[host].In(in)
@@ -87,42 +90,69 @@ func shape(change func(out, in *link.Line)) func(w *ward, host int) func() {
 func scripts(plant, heal string) func(w *ward, host int) func() {
 	return func(w *ward, host int) func() {
 		name := w.Hosts[host].Name
-		fill := strings.NewReplacer("PID", strconv.Itoa(w.Hosts[host].PID), "NAME", name, "HOME", filepath.Join(w.Dir, "home"), "DIR", w.Dir)
+		fill := strings.NewReplacer("PID", strconv.Itoa(w.Hosts[host].PID), "NAME", name, "HOME",
+			filepath.Join(w.Dir, "home"), "DIR", w.Dir)
 		w.harm(name, fill.Replace(plant))
 		return func() { w.harm(name, fill.Replace(heal)) }
 	}
 }
 
-// plantedFaults are those that issue 23 names, beside the clock (TestWrongClockAndSlowHostAreNamed) and GPUs (script doctor_gpus).
+// plantedFaults are those that issue 23 names, beside the clock (TestWrongClockAndSlowHostAreNamed)
+// and GPUs (script doctor_gpus).
 func plantedFaults() []plantedFault {
 	return []plantedFault{
-		{"delay of 5 ms", true, shape(func(out, _ *link.Line) { out.Delay = 5 * time.Millisecond }), "latency", "round trip"},
-		{"1 % of packets lost", true, shape(func(out, in *link.Line) { out.Loss, in.Loss = 0.01, 0.01 }), "loss", "lost"},
-		{"half the rate", true, shape(func(out, in *link.Line) { out.Rate, in.Rate = out.Rate/2, in.Rate/2 }), "bandwidth", "sends"},
-		{"half the rate, in one direction", true, shape(func(_, in *link.Line) { in.Rate /= 2 }), "bandwidth", "receives at"},
+		{"delay of 5 ms", true, shape(func(out, _ *link.Line) {
+			out.Delay = 5 * time.Millisecond
+		}), "latency", "round trip"},
+		{"1 % of packets lost", true, shape(func(out, in *link.Line) {
+			out.Loss = 0.01
+			in.Loss = 0.01
+		}), "loss", "lost"},
+		{"half the rate", true, shape(func(out, in *link.Line) {
+			out.Rate = out.Rate / 2
+			in.Rate = in.Rate / 2
+		}),
+			"bandwidth", "sends"},
+		{"half the rate, in one direction", true, shape(func(_, in *link.Line) {
+			in.Rate /= 2
+		}), "bandwidth", "receives at"},
 		{"MTU black hole", false, scripts(
-			"nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter hook $way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 meta length gt 1400 drop; done",
+			"nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter hook "+
+				"$way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 "+
+				"meta length gt 1400 drop; done",
 			"nft delete table inet hole"), "mtu", "black hole"},
 		{"CPU quota of half", false, quotaOfHalf, "quota", "cores"},
 		{"CPU hog", false, hog, "busy", "sh (pid"},
-		{"full /tmp", false, scripts("mount -t tmpfs -o size=40k tmpfs /var/tmp", "umount /var/tmp"), "disk", "/var/tmp"},
-		{"tiny /dev/shm", false, scripts("mount -o remount,size=1m /dev/shm", "mount -o remount,size=50% /dev/shm"), "shm", "/dev/shm holds only 1 MiB"},
-		{"low nofile", false, scripts("prlimit --pid PID --nofile=512:", "prlimit --pid PID --nofile=20000:"), "limits", "512 files"},
-		{"another torch", false, scripts("sed -i s/2.5.1/2.1.0/ HOME/site/torch-2.5.1.dist-info/METADATA", "sed -i s/2.1.0/2.5.1/ HOME/site/torch-2.5.1.dist-info/METADATA"), "version of torch", "2.1.0"},
-		{"noisy .bashrc", false, scripts("echo 'echo welcome' >HOME/.bashrc", ": >HOME/.bashrc"), "start files", "welcome"},
+		{"full /tmp", false, scripts("mount -t tmpfs -o size=40k tmpfs /var/tmp", "umount /var/tmp"), "disk",
+			"/var/tmp"},
+		{"tiny /dev/shm", false, scripts("mount -o remount,size=1m /dev/shm", "mount -o remount,size=50% /dev/shm"),
+			"shm", "/dev/shm holds only 1 MiB"},
+		{"low nofile", false, scripts("prlimit --pid PID --nofile=512:", "prlimit --pid PID --nofile=20000:"), "limits",
+			"512 files"},
+		{"another torch", false, scripts("sed -i s/2.5.1/2.1.0/ HOME/site/torch-2.5.1.dist-info/METADATA",
+			"sed -i s/2.1.0/2.5.1/ HOME/site/torch-2.5.1.dist-info/METADATA"), "version of torch", "2.1.0"},
+		{"noisy .bashrc", false, scripts("echo 'echo welcome' >HOME/.bashrc", ": >HOME/.bashrc"), "start files",
+			"welcome"},
 		// The host keeps the files that are mounted; each has its own.
-		{"slow DNS", false, scripts("cat /etc/resolv.conf >DIR/NAME.resolv; cat /etc/hosts >DIR/NAME.hosts; echo nameserver 10.77.99.99 >DIR/NAME.no-resolv; echo 127.0.0.1 localhost >DIR/NAME.no-hosts; mount --bind DIR/NAME.no-hosts /etc/hosts; mount --bind DIR/NAME.no-resolv /etc/resolv.conf",
+		{"slow DNS", false, scripts("cat /etc/resolv.conf >DIR/NAME.resolv; cat /etc/hosts >DIR/NAME.hosts; echo "+
+			"nameserver 10.77.99.99 >DIR/NAME.no-resolv; echo 127.0.0.1 localhost >DIR/NAME.no-hosts; mount --bind "+
+			"DIR/NAME.no-hosts /etc/hosts; mount --bind DIR/NAME.no-resolv /etc/resolv.conf",
 			"cat DIR/NAME.hosts >/etc/hosts; cat DIR/NAME.resolv >/etc/resolv.conf"), "dns", "looking up"},
 	}
 }
 
 // quotaOfHalf puts a host into a cgroup that may use half of the machine's cores.
 func quotaOfHalf(w *ward, host int) func() {
-	cores, period := 0, 100_000
+	cores := 0
+	period := 100_000
 	fmt.Sscan(w.output("nproc"), &cores)
-	top, limit, value := "/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", strconv.Itoa(cores*period/2)
+	top := "/sys/fs/cgroup/cpu"
+	limit := "cpu.cfs_quota_us"
+	value := strconv.Itoa(cores * period / 2)
 	if _, err := os.Stat("/sys/fs/cgroup/cgroup.controllers"); err == nil {
-		top, limit, value = "/sys/fs/cgroup", "cpu.max", fmt.Sprintf("%d %d", cores*period/2, period)
+		top = "/sys/fs/cgroup"
+		limit = "cpu.max"
+		value = fmt.Sprintf("%d %d", cores*period/2, period)
 	}
 	group := filepath.Join(top, "gorun-doctor-"+filepath.Base(w.Dir))
 	if err := os.Mkdir(group, 0o755); err != nil {
@@ -176,8 +206,9 @@ func (w *ward) flags(f plantedFault) []string {
 	return nil
 }
 
-// Every planted fault is named with its host and cause, and no other host is called bad. In CI the faults of the emulated network and the quota are
-// planted together, once; others are in TestDoctorNamesPlantedFaults. make doctor-faults N=20 plants each alone N times.
+// Every planted fault is named with its host and cause, and no other host is called bad. In CI the
+// faults of the emulated network and the quota are planted together, once; others are in
+// TestDoctorNamesPlantedFaults. make doctor-faults N=20 plants each alone N times.
 func TestDoctorNamesFaultsOfTheNetwork(t *testing.T) {
 	w := newWard(t, 5)
 	if n, _ := strconv.Atoi(os.Getenv("DOCTOR_FAULTS")); n > 0 {
@@ -189,7 +220,8 @@ func TestDoctorNamesFaultsOfTheNetwork(t *testing.T) {
 	slow := all[3].plant(w, 3)
 	quota := quotaOfHalf(w, 4)
 	w.until("--quick --network-interface wan0", func(d diagnosis) []string {
-		complaints := slices.Concat(d.blames("f2", "latency", "round trip"), d.blames("f4", "bandwidth", "receives at"), d.blames("f5", "quota", "cores"))
+		complaints := slices.Concat(d.blames("f2", "latency", "round trip"), d.blames("f4", "bandwidth", "receives at"),
+			d.blames("f5", "quota", "cores"))
 		if want := []string{"f2", "f4", "f5"}; !slices.Equal(d.Bad, want) {
 			complaints = append(complaints, fmt.Sprintf("bad are %v, want %v", d.Bad, want))
 		}
@@ -212,7 +244,8 @@ func (w *ward) sweep(n int) {
 		if only != "" && !strings.Contains("nothing", only) {
 			break
 		}
-		alarms, warnings := 0, 0
+		alarms := 0
+		warnings := 0
 		for range n {
 			d := w.examine(append(w.flags(plantedFault{wan: wan}), level)...)
 			if len(d.Bad) > 0 {
@@ -225,7 +258,8 @@ func (w *ward) sweep(n int) {
 				w.t.Logf("healthy: %+v", d.Findings)
 			}
 		}
-		fmt.Printf("| nothing%s | | %d of %d | %d of %d |\n", map[bool]string{true: ", on the emulated network"}[wan], alarms, n, warnings, n)
+		fmt.Printf("| nothing%s | | %d of %d | %d of %d |\n", map[bool]string{true: ", on the emulated network"}[wan],
+			alarms, n, warnings, n)
 		if alarms > 0 {
 			w.t.Errorf("healthy hosts are called bad %d times of %d", alarms, n)
 		}
@@ -234,7 +268,9 @@ func (w *ward) sweep(n int) {
 		if only != "" && !strings.Contains(f.name, only) {
 			continue
 		}
-		named, alarms, warnings := 0, 0, 0
+		named := 0
+		alarms := 0
+		warnings := 0
 		for i := range n {
 			at := i % len(w.Hosts)
 			host := w.Hosts[at].Name

@@ -47,7 +47,8 @@ func (c clinic) examine(flags ...string) (d diagnosis) {
 		names = append(names, h.Name)
 	}
 	site := filepath.Join(c.Dir, "home", "site")
-	argv := []string{"doctor", "--json", "-x", "TMPDIR=/var/tmp", "-x", "PYTHONPATH=" + site, "-H", strings.Join(names, ",")}
+	argv := []string{"doctor", "--json", "-x", "TMPDIR=/var/tmp", "-x", "PYTHONPATH=" + site, "-H",
+		strings.Join(names, ",")}
 	r := command.StartWithin(c.t, c.Cluster, doctorLimit, command.Binary("gorun"), nil, slices.Concat(argv, flags)...)
 	code := r.Wait()
 	if err := json.Unmarshal([]byte(r.Out.String()), &d); err != nil {
@@ -69,7 +70,8 @@ func (c clinic) harm(host, script string) {
 	}
 }
 
-// attempts is how often an examination may be wrong because the machine that tests is too busy to measure anything.
+// attempts is how often an examination may be wrong because the machine that tests is too busy to
+// measure anything.
 const attempts = 5
 
 // until examines hosts until the findings are as expected.
@@ -89,7 +91,8 @@ func (c clinic) until(level string, right func(d diagnosis) (complaints []string
 	}
 }
 
-// blames returns what is missing of a finding about a host of a kind whose text contains a word, where no other host has a finding of this kind.
+// blames returns what is missing of a finding about a host of a kind whose text contains a word,
+// where no other host has a finding of this kind.
 func (d diagnosis) blames(host, kind, word string) (complaints []string) {
 	found := false
 	for _, f := range d.Findings {
@@ -110,7 +113,8 @@ func (d diagnosis) blames(host, kind, word string) (complaints []string) {
 func TestDoctorNamesPlantedFaults(t *testing.T) {
 	lab.Need(t, "tc", "nft", "python3", "prlimit")
 	torch := func(version string) map[string]string {
-		return map[string]string{"site/torch-" + version + ".dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: " + version + "\n"}
+		return map[string]string{"site/torch-" + version +
+			".dist-info/METADATA": "Metadata-Version: 2.1\nName: torch\nVersion: " + version + "\n"}
 	}
 	old := lab.Spec{Shell: "/bin/bash", Files: torch("2.1.0")}
 	old.Files[".bashrc"] = "echo welcome\n"
@@ -136,8 +140,10 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.until("--quick", func(d diagnosis) []string {
-		complaints := slices.Concat(d.blames("f1", "loss", "lost"), d.blames("f2", "start files", "welcome"), d.blames("f2", "version of torch", "2.1.0"),
-			d.blames("f3", "shm", "/dev/shm holds only 1 MiB"), d.blames("f3", "busy", "sh (pid"), d.blames("f4", "disk", "/var/tmp"),
+		complaints := slices.Concat(d.blames("f1", "loss", "lost"), d.blames("f2", "start files", "welcome"),
+			d.blames("f2", "version of torch", "2.1.0"),
+			d.blames("f3", "shm", "/dev/shm holds only 1 MiB"), d.blames("f3", "busy", "sh (pid"),
+			d.blames("f4", "disk", "/var/tmp"),
 			d.blames("f5", "limits", "512 files"), d.blames("f5", "dns", "looking up"))
 		if want := []string{"f1", "f2", "f3", "f4", "f5"}; !slices.Equal(d.Bad, want) {
 			complaints = append(complaints, fmt.Sprintf("bad are %v, want %v", d.Bad, want))
@@ -150,20 +156,25 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 	// A job is refused, or leaves them out.
 	run := func(code int, flags ...string) (out, said string) {
 		t.Helper()
-		r := command.StartWithin(t, c.Cluster, doctorLimit, command.Binary("gorun"), nil, slices.Concat(flags, []string{"sh", "-c", "echo ran on $GORUN_HOSTNAME"})...)
+		r := command.StartWithin(t, c.Cluster, doctorLimit, command.Binary("gorun"), nil,
+			slices.Concat(flags, []string{"sh", "-c", "echo ran on $GORUN_HOSTNAME"})...)
 		if got := r.Wait(); got != code {
 			t.Errorf("%v: exit code %d, want %d:\n%s%s", flags, got, code, r.Out.String(), r.Err.String())
 		}
 		return r.Out.String(), r.Err.String()
 	}
-	if out, said := run(125, "--check-first=quick", "-np", "2", "-H", "f4:2,f3:2"); strings.Contains(out, "ran on") || !strings.Contains(said, "bad host f3\n") || !strings.Contains(said, "--exclude-bad") {
+	if out, said := run(125, "--check-first=quick", "-np", "2", "-H", "f4:2,f3:2"); strings.Contains(out, "ran on") ||
+		!strings.Contains(said, "bad host f3\n") || !strings.Contains(said, "--exclude-bad") {
 		t.Errorf("%s%s", out, said)
 	}
-	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "2", "-H", "f4:2,f3:2"); strings.Count(out, "ran on f4") != 2 || !strings.Contains(said, "leaves out f3\n") {
+	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "2", "-H", "f4:2,f3:2"); strings.Count(out,
+		"ran on f4") != 2 || !strings.Contains(said, "leaves out f3\n") {
 		t.Errorf("%s%s", out, said)
 	}
 	// An elastic job starts with fewer ranks.
-	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "4", "--min-np", "1", "-H", "f4:2,f3:2"); strings.Count(out, "ran on f4") != 2 || strings.Contains(out, "ran on f3") || !strings.Contains(said, "leaves out f3\n") {
+	if out, said := run(0, "--check-first=quick", "--exclude-bad", "-np", "4", "--min-np", "1", "-H",
+		"f4:2,f3:2"); strings.Count(out, "ran on f4") != 2 || strings.Contains(out, "ran on f3") ||
+		!strings.Contains(said, "leaves out f3\n") {
 		t.Errorf("%s%s", out, said)
 	}
 
@@ -172,7 +183,9 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.harm("f3", "tc qdisc add dev eth0 root tbf rate 200mbit burst 64kb latency 50ms")
-	c.harm("f1", "nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter hook $way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 meta length gt 1400 drop; done")
+	c.harm("f1", "nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter "+
+		"hook $way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 "+
+		"meta length gt 1400 drop; done")
 	c.until("--quick", func(d diagnosis) []string {
 		return slices.Concat(d.blames("f1", "mtu", "black hole"), d.blames("f3", "bandwidth", "sends at"))
 	})

@@ -20,24 +20,33 @@ import (
 // learned matches the last line of examples/elastic.
 var learned = regexp.MustCompile(`(?m)rank \d+ of \d+: accuracy (\S+) % after (\d+) steps$`)
 
-// Ranks are killed and hosts join, leave and vanish at random during a training, which ends with the accuracy and the number of
-// steps of an undisturbed one. ELASTIC_CHAOS=10m runs for 10 minutes, ELASTIC_SEED=7 repeats an order.
+// Ranks are killed and hosts join, leave and vanish at random during a training, which ends with
+// the accuracy and the number of steps of an undisturbed one. ELASTIC_CHAOS=10m runs for 10
+// minutes, ELASTIC_SEED=7 repeats an order.
 func testElasticChaos(t *testing.T) {
 	span := spanOf(t, "ELASTIC_CHAOS")
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	train := learn(t, span)
-	h := &havoc{t: t, c: c, dice: seeded(t), list: filepath.Join(t.TempDir(), "hosts"), vanish: span > time.Minute}
+	h := &havoc{
+		t:      t,
+		c:      c,
+		dice:   seeded(t),
+		list:   filepath.Join(t.TempDir(), "hosts"),
+		vanish: span > time.Minute,
+	}
 	h.say("f1:2\nf2:2\n")
 	began := time.Now()
-	h.run = command.StartWithin(t, c, 2*span+time.Minute, command.Binary("gorun"), nil, append([]string{"-np", "4", "--min-np", "1", "--max-np", "6",
-		"--host-discovery-script", "cat " + h.list, "--blacklist-cooldown-range", "1,2"}, train.argv...)...)
+	h.run = command.StartWithin(t, c, 2*span+time.Minute, command.Binary("gorun"), nil,
+		append([]string{"-np", "4", "--min-np", "1", "--max-np", "6",
+			"--host-discovery-script", "cat " + h.list, "--blacklist-cooldown-range", "1,2"}, train.argv...)...)
 	awaitOutput(t, h.run, "epoch 1:")
 	for time.Since(began) < span && !strings.Contains(h.run.Err.String(), "the job ended") {
 		h.wreak()
 	}
 	h.say("f1:2\nf2:2\nf3:2\n")
 	h.run.Want(0)
-	t.Logf("%d harms in %v; %d epochs", h.harms, time.Since(began).Round(time.Second), strings.Count(h.run.Err.String(), "gorun: epoch "))
+	t.Logf("%d harms in %v; %d epochs", h.harms, time.Since(began).Round(time.Second),
+		strings.Count(h.run.Err.String(), "gorun: epoch "))
 	train.judge(t, h.run)
 }
 
@@ -78,20 +87,23 @@ func learn(t *testing.T, span time.Duration) lesson {
 	const pause = 50 * time.Millisecond
 	passes := strconv.Itoa(max(int(span/pause/15), 10)) // of 15 steps
 	argv := []string{command.Binary("elastic"), "--data", root + "/examples/mnist/data", "--passes", passes}
-	want := learned.FindStringSubmatch(command.Start(t, nil, append([]string{"-np", "1"}, argv...)...).Want(0).Out.String())
+	want := learned.FindStringSubmatch(command.Start(t, nil,
+		append([]string{"-np", "1"}, argv...)...).Want(0).Out.String())
 	if want == nil {
 		t.Fatal("one rank has learned nothing")
 	}
 	return lesson{append(argv, "--pause", pause.String()), want}
 }
 
-// judge checks that a job that has ended learned as much in as many steps as one rank alone, and that nothing is left.
+// judge checks that a job that has ended learned as much in as many steps as one rank alone, and
+// that nothing is left.
 func (l lesson) judge(t *testing.T, r *command.Run) {
 	t.Helper()
 	ends := learned.FindAllStringSubmatch(r.Out.String(), -1)
 	reference, _ := strconv.ParseFloat(l.want[1], 64)
 	for _, end := range ends {
-		if got, err := strconv.ParseFloat(end[1], 64); err != nil || got < reference-0.5 || got > reference+0.5 || end[2] != l.want[2] {
+		if got, err := strconv.ParseFloat(end[1], 64); err != nil || got < reference-0.5 || got > reference+0.5 ||
+			end[2] != l.want[2] {
 			t.Errorf("%q, and one rank alone %q", end[0], l.want[0])
 		}
 	}

@@ -28,13 +28,16 @@ type training struct {
 	read   int // lines that told of epochs before
 }
 
-// startTraining starts testdata/elastic/train.py with the options in words. The discovery script prints the file FOLDER/hosts.
+// startTraining starts testdata/elastic/train.py with the options in words. The discovery script
+// prints the file FOLDER/hosts.
 func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, faults ...string) *training {
 	t.Helper()
 	j := &training{t: t, folder: t.TempDir()}
 	j.hosts(hosts)
-	args := append(strings.Fields(strings.ReplaceAll(words, "DISCOVERY", "--host-discovery-script "+j.folder+"/discover")), python, testdata("elastic/train.py"), j.folder)
-	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"), 0o700); err != nil {
+	args := append(strings.Fields(strings.ReplaceAll(words, "DISCOVERY", "--host-discovery-script "+j.folder+
+		"/discover")), python, testdata("elastic/train.py"), j.folder)
+	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"),
+		0o700); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
@@ -81,7 +84,8 @@ func (j *training) await(size int) map[int]stint {
 			}
 		}
 		if time.Now().After(deadline) {
-			j.t.Fatalf("there is no epoch of %d ranks:\n%s%s", size, golden.Clip(j.Out.String()), golden.Clip(j.Err.String()))
+			j.t.Fatalf("there is no epoch of %d ranks:\n%s%s", size, golden.Clip(j.Out.String()),
+				golden.Clip(j.Err.String()))
 		}
 	}
 }
@@ -108,7 +112,8 @@ func (j *training) end(says ...string) {
 func (j *training) ends(code int, says ...string) {
 	j.t.Helper()
 	if got := j.Wait(); got != code {
-		j.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(j.Out.String()), golden.Clip(j.Err.String()))
+		j.t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", got, code, golden.Clip(j.Out.String()),
+			golden.Clip(j.Err.String()))
 	}
 	for _, text := range says {
 		if !strings.Contains(j.Err.String(), text) {
@@ -165,7 +170,8 @@ func TestElasticHorovod(t *testing.T) {
 	})
 }
 
-// A host is added, a rank dies and returns, and the first host leaves. The training keeps its state.
+// A host is added, a rank dies and returns, and the first host leaves. The training keeps its
+// state.
 func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	j := startTraining(t, c, "f1:2\n", "-np 2 --min-np 1 --max-np 4 DISCOVERY")
 	first := j.await(2)
@@ -173,7 +179,8 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	at := time.Now()
 	grown := j.await(3)
 	t.Logf("a host was at work %v after it was added", time.Since(at))
-	if grown[0].pid != first[0].pid || grown[1].pid != first[1].pid || grown[2].host != "f2" || grown[2].batch != grown[0].batch || grown[0].batch == 0 {
+	if grown[0].pid != first[0].pid || grown[1].pid != first[1].pid || grown[2].host != "f2" ||
+		grown[2].batch != grown[0].batch || grown[0].batch == 0 {
 		t.Errorf("of %+v became %+v", first, grown)
 	}
 	at = j.kill(grown[1])
@@ -186,7 +193,8 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 		t.Errorf("of %+v became %+v", grown, left)
 	}
 	back := j.await(3)
-	if back[0].pid != left[0].pid || back[0].batch < left[0].batch || back[1].host != "f1" || back[1].pid == grown[1].pid || back[2].pid != left[1].pid {
+	if back[0].pid != left[0].pid || back[0].batch < left[0].batch || back[1].host != "f1" ||
+		back[1].pid == grown[1].pid || back[2].pid != left[1].pid {
 		t.Errorf("of %+v became %+v", left, back)
 	}
 	j.hosts("f2:1\n")
@@ -197,7 +205,8 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	j.end("host f1 is not on the list any more", "epoch 2: 3 ranks on 2 hosts", "was killed by signal 9")
 }
 
-// Some survivors of a death wait for others that wait for the dead rank. None waits for Gloo's 30 s timeout.
+// Some survivors of a death wait for others that wait for the dead rank. None waits for Gloo's 30 s
+// timeout.
 func testHorovodDeaths(t *testing.T, c *lab.Cluster) {
 	j := startTraining(t, c, "", "-np 4 --min-np 1 -H f1:2,f2:2")
 	for _, rank := range []int{3, 1, 2} {
@@ -244,12 +253,14 @@ func testHorovodHere(t *testing.T, c *lab.Cluster) {
 	first := j.await(1)
 	j.hosts("localhost:1\nf1:1\n")
 	both := j.await(2)
-	if both[0].pid != first[0].pid || both[0].host != "localhost" || both[1].host != "f1" || both[1].batch != both[0].batch {
+	if both[0].pid != first[0].pid || both[0].host != "localhost" || both[1].host != "f1" ||
+		both[1].batch != both[0].batch {
 		t.Errorf("of %+v became %+v", first, both)
 	}
 	j.end("epoch 2: 2 ranks on 2 hosts")
 	// Gloo on loopback reaches hosts of lower addresses only, as the lab's are.
-	if out := j.Out.String(); !strings.Contains(out, "localhost:0: interface ") || strings.Contains(out, "interface lo\n") {
+	if out := j.Out.String(); !strings.Contains(out, "localhost:0: interface ") ||
+		strings.Contains(out, "interface lo\n") {
 		t.Errorf("a process is on loopback:\n%s", golden.Clip(out))
 	}
 }

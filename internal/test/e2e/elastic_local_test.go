@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 )
 
-// New ranks get their own files and the prefix that the user chose; files of ranks that left are kept.
+// New ranks get their own files and the prefix that the user chose; files of ranks that left are
+// kept.
 func testElasticOutput(t *testing.T) {
 	dir := t.TempDir()
 	list := filepath.Join(dir, "hosts")
@@ -29,11 +30,14 @@ func testElasticOutput(t *testing.T) {
 		return string(text)
 	}
 	say("localhost:2\n")
-	r := command.Start(t, nil, append([]string{"-np", "2", "--min-np", "1", "--max-np", "3", "--prefix", "horovod", "--stdout-file", dir + "/%l.%2r",
+	r := command.Start(t, nil, append([]string{"-np", "2", "--min-np", "1", "--max-np", "3", "--prefix", "horovod",
+		"--stdout-file", dir + "/%l.%2r",
 		"--host-discovery-script", "cat " + list}, elasticRank(t, 25)...)...)
 	command.Await(t, "the first epoch", func() bool { return strings.Contains(read("0.00"), "epoch 1 rank 0 of 2 ") })
 	say("localhost:3\n")
-	command.Await(t, "the rank that was added", func() bool { return strings.Contains(read("2.02"), "epoch 2 rank 2 of 3 ") })
+	command.Await(t, "the rank that was added", func() bool {
+		return strings.Contains(read("2.02"), "epoch 2 rank 2 of 3 ")
+	})
 	say("localhost:1\n")
 	command.Await(t, "the ranks' end", func() bool { return strings.Contains(read("0.00"), "epoch 3 rank 0 of 1 ") })
 	r.Want(0, "localhost has 3 slots", "localhost has 1 slot").NothingLeft(30 * time.Second)
@@ -42,10 +46,11 @@ func testElasticOutput(t *testing.T) {
 	}
 }
 
-// Killing guard and agent of one of two local ranks loses their host: nobody is left who knows what else they had started. The other
-// agent must end although it has no connection to close.
+// Killing guard and agent of one of two local ranks loses their host: nobody is left who knows what
+// else they had started. The other agent must end although it has no connection to close.
 func testElasticLocalGuardIsKilled(t *testing.T) {
-	r := command.Start(t, nil, append([]string{"-np", "2", "--min-np", "1", "-H", "localhost:2"}, elasticRank(t, 60)...)...)
+	r := command.Start(t, nil, append([]string{"-np", "2", "--min-np", "1", "-H", "localhost:2"},
+		elasticRank(t, 60)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	agent := agentOf(t, first[1].pid)
 	for _, pid := range []int{parent(agent), agent} {
@@ -75,7 +80,8 @@ func testElasticAgentIsKilled(t *testing.T) {
 		if second[0].pid != first[0].pid || third[0].pid != first[0].pid || third[1].host != first[1].host {
 			t.Errorf("of %+v became %+v and %+v", first, second, third)
 		}
-		r.Want(0, "rank 1 on "+first[1].host+" has ended with its agent: the agent was killed by signal 9 (SIGKILL)").NothingLeft(30 * time.Second)
+		r.Want(0, "rank 1 on "+first[1].host+
+			" has ended with its agent: the agent was killed by signal 9 (SIGKILL)").NothingLeft(30 * time.Second)
 	}
 }
 

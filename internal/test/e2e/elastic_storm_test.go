@@ -11,15 +11,23 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Each 5 s a rank or an agent of 6 ranks on 3 hosts gets a random signal, or is stopped for a while, and the training ends as one
-// without faults. ELASTIC_STORM=10m storms for 10 minutes, ELASTIC_SEED=7 repeats an order.
+// Each 5 s a rank or an agent of 6 ranks on 3 hosts gets a random signal, or is stopped for a
+// while, and the training ends as one without faults. ELASTIC_STORM=10m storms for 10 minutes,
+// ELASTIC_SEED=7 repeats an order.
 func testElasticStorm(t *testing.T) {
 	span := spanOf(t, "ELASTIC_STORM")
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
 	train := learn(t, span)
-	r := command.StartWithin(t, c, 3*span+time.Minute, command.Binary("gorun"), nil, append([]string{"-np", "6", "--min-np", "1", "-H", "f1:2,f2:2,f3:2",
-		"--blacklist-cooldown-range", "1,2"}, train.argv...)...)
-	s := &storm{t: t, run: r, dice: seeded(t), born: map[int]time.Time{}, done: map[string]int{}}
+	r := command.StartWithin(t, c, 3*span+time.Minute, command.Binary("gorun"), nil,
+		append([]string{"-np", "6", "--min-np", "1", "-H", "f1:2,f2:2,f3:2",
+			"--blacklist-cooldown-range", "1,2"}, train.argv...)...)
+	s := &storm{
+		t:    t,
+		run:  r,
+		dice: seeded(t),
+		born: map[int]time.Time{},
+		done: map[string]int{},
+	}
 	awaitOutput(t, r, "epoch 1:")
 	every := time.NewTicker(5 * time.Second)
 	defer every.Stop()
@@ -61,14 +69,16 @@ func (s *storm) ranks() (old []int) {
 	return old
 }
 
-// strike signals a rank or its agent. It spares the last ranks: with them the job's state would be lost.
+// strike signals a rank or its agent. It spares the last ranks: with them the job's state would be
+// lost.
 func (s *storm) strike() {
 	ranks := s.ranks()
 	if len(ranks) < 3 {
 		s.done["spared"]++
 		return
 	}
-	pid, who := ranks[s.dice.IntN(len(ranks))], "rank"
+	pid := ranks[s.dice.IntN(len(ranks))]
+	who := "rank"
 	if s.dice.IntN(3) == 0 {
 		if pid = serving(pid); pid == 0 {
 			return
@@ -80,7 +90,9 @@ func (s *storm) strike() {
 	s.done[who+" "+signal.String()]++
 	_ = syscall.Kill(pid, signal)
 	if signal == syscall.SIGSTOP {
-		time.AfterFunc(time.Duration(s.dice.IntN(12000))*time.Millisecond, func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+		time.AfterFunc(time.Duration(s.dice.IntN(12000))*time.Millisecond, func() {
+			_ = syscall.Kill(pid, syscall.SIGCONT)
+		})
 	}
 }
 

@@ -21,7 +21,8 @@ import (
 func TestElastic(t *testing.T) {
 	t.Run(command.BesideOthers, func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T){
-			"rank is killed": testElasticRankIsKilled, "hosts come and go": testElasticHostsComeAndGo, "host vanishes": testElasticHostVanishes,
+			"rank is killed": testElasticRankIsKilled, "hosts come and go": testElasticHostsComeAndGo,
+			"host vanishes":      testElasticHostVanishes,
 			"agent stands still": testElasticAgentStandsStill, "ends": testElasticEnds, "max-restarts": testMaxRestarts,
 			"plain program": testElasticJobOfPlainProgram, "chaos": testElasticChaos,
 			"output": testElasticOutput, "local guard is killed": testElasticLocalGuardIsKilled,
@@ -42,7 +43,8 @@ func TestElastic(t *testing.T) {
 func elasticRank(t *testing.T, seconds int, code ...string) []string {
 	t.Helper()
 	lab.Need(t, "python3")
-	return append([]string{"python3", testdata("elastic/rank.py"), strconv.FormatInt(time.Now().Unix()+int64(seconds), 10)}, code...)
+	return append([]string{"python3", testdata("elastic/rank.py"),
+		strconv.FormatInt(time.Now().Unix()+int64(seconds), 10)}, code...)
 }
 
 // member is a line that a rank prints in an epoch.
@@ -80,7 +82,8 @@ func awaitEpoch(t *testing.T, r *command.Run, epoch, size int, limit time.Durati
 			return found
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("epoch %d of %d ranks did not come about within %v:\n%s%s", epoch, size, limit, golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
+			t.Fatalf("epoch %d of %d ranks did not come about within %v:\n%s%s", epoch, size, limit,
+				golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
 		}
 	}
 }
@@ -99,7 +102,8 @@ func testElasticRankIsKilled(t *testing.T) {
 	third := awaitEpoch(t, r, 3, 4, 10*time.Second)
 	t.Logf("it was back after %v", time.Since(killed))
 	for rank := range 3 {
-		if second[rank].pid != first[rank].pid || third[rank].pid != first[rank].pid || third[rank].host != first[rank].host {
+		if second[rank].pid != first[rank].pid || third[rank].pid != first[rank].pid ||
+			third[rank].host != first[rank].host {
 			t.Errorf("rank %d is %+v, %+v, %+v", rank, first[rank], second[rank], third[rank])
 		}
 	}
@@ -115,13 +119,14 @@ func victimOf(t *testing.T, r *command.Run, m member) int {
 	return insideOf(t, r, m.host, m.pid, "python3")
 }
 
-// insideOf returns the process of this job's program with the id pid in its host's namespace. Processes of other hosts may have the
-// same id.
+// insideOf returns the process of this job's program with the id pid in its host's namespace.
+// Processes of other hosts may have the same id.
 func insideOf(t *testing.T, r *command.Run, host string, pid int, program string) int {
 	t.Helper()
 	for _, p := range lab.Processes(r.Mark) {
 		name, _, _ := strings.Cut(command.ProcFile(p, "cmdline"), "\x00")
-		if !strings.HasSuffix(name, program) || !strings.Contains(command.ProcFile(p, "environ"), "\x00GORUN_HOSTNAME="+host+"\x00") {
+		if !strings.HasSuffix(name, program) || !strings.Contains(command.ProcFile(p, "environ"), "\x00GORUN_HOSTNAME="+
+			host+"\x00") {
 			continue
 		}
 		for line := range strings.Lines(command.ProcFile(p, "status")) {
@@ -150,7 +155,8 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	}
 	say("f1:1\nf2\n")
 	events := filepath.Join(t.TempDir(), "events")
-	r := command.Start(t, c, append([]string{"-np", "3", "--min-np", "1", "--max-np", "5", "--slots-per-host", "2", "--host-discovery-script", "cat " + list,
+	r := command.Start(t, c, append([]string{"-np", "3", "--min-np", "1", "--max-np", "5", "--slots-per-host", "2",
+		"--host-discovery-script", "cat " + list,
 		"--json-events", events}, elasticRank(t, 15)...)...)
 	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
 	at := say("f1:1\nf2\nf3:4\n")
@@ -181,7 +187,8 @@ func testElasticHostsComeAndGo(t *testing.T) {
 			kinds = append(kinds, fmt.Sprintf("%d %s", e.Epoch, e.Text))
 		}
 	}
-	if got := strings.Join(kinds, "; "); !strings.HasPrefix(got, "1 epoch 1: 3 ranks on 2 hosts; 2 epoch 2: 5 ranks on 3 hosts; 3 epoch 3: ") {
+	if got := strings.Join(kinds, "; "); !strings.HasPrefix(got,
+		"1 epoch 1: 3 ranks on 2 hosts; 2 epoch 2: 5 ranks on 3 hosts; 3 epoch 3: ") {
 		t.Errorf("the events say %s", got)
 	}
 	r.NothingLeft(30 * time.Second)
@@ -216,7 +223,8 @@ func testElasticHostVanishes(t *testing.T) {
 	r.NothingLeft(30 * time.Second)
 }
 
-// A stopped agent loses its host. When it continues, its rank takes part in nothing any more, and ends.
+// A stopped agent loses its host. When it continues, its rank takes part in nothing any more, and
+// ends.
 func testElasticAgentStandsStill(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 30)...)...)
@@ -252,25 +260,30 @@ func testElasticEnds(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	t.Run("failing rank", func(t *testing.T) {
 		began := time.Now()
-		command.Start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"}, elasticRank(t, 2, "7")...)...).Want(7, "exited with code 7").NothingLeft(30 * time.Second)
+		command.Start(t, c, append([]string{"-np", "2", "--min-np", "2", "-H", "f1,f2"},
+			elasticRank(t, 2, "7")...)...).Want(7, "exited with code 7").NothingLeft(30 * time.Second)
 		if took := time.Since(began); took > 40*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
 	t.Run("no such program", func(t *testing.T) {
-		command.Start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").Want(127, `the program "no-such-program" was not found`).NothingLeft(30 * time.Second)
+		command.Start(t, c, "-np", "2", "--min-np", "1", "-H", "f1,f2", "no-such-program").Want(127,
+			`the program "no-such-program" was not found`).NothingLeft(30 * time.Second)
 	})
 	t.Run("too few slots", func(t *testing.T) {
-		command.Start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1", "true").
+		command.Start(t, c, "-np", "2", "--min-np", "1", "--elastic-timeout", "2", "--host-discovery-script", "echo f1",
+			"true").
 			Want(125, "there are 1 slots for 2 ranks", "waiting for hosts").NothingLeft(30 * time.Second)
 	})
 	t.Run("host that is none", func(t *testing.T) { // nothing can run there, so nobody waits for its end
-		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"}, elasticRank(t, 8)...)...)
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,no-such-host"},
+			elasticRank(t, 8)...)...)
 		awaitEpoch(t, r, 2, 1, 7*time.Second)
 		r.Want(0, "host no-such-host: ").NothingLeft(30 * time.Second)
 	})
 	t.Run("reset limit", func(t *testing.T) {
-		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"}, elasticRank(t, 60)...)...)
+		r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "--reset-limit", "1", "-H", "f1,f2"},
+			elasticRank(t, 60)...)...)
 		first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 		_ = syscall.Kill(victimOf(t, r, first[1]), syscall.SIGKILL)
 		second := awaitEpoch(t, r, 3, 2, 20*time.Second) // what puts back the lost rank is no reset
@@ -291,7 +304,8 @@ func testElasticEnds(t *testing.T) {
 		r.NothingLeft(30 * time.Second)
 	})
 	t.Run("program that is not elastic", func(t *testing.T) {
-		command.Start(t, c, "-np", "3", "--min-np", "1", "-H", "f1:2,f2:2", "sh", "-c", "echo rank $RANK").Want(0).NothingLeft(30 * time.Second)
+		command.Start(t, c, "-np", "3", "--min-np", "1", "-H", "f1:2,f2:2", "sh", "-c",
+			"echo rank $RANK").Want(0).NothingLeft(30 * time.Second)
 	})
 }
 
@@ -302,7 +316,8 @@ func testMaxRestarts(t *testing.T) {
 		return fmt.Sprintf(`echo rank $RANK of $WORLD_SIZE, restart $TORCHELASTIC_RESTART_COUNT, $MASTER_ADDR $LOCAL_RANK $GROUP_RANK
 			[ $RANK = 2 -a $TORCHELASTIC_RESTART_COUNT -lt %d ] && sleep 1 && exit 9; [ $TORCHELASTIC_RESTART_COUNT = %d ] || sleep 60`, succeeds, succeeds)
 	}
-	r := command.Start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "3", "sh", "-c", script(2)).Want(0, "rank 2 on f2 exited with code 9", "epoch 3: 3 ranks on 2 hosts")
+	r := command.Start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "3", "sh", "-c", script(2)).Want(0,
+		"rank 2 on f2 exited with code 9", "epoch 3: 3 ranks on 2 hosts")
 	for count := range 3 {
 		for rank, where := range []string{"0 0", "0 1", "1 1"} {
 			want := fmt.Sprintf("rank %d of 3, restart %d, %s %s", rank, count, "10.77.0.11", where)
@@ -313,7 +328,8 @@ func testMaxRestarts(t *testing.T) {
 	}
 	r.NothingLeft(30 * time.Second)
 	command.Start(t, c, "-np", "3", "-H", "f1,f2:2", "--max-restarts", "1", "sh", "-c", script(5)).
-		Want(9, "the limit of 1 restart is reached, after rank 2 on f2 exited with code 9").NothingLeft(30 * time.Second)
+		Want(9,
+			"the limit of 1 restart is reached, after rank 2 on f2 exited with code 9").NothingLeft(30 * time.Second)
 }
 
 // A program that never asks for an epoch runs and fails as in a fixed job.

@@ -12,7 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// R2: a host's link is cut while ranks of all hosts train. The other ranks end by themselves, before gorun ends them.
+// R2: a host's link is cut while ranks of all hosts train. The other ranks end by themselves,
+// before gorun ends them.
 func TestRanksReportALostHost(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	script := `trap '' TERM; echo up; ` + command.Binary("mnist") + ` --epochs 100000 >/dev/null; echo ended`

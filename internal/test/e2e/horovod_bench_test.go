@@ -14,9 +14,10 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// BenchmarkHorovodLaunch runs a one-step Horovod program on two hosts under gorun and horovodrun in turn, and as four independent
-// processes. A launcher's overhead is the difference to those; the metric is the ratio of the overheads. It also runs Horovod's
-// synthetic benchmark under both: the images per second must not depend on the launcher.
+// BenchmarkHorovodLaunch runs a one-step Horovod program on two hosts under gorun and horovodrun in
+// turn, and as four independent processes. A launcher's overhead is the difference to those; the
+// metric is the ratio of the overheads. It also runs Horovod's synthetic benchmark under both: the
+// images per second must not depend on the launcher.
 func BenchmarkHorovodLaunch(b *testing.B) {
 	path := lab.Horovod(b)
 	env := []string{path, "OMP_NUM_THREADS=1"}
@@ -25,9 +26,10 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// horovodrun starts ssh without -F. All sides start on f1, since horovodrun fails where the launcher's interfaces have other
-	// names than those of the hosts.
-	install := c.On(b.Context(), "f1", "sh", "-c", "mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config")
+	// horovodrun starts ssh without -F. All sides start on f1, since horovodrun fails where the
+	// launcher's interfaces have other names than those of the hosts.
+	install := c.On(b.Context(), "f1", "sh", "-c",
+		"mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config")
 	install.Stdin = strings.NewReader(string(config))
 	if out, err := install.CombinedOutput(); err != nil {
 		b.Fatalf("%v: %s", err, out)
@@ -38,13 +40,16 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 	}
 	const horovodrun = "from horovod.runner.launch import run_commandline; run_commandline()"
 	by := []side{
-		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
+		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2",
+			python}, env: env},
 		{name: "horovodrun", argv: []string{python, "-c", horovodrun, "-np", "4", "-H", "f1:2,f2:2", python}, env: env},
 		{name: "alone", argv: []string{"sh", "-c", `for i in 1 2 3 4; do "$0" "$@" & done; wait`, python}, env: env},
 	}
-	synthetic := []string{lab.HorovodSource(b, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda", "--model", "squeezenet1_1",
+	synthetic := []string{lab.HorovodSource(b, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda",
+		"--model", "squeezenet1_1",
 		"--batch-size", "2", "--num-warmup-batches", "2", "--num-batches-per-iter", "5", "--num-iters", "3"}
-	times, images := map[string][]time.Duration{}, map[string][]float64{}
+	times := map[string][]time.Duration{}
+	images := map[string][]float64{}
 	for b.Loop() {
 		for _, s := range by {
 			begun := time.Now()

@@ -30,8 +30,10 @@ func TestHorovod(t *testing.T) {
 		addInterface(t, c, h, "docker0", "172.17.0.1/16")
 	}
 	t.Run("benchmark", func(t *testing.T) {
-		r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda",
-			"--model", "squeezenet1_1", "--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1", "--num-iters", "1").Want(0)
+		r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python,
+			lab.HorovodSource(t, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda",
+			"--model", "squeezenet1_1", "--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1",
+			"--num-iters", "1").Want(0)
 		if !regexp.MustCompile(`f1:0: Total img/sec on 4 CPU\(s\): [0-9.]+`).MatchString(r.Out.String()) {
 			t.Errorf("%q", &r.Out)
 		}
@@ -39,9 +41,11 @@ func TestHorovod(t *testing.T) {
 	t.Run("mnist", func(t *testing.T) {
 		dir := t.TempDir()
 		writeDigits(t, filepath.Join(dir, "MNIST/raw"))
-		r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python, lab.HorovodSource(t, "examples/pytorch/pytorch_mnist.py"), "--no-cuda", "--epochs", "1",
+		r := command.StartIn(t, c, env, "-np", "4", "-H", "f1:2,f2:2", python,
+			lab.HorovodSource(t, "examples/pytorch/pytorch_mnist.py"), "--no-cuda", "--epochs", "1",
 			"--batch-size", "16", "--test-batch-size", "32", "--data-dir", dir).Want(0)
-		if !regexp.MustCompile(`(?m)^f1:0: Test set: Average loss: [0-9.]+, Accuracy: [0-9.]+%`).MatchString(r.Out.String()) {
+		if !regexp.MustCompile(`(?m)^f1:0: Test set: Average loss: [0-9.]+, Accuracy: [0-9.]+%`).MatchString(
+			r.Out.String()) {
 			t.Errorf("%q", &r.Out)
 		}
 	})
@@ -49,12 +53,14 @@ func TestHorovod(t *testing.T) {
 	t.Run("late", func(t *testing.T) {
 		// Gloo's timeout is 30 s; here it is 2.
 		const late = "import time, os; time.sleep(5 * (os.environ['HOROVOD_RANK'] == '3'))\n" + hello
-		r := command.StartIn(t, c, append(env, "HOROVOD_GLOO_TIMEOUT_SECONDS=2"), "-np", "4", "-H", "f1:2,f2:2", python, "-c", late).Want(0)
+		r := command.StartIn(t, c, append(env, "HOROVOD_GLOO_TIMEOUT_SECONDS=2"), "-np", "4", "-H", "f1:2,f2:2", python,
+			"-c", late).Want(0)
 		r.WantLines("f1:0: 6.0", "f1:1: 6.0", "f2:2: 6.0", "f2:3: 6.0")
 	})
 	t.Run("death", func(t *testing.T) { testHorovodDeath(t, c, env) })
 	t.Run("one host", func(t *testing.T) {
-		command.StartIn(t, nil, env, "-np", "2", python, "-c", hello).Want(0).WantLines("localhost:0: 1.0", "localhost:1: 1.0")
+		command.StartIn(t, nil, env, "-np", "2", python, "-c", hello).Want(0).WantLines("localhost:0: 1.0",
+			"localhost:1: 1.0")
 	})
 }
 
@@ -68,9 +74,12 @@ func TestHorovodsOwnTests(t *testing.T) {
 	for _, family := range []string{"allreduce", "allgather or broadcast"} {
 		t.Run(family, func(t *testing.T) {
 			// GPU tests skip by themselves; tests of huge tensors take a minute each.
-			r := command.StartIn(t, c, env, "-np", "2", "-H", "f1,f2", python, "-m", "pytest", "-q", "-p", "no:cacheprovider",
-				lab.HorovodSource(t, "test/parallel/test_torch.py"), "-k", "("+family+") and not cuda and not gpu").Want(0)
-			if n := len(regexp.MustCompile(`(?m)^f[12]:[01]: [0-9]+ passed`).FindAllString(r.Out.String(), -1)); n != 2 {
+			r := command.StartIn(t, c, env, "-np", "2", "-H", "f1,f2", python, "-m", "pytest", "-q", "-p",
+				"no:cacheprovider",
+				lab.HorovodSource(t, "test/parallel/test_torch.py"), "-k", "("+family+
+					") and not cuda and not gpu").Want(0)
+			if n := len(regexp.MustCompile(`(?m)^f[12]:[01]: [0-9]+ passed`).FindAllString(r.Out.String(),
+				-1)); n != 2 {
 				t.Errorf("%d ranks say that tests passed:\n%s", n, golden.Clip(r.Out.String()))
 			}
 		})
@@ -84,7 +93,8 @@ hvd.init()
 print(hvd.allreduce(torch.tensor(float(hvd.rank())), op=hvd.Sum).item())
 `
 
-// testHorovodCollectives covers rendezvous after the first: dynamic process sets, and Horovod initialized again.
+// testHorovodCollectives covers rendezvous after the first: dynamic process sets, and Horovod
+// initialized again.
 func testHorovodCollectives(t *testing.T, c *lab.Cluster, env []string) {
 	const program = `
 import torch, horovod.torch as hvd
@@ -103,7 +113,8 @@ for turn in range(2):
 	var want []string
 	for turn := range 2 {
 		for rank, set := range []string{"", ", [4]", "", ", [4]"} {
-			want = append(want, fmt.Sprintf("f%d:%d: %d %d [[0, 1, 2, 3], [3], [%d, %d, %d, %d], 'word'%s]", rank/2+1, rank, turn, rank, rank, 10+rank, 20+rank, 30+rank, set))
+			want = append(want, fmt.Sprintf("f%d:%d: %d %d [[0, 1, 2, 3], [3], [%d, %d, %d, %d], 'word'%s]", rank/2+1,
+				rank, turn, rank, rank, 10+rank, 20+rank, 30+rank, set))
 		}
 	}
 	slices.Sort(want)
@@ -120,7 +131,8 @@ while True:
 	command.Await(t, "the ranks to train", func() bool { return strings.Count(r.Out.String(), "6.0") == 4 })
 	var victim int
 	for _, pid := range lab.Processes(r.Mark) {
-		if strings.Contains(command.ProcFile(pid, "environ"), "HOROVOD_RANK=2\x00") && strings.HasPrefix(command.ProcFile(pid, "cmdline"), python) {
+		if strings.Contains(command.ProcFile(pid, "environ"), "HOROVOD_RANK=2\x00") &&
+			strings.HasPrefix(command.ProcFile(pid, "cmdline"), python) {
 			victim = pid
 		}
 	}
@@ -151,7 +163,8 @@ func writeDigits(t *testing.T, dir string) {
 		for i := range n {
 			labels = append(labels, byte(i%10))
 		}
-		for file, data := range map[string][]byte{"images-idx3-ubyte": append(images, pixels...), "labels-idx1-ubyte": labels} {
+		for file, data := range map[string][]byte{"images-idx3-ubyte": append(images, pixels...),
+			"labels-idx1-ubyte": labels} {
 			if err := os.WriteFile(filepath.Join(dir, name+"-"+file), data, 0o644); err != nil {
 				t.Fatal(err)
 			}

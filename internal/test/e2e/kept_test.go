@@ -108,7 +108,8 @@ func usesKept(r *command.Run) bool {
 	return strings.Count(r.Err.String(), "connected already, by up-") == 2
 }
 
-// Jobs of the user use kept hosts by themselves, with nothing of another job in them, and gorun down ends it.
+// Jobs of the user use kept hosts by themselves, with nothing of another job in them, and gorun
+// down ends it.
 func TestKeptHostsServeJobs(t *testing.T) {
 	k := newKeptLab(t)
 	up := k.gorun(0, "up", "-H", "f1:2,f2:2")
@@ -121,7 +122,8 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	}
 	before := k.logins("f1") + k.logins("f2")
 
-	// A job that has a secret, another directory and other limits, and does harm to what it can reach, runs beside the others.
+	// A job that has a secret, another directory and other limits, and does harm to what it can
+	// reach, runs beside the others.
 	beside := k.start("-np", "2", "-H", "f1,f2", "-x", "CANARY=of the first job", "--wdir", "/", "sh", "-c",
 		"umask 077; ulimit -n 50; echo ready; exec sleep 1000")
 	k.await("the first job", func() bool { return strings.Count(beside.Out.String(), "ready") == 2 })
@@ -129,7 +131,8 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	script := `echo dir $PWD; echo umask $(umask); ulimit -a | sed "s/^/limit /"; grep -E "^(Umask|Uid|Gid|Groups|Sig(Blk|Ign|Cgt)|Cap|NoNewPrivs|Seccomp|Cpus_allowed|Mems_allowed)" /proc/self/status | sed "s/^/status /"; ` +
 		`ls /proc/self/fd | sed "s/^/fd /"; env | sort | sed "s/^/env /"`
 	job := func(more ...string) []string {
-		r := k.gorun(0, slices.Concat([]string{"-v", "-np", "2", "-H", "f1,f2", "--prefix", "rank"}, more, []string{"sh", "-c", script})...)
+		r := k.gorun(0, slices.Concat([]string{"-v", "-np", "2", "-H", "f1,f2", "--prefix", "rank"}, more,
+			[]string{"sh", "-c", script})...)
 		if usesKept(r) != (more == nil) {
 			t.Errorf("with %q gorun says:\n%s", more, &r.Err)
 		}
@@ -137,11 +140,13 @@ func TestKeptHostsServeJobs(t *testing.T) {
 		slices.Sort(lines)
 		return lines
 	}
-	first, second := job(), job()
+	first := job()
+	second := job()
 	if got := k.logins("f1") + k.logins("f2"); got != before {
 		t.Errorf("jobs on kept hosts logged in %d times", got-before)
 	}
-	cold, again := job("--no-kept"), job("--no-kept")
+	cold := job("--no-kept")
+	again := job("--no-kept")
 	for _, lines := range [][]string{first, second} {
 		if strings.Contains(strings.Join(lines, "\n"), "CANARY") {
 			t.Errorf("a job knows of another: %s", strings.Join(lines, "\n"))
@@ -149,14 +154,17 @@ func TestKeptHostsServeJobs(t *testing.T) {
 		compareWorlds(t, lines, cold, again)
 	}
 	token := func(lines []string) string {
-		return lines[slices.IndexFunc(lines, func(l string) bool { return strings.HasPrefix(l, "[0] env GORUN_TOKEN=") })]
+		return lines[slices.IndexFunc(lines, func(l string) bool {
+			return strings.HasPrefix(l, "[0] env GORUN_TOKEN=")
+		})]
 	}
 	if token(first) == token(second) {
 		t.Errorf("two jobs have the same %s", token(first))
 	}
 
 	// Files go over the same connections.
-	if r := k.gorun(0, "cp", "-v", command.Binary("gorun"), "f1,f2:copied"); !usesKept(r) || !strings.Contains(r.Err.String(), "copied to 2 hosts") {
+	if r := k.gorun(0, "cp", "-v", command.Binary("gorun"), "f1,f2:copied"); !usesKept(r) ||
+		!strings.Contains(r.Err.String(), "copied to 2 hosts") {
 		t.Errorf("gorun cp on kept hosts says:\n%s", &r.Err)
 	}
 
@@ -208,8 +216,9 @@ func ppid(t *testing.T, pid int) (parent int) {
 	return parent
 }
 
-// compareWorlds compares what ranks see on a kept host with what those of two jobs of the same command saw on hosts that were not kept.
-// Values that differ between those two jobs only have to be there.
+// compareWorlds compares what ranks see on a kept host with what those of two jobs of the same
+// command saw on hosts that were not kept. Values that differ between those two jobs only have to
+// be there.
 func compareWorlds(t *testing.T, kept, cold, again []string) {
 	t.Helper()
 	name := func(line string) string {
@@ -227,7 +236,9 @@ func compareWorlds(t *testing.T, kept, cold, again []string) {
 		}
 		return all
 	}
-	got, one, two := of(kept), of(cold), of(again)
+	got := of(kept)
+	one := of(cold)
+	two := of(again)
 	for key, want := range one {
 		if want == two[key] && got[key] != want {
 			t.Errorf("on a kept host %q is %q", want, got[key])
@@ -240,7 +251,8 @@ func compareWorlds(t *testing.T, kept, cold, again []string) {
 	}
 }
 
-// A host whose connection dies, a keeper that is killed, and hosts that are reached by another way cost no job more than the connection.
+// A host whose connection dies, a keeper that is killed, and hosts that are reached by another way
+// cost no job more than the connection.
 func TestKeptHostsThatAreLost(t *testing.T) {
 	k := newKeptLab(t)
 	k.gorun(0, "up", "-H", "f1,f2")
@@ -259,7 +271,8 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := k.gorun(0, "-v", "-F", config, "-H", "f1,f2", "true")
-	if !strings.Contains(r.Err.String(), "f1: connected already") || strings.Contains(r.Err.String(), "f2: connected already") {
+	if !strings.Contains(r.Err.String(), "f1: connected already") ||
+		strings.Contains(r.Err.String(), "f2: connected already") {
 		t.Errorf("with another way to f2 gorun says:\n%s", &r.Err)
 	}
 
@@ -281,7 +294,8 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	// A connection that ends is replaced.
 	logins := k.logins("f1")
 	for _, pid := range k.hosts.Inside("f1") {
-		if title := command.ProcFile(pid, "cmdline"); strings.Contains(title, "@notty") || strings.Contains(title, "[priv]") {
+		if title := command.ProcFile(pid, "cmdline"); strings.Contains(title, "@notty") ||
+			strings.Contains(title, "[priv]") {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
@@ -296,7 +310,8 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	if err := syscall.Kill(keeper.PID, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	if code := running.Wait(); code != 125 || !strings.Contains(running.Err.String(), keeper.ID+", which kept the connection, has ended") {
+	if code := running.Wait(); code != 125 || !strings.Contains(running.Err.String(), keeper.ID+
+		", which kept the connection, has ended") {
 		t.Errorf("without its keeper a job ends with %d:\n%s", code, &running.Err)
 	}
 	k.none("agents and residents", func() int { return len(command.Processes()) })
@@ -308,7 +323,8 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	}
 }
 
-// A run keeps its hosts with --keep until nobody has used them for a time, and gorun up replaces what it did for the same hosts.
+// A run keeps its hosts with --keep until nobody has used them for a time, and gorun up replaces
+// what it did for the same hosts.
 func TestKeepersAreReplacedAndEnd(t *testing.T) {
 	k := newKeptLab(t)
 	first := k.gorun(0, "-v", "--keep", "1h", "-H", "f1", "true")
@@ -336,7 +352,8 @@ func TestKeepersAreReplacedAndEnd(t *testing.T) {
 		now := k.keepers()
 		return len(now) == 1 && now[0].ID == strings.TrimSpace(up.Out.String())
 	})
-	if r := k.gorun(125, "exec", strings.TrimSpace(up.Out.String()), "true"); !strings.Contains(r.Err.String(), "has no ranks") {
+	if r := k.gorun(125, "exec", strings.TrimSpace(up.Out.String()), "true"); !strings.Contains(r.Err.String(),
+		"has no ranks") {
 		t.Errorf("gorun exec says:\n%s", &r.Err)
 	}
 	k.gorun(0, "down", "--now")

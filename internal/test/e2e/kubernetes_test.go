@@ -13,13 +13,13 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 )
 
-// These tests run the commands of examples/kubernetes. The module examples/kubernetes/check compares its manifests with
-// the types of Kubernetes.
+// These tests run the commands of examples/kubernetes. The module examples/kubernetes/check
+// compares its manifests with the types of Kubernetes.
 
 var kubernetesExamples = root + "/examples/kubernetes/"
 
-// TestKubernetesCommandsArePlanned runs the command lines of the manifests up to the plan, in the environment that the MPI
-// operator makes.
+// TestKubernetesCommandsArePlanned runs the command lines of the manifests up to the plan, in the
+// environment that the MPI operator makes.
 func TestKubernetesCommandsArePlanned(t *testing.T) {
 	type container struct{ Command, Args []string }
 	type template struct {
@@ -47,14 +47,18 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 	}
 	files := t.TempDir()
 	hostfile := filepath.Join(files, "hostfile")
-	if err := os.WriteFile(hostfile, []byte("train-worker-0.train.default.svc slots=2\ntrain-worker-1.train.default.svc slots=2\n"), 0o444); err != nil {
+	if err := os.WriteFile(hostfile, []byte("train-worker-0.train.default.svc "+
+		"slots=2\ntrain-worker-1.train.default.svc slots=2\n"), 0o444); err != nil {
 		t.Fatal(err)
 	}
-	operator := []string{"K_MPI_JOB_ROLE=launcher", "OMPI_MCA_orte_keep_fqdn_hostnames=true", "OMPI_MCA_orte_default_hostfile=" + hostfile,
-		"OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10", "OMPI_MCA_orte_set_default_slots=2", "KUBERNETES_SERVICE_HOST=10.0.0.1"}
+	operator := []string{"K_MPI_JOB_ROLE=launcher", "OMPI_MCA_orte_keep_fqdn_hostnames=true",
+		"OMPI_MCA_orte_default_hostfile=" + hostfile,
+		"OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10", "OMPI_MCA_orte_set_default_slots=2",
+		"KUBERNETES_SERVICE_HOST=10.0.0.1"}
 	args := read("mpijob.yaml", 0).Replicas["Launcher"].Template.Spec.Containers[0].Args
 	r := command.StartIn(t, nil, operator, append([]string{"--dry-run"}, args...)...).Want(0)
-	if !strings.HasPrefix(r.Out.String(), "4 ranks on 2 hosts\n  train-worker-0.train.default.svc  2 slots, ranks 0-1\n") || r.Err.Len() > 0 {
+	if !strings.HasPrefix(r.Out.String(),
+		"4 ranks on 2 hosts\n  train-worker-0.train.default.svc  2 slots, ranks 0-1\n") || r.Err.Len() > 0 {
 		t.Errorf("plan %s, stderr %s", &r.Out, &r.Err)
 	}
 
@@ -80,7 +84,8 @@ func TestKubernetesDocument(t *testing.T) {
 		}
 		return string(text)
 	}
-	guide, job := read(root+"/docs/kubernetes.md"), read(kubernetesExamples+"mpijob.yaml")
+	guide := read(root + "/docs/kubernetes.md")
+	job := read(kubernetesExamples + "mpijob.yaml")
 	_, args, _ := strings.Cut(job, "command: [gorun]\n")
 	args, _, _ = strings.Cut(args, "\n")
 	for _, want := range []string{args, read(kubernetesExamples + "kubexec.sh")} {

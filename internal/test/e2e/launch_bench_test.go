@@ -18,9 +18,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// BenchmarkLaunch starts `true` on two ranks per host, on 1, 16 and 64 hosts, with gorun and with each installed one of mpirun,
-// mpiexec.hydra and pdsh, and once per host over bare SSH. The launchers take turns in one run; the metrics are medians from exec
-// to exit.
+// BenchmarkLaunch starts `true` on two ranks per host, on 1, 16 and 64 hosts, with gorun and with
+// each installed one of mpirun, mpiexec.hydra and pdsh, and once per host over bare SSH. The
+// launchers take turns in one run; the metrics are medians from exec to exit.
 func BenchmarkLaunch(b *testing.B) {
 	for _, hosts := range []int{1, 16, 64} {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
@@ -30,8 +30,8 @@ func BenchmarkLaunch(b *testing.B) {
 	}
 }
 
-// BenchmarkKept is BenchmarkLaunch on kept hosts, and beside it gorun that connects anew. Other launchers run between two turns of the
-// kept hosts, which get their next agents ready meanwhile.
+// BenchmarkKept is BenchmarkLaunch on kept hosts, and beside it gorun that connects anew. Other
+// launchers run between two turns of the kept hosts, which get their next agents ready meanwhile.
 func BenchmarkKept(b *testing.B) {
 	for _, hosts := range []int{2, 64} {
 		b.Run(fmt.Sprintf("hosts=%d", hosts), func(b *testing.B) {
@@ -44,7 +44,8 @@ func BenchmarkKept(b *testing.B) {
 				b.Fatalf("%q: %v: %s", keep, err, out)
 			}
 			b.Cleanup(func() {
-				if out, err := c.Command(context.Background(), command.Binary("gorun"), "down", "--now").CombinedOutput(); err != nil {
+				if out, err := c.Command(context.Background(), command.Binary("gorun"), "down",
+					"--now").CombinedOutput(); err != nil {
 					b.Errorf("gorun down: %v: %s", err, out)
 				}
 			})
@@ -82,17 +83,23 @@ func sidesOn(c *lab.Cluster, perHost int, program string) []side {
 	}
 	np := fmt.Sprint(perHost * len(c.Hosts))
 	sides := []side{
-		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", strings.Join(slots, ","), program}},
-		{name: "bare-ssh", argv: append([]string{command.Binary("fanout"), c.Identity, "root", c.KnownHosts, program}, addrs...)},
-		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "-np", np, "--mca", "plm_rsh_args", "-F " + c.ConfigFile, "-H", strings.Join(slots, ","), program}},
-		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-launcher", "ssh", "-np", np, "-hosts", strings.Join(slots, ","), program},
+		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", strings.Join(slots, ","),
+			program}},
+		{name: "bare-ssh", argv: append([]string{command.Binary("fanout"), c.Identity, "root", c.KnownHosts, program},
+			addrs...)},
+		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "-np", np, "--mca", "plm_rsh_args",
+			"-F " + c.ConfigFile, "-H", strings.Join(slots, ","), program}},
+		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-launcher", "ssh", "-np", np, "-hosts",
+			strings.Join(slots, ","), program},
 			env: []string{"HYDRA_LAUNCHER_EXTRA_ARGS=-F " + c.ConfigFile}},
-		{name: "pdsh", argv: []string{"pdsh", "-R", "ssh", "-f", "64", "-w", strings.Join(names, ","), program}, env: []string{"PDSH_SSH_ARGS_APPEND=-F " + c.ConfigFile}},
+		{name: "pdsh", argv: []string{"pdsh", "-R", "ssh", "-f", "64", "-w", strings.Join(names, ","), program},
+			env: []string{"PDSH_SSH_ARGS_APPEND=-F " + c.ConfigFile}},
 	}
 	return sides
 }
 
-// compare runs the installed launchers in turn and reports their medians, and gorun's divided by the best of the others.
+// compare runs the installed launchers in turn and reports their medians, and gorun's divided by
+// the best of the others.
 func compare(b *testing.B, c *lab.Cluster, sides []side) {
 	b.Helper()
 	sides = slices.DeleteFunc(sides, func(s side) bool {
@@ -110,7 +117,8 @@ func compare(b *testing.B, c *lab.Cluster, sides []side) {
 			times[s.name] = append(times[s.name], took)
 		}
 	}
-	ours, best := median(times["gorun"]), time.Duration(0)
+	ours := median(times["gorun"])
+	best := time.Duration(0)
 	for _, s := range sides {
 		took := median(times[s.name])
 		b.ReportMetric(float64(took.Microseconds())/1000, s.name+"-ms")
@@ -150,19 +158,22 @@ func median[T cmp.Ordered](d []T) T {
 	return d[len(d)/2]
 }
 
-// BenchmarkStaging starts `true` on 64 hosts with separate homes and no gorun, so that each receives it.
+// BenchmarkStaging starts `true` on 64 hosts with separate homes and no gorun, so that each
+// receives it.
 func BenchmarkStaging(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(64)...)
 	var names []string
 	for _, h := range c.Hosts {
 		names = append(names, h.Name)
 	}
-	install := c.Command(b.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`, command.Binary("gorun"))
+	install := c.Command(b.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`,
+		command.Binary("gorun"))
 	home, err := install.Output()
 	if err != nil {
 		b.Fatal(err)
 	}
-	ours := side{name: "gorun", argv: []string{filepath.Join(strings.TrimSpace(string(home)), "bin/gorun"), "-F", c.ConfigFile, "--wdir", "/", "-H", strings.Join(names, ","), "true"}}
+	ours := side{name: "gorun", argv: []string{filepath.Join(strings.TrimSpace(string(home)), "bin/gorun"), "-F",
+		c.ConfigFile, "--wdir", "/", "-H", strings.Join(names, ","), "true"}}
 	var first, again []time.Duration
 	for b.Loop() {
 		for _, h := range c.Hosts {

@@ -25,7 +25,8 @@ func testdata(name string) string { return root + "/internal/test/e2e/testdata/"
 
 func TestMain(m *testing.M) {
 	os.Exit(command.Main(m, root, func(dir string) error {
-		return errors.Join(lab.BuildStatic(root, dir+"/container", "./internal/test/e2e/testdata/container/..."), lab.BuildStatic(root, dir, "./internal/test/e2e/wedge"))
+		return errors.Join(lab.BuildStatic(root, dir+"/container", "./internal/test/e2e/testdata/container/..."),
+			lab.BuildStatic(root, dir, "./internal/test/e2e/wedge"))
 	}))
 }
 

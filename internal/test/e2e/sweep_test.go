@@ -21,7 +21,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// failing is one system call that fails: the nth in every thread of launcher, guard, agent and ranks.
+// failing is one system call that fails: the nth in every thread of launcher, guard, agent and
+// ranks.
 type failing struct {
 	call, errno string
 	nth         int
@@ -35,11 +36,13 @@ func (f failing) String() string {
 const sweepScript = `echo "one $GORUN_RANK" && echo "two $GORUN_RANK"`
 
 func sweptCommand(strace []string) []string {
-	return slices.Concat([]string{"strace", "-f", "-qq"}, strace, []string{command.Binary("gorun"), "-np", "2", "sh", "-c", sweepScript})
+	return slices.Concat([]string{"strace", "-f", "-qq"}, strace,
+		[]string{command.Binary("gorun"), "-np", "2", "sh", "-c", sweepScript})
 }
 
-// TestEveryCallMayFail fails single system calls of a small job. Every time the job ends, nothing of it is left, and 0 means
-// success. CI draws some of the points (another draw: SWEEP=SEED); make sweep takes all.
+// TestEveryCallMayFail fails single system calls of a small job. Every time the job ends, nothing
+// of it is left, and 0 means success. CI draws some of the points (another draw: SWEEP=SEED); make
+// sweep takes all.
 func TestEveryCallMayFail(t *testing.T) {
 	lab.Need(t, "strace")
 	points := sweepPoints(t)
@@ -50,7 +53,8 @@ func TestEveryCallMayFail(t *testing.T) {
 		rnd.Shuffle(len(points), func(i, j int) { points[i], points[j] = points[j], points[i] })
 		points = points[:min(len(points), 60)]
 	}
-	codes, calls := map[int]int{}, map[string]int{}
+	codes := map[int]int{}
+	calls := map[string]int{}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next := make(chan failing)
@@ -81,7 +85,8 @@ func TestEveryCallMayFail(t *testing.T) {
 
 // sweepPoints returns all calls that can fail, as an undisturbed run shows.
 func sweepPoints(t *testing.T) (points []failing) {
-	calls := strings.Fields("openat openat2 write rename renameat fsync socket connect accept4 clone clone3 execve mmap epoll_ctl futex pidfd_open")
+	calls := strings.Fields("openat openat2 write rename renameat fsync socket connect accept4 clone clone3 execve " +
+		"mmap epoll_ctl futex pidfd_open")
 	dir := t.TempDir()
 	cmd := exec.Command("strace", sweptCommand([]string{"-ff", "-o", filepath.Join(dir, "trace")})[1:]...)
 	cmd.Env = append(os.Environ(), "HOME="+dir)
@@ -131,7 +136,8 @@ func sweepOne(t *testing.T, f failing) (code int, err error) {
 	var out, stderr command.Output
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Env = append(os.Environ(), mark, "HOME="+dir)
-	cmd.Stdout, cmd.Stderr = &out, &stderr
+	cmd.Stdout = &out
+	cmd.Stderr = &stderr
 	cmd.WaitDelay = 5 * time.Second
 	if err := cmd.Start(); err != nil {
 		return -1, err
@@ -148,7 +154,8 @@ func sweepOne(t *testing.T, f failing) (code int, err error) {
 	_ = cmd.Wait()
 	code = cmd.ProcessState.ExitCode()
 	if !timer.Stop() && len(hung) > 0 {
-		return code, fmt.Errorf("%v: not over after %v\n%s%s", f, bound, golden.Clip(out.String()), golden.Clip(stderr.String()))
+		return code, fmt.Errorf("%v: not over after %v\n%s%s", f, bound, golden.Clip(out.String()),
+			golden.Clip(stderr.String()))
 	}
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		left := lab.Processes(mark)
@@ -166,7 +173,8 @@ func sweepOne(t *testing.T, f failing) (code int, err error) {
 func sweepVerdict(f failing, code int, out, stderr string) error {
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
 	slices.Sort(lines)
-	all := slices.Equal(lines, []string{"localhost:0: one 0", "localhost:0: two 0", "localhost:1: one 1", "localhost:1: two 1"})
+	all := slices.Equal(lines, []string{"localhost:0: one 0", "localhost:0: two 0", "localhost:1: one 1",
+		"localhost:1: two 1"})
 	switch {
 	case code == 0 && !all:
 		return fmt.Errorf("%v: exit code 0 with the output %q\n%s", f, out, golden.Clip(stderr))

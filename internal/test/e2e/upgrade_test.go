@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/wire"
 )
 
-// former returns the path of another gorun: GORUN_FORMER, of another release, or one that it builds, which speaks another protocol with its agents.
+// former returns the path of another gorun: GORUN_FORMER, of another release, or one that it
+// builds, which speaks another protocol with its agents.
 func former(t *testing.T) string {
 	t.Helper()
 	if path := os.Getenv("GORUN_FORMER"); path != "" {
@@ -41,19 +42,22 @@ func former(t *testing.T) string {
 		t.Fatal(err)
 	}
 	gorun := filepath.Join(dir, "gorun")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-overlay", write("overlay.json", overlay), "-o", gorun, "./cmd/gorun")
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-overlay", write("overlay.json", overlay),
+		"-o", gorun, "./cmd/gorun")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return gorun
 }
 
-// A user who changes to another version, later or earlier, goes on with what the first one runs: jobs in the background, and kept hosts. Agents are
-// of the version of their job's launcher.
+// A user who changes to another version, later or earlier, goes on with what the first one runs:
+// jobs in the background, and kept hosts. Agents are of the version of their job's launcher.
 func TestVersionsRunBesideEachOther(t *testing.T) {
 	k := newKeptLab(t)
-	old, now := former(t), command.Binary("gorun")
+	old := former(t)
+	now := command.Binary("gorun")
 	run := func(gorun string, args ...string) *command.Run {
 		t.Helper()
 		r := command.StartPath(t, k.hosts, gorun, []string{"HOME=" + k.home, "XDG_RUNTIME_DIR="}, args...)
@@ -63,15 +67,22 @@ func TestVersionsRunBesideEachOther(t *testing.T) {
 		return r
 	}
 	for _, versions := range [][2]string{{old, now}, {now, old}} {
-		first, second := versions[0], versions[1]
+		first := versions[0]
+		second := versions[1]
 		run(first, "up", "-H", "f1:2,f2:2")
 		run(first, "--detach", "--name", "train", "-np", "2", "-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
-		k.await("the job of one version in the list of the other", func() bool { return strings.Contains(run(second, "ps").Out.String(), "train") })
-		k.await("its output", func() bool { return strings.Count(run(second, "logs", "train").Out.String(), "ready") == 2 })
-		if out := run(second, "exec", "--rank", "1", "train", "echo", "beside rank 1").Out.String(); !strings.Contains(out, "beside rank 1") {
+		k.await("the job of one version in the list of the other", func() bool {
+			return strings.Contains(run(second, "ps").Out.String(), "train")
+		})
+		k.await("its output", func() bool {
+			return strings.Count(run(second, "logs", "train").Out.String(), "ready") == 2
+		})
+		if out := run(second, "exec", "--rank", "1", "train", "echo",
+			"beside rank 1").Out.String(); !strings.Contains(out, "beside rank 1") {
 			t.Errorf("exec prints %q", out)
 		}
-		if r := run(second, "-v", "-np", "2", "-H", "f1,f2", "echo", "a rank runs"); !usesKept(r) || strings.Count(r.Out.String(), "a rank runs") != 2 {
+		if r := run(second, "-v", "-np", "2", "-H", "f1,f2", "echo", "a rank runs"); !usesKept(r) ||
+			strings.Count(r.Out.String(), "a rank runs") != 2 {
 			t.Errorf("a job on hosts that another version keeps:\n%s%s", &r.Out, &r.Err)
 		}
 		run(second, "kill", "train")

@@ -68,7 +68,8 @@ type Machine struct {
 	PutErr    error // what Put fails with
 	// lacks and partitioned are of its hello, too: it has GPUs and no gorun-gpu, and instances.
 	Lacks, Partitioned bool
-	// Foreign is what its uname says; "": a machine that runs the gorun of build one. Another runs that of build two.
+	// Foreign is what its uname says; "": a machine that runs the gorun of build one. Another runs
+	// that of build two.
 	Foreign string
 
 	Mu     sync.Mutex
@@ -77,7 +78,8 @@ type Machine struct {
 	Left   bool // stdin has ended for the last agent
 }
 
-// Started returns the programs of which a command runs the first that is there, and their arguments: startScript has two.
+// Started returns the programs of which a command runs the first that is there, and their
+// arguments: startScript has two.
 func Started(argv []string) (programs, args []string) {
 	if argv[0] != "/bin/sh" || argv[3] != "gorun-start" {
 		return argv[:1], argv[1:]
@@ -112,7 +114,9 @@ func (m *Machine) Run(ctx context.Context, argv []string, stdin io.Reader, stdou
 
 // shell plays uploadScript.
 func (m *Machine) shell(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	dir, mark, file := args[0], args[1], args[2]
+	dir := args[0]
+	mark := args[1]
+	file := args[2]
 	d := m.Disk
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -146,7 +150,8 @@ func (m *Machine) shell(args []string, stdin io.Reader, stdout, stderr io.Writer
 	case err != nil || failed != nil || string(own) != "gorun itself":
 		return ExitStatus(1)
 	}
-	d.files[".cache/gorun/"+dir+"/"+file], d.launch = "build "+build, mark
+	d.files[".cache/gorun/"+dir+"/"+file] = "build " + build
+	d.launch = mark
 	d.Puts++
 	d.Sent += len(packed)
 	return nil
@@ -165,12 +170,27 @@ func (m *Machine) agent(ctx context.Context, nonce, build string, stdin io.Reade
 	stop := context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
 	defer stop()
 	defer in.CloseWithError(io.ErrClosedPipe)
-	a := &Agent{Frames: wire.NewReader(in), Out: wire.NewWriter(stdout), Stdout: stdout, Ctx: ctx}
+	a := &Agent{
+		Frames: wire.NewReader(in),
+		Out:    wire.NewWriter(stdout),
+		Stdout: stdout,
+		Ctx:    ctx,
+	}
 	if _, err := stdout.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
-	hello := wire.Hello{Protocol: wire.Protocol, Build: build, PID: 1, Hostname: "machine", Reached: m.Reached, Addresses: m.Addresses, Boot: m.Boot, Cores: m.Cores,
-		LacksGPUProgram: m.Lacks, Partitioned: m.Partitioned}
+	hello := wire.Hello{
+		Protocol:        wire.Protocol,
+		Build:           build,
+		PID:             1,
+		Hostname:        "machine",
+		Reached:         m.Reached,
+		Addresses:       m.Addresses,
+		Boot:            m.Boot,
+		Cores:           m.Cores,
+		LacksGPUProgram: m.Lacks,
+		Partitioned:     m.Partitioned,
+	}
 	if err := a.Out.SendMessage(wire.TypeHello, hello); err != nil {
 		return err
 	}
@@ -201,7 +221,8 @@ func (m *Machine) Put(_ context.Context, path string, mode fs.FileMode, r io.Rea
 	if err != nil {
 		return err
 	}
-	text, running := sha256.Sum256([]byte("gorun itself")), sha256.Sum256(own) // tests may send the text for it
+	text := sha256.Sum256([]byte("gorun itself"))
+	running := sha256.Sum256(own) // tests may send the text for it
 	if sum := got.Sum(nil); mode != 0o700 || !bytes.Equal(sum, text[:]) && !bytes.Equal(sum, running[:]) {
 		return fmt.Errorf("not gorun itself with mode 0700, but something with mode %v", mode)
 	}
@@ -307,7 +328,8 @@ func (a *Agent) Join() error {
 
 // BeatOn beats until the agent's stdin ends, and returns how long that took.
 func (a *Agent) BeatOn(limit time.Duration) time.Duration {
-	began, over := time.Now(), make(chan struct{})
+	began := time.Now()
+	over := make(chan struct{})
 	go func() {
 		defer close(over)
 		_ = a.UntilEOF()
@@ -323,9 +345,12 @@ func (a *Agent) BeatOn(limit time.Duration) time.Duration {
 	return time.Since(began)
 }
 
-// Live is an agent whose rank goes from epoch to epoch until the time is over, and then ends with 0.
+// Live is an agent whose rank goes from epoch to epoch until the time is over, and then ends with
+// 0.
 func (a *Agent) Live(until time.Time) error {
-	began, epoch, over := time.Now(), 0, make(chan struct{})
+	began := time.Now()
+	epoch := 0
+	over := make(chan struct{})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(over)

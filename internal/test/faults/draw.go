@@ -142,12 +142,16 @@ func Draw(seed uint64) Injection {
 	case n < 8:
 		d.Phase = Ending
 	}
-	d.Ignore, d.Daemon, d.Reduce = r.IntN(4) == 0, r.IntN(3) == 0, r.IntN(3) == 0
+	d.Ignore = r.IntN(4) == 0
+	d.Daemon = r.IntN(3) == 0
+	d.Reduce = r.IntN(3) == 0
 	candidates := slices.DeleteFunc(kinds(), func(k kindInfo) bool { return !d.mayBe(k) })
 	d.Fault = candidates[r.IntN(len(candidates))].kind
 	d.Delay = time.Duration(r.Int64N(int64(80 * time.Millisecond)))
 	d.Lasts = 100*time.Millisecond + time.Duration(r.Int64N(int64(3400*time.Millisecond)))
-	second := slices.DeleteFunc(candidates, func(k kindInfo) bool { return k.passes() || k.detect > 0 || k.kind == d.Fault })
+	second := slices.DeleteFunc(candidates, func(k kindInfo) bool {
+		return k.passes() || k.detect > 0 || k.kind == d.Fault
+	})
 	if r.IntN(4) == 0 && d.Phase == Running {
 		d.Second = second[r.IntN(len(second))].kind
 		d.Gap = time.Duration(r.Int64N(int64(time.Second)))

@@ -21,7 +21,8 @@ const (
 
 // Expected returns how a job must end after d. It is pure.
 func Expected(d Injection, b Bounds) Expect {
-	first, second := infoOf(d.Fault), infoOf(d.Second)
+	first := infoOf(d.Fault)
+	second := infoOf(d.Second)
 	e := Expect{Ranks: injected}
 	add := func(k kindInfo, host string) {
 		if k.kind == None {
@@ -52,7 +53,8 @@ func Expected(d Injection, b Bounds) Expect {
 	case first.kind == LauncherKill || d.silent(first) || d.silent(second):
 		e.Cause = "" // a job that is stopped from outside has no cause
 	case second.kind != None && !first.passes() && first.detect == 0 && d.Gap > told:
-		e.Codes, e.Cause = []int{first.code}, strings.ReplaceAll(first.cause, "HOST", d.Host)
+		e.Codes = []int{first.code}
+		e.Cause = strings.ReplaceAll(first.cause, "HOST", d.Host)
 	}
 	if first.passes() && second.kind != None {
 		e.Codes = e.Codes[1:] // the second ends it
@@ -66,7 +68,8 @@ func Expected(d Injection, b Bounds) Expect {
 	return e
 }
 
-// silent reports whether the job ends without an error line: the user asked for the end, or the launcher is dead.
+// silent reports whether the job ends without an error line: the user asked for the end, or the
+// launcher is dead.
 func (d Injection) silent(k kindInfo) bool { return k.kind != None && !k.passes() && k.cause == "" }
 
 // stop returns the time from the decision to stop the job until its end.
@@ -77,7 +80,8 @@ func (d Injection) stop(k kindInfo) time.Duration {
 	return told
 }
 
-// end returns the time from the fault to the launcher's end. After a transient fault the job runs until it is told to stop.
+// end returns the time from the fault to the launcher's end. After a transient fault the job runs
+// until it is told to stop.
 func (d Injection) end(k kindInfo) time.Duration {
 	wait := d.stop(k)
 	switch {

@@ -31,7 +31,8 @@ func (o *Output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Hold blocks the writer until release is called, as a stalled reader does. Output must not be read meanwhile.
+// Hold blocks the writer until release is called, as a stalled reader does. Output must not be read
+// meanwhile.
 func (o *Output) Hold() (release func()) {
 	o.mu.Lock()
 	return o.mu.Unlock
@@ -75,11 +76,18 @@ func (m *Marks) next() string {
 	return fmt.Sprintf("FAULT_MARK=%d-%d-%d", os.Getpid(), time.Now().UnixNano(), m.last.Add(1))
 }
 
-// Start starts argv on the launcher's side of c, or on this machine if c is nil, with env added. "{config}" in an argument
-// stands for the cluster's ssh configuration.
+// Start starts argv on the launcher's side of c, or on this machine if c is nil, with env added.
+// "{config}" in an argument stands for the cluster's ssh configuration.
 func (m *Marks) Start(ctx context.Context, c *lab.Cluster, env []string, argv ...string) (*Job, error) {
-	j := &Job{Mark: m.next(), Cluster: c, canary: rand.Text() + rand.Text(),
-		ended: make(chan struct{}), sampled: make(chan struct{}), read: make(chan struct{}), guards: map[string]bool{}}
+	j := &Job{
+		Mark:    m.next(),
+		Cluster: c,
+		canary:  rand.Text() + rand.Text(),
+		ended:   make(chan struct{}),
+		sampled: make(chan struct{}),
+		read:    make(chan struct{}),
+		guards:  map[string]bool{},
+	}
 	var err error
 	if j.Home, err = os.MkdirTemp("", "faults-home-"); err != nil {
 		return nil, err
@@ -118,7 +126,8 @@ func (j *Job) start() error {
 		return err
 	}
 	defer theirs.Close()
-	j.stdout, j.Cmd.Stdout = ours, theirs
+	j.stdout = ours
+	j.Cmd.Stdout = theirs
 	if err := j.Cmd.Start(); err != nil {
 		ours.Close()
 		return err
@@ -166,7 +175,8 @@ func (j *Job) Ended() <-chan struct{} { return j.ended }
 // Code returns the launcher's exit code as a shell shows it. Call it after the launcher has ended.
 func (j *Job) Code() int { return j.code }
 
-// Await waits until ready holds, limit has passed or the job has ended, and reports whether ready holds.
+// Await waits until ready holds, limit has passed or the job has ended, and reports whether ready
+// holds.
 func (j *Job) Await(limit time.Duration, ready func() bool) bool {
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
 		if ready() {
@@ -186,8 +196,8 @@ func (j *Job) Await(limit time.Duration, ready func() bool) bool {
 // Launcher returns the launcher's process; with namespaces it was nsenter before.
 func (j *Job) Launcher() int { return j.Cmd.Process.Pid }
 
-// Processes returns the job's processes without the launcher whose command line contains word ("": all). Agents contain
-// "__serve", their guards "__agent".
+// Processes returns the job's processes without the launcher whose command line contains word ("":
+// all). Agents contain "__serve", their guards "__agent".
 func (j *Job) Processes(word string) []int {
 	var pids []int
 	for _, pid := range lab.Processes(j.Mark) {

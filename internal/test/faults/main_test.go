@@ -16,7 +16,8 @@ import (
 func TestMain(m *testing.M) {
 	_ = flag.Set("test.parallel", "8") // these tests wait more than they work
 	os.Exit(lab.RunBuilt(m, func(dir string) error {
-		return errors.Join(lab.BuildStatic("../../..", dir, "./cmd/gorun", "./examples/...", "./internal/test/faults/rank"), os.Setenv("GORUN_E2E_BIN", dir))
+		return errors.Join(lab.BuildStatic("../../..", dir, "./cmd/gorun", "./examples/...",
+			"./internal/test/faults/rank"), os.Setenv("GORUN_E2E_BIN", dir))
 	}))
 }
 
@@ -98,13 +99,15 @@ func (b *harness) judge(w *Watch, j *Job, injected time.Time, e Expect) Verdict 
 	b.t.Helper()
 	// Eight of these tests run at a time. docs/benchmarks.md has the figures of an idle machine.
 	const slack = 2 * time.Second
-	e.End, e.Clean = e.End+slack, e.Clean+slack
+	e.End += slack
+	e.Clean += slack
 	v := w.Judge(j, injected, e)
 	for _, broken := range v.Violations {
 		b.t.Errorf("%s", broken)
 	}
 	if b.t.Failed() {
-		b.t.Logf("exit %d, %d ms to the end, %d ms to the last process; stderr:\n%s", v.Exit, v.EndMS, v.CleanMS, &j.Err)
+		b.t.Logf("exit %d, %d ms to the end, %d ms to the last process; stderr:\n%s", v.Exit, v.EndMS, v.CleanMS,
+			&j.Err)
 	}
 	return v
 }

@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// CheckLines judges the output, without prefixes, of ranks that run internal/test/faults/rank. Every rank's lines must be the
-// first it wrote, each once, in order and whole; with complete, also its last. torn allows the very end to be part of a line.
+// CheckLines judges the output, without prefixes, of ranks that run internal/test/faults/rank.
+// Every rank's lines must be the first it wrote, each once, in order and whole; with complete, also
+// its last. torn allows the very end to be part of a line.
 func CheckLines(out string, ranks int, complete, torn bool) (broken []string) {
 	next := make([]int, ranks)
 	ended := make([]bool, ranks)
@@ -23,7 +24,8 @@ func CheckLines(out string, ranks int, complete, torn bool) (broken []string) {
 		case rank < 0 || rank >= ranks:
 			broken = append(broken, fmt.Sprintf("I5: a line of rank %d, which is none", rank))
 		case number != next[rank] || ended[rank]:
-			broken = append(broken, fmt.Sprintf("I5: rank %d's line %d came where %d was next", rank, number, next[rank]))
+			broken = append(broken, fmt.Sprintf("I5: rank %d's line %d came where %d was next", rank, number,
+				next[rank]))
 			next[rank] = number + 1
 		default:
 			next[rank]++
@@ -35,7 +37,8 @@ func CheckLines(out string, ranks int, complete, torn bool) (broken []string) {
 	}
 	for rank, done := range ended {
 		if complete && !done {
-			broken = append(broken, fmt.Sprintf("I5: rank %d's output ends with line %d, which is not its last", rank, next[rank]-1))
+			broken = append(broken, fmt.Sprintf("I5: rank %d's output ends with line %d, which is not its last", rank,
+				next[rank]-1))
 		}
 	}
 	return broken

@@ -12,7 +12,11 @@ func TestCheckLines(t *testing.T) {
 		said := fmt.Sprintf("%d %d %s", rank, n, text)
 		return fmt.Sprintf("%s %08x\n", said, crc32.ChecksumIEEE([]byte(said)))
 	}
-	a0, a1, a2, b0, b1 := line(0, 0, "line"), line(0, 1, "line"), line(0, 2, "end"), line(1, 0, "line"), line(1, 1, "end")
+	a0 := line(0, 0, "line")
+	a1 := line(0, 1, "line")
+	a2 := line(0, 2, "end")
+	b0 := line(1, 0, "line")
+	b1 := line(1, 1, "end")
 	for _, tt := range []struct {
 		name, out      string
 		complete, torn bool

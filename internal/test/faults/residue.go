@@ -11,10 +11,11 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// residue lists everything that a job could leave: temporary files, cgroups, and on hosts in namespaces also names in shared
-// memory, files in homes outside the agent's cache, listening sockets and sshd sessions. Where other programs use the same
-// places, only what surely belongs to the job counts: its temporary folder is its own, and a cgroup is named after a
-// guard, whose name ranks have in their environment. j is nil before there is a job.
+// residue lists everything that a job could leave: temporary files, cgroups, and on hosts in
+// namespaces also names in shared memory, files in homes outside the agent's cache, listening
+// sockets and sshd sessions. Where other programs use the same places, only what surely belongs to
+// the job counts: its temporary folder is its own, and a cgroup is named after a guard, whose name
+// ranks have in their environment. j is nil before there is a job.
 func residue(c *lab.Cluster, j *Job) (all []string) {
 	if j != nil {
 		all = append(j.temporary(), j.cgroups()...)

@@ -15,7 +15,8 @@ func TestResidue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer os.Remove(others)
-	j, err := new(Marks).Start(t.Context(), nil, []string{"GORUN_GUARD=1-2-3"}, "sh", "-c", `echo >"$TMPDIR/left"; sleep 0.1 & echo up; wait`)
+	j, err := new(Marks).Start(t.Context(), nil, []string{"GORUN_GUARD=1-2-3"}, "sh", "-c",
+		`echo >"$TMPDIR/left"; sleep 0.1 & echo up; wait`)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,8 @@ func (b *harness) suspend(j *Job) {
 	})
 }
 
-// B6: Ctrl-Z stops the ranks and gorun, and fg continues them. The lease is for launchers that stop without notice.
+// B6: Ctrl-Z stops the ranks and gorun, and fg continues them. The lease is for launchers that stop
+// without notice.
 func TestCtrlZStopsAndContinuesTheJob(t *testing.T) {
 	t.Parallel()
 	b := loopback(t, 2)
@@ -122,7 +123,12 @@ func TestHostCutOffWhileLauncherIsStopped(t *testing.T) {
 	b.must(b.c.Cut(t.Context(), "f2"))
 	b.within(12*time.Second, "the end of the far side", func() bool { return len(j.Processes("sleep 300")) == 1 })
 	at := b.signal(j, syscall.SIGCONT)
-	v := w.judge(j, at, Expect{Codes: []int{125}, Cause: "host f2: lost the connection", End: 8 * time.Second, Clean: 8 * time.Second})
+	v := w.judge(j, at, Expect{
+		Codes: []int{125},
+		Cause: "host f2: lost the connection",
+		End:   8 * time.Second,
+		Clean: 8 * time.Second,
+	})
 	for _, broken := range v.Violations {
 		t.Errorf("%s; stderr:\n%s", broken, &j.Err)
 	}
@@ -141,7 +147,8 @@ func TestStoppedLauncherKeepsTheJob(t *testing.T) {
 	b.end(w, j)
 }
 
-// C2: a launcher waits for an agent that is stopped for 20 s; after 30 s the agent counts as hung, and ends itself when it continues.
+// C2: a launcher waits for an agent that is stopped for 20 s; after 30 s the agent counts as hung,
+// and ends itself when it continues.
 func TestStoppedAgentCountsAsHung(t *testing.T) {
 	t.Parallel()
 	b := loopback(t, 2)
@@ -157,7 +164,12 @@ func TestStoppedAgentCountsAsHung(t *testing.T) {
 	}
 	<-j.Ended()
 	_ = syscall.Kill(agent, syscall.SIGCONT) // its guard may have ended it
-	b.judge(w, j, at, Expect{Codes: []int{125}, Cause: `host f[12]: no word from the agent for 3\ds`, End: 36 * time.Second, Clean: 40 * time.Second})
+	b.judge(w, j, at, Expect{
+		Codes: []int{125},
+		Cause: `host f[12]: no word from the agent for 3\ds`,
+		End:   36 * time.Second,
+		Clean: 40 * time.Second,
+	})
 }
 
 // C1: the processes that carry the job on a host are killed. Goal: noticed and named within 0.5 s.
@@ -172,22 +184,33 @@ func TestKilledAgentGuardOrSessionIsNamed(t *testing.T) {
 	}{
 		{"agent", nil, agentOf, `host f[12]: the agent was killed by signal 9 \(SIGKILL\)`},
 		{"guard", nil, func(j *Job) int { return parent(agentOf(j)) }, `host f[12]: the agent was killed`},
-		{"guard, and ranks take their time", []string{"--grace", "2s"}, func(j *Job) int { return parent(agentOf(j)) }, `host f[12]: the agent was killed .*\(after [01]\.`},
-		{"sshd's session", nil, func(j *Job) int { return parent(parent(agentOf(j))) }, `host f[12]: lost the connection to the agent: .*(without a status|connection lost)`},
+		{"guard, and ranks take their time", []string{"--grace", "2s"}, func(j *Job) int {
+			return parent(agentOf(j))
+		}, `host f[12]: the agent was killed .*\(after [01]\.`},
+		{"sshd's session", nil, func(j *Job) int {
+			return parent(parent(agentOf(j)))
+		}, `host f[12]: lost the connection to the agent: .*(without a status|connection lost)`},
 		{"ssh", []string{"--launcher", "system-ssh"}, func(j *Job) int { return j.Processes("ssh -o")[0] },
 			`host f[12]: lost the connection to the agent: the ssh to f[12] was killed by signal 9 \(SIGKILL\) on this machine`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newHarness(t, b.c)
-			ranks, late := dies, time.Duration(0)
+			ranks := dies
+			late := time.Duration(0)
 			if len(tc.args) > 0 && tc.args[0] == "--grace" {
-				ranks, late = "trap '' TERM; echo up; exec sleep 300", 2*time.Second
+				ranks = "trap '' TERM; echo up; exec sleep 300"
+				late = 2 * time.Second
 			}
 			j, w := b.gorun(append(tc.args, "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", ranks)...)
 			b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 4 })
 			at := time.Now()
 			b.must(syscall.Kill(tc.pid(j), syscall.SIGKILL))
-			v := b.judge(w, j, at, Expect{Codes: []int{125}, Cause: tc.cause, End: late + 1500*time.Millisecond, Clean: late + 2500*time.Millisecond})
+			v := b.judge(w, j, at, Expect{
+				Codes: []int{125},
+				Cause: tc.cause,
+				End:   late + 1500*time.Millisecond,
+				Clean: late + 2500*time.Millisecond,
+			})
 			t.Logf("%d ms, clean after %d ms: %s", v.EndMS, v.CleanMS, v.Cause)
 		})
 	}
@@ -205,13 +228,14 @@ func parent(pid int) int {
 	return ppid
 }
 
-// A2: ranks of two hosts fail one after the other, and the first is the cause. The goal is 99.5 % for 20 ms or more between them.
-// The test runs alone, since ranks that wait for a core end late.
+// A2: ranks of two hosts fail one after the other, and the first is the cause. The goal is 99.5 %
+// for 20 ms or more between them. The test runs alone, since ranks that wait for a core end late.
 func TestFirstOfTwoFailuresIsTheCause(t *testing.T) {
 	b := loopback(t, 2)
 	// Both read this machine's clock and print when they end.
 	script := `at=$(($(date +%s%N) / 1000000000 + 1)); at=$((at * 1000 + RANK * 60)); while [ $(($(date +%s%N) / 1000000)) -lt $at ]; do :; done; date +"$RANK %s%N"; exit $((3 + RANK))`
-	wrong, rounds := 0, 0
+	wrong := 0
+	rounds := 0
 	for range 8 {
 		j, w := b.gorun("-np", "2", "-H", "f1,f2", "--prefix", "none", "bash", "-c", script)
 		<-j.Ended()
@@ -231,7 +255,12 @@ func TestFirstOfTwoFailuresIsTheCause(t *testing.T) {
 			continue // the machine had other things to do
 		}
 		rounds++
-		v := w.judge(j, time.Now(), Expect{Codes: []int{3 + first}, Cause: fmt.Sprintf("rank %d on f%d exited with code %d", first, first+1, 3+first), End: time.Second, Clean: 5 * time.Second})
+		v := w.judge(j, time.Now(), Expect{
+			Codes: []int{3 + first},
+			Cause: fmt.Sprintf("rank %d on f%d exited with code %d", first, first+1, 3+first),
+			End:   time.Second,
+			Clean: 5 * time.Second,
+		})
 		if len(v.Violations) > 0 {
 			wrong++
 			t.Logf("%v; %d", v.Violations, ends)
@@ -242,7 +271,8 @@ func TestFirstOfTwoFailuresIsTheCause(t *testing.T) {
 	}
 }
 
-// B9: gorun's output has no reader. The ranks block, heartbeats continue, and Ctrl-C works. Goal: within 1 s.
+// B9: gorun's output has no reader. The ranks block, heartbeats continue, and Ctrl-C works. Goal:
+// within 1 s.
 func TestCtrlCWhileOutputIsBlocked(t *testing.T) {
 	t.Parallel()
 	c := lab.MustLoopback(t, lab.Specs(1)...)
@@ -256,7 +286,9 @@ func TestCtrlCWhileOutputIsBlocked(t *testing.T) {
 	defer reader.Close()
 	cmd := exec.CommandContext(ctx, binary("gorun"), "-F", c.ConfigFile, "-np", "2", "-H", "f1:2", "yes")
 	var said Output
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), mark), writer, &said
+	cmd.Env = append(os.Environ(), mark)
+	cmd.Stdout = writer
+	cmd.Stderr = &said
 	err = cmd.Start()
 	writer.Close()
 	if err != nil {
@@ -289,11 +321,13 @@ func TestCtrlCWhileOutputIsBlocked(t *testing.T) {
 	b.within(5*time.Second, "the end of all", func() bool { return len(j.Processes("")) == 0 })
 }
 
-// C13: ranks overload a host twenty times, and no agent or rank counts as dead. The test runs alone.
+// C13: ranks overload a host twenty times, and no agent or rank counts as dead. The test runs
+// alone.
 func TestOverloadedHostIsNotLost(t *testing.T) {
 	b := loopback(t, 2)
 	ranks := 20 * runtime.NumCPU()
-	j, w := b.gorun("-np", fmt.Sprint(ranks), "-H", fmt.Sprintf("f1:%d,f2:%d", ranks/2, ranks/2), "--start-timeout", "2m", "sh", "-c", "trap 'exit 0' USR1; echo up; while :; do :; done")
+	j, w := b.gorun("-np", fmt.Sprint(ranks), "-H", fmt.Sprintf("f1:%d,f2:%d", ranks/2, ranks/2), "--start-timeout",
+		"2m", "sh", "-c", "trap 'exit 0' USR1; echo up; while :; do :; done")
 	if !j.Await(time.Minute, func() bool { return strings.Count(j.Out.String(), "up\n") == ranks }) {
 		t.Fatalf("the ranks do not run: %s", &j.Err)
 	}

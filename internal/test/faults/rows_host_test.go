@@ -16,8 +16,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// C7: a host disappears silently: its network fails, then all of its processes die at once. Goal: noticed within 6 s, T_net and
-// a heartbeat, whether ranks print or not.
+// C7: a host disappears silently: its network fails, then all of its processes die at once. Goal:
+// noticed within 6 s, T_net and a heartbeat, whether ranks print or not.
 func TestVanishedHostIsNamed(t *testing.T) {
 	t.Parallel()
 	b := namespaces(t, 3)
@@ -34,15 +34,23 @@ func TestVanishedHostIsNamed(t *testing.T) {
 			at := time.Now()
 			b.must(send(b.c.Inside(tc.host), syscall.SIGKILL))
 			for _, group := range cgroups(groups) { // of a machine of its own they would go with it
-				b.within(5*time.Second, "an empty cgroup", func() bool { return os.Remove(strings.TrimPrefix(group, "cgroup ")) == nil })
+				b.within(5*time.Second, "an empty cgroup", func() bool {
+					return os.Remove(strings.TrimPrefix(group, "cgroup ")) == nil
+				})
 			}
-			v := b.judge(w, j, at, Expect{Codes: []int{125}, Cause: "host " + tc.host + ": lost the connection to the agent: ", End: 7 * time.Second, Clean: 7 * time.Second})
+			v := b.judge(w, j, at, Expect{
+				Codes: []int{125},
+				Cause: "host " + tc.host + ": lost the connection to the agent: ",
+				End:   7 * time.Second,
+				Clean: 7 * time.Second,
+			})
 			t.Logf("%d ms: %s", v.EndMS, v.Cause)
 		})
 	}
 }
 
-// G4: the launcher's machine loses power: no FIN, no RST, no gorun. Goal: its hosts are clean within 12 s, the grace of 5 s included.
+// G4: the launcher's machine loses power: no FIN, no RST, no gorun. Goal: its hosts are clean
+// within 12 s, the grace of 5 s included.
 func TestHostsCleanUpAfterPowerLossOfTheLauncher(t *testing.T) {
 	t.Parallel()
 	b := namespaces(t, 2)
@@ -54,7 +62,13 @@ func TestHostsCleanUpAfterPowerLossOfTheLauncher(t *testing.T) {
 	}
 	at := time.Now()
 	b.must(j.Cmd.Process.Kill())
-	v := w.judge(j, at, Expect{Codes: []int{137}, End: soon, Clean: 15 * time.Second, Ranks: 4, Torn: true})
+	v := w.judge(j, at, Expect{
+		Codes: []int{137},
+		End:   soon,
+		Clean: 15 * time.Second,
+		Ranks: 4,
+		Torn:  true,
+	})
 	for _, host := range hosts { // ends sshd's own sessions, which are not judged
 		b.must(errors.Join(b.c.Unpart(t.Context(), "f0", host), b.c.Reset(t.Context(), "f0", host)))
 	}
@@ -90,9 +104,11 @@ func TestClosedTerminalStopsTheJob(t *testing.T) {
 	on := func(t *testing.T, redirections string, words ...string) (*Job, *Watch, *os.File) {
 		t.Helper()
 		master, tty := terminal(t)
-		become := `tty=$1; shift; exec setsid --ctty sh -c 'exec "$@" ` + redirections + `' sh "$@" <"$tty" 3>&1 4>&2 >"$tty" 2>&1`
+		become := `tty=$1; shift; exec setsid --ctty sh -c 'exec "$@" ` + redirections +
+			`' sh "$@" <"$tty" 3>&1 4>&2 >"$tty" 2>&1`
 		argv := append([]string{"sh", "-c", become, "sh", tty}, words...)
-		j, w := b.run(append(argv, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "2", binary("rank"), "-ignore-term")...)
+		j, w := b.run(append(argv, "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "2",
+			binary("rank"), "-ignore-term")...)
 		return j, w, master
 	}
 	b.row("and that is the end", func(t *testing.T, b *harness) {
@@ -130,9 +146,11 @@ func TestClosedTerminalStopsTheJob(t *testing.T) {
 // memoryGroup makes a cgroup with a memory limit in bytes.
 func memoryGroup(t *testing.T, bytes int) string {
 	t.Helper()
-	tree, limit := "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
+	tree := "/sys/fs/cgroup/memory"
+	limit := "memory.limit_in_bytes"
 	if _, err := os.Stat(tree); err != nil {
-		tree, limit = "/sys/fs/cgroup", "memory.max"
+		tree = "/sys/fs/cgroup"
+		limit = "memory.max"
 	}
 	group := filepath.Join(tree, fmt.Sprintf("faults-%d-%d", os.Getpid(), bytes))
 	if err := os.Mkdir(group, 0o755); err != nil {
@@ -154,13 +172,15 @@ func memoryGroup(t *testing.T, bytes int) string {
 	return group
 }
 
-// B12: gorun's memory is bounded. 32 MiB suffice for a flood through it; with too little the kernel kills it, which is B1.
+// B12: gorun's memory is bounded. 32 MiB suffice for a flood through it; with too little the kernel
+// kills it, which is B1.
 func TestLauncherMemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	b := namespaces(t, 2)
 	in := func(t *testing.T, group string, words ...string) (*Job, *Watch) {
 		t.Helper()
-		argv := []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, binary("gorun"), "-F", "{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none"}
+		argv := []string{"sh", "-c", `echo $$ >"$0/cgroup.procs" && exec "$@"`, group, binary("gorun"), "-F",
+			"{config}", "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none"}
 		return b.run(append(argv, words...)...)
 	}
 	b.row("32 MiB", func(t *testing.T, b *harness) {
@@ -181,6 +201,11 @@ func TestLauncherMemoryIsBounded(t *testing.T) {
 				return false
 			}
 		})
-		b.judge(w, j, time.Now(), Expect{Codes: []int{137}, End: soon, Clean: 9 * time.Second, Torn: true})
+		b.judge(w, j, time.Now(), Expect{
+			Codes: []int{137},
+			End:   soon,
+			Clean: 9 * time.Second,
+			Torn:  true,
+		})
 	})
 }

@@ -28,7 +28,8 @@ func TestLauncherRows(t *testing.T) {
 		}
 		b.judge(w, j, at, Expect{Codes: []int{130}, End: time.Second + soon, Clean: time.Second + soon})
 	})
-	b.row("B5 two and three, with a host cut off", func(t *testing.T, b *harness) { // goals 1 s for the host that is there, 0.1 s to the third
+	// goals 1 s for the host that is there, 0.1 s to the third
+	b.row("B5 two and three, with a host cut off", func(t *testing.T, b *harness) {
 		j, w := b.shell([]string{"--grace", "60"}, trap)
 		b.ups(j, 4)
 		b.must(b.c.Cut(t.Context(), "f2"))
@@ -54,7 +55,12 @@ func TestLauncherRows(t *testing.T) {
 		b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") > 4 })
 		at := time.Now()
 		j.CloseOutput()
-		b.judge(w, j, at, Expect{Codes: []int{141}, End: 2 * soon, Clean: 2 * soon, Torn: true})
+		b.judge(w, j, at, Expect{
+			Codes: []int{141},
+			End:   2 * soon,
+			Clean: 2 * soon,
+			Torn:  true,
+		})
 	})
 	b.row("B9 the reader sleeps", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `exec yes "$(printf '%0100d' 0)"`)
@@ -79,10 +85,12 @@ func TestLauncherRows(t *testing.T) {
 		}
 	})
 	b.row("G1 a storm of signals", func(t *testing.T, b *harness) {
-		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "1", "sh", "-c", `trap '' USR1 USR2 TERM; echo up; while :; do sleep .05; done`)
+		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "1", "sh", "-c",
+			`trap '' USR1 USR2 TERM; echo up; while :; do sleep .05; done`)
 		b.ups(j, 4)
 		for i := range 200 {
-			_ = syscall.Kill(j.Launcher(), []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE, syscall.SIGWINCH}[i%4])
+			_ = syscall.Kill(j.Launcher(), []syscall.Signal{syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGPIPE,
+				syscall.SIGWINCH}[i%4])
 			time.Sleep(5 * time.Millisecond)
 		}
 		at := time.Now()
@@ -178,8 +186,13 @@ func TestFullOutputDiskIsReportedOnce(t *testing.T) {
 	at := time.Now()
 	j, w := b.shell([]string{"--output-filename", dir}, `head -c 200000 /dev/zero | tr '\0' x; echo; echo last`)
 	<-j.Ended()
-	b.judge(w, j, at, Expect{Codes: []int{0}, End: 20 * time.Second, Clean: 20 * time.Second,
-		Cause: `no space left|not saved`, Also: `not saved|no space`})
+	b.judge(w, j, at, Expect{
+		Codes: []int{0},
+		End:   20 * time.Second,
+		Clean: 20 * time.Second,
+		Cause: `no space left|not saved`,
+		Also:  `not saved|no space`,
+	})
 	if n := strings.Count(j.Out.String(), "last\n"); n != 4 {
 		t.Errorf("%d ranks printed their last line", n)
 	}
@@ -194,7 +207,8 @@ func TestConcurrentJobsStayApart(t *testing.T) {
 	var mu sync.Mutex
 	all := make([]*Job, jobs)
 	for i := range all {
-		all[i], _ = b.gorun("-np", "2", "-H", "f1,f2", "--prefix", "none", "--start-timeout", "120", "sh", "-c", fmt.Sprintf(`echo job %d; exec %s`, i, binary("allreduce")))
+		all[i], _ = b.gorun("-np", "2", "-H", "f1,f2", "--prefix", "none", "--start-timeout", "120", "sh", "-c",
+			fmt.Sprintf(`echo job %d; exec %s`, i, binary("allreduce")))
 	}
 	for i, j := range all {
 		wg.Go(func() {
@@ -202,7 +216,8 @@ func TestConcurrentJobsStayApart(t *testing.T) {
 			want := fmt.Sprintf("job %d\n", i)
 			mu.Lock()
 			defer mu.Unlock()
-			if out := j.Out.String(); strings.Count(out, want) != 2 || strings.Count(out, "the sum is 1\n") != 2 || strings.Count(out, "\n") != 4 {
+			if out := j.Out.String(); strings.Count(out, want) != 2 || strings.Count(out, "the sum is 1\n") != 2 ||
+				strings.Count(out, "\n") != 4 {
 				t.Errorf("job %d: %q; %s", i, out, &j.Err)
 			}
 		})

@@ -14,8 +14,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// D11: a host has, or seems to have, another architecture. The error names it with both architectures, and nothing is sent to it. f3
-// sees a gorun for another architecture at the launcher's own path.
+// D11: a host has, or seems to have, another architecture. The error names it with both
+// architectures, and nothing is sent to it. f3 sees a gorun for another architecture at the
+// launcher's own path.
 func TestOtherArchitectureIsRefused(t *testing.T) {
 	t.Parallel()
 	b := namespaces(t, 3)
@@ -28,9 +29,11 @@ func TestOtherArchitectureIsRefused(t *testing.T) {
 	there := filepath.Join(b.c.Host("f3").Home, "bin/gorun")
 	b.must(firstOf(os.Mkdir(filepath.Dir(there), 0o755), os.WriteFile(there, foreign, 0o755)))
 	for _, host := range []string{"f2", "f3"} {
-		b.on(host, `printf '#!/bin/sh\necho s390x\n' >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)"`)
+		b.on(host,
+			`printf '#!/bin/sh\necho s390x\n' >/run/uname && chmod 755 /run/uname && mount --bind /run/uname "$(command -v uname)"`)
 		j, w := b.run(gorun, "-F", "{config}", "--wdir", "/", "-H", "f1,"+host, "echo", "ran")
-		b.refused(j, w, 20*time.Second, lingering, "(?m)^gorun: error: "+host+": .*this gorun is for linux/"+runtime.GOARCH+", and the host is another machine: uname says s390x: there is no gorun for it",
+		b.refused(j, w, 20*time.Second, lingering, "(?m)^gorun: error: "+host+": .*this gorun is for linux/"+
+			runtime.GOARCH+", and the host is another machine: uname says s390x: there is no gorun for it",
 			"hint: hosts may be linux/amd64 or linux/arm64 machines")
 		if found, _ := filepath.Glob(filepath.Join(b.c.Host(host).Home, ".cache/gorun/*/*")); found != nil {
 			t.Errorf("%s got %q", host, found)
@@ -38,8 +41,9 @@ func TestOtherArchitectureIsRefused(t *testing.T) {
 	}
 }
 
-// armShell is a login shell that makes f2 a machine whose programs are those of aarch64. The kernel runs them by qemu-user; in a user namespace
-// it knows that for this host alone. The gorun of amd64 and the folder work, beside the shell, are not there.
+// armShell is a login shell that makes f2 a machine whose programs are those of aarch64. The kernel
+// runs them by qemu-user; in a user namespace it knows that for this host alone. The gorun of amd64
+// and the folder work, beside the shell, are not there.
 const armShell = `#!/bin/sh
 [ "$(hostname)" = f2 ] || exec /bin/sh "$@"
 exec unshare --user --map-root-user --mount sh -c '
@@ -51,8 +55,8 @@ mount -t tmpfs tmpfs "${0%/*}/amd64" && mount -t tmpfs tmpfs "${0%/*}/work" &&
 exec /bin/sh "$@"' "$0" "$@"
 `
 
-// One job has hosts of both kinds: gorun chooses its own build and the path of the program by the host, and the ranks' reductions have the bits
-// that they have on one kind.
+// One job has hosts of both kinds: gorun chooses its own build and the path of the program by the
+// host, and the ranks' reductions have the bits that they have on one kind.
 func TestJobOfTwoArchitectures(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "qemu-aarch64-static", "unshare")
@@ -70,23 +74,28 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 	must(os.Chmod(dir, 0o755))
 	must(os.WriteFile(shell, []byte(armShell), 0o755))
 	// qemu-user wants the whole path of a program that executes itself.
-	must(os.WriteFile(filepath.Join(dir, "qemu"), []byte("#!/bin/sh\np=$(realpath \"$1\")\nshift\nexec qemu-aarch64-static \"$p\" \"$@\"\n"), 0o755))
+	must(os.WriteFile(filepath.Join(dir, "qemu"), []byte("#!/bin/sh\np=$(realpath \"$1\")\nshift\nexec "+
+		"qemu-aarch64-static \"$p\" \"$@\"\n"), 0o755))
 	for _, arch := range []string{"amd64", "arm64"} {
-		for folder, program := range map[string]string{arch: "./cmd/gorun", "work/" + arch: "./internal/test/faults/sums"} {
+		for folder, program := range map[string]string{arch: "./cmd/gorun",
+			"work/" + arch: "./internal/test/faults/sums"} {
 			build := exec.Command("go", "build", "-trimpath", "-o", filepath.Join(dir, folder)+"/", program)
-			build.Dir, build.Env = "../../..", append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
+			build.Dir = "../../.."
+			build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOARCH="+arch)
 			if out, err := build.CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}
 	}
-	if out, err := exec.Command("sh", "-c", `gzip -1 <"$1/arm64/gorun" >"$1/amd64/gorun-linux-arm64.gz"`, "sh", dir).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", "-c", `gzip -1 <"$1/arm64/gorun" >"$1/amd64/gorun-linux-arm64.gz"`, "sh",
+		dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}, lab.Spec{Shell: shell}))
 	sums := func(hosts string, program ...string) (lines []string) {
 		t.Helper()
-		j, w := b.run(append([]string{filepath.Join(dir, "amd64/gorun"), "-F", "{config}", "-v", "--prefix", "none", "--no-control", "-np", "2", "-H", hosts}, program...)...)
+		j, w := b.run(append([]string{filepath.Join(dir, "amd64/gorun"), "-F", "{config}", "-v", "--prefix", "none",
+			"--no-control", "-np", "2", "-H", hosts}, program...)...)
 		at := time.Now()
 		<-j.Ended()
 		b.judge(w, j, at, Expect{Codes: []int{0}, End: 5 * time.Minute, Clean: 5 * time.Minute})
@@ -100,24 +109,28 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 		return lines
 	}
 	same := sums("f1:2", "--wdir", "/", dir+"/work/%a/sums")
-	for _, staged := range [][2]string{{"work", "%a/sums"}, {"work/%a", "./sums"}} { // f2 does not see the folder, and gets a copy
-		if mixed := sums("f1,f2", "--stage", dir+"/"+staged[0], staged[1]); len(mixed) != 66 || !slices.Equal(mixed, same) {
+	// f2 does not see the folder, and gets a copy
+	for _, staged := range [][2]string{{"work", "%a/sums"}, {"work/%a", "./sums"}} {
+		if mixed := sums("f1,f2", "--stage", dir+"/"+staged[0], staged[1]); len(mixed) != 66 ||
+			!slices.Equal(mixed, same) {
 			t.Errorf("--stage %s: on hosts of both kinds %q, on one %q", staged[0], mixed, same)
 		}
 	}
-	for pattern, want := range map[string]int{"*/gorun": 1, "work/*/arm64/sums": 1, "work/arm64-*/sums": 1, "work/amd64-*": 0} {
+	for pattern, want := range map[string]int{"*/gorun": 1, "work/*/arm64/sums": 1, "work/arm64-*/sums": 1,
+		"work/amd64-*": 0} {
 		if found, _ := filepath.Glob(filepath.Join(b.c.Host("f2").Home, ".cache/gorun", pattern)); len(found) != want {
 			t.Errorf("f2 has %q", found)
 		}
 	}
 }
 
-// D11: a host has a kernel, busybox and nothing else: no glibc, no bash, no GNU tools. gorun is sent to it, verified after a
-// change, and its ranks are ended.
+// D11: a host has a kernel, busybox and nothing else: no glibc, no bash, no GNU tools. gorun is
+// sent to it, verified after a change, and its ranks are ended.
 func TestHostWithBusyBoxOnly(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "busybox")
-	if out, err := exec.Command("busybox", "--list").CombinedOutput(); err != nil || !strings.Contains(string(out), "sha256sum") {
+	if out, err := exec.Command("busybox", "--list").CombinedOutput(); err != nil ||
+		!strings.Contains(string(out), "sha256sum") {
 		lab.Skip(t, "needs the whole busybox")
 	}
 	shell := filepath.Join(t.TempDir(), "shell")
@@ -125,12 +138,14 @@ func TestHostWithBusyBoxOnly(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}))
-	b.on("f1", `set -e; cd /run; mkdir -p root/bin root/proc root/dev "root$HOME" root/tmp; cp "$(command -v busybox)" root/bin/busybox
+	b.on("f1",
+		`set -e; cd /run; mkdir -p root/bin root/proc root/dev "root$HOME" root/tmp; cp "$(command -v busybox)" root/bin/busybox
 		mount -t proc proc root/proc; mount --rbind /dev root/dev; mount --bind "$HOME" "root$HOME"; chroot root /bin/busybox --install -s /bin`)
 	gorun := b.install()
 	job := func(uploads int, script string, e Expect) *Job {
 		t.Helper()
-		j, w := b.run(gorun, "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "--grace", "1", "-np", "2", "-H", "f1:2", "sh", "-c", script)
+		j, w := b.run(gorun, "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "--grace", "1", "-np", "2",
+			"-H", "f1:2", "sh", "-c", script)
 		at := time.Now()
 		<-j.Ended()
 		b.judge(w, j, at, e)
@@ -140,7 +155,8 @@ func TestHostWithBusyBoxOnly(t *testing.T) {
 		return j
 	}
 	well := Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second}
-	if j := job(1, "ls /usr/bin/env 2>/dev/null; readlink /bin/ls", well); j.Out.String() != "/bin/busybox\n/bin/busybox\n" {
+	if j := job(1, "ls /usr/bin/env 2>/dev/null; readlink /bin/ls",
+		well); j.Out.String() != "/bin/busybox\n/bin/busybox\n" {
 		t.Errorf("this is another host: %q", &j.Out)
 	}
 	job(0, "exit 0", well)
@@ -148,12 +164,18 @@ func TestHostWithBusyBoxOnly(t *testing.T) {
 	if len(found) != 1 || os.WriteFile(found[0], []byte(evil), 0) != nil {
 		t.Fatalf("found %q", found)
 	}
-	fails := Expect{Codes: []int{3}, Cause: "rank 1 on f1 exited with code 3", End: 30 * time.Second, Clean: 30 * time.Second}
+	fails := Expect{
+		Codes: []int{3},
+		Cause: "rank 1 on f1 exited with code 3",
+		End:   30 * time.Second,
+		Clean: 30 * time.Second,
+	}
 	job(1, `trap '' TERM; setsid sleep 300 & [ $GORUN_RANK = 0 ] || exit 3; while :; do sleep .1; done`, fails)
 }
 
-// D11: a kernel lacks features of newer ones, or a sandbox denies them. Ranks are contained and ended all the same, also those
-// that ignore SIGTERM, and daemons. The test runs alone, since strace is slow.
+// D11: a kernel lacks features of newer ones, or a sandbox denies them. Ranks are contained and
+// ended all the same, also those that ignore SIGTERM, and daemons. The test runs alone, since
+// strace is slow.
 func TestOldKernelContainsRanks(t *testing.T) {
 	lab.Need(t, "strace", "unshare")
 	const old = "clone3,pidfd_open,pidfd_send_signal,openat2,close_range,faccessat2,epoll_pwait2,memfd_create,getrandom"
@@ -169,8 +191,10 @@ func TestOldKernelContainsRanks(t *testing.T) {
 		{"a sandbox without cgroups", "pidfd_open,pidfd_send_signal,clone3", "EPERM", "process tree", without},
 	} {
 		b.row(tc.name, func(t *testing.T, b *harness) {
-			argv := append(tc.before, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e", "trace="+tc.calls, "-e", "inject="+tc.calls+":error="+tc.errno,
-				binary("gorun"), "-v", "-np", "2", "--prefix", "none", "--grace", "1", binary("rank"), "-ignore-term", "-daemon")
+			argv := append(tc.before, "strace", "-f", "--seccomp-bpf", "-qq", "-o", "/dev/null", "-e",
+				"trace="+tc.calls, "-e", "inject="+tc.calls+":error="+tc.errno,
+				binary("gorun"), "-v", "-np", "2", "--prefix", "none", "--grace", "1", binary("rank"), "-ignore-term",
+				"-daemon")
 			j, w := b.run(argv...)
 			b.await(j, "the ranks", func() bool {
 				return strings.Count(j.Out.String(), "line") > 20 && len(j.On("f0", "[idle] daemon-2")) == 2
@@ -186,8 +210,13 @@ func TestOldKernelContainsRanks(t *testing.T) {
 			}
 			at := time.Now()
 			_ = syscall.Kill(ranks[0], syscall.SIGUSR2)
-			b.judge(w, j, at, Expect{Codes: []int{3}, Cause: "rank [01] on (localhost|f0) exited with code 3",
-				Also: "localhost did not confirm that all ranks ended", End: 8 * time.Second, Clean: 8 * time.Second}) // goal: the grace and 1 s
+			b.judge(w, j, at, Expect{
+				Codes: []int{3},
+				Cause: "rank [01] on (localhost|f0) exited with code 3",
+				Also:  "localhost did not confirm that all ranks ended",
+				End:   8 * time.Second,
+				Clean: 8 * time.Second,
+			}) // goal: the grace and 1 s
 			var said string
 			for line := range strings.Lines(j.Err.String()) {
 				if strings.Contains(line, "ranks are contained by") {

@@ -27,14 +27,24 @@ const (
 	ignores = "trap '' TERM; echo up; while :; do sleep 0.2; done"
 )
 
-// The cut must be noticed within 6.5 s, T_net and a heartbeat, and the far side must be clean within 12 s, the grace of 5 s
-// included. The bounds leave room for a machine with other work.
+// The cut must be noticed within 6.5 s, T_net and a heartbeat, and the far side must be clean
+// within 12 s, the grace of 5 s included. The bounds leave room for a machine with other work.
 func cutCases() []cutCase {
 	silent := "host f2: lost the connection to the agent: .*no answer from its kernel|host f2: .*connection timed out"
-	noticed := Expect{Codes: []int{125}, Cause: silent, End: 9 * time.Second, Clean: 14 * time.Second}
+	noticed := Expect{
+		Codes: []int{125},
+		Cause: silent,
+		End:   9 * time.Second,
+		Clean: 14 * time.Second,
+	}
 	grace := noticed
 	grace.End = 14 * time.Second
-	broken := Expect{Codes: []int{125}, Cause: "host f2: lost the connection to the agent: .*connection reset", End: 1500 * time.Millisecond, Clean: 3 * time.Second}
+	broken := Expect{
+		Codes: []int{125},
+		Cause: "host f2: lost the connection to the agent: .*connection reset",
+		End:   1500 * time.Millisecond,
+		Clean: 3 * time.Second,
+	}
 	both := func(ctx context.Context, c *lab.Cluster) error { return c.Cut(ctx, "f2") }
 	mend := func(ctx context.Context, c *lab.Cluster) error { return c.Restore(ctx, "f2") }
 	drop := func(from, to string) func(ctx context.Context, c *lab.Cluster) error {
@@ -48,7 +58,9 @@ func cutCases() []cutCase {
 		{"C3 both ways, ranks ignore TERM", both, mend, ignores, grace},
 		{"C4 the agent hears nothing", drop("f0", "f2"), undrop("f0", "f2"), ignores, grace},
 		{"C4 gorun hears nothing", drop("f2", "f0"), undrop("f2", "f0"), ignores, grace},
-		{"C8 reset", func(ctx context.Context, c *lab.Cluster) error { return c.Reset(ctx, "f2", "f0") }, nil, dies, broken},
+		{"C8 reset", func(ctx context.Context, c *lab.Cluster) error {
+			return c.Reset(ctx, "f2", "f0")
+		}, nil, dies, broken},
 	}
 }
 
@@ -117,18 +129,28 @@ func TestTransientNetworkFaultEndsNothing(t *testing.T) {
 		{"C6 blips", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Part(ctx, "f0", host) },
 			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unpart(ctx, "f0", host) },
 			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
-		{"C6 blips between ranks", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Part(ctx, "f1", host) },
+		{"C6 blips between ranks", func(ctx context.Context, c *lab.Cluster, host string) error {
+			return c.Part(ctx, "f1", host)
+		},
 			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unpart(ctx, "f1", host) },
 			[]time.Duration{time.Second, 3 * time.Second, 4500 * time.Millisecond}},
 		{"C9 loss of 5 %", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Lose(ctx, host, 5) },
-			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Unlose(ctx, host) }, []time.Duration{15 * time.Second}},
-		{"C10 damage that checksums show", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Garble(ctx, host, 5) },
+			func(ctx context.Context, c *lab.Cluster, host string) error {
+				return c.Unlose(ctx, host)
+			}, []time.Duration{15 * time.Second}},
+		{"C10 damage that checksums show", func(ctx context.Context, c *lab.Cluster, host string) error {
+			return c.Garble(ctx, host, 5)
+		},
 			func(ctx context.Context, c *lab.Cluster, host string) error {
 				err := c.On(ctx, host, "sh", "-c", "nstat -asz TcpInCsumErrors | awk '/Csum/ { exit $2 < 20 }'").Run()
 				return errors.Join(err, c.Ungarble(ctx, host))
 			}, []time.Duration{6 * time.Second}},
-		{"C12 a slow link", func(ctx context.Context, c *lab.Cluster, host string) error { return c.Narrow(ctx, host, 1000) },
-			func(ctx context.Context, c *lab.Cluster, host string) error { return c.Widen(ctx, host) }, []time.Duration{15 * time.Second}},
+		{"C12 a slow link", func(ctx context.Context, c *lab.Cluster, host string) error {
+			return c.Narrow(ctx, host, 1000)
+		},
+			func(ctx context.Context, c *lab.Cluster, host string) error {
+				return c.Widen(ctx, host)
+			}, []time.Duration{15 * time.Second}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -164,7 +186,8 @@ func TestTransientNetworkFaultEndsNothing(t *testing.T) {
 	}
 }
 
-// C5: two workers cannot reach each other while gorun reaches both. The error of each names both ends.
+// C5: two workers cannot reach each other while gorun reaches both. The error of each names both
+// ends.
 func TestPartitionBetweenWorkersNamesBothEnds(t *testing.T) {
 	t.Parallel()
 	b := namespaces(t, 2)
@@ -172,6 +195,11 @@ func TestPartitionBetweenWorkersNamesBothEnds(t *testing.T) {
 	b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), "\n") > 20 })
 	at := time.Now()
 	b.must(b.c.Part(t.Context(), "f1", "f2"))
-	v := b.judge(w, j, at, Expect{Codes: []int{1}, Cause: "rank [01] on f[12] ", End: 9 * time.Second, Clean: 12 * time.Second})
+	v := b.judge(w, j, at, Expect{
+		Codes: []int{1},
+		Cause: "rank [01] on f[12] ",
+		End:   9 * time.Second,
+		Clean: 12 * time.Second,
+	})
 	t.Logf("%d ms: %s", v.EndMS, &j.Err)
 }

@@ -15,7 +15,8 @@ func TestOutputRows(t *testing.T) {
 		for end, code := range map[string]int{"exit 0": 0, "kill -9 $$": 137} {
 			for range 5 {
 				at := time.Now()
-				j, w := b.gorun("-np", "1", "-H", "f1", "--prefix", "none", "sh", "-c", `head -c 65535 /dev/zero | tr '\0' x; echo; `+end)
+				j, w := b.gorun("-np", "1", "-H", "f1", "--prefix", "none", "sh", "-c",
+					`head -c 65535 /dev/zero | tr '\0' x; echo; `+end)
 				<-j.Ended()
 				b.judge(w, j, at, Expect{Codes: []int{code}, End: 20 * time.Second, Clean: 20 * time.Second})
 				if got := len(j.Out.String()); got != size {
@@ -29,6 +30,12 @@ func TestOutputRows(t *testing.T) {
 		j, w := b.gorun("-np", "64", "-H", "f1:32,f2:32", "--prefix", "none", binary("rank"), "-every", "1s")
 		b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), " line ") >= ranks })
 		at := b.signal(j, syscall.SIGUSR1)
-		b.judge(w, j, at, Expect{Codes: []int{0}, End: 15 * time.Second, Clean: 15 * time.Second, Ranks: ranks, Complete: true})
+		b.judge(w, j, at, Expect{
+			Codes:    []int{0},
+			End:      15 * time.Second,
+			Clean:    15 * time.Second,
+			Ranks:    ranks,
+			Complete: true,
+		})
 	})
 }

@@ -36,17 +36,32 @@ func TestRankRows(t *testing.T) {
 			victim := w.find(j, "sleep 30"+culprit, "RANK")
 			at := time.Now()
 			_ = syscall.Kill(victim, syscall.SIGKILL)
-			b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank " + culprit + " on f[12] was killed by signal 9", End: soon, Clean: soon})
+			b.judge(w, j, at, Expect{
+				Codes: []int{137},
+				Cause: "rank " + culprit + " on f[12] was killed by signal 9",
+				End:   soon,
+				Clean: soon,
+			})
 		}
 		j, w := b.shell(nil, `echo up; [ $RANK != 2 ] || { sleep 0.5; exit 3; }; exec sleep 300`)
 		b.ups(j, 4)
-		b.judge(w, j, time.Now().Add(500*time.Millisecond), Expect{Codes: []int{3}, Cause: "rank 2 on f2 exited with code 3", End: soon, Clean: soon})
+		b.judge(w, j, time.Now().Add(500*time.Millisecond), Expect{
+			Codes: []int{3},
+			Cause: "rank 2 on f2 exited with code 3",
+			End:   soon,
+			Clean: soon,
+		})
 	})
 	b.row("A2 two ranks fail at once", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `trap 'exit $((3 + RANK))' USR1; echo up; while :; do sleep .02; done`)
 		b.ups(j, 4)
 		at := b.signal(j, syscall.SIGUSR1)
-		v := b.judge(w, j, at, Expect{Codes: []int{3, 4, 5, 6}, Cause: `rank \d on f\d exited with code`, End: soon, Clean: soon})
+		v := b.judge(w, j, at, Expect{
+			Codes: []int{3, 4, 5, 6},
+			Cause: `rank \d on f\d exited with code`,
+			End:   soon,
+			Clean: soon,
+		})
 		if want := "exited with code " + string(rune('0'+v.Exit)); !strings.Contains(v.Cause, want) {
 			t.Errorf("exit code %d, but %q", v.Exit, v.Cause)
 		}
@@ -55,13 +70,24 @@ func TestRankRows(t *testing.T) {
 		b.await(j, "sums", func() bool { return strings.Count(j.Out.String(), " sum ") > 20 })
 		at = time.Now()
 		_ = syscall.Kill(w.find(j, binary("rank"), "RANK=2"), syscall.SIGKILL)
-		b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank 2 on f2 was killed by signal 9", End: soon, Clean: soon, Ranks: 4})
+		b.judge(w, j, at, Expect{
+			Codes: []int{137},
+			Cause: "rank 2 on f2 was killed by signal 9",
+			End:   soon,
+			Clean: soon,
+			Ranks: 4,
+		})
 	})
 	b.row("A3 a rank crashes", func(t *testing.T, b *harness) {
 		for signal, code := range map[string]int{"SEGV": 139, "ABRT": 134, "ILL": 132} {
 			j, w := b.shell(nil, `ulimit -c 0; [ $RANK != 1 ] || { sleep 0.2; kill -`+signal+` $$; }; exec sleep 300`)
 			<-j.Ended()
-			b.judge(w, j, time.Now(), Expect{Codes: []int{code}, Cause: `rank 1 on f1 was killed by signal \d+ \(SIG` + signal, End: soon, Clean: soon})
+			b.judge(w, j, time.Now(), Expect{
+				Codes: []int{code},
+				Cause: `rank 1 on f1 was killed by signal \d+ \(SIG` + signal,
+				End:   soon,
+				Clean: soon,
+			})
 		}
 	})
 	b.row("A4 TERM is ignored, or takes a while", func(t *testing.T, b *harness) { // goal: the grace and 0.5 s
@@ -71,7 +97,12 @@ func TestRankRows(t *testing.T) {
 			*) trap "" TERM;;
 			esac; echo up; while :; do sleep .05; done`)
 		b.ups(j, 4)
-		v := b.judge(w, j, time.Now().Add(300*time.Millisecond), Expect{Codes: []int{3}, Cause: "rank 1 on f1 exited with code 3", End: 2*time.Second + soon, Clean: 2*time.Second + soon})
+		v := b.judge(w, j, time.Now().Add(300*time.Millisecond), Expect{
+			Codes: []int{3},
+			Cause: "rank 1 on f1 exited with code 3",
+			End:   2*time.Second + soon,
+			Clean: 2*time.Second + soon,
+		})
 		if v.EndMS < 1700 || !strings.Contains(j.Out.String(), "saved") {
 			t.Errorf("ended after %d ms, less than the grace, or nothing was saved: %q", v.EndMS, &j.Out)
 		}
@@ -84,7 +115,12 @@ func TestRankRows(t *testing.T) {
 			_ = syscall.Kill(w.find(j, word, "RANK"), syscall.SIGSTOP)
 		}
 		_ = syscall.Kill(w.find(j, "sleep 301", "RANK"), syscall.SIGKILL)
-		b.judge(w, j, at, Expect{Codes: []int{137}, Cause: "rank 1 on f1 was killed by signal 9", End: soon, Clean: soon})
+		b.judge(w, j, at, Expect{
+			Codes: []int{137},
+			Cause: "rank 1 on f1 was killed by signal 9",
+			End:   soon,
+			Clean: soon,
+		})
 	})
 	b.row("A7 a child keeps the output open", func(t *testing.T, b *harness) { // goal 2 s
 		j, w := b.shell(nil, `echo up; sleep 300 & exit 0`)
@@ -97,7 +133,8 @@ func TestRankRows(t *testing.T) {
 	})
 }
 
-// find waits for a process of the job whose command line contains word and whose environment has an entry with prefix entry.
+// find waits for a process of the job whose command line contains word and whose environment has an
+// entry with prefix entry.
 func (w *Watch) find(j *Job, word, entry string) (found int) {
 	found = 1 << 22 // nobody's
 	j.Await(10*time.Second, func() bool {
@@ -151,14 +188,21 @@ func TestUnexecutableProgramIsNamed(t *testing.T) {
 		at := time.Now()
 		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", tt.path)
 		<-j.Ended()
-		b.judge(w, j, at, Expect{Codes: tt.codes, Cause: tt.says, Also: `f[12]`, End: 20 * time.Second, Clean: 20 * time.Second})
+		b.judge(w, j, at, Expect{
+			Codes: tt.codes,
+			Cause: tt.says,
+			Also:  `f[12]`,
+			End:   20 * time.Second,
+			Clean: 20 * time.Second,
+		})
 		if j.Out.String() != "" {
 			t.Errorf("%s: something ran: %q", tt.path, &j.Out)
 		}
 	}
 }
 
-// A14: processes beside gorun, in its session and process group, are not the job's. Local ranks are gorun's own children.
+// A14: processes beside gorun, in its session and process group, are not the job's. Local ranks are
+// gorun's own children.
 func TestProcessesBesideGorunSurvive(t *testing.T) {
 	script := `sleep 300 & neighbour=$!
 		"$0" -np 2 sh -c '[ $RANK = 0 ] || exit 3; exec sleep 300'; echo code $?

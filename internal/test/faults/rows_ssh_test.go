@@ -19,17 +19,19 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// D5: known_hosts has one of a host's keys, and the host prefers another. All pairs of kinds, by name and by address, in the
-// clear and hashed, on port 22 and on another.
+// D5: known_hosts has one of a host's keys, and the host prefers another. All pairs of kinds, by
+// name and by address, in the clear and hashed, on port 22 and on another.
 func TestOneKnownHostKeyTypeSuffices(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "ssh-keygen")
 	kinds := []string{"ed25519", "ecdsa", "rsa"}
-	algorithms := map[string]string{"ed25519": "ssh-ed25519", "ecdsa": "ecdsa-sha2-nistp256", "rsa": "rsa-sha2-512,rsa-sha2-256"}
+	algorithms := map[string]string{"ed25519": "ssh-ed25519", "ecdsa": "ecdsa-sha2-nistp256",
+		"rsa": "rsa-sha2-512,rsa-sha2-256"}
 	var specs []lab.Spec
 	for i := range 9 { // host i prefers kind i/3, and kind i%3 is known
 		order := []string{algorithms[kinds[i/3]], algorithms[kinds[(i/3+1)%3]], algorithms[kinds[(i/3+2)%3]]}
-		specs = append(specs, lab.Spec{Keys: kinds, Options: []string{"Port 22", "Port 2222", "HostKeyAlgorithms " + strings.Join(order, ",")}})
+		specs = append(specs, lab.Spec{Keys: kinds,
+			Options: []string{"Port 22", "Port 2222", "HostKeyAlgorithms " + strings.Join(order, ",")}})
 	}
 	b := newHarness(t, lab.MustNamespaces(t, specs...))
 	write := func(line func(i int, h *lab.Host) string) {
@@ -108,7 +110,8 @@ func slowPoints() []string {
 	return []string{"accept", "banner", "kexinit", "newkeys", "service", "auth", "session"}
 }
 
-// slowHost relays connections to a host's sshd and stops all sshd processes when the first connection reaches a point.
+// slowHost relays connections to a host's sshd and stops all sshd processes when the first
+// connection reaches a point.
 type slowHost struct {
 	host  *lab.Host
 	point string
@@ -127,7 +130,12 @@ func newSlowHost(t *testing.T, host *lab.Host, point string, lasts time.Duration
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &slowHost{host: host, point: point, lasts: lasts, l: l}
+	s := &slowHost{
+		host:  host,
+		point: point,
+		lasts: lasts,
+		l:     l,
+	}
 	s.wg.Go(func() {
 		for {
 			client, err := l.Accept()
@@ -236,7 +244,8 @@ func slowCluster(t *testing.T, lasts time.Duration) (b *harness, names []string,
 		port := s.l.Addr().(*net.TCPAddr).Port
 		fmt.Fprintf(&config, "Host %s\n  HostName 127.0.0.1\n  Port %d\n", point, port)
 		fmt.Fprintf(&known, "[127.0.0.1]:%d %s\n", port, h.Keys[0])
-		names, all = append(names, point), append(all, s)
+		names = append(names, point)
+		all = append(all, s)
 	}
 	for file, more := range map[string]string{b.c.ConfigFile: config.String(), b.c.KnownHosts: known.String()} {
 		text, err := os.ReadFile(file)
@@ -254,8 +263,8 @@ func slowCluster(t *testing.T, lasts time.Duration) (b *harness, names []string,
 	}
 }
 
-// D12: sshd stalls at some point of a connection. If it continues, the job runs, meanwhile the user sees which hosts are slow, and
-// the others do not wait. Otherwise the host is named in time.
+// D12: sshd stalls at some point of a connection. If it continues, the job runs, meanwhile the user
+// sees which hosts are slow, and the others do not wait. Otherwise the host is named in time.
 func TestStalledSSHDIsNamed(t *testing.T) {
 	t.Parallel()
 	const fast = "f8"
@@ -293,7 +302,8 @@ func TestStalledSSHDIsNamed(t *testing.T) {
 	t.Run("for good", func(t *testing.T) {
 		t.Parallel()
 		b, names, wake := slowCluster(t, 0)
-		j, w := b.gorun("--start-timeout", "30", "-H", strings.Join(append(names, fast), ","), "--prefix", "none", "echo", "ran")
+		j, w := b.gorun("--start-timeout", "30", "-H", strings.Join(append(names, fast), ","), "--prefix", "none",
+			"echo", "ran")
 		w.Hosts = len(names) + 1
 		ready(t, b, j)
 		<-j.Ended()

@@ -32,7 +32,8 @@ func newStock(t *testing.T, specs ...lab.Spec) *stock {
 	t.Helper()
 	b := newHarness(t, lab.MustNamespaces(t, specs...))
 	s := &stock{harness: b, gorun: b.install(), home: b.c.Host("f1").Home}
-	if err := b.c.Disk(t.Context(), "f1", "/var/tmp", 64<<10); err != nil { // gorun's next choice where the home does not do
+	// gorun's next choice where the home does not do
+	if err := b.c.Disk(t.Context(), "f1", "/var/tmp", 64<<10); err != nil {
 		t.Fatal(err)
 	}
 	b.on("f1", "chmod 1777 /var/tmp")
@@ -46,7 +47,8 @@ func newStock(t *testing.T, specs ...lab.Spec) *stock {
 	return s
 }
 
-// job runs a job on f1 and checks that nothing but gorun was run or changed. It returns how often gorun was sent.
+// job runs a job on f1 and checks that nothing but gorun was run or changed. It returns how often
+// gorun was sent.
 func (s *stock) job(codes ...int) (uploads int, j *Job) {
 	s.t.Helper()
 	j, w := s.run(s.gorun, "-F", "{config}", "-v", "--wdir", "/", "--prefix", "none", "-H", "f1", "echo", "ran")
@@ -74,7 +76,8 @@ func names(dir string) string {
 	return fmt.Sprint(list)
 }
 
-// D15: the file under gorun's name in the cache is not gorun, or cannot run. It never runs: gorun is sent again, and the job runs.
+// D15: the file under gorun's name in the cache is not gorun, or cannot run. It never runs: gorun
+// is sent again, and the job runs.
 func TestChangedCacheNeverRuns(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
@@ -142,7 +145,8 @@ func firstOf(errs ...error) error {
 	return nil
 }
 
-// G5: the cache is full of foreign files. gorun works or names the obstacle, and no foreign file is run or lost.
+// G5: the cache is full of foreign files. gorun works or names the obstacle, and no foreign file is
+// run or lost.
 func TestForeignFilesInTheCacheNeverRun(t *testing.T) {
 	t.Parallel()
 	s := newStock(t, lab.Specs(1)...)
@@ -153,7 +157,8 @@ func TestForeignFilesInTheCacheNeverRun(t *testing.T) {
 		s.must(os.RemoveAll(filepath.Join(s.home, ".cache")))
 		s.on("f1", "rm -rf /var/tmp/*; cd ~/thesis && find . -mindepth 1 -not -name text -delete")
 		var did []string
-		for _, path := range []string{filepath.Join(s.home, ".cache"), filepath.Dir(s.dir), s.dir, s.dir + "/gorun", s.dir + "/checked", s.dir + "/other"} {
+		for _, path := range []string{filepath.Join(s.home, ".cache"), filepath.Dir(s.dir), s.dir, s.dir + "/gorun",
+			s.dir + "/checked", s.dir + "/other"} {
 			if strings.HasPrefix(s.dir, path) && rnd.IntN(6) > 0 { // mostly what is further down
 				_ = os.MkdirAll(path, 0o700) // unless another file is above
 			} else if what := clutter(rnd, path); what != "" {
@@ -198,17 +203,24 @@ func clutter(rnd *rand.Rand, path string) string {
 	case 0:
 		return ""
 	case 1, 2:
-		what, err = "noise", os.WriteFile(path, noise, 0o700)
+		what = "noise"
+		err = os.WriteFile(path, noise, 0o700)
 	case 3, 4:
-		what, err = "a program", os.WriteFile(path, []byte(evil), 0o700)
+		what = "a program"
+		err = os.WriteFile(path, []byte(evil), 0o700)
 	case 5:
-		what, err = "a link to a file", os.Symlink(up+"thesis/text", path)
+		what = "a link to a file"
+		err = os.Symlink(up+"thesis/text", path)
 	case 6:
-		what, err = "a link to a folder", os.Symlink(up+"thesis", path)
+		what = "a link to a folder"
+		err = os.Symlink(up+"thesis", path)
 	case 7:
-		what, err = "a folder", firstOf(os.Mkdir(path, 0o700), os.WriteFile(filepath.Join(path, "keep"), []byte("mine"), 0o600))
+		what = "a folder"
+		err = firstOf(os.Mkdir(path, 0o700),
+			os.WriteFile(filepath.Join(path, "keep"), []byte("mine"), 0o600))
 	case 8:
-		what, err = "a pipe", syscall.Mkfifo(path, 0o700)
+		what = "a pipe"
+		err = syscall.Mkfifo(path, 0o700)
 	}
 	if err != nil { // something else is above
 		return ""

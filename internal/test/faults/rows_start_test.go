@@ -15,7 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// Rows D: no rank starts anywhere until every agent is ready, and the failures of all hosts are reported together.
+// Rows D: no rank starts anywhere until every agent is ready, and the failures of all hosts are
+// reported together.
 
 // on runs a program as root on a host, to harm it.
 func (b *harness) on(host, script string) {
@@ -30,8 +31,8 @@ func (b *harness) on(host, script string) {
 // lingering is how long agents of healthy hosts may remain. Goal: 1 s.
 const lingering = 3 * time.Second
 
-// refused checks that a job does not start, that all of its error lines have the expected text, and that nothing
-// ran or remains for longer than clean.
+// refused checks that a job does not start, that all of its error lines have the expected text, and
+// that nothing ran or remains for longer than clean.
 func (b *harness) refused(j *Job, w *Watch, limit, clean time.Duration, says ...string) {
 	b.t.Helper()
 	began := time.Now()
@@ -50,8 +51,8 @@ func (b *harness) refused(j *Job, w *Watch, limit, clean time.Duration, says ...
 	}
 }
 
-// D1: hosts are unreachable in five ways. Goals: silent 10 s, unreachable 3.5 s, refused 5 s, no such name 5 s, hanging name
-// servers 5 s.
+// D1: hosts are unreachable in five ways. Goals: silent 10 s, unreachable 3.5 s, refused 5 s, no
+// such name 5 s, hanging name servers 5 s.
 func TestUnreachableHostsAreNamedInTime(t *testing.T) {
 	t.Parallel()
 	lab.Need(t, "nft")
@@ -62,11 +63,14 @@ func TestUnreachableHostsAreNamedInTime(t *testing.T) {
 	// f0 has no name server; the one that hangs is f2.
 	resolv := filepath.Join(b.c.Dir, "resolv.conf")
 	b.must(os.WriteFile(resolv, []byte("nameserver "+b.c.Host("f2").Addr+"\n"), 0o644))
-	if out, err := b.c.Command(t.Context(), "mount", "--bind", resolv, "/etc/resolv.conf").CombinedOutput(); err != nil {
+	if out, err := b.c.Command(t.Context(), "mount", "--bind", resolv,
+		"/etc/resolv.conf").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	silent, unreachable := `f2 \(10\.77\.[0-9.]+:22\): cannot be reached: no answer in time|f2: cannot be reached: no answer in time`, `f3: cannot be reached: .*no route to host`
-	refused, hanging := `f4: connection refused`, `nosuchhost: looking its address up: name servers: no answer in time`
+	silent := `f2 \(10\.77\.[0-9.]+:22\): cannot be reached: no answer in time|f2: cannot be reached: no answer in time`
+	unreachable := `f3: cannot be reached: .*no route to host`
+	refused := `f4: connection refused`
+	hanging := `nosuchhost: looking its address up: name servers: no answer in time`
 	var wg sync.WaitGroup
 	for hosts, tc := range map[string]struct {
 		limit time.Duration
@@ -149,7 +153,8 @@ func (b *harness) aliases(n int) string {
 	var names, aliases []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("h%d", i))
-		aliases = append(aliases, fmt.Sprintf("Host h%d\n  HostName %s\n  Port %d\n", i, b.c.Hosts[0].Addr, b.c.Hosts[0].Port))
+		aliases = append(aliases, fmt.Sprintf("Host h%d\n  HostName %s\n  Port %d\n", i, b.c.Hosts[0].Addr,
+			b.c.Hosts[0].Port))
 	}
 	if err := os.WriteFile(b.c.ConfigFile, append([]byte(strings.Join(aliases, "")), config...), 0o644); err != nil {
 		b.t.Fatal(err)
@@ -161,17 +166,25 @@ func (b *harness) aliases(n int) string {
 func TestTooFewOpenFilesIsReportedFirst(t *testing.T) {
 	b := loopback(t, 1)
 	names := b.aliases(256)
-	j, w := b.run("sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", binary("gorun"), "-F", "{config}", "-H", names, "echo", "ran")
+	j, w := b.run("sh", "-c", `ulimit -n 64 && exec "$@"`, "sh", binary("gorun"), "-F", "{config}", "-H", names, "echo",
+		"ran")
 	<-j.Ended()
-	b.judge(w, j, j.at, Expect{Codes: []int{125}, Cause: "256 hosts need about 344 open files, and gorun may have 64", End: soon, Clean: soon})
+	b.judge(w, j, j.at, Expect{
+		Codes: []int{125},
+		Cause: "256 hosts need about 344 open files, and gorun may have 64",
+		End:   soon,
+		Clean: soon,
+	})
 	if log, err := os.ReadFile(b.c.Hosts[0].Log); err != nil || strings.Contains(string(log), "Connection from") {
 		t.Errorf("a host was spoken to (%v): %s", err, log)
 	}
 }
 
-// D13: 64 hosts are one sshd that accepts 2 to 4 connections at a time. Goal: all start within 30 s.
+// D13: 64 hosts are one sshd that accepts 2 to 4 connections at a time. Goal: all start within 30
+// s.
 func TestBusySSHDIsRetried(t *testing.T) {
-	b := newHarness(t, lab.MustLoopback(t, lab.Spec{Options: []string{"MaxStartups 2:50:4", "MaxSessions 1", "MaxAuthTries 2"}}))
+	b := newHarness(t,
+		lab.MustLoopback(t, lab.Spec{Options: []string{"MaxStartups 2:50:4", "MaxSessions 1", "MaxAuthTries 2"}}))
 	const hosts = 64
 	names := b.aliases(hosts)
 	j, w := b.gorun("--prefix", "none", "--start-timeout", "150", "-H", names, "echo", "ran")
@@ -197,7 +210,12 @@ func TestLostJumpHostIsNamed(t *testing.T) {
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 2 })
 	killed := time.Now()
 	b.on("f1", "for p in $(ps -eo pid,comm | awk '$2 ~ /^sshd/ { print $1 }'); do kill -9 $p; done")
-	b.judge(w, j, killed, Expect{Codes: []int{125}, Cause: "host f2: lost the connection", End: 3 * time.Second, Clean: 12 * time.Second})
+	b.judge(w, j, killed, Expect{
+		Codes: []int{125},
+		Cause: "host f2: lost the connection",
+		End:   3 * time.Second,
+		Clean: 12 * time.Second,
+	})
 }
 
 // D19: the directory is missing on one of three hosts.
@@ -211,7 +229,8 @@ func TestMissingDirectoryNamesItsHost(t *testing.T) {
 	b.refused(j, w, 10*time.Second, lingering, "^gorun: error: f3: .*home/work")
 }
 
-// D7, D20: login shells print much text or endless text, sleep long or read input before the agent starts.
+// D7, D20: login shells print much text or endless text, sleep long or read input before the agent
+// starts.
 func TestLoginShellsThatPrintSleepOrRead(t *testing.T) {
 	t.Parallel()
 	host := func(name, script string) lab.Spec {
@@ -232,8 +251,10 @@ func TestLoginShellsThatPrintSleepOrRead(t *testing.T) {
 	j, w = b.gorun("-H", "f1,mebibyte,endless,asleep,reader", "echo", "ran")
 	const asleep = 15 * time.Second // what a start file runs before the agent is nobody's to end
 	b.refused(j, w, 15*time.Second, asleep,
-		`mebibyte: .*the login shell printed more than 64 KiB`, `endless: .*the login shell printed more than 64 KiB`, `hint: let its login shell's start files`,
-		`asleep, reader: .*no answer within 10s`, `hint: its login shell's start files may be slow`, `: still starting its agent after 5 s`)
+		`mebibyte: .*the login shell printed more than 64 KiB`, `endless: .*the login shell printed more than 64 KiB`,
+		`hint: let its login shell's start files`,
+		`asleep, reader: .*no answer within 10s`, `hint: its login shell's start files may be slow`,
+		`: still starting its agent after 5 s`)
 	// D20: a longer start timeout allows for it.
 	j, w = b.gorun("--prefix", "none", "--start-timeout", "150", "-H", "f1,asleep", "echo", "ran")
 	b.judge(w, j, time.Now(), Expect{Codes: []int{0}, End: 60 * time.Second, Clean: 60 * time.Second})

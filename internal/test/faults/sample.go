@@ -24,7 +24,8 @@ const (
 // usage is the peak use of the launcher.
 type usage struct{ RSS, FDs, Threads int }
 
-// sample records, until the launcher's end, its use of resources and whether the canary shows in an argument list.
+// sample records, until the launcher's end, its use of resources and whether the canary shows in an
+// argument list.
 func (j *Job) sample() {
 	defer close(j.sampled)
 	tick := time.NewTicker(300 * time.Millisecond)
@@ -74,7 +75,8 @@ func (u usage) over(hosts int) (broken []string) {
 	for _, x := range []struct {
 		what     string
 		got, may int
-	}{{"KiB of memory", u.RSS, maxRSS}, {"descriptors", u.FDs, maxFDs + perHost*hosts}, {"threads", u.Threads, maxThreads + perHost*hosts}} {
+	}{{"KiB of memory", u.RSS, maxRSS}, {"descriptors", u.FDs, maxFDs + perHost*hosts},
+		{"threads", u.Threads, maxThreads + perHost*hosts}} {
 		if x.got > x.may {
 			broken = append(broken, fmt.Sprintf("I8: the launcher had %d %s, more than %d", x.got, x.what, x.may))
 		}
@@ -94,7 +96,8 @@ func inArguments(text string) string {
 	return ""
 }
 
-// inFiles returns the files that contain text: in the job's home, with its temporary ones, and in the hosts' homes and logs.
+// inFiles returns the files that contain text: in the job's home, with its temporary ones, and in
+// the hosts' homes and logs.
 func inFiles(j *Job, text string) (found []string) {
 	dirs := []string{j.Home}
 	if j.Cluster != nil {
@@ -127,7 +130,8 @@ func hostFiles(h *lab.Host) (files []string) {
 	return files
 }
 
-// leaks returns where the canary, a secret of the job's environment, was seen. Call it after the job's end.
+// leaks returns where the canary, a secret of the job's environment, was seen. Call it after the
+// job's end.
 func (j *Job) leaks() (found []string) {
 	<-j.sampled
 	if j.told != "" {

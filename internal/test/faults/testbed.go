@@ -30,7 +30,14 @@ func NewTestbed(ctx context.Context, gorun, rank string, b Bounds) (*Testbed, er
 	if err != nil {
 		return nil, err
 	}
-	s := &Testbed{Gorun: gorun, Rank: rank, Bounds: b, c: c, marks: &Marks{}, work: filepath.Join(c.Dir, "work")}
+	s := &Testbed{
+		Gorun:  gorun,
+		Rank:   rank,
+		Bounds: b,
+		c:      c,
+		marks:  &Marks{},
+		work:   filepath.Join(c.Dir, "work"),
+	}
 	if err := s.furnish(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -66,14 +73,22 @@ func (s *Testbed) Inject(ctx context.Context, d Injection) (Verdict, error) {
 		}
 	}
 	w := NewWatch(s.c)
-	w.Every, w.Alone = 100*time.Millisecond, true
+	w.Every = 100 * time.Millisecond
+	w.Alone = true
 	j, err := s.marks.Start(ctx, s.c, nil, s.command(d)...)
 	if err != nil {
 		return Verdict{}, err
 	}
-	v := Verdict{Seed: d.Seed, Fault: string(d.Fault), Phase: string(d.Phase), Host: d.Host, Second: string(d.Second)}
+	v := Verdict{
+		Seed:   d.Seed,
+		Fault:  string(d.Fault),
+		Phase:  string(d.Phase),
+		Host:   d.Host,
+		Second: string(d.Second),
+	}
 	if err := s.reach(j, d); err != nil {
-		return v, errors.Join(fmt.Errorf("seed %d: %w; stdout %q, stderr %q", d.Seed, err, tailOf(&j.Out), tailOf(&j.Err)), j.Close())
+		return v, errors.Join(fmt.Errorf("seed %d: %w; stdout %q, stderr %q", d.Seed, err, tailOf(&j.Out),
+			tailOf(&j.Err)), j.Close())
 	}
 	expect := Expected(d, s.Bounds)
 	at, missed, err := s.harm(ctx, j, d)
@@ -82,12 +97,15 @@ func (s *Testbed) Inject(ctx context.Context, d Injection) (Verdict, error) {
 	}
 	if missed {
 		v.Missed = true
-		expect.Codes, expect.Cause = append(expect.Codes, 0), ""
-		expect.End, expect.Clean = expect.End+2*time.Second, expect.Clean+2*time.Second
+		expect.Codes = append(expect.Codes, 0)
+		expect.Cause = ""
+		expect.End += 2 * time.Second
+		expect.Clean += 2 * time.Second
 	}
 	next := s.next(ctx, d)
 	if d.Daemon && next != nil { // other ranks end with their agent
-		expect.Next, next = next, nil
+		expect.Next = next
+		next = nil
 		expect.Clean += nextTime
 	}
 	got := w.judge(j, at, expect)
@@ -96,8 +114,15 @@ func (s *Testbed) Inject(ctx context.Context, d Injection) (Verdict, error) {
 			got.breaks("I4", "%v", err)
 		}
 	}
-	v.EndMS, v.CleanMS, v.Exit, v.Cause, v.RSS, v.Violations = got.EndMS, got.CleanMS, got.Exit, got.Cause, got.RSS, got.Violations
-	v.Patient, v.Judged, v.Silent = d.Ignore, expect.Cause != "", infoOf(d.Fault).detect > 0
+	v.EndMS = got.EndMS
+	v.CleanMS = got.CleanMS
+	v.Exit = got.Exit
+	v.Cause = got.Cause
+	v.RSS = got.RSS
+	v.Violations = got.Violations
+	v.Patient = d.Ignore
+	v.Judged = expect.Cause != ""
+	v.Silent = infoOf(d.Fault).detect > 0
 	if v.Passes = infoOf(d.Fault).passes() && d.Second == None; v.Passes {
 		v.LastsMS = d.Lasts.Milliseconds()
 	}
@@ -116,8 +141,8 @@ func (s *Testbed) Inject(ctx context.Context, d Injection) (Verdict, error) {
 
 const nextTime = 3 * time.Second
 
-// next starts another job, which cleans a host that lost its agent and guard. Until then daemons live on and an empty cgroup
-// stays. nil: there is no such host.
+// next starts another job, which cleans a host that lost its agent and guard. Until then daemons
+// live on and an empty cgroup stays. nil: there is no such host.
 func (s *Testbed) next(ctx context.Context, d Injection) func() error {
 	host := d.unwatched()
 	if host == "" {
@@ -143,7 +168,8 @@ func tailOf(o *Output) string {
 
 // command returns the job of d.
 func (s *Testbed) command(d Injection) []string {
-	words := []string{s.Gorun, "-F", "{config}", "-np", strconv.Itoa(injected), "-H", "f1:2,f2:2", "--prefix", "none", "--grace", graceOfDraws.String()}
+	words := []string{s.Gorun, "-F", "{config}", "-np", strconv.Itoa(injected), "-H", "f1:2,f2:2", "--prefix", "none",
+		"--grace", graceOfDraws.String()}
 	if d.Phase == Staging {
 		words = append(words, "--stage", s.work)
 	}
@@ -186,7 +212,8 @@ func (s *Testbed) allPrint(j *Job) bool {
 	return true
 }
 
-// harm does the faults of d and returns when it did. After a transient fault it tells the job to stop.
+// harm does the faults of d and returns when it did. After a transient fault it tells the job to
+// stop.
 func (s *Testbed) harm(ctx context.Context, j *Job, d Injection) (at time.Time, missed bool, err error) {
 	at = time.Now()
 	err = s.strike(ctx, j, d.Fault, d.Host, d.Lasts)
@@ -208,7 +235,8 @@ func (s *Testbed) harm(ctx context.Context, j *Job, d Injection) (at time.Time, 
 	return at, missed, nil
 }
 
-// heal undoes d's network faults. It resets connections over a cut link, since gorun does not answer for sshd's sessions.
+// heal undoes d's network faults. It resets connections over a cut link, since gorun does not
+// answer for sshd's sessions.
 func (s *Testbed) heal(ctx context.Context, d Injection) error {
 	if infoOf(d.Fault).detect == 0 {
 		return nil

@@ -12,8 +12,10 @@ import (
 
 // Expect is how a job must end after a fault.
 type Expect struct {
-	Codes []int         // the launcher's exit code is one of these
-	Cause string        // regular expression that the launcher's first line with "error:" matches; "": none is looked for
+	Codes []int // the launcher's exit code is one of these
+	// regular expression that the launcher's first line with "error:" matches; "": none is looked
+	// for
+	Cause string
 	Also  string        // what further such lines match: consequences that are told as such; "": there are none
 	End   time.Duration // from the fault to the launcher's end, at most
 	Clean time.Duration // from the fault to the last process of the job, at most
@@ -50,8 +52,8 @@ type Verdict struct {
 
 // Watch records the state of the machine before a job.
 type Watch struct {
-	// Every is the interval between its searches for processes. Alone is set if the cluster has no other jobs: then every new
-	// process on its hosts belongs to the job.
+	// Every is the interval between its searches for processes. Alone is set if the cluster has no
+	// other jobs: then every new process on its hosts belongs to the job.
 	Every time.Duration
 	Alone bool
 	// Hosts is the number of the job's hosts, if the cluster has more.
@@ -64,15 +66,20 @@ type Watch struct {
 
 // NewWatch records the present state. c is nil for jobs of this machine.
 func NewWatch(c *lab.Cluster) *Watch {
-	w := &Watch{Every: 10 * time.Millisecond, cluster: c, before: residue(c, nil), running: map[int]bool{}}
+	w := &Watch{
+		Every:   10 * time.Millisecond,
+		cluster: c,
+		before:  residue(c, nil),
+		running: map[int]bool{},
+	}
 	for _, pid := range w.onHosts() {
 		w.running[pid] = true
 	}
 	return w
 }
 
-// Judge waits for the job and its processes to end, a little longer than e allows, and returns the invariants that the job
-// broke. injected is when the fault happened.
+// Judge waits for the job and its processes to end, a little longer than e allows, and returns the
+// invariants that the job broke. injected is when the fault happened.
 func (w *Watch) Judge(j *Job, injected time.Time, e Expect) Verdict {
 	v := w.judge(j, injected, e)
 	for _, thing := range w.residue(j, 2*time.Second) {
@@ -86,9 +93,11 @@ func (w *Watch) judge(j *Job, injected time.Time, e Expect) Verdict {
 	var v Verdict
 	select {
 	case <-j.ended:
-		v.EndMS, v.Exit = max(0, j.at.Sub(injected)).Milliseconds(), j.code
+		v.EndMS = max(0, j.at.Sub(injected)).Milliseconds()
+		v.Exit = j.code
 	case <-time.After(time.Until(injected.Add(e.End + 10*time.Second))):
-		v.EndMS, v.Exit = time.Since(injected).Milliseconds(), -1
+		v.EndMS = time.Since(injected).Milliseconds()
+		v.Exit = -1
 		v.breaks("I2", "the launcher still runs")
 	}
 	if e.Next != nil {
@@ -160,8 +169,8 @@ func (w *Watch) inside(v *Verdict, j *Job) {
 	v.Violations = append(v.Violations, j.used.over(hosts)...)
 }
 
-// awaitClean waits until the job has no process but the launcher, which has its own bound, up to 10 s longer than allowed. late
-// are the processes left when the allowed time was over.
+// awaitClean waits until the job has no process but the launcher, which has its own bound, up to 10
+// s longer than allowed. late are the processes left when the allowed time was over.
 func (w *Watch) awaitClean(j *Job, due time.Time) (left []int, late string) {
 	for {
 		left = w.left(j)
@@ -189,7 +198,8 @@ func (w *Watch) left(j *Job) []int {
 	return pids
 }
 
-// onHosts returns the processes on hosts in namespaces, without sshd's, which a cut connection may keep alive.
+// onHosts returns the processes on hosts in namespaces, without sshd's, which a cut connection may
+// keep alive.
 func (w *Watch) onHosts() (pids []int) {
 	if w.cluster == nil {
 		return nil

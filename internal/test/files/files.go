@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Make makes files below a new directory, which it returns. A text that begins with + is executable.
+// Make makes files below a new directory, which it returns. A text that begins with + is
+// executable.
 func Make(t testing.TB, texts map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()

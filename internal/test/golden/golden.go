@@ -36,9 +36,9 @@ func update(t *testing.T, name, text string) (updated bool) {
 	return true
 }
 
-// Cases compares the lines "input => answer" of a file with what answer returns. Lines without => and lines that begin
-// with # stay as they are. A text in double quotes is a Go string. An error is answered as "error: text", with
-// "; hint: text" if it has a hint. UPDATE=1 rewrites the answers.
+// Cases compares the lines "input => answer" of a file with what answer returns. Lines without =>
+// and lines that begin with # stay as they are. A text in double quotes is a Go string. An error is
+// answered as "error: text", with "; hint: text" if it has a hint. UPDATE=1 rewrites the answers.
 func Cases(t *testing.T, name string, answer func(input string) (string, error)) {
 	t.Helper()
 	old, err := os.ReadFile(name)

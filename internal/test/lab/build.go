@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// BuildLibring builds libring.so.1 into dir, as make build does, with the link libring.so and ring.h beside it. root is the repository's.
+// BuildLibring builds libring.so.1 into dir, as make build does, with the link libring.so and
+// ring.h beside it. root is the repository's.
 func BuildLibring(root, dir string) error {
 	root, err := filepath.Abs(root)
 	if err != nil {
@@ -16,7 +17,8 @@ func BuildLibring(root, dir string) error {
 	}
 	capi := filepath.Join(root, "ring/capi")
 	cmd := exec.Command("go", "build", "-buildmode=c-shared", "-trimpath", "-tags", "netgo,osusergo",
-		"-ldflags", "-extldflags '-Wl,-soname,libring.so.1 -Wl,--version-script="+filepath.Join(capi, "exports.map")+"'",
+		"-ldflags", "-extldflags '-Wl,-soname,libring.so.1 -Wl,--version-script="+filepath.Join(capi, "exports.map")+
+			"'",
 		"-o", filepath.Join(dir, "libring.so.1"), ".")
 	cmd.Dir = capi
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=1")
@@ -33,7 +35,8 @@ func BuildLibring(root, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "ring.h"), header, 0o644)
 }
 
-// BuildPMIx builds gorun-pmix into dir, as make build does. It needs a C compiler, pkg-config and libpmix-dev.
+// BuildPMIx builds gorun-pmix into dir, as make build does. It needs a C compiler, pkg-config and
+// libpmix-dev.
 func BuildPMIx(root, dir string) error {
 	const script = `cc -std=gnu11 -Wall -Wextra -Werror -O2 -rdynamic -o "$1/gorun-pmix" "$0"/internal/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
 	if out, err := exec.Command("sh", "-c", script, root, dir).CombinedOutput(); err != nil {
@@ -54,15 +57,16 @@ func BuildMPIR(root, dir string) error {
 // BuildStatic builds programs of the repository at root into dir, without cgo, as make build does.
 func BuildStatic(root, dir string, packages ...string) error {
 	cmd := exec.Command("go", append([]string{"build", "-trimpath", "-o", dir + "/"}, packages...)...)
-	cmd.Dir, cmd.Env = root, append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %v: %w: %s", packages, err, out)
 	}
 	return nil
 }
 
-// RunBuilt runs the tests of m after build has put programs into a folder, which all users may enter and which is removed at the
-// end. It returns the exit status.
+// RunBuilt runs the tests of m after build has put programs into a folder, which all users may
+// enter and which is removed at the end. It returns the exit status.
 func RunBuilt(m *testing.M, build func(dir string) error) int {
 	dir, err := os.MkdirTemp("", "gorun-test-")
 	if err == nil {

@@ -11,14 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Garble flips bits at random in a percentage of the TCP segments that reach a host and leaves their checksums wrong by one
-// bit, as a bad cable does: the host's kernel has to detect them.
+// Garble flips bits at random in a percentage of the TCP segments that reach a host and leaves
+// their checksums wrong by one bit, as a bad cable does: the host's kernel has to detect them.
 func (c *Cluster) Garble(ctx context.Context, host string, percent int) error {
 	if err := c.checksums(host, true); err != nil {
 		return err
 	}
-	return c.inNet(ctx, c.Host(host), fmt.Sprintf("nft add table inet garble && nft add chain inet garble in '{ type filter hook prerouting priority -300; }' && "+
-		"nft add rule inet garble in meta l4proto tcp numgen random mod 100 '<' %d @th,256,16 set @th,256,16 ^ 0x0101 tcp checksum set tcp checksum ^ 1 counter", percent))
+	return c.inNet(ctx, c.Host(host), fmt.Sprintf("nft add table inet garble && nft add chain inet garble in '{ type "+
+		"filter hook prerouting priority -300; }' && "+
+		"nft add rule inet garble in meta l4proto tcp numgen random mod 100 '<' %d @th,256,16 set @th,256,16 ^ "+
+		"0x0101 tcp checksum set tcp checksum ^ 1 counter", percent))
 }
 
 // Ungarble undoes Garble.
@@ -29,7 +31,8 @@ func (c *Cluster) Ungarble(ctx context.Context, host string) error {
 	return c.checksums(host, false)
 }
 
-// checksums makes senders compute checksums and the host's kernel verify them; virtual device pairs do neither by default.
+// checksums makes senders compute checksums and the host's kernel verify them; virtual device pairs
+// do neither by default.
 func (c *Cluster) checksums(host string, real bool) error {
 	h := c.Host(host)
 	if err := offload(c.launch, h.link(c), unix.ETHTOOL_STXCSUM, !real); err != nil {
@@ -38,7 +41,8 @@ func (c *Cluster) checksums(host string, real bool) error {
 	return offload(h, "eth0", unix.ETHTOOL_SRXCSUM, !real)
 }
 
-// offload sets whether a device of a host's network does part of the checksum work instead of the kernel.
+// offload sets whether a device of a host's network does part of the checksum work instead of the
+// kernel.
 func offload(h *Host, device string, part uint32, on bool) error {
 	if err := inNetOf(h, func() error { return tellDevice(device, part, on) }); err != nil {
 		return fmt.Errorf("checksums of %s at %s: %w", device, h.Name, err)
@@ -46,7 +50,8 @@ func offload(h *Host, device string, part uint32, on bool) error {
 	return nil
 }
 
-// inNetOf runs act on a thread in the host's network. A thread that cannot return is not used again.
+// inNetOf runs act on a thread in the host's network. A thread that cannot return is not used
+// again.
 func inNetOf(h *Host, act func() error) error {
 	runtime.LockOSThread()
 	own, err := unix.Open("/proc/thread-self/ns/net", unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -88,7 +93,8 @@ func tellDevice(device string, part uint32, on bool) error {
 	}
 	copy(request.name[:unix.IFNAMSIZ-1], device)
 	request.value = unsafe.Pointer(&value)
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCETHTOOL, uintptr(unsafe.Pointer(&request))); errno != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(socket), unix.SIOCETHTOOL,
+		uintptr(unsafe.Pointer(&request))); errno != 0 {
 		return errno
 	}
 	return nil

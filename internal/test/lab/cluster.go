@@ -66,7 +66,8 @@ type MissingError struct {
 
 func (e *MissingError) Error() string { return e.What + " is missing: " + e.Hint }
 
-// newCluster makes the directory and the guardian. The caller must Close a cluster that it does not return.
+// newCluster makes the directory and the guardian. The caller must Close a cluster that it does not
+// return.
 func newCluster(ctx context.Context, specs []Spec) (*Cluster, error) {
 	if len(specs) == 0 {
 		return nil, errors.New("a lab needs at least one host")
@@ -112,7 +113,8 @@ func (c *Cluster) Host(name string) *Host {
 	panic(fmt.Sprintf("lab: no host %q", name))
 }
 
-// Close ends every process of the cluster, including the sessions of its sshds, waits for them, and removes its directory.
+// Close ends every process of the cluster, including the sessions of its sshds, waits for them, and
+// removes its directory.
 func (c *Cluster) Close() error {
 	err := c.guard.release()
 	for _, cmd := range c.running {

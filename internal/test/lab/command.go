@@ -22,8 +22,8 @@ func (c *Cluster) Command(ctx context.Context, argv ...string) *exec.Cmd {
 	return c.enter(ctx, c.launch, argv)
 }
 
-// On runs a program on a host without ssh, to inspect or harm it. With namespaces a helper process is its parent, which the
-// program does not outlive.
+// On runs a program on a host without ssh, to inspect or harm it. With namespaces a helper process
+// is its parent, which the program does not outlive.
 func (c *Cluster) On(ctx context.Context, host string, argv ...string) *exec.Cmd {
 	if c.launch == nil {
 		return exec.CommandContext(ctx, argv[0], argv[1:]...)
@@ -32,9 +32,11 @@ func (c *Cluster) On(ctx context.Context, host string, argv ...string) *exec.Cmd
 }
 
 func (c *Cluster) enter(ctx context.Context, h *Host, argv []string) *exec.Cmd {
-	target, namespaces := h.holder, []string{"--mount", "--net", "--uts", "--ipc"}
+	target := h.holder
+	namespaces := []string{"--mount", "--net", "--uts", "--ipc"}
 	env := []string{"env"}
-	rights := []string{"setpriv", "--reuid", strconv.Itoa(c.user.uid), "--regid", strconv.Itoa(c.user.gid), "--clear-groups"}
+	rights := []string{"setpriv", "--reuid", strconv.Itoa(c.user.uid), "--regid", strconv.Itoa(c.user.gid),
+		"--clear-groups"}
 	if h == c.launch {
 		if dir, err := os.Getwd(); err == nil {
 			env = append(env, "--chdir="+dir) // new mounts put us in /

@@ -12,8 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// TestVictim runs only in the process that TestCrashLeavesNothing starts: it brings a lab up, opens a session, prints where, and
-// waits.
+// TestVictim runs only in the process that TestCrashLeavesNothing starts: it brings a lab up, opens
+// a session, prints where, and waits.
 func TestVictim(t *testing.T) {
 	var c *lab.Cluster
 	switch os.Getenv("GORUN_LAB_VICTIM") {

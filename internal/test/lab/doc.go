@@ -6,5 +6,6 @@
 // host has its own network, processes, mounts and host name, and its link can
 // be cut. Both return a [Cluster].
 //
-// A guardian process takes a cluster down when the process that made it closes it, exits or is killed.
+// A guardian process takes a cluster down when the process that made it closes it, exits or is
+// killed.
 package lab

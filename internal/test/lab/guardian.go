@@ -14,7 +14,8 @@ import (
 //go:embed guardian.sh
 var guardianScript string
 
-// guardian is a shell that takes the lab down at the end of a pipe that only this process holds open. SIGKILL closes the pipe too.
+// guardian is a shell that takes the lab down at the end of a pipe that only this process holds
+// open. SIGKILL closes the pipe too.
 type guardian struct {
 	cmd    *exec.Cmd
 	pipe   io.WriteCloser

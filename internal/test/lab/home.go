@@ -17,7 +17,8 @@ func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 	}
 	u := c.user
 	texts := map[string]string{
-		"passwd": systemAccounts("passwd", fmt.Sprintf("%s:x:%d:%d::%s:%s\n", u.name, u.uid, u.gid, c.homeMount(), shell)),
+		"passwd": systemAccounts("passwd", fmt.Sprintf("%s:x:%d:%d::%s:%s\n", u.name, u.uid, u.gid, c.homeMount(),
+			shell)),
 		"group":  systemAccounts("group", fmt.Sprintf("%s:x:%d:\n", u.name, u.gid)),
 		"shadow": u.name + ":*:20000::::::\n", // no password, and not locked
 		"hosts":  hosts,
@@ -33,7 +34,8 @@ func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 	return c.makeHome(h, spec)
 }
 
-// systemAccounts returns the machine's account file with one entry put first, which replaces any other of that name.
+// systemAccounts returns the machine's account file with one entry put first, which replaces any
+// other of that name.
 func systemAccounts(file, entry string) string {
 	name, _, _ := strings.Cut(entry, ":")
 	text, _ := os.ReadFile("/etc/" + file)

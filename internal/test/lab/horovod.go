@@ -14,8 +14,8 @@ import (
 // Python is Debian's, which has PyTorch and for which Horovod is built.
 const Python = "/usr/bin/python3"
 
-// Horovod unpacks the Horovod that .ci/horovod has built and returns the variable by which Python finds it, as NAME=value.
-// A machine without it skips the test.
+// Horovod unpacks the Horovod that .ci/horovod has built and returns the variable by which Python
+// finds it, as NAME=value. A machine without it skips the test.
 func Horovod(t testing.TB) (variable string) {
 	t.Helper()
 	variable, err := UnpackHorovod(t.Context(), t.TempDir())
@@ -30,7 +30,8 @@ func Horovod(t testing.TB) (variable string) {
 
 // UnpackHorovod is [Horovod] into dir, for programs that are no tests.
 func UnpackHorovod(ctx context.Context, dir string) (variable string, err error) {
-	const modules = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in ['torch', 'torchvision', 'filelock', 'psutil', 'yaml', 'cloudpickle', 'cffi', 'packaging']))"
+	const modules = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(m) for m in ['torch', " +
+		"'torchvision', 'filelock', 'psutil', 'yaml', 'cloudpickle', 'cffi', 'packaging']))"
 	if err := exec.CommandContext(ctx, Python, "-c", modules).Run(); err != nil {
 		return "", &MissingError{"a Python with torch, and what Horovod needs besides,", ".ci/setup installs them"}
 	}
@@ -46,7 +47,8 @@ func UnpackHorovod(ctx context.Context, dir string) (variable string, err error)
 	return "PYTHONPATH=" + dir, os.CopyFS(dir, wheel)
 }
 
-// HorovodSource returns a file of Horovod's repository, which .ci/horovod has fetched. A machine without it skips the test.
+// HorovodSource returns a file of Horovod's repository, which .ci/horovod has fetched. A machine
+// without it skips the test.
 func HorovodSource(t testing.TB, path string) string {
 	t.Helper()
 	name, err := FetchedHorovodSource(path)
@@ -64,7 +66,8 @@ func FetchedHorovodSource(path string) (name string, err error) {
 // builtHorovod returns a file of those that .ci/horovod keeps.
 func builtHorovod(pattern string) (name string, err error) {
 	home, _ := os.UserHomeDir()
-	found, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")), "gorun-ci/torch-*", pattern))
+	found, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")),
+		"gorun-ci/torch-*", pattern))
 	if len(found) == 0 {
 		return "", &MissingError{"Horovod", ".ci/horovod builds it, in many minutes"}
 	}

@@ -98,7 +98,8 @@ func freePort(ctx context.Context, addr string) (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// privilegeSeparation makes the empty directory that sshd requires when root starts it; a service manager makes it at boot.
+// privilegeSeparation makes the empty directory that sshd requires when root starts it; a service
+// manager makes it at boot.
 func privilegeSeparation() error {
 	if os.Getuid() != 0 {
 		return nil

@@ -59,7 +59,8 @@ func canNamespace() error {
 			return &MissingError{program, "install util-linux and iproute2"}
 		}
 	}
-	if out, err := exec.Command("unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--mount-proc", "true").CombinedOutput(); err != nil {
+	if out, err := exec.Command("unshare", "--mount", "--net", "--uts", "--pid", "--fork", "--mount-proc",
+		"true").CombinedOutput(); err != nil {
 		return &MissingError{"the right to make namespaces", strings.TrimSpace(string(out))}
 	}
 	return nil
@@ -72,7 +73,8 @@ func (c *Cluster) startNamespaces(ctx context.Context, sshd string, specs []Spec
 	if err := c.startHolder(ctx, c.launch, false, nil); err != nil {
 		return err
 	}
-	if err := c.inNet(ctx, c.launch, "ip link add br0 type bridge && ip link set br0 up && ip addr add "+c.launch.Addr+"/16 dev br0"); err != nil {
+	if err := c.inNet(ctx, c.launch, "ip link add br0 type bridge && ip link set br0 up && ip addr add "+c.launch.Addr+
+		"/16 dev br0"); err != nil {
 		return err
 	}
 	for i := range c.Hosts {
@@ -213,7 +215,8 @@ func (c *Cluster) inNet(ctx context.Context, h *Host, script string) error {
 	return nil
 }
 
-// Cut takes the host's link down, as if its cable were pulled: peers see silence, and no connection is reset. Namespaces only.
+// Cut takes the host's link down, as if its cable were pulled: peers see silence, and no connection
+// is reset. Namespaces only.
 func (c *Cluster) Cut(ctx context.Context, host string) error {
 	return c.inNet(ctx, c.launch, "ip link set "+c.Host(host).link(c)+" down")
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// StartProcess starts a program that writes a byte when it has begun, waits for that, and ends it with the test. It returns its process.
+// StartProcess starts a program that writes a byte when it has begun, waits for that, and ends it
+// with the test. It returns its process.
 func StartProcess(t testing.TB, name string, args ...string) (pid int) {
 	t.Helper()
 	cmd := exec.Command(name, args...)

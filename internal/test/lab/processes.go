@@ -11,9 +11,10 @@ import (
 	"time"
 )
 
-// Processes returns the processes of this machine whose environment holds mark as a whole NAME=value entry, or whose command
-// line contains it, except this process. It reads /proc from outside all hosts, so it also finds processes that a host's own tools
-// miss. Zombies have neither and do not count.
+// Processes returns the processes of this machine whose environment holds mark as a whole
+// NAME=value entry, or whose command line contains it, except this process. It reads /proc from
+// outside all hosts, so it also finds processes that a host's own tools miss. Zombies have neither
+// and do not count.
 func Processes(mark string) []int {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	var pids []int
@@ -41,8 +42,8 @@ func carries(proc, mark string) bool {
 	return false
 }
 
-// Inside returns the processes in the networks of the named hosts made by [Namespaces], or of all hosts, f0 included. Changed
-// names, parents, sessions or environments do not hide them.
+// Inside returns the processes in the networks of the named hosts made by [Namespaces], or of all
+// hosts, f0 included. Changed names, parents, sessions or environments do not hide them.
 func (c *Cluster) Inside(hosts ...string) []int {
 	if c.launch == nil {
 		return nil
@@ -66,7 +67,8 @@ func (c *Cluster) Inside(hosts ...string) []int {
 			continue
 		}
 		net, err := os.Readlink(filepath.Join("/proc", e.Name(), "ns/net"))
-		// f0 has no init: its orphans get other parents, and its keeper's children are the keeper's.
+		// f0 has no init: its orphans get other parents, and its keeper's children are the
+		// keeper's.
 		if err == nil && nets[net] && parent(pid) != c.launch.holder {
 			pids = append(pids, pid)
 		}

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Skip skips the test for the given reason. With CI=true in the environment it fails instead, since CI must test everything.
+// Skip skips the test for the given reason. With CI=true in the environment it fails instead, since
+// CI must test everything.
 func Skip(t testing.TB, reason string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -27,7 +28,8 @@ func Need(t testing.TB, programs ...string) {
 	}
 }
 
-// NeedKernel skips the test in the emulator qemu-user (make arm-test), which does not pass on to the kernel what it needs.
+// NeedKernel skips the test in the emulator qemu-user (make arm-test), which does not pass on to
+// the kernel what it needs.
 func NeedKernel(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("GORUN_EMULATED") != "" {
@@ -35,8 +37,8 @@ func NeedKernel(t testing.TB, what string) {
 	}
 }
 
-// MustLoopback is [Loopback] for a test: it ends with the test, skips it on a machine without sshd, and prints the sshds'
-// logs if it fails.
+// MustLoopback is [Loopback] for a test: it ends with the test, skips it on a machine without sshd,
+// and prints the sshds' logs if it fails.
 func MustLoopback(t testing.TB, specs ...Spec) *Cluster {
 	t.Helper()
 	return must(t, Loopback, specs)

@@ -24,16 +24,18 @@ const slurmStart = 60 * time.Second
 // this machine under one host name. Its methods may be called concurrently, but none
 // after Close.
 type Slurm struct {
-	Dir   string   // private to the cluster, removed by Close
-	Conf  string   // its slurm.conf, for SLURM_CONF
-	Nodes []string // n1, n2, …; each has 4 CPUs and 2 GPUs that are not real, and where no partition is named jobs run there
-	Aside string   // a further node, alone in the partition of this name
+	Dir  string // private to the cluster, removed by Close
+	Conf string // its slurm.conf, for SLURM_CONF
+	// n1, n2, …; each has 4 CPUs and 2 GPUs that are not real, and where no partition is named jobs
+	// run there
+	Nodes []string
+	Aside string // a further node, alone in the partition of this name
 
 	cluster *Cluster
 }
 
-// StartSlurm starts a Slurm cluster of n nodes and one aside with a munge key, sockets, ports and state
-// of its own. It needs root, since slurmd does, and Slurm's and munge's daemons.
+// StartSlurm starts a Slurm cluster of n nodes and one aside with a munge key, sockets, ports and
+// state of its own. It needs root, since slurmd does, and Slurm's and munge's daemons.
 func StartSlurm(ctx context.Context, n int) (*Slurm, error) {
 	if os.Getuid() != 0 {
 		return nil, &MissingError{"root", "slurmd needs it"}
@@ -47,7 +49,12 @@ func StartSlurm(ctx context.Context, n int) (*Slurm, error) {
 	if err != nil {
 		return nil, closing(c, err)
 	}
-	s := &Slurm{Dir: c.Dir, Conf: filepath.Join(c.Dir, "slurm.conf"), Aside: "aside", cluster: c}
+	s := &Slurm{
+		Dir:     c.Dir,
+		Conf:    filepath.Join(c.Dir, "slurm.conf"),
+		Aside:   "aside",
+		cluster: c,
+	}
 	for i := range n {
 		s.Nodes = append(s.Nodes, "n"+strconv.Itoa(i+1))
 	}
@@ -59,8 +66,8 @@ func StartSlurm(ctx context.Context, n int) (*Slurm, error) {
 	return s, nil
 }
 
-// MustSlurm is [StartSlurm] for a test: it ends with the test, skips it on a machine without Slurm, and prints the daemons'
-// logs if it fails.
+// MustSlurm is [StartSlurm] for a test: it ends with the test, skips it on a machine without Slurm,
+// and prints the daemons' logs if it fails.
 func MustSlurm(t testing.TB, n int) *Slurm {
 	t.Helper()
 	s, err := StartSlurm(t.Context(), n)
@@ -165,7 +172,8 @@ func (s *Slurm) startMunge(ctx context.Context) error {
 	if err := os.Chmod(s.Dir, 0o755); err != nil { // munged wants its socket open to all
 		return err
 	}
-	err := s.launch("munged", "--foreground", "--force", "--key-file="+s.file("munge.key"), "--socket="+s.file("munge.sock"),
+	err := s.launch("munged", "--foreground", "--force", "--key-file="+s.file("munge.key"), "--socket="+
+		s.file("munge.sock"),
 		"--pid-file="+s.file("munged.pid"), "--log-file="+s.file("munged.log"), "--seed-file="+s.file("munged.seed"))
 	if err != nil {
 		return err
@@ -227,12 +235,15 @@ func (s *Slurm) writeConf(ctx context.Context) error {
 		"SlurmdParameters=config_overrides", // more CPUs than the machine has
 		"ReturnToService=2",
 		"KillWait=5",
-		"SchedulerParameters=batch_sched_delay=0,bf_interval=1", // else batch jobs wait for 3 s, those of several parts for 30 s
+		// else batch jobs wait for 3 s, those of several parts for 30 s
+		"SchedulerParameters=batch_sched_delay=0,bf_interval=1",
 	}
 	for i, node := range s.all() {
-		lines = append(lines, fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=4 RealMemory=1000 Gres=gpu:2 State=UNKNOWN", node, hostname, ports[i+1]))
+		lines = append(lines, fmt.Sprintf("NodeName=%s NodeHostname=%s NodeAddr=127.0.0.1 Port=%d CPUs=4 "+
+			"RealMemory=1000 Gres=gpu:2 State=UNKNOWN", node, hostname, ports[i+1]))
 	}
-	lines = append(lines, "PartitionName=debug Nodes="+strings.Join(s.Nodes, ",")+" Default=YES State=UP OverSubscribe=FORCE:8",
+	lines = append(lines, "PartitionName=debug Nodes="+strings.Join(s.Nodes, ",")+
+		" Default=YES State=UP OverSubscribe=FORCE:8",
 		fmt.Sprintf("PartitionName=%s Nodes=%s State=UP", s.Aside, s.Aside))
 	if err := s.makeGPUs(); err != nil {
 		return err

@@ -24,7 +24,8 @@ func findProgram(names ...string) (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	return "", &MissingError{names[0], "install openssh-server: apt-get install openssh-server, or dnf install openssh-server"}
+	return "", &MissingError{names[0], "install openssh-server: apt-get install openssh-server, or dnf install " +
+		"openssh-server"}
 }
 
 // prepare makes a host's directory with its keys and sshd_config.
@@ -66,8 +67,8 @@ func (c *Cluster) sshdConfig(h *Host, spec Spec, listen string, keys []string) s
 		setenv += " " + strconv.Quote(env)
 	}
 	if c.launch == nil {
-		// On loopback the login shell is that of the user who runs the tests. A nested bash does not read .bashrc, which would take time
-		// and might not survive being killed half-way.
+		// On loopback the login shell is that of the user who runs the tests. A nested bash does
+		// not read .bashrc, which would take time and might not survive being killed half-way.
 		setenv += " SHLVL=1"
 	}
 	lines = append(lines, setenv,
@@ -114,7 +115,8 @@ func (h *Host) awaitSSHD(ctx context.Context) (int, error) {
 	}
 }
 
-// writeClientFiles writes everything that an ssh client needs: user key, known_hosts and ssh_config.
+// writeClientFiles writes everything that an ssh client needs: user key, known_hosts and
+// ssh_config.
 func (c *Cluster) writeClientFiles() error {
 	var config, known strings.Builder
 	for _, h := range c.Hosts {

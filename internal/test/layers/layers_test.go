@@ -13,7 +13,8 @@ import (
 const root = "../../.."
 
 func TestSourcesKeepTheRules(t *testing.T) {
-	files, lines := 0, map[string]int{}
+	files := 0
+	lines := map[string]int{}
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -58,7 +59,8 @@ func TestSourcesKeepTheRules(t *testing.T) {
 // ignored reports whether the go tool ignores a folder, or it is a build output.
 func ignored(rel string) bool {
 	base := filepath.Base(rel)
-	return base[0] == '.' || base[0] == '_' || base == "testdata" || slices.Contains([]string{"bin", "lib", "dist"}, rel)
+	return base[0] == '.' || base[0] == '_' || base == "testdata" ||
+		slices.Contains([]string{"bin", "lib", "dist"}, rel)
 }
 
 func TestTopLevelNames(t *testing.T) {
@@ -68,7 +70,8 @@ func TestTopLevelNames(t *testing.T) {
 	}
 	for _, e := range entries {
 		if !topLevelAllows(e.Name()) {
-			t.Errorf("%s at the top of the repository: a newcomer reads that list first, so it stays short; find it a place below", e.Name())
+			t.Errorf("%s at the top of the repository: a newcomer reads that list first, so it stays short; find it "+
+				"a place below", e.Name())
 		}
 	}
 }
@@ -78,7 +81,8 @@ func topLevelAllows(name string) bool {
 }
 
 func TestTopLevelCanFail(t *testing.T) {
-	for name, want := range map[string]bool{"cmd": true, ".ci": true, "bin": true, "utils": false, "main.go": false, "NOTES.md": false} {
+	for name, want := range map[string]bool{"cmd": true, ".ci": true, "bin": true, "utils": false, "main.go": false,
+		"NOTES.md": false} {
 		if got := topLevelAllows(name); got != want {
 			t.Errorf("topLevelAllows(%q) = %v", name, got)
 		}
@@ -114,7 +118,8 @@ func TestCheckerCanFail(t *testing.T) {
 		{"ring/internal/tcp/x.go", ours("ring/internal/link", "internal/rankenv"), ""},
 		{"ring/internal/tcp/x.go", ours("ring"), "ring/internal must not import ring"},
 		{"ring/internal/tcp/x.go", ours("internal/wire"), "ring/internal must not import internal/wire"},
-		{"internal/agent/x.go", ours("internal/wire", "internal/rankenv", "internal/agent/seat", "internal/topology"), ""},
+		{"internal/agent/x.go", ours("internal/wire", "internal/rankenv", "internal/agent/seat", "internal/topology"),
+			""},
 		{"internal/agent/x.go", ours("launcher"), "internal/agent must not import launcher"},
 		{"internal/agent/x.go", ours("gpu/nvml"), "internal/agent must not import gpu/nvml"},
 		{"launcher/x.go", ours("hostfile", "internal/wire"), ""},
@@ -138,18 +143,25 @@ func TestCheckerCanFail(t *testing.T) {
 		{"x.go", ours(), "folder . has no row"},
 
 		{"cmd/gorun/x.go", "package x\nimport \"github.com/spf13/cobra\"\n", ""},
-		{"launcher/x.go", "package x\nimport \"github.com/spf13/cobra\"\n", "launcher must not import github.com/spf13/cobra: libraries"},
-		{"launcher/x_test.go", "package x\nimport \"github.com/spf13/pflag\"\n", "must not import github.com/spf13/pflag"},
-		{"ssh/x.go", "package x\nimport xssh \"golang.org/x/crypto/ssh\"\nimport \"golang.org/x/crypto/ssh/agent\"\n", ""},
-		{"ssh/x.go", "package x\nimport \"golang.org/x/crypto/ssh\"\n", "import golang.org/x/crypto/ssh under the name xssh"},
+		{"launcher/x.go", "package x\nimport \"github.com/spf13/cobra\"\n",
+			"launcher must not import github.com/spf13/cobra: libraries"},
+		{"launcher/x_test.go", "package x\nimport \"github.com/spf13/pflag\"\n",
+			"must not import github.com/spf13/pflag"},
+		{"ssh/x.go", "package x\nimport xssh \"golang.org/x/crypto/ssh\"\nimport \"golang.org/x/crypto/ssh/agent\"\n",
+			""},
+		{"ssh/x.go", "package x\nimport \"golang.org/x/crypto/ssh\"\n",
+			"import golang.org/x/crypto/ssh under the name xssh"},
 		{"ssh/x.go", "package x\nimport gossh \"golang.org/x/crypto/ssh\"\n", "under the name xssh"},
-		{"cmd/gorun/x.go", "package x\nimport \"golang.org/x/crypto/ssh/agent\"\n", "must not import golang.org/x/crypto/ssh/agent"},
+		{"cmd/gorun/x.go", "package x\nimport \"golang.org/x/crypto/ssh/agent\"\n",
+			"must not import golang.org/x/crypto/ssh/agent"},
 		{"launcher/x.go", "package x\nimport \"golang.org/x/crypto/sha3\"\n", ""},
 		{"gpu/nvml/x.go", "package x\nimport \"C\"\nimport \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", ""},
 		{"ring/x.go", "package x\nimport \"C\"\n", "ring must not import C: cgo"},
-		{"gpu/x.go", "package x\nimport \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n", "gpu must not import github.com/NVIDIA/go-nvml/pkg/nvml"},
+		{"gpu/x.go", "package x\nimport \"github.com/NVIDIA/go-nvml/pkg/nvml\"\n",
+			"gpu must not import github.com/NVIDIA/go-nvml/pkg/nvml"},
 
-		{"internal/cli/examine/x.go", "package x\nimport \"html/template\"\n", "must not import html/template: the linker"},
+		{"internal/cli/examine/x.go", "package x\nimport \"html/template\"\n",
+			"must not import html/template: the linker"},
 		{"internal/cli/examine/x.go", "package x\nimport \"html\"\n", ""},
 
 		{"gpu/x.go", "package x\nfunc init() {}\n", "gpu/x.go:2:1: function init: init runs unasked"},
@@ -158,7 +170,8 @@ func TestCheckerCanFail(t *testing.T) {
 		{"gpu/x.go", "package x\nvar (\n\ta = map[string]int{}\n)\n", "variable a"},
 		{"gpu/x.go", "package x\nvar e, n = errors.New(\"e\"), 1\n", "variable e"},
 		{"gpu/x.go", "package x\nvar e = fmt.Errorf(\"e\")\n", "variable e"},
-		{"gpu/x.go", "package x\nvar (\n\te = errors.New(\"e\")\n\tf = errors.New(\"f\")\n)\nvar _ I = (*T)(nil)\nconst c = 1\n", ""},
+		{"gpu/x.go", "package x\nvar (\n\te = errors.New(\"e\")\n\tf = errors.New(\"f\")\n)\nvar _ I = " +
+			"(*T)(nil)\nconst c = 1\n", ""},
 		{"gpu/x.go", "package x\nimport _ \"embed\"\n//go:embed x.txt\nvar text string\n", ""},
 		{"gpu/x_test.go", "package x\nvar update = flag.Bool(\"update\", false, \"\")\n", ""},
 
@@ -182,7 +195,7 @@ func TestPackageSizes(t *testing.T) {
 		want  []string
 	}{
 		{map[string]int{"ring": maxPackage + 1, "ssh": maxPackage}, nil},
-		{map[string]int{"ring": maxPackage + 1, "ssh": maxPackage + 1}, []string{"ssh has 2501 lines"}},
+		{map[string]int{"ring": maxPackage + 1, "ssh": maxPackage + 1}, []string{"ssh has 4001 lines"}},
 		{map[string]int{"ring": maxPackage}, []string{`row "ring" has a reason`}},
 	} {
 		got := tooLarge(tt.lines, table)

@@ -11,7 +11,8 @@ import (
 const (
 	// burst is how many frames of one host are taken before those that are due are delivered.
 	burst = 32
-	// grain is the time between two looks at frames: to wake up for each would take most of a processor where there are many.
+	// grain is the time between two looks at frames: to wake up for each would take most of a
+	// processor where there are many.
 	grain = 50 * time.Microsecond
 )
 
@@ -22,8 +23,8 @@ func (n *Network) ring() { _, _ = unix.Write(n.bell, []byte{1, 0, 0, 0, 0, 0, 0,
 
 func (n *Network) hush() { _, _ = unix.Read(n.bell, make([]byte, 8)) }
 
-// carry carries frames until the network is closed. It has a thread of its own, since Go's timers are off by up to a
-// millisecond, and asks for it to run at once when a frame is due.
+// carry carries frames until the network is closed. It has a thread of its own, since Go's timers
+// are off by up to a millisecond, and asks for it to run at once when a frame is due.
 func (n *Network) carry() {
 	defer close(n.ended)
 	runtime.LockOSThread() // for good: its settings end with it
@@ -37,7 +38,8 @@ func (n *Network) carry() {
 		n.mu.Lock()
 		begun := time.Now()
 		next, some := n.goOn(begun)
-		ports, over := n.ports, n.closing || n.failed != nil
+		ports := n.ports
+		over := n.closing || n.failed != nil
 		fds = append(fds[:0], unix.PollFd{Fd: int32(n.bell), Events: unix.POLLIN})
 		for _, p := range ports {
 			watched := unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN}

@@ -32,10 +32,12 @@ func (f *frame) source() address { return address(f.data[headSize+6:]) }
 // group reports whether an address is that of several hosts.
 func (a address) group() bool { return a[0]&1 != 0 }
 
-// wireSize returns the bytes on the wire of what a TAP handed out. A segment that leaves in several packets has the headers of each.
+// wireSize returns the bytes on the wire of what a TAP handed out. A segment that leaves in several
+// packets has the headers of each.
 func wireSize(data []byte) int {
 	size := len(data) - headSize
-	kind, packet := data[1], int(binary.NativeEndian.Uint16(data[4:]))
+	kind := data[1]
+	packet := int(binary.NativeEndian.Uint16(data[4:]))
 	tcp := headSize + int(binary.NativeEndian.Uint16(data[6:])) // where the checksum begins
 	if kind == 0 || packet == 0 || tcp+13 > len(data) {
 		return size

@@ -23,8 +23,8 @@ type line struct {
 	free   time.Time // when all frames so far have left
 }
 
-// pass returns when a frame of so many bytes that enters at now arrives at the other end. It reports false for one that does
-// not.
+// pass returns when a frame of so many bytes that enters at now arrives at the other end. It
+// reports false for one that does not.
 func (l *line) pass(now time.Time, bytes int) (arrival time.Time, ok bool) {
 	if l.Loss > 0 && l.random.Float64() < l.Loss {
 		return time.Time{}, false

@@ -18,8 +18,10 @@ func TestLineDelaysAndLimits(t *testing.T) {
 		{"nothing", Line{}, 2, []time.Duration{0, 0}},
 		{"delay", Line{Delay: 5 * time.Millisecond}, 2, []time.Duration{5 * time.Millisecond, 5 * time.Millisecond}},
 		{"rate", Line{Rate: 8e6}, 3, []time.Duration{time.Millisecond, 2 * time.Millisecond, 3 * time.Millisecond}},
-		{"both", Line{Delay: time.Second, Rate: 8e6}, 2, []time.Duration{time.Second + time.Millisecond, time.Second + 2*time.Millisecond}},
-		{"a full queue", Line{Rate: 8e6, Queue: time.Millisecond}, 5, []time.Duration{time.Millisecond, 2 * time.Millisecond}},
+		{"both", Line{Delay: time.Second, Rate: 8e6}, 2,
+			[]time.Duration{time.Second + time.Millisecond, time.Second + 2*time.Millisecond}},
+		{"a full queue", Line{Rate: 8e6, Queue: time.Millisecond}, 5,
+			[]time.Duration{time.Millisecond, 2 * time.Millisecond}},
 		{"loss of all", Line{Loss: 1}, 3, nil},
 	} {
 		l := line{Line: c.line, random: rand.New(rand.NewPCG(1, 1))}
@@ -51,7 +53,9 @@ func TestSeedDecidesWhichFramesAreLost(t *testing.T) {
 		}
 		return mask
 	}
-	first, again, other := lost(1), lost(1), lost(2)
+	first := lost(1)
+	again := lost(1)
+	other := lost(2)
 	if first != again || first == other || first == 0 {
 		t.Errorf("%x, %x, %x", first, again, other)
 	}
@@ -68,7 +72,8 @@ func TestSegmentCountsWithTheHeadersOfItsPackets(t *testing.T) {
 		return data
 	}
 	for _, c := range []struct{ payload, packets int }{{1448, 1}, {1449, 2}, {2896, 2}, {64000, 45}} {
-		if got, want := wireSize(segment(c.payload, 1448)), c.payload+c.packets*headers; got != want {
+		want := c.payload + c.packets*headers
+		if got := wireSize(segment(c.payload, 1448)); got != want {
 			t.Errorf("%d bytes of data: %d on the wire, want %d", c.payload, got, want)
 		}
 	}

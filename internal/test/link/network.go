@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Network joins hosts as one Ethernet. Its methods may be called concurrently, but none after Close.
+// Network joins hosts as one Ethernet. Its methods may be called concurrently, but none after
+// Close.
 type Network struct {
 	seed  uint64
 	bell  int           // an eventfd that ends waits of the carrier
@@ -45,7 +46,12 @@ type Stats struct {
 
 // New starts an empty network. Close ends it.
 func New(seed uint64) (*Network, error) {
-	n := &Network{seed: seed, ended: make(chan struct{}), at: map[address]*Port{}, paths: map[[2]*Port]*line{}}
+	n := &Network{
+		seed:  seed,
+		ended: make(chan struct{}),
+		at:    map[address]*Port{},
+		paths: map[[2]*Port]*line{},
+	}
 	var err error
 	if n.bell, err = makeBell(); err != nil {
 		return nil, fmt.Errorf("starting the link emulator: %w", err)
@@ -54,7 +60,8 @@ func New(seed uint64) (*Network, error) {
 	return n, nil
 }
 
-// Join gives the host whose network namespace is the file namespace an interface with that address. It can be used at once.
+// Join gives the host whose network namespace is the file namespace an interface with that address.
+// It can be used at once.
 func (n *Network) Join(namespace, name string, addr netip.Prefix) (*Port, error) {
 	fd, err := openTAP(namespace, name, addr)
 	if err != nil {
@@ -62,7 +69,12 @@ func (n *Network) Join(namespace, name string, addr netip.Prefix) (*Port, error)
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := &Port{network: n, fd: fd, out: n.newLine(Line{}), in: n.newLine(Line{})}
+	p := &Port{
+		network: n,
+		fd:      fd,
+		out:     n.newLine(Line{}),
+		in:      n.newLine(Line{}),
+	}
 	n.ports = append(n.ports, p)
 	n.ring()
 	return p, errors.Join(n.failed, n.tune())
@@ -81,7 +93,8 @@ func (p *Port) set(at *line, l Line) {
 	p.network.note(p.network.tune())
 }
 
-// Path sets what lies between two hosts in one direction, beyond the Out of the one and before the In of the other.
+// Path sets what lies between two hosts in one direction, beyond the Out of the one and before the
+// In of the other.
 func (n *Network) Path(from, to *Port, l Line) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -146,7 +159,8 @@ func (n *Network) note(err error) {
 	}
 }
 
-// enter takes a frame from its sender's TAP. A frame to several hosts, or to one that was not seen yet, goes to all.
+// enter takes a frame from its sender's TAP. A frame to several hosts, or to one that was not seen
+// yet, goes to all.
 func (n *Network) enter(data []byte, from *Port, now time.Time) {
 	if len(data) < headSize+14 {
 		return
@@ -163,7 +177,10 @@ func (n *Network) enter(data []byte, from *Port, now time.Time) {
 		if p != from && !p.gone && (p == to || !known || f.target().group()) {
 			n.number++
 			copied := f
-			copied.to, copied.passed, copied.at, copied.number = p, 1, at, n.number
+			copied.to = p
+			copied.passed = 1
+			copied.at = at
+			copied.number = n.number
 			n.frames.add(&copied)
 		}
 	}
@@ -185,7 +202,8 @@ func (n *Network) goOn(now time.Time) (next time.Time, some bool) {
 			n.stats.Dropped++
 			continue
 		}
-		f.passed, f.at = f.passed+1, at
+		f.passed++
+		f.at = at
 		n.frames.add(f)
 	}
 	if len(n.frames) == 0 {

@@ -122,7 +122,8 @@ func receive(t *testing.T, conn *net.UDPConn, want string) {
 
 func TestEachDirectionHasItsDelay(t *testing.T) {
 	network, hosts := newHosts(t, 3)
-	a, c := hosts[0].datagrams(t), hosts[2].datagrams(t)
+	a := hosts[0].datagrams(t)
+	c := hosts[2].datagrams(t)
 	send(t, a, hosts[2], "hello") // so that the hosts know each other's Ethernet addresses
 	receive(t, c, "hello")
 	hosts[0].port.Out(link.Line{Delay: 10 * time.Millisecond})
@@ -148,7 +149,9 @@ func TestEachDirectionHasItsDelay(t *testing.T) {
 
 func TestOneDirectionLosesAll(t *testing.T) {
 	network, hosts := newHosts(t, 3)
-	a, b, c := hosts[0].datagrams(t), hosts[1].datagrams(t), hosts[2].datagrams(t)
+	a := hosts[0].datagrams(t)
+	b := hosts[1].datagrams(t)
+	c := hosts[2].datagrams(t)
 	send(t, a, hosts[1], "hello")
 	receive(t, b, "hello")
 	send(t, b, hosts[0], "hello")
@@ -173,7 +176,8 @@ func TestOneDirectionLosesAll(t *testing.T) {
 }
 
 func TestRateBoundsAStream(t *testing.T) {
-	for what, l := range map[string]link.Line{"whole segments": {Rate: 100e6}, "single packets, some lost": {Rate: 100e6, Loss: 0.002}} {
+	for what, l := range map[string]link.Line{"whole segments": {Rate: 100e6},
+		"single packets, some lost": {Rate: 100e6, Loss: 0.002}} {
 		t.Run(what, func(t *testing.T) {
 			_, hosts := newHosts(t, 2)
 			hosts[0].port.Out(l)
@@ -228,7 +232,8 @@ func TestRemovedInterfaceLeavesTheOthers(t *testing.T) {
 	hosts[1].do(t, exec.Command("ip", "link", "del", "wan0").Run)
 	hosts[0].port.In(link.Line{Loss: 0.5})
 	hosts[0].port.In(link.Line{})
-	a, c := hosts[0].datagrams(t), hosts[2].datagrams(t)
+	a := hosts[0].datagrams(t)
+	c := hosts[2].datagrams(t)
 	for range 3 {
 		send(t, a, hosts[2], "hello")
 		receive(t, c, "hello")

@@ -10,13 +10,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openTAP makes a TAP in a network namespace, with an address and up. It ends with its file descriptor.
+// openTAP makes a TAP in a network namespace, with an address and up. It ends with its file
+// descriptor.
 func openTAP(namespace, name string, addr netip.Prefix) (fd int, err error) {
 	made := make(chan struct{})
 	go func() {
 		defer close(made)
 		runtime.LockOSThread()
-		if unix.Gettid() == unix.Getpid() { // the main thread never ends, and its namespace counts as that of the process
+		// the main thread never ends, and its namespace counts as that of the process
+		if unix.Gettid() == unix.Getpid() {
 			defer runtime.UnlockOSThread()
 			fd, err = openTAP(namespace, name, addr) // on another thread, since this one is taken
 			return
@@ -85,7 +87,8 @@ func setUp(name string, addr netip.Prefix) error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, request)
 }
 
-// tune lets large segments pass whole where no frame is lost: a lost one would take many packets with it.
+// tune lets large segments pass whole where no frame is lost: a lost one would take many packets
+// with it.
 func (n *Network) tune() error {
 	features := unix.TUN_F_CSUM
 	if !n.lossy() {

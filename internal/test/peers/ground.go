@@ -40,7 +40,8 @@ func (g *ground) rank(ctx context.Context, r int, argv []string) *exec.Cmd {
 	return exec.CommandContext(ctx, argv[0], argv[1:]...)
 }
 
-// wrapper returns the words before a program, whose launcher gives it its rank, that pin it to its processor.
+// wrapper returns the words before a program, whose launcher gives it its rank, that pin it to its
+// processor.
 func (g *ground) wrapper() []string {
 	if len(g.cpus) == 0 {
 		return nil
@@ -101,5 +102,6 @@ func machine(ctx context.Context, g *ground) string {
 	load, _ := os.ReadFile("/proc/loadavg")
 	before, _, _ := strings.Cut(string(load), " ")
 	return fmt.Sprintf("%s, %d × %s, Linux %s, %s, TCP %s, load %s",
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), model, strings.TrimSpace(string(kernel)), runtime.Version(), strings.TrimSpace(string(control)), before)
+		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), model, strings.TrimSpace(string(kernel)),
+		runtime.Version(), strings.TrimSpace(string(control)), before)
 }

@@ -38,8 +38,9 @@ func (l links) rate(i int) float64 {
 	return l.mbit
 }
 
-// least returns the time in µs below which no allreduce of so many bytes can be: each host's part crosses the network in
-// log2 rounds at least, and each host sends and receives nearly twice the vector.
+// least returns the time in µs below which no allreduce of so many bytes can be: each host's part
+// crosses the network in log2 rounds at least, and each host sends and receives nearly twice the
+// vector.
 func (l links) least(bytes int) float64 {
 	rate := l.mbit
 	for i := range l.hosts {
@@ -53,7 +54,8 @@ func (l links) least(bytes int) float64 {
 // linkLimit is far more than a run takes.
 const linkLimit = 10 * time.Minute
 
-// compareLinks prints ring's times between hosts with slow links, beside the least that the links allow.
+// compareLinks prints ring's times between hosts with slow links, beside the least that the links
+// allow.
 func (s settings) compareLinks(ctx context.Context, w io.Writer, g *ground) (err error) {
 	emulated, err := link.New(1)
 	if err != nil {
@@ -70,8 +72,10 @@ func (s settings) compareLinks(ctx context.Context, w io.Writer, g *ground) (err
 		}
 		g.turn = s.np / s.links.hosts // all ranks of a host, which has one processor then
 	}
-	text := fmt.Sprintf("%s; allreduce of %d ranks on %d hosts, %v from host to host, %g Mb/s each way; frames late: what the emulator adds to the delay, average and most\n\n"+
-		"| bytes | ms | least ms | time / least | least / time | frames late, ms | most |\n|---|---|---|---|---|---|---|\n",
+	text := fmt.Sprintf("%s; allreduce of %d ranks on %d hosts, %v from host to host, %g Mb/s each way; frames late: "+
+		"what the emulator adds to the delay, average and most\n\n"+
+		"| bytes | ms | least ms | time / least | least / time | frames late, ms | most "+
+		"|\n|---|---|---|---|---|---|---|\n",
 		machine(ctx, g), s.np, s.links.hosts, s.links.delay, s.links.mbit)
 	worst := 0.0
 	for _, bytes := range s.sizes() {
@@ -84,9 +88,12 @@ func (s settings) compareLinks(ctx context.Context, w io.Writer, g *ground) (err
 			}
 			times = append(times, us)
 		}
-		took, least, late := median(times), s.links.least(bytes), emulated.Stats()
+		took := median(times)
+		least := s.links.least(bytes)
+		late := emulated.Stats()
 		worst = max(worst, took/least)
-		text += fmt.Sprintf("| %d | %.2f | %.2f | %.2f | %.2f | %.3f | %.3f |\n", bytes, took/1e3, least/1e3, took/least, least/took, late.Late.Seconds()*1e3, late.Latest.Seconds()*1e3)
+		text += fmt.Sprintf("| %d | %.2f | %.2f | %.2f | %.2f | %.3f | %.3f |\n", bytes, took/1e3, least/1e3,
+			took/least, least/took, late.Late.Seconds()*1e3, late.Latest.Seconds()*1e3)
 	}
 	if goal, err := find(s.row); err == nil {
 		text += fmt.Sprintf("\n%s: %.2f of what the links allow at worst; the goal is %g\n", s.row, 1/worst, goal.goal)
@@ -99,7 +106,8 @@ func (s settings) compareLinks(ctx context.Context, w io.Writer, g *ground) (err
 func (l links) join(emulated *link.Network) func(context.Context, *network) error {
 	return func(_ context.Context, n *network) error {
 		for i, h := range n.hosts {
-			port, err := emulated.Join(fmt.Sprintf("/proc/%d/ns/net", h.pid), n.use, netip.PrefixFrom(netip.MustParseAddr(h.addr), 16))
+			port, err := emulated.Join(fmt.Sprintf("/proc/%d/ns/net", h.pid), n.use,
+				netip.PrefixFrom(netip.MustParseAddr(h.addr), 16))
 			if err != nil {
 				return err
 			}

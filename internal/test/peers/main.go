@@ -1,6 +1,6 @@
-// Command peers times a collective of ring and of other libraries on this machine. Each size is measured by processes of its own,
-// in rounds in which the sides take turns. It prints a Markdown table of the medians and draws them. A side that cannot be
-// built is left out, with the reason.
+// Command peers times a collective of ring and of other libraries on this machine. Each size is
+// measured by processes of its own, in rounds in which the sides take turns. It prints a Markdown
+// table of the medians and draws them. A side that cannot be built is left out, with the reason.
 //
 //	go run ./internal/test/peers -row NAME GORUN
 //	go run ./internal/test/peers [-collective allreduce] [-transport shm|tcp|veth] [-np 2] [-min 4] [-max 64M] [-runs 5] [-svg FILE] GORUN
@@ -8,12 +8,14 @@
 //	go run ./internal/test/peers -transport slow -hosts 16 -np 32 -delay 5ms -mbit 100 [-runs 3] GORUN
 //	go run ./internal/test/peers -slow 200 GORUN
 //
-// A row is a comparison with a goal; without a name -row lists them. Transport shm is within one host, compared with Open MPI,
-// MPICH and Gloo. Transport tcp runs over loopback TCP, compared with Open MPI over TCP, Gloo and, with two ranks, a plain
-// socket that ring's processes time in turns with the collective. Transport veth is tcp between two network namespaces
-// joined by a veth pair, and needs root. -rails 1gbit,400mbit compares ring over several of them with ring over each. Transport slow compares ring between
-// hosts whose links are slow, which package link emulates, with the least time that such links allow. -slow counts the
-// measurements of small vectors that take several times the median of all.
+// A row is a comparison with a goal; without a name -row lists them. Transport shm is within one
+// host, compared with Open MPI, MPICH and Gloo. Transport tcp runs over loopback TCP, compared with
+// Open MPI over TCP, Gloo and, with two ranks, a plain socket that ring's processes time in turns
+// with the collective. Transport veth is tcp between two network namespaces joined by a veth pair,
+// and needs root. -rails 1gbit,400mbit compares ring over several of them with ring over each.
+// Transport slow compares ring between hosts whose links are slow, which package link emulates,
+// with the least time that such links allow. -slow counts the measurements of small vectors that
+// take several times the median of all.
 package main
 
 import (
@@ -70,7 +72,16 @@ func main() {
 
 // parse reads the command line. Flags change the settings of a row.
 func parse(args []string, usage io.Writer) (settings, error) {
-	s := settings{collective: "allreduce", transport: "shm", np: 2, min: 4, max: 64 << 20, step: 4, runs: 5, streams: 1}
+	s := settings{
+		collective: "allreduce",
+		transport:  "shm",
+		np:         2,
+		min:        4,
+		max:        64 << 20,
+		step:       4,
+		runs:       5,
+		streams:    1,
+	}
 	typed := s.flags(usage)
 	if err := typed.Parse(args); err != nil {
 		return s, err
@@ -109,13 +120,15 @@ func (s *settings) flags(usage io.Writer) *flag.FlagSet {
 	f.IntVar(&s.runs, "runs", s.runs, "rounds")
 	f.IntVar(&s.streams, "streams", s.streams, "TCP connections of ring between two ranks")
 	f.IntVar(&s.slow, "slow", s.slow, "count slow measurements of ring among so many, instead")
-	f.StringVar(&s.rails, "rails", s.rails, "rates of veth pairs, such as 1gbit,400mbit: compare ring over all of them with each, instead")
+	f.StringVar(&s.rails, "rails", s.rails,
+		"rates of veth pairs, such as 1gbit,400mbit: compare ring over all of them with each, instead")
 	f.IntVar(&s.links.hosts, "hosts", s.links.hosts, "hosts of -transport slow")
 	f.DurationVar(&s.links.delay, "delay", s.links.delay, "what a frame takes from host to host")
 	f.Float64Var(&s.links.mbit, "mbit", s.links.mbit, "Mb/s of each host's link, in each direction")
 	f.Float64Var(&s.links.slowest, "slowest", s.links.slowest, "Mb/s of the second host's link; 0: as the others'")
 	f.StringVar(&s.without, "without", s.without, "sides to leave out: openmpi, mpich, gloo")
-	f.BoolVar(&s.pin, "pin", s.pin, "keep each rank on one processor, on all sides; Gloo, with two threads a rank, is slow then")
+	f.BoolVar(&s.pin, "pin", s.pin, "keep each rank on one processor, on all sides; Gloo, with two threads a rank, "+
+		"is slow then")
 	f.StringVar(&s.svg, "svg", s.svg, "also draw the medians into this file")
 	return f
 }
@@ -194,11 +207,16 @@ func compare(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	return report{settings: s, about: about, sides: sides, results: results}.write(os.Stdout)
+	return report{
+		settings: s,
+		about:    about,
+		sides:    sides,
+		results:  results,
+	}.write(os.Stdout)
 }
 
-// measure returns the results of each side by size. All sides measure a size before the next one, and each round starts with
-// another side, so that none always follows the same.
+// measure returns the results of each side by size. All sides measure a size before the next one,
+// and each round starts with another side, so that none always follows the same.
 func measure(ctx context.Context, s settings, sides []side) ([]map[int]result, error) {
 	results := make([]map[int]result, len(sides))
 	for i := range results {
@@ -231,10 +249,12 @@ type size int
 func (s *size) String() string { return strconv.Itoa(int(*s)) }
 
 func (s *size) Set(text string) error {
-	number, shift := strings.ToUpper(text), 0
+	number := strings.ToUpper(text)
+	shift := 0
 	for i, unit := range []string{"K", "M", "G"} {
 		if n, found := strings.CutSuffix(number, unit); found {
-			number, shift = n, 10*(i+1)
+			number = n
+			shift = 10 * (i + 1)
 		}
 	}
 	n, err := strconv.Atoi(number)

@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// network is network namespaces, each a host. They have no names: they end with their processes, also when this
-// process is killed.
+// network is network namespaces, each a host. They have no names: they end with their processes,
+// also when this process is killed.
 type network struct {
 	hosts  []*namespace
 	config string // ssh_config file that leads gorun to them, as f1, f2, …
@@ -29,7 +29,8 @@ type namespace struct {
 }
 
 // newNetwork makes so many hosts and joins them. It needs root, util-linux, iproute2 and OpenSSH.
-func newNetwork(ctx context.Context, dir string, hosts int, join func(context.Context, *network) error) (*network, error) {
+func newNetwork(ctx context.Context, dir string, hosts int, join func(context.Context, *network) error) (*network,
+	error) {
 	n := &network{config: filepath.Join(dir, "ssh_config"), use: "eth0"}
 	err := n.start(hosts)
 	if err == nil {
@@ -84,7 +85,8 @@ func (n *network) join(ctx context.Context, number int, rate string) error {
 		}
 	}
 	for _, h := range n.hosts { // a link is up a moment after its other end
-		if err := inside(ctx, h.pid, "sh", "-c", "until ip link show "+name+" | grep -q 'state UP'; do sleep 0.01; done"); err != nil {
+		if err := inside(ctx, h.pid, "sh", "-c", "until ip link show "+name+
+			" | grep -q 'state UP'; do sleep 0.01; done"); err != nil {
 			return err
 		}
 	}
@@ -92,7 +94,8 @@ func (n *network) join(ctx context.Context, number int, rate string) error {
 }
 
 func newNamespace(addr string) (*namespace, error) {
-	h := &namespace{addr: addr, holder: exec.Command("unshare", "--net", "sh", "-c", "ip link set lo up && echo . && exec cat >/dev/null")}
+	h := &namespace{addr: addr, holder: exec.Command("unshare", "--net", "sh", "-c",
+		"ip link set lo up && echo . && exec cat >/dev/null")}
 	var err error
 	if h.stdin, err = h.holder.StdinPipe(); err != nil {
 		return nil, err
@@ -122,14 +125,18 @@ func inside(ctx context.Context, pid int, argv ...string) error {
 	return nil
 }
 
-// openSSH writes gorun's configuration for the namespaces. No server listens: each connection gets an sshd on a pipe.
+// openSSH writes gorun's configuration for the namespaces. No server listens: each connection gets
+// an sshd on a pipe.
 func (n *network) openSSH(ctx context.Context, dir string) error {
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
 		sshd = "/usr/sbin/sshd"
 	}
-	key, authorized, known := filepath.Join(dir, "key"), filepath.Join(dir, "authorized_keys"), filepath.Join(dir, "known_hosts")
-	if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+	key := filepath.Join(dir, "key")
+	authorized := filepath.Join(dir, "authorized_keys")
+	known := filepath.Join(dir, "known_hosts")
+	if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f",
+		key).CombinedOutput(); err != nil {
 		return fmt.Errorf("ssh-keygen: %w: %s", err, out)
 	}
 	public, err := os.ReadFile(key + ".pub")
@@ -137,23 +144,27 @@ func (n *network) openSSH(ctx context.Context, dir string) error {
 		return err
 	}
 	server := filepath.Join(dir, "sshd_config")
-	client := fmt.Sprintf("Host *\n  User root\n  IdentityFile %s\n  IdentitiesOnly yes\n  IdentityAgent none\n  UserKnownHostsFile %s\n"+
+	client := fmt.Sprintf("Host *\n  User root\n  IdentityFile %s\n  IdentitiesOnly yes\n  IdentityAgent none\n  "+
+		"UserKnownHostsFile %s\n"+
 		"  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n", key, known)
 	names := make([]string, len(n.hosts))
 	for i, h := range n.hosts {
 		names[i] = fmt.Sprintf("f%d", i+1)
-		client += fmt.Sprintf("Host f%d\n  ProxyCommand nsenter -t %d -n -- %s -i -f %s -E %s\n", i+1, h.pid, sshd, server, filepath.Join(dir, "sshd.log"))
+		client += fmt.Sprintf("Host f%d\n  ProxyCommand nsenter -t %d -n -- %s -i -f %s -E %s\n", i+1, h.pid, sshd,
+			server, filepath.Join(dir, "sshd.log"))
 	}
 	return errors.Join(
 		os.MkdirAll("/run/sshd", 0o755), // which the system's service makes, where it runs
 		os.WriteFile(authorized, public, 0o600),
 		os.WriteFile(known, []byte(strings.Join(names, ",")+" "+string(public)), 0o600),
-		os.WriteFile(server, []byte("HostKey "+key+"\nAuthorizedKeysFile "+authorized+"\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nUseDNS no\n"), 0o600),
+		os.WriteFile(server, []byte("HostKey "+key+"\nAuthorizedKeysFile "+authorized+
+			"\nStrictModes no\nPermitRootLogin yes\nUsePAM no\nUseDNS no\n"), 0o600),
 		os.WriteFile(n.config, []byte(client), 0o600),
 	)
 }
 
-// flags returns the options that lead gorun to the hosts, with so many ranks in all, and ranks to the interfaces between them.
+// flags returns the options that lead gorun to the hosts, with so many ranks in all, and ranks to
+// the interfaces between them.
 func (n *network) flags(ranks int) []string {
 	names := make([]string, len(n.hosts))
 	for i := range names {

@@ -16,7 +16,16 @@ import (
 )
 
 func TestSettings(t *testing.T) {
-	good := settings{collective: "alltoall", transport: "tcp", np: 2, min: 4, max: 100, step: 4, runs: 1, streams: 1}
+	good := settings{
+		collective: "alltoall",
+		transport:  "tcp",
+		np:         2,
+		min:        4,
+		max:        100,
+		step:       4,
+		runs:       1,
+		streams:    1,
+	}
 	if err := good.check(); err != nil {
 		t.Error(err)
 	}
@@ -27,7 +36,10 @@ func TestSettings(t *testing.T) {
 		func(s *settings) { s.collective = "scan" },
 		func(s *settings) { s.transport = "udp" },
 		func(s *settings) { s.np = 1 },
-		func(s *settings) { s.transport, s.np = "veth", 3 },
+		func(s *settings) {
+			s.transport = "veth"
+			s.np = 3
+		},
 		func(s *settings) { s.min = 6 },
 		func(s *settings) { s.max = 3 },
 		func(s *settings) { s.step = 1 },
@@ -78,23 +90,45 @@ func TestSidesTakeTurns(t *testing.T) {
 			return result{median: float64(len(order)), p99: float64(bytes)}, nil
 		}}
 	}
-	results, err := measure(t.Context(), settings{min: 4, max: 16, step: 4, runs: 3}, sides)
-	if err != nil || order != "abcbcacababcbcacab" || results[0][4] != (result{median: 6, p99: 4}) || results[0][16] != (result{median: 15, p99: 16}) {
+	results, err := measure(t.Context(), settings{
+		min:  4,
+		max:  16,
+		step: 4,
+		runs: 3,
+	}, sides)
+	if err != nil || order != "abcbcacababcbcacab" || results[0][4] != (result{median: 6, p99: 4}) ||
+		results[0][16] != (result{median: 15, p99: 16}) {
 		t.Errorf("%s: %v, %v", order, results, err)
 	}
 	sides[1].run = func(context.Context, int) (result, error) { return result{}, said }
-	if _, err := measure(t.Context(), settings{min: 4, max: 4, step: 4, runs: 1}, sides); !errors.Is(err, said) || !strings.HasPrefix(err.Error(), "b, 4 bytes: ") {
+	if _, err := measure(t.Context(), settings{
+		min:  4,
+		max:  4,
+		step: 4,
+		runs: 1,
+	}, sides); !errors.Is(err, said) || !strings.HasPrefix(err.Error(), "b, 4 bytes: ") {
 		t.Errorf("%v", err)
 	}
 }
 
 func TestReport(t *testing.T) {
 	r := report{
-		settings: settings{row: "wire", collective: "allreduce", transport: "tcp", np: 2, min: 1000, max: 4000, step: 4, runs: 3, svg: filepath.Join(t.TempDir(), "p.svg")},
-		about:    "here",
-		sides:    []side{{name: "ring"}, {name: "Open MPI"}, {name: "Gloo"}},
+		settings: settings{
+			row:        "wire",
+			collective: "allreduce",
+			transport:  "tcp",
+			np:         2,
+			min:        1000,
+			max:        4000,
+			step:       4,
+			runs:       3,
+			svg:        filepath.Join(t.TempDir(), "p.svg"),
+		},
+		about: "here",
+		sides: []side{{name: "ring"}, {name: "Open MPI"}, {name: "Gloo"}},
 		results: []map[int]result{
-			{1000: {2, 3, 1}, 4000: {4, 5, 2}}, {1000: {5, 6, 0}, 4000: {50, 60, 0}}, {1000: {20, 30, 0}, 4000: {3, 4, 0}},
+			{1000: {2, 3, 1}, 4000: {4, 5, 2}}, {1000: {5, 6, 0}, 4000: {50, 60, 0}},
+			{1000: {20, 30, 0}, 4000: {3, 4, 0}},
 		},
 	}
 	var out strings.Builder
@@ -119,7 +153,9 @@ wire: 0.75 times as fast at worst, at 4000 bytes; the goal is 0.92; p99 0.80 at 
 	if got := r.verdict(); got != "\nwire: 0.50 times as fast at worst, at 1000 bytes; the goal is 0.92\n" {
 		t.Errorf("alone: %s", got)
 	}
-	r.transport, r.row, r.svg = "shm", "", ""
+	r.transport = "shm"
+	r.row = ""
+	r.svg = ""
 	if got := r.table(); !strings.HasSuffix(got, "| 1000 | 2 | 3 |\n| 4000 | 4 | 5 |\n") || r.verdict() != "" {
 		t.Errorf("got\n%s", got)
 	}
@@ -133,9 +169,13 @@ func TestSlowRunsAreCounted(t *testing.T) {
 			runs[i][bytes] = 1
 		}
 	}
-	runs[1][4], runs[1][64], runs[3][64], runs[4][16] = 20, 6, 5.1, 5
+	runs[1][4] = 20
+	runs[1][64] = 6
+	runs[3][64] = 5.1
+	runs[4][16] = 5
 	got := slowTable(runs)
-	for _, want := range []string{"| 4 | 1 | 20 | 1 |", "| 16 | 1 | 5 | 0 |", "| 64 | 1 | 6 | 2 |", "\n2 of 5 runs are slow"} {
+	for _, want := range []string{"| 4 | 1 | 20 | 1 |", "| 16 | 1 | 5 | 0 |", "| 64 | 1 | 6 | 2 |",
+		"\n2 of 5 runs are slow"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
@@ -171,7 +211,8 @@ func TestPinnedRanks(t *testing.T) {
 		direct := g.rank(t.Context(), rank, []string{"grep", "Cpus_allowed_list", "/proc/self/status"})
 		a, aerr := wrapped.Output()
 		b, berr := direct.Output()
-		if fields := strings.Fields(string(a)); aerr != nil || berr != nil || string(a) != string(b) || fields[1] != want {
+		if fields := strings.Fields(string(a)); aerr != nil || berr != nil || string(a) != string(b) ||
+			fields[1] != want {
 			t.Errorf("%s=%d: %s %v, %s %v, want processor %s", name, rank, a, aerr, b, berr, want)
 		}
 	}
@@ -189,7 +230,8 @@ func TestNetworkComesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := &ground{network: n, addrs: []string{n.hosts[0].addr, n.hosts[1].addr}}
-	if out, err := g.rank(ctx, 1, []string{"ip", "-brief", "-4", "addr", "show", "dev", "eth0"}).Output(); err != nil || !strings.Contains(string(out), n.hosts[1].addr+"/24") {
+	if out, err := g.rank(ctx, 1, []string{"ip", "-brief", "-4", "addr", "show", "dev", "eth0"}).Output(); err != nil ||
+		!strings.Contains(string(out), n.hosts[1].addr+"/24") {
 		t.Errorf("%v, %s", err, out)
 	}
 	if err := n.close(); err != nil {

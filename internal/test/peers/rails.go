@@ -18,7 +18,8 @@ func compareRails(ctx context.Context, w io.Writer, s settings, g *ground, about
 		uses = append(uses, fmt.Sprintf("eth%d", i))
 	}
 	uses = append(uses, strings.Join(uses, ","))
-	text := fmt.Sprintf("%s; allreduce of 2 ranks, MB/s; rails of %s\n\n| bytes | %s | all | all / first | all / sum |\n|%s\n",
+	text := fmt.Sprintf("%s; allreduce of 2 ranks, MB/s; rails of %s\n\n| bytes | %s | all | all / first | all / sum "+
+		"|\n|%s\n",
 		about, s.rails, strings.Join(rates, " | "), strings.Repeat("---|", len(rates)+4))
 	for _, bytes := range s.sizes() {
 		times := make([][]float64, len(uses))
@@ -42,7 +43,12 @@ func compareRails(ctx context.Context, w io.Writer, s settings, g *ground, about
 func timeRing(ctx context.Context, s settings, g *ground, bytes int, limit time.Duration) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	opts := bench.Options{Collective: s.collective, Min: bytes, Max: bytes, Budget: 10 * budget}
+	opts := bench.Options{
+		Collective: s.collective,
+		Min:        bytes,
+		Max:        bytes,
+		Budget:     10 * budget,
+	}
 	rows, err := runRing(g.command(ctx, ringArgs(s, g, opts)))
 	if err != nil {
 		return 0, err

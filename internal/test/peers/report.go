@@ -27,12 +27,18 @@ func (r report) write(w io.Writer) error {
 	if r.svg == "" {
 		return nil
 	}
-	picture := bench.Picture{Title: r.title(), Quantity: "time", Unit: bench.Micros, Series: make([]bench.Series, len(r.sides))}
+	picture := bench.Picture{
+		Title:    r.title(),
+		Quantity: "time",
+		Unit:     bench.Micros,
+		Series:   make([]bench.Series, len(r.sides)),
+	}
 	wire := bench.Series{Name: "plain socket", Dashed: true}
 	for i, s := range r.sides {
 		picture.Series[i].Name = s.name
 		for _, size := range r.sizes() {
-			picture.Series[i].Points = append(picture.Series[i].Points, bench.Point{Bytes: size, Value: r.results[i][size].median})
+			picture.Series[i].Points = append(picture.Series[i].Points,
+				bench.Point{Bytes: size, Value: r.results[i][size].median})
 			if i == 0 {
 				wire.Points = append(wire.Points, bench.Point{Bytes: size, Value: r.results[0][size].wire})
 			}
@@ -49,7 +55,8 @@ func (r report) write(w io.Writer) error {
 }
 
 func (r report) title() string {
-	where := map[string]string{"shm": "on one host", "tcp": "over loopback TCP", "veth": "over TCP between two network namespaces"}[r.transport]
+	where := map[string]string{"shm": "on one host", "tcp": "over loopback TCP",
+		"veth": "over TCP between two network namespaces"}[r.transport]
 	return fmt.Sprintf("%s of float32, %d ranks %s", r.collective, r.np, where)
 }
 
@@ -63,7 +70,9 @@ func (r report) conditions() string {
 	if r.streams > 1 {
 		notes += fmt.Sprintf("; ring has %d connections between two ranks, the others one", r.streams)
 	}
-	return fmt.Sprintf("%s; µs, out of place, bytes of the whole vector, median and 99th percentile of the slowest rank, of which the medians of %d rounds in which the sides take turns; up to 4 KiB 20 calls are timed together; %s%s.\n",
+	return fmt.Sprintf("%s; µs, out of place, bytes of the whole vector, median and 99th percentile of the slowest "+
+		"rank, of which the medians of %d rounds in which the sides take turns; up to 4 KiB 20 calls are timed "+
+		"together; %s%s.\n",
 		r.about, r.runs, kept, notes)
 }
 
@@ -93,7 +102,8 @@ func (r report) table() string {
 		}
 		if r.wire() {
 			speed := func(us float64) float64 { return float64(size) / us / 1e3 }
-			fmt.Fprintf(&b, " %.4g | %.2f | %.2f | %.2f |", ours.wire, speed(ours.median), speed(ours.wire), ours.wire/ours.median)
+			fmt.Fprintf(&b, " %.4g | %.2f | %.2f | %.2f |", ours.wire, speed(ours.median), speed(ours.wire),
+				ours.wire/ours.median)
 		}
 		b.WriteString("\n")
 	}
@@ -116,17 +126,23 @@ func (r report) verdict() string {
 	if err != nil {
 		return ""
 	}
-	least, at, p99 := 0.0, 0, 0.0
+	least := 0.0
+	at := 0
+	p99 := 0.0
 	for _, size := range r.sizes() {
-		ours, speed, tail := r.results[0][size], 0.0, 0.0
+		ours := r.results[0][size]
+		speed := 0.0
+		tail := 0.0
 		if len(r.sides) > 1 {
 			best := r.best(size)
-			speed, tail = best.median/ours.median, best.p99/ours.p99
+			speed = best.median / ours.median
+			tail = best.p99 / ours.p99
 		} else {
 			speed = ours.wire / ours.median
 		}
 		if at == 0 || speed < least {
-			least, at = speed, size
+			least = speed
+			at = size
 		}
 		if p99 == 0 || tail < p99 {
 			p99 = tail

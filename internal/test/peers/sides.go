@@ -57,10 +57,18 @@ func contestants(s settings, g *ground) []side {
 	program := func(name string) string { return filepath.Join("internal/test/peers/programs", name) }
 	built := func(name string) string { return filepath.Join(g.dir, name) }
 	task := func(bytes int) []string {
-		return []string{s.collective, strconv.Itoa(bytes), strconv.Itoa(batch(bytes)), strconv.FormatFloat(budget.Seconds(), 'f', -1, 64)}
+		return []string{s.collective, strconv.Itoa(bytes), strconv.Itoa(batch(bytes)),
+			strconv.FormatFloat(budget.Seconds(), 'f', -1, 64)}
 	}
 	ring := side{name: "ring", run: func(ctx context.Context, bytes int) (result, error) {
-		opts := bench.Options{Collective: s.collective, Min: bytes, Max: bytes, Budget: budget, Batch: batch(bytes), Wire: s.wire()}
+		opts := bench.Options{
+			Collective: s.collective,
+			Min:        bytes,
+			Max:        bytes,
+			Budget:     budget,
+			Batch:      batch(bytes),
+			Wire:       s.wire(),
+		}
 		rows, err := runRing(g.command(ctx, ringArgs(s, g, opts)))
 		if err != nil {
 			return result{}, err
@@ -72,14 +80,16 @@ func contestants(s settings, g *ground) []side {
 			name:   name,
 			source: []string{"mpicc." + suffix, "-O2", "-o", built(suffix), program("mpi.c")},
 			run: func(ctx context.Context, bytes int) (result, error) {
-				argv := slices.Concat(start, []string{"-np", strconv.Itoa(s.np)}, g.wrapper(), []string{built(suffix)}, task(bytes))
+				argv := slices.Concat(start, []string{"-np", strconv.Itoa(s.np)}, g.wrapper(), []string{built(suffix)},
+					task(bytes))
 				return read(g.command(ctx, argv))
 			},
 		}
 	}
 	openMPI := []string{"mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"}
 	if s.transport == "tcp" {
-		openMPI = append(openMPI, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo")
+		openMPI = append(openMPI, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
+			"lo")
 	}
 	gloo := side{
 		name:   "Gloo",
@@ -101,7 +111,8 @@ func contestants(s settings, g *ground) []side {
 	})
 }
 
-// wire reports whether ring's speed can be compared with that of a plain socket: both send and receive the vector once.
+// wire reports whether ring's speed can be compared with that of a plain socket: both send and
+// receive the vector once.
 func (s settings) wire() bool {
 	return s.transport != "shm" && s.np == 2 && s.collective == "allreduce"
 }
@@ -114,7 +125,8 @@ func ringArgs(s settings, g *ground, opts bench.Options) []string {
 		argv = append(argv, g.network.flags(s.np)...)
 	}
 	transport := map[string]string{"shm": "shm", "tcp": "tcp", "veth": "tcp", "slow": "auto"}[s.transport]
-	argv = append(argv, "-x", "RING_TRANSPORT="+transport, "-x", "RING_STREAMS="+strconv.Itoa(s.streams), "--prefix", "none", "--stdin", "none", "--")
+	argv = append(argv, "-x", "RING_TRANSPORT="+transport, "-x", "RING_STREAMS="+strconv.Itoa(s.streams), "--prefix",
+		"none", "--stdin", "none", "--")
 	text, _ := json.Marshal(opts) // strings and numbers
 	path, err := filepath.Abs(s.gorun)
 	if err != nil {
@@ -176,7 +188,8 @@ func runGloo(ctx context.Context, g *ground, program string, task []string) (res
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	rank := func(r int) *exec.Cmd {
-		return g.rank(ctx, r, append([]string{program, strconv.Itoa(r), strconv.Itoa(len(g.addrs)), store, g.addrs[r]}, task...))
+		return g.rank(ctx, r, append([]string{program, strconv.Itoa(r), strconv.Itoa(len(g.addrs)), store, g.addrs[r]},
+			task...))
 	}
 	var others sync.WaitGroup
 	for r := 1; r < len(g.addrs); r++ {

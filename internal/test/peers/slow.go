@@ -17,12 +17,19 @@ const (
 	slowFactor = 5 // times the median of all measurements is slow
 )
 
-// countSlow runs short benchmarks of allreduce, each by new processes, and prints how many are slow at some size.
+// countSlow runs short benchmarks of allreduce, each by new processes, and prints how many are slow
+// at some size.
 func countSlow(ctx context.Context, w io.Writer, s settings, g *ground, about string) error {
 	var all []map[int]float64
 	for range s.slow {
 		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		rows, err := runRing(g.command(ctx, ringArgs(s, g, bench.Options{Collective: "allreduce", Min: slowFrom, Max: slowTo, Factor: slowStep, Budget: slowBudget})))
+		rows, err := runRing(g.command(ctx, ringArgs(s, g, bench.Options{
+			Collective: "allreduce",
+			Min:        slowFrom,
+			Max:        slowTo,
+			Factor:     slowStep,
+			Budget:     slowBudget,
+		})))
 		cancel()
 		if err != nil {
 			return err
@@ -33,20 +40,24 @@ func countSlow(ctx context.Context, w io.Writer, s settings, g *ground, about st
 		}
 		all = append(all, times)
 	}
-	_, err := fmt.Fprintf(w, "%s; allreduce of %d ranks, %d to %d bytes\n\n%s", about, s.np, slowFrom, slowTo, slowTable(all))
+	_, err := fmt.Fprintf(w, "%s; allreduce of %d ranks, %d to %d bytes\n\n%s", about, s.np, slowFrom, slowTo,
+		slowTable(all))
 	return err
 }
 
 // slowTable returns how many runs are slow, and at which sizes. A run is µs by size.
 func slowTable(runs []map[int]float64) string {
-	text := fmt.Sprintf("| bytes | median | most | slow, more than %d times the median |\n|---|---|---|---|\n", slowFactor)
+	text := fmt.Sprintf("| bytes | median | most | slow, more than %d times the median |\n|---|---|---|---|\n",
+		slowFactor)
 	slowRuns := map[int]bool{}
 	for bytes := slowFrom; bytes <= slowTo; bytes *= slowStep {
 		var times []float64
 		for _, run := range runs {
 			times = append(times, run[bytes])
 		}
-		limit, most, slow := slowFactor*median(times), 0.0, 0
+		limit := slowFactor * median(times)
+		most := 0.0
+		slow := 0
 		for i, us := range times {
 			most = max(most, us)
 			if us > limit {

@@ -16,7 +16,8 @@ type Abort struct {
 	Cause string `json:"cause"`
 }
 
-// group is a set of ranks that meet in fences until it is aborted: a fixed job, or an epoch of an elastic one.
+// group is a set of ranks that meet in fences until it is aborted: a fixed job, or an epoch of an
+// elastic one.
 type group struct {
 	size    int
 	aborted chan struct{}
@@ -36,7 +37,8 @@ func newGroup(size int) *group {
 	return &group{size: size, aborted: make(chan struct{}), fences: map[string]*fence{}}
 }
 
-// fence posts the value of a rank and waits for the values of all. A rank posts once under each name.
+// fence posts the value of a rank and waits for the values of all. A rank posts once under each
+// name.
 func (g *group) fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
 	g.mu.Lock()
 	f := g.fences[name]
@@ -46,7 +48,8 @@ func (g *group) fence(ctx context.Context, name string, rank int, value []byte) 
 	}
 	again := f.posted[rank]
 	if !again {
-		f.posted[rank], f.values[rank] = true, value
+		f.posted[rank] = true
+		f.values[rank] = value
 		if len(f.posted) == g.size {
 			close(f.full)
 		}

@@ -1,5 +1,6 @@
-// Package ringtest runs the ranks of a job inside a test, without gorun. It plays the launcher and the agents behind
-// the agents' own rank server, and starts ranks as goroutines or makes the environment of processes.
+// Package ringtest runs the ranks of a job inside a test, without gorun. It plays the launcher and
+// the agents behind the agents' own rank server, and starts ranks as goroutines or makes the
+// environment of processes.
 package ringtest
 
 import (
@@ -20,15 +21,16 @@ import (
 // Host is the name of the host that all ranks of a Job are on, unless it has several.
 const Host = "testhost"
 
-// Job is a job with a fixed set of ranks, in memory. Change its fields before the first rank joins. It ends with the test.
+// Job is a job with a fixed set of ranks, in memory. Change its fields before the first rank joins.
+// It ends with the test.
 type Job struct {
 	ID        string
 	Epoch     int
 	Key       []byte
 	Size      int
 	Transport string // for RING_TRANSPORT
-	// Hosts is the number of ranks on each host, in rank order; nil is one host. All hosts are this machine,
-	// but ranks take them for different ones.
+	// Hosts is the number of ranks on each host, in rank order; nil is one host. All hosts are this
+	// machine, but ranks take them for different ones.
 	Hosts []int
 
 	open      func() *kv.Server // opens the rank server on the first call
@@ -47,14 +49,25 @@ type Job struct {
 // NewJob makes a job of size ranks.
 func NewJob(tb testing.TB, size int) *Job {
 	j := &Job{
-		ID: "job-" + rand.Text(), Key: make([]byte, 32), Size: size, Transport: "tcp",
-		group: newGroup(size), store: store{kv.NewStore()}, named: map[int]string{},
+		ID:        "job-" + rand.Text(),
+		Key:       make([]byte, 32),
+		Size:      size,
+		Transport: "tcp",
+		group:     newGroup(size),
+		store:     store{kv.NewStore()},
+		named:     map[int]string{},
 	}
 	rand.Read(j.Key)
 	j.open = sync.OnceValue(func() *kv.Server {
 		ranks := map[string]kv.JobInfo{}
 		for rank := range j.Size {
-			ranks[token(rank)] = kv.JobInfo{Job: j.ID, Epoch: j.Epoch, Rank: rank, Size: j.Size, Key: j.Key}
+			ranks[token(rank)] = kv.JobInfo{
+				Job:   j.ID,
+				Epoch: j.Epoch,
+				Rank:  rank,
+				Size:  j.Size,
+				Key:   j.Key,
+			}
 		}
 		server, err := kv.OpenServer(ranks, j)
 		if err != nil {
@@ -68,15 +81,16 @@ func NewJob(tb testing.TB, size int) *Job {
 
 func token(rank int) string { return "token-" + strconv.Itoa(rank) }
 
-// OnPost sets a function that replaces the value that a rank brings to a fence. The rank waits meanwhile.
+// OnPost sets a function that replaces the value that a rank brings to a fence. The rank waits
+// meanwhile.
 func (j *Job) OnPost(change func(name string, rank int, value []byte) []byte) {
 	j.own.Lock()
 	defer j.own.Unlock()
 	j.onPost = change
 }
 
-// Listen relays connections that l accepts to the rank server, until the job ends. l must have the rank server's
-// address, in another network.
+// Listen relays connections that l accepts to the rank server, until the job ends. l must have the
+// rank server's address, in another network.
 func (j *Job) Listen(l net.Listener) {
 	j.listeners = append(j.listeners, l)
 	j.relays.Go(func() {
@@ -113,13 +127,24 @@ func (j *Job) Close() {
 // Rank returns the location of a rank that listens on addr, an IP address.
 func (j *Job) Rank(rank int, addr string) rankenv.Rank {
 	r := rankenv.Rank{
-		Job: j.ID, Epoch: j.Epoch, Rank: rank, Size: j.Size, LocalRank: rank, LocalSize: j.Size, CrossSize: 1,
-		Host: Host, Addr: addr, Agent: j.open().Addr(), Token: token(rank),
+		Job:       j.ID,
+		Epoch:     j.Epoch,
+		Rank:      rank,
+		Size:      j.Size,
+		LocalRank: rank,
+		LocalSize: j.Size,
+		CrossSize: 1,
+		Host:      Host,
+		Addr:      addr,
+		Agent:     j.open().Addr(),
+		Token:     token(rank),
 	}
 	first := 0
 	for i, n := range j.Hosts {
 		if rank >= first && rank < first+n {
-			r.Host, r.LocalRank, r.LocalSize = Host+strconv.Itoa(i), rank-first, n
+			r.Host = Host + strconv.Itoa(i)
+			r.LocalRank = rank - first
+			r.LocalSize = n
 		}
 		first += n
 	}
@@ -129,7 +154,8 @@ func (j *Job) Rank(rank int, addr string) rankenv.Rank {
 	if j.Hosts == nil {
 		return r
 	}
-	r.CrossRank, r.CrossSize = 0, 0
+	r.CrossRank = 0
+	r.CrossSize = 0
 	for i, n := range j.Hosts {
 		if n <= r.LocalRank {
 			continue

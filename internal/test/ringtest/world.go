@@ -14,8 +14,9 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// World is an elastic job in memory. It plays the launcher and the agents to its ranks; each rank has a rank server. An epoch begins when
-// enough processes wait for one, and ends when a rank fails.
+// World is an elastic job in memory. It plays the launcher and the agents to its ranks; each rank
+// has a rank server. An epoch begins when enough processes wait for one, and ends when a rank
+// fails.
 type World struct {
 	Job       string
 	Transport string // for RING_TRANSPORT
@@ -55,10 +56,18 @@ type round struct {
 
 // NewWorld makes a job without processes.
 func NewWorld(tb testing.TB, need int) *World {
-	return &World{Job: "job-" + rand.Text(), Transport: "tcp", need: need, tb: tb, store: store{kv.NewStore()}, changed: make(chan struct{})}
+	return &World{
+		Job:       "job-" + rand.Text(),
+		Transport: "tcp",
+		need:      need,
+		tb:        tb,
+		store:     store{kv.NewStore()},
+		changed:   make(chan struct{}),
+	}
 }
 
-// Add adds a process on a host. When it waits for an epoch, it interrupts the ranks of the current one.
+// Add adds a process on a host. When it waits for an epoch, it interrupts the ranks of the current
+// one.
 func (w *World) Add(host string) *Member {
 	m := &Member{world: w, host: host, token: rand.Text()}
 	server, err := kv.OpenServer(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m)
@@ -75,8 +84,18 @@ func (w *World) Add(host string) *Member {
 
 // Environ returns the environment of the process, as NAME=value.
 func (m *Member) Environ() []string {
-	r := rankenv.Rank{Job: m.world.Job, Epoch: 1, Size: 1, LocalSize: 1, CrossSize: 1, Host: m.host, Addr: "127.0.0.1",
-		Agent: m.server.Addr(), Token: m.token, Elastic: true}
+	r := rankenv.Rank{
+		Job:       m.world.Job,
+		Epoch:     1,
+		Size:      1,
+		LocalSize: 1,
+		CrossSize: 1,
+		Host:      m.host,
+		Addr:      "127.0.0.1",
+		Agent:     m.server.Addr(),
+		Token:     m.token,
+		Elastic:   true,
+	}
 	return append(r.Environ(), "RING_TRANSPORT="+m.world.Transport)
 }
 
@@ -173,15 +192,25 @@ func (w *World) wake() {
 // next begins an epoch if enough processes exist and all wait.
 func (w *World) next() {
 	defer w.wake()
-	if len(w.members) < w.need || len(w.members) == 0 || slices.ContainsFunc(w.members, func(m *Member) bool { return !m.waiting }) {
+	if len(w.members) < w.need || len(w.members) == 0 || slices.ContainsFunc(w.members, func(m *Member) bool {
+		return !m.waiting
+	}) {
 		return
 	}
 	w.number++
 	w.began = append(w.began, time.Now())
-	r := &round{number: w.number, key: make([]byte, 32), members: slices.Clone(w.members), group: newGroup(len(w.members)), interrupted: make(chan struct{})}
+	r := &round{
+		number:      w.number,
+		key:         make([]byte, 32),
+		members:     slices.Clone(w.members),
+		group:       newGroup(len(w.members)),
+		interrupted: make(chan struct{}),
+	}
 	rand.Read(r.key)
 	for rank, m := range r.members {
-		m.round, m.rank, m.waiting = r, rank, false
+		m.round = r
+		m.rank = rank
+		m.waiting = false
 	}
 }
 
@@ -231,9 +260,18 @@ func (m *Member) info() kv.JobInfo {
 			hosts = append(hosts, o.host)
 		}
 	}
-	p.LocalSize, p.Nodes = local[m.host], len(local)
-	p.CrossRank, p.CrossSize = slices.Index(hosts, m.host), len(hosts)
-	return kv.JobInfo{Job: m.world.Job, Epoch: r.number, Rank: m.rank, Size: len(r.members), Key: r.key, Location: p}
+	p.LocalSize = local[m.host]
+	p.Nodes = len(local)
+	p.CrossRank = slices.Index(hosts, m.host)
+	p.CrossSize = len(hosts)
+	return kv.JobInfo{
+		Job:      m.world.Job,
+		Epoch:    r.number,
+		Rank:     m.rank,
+		Size:     len(r.members),
+		Key:      r.key,
+		Location: p,
+	}
 }
 
 // Joined implements [kv.Elastic].
@@ -281,7 +319,8 @@ func (m *Member) Lost(by, rank int, cause string) {
 	w := m.world
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.lost = append(w.lost, Abort{Rank: rank, Host: m.round.members[rank].host, Cause: cause + " (said rank " + strconv.Itoa(by) + ")"})
+	w.lost = append(w.lost, Abort{Rank: rank, Host: m.round.members[rank].host, Cause: cause + " (said rank " +
+		strconv.Itoa(by) + ")"})
 	m.round.abort(w.lost[len(w.lost)-1])
 }
 

@@ -77,9 +77,10 @@ func (q *moments) Pop() any {
 	return last
 }
 
-// Seeds plays jobs 0 to n-1, of which play returns the exit code and the clock. SIMULATE_N and SIMULATE_FROM choose other
-// seeds; SIMULATE_SEED plays one job and prints its log. Each of codes must be the end of some job, because a simulation
-// that never sees an end of a kind tests less than it says.
+// Seeds plays jobs 0 to n-1, of which play returns the exit code and the clock. SIMULATE_N and
+// SIMULATE_FROM choose other seeds; SIMULATE_SEED plays one job and prints its log. Each of codes
+// must be the end of some job, because a simulation that never sees an end of a kind tests less
+// than it says.
 func Seeds(t *testing.T, n uint64, codes []int, play func(seed uint64, tell bool) (code int, c *Clock)) {
 	t.Helper()
 	if testing.Short() {
@@ -94,7 +95,8 @@ func Seeds(t *testing.T, n uint64, codes []int, play func(seed uint64, tell bool
 		}
 		return
 	}
-	seeds, from := fromEnv(t, "SIMULATE_N", n), fromEnv(t, "SIMULATE_FROM", 0)
+	seeds := fromEnv(t, "SIMULATE_N", n)
+	from := fromEnv(t, "SIMULATE_FROM", 0)
 	const workers = 4
 	ends := map[int]int{}
 	var mu sync.Mutex

@@ -23,23 +23,38 @@ type Spec struct {
 	Fail         int           // ranks from this one on exit with 3; negative: none does
 }
 
-// agent speaks the protocol of a host's agent, whose ranks do what the spec says. It returns when the launcher has ended the session.
+// agent speaks the protocol of a host's agent, whose ranks do what the spec says. It returns when
+// the launcher has ended the session.
 func (h *Hosts) agent(number int, nonce string, in io.Reader, out io.Writer) error {
 	if _, err := out.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
 	address := netip.AddrFrom4([4]byte{10, byte(number >> 16), byte(number >> 8), byte(number)})
-	a := &fake.Agent{Ctx: context.Background(), Frames: wire.NewReader(in), Out: wire.NewWriter(out), Stdout: out}
+	a := &fake.Agent{
+		Ctx:    context.Background(),
+		Frames: wire.NewReader(in),
+		Out:    wire.NewWriter(out),
+		Stdout: out,
+	}
 	name := fmt.Sprintf("stub%05d", number)
-	hello := wire.Hello{Protocol: wire.Protocol, Build: h.spec.Build, PID: os.Getpid(), Hostname: name, Boot: name, Cores: h.spec.Slots, Reached: address.String(),
-		Addresses: []wire.Address{{Interface: "eth0", Prefix: netip.PrefixFrom(address, 8), Up: true}}}
+	hello := wire.Hello{
+		Protocol:  wire.Protocol,
+		Build:     h.spec.Build,
+		PID:       os.Getpid(),
+		Hostname:  name,
+		Boot:      name,
+		Cores:     h.spec.Slots,
+		Reached:   address.String(),
+		Addresses: []wire.Address{{Interface: "eth0", Prefix: netip.PrefixFrom(address, 8), Up: true}},
+	}
 	if err := a.Out.SendMessage(wire.TypeHello, hello); err != nil {
 		return err
 	}
 	if _, err := a.Expect(wire.TypeHello); err != nil {
 		return nil // the launcher has no use for this agent
 	}
-	began, over := time.Now(), make(chan struct{})
+	began := time.Now()
+	over := make(chan struct{})
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer close(over)
@@ -59,7 +74,12 @@ func (h *Hosts) agent(number int, nonce string, in io.Reader, out io.Writer) err
 	}
 	time.Sleep(h.spec.Hold)
 	for _, r := range a.Job.Ranks {
-		e := wire.Exit{Rank: r.Rank, At: time.Since(began), CPU: time.Millisecond, MaxRSS: 1 << 20}
+		e := wire.Exit{
+			Rank:   r.Rank,
+			At:     time.Since(began),
+			CPU:    time.Millisecond,
+			MaxRSS: 1 << 20,
+		}
 		if h.spec.Fail >= 0 && r.Rank >= h.spec.Fail {
 			e.Code = 3
 		}

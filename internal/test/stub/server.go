@@ -34,7 +34,12 @@ type Hosts struct {
 
 // Start starts the hosts of spec, named n00001 and so on, and writes what a client needs into dir.
 func Start(dir string, spec Spec) (*Hosts, error) {
-	h := &Hosts{ConfigFile: filepath.Join(dir, "ssh_config"), HostFile: filepath.Join(dir, "hosts.txt"), spec: spec, conns: map[net.Conn]bool{}}
+	h := &Hosts{
+		ConfigFile: filepath.Join(dir, "ssh_config"),
+		HostFile:   filepath.Join(dir, "hosts.txt"),
+		spec:       spec,
+		conns:      map[net.Conn]bool{},
+	}
 	own, err := newSigner(filepath.Join(dir, "host_key"))
 	if err != nil {
 		return nil, err
@@ -44,7 +49,8 @@ func Start(dir string, spec Spec) (*Hosts, error) {
 		return nil, err
 	}
 	allowed := string(user.PublicKey().Marshal())
-	h.server = &xssh.ServerConfig{PublicKeyCallback: func(_ xssh.ConnMetadata, key xssh.PublicKey) (*xssh.Permissions, error) {
+	h.server = &xssh.ServerConfig{PublicKeyCallback: func(_ xssh.ConnMetadata, key xssh.PublicKey) (*xssh.Permissions,
+		error) {
 		if string(key.Marshal()) != allowed {
 			return nil, fmt.Errorf("unknown key")
 		}
@@ -81,8 +87,10 @@ func newSigner(path string) (xssh.Signer, error) {
 func (h *Hosts) writeFiles(dir string, key xssh.PublicKey) error {
 	port := h.listener.Addr().(*net.TCPAddr).Port
 	known := filepath.Join(dir, "known_hosts")
-	config := fmt.Sprintf("Host n*\n  HostName 127.0.0.1\n  Port %d\n  HostKeyAlias stub\n  User stub\n  IdentityFile %s\n  IdentitiesOnly yes\n"+
-		"  IdentityAgent none\n  UserKnownHostsFile %s\n  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking yes\n  BatchMode yes\n",
+	config := fmt.Sprintf("Host n*\n  HostName 127.0.0.1\n  Port %d\n  HostKeyAlias stub\n  User stub\n  "+
+		"IdentityFile %s\n  IdentitiesOnly yes\n"+
+		"  IdentityAgent none\n  UserKnownHostsFile %s\n  GlobalKnownHostsFile /dev/null\n  StrictHostKeyChecking "+
+		"yes\n  BatchMode yes\n",
 		port, filepath.Join(dir, "user_key"), known)
 	public := xssh.MarshalAuthorizedKey(key)
 	var hosts, keys strings.Builder

@@ -42,10 +42,12 @@ func run(t *testing.T, spec Spec, args ...string) (code int, stdout, stderr stri
 	defer hosts.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, gorun, append([]string{"-F", hosts.ConfigFile, "--hostfile", hosts.HostFile, "--start-timeout", "5m",
+	cmd := exec.CommandContext(ctx, gorun, append([]string{"-F", hosts.ConfigFile, "--hostfile", hosts.HostFile,
+		"--start-timeout", "5m",
 		"-np", fmt.Sprint(spec.Hosts * spec.Slots)}, args...)...)
 	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
+	cmd.Stdout = &out
+	cmd.Stderr = &errs
 	if err := cmd.Run(); cmd.ProcessState == nil || ctx.Err() != nil {
 		t.Fatalf("%v: %.2000s", err, errs.String())
 	}
@@ -56,7 +58,13 @@ func run(t *testing.T, spec Spec, args ...string) (code int, stdout, stderr stri
 }
 
 func TestJobOnManyHosts(t *testing.T) {
-	code, stdout, stderr := run(t, Spec{Hosts: 200, Slots: 8, Fence: 32, Lines: 2, Fail: -1}, "--summary", "true")
+	code, stdout, stderr := run(t, Spec{
+		Hosts: 200,
+		Slots: 8,
+		Fence: 32,
+		Lines: 2,
+		Fail:  -1,
+	}, "--summary", "true")
 	if n := strings.Count(stdout, "\n"); code != 0 || n != 3200 {
 		t.Errorf("exit code %d after %d lines: %.2000s", code, n, stderr)
 	}

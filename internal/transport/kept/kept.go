@@ -22,7 +22,8 @@ import (
 const (
 	// findTime bounds the search for keepers: their folders may be on a file system that hangs.
 	findTime = time.Second
-	// reachTime bounds a keeper's answer about a host. It is longer than the keeper waits for the host.
+	// reachTime bounds a keeper's answer about a host. It is longer than the keeper waits for the
+	// host.
 	reachTime = 5 * time.Second
 	maxAnswer = 64 << 10
 )
@@ -54,8 +55,8 @@ func NewFinder(place control.Place, trace func(format string, args ...any)) *Fin
 	}), trace}
 }
 
-// Dial returns the host that config names if a keeper is connected to it by the same way, answers, and the host's key is still to be
-// trusted; nil otherwise.
+// Dial returns the host that config names if a keeper is connected to it by the same way, answers,
+// and the host's key is still to be trusted; nil otherwise.
 func (f *Finder) Dial(ctx context.Context, config ssh.Config) *Host {
 	keepers := f.keepers()
 	if len(keepers) == 0 {
@@ -87,7 +88,14 @@ func dial(ctx context.Context, k control.Keeper, identity string, config ssh.Con
 		return nil, err
 	}
 	life, end := context.WithCancel(context.Background())
-	return &Host{name: config.Host, keeper: k, identity: identity, reached: reached, life: life, end: end}, nil
+	return &Host{
+		name:     config.Host,
+		keeper:   k,
+		identity: identity,
+		reached:  reached,
+		life:     life,
+		end:      end,
+	}, nil
 }
 
 // Host is a kept host, a session.Host. Close ends only what was started through it.
@@ -120,7 +128,8 @@ func address(text string) net.Addr {
 	return net.TCPAddrFromAddrPort(addr)
 }
 
-// AgentBuild returns the build of the agents that the host's resident agent starts, or "" if it has none.
+// AgentBuild returns the build of the agents that the host's resident agent starts, or "" if it has
+// none.
 func (h *Host) AgentBuild() string { return h.reached.Build }
 
 // RunAgent runs an agent's guard.
@@ -157,7 +166,8 @@ func (h *Host) Close() error {
 }
 
 // do requests something of the keeper and carries its streams until it has ended, or ctx or h.
-func (h *Host) do(ctx context.Context, path string, want keep.Request, stdin io.Reader, stdout, stderr io.Writer) error {
+func (h *Host) do(ctx context.Context, path string, want keep.Request, stdin io.Reader, stdout,
+	stderr io.Writer) error {
 	want.Identity = h.identity
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

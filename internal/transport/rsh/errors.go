@@ -40,13 +40,15 @@ func (e *UnreachableError) Hint() string {
 // Temporary reports whether the host may still be coming up.
 func (e *UnreachableError) Temporary() bool {
 	signs := []string{
-		"Connection refused", "Could not resolve", "Name or service not known", "Temporary failure in name resolution", // ssh and rsh
+		// ssh and rsh
+		"Connection refused", "Could not resolve", "Name or service not known", "Temporary failure in name resolution",
 		"does not have a host assigned", "container not found", "ContainerCreating", // kubectl
 	}
 	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(e.Said, sign) })
 }
 
-// KilledError reports that the program was killed on this machine. The state of the remote command is unknown.
+// KilledError reports that the program was killed on this machine. The state of the remote command
+// is unknown.
 type KilledError struct {
 	Program string
 	Host    string
@@ -54,10 +56,12 @@ type KilledError struct {
 }
 
 func (e *KilledError) Error() string {
-	return fmt.Sprintf("the %s to %s was killed by signal %d (%s) on this machine", e.Program, e.Host, int(e.Signal), unix.SignalName(e.Signal))
+	return fmt.Sprintf("the %s to %s was killed by signal %d (%s) on this machine", e.Program, e.Host, int(e.Signal),
+		unix.SignalName(e.Signal))
 }
 
-// NoStdinError reports a program that does not pass standard input to remote commands, which the agent needs.
+// NoStdinError reports a program that does not pass standard input to remote commands, which the
+// agent needs.
 type NoStdinError struct{ Program string }
 
 func (e *NoStdinError) Error() string {
@@ -69,7 +73,8 @@ func (e *NoStdinError) Hint() string {
 	return "kubectl exec, docker exec and their like do so with -i; ssh must not have -n"
 }
 
-// lastLines returns the end of a program's output on one line, safe for a terminal, without the trace of set -x.
+// lastLines returns the end of a program's output on one line, safe for a terminal, without the
+// trace of set -x.
 func lastLines(text string) string {
 	const most = 3
 	var lines []string

@@ -48,7 +48,8 @@ func cluster(t *testing.T) string {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"kubectl": kubectl, "kubexec.sh": kubexec, "deaf.sh": kubexec,
-		"words.sh": "#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$(dirname \"$0\")/words\"\nfor line; do :; done\nexec sh -c \"$line\"\n",
+		"words.sh": "#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$(dirname \"$0\")/words\"\nfor line; do :; done\nexec sh -c " +
+			"\"$line\"\n",
 	} {
 		text = strings.ReplaceAll(text, "DIR", dir)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
@@ -75,11 +76,13 @@ func TestKubexec(t *testing.T) {
 	odd := "it's $HOME \\ \"! *"
 
 	var out, stderr bytes.Buffer
-	if err := h.Run(t.Context(), []string{"/bin/cat", "-"}, strings.NewReader(odd), &out, &stderr); err != nil || out.String() != odd {
+	if err := h.Run(t.Context(), []string{"/bin/cat", "-"}, strings.NewReader(odd), &out, &stderr); err != nil ||
+		out.String() != odd {
 		t.Errorf("cat: %q, %v: %s", &out, err, &stderr)
 	}
 	out.Reset()
-	if err := h.Run(t.Context(), []string{"printf", "%s|", odd, "", "x"}, nil, &out, nil); err != nil || out.String() != odd+"||x|" {
+	if err := h.Run(t.Context(), []string{"printf", "%s|", odd, "", "x"}, nil, &out, nil); err != nil ||
+		out.String() != odd+"||x|" {
 		t.Errorf("printf: %q, %v", &out, err)
 	}
 	err := h.Run(t.Context(), []string{"/bin/sh", "-c", "exit 7"}, nil, nil, nil)
@@ -94,11 +97,13 @@ func TestKubexec(t *testing.T) {
 		}
 		out.Reset()
 		want := strings.Fields(text)[2] + "\n"
-		if err := h.Run(t.Context(), []string{".cache/gorun/x/tool"}, nil, &out, nil); err != nil || out.String() != want {
+		if err := h.Run(t.Context(), []string{".cache/gorun/x/tool"}, nil, &out, nil); err != nil ||
+			out.String() != want {
 			t.Errorf("the tool says %q, %v", &out, err)
 		}
 	}
-	for name, mode := range map[string]os.FileMode{".cache": 0o700, ".cache/gorun/x": 0o700, ".cache/gorun/x/tool": 0o700} {
+	for name, mode := range map[string]os.FileMode{".cache": 0o700, ".cache/gorun/x": 0o700,
+		".cache/gorun/x/tool": 0o700} {
 		if info, err := os.Stat(filepath.Join(home, name)); err != nil || info.Mode().Perm() != mode {
 			t.Errorf("%s: %v, %v", name, info, err)
 		}
@@ -106,7 +111,8 @@ func TestKubexec(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(home, ".cache/gorun/x/.*")); left != nil {
 		t.Errorf("temporary files stay: %q", left)
 	}
-	if err := h.Put(t.Context(), ".cache", 0o600, strings.NewReader("x")); err == nil || !strings.Contains(err.Error(), ".cache is a directory") {
+	if err := h.Put(t.Context(), ".cache", 0o600, strings.NewReader("x")); err == nil ||
+		!strings.Contains(err.Error(), ".cache is a directory") {
 		t.Errorf("in place of a directory: %v", err)
 	}
 }
@@ -117,7 +123,8 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 		program, host string
 		says, hint    string
 	}{
-		{"kubexec.sh", "job-worker-9", `exit status 1: Error from server (NotFound): pods "job-worker-9" not found`, "kubexec.sh HOST hostname"},
+		{"kubexec.sh", "job-worker-9", `exit status 1: Error from server (NotFound): pods "job-worker-9" not found`,
+			"kubexec.sh HOST hostname"},
 		{"deaf.sh", "job-worker-0", "deaf.sh runs commands there, but does not pass standard input on", "-i"},
 		{"/bin/true", "f1", "no shell answered", "/bin/true HOST hostname"},
 		{"/bin/echo", "f1", "no shell answered", "/bin/echo HOST hostname"},
@@ -162,7 +169,8 @@ func TestTemporary(t *testing.T) {
 // The program gets the host and the command as one word each.
 func TestArgumentsOfTheProgram(t *testing.T) {
 	dir := cluster(t)
-	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "words.sh"), "-o", "a b"}, Host: "ada@f1", After: []string{"-p", "22"}})
+	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "words.sh"), "-o", "a b"}, Host: "ada@f1",
+		After: []string{"-p", "22"}})
 	if err := h.Run(t.Context(), []string{"/bin/echo", "x y", "z"}, nil, nil, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,10 @@ const (
 	sshFailed = 255
 )
 
-// Run runs argv on the host until the program ends, and returns its exit status, which should be that of the command.
-// A status other than 0 is an error with an ExitCode() int method. When ctx ends, Run stops the program's session and
-// returns the cause of ctx; the remote command then loses its standard input. A Read that blocks on stdin may outlive
-// Run, and its data is lost.
+// Run runs argv on the host until the program ends, and returns its exit status, which should be
+// that of the command. A status other than 0 is an error with an ExitCode() int method. When ctx
+// ends, Run stops the program's session and returns the cause of ctx; the remote command then loses
+// its standard input. A Read that blocks on stdin may outlive Run, and its data is lost.
 func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	args, err := h.args(argv)
 	if err != nil {
@@ -33,7 +33,8 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 	}
 	program := h.config.Argv[0]
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
 	cmd.SysProcAttr = ownSession()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -31,8 +31,8 @@ type Config struct {
 // Host is a host reached by a program. It is safe for concurrent use.
 type Host struct{ config Config }
 
-// Dial checks that the program reaches a shell on the host and passes standard input. It leaves nothing running.
-// Failures are an [*UnreachableError] or a [*NoStdinError].
+// Dial checks that the program reaches a shell on the host and passes standard input. It leaves
+// nothing running. Failures are an [*UnreachableError] or a [*NoStdinError].
 func Dial(ctx context.Context, c Config) (*Host, error) {
 	if err := c.check(); err != nil {
 		return nil, err
@@ -67,9 +67,11 @@ func (c Config) check() error {
 const probeScript = `IFS= read -r word; echo "$1:$word:"`
 
 func (h *Host) probe(ctx context.Context) error {
-	mark, word := rand.Text()[:12], rand.Text()[:12]
+	mark := rand.Text()[:12]
+	word := rand.Text()[:12]
 	var stdout, stderr words
-	err := h.Run(ctx, []string{"/bin/sh", "-c", probeScript, "gorun-probe", mark}, strings.NewReader(word+"\n"), &stdout, &stderr)
+	err := h.Run(ctx, []string{"/bin/sh", "-c", probeScript, "gorun-probe", mark}, strings.NewReader(word+"\n"),
+		&stdout, &stderr)
 	answer := stdout.String()
 	switch {
 	case ctx.Err() != nil:
@@ -88,7 +90,8 @@ func (h *Host) probe(ctx context.Context) error {
 // Notice returns a notice for the user about this host, or "".
 func (h *Host) Notice() string { return h.config.Notice }
 
-// Put uploads a file by commands of a shell, as [ssh.Client.Put] does. A relative path is below the home directory.
+// Put uploads a file by commands of a shell, as [ssh.Client.Put] does. A relative path is below the
+// home directory.
 func (h *Host) Put(ctx context.Context, path string, mode fs.FileMode, r io.Reader) error {
 	if err := ssh.PutByShell(ctx, h.Run, path, mode, r); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -102,8 +105,8 @@ func (h *Host) BySSH() bool { return filepath.Base(h.config.Argv[0]) == "ssh" }
 // Close does nothing: each command has its own program.
 func (h *Host) Close() error { return nil }
 
-// args returns the program's arguments for a command. A command with a relative path starts in the home directory, as
-// over SSH.
+// args returns the program's arguments for a command. A command with a relative path starts in the
+// home directory, as over SSH.
 func (h *Host) args(argv []string) ([]string, error) {
 	if len(argv) > 0 && !strings.HasPrefix(argv[0], "/") {
 		argv = append([]string{"/bin/sh", "-c", `cd && exec "$0" "$@"`}, argv...)

@@ -14,12 +14,13 @@ import (
 // scontrolTime bounds a query to slurmctld.
 const scontrolTime = 10 * time.Second
 
-// askGPUs returns the job's GPUs by node, as values of srun's --gpus. Without --gpus, a step with --overlap requests
-// the job's total on its one node. The map is empty if Slurm does not know.
+// askGPUs returns the job's GPUs by node, as values of srun's --gpus. Without --gpus, a step with
+// --overlap requests the job's total on its one node. The map is empty if Slurm does not know.
 func (s *Steps) askGPUs() map[string]string {
 	ctx, cancel := context.WithTimeout(context.Background(), scontrolTime)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.srun), "scontrol"), "show", "job", "--details", s.Job.ID)
+	cmd := exec.CommandContext(ctx, filepath.Join(filepath.Dir(s.srun), "scontrol"), "show", "job", "--details",
+		s.Job.ID)
 	cmd.Env = s.env
 	out, _ := cmd.Output()
 	return parseGPUs(string(out))

@@ -61,5 +61,6 @@ func (j Job) Has(node string) bool {
 	return ok
 }
 
-// Group returns the component of a heterogeneous job that contains a node; ok is false in other jobs.
+// Group returns the component of a heterogeneous job that contains a node; ok is false in other
+// jobs.
 func (j Job) Group(node string) (group int, ok bool) { return j.Nodes[node], j.Hetero }

@@ -29,9 +29,9 @@ const (
 	CancelTimeout = 5 * time.Second
 )
 
-// Steps is the transport to the nodes of a Slurm job. Each command is a step with one task and its own srun, since
-// srun passes only a single task's streams unchanged. Agents of several nodes share one step, if StartTogether says so: its processes
-// connect back.
+// Steps is the transport to the nodes of a Slurm job. Each command is a step with one task and its
+// own srun, since srun passes only a single task's streams unchanged. Agents of several nodes share
+// one step, if StartTogether says so: its processes connect back.
 type Steps struct {
 	Job   Job
 	srun  string // path
@@ -42,12 +42,19 @@ type Steps struct {
 	all   *step // of all nodes; nil: each command is a step of its own
 }
 
-// StartTogether makes the nodes that t names share one step for their agents, if the job allows that.
+// StartTogether makes the nodes that t names share one step for their agents, if the job allows
+// that.
 func (s *Steps) StartTogether(t Together) { s.all = newStep(s, t) }
 
 func New(job Job, srun string, environ []string) *Steps {
-	s := &Steps{Job: job, srun: srun, env: srunEnv(environ, homeDir), slots: make(chan struct{}, sruns)}
-	s.share, s.gpus = sync.OnceValues(s.askShare), sync.OnceValue(s.askGPUs)
+	s := &Steps{
+		Job:   job,
+		srun:  srun,
+		env:   srunEnv(environ, homeDir),
+		slots: make(chan struct{}, sruns),
+	}
+	s.share = sync.OnceValues(s.askShare)
+	s.gpus = sync.OnceValue(s.askGPUs)
 	return s
 }
 
@@ -59,15 +66,16 @@ func (s *Steps) askShare() (string, error) {
 	cmd.Stderr = &stderr
 	help, err := cmd.Output()
 	if err != nil {
-		return "", usage.Errorf("reach the hosts with --launcher ssh", "query the options of %s: %w: %s", s.srun, err, strings.TrimSpace(stderr.String()))
+		return "", usage.Errorf("reach the hosts with --launcher ssh", "query the options of %s: %w: %s", s.srun, err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return shareOption(string(help)), nil
 }
 
 const externalLauncher = "--external-launcher"
 
-// shareOption chooses an option from srun's help: --external-launcher (Slurm 23.11) gives a step all resources of the
-// job on its node, --overlap (20.11) shares them.
+// shareOption chooses an option from srun's help: --external-launcher (Slurm 23.11) gives a step
+// all resources of the job on its node, --overlap (20.11) shares them.
 func shareOption(help string) string {
 	for _, option := range []string{externalLauncher, "--overlap"} {
 		if strings.Contains(help, option) {
@@ -80,7 +88,8 @@ func shareOption(help string) string {
 // Dial returns the node of that name. It starts nothing there, but the step of all nodes.
 func (s *Steps) Dial(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 	if !s.Job.Has(h.Name) {
-		return nil, usage.Errorf("name nodes of the job with -H, or use --launcher ssh", "not a node of Slurm job %s", s.Job.ID)
+		return nil, usage.Errorf("name nodes of the job with -H, or use --launcher ssh", "not a node of Slurm job %s",
+			s.Job.ID)
 	}
 	share, err := s.share()
 	if err != nil {
@@ -111,7 +120,8 @@ type srunHost struct {
 	closed sync.Once
 }
 
-// AgentBuild returns the build of the agents that the step of all nodes starts, or "" if the node has no part in it.
+// AgentBuild returns the build of the agents that the step of all nodes starts, or "" if the node
+// has no part in it.
 func (h *srunHost) AgentBuild() string {
 	if h.member == nil {
 		return ""
@@ -128,8 +138,8 @@ func (h *srunHost) RunAgent(ctx context.Context, nonce string, stdin io.Reader, 
 	return h.member.client.Run(ctx, nonce, stdin, stdout, stderr)
 }
 
-// args returns srun's arguments for a command on the node. A relative program path starts at the home directory.
-// Options that a site or job script may have set are given explicitly.
+// args returns srun's arguments for a command on the node. A relative program path starts at the
+// home directory. Options that a site or job script may have set are given explicitly.
 func (h *srunHost) args(argv []string) []string {
 	if !strings.HasPrefix(argv[0], "/") {
 		argv = append([]string{"/bin/sh", "-c", `exec "$HOME/$0" "$@"`}, argv...)
@@ -161,7 +171,8 @@ func (h *srunHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdo
 	cmd := exec.CommandContext(ctx, h.steps.srun, h.args(argv)...)
 	cmd.Env = h.steps.env
 	said := &firstWords{to: stderr}
-	cmd.Stdout, cmd.Stderr = &starting{to: stdout, started: started}, said
+	cmd.Stdout = &starting{to: stdout, started: started}
+	cmd.Stderr = said
 	// A new session keeps the terminal's Ctrl-C away from srun, which would interpret it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.Cancel = func() error {
@@ -192,7 +203,8 @@ func (h *srunHost) Run(ctx context.Context, argv []string, stdin io.Reader, stdo
 	return err
 }
 
-// Put uploads a file by commands of a shell, as [ssh.Client.Put] does. A relative path is below the home directory.
+// Put uploads a file by commands of a shell, as [ssh.Client.Put] does. A relative path is below the
+// home directory.
 func (h *srunHost) Put(ctx context.Context, name string, mode fs.FileMode, r io.Reader) error {
 	atHome := func(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 		return h.Run(ctx, append([]string{"/bin/sh", "-c", `cd && exec "$0" "$@"`}, argv...), stdin, stdout, stderr)
@@ -208,8 +220,8 @@ func (h *srunHost) Close() error {
 	return nil
 }
 
-// StepError reports that Slurm did not start a step, as opposed to a failure of the command. srun's stderr has the
-// reason.
+// StepError reports that Slurm did not start a step, as opposed to a failure of the command. srun's
+// stderr has the reason.
 type StepError struct{ job string }
 
 func (e *StepError) Error() string {
@@ -223,7 +235,8 @@ func (e *StepError) Hint() string {
 
 // stepRefused reports whether srun's output says that no step was started.
 func stepRefused(said string) bool {
-	signs := []string{"srun: fatal: ", "srun: error: Unable to ", "srun: error: Slurm job ", "srun: error: Task launch for ",
+	signs := []string{"srun: fatal: ", "srun: error: Unable to ", "srun: error: Slurm job ",
+		"srun: error: Task launch for ",
 		"srun: error: Application launch failed", "srun: error: Invalid "}
 	for line := range strings.Lines(said) {
 		if slices.ContainsFunc(signs, func(sign string) bool { return strings.HasPrefix(line, sign) }) {
@@ -244,7 +257,8 @@ func (s *starting) Write(p []byte) (int, error) {
 	return s.to.Write(p)
 }
 
-// firstWords passes srun's stderr on without meaningless lines and keeps the first firstWordsSize bytes.
+// firstWords passes srun's stderr on without meaningless lines and keeps the first firstWordsSize
+// bytes.
 type firstWords struct {
 	to   io.Writer
 	text bytes.Buffer

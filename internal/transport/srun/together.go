@@ -22,17 +22,20 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Command is the hidden command of a node's process in a step of all nodes: a resident agent that connects back.
+// Command is the hidden command of a node's process in a step of all nodes: a resident agent that
+// connects back.
 const Command = "__step"
 
-// Together describes the processes that one step starts on all nodes, each of which connects back and starts the agents of its node.
+// Together describes the processes that one step starts on all nodes, each of which connects back
+// and starts the agents of its node.
 type Together struct {
 	Nodes  []string
 	Argv   func() []string // of a node's process
 	Build  string          // of the agents
 	Apart  string          // why nodes get steps of their own all the same; "": nothing is against one
 	Within time.Duration   // for the nodes to connect; those that have not get steps of their own
-	// Note gets a line for the user where steps of their own cost time in every job, Trace those that -v prints.
+	// Note gets a line for the user where steps of their own cost time in every job, Trace those
+	// that -v prints.
 	Note, Trace func(format string, args ...any)
 }
 
@@ -60,7 +63,8 @@ type member struct {
 	build  string
 }
 
-// newStep returns the step of all nodes that t describes, nil if the job allows none, or steps of their own do as well.
+// newStep returns the step of all nodes that t describes, nil if the job allows none, or steps of
+// their own do as well.
 func newStep(s *Steps, t Together) *step {
 	t.Nodes = slices.DeleteFunc(slices.Clone(t.Nodes), func(node string) bool { return !s.Job.Has(node) })
 	if len(t.Nodes) < 2 {
@@ -77,14 +81,20 @@ func newStep(s *Steps, t Together) *step {
 		t.Trace("%s: each a step of its own: %s", prose.List(t.Nodes), t.Apart)
 		return nil
 	}
-	st := &step{Together: t, steps: s, ended: make(chan struct{}), nodes: map[string]*member{}}
+	st := &step{
+		Together: t,
+		steps:    s,
+		ended:    make(chan struct{}),
+		nodes:    map[string]*member{},
+	}
 	for _, node := range t.Nodes {
 		st.nodes[node] = &member{known: make(chan struct{})}
 	}
 	return st
 }
 
-// join waits until the node has connected back, and returns nil if it will not. Each call is followed by leave.
+// join waits until the node has connected back, and returns nil if it will not. Each call is
+// followed by leave.
 func (st *step) join(ctx context.Context, node string) (*member, error) {
 	st.mu.Lock()
 	m := st.nodes[node]
@@ -149,7 +159,8 @@ func (st *step) run(ctx context.Context, share string) {
 	defer close(st.ended)
 	said := &reports{missing: st.exited}
 	cmd := exec.CommandContext(ctx, st.steps.srun, st.args(share)...)
-	cmd.Env, cmd.Stderr = st.steps.env, said
+	cmd.Env = st.steps.env
+	cmd.Stderr = said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	cmd.WaitDelay = CancelTimeout
 	cmd.Cancel = func() error {
@@ -171,11 +182,14 @@ func (st *step) run(ctx context.Context, share string) {
 	st.listener.Close()
 }
 
-// args returns srun's arguments. A node that fails, or whose process ends, does not end those of others.
+// args returns srun's arguments. A node that fails, or whose process ends, does not end those of
+// others.
 func (st *step) args(share string) []string {
 	count := strconv.Itoa(len(st.Nodes))
-	args := []string{"--job-name=gorun", "--nodes=" + count, "--ntasks=" + count, "--ntasks-per-node=1", "--nodelist=" + strings.Join(st.Nodes, ","),
-		"--mpi=none", "--cpu-bind=none", "--mem-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--no-kill", "--wait=0",
+	args := []string{"--job-name=gorun", "--nodes=" + count, "--ntasks=" + count, "--ntasks-per-node=1", "--nodelist=" +
+		strings.Join(st.Nodes, ","),
+		"--mpi=none", "--cpu-bind=none", "--mem-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--no-kill",
+		"--wait=0",
 		"--unbuffered", "--input=all", "--chdir=/", share}
 	return append(args, st.Argv()...)
 }
@@ -201,7 +215,8 @@ func (st *step) arrived(a callback.Arrival) {
 		go client.Close()
 		return
 	}
-	m.client, m.build = client, a.Hello.Build
+	m.client = client
+	m.build = a.Hello.Build
 	close(m.known)
 	st.Trace("%s: connected back from the step of all nodes", a.Hello.Host)
 	if m.build != st.Build {
@@ -231,7 +246,8 @@ func (st *step) missing(nodes []string, why string) (lost []string) {
 		return nil
 	}
 	if len(lost) > 0 {
-		st.Trace("%s: a step of its own, since the step of all nodes failed there: %s", prose.List(lost), prose.Printable(why))
+		st.Trace("%s: a step of its own, since the step of all nodes failed there: %s", prose.List(lost),
+			prose.Printable(why))
 	}
 	return lost
 }
@@ -254,7 +270,8 @@ const CodeUnreached = 75
 // unreached is missing for nodes, nil for all, whose processes run but do not connect.
 func (st *step) unreached(nodes []string, why string) {
 	if lost := st.missing(nodes, why); len(lost) > 0 {
-		st.Note("%s did not connect back to gorun, so each got a Slurm step of its own: %s; see \"Firewalls\" in docs/slurm.md", prose.List(lost), prose.Printable(why))
+		st.Note("%s did not connect back to gorun, so each got a Slurm step of its own: %s; see \"Firewalls\" in "+
+			"docs/slurm.md", prose.List(lost), prose.Printable(why))
 	}
 }
 
@@ -296,7 +313,8 @@ type reports struct {
 	text string // the last line that says why
 }
 
-// ended is what srun says of tasks that have failed, as in "srun: error: n[1-2]: tasks 0-1: Exited with exit code 127".
+// ended is what srun says of tasks that have failed, as in "srun: error: n[1-2]: tasks 0-1: Exited
+// with exit code 127".
 const endedLine = `^srun: error: ([^ :]+): tasks? [^ ]+: (.*)$`
 
 func (r *reports) Write(p []byte) (int, error) {
@@ -352,8 +370,9 @@ func (r *reports) last() string {
 // nodeName is the variable by which a node's process knows its name in Slurm.
 const nodeName = "SLURMD_NODENAME"
 
-// Reside is a node's process in a step of all nodes: it reads the ticket from in, connects back, and starts agents until the launcher
-// has gone. argv is the command of an agent, as of [resident.Serve].
+// Reside is a node's process in a step of all nodes: it reads the ticket from in, connects back,
+// and starts agents until the launcher has gone. argv is the command of an agent, as of
+// [resident.Serve].
 func Reside(ctx context.Context, in io.Reader, build string, lookup func(string) (string, bool), argv []string) error {
 	ticket, err := callback.ReadTicket(bufio.NewReader(in))
 	if err != nil {

@@ -28,13 +28,22 @@ func TestOneStepForWhichNodes(t *testing.T) {
 		{"nodes", job, []string{"n1", "n3"}, "b", "", "n1,n3", ""},
 		{"nodes and another host", job, []string{"n1", "localhost", "n2"}, "b", "", "n1,n2", ""},
 		{"one node", job, []string{"n1", "localhost"}, "b", "", "", ""},
-		{"a gorun that cannot be an agent", job, []string{"n1", "n2"}, "", "", "", "n1, n2: each a step of its own: the nodes cannot run this gorun"},
-		{"a heterogeneous job", hetero, []string{"n1", "n2"}, "b", "", "", "n1, n2: each a step of its own: the Slurm job is heterogeneous"},
-		{"an elastic job", job, []string{"n1", "n2"}, "b", "nodes come and go", "", "n1, n2: each a step of its own: nodes come and go"},
+		{"a gorun that cannot be an agent", job, []string{"n1", "n2"}, "", "", "",
+			"n1, n2: each a step of its own: the nodes cannot run this gorun"},
+		{"a heterogeneous job", hetero, []string{"n1", "n2"}, "b", "", "",
+			"n1, n2: each a step of its own: the Slurm job is heterogeneous"},
+		{"an elastic job", job, []string{"n1", "n2"}, "b", "nodes come and go", "",
+			"n1, n2: each a step of its own: nodes come and go"},
 	} {
-		got, why := "", ""
+		got := ""
+		why := ""
 		trace := func(format string, args ...any) { why += fmt.Sprintf(format, args...) }
-		if st := newStep(New(tc.job, "srun", nil), Together{Nodes: tc.nodes, Build: tc.build, Apart: tc.apart, Trace: trace}); st != nil {
+		if st := newStep(New(tc.job, "srun", nil), Together{
+			Nodes: tc.nodes,
+			Build: tc.build,
+			Apart: tc.apart,
+			Trace: trace,
+		}); st != nil {
 			got = strings.Join(st.Nodes, ",")
 		}
 		if got != tc.want || why != tc.why {
@@ -46,7 +55,8 @@ func TestOneStepForWhichNodes(t *testing.T) {
 func TestReportsOfSrun(t *testing.T) {
 	var got []string
 	r := &reports{missing: func(nodes []string, text string) { got = append(got, strings.Join(nodes, " ")+": "+text) }}
-	for _, piece := range []string{noBinding, "slurmstepd: error: execve(): /x/gorun: No such", " file\nsrun: error: n[1-2]: tasks 0-1: Exited with exit code 127\nsrun: err",
+	for _, piece := range []string{noBinding, "slurmstepd: error: execve(): /x/gorun: No such",
+		" file\nsrun: error: n[1-2]: tasks 0-1: Exited with exit code 127\nsrun: err",
 		"or: n3: task 2: Killed\nsrun: error: n9: bad\n", strings.Repeat("x", 3*firstWordsSize)} {
 		if n, err := r.Write([]byte(piece)); n != len(piece) || err != nil {
 			t.Fatal(n, err)
@@ -62,7 +72,8 @@ func TestReportsOfSrun(t *testing.T) {
 	r.flush()
 }
 
-// A fake srun plays nodes that lack gorun, and nodes that cannot connect: each gets a step of its own, and the user hears of the second.
+// A fake srun plays nodes that lack gorun, and nodes that cannot connect: each gets a step of its
+// own, and the user hears of the second.
 func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 	for code, note := range map[int]string{127: "", CodeUnreached: "did not connect back"} {
 		srun := filepath.Join(t.TempDir(), "srun")
@@ -81,8 +92,14 @@ func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 			}
 		}
 		s := New(Job{ID: "7", Nodes: map[string]int{"n1": 0, "n2": 0}}, srun, os.Environ())
-		s.StartTogether(Together{Nodes: []string{"n1", "n2"}, Argv: func() []string { return []string{"/x/gorun", Command} }, Build: "b", Within: time.Hour,
-			Note: into(&notes), Trace: into(&traces)})
+		s.StartTogether(Together{
+			Nodes:  []string{"n1", "n2"},
+			Argv:   func() []string { return []string{"/x/gorun", Command} },
+			Build:  "b",
+			Within: time.Hour,
+			Note:   into(&notes),
+			Trace:  into(&traces),
+		})
 		var nodes []*srunHost
 		for _, name := range []string{"n1", "n2"} {
 			node, err := s.Dial(t.Context(), hostfile.Host{Name: name})
@@ -98,7 +115,8 @@ func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 			node.Close() // the last waits for srun, and all that is said of it
 		}
 		mu.Lock()
-		if (note == "") != (len(notes) == 0) || note != "" && (len(notes) != 1 || !strings.Contains(notes[0], note)) || len(traces) == 0 {
+		if (note == "") != (len(notes) == 0) || note != "" && (len(notes) != 1 || !strings.Contains(notes[0], note)) ||
+			len(traces) == 0 {
 			t.Errorf("exit code %d: notes %q, traces %q", code, notes, traces)
 		}
 		mu.Unlock()

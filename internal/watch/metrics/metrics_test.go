@@ -24,12 +24,25 @@ import (
 )
 
 func sample() watch.Sample {
-	busy, used := 50.0, int64(9)
-	return watch.Sample{At: time.Unix(1000, 0), Seconds: 10, Size: 3,
-		Ranks: []watch.Rank{{Rank: 0, Host: "f\"1\\\n\xff", State: "R", CPUTotal: 1.5, Memory: 1 << 40, GPUBusy: &busy, GPUMemory: &used, LinesTotal: 7,
-			Ring: &watch.Ring{CallsTotal: 5, BytesTotal: 1 << 50, TimeTotal: 2.5, PendingTotal: 0.25}},
-			{Rank: 1, Host: "f1", State: watch.Ended, Exit: &watch.Exit{Signal: 9}}, {Rank: 2, Host: "f2", State: watch.Waiting}},
-		Hosts: []watch.Host{{Host: "f1", CPUs: 4, GPUs: []watch.GPU{{Index: 0, UUID: "GPU-a", Busy: -1, Memory: 80}, {Index: 1, Busy: 100}}}, {Host: "f2", Age: -1}}}
+	busy := 50.0
+	used := int64(9)
+	return watch.Sample{
+		At:      time.Unix(1000, 0),
+		Seconds: 10,
+		Size:    3,
+		Ranks: []watch.Rank{{Rank: 0, Host: "f\"1\\\n\xff", State: "R", CPUTotal: 1.5, Memory: 1 << 40, GPUBusy: &busy,
+			GPUMemory: &used, LinesTotal: 7,
+			Ring: &watch.Ring{
+				CallsTotal:   5,
+				BytesTotal:   1 << 50,
+				TimeTotal:    2.5,
+				PendingTotal: 0.25,
+			}},
+			{Rank: 1, Host: "f1", State: watch.Ended, Exit: &watch.Exit{Signal: 9}},
+			{Rank: 2, Host: "f2", State: watch.Waiting}},
+		Hosts: []watch.Host{{Host: "f1", CPUs: 4, GPUs: []watch.GPU{{Index: 0, UUID: "GPU-a", Busy: -1, Memory: 80},
+			{Index: 1, Busy: 100}}}, {Host: "f2", Age: -1}},
+	}
 }
 
 // parse reads a document as node_exporter does.
@@ -72,31 +85,38 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 		{3, "gorun_ranks", nil}, {1, "gorun_ranks_running", nil}, {990, "gorun_start_time_seconds", nil},
 		{1.5, "gorun_rank_cpu_seconds_total", []string{"rank", "0", "host", "f\"1\\\n\uFFFD"}},
 		{137, "gorun_rank_exit_code", []string{"rank", "1"}}, {0, "gorun_rank_running", []string{"rank", "2"}},
-		{1 << 40, "gorun_rank_resident_memory_bytes", []string{"rank", "0"}}, {0.5, "gorun_rank_gpu_busy_ratio", []string{"rank", "0"}},
+		{1 << 40, "gorun_rank_resident_memory_bytes", []string{"rank", "0"}},
+		{0.5, "gorun_rank_gpu_busy_ratio", []string{"rank", "0"}},
 		{7, "gorun_rank_output_lines_total", []string{"rank", "0"}}, {4, "gorun_host_cpus", []string{"host", "f1"}},
-		{5, "gorun_rank_collective_calls_total", []string{"rank", "0"}}, {1 << 50, "gorun_rank_collective_bytes_total", []string{"rank", "0"}},
-		{2.5, "gorun_rank_collective_seconds_total", []string{"rank", "0"}}, {0.25, "gorun_rank_tensors_pending_seconds_total", []string{"rank", "0"}},
+		{5, "gorun_rank_collective_calls_total", []string{"rank", "0"}},
+		{1 << 50, "gorun_rank_collective_bytes_total", []string{"rank", "0"}},
+		{2.5, "gorun_rank_collective_seconds_total", []string{"rank", "0"}},
+		{0.25, "gorun_rank_tensors_pending_seconds_total", []string{"rank", "0"}},
 		{1, "gorun_gpu_busy_ratio", []string{"host", "f1", "gpu", "1"}},
 	} {
 		if got := value(tc.name, tc.labels...); got != tc.want {
 			t.Errorf("%s %q is %v, want %v", tc.name, tc.labels, got, tc.want)
 		}
 	}
-	if n := len(all["gorun_host_cpus"].GetMetric()) + len(all["gorun_gpu_busy_ratio"].GetMetric()) + len(all["gorun_rank_threads"].GetMetric()) + len(all["gorun_rank_collective_calls_total"].GetMetric()); n != 4 {
+	if n := len(all["gorun_host_cpus"].GetMetric()) + len(all["gorun_gpu_busy_ratio"].GetMetric()) + len(
+		all["gorun_rank_threads"].GetMetric()) + len(all["gorun_rank_collective_calls_total"].GetMetric()); n != 4 {
 		t.Errorf("%d series of what is known", n)
 	}
 }
 
-// Names follow Prometheus's conventions: sums and only they end in _total, and units are bytes, seconds or ratios.
+// Names follow Prometheus's conventions: sums and only they end in _total, and units are bytes,
+// seconds or ratios.
 func TestNamesAndUnits(t *testing.T) {
 	for name, f := range parse(t, Prometheus.Text(Job{}, sample())) {
-		if strings.HasSuffix(name, "_total") != (f.GetType() == dto.MetricType_COUNTER) || f.GetHelp() == "" || !strings.HasSuffix(f.GetHelp(), ".") || strings.Contains(name, "percent") {
+		if strings.HasSuffix(name, "_total") != (f.GetType() == dto.MetricType_COUNTER) || f.GetHelp() == "" ||
+			!strings.HasSuffix(f.GetHelp(), ".") || strings.Contains(name, "percent") {
 			t.Errorf("%s is a %v: %s", name, f.GetType(), f.GetHelp())
 		}
 	}
 }
 
-// The OpenMetrics document is what Prometheus's own encoder makes of the same metrics, and its parser accepts it.
+// The OpenMetrics document is what Prometheus's own encoder makes of the same metrics, and its
+// parser accepts it.
 func TestOpenMetrics(t *testing.T) {
 	all := parse(t, Prometheus.Text(Job{"g7k2", "train"}, sample()))
 	var want bytes.Buffer
@@ -146,7 +166,9 @@ func TestOpenMetrics(t *testing.T) {
 		slices.Sort(all)
 		return all
 	}
-	if g, w := lines(got), lines(want.String()); !slices.Equal(g, w) {
+	g := lines(got)
+	w := lines(want.String())
+	if !slices.Equal(g, w) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(g, "\n"), strings.Join(w, "\n"))
 	}
 }
@@ -201,7 +223,8 @@ func TestServer(t *testing.T) {
 	if err := s.Put(Job{"g7k2", "train"}, sample()); err != nil {
 		t.Fatal(err)
 	}
-	for accept, format := range map[string]Format{"": Prometheus, "text/plain": Prometheus, "application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1": OpenMetrics} {
+	for accept, format := range map[string]Format{"": Prometheus, "text/plain": Prometheus,
+		"application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1": OpenMetrics} {
 		request, err := http.NewRequestWithContext(t.Context(), "GET", s.URL(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -213,14 +236,16 @@ func TestServer(t *testing.T) {
 		}
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
-		if want := format.Text(Job{"g7k2", "train"}, sample()); err != nil || !bytes.Equal(text, want) || answer.Header.Get("Content-Type") != format.ContentType() {
+		if want := format.Text(Job{"g7k2", "train"}, sample()); err != nil || !bytes.Equal(text, want) ||
+			answer.Header.Get("Content-Type") != format.ContentType() {
 			t.Errorf("%s: %q, %v, %v", accept, text, answer.Header, err)
 		}
 	}
 }
 
 func TestAddresses(t *testing.T) {
-	for text, want := range map[string]string{":9400": "127.0.0.1:9400", "localhost:1": "127.0.0.1:1", "[::1]:9400": "[::1]:9400", "0.0.0.0:9400": "0.0.0.0:9400",
+	for text, want := range map[string]string{":9400": "127.0.0.1:9400", "localhost:1": "127.0.0.1:1",
+		"[::1]:9400": "[::1]:9400", "0.0.0.0:9400": "0.0.0.0:9400",
 		"gorun.prom": "", "dir/x:1": "", "127.0.0.1:99999": "", "127.0.0.1": "", "": ""} {
 		if at, is := Address(text); is != (want != "") || is && at.String() != want {
 			t.Errorf("%q: %v, %v", text, at, is)

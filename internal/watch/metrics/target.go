@@ -24,7 +24,8 @@ type Target interface {
 	Close() error
 }
 
-// Address returns the address that text names: HOST:PORT or :PORT, where an empty host and localhost are 127.0.0.1. Other texts name files.
+// Address returns the address that text names: HOST:PORT or :PORT, where an empty host and
+// localhost are 127.0.0.1. Other texts name files.
 func Address(text string) (address netip.AddrPort, is bool) {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil {
@@ -44,8 +45,8 @@ type file struct {
 	format Format
 }
 
-// OpenFile returns a target that keeps a file up to date and removes it at the end. Readers never see a part of a document. A name that ends in
-// .om is of OpenMetrics, others are of Prometheus.
+// OpenFile returns a target that keeps a file up to date and removes it at the end. Readers never
+// see a part of a document. A name that ends in .om is of OpenMetrics, others are of Prometheus.
 func OpenFile(path string) (Target, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -64,7 +65,8 @@ func OpenFile(path string) (Target, error) {
 func (f *file) Put(j Job, s watch.Sample) error { return f.write(f.format.Text(j, s)) }
 
 func (f *file) write(document []byte) error {
-	fresh := filepath.Join(filepath.Dir(f.path), fmt.Sprintf(".%s.%d", filepath.Base(f.path), os.Getpid())) // the collector reads *.prom
+	// the collector reads *.prom
+	fresh := filepath.Join(filepath.Dir(f.path), fmt.Sprintf(".%s.%d", filepath.Base(f.path), os.Getpid()))
 	out, err := trust.Create(fresh)
 	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) {
 		return wrong.Err // the user knows another path
@@ -113,7 +115,13 @@ func Listen(at netip.AddrPort) (*Server, error) {
 		w.Header().Set("Vary", "Accept")
 		_, _ = w.Write(s.document(format)) // the client may have gone
 	})
-	s.http = http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10}
+	s.http = http.Server{
+		Handler:           mux,
+		ReadHeaderTimeout: 5 * time.Second,
+		WriteTimeout:      10 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with Close
 	return s, nil
 }
@@ -125,13 +133,15 @@ func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + 
 func (s *Server) Put(j Job, sample watch.Sample) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.job, s.sample = j, &sample
+	s.job = j
+	s.sample = &sample
 	return nil
 }
 
 func (s *Server) document(f Format) []byte {
 	s.mu.Lock()
-	j, sample := s.job, s.sample
+	j := s.job
+	sample := s.sample
 	s.mu.Unlock()
 	if sample == nil {
 		sample = &watch.Sample{} // of a job without ranks

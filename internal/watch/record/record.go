@@ -1,4 +1,5 @@
-// Package record keeps the samples and events of a whole run in a folder of bounded size, and reads them again.
+// Package record keeps the samples and events of a whole run in a folder of bounded size, and reads
+// them again.
 package record
 
 import (
@@ -95,8 +96,9 @@ type Hosts struct {
 	GPU      []int     `json:"g,omitempty"`
 }
 
-// Every is the time between samples of a job with so many ranks: less than 2 MB of random numbers in the first hour of 64 ranks. It doubles
-// each time that the job's age doubles, and grows with the ranks.
+// Every is the time between samples of a job with so many ranks: less than 2 MB of random numbers
+// in the first hour of 64 ranks. It doubles each time that the job's age doubles, and grows with
+// the ranks.
 func Every(ranks int, since time.Duration) time.Duration {
 	every := 2 * time.Second * time.Duration(1+ranks/128)
 	for age := time.Hour; since >= age && every < time.Hour; age *= 2 {
@@ -121,8 +123,8 @@ type Recorder struct {
 	broken  bool
 }
 
-// Create begins to record in a folder, which it makes. A folder with another record is refused. failed is called once, for the first thing that
-// cannot be written; the job goes on.
+// Create begins to record in a folder, which it makes. A folder with another record is refused.
+// failed is called once, for the first thing that cannot be written; the job goes on.
 func Create(dir string, run Run, failed func(error)) (*Recorder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -194,13 +196,17 @@ func (r *Recorder) Sample(s watch.Sample) {
 
 func (r *Recorder) point(s watch.Sample) Point {
 	p := Point{At: math.Round(s.At.Sub(r.run.Began).Seconds()*10) / 10}
-	plain, gpus, ring := true, false, false
+	plain := true
+	gpus := false
+	ring := false
 	for i, k := range s.Ranks {
-		plain, ring = plain && k.Rank == i, ring || k.Ring != nil
+		plain = plain && k.Rank == i
+		ring = ring || k.Ring != nil
 		gpus = gpus || k.GPUBusy != nil
 	}
 	for _, k := range s.Ranks {
-		cpu, busy := math.Round(k.CPU*100)/100, -1
+		cpu := math.Round(k.CPU*100) / 100
+		busy := -1
 		if k.Exit != nil || k.State == watch.Waiting {
 			cpu = -1
 		}
@@ -208,7 +214,11 @@ func (r *Recorder) point(s watch.Sample) Point {
 			busy = int(*k.GPUBusy)
 		}
 		c := &p.Ranks
-		c.CPU, c.MiB, c.Read, c.Write, c.Lines = append(c.CPU, cpu), append(c.MiB, k.Memory>>20), append(c.Read, int64(k.Read)>>10), append(c.Write, int64(k.Written)>>10), append(c.Lines, int64(math.Round(k.Lines)))
+		c.CPU = append(c.CPU, cpu)
+		c.MiB = append(c.MiB, k.Memory>>20)
+		c.Read = append(c.Read, int64(k.Read)>>10)
+		c.Write = append(c.Write, int64(k.Written)>>10)
+		c.Lines = append(c.Lines, int64(math.Round(k.Lines)))
 		if !plain {
 			c.Rank = append(c.Rank, k.Rank)
 		}
@@ -216,37 +226,47 @@ func (r *Recorder) point(s watch.Sample) Point {
 			c.GPU = append(c.GPU, busy)
 		}
 		if ring {
-			bytes, share := int64(-1), -1
+			bytes := int64(-1)
+			share := -1
 			if k.Ring != nil && cpu >= 0 {
-				bytes, share = int64(k.Ring.Bytes)>>10, int(math.Round(100*k.Ring.Share))
+				bytes = int64(k.Ring.Bytes) >> 10
+				share = int(math.Round(100 * k.Ring.Share))
 			}
-			c.Ring, c.Share = append(c.Ring, bytes), append(c.Share, share)
+			c.Ring = append(c.Ring, bytes)
+			c.Share = append(c.Share, share)
 		}
 	}
-	names, gpus := []string{}, false
+	names := []string{}
+	gpus = false
 	for _, h := range s.Hosts {
 		gpus = gpus || len(h.GPUs) > 0
 	}
 	for _, h := range s.Hosts {
 		names = append(names, h.Host)
 		c := &p.Host
-		c.CPU, c.Used = append(c.CPU, percent(h.CPU, float64(h.CPUs))), append(c.Used, percent(float64(h.Used), float64(h.Memory)))
-		c.Received, c.Sent = append(c.Received, int64(h.Received)>>10), append(c.Sent, int64(h.Sent)>>10)
+		c.CPU = append(c.CPU, percent(h.CPU, float64(h.CPUs)))
+		c.Used = append(c.Used, percent(float64(h.Used), float64(h.Memory)))
+		c.Received = append(c.Received, int64(h.Received)>>10)
+		c.Sent = append(c.Sent, int64(h.Sent)>>10)
 		if gpus {
-			busy, known := 0, 0
+			busy := 0
+			known := 0
 			for _, g := range h.GPUs {
 				if g.Busy >= 0 {
-					busy, known = busy+g.Busy, known+1
+					busy += g.Busy
+					known++
 				}
 			}
 			if known == 0 {
-				busy, known = -1, 1
+				busy = -1
+				known = 1
 			}
 			c.GPU = append(c.GPU, busy/known)
 		}
 	}
 	if fmt.Sprint(names) != fmt.Sprint(r.names) {
-		p.Hosts, r.names = names, names
+		p.Hosts = names
+		r.names = names
 	}
 	return p
 }
@@ -276,7 +296,11 @@ func (r *Recorder) Event(e Event) {
 func (r *Recorder) Close(id string, code int, cause string, last []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.run.ID, r.run.Ended, r.run.Code, r.run.Cause, r.run.Last = id, time.Now(), code, cause, last
+	r.run.ID = id
+	r.run.Ended = time.Now()
+	r.run.Code = code
+	r.run.Cause = cause
+	r.run.Last = last
 	r.fail(errors.Join(r.zip.Close(), r.samples.Close(), r.events.Close(), r.describe()))
 }
 
@@ -333,7 +357,8 @@ func (r *Record) readSamples(name string) error {
 		return nil
 	}
 	var names []string
-	step, n := 1, 0
+	step := 1
+	n := 0
 	for lines := json.NewDecoder(io.LimitReader(zip, maxSamples)); ; n++ {
 		var p Point
 		if err := lines.Decode(&p); err != nil {
@@ -353,17 +378,22 @@ func (r *Record) readSamples(name string) error {
 			for i := range maxPoints / 2 {
 				r.Points[i] = r.Points[2*i]
 			}
-			r.Points, step = r.Points[:maxPoints/2], 2*step
+			r.Points = r.Points[:maxPoints/2]
+			step = 2 * step
 		}
 	}
 }
 
 // check reports columns that do not fit each other.
 func (p *Point) check(hosts int) error {
-	k, h := p.Ranks, p.Host
+	k := p.Ranks
+	h := p.Host
 	n := len(k.CPU)
-	if len(k.MiB) != n || len(k.Read) != n || len(k.Write) != n || len(k.Lines) != n || k.GPU != nil && len(k.GPU) != n || k.Ring != nil && len(k.Ring) != n || len(k.Share) != len(k.Ring) || k.Rank != nil && len(k.Rank) != n ||
-		len(h.CPU) != hosts || len(h.Used) != hosts || len(h.Received) != hosts || len(h.Sent) != hosts || h.GPU != nil && len(h.GPU) != hosts {
+	if len(k.MiB) != n || len(k.Read) != n || len(k.Write) != n || len(k.Lines) != n || k.GPU != nil &&
+		len(k.GPU) != n || k.Ring != nil && len(k.Ring) != n || len(k.Share) != len(k.Ring) || k.Rank != nil &&
+		len(k.Rank) != n ||
+		len(h.CPU) != hosts || len(h.Used) != hosts || len(h.Received) != hosts || len(h.Sent) != hosts ||
+		h.GPU != nil && len(h.GPU) != hosts {
 		return fmt.Errorf("the columns of a sample at %v s have different lengths", p.At)
 	}
 	return nil

@@ -24,18 +24,23 @@ const (
 // Basis is what a straggler is known by.
 type Basis string
 
-// Collectives are those of ring: their records are exact. Without them the others' idle time tells of a rank that works while they wait, and
-// that of its own GPU tells of a rank that keeps it waiting.
+// Collectives are those of ring: their records are exact. Without them the others' idle time tells
+// of a rank that works while they wait, and that of its own GPU tells of a rank that keeps it
+// waiting.
 const (
 	Collectives Basis = "collectives"
 	CPU         Basis = "cpu"
 	GPU         Basis = "gpu"
 )
 
-// Finding is a straggler. Its cost is the part of the time in which the others waited for it, from the medians of the others:
-//   - by collectives: the time that they spent there, less its own. All ranks spend the same time in moving data, and a rank that comes last waits for nobody.
-//   - by CPU: the time that they were idle, less its own. The rank that used most CPU counts as never idle.
-//   - by GPU: the time that its GPU was idle, less that of theirs. A GPU that waits for others in NCCL is busy.
+// Finding is a straggler. Its cost is the part of the time in which the others waited for it, from
+// the medians of the others:
+//   - by collectives: the time that they spent there, less its own. All ranks spend the same time
+//     in moving data, and a rank that comes last waits for nobody.
+//   - by CPU: the time that they were idle, less its own. The rank that used most CPU counts as
+//     never idle.
+//   - by GPU: the time that its GPU was idle, less that of theirs. A GPU that waits for others in
+//     NCCL is busy.
 type Finding struct {
 	Rank int
 	Host string
@@ -55,7 +60,8 @@ type Finder struct {
 	count int
 }
 
-// point is what each rank did before a sample: by collectives the part of the time in them, by CPU the cores used, by GPU the part of the time that it was idle.
+// point is what each rank did before a sample: by collectives the part of the time in them, by CPU
+// the cores used, by GPU the part of the time that it was idle.
 type point struct {
 	at     time.Time
 	values map[int]float64
@@ -64,16 +70,26 @@ type point struct {
 // Add takes a sample and returns the ranks that have become stragglers.
 func (f *Finder) Add(s watch.Sample) []Finding {
 	basis := basisOf(s)
-	p, pids, hosts := point{s.At, map[int]float64{}}, map[int]int{}, map[int]string{}
+	p := point{s.At, map[int]float64{}}
+	pids := map[int]int{}
+	hosts := map[int]string{}
 	for _, r := range s.Ranks {
 		if basis == "" {
-			f.recent, f.told = nil, map[int]Finding{} // those that are left wait for another reason
+			f.recent = nil
+			f.told = map[int]Finding{} // those that are left wait for another reason
 			return nil
 		}
-		p.values[r.Rank], pids[r.Rank], hosts[r.Rank] = value(r, basis), r.PID, r.Host
+		p.values[r.Rank] = value(r, basis)
+		pids[r.Rank] = r.PID
+		hosts[r.Rank] = r.Host
 	}
 	if !maps.Equal(f.pids, pids) || f.basis != basis {
-		*f = Finder{pids: pids, basis: basis, told: map[int]Finding{}, sums: map[int]float64{}} // other processes: those of another epoch, say
+		*f = Finder{
+			pids:  pids,
+			basis: basis,
+			told:  map[int]Finding{},
+			sums:  map[int]float64{},
+		} // other processes: those of another epoch, say
 	}
 	f.recent = append(f.recent, p)
 	for len(f.recent) > 1 && p.at.Sub(f.recent[1].at) >= Window {
@@ -89,9 +105,11 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 	return f.news(hosts)
 }
 
-// basisOf returns what ranks may be judged by, or "" if they may not be: some have ended, or only some use ring.
+// basisOf returns what ranks may be judged by, or "" if they may not be: some have ended, or only
+// some use ring.
 func basisOf(s watch.Sample) Basis {
-	ring, gpus := 0, 0
+	ring := 0
+	gpus := 0
 	for _, r := range s.Ranks {
 		if r.Exit != nil || r.PID == 0 {
 			return ""
@@ -161,7 +179,8 @@ func (f *Finder) news(hosts map[int]string) (all []Finding) {
 		case known:
 			f.told[rank] = found
 		case cost >= Threshold:
-			f.told[rank], f.ever = found, true
+			f.told[rank] = found
+			f.ever = true
 			all = append(all, found)
 		}
 	}
@@ -172,12 +191,14 @@ func (f *Finder) news(hosts map[int]string) (all []Finding) {
 func (f *Finder) Now() []Finding { return byCost(slices.Collect(maps.Values(f.told))) }
 
 func byCost(all []Finding) []Finding {
-	slices.SortFunc(all, func(a, b Finding) int { return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(a.Rank, b.Rank)) })
+	slices.SortFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(a.Rank, b.Rank))
+	})
 	return all
 }
 
-// Costs returns the cost of each rank since it started, or nil if none is known. Without ring it is known only of jobs with a straggler: the others may
-// have ranks that do not wait for each other.
+// Costs returns the cost of each rank since it started, or nil if none is known. Without ring it is
+// known only of jobs with a straggler: the others may have ranks that do not wait for each other.
 func (f *Finder) Costs() map[int]float64 {
 	if f.basis != Collectives && !f.ever {
 		return nil
@@ -204,7 +225,9 @@ func costs(sums map[int]float64, n int, basis Basis) map[int]float64 {
 			waits[rank] = 1 - sum/most
 		}
 	}
-	order := slices.SortedFunc(maps.Keys(waits), func(a, b int) int { return cmp.Or(cmp.Compare(waits[a], waits[b]), cmp.Compare(a, b)) })
+	order := slices.SortedFunc(maps.Keys(waits), func(a, b int) int {
+		return cmp.Or(cmp.Compare(waits[a], waits[b]), cmp.Compare(a, b))
+	})
 	all := map[int]float64{}
 	for i, rank := range order {
 		others := make([]float64, 0, len(order)-1)
@@ -215,14 +238,16 @@ func costs(sums map[int]float64, n int, basis Basis) map[int]float64 {
 		}
 		usual := others[(len(others)-1)/2]
 		all[rank] = max(0, usual-waits[rank])
-		if basis != Collectives && (!alike(others, usual, all[rank]) || basis == CPU && sums[rank]/float64(n) < working) {
+		if basis != Collectives && (!alike(others, usual, all[rank]) || basis == CPU &&
+			sums[rank]/float64(n) < working) {
 			all[rank] = 0
 		}
 	}
 	return all
 }
 
-// alike reports whether most ranks differ little beside a cost: ranks that wait for each other use a processor alike.
+// alike reports whether most ranks differ little beside a cost: ranks that wait for each other use
+// a processor alike.
 func alike(others []float64, usual, cost float64) bool {
 	var off []float64
 	for _, v := range others {

@@ -9,11 +9,17 @@ import (
 	"github.com/gorun/gorun/internal/watch"
 )
 
-// sample returns a sample of ranks that spend these parts of the time in collectives. Less than 0 is a rank that has ended.
+// sample returns a sample of ranks that spend these parts of the time in collectives. Less than 0
+// is a rank that has ended.
 func sample(second int, shares ...float64) watch.Sample {
 	s := watch.Sample{At: time.Unix(int64(second), 0)}
 	for rank, share := range shares {
-		r := watch.Rank{Rank: rank, Host: fmt.Sprint("f", rank/2), PID: 100 + rank, Ring: &watch.Ring{Share: share}}
+		r := watch.Rank{
+			Rank: rank,
+			Host: fmt.Sprint("f", rank/2),
+			PID:  100 + rank,
+			Ring: &watch.Ring{Share: share},
+		}
 		if share < 0 {
 			r.Exit = &watch.Exit{}
 		}
@@ -31,7 +37,8 @@ func TestStragglerIsFound(t *testing.T) {
 		{"equal ranks", []float64{0.2, 0.22, 0.21, 0.2}, nil},
 		{"one is slow", []float64{0.30, 0.31, 0.29, 0.10}, []Finding{{3, "f1", 0.20, Collectives}}},
 		{"just too little", []float64{0.30, 0.30, 0.21, 0.30}, nil},
-		{"two of five, the slower one first", []float64{0.5, 0.3, 0.5, 0.1, 0.5}, []Finding{{3, "f1", 0.4, Collectives}, {1, "f0", 0.2, Collectives}}},
+		{"two of five, the slower one first", []float64{0.5, 0.3, 0.5, 0.1, 0.5},
+			[]Finding{{3, "f1", 0.4, Collectives}, {1, "f0", 0.2, Collectives}}},
 		{"two ranks", []float64{0.0, 0.5}, []Finding{{0, "f0", 0.5, Collectives}}},
 		{"one that is fast", []float64{0.1, 0.1, 0.9, 0.1}, nil},
 		{"alone", []float64{0}, nil},
@@ -53,7 +60,8 @@ func TestStragglerIsFound(t *testing.T) {
 	}
 }
 
-// A short delay is none of a straggler, one that comes again is said again, and the ends of ranks make none.
+// A short delay is none of a straggler, one that comes again is said again, and the ends of ranks
+// make none.
 func TestStragglerOfAWhile(t *testing.T) {
 	var f Finder
 	found := 0
@@ -92,16 +100,23 @@ func TestStragglerOfAWhile(t *testing.T) {
 func idle(second int, cpu []float64, gpus []float64) watch.Sample {
 	s := watch.Sample{At: time.Unix(int64(second), 0)}
 	for rank, cores := range cpu {
-		r := watch.Rank{Rank: rank, Host: "f1", PID: 100 + rank, CPU: cores}
+		r := watch.Rank{
+			Rank: rank,
+			Host: "f1",
+			PID:  100 + rank,
+			CPU:  cores,
+		}
 		if gpus != nil {
-			r.GPUs, r.GPUBusy = []int{rank}, &gpus[rank]
+			r.GPUs = []int{rank}
+			r.GPUBusy = &gpus[rank]
 		}
 		s.Ranks = append(s.Ranks, r)
 	}
 	return s
 }
 
-// Without ring a rank that works while the others are idle is late, and so is one whose GPU waits for it.
+// Without ring a rank that works while the others are idle is late, and so is one whose GPU waits
+// for it.
 func TestStragglerWithoutRingIsFound(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
@@ -137,7 +152,8 @@ func TestStragglerWithoutRingIsFound(t *testing.T) {
 			}
 		case len(f.Now()) != 1 || f.Now()[0].Rank != tc.want:
 			t.Errorf("%s: now %+v", tc.name, f.Now())
-		case len(all) != 1 || all[0].Rank != tc.want || all[0].By != tc.by || all[0].Cost < tc.cost-0.02 || all[0].Cost > tc.cost+0.02:
+		case len(all) != 1 || all[0].Rank != tc.want || all[0].By != tc.by || all[0].Cost < tc.cost-0.02 ||
+			all[0].Cost > tc.cost+0.02:
 			t.Errorf("%s: %+v", tc.name, all)
 		case f.Costs()[tc.want] < tc.cost-0.02:
 			t.Errorf("%s: costs %v", tc.name, f.Costs())

@@ -6,11 +6,17 @@ import (
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
-// AllToAll sends a block to every member and receives one from each. A block is as many pieces as there are for
-// each member: those for member 0 come first in out, and those from member 0 in in. All pieces have the same
-// length, on all members. In and out do not overlap.
+// AllToAll sends a block to every member and receives one from each. A block is as many pieces as
+// there are for each member: those for member 0 come first in out, and those from member 0 in in.
+// All pieces have the same length, on all members. In and out do not overlap.
 func (t *Team) AllToAll(sign *flow.Sign, in, out [][]byte) error {
-	x := exchange{t: t, in: in, out: out, pieces: len(in) / t.Size(), length: len(in[0])}
+	x := exchange{
+		t:      t,
+		in:     in,
+		out:    out,
+		pieces: len(in) / t.Size(),
+		length: len(in[0]),
+	}
 	for i, piece := range x.block(in, 0) {
 		copy(piece, x.block(out, 0)[i])
 	}
@@ -35,8 +41,8 @@ func (x *exchange) block(pieces [][]byte, distance int) [][]byte {
 	return pieces[first : first+x.pieces]
 }
 
-// direct sends to the member at each distance in turn, and receives from the one as far the other way: every
-// member has one block to send and one to receive at a time.
+// direct sends to the member at each distance in turn, and receives from the one as far the other
+// way: every member has one block to send and one to receive at a time.
 func (x *exchange) direct(sign *flow.Sign) error {
 	for distance := 1; distance < x.t.Size(); distance++ {
 		f := x.t.begin(sign, x.t.away(distance), x.t.away(-distance))
@@ -53,8 +59,8 @@ func (x *exchange) direct(sign *flow.Sign) error {
 	return nil
 }
 
-// relayed sends the block for the member at distance i in as many hops as i has bits set, each as long as one of
-// the bits. All blocks that make a hop go together.
+// relayed sends the block for the member at distance i in as many hops as i has bits set, each as
+// long as one of the bits. All blocks that make a hop go together.
 func (x *exchange) relayed(sign *flow.Sign) error {
 	n := x.t.Size()
 	if n > 2 {
@@ -86,7 +92,8 @@ func (x *exchange) before(i, hop, piece int) []byte {
 	return x.block(x.out, i)[piece]
 }
 
-// after returns the place for a piece of another member that goes to distance i, after the same hop.
+// after returns the place for a piece of another member that goes to distance i, after the same
+// hop.
 func (x *exchange) after(i, hop, piece int) []byte {
 	if made := i & (2*hop - 1); made != i {
 		return x.onTheWay(i, made, piece)
@@ -94,8 +101,8 @@ func (x *exchange) after(i, hop, piece int) []byte {
 	return x.block(x.in, -i)[piece]
 }
 
-// onTheWay returns scratch memory for a piece that has made some hops: it has two places, in turns, since it
-// leaves one while another member's piece comes into the other.
+// onTheWay returns scratch memory for a piece that has made some hops: it has two places, in turns,
+// since it leaves one while another member's piece comes into the other.
 func (x *exchange) onTheWay(i, made, piece int) []byte {
 	place := bits.OnesCount(uint(made)) % 2
 	return x.room[((place*x.t.Size()+i)*x.pieces+piece)*x.length:][:x.length]

@@ -33,7 +33,8 @@ func (t *Team) AllReduce(sign *flow.Sign, r Reduction, dst, src []byte) error {
 
 // alone begins a reduction. It does all the work where there is one member.
 func (t *Team) alone(r Reduction, dst, src []byte) bool {
-	t.flow.Type, t.flow.Op = r.Type, r.Op
+	t.flow.Type = r.Type
+	t.flow.Op = r.Op
 	if t.Size() > 1 {
 		return false
 	}
@@ -48,7 +49,8 @@ func (t *Team) alone(r Reduction, dst, src []byte) bool {
 // ring sends every block around twice: in the first round members add their parts, in the
 // second the block is done. Block me is sent first; all others are relayed as they arrive.
 func (t *Team) ring(sign *flow.Sign, r Reduction, dst, src []byte) error {
-	n, elem := t.Size(), r.Type.Size()
+	n := t.Size()
+	elem := r.Type.Size()
 	f := t.begin(sign, t.away(1), t.away(-1))
 	lead(f, Span(src, elem, t.me, n))
 	for step := range 2 * (n - 1) {

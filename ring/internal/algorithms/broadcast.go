@@ -48,7 +48,8 @@ func (t *Team) chain(sign *flow.Sign, buf []byte, place int) error {
 	return t.run(f)
 }
 
-// scatterGather gives every member its block of the vector, down a binomial tree, and then all blocks to all.
+// scatterGather gives every member its block of the vector, down a binomial tree, and then all
+// blocks to all.
 func (t *Team) scatterGather(sign *flow.Sign, buf []byte, place int) error {
 	block := func(i int) []byte { return Span(buf, 1, t.away(i), t.Size()) }
 	for distance := topDistance(t.Size()); distance > 0; distance /= 2 {

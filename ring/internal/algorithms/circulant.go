@@ -10,7 +10,8 @@ import "github.com/gorun/gorun/ring/internal/flow"
 // place. At the end block 0 is finished, in into(0).
 func (t *Team) scatter(sign *flow.Sign, r Reduction, into func(i int) []byte) error {
 	for k := len(t.skips) - 2; k >= 0; k-- {
-		near, far := t.skips[k], t.skips[k+1]
+		near := t.skips[k]
+		far := t.skips[k+1]
 		f := t.begin(sign, t.away(near), t.away(-near))
 		for i := near; i < far; i++ {
 			lead(f, t.blocks[i])
@@ -32,7 +33,8 @@ func (t *Team) scatter(sign *flow.Sign, r Reduction, into func(i int) []byte) er
 // this member's own is number 0, in ever longer hops.
 func (t *Team) gather(sign *flow.Sign, at func(i int) []byte) error {
 	for k := range len(t.skips) - 1 {
-		near, far := t.skips[k], t.skips[k+1]
+		near := t.skips[k]
+		far := t.skips[k+1]
 		f := t.begin(sign, t.away(-near), t.away(near))
 		for i := near; i < far; i++ {
 			lead(f, at(i-near))

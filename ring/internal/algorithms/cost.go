@@ -45,8 +45,10 @@ func ParseNetwork(text string) (Cost, error) {
 	if err != nil || !(speedMb > 0) || number == speed {
 		return Cost{}, bad
 	}
-	c := Cost{Alpha: min(alpha.Nanoseconds(), maxLatency/1000) * 1000, Beta: int64(max(1, min(8e6/speedMb, maxPerByte)))}
-	c.Overhead, c.Gamma = min(c.Alpha/4, usualOverhead), min(c.Beta, usualGamma)
+	c := Cost{Alpha: min(alpha.Nanoseconds(), maxLatency/1000) * 1000,
+		Beta: int64(max(1, min(8e6/speedMb, maxPerByte)))}
+	c.Overhead = min(c.Alpha/4, usualOverhead)
+	c.Gamma = min(c.Beta, usualGamma)
 	return c.Clamp(), nil
 }
 
@@ -58,19 +60,22 @@ const (
 
 // Clamp returns c within the bounds that Time needs.
 func (c Cost) Clamp() Cost {
-	c.Alpha, c.Overhead = min(max(c.Alpha, 0), maxLatency), min(max(c.Overhead, 0), maxLatency)
-	c.Beta, c.Gamma = min(max(c.Beta, 0), maxPerByte), min(max(c.Gamma, 0), maxPerByte)
+	c.Alpha = min(max(c.Alpha, 0), maxLatency)
+	c.Overhead = min(max(c.Overhead, 0), maxLatency)
+	c.Beta = min(max(c.Beta, 0), maxPerByte)
+	c.Gamma = min(max(c.Gamma, 0), maxPerByte)
 	c.Slow = min(max(c.Slow, c.Beta), maxPerByte)
 	return c
 }
 
 // Time returns how long a collective takes by an algorithm, and whether it can be done by it. Bytes
-// are those of the whole vector: of all parts of an all-gather, a reduce-scatter or an all-to-all. Root matters
-// where the collective has one.
+// are those of the whole vector: of all parts of an all-gather, a reduce-scatter or an all-to-all.
+// Root matters where the collective has one.
 //
-// Bytes stream: a part is sent on while it is received. So a chain of hops costs its latencies, and the
-// bytes once. It is combined meanwhile too. The overhead of messages takes turns with the bytes. The slowest link delays what passes it; other ranks
-// are ahead meanwhile, so that most latencies of its own hide behind its bytes.
+// Bytes stream: a part is sent on while it is received. So a chain of hops costs its latencies, and
+// the bytes once. It is combined meanwhile too. The overhead of messages takes turns with the
+// bytes. The slowest link delays what passes it; other ranks are ahead meanwhile, so that most
+// latencies of its own hide behind its bytes.
 func (c Cost) Time(k Kind, a Algorithm, members, bytes, root int) (ps int64, ok bool) {
 	if members < 2 {
 		return 0, true
@@ -83,7 +88,8 @@ func (c Cost) Time(k Kind, a Algorithm, members, bytes, root int) (ps int64, ok 
 			return s.doubling(), true
 		case Circulant:
 			t := 2*s.rounds*c.Alpha + s.others*(s.slowFold+c.Slow)
-			// Where the slowest link is busy all the time, what is needed first waits behind what is not.
+			// Where the slowest link is busy all the time, what is needed first waits behind what
+			// is not.
 			return t + max(0, s.others*(c.Slow-c.Beta)-2*s.rounds*c.Alpha)/3, true
 		case Ring:
 			return (s.n-1)*s.hop(s.slowFold, 1) + s.circle(c.Slow, 1), true
@@ -129,15 +135,22 @@ type sizes struct {
 }
 
 func (c Cost) sizes(members, bytes int) sizes {
-	s := sizes{Cost: c, n: int64(members), bytes: int64(min(bytes, maxBytes)), fold: max(c.Beta, c.Gamma), slowFold: max(c.Slow, c.Gamma)}
+	s := sizes{
+		Cost:     c,
+		n:        int64(members),
+		bytes:    int64(min(bytes, maxBytes)),
+		fold:     max(c.Beta, c.Gamma),
+		slowFold: max(c.Slow, c.Gamma),
+	}
 	s.block = (s.bytes + s.n - 1) / s.n
 	s.others = s.bytes - s.block
-	s.rounds, s.full = int64(bits.Len64(uint64(s.n-1))), int64(bits.Len64(uint64(s.n)))-1
+	s.rounds = int64(bits.Len64(uint64(s.n - 1)))
+	s.full = int64(bits.Len64(uint64(s.n))) - 1
 	return s
 }
 
-// halving is the time of a reduce-scatter or an all-gather on the circulant graph. What others send ahead hides a
-// latency of the slowest member.
+// halving is the time of a reduce-scatter or an all-gather on the circulant graph. What others send
+// ahead hides a latency of the slowest member.
 func (s sizes) halving(perByte, slow int64) int64 {
 	t := s.rounds*s.Alpha + s.others*slow
 	if s.rounds > 2 {
@@ -146,8 +159,8 @@ func (s sizes) halving(perByte, slow int64) int64 {
 	return t
 }
 
-// relayed is how many blocks a member sends in an all-to-all whose blocks travel in hops: a hop for each bit of
-// their distances.
+// relayed is how many blocks a member sends in an all-to-all whose blocks travel in hops: a hop for
+// each bit of their distances.
 func (s sizes) relayed() (blocks int64) {
 	for hop := int64(1); hop < s.n; hop *= 2 {
 		blocks += s.n/(2*hop)*hop + max(0, s.n%(2*hop)-hop)
@@ -168,12 +181,14 @@ func (s sizes) hop(perByte, flows int64) int64 {
 // cached is the length of a vector in bytes above which memory slows doubling.
 const cached = 512 << 10
 
-// doubling is the time of a recursive doubling. It combines more bytes than others, in more memory: a
-// quarter of the time to combine them once makes a ring of two members win where vectors are long.
+// doubling is the time of a recursive doubling. It combines more bytes than others, in more memory:
+// a quarter of the time to combine them once makes a ring of two members win where vectors are
+// long.
 func (s sizes) doubling() int64 {
 	t := s.full*(s.Alpha+s.bytes*s.fold) + max(0, s.bytes-cached)*s.Gamma/4
 	extra := int(s.n) - 1<<s.full
-	before, after := s.Alpha+s.bytes*s.fold, s.Alpha+s.bytes*s.Beta // of members that are not among the full ones
+	before := s.Alpha + s.bytes*s.fold
+	after := s.Alpha + s.bytes*s.Beta // of members that are not among the full ones
 	switch {
 	case extra == 1 && s.full > 1:
 		t += before // what this pair gets last does not wait for what it gave first
@@ -203,9 +218,11 @@ func (s sizes) doubling() int64 {
 
 // fromRoot is the time of a broadcast, and of a reduce, which is one backwards.
 func (s sizes) fromRoot(k Kind, a Algorithm, root int) (ps int64, ok bool) {
-	perByte, slow := s.Beta, s.Slow
+	perByte := s.Beta
+	slow := s.Slow
 	if k == Reduce {
-		perByte, slow = s.fold, s.slowFold
+		perByte = s.fold
+		slow = s.slowFold
 	}
 	place := (s.Slowest - root + int(s.n)) % int(s.n) // of the slowest, after the root
 	switch a {
@@ -220,9 +237,10 @@ func (s sizes) fromRoot(k Kind, a Algorithm, root int) (ps int64, ok bool) {
 	return 0, false
 }
 
-// throughBlocks is the time of a broadcast or a reduce in which every member has a block in between. In a broadcast members
-// begin the second half at unlike times: latencies hide some of that where vectors are short. The slowest member is
-// busy with its own bytes while others go on, so that half of the latencies hide behind them.
+// throughBlocks is the time of a broadcast or a reduce in which every member has a block in
+// between. In a broadcast members begin the second half at unlike times: latencies hide some of
+// that where vectors are short. The slowest member is busy with its own bytes while others go on,
+// so that half of the latencies hide behind them.
 func (s sizes) throughBlocks(k Kind, place int, perByte, slow int64) int64 {
 	unlike := func(perByte int64) int64 {
 		if k == Reduce {
@@ -241,8 +259,8 @@ func (s sizes) throughBlocks(k Kind, place int, perByte, slow int64) int64 {
 	return max(t, s.rounds*s.Alpha+s.others*(perByte+s.Slow)+carried*slow+unlike(s.Slow))
 }
 
-// mostOnes returns how many bits the numbers up to n that are as long as n have set at most: the hops
-// to the members that a binomial tree reaches in the last round.
+// mostOnes returns how many bits the numbers up to n that are as long as n have set at most: the
+// hops to the members that a binomial tree reaches in the last round.
 func mostOnes(n uint) int {
 	most := bits.OnesCount(n)
 	for i := range bits.Len(n) - 1 {
@@ -255,7 +273,8 @@ func mostOnes(n uint) int {
 
 // slowInTree is the time of a binomial tree on the path through the slowest member.
 func (s sizes) slowInTree(k Kind, place int, perByte, slow int64) int64 {
-	round, t := bits.Len(uint(place)), int64(0) // round in which it receives, from 1
+	round := bits.Len(uint(place))
+	t := int64(0) // round in which it receives, from 1
 	if place > 0 {
 		hops := int64(bits.OnesCount(uint(place)))
 		t = hops*s.Alpha + s.bytes*slow
@@ -272,17 +291,19 @@ func (s sizes) slowInTree(k Kind, place int, perByte, slow int64) int64 {
 	if children == 0 {
 		return t
 	}
-	return t + max(children*s.bytes*slow+s.Alpha, s.bytes*slow+min(children, s.full)*s.Alpha+(children-1)*s.bytes*perByte)
+	return t + max(children*s.bytes*slow+s.Alpha, s.bytes*slow+min(children,
+		s.full)*s.Alpha+(children-1)*s.bytes*perByte)
 }
 
-// Pick returns the algorithm that takes the least time, or a later one that takes hardly longer: it uses
-// fewer connections, or less memory.
+// Pick returns the algorithm that takes the least time, or a later one that takes hardly longer: it
+// uses fewer connections, or less memory.
 func (c Cost) Pick(k Kind, members, bytes, root int) Algorithm {
 	var best Algorithm
 	var least int64
 	for a := Algorithm(1); a < algorithms; a++ {
 		if t, ok := c.Time(k, a, members, bytes, root); ok && (best == 0 || t <= least+least/hardly) {
-			best, least = a, t
+			best = a
+			least = t
 		}
 	}
 	return best

@@ -12,17 +12,41 @@ import (
 
 // Networks of the tests, in picoseconds.
 func lan() algorithms.Cost {
-	return algorithms.Cost{Alpha: 20e6, Overhead: 4e6, Beta: 800, Slow: 800, Gamma: 100}
+	return algorithms.Cost{
+		Alpha:    20e6,
+		Overhead: 4e6,
+		Beta:     800,
+		Slow:     800,
+		Gamma:    100,
+	}
 } // 10 Gb/s
 func fast() algorithms.Cost {
-	return algorithms.Cost{Alpha: 10e6, Overhead: 2e6, Beta: 80, Slow: 80, Gamma: 100}
+	return algorithms.Cost{
+		Alpha:    10e6,
+		Overhead: 2e6,
+		Beta:     80,
+		Slow:     80,
+		Gamma:    100,
+	}
 } // 100 Gb/s
 func far() algorithms.Cost {
-	return algorithms.Cost{Alpha: 5e9, Overhead: 10e6, Beta: 40_000, Slow: 40_000, Gamma: 100}
+	return algorithms.Cost{
+		Alpha:    5e9,
+		Overhead: 10e6,
+		Beta:     40_000,
+		Slow:     40_000,
+		Gamma:    100,
+	}
 } // 200 Mb/s
 
 func crowded() algorithms.Cost { // ranks that share processors
-	return algorithms.Cost{Alpha: 100e6, Overhead: 100e6, Beta: 2000, Slow: 2000, Gamma: 50}
+	return algorithms.Cost{
+		Alpha:    100e6,
+		Overhead: 100e6,
+		Beta:     2000,
+		Slow:     2000,
+		Gamma:    50,
+	}
 }
 
 // scaled returns a cost and a number of bytes that together behave as the given ones do, but
@@ -44,14 +68,17 @@ func scaled(c algorithms.Cost, members, bytes int) (algorithms.Cost, int) {
 const root = 1
 
 // timeOf returns how long a collective takes by an algorithm, unless that is longer than limit.
-func (w *world) timeOf(net network, model algorithms.Cost, kind algorithms.Kind, only algorithms.Algorithm, length int, limit int64) (ps int64, ok bool, err error) {
+func (w *world) timeOf(net network, model algorithms.Cost, kind algorithms.Kind, only algorithms.Algorithm, length int,
+	limit int64) (ps int64, ok bool, err error) {
 	net.timed = true
 	size := len(w.teams)
 	// All ranks have the same memory: nothing is kept in it.
 	all := make([]byte, length/4*4)
-	parts, each := make([][]byte, size), make([][]byte, size)
+	parts := make([][]byte, size)
+	each := make([][]byte, size)
 	for i := range parts {
-		parts[i], each[i] = algorithms.Span(all, 4, i, size), all[:length/4/size*4]
+		parts[i] = algorithms.Span(all, 4, i, size)
+		each[i] = all[:length/4/size*4]
 	}
 	s, err := w.simulate(net, limit, func(me int, team *algorithms.Team) error {
 		team.Tune(model, only)
@@ -90,7 +117,8 @@ func scenarios() []scenario {
 	}
 }
 
-// tier returns the factor between lengths that are simulated in a world of so many ranks, or 0. Large worlds take long.
+// tier returns the factor between lengths that are simulated in a world of so many ranks, or 0.
+// Large worlds take long.
 func tier(size int) (step int) {
 	switch {
 	case testing.Short() && size > 33:
@@ -134,14 +162,18 @@ func (sc scenario) grid(try func(w *world, net network, kind algorithms.Kind, le
 	}
 }
 
-// The algorithm that a Cost picks takes at most 10 % longer than the best one, in worlds of up to 1,024 ranks and for
-// vectors of 8 B to 1 GiB. Where one rank's link is slow it may take half as long again, but rarely more than 10 %.
+// The algorithm that a Cost picks takes at most 10 % longer than the best one, in worlds of up to
+// 1,024 ranks and for vectors of 8 B to 1 GiB. Where one rank's link is slow it may take half as
+// long again, but rarely more than 10 %.
 func TestPickIsNearTheBest(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(1000)) // what a simulation leaves is small
 	for _, sc := range scenarios() {
 		t.Run(sc.name, func(t *testing.T) {
 			t.Parallel()
-			bound, cases, far, worst := near, 0, 0, 1.0
+			bound := near
+			cases := 0
+			far := 0
+			worst := 1.0
 			if sc.factor > 1 {
 				bound = 1.5
 			}
@@ -164,19 +196,23 @@ func TestPickIsNearTheBest(t *testing.T) {
 // near is how many times as long as the best algorithm the picked one may take.
 const near = 1.1
 
-// nearBest compares what is picked with all other algorithms, and returns how many times as long as the best it takes.
+// nearBest compares what is picked with all other algorithms, and returns how many times as long as
+// the best it takes.
 func nearBest(t *testing.T, w *world, net network, kind algorithms.Kind, length int, bound float64) (ratio float64) {
 	t.Helper()
-	actual, size := length, len(w.teams)
+	actual := length
+	size := len(w.teams)
 	net.Cost, length = scaled(net.Cost, size, length)
 	model := net.Cost
-	model.Slow, model.Slowest = model.Beta*max(net.factor, 1), net.slow
+	model.Slow = model.Beta * max(net.factor, 1)
+	model.Slowest = net.slow
 	pick := model.Pick(kind, size, length, root)
 	took, _, err := w.timeOf(net, model, kind, pick, length, 0)
 	if err != nil {
 		t.Fatalf("%d ranks: %v", size, err)
 	}
-	best, at := took, pick
+	best := took
+	at := pick
 	for _, other := range candidates(kind) {
 		if other == pick {
 			continue
@@ -186,13 +222,15 @@ func nearBest(t *testing.T, w *world, net network, kind algorithms.Kind, length 
 			t.Fatalf("%d ranks: %v", size, err)
 		}
 		if ok {
-			best, at = better, other
+			best = better
+			at = other
 		}
 	}
 	if ratio = float64(took) / float64(best); ratio > bound {
 		predicted, _ := model.Time(kind, pick, size, length, root)
 		promised, _ := model.Time(kind, at, size, length, root)
-		t.Errorf("%v of %d bytes by %d ranks, slow %d: %v takes %.1f µs (%.1f expected), and %v %.1f (%.1f expected)", kind, actual, size, net.slow,
+		t.Errorf("%v of %d bytes by %d ranks, slow %d: %v takes %.1f µs (%.1f expected), and %v %.1f (%.1f expected)",
+			kind, actual, size, net.slow,
 			pick, float64(took)/1e6, float64(predicted)/1e6, at, float64(best)/1e6, float64(promised)/1e6)
 	}
 	return ratio
@@ -234,7 +272,8 @@ func checked(kind algorithms.Kind, me int, team *algorithms.Team) error {
 		return parts
 	}
 	own := floats(size, func(i int) float32 { return elem(me, i) })
-	got, want := own, floats(size, sum)
+	got := own
+	want := floats(size, sum)
 	var err error
 	switch kind {
 	case algorithms.AllReduce:
@@ -244,14 +283,17 @@ func checked(kind algorithms.Kind, me int, team *algorithms.Team) error {
 			return err
 		}
 	case algorithms.ReduceScatter:
-		got, want = make([]byte, 4), floats(1, func(int) float32 { return sum(me) })
+		got = make([]byte, 4)
+		want = floats(1, func(int) float32 { return sum(me) })
 		err = team.ReduceScatter(sign("checked"), average(0), got, cut(own))
 	case algorithms.AllGather:
-		got, want = make([]byte, 4*size), floats(size, func(i int) float32 { return elem(i, i) })
+		got = make([]byte, 4*size)
+		want = floats(size, func(i int) float32 { return elem(i, i) })
 		copy(cut(got)[me], cut(own)[me])
 		err = team.AllGather(sign("checked"), cut(got))
 	case algorithms.AllToAll:
-		got, want = make([]byte, 4*size), floats(size, func(i int) float32 { return elem(i, me) })
+		got = make([]byte, 4*size)
+		want = floats(size, func(i int) float32 { return elem(i, me) })
 		err = team.AllToAll(sign("checked"), cut(got), cut(own))
 	case algorithms.Broadcast:
 		want = floats(size, func(i int) float32 { return elem(root, i) })
@@ -270,7 +312,8 @@ func TestParseNetwork(t *testing.T) {
 		"1us,0.5Tb/s":    {},
 		"1h,1Mb/s":       {Alpha: 10e12, Overhead: 5e6, Beta: 1e6, Slow: 1e6, Gamma: 50},
 		"1ns,100000Gb/s": {Alpha: 1000, Overhead: 250, Beta: 1, Slow: 1, Gamma: 1},
-		"":               {}, "20us": {}, "20us,": {}, "20us,10": {}, "20us,Gb/s": {}, "0s,1Gb/s": {}, "20us,-1Gb/s": {}, "20us,NaNGb/s": {},
+		"":               {}, "20us": {}, "20us,": {}, "20us,10": {}, "20us,Gb/s": {}, "0s,1Gb/s": {},
+		"20us,-1Gb/s": {}, "20us,NaNGb/s": {},
 	} {
 		got, err := algorithms.ParseNetwork(text)
 		if got != want || (err == nil) != (want != algorithms.Cost{}) {

@@ -17,7 +17,13 @@ func (t *Team) doubling(sign *flow.Sign, r Reduction, dst, src []byte) error {
 		}
 		return t.take(sign, dst, t.me+1)
 	}
-	d := doubler{t: t, sign: sign, r: r, cur: src, dst: dst}
+	d := doubler{
+		t:    t,
+		sign: sign,
+		r:    r,
+		cur:  src,
+		dst:  dst,
+	}
 	if paired {
 		if err := d.combine(flow.None, t.me-1, false); err != nil {
 			return err
@@ -65,14 +71,17 @@ func (d *doubler) combine(to, from int, last bool) error {
 			copy(into, d.cur) // the sent vector must stay while the result arrives
 			part.With = into
 		}
-		d.cur, part.Into, part.Divisor = part.With, d.dst, d.r.Divisor
+		d.cur = part.With
+		part.Into = d.dst
+		part.Divisor = d.r.Divisor
 	}
 	f := d.t.begin(d.sign, to, from)
 	if to != flow.None {
 		lead(f, d.cur)
 	}
 	f.Recv = append(f.Recv, part)
-	d.cur, d.second = part.Into, !d.second
+	d.cur = part.Into
+	d.second = !d.second
 	return d.t.run(f)
 }
 

@@ -106,7 +106,9 @@ func Partners(n, me int) []int {
 	for distance := 1; distance < n; distance *= 2 {
 		around(distance)
 		for other := range n {
-			if a, b := place(me, extra), place(other, extra); a >= 0 && b >= 0 && a^b == distance {
+			a := place(me, extra)
+			b := place(other, extra)
+			if a >= 0 && b >= 0 && a^b == distance {
 				set[other] = true
 			}
 		}

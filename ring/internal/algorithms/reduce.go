@@ -21,7 +21,8 @@ func (t *Team) Reduce(sign *flow.Sign, r Reduction, dst, src []byte, root int) e
 
 // fold combines on a binomial tree: the rounds of a broadcast backwards.
 func (t *Team) fold(sign *flow.Sign, r Reduction, dst, src []byte, place int) error {
-	sum, into := src, dst
+	sum := src
+	into := dst
 	if place > 0 {
 		into = t.room(len(src))
 	}
@@ -70,11 +71,14 @@ func (t *Team) chainReduce(sign *flow.Sign, r Reduction, dst, src []byte, place 
 	return nil
 }
 
-// scatterFold gives every member its block of the sum, and then all blocks to the root, up a binomial tree.
+// scatterFold gives every member its block of the sum, and then all blocks to the root, up a
+// binomial tree.
 func (t *Team) scatterFold(sign *flow.Sign, r Reduction, dst, src []byte, place int) error {
-	n, size := t.Size(), 0
+	n := t.Size()
+	size := 0
 	for i := range n {
-		t.blocks[i], t.offs[i] = t.span(src, r, i), size
+		t.blocks[i] = t.span(src, r, i)
+		t.offs[i] = size
 		size += align(len(t.blocks[i]))
 	}
 	defer clear(t.blocks)

@@ -14,8 +14,8 @@ import (
 
 // simulation carries the flows of all ranks in virtual time, on one goroutine. Each rank has one
 // port, full duplex. A message reaches the receiver's port after the latency, and the port takes
-// parts of messages in the order in which they come: those that send to one rank at once
-// share its port. Buffers are unlimited. Bytes are combined and relayed while they are received, and each
+// parts of messages in the order in which they come: those that send to one rank at once share its
+// port. Buffers are unlimited. Bytes are combined and relayed while they are received, and each
 // relayed part costs its overhead.
 type simulation struct {
 	network
@@ -161,12 +161,14 @@ func newWorld(size, stride int) *world {
 }
 
 // simulate runs body as every member of w.
-func (w *world) simulate(net network, limit int64, body func(me int, team *algorithms.Team) error) (*simulation, error) {
+func (w *world) simulate(net network, limit int64, body func(me int, team *algorithms.Team) error) (*simulation,
+	error) {
 	numbers := w.numbers
 	s := &simulation{network: net, ranks: make([]rank, numbers[len(numbers)-1]+1), limit: limit}
 	for me, number := range numbers {
 		r := &s.ranks[number]
-		r.pipes, r.peers = map[int]*pipe{}, map[int]bool{}
+		r.pipes = map[int]*pipe{}
+		r.peers = map[int]bool{}
 		r.resume, r.stop = iter.Pull(func(yield func(*flow.Flow) bool) {
 			w.ports[me].yield = yield
 			r.err = body(me, w.teams[me])
@@ -239,7 +241,11 @@ func (s *simulation) pipe(from, to int) *pipe {
 // begin sends what a flow sends at once.
 func (s *simulation) begin(number int, f *flow.Flow) {
 	r := &s.ranks[number]
-	r.flow, r.begun, r.done, r.signed, r.part = f, r.clock, r.clock, f.From == flow.None, 0
+	r.begun = r.clock
+	r.done = r.clock
+	r.signed = f.From == flow.None
+	r.flow = f
+	r.part = 0
 	r.flows++
 	if f.From != flow.None {
 		r.from = s.pipe(f.From, number)
@@ -274,7 +280,8 @@ func (s *simulation) relay(number int, b []byte, first, last int64) {
 	s.transmit(number, len(b), len(b), first, last)
 }
 
-// transmit puts size bytes that are ready between two times on the wire, where they count as so many.
+// transmit puts size bytes that are ready between two times on the wire, where they count as so
+// many.
 func (s *simulation) transmit(number, size, count int, first, last int64) {
 	if size == 0 {
 		return
@@ -285,8 +292,12 @@ func (s *simulation) transmit(number, size, count int, first, last int64) {
 	r.bytes += count
 	s.count++
 	s.queue.push(arrival{
-		begin: begin + s.Alpha, end: max(r.up, last) + s.Alpha, order: s.count,
-		from: int32(number), to: int32(r.flow.To), size: int32(size),
+		begin: begin + s.Alpha,
+		end:   max(r.up, last) + s.Alpha,
+		order: s.count,
+		from:  int32(number),
+		to:    int32(r.flow.To),
+		size:  int32(size),
 	})
 }
 
@@ -305,7 +316,8 @@ func (s *simulation) arrive(a arrival) {
 	}
 }
 
-// take returns the next size bytes, if they are kept, and when the first and the last of them came, if they have.
+// take returns the next size bytes, if they are kept, and when the first and the last of them came,
+// if they have.
 func (p *pipe) take(size int) (b []byte, first, last int64, ok bool) {
 	left := size
 	for i := p.next; left > 0; i++ {
@@ -331,7 +343,8 @@ func (p *pipe) take(size int) (b []byte, first, last int64, ok bool) {
 		p.head += size
 	}
 	if p.next == len(p.pieces) {
-		p.pieces, p.next = p.pieces[:0], 0
+		p.pieces = p.pieces[:0]
+		p.next = 0
 	}
 	return b, first, last, true
 }
@@ -339,7 +352,8 @@ func (p *pipe) take(size int) (b []byte, first, last int64, ok bool) {
 // clean frees the room of what was taken.
 func (p *pipe) clean() {
 	if p.head == len(p.data) {
-		p.data, p.head = p.data[:0], 0
+		p.data = p.data[:0]
+		p.head = 0
 	}
 }
 
@@ -356,17 +370,20 @@ func (s *simulation) receive(number int) bool {
 		if !s.timed && !bytes.Equal(sign, f.Sign[:]) {
 			panic(fmt.Sprintf("rank %d: sign %q from %d, want %q", number, sign, f.From, f.Sign[:]))
 		}
-		r.signed, r.done = true, max(r.done, first)
+		r.signed = true
+		r.done = max(r.done, first)
 	}
 	for ; r.part < len(f.Recv); r.part++ {
 		part := &f.Recv[r.part]
-		first, last := r.done, r.done
+		first := r.done
+		last := r.done
 		if len(part.Into) > 0 {
 			got, begin, end, ok := r.from.take(len(part.Into))
 			if !ok {
 				return false
 			}
-			first, last = max(r.begun, begin), max(r.done, end)
+			first = max(r.begun, begin)
+			last = max(r.done, end)
 			if !s.timed {
 				store(f, part, got)
 			}
@@ -405,7 +422,8 @@ func store(f *flow.Flow, part *flow.Part, got []byte) {
 		srcs[0], srcs[1] = srcs[1], srcs[0]
 	}
 	var plain kernel.Set
-	n, into := len(got)/f.Type.Size(), unsafe.Pointer(&part.Into[0])
+	n := len(got) / f.Type.Size()
+	into := unsafe.Pointer(&part.Into[0])
 	plain.Reduce(f.Type, f.Op, into, srcs[:], n)
 	if part.Divisor > 1 {
 		plain.Divide(f.Type, into, into, n, part.Divisor)

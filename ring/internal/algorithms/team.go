@@ -31,12 +31,23 @@ type Team struct {
 // New makes the team of ranks, of which this one is number me.
 func New(carrier Carrier, ranks []int, me int, kernels kernel.Set) *Team {
 	n := len(ranks)
-	return &Team{me: me, ranks: ranks, carrier: carrier, kernels: kernels, skips: skips(n), blocks: make([][]byte, n), offs: make([]int, n)}
+	return &Team{
+		me:      me,
+		ranks:   ranks,
+		carrier: carrier,
+		kernels: kernels,
+		skips:   skips(n),
+		blocks:  make([][]byte, n),
+		offs:    make([]int, n),
+	}
 }
 
 // Tune sets the costs by which algorithms are chosen, and the only algorithm that may be, or 0. All
 // members set the same, before the first collective that has a choice.
-func (t *Team) Tune(c Cost, only Algorithm) { t.cost, t.only = c, only }
+func (t *Team) Tune(c Cost, only Algorithm) {
+	t.cost = c
+	t.only = only
+}
 
 // Size returns the number of members.
 func (t *Team) Size() int { return len(t.ranks) }
@@ -44,8 +55,13 @@ func (t *Team) Size() int { return len(t.ranks) }
 // begin clears the flow for the next step, from member from to member to.
 func (t *Team) begin(sign *flow.Sign, to, from int) *flow.Flow {
 	f := &t.flow
-	f.Sign, f.Expect, f.To, f.From = sign, nil, t.rank(to), t.rank(from)
-	f.Send, f.Recv, f.Lead = f.Send[:0], f.Recv[:0], 0
+	f.Sign = sign
+	f.Expect = nil
+	f.To = t.rank(to)
+	f.From = t.rank(from)
+	f.Send = f.Send[:0]
+	f.Recv = f.Recv[:0]
+	f.Lead = 0
 	return f
 }
 
@@ -108,7 +124,8 @@ func Span(vector []byte, elem, i, n int) []byte {
 // remainder.
 func Bounds(bytes, elem, i, n int) (lo, hi int) {
 	count := bytes / elem
-	short, longer := count/n, count%n
+	short := count / n
+	longer := count % n
 	lo = i*short + min(i, longer)
 	hi = lo + short
 	if i < longer {

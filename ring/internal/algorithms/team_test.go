@@ -23,7 +23,8 @@ func sizes() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 12, 13} }
 
 // kinds are all collectives that have a choice.
 func kinds() []algorithms.Kind {
-	return []algorithms.Kind{algorithms.AllReduce, algorithms.ReduceScatter, algorithms.AllGather, algorithms.Broadcast, algorithms.Reduce, algorithms.AllToAll}
+	return []algorithms.Kind{algorithms.AllReduce, algorithms.ReduceScatter, algorithms.AllGather, algorithms.Broadcast,
+		algorithms.Reduce, algorithms.AllToAll}
 }
 
 // candidates are the algorithms that can do a collective.
@@ -54,7 +55,8 @@ func sum(size, i, divisor int) float32 {
 }
 
 // run runs body as every member of a team of the ranks 0, 10, 20 …, which has to use only.
-func run(t *testing.T, size int, only algorithms.Algorithm, body func(me int, team *algorithms.Team) error) *simulation {
+func run(t *testing.T, size int, only algorithms.Algorithm,
+	body func(me int, team *algorithms.Team) error) *simulation {
 	t.Helper()
 	s, err := newWorld(size, 10).simulate(network{Cost: lan()}, 0, func(me int, team *algorithms.Team) error {
 		team.Tune(lan(), only)
@@ -85,7 +87,8 @@ func TestAllReduce(t *testing.T) {
 					want := floats(count, func(i int) float32 { return sum(size, i, 2) })
 					run(t, size, only, func(me int, team *algorithms.Team) error {
 						src := floats(count, func(i int) float32 { return value(me, i) })
-						dst, before := src, bytes.Clone(src)
+						dst := src
+						before := bytes.Clone(src)
 						if !inPlace {
 							dst = make([]byte, len(src))
 						}
@@ -121,7 +124,8 @@ func TestReduceToEveryRoot(t *testing.T) {
 						var dst []byte
 						switch {
 						case me == root && count%2 == 0:
-							dst, before = src, want
+							dst = src
+							before = want
 						case me == root:
 							dst = make([]byte, len(src))
 						}
@@ -248,9 +252,11 @@ func TestAllToAll(t *testing.T) {
 					run(t, size, only, func(me int, team *algorithms.Team) error {
 						var out, want []byte
 						for i := range size {
-							out, want = append(out, block(me, i)...), append(want, block(i, me)...)
+							out = append(out, block(me, i)...)
+							want = append(want, block(i, me)...)
 						}
-						in, before := make([]byte, len(out)), bytes.Clone(out)
+						in := make([]byte, len(out))
+						before := bytes.Clone(out)
 						if err := team.AllToAll(sign("a2a"), cut(in), cut(out)); err != nil {
 							return err
 						}
@@ -314,7 +320,8 @@ func TestBarrierWaitsForAll(t *testing.T) {
 		}
 		for me := range s.ranks {
 			if s.ranks[me].clock < s.ranks[size-1].clock-4*lan().Alpha {
-				t.Errorf("%d members: member %d left the barrier at %d, and the last one came at about %d", size, me, s.ranks[me].clock, s.ranks[size-1].clock)
+				t.Errorf("%d members: member %d left the barrier at %d, and the last one came at about %d", size, me,
+					s.ranks[me].clock, s.ranks[size-1].clock)
 			}
 		}
 	}
@@ -322,7 +329,8 @@ func TestBarrierWaitsForAll(t *testing.T) {
 
 // A rank sends exactly the flows and bytes of the algorithm.
 func TestFlowsAndBytes(t *testing.T) {
-	const size, bytes = 8, 64 << 10
+	const size = 8
+	const bytes = 64 << 10
 	tests := []struct {
 		algorithm   algorithms.Algorithm
 		flows, sent int
@@ -336,7 +344,8 @@ func TestFlowsAndBytes(t *testing.T) {
 			buf := floats(bytes/4, func(i int) float32 { return value(me, i) })
 			return team.AllReduce(sign("cost"), average(0), buf, buf)
 		})
-		if flows, sent := s.ranks[0].flows, s.ranks[0].bytes; flows != tt.flows || sent != tt.sent {
+		sent := s.ranks[0].bytes
+		if flows := s.ranks[0].flows; flows != tt.flows || sent != tt.sent {
 			t.Errorf("%v: %d flows with %d bytes, want %d with %d", tt.algorithm, flows, sent, tt.flows, tt.sent)
 		}
 	}

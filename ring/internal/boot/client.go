@@ -115,7 +115,8 @@ func (c *Client) Lost(ctx context.Context, rank int, cause string) error {
 	return c.accuse(ctx, "lost", rank, cause)
 }
 
-// Left reports that a call of the caller failed because rank had left what the two shared. The job goes on.
+// Left reports that a call of the caller failed because rank had left what the two shared. The job
+// goes on.
 func (c *Client) Left(ctx context.Context, rank int, cause string) error {
 	return c.accuse(ctx, "left", rank, cause)
 }
@@ -157,7 +158,8 @@ func (c *Client) Get(ctx context.Context, key string) (value []byte, found bool,
 // Wait returns the value of key as soon as it has one.
 func (c *Client) Wait(ctx context.Context, key string) ([]byte, error) {
 	for {
-		value, err := c.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+keyTimeout.String(), nil)
+		value, err := c.call(ctx, http.MethodGet, "kv/"+(&url.URL{Path: key}).EscapedPath()+"?wait="+
+			keyTimeout.String(), nil)
 		if err == nil {
 			return value, nil
 		}

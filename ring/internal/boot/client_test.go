@@ -41,7 +41,8 @@ func TestJob(t *testing.T) {
 }
 
 func TestFence(t *testing.T) {
-	d, ctx := ringtest.NewJob(t, 3), testContext(t)
+	d := ringtest.NewJob(t, 3)
+	ctx := testContext(t)
 	clients := []*boot.Client{client(t, d, 0), client(t, d, 1), client(t, d, 2)}
 	values := [][]byte{[]byte("a"), {}, {0, 0xff}}
 	err := ringtest.Each(3, func(rank int) error {
@@ -70,7 +71,8 @@ func TestFence(t *testing.T) {
 }
 
 func TestWatchAbort(t *testing.T) {
-	d, ctx := ringtest.NewJob(t, 2), testContext(t)
+	d := ringtest.NewJob(t, 2)
+	ctx := testContext(t)
 	c := client(t, d, 0)
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
@@ -91,7 +93,9 @@ func TestWatchAbort(t *testing.T) {
 
 func TestBadAnswers(t *testing.T) {
 	for name, body := range map[string]string{"no json": "hello", "short key": `{"job":"j","key":"AAAA"}`} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte(body))
+		}))
 		c := boot.NewClient(server.Listener.Addr().String(), "t")
 		if _, err := c.Job(testContext(t)); err == nil {
 			t.Errorf("%s: taken for a job", name)

@@ -18,8 +18,8 @@ type Location struct {
 	Addrs     []string `json:"addrs"`
 }
 
-// Park reports that the rank left an epoch, or 0 for none, blocks until the next one begins, and returns its job and
-// rank there. If the job has no further epoch, the error is an [*Abort].
+// Park reports that the rank left an epoch, or 0 for none, blocks until the next one begins, and
+// returns its job and rank there. If the job has no further epoch, the error is an [*Abort].
 func (c *Client) Park(ctx context.Context, left int) (Job, error) {
 	body, err := json.Marshal(struct {
 		Left int `json:"left"`
@@ -33,7 +33,8 @@ func (c *Client) Park(ctx context.Context, left int) (Job, error) {
 	}
 	job, err := decodeJob(answer)
 	if err == nil && (job.Epoch <= left || job.Rank < 0 || job.Rank >= job.Size) {
-		err = fmt.Errorf("after epoch %d the agent let this process into epoch %d as rank %d of %d", left, job.Epoch, job.Rank, job.Size)
+		err = fmt.Errorf("after epoch %d the agent let this process into epoch %d as rank %d of %d", left, job.Epoch,
+			job.Rank, job.Size)
 	}
 	return job, err
 }
@@ -46,8 +47,8 @@ func (c *Client) Joined(ctx context.Context) error {
 	return nil
 }
 
-// WatchInterrupt blocks until the ranks of an epoch should park because hosts come or leave, and returns true. It
-// returns false if ctx ends or the agent is unreachable.
+// WatchInterrupt blocks until the ranks of an epoch should park because hosts come or leave, and
+// returns true. It returns false if ctx ends or the agent is unreachable.
 func (c *Client) WatchInterrupt(ctx context.Context, epoch int) bool {
 	_, err := c.call(ctx, http.MethodGet, "interrupt?"+url.Values{"epoch": {strconv.Itoa(epoch)}}.Encode(), nil)
 	return err == nil

@@ -30,7 +30,8 @@ func TestEpochs(t *testing.T) {
 	for epoch := 1; epoch <= 2; epoch++ {
 		err := ringtest.Each(2, func(i int) error {
 			job, err := clients[i].Park(ctx, epoch-1)
-			if err == nil && (job.ID != w.Job || job.Epoch != epoch || job.Rank != i || job.Size != 2 || len(job.Key) != boot.KeySize ||
+			if err == nil && (job.ID != w.Job || job.Epoch != epoch || job.Rank != i || job.Size != 2 ||
+				len(job.Key) != boot.KeySize ||
 				job.LocalSize != 1 || job.CrossRank != i || job.CrossSize != 2 || len(job.Addrs) != 1) {
 				t.Errorf("let into %+v", job)
 			}
@@ -61,12 +62,16 @@ func TestEpochs(t *testing.T) {
 	}
 }
 
-// An agent that lets a rank into an epoch that it was in, or as a rank that cannot be, is not believed.
+// An agent that lets a rank into an epoch that it was in, or as a rank that cannot be, is not
+// believed.
 func TestBadEpochs(t *testing.T) {
 	const key = `"key":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`
-	for _, body := range []string{`{"epoch":3,"rank":0,"size":1,` + key + `}`, `{"epoch":4,"rank":1,"size":1,` + key + `}`,
+	for _, body := range []string{`{"epoch":3,"rank":0,"size":1,` + key + `}`, `{"epoch":4,"rank":1,"size":1,` + key +
+		`}`,
 		`{"epoch":4,"rank":-1,"size":1,` + key + `}`, `{"epoch":4,"rank":0,"size":1}`, "hello"} {
-		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(body)) }))
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Write([]byte(body))
+		}))
 		c := boot.NewClient(server.Listener.Addr().String(), "t")
 		if job, err := c.Park(testContext(t), 3); err == nil {
 			t.Errorf("%s: let into %+v", body, job)

@@ -9,7 +9,8 @@ func (f *Fabric) allToAll(call *Call, dst, src []byte) error {
 		return f.allToAllDirect(call, dst, src)
 	case f.split():
 		for rank := range f.Size() {
-			f.parts[rank], f.given[rank] = f.part(dst, rank), f.toRank(src, rank)
+			f.parts[rank] = f.part(dst, rank)
+			f.given[rank] = f.toRank(src, rank)
 		}
 		return f.allToAllPeers()
 	case f.bundles(len(src)):
@@ -29,13 +30,15 @@ func (f *Fabric) allToAllDirect(call *Call, dst, src []byte) error {
 	copy(f.part(dst, f.rank), f.toRank(src, f.rank))
 	near := f.mine()
 	for i := 1; i < len(near); i++ {
-		next, last := near[(f.index+i)%len(near)], near[(f.index-i+len(near))%len(near)]
+		next := near[(f.index+i)%len(near)]
+		last := near[(f.index-i+len(near))%len(near)]
 		if err := f.swap(call, next, f.toRank(src, next), last, f.part(dst, last)); err != nil {
 			return err
 		}
 	}
 	for i := 1; i < f.Size(); i++ {
-		next, last := (f.rank+i)%f.Size(), (f.rank-i+f.Size())%f.Size()
+		next := (f.rank + i) % f.Size()
+		last := (f.rank - i + f.Size()) % f.Size()
 		var out, in []byte
 		if f.Near(next) {
 			next = none
@@ -54,29 +57,36 @@ func (f *Fabric) allToAllDirect(call *Call, dst, src []byte) error {
 	return nil
 }
 
-// bundles reports whether an all-to-all of vectors of n bytes, in equal parts, takes less time if the parts between
-// two domains travel together.
+// bundles reports whether an all-to-all of vectors of n bytes, in equal parts, takes less time if
+// the parts between two domains travel together.
 func (f *Fabric) bundles(n int) bool {
-	ranks, far := int64(f.Size()), int64(f.Size()-len(f.mine()))
+	ranks := int64(f.Size())
+	far := int64(f.Size() - len(f.mine()))
 	direct := far * (f.cost.Alpha + int64(n)/ranks*f.cost.Slow)
 	memory := 2 * int64(n) * f.cost.Gamma * memoryFactor
 	return memory+f.cost.Best(algorithms.AllToAll, len(f.domains), n, 0) < direct
 }
 
-// allToAllBundled first gives every rank of the domain what its ranks send to that rank's counterparts. Then counterparts
-// exchange what all ranks of their domains send to them: fewer and longer messages than between all ranks.
+// allToAllBundled first gives every rank of the domain what its ranks send to that rank's
+// counterparts. Then counterparts exchange what all ranks of their domains send to them: fewer and
+// longer messages than between all ranks.
 func (f *Fabric) allToAllBundled(call *Call, dst, src []byte) error {
-	near, domains, part := f.mine(), len(f.domains), len(src)/f.Size()
+	near := f.mine()
+	domains := len(f.domains)
+	part := len(src) / f.Size()
 	bundle := domains * part // what one rank of this domain sends to all ranks of one number
 	room := f.room((len(near) + 1) * bundle)
-	came, out := room[:len(near)*bundle], room[len(near)*bundle:]
+	came := room[:len(near)*bundle]
+	out := room[len(near)*bundle:]
 	for i := 1; i < len(near); i++ {
-		next, last := (f.index+i)%len(near), (f.index-i+len(near))%len(near)
+		next := (f.index + i) % len(near)
+		last := (f.index - i + len(near)) % len(near)
 		for d, ranks := range f.domains {
 			copy(out[d*part:], f.toRank(src, ranks[next]))
 		}
 		in := came[last*bundle:][:bundle]
-		// The sign has the length, unlike that of a direct exchange, which a rank with other lengths may be in.
+		// The sign has the length, unlike that of a direct exchange, which a rank with other
+		// lengths may be in.
 		if err := f.shared.Swap(call.sign(), next, pointer(out), len(out), last, pointer(in), len(in)); err != nil {
 			return err
 		}
@@ -84,7 +94,8 @@ func (f *Fabric) allToAllBundled(call *Call, dst, src []byte) error {
 	for d, ranks := range f.domains {
 		for i, rank := range ranks {
 			at := d*len(near) + i
-			f.parts[at], f.given[at] = f.part(dst, rank), came[i*bundle+d*part:][:part]
+			f.parts[at] = f.part(dst, rank)
+			f.given[at] = came[i*bundle+d*part:][:part]
 			if i == f.index {
 				f.given[at] = f.toRank(src, ranks[i])
 			}

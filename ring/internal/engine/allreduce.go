@@ -15,7 +15,8 @@ func (f *Fabric) allReduce(call *Call, dst, src []byte) error {
 		copy(dst, src)
 		return nil
 	case f.Whole():
-		return f.shared.AllReduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count), max(1, r.Divisor))
+		return f.shared.AllReduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count),
+			max(1, r.Divisor))
 	case f.split():
 		return f.all.AllReduce(&f.sign, r, dst, src)
 	case f.short(algorithms.AllReduce, len(src), 0):
@@ -24,7 +25,12 @@ func (f *Fabric) allReduce(call *Call, dst, src []byte) error {
 	return f.stacked(len(src), f.blockSize(algorithms.AllReduce, len(src), 0), func(lo, hi int) error {
 		return f.reduceShard(call, r, dst[lo:hi], src[lo:hi])
 	}, func(lo, hi int) step {
-		return step{kind: algorithms.AllReduce, sign: &f.sign, reduce: r, buf: f.shard(dst[lo:hi], r.Type.Size())}
+		return step{
+			kind:   algorithms.AllReduce,
+			sign:   &f.sign,
+			reduce: r,
+			buf:    f.shard(dst[lo:hi], r.Type.Size()),
+		}
 	}, func(lo, hi int) error {
 		return f.spread(call, dst[lo:hi], r.Type.Size())
 	})
@@ -35,7 +41,8 @@ func (f *Fabric) allReduce(call *Call, dst, src []byte) error {
 func (f *Fabric) allReduceSmall(call *Call, r algorithms.Reduction, dst, src []byte) error {
 	if f.shared == nil {
 		copy(dst, src)
-	} else if err := f.shared.AllReduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(), 1); err != nil {
+	} else if err := f.shared.AllReduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(),
+		1); err != nil {
 		return err
 	}
 	if f.index == 0 {

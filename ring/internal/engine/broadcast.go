@@ -24,7 +24,12 @@ func (f *Fabric) broadcast(call *Call, buf []byte) error {
 		return f.broadcastSmall(call, buf, home, within)
 	}
 	return f.stacked(len(buf), f.blockSize(algorithms.Broadcast, len(buf), home), within, func(lo, hi int) step {
-		return step{kind: algorithms.Broadcast, sign: &f.sign, buf: f.shard(buf[lo:hi], 1), root: home}
+		return step{
+			kind: algorithms.Broadcast,
+			sign: &f.sign,
+			buf:  f.shard(buf[lo:hi], 1),
+			root: home,
+		}
 	}, func(lo, hi int) error {
 		if f.domain == home {
 			return nil

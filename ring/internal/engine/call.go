@@ -27,7 +27,8 @@ const (
 )
 
 func (k Kind) String() string {
-	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reduce", "reduce-scatter", "gather", "scatter", "alltoall", "message"}
+	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reduce", "reduce-scatter", "gather",
+		"scatter", "alltoall", "message"}
 	if k == 0 || int(k) >= len(names) {
 		return fmt.Sprintf("kind %d", uint8(k))
 	}
@@ -98,7 +99,9 @@ const callMagic = 0x726e6732
 func (c Call) encode(b *[callSize]byte) {
 	clear(b[:])
 	binary.NativeEndian.PutUint32(b[0:], callMagic)
-	b[4], b[5], b[6] = byte(c.Kind), byte(c.Type), byte(c.Op)
+	b[4] = byte(c.Kind)
+	b[5] = byte(c.Type)
+	b[6] = byte(c.Op)
 	binary.LittleEndian.PutUint64(b[8:], c.Seq)
 	binary.LittleEndian.PutUint64(b[16:], c.Epoch)
 	binary.LittleEndian.PutUint64(b[24:], c.Count)
@@ -111,7 +114,9 @@ func decodeCall(b *[callSize]byte) (Call, error) {
 		return Call{}, errors.New("no description of a call, or one from a machine of another byte order")
 	}
 	c := Call{
-		Kind: Kind(b[4]), Type: Type(b[5]), Op: Op(b[6]),
+		Kind:  Kind(b[4]),
+		Type:  Type(b[5]),
+		Op:    Op(b[6]),
 		Seq:   binary.LittleEndian.Uint64(b[8:]),
 		Epoch: binary.LittleEndian.Uint64(b[16:]),
 		Count: binary.LittleEndian.Uint64(b[24:]),
@@ -133,7 +138,9 @@ func Compare(mine, theirs *flow.Sign) tcp.Relation {
 	if aerr != nil || berr != nil {
 		return tcp.Clash
 	}
-	switch first, second := a.Order(), b.Order(); {
+	first := a.Order()
+	second := b.Order()
+	switch {
 	case first < second:
 		return tcp.Later
 	case first > second:
@@ -143,7 +150,8 @@ func Compare(mine, theirs *flow.Sign) tcp.Relation {
 	case KindMessage:
 		return tcp.Together
 	case KindGather, KindScatter, KindAllToAll:
-		a.Count, b.Count = 0, 0 // what each two ranks exchange
+		a.Count = 0
+		b.Count = 0 // what each two ranks exchange
 	}
 	if a != b {
 		return tcp.Clash
@@ -165,7 +173,12 @@ func (c *Call) Order() uint64 {
 // 36 of the count. One host has fewer ranks, and one buffer fewer elements, than that.
 // Where parts are unlike, their shape is in the count.
 const (
-	kindShift, typeShift, opShift, rootShift, seqShift, unlikeShift = 60, 56, 52, 41, 37, 36
+	kindShift   = 60
+	typeShift   = 56
+	opShift     = 52
+	rootShift   = 41
+	seqShift    = 37
+	unlikeShift = 36
 
 	rootMask  = 1<<(opShift-rootShift) - 1
 	seqMask   = 1<<(rootShift-seqShift) - 1
@@ -184,20 +197,28 @@ func (c *Call) sign() uint64 {
 // signed decodes the call that another rank made where this one made c. Its number is the nearest
 // one to c's.
 func (c Call) signed(sign uint64) Call {
-	theirs := Call{Epoch: c.Epoch, Kind: Kind(sign >> kindShift), Type: Type(sign >> typeShift & 0xf), Op: Op(sign >> opShift & 0xf)}
+	theirs := Call{
+		Epoch: c.Epoch,
+		Kind:  Kind(sign >> kindShift),
+		Type:  Type(sign >> typeShift & 0xf),
+		Op:    Op(sign >> opShift & 0xf),
+	}
 	ahead := (sign>>seqShift - c.Seq) & seqMask
 	theirs.Seq = c.Seq + ahead
 	if ahead > seqMask/2 {
 		theirs.Seq -= seqMask + 1
 	}
-	theirs.Root, theirs.Count = uint32(sign>>rootShift&rootMask), sign&countMask
+	theirs.Root = uint32(sign >> rootShift & rootMask)
+	theirs.Count = sign & countMask
 	if sign>>unlikeShift&1 == 0 {
 		return theirs
 	}
 	// Their total is known only if it is this rank's.
-	theirs.Count, theirs.Shape = 0, sign&countMask
+	theirs.Count = 0
+	theirs.Shape = sign & countMask
 	if theirs.Kind == c.Kind && c.Shape != 0 {
-		theirs.Count, theirs.Shape = c.Count, (sign^c.Count)&countMask
+		theirs.Shape = (sign ^ c.Count) & countMask
+		theirs.Count = c.Count
 	}
 	return theirs
 }

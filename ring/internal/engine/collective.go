@@ -28,8 +28,8 @@ type Collective struct {
 // member is one rank of a communicator of size ranks.
 type member struct{ rank, size int }
 
-// Check validates w for rank of size ranks and sets call to its description for the other ranks, without its number and epoch. It
-// touches no memory of w.
+// Check validates w for rank of size ranks and sets call to its description for the other ranks,
+// without its number and epoch. It touches no memory of w.
 func (w *Collective) Check(rank, size int, call *Call) error {
 	c := member{rank, size}
 	*call = Call{Kind: w.Kind, Type: w.Type}
@@ -63,7 +63,8 @@ func (c member) measure(w *Collective, call *Call) error {
 	call.Count = uint64(w.Dst.Len)
 	switch w.Kind {
 	case KindBarrier:
-		call.Type, call.Count = 0, 0
+		call.Type = 0
+		call.Count = 0
 	case KindAllReduce:
 		if w.Dst.Len != w.Src.Len {
 			return fmt.Errorf("dst has %d elements and src %d", w.Dst.Len, w.Src.Len)
@@ -93,15 +94,19 @@ func (c member) measure(w *Collective, call *Call) error {
 
 // measureParts checks a vector of parts, one for each rank, against this rank's own
 // part. A rank without the vector takes the lengths on trust.
-func (c member) measureParts(w *Collective, call *Call, allName string, all Buffer, ownName string, own Buffer, have bool) error {
-	want, total := own.Len, own.Len*c.size
+func (c member) measureParts(w *Collective, call *Call, allName string, all Buffer, ownName string, own Buffer,
+	have bool) error {
+	want := own.Len
+	total := own.Len * c.size
 	call.Count = uint64(own.Len)
 	if w.Counts != nil {
 		if err := CheckCounts("counts", w.Counts, c.size); err != nil {
 			return err
 		}
-		want, total = w.Counts[c.rank], sum(w.Counts)
-		call.Count, call.Shape = uint64(total), shape(w.Counts)
+		want = w.Counts[c.rank]
+		total = sum(w.Counts)
+		call.Count = uint64(total)
+		call.Shape = shape(w.Counts)
 	}
 	switch {
 	case own.Len != want:
@@ -145,7 +150,8 @@ func (c member) measureAllToAll(w *Collective, call *Call) error {
 	if w.Counts == nil && w.Sends == nil {
 		call.Count = uint64(w.Src.Len / c.size)
 		if w.Dst.Len != w.Src.Len || w.Src.Len%c.size != 0 {
-			return fmt.Errorf("dst has %d elements and src %d, want the same multiple of %d ranks", w.Dst.Len, w.Src.Len, c.size)
+			return fmt.Errorf("dst has %d elements and src %d, want the same multiple of %d ranks", w.Dst.Len,
+				w.Src.Len, c.size)
 		}
 		return w.apart(false)
 	}
@@ -156,13 +162,16 @@ func (c member) measureAllToAll(w *Collective, call *Call) error {
 		return err
 	}
 	if w.Dst.Len != sum(w.Counts) || w.Src.Len != sum(w.Sends) {
-		return fmt.Errorf("dst has %d elements and src %d, but counts add up to %d and sends to %d", w.Dst.Len, w.Src.Len, sum(w.Counts), sum(w.Sends))
+		return fmt.Errorf("dst has %d elements and src %d, but counts add up to %d and sends to %d", w.Dst.Len,
+			w.Src.Len, sum(w.Counts), sum(w.Sends))
 	}
 	if own := c.rank; w.Counts[own] != w.Sends[own] {
-		return fmt.Errorf("rank %d sends %d elements to itself, but counts say that %d come", own, w.Sends[own], w.Counts[own])
+		return fmt.Errorf("rank %d sends %d elements to itself, but counts say that %d come", own, w.Sends[own],
+			w.Counts[own])
 	}
 	// What goes from one rank to another only those two know, and they compare it.
-	call.Count, call.Shape = 0, 1
+	call.Count = 0
+	call.Shape = 1
 	return w.apart(false)
 }
 

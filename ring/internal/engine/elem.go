@@ -26,7 +26,8 @@ const (
 )
 
 func (t Type) String() string {
-	names := [...]string{"", "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64", "uint64", "bool"}
+	names := [...]string{"", "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64",
+		"uint64", "bool"}
 	if t == 0 || int(t) >= len(names) {
 		return fmt.Sprintf("type %d", uint8(t))
 	}
@@ -50,6 +51,7 @@ func overlap(a, b []byte) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
 	}
-	first, second := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	first := uintptr(unsafe.Pointer(&a[0]))
+	second := uintptr(unsafe.Pointer(&b[0]))
 	return first < second+uintptr(len(b)) && second < first+uintptr(len(a))
 }

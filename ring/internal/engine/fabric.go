@@ -41,10 +41,18 @@ type Fabric struct {
 // Shard is the bytes of a block that each leader exchanges, a multiple of 8, or 0 for what costs
 // least. The Fabric closes shared and net.
 func New(l Layout, shared *shm.Group, net *tcp.Net, shard int, kernels kernel.Set) *Fabric {
-	f := &Fabric{Layout: l, shardMax: shard, kernels: kernels, shared: shared, net: net}
+	f := &Fabric{
+		Layout:   l,
+		shardMax: shard,
+		kernels:  kernels,
+		shared:   shared,
+		net:      net,
+	}
 	f.regions = make([]shm.Region, len(l.mine()))
-	f.parts, f.given = make([][]byte, l.Size()), make([][]byte, l.Size())
-	f.offs, f.sends = make([]int, l.Size()+1), make([]int, l.Size()+1)
+	f.parts = make([][]byte, l.Size())
+	f.given = make([][]byte, l.Size())
+	f.offs = make([]int, l.Size()+1)
+	f.sends = make([]int, l.Size()+1)
 	if l.Whole() {
 		return f
 	}
@@ -104,18 +112,20 @@ func (f *Fabric) Interrupt() {
 	}
 }
 
-// Assemble announces the next collective, and reports whether all ranks come to it within some microseconds. It is false where not
-// all ranks share memory.
+// Assemble announces the next collective, and reports whether all ranks come to it within some
+// microseconds. It is false where not all ranks share memory.
 func (f *Fabric) Assemble(call *Call) bool {
 	return f.shared != nil && f.Whole() && f.shared.Assemble(call.Order(), call.sign())
 }
 
-// Prompt reports whether a message can be made at once, or within some microseconds. It is false between hosts.
+// Prompt reports whether a message can be made at once, or within some microseconds. It is false
+// between hosts.
 func (f *Fabric) Prompt(w *Collective) bool {
 	if f.shared == nil || w.To != none && !f.Near(w.To) || w.From != none && !f.Near(w.From) {
 		return false
 	}
-	to, from := shm.None, shm.None
+	to := shm.None
+	from := shm.None
 	if w.To != none {
 		to = f.place(w.To)
 	}
@@ -133,7 +143,8 @@ func (f *Fabric) Run(w *Collective, call *Call) error {
 	if f.shared != nil {
 		f.shared.Announce(call.Order(), call.sign())
 	}
-	dst, src := w.Dst.bytes(w.Type), w.Src.bytes(w.Type)
+	dst := w.Dst.bytes(w.Type)
+	src := w.Src.bytes(w.Type)
 	var err error
 	switch w.Kind {
 	case KindBarrier:
@@ -173,8 +184,8 @@ func (f *Fabric) Run(w *Collective, call *Call) error {
 	return nil
 }
 
-// Brief reports whether the last call took some microseconds at most: its vector is short, and no wait was longer than the spinning of
-// ranks that share memory.
+// Brief reports whether the last call took some microseconds at most: its vector is short, and no
+// wait was longer than the spinning of ranks that share memory.
 func (f *Fabric) Brief(bytes int) bool {
 	return bytes <= briefBytes && f.net == nil && (f.shared == nil || !f.shared.Waited())
 }
@@ -247,11 +258,23 @@ func (f *Fabric) explain(call *Call, err error) error {
 	var peer *tcp.PeerError
 	switch {
 	case errors.As(err, &sign):
-		return &MismatchError{Rank: f.rank, Peer: f.mine()[sign.Rank], Mine: *call, Theirs: call.signed(sign.Theirs)}
+		return &MismatchError{
+			Rank:   f.rank,
+			Peer:   f.mine()[sign.Rank],
+			Mine:   *call,
+			Theirs: call.signed(sign.Theirs),
+		}
 	case errors.As(err, &length):
-		mine, theirs := *call, *call
-		mine.Count, theirs.Count = uint64(length.Mine/call.Type.Size()), uint64(length.Theirs/call.Type.Size())
-		return &MismatchError{Rank: f.rank, Peer: f.mine()[length.Rank], Mine: mine, Theirs: theirs}
+		mine := *call
+		theirs := *call
+		mine.Count = uint64(length.Mine / call.Type.Size())
+		theirs.Count = uint64(length.Theirs / call.Type.Size())
+		return &MismatchError{
+			Rank:   f.rank,
+			Peer:   f.mine()[length.Rank],
+			Mine:   mine,
+			Theirs: theirs,
+		}
 	case errors.As(err, &gone):
 		return &LinkError{f.mine()[gone.Rank], errors.New("it has ended or left")}
 	case errors.As(err, &flowSign):
@@ -260,10 +283,16 @@ func (f *Fabric) explain(call *Call, err error) error {
 			return &LinkError{flowSign.Rank, derr}
 		}
 		mine := *call
-		if expected, derr := decodeCall((*[callSize]byte)(&f.expect)); derr == nil && mine.Kind == expected.Kind && expected.Kind == theirs.Kind {
+		if expected, derr := decodeCall((*[callSize]byte)(&f.expect)); derr == nil && mine.Kind == expected.Kind &&
+			expected.Kind == theirs.Kind {
 			mine = expected
 		}
-		return &MismatchError{Rank: f.rank, Peer: flowSign.Rank, Mine: mine, Theirs: theirs}
+		return &MismatchError{
+			Rank:   f.rank,
+			Peer:   flowSign.Rank,
+			Mine:   mine,
+			Theirs: theirs,
+		}
 	case errors.As(err, &peer):
 		return &LinkError{peer.Rank, peer.Err}
 	}

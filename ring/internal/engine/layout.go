@@ -29,7 +29,8 @@ func NewLayout(rank int, domains [][]int) Layout {
 			}
 			l.at[r] = d
 			if r == rank {
-				l.domain, l.index = d, i
+				l.domain = d
+				l.index = i
 			}
 		}
 	}

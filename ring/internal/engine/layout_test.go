@@ -28,7 +28,8 @@ func TestLayout(t *testing.T) {
 	for name, tt := range tests {
 		l := NewLayout(tt.rank, tt.domains)
 		if l.domain != tt.domain || l.index != tt.index || l.leaders != tt.leaders {
-			t.Errorf("%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders, tt.domain, tt.index, tt.leaders)
+			t.Errorf("%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders,
+				tt.domain, tt.index, tt.leaders)
 		}
 		if l.Whole() != tt.whole || l.split() != tt.split || l.contiguous() != tt.contiguous {
 			t.Errorf("%s: whole %v, split %v, contiguous %v", name, l.Whole(), l.split(), l.contiguous())
@@ -69,7 +70,13 @@ func TestShardsCoverTheVector(t *testing.T) {
 // Parts between two domains travel together where messages are slow and the parts short.
 func TestShortPartsTravelInBundles(t *testing.T) {
 	f := &Fabric{Layout: NewLayout(0, [][]int{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}})}
-	f.cost = algorithms.Cost{Alpha: 20e6, Overhead: 4e6, Beta: 800, Slow: 800, Gamma: 50}
+	f.cost = algorithms.Cost{
+		Alpha:    20e6,
+		Overhead: 4e6,
+		Beta:     800,
+		Slow:     800,
+		Gamma:    50,
+	}
 	for part, want := range map[int]bool{8: true, 4 << 10: true, 1 << 20: false} {
 		if got := f.bundles(part * f.Size()); got != want {
 			t.Errorf("parts of %d bytes: %v", part, got)

@@ -24,7 +24,8 @@ const (
 	burstTime = time.Millisecond
 	burstWait = 20 // latencies, if that is longer: TCP's window doubles in two
 
-	// notable is how many times the usual time per byte makes a rank slow. Less may be other work of its machine.
+	// notable is how many times the usual time per byte makes a rank slow. Less may be other work
+	// of its machine.
 	notable = 2
 )
 
@@ -32,16 +33,22 @@ const (
 type Sample algorithms.Cost
 
 // Measure exchanges a few messages and a burst with this rank's counterparts in other domains: some
-// milliseconds of a local network, about thirty latencies of a distant one. All ranks call it, before the
-// first collective. Crowded means that this rank shares its processor: then messages wait for processors, and that does
-// not overlap.
+// milliseconds of a local network, about thirty latencies of a distant one. All ranks call it,
+// before the first collective. Crowded means that this rank shares its processor: then messages
+// wait for processors, and that does not overlap.
 func (f *Fabric) Measure(epoch uint64, crowded bool) (Sample, error) {
 	s := Sample{Gamma: f.combining()}
 	if f.peers == nil {
 		return s, nil
 	}
 	(&Call{Kind: KindMessage, Epoch: epoch}).encode((*[callSize]byte)(&f.sign))
-	m := meter{team: f.peers, sign: &f.sign, me: f.domain, n: len(f.domains), memory: memory(2 * burstPart)}
+	m := meter{
+		team:   f.peers,
+		sign:   &f.sign,
+		me:     f.domain,
+		n:      len(f.domains),
+		memory: memory(2 * burstPart),
+	}
 	if f.split() {
 		m.me = f.rank
 	}
@@ -56,8 +63,9 @@ func (f *Fabric) Measure(epoch uint64, crowded bool) (Sample, error) {
 	return s, nil
 }
 
-// busy returns the overhead of messages of a rank that shares its processor: all of their latency is time for which processors are
-// busy, but not that for which the message is on the way. Trip is the longest of the shortest round trips to other ranks.
+// busy returns the overhead of messages of a rank that shares its processor: all of their latency
+// is time for which processors are busy, but not that for which the message is on the way. Trip is
+// the longest of the shortest round trips to other ranks.
 func busy(s Sample, trip time.Duration) int64 {
 	return max(s.Overhead, s.Alpha-trip.Nanoseconds()*1000/2)
 }
@@ -87,7 +95,8 @@ type meter struct {
 }
 
 func (m *meter) swap(to, size, from int) error {
-	out, in := m.memory[:size], m.memory[burstPart:][:size]
+	out := m.memory[:size]
+	in := m.memory[burstPart:][:size]
 	if to == flow.None {
 		out = nil
 	}
@@ -136,15 +145,17 @@ func (m *meter) overhead(s *Sample) error {
 	return nil
 }
 
-// burst sends parts to the next member while it receives from the last one, and times the second half
-// of those it receives. The first byte of a part says that it is the last one.
+// burst sends parts to the next member while it receives from the last one, and times the second
+// half of those it receives. The first byte of a part says that it is the last one.
 func (m *meter) burst(s *Sample) error {
 	var came [burstMax + 1]time.Time
 	begun := time.Now()
 	came[0] = begun
 	limit := max(burstTime, burstWait*time.Duration(s.Alpha/1000))
-	next, last := (m.me+1)%m.n, (m.me+m.n-1)%m.n
-	sent, received := 0, 0
+	next := (m.me + 1) % m.n
+	last := (m.me + m.n - 1) % m.n
+	sent := 0
+	received := 0
 	for next != flow.None || last != flow.None {
 		sent++
 		m.memory[0] = 0
@@ -192,8 +203,8 @@ func decodeSample(b []byte) (s Sample, err error) {
 	return s, nil
 }
 
-// Agree returns the costs that all ranks use, from the encoded samples of all: the usual values, and
-// the slowest rank.
+// Agree returns the costs that all ranks use, from the encoded samples of all: the usual values,
+// and the slowest rank.
 func Agree(samples [][]byte) (algorithms.Cost, error) {
 	var values [4][]int64
 	var c algorithms.Cost
@@ -203,7 +214,8 @@ func Agree(samples [][]byte) (algorithms.Cost, error) {
 			return c, fmt.Errorf("what rank %d measured: %w", rank, err)
 		}
 		if s.Beta > c.Slow {
-			c.Slow, c.Slowest = s.Beta, rank
+			c.Slow = s.Beta
+			c.Slowest = rank
 		}
 		for i, v := range []int64{s.Alpha, s.Overhead, s.Beta, s.Gamma} {
 			if v > 0 {
@@ -218,7 +230,8 @@ func Agree(samples [][]byte) (algorithms.Cost, error) {
 		}
 	}
 	if c.Slow < notable*c.Beta {
-		c.Slow, c.Slowest = c.Beta, 0
+		c.Slow = c.Beta
+		c.Slowest = 0
 	}
 	return c.Clamp(), nil
 }

@@ -25,15 +25,25 @@ func TestOverheadOfARankThatSharesItsProcessor(t *testing.T) {
 	}
 }
 
-// Hosts far apart whose ranks share a processor pick what others pick: the latency is not time for which processors are busy.
+// Hosts far apart whose ranks share a processor pick what others pick: the latency is not time for
+// which processors are busy.
 func TestCrowdedRanksFarApartPickTheSame(t *testing.T) {
-	const ms, domains, bytes = 1e9, 16, 8 << 20
+	const ms = 1e9
+	const domains = 16
+	const bytes = 8 << 20
 	pick := func(overhead int64) algorithms.Algorithm {
-		c := algorithms.Cost{Alpha: 5 * ms, Overhead: overhead, Beta: 160_000, Gamma: 50}.Clamp()
+		c := algorithms.Cost{
+			Alpha:    5 * ms,
+			Overhead: overhead,
+			Beta:     160_000,
+			Gamma:    50,
+		}.Clamp()
 		return c.Pick(algorithms.AllReduce, domains, bytes, 0)
 	}
 	crowded := busy(Sample{Alpha: 5 * ms, Overhead: 30e6}, 10*time.Millisecond)
-	if got, want := pick(crowded), pick(30e6); got != want || want != algorithms.Ring {
+	got := pick(crowded)
+	want := pick(30e6)
+	if got != want || want != algorithms.Ring {
 		t.Errorf("%v, alone %v", got, want)
 	}
 	if got := pick(5 * ms); got == algorithms.Ring {

@@ -32,7 +32,8 @@ func (o Op) String() string {
 // kernel returns the operation on two elements that o is made of. Avg adds; the
 // division comes once, at the end.
 func (o Op) kernel() kernel.Op {
-	return [...]kernel.Op{0, kernel.Sum, kernel.Sum, kernel.Min, kernel.Max, kernel.Prod, kernel.BAnd, kernel.BOr, kernel.BXor}[o]
+	return [...]kernel.Op{0, kernel.Sum, kernel.Sum, kernel.Min, kernel.Max, kernel.Prod, kernel.BAnd, kernel.BOr,
+		kernel.BXor}[o]
 }
 
 // Valid reports whether o is defined for elements of type t.

@@ -7,13 +7,15 @@ import (
 // reduce combines src of all ranks into dst of the root, as an allreduce whose result stays in the
 // root's domain.
 func (f *Fabric) reduce(call *Call, dst, src []byte) error {
-	r, root := f.reduction(call), int(call.Root)
+	r := f.reduction(call)
+	root := int(call.Root)
 	switch {
 	case f.Size() == 1:
 		copy(dst, src)
 		return nil
 	case f.Whole():
-		return f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count), max(1, r.Divisor), f.place(root))
+		return f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count),
+			max(1, r.Divisor), f.place(root))
 	case f.split():
 		return f.all.Reduce(&f.sign, r, dst, src, root)
 	}
@@ -24,14 +26,21 @@ func (f *Fabric) reduce(call *Call, dst, src []byte) error {
 	size := f.blockSize(algorithms.Reduce, len(src), home)
 	block := func(lo, hi int) []byte { return dst[lo:hi] }
 	if f.rank != root {
-		// Of three blocks one is combined, one is on the network, and one is on its way to the root.
+		// Of three blocks one is combined, one is on the network, and one is on its way to the
+		// root.
 		room := f.room(3 * size)
 		block = func(lo, hi int) []byte { return room[lo/size%3*size:][:hi-lo] }
 	}
 	return f.stacked(len(src), size, func(lo, hi int) error {
 		return f.reduceShard(call, r, block(lo, hi), src[lo:hi])
 	}, func(lo, hi int) step {
-		return step{kind: algorithms.Reduce, sign: &f.sign, reduce: r, buf: f.shard(block(lo, hi), r.Type.Size()), root: home}
+		return step{
+			kind:   algorithms.Reduce,
+			sign:   &f.sign,
+			reduce: r,
+			buf:    f.shard(block(lo, hi), r.Type.Size()),
+			root:   home,
+		}
 	}, func(lo, hi int) error {
 		if f.domain != home {
 			return nil
@@ -48,7 +57,8 @@ func (f *Fabric) reduceSmall(call *Call, r algorithms.Reduction, dst, src []byte
 	}
 	if f.shared == nil {
 		copy(dst, src)
-	} else if err := f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(), 1, 0); err != nil {
+	} else if err := f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(), 1,
+		0); err != nil {
 		return err
 	}
 	if f.index == 0 {

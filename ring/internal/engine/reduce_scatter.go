@@ -16,7 +16,8 @@ func (f *Fabric) reduceScatter(call *Call, dst, src []byte) error {
 		for i, rank := range f.mine() {
 			f.regions[i] = shm.Region{Off: f.offs[rank], Len: f.offs[rank+1] - f.offs[rank]}
 		}
-		return f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), f.regions, max(1, r.Divisor))
+		return f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), f.regions,
+			max(1, r.Divisor))
 	case f.split() || !f.contiguous():
 		for rank := range f.Size() {
 			f.parts[rank] = f.part(src, rank)
@@ -32,7 +33,8 @@ func (f *Fabric) reduceScatterStacked(call *Call, r algorithms.Reduction, dst, s
 	elem := call.Type.Size()
 	home := len(f.territory(src, f.domain))
 	room := f.room(home + 64 + len(src)/f.leaders + len(f.domains)*(elem+64))
-	result, room := room[:home], room[(home+63)&^63:]
+	result := room[:home]
+	room = room[(home+63)&^63:]
 	for d := range f.domains {
 		from := f.territory(src, d)
 		regions := f.cut(len(from), elem)
@@ -41,7 +43,8 @@ func (f *Fabric) reduceScatterStacked(call *Call, r algorithms.Reduction, dst, s
 		f.parts[d] = into
 		if f.shared == nil {
 			copy(into, from)
-		} else if err := f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(into), pointer(from), regions, 1); err != nil {
+		} else if err := f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(into), pointer(from), regions,
+			1); err != nil {
 			return err
 		}
 	}

@@ -20,18 +20,23 @@ func (f *Fabric) message(call *Call, to int, out []byte, from int, in []byte) er
 // swap sends out to rank to while in is filled by rank from; either may be none. Ranks of this
 // domain come first on every rank, so that no circle of waits can form.
 func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error {
-	farTo, farFrom := to, from
+	farTo := to
+	farFrom := from
 	if f.Near(to) || f.Near(from) {
-		nearTo, nearFrom := shm.None, shm.None
+		nearTo := shm.None
+		nearFrom := shm.None
 		if f.Near(to) {
-			nearTo, farTo = f.place(to), none
+			nearTo = f.place(to)
+			farTo = none
 		}
 		if f.Near(from) {
-			nearFrom, farFrom = f.place(from), none
+			nearFrom = f.place(from)
+			farFrom = none
 		}
 		same := *call
 		same.Count = 0 // lengths are compared on the way
-		if err := f.shared.Swap(same.sign(), nearTo, pointer(out), len(out), nearFrom, pointer(in), len(in)); err != nil {
+		if err := f.shared.Swap(same.sign(), nearTo, pointer(out), len(out), nearFrom, pointer(in),
+			len(in)); err != nil {
 			return err
 		}
 	}
@@ -44,11 +49,14 @@ func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error
 // swapFar exchanges over the network. The two directions may carry different calls.
 func (f *Fabric) swapFar(call *Call, to int, out []byte, from int, in []byte) error {
 	size := call.Type.Size()
-	mine, theirs := *call, *call
+	mine := *call
+	theirs := *call
 	if call.Kind == KindMessage {
-		mine.Root, theirs.Root = uint32(f.rank), uint32(max(from, 0))
+		mine.Root = uint32(f.rank)
+		theirs.Root = uint32(max(from, 0))
 	}
-	mine.Count, theirs.Count = uint64(len(out)/size), uint64(len(in)/size)
+	mine.Count = uint64(len(out) / size)
+	theirs.Count = uint64(len(in) / size)
 	mine.encode((*[callSize]byte)(&f.sign))
 	theirs.encode((*[callSize]byte)(&f.expect))
 	return f.all.Swap(&f.sign, &f.expect, to, out, from, in)

@@ -6,10 +6,11 @@ import (
 )
 
 // Where ranks of some domains share memory, a short vector goes through one leader of each domain,
-// whole. A longer one goes in blocks, of which each leader has a shard: while a block is on the network, its
-// neighbours are combined in memory.
+// whole. A longer one goes in blocks, of which each leader has a shard: while a block is on the
+// network, its neighbours are combined in memory.
 
-// memoryFactor is how much longer than combining a byte it takes to bring it into or out of a domain.
+// memoryFactor is how much longer than combining a byte it takes to bring it into or out of a
+// domain.
 const memoryFactor = 3
 
 // minShard is the least that a leader has of a block, in bytes.
@@ -30,14 +31,16 @@ func (f *Fabric) blockSize(k algorithms.Kind, n, root int) int {
 	if f.shardMax > 0 {
 		return f.leaders * f.shardMax
 	}
-	best, least := 0, int64(0)
+	best := 0
+	least := int64(0)
 	for shard := minShard; ; shard *= 2 {
 		block := min(f.leaders*shard, n)
 		count := int64((n + block - 1) / block)
 		memory := 2 * int64(block) * f.cost.Gamma * memoryFactor
 		network := f.cost.Best(k, len(f.domains), block/f.leaders, root) + f.cost.Overhead
 		if t := memory + (count-1)*max(memory, network) + network; best == 0 || t <= least {
-			best, least = f.leaders*shard, t
+			best = f.leaders * shard
+			least = t
 		}
 		if block == n {
 			return best
@@ -47,7 +50,8 @@ func (f *Fabric) blockSize(k algorithms.Kind, n, root int) int {
 
 // stacked takes n bytes through three stages, in blocks of size: before and after run in
 // memory, and across runs between the leaders meanwhile.
-func (f *Fabric) stacked(n, size int, before func(lo, hi int) error, across func(lo, hi int) step, after func(lo, hi int) error) error {
+func (f *Fabric) stacked(n, size int, before func(lo, hi int) error, across func(lo, hi int) step,
+	after func(lo, hi int) error) error {
 	underWay := -1 // where the block begins that the worker has
 	finish := func() error {
 		lo := underWay
@@ -85,7 +89,8 @@ func (f *Fabric) stacked(n, size int, before func(lo, hi int) error, across func
 	return finish()
 }
 
-// recall waits for the worker's block after an error: nothing may touch the caller's memory after the call.
+// recall waits for the worker's block after an error: nothing may touch the caller's memory after
+// the call.
 func (f *Fabric) recall(underWay int) {
 	if underWay >= 0 && f.relay != nil {
 		f.net.Interrupt()
@@ -96,7 +101,8 @@ func (f *Fabric) recall(underWay int) {
 // cut puts the leaders' shards of a vector into f.regions. Other ranks have empty ones.
 func (f *Fabric) cut(n, elem int) []shm.Region {
 	for i := range f.regions {
-		lo, hi := n, n
+		lo := n
+		hi := n
 		if i < f.leaders {
 			lo, hi = algorithms.Bounds(n, elem, i, f.leaders)
 		}

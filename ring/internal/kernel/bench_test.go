@@ -26,13 +26,14 @@ func BenchmarkReduce(b *testing.B) {
 	} {
 		for _, size := range bench.sizes {
 			for _, set := range sets(b) {
-				b.Run(fmt.Sprintf("%v/%v/k=%d/%dKiB/%v", bench.dtype, bench.op, bench.k, size, set), func(b *testing.B) {
-					dst, srcs := benchArrays(bench.k, size<<10)
-					b.SetBytes(int64(bench.k * size << 10))
-					for b.Loop() {
-						set.Reduce(bench.dtype, bench.op, dst, srcs, size<<10/bench.dtype.Size())
-					}
-				})
+				b.Run(fmt.Sprintf("%v/%v/k=%d/%dKiB/%v", bench.dtype, bench.op, bench.k, size, set),
+					func(b *testing.B) {
+						dst, srcs := benchArrays(bench.k, size<<10)
+						b.SetBytes(int64(bench.k * size << 10))
+						for b.Loop() {
+							set.Reduce(bench.dtype, bench.op, dst, srcs, size<<10/bench.dtype.Size())
+						}
+					})
 			}
 		}
 	}

@@ -8,10 +8,9 @@
 //
 // # Tiers
 //
-// There is a plain Go tier, which is the reference, on amd64 two tiers in
-// assembly, AVX2 with F16C and AVX-512 (F, BW, DQ, VL), and on arm64 one, NEON. [Detect] picks one. All
-// tiers give the same bits for the same input, NaNs included, so ranks on unlike
-// machines agree.
+// There is a plain Go tier, which is the reference, on amd64 two tiers in assembly, AVX2 with F16C
+// and AVX-512 (F, BW, DQ, VL), and on arm64 one, NEON. [Detect] picks one. All tiers give the same
+// bits for the same input, NaNs included, so ranks on unlike machines agree.
 //
 // # Rules for floating point
 //

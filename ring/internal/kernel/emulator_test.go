@@ -10,7 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// The tests of this package also pass on arm64, as far as an emulator of it shows: it has NEON kernels.
+// The tests of this package also pass on arm64, as far as an emulator of it shows: it has NEON
+// kernels.
 func TestOnArm64(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -25,7 +26,8 @@ func TestOnArm64(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the tests: %v\n%s", err, out)
 	}
-	if out, err := exec.CommandContext(t.Context(), "qemu-aarch64-static", program, "-test.short").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "qemu-aarch64-static", program,
+		"-test.short").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -9,8 +9,10 @@ import (
 
 // FuzzTiersAgree compares every kernel of every tier with plain Go on arrays of any bytes.
 func FuzzTiersAgree(f *testing.F) {
-	f.Add(uint8(2), 0.5, 3, []byte("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"))
-	f.Add(uint8(3), -1., 1, bytes.Repeat([]byte{0, 0, 0xc0, 0x7f, 1, 0, 0xa0, 0x7f, 0, 0, 0x80, 0xff}, 40)) // NaNs of both kinds, and an infinity
+	f.Add(uint8(2), 0.5, 3,
+		[]byte("0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"))
+	// NaNs of both kinds, and an infinity
+	f.Add(uint8(3), -1., 1, bytes.Repeat([]byte{0, 0, 0xc0, 0x7f, 1, 0, 0xa0, 0x7f, 0, 0, 0x80, 0xff}, 40))
 	f.Fuzz(func(t *testing.T, sources uint8, factor float64, divisor int, data []byte) {
 		k := int(sources)%5 + 2
 		length := len(data) / k &^ 7
@@ -36,16 +38,26 @@ func FuzzTiersAgree(f *testing.F) {
 			n := length / dtype.Size()
 			for _, op := range ops() {
 				if Valid(dtype, op) {
-					each(fmt.Sprintf("%v of %v", op, dtype), length, func(set Set, dst unsafe.Pointer) { set.Reduce(dtype, op, dst, srcs, n) })
+					each(fmt.Sprintf("%v of %v", op, dtype), length, func(set Set, dst unsafe.Pointer) {
+						set.Reduce(dtype, op, dst, srcs, n)
+					})
 				}
 			}
 			if dtype != Bool {
-				each("scale of "+dtype.String(), length, func(set Set, dst unsafe.Pointer) { set.Scale(dtype, dst, srcs[0], n, factor) })
-				each("divide of "+dtype.String(), length, func(set Set, dst unsafe.Pointer) { set.Divide(dtype, dst, srcs[0], n, max(1, divisor)) })
+				each("scale of "+dtype.String(), length, func(set Set, dst unsafe.Pointer) {
+					set.Scale(dtype, dst, srcs[0], n, factor)
+				})
+				each("divide of "+dtype.String(), length, func(set Set, dst unsafe.Pointer) {
+					set.Divide(dtype, dst, srcs[0], n, max(1, divisor))
+				})
 			}
 			if dtype.half() {
-				each("widen of "+dtype.String(), 4*n, func(set Set, dst unsafe.Pointer) { set.Convert(F32, dst, dtype, srcs[0], n) })
-				each("narrow to "+dtype.String(), length/2, func(set Set, dst unsafe.Pointer) { set.Convert(dtype, dst, F32, srcs[0], length/4) })
+				each("widen of "+dtype.String(), 4*n, func(set Set, dst unsafe.Pointer) {
+					set.Convert(F32, dst, dtype, srcs[0], n)
+				})
+				each("narrow to "+dtype.String(), length/2, func(set Set, dst unsafe.Pointer) {
+					set.Convert(dtype, dst, F32, srcs[0], length/4)
+				})
 			}
 		}
 	})

@@ -38,7 +38,8 @@ func TestNothingOutside(t *testing.T) {
 	for i := range memory {
 		memory[i] = fenced(t)
 	}
-	r, all := rand.New(rand.NewPCG(1, 2)), sets(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	all := sets(t)
 	for _, dtype := range types() {
 		for i := range sources {
 			fill(r, dtype, memory[i])
@@ -80,8 +81,10 @@ func testConvertFenced(sets []Set, from, to []byte) {
 		for _, pair := range [][2]DType{{F32, half}, {half, F32}} {
 			for n := range 200 {
 				for _, set := range sets {
-					dst, src := to[len(to)-n*pair[0].Size():], from[len(from)-n*pair[1].Size():]
-					set.Convert(pair[0], unsafe.Pointer(unsafe.SliceData(dst)), pair[1], unsafe.Pointer(unsafe.SliceData(src)), n)
+					dst := to[len(to)-n*pair[0].Size():]
+					src := from[len(from)-n*pair[1].Size():]
+					set.Convert(pair[0], unsafe.Pointer(unsafe.SliceData(dst)), pair[1],
+						unsafe.Pointer(unsafe.SliceData(src)), n)
 				}
 			}
 		}

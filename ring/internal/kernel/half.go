@@ -17,7 +17,8 @@ const (
 
 // widen returns the float32 with the value of h.
 func widen(h f16) float32 {
-	sign, rest := uint32(h)&0x8000<<16, uint32(h)&0x7fff<<13
+	sign := uint32(h) & 0x8000 << 16
+	rest := uint32(h) & 0x7fff << 13
 	switch {
 	case rest > 0x7c00<<13:
 		rest |= 0x7fc00000
@@ -34,7 +35,8 @@ func widen(h f16) float32 {
 // narrow returns the f16 nearest to x.
 func narrow(x float32) f16 {
 	bits := math.Float32bits(x)
-	sign, rest := f16(bits>>16)&0x8000, bits&signless
+	sign := f16(bits>>16) & 0x8000
+	rest := bits & signless
 	switch {
 	case rest > infinity:
 		return sign | 0x7e00 | f16(rest>>13)&0x3ff

@@ -146,7 +146,8 @@ func TestReduce(t *testing.T) {
 		t.Skip("takes many seconds")
 	}
 	eachReduction(t, func(t *testing.T, dtype DType, op Op) {
-		r, all := rand.New(rand.NewPCG(uint64(dtype), uint64(op))), sets(t)
+		r := rand.New(rand.NewPCG(uint64(dtype), uint64(op)))
+		all := sets(t)
 		for k := 1; k <= 9; k++ {
 			for n := range 131 {
 				a := newArrays(k+1, n*dtype.Size(), func(array int) int { return n + k + array*13 })

@@ -48,9 +48,13 @@ func mappedInt(t DType, bits uint64, factor float64, divisor int) uint64 {
 	shift := 64 - 8*t.Size()
 	signed := int64(bits<<shift) >> shift
 	unsigned := t == U8 || t == U64
-	value, low, high := float64(signed), -math.Ldexp(1, 63-shift), math.Ldexp(1, 63-shift)
+	value := float64(signed)
+	low := -math.Ldexp(1, 63-shift)
+	high := math.Ldexp(1, 63-shift)
 	if unsigned {
-		value, low, high = float64(bits), 0, math.Ldexp(1, 64-shift)
+		value = float64(bits)
+		low = 0
+		high = math.Ldexp(1, 64-shift)
 	}
 	if divisor > 0 && unsigned {
 		return bits / uint64(divisor)
@@ -121,7 +125,8 @@ func testMap(t *testing.T, dtype DType, a arrays, n int, factor float64, divisor
 func TestAverageOfEqualNumbers(t *testing.T) {
 	for _, set := range sets(t) {
 		for ranks := 1; ranks <= 64; ranks++ {
-			x, i := float64(49*ranks), int32(49*ranks)
+			x := float64(49 * ranks)
+			i := int32(49 * ranks)
 			set.Divide(F64, unsafe.Pointer(&x), unsafe.Pointer(&x), 1, ranks)
 			set.Divide(I32, unsafe.Pointer(&i), unsafe.Pointer(&i), 1, ranks)
 			if x != 49 || i != 49 {
@@ -158,7 +163,8 @@ func TestConvertEveryPattern(t *testing.T) {
 }
 
 func testConvert(t *testing.T, to, from DType, in []uint64) {
-	src, want := newArrays(1, len(in)*from.Size(), func(int) int { return 0 }), newArrays(1, len(in)*to.Size(), func(int) int { return 0 })
+	src := newArrays(1, len(in)*from.Size(), func(int) int { return 0 })
+	want := newArrays(1, len(in)*to.Size(), func(int) int { return 0 })
 	got := newArrays(1, len(in)*to.Size(), func(int) int { return 0 })
 	out, _ := formatOf(to)
 	format, _ := formatOf(from)
@@ -170,7 +176,9 @@ func testConvert(t *testing.T, to, from DType, in []uint64) {
 		clear(got.array(0))
 		set.Convert(to, got.pointer(0), from, src.pointer(0), len(in))
 		for i, bits := range in {
-			if g, w := get(to, got.array(0), i), get(to, want.array(0), i); g != w {
+			g := get(to, got.array(0), i)
+			w := get(to, want.array(0), i)
+			if g != w {
 				t.Fatalf("%v: %v %#x to %v is %#x, want %#x", set, from, bits, to, g, w)
 			}
 		}
@@ -181,7 +189,8 @@ func TestConvertLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	for _, pair := range [][2]DType{{F32, F16}, {F16, F32}, {F32, BF16}, {BF16, F32}, {I64, I64}} {
 		for n := range 131 {
-			to, from := pair[0], pair[1]
+			to := pair[0]
+			from := pair[1]
 			a := newArrays(2, n*8, func(array int) int { return n + array*13 })
 			fill(r, from, a.array(0)[:n*from.Size()])
 			expected := bytes.Clone(a.memory)
@@ -243,7 +252,9 @@ func TestCopies(t *testing.T) {
 
 func TestNoAllocations(t *testing.T) {
 	var a, b, c [1000]float32
-	pa, pb, pc := unsafe.Pointer(&a), unsafe.Pointer(&b), unsafe.Pointer(&c)
+	pa := unsafe.Pointer(&a)
+	pb := unsafe.Pointer(&b)
+	pc := unsafe.Pointer(&c)
 	for _, set := range sets(t) {
 		allocs := testing.AllocsPerRun(20, func() {
 			srcs := [...]unsafe.Pointer{pa, pb}

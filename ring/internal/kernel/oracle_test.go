@@ -54,7 +54,8 @@ func (f format) value(bits uint64) float64 {
 func (f format) round(v float64) uint64 {
 	var sign uint64
 	if math.Signbit(v) {
-		sign, v = f.sign(), -v
+		sign = f.sign()
+		v = -v
 	}
 	if math.IsInf(v, 0) {
 		return sign | f.infinite()
@@ -73,7 +74,8 @@ func (f format) convert(from format, bits uint64) uint64 {
 	if !from.isNaN(bits) {
 		return f.round(from.value(bits))
 	}
-	sign, payload := bits&from.sign() != 0, bits&(1<<from.fraction-1)
+	sign := bits&from.sign() != 0
+	payload := bits & (1<<from.fraction - 1)
 	out := f.infinite() | payload<<max(0, f.fraction-from.fraction)>>max(0, from.fraction-f.fraction)
 	if from.fraction != 7 { // widening BF16 is a shift
 		out = f.quiet(out)
@@ -92,7 +94,8 @@ func (f format) arithmetic(op Op, a, b uint64) uint64 {
 	case f.isNaN(b):
 		return f.quiet(b)
 	}
-	x, y := f.value(a), f.value(b)
+	x := f.value(a)
+	y := f.value(b)
 	v := x + y
 	if op == Prod {
 		v = x * y

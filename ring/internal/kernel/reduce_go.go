@@ -69,7 +69,8 @@ func reduceHalves(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, fro
 	var block, next [blockLen]float32
 	for from < to {
 		n := min((to-from)/2, blockLen)
-		acc, src := block[:n], next[:n]
+		acc := block[:n]
+		src := next[:n]
 		load(t, acc, srcs[0], from)
 		for _, p := range srcs[1:] {
 			load(t, src, p, from)
@@ -83,7 +84,8 @@ func reduceHalves(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, fro
 // fold sets out to a op b. The compiler removes the test for NaN from instances for
 // integers.
 func fold[T number](op Op, out, a, b []T) {
-	a, b = a[:len(out)], b[:len(out)]
+	a = a[:len(out)]
+	b = b[:len(out)]
 	switch out := any(out).(type) {
 	case []uint8:
 		if op.bitwise() {
@@ -131,7 +133,8 @@ func fold[T number](op Op, out, a, b []T) {
 }
 
 func foldBits[T uint8 | uint64](op Op, out, a, b []T) {
-	a, b = a[:len(out)], b[:len(out)]
+	a = a[:len(out)]
+	b = b[:len(out)]
 	switch op {
 	case BAnd:
 		for i, x := range a {

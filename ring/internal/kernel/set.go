@@ -75,8 +75,8 @@ func (s Set) Reduce(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n
 	}
 }
 
-// nanPiece is the work in bytes, or elements, that plain Go does at least where kernels find a NaN: arrays full of them
-// take no longer than without kernels.
+// nanPiece is the work in bytes, or elements, that plain Go does at least where kernels find a NaN:
+// arrays full of them take no longer than without kernels.
 const nanPiece = 1 << 10
 
 // resume returns where the kernels go on after plain Go has taken over at done. The NEON kernels

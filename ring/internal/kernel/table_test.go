@@ -6,7 +6,8 @@ import "testing"
 
 // lacking reports whether a tier leaves an operation to plain Go.
 func lacking(t tier, dtype DType, op Op) bool {
-	narrow, wide := dtype == I8 || dtype == U8, dtype == I64 || dtype == U64
+	narrow := dtype == I8 || dtype == U8
+	wide := dtype == I64 || dtype == U64
 	switch t {
 	case neon:
 		return wide && op == Prod

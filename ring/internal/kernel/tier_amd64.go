@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// runs reports whether this processor has what the tier needs. The bits of package cpu also say that the
-// operating system saves the vector registers.
+// runs reports whether this processor has what the tier needs. The bits of package cpu also say
+// that the operating system saves the vector registers.
 func (t tier) runs() bool {
 	x := &cpu.X86
 	switch t {

@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// Comm is a communicator. Only one of its methods runs at a time. Those that may fail keep their thread, since NCCL
-// keeps the description of its last error for each thread.
+// Comm is a communicator. Only one of its methods runs at a time. Those that may fail keep their
+// thread, since NCCL keeps the description of its last error for each thread.
 type Comm struct {
 	lib  *Library
 	gpu  C.ring_gpu
@@ -20,8 +20,8 @@ type Comm struct {
 	last string // NCCL's description of the last error that State returned
 }
 
-// Init begins to make a communicator of n ranks on g. It is done when [Comm.State] is no longer [InProgress]. A nil g is
-// an error. A Comm that is returned with an error must be aborted.
+// Init begins to make a communicator of n ranks on g. It is done when [Comm.State] is no longer
+// [InProgress]. A nil g is an error. A Comm that is returned with an error must be aborted.
 func (l *Library) Init(g *GPU, n int, id [IDSize]byte, rank int) (*Comm, error) {
 	c := &Comm{lib: l}
 	if g != nil {
@@ -29,7 +29,8 @@ func (l *Library) Init(g *GPU, n int, id [IDSize]byte, rank int) (*Comm, error) 
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r := Result(C.ring_nccl_init(c.gpu, l.table, &c.comm, C.int(n), unsafe.Pointer(&id[0]), C.int(rank), C.int(l.Version), &c.cuda))
+	r := Result(C.ring_nccl_init(c.gpu, l.table, &c.comm, C.int(n), unsafe.Pointer(&id[0]), C.int(rank),
+		C.int(l.Version), &c.cuda))
 	if r == Success || r == InProgress {
 		return c, nil
 	}
@@ -51,12 +52,13 @@ func (c *Comm) State() Result {
 	return r
 }
 
-// Launch enqueues steps on s, as one group, and e after them. When it returns [InProgress] they are enqueued as soon as
-// State is [Success], and e is not.
+// Launch enqueues steps on s, as one group, and e after them. When it returns [InProgress] they are
+// enqueued as soon as State is [Success], and e is not.
 func (c *Comm) Launch(steps []Step, s Stream, e Event) (Result, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	r := Result(C.ring_nccl_launch(c.gpu, c.lib.table, c.comm, (*C.ring_step)(unsafe.Pointer(unsafe.SliceData(steps))), C.int(len(steps)), C.uintptr_t(s), C.uintptr_t(e), &c.cuda))
+	r := Result(C.ring_nccl_launch(c.gpu, c.lib.table, c.comm, (*C.ring_step)(unsafe.Pointer(unsafe.SliceData(steps))),
+		C.int(len(steps)), C.uintptr_t(s), C.uintptr_t(e), &c.cuda))
 	if r == Success || r == InProgress {
 		return r, nil
 	}
@@ -66,7 +68,8 @@ func (c *Comm) Launch(steps []Step, s Stream, e Event) (Result, error) {
 // Fault returns the last State as an error.
 func (c *Comm) Fault(doing string, r Result) error { return c.lib.fault(doing, r, 0, c.last) }
 
-// Finalize waits for all launched steps in the background. It is done when State is no longer [InProgress].
+// Finalize waits for all launched steps in the background. It is done when State is no longer
+// [InProgress].
 func (c *Comm) Finalize() Result {
 	if c.lib.table.ncclCommFinalize == nil {
 		return Success

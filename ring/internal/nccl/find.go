@@ -15,9 +15,10 @@ type candidate struct {
 	must   bool // if it is missing, the search ends with an error
 }
 
-// candidates returns the paths to try for NCCL, in order: the user's choice; the library that the process has loaded
-// (two copies would conflict); the wheel beside PyTorch or CUDA if those are loaded (maps is /proc/self/maps); the wheel
-// of a Python; and the system's libraries. Glob is [filepath.Glob].
+// candidates returns the paths to try for NCCL, in order: the user's choice; the library that the
+// process has loaded (two copies would conflict); the wheel beside PyTorch or CUDA if those are
+// loaded (maps is /proc/self/maps); the wheel of a Python; and the system's libraries. Glob is
+// [filepath.Glob].
 func candidates(lookup func(string) (string, bool), maps string, glob func(string) ([]string, error)) []candidate {
 	if path, _ := lookup("RING_NCCL_LIB"); path != "" {
 		return []candidate{{path: path, must: true}}

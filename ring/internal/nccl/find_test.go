@@ -34,7 +34,8 @@ func TestCandidates(t *testing.T) {
 	environ := map[string]string{"VIRTUAL_ENV": "/venv", "HOME": "/home/u", "CONDA_PREFIX": "/bad["}
 	lookup := func(name string) (string, bool) { v, ok := environ[name]; return v, ok }
 
-	want := []candidate{{path: soname, loaded: true}, {path: there[0]}, {path: there[3]}, {path: there[1]}, {path: there[2]}, {path: soname}}
+	want := []candidate{{path: soname, loaded: true}, {path: there[0]}, {path: there[3]}, {path: there[1]},
+		{path: there[2]}, {path: soname}}
 	if got := candidates(lookup, maps, glob); !slices.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
 	}

@@ -88,12 +88,14 @@ func (g *GPU) FreeHost(at unsafe.Pointer) error {
 
 // CopyIn enqueues a copy from pinned host memory to the GPU, and e after it.
 func (g *GPU) CopyIn(dst uintptr, src unsafe.Pointer, n int, s Stream, e Event) error {
-	return g.fault("copy to it", C.ring_copy_in(g.gpu, C.uint64_t(dst), src, C.size_t(n), C.uintptr_t(s), C.uintptr_t(e)))
+	return g.fault("copy to it", C.ring_copy_in(g.gpu, C.uint64_t(dst), src, C.size_t(n), C.uintptr_t(s),
+		C.uintptr_t(e)))
 }
 
 // CopyOut enqueues a copy from the GPU to pinned host memory, and e after it.
 func (g *GPU) CopyOut(dst unsafe.Pointer, src uintptr, n int, s Stream, e Event) error {
-	return g.fault("copy from it", C.ring_copy_out(g.gpu, dst, C.uint64_t(src), C.size_t(n), C.uintptr_t(s), C.uintptr_t(e)))
+	return g.fault("copy from it", C.ring_copy_out(g.gpu, dst, C.uint64_t(src), C.size_t(n), C.uintptr_t(s),
+		C.uintptr_t(e)))
 }
 
 // NewStream makes a stream that does not wait for the default one.

@@ -62,7 +62,8 @@ func realLibrary(t *testing.T) string {
 	return found[len(found)-1]
 }
 
-// NVIDIA's own library, as it is: all functions are there, and without a driver each call is an error.
+// NVIDIA's own library, as it is: all functions are there, and without a driver each call is an
+// error.
 func TestRealLibrary(t *testing.T) {
 	path := realLibrary(t)
 	out := child(t, "real", "RING_NCCL_LIB="+path)
@@ -145,7 +146,8 @@ func TestOldLibrary(t *testing.T) {
 	if err := ringtest.Standins("testdata", dir, "-DSTANDIN_VERSION=21005"); err != nil {
 		t.Fatal(err)
 	}
-	out := child(t, "old", "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"), "RING_CUDA_LIB="+filepath.Join(dir, "libcuda.so.1"), "STANDIN_DIR="+dir)
+	out := child(t, "old", "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"), "RING_CUDA_LIB="+
+		filepath.Join(dir, "libcuda.so.1"), "STANDIN_DIR="+dir)
 	if want := "found NCCL 2.10.5 (" + dir + "/libnccl.so.2) scales false\n"; out != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
@@ -162,7 +164,8 @@ func old() error {
 	if err != nil {
 		return err
 	}
-	if _, err := nccl.OpenGPU(os.LookupEnv, 8); err == nil || !strings.Contains(err.Error(), "GPU 8: open it: CUDA_ERROR_INVALID_DEVICE: this process may see 8") {
+	if _, err := nccl.OpenGPU(os.LookupEnv, 8); err == nil ||
+		!strings.Contains(err.Error(), "GPU 8: open it: CUDA_ERROR_INVALID_DEVICE: this process may see 8") {
 		return fmt.Errorf("a GPU that is not there: %w", err)
 	}
 	id, err := l.UniqueID()
@@ -199,10 +202,12 @@ func TestBrokenLibraries(t *testing.T) {
 			return value, true
 		}
 	}
-	if _, err := nccl.Find(lookup("RING_NCCL_LIB", broken)); err == nil || !strings.Contains(err.Error(), "load "+broken+": ") {
+	if _, err := nccl.Find(lookup("RING_NCCL_LIB", broken)); err == nil ||
+		!strings.Contains(err.Error(), "load "+broken+": ") {
 		t.Errorf("a broken file: %v", err)
 	}
-	if _, err := nccl.Find(lookup("RING_NCCL_LIB", "libc.so.6")); err == nil || !strings.Contains(err.Error(), "has no ncclGetVersion") {
+	if _, err := nccl.Find(lookup("RING_NCCL_LIB", "libc.so.6")); err == nil ||
+		!strings.Contains(err.Error(), "has no ncclGetVersion") {
 		t.Errorf("another library: %v", err)
 	}
 	venv := t.TempDir()
@@ -213,10 +218,12 @@ func TestBrokenLibraries(t *testing.T) {
 	if err := os.Rename(broken, filepath.Join(packages, "libnccl.so.2")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nccl.Find(lookup("VIRTUAL_ENV", venv)); err == nil || !strings.Contains(err.Error(), "load "+packages) {
+	if _, err := nccl.Find(lookup("VIRTUAL_ENV", venv)); err == nil ||
+		!strings.Contains(err.Error(), "load "+packages) {
 		t.Errorf("a broken wheel: %v", err)
 	}
-	if _, err := nccl.OpenGPU(lookup("RING_CUDA_LIB", "libc.so.6"), 0); err == nil || !strings.Contains(err.Error(), "the NVIDIA driver libc.so.6 has no cuInit") {
+	if _, err := nccl.OpenGPU(lookup("RING_CUDA_LIB", "libc.so.6"), 0); err == nil ||
+		!strings.Contains(err.Error(), "the NVIDIA driver libc.so.6 has no cuInit") {
 		t.Errorf("another library as the driver: %v", err)
 	}
 }

@@ -33,7 +33,8 @@ type Library struct {
 
 func (l *Library) String() string { return fmt.Sprintf("NCCL %s (%s)", version(l.Version), l.Path) }
 
-// load loads a library. It is never unloaded: both have threads, and state in the driver, that outlive their use.
+// load loads a library. It is never unloaded: both have threads, and state in the driver, that
+// outlive their use.
 func load(path string, loaded bool) (unsafe.Pointer, error) {
 	name := C.CString(path)
 	defer C.free(unsafe.Pointer(name))
@@ -90,7 +91,8 @@ func Find(lookup func(string) (string, bool)) (*Library, error) {
 		}
 		last = err
 	}
-	return nil, fmt.Errorf("NCCL was not found (%w): install it, or PyTorch for CUDA, or set RING_NCCL_LIB to the path of %s", last, soname)
+	return nil, fmt.Errorf("NCCL was not found (%w): install it, or PyTorch for CUDA, or set RING_NCCL_LIB to the "+
+		"path of %s", last, soname)
 }
 
 // bind finds the functions of NCCL.
@@ -126,8 +128,8 @@ func (l *Library) CanScale() bool {
 	return l.table.ncclRedOpCreatePreMulSum != nil && l.table.ncclRedOpDestroy != nil
 }
 
-// UniqueID returns an id by which the ranks of a new communicator find each other. The process that made it must live
-// until all of them have.
+// UniqueID returns an id by which the ranks of a new communicator find each other. The process that
+// made it must live until all of them have.
 func (l *Library) UniqueID() (id [IDSize]byte, err error) {
 	var unique C.ring_nccl_id
 	runtime.LockOSThread() // NCCL keeps its last error for each thread

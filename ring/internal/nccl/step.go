@@ -50,7 +50,8 @@ const (
 	VersionAvg = 21000 // and BFloat16
 )
 
-// Step is one call of NCCL, laid out as ring_step in shim.h. Peer is the root, or the other rank of a Send or Recv.
+// Step is one call of NCCL, laid out as ring_step in shim.h. Peer is the root, or the other rank of
+// a Send or Recv.
 type Step struct {
 	Fn         Fn
 	Type       DataType
@@ -58,9 +59,11 @@ type Step struct {
 	Peer       int32
 	Send, Recv uintptr
 	Count      uintptr
-	Scale      uint64 // if Scaled, the bits of a number of the Type by which elements are multiplied before they are summed
-	Scaled     int32
-	_          int32
+	// if Scaled, the bits of a number of the Type by which elements are multiplied before they are
+	// summed
+	Scale  uint64
+	Scaled int32
+	_      int32
 }
 
 // IDSize is the size of what the ranks of a communicator find each other by.
@@ -77,7 +80,8 @@ const (
 )
 
 func (r Result) String() string {
-	names := [...]string{"success", "unhandled CUDA error", "system error", "internal error", "invalid argument", "invalid usage", "remote error", "in progress", "timeout"}
+	names := [...]string{"success", "unhandled CUDA error", "system error", "internal error", "invalid argument",
+		"invalid usage", "remote error", "in progress", "timeout"}
 	if r < 0 || int(r) >= len(names) {
 		return fmt.Sprintf("result %d", int32(r))
 	}

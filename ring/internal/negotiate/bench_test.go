@@ -29,7 +29,12 @@ func newSteady(tb testing.TB, size, tensors int) *steady {
 	for i := range tensors {
 		r := sumOf(fmt.Sprintf("layer/%d/weight", i), uint64(1000*i))
 		if i%10 == 9 {
-			r = Request{Name: r.Name, Kind: AllGather, Type: kernel.I64, Count: 3}
+			r = Request{
+				Name:  r.Name,
+				Kind:  AllGather,
+				Type:  kernel.I64,
+				Count: 3,
+			}
 		}
 		s.list = append(s.list, r)
 	}

@@ -82,7 +82,8 @@ func (c *cache) use(e *entry) (evicted *entry) {
 	default:
 		evicted = c.oldest
 		c.unlink(evicted)
-		e.id, evicted.id = evicted.id, -1
+		e.id = evicted.id
+		evicted.id = -1
 		c.slots[e.id] = e
 	}
 	e.older = c.newest
@@ -106,5 +107,6 @@ func (c *cache) unlink(e *entry) {
 	} else {
 		c.oldest = e.newer
 	}
-	e.newer, e.older = nil, nil
+	e.newer = nil
+	e.older = nil
 }

@@ -47,7 +47,8 @@ func (f *fuser) fuse(ready []Item, threshold int64) []Batch {
 		if f.taken[i] {
 			continue
 		}
-		start, bytes := len(f.items), ready[i].Bytes()
+		start := len(f.items)
+		bytes := ready[i].Bytes()
 		f.items = append(f.items, ready[i])
 		if ready[i].Kind == AllReduce && bytes <= threshold && !f.alone(bytes) {
 			bytes = f.gather(ready, i, threshold)
@@ -59,7 +60,8 @@ func (f *fuser) fuse(ready []Item, threshold int64) []Batch {
 
 // gather appends the items that share a buffer with ready[i], and returns its length.
 func (f *fuser) gather(ready []Item, i int, threshold int64) int64 {
-	end, skipped := ready[i].Bytes(), int64(0)
+	end := ready[i].Bytes()
+	skipped := int64(0)
 	for j := i + 1; j < len(ready) && skipped < threshold; j++ {
 		if f.taken[j] {
 			continue

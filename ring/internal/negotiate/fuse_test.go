@@ -9,11 +9,22 @@ import (
 
 func TestFuse(t *testing.T) {
 	of := func(name string, typ kernel.DType, op Op, bytes int) Item {
-		return Item{Request: Request{Name: name, Kind: AllReduce, Type: typ, Op: op, Count: uint64(bytes / typ.Size())}}
+		return Item{Request: Request{
+			Name:  name,
+			Kind:  AllReduce,
+			Type:  typ,
+			Op:    op,
+			Count: uint64(bytes / typ.Size()),
+		}}
 	}
 	sum := func(name string, bytes int) Item { return of(name, kernel.F32, 1, bytes) }
 	other := func(name string, kind Kind) Item {
-		return Item{Request: Request{Name: name, Kind: kind, Type: kernel.F32, Count: 4}}
+		return Item{Request: Request{
+			Name:  name,
+			Kind:  kind,
+			Type:  kernel.F32,
+			Count: 4,
+		}}
 	}
 	tests := []struct {
 		name      string
@@ -21,7 +32,8 @@ func TestFuse(t *testing.T) {
 		ready     []Item
 		want      string
 	}{
-		{"those from 500 bytes", 2000, []Item{sum("a", 4), sum("b", 500), sum("c", 4), sum("d", 496), sum("e", 600)}, "a c d | b | e "},
+		{"those from 500 bytes", 2000, []Item{sum("a", 4), sum("b", 500), sum("c", 4), sum("d", 496), sum("e", 600)},
+			"a c d | b | e "},
 		{"nothing", 1000, nil, ""},
 		{"all fit", 1000, []Item{sum("a", 100), sum("b", 100), sum("c", 4)}, "a b c "},
 		{"exactly full", 228, []Item{sum("a", 100), sum("b", 100)}, "a b "},
@@ -29,11 +41,15 @@ func TestFuse(t *testing.T) {
 		{"never", 0, []Item{sum("a", 4), sum("b", 4), sum("c", 0), sum("d", 0)}, "a | b | c | d "},
 		{"large one alone", 256, []Item{sum("a", 4), sum("big", 1000), sum("b", 4), sum("c", 4)}, "a | big | b c "},
 		{"large one first", 256, []Item{sum("big", 1000), sum("b", 4), sum("c", 4)}, "big | b c "},
-		{"ops and types apart", 1000, []Item{of("a", kernel.F32, 1, 8), of("b", kernel.F32, 2, 8), of("c", kernel.I32, 1, 8)}, "a | b | c "},
-		{"types alternate", 1000, []Item{sum("a", 8), of("b", kernel.F16, 1, 8), sum("c", 8), of("d", kernel.F16, 1, 8)}, "a c | b d "},
-		{"skips no more than a buffer", 256, []Item{sum("a", 8), of("b", kernel.F64, 1, 200), of("c", kernel.F64, 1, 200), sum("d", 8)}, "a | b | c | d "},
+		{"ops and types apart", 1000, []Item{of("a", kernel.F32, 1, 8), of("b", kernel.F32, 2, 8),
+			of("c", kernel.I32, 1, 8)}, "a | b | c "},
+		{"types alternate", 1000, []Item{sum("a", 8), of("b", kernel.F16, 1, 8), sum("c", 8),
+			of("d", kernel.F16, 1, 8)}, "a c | b d "},
+		{"skips no more than a buffer", 256, []Item{sum("a", 8), of("b", kernel.F64, 1, 200),
+			of("c", kernel.F64, 1, 200), sum("d", 8)}, "a | b | c | d "},
 		{"fills up behind one that does not fit", 256, []Item{sum("a", 128), sum("b", 192), sum("c", 64)}, "a c | b "},
-		{"other kinds alone", 1000, []Item{sum("a", 8), other("g", AllGather), other("r", ReduceScatter), other("b", Broadcast), sum("c", 8)}, "a c | g | r | b "},
+		{"other kinds alone", 1000, []Item{sum("a", 8), other("g", AllGather), other("r", ReduceScatter),
+			other("b", Broadcast), sum("c", 8)}, "a c | g | r | b "},
 		{"empty ones", 1000, []Item{sum("a", 0), sum("b", 0)}, "a b "},
 	}
 	for _, tt := range tests {
@@ -63,7 +79,8 @@ func checkBatches(t *testing.T, batches []Batch, ready []Item, threshold int64) 
 			if item.Offset%Align != 0 || item.Offset < end || item.Offset >= end+Align {
 				t.Errorf("%s begins at %d, behind one that ends at %d", item.Name, item.Offset, end)
 			}
-			if i > 0 && (item.Kind != AllReduce || item.Type != b.Items[0].Type || item.Op != b.Items[0].Op || item.GPU != b.Items[0].GPU) {
+			if i > 0 && (item.Kind != AllReduce || item.Type != b.Items[0].Type || item.Op != b.Items[0].Op ||
+				item.GPU != b.Items[0].GPU) {
 				t.Errorf("%v in one batch with %v", item.Request, b.Items[0].Request)
 			}
 			end = item.Offset + item.Bytes()
@@ -84,11 +101,17 @@ func TestFuseRandom(t *testing.T) {
 	for range 2000 {
 		ready := make([]Item, random.IntN(60))
 		for i := range ready {
-			r := Request{Name: string(rune('A' + i)), Kind: AllReduce, Type: kernel.F32 + kernel.DType(random.IntN(3)), Op: Op(1 + random.IntN(2))}
+			r := Request{
+				Name: string(rune('A' + i)),
+				Kind: AllReduce,
+				Type: kernel.F32 + kernel.DType(random.IntN(3)),
+				Op:   Op(1 + random.IntN(2)),
+			}
 			if random.IntN(10) == 0 {
 				r.Kind = AllGather
 			}
-			r.Count, r.GPU = uint64(random.IntN(300)), random.IntN(2) == 0
+			r.Count = uint64(random.IntN(300))
+			r.GPU = random.IntN(2) == 0
 			ready[i].Request = r
 		}
 		threshold := int64(random.IntN(4000))

@@ -27,7 +27,8 @@ func (n *Negotiator) join(rank int) error {
 	if n.joined[rank] {
 		return errors.New("joins again before all ranks have joined")
 	}
-	n.joined[rank], n.last = true, rank
+	n.joined[rank] = true
+	n.last = rank
 	n.joins++
 	for _, e := range n.waiting {
 		if e.has(rank) {

@@ -15,7 +15,8 @@ import (
 func TestJoin(t *testing.T) {
 	for _, warm := range []bool{false, true} { // the second time names have ids
 		w := newWorld(t, 3, defaults())
-		avg, barrier := sumOf("avg", 2), Request{Name: "barrier", Kind: Barrier}
+		avg := sumOf("avg", 2)
+		barrier := Request{Name: "barrier", Kind: Barrier}
 		avg.Op = opAvg
 		for rank := 0; warm && rank < 3; rank++ {
 			w.submit(rank, sumOf("a", 1))
@@ -43,7 +44,8 @@ func TestJoin(t *testing.T) {
 		}
 		for _, b := range out.Batches {
 			for _, item := range b.Items {
-				if want := item.Name != "a"; want != slices.Equal(item.Joined, []int{1}) || !want && item.Joined != nil {
+				if want := item.Name != "a"; want != slices.Equal(item.Joined, []int{1}) || !want &&
+					item.Joined != nil {
 					t.Errorf("%s runs without %v", item.Name, item.Joined)
 				}
 			}
@@ -53,7 +55,8 @@ func TestJoin(t *testing.T) {
 		w.ranks[2].Join()
 		w.ranks[0].Join() // in one step, so rank 2 is the last
 		out = w.cycle()
-		if names(out) != "late " || !slices.Equal(out.Batches[0].Items[0].Joined, []int{0, 1}) || !out.Joined || out.Last != 2 {
+		if names(out) != "late " || !slices.Equal(out.Batches[0].Items[0].Joined, []int{0, 1}) || !out.Joined ||
+			out.Last != 2 {
 			t.Errorf("all have joined, and it comes to %+v", out)
 		}
 
@@ -73,11 +76,16 @@ func TestJoin(t *testing.T) {
 // not before.
 func TestNotWithoutThoseWhoJoined(t *testing.T) {
 	for want, r := range map[string]Request{
-		`tensor "x", broadcast of 1 f32 from rank 1: ranks 1, 3 have joined`: {Name: "x", Kind: Broadcast, Type: kernel.F32, Count: 1, Root: 1},
-		`allreduce max of 1 f32: ranks 1, 3 have joined`:                     {Name: "x", Kind: AllReduce, Type: kernel.F32, Op: 4, Count: 1},
-		`allgather of 1 f32: ranks`:                                          {Name: "x", Kind: AllGather, Type: kernel.F32, Count: 1},
-		`reducescatter sum of 4 f32: ranks`:                                  {Name: "x", Kind: ReduceScatter, Type: kernel.F32, Op: opSum, Count: 4},
-		`alltoall of 4 f32: ranks`:                                           {Name: "x", Kind: AllToAll, Type: kernel.F32, Count: 4},
+		`tensor "x", broadcast of 1 f32 from rank 1: ranks 1, 3 have joined`: {Name: "x", Kind: Broadcast,
+			Type: kernel.F32, Count: 1, Root: 1},
+		`allreduce max of 1 f32: ranks 1, 3 have joined`: {Name: "x", Kind: AllReduce,
+			Type: kernel.F32, Op: 4, Count: 1},
+		`allgather of 1 f32: ranks`: {Name: "x", Kind: AllGather,
+			Type: kernel.F32, Count: 1},
+		`reducescatter sum of 4 f32: ranks`: {Name: "x", Kind: ReduceScatter,
+			Type: kernel.F32, Op: opSum, Count: 4},
+		`alltoall of 4 f32: ranks`: {Name: "x", Kind: AllToAll,
+			Type: kernel.F32, Count: 4},
 	} {
 		w := newWorld(t, 4, defaults())
 		w.ranks[1].Join()
@@ -90,7 +98,8 @@ func TestNotWithoutThoseWhoJoined(t *testing.T) {
 		w.submit(2, r)
 		out := w.cycle()
 		joined := new(JoinedError)
-		if names(out) != "!x " || !errors.As(out.Failures[0].Err, &joined) || !strings.Contains(joined.Error(), want) || out.Failures[0].Kind != r.Kind {
+		if names(out) != "!x " || !errors.As(out.Failures[0].Err, &joined) || !strings.Contains(joined.Error(), want) ||
+			out.Failures[0].Kind != r.Kind {
 			t.Errorf("outcome %+v, want an error with %q", out, want)
 		}
 		w.submit(0, sumOf("x", 1))
@@ -153,7 +162,8 @@ func TestJoinAfterMegabytes(t *testing.T) {
 		t.Error("it has joined before its requests were made")
 	}
 	w.ranks[0].Join()
-	total, out := 0, w.cycle()
+	total := 0
+	out := w.cycle()
 	for _, b := range out.Batches {
 		total += len(b.Items)
 	}
@@ -201,7 +211,8 @@ func TestJoinThatNotAllHeard(t *testing.T) {
 			}
 		}
 		frames, _ = w.pack()
-		if _, err := w.ranks[0].Rests(frames); err == nil || !strings.Contains(err.Error(), "rank 1 is not at the same point") {
+		if _, err := w.ranks[0].Rests(frames); err == nil ||
+			!strings.Contains(err.Error(), "rank 1 is not at the same point") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -37,7 +37,8 @@ func (c Config) check() error {
 	case c.Cache < 0 || c.Cache > maxCache:
 		return fmt.Errorf("negotiate: a cache of %d names, want 0 to %d", c.Cache, maxCache)
 	case c.Fusion < 0 || c.Large < 0:
-		return fmt.Errorf("negotiate: a fusion threshold of %d bytes and a limit of %d, want 0 or more", c.Fusion, c.Large)
+		return fmt.Errorf("negotiate: a fusion threshold of %d bytes and a limit of %d, want 0 or more", c.Fusion,
+			c.Large)
 	}
 	return nil
 }
@@ -75,10 +76,17 @@ func New(c Config) (*Negotiator, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	n := &Negotiator{config: c, names: make(map[string]*entry), cache: cache{limit: c.Cache}, rests: make([]int, c.Size), joined: make([]bool, c.Size)}
+	n := &Negotiator{
+		config: c,
+		names:  make(map[string]*entry),
+		cache:  cache{limit: c.Cache},
+		rests:  make([]int, c.Size),
+		joined: make([]bool, c.Size),
+	}
 	n.fuser.large = c.Large
 	n.digest = 2166136261 // FNV-1a
-	for _, v := range []uint32{uint32(c.Size), uint32(c.Cache), uint32(c.Fusion), uint32(c.Fusion >> 32), uint32(c.Large), uint32(c.Large >> 32)} {
+	for _, v := range []uint32{uint32(c.Size), uint32(c.Cache), uint32(c.Fusion), uint32(c.Fusion >> 32),
+		uint32(c.Large), uint32(c.Large >> 32)} {
 		n.mix(v)
 	}
 	return n, nil
@@ -180,7 +188,8 @@ func (n *Negotiator) Step(now time.Time, frames []byte, rests [][]byte) (Outcome
 		return Outcome{Left: n.left}, nil
 	}
 	clear(n.failures)
-	n.ready, n.failures = n.ready[:0], n.failures[:0]
+	n.ready = n.ready[:0]
+	n.failures = n.failures[:0]
 	for _, e := range n.complete {
 		n.finish(e)
 	}
@@ -264,7 +273,8 @@ func (n *Negotiator) read(now time.Time, rank int, list []byte) error {
 
 // readFull records a request that was sent in full.
 func (n *Negotiator) readFull(now time.Time, rank int, rec *record) error {
-	r, e := rec.request, n.names[string(rec.name)]
+	r := rec.request
+	e := n.names[string(rec.name)]
 	if e != nil {
 		r.Name = e.name
 	} else {
@@ -303,7 +313,8 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 		n.config.Arrived(e.name, r.Kind, rank, rank == e.first)
 	}
 	if e.odd < 0 && !r.agrees(e.want) {
-		e.odd, e.oddSaid = rank, r
+		e.odd = rank
+		e.oddSaid = r
 	}
 	if r.Kind.varies() {
 		if e.counts == nil {
@@ -321,8 +332,13 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 func (e *entry) begin(now time.Time, rank, missing int, r Request) {
 	clear(e.made)
 	e.round = round{
-		open: true, missing: missing, made: e.made,
-		want: r, first: rank, odd: -1, since: now,
+		open:    true,
+		missing: missing,
+		made:    e.made,
+		want:    r,
+		first:   rank,
+		odd:     -1,
+		since:   now,
 	}
 }
 
@@ -342,7 +358,8 @@ func (n *Negotiator) finish(e *entry) {
 	item := Item{Request: e.want, Joined: joined}
 	e.agreed = e.want
 	if e.want.Kind.varies() {
-		item.Counts, item.Count = e.counts, 0
+		item.Counts = e.counts
+		item.Count = 0
 		for _, c := range e.counts {
 			item.Count += c
 		}

@@ -37,14 +37,27 @@ func TestReadyWhenAllHaveIt(t *testing.T) {
 }
 
 func TestMismatch(t *testing.T) {
-	f32 := Request{Name: "x", Kind: AllReduce, Type: kernel.F32, Op: 1, Count: 12, Shape: "3x4"}
+	f32 := Request{
+		Name:  "x",
+		Kind:  AllReduce,
+		Type:  kernel.F32,
+		Op:    1,
+		Count: 12,
+		Shape: "3x4",
+	}
 	with := func(change func(*Request)) Request {
 		r := f32
 		change(&r)
 		return r
 	}
 	root := func(root int32) Request {
-		return Request{Name: "x", Kind: Broadcast, Type: kernel.F32, Count: 2, Root: root}
+		return Request{
+			Name:  "x",
+			Kind:  Broadcast,
+			Type:  kernel.F32,
+			Count: 2,
+			Root:  root,
+		}
 	}
 	tests := []struct {
 		name string
@@ -53,12 +66,21 @@ func TestMismatch(t *testing.T) {
 	}{
 		{"type", [3]Request{f32, f32, with(func(r *Request) { r.Type = kernel.F64 })},
 			`rank 0 submitted allreduce sum of 12 f32 in shape "3x4", rank 2 submitted allreduce sum of 12 f64 in shape "3x4"`},
-		{"op", [3]Request{f32, with(func(r *Request) { r.Op = 3 }), f32}, `rank 0 submitted allreduce sum of 12 f32 in shape "3x4", rank 1 submitted allreduce min of`},
-		{"count", [3]Request{with(func(r *Request) { r.Count = 9 }), f32, f32}, `rank 0 submitted allreduce sum of 9 f32 in shape "3x4", rank 1 submitted allreduce sum of 12`},
-		{"shape", [3]Request{f32, with(func(r *Request) { r.Shape = "4x3" }), f32}, `"3x4", rank 1 submitted allreduce sum of 12 f32 in shape "4x3"`},
-		{"memory", [3]Request{f32, with(func(r *Request) { r.GPU = true }), f32}, `rank 1 submitted allreduce sum of 12 f32 in shape "3x4" on GPUs;`},
+		{"op", [3]Request{f32, with(func(r *Request) {
+			r.Op = 3
+		}), f32}, `rank 0 submitted allreduce sum of 12 f32 in shape "3x4", rank 1 submitted allreduce min of`},
+		{"count", [3]Request{with(func(r *Request) {
+			r.Count = 9
+		}), f32, f32}, `rank 0 submitted allreduce sum of 9 f32 in shape "3x4", rank 1 submitted allreduce sum of 12`},
+		{"shape", [3]Request{f32, with(func(r *Request) {
+			r.Shape = "4x3"
+		}), f32}, `"3x4", rank 1 submitted allreduce sum of 12 f32 in shape "4x3"`},
+		{"memory", [3]Request{f32, with(func(r *Request) {
+			r.GPU = true
+		}), f32}, `rank 1 submitted allreduce sum of 12 f32 in shape "3x4" on GPUs;`},
 		{"kind", [3]Request{f32, f32, {Name: "x", Kind: Barrier}}, `rank 2 submitted barrier;`},
-		{"root", [3]Request{root(0), root(0), root(2)}, `rank 0 submitted broadcast of 2 f32 from rank 0, rank 2 submitted broadcast of 2 f32 from rank 2`},
+		{"root", [3]Request{root(0), root(0), root(2)},
+			`rank 0 submitted broadcast of 2 f32 from rank 0, rank 2 submitted broadcast of 2 f32 from rank 2`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -79,7 +101,8 @@ func TestMismatch(t *testing.T) {
 					t.Fatalf("outcome: %q", got)
 				}
 				mismatch := new(MismatchError)
-				if err := out.Failures[0].Err; !errors.As(err, &mismatch) || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), `tensor "x"`) {
+				if err := out.Failures[0].Err; !errors.As(err, &mismatch) || !strings.Contains(err.Error(), tt.want) ||
+					!strings.Contains(err.Error(), `tensor "x"`) {
 					t.Errorf("error: %v", err)
 				}
 				for rank := range 3 {
@@ -116,7 +139,13 @@ func TestCountsByRank(t *testing.T) {
 	w := newWorld(t, 3, defaults())
 	for round, counts := range [][3]uint64{{5, 0, 7}, {5, 0, 7}, {5, 1, 7}, {5, 1, 7}} {
 		for rank, count := range counts {
-			w.submit(rank, Request{Name: "g", Kind: AllGather, Type: kernel.I16, Count: count, Shape: "2"})
+			w.submit(rank, Request{
+				Name:  "g",
+				Kind:  AllGather,
+				Type:  kernel.I16,
+				Count: count,
+				Shape: "2",
+			})
 		}
 		out := w.cycle()
 		if names(out) != "g " {
@@ -124,7 +153,8 @@ func TestCountsByRank(t *testing.T) {
 		}
 		got := out.Batches[0]
 		total := counts[0] + counts[1] + counts[2]
-		if !reflect.DeepEqual(got.Items[0].Counts, counts[:]) || got.Items[0].Count != total || got.Bytes != int64(2*total) {
+		if !reflect.DeepEqual(got.Items[0].Counts, counts[:]) || got.Items[0].Count != total ||
+			got.Bytes != int64(2*total) {
 			t.Errorf("round %d: %+v", round, got)
 		}
 		if short := w.bytes == 1; short != (round == 1 || round == 3) {
@@ -196,7 +226,8 @@ func TestOutboxForgetsIdleNames(t *testing.T) {
 }
 
 func TestConfig(t *testing.T) {
-	for _, c := range []Config{{}, {Rank: 2, Size: 2}, {Rank: -1, Size: 2}, {Size: 1, Cache: -1}, {Size: 1, Cache: 1 << 30}, {Size: 1, Fusion: -1}} {
+	for _, c := range []Config{{}, {Rank: 2, Size: 2}, {Rank: -1, Size: 2}, {Size: 1, Cache: -1},
+		{Size: 1, Cache: 1 << 30}, {Size: 1, Fusion: -1}} {
 		if _, err := New(c); err == nil {
 			t.Errorf("%+v was taken", c)
 		}
@@ -204,12 +235,14 @@ func TestConfig(t *testing.T) {
 }
 
 func TestOtherSettings(t *testing.T) {
-	for _, other := range []Config{{Size: 2, Cache: 7, Fusion: 1}, {Size: 2, Cache: 8, Fusion: 2}, {Size: 2, Cache: 8, Fusion: 1 << 40}} {
+	for _, other := range []Config{{Size: 2, Cache: 7, Fusion: 1}, {Size: 2, Cache: 8, Fusion: 2},
+		{Size: 2, Cache: 8, Fusion: 1 << 40}} {
 		w := newWorld(t, 2, Config{Cache: 8, Fusion: 1})
 		other.Rank = 1
 		w.ranks[1], _ = New(other)
 		frames, _ := w.pack()
-		if _, err := w.ranks[0].Rests(frames); err == nil || !strings.Contains(err.Error(), "rank 1 is not at the same point") {
+		if _, err := w.ranks[0].Rests(frames); err == nil ||
+			!strings.Contains(err.Error(), "rank 1 is not at the same point") {
 			t.Errorf("%+v: %v", other, err)
 		}
 	}
@@ -274,7 +307,8 @@ func TestStalled(t *testing.T) {
 	}
 	expect(59 * time.Second)
 	stalls := expect(61*time.Second, "slow")
-	if got := stalls[0]; !reflect.DeepEqual(got.Ready, []int{3, 19}) || len(got.Missing) != 18 || !got.Since.Equal(start) {
+	if got := stalls[0]; !reflect.DeepEqual(got.Ready, []int{3, 19}) || len(got.Missing) != 18 ||
+		!got.Since.Equal(start) {
 		t.Errorf("stall: %+v", got)
 	}
 	const line = `tensor "slow", allreduce sum of 12 f32, has waited 1m1s for ranks 0, 1, 2, 4, 5, 6, 7, 8 and 10 more ` +
@@ -307,7 +341,8 @@ func TestStalled(t *testing.T) {
 }
 
 func TestRankList(t *testing.T) {
-	for want, ranks := range map[string][]int{"rank 5": {5}, "ranks 1, 2": {1, 2}, "ranks 0, 1, 2, 3, 4, 5, 6, 7": {0, 1, 2, 3, 4, 5, 6, 7}} {
+	for want, ranks := range map[string][]int{"rank 5": {5}, "ranks 1, 2": {1, 2},
+		"ranks 0, 1, 2, 3, 4, 5, 6, 7": {0, 1, 2, 3, 4, 5, 6, 7}} {
 		if got := RankList(ranks); got != want {
 			t.Errorf("%v: %q", ranks, got)
 		}

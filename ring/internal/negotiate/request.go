@@ -151,7 +151,8 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("tensor %q differs between ranks: rank %d submitted %v, rank %d submitted %v; all ranks must submit the same",
+	return fmt.Sprintf("tensor %q differs between ranks: rank %d submitted %v, rank %d submitted %v; all ranks must "+
+		"submit the same",
 		e.Name, e.Ranks[0], e.Said[0], e.Ranks[1], e.Said[1])
 }
 
@@ -180,5 +181,6 @@ type DuplicateError struct {
 }
 
 func (e *DuplicateError) Error() string {
-	return fmt.Sprintf("rank %d submitted tensor %q again while it is in flight: wait for it, or use another name", e.Rank, e.Name)
+	return fmt.Sprintf("rank %d submitted tensor %q again while it is in flight: wait for it, or use another name",
+		e.Rank, e.Name)
 }

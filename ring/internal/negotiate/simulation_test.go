@@ -35,9 +35,15 @@ type simulation struct {
 
 func newSimulation(t *testing.T, seed uint64, size, tensors, steps int, c Config) *simulation {
 	s := &simulation{
-		world: newWorld(t, size, c), random: rand.New(rand.NewPCG(seed, 1)), steps: steps, index: map[string]int{},
-		used: make([][]int, size), done: make([]int, tensors), wrong: make([]int, tensors),
-		until: make([]int, size), joined: make([]bool, size),
+		world:  newWorld(t, size, c),
+		random: rand.New(rand.NewPCG(seed, 1)),
+		steps:  steps,
+		index:  map[string]int{},
+		used:   make([][]int, size),
+		done:   make([]int, tensors),
+		wrong:  make([]int, tensors),
+		until:  make([]int, size),
+		joined: make([]bool, size),
 	}
 	for rank := range size {
 		s.until[rank] = steps
@@ -45,10 +51,13 @@ func newSimulation(t *testing.T, seed uint64, size, tensors, steps int, c Config
 	for i := range tensors {
 		r := Request{Name: fmt.Sprintf("tensor %d", i), Kind: Barrier + Kind(i)%6}
 		if r.Kind != Barrier {
-			r.Type, r.Count = kernel.F32+kernel.DType(i)%3, uint64(s.random.IntN(2000))
+			r.Type = kernel.F32 + kernel.DType(i)%3
+			r.Count = uint64(s.random.IntN(2000))
 		}
 		if r.Kind.combines() || i%7 < 4 {
-			r.Kind, r.Op, r.Type = AllReduce, 1+Op(i%2), max(r.Type, kernel.F32)
+			r.Kind = AllReduce
+			r.Op = 1 + Op(i%2)
+			r.Type = max(r.Type, kernel.F32)
 		}
 		if r.Kind == Broadcast {
 			r.Root = int32(i % size)
@@ -61,7 +70,8 @@ func newSimulation(t *testing.T, seed uint64, size, tensors, steps int, c Config
 			}
 		}
 		s.plan = append(s.plan, byRank)
-		s.index[r.Name], s.wrong[i] = i, -1
+		s.index[r.Name] = i
+		s.wrong[i] = -1
 	}
 	s.skew = time.Minute
 	for rank := range size {
@@ -106,7 +116,8 @@ func (s *simulation) join(rank int) {
 		return
 	}
 	s.ranks[rank].Join()
-	s.joined[rank], s.last = true, rank
+	s.joined[rank] = true
+	s.last = rank
 }
 
 // epoch gives each rank data for a random number of steps, and runs until all have joined.
@@ -117,7 +128,8 @@ func (s *simulation) epoch() {
 		s.joined[rank] = false
 	}
 	for i := range s.plan {
-		s.done[i], s.wrong[i] = 0, -1
+		s.done[i] = 0
+		s.wrong[i] = -1
 	}
 	for cycles := 0; ; cycles++ {
 		if cycles > 1000*s.steps {
@@ -127,8 +139,10 @@ func (s *simulation) epoch() {
 		if !out.Joined {
 			continue
 		}
-		if want := slices.Max(s.until); out.Last != s.last || slices.Min(s.done) < want || slices.Contains(s.joined, false) {
-			s.t.Fatalf("rank %d joined last, of %v, and %v tensors are done; want rank %d, and %d of each", out.Last, s.joined, s.done, s.last, want)
+		if want := slices.Max(s.until); out.Last != s.last || slices.Min(s.done) < want ||
+			slices.Contains(s.joined, false) {
+			s.t.Fatalf("rank %d joined last, of %v, and %v tensors are done; want rank %d, and %d of each", out.Last,
+				s.joined, s.done, s.last, want)
 		}
 		return
 	}
@@ -143,7 +157,8 @@ func (s *simulation) back(name string, failed bool) {
 	s.done[i]++
 	for rank := range s.ranks {
 		if s.used[rank][i] != min(s.done[i], s.until[rank]) {
-			s.t.Fatalf("%s came back for the %d. time, and rank %d has submitted it %d times", name, s.done[i], rank, s.used[rank][i])
+			s.t.Fatalf("%s came back for the %d. time, and rank %d has submitted it %d times", name, s.done[i], rank,
+				s.used[rank][i])
 		}
 	}
 }
@@ -187,14 +202,16 @@ func (s *simulation) check(out Outcome) {
 	}
 	checkBatches(s.t, out.Batches, items, s.ranks[0].config.Fusion)
 	for _, item := range items {
-		if want := s.without(s.done[s.index[item.Name]]); !slices.Equal(item.Joined, want) || len(want) > 0 && !item.joinable() {
+		if want := s.without(s.done[s.index[item.Name]]); !slices.Equal(item.Joined, want) || len(want) > 0 &&
+			!item.joinable() {
 			s.t.Fatalf("%v runs without %v, want %v", item.Request, item.Joined, want)
 		}
 		s.back(item.Name, false)
 	}
 	for _, f := range out.Failures {
 		s.failed++
-		mismatch, joined := new(MismatchError), new(JoinedError)
+		mismatch := new(MismatchError)
+		joined := new(JoinedError)
 		if errors.As(f.Err, &joined) {
 			if want := s.without(s.done[s.index[f.Name]]); !slices.Equal(joined.Joined, want) || joined.joinable() {
 				s.t.Fatalf("%v; it is without %v", f.Err, want)
@@ -223,12 +240,16 @@ func TestSimulation(t *testing.T) {
 		{3, 60, 30, Config{Cache: 0, Fusion: 1 << 20}},
 		{70, 20, 6, Config{Cache: 16, Fusion: 1 << 20}},
 	}
-	events, failed, rests, stalls := 0, 0, 0, 0
+	events := 0
+	failed := 0
+	rests := 0
+	stalls := 0
 	for i, tt := range tests {
 		s := newSimulation(t, uint64(i), tt.size, tt.tensors, tt.steps, tt.config)
 		s.run()
 		if want := tt.tensors * tt.steps; s.ran+s.failed != want || s.submitted != want*tt.size {
-			t.Errorf("%+v: %d tensors ran, %d failed, %d were submitted; want %d on each rank", tt, s.ran, s.failed, s.submitted, want)
+			t.Errorf("%+v: %d tensors ran, %d failed, %d were submitted; want %d on each rank", tt, s.ran, s.failed,
+				s.submitted, want)
 		}
 		for rank, n := range s.ranks {
 			if n.Waiting() != 0 || s.boxes[rank].InFlight() != 0 || len(s.boxes[rank].List()) != 0 {
@@ -238,7 +259,10 @@ func TestSimulation(t *testing.T) {
 				t.Errorf("%+v: rank %d keeps %d names and %d ids", tt, rank, len(n.names), len(n.cache.slots))
 			}
 		}
-		events, failed, rests, stalls = events+s.submitted, failed+s.failed, rests+s.rests, stalls+s.stalls
+		events += s.submitted
+		failed = failed + s.failed
+		rests = rests + s.rests
+		stalls = stalls + s.stalls
 	}
 	t.Logf("%d submissions, %d mismatches, %d cycles with more than a frame, %d stalls", events, failed, rests, stalls)
 	if events < 30_000 || failed < 100 || rests < 100 || stalls < 10 {
@@ -249,9 +273,13 @@ func TestSimulation(t *testing.T) {
 // Ranks run out of data at different times, again and again.
 func TestSimulationOfJoins(t *testing.T) {
 	const epochs = 8
-	ran, failed, needed, rests := 0, 0, 0, 0
+	ran := 0
+	failed := 0
+	needed := 0
+	rests := 0
 	for size := 1; size <= 8; size++ {
-		for i, c := range []Config{defaults(), {Cache: 7, Fusion: 4 << 10, StallAfter: time.Second}, {Cache: 0, Fusion: 0}} {
+		for i, c := range []Config{defaults(), {Cache: 7, Fusion: 4 << 10, StallAfter: time.Second},
+			{Cache: 0, Fusion: 0}} {
 			s := newSimulation(t, uint64(100*size+i), size, 40, 6, c)
 			for range epochs {
 				s.epoch()
@@ -261,13 +289,18 @@ func TestSimulationOfJoins(t *testing.T) {
 					t.Errorf("%d ranks, %+v: rank %d has something left", size, c, rank)
 				}
 				if len(n.names) > c.Cache || len(n.cache.slots) != len(n.names) {
-					t.Errorf("%d ranks, %+v: rank %d keeps %d names and %d ids", size, c, rank, len(n.names), len(n.cache.slots))
+					t.Errorf("%d ranks, %+v: rank %d keeps %d names and %d ids", size, c, rank, len(n.names),
+						len(n.cache.slots))
 				}
 			}
-			ran, failed, needed, rests = ran+s.ran, failed+s.failed, needed+s.needed, rests+s.rests
+			ran = ran + s.ran
+			failed = failed + s.failed
+			needed = needed + s.needed
+			rests = rests + s.rests
 		}
 	}
-	t.Logf("%d tensors ran, %d failed, %d of them for ranks that had joined, %d cycles with more than a frame", ran, failed, needed, rests)
+	t.Logf("%d tensors ran, %d failed, %d of them for ranks that had joined, %d cycles with more than a frame", ran,
+		failed, needed, rests)
 	if ran < 20_000 || failed-needed < 100 || needed < 1000 || rests < 100 {
 		t.Error("that is too little of something")
 	}

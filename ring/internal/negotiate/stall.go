@@ -75,8 +75,10 @@ func (s Stall) Line(now time.Time) string {
 	if len(s.Joined) > 0 {
 		joined = fmt.Sprintf(", %d joined", len(s.Joined))
 	}
-	return fmt.Sprintf("tensor %q, %v, has waited %v for %s (%d of %d have submitted it%s); see whether they hang or skip it",
-		s.Name, s.Request, now.Sub(s.Since).Round(time.Second), RankList(s.Missing), len(s.Ready), len(s.Ready)+len(s.Missing)+len(s.Joined), joined)
+	return fmt.Sprintf("tensor %q, %v, has waited %v for %s (%d of %d have submitted it%s); see whether they hang or "+
+		"skip it",
+		s.Name, s.Request, now.Sub(s.Since).Round(time.Second), RankList(s.Missing), len(s.Ready),
+		len(s.Ready)+len(s.Missing)+len(s.Joined), joined)
 }
 
 // RankList names the first few ranks and counts the others, as in "ranks 1, 2".

@@ -16,7 +16,8 @@ import (
 //	bytes 6-9  length of all records
 //	bytes 10-  records, then zeros
 //
-// A record is one of these, in varints as of encoding/binary; to a kind 128 is added for the memory of GPUs:
+// A record is one of these, in varints as of encoding/binary; to a kind 128 is added for the memory
+// of GPUs:
 //
 //	0 len name kind type op root count len shape  a request in full
 //	1+2·id                                        the request with this id
@@ -38,7 +39,8 @@ type Frame [FrameSize]byte
 
 // seal writes the head and the start of records into the frame, and returns the rest.
 func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
-	f[0], f[1] = version, 0
+	f[0] = version
+	f[1] = 0
 	binary.LittleEndian.PutUint32(f[2:], digest)
 	binary.LittleEndian.PutUint32(f[6:], uint32(len(records)))
 	n := copy(f[headSize:], records)
@@ -50,7 +52,8 @@ func (f *Frame) seal(digest uint32, records []byte) (rest []byte) {
 // the rest.
 func openFrame(frame []byte, digest uint32) (records []byte, rest int, err error) {
 	if frame[0] != version || frame[1] > leaveFlag|joinFlag {
-		return nil, 0, fmt.Errorf("speaks version %d.%d of the negotiation, not %d: run the same build on all ranks", frame[0], frame[1], version)
+		return nil, 0, fmt.Errorf("speaks version %d.%d of the negotiation, not %d: run the same build on all ranks",
+			frame[0], frame[1], version)
 	}
 	if binary.LittleEndian.Uint32(frame[2:]) != digest {
 		return nil, 0, errors.New("is not at the same point of the negotiation: " +
@@ -82,7 +85,11 @@ type records struct {
 	from, to uint64 // ids of the run that has not been written: from ≤ id < to
 }
 
-func (w *records) reset() { w.b, w.from, w.to = w.b[:0], 0, 0 }
+func (w *records) reset() {
+	w.b = w.b[:0]
+	w.from = 0
+	w.to = 0
+}
 
 func (w *records) id(id int) {
 	if w.from < w.to && w.to == uint64(id) {
@@ -90,7 +97,8 @@ func (w *records) id(id int) {
 		return
 	}
 	w.flush()
-	w.from, w.to = uint64(id), uint64(id)+1
+	w.from = uint64(id)
+	w.to = uint64(id) + 1
 }
 
 func (w *records) full(r *Request) {
@@ -119,7 +127,8 @@ func (w *records) flush() {
 		w.b = binary.AppendUvarint(w.b, 2+2*w.from)
 		w.b = binary.AppendUvarint(w.b, n-2)
 	}
-	w.from, w.to = 0, 0
+	w.from = 0
+	w.to = 0
 }
 
 // record is one decoded record: a run of ids, or a request in full.
@@ -140,7 +149,8 @@ func (r *reader) more() bool { return len(r.b) > 0 && !r.bad }
 func (r *reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.b)
 	if n <= 0 {
-		r.bad, r.b = true, nil
+		r.bad = true
+		r.b = nil
 		return 0
 	}
 	r.b = r.b[n:]
@@ -149,7 +159,8 @@ func (r *reader) uvarint() uint64 {
 
 func (r *reader) take(n uint64) []byte {
 	if n > uint64(len(r.b)) {
-		r.bad, r.b = true, nil
+		r.bad = true
+		r.b = nil
 		return nil
 	}
 	b := r.b[:n]
@@ -172,8 +183,10 @@ func (r *reader) next(rec *record) bool {
 	case v == 0:
 		rec.name = r.take(r.uvarint())
 		kind := r.byte()
-		rec.request.Kind, rec.request.GPU = Kind(kind&^gpuFlag), kind&gpuFlag != 0
-		rec.request.Type, rec.request.Op = kernel.DType(r.byte()), Op(r.byte())
+		rec.request.Kind = Kind(kind &^ gpuFlag)
+		rec.request.GPU = kind&gpuFlag != 0
+		rec.request.Type = kernel.DType(r.byte())
+		rec.request.Op = Op(r.byte())
 		root := r.uvarint()
 		if root > 1<<31-1 {
 			r.bad = true
@@ -182,7 +195,8 @@ func (r *reader) next(rec *record) bool {
 		rec.request.Count = r.uvarint()
 		rec.shape = r.take(r.uvarint())
 	case v%2 == 1:
-		rec.from, rec.n = (v-1)/2, 1
+		rec.from = (v - 1) / 2
+		rec.n = 1
 	default:
 		rec.from = (v - 2) / 2
 		n := r.uvarint()

@@ -27,7 +27,16 @@ func readAll(list []byte) (all []record, ok bool) {
 }
 
 func TestRecords(t *testing.T) {
-	full := Request{Name: "näme\x00\"", Shape: "2x3", Count: 1 << 39, Root: 1<<31 - 1, Kind: Broadcast, Type: kernel.Bool, Op: 200, GPU: true}
+	full := Request{
+		Name:  "näme\x00\"",
+		Shape: "2x3",
+		Count: 1 << 39,
+		Root:  1<<31 - 1,
+		Kind:  Broadcast,
+		Type:  kernel.Bool,
+		Op:    200,
+		GPU:   true,
+	}
 	var w records
 	w.reset()
 	for _, id := range []int{7, 8, 9, 3, 3, 1000, 1001} {
@@ -40,13 +49,15 @@ func TestRecords(t *testing.T) {
 	if !ok || len(got) != 6 {
 		t.Fatalf("%d records, whole: %v", len(got), ok)
 	}
-	for i, want := range []record{{from: 7, n: 3}, {from: 3, n: 1}, {from: 3, n: 1}, {from: 1000, n: 2}, {}, {from: 1002, n: 1}} {
+	for i, want := range []record{{from: 7, n: 3}, {from: 3, n: 1}, {from: 3, n: 1}, {from: 1000, n: 2}, {},
+		{from: 1002, n: 1}} {
 		if i != 4 && !reflect.DeepEqual(got[i], want) {
 			t.Errorf("record %d: %+v, want %+v", i, got[i], want)
 		}
 	}
 	again := got[4].request
-	again.Name, again.Shape = string(got[4].name), string(got[4].shape)
+	again.Name = string(got[4].name)
+	again.Shape = string(got[4].shape)
 	if again != full {
 		t.Errorf("got %+v, want %+v", again, full)
 	}
@@ -146,9 +157,14 @@ func TestBadLists(t *testing.T) {
 		"id 1, which no tensor has": {2 + 2*0, 100}, // id 0 there is
 		"is garbled":                {0, 200},
 		"without a name":            full(Request{Kind: Barrier}),
-		"root 3":                    full(Request{Name: "x", Kind: Broadcast, Type: kernel.F32, Root: 3}),
-		"unknown kind 99":           full(Request{Name: "x", Kind: 99}),
-		"unknown dtype":             full(Request{Name: "x", Kind: AllReduce, Op: 1}),
+		"root 3": full(Request{
+			Name: "x",
+			Kind: Broadcast,
+			Type: kernel.F32,
+			Root: 3,
+		}),
+		"unknown kind 99": full(Request{Name: "x", Kind: 99}),
+		"unknown dtype":   full(Request{Name: "x", Kind: AllReduce, Op: 1}),
 	} {
 		w := newWorld(t, 2, defaults())
 		w.submit(0, sumOf("known", 1))
@@ -156,7 +172,8 @@ func TestBadLists(t *testing.T) {
 		w.cycle()
 		frames, rests := w.pack()
 		(*Frame)(frames[FrameSize:]).seal(w.ranks[0].digest, list)
-		if _, err := w.step(frames, rests); err == nil || !strings.Contains(err.Error(), "rank 1") || !strings.Contains(err.Error(), want) {
+		if _, err := w.step(frames, rests); err == nil || !strings.Contains(err.Error(), "rank 1") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("want an error of rank 1 with %q, got %v", want, err)
 		}
 	}
@@ -168,7 +185,8 @@ func TestRestThatWasNotAnnounced(t *testing.T) {
 		w := newWorld(t, 2, defaults())
 		w.submit(1, sumOf(string(long), 1))
 		frames, _ := w.pack()
-		if _, err := w.ranks[0].Step(w.now, frames, rests); err == nil || !strings.Contains(err.Error(), "others came") {
+		if _, err := w.ranks[0].Step(w.now, frames, rests); err == nil ||
+			!strings.Contains(err.Error(), "others came") {
 			t.Errorf("rests %q: %v", rests, err)
 		}
 	}
@@ -191,13 +209,24 @@ func FuzzStep(f *testing.F) {
 	f.Add(full(sumOf("a", 3)), full(sumOf("new", 4)), uint8(0), uint8(joinFlag))
 	f.Add([]byte{}, []byte{}, uint8(joinFlag), uint8(joinFlag))
 	f.Add(full(sumOf("mine", 1)), []byte{1}, uint8(joinFlag|leaveFlag), uint8(4))
-	f.Add(full(Request{Name: "c", Kind: AllGather, Type: kernel.U8, Count: 9}), []byte{0}, uint8(0), uint8(0))
-	f.Add(bytes.Repeat(full(sumOf("a", 3)), 40), []byte{2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, uint8(0), uint8(0))
+	f.Add(full(Request{
+		Name:  "c",
+		Kind:  AllGather,
+		Type:  kernel.U8,
+		Count: 9,
+	}), []byte{0}, uint8(0), uint8(0))
+	f.Add(bytes.Repeat(full(sumOf("a", 3)), 40), []byte{2, 255, 255, 255, 255, 255, 255, 255, 255, 255, 1}, uint8(0),
+		uint8(0))
 	f.Fuzz(func(t *testing.T, first, second []byte, says, saysThen uint8) {
 		w := newWorld(t, 2, Config{Cache: 3, Fusion: 1 << 10, StallAfter: time.Second})
 		for rank := range w.ranks {
 			w.submit(rank, sumOf("a", 1))
-			w.submit(rank, Request{Name: "b", Kind: AllGather, Type: kernel.U8, Count: uint64(rank)})
+			w.submit(rank, Request{
+				Name:  "b",
+				Kind:  AllGather,
+				Type:  kernel.U8,
+				Count: uint64(rank),
+			})
 		}
 		w.cycle()
 		w.submit(0, sumOf("mine", 1))

@@ -22,7 +22,8 @@ type world struct {
 func newWorld(t *testing.T, size int, c Config) *world {
 	w := &world{t: t, now: time.Unix(1000, 0)}
 	for rank := range size {
-		c.Rank, c.Size = rank, size
+		c.Rank = rank
+		c.Size = size
 		n, err := New(c)
 		if err != nil {
 			t.Fatal(err)
@@ -47,7 +48,8 @@ func (w *world) pack() (frames []byte, rests [][]byte) {
 		var f Frame
 		rest, sent := n.Encode(&f, w.boxes[rank].List())
 		w.boxes[rank].Sent(sent)
-		frames, rests = append(frames, f[:]...), append(rests, rest)
+		frames = append(frames, f[:]...)
+		rests = append(rests, rest)
 		w.bytes = max(w.bytes, len(n.out.b))
 	}
 	return frames, rests
@@ -94,7 +96,8 @@ func (w *world) step(frames []byte, rests [][]byte) (Outcome, error) {
 			out, err = n.Step(w.now.Add(time.Duration(rank)*w.skew), frames, rests)
 		}
 		if rank == 0 {
-			first, firstErr = out, err
+			first = out
+			firstErr = err
 			continue
 		}
 		if fmt.Sprint(err) != fmt.Sprint(firstErr) {
@@ -125,7 +128,13 @@ func names(o Outcome) string {
 }
 
 func sumOf(name string, count uint64) Request {
-	return Request{Name: name, Kind: AllReduce, Type: kernel.F32, Op: 1, Count: count}
+	return Request{
+		Name:  name,
+		Kind:  AllReduce,
+		Type:  kernel.F32,
+		Op:    1,
+		Count: count,
+	}
 }
 
 func defaults() Config {

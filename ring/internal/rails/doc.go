@@ -15,9 +15,9 @@
 //
 // The receiver reads lanes in the order of the stream, straight into place. A lane whose next
 // segment lies ahead waits in the kernel. On each lane offsets rise, so the next bytes are always
-// at the head of one, until a segment is sent again: then it may lie behind later ones. Acknowledgements
-// may lie behind segments too, which this rank does not receive yet because it sends first. So a rank that
-// makes no progress for 20 ms reads ahead into memory. There is room for all: the
-// other rank sends at most a window beyond what it knows to be received. Hence every lane can be
-// emptied at any time, and what a rank waits for reaches the head.
+// at the head of one, until a segment is sent again: then it may lie behind later ones.
+// Acknowledgements may lie behind segments too, which this rank does not receive yet because it
+// sends first. So a rank that makes no progress for 20 ms reads ahead into memory. There is room
+// for all: the other rank sends at most a window beyond what it knows to be received. Hence every
+// lane can be emptied at any time, and what a rank waits for reaches the head.
 package rails

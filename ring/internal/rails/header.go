@@ -25,7 +25,8 @@ func (h header) encode(b *[headerSize]byte) {
 }
 
 func decodeHeader(b []byte) header {
-	return header{off: binary.BigEndian.Uint64(b), ack: binary.BigEndian.Uint64(b[8:]), size: int(binary.BigEndian.Uint32(b[16:]))}
+	return header{off: binary.BigEndian.Uint64(b), ack: binary.BigEndian.Uint64(b[8:]),
+		size: int(binary.BigEndian.Uint32(b[16:]))}
 }
 
 // check returns an error for a header that no rank sends: next is how far this rank has read, and

@@ -60,7 +60,12 @@ type progress struct {
 }
 
 func (s *Stream) progress() progress {
-	p := progress{acked: s.window.acked, cut: s.window.cut, stashed: len(s.stash), lanes: len(s.lanes)}
+	p := progress{
+		acked:   s.window.acked,
+		cut:     s.window.cut,
+		stashed: len(s.stash),
+		lanes:   len(s.lanes),
+	}
 	for _, l := range s.lanes {
 		p.pending += l.pending()
 	}

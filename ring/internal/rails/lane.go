@@ -53,13 +53,16 @@ func (l *lane) pending() int { return l.headLeft + l.segLeft }
 // give makes a segment the next that the lane sends. It must have nothing pending.
 func (l *lane) give(h header) {
 	h.encode(&l.header)
-	l.headLeft, l.seg, l.segLeft = headerSize, h.off, h.size
+	l.headLeft = headerSize
+	l.seg = h.off
+	l.segLeft = h.size
 	if h.size > 0 {
 		l.flight.add(span{h.off, h.size})
 	}
 }
 
-// flush sends what is pending, until the kernel accepts no more. It reports whether anything was sent.
+// flush sends what is pending, until the kernel accepts no more. It reports whether anything was
+// sent.
 func (l *lane) flush(w *window) (sent bool, err error) {
 	for l.pending() > 0 && !l.gone {
 		if l.headLeft > 0 {

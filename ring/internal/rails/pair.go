@@ -23,7 +23,9 @@ type Pairing struct{ Mine, Theirs secure.Rail }
 func Pair(first, second []secure.Rail, limit int) []Pairing {
 	inside := func(subnet netip.Prefix) bool {
 		return slices.ContainsFunc(first, func(a secure.Rail) bool {
-			return subnetOf(a) == subnet && slices.ContainsFunc(second, func(b secure.Rail) bool { return a.Addr.Addr() == b.Addr.Addr() })
+			return subnetOf(a) == subnet && slices.ContainsFunc(second, func(b secure.Rail) bool {
+				return a.Addr.Addr() == b.Addr.Addr()
+			})
 		})
 	}
 	var pairs []Pairing
@@ -34,7 +36,8 @@ func Pair(first, second []secure.Rail, limit int) []Pairing {
 		}
 		for _, b := range second {
 			taken := func(p Pairing) bool {
-				return subnetOf(p.Mine) == subnet || p.Mine.Interface == a.Interface || p.Theirs.Interface == b.Interface
+				return subnetOf(p.Mine) == subnet || p.Mine.Interface == a.Interface ||
+					p.Theirs.Interface == b.Interface
 			}
 			if subnetOf(b) == subnet && !slices.ContainsFunc(pairs, taken) {
 				pairs = append(pairs, Pairing{a, b})
@@ -58,8 +61,8 @@ func subnetOf(r secure.Rail) netip.Prefix {
 	return p
 }
 
-// Local returns those of addrs that are on interfaces by which other hosts may be reached. Loopback,
-// tunnels, link-local addresses and bridges for containers are left out.
+// Local returns those of addrs that are on interfaces by which other hosts may be reached.
+// Loopback, tunnels, link-local addresses and bridges for containers are left out.
 func Local(addrs []netip.AddrPort) ([]secure.Rail, error) {
 	interfaces, err := net.Interfaces()
 	if err != nil {

@@ -30,20 +30,30 @@ func TestPair(t *testing.T) {
 		limit         int
 		want          string
 	}{
-		"two rails":                        {"a 10.0.0.1/24, b 10.0.1.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 8, "10.0.0.1-10.0.0.2 10.0.1.1-10.0.1.2"},
-		"in the order of the first":        {"b 10.0.1.1/24, a 10.0.0.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 8, "10.0.1.1-10.0.1.2 10.0.0.1-10.0.0.2"},
-		"no subnet in common":              {"a 10.0.0.1/24", "x 10.0.1.2/24", 8, ""},
-		"prefixes differ":                  {"a 10.0.0.1/24", "x 10.0.0.2/16", 8, ""},
-		"one interface of the first":       {"a 10.0.0.1/24, a 10.0.1.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 8, "10.0.0.1-10.0.0.2"},
-		"one interface of the second":      {"a 10.0.0.1/24, b 10.0.1.1/24", "x 10.0.0.2/24, x 10.0.1.2/24", 8, "10.0.0.1-10.0.0.2"},
-		"two interfaces in one subnet":     {"a 10.0.0.1/24, b 10.0.0.2/24", "x 10.0.0.3/24, y 10.0.0.4/24", 8, "10.0.0.1-10.0.0.3"},
-		"IPv4 and IPv6 of one wire":        {"a 10.0.0.1/24, a fd00::1/64", "x fd00::2/64, x 10.0.0.2/24", 8, "10.0.0.1-10.0.0.2"},
-		"IPv6":                             {"a 10.0.0.1/24, b fd00::1/64", "x fd00::2/64, y 10.0.0.2/24", 8, "10.0.0.1-10.0.0.2 fd00::1-fd00::2"},
-		"a network inside each host":       {"a 10.0.0.1/24, br 172.18.0.1/16", "x 10.0.0.2/24, br 172.18.0.1/16", 8, "10.0.0.1-10.0.0.2"},
-		"one that has other addresses too": {"br 172.18.0.1/16, br 172.18.0.9/16", "br 172.18.0.1/16, br 172.18.0.7/16", 8, ""},
-		"addresses without a subnet":       {"a 10.0.0.1/32", "x 10.0.0.1/32", 8, ""},
-		"a limit":                          {"a 10.0.0.1/24, b 10.0.1.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 1, "10.0.0.1-10.0.0.2"},
-		"none":                             {"", "x 10.0.0.2/24", 8, ""},
+		"two rails": {"a 10.0.0.1/24, b 10.0.1.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 8,
+			"10.0.0.1-10.0.0.2 10.0.1.1-10.0.1.2"},
+		"in the order of the first": {"b 10.0.1.1/24, a 10.0.0.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 8,
+			"10.0.1.1-10.0.1.2 10.0.0.1-10.0.0.2"},
+		"no subnet in common": {"a 10.0.0.1/24", "x 10.0.1.2/24", 8, ""},
+		"prefixes differ":     {"a 10.0.0.1/24", "x 10.0.0.2/16", 8, ""},
+		"one interface of the first": {"a 10.0.0.1/24, a 10.0.1.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 8,
+			"10.0.0.1-10.0.0.2"},
+		"one interface of the second": {"a 10.0.0.1/24, b 10.0.1.1/24", "x 10.0.0.2/24, x 10.0.1.2/24", 8,
+			"10.0.0.1-10.0.0.2"},
+		"two interfaces in one subnet": {"a 10.0.0.1/24, b 10.0.0.2/24", "x 10.0.0.3/24, y 10.0.0.4/24", 8,
+			"10.0.0.1-10.0.0.3"},
+		"IPv4 and IPv6 of one wire": {"a 10.0.0.1/24, a fd00::1/64", "x fd00::2/64, x 10.0.0.2/24", 8,
+			"10.0.0.1-10.0.0.2"},
+		"IPv6": {"a 10.0.0.1/24, b fd00::1/64", "x fd00::2/64, y 10.0.0.2/24", 8,
+			"10.0.0.1-10.0.0.2 fd00::1-fd00::2"},
+		"a network inside each host": {"a 10.0.0.1/24, br 172.18.0.1/16", "x 10.0.0.2/24, br 172.18.0.1/16", 8,
+			"10.0.0.1-10.0.0.2"},
+		"one that has other addresses too": {"br 172.18.0.1/16, br 172.18.0.9/16", "br 172.18.0.1/16, br 172.18.0.7/16",
+			8, ""},
+		"addresses without a subnet": {"a 10.0.0.1/32", "x 10.0.0.1/32", 8, ""},
+		"a limit": {"a 10.0.0.1/24, b 10.0.1.1/24", "x 10.0.0.2/24, y 10.0.1.2/24", 1,
+			"10.0.0.1-10.0.0.2"},
+		"none": {"", "x 10.0.0.2/24", 8, ""},
 	} {
 		var got []string
 		for _, p := range Pair(railsOf(t, tc.first), railsOf(t, tc.second), tc.limit) {
@@ -80,11 +90,13 @@ func TestChooseKeepsUsableAddresses(t *testing.T) {
 	for i, text := range []string{"10.0.1.1", "10.0.0.1", "169.254.0.7", "192.0.2.1"} {
 		addrs = append(addrs, netip.AddrPortFrom(netip.MustParseAddr(text), uint16(1000+i)))
 	}
-	want := fmt.Sprint([]secure.Rail{{Addr: addrs[0], Bits: 24, Interface: "eth1"}, {Addr: addrs[1], Bits: 24, Interface: "eth0"}})
+	want := fmt.Sprint([]secure.Rail{{Addr: addrs[0], Bits: 24, Interface: "eth1"},
+		{Addr: addrs[1], Bits: 24, Interface: "eth0"}})
 	if got := fmt.Sprint(choose(addrs, own)); got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	for name, want := range map[string]bool{"eth0": false, "brown": false, "docker0": true, "br-1f00": true, "virbr0": true, "cni0": true} {
+	for name, want := range map[string]bool{"eth0": false, "brown": false, "docker0": true, "br-1f00": true,
+		"virbr0": true, "cni0": true} {
 		if forContainers(name) != want {
 			t.Errorf("%s: %v", name, !want)
 		}

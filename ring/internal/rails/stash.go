@@ -73,19 +73,23 @@ func (s *stash) insert(off uint64, data []byte) {
 			}
 			if next.off <= off { // it has the start of data
 				skip := min(uint64(len(data)), end-off)
-				off, data = off+skip, data[skip:]
+				off += skip
+				data = data[skip:]
 				continue
 			}
 			free = int(min(uint64(free), next.off-off))
 		}
 		*s = slices.Insert(*s, at, piece{off, slices.Clone(data[:free])})
-		off, data = off+uint64(free), data[free:]
+		off += uint64(free)
+		data = data[free:]
 	}
 }
 
-// take copies the bytes from next on into b, drops everything before their end, and returns how many there were.
+// take copies the bytes from next on into b, drops everything before their end, and returns how
+// many there were.
 func (s *stash) take(next uint64, b []byte) int {
-	n, used := 0, 0
+	n := 0
+	used := 0
 	for ; used < len(*s) && n < len(b); used++ {
 		p := &(*s)[used]
 		at := next + uint64(n)
@@ -96,7 +100,8 @@ func (s *stash) take(next uint64, b []byte) int {
 			got := copy(b[n:], p.data[skip:])
 			n += got
 			if rest := skip + uint64(got); rest < uint64(len(p.data)) {
-				p.off, p.data = p.off+rest, p.data[rest:]
+				p.off += rest
+				p.data = p.data[rest:]
 				break
 			}
 		}

@@ -20,13 +20,15 @@ func TestStash(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
 		var s stash
-		next, end := uint64(0), uint64(0)
+		next := uint64(0)
+		end := uint64(0)
 		for range 60 {
 			off := next + uint64(rng.IntN(400))
 			n := 1 + rng.IntN(100)
 			s.insert(off, text(off, n))
 			end = max(end, off+uint64(n))
-			sum, at := 0, uint64(0)
+			sum := 0
+			at := uint64(0)
 			for _, p := range s {
 				if p.off < at || len(p.data) == 0 {
 					t.Fatalf("a piece of %d bytes at %d after %d", len(p.data), p.off, at)
@@ -56,7 +58,8 @@ func TestSpans(t *testing.T) {
 		var l spans
 		var set [600]bool
 		for range 40 {
-			off, n := rng.IntN(500), 1+rng.IntN(60)
+			off := rng.IntN(500)
+			n := 1 + rng.IntN(60)
 			l.add(span{uint64(off), n})
 			for i := range n {
 				set[off+i] = true
@@ -129,7 +132,8 @@ func FuzzHeader(f *testing.F) {
 		if h.check(next, sent) != nil {
 			return
 		}
-		if h.size < 0 || h.size > maxSegment || h.off+uint64(h.size) < h.off || h.off+uint64(h.size) > next+maxWindow || h.ack > sent {
+		if h.size < 0 || h.size > maxSegment || h.off+uint64(h.size) < h.off || h.off+uint64(h.size) > next+maxWindow ||
+			h.ack > sent {
 			t.Errorf("%+v passes", h)
 		}
 	})

@@ -26,7 +26,8 @@ type Config struct {
 	Rails int // between the two ranks, 2 to Most
 	// First is the rail of the first connection, or -1 if it is on none.
 	First int
-	// Dial tries once to make a connection over a rail, as lane 1 + rail. Nil: the other rank dials.
+	// Dial tries once to make a connection over a rail, as lane 1 + rail. Nil: the other rank
+	// dials.
 	Dial func(ctx context.Context, rail int) (*secure.Conn, error)
 }
 
@@ -55,14 +56,16 @@ type Stream struct {
 	ended   error     // why the last lane ended
 	hungUp  time.Time // since when no lane has worked, after the other rank ended one; zero: one works
 
-	window   window
-	lost     spans     // to be sent again
-	blocked  time.Time // since when nothing could be sent though something was left to send, or the window is full; zero: it goes on
-	sinking  bool      // receive what acknowledgements may lie behind
-	next     uint64    // all before was received
-	told     uint64    // the last acknowledgement
-	owing    bool      // that may be lost
-	early    []byte    // peeked, not received yet
+	window window
+	lost   spans // to be sent again
+	// since when nothing could be sent though something was left to send, or the window is full;
+	// zero: it goes on
+	blocked  time.Time
+	sinking  bool   // receive what acknowledgements may lie behind
+	next     uint64 // all before was received
+	told     uint64 // the last acknowledgement
+	owing    bool   // that may be lost
+	early    []byte // peeked, not received yet
 	stash    stash
 	stalled  time.Time // since when nothing was received; zero: something was
 	draining bool      // receive what lies ahead
@@ -85,8 +88,8 @@ func New(first *secure.Conn, cfg Config) (*Stream, error) {
 	return s, nil
 }
 
-// Add makes conn a lane and reports whether it does; it owns conn then. It replaces an earlier lane of that number, also one
-// that works again meanwhile: the other rank does so too.
+// Add makes conn a lane and reports whether it does; it owns conn then. It replaces an earlier lane
+// of that number, also one that works again meanwhile: the other rank does so too.
 func (s *Stream) Add(number int, conn *secure.Conn) bool {
 	if number < 1 || number > s.cfg.Rails {
 		return false
@@ -163,21 +166,22 @@ func (s *Stream) fault(l *lane, err error) {
 	}
 }
 
-// open reports whether there is a lane, or may be one soon: the other rank ends a lane that it replaces, also the last
-// one, and this rank may learn that before it has the new lane.
+// open reports whether there is a lane, or may be one soon: the other rank ends a lane that it
+// replaces, also the last one, and this rank may learn that before it has the new lane.
 func (s *Stream) open() bool {
 	return len(s.lanes) > 0 || !s.hungUp.IsZero() && slices.Contains(s.dialing[:], true)
 }
 
-// conclude ends the stream when the other rank has left: it has ended a lane, and for leaveTime none has worked. Its end
-// cannot pass lanes whose network is dead.
+// conclude ends the stream when the other rank has left: it has ended a lane, and for leaveTime
+// none has worked. Its end cannot pass lanes whose network is dead.
 func (s *Stream) conclude(now time.Time) {
 	switch {
 	case s.hungUp.IsZero():
 	case s.healthy():
 		s.hungUp = time.Time{}
 	case now.Sub(s.hungUp) > leaveTime:
-		s.hungUp, s.ended = time.Time{}, io.EOF
+		s.hungUp = time.Time{}
+		s.ended = io.EOF
 		for _, rest := range s.lanes {
 			rest.dry = false
 			s.drain(rest)
@@ -223,8 +227,8 @@ func (s *Stream) checkBroken() {
 }
 
 // Send accepts bytes of o and sends what it can. It copies them, so that they can be sent again
-// when a lane fails. What was accepted before the other rank has left is its loss, as with one connection: a rank
-// leaves when it has received all.
+// when a lane fails. What was accepted before the other rank has left is its loss, as with one
+// connection: a rank leaves when it has received all.
 func (s *Stream) Send(o *secure.Outbox) (int, error) {
 	s.enter()
 	defer s.mu.Unlock()
@@ -234,7 +238,9 @@ func (s *Stream) Send(o *secure.Outbox) (int, error) {
 	if s.window.room() < len(s.window.memory)/2 || !s.blocked.IsZero() {
 		s.readHeaders()
 	}
-	accepted, part, off := 0, 0, 0
+	accepted := 0
+	part := 0
+	off := 0
 	progress := false
 	for {
 		n := 0
@@ -247,7 +253,8 @@ func (s *Stream) Send(o *secure.Outbox) (int, error) {
 			s.window.add(piece[:fit])
 			n += fit
 			if off += fit; fit == len(piece) {
-				part, off = part+1, 0
+				part++
+				off = 0
 			}
 		}
 		accepted += n
@@ -277,12 +284,13 @@ func (s *Stream) space() int {
 	return max(0, min(s.window.room(), maxHeld-held))
 }
 
-// watchWindow receives data that nobody asks for, once sending has been stuck for a while: acknowledgements may lie behind it, and the other
-// rank may be stuck in the same way.
+// watchWindow receives data that nobody asks for, once sending has been stuck for a while:
+// acknowledgements may lie behind it, and the other rank may be stuck in the same way.
 func (s *Stream) watchWindow(progress bool) {
 	switch {
 	case progress || s.window.room() > 0 && s.held() == 0:
-		s.blocked, s.sinking = time.Time{}, false
+		s.blocked = time.Time{}
+		s.sinking = false
 	case s.blocked.IsZero():
 		s.blocked = time.Now()
 	case time.Since(s.blocked) > stallTime:
@@ -346,8 +354,15 @@ func (s *Stream) best(now time.Time, size int) *lane {
 	s.prospects = s.prospects[:0]
 	for _, l := range s.lanes {
 		pending := l.pending()
-		s.prospects = append(s.prospects, prospect{usable: !l.suspect, queued: l.conn.Queued() + pending, rate: l.meter.rate, trip: l.trip,
-			meter: &l.meter, written: l.written, pending: pending})
+		s.prospects = append(s.prospects, prospect{
+			usable:  !l.suspect,
+			queued:  l.conn.Queued() + pending,
+			rate:    l.meter.rate,
+			trip:    l.trip,
+			meter:   &l.meter,
+			written: l.written,
+			pending: pending,
+		})
 	}
 	if i := assign(now, s.prospects, size); i >= 0 {
 		return s.lanes[i]
@@ -424,7 +439,8 @@ func (s *Stream) recv(b []byte) (int, error) {
 		n = s.fill(b)
 	}
 	if n > 0 {
-		s.stalled, s.draining = time.Time{}, false
+		s.stalled = time.Time{}
+		s.draining = false
 		s.acknowledge(ackEvery)
 		return n, nil
 	}
@@ -535,7 +551,8 @@ func (s *Stream) advance(l *lane) bool {
 			return false
 		}
 		s.acked(h.ack)
-		l.off, l.left = h.off, h.size
+		l.off = h.off
+		l.left = h.size
 		if h.size > 0 {
 			return true
 		}
@@ -566,7 +583,8 @@ func (s *Stream) acknowledge(least uint64) {
 	for _, l := range s.lanes {
 		if !l.suspect && l.pending() == 0 {
 			l.give(header{ack: s.next})
-			s.told, s.owing = s.next, false
+			s.told = s.next
+			s.owing = false
 			s.flush(l)
 			return
 		}
@@ -679,7 +697,8 @@ func (s *Stream) Close() error {
 	for _, l := range s.lanes {
 		errs = append(errs, l.conn.Close())
 	}
-	s.lanes, s.waiting = nil, false
+	s.lanes = nil
+	s.waiting = false
 	s.closeDead()
 	s.closeBell()
 	return errors.Join(errs...)

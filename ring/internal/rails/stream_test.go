@@ -12,7 +12,8 @@ import (
 	"github.com/gorun/gorun/internal/secure"
 )
 
-// connect returns both ends of a connection over the loopback interface: the one of a lane, and the other rank's.
+// connect returns both ends of a connection over the loopback interface: the one of a lane, and the
+// other rank's.
 func connect(t *testing.T) (*secure.Conn, *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,12 +111,14 @@ func TestLaneEndsInASegmentReceivedElsewhere(t *testing.T) {
 	receive(t, s, 50)
 }
 
-// The other rank replaces the only lane, and this one sees the end of the old lane before it has the new one.
+// The other rank replaces the only lane, and this one sees the end of the old lane before it has
+// the new one.
 func TestTheOnlyLaneIsReplaced(t *testing.T) {
 	for name, made := range map[string]bool{"by a new one": true, "by none": false} {
 		t.Run(name, func(t *testing.T) {
 			old, far := connect(t)
-			dialed, replace := make(chan struct{}), make(chan *secure.Conn)
+			dialed := make(chan struct{})
+			replace := make(chan *secure.Conn)
 			s, err := New(old, Config{Rails: 1, First: -1, Dial: func(context.Context, int) (*secure.Conn, error) {
 				close(dialed)
 				if c := <-replace; c != nil {
@@ -163,7 +166,8 @@ func outbox() *secure.Outbox {
 	return &o
 }
 
-// The keeper gives a lane more than the kernel takes. A wait under way does not watch that lane for room.
+// The keeper gives a lane more than the kernel takes. A wait under way does not watch that lane for
+// room.
 func TestKeeperEndsAWaitThatMustWatchMore(t *testing.T) {
 	first, _ := connect(t)
 	s, err := New(first, Config{Rails: 1, First: -1})

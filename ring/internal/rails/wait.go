@@ -60,7 +60,8 @@ func (s *Stream) blocking(send bool) bool {
 	return false
 }
 
-// Watch appends what poll must watch. The wait must end soon if data is to be taken out of the way of what comes next.
+// Watch appends what poll must watch. The wait must end soon if data is to be taken out of the way
+// of what comes next.
 func (s *Stream) Watch(fds []unix.PollFd, send, recv bool) ([]unix.PollFd, time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,13 +100,15 @@ func (s *Stream) Woken(fds []unix.PollFd) (send, recv bool, err error) {
 	for i, l := range s.watched {
 		came := fds[i].Revents
 		if came != 0 {
-			send, recv = true, true
+			send = true
+			recv = true
 		}
 		l.broken = l.broken || came&(unix.POLLERR|unix.POLLHUP|hangup) != 0
 	}
 	clear(s.watched)
 	if fds[len(fds)-1].Revents != 0 {
-		send, recv = true, true
+		send = true
+		recv = true
 		s.hush()
 	}
 	return send, recv, nil

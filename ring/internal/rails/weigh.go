@@ -15,14 +15,15 @@ type prospect struct {
 	pending int    // of those queued, bytes that the kernel has not got
 }
 
-// assign measures the lanes and returns the one on which size bytes would arrive first, which gets them. It returns -1 if
-// that has a segment pending, or none is usable.
+// assign measures the lanes and returns the one on which size bytes would arrive first, which gets
+// them. It returns -1 if that has a segment pending, or none is usable.
 func assign(now time.Time, lanes []prospect, size int) int {
 	limit := fastest(lanes)
 	for i := range lanes {
 		l := &lanes[i]
 		l.meter.note(now, l.written, l.queued-l.pending, limit)
-		l.rate, l.due = l.meter.rate, l.meter.due(l.queued, size)
+		l.rate = l.meter.rate
+		l.due = l.meter.due(l.queued, size)
 	}
 	i := pick(lanes, size)
 	if i < 0 || lanes[i].pending > 0 {
@@ -43,7 +44,8 @@ const unmeasured = 1e9
 // a trial goes first.
 func pick(lanes []prospect, size int) int {
 	limit := fastest(lanes)
-	best, soonest := -1, 0.0
+	best := -1
+	soonest := 0.0
 	for i, l := range lanes {
 		if !l.usable {
 			continue
@@ -56,7 +58,8 @@ func pick(lanes []prospect, size int) int {
 			rate = limit
 		}
 		if eta := float64(l.queued+size)/rate + l.trip.Seconds()/2; best < 0 || eta < soonest {
-			best, soonest = i, eta
+			best = i
+			soonest = eta
 		}
 	}
 	return best
@@ -80,13 +83,14 @@ const (
 	sampleTime = 10 * time.Millisecond // the least that a rate is measured over
 	pauseTime  = 50 * time.Millisecond // after this long a lane may have been idle in between
 	minRate    = 1e5
-	busyBytes  = maxSegment / 2  // a lane with fewer waits for data, or for a delayed acknowledgement
-	trialShare = 16              // the other lanes carry so many times as much as during a trial before the next one,
-	trialPause = 3 * time.Second // or as much as the fastest does in this time: a network that was cut may be whole again
+	busyBytes  = maxSegment / 2 // a lane with fewer waits for data, or for a delayed acknowledgement
+	trialShare = 16             // the other lanes carry so many times as much as during a trial before the next one,
+	// or as much as the fastest does in this time: a network that was cut may be whole again
+	trialPause = 3 * time.Second
 )
 
-// meter measures a lane's rate while it is busy. A lane that gets no segments is tried with one at intervals: what was
-// measured may have been a pause of a rank, and would not be measured again.
+// meter measures a lane's rate while it is busy. A lane that gets no segments is tried with one at
+// intervals: what was measured may have been a pause of a rank, and would not be measured again.
 type meter struct {
 	rate  float64   // bytes a second; 0: not measured
 	doubt bool      // the rate is a guess
@@ -99,8 +103,8 @@ type meter struct {
 	before int64     // acknowledged bytes then
 }
 
-// note records how many bytes a lane has got, and how many of them are not acknowledged. Limit is the rate of the fastest
-// lane.
+// note records how many bytes a lane has got, and how many of them are not acknowledged. Limit is
+// the rate of the fastest lane.
 func (m *meter) note(now time.Time, written uint64, queued int, limit float64) {
 	done := int64(written) - int64(queued)
 	if !m.tried.IsZero() && queued < busyBytes {
@@ -112,18 +116,21 @@ func (m *meter) note(now time.Time, written uint64, queued int, limit float64) {
 		m.begun = time.Time{}
 		return
 	case m.begun.IsZero() || took > pauseTime && done != m.done:
-		m.begun, m.done = now, done
+		m.begun = now
+		m.done = done
 		return
 	case took < sampleTime, took < pauseTime && done == m.done:
 		return // a short stillness is that of a rank which does not run
 	}
 	sample := max(float64(done-m.done)/took.Seconds(), minRate)
 	if m.rate == 0 || m.doubt {
-		m.rate, m.doubt = sample, false
+		m.rate = sample
+		m.doubt = false
 	} else {
 		m.rate += (sample - m.rate) / 4
 	}
-	m.begun, m.done = now, done
+	m.begun = now
+	m.done = done
 }
 
 // due reports whether a lane with so many bytes queued must be tried with size bytes.
@@ -131,28 +138,33 @@ func (m *meter) due(queued, size int) bool {
 	return queued == 0 && size >= busyBytes && m.rate > 0 && m.passed >= max(m.pause, trialShare*maxSegment)
 }
 
-// give records that the lane gets the next segment, of size bytes, in a trial if it was due. A segment of less than busyBytes
-// says nothing of the rate, and is not recorded: a slow lane that gets those alone would never be tried.
+// give records that the lane gets the next segment, of size bytes, in a trial if it was due. A
+// segment of less than busyBytes says nothing of the rate, and is not recorded: a slow lane that
+// gets those alone would never be tried.
 func (m *meter) give(now time.Time, written uint64, size int, due bool) {
 	if size < busyBytes {
 		return
 	}
 	m.tried = time.Time{}
 	if due {
-		m.tried, m.before = now, int64(written)
+		m.tried = now
+		m.before = int64(written)
 	}
-	m.passed, m.pause = 0, 0
+	m.passed = 0
+	m.pause = 0
 }
 
 // pass records that another lane gets a segment.
 func (m *meter) pass(size int) { m.passed += float64(size) }
 
-// endTrial raises the rate of a lane that delivered its segment sooner than that rate allows. It is a guess of at most
-// limit, since a buffer on the way may have taken the segment.
+// endTrial raises the rate of a lane that delivered its segment sooner than that rate allows. It is
+// a guess of at most limit, since a buffer on the way may have taken the segment.
 func (m *meter) endTrial(now time.Time, done int64, limit float64) {
 	rate := max(float64(done-m.before)/max(now.Sub(m.tried).Seconds(), 1e-9), minRate)
-	m.tried, m.pause = time.Time{}, min(trialShare*maxSegment*limit/rate, limit*trialPause.Seconds())
+	m.tried = time.Time{}
+	m.pause = min(trialShare*maxSegment*limit/rate, limit*trialPause.Seconds())
 	if rate = min(rate, limit); rate > m.rate {
-		m.rate, m.doubt = rate, true
+		m.rate = rate
+		m.doubt = true
 	}
 }

@@ -11,16 +11,19 @@ func TestPick(t *testing.T) {
 		lanes []prospect
 		want  int
 	}{
-		"none":                           {nil, -1},
-		"none usable":                    {[]prospect{{rate: 1e9}, {}}, -1},
-		"alike":                          {[]prospect{{usable: true}, {usable: true}}, 0},
-		"not the busy one":               {[]prospect{{usable: true, queued: 1 << 20}, {usable: true}}, 1},
-		"not the dead one":               {[]prospect{{queued: 0}, {usable: true, queued: 1 << 20}}, 1},
-		"the faster one, though busy":    {[]prospect{{usable: true, rate: 5e7}, {usable: true, rate: 5e8, queued: 100 << 10}}, 1},
-		"the slower one, once that pays": {[]prospect{{usable: true, rate: 5e7}, {usable: true, rate: 5e8, queued: 1 << 20}}, 0},
-		"the nearer one":                 {[]prospect{{usable: true, trip: 2 * ms}, {usable: true, trip: ms}}, 1},
-		"one that is due":                {[]prospect{{usable: true, rate: 1e8}, {usable: true, rate: 1e5, due: true}}, 1},
-		"one that is not measured":       {[]prospect{{usable: true, rate: 1e8, queued: 1}, {usable: true}}, 1},
+		"none":             {nil, -1},
+		"none usable":      {[]prospect{{rate: 1e9}, {}}, -1},
+		"alike":            {[]prospect{{usable: true}, {usable: true}}, 0},
+		"not the busy one": {[]prospect{{usable: true, queued: 1 << 20}, {usable: true}}, 1},
+		"not the dead one": {[]prospect{{queued: 0}, {usable: true, queued: 1 << 20}}, 1},
+		"the faster one, though busy": {[]prospect{{usable: true, rate: 5e7},
+			{usable: true, rate: 5e8, queued: 100 << 10}}, 1},
+		"the slower one, once that pays": {[]prospect{{usable: true, rate: 5e7},
+			{usable: true, rate: 5e8, queued: 1 << 20}}, 0},
+		"the nearer one": {[]prospect{{usable: true, trip: 2 * ms}, {usable: true, trip: ms}}, 1},
+		"one that is due": {[]prospect{{usable: true, rate: 1e8}, {usable: true, rate: 1e5, due: true}},
+			1},
+		"one that is not measured": {[]prospect{{usable: true, rate: 1e8, queued: 1}, {usable: true}}, 1},
 	} {
 		if got := pick(tc.lanes, 64<<10); got != tc.want {
 			t.Errorf("%s: lane %d, want %d", name, got, tc.want)
@@ -46,7 +49,8 @@ func TestPickSharesByRate(t *testing.T) {
 func TestMeter(t *testing.T) {
 	var m meter
 	now := time.Unix(1000, 0)
-	written, queued := uint64(0), 0
+	written := uint64(0)
+	queued := 0
 	step := func(d time.Duration, done, more int) {
 		now = now.Add(d)
 		written += uint64(more)
@@ -100,11 +104,13 @@ type road struct {
 	carried float64
 }
 
-// drive sends segments of these sizes in turn over roads for so long, as fast as they take them. It returns the share that
-// each delivers.
+// drive sends segments of these sizes in turn over roads for so long, as fast as they take them. It
+// returns the share that each delivers.
 func drive(roads []*road, span time.Duration, sizes ...int) (shares []float64) {
-	const step, room = 100 * time.Microsecond, 192 << 10
-	total, given := 0.0, 0
+	const step = 100 * time.Microsecond
+	const room = 192 << 10
+	total := 0.0
+	given := 0
 	for at := time.Duration(0); at < span; at += step {
 		for _, r := range roads {
 			if at >= r.still {
@@ -118,7 +124,14 @@ func drive(roads []*road, span time.Duration, sizes ...int) (shares []float64) {
 			var lanes []prospect
 			for _, r := range roads {
 				pending := max(0, int(r.queued)-room)
-				lanes = append(lanes, prospect{usable: true, queued: int(r.queued), rate: r.meter.rate, meter: &r.meter, written: r.written - uint64(pending), pending: pending})
+				lanes = append(lanes, prospect{
+					usable:  true,
+					queued:  int(r.queued),
+					rate:    r.meter.rate,
+					meter:   &r.meter,
+					written: r.written - uint64(pending),
+					pending: pending,
+				})
 			}
 			size := sizes[given%len(sizes)]
 			i := assign(time.Unix(1000, 0).Add(at), lanes, size)
@@ -149,17 +162,19 @@ func TestLaneThatStoodStillIsUsed(t *testing.T) {
 // A lane whose measured rate is far too low is tried soon, and then used.
 func TestMisjudgedLaneIsTried(t *testing.T) {
 	roads := []*road{{rate: 50e6}, {rate: 125e6}}
-	roads[0].meter.rate, roads[1].meter.rate = 50e6, minRate
+	roads[0].meter.rate = 50e6
+	roads[1].meter.rate = minRate
 	if shares := drive(roads, 500*time.Millisecond, maxSegment); shares[1] < 0.6 {
 		t.Errorf("a lane of 125 MB/s that was taken for one of 0.1 carries %.2f beside one of 50 MB/s", shares[1])
 	}
 }
 
-// Short messages between the long ones go to the lane that is taken for slow, since it has nothing to send. They must not put
-// off its trial.
+// Short messages between the long ones go to the lane that is taken for slow, since it has nothing
+// to send. They must not put off its trial.
 func TestMisjudgedLaneIsTriedAmongShortMessages(t *testing.T) {
 	roads := []*road{{rate: 50e6}, {rate: 125e6}}
-	roads[0].meter.rate, roads[1].meter.rate = 50e6, 1e6
+	roads[0].meter.rate = 50e6
+	roads[1].meter.rate = 1e6
 	if shares := drive(roads, 500*time.Millisecond, 64, maxSegment, maxSegment, maxSegment); shares[1] < 0.6 {
 		t.Errorf("a lane of 125 MB/s that was taken for one of 1 carries %.2f beside one of 50 MB/s", shares[1])
 	}
@@ -168,7 +183,8 @@ func TestMisjudgedLaneIsTriedAmongShortMessages(t *testing.T) {
 // Trials of a slow lane take little from the fast one.
 func TestTrialsOfASlowLaneAreRare(t *testing.T) {
 	roads := []*road{{rate: 1e9}, {rate: 1e6}}
-	roads[0].meter.rate, roads[1].meter.rate = 1e9, 1e6
+	roads[0].meter.rate = 1e9
+	roads[1].meter.rate = 1e6
 	drive(roads, 3*time.Second, maxSegment)
 	if late := roads[1].carried / roads[1].rate; late > 0.3 {
 		t.Errorf("the slow lane has a segment %.2f of 3 s", late)

@@ -38,7 +38,12 @@ func (w *window) grow() bool {
 	if len(w.memory) == maxWindow {
 		return false
 	}
-	larger := window{memory: make([]byte, max(minWindow, 2*len(w.memory))), acked: w.acked, cut: w.cut, end: w.acked}
+	larger := window{
+		memory: make([]byte, max(minWindow, 2*len(w.memory))),
+		acked:  w.acked,
+		cut:    w.cut,
+		end:    w.acked,
+	}
 	if w.end > w.acked {
 		first, second := w.at(w.acked, int(w.end-w.acked))
 		larger.add(first)

@@ -20,7 +20,8 @@ const (
 // allocs makes each call in rounds and reports those that allocate in every round: the
 // runtime itself allocates now and then.
 func (c *rankProcess) allocs([]string) string {
-	const rounds, count = 3, 5
+	const rounds = 3
+	const count = 5
 	var bad []string
 	for _, bytes := range []int{4, 4000, 30_000, 600_000} {
 		all := calls(c.g, bytes)

@@ -6,7 +6,8 @@ import (
 	"github.com/gorun/gorun/internal/release"
 )
 
-// announcement is the call that a rank is in. Only that rank writes it, by release stores: others read it only when they have waited in vain.
+// announcement is the call that a rank is in. Only that rank writes it, by release stores: others
+// read it only when they have waited in vain.
 type announcement struct {
 	place uint64
 	// signs has the sign of a place at its last two bits: places grow by at most 2, so the
@@ -21,18 +22,21 @@ func (a *announcement) sign(place uint64) *uint64 { return &a.signs[place%4] }
 // all ranks make, and 2k all messages between it and the next. Signs are those of the
 // collectives, equal on all ranks.
 func (g *Group) Announce(place, sign uint64) {
-	g.wait.place, g.wait.sign, g.wait.slow = place, sign, false
+	g.wait.place = place
+	g.wait.sign = sign
+	g.wait.slow = false
 	mine := &g.seg.controls[g.rank].call
 	release.Store(mine.sign(place), sign)
 	release.Store(&mine.place, place)
 	g.wait.crowd.locate()
 }
 
-// Waited reports whether this rank has waited for another since Announce, longer than the some microseconds that it spins.
+// Waited reports whether this rank has waited for another since Announce, longer than the some
+// microseconds that it spins.
 func (g *Group) Waited() bool { return g.wait.slow }
 
-// Assemble announces this rank's next collective, waits for some microseconds for all ranks to announce it,
-// and reports whether they have. A rank makes the call that it has announced.
+// Assemble announces this rank's next collective, waits for some microseconds for all ranks to
+// announce it, and reports whether they have. A rank makes the call that it has announced.
 func (g *Group) Assemble(place, sign uint64) bool {
 	g.Announce(place, sign)
 	here := func() bool {

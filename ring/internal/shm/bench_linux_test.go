@@ -23,7 +23,8 @@ func calls(g *Group, bytes int) map[string]func() error {
 	}
 	regions[g.size-1].Len = 4 * (n - (g.size-1)*per)
 	mine := unsafe.Pointer(&v[min(regions[g.rank].Off/4, n-1)])
-	next, last := (g.rank+1)%g.size, (g.rank+g.size-1)%g.size
+	next := (g.rank + 1) % g.size
+	last := (g.rank + g.size - 1) % g.size
 	return map[string]func() error{
 		"allreduce": func() error { return g.AllReduce(1, kernel.F32, kernel.Max, pointer(v), pointer(v), n, 1) },
 		"reduce-scatter": func() error {

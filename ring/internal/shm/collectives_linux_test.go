@@ -35,7 +35,8 @@ func cuts(size int) []cut {
 	for _, n := range []int{0, 1, size, 1000, cellSize / 4, cellSize/4 + size, 100_003, (slots+1)*slotSize/4 + 77} {
 		even := make([]Region, size)
 		for q := range even {
-			from, to := n*q/size, n*(q+1)/size
+			from := n * q / size
+			to := n * (q + 1) / size
 			even[q] = Region{4 * from, 4 * (to - from)}
 		}
 		all = append(all, cut{fmt.Sprintf("even %d", n), n, even})
@@ -73,17 +74,20 @@ func TestReduceScatter(t *testing.T) {
 		}
 		each(t, size, func(g *Group) {
 			for i, c := range cuts(size) {
-				divisor, want := 1+i%2, sums[c.elements]
+				divisor := 1 + i%2
+				want := sums[c.elements]
 				src := values(uint64(g.rank), c.elements)
 				mine := c.regions[g.rank]
-				from, to := mine.Off/4, (mine.Off+mine.Len)/4
+				from := mine.Off / 4
+				to := (mine.Off + mine.Len) / 4
 				for _, inPlace := range []bool{false, true} {
 					before := slices.Clone(src)
 					dst := make([]float32, to-from)
 					if inPlace {
 						dst = src[from:to]
 					}
-					if err := g.ReduceScatter(3, kernel.F32, kernel.Sum, pointer(dst), pointer(src), c.regions, divisor); err != nil {
+					if err := g.ReduceScatter(3, kernel.F32, kernel.Sum, pointer(dst), pointer(src), c.regions,
+						divisor); err != nil {
 						t.Errorf("%d ranks, %s: %v", size, c.what, err)
 						return
 					}
@@ -96,7 +100,8 @@ func TestReduceScatter(t *testing.T) {
 						return
 					}
 					if !slices.Equal(before[:from], src[:from]) || !slices.Equal(before[to:], src[to:]) {
-						t.Errorf("%d ranks, %s, rank %d, in place %v: what is not the region's has changed", size, c.what, g.rank, inPlace)
+						t.Errorf("%d ranks, %s, rank %d, in place %v: what is not the region's has changed", size,
+							c.what, g.rank, inPlace)
 						return
 					}
 				}
@@ -112,7 +117,8 @@ func TestReduceGivesTheRootAlone(t *testing.T) {
 			root := i % size
 			want := sumOf(uint64(i), size, n)
 			src := values(uint64(g.rank+i), n)
-			dst, expect := make([]float32, n), make([]float32, n)
+			dst := make([]float32, n)
+			expect := make([]float32, n)
 			if g.rank == root {
 				expect = want
 			}
@@ -162,14 +168,16 @@ func TestAllGatherV(t *testing.T) {
 func TestAllGatherAndBroadcast(t *testing.T) {
 	for size := 2; size <= 4; size++ {
 		each(t, size, func(g *Group) {
-			for i, n := range []int{0, 1, inline, inline + 1, cellSize, cellSize + 1, slotSize + 1, (slots+1)*slotSize + 3} {
+			for i, n := range []int{0, 1, inline, inline + 1, cellSize, cellSize + 1, slotSize + 1,
+				(slots+1)*slotSize + 3} {
 				var want []byte
 				for q := range size {
 					want = append(want, noise(uint64(q+i), n)...)
 				}
 				buf := make([]byte, size*n)
 				src := noise(uint64(g.rank+i), n)
-				if err := g.AllGather(6, unsafe.Pointer(unsafe.SliceData(buf)), unsafe.Pointer(unsafe.SliceData(src)), n); err != nil {
+				if err := g.AllGather(6, unsafe.Pointer(unsafe.SliceData(buf)), unsafe.Pointer(unsafe.SliceData(src)),
+					n); err != nil {
 					t.Errorf("%d ranks, %d bytes: %v", size, n, err)
 					return
 				}
@@ -208,7 +216,8 @@ func everyCall(g *Group, round int, after func(what string)) error {
 				return g.Reduce(2, kernel.F32, kernel.Sum, pointer(v), pointer(v), n, 1, 2)
 			}},
 			{"reduce-scatter", []float32{float32(round), all}[g.rank/2], func(v []float32) error {
-				return g.ReduceScatter(3, kernel.F32, kernel.Sum, unsafe.Pointer(&v[regions[g.rank].Off/4]), pointer(v), regions, 1)
+				return g.ReduceScatter(3, kernel.F32, kernel.Sum, unsafe.Pointer(&v[regions[g.rank].Off/4]), pointer(v),
+					regions, 1)
 			}},
 			{"all-gather", float32(round) + 2, func(v []float32) error {
 				v[n-1] += float32(g.rank)
@@ -244,12 +253,14 @@ func TestCountersWrapAround(t *testing.T) {
 	each(t, 3, func(g *Group) {
 		own := g.seg.controls[g.rank]
 		near := ^uint32(0) - 40
-		g.block, g.message = near, near
+		g.block = near
+		g.message = near
 		for _, c := range []*counter{&own.in, &own.out, &own.done, &own.cell[0], &own.cell[1], &own.bell} {
 			c.value.Store(near)
 		}
 		for q := range g.size {
-			g.posted[q], g.taken[q] = near, near
+			g.posted[q] = near
+			g.taken[q] = near
 			g.seg.pair(g.rank, q).posted.Store(near)
 			g.seg.pair(g.rank, q).taken.Store(near)
 		}
@@ -272,7 +283,11 @@ func TestNoCounterIsLeftBehind(t *testing.T) {
 	each(t, 3, func(g *Group) {
 		own := g.seg.controls[g.rank]
 		err := everyCall(g, 1, func(what string) {
-			if in, out, done := own.in.value.Load(), own.out.value.Load(), own.done.value.Load(); in != g.block || out != g.block || done != g.block {
+			in := own.in.value.Load()
+			out := own.out.value.Load()
+			done := own.done.value.Load()
+			if in != g.block ||
+				out != g.block || done != g.block {
 				t.Errorf("%s: rank %d is at blocks %d, %d, %d of %d", what, g.rank, in, out, done, g.block)
 			}
 		})

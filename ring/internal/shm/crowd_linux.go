@@ -35,7 +35,8 @@ func (c *crowd) locate() {
 // enter publishes that this rank is about to yield its processor while it waits, and
 // reports whether enough lower ranks do so on the same one.
 func (c *crowd) enter() (crowded bool) {
-	here, there := processor()+1, 0
+	here := processor() + 1
+	there := 0
 	c.all[c.rank].yielding.Store(here)
 	for _, other := range c.all[:c.rank] {
 		if other.yielding.Load() == here {
@@ -52,7 +53,8 @@ func (c *crowd) exit() { c.all[c.rank].yielding.Store(0) }
 // on this processor. The awaited rank may be there and get no time, since the kernel may
 // give a yielded processor back to the one that yielded it.
 func (c *crowd) shared() bool {
-	here, there := processor()+1, 0
+	here := processor() + 1
+	there := 0
 	for q, other := range c.all {
 		if q != c.rank && other.located.Load() == here {
 			there++

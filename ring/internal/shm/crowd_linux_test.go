@@ -7,7 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keep makes this thread run on processors of its affinity alone, which it returns, until the test ends.
+// keep makes this thread run on processors of its affinity alone, which it returns, until the test
+// ends.
 func keep(t *testing.T) unix.CPUSet {
 	t.Helper()
 	runtime.LockOSThread()
@@ -70,7 +71,8 @@ func TestLocated(t *testing.T) {
 		t.Fatal(err)
 	}
 	controls := []*control{new(control), new(control)}
-	busy, waiting := crowd{fair: 1, rank: 0, all: controls}, crowd{fair: 1, rank: 1, all: controls}
+	busy := crowd{fair: 1, rank: 0, all: controls}
+	waiting := crowd{fair: 1, rank: 1, all: controls}
 	if waiting.shared() {
 		t.Error("a processor is shared with a rank that was never seen")
 	}

@@ -47,9 +47,12 @@ func TestKilledRank(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap", "barrier"} {
+	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap",
+		"barrier"} {
 		for victim := range 3 {
-			t.Run(fmt.Sprintf("%s/%d", call, victim), func(t *testing.T) { killed(t, fmt.Sprintf("repeat %s %d", call, victim), victim) })
+			t.Run(fmt.Sprintf("%s/%d", call, victim), func(t *testing.T) {
+				killed(t, fmt.Sprintf("repeat %s %d", call, victim), victim)
+			})
 		}
 	}
 }
@@ -210,12 +213,15 @@ func scribble(s *segment, r *rand.Rand, over func() bool) {
 // hostileRound makes one call on fenced memory. Its result may be anything.
 func hostileRound(t *testing.T, g *Group, i int) error {
 	n := []int{0, 8, 4000, 300_000, 800_000}[i%5]
-	v, w := newFenced(n), newFenced(n)
+	v := newFenced(n)
+	w := newFenced(n)
 	third := n / 3 &^ 3
 	regions := []Region{{0, third}, {third, third}, {2 * third, n - 2*third}}
 	mine := at(v.inner, regions[g.rank])
 	var err error
-	switch p, q := bytesAt(v.inner), bytesAt(w.inner); i / 5 % 7 {
+	p := bytesAt(v.inner)
+	q := bytesAt(w.inner)
+	switch i / 5 % 7 {
 	case 0:
 		err = g.AllReduce(1, f32, add32, p, p, n/4, 3)
 	case 1:

@@ -19,7 +19,9 @@ func (g *Group) Broadcast(sign uint64, buf unsafe.Pointer, bytes, root int) erro
 	}
 	first := g.advance(ceil(bytes, slotSize))
 	for b := range ceil(bytes, slotSize) {
-		n, off, size := first+uint32(b), b*slotSize, min(slotSize, bytes-b*slotSize)
+		n := first + uint32(b)
+		off := b * slotSize
+		size := min(slotSize, bytes-b*slotSize)
 		if g.rank == root {
 			if err := g.free(n); err != nil {
 				return err
@@ -41,7 +43,14 @@ func (g *Group) Broadcast(sign uint64, buf unsafe.Pointer, bytes, root int) erro
 // AllGather copies the bytes at src of all ranks, by rank, to dst of every rank.
 // src may be this rank's place in dst.
 func (g *Group) AllGather(sign uint64, dst, src unsafe.Pointer, bytes int) error {
-	return g.gather(gathering{g: g, sign: sign, buf: dst, src: src, each: bytes, most: bytes})
+	return g.gather(gathering{
+		g:    g,
+		sign: sign,
+		buf:  dst,
+		src:  src,
+		each: bytes,
+		most: bytes,
+	})
 }
 
 // AllGatherV copies every rank's region of the vector at buf to all ranks; src is
@@ -49,7 +58,14 @@ func (g *Group) AllGather(sign uint64, dst, src unsafe.Pointer, bytes int) error
 // vector, may be empty or of unlike length, and do not overlap. sign and regions
 // must be equal on all ranks.
 func (g *Group) AllGatherV(sign uint64, buf, src unsafe.Pointer, regions []Region) error {
-	return g.gather(gathering{g: g, sign: sign, buf: buf, src: src, regions: regions, most: longest(regions)})
+	return g.gather(gathering{
+		g:       g,
+		sign:    sign,
+		buf:     buf,
+		src:     src,
+		regions: regions,
+		most:    longest(regions),
+	})
 }
 
 func (g *Group) gather(c gathering) error {
@@ -81,7 +97,8 @@ func (c *gathering) region(q int) Region {
 
 // small gathers in one round.
 func (c *gathering) small() error {
-	g, mine := c.g, c.region(c.g.rank)
+	mine := c.region(c.g.rank)
+	g := c.g
 	copyPart(g.begin(c.most), 0, c.src, 0, mine.Len)
 	if err := g.exchange(c.sign); err != nil {
 		return err
@@ -126,7 +143,8 @@ func (c *gathering) block(q, b int) (r Region, off, length int) {
 
 // copyIn copies a part of this rank's region into its slot, and to its offset in buf.
 func (c *gathering) copyIn(first uint32, b int) error {
-	g, n := c.g, first+uint32(b)
+	g := c.g
+	n := first + uint32(b)
 	if err := g.free(n); err != nil {
 		return err
 	}
@@ -147,7 +165,8 @@ func (c *gathering) copyIn(first uint32, b int) error {
 
 // copyOut copies the others' parts.
 func (c *gathering) copyOut(first uint32, b int) error {
-	g, n := c.g, first+uint32(b)
+	g := c.g
+	n := first + uint32(b)
 	for i := 1; i < g.size; i++ {
 		q := (g.rank + i) % g.size // so that ranks do not all read the same slot at once
 		if err := g.hear(q, n, c.sign); err != nil {

@@ -127,11 +127,14 @@ func TestAllReduceAddsInRankOrder(t *testing.T) {
 						}
 					}
 					src := values(uint64(g.rank), n)
-					dst, divisor := src, 1
+					dst := src
+					divisor := 1
 					if round == 1 {
-						dst, divisor = make([]float32, n), size
+						dst = make([]float32, n)
+						divisor = size
 					}
-					if err := g.AllReduce(7, kernel.F32, kernel.Sum, pointer(dst), pointer(src), n, divisor); err != nil {
+					if err := g.AllReduce(7, kernel.F32, kernel.Sum, pointer(dst), pointer(src), n,
+						divisor); err != nil {
 						t.Errorf("%d ranks, %d elements: %v", size, n, err)
 						return
 					}

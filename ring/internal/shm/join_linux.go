@@ -25,7 +25,8 @@ const probeSize = 4096 // bytes of the memory by which ranks find each other
 //
 // A rank that sends an invalid answer counts as not willing. The only errors are those of
 // exchange.
-func Join(rank, size int, willing bool, exchange Exchange, kernels kernel.Set, broken *atomic.Bool) (g *Group, domains [][]int, err error) {
+func Join(rank, size int, willing bool, exchange Exchange, kernels kernel.Set, broken *atomic.Bool) (g *Group,
+	domains [][]int, err error) {
 	j := joiner{rank, size, exchange}
 	leaders, err := j.leaders(willing)
 	if err != nil {
@@ -130,7 +131,8 @@ func (j joiner) share(domains [][]int) (*segment, [][]int, error) {
 	if ranks > 1 && place == 0 {
 		if made, offer, err := makeMemory(segmentSize(ranks)); err == nil {
 			defer made.file.Close() // after all have mapped it
-			m, text = made, offer
+			m = made
+			text = offer
 		}
 	}
 	offers, err := j.ask("memory", text)
@@ -183,10 +185,15 @@ func (c *control) introduce() {
 func newGroup(rank int, seg *segment, kernels kernel.Set, broken *atomic.Bool) *Group {
 	ranks := len(seg.controls)
 	return &Group{
-		rank: rank, size: ranks, seg: seg, kernels: kernels,
-		srcs:   make([]unsafe.Pointer, ranks),
-		posted: make([]uint32, ranks),
-		taken:  make([]uint32, ranks),
-		wait:   waiter{broken: broken, controls: seg.controls, crowd: crowd{fair: int(math.Ceil(float64(ranks) / usableCores(seg.controls))), rank: rank, all: seg.controls}},
+		rank:    rank,
+		size:    ranks,
+		seg:     seg,
+		kernels: kernels,
+		srcs:    make([]unsafe.Pointer, ranks),
+		posted:  make([]uint32, ranks),
+		taken:   make([]uint32, ranks),
+		wait: waiter{broken: broken, controls: seg.controls,
+			crowd: crowd{fair: int(math.Ceil(float64(ranks) / usableCores(seg.controls))), rank: rank,
+				all: seg.controls}},
 	}
 }

@@ -133,7 +133,9 @@ func replace(liar int, in string, lie []byte) func(int, Exchange) Exchange {
 
 // False offers share no memory and harm no other rank. R15 of the fault matrix.
 func TestFalseOffersAreRefused(t *testing.T) {
-	one, all, none := [][]int{{0}, {1, 2}}, [][]int{{0, 1, 2}}, [][]int{{0}, {1}, {2}}
+	one := [][]int{{0}, {1, 2}}
+	all := [][]int{{0, 1, 2}}
+	none := [][]int{{0}, {1}, {2}}
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := unix.Mkfifo(fifo, 0o600); err != nil {
 		t.Fatal(err)
@@ -147,13 +149,15 @@ func TestFalseOffersAreRefused(t *testing.T) {
 	offer := func(pid, fd int) string {
 		return fmt.Sprintf(`{"Boot":%q,"PID":%d,"FD":%d,%s}`, bootID(), pid, fd, nonce)
 	}
-	loose, zero := looseMemory(t, probeSize, false), sealedZeroes(t, probeSize)
+	loose := looseMemory(t, probeSize, false)
+	zero := sealedZeroes(t, probeSize)
 	if _, err := openMemory([]byte(offer(procPID(), zero)), probeSize); err != nil {
 		t.Fatalf("the offers of this test are invalid: %v", err)
 	}
 	for _, text := range []string{
 		"", "{", "null", "[]", `{"PID":"x"}`, strings.Repeat("9", 5000), strings.Repeat("[", 900),
-		offer(-1, 3), offer(0, 3), offer(1, math.MaxInt), offer(procPID(), -1), offer(999_999_999, 3), offer(procPID(), 0),
+		offer(-1, 3), offer(0, 3), offer(1, math.MaxInt), offer(procPID(), -1), offer(999_999_999, 3),
+		offer(procPID(), 0),
 		offer(procPID(), int(pipe.Fd())), offer(procPID(), loose),
 		offer(procPID(), looseMemory(t, probeSize, true)), offer(procPID(), sealedZeroes(t, 2*probeSize)),
 		strings.Replace(offer(procPID(), zero), "AAAA", "AAAB", 1),
@@ -169,7 +173,8 @@ func TestFalseOffersAreRefused(t *testing.T) {
 		agree(t, "memory of another "+what, joinAll(3, always, replace(1, "memory", []byte(text))), None, all)
 	}
 	for text, want := range map[string][][]int{
-		"": {{0, 2}, {1}}, "x": {{0, 2}, {1}}, "-1": {{0, 2}, {1}}, "-5": {{0, 2}, {1}}, "3": {{0, 2}, {1}}, "2": {{0, 2}, {1}},
+		"": {{0, 2}, {1}}, "x": {{0, 2}, {1}}, "-1": {{0, 2}, {1}}, "-5": {{0, 2}, {1}}, "3": {{0, 2}, {1}},
+		"2": {{0, 2}, {1}},
 		"1": {{0, 2}, {1}}, "99999999999999999999": {{0, 2}, {1}}, "0": all,
 	} {
 		agree(t, "leader "+text, joinAll(3, always, replace(1, "leader", []byte(text))), 1, want)
@@ -227,7 +232,8 @@ func TestExchangeFails(t *testing.T) {
 					return values, err
 				}
 			}) {
-				if j.err == nil || what == "error" && !errors.Is(j.err, cause) || !strings.Contains(j.err.Error(), name) || j.sum != "alone" {
+				if j.err == nil || what == "error" && !errors.Is(j.err, cause) ||
+					!strings.Contains(j.err.Error(), name) || j.sum != "alone" {
 					t.Errorf("%s in %q: rank %d has err %v, group %s", what, name, rank, j.err, j.sum)
 				}
 			}
@@ -261,7 +267,9 @@ func held(t *testing.T) int {
 func TestNothingIsLeftOpen(t *testing.T) {
 	before := held(t)
 	agree(t, "all", joinAll(3, always, unchanged), None, [][]int{{0, 1, 2}})
-	agree(t, "two of three", joinAll(3, func(rank int) bool { return rank != 1 }, unchanged), None, [][]int{{0, 2}, {1}})
+	agree(t, "two of three", joinAll(3, func(rank int) bool {
+		return rank != 1
+	}, unchanged), None, [][]int{{0, 2}, {1}})
 	if after := held(t); after != before {
 		t.Errorf("%d files and mappings are left, %d before", after, before)
 	}

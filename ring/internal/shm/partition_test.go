@@ -63,9 +63,11 @@ func TestAnyAnswersMakeAPartition(t *testing.T) {
 	apart := 0
 	for range 5000 {
 		size := 1 + r.IntN(9)
-		leaders, ok := make([]int, size), make([]bool, size)
+		leaders := make([]int, size)
+		ok := make([]bool, size)
 		for q := range leaders {
-			leaders[q], ok[q] = r.IntN(size+3)-2, r.IntN(6) > 0
+			leaders[q] = r.IntN(size+3) - 2
+			ok[q] = r.IntN(6) > 0
 		}
 		domains := partition(leaders)
 		if fault := sound(domains, size); fault != "" {

@@ -120,7 +120,8 @@ func (f *family) start(size int, program string) {
 			args = append(f.wrappers[rank : rank+1 : rank+1][0], args...)
 		}
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0", fmt.Sprintf("%s=%d %d %v %s", childEnv, rank, size, willing, program))
+		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0",
+			fmt.Sprintf("%s=%d %d %v %s", childEnv, rank, size, willing, program))
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err != nil {
@@ -140,7 +141,9 @@ func (f *family) start(size int, program string) {
 		})
 		lines := bufio.NewScanner(out)
 		lines.Buffer(nil, 1<<20)
-		f.ranks, f.in, f.out = append(f.ranks, cmd), append(f.in, in), append(f.out, lines)
+		f.ranks = append(f.ranks, cmd)
+		f.in = append(f.in, in)
+		f.out = append(f.out, lines)
 	}
 }
 

@@ -27,7 +27,8 @@ func quota(fsys fs.FS) float64 {
 	}
 	for _, root := range []string{"sys/fs/cgroup/cpu", "sys/fs/cgroup/cpu,cpuacct"} {
 		upwards(cpu, func(group string) {
-			cores = min(cores, parseQuota(read(fsys, root, group, "cpu.cfs_quota_us"), read(fsys, root, group, "cpu.cfs_period_us")))
+			cores = min(cores, parseQuota(read(fsys, root, group, "cpu.cfs_quota_us"),
+				read(fsys, root, group, "cpu.cfs_period_us")))
 		})
 	}
 	return cores

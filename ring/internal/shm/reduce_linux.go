@@ -8,18 +8,30 @@ import (
 
 // AllReduce sets the count elements of dst to op over the src of all ranks, in
 // rank order, times 1/divisor. dst may be src. sign must be equal on all ranks.
-func (g *Group) AllReduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count, divisor int) error {
+func (g *Group) AllReduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count,
+	divisor int) error {
 	bytes := count * t.Size()
 	if bytes <= cellSize {
 		return g.reduceSmall(sign, t, op, dst, src, count, divisor)
 	}
-	r := reduction{g: g, sign: sign, t: t, op: op, dst: dst, src: src, divisor: divisor, bytes: bytes, root: everyone}
+	r := reduction{
+		g:       g,
+		sign:    sign,
+		t:       t,
+		op:      op,
+		dst:     dst,
+		src:     src,
+		divisor: divisor,
+		bytes:   bytes,
+		root:    everyone,
+	}
 	return g.tuned(reducing, bytes, r.run)
 }
 
 // Reduce is AllReduce where only rank root gets the result; dst of the others is
 // not used. root must be equal on all ranks.
-func (g *Group) Reduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count, divisor, root int) error {
+func (g *Group) Reduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count, divisor,
+	root int) error {
 	bytes := count * t.Size()
 	if bytes <= cellSize {
 		if g.rank != root {
@@ -27,12 +39,23 @@ func (g *Group) Reduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsaf
 		}
 		return g.reduceSmall(sign, t, op, dst, src, count, divisor)
 	}
-	r := reduction{g: g, sign: sign, t: t, op: op, dst: dst, src: src, divisor: divisor, bytes: bytes, root: root}
+	r := reduction{
+		g:       g,
+		sign:    sign,
+		t:       t,
+		op:      op,
+		dst:     dst,
+		src:     src,
+		divisor: divisor,
+		bytes:   bytes,
+		root:    root,
+	}
 	return g.tuned(reducing, bytes, r.run)
 }
 
 // reduceSmall reduces in one round: every rank adds all. A nil dst gets nothing.
-func (g *Group) reduceSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count, divisor int) error {
+func (g *Group) reduceSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count,
+	divisor int) error {
 	bytes := count * t.Size()
 	kernel.Copy(g.begin(bytes), src, bytes)
 	if err := g.exchange(sign); err != nil || dst == nil {
@@ -55,8 +78,10 @@ func (g *Group) combine(t kernel.DType, op kernel.Op, dst unsafe.Pointer, count,
 // parts of them in whole elements. They need not cover the vector, may be empty or
 // of unlike length, and do not overlap. dst is this rank's region of src itself,
 // or has nothing in common with src. sign and regions must be equal on all ranks.
-func (g *Group) ReduceScatter(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, regions []Region, divisor int) error {
-	bytes, owners := 0, 0
+func (g *Group) ReduceScatter(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, regions []Region,
+	divisor int) error {
+	bytes := 0
+	owners := 0
 	for _, r := range regions {
 		bytes += r.Len
 		owners += min(r.Len, 1)
@@ -64,22 +89,36 @@ func (g *Group) ReduceScatter(sign uint64, t kernel.DType, op kernel.Op, dst, sr
 	if bytes <= cellSize {
 		return g.scatterSmall(sign, t, op, dst, src, regions, divisor)
 	}
-	r := reduction{g: g, sign: sign, t: t, op: op, dst: dst, src: src, divisor: divisor, bytes: bytes, root: nobody,
-		regions: regions, per: slotSize / owners &^ 63}
+	r := reduction{
+		g:       g,
+		sign:    sign,
+		t:       t,
+		op:      op,
+		dst:     dst,
+		src:     src,
+		divisor: divisor,
+		bytes:   bytes,
+		root:    nobody,
+		regions: regions,
+		per:     slotSize / owners &^ 63,
+	}
 	return g.tuned(scattering, bytes, r.run)
 }
 
 // scatterSmall is a ReduceScatter in one round: a message holds all regions, one
 // after the other.
-func (g *Group) scatterSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, regions []Region, divisor int) error {
-	bytes, mine := 0, 0
+func (g *Group) scatterSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, regions []Region,
+	divisor int) error {
+	bytes := 0
+	mine := 0
 	for q, r := range regions {
 		if q == g.rank {
 			mine = bytes
 		}
 		bytes += r.Len
 	}
-	cell, at := g.begin(bytes), 0
+	cell := g.begin(bytes)
+	at := 0
 	for _, r := range regions {
 		copyPart(cell, at, src, r.Off, r.Len)
 		at += r.Len
@@ -177,7 +216,8 @@ func longest(regions []Region) int {
 func (r *reduction) stripe(q, b int) (at, place, length int) {
 	size := min(slotSize, r.bytes-b*slotSize)
 	per := (ceil(size, r.g.size) + 63) &^ 63
-	from, to := min(q*per, size), min((q+1)*per, size)
+	from := min(q*per, size)
+	to := min((q+1)*per, size)
 	return b*slotSize + from, from, to - from
 }
 
@@ -190,7 +230,8 @@ func (r *reduction) piece(region Region, b int) (at, length int) {
 // copyIn copies this rank's elements of the others' stripes into its slot, once no rank
 // needs the slot's previous content.
 func (r *reduction) copyIn(first uint32, b int) error {
-	g, n := r.g, first+uint32(b)
+	g := r.g
+	n := first + uint32(b)
 	if err := g.free(n); err != nil {
 		return err
 	}
@@ -226,7 +267,8 @@ func (r *reduction) put(slot unsafe.Pointer, place, at, length int) {
 // reduce combines this rank's stripe of all ranks, in rank order, into its slot
 // and its result, as far as each is needed.
 func (r *reduction) reduce(first uint32, b int) error {
-	g, n := r.g, first+uint32(b)
+	g := r.g
+	n := first + uint32(b)
 	at, place, length := r.mine(b)
 	for q := range g.size {
 		if err := g.hear(q, n, r.sign); err != nil {
@@ -234,7 +276,8 @@ func (r *reduction) reduce(first uint32, b int) error {
 		}
 		g.srcs[q] = unsafe.Add(g.slot(q, n), place)
 	}
-	slot, own := g.srcs[g.rank], g.seg.controls[g.rank]
+	slot := g.srcs[g.rank]
+	own := g.seg.controls[g.rank]
 	switch {
 	case r.root == nobody:
 		r.combine(r.dst, b*r.per, at, length)
@@ -285,7 +328,8 @@ func (r *reduction) combine(dst unsafe.Pointer, off, at, length int) {
 
 // copyOut copies the others' stripes, if this rank gets them.
 func (r *reduction) copyOut(first uint32, b int) error {
-	g, n := r.g, first+uint32(b)
+	g := r.g
+	n := first + uint32(b)
 	if r.root != everyone && r.root != g.rank {
 		return nil
 	}

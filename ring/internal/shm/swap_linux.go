@@ -22,22 +22,34 @@ import (
 // as do all sequences of Swaps that have one order everywhere: of the Swaps that
 // are not over take the first, with those it exchanges messages with; nothing before
 // them is left to wait for, and each of their halves finds its other half at work.
-func (g *Group) Swap(sign uint64, to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer, inLen int) error {
+func (g *Group) Swap(sign uint64, to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer,
+	inLen int) error {
 	if to == g.rank || from == g.rank {
 		return g.keep(to, out, outLen, from, in, inLen)
 	}
 	s := swap{g: g, sign: sign}
 	if to != None {
-		s.out = half{rank: to, data: out, length: outLen, parts: parts(outLen)}
+		s.out = half{
+			rank:   to,
+			data:   out,
+			length: outLen,
+			parts:  parts(outLen),
+		}
 	}
 	if from != None {
-		s.in = half{rank: from, data: in, length: inLen, parts: parts(inLen)}
+		s.in = half{
+			rank:   from,
+			data:   in,
+			length: inLen,
+			parts:  parts(inLen),
+		}
 	}
 	return s.run()
 }
 
-// Prompt waits for some microseconds until a Swap of at most one block can go through without waiting for a rank, and reports whether
-// it can: what goes out has room, and what comes in has begun to come.
+// Prompt waits for some microseconds until a Swap of at most one block can go through without
+// waiting for a rank, and reports whether it can: what goes out has room, and what comes in has
+// begun to come.
 func (g *Group) Prompt(to, outLen, from int) bool {
 	if to == g.rank || from == g.rank || to != None && outLen > boxSize {
 		return false
@@ -57,7 +69,8 @@ func (g *Group) Prompt(to, outLen, from int) bool {
 func (g *Group) keep(to int, out unsafe.Pointer, outLen int, from int, in unsafe.Pointer, inLen int) error {
 	switch {
 	case to != from:
-		return fmt.Errorf("rank %d sends to itself without receiving, or the other way round: do both in one call", g.rank)
+		return fmt.Errorf("rank %d sends to itself without receiving, or the other way round: do both in one call",
+			g.rank)
 	case outLen != inLen:
 		return &LengthError{Rank: g.rank, Mine: inLen, Theirs: outLen}
 	}
@@ -154,7 +167,8 @@ func (g *Group) took(q int, blocks uint32) bool {
 	return int32(g.seg.pair(q, g.rank).taken.Load()-blocks) >= 0
 }
 
-// returned resets the loans to rank q, which has taken all blocks: their counts would wrap around after many tiny messages.
+// returned resets the loans to rank q, which has taken all blocks: their counts would wrap around
+// after many tiny messages.
 func (g *Group) returned(q int) {
 	for i := range g.loans {
 		if g.loans[i].rank == q {
@@ -165,12 +179,15 @@ func (g *Group) returned(q int) {
 
 // put posts the next block. A tiny message travels in the pair's own line.
 func (s *swap) put() {
-	g, h := s.g, &s.out
+	g := s.g
+	h := &s.out
 	p := g.seg.pair(g.rank, h.rank)
 	box := int(g.boxed % boxes)
 	if h.next == 0 {
 		g.returned(h.rank)
-		p.brief, p.sign, p.length = briefOf(h.length, box), s.sign, uint64(h.length)
+		p.brief = briefOf(h.length, box)
+		p.sign = s.sign
+		p.length = uint64(h.length)
 	}
 	off, length := h.part()
 	if h.length <= inline {
@@ -194,7 +211,8 @@ func (s *swap) come() bool {
 
 // take takes the next block.
 func (s *swap) take() error {
-	g, h := s.g, &s.in
+	g := s.g
+	h := &s.in
 	p := g.seg.pair(h.rank, g.rank)
 	if h.next == 0 {
 		if err := s.check(p); err != nil {
@@ -221,7 +239,8 @@ func (s *swap) check(p *pair) error {
 	if p.sign != s.sign {
 		return &SignError{Rank: s.in.rank, Mine: s.sign, Theirs: p.sign}
 	}
-	if brief := briefOf(s.in.length, int(p.brief%boxes)); p.brief != brief || s.in.length >= briefMost && p.length != uint64(s.in.length) {
+	if brief := briefOf(s.in.length, int(p.brief%boxes)); p.brief != brief || s.in.length >= briefMost &&
+		p.length != uint64(s.in.length) {
 		return &LengthError{Rank: s.in.rank, Mine: s.in.length, Theirs: int(p.length)}
 	}
 	return nil

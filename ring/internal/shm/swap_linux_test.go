@@ -33,7 +33,8 @@ func shuffled(r *rand.Rand, size, rounds int) plan {
 			}
 		}
 		partial := r.IntN(3) == 0
-		from, lengths := make([]int, size), make([]int, size)
+		from := make([]int, size)
+		lengths := make([]int, size)
 		for q := range from {
 			from[q] = None
 		}
@@ -52,7 +53,9 @@ func shuffled(r *rand.Rand, size, rounds int) plan {
 				lengths[q] = r.IntN(300 << 10)
 			}
 		}
-		p.to, p.from, p.lengths = append(p.to, to), append(p.from, from), append(p.lengths, lengths)
+		p.to = append(p.to, to)
+		p.from = append(p.from, from)
+		p.lengths = append(p.lengths, lengths)
 	}
 	return p
 }
@@ -65,7 +68,8 @@ func TestRandomSwaps(t *testing.T) {
 		p := shuffled(rand.New(rand.NewPCG(seed, 3)), size, 40)
 		each(t, size, func(g *Group) {
 			for round := range p.to {
-				to, from := p.to[round][g.rank], p.from[round][g.rank]
+				to := p.to[round][g.rank]
+				from := p.from[round][g.rank]
 				var out, in, want []byte
 				if to != None {
 					out = source[g.rank+round:][:p.lengths[round][g.rank]]
@@ -92,7 +96,8 @@ func TestRandomSwaps(t *testing.T) {
 func TestHalvesOfASwapAreIndependent(t *testing.T) {
 	const n = 3*boxes*boxSize + 5
 	each(t, 2, func(g *Group) {
-		out, in := noise(uint64(g.rank), n), make([]byte, n)
+		out := noise(uint64(g.rank), n)
+		in := make([]byte, n)
 		var err error
 		if g.rank == 0 {
 			err = errors.Join(
@@ -134,7 +139,8 @@ func TestSmallMessagesNeedNoReader(t *testing.T) {
 func TestBoxesComeBackAfterManyTinyMessages(t *testing.T) {
 	const n = boxes * boxSize
 	each(t, 2, func(g *Group) {
-		big, tiny := make([]byte, n), make([]byte, 1)
+		big := make([]byte, n)
+		tiny := make([]byte, 1)
 		other := 1 - g.rank
 		swap := func(b []byte) {
 			in := make([]byte, len(b))
@@ -163,8 +169,10 @@ func TestBoxesComeBackAfterManyTinyMessages(t *testing.T) {
 
 func TestSwapWithItself(t *testing.T) {
 	each(t, 2, func(g *Group) {
-		out, in := noise(1, 1000), make([]byte, 1000)
-		if err := g.Swap(1, g.rank, bytesAt(out), 1000, g.rank, bytesAt(in), 1000); err != nil || !bytes.Equal(in, out) {
+		out := noise(1, 1000)
+		in := make([]byte, 1000)
+		if err := g.Swap(1, g.rank, bytesAt(out), 1000, g.rank, bytesAt(in), 1000); err != nil ||
+			!bytes.Equal(in, out) {
 			t.Errorf("err %v, or wrong bytes", err)
 		}
 		if err := g.Swap(1, g.rank, bytesAt(out), 1000, g.rank, bytesAt(in), 999); !errors.As(err, new(*LengthError)) {

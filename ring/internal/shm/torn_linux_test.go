@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// halfway is "VICTIM STEP": it makes barriers. In one of them the victim is late, so that the others sleep, does STEP and
-// kills itself before it wakes them. The result is how that barrier and the next one end.
+// halfway is "VICTIM STEP": it makes barriers. In one of them the victim is late, so that the
+// others sleep, does STEP and kills itself before it wakes them. The result is how that barrier and
+// the next one end.
 func (c *rankProcess) halfway(args []string) string {
 	victim, _ := strconv.Atoi(args[0])
 	for range 20 {
@@ -45,16 +46,17 @@ func (c *rankProcess) halfway(args []string) string {
 	return fmt.Sprint(gone.Rank, told)
 }
 
-// A rank is killed between the store that ends the others' wait and their wakeup, or just before the store. No rank
-// sleeps forever, and all report the killed rank at their next step. R16 of the fault matrix.
+// A rank is killed between the store that ends the others' wait and their wakeup, or just before
+// the store. No rank sleeps forever, and all report the killed rank at their next step. R16 of the
+// fault matrix.
 func TestKilledBetweenStoreAndWake(t *testing.T) {
 	for _, step := range []string{"stored", "signed"} {
 		t.Run(step, func(t *testing.T) { killed(t, "halfway 1 "+step, 1) })
 	}
 }
 
-// No rank can resize the shared memory or remove that protection. If one punches a hole in it, the others read zeros
-// and get no SIGBUS. R15 of the fault matrix.
+// No rank can resize the shared memory or remove that protection. If one punches a hole in it, the
+// others read zeros and get no SIGBUS. R15 of the fault matrix.
 func TestPeerCannotTakeMemoryAway(t *testing.T) {
 	const size = 16 * probeSize
 	own, offer, err := makeMemory(size)

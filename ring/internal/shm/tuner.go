@@ -19,8 +19,10 @@ const (
 const (
 	exploreOften  = 40  // calls between two tries of another staging
 	exploreSeldom = 320 // once tries change nothing
-	moved         = 1.3 // times the cost at the last try, for lateCalls calls in a row: the virtual processors have moved
-	lateCalls     = 5
+	// times the cost at the last try, for lateCalls calls in a row: the virtual processors have
+	// moved
+	moved     = 1.3
+	lateCalls = 5
 )
 
 // minStreamed is the least result in bytes that may not fit the cache.
@@ -94,7 +96,10 @@ func (t *tuner) next(used staging, perByte float64) staging {
 	}
 	best := t.fastest()
 	if best != t.best || t.late == lateCalls {
-		t.best, t.usual, t.interval, t.due = best, t.cost[best], exploreOften, t.calls+exploreOften
+		t.usual = t.cost[best]
+		t.best = best
+		t.interval = exploreOften
+		t.due = t.calls + exploreOften
 	}
 	if t.calls < t.due {
 		return best
@@ -102,7 +107,8 @@ func (t *tuner) next(used staging, perByte float64) staging {
 	if t.tried = (t.tried + 1) % stagings; t.tried == 0 {
 		t.interval = min(2*t.interval, exploreSeldom)
 	}
-	t.usual, t.due = t.cost[best], t.calls+t.interval
+	t.usual = t.cost[best]
+	t.due = t.calls + t.interval
 	return t.tried
 }
 

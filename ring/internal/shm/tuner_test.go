@@ -60,7 +60,8 @@ func TestTunerSurvivesOutliers(t *testing.T) {
 	}
 }
 
-// The first call after a change finds the cache as another staging left it, and is slow whatever the staging.
+// The first call after a change finds the cache as another staging left it, and is slow whatever
+// the staging.
 func TestTunerJudgesTheSecondCall(t *testing.T) {
 	for best := range stagings {
 		var tuner tuner

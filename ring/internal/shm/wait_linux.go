@@ -115,8 +115,9 @@ func (w *waiter) poll(ready func() bool) bool {
 	return false
 }
 
-// rests reports whether the rank is to sleep instead of yielding: it gets the processor back at once from a thread that computes, and after a
-// yield only at the end of that thread's slice. Where ranks share processors it is they who compute, and a yield is what lets them.
+// rests reports whether the rank is to sleep instead of yielding: it gets the processor back at
+// once from a thread that computes, and after a yield only at the end of that thread's slice. Where
+// ranks share processors it is they who compute, and a yield is what lets them.
 func (w *waiter) rests() bool { return w.crowd.fair == 1 && time.Since(w.lent) < resting }
 
 // spin polls without yielding. It is bounded by the clock, since the length of a
@@ -173,8 +174,9 @@ func ended(pid int, born uint64) bool {
 	return state == 'Z' || state == 'X' || since != born
 }
 
-// processState returns a process's state and when it began, in clock ticks. It reads those of the first thread, which are the process's:
-// an emulator of another processor (qemu-user) invents /proc/PID/stat of itself, so that two ranks would not agree on a start.
+// processState returns a process's state and when it began, in clock ticks. It reads those of the
+// first thread, which are the process's: an emulator of another processor (qemu-user) invents
+// /proc/PID/stat of itself, so that two ranks would not agree on a start.
 func processState(pid int) (state byte, born uint64, err error) {
 	number := strconv.Itoa(pid)
 	stat, err := os.ReadFile("/proc/" + number + "/task/" + number + "/stat")
@@ -187,7 +189,8 @@ func processState(pid int) (state byte, born uint64, err error) {
 // parseStat reads a process's state and start, fields 3 and 22 of a stat file.
 // Field 2 is the program's name in parentheses, which may hold any bytes.
 func parseStat(stat []byte) (state byte, born uint64, err error) {
-	const stateAt, bornAt = 0, 22 - 3
+	const stateAt = 0
+	const bornAt = 22 - 3
 	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 	if len(fields) <= bornAt {
 		return 0, 0, errors.New("the kernel says nothing of the process")
@@ -239,7 +242,8 @@ func (c *counter) wait(now uint32) (silent bool) {
 	begun := time.Now()
 	for left := sleepMax; ; left = sleepMax - time.Since(begun) {
 		timeout := unix.NsecToTimespec(max(int64(left), 1))
-		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWait, uintptr(now), uintptr(unsafe.Pointer(&timeout)), 0, 0)
+		_, _, errno := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(&c.value)), futexWait, uintptr(now),
+			uintptr(unsafe.Pointer(&timeout)), 0, 0)
 		if errno != unix.EINTR {
 			return errno == unix.ETIMEDOUT
 		} // a signal is no sign of life of the other rank: a profiler's timer sends them all the time

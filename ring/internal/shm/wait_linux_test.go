@@ -33,8 +33,8 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-// After a yield that took long, which gave the processor to a thread that computes, a rank sleeps for a while where it would yield, unless ranks
-// share processors.
+// After a yield that took long, which gave the processor to a thread that computes, a rank sleeps
+// for a while where it would yield, unless ranks share processors.
 func TestLateYieldsGiveWayToSleep(t *testing.T) {
 	for fair, want := range map[int]int{1: 1, 2: yields} {
 		w := waiter{broken: new(atomic.Bool), crowd: crowd{fair: fair, all: []*control{new(control)}}}
@@ -137,10 +137,12 @@ func TestUsableCores(t *testing.T) {
 	}
 }
 
-// A rank that gets a signal every few milliseconds, as from a profiler's timer, still notices that the other rank is
-// silent.
+// A rank that gets a signal every few milliseconds, as from a profiler's timer, still notices that
+// the other rank is silent.
 func TestSignalsDoNotHideSilence(t *testing.T) {
-	c, silent, thread := new(counter), make(chan bool, 1), make(chan int, 1)
+	c := new(counter)
+	silent := make(chan bool, 1)
+	thread := make(chan int, 1)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()

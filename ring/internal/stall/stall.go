@@ -33,9 +33,12 @@ type Word uint64
 // The fields of a Word: whether the call goes on, 4 bits of its kind, 15 of its turn, and the
 // rest its order.
 const (
-	inCall                       = 1
-	kindAt, turnAt, orderAt      = 1, 5, 20
-	kindMask, turnMask      Word = 1<<(turnAt-kindAt) - 1, 1<<(orderAt-turnAt) - 1
+	inCall        = 1
+	kindAt        = 1
+	turnAt        = 5
+	orderAt       = 20
+	kindMask Word = 1<<(turnAt-kindAt) - 1
+	turnMask Word = 1<<(orderAt-turnAt) - 1
 )
 
 // Enter records the start of call. To and From are the partners of a message.
@@ -95,9 +98,9 @@ func Decode(text []byte) (p Position) {
 // Call returns the number of the call, or of the collective before a message.
 func (p Position) Call() uint64 { return (p.Order + 1) / 2 }
 
-// Reached reports whether the rank at p has reached the waiting call at mine. A rank that has left a
-// collective has reached it. Messages between two collectives share one order: only a rank inside a
-// message has reached one.
+// Reached reports whether the rank at p has reached the waiting call at mine. A rank that has left
+// a collective has reached it. Messages between two collectives share one order: only a rank inside
+// a message has reached one.
 func (p Position) Reached(mine Position) bool {
 	if p.Order == mine.Order && mine.Order%2 == 0 {
 		return p.In
@@ -122,7 +125,9 @@ func (w *Watch) Sample(word Word) (news *Position, report bool) {
 		w.quiet = 0
 	}
 	if word != w.word {
-		w.word, w.still, w.reported = word, 0, false
+		w.word = word
+		w.still = 0
+		w.reported = false
 	}
 	w.still++
 	w.quiet++
@@ -157,7 +162,8 @@ var ErrOthersReport = errors.New("a rank that has stalled in an earlier call may
 // call ahead of others and wait there for them, so the rank that stalled in the earliest call
 // reports, and told is the last reported call. Late reports regardless: all ranks may have reached
 // the earlier call, with one of them stopped inside it. Of returns the position of a rank.
-func Missing(self, size int, mine, told Position, late bool, of func(rank int) (Position, error)) (absent []Absent, err error) {
+func Missing(self, size int, mine, told Position, late bool, of func(rank int) (Position, error)) (absent []Absent,
+	err error) {
 	for rank := range size {
 		if rank == self {
 			continue

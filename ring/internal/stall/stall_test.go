@@ -8,7 +8,8 @@ import (
 	"github.com/gorun/gorun/ring/internal/engine"
 )
 
-// A rank publishes a position that it keeps, and its stall is reported once, after the time and the grace.
+// A rank publishes a position that it keeps, and its stall is reported once, after the time and the
+// grace.
 func TestStalledCallIsReportedOnce(t *testing.T) {
 	at := func(order, turn uint64, in bool) Word {
 		word := wordOf(order, turn, engine.KindAllReduce)
@@ -100,16 +101,23 @@ func TestFirstOfTheEarliestCallReports(t *testing.T) {
 		absent []int
 		err    error
 	}{
-		{name: "the first of them reports", self: 0, ranks: []Position{stalled(33), stalled(33), between(31), stalled(33)}, absent: []int{2}},
-		{name: "the others do not report", self: 1, ranks: []Position{stalled(33), stalled(33), between(31), stalled(33)}},
+		{name: "the first of them reports", self: 0,
+			ranks: []Position{stalled(33), stalled(33), between(31), stalled(33)}, absent: []int{2}},
+		{name: "the others do not report", self: 1,
+			ranks: []Position{stalled(33), stalled(33), between(31), stalled(33)}},
 		{name: "a rank is unknown", self: 0, ranks: []Position{stalled(1), {}, stalled(1)}, absent: []int{1}},
 		{name: "all have reached it", self: 0, ranks: []Position{stalled(33), in(33), in(35)}},
-		{name: "a rank in the call before may report", self: 0, ranks: []Position{stalled(33), stalled(33), between(29), stalled(31)}, err: ErrOthersReport},
-		{name: "it does", self: 3, ranks: []Position{stalled(33), stalled(33), between(29), stalled(31)}, absent: []int{2}},
+		{name: "a rank in the call before may report", self: 0,
+			ranks: []Position{stalled(33), stalled(33), between(29), stalled(31)}, err: ErrOthersReport},
+		{name: "it does", self: 3, ranks: []Position{stalled(33), stalled(33), between(29), stalled(31)},
+			absent: []int{2}},
 		{name: "it has", self: 0, ranks: []Position{stalled(33), stalled(33), between(29), stalled(31)}, told: 31},
-		{name: "it has, long ago", self: 0, ranks: []Position{stalled(33), stalled(33), between(29), stalled(31)}, told: 31, late: true},
-		{name: "it has not", self: 0, ranks: []Position{stalled(33), stalled(33), in(31), stalled(31)}, late: true, absent: []int{2, 3}},
-		{name: "another stall was reported", self: 0, ranks: []Position{stalled(33), stalled(33), between(31)}, told: 7, absent: []int{2}},
+		{name: "it has, long ago", self: 0, ranks: []Position{stalled(33), stalled(33), between(29), stalled(31)},
+			told: 31, late: true},
+		{name: "it has not", self: 0, ranks: []Position{stalled(33), stalled(33), in(31), stalled(31)}, late: true,
+			absent: []int{2, 3}},
+		{name: "another stall was reported", self: 0, ranks: []Position{stalled(33), stalled(33), between(31)}, told: 7,
+			absent: []int{2}},
 	} {
 		absent, err := Missing(tc.self, len(tc.ranks), tc.ranks[tc.self], Position{Order: tc.told}, tc.late,
 			func(rank int) (Position, error) { return tc.ranks[rank], nil })
@@ -122,7 +130,9 @@ func TestFirstOfTheEarliestCallReports(t *testing.T) {
 		}
 	}
 	broken := errors.New("broken")
-	if _, err := Missing(0, 2, in(1), Position{}, true, func(int) (Position, error) { return Position{}, broken }); !errors.Is(err, broken) {
+	if _, err := Missing(0, 2, in(1), Position{}, true, func(int) (Position, error) {
+		return Position{}, broken
+	}); !errors.Is(err, broken) {
 		t.Errorf("the store fails: %v", err)
 	}
 }

@@ -60,7 +60,8 @@ func rawSwap(b *testing.B, size int) *twosome {
 	ends := [2]net.Conn{dialed, accepted}
 	var out, in [2][]byte
 	for end := range out {
-		out[end], in[end] = make([]byte, size), make([]byte, size)
+		out[end] = make([]byte, size)
+		in[end] = make([]byte, size)
 	}
 	if size <= 64<<10 {
 		return newTwosome(b, func(end int) error {
@@ -71,7 +72,8 @@ func rawSwap(b *testing.B, size int) *twosome {
 			return err
 		})
 	}
-	begin, sent := [2]chan bool{make(chan bool), make(chan bool)}, [2]chan error{make(chan error), make(chan error)}
+	begin := [2]chan bool{make(chan bool), make(chan bool)}
+	sent := [2]chan error{make(chan error), make(chan error)}
 	for end := range begin {
 		go func() {
 			for range begin[end] {
@@ -105,15 +107,20 @@ func guardedFlows(b *testing.B, guard secure.Guard, stripes int, of func(rank in
 // allreduce is the flow of a rank of two that adds two vectors of float32.
 func allreduce(rank int, mine, sum []byte) *flow.Flow {
 	halves := [2][2]int{{0, len(mine) / 2}, {len(mine) / 2, len(mine)}}
-	own, theirs := halves[rank], halves[1-rank]
+	own := halves[rank]
+	theirs := halves[1-rank]
 	return &flow.Flow{
-		Sign: &flow.Sign{1}, To: 1 - rank, From: 1 - rank, Lead: 1,
+		Sign: &flow.Sign{1},
+		To:   1 - rank,
+		From: 1 - rank,
+		Lead: 1,
 		Send: [][]byte{mine[theirs[0]:theirs[1]], sum[own[0]:own[1]]},
 		Recv: []flow.Part{
 			{Into: sum[own[0]:own[1]], With: mine[own[0]:own[1]]},
 			{Into: sum[theirs[0]:theirs[1]]},
 		},
-		Type: kernel.F32, Op: kernel.Sum,
+		Type: kernel.F32,
+		Op:   kernel.Sum,
 	}
 }
 
@@ -147,7 +154,9 @@ func BenchmarkFlowBesideRaw(b *testing.B) {
 		b.Run(fmt.Sprintf("exchange/%d", size), func(b *testing.B) {
 			beside(b, 100, []string{"raw", "flow"}, []*twosome{
 				rawSwap(b, size+flow.SignSize),
-				flows(b, 1, func(rank int) *flow.Flow { return exchange(1-rank, make([]byte, size), make([]byte, size)) }),
+				flows(b, 1, func(rank int) *flow.Flow {
+					return exchange(1-rank, make([]byte, size), make([]byte, size))
+				}),
 			})
 		})
 	}
@@ -168,7 +177,8 @@ func BenchmarkGuards(b *testing.B) {
 		for _, stripes := range []int{1, 2} {
 			b.Run(fmt.Sprintf("%dKiB/streams=%d", size>>10, stripes), func(b *testing.B) {
 				sum := func(rank int) *flow.Flow { return allreduce(rank, make([]byte, size), make([]byte, size)) }
-				contestants := []*twosome{guardedFlows(b, secure.Plain, stripes, sum), guardedFlows(b, secure.Checked, stripes, sum), guardedFlows(b, secure.Encrypted, stripes, sum)}
+				contestants := []*twosome{guardedFlows(b, secure.Plain, stripes, sum),
+					guardedFlows(b, secure.Checked, stripes, sum), guardedFlows(b, secure.Encrypted, stripes, sum)}
 				beside(b, min(200, max(1, 4<<20/size)), []string{"plain", "checked", "encrypted"}, contestants)
 			})
 		}

@@ -29,8 +29,9 @@ type conn interface {
 	// Discard drops what was received. Nothing can be received after it.
 	Discard(buffer []byte)
 
-	// Watch appends what poll must watch to learn when Send or Recv can go on, and returns how long it may wait at most, or 0 for
-	// any time. Woken reports which of them can, given the polled elements.
+	// Watch appends what poll must watch to learn when Send or Recv can go on, and returns how long
+	// it may wait at most, or 0 for any time. Woken reports which of them can, given the polled
+	// elements.
 	Watch(fds []unix.PollFd, send, recv bool) ([]unix.PollFd, time.Duration)
 	Woken(fds []unix.PollFd) (send, recv bool, err error)
 

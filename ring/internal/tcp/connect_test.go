@@ -60,7 +60,8 @@ func TestConnectErrors(t *testing.T) {
 		if err := meet(t, 1, nobody).Connect(short(), []int{other}); err == nil {
 			t.Errorf("rank 1 of 3 is linked to rank %d", other)
 		}
-		if err := meet(t, 1, nobody).Run(&flow.Flow{Sign: new(flow.Sign), To: other, From: flow.None}); (err == nil) != (other == flow.None) {
+		if err := meet(t, 1, nobody).Run(&flow.Flow{Sign: new(flow.Sign), To: other,
+			From: flow.None}); (err == nil) != (other == flow.None) {
 			t.Errorf("rank 1 of 3 sends to rank %d: %v", other, err)
 		}
 	}
@@ -84,7 +85,8 @@ func TestMeetErrors(t *testing.T) {
 		t.Error("met twice")
 	}
 	for _, stripes := range []int{-1, 0, secure.MaxStripes + 1} {
-		if _, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Config: secure.Config{Stripes: stripes}}); err == nil {
+		if _, err := Listen(testContext(t), []netip.Addr{loopback()},
+			Config{Config: secure.Config{Stripes: stripes}}); err == nil {
 			t.Errorf("%d stripes", stripes)
 		}
 	}
@@ -97,7 +99,8 @@ func TestLinksAreLazy(t *testing.T) {
 		for distance := 1; distance < 5; distance++ {
 			flows := make([]*flow.Flow, 5)
 			for rank := range flows {
-				flows[rank] = &flow.Flow{Sign: &flow.Sign{1}, To: (rank + distance) % 5, From: (rank - distance + 5) % 5}
+				flows[rank] = &flow.Flow{Sign: &flow.Sign{1}, To: (rank + distance) % 5,
+					From: (rank - distance + 5) % 5}
 			}
 			run(t, nets, flows)
 		}
@@ -149,17 +152,20 @@ func TestCandidateAddresses(t *testing.T) {
 
 // Several addresses of the right rank: one link comes of it.
 func TestManyGoodAddresses(t *testing.T) {
-	one := open(t, 1, loopback(), netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("::1"), netip.MustParseAddr("0.0.0.0"))
+	one := open(t, 1, loopback(), netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("::1"),
+		netip.MustParseAddr("0.0.0.0"))
 	if len(one.Addrs()) < 2 {
 		t.Fatalf("listens on %v", one.Addrs())
 	}
 	zero := open(t, 1)
 	addrs := [][]netip.AddrPort{zero.Addrs(), one.Addrs()}
-	if err := errors.Join(one.Meet(identity(1, 2), peersAt(addrs)), zero.Meet(identity(0, 2), peersAt(addrs))); err != nil {
+	if err := errors.Join(one.Meet(identity(1, 2), peersAt(addrs)),
+		zero.Meet(identity(0, 2), peersAt(addrs))); err != nil {
 		t.Fatal(err)
 	}
 	linkUp(t, []*Net{zero, one})
-	run(t, []*Net{zero, one}, []*flow.Flow{exchange(1, payload(10), make([]byte, 10)), exchange(0, payload(10), make([]byte, 10))})
+	run(t, []*Net{zero, one}, []*flow.Flow{exchange(1, payload(10), make([]byte, 10)),
+		exchange(0, payload(10), make([]byte, 10))})
 }
 
 func TestIPv6(t *testing.T) {
@@ -182,7 +188,8 @@ func TestIPv6(t *testing.T) {
 }
 
 func TestListen(t *testing.T) {
-	ctx, cfg := testContext(t), Config{Config: secure.Config{Stripes: 1}}
+	ctx := testContext(t)
+	cfg := Config{Config: secure.Config{Stripes: 1}}
 	for _, all := range []string{"0.0.0.0", "::"} {
 		if n, err := Listen(ctx, []netip.Addr{netip.MustParseAddr(all)}, cfg); err == nil {
 			n.Close()

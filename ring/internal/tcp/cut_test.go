@@ -52,7 +52,13 @@ func TestRankProcess(t *testing.T) {
 			case how == "idle" && rank == 0:
 				f = &flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 1}
 			case how == "full" && rank == 0:
-				f = &flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 1, Send: [][]byte{make([]byte, 64<<20)}}
+				f = &flow.Flow{
+					Sign: &flow.Sign{1},
+					To:   1,
+					From: flow.None,
+					Lead: 1,
+					Send: [][]byte{make([]byte, 64<<20)},
+				}
 			case how != "busy":
 				io.Copy(io.Discard, os.Stdin) // the other one goes on alone
 				return
@@ -79,7 +85,8 @@ func startPair(t *testing.T, c *lab.Cluster, how string) *pair {
 	var at [2]string
 	for rank, host := range []string{"f1", "f2"} {
 		cmd := c.On(t.Context(), host, os.Args[0], "-test.run=^TestRankProcess$")
-		cmd.Env = append(os.Environ(), fmt.Sprintf("GORUN_TCP_RANK=%d %s", rank, how), "GORUN_TCP_ADDR="+c.Host(host).Addr)
+		cmd.Env = append(os.Environ(), fmt.Sprintf("GORUN_TCP_RANK=%d %s", rank, how), "GORUN_TCP_ADDR="+
+			c.Host(host).Addr)
 		out, err := cmd.StdoutPipe()
 		if err != nil {
 			t.Fatal(err)
@@ -93,7 +100,8 @@ func startPair(t *testing.T, c *lab.Cluster, how string) *pair {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { stdin.Close(); cmd.Process.Kill(); cmd.Wait() })
-		p.said[rank], p.in[rank] = bufio.NewScanner(out), stdin
+		p.said[rank] = bufio.NewScanner(out)
+		p.in[rank] = stdin
 		at[rank] = hear(t, p.said[rank], "at ")
 	}
 	for rank := range p.in {

@@ -66,7 +66,9 @@ func TestPeerDies(t *testing.T) {
 				conn := dialAs(t, n, 0, 1)[0]
 				f := exchange(0, out, make([]byte, size))
 				if !sends {
-					f.To, f.Send, f.Lead = flow.None, nil, 0
+					f.To = flow.None
+					f.Send = nil
+					f.Lead = 0
 				}
 				done := started(func() error { return n.Run(f) })
 				unix.Write(conn.FD, stream[:after])
@@ -97,7 +99,9 @@ func TestPeerDiesBeforeTheFirstFlow(t *testing.T) {
 	nets := world(t, 2, 2)
 	linkUp(t, nets)
 	nets[0].Close()
-	err := within(t, soon, "the flow", started(func() error { return nets[1].Run(exchange(0, payload(1<<20), make([]byte, 8))) }))
+	err := within(t, soon, "the flow", started(func() error {
+		return nets[1].Run(exchange(0, payload(1<<20), make([]byte, 8)))
+	}))
 	closedBy(t, "gone", err, 0)
 	if err := nets[0].Run(exchange(1, nil, nil)); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
@@ -191,8 +195,8 @@ func TestInterruptWhileJoining(t *testing.T) {
 	}
 }
 
-// Ranks with links are interrupted in the middle of endless flows. An interrupted rank ends others' calls
-// only by closing.
+// Ranks with links are interrupted in the middle of endless flows. An interrupted rank ends others'
+// calls only by closing.
 func TestInterruptFlows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
@@ -207,8 +211,12 @@ func TestInterruptFlows(t *testing.T) {
 			errs := make([]error, len(nets))
 			for rank, n := range nets {
 				f := &flow.Flow{
-					Sign: &flow.Sign{1}, To: (rank + 1) % 3, From: (rank + 2) % 3, Lead: 1,
-					Send: [][]byte{make([]byte, size)}, Recv: []flow.Part{{Into: make([]byte, size)}},
+					Sign: &flow.Sign{1},
+					To:   (rank + 1) % 3,
+					From: (rank + 2) % 3,
+					Lead: 1,
+					Send: [][]byte{make([]byte, size)},
+					Recv: []flow.Part{{Into: make([]byte, size)}},
 				}
 				running.Go(func() {
 					for errs[rank] == nil {
@@ -238,7 +246,13 @@ func TestInterruptSender(t *testing.T) {
 	for range 5 {
 		nets := world(t, 2, 2)
 		linkUp(t, nets)
-		f := &flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 1, Send: [][]byte{make([]byte, 64<<20)}}
+		f := &flow.Flow{
+			Sign: &flow.Sign{1},
+			To:   1,
+			From: flow.None,
+			Lead: 1,
+			Send: [][]byte{make([]byte, 64<<20)},
+		}
 		done := started(func() error { return nets[0].Run(f) })
 		time.Sleep(tick / 10) // the sockets fill up meanwhile, or not
 		start := time.Now()
@@ -281,7 +295,8 @@ func TestLastWords(t *testing.T) {
 	if err := n.Connect(testContext(t), []int{0}); err != nil {
 		t.Fatal(err)
 	}
-	s, l := n.streams[0], n.links[0]
+	s := n.streams[0]
+	l := n.links[0]
 	s.begin(exchange(0, payload(100), nil), l, l)
 	n.Interrupt() // as if right after the flow began
 	if err := n.verdict(s.run(nil)); !errors.As(err, new(*SignError)) {
@@ -326,7 +341,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 			}
 		}
 		life()
-		files, goroutines := descriptors(t), runtime.NumGoroutine()
+		files := descriptors(t)
+		goroutines := runtime.NumGoroutine()
 		for range 5 {
 			life()
 		}
@@ -341,12 +357,23 @@ func TestCloseDelivers(t *testing.T) {
 		nets := guardedWorld(t, guard, 2, 1)
 		linkUp(t, nets)
 		out := noise(1, 1<<20)
-		if err := nets[0].Run(&flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 1, Send: [][]byte{out}}); err != nil {
+		if err := nets[0].Run(&flow.Flow{
+			Sign: &flow.Sign{1},
+			To:   1,
+			From: flow.None,
+			Lead: 1,
+			Send: [][]byte{out},
+		}); err != nil {
 			t.Fatal(err)
 		}
 		nets[0].Close()
 		in := make([]byte, len(out))
-		if err := nets[1].Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}}); err != nil || !bytes.Equal(in, out) {
+		if err := nets[1].Run(&flow.Flow{
+			Sign: &flow.Sign{1},
+			To:   flow.None,
+			From: 0,
+			Recv: []flow.Part{{Into: in}},
+		}); err != nil || !bytes.Equal(in, out) {
 			t.Errorf("received other bytes, %v", err)
 		}
 	})

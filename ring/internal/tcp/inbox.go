@@ -28,11 +28,15 @@ func (b *inbox) reset() {
 	if b.memory == nil {
 		b.memory = unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(make([]float64, scratchSize/8)))), scratchSize)
 	}
-	b.begin, b.end = 0, 0
+	b.begin = 0
+	b.end = 0
 }
 
 // drop releases the flow's memory.
-func (b *inbox) drop() { b.pair, b.space = [2]unsafe.Pointer{}, nil }
+func (b *inbox) drop() {
+	b.pair = [2]unsafe.Pointer{}
+	b.space = nil
+}
 
 // receiving reports whether more bytes are due.
 func (s *stream) receiving() bool { return !s.signed || s.recvPart < len(s.flow.Recv) }
@@ -45,8 +49,8 @@ func (s *stream) settle() {
 	}
 }
 
-// pull receives once and stores the bytes. It reports how many came, and whether the socket has no more. With spin it polls
-// for a moment.
+// pull receives once and stores the bytes. It reports how many came, and whether the socket has no
+// more. With spin it polls for a moment.
 func (s *stream) pull(spin bool) (n int, dry bool, err error) {
 	s.inbox.space = s.room()
 	n, err = s.poll(spin)
@@ -163,7 +167,8 @@ func (s *stream) check() error {
 }
 
 func (s *stream) compare() error {
-	theirs, want := s.inbox.memory[:flow.SignSize], s.flow.Sign
+	theirs := s.inbox.memory[:flow.SignSize]
+	want := s.flow.Sign
 	if s.flow.Expect != nil {
 		want = s.flow.Expect
 	}
@@ -175,9 +180,11 @@ func (s *stream) compare() error {
 
 // combine sets the start of into to with op came, in whole elements.
 func (s *stream) combine(p *flow.Part, into, with, came []byte) {
-	f, kernels := s.flow, s.net.cfg.Kernels
+	f := s.flow
+	kernels := s.net.cfg.Kernels
 	pair := &s.inbox.pair
-	pair[0], pair[1] = unsafe.Pointer(&with[0]), unsafe.Pointer(&came[0])
+	pair[0] = unsafe.Pointer(&with[0])
+	pair[1] = unsafe.Pointer(&came[0])
 	if p.TheirsFirst {
 		pair[0], pair[1] = pair[1], pair[0]
 	}

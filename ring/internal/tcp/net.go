@@ -92,16 +92,19 @@ func (n *Net) Meet(self secure.Identity, peers []secure.Peer) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.rank, n.links = self.Rank, make([]*link, self.Size)
+	n.rank = self.Rank
+	n.links = make([]*link, self.Size)
 	return nil
 }
 
 // plan finds the rails to each rank. Lower ranks may add lanes.
 func (n *Net) plan(own int, peers []secure.Peer) {
-	welcome, limit := false, cmp.Or(n.cfg.Rails, rails.Most)
+	welcome := false
+	limit := cmp.Or(n.cfg.Rails, rails.Most)
 	n.pairs = make([][]rails.Pairing, len(peers))
 	for rank := range peers {
-		low, high := min(own, rank), max(own, rank)
+		low := min(own, rank)
+		high := max(own, rank)
 		if low == high {
 			continue
 		}
@@ -250,8 +253,8 @@ func (n *Net) adopt(rank int, conns []*secure.Conn) error {
 	return nil
 }
 
-// Trip returns the longest of the shortest round trips to the ranks that this one has links to, or 0 if none is known. It
-// runs between flows.
+// Trip returns the longest of the shortest round trips to the ranks that this one has links to, or
+// 0 if none is known. It runs between flows.
 func (n *Net) Trip() (longest time.Duration) {
 	for _, l := range n.links {
 		if l != nil {

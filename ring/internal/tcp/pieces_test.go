@@ -19,7 +19,8 @@ func TestWritesInParts(t *testing.T) {
 		linkUp(t, nets)
 		for rank, n := range nets {
 			for _, s := range n.links[1-rank].conns {
-				if err := unix.SetsockoptInt(s.(socket).FD, unix.SOL_SOCKET, unix.SO_SNDBUF, 1); err != nil { // the least it has
+				// the least it has
+				if err := unix.SetsockoptInt(s.(socket).FD, unix.SOL_SOCKET, unix.SO_SNDBUF, 1); err != nil {
 					t.Fatal(err)
 				}
 			}

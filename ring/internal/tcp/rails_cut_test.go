@@ -56,13 +56,18 @@ func TestRailProcess(t *testing.T) {
 	n.Deliver()
 }
 
-// swapUntil swaps vectors until rank 0's over is true, and returns the longest time of one, or an error.
+// swapUntil swaps vectors until rank 0's over is true, and returns the longest time of one, or an
+// error.
 func swapUntil(n *Net, rank int, over func() bool) string {
 	const size = 1 << 20
-	out, in, want := payload(size), make([]byte, size), payload(size)
+	out := payload(size)
+	in := make([]byte, size)
+	want := payload(size)
 	var worst time.Duration
 	for round := byte(0); ; round++ {
-		out[0], out[size-1], want[size-1] = 0, round, round
+		out[0] = 0
+		out[size-1] = round
+		want[size-1] = round
 		if rank == 0 && over() {
 			out[0] = 1
 		}
@@ -101,12 +106,14 @@ func TestRailIsCut(t *testing.T) {
 		command(append([]string{"nsenter", "-t", strconv.Itoa(hosts[host].PID), "-n", "--"}, argv...)...)
 	}
 	own := [][]string{{hosts[0].Addr, "10.79.1.1"}, {hosts[1].Addr, "10.79.1.2"}}
-	command("ip", "link", "add", "rail1", "netns", strconv.Itoa(hosts[0].PID), "type", "veth", "peer", "name", "rail1", "netns", strconv.Itoa(hosts[1].PID))
+	command("ip", "link", "add", "rail1", "netns", strconv.Itoa(hosts[0].PID), "type", "veth", "peer", "name", "rail1",
+		"netns", strconv.Itoa(hosts[1].PID))
 	for i := range hosts {
 		on(i, "ip", "addr", "add", own[i][1]+"/24", "dev", "rail1")
 		on(i, "ip", "link", "set", "rail1", "up")
 		for _, name := range []string{"eth0", "rail1"} {
-			on(i, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", "300mbit", "burst", "128kb", "latency", "20ms")
+			on(i, "tc", "qdisc", "add", "dev", name, "root", "tbf", "rate", "300mbit", "burst", "128kb", "latency",
+				"20ms")
 		}
 	}
 
@@ -115,7 +122,8 @@ func TestRailIsCut(t *testing.T) {
 	var at [2]string
 	for rank, h := range hosts {
 		cmd := c.On(t.Context(), h.Name, os.Args[0], "-test.run=^TestRailProcess$")
-		cmd.Env = append(os.Environ(), fmt.Sprint("GORUN_RAIL_RANK=", rank), "GORUN_RAIL_ADDRS="+strings.Join(own[rank], " "))
+		cmd.Env = append(os.Environ(), fmt.Sprint("GORUN_RAIL_RANK=", rank), "GORUN_RAIL_ADDRS="+
+			strings.Join(own[rank], " "))
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			stdin[rank], err = cmd.StdinPipe()
@@ -153,7 +161,8 @@ func TestRailIsCut(t *testing.T) {
 		t.Helper()
 		const enough = 4 << 20
 		for _, name := range names {
-			for begin, deadline := sent(name), time.Now().Add(time.Minute); sent(name) < begin+enough; time.Sleep(20 * time.Millisecond) {
+			for begin, deadline := sent(name),
+				time.Now().Add(time.Minute); sent(name) < begin+enough; time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(deadline) {
 					t.Fatalf("%s: %s carries nothing", when, name)
 				}

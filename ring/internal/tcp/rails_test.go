@@ -54,7 +54,9 @@ func (s *sockets) sever(i int) {
 // first two have all their lanes.
 func railWorld(t testing.TB, guard secure.Guard, size, count int) ([]*Net, []*sockets) {
 	t.Helper()
-	nets, peers, open := make([]*Net, size), make([]secure.Peer, size), make([]*sockets, size)
+	nets := make([]*Net, size)
+	peers := make([]secure.Peer, size)
+	open := make([]*sockets, size)
 	for rank := range nets {
 		var addrs []netip.Addr
 		for rail := range count {
@@ -72,7 +74,8 @@ func railWorld(t testing.TB, guard secure.Guard, size, count int) ([]*Net, []*so
 		t.Cleanup(func() { nets[rank].Close() })
 		peers[rank] = secure.Peer{Addrs: nets[rank].Addrs(), Cert: nets[rank].Cert()}
 		for rail, addr := range nets[rank].Addrs() {
-			peers[rank].Rails = append(peers[rank].Rails, secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", rail)})
+			peers[rank].Rails = append(peers[rank].Rails,
+				secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", rail)})
 		}
 	}
 	for rank, n := range nets {
@@ -100,7 +103,8 @@ func awaitLanes(t testing.TB, nets []*Net, open []*sockets, count int) {
 // swap exchanges n bytes between two ranks, and checks them.
 func swap(t testing.TB, nets []*Net, n int) {
 	t.Helper()
-	in, out := [2][]byte{make([]byte, n), make([]byte, n)}, [2][]byte{payload(n), payload(n)}
+	in := [2][]byte{make([]byte, n), make([]byte, n)}
+	out := [2][]byte{payload(n), payload(n)}
 	for i := range out[1] {
 		out[1][i] ^= 0x55
 	}
@@ -123,10 +127,12 @@ func TestRailsCarryFlows(t *testing.T) {
 
 // Bytes stream around ranks that each send to one and receive from another.
 func TestRailsCarryRings(t *testing.T) {
-	const size, n = 3, 5 << 20
+	const size = 3
+	const n = 5 << 20
 	nets, _ := railWorld(t, secure.Plain, size, 2)
 	for range 3 {
-		flows, in := make([]*flow.Flow, size), make([][]byte, size)
+		flows := make([]*flow.Flow, size)
+		in := make([][]byte, size)
 		for rank := range size {
 			in[rank] = make([]byte, n)
 			flows[rank] = exchange((rank+1)%size, payload(n), in[rank])
@@ -149,8 +155,19 @@ func TestRailsBothSendFirst(t *testing.T) {
 	errs := each(nets, func(rank int, net *Net) error {
 		in := make([]byte, n)
 		for range 5 {
-			give := &flow.Flow{Sign: &flow.Sign{1}, To: 1 - rank, From: flow.None, Send: [][]byte{payload(n)}, Lead: 1}
-			take := &flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 1 - rank, Recv: []flow.Part{{Into: in}}}
+			give := &flow.Flow{
+				Sign: &flow.Sign{1},
+				To:   1 - rank,
+				From: flow.None,
+				Send: [][]byte{payload(n)},
+				Lead: 1,
+			}
+			take := &flow.Flow{
+				Sign: &flow.Sign{1},
+				To:   flow.None,
+				From: 1 - rank,
+				Recv: []flow.Part{{Into: in}},
+			}
 			if err := errors.Join(net.Run(give), net.Run(take)); err != nil {
 				return err
 			}
@@ -216,12 +233,23 @@ func TestRailsDeliver(t *testing.T) {
 	in := make([]byte, n)
 	errs := each(nets, func(rank int, net *Net) error {
 		if rank == 0 {
-			err := net.Run(&flow.Flow{Sign: &flow.Sign{1}, To: 1, From: flow.None, Send: [][]byte{payload(n)}, Lead: 1})
+			err := net.Run(&flow.Flow{
+				Sign: &flow.Sign{1},
+				To:   1,
+				From: flow.None,
+				Send: [][]byte{payload(n)},
+				Lead: 1,
+			})
 			net.Deliver()
 			net.Interrupt()
 			return errors.Join(err, net.Close())
 		}
-		return net.Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 0, Recv: []flow.Part{{Into: in}}})
+		return net.Run(&flow.Flow{
+			Sign: &flow.Sign{1},
+			To:   flow.None,
+			From: 0,
+			Recv: []flow.Part{{Into: in}},
+		})
 	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -245,7 +273,13 @@ func TestRailsLastData(t *testing.T) {
 	const n = 32 << 10
 	for range 20 {
 		nets, open := railWorld(t, secure.Plain, 2, 2)
-		give := &flow.Flow{Sign: &flow.Sign{1}, To: 0, From: flow.None, Send: [][]byte{payload(n)}, Lead: 1}
+		give := &flow.Flow{
+			Sign: &flow.Sign{1},
+			To:   0,
+			From: flow.None,
+			Send: [][]byte{payload(n)},
+			Lead: 1,
+		}
 		if err := nets[1].Run(give); err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +289,12 @@ func TestRailsLastData(t *testing.T) {
 		note := &flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: flow.None}
 		_ = nets[0].sendNote(nets[0].links[1], note) // resets a connection
 		in := make([]byte, n)
-		if err := nets[0].Run(&flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 1, Recv: []flow.Part{{Into: in}}}); err != nil {
+		if err := nets[0].Run(&flow.Flow{
+			Sign: &flow.Sign{1},
+			To:   flow.None,
+			From: 1,
+			Recv: []flow.Part{{Into: in}},
+		}); err != nil {
 			t.Fatalf("%v, with %d connections", err, open[0].count())
 		}
 		if !bytes.Equal(in, payload(n)) {
@@ -264,7 +303,8 @@ func TestRailsLastData(t *testing.T) {
 	}
 }
 
-// A rank that has received all leaves at once. The other one has not failed: what it holds is acknowledged or was received.
+// A rank that has received all leaves at once. The other one has not failed: what it holds is
+// acknowledged or was received.
 func TestRailsLeave(t *testing.T) {
 	for range 20 {
 		nets, _ := railWorld(t, secure.Plain, 2, 2)

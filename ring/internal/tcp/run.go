@@ -103,7 +103,8 @@ func (n *Net) workers(f *flow.Flow) []*stream {
 	workers := n.streams[1:]
 	for _, s := range workers {
 		if s.start == nil {
-			s.start, s.gate = make(chan struct{}, 1), make(chan bool, 1)
+			s.start = make(chan struct{}, 1)
+			s.gate = make(chan bool, 1)
 			n.working.Go(s.serve)
 		}
 	}

@@ -30,7 +30,8 @@ func TestExchange(t *testing.T) {
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		for stripes := 1; stripes <= 4; stripes++ {
 			nets := guardedWorld(t, guard, 2, stripes)
-			for _, size := range []int{0, 1, 8, 63, 100, eager, eager + 1, stripeMin - 1, stripeMin, 1<<20 + 13, 12 << 20} {
+			for _, size := range []int{0, 1, 8, 63, 100, eager, eager + 1, stripeMin - 1, stripeMin, 1<<20 + 13,
+				12 << 20} {
 				out := [2][]byte{noise(1, size), noise(2, size)}
 				in := [2][]byte{make([]byte, size), make([]byte, size)}
 				run(t, nets, []*flow.Flow{exchange(1, out[0], in[0]), exchange(0, out[1], in[1])})
@@ -51,8 +52,13 @@ func ringAllReduce(rank, size int, vector []byte, cuts []int) *flow.Flow {
 		return vector[cuts[i]:cuts[i+1]]
 	}
 	f := &flow.Flow{
-		Sign: &flow.Sign{2}, To: (rank + 1) % size, From: (rank - 1 + size) % size,
-		Send: [][]byte{chunk(rank)}, Lead: 1, Type: kernel.I64, Op: kernel.Sum,
+		Sign: &flow.Sign{2},
+		To:   (rank + 1) % size,
+		From: (rank - 1 + size) % size,
+		Send: [][]byte{chunk(rank)},
+		Lead: 1,
+		Type: kernel.I64,
+		Op:   kernel.Sum,
 	}
 	for step := range 2 * (size - 1) {
 		mine := chunk(rank - 1 - step)
@@ -98,7 +104,8 @@ func TestRings(t *testing.T) {
 				run(t, nets, flows)
 				for rank, v := range vectors {
 					if !slices.Equal(int64s(v), want) {
-						t.Fatalf("%d elements on rank %d of %d in %d stripes: the sum is wrong", elements, rank, size, stripes)
+						t.Fatalf("%d elements on rank %d of %d in %d stripes: the sum is wrong", elements, rank, size,
+							stripes)
 					}
 				}
 			}
@@ -113,7 +120,8 @@ func TestChain(t *testing.T) {
 		for _, size := range []int{2, 3, 5} {
 			for stripes := 1; stripes <= 3; stripes++ {
 				nets := guardedWorld(t, guard, size, stripes)
-				flows, got := make([]*flow.Flow, size), make([][][]byte, size)
+				flows := make([]*flow.Flow, size)
+				got := make([][][]byte, size)
 				for rank := range flows {
 					f := &flow.Flow{Sign: &flow.Sign{3}, To: rank + 1, From: rank - 1} // rank -1 is none
 					for i, n := range lengths {
@@ -128,7 +136,8 @@ func TestChain(t *testing.T) {
 						got[rank] = append(got[rank], part)
 					}
 					if rank == size-1 {
-						f.To, f.Send = flow.None, nil
+						f.To = flow.None
+						f.Send = nil
 					}
 					flows[rank] = f
 				}
@@ -136,7 +145,8 @@ func TestChain(t *testing.T) {
 				for rank := range got {
 					for i := range lengths {
 						if !bytes.Equal(got[rank][i], got[0][i]) {
-							t.Errorf("part %d on rank %d of %d in %d stripes: other bytes than were sent", i, rank, size, stripes)
+							t.Errorf("part %d on rank %d of %d in %d stripes: other bytes than were sent", i, rank,
+								size, stripes)
 						}
 					}
 				}
@@ -198,7 +208,8 @@ func (r reduction) values(seed uint64, n int) []byte {
 
 // want returns the kernels' result for whole vectors.
 func (r reduction) want(kernels kernel.Set, with, theirs []byte) []byte {
-	out, n := make([]byte, len(with)), len(with)/r.t.Size()
+	out := make([]byte, len(with))
+	n := len(with) / r.t.Size()
 	pair := []unsafe.Pointer{unsafe.Pointer(&with[0]), unsafe.Pointer(&theirs[0])}
 	if r.first {
 		pair[0], pair[1] = pair[1], pair[0]
@@ -219,7 +230,8 @@ func TestReductions(t *testing.T) {
 				if n > 3001 && (r.op != kernel.Sum || !r.first) {
 					continue
 				}
-				theirs, with := r.values(1, n), r.values(2, n)
+				theirs := r.values(1, n)
+				with := r.values(2, n)
 				want := r.want(nets[1].cfg.Kernels, with, theirs)
 				into := make([]byte, len(with))
 				if r.inPlace {
@@ -230,7 +242,8 @@ func TestReductions(t *testing.T) {
 					{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 2, Send: [][]byte{theirs, []byte("after")}},
 					{
 						Sign: &flow.Sign{1}, To: flow.None, From: 0, Type: r.t, Op: r.op,
-						Recv: []flow.Part{{Into: into, With: with, TheirsFirst: r.first, Divisor: r.divisor}, {Into: tail}},
+						Recv: []flow.Part{{Into: into, With: with, TheirsFirst: r.first, Divisor: r.divisor},
+							{Into: tail}},
 					},
 				})
 				if !bytes.Equal(into, want) || string(tail) != "after" {
@@ -247,7 +260,8 @@ func TestDribble(t *testing.T) {
 	n := rankTwo(t, 1)
 	conn := dialAs(t, n, 0, 1)[0]
 	r := reduction{t: kernel.I32, op: kernel.Sum}
-	theirs, with := r.values(1, 50), r.values(2, 50)
+	theirs := r.values(1, 50)
+	with := r.values(2, 50)
 	want := r.want(n.cfg.Kernels, with, theirs)
 	plain := make([]byte, 3)
 	sign := flow.Sign{5}
@@ -257,7 +271,11 @@ func TestDribble(t *testing.T) {
 		}
 	}()
 	err := n.Run(&flow.Flow{
-		Sign: &sign, To: flow.None, From: 0, Type: r.t, Op: r.op,
+		Sign: &sign,
+		To:   flow.None,
+		From: 0,
+		Type: r.t,
+		Op:   r.op,
 		Recv: []flow.Part{{Into: with, With: with}, {Into: plain}},
 	})
 	if err != nil || !bytes.Equal(with, want) || string(plain) != "end" {

@@ -13,14 +13,17 @@ import (
 // congestionOf is the congestion control of every connection between two ranks.
 func congestionOf(t *testing.T, want string) []string {
 	t.Helper()
-	nets, addrs := make([]*Net, 2), make([][]netip.AddrPort, 2)
+	nets := make([]*Net, 2)
+	addrs := make([][]netip.AddrPort, 2)
 	for rank := range nets {
-		n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Config: secure.Config{Stripes: 2, Congestion: want}})
+		n, err := Listen(testContext(t), []netip.Addr{loopback()},
+			Config{Config: secure.Config{Stripes: 2, Congestion: want}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { n.Close() })
-		nets[rank], addrs[rank] = n, n.Addrs()
+		nets[rank] = n
+		addrs[rank] = n.Addrs()
 	}
 	for rank, n := range nets {
 		if err := n.Meet(identity(rank, 2), peersAt(addrs)); err != nil {
@@ -59,7 +62,8 @@ func TestCongestion(t *testing.T) {
 			}
 		}
 	}
-	if n, err := Listen(testContext(t), []netip.Addr{loopback()}, Config{Config: secure.Config{Stripes: 1, Congestion: "none such"}}); err == nil {
+	if n, err := Listen(testContext(t), []netip.Addr{loopback()},
+		Config{Config: secure.Config{Stripes: 1, Congestion: "none such"}}); err == nil {
 		n.Close()
 		t.Error("listens with a congestion control that does not exist")
 	}

@@ -55,17 +55,27 @@ func newStream(n *Net, index int) *stream { return &stream{net: n, index: index}
 // begin prepares s for its stripe of a flow.
 func (s *stream) begin(f *flow.Flow, to, from *link) {
 	s.flow = f
-	s.to, s.signSent, s.sendPart, s.sendOff = nil, flow.SignSize, len(f.Send), 0
+	s.to = nil
+	s.signSent = flow.SignSize
+	s.sendPart = len(f.Send)
+	s.sendOff = 0
 	if to != nil {
-		s.to, s.sendPart = to.conns[s.index], 0
+		s.to = to.conns[s.index]
+		s.sendPart = 0
 		if s.index == 0 {
 			s.signSent = 0
 		}
 	}
-	s.from, s.signed, s.gated, s.recvPart, s.recvOff = nil, true, false, len(f.Recv), 0
+	s.from = nil
+	s.signed = true
+	s.gated = false
+	s.recvPart = len(f.Recv)
+	s.recvOff = 0
 	if from != nil {
-		s.from, s.recvPart = from.conns[s.index], 0
-		s.signed, s.gated = s.index > 0, s.index > 0
+		s.from = from.conns[s.index]
+		s.recvPart = 0
+		s.signed = s.index > 0
+		s.gated = s.index > 0
 	}
 	s.inbox.reset()
 	s.settle()
@@ -117,13 +127,16 @@ func (s *stream) open(ok bool) {
 // carry sends and receives until both are done. full means that the socket accepts no
 // bytes at the moment, dry that it has none.
 func (s *stream) carry() error {
-	full, dry := false, false
+	full := false
+	dry := false
 	for !s.net.halted.Load() {
-		out, in := s.gather(), s.receiving()
+		out := s.gather()
+		in := s.receiving()
 		if out == 0 && !in && !s.gated {
 			return nil
 		}
-		full, dry = full && out > 0, dry && in
+		full = full && out > 0
+		dry = dry && in
 		var err error
 		if out > 0 && !full {
 			var n int
@@ -232,8 +245,10 @@ func (s *stream) advance(n int) {
 
 // wait sleeps until the stream can do one of what it shall, at most a tick.
 func (s *stream) wait(send, recv bool) (full, dry bool, err error) {
-	w, both := &s.watch, send && recv && s.from == s.to
-	first, second := time.Duration(0), time.Duration(0)
+	w := &s.watch
+	both := send && recv && s.from == s.to
+	first := time.Duration(0)
+	second := time.Duration(0)
 	w.fds = w.fds[:0]
 	if send {
 		w.fds, first = s.to.Watch(w.fds, true, both)
@@ -248,7 +263,8 @@ func (s *stream) wait(send, recv bool) (full, dry bool, err error) {
 	} else if err != nil {
 		return false, false, s.broken(s.other(send), err)
 	}
-	canSend, canRecv := false, false
+	canSend := false
+	canRecv := false
 	if send {
 		if canSend, canRecv, err = s.to.Woken(w.fds[:sending]); err != nil {
 			return false, false, s.broken(s.flow.To, err)
@@ -260,7 +276,8 @@ func (s *stream) wait(send, recv bool) (full, dry bool, err error) {
 		}
 	}
 	if ready == 0 {
-		canSend, canRecv = true, true // poll does not show data that a conn keeps in its own memory
+		canSend = true
+		canRecv = true // poll does not show data that a conn keeps in its own memory
 	}
 	return send && !canSend, recv && !canRecv, s.probe()
 }

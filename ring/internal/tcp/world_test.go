@@ -18,7 +18,13 @@ import (
 func loopback() netip.Addr { return netip.MustParseAddr("127.0.0.1") }
 
 func identity(rank, size int) secure.Identity {
-	return secure.Identity{Job: "job", Epoch: 4, Rank: rank, Size: size, Key: bytes.Repeat([]byte{7}, 32)}
+	return secure.Identity{
+		Job:   "job",
+		Epoch: 4,
+		Rank:  rank,
+		Size:  size,
+		Key:   bytes.Repeat([]byte{7}, 32),
+	}
 }
 
 func testContext(t testing.TB) context.Context {
@@ -42,7 +48,8 @@ func openGuarded(t testing.TB, guard secure.Guard, stripes int, addrs ...netip.A
 	if len(addrs) == 0 {
 		addrs = []netip.Addr{loopback()}
 	}
-	n, err := Listen(testContext(t), addrs, Config{Config: secure.Config{Stripes: stripes, Guard: guard}, Kernels: kernels})
+	n, err := Listen(testContext(t), addrs, Config{Config: secure.Config{Stripes: stripes, Guard: guard},
+		Kernels: kernels})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +118,14 @@ func run(t testing.TB, nets []*Net, flows []*flow.Flow) {
 
 // exchange returns a flow that swaps one part with another rank.
 func exchange(peer int, out, in []byte) *flow.Flow {
-	return &flow.Flow{Sign: &flow.Sign{1}, To: peer, From: peer, Send: [][]byte{out}, Lead: 1, Recv: []flow.Part{{Into: in}}}
+	return &flow.Flow{
+		Sign: &flow.Sign{1},
+		To:   peer,
+		From: peer,
+		Send: [][]byte{out},
+		Lead: 1,
+		Recv: []flow.Part{{Into: in}},
+	}
 }
 
 // linkUp links all pairs of nets.

@@ -138,7 +138,8 @@ func TestWriterFails(t *testing.T) {
 		allreduce(tl, "x")
 	}
 	err := tl.Stop()
-	if want := fmt.Sprintf("timeline: %d events are lost", 1000*(2+2*begun)); !errors.Is(err, io.ErrShortWrite) || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("timeline: %d events are lost", 1000*(2+2*begun)); !errors.Is(err, io.ErrShortWrite) ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("stop: %v, want %s", err, want)
 	}
 	if bad.asked != 1 {
@@ -159,7 +160,12 @@ func TestWriterFails(t *testing.T) {
 
 func TestBounds(t *testing.T) {
 	var out bytes.Buffer
-	s := &session{rows: newRows(100), buf: appendHead(nil, time.Unix(0, 0)), clock: time.Now, w: &out}
+	s := &session{
+		rows:  newRows(100),
+		buf:   appendHead(nil, time.Unix(0, 0)),
+		clock: time.Now,
+		w:     &out,
+	}
 	for i := range 110 {
 		s.take(event{what: ready, tensor: fmt.Sprint(i)})
 	}

@@ -104,7 +104,8 @@ func (s *session) flush() {
 	if s.err != nil {
 		s.dropped.Add(s.held)
 	}
-	s.buf, s.held = s.buf[:0], 0
+	s.buf = s.buf[:0]
+	s.held = 0
 }
 
 // appendHead writes the start of a trace. The first event is about the trace itself; all

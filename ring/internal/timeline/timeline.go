@@ -65,18 +65,24 @@ func (t *Timeline) Start(w io.Writer, o Options) error {
 		o.Buffer = defaultBuffer
 	}
 	s := &session{
-		w: w, clock: t.clock, marks: o.MarkCycles, events: make(chan event, o.Buffer),
-		quit: make(chan struct{}), done: make(chan struct{}),
+		w:      w,
+		clock:  t.clock,
+		marks:  o.MarkCycles,
+		events: make(chan event, o.Buffer),
+		quit:   make(chan struct{}),
+		done:   make(chan struct{}),
 	}
 	if o.Append {
 		if err := t.reopen(w); err != nil {
 			return err
 		}
 	} else {
-		t.began, t.rows = t.clock(), newRows(maxRows)
+		t.began = t.clock()
+		t.rows = newRows(maxRows)
 		s.buf = appendHead(nil, t.began)
 	}
-	s.began, s.rows = t.began, t.rows
+	s.began = t.began
+	s.rows = t.rows
 	t.run.Store(s)
 	go s.loop()
 	return nil
@@ -123,7 +129,12 @@ func (t *Timeline) On() bool { return t.run.Load() != nil }
 // as "ALLREDUCE".
 func (t *Timeline) Negotiate(tensor, op string) {
 	if s := t.run.Load(); s != nil {
-		s.put(event{what: beginTop, tensor: tensor, prefix: negotiate, name: op})
+		s.put(event{
+			what:   beginTop,
+			tensor: tensor,
+			prefix: negotiate,
+			name:   op,
+		})
 	}
 }
 
@@ -137,7 +148,12 @@ func (t *Timeline) Ready(tensor string, rank int) {
 // Negotiated ends the negotiation: all ranks have submitted the tensor.
 func (t *Timeline) Negotiated(tensor, op string) {
 	if s := t.run.Load(); s != nil {
-		s.put(event{what: end, tensor: tensor, prefix: negotiate, name: op})
+		s.put(event{
+			what:   end,
+			tensor: tensor,
+			prefix: negotiate,
+			name:   op,
+		})
 	}
 }
 
@@ -165,7 +181,12 @@ func (t *Timeline) Leave(tensor, phase string) {
 // End ends the operation op on a tensor.
 func (t *Timeline) End(tensor, op string, args Args) {
 	if s := t.run.Load(); s != nil {
-		s.put(event{what: end, tensor: tensor, name: op, args: args})
+		s.put(event{
+			what:   end,
+			tensor: tensor,
+			name:   op,
+			args:   args,
+		})
 	}
 }
 

@@ -33,7 +33,8 @@ func parse(t *testing.T, text []byte) []record {
 // the number of operations, and the number of dropped events that the file reports.
 func nest(t *testing.T, all []record) (begins, dropped int) {
 	t.Helper()
-	open, last := map[int][]string{}, map[int]float64{}
+	open := map[int][]string{}
+	last := map[int]float64{}
 	for i, r := range all {
 		if r.PID > 0 && r.Ph != "M" {
 			if r.TS < last[r.PID] {
@@ -213,7 +214,8 @@ func TestSlowWriter(t *testing.T) {
 	if err := tl.Start(out, Options{Buffer: 100}); err != nil {
 		t.Fatal(err)
 	}
-	const callers, events = 8, 5000
+	const callers = 8
+	const events = 5000
 	var work sync.WaitGroup
 	for i := range callers {
 		work.Go(func() {
@@ -244,9 +246,20 @@ func TestSlowWriter(t *testing.T) {
 func TestNestsWhateverIsDropped(t *testing.T) {
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		rows, b := newRows(3), appendHead(nil, time.Unix(0, 0))
-		s := &session{rows: rows, buf: b, clock: time.Now, w: &bytes.Buffer{}}
-		full := &session{events: make(chan event, 1000), clock: time.Now, began: time.Now(), marks: true}
+		rows := newRows(3)
+		b := appendHead(nil, time.Unix(0, 0))
+		s := &session{
+			rows:  rows,
+			buf:   b,
+			clock: time.Now,
+			w:     &bytes.Buffer{},
+		}
+		full := &session{
+			events: make(chan event, 1000),
+			clock:  time.Now,
+			began:  time.Now(),
+			marks:  true,
+		}
 		tl := New()
 		tl.run.Store(full)
 		for i := range 40 {

@@ -23,7 +23,8 @@ func write(t testing.TB, name, text string) string {
 func TestDoubtfulFilesAreForSSH(t *testing.T) {
 	for text, sure := range map[string]bool{
 		"Host f*\n  User me\n": true, "Match all\n": false, "NoSuchOption yes\n": false, "Port\n": false,
-		"Include config\n": false, "IdentityFile \"a b\"\n": false, "ProxyCommand sh -c 'x'\n": true, "CanonicalizeHostname NO\n": true,
+		"Include config\n": false, "IdentityFile \"a b\"\n": false, "ProxyCommand sh -c 'x'\n": true,
+		"CanonicalizeHostname NO\n": true,
 	} {
 		home := t.TempDir()
 		file := write(t, filepath.Join(home, ".ssh", "config"), text)
@@ -46,7 +47,8 @@ func TestDoubtfulFilesAreForSSH(t *testing.T) {
 	}
 }
 
-// As with ssh, another user must not be able to write the user's file, nor one that it or a named file includes.
+// As with ssh, another user must not be able to write the user's file, nor one that it or a named
+// file includes.
 func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		user, included os.FileMode
@@ -82,7 +84,8 @@ func FuzzRead(f *testing.F) {
 	f.Add("match all\nHost\t*\nMATCH x\nInclude")
 	f.Add("Host f1 !f2\n=\nport==\n\r\r\nIdentityFile \"a\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := Read(write(t, filepath.Join(t.TempDir(), "config"), strings.ReplaceAll(strings.ToLower(text), "include", "")), "/nonexistent")
+		c, err := Read(write(t, filepath.Join(t.TempDir(), "config"),
+			strings.ReplaceAll(strings.ToLower(text), "include", "")), "/nonexistent")
 		if err != nil {
 			t.Fatal(err)
 		}

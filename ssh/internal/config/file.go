@@ -36,8 +36,8 @@ type line struct {
 }
 
 // Read parses the named file, or without a name ~/.ssh/config and the system's file. Only a named
-// file must exist. As with ssh, no other user may be able to write ~/.ssh/config and the files that it or
-// a named one includes: the error is a *PermissionError.
+// file must exist. As with ssh, no other user may be able to write ~/.ssh/config and the files that
+// it or a named one includes: the error is a *PermissionError.
 func Read(name, home string) (*Config, error) {
 	c := &Config{}
 	userDir := filepath.Join(home, ".ssh")
@@ -89,8 +89,8 @@ func (e *PermissionError) Hint() string {
 	return "if it is yours alone: chmod go-w " + e.Path
 }
 
-// judge refuses a file that another user could have written. Where only a group with the owner's number may write, which is the
-// owner's private group on usual systems, ssh decides.
+// judge refuses a file that another user could have written. Where only a group with the owner's
+// number may write, which is the owner's private group on usual systems, ssh decides.
 func (c *Config) judge(name string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	mode := info.Mode().Perm()
@@ -168,7 +168,9 @@ func (c *Config) include(pattern string, in source) (files []file) {
 	}
 	for _, name := range names {
 		next := in
-		next.name, next.depth, next.private = name, in.depth+1, !in.system
+		next.name = name
+		next.depth = in.depth + 1
+		next.private = !in.system
 		f, err := c.read(next)
 		if err != nil {
 			c.doubt(err)
@@ -180,9 +182,11 @@ func (c *Config) include(pattern string, in source) (files []file) {
 
 // parse splits a line into its keyword and arguments.
 func (c *Config) parse(text string) line {
-	keyword, rest := text, ""
+	keyword := text
+	rest := ""
 	if i := strings.IndexAny(text, " \t="); i >= 0 {
-		keyword, rest = text[:i], strings.TrimLeft(text[i:], " \t")
+		keyword = text[:i]
+		rest = strings.TrimLeft(text[i:], " \t")
 		rest = strings.TrimLeft(strings.TrimPrefix(rest, "="), " \t")
 	}
 	l := line{keyword: strings.ToLower(keyword)}

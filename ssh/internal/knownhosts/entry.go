@@ -1,5 +1,5 @@
-// Package knownhosts reads known_hosts files and decides by them on a host's key, as OpenSSH does (sshd(8), "SSH_KNOWN_HOSTS FILE
-// FORMAT").
+// Package knownhosts reads known_hosts files and decides by them on a host's key, as OpenSSH does
+// (sshd(8), "SSH_KNOWN_HOSTS FILE FORMAT").
 package knownhosts
 
 import (
@@ -80,7 +80,8 @@ func parseHosts(word string) hosts {
 	return hosts{hashed: true, salt: string(salt), sum: string(sum)}
 }
 
-// names returns the hosts if they are names, and neither patterns nor hashed. They match these and no others.
+// names returns the hosts if they are names, and neither patterns nor hashed. They match these and
+// no others.
 func (h hosts) names() (names []string, plain bool) {
 	if h.hashed || strings.ContainsAny(h.list, "*?!") {
 		return nil, false
@@ -111,18 +112,23 @@ func (h hosts) matches(name string) bool {
 
 // like reports whether name matches a pattern, in which * stands for any bytes and ? for one.
 func like(pattern, name string) bool {
-	star, next := -1, 0 // the last star, and where the name goes on if it stands for one byte more
-	p, n := 0, 0
+	star := -1
+	next := 0 // the last star, and where the name goes on if it stands for one byte more
+	p := 0
+	n := 0
 	for n < len(name) {
 		switch {
 		case p < len(pattern) && pattern[p] == '*':
-			star, next = p, n
+			star = p
+			next = n
 			p++
 		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == name[n]):
-			p, n = p+1, n+1
+			p++
+			n++
 		case star >= 0:
 			next++
-			p, n = star+1, next
+			p = star + 1
+			n = next
 		default:
 			return false
 		}

@@ -6,7 +6,8 @@ import (
 	"slices"
 )
 
-// File holds the entries of a known_hosts file by host. It does not change, and is safe for concurrent use.
+// File holds the entries of a known_hosts file by host. It does not change, and is safe for
+// concurrent use.
 type File struct {
 	Name    string
 	entries []Entry
@@ -25,7 +26,8 @@ func Read(name string) (*File, error) {
 	for line := range bytes.Lines(text) {
 		number++
 		if e, ok := parse(line); ok {
-			e.File, e.Line = name, number
+			e.File = name
+			e.Line = number
 			f.add(e)
 		}
 	}
@@ -46,8 +48,8 @@ func (f *File) add(e Entry) {
 	}
 }
 
-// Of returns the entries about a host in the order of their lines. The name is in lower case, and of the form
-// [host]:port for a port other than 22.
+// Of returns the entries about a host in the order of their lines. The name is in lower case, and
+// of the form [host]:port for a port other than 22.
 func (f *File) Of(name string) (entries []Entry) {
 	places := slices.Clone(f.named[name])
 	for _, at := range f.others {

@@ -13,8 +13,10 @@ const publicKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIO7ZVcbYJ4IVfYzVgkyl3Cl6a
 
 func TestEntries(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "known")
-	text := "\n# comment\nh " + publicKey + "\n@revoked\th\t" + publicKey + " a comment\r\n@cert-authority *.x " + publicKey +
-		"\n@unheard-of h " + publicKey + "\nh ssh-rsa " + strings.Fields(publicKey)[1] + "\nh 1024 35 1234\nh ssh-ed25519 AAAA\n@revoked " + publicKey + "\nlast " + publicKey
+	text := "\n# comment\nh " + publicKey + "\n@revoked\th\t" + publicKey + " a comment\r\n@cert-authority *.x " +
+		publicKey +
+		"\n@unheard-of h " + publicKey + "\nh ssh-rsa " + strings.Fields(publicKey)[1] +
+		"\nh 1024 35 1234\nh ssh-ed25519 AAAA\n@revoked " + publicKey + "\nlast " + publicKey
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -27,7 +29,8 @@ func TestEntries(t *testing.T) {
 		line   int
 		name   string
 	}{{Key, 3, "h"}, {Revoked, 4, "h"}, {Authority, 5, "a.x"}, {Key, 11, "last"}} {
-		if e := read.entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file || !e.matches(want.name) || e.matches("other") {
+		if e := read.entries[i]; e.Marker != want.marker || e.Line != want.line || e.File != file ||
+			!e.matches(want.name) || e.matches("other") {
 			t.Errorf("entry %d is %+v", i, e)
 		}
 	}
@@ -40,7 +43,8 @@ func FuzzFile(f *testing.F) {
 		f.Add(first, second, "b,a", "a")
 	}
 	f.Fuzz(func(t *testing.T, one, two, three, name string) {
-		file, name := &File{named: map[string][]int{}}, strings.ToLower(name)
+		file := &File{named: map[string][]int{}}
+		name = strings.ToLower(name)
 		var want []Entry
 		for i, hosts := range []string{one, two, three} {
 			e := Entry{Line: i, hosts: parseHosts(hosts)}
@@ -56,7 +60,8 @@ func FuzzFile(f *testing.F) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, line := range []string{"h " + publicKey, "@revoked * " + publicKey, "|1|AAAA|AAAA " + publicKey, "|1| " + publicKey, "@ " + publicKey, "a,!b,[c*]:2? " + publicKey} {
+	for _, line := range []string{"h " + publicKey, "@revoked * " + publicKey, "|1|AAAA|AAAA " + publicKey,
+		"|1| " + publicKey, "@ " + publicKey, "a,!b,[c*]:2? " + publicKey} {
 		f.Add(line, "h")
 	}
 	f.Fuzz(func(t *testing.T, line, name string) {
@@ -75,11 +80,16 @@ func FuzzPattern(f *testing.F) {
 	f.Add("*.1?7.*", "10.117.1")
 	f.Add("**a*b", "ab")
 	f.Fuzz(func(t *testing.T, pattern, name string) {
-		if strings.ContainsFunc(pattern+name, func(r rune) bool { return r < ' ' || r > '~' }) || len(pattern)+len(name) > 60 {
+		if strings.ContainsFunc(pattern+name, func(r rune) bool {
+			return r < ' ' || r > '~'
+		}) || len(pattern)+len(name) > 60 {
 			return
 		}
-		same := regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) + "$")
-		if got, want := like(pattern, name), same.MatchString(name); got != want {
+		same := regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(pattern)) +
+			"$")
+		got := like(pattern, name)
+		want := same.MatchString(name)
+		if got != want {
 			t.Errorf("like(%q, %q) is %v", pattern, name, got)
 		}
 	})

@@ -12,8 +12,9 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 )
 
-// RevokedIn reports whether a RevokedHostKeys file revokes a key: a list of public keys, one a line, or a key revocation list in OpenSSH's
-// binary format, which ssh-keygen is asked to read. If the file cannot be read, no key can be trusted.
+// RevokedIn reports whether a RevokedHostKeys file revokes a key: a list of public keys, one a
+// line, or a key revocation list in OpenSSH's binary format, which ssh-keygen is asked to read. If
+// the file cannot be read, no key can be trusted.
 func RevokedIn(ctx context.Context, file string, key xssh.PublicKey) (bool, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -27,10 +27,13 @@ type Judgement struct {
 	Err     error   // what is wrong with the certificate
 }
 
-// Judge decides on the key that a host has shown, by the entries that match the host. principal is the host's name as certificates have
-// it. A certificate that is no proof still leaves the key in it, which may be known by itself; a revoked one does not.
+// Judge decides on the key that a host has shown, by the entries that match the host. principal is
+// the host's name as certificates have it. A certificate that is no proof still leaves the key in
+// it, which may be known by itself; a revoked one does not.
 func Judge(entries []Entry, key xssh.PublicKey, principal string, now time.Time) Judgement {
-	if revoked := filter(entries, func(e Entry) bool { return e.Marker == Revoked && revokes(e.Key, key) }); len(revoked) > 0 {
+	if revoked := filter(entries, func(e Entry) bool {
+		return e.Marker == Revoked && revokes(e.Key, key)
+	}); len(revoked) > 0 {
 		return Judgement{Verdict: IsRevoked, Entries: revoked}
 	}
 	cert, certified := key.(*xssh.Certificate)
@@ -74,11 +77,13 @@ func checkCertificate(entries []Entry, cert *xssh.Certificate, principal string,
 }
 
 func signedBy(entries []Entry, cert *xssh.Certificate) bool {
-	return slices.ContainsFunc(entries, func(e Entry) bool { return e.Marker == Authority && same(e.Key, cert.SignatureKey) })
+	return slices.ContainsFunc(entries, func(e Entry) bool {
+		return e.Marker == Authority && same(e.Key, cert.SignatureKey)
+	})
 }
 
-// revokes reports whether the revocation of one key ends the trust in another: it is the same, a certificate for it, or one that it has
-// signed.
+// revokes reports whether the revocation of one key ends the trust in another: it is the same, a
+// certificate for it, or one that it has signed.
 func revokes(revoked, key xssh.PublicKey) bool {
 	if cert, certified := key.(*xssh.Certificate); certified {
 		return same(revoked, cert) || same(revoked, cert.Key) || same(revoked, cert.SignatureKey)

@@ -1,6 +1,8 @@
-// Caller connects to ADDR, a unix socket if it is an absolute path, from the local port -from if it is not 0, sends its stdin and prints the local port on a line. With -reset it
-// resets the connection then, else it prints what it receives. With -listen it is a server at ADDR, which everybody may use: it prints what it
-// receives, and answers each connection with its stdin. With -flood N it makes N connections that say nothing, prints "flooded" and waits to be killed.
+// Caller connects to ADDR, a unix socket if it is an absolute path, from the local port -from if it
+// is not 0, sends its stdin and prints the local port on a line. With -reset it resets the
+// connection then, else it prints what it receives. With -listen it is a server at ADDR, which
+// everybody may use: it prints what it receives, and answers each connection with its stdin. With
+// -flood N it makes N connections that say nothing, prints "flooded" and waits to be killed.
 package main
 
 import (
@@ -40,7 +42,8 @@ func call(from int, reset bool, addr string) error {
 	if err != nil {
 		return err
 	}
-	network, dialer := "unix", net.Dialer{Timeout: 10 * time.Second}
+	network := "unix"
+	dialer := net.Dialer{Timeout: 10 * time.Second}
 	if !filepath.IsAbs(addr) {
 		network = "tcp4"
 		if from != 0 {

@@ -1,6 +1,7 @@
-// Fuse mounts a file system in user space, as fusermount does for any user who asks: it shows the files below SOURCE at MOUNT as those of the
-// user OWNER, in directories and files that nobody else can write. It serves as the user USER, who is the attacker. It prints "ready" when it
-// is mounted, and ends when it is unmounted. It must start as root.
+// Fuse mounts a file system in user space, as fusermount does for any user who asks: it shows the
+// files below SOURCE at MOUNT as those of the user OWNER, in directories and files that nobody else
+// can write. It serves as the user USER, who is the attacker. It prints "ready" when it is mounted,
+// and ends when it is unmounted. It must start as root.
 package main
 
 import (
@@ -23,7 +24,8 @@ func run(args []string) error {
 	if len(args) != 4 {
 		return fmt.Errorf("expected SOURCE MOUNT OWNER USER")
 	}
-	source, mount := args[0], args[1]
+	source := args[0]
+	mount := args[1]
 	owner, err := strconv.ParseUint(args[2], 10, 32)
 	if err != nil {
 		return err

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The protocol is that of linux/fuse.h, version 7.31: requests are read from the device and answers written to it, one at a time.
+// The protocol is that of linux/fuse.h, version 7.31: requests are read from the device and answers
+// written to it, one at a time.
 const (
 	opLookup      = 1
 	opForget      = 2
@@ -49,13 +50,16 @@ func (s *server) serve() error {
 		switch {
 		case errors.Is(err, unix.ENODEV):
 			return nil
-		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT): // ENOENT: the request was interrupted
+		// ENOENT: the request was interrupted
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOENT):
 			continue
 		case err != nil:
 			return err
 		}
 		order := binary.NativeEndian
-		op, unique, node := order.Uint32(request[4:]), order.Uint64(request[8:]), order.Uint64(request[16:])
+		op := order.Uint32(request[4:])
+		unique := order.Uint64(request[8:])
+		node := order.Uint64(request[16:])
 		switch op {
 		case opForget, opBatchForget, opInterrupt:
 			continue // they have no answer
@@ -135,10 +139,12 @@ func (s *server) attributes(node uint64) ([]byte, error) {
 	}
 	order := binary.NativeEndian
 	var out []byte
-	for _, v := range []uint64{node, uint64(stat.Size), uint64(stat.Blocks), uint64(stat.Atim.Sec), uint64(stat.Mtim.Sec), uint64(stat.Ctim.Sec)} {
+	for _, v := range []uint64{node, uint64(stat.Size), uint64(stat.Blocks), uint64(stat.Atim.Sec),
+		uint64(stat.Mtim.Sec), uint64(stat.Ctim.Sec)} {
 		out = order.AppendUint64(out, v)
 	}
-	for _, v := range []uint32{uint32(stat.Atim.Nsec), uint32(stat.Mtim.Nsec), uint32(stat.Ctim.Nsec), mode, 1, s.owner, s.owner, 0, 4096, 0} {
+	for _, v := range []uint32{uint32(stat.Atim.Nsec), uint32(stat.Mtim.Nsec), uint32(stat.Ctim.Nsec), mode, 1, s.owner,
+		s.owner, 0, 4096, 0} {
 		out = order.AppendUint32(out, v)
 	}
 	return out, nil

@@ -1,4 +1,5 @@
-// Wedge is a rank whose rank 3 waits for ever in a channel while the others wait for it in a collective.
+// Wedge is a rank whose rank 3 waits for ever in a channel while the others wait for it in a
+// collective.
 package main
 
 import (

@@ -32,32 +32,41 @@ func faultList() []fault {
 		await  = "while [ ! -e GO ]; do sleep 0.02; done; "
 	)
 	return []fault{
-		{name: "one rank is killed (SIGKILL)", program: sleep, word: rankWord, do: func(_ context.Context, s *trial) error {
-			return syscall.Kill(s.ranks()[0], syscall.SIGKILL)
-		}},
-		{name: "one rank exits with 3", program: "if [ MYRANK = 1 ]; then " + await + "exit 3; fi; " + sleep, word: rankWord, do: goAhead},
-		{name: "the launcher is killed", program: sleep, word: rankWord, launcherDies: true, do: signalLauncher(syscall.SIGKILL)},
-		{name: "the launcher is killed, ranks ignore SIGTERM", program: ignore, word: rankWord, launcherDies: true, do: signalLauncher(syscall.SIGKILL)},
+		{name: "one rank is killed (SIGKILL)", program: sleep, word: rankWord,
+			do: func(_ context.Context, s *trial) error {
+				return syscall.Kill(s.ranks()[0], syscall.SIGKILL)
+			}},
+		{name: "one rank exits with 3", program: "if [ MYRANK = 1 ]; then " + await + "exit 3; fi; " + sleep,
+			word: rankWord, do: goAhead},
+		{name: "the launcher is killed", program: sleep, word: rankWord, launcherDies: true,
+			do: signalLauncher(syscall.SIGKILL)},
+		{name: "the launcher is killed, ranks ignore SIGTERM", program: ignore, word: rankWord, launcherDies: true,
+			do: signalLauncher(syscall.SIGKILL)},
 		{name: "a rank leaves a daemon and exits with 1",
-			program: "if [ MYRANK = 1 ]; then (setsid sleep " + childWord + " >/dev/null 2>&1 </dev/null &); " + await + "exit 1; fi; " + sleep, word: childWord, do: goAhead},
-		{name: "SIGTERM to the launcher, ranks ignore it", program: ignore, word: rankWord, do: signalLauncher(syscall.SIGTERM)},
-		{name: "a host is cut off silently", program: sleep, word: rankWord, quote: true, do: func(ctx context.Context, s *trial) error {
-			return s.c.Cut(ctx, "f2")
-		}},
-		{name: "the daemon on a host is killed", program: sleep, word: rankWord, quote: true, do: func(_ context.Context, s *trial) error {
-			pid, err := find(s.l.daemon, func(pid int) bool { return s.on("f2", pid) })
-			if err != nil {
-				return err
-			}
-			return syscall.Kill(pid, syscall.SIGKILL)
-		}},
-		{name: "the local ssh to a host is killed", program: sleep, word: rankWord, system: true, quote: true, do: func(_ context.Context, s *trial) error {
-			pid, err := find("ssh ", func(pid int) bool { return s.isSSH(pid, "f2") })
-			if err != nil {
-				return err
-			}
-			return syscall.Kill(pid, syscall.SIGKILL)
-		}},
+			program: "if [ MYRANK = 1 ]; then (setsid sleep " + childWord + " >/dev/null 2>&1 </dev/null &); " + await +
+				"exit 1; fi; " + sleep, word: childWord, do: goAhead},
+		{name: "SIGTERM to the launcher, ranks ignore it", program: ignore, word: rankWord,
+			do: signalLauncher(syscall.SIGTERM)},
+		{name: "a host is cut off silently", program: sleep, word: rankWord, quote: true,
+			do: func(ctx context.Context, s *trial) error {
+				return s.c.Cut(ctx, "f2")
+			}},
+		{name: "the daemon on a host is killed", program: sleep, word: rankWord, quote: true,
+			do: func(_ context.Context, s *trial) error {
+				pid, err := find(s.l.daemon, func(pid int) bool { return s.on("f2", pid) })
+				if err != nil {
+					return err
+				}
+				return syscall.Kill(pid, syscall.SIGKILL)
+			}},
+		{name: "the local ssh to a host is killed", program: sleep, word: rankWord, system: true, quote: true,
+			do: func(_ context.Context, s *trial) error {
+				pid, err := find("ssh ", func(pid int) bool { return s.isSSH(pid, "f2") })
+				if err != nil {
+					return err
+				}
+				return syscall.Kill(pid, syscall.SIGKILL)
+			}},
 	}
 }
 

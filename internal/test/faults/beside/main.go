@@ -1,5 +1,5 @@
-// Command beside harms jobs of gorun, mpirun and mpiexec.hydra in the same ways, on real hosts made for each fault,
-// inspects the results from outside, and prints a table in Markdown:
+// Command beside harms jobs of gorun, mpirun and mpiexec.hydra in the same ways, on real hosts made
+// for each fault, inspects the results from outside, and prints a table in Markdown:
 //
 //	beside [-n 3] [-only WORD] GORUN
 //

@@ -74,7 +74,8 @@ func try(ctx context.Context, l launcher, f fault) (o outcome, err error) {
 	}
 	defer func() { err = errors.Join(err, c.Close()) }() // takes along what is left
 	s := &trial{c: c, l: l, trigger: filepath.Join(c.Dir, "go")}
-	program := strings.ReplaceAll(strings.ReplaceAll(f.program, "GO", s.trigger), "MYRANK", "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}")
+	program := strings.ReplaceAll(strings.ReplaceAll(f.program, "GO", s.trigger), "MYRANK",
+		"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}")
 	if s.Job, err = new(faults.Marks).Start(ctx, c, l.env, l.argv(c, f.system, program)...); err != nil {
 		return o, err
 	}
@@ -97,7 +98,8 @@ func (s *trial) watch(began time.Time, f fault) outcome {
 		select {
 		case <-s.Ended():
 			if o.end == endLimit {
-				o.end, o.exit = time.Since(began), s.Code()
+				o.end = time.Since(began)
+				o.exit = s.Code()
 			}
 		default:
 		}

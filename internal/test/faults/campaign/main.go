@@ -2,8 +2,9 @@
 //
 //	campaign [-n 200] [-seed 1] [-side-by-side 4] GORUN RANK
 //
-// The seed alone determines an injection; the i-th has seed -seed + i, so -n 1 with it replays one. The command prints a JSON
-// object per line, a summary on stderr, and exits with 1 if any invariant was broken. It needs root.
+// The seed alone determines an injection; the i-th has seed -seed + i, so -n 1 with it replays one.
+// The command prints a JSON object per line, a summary on stderr, and exits with 1 if any invariant
+// was broken. It needs root.
 package main
 
 import (
@@ -39,7 +40,8 @@ func main() {
 	flag.IntVar(&c.n, "n", 200, "number of injections")
 	flag.Uint64Var(&c.seed, "seed", 1, "seed of the first; each next one's is one more")
 	flag.IntVar(&c.workers, "side-by-side", 4, "clusters that work at the same time")
-	flag.DurationVar(&c.bounds.Slack, "slack", 3*time.Second, "what this machine, loaded as it is, may take longer than promised")
+	flag.DurationVar(&c.bounds.Slack, "slack", 3*time.Second,
+		"what this machine, loaded as it is, may take longer than promised")
 	flag.DurationVar(&c.bounds.Fence, "fence", 12*time.Second, "time until a host that is cut off has ended its ranks")
 	flag.Usage = func() {
 		fmt.Fprintln(flag.CommandLine.Output(), "usage: campaign [-n 200] [-seed 1] [-side-by-side 4] GORUN RANK")
@@ -73,7 +75,8 @@ func (c *campaign) run(ctx context.Context, gorun, rank string) (err error) {
 	}
 	wg.Wait()
 	s := summarize(c.verdicts)
-	fmt.Fprintf(os.Stderr, "%sin %v, %d side by side, seeds %d to %d\n", s, time.Since(begun).Round(time.Second), c.workers, c.seed, c.seed+uint64(c.n)-1)
+	fmt.Fprintf(os.Stderr, "%sin %v, %d side by side, seeds %d to %d\n", s, time.Since(begun).Round(time.Second),
+		c.workers, c.seed, c.seed+uint64(c.n)-1)
 	if s.broken > 0 {
 		c.errs = append(c.errs, fmt.Errorf("%d of %d injections broke an invariant", s.broken, s.count))
 	}

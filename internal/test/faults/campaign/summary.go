@@ -14,8 +14,9 @@ type summary struct {
 	count, missed, broken int
 	by                    map[string]int // invariant → injections that broke it
 	causes, right         int            // injections where the launcher had to name a cause, and did
-	told, silent, clean   []int64        // ms: to the end after faults that are reported, and after silent ones; to the last process
-	rss                   int            // KiB
+	// ms: to the end after faults that are reported, and after silent ones; to the last process
+	told, silent, clean []int64
+	rss                 int // KiB
 }
 
 func summarize(verdicts []faults.Verdict) summary {
@@ -58,7 +59,8 @@ func summarize(verdicts []faults.Verdict) summary {
 func (s summary) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d injections (%d found no process), %d broke an invariant\n", s.count, s.missed, s.broken)
-	fmt.Fprintf(&b, "orphans %d, hangs or wrong codes %d, wrong causes %d, residue %d, output not exact %d, wrong results %d, secrets seen %d, too much used %d\n",
+	fmt.Fprintf(&b, "orphans %d, hangs or wrong codes %d, wrong causes %d, residue %d, output not exact %d, wrong "+
+		"results %d, secrets seen %d, too much used %d\n",
 		s.by["I1"], s.by["I2"], s.by["I3"], s.by["I4"], s.by["I5"], s.by["I6"], s.by["I7"], s.by["I8"])
 	for _, invariant := range slices.Sorted(maps.Keys(s.by)) {
 		if !strings.Contains("I1 I2 I3 I4 I5 I6 I7 I8", invariant) {

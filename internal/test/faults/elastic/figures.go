@@ -42,7 +42,8 @@ func cell(all []outcome) string {
 // ratio returns how many times longer the other side took, if all runs succeeded.
 func ratio(theirs, ours []outcome) string {
 	took := func(o outcome) time.Duration { return o.took }
-	a, b := times(theirs, took), times(ours, took)
+	a := times(theirs, took)
+	b := times(ours, took)
 	if len(a) == 0 || len(a) < len(theirs) || len(b) < len(ours) {
 		return ""
 	}
@@ -68,7 +69,8 @@ func percentile(sorted []time.Duration, p int) time.Duration {
 // spread returns the median with the minimum and the maximum.
 func spread(sorted []time.Duration, digits int) string {
 	seconds := func(d time.Duration) string { return fmt.Sprintf("%.*f", digits, d.Seconds()) }
-	return fmt.Sprintf("%s s (%s–%s)", seconds(percentile(sorted, 50)), seconds(sorted[0]), seconds(sorted[len(sorted)-1]))
+	return fmt.Sprintf("%s s (%s–%s)", seconds(percentile(sorted, 50)), seconds(sorted[0]),
+		seconds(sorted[len(sorted)-1]))
 }
 
 // distribution returns the percentiles of many measurements.

@@ -28,12 +28,15 @@ func TestCell(t *testing.T) {
 		cell, ratio  string
 	}{
 		{[]outcome{{took: 4 * s}, {took: 2 * s}, {took: 9 * s}}, []outcome{{took: 2 * s}}, "4.0 s (2.0–9.0)", "2.0×"},
-		{[]outcome{{took: 4 * s, paused: s, loads: 2 * s}}, []outcome{{took: 2 * s}}, "4.0 s (4.0–4.0); pause 1.00 s (1.00–1.00); it imports for 2.0 s (2.0–2.0)", "2.0×"},
+		{[]outcome{{took: 4 * s, paused: s, loads: 2 * s}}, []outcome{{took: 2 * s}},
+			"4.0 s (4.0–4.0); pause 1.00 s (1.00–1.00); it imports for 2.0 s (2.0–2.0)", "2.0×"},
 		{[]outcome{hung, hung}, []outcome{{took: s}}, "nothing within 120 s", ""},
 		{[]outcome{hung, {took: s}}, []outcome{{took: s}}, "1.0 s (1.0–1.0); 1 of 2: nothing within 120 s", ""},
-		{[]outcome{{ended: s, says: "the job ends, exit code 1"}, {ended: 3 * s, says: "the job ends, exit code 1"}, hung}, []outcome{{took: s}},
+		{[]outcome{{ended: s, says: "the job ends, exit code 1"}, {ended: 3 * s, says: "the job ends, exit code 1"},
+			hung}, []outcome{{took: s}},
 			"1 of 3: nothing within 120 s; 2 of 3: the job ends, exit code 1, after 1.0 s (1.0–3.0)", ""},
-		{[]outcome{{took: s, says: "exit code 1"}, {took: s, says: "exit code 1"}}, []outcome{{took: s}, hung}, "1.0 s (1.0–1.0); exit code 1", ""},
+		{[]outcome{{took: s, says: "exit code 1"}, {took: s, says: "exit code 1"}}, []outcome{{took: s}, hung},
+			"1.0 s (1.0–1.0); exit code 1", ""},
 	} {
 		if got := cell(tc.theirs); got != tc.cell {
 			t.Errorf("%+v: %q, want %q", tc.theirs, got, tc.cell)

@@ -83,7 +83,8 @@ func (j *job) await(limit time.Duration, fits func(size int) bool) (ranks []stin
 			s.rank, _ = strconv.Atoi(m[1])
 			s.size, _ = strconv.Atoi(m[2])
 			s.pid, _ = strconv.Atoi(m[5])
-			s.paused, s.imported = seconds(m[6]), seconds(m[7])
+			s.paused = seconds(m[6])
+			s.imported = seconds(m[7])
 			if !fits(s.size) {
 				continue
 			}

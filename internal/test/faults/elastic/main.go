@@ -1,5 +1,5 @@
-// Command elastic harms elastic jobs of stock Horovod under horovodrun and gorun in turn, on real hosts made for each, and
-// prints a table in Markdown, or repeats one measurement of gorun:
+// Command elastic harms elastic jobs of stock Horovod under horovodrun and gorun in turn, on real
+// hosts made for each, and prints a table in Markdown, or repeats one measurement of gorun:
 //
 //	elastic [-n 3] [-only WORD] GORUN
 //	elastic -silent 60 [-jobs 3] GORUN      time that the others need when a host goes silent
@@ -84,7 +84,8 @@ func (b *bench) table(ctx context.Context, o options) error {
 				all[s.name] = append(all[s.name], got)
 			}
 		}
-		fmt.Printf("| %s | %s | %s | %s |\n", r.name, cell(all["horovodrun"]), cell(all["gorun"]), ratio(all["horovodrun"], all["gorun"]))
+		fmt.Printf("| %s | %s | %s | %s |\n", r.name, cell(all["horovodrun"]), cell(all["gorun"]),
+			ratio(all["horovodrun"], all["gorun"]))
 	}
 	return nil
 }

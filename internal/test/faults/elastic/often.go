@@ -10,10 +10,12 @@ import (
 	"time"
 )
 
-// hostsPerJob is the number of hosts of a job in which all but one go silent, or are added, one after the other.
+// hostsPerJob is the number of hosts of a job in which all but one go silent, or are added, one
+// after the other.
 const hostsPerJob = 11
 
-// silences cuts off n hosts, those of a job one after the other, and prints how long the others took each time.
+// silences cuts off n hosts, those of a job one after the other, and prints how long the others
+// took each time.
 func (b *bench) silences(ctx context.Context, n, jobs int) error {
 	var (
 		mu   sync.Mutex
@@ -28,7 +30,8 @@ func (b *bench) silences(ctx context.Context, n, jobs int) error {
 			for share := n/jobs + min(1, max(0, n%jobs-i)); share > 0; share -= hostsPerJob - 1 {
 				took, err := b.silence(ctx, min(share, hostsPerJob-1))
 				mu.Lock()
-				all, errs = append(all, took...), append(errs, err)
+				all = append(all, took...)
+				errs = append(errs, err)
 				mu.Unlock()
 			}
 		}()
@@ -94,7 +97,8 @@ func (b *bench) additions(ctx context.Context, n int) (err error) {
 	return nil
 }
 
-// quick starts a job under gorun whose ranks import little, and waits until it trains. The caller closes it and its hosts.
+// quick starts a job under gorun whose ranks import little, and waits until it trains. The caller
+// closes it and its hosts.
 func (b *bench) quick(ctx context.Context, hosts int, list, flags string) (j *job, err error) {
 	c, err := b.hosts(ctx, hosts)
 	if err == nil {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// row is one kind of harm. do harms a job whose ranks train, and returns when; it may wait for other epochs first.
+// row is one kind of harm. do harms a job whose ranks train, and returns when; it may wait for
+// other epochs first.
 type row struct {
 	name  string
 	list  string // the hosts at first
@@ -22,18 +23,28 @@ func smaller(than int) func(int) bool { return func(size int) bool { return size
 func exactly(n int) func(int) bool    { return func(size int) bool { return size == n } }
 
 func rows() []row {
-	const two, three = "f1:2\nf2:2\n", "f1:1\nf2:1\nf3:1\n"
+	const two = "f1:2\nf2:2\n"
+	const three = "f1:1\nf2:1\nf3:1\n"
 	const grown = "-np 2 --min-np 2 --max-np 4 DISCOVERY"
 	return []row{
-		{name: "a rank is killed: the others go on", list: two, flags: "-np 4 --min-np 1 HOSTS", size: 4, fits: smaller(4), do: killOne},
-		{name: "all ranks of a host are killed: the others go on", list: two, flags: "-np 4 --min-np 1 HOSTS", size: 4, fits: exactly(2), do: killHost},
-		{name: "a host is added: its rank's first step", list: "f1:1\nf2:1\n", flags: grown, size: 2, fits: exactly(3), do: relist(three)},
-		{name: "a host is added, and the program takes 40 s to begin there", list: "f1:1\nf2:1\n", flags: grown, size: 2, fits: exactly(3), do: addSlow},
-		{name: "a host is added while the first ranks begin", list: "f1:1\nf2:1\n", flags: grown, early: true, fits: exactly(3), do: relist(three)},
-		{name: "a host is removed: the others go on", list: three, flags: "-np 3 --min-np 1 DISCOVERY", size: 3, fits: exactly(2), do: relist("f1:1\nf2:1\n")},
-		{name: "a host goes silent: the others go on", list: three, flags: "-np 3 --min-np 1 HOSTS", size: 3, fits: exactly(2), do: cut},
-		{name: "reset limit of 1, and a second rank is killed: the job ends", list: three, flags: "-np 3 --min-np 1 --reset-limit 1 HOSTS", size: 3, do: killTwice},
-		{name: "a rank is killed in a job on one host: the others go on", list: "f1:2\n", flags: "-np 2 --min-np 1 --network-interfaces eth0 DISCOVERY", size: 2, fits: exactly(1), do: killLast},
+		{name: "a rank is killed: the others go on", list: two, flags: "-np 4 --min-np 1 HOSTS", size: 4,
+			fits: smaller(4), do: killOne},
+		{name: "all ranks of a host are killed: the others go on", list: two, flags: "-np 4 --min-np 1 HOSTS", size: 4,
+			fits: exactly(2), do: killHost},
+		{name: "a host is added: its rank's first step", list: "f1:1\nf2:1\n", flags: grown, size: 2, fits: exactly(3),
+			do: relist(three)},
+		{name: "a host is added, and the program takes 40 s to begin there", list: "f1:1\nf2:1\n", flags: grown,
+			size: 2, fits: exactly(3), do: addSlow},
+		{name: "a host is added while the first ranks begin", list: "f1:1\nf2:1\n", flags: grown, early: true,
+			fits: exactly(3), do: relist(three)},
+		{name: "a host is removed: the others go on", list: three, flags: "-np 3 --min-np 1 DISCOVERY", size: 3,
+			fits: exactly(2), do: relist("f1:1\nf2:1\n")},
+		{name: "a host goes silent: the others go on", list: three, flags: "-np 3 --min-np 1 HOSTS", size: 3,
+			fits: exactly(2), do: cut},
+		{name: "reset limit of 1, and a second rank is killed: the job ends", list: three,
+			flags: "-np 3 --min-np 1 --reset-limit 1 HOSTS", size: 3, do: killTwice},
+		{name: "a rank is killed in a job on one host: the others go on", list: "f1:2\n",
+			flags: "-np 2 --min-np 1 --network-interfaces eth0 DISCOVERY", size: 2, fits: exactly(1), do: killLast},
 	}
 }
 

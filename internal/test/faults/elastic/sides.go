@@ -36,8 +36,13 @@ func newBench(ctx context.Context, gorun, dir string, alone bool) (*bench, error
 		return nil, err
 	}
 	ours := side{name: "gorun", argv: []string{gorun, "-F", "{config}"}}
-	b := &bench{dir: dir, script: filepath.Join(dir, "train.py"), sides: []side{ours},
-		env: []string{"OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" + filepath.Join(filepath.Dir(gorun), "../ring/python")}}
+	b := &bench{
+		dir:    dir,
+		script: filepath.Join(dir, "train.py"),
+		sides:  []side{ours},
+		env: []string{"OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" +
+			filepath.Join(filepath.Dir(gorun), "../ring/python")},
+	}
 	if err := os.WriteFile(b.script, []byte(program), 0o644); err != nil {
 		return nil, err
 	}
@@ -68,7 +73,8 @@ func (b *bench) hosts(ctx context.Context, n int) (*lab.Cluster, error) {
 		return c, err
 	}
 	// horovodrun starts ssh without -F, and requires the same interface names everywhere.
-	setUp := c.Command(ctx, "sh", "-c", "mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 ~/.ssh/config && "+
+	setUp := c.Command(ctx, "sh", "-c", "mkdir -p ~/.ssh && cat >~/.ssh/config && chmod 700 ~/.ssh && chmod 600 "+
+		"~/.ssh/config && "+
 		"ip link set br0 down && ip link set br0 name eth0 && ip link set eth0 up")
 	setUp.Stdin = strings.NewReader(string(config))
 	if out, err := setUp.CombinedOutput(); err != nil {

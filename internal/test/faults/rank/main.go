@@ -1,7 +1,9 @@
-// Command rank is the program of ranks that faults hit. It prints numbered lines with checksums, so that lost, doubled and torn
-// output shows in the output alone; with -reduce it prints one for each correct collective.
+// Command rank is the program of ranks that faults hit. It prints numbered lines with checksums, so
+// that lost, doubled and torn output shows in the output alone; with -reduce it prints one for each
+// correct collective.
 //
-// SIGUSR1 ends it with code 0, SIGUSR2 with code 3. A wrong result ends it with code 9 and the word WRONG.
+// SIGUSR1 ends it with code 0, SIGUSR2 with code 3. A wrong result ends it with code 9 and the word
+// WRONG.
 package main
 
 import (
@@ -86,7 +88,8 @@ func (l *lines) finish(fail bool) {
 	os.Exit(0)
 }
 
-// reduce adds numbers with the other ranks until one of them got a signal: the decision to end is part of the sum.
+// reduce adds numbers with the other ranks until one of them got a signal: the decision to end is
+// part of the sum.
 func (l *lines) reduce(end <-chan os.Signal, every time.Duration) {
 	ctx := context.Background()
 	comm, err := ring.Init(ctx)
@@ -125,8 +128,8 @@ func (l *lines) reduce(end <-chan os.Signal, every time.Duration) {
 	}
 }
 
-// startDaemon starts this program in a new session with no environment, no open files and another name. Only the mark in its
-// arguments shows its job.
+// startDaemon starts this program in a new session with no environment, no open files and another
+// name. Only the mark in its arguments shows its job.
 func startDaemon(generation, mark string) error {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Args = []string{"[idle]", generation, mark}

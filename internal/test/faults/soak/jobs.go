@@ -61,12 +61,13 @@ func (s *soak) inTurn(ctx context.Context, n int) error {
 	if len(s.samples) == 0 {
 		s.sample(n, tmp)
 	}
-	fmt.Printf("%d jobs in %.0f s, %.0f ms each, %.0f a second\n", n, took.Seconds(), took.Seconds()*1000/float64(n), float64(n)/took.Seconds())
+	fmt.Printf("%d jobs in %.0f s, %.0f ms each, %.0f a second\n", n, took.Seconds(), took.Seconds()*1000/float64(n),
+		float64(n)/took.Seconds())
 	return nil
 }
 
-// sample takes a sample once sshd has closed the last job's sessions. It waits a bounded time, since sessions that stay are a
-// finding.
+// sample takes a sample once sshd has closed the last job's sessions. It waits a bounded time,
+// since sessions that stay are a finding.
 func (s *soak) sample(jobs int, tmp string) {
 	var now sample
 	for deadline := time.Now().Add(settleTime); ; time.Sleep(10 * time.Millisecond) {
@@ -77,7 +78,8 @@ func (s *soak) sample(jobs int, tmp string) {
 		settled := now.counts[sessions] == 0
 		if len(s.samples) > 0 {
 			first := s.samples[0].counts
-			settled = now.counts[sessions] <= first[sessions] && now.counts[sshdFiles] <= first[sshdFiles] && now.counts[keptProcesses] == first[keptProcesses]
+			settled = now.counts[sessions] <= first[sessions] && now.counts[sshdFiles] <= first[sshdFiles] &&
+				now.counts[keptProcesses] == first[keptProcesses]
 		}
 		if settled || time.Now().After(deadline) {
 			break
@@ -114,7 +116,8 @@ func (s *soak) job(ctx context.Context, i int, tmp string, program ...string) (s
 
 // together runs n jobs at once (B13): all must succeed and none may see another's output.
 func (s *soak) together(ctx context.Context, n int) error {
-	outs, errs := make([]string, n), make([]error, n)
+	outs := make([]string, n)
+	errs := make([]error, n)
 	var wg sync.WaitGroup
 	began := time.Now()
 	for i := range n {

@@ -11,7 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// keep connects to the lab's hosts with gorun up; end runs gorun down and fails if a process is left. All jobs have the same home.
+// keep connects to the lab's hosts with gorun up; end runs gorun down and fails if a process is
+// left. All jobs have the same home.
 func (s *soak) keep(ctx context.Context, home string) (end func() error, err error) {
 	s.env = []string{"HOME=" + home, "XDG_RUNTIME_DIR=" + home}
 	up, err := s.marks.Start(ctx, s.cluster, s.env, s.gorun, "up", "-F", "{config}", "-H", "f1:2,f2:2")
@@ -35,13 +36,15 @@ func (s *soak) keep(ctx context.Context, home string) (end func() error, err err
 		}
 		err = errors.Join(down.Close(), up.Close())
 		if down.Code() != 0 || left > 0 {
-			err = errors.Join(fmt.Errorf("gorun down: code %d, %d processes left: %s", down.Code(), left, down.Err.String()), err)
+			err = errors.Join(fmt.Errorf("gorun down: code %d, %d processes left: %s", down.Code(), left,
+				down.Err.String()), err)
 		}
 		return err
 	}, nil
 }
 
-// keptJob runs a job and does not search for processes that it left, which would take as long as the job. The samples count them.
+// keptJob runs a job and does not search for processes that it left, which would take as long as
+// the job. The samples count them.
 func (s *soak) keptJob(ctx context.Context, argv []string, tmp string) (string, error) {
 	for i := range argv {
 		argv[i] = strings.ReplaceAll(argv[i], "{config}", s.cluster.ConfigFile)
@@ -57,7 +60,8 @@ func (s *soak) keptJob(ctx context.Context, argv []string, tmp string) (string, 
 	return string(out), nil
 }
 
-// keeping returns the processes that keep hosts: gorun in the background, and all below the hosts' sshds.
+// keeping returns the processes that keep hosts: gorun in the background, and all below the hosts'
+// sshds.
 func (s *soak) keeping() []int {
 	all := s.keeper.Processes("")
 	for i := range s.cluster.Hosts {

@@ -2,8 +2,9 @@
 //
 //	go run ./internal/test/faults/soak -n 2000 bin/gorun
 //
-// Jobs of this machine and of two lab hosts alternate; with -kept, all run on the two hosts, kept by gorun up. It prints counts of
-// everything and the growth per job, and exits with 1 if a job failed or left something.
+// Jobs of this machine and of two lab hosts alternate; with -kept, all run on the two hosts, kept
+// by gorun up. It prints counts of everything and the growth per job, and exits with 1 if a job
+// failed or left something.
 package main
 
 import (

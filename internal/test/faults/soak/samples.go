@@ -39,7 +39,8 @@ const (
 const heapKiB = 4 << 10
 
 func counted() []string {
-	return []string{tmpFiles, shmFiles, groups, sshdFiles, sessions, listeners, sshdKiB, timeWait, keptProcesses, keptFiles, keptKiB}
+	return []string{tmpFiles, shmFiles, groups, sshdFiles, sessions, listeners, sshdKiB, timeWait, keptProcesses,
+		keptFiles, keptKiB}
 }
 
 // take counts everything. tmp is the jobs' temporary directory.
@@ -56,15 +57,18 @@ func take(jobs int, c *lab.Cluster, tmp string) sample {
 		s.counts[sshdKiB] += float64(resident(h.PID))
 	}
 	listening, waiting := sockets(c)
-	s.counts[listeners], s.counts[timeWait] = float64(listening), float64(waiting)
+	s.counts[listeners] = float64(listening)
+	s.counts[timeWait] = float64(waiting)
 	return s
 }
 
-// named counts a directory's entries whose names contain word, without those of labs and tests, which others may run.
+// named counts a directory's entries whose names contain word, without those of labs and tests,
+// which others may run.
 func named(dir, word string) (n int) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if strings.Contains(e.Name(), word) && !strings.HasPrefix(e.Name(), "gorun-lab-") && !strings.HasPrefix(e.Name(), "gorun-e2e-") {
+		if strings.Contains(e.Name(), word) && !strings.HasPrefix(e.Name(), "gorun-lab-") &&
+			!strings.HasPrefix(e.Name(), "gorun-e2e-") {
 			n++
 		}
 	}
@@ -116,8 +120,13 @@ func sockets(c *lab.Cluster) (listening, waiting int) {
 func slope(samples []sample, name string) float64 {
 	var n, x, y, xx, xy float64
 	for _, s := range samples {
-		at, count := float64(s.jobs), s.counts[name]
-		n, x, y, xx, xy = n+1, x+at, y+count, xx+at*at, xy+at*count
+		at := float64(s.jobs)
+		count := s.counts[name]
+		n++
+		x += at
+		y += count
+		xx += at * at
+		xy += at * count
 	}
 	if d := n*xx - x*x; d != 0 {
 		return (n*xy - x*y) / d
@@ -125,10 +134,12 @@ func slope(samples []sample, name string) float64 {
 	return 0
 }
 
-// growth returns what exceeds its first value at the end. Processes need more memory at first: it counts as growth if it rises by a tenth of a KiB
-// per job in the second half, and by more than sshd's 256 KiB or heapKiB for each process of gorun in all.
+// growth returns what exceeds its first value at the end. Processes need more memory at first: it
+// counts as growth if it rises by a tenth of a KiB per job in the second half, and by more than
+// sshd's 256 KiB or heapKiB for each process of gorun in all.
 func growth(samples []sample) (grown []string) {
-	first, last := samples[0], samples[len(samples)-1]
+	first := samples[0]
+	last := samples[len(samples)-1]
 	for _, name := range counted() {
 		more := last.counts[name] - first.counts[name]
 		switch name {

@@ -14,7 +14,8 @@ import (
 func TestSoak(t *testing.T) {
 	lab.Need(t, "sshd")
 	dir := t.TempDir()
-	if err := errors.Join(lab.BuildStatic("../../../..", dir, "./cmd/gorun"), os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o755)); err != nil {
+	if err := errors.Join(lab.BuildStatic("../../../..", dir, "./cmd/gorun"), os.Chmod(filepath.Dir(dir), 0o755),
+		os.Chmod(dir, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for _, kept := range []bool{false, true} {
@@ -38,14 +39,16 @@ func TestGrowth(t *testing.T) {
 		samples []sample
 		grows   bool
 	}{
-		"nothing":                   {[]sample{of(1, shmFiles, 2), of(9, shmFiles, 2)}, false},
-		"one file":                  {[]sample{of(1, shmFiles, 2), of(9, shmFiles, 3)}, true},
-		"fewer files":               {[]sample{of(1, tmpFiles, 2), of(9, tmpFiles, 0)}, false},
-		"late packets":              {[]sample{of(1, timeWait, 2), of(9, timeWait, 99)}, false},
-		"memory that grows":         {[]sample{of(0, sshdKiB, 0), of(500, sshdKiB, 500), of(1000, sshdKiB, 1000)}, true},
+		"nothing":      {[]sample{of(1, shmFiles, 2), of(9, shmFiles, 2)}, false},
+		"one file":     {[]sample{of(1, shmFiles, 2), of(9, shmFiles, 3)}, true},
+		"fewer files":  {[]sample{of(1, tmpFiles, 2), of(9, tmpFiles, 0)}, false},
+		"late packets": {[]sample{of(1, timeWait, 2), of(9, timeWait, 99)}, false},
+		"memory that grows": {[]sample{of(0, sshdKiB, 0), of(500, sshdKiB, 500), of(1000, sshdKiB, 1000)},
+			true},
 		"memory that keeping needs": {[]sample{kept(0, 0), kept(50, 8000)}, false},
 		"memory that keeping loses": {[]sample{kept(0, 0), kept(50, 5000), kept(100, 9000)}, true},
-		"memory that stands":        {[]sample{of(0, sshdKiB, 0), of(500, sshdKiB, 900), of(1000, sshdKiB, 900)}, false},
+		"memory that stands": {[]sample{of(0, sshdKiB, 0), of(500, sshdKiB, 900), of(1000, sshdKiB, 900)},
+			false},
 	} {
 		if grown := growth(tc.samples); (len(grown) > 0) != tc.grows {
 			t.Errorf("%s: %v", name, grown)
@@ -66,7 +69,8 @@ func TestCrossTalk(t *testing.T) {
 		"f1:0: ID 4 0\nf1:1: ID 4 1\ngarbage\n": "printed",
 	} {
 		id, err := crossTalk(4, 2, out)
-		if want == "" && (err != nil || id != "ID") || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+		if want == "" && (err != nil || id != "ID") || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %q, %v", out, id, err)
 		}
 	}

@@ -1,5 +1,6 @@
-// Command sums is a rank that reduces numbers of all types with the other ranks. It prints a checksum of the results' bits for each type and
-// operation: jobs on hosts of different processors print the same lines.
+// Command sums is a rank that reduces numbers of all types with the other ranks. It prints a
+// checksum of the results' bits for each type and operation: jobs on hosts of different processors
+// print the same lines.
 package main
 
 import (
@@ -47,7 +48,8 @@ func all[T ring.Elem](ctx context.Context, comm *ring.Comm, t ring.Type, ops []r
 			bits := make([]byte, n*size)
 			for i := range bits {
 				bits[i] = byte(r.Uint32())
-				// Most numbers are of moderate size. Of two NaNs the algorithm chooses one, so ranks have theirs at other places.
+				// Most numbers are of moderate size. Of two NaNs the algorithm chooses one, so
+				// ranks have theirs at other places.
 				if (i+1)%size == 0 && (i/size+comm.Rank())%50 > 0 {
 					bits[i] = bits[i]&0x83 | 0x38
 				}

@@ -1,5 +1,6 @@
-// Command fanout runs one command on many hosts in parallel over bare SSH, which is the least that any launcher does: one
-// connection, one session and one exec per host. Launch benchmarks compare gorun with it.
+// Command fanout runs one command on many hosts in parallel over bare SSH, which is the least that
+// any launcher does: one connection, one session and one exec per host. Launch benchmarks compare
+// gorun with it.
 //
 //	fanout IDENTITY USER KNOWN_HOSTS COMMAND HOST:PORT…
 package main
@@ -53,8 +54,12 @@ func clientConfig(identity, user, known string) (*xssh.ClientConfig, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &xssh.ClientConfig{User: user, Auth: []xssh.AuthMethod{xssh.PublicKeys(key)}, HostKeyCallback: check,
-		HostKeyAlgorithms: []string{xssh.KeyAlgoED25519}}, nil
+	return &xssh.ClientConfig{
+		User:              user,
+		Auth:              []xssh.AuthMethod{xssh.PublicKeys(key)},
+		HostKeyCallback:   check,
+		HostKeyAlgorithms: []string{xssh.KeyAlgoED25519},
+	}, nil
 }
 
 func run(config *xssh.ClientConfig, host, command string) error {

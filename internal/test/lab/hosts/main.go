@@ -35,7 +35,8 @@ const (
 func main() {
 	n := flag.Int("n", 2, "number of hosts")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: hosts [-n 2] -- CMD ARG...   ({config} becomes the ssh_config file)")
+		fmt.Fprintln(flag.CommandLine.Output(),
+			"usage: hosts [-n 2] -- CMD ARG...   ({config} becomes the ssh_config file)")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -111,7 +112,9 @@ func command(c *lab.Cluster, argv []string, signals <-chan os.Signal) (int, erro
 		words[i] = strings.ReplaceAll(word, "{config}", c.ConfigFile)
 	}
 	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "LAB_SSH_CONFIG="+c.ConfigFile)
 	if err := cmd.Start(); err != nil {
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, exec.ErrNotFound) {
@@ -133,8 +136,8 @@ func command(c *lab.Cluster, argv []string, signals <-chan os.Signal) (int, erro
 	}
 }
 
-// sentByTerminal reports whether sig came from the keyboard. The terminal has then signalled the command too, and a second
-// signal would mean "at once".
+// sentByTerminal reports whether sig came from the keyboard. The terminal has then signalled the
+// command too, and a second signal would mean "at once".
 func sentByTerminal(sig os.Signal) bool {
 	if sig != unix.SIGINT && sig != unix.SIGQUIT {
 		return false

@@ -59,8 +59,10 @@ func TestRunsCommandWithHosts(t *testing.T) {
 
 func TestPassesSignalsOn(t *testing.T) {
 	needHosts(t)
-	for sig, want := range map[syscall.Signal]int{syscall.SIGTERM: 7, syscall.SIGINT: 8, syscall.SIGHUP: 128 + int(syscall.SIGHUP)} {
-		cmd := hosts(t, "-n", "1", "--", "sh", "-c", "trap 'exit 7' TERM; trap 'exit 8' INT; echo up; while :; do sleep 0.01; done")
+	for sig, want := range map[syscall.Signal]int{syscall.SIGTERM: 7, syscall.SIGINT: 8,
+		syscall.SIGHUP: 128 + int(syscall.SIGHUP)} {
+		cmd := hosts(t, "-n", "1", "--", "sh", "-c",
+			"trap 'exit 7' TERM; trap 'exit 8' INT; echo up; while :; do sleep 0.01; done")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal sends what we send
 		out, err := cmd.StdoutPipe()
 		if err != nil {

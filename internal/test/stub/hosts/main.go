@@ -2,7 +2,8 @@
 //
 //	hosts -gorun bin/gorun -n 1000 -slots 8 -- bin/gorun -F {config} --hostfile {hosts} -np 8000 true
 //
-// {config} becomes the ssh_config file and {hosts} the hostfile. Its exit status is the command's, or 125 when there are no hosts.
+// {config} becomes the ssh_config file and {hosts} the hostfile. Its exit status is the command's,
+// or 125 when there are no hosts.
 package main
 
 import (
@@ -74,7 +75,9 @@ func run(spec stub.Spec, gorun string, argv []string) (code int, err error) {
 		argv[i] = put.Replace(word)
 	}
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
 	began := time.Now()
 	if err := cmd.Run(); cmd.ProcessState == nil {
 		return 0, err
@@ -83,9 +86,16 @@ func run(spec stub.Spec, gorun string, argv []string) (code int, err error) {
 	cpu := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	to, from := hosts.Bytes()
 	return cmd.ProcessState.ExitCode(), json.NewEncoder(os.Stderr).Encode(cost{
-		Hosts: spec.Hosts, Ranks: spec.Hosts * spec.Slots, Agents: hosts.Reached(),
-		Seconds: time.Since(began).Seconds(), CPUSeconds: cpu.Seconds(), CPUPerHost: cpu.Seconds() * 1000 / float64(spec.Hosts),
-		PeakKiB: used.Maxrss, PeakKiBPerHost: used.Maxrss / int64(spec.Hosts),
-		ToHostBytes: to / int64(spec.Hosts), FromHostBytes: from / int64(spec.Hosts), Code: cmd.ProcessState.ExitCode(),
+		Hosts:          spec.Hosts,
+		Ranks:          spec.Hosts * spec.Slots,
+		Agents:         hosts.Reached(),
+		Seconds:        time.Since(began).Seconds(),
+		CPUSeconds:     cpu.Seconds(),
+		CPUPerHost:     cpu.Seconds() * 1000 / float64(spec.Hosts),
+		PeakKiB:        used.Maxrss,
+		PeakKiBPerHost: used.Maxrss / int64(spec.Hosts),
+		ToHostBytes:    to / int64(spec.Hosts),
+		FromHostBytes:  from / int64(spec.Hosts),
+		Code:           cmd.ProcessState.ExitCode(),
 	})
 }

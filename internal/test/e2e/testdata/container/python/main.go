@@ -21,8 +21,10 @@ func main() {
 	fmt.Printf("rank %s of %s on %s\n", get("RANK"), get("WORLD_SIZE"), get("GORUN_HOSTNAME"))
 	switch last := os.Args[len(os.Args)-1]; {
 	case last == "--env":
-		fmt.Printf("%s: %s/%s %s/%s %s/%s %s lib=%s plain=%s asked=%s master=%t\n", get("GORUN_RANK"), get("HOROVOD_RANK"), get("HOROVOD_SIZE"), get("LOCAL_RANK"),
-			get("LOCAL_WORLD_SIZE"), get("OMPI_COMM_WORLD_RANK"), get("GORUN_CROSS_SIZE"), get("PYTHONUNBUFFERED"), get("LD_LIBRARY_PATH"), get("E2E_PLAIN"), get("E2E_ASKED"), get("MASTER_ADDR") != "")
+		fmt.Printf("%s: %s/%s %s/%s %s/%s %s lib=%s plain=%s asked=%s master=%t\n", get("GORUN_RANK"),
+			get("HOROVOD_RANK"), get("HOROVOD_SIZE"), get("LOCAL_RANK"),
+			get("LOCAL_WORLD_SIZE"), get("OMPI_COMM_WORLD_RANK"), get("GORUN_CROSS_SIZE"), get("PYTHONUNBUFFERED"),
+			get("LD_LIBRARY_PATH"), get("E2E_PLAIN"), get("E2E_ASKED"), get("MASTER_ADDR") != "")
 	case last == "--result":
 		fd, err := strconv.Atoi(get("GORUN_RESULT_FD"))
 		if err == nil {

@@ -30,7 +30,8 @@ func main() {
 	if err != nil {
 		fatal(err)
 	}
-	image, command := words[0], words[1:]
+	image := words[0]
+	command := words[1:]
 	if info, err := os.Stat(image); err != nil || !info.IsDir() {
 		fatal(fmt.Errorf("could not open image %s", image))
 	}
@@ -72,9 +73,11 @@ func parse(name string, args []string) (o options, words []string, err error) {
 			o.clean = true
 		case name != "docker" && option == "--nv":
 			o.nv = true
-		case name == "docker" && (option == "--rm" || option == "--init" || option == "--network=host" || option == "--ipc=host"):
+		case name == "docker" && (option == "--rm" || option == "--init" || option == "--network=host" ||
+			option == "--ipc=host"):
 		case option == "--env", name == "docker" && option == "-e":
-			o.env, args = append(o.env, args[0]), args[1:]
+			o.env = append(o.env, args[0])
+			args = args[1:]
 		default:
 			return o, nil, fmt.Errorf("unknown flag: %s", option)
 		}
@@ -106,9 +109,11 @@ func containerEnv(environ []string, o options) []string {
 		switch preferred, set := lookup(environ, "APPTAINERENV_"+name); {
 		case !legacy:
 		case set && preferred != value:
-			fmt.Fprintf(os.Stderr, "WARNING: SINGULARITYENV_%s and APPTAINERENV_%s have different values, using the latter\n", name, name)
+			fmt.Fprintf(os.Stderr, "WARNING: SINGULARITYENV_%s and APPTAINERENV_%s have different values, using the "+
+				"latter\n", name, name)
 		case !set:
-			fmt.Fprintf(os.Stderr, "INFO:    Environment variable SINGULARITYENV_%s is set, but APPTAINERENV_%s is preferred\n", name, name)
+			fmt.Fprintf(os.Stderr, "INFO:    Environment variable SINGULARITYENV_%s is set, but APPTAINERENV_%s is "+
+				"preferred\n", name, name)
 		}
 	}
 	for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
@@ -118,7 +123,8 @@ func containerEnv(environ []string, o options) []string {
 			if old, set := inside[name]; is && set && old != value {
 				fmt.Fprintf(os.Stderr, "WARNING: Skipping environment variable [%s%s]\n", prefix, key)
 			} else if is && slices.Contains([]string{"HOME", "PATH"}, name) {
-				fmt.Fprintf(os.Stderr, "WARNING: Overriding %s environment variable with %s is not permitted\n", name, prefix+name)
+				fmt.Fprintf(os.Stderr, "WARNING: Overriding %s environment variable with %s is not permitted\n", name,
+					prefix+name)
 			} else if is {
 				inside[name] = value
 			}
@@ -197,8 +203,12 @@ func run(program string, argv, env []string, files []*os.File) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	cmd := exec.Command(program, argv[1:]...)
-	cmd.Args[0], cmd.Env = argv[0], env
-	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = os.Stdin, os.Stdout, os.Stderr, files
+	cmd.Args[0] = argv[0]
+	cmd.Env = env
+	cmd.Stdin = os.Stdin
+	cmd.Stdout = os.Stdout
+	cmd.Stderr = os.Stderr
+	cmd.ExtraFiles = files
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread() // the program dies with the thread that started it
 	if err := cmd.Start(); err != nil {
