@@ -41,14 +41,14 @@ launcher:
 native:
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-gpu ./cmd/gorun-gpu
 	CGO_ENABLED=1 $(GO) build -trimpath -ldflags='-s -w -buildid=' -o $(BIN)/gorun-bench ./cmd/gorun-bench
-	$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o $(BIN)/gorun-ompi4.so internal/pmi/ompi4/libpmi.c
-	$$($(GO) env CC) -std=gnu11 -Wall -Wextra -g -O2 -ffile-prefix-map=$(CURDIR)=. -o $(BIN)/gorun-mpir internal/cli/mpir/helper/mpir.c
+	$$($(GO) env CC) -std=c11 -Wall -Wextra -O2 -shared -fPIC -s -o $(BIN)/gorun-ompi4.so internal/mpi/pmi/ompi4/libpmi.c
+	$$($(GO) env CC) -std=gnu11 -Wall -Wextra -g -O2 -ffile-prefix-map=$(CURDIR)=. -o $(BIN)/gorun-mpir cmd/gorun/internal/mpir/helper/mpir.c
 	$(LIBRING)
 	@rm -f $(LIB)/libring.h $(LIB)/libring.so.h $(LIB)/libring.so.1.h
 	ln -sf libring.so.1 $(LIB)/libring.so
 	cp ring/capi/ring.h $(LIB)/
 	@if pkg-config --exists pmix; then set -x; \
-		$$($(GO) env CC) -std=gnu11 -Wall -Wextra -O2 -rdynamic -s -o $(BIN)/gorun-pmix internal/pmix/helper/*.c $$(pkg-config --cflags pmix) -ldl -lpthread; \
+		$$($(GO) env CC) -std=gnu11 -Wall -Wextra -O2 -rdynamic -s -o $(BIN)/gorun-pmix internal/mpi/pmix/helper/*.c $$(pkg-config --cflags pmix) -ldl -lpthread; \
 	else \
 		echo "no libpmix-dev, so no bin/gorun-pmix: gorun does not start programs of Open MPI 5"; \
 	fi
@@ -151,7 +151,7 @@ fresh: ## make demo and every tool of the tests in a Debian made for the moment 
 
 gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten minutes; without Go it takes what make build has made
 	@if command -v $(firstword $(GO)) >/dev/null; then $(MAKE) --no-print-directory build; fi
-	@$(PYTHON) -B internal/test/gpucheck/check.py
+	@$(PYTHON) -B internal/tools/gpucheck/check.py
 
 arm-test: ## tests of ring and its kernels as programs of aarch64, in the emulator qemu-user (17 minutes; package qemu-user-static; root for all)
 	@.ci/arm
@@ -169,12 +169,12 @@ sweep: ## a small job with every system call failed in turn (hours); SWEEP=SEED 
 	@SWEEP=$(or $(SWEEP),all) $(GO) test -count=1 -timeout 0 -v -run '^TestEveryCallMayFail$$' ./internal/test/e2e
 
 soak: build ## N jobs one after the other, 2000 by default, then 50 at once; prints what grows; KEPT=1 on kept hosts
-	$(GO) run ./internal/test/faults/soak $(if $(KEPT),-kept) -n $(or $(N),2000) bin/gorun
+	$(GO) run ./internal/tools/soak $(if $(KEPT),-kept) -n $(or $(N),2000) bin/gorun
 
 faults: ## harm to jobs: the rows of docs/reliability.md; with N=200 [SEED=1] that many at random, by seed
 ifdef N
 	$(STATIC) -o bin/gorun ./cmd/gorun
-	$(STATIC) -o bin/faults/ ./internal/test/faults/rank ./internal/test/faults/campaign
+	$(STATIC) -o bin/faults/ ./internal/test/faults/rank ./internal/tools/campaign
 	@bin/faults/campaign -n $(N) -seed $(or $(SEED),1) $(CAMPAIGN) bin/gorun bin/faults/rank
 else
 	$(GO) test -count=1 -timeout 15m ./internal/test/faults/...
@@ -192,20 +192,20 @@ mpi-matrix: ## docs/mpi-matrix.md: MPI programs under gorun and under their own 
 HOSTS       ?= 4096
 bench-scale: ## one job on HOSTS=4096 stub hosts of 8 ranks, and what it cost the launcher (docs/scale.md)
 	$(STATIC) -o bin/gorun ./cmd/gorun
-	@$(GO) build -o bin/.stub-hosts ./internal/test/stub/hosts
+	@$(GO) build -o bin/.stub-hosts ./internal/tools/stub/hosts
 	bin/.stub-hosts -n $(HOSTS) -slots 8 -- bin/gorun --start-timeout 15m --summary -F '{config}' --hostfile '{hosts}' -np $$((8 * $(HOSTS))) true
 
 bench-peers: build ## ring beside others, tables and docs/allreduce-*.svg (packages libopenmpi-dev openmpi-bin libmpich-dev mpich libgloo-dev); ROW=small-2 for one goal, ROW=slow for slow runs, ROW=delay for hosts far apart (root); PEERS='-runs 1 -max 1M' for a quick try
 ifeq ($(ROW),slow)
-	@$(GO) run ./internal/test/peers -slow 200 $(PEERS) bin/gorun
+	@$(GO) run ./internal/tools/peers -slow 200 $(PEERS) bin/gorun
 else ifdef ROW
-	@$(GO) run ./internal/test/peers -row $(ROW) $(PEERS) bin/gorun
+	@$(GO) run ./internal/tools/peers -row $(ROW) $(PEERS) bin/gorun
 else
-	@$(GO) run ./internal/test/peers -np 2 -svg docs/allreduce-2.svg $(PEERS) bin/gorun
-	@$(GO) run ./internal/test/peers -np 4 -svg docs/allreduce-4.svg $(PEERS) bin/gorun
-	@$(GO) run ./internal/test/peers -transport tcp -svg docs/allreduce-tcp.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/tools/peers -np 2 -svg docs/allreduce-2.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/tools/peers -np 4 -svg docs/allreduce-4.svg $(PEERS) bin/gorun
+	@$(GO) run ./internal/tools/peers -transport tcp -svg docs/allreduce-tcp.svg $(PEERS) bin/gorun
 	@if [ "$$(id -u)" = 0 ]; then \
-		$(GO) run ./internal/test/peers -transport veth -svg docs/allreduce-veth.svg $(PEERS) bin/gorun; \
+		$(GO) run ./internal/tools/peers -transport veth -svg docs/allreduce-veth.svg $(PEERS) bin/gorun; \
 	else \
 		echo "no root, so nothing between network namespaces"; \
 	fi
@@ -215,7 +215,7 @@ doctor-faults: ## plant each fault that gorun doctor must name N (20) times on h
 	DOCTOR_FAULTS=$(or $(N),20) DOCTOR_ONLY='$(ONLY)' DOCTOR_LEVEL='$(LEVEL)' $(GO) test -v -timeout 6h -count 1 -run TestDoctorNamesFaultsOfTheNetwork ./internal/test/e2e
 
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
-	$(GO) run ./internal/test/faults/beside -n $(or $(N),1) bin/gorun
+	$(GO) run ./internal/tools/beside -n $(or $(N),1) bin/gorun
 
 faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun; STORMS=20 [SEED=1] [LENGTH=10m] jobs of which some process gets a signal each 5 s
 ifdef STORMS
@@ -229,7 +229,7 @@ ifdef STORMS
 		fi; \
 	done; [ -z "$$failed" ] || { echo "failed seeds:$$failed"; exit 1; }
 else
-	$(GO) run ./internal/test/faults/elastic -n $(or $(N),3) -silent $(or $(SILENT),0) -added $(or $(ADDED),0) bin/gorun
+	$(GO) run ./internal/tools/elastic -n $(or $(N),3) -silent $(or $(SILENT),0) -added $(or $(ADDED),0) bin/gorun
 endif
 
 clean: ## remove everything that was built

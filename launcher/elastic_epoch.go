@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"

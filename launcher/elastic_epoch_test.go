@@ -7,7 +7,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/launcher/route"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/route"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/session"
 )
 

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // elasticOn runs an elastic job of two ranks on a machine, on a clock that does not wait.

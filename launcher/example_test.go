@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/agent"
 	"github.com/gorun/gorun/internal/buildid"
+	"github.com/gorun/gorun/internal/host/agent"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )

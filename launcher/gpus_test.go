@@ -10,8 +10,8 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestInventory(t *testing.T) {

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // An agent in other hands (S18): whatever it sends, gorun lives on, says whose fault it is, and

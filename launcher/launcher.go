@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/pmi"
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/mpi/pmi"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
-	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"

@@ -1,7 +1,7 @@
 package launcher
 
 import (
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Pause is a request to suspend the ranks, as the launcher will be, or to resume them.

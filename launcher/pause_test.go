@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // The user suspends the job for longer than the lease, and longer than an agent may be silent.

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // resultsIn reads the results below dir, by the name of the rank's folder. Nothing else may be

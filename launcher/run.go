@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"

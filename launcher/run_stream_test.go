@@ -12,8 +12,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {

@@ -1,7 +1,7 @@
 package launcher
 
 import (
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/session"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Every host gets all of the input, at the pace of the slowest one. A host whose ranks have

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestCountOfUnits(t *testing.T) {

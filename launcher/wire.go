@@ -2,7 +2,7 @@ package launcher
 
 import (
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
 )

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
-	"github.com/gorun/gorun/internal/workdir"
 )
 
 func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/recorder"
+	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/internal/recorder"
+	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/ring/internal/nccl"
 	"github.com/gorun/gorun/ring/internal/stall"
 )

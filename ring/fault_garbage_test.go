@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 )
 
 // Group makes a Comm of the given ranks of c, numbered in the order of ranks. Only those ranks call

@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/recorder"
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
 	"github.com/gorun/gorun/ring/internal/engine"

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/rails"

@@ -3,7 +3,7 @@ package ring
 import (
 	"testing"
 
-	"github.com/gorun/gorun/internal/recorder"
+	"github.com/gorun/gorun/internal/sight/recorder"
 )
 
 // Readers of a record name its kinds without this package.

@@ -13,12 +13,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/agents"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/bench"
-	"github.com/gorun/gorun/internal/cli/agents"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/sibling"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // benchOptions holds the flags of bench, in addition to those of a run.

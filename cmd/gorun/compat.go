@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 )
 
 // newCompat returns the command gorun help compat, which shows the translation of other launchers'

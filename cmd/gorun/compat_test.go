@@ -8,8 +8,8 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/cli/dialect"
-	"github.com/gorun/gorun/internal/cli/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 )

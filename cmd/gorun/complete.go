@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/cli/dialect"
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/ssh"
 )
 

@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/cli/files"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/transport"
+	"github.com/gorun/gorun/cmd/gorun/internal/files"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher/survey"
+	"github.com/gorun/gorun/launcher/transport"
 )
 
 // newCopy returns the command gorun cp, which copies files to the hosts that a run with the same

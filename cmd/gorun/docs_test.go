@@ -11,12 +11,12 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/cli/dialect"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // TestInlineCommands parses the commands in the documents' sentences and tables.

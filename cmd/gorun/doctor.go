@@ -15,14 +15,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/cli/examine"
-	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/cmd/gorun/internal/examine"
+	"github.com/gorun/gorun/cmd/gorun/internal/job"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/trust"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 

@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/gpu"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/sibling"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/transport"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/transport"
 )
 
 // newGPUs returns the command gorun gpus, which lists the GPUs that a run with the same flags would

@@ -12,11 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
+	"github.com/gorun/gorun/cmd/gorun/internal/job"
+	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/bench"
-	"github.com/gorun/gorun/internal/cli/exitcode"
-	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/cli/sibling"
-	"github.com/gorun/gorun/internal/cli/ui"
 )
 
 // runDetached runs a detached job. Its argv is the user's, with the hidden command as the first

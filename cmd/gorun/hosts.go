@@ -12,16 +12,16 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/agents"
+	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
+	"github.com/gorun/gorun/cmd/gorun/internal/job"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/cli/agents"
-	"github.com/gorun/gorun/internal/cli/hosts"
-	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/transport"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/transport"
 )
 
 // listOptions holds the flags of hosts and gpus, in addition to those of a run.

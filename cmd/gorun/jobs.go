@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
-	"github.com/gorun/gorun/internal/cli/jobs"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/cmd/gorun/internal/jobs"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // jobsIO is what the commands about running jobs read and write.

@@ -13,7 +13,7 @@ package main
 import (
 	"os"
 
-	"github.com/gorun/gorun/internal/cli/job"
+	"github.com/gorun/gorun/cmd/gorun/internal/job"
 )
 
 func main() {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/exitcode"
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 )
 
 // A job that a test starts by mistake starts agents of this program. They must not run the tests

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/cli/manual"
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/cmd/gorun/internal/manual"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // newMan returns the command gorun man, which prints manual pages made from the flags. make man

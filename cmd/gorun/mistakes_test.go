@@ -3,8 +3,8 @@ package main
 import (
 	"testing"
 
-	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func TestProgramHint(t *testing.T) {

@@ -12,14 +12,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/internal/agent/inspect"
-	"github.com/gorun/gorun/internal/agent/resident"
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/internal/buildid"
-	"github.com/gorun/gorun/internal/cli/exitcode"
 	"github.com/gorun/gorun/internal/doctor/probe"
-	"github.com/gorun/gorun/internal/transport/srun"
+	"github.com/gorun/gorun/internal/host/agent"
+	"github.com/gorun/gorun/internal/host/inspect"
+	"github.com/gorun/gorun/internal/host/resident"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/transport/srun"
 )
 
 // runOnHost runs a hidden command of the agent's side, if args name one.

@@ -7,7 +7,7 @@ import (
 	"os"
 	"runtime"
 
-	"github.com/gorun/gorun/internal/cli/exitcode"
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/launcher"
 )
 

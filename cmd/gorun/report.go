@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/report"
-	"github.com/gorun/gorun/internal/trust"
-	"github.com/gorun/gorun/internal/watch/record"
+	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/sight/report"
+	"github.com/gorun/gorun/internal/sight/watch/record"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func newReport(io jobsIO) *cobra.Command {

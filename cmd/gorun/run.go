@@ -11,14 +11,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/internal/cli/dialect"
-	"github.com/gorun/gorun/internal/cli/exitcode"
-	"github.com/gorun/gorun/internal/cli/files"
-	"github.com/gorun/gorun/internal/cli/job"
-	"github.com/gorun/gorun/internal/cli/kept"
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/ui"
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
+	"github.com/gorun/gorun/cmd/gorun/internal/files"
+	"github.com/gorun/gorun/cmd/gorun/internal/job"
+	"github.com/gorun/gorun/cmd/gorun/internal/kept"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // runCLI runs gorun with argv, its name and arguments, and returns the exit code. waiting is the

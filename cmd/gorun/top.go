@@ -6,10 +6,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gorun/gorun/internal/cli/settings"
-	"github.com/gorun/gorun/internal/cli/top"
-	"github.com/gorun/gorun/internal/cli/usage"
-	"github.com/gorun/gorun/internal/control"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/top"
+	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 func newTop(io jobsIO) *cobra.Command {

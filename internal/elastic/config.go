@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // CodeNoRank is the exit code of a job that no rank's failure ended: a host was lost, or there were

@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Driver is the state of one elastic job. Events change what is known; settle then decides the

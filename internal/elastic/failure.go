@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

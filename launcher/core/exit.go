@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Exit is how a rank ended.

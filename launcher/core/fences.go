@@ -3,8 +3,8 @@ package core
 import (
 	"fmt"
 
-	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Fences holds the open fences of a job, or of an epoch of an elastic one. It is not safe for

@@ -3,7 +3,7 @@ package core
 import (
 	"testing"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // A rank that was spawned takes part in no fence of the job, so its end holds none up.

@@ -7,8 +7,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Exit codes that gorun itself chooses. See docs/exit-codes.md.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/session"
 )
 

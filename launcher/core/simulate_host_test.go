@@ -4,9 +4,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/host/agent"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
 )

@@ -5,7 +5,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // simRank is a process that enters some fences, handles or ignores signals, and ends.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/simulate"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // verdict compares the launcher's result with the course of the job.

@@ -5,8 +5,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/agent"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/host/agent"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // goWrong schedules a random fault or request.

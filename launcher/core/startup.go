@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

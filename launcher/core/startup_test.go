@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

@@ -3,7 +3,7 @@ package core
 import (
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 const (

@@ -9,8 +9,8 @@ import (
 	"sync"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/relay"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/files/relay"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gorun/gorun/internal/trust"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

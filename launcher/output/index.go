@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/trust"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // index is the content of index.json, which lists the ranks' files. It exists from the

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // eraseLine erases the current line of a terminal.

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // playSteps hands the words of steps to a printer: "rank:bytes" on stdout, "rank!bytes" on stderr,

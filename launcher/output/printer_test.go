@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func rankPrefix(rank, _ int, _ time.Time) []byte { return fmt.Appendf(nil, "%d> ", rank) }

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gorun/gorun/internal/trust"
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Results are the files of --result-dir: DIR/rank.N/result, with N padded as in [Files]. What a

@@ -1,6 +1,6 @@
 package output
 
-import "github.com/gorun/gorun/internal/wire"
+import "github.com/gorun/gorun/internal/net/wire"
 
 // Streams are the printers of a job's output streams.
 type Streams struct{ stdout, stderr, results *Printer }

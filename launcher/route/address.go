@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Address is one IP address of a host, with the properties of its interface.

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // Network selects the addresses that ranks may use: those of named interfaces,

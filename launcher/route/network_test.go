@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 func TestNetworkTakes(t *testing.T) {

@@ -1,7 +1,7 @@
 package session
 
 import (
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

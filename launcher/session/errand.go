@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Roster holds the sessions whose ranks run, for those who want something of hosts beside the job.

@@ -6,8 +6,8 @@ import (
 	"slices"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // wantsGPUProgram reports whether a host needs gorun-gpu for a job: if it is missing there, and the

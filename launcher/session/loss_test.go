@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 func TestExplainLoss(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // outbox sends frames to one agent in a separate goroutine, so that a host that does not read

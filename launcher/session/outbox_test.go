@@ -10,8 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 func TestOutboxKeepsTheOrder(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"path"
 	"sync"
 
-	"github.com/gorun/gorun/internal/pyenv"
-	"github.com/gorun/gorun/internal/relay"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/files/pyenv"
+	"github.com/gorun/gorun/internal/files/relay"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Python is a Python environment of this machine that a job's ranks run in, each host in a copy of

@@ -4,8 +4,8 @@ import (
 	"context"
 	"net/netip"
 
-	"github.com/gorun/gorun/internal/relay"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/files/relay"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // TakeFile makes the host a member of a group that gets a file, and returns when all members have

@@ -3,8 +3,8 @@ package session
 import (
 	"context"
 
-	"github.com/gorun/gorun/internal/kv"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Get answers the session's request when the key is in the store or the wait is over, or ctx ends

@@ -12,8 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // command is a Host that runs one function for every command.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/buildid"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // cacheDir is gorun's folder on hosts, relative to the home directory; start.sh has the

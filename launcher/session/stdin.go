@@ -4,7 +4,7 @@ import (
 	"io"
 	"slices"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // EndInput stops standard input for the host.

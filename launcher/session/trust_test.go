@@ -11,8 +11,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // home makes a directory with the files of a test, owned by the user.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // A host may be compromised, so its agent's messages are data: they concern only its own ranks, are

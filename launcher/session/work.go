@@ -11,9 +11,9 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/wire"
-	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/internal/wire"
-	"github.com/gorun/gorun/internal/workdir"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

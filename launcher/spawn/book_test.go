@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/plan"
 )
 

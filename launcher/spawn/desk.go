@@ -1,7 +1,7 @@
 package spawn
 
 import (
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
 )

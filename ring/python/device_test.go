@@ -69,7 +69,7 @@ func TestGPUCheckRanks(t *testing.T) {
 	standins(t)
 	t.Setenv("GPUCHECK_FAKE", "1")
 	t.Setenv("STANDIN_DIR", t.TempDir())
-	ranks, err := filepath.Abs("../../internal/test/gpucheck/ranks.py")
+	ranks, err := filepath.Abs("../../internal/tools/gpucheck/ranks.py")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/doctor"
-	"github.com/gorun/gorun/internal/topology"
+	"github.com/gorun/gorun/internal/host/topology"
 )
 
 const (

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/rankenv"
-	"github.com/gorun/gorun/internal/secure"
 )
 
 const (

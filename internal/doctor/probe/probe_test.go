@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/doctor"
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 

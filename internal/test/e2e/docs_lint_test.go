@@ -76,7 +76,7 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/gpu.md", "gorun bench allreduce -np 4 -H f1:2,f2:2 --device cuda",
 			"TestBenchDevice runs it on stand-ins for the libraries of GPUs"},
 		{"docs/gpu-checks.md", "make gpu-test",
-			"it needs a GPU; internal/test/gpucheck has the tests of what does not"},
+			"it needs a GPU; internal/tools/gpucheck has the tests of what does not"},
 		{"docs/kubernetes.md", "kubectl", "it needs a cluster; examples/kubernetes/check checks the manifests"},
 		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2",
 			"it needs pods; TestElastic has hosts without slots"},

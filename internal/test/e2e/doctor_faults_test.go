@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
-	"github.com/gorun/gorun/internal/test/link"
+	"github.com/gorun/gorun/internal/tools/link"
 )
 
 // ward is a clinic whose hosts have a second, emulated network, wan0.

@@ -8,7 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/usage"
 
 	"github.com/gorun/gorun/internal/test/command"
 )

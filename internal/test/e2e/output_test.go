@@ -43,7 +43,7 @@ func TestOutputDocument(t *testing.T) {
 			t.Errorf("docs/output.md does not have %q (%v)", line, err)
 		}
 	}
-	failures, err := os.ReadFile(root + "/internal/cli/ui/testdata/failures.txt")
+	failures, err := os.ReadFile(root + "/cmd/gorun/internal/ui/testdata/failures.txt")
 	if err != nil {
 		t.Fatal(err)
 	}

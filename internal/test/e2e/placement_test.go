@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
-	"github.com/gorun/gorun/internal/topology"
 )
 
 // allowed returns the cores that this process may use.

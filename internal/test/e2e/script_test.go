@@ -19,9 +19,9 @@ import (
 	"golang.org/x/sys/unix"
 	"gopkg.in/yaml.v3"
 
-	"github.com/gorun/gorun/internal/cli/usage"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // TestScripts runs testdata/script/*.txtar. Their language is that of package testscript with the

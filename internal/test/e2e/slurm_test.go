@@ -18,7 +18,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
-	"github.com/gorun/gorun/internal/transport/srun"
+	"github.com/gorun/gorun/launcher/transport/srun"
 )
 
 // TestSlurm runs in a real Slurm cluster whose three nodes are this machine.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/command"
-	"github.com/gorun/gorun/internal/wire"
 )
 
 // former returns the path of another gorun: GORUN_FORMER, of another release, or one that it
@@ -28,7 +28,7 @@ func former(t *testing.T) string {
 		}
 		return path
 	}
-	source := filepath.Join(root, "internal/wire/frame.go")
+	source := filepath.Join(root, "internal/net/wire/frame.go")
 	text, err := os.ReadFile(source)
 	if err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/internal/wire"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Disk is a file system of machines, perhaps of several. A file's text says what it

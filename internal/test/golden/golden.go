@@ -9,7 +9,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/gorun/gorun/internal/cli/usage"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // File fails the test unless text is what the named file holds. With

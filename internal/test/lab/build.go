@@ -38,7 +38,7 @@ func BuildLibring(root, dir string) error {
 // BuildPMIx builds gorun-pmix into dir, as make build does. It needs a C compiler, pkg-config and
 // libpmix-dev.
 func BuildPMIx(root, dir string) error {
-	const script = `cc -std=gnu11 -Wall -Wextra -Werror -O2 -rdynamic -o "$1/gorun-pmix" "$0"/internal/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
+	const script = `cc -std=gnu11 -Wall -Wextra -Werror -O2 -rdynamic -o "$1/gorun-pmix" "$0"/internal/mpi/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
 	if out, err := exec.Command("sh", "-c", script, root, dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("build gorun-pmix: %w: %s", err, out)
 	}
@@ -47,7 +47,7 @@ func BuildPMIx(root, dir string) error {
 
 // BuildMPIR builds gorun-mpir into dir, as make build does. It needs a C compiler.
 func BuildMPIR(root, dir string) error {
-	const script = `cc -std=gnu11 -Wall -Wextra -Werror -g -O2 -o "$1/gorun-mpir" "$0"/internal/cli/mpir/helper/mpir.c`
+	const script = `cc -std=gnu11 -Wall -Wextra -Werror -g -O2 -o "$1/gorun-mpir" "$0"/cmd/gorun/internal/mpir/helper/mpir.c`
 	if out, err := exec.Command("sh", "-c", script, root, dir).CombinedOutput(); err != nil {
 		return fmt.Errorf("build gorun-mpir: %w: %s", err, out)
 	}

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/net/kv"
 )
 
 // Abort is why a job has failed.

@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/rankenv"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/kv"
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/rankenv"
 )
 

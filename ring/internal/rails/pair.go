@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 )
 
 // Most is the largest number of rails between two ranks.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 )
 
 // railsOf reads "eth0 10.0.0.1/24, …". All have port 1.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 )
 
 // connect returns both ends of a connection over the loopback interface: the one of a lane, and the

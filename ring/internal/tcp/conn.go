@@ -5,7 +5,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 )
 
 // conn carries one stripe of the bytes between two ranks, in order and each once. Send, Recv,

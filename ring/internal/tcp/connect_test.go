@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
 )

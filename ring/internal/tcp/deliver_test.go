@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/rails"

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/secure"
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 

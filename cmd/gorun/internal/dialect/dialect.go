@@ -1,0 +1,95 @@
+// Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun and torchrun into
+// gorun's own flags. flags.txt is the table of translations; readers translate values that need
+// code. The result is text for the flag parser, which alone checks the values of gorun's flags.
+package dialect
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// Dialect is a launcher whose flags gorun accepts, or a set of them.
+type Dialect uint8
+
+// The launchers.
+const (
+	OpenMPI Dialect = 1 << iota
+	Hydra
+	Horovod
+	Slurm
+	Torch
+	Own // gorun itself, where it chooses between the others' meanings
+)
+
+// Launcher is a launcher and its names.
+type Launcher struct {
+	Dialect Dialect
+	Name    string   // of its program
+	Title   string   // for headings
+	aliases []string // other names of its program, and short names
+}
+
+// Launchers lists the launchers in the order of the documentation.
+func Launchers() []Launcher {
+	return []Launcher{
+		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)",
+			[]string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"}},
+		{Hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)",
+			[]string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"}},
+		{Horovod, "horovodrun", "horovodrun", []string{"horovod"}},
+		{Slurm, "srun", "srun", []string{"slurm"}},
+		{Torch, "torchrun", "torchrun", []string{"torch"}},
+	}
+}
+
+// String lists the names of the launchers in d.
+func (d Dialect) String() string {
+	var names []string
+	for _, n := range Launchers() {
+		if d&n.Dialect != 0 {
+			names = append(names, n.Name)
+		}
+	}
+	if d&Own != 0 {
+		names = append(names, "gorun")
+	}
+	return strings.Join(names, ", ")
+}
+
+// Named returns the dialect of a launcher's name, or Own if the name is unknown.
+func Named(name string) (dialect Dialect, known bool) {
+	for _, l := range Launchers() {
+		if name == l.Name || slices.Contains(l.aliases, name) {
+			return l.Dialect, true
+		}
+	}
+	return Own, name == "gorun"
+}
+
+// Choose returns the dialect of GORUN_DIALECT, or else of the name that gorun was started by.
+func Choose(program string, lookup func(string) (string, bool)) (Dialect, error) {
+	if name, _ := lookup("GORUN_DIALECT"); name != "" {
+		dialect, known := Named(name)
+		if !known {
+			return Own, Unknown("GORUN_DIALECT="+name, name)
+		}
+		return dialect, nil
+	}
+	dialect, _ := Named(filepath.Base(program))
+	return dialect, nil
+}
+
+// Unknown returns the error for a name that is not a dialect. what is the user's text.
+func Unknown(what, name string) error {
+	names := []string{"gorun"}
+	for _, n := range Launchers() {
+		names = append(names, n.Name)
+	}
+	if n := usage.Nearest(name, names); n != "" {
+		return usage.Errorf("did you mean "+n+"?", "%s: unknown dialect", what)
+	}
+	return usage.Errorf("choose "+strings.Join(names, ", "), "%s: unknown dialect", what)
+}

@@ -1,0 +1,24 @@
+package dialect
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/usage"
+)
+
+func TestProgramLines(t *testing.T) {
+	text := "# programs\n\n-np 1 \"a b\" 'c # d' e\\ f # the first\r\n  -np 2 \\\n b#c \\\r\n d\n\t#\n"
+	lines, err := programLines(text)
+	want := [][]string{{"-np", "1", "a b", "c # d", "e f"}, {"-np", "2", "b#c", "d"}}
+	if err != nil || !slices.EqualFunc(lines, want, slices.Equal) {
+		t.Errorf("%q, %v", lines, err)
+	}
+	for text, want := range map[string]string{"": "names no program", "# a\n": "names no program",
+		"a 'b\n": "a quote is not closed"} {
+		if _, err := programLines(text); !usage.Is(err) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+}

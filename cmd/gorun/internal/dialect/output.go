@@ -1,0 +1,229 @@
+package dialect
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// Marks of file names: pairs of a launcher's letter after % and gorun's.
+const (
+	hydraMarks = "rrhh%%"
+	srunMarks  = "trNhjj%%"
+)
+
+// display reads Open MPI 5's list for --display.
+func (t *translator) display(typed, list string) error {
+	for item := range strings.SplitSeq(list, ",") {
+		switch name, _, _ := strings.Cut(item, "="); name {
+		case "map", "map-devel", "alloc", "allocation", "topo":
+			t.emit("display-map", typed)
+		case "bindings", "bind":
+			t.emit("report-bindings", typed)
+		default:
+			return unsupported("gorun help compat lists what there is", typed+" "+item)
+		}
+	}
+	return nil
+}
+
+// output reads Open MPI 5's list for --output.
+func (t *translator) output(typed, list string) error {
+	for item := range strings.SplitSeq(list, ",") {
+		name, value, valued := strings.Cut(item, "=")
+		switch {
+		case slices.Contains([]string{"tag", "tag-detailed", "tag-fullname", "rank"}, name):
+			t.emit("prefix", typed, "mpirun")
+		case name == "merge" || name == "merge-stderr-to-stdout":
+			t.emit("merge-stderr", typed)
+		case name == "timestamp":
+			t.emit("timestamp", typed)
+		case name == "raw":
+			t.Pending = append(t.Pending, typed+" "+name)
+		case name == "nocopy": // of the directory before it
+			t.emit("hide", typed, "all")
+		case valued && (name == "dir" || name == "directory"):
+			_ = t.outputDir(typed, value) // always nil
+		case valued && (name == "file" || name == "filename"):
+			file, _, _ := strings.Cut(value, ":") // Open MPI 5.0 shows nothing of it, with :nocopy and without
+			file = strings.ReplaceAll(file, "%", "%%")
+			t.emit("stdout-file", typed, file+".%r.out")
+			t.emit("stderr-file", typed, file+".%r.err")
+		default:
+			return unsupported("gorun help compat lists what there is", typed+" "+item)
+		}
+	}
+	return nil
+}
+
+// outputDir translates Open MPI's output directory; DIR:nocopy writes files only.
+func (t *translator) outputDir(typed, text string) error {
+	dir, qualifiers, _ := strings.Cut(text, ":")
+	t.emit("output-filename", typed, dir)
+	if slices.Contains(strings.Split(qualifiers, ","), "nocopy") {
+		t.emit("hide", typed, "all")
+	}
+	return nil
+}
+
+// srunInput translates srun's --input: a rank, all or none. The shell must open files.
+func (t *translator) srunInput(typed, text string) error {
+	if _, err := strconv.ParseUint(text, 10, 20); err == nil || text == "all" || text == "none" {
+		t.emit("stdin", typed, text)
+		return nil
+	}
+	if strings.Trim(text, "0123456789,- ") == "" {
+		return usage.Errorf("name one rank, or say "+typed+" all", "%s %s: standard input goes to one rank, or to all",
+			typed, text)
+	}
+	return unsupported("let the shell open it: "+typed+" all <"+text, typed+" "+text)
+}
+
+// srunOutput returns the reader of srun's --output and --error: a pattern, or none.
+func srunOutput(flags ...string) reader {
+	return func(t *translator, typed, text string) error {
+		switch _, err := strconv.Atoi(text); {
+		case text == "all":
+			return nil
+		case text == "none":
+			text = os.DevNull
+		case err == nil:
+			return unsupported("--show "+text+" shows one rank only", typed+" "+text)
+		}
+		return saveAs(srunMarks, flags...)(t, typed, text)
+	}
+}
+
+// saveAs returns the reader of a file name pattern. A word for several flags leaves those after the
+// first to their own words.
+func saveAs(marks string, flags ...string) reader {
+	return func(t *translator, typed, pattern string) error {
+		var b strings.Builder
+		for i := 0; i < len(pattern); i++ {
+			b.WriteByte(pattern[i])
+			if pattern[i] != '%' {
+				continue
+			}
+			for i++; i < len(pattern) && '0' <= pattern[i] && pattern[i] <= '9'; i++ {
+				b.WriteByte(pattern[i])
+			}
+			at := -1
+			if i < len(pattern) {
+				at = strings.IndexByte(marks, pattern[i])
+			}
+			if at < 0 || at%2 != 0 {
+				return unsupported("--stdout-file and --stderr-file know %r (rank), %h (host), %l (rank on its host) "+
+					"and %j (the job's number in Slurm)", typed+" "+pattern)
+			}
+			b.WriteByte(marks[at+1])
+		}
+		for i, flag := range flags {
+			if other := t.Typed[flag]; i == 0 || other == "" || other == typed {
+				t.emit(flag, typed, b.String())
+			}
+		}
+		return nil
+	}
+}
+
+// saveRound returns the reader of Fujitsu's names of files, FILE.ROUND.RANK, of which gorun is
+// always the first round.
+func saveRound(flags ...string) reader {
+	return func(t *translator, typed, file string) error {
+		for _, flag := range flags {
+			t.emit(flag, typed, strings.ReplaceAll(file, "%", "%%")+".1.%r")
+		}
+		return nil
+	}
+}
+
+// streams is a set of output streams in torchrun's bits: 1 stdout, 2 stderr.
+type streams uint8
+
+// String is how --hide names them.
+func (s streams) String() string { return [...]string{"none", "stdout", "stderr", "all"}[s&3] }
+
+// redirection is which streams of which local ranks torchrun redirects. The zero value is none.
+type redirection struct {
+	all    streams         // of all local ranks, if byRank is nil
+	byRank map[int]streams // of the others none
+}
+
+// of returns the streams of a local rank.
+func (r redirection) of(rank int) streams {
+	if r.byRank != nil {
+		return r.byRank[rank]
+	}
+	return r.all
+}
+
+func (t *translator) redirects(typed, text string) error {
+	return t.redirect(typed, text, &t.redirected)
+}
+func (t *translator) tee(typed, text string) error { return t.redirect(typed, text, &t.teed) }
+
+// redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both, or a
+// map of local ranks to these. Redirected output goes to files only, unless it is in --tee.
+func (t *translator) redirect(typed, text string, to *redirection) error {
+	read, err := readRedirection(text)
+	if err != nil {
+		return usage.Errorf("say 0 none, 1 stdout, 2 stderr, 3 both, or 0:3,1:1 for some local ranks", "%s %q: %w",
+			typed, text, err)
+	}
+	*to = read
+	if hide := t.hidden(); hide != "none" || t.Typed["hide"] != "" {
+		t.emit("hide", typed, hide) // the last value wins
+	}
+	return nil
+}
+
+// hidden returns what --redirects hides and --tee does not show, as --hide has it.
+func (t *translator) hidden() string {
+	if t.redirected.byRank == nil && t.teed.byRank == nil {
+		return (t.redirected.all &^ t.teed.all).String()
+	}
+	ranks := slices.Sorted(maps.Keys(t.redirected.byRank))
+	others := t.redirected.all
+	if t.redirected.byRank != nil {
+		others = 0
+	}
+	for rank := range t.teed.byRank {
+		if !slices.Contains(ranks, rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	slices.Sort(ranks)
+	var items []string
+	for _, rank := range ranks {
+		items = append(items, strconv.Itoa(rank)+":"+(t.redirected.of(rank)&^t.teed.of(rank)).String())
+	}
+	if t.teed.byRank == nil {
+		others &^= t.teed.all
+	}
+	if others != 0 {
+		items = append([]string{others.String()}, items...)
+	}
+	return strings.Join(items, ",")
+}
+
+func readRedirection(text string) (redirection, error) {
+	if bits, err := strconv.ParseUint(text, 10, 8); err == nil && bits <= 3 {
+		return redirection{all: streams(bits)}, nil
+	}
+	byRank := map[int]streams{}
+	for item := range strings.SplitSeq(text, ",") {
+		rank, value, _ := strings.Cut(item, ":")
+		n, err := strconv.ParseUint(rank, 10, 20)
+		bits, bitsErr := strconv.ParseUint(value, 10, 8)
+		if err != nil || bitsErr != nil || bits > 3 {
+			return redirection{}, errors.New("expected a number from 0 to 3, or local ranks with one")
+		}
+		byRank[int(n)] = streams(bits)
+	}
+	return redirection{byRank: byRank}, nil
+}

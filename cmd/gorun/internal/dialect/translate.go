@@ -1,0 +1,369 @@
+package dialect
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// Line is a command line in gorun's own flags.
+type Line struct {
+	Args     []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
+	Typed    map[string]string // gorun's flag → the word that the user typed
+	Pending  []string          // accepted words without effect
+	Blocks   []Block           // several programs; Args then hold the job's flags
+	Dialect  Dialect           // in which it was read
+	replaced []string          // notices about words that gorun replaces
+	ignored  []string          // settings of Open MPI without meaning to gorun: pml=ob1
+	file     programFile
+	tuned    []tuning
+}
+
+// Notice returns one line about requests that gorun does not fulfil, or "".
+func (t Line) Notice() string {
+	var parts []string
+	if len(t.ignored) > 0 {
+		parts = append(parts, "ignored Open MPI settings: "+strings.Join(usage.Unique(t.ignored), " "))
+	}
+	if len(t.Pending) > 0 {
+		parts = append(parts, "no effect yet: "+strings.Join(usage.Unique(t.Pending), " "))
+	}
+	return strings.Join(append(parts, usage.Unique(t.replaced)...), "; ")
+}
+
+// Add adds the unfulfilled requests of another line.
+func (t *Line) Add(other Line) {
+	t.ignored = append(t.ignored, other.ignored...)
+	t.Pending = append(t.Pending, other.Pending...)
+	t.replaced = append(t.replaced, other.replaced...)
+	t.tuned = append(t.tuned, other.tuned...)
+}
+
+// Translate translates a command line of any launcher. Flags end at the program or at --; only a
+// colon that stands alone after a program starts flags again. flags are gorun's. A line that begins
+// with one of commands stays as it is. Line.WithFile reads a file of programs. Errors are of type
+// *usage.Error.
+func Translate(argv []string, dialect Dialect, flags *pflag.FlagSet, commands []string) (Line, error) {
+	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
+		return Line{Args: argv}, nil
+	}
+	t, err := translateAs(argv, dialect, flags, false)
+	if err != nil {
+		// A later --dialect may make the word valid.
+		if later, named := laterDialect(argv); named {
+			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil &&
+				other.Typed["dialect"] != "" {
+				return other, nil
+			}
+		}
+	}
+	return t, err
+}
+
+// laterDialect returns the dialect named by the first word that may be --dialect.
+func laterDialect(argv []string) (dialect Dialect, named bool) {
+	for i, arg := range argv {
+		name, given := strings.CutPrefix(arg, "--dialect=")
+		if arg == "--dialect" && i+1 < len(argv) {
+			name = argv[i+1]
+			given = true
+		}
+		if given {
+			return Named(name)
+		}
+	}
+	return Own, false
+}
+
+// translateAs translates in a dialect that --dialect may have named.
+func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named bool) (Line, error) {
+	words := readTable()
+	var read []*translator // one per block
+	for rest, more := argv, true; more; {
+		t := newTranslator(dialect, flags, words)
+		t.rest = rest
+		if err := t.readFlags(); err != nil {
+			return t.Line, err
+		}
+		switch {
+		case t.requested != t.dialect && named:
+			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect,
+				t.requested)
+		case t.requested != t.dialect: // --dialect stood among the flags: read them again
+			return translateAs(argv, t.requested, flags, true)
+		case t.version:
+			return Line{Args: []string{"version"}}, nil
+		}
+		var err error
+		if rest, more, err = t.readProgram(len(read) > 0); err != nil {
+			return t.Line, err
+		}
+		read = append(read, t)
+	}
+	return joinBlocks(read, flags)
+}
+
+// readFlags reads the flags before a program. It stops at a flag that changes how all flags are
+// read.
+func (t *translator) readFlags() error {
+	for len(t.rest) > 0 && !isPositional(t.rest[0]) && t.rest[0] != "--" && t.requested == t.dialect && !t.version {
+		if err := t.next(); err != nil {
+			return err
+		}
+	}
+	return t.finish()
+}
+
+// finish translates what depends on several flags.
+func (t *translator) finish() error {
+	t.emitHydraMap()
+	t.emitThreads()
+	t.emitInstalled()
+	return t.emitNodes()
+}
+
+// TranslateWords translates for a command without a program, whose flags may stand anywhere.
+func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
+	t := newTranslator(Own, flags, readTable())
+	t.rest = argv
+	for len(t.rest) > 0 {
+		if isPositional(t.rest[0]) || t.rest[0] == "--" {
+			t.Args = append(t.Args, t.rest[0])
+			t.rest = t.rest[1:]
+			continue
+		}
+		if err := t.next(); err != nil {
+			return t.Line, err
+		}
+	}
+	return t.Line, t.finish()
+}
+
+func isPositional(arg string) bool { return arg == "-" || !strings.HasPrefix(arg, "-") }
+
+// TranslateFlag translates one flag of a launcher, without dashes, with as many values as Takes
+// returns. typed is the user's text.
+func TranslateFlag(dialect Dialect, name, typed string, values []string, flags *pflag.FlagSet) (Line, error) {
+	t := newTranslator(dialect, flags, readTable())
+	m, err := t.meaning(name, typed)
+	if err == nil {
+		err = t.take(m, values)
+	}
+	if err == nil {
+		err = t.finish()
+	}
+	return t.Line, err
+}
+
+// translator reads flags one by one.
+type translator struct {
+	Line
+	flags     *pflag.FlagSet
+	dialect   Dialect
+	requested Dialect // named by --dialect, else dialect
+	version   bool
+	fromEnv   bool // reads a variable, not a command line
+	table     table
+	rest      []string // unread words
+	typedAs   []string // for each of Args, the word that the user typed
+	program   []string
+
+	// torchrun's --nnodes, --no-python, --module, --redirects and --tee
+	nodes            nodeRange
+	noPython, module bool
+	redirected, teed redirection
+
+	// Hydra's -map-by and -bind-to: parts of a host
+	hydraMapped, hydraTyped, hydraBound string
+
+	// mpirun's --use-hwthread-cpus and --prefix DIR
+	countThreads, installed, installedTyped string
+}
+
+func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {
+	return &translator{
+		Line:      Line{Typed: map[string]string{}, Dialect: dialect},
+		flags:     flags,
+		dialect:   dialect,
+		requested: dialect,
+		table:     words,
+	}
+}
+
+// next reads the first flag of rest and its values.
+func (t *translator) next() error {
+	arg := t.rest[0]
+	t.rest = t.rest[1:]
+	body, long := strings.CutPrefix(arg, "--")
+	if !long {
+		body = arg[1:]
+	}
+	name, value, given := strings.Cut(body, "=")
+	switch {
+	case long:
+		name = normalizeDashes(name)
+		if !t.known(name) {
+			name = t.unabbreviated(name)
+		}
+		if !t.known(name) {
+			return t.unknown(arg)
+		}
+	case len(name) < 2 || !t.known(name):
+		return t.cluster(arg)
+	}
+	m, err := t.meaning(name, typedWord(arg))
+	if err != nil {
+		return err
+	}
+	var values []string
+	if given {
+		values = []string{value}
+	}
+	return t.take(m, values)
+}
+
+// typedWord returns a typed flag without its =VALUE.
+func typedWord(arg string) string {
+	word, _, _ := strings.Cut(arg, "=")
+	return word
+}
+
+// cluster reads single letters that share a dash: -vH a, -n4, -Ha:2.
+func (t *translator) cluster(arg string) error {
+	body := arg[1:]
+	for end := len(body) - 1; end >= 2; end-- {
+		if number := body[end:]; strings.Trim(number, "0123456789") == "" && t.known(body[:end]) {
+			return usage.Errorf("write -"+body[:end]+" "+number, "unknown flag %s", arg)
+		}
+	}
+	if first := rowsOf(t.table.flags[body[:1]], t.dialect); len(first) > 0 && first[0].args == 0 &&
+		strings.Contains(body, "-") {
+		return t.unknown(arg) // -s and more letters, but -std-proc
+	}
+	for i := 0; i < len(body); i++ {
+		letter := body[i : i+1]
+		after := body[i+1:]
+		if !t.known(letter) {
+			return t.unknown(arg)
+		}
+		m, err := t.meaning(letter, "-"+letter)
+		if err != nil {
+			return err
+		}
+		var values []string
+		if value, given := strings.CutPrefix(after, "="); given {
+			values = []string{value}
+			after = ""
+		} else if after != "" && m.args != 0 {
+			values = []string{after}
+			after = ""
+		}
+		if err := t.take(m, values); err != nil || after == "" {
+			return err
+		}
+	}
+	return nil
+}
+
+// take reads the missing values of a word and applies it.
+func (t *translator) take(m meaning, values []string) error {
+	want := m.args
+	switch {
+	case want == pair && len(values) == 0 && len(t.rest) > 0 && strings.Contains(t.rest[0], "="):
+		want = 1
+	case want == pair && len(values) > 0 && strings.Contains(values[0], "="):
+		want = 1
+	case want == pair:
+		want = 2
+	}
+	for len(values) < want {
+		if len(t.rest) == 0 {
+			need := "a value"
+			if want > 1 {
+				need = strconv.Itoa(want) + " values"
+			}
+			return usage.Errorf("write "+m.typed+strings.Repeat(" VALUE", want)+" before the program", "%s needs %s",
+				m.typed, need)
+		}
+		values = append(values, t.rest[0])
+		t.rest = t.rest[1:]
+	}
+	if m.args == pair && want == 2 {
+		values = []string{values[0] + "=" + values[1]}
+	}
+	if m.ours == "" && m.args == 0 && len(values) > 0 {
+		return usage.Errorf("write "+m.typed+" alone", "%s takes no value", m.typed)
+	}
+	if m.ours == "" {
+		return t.apply(m, values)
+	}
+	if m.ours == "dialect" {
+		return t.chooseDialect(m.typed, values[0])
+	}
+	t.emit(m.ours, m.typed, values...)
+	return nil
+}
+
+// chooseDialect reads --dialect.
+func (t *translator) chooseDialect(typed, name string) error {
+	requested, known := Named(name)
+	if !known {
+		return Unknown("--dialect "+name, name)
+	}
+	t.requested = requested
+	t.Typed["dialect"] = typed
+	return nil
+}
+
+// emit adds a flag of gorun, with up to one value.
+func (t *translator) emit(flag, typed string, values ...string) {
+	if flag == "version" {
+		t.version = true
+		return
+	}
+	if flag == "hosts" && t.Typed["hosts"] != "" {
+		for i, a := range t.Args { // host lists accumulate
+			if strings.HasPrefix(a, "--hosts=") {
+				t.Args[i] = a + "," + values[0]
+				return
+			}
+		}
+	}
+	t.Typed[flag] = typed
+	arg := "--" + flag
+	if len(values) > 0 {
+		arg += "=" + values[0]
+	}
+	t.Args = append(t.Args, arg)
+	t.typedAs = append(t.typedAs, typed)
+}
+
+// retract removes a flag that another word replaces.
+func (t *translator) retract(flag string) {
+	for i := len(t.Args) - 1; i >= 0; i-- {
+		if name, _, _ := strings.Cut(t.Args[i], "="); name == "--"+flag {
+			t.Args = slices.Delete(t.Args, i, i+1)
+			t.typedAs = slices.Delete(t.typedAs, i, i+1)
+		}
+	}
+	delete(t.Typed, flag)
+}
+
+// pythonModule reads torchrun's --module, withoutPython its --no-python.
+func (t *translator) pythonModule(_, _ string) error  { t.module = true; return nil }
+func (t *translator) withoutPython(_, _ string) error { t.noPython = true; return nil }
+
+// asProgram returns the program's command line; torchrun runs scripts with Python.
+func (t *translator) asProgram(program []string) []string {
+	switch {
+	case t.module:
+		return slices.Concat([]string{"python", "-u", "-m"}, program)
+	case t.dialect == Torch && !t.noPython:
+		return slices.Concat([]string{"python", "-u"}, program)
+	}
+	return program
+}

@@ -1,0 +1,153 @@
+// Package files is gorun cp: it copies files of this machine to hosts, which pass them on among
+// themselves.
+package files
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/files/relay"
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/deliver"
+	"github.com/gorun/gorun/launcher/route"
+	"github.com/gorun/gorun/launcher/survey"
+)
+
+// Request is what the words of gorun cp ask for.
+type Request struct {
+	Names []string // of files of this machine
+	Hosts string   // as after -H; "": they are given by flags, or the environment
+	Dir   string   // on hosts; "": the home directory
+}
+
+// Parse reads FILE... HOSTS:DIR.
+func Parse(words []string) (Request, error) {
+	const how = "for example: gorun cp data.tar f1,f2:/var/tmp, or gorun cp --hostfile hosts.txt data.tar :/var/tmp"
+	if len(words) == 0 {
+		return Request{}, usage.Errorf(how, "no files given")
+	}
+	last := words[len(words)-1]
+	colon := strings.LastIndex(last, ":")
+	if colon < 0 {
+		return Request{}, usage.Errorf(how, "%q does not say where the files go: write HOSTS:DIR last", last)
+	}
+	if len(words) == 1 {
+		return Request{}, usage.Errorf(how, "no file given before %s", last)
+	}
+	r := Request{Names: words[:len(words)-1], Hosts: last[:colon], Dir: last[colon+1:]}
+	if strings.HasPrefix(r.Dir, "~/") || r.Dir == "~" {
+		r.Dir = strings.TrimPrefix(r.Dir[1:], "/")
+	}
+	seen := map[string]string{}
+	for _, name := range r.Names {
+		base := filepath.Base(name)
+		if other, twice := seen[base]; twice {
+			return Request{}, usage.Errorf("copy one of them first, and to another folder",
+				"%s and %s would be the same file there", other, name)
+		}
+		seen[base] = name
+	}
+	return r, nil
+}
+
+// open reads the files.
+func (r Request) open() (files []deliver.File, size int64, err error) {
+	for _, name := range r.Names {
+		source, err := relay.Open(name)
+		if err != nil {
+			closeAll(files)
+			hint := ""
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				hint = "check the name; files come first, and HOSTS:DIR last"
+			case strings.HasSuffix(err.Error(), "it is a folder"):
+				hint = "pack it: tar cf FILE.tar " + name + "; or start ranks in a copy of it: gorun --stage " + name
+			}
+			return nil, 0, usage.Errorf(hint, "%w", err)
+		}
+		info, err := source.Stat()
+		if err != nil {
+			return nil, 0, errors.Join(err, source.Close())
+		}
+		files = append(files, deliver.File{Source: source, Place: wire.Place{
+			Dir:   []byte(r.Dir),
+			Name:  []byte(filepath.Base(name)),
+			Mode:  uint32(info.Mode().Perm()),
+			Mtime: time.Duration(info.ModTime().UnixNano()),
+		}})
+		size += source.Size()
+	}
+	return files, size, nil
+}
+
+func closeAll(files []deliver.File) {
+	for _, f := range files {
+		_ = f.Source.Close() // it was only read
+	}
+}
+
+// Copy copies the files to hosts. The failed hosts are reported; the code is 1 if there are any.
+func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.Network, opts survey.Options,
+	console *ui.UI) (code int, err error) {
+	began := time.Now()
+	files, size, err := r.open()
+	if err != nil {
+		return 0, err
+	}
+	defer closeAll(files)
+	var whole int
+	var fed int64
+	var failed []launcher.HostError
+	for _, o := range deliver.Files(ctx, distinct(hosts), files, network, opts, func(line string) {
+		console.Warningf("%s", line)
+	}) {
+		for _, f := range o.Files {
+			fed += f.Fed
+			from := "this machine"
+			if f.From != "" {
+				from = f.From
+			}
+			if f.Had == size && len(files) == 1 {
+				from = "itself: it had the file"
+			}
+			console.Tracef("%s: %s, from %s", o.Host.Name, f.Path, from)
+		}
+		if o.Err != nil {
+			failed = append(failed, launcher.HostError{Host: o.Host.Name, Err: o.Err})
+			continue
+		}
+		whole++
+	}
+	if whole > 0 {
+		console.Notef("%s, %s, copied to %s in %.1f s; %s left this machine", prose.Count(len(files), "file"),
+			workdir.SizeText(size), prose.Count(whole, "host"),
+			time.Since(began).Seconds(), workdir.SizeText(fed))
+	}
+	if len(failed) > 0 {
+		console.ReportHosts(failed)
+		return 1, nil
+	}
+	return 0, nil
+}
+
+// distinct leaves out repeated hosts.
+func distinct(hosts []hostfile.Host) (out []hostfile.Host) {
+	for _, h := range hosts {
+		same := func(o hostfile.Host) bool { return o.Name == h.Name && o.User == h.User && o.Port == h.Port }
+		if !slices.ContainsFunc(out, same) {
+			out = append(out, h)
+		}
+	}
+	return out
+}

@@ -1,0 +1,172 @@
+package job
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/container"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/transport/srun"
+)
+
+// maxEnvFile is the largest size of a file of variables in bytes.
+const maxEnvFile = 16 << 20
+
+// forwardEnv returns the environment of the ranks that the flags select.
+func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error) {
+	var exports, warnings []string
+	for _, name := range o.EnvFiles {
+		more, odd, err := readEnvFile(name)
+		if err != nil {
+			return plan.Environment{}, err
+		}
+		exports = append(exports, more...)
+		warnings = append(warnings, odd...)
+	}
+	exports = append(exports, o.Exports...) // -x wins over a file
+	env, err := plan.ForwardEnv(selectVariables(environ, exports, o), exports)
+	if err != nil {
+		return env, usage.Errorf("for example -x NAME=value, or -x NAME for its value here", "%w", err)
+	}
+	env.Warnings = append(warnings, env.Warnings...)
+	return env, nil
+}
+
+// selectVariables returns environ without the variables of --unset-env, and with --no-env only
+// those in exports. A variable named in exports always stays.
+func selectVariables(environ, exports []string, o *settings.Options) []string {
+	return slices.DeleteFunc(slices.Clone(environ), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		switch {
+		case slices.Contains(exports, name):
+			return false
+		case slices.ContainsFunc(o.Unset, func(pattern string) bool { return matches(pattern, name) }):
+			return true
+		}
+		return o.NoEnv && !slices.ContainsFunc(exports, func(pattern string) bool { return matches(pattern, name) })
+	})
+}
+
+// notInherited returns the variables that ranks must not inherit: on any host those of --unset-env;
+// on this machine, where ranks inherit gorun's environment, also those that --no-env excludes. PATH
+// and HOME stay.
+func notInherited(environ []string, sent plan.Environment, o *settings.Options) (anywhere, here []string) {
+	if !o.NoEnv && len(o.Unset) == 0 {
+		return nil, nil
+	}
+	ordinary, _ := plan.ForwardEnv(environ, nil)
+	ordinary.Set = append(ordinary.Set, ordinary.Withheld...)
+	has := func(list []string, name string) bool {
+		return slices.ContainsFunc(list, func(kv string) bool { n, _, _ := strings.Cut(kv, "="); return n == name })
+	}
+	names := slices.DeleteFunc(slices.Clone(o.Unset), func(pattern string) bool {
+		return strings.HasSuffix(pattern, "*")
+	})
+	for _, kv := range environ {
+		name, _, _ := strings.Cut(kv, "=")
+		names = append(names, name)
+	}
+	for _, name := range usage.Unique(names) {
+		unset := slices.ContainsFunc(o.Unset, func(pattern string) bool { return matches(pattern, name) })
+		switch {
+		case name == "PATH" || name == "HOME" || name == "" || has(sent.Set, name):
+		case unset:
+			anywhere = append(anywhere, name)
+		case o.NoEnv && has(ordinary.Set, name):
+			here = append(here, name)
+		}
+	}
+	return anywhere, here
+}
+
+// matches reports whether pattern, a NAME or PREFIX*, matches a variable.
+func matches(pattern, name string) bool {
+	if prefix, glob := strings.CutSuffix(pattern, "*"); glob {
+		return strings.HasPrefix(name, prefix)
+	}
+	return pattern == name
+}
+
+// readEnvFile reads a file of variables.
+func readEnvFile(name string) (exports, warnings []string, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, nil, usage.Errorf("check the name after --env-file", "open the file of variables: %w", err)
+	}
+	defer file.Close()
+	return parseEnvFile(name, io.LimitReader(file, maxEnvFile+1))
+}
+
+// parseEnvFile parses NAME=value and NAME lines as Docker does: quotes belong to the value, empty
+// lines and lines that begin with # are skipped.
+func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err error) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxEnvFile)
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSuffix(lines.Text(), "\r")
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff")
+		}
+		if trimmed := strings.TrimSpace(line); trimmed == "" || trimmed[0] == '#' {
+			continue
+		}
+		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
+		if variable == "" || strings.ContainsAny(variable, " \t\x00") || strings.Contains(value, "\x00") {
+			return nil, nil, usage.Errorf("write NAME=value, or NAME to send its value here",
+				"%s:%d: %q is not a variable", name, n, usage.Clipped(line))
+		}
+		if !given {
+			exports = append(exports, variable)
+			continue
+		}
+		if len(value) > 1 && value[0] == value[len(value)-1] && strings.IndexByte(`"'`, value[0]) >= 0 {
+			warnings = append(warnings, fmt.Sprintf("%s:%d: the quotes around the value of %s are part of it", name, n,
+				variable))
+		}
+		exports = append(exports, variable+"="+value)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, nil, usage.Errorf("", "%s: %w", name, err)
+	}
+	return exports, warnings, nil
+}
+
+// ForRanks removes variables that describe one Slurm node or step, unless exports name them.
+func ForRanks(env, exports []string) []string {
+	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return srun.OfNode(name) && !slices.ContainsFunc(exports, func(x string) bool {
+			x, _, _ = strings.Cut(x, "=")
+			return matches(x, name)
+		})
+	})
+}
+
+// printEnvFlags prints the options of --print-env-flags.
+func printEnvFlags(environ []string, programs []program, out io.Writer, console *ui.UI) error {
+	var exported, warnings []string
+	for _, p := range programs {
+		env, err := forwardEnv(environ, p.opts)
+		if err != nil {
+			return err
+		}
+		exported = usage.Unique(append(exported, env.Exported...))
+		warnings = usage.Unique(append(warnings, env.Warnings...))
+	}
+	names, odd := container.ShellWords(exported)
+	for _, w := range warnings {
+		console.Warningf("%s", w)
+	}
+	for _, name := range odd {
+		console.Warningf("-x %q: left out: it is not a shell word", name)
+	}
+	_, err := fmt.Fprintln(out, container.EnvFlags(names))
+	return err
+}

@@ -1,0 +1,220 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/agents"
+	"github.com/gorun/gorun/cmd/gorun/internal/files"
+	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/session"
+	"github.com/gorun/gorun/launcher/transport"
+	"github.com/gorun/gorun/launcher/transport/srun"
+)
+
+// launchOptions converts options and environment to the launcher's Options.
+func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams,
+	console *ui.UI) (launcher.Options, error) {
+	tree, err := stagedFolder(o, o.Launcher != "local" && (hasRemoteHost(plan) || o.Elastic.Discovery != ""))
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	python, err := files.Python(o.StageEnv, o.StageBase)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	exe, err := agents.Own()
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	dial, err := transport.Dialer(togetherIn(o, plan, exe, console))
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	mpi, err := sibling.OpenMPI(exe.Path, o.MPI.Way, console.Tracef)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	opts := launcher.Options{
+		Programs:        env.programs,
+		Env:             env.shared,
+		Work:            tree,
+		Python:          python,
+		Network:         o.Network.Network,
+		Encrypt:         o.Encrypt,
+		NoNewPrivileges: o.NoNewPrivileges,
+		MPI:             o.MPI.Way,
+		MPIHelper:       mpi,
+		Binding:         o.Binding(),
+		ReportBindings:  o.ReportBindings,
+		GPUs:            o.GPUsPerRank.GPURequest,
+		GPUProgram:      sibling.GPUProgram(exe.Path),
+		Dial:            dial,
+		Exe:             exe,
+		StartTimeout:    time.Duration(o.StartTimeout),
+		MPITimeout:      time.Duration(o.MPITimeout),
+		Grace:           time.Duration(o.Grace),
+		Note:            func(text string) { console.Notef("%s", text) },
+		Trace:           console.Tracef,
+	}
+	if opts.StdinRank, err = o.Stdin.Rank(plan.Size); err != nil {
+		return launcher.Options{}, err
+	}
+	return opts, outputOptions(&opts, o, plan, io)
+}
+
+// togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless
+// nodes come and go.
+func togetherIn(o *settings.Options, plan launcher.Plan, exe launcher.Executable, console *ui.UI) transport.Options {
+	options := o.Options
+	if o.DryRun {
+		return options
+	}
+	options.Together = &srun.Together{
+		Argv:   func() []string { return session.Command(nil, exe.Paths(), srun.Command) },
+		Build:  exe.Build,
+		Within: max(stepTime, time.Duration(o.StartTimeout)/3),
+		Note:   console.Notef,
+		Trace:  console.Tracef,
+	}
+	if o.Elastic.Given() {
+		options.Together.Apart = "nodes of an elastic job come and go"
+	}
+	for _, h := range plan.Hosts {
+		options.Together.Nodes = append(options.Together.Nodes, h.Name)
+	}
+	return options
+}
+
+// stepTime is the least time for the nodes of a Slurm job to connect back.
+const stepTime = 10 * time.Second
+
+// Helper returns the options of a job whose ranks run argv, a command of gorun itself, with the
+// connections and the environment of a run.
+func Helper(o *settings.Options, plan launcher.Plan, argv []string, console *ui.UI) (launcher.Options, error) {
+	env, err := prepareAll(os.Environ(), []program{{argv: argv, opts: o}}, plan.Size)
+	if err != nil {
+		return launcher.Options{}, err
+	}
+	return launchOptions(o, plan, env, Streams{}, console)
+}
+
+func hasRemoteHost(plan launcher.Plan) bool {
+	hostname, _ := os.Hostname()
+	for _, h := range plan.Hosts {
+		if !transport.IsLocal(h.Host, hostname) {
+			return true
+		}
+	}
+	return false
+}
+
+// workingDir returns the absolute path of the ranks' directory, the same on every host. It keeps
+// the path by which the user reached the current directory.
+func workingDir(named string) (string, error) {
+	if filepath.IsAbs(named) {
+		return filepath.Clean(named), nil
+	}
+	current, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the current directory: %w", err)
+	}
+	return filepath.Join(current, named), nil
+}
+
+// UnitCounter returns a function that connects to hosts and counts their cores, sockets, GPUs and
+// the like.
+func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
+	return func(ctx context.Context, hosts []hostfile.Host, unit string) ([]int, error) {
+		exe, err := agents.Own()
+		if err != nil {
+			return nil, err
+		}
+		dial, err := transport.Dialer(o.Options)
+		if err != nil {
+			return nil, err
+		}
+		opts := launcher.Options{
+			Dial:         dial,
+			Exe:          exe,
+			Trace:        console.Tracef,
+			GPUProgram:   sibling.GPUProgram(exe.Path),
+			StartTimeout: time.Duration(o.StartTimeout),
+		}
+		console.Tracef("counting the units of %s", prose.Count(len(hosts), "host"))
+		switch unit {
+		case settings.UnitAuto:
+			return coresOf(ctx, hosts, opts)
+		case settings.UnitGPU:
+			return gpusOf(ctx, hosts, opts)
+		case settings.UnitGPUOrCore:
+			gpus, err := gpusOf(ctx, hosts, opts)
+			if err != nil || !slices.Contains(gpus, 0) {
+				return gpus, err
+			}
+			cores, err := coresOf(ctx, hosts, opts)
+			for i := range cores {
+				if gpus[i] > 0 {
+					cores[i] = gpus[i]
+				}
+			}
+			return cores, err
+		}
+		return unitsOf(ctx, hosts, unit, opts)
+	}
+}
+
+// coresOf counts the cores that ranks can keep busy on each host.
+func coresOf(ctx context.Context, hosts []hostfile.Host, opts launcher.Options) ([]int, error) {
+	if opts.StartTimeout > 0 {
+		var cancel context.CancelFunc
+		late := fmt.Errorf("counting its cores took longer than %v (--start-timeout)", opts.StartTimeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, opts.StartTimeout, late)
+		defer cancel()
+	}
+	return launcher.Cores(ctx, hosts, opts)
+}
+
+// gpusOf counts the GPUs of each host.
+func gpusOf(ctx context.Context, hosts []hostfile.Host, opts launcher.Options) ([]int, error) {
+	var failed launcher.LaunchError
+	counted := make([]int, len(hosts))
+	for i, g := range launcher.Inventory(ctx, hosts, opts) {
+		counted[i] = len(g.Devices)
+		if g.Err != nil {
+			failed.Hosts = append(failed.Hosts, launcher.HostError{Host: g.Host.Name, Err: g.Err})
+		}
+	}
+	return counted, orNil(&failed)
+}
+
+// unitsOf counts a unit of each host that ranks can be bound to.
+func unitsOf(ctx context.Context, hosts []hostfile.Host, unit string, opts launcher.Options) ([]int, error) {
+	var failed launcher.LaunchError
+	counted := make([]int, len(hosts))
+	for i, u := range launcher.Count(ctx, hosts, opts) {
+		counted[i] = u.Count[unit]
+		if u.Err != nil {
+			failed.Hosts = append(failed.Hosts, launcher.HostError{Host: u.Host.Name, Err: u.Err})
+		}
+	}
+	return counted, orNil(&failed)
+}
+
+// orNil returns an error about hosts, nil without hosts.
+func orNil(failed *launcher.LaunchError) error {
+	if len(failed.Hosts) == 0 {
+		return nil
+	}
+	return failed
+}

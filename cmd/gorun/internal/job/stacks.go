@@ -1,0 +1,98 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/sight/stacks"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+const (
+	stacksLimit = 8 * time.Second // for a host to answer
+	maxStacks   = 256 << 20       // bytes of a host's answer
+)
+
+// look returns what ranks do, in no order; no ranks: all. A host that does not answer is in the
+// reports of its ranks.
+func (t talks) look(ctx context.Context, ranks []int) ([]stacks.Rank, error) {
+	hosts, err := t.perHost(ranks)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, stacksLimit, errors.New("it does not answer"))
+	defer cancel()
+	var mu sync.Mutex
+	var all []stacks.Rank
+	err = each(hosts, func(s *session.Session, ranks []int) error {
+		if len(ranks) == 0 {
+			for _, r := range s.Host.Ranks {
+				ranks = append(ranks, r.Rank)
+			}
+			if ranks = append(ranks, s.Spawned()...); len(ranks) == 0 {
+				return nil // the host waits for ranks that may be spawned
+			}
+		}
+		reports, err := lookAt(ctx, s, ranks)
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, reports...)
+		for _, rank := range ranks {
+			if !slices.ContainsFunc(reports, func(r stacks.Rank) bool { return r.Rank == rank }) {
+				why := "it has ended"
+				if err != nil {
+					why = err.Error()
+				}
+				all = append(all, stacks.Rank{Rank: rank, Host: s.Host.Name, Error: why})
+			}
+		}
+		return nil
+	})
+	return all, err
+}
+
+// lookAt returns what the ranks of one host do, those that could be looked at.
+func lookAt(ctx context.Context, s *session.Session, ranks []int) (reports []stacks.Rank, err error) {
+	out, err := ask(ctx, s, wire.Ask{Kind: wire.AskStacks, Ranks: ranks}, maxStacks)
+	if err != nil {
+		return nil, err
+	}
+	for lines := json.NewDecoder(bytes.NewReader(out)); lines.More(); {
+		var r stacks.Rank
+		if err := lines.Decode(&r); err != nil {
+			return reports, fmt.Errorf("read what the host says of its ranks: %w", err)
+		}
+		if !slices.Contains(ranks, r.Rank) {
+			continue
+		}
+		r.Host = s.Host.Name
+		r.Trim()
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// stacks answers what ranks do.
+func (t talks) stacks(w http.ResponseWriter, r *http.Request) error {
+	var want control.Stacks
+	if err := decode(w, r, &want); err != nil {
+		return err
+	}
+	all, err := t.look(r.Context(), want.Ranks)
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b stacks.Rank) int { return a.Rank - b.Rank })
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"ranks": all}) // the client may have gone
+	return nil
+}

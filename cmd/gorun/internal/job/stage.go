@@ -1,0 +1,77 @@
+package job
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// programDir returns the directory of a program's ranks. A relative --wdir starts at the folder of
+// --stage.
+func programDir(o *settings.Options) (string, error) {
+	if o.Stage == "" {
+		return workingDir(o.Wdir)
+	}
+	dir, err := workingDir(o.Stage)
+	if err != nil {
+		return "", err
+	}
+	wdir := o.Wdir
+	if !filepath.IsAbs(wdir) {
+		wdir = filepath.Join(dir, wdir)
+	}
+	if sub, err := filepath.Rel(dir, wdir); err != nil || !filepath.IsLocal(sub) {
+		return "", usage.Errorf("with --stage, --wdir must be inside that folder", "--wdir %s is not in --stage %s",
+			o.Wdir, o.Stage)
+	}
+	return filepath.Clean(wdir), nil
+}
+
+// stagedFolder scans the folder of --stage. It returns nil without --stage, or if all ranks run
+// here in the folder of that name.
+func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
+	if o.Stage == "" || !leaves && !strings.Contains(o.Stage, workdir.Processor) {
+		return nil, nil // the agent checks a folder that is not copied
+	}
+	dir, err := workingDir(o.Stage)
+	if err != nil {
+		return nil, err
+	}
+	files := workdir.DefaultFiles
+	bytes := int64(workdir.DefaultBytes)
+	if o.StageLimit > 0 {
+		files = workdir.MaxEntries
+		bytes = int64(o.StageLimit)
+	}
+	tree, err := launcher.ScanWorkDir(dir, files, bytes)
+	return tree, stageError(o.Stage, err)
+}
+
+// stageError turns an error of a scan into a usage error.
+func stageError(named string, err error) error {
+	var large *workdir.LimitError
+	var link *workdir.LinkError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &large):
+		return usage.Errorf("exclude files that ranks do not need, one pattern per line in "+
+			filepath.Join(large.Dir, workdir.IgnoreFile)+
+			", or raise the limit: --stage-limit 20G", "--stage %s: %w", named, err)
+	case errors.As(err, &link):
+		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w",
+			named, err)
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, workdir.Processor):
+		return usage.Errorf("%a stands for a host's processor: make one of the folders, such as "+
+			workdir.For("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
+	case errors.Is(err, fs.ErrNotExist):
+		return usage.Errorf("", "--stage %s: no such folder", named)
+	}
+	return usage.Errorf("", "--stage %s: %w", named, err)
+}

@@ -1,0 +1,209 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+
+	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+// talks are the requests that go on to the job's hosts.
+type talks struct {
+	roster  *launcher.Roster
+	watched *watch.Watch
+}
+
+// talk is a control.Actions.Talk.
+func (t talks) talk(w http.ResponseWriter, r *http.Request, path string) bool {
+	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": t.exec, "signal": t.signal,
+		"stacks": t.stacks}
+	handle := handlers[path]
+	method := http.MethodPost
+	if path == "watch" {
+		handle = t.watch
+		method = http.MethodGet
+	}
+	if handle == nil || r.Method != method {
+		return false
+	}
+	if err := handle(w, r); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+	}
+	return true
+}
+
+// errNotRunning is about ranks that do not run.
+func errNotRunning(rank int) error { return fmt.Errorf("rank %d does not run", rank) }
+
+func decode(w http.ResponseWriter, r *http.Request, message any) error {
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 8<<20)).Decode(message); err != nil {
+		return fmt.Errorf("read the request: %w", err)
+	}
+	return nil
+}
+
+// perHost returns the ranks of each session; no ranks: all, as nil.
+func (t talks) perHost(ranks []int) (map[*session.Session][]int, error) {
+	all := map[*session.Session][]int{}
+	if len(ranks) == 0 {
+		for _, s := range t.roster.All() {
+			all[s] = nil
+		}
+		if len(all) == 0 {
+			return nil, errors.New("no ranks run")
+		}
+		return all, nil
+	}
+	for _, rank := range ranks {
+		s := t.roster.Of(rank)
+		if s == nil {
+			return nil, errNotRunning(rank)
+		}
+		if !slices.Contains(all[s], rank) {
+			all[s] = append(all[s], rank)
+		}
+	}
+	return all, nil
+}
+
+// signal sends a signal to ranks.
+func (t talks) signal(w http.ResponseWriter, r *http.Request) error {
+	var want control.Signal
+	if err := decode(w, r, &want); err != nil {
+		return err
+	}
+	hosts, err := t.perHost(want.Ranks)
+	if err != nil {
+		return err
+	}
+	if err := each(hosts, func(s *session.Session, ranks []int) error {
+		_, err := ask(r.Context(), s, wire.Ask{Kind: wire.AskSignal, Ranks: ranks, Signal: want.Signal}, 0)
+		return err
+	}); err != nil {
+		return err
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// each calls do for all sessions in parallel and returns all errors.
+func each(hosts map[*session.Session][]int, do func(*session.Session, []int) error) error {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	var errs []error
+	for s, ranks := range hosts {
+		wg.Go(func() {
+			err := do(s, ranks)
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// ask does an errand and returns its output, at most limit bytes.
+func ask(ctx context.Context, s *session.Session, what wire.Ask, limit int) ([]byte, error) {
+	e, err := s.Ask(what)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	return e.Result(ctx, limit)
+}
+
+// exec runs a command on a host, with the client at the other end of the connection.
+func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
+	var want control.Exec
+	if err := decode(w, r, &want); err != nil {
+		return err
+	}
+	s := t.roster.Of(want.Rank)
+	what := wire.Ask{Kind: wire.AskExec, Argv: want.Argv, Ranks: []int{want.Rank}}
+	if want.Rank < 0 {
+		s = t.roster.On(want.Host)
+		what.Ranks = nil
+		if s == nil {
+			return fmt.Errorf("no ranks run on host %q", want.Host)
+		}
+	}
+	if s == nil {
+		return errNotRunning(want.Rank)
+	}
+	if len(want.Argv) == 0 {
+		what.Kind = wire.AskTerminal
+	}
+	if want.Terminal != nil {
+		what.Terminal = &wire.Terminal{Rows: want.Terminal.Rows, Columns: want.Terminal.Columns,
+			Name: want.Terminal.Name}
+	}
+	conn, early, err := control.Upgrade(w, r)
+	if err != nil {
+		return nil // it is answered
+	}
+	defer conn.Close()
+	e, err := s.Ask(what)
+	if err != nil {
+		end, _ := json.Marshal(wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()})
+		_ = frames.Write(conn, frames.Last, end)
+		return nil
+	}
+	var input sync.WaitGroup
+	input.Go(func() {
+		defer e.Close() // the client has gone, or is done
+		for {
+			kind, data, err := frames.Read(early)
+			if err == nil && kind == frames.In {
+				err = e.Input(data)
+			}
+			var size wire.Terminal
+			if err == nil && kind == frames.Size && json.Unmarshal(data, &size) == nil {
+				e.Resize(size)
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	t.relay(e, conn.Write)
+	conn.Close()
+	input.Wait()
+	return nil
+}
+
+// relay writes the output of a command, and its end.
+func (t talks) relay(e *session.Errand, write func([]byte) (int, error)) {
+	kinds := map[wire.Tell]byte{wire.TellOut: frames.Out, wire.TellErr: frames.Err, wire.TellEnd: frames.Last}
+	to := writerFunc(write)
+	for {
+		what, data, err := e.Next(context.Background()) // the errand ends with the client or the host
+		if err != nil {
+			what = wire.TellEnd
+			data, _ = json.Marshal(wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()})
+		} else if what == wire.TellEnd {
+			end, err := session.ParseEnd(data)
+			if err != nil {
+				end = wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()}
+			}
+			data, _ = json.Marshal(end)
+		}
+		if err := frames.Write(to, kinds[what], data); err != nil || what == wire.TellEnd {
+			return
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(data []byte) (int, error) { return f(data) }

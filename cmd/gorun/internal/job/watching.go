@@ -1,0 +1,80 @@
+package job
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/launcher"
+)
+
+// observe returns the watch of a job. Until somebody follows, it only notes which ranks have ended.
+func observe(o *settings.Options, plan launcher.Plan, roster *launcher.Roster) *watch.Watch {
+	return watch.New(roster, plan.Size, places(o, plan))
+}
+
+// places returns where the ranks of a job are. Those of an elastic job change.
+func places(o *settings.Options, plan launcher.Plan) (places []watch.Place) {
+	if !o.Elastic.Given() {
+		for _, h := range plan.Hosts {
+			p := watch.Place{Host: h.Name}
+			for _, r := range h.Ranks {
+				p.Ranks = append(p.Ranks, r.Rank)
+			}
+			places = append(places, p)
+		}
+	}
+	return places
+}
+
+// note passes a step of the job to its watch.
+func note(w *watch.Watch, event launcher.Event) {
+	switch e := event.(type) {
+	case launcher.Started, launcher.Membership:
+		w.Started()
+	case launcher.Exited:
+		w.Exited(e.Exit.Rank, watch.Exit{Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped})
+	}
+}
+
+// tap returns a launcher.Options.Tap for those who see the job; nil: nobody can.
+func tap(o *settings.Options, shared *shared, w *watch.Watch) func(rank, fd int, at time.Time, data []byte) {
+	if shared == nil && !o.Watch.Given() {
+		return nil
+	}
+	return func(rank, fd int, at time.Time, data []byte) {
+		shared.add(rank, fd, at, data)
+		w.Output(rank, data)
+	}
+}
+
+// Bounds on the time between two samples that a client may ask for.
+const (
+	minEvery = 200 * time.Millisecond
+	maxEvery = time.Hour
+)
+
+// watch streams samples as lines of JSON.
+func (t talks) watch(w http.ResponseWriter, r *http.Request) error {
+	every := time.Second
+	if text := r.FormValue("every"); text != "" {
+		var err error
+		if every, err = time.ParseDuration(text); err != nil || every < minEvery || every > maxEvery {
+			return fmt.Errorf("every=%.40q: expected a duration from %v to %v", text, minEvery, maxEvery)
+		}
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	flush := http.NewResponseController(w)
+	out := json.NewEncoder(w)
+	_ = flush.Flush()
+	_ = t.watched.Follow(r.Context(), func(time.Duration) time.Duration { return every }, func(s watch.Sample) error {
+		if err := out.Encode(s); err != nil {
+			return err // the client has gone
+		}
+		return flush.Flush()
+	})
+	return nil
+}

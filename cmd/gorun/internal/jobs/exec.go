@@ -1,0 +1,136 @@
+package jobs
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// Exec runs a command where a rank of a job runs, and returns its exit code. The command has a
+// terminal if in and out are one.
+func Exec(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out, errs io.Writer,
+	console *ui.UI) (code int, err error) {
+	return converse(ctx, place, name, what, in, out, errs, console, func() {})
+}
+
+// Terminal connects in and out with the terminal of a rank until the rank ends, and a key is
+// pressed.
+func Terminal(ctx context.Context, place control.Place, name string, rank int, in *os.File, out io.Writer,
+	console *ui.UI) (code int, err error) {
+	if rank < 0 {
+		return 0, usage.Errorf("name a rank that has a terminal: --terminal 0", "--terminal %d: there is no such rank",
+			rank)
+	}
+	return converse(ctx, place, name, control.Exec{Rank: rank}, in, out, out, console, func() {
+		console.Notef("rank %d has ended; press any key", rank)
+	})
+}
+
+// converse carries a command's input and output to its end, calls ended, and waits for the end of
+// the input if the terminal is one.
+func converse(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out,
+	errs io.Writer, console *ui.UI, ended func()) (code int, err error) {
+	f, err := running(ctx, place, name)
+	if err != nil {
+		return 0, err
+	}
+	screen := ui.FindScreen(in, out)
+	what.Terminal = sizeOf(screen)
+	conn, answers, err := f.Client.Exec(ctx, what)
+	if err != nil {
+		return 0, fmt.Errorf("run a command in job %s: %w", f.ID, err)
+	}
+	defer conn.Close()
+	var mu sync.Mutex // of conn
+	send := func(kind byte, data []byte) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return frames.Write(conn, kind, data)
+	}
+	if screen != nil {
+		restore, err := screen.Raw(func() {
+			text, _ := json.Marshal(sizeOf(screen))
+			_ = send(frames.Size, text)
+		})
+		if err != nil {
+			return 0, fmt.Errorf("set up the terminal: %w", err)
+		}
+		defer restore()
+	}
+	fed := make(chan struct{})
+	go func() { // a read of a terminal ends with the process
+		defer close(fed)
+		feed(in, send)
+	}()
+	code, err = present(answers, out, errs, console)
+	if len(what.Argv) == 0 && screen != nil {
+		conn.Close()
+		ended()
+		<-fed
+	}
+	return code, err
+}
+
+// sizeOf describes the terminal, or is nil if there is none.
+func sizeOf(screen *ui.Screen) *control.Terminal {
+	if screen == nil {
+		return nil
+	}
+	rows, columns := screen.Size()
+	return &control.Terminal{Rows: rows, Columns: columns, Name: screen.Kind()}
+}
+
+// feed sends standard input, and its end.
+func feed(in io.Reader, send func(kind byte, data []byte) error) {
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := in.Read(buf)
+		if n > 0 && send(frames.In, buf[:n]) != nil {
+			return
+		}
+		if err != nil {
+			_ = send(frames.In, nil)
+			return
+		}
+	}
+}
+
+// present prints the output of a command and returns its exit code.
+func present(answers io.Reader, out, errs io.Writer, console *ui.UI) (code int, err error) {
+	for {
+		kind, data, err := frames.Read(answers)
+		if err != nil {
+			return exitcode.Launch, errors.New("the job has ended, and the command with it")
+		}
+		switch kind {
+		case frames.Out:
+			_, err = out.Write(data)
+		case frames.Err:
+			_, err = errs.Write(data)
+		case frames.Last:
+			var end wire.ErrandEnd
+			if err := json.Unmarshal(data, &end); err != nil {
+				return exitcode.Launch, err
+			}
+			if end.Error != "" {
+				console.Errorf("%s", end.Error)
+				return max(end.Code, 1), nil
+			}
+			return end.Code, nil
+		}
+		if err != nil {
+			return exitcode.Launch, fmt.Errorf("write the command's output: %w", err)
+		}
+	}
+}

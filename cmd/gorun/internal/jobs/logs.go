@@ -1,0 +1,218 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/output"
+)
+
+// View selects and styles a job's output.
+type View struct {
+	Ranks  [][2]int      // none: all
+	Since  time.Duration // 0: all that is kept
+	Stderr bool          // only stderr
+	Style  ui.LineStyle
+	Screen [3]bool // by fd: a terminal
+}
+
+// Logs prints a job's output, with follow to the job's end.
+func Logs(ctx context.Context, place control.Place, name string, view View, follow bool, out, errs io.Writer) error {
+	f, err := place.Find(ctx, name)
+	if err != nil {
+		return err
+	}
+	if f.Client == nil && f.Log == "" {
+		return usage.Errorf("start jobs with --detach, or with --output-filename DIR, to keep their output",
+			"job %s has ended, and its output was not kept", f.ID)
+	}
+	show, err := newShow(f.Job, view, out, errs)
+	if err != nil {
+		return err
+	}
+	defer show.close()
+	from := int64(-1)
+	if f.Log != "" {
+		if from, err = control.ReadLog(f.Log, 0, show.record); err != nil {
+			return fmt.Errorf("read the output of job %s: %w", f.ID, err)
+		}
+	}
+	if f.Client == nil {
+		return nil
+	}
+	from, err = show.stream(ctx, f, from, follow)
+	if err == nil || ctx.Err() != nil {
+		return nil
+	}
+	if now, findErr := place.Find(ctx, f.ID); findErr != nil || now.Client != nil || f.Log == "" {
+		return fmt.Errorf("read the output of job %s: %w", f.ID, err)
+	}
+	_, err = control.ReadLog(f.Log, from, show.record) // the job ended while its socket was being asked
+	return err
+}
+
+// show prints records.
+type show struct {
+	view        View
+	size        int
+	first       time.Time // records before are not shown
+	streams     *output.Streams
+	stderr      io.Writer
+	mu          sync.Mutex
+	broken      error
+	room        sync.Cond
+	outstanding int
+}
+
+// maxOutstanding is how many bytes may wait to be printed.
+const maxOutstanding = 1 << 20
+
+func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
+	plan := launcher.Plan{Size: job.Size}
+	for _, h := range job.Hosts {
+		host := launcher.PlannedHost{Host: hostfile.Host{Name: h.Host}}
+		for local, rank := range h.Ranks {
+			if rank < 0 || rank >= job.Size {
+				return nil, fmt.Errorf("job %s describes rank %d of %d", job.ID, rank, job.Size)
+			}
+			host.Ranks = append(host.Ranks, launcher.Rank{Rank: rank, LocalRank: local})
+		}
+		plan.Hosts = append(plan.Hosts, host)
+	}
+	plan = plan.WithSpawn(1, 0) // so that lines of spawned ranks have their host
+	for _, part := range view.Ranks {
+		if last := lastRank(job); part[1] > last && !job.Elastic {
+			return nil, usage.Errorf(fmt.Sprintf("this job's ranks go from 0 to %d", last), "job %s has no rank %d",
+				job.ID, part[1])
+		}
+	}
+	s := &show{view: view, size: job.Size, stderr: errs}
+	s.room.L = &s.mu
+	if view.Since > 0 {
+		s.first = time.Now().Add(-view.Since)
+	}
+	style := view.Style
+	style.Programs = []launcher.Program{{Argv: append([]string{""}, job.Program...)[min(1, len(job.Program)):],
+		Ranks: job.Size}}
+	prefix, err := style.Prefixer(plan)
+	if err != nil {
+		return nil, err
+	}
+	if job.Elastic { // ranks change their hosts, and records have no hosts
+		prefix = func(rank, _ int, _ time.Time) []byte { return fmt.Appendf(nil, "[%d] ", rank) }
+	}
+	how := output.Printing{
+		W:      out,
+		Prefix: prefix,
+		Cut:    ui.CutMark,
+		Screen: view.Screen[1],
+		Failed: s.fail,
+	}
+	second := how
+	second.W = errs
+	second.Screen = view.Screen[2]
+	s.streams = output.NewStreams(how, second, nil)
+	return s, nil
+}
+
+func (s *show) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken == nil {
+		s.broken = fmt.Errorf("write the output: %w", err)
+	}
+	s.room.Broadcast()
+}
+
+func (s *show) close() { s.streams.Close() }
+
+// record prints one record.
+func (s *show) record(r control.Record) error {
+	switch {
+	case r.FD == control.Gap:
+		_, err := fmt.Fprintf(s.stderr, "gorun: %s of output are missing here\n", prose.Size(r.Lost))
+		return err
+	case r.At.Before(s.first):
+		return nil
+	case r.Rank == control.Own:
+		if len(s.view.Ranks) == 0 {
+			return s.add(r.At, 0, 2, r.Data, true)
+		}
+		return nil
+	case r.Rank < 0 || r.Rank >= 1<<29 || r.FD != 1 && r.FD != 2:
+		return fmt.Errorf("there is no stream %d of rank %d", r.FD, r.Rank)
+	case s.view.Stderr && r.FD != 2:
+		return nil
+	case len(s.view.Ranks) > 0 && !slices.ContainsFunc(s.view.Ranks, func(part [2]int) bool {
+		return part[0] <= r.Rank && r.Rank <= part[1]
+	}):
+		return nil
+	}
+	return s.add(r.At, r.Rank, r.FD, r.Data, false)
+}
+
+func (s *show) add(at time.Time, rank, fd int, data []byte, own bool) error {
+	s.mu.Lock()
+	for s.outstanding > maxOutstanding && s.broken == nil {
+		s.room.Wait()
+	}
+	s.outstanding += len(data)
+	err := s.broken
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	size := len(data)
+	written := func(int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.outstanding -= size
+		s.room.Broadcast()
+	}
+	printer := s.streams.Of(fd)
+	switch {
+	case own: // between the ranks' lines
+		_, err = s.stderr.Write(data)
+		written(size)
+		return err
+	case size == 0:
+		printer.Pause(wire.OutputStream(rank, fd), written)
+	default:
+		printer.AddAt(at, wire.OutputStream(rank, fd), data, written)
+	}
+	return nil
+}
+
+// stream prints what a running job sends, and returns the position behind it.
+func (s *show) stream(ctx context.Context, f control.Found, from int64, follow bool) (next int64, err error) {
+	body, err := f.Client.Output(ctx, from, follow)
+	if err != nil {
+		return from, err
+	}
+	defer body.Close()
+	for records := control.NewRecordReader(body); ; {
+		r, err := records.Next()
+		if err == nil {
+			from += r.Size()
+			err = s.record(r)
+		}
+		if errors.Is(err, io.EOF) {
+			return from, nil
+		}
+		if err != nil {
+			return from, err
+		}
+	}
+}

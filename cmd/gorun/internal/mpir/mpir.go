@@ -1,0 +1,150 @@
+// Package mpir shows the processes of a job to debuggers of whole jobs, such as TotalView and DDT.
+// They read MPIR_proctable, a variable of C, in a process of this machine: gorun-mpir, which runs
+// beside gorun for as long as the job.
+package mpir
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
+)
+
+// Process is one rank's.
+type Process struct {
+	Host    string
+	Program string // its path there, as far as it is known
+	PID     int
+}
+
+// Show starts gorun-mpir with the ranks of a plan, if it is installed beside gorun; else it returns
+// nil. processes returns those of ranks of one host.
+func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program,
+	processes func(ctx context.Context, ranks []int) (map[int]int, error)) (*Server, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	path, err := sibling.Path(exe, "gorun-mpir")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return Start(ctx, path, Rows(ctx, p, programs, processes))
+}
+
+// Rows are the processes of a plan's ranks, in their order. A rank that has ended has process 0:
+// its host may answer no more.
+func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program,
+	processes func(ctx context.Context, ranks []int) (map[int]int, error)) []Process {
+	all := make([]Process, p.Size)
+	for _, h := range p.Hosts {
+		var ranks []int
+		for _, r := range h.Ranks {
+			ranks = append(ranks, r.Rank)
+		}
+		if ranks == nil {
+			continue
+		}
+		pids, _ := processes(ctx, ranks)
+		for _, rank := range ranks {
+			all[rank] = Process{Host: h.Name, Program: PathOf(plan.ProgramOf(rank, programs)), PID: max(pids[rank], 0)}
+		}
+	}
+	return all
+}
+
+// PathOf is the path of a program as the user has named it: relative to its directory, or in PATH
+// as it is here.
+func PathOf(p launcher.Program) string {
+	name := p.Argv[0]
+	switch {
+	case filepath.IsAbs(name):
+	case strings.Contains(name, "/"):
+		name = filepath.Join(p.Wdir, name)
+	default:
+		if found, err := exec.LookPath(name); err == nil {
+			name = found
+		}
+	}
+	return name
+}
+
+// Table encodes processes, in the order of ranks, for gorun-mpir.
+func Table(processes []Process) []byte {
+	var b bytes.Buffer
+	word := func(text string) {
+		b.WriteString(strings.ReplaceAll(text[:min(len(text), maxWord)], "\x00", "?"))
+		b.WriteByte(0)
+	}
+	for _, p := range processes {
+		if p.Host == "" {
+			p.Host = "?" // an empty host ends the table
+		}
+		word(p.Host)
+		word(p.Program)
+		word(strconv.Itoa(p.PID))
+	}
+	b.WriteByte(0)
+	return b.Bytes()
+}
+
+// maxWord is the most bytes of a word that gorun-mpir takes.
+const maxWord = 4000
+
+// Server is a running gorun-mpir.
+type Server struct {
+	cmd   *exec.Cmd
+	input io.Closer
+}
+
+// Start starts the program at a path, and returns when a debugger can read the table. The program
+// ends with ctx, or when Close is called.
+func Start(ctx context.Context, path string, processes []Process) (*Server, error) {
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Env = []string{} // a debugger shows it, and needs none
+	input, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	output, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start gorun-mpir: %w", err)
+	}
+	s := &Server{cmd, input}
+	_, err = input.Write(Table(processes))
+	if err == nil {
+		_, err = bufio.NewReader(output).ReadString('\n')
+	}
+	if err != nil {
+		s.Close()
+		return nil, fmt.Errorf("show the processes by gorun-mpir: %w", err)
+	}
+	return s, nil
+}
+
+// PID is the process to which a debugger attaches.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// Close ends the program.
+func (s *Server) Close() {
+	s.input.Close()
+	_ = s.cmd.Wait() // however it ends, it has shown its table
+}

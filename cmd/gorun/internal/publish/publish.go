@@ -1,0 +1,195 @@
+// Package publish offers what a job uses to others while it runs: to Prometheus, and to a record.
+package publish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/sight/watch/metrics"
+	"github.com/gorun/gorun/internal/sight/watch/record"
+	"github.com/gorun/gorun/internal/sight/watch/straggler"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// metricsTime is between two samples for --metrics: collectors come every 15 to 60 seconds.
+const metricsTime = 5 * time.Second
+
+// Publishing offers the use of ranks and hosts to others while a job runs.
+type Publishing struct {
+	watch    *watch.Watch
+	recorder *record.Recorder // nil: nothing is recorded
+	late     lateness
+	wg       sync.WaitGroup
+	ending   struct {
+		code  int
+		cause string
+		last  []string
+	}
+}
+
+// Open begins --metrics and --record of a job that w watches. With either of them, or if summary is
+// true, it also looks for ranks that the others wait for. Id returns the job's id, or "" if it has
+// none. The caller closes the result.
+func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id func() string,
+	console *ui.UI) (*Publishing, error) {
+	target, err := openMetrics(to.Metrics, console)
+	if err != nil {
+		return nil, err
+	}
+	p := &Publishing{watch: w}
+	if to.Record != "" {
+		if p.recorder, err = record.Create(to.Record, run, func(err error) {
+			console.Warningf("recording the job stopped: %v", err)
+		}); err != nil {
+			if target != nil {
+				err = errors.Join(err, target.Close())
+			}
+			return nil, usage.Errorf(cmp.Or(usage.Hint(err), "name a new folder"), "record the job in %s: %w",
+				to.Record, err)
+		}
+		p.wg.Go(func() {
+			_ = w.Follow(context.Background(), func(since time.Duration) time.Duration {
+				return record.Every(run.Size, since)
+			}, func(s watch.Sample) error {
+				p.recorder.Sample(s)
+				return nil
+			})
+			p.recorder.Close(id(), p.ending.code, p.ending.cause, p.ending.last)
+		})
+	}
+	if summary || to.Given() {
+		p.wg.Go(func() { p.late.follow(w, console, p.straggles) })
+	}
+	if target != nil {
+		p.wg.Go(func() {
+			export(target, w, func() metrics.Job { return metrics.Job{ID: id(), Name: run.Name} }, console)
+		})
+	}
+	return p, nil
+}
+
+// Follow takes a step of the job.
+func (p *Publishing) Follow(event launcher.Event) {
+	if p.recorder == nil {
+		return
+	}
+	switch e := event.(type) {
+	case launcher.Started:
+		p.recorder.Event(record.Event{At: time.Now(), What: "started"})
+	case launcher.Membership:
+		p.recorder.Event(record.Event{
+			At:   time.Now(),
+			What: "membership",
+			Host: e.Host,
+			Text: fmt.Sprintf("of epoch %d: %s", e.Epoch, e.Text),
+		})
+	case launcher.Exited:
+		p.recorder.Event(record.Event{
+			At:   time.Now(),
+			What: "exited",
+			Rank: e.Exit.Rank,
+			Host: e.Host,
+			Text: e.Exit.Describe(),
+		})
+	case launcher.HostLost:
+		p.recorder.Event(record.Event{
+			At:   time.Now(),
+			What: "lost",
+			Host: e.Host,
+			Text: e.Err.Error(),
+		})
+	}
+}
+
+// straggles takes a rank that the others wait for.
+func (p *Publishing) straggles(late straggler.Finding, text string) {
+	if p.recorder != nil {
+		p.recorder.Event(record.Event{
+			At:   time.Now(),
+			What: "straggler",
+			Rank: late.Rank,
+			Host: late.Host,
+			Text: text,
+		})
+	}
+}
+
+// Stacks takes what ranks did when they were looked at, and why they were.
+func (p *Publishing) Stacks(why, text string) {
+	if p.recorder != nil {
+		p.recorder.Event(record.Event{
+			At:     time.Now(),
+			What:   "stacks",
+			Text:   why,
+			Stacks: text,
+		})
+	}
+}
+
+// End notes how the job ended.
+func (p *Publishing) End(code int, cause string, failed *launcher.Failure) {
+	p.ending.code = code
+	p.ending.cause = cause
+	if failed != nil {
+		p.ending.last = failed.Stderr
+	}
+}
+
+// Close ends the watch and waits for the last sample.
+func (p *Publishing) Close() {
+	p.watch.Close()
+	p.wg.Wait()
+}
+
+// openMetrics returns the target of --metrics, or nil.
+func openMetrics(name string, console *ui.UI) (metrics.Target, error) {
+	if name == "" {
+		return nil, nil
+	}
+	at, isAddress := metrics.Address(name)
+	if !isAddress {
+		target, err := metrics.OpenFile(name)
+		if err != nil {
+			return nil, usage.Errorf(cmp.Or(usage.Hint(err), "name a file in an existing folder that you may write "+
+				"to, or an address such as 127.0.0.1:9400"), "write metrics to %s: %w", name, err)
+		}
+		return target, nil
+	}
+	server, err := metrics.Listen(at)
+	if err != nil {
+		return nil, usage.Errorf("choose another port, or :0 for any that is free", "offer metrics at %s: %w", name,
+			err)
+	}
+	console.Notef("metrics are at %s", server.URL())
+	if !at.Addr().IsLoopback() {
+		console.Warningf("whoever reaches %s can read the metrics, which have the names of hosts; 127.0.0.1 keeps "+
+			"them on this machine", name)
+	}
+	return server, nil
+}
+
+// export keeps a target up to date until the job ends.
+func export(target metrics.Target, w *watch.Watch, job func() metrics.Job, console *ui.UI) {
+	failed := false
+	_ = w.Follow(context.Background(), func(time.Duration) time.Duration {
+		return metricsTime
+	}, func(s watch.Sample) error {
+		err := target.Put(job(), s)
+		if err != nil && !failed {
+			console.Warningf("writing metrics failed: %v", err)
+		}
+		failed = err != nil
+		return nil // the disk may have room later
+	})
+	if err := target.Close(); err != nil && !failed {
+		console.Warningf("ending the metrics: %v", err)
+	}
+}

@@ -1,0 +1,67 @@
+package publish
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/sight/watch/straggler"
+)
+
+// lookTime is between two samples in which stragglers are looked for.
+const lookTime = 5 * time.Second
+
+// lateness finds the ranks that the others wait for, and says so.
+type lateness struct {
+	mu     sync.Mutex
+	finder straggler.Finder
+}
+
+// follow looks until the job ends. told is called with what was said.
+func (l *lateness) follow(w *watch.Watch, console *ui.UI, told func(straggler.Finding, string)) {
+	_ = w.Follow(context.Background(), func(time.Duration) time.Duration {
+		return lookTime
+	}, func(s watch.Sample) error {
+		for _, late := range l.add(s) {
+			text := lateText(late)
+			console.Notef("%s", text)
+			told(late, text)
+		}
+		return nil
+	})
+}
+
+// lateText says in how much of the time a rank kept the others waiting, and by what that is known.
+func lateText(late straggler.Finding) string {
+	who := fmt.Sprintf("rank %d on %s", late.Rank, late.Host)
+	last := straggler.Window.Seconds()
+	percent := math.Floor(100 * late.Cost)
+	switch late.By {
+	case straggler.CPU:
+		return fmt.Sprintf("%s may be slow: in the last %.0f s it worked while the other ranks were idle, %.0f %% of "+
+			"the time", who, last, percent)
+	case straggler.GPU:
+		return fmt.Sprintf("%s may be slow: in the last %.0f s its GPU was idle %.0f %% more of the time than those "+
+			"of the other ranks", who, last, percent)
+	}
+	return fmt.Sprintf("%s is slow: in the last %.0f s the other ranks waited for it %.0f %% of the time", who, last,
+		percent)
+}
+
+func (l *lateness) add(s watch.Sample) []straggler.Finding {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.finder.Add(s)
+}
+
+// Waits returns for each rank the part of the time in which the others waited for it in
+// collectives, or nil if that is not known.
+func (p *Publishing) Waits() map[int]float64 {
+	p.late.mu.Lock()
+	defer p.late.mu.Unlock()
+	return p.late.finder.Costs()
+}

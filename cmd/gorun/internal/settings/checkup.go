@@ -1,0 +1,51 @@
+package settings
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// Checkup is an examination of the hosts before a job.
+type Checkup struct {
+	Level   string // of gorun doctor; "": there is none
+	Exclude bool   // bad hosts are left out
+}
+
+func (c *Checkup) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.Level, "check-first", "",
+		"examine the hosts as gorun doctor does, and refuse the job if any is bad: quick, default or long")
+	flags.Lookup("check-first").NoOptDefVal = "default"
+	flags.BoolVar(&c.Exclude, "exclude-bad", false,
+		"with --check-first: leave bad hosts out if the others have slots enough")
+}
+
+func (c *Checkup) check(o *Options) error {
+	levels := []string{"", "quick", "default", "long"}
+	switch {
+	case !slices.Contains(levels, c.Level):
+		return usage.Errorf("for example --check-first=quick", "--check-first=%s: expected quick, default or long",
+			usage.Clipped(c.Level))
+	case c.Exclude && c.Level == "":
+		return usage.Errorf("add --check-first", "--exclude-bad needs --check-first")
+	case c.Level != "" && o.Elastic.Discovery != "":
+		return usage.Errorf("examine the hosts before: gorun doctor -H f1,f2",
+			"--check-first with --host-discovery-script: hosts that come later are not examined")
+	case c.Exclude && (o.Rankfile != "" || o.MapBy.Sequence):
+		return usage.Errorf("leave one of them out",
+			"--exclude-bad with --rankfile or --map-by seq: these say where each rank runs")
+	}
+	return nil
+}
+
+// LeaveOut makes the job use no rank on hosts.
+func (o *Options) LeaveOut(hosts []string) {
+	for _, h := range hosts {
+		if o.Hosts != "" {
+			o.Hosts += ","
+		}
+		o.Hosts += "^" + h
+	}
+}

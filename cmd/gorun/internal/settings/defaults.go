@@ -1,0 +1,167 @@
+package settings
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// maxConfig is the largest size of a configuration file in bytes.
+const maxConfig = 1 << 20
+
+// SetDefaults sets the flags that neither the command line nor a job file has set: first from
+// GORUN_ variables, then from mca, which are Open MPI's environment settings as flags, then from
+// the file of defaults. -H, --hostfile and --host-discovery-script count as one setting.
+func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca []string, file settings) error {
+	errs := append(setFromVariables(flags, lookup), setAll(flags, mca)...)
+	if len(errs) == 0 {
+		return file.Apply(flags)
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errs[0]
+}
+
+// setAll sets flags given as --name=value or --name that are still unset. A repeatable flag gets
+// all its values.
+func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
+	changed := Given(flags)
+	for _, arg := range args {
+		name, value, valued := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+		f := flags.Lookup(name)
+		if f == nil || changed[f.Name] {
+			continue
+		}
+		if !valued {
+			value = f.NoOptDefVal
+		}
+		if err := flags.Set(name, value); err != nil {
+			errs = append(errs, usage.Errorf("an Open MPI variable in the environment sets it", "--%s %q: %w", name,
+				value, rejection(err)))
+		}
+	}
+	return errs
+}
+
+// setFromVariables sets flags that are still unset from GORUN_ variables.
+func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) (errs []error) {
+	where := hostsChosen(flags)
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || (choosesHosts(f.Name) && where) || f.Name == "help" || f.Name == "config" ||
+			f.Name == "config-file" {
+			return
+		}
+		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
+		value, ok := lookup(variable)
+		if !ok || value == "" || serviceLink(variable, value) {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil {
+			// The value did not come from a flag, so the error names the variable.
+			errs = append(errs, usage.Errorf("", "%s=%s: %w", variable, value, rejection(err)))
+		}
+	})
+	return errs
+}
+
+// serviceLink reports a variable that describes a service, not a setting: Kubernetes sets
+// GORUN_SSH_PORT=tcp://10.0.0.1:22 in every pod if there is a Service named gorun-ssh, and so do
+// container links of Docker. The other variables of a service, such as GORUN_SSH_SERVICE_HOST, name
+// no flag.
+func serviceLink(variable, value string) bool {
+	scheme, address, found := strings.Cut(value, "://")
+	if !found || !strings.HasSuffix(variable, "_PORT") || !slices.Contains([]string{"tcp", "udp", "sctp"}, scheme) {
+		return false
+	}
+	_, err := netip.ParseAddrPort(address)
+	return err == nil
+}
+
+// ReadDefaults reads the named file of defaults, or else ~/.config/gorun/config.yaml if it exists.
+// Like ssh it refuses the latter if another user can change it. Relative paths start at the current
+// directory.
+func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
+	name := cmp.Or(named, defaultsFile(lookup))
+	if name == "" {
+		return settings{}, nil
+	}
+	if named == "" {
+		switch err := trust.Check(name); {
+		case errors.Is(err, fs.ErrNotExist):
+			return settings{name: name}, nil
+		case err != nil:
+			return settings{}, usage.Errorf(usage.Hint(err), "read the configuration: %w", err)
+		}
+	}
+	s, err := readSettings(name, flags)
+	switch {
+	case err == nil && s.Command != nil:
+		return s, usage.Errorf("name the file with --config-file", "%s:%d: only a job file may name a program", name,
+			s.line)
+	}
+	return s, err
+}
+
+// defaultsFile returns the path of the user's file of defaults, or "" for a user without a home
+// directory.
+func defaultsFile(lookup func(string) (string, bool)) string {
+	dir, _ := lookup("XDG_CONFIG_HOME")
+	if !filepath.IsAbs(dir) {
+		home := homeDir(lookup)
+		if home == "" {
+			return ""
+		}
+		dir = filepath.Join(home, ".config")
+	}
+	return filepath.Join(dir, "gorun", "config.yaml")
+}
+
+// homeDir returns the user's home directory, or "" if there is none. It is never relative: others
+// may have prepared the current directory.
+func homeDir(lookup func(string) (string, bool)) string {
+	home, _ := lookup("HOME")
+	if account, err := user.Current(); home == "" && err == nil {
+		home = account.HomeDir
+	}
+	if !filepath.IsAbs(home) {
+		return ""
+	}
+	return home
+}
+
+// ReadJobFile reads a job file; an empty name gives no settings. Relative paths start at the file's
+// folder.
+func ReadJobFile(name string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
+	if name == "" {
+		return settings{}, nil
+	}
+	s, err := readSettings(name, flags)
+	return s.relativeTo(filepath.Dir(name), homeDir(lookup)), err
+}
+
+// readSettings reads one configuration file.
+func readSettings(name string, flags *pflag.FlagSet) (settings, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return settings{}, usage.Errorf("check the name after --config-file or --config, or in GORUN_CONFIG",
+			"read the configuration: %w", err)
+	}
+	if info.Size() > maxConfig {
+		return settings{}, usage.Errorf("", "%s is longer than %d bytes", name, maxConfig)
+	}
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return settings{}, usage.Errorf("", "read the configuration: %w", err)
+	}
+	return parseSettings(name, text, flags)
+}

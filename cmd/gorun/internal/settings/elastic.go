@@ -1,0 +1,162 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// ElasticOptions holds the flags of an elastic job.
+type ElasticOptions struct {
+	MinNP, MaxNP int
+	Discovery    string
+	slotsPerHost count
+	Resets       resetLimit
+	Restarts     count
+	Wait         Seconds
+	Cooldown     cooldown
+	Horovodrun   bool // decide as horovodrun does, by whose words the job was started
+}
+
+func (e *ElasticOptions) addFlags(flags *pflag.FlagSet) {
+	e.slotsPerHost = 1
+	e.Wait = Seconds(10 * time.Minute)
+	flags.StringVar(&e.Discovery, "host-discovery-script", "",
+		"elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s")
+	flags.Var(&e.slotsPerHost, "slots-per-host", "slots of discovered hosts that come without a number")
+	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: fewest ranks to run with (default: as -np)")
+	flags.IntVar(&e.MaxNP, "max-np", 0, "elastic job: most ranks to grow to (default: all slots)")
+	flags.Var(&e.Resets, "reset-limit", "elastic job: fail after this many resets: 10, or 10/1h within an hour "+
+		"(default: no limit)")
+	flags.Var(&e.Restarts, "max-restarts", "restart all ranks up to this many times when one fails, as torchrun does")
+	flags.Var(&e.Wait, "elastic-timeout", "elastic job: wait this long for enough slots")
+	flags.Var(&e.Cooldown, "blacklist-cooldown-range",
+		"elastic job: initial and longest time in seconds that a failed host gets no ranks: 10,300")
+}
+
+// Given reports whether any flag makes the job elastic.
+func (e *ElasticOptions) Given() bool {
+	return e.MinNP > 0 || e.MaxNP > 0 || e.Discovery != "" || e.Restarts > 0
+}
+
+// checkElastic reports elastic flags that contradict each other or the rest of the options.
+func (o *Options) checkElastic(npSet bool) error {
+	e := &o.Elastic
+	switch {
+	case e.MinNP < 0 || e.MaxNP < 0:
+		return usage.Errorf("", "--min-np and --max-np are at least 1")
+	case e.MaxNP > 0 && e.MinNP > e.MaxNP:
+		return usage.Errorf("", "--min-np %d is more than --max-np %d", e.MinNP, e.MaxNP)
+	case npSet && e.MinNP > o.NP:
+		return usage.Errorf("", "-np %d is less than --min-np %d", o.NP, e.MinNP)
+	case npSet && e.MaxNP > 0 && o.NP > e.MaxNP:
+		return usage.Errorf("", "-np %d is more than --max-np %d", o.NP, e.MaxNP)
+	case e.Discovery != "" && (o.Hosts != "" || o.Hostfile != ""):
+		return usage.Errorf("leave one of them out", "--host-discovery-script cannot be combined with -H or --hostfile")
+	case e.Restarts > 0 && e.Resets.Limit > 0:
+		return usage.Errorf("leave one of them out", "--max-restarts and --reset-limit cannot be combined")
+	case !e.Given() && e.Resets.Limit > 0:
+		return usage.Errorf("add --min-np or --host-discovery-script", "--reset-limit: the job is not elastic")
+	case !e.Given():
+		return nil
+	}
+	for _, no := range []struct {
+		given bool
+		flag  string
+	}{
+		{o.Nodes > 0, "--nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "--ppn"},
+		{o.MapBy.Order != 0, "--map-by"}, {o.RankBy.Order != 0, "--rank-by"}, {o.Rankfile != "", "--rankfile"},
+		{o.Summary, "--summary"}, {o.ReportBindings, "--report-bindings"},
+	} {
+		if no.given {
+			return usage.Errorf("leave one of them out", "%s does not apply to elastic jobs", no.flag)
+		}
+	}
+	return nil
+}
+
+// Discoverer returns a function that runs the discovery script and parses its output, one host or
+// host:slots per line.
+func (e *ElasticOptions) Discoverer() func(context.Context) ([]hostfile.Host, error) {
+	script := elastic.Script{Argv: []string{"/bin/sh", "-c", e.Discovery}}
+	return func(ctx context.Context) ([]hostfile.Host, error) {
+		out, err := script.Run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return elastic.Parse("what "+e.Discovery+" prints", out, int(e.slotsPerHost))
+	}
+}
+
+// resetLimit is how many resets a job may have, and within which window.
+type resetLimit struct {
+	Limit  int
+	Within time.Duration // 0: the whole job
+}
+
+func (r *resetLimit) Type() string { return "N[/TIME]" }
+
+func (r *resetLimit) String() string {
+	switch {
+	case r.Limit == 0:
+		return ""
+	case r.Within == 0:
+		return strconv.Itoa(r.Limit)
+	}
+	return fmt.Sprintf("%d/%v", r.Limit, r.Within)
+}
+
+func (r *resetLimit) Set(text string) error {
+	number, span, windowed := strings.Cut(text, "/")
+	n, err := strconv.Atoi(number)
+	if err != nil || n < 1 {
+		return errors.New("expected N or N/DURATION, for example 10 or 10/1h")
+	}
+	*r = resetLimit{Limit: n}
+	if windowed {
+		if r.Within, err = time.ParseDuration(span); err != nil || r.Within <= 0 {
+			return errors.New("expected N/DURATION, for example 10/1h")
+		}
+	}
+	return nil
+}
+
+// cooldown is the initial and the longest time that a failed host gets no ranks.
+type cooldown [2]time.Duration
+
+func (c *cooldown) Type() string { return "MIN,MAX" }
+
+func (c *cooldown) String() string {
+	if c[0] == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%g,%g", c[0].Seconds(), c[1].Seconds())
+}
+
+func (c *cooldown) Set(text string) error {
+	// horovodrun separates them by a blank
+	words := strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+	if len(words) != 2 {
+		return errors.New("expected MIN,MAX in seconds, for example 10,300")
+	}
+	for i, word := range words {
+		s, err := strconv.ParseFloat(word, 64)
+		if err != nil || s <= 0 || s > 1e6 {
+			return errors.New("expected MIN,MAX in seconds, for example 10,300")
+		}
+		c[i] = time.Duration(s * float64(time.Second))
+	}
+	if c[0] > c[1] {
+		return errors.New("expected MIN,MAX with MIN no larger than MAX")
+	}
+	return nil
+}

@@ -1,0 +1,49 @@
+package settings
+
+import (
+	"errors"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// ExplainUsage turns an error of the flag parser into one that names the user's word and the
+// expected value. typed maps gorun's flags to the words that the user typed.
+func ExplainUsage(err error, typed map[string]string) error {
+	var invalid *pflag.InvalidValueError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	word := "--" + invalid.GetFlag().Name
+	if t := typed[invalid.GetFlag().Name]; t != "" {
+		word = t
+	}
+	return usage.Errorf(flagHint(invalid.GetFlag(), word), "%s %q: %w", word, invalid.GetValue(), reason(invalid))
+}
+
+// reason returns why a flag rejects a value.
+func reason(invalid *pflag.InvalidValueError) error {
+	err := invalid.Unwrap()
+	switch wrong := errors.Is(err, strconv.ErrSyntax) || errors.Is(err, strconv.ErrRange); {
+	case wrong && invalid.GetFlag().Value.Type() == "bool":
+		return errors.New("expected true or false")
+	case wrong:
+		return errors.New("expected a whole number")
+	}
+	return err
+}
+
+// flagHint returns an example of a valid value.
+func flagHint(flag *pflag.Flag, word string) string {
+	switch flag.Value.Type() {
+	case "int", "N[:UNIT]":
+		return "for example " + word + " 2"
+	case "time":
+		return "for example " + word + " 90s"
+	case "bool":
+		return "write " + word + " alone, or leave it out"
+	}
+	return "see gorun --help"
+}

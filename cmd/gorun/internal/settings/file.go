@@ -1,0 +1,155 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// settings holds the contents of a YAML file: a job file or a file of defaults.
+type settings struct {
+	name    string    // of the file
+	list    []setting // in the file's order
+	Command []string  // the program and its arguments; nil: the file names none
+	line    int       // of the program
+
+	Unfulfilled dialect.Line // requests of horovodrun's keys that gorun does not fulfil
+}
+
+// setting is a flag and its values; a repeatable flag may have several.
+type setting struct {
+	flag   string
+	values []string
+	line   int
+}
+
+// accumulates reports flags that keep a file's values next to those on the command line, which come
+// later and win.
+func accumulates(flag string) bool {
+	switch flag {
+	case "export", "env-file", "unset-env", "stage":
+		return true
+	}
+	return false
+}
+
+// choosesHosts reports the flags that choose the hosts.
+func choosesHosts(flag string) bool {
+	return flag == "hosts" || flag == "hostfile" || flag == "host-discovery-script"
+}
+
+// hostsChosen reports whether a flag that chooses the hosts is set.
+func hostsChosen(flags *pflag.FlagSet) bool {
+	return flags.Changed("hosts") || flags.Changed("hostfile") || flags.Changed("host-discovery-script")
+}
+
+// Given returns the names of the flags that are set.
+func Given(flags *pflag.FlagSet) map[string]bool {
+	set := map[string]bool{}
+	flags.Visit(func(f *pflag.Flag) { set[f.Name] = true })
+	return set
+}
+
+// Apply sets the flags that are still unset from the file. The flags that choose the hosts count as
+// one setting.
+func (s settings) Apply(flags *pflag.FlagSet) error {
+	where := hostsChosen(flags)
+	set := Given(flags)
+	later := map[string][]string{} // values of lists that the command line extends
+	for _, v := range s.list {
+		f := flags.Lookup(v.flag)
+		switch {
+		case choosesHosts(v.flag) && where:
+			continue
+		case set[v.flag] && !accumulates(v.flag):
+			continue
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok && set[v.flag] && later[v.flag] == nil {
+			later[v.flag] = list.GetSlice()
+			if err := list.Replace(nil); err != nil {
+				return err
+			}
+		}
+		for _, value := range v.values {
+			if err := flags.Set(v.flag, value); err != nil {
+				return usage.Errorf(exampleHint(f), "%s:%d: %s=%s: %w", s.name, v.line, v.flag, value, rejection(err))
+			}
+		}
+	}
+	for flag, values := range later {
+		for _, value := range values {
+			if err := flags.Set(flag, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Blame adds the file and line to err if err begins with a flag that the file has set and the
+// command line, typed, has not.
+func (s settings) Blame(err error, typed map[string]bool) error {
+	if err == nil {
+		return nil
+	}
+	flag := strings.TrimLeft(strings.Fields(err.Error())[0], "-")
+	for _, v := range s.list {
+		if v.flag == flag && !typed[flag] {
+			return usage.Errorf(usage.Hint(err), "%s:%d: %w", s.name, v.line, err)
+		}
+	}
+	return err
+}
+
+// rejection returns why a flag rejects a value, without the flag's name.
+func rejection(err error) error {
+	var invalid *pflag.InvalidValueError
+	if errors.As(err, &invalid) {
+		return reason(invalid)
+	}
+	return err
+}
+
+// exampleHint returns a hint with an example value for a flag.
+func exampleHint(f *pflag.Flag) string {
+	if f.Value.Type() == "int" {
+		return fmt.Sprintf("for example %s: 2", f.Name)
+	}
+	return ""
+}
+
+// relativeTo resolves relative paths against dir, and paths that begin with ~/ against home.
+func (s settings) relativeTo(dir, home string) settings {
+	for i, v := range s.list {
+		for j, value := range v.values {
+			s.list[i].values[j] = pathFrom(dir, home, v.flag, value)
+		}
+	}
+	return s
+}
+
+// pathFrom resolves value against dir or home if the flag takes a path.
+func pathFrom(dir, home, flag, value string) string {
+	switch flag {
+	case "hostfile", "env-file", "wdir", "stage", "stage-env", "output-filename", "result-dir", "json-events",
+		"ssh-config", "ssh-identity-file":
+	default:
+		return value
+	}
+	below, tilde := strings.CutPrefix(value, "~/")
+	switch {
+	case value == "" || filepath.IsAbs(value) || flag == "json-events" && strings.HasPrefix(value, "fd:"):
+		return value
+	case tilde && home != "":
+		return filepath.Join(home, below)
+	case strings.HasSuffix(value, "/"):
+		return filepath.Join(dir, value) + "/"
+	}
+	return filepath.Join(dir, value)
+}

@@ -1,0 +1,105 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// shown is what a file says: flags with values, then the command.
+func listing(s settings) string {
+	var parts []string
+	for _, v := range s.list {
+		for _, value := range v.values {
+			parts = append(parts, v.flag+"="+value)
+		}
+	}
+	if s.Command != nil {
+		parts = append(parts, fmt.Sprintf("%q", s.Command))
+	}
+	return strings.Join(parts, " ")
+}
+
+func TestParseSettings(t *testing.T) {
+	golden.Cases(t, "testdata/files.txt", func(text string) (string, error) {
+		flags, _ := NewFlags()
+		got, err := parseSettings("f", []byte(text), flags)
+		if err != nil && !usage.Is(err) {
+			t.Errorf("%q: %v is no usage error", text, err)
+		}
+		return listing(got), err
+	})
+}
+
+// Files can set every variable that horovodrun's flags set, and each key has a flag.
+func TestHorovodFileKeysMatchItsFlags(t *testing.T) {
+	reached := map[string]bool{}
+	for _, s := range horovodSections() {
+		for _, key := range s.keys {
+			for _, value := range []string{"true", "false", "1"} {
+				flags, _ := NewFlags()
+				got, err := parseSettings("f", []byte(s.name+": {"+key+": "+value+"}"), flags)
+				if err != nil {
+					continue
+				}
+				reached[listing(got)] = true
+			}
+			if _, known := dialect.Horovod.Takes(s.word(key)); !known {
+				t.Errorf("%s.%s is no flag of horovodrun's", s.name, key)
+			}
+		}
+	}
+	for _, row := range dialect.Rows(dialect.Horovod) {
+		sets, found := strings.CutPrefix(row[1], "--export HOROVOD_")
+		if strings.Contains(sets, " ") {
+			continue // computed, not set by the user
+		}
+		if found && !reached["export=HOROVOD_"+strings.ReplaceAll(sets, "VALUE", "1")] {
+			t.Errorf("%s cannot be said in a file", row[0])
+		}
+	}
+	text, err := os.ReadFile("../../../../docs/job-files.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range horovodSections() {
+		for _, key := range append(s.keys, s.name) {
+			if !strings.Contains(string(text), "`"+strings.ReplaceAll(key, "-", "_")+"`") {
+				t.Errorf("docs/job-files.md lacks %s.%s", s.name, key)
+			}
+		}
+	}
+	if len(reached) < 30 {
+		t.Errorf("%d settings", len(reached))
+	}
+}
+
+// FuzzSettings checks that no file causes a panic, and that settings are valid or are
+// rejected by a usage error.
+func FuzzSettings(f *testing.F) {
+	f.Add([]byte("np: 4\nhosts: a:2\ngrace: 1e3\nno_oversubscribe: yes\n"))
+	f.Add([]byte("a: &a [*a]\n<<: *a"))
+	f.Add([]byte("np: 0x10\ntimeout: .inf\nverbose: -1"))
+	f.Add([]byte("env: &e {A: *e}\ncommand: [a]\nparams: {cycle_time_ms: NaN}\nprogram: x\nargs: y"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		flags, o := NewFlags()
+		file, err := parseSettings("f", text, flags)
+		if err == nil {
+			err = SetDefaults(flags, environ.Lookup(nil), nil, file.relativeTo("d", ""))
+		}
+		var mistake *usage.Error
+		if err != nil && !errors.As(err, &mistake) {
+			t.Fatalf("%q: %v", text, err)
+		}
+		if err == nil {
+			_ = o.Check(flags.Changed("np"))
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package settings
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// given lists the flags that are set, and the binding if a flag changes it.
+func given(flags *pflag.FlagSet, o *Options) string {
+	var parts []string
+	flags.Visit(func(f *pflag.Flag) { parts = append(parts, f.Name+"="+f.Value.String()) })
+	_, unset := NewFlags()
+	if b := o.Binding(); b != unset.Binding() {
+		var fields []string
+		for at, v := reflect.TypeOf(b), reflect.ValueOf(b); len(fields) < at.NumField(); {
+			fields = append(fields, fmt.Sprintf("%s:%v", at.Field(len(fields)).Name, v.Field(len(fields)).Interface()))
+		}
+		fields = slices.DeleteFunc(fields, func(f string) bool {
+			return strings.HasSuffix(f, ":") || strings.HasSuffix(f, ":0") || strings.HasSuffix(f, ":false")
+		})
+		parts = append(parts, "{"+strings.Join(fields, " ")+"}")
+	}
+	return strings.Join(parts, " ")
+}
+
+// parse reads flags as gorun does.
+func parse(argv []string) (*pflag.FlagSet, *Options, error) {
+	flags, o := NewFlags()
+	if err := ExplainUsage(flags.Parse(argv), nil); err != nil {
+		return nil, nil, err
+	}
+	return flags, o, o.Check(flags.Changed("np"))
+}
+
+func TestOptions(t *testing.T) {
+	golden.Cases(t, "testdata/options.txt", func(line string) (string, error) {
+		argv, err := usage.SplitShell(line)
+		if err != nil {
+			return "", err
+		}
+		flags, o, err := parse(argv)
+		if err != nil {
+			if !usage.Is(err) {
+				t.Errorf("%s: %v is no usage error", line, err)
+			}
+			return "", err
+		}
+		return given(flags, o), nil
+	})
+}
+
+func FuzzSeconds(f *testing.F) {
+	for _, s := range []string{"90", "1h30m", "-1", "1e309", "NaN", "0x1p-2", "1_000", "9223372036854775807ns"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var s Seconds
+		if err := s.Set(text); err != nil {
+			return
+		}
+		if s < 0 || time.Duration(s) > 10*365*24*time.Hour {
+			t.Fatalf("%q is %v", text, time.Duration(s))
+		}
+		var again Seconds
+		if err := again.Set(s.String()); err != nil || again != s {
+			t.Fatalf("%q is shown as %q, which is %v, %v", text, s.String(), time.Duration(again), err)
+		}
+	})
+}
+
+func TestFlagDefaults(t *testing.T) {
+	flags, o, err := parse(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if time.Duration(o.StartTimeout) != time.Minute || time.Duration(o.Grace) != 5*time.Second || o.Timeout != 0 ||
+		o.Stdin.String() != "0" || o.Prefix != "host" || o.HostKeys != "strict" {
+		t.Errorf("%+v", *o)
+	}
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Usage == "" || strings.HasSuffix(f.Usage, ".") || f.Usage[:1] != strings.ToLower(f.Usage[:1]) &&
+			f.Usage[:3] != "SSH" && f.Usage[:4] != "YAML" {
+			t.Errorf("--%s: %q", f.Name, f.Usage)
+		}
+	})
+}
+
+// --show selects ranks that the job has.
+func TestRanksFilter(t *testing.T) {
+	ranks := Ranks{{0, 0}, {8, 11}}
+	show, err := ranks.Filter(12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank := range 12 {
+		if want := rank == 0 || rank >= 8; show(rank) != want {
+			t.Errorf("rank %d is shown: %v", rank, !want)
+		}
+	}
+	if _, err := ranks.Filter(11); !usage.Is(err) || !strings.Contains(err.Error(), "no rank 11") ||
+		!strings.Contains(usage.Hint(err), "0 to 10") {
+		t.Errorf("a rank outside the job: %v", err)
+	}
+	if show, err := Ranks(nil).Filter(2); show != nil || err != nil {
+		t.Errorf("no ranks named: %v", err)
+	}
+}

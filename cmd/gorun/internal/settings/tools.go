@@ -1,0 +1,73 @@
+package settings
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/tool"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// Tools are the debuggers, profilers and terminals of chosen ranks.
+type Tools struct {
+	Tool         []string // see tool.Request
+	Debug, Panes chosen
+}
+
+func (t *Tools) addFlags(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&t.Tool, "tool", nil, "start these ranks' programs by a tool: gdb:0, 'valgrind "+
+		"--log-file=v.%r':0,8-11 with %r %h %l %j; may be repeated")
+	flags.Var(&t.Debug, "debug", "stop these ranks (--debug=0,8) or all before their first instruction, and print "+
+		"how to attach a debugger")
+	flags.Var(&t.Panes, "panes", "give these ranks (--panes=0-3) or all a terminal of their own, side by side in tmux")
+	for _, name := range []string{"debug", "panes"} {
+		flags.Lookup(name).NoOptDefVal = "all"
+	}
+}
+
+// check reports what tools cannot be combined with.
+func (t *Tools) check(o *Options) error {
+	flag := ""
+	switch {
+	case len(t.Panes) > 0:
+		flag = "--panes"
+	case len(t.Debug) > 0:
+		flag = "--debug"
+	case len(t.Tool) > 0:
+		flag = "--tool"
+	}
+	switch {
+	case flag == "":
+	case o.Elastic.Given():
+		return usage.Errorf("to start every process by a tool, write it before the program: gorun ... valgrind ./train",
+			"%s chooses ranks, and the processes of an elastic job change theirs", flag)
+	case len(t.Panes) > 0 && o.Control.Off:
+		return usage.Errorf("leave out --no-control", "--panes needs the job's socket, by which terminals find it")
+	case len(t.Panes) > 0 && o.Control.Detach:
+		return usage.Errorf("leave out one of them", "--panes shows ranks on this terminal, and --detach leaves it")
+	}
+	return nil
+}
+
+// chosen is a set of ranks such as 0,8-11, or all. The zero value is none.
+type chosen [][2]int
+
+func (c *chosen) Type() string { return "ranks" }
+
+func (c *chosen) String() string {
+	if len(*c) > 0 && (*c)[0] == tool.All()[0] {
+		return "all"
+	}
+	return (*Ranks)(c).String()
+}
+
+func (c *chosen) Set(text string) (err error) {
+	switch text {
+	case "all":
+		*c = tool.All()
+	case "none":
+		*c = nil
+	default:
+		*c, err = usage.ParseRanks(text)
+	}
+	return err
+}

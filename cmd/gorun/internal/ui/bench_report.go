@@ -1,0 +1,136 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// BenchReport is a writer for rank 0's JSON rows. It prints them as a table or as JSON lines.
+type BenchReport struct {
+	Table   *bench.Table
+	Out     io.Writer
+	JSON    bool
+	partial []byte
+	rows    []bench.Row
+}
+
+// maxRow is the longest row of a benchmark, of any rank.
+const maxRow = 64 << 10
+
+func (r *BenchReport) Write(p []byte) (int, error) {
+	r.partial = append(r.partial, p...)
+	for {
+		line, rest, whole := bytes.Cut(r.partial, []byte("\n"))
+		if !whole && len(r.partial) > maxRow {
+			return 0, fmt.Errorf("a rank printed a row of more than %d bytes", maxRow)
+		}
+		if !whole {
+			return len(p), nil
+		}
+		r.partial = rest
+		if err := r.show(line); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (r *BenchReport) show(line []byte) error {
+	var row bench.Row
+	if err := json.Unmarshal(line, &row); err != nil {
+		return fmt.Errorf("a rank printed %q", prose.Printable(string(line)))
+	}
+	r.rows = append(r.rows, row)
+	if r.JSON {
+		_, err := fmt.Fprintf(r.Out, "%s\n", prose.PlainJSON(line))
+		return err
+	}
+	return r.Table.Add(row)
+}
+
+// CheckPlot returns an error if another user has made what is in the place of the plot.
+func CheckPlot(plot string) error {
+	if plot == "" {
+		return nil
+	}
+	if err := trust.CheckOutput(plot); err != nil {
+		return usage.Errorf(usage.Hint(err), "--plot: %w", err)
+	}
+	return nil
+}
+
+func writeFile(name string, text []byte) error {
+	file, err := trust.Create(name)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	return errors.Join(err, file.Close())
+}
+
+// Finish completes the table and draws the plot. Wrong results are an error.
+func (r *BenchReport) Finish(plot string) error {
+	if err := r.Table.Finish(); err != nil {
+		return err
+	}
+	if plot != "" && len(r.rows) > 0 {
+		var svg bytes.Buffer
+		picture := bench.Picture{
+			Title:    fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks),
+			Quantity: "bus bandwidth",
+			Unit:     bench.Speed,
+			Series:   benchSeries(r.rows),
+		}
+		if err := bench.Plot(&svg, picture); err != nil {
+			return fmt.Errorf("draw the plot: %w", err)
+		}
+		if err := writeFile(plot, svg.Bytes()); err != nil {
+			return fmt.Errorf("write the plot: %w", err)
+		}
+	}
+	wrong := 0
+	for _, row := range r.rows {
+		wrong += row.Wrong
+	}
+	if wrong > 0 {
+		return fmt.Errorf("%d results were wrong", wrong)
+	}
+	return nil
+}
+
+// benchSeries returns the bus bandwidths of a plot: a series per type, operation and in-place form,
+// and the wire.
+func benchSeries(rows []bench.Row) []bench.Series {
+	var all []bench.Series
+	wire := bench.Series{Name: "plain socket", Dashed: true}
+	for _, row := range rows {
+		name := row.Type
+		if row.Op != "" {
+			name += " " + row.Op
+		}
+		if row.InPlace {
+			name += ", in place"
+		}
+		i := slices.IndexFunc(all, func(s bench.Series) bool { return s.Name == name })
+		if i < 0 {
+			i = len(all)
+			all = append(all, bench.Series{Name: name})
+		}
+		all[i].Points = append(all[i].Points, bench.Point{Bytes: row.Bytes, Value: row.BusBW})
+		if i == 0 && row.WireBW > 0 {
+			wire.Points = append(wire.Points, bench.Point{Bytes: row.Bytes, Value: row.WireBW})
+		}
+	}
+	if len(wire.Points) > 0 {
+		all = append(all, wire)
+	}
+	return all
+}

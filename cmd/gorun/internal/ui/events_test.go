@@ -1,0 +1,121 @@
+package ui
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
+	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// TestEventLines compares one line of each kind.
+func TestEventLines(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "events")
+	log, err := OpenEvents(name, &UI{W: failingWriter{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.now = func() time.Time { return time.Date(2026, 11, 21, 20, 51, 31, 5e6, time.UTC) }
+	log.Plan(planOf(t, "f1:2,f2:2"), []launcher.Program{{Argv: []string{"./train", "--epochs", "3"}, Ranks: 4}})
+	r := failedJob(launcher.Exit{
+		Signal:      9,
+		CPU:         2400 * time.Millisecond,
+		MaxRSS:      2_140_000_000,
+		OutOfMemory: launcher.MemoryOfGroup,
+		MemoryLimit: 2 << 30,
+	})
+	r.Cause.Stderr = []string{"out of \"memory\""}
+	r.Cause.Log = "out/rank.1/stderr"
+	for _, e := range []launcher.Event{launcher.Connected{Host: "f1"}, launcher.Ready{Host: "f1"},
+		launcher.Started{At: r.Started},
+		launcher.Exited{Host: "f1", Exit: r.Exits[0]}, launcher.Exited{Host: "f1", Exit: r.Exits[1]},
+		launcher.Exited{Host: "f2", Exit: r.Exits[3]},
+		launcher.HostLost{Host: "f2", Err: errors.New("no word from the agent"), At: 4 * time.Second}} {
+		log.Follow(e)
+	}
+	log.Result(r)
+	log.Result(launcher.Result{Stopped: launcher.TimedOut, Started: r.Started, Ended: r.Started + time.Minute})
+	log.Failed(&launcher.RefusedError{Code: 127, What: "no such program", Remedy: "give its path"})
+	log.Close()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		if !json.Valid(line) {
+			t.Errorf("not JSON: %s", line)
+		}
+	}
+	golden.File(t, filepath.Join("testdata", "events.jsonl"), string(text))
+}
+
+// failingWriter fails each write.
+type failingWriter struct{ t *testing.T }
+
+func (w failingWriter) Write(p []byte) (int, error) {
+	w.t.Errorf("gorun said %q", p)
+	return len(p), nil
+}
+
+func TestEventsToADescriptor(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	fd, err := syscall.Dup(int(w.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	log, err := OpenEvents("fd:"+strconv.Itoa(fd), &UI{W: failingWriter{t}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	log.Failed(errors.New("no"))
+	log.Close()
+	var e jobEvent
+	if err := json.NewDecoder(r).Decode(&e); err != nil || e.Event != "done" || *e.Code != 125 || e.Error != "no" {
+		t.Errorf("%+v, %v", e, err)
+	}
+	for _, name := range []string{"fd:", "fd:x", "fd:0", "fd:-1", "fd:987654"} {
+		if _, err := OpenEvents(name, nil); !exitcode.IsUsage(err) || usage.Hint(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := OpenEvents(filepath.Join(t.TempDir(), "no", "where"), nil); !exitcode.IsUsage(err) ||
+		usage.Hint(err) == "" {
+		t.Errorf("a folder that there is not: %v", err)
+	}
+}
+
+func TestUnwritableEventsWarnOnce(t *testing.T) {
+	var said bytes.Buffer
+	log, err := OpenEvents("/dev/full", &UI{W: &said})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		log.Follow(launcher.Connected{Host: "f1"})
+	}
+	log.Close()
+	if n := strings.Count(said.String(), "warning: "); n != 1 {
+		t.Errorf("%d warnings: %s", n, &said)
+	}
+	var none *eventLog // --json-events is not given
+	none.Plan(planOf(t, "f1"), nil)
+	none.Follow(launcher.Started{})
+	none.Result(launcher.Result{})
+	none.Failed(errors.New("no"))
+	none.Close()
+}

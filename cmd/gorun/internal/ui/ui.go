@@ -1,0 +1,159 @@
+// Package ui is gorun at the terminal: its messages, tables and events, and the user's signals and
+// input.
+package ui
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher"
+)
+
+// UI prints gorun's own messages, each line marked as gorun's. It is safe for concurrent use.
+type UI struct {
+	mu       sync.Mutex
+	W        io.Writer
+	Deadline *WriteDeadline // of W; nil: none
+	Verbose  int
+	Quiet    bool   // errors only
+	Unseen   bool   // the ranks' stderr is not shown
+	footer   string // last line on a terminal
+	copy     func(line string)
+}
+
+// Copy also passes each line to a function, without the marks of a terminal; nil: no more. The
+// function may not print.
+func (u *UI) Copy(to func(line string)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.copy = to
+}
+
+func (u *UI) line(kind, format string, args ...any) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	erase := ""
+	footer := ""
+	if u.footer != "" {
+		erase = "\r\x1b[K"
+		footer = "gorun: " + u.footer
+	}
+	text := fmt.Sprintf("gorun: %s%s\n", kind, prose.Plain(fmt.Sprintf(format, args...)))
+	fmt.Fprint(u.W, erase+text+footer)
+	if u.copy != nil {
+		u.copy(text)
+	}
+}
+
+// status shows text as the last line of a terminal; "" removes it.
+func (u *UI) status(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if text = prose.Plain(text); text == u.footer {
+		return
+	}
+	if u.footer != "" {
+		fmt.Fprint(u.W, "\r\x1b[K")
+	}
+	if u.footer = text; text != "" {
+		fmt.Fprintf(u.W, "gorun: %s", text)
+	}
+}
+
+func (u *UI) Errorf(format string, args ...any)   { u.line("error: ", format, args...) }
+func (u *UI) Hintf(format string, args ...any)    { u.aside("hint: ", format, args...) }
+func (u *UI) Warningf(format string, args ...any) { u.aside("warning: ", format, args...) }
+func (u *UI) Notef(format string, args ...any)    { u.aside("", format, args...) }
+
+// aside prints a line unless --quiet is set.
+func (u *UI) aside(kind, format string, args ...any) {
+	if !u.Quiet {
+		u.line(kind, format, args...)
+	}
+}
+
+// Table prints lines that the user requested.
+func (u *UI) Table(text string) {
+	for line := range strings.Lines(text) {
+		u.line("", "%s", strings.TrimRight(line, " \n"))
+	}
+}
+
+// Tracef prints a line with -v.
+func (u *UI) Tracef(format string, args ...any) {
+	if u.Verbose > 0 {
+		u.line("", format, args...)
+	}
+}
+
+// Report prints why the job did not start.
+func (u *UI) Report(err error) {
+	var launch *launcher.LaunchError
+	if errors.As(err, &launch) {
+		u.ReportHosts(launch.Hosts)
+		return
+	}
+	u.Errorf("%v", err)
+	if h := usage.Hint(err); h != "" {
+		u.Hintf("%s", h)
+	}
+}
+
+// ReportHosts prints each failed host, grouped by reason, and each hint once.
+func (u *UI) ReportHosts(failed []launcher.HostError) {
+	for _, line := range byReason(failed) {
+		u.Errorf("%s", line)
+	}
+	var hints []string
+	for _, f := range failed {
+		if h := usage.Hint(f.Err); h != "" && !slices.Contains(hints, h) && len(hints) < mostReasons {
+			hints = append(hints, h)
+		}
+	}
+	for _, h := range hints {
+		u.Hintf("%s", h)
+	}
+}
+
+// mostReasons is how many reasons why hosts failed are printed: thousands of hosts may have a
+// reason each.
+const mostReasons = 32
+
+// byReason returns a line for each reason why hosts failed, which names the hosts. If there are too
+// many reasons, it has those of the most hosts, and one line for all other hosts.
+func byReason(failed []launcher.HostError) (lines []string) {
+	var reasons []string
+	hosts := map[string][]string{}
+	for _, f := range failed {
+		reason := f.Reason()
+		if hosts[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		hosts[reason] = append(hosts[reason], f.Host)
+	}
+	var rest []string
+	if len(reasons) > mostReasons {
+		slices.SortStableFunc(reasons, func(a, b string) int { return len(hosts[b]) - len(hosts[a]) })
+		for _, reason := range reasons[mostReasons:] {
+			rest = append(rest, hosts[reason]...)
+		}
+		reasons = reasons[:mostReasons]
+	}
+	for _, reason := range reasons {
+		colon := ": "
+		if strings.HasPrefix(reason, "(") { // the host's address or port precedes the reason
+			colon = " "
+		}
+		lines = append(lines, prose.List(hosts[reason])+colon+reason)
+	}
+	if rest != nil {
+		lines = append(lines, prose.List(rest)+": failed for other reasons")
+	}
+	return lines
+}

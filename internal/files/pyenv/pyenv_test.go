@@ -1,0 +1,311 @@
+package pyenv
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/files/relay"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+func write(t *testing.T, name, text string, mode os.FileMode) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), mode),
+		os.Chmod(name, mode)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newEnv makes something like a virtual environment.
+func newEnv(t *testing.T) string {
+	dir := filepath.Join(t.TempDir(), "env")
+	write(t, dir+"/pyvenv.cfg", "home = /usr/bin\ncommand = /usr/bin/python3 -m venv "+dir+"\n", 0o644)
+	write(t, dir+"/bin/tool", "#!"+dir+"/bin/python\nprint('"+dir+"2')\n", 0o755)
+	write(t, dir+"/bin/binary", "\x7fELF\x00"+dir+"/lib", 0o755)
+	write(t, dir+"/lib/module.py", "# "+dir+"\n", 0o444)
+	write(t, dir+"/lib/__pycache__/module.pyc", "compiled", 0o644)
+	if err := errors.Join(os.Symlink("/bin/sh", dir+"/bin/python"), os.Symlink(dir+"/lib", dir+"/lib64"),
+		os.Symlink("module.py", dir+"/lib/link"),
+		os.Chtimes(dir+"/lib/module.py", time.Unix(1e9, 0), time.Unix(1e9, 0)),
+		os.Mkdir(dir+"/empty", 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func scan(t *testing.T, dir string) *Env {
+	t.Helper()
+	e, err := Scan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func offer(e *Env, ask bool) wire.Offer {
+	return wire.Offer{Place: wire.Place{Use: wire.UseEnvironment, Name: []byte(e.Key)}, Ask: ask}
+}
+
+// in is an offer of an environment below a folder.
+func in(base string, o wire.Offer) wire.Offer { o.Dir = []byte(base); return o }
+
+// bring makes the copy of an environment.
+func bring(t *testing.T, e *Env, base string) string {
+	t.Helper()
+	target, err := Open(in(base, offer(e, false)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Pack(target.File()); err != nil {
+		t.Fatal(err)
+	}
+	path, err := target.Finish()
+	if err := errors.Join(err, target.Close()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { release(target) })
+	return path
+}
+
+// release gives back the lock that a process holds to its end.
+func release(t relay.Target) {
+	switch t := t.(type) {
+	case *cached:
+		unix.Close(t.lock)
+		t.lock = -1
+	case *present:
+		unix.Close(t.lock)
+		t.lock = -1
+	}
+}
+
+func TestCopyIsAtItsOwnPath(t *testing.T) {
+	dir := newEnv(t)
+	base := t.TempDir()
+	e := scan(t, dir)
+	if target, err := Open(in(base, offer(e, true)), ""); target != nil || err != nil {
+		t.Fatalf("%v, %v", target, err)
+	}
+	to := bring(t, e, base)
+	if to != filepath.Join(base, e.Key) {
+		t.Errorf("it is at %s", to)
+	}
+	for name, want := range map[string]string{
+		"pyvenv.cfg": "home = /usr/bin\ncommand = /usr/bin/python3 -m venv " + to + "\n",
+		"bin/tool":   "#!" + to + "/bin/python\nprint('" + dir + "2')\n",
+		"bin/binary": "\x7fELF\x00" + dir + "/lib", "lib/module.py": "# " + dir + "\n", "lib/link": "# " + dir + "\n",
+		"lib64/module.py": "# " + dir + "\n", "lib/__pycache__/module.pyc": "compiled",
+	} {
+		if got, err := os.ReadFile(filepath.Join(to, name)); err != nil || string(got) != want {
+			t.Errorf("%s holds %q, want %q; %v", name, got, want, err)
+		}
+	}
+	if link, err := os.Readlink(to + "/lib64"); err != nil || link != to+"/lib" {
+		t.Errorf("lib64 leads to %s, %v", link, err)
+	}
+	if info, err := os.Stat(to + "/lib/module.py"); err != nil || info.Mode() != 0o444 || info.ModTime().Unix() != 1e9 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if left, _ := filepath.Glob(base + "/*"); len(left) != 2 {
+		t.Errorf("left %v", left)
+	}
+	// The next job finds it.
+	target, err := Open(in(base, offer(e, true)), "")
+	if ready, is := target.(relay.Ready); err != nil || !is || ready.Path() != to {
+		t.Errorf("%v, %v", target, err)
+	}
+	release(target)
+}
+
+// Two agents share a folder where two names are one machine, or two jobs begin at once. None waits
+// until the other's job has ended.
+func TestLaunchesSideBySideShareACopy(t *testing.T) {
+	e := scan(t, newEnv(t))
+	base := t.TempDir()
+	var targets []relay.Target
+	for range 3 {
+		target, err := Open(in(base, offer(e, false)), "")
+		if err == nil {
+			err = e.Pack(target.File())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer release(target)
+		targets = append(targets, target)
+	}
+	finished := make(chan string)
+	for _, target := range targets {
+		go func() {
+			path, err := target.Finish()
+			finished <- fmt.Sprint(path, errors.Join(err, target.Close()))
+		}()
+	}
+	for range targets {
+		want := fmt.Sprint(filepath.Join(base, e.Key), nil)
+		if got := <-finished; got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+func TestKeyFollowsTheFiles(t *testing.T) {
+	dir := newEnv(t)
+	key := scan(t, dir).Key
+	write(t, dir+"/lib/__pycache__/other.pyc", "compiled later", 0o644)
+	if scan(t, dir).Key != key {
+		t.Error("a compiled file makes another environment")
+	}
+	write(t, dir+"/lib/more.py", "", 0o644)
+	if scan(t, dir).Key == key {
+		t.Error("a new file makes no other environment")
+	}
+	var none *NoEnvError
+	if _, err := Scan(t.TempDir()); !errors.As(err, &none) {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMissingInterpreterIsNamed(t *testing.T) {
+	dir := newEnv(t)
+	base := t.TempDir()
+	if err := errors.Join(os.Remove(dir+"/bin/python"),
+		os.Symlink("/no/such/python3.9", dir+"/bin/python")); err != nil {
+		t.Fatal(err)
+	}
+	e := scan(t, dir)
+	target, err := Open(in(base, offer(e, false)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer target.Close()
+	defer release(target)
+	if err := e.Pack(target.File()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := target.Finish(); err == nil || !strings.Contains(err.Error(),
+		"interpreter /no/such/python3.9 is not on this host") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(filepath.Join(base, e.Key)); err == nil {
+		t.Error("half an environment is there")
+	}
+}
+
+// The longest unused goes first, and none that is in use.
+func TestCacheIsBounded(t *testing.T) {
+	base := t.TempDir()
+	var envs []*Env
+	for i := range 4 {
+		dir := newEnv(t)
+		e := scan(t, dir)
+		envs = append(envs, e)
+		bring(t, e, base)
+		at := time.Unix(int64(1e9+i), 0)
+		if err := os.Chtimes(filepath.Join(base, e.Key+".lock"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func() (have string) {
+		for i, e := range envs {
+			if _, err := os.Stat(filepath.Join(base, e.Key)); err == nil {
+				have += string(rune('0' + i))
+			}
+		}
+		return have
+	}
+	last := &cached{base: base, key: envs[3].Key}
+	if last.evict(1, maxBytes); there() != "0123" {
+		t.Errorf("all are in use, and %s are left", there())
+	}
+	unlockAll(t)
+	if last.evict(3, maxBytes); there() != "123" {
+		t.Errorf("left %s", there())
+	}
+	size := scan(t, envs[3].Dir).Bytes
+	if last.evict(10, 2*size+size/2); there() != "23" {
+		t.Errorf("left %s of %d bytes each", there(), size)
+	}
+	if left, _ := filepath.Glob(base + "/*"); len(left) != 4 {
+		t.Errorf("left %v", left)
+	}
+}
+
+// unlockAll closes the locks of this process.
+func unlockAll(t *testing.T) {
+	list, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range list {
+		if name, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.HasSuffix(name, ".lock") {
+			var fd int
+			for _, c := range f.Name() {
+				fd = 10*fd + int(c-'0')
+			}
+			_ = unix.Flock(fd, unix.LOCK_UN)
+		}
+	}
+}
+
+// A pack writes nothing outside the environment.
+func TestHostilePacks(t *testing.T) {
+	outside := t.TempDir()
+	for name, list := range map[string][]*tar.Header{
+		"parent":   {{Name: "../x", Typeflag: tar.TypeReg}},
+		"absolute": {{Name: outside + "/x", Typeflag: tar.TypeReg}},
+		"through link": {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside},
+			{Name: "l/x", Typeflag: tar.TypeReg}},
+		"over a link": {{Name: "l", Typeflag: tar.TypeSymlink, Linkname: outside + "/x"},
+			{Name: "l", Typeflag: tar.TypeReg}},
+		"device":    {{Name: "d", Typeflag: tar.TypeChar}},
+		"hard link": {{Name: "h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
+	} {
+		var pack bytes.Buffer
+		zip := gzip.NewWriter(&pack)
+		archive := tar.NewWriter(zip)
+		_ = archive.WriteHeader(&tar.Header{Name: prefixFile, Size: 4, Typeflag: tar.TypeReg})
+		_, _ = io.WriteString(archive, "/env")
+		for _, h := range list {
+			_ = archive.WriteHeader(h)
+		}
+		_ = archive.Close()
+		_ = zip.Close()
+		if err := unpack(&pack, t.TempDir(), "/final"); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+	if left, _ := os.ReadDir(outside); len(left) > 0 {
+		t.Errorf("outside now holds %v", left)
+	}
+}
+
+func TestFolderOfOthersIsNotUsed(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "env")
+	if err := errors.Join(os.Mkdir(base, 0o700), os.Chmod(base, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	e := scan(t, newEnv(t))
+	if _, err := Open(in(base, offer(e, false)), ""); err == nil ||
+		!strings.Contains(err.Error(), "others can change") {
+		t.Errorf("%v", err)
+	}
+	for _, key := range []string{"", "../x", "x", strings.Repeat("a", 31)} {
+		o := in(t.TempDir(), offer(e, false))
+		o.Name = []byte(key)
+		if _, err := Open(o, ""); err == nil {
+			t.Errorf("%q is a key", key)
+		}
+	}
+}

@@ -1,0 +1,291 @@
+package relay
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"sync"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+const maxAddrs = 16 // of a host
+
+// Host is the launcher's connection with an agent. Its methods may be called concurrently.
+type Host interface {
+	Name() string
+	Send(t wire.Type, message any)
+	// Piece sends bytes of the file. It blocks while the host is slow, and returns io.ErrClosedPipe
+	// once the connection is closed.
+	Piece(data []byte) error
+	// Next returns the agent's next frame. An error that the agent reports is an error.
+	Next() (wire.Frame, error)
+	Cancel()
+}
+
+// Delivered is how a file came to a host.
+type Delivered struct {
+	Path string
+	Had  int64  // bytes that were there before
+	Fed  int64  // bytes that the launcher sent
+	From string // the host that it came from at last; "": the launcher
+}
+
+// Group is hosts that get one file. They may join while others have part of it, or all. It is safe
+// for concurrent use.
+type Group struct {
+	src   *Source
+	place wire.Place
+	trace func(format string, args ...any)
+	warn  func(string)
+	id    string
+	key   []byte
+
+	mu      sync.Mutex
+	absent  int // hosts that will join, or be missed
+	joined  int // number of the next member
+	members []*seat
+	order   []*seat // those that have said where they listen, in that order: each may fetch from those before it
+}
+
+// seat is a member of a group, as the launcher knows it.
+type seat struct {
+	host     Host
+	number   int
+	addrs    []netip.AddrPort
+	cert     []byte
+	settled  bool          // it has the file, or has failed
+	gone     bool          // it has failed, or does not listen any more
+	lied     bool          // it sent another file
+	released chan struct{} // closed when all members are settled
+}
+
+// NewGroup returns a group that gets a file. It is not over before hosts so many have joined, or
+// were missed. warn gets a line about a host that cannot be trusted, trace the details.
+func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string, args ...any),
+	warn func(string)) *Group {
+	g := &Group{
+		src:    src,
+		place:  place,
+		trace:  trace,
+		warn:   warn,
+		id:     rand.Text(),
+		key:    make([]byte, sha256.Size),
+		absent: hosts,
+	}
+	rand.Read(g.key)
+	return g
+}
+
+// Miss says that one of the hosts will not join.
+func (g *Group) Miss() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.absent--
+	g.release()
+}
+
+// Deliver brings the file to a host, which others may reach at addrs, and returns when all members
+// of the group have it or have failed.
+func (g *Group) Deliver(host Host, addrs []netip.Addr) (d Delivered, err error) {
+	s := g.join(host)
+	d, err = g.deliver(s, addrs)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.settled = true
+	s.gone = true
+	g.release()
+	return d, err
+}
+
+func (g *Group) join(host Host) *seat {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := &seat{host: host, number: g.joined, released: make(chan struct{})}
+	g.joined++
+	g.absent--
+	g.members = append(g.members, s)
+	return s
+}
+
+// release lets all members go if all are settled.
+func (g *Group) release() {
+	for _, s := range g.members {
+		if !s.settled || g.absent > 0 {
+			return
+		}
+	}
+	for _, s := range g.members {
+		close(s.released)
+	}
+	g.members = nil
+	g.order = nil
+}
+
+func (g *Group) deliver(s *seat, addrs []netip.Addr) (d Delivered, err error) {
+	s.host.Send(wire.TypeOffer, wire.Offer{
+		Place:  g.place,
+		Size:   g.src.size,
+		Chunk:  g.src.chunk,
+		Sums:   g.src.sums,
+		Group:  g.id,
+		Member: s.number,
+		Key:    g.key,
+		Addrs:  addrs[:min(len(addrs), maxAddrs)],
+	})
+	f, err := s.host.Next()
+	if err != nil {
+		return d, err
+	}
+	var o wire.Offered
+	if err := f.Expect(wire.TypeOffered, &o); err != nil {
+		return d, err
+	}
+	if o.Have < 0 || o.Have > g.src.size || len(o.Addrs) > maxAddrs || len(o.Addrs) > 0 && len(o.Cert) != sha256.Size {
+		return d, &wire.FormatError{Reason: fmt.Sprintf("%d bytes of %d are there, and %d addresses", o.Have,
+			g.src.size, len(o.Addrs))}
+	}
+	d.Had = o.Have
+	s.host.Send(wire.TypePeers, g.introduce(s, o))
+	var feeding sync.WaitGroup
+	defer feeding.Wait()
+	defer func() {
+		if err != nil {
+			s.host.Cancel()
+		}
+	}()
+	have := o.Have
+	settled := o.Have == g.src.size
+	for !settled {
+		p, err := next(s.host, g.src.size, have)
+		if err != nil {
+			return d, err
+		}
+		d.From = g.heard(s, p)
+		have = p.Have
+		switch {
+		case p.Feed && d.Fed > 0:
+			return d, &wire.FormatError{Reason: "the host asked for the file twice"}
+		case p.Feed:
+			d.Fed = g.src.size - p.Have
+			feeding.Go(func() { g.feed(s.host, p.Have) })
+		}
+		settled = have == g.src.size
+	}
+	g.settle(s)
+	<-s.released
+	s.host.Send(wire.TypeEnough, nil)
+	for {
+		p, err := next(s.host, g.src.size, 0)
+		if err != nil {
+			return d, err
+		}
+		if p.Done {
+			d.Path = string(p.Path)
+			return d, nil
+		}
+	}
+}
+
+// next returns a host's next report, in which it has so much at least.
+func next(host Host, size, least int64) (p wire.Passed, err error) {
+	f, err := host.Next()
+	if err != nil {
+		return p, err
+	}
+	if err := f.Expect(wire.TypePassed, &p); err != nil {
+		return p, err
+	}
+	if p.Have < least || p.Have > size || p.Done && len(p.Path) == 0 {
+		return p, &wire.FormatError{Reason: fmt.Sprintf("%d bytes of %d are there, after %d", p.Have, size, least)}
+	}
+	return p, nil
+}
+
+// introduce makes a member known to those that it may fetch from, and returns them: the last before
+// it, and fewer of the earlier ones.
+func (g *Group) introduce(s *seat, o wire.Offered) wire.Peers {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.addrs = o.Addrs
+	s.cert = o.Cert
+	var earlier []*seat
+	for _, m := range g.order {
+		if len(m.addrs) > 0 && !m.gone && !m.lied {
+			earlier = append(earlier, m)
+		}
+	}
+	g.order = append(g.order, s)
+	peers := wire.Peers{Whole: true}
+	for back := 1; back <= len(earlier); back *= 2 {
+		m := earlier[len(earlier)-back]
+		m.host.Send(wire.TypePeers, wire.Peers{Peers: []wire.Peer{{Member: s.number, Cert: s.cert}}})
+		peers.Peers = append(peers.Peers, wire.Peer{Member: m.number, Addrs: m.addrs, Cert: m.cert})
+	}
+	return peers
+}
+
+// heard traces a member's report and returns the name of the host that it fetches from.
+func (g *Group) heard(s *seat, p wire.Passed) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	name := s.host.Name()
+	from := ""
+	for _, m := range g.members {
+		if m.number == p.From {
+			from = m.host.Name()
+		}
+		if b := p.Blamed; b != nil && m.number == b.Member && m != s {
+			g.trace("%s: fetching from %s: %s, after %d bytes", name, m.host.Name(), b.Why, p.Have)
+			if b.Lied {
+				m.lied = true
+				g.warn(fmt.Sprintf("%s says that %s sent it other bytes than the file's: it takes them from another "+
+					"host", name, m.host.Name()))
+			}
+		}
+	}
+	return from
+}
+
+func (g *Group) settle(s *seat) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s.settled = true
+	g.release()
+}
+
+// feed sends the file to a host from an offset on.
+func (g *Group) feed(host Host, at int64) {
+	g.trace("%s: sending it the file, from byte %d", host.Name(), at)
+	data := make([]byte, wire.MaxData)
+	in := io.NewSectionReader(g.src.file, at, g.src.size-at)
+	for {
+		n, err := in.Read(data)
+		if n > 0 {
+			if host.Piece(data[:n]) != nil {
+				return // its reader sees the end
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			if in.Size() > 0 && n == 0 && shrunk(g.src) {
+				g.warn("the file became shorter while it was sent")
+				host.Cancel()
+			}
+			return
+		case err != nil:
+			g.warn(fmt.Sprintf("read the file: %v", err))
+			host.Cancel()
+			return
+		}
+	}
+}
+
+// shrunk reports whether a file has less bytes than it had.
+func shrunk(s *Source) bool {
+	info, err := s.file.Stat()
+	return err != nil || info.Size() < s.size
+}

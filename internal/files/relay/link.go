@@ -1,0 +1,173 @@
+package relay
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+const (
+	maxMembers    = 1 << 20
+	copySize      = 64 << 10
+	handshakeTime = 5 * time.Second
+	dialTime      = 3 * time.Second  // for a connection and its handshake
+	beatTime      = time.Second      // between signs of life of a host that waits for bytes itself
+	silence       = 15 * time.Second // without one, after which a link counts as broken
+)
+
+// A link carries frames of a length (4 bytes) and so many bytes of the file, from the offset (8
+// bytes) that the fetching host sends first. Frames without bytes are signs of life.
+
+// pass sends the file to a host that fetches it, as far as it is there, until it is whole or ctx
+// ends.
+func pass(ctx context.Context, conn net.Conn, b *blob) error {
+	if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
+		return err
+	}
+	var head [8]byte
+	if _, err := io.ReadFull(conn, head[:]); err != nil {
+		return err
+	}
+	at := int64(binary.BigEndian.Uint64(head[:]))
+	if at < 0 || at > b.size {
+		return fmt.Errorf("asked for the file from byte %d", at)
+	}
+	frame := make([]byte, 4+copySize)
+	for at < b.size {
+		valid, grown := b.after()
+		n := 0
+		if at < valid {
+			var err error
+			if n, err = b.ReadAt(frame[4:], at); n == 0 {
+				return err
+			}
+		} else {
+			beat := time.NewTimer(beatTime)
+			select {
+			case <-grown:
+				beat.Stop()
+				continue
+			case <-beat.C:
+			case <-ctx.Done():
+				beat.Stop()
+				return ctx.Err()
+			}
+		}
+		binary.BigEndian.PutUint32(frame, uint32(n))
+		if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
+			return err
+		}
+		if _, err := conn.Write(frame[:4+n]); err != nil {
+			return err
+		}
+		at += int64(n)
+	}
+	return nil
+}
+
+// fetch takes the rest of the file from a host. An error of the file itself is a *localError.
+func fetch(conn net.Conn, b *blob) error {
+	b.rewind()
+	if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
+		return err
+	}
+	if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, uint64(b.written))); err != nil {
+		return err
+	}
+	in := bufio.NewReaderSize(conn, copySize)
+	data := make([]byte, copySize)
+	for b.written < b.size {
+		if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
+			return err
+		}
+		var head [4]byte
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return err
+		}
+		n := binary.BigEndian.Uint32(head[:])
+		if n > copySize {
+			return errOther
+		}
+		if _, err := io.ReadFull(in, data[:n]); err != nil {
+			return err
+		}
+		if err := b.take(data[:n], true); errors.Is(err, errOther) {
+			return err
+		} else if err != nil {
+			return &localError{err}
+		}
+	}
+	return nil
+}
+
+// localError is about this host, not about a link.
+type localError struct{ error }
+
+func (e *localError) Unwrap() error { return e.error }
+
+// reach connects to the first of some peers, in the order of preference, that can be reached.
+func reach(ctx context.Context, party *secure.Party, peers []wire.Peer) (net.Conn, wire.Peer, error) {
+	type try struct {
+		peer wire.Peer
+		at   netip.AddrPort
+	}
+	var tries []try
+	for _, p := range peers {
+		for _, at := range p.Addrs {
+			tries = append(tries, try{p, at})
+		}
+	}
+	conn, i, errs := secure.Race(ctx, len(tries), func(ctx context.Context, i int, _ func()) (net.Conn, error) {
+		return dial(ctx, party, tries[i].peer.Member, tries[i].at)
+	})
+	if i < 0 {
+		return nil, wire.Peer{}, errors.Join(append(errs, errors.New("no peer can be reached"))...)
+	}
+	return conn, tries[i].peer, nil
+}
+
+// dial connects to a peer within dialTime. One that refuses may not have heard of this host yet,
+// and is asked again.
+func dial(ctx context.Context, party *secure.Party, member int, at netip.AddrPort) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTime)
+	defer cancel()
+	for pause := 5 * time.Millisecond; ; pause = min(2*pause, dialTime/10) {
+		conn, err := dialOnce(ctx, party, member, at)
+		if !errors.Is(err, secure.ErrRefused) && !errors.Is(err, io.EOF) {
+			return conn, err
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+func dialOnce(ctx context.Context, party *secure.Party, member int, at netip.AddrPort) (net.Conn, error) {
+	var d net.Dialer
+	d.SetMultipathTCP(false)
+	raw, err := d.DialContext(ctx, "tcp", at.String())
+	if err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { raw.Close() })
+	conn, err := party.Dial(raw, member, 0)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		raw.Close()
+		return nil, err
+	}
+	return conn, nil
+}

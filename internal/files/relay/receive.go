@@ -1,0 +1,337 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+const (
+	progressTime = time.Second // between reports of a host
+	maxFailures  = 3           // of a peer, after which it is not asked any more
+)
+
+// Target is where a host puts a file.
+type Target interface {
+	// File is where the bytes come. It may hold some of an earlier launch.
+	File() *os.File
+	// Finish is called once with the whole file, and returns the path of it, or of what was made of
+	// it.
+	Finish() (path string, err error)
+	// Close releases the target, finished or not.
+	Close() error
+}
+
+// Ready is a Target that already has what would be made of the file.
+type Ready interface {
+	Target
+	Path() string
+}
+
+// Receive takes part in a relay on a host until the launcher says that it is over. offer is the
+// launcher's first message, next returns the frames after it. target opens where the file goes; of
+// an offer that only asks, it may return nil. The caller reports an error to the launcher.
+func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error), out *wire.Writer,
+	target func(wire.Offer) (Target, error)) error {
+	var o wire.Offer
+	if err := json.Unmarshal(offer, &o); err != nil {
+		return &wire.FormatError{Reason: err.Error()}
+	}
+	if o.Ask {
+		return answer(o, out, target)
+	}
+	if err := checkOffer(o); err != nil {
+		return err
+	}
+	to, err := target(o)
+	if err != nil {
+		return err
+	}
+	m := &member{
+		offer:  o,
+		target: to,
+		out:    out,
+		certs:  map[int]secure.Fingerprint{},
+	}
+	err = m.run(ctx, next)
+	return errors.Join(err, to.Close())
+}
+
+// answer says whether the host has what would be made of a file.
+func answer(o wire.Offer, out *wire.Writer, target func(wire.Offer) (Target, error)) error {
+	var has wire.Offered
+	to, err := target(o)
+	if err != nil {
+		return err
+	}
+	if to != nil {
+		if ready, is := to.(Ready); is {
+			has.Path = []byte(ready.Path())
+		}
+		if err := to.Close(); err != nil {
+			return err
+		}
+	}
+	return out.SendMessage(wire.TypeOffered, has)
+}
+
+// member is a host in a relay.
+type member struct {
+	offer  wire.Offer
+	target Target
+	blob   *blob
+	party  *secure.Party
+	out    *wire.Writer
+	fed    atomic.Bool // the launcher was asked for the file
+
+	mu    sync.Mutex
+	certs map[int]secure.Fingerprint // of peers
+	from  int
+}
+
+func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	defer work.Wait()
+	defer cancel()
+	if ready, is := m.target.(Ready); is {
+		return m.sitOut(next, ready.Path())
+	}
+	var err error
+	if m.blob, err = newBlob(m.target.File(), m.offer); err != nil {
+		return err
+	}
+	offered := wire.Offered{Have: m.blob.have()}
+	own, err := secure.NewCredentials()
+	if err != nil {
+		return err
+	}
+	m.party, err = secure.NewParty(secure.Identity{
+		Job:  m.offer.Group,
+		Rank: m.offer.Member,
+		Size: maxMembers,
+		Key:  m.offer.Key,
+	}, 1, own, m.cert)
+	if err != nil {
+		return err
+	}
+	mark := own.Fingerprint()
+	offered.Cert = mark[:]
+	if len(m.offer.Addrs) > 0 {
+		listeners, where, err := secure.ListenAll(ctx, m.offer.Addrs)
+		if err == nil {
+			offered.Addrs = where
+		} // else others go on without this host
+		for _, l := range listeners {
+			defer l.Close()
+			work.Go(func() {
+				m.party.Serve(l, handshakeTime, func(conn net.Conn, _, _ int) {
+					defer context.AfterFunc(ctx, func() { conn.Close() })()
+					_ = pass(ctx, conn, m.blob) // the other end notices a failure, too
+				})
+			})
+		}
+	}
+	if err := m.out.SendMessage(wire.TypeOffered, offered); err != nil {
+		return err
+	}
+	work.Go(func() { m.report(ctx) })
+	return m.follow(ctx, &work, next)
+}
+
+// sitOut answers the launcher for a host that needs nothing, and has nothing to pass on.
+func (m *member) sitOut(next func() (wire.Frame, error), path string) error {
+	if err := m.out.SendMessage(wire.TypeOffered, wire.Offered{Have: m.offer.Size}); err != nil {
+		return err
+	}
+	for {
+		f, err := next()
+		if err != nil {
+			return err
+		}
+		switch f.Type {
+		case wire.TypePeers:
+		case wire.TypeEnough:
+			return m.out.SendMessage(wire.TypePassed, wire.Passed{Have: m.offer.Size, Done: true, Path: []byte(path)})
+		default:
+			return unexpected(f)
+		}
+	}
+}
+
+func unexpected(f wire.Frame) error {
+	return &wire.FormatError{Reason: fmt.Sprintf("%s came while a file was passed on", f.Type)}
+}
+
+// follow obeys the launcher until the relay is over.
+func (m *member) follow(ctx context.Context, work *sync.WaitGroup, next func() (wire.Frame, error)) error {
+	began := false
+	for {
+		f, err := next()
+		if err != nil {
+			return err
+		}
+		switch f.Type {
+		case wire.TypePeers:
+			var p wire.Peers
+			if err := f.Decode(&p); err != nil {
+				return err
+			}
+			m.learn(p.Peers)
+			if p.Whole && !began {
+				began = true
+				parents := slices.DeleteFunc(p.Peers, func(p wire.Peer) bool { return len(p.Addrs) == 0 })
+				work.Go(func() { m.fetch(ctx, parents) })
+			}
+		case wire.TypePiece:
+			if !m.fed.Load() {
+				return unexpected(f)
+			}
+			if _, err := m.blob.Write(f.Payload); errors.Is(err, errOther) {
+				return errors.New("the file was changed while it was sent")
+			} else if err != nil {
+				return err
+			}
+			if m.blob.have() == m.blob.size {
+				m.say(wire.Passed{Have: m.blob.size, From: -1})
+			}
+		case wire.TypeEnough:
+			if m.blob.have() < m.blob.size {
+				return errors.New("gorun ended the relay before this host had the file")
+			}
+			path, err := m.target.Finish()
+			if err != nil {
+				return err
+			}
+			return m.out.SendMessage(wire.TypePassed, wire.Passed{Have: m.blob.size, Done: true, Path: []byte(path)})
+		default:
+			return unexpected(f)
+		}
+	}
+}
+
+// say sends a report. A failure shows when the next frame is read.
+func (m *member) say(p wire.Passed) { _ = m.out.SendMessage(wire.TypePassed, p) }
+
+// learn remembers the certificates of peers.
+func (m *member) learn(peers []wire.Peer) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, p := range peers {
+		if len(p.Cert) == sha256.Size {
+			m.certs[p.Member] = secure.Fingerprint(p.Cert)
+		}
+	}
+}
+
+func (m *member) cert(rank int) (secure.Fingerprint, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c, known := m.certs[rank]
+	return c, known
+}
+
+// report tells the launcher how far this host is, while it gets on.
+func (m *member) report(ctx context.Context) {
+	ticker := time.NewTicker(progressTime)
+	defer ticker.Stop()
+	for told := m.blob.have(); ; {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if now := m.blob.have(); now > told && now < m.blob.size {
+			told = now
+			m.mu.Lock()
+			from := m.from
+			m.mu.Unlock()
+			m.say(wire.Passed{Have: now, From: from})
+		}
+	}
+}
+
+// fetch takes the file from one peer after the other, and asks the launcher if none will do.
+func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
+	failures := map[int]int{}
+	for m.blob.have() < m.blob.size {
+		// Those that have failed least, the nearest of them first.
+		left := slices.DeleteFunc(slices.Clone(peers), func(p wire.Peer) bool {
+			return failures[p.Member] >= maxFailures
+		})
+		slices.SortStableFunc(left, func(a, b wire.Peer) int {
+			return cmp.Compare(failures[a.Member], failures[b.Member])
+		})
+		conn, peer, err := reach(ctx, m.party, left)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			m.setFrom(-1)
+			m.blob.rewind()
+			m.fed.Store(true)
+			m.say(wire.Passed{Have: m.blob.have(), Feed: true, From: -1})
+			return
+		}
+		m.setFrom(peer.Member)
+		m.say(wire.Passed{Have: m.blob.have(), From: peer.Member})
+		stop := context.AfterFunc(ctx, func() { conn.Close() })
+		err = fetch(conn, m.blob)
+		stop()
+		conn.Close()
+		if ctx.Err() != nil {
+			return
+		}
+		var local *localError
+		switch {
+		case err == nil:
+		case errors.As(err, &local):
+			_ = m.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: err.Error()})
+			return
+		default:
+			failures[peer.Member]++
+			lied := errors.Is(err, errOther)
+			if lied {
+				failures[peer.Member] = maxFailures
+			}
+			m.say(wire.Passed{Have: m.blob.have(), From: peer.Member,
+				Blamed: &wire.Blamed{Member: peer.Member, Why: why(err), Lied: lied}})
+		}
+	}
+	m.mu.Lock()
+	from := m.from
+	m.mu.Unlock()
+	m.say(wire.Passed{Have: m.blob.size, From: from})
+}
+
+func (m *member) setFrom(member int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.from = member
+}
+
+// why is an error without addresses and ports.
+func why(err error) string {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return "it was silent"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "it closed the connection"
+	case errors.Is(err, errOther):
+		return err.Error()
+	}
+	return "the connection broke"
+}

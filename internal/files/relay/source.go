@@ -1,0 +1,132 @@
+package relay
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+const (
+	minChunk  = 256 << 10
+	maxChunks = 4096 // so that sums are a small message
+)
+
+// chunkFor returns the size of the chunks of a file.
+func chunkFor(size int64) int64 {
+	return max(minChunk, (size/maxChunks+minChunk)/minChunk*minChunk)
+}
+
+// Source is a file of this machine that is sent.
+type Source struct {
+	file  *os.File
+	size  int64
+	chunk int64
+	sums  []byte
+}
+
+// Open reads a file once, for its sums. Close the source.
+func Open(name string) (*Source, error) {
+	// Without O_NONBLOCK, opening a pipe would wait for a writer.
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	s, err := NewSource(file)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("read %s: %w", name, err), file.Close())
+	}
+	return s, nil
+}
+
+// NewSource reads an open file, which the source owns if there is no error.
+func NewSource(file *os.File) (*Source, error) {
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errors.New("it is a folder")
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file")
+	}
+	s := &Source{file: file, size: info.Size(), chunk: chunkFor(info.Size())}
+	s.sums, err = s.sum()
+	return s, err
+}
+
+// Size is the file's length.
+func (s *Source) Size() int64 { return s.size }
+
+// Sum identifies the content.
+func (s *Source) Sum() [sha256.Size]byte { return root(s.size, s.sums) }
+
+// Close closes the file.
+func (s *Source) Close() error { return s.file.Close() }
+
+// Stat describes the file.
+func (s *Source) Stat() (os.FileInfo, error) { return s.file.Stat() }
+
+// sum returns the sums of all chunks. Several are read at a time.
+func (s *Source) sum() ([]byte, error) {
+	n := chunks(s.size, s.chunk)
+	sums := make([]byte, n*sha256.Size)
+	errs := make([]error, n)
+	var work sync.WaitGroup
+	next := make(chan int)
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		work.Go(func() {
+			for i := range next {
+				h := sha256.New()
+				at := int64(i) * s.chunk
+				want := min(s.chunk, s.size-at)
+				var got int64
+				got, errs[i] = io.Copy(h, io.NewSectionReader(s.file, at, want))
+				if errs[i] == nil && got < want {
+					errs[i] = io.ErrUnexpectedEOF
+				}
+				copy(sums[i*sha256.Size:], h.Sum(nil))
+			}
+		})
+	}
+	for i := range n {
+		next <- i
+	}
+	close(next)
+	work.Wait()
+	return sums, errors.Join(errs...)
+}
+
+// chunks is how many chunks a file has.
+func chunks(size, chunk int64) int { return int((size + chunk - 1) / chunk) }
+
+// root identifies a file by its size and the sums of its chunks.
+func root(size int64, sums []byte) [sha256.Size]byte {
+	h := sha256.New()
+	fmt.Fprintf(h, "gorun file %d\n", size)
+	h.Write(sums)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+// Sum identifies the content of an offered file.
+func Sum(o wire.Offer) [sha256.Size]byte { return root(o.Size, o.Sums) }
+
+// checkOffer validates an offer's numbers.
+func checkOffer(o wire.Offer) error {
+	switch {
+	case o.Size < 0 || o.Chunk < minChunk || o.Size/o.Chunk > 1<<20 ||
+		len(o.Sums) != chunks(o.Size, o.Chunk)*sha256.Size:
+		return &wire.FormatError{Reason: fmt.Sprintf("offer of %d bytes in chunks of %d with sums of %d bytes", o.Size,
+			o.Chunk, len(o.Sums))}
+	case o.Member < 0 || o.Member >= maxMembers || len(o.Key) != sha256.Size:
+		return &wire.FormatError{Reason: fmt.Sprintf("offer to member %d with a key of %d bytes", o.Member, len(o.Key))}
+	}
+	return nil
+}

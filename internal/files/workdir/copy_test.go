@@ -1,0 +1,590 @@
+package workdir
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// site is a folder and a host's home.
+type site struct {
+	t         *testing.T
+	dir, home string
+	as        func(Agent) Agent // wraps the launcher's connection to the host
+}
+
+func newSite(t *testing.T) *site {
+	return &site{t, t.TempDir(), t.TempDir(), func(a Agent) Agent { return a }}
+}
+
+// must ends the test with the first error.
+func (s *site) must(errs ...error) {
+	s.t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	s.must(os.MkdirAll(filepath.Dir(name), 0o755))
+	s.must(os.WriteFile(name, []byte(text), 0o644))
+}
+
+func (s *site) local(name string) string { return filepath.Join(s.dir, name) }
+
+func (s *site) scan() *Tree {
+	s.t.Helper()
+	tree, err := Scan(s.dir, DefaultFiles, DefaultBytes)
+	s.must(err)
+	tree.proofs = nil // a host here would see the folder itself
+	return tree
+}
+
+func (s *site) remote(name string) string {
+	return filepath.Join(s.home, ".cache/gorun/work", s.scan().CopyName("here"), name)
+}
+
+// stage stages the folder as it is. cut, if not 0, is after how many bytes the connection breaks.
+func (s *site) stage(cut int64) (Sent, error) {
+	s.t.Helper()
+	return s.send(s.scan(), cut, func() {})
+}
+
+func (s *site) send(tree *Tree, cut int64, waiting func()) (Sent, error) {
+	return s.sendBy(NewSender(tree, "here", s.t.Logf, func(line string) { s.t.Error(line) }), nil, cut, waiting)
+}
+
+func (s *site) sendBy(sender *Sender, addrs []netip.Addr, cut int64, waiting func()) (Sent, error) {
+	in, feed := io.Pipe()
+	out, say := io.Pipe()
+	var from io.Reader = in
+	if cut > 0 {
+		from = io.MultiReader(io.LimitReader(in, cut), broken{})
+	}
+	var host sync.WaitGroup
+	host.Go(func() {
+		frames := wire.NewReader(from)
+		to := wire.NewWriter(say)
+		f, err := frames.Next()
+		if err == nil {
+			err = Receive(s.t.Context(), f.Payload, frames.Next, to, s.home)
+		}
+		if err != nil {
+			_ = to.SendMessage(wire.TypeRefuse, wire.Refuse{What: err.Error()})
+		}
+		in.CloseWithError(io.ErrClosedPipe)
+		say.Close()
+	})
+	agent := connection{
+		in:     feed,
+		out:    out,
+		frames: wire.NewReader(out),
+		to:     wire.NewWriter(feed),
+	}
+	defer host.Wait()
+	defer agent.Cancel()
+	return sender.Send(s.as(agent), addrs, waiting)
+}
+
+// connection is the launcher's end of two pipes.
+type connection struct {
+	in     io.WriteCloser
+	out    io.Closer
+	frames *wire.Reader
+	to     *wire.Writer
+}
+
+func (c connection) Name() string { return "f1" }
+
+// the end shows when the next frame is read
+func (c connection) Send(t wire.Type, message any) { _ = c.to.SendMessage(t, message) }
+
+func (c connection) Piece(p []byte) error { return c.to.Send(wire.TypePiece, 0, p) }
+
+func (c connection) Write(p []byte) (int, error) {
+	for piece := range slices.Chunk(p, wire.MaxData) {
+		if err := c.to.Send(wire.TypeFolder, 0, piece); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+func (c connection) Next() (wire.Frame, error) {
+	f, err := c.frames.Next()
+	if err == nil && f.Type == wire.TypeRefuse {
+		err = wire.Handle(f, func(r wire.Refuse) error { return errors.New(r.What) })
+	}
+	return f, err
+}
+
+func (c connection) Cancel() {
+	c.in.Close()
+	c.out.Close()
+}
+
+// broken is a connection that is lost.
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// mustStage stages and returns how many files went.
+func (s *site) mustStage() Sent {
+	s.t.Helper()
+	sent, err := s.stage(0)
+	s.must(err)
+	if left, _ := filepath.Glob(filepath.Join(s.home, ".cache/gorun/work/*.[np]*")); len(left) > 0 {
+		s.t.Errorf("left: %q", left)
+	}
+	return sent
+}
+
+// wants checks the content of files of the copy; "" stands for no file.
+func (s *site) wants(files map[string]string) {
+	s.t.Helper()
+	for name, text := range files {
+		got, err := os.ReadFile(s.remote(name))
+		if err != nil && (text != "" || !errors.Is(err, fs.ErrNotExist)) || string(got) != text {
+			s.t.Errorf("%s holds %q, want %q: %v", name, got, text, err)
+		}
+	}
+}
+
+func TestCopyFollowsTheFolder(t *testing.T) {
+	s := newSite(t)
+	long := strings.Repeat("long/", 60)
+	for name, text := range map[string]string{"a": "one", "d/b": "two", "d/\xff\n%": "odd", long + "f": "deep"} {
+		s.write(s.local(name), text)
+	}
+	s.must(os.Symlink("d/b", s.local("relative")), os.Symlink(s.local("a"), s.local("d/absolute")),
+		os.Mkdir(s.local("empty"), 0o555),
+		os.Chmod(s.local("a"), 0o751), syscall.Mkfifo(s.local("pipe"), 0o600))
+	if w := s.scan().Warnings; len(w) != 1 || w[0] != s.local("pipe")+" is not staged: it is a named pipe" {
+		t.Errorf("warnings %q", w)
+	}
+	if sent := s.mustStage(); sent.Files != 4 || sent.Bytes != 13 || sent.Dir != s.remote("") {
+		t.Errorf("%+v", sent)
+	}
+	s.wants(map[string]string{"relative": "two", "d/absolute": "one", "d/\xff\n%": "odd", long + "f": "deep"})
+	for name, mode := range map[string]fs.FileMode{"a": 0o751, "empty": 0o755 | fs.ModeDir, "d": 0o755 | fs.ModeDir} {
+		if info, err := os.Stat(s.remote(name)); err != nil || info.Mode() != mode {
+			t.Errorf("%s: %v, %v", name, info.Mode(), err)
+		}
+	}
+	if sent := s.mustStage(); sent.Files != 0 {
+		t.Errorf("nothing has changed, and yet %+v", sent)
+	}
+	// A new time alone sends nothing, and is taken over.
+	later := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+	s.must(os.Chtimes(s.local("a"), later, later), os.Chmod(s.local("d/b"), 0o600))
+	if sent := s.mustStage(); sent.Files != 0 {
+		t.Errorf("%+v", sent)
+	}
+	if info, _ := os.Stat(s.remote("a")); !info.ModTime().Equal(later) {
+		t.Errorf("the time is %v", info.ModTime())
+	}
+	if info, _ := os.Stat(s.remote("d/b")); info.Mode() != 0o600 {
+		t.Errorf("the mode is %v", info.Mode())
+	}
+	s.must(os.RemoveAll(s.local("d")), os.Remove(s.local("relative")))
+	s.write(s.local("d"), "a file now")
+	s.write(s.local("empty/f"), "x")
+	if sent := s.mustStage(); sent.Files != 2 {
+		t.Errorf("%+v", sent)
+	}
+	s.wants(map[string]string{"d": "a file now", "relative": ""})
+}
+
+// named is a host whose pieces wait, and are counted.
+type named struct {
+	Agent
+	name   string
+	ready  <-chan struct{} // closed when pieces may go
+	pieces *int
+	heard  func(wire.Frame)
+}
+
+func (n named) Name() string { return n.name }
+
+func (n named) Piece(p []byte) error {
+	<-n.ready
+	*n.pieces++
+	return n.Agent.Piece(p)
+}
+
+func (n named) Next() (wire.Frame, error) {
+	f, err := n.Agent.Next()
+	n.heard(f)
+	return f, err
+}
+
+// Two hosts lack the same files: the second takes them from the first. A third has another version
+// of one file, and gets a pack of its own.
+func TestHostsPassAFolderOn(t *testing.T) {
+	first := newSite(t)
+	random := make([]byte, 3*fewBytes)
+	rand.Read(random)
+	first.write(first.local("large"), string(random))
+	first.write(first.local("d/small"), "text")
+	third := &site{t, first.dir, t.TempDir(), first.as}
+	third.mustStage()
+	first.write(first.local("d/small"), "text 2")
+
+	sender := NewSender(first.scan(), "here", t.Logf, func(line string) { t.Error(line) })
+	second := &site{t, first.dir, t.TempDir(), nil}
+	joined := make(chan struct{})
+	now := make(chan struct{})
+	close(now)
+	var pieces [2]int
+	begun := make(chan struct{})
+	first.as = func(a Agent) Agent {
+		return named{a, "f1", joined, &pieces[0], func(f wire.Frame) {
+			if p := new(wire.Passed); f.Type == wire.TypePassed && f.Decode(p) == nil && p.Feed {
+				close(begun)
+			}
+		}}
+	}
+	second.as = func(a Agent) Agent {
+		return named{a, "f2", now, &pieces[1], func(f wire.Frame) {
+			if p := new(wire.Passed); f.Type == wire.TypePassed && f.Decode(p) == nil && p.From == 0 && p.Have == 0 {
+				close(joined)
+			}
+		}}
+	}
+	addrs := []netip.Addr{netip.MustParseAddr("127.0.0.1")}
+	var work sync.WaitGroup
+	work.Go(func() {
+		if sent, err := first.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 2 || sent.From != "" {
+			t.Errorf("the first: %+v, %v", sent, err)
+		}
+	})
+	<-begun
+	work.Go(func() {
+		if sent, err := second.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 2 || sent.From != "f1" {
+			t.Errorf("the second: %+v, %v", sent, err)
+		}
+	})
+	if sent, err := third.sendBy(sender, addrs, 0, nil); err != nil || sent.Files != 1 {
+		t.Errorf("the third: %+v, %v", sent, err)
+	}
+	work.Wait()
+	for _, s := range []*site{first, second, third} {
+		s.wants(map[string]string{"large": string(random), "d/small": "text 2"})
+	}
+	if pieces[0] == 0 || pieces[1] != 0 || len(sender.packs) != 0 {
+		t.Errorf("pieces %v, %d packs are left", pieces, len(sender.packs))
+	}
+}
+
+// A pack that has come in part is not sent again as a whole.
+func TestPackIsResumed(t *testing.T) {
+	s := newSite(t)
+	random := make([]byte, 8*fewBytes)
+	rand.Read(random)
+	s.write(s.local("large"), string(random))
+	if _, err := s.stage(6 * fewBytes); err == nil {
+		t.Fatal("no error")
+	}
+	part, err := os.Stat(s.remote("") + ".part")
+	s.must(err)
+	pieces := 0
+	now := make(chan struct{})
+	close(now)
+	s.as = func(a Agent) Agent { return named{a, "f1", now, &pieces, func(wire.Frame) {}} }
+	s.mustStage()
+	s.wants(map[string]string{"large": string(random)})
+	if most := (len(random)-4*fewBytes)/wire.MaxData + 1; pieces > most {
+		t.Errorf("%d pieces after %d bytes, want %d", pieces, part.Size(), most)
+	}
+	if _, err := os.Stat(s.remote("") + ".part"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the pack stays: %v", err)
+	}
+}
+
+func TestCopyKeepsWhatRanksWrite(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"log", "state", "gone", "d/f", "both"} {
+		s.write(s.local(name), "staged")
+	}
+	s.mustStage()
+	for _, name := range []string{"log", "gone", "d/checkpoint", "own/x", "both"} {
+		s.write(s.remote(name), "by a rank")
+	}
+	os.Remove(s.remote("state"))
+	os.Remove(s.local("gone"))
+	os.RemoveAll(s.local("d"))
+	s.write(s.local("both"), "changed")
+	if sent := s.mustStage(); sent.Files != 2 {
+		t.Errorf("%+v", sent)
+	}
+	s.wants(map[string]string{"log": "by a rank", "gone": "by a rank", "d/checkpoint": "by a rank", "d/f": "",
+		"own/x": "by a rank", "both": "changed", "state": "staged"})
+	s.write(s.local("own"), "a file")
+	if _, err := s.stage(0); err == nil || !strings.HasPrefix(err.Error(), s.remote("own")+
+		" is a folder with files of earlier jobs") {
+		t.Errorf("a folder in the way: %v", err)
+	}
+	s.wants(map[string]string{"own/x": "by a rank"})
+}
+
+func TestCopyFollowsNoLinksOfRanks(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("d/e/f"), "staged")
+	s.write(s.local("g"), "staged")
+	s.mustStage()
+	outside := t.TempDir()
+	s.write(filepath.Join(outside, "e/f"), "precious")
+	s.write(filepath.Join(outside, "g"), "precious")
+	s.must(os.RemoveAll(s.remote("d")), os.Symlink(outside, s.remote("d")), os.Remove(s.remote("g")),
+		os.Symlink(filepath.Join(outside, "g"), s.remote("g")))
+	s.write(s.local("d/e/new"), "new")
+	s.write(s.local("g"), "changed")
+	s.mustStage()
+	for _, name := range []string{"e/f", "g"} {
+		if text, _ := os.ReadFile(filepath.Join(outside, name)); string(text) != "precious" {
+			t.Errorf("%s outside holds %q", name, text)
+		}
+	}
+	if list, _ := os.ReadDir(filepath.Join(outside, "e")); len(list) != 1 {
+		t.Errorf("outside now holds %v", list)
+	}
+	s.wants(map[string]string{"d/e/f": "staged", "d/e/new": "new", "g": "changed"})
+}
+
+func TestTransferThatIsCutOff(t *testing.T) {
+	for _, cut := range []int64{1, 100, 2000, 70_000, 150_000} {
+		t.Run(fmt.Sprint(cut), func(t *testing.T) {
+			s := newSite(t)
+			texts := map[string]string{}
+			for i, name := range []string{"a", "b", "c"} {
+				random := make([]byte, 60_000+i) // it does not compress
+				rand.Read(random)
+				texts[name] = string(random)
+			}
+			for name, text := range texts {
+				s.write(s.local(name), text)
+			}
+			if _, err := s.stage(cut); err == nil {
+				t.Error("no error")
+			}
+			for name, text := range texts {
+				if got, err := os.ReadFile(s.remote(name)); err == nil && string(got) != text {
+					t.Errorf("half of %s is there", name)
+				}
+			}
+			// What has come is known to be staged.
+			os.Remove(s.local("a"))
+			texts["a"] = ""
+			s.mustStage()
+			s.wants(texts)
+			if left, _ := os.ReadDir(s.remote("")); len(left) != 2 {
+				t.Errorf("the copy has %v", left)
+			}
+		})
+	}
+}
+
+func TestCopyIsChangedByOneAtATime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	s := newSite(t)
+	s.write(s.local("a"), "text")
+	s.mustStage()
+	lock, err := os.OpenFile(s.remote("")+".lock", os.O_RDWR, 0)
+	s.must(err)
+	defer lock.Close()
+	s.must(syscall.Flock(int(lock.Fd()), syscall.LOCK_EX))
+	s.write(s.local("a"), "text 2")
+	waited := 0
+	sent, err := s.send(s.scan(), 0, func() {
+		if waited++; waited == 1 {
+			s.wants(map[string]string{"a": "text"})
+			syscall.Flock(int(lock.Fd()), syscall.LOCK_UN)
+		}
+	})
+	if err != nil || sent.Files != 1 || waited == 0 {
+		t.Errorf("%+v after %d notes: %v", sent, waited, err)
+	}
+	s.wants(map[string]string{"a": "text 2"})
+}
+
+func TestHostThatSeesTheFolder(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("a"), "text")
+	tree, err := Scan(s.dir, 10, 10)
+	s.must(err)
+	if sent, err := s.send(tree, 0, nil); err != nil || !sent.Shared {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	if list, _ := os.ReadDir(s.home); len(list) > 0 {
+		t.Errorf("the home has %v", list)
+	}
+	tree.proofs[0].Inode++
+	if sent, err := s.send(tree, 0, nil); err != nil || sent.Shared || sent.Files != 1 {
+		t.Errorf("%+v, %v", sent, err)
+	}
+}
+
+func TestFilesThatChangeMeanwhile(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(name string) error
+		want   string
+	}{
+		"shorter": {func(name string) error { return os.Truncate(name, 1) }, "a became shorter while it was staged"},
+		"gone":    {os.Remove, "no such file"},
+		"a link": {func(name string) error {
+			return errors.Join(os.Remove(name), os.Symlink("/etc/passwd", name))
+		}, "too many levels of symbolic links"},
+		"a pipe": {func(name string) error {
+			return errors.Join(os.Remove(name), syscall.Mkfifo(name, 0o600))
+		}, "a was a file when it was scanned"},
+		"longer": {func(name string) error { return os.WriteFile(name, []byte("text and more"), 0o644) }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.write(s.local("a"), "text")
+			tree := s.scan()
+			s.must(tc.change(s.local("a")))
+			_, err := s.send(tree, 0, nil)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Error(err)
+			}
+			if tc.want == "" {
+				s.wants(map[string]string{"a": "text"})
+			}
+		})
+	}
+}
+
+func TestScanLimits(t *testing.T) {
+	s := newSite(t)
+	for i := range 5 {
+		s.write(s.local(fmt.Sprint("many/", i)), "")
+	}
+	s.write(s.local("large/x"), strings.Repeat("x", 2000))
+	for _, tc := range []struct {
+		files int
+		bytes int64
+		want  string
+	}{
+		{6, 2000, ""},
+		{6, 1999, " holds more than 2.0 kB, most of it in large/"},
+		{5, 2000, " holds more than 5 files, most of it in many/"},
+	} {
+		_, err := Scan(s.dir, tc.files, tc.bytes)
+		if (err == nil) != (tc.want == "") || err != nil && err.Error() != s.dir+tc.want {
+			t.Errorf("%+v: %v", tc, err)
+		}
+	}
+}
+
+func TestHostAnswersAreValidated(t *testing.T) {
+	s := newSite(t)
+	for _, name := range []string{"a", "d/b", "d/c"} {
+		s.write(s.local(name), "text")
+	}
+	tree := s.scan() // a, d, d/b, d/c
+	wants := func(more bool, files ...wire.WantedFile) func(w *wire.Writer) {
+		return func(w *wire.Writer) { _ = w.SendMessage(wire.TypeWant, wire.Want{Files: files, More: more}) }
+	}
+	staged := func(dir string) func(w *wire.Writer) {
+		return func(w *wire.Writer) { _ = w.SendMessage(wire.TypeStaged, wire.Staged{Dir: []byte(dir)}) }
+	}
+	taken := func(w *wire.Writer) {
+		_ = w.SendMessage(wire.TypeOffered, wire.Offered{})
+		_ = w.SendMessage(wire.TypePassed, wire.Passed{Have: 1 << 40})
+	}
+	refuse := func(w *wire.Writer) { _ = w.SendMessage(wire.TypeRefuse, wire.Refuse{What: "no space"}) }
+	type says []func(w *wire.Writer)
+	for name, tc := range map[string]struct {
+		says says
+		want string
+	}{
+		"nothing": {nil, "EOF"},
+		"no frame": {says{func(w *wire.Writer) {
+			_ = w.Send(wire.TypeWant, 0, []byte("x"))
+		}}, "want message: invalid character"},
+		"an error":                {says{refuse}, "no space"},
+		"an error after the list": {says{wants(false, wire.WantedFile{Index: 0}), refuse}, "no space"},
+		"the end without a list":  {says{staged("/copy")}, "staged in \"/copy\", which cannot be"},
+		"no end":                  {says{wants(false), wants(false)}, "want came where staged was due"},
+		"a relative copy":         {says{wants(false), staged("copy")}, "staged in \"copy\", which cannot be"},
+		"an entry that is none":   {says{wants(false, wire.WantedFile{Index: 7})}, "wants entry 7 of 4"},
+		"entry -1":                {says{wants(false, wire.WantedFile{Index: -1})}, "wants entry -1"},
+		"a folder":                {says{wants(false, wire.WantedFile{Index: 1})}, "wants entry 1"},
+		"a file twice": {says{wants(true, wire.WantedFile{Index: 2}),
+			wants(false, wire.WantedFile{Index: 2})}, "wants entry 2"},
+		"a sum of another length": {says{wants(false, wire.WantedFile{Index: 0, Sum: make([]byte, 64)})},
+			"wants entry 0"},
+		"a list without end": {says{wants(true), wants(true), wants(true)}, "EOF"},
+		"nothing of a pack": {says{wants(false, wire.WantedFile{Index: 0}), staged("/copy")},
+			"staged came where offered was due"},
+		"more than the pack": {says{wants(false, wire.WantedFile{Index: 0}), taken}, "1099511627776 bytes"},
+		"what it can":        {says{wants(true), wants(false), staged("/copy")}, ""},
+		"that it sees the folder": {says{func(w *wire.Writer) {
+			_ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true})
+		}}, ""},
+		"that, but after the list": {says{wants(false), func(w *wire.Writer) {
+			_ = w.SendMessage(wire.TypeStaged, wire.Staged{Shared: true, Dir: []byte("/copy")})
+		}}, "cannot be"},
+	} {
+		var said bytes.Buffer
+		for _, say := range tc.says {
+			say(wire.NewWriter(&said))
+		}
+		sender := NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) })
+		_, err := sender.Send(connection{
+			in:     nopCloser{io.Discard},
+			out:    nopCloser{},
+			frames: wire.NewReader(&said),
+			to:     wire.NewWriter(io.Discard),
+		}, nil, func() {})
+		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+			t.Errorf("%s: %v, want %q", name, err, tc.want)
+		}
+	}
+}
+
+type nopCloser struct{ io.Writer }
+
+func (nopCloser) Close() error { return nil }
+
+func TestLongListOfFilesIsSplit(t *testing.T) {
+	var out bytes.Buffer
+	files := make([]wire.WantedFile, 2*wantStep+1)
+	for i := range files {
+		files[i] = wire.WantedFile{Index: i, Sum: make([]byte, 32)}
+	}
+	if err := (&receiver{out: wire.NewWriter(&out)}).want(files); err != nil {
+		t.Fatal(err)
+	}
+	var got []wire.WantedFile
+	for frames, more := wire.NewReader(&out), true; more; {
+		f, err := frames.Next()
+		var w wire.Want
+		if err := errors.Join(err, f.Expect(wire.TypeWant, &w)); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, w.Files...)
+		more = w.More
+	}
+	if len(got) != len(files) || got[wantStep].Index != wantStep {
+		t.Errorf("%d files of %d", len(got), len(files))
+	}
+}

@@ -1,0 +1,173 @@
+package workdir
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
+	s := newSite(t)
+	s.write(s.local("train.py"), "1")
+	s.must(os.Chmod(s.home, 0o777))
+	if _, err := s.stage(0); err == nil || !strings.Contains(err.Error(), "others can change "+s.home+" (drwxrwxrwx)") {
+		t.Errorf("%v", err)
+	}
+	s.must(os.Chmod(s.home, 0o755))
+	s.mustStage()
+}
+
+// TestRemovalFollowsNoLinks removes a folder while another process replaces a part of it with a
+// link to the user's files.
+func TestRemovalFollowsNoLinks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	files := fstest.MapFS{"a/file": {}, "b/c/file": {}, "b/d/file": {}}
+	base := t.TempDir()
+	canary := t.TempDir()
+	root, err := os.OpenRoot(base)
+	if err := errors.Join(err, os.CopyFS(canary, files)); err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	c := &target{base: root, name: "copy"}
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		path := filepath.Join(base, "copy.new/b")
+		aside := filepath.Join(base, "aside")
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(path, aside)
+			_ = os.Symlink(canary, path)
+			_ = os.Remove(path)
+			_ = os.Rename(aside, path)
+			_ = os.RemoveAll(aside)
+		}
+	})
+	rounds := 0
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); rounds++ {
+		for name := range files {
+			_ = root.MkdirAll(filepath.Join("copy.new", filepath.Dir(name)), 0o700)
+			_ = root.WriteFile(filepath.Join("copy.new", name), nil, 0o600)
+		}
+		_ = c.base.RemoveAll(c.fresh(""))
+	}
+	close(stop)
+	swapping.Wait()
+	for name := range files {
+		if _, err := os.Stat(filepath.Join(canary, name)); err != nil || rounds < 10 {
+			t.Errorf("after %d rounds: %v", rounds, err)
+		}
+	}
+}
+
+// A folder that becomes a link after the scan is not followed when its files are packed, or
+// compared by their sums.
+func TestPackingFollowsNoLinks(t *testing.T) {
+	for _, parent := range []string{"sub", "sub/deeper"} {
+		s := newSite(t)
+		canary := t.TempDir()
+		s.write(s.local("sub/deeper/file"), "mine")
+		s.write(filepath.Join(canary, "file"), "text of somebody else")
+		s.write(filepath.Join(canary, "deeper/file"), "text of somebody else")
+		tree := s.scan()
+		s.must(os.Rename(s.local(parent), s.local("aside")), os.Symlink(canary, s.local(parent)))
+		if sent, err := s.send(tree, 0, nil); err == nil {
+			t.Errorf("with %s as a link: %+v", parent, sent)
+		}
+		var packed bytes.Buffer
+		sum := sha256.Sum256([]byte("another"))
+		for _, wanted := range []wire.WantedFile{{Index: len(tree.Entries) - 1},
+			{Index: len(tree.Entries) - 1, Sum: sum[:]}} {
+			if n, _, err := tree.pack(&packed, []wire.WantedFile{wanted}); err == nil || n > 0 {
+				t.Errorf("with %s as a link, %d files are packed: %v", parent, n, err)
+			}
+		}
+	}
+}
+
+// Nor is one that becomes a link during the scan, and one that is renamed is still the folder that
+// was scanned.
+func TestScanFollowsNoLinks(t *testing.T) {
+	s := newSite(t)
+	canary := t.TempDir()
+	for i := range 50 {
+		s.write(s.local(fmt.Sprintf("b/%d", i)), "mine")
+		s.write(filepath.Join(canary, fmt.Sprintf("secret-%d", i)), "text of somebody else")
+	}
+	stop := make(chan struct{})
+	var swapping sync.WaitGroup
+	swapping.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			_ = os.Rename(s.local("b"), filepath.Join(canary, "aside"))
+			_ = os.Symlink(canary, s.local("b"))
+			_ = os.Remove(s.local("b"))
+			_ = os.Rename(filepath.Join(canary, "aside"), s.local("b"))
+		}
+	})
+	for range 2000 {
+		tree, err := Scan(s.dir, DefaultFiles, DefaultBytes)
+		var link *LinkError
+		if err != nil && !errors.As(err, &link) && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err == nil && slices.ContainsFunc(tree.Entries, func(e Entry) bool {
+			return strings.Contains(string(e.Path), "secret")
+		}) {
+			t.Fatal("a link was followed")
+		}
+	}
+	close(stop)
+	swapping.Wait()
+	tree := s.scan()
+	s.must(os.Rename(s.dir, s.dir+".moved"), os.Symlink(canary, s.dir))
+	if sent, err := s.send(tree, 0, nil); err != nil || sent.Files != 50 {
+		t.Errorf("%+v, %v", sent, err)
+	}
+	s.must(os.Remove(s.dir), os.Rename(s.dir+".moved", s.dir))
+}
+
+// A link to another folder does not prove that a host sees the offered one.
+func TestProofsFollowNoLinks(t *testing.T) {
+	dir := t.TempDir()
+	other := t.TempDir()
+	if err := errors.Join(os.WriteFile(filepath.Join(other, "file"), nil, 0o600),
+		os.Symlink(other, filepath.Join(dir, "sub"))); err != nil {
+		t.Fatal(err)
+	}
+	find, end := proofsIn(dir)
+	defer end()
+	for _, path := range []string{"sub/file", "../" + filepath.Base(other) + "/file", other + "/file"} {
+		if p, found := find(path); found {
+			t.Errorf("%s: %+v", path, p)
+		}
+	}
+	for _, path := range []string{".", "sub"} {
+		if _, found := find(path); !found {
+			t.Errorf("%s is not found", path)
+		}
+	}
+}

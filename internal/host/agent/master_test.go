@@ -1,0 +1,64 @@
+package agent
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// Another user who takes MASTER_PORT before rank 0 does is named, and cannot take it before the
+// ranks start.
+func TestOtherUsersOnMasterPort(t *testing.T) {
+	if os.Getuid() != 0 {
+		lab.Skip(t, "needs root to be somebody else")
+	}
+	const nobody = 65534
+	h := startHost(t)
+	notes := make(chan wire.Note, 1)
+	h.other = func(f wire.Frame) {
+		_ = wire.Handle(f, func(n wire.Note) error { notes <- n; return nil })
+	}
+	job := script(1, "echo started; read line")
+	job.Ranks[0] = wire.Rank{Rank: 0, CrossSize: 1}
+	job.Stdin = []int{0}
+	h.greet(job)
+	h.until("ready", func() bool { return h.ready != nil })
+	listen := func() (net.Listener, error) {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		if err := unix.Setfsuid(nobody); err != nil {
+			return nil, err
+		}
+		defer func() { _ = unix.Setfsuid(0) }()
+		return net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", h.ready.FreePort)) // it sets SO_REUSEADDR
+	}
+	if l, err := listen(); err == nil {
+		l.Close()
+		t.Error("another user takes MASTER_PORT before the ranks start")
+	}
+	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"127.0.0.1"}, MasterAddr: "127.0.0.1",
+		MasterPort: h.ready.FreePort})
+	h.awaitOutput(0)
+	l, err := listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	until(t, "a note", func() bool { return len(notes) > 0 })
+	if n := <-notes; n.By != 0 || !strings.HasPrefix(n.Text,
+		fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,", nobody, h.ready.FreePort)) {
+		t.Errorf("%+v", n)
+	}
+	if err := h.out.Send(wire.TypeStdin, inputStream, nil); err != nil {
+		t.Error(err)
+	}
+	h.finish()
+}

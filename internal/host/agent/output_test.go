@@ -1,0 +1,284 @@
+package agent
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// sink is the launcher's end of a pump: it records frames, and returns no credit.
+type sink struct {
+	mu   sync.Mutex
+	data bytes.Buffer
+	cost int // of the frames
+	err  error
+	done chan struct{}
+	// pauses are the bytes that had come at each reported pause.
+	pauses []string
+}
+
+func (s *sink) read(frames *wire.Reader) {
+	defer close(s.done)
+	for {
+		f, err := frames.Next()
+		s.mu.Lock()
+		if err != nil {
+			s.err = err
+			s.mu.Unlock()
+			return
+		}
+		if f.Type == wire.TypeOutput && f.Stream == 5 {
+			s.data.Write(f.Payload)
+			s.cost += wire.Cost(len(f.Payload))
+			if len(f.Payload) == 0 {
+				s.pauses = append(s.pauses, s.data.String())
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// spent reports whether credit covers no further byte.
+func (s *sink) spent(credit int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return credit-s.cost <= wire.FrameCost
+}
+
+// startPump pumps from a pipe to a sink. The pump has ended when ended is closed.
+func startPump(t *testing.T, buffer int) (p *pump, into *os.File, s *sink, ended chan struct{}) {
+	t.Helper()
+	file, into, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, w := io.Pipe()
+	p = &pump{
+		file:   file,
+		stream: 5,
+		lines:  true,
+		credit: wire.NewCredit(),
+		out:    wire.NewWriter(w),
+	}
+	s = &sink{done: make(chan struct{})}
+	ended = make(chan struct{})
+	go s.read(wire.NewReader(r))
+	go func() {
+		defer close(ended)
+		p.run(make([]byte, buffer))
+		w.Close()
+	}()
+	t.Cleanup(func() {
+		into.Close()
+		p.credit.Close()
+		wait(t, ended, "the pump's end")
+		<-s.done
+	})
+	return p, into, s, ended
+}
+
+func (s *sink) paused() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.pauses)
+}
+
+// TestPumpReportsPauses checks that a pause is reported once, and only within a line.
+func TestPumpReportsPauses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	p, into, s, ended := startPump(t, pumpBuffer)
+	for i, text := range []string{"line\nname? ", "bar\r", "\n", "last"} {
+		if _, err := into.WriteString(text); err != nil {
+			t.Fatal(err)
+		}
+		switch text {
+		case "\n":
+			time.Sleep(2 * pauseTime)
+		case "last":
+			p.rankEnded()
+			into.Close()
+			wait(t, ended, "the pump's end")
+		default:
+			until(t, "a word about the pause", func() bool { return s.paused() > i })
+			time.Sleep(2 * pauseTime)
+		}
+	}
+	<-s.done
+	if got := strings.Join(s.pauses, "|"); got != "line\nname? |line\nname? bar\r|line\nname? bar\r\nlast" {
+		t.Errorf("pauses after %q", got)
+	}
+}
+
+// A lack of credit blocks the rank and is not reported as a pause.
+func TestPumpReadsOnlyWhatItHasCreditFor(t *testing.T) {
+	p, into, s, ended := startPump(t, pumpBuffer)
+	const total = wire.Window + 100_000 // more than the pipe holds
+	written := make(chan error, 1)
+	go func() {
+		_, err := into.Write(append(bytes.Repeat([]byte("x"), total-1), '\n'))
+		into.Close()
+		written <- err
+	}()
+	for _, step := range []struct{ had, more int }{{wire.Window, 2 * wire.FrameCost},
+		{wire.Window + 2*wire.FrameCost, wire.Window / 2}} {
+		until(t, "the use of all credit", func() bool { return s.spent(step.had) })
+		select {
+		case err := <-written:
+			t.Fatalf("everything was read without credit: %v", err)
+		case <-time.After(2 * pauseTime): // it would have gone on by now
+		}
+		if err := p.credit.Add(step.more); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wait(t, ended, "the pump's end")
+	<-s.done
+	if err := <-written; err != nil || s.data.Len() != total || len(s.pauses) != 0 {
+		t.Errorf("%d bytes of %d, %d pauses, %v", s.data.Len(), total, len(s.pauses), err)
+	}
+}
+
+func wait(t *testing.T, c <-chan struct{}, what string) {
+	t.Helper()
+	select {
+	case <-c:
+	case <-time.After(timeout):
+		t.Fatalf("waited %v for %s", timeout, what)
+	}
+}
+
+func TestPumpCarriesEveryByte(t *testing.T) {
+	for _, buffer := range []int{1, 7, 4096, pumpBuffer} {
+		p, into, s, ended := startPump(t, buffer)
+		rnd := rand.New(rand.NewPCG(1, uint64(buffer)))
+		data := make([]byte, min(wire.Window/2, 300*buffer))
+		for i := range data {
+			data[i] = byte(rnd.Uint32())
+		}
+		for rest := data; len(rest) > 0; {
+			n, err := into.Write(rest[:1+rnd.IntN(min(len(rest), 9000))])
+			if err != nil {
+				t.Fatal(err)
+			}
+			rest = rest[n:]
+		}
+		into.Close()
+		wait(t, ended, "the pump's end")
+		<-s.done
+		if !bytes.Equal(s.data.Bytes(), data) || !errors.Is(s.err, io.EOF) {
+			t.Errorf("buffer %d: %d bytes of %d, %v", buffer, s.data.Len(), len(data), s.err)
+		}
+		if err := p.credit.Add(s.cost); err != nil {
+			t.Errorf("buffer %d: the pump had more credit left than its frames cost: %v", buffer, err)
+		}
+		if p.credit.Add(1) == nil {
+			t.Errorf("buffer %d: the pump took more credit than its frames cost", buffer)
+		}
+	}
+}
+
+// TestPumpDeliversWhatIsInThePipe lets the rank end while credit is out: bytes that
+// are in the pipe at the cut must arrive all the same.
+func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
+	p, into, s, ended := startPump(t, pumpBuffer)
+	const total = wire.Window + 50_000 // so that 50,000 bytes wait in the pipe
+	if _, err := into.Write(bytes.Repeat([]byte("x"), total)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a whole window", func() bool { return s.spent(wire.Window) })
+	p.mu.Lock() // as after rankEnded and drainTime
+	p.endBy = time.Now().Add(-time.Second)
+	p.mu.Unlock()
+	if err := p.credit.Add(wire.Window); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, ended, "the cut")
+	<-s.done
+	if s.data.Len() != total {
+		t.Errorf("%d bytes of %d", s.data.Len(), total)
+	}
+}
+
+func TestPumpEndsWithItsLauncher(t *testing.T) {
+	file, into, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer into.Close()
+	r, w := io.Pipe()
+	r.Close()
+	p := &pump{
+		file:   file,
+		stream: 5,
+		lines:  true,
+		credit: wire.NewCredit(),
+		out:    wire.NewWriter(w),
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		p.run(make([]byte, pumpBuffer))
+	}()
+	if _, err := into.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	// A rank that prints its last words must not die of it, nor wait.
+	for range 10 {
+		if _, err := into.Write(make([]byte, 60<<10)); err != nil {
+			t.Fatalf("the pipe is not read any more: %v", err)
+		}
+	}
+	into.Close()
+	wait(t, ended, "the pump's end")
+}
+
+// TestPumpCutsAPipeThatNeverFallsSilent has a child of the rank that writes on, while credit comes
+// back so slowly that the pipe is always full.
+func TestPumpCutsAPipeThatNeverFallsSilent(t *testing.T) {
+	slow(t)
+	p, into, s, ended := startPump(t, pumpBuffer)
+	go func() {
+		for {
+			if _, err := into.Write(make([]byte, 4096)); err != nil {
+				return
+			}
+		}
+	}()
+	p.rankEnded()
+	until(t, "a whole window", func() bool { return s.spent(wire.Window) })
+	had := wire.Window
+	for stop := time.Now().Add(drainTime + 5*time.Second); time.Now().Before(stop); {
+		select {
+		case <-ended:
+			return
+		case <-time.After(5 * time.Millisecond):
+			if err := p.credit.Add(1 << 16); err != nil {
+				t.Fatal(err)
+			}
+			had += 1 << 16
+			over := false // the pipe may be cut with credit left
+			until(t, "the credit's use", func() bool {
+				select {
+				case <-ended:
+					over = true
+				default:
+				}
+				return over || s.spent(had)
+			})
+			if over {
+				return
+			}
+		}
+	}
+	t.Errorf("still reading %v after the rank's end", drainTime+5*time.Second)
+}

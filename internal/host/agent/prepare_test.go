@@ -1,0 +1,270 @@
+package agent
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/host/seat"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/files"
+)
+
+func TestBaseEnv(t *testing.T) {
+	inherited := []string{"PATH=/bin", "HOME=/root", "A=agent", "SSH_CONNECTION=1 2 3 4", "RANK=9",
+		"OMPI_COMM_WORLD_RANK=1", "GORUN_TOKEN=old", "EMPTY=", "=bad", "bad", "X=a=b"}
+	job := wire.Job{Drop: []string{"SSH_CONNECTION", "NOT_THERE"},
+		Env: [][]byte{[]byte("A=job"), []byte("RANK=8"), []byte("SSH_CONNECTION=asked for"),
+			[]byte("RAW=\xff\n"), []byte("B=="), []byte("no value")}}
+	got := baseEnv(inherited, job, wire.Program{})
+	want := map[string]string{"PATH": "/bin", "HOME": "/root", "A": "job", "RANK": "8", "SSH_CONNECTION": "asked for",
+		"EMPTY": "", "X": "a=b",
+		"RAW": "\xff\n", "B": "=", "PYTHONUNBUFFERED": "1"}
+	for name, value := range want {
+		if v, ok := got[name]; !ok || v != value {
+			t.Errorf("%s is %q, %v; want %q", name, v, ok, value)
+		}
+	}
+	for name := range got {
+		if _, ok := want[name]; !ok {
+			t.Errorf("%s=%q is there", name, got[name])
+		}
+	}
+	for _, env := range []struct{ inherited, job, want string }{{"PYTHONUNBUFFERED=", "A=1", ""},
+		{"A=1", "PYTHONUNBUFFERED=0", "0"}} {
+		got := baseEnv([]string{env.inherited}, wire.Job{Env: [][]byte{[]byte(env.job)}}, wire.Program{})
+		if v, set := got["PYTHONUNBUFFERED"]; !set || v != env.want {
+			t.Errorf("PYTHONUNBUFFERED is %q, want the user's %q", v, env.want)
+		}
+	}
+}
+
+// environment returns a rank's environment by name. No name may occur twice.
+func environment(t *testing.T, p program, r rankenv.Rank) map[string]string {
+	t.Helper()
+	env := map[string]string{}
+	for _, kv := range p.rankEnv(r) {
+		name, value, _ := strings.Cut(kv, "=")
+		if old, twice := env[name]; twice {
+			t.Errorf("%s is %q and %q", name, old, value)
+		}
+		env[name] = value
+	}
+	return env
+}
+
+func TestRankEnv(t *testing.T) {
+	for name, tc := range map[string]struct {
+		env  map[string]string
+		rank rankenv.Rank
+		want map[string]string
+	}{
+		"the rank's own values": {map[string]string{"RANK": "lie", "GORUN_TOKEN": "lie", "A": "1", "MASTER_PORT": "1"},
+			rankenv.Rank{
+				Rank:       3,
+				Size:       4,
+				Token:      "secret",
+				MasterAddr: "10.0.0.1",
+				MasterPort: 5,
+			},
+			map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "1",
+				"MASTER_ADDR": "10.0.0.1"}},
+		"the user's choice for Horovod, also an empty one": {map[string]string{"NCCL_SOCKET_IFNAME": "",
+			"HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_GLOO_RENDEZVOUS_PORT": "1"},
+			rankenv.Rank{Size: 1, GlooPort: 4711, Interface: "eth0"},
+			map[string]string{"NCCL_SOCKET_IFNAME": "", "HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_CONTROLLER": "gloo",
+				"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
+				"HOROVOD_GLOO_RENDEZVOUS_PORT": "4711"}},
+		"all networks": {nil, rankenv.Rank{Size: 1, AllNetworks: true},
+			map[string]string{"RING_RAILS": "8"}},
+		"the user's number of networks": {map[string]string{"RING_RAILS": "1"},
+			rankenv.Rank{Size: 1, AllNetworks: true}, map[string]string{"RING_RAILS": "1"}},
+	} {
+		got := environment(t, program{env: tc.env}, tc.rank)
+		for variable, want := range tc.want {
+			if value, set := got[variable]; !set || value != want {
+				t.Errorf("%s: %s is %q, %v; want %q", name, variable, value, set, want)
+			}
+		}
+	}
+}
+
+func TestPrepareSeveralPrograms(t *testing.T) {
+	dir := files.Make(t, map[string]string{"one": "+x", "sub/two": "+x"})
+	program := func(name, wdir string) wire.Program {
+		return wire.Program{Argv: [][]byte{[]byte(name)}, Wdir: []byte(wdir)}
+	}
+	job := wire.Job{
+		Env:      [][]byte{[]byte("A=job"), []byte("B=job")},
+		Shares:   []int{2, 1},
+		Programs: []wire.Program{program("./one", dir), program("./two", dir+"/sub")},
+		Ranks:    []wire.Rank{{Rank: 0}, {Rank: 2, Program: 1}},
+	}
+	job.Programs[1].Env = [][]byte{[]byte("A=two")}
+	job.Programs[1].Drop = []string{"C"}
+	p, err := prepare(job, []string{"C=agent", "PATH=/bin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p[0].path != dir+"/one" || p[0].env["A"] != "job" || p[0].env["C"] != "agent" || p[0].env["PWD"] != dir {
+		t.Errorf("the first: %+v", p[0])
+	}
+	if _, has := p[1].env["C"]; has || p[1].path != dir+"/sub/two" || p[1].env["A"] != "two" ||
+		p[1].env["B"] != "job" || p[1].env["PWD"] != dir+"/sub" {
+		t.Errorf("the second: %+v", p[1])
+	}
+	var no *wire.Refuse
+	job.Programs[1].Wdir = []byte("/no/such")
+	if _, err := prepare(job, nil); !errors.As(err, &no) ||
+		no.What != "./two: the working directory /no/such does not exist" {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	job.Programs = job.Programs[:1]
+	if _, err := prepare(job, nil); !errors.As(err, &no) || no.What != "rank 2 is to run program 1 of 1" {
+		t.Errorf("a program that is not there: %v", err)
+	}
+}
+
+func TestPrepare(t *testing.T) {
+	dir := files.Make(t, map[string]string{"bin/tool": "+x", "prog": "+x"})
+	job := wire.Job{Programs: []wire.Program{{Argv: [][]byte{[]byte("tool"), []byte("\xff"), nil}, Wdir: []byte(dir)}},
+		Env: [][]byte{[]byte("PATH=" + dir + "/bin")}}
+	programs, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p := programs[0]; p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) ||
+		p.dir != dir || p.env["PWD"] != dir {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for name, argv := range map[string][][]byte{"none": nil, "an empty name": {nil, []byte("x")}} {
+		job.Programs[0].Argv = argv
+		var no *wire.Refuse
+		if _, err := prepare(job, nil); !errors.As(err, &no) || no.Code != 2 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// OMP_NUM_THREADS is set only where the user has not set it.
+func TestThreadsOfARank(t *testing.T) {
+	for _, tc := range []struct {
+		inherited, sent string
+		singularity     bool
+		argv            string
+		want            []string
+	}{
+		{"A=1", "B=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=2"}},
+		{"A=1", "OMP_NUM_THREADS=7", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=7"}},
+		{"OMP_NUM_THREADS=3", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS=3"}},
+		{"OMP_NUM_THREADS=", "A=1", false, "env OMP_NUM_THREADS=9 a", []string{"OMP_NUM_THREADS="}},
+		{"A=1", "B=1", true, "env A=1 singularity", []string{"APPTAINERENV_OMP_NUM_THREADS=2", "OMP_NUM_THREADS=2",
+			"SINGULARITYENV_OMP_NUM_THREADS=2"}},
+		{"A=1", "B=1", true, "env OMP_NUM_THREADS=9 singularity", nil},
+		{"A=1", "SINGULARITYENV_OMP_NUM_THREADS=5", true, "env A=1 singularity",
+			[]string{"SINGULARITYENV_OMP_NUM_THREADS=5"}},
+	} {
+		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
+		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity,
+			argv: strings.Fields(tc.argv)}
+		p.sit([]seat.Seat{{Threads: 2}, {Threads: 2}})
+		got := slices.DeleteFunc(p.rankEnv(rankenv.Rank{LocalRank: 1}), func(kv string) bool {
+			return !strings.Contains(kv, "OMP_NUM")
+		})
+		slices.Sort(got)
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
+func TestNoProxyForLoopback(t *testing.T) {
+	const local = "127.0.0.1,localhost"
+	for have, want := range map[string]string{
+		"A=1":                                "A=1",
+		"no_proxy=a":                         "no_proxy=a",
+		"http_proxy=":                        "http_proxy=",
+		"http_proxy=p":                       "NO_PROXY=" + local + " http_proxy=p no_proxy=" + local,
+		"ALL_PROXY=p no_proxy=a":             "ALL_PROXY=p no_proxy=a," + local,
+		"HTTPS_PROXY=p NO_PROXY=":            "HTTPS_PROXY=p NO_PROXY=" + local,
+		"http_proxy=p no_proxy=*":            "http_proxy=p no_proxy=*",
+		"http_proxy=p no_proxy=a NO_PROXY=b": "NO_PROXY=b," + local + " http_proxy=p no_proxy=a," + local,
+	} {
+		env := map[string]string{}
+		for _, kv := range strings.Fields(have) {
+			name, value, _ := strings.Cut(kv, "=")
+			env[name] = value
+		}
+		spareLoopback(env)
+		var got []string
+		for _, name := range slices.Sorted(maps.Keys(env)) {
+			got = append(got, name+"="+env[name])
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s became %s, want %s", have, got, want)
+		}
+	}
+}
+
+func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
+	dir := files.Make(t, map[string]string{"singularity": "+x"})
+	env := func(inherited string, argv ...string) map[string]string {
+		job := wire.Job{Programs: []wire.Program{{Wdir: []byte(dir)}},
+			Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
+		for _, a := range argv {
+			job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
+		}
+		p, err := prepare(job, strings.Fields(inherited))
+		if err != nil {
+			t.Fatal(err)
+		}
+		p[0].sit(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
+		return environment(t, p[0], rankenv.Rank{
+			Rank:           3,
+			Size:           4,
+			MasterAddr:     "10.0.0.1",
+			Encrypt:        true,
+			AllNetworks:    true,
+			Elastic:        true,
+			GlooPort:       4711,
+			Interface:      "eth0",
+			NCCLInterfaces: "eth0",
+			PMIFD:          3,
+			PMIPort:        "127.0.0.1:1",
+			Addr:           "10.0.0.2",
+		})
+	}
+	got := env("SINGULARITYENV_HOROVOD_SIZE=9", "env", "B=1", "singularity", "exec", "-e", "image", "true")
+	for _, name := range rankenv.Names() {
+		for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
+			if value, set := got[prefix+name]; !set || value != got[name] {
+				t.Errorf("%s%s is %q, %v; want %q", prefix, name, value, set, got[name])
+			}
+		}
+	}
+	for name, want := range map[string]string{"APPTAINERENV_RANK": "3", "SINGULARITYENV_HOROVOD_SIZE": "4",
+		"APPTAINERENV_PYTHONUNBUFFERED": "1", "A": "1"} {
+		if got[name] != want {
+			t.Errorf("%s is %q, want %q", name, got[name], want)
+		}
+	}
+	if _, set := got["APPTAINERENV_A"]; set {
+		t.Error("APPTAINERENV_A is set, which nobody asked for")
+	}
+	for name, chosen := range map[string]string{"PYTHONUNBUFFERED": "", "NCCL_SOCKET_IFNAME": "ib0"} {
+		got = env("SINGULARITYENV_"+name+"="+chosen, "./singularity")
+		if value, set := got["APPTAINERENV_"+name]; set || got["SINGULARITYENV_"+name] != chosen {
+			t.Errorf("%s is %q in containers, and the user chose %q", name, value, chosen)
+		}
+	}
+	got = env("A=1", "true")
+	for _, name := range slices.Concat(rankenv.Names(), []string{"A"}) {
+		if _, set := got["APPTAINERENV_"+name]; set {
+			t.Errorf("APPTAINERENV_%s is set although there is no container", name)
+		}
+	}
+}

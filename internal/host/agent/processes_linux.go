@@ -1,0 +1,276 @@
+package agent
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/signal"
+	"runtime"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/tool"
+	"github.com/gorun/gorun/internal/host/topology"
+)
+
+// processes starts and reaps this agent's children. A rank's pid is signalled
+// only while the rank has not been reaped, under the lock that reaping takes, so a
+// signal never reaches another process that got the pid later.
+type processes struct {
+	reaping sync.Mutex // held until the reaped ranks are reported
+	mu      sync.Mutex
+	ranks   map[int]int  // rank by pid, not yet reaped
+	pids    map[int]int  // pid by rank, not yet reaped
+	asked   map[int]bool // ranks that a signal to end has reached while they ran
+	cage    *contain.Cage
+	starts  chan startRequest
+	leaves  chan chan struct{} // no process is started any more; closed when the thread knows
+	stopped chan struct{}
+	bound   bool // some process has CPUs of its own; only for the thread that starts them
+	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)
+	sigchld chan os.Signal
+	wg      sync.WaitGroup
+}
+
+// noRank is the number of processes that serve ranks. Errands have their negative numbers.
+const noRank = math.MinInt
+
+type startRequest struct {
+	rank      int
+	path      string
+	argv, env []string
+	dir       string
+	files     []uintptr
+	cpus      topology.Set // that the rank is bound to; nil: all that the agent may use
+	terminal  bool         // file 0 becomes its controlling terminal
+	halt      bool         // it is stopped before its first instruction
+	answer    chan error
+}
+
+// newProcesses starts processes in the cage. It calls exited for every rank that ends, one call at
+// a time.
+func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage,
+	asked bool)) *processes {
+	p := &processes{
+		cage:    cage,
+		ranks:   map[int]int{},
+		pids:    map[int]int{},
+		asked:   map[int]bool{},
+		starts:  make(chan startRequest),
+		leaves:  make(chan chan struct{}),
+		stopped: make(chan struct{}),
+		exited:  exited,
+		sigchld: make(chan os.Signal, 1),
+	}
+	signal.Notify(p.sigchld, syscall.SIGCHLD)
+	p.wg.Go(p.startLoop)
+	return p
+}
+
+// beginReaping begins to reap all children, ranks or not. From then on exec.Cmd cannot wait for a
+// child.
+func (p *processes) beginReaping() { p.wg.Go(p.reapLoop) }
+
+// close ends the reaping and the thread that started the children: those that still run get their
+// death signal.
+func (p *processes) close() {
+	signal.Stop(p.sigchld)
+	close(p.stopped)
+	p.wg.Wait()
+}
+
+// startLoop starts processes from one thread that lives as long as the agent:
+// the kernel sends a child its death signal when the thread that made it ends.
+func (p *processes) startLoop() {
+	runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+	entered := p.cage.Enter()
+	all, _ := topology.Affinity() // nil: unknown
+	left := false
+	for {
+		select {
+		case r := <-p.starts:
+			if entered != nil {
+				r.answer <- entered
+				continue
+			}
+			if left {
+				r.answer <- p.forkLater(r, all)
+				continue
+			}
+			r.answer <- p.fork(r)
+		case done := <-p.leaves:
+			left = true
+			_ = p.cage.Leave() // otherwise the agent dies with the ranks
+			close(done)
+		case <-p.stopped:
+			return
+		}
+	}
+}
+
+// forkLater starts a process when the job's first ranks have been started, some of them perhaps on
+// CPUs of their own. A spawned rank is born in the cage as well.
+func (p *processes) forkLater(r startRequest, all topology.Set) error {
+	if r.cpus == nil && p.bound {
+		r.cpus = all
+	}
+	if r.rank >= 0 {
+		if err := p.cage.Enter(); err != nil {
+			return err
+		}
+		defer func() { _ = p.cage.Leave() }()
+	}
+	return p.fork(r)
+}
+
+func (p *processes) fork(r startRequest) error {
+	// A process inherits this thread's CPUs. They are not restored: of the job's first ranks of a
+	// host all are bound or none is.
+	if r.cpus != nil {
+		p.bound = true
+		if err := topology.SetAffinity(r.cpus); err != nil {
+			return fmt.Errorf("bind it to cpus %s: %v", r.cpus, err) // not wrapped: the program is not at fault
+		}
+	}
+	p.mu.Lock() // reaping must not see the pid before the table does
+	defer p.mu.Unlock()
+	sys := &syscall.SysProcAttr{
+		Setsid:    true,
+		Setctty:   r.terminal,
+		Ptrace:    r.halt,
+		Pdeathsig: syscall.SIGKILL,
+	}
+	p.cage.Attach(sys)
+	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{
+		Dir:   r.dir,
+		Env:   r.env,
+		Files: r.files,
+		Sys:   sys,
+	})
+	if err != nil {
+		return err
+	}
+	if r.rank != noRank {
+		p.ranks[pid] = r.rank
+		p.pids[r.rank] = pid
+	}
+	if r.halt {
+		return tool.Halt(pid)
+	}
+	return nil
+}
+
+// leave stops starting processes and leaves the cage, so that the ranks can be killed.
+func (p *processes) leave() {
+	done := make(chan struct{})
+	p.leaves <- done
+	<-done
+}
+
+// start starts a rank in its own session and process group.
+func (p *processes) start(r startRequest) error {
+	r.answer = make(chan error, 1)
+	p.starts <- r
+	return <-r.answer
+}
+
+// signal sends sig to the rank's process group while the rank runs.
+func (p *processes) signal(rank int, sig syscall.Signal) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if pid, running := p.pids[rank]; running {
+		p.asked[rank] = p.asked[rank] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !contain.Ending(pid))
+		_ = syscall.Kill(-pid, sig)
+	}
+}
+
+// pass sends sig as signal does, without a claim that gorun ended the rank.
+func (p *processes) pass(rank int, sig syscall.Signal) (running bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pid, running := p.pids[rank]
+	if running {
+		_ = syscall.Kill(-pid, sig)
+	}
+	return running
+}
+
+// pid returns the process of a rank that runs.
+func (p *processes) pid(rank int) (pid int, running bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	pid, running = p.pids[rank]
+	return pid, running
+}
+
+// ending lists the ranks that have ended and are not reaped.
+func (p *processes) ending() []int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var ranks []int
+	for rank, pid := range p.pids {
+		if contain.Ending(pid) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+func (p *processes) reapLoop() {
+	poll := time.NewTicker(tickTime) // in case a SIGCHLD is missed
+	defer poll.Stop()
+	for {
+		select {
+		case <-p.sigchld:
+			p.reap()
+		case <-poll.C:
+			p.reap()
+		case <-p.stopped:
+			return
+		}
+	}
+}
+
+// reap collects every child that has ended: ranks, and orphans of ranks. When it returns, the
+// ranks' ends are reported.
+func (p *processes) reap() {
+	p.reaping.Lock()
+	defer p.reaping.Unlock()
+	for {
+		p.mu.Lock()
+		var status syscall.WaitStatus
+		var used syscall.Rusage
+		pid, err := syscall.Wait4(-1, &status, syscall.WNOHANG, &used)
+		if err == syscall.EINTR {
+			p.mu.Unlock()
+			continue
+		}
+		if err != nil || pid <= 0 {
+			p.mu.Unlock()
+			return
+		}
+		rank, isRank := p.ranks[pid]
+		if isRank {
+			delete(p.ranks, pid)
+			delete(p.pids, rank)
+		}
+		asked := p.asked[rank]
+		p.mu.Unlock()
+		if isRank {
+			p.exited(rank, status, used, asked)
+		}
+	}
+}
+
+// dropPrivileges keeps this process and its future children from gaining privileges by an exec
+// (PR_SET_NO_NEW_PRIVS). The setting belongs to a thread, and any thread may start a rank.
+func dropPrivileges() error {
+	if _, _, errno := syscall.AllThreadsSyscall6(unix.SYS_PRCTL, unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0, 0); errno != 0 {
+		return fmt.Errorf("set no_new_privs: %w", errno)
+	}
+	return nil
+}

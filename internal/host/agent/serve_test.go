@@ -1,0 +1,530 @@
+package agent
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/files"
+)
+
+func TestServeRunsAJob(t *testing.T) {
+	t.Parallel()
+	h := startHost(t, "SSH_CONNECTION=192.0.2.7 5022 192.0.2.1 22", "RANK=77", "KEPT=yes", "DROPPED=no",
+		"SLURM_PROCID=1")
+	if h.hello.Protocol != wire.Protocol || h.hello.Build != testBuild || h.hello.Arch != runtime.GOARCH ||
+		h.hello.Boot == "" || h.hello.Hostname == "" ||
+		h.hello.Caller != "192.0.2.7" || h.hello.Reached != "192.0.2.1" || h.hello.PID == h.cmd.Process.Pid {
+		t.Errorf("hello %+v", h.hello)
+	}
+	dir := t.TempDir()
+	job := script(2,
+		`echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR:$MASTER_PORT"
+		echo "$KEPT,$DROPPED,$SLURM_PROCID,$NEW,$PYTHONUNBUFFERED,$PWD,$(pwd)" >&2; exit $RANK`)
+	job.Programs[0].Wdir = []byte(dir)
+	job.Drop = []string{"DROPPED"}
+	job.Env = [][]byte{[]byte("NEW=a=\xff b")}
+	h.run(job)
+	exits := h.finish()
+	for rank := 2; rank <= 3; rank++ {
+		want := fmt.Sprintf("%d of 4: %d/2 1/2 h1 192.0.2.1 192.0.2.1,10.1.1.1 192.0.2.1:4711\n", rank, rank-2)
+		if got := h.printed(rank, 1); got != want {
+			t.Errorf("rank %d says %q, want %q", rank, got, want)
+		}
+		want = fmt.Sprintf("yes,,,a=\xff b,1,%s,%s\n", dir, dir)
+		if got := h.printed(rank, 2); got != want {
+			t.Errorf("rank %d has %q, want %q", rank, got, want)
+		}
+		if e := exits[rank]; e.Code != rank || e.Signal != 0 || e.Stopped || e.At <= 0 {
+			t.Errorf("rank %d ended as %+v", rank, e)
+		}
+	}
+	if h.ready.FreePort <= 0 {
+		t.Errorf("ready %+v", h.ready)
+	}
+}
+
+func TestServeReportsHowRanksEnd(t *testing.T) {
+	t.Parallel()
+	h := running(t,
+		script(5,
+			`case $LOCAL_RANK in 0) exit 0;; 1) exit 255;; 2) kill -KILL $$;; 3) kill -TERM $$;; 4) exec /dev/null/x;; esac`))
+	for rank, e := range h.finish() {
+		want := []wire.Exit{{Code: 0}, {Code: 255}, {Signal: 9}, {Signal: 15}, {Code: 126}}[rank-2]
+		if e.Code == 127 && rank == 6 {
+			e.Code = 126 // shells differ in which of the two this is
+		}
+		if e.MaxRSS < 100<<10 || e.MaxRSS > 1<<30 || e.CPU <= 0 || e.CPU > time.Minute {
+			t.Errorf("rank %d used %d bytes and %v", rank, e.MaxRSS, e.CPU)
+		}
+		want.Rank = rank
+		want.At = e.At
+		want.MaxRSS = e.MaxRSS
+		want.CPU = e.CPU
+		if e != want {
+			t.Errorf("got %+v, want %+v", e, want)
+		}
+	}
+	if len(h.exits) != 5 {
+		t.Errorf("%d ranks ended", len(h.exits))
+	}
+}
+
+func TestServeRefusesWhatCannotRun(t *testing.T) {
+	t.Parallel()
+	dir := jobOf(1, "/bin/true")
+	dir.Programs[0].Wdir = []byte("/no/such/dir")
+	for name, tc := range map[string]struct {
+		job  wire.Job
+		want wire.Refuse
+	}{
+		"no program": {jobOf(1, "no-such-program-x"),
+			wire.Refuse{Code: 127, What: `the program "no-such-program-x" was not found in PATH`}},
+		"no working directory": {dir, wire.Refuse{Code: 125,
+			What: "the working directory /no/such/dir does not exist"}},
+		"no argv": {jobOf(1), wire.Refuse{Code: 2, What: "no program was given"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			h.greet(tc.job)
+			h.until("a refusal", func() bool { return h.refuse != nil })
+			<-h.gone
+			if h.refuse.Code != tc.want.Code || !strings.HasPrefix(h.refuse.What, tc.want.What) {
+				t.Errorf("got %+v, want %+v", h.refuse, tc.want)
+			}
+			h.stop()
+			if h.code == 0 {
+				t.Error("the guard ended with 0")
+			}
+		})
+	}
+}
+
+func TestServeCarriesEveryByte(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	const size = 4 << 20
+	job := script(2, fmt.Sprintf(`head -c %d /dev/urandom >$RANK; cat $RANK; cat $RANK >&2`, size))
+	job.Programs[0].Wdir = []byte(t.TempDir())
+	h.run(job)
+	h.finish()
+	for rank := 2; rank <= 3; rank++ {
+		out := h.printed(rank, 1)
+		err := h.printed(rank, 2)
+		if len(out) != size || out != err {
+			t.Errorf("rank %d: %d and %d bytes of %d, the same: %v", rank, len(out), len(err), size, out == err)
+		}
+	}
+}
+
+func TestServeStopsReadingWithoutCredit(t *testing.T) {
+	slow(t)
+	for name, fd := range map[string]int{"1": wire.Stdout, "$GORUN_RESULT_FD": wire.Result} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			h.hoard = true
+			job := script(2, `[ $LOCAL_RANK = 1 ] && { echo free; exit; }; head -c 1000000 /dev/zero >&`+name+
+				`; echo end >&2`)
+			job.Results = true
+			h.run(job)
+			stream := wire.OutputStream(2, fd)
+			h.until("the whole window, and the other rank's line", func() bool {
+				return wire.Window-h.owed[stream] <= wire.FrameCost && len(h.output[wire.OutputStream(3, 1)]) == 5
+			})
+			h.mu.Lock()
+			beats := h.beats
+			taken := len(h.output[stream])
+			h.mu.Unlock()
+			h.until("two heartbeats more", func() bool { return h.beats >= beats+2 })
+			if got := h.printed(2, 2); got != "" || len(h.printed(2, fd)) != taken {
+				t.Errorf("the rank went on: %q, %d bytes", got, len(h.printed(2, fd)))
+			}
+			h.mu.Lock()
+			h.hoard = false
+			_ = h.payBack(stream)
+			h.mu.Unlock()
+			h.finish()
+			if got := h.printed(2, fd); got != strings.Repeat("\x00", 1000000) || h.printed(2, 2) != "end\n" {
+				t.Errorf("%d bytes in the end, and %q", len(got), h.printed(2, 2))
+			}
+		})
+	}
+}
+
+func TestServeCarriesResults(t *testing.T) {
+	t.Parallel()
+	const size = 1 << 20
+	text := fmt.Sprintf(`head -c %d /dev/urandom >$RANK; printf out; cat $RANK >&$GORUN_RESULT_FD; cat $RANK >&2`, size)
+	job := script(2, text)
+	job.Programs[0].Wdir = []byte(t.TempDir())
+	job.Results = true
+	job.Size = 4
+	h := running(t, job, "GORUN_RESULT_FD=77")
+	h.finish()
+	for rank := 2; rank <= 3; rank++ {
+		result := h.printed(rank, wire.Result)
+		copied := h.printed(rank, wire.Stderr)
+		if len(result) != size || result != copied || h.printed(rank, wire.Stdout) != "out" {
+			t.Errorf("rank %d: %d bytes of %d, the same: %v, and %q", rank, len(result), size, result == copied,
+				h.printed(rank, wire.Stdout))
+		}
+		if n := h.pauses[wire.OutputStream(rank, wire.Result)]; n != 0 {
+			t.Errorf("rank %d: %d pauses in a result", rank, n)
+		}
+	}
+}
+
+// A rank has no descriptor more in a job without results, and in a container that would not inherit
+// it.
+func TestServeOpensNoResultUnasked(t *testing.T) {
+	t.Parallel()
+	const text = `[ ! -e /proc/$$/fd/4 ] || printf 'has 4, '; echo ${GORUN_RESULT_FD-none}`
+	open := func(job wire.Job) string {
+		h := running(t, job, "GORUN_RESULT_FD=77")
+		h.finish()
+		return h.printed(2, 1)
+	}
+	job := script(1, text)
+	if got := open(job); got != "none\n" {
+		t.Errorf("without results: %q", got)
+	}
+	job.Results = true
+	if got := open(job); got != "has 4, 4\n" {
+		t.Errorf("with results: %q", got)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	apart := jobOf(1, filepath.Join(dir, "docker"), "run")
+	apart.Results = true
+	if got := open(apart); got != "none\n" {
+		t.Errorf("in a container: %q", got)
+	}
+}
+
+func TestServeFeedsOneRank(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	job := script(2, `cat; echo " end"`)
+	job.Stdin = []int{2}
+	h.run(job)
+	var sent []byte
+	cost := 0
+	for i := 0; len(sent) < 3*wire.Window; i++ {
+		chunk := bytes.Repeat([]byte(fmt.Sprintf("%d\n", i)), 3000)
+		cost += wire.Cost(len(chunk))
+		h.until("credit for stdin", func() bool { return cost-h.credit[inputStream] <= wire.Window })
+		if err := h.out.Send(wire.TypeStdin, inputStream, chunk); err != nil {
+			t.Fatal(err)
+		}
+		sent = append(sent, chunk...)
+	}
+	if err := h.out.Send(wire.TypeStdin, inputStream, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.finish()
+	if got := h.printed(2, 1); got != string(sent)+" end\n" {
+		t.Errorf("%d bytes came back of %d", len(got), len(sent)+5)
+	}
+	if got := h.printed(3, 1); got != " end\n" {
+		t.Errorf("the other rank read %q", got)
+	}
+	if h.credit[inputStream] != cost {
+		t.Errorf("credit of %d came back, want %d", h.credit[inputStream], cost)
+	}
+}
+
+func TestServeDropsInputThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"the rank has closed its stdin": `exec 0<&-; echo closed; sleep 0.2`,
+		"the rank ends without reading": `echo closed`,
+		"the rank is stuck":             `echo closed; trap '' TERM; sleep 1000; :`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			job := script(1, text)
+			job.Stdin = []int{2}
+			h.run(job)
+			h.awaitOutput(2)
+			for range 4 { // the agent may have ended by now
+				_ = h.out.Send(wire.TypeStdin, inputStream, make([]byte, wire.Window/4-wire.FrameCost))
+			}
+			_ = h.out.SendMessage(wire.TypeStop, wire.Stop{Grace: 300 * time.Millisecond})
+			h.finish()
+		})
+	}
+}
+
+func TestServeStops(t *testing.T) {
+	t.Parallel()
+	const ready = "echo ready; "
+	for name, tc := range map[string]struct {
+		text  string
+		grace time.Duration
+		want  wire.Exit
+		least time.Duration
+	}{
+		"by TERM":              {ready + "exec sleep 1000", time.Minute, wire.Exit{Signal: 15}, 0},
+		"by TERM to the group": {ready + "sleep 1000; exit 9", time.Minute, wire.Exit{Signal: 15}, 0},
+		"in the rank's own way": {"trap 'exit 5' TERM; " + ready + "while :; do sleep 0.01; done",
+			time.Minute, wire.Exit{Code: 5}, 0},
+		"though it is stopped": {ready + "kill -STOP $$; exec sleep 1000", time.Minute,
+			wire.Exit{Signal: 15}, 0},
+		"by KILL after the grace": {"trap '' TERM; " + ready + "while :; do sleep 0.01; done",
+			300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
+		"by KILL, with what left the group": {"trap '' TERM; setsid sleep 1000 & " + ready +
+			"while :; do sleep 0.01; done", 300 * time.Millisecond, wire.Exit{Signal: 9}, 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := running(t, script(2, tc.text))
+			h.awaitOutput(2, 3)
+			began := time.Now()
+			h.tell(wire.TypeStop, wire.Stop{Grace: tc.grace})
+			for rank, e := range h.finish() {
+				if want := (wire.Exit{
+					Rank:    rank,
+					Code:    tc.want.Code,
+					Signal:  tc.want.Signal,
+					Stopped: true,
+					At:      e.At,
+					MaxRSS:  e.MaxRSS,
+					CPU:     e.CPU,
+				}); e != want {
+					t.Errorf("got %+v, want %+v", e, want)
+				}
+			}
+			if took := time.Since(began); took < tc.least {
+				t.Errorf("killed after %v, grace %v", took, tc.grace)
+			}
+		})
+	}
+}
+
+func TestServeStopsBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.greet(script(1, "exit 1"))
+	h.until("ready", func() bool { return h.ready != nil })
+	h.tell(wire.TypeStop, wire.Stop{})
+	h.tell(wire.TypeStart, wire.Start{})
+	if exits := h.finish(); len(exits) != 0 {
+		t.Errorf("ranks ran: %+v", exits)
+	}
+}
+
+func TestServeStartsOnce(t *testing.T) {
+	t.Parallel()
+	h := running(t, script(2, "echo once; exec sleep 1000"))
+	h.tell(wire.TypeStart, wire.Start{})
+	h.awaitOutput(2, 3)
+	h.tell(wire.TypeStop, wire.Stop{Grace: time.Minute})
+	h.finish()
+	if got := h.printed(2, 1) + h.printed(3, 1); got != "once\nonce\n" {
+		t.Errorf("printed %q", got)
+	}
+}
+
+func TestServePassesSignalsOn(t *testing.T) {
+	t.Parallel()
+	h := running(t, script(1, `trap 'echo usr1; exit 3' USR1; echo ready; while :; do sleep 0.01; done`))
+	h.awaitOutput(2)
+	h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR1)})
+	if e := h.finish()[2]; e.Code != 3 || e.Stopped || h.printed(2, 1) != "ready\nusr1\n" {
+		t.Errorf("%+v, printed %q", e, h.printed(2, 1))
+	}
+}
+
+// TestMissedSIGCHLD checks that agent and guard notice ends without the signal.
+func TestMissedSIGCHLD(t *testing.T) {
+	slow(t)
+	h := running(t, script(1, "sleep 0.3; exit 5"), "AGENT_TEST_DEAF=1")
+	if e := h.finish()[2]; e.Code != 5 || e.Stopped {
+		t.Errorf("%+v", e)
+	}
+	h = running(t, script(1, "echo ready; exec sleep 1000"), "AGENT_TEST_DEAF=1")
+	h.awaitOutput(2)
+	kill(t, h.hello.PID, syscall.SIGKILL)
+	h.awaitEnd()
+	h.stop()
+}
+
+func TestServeCutsAPipeThatIsHeldOpen(t *testing.T) {
+	slow(t)
+	h := running(t, script(1, `(setsid sh -c 'sleep 0.3; echo late; sleep 1000' &); echo early`))
+	h.until("the rank's end", func() bool { return len(h.exits) == 1 })
+	began := time.Now()
+	h.finish()
+	if got := h.printed(2, 1); got != "early\nlate\n" {
+		t.Errorf("printed %q", got)
+	}
+	if took := time.Since(began); took < drainTime/2 {
+		t.Errorf("cut after %v, want %v", took, drainTime)
+	}
+}
+
+func TestServeCarriesWhatRanksAsk(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	h.run(jobOf(2, "/proc/self/exe", askWord, "GET /v1/job", "POST /v1/fence/f vRANK", "PUT /v1/kv/k value",
+		"GET /v1/kv/k?wait=10s",
+		`POST /v1/lost {"rank":0,"cause":"reset"}`, "GET /v1/abort", "POST /v1/fence/g x"))
+	h.until("one fence of both ranks", func() bool { return len(h.fences) > 0 })
+	if f := h.fences[0]; f.Name != "f" || string(f.Values[2]) != "v2" || string(f.Values[3]) != "v3" ||
+		len(f.Values) != 2 {
+		t.Errorf("fence %+v", f)
+	}
+	h.tell(wire.TypeFenced, wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("v0"), 1: []byte("v1"),
+		2: []byte("v2"), 3: []byte("v3"), 4: []byte("nobody's")}})
+	h.until("both ranks' questions", func() bool { return len(h.gets) == 2 && len(h.puts) == 2 })
+	g := h.gets[0]
+	if p := h.puts[0]; p.Key != "k" || string(p.Value) != "value" || g.Key != "k" ||
+		g.Wait != 10*time.Second || g.ID == h.gets[1].ID {
+		t.Errorf("put %+v, gets %+v", p, h.gets)
+	}
+	for _, g := range h.gets {
+		h.tell(wire.TypeValue, wire.Value{ID: g.ID, Found: true, Value: []byte("value")})
+	}
+	h.tell(wire.TypeValue, wire.Value{ID: 999})
+	h.until("both ranks' word of a loss", func() bool { return len(h.lost) == 2 })
+	if l := h.lost[0]; l.Rank != 0 || l.Cause != "reset" || l.By+h.lost[1].By != 5 {
+		t.Errorf("lost %+v", h.lost)
+	}
+	h.tell(wire.TypeAbort, wire.Abort{Rank: 0, Host: "h0", Cause: "first"})
+	h.tell(wire.TypeAbort, wire.Abort{Rank: 1, Host: "h0", Cause: "second"})
+	h.finish()
+	abort := `{"rank":0,"host":"h0","cause":"first"}`
+	want := fmt.Sprintf("200 {\"job\":\"job\",\"epoch\":0,\"rank\":2,\"size\":4,\"key\":\"%s=\"}\n200 "+
+		"{\"values\":[\"djA=\",\"djE=\",\"djI=\",\"djM=\"]}\n204 \n200 value\n204 \n200 %s\n410 %s\n",
+		strings.Repeat("A", 43), abort, abort)
+	if got := h.printed(2, 1); got != want {
+		t.Errorf("rank 2 was answered\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestServeEndsWithoutASensibleJob(t *testing.T) {
+	t.Parallel()
+	garbage := func(h *host) { _, _ = h.stdin.Write([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n")) }
+	hello := func(protocol int, build string) func(h *host) {
+		return func(h *host) { h.tell(wire.TypeHello, wire.Hello{Protocol: protocol, Build: build}) }
+	}
+	for name, say := range map[string]func(h *host){
+		"garbage for hello":     garbage,
+		"another build":         hello(wire.Protocol, "other"),
+		"another protocol":      hello(wire.Protocol+1, testBuild),
+		"a job without a hello": func(h *host) { h.tell(wire.TypeJob, script(1, "exit")) },
+		"garbage for a job":     func(h *host) { h.answerHello(); garbage(h) },
+		"a job that is no JSON": func(h *host) { h.answerHello(); h.tell(wire.TypeJob, "x") },
+		"the end before a job":  func(h *host) { h.stdin.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := startHost(t)
+			say(h)
+			h.awaitEnd()
+			h.stop() // fails if anything is left
+		})
+	}
+}
+
+func TestServeDoesNotWaitForASilentLauncher(t *testing.T) {
+	slow(t)
+	h := startHost(t)
+	began := time.Now()
+	<-h.gone
+	if took := time.Since(began); took < helloTime/2 || took > 2*helloTime {
+		t.Errorf("ended after %v, want %v", took, helloTime)
+	}
+}
+
+func TestServeReportsRanksThatCannotStart(t *testing.T) {
+	t.Parallel()
+	path := files.Make(t, map[string]string{"prog": "+\x7fELF and no more"}) + "/prog"
+	h := running(t, jobOf(3, path))
+	exits := h.finish()
+	for rank := 2; rank < 5; rank++ {
+		if e := exits[rank]; e.Code != 126 || e.Failed != "start "+path+": exec format error" || e.Stopped {
+			t.Errorf("rank %d: %+v", rank, e)
+		}
+	}
+}
+
+// TestRanksMayPrintAfterTheLauncher checks that ranks which print during their grace are not killed
+// by SIGPIPE.
+func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	dir := t.TempDir()
+	job := script(1,
+		`trap 'echo saving; sleep 0.2; echo saving; echo saved >checkpoint; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
+	job.Programs[0].Wdir = []byte(dir)
+	job.Grace = 5 * time.Second
+	h.run(job)
+	h.awaitOutput(2)
+	h.stdin.Close()
+	<-h.gone
+	if _, err := os.Stat(dir + "/checkpoint"); err != nil {
+		t.Error("killed by SIGPIPE within the grace")
+	}
+}
+
+// TestServeEndsWhileItsFramesAreStuck checks that the lease also ends an agent whose launcher reads
+// nothing.
+func TestServeEndsWhileItsFramesAreStuck(t *testing.T) {
+	slow(t)
+	h := startHost(t)
+	still := make(chan struct{})
+	defer close(still)
+	h.mu.Lock()
+	h.other = func(f wire.Frame) {
+		if f.Type == wire.TypePut {
+			<-still
+		}
+	}
+	h.mu.Unlock()
+	value := strings.Repeat("v", 60<<10) // two are more than a pipe holds
+	job := jobOf(1, "/proc/self/exe", askWord, "GLOO-PUT /s/rank_0 "+value, "GLOO-PUT /s/rank_1 "+value,
+		"GLOO-PUT /s/rank_2 "+value)
+	job.Epoch = 1
+	job.Elastic = &wire.Elastic{
+		Slots:     1,
+		LocalSize: 1,
+		Nodes:     1,
+		Lease:     time.Second,
+		Parting:   100 * time.Millisecond,
+	}
+	h.run(job)
+	until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
+}
+
+// TestServeHorovodsRendezvous checks that each rank has a rendezvous that reaches the others, and
+// that scopes of one host need no launcher.
+func TestServeHorovodsRendezvous(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	record := strings.Repeat("x", 136)
+	h.run(jobOf(2, "/proc/self/exe", askWord,
+		"GLOO-GET /local_h1/0", "GLOO-PUT /local_h1/LOCAL "+record, "GLOO-GET /local_h1/0", "GLOO-GET /local_h1/1",
+		"GLOO-GET /local_h1/2",
+		"GLOO-PUT /local_h1/1 y", "GLOO-DELETE /local_h1/LOCAL", "GLOO-GET /local_h1/0"))
+	exits := h.finish()
+	for rank := 2; rank <= 3; rank++ {
+		want := "404 \n200 \n200 " + record + "\n200 " + record +
+			"\n404 \n500 \n200 \n404 \n"
+		if got := h.printed(rank, 1); got != want || exits[rank].Code != 0 {
+			t.Errorf("rank %d: %+v, %q; want %q", rank, exits[rank], got, want)
+		}
+	}
+}

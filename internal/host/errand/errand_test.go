@@ -1,0 +1,319 @@
+package errand
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// fakeHost runs ranks 4, which is this process, and 5, which has ended. Processes are children of
+// the test.
+type fakeHost struct {
+	t      *testing.T
+	desk   *Desk
+	frames *wire.Reader
+	mu     sync.Mutex
+	pids   map[int]int
+	sent   []string // signals to ranks
+	gpus   bool
+}
+
+func newHost(t *testing.T) *fakeHost {
+	t.Helper()
+	read, write := io.Pipe()
+	ready := make(chan struct{})
+	close(ready)
+	h := &fakeHost{t: t, frames: wire.NewReader(read), pids: map[int]int{}}
+	h.desk = New(wire.NewWriter(write), Host{
+		Ready:  ready,
+		Ranks:  func() []int { return []int{4, 5} },
+		Owns:   func(rank int) bool { return rank == 4 || rank == 5 },
+		Start:  h.start,
+		Signal: h.signal,
+		PID:    func(rank int) (int, bool) { return os.Getpid(), rank == 4 },
+		GPUs:   func() bool { return h.gpus },
+		Find:   func(name, _, _ string) (string, error) { return exec.LookPath(name) },
+	})
+	t.Cleanup(func() {
+		h.desk.Close()
+		go func() { _, _ = io.Copy(io.Discard, read) }()
+		h.desk.Wait()
+		write.Close()
+	})
+	return h
+}
+
+func (h *fakeHost) start(p Process) error {
+	pid, err := syscall.ForkExec(p.Path, p.Argv, &syscall.ProcAttr{
+		Dir:   p.Dir,
+		Env:   p.Env,
+		Files: p.Files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: p.Terminal},
+	})
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.pids[p.Key] = pid
+	h.mu.Unlock()
+	go func() {
+		var status syscall.WaitStatus
+		for _, err := syscall.Wait4(pid, &status, 0, nil); err == syscall.EINTR; _,
+			err = syscall.Wait4(pid, &status, 0, nil) {
+		}
+		h.desk.Exited(p.Key, status)
+	}()
+	return nil
+}
+
+func (h *fakeHost) signal(key int, s syscall.Signal) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if key < 0 {
+		_ = syscall.Kill(-h.pids[key], s)
+		return true
+	}
+	h.sent = append(h.sent, fmt.Sprint(key, " ", int(s)))
+	return key == 4
+}
+
+func (h *fakeHost) ask(a wire.Ask) error {
+	text, err := json.Marshal(a)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.desk.Frame(wire.Frame{Type: wire.TypeAsk, Payload: text})
+}
+
+func (h *fakeHost) tell(what wire.Tell, data []byte) error {
+	return h.desk.Frame(wire.Frame{Type: wire.TypeTell, Stream: 1, Payload: append([]byte{byte(what)}, data...)})
+}
+
+// result reads an errand to its end, and returns credit unless it is not to be.
+func (h *fakeHost) result() (out, errs string, end wire.ErrandEnd) {
+	h.t.Helper()
+	var bufs [2]bytes.Buffer
+	for {
+		f, err := h.frames.Next()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		what, data, err := f.Tell()
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		switch what {
+		case wire.TellOut, wire.TellErr:
+			bufs[what-wire.TellOut].Write(data)
+			n := uint32(wire.Cost(len(data)))
+			if err := h.tell(wire.TellCredit, []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}); err != nil {
+				h.t.Fatal(err)
+			}
+		case wire.TellEnd:
+			if err := json.Unmarshal(data, &end); err != nil {
+				h.t.Fatal(err)
+			}
+			return bufs[0].String(), bufs[1].String(), end
+		}
+	}
+}
+
+func words(words ...string) (argv [][]byte) {
+	for _, w := range words {
+		argv = append(argv, []byte(w))
+	}
+	return argv
+}
+
+func TestExec(t *testing.T) {
+	t.Setenv("PMI_FD", "3")
+	for _, tc := range []struct {
+		name string
+		ask  wire.Ask
+		in   string
+		out  string
+		errs string
+		end  wire.ErrandEnd
+	}{
+		{"streams and code", wire.Ask{Argv: words("sh", "-c", "cat; echo err >&2; exit 3"), Ranks: []int{4}}, "in",
+			"in", "err\n", wire.ErrandEnd{Code: 3}},
+		{"a signal", wire.Ask{Argv: words("sh", "-c", "kill -9 $$")}, "", "", "", wire.ErrandEnd{Code: 137}},
+		{"no descriptors of the rank", wire.Ask{Argv: words("sh", "-c", "echo ${PMI_FD-none}")}, "", "none\n", "",
+			wire.ErrandEnd{}},
+		{"an ended rank", wire.Ask{Argv: words("true"), Ranks: []int{5}}, "", "", "",
+			wire.ErrandEnd{Error: "rank 5 has ended, and its environment with it"}},
+		{"no command", wire.Ask{}, "", "", "", wire.ErrandEnd{Error: "read the environment of rank 4: no command"}},
+		{"much output", wire.Ask{Argv: words("sh", "-c", "head -c 3000000 /dev/zero")}, "",
+			strings.Repeat("\x00", 3000000), "", wire.ErrandEnd{}},
+		{"a terminal", wire.Ask{Argv: words("sh", "-c", "stty size; echo $TERM"), Terminal: &wire.Terminal{Rows: 33,
+			Columns: 111, Name: "kind"}}, "", "33 111\r\nkind\r\n", "", wire.ErrandEnd{}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newHost(t)
+			tc.ask.ID = 1
+			tc.ask.Kind = wire.AskExec
+			if err := h.ask(tc.ask); err != nil {
+				t.Fatal(err)
+			}
+			if tc.ask.Terminal == nil {
+				for _, piece := range []string{tc.in, ""} {
+					if err := h.tell(wire.TellIn, []byte(piece)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			out, errs, end := h.result()
+			if out != tc.out || errs != tc.errs || end != tc.end {
+				t.Errorf("%.100q, %q, %+v", out, errs, end)
+			}
+		})
+	}
+}
+
+// A command that nobody waits for gets SIGHUP, and SIGKILL if it ignores that.
+func TestDroppedCommandEnds(t *testing.T) {
+	h := newHost(t)
+	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskExec,
+		Argv: words("sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`)}); err != nil {
+		t.Fatal(err)
+	}
+	if f, err := h.frames.Next(); err != nil || !bytes.Contains(f.Payload, []byte("here")) {
+		t.Fatalf("%q, %v", f.Payload, err)
+	}
+	if err := h.tell(wire.TellEnd, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, end := h.result(); end.Code != 137 {
+		t.Errorf("%+v", end)
+	}
+}
+
+// The terminal of a rank belongs to one user at a time. What the rank wrote before its end is read
+// after it.
+func TestTerminalOfARank(t *testing.T) {
+	h := newHost(t)
+	visit := wire.Ask{
+		ID:       1,
+		Kind:     wire.AskTerminal,
+		Ranks:    []int{4},
+		Terminal: &wire.Terminal{Rows: 33, Columns: 111},
+	}
+	if err := h.ask(visit); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, end := h.result(); end.Error != "rank 4 has no terminal of its own: a job has them with --panes" {
+		t.Errorf("%+v", end)
+	}
+	slave, err := h.desk.Lend(4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rank := exec.Command("sh", "-c", "read x; stty size; echo got $x $(tty | sed s/[0-9]*$//)")
+	rank.Stdin = slave
+	rank.Stdout = slave
+	rank.Stderr = slave
+	rank.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := rank.Start(); err != nil {
+		t.Fatal(err)
+	}
+	slave.Close()
+	if err := errors.Join(h.ask(visit), h.tell(wire.TellIn, []byte("hi\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := rank.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	second := visit
+	second.ID = 2
+	if err := h.ask(second); err != nil {
+		t.Fatal(err)
+	}
+	var out, refused string
+	for ended := 0; ended < 2; { // the first ends with the rank, the second at once
+		f, err := h.frames.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch what, data, _ := f.Tell(); {
+		case what == wire.TellOut:
+			out += string(data)
+		case what == wire.TellEnd && f.Stream == 2:
+			refused = string(data)
+			ended++
+			h.desk.RankEnded(4)
+		case what == wire.TellEnd:
+			ended++
+		}
+	}
+	h.desk.Linger() // nothing is unread
+	if out != "hi\r\n33 111\r\ngot hi /dev/pts/\r\n" || !strings.Contains(refused, "the terminal of rank 4 is in use") {
+		t.Errorf("%q, %s", out, refused)
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	h := newHost(t)
+	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskProcesses}); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, end := h.result(); out != fmt.Sprintf(`{"4":%d}`, os.Getpid()) || end.Error != "" {
+		t.Errorf("%s, %+v", out, end)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	h := newHost(t)
+	for _, tc := range []struct {
+		ranks  []int
+		signal int
+		end    string
+	}{{nil, 10, ""}, {[]int{4}, 9, ""}, {[]int{5}, 15, "rank 5 has ended"}, {nil, 65, "there is no signal 65"}} {
+		if err := h.ask(wire.Ask{
+			ID:     1,
+			Kind:   wire.AskSignal,
+			Ranks:  tc.ranks,
+			Signal: tc.signal,
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, end := h.result(); end.Error != tc.end {
+			t.Errorf("%+v: %+v", tc, end)
+		}
+	}
+	if got := strings.Join(h.sent, ","); got != "4 10,5 10,4 9,5 15" {
+		t.Errorf("sent %s", got)
+	}
+}
+
+func TestBrokenErrands(t *testing.T) {
+	broken := func(name string, errs ...error) {
+		t.Helper()
+		if malformed := new(wire.FormatError); !errors.As(errors.Join(errs...), &malformed) {
+			t.Errorf("%s: %v", name, errs)
+		}
+	}
+	h := newHost(t)
+	broken("foreign rank", h.ask(wire.Ask{ID: 1, Kind: wire.AskSignal, Ranks: []int{3}}))
+	broken("number 0", h.ask(wire.Ask{Kind: wire.AskSignal}))
+	sleep := wire.Ask{ID: 1, Kind: wire.AskExec, Argv: words("sleep", "600")}
+	broken("same number", h.ask(sleep), h.ask(sleep))
+	broken("an agent's kind", h.tell(wire.TellOut, nil))
+	broken("a size that is none", h.tell(wire.TellSize, []byte("x")))
+	broken("credit from nowhere", h.tell(wire.TellCredit, binary.BigEndian.AppendUint32(nil, wire.Window)))
+	var errs []error
+	for range 10 {
+		errs = append(errs, h.tell(wire.TellIn, make([]byte, 60<<10)))
+	}
+	broken("too much input", errs...)
+}

@@ -1,0 +1,120 @@
+package errand
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// next returns the next complete reading of errand 1: the lines up to that of the host.
+func (h *fakeHost) next(text *bytes.Buffer) (all []wire.Reading) {
+	h.t.Helper()
+	for {
+		line, err := text.ReadBytes('\n')
+		if err != nil {
+			text.Write(line)
+			f, err := h.frames.Next()
+			if err != nil {
+				h.t.Fatal(err)
+			}
+			what, data, err := f.Tell()
+			if err != nil || what != wire.TellOut {
+				h.t.Fatalf("told %d %s, %v", what, data, err)
+			}
+			text.Write(data)
+			continue
+		}
+		var r wire.Reading
+		if err := json.Unmarshal(line, &r); err != nil {
+			h.t.Fatal(err)
+		}
+		if all = append(all, r); r.Host != nil {
+			return all
+		}
+	}
+}
+
+func TestReadingsComeUntilNobodyWaits(t *testing.T) {
+	h := newHost(t)
+	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskWatch, Every: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	for range 2 {
+		all := h.next(&text)
+		if len(all) != 2 || all[0].Rank.Rank != 4 || all[0].Rank.PID != os.Getpid() || all[0].Rank.Memory == 0 ||
+			all[1].Host.CPUs == 0 || all[0].At == 0 {
+			t.Errorf("%+v", all)
+		}
+	}
+	if err := h.tell(wire.TellEnd, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, end := h.result(); end != (wire.ErrandEnd{}) {
+		t.Errorf("%+v", end)
+	}
+}
+
+func TestReadingsEndWithTheRanks(t *testing.T) {
+	h := newHost(t)
+	if err := h.ask(wire.Ask{
+		ID:    1,
+		Kind:  wire.AskWatch,
+		Ranks: []int{5},
+		Every: time.Hour,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if out, _, end := h.result(); out != "" || end != (wire.ErrandEnd{}) {
+		t.Errorf("%q, %+v", out, end)
+	}
+}
+
+func TestReadingsHaveGPUs(t *testing.T) {
+	for _, tc := range []struct {
+		script string
+		want   []wire.GPUUse
+		wrong  string
+	}{
+		{"echo '0, GPU-a, H100, 97, 81920, 1024'; echo '1, GPU-b, H100, [N/A], 81920, 0'; exec sleep 600",
+			[]wire.GPUUse{{Index: 0, UUID: "GPU-a", Name: "H100", Busy: 97, Memory: 80 << 30, Used: 1 << 30},
+				{Index: 1, UUID: "GPU-b", Name: "H100", Busy: -1, Memory: 80 << 30}}, ""},
+		{"echo Failed to initialize NVML", nil, `nvidia-smi: expected 6 values in "Failed to initialize NVML"`},
+		{"", nil, `exec: "nvidia-smi": executable file not found in $PATH`},
+	} {
+		dir := t.TempDir()
+		if tc.script != "" {
+			if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"),
+				0o700); err != nil {
+				t.Fatal(err)
+			}
+			dir += ":" + os.Getenv("PATH")
+		}
+		t.Run(tc.script, func(t *testing.T) {
+			t.Setenv("PATH", dir)
+			h := newHost(t)
+			h.gpus = true
+			if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskWatch, Every: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			var text bytes.Buffer
+			all := h.next(&text)
+			got := all[len(all)-1].Host
+			want := wire.HostUse{GPUs: tc.want, GPUProblem: tc.wrong}
+			one, _ := json.Marshal(got.GPUs)
+			other, _ := json.Marshal(want.GPUs)
+			if string(one) != string(other) || got.GPUProblem != tc.wrong {
+				t.Errorf("%s, %s", one, got.GPUProblem)
+			}
+			if err := h.tell(wire.TellEnd, nil); err != nil {
+				t.Fatal(err)
+			}
+			h.result()
+		})
+	}
+}

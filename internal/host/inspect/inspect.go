@@ -1,0 +1,424 @@
+// Package inspect looks at the processes of a host's ranks: what they wait for, their sockets, and
+// their stacks. It runs in a process of its own below the agent, so that debuggers can be waited
+// for, and so that nothing it meets harms the agent.
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/sight/ras"
+	"github.com/gorun/gorun/internal/sight/recorder"
+	"github.com/gorun/gorun/internal/sight/stacks"
+)
+
+// limit bounds the time for all ranks of a host.
+const limit = 4 * time.Second
+
+// Command is gorun's hidden command that runs Main.
+const Command = "__stacks"
+
+// pulseArg makes Main tell whether ranks make progress instead of what they do.
+const pulseArg = "--pulse"
+
+// Args returns the arguments of Main.
+func Args(pids map[int]int, pulse bool) (args []string) {
+	if pulse {
+		args = append(args, pulseArg)
+	}
+	for rank, pid := range pids {
+		args = append(args, fmt.Sprintf("%d=%d", rank, pid))
+	}
+	return args
+}
+
+// Main writes a stacks.Rank as JSON, or a stacks.Pulse, for each argument RANK=PID.
+func Main(ctx context.Context, args []string, out io.Writer) error {
+	pulse := len(args) > 0 && args[0] == pulseArg
+	if pulse {
+		args = args[1:]
+	}
+	unbind()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	host := newHost(contain.Descendants(os.Getppid()))
+	looks := make([]look, len(args))
+	pulses := make([]stacks.Pulse, len(args))
+	err := each(len(args), max(4, runtime.NumCPU()), func(i int) error {
+		rank, pid, err := parseArg(args[i])
+		if err == nil && pulse {
+			pulses[i] = host.pulse(rank, pid)
+		} else if err == nil {
+			looks[i] = host.look(ctx, rank, pid)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	encode := json.NewEncoder(out)
+	if pulse {
+		for _, p := range pulses {
+			err = cmp.Or(err, encode.Encode(p))
+		}
+		return err
+	}
+	answers := make(chan struct{})
+	go func() {
+		defer close(answers)
+		nccl(ctx, looks)
+	}()
+	silent := odd(looks)
+	_ = each(len(silent), runtime.NumCPU(), func(i int) error { silent[i].trace(ctx, true); return nil })
+	<-answers
+	for _, l := range looks {
+		err = cmp.Or(err, encode.Encode(l.result()))
+	}
+	return err
+}
+
+// each calls do for the numbers below n, at most width at a time, and returns an error of one.
+func each(n, width int, do func(i int) error) error {
+	var mu sync.Mutex
+	var failed error
+	var wg sync.WaitGroup
+	room := make(chan struct{}, width)
+	for i := range n {
+		room <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-room }()
+			err := do(i)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = cmp.Or(failed, err)
+		})
+	}
+	wg.Wait()
+	return failed
+}
+
+// odd returns the processes that have not told their stacks themselves: those first of which few do
+// the same, because debuggers take long and the time may end before all are read.
+func odd(looks []look) (silent []*subject) {
+	alike := map[string]int{}
+	for _, l := range looks {
+		for _, s := range l.subjects {
+			if len(s.report.Threads) == 0 && s.State != 'Z' {
+				silent = append(silent, s)
+				alike[s.kind()]++
+			}
+		}
+	}
+	slices.SortStableFunc(silent, func(a, b *subject) int { return cmp.Compare(alike[a.kind()], alike[b.kind()]) })
+	return silent
+}
+
+// kind is what /proc says of the process, the same for processes that do the same.
+func (s *subject) kind() string {
+	return s.report.Name + "\x00" + s.report.State + "\x00" + s.report.Waits + "\x00" + s.report.Kernel
+}
+
+func parseArg(arg string) (rank, pid int, err error) {
+	first, second, _ := strings.Cut(arg, "=")
+	if rank, err = strconv.Atoi(first); err == nil {
+		pid, err = strconv.Atoi(second)
+	}
+	if err != nil || rank < 0 || pid <= 1 {
+		return 0, 0, fmt.Errorf("%q: expected RANK=PID", arg)
+	}
+	return rank, pid, nil
+}
+
+// unbind leaves the processors to which the agent has bound the last rank: it may use them fully.
+func unbind() {
+	var all unix.CPUSet
+	for i := range 1024 {
+		all.Set(i)
+	}
+	tasks, _ := os.ReadDir("/proc/self/task")
+	for _, task := range tasks {
+		if id, err := strconv.Atoi(task.Name()); err == nil {
+			_ = unix.SchedSetaffinity(id, &all) // the kernel keeps to what this process may use
+		}
+	}
+}
+
+// host is what the ranks of a host share. It is safe for concurrent use.
+type host struct {
+	below map[int][]contain.Process // by parent
+
+	lines sources
+
+	mu      sync.Mutex
+	sockets map[string]map[string]string // names by inode, by network namespace
+}
+
+// newHost takes all processes below the agent.
+func newHost(all []contain.Process) *host {
+	h := &host{below: map[int][]contain.Process{}, sockets: map[string]map[string]string{}}
+	for _, p := range all {
+		h.below[p.Parent] = append(h.below[p.Parent], p)
+	}
+	for _, children := range h.below {
+		slices.SortFunc(children, func(a, b contain.Process) int { return cmp.Compare(a.Started, b.Started) })
+	}
+	return h
+}
+
+// family returns a process and all below it, parents first.
+func (h *host) family(own contain.Process) []contain.Process {
+	all := []contain.Process{own}
+	for i := 0; i < len(all) && len(all) < stacks.MaxProcesses; i++ {
+		all = append(all, h.below[all[i].PID]...)
+	}
+	return all[:min(len(all), stacks.MaxProcesses)]
+}
+
+// socketsOf returns the TCP sockets of a process's network, by inode.
+func (h *host) socketsOf(dir string) map[string]string {
+	namespace, _ := os.Readlink(dir + "/ns/net")
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	names, known := h.sockets[namespace]
+	if !known {
+		names = socketNames(dir)
+		h.sockets[namespace] = names
+	}
+	return names
+}
+
+// look is what was found of a rank.
+type look struct {
+	report   stacks.Rank // without processes
+	subjects []*subject
+	flight   *recording // nil: it has none
+}
+
+// nccl fills in what PyTorch and NCCL know of collectives on GPUs.
+func nccl(ctx context.Context, looks []look) {
+	var wg sync.WaitGroup
+	for i := range looks {
+		if looks[i].flight != nil {
+			wg.Go(func() { looks[i].readFlight(ctx) })
+		}
+		if looks[i].report.Rank == 0 { // an answer is about the whole job
+			wg.Go(func() { looks[i].readRAS(ctx) })
+		}
+	}
+	wg.Wait()
+}
+
+func (l *look) readFlight(ctx context.Context) {
+	dump, err := l.flight.read(ctx)
+	if l.report.Flight = dump; err != nil {
+		l.report.NoFlight = err.Error()
+	}
+}
+
+func (l *look) readRAS(ctx context.Context) {
+	for _, s := range l.subjects {
+		if addr, listens := s.rasAddr(); listens {
+			status, err := askRAS(ctx, addr, l.subjects)
+			if l.report.RAS = status; err != nil && !errors.Is(err, errElsewhere) {
+				l.report.RAS = &ras.Status{Lines: []string{err.Error()}}
+			}
+			return
+		}
+	}
+}
+
+// look returns what the rank with the process pid does, as far as /proc and its processes
+// themselves tell.
+func (h *host) look(ctx context.Context, rank, pid int) look {
+	l := look{report: stacks.Rank{Rank: rank}}
+	own, err := contain.ReadProcess(pid)
+	if err != nil {
+		l.report.Error = "it has ended"
+		return l
+	}
+	for _, p := range h.family(own) {
+		s := &subject{Process: p, dir: "/proc/" + strconv.Itoa(p.PID), lines: &h.lines}
+		s.read(h)
+		if s.record != nil {
+			if snapshot, err := s.record.Read(); err == nil && l.report.Record == nil {
+				l.report.Record = &snapshot
+			}
+		}
+		if l.flight == nil && l.report.NoFlight == "" {
+			if l.flight, err = s.askFlight(); err != nil {
+				l.report.NoFlight = err.Error()
+			}
+		}
+		s.trace(ctx, false)
+		s.close()
+		l.subjects = append(l.subjects, s)
+	}
+	return l
+}
+
+func (l *look) result() stacks.Rank {
+	for _, s := range l.subjects {
+		l.report.Processes = append(l.report.Processes, s.report)
+	}
+	l.report.Trim()
+	return l.report
+}
+
+// subject is a process that is looked at.
+type subject struct {
+	contain.Process
+	dir    string
+	report stacks.Process
+	record *recorder.Reader // nil: it has none
+	lines  *sources
+}
+
+func (s *subject) close() {
+	if s.record != nil {
+		s.record.Close()
+	}
+}
+
+// read fills in what /proc has.
+func (s *subject) read(h *host) {
+	s.report = stacks.Process{
+		PID:    s.PID,
+		Parent: s.Parent,
+		Name:   s.title(),
+		State:  string(s.State),
+	}
+	tasks, _ := os.ReadDir(s.dir + "/task")
+	s.report.Tasks = len(tasks)
+	if text, err := os.ReadFile(s.dir + "/wchan"); err == nil && string(text) != "0" {
+		s.report.Kernel = string(text)
+	}
+	names := h.socketsOf(s.dir)
+	s.report.Waits = s.waits(names)
+	s.report.Sockets = s.sockets(names, stacks.MaxSockets)
+	s.record, _ = recorder.Open(s.PID)
+}
+
+// title is the program's name and its first argument, which names a script.
+func (s *subject) title() string {
+	text, _ := os.ReadFile(s.dir + "/cmdline")
+	words := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+	title := words[0]
+	if title == "" {
+		return "[" + s.Name + "]"
+	}
+	title = title[strings.LastIndexByte(title, '/')+1:]
+	for _, word := range words[1:min(len(words), 4)] {
+		if word == "-c" || word == "-e" {
+			break // a program as an argument
+		}
+		title += " " + word
+		if !strings.HasPrefix(word, "-") {
+			break
+		}
+	}
+	return title
+}
+
+// trace reads the stacks by the first way that works: those of a process that tells them itself, or
+// by tools.
+func (s *subject) trace(ctx context.Context, tools bool) {
+	if s.State == 'Z' {
+		s.report.Unknown = "it has ended, and its parent has not waited for it"
+		return
+	}
+	var refused []string
+	if s.report.Unknown != "" {
+		refused = append(refused, s.report.Unknown)
+	}
+	for _, way := range s.ways() {
+		if way.tool != tools {
+			continue
+		}
+		if ctx.Err() != nil {
+			refused = append(refused, fmt.Sprintf("no time was left for %s", way.name))
+			break
+		}
+		threads, err := way.read(ctx)
+		if err == nil && len(threads) > 0 {
+			s.report.By = way.name
+			s.report.Threads = threads
+			s.report.Unknown = ""
+			if way.native && s.isPython() {
+				s.report.Hint = "to see functions of Python, install py-spy in the ranks' environment, or import " +
+					"gorun in the program"
+			}
+			return
+		}
+		if err != nil {
+			refused = append(refused, fmt.Sprintf("%s: %v", way.name, err))
+		}
+	}
+	s.report.Unknown = strings.Join(refused, "; ")
+	if len(refused) == 0 && tools {
+		s.report.Unknown = "eu-stack and gdb are not in PATH on the host"
+	}
+}
+
+// way is a way to read stacks.
+type way struct {
+	name   string
+	tool   bool // it takes long
+	native bool // it shows functions of C
+	read   func(context.Context) ([]stacks.Thread, error)
+}
+
+// ways returns those that may work, the best first.
+func (s *subject) ways() (ways []way) {
+	python := s.isPython()
+	if fd, signal, found := s.faults(); found {
+		ways = append(ways, way{"faulthandler", false, false, func(ctx context.Context) ([]stacks.Thread, error) {
+			return s.askFaults(ctx, fd, signal)
+		}})
+	}
+	if python {
+		if path := s.find("py-spy"); path != "" {
+			ways = append(ways, way{"py-spy", true, false, func(ctx context.Context) ([]stacks.Thread, error) {
+				return s.pySpy(ctx, path)
+			}})
+		}
+	}
+	if s.record != nil && !python {
+		ways = append(ways, way{"goroutines", false, false, func(context.Context) ([]stacks.Thread, error) {
+			text, err := s.record.Goroutines(s.PID, time.Second)
+			if err == recorder.ErrNoGoroutines {
+				return nil, nil
+			}
+			return parseGoroutines(text), err
+		}})
+	}
+	if path := s.find("eu-stack"); path != "" {
+		ways = append(ways, way{"eu-stack", true, true, func(ctx context.Context) ([]stacks.Thread, error) {
+			return s.euStack(ctx, path)
+		}})
+	}
+	if path := s.find("gdb"); path != "" {
+		ways = append(ways, way{"gdb", true, true, func(ctx context.Context) ([]stacks.Thread, error) {
+			return s.gdb(ctx, path)
+		}})
+	}
+	if python && len(ways) == 0 {
+		ways = append(ways, way{"Python", true, false, func(context.Context) ([]stacks.Thread, error) {
+			return nil, fmt.Errorf("install py-spy in the rank's environment, or import gorun in the program")
+		}})
+	}
+	return ways
+}

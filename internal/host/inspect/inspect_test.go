@@ -1,0 +1,107 @@
+package inspect
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/sight/stacks"
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+func show(threads []stacks.Thread) (text string) {
+	for _, t := range threads {
+		text += t.Name + ":"
+		for _, f := range t.Frames {
+			text += " " + f.String()
+		}
+		text += "\n"
+	}
+	return text
+}
+
+func TestParsersPutTheMainThreadFirst(t *testing.T) {
+	spy,
+		err := parsePySpy([]byte(`[{"thread_name":"Thread-1","os_thread_id":8,"frames":[{"name":"run","filename":"/x/a.py","line":1}]},
+		{"thread_name":"MainThread","os_thread_id":7,"frames":[{"name":"main","filename":"/x/b.py","line":2}]}]`), 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		threads []stacks.Thread
+		want    string
+	}{
+		"py-spy": {spy, "MainThread: main (x/b.py:2)\nThread-1: run (x/a.py:1)\n"},
+		"faulthandler": {parseFaults("Thread 0x00007f (most recent call first):\n  File \"/x/a.py\", line 3 in " +
+			"run\n\nCurrent thread 0x00008f (most recent call first):\n" +
+			"  File \"/x/b.py\", line 9 in f\n  File \"/x/b.py\", line ??? in <module>\n"),
+			"Current thread 0x00008f: f (x/b.py:9) <module> (x/b.py)\nThread 0x00007f: run (x/a.py:3)\n"},
+		"gdb": {parseGDB("Thread 2 (Thread 0x7f (LWP 12) \"w\"):\n#0  0x00007f in poll () from /lib/libc.so.6\n#1  " +
+			"0x00aa in worker (arg=0x0) at /x/w.c:7\n\n" +
+			"Thread 1 (Thread 0x7e (LWP 11) \"w\"):\n" +
+			"#0  spin (n=3, f=0x40 <f(int)>) at w.c:9\n#1  main () at w.c:20\n"),
+			"thread 1: spin (w.c:9) main (w.c:20)\nthread 2: poll worker (x/w.c:7)\n"},
+		"eu-stack": {parseEuStack("PID 11 - process\nTID 12:\n#0  0x00007f5a poll\nTID 11:\n#0  0x000055d0 spin - "+
+			"1\n    /x/w.c:9:3\n#1  0x000055d8 main@@V_1\n#2  0x0000aaaa\n#3  0x0000aaab\n", 11,
+			func(uint64, *stacks.Frame) {}),
+			"thread 11: spin (x/w.c:9) main ??\nthread 12: poll\n"},
+		"goroutines": {parseGoroutines("goroutine 7 gp=0x1 m=3 " +
+			"[running]:\nexample.com/x/y.(*T).serve(0xc0)\n\t/x/t.go:4 +0x1d\ncreated by main.main in goroutine " +
+			"1\n\t/x/m.go:2 +0x2\n\n" +
+			"goroutine 1 [chan receive, 2 minutes]:\n" +
+			"main.wait(...)\n\t/x/m.go:9 +0x1\nmain.main()\n\t/x/m.go:3 +0x2\n"),
+			"goroutine: chan receive: main.wait (x/m.go:9) main.main (x/m.go:3)\ngoroutine: running: y.(*T).serve " +
+				"(x/t.go:4)\n"},
+	} {
+		if got := show(c.threads); got != c.want {
+			t.Errorf("%s:\n%swant\n%s", name, got, c.want)
+		}
+	}
+}
+
+func TestAddressesOfSockets(t *testing.T) {
+	for text, want := range map[string]string{
+		"0100007F:0016":                         "127.0.0.1:22",
+		"0000000000000000FFFF00000100007F:1F90": "127.0.0.1:8080",
+		"00000000000000000000000001000000:0050": "[::1]:80",
+	} {
+		if got, err := parseAddress(text); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
+		}
+	}
+	if _, err := parseAddress("zz"); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Of a C program, the lines of eu-stack's addresses are those of the calls.
+func TestLinesOfAProgram(t *testing.T) {
+	lab.Need(t, "cc", "eu-stack")
+	dir := t.TempDir()
+	source := "#include <unistd.h>\n\nstatic void inner(void)\n{\n\tfor (;;) pause();\n}\n\nint " +
+		"main(void)\n{\n\twrite(1, \"\\n\", 1);\n\tinner();\n\treturn 0;\n}\n"
+	if err := os.WriteFile(dir+"/p.c", []byte(source), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("cc", "-g", "-O0", "-o", dir+"/p", dir+"/p.c").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	own, err := contain.ReadProcess(lab.StartProcess(t, dir+"/p"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &subject{Process: own, dir: fmt.Sprintf("/proc/%d", own.PID), lines: &sources{}}
+	text := ""
+	// it may not have come to inner, and the tool has a time limit
+	for end := time.Now().Add(2 * time.Minute); !strings.Contains(text, "inner (") && time.Now().Before(end); {
+		threads, err := s.euStack(t.Context(), s.find("eu-stack"))
+		text = fmt.Sprint(show(threads), err)
+	}
+	if !strings.Contains(text, "/p.c:5)") || !strings.Contains(text, "/p.c:11)") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,105 @@
+package resident
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/xtaci/smux"
+
+	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/prose"
+)
+
+// Client is the other end of a resident agent's connection. It is safe for concurrent use.
+type Client struct {
+	mux      *smux.Session
+	watching sync.WaitGroup
+}
+
+// NewClient returns the client of the resident agent at the other end of conn, which it owns.
+func NewClient(conn io.ReadWriteCloser) (*Client, error) {
+	mux, err := smux.Client(conn, Config())
+	if err != nil {
+		return nil, err
+	}
+	c := &Client{mux: mux}
+	c.watching.Go(func() {
+		// the host opens none: it has ended, or breaks the protocol, which smux alone leaves open
+		_, _ = mux.AcceptStream()
+		mux.Close()
+	})
+	return c, nil
+}
+
+// Alive reports whether it can start agents.
+func (c *Client) Alive() bool { return !c.mux.IsClosed() }
+
+// Open returns a stream of package frames to a new agent. The caller closes it.
+func (c *Client) Open() (net.Conn, error) { return c.mux.OpenStream() }
+
+// Close ends the resident agent and the agents that it has started.
+func (c *Client) Close() {
+	c.mux.Close()
+	c.watching.Wait()
+}
+
+// Run runs the guard of an agent with a nonce until it has ended, or ctx. An exit status other than
+// 0 is an error with an ExitCode() int method.
+func (c *Client) Run(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
+	stream, err := c.Open()
+	if err != nil {
+		return &StatusError{noResident, errLost}
+	}
+	defer stream.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() { stream.Close() })
+	defer stop()
+	to := frames.NewWriter(stream)
+	if err := to.SendJSON(frames.Begin, Start{Nonce: nonce}); err != nil {
+		return &StatusError{noResident, errLost}
+	}
+	// A Read that blocks goes on after Run has returned, and its data is lost.
+	go func() {
+		if err := to.Feed(stdin); err != nil {
+			cancel(err)
+		}
+	}()
+	var end End
+	err = frames.Output(stream, stdout, stderr, &end)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.ErrClosedPipe):
+		return errLost
+	case err != nil:
+		return err
+	case !end.Exited:
+		return &StatusError{noResident, errors.New(prose.Printable(end.Error))}
+	case end.Code != 0:
+		return &StatusError{end.Code, fmt.Errorf("exit status %d", end.Code)}
+	}
+	return nil
+}
+
+// errLost is the error of an agent whose resident agent cannot be reached any more.
+var errLost = errors.New("the connection to its resident agent was lost")
+
+// noResident is the exit code where no agent was started: that of a command that is not found.
+const noResident = 127
+
+// StatusError is the exit code of an agent's guard.
+type StatusError struct {
+	Code int
+	Err  error
+}
+
+func (e *StatusError) Error() string { return e.Err.Error() }
+func (e *StatusError) Unwrap() error { return e.Err }
+
+// ExitCode returns the guard's exit code.
+func (e *StatusError) ExitCode() int { return e.Code }

@@ -1,0 +1,122 @@
+package resident
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+func TestNonce(t *testing.T) {
+	in := strings.NewReader("late\nframes")
+	if nonce, err := Nonce(t.Context(), "early", in); nonce != "early" || err != nil {
+		t.Errorf("%q, %v", nonce, err)
+	}
+	if nonce, err := Nonce(t.Context(), LateNonce, in); nonce != "late" || err != nil {
+		t.Errorf("%q, %v", nonce, err)
+	}
+	if rest, _ := io.ReadAll(in); string(rest) != "frames" {
+		t.Errorf("%q is left of the input", rest)
+	}
+	for _, text := range []string{"", "no end", strings.Repeat("x", 1000) + "\n"} {
+		if nonce, err := Nonce(t.Context(), LateNonce, strings.NewReader(text)); err == nil {
+			t.Errorf("of %q the nonce is %q", text, nonce)
+		}
+	}
+	silent, _ := io.Pipe()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	if _, err := Nonce(stopped, LateNonce, silent); !errors.Is(err, context.Canceled) {
+		t.Errorf("after a signal: %v", err)
+	}
+}
+
+// One agent waits for a job, runs no second one, and ends with its resident agent.
+func TestAgentWaitsForAJob(t *testing.T) {
+	started := filepath.Join(t.TempDir(), "started")
+	near, far := net.Pipe()
+	served := make(chan error)
+	go func() {
+		served <- Serve(t.Context(), "mark", far, far,
+			[]string{"sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started})
+		far.Close()
+	}()
+	if _, err := io.ReadFull(near, make([]byte, len(wire.Preamble("mark")))); err != nil {
+		t.Fatal(err)
+	}
+	c, err := NewClient(near)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids := func() []string {
+		text, _ := os.ReadFile(started)
+		return strings.Fields(string(text))
+	}
+	spare := func(n int) string { // the nth agent that was started
+		for len(pids()) < n {
+			time.Sleep(time.Millisecond)
+		}
+		return pids()[n-1]
+	}
+	run := func(nonce string) string {
+		var out bytes.Buffer
+		var status *StatusError
+		if err := c.Run(t.Context(), nonce, strings.NewReader("input"), &out, io.Discard); !errors.As(err, &status) ||
+			status.Code != 7 {
+			t.Fatalf("an agent ended with %v", err)
+		}
+		return out.String()
+	}
+	first := spare(1)
+	if got := run("one"); got != "one "+first+"\ninput" {
+		t.Errorf("the job got %q, and %s waited for it", got, first)
+	}
+	second := spare(2)
+	if got := run("two"); got != "two "+second+"\ninput" || second == first {
+		t.Errorf("the second job got %q, and %s waited for it", got, second)
+	}
+	last, _ := strconv.Atoi(spare(3))
+	c.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if err := syscall.Kill(last, 0); err == nil {
+		t.Error("an agent waits for jobs after the end of its resident agent")
+	}
+}
+
+func TestKilledSpareCostsNoJob(t *testing.T) {
+	s := newStock(t.Context(), []string{"cat"}, true)
+	defer s.close()
+	var spare *agent
+	for spare == nil {
+		time.Sleep(time.Millisecond)
+		s.mu.Lock()
+		spare = s.spare
+		s.mu.Unlock()
+	}
+	if err := spare.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if end := spare.wait(); end.Code != 137 {
+		t.Errorf("the spare ended with %+v", end)
+	}
+	got, err := s.take()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !got.alive() {
+		t.Error("a job got an agent that had ended")
+	}
+	got.dismiss()
+}

@@ -1,0 +1,108 @@
+package services
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/linkage"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// When processes of ranks are looked at: each second at first, since most programs load their MPI
+// early, and for lookTime at all.
+const (
+	lookOften  = time.Second
+	lookSeldom = 10 * time.Second
+	oftenTime  = 15 * time.Second
+	lookTime   = 2 * time.Minute
+)
+
+// watchAlone tells the user once when a process of a rank has loaded an Open MPI that it is not
+// served: it will be rank 0 of 1. The host where a program's first rank runs does so.
+func (s *Services) watchAlone() {
+	began := time.Now()
+	for next := lookOften; time.Since(began) < lookTime; {
+		select {
+		case <-s.mpi.ctx.Done():
+			return
+		case <-time.After(next):
+		}
+		for _, p := range contain.Descendants(os.Getpid()) {
+			if rank, text := alone(p.PID); text != "" {
+				s.relay.Note(rank, text)
+				return
+			}
+		}
+		if time.Since(began) > oftenTime {
+			next = lookSeldom
+		}
+	}
+}
+
+// leads reports whether this host has the first rank of one of the job's programs.
+func leads(job wire.Job) bool {
+	firsts := map[int]bool{0: true}
+	last := 0
+	for _, share := range job.Shares {
+		last += share
+		firsts[last] = true
+	}
+	for _, r := range job.Ranks {
+		if firsts[r.Rank] {
+			return true
+		}
+	}
+	return false
+}
+
+// alone returns a note about a process that will not find the other ranks, and its rank; "": it
+// will, or has no MPI.
+func alone(pid int) (rank int, text string) {
+	flag := ""
+	mpi := linkage.Loaded(pid).MPI
+	switch mpi {
+	case linkage.OpenMPI:
+		flag = "pmix"
+	case linkage.OpenMPI4:
+		flag = "ompi4"
+	default:
+		return 0, ""
+	}
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	env := strings.Split(string(environ), "\x00")
+	rank, known := valueOf(env, "GORUN_RANK")
+	if err != nil || !known || served(mpi, env) {
+		return 0, ""
+	}
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	return rank, fmt.Sprintf("%s has loaded Open MPI, which gorun could not foresee: for MPI it is rank 0 of 1, "+
+		"alone. Start the job with --mpi %s",
+		strings.TrimSpace(string(name)), flag)
+}
+
+// served reports whether a rank with this environment finds the others.
+func served(mpi linkage.MPI, env []string) bool {
+	_, pmix := find(env, "PMIX_RANK=")
+	_, flux := find(env, "FLUX_JOB_ID=")
+	_, library := find(env, "FLUX_PMI_LIBRARY_PATH=")
+	return pmix && (mpi == linkage.OpenMPI || flux) || library && mpi == linkage.OpenMPI4
+}
+
+func valueOf(env []string, name string) (int, bool) {
+	text, found := find(env, name+"=")
+	n, err := strconv.Atoi(text)
+	return n, found && err == nil
+}
+
+func find(env []string, prefix string) (string, bool) {
+	for _, kv := range env {
+		if value, is := strings.CutPrefix(kv, prefix); is {
+			return value, true
+		}
+	}
+	return "", false
+}

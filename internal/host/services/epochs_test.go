@@ -1,0 +1,247 @@
+package services
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// elasticPair returns the relay of a process of an elastic job, and its frames.
+func elasticPair(t *testing.T) (*epochs, *wire.Reader) {
+	t.Helper()
+	r, w := io.Pipe()
+	t.Cleanup(func() { r.Close() })
+	return newEpochs(newRelay(wire.NewWriter(w), 1, 1), wire.Job{ID: "j", Ranks: []wire.Rank{{Rank: 2}}}),
+		wire.NewReader(r)
+}
+
+func TestEpochs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, frames := elasticPair(t)
+		var wg sync.WaitGroup
+		park := func(left, want int) {
+			wg.Go(func() {
+				if got, err := e.Park(t.Context(), left); err != nil || got.Epoch != want || got.Job != "j" ||
+					got.Location == nil {
+					t.Errorf("park after %d = %+v, %v", left, got, err)
+				}
+			})
+		}
+		park(0, 1)
+		if p := next[wire.Park](t, frames, wire.TypePark); p.Left != 0 {
+			t.Errorf("a new rank says that it left %d", p.Left)
+		}
+		e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
+		wg.Wait()
+
+		// Requests of the epoch end with it; a rank that has left asks again.
+		aborted := e.Aborted()
+		interrupted := e.Interrupted(1)
+		failed := e.Failed(1)
+		e.interrupt(wire.Interrupt{Epoch: 2}) // not this one
+		e.abort(wire.Abort{Epoch: 2})
+		select {
+		case <-aborted:
+			t.Error("aborted by another epoch's end")
+		case <-interrupted:
+			t.Error("interrupted in another epoch's name")
+		case <-failed:
+			t.Error("failed by another epoch's end")
+		default:
+		}
+		e.interrupt(wire.Interrupt{Epoch: 1})
+		e.interrupt(wire.Interrupt{Epoch: 1})
+		<-interrupted
+		e.abort(wire.Abort{Epoch: 1, Rank: 0, Cause: "it ended"})
+		e.abort(wire.Abort{Epoch: 1, Rank: 1, Cause: "it ended, too"})
+		<-aborted
+		<-failed
+		if info := string(e.AbortInfo()); !strings.Contains(info, "it ended") {
+			t.Errorf("abort says %s", info)
+		}
+		wg.Go(func() {
+			if _, err := e.Fence(t.Context(), "f", 2, nil); !errors.Is(err, kv.ErrAborted) {
+				t.Errorf("a fence of the aborted epoch: %v", err)
+			}
+		})
+		next[wire.Fence](t, frames, wire.TypeFence)
+		wg.Wait()
+		park(1, 2)
+		park(1, 2)
+		next[wire.Park](t, frames, wire.TypePark)
+		next[wire.Park](t, frames, wire.TypePark)
+		e.begin(wire.Epoch{Number: 2, Rank: 0, Size: 1})
+		e.begin(wire.Epoch{Number: 1, Rank: 9, Size: 10}) // late
+		wg.Wait()
+		select {
+		case <-e.Aborted():
+			t.Error("the new epoch is aborted")
+		case <-e.Interrupted(2):
+			t.Error("the new epoch is interrupted")
+		case <-e.Failed(2):
+			t.Error("the new epoch has failed")
+		case <-e.Failed(1):
+			t.Error("an epoch that is over fails")
+		case <-e.Interrupted(1): // over
+		}
+
+		// Values of another epoch's fence do not count.
+		wg.Go(func() {
+			if got, err := e.Fence(t.Context(), "f", 0, []byte("a")); err != nil || len(got) != 1 ||
+				string(got[0]) != "b" {
+				t.Errorf("fence = %q, %v", got, err)
+			}
+		})
+		if f := next[wire.Fence](t, frames, wire.TypeFence); f.Epoch != 2 {
+			t.Errorf("fence of epoch %d", f.Epoch)
+		}
+		e.fenced(wire.Fence{Epoch: 1, Name: "f", Values: map[int][]byte{0: []byte("old")}})
+		e.fenced(wire.Fence{Epoch: 2, Name: "f", Values: map[int][]byte{0: []byte("b")}})
+		wg.Wait()
+
+		// The end of the job is the end of every wait.
+		wg.Go(func() {
+			if _, err := e.Park(t.Context(), 2); !errors.Is(err, kv.ErrAborted) {
+				t.Errorf("park at the job's end: %v", err)
+			}
+		})
+		next[wire.Park](t, frames, wire.TypePark)
+		failed = e.Failed(2)
+		e.abort(wire.Abort{Rank: -1, Cause: "gorun is gone"})
+		wg.Wait()
+		select {
+		case <-failed:
+			t.Error("the job's end is an epoch's")
+		default:
+		}
+	})
+}
+
+// A request for a fence that was accepted in one epoch and arrives when the next has begun with
+// other numbers is not forwarded: the launcher fails a host that posts for another's rank.
+func TestFenceOfAnEpochThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, w := io.Pipe()
+		e := newEpochs(newRelay(wire.NewWriter(w), 1, 1), wire.Job{ID: "j", Ranks: []wire.Rank{{Rank: 2}}})
+		e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
+		e.begin(wire.Epoch{Number: 2, Rank: 1, Size: 2})
+		late := make(chan error, 1)
+		go func() { _, err := e.Fence(t.Context(), "f", 2, nil); late <- err }()
+		synctest.Wait()
+		select {
+		case err := <-late:
+			if !errors.Is(err, kv.ErrAborted) {
+				t.Error(err)
+			}
+		default:
+			t.Error("the launcher is told")
+		}
+		r.Close()
+		e.end()
+	})
+}
+
+// A request that waits for an epoch's abort gets a valid answer when the next epoch begins.
+func TestAbortOfAnEpochThatIsOver(t *testing.T) {
+	e, _ := elasticPair(t)
+	e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
+	aborted := e.Aborted()
+	e.begin(wire.Epoch{Number: 2, Rank: 2, Size: 3})
+	<-aborted
+	var why wire.Abort
+	if err := json.Unmarshal(e.AbortInfo(), &why); err != nil || why.Rank != -1 || why.Cause == "" {
+		t.Errorf("it is told %q: %v", e.AbortInfo(), err)
+	}
+}
+
+// A rank that is slow to ask for its first epoch, which has begun without it, is heard all the
+// same: once.
+func TestEpochThatBeganBefore(t *testing.T) {
+	e, frames := elasticPair(t)
+	e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
+	heard := make(chan int, 1)
+	go func() { heard <- next[wire.Park](t, frames, wire.TypePark).Left }()
+	for range 2 {
+		if got, err := e.Park(t.Context(), 0); err != nil || got.Epoch != 1 {
+			t.Errorf("park = %+v, %v", got, err)
+		}
+	}
+	if left := <-heard; left != 0 {
+		t.Errorf("it says that it left %d", left)
+	}
+}
+
+// TestElasticServer has a rank go from one epoch to the next over HTTP.
+func TestElasticServer(t *testing.T) {
+	r, w := io.Pipe()
+	defer r.Close()
+	go func() { _, _ = io.Copy(io.Discard, r) }()
+	relay := newRelay(wire.NewWriter(w), 1, 1)
+	e := newEpochs(relay, wire.Job{ID: "j", Ranks: []wire.Rank{{}}})
+	door, err := kv.OpenServer(map[string]kv.JobInfo{"secret": {Job: "j"}}, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer door.Close()
+	ask := func(method, path, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+door.Addr()+"/v1/"+path,
+			strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer secret")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(text)
+	}
+	for _, body := range []string{"", "{}", `{"left":-1}`, `{"left":"1"}`} {
+		if code, _ := ask("POST", "park", body); code != http.StatusBadRequest {
+			t.Errorf("park %s answered %d", body, code)
+		}
+	}
+	if code, _ := ask("GET", "interrupt", ""); code != http.StatusBadRequest {
+		t.Errorf("interrupt without an epoch answered %d", code)
+	}
+	e.begin(wire.Epoch{
+		Number:    4,
+		Rank:      1,
+		Size:      2,
+		LocalSize: 2,
+		Nodes:     1,
+		Addrs:     []string{"10.0.0.1"},
+		Key:       []byte("k"),
+	})
+	code, text := ask("POST", "park", `{"left":0}`)
+	if want := `"epoch":4,"rank":1,"size":2,"key":"aw==","local_rank":0,"local_size":2`; code != http.StatusOK ||
+		!strings.Contains(text, want) {
+		t.Errorf("park answered %d %s, want %s in it", code, text, want)
+	}
+	if _, text := ask("GET", "job", ""); !strings.Contains(text, `"epoch":4,"rank":1`) {
+		t.Errorf("afterwards the job is %s", text)
+	}
+	e.interrupt(wire.Interrupt{Epoch: 4})
+	if code, text := ask("GET", "interrupt?epoch=4", ""); code != http.StatusOK ||
+		strings.TrimSpace(text) != `{"epoch":4}` {
+		t.Errorf("interrupt answered %d %s", code, text)
+	}
+	if code, _ := ask("POST", "joined", ""); code != http.StatusNoContent {
+		t.Errorf("joined answered %d", code)
+	}
+	relay.end()
+	if code, _ := ask("POST", "park", `{"left":4}`); code != http.StatusServiceUnavailable {
+		t.Errorf("park at the agent's end answered %d", code)
+	}
+}

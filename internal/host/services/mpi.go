@@ -1,0 +1,268 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/mpi/pmi"
+	"github.com/gorun/gorun/internal/mpi/pmix"
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// FirstFD is the number of a rank's PMI socket in the rank: the first after the standard ones.
+const FirstFD = 3
+
+// mpi serves PMI-1 to MPI programs, on a socket that each rank inherits. Ranks in containers that
+// inherit no socket connect to a port.
+type mpi struct {
+	host *pmi.Host
+	port net.Listener // nil: no rank needs it
+	ctx  context.Context
+	stop context.CancelFunc
+	wg   sync.WaitGroup
+
+	aborted func(rank, code int) // a rank called MPI_Abort
+	startup *startup
+
+	mu     sync.Mutex
+	places map[int]place // of spawned ranks, by number
+	talks  map[int]*talk // by rank
+	aborts map[int]abort // of ranks that called MPI_Abort
+}
+
+// place is a rank of a world.
+type place struct {
+	host *pmi.Host
+	rank int
+}
+
+// talk is the conversation with a rank over the socket that it inherited.
+type talk struct {
+	conn *net.UnixConn
+	stop context.CancelFunc // ends what waits for other ranks
+	over chan struct{}      // closed when it has ended
+}
+
+// abort is a rank's call of MPI_Abort.
+type abort struct {
+	code int
+	at   time.Time
+}
+
+// End is how a rank has ended.
+type End struct {
+	MPI          wire.MPIEnd
+	Asked        int // the code given to MPI_Abort
+	Code, Signal int
+	Aborted      time.Time // when it called MPI_Abort, if it did
+}
+
+// newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
+func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any), kill func(rank int)) (*mpi, error) {
+	m := &mpi{
+		startup: newStartup(job, send),
+		talks:   map[int]*talk{},
+		places:  map[int]place{},
+		aborts:  map[int]abort{},
+	}
+	m.aborted = func(rank, code int) {
+		m.mu.Lock()
+		if _, before := m.aborts[rank]; !before {
+			m.aborts[rank] = abort{code, time.Now()}
+		}
+		m.mu.Unlock()
+		kill(rank)
+	}
+	m.host = &pmi.Host{
+		Name:     "kvs_" + job.ID,
+		Size:     job.Size,
+		Programs: map[int]int{},
+		Store:    store,
+		Aborted:  m.aborted,
+		Entered:  m.startup.enter,
+		Universe: job.Spawn.Universe,
+	}
+	for _, r := range job.Ranks {
+		m.host.Programs[r.Rank] = programOf(job, r.Rank)
+	}
+	m.ctx, m.stop = context.WithCancel(context.Background())
+	if !port {
+		return m, nil
+	}
+	var lc net.ListenConfig
+	lc.SetMultipathTCP(false)
+	var err error
+	if m.port, err = lc.Listen(m.ctx, "tcp4", "127.0.0.1:0"); err != nil {
+		return nil, fmt.Errorf("open a port for MPI programs in containers: %w", err)
+	}
+	m.wg.Go(m.accept)
+	return m, nil
+}
+
+// place is where the rank with a number is served.
+func (m *mpi) place(rank int) place {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if p, spawned := m.places[rank]; spawned {
+		return p
+	}
+	return place{m.host, rank}
+}
+
+// programOf is the number of a rank's program among the job's, which may run on other hosts.
+func programOf(job wire.Job, rank int) int {
+	last := 0
+	for i, share := range job.Shares {
+		if last += share; rank < last {
+			return i
+		}
+	}
+	return 0
+}
+
+// address is the value of PMI_PORT, or "" where no rank needs it.
+func (m *mpi) address() string {
+	if m.port == nil {
+		return ""
+	}
+	return m.port.Addr().String()
+}
+
+// connect makes a rank's socket and serves it. The caller closes theirs when the rank has it.
+func (m *mpi) connect(rank int) (theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("make a socket for PMI: %w", err)
+	}
+	own := os.NewFile(uintptr(fds[0]), "pmi")
+	defer own.Close()
+	theirs = os.NewFile(uintptr(fds[1]), "pmi")
+	conn, err := net.FileConn(own)
+	if err != nil {
+		theirs.Close()
+		return nil, fmt.Errorf("serve PMI: %w", err)
+	}
+	ctx, stop := context.WithCancel(m.ctx)
+	p := m.place(rank)
+	t := &talk{conn.(*net.UnixConn), stop, make(chan struct{})} // of a socketpair
+	m.mu.Lock()
+	m.talks[rank] = t
+	m.mu.Unlock()
+	m.wg.Go(func() {
+		defer close(t.over)
+		defer stop()
+		defer conn.Close()
+		_ = p.host.Serve(ctx, conn, p.rank) // a rank that breaks the protocol reads EOF
+	})
+	return theirs, nil
+}
+
+// accept serves ranks at the port.
+func (m *mpi) accept() {
+	var peers kv.Peers
+	defer peers.Close()
+	for {
+		conn, err := m.port.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of descriptors until some are closed
+			continue
+		}
+		if !ownRank(&peers, conn) {
+			conn.Close()
+			continue
+		}
+		closed := context.AfterFunc(m.ctx, func() { conn.Close() })
+		m.wg.Go(func() {
+			defer closed()
+			defer conn.Close()
+			_ = m.host.ServeUnidentified(m.ctx, conn)
+		})
+	}
+}
+
+// answerTime bounds an answer to a rank that has ended: nobody may read it.
+const answerTime = time.Second
+
+// finish handles all that a rank has sent that has ended, such as MPI_Abort, and closes its socket,
+// which its children may hold open.
+func (m *mpi) finish(rank int) {
+	m.mu.Lock()
+	t := m.talks[rank]
+	delete(m.talks, rank)
+	m.mu.Unlock()
+	if t == nil {
+		return
+	}
+	t.stop()
+	_ = t.conn.SetWriteDeadline(time.Now().Add(answerTime))
+	_ = t.conn.CloseRead() // what was sent before can still be read
+	<-t.over
+}
+
+// end is how MPI sees the end of a rank. PMIx may know it to be inside of MPI. A rank that called
+// MPI_Abort may crash on its way out.
+func (m *mpi) end(rank, code, signal int, server *pmix.Server) End {
+	m.finish(rank)
+	p := m.place(rank)
+	inside := p.host.Inside(p.rank) || server != nil && server.Inside(rank)
+	m.mu.Lock()
+	asked, aborted := m.aborts[rank]
+	m.mu.Unlock()
+	switch {
+	case aborted:
+		return End{
+			MPI:     wire.MPIAborted,
+			Asked:   asked.code,
+			Code:    asked.code & 0xff,
+			Aborted: asked.at,
+		}
+	case code == 0 && signal == 0 && inside:
+		return End{MPI: wire.MPIUnfinished}
+	}
+	return End{Code: code, Signal: signal}
+}
+
+// forget frees the number of a spawned rank.
+func (m *mpi) forget(number int) {
+	m.mu.Lock()
+	p, known := m.places[number]
+	delete(m.places, number)
+	others := slices.ContainsFunc(slices.Collect(maps.Values(m.places)), func(other place) bool {
+		return other.host == p.host
+	})
+	m.mu.Unlock()
+	if known && !others {
+		removeSegments(p.host)
+	}
+}
+
+func (m *mpi) close() {
+	m.startup.end()
+	m.stop()
+	if m.port != nil {
+		m.port.Close()
+	}
+	m.mu.Lock()
+	for _, t := range m.talks {
+		t.conn.Close()
+	}
+	m.mu.Unlock()
+	m.wg.Wait()
+	removeSegments(m.host)
+	for _, p := range m.places {
+		removeSegments(p.host)
+	}
+}

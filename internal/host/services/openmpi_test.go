@@ -1,0 +1,127 @@
+package services
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/host/linkage"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+func TestOpenMPI4LeavesNothing(t *testing.T) {
+	s := &Services{job: wire.Job{MPI: wire.MPI{OpenMPI4: []byte("library")}}}
+	if err := s.openMPI(Options{MPI: MPI{OpenMPI4: true}}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.ompi4.Fd()))
+	if string(text) != "library" || err != nil {
+		t.Errorf("ranks would load %q, %v", text, err)
+	}
+	if err := os.WriteFile(s.folder+"/vader_segment", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.Remove()
+	if _, err := os.Stat(s.folder); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+}
+
+func TestWhatProgramsNeed(t *testing.T) {
+	four := Use{Use: linkage.Use{MPI: linkage.OpenMPI4}}
+	five := Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/lib/libpmix.so.2"}}
+	external := Use{Use: linkage.Use{MPI: linkage.OpenMPI4, PMIx: "/lib/libpmix.so.2"}}
+	guess := Use{five.Use, true}
+	other := Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/other"}}
+	both := wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}
+	for name, tt := range map[string]struct {
+		sent  wire.MPI
+		size  int
+		uses  []Use
+		apart bool
+		want  MPI
+		note  string
+	}{
+		"nothing": {sent: both, size: 2, uses: []Use{{}, {Use: linkage.Use{MPI: linkage.MPICH}}},
+			want: MPI{Unknown: true}},
+		"all known": {sent: both, size: 2, uses: []Use{{Use: linkage.Use{MPI: linkage.MPICH}}}},
+		"a guess": {sent: both, size: 2, uses: []Use{guess},
+			want: MPI{PMIx: true, Library: "/lib/libpmix.so.2", Guess: true}},
+		"a right guess": {sent: both, size: 2, uses: []Use{guess, five},
+			want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"a vain guess": {size: 2, uses: []Use{guess}, note: "x names a program of Open MPI"},
+		"one of each": {sent: both, size: 2, uses: []Use{five, four, other},
+			want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"external PMIx": {sent: both, size: 2, uses: []Use{external},
+			want: MPI{PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"and no server": {sent: wire.MPI{OpenMPI4: []byte("library")}, size: 2, uses: []Use{external},
+			want: MPI{OpenMPI4: true}},
+		"and its own": {sent: both, size: 2, uses: []Use{external, four},
+			want: MPI{OpenMPI4: true, PMIx: true, Library: "/lib/libpmix.so.2"}},
+		"no library":     {size: 2, uses: []Use{four}, note: "gorun needs gorun-ompi4.so in"},
+		"no server":      {size: 2, uses: []Use{five}, note: "x is linked with Open MPI"},
+		"a rank alone":   {size: 1, uses: []Use{five}},
+		"in a container": {sent: both, size: 2, uses: []Use{five}, apart: true},
+	} {
+		var got MPI
+		for _, use := range tt.uses {
+			got.Add(wire.Job{MPI: tt.sent, Size: tt.size}, "x", use, tt.apart, map[string]string{"A": "1"})
+		}
+		if note := got.Note; !strings.Contains(note, tt.note) || (note == "") != (tt.note == "") {
+			t.Errorf("%s: note %q", name, note)
+		}
+		if got.PMIx != slices.Equal(got.Env, []string{"A=1"}) {
+			t.Errorf("%s: environment %q", name, got.Env)
+		}
+		got.Note = ""
+		got.Env = nil
+		if !reflect.DeepEqual(got, tt.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
+		}
+	}
+}
+
+// A job without Open MPI gets no folder.
+func TestOpenMPIIsNotPrepared(t *testing.T) {
+	s := &Services{job: wire.Job{MPI: wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}}}
+	if err := s.openMPI(Options{}); err != nil || s.folder != "" || s.ompi4 != nil || s.pmix != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+}
+
+func TestNumbersOfJobs(t *testing.T) {
+	seen := map[uint32]bool{}
+	for i := range 1000 {
+		n := numberOf(fmt.Sprint("job", i))
+		if int16(n) <= 0 || int16(n>>16) < 0 {
+			t.Fatalf("job %d has number %#x", i, n)
+		}
+		seen[n] = true
+	}
+	if len(seen) < 990 {
+		t.Errorf("1000 jobs have %d numbers", len(seen))
+	}
+}
+
+// A rank that called MPI_Abort ended with that code, however it ended then.
+func TestAbortWins(t *testing.T) {
+	m, err := newMPI(wire.Job{}, nil, false, func(wire.Type, any) {}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.close()
+	m.aborted(1, 6)
+	m.aborted(1, 300)
+	for _, end := range []struct{ code, signal int }{{0, 9}, {0, 11}, {1, 0}, {0, 0}} {
+		if got := m.end(1, end.code, end.signal, nil); got.MPI != wire.MPIAborted || got.Code != 6 || got.Signal != 0 ||
+			got.Aborted.IsZero() {
+			t.Errorf("%+v: %+v", end, got)
+		}
+	}
+	if got := m.end(2, 0, 11, nil); got != (End{Signal: 11}) {
+		t.Errorf("another rank: %+v", got)
+	}
+}

@@ -1,0 +1,322 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// relayPair returns a relay for 2 local ranks of 4, and its frames.
+func relayPair(t *testing.T) (*relay, *wire.Reader) {
+	t.Helper()
+	r, w := io.Pipe()
+	t.Cleanup(func() { r.Close() })
+	return newRelay(wire.NewWriter(w), 2, 4), wire.NewReader(r)
+}
+
+// next reads the message of type want that must come now.
+func next[T any](t *testing.T, frames *wire.Reader, want wire.Type) (message T) {
+	t.Helper()
+	f, err := frames.Next()
+	if err == nil && f.Type != want {
+		t.Fatalf("%s came where %s was due", f.Type, want)
+	}
+	if err == nil {
+		err = f.Decode(&message)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return message
+}
+
+func TestRelayFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, frames := relayPair(t)
+		want := [][]byte{[]byte("a"), {}, []byte("c"), []byte("d")}
+		var wg sync.WaitGroup
+		fence := func(name string, rank int, value string) {
+			wg.Go(func() {
+				got, err := r.Fence(t.Context(), name, rank, []byte(value))
+				if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+					t.Errorf("rank %d got %q, %v", rank, got, err)
+				}
+			})
+		}
+		for round := range 3 { // a name can be used again
+			fence("f", 2, "c")
+			synctest.Wait()
+			fence("f", 3, "d")
+			if got := next[wire.Fence](t, frames, wire.TypeFence); !reflect.DeepEqual(got,
+				wire.Fence{Name: "f", Values: map[int][]byte{2: []byte("c"), 3: []byte("d")}}) {
+				t.Errorf("round %d: sent %+v", round, got)
+			}
+			synctest.Wait()
+			r.fenced(wire.Fence{Name: "other"})
+			r.fenced(wire.Fence{Name: "f", Values: map[int][]byte{0: []byte("a"), 1: {}, 2: []byte("c"), 3: []byte("d"),
+				4: []byte("x"), -1: []byte("x")}})
+			r.fenced(wire.Fence{Name: "f"})
+			wg.Wait()
+		}
+	})
+}
+
+func TestRelayTellsARankThatComesTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, _ := relayPair(t)
+		go r.Fence(t.Context(), "f", 2, nil)
+		synctest.Wait()
+		var twice *kv.DuplicateError
+		if _, err := r.Fence(t.Context(), "f", 2, nil); !errors.As(err, &twice) || twice.Member != 2 {
+			t.Error(err)
+		}
+		r.end()
+	})
+}
+
+// TestRelayPostsToAFenceOnce checks that a rank which repeats an abandoned post gets an error: the
+// launcher ends hosts that post twice.
+func TestRelayPostsToAFenceOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, w := io.Pipe()
+		defer out.Close()
+		r := newRelay(wire.NewWriter(w), 1, 2)
+		frames := wire.NewReader(out)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := make(chan error, 1)
+		go func() { _, err := r.Fence(ctx, "f", 1, nil); first <- err }()
+		next[wire.Fence](t, frames, wire.TypeFence)
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("who gave up: %v", err)
+		}
+		again := make(chan error, 2)
+		post := func() { _, err := r.Fence(t.Context(), "f", 1, nil); again <- err }
+		go post()
+		synctest.Wait()
+		select {
+		case err := <-again:
+			if twice := new(kv.DuplicateError); !errors.As(err, &twice) {
+				t.Errorf("posted again: %v", err)
+			}
+		default:
+			next[wire.Fence](t, frames, wire.TypeFence)
+			t.Error("the launcher is told of the same fence twice")
+		}
+		r.fenced(wire.Fence{Name: "f"})
+		go post() // the name can be used again
+		next[wire.Fence](t, frames, wire.TypeFence)
+		r.end()
+		synctest.Wait()
+	})
+}
+
+func TestRelayGet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, frames := relayPair(t)
+		var wg sync.WaitGroup
+		for i := range 3 {
+			wg.Go(func() {
+				key := fmt.Sprint("key", i)
+				value, found, err := r.Get(t.Context(), key, getTime)
+				if err != nil || found != (i > 0) || string(value) != strings.Repeat(key, i) {
+					t.Errorf("%s: %q, %v, %v", key, value, found, err)
+				}
+			})
+		}
+		var asked []wire.Get
+		for range 3 {
+			asked = append(asked, next[wire.Get](t, frames, wire.TypeGet))
+		}
+		for _, g := range asked { // answers come in any order, and once
+			i := int(g.Key[3] - '0')
+			v := wire.Value{ID: g.ID, Found: i > 0, Value: []byte(strings.Repeat(g.Key, i))}
+			r.value(v)
+			r.value(v)
+		}
+		r.value(wire.Value{ID: 1000})
+		wg.Wait()
+		if len(r.gets) != 0 {
+			t.Errorf("%d questions are still open", len(r.gets))
+		}
+	})
+}
+
+// The launcher does not hear of a rank that stopped waiting, so it never waits long at a time.
+func TestRelayAsksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, frames := relayPair(t)
+		go func() {
+			for _, want := range []time.Duration{getTime, getTime, time.Second} {
+				g := next[wire.Get](t, frames, wire.TypeGet)
+				if g.Wait != want {
+					t.Errorf("asked to wait for %v, want %v", g.Wait, want)
+				}
+				r.value(wire.Value{ID: g.ID, Found: g.Wait == time.Second})
+			}
+		}()
+		if _, found, err := r.Get(t.Context(), "k", 2*getTime+time.Second); !found || err != nil {
+			t.Errorf("found %v, %v", found, err)
+		}
+	})
+}
+
+// TestRelayBoundsGets checks that abandoned requests for keys count until they are answered: the
+// launcher ends hosts with too many.
+func TestRelayBoundsGets(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		out, w := io.Pipe()
+		defer out.Close()
+		r := newRelay(wire.NewWriter(w), 1, 1)
+		frames := wire.NewReader(out)
+		asked := make(chan uint64, 2*maxGets)
+		go func() {
+			for {
+				f, err := frames.Next()
+				if err != nil {
+					return
+				}
+				var g wire.Get
+				if err := f.Decode(&g); err != nil || f.Type != wire.TypeGet {
+					t.Errorf("sent %s: %v", f.Type, err)
+					return
+				}
+				asked <- g.ID
+			}
+		}()
+		gaveUp, cancel := context.WithCancel(t.Context())
+		cancel()
+		for i := range maxGets {
+			if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, context.Canceled) {
+				t.Fatalf("question %d: %v", i, err)
+			}
+		}
+		if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, errGets) {
+			t.Errorf("one question too many: %v", err)
+		}
+		r.value(wire.Value{ID: <-asked})
+		if _, _, err := r.Get(gaveUp, "k", getTime); !errors.Is(err, context.Canceled) {
+			t.Errorf("a question that has room again: %v", err)
+		}
+	})
+}
+
+func TestRelayPutAndLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, frames := relayPair(t)
+		go func() {
+			if err := r.Put("k", []byte{0, 255}); err != nil {
+				t.Error(err)
+			}
+			r.Lost(2, 0, "reset")
+			r.Left(2, 1, "closed")
+			r.Note(3, "waits")
+		}()
+		if p := next[wire.Put](t, frames, wire.TypePut); p.Key != "k" || string(p.Value) != "\x00\xff" {
+			t.Errorf("put %+v", p)
+		}
+		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{By: 2, Rank: 0, Cause: "reset"}) {
+			t.Errorf("lost %+v", l)
+		}
+		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{
+			By:    2,
+			Rank:  1,
+			Cause: "closed",
+			Left:  true,
+		}) {
+			t.Errorf("left %+v", l)
+		}
+		if n := next[wire.Note](t, frames, wire.TypeNote); n != (wire.Note{By: 3, Text: "waits"}) {
+			t.Errorf("note %+v", n)
+		}
+		if err := r.Put(strings.Repeat("k", kv.MaxKey+1), nil); err == nil {
+			t.Error("no bound on keys")
+		}
+	})
+}
+
+// TestRelayLetsWaitersGo checks the three ways in which a wait is called off.
+func TestRelayLetsWaitersGo(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(r *relay, cancel context.CancelFunc)
+		want error
+	}{
+		"the job is aborted": {func(r *relay, _ context.CancelFunc) { r.abort(wire.Abort{Rank: 1}) }, kv.ErrAborted},
+		"the agent ends":     {func(r *relay, _ context.CancelFunc) { r.end() }, errEnded},
+		"the rank hangs up":  {func(_ *relay, cancel context.CancelFunc) { cancel() }, context.Canceled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, frames := relayPair(t)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				go io.Copy(io.Discard, readAll{frames})
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					if _, err := r.Fence(ctx, "f", 2, nil); !errors.Is(err, tc.want) {
+						t.Errorf("fence: %v", err)
+					}
+				})
+				wg.Go(func() {
+					if _, _, err := r.Get(ctx, "k", time.Minute); !errors.Is(err, tc.want) {
+						t.Errorf("get: %v", err)
+					}
+				})
+				synctest.Wait()
+				tc.do(r, cancel)
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// readAll reads frames away.
+type readAll struct{ frames *wire.Reader }
+
+func (r readAll) Read([]byte) (int, error) {
+	_, err := r.frames.Next()
+	return 0, err
+}
+
+func TestRelayKeepsTheFirstAbort(t *testing.T) {
+	r, _ := relayPair(t)
+	select {
+	case <-r.Aborted():
+		t.Error("aborted from the start")
+	default:
+	}
+	r.abort(wire.Abort{Rank: 1, Host: "h", Cause: "first"})
+	r.abort(wire.Abort{Rank: 2, Host: "h", Cause: "second"})
+	<-r.Aborted()
+	want := `{"rank":1,"host":"h","cause":"first"}`
+	if got := string(r.AbortInfo()); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestRelaySaysThatTheLauncherIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pr, pw := io.Pipe()
+		pr.Close()
+		r := newRelay(wire.NewWriter(pw), 1, 1)
+		if _, err := r.Fence(t.Context(), "f", 0, nil); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("fence: %v", err)
+		}
+		if _, _, err := r.Get(t.Context(), "k", 0); !errors.Is(err, io.ErrClosedPipe) || len(r.gets) != 0 {
+			t.Errorf("get: %v, %d open", err, len(r.gets))
+		}
+		if err := r.Put("k", nil); !errors.Is(err, io.ErrClosedPipe) {
+			t.Errorf("put: %v", err)
+		}
+	})
+}

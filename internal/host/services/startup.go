@@ -1,0 +1,96 @@
+package services
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// slowStart is how long a start-up of MPI may take before the launcher is told which ranks have
+// come.
+const slowStart = time.Second
+
+// startup follows which ranks of this host have called MPI_Init, until all ranks of the job have.
+// It is safe for concurrent use.
+type startup struct {
+	send  func(wire.Type, any) // must not wait
+	ranks int                  // of this host
+
+	mu      sync.Mutex
+	over    bool // all have, or the job is over
+	slow    bool // the launcher is told
+	entered []int
+	ended   []int // without a call
+	lost    bool  // one of ended is reported
+	timer   *time.Timer
+}
+
+func newStartup(job wire.Job, send func(wire.Type, any)) *startup {
+	return &startup{send: send, ranks: len(job.Ranks), over: job.Elastic != nil}
+}
+
+// enter records that a rank has called MPI_Init.
+func (s *startup) enter(rank int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || slices.Contains(s.entered, rank) {
+		return
+	}
+	s.entered = append(s.entered, rank)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(slowStart, s.late)
+	}
+	s.tell()
+	s.check()
+}
+
+// late begins to tell the launcher.
+func (s *startup) late() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.slow = true
+	s.tell()
+}
+
+func (s *startup) tell() {
+	if s.slow && !s.over {
+		s.send(wire.TypeEntered, wire.Entered{Ranks: slices.Clone(s.entered)})
+	}
+}
+
+// rankEnded records that a rank has ended.
+func (s *startup) rankEnded(rank int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over && !slices.Contains(s.entered, rank) {
+		s.ended = append(s.ended, rank)
+		s.check()
+	}
+}
+
+// check reports a rank that has ended before MPI_Init when another one waits there: libpmix does
+// not say that ranks of one host wait.
+func (s *startup) check() {
+	if len(s.entered) > 0 && len(s.ended) > 0 && !s.lost {
+		s.lost = true
+		rank := s.ended[0]
+		s.send(wire.TypeLost, wire.Lost{
+			By:      rank,
+			Rank:    rank,
+			Cause:   "it ended before MPI_Init, where others waited for it",
+			Awaited: true,
+		})
+	}
+}
+
+// end records that the start-up is over.
+func (s *startup) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	if s.timer != nil {
+		s.timer.Stop()
+	}
+}

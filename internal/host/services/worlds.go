@@ -1,0 +1,242 @@
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/gorun/gorun/internal/host/spawn"
+	"github.com/gorun/gorun/internal/mpi/pmi"
+	"github.com/gorun/gorun/internal/mpi/pmix"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/rankenv"
+)
+
+// worldStore is the job's store with the fences of a world.
+type worldStore struct {
+	*relay
+	world *spawn.World
+}
+
+func (s worldStore) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
+	return s.world.Fence(ctx, s.relay, name, rank, value)
+}
+
+// spawnPMI starts what a rank asks for over PMI-1.
+func (s *Services) spawnPMI(ctx context.Context, by int, asked pmi.Spawn) error {
+	r := wire.SpawnRequest{By: by, Given: map[string][]byte{}}
+	for key, value := range asked.Given {
+		r.Given[key] = []byte(value)
+	}
+	for _, p := range asked.Programs {
+		r.Programs = append(r.Programs, wire.SpawnProgram{
+			Argv:  bytesOf(p.Argv),
+			Dir:   []byte(p.Info["wdir"]),
+			Host:  p.Host(),
+			Ranks: p.Ranks,
+		})
+	}
+	_, err := s.spawn(ctx, r)
+	return err
+}
+
+// spawnPMIx starts what a rank asks for over PMIx, and returns the name of its world.
+func (s *Services) spawnPMIx(ctx context.Context, by int, programs []pmix.Program) (name string, err error) {
+	r := wire.SpawnRequest{By: by}
+	for _, p := range programs {
+		r.Programs = append(r.Programs, wire.SpawnProgram{
+			Argv:  bytesOf(p.Argv),
+			Env:   bytesOf(p.Env),
+			Dir:   []byte(p.Dir),
+			Host:  p.Host,
+			Ranks: p.Ranks,
+		})
+	}
+	w, err := s.spawn(ctx, r)
+	if err != nil {
+		return "", err
+	}
+	return s.worldName(w), nil
+}
+
+// bytesOf encodes texts of a rank, which may hold bytes that JSON strings cannot.
+func bytesOf(texts []string) (all [][]byte) {
+	for _, t := range texts {
+		all = append(all, []byte(t))
+	}
+	return all
+}
+
+func (s *Services) worldName(w *spawn.World) string { return w.Name("gorun-" + s.job.ID) }
+
+// spawn starts the ranks of a request. The user is told why it cannot: some programs wait for ever
+// after the error.
+func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*spawn.World, error) {
+	w, err := s.ask(ctx, r)
+	if err != nil {
+		s.refused(r, err)
+	}
+	return w, err
+}
+
+// ask has the launcher place the ranks of a request, and returns when those of this host have been
+// started.
+func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*spawn.World, error) {
+	if s.job.Elastic != nil {
+		return nil, errors.New("an elastic job starts and ends its ranks itself")
+	}
+	if err := s.opts.MaySpawn(ctx, r); err != nil {
+		return nil, err
+	}
+	id, answer := s.worlds.Ask(r.By)
+	defer s.worlds.Drop(id)
+	r.ID = id
+	if err := s.relay.out.SendMessage(wire.TypeSpawn, r); err != nil {
+		return nil, err
+	}
+	select {
+	case a := <-answer:
+		return a.World, a.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-s.relay.ended:
+		return nil, errEnded
+	}
+}
+
+// world begins a world, or hands a refusal to the rank that has asked. Worlds begin in their order,
+// on all hosts.
+func (s *Services) world(told wire.World) {
+	if told.Refused != "" {
+		s.worlds.Answer(told, spawn.Answer{Err: errors.New(told.Refused)})
+		return
+	}
+	before, done := s.worlds.Turn()
+	s.mpi.wg.Go(func() {
+		defer close(done)
+		<-before
+		w, err := s.worlds.Add(told)
+		if err == nil {
+			err = s.begin(w)
+		}
+		s.worlds.Answer(told, spawn.Answer{World: w, Err: err})
+	})
+}
+
+// begin describes a world to MPI, and starts its ranks of this host.
+func (s *Services) begin(w *spawn.World) error {
+	if len(w.Here) > 0 {
+		s.serveWorld(w)
+	}
+	if s.pmix != nil {
+		programs := make([]int, len(w.Numbers))
+		for rank := range programs {
+			programs[rank] = w.ProgramOf(rank)
+		}
+		err := s.pmix.Add(s.mpi.ctx, pmix.World{
+			Number:   w.Number,
+			Numbers:  w.Numbers,
+			By:       w.By,
+			Job:      s.worldName(w),
+			HostOf:   w.HostOf,
+			Programs: programs,
+		})
+		if err != nil {
+			s.Forget(w)
+			return err
+		}
+	}
+	if len(w.Here) == 0 {
+		return nil
+	}
+	return s.opts.Spawn(s.mpi.ctx, w)
+}
+
+// serveWorld serves PMI-1 to the ranks of a world.
+func (s *Services) serveWorld(w *spawn.World) {
+	host := &pmi.Host{
+		Name:     "kvs_" + w.Name(s.job.ID),
+		Size:     len(w.Numbers),
+		Universe: s.job.Spawn.Universe,
+		Mapping:  pmi.Mapping(w.Nodes()),
+		Programs: map[int]int{},
+		Store:    worldStore{s.relay, w},
+		Entered:  w.Enter,
+		Aborted:  func(rank, code int) { s.mpi.aborted(w.Numbers[rank], code) },
+		Spawn: func(ctx context.Context, rank int, asked pmi.Spawn) error {
+			return s.spawnPMI(ctx, w.Numbers[rank], asked)
+		},
+	}
+	given := map[string]string{}
+	for key, value := range w.Given {
+		given[key] = string(value)
+	}
+	host.Give(given)
+	s.mpi.mu.Lock()
+	defer s.mpi.mu.Unlock()
+	for _, rank := range w.Here {
+		host.Programs[rank] = w.ProgramOf(rank)
+		s.mpi.places[w.Numbers[rank]] = place{host, rank}
+	}
+}
+
+// Spawned lists the spawned ranks of this host that run, ascending.
+func (s *Services) Spawned() []int { return s.worlds.Numbers() }
+
+// Forget frees the numbers of a world whose ranks were not started here.
+func (s *Services) Forget(w *spawn.World) {
+	for _, rank := range w.Here {
+		s.forget(w.Numbers[rank])
+	}
+}
+
+func (s *Services) forget(number int) {
+	s.mpi.forget(number)
+	s.worlds.Ended(number)
+}
+
+// spawnedEnded records that a spawned rank has ended. One that has not called MPI_Init lets the
+// rank that asked for it wait for ever.
+func (s *Services) spawnedEnded(w *spawn.World, number int) {
+	s.mpi.finish(number) // of a rank that was not started
+	if !w.Came(w.RankOf(number)) {
+		s.relay.send(wire.TypeLost, wire.Lost{
+			By:      number,
+			Rank:    number,
+			Awaited: true,
+			Cause:   fmt.Sprintf("it was spawned, and ended before MPI_Init, where rank %d waits for it", w.By),
+		})
+	}
+	s.forget(number)
+}
+
+// entered records that a rank of PMIx has called MPI_Init.
+func (s *Services) entered(number int) {
+	if w := s.worlds.Of(number); w != nil {
+		w.Enter(w.RankOf(number))
+		return
+	}
+	s.mpi.startup.enter(number)
+}
+
+// maxRefused bounds the notes about refused spawns.
+const maxRefused = 8
+
+// refused tells the user that a spawn fails.
+func (s *Services) refused(r wire.SpawnRequest, why error) {
+	n := 0
+	for _, p := range r.Programs {
+		n += p.Ranks
+	}
+	if s.told.Add(1) <= maxRefused {
+		s.relay.send(wire.TypeNote, wire.Note{By: r.By, Text: fmt.Sprintf("MPI_Comm_spawn of %d more ranks returns "+
+			"an error: %v", n, why)})
+	}
+}
+
+// DescribeSpawned adds to a spawned rank's description where it reaches the services.
+func (s *Services) DescribeSpawned(r rankenv.Rank) rankenv.Rank {
+	r.PMIFD = FirstFD
+	r.OpenMPIFolder = s.folder
+	return r
+}

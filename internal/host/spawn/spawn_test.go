@@ -1,0 +1,168 @@
+package spawn
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// store is a job's store within one process.
+type store struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	kept map[string][]byte
+}
+
+func newStore() *store {
+	s := &store{kept: map[string][]byte{}}
+	s.cond = sync.NewCond(&s.mu)
+	return s
+}
+
+func (s *store) Put(key string, value []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.kept[key] = value
+	s.cond.Broadcast()
+	return nil
+}
+
+func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, bool, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer context.AfterFunc(ctx, func() { s.mu.Lock(); s.cond.Broadcast(); s.mu.Unlock() })()
+	for ; ; s.cond.Wait() {
+		if v, found := s.kept[key]; found || ctx.Err() != nil {
+			return v, found, ctx.Err()
+		}
+	}
+}
+
+// told is a world of three ranks on two hosts, whose numbers are even on the first.
+func told() wire.World {
+	word := [][]byte{[]byte("a")}
+	return wire.World{
+		ID:       1,
+		By:       1,
+		Number:   3,
+		Programs: []wire.SpawnProgram{{Argv: word, Ranks: 1}, {Argv: word, Ranks: 2}},
+		Numbers:  []int{4, 5, 6},
+		HostOf:   []int{7, 2, 7},
+	}
+}
+
+func registries() [2]*Registry {
+	return [2]*Registry{NewRegistry(wire.Spawn{
+		First: 4,
+		Step:  2,
+		Total: 10,
+		Most:  9,
+	}), NewRegistry(wire.Spawn{
+		First: 5,
+		Step:  2,
+		Total: 10,
+		Most:  9,
+	})}
+}
+
+func TestWorldOfTwoHosts(t *testing.T) {
+	r := registries()[0]
+	w, err := r.Add(told())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(w.Here, []int{0, 2}) || !slices.Equal(w.Nodes(), []int{0, 1, 0}) ||
+		!slices.Equal(w.Shares(), []int{1, 2}) || w.Name("job") != "job_3" {
+		t.Errorf("here %v, nodes %v, shares %v, name %s", w.Here, w.Nodes(), w.Shares(), w.Name("job"))
+	}
+	if got := []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}; !slices.Equal(got, []int{0, 1, 1}) {
+		t.Errorf("programs %v", got)
+	}
+	if r.Of(6) != w || r.Of(5) != nil || w.RankOf(6) != 2 || w.RankOf(7) != -1 {
+		t.Error("a rank is not found by its number, or one of another host is")
+	}
+	r.Ended(4)
+	if got := r.Numbers(); !slices.Equal(got, []int{6}) {
+		t.Errorf("%v run", got)
+	}
+	if w.Enter(2); w.Came(0) || !w.Came(2) {
+		t.Error("it is not known which rank has come")
+	}
+	for _, change := range []func(*wire.World){
+		func(w *wire.World) { w.Numbers = w.Numbers[1:] }, func(w *wire.World) { w.HostOf = nil }, func(w *wire.World) {
+			w.Programs[0].Ranks = -1
+		},
+		func(w *wire.World) { w.Programs[0].Argv = nil },
+	} {
+		broken := told()
+		if change(&broken); len(broken.Programs) > 0 {
+			if _, err := r.Add(broken); err == nil {
+				t.Errorf("%+v is taken", broken)
+			}
+		}
+	}
+}
+
+// Ranks of a world meet in its fences alone, wherever they are, and one that does not come holds up
+// only those that wait for it.
+func TestFenceOfAWorld(t *testing.T) {
+	shared := newStore()
+	var worlds [2]*World
+	for i, r := range registries() {
+		var err error
+		if worlds[i], err = r.Add(told()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"pmi/1", "pmi/2"} {
+		var wg sync.WaitGroup
+		for rank, value := range []string{"a", "b", "c"} {
+			wg.Go(func() {
+				all, err := worlds[rank%2].Fence(t.Context(), shared, name, rank, []byte(value))
+				if err != nil || len(all) != 3 || string(slices.Concat(all...)) != "abc" {
+					t.Errorf("rank %d: %q, %v", rank, all, err)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := worlds[0].Fence(ctx, shared, "pmi/3", 0, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if _, err := worlds[0].Fence(ctx, shared, "pmi/3", 0, nil); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("a rank that comes twice: %v", err)
+	}
+	if _, err := worlds[1].Fence(ctx, shared, "pmi/3", 1, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("a rank that waits for another host: %v", err)
+	}
+}
+
+func TestAnswersGoToTheRankThatAsked(t *testing.T) {
+	r := registries()[0]
+	id, answer := r.Ask(1)
+	other := told()
+	other.By = 2 // of another host, whose request has the same number
+	r.Answer(other, Answer{Err: errors.New("another")})
+	r.Answer(told(), Answer{World: &World{}})
+	if a := <-answer; id != 1 || a.Err != nil || a.World == nil {
+		t.Errorf("request %d: %+v", id, a)
+	}
+	r.Answer(told(), Answer{}) // nobody waits
+	first, done := r.Turn()
+	second, _ := r.Turn()
+	<-first
+	select {
+	case <-second:
+		t.Error("the second world has its turn before the first is done")
+	default:
+	}
+	close(done)
+	<-second
+}

@@ -1,0 +1,162 @@
+package spawn
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// World is the ranks of one request. It is safe for concurrent use.
+type World struct {
+	wire.World
+	Here []int // those of this host, ascending
+
+	mu     sync.Mutex
+	gather *kv.Fences  // of the ranks here
+	index  map[int]int // of Here, by rank
+	waits  map[string]*wait
+	came   map[int]bool // ranks here that have called MPI_Init
+}
+
+type wait struct {
+	done   chan struct{}
+	values [][]byte
+	err    error
+}
+
+func newWorld(told wire.World, here func(number int) bool) *World {
+	w := &World{
+		World: told,
+		index: map[int]int{},
+		waits: map[string]*wait{},
+		came:  map[int]bool{},
+	}
+	for rank, number := range told.Numbers {
+		if here(number) {
+			w.index[rank] = len(w.Here)
+			w.Here = append(w.Here, rank)
+		}
+	}
+	w.gather = kv.NewFences(len(w.Here))
+	return w
+}
+
+// Name is that of the world in a job.
+func (w *World) Name(job string) string { return job + "_" + strconv.Itoa(w.Number) }
+
+// RankOf is the rank in the world of a rank with a number, or -1.
+func (w *World) RankOf(number int) int { return slices.Index(w.Numbers, number) }
+
+// ProgramOf is the index of the program that a rank of the world runs.
+func (w *World) ProgramOf(rank int) int {
+	for i, p := range w.Programs {
+		if rank -= p.Ranks; rank < 0 {
+			return i
+		}
+	}
+	return len(w.Programs) - 1
+}
+
+// Shares are the numbers of ranks of all programs.
+func (w *World) Shares() (all []int) {
+	for _, p := range w.Programs {
+		all = append(all, p.Ranks)
+	}
+	return all
+}
+
+// Nodes are the hosts of all ranks, by rank, counted from 0 in the order of their first ranks.
+func (w *World) Nodes() (nodes []int) {
+	seen := map[int]int{}
+	for _, host := range w.HostOf {
+		if _, known := seen[host]; !known {
+			seen[host] = len(seen)
+		}
+		nodes = append(nodes, seen[host])
+	}
+	return nodes
+}
+
+// Enter records that a rank of the world has called MPI_Init.
+func (w *World) Enter(rank int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.came[rank] = true
+}
+
+// Came reports whether a rank of the world has called MPI_Init, where the rank that asked for it
+// waits for it.
+func (w *World) Came(rank int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.came[rank]
+}
+
+// Store is the part of the job's store by which hosts exchange values.
+type Store interface {
+	Put(key string, value []byte) error
+	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
+}
+
+// Fence contributes the value of a rank that is here, and waits for the values of all ranks of the
+// world. No other fence of the world has the name.
+func (w *World) Fence(ctx context.Context, store Store, name string, rank int, value []byte) ([][]byte, error) {
+	w.mu.Lock()
+	open := w.waits[name]
+	if open == nil {
+		open = &wait{done: make(chan struct{})}
+		w.waits[name] = open
+	}
+	all, err := w.gather.Add(name, map[int][]byte{rank: value})
+	w.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if all != nil {
+		open.values, open.err = w.exchange(ctx, store, name, all)
+		w.mu.Lock()
+		delete(w.waits, name)
+		w.mu.Unlock()
+		close(open.done)
+	}
+	select {
+	case <-open.done:
+		return open.values, open.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// getTime bounds a request to the store, which is then made again.
+const getTime = time.Hour
+
+// exchange adds the values of the ranks elsewhere to those of the ranks here.
+func (w *World) exchange(ctx context.Context, store Store, name string, here map[int][]byte) ([][]byte, error) {
+	values := make([][]byte, len(w.Numbers))
+	key := func(rank int) string { return fmt.Sprintf("world/%d/%s/%d", w.Number, name, rank) }
+	for rank, value := range here {
+		values[rank] = value
+		if len(w.Here) == len(w.Numbers) {
+			continue
+		}
+		if err := store.Put(key(rank), value); err != nil {
+			return nil, err
+		}
+	}
+	for rank := range values {
+		_, ours := w.index[rank]
+		for found := ours; !found; {
+			var err error
+			if values[rank], found, err = store.Get(ctx, key(rank), getTime); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return values, nil
+}

@@ -1,0 +1,131 @@
+// Package tool prepares ranks that start below a tool, in a terminal of their own, or stopped for a
+// debugger.
+package tool
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// Start is how a rank starts otherwise than by its program's words. The zero value changes nothing.
+type Start struct {
+	Path     string // of the tool; "": there is none
+	Argv     []string
+	Terminal string // as in wire.Tool
+	Halt     bool
+}
+
+// Prepare validates the tools of a job and finds their programs on this host. check returns the
+// path of the program that argv begins with, for a rank, or why the rank cannot run argv.
+func Prepare(job wire.Job, check func(r wire.Rank, argv []string) (path string, err error)) (map[int]Start, error) {
+	ranks := map[int]wire.Rank{}
+	starts := map[int]Start{}
+	for _, r := range job.Ranks {
+		ranks[r.Rank] = r
+	}
+	for _, t := range job.Tools {
+		r, here := ranks[t.Rank]
+		if _, twice := starts[t.Rank]; !here || twice || job.Elastic != nil {
+			return nil, wire.Refusef(wire.CodeHostFailed, "",
+				"rank %d is to have a tool, and is not here, has one, or is elastic", t.Rank)
+		}
+		s := Start{Terminal: t.Terminal, Halt: t.Halt}
+		for _, word := range t.Argv {
+			s.Argv = append(s.Argv, string(word))
+		}
+		if len(s.Argv) > 0 {
+			var err error
+			if s.Path, err = check(r, s.Argv); err != nil {
+				return nil, explain(t.Rank, err)
+			}
+		}
+		starts[t.Rank] = s
+	}
+	return starts, nil
+}
+
+// explain says that the tool of a rank, not its program, is at fault.
+func explain(rank int, err error) error {
+	no := new(wire.Refuse)
+	if !errors.As(err, &no) {
+		return err
+	}
+	return &wire.Refuse{Code: no.Code, What: fmt.Sprintf("the tool of rank %d: %s", rank, no.What), Hint: no.Hint}
+}
+
+// Halt stops a child before its first instruction. The child has just been started with
+// SysProcAttr.Ptrace by this thread, and nobody else waits for children meanwhile. A child that has
+// ended is left to its parent.
+func Halt(pid int) error {
+	var info unix.Siginfo
+	for {
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if err == nil {
+			break
+		}
+		if err != unix.EINTR {
+			return fmt.Errorf("wait for its first instruction: %w", err)
+		}
+	}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, syscall.PTRACE_DETACH, uintptr(pid), 0,
+		uintptr(syscall.SIGSTOP), 0, 0)
+	if errno != 0 && errno != syscall.ESRCH { // ESRCH: it has ended
+		return fmt.Errorf("leave it stopped: %w", errno)
+	}
+	return nil
+}
+
+// tracePoll is between looks for a debugger.
+const tracePoll = 200 * time.Millisecond
+
+// Release calls resume, which sends SIGCONT, when a debugger has attached to a process that Halt
+// stopped: the debugger alone decides from then on when the process runs, also after it has
+// detached. pid returns the process while it runs. Release ends with it, or when over is closed.
+func Release(over <-chan struct{}, pid func() (pid int, running bool), resume func()) {
+	seen := false
+	for {
+		select {
+		case <-time.After(tracePoll):
+		case <-over:
+			return
+		}
+		process, running := pid()
+		if !running {
+			return
+		}
+		switch state, traced := status(process); {
+		case traced && seen: // the debugger has had time for its own stop
+			resume()
+			return
+		case !traced && state != 'T': // SIGCONT came from elsewhere
+			return
+		default:
+			seen = traced
+		}
+	}
+}
+
+// status returns the state of a process, a letter as in proc(5), and whether it has a debugger.
+func status(pid int) (state byte, traced bool) {
+	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case name == "State" && value != "":
+			state = value[0]
+		case name == "TracerPid":
+			traced = value != "0"
+		}
+	}
+	return state, traced
+}

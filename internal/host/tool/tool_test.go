@@ -1,0 +1,110 @@
+package tool
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+func TestPrepare(t *testing.T) {
+	job := wire.Job{Ranks: []wire.Rank{{Rank: 4}, {Rank: 5, Program: 1}},
+		Tools: []wire.Tool{{Rank: 5, Argv: [][]byte{[]byte("gdb"), []byte("a")}, Terminal: "xterm"},
+			{Rank: 4, Halt: true}}}
+	find := func(r wire.Rank, argv []string) (string, error) {
+		if r.Program != 1 || argv[1] != "a" {
+			return "", wire.Refusef(wire.CodeNotFound, "hint", "%s of program %d was not found", argv[0], r.Program)
+		}
+		return "/bin/" + argv[0], nil
+	}
+	starts, err := Prepare(job, find)
+	if err != nil || len(starts) != 2 || starts[5].Path != "/bin/gdb" || starts[5].Terminal != "xterm" ||
+		len(starts[5].Argv) != 2 || !starts[4].Halt || starts[4].Path != "" {
+		t.Errorf("%+v, %v", starts, err)
+	}
+	for what, change := range map[string]func(*wire.Job){
+		"the tool of rank 4: x of program 0 was not found": func(j *wire.Job) {
+			j.Tools = []wire.Tool{{Rank: 4, Argv: [][]byte{[]byte("x"), nil}}}
+		},
+		"rank 6 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) {
+			j.Tools = []wire.Tool{{Rank: 6}}
+		},
+		"rank 4 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) {
+			j.Tools = []wire.Tool{{Rank: 4}, {Rank: 4}}
+		},
+		"rank 5 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) {
+			j.Elastic = &wire.Elastic{}
+		},
+	} {
+		changed := job
+		no := new(wire.Refuse)
+		change(&changed)
+		if _, err := Prepare(changed, find); !errors.As(err, &no) || no.What != what {
+			t.Errorf("%v, not %s", err, what)
+		}
+	}
+}
+
+// A halted child is the program itself, stopped. It goes on when a debugger that had attached
+// leaves it.
+func TestHaltedChildWaitsForADebugger(t *testing.T) {
+	runtime.LockOSThread() // the thread that started the child, and traces it
+	out := filepath.Join(t.TempDir(), "out")
+	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", "echo done >" + out},
+		&syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2},
+			Sys: &syscall.SysProcAttr{Setsid: true, Ptrace: true}})
+	if err != nil {
+		t.Skipf("this machine forbids ptrace: %v", err)
+	}
+	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
+	if err := Halt(pid); err != nil {
+		t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() ||
+		status.StopSignal() != syscall.SIGSTOP {
+		t.Fatalf("%x, %v", status, err)
+	}
+	if name, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm"); err != nil || string(name) != "sh\n" {
+		t.Errorf("the stopped program is %q, %v", name, err)
+	}
+	if _, err := os.Stat(out); err == nil {
+		t.Error("it has run")
+	}
+	resumed := make(chan struct{})
+	go Release(nil, func() (int, bool) { return pid, true }, func() {
+		_ = syscall.Kill(-pid, syscall.SIGCONT)
+		close(resumed)
+	})
+	if err := syscall.PtraceAttach(pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || !status.Stopped() {
+		t.Fatalf("%x, %v", status, err)
+	}
+	<-resumed
+	if err := syscall.PtraceDetach(pid); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status.ExitStatus() != 0 {
+		t.Errorf("%x, %v", status, err)
+	}
+	if text, err := os.ReadFile(out); err != nil || string(text) != "done\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// A child that goes on without a debugger, or ends, needs no release.
+func TestReleaseEndsWithoutADebugger(t *testing.T) {
+	none := func() { t.Error("resumed") }
+	Release(nil, func() (int, bool) { return os.Getpid(), true }, none)
+	Release(nil, func() (int, bool) { return 0, false }, none)
+	over := make(chan struct{})
+	close(over)
+	Release(over, func() (int, bool) { return 0, true }, none)
+}

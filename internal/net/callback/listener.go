@@ -1,0 +1,198 @@
+package callback
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/net/secure"
+)
+
+// admitTime bounds the handshake and the hello of a connection. A host whose connection is closed
+// tries again.
+const admitTime = 10 * time.Second
+
+// Hello is what a host says first.
+type Hello struct {
+	Host  string `json:"host"`
+	Build string `json:"build"` // of its gorun
+}
+
+// Arrival is the connection of a host.
+type Arrival struct {
+	net.Conn
+	Hello Hello
+}
+
+// Listener waits for one connection of each host.
+type Listener struct {
+	ticket    Ticket
+	config    *tls.Config
+	listener  net.Listener
+	arrived   func(Arrival)
+	trace     func(format string, args ...any)
+	wg        sync.WaitGroup
+	strangers secure.Strangers
+	strange   atomic.Int64 // refused connections
+
+	mu      sync.Mutex
+	missing map[string]bool
+}
+
+// Listen opens a port for connections of the hosts. arrived gets the connection of a host, once; it
+// must not block. The caller closes the listener, which also closes itself when all hosts have
+// come.
+func Listen(hosts []string, arrived func(Arrival), trace func(format string, args ...any)) (*Listener, error) {
+	own, err := newIdentity(newSeed())
+	if err != nil {
+		return nil, err
+	}
+	seed := newSeed()
+	theirs, err := newIdentity(seed)
+	if err != nil {
+		return nil, err
+	}
+	addresses, err := ownAddresses()
+	if err != nil {
+		return nil, fmt.Errorf("find the addresses of this machine: %w", err)
+	}
+	listener, err := net.Listen("tcp", ":0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the hosts: %w", err)
+	}
+	l := &Listener{
+		ticket:   Ticket{addresses, listener.Addr().(*net.TCPAddr).Port, own.mark[:], seed},
+		config:   own.config(theirs.mark[:]),
+		listener: listener,
+		arrived:  arrived,
+		trace:    trace,
+		missing:  map[string]bool{},
+	}
+	for _, host := range hosts {
+		l.missing[host] = true
+	}
+	l.wg.Go(l.serve)
+	return l, nil
+}
+
+// Ticket returns what hosts need to connect.
+func (l *Listener) Ticket() Ticket { return l.ticket }
+
+// Close closes the port and all connections that have not arrived, and waits for their ends.
+func (l *Listener) Close() {
+	l.shut()
+	l.wg.Wait()
+}
+
+func (l *Listener) shut() {
+	l.listener.Close()
+	l.strangers.Close()
+}
+
+func (l *Listener) serve() {
+	for {
+		conn, err := l.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // no descriptor is free
+			continue
+		}
+		if !l.strangers.Add(conn) {
+			conn.Close()
+			continue
+		}
+		l.wg.Go(func() { l.admit(conn) })
+	}
+}
+
+// admit takes a connection whose other end proves the hosts' key and names a host that is missing.
+func (l *Listener) admit(conn net.Conn) {
+	encrypted := tls.Server(conn, l.config)
+	_ = conn.SetDeadline(time.Now().Add(admitTime))
+	hello, err := greet(encrypted)
+	l.strangers.Remove(conn)
+	if err == nil {
+		err = l.take(hello, encrypted)
+	}
+	if err != nil {
+		l.refused(conn, err)
+		conn.Close()
+	}
+}
+
+// maxRefused is how many refused connections are traced: strangers may make any number.
+const maxRefused = 16
+
+func (l *Listener) refused(conn net.Conn, err error) {
+	switch n := l.strange.Add(1); {
+	case n < maxRefused:
+		l.trace("a connection from %v was refused: %v", conn.RemoteAddr(), err)
+	case n == maxRefused:
+		l.trace("a connection from %v was refused: %v; more of them are not shown", conn.RemoteAddr(), err)
+	}
+}
+
+func greet(conn *tls.Conn) (hello Hello, err error) {
+	if err := conn.Handshake(); err != nil {
+		return hello, err
+	}
+	kind, data, err := frames.Read(conn)
+	if err != nil {
+		return hello, err
+	}
+	if kind != frames.Begin {
+		return hello, fmt.Errorf("a frame of kind %d for a hello", kind)
+	}
+	return hello, json.Unmarshal(data, &hello)
+}
+
+// take hands over the connection of a host that is missing.
+func (l *Listener) take(hello Hello, conn *tls.Conn) error {
+	l.mu.Lock()
+	missing := l.missing[hello.Host]
+	delete(l.missing, hello.Host)
+	l.mu.Unlock()
+	if !missing {
+		return fmt.Errorf("the host %q is not awaited", hello.Host)
+	}
+	err := frames.Write(conn, frames.Begin, nil)
+	l.mu.Lock()
+	if err != nil {
+		l.missing[hello.Host] = true // it comes again
+	}
+	last := len(l.missing) == 0
+	l.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	_ = conn.SetDeadline(time.Time{})
+	l.arrived(Arrival{conn, hello})
+	if last {
+		l.shut()
+	}
+	return nil
+}
+
+// ownAddresses returns the addresses at which other hosts may reach this machine, and loopback
+// last, for hosts that are this machine.
+func ownAddresses() (texts []string, err error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return nil, err
+	}
+	const most = 64
+	for _, a := range all {
+		if n, ok := a.(*net.IPNet); ok && n.IP.IsGlobalUnicast() && len(texts) < most {
+			texts = append(texts, n.IP.String())
+		}
+	}
+	return append(texts, "127.0.0.1"), nil
+}

@@ -1,0 +1,381 @@
+package keep
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/host/resident"
+	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/sight/control"
+)
+
+// fakeConn is a connection whose commands run in this process.
+type fakeConn struct {
+	done chan struct{}
+	once sync.Once
+	mute atomic.Bool // it answers no ping
+	run  func(ctx context.Context, argv []string, in io.Reader, out io.Writer) error
+}
+
+func (c *fakeConn) Run(ctx context.Context, argv []string, in io.Reader, out, _ io.Writer) error {
+	return c.run(ctx, argv, in, out)
+}
+func (c *fakeConn) Put(ctx context.Context, name string, mode fs.FileMode, in io.Reader) error {
+	return c.run(ctx, []string{name, mode.String()}, in, nil)
+}
+func (c *fakeConn) Ping(ctx context.Context) error {
+	if !c.mute.Load() {
+		return nil
+	}
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.done:
+		return net.ErrClosed
+	}
+}
+func (c *fakeConn) Done() <-chan struct{} { return c.done }
+func (c *fakeConn) HostKey() []byte       { return []byte("key") }
+func (c *fakeConn) LocalAddr() net.Addr   { return nil }
+func (c *fakeConn) RemoteAddr() net.Addr  { return nil }
+func (c *fakeConn) Close() error {
+	c.once.Do(func() { close(c.done) })
+	return nil
+}
+
+// fakeHost is a host that hands out connections.
+func fakeHost(dialed chan<- *fakeConn) Host {
+	return Host{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) {
+		c := &fakeConn{done: make(chan struct{})}
+		dialed <- c
+		return c, nil
+	}}
+}
+
+func quiet(string, ...any) {}
+
+func TestLostHostIsDialedAgain(t *testing.T) {
+	dialed := make(chan *fakeConn, 8)
+	k := New([]Host{fakeHost(dialed)}, quiet)
+	if failed := k.Connect(t.Context()); failed != nil {
+		t.Fatal(failed)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var kept sync.WaitGroup
+	kept.Go(func() { k.Keep(ctx) })
+	h := k.hosts["way"]
+	if r, err := h.reach(t.Context()); err != nil || string(r.HostKey) != "key" || r.Build != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	first := <-dialed
+	first.Close()
+	second := <-dialed
+	second.mute.Store(true)
+	for closed := false; !closed; { // by reach, or by the keeper's own ping
+		_, _ = h.reach(t.Context())
+		select {
+		case <-second.done:
+			closed = true
+		case <-time.After(time.Millisecond):
+		}
+	}
+	third := <-dialed
+	cancel()
+	kept.Wait()
+	<-third.done
+	if _, err := h.reach(t.Context()); !errors.Is(err, errLost) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+func TestConnectionsHaveRoomForSessions(t *testing.T) {
+	dialed := make(chan *fakeConn, 8)
+	h := &host{Host: fakeHost(dialed), trace: quiet}
+	if _, _, err := h.take(t.Context()); !errors.Is(err, errLost) {
+		t.Errorf("before it is connected: %v", err)
+	}
+	if err := h.connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var releases []func()
+	for range 2*sessionsPerConnection + 1 {
+		_, release, err := h.take(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		releases = append(releases, release)
+	}
+	if len(dialed) != 3 {
+		t.Errorf("%d connections", len(dialed))
+	}
+	for _, release := range releases {
+		release()
+	}
+	if first := <-dialed; len(h.lines) != 1 || h.lines[0].Conn != Conn(first) {
+		t.Errorf("%d connections are left", len(h.lines))
+	}
+	for range 2 {
+		<-(<-dialed).done
+	}
+	h.close()
+}
+
+func TestKeeperDrains(t *testing.T) {
+	k := New(nil, quiet)
+	end, ok := k.begin()
+	active, _, changed := k.Use()
+	if !ok || active != 1 {
+		t.Fatalf("%v, %d requests", ok, active)
+	}
+	k.Drain()
+	<-changed
+	if _, ok := k.begin(); ok {
+		t.Error("a request begins after the end")
+	}
+	_, _, changed = k.Use()
+	end()
+	<-changed
+	if active, idle, _ := k.Use(); active != 0 || time.Since(idle) < 0 {
+		t.Errorf("%d requests", active)
+	}
+}
+
+// serving is a connection whose only command is a resident agent that starts argv.
+func serving(argv ...string) *fakeConn {
+	return &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader,
+		out io.Writer) error {
+		fmt.Fprint(out, "welcome\n") // of the login shell
+		return resident.Serve(ctx, words[1], in, out, argv)
+	}}
+}
+
+func TestResidentStartsAgents(t *testing.T) {
+	conn := serving("sh", "-c", `read -r nonce || exit; echo $nonce; cat; echo bad >&2; exit 7`)
+	r, err := StartResident(t.Context(), conn, "build", func(args ...string) []string { return args })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			end, out, errs, err := converse(r, fmt.Sprint("nonce", i), "abc")
+			if want := fmt.Sprintf("nonce%d\nabc", i); err != nil || out != want || errs != "bad\n" ||
+				end != (resident.End{Exited: true, Code: 7}) {
+				t.Errorf("%q, %q, %+v, %v", out, errs, end, err)
+			}
+		})
+	}
+	all.Wait()
+	if !r.Alive() {
+		t.Error("the resident agent has ended")
+	}
+}
+
+// Agents end when the keeper does, and a command that is no resident agent is an error.
+func TestResidentEndsWithItsKeeper(t *testing.T) {
+	conn := serving("sh", "-c", "cat >/dev/null")
+	r, err := StartResident(t.Context(), conn, "build", func(args ...string) []string { return args })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, _, _, err := converse(r, "nonce", "", func() { r.Close() })
+		ended <- err
+	}()
+	if err := <-ended; err == nil {
+		t.Error("an agent ends well without its keeper")
+	}
+	broken := &fakeConn{done: make(chan struct{}), run: func(context.Context, []string, io.Reader, io.Writer) error {
+		return errors.New("not found")
+	}}
+	if _, err := StartResident(t.Context(), broken, "build", func(args ...string) []string {
+		return args
+	}); err == nil {
+		t.Error("a command that fails is a resident agent")
+	}
+}
+
+// converse runs an agent with a standard input, and calls begun when it has begun.
+func converse(r *Resident, nonce, input string, begun ...func()) (end resident.End, stdout, stderr string, err error) {
+	stream, err := r.open()
+	if err != nil {
+		return end, "", "", err
+	}
+	defer stream.Close()
+	to := frames.NewWriter(stream)
+	if err := to.SendJSON(frames.Begin, resident.Start{Nonce: nonce}); err != nil {
+		return end, "", "", err
+	}
+	for _, act := range begun {
+		act()
+	}
+	if err := to.Feed(strings.NewReader(input)); err != nil {
+		return end, "", "", err
+	}
+	var out, errs bytes.Buffer
+	err = frames.Output(stream, &out, &errs, &end)
+	return end, out.String(), errs.String(), err
+}
+
+// A host that breaks the protocol of its resident agent, or sends without end, ends its own
+// resident agent and fills no memory.
+func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
+	same := func(args ...string) []string { return args }
+	garbage := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader,
+		out io.Writer) error {
+		_, _ = out.Write(append(wire.Preamble(words[1]), bytes.Repeat([]byte{0xff}, 1<<10)...))
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}}
+	r, err := StartResident(t.Context(), garbage, "build", same)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := converse(r, "nonce", ""); err == nil {
+		t.Error("garbage is an agent")
+	}
+	h := &host{Host: Host{Name: "f1"}, trace: quiet, lines: []*line{{Conn: garbage, resident: r}}}
+	for r.Alive() { // its reader may be behind
+		time.Sleep(time.Millisecond)
+	}
+	if reached, err := h.reach(t.Context()); err != nil || reached.Build != "" || h.resident() != nil {
+		t.Errorf("after garbage: %+v, %v", reached, err)
+	}
+	r.Close()
+
+	const bound = 64 << 20
+	const frame = 0xffff
+	var sent atomic.Int64
+	flood := &fakeConn{done: make(chan struct{}), run: func(_ context.Context, words []string, in io.Reader,
+		out io.Writer) error {
+		_, err := out.Write(wire.Preamble(words[1]))
+		var opened [8]byte // version 2, SYN, no data, the stream
+		if err == nil {
+			_, err = io.ReadFull(in, opened[:])
+		}
+		go func() { _, _ = io.Copy(io.Discard, in) }() // ends with in
+		data := append([]byte{2, 2, frame & 0xff, frame >> 8}, append(opened[4:], make([]byte, frame)...)...)
+		for err == nil {
+			if _, err = out.Write(data); err == nil {
+				sent.Add(frame)
+			}
+		}
+		return err
+	}}
+	if r, err = StartResident(t.Context(), flood, "build", same); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.open(); err != nil {
+		t.Fatal(err)
+	}
+	for sent.Load() < bound-frame {
+		time.Sleep(time.Millisecond)
+	}
+	time.Sleep(100 * time.Millisecond) // for more, if it is taken
+	if n := sent.Load(); n > bound+4*frame {
+		t.Errorf("a host that floods has sent %d bytes", n)
+	}
+	r.Close()
+}
+
+// A client that goes in the middle ends its own command or file, and not the connection, which
+// other jobs use.
+func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
+	type read struct {
+		argv []string
+		text string
+		err  error
+		ctx  context.Context
+	}
+	reads := make(chan read, 1)
+	conn := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, argv []string, in io.Reader,
+		_ io.Writer) error {
+		text, err := io.ReadAll(in)
+		reads <- read{argv, string(text), err, ctx}
+		return err
+	}}
+	k := New([]Host{{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) {
+		return conn, nil
+	}}}, quiet)
+	if failed := k.Connect(t.Context()); failed != nil {
+		t.Fatal(failed)
+	}
+	place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
+	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
+		Actions: control.Actions{Talk: k.Talk}})
+	if err := server.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	keepers, err := place.Keepers()
+	if err != nil || len(keepers) != 1 || keepers[0].ID != server.ID() {
+		t.Fatalf("%+v, %v", keepers, err)
+	}
+	for path, want := range map[string]Request{
+		PathRun: {Identity: "way", Argv: [][]byte{[]byte("cat"), []byte("-rw-r-----")}},
+		PathPut: {Identity: "way", Name: "cat", Mode: 0o640},
+	} {
+		for _, whole := range []bool{true, false} {
+			client, answers, err := keepers[0].Upgrade(t.Context(), "/v1/"+path, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := frames.Write(client, frames.In, []byte("abc")); err != nil {
+				t.Fatal(err)
+			}
+			var end End
+			if whole {
+				err = frames.Write(client, frames.In, nil)
+			} else {
+				err = client.Close()
+			}
+			got := <-reads
+			if err != nil || got.text != "abc" || (got.err == nil) != whole ||
+				!slices.Equal(got.argv, []string{"cat", "-rw-r-----"}) {
+				t.Errorf("%s, whole %v: %+v, %v", path, whole, got, err)
+			}
+			if whole {
+				if err := frames.Output(answers, nil, nil, &end); err != nil || !end.Exited || end.Error != "" {
+					t.Errorf("%s: %+v, %v", path, end, err)
+				}
+				client.Close()
+			} else if path == PathRun {
+				<-got.ctx.Done()
+			}
+			if path == PathPut && got.ctx.Err() != nil {
+				t.Errorf("the connection of a file would end: %v", got.ctx.Err())
+			}
+		}
+	}
+	for active, _, changed := k.Use(); active > 0; active, _, changed = k.Use() {
+		<-changed
+	}
+	for identity, status := range map[string]int{"other": http.StatusNotFound, "way": http.StatusConflict} {
+		var answer *control.AnswerError
+		if _, _, err := keepers[0].Upgrade(t.Context(), "/v1/"+PathAgent, Request{Identity: identity}); !errors.As(err,
+			&answer) || answer.Status != status {
+			t.Errorf("an agent on %s: %v", identity, err)
+		}
+	}
+	select {
+	case <-conn.done:
+		t.Error("the connection has ended")
+	default:
+	}
+}

@@ -1,0 +1,251 @@
+package keep
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/internal/host/resident"
+	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/sight/control"
+)
+
+// partingTime is how long a client may take the rest of a lost host's output.
+const partingTime = 2 * time.Second
+
+// Keeper keeps hosts. It is safe for concurrent use.
+type Keeper struct {
+	hosts map[string]*host // by identity
+
+	mu      sync.Mutex
+	closing bool // no request begins any more
+	active  int  // requests that run
+	idle    time.Time
+	changed chan struct{} // closed when active or closing changes
+}
+
+// New returns a keeper of hosts. Several hosts may have one identity.
+func New(hosts []Host, trace func(format string, args ...any)) *Keeper {
+	k := &Keeper{hosts: map[string]*host{}, idle: time.Now(), changed: make(chan struct{})}
+	for _, h := range hosts {
+		k.hosts[h.Identity] = &host{Host: h, trace: trace}
+	}
+	return k
+}
+
+// HostError is why a host was not connected.
+type HostError struct {
+	Host string
+	Err  error
+}
+
+// Connect dials all hosts, each once, and returns those that failed.
+func (k *Keeper) Connect(ctx context.Context) (failed []HostError) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, h := range k.hosts {
+		wg.Go(func() {
+			if err := h.connect(ctx); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = append(failed, HostError{h.Name, err})
+			}
+		})
+	}
+	wg.Wait()
+	return failed
+}
+
+// Keep keeps the connections until ctx ends, and closes them.
+func (k *Keeper) Keep(ctx context.Context) {
+	var wg sync.WaitGroup
+	for _, h := range k.hosts {
+		wg.Go(func() { h.keep(ctx) })
+	}
+	wg.Wait()
+}
+
+// Drain refuses new requests.
+func (k *Keeper) Drain() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closing = true
+	k.change()
+}
+
+// Use returns how many requests run, since when there is none, and a channel that is closed when
+// that changes.
+func (k *Keeper) Use() (active int, idle time.Time, changed <-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.active, k.idle, k.changed
+}
+
+func (k *Keeper) change() {
+	close(k.changed)
+	k.changed = make(chan struct{})
+}
+
+// begin counts a request, until the function that it returns is called.
+func (k *Keeper) begin() (end func(), ok bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.closing {
+		return nil, false
+	}
+	k.active++
+	k.change()
+	return func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		k.active--
+		k.idle = time.Now()
+		k.change()
+	}, true
+}
+
+// Talk is a control.Actions.Talk.
+func (k *Keeper) Talk(w http.ResponseWriter, r *http.Request, path string) bool {
+	handlers := map[string]func(http.ResponseWriter, *http.Request, *host, Request){PathReach: k.reach, PathRun: k.run,
+		PathPut: k.put, PathAgent: k.agent}
+	handle := handlers[path]
+	if handle == nil || r.Method != http.MethodPost {
+		http.Error(w, "it keeps hosts for jobs, and has no ranks", http.StatusNotFound)
+		return true
+	}
+	var want Request
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, 4<<20)).Decode(&want); err != nil {
+		http.Error(w, fmt.Sprintf("read the request: %v", err), http.StatusBadRequest)
+		return true
+	}
+	h := k.hosts[want.Identity]
+	if h == nil {
+		http.Error(w, "the host is not kept with these SSH settings", http.StatusNotFound)
+		return true
+	}
+	end, ok := k.begin()
+	if !ok {
+		http.Error(w, "gorun down has been called", http.StatusServiceUnavailable)
+		return true
+	}
+	defer end()
+	handle(w, r, h, want)
+	return true
+}
+
+func (k *Keeper) reach(w http.ResponseWriter, r *http.Request, h *host, _ Request) {
+	reached, err := h.reach(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(reached) // the client may have gone
+}
+
+// run runs a command in a session of its own.
+func (k *Keeper) run(w http.ResponseWriter, r *http.Request, h *host, want Request) {
+	argv := make([]string, len(want.Argv))
+	for i, word := range want.Argv {
+		argv[i] = string(word)
+	}
+	k.session(w, r, h, func(ctx context.Context, conn Conn, stdin io.Reader, to *frames.Writer) error {
+		return conn.Run(ctx, argv, stdin, to.Stream(frames.Out), to.Stream(frames.Err))
+	})
+}
+
+// put writes a file. A client that goes before the end of the file leaves none.
+func (k *Keeper) put(w http.ResponseWriter, r *http.Request, h *host, want Request) {
+	k.session(w, r, h, func(ctx context.Context, conn Conn, stdin io.Reader, _ *frames.Writer) error {
+		// The end of its ctx would end the connection, for all jobs. The end of stdin ends it as
+		// well.
+		return conn.Put(context.WithoutCancel(ctx), want.Name, fs.FileMode(want.Mode)&fs.ModePerm, stdin)
+	})
+}
+
+// session upgrades the client's connection, and does something with it on a connection that has
+// room. It ends when the client goes.
+func (k *Keeper) session(w http.ResponseWriter, r *http.Request, h *host,
+	do func(ctx context.Context, conn Conn, stdin io.Reader, to *frames.Writer) error) {
+	conn, release, err := h.take(r.Context())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	defer release()
+	client, early, err := control.Upgrade(w, r)
+	if err != nil {
+		return // it is answered
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	to := frames.NewWriter(client)
+	stdin, fed := io.Pipe()
+	var input sync.WaitGroup
+	input.Go(func() {
+		select {
+		case <-conn.Done(): // closing it waits for output, which a stopped client does not take
+			_ = client.SetWriteDeadline(time.Now().Add(partingTime))
+		case <-ctx.Done():
+		}
+	})
+	input.Go(func() {
+		err := frames.Input(early, fed) // until the client closes the connection
+		fed.CloseWithError(fmt.Errorf("the job's gorun has gone: %w", err))
+		cancel()
+	})
+	_ = to.SendJSON(frames.Last, endOf(do(ctx, conn, stdin, to)))
+	cancel()
+	stdin.Close()
+	client.Close()
+	input.Wait()
+}
+
+// endOf describes how a command ended.
+func endOf(err error) End {
+	var status interface{ ExitCode() int }
+	switch {
+	case err == nil:
+		return End{Exited: true}
+	case errors.As(err, &status):
+		return End{Exited: true, Code: status.ExitCode(), Error: err.Error()}
+	}
+	return End{Error: err.Error()}
+}
+
+// agent passes bytes between the client and an agent that the resident agent starts.
+func (k *Keeper) agent(w http.ResponseWriter, r *http.Request, h *host, want Request) {
+	res := h.resident()
+	if res == nil {
+		http.Error(w, "the host has no resident agent", http.StatusConflict)
+		return
+	}
+	stream, err := res.open()
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	defer stream.Close()
+	if err := frames.NewWriter(stream).SendJSON(frames.Begin, resident.Start{Nonce: want.Nonce}); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	client, early, err := control.Upgrade(w, r)
+	if err != nil {
+		return // it is answered
+	}
+	var input sync.WaitGroup
+	input.Go(func() {
+		_, _ = io.Copy(stream, early)
+		stream.Close() // the client has gone
+	})
+	_, _ = io.Copy(client, stream)
+	client.Close()
+	input.Wait()
+}

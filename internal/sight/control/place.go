@@ -1,0 +1,109 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/files/trust"
+)
+
+// Place is where the user's jobs are found.
+type Place struct {
+	Runtime string // folder of sockets that ends with the user's last session; "": there is none
+	State   string // folder of the history, and of all that belongs to detached jobs; "": there is none
+	Host    string // name of this machine, in the names of sockets: folders may be shared between machines
+}
+
+// FindPlace returns the user's folders as the XDG base directory specification names them. Neither
+// needs to exist.
+func FindPlace(getenv func(string) string) Place {
+	p := Place{}
+	if dir := getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		p.Runtime = filepath.Join(dir, "gorun")
+	}
+	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		p.State = filepath.Join(dir, "gorun")
+	} else if home := getenv("HOME"); filepath.IsAbs(home) {
+		p.State = filepath.Join(home, ".local", "state", "gorun")
+	}
+	name, _ := os.Hostname()
+	p.Host = fileName(name)
+	return p
+}
+
+// fileName returns a host's name without characters that a file's name cannot have.
+func fileName(host string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '-' || c == '.' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			return c
+		}
+		return '_'
+	}, host)
+}
+
+// folders returns the folders that may have sockets; the first is that of a job with a terminal.
+func (p Place) folders() (all []string) {
+	for _, dir := range []string{p.Runtime, p.State} {
+		if dir != "" {
+			all = append(all, dir)
+		}
+	}
+	return all
+}
+
+// folder is an open folder that belongs to this user alone.
+type folder struct {
+	*os.File
+	path string
+}
+
+var errNoFolder = errors.New("neither XDG_RUNTIME_DIR nor HOME names a folder")
+
+// openFolder opens a folder that only this user can enter. With make it creates one that is
+// missing.
+func openFolder(path string, make bool) (*folder, error) {
+	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	fd, err := unix.Open(path, flags, 0)
+	if err == unix.ENOENT && make {
+		if err := trust.MakeDir(path); err != nil {
+			return nil, err
+		}
+		fd, err = unix.Open(path, flags, 0)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
+	}
+	f := &folder{os.NewFile(uintptr(fd), path), path}
+	var info unix.Stat_t
+	err = unix.Fstat(fd, &info)
+	switch {
+	case err != nil:
+	case int(info.Uid) != os.Geteuid():
+		err = fmt.Errorf("%s belongs to user %d", path, info.Uid)
+	case info.Mode&0o77 != 0 && make:
+		err = unix.Fchmod(fd, 0o700)
+	case info.Mode&0o77 != 0:
+		err = fmt.Errorf("others may enter %s", path)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// socketName returns the name of a job's socket.
+func (p Place) socketName(id string) string { return id + "@" + p.Host + ".sock" }
+
+// socketOf returns the job and machine of a socket by its name.
+func socketOf(name string) (id, host string, is bool) {
+	name, is = strings.CutSuffix(name, ".sock")
+	id, host, named := strings.Cut(name, "@")
+	return id, host, is && named && id != ""
+}

@@ -1,0 +1,221 @@
+package report
+
+import (
+	"math"
+	"slices"
+
+	"github.com/gorun/gorun/internal/sight/watch/record"
+)
+
+// data is a record as charts need it: at most maxColumns times, each with the mean of some points.
+type data struct {
+	times []float64
+	hosts []string
+	rank  struct{ cpu, memory, read, write, lines, gpu, ring, share series }
+	host  struct{ cpu, memory, in, out, gpu series }
+	rows  []rankRow
+	size  int
+}
+
+// rankRow is a rank's whole run.
+type rankRow struct {
+	rank           int
+	host, end      string
+	cpu            float64 // mean
+	memory         float64 // most, MiB
+	lines, written float64
+	points         int
+}
+
+// sheet collects the sums of one metric: a column per time and a row per rank or host.
+type sheet struct{ sum, n [][]float64 }
+
+func newSheet(columns, rows int) sheet {
+	s := sheet{}
+	for range columns {
+		s.sum = append(s.sum, make([]float64, rows))
+		s.n = append(s.n, make([]float64, rows))
+	}
+	return s
+}
+
+func (s sheet) add(x, y int, v float64) {
+	if x < len(s.sum) && y >= 0 && y < len(s.sum[x]) && !math.IsNaN(v) {
+		s.sum[x][y] += v
+		s.n[x][y]++
+	}
+}
+
+// mean is the series, or nil if there is nothing in it.
+func (s sheet) mean() (out series) {
+	some := false
+	for x := range s.sum {
+		column := make([]float64, len(s.sum[x]))
+		for y := range column {
+			if column[y] = math.NaN(); s.n[x][y] > 0 {
+				column[y] = s.sum[x][y] / s.n[x][y]
+				some = true
+			}
+		}
+		out = append(out, column)
+	}
+	if !some {
+		return nil
+	}
+	return out
+}
+
+// collect arranges a record.
+func collect(r record.Record) (d data) {
+	if len(r.Points) == 0 {
+		return d
+	}
+	d.size = r.Run.Size
+	for _, p := range r.Points {
+		for _, n := range p.Ranks.Rank {
+			d.size = max(d.size, min(n+1, 1<<20))
+		}
+		for _, h := range p.Hosts {
+			if !slices.Contains(d.hosts, h) {
+				d.hosts = append(d.hosts, h)
+			}
+		}
+	}
+	columns := min(len(r.Points), maxColumns)
+	d.times = make([]float64, columns)
+	var ranks [8]sheet
+	var hosts [5]sheet
+	for i := range ranks {
+		ranks[i] = newSheet(columns, d.size)
+	}
+	for i := range hosts {
+		hosts[i] = newSheet(columns, len(d.hosts))
+	}
+	d.rows = make([]rankRow, d.size)
+	before := r.Points[0].At
+	for n, p := range r.Points {
+		x := n * columns / len(r.Points)
+		d.times[x] = p.At
+		for i, cpu := range p.Ranks.CPU {
+			y := i
+			if p.Ranks.Rank != nil {
+				y = p.Ranks.Rank[i]
+			}
+			if cpu < 0 || y < 0 || y >= d.size {
+				continue
+			}
+			k := p.Ranks
+			for j, v := range []float64{cpu, float64(k.MiB[i]), float64(k.Read[i]), float64(k.Write[i]),
+				float64(k.Lines[i])} {
+				ranks[j].add(x, y, v)
+			}
+			if k.GPU != nil && k.GPU[i] >= 0 {
+				ranks[5].add(x, y, float64(k.GPU[i]))
+			}
+			if k.Ring != nil && k.Ring[i] >= 0 {
+				ranks[6].add(x, y, float64(k.Ring[i]))
+				ranks[7].add(x, y, float64(k.Share[i]))
+			}
+			row := &d.rows[y]
+			row.cpu += cpu
+			row.points++
+			row.memory = max(row.memory, float64(k.MiB[i]))
+			row.lines += float64(k.Lines[i]) * (p.At - before)
+			row.written += float64(k.Write[i]) * (p.At - before)
+		}
+		before = p.At
+		for i, name := range p.Hosts {
+			y := slices.Index(d.hosts, name)
+			h := p.Host
+			for j, v := range []float64{h.CPU[i], h.Used[i], float64(h.Received[i]), float64(h.Sent[i])} {
+				hosts[j].add(x, y, v)
+			}
+			if h.GPU != nil && h.GPU[i] >= 0 {
+				hosts[4].add(x, y, float64(h.GPU[i]))
+			}
+		}
+	}
+	d.rank.cpu = ranks[0].mean()
+	d.rank.memory = ranks[1].mean()
+	d.rank.read = ranks[2].mean()
+	d.rank.write = ranks[3].mean()
+	d.rank.lines = ranks[4].mean()
+	d.rank.gpu = ranks[5].mean()
+	d.rank.ring = ranks[6].mean()
+	d.rank.share = ranks[7].mean()
+	d.host.cpu = hosts[0].mean()
+	d.host.memory = hosts[1].mean()
+	d.host.in = hosts[2].mean()
+	d.host.out = hosts[3].mean()
+	d.host.gpu = hosts[4].mean()
+	for y := range d.rows {
+		d.rows[y].rank = y
+		d.rows[y].cpu /= math.Max(1, float64(d.rows[y].points))
+	}
+	for _, p := range r.Run.Places {
+		for _, n := range p.Ranks {
+			if n >= 0 && n < len(d.rows) {
+				d.rows[n].host = p.Host
+			}
+		}
+	}
+	for _, e := range r.Events {
+		if e.What == "exited" && e.Rank >= 0 && e.Rank < len(d.rows) {
+			d.rows[e.Rank].host = e.Host
+			d.rows[e.Rank].end = e.Text
+		}
+	}
+	return d
+}
+
+// phase is a part of the run, and the ranks that differ most from the median.
+type phase struct {
+	from, to        float64
+	median          float64
+	least, most     int
+	leastIs, mostIs float64
+}
+
+// phases divides the run into equal parts, and finds the ranks that stand out in s.
+func (d data) phases(s series, n int) (all []phase) {
+	if s == nil {
+		return nil
+	}
+	n = min(n, len(d.times))
+	for i := range n {
+		from := i * len(d.times) / n
+		to := (i + 1) * len(d.times) / n
+		sums := newSheet(1, d.size)
+		for x := from; x < to; x++ {
+			for y, v := range s[x] {
+				sums.add(0, y, v)
+			}
+		}
+		means := sums.mean()
+		if means == nil {
+			continue
+		}
+		p := phase{
+			from:  d.times[from],
+			to:    d.times[min(to, len(d.times)-1)],
+			least: -1,
+			most:  -1,
+		}
+		for y, v := range means[0] {
+			if math.IsNaN(v) {
+				continue
+			}
+			if p.least < 0 || v < p.leastIs {
+				p.least = y
+				p.leastIs = v
+			}
+			if p.most < 0 || v > p.mostIs {
+				p.most = y
+				p.mostIs = v
+			}
+		}
+		p.median = series{means[0]}.bands().middle[0]
+		all = append(all, p)
+	}
+	return all
+}

@@ -1,0 +1,66 @@
+package stacks
+
+import (
+	"time"
+
+	"github.com/gorun/gorun/internal/sight/recorder"
+)
+
+// Pulse tells whether a rank makes progress.
+type Pulse struct {
+	Rank  int           `json:"rank"`
+	CPU   time.Duration `json:"cpu"`   // of its processes
+	Calls uint64        `json:"calls"` // of ring, begun and ended
+	Waits bool          `json:"waits"` // it is in a call, or has submitted a tensor that is not done
+}
+
+// Add takes the record of one of the rank's processes.
+func (p *Pulse) Add(s *recorder.Snapshot) {
+	p.Calls += s.Calls
+	p.Waits = p.Waits || !s.Joined || s.Pending > 0
+	for i := range s.Comms {
+		p.Calls += s.Comms[i].Count
+		p.Waits = p.Waits || s.Comms[i].Current() != nil
+	}
+}
+
+// Watch finds that a job hangs: for the time Limit no rank has printed and none has begun or ended
+// a call of ring, and either a rank waits in such a call, or no rank has used a processor. Ranks
+// that compute while others wait for them count as hanging, because spinning looks the same.
+type Watch struct {
+	Limit time.Duration
+
+	last  map[int]Pulse
+	at    time.Time // of last
+	quiet time.Time // since when there is no progress
+	told  bool      // of this hang
+}
+
+// idle is the part of a processor's time below which a rank counts as idle: runtimes wake up now
+// and then.
+const idle = 0.02
+
+// Sample takes the pulses of all ranks, and when a rank printed last. It reports a hang once.
+func (w *Watch) Sample(now time.Time, pulses []Pulse, printed time.Time) (hangs bool) {
+	progress := len(pulses) != len(w.last)
+	busy := false
+	waits := false
+	last := map[int]Pulse{}
+	for _, p := range pulses {
+		before, known := w.last[p.Rank]
+		progress = progress || !known || p.Calls != before.Calls
+		busy = busy || float64(p.CPU-before.CPU) > idle*float64(now.Sub(w.at))
+		waits = waits || p.Waits
+		last[p.Rank] = p
+	}
+	w.last = last
+	w.at = now
+	if progress || printed.After(w.quiet) || busy && !waits || len(pulses) == 0 {
+		w.quiet = now
+		w.told = false
+		return false
+	}
+	hangs = !w.told && now.Sub(w.quiet) >= w.Limit
+	w.told = w.told || hangs
+	return hangs
+}

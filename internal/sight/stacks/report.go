@@ -1,0 +1,96 @@
+// Package stacks merges what the ranks of a job do at one moment: which of them wait for which, and
+// their stacks as one tree. It is pure; package inspect collects the reports on the hosts.
+package stacks
+
+import (
+	"github.com/gorun/gorun/internal/sight/flight"
+	"github.com/gorun/gorun/internal/sight/ras"
+	"github.com/gorun/gorun/internal/sight/recorder"
+)
+
+// Rank is what one rank does. It comes from a host and is not trusted.
+type Rank struct {
+	Rank      int                `json:"rank"`
+	Host      string             `json:"host"`
+	Record    *recorder.Snapshot `json:"record,omitempty"` // of ring; nil: the rank has none
+	Processes []Process          `json:"processes,omitempty"`
+	// of PyTorch; nil: the rank has none that can be asked
+	Flight   *flight.Dump `json:"flight_recorder,omitempty"`
+	NoFlight string       `json:"no_flight_recorder,omitempty"` // why the one that the rank has did not answer
+	// NCCL's view of all ranks; only one rank is asked
+	RAS   *ras.Status `json:"nccl_ras,omitempty"`
+	Error string      `json:"error,omitempty"` // why nothing is known
+}
+
+// Process is the rank's own process, or one below it.
+type Process struct {
+	PID     int      `json:"pid"`
+	Parent  int      `json:"parent"`
+	Name    string   `json:"name"`  // of the program and its first argument
+	State   string   `json:"state"` // a letter as in proc(5)
+	Tasks   int      `json:"tasks"` // threads
+	Waits   string   `json:"waits,omitempty"`
+	Kernel  string   `json:"kernel,omitempty"` // function in which it waits in the kernel
+	Sockets []string `json:"sockets,omitempty"`
+	By      string   `json:"by,omitempty"`      // what read the stacks
+	Unknown string   `json:"unknown,omitempty"` // why there are none
+	Hint    string   `json:"hint,omitempty"`    // how to see more
+	Threads []Thread `json:"threads,omitempty"` // the main one first
+}
+
+// Thread is a thread or goroutine.
+type Thread struct {
+	Name   string  `json:"name,omitempty"`
+	Frames []Frame `json:"frames"` // the innermost first
+}
+
+// Frame is a function in progress.
+type Frame struct {
+	Func string `json:"func"`
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+}
+
+// Bounds on what a host says of one rank.
+const (
+	MaxProcesses = 64
+	MaxThreads   = 64
+	MaxFrames    = 128
+	MaxSockets   = 32
+	MaxText      = 300 // bytes of a name
+)
+
+// Trim cuts r to the bounds.
+func (r *Rank) Trim() {
+	r.Processes = r.Processes[:min(len(r.Processes), MaxProcesses)]
+	for i := range r.Processes {
+		p := &r.Processes[i]
+		p.Sockets = p.Sockets[:min(len(p.Sockets), MaxSockets)]
+		p.Threads = p.Threads[:min(len(p.Threads), MaxThreads)]
+		for _, text := range []*string{&p.Name, &p.State, &p.Waits, &p.Kernel, &p.By, &p.Unknown, &p.Hint} {
+			cut(text)
+		}
+		for j := range p.Sockets {
+			cut(&p.Sockets[j])
+		}
+		for j := range p.Threads {
+			t := &p.Threads[j]
+			t.Frames = t.Frames[:min(len(t.Frames), MaxFrames)]
+			cut(&t.Name)
+			for k := range t.Frames {
+				cut(&t.Frames[k].Func)
+				cut(&t.Frames[k].File)
+			}
+		}
+	}
+	if r.Flight != nil {
+		r.Flight.Trim()
+	}
+	if r.RAS != nil {
+		r.RAS.Trim()
+	}
+	cut(&r.NoFlight)
+	cut(&r.Error)
+}
+
+func cut(text *string) { *text = (*text)[:min(len(*text), MaxText)] }

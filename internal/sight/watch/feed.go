@@ -1,0 +1,116 @@
+package watch
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+// maxGPUs bounds the GPUs of a host.
+const maxGPUs = 64
+
+// reading is what an agent told of one time.
+type reading struct {
+	at    time.Duration // host's clock
+	came  time.Time
+	ranks map[int]wire.RankUse
+	host  wire.HostUse
+}
+
+// feed is the stream of readings of one agent. The follower's lock guards all but session and gpus.
+type feed struct {
+	session    *session.Session
+	gpus       map[int][]string // by rank, where gorun has assigned some
+	every      time.Duration
+	cancel     context.CancelFunc
+	prev, last *reading
+	over       bool // the agent has no more
+}
+
+func newFeed(s *session.Session) *feed {
+	f := &feed{session: s, gpus: map[int][]string{}}
+	for _, place := range s.Places {
+		f.gpus[place.Rank] = place.GPUs
+	}
+	return f
+}
+
+// run takes readings until the agent has no more, or ctx ends. arrived is called for each.
+func (f *feed) run(ctx context.Context, every time.Duration, arrived func(*reading)) error {
+	e, err := f.session.Ask(wire.Ask{Kind: wire.AskWatch, Every: every})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	p := parser{owns: f.session.Owns}
+	for {
+		what, data, err := e.Next(ctx)
+		if err != nil || what == wire.TellEnd {
+			return err
+		}
+		if what == wire.TellOut {
+			if err := p.add(data, arrived); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// parser reads lines of readings, which come from a host.
+type parser struct {
+	owns func(rank int) bool
+	text []byte // an incomplete line
+	now  *reading
+}
+
+var errReading = errors.New("malformed reading")
+
+// add takes bytes and calls arrived for each complete reading.
+func (p *parser) add(data []byte, arrived func(*reading)) error {
+	p.text = append(p.text, data...)
+	for {
+		line, rest, complete := bytes.Cut(p.text, []byte("\n"))
+		if len(line) > wire.MaxReading {
+			return fmt.Errorf("%w: a line of %d bytes", errReading, len(line))
+		}
+		if !complete {
+			return nil
+		}
+		var r wire.Reading
+		if err := json.Unmarshal(line, &r); err != nil {
+			return fmt.Errorf("%w: %.100s", errReading, err.Error())
+		}
+		p.text = rest
+		if p.now == nil {
+			p.now = &reading{ranks: map[int]wire.RankUse{}}
+		}
+		if u := r.Rank; u != nil {
+			if !p.owns(u.Rank) {
+				return fmt.Errorf("%w: of rank %d, which is not there", errReading, u.Rank)
+			}
+			u.State = session.Clean(u.State)
+			u.Waits = session.Clean(u.Waits)
+			p.now.ranks[u.Rank] = *u
+		}
+		if r.Host != nil {
+			p.now.at = r.At
+			p.now.came = time.Now()
+			p.now.host = *r.Host
+			h := &p.now.host
+			h.GPUs = h.GPUs[:min(len(h.GPUs), maxGPUs)]
+			h.GPUProblem = session.Clean(h.GPUProblem)
+			for i := range h.GPUs {
+				h.GPUs[i].UUID = session.Clean(h.GPUs[i].UUID)
+				h.GPUs[i].Name = session.Clean(h.GPUs[i].Name)
+			}
+			arrived(p.now)
+			p.now = nil
+		}
+	}
+}

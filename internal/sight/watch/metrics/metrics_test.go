@@ -1,0 +1,254 @@
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/gorun/gorun/internal/sight/watch"
+)
+
+func sample() watch.Sample {
+	busy := 50.0
+	used := int64(9)
+	return watch.Sample{
+		At:      time.Unix(1000, 0),
+		Seconds: 10,
+		Size:    3,
+		Ranks: []watch.Rank{{Rank: 0, Host: "f\"1\\\n\xff", State: "R", CPUTotal: 1.5, Memory: 1 << 40, GPUBusy: &busy,
+			GPUMemory: &used, LinesTotal: 7,
+			Ring: &watch.Ring{
+				CallsTotal:   5,
+				BytesTotal:   1 << 50,
+				TimeTotal:    2.5,
+				PendingTotal: 0.25,
+			}},
+			{Rank: 1, Host: "f1", State: watch.Ended, Exit: &watch.Exit{Signal: 9}},
+			{Rank: 2, Host: "f2", State: watch.Waiting}},
+		Hosts: []watch.Host{{Host: "f1", CPUs: 4, GPUs: []watch.GPU{{Index: 0, UUID: "GPU-a", Busy: -1, Memory: 80},
+			{Index: 1, Busy: 100}}}, {Host: "f2", Age: -1}},
+	}
+}
+
+// parse reads a document as node_exporter does.
+func parse(t *testing.T, document []byte) map[string]*dto.MetricFamily {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	all, err := parser.TextToMetricFamilies(bytes.NewReader(document))
+	if err != nil {
+		t.Fatalf("%v in\n%s", err, document)
+	}
+	return all
+}
+
+func TestPrometheusReadsTheMetrics(t *testing.T) {
+	all := parse(t, Prometheus.Text(Job{"g7k2", "train"}, sample()))
+	value := func(name string, labels ...string) float64 {
+		for _, m := range all[name].GetMetric() {
+			have := map[string]string{}
+			for _, l := range m.GetLabel() {
+				have[l.GetName()] = l.GetValue()
+			}
+			if have["id"] != "g7k2" || have["name"] != "train" {
+				t.Errorf("%s: %v", name, have)
+			}
+			match := true
+			for i := 0; i < len(labels); i += 2 {
+				match = match && have[labels[i]] == labels[i+1]
+			}
+			if match {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		return math.NaN()
+	}
+	for _, tc := range []struct {
+		want   float64
+		name   string
+		labels []string
+	}{
+		{3, "gorun_ranks", nil}, {1, "gorun_ranks_running", nil}, {990, "gorun_start_time_seconds", nil},
+		{1.5, "gorun_rank_cpu_seconds_total", []string{"rank", "0", "host", "f\"1\\\n\uFFFD"}},
+		{137, "gorun_rank_exit_code", []string{"rank", "1"}}, {0, "gorun_rank_running", []string{"rank", "2"}},
+		{1 << 40, "gorun_rank_resident_memory_bytes", []string{"rank", "0"}},
+		{0.5, "gorun_rank_gpu_busy_ratio", []string{"rank", "0"}},
+		{7, "gorun_rank_output_lines_total", []string{"rank", "0"}}, {4, "gorun_host_cpus", []string{"host", "f1"}},
+		{5, "gorun_rank_collective_calls_total", []string{"rank", "0"}},
+		{1 << 50, "gorun_rank_collective_bytes_total", []string{"rank", "0"}},
+		{2.5, "gorun_rank_collective_seconds_total", []string{"rank", "0"}},
+		{0.25, "gorun_rank_tensors_pending_seconds_total", []string{"rank", "0"}},
+		{1, "gorun_gpu_busy_ratio", []string{"host", "f1", "gpu", "1"}},
+	} {
+		if got := value(tc.name, tc.labels...); got != tc.want {
+			t.Errorf("%s %q is %v, want %v", tc.name, tc.labels, got, tc.want)
+		}
+	}
+	if n := len(all["gorun_host_cpus"].GetMetric()) + len(all["gorun_gpu_busy_ratio"].GetMetric()) + len(
+		all["gorun_rank_threads"].GetMetric()) + len(all["gorun_rank_collective_calls_total"].GetMetric()); n != 4 {
+		t.Errorf("%d series of what is known", n)
+	}
+}
+
+// Names follow Prometheus's conventions: sums and only they end in _total, and units are bytes,
+// seconds or ratios.
+func TestNamesAndUnits(t *testing.T) {
+	for name, f := range parse(t, Prometheus.Text(Job{}, sample())) {
+		if strings.HasSuffix(name, "_total") != (f.GetType() == dto.MetricType_COUNTER) || f.GetHelp() == "" ||
+			!strings.HasSuffix(f.GetHelp(), ".") || strings.Contains(name, "percent") {
+			t.Errorf("%s is a %v: %s", name, f.GetType(), f.GetHelp())
+		}
+	}
+}
+
+// The OpenMetrics document is what Prometheus's own encoder makes of the same metrics, and its
+// parser accepts it.
+func TestOpenMetrics(t *testing.T) {
+	all := parse(t, Prometheus.Text(Job{"g7k2", "train"}, sample()))
+	var want bytes.Buffer
+	for _, f := range all {
+		unit := ""
+		for _, u := range []string{"seconds", "bytes", "ratio"} {
+			if strings.HasSuffix(strings.TrimSuffix(f.GetName(), "_total"), "_"+u) {
+				unit = u
+			}
+		}
+		if unit != "" {
+			f.Unit = &unit
+		}
+		if _, err := expfmt.MetricFamilyToOpenMetrics(&want, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := expfmt.FinalizeOpenMetrics(&want); err != nil {
+		t.Fatal(err)
+	}
+	got := string(OpenMetrics.Text(Job{"g7k2", "train"}, sample()))
+	if !strings.HasSuffix(got, "\n# EOF\n") || strings.Count(got, "# EOF") != 1 {
+		t.Errorf("the end is missing:\n%s", got)
+	}
+	families := 0
+	for decoder := expfmt.NewDecoder(strings.NewReader(got), expfmt.NewFormat(expfmt.TypeOpenMetrics)); ; families++ {
+		var f dto.MetricFamily
+		if err := decoder.Decode(&f); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, got)
+		}
+	}
+	if families != len(all) {
+		t.Errorf("%d families of %d", families, len(all))
+	}
+	// The order of families is free, and so is the notation of numbers.
+	number := regexp.MustCompile(`(?m) [0-9.e+]+$`)
+	lines := func(text string) []string {
+		all := strings.Split(number.ReplaceAllStringFunc(text, func(n string) string {
+			v, err := strconv.ParseFloat(n[1:], 64)
+			if err != nil {
+				t.Error(err)
+			}
+			return fmt.Sprint(" ", v)
+		}), "\n")
+		slices.Sort(all)
+		return all
+	}
+	g := lines(got)
+	w := lines(want.String())
+	if !slices.Equal(g, w) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(g, "\n"), strings.Join(w, "\n"))
+	}
+}
+
+func TestReadersSeeWholeFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "gorun.prom")
+	target, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.Open(path) // a reader that is slow
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	for range 2 {
+		if err := target.Put(Job{}, sample()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if text, err := io.ReadAll(old); err != nil || len(text) != 0 {
+		t.Errorf("%q, %v", text, err)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o644 || info.Size() != int64(len(Prometheus.Text(Job{}, sample()))) {
+		t.Errorf("%v, %v", info, err)
+	}
+	if err := target.Close(); err != nil {
+		t.Error(err)
+	}
+	if left, _ := os.ReadDir(dir); len(left) != 0 {
+		t.Errorf("left %v", left)
+	}
+	if err := os.Symlink("elsewhere", path); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenFile(path); err == nil {
+		t.Error("a link is replaced")
+	}
+	if _, err := OpenFile(filepath.Join(dir, "none", "x")); err == nil {
+		t.Error("a folder is made up")
+	}
+}
+
+func TestServer(t *testing.T) {
+	s, err := Listen(netip.MustParseAddrPort("127.0.0.1:0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if err := s.Put(Job{"g7k2", "train"}, sample()); err != nil {
+		t.Fatal(err)
+	}
+	for accept, format := range map[string]Format{"": Prometheus, "text/plain": Prometheus,
+		"application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1": OpenMetrics} {
+		request, err := http.NewRequestWithContext(t.Context(), "GET", s.URL(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("Accept", accept)
+		answer, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(answer.Body)
+		answer.Body.Close()
+		if want := format.Text(Job{"g7k2", "train"}, sample()); err != nil || !bytes.Equal(text, want) ||
+			answer.Header.Get("Content-Type") != format.ContentType() {
+			t.Errorf("%s: %q, %v, %v", accept, text, answer.Header, err)
+		}
+	}
+}
+
+func TestAddresses(t *testing.T) {
+	for text, want := range map[string]string{":9400": "127.0.0.1:9400", "localhost:1": "127.0.0.1:1",
+		"[::1]:9400": "[::1]:9400", "0.0.0.0:9400": "0.0.0.0:9400",
+		"gorun.prom": "", "dir/x:1": "", "127.0.0.1:99999": "", "127.0.0.1": "", "": ""} {
+		if at, is := Address(text); is != (want != "") || is && at.String() != want {
+			t.Errorf("%q: %v, %v", text, at, is)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+package record
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/sight/watch"
+)
+
+func create(t *testing.T, run Run) (*Recorder, string) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "new", "record")
+	r, err := Create(dir, run, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, dir
+}
+
+func TestRecordIsReadAgain(t *testing.T) {
+	began := time.Now()
+	r, dir := create(t, Run{
+		Name:    "train",
+		Program: []string{"a", "b"},
+		Size:    2,
+		Began:   began,
+	})
+	busy := 55.5
+	r.Sample(watch.Sample{At: began})
+	for i := range 3 {
+		r.Sample(watch.Sample{
+			At:      began.Add(time.Duration(i) * 2 * time.Second),
+			Seconds: 1,
+			Size:    2,
+			Ranks: []watch.Rank{{Rank: 0, State: "R", CPU: 1.239, Memory: 5 << 20, Read: 2048, Lines: 2.6,
+				GPUBusy: &busy, Ring: &watch.Ring{Bytes: 5000, Share: .456}},
+				{Rank: 1, State: watch.Ended, Exit: &watch.Exit{}}},
+			Hosts: []watch.Host{{Host: "f1", CPUs: 4, CPU: 1, Memory: 100, Used: 25, Sent: 4096}},
+		})
+	}
+	r.Event(Event{
+		At:   began,
+		What: "exited",
+		Rank: 1,
+		Host: "f1",
+		Text: "exited with code 0",
+	})
+	r.Event(Event{At: began, What: "stacks", Stacks: strings.Repeat("é", MaxStacks)})
+	all, err := Read(dir) // while it is written
+	if err != nil || len(all.Points) != 3 || !all.Cut || !all.Run.Ended.IsZero() {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	r.Close("g7k2", 3, "rank 0 failed", []string{"bad"})
+	if all, err = Read(dir); err != nil || all.Cut || all.Run.ID != "g7k2" || all.Run.Code != 3 ||
+		all.Run.Last[0] != "bad" || len(all.Events) != 2 || all.Events[0].Text != "exited with code 0" ||
+		len(all.Events[1].Stacks) != MaxStacks {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	want := Point{
+		At:    4,
+		Hosts: []string{"f1"},
+		Ranks: Ranks{
+			CPU:   []float64{1.24, -1},
+			MiB:   []int64{5, 0},
+			Read:  []int64{2, 0},
+			Write: []int64{0, 0},
+			Lines: []int64{3, 0},
+			GPU:   []int{55, -1},
+			Ring:  []int64{4, -1},
+			Share: []int{46, -1},
+		},
+		Host: Hosts{
+			CPU:      []float64{25},
+			Used:     []float64{25},
+			Received: []int64{0},
+			Sent:     []int64{4},
+		},
+	}
+	if got := all.Points[2]; !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if _, err := Create(dir, Run{}, nil); err == nil {
+		t.Error("a record is overwritten")
+	}
+}
+
+// A job of 64 ranks has at most 5 MB in its first hour, of the least regular numbers, of which the
+// test writes a tenth, and in a week at most six times as many samples. More ranks are asked less
+// often.
+func TestRecordsAreBounded(t *testing.T) {
+	began := time.Now()
+	r, dir := create(t, Run{Size: 64, Began: began})
+	random := rand.New(rand.NewPCG(1, 2))
+	n := 0
+	for since := time.Duration(0); since < time.Hour/10; since += Every(64, since) {
+		s := watch.Sample{At: began.Add(since), Seconds: 1, Hosts: make([]watch.Host, 8)}
+		for i := range 64 {
+			s.Ranks = append(s.Ranks, watch.Rank{
+				Rank:    i,
+				State:   "R",
+				CPU:     random.Float64() * 8,
+				Memory:  random.Int64N(64 << 30),
+				Read:    random.Float64() * (1 << 30),
+				Written: random.Float64() * (1 << 30),
+				Lines:   random.Float64() * 1000,
+				Ring:    &watch.Ring{Bytes: random.Float64() * (1 << 30), Share: random.Float64()},
+			})
+		}
+		r.Sample(s)
+		n++
+	}
+	r.Close("", 0, "", nil)
+	info, err := os.Stat(filepath.Join(dir, sampleFile))
+	if err != nil || info.Size() > 5e5 || n != 180 {
+		t.Errorf("%d samples have %v, %v", n, info, err)
+	}
+	n *= 10
+	for since := time.Hour; since < 7*24*time.Hour; since += Every(64, since) {
+		n++
+	}
+	if n > 10000 {
+		t.Errorf("%d samples in a week", n)
+	}
+	small := Every(64, 0)
+	large := Every(2000, 0)
+	if large < 10*small {
+		t.Errorf("%v, %v", small, large)
+	}
+}
+
+func TestMalformedRecords(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"nothing":         {},
+		"no JSON":         {runFile: "x"},
+		"another version": {runFile: `{"version":2}`},
+		"no samples":      {runFile: `{"version":1}`},
+	} {
+		dir := t.TempDir()
+		for file, text := range files {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if r, err := Read(dir); err == nil {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	bad := Point{Ranks: Ranks{CPU: []float64{1}}}
+	if bad.check(0) == nil {
+		t.Error("columns of different lengths are taken")
+	}
+}
+
+func TestFullDiskEndsTheRecordOnce(t *testing.T) {
+	failures := 0
+	r, err := Create(filepath.Join(t.TempDir(), "x"), Run{Began: time.Now()}, func(error) { failures++ })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.samples.Close() // as if nothing could be written
+	for range 3 {
+		r.Sample(watch.Sample{Seconds: 1})
+	}
+	if failures != 1 {
+		t.Errorf("%d failures", failures)
+	}
+}

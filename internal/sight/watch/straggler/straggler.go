@@ -1,0 +1,258 @@
+// Package straggler finds the ranks that the others of a job wait for.
+package straggler
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/internal/sight/watch"
+)
+
+const (
+	// Window is how long a rank must be late to be a straggler.
+	Window = 45 * time.Second
+	// Threshold is the least cost of a straggler.
+	Threshold = 0.10
+
+	leastRanks = 4   // to be judged without ring
+	working    = 0.8 // cores that a rank uses that never waits
+)
+
+// Basis is what a straggler is known by.
+type Basis string
+
+// Collectives are those of ring: their records are exact. Without them the others' idle time tells
+// of a rank that works while they wait, and that of its own GPU tells of a rank that keeps it
+// waiting.
+const (
+	Collectives Basis = "collectives"
+	CPU         Basis = "cpu"
+	GPU         Basis = "gpu"
+)
+
+// Finding is a straggler. Its cost is the part of the time in which the others waited for it, from
+// the medians of the others:
+//   - by collectives: the time that they spent there, less its own. All ranks spend the same time
+//     in moving data, and a rank that comes last waits for nobody.
+//   - by CPU: the time that they were idle, less its own. The rank that used most CPU counts as
+//     never idle.
+//   - by GPU: the time that its GPU was idle, less that of theirs. A GPU that waits for others in
+//     NCCL is busy.
+type Finding struct {
+	Rank int
+	Host string
+	Cost float64
+	By   Basis
+}
+
+// Finder takes the samples of a job. The zero Finder is ready for use.
+type Finder struct {
+	pids   map[int]int // of the ranks
+	basis  Basis
+	recent []point
+	told   map[int]Finding // those that are slow now
+	ever   bool            // one was found
+
+	sums  map[int]float64 // of all points
+	count int
+}
+
+// point is what each rank did before a sample: by collectives the part of the time in them, by CPU
+// the cores used, by GPU the part of the time that it was idle.
+type point struct {
+	at     time.Time
+	values map[int]float64
+}
+
+// Add takes a sample and returns the ranks that have become stragglers.
+func (f *Finder) Add(s watch.Sample) []Finding {
+	basis := basisOf(s)
+	p := point{s.At, map[int]float64{}}
+	pids := map[int]int{}
+	hosts := map[int]string{}
+	for _, r := range s.Ranks {
+		if basis == "" {
+			f.recent = nil
+			f.told = map[int]Finding{} // those that are left wait for another reason
+			return nil
+		}
+		p.values[r.Rank] = value(r, basis)
+		pids[r.Rank] = r.PID
+		hosts[r.Rank] = r.Host
+	}
+	if !maps.Equal(f.pids, pids) || f.basis != basis {
+		*f = Finder{
+			pids:  pids,
+			basis: basis,
+			told:  map[int]Finding{},
+			sums:  map[int]float64{},
+		} // other processes: those of another epoch, say
+	}
+	f.recent = append(f.recent, p)
+	for len(f.recent) > 1 && p.at.Sub(f.recent[1].at) >= Window {
+		f.recent = f.recent[1:]
+	}
+	for rank, v := range p.values {
+		f.sums[rank] += v
+	}
+	f.count++
+	if p.at.Sub(f.recent[0].at) < Window {
+		return nil
+	}
+	return f.news(hosts)
+}
+
+// basisOf returns what ranks may be judged by, or "" if they may not be: some have ended, or only
+// some use ring.
+func basisOf(s watch.Sample) Basis {
+	ring := 0
+	gpus := 0
+	for _, r := range s.Ranks {
+		if r.Exit != nil || r.PID == 0 {
+			return ""
+		}
+		if r.Ring != nil {
+			ring++
+		}
+		if r.GPUBusy != nil {
+			gpus++
+		}
+	}
+	switch n := len(s.Ranks); {
+	case ring == n:
+		return Collectives
+	case ring > 0, n < leastRanks:
+		return ""
+	case gpus == n && !shared(s):
+		return GPU
+	case gpus == 0:
+		return CPU
+	}
+	return ""
+}
+
+// shared reports whether ranks use the same GPU, of which nobody knows who keeps it busy.
+func shared(s watch.Sample) bool {
+	type place struct {
+		host  string
+		index int
+	}
+	used := map[place]bool{}
+	for _, r := range s.Ranks {
+		for _, g := range r.GPUs {
+			if used[place{r.Host, g}] {
+				return true
+			}
+			used[place{r.Host, g}] = true
+		}
+	}
+	return false
+}
+
+func value(r watch.Rank, basis Basis) float64 {
+	switch basis {
+	case Collectives:
+		return r.Ring.Share
+	case GPU:
+		return 1 - *r.GPUBusy/100
+	}
+	return r.CPU
+}
+
+// news returns the stragglers of the window that were none before.
+func (f *Finder) news(hosts map[int]string) (all []Finding) {
+	sums := map[int]float64{}
+	for _, p := range f.recent[1:] { // the first covers the time before the window
+		for rank, v := range p.values {
+			sums[rank] += v
+		}
+	}
+	for rank, cost := range costs(sums, len(f.recent)-1, f.basis) {
+		_, known := f.told[rank]
+		found := Finding{rank, hosts[rank], cost, f.basis}
+		switch {
+		case cost < Threshold/2:
+			delete(f.told, rank)
+		case known:
+			f.told[rank] = found
+		case cost >= Threshold:
+			f.told[rank] = found
+			f.ever = true
+			all = append(all, found)
+		}
+	}
+	return byCost(all)
+}
+
+// Now returns the ranks that are stragglers now, the most costly one first.
+func (f *Finder) Now() []Finding { return byCost(slices.Collect(maps.Values(f.told))) }
+
+func byCost(all []Finding) []Finding {
+	slices.SortFunc(all, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(b.Cost, a.Cost), cmp.Compare(a.Rank, b.Rank))
+	})
+	return all
+}
+
+// Costs returns the cost of each rank since it started, or nil if none is known. Without ring it is
+// known only of jobs with a straggler: the others may have ranks that do not wait for each other.
+func (f *Finder) Costs() map[int]float64 {
+	if f.basis != Collectives && !f.ever {
+		return nil
+	}
+	return costs(f.sums, f.count, f.basis)
+}
+
+// costs returns the costs of ranks of whose values the sums over n points are given.
+func costs(sums map[int]float64, n int, basis Basis) map[int]float64 {
+	if n == 0 || len(sums) < 2 {
+		return nil
+	}
+	most := slices.Max(slices.Collect(maps.Values(sums)))
+	waits := map[int]float64{} // parts of the time in which a rank waited for others
+	for rank, sum := range sums {
+		switch mean := sum / float64(n); {
+		case basis == Collectives:
+			waits[rank] = mean
+		case basis == GPU:
+			waits[rank] = 1 - mean
+		case most <= 0:
+			waits[rank] = 0
+		default:
+			waits[rank] = 1 - sum/most
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(waits), func(a, b int) int {
+		return cmp.Or(cmp.Compare(waits[a], waits[b]), cmp.Compare(a, b))
+	})
+	all := map[int]float64{}
+	for i, rank := range order {
+		others := make([]float64, 0, len(order)-1)
+		for j, other := range order {
+			if j != i {
+				others = append(others, waits[other])
+			}
+		}
+		usual := others[(len(others)-1)/2]
+		all[rank] = max(0, usual-waits[rank])
+		if basis != Collectives && (!alike(others, usual, all[rank]) || basis == CPU &&
+			sums[rank]/float64(n) < working) {
+			all[rank] = 0
+		}
+	}
+	return all
+}
+
+// alike reports whether most ranks differ little beside a cost: ranks that wait for each other use
+// a processor alike.
+func alike(others []float64, usual, cost float64) bool {
+	var off []float64
+	for _, v := range others {
+		off = append(off, math.Abs(v-usual))
+	}
+	slices.Sort(off)
+	return off[len(off)*3/4] < cost/3
+}

@@ -1,0 +1,228 @@
+package watch
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+func on(host string, ranks ...int) *session.Session {
+	h := &plan.Host{Host: hostfile.Host{Name: host}}
+	for _, r := range ranks {
+		h.Ranks = append(h.Ranks, plan.Rank{Rank: r})
+	}
+	return &session.Session{Host: h}
+}
+
+func text(readings ...wire.Reading) (b []byte) {
+	for _, r := range readings {
+		line, _ := json.Marshal(r)
+		b = append(append(b, line...), '\n')
+	}
+	return b
+}
+
+func TestReadingsArriveInPieces(t *testing.T) {
+	all := text(wire.Reading{Rank: &wire.RankUse{Rank: 1, State: "R\x1b[2J"}},
+		wire.Reading{At: 5, Host: &wire.HostUse{CPUs: 2}},
+		wire.Reading{At: 6, Host: &wire.HostUse{CPUs: 3}})
+	for size := 1; size < len(all); size += 7 {
+		var got []*reading
+		p := parser{owns: func(rank int) bool { return rank == 1 }}
+		for at := 0; at < len(all); at += size {
+			if err := p.add(all[at:min(len(all), at+size)], func(r *reading) { got = append(got, r) }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(got) != 2 || got[0].at != 5 || got[0].host.CPUs != 2 || got[0].ranks[1].State != "R?[2J" &&
+			strings.Contains(got[0].ranks[1].State, "\x1b") || len(got[1].ranks) != 0 {
+			t.Fatalf("pieces of %d: %+v", size, got)
+		}
+	}
+}
+
+func TestReadingsOfAHostAreValidated(t *testing.T) {
+	for name, data := range map[string][]byte{
+		"no JSON":         []byte("{\n"),
+		"another's rank":  text(wire.Reading{Rank: &wire.RankUse{Rank: 2}}),
+		"a long line":     bytes.Repeat([]byte("x"), wire.MaxReading+1),
+		"a negative rank": text(wire.Reading{Rank: &wire.RankUse{Rank: -1}}),
+	} {
+		p := parser{owns: func(rank int) bool { return rank == 1 }}
+		if err := p.add(data, func(*reading) {}); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+}
+
+func TestRates(t *testing.T) {
+	w := New(nil, 3, []Place{{"f1", []int{0, 1}}, {"f2", []int{2}}})
+	w.Exited(1, Exit{Code: 3})
+	f := &follower{watch: w, feeds: map[*session.Session]*feed{}}
+	s := on("f1", 0, 1)
+	s.Places = []wire.Location{{Rank: 0, GPUs: []string{"1", "GPU-c"}}}
+	one := newFeed(s)
+	use := func(cpu time.Duration, read int64) map[int]wire.RankUse {
+		return map[int]wire.RankUse{0: {Rank: 0, PID: 7, State: "R", CPU: cpu, Read: read, Memory: 100, Threads: 4}}
+	}
+	gpus := []wire.GPUUse{{Index: 0, Busy: 5}, {Index: 1, Busy: 80, Used: 10},
+		{Index: 2, UUID: "GPU-c", Busy: 100, Used: 20}}
+	one.prev = &reading{at: time.Second, ranks: use(time.Second, 1000), host: wire.HostUse{Busy: time.Second, Sent: 50}}
+	one.last = &reading{
+		at:    3 * time.Second,
+		came:  time.Now(),
+		ranks: use(4*time.Second, 500),
+		host: wire.HostUse{
+			CPUs:      8,
+			Busy:      5 * time.Second,
+			Memory:    9,
+			Available: 4,
+			Sent:      250,
+			GPUs:      gpus,
+		},
+	}
+	f.feeds[s] = one
+	w.lines.followers.Add(1)
+	f.output.fill(w.rows(), &w.lines, time.Now().Add(-time.Second))
+	w.Output(0, []byte("a\nb\nc"))
+	got := f.sample()
+	r := got.Ranks[0]
+	if r.CPU != 1.5 || r.CPUTotal != 4 || r.Read != 0 || r.ReadTotal != 500 || r.Memory != 100 || r.State != "R" ||
+		!reflect.DeepEqual(r.GPUs, []int{1, 2}) || *r.GPUBusy != 90 || *r.GPUMemory != 30 {
+		t.Errorf("%+v", r)
+	}
+	if r.LinesTotal != 2 || r.OutputTotal != 5 || r.Lines < 1 || r.Lines > 2.1 {
+		t.Errorf("%d lines, %v/s", r.LinesTotal, r.Lines)
+	}
+	if r = got.Ranks[1]; r.State != Ended || r.Exit.Code != 3 {
+		t.Errorf("%+v", r)
+	}
+	if r = got.Ranks[2]; r.State != Waiting || r.Host != "f2" {
+		t.Errorf("%+v", r)
+	}
+	if h := got.Hosts[0]; h.CPU != 2 || h.Used != 5 || h.Sent != 100 || len(h.GPUs) != 3 || got.Hosts[1].Age != -1 {
+		t.Errorf("%+v", got.Hosts)
+	}
+	join := func(r *reading, calls, bytes int64, in, pending time.Duration) {
+		u := r.ranks[0]
+		u.Ring = &wire.RingUse{
+			Calls:   calls,
+			Bytes:   bytes,
+			Time:    in,
+			Pending: pending,
+		}
+		r.ranks[0] = u
+	}
+	if got.Ranks[0].Ring != nil {
+		t.Errorf("%+v", got.Ranks[0].Ring)
+	}
+	join(one.last, 10, 100, time.Second, 0)
+	if got := f.sample().Ranks[0].Ring; *got != (Ring{CallsTotal: 10, BytesTotal: 100, TimeTotal: 1}) {
+		t.Errorf("the first reading of a record: %+v", got)
+	}
+	join(one.prev, 4, 40, 500*time.Millisecond, 0)
+	join(one.last, 10, 100, time.Second, 1500*time.Millisecond)
+	if got := f.sample().Ranks[0].Ring; *got != (Ring{
+		Calls:        3,
+		Bytes:        30,
+		Share:        .75,
+		CallsTotal:   10,
+		BytesTotal:   100,
+		TimeTotal:    1,
+		PendingTotal: 1.5,
+	}) {
+		t.Errorf("%+v", got)
+	}
+	join(one.last, 10, 100, 5*time.Second, 0)
+	if got := f.sample().Ranks[0].Ring; got.Share != 1 {
+		t.Errorf("communicators that are used together: %+v", got)
+	}
+	one.last.ranks[0] = wire.RankUse{Rank: 0, PID: 8, CPU: time.Hour} // another process has no rate yet
+	if r := f.sample().Ranks[0]; r.CPU != 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// Ranks of an elastic job have the numbers that they have now.
+func TestElasticRanks(t *testing.T) {
+	w := New(nil, 2, nil)
+	f := &follower{watch: w, feeds: map[*session.Session]*feed{}}
+	for i, now := range []int{1, 0} {
+		s := on("f1", 0)
+		s.Number = func(int) int { return now }
+		s.Index = i
+		one := newFeed(s)
+		one.last = &reading{at: 1, ranks: map[int]wire.RankUse{0: {PID: 10 + i, State: "S"}}}
+		f.feeds[s] = one
+	}
+	got := f.sample()
+	if len(got.Ranks) != 2 || got.Ranks[0].PID != 11 || got.Ranks[1].PID != 10 || got.Ranks[1].Rank != 1 ||
+		len(got.Hosts) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestOutputIsCountedOnlyForFollowers(t *testing.T) {
+	w := New(nil, 1, nil)
+	w.Output(0, []byte("a\n"))
+	if c := w.lines.of(0); c != (count{}) {
+		t.Errorf("%+v", c)
+	}
+	if n := testing.AllocsPerRun(100, func() { w.Output(0, []byte("a\n")) }); n > 0 {
+		t.Errorf("%v allocations without a follower", n)
+	}
+}
+
+func TestFollowEndsWithTheJob(t *testing.T) {
+	w := New(&session.Roster{}, 1, []Place{{"f1", []int{0}}})
+	samples := 0
+	err := w.Follow(t.Context(), func(time.Duration) time.Duration { return time.Hour }, func(s Sample) error {
+		if samples++; samples == 1 {
+			w.Exited(0, Exit{Signal: 9})
+			w.Close()
+			w.Close()
+		} else if s.Ranks[0].State != Ended {
+			t.Errorf("%+v", s.Ranks)
+		}
+		return nil
+	})
+	if err != nil || samples != 2 {
+		t.Errorf("%d samples, %v", samples, err)
+	}
+	bad := fmt.Errorf("the reader has gone")
+	if got := w.Follow(t.Context(), func(time.Duration) time.Duration { return time.Hour }, func(Sample) error {
+		return bad
+	}); got != bad {
+		t.Errorf("%v", got)
+	}
+}
+
+func FuzzReadings(f *testing.F) {
+	f.Add(text(wire.Reading{Rank: &wire.RankUse{Rank: 1}}, wire.Reading{Host: &wire.HostUse{}}))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := parser{owns: func(rank int) bool { return rank == 1 }}
+		_ = p.add(data, func(r *reading) {
+			s := on("f1", 1)
+			one := newFeed(s)
+			one.prev = r
+			one.last = r
+			sample := Sample{Ranks: []Rank{{Rank: 1}}}
+			sample.add(one, time.Now(), false)
+			if _, err := json.Marshal(sample); err != nil {
+				t.Error(err)
+			}
+		})
+		if len(p.text) > wire.MaxReading+len(data) {
+			t.Error("unbounded")
+		}
+	})
+}
