@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/keep"
+	"github.com/gorun/gorun/internal/net/retry"
 	"github.com/gorun/gorun/internal/sight/control"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -124,7 +125,7 @@ func (r routes) Dialer(o Options) launcher.Dialer {
 
 // dialProgram connects to a host by a program and retries while the host comes up.
 func dialProgram(ctx context.Context, config rsh.Config) (launcher.Host, error) {
-	return untilUp(ctx, func() (launcher.Host, error) { return rsh.Dial(ctx, config) })
+	return untilUp(ctx, func(ctx context.Context) (launcher.Host, error) { return rsh.Dial(ctx, config) })
 }
 
 // Kept returns how a keeper keeps a host, and the id of a gorun that keeps it already, found by
@@ -141,11 +142,7 @@ func (r routes) Kept(ctx context.Context, o Options, h hostfile.Host, resolver *
 		if now, err := ssh.Identity(ctx, fresh); err != nil || now != k.Identity {
 			return nil, cmp.Or(err, errChanged)
 		}
-		host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, fresh) })
-		if err != nil {
-			return nil, err
-		}
-		return host.(*ssh.Client), nil
+		return untilUp(ctx, func(ctx context.Context) (keep.Conn, error) { return ssh.Dial(ctx, fresh) })
 	}}
 	if k.Identity, err = ssh.Identity(ctx, config); err != nil {
 		return k, "", true, err
@@ -162,7 +159,7 @@ var errChanged = errors.New("its SSH settings or keys have changed since gorun u
 // dialSSH connects by the built-in client and retries while the host comes up. If the host denies
 // access, it tries the system's ssh where that knows another way.
 func dialSSH(ctx context.Context, o Options, h hostfile.Host, config ssh.Config) (launcher.Host, error) {
-	host, err := untilUp(ctx, func() (launcher.Host, error) { return ssh.Dial(ctx, config) })
+	host, err := untilUp(ctx, func(ctx context.Context) (launcher.Host, error) { return ssh.Dial(ctx, config) })
 	var denied *ssh.AuthError
 	if !errors.As(err, &denied) {
 		return host, err
@@ -181,31 +178,18 @@ func dialSSH(ctx context.Context, o Options, h hostfile.Host, config ssh.Config)
 }
 
 // untilUp retries dial while the host comes up or is busy.
-func untilUp(ctx context.Context, dial func() (launcher.Host, error)) (launcher.Host, error) {
+func untilUp[H any](ctx context.Context, dial func(context.Context) (H, error)) (H, error) {
 	_, inPod := os.LookupEnv("KUBERNETES_SERVICE_HOST")
 	began := time.Now()
-	for tries := 0; ; tries++ {
-		host, err := dial()
-		if err == nil {
-			return host, nil
-		}
-		pause := time.Duration(0)
-		more := false
+	return retry.Do(ctx, func(n int, err error) (time.Duration, bool) {
 		switch {
 		case mayComeUp(err):
-			pause, more = retryPause(tries, inPod)
+			return retryPause(n, inPod)
 		case isBusy(err):
-			pause, more = busyPause(tries, time.Since(began), rand.Float64())
+			return busyPause(n, time.Since(began), rand.Float64())
 		}
-		if !more {
-			return nil, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
+		return 0, false
+	}, dial)
 }
 
 // mayComeUp reports an error of a host that may be booting.

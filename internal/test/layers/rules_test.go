@@ -133,6 +133,7 @@ func layers() []layer {
 			"internal/prose", "internal/net/wire", "internal/files/workdir", "launcher/..."},
 			why: "the launcher is handed its hosts, and does not care how they are reached"},
 		{folder: "internal/net/frames", why: leaf},
+		{folder: "internal/net/retry", why: leaf},
 		{folder: "internal/net/keep", may: []string{"internal/host/resident", "internal/sight/control", "internal/net/frames",
 			"internal/net/wire"}, why: "it is handed connections, and knows neither SSH nor jobs"},
 		{folder: "internal/sight/control", may: []string{"internal/prose", "internal/files/trust"},
@@ -207,7 +208,7 @@ func layers() []layer {
 			"internal/prose", "internal/sight/stacks", "internal/sight/watch", "internal/sight/watch/straggler"},
 			tests: []string{"internal/sight/recorder"}, why: "it shows samples, and takes none"},
 		{folder: "launcher/transport", may: []string{"hostfile", "launcher", "ssh", "internal/usage",
-			"internal/sight/control", "internal/net/keep", "launcher/transport/kept", "launcher/transport/rsh",
+			"internal/sight/control", "internal/net/keep", "internal/net/retry", "launcher/transport/kept", "launcher/transport/rsh",
 			"launcher/transport/srun"}, why: "it joins launcher and ssh, and every other way to a host"},
 		{folder: "launcher/transport/kept", may: []string{"internal/sight/control", "internal/net/frames", "internal/net/keep",
 			"internal/prose", "ssh"}, why: "a keeper takes the place of a connection; of ssh it uses the settings " +
