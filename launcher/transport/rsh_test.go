@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"github.com/gorun/gorun/internal/usage"
 	"errors"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/ssh"
 )
 
