@@ -2,6 +2,7 @@ package transport
 
 import (
 	"errors"
+	"github.com/gorun/gorun/internal/usage"
 	"slices"
 	"strings"
 	"testing"
