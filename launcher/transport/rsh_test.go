@@ -2,7 +2,6 @@ package transport
 
 import (
 	"errors"
-	"github.com/gorun/gorun/internal/usage"
 	"slices"
 	"strings"
 	"testing"
