@@ -3,6 +3,7 @@ package spawn
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"sync"
@@ -133,8 +134,8 @@ func (w *World) Fence(ctx context.Context, store Store, name string, rank int, v
 	}
 }
 
-// getTime bounds a request to the store, which is then made again.
-const getTime = time.Hour
+// forever is the wait for a key that lasts as long as the context.
+const forever = time.Duration(math.MaxInt64)
 
 // exchange adds the values of the ranks elsewhere to those of the ranks here.
 func (w *World) exchange(ctx context.Context, store Store, name string, here map[int][]byte) ([][]byte, error) {
@@ -150,12 +151,12 @@ func (w *World) exchange(ctx context.Context, store Store, name string, here map
 		}
 	}
 	for rank := range values {
-		_, ours := w.index[rank]
-		for found := ours; !found; {
-			var err error
-			if values[rank], found, err = store.Get(ctx, key(rank), getTime); err != nil {
-				return nil, err
-			}
+		if _, ours := w.index[rank]; ours {
+			continue
+		}
+		var err error
+		if values[rank], _, err = store.Get(ctx, key(rank), forever); err != nil {
+			return nil, err
 		}
 	}
 	return values, nil

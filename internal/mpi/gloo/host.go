@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,9 +25,11 @@ const (
 	maxName   = 255     // of a scope, or a key
 	maxRanks  = 1 << 14 // of a scope
 	maxValues = 4 * maxRanks
-	maxValue  = 64 << 10  // of a value other than addresses
-	getWait   = time.Hour // one request to the store; it is repeated
+	maxValue  = 64 << 10 // of a value other than addresses
 )
+
+// forever is the wait for a key that lasts as long as the context.
+const forever = time.Duration(math.MaxInt64)
 
 // Host answers the ranks of one host. It is safe for concurrent use.
 type Host struct {
@@ -247,13 +250,8 @@ func (h *Host) fetch(s *scope, key string) *future {
 		return f // a rank of this host will publish it
 	}
 	h.wg.Go(func() {
-		for {
-			value, found, err := h.store.Get(h.ctx, s.key+"/"+key, getWait)
-			if found || err != nil {
-				f.set(value, err)
-				return
-			}
-		}
+		value, _, err := h.store.Get(h.ctx, s.key+"/"+key, forever)
+		f.set(value, err)
 	})
 	return f
 }

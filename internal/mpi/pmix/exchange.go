@@ -3,6 +3,7 @@ package pmix
 import (
 	"crypto/sha256"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -128,18 +129,14 @@ func pairKey(what string, of, by, n int) string {
 	return "pmix/" + what + "/" + strconv.Itoa(of) + "/" + strconv.Itoa(by) + "/" + strconv.Itoa(n)
 }
 
-// fetchTime bounds a request to the store, which is then made again.
-const fetchTime = time.Hour
+// forever is the wait for a key that lasts as long as the context.
+const forever = time.Duration(math.MaxInt64)
 
 // await returns a value of the store, as soon as there is one. The error is that of the store or of
 // the server's end.
 func (s *Server) await(key string) ([]byte, error) {
-	for {
-		value, found, err := s.opts.Store.Get(s.ctx, key, fetchTime)
-		if err != nil || found {
-			return value, err
-		}
-	}
+	value, _, err := s.opts.Store.Get(s.ctx, key, forever)
+	return value, err
 }
 
 // fetch returns the data of a rank on another host, as soon as the rank has committed some, with
