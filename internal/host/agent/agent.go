@@ -15,25 +15,18 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/errand"
-	"github.com/gorun/gorun/internal/host/link"
 	"github.com/gorun/gorun/internal/host/memory"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
-	"github.com/gorun/gorun/internal/host/tool"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
 const (
 	helloTime = 10 * time.Second // for the launcher's next frame before the job starts
 	tickTime  = time.Second      // between heartbeats and ticks of the core
-	killPoll  = 20 * time.Millisecond
 	// manyRanks is the size of a job in which ranks may need more descriptors than they get by
 	// default: Horovod opens a socket for each other rank, and three times over.
 	manyRanks = 256
-	// sweepTime bounds the kill of what is left when the ranks have ended, lastSweepTime is its
-	// minimum. The launcher waits for 3 s after the grace.
-	sweepTime     = 2 * time.Second
-	lastSweepTime = 300 * time.Millisecond
 )
 
 // Options are how an agent was started.
@@ -47,40 +40,25 @@ type Options struct {
 
 // agent is the thin shell around core.
 type agent struct {
-	out     *wire.Writer
-	began   time.Time
-	core    *core
-	events  chan any
-	started chan struct{} // every rank was started
-	ended   chan struct{} // the loop is over: events are dropped
-	host    *seat.Host
-	memory  memory.Reading // before the ranks
-	sent    []byte         // gorun-gpu, compressed; nil: it was not sent
-	network seat.Interfaces
-	begun   wire.Start
-	runs    map[int]*program // by rank
-	job     wire.Job
-	progs   []program
-	tools   map[int]tool.Start // by rank
-	needs   services.MPI
-	serves  *services.Services
-	errands *errand.Desk
-	// addresses are this host's.
-	addresses []wire.Address
-	procs     *processes
-	cage      *contain.Cage // of the ranks and all that they start
-	tasks     int           // processes and threads allowed for each rank
-	guard     contain.Guard
-	stdin     *stdin
+	job      wire.Job
+	began    time.Time
+	out      *wire.Writer
+	core     *core
+	work     chan func()   // for the loop
+	started  chan struct{} // closed when the loop has started the ranks
+	ended    chan struct{} // closed when the loop is over, and no work is done any more
+	procs    *processes
+	cage     *contain.Cage
+	host     *seat.Host
+	starter  *starter
+	streams  *streams
+	services *services.Services
+	errands  *errand.Desk
+	line     *line // nil: unknown
 
-	line    *link.Connection // SSH's to the launcher's side; nil: unknown
-	master  seat.Port        // MASTER_PORT, if rank 0 is here
-	beating atomic.Bool      // a heartbeat is being written
+	beating atomic.Bool // a heartbeat is being written
 	ticked  time.Duration
-
-	mu    sync.Mutex // guards what frames and the loop share
-	pumps map[uint32]*pump
-	wg    sync.WaitGroup
+	wg      sync.WaitGroup
 }
 
 // Serve runs an agent: it sends hello on out, takes a job from in, runs it and ends it. It returns
@@ -89,166 +67,132 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	if err := contain.BecomeSubreaper(); err != nil {
 		return fmt.Errorf("become subreaper: %w", err)
 	}
-	a := &agent{
-		out:     wire.NewWriter(out),
-		began:   time.Now(),
-		events:  make(chan any, 64),
-		started: make(chan struct{}),
-		ended:   make(chan struct{}),
-		pumps:   map[uint32]*pump{},
-		runs:    map[int]*program{},
-	}
-	a.stdin = newStdin(a.out)
-	a.tasks = cmp.Or(opts.tasks, tasksPerRank)
-	var err error
-	if a.guard, err = contain.ParseGuard(opts.Guard); err != nil {
+	guard, err := contain.ParseGuard(opts.Guard)
+	if err != nil {
 		return fmt.Errorf("find the guard: %w", err)
 	}
-	a.cage = contain.Open(a.guard)
-	a.procs = newProcesses(a.cage, func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
-		if rank < 0 {
-			a.errands.Exited(rank, status)
-			return
-		}
-		event := exitEvent(rank, status, used)
-		end := a.serves.End(rank, event.code, event.signal)
-		event.mpi = end.MPI
-		event.asked = end.Asked
-		event.code = end.Code
-		event.signal = end.Signal
-		event.early = !asked || end.MPI == wire.MPIAborted
-		if !end.Aborted.IsZero() { // others fail because of it, and may end before it
-			event.at = end.Aborted.Sub(a.began)
-		}
-		a.post(event)
-	})
-	defer a.procs.close()
-	a.host = seat.Inspect(opts.root)
-	a.addresses = seat.Addresses()
-	if err := a.hello(out, opts); err != nil {
+	cage := contain.Open(guard)
+	procs := newProcesses(cage)
+	defer procs.close()
+	s := &setup{
+		opts:      opts,
+		guard:     guard,
+		out:       wire.NewWriter(out),
+		frames:    wire.NewReader(in),
+		procs:     procs,
+		cage:      cage,
+		host:      seat.Inspect(opts.root),
+		addresses: seat.Addresses(),
+	}
+	if _, err = out.Write(wire.Preamble(opts.Nonce)); err == nil {
+		err = s.hello()
+	}
+	if err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
-	a.memory = memory.Read("/") // while the launcher reads the hello
-	frames := wire.NewReader(in)
-	defer func() {
-		if a.serves != nil {
-			a.serves.Remove() // also where the job does not begin
-		}
-	}()
-	if err := a.setUp(ctx, frames, opts.Build); err != nil {
-		a.removeCage()
+	s.memory = memory.Read("/") // while the launcher reads the hello
+	a, err := s.agent(ctx)
+	if err != nil {
+		s.removeCage()
 		return err
 	}
-	a.errands = errand.New(a.out, a.errandHost())
-	err = a.run(ctx, frames)
-	if !a.core.lost { // otherwise services may block for ever on a launcher that reads nothing: the process ends now
-		a.close()
+	err = a.run(ctx, s.frames)
+	if _, lost := a.core.launcherLost(); !lost {
+		// Otherwise services may block for ever on a launcher that reads nothing: the process ends
+		// now.
+		a.starter.master.Release()
+		a.services.Close()
 	}
 	return err
 }
 
-// removeCage removes the cage before any rank was started. The guard does so too, unless it was
-// killed.
-func (a *agent) removeCage() {
-	a.procs.leave()
-	a.cage.Remove()
-}
-
-// close ends every rank's request and waits until none is served.
-func (a *agent) close() {
-	a.master.Release()
-	a.serves.Close()
+// newAgent opens the services for the ranks of a job that this host can run.
+func newAgent(s *setup) (*agent, error) {
+	a := &agent{
+		job:     s.job,
+		began:   time.Now(),
+		out:     s.out,
+		work:    make(chan func(), 64),
+		started: make(chan struct{}),
+		ended:   make(chan struct{}),
+		procs:   s.procs,
+		cage:    s.cage,
+		host:    s.host,
+	}
+	a.streams = newStreams(s.job, s.out, func(rank int) { a.inform(eventDrained{rank}) })
+	a.errands = errand.New(s.out, a.errandHost())
+	if s.job.Size > manyRanks {
+		seat.RaiseDescriptors()
+	}
+	var err error
+	a.services, err = services.Open(s.job, services.Options{
+		Out:       s.out,
+		Addresses: s.addresses,
+		Guard:     s.guard,
+		Apart:     slices.ContainsFunc(s.programs, func(p program) bool { return p.apart }),
+		MPI:       s.needs,
+		Start: func(path string, argv, env []string, files []*os.File) error {
+			return s.procs.startHelper(path, argv, append(env, contain.Variable+"="+s.guard.String()), files)
+		},
+		Spawn:    a.spawn,
+		MaySpawn: a.maySpawn,
+		Kill:     func(rank int) { s.procs.endRank(rank, syscall.SIGKILL) },
+		Broken:   func(err error) { a.inform(eventFailing{wire.Failing{Broken: err.Error()}}) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	a.starter = &starter{
+		job:       s.job,
+		programs:  s.programs,
+		tools:     s.tools,
+		host:      s.host,
+		addresses: s.addresses,
+		procs:     s.procs,
+		cage:      s.cage,
+		tasks:     cmp.Or(s.opts.tasks, tasksPerRank),
+		guard:     s.guard,
+		services:  a.services,
+		errands:   a.errands,
+		streams:   a.streams,
+		step:      a.apply,
+		ended:     a.ended,
+		running:   map[int]*program{},
+	}
+	return a, nil
 }
 
 func (a *agent) now() time.Duration { return time.Since(a.began) }
 
-// sit gives the ranks of every program their seats.
-func (a *agent) sit() error {
-	var visible []seat.Visibility
-	for _, p := range a.progs {
-		visible = append(visible, seat.VisibleIn(p.env))
-	}
-	seats, err := a.host.Assign(a.job, visible, a.sent)
-	a.sent = nil
-	for i := range a.progs {
-		a.progs[i].sit(seats)
-	}
-	return err
-}
-
-// locations describes the ranks' seats to the launcher.
-func (a *agent) locations() []wire.Location {
-	var all []wire.Location
-	for _, r := range a.job.Ranks {
-		all = append(all, a.host.Location(r.Rank, a.progs[r.Program].seat(r.LocalRank)))
-	}
-	return all
-}
-
-func (a *agent) openServices() (err error) {
-	if a.job.Size > manyRanks {
-		seat.RaiseDescriptors()
-	}
-	apart := slices.ContainsFunc(a.progs, func(p program) bool { return p.apart })
-	a.serves, err = services.Open(a.job, services.Options{
-		Out:       a.out,
-		Addresses: a.addresses,
-		Guard:     a.guard,
-		Apart:     apart,
-		MPI:       a.needs,
-		Start:     a.startHelper,
-		Spawn:     a.spawn,
-		MaySpawn:  a.maySpawn,
-		Kill:      func(rank int) { a.procs.signal(rank, syscall.SIGKILL) },
-		Broken:    func(err error) { a.post(eventFailing{wire.Failing{Broken: err.Error()}}) },
-	})
-	return err
-}
-
 // run is the agent's loop, from Ready to the end of its ranks.
 func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
-	a.core = newCore(a.job.Grace)
-	a.core.heard = a.now()
-	a.core.memory = a.memory
-	a.core.stays = a.job.Stay
 	a.ticked = a.now()
-	a.procs.beginReaping()
+	a.procs.beginReaping(a.processEnded)
 	parent := os.Getppid()
-	go a.read(frames) // ends with in, which the caller closes
-	beat := time.NewTicker(a.beatTime())
+	go a.read(frames) // ends with in, which the caller of Serve closes
+	beat := time.NewTicker(beatTime(a.job))
 	defer beat.Stop()
-	readings, endReadings := a.readings()
-	defer endReadings()
-	if e := a.job.Elastic; e != nil {
-		a.core.parting = e.Parting
-		if readings == nil { // otherwise the connection shows that the agent is cut off
-			a.core.lease = e.Lease
-		}
-	}
+	defer a.line.close()
 	stopped := ctx.Done()
-	for finished := false; !finished; {
-		var event any
+	for !a.core.isFinished() {
+		var kill <-chan time.Time
+		if wait, due := a.core.killWait(a.now()); due {
+			kill = time.After(wait)
+		}
 		select {
-		case event = <-a.events:
+		case do := <-a.work:
+			do()
 		case <-stopped:
 			stopped = nil
-			event = eventFailing{wire.Failing{GuardGone: contain.ParentEnded(parent),
-				Signal: context.Cause(ctx).Error()}}
+			a.apply(eventFailing{wire.Failing{GuardGone: contain.ParentEnded(parent),
+				Signal: context.Cause(ctx).Error()}})
 		case <-beat.C:
 			a.sendHeartbeat()
-			event = a.tick()
-		case <-readings:
-			event = a.inspect()
-		case <-a.killTimer():
-			event = eventTick{}
-		}
-		switch e := event.(type) {
-		case wire.Start:
-			finished = a.start(e)
-		case eventSpawn:
-			e.run(a.core.stopping)
-		default:
-			finished = a.apply(event)
+			a.tick()
+		case <-a.line.due():
+			a.apply(a.line.read())
+		case <-kill:
+			a.apply(eventTick{})
 		}
 	}
 	return a.finish()
@@ -256,54 +200,62 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 
 // beatTime is the time between heartbeats. Those of an elastic job are closer: the launcher fences
 // a silent host as long after the last one as its ranks may live.
-func (a *agent) beatTime() time.Duration {
-	if a.job.Elastic != nil {
+func beatTime(job wire.Job) time.Duration {
+	if job.Elastic != nil {
 		return tickTime / 2
 	}
 	return tickTime
 }
 
-// killTimer fires when the core needs a tick before the next heartbeat: the kill is due, or has to
-// be repeated.
-func (a *agent) killTimer() <-chan time.Time {
-	if !a.core.stopping {
-		return nil
+// tick recognises that the agent itself was stopped meanwhile, as a batch system does: the
+// launcher's frames of that time are not read yet.
+func (a *agent) tick() {
+	late := a.now()-a.ticked > 3*tickTime
+	a.ticked = a.now()
+	if late {
+		a.apply(eventHeard{})
+	} else {
+		a.apply(eventTick{})
 	}
-	return time.After(max(a.core.killAt-a.now(), killPoll))
 }
 
-// post hands an event to the loop.
-func (a *agent) post(event any) {
+// post hands work to the loop.
+func (a *agent) post(do func()) {
 	select {
-	case a.events <- event:
+	case a.work <- do:
 	case <-a.ended:
 	}
 }
 
-// apply steps the core and carries out its actions. It reports whether the agent is finished.
-func (a *agent) apply(event any) (finished bool) {
-	for _, act := range a.core.step(event, a.now()) {
+// inform hands an event to the loop.
+func (a *agent) inform(e event) { a.post(func() { a.apply(e) }) }
+
+// apply steps the core and carries out its actions.
+func (a *agent) apply(e event) {
+	for _, act := range a.core.step(e, a.now()) {
 		switch act := act.(type) {
 		case actSignal:
-			a.procs.signal(act.rank, act.signal)
+			a.procs.endRank(act.rank, act.signal)
 		case actKillTree:
 			a.procs.leave()
 			a.cage.Kill()
 		case actReport:
-			a.rankEnded(act.exit.Rank)
-			a.errands.RankEnded(act.exit.Rank)
+			rank := act.exit.Rank
+			a.streams.rankEnded(rank)
+			a.errands.RankEnded(rank)
 			a.send(wire.TypeExit, act.exit)
-			a.serves.RankEnded(act.exit.Rank)
-			delete(a.runs, act.exit.Rank)
+			a.services.RankEnded(rank)
+			delete(a.starter.running, rank)
 		case actStopped:
 			a.send(wire.TypeSuspended, nil)
 		case actFail:
 			a.send(wire.TypeFailing, act.failing)
 		case actAbandon:
-			a.abandon()
+			// The launcher is lost, or knows that the agent ends: output stops, and ranks are told.
+			a.streams.discard()
+			a.services.Abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
 		}
 	}
-	return a.core.finished
 }
 
 // send sends a control message without blocking the loop, which must notice a launcher that does
@@ -323,39 +275,23 @@ func (a *agent) sendHeartbeat() {
 	})
 }
 
-// streams are the output streams of each rank.
-func (a *agent) streams() []int {
-	if a.job.Results {
-		return []int{wire.Stdout, wire.Stderr, wire.Result}
+// processEnded takes the end of a process that procs started.
+func (a *agent) processEnded(key processKey, status syscall.WaitStatus, used syscall.Rusage, asked bool) {
+	if key.kind == errandProcess {
+		a.errands.Exited(uint32(key.id), status)
+		return
 	}
-	return []int{wire.Stdout, wire.Stderr}
-}
-
-func (a *agent) rankEnded(rank int) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, fd := range a.streams() {
-		if p := a.pumps[wire.OutputStream(rank, fd)]; p != nil {
-			p.rankEnded()
-		}
+	e := exitEvent(key.id, status, used)
+	end := a.services.End(key.id, e.code, e.signal)
+	e.mpi = end.MPI
+	e.asked = end.Asked
+	e.code = end.Code
+	e.signal = end.Signal
+	e.early = !asked || end.MPI == wire.MPIAborted
+	if !end.Aborted.IsZero() { // others fail because of it, and may end before it
+		e.at = end.Aborted.Sub(a.began)
 	}
-	a.stdin.close(rank)
-}
-
-// discard drops the rest of the output.
-func (a *agent) discard() {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, p := range a.pumps {
-		p.credit.Close()
-	}
-}
-
-// abandon stops output to a launcher that is lost or knows that the agent ends, and tells the
-// ranks.
-func (a *agent) abandon() {
-	a.discard()
-	a.serves.Abort(wire.Abort{Rank: -1, Host: a.job.Host, Cause: "gorun is gone"})
+	a.inform(e)
 }
 
 func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {
@@ -371,4 +307,19 @@ func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventEx
 		e.code = status.ExitStatus()
 	}
 	return e
+}
+
+// configOf is the core's for a job. before is the memory before its ranks; line is whether the
+// connection to the launcher is known.
+func configOf(job wire.Job, before memory.Reading, line bool) coreConfig {
+	config := defaultConfig(job.Grace)
+	config.growing = job.Stay
+	config.memory = before
+	if e := job.Elastic; e != nil {
+		config.lostGrace = e.Parting
+		if !line { // otherwise the connection shows that the agent is cut off
+			config.lease = e.Lease
+		}
+	}
+	return config
 }

@@ -29,14 +29,24 @@ const (
 	// stuckTime is how long after the first kill a rank may still exist. Then it hangs in the
 	// kernel, on a dead file system or device, perhaps for ever.
 	stuckTime = 2 * time.Second
+	// sweepTime bounds the kill of what is left when the ranks have ended, lastSweepTime is its
+	// minimum. The launcher waits for 3 s after the grace.
+	sweepTime     = 2 * time.Second
+	lastSweepTime = 300 * time.Millisecond
+	killPoll      = 20 * time.Millisecond
 )
 
 type (
+	// event is what the core decides on. step returns what to do, in order.
+	event interface {
+		step(c *core, now time.Duration) []action
+	}
+
 	eventExited struct { // a rank was reaped
 		rank           int
 		code, signal   int
 		core           bool
-		failed         string // it could not be started at all
+		failed         string // why it could not be started
 		outputFinished bool   // it has no output
 		maxRSS         int64
 		cpu            time.Duration
@@ -49,16 +59,14 @@ type (
 	eventDrained struct{ rank int }             // one of a rank's output streams ended
 	eventStop    struct{ grace time.Duration }  // the launcher wants the job ended
 	eventSignal  struct{ signal int }           // the launcher passes a signal on
-	eventLost    struct{ why string }           // the launcher is lost
+	eventLost    struct{}                       // the launcher is lost
 	eventFailing struct{ failing wire.Failing } // the guard has exited, or the agent was signalled
 	eventEpoch   struct{}                       // an elastic job goes on after an abort
 	eventAborted struct{ ending []int }         // ranks are told to abort, and some are ending
-	eventHeard   struct{}                       // any frame from the launcher
+	eventHeard   struct{}                       // a frame from the launcher, or none could be read
 	eventTick    struct{}                       // time passed
 	eventReading struct{ reading link.Reading } // of the connection to the launcher
-	eventSuspend struct{}                       // the launcher is about to be suspended
-	eventResume  struct{}                       // the launcher goes on
-	eventExcuse  struct{}                       // the agent itself was suspended, and read no frame
+	eventSuspend struct{ suspended bool }       // the launcher is about to be suspended, or goes on
 	eventRunning struct {                       // these ranks were started, or an eventExited follows
 		ranks   []int
 		streams int // output streams of each
@@ -66,6 +74,9 @@ type (
 )
 
 type (
+	// action is what the core decides.
+	action interface{ isAction() }
+
 	actSignal struct { // to a rank's process group
 		rank   int
 		signal syscall.Signal
@@ -74,9 +85,17 @@ type (
 	actStopped  struct{}                       // report that the ranks are suspended
 	actReport   struct{ exit wire.Exit }       // report a rank's end
 	actFail     struct{ failing wire.Failing } // report why the agent ends
-	actAbandon  struct{ why string }           // stop writing to the launcher
+	actAbandon  struct{}                       // stop writing to the launcher
 	actFinish   struct{}                       // sweep, report done, end
 )
+
+func (actSignal) isAction()   {}
+func (actKillTree) isAction() {}
+func (actStopped) isAction()  {}
+func (actReport) isAction()   {}
+func (actFail) isAction()     {}
+func (actAbandon) isAction()  {}
+func (actFinish) isAction()   {}
 
 type rankState struct {
 	exited    bool
@@ -86,87 +105,74 @@ type rankState struct {
 	streams   int  // output streams still open
 }
 
-// core is the state of one agent from Start to the end of its ranks.
-type core struct {
-	ranks    map[int]*rankState
-	grace    time.Duration
-	lease    time.Duration
-	parting  time.Duration // bounds the grace when the launcher is lost
-	stopping bool
-	lost     bool          // the launcher
-	flushed  bool          // the rest of the output has waited long enough
-	killed   bool          // at least once
-	stuckAt  time.Duration // when killed: from then on, ranks that still exist cannot be killed
-	stuck    bool
-	finished bool
-	killAt   time.Duration // when stopping
-	heard    time.Duration // the launcher's last frame
-	network  link.Monitor
-	stays    bool           // the job may add ranks as long as it runs
-	still    bool           // the user has suspended the launcher, and with it the ranks
-	lapsed   string         // why the launcher counts as lost although its stream has not ended
-	memory   memory.Reading // before the ranks
-	blamed   int64          // ranks that ran out of memory
+// coreConfig is what a core knows before the ranks start.
+type coreConfig struct {
+	grace     time.Duration  // between TERM and KILL
+	lostGrace time.Duration  // bounds the grace when the launcher is lost
+	lease     time.Duration  // the launcher's longest silence
+	growing   bool           // the job may add ranks as long as it runs
+	memory    memory.Reading // before the ranks
 }
 
-func newCore(grace time.Duration) *core {
-	return &core{
-		ranks:   map[int]*rankState{},
-		grace:   grace,
-		lease:   Lease,
-		parting: lostGrace,
+// defaultConfig is that of a job that is not elastic.
+func defaultConfig(grace time.Duration) coreConfig {
+	return coreConfig{grace: grace, lostGrace: lostGrace, lease: Lease}
+}
+
+// core is the state of one agent from Start to the end of its ranks.
+type core struct {
+	coreConfig
+	ranks     map[int]*rankState
+	stopping  bool
+	lost      bool          // the launcher
+	lostWhy   string        // why it counts as lost although its stream has not ended
+	flushed   bool          // the rest of the output has waited long enough
+	killed    bool          // at least once
+	stuckAt   time.Duration // when killed: from then on, ranks that still exist cannot be killed
+	stuck     bool
+	finished  bool
+	killAt    time.Duration // when stopping
+	heard     time.Duration // the launcher's last frame
+	network   link.Monitor
+	suspended bool  // the launcher by its user, and with it the ranks
+	blamed    int64 // ranks that ran out of memory
+}
+
+func newCore(config coreConfig, now time.Duration) *core {
+	return &core{coreConfig: config, ranks: map[int]*rankState{}, heard: now}
+}
+
+// isFinished reports whether nothing is left to decide.
+func (c *core) isFinished() bool { return c.finished }
+
+// isStopping reports whether the ranks are being ended.
+func (c *core) isStopping() bool { return c.stopping }
+
+// mayStart reports whether the job's ranks can be started: once, and not while stopping.
+func (c *core) mayStart() bool { return len(c.ranks) == 0 && !c.stopping }
+
+// launcherLost reports whether the launcher is lost, and why unless its stream has ended.
+func (c *core) launcherLost() (why string, lost bool) { return c.lostWhy, c.lost }
+
+// killWait is the time until a kill is due, or has to be repeated.
+func (c *core) killWait(now time.Duration) (wait time.Duration, due bool) {
+	return max(c.killAt-now, killPoll), c.stopping
+}
+
+// sweepLimit bounds the last kill. It is shorter where ranks were killed before.
+func (c *core) sweepLimit(now time.Duration) time.Duration {
+	if !c.killed {
+		return sweepTime
 	}
+	return min(max(c.stuckAt-now, lastSweepTime), sweepTime)
 }
 
 // step takes one event at time now and returns what to do, in order.
-func (c *core) step(event any, now time.Duration) []any {
+func (c *core) step(e event, now time.Duration) []action {
 	if c.finished {
 		return nil
 	}
-	var acts []any
-	switch e := event.(type) {
-	case eventRunning:
-		for _, r := range e.ranks {
-			c.ranks[r] = &rankState{streams: e.streams}
-		}
-	case eventHeard:
-		c.heard = now
-	case eventAborted:
-		c.aborted(e.ending)
-	case eventEpoch:
-		for _, rank := range c.running() {
-			c.ranks[rank].aborted = false
-		}
-	case eventExited:
-		acts = c.exited(e, now)
-	case eventDrained:
-		if r := c.ranks[e.rank]; r != nil {
-			r.streams--
-		}
-	case eventStop:
-		acts = c.stop(e.grace, now)
-	case eventSignal:
-		for _, rank := range c.running() {
-			acts = append(acts, actSignal{rank, syscall.Signal(e.signal)})
-		}
-	case eventSuspend, eventResume:
-		acts = c.suspend(e == any(eventSuspend{}), now)
-	case eventExcuse:
-		c.heard = now
-	case eventReading:
-		if silent := c.network.Dead(e.reading, now); silent > 0 {
-			acts = c.lapse(link.Describe(silent), now)
-		}
-	case eventLost:
-		acts = c.launcherLost(e.why, now)
-	case eventFailing:
-		if !c.lost {
-			acts = append(acts, actFail(e))
-		}
-		acts = append(acts, c.launcherLost("", now)...)
-	case eventTick:
-		acts = c.tick(now)
-	}
+	acts := e.step(c, now)
 	if c.over() {
 		c.finished = true
 		acts = append(acts, actFinish{})
@@ -174,7 +180,81 @@ func (c *core) step(event any, now time.Duration) []any {
 	return acts
 }
 
-func (c *core) exited(e eventExited, now time.Duration) []any {
+func (e eventStop) step(c *core, now time.Duration) []action { return c.stop(e.grace, now) }
+func (eventLost) step(c *core, now time.Duration) []action   { return c.loseLauncher(now) }
+func (eventTick) step(c *core, now time.Duration) []action   { return c.tick(now) }
+
+func (e eventRunning) step(c *core, _ time.Duration) []action {
+	for _, rank := range e.ranks {
+		c.ranks[rank] = &rankState{streams: e.streams}
+	}
+	return nil
+}
+
+func (eventHeard) step(c *core, now time.Duration) []action {
+	c.heard = now
+	return nil
+}
+
+func (e eventDrained) step(c *core, _ time.Duration) []action {
+	if r := c.ranks[e.rank]; r != nil {
+		r.streams--
+	}
+	return nil
+}
+
+func (e eventSignal) step(c *core, _ time.Duration) []action {
+	return c.signalAll(syscall.Signal(e.signal))
+}
+
+func (e eventReading) step(c *core, now time.Duration) []action {
+	if silent := c.network.Dead(e.reading, now); silent > 0 {
+		return c.loseSilentLauncher(link.Describe(silent), now)
+	}
+	return nil
+}
+
+func (e eventFailing) step(c *core, now time.Duration) (acts []action) {
+	if !c.lost {
+		acts = append(acts, actFail(e))
+	}
+	return append(acts, c.loseLauncher(now)...)
+}
+
+func (eventEpoch) step(c *core, _ time.Duration) []action {
+	for _, rank := range c.running() {
+		c.ranks[rank].aborted = false
+	}
+	return nil
+}
+
+// The abort is not the reason for which the ranks in ending end.
+func (e eventAborted) step(c *core, _ time.Duration) []action {
+	for _, rank := range c.running() {
+		c.ranks[rank].aborted = c.ranks[rank].aborted || !slices.Contains(e.ending, rank)
+	}
+	return nil
+}
+
+// The ranks stop with their launcher, and go on with it. The lease does not run meanwhile. The
+// terminal's stop signal does not reach ranks, which are in other sessions.
+func (e eventSuspend) step(c *core, now time.Duration) (acts []action) {
+	c.heard = now
+	if c.suspended != e.suspended && !c.stopping { // a rank that must end has to run
+		c.suspended = e.suspended
+		signal := syscall.SIGCONT
+		if e.suspended {
+			signal = syscall.SIGSTOP
+		}
+		acts = c.signalAll(signal)
+	}
+	if e.suspended {
+		acts = append(acts, actStopped{})
+	}
+	return acts
+}
+
+func (e eventExited) step(c *core, now time.Duration) []action {
 	r := c.ranks[e.rank]
 	if r == nil || r.exited {
 		return nil
@@ -206,28 +286,20 @@ func (c *core) exited(e eventExited, now time.Duration) []any {
 			c.blamed++
 		}
 	}
-	return []any{actReport{exit}}
-}
-
-// aborted notes that the ranks are told to abort. It is not the reason for which those in ending
-// end.
-func (c *core) aborted(ending []int) {
-	for _, rank := range c.running() {
-		c.ranks[rank].aborted = c.ranks[rank].aborted || !slices.Contains(ending, rank)
-	}
+	return []action{actReport{exit}}
 }
 
 // stop asks every rank to end and sets the time of the kill. Asked again it can
 // only make that time earlier.
-func (c *core) stop(grace, now time.Duration) []any {
+func (c *core) stop(grace, now time.Duration) []action {
 	if c.stopping {
 		c.killAt = min(c.killAt, now+grace)
 		return c.tick(now)
 	}
 	c.stopping = true
 	c.killAt = now + grace
-	c.still = false
-	var acts []any
+	c.suspended = false
+	var acts []action
 	for _, rank := range c.running() {
 		c.ranks[rank].signalled = true
 		// A stopped process must be continued to see the TERM.
@@ -236,45 +308,24 @@ func (c *core) stop(grace, now time.Duration) []any {
 	return append(acts, c.tick(now)...)
 }
 
-// suspend stops the ranks with their launcher, or continues them. The lease does not run meanwhile.
-// The terminal's stop signal does not reach ranks, which are in other sessions.
-func (c *core) suspend(still bool, now time.Duration) []any {
-	c.heard = now
-	var acts []any
-	if c.still != still && !c.stopping { // a rank that must end has to run
-		c.still = still
-		what := syscall.SIGCONT
-		if still {
-			what = syscall.SIGSTOP
-		}
-		for _, rank := range c.running() {
-			acts = append(acts, actSignal{rank, what})
-		}
-	}
-	if still {
-		acts = append(acts, actStopped{})
-	}
-	return acts
-}
-
-func (c *core) lapse(why string, now time.Duration) []any {
+func (c *core) loseSilentLauncher(why string, now time.Duration) []action {
 	if !c.lost {
-		c.lapsed = why
+		c.lostWhy = why
 	}
-	return c.launcherLost(why, now)
+	return c.loseLauncher(now)
 }
 
-func (c *core) launcherLost(why string, now time.Duration) []any {
+func (c *core) loseLauncher(now time.Duration) []action {
 	if c.lost {
 		return c.tick(now)
 	}
 	c.lost = true
-	return append([]any{actAbandon{why}}, c.stop(min(c.grace, c.parting), now)...)
+	return append([]action{actAbandon{}}, c.stop(min(c.grace, c.lostGrace), now)...)
 }
 
-func (c *core) tick(now time.Duration) []any {
-	if !c.lost && !c.still && now-c.heard > c.lease {
-		return c.lapse(fmt.Sprintf("no word from gorun for %v", c.lease), now)
+func (c *core) tick(now time.Duration) []action {
+	if !c.lost && !c.suspended && now-c.heard > c.lease {
+		return c.loseSilentLauncher(fmt.Sprintf("no word from gorun for %v", c.lease), now)
 	}
 	c.flushed = c.flushed || (c.stopping && now >= c.killAt+flushTime)
 	if c.stopping && now >= c.killAt {
@@ -287,9 +338,17 @@ func (c *core) tick(now time.Duration) []any {
 			r.signalled = true
 			r.killed = true
 		}
-		return []any{actKillTree{}}
+		return []action{actKillTree{}}
 	}
 	return nil
+}
+
+// signalAll sends a signal to every rank that runs.
+func (c *core) signalAll(signal syscall.Signal) (acts []action) {
+	for _, rank := range c.running() {
+		acts = append(acts, actSignal{rank, signal})
+	}
+	return acts
 }
 
 // running lists the ranks that have not ended, in order: actions depend on events alone.
@@ -307,7 +366,7 @@ func (c *core) running() []int {
 // over reports whether every rank has ended or cannot be ended, and its output is delivered or
 // cannot be.
 func (c *core) over() bool {
-	if !c.stopping && (c.stays || len(c.ranks) == 0) {
+	if !c.stopping && (c.growing || len(c.ranks) == 0) {
 		return false
 	}
 	for _, r := range c.ranks {

@@ -17,13 +17,13 @@ import (
 // at is an event and the second at which it comes.
 type at struct {
 	second float64
-	event  any
+	event  event
 }
 
 // play steps a core for ranks 4 and 5 through events and writes down what it
 // does: "1s TERM 4".
 func play(events []at) (*core, []string) {
-	c := newCore(5 * time.Second)
+	c := newCore(defaultConfig(5*time.Second), 0)
 	c.step(eventRunning{[]int{4, 5}, 2}, 0)
 	var did []string
 	for _, e := range events {
@@ -35,7 +35,7 @@ func play(events []at) (*core, []string) {
 	return c, did
 }
 
-func describe(act any) string {
+func describe(act action) string {
 	switch act := act.(type) {
 	case actSignal:
 		return fmt.Sprintf("%s %d", strings.TrimPrefix(unix.SignalName(act.signal), "SIG"), act.rank)
@@ -55,8 +55,10 @@ func drained(rank int, second float64) at { return at{second, eventDrained{rank}
 func TestCore(t *testing.T) {
 	const stop = "1s TERM 4, 1s CONT 4, 1s TERM 5, 1s CONT 5"
 	stopAt := func(grace time.Duration, second float64) at { return at{second, eventStop{grace}} }
-	lost := func(second float64) at { return at{second, eventLost{"EOF"}} }
+	lost := func(second float64) at { return at{second, eventLost{}} }
 	look := func(r link.Reading, second float64) at { return at{second, eventReading{r}} }
+	suspend := func(second float64) at { return at{second, eventSuspend{true}} }
+	resume := func(second float64) at { return at{second, eventSuspend{false}} }
 	killed := func(rank int, second float64) at { return at{second, eventExited{rank: rank, signal: 9}} }
 	tests := []struct {
 		name   string
@@ -123,24 +125,24 @@ func TestCore(t *testing.T) {
 			Heard:    6 * time.Second,
 		}, 7.5)},
 			"7.5s abandon, 7.5s TERM 4, 7.5s CONT 4, 7.5s TERM 5, 7.5s CONT 5"},
-		{"suspended beyond the lease, and resumed", []at{{1, eventSuspend{}}, {200, eventTick{}}, {201, eventResume{}},
+		{"suspended beyond the lease, and resumed", []at{suspend(1), {200, eventTick{}}, resume(201),
 			{260, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5"},
-		{"the lease begins again after that", []at{{1, eventSuspend{}}, {201, eventResume{}}, {262, eventTick{}}},
+		{"the lease begins again after that", []at{suspend(1), resume(201), {262, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 3m21s CONT 4, 3m21s CONT 5, 4m22s abandon, 4m22s TERM 4, 4m22s CONT " +
 				"4, 4m22s TERM 5, 4m22s CONT 5"},
-		{"suspended twice", []at{{1, eventSuspend{}}, {1.5, eventSuspend{}}, {2, eventResume{}}, {3, eventResume{}}},
+		{"suspended twice", []at{suspend(1), suspend(1.5), resume(2), resume(3)},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 1.5s stopped, 2s CONT 4, 2s CONT 5"},
-		{"a stop resumes suspended ranks", []at{{1, eventSuspend{}}, stopAt(3*time.Second, 2), {2.5, eventSuspend{}}},
+		{"a stop resumes suspended ranks", []at{suspend(1), stopAt(3*time.Second, 2), suspend(2.5)},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 2.5s stopped"},
-		{"the launcher is lost while ranks are suspended", []at{{1, eventSuspend{}}, lost(2), {7, eventTick{}}},
+		{"the launcher is lost while ranks are suspended", []at{suspend(1), lost(2), {7, eventTick{}}},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 2s abandon, 2s TERM 4, 2s CONT 4, 2s TERM 5, 2s CONT 5, 7s killtree"},
-		{"the network dies while ranks are suspended", []at{{1, eventSuspend{}}, look(link.Reading{}, 2),
+		{"the network dies while ranks are suspended", []at{suspend(1), look(link.Reading{}, 2),
 			look(link.Reading{Unacked: 1, Retries: 3, Heard: 9 * time.Second}, 11)},
 			"1s STOP 4, 1s STOP 5, 1s stopped, 11s abandon, 11s TERM 4, 11s CONT 4, 11s TERM 5, 11s CONT 5"},
-		{"an agent that was stopped itself", []at{{90, eventExcuse{}}, {91, eventTick{}}, {151, eventTick{}}},
+		{"an agent that was stopped itself", []at{{90, eventHeard{}}, {91, eventTick{}}, {151, eventTick{}}},
 			"2m31s abandon, 2m31s TERM 4, 2m31s CONT 4, 2m31s TERM 5, 2m31s CONT 5"},
-		{"unknown events and ranks are ignored", []at{exited(9, 1, 1), drained(9, 1), {1, "?"}}, ""},
+		{"unknown ranks are ignored", []at{exited(9, 1, 1), drained(9, 1)}, ""},
 		{"a second exit of a rank is ignored", []at{exited(4, 0, 1), exited(4, 1, 2)},
 			"1s report 4 code 0 signal 0 stopped false"},
 	}
@@ -155,26 +157,26 @@ func TestCore(t *testing.T) {
 
 func TestCoreBeforeAnyRankRuns(t *testing.T) {
 	for name, tc := range map[string]struct {
-		event any
+		event event
 		at    time.Duration
 		did   string
 	}{
 		"a tick":                       {eventTick{}, time.Second, ""},
 		"a stop":                       {eventStop{time.Minute}, time.Second, "finish"},
-		"the launcher's end":           {eventLost{"EOF"}, time.Second, "abandon, finish"},
+		"the launcher's end":           {eventLost{}, time.Second, "abandon, finish"},
 		"the lease":                    {eventTick{}, Lease + 1, "abandon, finish"},
 		"the exit of somebody":         {eventExited{rank: 1}, time.Second, ""},
 		"the end of somebody's output": {eventDrained{1}, time.Second, ""},
 	} {
 		var did []string
-		c := newCore(time.Second)
+		c := newCore(defaultConfig(time.Second), 0)
 		for _, act := range c.step(tc.event, tc.at) {
 			did = append(did, describe(act))
 		}
 		if got := strings.Join(did, ", "); got != tc.did {
 			t.Errorf("%s: %q, want %q", name, got, tc.did)
 		}
-		if c.finished && c.step(eventStop{}, tc.at) != nil {
+		if c.isFinished() && c.step(eventStop{}, tc.at) != nil {
 			t.Errorf("%s: it goes on after the end", name)
 		}
 	}
@@ -216,7 +218,7 @@ func newSimulation(seed uint64) *simulation {
 		termed:  map[int]bool{},
 		reports: map[int]int{},
 	}
-	s.core = newCore(s.grace)
+	s.core = newCore(defaultConfig(s.grace), 0)
 	var ranks []int
 	for i := range 1 + rnd.IntN(4) {
 		rank := 10 + i
@@ -230,7 +232,7 @@ func newSimulation(seed uint64) *simulation {
 }
 
 // next draws the next event. Ranks rarely end by themselves, and soon after a TERM.
-func (s *simulation) next() any {
+func (s *simulation) next() event {
 	rank := 10 + s.rnd.IntN(len(s.open))
 	switch n := s.rnd.IntN(100); {
 	case n < 30 && s.running[rank]:
@@ -244,7 +246,7 @@ func (s *simulation) next() any {
 	case n < 52:
 		return eventStop{time.Duration(s.rnd.IntN(6)) * time.Second}
 	case n < 53:
-		return eventLost{"EOF"}
+		return eventLost{}
 	case n < 60:
 		return eventHeard{}
 	case n < 62:
@@ -298,7 +300,7 @@ func (s *simulation) leave() {
 	}
 }
 
-func (s *simulation) act(act any) error {
+func (s *simulation) act(act action) error {
 	if s.finished {
 		return fmt.Errorf("%s after the end", describe(act))
 	}
@@ -332,7 +334,7 @@ func (s *simulation) act(act any) error {
 	return nil
 }
 
-func (s *simulation) check(event any) error {
+func (s *simulation) check(event event) error {
 	streams := 0
 	for _, n := range s.open {
 		streams += n
@@ -412,10 +414,10 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 // TestExitReportsAnEarlierAbort checks that an exit reports an abort that the rank received before
 // it began to end.
 func TestExitReportsAnEarlierAbort(t *testing.T) {
-	c := newCore(time.Second)
+	c := newCore(defaultConfig(time.Second), 0)
 	c.step(eventRunning{[]int{4, 5, 6}, 2}, 0)
 	var told []bool
-	for _, event := range []any{eventExited{rank: 4, code: 1}, eventAborted{[]int{6}}, eventExited{rank: 5, code: 1},
+	for _, event := range []event{eventExited{rank: 4, code: 1}, eventAborted{[]int{6}}, eventExited{rank: 5, code: 1},
 		eventExited{rank: 6, code: 1}} {
 		for _, act := range c.step(event, time.Second) {
 			if report, ok := act.(actReport); ok {

@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/errand"
@@ -14,28 +15,28 @@ import (
 // finish kills what the ranks left behind and reports done.
 func (a *agent) finish() error {
 	close(a.ended)
-	if !a.core.stopping {
+	if !a.core.isStopping() {
 		a.errands.Linger()
 	}
 	a.errands.Close()
 	a.procs.leave()
-	limit := sweepTime
-	if a.core.killed { // this is not the first kill
-		limit = min(max(a.core.stuckAt-a.now(), lastSweepTime), sweepTime)
-	}
-	left := a.cage.Sweep(limit, a.procs.reap)
+	left := a.cage.Sweep(a.core.sweepLimit(a.now()), a.procs.reap)
 	a.cage.Remove()
-	a.serves.Remove()
-	if a.core.lost {
+	a.services.Remove()
+	if why, lost := a.core.launcherLost(); lost {
 		// Writers may block for ever on a launcher that reads nothing: the process ends now. stderr
 		// tells a launcher that comes back why.
-		if a.core.lapsed != "" {
-			return fmt.Errorf("ended the ranks: %s", a.core.lapsed)
+		if why != "" {
+			return fmt.Errorf("ended the ranks: %s", why)
 		}
 		return unkillable(left)
 	}
-	a.discard()
-	a.cutOutput()
+	a.streams.discard()
+	for _, rank := range a.core.running() { // those that cannot be killed hold their pipes open
+		a.streams.rankEnded(rank)
+	}
+	a.streams.wg.Wait()
+	a.starter.wg.Wait()
 	a.wg.Wait()
 	a.errands.Wait()
 	return errors.Join(unkillable(left), a.out.SendMessage(wire.TypeDone, doneOf(left)))
@@ -43,16 +44,25 @@ func (a *agent) finish() error {
 
 // errandHost is what errands need.
 func (a *agent) errandHost() errand.Host {
-	h := errand.Host{
-		Ready:  a.started,
-		Stays:  a.job.Stay,
-		Signal: a.procs.pass,
-		PID:    a.procs.pid,
-		Find:   lookup.Find,
-		GPUs:   a.host.HasGPUs,
+	own := map[int]bool{}
+	for _, r := range a.job.Ranks {
+		own[r.Rank] = true
+	}
+	return errand.Host{
+		Ready: a.started,
+		Stays: a.job.Stay,
+		Signal: func(rank int, signal syscall.Signal) bool {
+			return a.procs.signal(processKey{rankProcess, rank}, signal)
+		},
+		SignalProcess: func(id uint32, signal syscall.Signal) {
+			a.procs.signal(processKey{errandProcess, int(id)}, signal)
+		},
+		PID:  a.procs.pid,
+		Find: lookup.Find,
+		GPUs: a.host.HasGPUs,
 		Start: func(p errand.Process) error {
 			return a.procs.start(startRequest{
-				rank:     p.Key,
+				key:      processKey{errandProcess, int(p.ID)},
 				path:     p.Path,
 				argv:     p.Argv,
 				env:      p.Env,
@@ -61,22 +71,17 @@ func (a *agent) errandHost() errand.Host {
 				terminal: p.Terminal,
 			})
 		},
+		Inspect: func(pids map[int]int, pulse bool) (string, []string) {
+			return "/proc/self/exe", append([]string{"gorun", inspect.Command}, inspect.Args(pids, pulse)...)
+		},
+		Owns: func(rank int) bool { return own[rank] || a.job.Spawn.Has(rank) },
+		Ranks: func() (ranks []int) {
+			for _, r := range a.job.Ranks {
+				ranks = append(ranks, r.Rank)
+			}
+			return append(ranks, a.services.Spawned()...)
+		},
 	}
-	h.Inspect = func(pids map[int]int, pulse bool) (string, []string) {
-		return "/proc/self/exe", append([]string{"gorun", inspect.Command}, inspect.Args(pids, pulse)...)
-	}
-	own := map[int]bool{}
-	for _, r := range a.job.Ranks {
-		own[r.Rank] = true
-	}
-	h.Owns = func(rank int) bool { return own[rank] || a.job.Spawn.Has(rank) }
-	h.Ranks = func() (ranks []int) {
-		for _, r := range a.job.Ranks {
-			ranks = append(ranks, r.Rank)
-		}
-		return append(ranks, a.serves.Spawned()...)
-	}
-	return h
 }
 
 // doneOf is the last report of a host.
@@ -85,13 +90,4 @@ func doneOf(left []contain.Process) (done wire.Done) {
 		done.Unkillable = append(done.Unkillable, wire.Process{PID: p.PID, Name: p.Name, State: string(p.State)})
 	}
 	return done
-}
-
-// cutOutput closes the pipes of ranks that could not be killed. Those of the others have ended.
-func (a *agent) cutOutput() {
-	for rank, r := range a.core.ranks {
-		if !r.exited {
-			a.rankEnded(rank)
-		}
-	}
 }

@@ -210,11 +210,11 @@ func TestFramesBeforeTheJob(t *testing.T) {
 			_ = w.Send(wire.TypeJob, 0, []byte("x"))
 		}, 7, "malformed frame: job message: "},
 	} {
-		a := agent{host: &seat.Host{LacksGPUProgram: tt.lacks}}
-		err := a.readJob(t.Context(), wire.NewReader(stream(tt.say)))
-		if (err == nil) != (tt.want == "") || err == nil && a.job.ID != "j" || err != nil &&
-			!strings.HasPrefix(err.Error(), tt.want) || len(a.sent) != tt.program {
-			t.Errorf("%s: %+v, %d bytes, %v, want %q", name, a.job, len(a.sent), err, tt.want)
+		s := setup{host: &seat.Host{LacksGPUProgram: tt.lacks}, frames: wire.NewReader(stream(tt.say))}
+		err := s.readJob(t.Context())
+		if (err == nil) != (tt.want == "") || err == nil && s.job.ID != "j" || err != nil &&
+			!strings.HasPrefix(err.Error(), tt.want) || len(s.sent) != tt.program {
+			t.Errorf("%s: %+v, %d bytes, %v, want %q", name, s.job, len(s.sent), err, tt.want)
 		}
 	}
 }
@@ -239,11 +239,15 @@ func FuzzReadJob(f *testing.F) {
 	}
 	f.Setenv("HOME", f.TempDir())
 	f.Fuzz(func(t *testing.T, said []byte, lacks bool) {
-		a := agent{host: seat.Inspect(fstest.MapFS{}), out: wire.NewWriter(io.Discard)}
-		a.host.LacksGPUProgram = lacks
-		_ = a.readJob(t.Context(), wire.NewReader(bytes.NewReader(said)))
-		if !lacks && a.sent != nil || len(a.sent) >= memexec.MaxSize {
-			t.Fatalf("%d bytes of a program", len(a.sent))
+		s := setup{
+			host:   seat.Inspect(fstest.MapFS{}),
+			out:    wire.NewWriter(io.Discard),
+			frames: wire.NewReader(bytes.NewReader(said)),
+		}
+		s.host.LacksGPUProgram = lacks
+		_ = s.readJob(t.Context())
+		if !lacks && s.sent != nil || len(s.sent) >= memexec.MaxSize {
+			t.Fatalf("%d bytes of a program", len(s.sent))
 		}
 	})
 }
@@ -260,7 +264,7 @@ func TestProgramsOfTheAgentAreNotReaped(t *testing.T) {
 
 // runBesideReaper runs programs as an agent does before its ranks, then leaves one to be reaped.
 func runBesideReaper(times string) int {
-	p := newProcesses(contain.Open(contain.Guard{}), nil)
+	p := newProcesses(contain.Open(contain.Guard{}))
 	defer p.close()
 	n, _ := strconv.Atoi(times)
 	for i := range n {
@@ -274,7 +278,7 @@ func runBesideReaper(times string) int {
 		fmt.Println(err)
 		return 1
 	}
-	p.beginReaping()
+	p.beginReaping(nil)
 	for end := time.Now().Add(timeout); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if _, err := os.Stat(fmt.Sprintf("/proc/%d", orphan.Process.Pid)); err != nil {
 			return 0

@@ -5,48 +5,48 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/host/link"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// openLine finds the SSH connection to the launcher. Without SSH, or in another network namespace
-// than sshd's, there is none: only the lease ends the ranks then.
-func (a *agent) openLine() {
-	if !a.job.SSH {
-		return
-	}
-	if line, err := link.Open(os.Getenv("SSH_CONNECTION")); err == nil {
-		a.line = line
-	}
+// line is the SSH connection to the launcher's side.
+type line struct {
+	conn   *link.Connection
+	period *time.Ticker
 }
 
-// readings returns a channel that fires when the connection must be read, nil without one. The
-// caller ends it.
-func (a *agent) readings() (readings <-chan time.Time, end func()) {
-	if a.line == nil {
-		return nil, func() {}
+// openLine finds the connection. Without SSH, or in another network namespace than sshd's, it
+// returns nil: only the lease ends the ranks then.
+func openLine(job wire.Job) *line {
+	if !job.SSH {
+		return nil
 	}
-	ticker := time.NewTicker(link.Period)
-	return ticker.C, func() {
-		ticker.Stop()
-		a.line.Close()
+	conn, err := link.Open(os.Getenv("SSH_CONNECTION"))
+	if err != nil {
+		return nil
 	}
+	return &line{conn, time.NewTicker(link.Period)}
 }
 
-// inspect reads the state of the connection. When it is closed, sshd ends the agent's stdin soon.
-func (a *agent) inspect() any {
-	r, err := a.line.Read()
+// due fires when the connection must be read.
+func (l *line) due() <-chan time.Time {
+	if l == nil {
+		return nil
+	}
+	return l.period.C
+}
+
+// read reads the state of the connection. When it is closed, sshd ends the agent's stdin soon.
+func (l *line) read() event {
+	r, err := l.conn.Read()
 	if err != nil {
 		return eventTick{}
 	}
 	return eventReading{r}
 }
 
-// tick recognises that the agent itself was stopped meanwhile, as a batch system does: the
-// launcher's frames of that time are not read yet.
-func (a *agent) tick() any {
-	late := a.now()-a.ticked > 3*tickTime
-	a.ticked = a.now()
-	if late {
-		return eventExcuse{}
+func (l *line) close() {
+	if l != nil {
+		l.period.Stop()
+		l.conn.Close()
 	}
-	return eventTick{}
 }

@@ -10,12 +10,12 @@ import (
 // Machine is an agent's decisions without a host, for simulations of whole jobs: they feed it
 // events and carry out its actions. Times are on the agent's clock.
 type Machine struct {
-	core  *core
-	hands Hands
+	core    *core
+	effects Effects
 }
 
-// Hands carry out what a Machine decides.
-type Hands interface {
+// Effects carry out what a Machine decides.
+type Effects interface {
 	Signal(rank int, signal syscall.Signal) // to a rank's process group
 	KillTree()                              // every process below the agent
 	Report(wire.Exit)
@@ -25,28 +25,27 @@ type Hands interface {
 }
 
 // NewMachine is for an agent whose ranks have all just started.
-func NewMachine(grace time.Duration, ranks []int, hands Hands, now time.Duration) *Machine {
-	m := &Machine{newCore(grace), hands}
-	m.core.heard = now
+func NewMachine(grace time.Duration, ranks []int, effects Effects, now time.Duration) *Machine {
+	m := &Machine{newCore(defaultConfig(grace), now), effects}
 	m.step(eventRunning{ranks, 2}, now)
 	return m
 }
 
-func (m *Machine) step(event any, now time.Duration) {
-	for _, act := range m.core.step(event, now) {
+func (m *Machine) step(e event, now time.Duration) {
+	for _, act := range m.core.step(e, now) {
 		switch act := act.(type) {
 		case actSignal:
-			m.hands.Signal(act.rank, act.signal)
+			m.effects.Signal(act.rank, act.signal)
 		case actKillTree:
-			m.hands.KillTree()
+			m.effects.KillTree()
 		case actReport:
-			m.hands.Report(act.exit)
+			m.effects.Report(act.exit)
 		case actFail:
-			m.hands.Fail(act.failing)
+			m.effects.Fail(act.failing)
 		case actAbandon:
-			m.hands.Abandon()
+			m.effects.Abandon()
 		case actFinish:
-			m.hands.Finish()
+			m.effects.Finish()
 		}
 	}
 }
@@ -84,7 +83,7 @@ func (m *Machine) Exited(rank, code, signal int, early bool, now time.Duration) 
 func (m *Machine) Drained(rank int, now time.Duration) { m.step(eventDrained{rank}, now) }
 
 // Lost reports that the launcher's stream has ended.
-func (m *Machine) Lost(now time.Duration) { m.step(eventLost{"EOF"}, now) }
+func (m *Machine) Lost(now time.Duration) { m.step(eventLost{}, now) }
 
 // Failing reports that the guard has exited, or that a signal ends the agent.
 func (m *Machine) Failing(f wire.Failing, now time.Duration) { m.step(eventFailing{f}, now) }
@@ -94,8 +93,9 @@ func (m *Machine) Tick(now time.Duration) { m.step(eventTick{}, now) }
 
 // Wait is the time until the next Tick is due.
 func (m *Machine) Wait(now time.Duration) time.Duration {
-	if !m.core.stopping {
+	wait, due := m.core.killWait(now)
+	if !due {
 		return tickTime
 	}
-	return min(max(m.core.killAt-now, killPoll), tickTime)
+	return min(wait, tickTime)
 }

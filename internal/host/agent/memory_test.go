@@ -12,12 +12,13 @@ const gib = 1 << 30
 
 // A rank that the agent has signalled is not out of memory, and one kill is one rank's.
 func TestCoreBlamesMemoryOnce(t *testing.T) {
-	c := newCore(time.Second)
-	c.memory = memory.Reading{Groups: []memory.Group{{Limit: gib}}}
+	config := defaultConfig(time.Second)
+	config.memory = memory.Reading{Groups: []memory.Group{{Limit: gib}}}
+	c := newCore(config, 0)
 	now := &memory.Reading{Groups: []memory.Group{{Limit: gib, Kills: 1, Full: 1}}}
 	c.step(eventRunning{[]int{0, 1, 2}, 2}, 0)
 	var got string
-	report := func(acts []any) {
+	report := func(acts []action) {
 		for _, a := range acts {
 			if r, ok := a.(actReport); ok {
 				got += fmt.Sprintf("%d:%s ", r.exit.Rank, r.exit.OutOfMemory)

@@ -167,7 +167,7 @@ func prefixForContainers(env map[string]string) {
 // rankEnv is the environment of one rank.
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
-	env := append(r.Environ(), p.seat(r.LocalRank).Environ()...)
+	env := append(r.Environ(), p.seatOf(r.LocalRank).Environ()...)
 	env = append(env, p.unset(r.Defaults())...)
 	if p.singularity {
 		env = append(env, rankenv.Prefixed(env, nil)...)
@@ -230,8 +230,8 @@ func usesProxy(env map[string]string) bool {
 	return false
 }
 
-// sit gives the program the host's seats. A number of threads that the user has set stays.
-func (p *program) sit(seats []seat.Seat) {
+// assign gives the program the host's seats. A number of threads that the user has set stays.
+func (p *program) assign(seats []seat.Seat) {
 	p.seats = slices.Clone(seats)
 	if p.threadsGiven() {
 		for i := range p.seats {
@@ -253,8 +253,8 @@ func (p program) threadsGiven() bool {
 	return taken(p.env)[rankenv.Threads]
 }
 
-// seat is the seat of a local rank.
-func (p program) seat(local int) seat.Seat {
+// seatOf is the seat of a local rank.
+func (p program) seatOf(local int) seat.Seat {
 	if local >= len(p.seats) {
 		return seat.Seat{}
 	}

@@ -171,7 +171,7 @@ func TestThreadsOfARank(t *testing.T) {
 		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
 		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity,
 			argv: strings.Fields(tc.argv)}
-		p.sit([]seat.Seat{{Threads: 2}, {Threads: 2}})
+		p.assign([]seat.Seat{{Threads: 2}, {Threads: 2}})
 		got := slices.DeleteFunc(p.rankEnv(rankenv.Rank{LocalRank: 1}), func(kv string) bool {
 			return !strings.Contains(kv, "OMP_NUM")
 		})
@@ -222,7 +222,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p[0].sit(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
+		p[0].assign(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
 		return environment(t, p[0], rankenv.Rank{
 			Rank:           3,
 			Size:           4,

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -17,30 +16,44 @@ import (
 	"github.com/gorun/gorun/internal/host/topology"
 )
 
-// processes starts and reaps this agent's children. A rank's pid is signalled
-// only while the rank has not been reaped, under the lock that reaping takes, so a
-// signal never reaches another process that got the pid later.
+// processes starts and reaps this agent's children. A pid is signalled only while it has not been
+// reaped, under the lock that reaping takes, so a signal never reaches another process that got the
+// pid later.
 type processes struct {
-	reaping sync.Mutex // held until the reaped ranks are reported
+	reaping sync.Mutex // held until the reaped processes are reported
 	mu      sync.Mutex
-	ranks   map[int]int  // rank by pid, not yet reaped
-	pids    map[int]int  // pid by rank, not yet reaped
-	asked   map[int]bool // ranks that a signal to end has reached while they ran
+	keys    map[int]processKey  // by pid, not yet reaped
+	pids    map[processKey]int  // not yet reaped
+	asked   map[processKey]bool // that a signal to end has reached while they ran
 	cage    *contain.Cage
 	starts  chan startRequest
 	leaves  chan chan struct{} // no process is started any more; closed when the thread knows
 	stopped chan struct{}
 	bound   bool // some process has CPUs of its own; only for the thread that starts them
-	exited  func(rank int, status syscall.WaitStatus, used syscall.Rusage, asked bool)
+	exited  exitFunc
 	sigchld chan os.Signal
 	wg      sync.WaitGroup
 }
 
-// noRank is the number of processes that serve ranks. Errands have their negative numbers.
-const noRank = math.MinInt
+// exitFunc takes the end of a process. asked is whether a signal to end had reached it.
+type exitFunc func(key processKey, status syscall.WaitStatus, used syscall.Rusage, asked bool)
+
+// processKey names a process while it runs.
+type processKey struct {
+	kind processKind
+	id   int // a rank, or the number of the errand
+}
+
+type processKind int
+
+const (
+	rankProcess processKind = iota
+	errandProcess
+	helperProcess // serves ranks, and has no number: its end is not reported
+)
 
 type startRequest struct {
-	rank      int
+	key       processKey
 	path      string
 	argv, env []string
 	dir       string
@@ -51,19 +64,16 @@ type startRequest struct {
 	answer    chan error
 }
 
-// newProcesses starts processes in the cage. It calls exited for every rank that ends, one call at
-// a time.
-func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitStatus, used syscall.Rusage,
-	asked bool)) *processes {
+// newProcesses starts processes in the cage.
+func newProcesses(cage *contain.Cage) *processes {
 	p := &processes{
 		cage:    cage,
-		ranks:   map[int]int{},
-		pids:    map[int]int{},
-		asked:   map[int]bool{},
+		keys:    map[int]processKey{},
+		pids:    map[processKey]int{},
+		asked:   map[processKey]bool{},
 		starts:  make(chan startRequest),
 		leaves:  make(chan chan struct{}),
 		stopped: make(chan struct{}),
-		exited:  exited,
 		sigchld: make(chan os.Signal, 1),
 	}
 	signal.Notify(p.sigchld, syscall.SIGCHLD)
@@ -71,9 +81,12 @@ func newProcesses(cage *contain.Cage, exited func(rank int, status syscall.WaitS
 	return p
 }
 
-// beginReaping begins to reap all children, ranks or not. From then on exec.Cmd cannot wait for a
-// child.
-func (p *processes) beginReaping() { p.wg.Go(p.reapLoop) }
+// beginReaping begins to reap all children, started here or not, and calls exited for those that
+// have a key, one call at a time. From then on exec.Cmd cannot wait for a child.
+func (p *processes) beginReaping(exited exitFunc) {
+	p.exited = exited
+	p.wg.Go(p.reapLoop)
+}
 
 // close ends the reaping and the thread that started the children: those that still run get their
 // death signal.
@@ -118,7 +131,7 @@ func (p *processes) forkLater(r startRequest, all topology.Set) error {
 	if r.cpus == nil && p.bound {
 		r.cpus = all
 	}
-	if r.rank >= 0 {
+	if r.key.kind == rankProcess {
 		if err := p.cage.Enter(); err != nil {
 			return err
 		}
@@ -154,9 +167,9 @@ func (p *processes) fork(r startRequest) error {
 	if err != nil {
 		return err
 	}
-	if r.rank != noRank {
-		p.ranks[pid] = r.rank
-		p.pids[r.rank] = pid
+	if r.key.kind != helperProcess {
+		p.keys[pid] = r.key
+		p.pids[r.key] = pid
 	}
 	if r.halt {
 		return tool.Halt(pid)
@@ -171,28 +184,44 @@ func (p *processes) leave() {
 	<-done
 }
 
-// start starts a rank in its own session and process group.
+// start starts a process in its own session and process group.
 func (p *processes) start(r startRequest) error {
 	r.answer = make(chan error, 1)
 	p.starts <- r
 	return <-r.answer
 }
 
-// signal sends sig to the rank's process group while the rank runs.
-func (p *processes) signal(rank int, sig syscall.Signal) {
+// startHelper starts a process in the ranks' cage that serves them.
+func (p *processes) startHelper(path string, argv, env []string, files []*os.File) error {
+	r := startRequest{
+		key:  processKey{kind: helperProcess},
+		path: path,
+		argv: argv,
+		dir:  "/",
+		env:  env,
+	}
+	for _, f := range files {
+		r.files = append(r.files, f.Fd())
+	}
+	return p.start(r)
+}
+
+// endRank sends a signal of gorun's to a rank's process group while the rank runs.
+func (p *processes) endRank(rank int, sig syscall.Signal) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pid, running := p.pids[rank]; running {
-		p.asked[rank] = p.asked[rank] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !contain.Ending(pid))
+	key := processKey{rankProcess, rank}
+	if pid, running := p.pids[key]; running {
+		p.asked[key] = p.asked[key] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !contain.Ending(pid))
 		_ = syscall.Kill(-pid, sig)
 	}
 }
 
-// pass sends sig as signal does, without a claim that gorun ended the rank.
-func (p *processes) pass(rank int, sig syscall.Signal) (running bool) {
+// signal sends sig to a process group as endRank does, without a claim that gorun ended a rank.
+func (p *processes) signal(key processKey, sig syscall.Signal) (running bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pid, running := p.pids[rank]
+	pid, running := p.pids[key]
 	if running {
 		_ = syscall.Kill(-pid, sig)
 	}
@@ -203,7 +232,7 @@ func (p *processes) pass(rank int, sig syscall.Signal) (running bool) {
 func (p *processes) pid(rank int) (pid int, running bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pid, running = p.pids[rank]
+	pid, running = p.pids[processKey{rankProcess, rank}]
 	return pid, running
 }
 
@@ -212,9 +241,9 @@ func (p *processes) ending() []int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var ranks []int
-	for rank, pid := range p.pids {
-		if contain.Ending(pid) {
-			ranks = append(ranks, rank)
+	for key, pid := range p.pids {
+		if key.kind == rankProcess && contain.Ending(pid) {
+			ranks = append(ranks, key.id)
 		}
 	}
 	return ranks
@@ -235,8 +264,8 @@ func (p *processes) reapLoop() {
 	}
 }
 
-// reap collects every child that has ended: ranks, and orphans of ranks. When it returns, the
-// ranks' ends are reported.
+// reap collects every child that has ended, and orphans of ranks. When it returns, the ranks' ends
+// are reported.
 func (p *processes) reap() {
 	p.reaping.Lock()
 	defer p.reaping.Unlock()
@@ -253,15 +282,15 @@ func (p *processes) reap() {
 			p.mu.Unlock()
 			return
 		}
-		rank, isRank := p.ranks[pid]
-		if isRank {
-			delete(p.ranks, pid)
-			delete(p.pids, rank)
+		key, known := p.keys[pid]
+		if known {
+			delete(p.keys, pid)
+			delete(p.pids, key)
 		}
-		asked := p.asked[rank]
+		asked := p.asked[key]
 		p.mu.Unlock()
-		if isRank {
-			p.exited(rank, status, used, asked)
+		if known {
+			p.exited(key, status, used, asked)
 		}
 	}
 }

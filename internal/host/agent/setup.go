@@ -5,166 +5,241 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/gorun/gorun/internal/files/pyenv"
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/memexec"
+	"github.com/gorun/gorun/internal/host/memory"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/host/tool"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// setUp answers the launcher until the job is ready to start. It refuses what this host cannot do.
-func (a *agent) setUp(ctx context.Context, frames *wire.Reader, build string) error {
-	f, err := a.next(frames, helloTime)
+// setup is the conversation with the launcher until the job is ready to start.
+type setup struct {
+	opts      Options
+	guard     contain.Guard
+	out       *wire.Writer
+	frames    *wire.Reader
+	procs     *processes
+	cage      *contain.Cage
+	host      *seat.Host
+	addresses []wire.Address // this host's
+	memory    memory.Reading // before the ranks
+	sent      []byte         // gorun-gpu, compressed; nil: it was not sent
+	job       wire.Job
+	programs  []program
+	tools     map[int]tool.Start // by rank
+	needs     services.MPI
+}
+
+// hello sends the first frame.
+func (s *setup) hello() error {
+	h := wire.Hello{
+		Protocol:        wire.Protocol,
+		Build:           s.opts.Build,
+		PID:             os.Getpid(),
+		Arch:            runtime.GOARCH,
+		Addresses:       s.addresses,
+		Cores:           s.host.Cores,
+		LacksGPUProgram: s.host.LacksGPUProgram,
+		Partitioned:     s.host.Partitioned,
+	}
+	h.Hostname, _ = os.Hostname()
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	h.Boot = strings.TrimSpace(string(boot))
+	// "client-ip client-port server-ip server-port", set by sshd.
+	if c := strings.Fields(os.Getenv("SSH_CONNECTION")); len(c) == 4 {
+		h.Caller = c[0]
+		h.Reached = c[2]
+	}
+	return s.out.SendMessage(wire.TypeHello, h)
+}
+
+// agent answers the launcher until the job is ready to start, and returns the agent that runs it.
+// It refuses what this host cannot do.
+func (s *setup) agent(ctx context.Context) (*agent, error) {
+	f, err := s.next(helloTime)
 	if err != nil {
-		return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeHello, err)
+		return nil, fmt.Errorf("wait for the launcher's %s: %w", wire.TypeHello, err)
 	}
 	var hello wire.Hello
 	if err := f.Expect(wire.TypeHello, &hello); err != nil {
-		return err
+		return nil, err
 	}
-	if hello.Protocol != wire.Protocol || hello.Build != build {
-		return errors.New("the launcher is another build")
+	if hello.Protocol != wire.Protocol || hello.Build != s.opts.Build {
+		return nil, errors.New("the launcher is another build")
 	}
-	if err := a.readJob(ctx, frames); err != nil {
-		return err
+	if err := s.readJob(ctx); err != nil {
+		return nil, err
 	}
-	if err := a.prepareJob(ctx, frames); err != nil {
-		return a.refuse(err)
+	var a *agent
+	if err = s.prepareJob(ctx); err == nil {
+		a, err = newAgent(s)
 	}
-	a.master = seat.HoldPort()
-	a.openLine()
-	return a.out.SendMessage(wire.TypeReady, wire.Ready{
-		FreePort:  a.master.Number,
-		Places:    a.locations(),
-		Contained: a.cage.String(),
-		Note:      a.needs.Note,
-		PMIx:      a.needs.PMIx,
-		GPUs:      a.host.GPUs,
+	if err != nil {
+		return nil, s.refuse(err)
+	}
+	a.starter.master = seat.HoldPort()
+	a.line = openLine(s.job)
+	a.core = newCore(configOf(s.job, s.memory, a.line != nil), a.now())
+	err = s.out.SendMessage(wire.TypeReady, wire.Ready{
+		FreePort:  a.starter.master.Number,
+		Places:    s.locations(),
+		Contained: s.cage.String(),
+		Note:      s.needs.Note,
+		PMIx:      s.needs.PMIx,
+		GPUs:      s.host.GPUs,
 		Line:      a.line != nil,
 	})
+	if err != nil {
+		a.services.Remove()
+	}
+	return a, err
 }
 
 // readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings, counts,
 // a work folder and files.
-func (a *agent) readJob(ctx context.Context, frames *wire.Reader) error {
+func (s *setup) readJob(ctx context.Context) error {
 	for {
-		f, err := a.next(frames, helloTime)
+		f, err := s.next(helloTime)
 		if err != nil {
 			return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeJob, err)
 		}
 		switch f.Type {
 		case wire.TypeProgram:
-			if err := a.addProgram(f.Payload); err != nil {
+			if err := s.addProgram(f.Payload); err != nil {
 				return err
 			}
 		case wire.TypeListGPUs:
-			inventory, err := a.host.Inventory(ctx, a.sent)
+			inventory, err := s.host.Inventory(ctx, s.sent)
 			if err != nil {
-				return a.refuse(err)
+				return s.refuse(err)
 			}
-			if err := a.out.SendMessage(wire.TypeGPUs, inventory); err != nil {
+			if err := s.out.SendMessage(wire.TypeGPUs, inventory); err != nil {
 				return err
 			}
 		case wire.TypeCount:
-			units, err := a.host.Units()
+			units, err := s.host.Units()
 			if err != nil {
-				return a.refuse(err)
+				return s.refuse(err)
 			}
-			if err := a.out.SendMessage(wire.TypeUnits, units); err != nil {
+			if err := s.out.SendMessage(wire.TypeUnits, units); err != nil {
 				return err
 			}
 		case wire.TypeFolder, wire.TypeOffer:
-			if err := a.receive(ctx, f, frames); err != nil {
-				return a.refuse(err)
+			if err := s.receive(ctx, f); err != nil {
+				return s.refuse(err)
 			}
 		default:
-			return f.Expect(wire.TypeJob, &a.job)
+			return f.Expect(wire.TypeJob, &s.job)
 		}
 	}
 }
 
 // addProgram appends a piece of gorun-gpu, compressed.
-func (a *agent) addProgram(piece []byte) error {
-	if !a.host.LacksGPUProgram || len(piece) == 0 || len(a.sent)+len(piece) >= memexec.MaxSize {
+func (s *setup) addProgram(piece []byte) error {
+	if !s.host.LacksGPUProgram || len(piece) == 0 || len(s.sent)+len(piece) >= memexec.MaxSize {
 		return &wire.FormatError{Reason: fmt.Sprintf("unexpected piece of %d bytes after %d of a program", len(piece),
-			len(a.sent))}
+			len(s.sent))}
 	}
-	a.sent = append(a.sent, piece...)
+	s.sent = append(s.sent, piece...)
 	return nil
 }
 
 // receive updates this host's copy of the work folder, or takes a file that hosts pass on. first is
 // the first frame about it.
-func (a *agent) receive(ctx context.Context, first wire.Frame, frames *wire.Reader) error {
+func (s *setup) receive(ctx context.Context, first wire.Frame) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { a.exit("was told to end: " + context.Cause(ctx).Error()) })
+	stop := context.AfterFunc(ctx, func() { s.exit("was told to end: " + context.Cause(ctx).Error()) })
 	defer stop()
 	defer debug.FreeOSMemory() // the list of a large folder takes memory that ranks need
-	next := func() (wire.Frame, error) { return a.next(frames, Lease) }
+	next := func() (wire.Frame, error) { return s.next(Lease) }
 	if first.Type == wire.TypeOffer {
-		return relay.Receive(ctx, first.Payload, next, a.out, func(o wire.Offer) (relay.Target, error) {
+		return relay.Receive(ctx, first.Payload, next, s.out, func(o wire.Offer) (relay.Target, error) {
 			if o.Use == wire.UseEnvironment {
 				return pyenv.Open(o, home)
 			}
 			return relay.Keep(o, home)
 		})
 	}
-	return workdir.Receive(ctx, first.Payload, next, a.out, home)
+	return workdir.Receive(ctx, first.Payload, next, s.out, home)
 }
 
 // prepareJob validates the job and reserves what its ranks need.
-func (a *agent) prepareJob(ctx context.Context, frames *wire.Reader) (err error) {
-	if err := checkRanks(a.job); err != nil {
+func (s *setup) prepareJob(ctx context.Context) (err error) {
+	if err := checkRanks(s.job); err != nil {
 		return err
 	}
-	if a.job.NoNewPrivileges {
+	if s.job.NoNewPrivileges {
 		if err := dropPrivileges(); err != nil {
 			return err
 		}
 	}
-	if a.progs, err = prepare(a.job, os.Environ()); err != nil {
+	if s.programs, err = prepare(s.job, os.Environ()); err != nil {
 		return err
 	}
 	var need wire.Need
-	for i, p := range a.progs {
-		a.progs[i].mpi = services.FindMPI(ctx, a.job, p.path, p.argv, p.dir, p.env)
-		a.progs[i].mpi.AddTo(&need, p.apart)
+	for i, p := range s.programs {
+		s.programs[i].mpi = services.FindMPI(ctx, s.job, p.path, p.argv, p.dir, p.env)
+		s.programs[i].mpi.AddTo(&need, p.apart)
 	}
-	if err := a.askMPI(frames, need); err != nil {
+	if err := s.askMPI(need); err != nil {
 		return err
 	}
-	for i, p := range a.progs {
-		a.needs.Add(a.job, p.argv[0], a.progs[i].mpi, p.apart, p.env)
+	for i, p := range s.programs {
+		s.needs.Add(s.job, p.argv[0], s.programs[i].mpi, p.apart, p.env)
 	}
-	if a.tools, err = tool.Prepare(a.job, func(r wire.Rank, argv []string) (string, error) {
-		return a.progs[r.Program].find(argv)
+	if s.tools, err = tool.Prepare(s.job, func(r wire.Rank, argv []string) (string, error) {
+		return s.programs[r.Program].find(argv)
 	}); err != nil {
 		return err
 	}
-	if err := a.sit(); err != nil {
-		return err
+	return s.assignSeats()
+}
+
+// assignSeats gives the ranks of every program their seats.
+func (s *setup) assignSeats() error {
+	var visible []seat.Visibility
+	for _, p := range s.programs {
+		visible = append(visible, seat.VisibleIn(p.env))
 	}
-	return a.openServices()
+	seats, err := s.host.Assign(s.job, visible, s.sent)
+	s.sent = nil
+	for i := range s.programs {
+		s.programs[i].assign(seats)
+	}
+	return err
+}
+
+// locations describes the ranks' seats to the launcher.
+func (s *setup) locations() []wire.Location {
+	var all []wire.Location
+	for _, r := range s.job.Ranks {
+		all = append(all, s.host.Location(r.Rank, s.programs[r.Program].seatOf(r.LocalRank)))
+	}
+	return all
 }
 
 // askMPI requests what programs of Open MPI need.
-func (a *agent) askMPI(frames *wire.Reader, need wire.Need) error {
+func (s *setup) askMPI(need wire.Need) error {
 	if need == (wire.Need{}) {
 		return nil
 	}
-	if err := a.out.SendMessage(wire.TypeNeed, need); err != nil {
+	if err := s.out.SendMessage(wire.TypeNeed, need); err != nil {
 		return err
 	}
-	f, err := a.next(frames, helloTime)
+	f, err := s.next(helloTime)
 	if err != nil {
 		return fmt.Errorf("wait for the launcher's %s: %w", wire.TypeMPI, err)
 	}
@@ -172,24 +247,24 @@ func (a *agent) askMPI(frames *wire.Reader, need wire.Need) error {
 	if err := f.Expect(wire.TypeMPI, &got); err != nil {
 		return err
 	}
-	a.job.MPI.OpenMPI4 = got.OpenMPI4
-	a.job.MPI.PMIx = got.PMIx
+	s.job.MPI.OpenMPI4 = got.OpenMPI4
+	s.job.MPI.PMIx = got.PMIx
 	return nil
 }
 
 // refuse reports err to the launcher and returns it.
-func (a *agent) refuse(err error) error {
+func (s *setup) refuse(err error) error {
 	refusal := &wire.Refuse{Code: wire.CodeHostFailed, What: err.Error()}
 	errors.As(err, &refusal)
-	return errors.Join(err, a.out.SendMessage(wire.TypeRefuse, refusal))
+	return errors.Join(err, s.out.SendMessage(wire.TypeRefuse, refusal))
 }
 
 // next returns the launcher's next frame but heartbeats. The process exits if no frame comes within
 // limit.
-func (a *agent) next(frames *wire.Reader, limit time.Duration) (wire.Frame, error) {
+func (s *setup) next(limit time.Duration) (wire.Frame, error) {
 	for {
-		watchdog := time.AfterFunc(limit, func() { a.exit(fmt.Sprintf("ended: no word from gorun for %v", limit)) })
-		f, err := frames.Next()
+		watchdog := time.AfterFunc(limit, func() { s.exit(fmt.Sprintf("ended: no word from gorun for %v", limit)) })
+		f, err := s.frames.Next()
 		watchdog.Stop()
 		if err != nil || f.Type != wire.TypeHeartbeat {
 			return f, err
@@ -198,8 +273,15 @@ func (a *agent) next(frames *wire.Reader, limit time.Duration) (wire.Frame, erro
 }
 
 // exit ends the process with a reason for the launcher.
-func (a *agent) exit(reason string) {
-	a.removeCage()
+func (s *setup) exit(reason string) {
+	s.removeCage()
 	fmt.Fprintln(os.Stderr, "gorun agent:", reason)
 	os.Exit(wire.CodeHostFailed)
+}
+
+// removeCage removes the cage before any rank was started. The guard does so too, unless it was
+// killed.
+func (s *setup) removeCage() {
+	s.procs.leave()
+	s.cage.Remove()
 }

@@ -5,21 +5,21 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/errand"
 	"github.com/gorun/gorun/internal/host/lookup"
+	"github.com/gorun/gorun/internal/host/seat"
+	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/host/tool"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
 )
-
-// pumpBuffer is one read of a rank's output.
-const pumpBuffer = 32 << 10
 
 // tasksPerRank bounds the processes and threads of a host, for each of its ranks, where the kernel
 // can.
@@ -28,118 +28,102 @@ const tasksPerRank = 4096
 // boundTime is how long ranks run before the bound is set, where that costs time.
 const boundTime = 50 * time.Millisecond
 
-// hello writes the preamble and the first frame.
-func (a *agent) hello(out interface{ Write([]byte) (int, error) }, opts Options) error {
-	if _, err := out.Write(wire.Preamble(opts.Nonce)); err != nil {
-		return err
-	}
-	h := wire.Hello{
-		Protocol:        wire.Protocol,
-		Build:           opts.Build,
-		PID:             os.Getpid(),
-		Arch:            runtime.GOARCH,
-		Addresses:       a.addresses,
-		Cores:           a.host.Cores,
-		LacksGPUProgram: a.host.LacksGPUProgram,
-		Partitioned:     a.host.Partitioned,
-	}
-	h.Hostname, _ = os.Hostname()
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	h.Boot = strings.TrimSpace(string(boot))
-	// "client-ip client-port server-ip server-port", set by sshd.
-	if c := strings.Fields(os.Getenv("SSH_CONNECTION")); len(c) == 4 {
-		h.Caller = c[0]
-		h.Reached = c[2]
-	}
-	return a.out.SendMessage(wire.TypeHello, h)
+// starter starts the job's ranks of this host, and those that they spawn. Only the agent's loop
+// uses it.
+type starter struct {
+	job       wire.Job
+	programs  []program
+	tools     map[int]tool.Start // by rank
+	host      *seat.Host
+	addresses []wire.Address // this host's
+	master    seat.Port      // MASTER_PORT, if rank 0 is here
+	procs     *processes
+	cage      *contain.Cage // of the ranks and all that they start
+	tasks     int           // processes and threads allowed for each rank
+	guard     contain.Guard
+	services  *services.Services
+	errands   *errand.Desk
+	streams   *streams
+	step      func(event) // informs the core
+	ended     <-chan struct{}
+	wg        sync.WaitGroup
+
+	begun   wire.Start
+	network seat.Interfaces
+	running map[int]*program // by rank
 }
 
-// start starts every rank of this host. A rank that cannot be started is reported like one that
-// ended. finished is whether all ended.
-func (a *agent) start(start wire.Start) (finished bool) {
-	if len(a.core.ranks) > 0 || a.core.stopping {
-		return a.core.finished
-	}
-	defer close(a.started)
-	a.sendHeartbeat() // dates the end of a rank that fails within a second
-	if err := a.serves.Begin(start); err != nil {
-		return a.apply(eventFailing{wire.Failing{Broken: err.Error()}})
-	}
-	a.network = a.host.Interfaces(a.addresses, a.job, start)
-	a.begun = start
-	a.openMaster()
-	a.cage.Limit(a.tasks * len(a.job.Ranks))
+// start starts every rank of the job that belongs here. A rank that cannot be started is reported
+// like one that ended.
+func (s *starter) start(start wire.Start) {
+	s.network = s.host.Interfaces(s.addresses, s.job, start)
+	s.begun = start
+	s.openMaster()
+	s.cage.Limit(s.tasks * len(s.job.Ranks))
 	var ranks []int
-	for _, r := range a.job.Ranks {
+	for _, r := range s.job.Ranks {
 		ranks = append(ranks, r.Rank)
 	}
-	a.apply(eventRunning{ranks, len(a.streams())})
-	defer a.procs.leave()
+	s.step(eventRunning{ranks, len(s.streams.outputs)})
+	defer s.procs.leave()
 	defer contain.RaiseScore()()
-	for _, r := range a.job.Ranks {
-		a.startOne(r.Rank, &a.progs[r.Program], a.rankOf(r, start))
+	for _, r := range s.job.Ranks {
+		s.startOne(r.Rank, &s.programs[r.Program], s.rankOf(r))
 	}
-	a.wg.Go(a.bound)
-	return a.core.finished
+	s.wg.Go(s.bound)
 }
 
 // startOne starts the rank with a number, or reports that it cannot.
-func (a *agent) startOne(rank int, p *program, place rankenv.Rank) {
-	err := a.startRank(rank, p, place)
+func (s *starter) startOne(rank int, p *program, place rankenv.Rank) {
+	err := s.startRank(rank, p, place)
 	if err == nil {
+		s.running[rank] = p
 		return
 	}
 	code := wire.CodeNotExecutable
 	if errors.Is(err, fs.ErrNotExist) {
 		code = wire.CodeNotFound
 	}
-	a.apply(eventExited{
+	s.fail(rank, code, fmt.Sprintf("start %s: %v", p.path, lookup.Cause(err)))
+}
+
+// fail reports a rank that cannot be started.
+func (s *starter) fail(rank, code int, why string) {
+	s.step(eventExited{
 		rank:           rank,
 		code:           code,
 		outputFinished: true,
-		failed:         fmt.Sprintf("start %s: %v", p.path, lookup.Cause(err)),
+		failed:         why,
 	})
 }
 
 // bound keeps ranks from starting processes without end. It comes late, so that it does not delay a
 // short job.
-func (a *agent) bound() {
+func (s *starter) bound() {
 	select {
 	case <-time.After(boundTime):
-		a.cage.Move()
-	case <-a.ended:
+		s.cage.Move()
+	case <-s.ended:
 	}
 }
 
-func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) {
-	var opened []*os.File // the child's ends, closed here when the child has them
-	var outputs []*os.File
-	stdinFile, ours, err := a.stdinFor(rank)
-	defer func() {
-		if err != nil {
-			opened = append(append(opened, ours), outputs...)
-		}
-		for _, f := range opened {
-			f.Close() // nil for what was not opened
-		}
-	}()
+func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error) {
+	pipes, err := s.streams.open(rank)
 	if err != nil {
 		return err
 	}
-	opened = append(opened, stdinFile)
-	for range a.streams() {
-		output, writer, err := os.Pipe()
+	var opened []*os.File // in addition to the pipes, for the rank
+	defer func() {
+		pipes.closeTheirs()
+		closeAll(opened...)
 		if err != nil {
-			return err
+			pipes.closeOurs()
 		}
-		outputs = append(outputs, output)
-		opened = append(opened, writer)
-	}
-	how := a.tools[rank]
-	files := []uintptr{opened[0].Fd(), opened[1].Fd(), opened[2].Fd()}
+	}()
+	how := s.tools[rank]
+	files := []uintptr{pipes.theirs[0].Fd(), pipes.theirs[1].Fd(), pipes.theirs[2].Fd()}
 	if !p.apart {
-		result := opened[3:]
-		socket, library, err := a.serves.Files(rank, p.mpi.MPI)
+		socket, library, err := s.services.Files(rank, p.mpi.MPI)
 		if err != nil {
 			return err
 		}
@@ -148,35 +132,33 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 		if library != nil {
 			files = append(files, library.Fd())
 		}
-		if len(result) > 0 {
+		if result := pipes.theirs[3:]; len(result) > 0 {
 			place.ResultFD = len(files)
 			files = append(files, result[0].Fd())
 		}
 	}
-	env := append(p.rankEnv(place), a.serves.Environ(rank, p.mpi.MPI)...)
+	env := append(p.rankEnv(place), s.services.Environ(rank, p.mpi.MPI)...)
 	if how.Terminal != "" {
-		tty, err := a.errands.Lend(rank)
+		tty, err := s.errands.Lend(rank)
 		if err != nil {
 			return err
 		}
 		opened = append(opened, tty)
-		files[0] = tty.Fd()
-		files[1] = tty.Fd()
-		files[2] = tty.Fd()
+		copy(files, []uintptr{tty.Fd(), tty.Fd(), tty.Fd()})
 		env = append(slices.DeleteFunc(env, func(kv string) bool {
 			return strings.HasPrefix(kv, "TERM=")
 		}), "TERM="+how.Terminal)
 	}
-	if rank == 0 && a.usesMaster(env) {
-		a.wg.Go(func() { a.watchMaster(a.master.Number) })
+	if rank == 0 && s.usesMaster(env) {
+		s.wg.Go(func() { s.watchMaster(s.master.Number) })
 	}
 	request := startRequest{
-		rank:     rank,
+		key:      processKey{rankProcess, rank},
 		path:     p.path,
 		argv:     p.argv,
 		dir:      p.dir,
-		env:      append(env, contain.Variable+"="+a.guard.String()),
-		cpus:     p.seat(place.LocalRank).CPUs,
+		env:      append(env, contain.Variable+"="+s.guard.String()),
+		cpus:     p.seatOf(place.LocalRank).CPUs,
 		files:    files,
 		terminal: how.Terminal != "",
 		halt:     how.Halt,
@@ -185,15 +167,14 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 		request.path = how.Path
 		request.argv = how.Argv
 	}
-	if err = a.procs.start(request); err != nil {
+	if err = s.procs.start(request); err != nil {
 		return err
 	}
-	a.runs[rank] = p
-	a.attach(rank, ours, outputs)
+	s.streams.attach(rank, pipes)
 	if how.Halt {
-		a.wg.Go(func() {
-			tool.Release(a.ended, func() (int, bool) { return a.procs.pid(rank) }, func() {
-				a.procs.pass(rank, syscall.SIGCONT)
+		s.wg.Go(func() {
+			tool.Release(s.ended, func() (int, bool) { return s.procs.pid(rank) }, func() {
+				s.procs.signal(request.key, syscall.SIGCONT)
 			})
 		})
 	}
@@ -201,152 +182,34 @@ func (a *agent) startRank(rank int, p *program, place rankenv.Rank) (err error) 
 }
 
 // rankOf describes a rank to its environment.
-func (a *agent) rankOf(r wire.Rank, start wire.Start) rankenv.Rank {
+func (s *starter) rankOf(r wire.Rank) rankenv.Rank {
 	place := rankenv.Rank{
-		Job:         a.job.ID,
-		Epoch:       a.job.Epoch,
+		Job:         s.job.ID,
+		Epoch:       s.job.Epoch,
 		Rank:        r.Rank,
-		Size:        a.job.Size,
+		Size:        s.job.Size,
 		LocalRank:   r.LocalRank,
-		LocalSize:   len(a.job.Ranks),
+		LocalSize:   len(s.job.Ranks),
 		CrossRank:   r.CrossRank,
 		CrossSize:   r.CrossSize,
-		Host:        a.job.Host,
-		Addrs:       start.Addrs,
-		Shares:      a.job.Shares,
-		Encrypt:     a.job.Encrypt,
-		AllNetworks: a.job.AllNetworks,
-		MasterAddr:  start.MasterAddr,
-		MasterPort:  start.MasterPort,
+		Host:        s.job.Host,
+		Addrs:       s.begun.Addrs,
+		Shares:      s.job.Shares,
+		Encrypt:     s.job.Encrypt,
+		AllNetworks: s.job.AllNetworks,
+		MasterAddr:  s.begun.MasterAddr,
+		MasterPort:  s.begun.MasterPort,
 	}
-	if len(start.Addrs) > 0 {
-		place.Addr = start.Addrs[0]
+	if len(s.begun.Addrs) > 0 {
+		place.Addr = s.begun.Addrs[0]
 	}
-	for _, other := range a.job.Ranks {
+	for _, other := range s.job.Ranks {
 		if other.LocalRank == 0 { // every host with ranks has one
 			place.Node = other.CrossRank
 			place.Nodes = other.CrossSize
 		}
 	}
-	place.Interface = a.network.Name
-	place.NCCLInterfaces = a.network.NCCL
-	return a.serves.Describe(place, a.progs[r.Program].apart, a.progs[r.Program].mpi.MPI)
-}
-
-// stdinFor opens a rank's standard input: a pipe for ranks that get the launcher's, /dev/null for
-// the others.
-func (a *agent) stdinFor(rank int) (theirs, ours *os.File, err error) {
-	if slices.Contains(a.job.Stdin, rank) {
-		return os.Pipe()
-	}
-	theirs, err = os.Open(os.DevNull)
-	return theirs, nil, err
-}
-
-// attach connects a started rank's input and output with the launcher.
-func (a *agent) attach(rank int, input *os.File, outputs []*os.File) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for i, file := range outputs {
-		fd := a.streams()[i]
-		p := &pump{
-			file:   file,
-			stream: wire.OutputStream(rank, fd),
-			credit: wire.NewCredit(),
-			out:    a.out,
-			lines:  fd != wire.Result,
-		}
-		a.pumps[p.stream] = p
-		a.wg.Go(func() {
-			p.run(make([]byte, pumpBuffer))
-			a.post(eventDrained{rank})
-		})
-	}
-	if input != nil {
-		a.wg.Go(a.stdin.attach(rank, input))
-	}
-}
-
-// read turns the launcher's frames into events, until the stream ends.
-func (a *agent) read(frames *wire.Reader) {
-	for {
-		f, err := frames.Next()
-		if err == nil {
-			a.post(eventHeard{})
-			err = a.frame(f)
-		}
-		if err != nil {
-			a.post(eventLost{err.Error()})
-			return
-		}
-	}
-}
-
-// frame handles one frame. An error means that the launcher breaks the protocol.
-func (a *agent) frame(f wire.Frame) error {
-	switch f.Type {
-	case wire.TypeHeartbeat:
-		return nil
-	case wire.TypeStart:
-		return wire.Handle(f, func(s wire.Start) error { a.post(s); return nil })
-	case wire.TypeStop:
-		return wire.Handle(f, func(s wire.Stop) error {
-			a.procs.reap() // ranks that have ended were not stopped
-			a.post(eventStop{s.Grace})
-			return nil
-		})
-	case wire.TypeSignal:
-		return wire.Handle(f, func(s wire.Signal) error { a.post(eventSignal{s.Number}); return nil })
-	case wire.TypeSuspend:
-		a.post(eventSuspend{})
-		return nil
-	case wire.TypeResume:
-		a.post(eventResume{})
-		return nil
-	case wire.TypeAbort:
-		return wire.Handle(f, func(m wire.Abort) error {
-			a.procs.reap()
-			a.post(eventAborted{a.procs.ending()}) // before any rank can act on it
-			a.serves.Abort(m)
-			return nil
-		})
-	case wire.TypeEpoch:
-		if a.job.Elastic != nil {
-			a.post(eventEpoch{})
-		}
-		return a.serves.Frame(f)
-	case wire.TypeInterrupt, wire.TypeFenced, wire.TypeValue, wire.TypeWorld:
-		return a.serves.Frame(f)
-	case wire.TypeAsk, wire.TypeTell:
-		return a.errands.Frame(f)
-	case wire.TypeStdin:
-		return a.input(f.Payload)
-	case wire.TypeCredit:
-		return a.credit(f)
-	}
-	return &wire.FormatError{Reason: fmt.Sprintf("the launcher sent a %s frame", f.Type)}
-}
-
-// input queues the launcher's standard input for its ranks, when they are started.
-func (a *agent) input(data []byte) error {
-	select {
-	case <-a.started:
-	case <-a.ended:
-		return nil
-	}
-	return a.stdin.push(data)
-}
-
-func (a *agent) credit(f wire.Frame) error {
-	n, err := f.Credit()
-	if err != nil {
-		return err
-	}
-	a.mu.Lock()
-	p := a.pumps[f.Stream]
-	a.mu.Unlock()
-	if p == nil {
-		return &wire.FormatError{Reason: fmt.Sprintf("credit for stream %d, which does not exist", f.Stream)}
-	}
-	return p.credit.Add(n)
+	place.Interface = s.network.Name
+	place.NCCLInterfaces = s.network.NCCL
+	return s.services.Describe(place, s.programs[r.Program].apart, s.programs[r.Program].mpi.MPI)
 }

@@ -13,22 +13,20 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// eventSpawn asks the loop to do something about ranks that are to be spawned, unless ctx has
-// ended.
-type eventSpawn struct {
-	ctx    context.Context
-	do     func() error
-	answer chan error // takes one
-}
-
 var errEnding = errors.New("the job is ending")
 
-// onLoop does something in the loop, for spawned ranks.
+// onLoop does something in the loop, for spawned ranks, unless ctx or the job ends before.
 func (a *agent) onLoop(ctx context.Context, do func() error) error {
-	e := eventSpawn{ctx, do, make(chan error, 1)}
-	go a.post(e) // the loop may wait for the rank that asks
+	answer := make(chan error, 1)
+	go a.post(func() { // the loop may wait for the rank that asks
+		if ctx.Err() != nil || a.core.isStopping() {
+			answer <- errEnding
+			return
+		}
+		answer <- do()
+	})
 	select {
-	case err := <-e.answer:
+	case err := <-answer:
 		return err
 	case <-ctx.Done():
 	case <-a.ended:
@@ -36,96 +34,91 @@ func (a *agent) onLoop(ctx context.Context, do func() error) error {
 	return errEnding
 }
 
-func (e eventSpawn) run(stopping bool) {
-	if e.ctx.Err() != nil || stopping {
-		e.answer <- errEnding
-		return
-	}
-	e.answer <- e.do()
-}
-
-// maySpawn reports why a rank cannot start programs. Those that need not run here are looked for
-// where they do.
+// maySpawn reports why a rank cannot start programs.
 func (a *agent) maySpawn(ctx context.Context, r wire.SpawnRequest) error {
-	return a.onLoop(ctx, func() error {
-		for _, p := range r.Programs {
-			q, err := a.base(r.By).spawned(p)
-			if err == nil && p.Host == "" {
-				err = q.look()
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return a.onLoop(ctx, func() error { return a.starter.maySpawn(r) })
 }
 
 // spawn starts the ranks of a world that belong here. It returns when they run, or their failure is
 // reported.
 func (a *agent) spawn(ctx context.Context, w *spawn.World) error {
-	err := a.onLoop(ctx, func() error { a.startWorld(w); return nil })
+	err := a.onLoop(ctx, func() error {
+		a.starter.startWorld(w, len(a.core.running()))
+		return nil
+	})
 	if err != nil {
-		a.serves.Forget(w)
+		a.services.Forget(w)
 	}
 	return err
 }
 
-func (a *agent) startWorld(w *spawn.World) {
+// maySpawn looks for the programs of a request, but for those that run on another host, where they
+// are looked for.
+func (s *starter) maySpawn(r wire.SpawnRequest) error {
+	for _, p := range r.Programs {
+		q, err := s.parent(r.By).spawned(p)
+		if err == nil && p.Host == "" {
+			err = q.look()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startWorld starts the ranks of a world that belong here, in addition to some that run.
+func (s *starter) startWorld(w *spawn.World, others int) {
 	var numbers []int
 	for _, rank := range w.Here {
 		numbers = append(numbers, w.Numbers[rank])
 	}
-	a.apply(eventRunning{numbers, len(a.streams())})
+	s.step(eventRunning{numbers, len(s.streams.outputs)})
 	defer contain.RaiseScore()()
-	a.cage.Limit(a.tasks * len(a.core.running()))
+	s.cage.Limit(s.tasks * (others + len(numbers)))
 	programs := map[int]*program{}
 	for local, rank := range w.Here {
 		i := w.ProgramOf(rank)
 		if programs[i] == nil {
-			p, err := a.base(w.By).spawned(w.Programs[i])
+			p, err := s.parent(w.By).spawned(w.Programs[i])
 			if err == nil {
 				err = p.look()
 			}
 			if err != nil {
-				a.apply(eventExited{
-					rank:           numbers[local],
-					code:           wire.CodeNotFound,
-					outputFinished: true,
-					failed:         err.Error(),
-				})
+				s.fail(numbers[local], wire.CodeNotFound, err.Error())
 				continue
 			}
 			programs[i] = p
 		}
 		place := rankenv.Rank{
-			Job:            a.job.ID,
+			Job:            s.job.ID,
 			Rank:           rank,
 			Size:           len(w.Numbers),
 			LocalRank:      local,
 			LocalSize:      len(w.Here),
 			CrossSize:      1,
 			Nodes:          1,
-			Host:           a.job.Host,
-			Addr:           a.begun.Addrs[0],
-			Addrs:          a.begun.Addrs,
+			Host:           s.job.Host,
+			Addr:           s.begun.Addrs[0],
+			Addrs:          s.begun.Addrs,
 			Shares:         w.Shares(),
-			Encrypt:        a.job.Encrypt,
-			AllNetworks:    a.job.AllNetworks,
-			Interface:      a.network.Name,
-			NCCLInterfaces: a.network.NCCL,
+			Encrypt:        s.job.Encrypt,
+			AllNetworks:    s.job.AllNetworks,
+			Interface:      s.network.Name,
+			NCCLInterfaces: s.network.NCCL,
 		}
-		a.startOne(numbers[local], programs[i], a.serves.DescribeSpawned(place))
+		s.startOne(numbers[local], programs[i], s.services.DescribeSpawned(place))
 	}
-	a.wg.Go(a.bound)
+	s.wg.Go(s.bound)
 }
 
-// base is the program of a rank of this host, or the one that stands for the ranks of other hosts.
-func (a *agent) base(rank int) *program {
-	if p := a.runs[rank]; p != nil {
+// parent is the program of a rank of this host, or the one that stands for the ranks of other
+// hosts.
+func (s *starter) parent(rank int) *program {
+	if p := s.running[rank]; p != nil {
 		return p
 	}
-	return &a.progs[0]
+	return &s.programs[0]
 }
 
 // spawned is a program that a rank of p starts. Its path is not known yet.

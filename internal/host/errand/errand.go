@@ -19,7 +19,7 @@ const maxErrands = 64
 
 // Process is a process to start.
 type Process struct {
-	Key       int // by which it is signalled, and reported when it has ended
+	ID        uint32 // its errand's, by which it is signalled, and reported when it has ended
 	Path      string
 	Argv, Env []string
 	Dir       string
@@ -31,9 +31,11 @@ type Process struct {
 type Host struct {
 	Ready <-chan struct{} // closed when all ranks were started; errands begin then
 	Start func(Process) error
-	// Signal signals the process group of a rank or of a Process, and reports whether it runs. A
-	// rank that it ends counts as failed, not as stopped.
-	Signal func(key int, signal syscall.Signal) (running bool)
+	// Signal signals the process group of a rank, and reports whether it runs. A rank that it ends
+	// counts as failed, not as stopped.
+	Signal func(rank int, signal syscall.Signal) (running bool)
+	// SignalProcess signals the process group of a Process.
+	SignalProcess func(id uint32, signal syscall.Signal)
 	// PID returns the process of a rank that runs.
 	PID func(rank int) (pid int, running bool)
 	// Find returns the path of a program.
@@ -260,10 +262,10 @@ func (e *errand) nextInput() []byte {
 }
 
 // Exited reports the end of a Process.
-func (d *Desk) Exited(key int, status syscall.WaitStatus) {
+func (d *Desk) Exited(id uint32, status syscall.WaitStatus) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.open[uint32(-key)]; e != nil {
+	if e := d.open[id]; e != nil {
 		select {
 		case e.exited <- status:
 		default:

@@ -24,8 +24,8 @@ type fakeHost struct {
 	desk   *Desk
 	frames *wire.Reader
 	mu     sync.Mutex
-	pids   map[int]int
-	sent   []string // signals to ranks
+	pids   map[uint32]int // by errand
+	sent   []string       // signals to ranks
 	gpus   bool
 }
 
@@ -34,16 +34,21 @@ func newHost(t *testing.T) *fakeHost {
 	read, write := io.Pipe()
 	ready := make(chan struct{})
 	close(ready)
-	h := &fakeHost{t: t, frames: wire.NewReader(read), pids: map[int]int{}}
+	h := &fakeHost{t: t, frames: wire.NewReader(read), pids: map[uint32]int{}}
 	h.desk = New(wire.NewWriter(write), Host{
 		Ready:  ready,
 		Ranks:  func() []int { return []int{4, 5} },
 		Owns:   func(rank int) bool { return rank == 4 || rank == 5 },
 		Start:  h.start,
 		Signal: h.signal,
-		PID:    func(rank int) (int, bool) { return os.Getpid(), rank == 4 },
-		GPUs:   func() bool { return h.gpus },
-		Find:   func(name, _, _ string) (string, error) { return exec.LookPath(name) },
+		SignalProcess: func(id uint32, s syscall.Signal) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			_ = syscall.Kill(-h.pids[id], s)
+		},
+		PID:  func(rank int) (int, bool) { return os.Getpid(), rank == 4 },
+		GPUs: func() bool { return h.gpus },
+		Find: func(name, _, _ string) (string, error) { return exec.LookPath(name) },
 	})
 	t.Cleanup(func() {
 		h.desk.Close()
@@ -65,27 +70,23 @@ func (h *fakeHost) start(p Process) error {
 		return err
 	}
 	h.mu.Lock()
-	h.pids[p.Key] = pid
+	h.pids[p.ID] = pid
 	h.mu.Unlock()
 	go func() {
 		var status syscall.WaitStatus
 		for _, err := syscall.Wait4(pid, &status, 0, nil); err == syscall.EINTR; _,
 			err = syscall.Wait4(pid, &status, 0, nil) {
 		}
-		h.desk.Exited(p.Key, status)
+		h.desk.Exited(p.ID, status)
 	}()
 	return nil
 }
 
-func (h *fakeHost) signal(key int, s syscall.Signal) bool {
+func (h *fakeHost) signal(rank int, s syscall.Signal) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if key < 0 {
-		_ = syscall.Kill(-h.pids[key], s)
-		return true
-	}
-	h.sent = append(h.sent, fmt.Sprint(key, " ", int(s)))
-	return key == 4
+	h.sent = append(h.sent, fmt.Sprint(rank, " ", int(s)))
+	return rank == 4
 }
 
 func (h *fakeHost) ask(a wire.Ask) error {

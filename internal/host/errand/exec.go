@@ -67,7 +67,7 @@ func (e *errand) process(pid int) (p Process, err error) {
 	if err != nil {
 		return p, err
 	}
-	p.Key = -int(e.ask.ID)
+	p.ID = e.ask.ID
 	p.Terminal = e.ask.Terminal != nil
 	if p.Dir, err = os.Readlink(about + "/cwd"); err != nil {
 		return p, err
@@ -195,11 +195,11 @@ func (e *errand) attend(p Process, l *links) int {
 			return
 		case <-e.dropped:
 		}
-		e.desk.host.Signal(p.Key, syscall.SIGHUP)
+		e.desk.host.SignalProcess(p.ID, syscall.SIGHUP)
 		select {
 		case <-over:
 		case <-time.After(partTime):
-			e.desk.host.Signal(p.Key, syscall.SIGKILL)
+			e.desk.host.SignalProcess(p.ID, syscall.SIGKILL)
 		}
 	})
 	status := e.await()

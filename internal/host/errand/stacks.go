@@ -17,7 +17,7 @@ func (e *errand) stacks(pulse bool) error {
 	if len(pids) == 0 {
 		return errors.New("the ranks have ended")
 	}
-	p := Process{Key: -int(e.ask.ID), Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}}
+	p := Process{ID: e.ask.ID, Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}}
 	p.Path, p.Argv = e.desk.host.Inspect(pids, pulse)
 	links, err := e.connect()
 	if err != nil {

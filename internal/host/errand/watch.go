@@ -113,7 +113,6 @@ func (e *errand) write(data []byte) bool {
 type gpuWatch struct {
 	errand  *errand
 	links   *links
-	key     int
 	reading sync.WaitGroup
 
 	mu      sync.Mutex
@@ -127,7 +126,7 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 	if !e.desk.host.GPUs() {
 		return nil
 	}
-	w := &gpuWatch{errand: e, key: -int(e.ask.ID), gpus: map[int]gpu.Use{}}
+	w := &gpuWatch{errand: e, gpus: map[int]gpu.Use{}}
 	path, err := e.desk.host.Find("nvidia-smi", "/", os.Getenv("PATH"))
 	if err == nil {
 		w.links, err = e.connect()
@@ -137,7 +136,7 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 		return w
 	}
 	err = e.desk.host.Start(Process{
-		Key:   w.key,
+		ID:    e.ask.ID,
 		Path:  path,
 		Argv:  append([]string{path}, gpu.UseCommand(every)...),
 		Env:   append(os.Environ(), "LC_ALL=C"),
@@ -210,7 +209,7 @@ func (w *gpuWatch) stop() {
 	if w == nil || w.links == nil {
 		return
 	}
-	w.errand.desk.host.Signal(w.key, syscall.SIGKILL)
+	w.errand.desk.host.SignalProcess(w.errand.ask.ID, syscall.SIGKILL)
 	select {
 	case <-w.errand.exited:
 	case <-time.After(drainTime): // it is stuck in the driver, and ends with the job
