@@ -106,6 +106,8 @@ type Options struct {
 	Signals <-chan int
 	// Note gets one line for the user at a time.
 	Note func(string)
+	// Stalled gets those lines that say that ranks have not come to a collective; nil: none.
+	Stalled func(string)
 	// Follow gets the job's events and must not block; nil: none.
 	Follow func(Event)
 	// Trace gets the details that -v prints; nil: none.

@@ -267,7 +267,11 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 			n.By = l.policy.author(s, n.By)
 			worth, err := s.CheckNote(&n)
 			if worth {
-				l.opts.Note(fmt.Sprintf("rank %d on %s: %s", l.policy.rank(s, n.By), s.Host.Name, n.Text))
+				text := fmt.Sprintf("rank %d on %s: %s", l.policy.rank(s, n.By), s.Host.Name, n.Text)
+				l.opts.Note(text)
+				if n.Stall && l.opts.Stalled != nil {
+					l.opts.Stalled(text)
+				}
 			}
 			return err
 		})

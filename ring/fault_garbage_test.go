@@ -114,10 +114,10 @@ func (a *agent) Get(ctx context.Context, key string, wait time.Duration) ([]byte
 }
 
 // Note keeps who said what.
-func (a *agent) Note(by int, text string) {
+func (a *agent) Note(by int, note kv.Note) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.notes = append(a.notes, fmt.Sprintf("rank %d: %s", by, text))
+	a.notes = append(a.notes, fmt.Sprintf("rank %d: %s", by, note.Text))
 }
 func (a *agent) Aborted() <-chan struct{} { return a.never }
 func (a *agent) AbortInfo() []byte        { return []byte("{}") }

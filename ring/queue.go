@@ -115,7 +115,7 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 	}
 	if set.report == nil && c.agent != nil {
 		set.once = true
-		set.report = func(text string) { _ = c.agent.Note(c.life, text) }
+		set.report = func(text string) { _ = c.agent.Stall(c.life, text) }
 	}
 	q := &Queue{
 		set:      set,

@@ -83,7 +83,7 @@ func (c *Comm) reportStall(word stall.Word, late bool) error {
 		c.opts.report(text)
 		return nil
 	}
-	return c.agent.Note(c.life, text)
+	return c.agent.Stall(c.life, text)
 }
 
 // absent returns the ranks that have not reached the collective in which this rank has stalled, or

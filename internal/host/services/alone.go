@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
+	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -33,7 +34,7 @@ func (s *Services) watchAlone() {
 		}
 		for _, p := range contain.Descendants(os.Getpid()) {
 			if rank, text := alone(p.PID); text != "" {
-				s.relay.Note(rank, text)
+				s.relay.Note(rank, kv.Note{Text: text})
 				return
 			}
 		}

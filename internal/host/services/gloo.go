@@ -105,7 +105,7 @@ func (e glooEpochs) Note(text string) {
 		rank = e.current.Rank
 	}
 	e.mu.Unlock()
-	e.epochs.Note(rank, text)
+	e.epochs.Note(rank, kv.Note{Text: text})
 }
 
 // isOwn reports whether this host has an address.

@@ -260,8 +260,9 @@ func (r *relay) send(t wire.Type, message any) {
 }
 
 // Note sends a rank's line to the user.
-func (r *relay) Note(by int, text string) {
-	_ = r.out.SendMessage(wire.TypeNote, wire.Note{By: by, Text: text}) // the loop notices a lost launcher
+func (r *relay) Note(by int, note kv.Note) {
+	// The loop notices a lost launcher.
+	_ = r.out.SendMessage(wire.TypeNote, wire.Note{By: by, Text: note.Text, Stall: note.Stall})
 }
 
 func (r *relay) Aborted() <-chan struct{} {

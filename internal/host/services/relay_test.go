@@ -220,7 +220,7 @@ func TestRelayPutAndLost(t *testing.T) {
 			}
 			r.Lost(2, 0, "reset")
 			r.Left(2, 1, "closed")
-			r.Note(3, "waits")
+			r.Note(3, kv.Note{Text: "waits", Stall: true})
 		}()
 		if p := next[wire.Put](t, frames, wire.TypePut); p.Key != "k" || string(p.Value) != "\x00\xff" {
 			t.Errorf("put %+v", p)
@@ -236,7 +236,7 @@ func TestRelayPutAndLost(t *testing.T) {
 		}) {
 			t.Errorf("left %+v", l)
 		}
-		if n := next[wire.Note](t, frames, wire.TypeNote); n != (wire.Note{By: 3, Text: "waits"}) {
+		if n := next[wire.Note](t, frames, wire.TypeNote); n != (wire.Note{By: 3, Text: "waits", Stall: true}) {
 			t.Errorf("note %+v", n)
 		}
 		if err := r.Put(strings.Repeat("k", kv.MaxKey+1), nil); err == nil {

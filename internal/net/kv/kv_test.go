@@ -176,7 +176,9 @@ func (b *backend) Lost(by, rank int, cause string) {
 func (b *backend) Left(by, rank int, cause string) {
 	b.Lost(by, rank, "left: "+cause)
 }
-func (b *backend) Note(by int, text string) { b.Lost(by, by, "note: "+text) }
+func (b *backend) Note(by int, note Note) {
+	b.Lost(by, by, fmt.Sprintf("note: %s, stall %v", note.Text, note.Stall))
+}
 func (b *backend) Aborted() <-chan struct{} { return b.aborted }
 func (b *backend) AbortInfo() []byte        { return []byte(`{"rank":1}`) }
 
@@ -330,10 +332,10 @@ func TestServerAbortReachesEveryWaiter(t *testing.T) {
 
 func TestServerTakesNotes(t *testing.T) {
 	d, b := openTestServer(t, 2)
-	if code, _ := ask(t, d, "token1", "POST", "/v1/note", `{"text":"waits"}`); code != 204 {
+	if code, _ := ask(t, d, "token1", "POST", "/v1/note", `{"text":"waits","stall":true}`); code != 204 {
 		t.Errorf("note: %d", code)
 	}
-	if got := <-b.lost; got != "1 lost 1: note: waits" {
+	if got := <-b.lost; got != "1 lost 1: note: waits, stall true" {
 		t.Errorf("note: %q", got)
 	}
 	for bad, want := range map[string]int{"": 400, "{}": 400, `{"text":""}`: 400, `[`: 400,

@@ -62,7 +62,7 @@ type Backend interface {
 	// may go on.
 	Left(by, rank int, cause string)
 	// Note shows the job's user a line that rank by has written.
-	Note(by int, text string)
+	Note(by int, note Note)
 	// Aborted returns a channel that is closed when the job is aborted. AbortInfo is the cause as
 	// JSON, from then on.
 	Aborted() <-chan struct{}
@@ -286,19 +286,23 @@ func (s *Server) lost(report func(by, rank int, cause string)) func(http.Respons
 	}
 }
 
+// Note is a line of a rank for the job's user.
+type Note struct {
+	Text  string `json:"text"`
+	Stall bool   `json:"stall,omitempty"` // it says that other ranks have not come to a collective
+}
+
 func (s *Server) note(w http.ResponseWriter, r *http.Request, rank JobInfo) {
 	data, ok := body(w, r, maxNote)
 	if !ok {
 		return
 	}
-	var note struct {
-		Text string `json:"text"`
-	}
+	var note Note
 	if err := json.Unmarshal(data, &note); err != nil || note.Text == "" {
 		http.Error(w, `want {"text": a line for the user}`, http.StatusBadRequest)
 		return
 	}
-	s.backend.Note(rank.Rank, note.Text)
+	s.backend.Note(rank.Rank, note)
 	w.WriteHeader(http.StatusNoContent)
 }
 

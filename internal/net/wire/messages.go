@@ -332,8 +332,9 @@ type Failing struct {
 
 // Note is a line of a rank for the user.
 type Note struct {
-	By   int
-	Text string
+	By    int
+	Text  string
+	Stall bool `json:",omitempty"` // it says that other ranks have not come to a collective
 }
 
 // Put stores a value.

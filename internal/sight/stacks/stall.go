@@ -1,7 +1,6 @@
 package stacks
 
 import (
-	"regexp"
 	"sync"
 	"time"
 )
@@ -17,12 +16,8 @@ type Stalls struct {
 	last time.Time
 }
 
-// Worth reports whether a note of a rank says that others have not come to its collective, and the
-// last look was long ago.
-func (s *Stalls) Worth(note string, now time.Time) bool {
-	if !regexp.MustCompile(`, has waited [0-9a-zµ.]+ for ranks? [0-9]`).MatchString(note) {
-		return false
-	}
+// Due reports whether the last look was long ago, and counts a look now if so.
+func (s *Stalls) Due(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.last.IsZero() && now.Sub(s.last) < stallPause {

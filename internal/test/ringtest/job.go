@@ -236,4 +236,4 @@ func (j *Job) Left(by, rank int, cause string) {
 }
 
 // Note implements [kv.Backend]: a fixed job prints no notes.
-func (j *Job) Note(int, string) {}
+func (j *Job) Note(int, kv.Note) {}

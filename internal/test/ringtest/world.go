@@ -330,7 +330,7 @@ func (m *Member) Left(by, rank int, cause string) {
 }
 
 // Note implements [kv.Backend].
-func (m *Member) Note(by int, text string) { m.world.tb.Logf("rank %d notes: %s", by, text) }
+func (m *Member) Note(by int, note kv.Note) { m.world.tb.Logf("rank %d notes: %s", by, note.Text) }
 
 // Aborted implements [kv.Backend] with the member's epoch.
 func (m *Member) Aborted() <-chan struct{} {

@@ -170,10 +170,16 @@ func (c *Client) Wait(ctx context.Context, key string) ([]byte, error) {
 }
 
 // Note shows the user a line about the caller.
-func (c *Client) Note(ctx context.Context, text string) error {
+func (c *Client) Note(ctx context.Context, text string) error { return c.note(ctx, text, false) }
+
+// Stall shows the user that other ranks have not come to a collective of the caller.
+func (c *Client) Stall(ctx context.Context, text string) error { return c.note(ctx, text, true) }
+
+func (c *Client) note(ctx context.Context, text string, stall bool) error {
 	body, err := json.Marshal(struct {
-		Text string `json:"text"`
-	}{text})
+		Text  string `json:"text"`
+		Stall bool   `json:"stall,omitempty"`
+	}{text, stall})
 	if err != nil {
 		return err
 	}

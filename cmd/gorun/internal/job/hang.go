@@ -51,14 +51,10 @@ func newObserver(o *settings.Options, plan launcher.Plan, roster *launcher.Roste
 	return b
 }
 
-// notes wraps a launcher.Options.Note: a rank's report that others have not come to a collective
-// makes the observer take the stacks.
-func (b *observer) notes(next func(string)) func(string) {
-	return func(text string) {
-		next(text)
-		if b.stalls.Worth(text, time.Now()) {
-			b.wg.Go(func() { _ = b.report(b.life, text) })
-		}
+// stalled takes the stacks when ranks have not come to a collective.
+func (b *observer) stalled(report string) {
+	if b.stalls.Due(time.Now()) {
+		b.wg.Go(func() { _ = b.report(b.life, report) })
 	}
 }
 

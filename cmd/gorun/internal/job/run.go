@@ -151,7 +151,7 @@ func launch(ctx context.Context, o *settings.Options, where hosts.Selection, pla
 	}
 	defer published.Close()
 	observer.published.Store(published)
-	opts.Note = observer.notes(opts.Note)
+	opts.Stalled = observer.stalled
 	opts.Tap = observer.tap(tap(o, shared, watched))
 	opts.Follow = func(e launcher.Event) {
 		steps.Follow(e)
