@@ -11,21 +11,22 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
 const (
 	maxMembers    = 1 << 20
-	copySize      = 64 << 10
+	copySize      = frames.Max
 	handshakeTime = 5 * time.Second
 	dialTime      = 3 * time.Second  // for a connection and its handshake
 	beatTime      = time.Second      // between signs of life of a host that waits for bytes itself
 	silence       = 15 * time.Second // without one, after which a link counts as broken
 )
 
-// A link carries frames of a length (4 bytes) and so many bytes of the file, from the offset (8
-// bytes) that the fetching host sends first. Frames without bytes are signs of life.
+// The fetching host sends an offset (8 bytes). A link then carries the file from there on, in
+// frames of kind frames.Out. Frames without bytes are signs of life.
 
 // pass sends the file to a host that fetches it, as far as it is there, until it is whole or ctx
 // ends.
@@ -41,13 +42,14 @@ func pass(ctx context.Context, conn net.Conn, b *blob) error {
 	if at < 0 || at > b.size {
 		return fmt.Errorf("asked for the file from byte %d", at)
 	}
-	frame := make([]byte, 4+copySize)
+	to := frames.NewWriter(conn)
+	data := make([]byte, copySize)
 	for at < b.size {
 		valid, grown := b.after()
 		n := 0
 		if at < valid {
 			var err error
-			if n, err = b.ReadAt(frame[4:], at); n == 0 {
+			if n, err = b.ReadAt(data, at); n == 0 {
 				return err
 			}
 		} else {
@@ -62,11 +64,10 @@ func pass(ctx context.Context, conn net.Conn, b *blob) error {
 				return ctx.Err()
 			}
 		}
-		binary.BigEndian.PutUint32(frame, uint32(n))
 		if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
 			return err
 		}
-		if _, err := conn.Write(frame[:4+n]); err != nil {
+		if err := to.Send(frames.Out, data[:n]); err != nil {
 			return err
 		}
 		at += int64(n)
@@ -83,24 +84,19 @@ func fetch(conn net.Conn, b *blob) error {
 	if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, uint64(b.written))); err != nil {
 		return err
 	}
-	in := bufio.NewReaderSize(conn, copySize)
-	data := make([]byte, copySize)
+	in := frames.NewReader(bufio.NewReaderSize(conn, copySize))
 	for b.written < b.size {
 		if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
 			return err
 		}
-		var head [4]byte
-		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return err
-		}
-		n := binary.BigEndian.Uint32(head[:])
-		if n > copySize {
+		head, data, err := in.Next()
+		if errors.Is(err, frames.ErrTooLarge) || err == nil && head[0] != frames.Out {
 			return errOther
 		}
-		if _, err := io.ReadFull(in, data[:n]); err != nil {
+		if err != nil {
 			return err
 		}
-		if err := b.take(data[:n], true); errors.Is(err, errOther) {
+		if err := b.take(data, true); errors.Is(err, errOther) {
 			return err
 		} else if err != nil {
 			return &localError{err}

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -415,9 +416,9 @@ func (w *world) liar(garbage byte) agent {
 		defer listeners[0].Close()
 		serving.Go(func() {
 			party.Serve(listeners[0], time.Minute, func(conn net.Conn, _, _ int) {
-				_, _ = conn.Write(append([]byte{0, 1, 0, 0}, bytes.Repeat([]byte{garbage}, 1<<16)...))
+				_ = frames.Write(conn, frames.Out, bytes.Repeat([]byte{garbage}, frames.Max))
 				for err == nil {
-					_, err = conn.Write(append([]byte{0, 1, 0, 0}, bytes.Repeat([]byte{garbage}, 1<<16)...))
+					err = frames.Write(conn, frames.Out, bytes.Repeat([]byte{garbage}, frames.Max))
 				}
 			})
 		})

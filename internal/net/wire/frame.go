@@ -2,10 +2,11 @@ package wire
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"sync"
+
+	"github.com/gorun/gorun/internal/net/frames"
 )
 
 // Protocol is the version of this format. Both sides must have the same.
@@ -22,7 +23,6 @@ const (
 	Window = 256 << 10
 
 	headerSize = 12
-	growStep   = 64 << 10 // a payload's buffer grows with the bytes that arrive, not with the length in the header
 )
 
 // Type is the meaning of a frame.
@@ -123,58 +123,33 @@ type FormatError struct{ Reason string }
 func (e *FormatError) Error() string { return "malformed frame: " + e.Reason }
 
 // Reader reads frames. It is not safe for concurrent use.
-type Reader struct {
-	r      io.Reader
-	header [headerSize]byte
-	buf    []byte
-}
+type Reader struct{ frames *frames.Reader }
 
 // NewReader returns a Reader on r, which it reads in whole frames, unbuffered.
-func NewReader(r io.Reader) *Reader { return &Reader{r: r} }
+func NewReader(r io.Reader) *Reader {
+	return &Reader{frames.Codec{Head: headerSize, Check: checkHeader}.NewReader(r)}
+}
 
 // Next returns the next frame. At a frame boundary the end of the stream is
 // io.EOF, inside a frame io.ErrUnexpectedEOF. A malformed header is a
 // *FormatError.
 func (r *Reader) Next() (Frame, error) {
-	if _, err := io.ReadFull(r.r, r.header[:]); err != nil {
+	header, payload, err := r.frames.Next()
+	if err != nil {
 		return Frame{}, err
 	}
-	f := Frame{Type: Type(r.header[4]), Stream: binary.BigEndian.Uint32(r.header[8:])}
-	size := int(binary.BigEndian.Uint32(r.header[:]))
-	switch {
-	case f.Type == 0 || f.Type >= typeEnd:
-		return Frame{}, &FormatError{fmt.Sprintf("unknown type %d", uint8(f.Type))}
-	case r.header[5] != 0 || r.header[6] != 0 || r.header[7] != 0:
-		return Frame{}, &FormatError{fmt.Sprintf("reserved bits set in a %s frame", f.Type)}
-	case size > f.Type.maxPayload():
-		return Frame{}, &FormatError{fmt.Sprintf("%s frame of %d bytes, at most %d allowed", f.Type, size,
-			f.Type.maxPayload())}
-	}
-	if err := r.fill(size); err != nil {
-		return Frame{}, err
-	}
-	f.Payload = r.buf[:size]
-	return f, nil
+	return Frame{Type: Type(header[4]), Stream: binary.BigEndian.Uint32(header[8:]), Payload: payload}, nil
 }
 
-// fill reads size bytes into r.buf, growing it step by step.
-func (r *Reader) fill(size int) error {
-	for have := 0; have < size; {
-		want := min(size, have+growStep)
-		if cap(r.buf) < want {
-			grown := make([]byte, max(want, min(2*cap(r.buf), size)))
-			copy(grown, r.buf[:have])
-			r.buf = grown
-		}
-		r.buf = r.buf[:cap(r.buf)]
-		n, err := io.ReadFull(r.r, r.buf[have:want])
-		have += n
-		if err != nil {
-			if errors.Is(err, io.EOF) {
-				err = io.ErrUnexpectedEOF
-			}
-			return err
-		}
+func checkHeader(header []byte, size int) error {
+	t := Type(header[4])
+	switch {
+	case t == 0 || t >= typeEnd:
+		return &FormatError{fmt.Sprintf("unknown type %d", uint8(t))}
+	case header[5] != 0 || header[6] != 0 || header[7] != 0:
+		return &FormatError{fmt.Sprintf("reserved bits set in a %s frame", t)}
+	case size > t.maxPayload():
+		return &FormatError{fmt.Sprintf("%s frame of %d bytes, at most %d allowed", t, size, t.maxPayload())}
 	}
 	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/frames"
 )
 
 // Record is a piece of a job's output, as it came from a rank.
@@ -37,7 +39,10 @@ const (
 // recordHead is the size of a record's head: time in nanoseconds (8 bytes), rank (4), stream (1),
 // three zeros, and the length of the data (4), all in network order. The data of a gap is the
 // number of lost bytes, in 8 bytes.
-const recordHead = 20
+const (
+	recordHead = 20
+	recordSize = 16 // offset of the length
+)
 
 // maxRecord bounds the data of a record.
 const maxRecord = 64 << 10
@@ -56,44 +61,39 @@ func appendGap(to []byte, lost int64) []byte {
 }
 
 // RecordReader reads records from a stream.
-type RecordReader struct {
-	r    io.Reader
-	head [recordHead]byte
-	data []byte
-}
+type RecordReader struct{ frames *frames.Reader }
 
 // NewRecordReader returns a reader of records.
-func NewRecordReader(r io.Reader) *RecordReader { return &RecordReader{r: r} }
+func NewRecordReader(r io.Reader) *RecordReader {
+	return &RecordReader{frames.Codec{Head: recordHead, Size: recordSize, Check: checkRecord}.NewReader(r)}
+}
 
 var errRecord = errors.New("malformed record of output")
 
+func checkRecord(head []byte, size int) error {
+	switch {
+	case size > maxRecord:
+		return fmt.Errorf("%w: %d bytes", errRecord, size)
+	case head[12] == Gap && size != 8:
+		return fmt.Errorf("%w: gap of %d bytes", errRecord, size)
+	}
+	return nil
+}
+
 // Next returns the next record, or io.EOF.
-func (r *RecordReader) Next() (rec Record, err error) {
-	if _, err = io.ReadFull(r.r, r.head[:]); err != nil {
-		return rec, err
+func (r *RecordReader) Next() (Record, error) {
+	head, data, err := r.frames.Next()
+	if err != nil {
+		return Record{}, err
 	}
-	size := int(binary.BigEndian.Uint32(r.head[16:]))
-	if size > maxRecord {
-		return rec, fmt.Errorf("%w: %d bytes", errRecord, size)
-	}
-	if cap(r.data) < size {
-		r.data = make([]byte, size)
-	}
-	r.data = r.data[:size]
-	if _, err = io.ReadFull(r.r, r.data); err != nil {
-		return rec, io.ErrUnexpectedEOF
-	}
-	rec = Record{
-		At:   time.Unix(0, int64(binary.BigEndian.Uint64(r.head[:]))),
-		Rank: int(int32(binary.BigEndian.Uint32(r.head[8:]))),
-		FD:   int(r.head[12]),
-		Data: r.data,
+	rec := Record{
+		At:   time.Unix(0, int64(binary.BigEndian.Uint64(head))),
+		Rank: int(int32(binary.BigEndian.Uint32(head[8:]))),
+		FD:   int(head[12]),
+		Data: data,
 	}
 	if rec.FD == Gap {
-		if size != 8 {
-			return rec, fmt.Errorf("%w: gap of %d bytes", errRecord, size)
-		}
-		rec.Lost = int64(binary.BigEndian.Uint64(r.data))
+		rec.Lost = int64(binary.BigEndian.Uint64(data))
 	}
 	return rec, nil
 }

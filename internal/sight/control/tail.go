@@ -81,7 +81,7 @@ func (t *Tail) add(at time.Time, rank, fd int, data []byte) {
 	t.grow(size)
 	for t.end+size-t.start > tailSize {
 		var length [4]byte
-		t.copyOut(length[:], t.start+recordHead-4)
+		t.copyOut(length[:], t.start+recordSize)
 		t.start += recordHead + int64(binary.BigEndian.Uint32(length[:]))
 	}
 	var head [recordHead]byte
@@ -156,7 +156,7 @@ func (t *Tail) Read(ctx context.Context, from int64, buf []byte, wait bool) (rec
 	}
 	for first := true; from < t.end; first = false {
 		var length [4]byte
-		t.copyOut(length[:], from+recordHead-4)
+		t.copyOut(length[:], from+recordSize)
 		size := recordHead + int(binary.BigEndian.Uint32(length[:]))
 		if size > recordHead+maxRecord || from+int64(size) > t.end { // from is no record's beginning
 			return records, t.end

@@ -1,4 +1,3 @@
-// Package frames carries the input, output and end of one command over a byte stream.
 package frames
 
 import (
@@ -24,31 +23,36 @@ const (
 // Max bounds the data of a frame.
 const Max = 64 << 10
 
-// Write writes a frame.
-func Write(w io.Writer, kind byte, data []byte) error {
-	_, err := w.Write(append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(data))), data...))
-	return err
+// ErrTooLarge reports a frame of more than Max bytes.
+var ErrTooLarge = errors.New("a frame is too large")
+
+// NewReader returns a Reader of a command's frames, of which the head's first byte is the kind.
+func NewReader(r io.Reader) *Reader { return Codec{Head: 5, Size: 1, Check: check}.NewReader(r) }
+
+func check(_ []byte, size int) error {
+	if size > Max {
+		return fmt.Errorf("%w: %d bytes", ErrTooLarge, size)
+	}
+	return nil
 }
 
 // Read reads a frame.
 func Read(r io.Reader) (kind byte, data []byte, err error) {
-	var head [5]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	head, data, err := NewReader(r).Next()
+	if err != nil {
 		return 0, nil, err
 	}
-	size := binary.BigEndian.Uint32(head[1:])
-	if size > Max {
-		return 0, nil, fmt.Errorf("a frame of %d bytes", size)
-	}
-	data = make([]byte, size)
-	_, err = io.ReadFull(r, data)
-	return head[0], data, err
+	return head[0], data, nil
 }
+
+// Write writes a frame.
+func Write(w io.Writer, kind byte, data []byte) error { return NewWriter(w).Send(kind, data) }
 
 // Writer writes the frames of one end of a stream. It is safe for concurrent use.
 type Writer struct {
-	mu sync.Mutex
-	w  io.Writer
+	mu  sync.Mutex
+	w   io.Writer
+	buf []byte
 }
 
 // NewWriter returns a Writer on w.
@@ -58,7 +62,10 @@ func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 func (w *Writer) Send(kind byte, data []byte) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Write(w.w, kind, data)
+	w.buf = binary.BigEndian.AppendUint32(append(w.buf[:0], kind), uint32(len(data)))
+	w.buf = append(w.buf, data...)
+	_, err := w.w.Write(w.buf)
+	return err
 }
 
 // SendJSON writes a frame with a message.
@@ -117,10 +124,10 @@ func (w *Writer) Feed(from io.Reader) error {
 // comes before the end of the input, to stays open.
 func Input(from io.Reader, to io.WriteCloser) error {
 	open := true
-	for {
-		kind, data, err := Read(from)
-		if err == nil && kind != In {
-			err = fmt.Errorf("a frame of kind %d for standard input", kind)
+	for r := NewReader(from); ; {
+		head, data, err := r.Next()
+		if err == nil && head[0] != In {
+			err = fmt.Errorf("a frame of kind %d for standard input", head[0])
 		}
 		if err != nil {
 			return err
@@ -139,13 +146,13 @@ func Input(from io.Reader, to io.WriteCloser) error {
 
 // Output writes the frames of a command's output until the last frame, and decodes that into end.
 func Output(from io.Reader, stdout, stderr io.Writer, end any) error {
-	for {
-		kind, data, err := Read(from)
+	for r := NewReader(from); ; {
+		head, data, err := r.Next()
 		if err != nil {
 			return err
 		}
 		var to io.Writer
-		switch kind {
+		switch head[0] {
 		case Out:
 			to = stdout
 		case Err:
@@ -153,7 +160,7 @@ func Output(from io.Reader, stdout, stderr io.Writer, end any) error {
 		case Last:
 			return json.Unmarshal(data, end)
 		default:
-			return fmt.Errorf("a frame of kind %d for output", kind)
+			return fmt.Errorf("a frame of kind %d for output", head[0])
 		}
 		if to == nil {
 			continue
