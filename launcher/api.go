@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
@@ -17,27 +18,24 @@ import (
 type (
 	Plan        = plan.Plan
 	PlannedHost = plan.Host
-	Rank        = plan.Rank
-	Program     = plan.Program
-	Tool        = plan.Tool
+	Rank        = wire.Rank
+	Program     = wire.Program
+	Text        = wire.Text
+	Tool        = wire.Tool
 	Request     = plan.Request
 	Part        = plan.Part
 	Order       = plan.Order
-	Binding     = plan.Binding
-	GPURequest  = plan.GPUs
-	Placement   = plan.Placement
+	Binding     = wire.Binding
+	GPURequest  = wire.GPUs
+	Placement   = wire.Placement
 	SlotsError  = plan.SlotsError
 	GPUsError   = plan.GPUsError
 )
 
-// Orders of ranks, and units of binding.
+// Orders of ranks.
 const (
-	BySlot     = plan.BySlot
-	ByNode     = plan.ByNode
-	BindThread = plan.BindThread
-	BindCore   = plan.BindCore
-	BindNode   = plan.BindNode
-	BindSocket = plan.BindSocket
+	BySlot = plan.BySlot
+	ByNode = plan.ByNode
 )
 
 // The networks that ranks use. See package route.

@@ -104,7 +104,7 @@ func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 // addressesAlone returns the addresses with which a host's process starts, before other hosts are
 // known. Stock Horovod keeps the first one's interface, so it is not loopback if there may be other
 // hosts.
-func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]route.Address, error) {
+func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]wire.Address, error) {
 	j.mu.Lock()
 	j.contacts[name] = c
 	known := []route.Contact{c}

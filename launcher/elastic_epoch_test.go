@@ -8,6 +8,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/route"
 )
 
@@ -36,7 +37,7 @@ func TestOldEpochsKeysAreForgotten(t *testing.T) {
 
 // A process of this machine starts with an address that other hosts can use if there may be others.
 func TestAddressesAlone(t *testing.T) {
-	here := route.Contact{Local: true, Boot: "a", Addresses: []route.Address{
+	here := route.Contact{Local: true, Boot: "a", Addresses: []wire.Address{
 		{Interface: "lo", Loopback: true, Up: true, Prefix: netip.MustParsePrefix("127.0.0.1/8")},
 		{Interface: "ib0", Up: true, Speed: 100, Prefix: netip.MustParsePrefix("10.1.0.1/16")},
 		{Interface: "eth0", Up: true, Speed: 10, Prefix: netip.MustParsePrefix("10.0.0.1/16")},
@@ -45,7 +46,7 @@ func TestAddressesAlone(t *testing.T) {
 		Boot:    "b",
 		Caller:  "10.0.0.1",
 		Reached: "10.0.0.2",
-		Addresses: []route.Address{
+		Addresses: []wire.Address{
 			{Interface: "eth0", Up: true, Speed: 10, Prefix: netip.MustParsePrefix("10.0.0.2/16")}},
 	}
 	alone := []hostfile.Host{{Name: "localhost"}}

@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
+	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -104,7 +105,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 	w.Key = make([]byte, 32)
 	w.Size = m.Size
 	w.Hosts = 1 // the epoch message carries the key
-	w.Ranks = session.Ranks([]Rank{rankOf(m)})
+	w.Ranks = []Rank{rankOf(m)}
 	w.Elastic = &wire.Elastic{
 		Slot:      m.Local,
 		Slots:     max(h.Slots, m.Local+1),
@@ -122,7 +123,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 	if local { // a local agent shares the launcher's fate
 		w.Elastic.Lease = core.HungTime
 	}
-	w.Programs = session.Programs([]Program{j.opts.Programs[0].On(local)})
+	w.Programs = []Program{plan.RunOn(j.opts.Programs[0], local)}
 	return w
 }
 
@@ -156,7 +157,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 	}
 	told := j.describe(at, conn, p.born)
 	s.Index = p.serial
-	s.Host = &PlannedHost{Host: at, Ranks: []Rank{Rank(told.Ranks[0])}}
+	s.Host = &PlannedHost{Host: at, Ranks: told.Ranks}
 	s.Number = func(int) int { return int(p.rank.Load()) }
 	if err := j.work.CopyTo(ctx, p.host.index, s); err != nil {
 		s.Close()

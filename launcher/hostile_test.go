@@ -121,7 +121,7 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 			return a.Out.Send(wire.TypeExit, 0, []byte(`{"Rank":`+strings.Repeat("9", 1<<22)+`}`))
 		}, "exit message: "},
 		"spawns for another": {message(wire.TypeSpawn,
-			wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: [][]byte{[]byte("a")}, Ranks: 1}}}),
+			wire.SpawnRequest{By: 0, Programs: []wire.SpawnProgram{{Argv: wire.Texts{"a"}, Ranks: 1}}}),
 			"spoke for rank 0"},
 		"orders ranks":           {message(wire.TypeWorld, wire.World{}), "sent a world frame"},
 		"hello again":            {message(wire.TypeHello, wire.Hello{}), "sent a hello frame"},

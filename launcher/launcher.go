@@ -298,7 +298,7 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	j.work.Place(i, told.Programs)
 	ready, err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram, MPI: j.opts.MPIHelper}, j.opts.Trace)
 	j.ports[i] = ready.FreePort
-	j.places[i] = placementsOf(ready.Places)
+	j.places[i] = ready.Places
 	if err == nil {
 		j.notify(Ready{s.Host.Name})
 	}
@@ -312,15 +312,13 @@ func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w.Size = j.plan.Size
 	w.Hosts = len(j.plan.Hosts)
 	w.Stdin = j.opts.inputOf(h)
-	w.Spawn = wire.Spawn(h.Spawn)
+	w.Spawn = h.Spawn
 	_, local := conn.(Local)
-	programs, ranks := plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
-	if w.Stay = len(ranks) == 0; w.Stay {
-		programs = []Program{j.opts.Programs[0].On(local)}
+	w.Programs, w.Ranks = plan.ProgramsFor(h.Ranks, j.opts.Programs, local)
+	if w.Stay = len(w.Ranks) == 0; w.Stay {
+		w.Programs = []Program{plan.RunOn(j.opts.Programs[0], local)}
 	}
-	w.Programs = session.Programs(programs)
-	w.Ranks = session.Ranks(ranks)
-	w.Tools = session.Tools(h.ToolsOf(j.opts.Tools))
+	w.Tools = h.ToolsOf(j.opts.Tools)
 	if len(j.opts.Programs) > 1 {
 		w.Shares = plan.Shares(j.opts.Programs)
 	}
@@ -333,9 +331,9 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 		ID:              id,
 		Host:            h.Name,
 		Drop:            plan.SessionNames(),
-		Env:             session.Bytes(o.Env),
+		Env:             o.Env,
 		Grace:           o.Grace,
-		Binding:         wire.Binding(o.Binding),
+		Binding:         o.Binding,
 		GPUs:            wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs},
 		Encrypt:         o.Encrypt,
 		AllNetworks:     o.Network.Several(),

@@ -181,10 +181,10 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 	if !slices.Equal(a.Stdin, []int{0}) || b.Stdin != nil {
 		t.Errorf("stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
 	}
-	if p := a.Programs[0]; string(p.Argv[0]) != "a\xff" || len(p.Argv) != 2 || string(a.Env[0]) != "A=\xfe" ||
-		string(p.Wdir) != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") ||
+	if p := a.Programs[0]; p.Argv[0] != "a\xff" || len(p.Argv) != 2 || a.Env[0] != "A=\xfe" ||
+		p.Wdir != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") ||
 		!slices.Equal(p.Drop, []string{"UNSET"}) {
-		t.Errorf("h0 was told %q %q, drop %q", a.Programs, a.Env, a.Drop)
+		t.Errorf("h0 was told %+v %q, drop %q", a.Programs, a.Env, a.Drop)
 	}
 	if a.Size != 4 || a.Hosts != 2 || a.Grace != 5*time.Second || fmt.Sprint(b.Ranks) != "[{2 0 1 2 0 } {3 1 1 2 0 }]" {
 		t.Errorf("h0 was told %+v", a)
@@ -272,11 +272,11 @@ func TestHostsAreToldOfTheirPrograms(t *testing.T) {
 	b := jobs["h1"]
 	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0 } {1 1 0 2 1 }]" ||
 		fmt.Sprint(a.Shares, b.Shares) != "[1 3] [1 3]" {
-		t.Errorf("h0 was told %q, %v, %v", a.Programs, a.Ranks, a.Shares)
+		t.Errorf("h0 was told %+v, %v, %v", a.Programs, a.Ranks, a.Shares)
 	}
-	if len(b.Programs) != 1 || string(b.Programs[0].Argv[0]) != "b" || string(b.Programs[0].Env[0]) != "B=1" ||
-		string(b.Programs[0].Wdir) != "/b" {
-		t.Errorf("h1 was told %q", b.Programs)
+	if len(b.Programs) != 1 || b.Programs[0].Argv[0] != "b" || b.Programs[0].Env[0] != "B=1" ||
+		b.Programs[0].Wdir != "/b" {
+		t.Errorf("h1 was told %+v", b.Programs)
 	}
 }
 

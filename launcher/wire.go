@@ -14,13 +14,6 @@ func contactOf(s *session.Session) route.Contact {
 	return route.ContactOf(s.Hello, local)
 }
 
-func placementsOf(places []wire.Location) (all []Placement) {
-	for _, p := range places {
-		all = append(all, Placement(p))
-	}
-	return all
-}
-
 func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
 	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
 		p.Name = session.Clean(p.Name)

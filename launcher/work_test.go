@@ -42,7 +42,7 @@ func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
 	}}
 	r, err := runOn(t, []*fake.Machine{m}, func(o *Options) {
 		o.Work = work
-		o.Programs[0].Wdir = dir
+		o.Programs[0].Wdir = wire.Text(dir)
 	})
 	if err != nil || r.Code() != 0 {
 		t.Errorf("%+v, %v", r, err)

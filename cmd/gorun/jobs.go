@@ -224,12 +224,9 @@ the job, and with this gorun.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) (err error) {
-			what := control.Exec{Rank: rank, Host: host}
+			what := control.Exec{Rank: rank, Host: host, Argv: args[1:]}
 			if host != "" {
 				what.Rank = -1
-			}
-			for _, word := range args[1:] {
-				what.Argv = append(what.Argv, []byte(word))
 			}
 			*io.code, err = jobs.Exec(cmd.Context(), control.FindPlace(os.Getenv), args[0], what, io.in, io.out,
 				io.errs, io.console)

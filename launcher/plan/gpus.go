@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -14,7 +15,7 @@ const leaveGPUs = "; for ranks that use none: --gpus-per-rank none"
 
 // SharedGPUs returns a line for every host with ranks that share GPUs; hosts that share them in the
 // same way have one line. places are by host. It is pure.
-func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
+func SharedGPUs(plan Plan, places [][]wire.Placement) (lines []string) {
 	var by alike
 	alone := map[string]string{} // the line of the one host with it
 	for i, h := range plan.Hosts {
@@ -22,7 +23,7 @@ func SharedGPUs(plan Plan, places [][]Placement) (lines []string) {
 		local := map[string][]int{}
 		global := map[string][]int{}
 		for _, r := range h.Ranks {
-			at := slices.IndexFunc(places[i], func(p Placement) bool { return p.Rank == r.Rank })
+			at := slices.IndexFunc(places[i], func(p wire.Placement) bool { return p.Rank == r.Rank })
 			if at < 0 {
 				continue
 			}

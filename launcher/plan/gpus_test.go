@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // turns returns the placements of a host's ranks when they take its GPUs in turn.
-func turns(h Host, gpus int) (places []Placement) {
+func turns(h Host, gpus int) (places []wire.Placement) {
 	for _, r := range h.Ranks {
-		places = append(places, Placement{Rank: r.Rank, GPUs: []string{fmt.Sprint(r.LocalRank % gpus)}})
+		places = append(places, wire.Placement{Rank: r.Rank, GPUs: []string{fmt.Sprint(r.LocalRank % gpus)}})
 	}
 	return places
 }
@@ -39,7 +40,7 @@ func TestSharedGPUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var places [][]Placement
+		var places [][]wire.Placement
 		for i, h := range plan.Hosts {
 			places = append(places, turns(h, tt.gpus[i]))
 		}
@@ -50,11 +51,11 @@ func TestSharedGPUs(t *testing.T) {
 	// An agent's words are an agent's, and it may say nothing.
 	plan, _ := New([]hostfile.Host{{Name: "f1", Slots: 2}}, Request{})
 	odd := []string{"MIG-\x1b"}
-	if got := strings.Join(SharedGPUs(plan, [][]Placement{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd},
+	if got := strings.Join(SharedGPUs(plan, [][]wire.Placement{{{Rank: 0, GPUs: odd}, {Rank: 1, GPUs: odd},
 		{Rank: 7, GPUs: odd}}}), "|"); got != "f1: ranks 0 and 1 share GPU MIG-?"+leaveGPUs {
 		t.Errorf("got %q", got)
 	}
-	if got := SharedGPUs(plan, make([][]Placement, 1)); got != nil {
+	if got := SharedGPUs(plan, make([][]wire.Placement, 1)); got != nil {
 		t.Errorf("got %q", got)
 	}
 	want := "there are 2 GPUs?, which all ranks see on f1"

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -28,25 +29,21 @@ type Plan struct {
 	Warnings []string // for the user, one line each
 }
 
-// Rank is one rank of a plan. Its cross rank counts the hosts before its own that have its local
-// rank.
-type Rank struct {
-	Rank, LocalRank, CrossRank, CrossSize int
-	Program                               int // index into the programs of its host
-	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding
-	// counts.
-	Cores string
-}
+// Rank and Program are what a plan deals out.
+type (
+	Rank    = wire.Rank
+	Program = wire.Program
+)
 
 // Host is one host and its ranks, in ascending order.
 type Host struct {
 	hostfile.Host
 	Ranks []Rank
-	Spawn Spawn
+	Spawn wire.Spawn // which ranks its ranks may start while the job runs; they belong to no other host
 }
 
 // Has reports whether a rank is one of the host's, or may be spawned there.
-func (h *Host) Has(rank int) bool { return h.Spawn.has(rank) || h.Planned(rank) }
+func (h *Host) Has(rank int) bool { return h.Spawn.Has(rank) || h.Planned(rank) }
 
 // Planned reports whether a rank is one that the job starts on the host.
 func (h *Host) Planned(rank int) bool {
@@ -268,6 +265,19 @@ func (e *GPUsError) Hint() string {
 		return fmt.Sprintf("give it slots=%d, or each rank fewer GPUs", most)
 	}
 	return fmt.Sprintf("give each rank %s at most, or correct gpus= in the hostfile", prose.Count(e.Have, "GPU"))
+}
+
+// ToolsOf returns those of tools, which are in the order of their ranks, that are for a host's
+// ranks. It is pure.
+func (h *Host) ToolsOf(tools []wire.Tool) (here []wire.Tool) {
+	for _, r := range h.Ranks {
+		if i, found := slices.BinarySearchFunc(tools, r.Rank, func(t wire.Tool, rank int) int {
+			return cmp.Compare(t.Rank, rank)
+		}); found {
+			here = append(here, tools[i])
+		}
+	}
+	return here
 }
 
 // CheckGPUs returns a *[GPUsError] if a host lists too few GPUs for its ranks. Hosts without a

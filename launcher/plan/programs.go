@@ -4,18 +4,7 @@ import (
 	"slices"
 )
 
-// Program is the program of consecutive ranks of a job.
-type Program struct {
-	Argv  []string // its name and its arguments
-	Env   []string // NAME=value, laid over the job's
-	Wdir  string   // absolute
-	Ranks int      // how many run it
-	// Drop are names that its ranks do not inherit from their host, DropHere those that ranks on
-	// this machine, whose host is the launcher's own environment, do not. The variables above may
-	// set them all the same.
-	Drop, DropHere []string
-}
-
+// Shares returns how many ranks run each program.
 func Shares(programs []Program) []int {
 	out := make([]int, len(programs))
 	for i, p := range programs {
@@ -39,7 +28,7 @@ func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Ran
 			known = false
 		}
 		if !known {
-			needed = append(needed, programs[next-1].On(local))
+			needed = append(needed, RunOn(programs[next-1], local))
 			known = true
 		}
 		r.Program = len(needed) - 1
@@ -57,8 +46,8 @@ func ProgramOf(rank int, programs []Program) Program {
 	return programs[i]
 }
 
-// On is the program as ranks on this machine, or on another, run it.
-func (p Program) On(local bool) Program {
+// RunOn returns the program as ranks on this machine, or on another, run it.
+func RunOn(p Program, local bool) Program {
 	if local {
 		p.Drop = slices.Concat(p.Drop, p.DropHere)
 	}

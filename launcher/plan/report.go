@@ -6,16 +6,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 )
 
 // BindingLines returns a line for every rank, in rank order. places are by host. It is pure.
-func BindingLines(plan Plan, places [][]Placement) []string {
+func BindingLines(plan Plan, places [][]wire.Placement) []string {
 	lines := make([]string, plan.Size)
 	for i, h := range plan.Hosts {
 		for _, r := range h.Ranks {
 			text := "not bound"
-			at := slices.IndexFunc(places[i], func(p Placement) bool { return p.Rank == r.Rank })
+			at := slices.IndexFunc(places[i], func(p wire.Placement) bool { return p.Rank == r.Rank })
 			if at >= 0 && places[i][at].CPUs != "" {
 				text = prose.Printable(places[i][at].Where + " (" + cpuNoun(places[i][at].CPUs) + ")")
 			}
@@ -34,7 +35,7 @@ func cpuNoun(list string) string {
 }
 
 // ThreadsText is one line about OMP_NUM_THREADS, "" where gorun did not set it. It is pure.
-func ThreadsText(plan Plan, places [][]Placement) string {
+func ThreadsText(plan Plan, places [][]wire.Placement) string {
 	var numbers alike
 	for i, h := range plan.Hosts {
 		for _, p := range places[i] {

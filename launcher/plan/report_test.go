@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 func TestBindingLines(t *testing.T) {
@@ -12,7 +13,7 @@ func TestBindingLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	places := [][]Placement{
+	places := [][]wire.Placement{
 		{{
 			Rank:    0,
 			CPUs:    "0-1",
@@ -35,7 +36,7 @@ func TestBindingLines(t *testing.T) {
 	if got := ThreadsText(plan, places); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got := ThreadsText(plan, [][]Placement{{{Rank: 0}}, nil}); got != "" {
+	if got := ThreadsText(plan, [][]wire.Placement{{{Rank: 0}}, nil}); got != "" {
 		t.Errorf("nothing was set: %q", got)
 	}
 	want = "ranks are contained by cgroup v2 on f1; their?tree on f2"
@@ -49,7 +50,8 @@ func TestBindingLines(t *testing.T) {
 	if got := ContainedText(plan.Hosts, make([]string, 2)); got != "" {
 		t.Errorf("agents said nothing: %q", got)
 	}
-	if got := strings.Join(BindingLines(plan, make([][]Placement, 2)), "\n"); strings.Count(got, ": not bound") != 3 {
+	got := strings.Join(BindingLines(plan, make([][]wire.Placement, 2)), "\n")
+	if strings.Count(got, ": not bound") != 3 {
 		t.Errorf("without places: %q", got)
 	}
 }

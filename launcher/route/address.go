@@ -10,15 +10,6 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Address is one IP address of a host, with the properties of its interface.
-type Address struct {
-	Interface string
-	Prefix    netip.Prefix // the address with the length of its subnet; invalid: the interface has no address
-	Up        bool         // the interface and its link are up
-	Loopback  bool
-	Speed     int // Mbit/s; 0: unknown
-}
-
 // Contact is the launcher's knowledge of a host's network.
 type Contact struct {
 	Local    bool   // this machine, without SSH: its SSH_CONNECTION is the user's own login
@@ -27,22 +18,19 @@ type Contact struct {
 	// Reached is the address at which SSH reached the host, Caller the address it was reached from;
 	// empty without SSH.
 	Reached, Caller string
-	Addresses       []Address
+	Addresses       []wire.Address
 }
 
 // ContactOf is what a host's hello says of its network. local: it is this machine, without SSH.
 func ContactOf(h wire.Hello, local bool) Contact {
-	c := Contact{
-		Local:    local,
-		Boot:     h.Boot,
-		Hostname: h.Hostname,
-		Reached:  h.Reached,
-		Caller:   h.Caller,
+	return Contact{
+		Local:     local,
+		Boot:      h.Boot,
+		Hostname:  h.Hostname,
+		Reached:   h.Reached,
+		Caller:    h.Caller,
+		Addresses: h.Addresses,
 	}
-	for _, a := range h.Addresses {
-		c.Addresses = append(c.Addresses, Address(a))
-	}
-	return c
 }
 
 // machine identifies the machine; names of one machine have equal values.
@@ -72,18 +60,18 @@ func loopback() netip.Addr { return netip.AddrFrom4([4]byte{127, 0, 0, 1}) }
 // one from which SSH connections were made. Addresses in subnets shared by most hosts
 // follow, faster interfaces first, and then bridges for containers. If all hosts are
 // this machine, loopback is the only address unless asked names another.
-func Addresses(hosts []Contact, asked Network) ([][]Address, []error) {
+func Addresses(hosts []Contact, asked Network) ([][]wire.Address, []error) {
 	return NewSurvey(hosts).Addresses(hosts, asked)
 }
 
-func (s survey) Addresses(hosts []Contact, asked Network) ([][]Address, []error) {
-	chosen := make([][]Address, len(hosts))
+func (s survey) Addresses(hosts []Contact, asked Network) ([][]wire.Address, []error) {
+	chosen := make([][]wire.Address, len(hosts))
 	errs := make([]error, len(hosts))
 	for i, h := range hosts {
-		list := unique(slices.DeleteFunc(s.candidates(h), func(a Address) bool { return !asked.takes(a) }))
+		list := unique(slices.DeleteFunc(s.candidates(h), func(a wire.Address) bool { return !asked.takes(a) }))
 		switch {
 		case len(list) == 0 && asked.all():
-			list = []Address{lastResort(h)}
+			list = []wire.Address{lastResort(h)}
 		case len(list) == 0:
 			errs[i] = &NetworkError{Asked: asked, Has: h.Addresses}
 		case s.Here && !asked.Names() && list[0].Loopback:
@@ -95,7 +83,7 @@ func (s survey) Addresses(hosts []Contact, asked Network) ([][]Address, []error)
 }
 
 // lastResort returns the address of a host that reported no usable one.
-func lastResort(h Contact) Address {
+func lastResort(h Contact) wire.Address {
 	if ip := h.reached(); ip.IsValid() {
 		return h.locate(ip)
 	}
@@ -139,7 +127,7 @@ func NewSurvey(hosts []Contact) survey {
 }
 
 // usable reports addresses that other hosts may reach.
-func usable(a Address) bool { return a.Up && routed(a.Prefix.Addr()) }
+func usable(a wire.Address) bool { return a.Up && routed(a.Prefix.Addr()) }
 
 // routed reports addresses that mean the same to every host: those of loopback
 // and of one link do not.
@@ -147,8 +135,8 @@ func routed(ip netip.Addr) bool { return ip.IsGlobalUnicast() }
 
 // candidates are a host's addresses that others may try, best first. One may be
 // there twice.
-func (s survey) candidates(h Contact) []Address {
-	var list []Address
+func (s survey) candidates(h Contact) []wire.Address {
+	var list []wire.Address
 	if ip := s.first(h); ip.IsValid() {
 		list = append(list, h.locate(ip))
 	}
@@ -163,9 +151,9 @@ func (s survey) candidates(h Contact) []Address {
 }
 
 // unique keeps the first of equal addresses: two interfaces may have the same.
-func unique(list []Address) []Address {
+func unique(list []wire.Address) []wire.Address {
 	seen := map[netip.Addr]bool{}
-	return slices.DeleteFunc(list, func(a Address) bool {
+	return slices.DeleteFunc(list, func(a wire.Address) bool {
 		ip := a.Prefix.Addr()
 		again := seen[ip]
 		seen[ip] = true
@@ -183,7 +171,8 @@ func (s survey) first(h Contact) netip.Addr {
 		return reached
 	case h.Local:
 		for _, ip := range s.caller {
-			if routed(ip) && slices.ContainsFunc(h.Addresses, func(a Address) bool { return a.Prefix.Addr() == ip }) {
+			own := func(a wire.Address) bool { return a.Prefix.Addr() == ip }
+			if routed(ip) && slices.ContainsFunc(h.Addresses, own) {
 				return ip
 			}
 		}
@@ -192,7 +181,7 @@ func (s survey) first(h Contact) netip.Addr {
 }
 
 // compare compares two addresses of one host. Equal ones keep the host's order.
-func (s survey) compare(a, b Address) int {
+func (s survey) compare(a, b wire.Address) int {
 	return cmp.Or(
 		-compareBool(a.Prefix.Addr().IsLoopback(), b.Prefix.Addr().IsLoopback()), // where all hosts are this machine
 		compareBool(s.inside(a), s.inside(b)),
@@ -215,7 +204,7 @@ func compareBool(a, b bool) int {
 // inside reports whether an address is probably unreachable from other hosts: one of a bridge for
 // containers or virtual machines, an extra one of the loopback interface, or one that another
 // machine has too.
-func (s survey) inside(a Address) bool {
+func (s survey) inside(a wire.Address) bool {
 	if a.Loopback {
 		return true
 	}
@@ -228,7 +217,7 @@ func (s survey) inside(a Address) bool {
 }
 
 // AddrTexts are addresses in that form.
-func AddrTexts(list []Address) (texts []string) {
+func AddrTexts(list []wire.Address) (texts []string) {
 	for _, a := range list {
 		texts = append(texts, AddrText(a))
 	}
@@ -236,7 +225,7 @@ func AddrTexts(list []Address) (texts []string) {
 }
 
 // AddrText is the address as other hosts of like interfaces can use it.
-func AddrText(a Address) string {
+func AddrText(a wire.Address) string {
 	ip := a.Prefix.Addr()
 	if ip.Is6() && ip.IsLinkLocalUnicast() {
 		ip = ip.WithZone(a.Interface)
@@ -246,8 +235,8 @@ func AddrText(a Address) string {
 
 // locate returns the description of a host's address. One that the host did not
 // report may belong to its loopback, or be translated outside.
-func (c Contact) locate(ip netip.Addr) Address {
-	found := Address{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Up: true, Loopback: ip.IsLoopback()}
+func (c Contact) locate(ip netip.Addr) wire.Address {
+	found := wire.Address{Prefix: netip.PrefixFrom(ip, ip.BitLen()), Up: true, Loopback: ip.IsLoopback()}
 	for _, a := range c.Addresses {
 		switch {
 		case a.Prefix.Addr() == ip:

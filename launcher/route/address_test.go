@@ -8,19 +8,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
 // nics reads "eth0 10.0.0.1/8, lo! 127.0.0.1/8, eth1- 10.1.0.1/16, ib0@100000 …":
 // ! marks a loopback interface, - one that is down, @ its speed.
-func nics(t *testing.T, text string) (all []Address) {
+func nics(t *testing.T, text string) (all []wire.Address) {
 	t.Helper()
 	for word := range strings.SplitSeq(text, ", ") {
 		if word == "" {
 			continue
 		}
 		name, prefix, _ := strings.Cut(word, " ")
-		a := Address{Up: true}
+		a := wire.Address{Up: true}
 		name, a.Loopback = strings.CutSuffix(name, "!")
 		name, down := strings.CutSuffix(name, "-")
 		a.Up = !down
@@ -274,9 +275,9 @@ func TestHostsWithoutAnAddressThatWasAskedFor(t *testing.T) {
 }
 
 func TestNetworkErrorStaysShortAndClean(t *testing.T) {
-	var all []Address
+	var all []wire.Address
 	for i := range 100 {
-		all = append(all, Address{Interface: fmt.Sprintf("v%d\x1b[1m", i), Up: true})
+		all = append(all, wire.Address{Interface: fmt.Sprintf("v%d\x1b[1m", i), Up: true})
 	}
 	got := (&NetworkError{Asked: Network{text: "x"}, Has: all}).Error()
 	if len(got) > 500 || strings.Contains(got, "\x1b") ||
@@ -312,7 +313,7 @@ func FuzzAddresses(f *testing.F) {
 			Local:     local,
 			Reached:   reached,
 			Caller:    caller,
-			Addresses: []Address{{Interface: name, Prefix: p, Up: up}, {Interface: "eth1", Prefix: p, Up: true}},
+			Addresses: []wire.Address{{Interface: name, Prefix: p, Up: up}, {Interface: "eth1", Prefix: p, Up: true}},
 		}
 		chosen, errs := Addresses([]Contact{c, c}, network)
 		for i, list := range chosen {
@@ -321,7 +322,7 @@ func FuzzAddresses(f *testing.F) {
 			}
 			for j, a := range list {
 				ip, err := netip.ParseAddr(AddrText(a))
-				if err != nil || slices.ContainsFunc(list[:j], func(b Address) bool {
+				if err != nil || slices.ContainsFunc(list[:j], func(b wire.Address) bool {
 					return AddrText(b) == ip.String()
 				}) {
 					t.Fatalf("%v: %v", list, err)

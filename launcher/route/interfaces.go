@@ -3,6 +3,8 @@ package route
 import (
 	"net/netip"
 	"slices"
+
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Interfaces returns, for every host, the interfaces that libraries with their own sockets, such as
@@ -11,7 +13,7 @@ import (
 // interfaces with an address in a network shared by all hosts, without networks slower than half of
 // the fastest; without a shared network, the interface of the best address. It is empty if all
 // ranks are on one host, where the agent decides. It is pure.
-func (s survey) Interfaces(chosen [][]Address) [][]string {
+func (s survey) Interfaces(chosen [][]wire.Address) [][]string {
 	names := make([][]string, len(chosen))
 	if len(chosen) == 1 {
 		return names
@@ -34,7 +36,7 @@ func (s survey) Interfaces(chosen [][]Address) [][]string {
 // sharedNetworks returns the subnets in which all hosts have an address, without slow ones. IPv6
 // counts only if no IPv4 subnet is shared: a library that sees both may try to connect one to the
 // other.
-func (s survey) sharedNetworks(chosen [][]Address) (shared []netip.Prefix) {
+func (s survey) sharedNetworks(chosen [][]wire.Address) (shared []netip.Prefix) {
 	speeds := map[netip.Prefix]int{}
 	hosts := map[netip.Prefix]int{}
 	for _, list := range chosen {

@@ -111,7 +111,7 @@ func (n Network) Several() bool {
 func (n Network) all() bool { return len(n.include) == 0 && len(n.exclude) == 0 }
 
 // takes reports whether ranks may use an address.
-func (n Network) takes(a Address) bool {
+func (n Network) takes(a wire.Address) bool {
 	taken := len(n.include) == 0
 	for _, item := range n.include {
 		taken = taken || item.matches(a)
@@ -128,7 +128,7 @@ func (n Network) Of(h wire.Hello) (all []netip.Addr) {
 	c := ContactOf(h, false)
 	candidates := c.Addresses
 	if reached := c.reached(); reached.IsValid() {
-		candidates = append([]Address{c.locate(reached)}, candidates...)
+		candidates = append([]wire.Address{c.locate(reached)}, candidates...)
 	}
 	for i, a := range candidates {
 		ip := a.Prefix.Addr()
@@ -142,7 +142,7 @@ func (n Network) Of(h wire.Hello) (all []netip.Addr) {
 	return all
 }
 
-func (i networkItem) matches(a Address) bool {
+func (i networkItem) matches(a wire.Address) bool {
 	switch {
 	case i.subnet.IsValid():
 		return i.subnet.Contains(a.Prefix.Addr())
@@ -155,7 +155,7 @@ func (i networkItem) matches(a Address) bool {
 // NetworkError reports that a host has no address that ranks may use.
 type NetworkError struct {
 	Asked Network
-	Has   []Address
+	Has   []wire.Address
 }
 
 func (e *NetworkError) Error() string {
@@ -169,7 +169,7 @@ func (e *NetworkError) Hint() string {
 }
 
 // listInterfaces is "eth0 10.0.0.1/8 fd00::1/64, lo 127.0.0.1/8", cut after a few.
-func listInterfaces(all []Address) string {
+func listInterfaces(all []wire.Address) string {
 	const most = 8
 	var names []string
 	texts := map[string]string{}

@@ -50,7 +50,8 @@ func TestNetworkTakes(t *testing.T) {
 			continue
 		}
 		ip := netip.MustParseAddr(tc.ip)
-		if got := n.takes(Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}); got != tc.want ||
+		a := wire.Address{Interface: tc.name, Prefix: netip.PrefixFrom(ip, ip.BitLen())}
+		if got := n.takes(a); got != tc.want ||
 			n.String() != tc.asked {
 			t.Errorf("%q takes %s %s: %v, want %v", n, tc.name, tc.ip, got, tc.want)
 		}

@@ -82,7 +82,7 @@ type Session struct {
 
 	Contained string // the agent's description of its cage
 	GPUs      string // the agent's description of its GPUs
-	Places    []wire.Location
+	Places    []wire.Placement
 	Line      bool   // the agent watches its connection
 	Note      string // about what the job lacks there, or ""
 	PMIx      bool   // it needs to know where all ranks are

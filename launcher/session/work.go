@@ -14,7 +14,6 @@ import (
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/launcher/plan"
 )
 
 // Work brings the folder that ranks start in to the hosts that do not see it, and a Python
@@ -36,7 +35,7 @@ type Work struct {
 // NewWork returns the work of a job whose programs start in the folder and run in an environment.
 // Each may be nil; it is nil if both are. meet returns the addresses at which other hosts, which
 // pass both on, may reach one.
-func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []netip.Addr, programs []plan.Program,
+func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []netip.Addr, programs []wire.Program,
 	note func(string), trace func(format string, args ...any)) (*Work, error) {
 	if folders == nil && python == nil {
 		return nil, nil
@@ -53,7 +52,7 @@ func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []n
 		return w, nil
 	}
 	for _, p := range programs {
-		if sub, err := filepath.Rel(folders.Dir, p.Wdir); err != nil || !filepath.IsLocal(sub) {
+		if sub, err := filepath.Rel(folders.Dir, string(p.Wdir)); err != nil || !filepath.IsLocal(sub) {
 			return nil, fmt.Errorf("the working directory %s is not in the staged folder %s", p.Wdir, folders.Dir)
 		}
 	}
@@ -145,7 +144,7 @@ func (w *Work) Place(i int, programs []wire.Program) {
 	for n := range programs {
 		p := &programs[n]
 		if dir := w.folders[i]; dir != "" {
-			p.Wdir = []byte(filepath.Join(dir, strings.TrimPrefix(string(p.Wdir), w.senders.Dir)))
+			p.Wdir = wire.Text(filepath.Join(dir, strings.TrimPrefix(string(p.Wdir), w.senders.Dir)))
 		}
 		if w.python != nil {
 			dir := cmp.Or(w.envs[i], w.python.Env.Dir)
@@ -153,8 +152,8 @@ func (w *Work) Place(i int, programs []wire.Program) {
 			if w.python.Env.Conda {
 				variable = "CONDA_PREFIX="
 			}
-			p.Python = []byte(dir)
-			p.Env = append(slices.Clone(p.Env), []byte(variable+dir))
+			p.Python = wire.Text(dir)
+			p.Env = append(slices.Clone(p.Env), variable+dir)
 		}
 	}
 }

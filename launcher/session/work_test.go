@@ -33,7 +33,7 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 	}
 	w, err = NewWork(tree, nil, func(wire.Hello) []netip.Addr {
 		return nil
-	}, []plan.Program{{Wdir: filepath.Join(dir, "sub")}}, func(s string) { t.Error(s) }, t.Logf)
+	}, []wire.Program{{Wdir: wire.Text(filepath.Join(dir, "sub"))}}, func(s string) { t.Error(s) }, t.Logf)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func TestWorkIsBrought(t *testing.T) {
 				}
 				return
 			}
-			placed := []wire.Program{{Wdir: []byte(filepath.Join(dir, "sub"))}}
+			placed := []wire.Program{{Wdir: wire.Text(filepath.Join(dir, "sub"))}}
 			w.Place(0, placed)
 			there := string(placed[0].Wdir)
 			text, missing := os.ReadFile(filepath.Join(there, "f"))

@@ -24,7 +24,7 @@ func book(t *testing.T, most int) *Book {
 func request(host string, ranks ...int) wire.SpawnRequest {
 	r := wire.SpawnRequest{ID: 5, By: 0}
 	for _, n := range ranks {
-		r.Programs = append(r.Programs, wire.SpawnProgram{Argv: [][]byte{[]byte("a")}, Host: host, Ranks: n})
+		r.Programs = append(r.Programs, wire.SpawnProgram{Argv: wire.Texts{"a"}, Host: host, Ranks: n})
 	}
 	return r
 }

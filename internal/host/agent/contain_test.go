@@ -100,7 +100,7 @@ func TestDaemonsEndWithTheJob(t *testing.T) {
 				job := script(1, daemon(hidden)+
 					`trap 'exit 0' USR1; trap 'kill -9 $$' USR2; echo ready; while :; do sleep 0.1; done`)
 				dir := t.TempDir()
-				job.Programs[0].Wdir = []byte(dir)
+				job.Programs[0].Wdir = wire.Text(dir)
 				h.run(job)
 				h.waitDaemon(dir)
 				end(t, h)
@@ -153,7 +153,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		}
 		job := script(1, leave+`echo $GORUN_GUARD; while :; do sleep 0.1; done`)
 		dir := t.TempDir()
-		job.Programs[0].Wdir = []byte(dir)
+		job.Programs[0].Wdir = wire.Text(dir)
 		h.run(job)
 		h.waitDaemon(dir)
 		guard := strings.TrimSpace(h.printed(2, 1))

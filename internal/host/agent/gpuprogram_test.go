@@ -99,7 +99,7 @@ func TestSentProgramDecidesTheAssignment(t *testing.T) {
 			}
 			job := script(2, "echo $CUDA_VISIBLE_DEVICES; ls -l /proc/self/fd | grep -c memfd:gorun-gpu")
 			job.GPUs.PerRank = 2
-			job.Env = [][]byte{[]byte("PATH=/usr/bin:/bin")}
+			job.Env = wire.Texts{"PATH=/usr/bin:/bin"}
 			h.answerHello()
 			h.send(tt.program)
 			h.tell(wire.TypeJob, job)

@@ -219,11 +219,8 @@ func jobOf(n int, argv ...string) wire.Job {
 		Size:     n + 2,
 		Hosts:    2,
 		Host:     "h1",
-		Programs: []wire.Program{{Wdir: []byte("/")}},
+		Programs: []wire.Program{{Argv: argv, Wdir: "/"}},
 		Grace:    200 * time.Millisecond,
-	}
-	for _, a := range argv {
-		job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
 	}
 	for i := range n {
 		job.Ranks = append(job.Ranks, wire.Rank{

@@ -90,8 +90,8 @@ func TestInvalidJobsLeaveNothing(t *testing.T) {
 		"rank -1":                 func(j *wire.Job) { j.Ranks[0].Rank = -1 },
 		"a rank beyond the size":  func(j *wire.Job) { j.Ranks[0].Rank = 1 << 31 },
 		"a local rank that is no": func(j *wire.Job) { j.Ranks[0].LocalRank = -5 },
-		"an env without a name":   func(j *wire.Job) { j.Env = [][]byte{[]byte("=x"), []byte("NUL=\x00"), nil} },
-		"a NUL in an argument":    func(j *wire.Job) { j.Programs[0].Argv[1] = []byte("a\x00b") },
+		"an env without a name":   func(j *wire.Job) { j.Env = wire.Texts{"=x", "NUL=\x00", ""} },
+		"a NUL in an argument":    func(j *wire.Job) { j.Programs[0].Argv[1] = "a\x00b" },
 		"input for nobody":        func(j *wire.Job) { j.Stdin = []int{99, -1} },
 		"binding that is none":    func(j *wire.Job) { j.Binding.To = "\x00moon" },
 	} {

@@ -82,10 +82,7 @@ func checkElastic(job wire.Job) error {
 
 // prepareProgram checks one program of a job.
 func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, error) {
-	p := program{dir: string(w.Wdir), env: baseEnv(inherited, job, w)}
-	for _, a := range w.Argv {
-		p.argv = append(p.argv, string(a))
-	}
+	p := program{argv: slices.Clone(w.Argv), dir: string(w.Wdir), env: baseEnv(inherited, job, w)}
 	if len(p.argv) == 0 || p.argv[0] == "" {
 		return p, wire.Refusef(2, "", "no program was given")
 	}
@@ -133,11 +130,11 @@ func baseEnv(inherited []string, job wire.Job, w wire.Program) map[string]string
 		}
 	}
 	for _, kv := range slices.Concat(job.Env, w.Env) {
-		if name, value, ok := strings.Cut(string(kv), "="); ok {
+		if name, value, ok := strings.Cut(kv, "="); ok {
 			env[name] = value
 		}
 	}
-	if len(w.Python) > 0 {
+	if w.Python != "" {
 		rankenv.UsePython(env, string(w.Python))
 	}
 	if _, set := env[rankenv.Unbuffered]; !set {

@@ -18,8 +18,8 @@ func TestBaseEnv(t *testing.T) {
 	inherited := []string{"PATH=/bin", "HOME=/root", "A=agent", "SSH_CONNECTION=1 2 3 4", "RANK=9",
 		"OMPI_COMM_WORLD_RANK=1", "GORUN_TOKEN=old", "EMPTY=", "=bad", "bad", "X=a=b"}
 	job := wire.Job{Drop: []string{"SSH_CONNECTION", "NOT_THERE"},
-		Env: [][]byte{[]byte("A=job"), []byte("RANK=8"), []byte("SSH_CONNECTION=asked for"),
-			[]byte("RAW=\xff\n"), []byte("B=="), []byte("no value")}}
+		Env: wire.Texts{"A=job", "RANK=8", "SSH_CONNECTION=asked for",
+			"RAW=\xff\n", "B==", "no value"}}
 	got := baseEnv(inherited, job, wire.Program{})
 	want := map[string]string{"PATH": "/bin", "HOME": "/root", "A": "job", "RANK": "8", "SSH_CONNECTION": "asked for",
 		"EMPTY": "", "X": "a=b",
@@ -36,7 +36,7 @@ func TestBaseEnv(t *testing.T) {
 	}
 	for _, env := range []struct{ inherited, job, want string }{{"PYTHONUNBUFFERED=", "A=1", ""},
 		{"A=1", "PYTHONUNBUFFERED=0", "0"}} {
-		got := baseEnv([]string{env.inherited}, wire.Job{Env: [][]byte{[]byte(env.job)}}, wire.Program{})
+		got := baseEnv([]string{env.inherited}, wire.Job{Env: wire.Texts{env.job}}, wire.Program{})
 		if v, set := got["PYTHONUNBUFFERED"]; !set || v != env.want {
 			t.Errorf("PYTHONUNBUFFERED is %q, want the user's %q", v, env.want)
 		}
@@ -96,15 +96,15 @@ func TestRankEnv(t *testing.T) {
 func TestPrepareSeveralPrograms(t *testing.T) {
 	dir := files.Make(t, map[string]string{"one": "+x", "sub/two": "+x"})
 	program := func(name, wdir string) wire.Program {
-		return wire.Program{Argv: [][]byte{[]byte(name)}, Wdir: []byte(wdir)}
+		return wire.Program{Argv: wire.Texts{name}, Wdir: wire.Text(wdir)}
 	}
 	job := wire.Job{
-		Env:      [][]byte{[]byte("A=job"), []byte("B=job")},
+		Env:      wire.Texts{"A=job", "B=job"},
 		Shares:   []int{2, 1},
 		Programs: []wire.Program{program("./one", dir), program("./two", dir+"/sub")},
 		Ranks:    []wire.Rank{{Rank: 0}, {Rank: 2, Program: 1}},
 	}
-	job.Programs[1].Env = [][]byte{[]byte("A=two")}
+	job.Programs[1].Env = wire.Texts{"A=two"}
 	job.Programs[1].Drop = []string{"C"}
 	p, err := prepare(job, []string{"C=agent", "PATH=/bin"})
 	if err != nil {
@@ -118,7 +118,7 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 		t.Errorf("the second: %+v", p[1])
 	}
 	var no *wire.Refuse
-	job.Programs[1].Wdir = []byte("/no/such")
+	job.Programs[1].Wdir = "/no/such"
 	if _, err := prepare(job, nil); !errors.As(err, &no) ||
 		no.What != "./two: the working directory /no/such does not exist" {
 		t.Errorf("a directory that is not there: %v", err)
@@ -131,8 +131,8 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 
 func TestPrepare(t *testing.T) {
 	dir := files.Make(t, map[string]string{"bin/tool": "+x", "prog": "+x"})
-	job := wire.Job{Programs: []wire.Program{{Argv: [][]byte{[]byte("tool"), []byte("\xff"), nil}, Wdir: []byte(dir)}},
-		Env: [][]byte{[]byte("PATH=" + dir + "/bin")}}
+	job := wire.Job{Programs: []wire.Program{{Argv: wire.Texts{"tool", "\xff", ""}, Wdir: wire.Text(dir)}},
+		Env: wire.Texts{"PATH=" + dir + "/bin"}}
 	programs, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestPrepare(t *testing.T) {
 		p.dir != dir || p.env["PWD"] != dir {
 		t.Errorf("%+v, %v", p, err)
 	}
-	for name, argv := range map[string][][]byte{"none": nil, "an empty name": {nil, []byte("x")}} {
+	for name, argv := range map[string]wire.Texts{"none": nil, "an empty name": {"", "x"}} {
 		job.Programs[0].Argv = argv
 		var no *wire.Refuse
 		if _, err := prepare(job, nil); !errors.As(err, &no) || no.Code != 2 {
@@ -168,7 +168,7 @@ func TestThreadsOfARank(t *testing.T) {
 		{"A=1", "SINGULARITYENV_OMP_NUM_THREADS=5", true, "env A=1 singularity",
 			[]string{"SINGULARITYENV_OMP_NUM_THREADS=5"}},
 	} {
-		job := wire.Job{Env: [][]byte{[]byte(tc.sent)}, Ranks: make([]wire.Rank, 2)}
+		job := wire.Job{Env: wire.Texts{tc.sent}, Ranks: make([]wire.Rank, 2)}
 		p := program{env: baseEnv([]string{tc.inherited}, job, wire.Program{}), singularity: tc.singularity,
 			argv: strings.Fields(tc.argv)}
 		p.assign([]seat.Seat{{Threads: 2}, {Threads: 2}})
@@ -213,11 +213,8 @@ func TestNoProxyForLoopback(t *testing.T) {
 func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	dir := files.Make(t, map[string]string{"singularity": "+x"})
 	env := func(inherited string, argv ...string) map[string]string {
-		job := wire.Job{Programs: []wire.Program{{Wdir: []byte(dir)}},
-			Env: [][]byte{[]byte("PATH=" + dir + ":/usr/bin:/bin"), []byte("A=1"), []byte("SINGULARITYENV_RANK=lie")}}
-		for _, a := range argv {
-			job.Programs[0].Argv = append(job.Programs[0].Argv, []byte(a))
-		}
+		job := wire.Job{Programs: []wire.Program{{Argv: argv, Wdir: wire.Text(dir)}},
+			Env: wire.Texts{"PATH=" + dir + ":/usr/bin:/bin", "A=1", "SINGULARITYENV_RANK=lie"}}
 		p, err := prepare(job, strings.Fields(inherited))
 		if err != nil {
 			t.Fatal(err)

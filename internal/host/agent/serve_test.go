@@ -28,9 +28,9 @@ func TestServeRunsAJob(t *testing.T) {
 	job := script(2,
 		`echo "$RANK of $WORLD_SIZE: $LOCAL_RANK/$LOCAL_WORLD_SIZE $GORUN_CROSS_RANK/$GORUN_CROSS_SIZE $HOROVOD_HOSTNAME $GORUN_ADDR $GORUN_ADDRS $MASTER_ADDR:$MASTER_PORT"
 		echo "$KEPT,$DROPPED,$SLURM_PROCID,$NEW,$PYTHONUNBUFFERED,$PWD,$(pwd)" >&2; exit $RANK`)
-	job.Programs[0].Wdir = []byte(dir)
+	job.Programs[0].Wdir = wire.Text(dir)
 	job.Drop = []string{"DROPPED"}
-	job.Env = [][]byte{[]byte("NEW=a=\xff b")}
+	job.Env = wire.Texts{"NEW=a=\xff b"}
 	h.run(job)
 	exits := h.finish()
 	for rank := 2; rank <= 3; rank++ {
@@ -80,7 +80,7 @@ func TestServeReportsHowRanksEnd(t *testing.T) {
 func TestServeRefusesWhatCannotRun(t *testing.T) {
 	t.Parallel()
 	dir := jobOf(1, "/bin/true")
-	dir.Programs[0].Wdir = []byte("/no/such/dir")
+	dir.Programs[0].Wdir = "/no/such/dir"
 	for name, tc := range map[string]struct {
 		job  wire.Job
 		want wire.Refuse
@@ -113,7 +113,7 @@ func TestServeCarriesEveryByte(t *testing.T) {
 	h := startHost(t)
 	const size = 4 << 20
 	job := script(2, fmt.Sprintf(`head -c %d /dev/urandom >$RANK; cat $RANK; cat $RANK >&2`, size))
-	job.Programs[0].Wdir = []byte(t.TempDir())
+	job.Programs[0].Wdir = wire.Text(t.TempDir())
 	h.run(job)
 	h.finish()
 	for rank := 2; rank <= 3; rank++ {
@@ -165,7 +165,7 @@ func TestServeCarriesResults(t *testing.T) {
 	const size = 1 << 20
 	text := fmt.Sprintf(`head -c %d /dev/urandom >$RANK; printf out; cat $RANK >&$GORUN_RESULT_FD; cat $RANK >&2`, size)
 	job := script(2, text)
-	job.Programs[0].Wdir = []byte(t.TempDir())
+	job.Programs[0].Wdir = wire.Text(t.TempDir())
 	job.Results = true
 	job.Size = 4
 	h := running(t, job, "GORUN_RESULT_FD=77")
@@ -469,7 +469,7 @@ func TestRanksMayPrintAfterTheLauncher(t *testing.T) {
 	dir := t.TempDir()
 	job := script(1,
 		`trap 'echo saving; sleep 0.2; echo saving; echo saved >checkpoint; exit 0' TERM; echo ready; while :; do sleep 0.05; done`)
-	job.Programs[0].Wdir = []byte(dir)
+	job.Programs[0].Wdir = wire.Text(dir)
 	job.Grace = 5 * time.Second
 	h.run(job)
 	h.awaitOutput(2)

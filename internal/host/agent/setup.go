@@ -223,8 +223,8 @@ func (s *setup) assignSeats() error {
 }
 
 // locations describes the ranks' seats to the launcher.
-func (s *setup) locations() []wire.Location {
-	var all []wire.Location
+func (s *setup) locations() []wire.Placement {
+	var all []wire.Placement
 	for _, r := range s.job.Ranks {
 		all = append(all, s.host.Location(r.Rank, s.programs[r.Program].seatOf(r.LocalRank)))
 	}

@@ -133,7 +133,7 @@ func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {
 				t.Fatalf("%+v, %v: %s", sent, err, h.said())
 			}
 			job := script(1, "cat file")
-			job.Programs[0].Wdir = []byte(cmp.Or(sent.Dir, tree.Dir))
+			job.Programs[0].Wdir = wire.Text(cmp.Or(sent.Dir, tree.Dir))
 			h.tell(wire.TypeJob, job)
 			h.start()
 			h.finish()

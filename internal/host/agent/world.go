@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/internal/host/contain"
@@ -127,18 +128,15 @@ func (p *program) spawned(asked wire.SpawnProgram) (*program, error) {
 		return nil, errors.New("a rank in a container cannot start others there")
 	}
 	q := *p
-	q.argv = nil
+	q.argv = slices.Clone(asked.Argv)
 	q.env = maps.Clone(p.env)
 	q.seats = nil
-	for _, word := range asked.Argv {
-		q.argv = append(q.argv, string(word))
-	}
-	if len(asked.Dir) > 0 {
+	if asked.Dir != "" {
 		q.dir = string(asked.Dir)
 		q.env["PWD"] = q.dir
 	}
 	for _, kv := range asked.Env {
-		if name, value, _ := strings.Cut(string(kv), "="); !rankenv.Stale(name) {
+		if name, value, _ := strings.Cut(kv, "="); !rankenv.Stale(name) {
 			q.env[name] = value
 		}
 	}

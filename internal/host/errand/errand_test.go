@@ -130,13 +130,6 @@ func (h *fakeHost) result() (out, errs string, end wire.ErrandEnd) {
 	}
 }
 
-func words(words ...string) (argv [][]byte) {
-	for _, w := range words {
-		argv = append(argv, []byte(w))
-	}
-	return argv
-}
-
 func TestExec(t *testing.T) {
 	t.Setenv("PMI_FD", "3")
 	for _, tc := range []struct {
@@ -147,18 +140,19 @@ func TestExec(t *testing.T) {
 		errs string
 		end  wire.ErrandEnd
 	}{
-		{"streams and code", wire.Ask{Argv: words("sh", "-c", "cat; echo err >&2; exit 3"), Ranks: []int{4}}, "in",
+		{"streams and code", wire.Ask{Argv: wire.Texts{"sh", "-c", "cat; echo err >&2; exit 3"}, Ranks: []int{4}}, "in",
 			"in", "err\n", wire.ErrandEnd{Code: 3}},
-		{"a signal", wire.Ask{Argv: words("sh", "-c", "kill -9 $$")}, "", "", "", wire.ErrandEnd{Code: 137}},
-		{"no descriptors of the rank", wire.Ask{Argv: words("sh", "-c", "echo ${PMI_FD-none}")}, "", "none\n", "",
+		{"a signal", wire.Ask{Argv: wire.Texts{"sh", "-c", "kill -9 $$"}}, "", "", "", wire.ErrandEnd{Code: 137}},
+		{"no descriptors of the rank", wire.Ask{Argv: wire.Texts{"sh", "-c", "echo ${PMI_FD-none}"}}, "", "none\n", "",
 			wire.ErrandEnd{}},
-		{"an ended rank", wire.Ask{Argv: words("true"), Ranks: []int{5}}, "", "", "",
+		{"an ended rank", wire.Ask{Argv: wire.Texts{"true"}, Ranks: []int{5}}, "", "", "",
 			wire.ErrandEnd{Error: "rank 5 has ended, and its environment with it"}},
 		{"no command", wire.Ask{}, "", "", "", wire.ErrandEnd{Error: "read the environment of rank 4: no command"}},
-		{"much output", wire.Ask{Argv: words("sh", "-c", "head -c 3000000 /dev/zero")}, "",
+		{"much output", wire.Ask{Argv: wire.Texts{"sh", "-c", "head -c 3000000 /dev/zero"}}, "",
 			strings.Repeat("\x00", 3000000), "", wire.ErrandEnd{}},
-		{"a terminal", wire.Ask{Argv: words("sh", "-c", "stty size; echo $TERM"), Terminal: &wire.Terminal{Rows: 33,
-			Columns: 111, Name: "kind"}}, "", "33 111\r\nkind\r\n", "", wire.ErrandEnd{}},
+		{"a terminal", wire.Ask{Argv: wire.Texts{"sh", "-c", "stty size; echo $TERM"},
+			Terminal: &wire.Terminal{Rows: 33, Columns: 111, Name: "kind"}}, "", "33 111\r\nkind\r\n", "",
+			wire.ErrandEnd{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHost(t)
@@ -186,7 +180,7 @@ func TestExec(t *testing.T) {
 func TestDroppedCommandEnds(t *testing.T) {
 	h := newHost(t)
 	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskExec,
-		Argv: words("sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`)}); err != nil {
+		Argv: wire.Texts{"sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`}}); err != nil {
 		t.Fatal(err)
 	}
 	if f, err := h.frames.Next(); err != nil || !bytes.Contains(f.Payload, []byte("here")) {
@@ -307,7 +301,7 @@ func TestBrokenErrands(t *testing.T) {
 	h := newHost(t)
 	broken("foreign rank", h.ask(wire.Ask{ID: 1, Kind: wire.AskSignal, Ranks: []int{3}}))
 	broken("number 0", h.ask(wire.Ask{Kind: wire.AskSignal}))
-	sleep := wire.Ask{ID: 1, Kind: wire.AskExec, Argv: words("sleep", "600")}
+	sleep := wire.Ask{ID: 1, Kind: wire.AskExec, Argv: wire.Texts{"sleep", "600"}}
 	broken("same number", h.ask(sleep), h.ask(sleep))
 	broken("an agent's kind", h.tell(wire.TellOut, nil))
 	broken("a size that is none", h.tell(wire.TellSize, []byte("x")))

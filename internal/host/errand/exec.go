@@ -80,9 +80,7 @@ func (e *errand) process(pid int) (p Process, err error) {
 	if p.Terminal {
 		p.Env = append(p.Env, "TERM="+e.ask.Terminal.Name)
 	}
-	for _, word := range e.ask.Argv {
-		p.Argv = append(p.Argv, string(word))
-	}
+	p.Argv = e.ask.Argv
 	if len(p.Argv) == 0 || p.Argv[0] == "" {
 		return p, errors.New("no command")
 	}

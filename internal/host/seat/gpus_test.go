@@ -54,7 +54,7 @@ func (a *assignment) assign() (err error) {
 	return err
 }
 
-func (a *assignment) locations() (all []wire.Location) {
+func (a *assignment) locations() (all []wire.Placement) {
 	for _, r := range a.job.Ranks {
 		all = append(all, a.own.Location(r.Rank, a.seats[r.LocalRank]))
 	}

@@ -108,8 +108,8 @@ func (h *Host) Assign(job wire.Job, visible []Visibility, sent []byte) (seats []
 }
 
 // Location describes a rank's seat to the launcher.
-func (h *Host) Location(rank int, s Seat) wire.Location {
-	p := wire.Location{Rank: rank, Threads: s.Threads, GPUs: s.GPUs.GPUs}
+func (h *Host) Location(rank int, s Seat) wire.Placement {
+	p := wire.Placement{Rank: rank, Threads: s.Threads, GPUs: s.GPUs.GPUs}
 	if s.CPUs != nil {
 		p.Where = h.machine.Describe(s.CPUs)
 		p.CPUs = s.CPUs.String()

@@ -30,8 +30,8 @@ func (s *Services) spawnPMI(ctx context.Context, by int, asked pmi.Spawn) error 
 	}
 	for _, p := range asked.Programs {
 		r.Programs = append(r.Programs, wire.SpawnProgram{
-			Argv:  bytesOf(p.Argv),
-			Dir:   []byte(p.Info["wdir"]),
+			Argv:  p.Argv,
+			Dir:   wire.Text(p.Info["wdir"]),
 			Host:  p.Host(),
 			Ranks: p.Ranks,
 		})
@@ -45,9 +45,9 @@ func (s *Services) spawnPMIx(ctx context.Context, by int, programs []pmix.Progra
 	r := wire.SpawnRequest{By: by}
 	for _, p := range programs {
 		r.Programs = append(r.Programs, wire.SpawnProgram{
-			Argv:  bytesOf(p.Argv),
-			Env:   bytesOf(p.Env),
-			Dir:   []byte(p.Dir),
+			Argv:  p.Argv,
+			Env:   p.Env,
+			Dir:   wire.Text(p.Dir),
 			Host:  p.Host,
 			Ranks: p.Ranks,
 		})
@@ -57,14 +57,6 @@ func (s *Services) spawnPMIx(ctx context.Context, by int, programs []pmix.Progra
 		return "", err
 	}
 	return s.worldName(w), nil
-}
-
-// bytesOf encodes texts of a rank, which may hold bytes that JSON strings cannot.
-func bytesOf(texts []string) (all [][]byte) {
-	for _, t := range texts {
-		all = append(all, []byte(t))
-	}
-	return all
 }
 
 func (s *Services) worldName(w *spawn.World) string { return w.Name("gorun-" + s.job.ID) }

@@ -45,7 +45,7 @@ func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, b
 
 // told is a world of three ranks on two hosts, whose numbers are even on the first.
 func told() wire.World {
-	word := [][]byte{[]byte("a")}
+	word := wire.Texts{"a"}
 	return wire.World{
 		ID:       1,
 		By:       1,

@@ -38,10 +38,7 @@ func Prepare(job wire.Job, check func(r wire.Rank, argv []string) (path string, 
 			return nil, wire.Refusef(wire.CodeHostFailed, "",
 				"rank %d is to have a tool, and is not here, has one, or is elastic", t.Rank)
 		}
-		s := Start{Terminal: t.Terminal, Halt: t.Halt}
-		for _, word := range t.Argv {
-			s.Argv = append(s.Argv, string(word))
-		}
+		s := Start{Argv: t.Argv, Terminal: t.Terminal, Halt: t.Halt}
 		if len(s.Argv) > 0 {
 			var err error
 			if s.Path, err = check(r, s.Argv); err != nil {

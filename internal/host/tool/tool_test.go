@@ -14,7 +14,7 @@ import (
 
 func TestPrepare(t *testing.T) {
 	job := wire.Job{Ranks: []wire.Rank{{Rank: 4}, {Rank: 5, Program: 1}},
-		Tools: []wire.Tool{{Rank: 5, Argv: [][]byte{[]byte("gdb"), []byte("a")}, Terminal: "xterm"},
+		Tools: []wire.Tool{{Rank: 5, Argv: wire.Texts{"gdb", "a"}, Terminal: "xterm"},
 			{Rank: 4, Halt: true}}}
 	find := func(r wire.Rank, argv []string) (string, error) {
 		if r.Program != 1 || argv[1] != "a" {
@@ -29,7 +29,7 @@ func TestPrepare(t *testing.T) {
 	}
 	for what, change := range map[string]func(*wire.Job){
 		"the tool of rank 4: x of program 0 was not found": func(j *wire.Job) {
-			j.Tools = []wire.Tool{{Rank: 4, Argv: [][]byte{[]byte("x"), nil}}}
+			j.Tools = []wire.Tool{{Rank: 4, Argv: wire.Texts{"x", ""}}}
 		},
 		"rank 6 is to have a tool, and is not here, has one, or is elastic": func(j *wire.Job) {
 			j.Tools = []wire.Tool{{Rank: 6}}

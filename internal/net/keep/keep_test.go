@@ -328,7 +328,7 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 		t.Fatalf("%+v, %v", keepers, err)
 	}
 	for path, want := range map[string]Request{
-		PathRun: {Identity: "way", Argv: [][]byte{[]byte("cat"), []byte("-rw-r-----")}},
+		PathRun: {Identity: "way", Argv: wire.Texts{"cat", "-rw-r-----"}},
 		PathPut: {Identity: "way", Name: "cat", Mode: 0o640},
 	} {
 		for _, whole := range []bool{true, false} {

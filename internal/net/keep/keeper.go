@@ -151,12 +151,8 @@ func (k *Keeper) reach(w http.ResponseWriter, r *http.Request, h *host, _ Reques
 
 // run runs a command in a session of its own.
 func (k *Keeper) run(w http.ResponseWriter, r *http.Request, h *host, want Request) {
-	argv := make([]string, len(want.Argv))
-	for i, word := range want.Argv {
-		argv[i] = string(word)
-	}
 	k.session(w, r, h, func(ctx context.Context, conn Conn, stdin io.Reader, to *frames.Writer) error {
-		return conn.Run(ctx, argv, stdin, to.Stream(frames.Out), to.Stream(frames.Err))
+		return conn.Run(ctx, want.Argv, stdin, to.Stream(frames.Out), to.Stream(frames.Err))
 	})
 }
 

@@ -1,12 +1,14 @@
 package keep
 
+import "github.com/gorun/gorun/internal/net/wire"
+
 // Request asks for a host, and for a command or a file there.
 type Request struct {
-	Identity string   `json:"identity"`        // ssh.Identity of the way to the host
-	Argv     [][]byte `json:"argv,omitempty"`  // of a command
-	Nonce    string   `json:"nonce,omitempty"` // of an agent
-	Name     string   `json:"name,omitempty"`  // of a file, whose bytes follow as standard input
-	Mode     uint32   `json:"mode,omitempty"`  // of the file
+	Identity string     `json:"identity"`        // ssh.Identity of the way to the host
+	Argv     wire.Texts `json:"argv,omitempty"`  // of a command
+	Nonce    string     `json:"nonce,omitempty"` // of an agent
+	Name     string     `json:"name,omitempty"`  // of a file, whose bytes follow as standard input
+	Mode     uint32     `json:"mode,omitempty"`  // of the file
 }
 
 // Reached answers a request for a host to which there is a connection.

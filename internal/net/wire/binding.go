@@ -32,8 +32,8 @@ type Binding struct {
 // Units are how many of each unit a host has that ranks can be bound to, by name.
 type Units map[string]int
 
-// Location describes the cores and GPUs of a rank.
-type Location struct {
+// Placement is where a rank runs on its host.
+type Placement struct {
 	Rank    int
 	CPUs    string `json:",omitempty"` // hardware threads in the kernel's format, 0-3,8; "": it is not bound
 	Where   string `json:",omitempty"` // CPUs in words: cores 2-3 of socket 0

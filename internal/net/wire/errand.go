@@ -9,8 +9,8 @@ type Ask struct {
 	Kind AskKind
 	// Ranks are those concerned, of this host; none: all.
 	Ranks  []int
-	Argv   [][]byte `json:",omitempty"` // of AskExec
-	Signal int      `json:",omitempty"` // of AskSignal
+	Argv   Texts `json:",omitempty"` // of AskExec
+	Signal int   `json:",omitempty"` // of AskSignal
 	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes. For
 	// AskTerminal it is the user's.
 	Terminal *Terminal `json:",omitempty"`

@@ -160,8 +160,8 @@ func FuzzJob(f *testing.F) {
 		job := Job{
 			ID:       "j",
 			Key:      env,
-			Env:      [][]byte{env, arg1},
-			Programs: []Program{{Argv: [][]byte{arg0, arg1}, Env: [][]byte{env}, Wdir: dir}},
+			Env:      Texts{string(env), string(arg1)},
+			Programs: []Program{{Argv: Texts{string(arg0), string(arg1)}, Env: Texts{string(env)}, Wdir: Text(dir)}},
 			Ranks:    []Rank{{Rank: 1}},
 		}
 		var stream bytes.Buffer
@@ -182,10 +182,6 @@ func FuzzJob(f *testing.F) {
 func same(a, b Job) bool {
 	p := a.Programs[0]
 	q := b.Programs[0]
-	return bytes.Equal(a.Key, b.Key) && equal(a.Env, b.Env) && equal(p.Argv, q.Argv) && equal(p.Env, q.Env) &&
-		bytes.Equal(p.Wdir, q.Wdir)
-}
-
-func equal(a, b [][]byte) bool {
-	return len(a) == len(b) && bytes.Equal(bytes.Join(a, []byte{0}), bytes.Join(b, []byte{0}))
+	return bytes.Equal(a.Key, b.Key) && slices.Equal(a.Env, b.Env) && slices.Equal(p.Argv, q.Argv) &&
+		slices.Equal(p.Env, q.Env) && p.Wdir == q.Wdir
 }

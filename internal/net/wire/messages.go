@@ -45,8 +45,7 @@ type Address struct {
 	Speed     int          `json:",omitempty"` // Mbit/s; 0: unknown
 }
 
-// Job describes the ranks of a host. Strings of the user are byte slices:
-// they may hold any byte but NUL, which JSON strings cannot.
+// Job describes the ranks of a host.
 type Job struct {
 	ID    string
 	Epoch int
@@ -54,7 +53,7 @@ type Job struct {
 	Size  int      // ranks in the whole job
 	Hosts int      // hosts in the whole job
 	Host  string   // this host's name as the user wrote it
-	Env   [][]byte // NAME=value, laid over the agent's own environment
+	Env   Texts    // NAME=value, laid over the agent's own environment
 	Drop  []string `json:",omitempty"` // names to remove from the agent's own environment
 	// Programs are run by this host's ranks.
 	Programs []Program
@@ -118,30 +117,35 @@ const (
 	MPIPMIx     MPIWay = "pmix"  // Open MPI from 5.0 on
 )
 
-// Program is run by some of a host's ranks.
+// Program is run by some ranks.
 type Program struct {
-	Argv [][]byte
-	Env  [][]byte `json:",omitempty"` // NAME=value, laid over the job's
-	Drop []string `json:",omitempty"` // names to remove from the agent's own environment, beside the job's
-	Wdir []byte
-	// Python is the path of a Python environment that the ranks run in; none: that of the host.
-	Python []byte `json:",omitempty"`
+	Argv Texts    // its name and its arguments
+	Env  Texts    `json:",omitempty"` // NAME=value, laid over the job's
+	Drop []string `json:",omitempty"` // names to remove from the host's own environment, beside the job's
+	Wdir Text     // absolute
+	// Python is the path of a Python environment that the ranks run in; "": that of the host.
+	Python Text `json:",omitempty"`
+	// Ranks is how many consecutive ranks of the job run it, DropHere names to remove on the
+	// launcher's machine, whose environment is the launcher's own. Agents need neither.
+	Ranks    int      `json:"-"`
+	DropHere []string `json:"-"`
 }
 
 // Tool is how one rank starts otherwise than by its program's words.
 type Tool struct {
 	Rank int
-	Argv [][]byte `json:",omitempty"` // a command that starts the program; none: the program itself
+	Argv Texts `json:",omitempty"` // a command that starts the program, with its words; none: the program itself
 	// Terminal is the kind (TERM) of the rank's own terminal, which has its standard files; "": it
 	// has pipes.
 	Terminal string `json:",omitempty"`
 	Halt     bool   `json:",omitempty"` // the rank is stopped before its first instruction, for a debugger
 }
 
-// Rank is one process to start.
+// Rank is one process to start. Its cross rank counts the hosts before its own that have its local
+// rank.
 type Rank struct {
 	Rank, LocalRank, CrossRank, CrossSize int
-	Program                               int // index into the host's programs
+	Program                               int // index into the programs of its host
 	// Cores are those of a rankfile: 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding
 	// counts.
 	Cores string `json:",omitempty"`
@@ -151,7 +155,7 @@ type Rank struct {
 // server listens.
 type Ready struct {
 	FreePort int // a port that was free on this host, for MASTER_PORT
-	Places   []Location
+	Places   []Placement
 	// Contained describes the cage of the ranks.
 	Contained string `json:",omitempty"`
 	// Note is a sentence for the user about what the job lacks; "": nothing.

@@ -25,9 +25,9 @@ type SpawnRequest struct {
 
 // SpawnProgram is run by so many of the new ranks.
 type SpawnProgram struct {
-	Argv [][]byte
-	Env  [][]byte `json:",omitempty"` // NAME=value, laid over those of the host's program
-	Dir  []byte   `json:",omitempty"` // empty: that of the host's program
+	Argv Texts
+	Env  Texts `json:",omitempty"` // NAME=value, laid over those of the host's program
+	Dir  Text  `json:",omitempty"` // empty: that of the host's program
 	// where they must run: names of hosts with commas, each perhaps with :SLOTS; "": anywhere
 	Host string `json:",omitempty"`
 	// Ranks is their number, 1 at least.

@@ -65,22 +65,25 @@ func carried(t *testing.T, typ Type, message any) Frame {
 }
 
 func TestMessagesKeepEveryByte(t *testing.T) {
-	var raw []byte
+	raw := ""
 	for b := 1; b < 256; b++ {
-		raw = append(raw, byte(b))
+		raw += string([]byte{byte(b)})
 	}
 	want := Job{
 		ID:       "j",
-		Programs: []Program{{Argv: [][]byte{[]byte("prog"), raw, {}}}},
-		Env:      [][]byte{append([]byte("A="), raw...)},
+		Programs: []Program{{Argv: Texts{"prog", raw, ""}, Wdir: Text(raw)}},
+		Env:      Texts{"A=" + raw},
 		Stdin:    []int{3},
 	}
 	var got Job
-	if err := carried(t, TypeJob, want).Decode(&got); err != nil {
+	f := carried(t, TypeJob, want)
+	if !bytes.Contains(f.Payload, []byte(`"Argv":["cHJvZw==","AQID`)) {
+		t.Errorf("sent %s", f.Payload)
+	}
+	if err := f.Decode(&got); err != nil {
 		t.Fatal(err)
 	}
-	if argv := got.Programs[0].Argv; len(argv) != 3 || !bytes.Equal(argv[1], raw) || argv[2] == nil ||
-		!bytes.Equal(got.Env[0], want.Env[0]) {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
 }

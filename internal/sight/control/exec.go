@@ -10,14 +10,16 @@ import (
 	"net"
 	"net/http"
 	"strings"
+
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Exec asks for a command where a rank runs, or, without one, for the rank's own terminal.
 type Exec struct {
-	Rank     int       `json:"rank"` // -1: Host is given
-	Host     string    `json:"host,omitempty"`
-	Argv     [][]byte  `json:"argv"` // base64: any byte but NUL
-	Terminal *Terminal `json:"terminal,omitempty"`
+	Rank     int        `json:"rank"` // -1: Host is given
+	Host     string     `json:"host,omitempty"`
+	Argv     wire.Texts `json:"argv"`
+	Terminal *Terminal  `json:"terminal,omitempty"`
 }
 
 // Terminal is the terminal of a command.

@@ -69,7 +69,7 @@ func TestRates(t *testing.T) {
 	w.Exited(1, Exit{Code: 3})
 	f := &follower{watch: w, feeds: map[*session.Session]*feed{}}
 	s := on("f1", 0, 1)
-	s.Places = []wire.Location{{Rank: 0, GPUs: []string{"1", "GPU-c"}}}
+	s.Places = []wire.Placement{{Rank: 0, GPUs: []string{"1", "GPU-c"}}}
 	one := newFeed(s)
 	use := func(cpu time.Duration, read int64) map[int]wire.RankUse {
 		return map[int]wire.RankUse{0: {Rank: 0, PID: 7, State: "R", CPU: cpu, Read: read, Memory: 100, Threads: 4}}

@@ -147,11 +147,7 @@ const noResident = 127
 
 // Run runs a command on the host.
 func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
-	var want keep.Request
-	for _, word := range argv {
-		want.Argv = append(want.Argv, []byte(word))
-	}
-	return h.do(ctx, keep.PathRun, want, stdin, stdout, stderr)
+	return h.do(ctx, keep.PathRun, keep.Request{Argv: argv}, stdin, stdout, stderr)
 }
 
 // Put writes a file on the host.

@@ -112,11 +112,11 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 	}
 	if one := opts.Programs; len(one) == 1 {
 		d.Program = one[0].Argv
-		d.Directory = one[0].Wdir
+		d.Directory = string(one[0].Wdir)
 	} else {
 		first := 0
 		for _, p := range opts.Programs {
-			d.Programs = append(d.Programs, dryProgram{first, p.Ranks, p.Argv, p.Wdir, names(p.Env)})
+			d.Programs = append(d.Programs, dryProgram{first, p.Ranks, p.Argv, string(p.Wdir), names(p.Env)})
 			first += p.Ranks
 		}
 	}

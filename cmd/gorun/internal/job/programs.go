@@ -224,7 +224,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		drop, here := notInherited(environ, env, p.opts)
 		e.programs = append(e.programs, launcher.Program{
 			Argv:     p.argv,
-			Wdir:     wdir,
+			Wdir:     launcher.Text(wdir),
 			Ranks:    ranks,
 			Drop:     drop,
 			DropHere: here,

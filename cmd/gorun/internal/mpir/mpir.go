@@ -75,7 +75,7 @@ func PathOf(p launcher.Program) string {
 	switch {
 	case filepath.IsAbs(name):
 	case strings.Contains(name, "/"):
-		name = filepath.Join(p.Wdir, name)
+		name = filepath.Join(string(p.Wdir), name)
 	default:
 		if found, err := exec.LookPath(name); err == nil {
 			name = found

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
@@ -16,10 +17,10 @@ import (
 func partOfHost(word string) string {
 	switch word {
 	case "package":
-		return launcher.BindSocket
+		return wire.BindSocket
 	case "l2", "l3":
 		return word + "cache"
-	case launcher.BindThread, launcher.BindCore, plan.BindL2, plan.BindL3, launcher.BindNode, launcher.BindSocket:
+	case wire.BindThread, wire.BindCore, wire.BindL2, wire.BindL3, wire.BindNode, wire.BindSocket:
 		return word
 	}
 	return ""

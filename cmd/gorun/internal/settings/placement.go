@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -77,20 +78,20 @@ func (p *placement) Binding() launcher.Binding {
 		return b
 	case p.BindTo.Given:
 	case b.Each > 0:
-		b.To = launcher.BindCore
+		b.To = wire.BindCore
 	case b.Over != "":
 		b.To = b.Over
 		b.Soft = true
 	case b.Cores != "":
-		b.To = plan.BindList
+		b.To = wire.BindList
 		b.Overload = true
 	default:
 		return launcher.Binding{Near: !p.GPUsPerRank.Leave}
 	}
-	if b.Number == launcher.BindCore && b.Over == "" {
+	if b.Number == wire.BindCore && b.Over == "" {
 		b.Number = "" // ranks fill cores in order
 	} else if b.Number != "" && b.Over == "" {
-		b.Over = launcher.BindCore
+		b.Over = wire.BindCore
 	}
 	b.Near = !p.BindTo.Given && !p.GPUsPerRank.Leave && b.Over == "" && b.Cores == ""
 	return b
@@ -185,7 +186,7 @@ func (b *binding) String() string {
 }
 
 func (b *binding) qualifiers() (text string) {
-	if b.Overload && b.To != plan.BindList {
+	if b.Overload && b.To != wire.BindList {
 		text += ":overload-allowed"
 	}
 	if b.IfSupported {
@@ -203,7 +204,7 @@ func (b *binding) Set(text string) error {
 	switch words[0] {
 	case "none":
 	case "cpu-list":
-		set.To = plan.BindList
+		set.To = wire.BindList
 		set.Overload = true
 		set.listed = true
 	default:
@@ -219,7 +220,7 @@ func (b *binding) Set(text string) error {
 			set.IfSupported = true
 		case "ordered": // one core of the list each
 			if set.listed {
-				set.To = launcher.BindCore
+				set.To = wire.BindCore
 				set.Overload = false
 			}
 		default:
