@@ -4,8 +4,6 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
-
-	"github.com/gorun/gorun/ring/internal/engine"
 )
 
 // Handle is a started call. It is a small value. The zero Handle is a finished call without error.
@@ -17,8 +15,8 @@ type Handle struct {
 // task is a started call. It is reused after it was waited for; turn counts the uses.
 type task struct {
 	backlog *backlog
-	work    engine.Collective
-	call    engine.Call
+	work    Collective
+	call    Call
 	turn    uint64
 	over    bool
 	err     error
@@ -31,12 +29,11 @@ type task struct {
 //
 // Wait for each Handle once, which frees its resources.
 func (c *Comm) Start(w Collective) (Handle, error) {
-	work := w.engine()
-	var call engine.Call
-	if err := c.check(&work, &call); err != nil {
+	var call Call
+	if err := c.check(&w, &call); err != nil {
 		return Handle{}, err
 	}
-	return c.later.add(work, call), nil
+	return c.later.add(w, call), nil
 }
 
 // StartHere is [Comm.Start] for callers that wait at once: if no other call goes on, and all other
@@ -44,20 +41,19 @@ func (c *Comm) Start(w Collective) (Handle, error) {
 // makes the call in the caller's goroutine, which saves two switches of threads. The error may then
 // be the call's own. Ranks may mix Start, StartHere and [Comm.Do].
 func (c *Comm) StartHere(w Collective) (Handle, error) {
-	work := w.engine()
-	var call engine.Call
-	if err := c.check(&work, &call); err != nil {
+	var call Call
+	if err := c.check(&w, &call); err != nil {
 		return Handle{}, err
 	}
-	if made, err := c.here(&work, &call); made {
+	if made, err := c.here(&w, &call); made {
 		return Handle{}, err
 	}
-	return c.later.add(work, call), nil
+	return c.later.add(w, call), nil
 }
 
 // here makes a collective if it is the next call of all ranks, or a message if it need not wait,
 // and reports whether it did.
-func (c *Comm) here(w *engine.Collective, call *engine.Call) (made bool, err error) {
+func (c *Comm) here(w *Collective, call *Call) (made bool, err error) {
 	if c.later.waiting.Load() != 0 || !c.calls.TryLock() {
 		return false, nil
 	}
@@ -67,7 +63,7 @@ func (c *Comm) here(w *engine.Collective, call *engine.Call) (made bool, err err
 	}
 	call.Seq = c.seq + 1
 	switch {
-	case call.Kind == engine.KindMessage && !c.fabric.Prompt(w), call.Kind != engine.KindMessage &&
+	case call.Kind == KindMessage && !c.fabric.Prompt(w), call.Kind != KindMessage &&
 		!c.fabric.Assemble(call):
 		return false, nil
 	}
@@ -114,7 +110,7 @@ func (b *backlog) init(c *Comm) {
 	b.changed.L = &b.mu
 }
 
-func (b *backlog) add(w engine.Collective, call engine.Call) Handle {
+func (b *backlog) add(w Collective, call Call) Handle {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	t := b.unused()
@@ -161,7 +157,7 @@ func (b *backlog) make() {
 		b.mu.Unlock()
 		err := b.comm.run(context.Background(), &t.work, &t.call)
 		b.mu.Lock()
-		t.work = engine.Collective{} // the caller's memory is not ours to keep
+		t.work = Collective{} // the caller's memory is not ours to keep
 		t.over = true
 		t.err = err
 		b.queue = append(b.queue[:0], b.queue[1:]...)

@@ -1,62 +1,53 @@
 package ring
 
-import "github.com/gorun/gorun/ring/internal/engine"
+import (
+	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/collective"
+)
 
 // Kind is the kind of a collective.
-type Kind uint8
+type Kind = collective.Kind
 
 // The collectives. KindMessage is what [Send], [Recv] and [SendRecv] make.
 const (
-	KindBarrier Kind = 1 + iota
-	KindBroadcast
-	KindAllGather
-	KindAllReduce
-	KindReduce
-	KindReduceScatter
-	KindGather
-	KindScatter
-	KindAllToAll
-	KindMessage
+	KindBarrier       = collective.Barrier
+	KindBroadcast     = collective.Broadcast
+	KindAllGather     = collective.AllGather
+	KindAllReduce     = collective.AllReduce
+	KindReduce        = collective.Reduce
+	KindReduceScatter = collective.ReduceScatter
+	KindGather        = collective.Gather
+	KindScatter       = collective.Scatter
+	KindAllToAll      = collective.AllToAll
+	KindMessage       = collective.Message
 )
 
-func (k Kind) String() string { return engine.Kind(k).String() }
+// Call describes one call, as ranks compare it: its number, epoch, kind, element type, operation,
+// root and length. All ranks must make equal calls.
+type Call = collective.Call
 
-func (k Kind) reduces() bool { return engine.Kind(k).Reduces() }
+// Buffer is memory for Len elements. The zero Buffer is empty.
+type Buffer = collective.Buffer
 
-// Call describes one call, as ranks compare it. All ranks must make equal calls.
-type Call struct {
-	Seq   uint64 // 1-based number of the collective on this Comm; for a message, of the collective before it
-	Epoch uint64 // membership generation of the job
-	Kind  Kind
-	Type  Type   // zero for a barrier
-	Op    Op     // of a reduction, else zero
-	Root  uint32 // of what has one: the sender of a message; else zero
-	Count uint64 // elements of a vector, or of one rank's part; of all parts where they are unlike
-	Shape uint64 // stands for the lengths of unlike parts, else zero
+// BufferOf returns s as a Buffer.
+func BufferOf[T Elem](s []T) Buffer {
+	return Buffer{Ptr: unsafe.Pointer(unsafe.SliceData(s)), Len: len(s)}
 }
 
-func (c Call) String() string {
-	return engine.Call{
-		Seq:   c.Seq,
-		Epoch: c.Epoch,
-		Kind:  engine.Kind(c.Kind),
-		Type:  engine.Type(c.Type),
-		Op:    engine.Op(c.Op),
-		Root:  c.Root,
-		Count: c.Count,
-		Shape: c.Shape,
-	}.String()
-}
-
-func callOf(c engine.Call) Call {
-	return Call{
-		Seq:   c.Seq,
-		Epoch: c.Epoch,
-		Kind:  Kind(c.Kind),
-		Type:  Type(c.Type),
-		Op:    Op(c.Op),
-		Root:  c.Root,
-		Count: c.Count,
-		Shape: c.Shape,
-	}
-}
+// Collective is one call as data, for callers that know types and lengths only at run
+// time: [Comm.Do] makes it. What each kind wants is said at the function of its name;
+// what that does not take as an argument stays zero.
+//
+//	kind            Dst             Src             and
+//	barrier
+//	broadcast       n                               Root
+//	allreduce       n               n               Op
+//	reduce          n at the root   n               Op, Root
+//	reduce-scatter  n               n of each rank  Op; Counts for unlike parts
+//	allgather       n of each rank  n               Counts for unlike parts
+//	gather          the same at the root            Root, Counts
+//	scatter         n               n of each at the root  Root, Counts
+//	alltoall        n of each rank  n for each rank Counts and Sends for unlike parts
+//	message         from rank From  for rank To     To, From, or -1
+type Collective = collective.Collective

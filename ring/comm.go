@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/boot"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/stall"
 )
@@ -121,43 +122,36 @@ func (c *Comm) Close() error {
 func (c *Comm) Do(ctx context.Context, w Collective) error { return c.do(ctx, &w) }
 
 func (c *Comm) do(ctx context.Context, w *Collective) error {
-	work := w.engine()
-	var call engine.Call
-	if err := c.check(&work, &call); err != nil {
+	var call Call
+	if err := c.check(w, &call); err != nil {
 		return err
 	}
 	untie := c.tie(ctx, call.Kind) // also while it waits for earlier calls
 	c.later.drain()
-	return c.make(ctx, untie, &work, &call)
+	return c.make(ctx, untie, w, &call)
 }
 
 // check validates w on this Comm, and sets call to its description.
-func (c *Comm) check(w *engine.Collective, call *engine.Call) error {
-	err := w.Check(c.Rank(), c.Size(), call)
+func (c *Comm) check(w *Collective, call *Call) error {
+	err := collective.Check(w, c.Rank(), c.Size(), call)
 	call.Epoch = uint64(c.self.Epoch)
 	return err
 }
 
-// valid returns what is wrong with w on this Comm, or nil.
-func (c *Comm) valid(w *Collective) error {
-	work := w.engine()
-	return c.check(&work, new(engine.Call))
-}
-
 // run makes one call after the running one has returned.
-func (c *Comm) run(ctx context.Context, w *engine.Collective, call *engine.Call) error {
+func (c *Comm) run(ctx context.Context, w *Collective, call *Call) error {
 	return c.make(ctx, c.tie(ctx, call.Kind), w, call)
 }
 
 // make is run for a call that is tied to ctx.
-func (c *Comm) make(ctx context.Context, untie func() error, w *engine.Collective, call *engine.Call) error {
+func (c *Comm) make(ctx context.Context, untie func() error, w *Collective, call *Call) error {
 	c.calls.Lock()
 	defer c.calls.Unlock()
 	return c.next(ctx, untie, w, call)
 }
 
 // next makes one call. calls is held.
-func (c *Comm) next(ctx context.Context, untie func() error, w *engine.Collective, call *engine.Call) error {
+func (c *Comm) next(ctx context.Context, untie func() error, w *Collective, call *Call) error {
 	if err := c.over(call.Kind); err != nil {
 		// it will never run: the job cannot finish without it
 		if cerr := untie(); cerr != nil && errors.Is(cerr, ctx.Err()) {
@@ -165,14 +159,14 @@ func (c *Comm) next(ctx context.Context, untie func() error, w *engine.Collectiv
 		}
 		return err
 	}
-	if call.Kind != engine.KindMessage {
+	if call.Kind != KindMessage {
 		c.seq++
 	}
 	call.Seq = c.seq
 	c.post.Enter(call, w.To, w.From)
 	bytes := max(w.Dst.Len, w.Src.Len) * w.Type.Size()
 	c.lane.Enter(uint8(call.Kind), call.Seq, uint64(bytes), w.To, w.From, c.label.name, c.label.more)
-	err := errorOf(c.fabric.Run(w, call))
+	err := c.fabric.Run(w, call)
 	c.lane.Leave(c.fabric.Brief(bytes))
 	c.post.Leave()
 	if cerr := untie(); err == nil {
@@ -193,7 +187,7 @@ func (c *Comm) failure() error {
 }
 
 // over returns the error of a call if the Comm is broken, or nil.
-func (c *Comm) over(kind engine.Kind) error {
+func (c *Comm) over(kind Kind) error {
 	if err := c.failure(); err != nil || c.life.Err() == nil {
 		return err
 	}
@@ -214,7 +208,7 @@ func (c *Comm) within(ctx context.Context) (within context.Context, cancel conte
 }
 
 // tie ends the Comm when ctx ends, until untie is called. Untie returns the error if it did.
-func (c *Comm) tie(ctx context.Context, op engine.Kind) (untie func() error) {
+func (c *Comm) tie(ctx context.Context, op Kind) (untie func() error) {
 	if ctx.Done() == nil || c.life.Err() != nil {
 		return noError
 	}

@@ -7,7 +7,7 @@ import (
 
 // DeviceBuffer returns GPU memory for n elements at the device address at, for a [DeviceCall].
 func DeviceBuffer(at uintptr, n int) Buffer {
-	return Buffer{*(*unsafe.Pointer)(unsafe.Pointer(&at)), n} // not Go memory, so not a Go pointer
+	return Buffer{Ptr: *(*unsafe.Pointer)(unsafe.Pointer(&at)), Len: n} // not Go memory, so not a Go pointer
 }
 
 // one enqueues one call.

@@ -65,10 +65,10 @@ func (d *Device) check(call *DeviceCall) error {
 			return fmt.Errorf("ring: %v: a buffer of %d elements at %p", call.Kind, b.Len, b.Ptr)
 		}
 	}
-	if err := d.comm.valid(&call.Collective); err != nil {
+	if err := d.comm.check(&call.Collective, new(Call)); err != nil {
 		return err
 	}
-	if call.scaled() && (!call.Kind.reduces() || call.Op != Sum && call.Op != Avg || !call.Type.floats()) {
+	if call.scaled() && (!call.Kind.Reduces() || call.Op != Sum && call.Op != Avg || !call.Type.Float()) {
 		return fmt.Errorf("ring: %v: a scale is for sum and avg of floating point numbers, not for %v of %v", call.Kind,
 			call.Op, call.Type)
 	}
@@ -114,14 +114,14 @@ func (d *Device) begin(w *DeviceCall) error {
 	c := d.comm
 	c.calls.Lock()
 	defer c.calls.Unlock()
-	if err := c.over(engine.Kind(w.Kind)); err != nil {
+	if err := c.over(w.Kind); err != nil {
 		return err
 	}
 	if w.Kind != KindMessage {
 		c.seq++
 	}
-	c.post.Enter(&engine.Call{Kind: engine.Kind(w.Kind), Seq: c.seq}, w.To, w.From)
-	d.about = launched{uint8(w.Kind), c.seq, uint64(max(w.Dst.Len, w.Src.Len) * w.Type.size()), w.To, w.From, c.label}
+	c.post.Enter(&Call{Kind: w.Kind, Seq: c.seq}, w.To, w.From)
+	d.about = launched{uint8(w.Kind), c.seq, uint64(max(w.Dst.Len, w.Src.Len) * w.Type.Size()), w.To, w.From, c.label}
 	if len(d.steps) == 0 {
 		c.post.Leave()
 	}

@@ -110,7 +110,7 @@ func (d *Device) copyIn(ctx context.Context, s Stream, dst uintptr, src []byte) 
 	if err != nil {
 		return err
 	}
-	copy(b.bytes(Uint8), src)
+	copy(b.Bytes(Uint8), src)
 	if err := d.gpu.CopyIn(dst, b.Ptr, len(src), nccl.Stream(s), d.stage.event); err != nil {
 		return err
 	}

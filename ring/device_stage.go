@@ -6,8 +6,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/gorun/gorun/ring/internal/engine"
-	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
@@ -26,7 +24,7 @@ type pinned struct {
 
 // buffer returns p with room for b.
 func (p *pinned) buffer(g *nccl.GPU, b Buffer, t Type) (Buffer, error) {
-	if need := b.Len * t.size(); need > p.size {
+	if need := b.Len * t.Size(); need > p.size {
 		if err := p.free(g); err != nil {
 			return Buffer{}, err
 		}
@@ -41,7 +39,7 @@ func (p *pinned) buffer(g *nccl.GPU, b Buffer, t Type) (Buffer, error) {
 		p.at = at
 		p.size = size
 	}
-	return Buffer{p.at, b.Len}, nil
+	return Buffer{Ptr: p.at, Len: b.Len}, nil
 }
 
 func (p *pinned) free(g *nccl.GPU) error {
@@ -71,12 +69,11 @@ func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error
 		return d.fail(w.Kind, err)
 	}
 	work := &d.stage.work
-	host := work.engine()
-	var call engine.Call
-	if err := d.comm.check(&host, &call); err != nil {
+	var call Call
+	if err := d.comm.check(work, &call); err != nil {
 		return err
 	}
-	if err := d.comm.run(ctx, &host, &call); err != nil {
+	if err := d.comm.run(ctx, work, &call); err != nil {
 		d.abort()
 		return err
 	}
@@ -84,9 +81,9 @@ func (d *Device) throughHost(ctx context.Context, s Stream, w *DeviceCall) error
 		return nil
 	}
 	if w.scaled() {
-		d.comm.opts.kernels.Scale(kernel.DType(w.Type), work.Dst.Ptr, work.Dst.Ptr, work.Dst.Len, w.Scale)
+		d.comm.opts.kernels.Scale(w.Type, work.Dst.Ptr, work.Dst.Ptr, work.Dst.Len, w.Scale)
 	}
-	if err := d.gpu.CopyIn(uintptr(out.Ptr), work.Dst.Ptr, out.Len*w.Type.size(), nccl.Stream(s),
+	if err := d.gpu.CopyIn(uintptr(out.Ptr), work.Dst.Ptr, out.Len*w.Type.Size(), nccl.Stream(s),
 		d.stage.event); err != nil {
 		return d.fail(w.Kind, err)
 	}
@@ -135,7 +132,7 @@ func (d *Device) bring(ctx context.Context, s Stream, w *Collective) (out Buffer
 	if in.Len == 0 {
 		return out, nil
 	}
-	if err := d.gpu.CopyOut(st.src.at, uintptr(in.Ptr), in.Len*w.Type.size(), nccl.Stream(s), st.event); err != nil {
+	if err := d.gpu.CopyOut(st.src.at, uintptr(in.Ptr), in.Len*w.Type.Size(), nccl.Stream(s), st.event); err != nil {
 		return out, err
 	}
 	return out, d.staged(ctx)

@@ -21,7 +21,7 @@ func (d *Device) translate(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bool)
 		return steps, false
 	}
 	t := translator{d.comm.Rank(), d.comm.Size(), d.lib.Version, d.lib.CanScale()}
-	if w.Kind.reduces() {
+	if w.Kind.Reduces() {
 		return t.reduction(steps, w)
 	}
 	return t.move(steps, w), true
@@ -61,7 +61,7 @@ func (t translator) reduction(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bo
 			s.Peer = int32(rank)
 			s.Count = uintptr(n)
 			steps = add(steps, s)
-			s.Send += uintptr(n * w.Type.size())
+			s.Send += uintptr(n * w.Type.Size())
 		}
 		return steps, true
 	}
@@ -110,7 +110,7 @@ func (t translator) move(steps []nccl.Step, w *DeviceCall) []nccl.Step {
 	case w.Kind == KindAllGather:
 		for rank, n := range w.Counts {
 			steps = add(steps, bytesStep(nccl.Broadcast, w.Type, src, dst, n, rank))
-			dst += uintptr(n * w.Type.size())
+			dst += uintptr(n * w.Type.Size())
 		}
 		return steps
 	}
@@ -120,8 +120,8 @@ func (t translator) move(steps []nccl.Step, w *DeviceCall) []nccl.Step {
 			steps = add(steps, bytesStep(nccl.Send, w.Type, src, 0, out, rank))
 			steps = add(steps, bytesStep(nccl.Recv, w.Type, 0, dst, in, rank))
 		}
-		src += uintptr(out * w.Type.size())
-		dst += uintptr(in * w.Type.size())
+		src += uintptr(out * w.Type.Size())
+		dst += uintptr(in * w.Type.Size())
 	}
 	return steps
 }
@@ -132,7 +132,7 @@ func bytesStep(fn nccl.Fn, t Type, send, recv uintptr, elements, peer int) nccl.
 		Type:  nccl.Uint8,
 		Send:  send,
 		Recv:  recv,
-		Count: uintptr(elements * t.size()),
+		Count: uintptr(elements * t.Size()),
 		Peer:  int32(peer),
 	}
 }
@@ -174,8 +174,6 @@ func add(steps []nccl.Step, s nccl.Step) []nccl.Step {
 	}
 	return append(steps, s)
 }
-
-func (t Type) floats() bool { return t >= Float32 && t <= BFloat16 }
 
 // scaleBits encodes factor in type t.
 func scaleBits(t Type, factor float64) uint64 {

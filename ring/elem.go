@@ -3,7 +3,7 @@ package ring
 import (
 	"unsafe"
 
-	"github.com/gorun/gorun/ring/internal/engine"
+	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
 // F16 is an IEEE 754 half-precision number, as its bits.
@@ -18,27 +18,22 @@ type Elem interface {
 }
 
 // Type is an element type at run time.
-type Type uint8
+type Type = kernel.Type
 
 // The types of [Elem]. Zero is the type of calls without data.
 const (
-	Float32 Type = 1 + iota
-	Float64
-	Float16
-	BFloat16
-	Int8
-	Uint8
-	Int16
-	Int32
-	Int64
-	Uint64
-	Bool
+	Float32  = kernel.F32
+	Float64  = kernel.F64
+	Float16  = kernel.F16
+	BFloat16 = kernel.BF16
+	Int8     = kernel.I8
+	Uint8    = kernel.U8
+	Int16    = kernel.I16
+	Int32    = kernel.I32
+	Int64    = kernel.I64
+	Uint64   = kernel.U64
+	Bool     = kernel.Bool
 )
-
-func (t Type) String() string { return engine.Type(t).String() }
-
-// size is the length of one element in bytes.
-func (t Type) size() int { return engine.Type(t).Size() }
 
 func typeOf[T Elem]() Type {
 	var zero T

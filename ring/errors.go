@@ -34,24 +34,4 @@ func (e *PeerError) Unwrap() error { return e.Cause }
 
 // MismatchError reports that two ranks made different calls where all ranks must make the same. No
 // data has moved.
-type MismatchError struct {
-	Rank, Peer   int  // this rank and the other
-	Mine, Theirs Call // what each of them called
-}
-
-func (e *MismatchError) Error() string {
-	return fmt.Sprintf("ring: calls differ: rank %d: %v; rank %d: %v", e.Rank, e.Mine, e.Peer, e.Theirs)
-}
-
-// errorOf converts an error of the engine to one of this package.
-func errorOf(err error) error {
-	if m, ok := err.(*engine.MismatchError); ok {
-		return &MismatchError{
-			Rank:   m.Rank,
-			Peer:   m.Peer,
-			Mine:   callOf(m.Mine),
-			Theirs: callOf(m.Theirs),
-		}
-	}
-	return err
-}
+type MismatchError = engine.MismatchError

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/negotiate"
 	"github.com/gorun/gorun/ring/internal/timeline"
 )
@@ -73,7 +74,7 @@ func (q *Queue) runAll(batches []negotiate.Batch) error {
 // ranks in step.
 func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) {
 	q.mu.Lock()
-	q.doing = activity{what: b.Items[0].Kind.String(), name: b.Items[0].Name, since: time.Now()}
+	q.doing = activity{what: negotiate.Name(b.Items[0].Kind), name: b.Items[0].Name, since: time.Now()}
 	q.mu.Unlock()
 	for i := range b.Items {
 		q.timeline.Leave(b.Items[i].Name, timeline.Queue)
@@ -98,7 +99,7 @@ func (q *Queue) runBatch(b negotiate.Batch, tensors []*tensor) (own, err error) 
 		return nil, q.runJoined(item, t)
 	case t.room == nil:
 		return nil, q.move(t.work)
-	case item.Kind == negotiate.AllToAll:
+	case item.Kind == KindAllToAll:
 		if err = q.swapSizes(t.work.Sends); err != nil {
 			return nil, err
 		}
@@ -157,8 +158,8 @@ func (q *Queue) swapSizes(sends []int) error {
 // elements go to spare memory, because the other ranks depend on this one.
 func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	w := t.work
-	total := sum(q.counts)
-	if most := memoryOfMachine(); total > most/w.Type.size() {
+	total := collective.Total(q.counts)
+	if most := memoryOfMachine(); total > most/w.Type.Size() {
 		return nil, fmt.Errorf("ring: %v: tensor %q: %d elements come, which is more than this machine's memory of "+
 			"%d bytes", w.Kind, t.name, total, most)
 	}
@@ -166,12 +167,12 @@ func (q *Queue) runUnlike(t *tensor) (own, err error) {
 	w.Dst = t.room(q.counts)
 	if w.Dst.Len != total {
 		own = fmt.Errorf("ring: %v: tensor %q: room for %d elements, and %d come", w.Kind, t.name, w.Dst.Len, total)
-	} else if cerr := q.data.valid(&w); cerr != nil {
+	} else if cerr := q.data.check(&w, new(Call)); cerr != nil {
 		own = fmt.Errorf("%w (tensor %q)", cerr, t.name)
 	}
 	if own != nil {
-		spare := make([]uint64, (total*w.Type.size()+7)/8)
-		w.Dst = Buffer{pointer(bytesOf(spare)), total}
+		spare := make([]uint64, (total*w.Type.Size()+7)/8)
+		w.Dst = Buffer{Ptr: pointer(bytesOf(spare)), Len: total}
 	}
 	return own, q.move(w)
 }
@@ -191,13 +192,13 @@ func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
 		if t == nil {
 			clear(all[item.Offset:end])
 		} else {
-			copy(all[item.Offset:], t.work.Src.bytes(t.work.Type))
+			copy(all[item.Offset:], t.work.Src.Bytes(t.work.Type))
 		}
 		q.timeline.Leave(item.Name, timeline.MemcpyIn)
 		q.timeline.Enter(item.Name, movePhase(item.Kind))
 	}
-	w := Collective{Kind: KindAllReduce, Type: Type(b.Items[0].Type), Op: Op(b.Items[0].Op)}
-	w.Dst = Buffer{pointer(all), len(all) / w.Type.size()}
+	w := Collective{Kind: KindAllReduce, Type: b.Items[0].Type, Op: b.Items[0].Op}
+	w.Dst = Buffer{Ptr: pointer(all), Len: len(all) / w.Type.Size()}
 	w.Src = w.Dst
 	err := q.move(w)
 	if err != nil {
@@ -212,7 +213,7 @@ func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
 			continue
 		}
 		q.timeline.Enter(item.Name, timeline.MemcpyOut)
-		copy(t.work.Dst.bytes(t.work.Type), all[item.Offset:][:item.Bytes()])
+		copy(t.work.Dst.Bytes(t.work.Type), all[item.Offset:][:item.Bytes()])
 		q.timeline.Leave(item.Name, timeline.MemcpyOut)
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
@@ -168,7 +169,7 @@ func (q *Queue) fetch(rest []byte) error {
 	if err != nil {
 		return fmt.Errorf("ring: queue: %w", err)
 	}
-	total := sum(counts)
+	total := collective.Total(counts)
 	if total == 0 {
 		return nil
 	}
@@ -218,7 +219,7 @@ func (q *Queue) step() (negotiate.Outcome, error) {
 		}
 		kind := f.Kind
 		if t != nil {
-			kind, _ = named(t.work.Kind)
+			kind = t.work.Kind
 			t.finish(fault(f.Err))
 		}
 		if q.timeline.On() {

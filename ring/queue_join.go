@@ -98,18 +98,18 @@ func (q *Queue) endJoin(last int, err error) {
 // runJoined runs an item that ranks have joined on this rank's tensor t, or on zeros if t is nil.
 // All ranks use the same pieces.
 func (q *Queue) runJoined(item *negotiate.Item, t *tensor) error {
-	if item.Kind == negotiate.Barrier {
+	if item.Kind == KindBarrier {
 		return q.move(Collective{Kind: KindBarrier})
 	}
-	w := Collective{Kind: KindAllReduce, Type: Type(item.Type), Op: Op(item.Op)}
-	size := w.Type.size()
+	w := Collective{Kind: KindAllReduce, Type: item.Type, Op: item.Op}
+	size := w.Type.Size()
 	for at, total := 0, int(item.Count); at < total; at += w.Dst.Len {
 		n := min(joinedPiece/size, total-at)
 		if t != nil {
-			w.Dst = t.work.Dst.part(at, n, size)
-			w.Src = t.work.Src.part(at, n, size)
+			w.Dst = part(t.work.Dst, at, n, size)
+			w.Src = part(t.work.Src, at, n, size)
 		} else {
-			w.Dst = Buffer{pointer(q.zeros(n * size)), n}
+			w.Dst = Buffer{Ptr: pointer(q.zeros(n * size)), Len: n}
 			w.Src = w.Dst
 		}
 		if err := q.move(w); err != nil {
@@ -120,7 +120,7 @@ func (q *Queue) runJoined(item *negotiate.Item, t *tensor) error {
 }
 
 // part returns n elements of b, starting at element at.
-func (b Buffer) part(at, n, size int) Buffer { return Buffer{unsafe.Add(b.Ptr, at*size), n} }
+func part(b Buffer, at, n, size int) Buffer { return Buffer{Ptr: unsafe.Add(b.Ptr, at*size), Len: n} }
 
 // zeros returns cleared memory for a tensor that this rank has joined.
 func (q *Queue) zeros(bytes int) []byte {

@@ -3,8 +3,7 @@ package ring
 import (
 	"fmt"
 
-	"github.com/gorun/gorun/ring/internal/engine"
-	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
@@ -114,20 +113,18 @@ func (q *Queue) withdraw(tickets []Ticket) {
 
 // request describes w for the other ranks.
 func (q *Queue) request(name string, w *Collective) (negotiate.Request, error) {
-	kind, ok := named(w.Kind)
-	if !ok {
+	if !negotiate.Takes(w.Kind) {
 		return negotiate.Request{}, fmt.Errorf("ring: queue: tensor %.80q: a queue has no %v", name, w.Kind)
 	}
-	work := w.engine()
-	var call engine.Call
-	if err := q.data.check(&work, &call); err != nil {
+	var call Call
+	if err := q.data.check(w, &call); err != nil {
 		return negotiate.Request{}, fmt.Errorf("%w (tensor %.80q)", err, name)
 	}
 	r := negotiate.Request{
 		Name:  name,
-		Kind:  kind,
-		Type:  kernel.DType(call.Type),
-		Op:    negotiate.Op(call.Op),
+		Kind:  w.Kind,
+		Type:  call.Type,
+		Op:    call.Op,
 		Root:  int32(call.Root),
 		Shape: w.Shape,
 	}
@@ -166,11 +163,10 @@ func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (n
 		return negotiate.Request{}, fmt.Errorf("ring: %v: %s (tensor %.80q)", w.Kind, fmt.Sprintf(format, args...),
 			name)
 	}
-	kind, _ := named(w.Kind)
 	switch {
 	case w.Kind != KindAllGather && w.Kind != KindAllToAll:
 		return bad("only allgather and alltoall have parts of unknown lengths")
-	case w.Type.size() == 0:
+	case w.Type.Size() == 0:
 		return bad("no such type as %v", w.Type)
 	case w.Dst != Buffer{} || w.Counts != nil:
 		return bad("dst and counts are not known before it runs: leave them zero")
@@ -180,37 +176,18 @@ func (q *Queue) requestV(name string, w *Collective, room func([]int) Buffer) (n
 		return bad("there is no room for the result")
 	}
 	if w.Kind == KindAllToAll {
-		if err := engine.CheckCounts("sends", w.Sends, q.data.Size()); err != nil {
+		if err := collective.CheckCounts("sends", w.Sends, q.data.Size()); err != nil {
 			return bad("%v", err)
 		}
-		if sum(w.Sends) != w.Src.Len {
-			return bad("src has %d elements, but sends add up to %d", w.Src.Len, sum(w.Sends))
+		if collective.Total(w.Sends) != w.Src.Len {
+			return bad("src has %d elements, but sends add up to %d", w.Src.Len, collective.Total(w.Sends))
 		}
 	}
 	return negotiate.Request{
 		Name:  name,
-		Kind:  kind,
-		Type:  kernel.DType(w.Type),
+		Kind:  w.Kind,
+		Type:  w.Type,
 		Count: uint64(w.Src.Len),
 		Shape: w.Shape,
 	}, nil
-}
-
-// named converts k to the negotiation's kind. It is false if a queue does not run k.
-func named(k Kind) (negotiate.Kind, bool) {
-	switch k {
-	case KindBarrier:
-		return negotiate.Barrier, true
-	case KindBroadcast:
-		return negotiate.Broadcast, true
-	case KindAllGather:
-		return negotiate.AllGather, true
-	case KindAllReduce:
-		return negotiate.AllReduce, true
-	case KindReduceScatter:
-		return negotiate.ReduceScatter, true
-	case KindAllToAll:
-		return negotiate.AllToAll, true
-	}
-	return 0, false
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/negotiate"
 )
 
@@ -111,7 +112,7 @@ func (q *Queue) enter(r negotiate.Request, w Collective, room func([]int) Buffer
 	t.pending = true
 	t.known = false
 	q.noteSubmitted(&r)
-	size := max(w.Dst.Len, w.Src.Len) * w.Type.size()
+	size := max(w.Dst.Len, w.Src.Len) * w.Type.Size()
 	t.slot = q.data.record.Submitted(q.data.name, uint8(w.Kind), uint64(size), r.Name)
 	return Ticket{t, t.turn}, nil
 }
@@ -170,6 +171,6 @@ func gathered[T Elem](q *Queue, name string, w Collective) (*Gathered[T], error)
 // room allocates the result.
 func (g *Gathered[T]) room(counts []int) Buffer {
 	g.counts = append([]int(nil), counts...)
-	g.all = make([]T, sum(counts))
+	g.all = make([]T, collective.Total(counts))
 	return BufferOf(g.all)
 }

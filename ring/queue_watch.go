@@ -112,7 +112,7 @@ func (q *Queue) noteSubmitted(r *negotiate.Request) {
 }
 
 // arrived is called for each request of each rank in a step. The lock is held.
-func (q *Queue) arrived(name string, kind negotiate.Kind, rank int, first bool) {
+func (q *Queue) arrived(name string, kind Kind, rank int, first bool) {
 	q.news++
 	if !q.timeline.On() || rank == q.rank {
 		return
@@ -136,27 +136,27 @@ func (q *Queue) noteEnd(item *negotiate.Item) {
 		return
 	}
 	var args timeline.Args
-	if item.Kind != negotiate.Barrier {
-		args = timeline.Args{DType: Type(item.Type).String(), Count: item.Count}
+	if item.Kind != KindBarrier {
+		args = timeline.Args{DType: item.Type.String(), Count: item.Count}
 	}
 	q.timeline.End(item.Name, operation(item.Kind), args)
 }
 
 // operation returns the name of k in a timeline.
-func operation(k negotiate.Kind) string { return movePhase(k)[len("RING_"):] }
+func operation(k Kind) string { return movePhase(k)[len("RING_"):] }
 
 // movePhase returns the name of the phase in which k moves data.
-func movePhase(k negotiate.Kind) string {
+func movePhase(k Kind) string {
 	switch k {
-	case negotiate.Broadcast:
+	case KindBroadcast:
 		return "RING_BROADCAST"
-	case negotiate.AllGather:
+	case KindAllGather:
 		return "RING_ALLGATHER"
-	case negotiate.AllReduce:
+	case KindAllReduce:
 		return "RING_ALLREDUCE"
-	case negotiate.ReduceScatter:
+	case KindReduceScatter:
 		return "RING_REDUCESCATTER"
-	case negotiate.AllToAll:
+	case KindAllToAll:
 		return "RING_ALLTOALL"
 	}
 	return "RING_BARRIER"

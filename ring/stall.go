@@ -7,7 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gorun/gorun/ring/internal/engine"
 	"github.com/gorun/gorun/ring/internal/stall"
 )
 
@@ -71,7 +70,7 @@ func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.self.
 // another rank does. It returns an error if that is not decided yet; late forces a decision.
 func (c *Comm) reportStall(word stall.Word, late bool) error {
 	find := func(mine stall.Position) ([]stall.Absent, error) { return c.absent(mine, late) }
-	if word.Kind() == engine.KindMessage {
+	if word.Kind() == KindMessage {
 		find = c.absentPartners
 	}
 	absent, err := find(word.Position())
@@ -138,7 +137,7 @@ func (c *Comm) stallText(word stall.Word, absent []stall.Absent) string {
 	number := word.Position().Call()
 	var b strings.Builder
 	call := fmt.Sprintf("%v, call %d", kind, number)
-	if kind == engine.KindMessage {
+	if kind == KindMessage {
 		call = fmt.Sprintf("a message after call %d", number)
 	}
 	if c.ranks != nil {
@@ -147,7 +146,7 @@ func (c *Comm) stallText(word stall.Word, absent []stall.Absent) string {
 	fmt.Fprintf(&b, "%s, has waited %v for rank ", call, c.opts.stall)
 	for i, m := range absent[:min(len(absent), maxNamed)] {
 		switch {
-		case i > 0 && kind == engine.KindMessage:
+		case i > 0 && kind == KindMessage:
 			b.WriteString(" or ") // which half waits is not known
 		case i > 0:
 			b.WriteString(", ")

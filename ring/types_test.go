@@ -105,7 +105,7 @@ func TestAllReduceIntoKeepsItsInput(t *testing.T) {
 	})
 }
 
-// The public constants have the engine's values: their names come from there.
+// The names are of messages, and the values of ring.h.
 func TestConstantsHaveTheirNames(t *testing.T) {
 	for value, want := range map[fmt.Stringer]string{
 		ring.KindBarrier: "barrier", ring.KindBroadcast: "broadcast", ring.KindAllGather: "allgather",

@@ -10,39 +10,33 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// element is an element type of ring.h.
-type element struct {
-	typ  ring.Type
-	size int // in bytes
-}
-
-// elementOf converts the type numbers of ring.h.
-func elementOf(dtype C.int32_t) (element, bool) {
+// typeOf converts the type numbers of ring.h.
+func typeOf(dtype C.int32_t) (ring.Type, bool) {
 	switch dtype {
 	case C.RING_INT8:
-		return element{ring.Int8, 1}, true
+		return ring.Int8, true
 	case C.RING_UINT8:
-		return element{ring.Uint8, 1}, true
+		return ring.Uint8, true
 	case C.RING_BOOL:
-		return element{ring.Bool, 1}, true
+		return ring.Bool, true
 	case C.RING_INT16:
-		return element{ring.Int16, 2}, true
+		return ring.Int16, true
 	case C.RING_FLOAT16:
-		return element{ring.Float16, 2}, true
+		return ring.Float16, true
 	case C.RING_BFLOAT16:
-		return element{ring.BFloat16, 2}, true
+		return ring.BFloat16, true
 	case C.RING_INT32:
-		return element{ring.Int32, 4}, true
+		return ring.Int32, true
 	case C.RING_FLOAT32:
-		return element{ring.Float32, 4}, true
+		return ring.Float32, true
 	case C.RING_INT64:
-		return element{ring.Int64, 8}, true
+		return ring.Int64, true
 	case C.RING_UINT64:
-		return element{ring.Uint64, 8}, true
+		return ring.Uint64, true
 	case C.RING_FLOAT64:
-		return element{ring.Float64, 8}, true
+		return ring.Float64, true
 	}
-	return element{}, false
+	return 0, false
 }
 
 func opOf(op C.int32_t) (ring.Op, bool) {
@@ -92,19 +86,17 @@ func collective(call *C.ring_call, ranks int) (ring.Collective, error) {
 	if kind == ring.KindBarrier {
 		return w, nil
 	}
-	e, ok := elementOf(call.dtype)
-	if !ok {
+	if w.Type, ok = typeOf(call.dtype); !ok {
 		return ring.Collective{}, invalid("%v: there is no dtype %d", kind, call.dtype)
 	}
 	if w.Op, ok = opOf(call.op); !ok {
 		return ring.Collective{}, invalid("%v: there is no op %d", kind, call.op)
 	}
-	w.Type = e.typ
 	var err error
-	if w.Dst, err = buffer(kind, "dst", call.dst, call.dst_count, e.size); err != nil {
+	if w.Dst, err = buffer(kind, "dst", call.dst, call.dst_count, w.Type.Size()); err != nil {
 		return ring.Collective{}, err
 	}
-	if w.Src, err = buffer(kind, "src", call.src, call.src_count, e.size); err != nil {
+	if w.Src, err = buffer(kind, "src", call.src, call.src_count, w.Type.Size()); err != nil {
 		return ring.Collective{}, err
 	}
 	w.Counts = lengths(call.counts, ranks)

@@ -296,8 +296,7 @@ func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ri
 	if err != nil {
 		return tell(told, o, err)
 	}
-	e, _ := elementOf(call.dtype)
-	r := &result{size: e.size}
+	r := &result{size: w.Type.Size()}
 	return tell(told, o, o.requests.begin(id, func() (request, error) {
 		t, err := o.queue.SubmitV(key, w, r.room)
 		return request{ticket: t, result: r}, err

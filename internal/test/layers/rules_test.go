@@ -64,8 +64,6 @@ func layers() []layer {
 			why: "programs link ring, and must not get the launcher with it"},
 		{folder: "ring/capi", may: []string{"ring"}, why: "C sees what Go programs see"},
 		{folder: "ring/python", why: "it is Python, and its tests run it from outside"},
-		{folder: "ring/internal/stall", may: []string{"internal/release", "ring/internal/engine"},
-			why: "it decides on positions of calls, and does not read them"},
 		{folder: "ring/internal/engine", may: []string{"internal/net/secure", "ring/internal/..."},
 			why: "it runs calls on raw bytes, and knows neither the job nor typed buffers"},
 		{folder: "ring/internal", may: []string{"internal/rankenv", "internal/release", "internal/net/secure"},

@@ -1,11 +1,14 @@
 package algorithms
 
-import "github.com/gorun/gorun/ring/internal/flow"
+import (
+	"github.com/gorun/gorun/ring/internal/collective"
+	"github.com/gorun/gorun/ring/internal/flow"
+)
 
 // AllGather brings every member's part to all members. parts[i] is the memory for the part
 // of member i, of the same length on all members; this one's own is filled already.
 func (t *Team) AllGather(sign *flow.Sign, parts [][]byte) error {
-	if t.choose(AllGather, total(parts), 0) == Circulant {
+	if t.choose(collective.AllGather, total(parts), 0) == Circulant {
 		return t.gather(sign, func(i int) []byte { return parts[t.away(i)] })
 	}
 	if t.Size() == 1 {

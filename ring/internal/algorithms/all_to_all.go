@@ -3,6 +3,7 @@ package algorithms
 import (
 	"math/bits"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -20,7 +21,7 @@ func (t *Team) AllToAll(sign *flow.Sign, in, out [][]byte) error {
 	for i, piece := range x.block(in, 0) {
 		copy(piece, x.block(out, 0)[i])
 	}
-	if t.choose(AllToAll, len(in)*x.length, 0) == Circulant {
+	if t.choose(collective.AllToAll, len(in)*x.length, 0) == Circulant {
 		return x.relayed(sign)
 	}
 	return x.direct(sign)

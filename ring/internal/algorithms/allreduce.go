@@ -3,6 +3,7 @@ package algorithms
 import (
 	"unsafe"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -10,7 +11,7 @@ import (
 // Reduction describes how vectors are combined: as elements of Type with Op, and divided by
 // Divisor at the end if it is more than 1.
 type Reduction struct {
-	Type    kernel.DType
+	Type    kernel.Type
 	Op      kernel.Op
 	Divisor int
 }
@@ -22,7 +23,7 @@ func (t *Team) AllReduce(sign *flow.Sign, r Reduction, dst, src []byte) error {
 	if t.alone(r, dst, src) {
 		return nil
 	}
-	switch t.choose(AllReduce, len(src), 0) {
+	switch t.choose(collective.AllReduce, len(src), 0) {
 	case Doubling:
 		return t.doubling(sign, r, dst, src)
 	case Circulant:

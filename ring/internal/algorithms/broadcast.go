@@ -1,6 +1,9 @@
 package algorithms
 
-import "github.com/gorun/gorun/ring/internal/flow"
+import (
+	"github.com/gorun/gorun/ring/internal/collective"
+	"github.com/gorun/gorun/ring/internal/flow"
+)
 
 // Broadcast copies buf of member root to buf of all others.
 func (t *Team) Broadcast(sign *flow.Sign, buf []byte, root int) error {
@@ -8,7 +11,7 @@ func (t *Team) Broadcast(sign *flow.Sign, buf []byte, root int) error {
 		return nil
 	}
 	place := t.wrap(t.me - root)
-	switch t.choose(Broadcast, len(buf), root) {
+	switch t.choose(collective.Broadcast, len(buf), root) {
 	case Tree:
 		return t.tree(sign, buf, place)
 	case Circulant:

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 // Cost describes a network by what each message and byte costs, in whole picoseconds, so
@@ -76,13 +78,13 @@ func (c Cost) Clamp() Cost {
 // the bytes once. It is combined meanwhile too. The overhead of messages takes turns with the
 // bytes. The slowest link delays what passes it; other ranks are ahead meanwhile, so that most
 // latencies of its own hide behind its bytes.
-func (c Cost) Time(k Kind, a Algorithm, members, bytes, root int) (ps int64, ok bool) {
+func (c Cost) Time(k collective.Kind, a Algorithm, members, bytes, root int) (ps int64, ok bool) {
 	if members < 2 {
 		return 0, true
 	}
 	s := c.sizes(members, bytes)
 	switch k {
-	case AllReduce:
+	case collective.AllReduce:
 		switch a {
 		case Doubling:
 			return s.doubling(), true
@@ -94,7 +96,7 @@ func (c Cost) Time(k Kind, a Algorithm, members, bytes, root int) (ps int64, ok 
 		case Ring:
 			return (s.n-1)*s.hop(s.slowFold, 1) + s.circle(c.Slow, 1), true
 		}
-	case ReduceScatter:
+	case collective.ReduceScatter:
 		switch a {
 		case Circulant:
 			return s.halving(s.fold, s.slowFold), true
@@ -102,16 +104,16 @@ func (c Cost) Time(k Kind, a Algorithm, members, bytes, root int) (ps int64, ok 
 			segment := int64(c.scatterSegment(members))
 			return s.circle(s.slowFold, (s.block+segment-1)/segment), true
 		}
-	case AllGather:
+	case collective.AllGather:
 		switch a {
 		case Circulant:
 			return s.halving(c.Beta, c.Slow), true
 		case Ring:
 			return s.circle(c.Slow, 1), true
 		}
-	case Broadcast, Reduce:
+	case collective.Broadcast, collective.Reduce:
 		return s.fromRoot(k, a, root)
-	case AllToAll:
+	case collective.AllToAll:
 		switch a {
 		case Circulant:
 			return s.rounds*c.Alpha + s.relayed()*s.block*c.Slow, true
@@ -217,10 +219,10 @@ func (s sizes) doubling() int64 {
 }
 
 // fromRoot is the time of a broadcast, and of a reduce, which is one backwards.
-func (s sizes) fromRoot(k Kind, a Algorithm, root int) (ps int64, ok bool) {
+func (s sizes) fromRoot(k collective.Kind, a Algorithm, root int) (ps int64, ok bool) {
 	perByte := s.Beta
 	slow := s.Slow
-	if k == Reduce {
+	if k == collective.Reduce {
 		perByte = s.fold
 		slow = s.slowFold
 	}
@@ -241,9 +243,9 @@ func (s sizes) fromRoot(k Kind, a Algorithm, root int) (ps int64, ok bool) {
 // between. In a broadcast members begin the second half at unlike times: latencies hide some of
 // that where vectors are short. The slowest member is busy with its own bytes while others go on,
 // so that half of the latencies hide behind them.
-func (s sizes) throughBlocks(k Kind, place int, perByte, slow int64) int64 {
+func (s sizes) throughBlocks(k collective.Kind, place int, perByte, slow int64) int64 {
 	unlike := func(perByte int64) int64 {
-		if k == Reduce {
+		if k == collective.Reduce {
 			return 0
 		}
 		return max(0, s.others*perByte*3/4-s.rounds*s.Alpha)
@@ -272,13 +274,13 @@ func mostOnes(n uint) int {
 }
 
 // slowInTree is the time of a binomial tree on the path through the slowest member.
-func (s sizes) slowInTree(k Kind, place int, perByte, slow int64) int64 {
+func (s sizes) slowInTree(k collective.Kind, place int, perByte, slow int64) int64 {
 	round := bits.Len(uint(place))
 	t := int64(0) // round in which it receives, from 1
 	if place > 0 {
 		hops := int64(bits.OnesCount(uint(place)))
 		t = hops*s.Alpha + s.bytes*slow
-		if k == Broadcast {
+		if k == collective.Broadcast {
 			t += int64(round-1) * s.bytes * perByte // what passes the path before
 		} else {
 			t += (hops-1)*s.bytes*perByte + (int64(round)-hops)*s.bytes*s.Gamma // what passes, or is combined, after
@@ -297,7 +299,7 @@ func (s sizes) slowInTree(k Kind, place int, perByte, slow int64) int64 {
 
 // Pick returns the algorithm that takes the least time, or a later one that takes hardly longer: it
 // uses fewer connections, or less memory.
-func (c Cost) Pick(k Kind, members, bytes, root int) Algorithm {
+func (c Cost) Pick(k collective.Kind, members, bytes, root int) Algorithm {
 	var best Algorithm
 	var least int64
 	for a := Algorithm(1); a < algorithms; a++ {
@@ -313,7 +315,7 @@ func (c Cost) Pick(k Kind, members, bytes, root int) Algorithm {
 const hardly = 64
 
 // Best returns how long a collective takes by the algorithm that Pick chooses.
-func (c Cost) Best(k Kind, members, bytes, root int) int64 {
+func (c Cost) Best(k collective.Kind, members, bytes, root int) int64 {
 	t, _ := c.Time(k, c.Pick(k, members, bytes, root), members, bytes, root)
 	return t
 }

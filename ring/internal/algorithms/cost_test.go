@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 // Networks of the tests, in picoseconds.
@@ -68,7 +69,7 @@ func scaled(c algorithms.Cost, members, bytes int) (algorithms.Cost, int) {
 const root = 1
 
 // timeOf returns how long a collective takes by an algorithm, unless that is longer than limit.
-func (w *world) timeOf(net network, model algorithms.Cost, kind algorithms.Kind, only algorithms.Algorithm, length int,
+func (w *world) timeOf(net network, model algorithms.Cost, kind collective.Kind, only algorithms.Algorithm, length int,
 	limit int64) (ps int64, ok bool, err error) {
 	net.timed = true
 	size := len(w.teams)
@@ -83,15 +84,15 @@ func (w *world) timeOf(net network, model algorithms.Cost, kind algorithms.Kind,
 	s, err := w.simulate(net, limit, func(me int, team *algorithms.Team) error {
 		team.Tune(model, only)
 		switch kind {
-		case algorithms.AllReduce:
+		case collective.AllReduce:
 			return team.AllReduce(sign("timed"), average(0), all, all)
-		case algorithms.Reduce:
+		case collective.Reduce:
 			return team.Reduce(sign("timed"), average(0), all, all, root)
-		case algorithms.ReduceScatter:
+		case collective.ReduceScatter:
 			return team.ReduceScatter(sign("timed"), average(0), parts[me], parts)
-		case algorithms.AllGather:
+		case collective.AllGather:
 			return team.AllGather(sign("timed"), parts)
-		case algorithms.AllToAll:
+		case collective.AllToAll:
 			return team.AllToAll(sign("timed"), each, each)
 		}
 		return team.Broadcast(sign("timed"), all, root)
@@ -134,7 +135,7 @@ func tier(size int) (step int) {
 }
 
 // grid calls try for kinds, lengths and slow ranks in worlds of 2 to 1,024 ranks.
-func (sc scenario) grid(try func(w *world, net network, kind algorithms.Kind, length int)) {
+func (sc scenario) grid(try func(w *world, net network, kind collective.Kind, length int)) {
 	net := network{Cost: sc.cost, factor: sc.factor}
 	for _, size := range []int{2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 33, 64, 100, 256, 1024} {
 		step := tier(size)
@@ -177,7 +178,7 @@ func TestPickIsNearTheBest(t *testing.T) {
 			if sc.factor > 1 {
 				bound = 1.5
 			}
-			sc.grid(func(w *world, net network, kind algorithms.Kind, length int) {
+			sc.grid(func(w *world, net network, kind collective.Kind, length int) {
 				ratio := nearBest(t, w, net, kind, length, bound)
 				worst = max(worst, ratio)
 				cases++
@@ -198,7 +199,7 @@ const near = 1.1
 
 // nearBest compares what is picked with all other algorithms, and returns how many times as long as
 // the best it takes.
-func nearBest(t *testing.T, w *world, net network, kind algorithms.Kind, length int, bound float64) (ratio float64) {
+func nearBest(t *testing.T, w *world, net network, kind collective.Kind, length int, bound float64) (ratio float64) {
 	t.Helper()
 	actual := length
 	size := len(w.teams)
@@ -261,7 +262,7 @@ func TestLargeWorlds(t *testing.T) {
 }
 
 // checked does a collective on one element for each rank, of exact sums, and checks the result.
-func checked(kind algorithms.Kind, me int, team *algorithms.Team) error {
+func checked(kind collective.Kind, me int, team *algorithms.Team) error {
 	size := team.Size()
 	elem := func(me, i int) float32 { return float32(me%8 + i%5 + 1) }
 	sum := func(i int) float32 { return float32(size*(i%5+1) + size/8*28 + size%8*(size%8-1)/2) }
@@ -276,26 +277,26 @@ func checked(kind algorithms.Kind, me int, team *algorithms.Team) error {
 	want := floats(size, sum)
 	var err error
 	switch kind {
-	case algorithms.AllReduce:
+	case collective.AllReduce:
 		err = team.AllReduce(sign("checked"), average(0), got, own)
-	case algorithms.Reduce:
+	case collective.Reduce:
 		if err = team.Reduce(sign("checked"), average(0), got, own, root); me != root {
 			return err
 		}
-	case algorithms.ReduceScatter:
+	case collective.ReduceScatter:
 		got = make([]byte, 4)
 		want = floats(1, func(int) float32 { return sum(me) })
 		err = team.ReduceScatter(sign("checked"), average(0), got, cut(own))
-	case algorithms.AllGather:
+	case collective.AllGather:
 		got = make([]byte, 4*size)
 		want = floats(size, func(i int) float32 { return elem(i, i) })
 		copy(cut(got)[me], cut(own)[me])
 		err = team.AllGather(sign("checked"), cut(got))
-	case algorithms.AllToAll:
+	case collective.AllToAll:
 		got = make([]byte, 4*size)
 		want = floats(size, func(i int) float32 { return elem(i, me) })
 		err = team.AllToAll(sign("checked"), cut(got), cut(own))
-	case algorithms.Broadcast:
+	case collective.Broadcast:
 		want = floats(size, func(i int) float32 { return elem(root, i) })
 		err = team.Broadcast(sign("checked"), got, root)
 	}

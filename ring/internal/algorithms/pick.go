@@ -4,24 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/gorun/gorun/ring/internal/collective"
 )
-
-// Kind is a collective that can be done by several algorithms.
-type Kind uint8
-
-// The kinds.
-const (
-	AllReduce Kind = 1 + iota
-	ReduceScatter
-	AllGather
-	Broadcast
-	Reduce
-	AllToAll
-)
-
-func (k Kind) String() string {
-	return [...]string{"", "allreduce", "reduce-scatter", "allgather", "broadcast", "reduce", "alltoall"}[k]
-}
 
 // Algorithm is a way to do a collective; see the package comment.
 type Algorithm uint8
@@ -64,7 +49,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 
 // choose returns the algorithm for a collective of so many bytes. All members come to the
 // same choice.
-func (t *Team) choose(k Kind, bytes, root int) Algorithm {
+func (t *Team) choose(k collective.Kind, bytes, root int) Algorithm {
 	if _, ok := t.cost.Time(k, t.only, t.Size(), bytes, root); ok && t.only != 0 {
 		return t.only
 	}

@@ -1,6 +1,9 @@
 package algorithms
 
-import "github.com/gorun/gorun/ring/internal/flow"
+import (
+	"github.com/gorun/gorun/ring/internal/collective"
+	"github.com/gorun/gorun/ring/internal/flow"
+)
 
 // Reduce leaves in dst of member root the combination of all members' src. They have the
 // same length on all members, but dst is used at the root only. Src may be dst, and is not
@@ -10,7 +13,7 @@ func (t *Team) Reduce(sign *flow.Sign, r Reduction, dst, src []byte, root int) e
 		return nil
 	}
 	place := t.wrap(t.me - root)
-	switch t.choose(Reduce, len(src), root) {
+	switch t.choose(collective.Reduce, len(src), root) {
 	case Tree:
 		return t.fold(sign, r, dst, src, place)
 	case Circulant:

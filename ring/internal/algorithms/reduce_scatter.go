@@ -1,6 +1,9 @@
 package algorithms
 
-import "github.com/gorun/gorun/ring/internal/flow"
+import (
+	"github.com/gorun/gorun/ring/internal/collective"
+	"github.com/gorun/gorun/ring/internal/flow"
+)
 
 // ReduceScatter leaves in dst the combination of all members' part for this one.
 // parts[i] is this member's part for member i. Parts are not changed, but dst may be this
@@ -9,7 +12,7 @@ func (t *Team) ReduceScatter(sign *flow.Sign, r Reduction, dst []byte, parts [][
 	if t.alone(r, dst, parts[0]) {
 		return nil
 	}
-	if t.choose(ReduceScatter, total(parts), 0) == Circulant {
+	if t.choose(collective.ReduceScatter, total(parts), 0) == Circulant {
 		return t.scatterParts(sign, r, dst, parts)
 	}
 	longest := 0

@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -22,13 +23,13 @@ func sign(text string) *flow.Sign {
 func sizes() []int { return []int{1, 2, 3, 4, 5, 6, 7, 8, 12, 13} }
 
 // kinds are all collectives that have a choice.
-func kinds() []algorithms.Kind {
-	return []algorithms.Kind{algorithms.AllReduce, algorithms.ReduceScatter, algorithms.AllGather, algorithms.Broadcast,
-		algorithms.Reduce, algorithms.AllToAll}
+func kinds() []collective.Kind {
+	return []collective.Kind{collective.AllReduce, collective.ReduceScatter, collective.AllGather, collective.Broadcast,
+		collective.Reduce, collective.AllToAll}
 }
 
 // candidates are the algorithms that can do a collective.
-func candidates(kind algorithms.Kind) []algorithms.Algorithm {
+func candidates(kind collective.Kind) []algorithms.Algorithm {
 	var all []algorithms.Algorithm
 	for _, a := range algorithms.All() {
 		if _, ok := lan().Time(kind, a, 3, 100, 0); ok {
@@ -69,7 +70,7 @@ func run(t *testing.T, size int, only algorithms.Algorithm,
 }
 
 // everyWay runs test for every algorithm of a collective.
-func everyWay(t *testing.T, kind algorithms.Kind, test func(t *testing.T, only algorithms.Algorithm)) {
+func everyWay(t *testing.T, kind collective.Kind, test func(t *testing.T, only algorithms.Algorithm)) {
 	for _, a := range candidates(kind) {
 		t.Run(a.String(), func(t *testing.T) { test(t, a) })
 	}
@@ -80,7 +81,7 @@ func average(divisor int) algorithms.Reduction {
 }
 
 func TestAllReduce(t *testing.T) {
-	everyWay(t, algorithms.AllReduce, func(t *testing.T, only algorithms.Algorithm) {
+	everyWay(t, collective.AllReduce, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range sizes() {
 			for _, count := range []int{0, 1, 2, size, 1000, 20_011} {
 				for _, inPlace := range []bool{false, true} {
@@ -110,7 +111,7 @@ func TestAllReduce(t *testing.T) {
 }
 
 func TestReduceToEveryRoot(t *testing.T) {
-	everyWay(t, algorithms.Reduce, func(t *testing.T, only algorithms.Algorithm) {
+	everyWay(t, collective.Reduce, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range sizes() {
 			for _, count := range []int{0, 1, size, 1000, 100_003} {
 				for root := range size {
@@ -148,7 +149,7 @@ func TestReduceToEveryRoot(t *testing.T) {
 
 // Sums of these depend on their order, and NaNs keep the payload of the first.
 func TestAllMembersGetTheSameBits(t *testing.T) {
-	everyWay(t, algorithms.AllReduce, func(t *testing.T, only algorithms.Algorithm) {
+	everyWay(t, collective.AllReduce, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range sizes()[1:] {
 			for _, count := range []int{7, 2000, 30_000} {
 				results := make([][]byte, size)
@@ -173,7 +174,7 @@ func TestAllMembersGetTheSameBits(t *testing.T) {
 }
 
 func TestReduceScatter(t *testing.T) {
-	everyWay(t, algorithms.ReduceScatter, func(t *testing.T, only algorithms.Algorithm) {
+	everyWay(t, collective.ReduceScatter, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range sizes() {
 			for _, count := range []int{0, 1, 100, 50_000, 1_200_000 / size} { // of a part, give or take
 				length := func(i int) int { return max(0, count+i%3-1) }
@@ -208,7 +209,7 @@ func TestReduceScatter(t *testing.T) {
 }
 
 func TestAllGatherOfUnlikeParts(t *testing.T) {
-	everyWay(t, algorithms.AllGather, func(t *testing.T, only algorithms.Algorithm) {
+	everyWay(t, collective.AllGather, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range sizes() {
 			part := func(i int) []byte { return bytes.Repeat([]byte{byte('a' + i)}, i*i%5*100+i) }
 			run(t, size, only, func(me int, team *algorithms.Team) error {
@@ -232,7 +233,7 @@ func TestAllGatherOfUnlikeParts(t *testing.T) {
 }
 
 func TestAllToAll(t *testing.T) {
-	everyWay(t, algorithms.AllToAll, func(t *testing.T, only algorithms.Algorithm) {
+	everyWay(t, collective.AllToAll, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range append(sizes(), 33) {
 			for _, pieces := range []int{1, 3} {
 				for _, length := range []int{0, 1, 100} {
@@ -275,7 +276,7 @@ func TestAllToAll(t *testing.T) {
 }
 
 func TestBroadcastFromEveryRoot(t *testing.T) {
-	everyWay(t, algorithms.Broadcast, func(t *testing.T, only algorithms.Algorithm) {
+	everyWay(t, collective.Broadcast, func(t *testing.T, only algorithms.Algorithm) {
 		for _, size := range sizes() {
 			for _, count := range []int{0, 1, 5000, 200_000} {
 				for root := range size {

@@ -1,11 +1,12 @@
 package engine
 
 import (
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
 // allGather puts every rank's src into its part of dst.
-func (f *Fabric) allGather(call *Call, dst, src []byte) error {
+func (f *Fabric) allGather(call *collective.Call, dst, src []byte) error {
 	if f.Size() > 1 && f.Whole() {
 		return f.gatherNear(call, dst, src) // which puts src in its place too
 	}
@@ -47,14 +48,14 @@ func (f *Fabric) allGather(call *Call, dst, src []byte) error {
 }
 
 // gatherNear gives each part of this domain to all its ranks, this rank's from src.
-func (f *Fabric) gatherNear(call *Call, dst, src []byte) error {
+func (f *Fabric) gatherNear(call *collective.Call, dst, src []byte) error {
 	if f.shared == nil {
 		return nil
 	}
 	for i, rank := range f.mine() {
 		f.regions[i] = shm.Region{Off: f.offs[rank], Len: f.offs[rank+1] - f.offs[rank]}
 	}
-	return f.shared.AllGatherV(call.sign(), pointer(dst), pointer(src), f.regions)
+	return f.shared.AllGatherV(collective.Word(call), pointer(dst), pointer(src), f.regions)
 }
 
 // territory returns the part of a vector, cut at f.offs, that belongs to the ranks of domain d.

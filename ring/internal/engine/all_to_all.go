@@ -1,9 +1,9 @@
 package engine
 
-import "github.com/gorun/gorun/ring/internal/algorithms"
+import "github.com/gorun/gorun/ring/internal/collective"
 
 // allToAll sends each rank its part of src, and puts what it gets into its parts of dst.
-func (f *Fabric) allToAll(call *Call, dst, src []byte) error {
+func (f *Fabric) allToAll(call *collective.Call, dst, src []byte) error {
 	switch {
 	case f.Whole() || call.Shape != 0 || !f.even():
 		return f.allToAllDirect(call, dst, src)
@@ -26,7 +26,7 @@ func (f *Fabric) toRank(vector []byte, rank int) []byte {
 
 // allToAllDirect exchanges with the ranks at each distance in turn, first inside the domain, then
 // beyond it.
-func (f *Fabric) allToAllDirect(call *Call, dst, src []byte) error {
+func (f *Fabric) allToAllDirect(call *collective.Call, dst, src []byte) error {
 	copy(f.part(dst, f.rank), f.toRank(src, f.rank))
 	near := f.mine()
 	for i := 1; i < len(near); i++ {
@@ -64,13 +64,13 @@ func (f *Fabric) bundles(n int) bool {
 	far := int64(f.Size() - len(f.mine()))
 	direct := far * (f.cost.Alpha + int64(n)/ranks*f.cost.Slow)
 	memory := 2 * int64(n) * f.cost.Gamma * memoryFactor
-	return memory+f.cost.Best(algorithms.AllToAll, len(f.domains), n, 0) < direct
+	return memory+f.cost.Best(collective.AllToAll, len(f.domains), n, 0) < direct
 }
 
 // allToAllBundled first gives every rank of the domain what its ranks send to that rank's
 // counterparts. Then counterparts exchange what all ranks of their domains send to them: fewer and
 // longer messages than between all ranks.
-func (f *Fabric) allToAllBundled(call *Call, dst, src []byte) error {
+func (f *Fabric) allToAllBundled(call *collective.Call, dst, src []byte) error {
 	near := f.mine()
 	domains := len(f.domains)
 	part := len(src) / f.Size()
@@ -87,7 +87,8 @@ func (f *Fabric) allToAllBundled(call *Call, dst, src []byte) error {
 		in := came[last*bundle:][:bundle]
 		// The sign has the length, unlike that of a direct exchange, which a rank with other
 		// lengths may be in.
-		if err := f.shared.Swap(call.sign(), next, pointer(out), len(out), last, pointer(in), len(in)); err != nil {
+		if err := f.shared.Swap(collective.Word(call), next, pointer(out), len(out), last, pointer(in),
+			len(in)); err != nil {
 			return err
 		}
 	}

@@ -1,15 +1,15 @@
 package engine
 
-import "github.com/gorun/gorun/ring/internal/algorithms"
+import "github.com/gorun/gorun/ring/internal/collective"
 
 // broadcast copies the root's buf to all ranks.
-func (f *Fabric) broadcast(call *Call, buf []byte) error {
+func (f *Fabric) broadcast(call *collective.Call, buf []byte) error {
 	root := int(call.Root)
 	switch {
 	case f.Size() == 1:
 		return nil
 	case f.Whole():
-		return f.shared.Broadcast(call.sign(), pointer(buf), len(buf), f.place(root))
+		return f.shared.Broadcast(collective.Word(call), pointer(buf), len(buf), f.place(root))
 	case f.split():
 		return f.all.Broadcast(&f.sign, buf, root)
 	}
@@ -18,14 +18,14 @@ func (f *Fabric) broadcast(call *Call, buf []byte) error {
 		if f.domain != home || f.shared == nil {
 			return nil
 		}
-		return f.shared.Broadcast(call.sign(), pointer(buf[lo:hi]), hi-lo, f.place(root))
+		return f.shared.Broadcast(collective.Word(call), pointer(buf[lo:hi]), hi-lo, f.place(root))
 	}
-	if f.short(algorithms.Broadcast, len(buf), home) {
+	if f.short(collective.Broadcast, len(buf), home) {
 		return f.broadcastSmall(call, buf, home, within)
 	}
-	return f.stacked(len(buf), f.blockSize(algorithms.Broadcast, len(buf), home), within, func(lo, hi int) step {
+	return f.stacked(len(buf), f.blockSize(collective.Broadcast, len(buf), home), within, func(lo, hi int) step {
 		return step{
-			kind: algorithms.Broadcast,
+			kind: collective.Broadcast,
 			sign: &f.sign,
 			buf:  f.shard(buf[lo:hi], 1),
 			root: home,
@@ -40,7 +40,7 @@ func (f *Fabric) broadcast(call *Call, buf []byte) error {
 
 // broadcastSmall sends the whole vector to the first leader of each domain, which
 // broadcasts it inside.
-func (f *Fabric) broadcastSmall(call *Call, buf []byte, home int, within func(lo, hi int) error) error {
+func (f *Fabric) broadcastSmall(call *collective.Call, buf []byte, home int, within func(lo, hi int) error) error {
 	if err := within(0, len(buf)); err != nil {
 		return err
 	}
@@ -52,5 +52,5 @@ func (f *Fabric) broadcastSmall(call *Call, buf []byte, home int, within func(lo
 	if f.domain == home || f.shared == nil {
 		return nil
 	}
-	return f.shared.Broadcast(call.sign(), pointer(buf), len(buf), 0)
+	return f.shared.Broadcast(collective.Word(call), pointer(buf), len(buf), 0)
 }

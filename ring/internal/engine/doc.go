@@ -1,4 +1,4 @@
-// Package engine runs the collectives of a communicator on raw bytes: it validates and describes
-// each call, picks its algorithm, and drives shared memory and the network. Package ring adds the
-// life of a communicator and typed buffers.
+// Package engine runs the collectives of a communicator on raw bytes: it picks the algorithm of
+// each call, and drives shared memory and the network. Package ring adds the life of a communicator
+// and typed buffers.
 package engine

@@ -1,15 +1,20 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
 
-// MismatchError reports that two ranks made different calls. No data has moved.
+	"github.com/gorun/gorun/ring/internal/collective"
+)
+
+// MismatchError reports that two ranks made different calls where all ranks must make the same. No
+// data has moved.
 type MismatchError struct {
-	Rank, Peer   int
-	Mine, Theirs Call
+	Rank, Peer   int             // this rank and the other
+	Mine, Theirs collective.Call // what each of them called
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("calls differ: rank %d: %v; rank %d: %v", e.Rank, e.Mine, e.Peer, e.Theirs)
+	return fmt.Sprintf("ring: calls differ: rank %d: %v; rank %d: %v", e.Rank, e.Mine, e.Peer, e.Theirs)
 }
 
 // LinkError is a failure of the link to one rank.

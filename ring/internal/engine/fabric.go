@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"github.com/gorun/gorun/ring/internal/shm"
@@ -114,13 +115,13 @@ func (f *Fabric) Interrupt() {
 
 // Assemble announces the next collective, and reports whether all ranks come to it within some
 // microseconds. It is false where not all ranks share memory.
-func (f *Fabric) Assemble(call *Call) bool {
-	return f.shared != nil && f.Whole() && f.shared.Assemble(call.Order(), call.sign())
+func (f *Fabric) Assemble(call *collective.Call) bool {
+	return f.shared != nil && f.Whole() && f.shared.Assemble(collective.Order(call), collective.Word(call))
 }
 
 // Prompt reports whether a message can be made at once, or within some microseconds. It is false
 // between hosts.
-func (f *Fabric) Prompt(w *Collective) bool {
+func (f *Fabric) Prompt(w *collective.Collective) bool {
 	if f.shared == nil || w.To != none && !f.Near(w.To) || w.From != none && !f.Near(w.From) {
 		return false
 	}
@@ -136,42 +137,42 @@ func (f *Fabric) Prompt(w *Collective) bool {
 }
 
 // Run makes one call. It neither changes nor keeps the description.
-func (f *Fabric) Run(w *Collective, call *Call) error {
+func (f *Fabric) Run(w *collective.Collective, call *collective.Call) error {
 	if f.net != nil {
-		call.encode((*[callSize]byte)(&f.sign))
+		collective.Encode(call, &f.sign)
 	}
 	if f.shared != nil {
-		f.shared.Announce(call.Order(), call.sign())
+		f.shared.Announce(collective.Order(call), collective.Word(call))
 	}
-	dst := w.Dst.bytes(w.Type)
-	src := w.Src.bytes(w.Type)
+	dst := w.Dst.Bytes(w.Type)
+	src := w.Src.Bytes(w.Type)
 	var err error
 	switch w.Kind {
-	case KindBarrier:
+	case collective.Barrier:
 		err = f.barrier(call)
-	case KindBroadcast:
+	case collective.Broadcast:
 		err = f.broadcast(call, dst)
-	case KindAllReduce:
+	case collective.AllReduce:
 		err = f.allReduce(call, dst, src)
-	case KindReduce:
+	case collective.Reduce:
 		err = f.reduce(call, dst, src)
-	case KindReduceScatter:
+	case collective.ReduceScatter:
 		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len)
 		err = f.reduceScatter(call, dst, src)
-	case KindAllGather:
+	case collective.AllGather:
 		f.measure(f.offs, w.Counts, w.Type, w.Src.Len)
 		err = f.allGather(call, dst, src)
-	case KindGather:
+	case collective.Gather:
 		f.measure(f.offs, w.Counts, w.Type, w.Src.Len)
 		err = f.gather(call, dst, src)
-	case KindScatter:
+	case collective.Scatter:
 		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len)
 		err = f.scatter(call, dst, src)
-	case KindAllToAll:
+	case collective.AllToAll:
 		f.measure(f.offs, w.Counts, w.Type, w.Dst.Len/f.Size())
 		f.measure(f.sends, w.Sends, w.Type, w.Src.Len/f.Size())
 		err = f.allToAll(call, dst, src)
-	case KindMessage:
+	case collective.Message:
 		err = f.message(call, w.To, src, w.From, dst)
 	}
 	if f.net != nil {
@@ -194,7 +195,7 @@ func (f *Fabric) Brief(bytes int) bool {
 const briefBytes = 32 << 10
 
 // measure fills offs with the start of each rank's part in bytes: counts elements each, or n.
-func (f *Fabric) measure(offs, counts []int, t Type, n int) {
+func (f *Fabric) measure(offs, counts []int, t kernel.Type, n int) {
 	at := 0
 	for rank := range f.Size() {
 		offs[rank] = at
@@ -212,9 +213,9 @@ func (f *Fabric) part(vector []byte, rank int) []byte {
 }
 
 // reduction returns how the elements of call are combined, and divided at the end.
-func (f *Fabric) reduction(call *Call) algorithms.Reduction {
-	r := algorithms.Reduction{Type: kernel.DType(call.Type), Op: call.Op.kernel()}
-	if call.Op == Avg {
+func (f *Fabric) reduction(call *collective.Call) algorithms.Reduction {
+	r := algorithms.Reduction{Type: call.Type, Op: call.Op}
+	if call.Op == kernel.Avg {
 		r.Divisor = f.Size()
 	}
 	return r
@@ -229,9 +230,9 @@ func (f *Fabric) room(n int) []byte {
 }
 
 // barrier meets inside the domains, then among their first leaders, then inside again.
-func (f *Fabric) barrier(call *Call) error {
+func (f *Fabric) barrier(call *collective.Call) error {
 	if f.shared != nil {
-		if err := f.shared.Barrier(call.sign()); err != nil {
+		if err := f.shared.Barrier(collective.Word(call)); err != nil {
 			return err
 		}
 	}
@@ -244,13 +245,13 @@ func (f *Fabric) barrier(call *Call) error {
 		}
 	}
 	if f.shared != nil {
-		return f.shared.Barrier(call.sign())
+		return f.shared.Barrier(collective.Word(call))
 	}
 	return nil
 }
 
 // explain converts errors of memory and network to the engine's.
-func (f *Fabric) explain(call *Call, err error) error {
+func (f *Fabric) explain(call *collective.Call, err error) error {
 	var sign *shm.SignError
 	var length *shm.LengthError
 	var gone *shm.GoneError
@@ -262,7 +263,7 @@ func (f *Fabric) explain(call *Call, err error) error {
 			Rank:   f.rank,
 			Peer:   f.mine()[sign.Rank],
 			Mine:   *call,
-			Theirs: call.signed(sign.Theirs),
+			Theirs: collective.FromWord(call, sign.Theirs),
 		}
 	case errors.As(err, &length):
 		mine := *call
@@ -278,12 +279,12 @@ func (f *Fabric) explain(call *Call, err error) error {
 	case errors.As(err, &gone):
 		return &LinkError{f.mine()[gone.Rank], errors.New("it has ended or left")}
 	case errors.As(err, &flowSign):
-		theirs, derr := decodeCall((*[callSize]byte)(&flowSign.Theirs))
+		theirs, derr := collective.Decode(&flowSign.Theirs)
 		if derr != nil {
 			return &LinkError{flowSign.Rank, derr}
 		}
 		mine := *call
-		if expected, derr := decodeCall((*[callSize]byte)(&f.expect)); derr == nil && mine.Kind == expected.Kind &&
+		if expected, derr := collective.Decode(&f.expect); derr == nil && mine.Kind == expected.Kind &&
 			expected.Kind == theirs.Kind {
 			mine = expected
 		}

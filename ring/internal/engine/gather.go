@@ -1,7 +1,9 @@
 package engine
 
+import "github.com/gorun/gorun/ring/internal/collective"
+
 // gather puts every rank's src into its part of the root's dst.
-func (f *Fabric) gather(call *Call, dst, src []byte) error {
+func (f *Fabric) gather(call *collective.Call, dst, src []byte) error {
 	root := int(call.Root)
 	if f.rank != root {
 		return f.swap(call, root, src, none, nil)

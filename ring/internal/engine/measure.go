@@ -9,6 +9,7 @@ import (
 	"unsafe"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -41,7 +42,7 @@ func (f *Fabric) Measure(epoch uint64, crowded bool) (Sample, error) {
 	if f.peers == nil {
 		return s, nil
 	}
-	(&Call{Kind: KindMessage, Epoch: epoch}).encode((*[callSize]byte)(&f.sign))
+	collective.Encode(&collective.Call{Kind: collective.Message, Epoch: epoch}, &f.sign)
 	m := meter{
 		team:   f.peers,
 		sign:   &f.sign,

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 func TestOverheadOfARankThatSharesItsProcessor(t *testing.T) {
@@ -38,7 +39,7 @@ func TestCrowdedRanksFarApartPickTheSame(t *testing.T) {
 			Beta:     160_000,
 			Gamma:    50,
 		}.Clamp()
-		return c.Pick(algorithms.AllReduce, domains, bytes, 0)
+		return c.Pick(collective.AllReduce, domains, bytes, 0)
 	}
 	crowded := busy(Sample{Alpha: 5 * ms, Overhead: 30e6}, 10*time.Millisecond)
 	got := pick(crowded)

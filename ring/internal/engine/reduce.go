@@ -2,11 +2,12 @@ package engine
 
 import (
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 // reduce combines src of all ranks into dst of the root, as an allreduce whose result stays in the
 // root's domain.
-func (f *Fabric) reduce(call *Call, dst, src []byte) error {
+func (f *Fabric) reduce(call *collective.Call, dst, src []byte) error {
 	r := f.reduction(call)
 	root := int(call.Root)
 	switch {
@@ -14,16 +15,16 @@ func (f *Fabric) reduce(call *Call, dst, src []byte) error {
 		copy(dst, src)
 		return nil
 	case f.Whole():
-		return f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count),
+		return f.shared.Reduce(collective.Word(call), r.Type, r.Op, pointer(dst), pointer(src), int(call.Count),
 			max(1, r.Divisor), f.place(root))
 	case f.split():
 		return f.all.Reduce(&f.sign, r, dst, src, root)
 	}
 	home := f.at[root]
-	if f.short(algorithms.Reduce, len(src), home) {
+	if f.short(collective.Reduce, len(src), home) {
 		return f.reduceSmall(call, r, dst, src, home)
 	}
-	size := f.blockSize(algorithms.Reduce, len(src), home)
+	size := f.blockSize(collective.Reduce, len(src), home)
 	block := func(lo, hi int) []byte { return dst[lo:hi] }
 	if f.rank != root {
 		// Of three blocks one is combined, one is on the network, and one is on its way to the
@@ -35,7 +36,7 @@ func (f *Fabric) reduce(call *Call, dst, src []byte) error {
 		return f.reduceShard(call, r, block(lo, hi), src[lo:hi])
 	}, func(lo, hi int) step {
 		return step{
-			kind:   algorithms.Reduce,
+			kind:   collective.Reduce,
 			sign:   &f.sign,
 			reduce: r,
 			buf:    f.shard(block(lo, hi), r.Type.Size()),
@@ -51,14 +52,14 @@ func (f *Fabric) reduce(call *Call, dst, src []byte) error {
 
 // reduceSmall reduces the whole vector at the first leader of each domain, and over the network at
 // that of the root's, which gives it to its domain.
-func (f *Fabric) reduceSmall(call *Call, r algorithms.Reduction, dst, src []byte, home int) error {
+func (f *Fabric) reduceSmall(call *collective.Call, r algorithms.Reduction, dst, src []byte, home int) error {
 	if f.rank != int(call.Root) {
 		dst = f.room(len(src))
 	}
 	if f.shared == nil {
 		copy(dst, src)
-	} else if err := f.shared.Reduce(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), len(src)/r.Type.Size(), 1,
-		0); err != nil {
+	} else if err := f.shared.Reduce(collective.Word(call), r.Type, r.Op, pointer(dst), pointer(src),
+		len(src)/r.Type.Size(), 1, 0); err != nil {
 		return err
 	}
 	if f.index == 0 {
@@ -69,5 +70,5 @@ func (f *Fabric) reduceSmall(call *Call, r algorithms.Reduction, dst, src []byte
 	if f.domain != home || f.shared == nil {
 		return nil
 	}
-	return f.shared.Broadcast(call.sign(), pointer(dst), len(dst), 0)
+	return f.shared.Broadcast(collective.Word(call), pointer(dst), len(dst), 0)
 }

@@ -2,11 +2,12 @@ package engine
 
 import (
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
 // reduceScatter combines src of all ranks and puts this rank's part of the result into dst.
-func (f *Fabric) reduceScatter(call *Call, dst, src []byte) error {
+func (f *Fabric) reduceScatter(call *collective.Call, dst, src []byte) error {
 	r := f.reduction(call)
 	switch {
 	case f.Size() == 1:
@@ -16,7 +17,7 @@ func (f *Fabric) reduceScatter(call *Call, dst, src []byte) error {
 		for i, rank := range f.mine() {
 			f.regions[i] = shm.Region{Off: f.offs[rank], Len: f.offs[rank+1] - f.offs[rank]}
 		}
-		return f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(dst), pointer(src), f.regions,
+		return f.shared.ReduceScatter(collective.Word(call), r.Type, r.Op, pointer(dst), pointer(src), f.regions,
 			max(1, r.Divisor))
 	case f.split() || !f.contiguous():
 		for rank := range f.Size() {
@@ -29,7 +30,7 @@ func (f *Fabric) reduceScatter(call *Call, dst, src []byte) error {
 
 // reduceScatterStacked gives every leader its shard of each domain's parts from its own
 // domain, combines the leaders' shards over the network, and shares the result inside the domain.
-func (f *Fabric) reduceScatterStacked(call *Call, r algorithms.Reduction, dst, src []byte) error {
+func (f *Fabric) reduceScatterStacked(call *collective.Call, r algorithms.Reduction, dst, src []byte) error {
 	elem := call.Type.Size()
 	home := len(f.territory(src, f.domain))
 	room := f.room(home + 64 + len(src)/f.leaders + len(f.domains)*(elem+64))
@@ -43,8 +44,8 @@ func (f *Fabric) reduceScatterStacked(call *Call, r algorithms.Reduction, dst, s
 		f.parts[d] = into
 		if f.shared == nil {
 			copy(into, from)
-		} else if err := f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(into), pointer(from), regions,
-			1); err != nil {
+		} else if err := f.shared.ReduceScatter(collective.Word(call), r.Type, r.Op, pointer(into), pointer(from),
+			regions, 1); err != nil {
 			return err
 		}
 	}

@@ -1,7 +1,9 @@
 package engine
 
+import "github.com/gorun/gorun/ring/internal/collective"
+
 // scatter gives every rank its part of the root's src.
-func (f *Fabric) scatter(call *Call, dst, src []byte) error {
+func (f *Fabric) scatter(call *collective.Call, dst, src []byte) error {
 	root := int(call.Root)
 	if f.rank != root {
 		return f.swap(call, none, nil, root, dst)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
@@ -9,7 +10,7 @@ const none = -1
 
 // message sends out to one rank while in is filled by another. Either may be none; both may be
 // this rank.
-func (f *Fabric) message(call *Call, to int, out []byte, from int, in []byte) error {
+func (f *Fabric) message(call *collective.Call, to int, out []byte, from int, in []byte) error {
 	if to == f.rank {
 		copy(in, out)
 		return nil
@@ -19,7 +20,7 @@ func (f *Fabric) message(call *Call, to int, out []byte, from int, in []byte) er
 
 // swap sends out to rank to while in is filled by rank from; either may be none. Ranks of this
 // domain come first on every rank, so that no circle of waits can form.
-func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error {
+func (f *Fabric) swap(call *collective.Call, to int, out []byte, from int, in []byte) error {
 	farTo := to
 	farFrom := from
 	if f.Near(to) || f.Near(from) {
@@ -35,7 +36,7 @@ func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error
 		}
 		same := *call
 		same.Count = 0 // lengths are compared on the way
-		if err := f.shared.Swap(same.sign(), nearTo, pointer(out), len(out), nearFrom, pointer(in),
+		if err := f.shared.Swap(collective.Word(&same), nearTo, pointer(out), len(out), nearFrom, pointer(in),
 			len(in)); err != nil {
 			return err
 		}
@@ -47,17 +48,17 @@ func (f *Fabric) swap(call *Call, to int, out []byte, from int, in []byte) error
 }
 
 // swapFar exchanges over the network. The two directions may carry different calls.
-func (f *Fabric) swapFar(call *Call, to int, out []byte, from int, in []byte) error {
+func (f *Fabric) swapFar(call *collective.Call, to int, out []byte, from int, in []byte) error {
 	size := call.Type.Size()
 	mine := *call
 	theirs := *call
-	if call.Kind == KindMessage {
+	if call.Kind == collective.Message {
 		mine.Root = uint32(f.rank)
 		theirs.Root = uint32(max(from, 0))
 	}
 	mine.Count = uint64(len(out) / size)
 	theirs.Count = uint64(len(in) / size)
-	mine.encode((*[callSize]byte)(&f.sign))
-	theirs.encode((*[callSize]byte)(&f.expect))
+	collective.Encode(&mine, &f.sign)
+	collective.Encode(&theirs, &f.expect)
 	return f.all.Swap(&f.sign, &f.expect, to, out, from, in)
 }

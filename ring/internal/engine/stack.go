@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
 
@@ -17,7 +18,7 @@ const memoryFactor = 3
 const minShard = 64 << 10
 
 // short reports whether a vector of n bytes goes through one leader of each domain.
-func (f *Fabric) short(k algorithms.Kind, n, root int) bool {
+func (f *Fabric) short(k collective.Kind, n, root int) bool {
 	if f.shardMax > 0 {
 		return n <= 2*f.shardMax
 	}
@@ -27,7 +28,7 @@ func (f *Fabric) short(k algorithms.Kind, n, root int) bool {
 
 // blockSize returns how many bytes of a vector of n go through the stages at once: so many that
 // the whole takes the least time.
-func (f *Fabric) blockSize(k algorithms.Kind, n, root int) int {
+func (f *Fabric) blockSize(k collective.Kind, n, root int) int {
 	if f.shardMax > 0 {
 		return f.leaders * f.shardMax
 	}
@@ -118,20 +119,20 @@ func (f *Fabric) shard(vector []byte, elem int) []byte {
 }
 
 // reduceShard combines the domain's src into this rank's shard of dst.
-func (f *Fabric) reduceShard(call *Call, r algorithms.Reduction, dst, src []byte) error {
+func (f *Fabric) reduceShard(call *collective.Call, r algorithms.Reduction, dst, src []byte) error {
 	if f.shared == nil {
 		copy(dst, src)
 		return nil
 	}
 	own := f.shard(dst, r.Type.Size())
-	return f.shared.ReduceScatter(call.sign(), r.Type, r.Op, pointer(own), pointer(src), f.regions, 1)
+	return f.shared.ReduceScatter(collective.Word(call), r.Type, r.Op, pointer(own), pointer(src), f.regions, 1)
 }
 
 // spread gives the leaders' shards of a vector to the whole domain.
-func (f *Fabric) spread(call *Call, vector []byte, elem int) error {
+func (f *Fabric) spread(call *collective.Call, vector []byte, elem int) error {
 	if f.shared == nil {
 		return nil
 	}
 	own := f.shard(vector, elem)
-	return f.shared.AllGatherV(call.sign(), pointer(vector), pointer(own), f.regions)
+	return f.shared.AllGatherV(collective.Word(call), pointer(vector), pointer(own), f.regions)
 }

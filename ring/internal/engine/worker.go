@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -18,7 +19,7 @@ type worker struct {
 
 // step is a collective on buf, in place.
 type step struct {
-	kind   algorithms.Kind // AllReduce, Broadcast or Reduce
+	kind   collective.Kind // AllReduce, Broadcast or Reduce
 	sign   *flow.Sign
 	reduce algorithms.Reduction
 	buf    []byte
@@ -37,9 +38,9 @@ func newWorker(team *algorithms.Team) *worker {
 
 func (w *worker) carry(s step) error {
 	switch s.kind {
-	case algorithms.Broadcast:
+	case collective.Broadcast:
 		return w.team.Broadcast(s.sign, s.buf, s.root)
-	case algorithms.Reduce:
+	case collective.Reduce:
 		return w.team.Reduce(s.sign, s.reduce, s.buf, s.buf, s.root)
 	}
 	return w.team.AllReduce(s.sign, s.reduce, s.buf, s.buf)

@@ -30,7 +30,7 @@ type Flow struct {
 	Lead int
 	Recv []Part
 
-	Type kernel.DType // of the elements that are combined
+	Type kernel.Type // of the elements that are combined
 	Op   kernel.Op
 }
 

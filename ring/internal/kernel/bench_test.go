@@ -9,7 +9,7 @@ import (
 // BenchmarkReduce counts the bytes of the sources.
 func BenchmarkReduce(b *testing.B) {
 	for _, bench := range []struct {
-		dtype DType
+		dtype Type
 		op    Op
 		k     int
 		sizes []int // of each array, in KiB
@@ -61,7 +61,7 @@ func BenchmarkCopy(b *testing.B) {
 // BenchmarkConvert counts the bytes of the float32 array.
 func BenchmarkConvert(b *testing.B) {
 	dst, srcs := benchArrays(1, 256<<10)
-	for _, pair := range [][2]DType{{F32, F16}, {F16, F32}, {F32, BF16}, {BF16, F32}} {
+	for _, pair := range [][2]Type{{F32, F16}, {F16, F32}, {F32, BF16}, {BF16, F32}} {
 		for _, set := range sets(b) {
 			b.Run(fmt.Sprintf("%v/%v/%v", pair[1], pair[0], set), func(b *testing.B) {
 				b.SetBytes(256 << 10)

@@ -61,7 +61,7 @@ func TestNothingOutside(t *testing.T) {
 }
 
 // touchAll runs every kernel of a type.
-func touchAll(sets []Set, dtype DType, dst unsafe.Pointer, srcs []unsafe.Pointer, n int) {
+func touchAll(sets []Set, dtype Type, dst unsafe.Pointer, srcs []unsafe.Pointer, n int) {
 	for _, set := range sets {
 		for _, op := range ops() {
 			if Valid(dtype, op) {
@@ -77,8 +77,8 @@ func touchAll(sets []Set, dtype DType, dst unsafe.Pointer, srcs []unsafe.Pointer
 }
 
 func testConvertFenced(sets []Set, from, to []byte) {
-	for _, half := range []DType{F16, BF16} {
-		for _, pair := range [][2]DType{{F32, half}, {half, F32}} {
+	for _, half := range []Type{F16, BF16} {
+		for _, pair := range [][2]Type{{F32, half}, {half, F32}} {
 			for n := range 200 {
 				for _, set := range sets {
 					dst := to[len(to)-n*pair[0].Size():]

@@ -6,7 +6,7 @@ import (
 )
 
 // scaleGo is the Go tier of [Set.Scale], for the bytes from, to.
-func scaleGo(t DType, dst, src unsafe.Pointer, factor float64, from, to int) {
+func scaleGo(t Type, dst, src unsafe.Pointer, factor float64, from, to int) {
 	switch t {
 	case F32:
 		mul[float32](dst, src, float32(factor), from, to)
@@ -30,7 +30,7 @@ func scaleGo(t DType, dst, src unsafe.Pointer, factor float64, from, to int) {
 }
 
 // divideGo is the Go tier of [Set.Divide], for the bytes from, to.
-func divideGo(t DType, dst, src unsafe.Pointer, divisor int, from, to int) {
+func divideGo(t Type, dst, src unsafe.Pointer, divisor int, from, to int) {
 	d := float64(divisor)
 	switch t {
 	case F32:
@@ -92,7 +92,7 @@ func div[T float](dst, src unsafe.Pointer, divisor T, from, to int) {
 }
 
 // halves computes in float32.
-func halves(t DType, dst, src unsafe.Pointer, from, to int, f func(float32) float32) {
+func halves(t Type, dst, src unsafe.Pointer, from, to int, f func(float32) float32) {
 	var block [blockLen]float32
 	for from < to {
 		part := block[:min((to-from)/2, blockLen)]
@@ -136,7 +136,7 @@ func divInt[T integer, W int64 | uint64](dst, src unsafe.Pointer, divisor W, fro
 }
 
 // convertGo is the Go tier of [Set.Convert], for the elements begin, end.
-func convertGo(to DType, dst unsafe.Pointer, from DType, src unsafe.Pointer, begin, end int) {
+func convertGo(to Type, dst unsafe.Pointer, from Type, src unsafe.Pointer, begin, end int) {
 	if from.half() {
 		load(from, array[float32](dst, begin*4, end-begin), src, begin*2)
 	} else {

@@ -10,7 +10,7 @@ import (
 )
 
 // mapped returns Scale or Divide of one element.
-func mapped(t DType, bits uint64, factor float64, divisor int) uint64 {
+func mapped(t Type, bits uint64, factor float64, divisor int) uint64 {
 	f, float := formatOf(t)
 	if !float {
 		return mappedInt(t, bits, factor, divisor)
@@ -44,7 +44,7 @@ func (f format) quotient(a uint64, b float64) uint64 {
 	return f.round(f.value(a) / f.value(f.round(b)))
 }
 
-func mappedInt(t DType, bits uint64, factor float64, divisor int) uint64 {
+func mappedInt(t Type, bits uint64, factor float64, divisor int) uint64 {
 	shift := 64 - 8*t.Size()
 	signed := int64(bits<<shift) >> shift
 	unsigned := t == U8 || t == U64
@@ -99,7 +99,7 @@ func TestScaleAndDivide(t *testing.T) {
 }
 
 // testMap scales, or divides if the divisor is positive, and compares.
-func testMap(t *testing.T, dtype DType, a arrays, n int, factor float64, divisor int) {
+func testMap(t *testing.T, dtype Type, a arrays, n int, factor float64, divisor int) {
 	want := make([]byte, n*dtype.Size())
 	for i := range n {
 		put(dtype, want, i, mapped(dtype, get(dtype, a.array(0), i), factor, divisor))
@@ -138,7 +138,7 @@ func TestAverageOfEqualNumbers(t *testing.T) {
 
 // halfPatterns returns all values of a half, and the float32s around which rounding to it
 // changes: those halfway between two halves, and their neighbours.
-func halfPatterns(dtype DType) (halves, singles []uint64) {
+func halfPatterns(dtype Type) (halves, singles []uint64) {
 	f, _ := formatOf(dtype)
 	single := format{32, 23}
 	for h := range uint64(1 << 16) {
@@ -155,14 +155,14 @@ func halfPatterns(dtype DType) (halves, singles []uint64) {
 }
 
 func TestConvertEveryPattern(t *testing.T) {
-	for _, dtype := range []DType{F16, BF16} {
+	for _, dtype := range []Type{F16, BF16} {
 		halves, singles := halfPatterns(dtype)
 		testConvert(t, F32, dtype, halves)
 		testConvert(t, dtype, F32, singles)
 	}
 }
 
-func testConvert(t *testing.T, to, from DType, in []uint64) {
+func testConvert(t *testing.T, to, from Type, in []uint64) {
 	src := newArrays(1, len(in)*from.Size(), func(int) int { return 0 })
 	want := newArrays(1, len(in)*to.Size(), func(int) int { return 0 })
 	got := newArrays(1, len(in)*to.Size(), func(int) int { return 0 })
@@ -187,7 +187,7 @@ func testConvert(t *testing.T, to, from DType, in []uint64) {
 
 func TestConvertLengths(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
-	for _, pair := range [][2]DType{{F32, F16}, {F16, F32}, {F32, BF16}, {BF16, F32}, {I64, I64}} {
+	for _, pair := range [][2]Type{{F32, F16}, {F16, F32}, {F32, BF16}, {BF16, F32}, {I64, I64}} {
 		for n := range 131 {
 			to := pair[0]
 			from := pair[1]
@@ -207,7 +207,7 @@ func TestConvertLengths(t *testing.T) {
 
 // TestHalfPairs combines every pattern with a sample of others.
 func TestHalfPairs(t *testing.T) {
-	for _, dtype := range []DType{F16, BF16} {
+	for _, dtype := range []Type{F16, BF16} {
 		r := rand.New(rand.NewPCG(uint64(dtype), 9))
 		const n = 1 << 16
 		a := newArrays(3, n*2, func(int) int { return 0 })

@@ -11,7 +11,7 @@ import (
 // format is a floating-point format: its bits, and those of the fraction.
 type format struct{ bits, fraction int }
 
-func formatOf(t DType) (f format, ok bool) {
+func formatOf(t Type) (f format, ok bool) {
 	switch t {
 	case F16:
 		return format{16, 10}, true
@@ -132,7 +132,7 @@ func (f format) combine(op Op, a, b uint64) uint64 {
 }
 
 // oracle returns Reduce of one element.
-func oracle(t DType, op Op, elems []uint64) uint64 {
+func oracle(t Type, op Op, elems []uint64) uint64 {
 	if len(elems) == 1 {
 		return elems[0]
 	}
@@ -164,7 +164,7 @@ func oracle(t DType, op Op, elems []uint64) uint64 {
 	return acc
 }
 
-func combineInt(t DType, op Op, a, b uint64) uint64 {
+func combineInt(t Type, op Op, a, b uint64) uint64 {
 	shift := 64 - 8*t.Size()
 	mask := ^uint64(0) >> shift
 	less := int64(a<<shift) < int64(b<<shift)
@@ -199,13 +199,13 @@ func combineInt(t DType, op Op, a, b uint64) uint64 {
 }
 
 // get and put access element i of an array in memory.
-func get(t DType, b []byte, i int) uint64 {
+func get(t Type, b []byte, i int) uint64 {
 	var word [8]byte
 	copy(word[:], b[i*t.Size():(i+1)*t.Size()])
 	return binary.LittleEndian.Uint64(word[:])
 }
 
-func put(t DType, b []byte, i int, bits uint64) {
+func put(t Type, b []byte, i int, bits uint64) {
 	word := binary.LittleEndian.AppendUint64(nil, bits)
 	copy(b[i*t.Size():(i+1)*t.Size()], word)
 }

@@ -17,7 +17,7 @@ func array[T any](p unsafe.Pointer, from, n int) []T {
 
 // reduceGo is the Go tier of [Set.Reduce], for the bytes from, to of each array.
 // The operation is canonical.
-func reduceGo(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
+func reduceGo(t Type, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
 	if op.bitwise() {
 		words := from + (to-from)&^7
 		reduceNumbers[uint64](op, dst, srcs, from, words)
@@ -65,7 +65,7 @@ func reduceNumbers[T number](op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, f
 }
 
 // reduceHalves rounds once, after the last source.
-func reduceHalves(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
+func reduceHalves(t Type, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) {
 	var block, next [blockLen]float32
 	for from < to {
 		n := min((to-from)/2, blockLen)
@@ -152,7 +152,7 @@ func foldBits[T uint8 | uint64](op Op, out, a, b []T) {
 }
 
 // load widens the halves that start from bytes after p.
-func load(t DType, dst []float32, p unsafe.Pointer, from int) {
+func load(t Type, dst []float32, p unsafe.Pointer, from int) {
 	if t == F16 {
 		widenAll(dst, array[f16](p, from, len(dst)))
 	} else {
@@ -161,7 +161,7 @@ func load(t DType, dst []float32, p unsafe.Pointer, from int) {
 }
 
 // store narrows src to the halves that start from bytes after p.
-func store(t DType, p unsafe.Pointer, src []float32, from int) {
+func store(t Type, p unsafe.Pointer, src []float32, from int) {
 	if t == F16 {
 		narrowAll(array[f16](p, from, len(src)), src)
 	} else {

@@ -56,7 +56,7 @@ const (
 // Reduce sets the n elements of dst to op over the sources, in their order. There
 // is at least one source. dst may be one or more of them, but must not overlap
 // any partly. It panics if Valid(t, op) is false.
-func (s Set) Reduce(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n int) {
+func (s Set) Reduce(t Type, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n int) {
 	if !Valid(t, op) {
 		panic(fmt.Sprintf("kernel: no %v of %v", op, t))
 	}
@@ -70,7 +70,7 @@ func (s Set) Reduce(t DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, n
 	for from := 0; from < total; {
 		to := min(from+piece, total)
 		done := s.tier.reduce(t, op, dst, srcs, from, to)
-		from = s.tier.resume(t.float(), done, to)
+		from = s.tier.resume(t.Float(), done, to)
 		reduceGo(t, op, dst, srcs, done, from)
 	}
 }
@@ -92,7 +92,7 @@ func (t tier) resume(float bool, done, to int) int {
 // but must not overlap it partly. F32, F16 and BF16 are multiplied by the float32
 // nearest to factor. Integers are multiplied as float64, cut towards zero, and
 // clamped to their type; NaN becomes 0. It panics for Bool.
-func (s Set) Scale(t DType, dst, src unsafe.Pointer, n int, factor float64) {
+func (s Set) Scale(t Type, dst, src unsafe.Pointer, n int, factor float64) {
 	mustBeNumber(t)
 	total := n * t.Size()
 	if factor == 1 {
@@ -102,7 +102,7 @@ func (s Set) Scale(t DType, dst, src unsafe.Pointer, n int, factor float64) {
 	for from := 0; from < total; {
 		to := min(from+maxPiece, total)
 		done := s.tier.scale(t, dst, src, factor, from, to)
-		from = s.tier.resume(t.float(), done, to)
+		from = s.tier.resume(t.Float(), done, to)
 		scaleGo(t, dst, src, factor, done, from)
 	}
 }
@@ -111,7 +111,7 @@ func (s Set) Scale(t DType, dst, src unsafe.Pointer, n int, factor float64) {
 // at least 1. dst may be src, but must not overlap it partly. Floating point is
 // rounded once, so the average of equal numbers is that number; integers are cut
 // towards zero. It panics for Bool.
-func (s Set) Divide(t DType, dst, src unsafe.Pointer, n, divisor int) {
+func (s Set) Divide(t Type, dst, src unsafe.Pointer, n, divisor int) {
 	mustBeNumber(t)
 	if divisor < 1 {
 		panic(fmt.Sprintf("kernel: division by %d", divisor))
@@ -124,12 +124,12 @@ func (s Set) Divide(t DType, dst, src unsafe.Pointer, n, divisor int) {
 	for from := 0; from < total; {
 		to := min(from+maxPiece, total)
 		done := s.tier.divide(t, dst, src, divisor, from, to)
-		from = s.tier.resume(t.float(), done, to)
+		from = s.tier.resume(t.Float(), done, to)
 		divideGo(t, dst, src, divisor, done, from)
 	}
 }
 
-func mustBeNumber(t DType) {
+func mustBeNumber(t Type) {
 	if t == Bool || t.Size() == 0 {
 		panic(fmt.Sprintf("kernel: %v is not a number", t))
 	}
@@ -137,14 +137,14 @@ func mustBeNumber(t DType) {
 
 // Convertible reports whether [Set.Convert] goes from one type to the other: F32
 // to and from F16 and BF16, and every type to itself.
-func Convertible(to, from DType) bool {
+func Convertible(to, from Type) bool {
 	return to == from && to.Size() > 0 || to == F32 && from.half() || to.half() && from == F32
 }
 
 // Convert sets the n elements of dst to those of src in another type. The arrays
 // must not overlap, unless their types and addresses are the same. It panics if
 // Convertible(to, from) is false.
-func (s Set) Convert(to DType, dst unsafe.Pointer, from DType, src unsafe.Pointer, n int) {
+func (s Set) Convert(to Type, dst unsafe.Pointer, from Type, src unsafe.Pointer, n int) {
 	if !Convertible(to, from) {
 		panic(fmt.Sprintf("kernel: no conversion of %v to %v", from, to))
 	}

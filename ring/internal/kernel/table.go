@@ -23,7 +23,7 @@ const (
 	kernels    = (int(Bool) + 1) * typeStride
 )
 
-func (t tier) run(op Op, dtype DType, dst, src unsafe.Pointer, x uint64, from, to int) int {
+func (t tier) run(op Op, dtype Type, dst, src unsafe.Pointer, x uint64, from, to int) int {
 	return t.runNumber(int(dtype)*typeStride+int(op), dst, src, x, from, to)
 }
 
@@ -31,13 +31,13 @@ func (t tier) run(op Op, dtype DType, dst, src unsafe.Pointer, x uint64, from, t
 // another, and return the offset they reached. The Go tier does the rest. Offsets are bytes, for
 // convert elements.
 
-func (t tier) reduce(dtype DType, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) int {
+func (t tier) reduce(dtype Type, op Op, dst unsafe.Pointer, srcs []unsafe.Pointer, from, to int) int {
 	return t.run(op, alike(dtype, op), dst, unsafe.Pointer(&srcs[0]), uint64(len(srcs)), from, to)
 }
 
 // alike returns the type whose kernel serves t: the sign of integers does not matter to sums and
 // products, nor the type to operations on bits.
-func alike(t DType, op Op) DType {
+func alike(t Type, op Op) Type {
 	switch {
 	case op.bitwise():
 		return I8
@@ -50,23 +50,23 @@ func alike(t DType, op Op) DType {
 	return t
 }
 
-func (t tier) scale(dtype DType, dst, src unsafe.Pointer, factor float64, from, to int) int {
+func (t tier) scale(dtype Type, dst, src unsafe.Pointer, factor float64, from, to int) int {
 	return t.run(opScale, dtype, dst, src, bitsOf(dtype, factor), from, to)
 }
 
-func (t tier) divide(dtype DType, dst, src unsafe.Pointer, divisor int, from, to int) int {
+func (t tier) divide(dtype Type, dst, src unsafe.Pointer, divisor int, from, to int) int {
 	return t.run(opDivide, dtype, dst, src, bitsOf(dtype, float64(divisor)), from, to)
 }
 
 // bitsOf returns the bits of x in the type in which dtype is computed.
-func bitsOf(dtype DType, x float64) uint64 {
+func bitsOf(dtype Type, x float64) uint64 {
 	if dtype == F64 {
 		return math.Float64bits(x)
 	}
 	return uint64(math.Float32bits(float32(x)))
 }
 
-func (t tier) convert(dstType DType, dst unsafe.Pointer, srcType DType, src unsafe.Pointer, from, to int) int {
+func (t tier) convert(dstType Type, dst unsafe.Pointer, srcType Type, src unsafe.Pointer, from, to int) int {
 	if dstType == F32 {
 		return t.run(opWiden, srcType, dst, src, 0, from, to)
 	}

@@ -5,7 +5,7 @@ package kernel
 import "testing"
 
 // lacking reports whether a tier leaves an operation to plain Go.
-func lacking(t tier, dtype DType, op Op) bool {
+func lacking(t tier, dtype Type, op Op) bool {
 	narrow := dtype == I8 || dtype == U8
 	wide := dtype == I64 || dtype == U64
 	switch t {
@@ -21,7 +21,7 @@ func lacking(t tier, dtype DType, op Op) bool {
 func TestEveryKernelIsInTheTable(t *testing.T) {
 	for _, set := range sets(t)[1:] {
 		dst, srcs := benchArrays(2, 1<<10)
-		reached := func(what string, dtype DType, done int) {
+		reached := func(what string, dtype Type, done int) {
 			if want := 1 << 10; done != want {
 				t.Errorf("%v: %s of %v reached %d of %d", set, what, dtype, done, want)
 			}
@@ -32,7 +32,7 @@ func TestEveryKernelIsInTheTable(t *testing.T) {
 					reached(op.String(), dtype, set.tier.reduce(dtype, op, dst, srcs, 0, 1<<10))
 				}
 			}
-			if dtype.float() {
+			if dtype.Float() {
 				reached("scale", dtype, set.tier.scale(dtype, dst, srcs[0], 2, 0, 1<<10))
 				reached("divide", dtype, set.tier.divide(dtype, dst, srcs[0], 2, 0, 1<<10))
 			}

@@ -7,13 +7,13 @@ import "unsafe"
 // runs reports whether this processor has what the tier needs.
 func (t tier) runs() bool { return t == plain }
 
-func (tier) reduce(_ DType, _ Op, _ unsafe.Pointer, _ []unsafe.Pointer, from, _ int) int { return from }
+func (tier) reduce(_ Type, _ Op, _ unsafe.Pointer, _ []unsafe.Pointer, from, _ int) int { return from }
 
-func (tier) scale(_ DType, _, _ unsafe.Pointer, _ float64, from, _ int) int { return from }
+func (tier) scale(_ Type, _, _ unsafe.Pointer, _ float64, from, _ int) int { return from }
 
-func (tier) divide(_ DType, _, _ unsafe.Pointer, _ int, from, _ int) int { return from }
+func (tier) divide(_ Type, _, _ unsafe.Pointer, _ int, from, _ int) int { return from }
 
-func (tier) convert(_ DType, _ unsafe.Pointer, _ DType, _ unsafe.Pointer, from, _ int) int {
+func (tier) convert(_ Type, _ unsafe.Pointer, _ Type, _ unsafe.Pointer, from, _ int) int {
 	return from
 }
 

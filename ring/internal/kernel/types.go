@@ -2,12 +2,12 @@ package kernel
 
 import "fmt"
 
-// DType is the type of an array's elements. The zero value is none.
-type DType uint8
+// Type is an element type at run time. Zero is the type of calls without data.
+type Type uint8
 
 // The element types. Bool is a byte that is 0 or 1.
 const (
-	F32 DType = 1 + iota
+	F32 Type = 1 + iota
 	F64
 	F16
 	BF16
@@ -21,7 +21,7 @@ const (
 )
 
 // Size returns the length of an element in bytes, or 0 if t is not a type.
-func (t DType) Size() int {
+func (t Type) Size() int {
 	switch t {
 	case I8, U8, Bool:
 		return 1
@@ -35,36 +35,39 @@ func (t DType) Size() int {
 	return 0
 }
 
-func (t DType) String() string {
-	names := [...]string{"", "f32", "f64", "f16", "bf16", "i8", "u8", "i16", "i32", "i64", "u64", "bool"}
+func (t Type) String() string {
+	names := [...]string{"", "float32", "float64", "float16", "bfloat16", "int8", "uint8", "int16", "int32", "int64",
+		"uint64", "bool"}
 	if t == 0 || int(t) >= len(names) {
-		return fmt.Sprintf("dtype %d", uint8(t))
+		return fmt.Sprintf("type %d", uint8(t))
 	}
 	return names[t]
 }
 
-func (t DType) float() bool { return t >= F32 && t <= BF16 }
+// Float reports whether t is a floating point type.
+func (t Type) Float() bool { return t >= F32 && t <= BF16 }
 
 // half reports whether t is computed in float32.
-func (t DType) half() bool { return t == F16 || t == BF16 }
+func (t Type) half() bool { return t == F16 || t == BF16 }
 
-// Op is an operation of [Set.Reduce] on two elements. The zero value is none.
+// Op is how [Set.Reduce] combines elements. The zero value is none.
 type Op uint8
 
-// The operations. Sums and products of integers wrap around. For Bool, Sum and
-// Max mean or, Prod and Min mean and.
+// The operations. Avg adds as Sum does: [Set.Divide] completes it. Sums and products of integers
+// wrap around. For Bool, Sum and Max mean or, Prod and Min mean and.
 const (
 	Sum Op = 1 + iota
-	Prod
+	Avg
 	Min
 	Max
+	Prod
 	BAnd
 	BOr
 	BXor
 )
 
 func (o Op) String() string {
-	names := [...]string{"", "sum", "prod", "min", "max", "band", "bor", "bxor"}
+	names := [...]string{"", "sum", "avg", "min", "max", "prod", "band", "bor", "bxor"}
 	if o == 0 || int(o) >= len(names) {
 		return fmt.Sprintf("op %d", uint8(o))
 	}
@@ -74,21 +77,22 @@ func (o Op) String() string {
 // bitwise reports whether o is an operation on bits.
 func (o Op) bitwise() bool { return o >= BAnd && o <= BXor }
 
-// Valid reports whether op is defined for t: all are, except bit operations on floating
-// point.
-func Valid(t DType, op Op) bool {
-	return t.Size() > 0 && op >= Sum && op <= BXor && !(t.float() && op.bitwise())
+// Valid reports whether op is defined for t: all are, except bit operations on floating point and
+// the average of Bool.
+func Valid(t Type, op Op) bool {
+	return t.Size() > 0 && op >= Sum && op <= BXor && !(t.Float() && op.bitwise()) && !(t == Bool && op == Avg)
 }
 
-// canonical replaces arithmetic on Bool by the equivalent bit operation.
-func canonical(t DType, op Op) Op {
-	if t != Bool {
+// canonical replaces Avg by Sum, and arithmetic on Bool by the equivalent bit operation.
+func canonical(t Type, op Op) Op {
+	switch {
+	case op == Avg:
+		return Sum
+	case t != Bool:
 		return op
-	}
-	switch op {
-	case Sum, Max:
+	case op == Sum || op == Max:
 		return BOr
-	case Prod, Min:
+	case op == Prod || op == Min:
 		return BAnd
 	}
 	return op

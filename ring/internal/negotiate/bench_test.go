@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -31,7 +32,7 @@ func newSteady(tb testing.TB, size, tensors int) *steady {
 		if i%10 == 9 {
 			r = Request{
 				Name:  r.Name,
-				Kind:  AllGather,
+				Kind:  collective.AllGather,
 				Type:  kernel.I64,
 				Count: 3,
 			}

@@ -44,7 +44,7 @@ func (r *round) mark(rank int) {
 // agreedBy returns the request that rank stands for when it sends e's id.
 func (e *entry) agreedBy(rank int) Request {
 	r := e.agreed
-	if r.Kind.varies() {
+	if varies(r.Kind) {
 		r.Count = e.counts[rank]
 	}
 	return r

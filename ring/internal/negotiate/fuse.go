@@ -1,6 +1,10 @@
 package negotiate
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/gorun/gorun/ring/internal/collective"
+)
 
 // Align is the alignment of tensors in a fusion buffer in bytes: a cache line, which is a
 // whole number of elements of every type.
@@ -50,7 +54,7 @@ func (f *fuser) fuse(ready []Item, threshold int64) []Batch {
 		start := len(f.items)
 		bytes := ready[i].Bytes()
 		f.items = append(f.items, ready[i])
-		if ready[i].Kind == AllReduce && bytes <= threshold && !f.alone(bytes) {
+		if ready[i].Kind == collective.AllReduce && bytes <= threshold && !f.alone(bytes) {
 			bytes = f.gather(ready, i, threshold)
 		}
 		f.batches = append(f.batches, Batch{Items: f.items[start:len(f.items):len(f.items)], Bytes: bytes})
@@ -85,5 +89,5 @@ func (f *fuser) alone(bytes int64) bool { return f.large > 0 && bytes >= f.large
 
 // fits reports whether a and b may be reduced as one vector.
 func fits(a, b Request) bool {
-	return b.Kind == AllReduce && a.Type == b.Type && a.Op == b.Op && a.GPU == b.GPU
+	return b.Kind == collective.AllReduce && a.Type == b.Type && a.Op == b.Op && a.GPU == b.GPU
 }

@@ -4,21 +4,22 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
 func TestFuse(t *testing.T) {
-	of := func(name string, typ kernel.DType, op Op, bytes int) Item {
+	of := func(name string, typ kernel.Type, op kernel.Op, bytes int) Item {
 		return Item{Request: Request{
 			Name:  name,
-			Kind:  AllReduce,
+			Kind:  collective.AllReduce,
 			Type:  typ,
 			Op:    op,
 			Count: uint64(bytes / typ.Size()),
 		}}
 	}
 	sum := func(name string, bytes int) Item { return of(name, kernel.F32, 1, bytes) }
-	other := func(name string, kind Kind) Item {
+	other := func(name string, kind collective.Kind) Item {
 		return Item{Request: Request{
 			Name:  name,
 			Kind:  kind,
@@ -48,8 +49,8 @@ func TestFuse(t *testing.T) {
 		{"skips no more than a buffer", 256, []Item{sum("a", 8), of("b", kernel.F64, 1, 200),
 			of("c", kernel.F64, 1, 200), sum("d", 8)}, "a | b | c | d "},
 		{"fills up behind one that does not fit", 256, []Item{sum("a", 128), sum("b", 192), sum("c", 64)}, "a c | b "},
-		{"other kinds alone", 1000, []Item{sum("a", 8), other("g", AllGather), other("r", ReduceScatter),
-			other("b", Broadcast), sum("c", 8)}, "a c | g | r | b "},
+		{"other kinds alone", 1000, []Item{sum("a", 8), other("g", collective.AllGather),
+			other("r", collective.ReduceScatter), other("b", collective.Broadcast), sum("c", 8)}, "a c | g | r | b "},
 		{"empty ones", 1000, []Item{sum("a", 0), sum("b", 0)}, "a b "},
 	}
 	for _, tt := range tests {
@@ -79,8 +80,8 @@ func checkBatches(t *testing.T, batches []Batch, ready []Item, threshold int64) 
 			if item.Offset%Align != 0 || item.Offset < end || item.Offset >= end+Align {
 				t.Errorf("%s begins at %d, behind one that ends at %d", item.Name, item.Offset, end)
 			}
-			if i > 0 && (item.Kind != AllReduce || item.Type != b.Items[0].Type || item.Op != b.Items[0].Op ||
-				item.GPU != b.Items[0].GPU) {
+			if i > 0 && (item.Kind != collective.AllReduce || item.Type != b.Items[0].Type ||
+				item.Op != b.Items[0].Op || item.GPU != b.Items[0].GPU) {
 				t.Errorf("%v in one batch with %v", item.Request, b.Items[0].Request)
 			}
 			end = item.Offset + item.Bytes()
@@ -103,12 +104,12 @@ func TestFuseRandom(t *testing.T) {
 		for i := range ready {
 			r := Request{
 				Name: string(rune('A' + i)),
-				Kind: AllReduce,
-				Type: kernel.F32 + kernel.DType(random.IntN(3)),
-				Op:   Op(1 + random.IntN(2)),
+				Kind: collective.AllReduce,
+				Type: kernel.F32 + kernel.Type(random.IntN(3)),
+				Op:   kernel.Op(1 + random.IntN(2)),
 			}
 			if random.IntN(10) == 0 {
-				r.Kind = AllGather
+				r.Kind = collective.AllGather
 			}
 			r.Count = uint64(random.IntN(300))
 			r.GPU = random.IntN(2) == 0

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -16,8 +17,8 @@ func TestJoin(t *testing.T) {
 	for _, warm := range []bool{false, true} { // the second time names have ids
 		w := newWorld(t, 3, defaults())
 		avg := sumOf("avg", 2)
-		barrier := Request{Name: "barrier", Kind: Barrier}
-		avg.Op = opAvg
+		barrier := Request{Name: "barrier", Kind: collective.Barrier}
+		avg.Op = kernel.Avg
 		for rank := 0; warm && rank < 3; rank++ {
 			w.submit(rank, sumOf("a", 1))
 			w.submit(rank, avg)
@@ -76,15 +77,15 @@ func TestJoin(t *testing.T) {
 // not before.
 func TestNotWithoutThoseWhoJoined(t *testing.T) {
 	for want, r := range map[string]Request{
-		`tensor "x", broadcast of 1 f32 from rank 1: ranks 1, 3 have joined`: {Name: "x", Kind: Broadcast,
+		`tensor "x", broadcast of 1 f32 from rank 1: ranks 1, 3 have joined`: {Name: "x", Kind: collective.Broadcast,
 			Type: kernel.F32, Count: 1, Root: 1},
-		`allreduce max of 1 f32: ranks 1, 3 have joined`: {Name: "x", Kind: AllReduce,
+		`allreduce max of 1 f32: ranks 1, 3 have joined`: {Name: "x", Kind: collective.AllReduce,
 			Type: kernel.F32, Op: 4, Count: 1},
-		`allgather of 1 f32: ranks`: {Name: "x", Kind: AllGather,
+		`allgather of 1 f32: ranks`: {Name: "x", Kind: collective.AllGather,
 			Type: kernel.F32, Count: 1},
-		`reducescatter sum of 4 f32: ranks`: {Name: "x", Kind: ReduceScatter,
-			Type: kernel.F32, Op: opSum, Count: 4},
-		`alltoall of 4 f32: ranks`: {Name: "x", Kind: AllToAll,
+		`reducescatter sum of 4 f32: ranks`: {Name: "x", Kind: collective.ReduceScatter,
+			Type: kernel.F32, Op: kernel.Sum, Count: 4},
+		`alltoall of 4 f32: ranks`: {Name: "x", Kind: collective.AllToAll,
 			Type: kernel.F32, Count: 4},
 	} {
 		w := newWorld(t, 4, defaults())
@@ -181,7 +182,7 @@ func TestBadJoins(t *testing.T) {
 			list.full(&r)
 			f.seal(w.ranks[1].digest, list.b)
 		},
-		"rank 1 speaks version 3.4": func(w *world, f *Frame) { f[1] = 4 },
+		"rank 1 speaks version 4.4": func(w *world, f *Frame) { f[1] = 4 },
 	} {
 		w := newWorld(t, 2, defaults())
 		w.ranks[1].Join()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 func TestLeave(t *testing.T) {
@@ -48,17 +50,17 @@ func TestMissing(t *testing.T) {
 func TestArrivals(t *testing.T) {
 	var got []string
 	c := defaults()
-	c.Arrived = func(name string, kind Kind, rank int, first bool) {
+	c.Arrived = func(name string, kind collective.Kind, rank int, first bool) {
 		got = append(got, fmt.Sprint(name, " ", kind, " ", rank, " ", first))
 	}
 	w := newWorld(t, 2, c)
 	for range 2 { // the second time, by id
 		got = nil
 		w.submit(1, sumOf("a", 1))
-		w.submit(1, Request{Name: "b", Kind: Barrier})
+		w.submit(1, Request{Name: "b", Kind: collective.Barrier})
 		w.cycle()
 		w.submit(0, sumOf("a", 1))
-		w.submit(0, Request{Name: "b", Kind: Barrier})
+		w.submit(0, Request{Name: "b", Kind: collective.Barrier})
 		w.cycle()
 		// Each rank hears the same.
 		want := []string{"a allreduce 1 true", "b barrier 1 true", "a allreduce 1 true", "b barrier 1 true",

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 // Defaults of a Config.
@@ -27,7 +29,7 @@ type Config struct {
 
 	// Arrived, if not nil, is called in a step for each request of each rank, with
 	// whether it is the first one of its name.
-	Arrived func(name string, kind Kind, rank int, first bool)
+	Arrived func(name string, kind collective.Kind, rank int, first bool)
 }
 
 func (c Config) check() error {
@@ -98,8 +100,8 @@ func (n *Negotiator) mix(v uint32) { n.digest = (n.digest ^ v) * 16777619 }
 // run.
 type Failure struct {
 	Name string
-	Kind Kind  // of the first request
-	Err  error // a *MismatchError or *JoinedError
+	Kind collective.Kind // of the first request
+	Err  error           // a *MismatchError or *JoinedError
 }
 
 // Outcome is the result of a step, the same on all ranks: batches to run, in this order,
@@ -316,7 +318,7 @@ func (n *Negotiator) note(now time.Time, rank int, e *entry, r Request) error {
 		e.odd = rank
 		e.oddSaid = r
 	}
-	if r.Kind.varies() {
+	if varies(r.Kind) {
 		if e.counts == nil {
 			e.counts = make([]uint64, n.config.Size)
 		}
@@ -357,7 +359,7 @@ func (n *Negotiator) finish(e *entry) {
 	}
 	item := Item{Request: e.want, Joined: joined}
 	e.agreed = e.want
-	if e.want.Kind.varies() {
+	if varies(e.want.Kind) {
 		item.Counts = e.counts
 		item.Count = 0
 		for _, c := range e.counts {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -39,7 +40,7 @@ func TestReadyWhenAllHaveIt(t *testing.T) {
 func TestMismatch(t *testing.T) {
 	f32 := Request{
 		Name:  "x",
-		Kind:  AllReduce,
+		Kind:  collective.AllReduce,
 		Type:  kernel.F32,
 		Op:    1,
 		Count: 12,
@@ -53,7 +54,7 @@ func TestMismatch(t *testing.T) {
 	root := func(root int32) Request {
 		return Request{
 			Name:  "x",
-			Kind:  Broadcast,
+			Kind:  collective.Broadcast,
 			Type:  kernel.F32,
 			Count: 2,
 			Root:  root,
@@ -78,7 +79,7 @@ func TestMismatch(t *testing.T) {
 		{"memory", [3]Request{f32, with(func(r *Request) {
 			r.GPU = true
 		}), f32}, `rank 1 submitted allreduce sum of 12 f32 in shape "3x4" on GPUs;`},
-		{"kind", [3]Request{f32, f32, {Name: "x", Kind: Barrier}}, `rank 2 submitted barrier;`},
+		{"kind", [3]Request{f32, f32, {Name: "x", Kind: collective.Barrier}}, `rank 2 submitted barrier;`},
 		{"root", [3]Request{root(0), root(0), root(2)},
 			`rank 0 submitted broadcast of 2 f32 from rank 0, rank 2 submitted broadcast of 2 f32 from rank 2`},
 	}
@@ -141,7 +142,7 @@ func TestCountsByRank(t *testing.T) {
 		for rank, count := range counts {
 			w.submit(rank, Request{
 				Name:  "g",
-				Kind:  AllGather,
+				Kind:  collective.AllGather,
 				Type:  kernel.I16,
 				Count: count,
 				Shape: "2",
@@ -184,19 +185,20 @@ func TestOutbox(t *testing.T) {
 	}
 
 	for name, r := range map[string]Request{
-		"without a name":       {Kind: Barrier},
+		"without a name":       {Kind: collective.Barrier},
 		"a name of 4097 bytes": sumOf(strings.Repeat("n", 4097), 1),
-		"a shape of 257 bytes": {Name: "x", Kind: AllReduce, Type: kernel.F32, Op: 1, Shape: strings.Repeat("1", 257)},
-		"unknown kind 9":       {Name: "x", Kind: 9},
-		"unknown kind 0":       {Name: "x"},
-		"barrier with data":    {Name: "x", Kind: Barrier, Count: 1},
-		"unknown dtype 77":     {Name: "x", Kind: AllReduce, Type: 77, Op: 1},
-		"more than":            sumOf("x", MaxCount+1),
-		"with no op":           {Name: "x", Kind: ReduceScatter, Type: kernel.F32},
-		"allgather with sum":   {Name: "x", Kind: AllGather, Type: kernel.F32, Op: 1},
-		"with root 1":          {Name: "x", Kind: AllGather, Type: kernel.F32, Root: 1},
-		"root 3":               {Name: "x", Kind: Broadcast, Type: kernel.F32, Root: 3},
-		"root -1":              {Name: "x", Kind: Broadcast, Type: kernel.F32, Root: -1},
+		"a shape of 257 bytes": {Name: "x", Kind: collective.AllReduce, Type: kernel.F32, Op: 1,
+			Shape: strings.Repeat("1", 257)},
+		"unknown kind 5":     {Name: "x", Kind: collective.Reduce},
+		"unknown kind 0":     {Name: "x"},
+		"barrier with data":  {Name: "x", Kind: collective.Barrier, Count: 1},
+		"unknown dtype 77":   {Name: "x", Kind: collective.AllReduce, Type: 77, Op: 1},
+		"more than":          sumOf("x", MaxCount+1),
+		"with no op":         {Name: "x", Kind: collective.ReduceScatter, Type: kernel.F32},
+		"allgather with sum": {Name: "x", Kind: collective.AllGather, Type: kernel.F32, Op: 1},
+		"with root 1":        {Name: "x", Kind: collective.AllGather, Type: kernel.F32, Root: 1},
+		"root 3":             {Name: "x", Kind: collective.Broadcast, Type: kernel.F32, Root: 3},
+		"root -1":            {Name: "x", Kind: collective.Broadcast, Type: kernel.F32, Root: -1},
 	} {
 		if err := box.Submit(r); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("want an error with %q, got %v", name, err)
@@ -289,7 +291,7 @@ func TestStalled(t *testing.T) {
 	}
 	w.cycle()
 	w.now = start.Add(30 * time.Second)
-	w.submit(0, Request{Name: "slower", Kind: Barrier})
+	w.submit(0, Request{Name: "slower", Kind: collective.Barrier})
 	w.cycle()
 
 	n := w.ranks[7]

@@ -2,7 +2,9 @@ package negotiate
 
 import (
 	"fmt"
+	"strings"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -13,58 +15,34 @@ const (
 	MaxCount = 1 << 40 // elements of one rank
 )
 
-// Kind identifies a collective.
-type Kind uint8
-
-// The collectives.
-const (
-	Barrier Kind = 1 + iota
-	Broadcast
-	AllGather
-	AllReduce
-	ReduceScatter
-	AllToAll
-)
-
-func (k Kind) String() string {
-	names := [...]string{"", "barrier", "broadcast", "allgather", "allreduce", "reducescatter", "alltoall"}
-	if !k.known() {
-		return fmt.Sprintf("kind %d", uint8(k))
+// Takes reports whether collectives of kind k can be negotiated.
+func Takes(k collective.Kind) bool {
+	switch k {
+	case collective.Barrier, collective.Broadcast, collective.AllGather, collective.AllReduce,
+		collective.ReduceScatter, collective.AllToAll:
+		return true
 	}
-	return names[k]
+	return false
 }
 
-func (k Kind) known() bool { return k >= Barrier && k <= AllToAll }
-
-// combines reports whether k has an operation on elements.
-func (k Kind) combines() bool { return k == AllReduce || k == ReduceScatter }
+// Name returns the name of k in messages about tensors.
+func Name(k collective.Kind) string {
+	if k == collective.ReduceScatter {
+		return "reducescatter"
+	}
+	return k.String()
+}
 
 // joinable reports whether ranks that have joined can take part in r: with zeros, which
 // change no sum, or in a barrier. Operations on GPUs are excluded, since those ranks may
 // have none.
 func (r Request) joinable() bool {
-	return r.Kind == Barrier || r.Kind == AllReduce && (r.Op == opSum || r.Op == opAvg) && !r.GPU
+	adds := r.Op == kernel.Sum || r.Op == kernel.Avg
+	return r.Kind == collective.Barrier || r.Kind == collective.AllReduce && adds && !r.GPU
 }
 
 // varies reports whether ranks may give different counts to k.
-func (k Kind) varies() bool { return k == AllGather || k == AllToAll }
-
-// Op is the number of a ring.Op, zero for none. It is compared and named here.
-type Op uint8
-
-// Operations to which a rank can contribute zeros.
-const (
-	opSum Op = 1 + iota
-	opAvg
-)
-
-func (o Op) String() string {
-	names := [...]string{"no op", "sum", "avg", "min", "max", "prod", "band", "bor", "bxor"}
-	if int(o) >= len(names) {
-		return fmt.Sprintf("op %d", uint8(o))
-	}
-	return names[o]
-}
+func varies(k collective.Kind) bool { return k == collective.AllGather || k == collective.AllToAll }
 
 // Request is one rank's request for one named collective. Requests of a name agree
 // when they are equal, except that ranks may give different counts to an allgather
@@ -74,28 +52,29 @@ type Request struct {
 	Shape string // optional, such as "32x16"; of an allgather and alltoall without the first dimension
 	Count uint64 // elements that this rank contributes
 	Root  int32  // of a broadcast, else zero
-	Kind  Kind
-	Type  kernel.DType // zero for a barrier
-	Op    Op           // of an allreduce and a reducescatter, else zero
-	GPU   bool         // its memory is a GPU's
+	Kind  collective.Kind
+	Type  kernel.Type // zero for a barrier
+	Op    kernel.Op   // of an allreduce and a reducescatter, else zero
+	GPU   bool        // its memory is a GPU's
 }
 
 func (r Request) String() string {
-	s := r.Kind.String()
-	if r.Kind == Barrier {
+	s := Name(r.Kind)
+	if r.Kind == collective.Barrier {
 		return s
 	}
-	if r.Kind.combines() {
+	if r.Kind.Reduces() {
 		s += " " + r.Op.String()
 	}
-	s += fmt.Sprintf(" of %d %v", r.Count, r.Type)
+	names := strings.NewReplacer("float", "f", "uint", "u", "int", "i")
+	s += fmt.Sprintf(" of %d %s", r.Count, names.Replace(r.Type.String()))
 	if r.Shape != "" {
 		s += fmt.Sprintf(" in shape %q", r.Shape)
 	}
 	if r.GPU {
 		s += " on GPUs"
 	}
-	if r.Kind == Broadcast {
+	if r.Kind == collective.Broadcast {
 		s += fmt.Sprintf(" from rank %d", r.Root)
 	}
 	return s
@@ -106,7 +85,7 @@ func (r Request) Bytes() int64 { return int64(r.Count) * int64(r.Type.Size()) }
 
 // agrees reports whether r and other, made by two ranks, are the same operation.
 func (r Request) agrees(other Request) bool {
-	if r.Kind.varies() {
+	if varies(r.Kind) {
 		r.Count = other.Count
 	}
 	return r == other
@@ -116,27 +95,29 @@ func (r Request) agrees(other Request) bool {
 func (r Request) check(size int) error {
 	switch {
 	case r.Name == "":
-		return fmt.Errorf("%v without a name", r.Kind)
+		return fmt.Errorf("%s without a name", Name(r.Kind))
 	case len(r.Name) > MaxName:
 		return fmt.Errorf("a name of %d bytes, more than %d", len(r.Name), MaxName)
 	case len(r.Shape) > MaxShape:
 		return fmt.Errorf("a shape of %d bytes, more than %d", len(r.Shape), MaxShape)
-	case !r.Kind.known():
-		return fmt.Errorf("collective of unknown %v", r.Kind)
-	case r.Kind == Barrier && r != Request{Name: r.Name, Kind: Barrier}:
+	case !Takes(r.Kind):
+		return fmt.Errorf("collective of unknown kind %d", uint8(r.Kind))
+	case r.Kind == collective.Barrier && r != Request{Name: r.Name, Kind: collective.Barrier}:
 		return fmt.Errorf("barrier with data")
-	case r.Kind == Barrier:
+	case r.Kind == collective.Barrier:
 		return nil
 	case r.Type.Size() == 0:
-		return fmt.Errorf("%v of unknown %v", r.Kind, r.Type)
+		return fmt.Errorf("%s of unknown dtype %d", Name(r.Kind), uint8(r.Type))
 	case r.Count > MaxCount:
-		return fmt.Errorf("%v of %d elements, more than %d", r.Kind, r.Count, uint64(MaxCount))
-	case r.Kind.combines() != (r.Op != 0):
-		return fmt.Errorf("%v with %v", r.Kind, r.Op)
-	case r.Kind != Broadcast && r.Root != 0:
-		return fmt.Errorf("%v with root %d", r.Kind, r.Root)
+		return fmt.Errorf("%s of %d elements, more than %d", Name(r.Kind), r.Count, uint64(MaxCount))
+	case r.Kind.Reduces() && r.Op == 0:
+		return fmt.Errorf("%s with no op", Name(r.Kind))
+	case !r.Kind.Reduces() && r.Op != 0:
+		return fmt.Errorf("%s with %v", Name(r.Kind), r.Op)
+	case r.Kind != collective.Broadcast && r.Root != 0:
+		return fmt.Errorf("%s with root %d", Name(r.Kind), r.Root)
 	case r.Root < 0 || int(r.Root) >= size:
-		return fmt.Errorf("%v from root %d, which is not one of %d ranks", r.Kind, r.Root, size)
+		return fmt.Errorf("%s from root %d, which is not one of %d ranks", Name(r.Kind), r.Root, size)
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -48,24 +49,26 @@ func newSimulation(t *testing.T, seed uint64, size, tensors, steps int, c Config
 	for rank := range size {
 		s.until[rank] = steps
 	}
+	kinds := []collective.Kind{collective.Barrier, collective.Broadcast, collective.AllGather, collective.AllReduce,
+		collective.ReduceScatter, collective.AllToAll}
 	for i := range tensors {
-		r := Request{Name: fmt.Sprintf("tensor %d", i), Kind: Barrier + Kind(i)%6}
-		if r.Kind != Barrier {
-			r.Type = kernel.F32 + kernel.DType(i)%3
+		r := Request{Name: fmt.Sprintf("tensor %d", i), Kind: kinds[i%len(kinds)]}
+		if r.Kind != collective.Barrier {
+			r.Type = kernel.F32 + kernel.Type(i)%3
 			r.Count = uint64(s.random.IntN(2000))
 		}
-		if r.Kind.combines() || i%7 < 4 {
-			r.Kind = AllReduce
-			r.Op = 1 + Op(i%2)
+		if r.Kind.Reduces() || i%7 < 4 {
+			r.Kind = collective.AllReduce
+			r.Op = 1 + kernel.Op(i%2)
 			r.Type = max(r.Type, kernel.F32)
 		}
-		if r.Kind == Broadcast {
+		if r.Kind == collective.Broadcast {
 			r.Root = int32(i % size)
 		}
 		byRank := make([]Request, size)
 		for rank := range byRank {
 			byRank[rank] = r
-			if r.Kind.varies() {
+			if varies(r.Kind) {
 				byRank[rank].Count += uint64(rank)
 			}
 		}
@@ -89,7 +92,8 @@ func (s *simulation) submitSome(rank int) {
 			continue // all done, or in flight
 		}
 		r := s.plan[i][rank]
-		if s.wrong[i] < step && len(s.ranks)-len(s.without(step)) > 1 && r.Kind != Barrier && s.random.IntN(100) == 0 {
+		if s.wrong[i] < step && len(s.ranks)-len(s.without(step)) > 1 && r.Kind != collective.Barrier &&
+			s.random.IntN(100) == 0 {
 			s.wrong[i] = step // only this rank
 			r.Shape = "wrong"
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -26,7 +27,7 @@ const (
 	FrameSize = 256
 	MaxRest   = 4 << 20 // bytes of one rank in one cycle; others wait for the next
 
-	version  = 3
+	version  = 4
 	headSize = 10
 	room     = FrameSize - headSize
 	gpuFlag  = 0x80
@@ -183,10 +184,10 @@ func (r *reader) next(rec *record) bool {
 	case v == 0:
 		rec.name = r.take(r.uvarint())
 		kind := r.byte()
-		rec.request.Kind = Kind(kind &^ gpuFlag)
+		rec.request.Kind = collective.Kind(kind &^ gpuFlag)
 		rec.request.GPU = kind&gpuFlag != 0
-		rec.request.Type = kernel.DType(r.byte())
-		rec.request.Op = Op(r.byte())
+		rec.request.Type = kernel.Type(r.byte())
+		rec.request.Op = kernel.Op(r.byte())
 		root := r.uvarint()
 		if root > 1<<31-1 {
 			r.bad = true

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -32,7 +33,7 @@ func TestRecords(t *testing.T) {
 		Shape: "2x3",
 		Count: 1 << 39,
 		Root:  1<<31 - 1,
-		Kind:  Broadcast,
+		Kind:  collective.Broadcast,
 		Type:  kernel.Bool,
 		Op:    200,
 		GPU:   true,
@@ -77,7 +78,7 @@ func TestFrameHead(t *testing.T) {
 	}
 	for want, spoil := range map[string]func(){
 		"version 1.0":           func() { f[0] = 1 },
-		"version 3.4":           func() { f[1] = 4 },
+		"version 4.4":           func() { f[1] = 4 },
 		"not at the same point": func() { f[2]++ },
 		"announces":             func() { f[8] = 255 },
 	} {
@@ -156,15 +157,15 @@ func TestBadLists(t *testing.T) {
 		"id 5, which no tensor has": {1 + 2*5},
 		"id 1, which no tensor has": {2 + 2*0, 100}, // id 0 there is
 		"is garbled":                {0, 200},
-		"without a name":            full(Request{Kind: Barrier}),
+		"without a name":            full(Request{Kind: collective.Barrier}),
 		"root 3": full(Request{
 			Name: "x",
-			Kind: Broadcast,
+			Kind: collective.Broadcast,
 			Type: kernel.F32,
 			Root: 3,
 		}),
 		"unknown kind 99": full(Request{Name: "x", Kind: 99}),
-		"unknown dtype":   full(Request{Name: "x", Kind: AllReduce, Op: 1}),
+		"unknown dtype":   full(Request{Name: "x", Kind: collective.AllReduce, Op: 1}),
 	} {
 		w := newWorld(t, 2, defaults())
 		w.submit(0, sumOf("known", 1))
@@ -211,7 +212,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(full(sumOf("mine", 1)), []byte{1}, uint8(joinFlag|leaveFlag), uint8(4))
 	f.Add(full(Request{
 		Name:  "c",
-		Kind:  AllGather,
+		Kind:  collective.AllGather,
 		Type:  kernel.U8,
 		Count: 9,
 	}), []byte{0}, uint8(0), uint8(0))
@@ -223,7 +224,7 @@ func FuzzStep(f *testing.F) {
 			w.submit(rank, sumOf("a", 1))
 			w.submit(rank, Request{
 				Name:  "b",
-				Kind:  AllGather,
+				Kind:  collective.AllGather,
 				Type:  kernel.U8,
 				Count: uint64(rank),
 			})

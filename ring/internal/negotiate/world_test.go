@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -130,7 +131,7 @@ func names(o Outcome) string {
 func sumOf(name string, count uint64) Request {
 	return Request{
 		Name:  name,
-		Kind:  AllReduce,
+		Kind:  collective.AllReduce,
 		Type:  kernel.F32,
 		Op:    1,
 		Count: count,

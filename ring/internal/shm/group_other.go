@@ -35,13 +35,13 @@ func (*Group) Broadcast(uint64, unsafe.Pointer, int, int) error {
 func (*Group) AllGatherV(uint64, unsafe.Pointer, unsafe.Pointer, []Region) error {
 	return errors.ErrUnsupported
 }
-func (*Group) AllReduce(uint64, kernel.DType, kernel.Op, unsafe.Pointer, unsafe.Pointer, int, int) error {
+func (*Group) AllReduce(uint64, kernel.Type, kernel.Op, unsafe.Pointer, unsafe.Pointer, int, int) error {
 	return errors.ErrUnsupported
 }
-func (*Group) Reduce(uint64, kernel.DType, kernel.Op, unsafe.Pointer, unsafe.Pointer, int, int, int) error {
+func (*Group) Reduce(uint64, kernel.Type, kernel.Op, unsafe.Pointer, unsafe.Pointer, int, int, int) error {
 	return errors.ErrUnsupported
 }
-func (*Group) ReduceScatter(uint64, kernel.DType, kernel.Op, unsafe.Pointer, unsafe.Pointer, []Region, int) error {
+func (*Group) ReduceScatter(uint64, kernel.Type, kernel.Op, unsafe.Pointer, unsafe.Pointer, []Region, int) error {
 	return errors.ErrUnsupported
 }
 func (*Group) Swap(uint64, int, unsafe.Pointer, int, int, unsafe.Pointer, int) error {

@@ -8,7 +8,7 @@ import (
 
 // AllReduce sets the count elements of dst to op over the src of all ranks, in
 // rank order, times 1/divisor. dst may be src. sign must be equal on all ranks.
-func (g *Group) AllReduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count,
+func (g *Group) AllReduce(sign uint64, t kernel.Type, op kernel.Op, dst, src unsafe.Pointer, count,
 	divisor int) error {
 	bytes := count * t.Size()
 	if bytes <= cellSize {
@@ -30,7 +30,7 @@ func (g *Group) AllReduce(sign uint64, t kernel.DType, op kernel.Op, dst, src un
 
 // Reduce is AllReduce where only rank root gets the result; dst of the others is
 // not used. root must be equal on all ranks.
-func (g *Group) Reduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count, divisor,
+func (g *Group) Reduce(sign uint64, t kernel.Type, op kernel.Op, dst, src unsafe.Pointer, count, divisor,
 	root int) error {
 	bytes := count * t.Size()
 	if bytes <= cellSize {
@@ -54,7 +54,7 @@ func (g *Group) Reduce(sign uint64, t kernel.DType, op kernel.Op, dst, src unsaf
 }
 
 // reduceSmall reduces in one round: every rank adds all. A nil dst gets nothing.
-func (g *Group) reduceSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, count,
+func (g *Group) reduceSmall(sign uint64, t kernel.Type, op kernel.Op, dst, src unsafe.Pointer, count,
 	divisor int) error {
 	bytes := count * t.Size()
 	kernel.Copy(g.begin(bytes), src, bytes)
@@ -66,7 +66,7 @@ func (g *Group) reduceSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src 
 }
 
 // combine reduces count elements at g.srcs, in rank order.
-func (g *Group) combine(t kernel.DType, op kernel.Op, dst unsafe.Pointer, count, divisor int) {
+func (g *Group) combine(t kernel.Type, op kernel.Op, dst unsafe.Pointer, count, divisor int) {
 	g.kernels.Reduce(t, op, dst, g.srcs, count)
 	if divisor > 1 {
 		g.kernels.Divide(t, dst, dst, count, divisor)
@@ -78,7 +78,7 @@ func (g *Group) combine(t kernel.DType, op kernel.Op, dst unsafe.Pointer, count,
 // parts of them in whole elements. They need not cover the vector, may be empty or
 // of unlike length, and do not overlap. dst is this rank's region of src itself,
 // or has nothing in common with src. sign and regions must be equal on all ranks.
-func (g *Group) ReduceScatter(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, regions []Region,
+func (g *Group) ReduceScatter(sign uint64, t kernel.Type, op kernel.Op, dst, src unsafe.Pointer, regions []Region,
 	divisor int) error {
 	bytes := 0
 	owners := 0
@@ -107,7 +107,7 @@ func (g *Group) ReduceScatter(sign uint64, t kernel.DType, op kernel.Op, dst, sr
 
 // scatterSmall is a ReduceScatter in one round: a message holds all regions, one
 // after the other.
-func (g *Group) scatterSmall(sign uint64, t kernel.DType, op kernel.Op, dst, src unsafe.Pointer, regions []Region,
+func (g *Group) scatterSmall(sign uint64, t kernel.Type, op kernel.Op, dst, src unsafe.Pointer, regions []Region,
 	divisor int) error {
 	bytes := 0
 	mine := 0
@@ -150,7 +150,7 @@ const (
 type reduction struct {
 	g        *Group
 	sign     uint64
-	t        kernel.DType
+	t        kernel.Type
 	op       kernel.Op
 	dst, src unsafe.Pointer
 	divisor  int

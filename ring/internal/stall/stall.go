@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gorun/gorun/internal/release"
-	"github.com/gorun/gorun/ring/internal/engine"
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 const (
@@ -42,15 +42,15 @@ const (
 )
 
 // Enter records the start of call. To and From are the partners of a message.
-func (p *Post) Enter(call *engine.Call, to, from int) {
+func (p *Post) Enter(call *collective.Call, to, from int) {
 	p.turn++
-	if call.Kind == engine.KindMessage {
+	if call.Kind == collective.Message {
 		release.Store(&p.partners, uint64(uint32(to))<<32|uint64(uint32(from)))
 	}
-	release.Store(&p.word, uint64(wordOf(call.Order(), p.turn, call.Kind)|inCall))
+	release.Store(&p.word, uint64(wordOf(collective.Order(call), p.turn, call.Kind)|inCall))
 }
 
-func wordOf(order, turn uint64, kind engine.Kind) Word {
+func wordOf(order, turn uint64, kind collective.Kind) Word {
 	return Word(order)<<orderAt | Word(turn)&turnMask<<turnAt | Word(kind)<<kindAt
 }
 
@@ -72,14 +72,14 @@ func (p *Post) Partners() [2]int {
 }
 
 // Kind returns the kind of the call.
-func (w Word) Kind() engine.Kind { return engine.Kind(w >> kindAt & kindMask) }
+func (w Word) Kind() collective.Kind { return collective.Kind(w >> kindAt & kindMask) }
 
 // Position returns the position to publish.
 func (w Word) Position() Position { return Position{Order: uint64(w >> orderAt), In: w&inCall != 0} }
 
 // Position is the published position of a rank.
 type Position struct {
-	Order   uint64 // of its call, see [engine.Call.Order]; 0 is unknown
+	Order   uint64 // of its call, see [collective.Order]; 0 is unknown
 	In      bool   // the call goes on
 	Stalled bool   // and has stalled
 }

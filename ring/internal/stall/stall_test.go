@@ -5,14 +5,14 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gorun/gorun/ring/internal/engine"
+	"github.com/gorun/gorun/ring/internal/collective"
 )
 
 // A rank publishes a position that it keeps, and its stall is reported once, after the time and the
 // grace.
 func TestStalledCallIsReportedOnce(t *testing.T) {
 	at := func(order, turn uint64, in bool) Word {
-		word := wordOf(order, turn, engine.KindAllReduce)
+		word := wordOf(order, turn, collective.AllReduce)
 		if in {
 			word |= inCall
 		}

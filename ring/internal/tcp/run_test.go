@@ -172,7 +172,7 @@ func TestFlowOfNothing(t *testing.T) {
 
 // reduction is a way to combine received elements.
 type reduction struct {
-	t       kernel.DType
+	t       kernel.Type
 	op      kernel.Op
 	first   bool // theirs
 	divisor int

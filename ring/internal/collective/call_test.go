@@ -1,30 +1,32 @@
-package engine
+package collective
 
 import (
-	"bytes"
 	"testing"
+
+	"github.com/gorun/gorun/ring/internal/flow"
+	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
 // It is R22 of the fault matrix.
 func FuzzCall(f *testing.F) {
 	for _, c := range []Call{
 		{},
-		{Seq: 1, Kind: KindBarrier},
-		{Seq: 1 << 60, Epoch: 3, Kind: KindAllReduce, Type: Float32, Op: Avg, Count: 1 << 40},
-		{Seq: 9, Kind: KindBroadcast, Type: Float64, Root: 7, Count: 10},
+		{Seq: 1, Kind: Barrier},
+		{Seq: 1 << 60, Epoch: 3, Kind: AllReduce, Type: kernel.F32, Op: kernel.Avg, Count: 1 << 40},
+		{Seq: 9, Kind: Broadcast, Type: kernel.F64, Root: 7, Count: 10},
 	} {
-		var b [callSize]byte
-		c.encode(&b)
+		var b flow.Sign
+		Encode(&c, &b)
 		f.Add(b[:])
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		var b, again [callSize]byte
+		var b, again flow.Sign
 		copy(b[:], data)
-		c, err := decodeCall(&b)
+		c, err := Decode(&b)
 		if err != nil {
 			return
 		}
-		if c.encode(&again); !bytes.Equal(again[:], b[:]) {
+		if Encode(&c, &again); again != b {
 			t.Errorf("%x decodes to %+v, which encodes to %x", b, c, again)
 		}
 		if c.String() == "" {
@@ -37,22 +39,22 @@ func TestCallIsOneDescription(t *testing.T) {
 	calls := []Call{
 		{Seq: 1}, {Epoch: 1}, {Kind: 1}, {Type: 1}, {Op: 1}, {Root: 1}, {Count: 1}, {},
 	}
-	seen := map[[callSize]byte]Call{}
+	seen := map[flow.Sign]Call{}
 	for _, c := range calls {
-		var b [callSize]byte
-		c.encode(&b)
+		var b flow.Sign
+		Encode(&c, &b)
 		if other, ok := seen[b]; ok {
 			t.Errorf("%+v and %+v look the same", c, other)
 		}
 		seen[b] = c
-		if got, err := decodeCall(&b); err != nil || got != c {
+		if got, err := Decode(&b); err != nil || got != c {
 			t.Errorf("%+v comes back as %+v, %v", c, got, err)
 		}
 	}
-	var swapped [callSize]byte
-	calls[0].encode(&swapped)
+	var swapped flow.Sign
+	Encode(&calls[0], &swapped)
 	swapped[0], swapped[1], swapped[2], swapped[3] = swapped[3], swapped[2], swapped[1], swapped[0]
-	if _, err := decodeCall(&swapped); err == nil {
+	if _, err := Decode(&swapped); err == nil {
 		t.Error("a call in the other byte order is taken")
 	}
 }

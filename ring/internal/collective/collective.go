@@ -1,8 +1,10 @@
-package engine
+package collective
 
 import (
 	"fmt"
 	"unsafe"
+
+	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
 // Buffer is memory for Len elements. The zero Buffer is empty.
@@ -11,18 +13,28 @@ type Buffer struct {
 	Len int
 }
 
-func (b Buffer) bytes(t Type) []byte { return unsafe.Slice((*byte)(b.Ptr), b.Len*t.Size()) }
+// Bytes returns b as bytes, if its elements are of type t.
+func (b Buffer) Bytes(t kernel.Type) []byte { return unsafe.Slice((*byte)(b.Ptr), b.Len*t.Size()) }
 
-// Collective is one call with its memory. What a kind does not take stays zero. Counts and
-// Sends are the elements of each rank's part where parts differ; nil means equal parts.
+// Collective is one call with its memory. What a kind does not take stays zero.
 type Collective struct {
-	Kind          Kind
-	Type          Type
-	Op            Op
-	Root          int
-	Dst, Src      Buffer
+	Kind Kind
+	Type kernel.Type
+	Op   kernel.Op
+	Root int
+
+	Dst, Src Buffer
+	// Counts are the elements of each rank's part, where they are not all alike. All
+	// ranks give the same, but for an alltoall: there they are what comes from each
+	// rank, and Sends is what goes to each.
 	Counts, Sends []int
-	To, From      int // of a message; -1 is no rank
+
+	To, From int // of a message; -1 is no rank
+
+	// Shape is what all ranks must say alike of a tensor in a Queue, besides its length, such as
+	// "32x16": of an allgather or alltoall without the first dimension. It is compared and shown,
+	// not used.
+	Shape string
 }
 
 // member is one rank of a communicator of size ranks.
@@ -30,26 +42,26 @@ type member struct{ rank, size int }
 
 // Check validates w for rank of size ranks and sets call to its description for the other ranks,
 // without its number and epoch. It touches no memory of w.
-func (w *Collective) Check(rank, size int, call *Call) error {
+func Check(w *Collective, rank, size int, call *Call) error {
 	c := member{rank, size}
 	*call = Call{Kind: w.Kind, Type: w.Type}
 	bad := func(format string, args ...any) error {
 		return fmt.Errorf("ring: %v: %s", w.Kind, fmt.Sprintf(format, args...))
 	}
 	switch {
-	case w.Kind < KindBarrier || w.Kind > KindMessage:
+	case w.Kind < Barrier || w.Kind > Message:
 		return bad("no such collective")
-	case w.Kind != KindBarrier && w.Type.Size() == 0:
+	case w.Kind != Barrier && w.Type.Size() == 0:
 		return bad("no such type as %v", w.Type)
-	case w.Kind.Reduces() && !w.Op.Valid(w.Type):
+	case w.Kind.Reduces() && !kernel.Valid(w.Type, w.Op):
 		return bad("no %v of %v", w.Op, w.Type)
-	case w.Kind.rooted() && w.Kind != KindMessage && (w.Root < 0 || w.Root >= c.size):
+	case w.Kind.Rooted() && w.Kind != Message && (w.Root < 0 || w.Root >= c.size):
 		return bad("root %d is not one of %d ranks", w.Root, c.size)
 	}
 	if w.Kind.Reduces() {
 		call.Op = w.Op
 	}
-	if w.Kind.rooted() && w.Kind != KindMessage {
+	if w.Kind.Rooted() && w.Kind != Message {
 		call.Root = uint32(w.Root)
 	}
 	if err := c.measure(w, call); err != nil {
@@ -62,31 +74,31 @@ func (w *Collective) Check(rank, size int, call *Call) error {
 func (c member) measure(w *Collective, call *Call) error {
 	call.Count = uint64(w.Dst.Len)
 	switch w.Kind {
-	case KindBarrier:
+	case Barrier:
 		call.Type = 0
 		call.Count = 0
-	case KindAllReduce:
+	case AllReduce:
 		if w.Dst.Len != w.Src.Len {
 			return fmt.Errorf("dst has %d elements and src %d", w.Dst.Len, w.Src.Len)
 		}
-		return w.apart(w.Dst.Ptr == w.Src.Ptr)
-	case KindReduce:
+		return apart(w, w.Dst.Ptr == w.Src.Ptr)
+	case Reduce:
 		call.Count = uint64(w.Src.Len)
 		if c.rank == w.Root && w.Dst.Len != w.Src.Len {
 			return fmt.Errorf("dst has %d elements and src %d", w.Dst.Len, w.Src.Len)
 		}
-		return w.apart(w.Dst.Ptr == w.Src.Ptr)
-	case KindReduceScatter:
+		return apart(w, w.Dst.Ptr == w.Src.Ptr)
+	case ReduceScatter:
 		return c.measureParts(w, call, "src", w.Src, "dst", w.Dst, true)
-	case KindAllGather:
+	case AllGather:
 		return c.measureParts(w, call, "dst", w.Dst, "src", w.Src, true)
-	case KindGather:
+	case Gather:
 		return c.measureParts(w, call, "dst", w.Dst, "src", w.Src, c.rank == w.Root)
-	case KindScatter:
+	case Scatter:
 		return c.measureParts(w, call, "src", w.Src, "dst", w.Dst, c.rank == w.Root)
-	case KindAllToAll:
+	case AllToAll:
 		return c.measureAllToAll(w, call)
-	case KindMessage:
+	case Message:
 		return c.measureMessage(w, call)
 	}
 	return nil
@@ -104,7 +116,7 @@ func (c member) measureParts(w *Collective, call *Call, allName string, all Buff
 			return err
 		}
 		want = w.Counts[c.rank]
-		total = sum(w.Counts)
+		total = Total(w.Counts)
 		call.Count = uint64(total)
 		call.Shape = shape(w.Counts)
 	}
@@ -120,10 +132,10 @@ func (c member) measureParts(w *Collective, call *Call, allName string, all Buff
 	}
 	at := own.Len * c.rank
 	if w.Counts != nil {
-		at = sum(w.Counts[:c.rank])
+		at = Total(w.Counts[:c.rank])
 	}
 	inPlace := own.Len == 0 || unsafe.Add(all.Ptr, at*w.Type.Size()) == own.Ptr
-	if err := w.apart(inPlace); err != nil {
+	if err := apart(w, inPlace); err != nil {
 		return fmt.Errorf("%w, but is not the part of rank %d", err, c.rank)
 	}
 	return nil
@@ -153,7 +165,7 @@ func (c member) measureAllToAll(w *Collective, call *Call) error {
 			return fmt.Errorf("dst has %d elements and src %d, want the same multiple of %d ranks", w.Dst.Len,
 				w.Src.Len, c.size)
 		}
-		return w.apart(false)
+		return apart(w, false)
 	}
 	if err := CheckCounts("counts", w.Counts, c.size); err != nil {
 		return err
@@ -161,9 +173,9 @@ func (c member) measureAllToAll(w *Collective, call *Call) error {
 	if err := CheckCounts("sends", w.Sends, c.size); err != nil {
 		return err
 	}
-	if w.Dst.Len != sum(w.Counts) || w.Src.Len != sum(w.Sends) {
+	if w.Dst.Len != Total(w.Counts) || w.Src.Len != Total(w.Sends) {
 		return fmt.Errorf("dst has %d elements and src %d, but counts add up to %d and sends to %d", w.Dst.Len,
-			w.Src.Len, sum(w.Counts), sum(w.Sends))
+			w.Src.Len, Total(w.Counts), Total(w.Sends))
 	}
 	if own := c.rank; w.Counts[own] != w.Sends[own] {
 		return fmt.Errorf("rank %d sends %d elements to itself, but counts say that %d come", own, w.Sends[own],
@@ -172,7 +184,7 @@ func (c member) measureAllToAll(w *Collective, call *Call) error {
 	// What goes from one rank to another only those two know, and they compare it.
 	call.Count = 0
 	call.Shape = 1
-	return w.apart(false)
+	return apart(w, false)
 }
 
 func (c member) measureMessage(w *Collective, call *Call) error {
@@ -187,18 +199,19 @@ func (c member) measureMessage(w *Collective, call *Call) error {
 	if w.To == c.rank && w.Dst.Len != w.Src.Len {
 		return fmt.Errorf("dst has %d elements and src %d", w.Dst.Len, w.Src.Len)
 	}
-	return w.apart(w.To == c.rank && w.Dst.Ptr == w.Src.Ptr)
+	return apart(w, w.To == c.rank && w.Dst.Ptr == w.Src.Ptr)
 }
 
 // apart returns an error if the buffers overlap without being in place.
-func (w *Collective) apart(inPlace bool) error {
-	if !inPlace && overlap(w.Dst.bytes(w.Type), w.Src.bytes(w.Type)) {
+func apart(w *Collective, inPlace bool) error {
+	if !inPlace && overlap(w.Dst.Bytes(w.Type), w.Src.Bytes(w.Type)) {
 		return fmt.Errorf("src overlaps dst")
 	}
 	return nil
 }
 
-func sum(counts []int) int {
+// Total returns the sum of counts.
+func Total(counts []int) int {
 	total := 0
 	for _, n := range counts {
 		total += n
@@ -213,4 +226,14 @@ func shape(counts []int) uint64 {
 		h = (h ^ uint64(n)) * 1099511628211
 	}
 	return h | 1
+}
+
+// overlap reports whether a and b share memory.
+func overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	first := uintptr(unsafe.Pointer(&a[0]))
+	second := uintptr(unsafe.Pointer(&b[0]))
+	return first < second+uintptr(len(b)) && second < first+uintptr(len(a))
 }
