@@ -87,6 +87,10 @@ func Check(path string) error {
 	}
 }
 
+// File returns an *Error if another user could have changed a file, by its owner and mode alone. As
+// in OpenSSH, the directories that lead to it do not count.
+func File(path string, info fs.FileInfo) error { return judge(path, info, os.Geteuid()) }
+
 // judge checks one component of a path that is no link.
 func judge(path string, info fs.FileInfo, self int) error {
 	if err := ownedBy(path, info, self); err != nil {

@@ -27,7 +27,7 @@ func layers() []layer {
 	leaf := "it is a leaf, usable and testable on its own"
 	return []layer{
 		{folder: "hostfile", why: leaf},
-		{folder: "ssh", why: leaf + "; it knows nothing of ranks"},
+		{folder: "ssh", may: []string{"internal/files/trust"}, why: leaf + "; it knows nothing of ranks"},
 		{folder: "gpu", why: leaf},
 		{folder: "gpu/nvml", may: []string{"gpu"}, why: "it only fills in gpu's types"},
 		{folder: "internal/rankenv", why: leaf},

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Comparison with ssh itself is in package ssh.
@@ -73,7 +75,7 @@ func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
 			file = user
 		}
 		_, err := Read(file, home)
-		var refused *PermissionError
+		var refused *trust.Error
 		if errors.As(err, &refused) != tc.refused {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -9,7 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // maxIncludes is how deep ssh follows Include.
@@ -37,7 +38,7 @@ type line struct {
 
 // Read parses the named file, or without a name ~/.ssh/config and the system's file. Only a named
 // file must exist. As with ssh, no other user may be able to write ~/.ssh/config and the files that
-// it or a named one includes: the error is a *PermissionError.
+// it or a named one includes: the error is a *trust.Error.
 func Read(name, home string) (*Config, error) {
 	c := &Config{}
 	userDir := filepath.Join(home, ".ssh")
@@ -70,38 +71,13 @@ type source struct {
 	system          bool   // the administrator answers for it and what it includes
 }
 
-// PermissionError reports that another user could have written a file.
-type PermissionError struct {
-	Path  string
-	Mode  fs.FileMode
-	Owner uint32
-}
-
-func (e *PermissionError) Error() string {
-	return fmt.Sprintf("others can change %s (%v, user %d)", e.Path, e.Mode, e.Owner)
-}
-
-// Hint returns what to do.
-func (e *PermissionError) Hint() string {
-	if int(e.Owner) != os.Getuid() && e.Owner != 0 {
-		return "use a file that belongs to you"
-	}
-	return "if it is yours alone: chmod go-w " + e.Path
-}
-
 // judge refuses a file that another user could have written. Where only a group with the owner's
 // number may write, which is the owner's private group on usual systems, ssh decides.
 func (c *Config) judge(name string, info fs.FileInfo) error {
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	mode := info.Mode().Perm()
-	switch {
-	case !ok || mode&0o022 == 0 && (stat.Uid == 0 || int(stat.Uid) == os.Getuid()):
-		return nil
-	case mode&0o002 == 0 && stat.Uid == stat.Gid && int(stat.Uid) == os.Getuid():
+	err := trust.File(name, info)
+	if err == nil && info.Mode().Perm()&0o020 != 0 {
 		c.doubt(fmt.Errorf("%s: a group may write it", name))
-		return nil
 	}
-	err := &PermissionError{name, info.Mode(), stat.Uid}
 	if c.refused == nil {
 		c.refused = err
 	}
