@@ -53,7 +53,7 @@ type agent struct {
 	starter  *starter
 	streams  *streams
 	services *services.Services
-	errands  *errand.Desk
+	errands  *errand.Server
 	line     *line // nil: unknown
 
 	beating atomic.Bool // a heartbeat is being written
@@ -120,7 +120,7 @@ func newAgent(s *setup) (*agent, error) {
 		host:    s.host,
 	}
 	a.streams = newStreams(s.job, s.out, func(rank int) { a.inform(eventDrained{rank}) })
-	a.errands = errand.New(s.out, a.errandHost())
+	a.errands = errand.NewServer(s.out, a.errandHost())
 	if s.job.Size > manyRanks {
 		seat.RaiseDescriptors()
 	}

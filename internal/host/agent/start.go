@@ -42,7 +42,7 @@ type starter struct {
 	tasks     int           // processes and threads allowed for each rank
 	guard     contain.Guard
 	services  *services.Services
-	errands   *errand.Desk
+	errands   *errand.Server
 	streams   *streams
 	step      func(event) // informs the core
 	ended     <-chan struct{}
@@ -139,7 +139,7 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 	}
 	env := append(p.rankEnv(place), s.services.Environ(rank, p.mpi.MPI)...)
 	if how.Terminal != "" {
-		tty, err := s.errands.Lend(rank)
+		tty, err := s.errands.OpenTerminal(rank)
 		if err != nil {
 			return err
 		}

@@ -25,10 +25,10 @@ type stdin struct {
 
 // inputReader is a rank that reads standard input.
 type inputReader struct {
-	file *os.File
-	came sync.Cond
-	wait []*inputPiece // what it has not taken yet
-	left bool          // it takes no more input
+	file    *os.File
+	arrived sync.Cond
+	wait    []*inputPiece // what it has not taken yet
+	left    bool          // it takes no more input
 }
 
 // inputPiece is some bytes of the input, shared by all readers.
@@ -43,7 +43,7 @@ func newStdin(out *wire.Writer) *stdin { return &stdin{out: out, readers: map[in
 // the input or when the rank takes no more of it.
 func (s *stdin) attach(rank int, file *os.File) (run func()) {
 	r := &inputReader{file: file}
-	r.came.L = &s.mu
+	r.arrived.L = &s.mu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readers[rank] = r
@@ -67,7 +67,7 @@ func (s *stdin) push(data []byte) error {
 		if !s.eof {
 			r.wait = append(r.wait, piece)
 		}
-		r.came.Signal()
+		r.arrived.Signal()
 	}
 	return nil
 }
@@ -78,7 +78,7 @@ func (s *stdin) close(rank int) {
 	defer s.mu.Unlock()
 	if r := s.readers[rank]; r != nil {
 		r.left = true
-		r.came.Signal()
+		r.arrived.Signal()
 		_ = r.file.Close() // wakes a blocked Write
 	}
 }
@@ -92,12 +92,12 @@ func (s *stdin) run(rank int, r *inputReader) {
 			break
 		}
 		_, err := r.file.Write(piece.data)
-		s.pay(s.taken(piece))
+		s.returnCredit(s.taken(piece))
 		if err != nil {
 			break // it has closed its input
 		}
 	}
-	s.pay(s.leave(rank, r))
+	s.returnCredit(s.leave(rank, r))
 }
 
 // next waits for the reader's next piece, nil at the end of the input.
@@ -105,7 +105,7 @@ func (s *stdin) next(r *inputReader) *inputPiece {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for len(r.wait) == 0 && !s.eof && !r.left {
-		r.came.Wait()
+		r.arrived.Wait()
 	}
 	if len(r.wait) == 0 || r.left {
 		return nil
@@ -117,7 +117,7 @@ func (s *stdin) next(r *inputReader) *inputPiece {
 
 // taken notes that a reader has taken pieces, and returns the cost of those that no reader needs
 // any more.
-func (s *stdin) taken(pieces ...*inputPiece) (n int, owed bool) {
+func (s *stdin) taken(pieces ...*inputPiece) (n int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range pieces {
@@ -130,23 +130,23 @@ func (s *stdin) taken(pieces ...*inputPiece) (n int, owed bool) {
 }
 
 // leave removes a reader. When none is left, the launcher gets credit of 0.
-func (s *stdin) leave(rank int, r *inputReader) (n int, owed bool) {
+func (s *stdin) leave(rank int, r *inputReader) (n int, due bool) {
 	s.mu.Lock()
 	rest := r.wait
 	r.wait = nil
 	delete(s.readers, rank)
 	last := len(s.readers) == 0 && !s.eof
 	s.mu.Unlock()
-	n, owed = s.taken(rest...)
+	n, due = s.taken(rest...)
 	if last {
 		return 0, true
 	}
-	return n, owed
+	return n, due
 }
 
-// pay returns credit to the launcher.
-func (s *stdin) pay(n int, owed bool) {
-	if owed {
+// returnCredit returns credit to the launcher.
+func (s *stdin) returnCredit(n int, due bool) {
+	if due {
 		_ = s.out.SendCredit(inputStream, n)
 	}
 }

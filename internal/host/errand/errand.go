@@ -1,4 +1,4 @@
-// Package errand does what a user wants of a host beside the job: run a command where a rank runs,
+// Package errand serves requests of users about a job that runs: run a command where a rank runs,
 // send ranks a signal, connect with the terminal of a rank, or read what ranks use. An errand has
 // no part in how the job goes on; its processes end with the job.
 package errand
@@ -52,37 +52,37 @@ type Host struct {
 	GPUs func() bool
 }
 
-// Desk does the errands of one agent. It is safe for concurrent use.
-type Desk struct {
+// Server does the errands that the launcher asks one agent for. It is safe for concurrent use.
+type Server struct {
 	host Host
 	out  *wire.Writer
 
-	mu     sync.Mutex
-	open   map[uint32]*errand
-	lent   map[int]*lent // terminals of ranks
-	closed bool
-	wg     sync.WaitGroup
+	mu        sync.Mutex
+	open      map[uint32]*errand
+	terminals map[int]*rankTerminal // by rank
+	closed    bool
+	wg        sync.WaitGroup
 }
 
-// New returns a desk that answers on out.
-func New(out *wire.Writer, host Host) *Desk {
-	return &Desk{
-		host: host,
-		out:  out,
-		open: map[uint32]*errand{},
-		lent: map[int]*lent{},
+// NewServer returns a server that answers on out.
+func NewServer(out *wire.Writer, host Host) *Server {
+	return &Server{
+		host:      host,
+		out:       out,
+		open:      map[uint32]*errand{},
+		terminals: map[int]*rankTerminal{},
 	}
 }
 
 // errand is one errand that is being done.
 type errand struct {
-	desk   *Desk
+	server *Server
 	ask    wire.Ask
 	credit *wire.Credit // for output
 	exited chan syscall.WaitStatus
 
 	mu      sync.Mutex
-	came    sync.Cond
+	arrived sync.Cond
 	input   [][]byte
 	ended   bool // input has ended
 	taken   int  // bytes and frames of input whose credit is not returned yet
@@ -92,49 +92,49 @@ type errand struct {
 }
 
 // Frame takes a frame of the launcher. An error means that the launcher breaks the protocol.
-func (d *Desk) Frame(f wire.Frame) error {
+func (s *Server) Frame(f wire.Frame) error {
 	if f.Type == wire.TypeAsk {
-		return wire.Handle(f, d.begin)
+		return wire.Handle(f, s.begin)
 	}
-	what, data, err := f.Tell()
+	kind, data, err := f.Tell()
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	e := d.open[f.Stream]
-	d.mu.Unlock()
+	s.mu.Lock()
+	e := s.open[f.Stream]
+	s.mu.Unlock()
 	if e == nil {
 		return nil // it has just ended
 	}
-	return e.told(what, data)
+	return e.receive(kind, data)
 }
 
-func (d *Desk) begin(ask wire.Ask) error {
+func (s *Server) begin(ask wire.Ask) error {
 	e := &errand{
-		desk:    d,
+		server:  s,
 		ask:     ask,
 		credit:  wire.NewCredit(),
 		exited:  make(chan syscall.WaitStatus, 1),
 		dropped: make(chan struct{}),
 	}
-	e.came.L = &e.mu
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	e.arrived.L = &e.mu
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case d.open[ask.ID] != nil || ask.ID == 0:
+	case s.open[ask.ID] != nil || ask.ID == 0:
 		return &wire.FormatError{Reason: fmt.Sprintf("errand %d is begun twice", ask.ID)}
-	case len(d.open) >= maxErrands:
+	case len(s.open) >= maxErrands:
 		return &wire.FormatError{Reason: "too many errands"}
-	case d.closed:
+	case s.closed:
 		return nil // the job's end is the answer
 	}
 	for _, rank := range ask.Ranks {
-		if !d.host.Owns(rank) {
+		if !s.host.Owns(rank) {
 			return &wire.FormatError{Reason: fmt.Sprintf("an errand about rank %d, which is not here", rank)}
 		}
 	}
-	d.open[ask.ID] = e
-	d.wg.Go(e.run)
+	s.open[ask.ID] = e
+	s.wg.Go(e.run)
 	return nil
 }
 
@@ -143,7 +143,7 @@ func (e *errand) run() {
 	end := wire.ErrandEnd{}
 	err := error(nil)
 	select {
-	case <-e.desk.host.Ready:
+	case <-e.server.host.Ready:
 	case <-e.dropped:
 	}
 	switch e.ask.Kind {
@@ -154,7 +154,7 @@ func (e *errand) run() {
 	case wire.AskSignal:
 		err = e.signal()
 	case wire.AskTerminal:
-		err = e.visit()
+		err = e.attachTerminal()
 	case wire.AskProcesses:
 		err = e.processes()
 	case wire.AskWatch:
@@ -169,12 +169,12 @@ func (e *errand) run() {
 		}
 	}
 	e.drop()
-	d := e.desk
-	d.mu.Lock()
-	delete(d.open, e.ask.ID)
-	d.mu.Unlock()
+	s := e.server
+	s.mu.Lock()
+	delete(s.open, e.ask.ID)
+	s.mu.Unlock()
 	if text, err := json.Marshal(end); err == nil {
-		_ = d.out.SendTell(e.ask.ID, wire.TellEnd, text) // the launcher may have gone
+		_ = s.out.SendTell(e.ask.ID, wire.TellEnd, text) // the launcher may have gone
 	}
 }
 
@@ -183,7 +183,30 @@ func (e *errand) ranks() []int {
 	if len(e.ask.Ranks) > 0 {
 		return e.ask.Ranks
 	}
-	return e.desk.host.Ranks()
+	return e.server.host.Ranks()
+}
+
+// pids returns the processes of those of the ranks that run.
+func (e *errand) pids() map[int]int {
+	pids := map[int]int{}
+	for _, rank := range e.ranks() {
+		if pid, running := e.server.host.PID(rank); running {
+			pids[rank] = pid
+		}
+	}
+	return pids
+}
+
+// write sends output as far as there is credit, and reports whether the launcher waits for more.
+func (e *errand) write(data []byte) bool {
+	for len(data) > 0 {
+		n := e.credit.Take(min(len(data), wire.MaxTell))
+		if n == 0 || e.server.out.SendTell(e.ask.ID, wire.TellOut, data[:n]) != nil {
+			return false
+		}
+		data = data[n:]
+	}
+	return true
 }
 
 // signal sends a signal to ranks.
@@ -193,16 +216,16 @@ func (e *errand) signal() error {
 	}
 	var errs []error
 	for _, rank := range e.ranks() {
-		if !e.desk.host.Signal(rank, syscall.Signal(e.ask.Signal)) && len(e.ask.Ranks) > 0 {
+		if !e.server.host.Signal(rank, syscall.Signal(e.ask.Signal)) && len(e.ask.Ranks) > 0 {
 			errs = append(errs, fmt.Errorf("rank %d has ended", rank))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// told takes a tell of the launcher.
-func (e *errand) told(what wire.Tell, data []byte) error {
-	switch what {
+// receive takes a message of the launcher about the errand.
+func (e *errand) receive(kind wire.Tell, data []byte) error {
+	switch kind {
 	case wire.TellIn:
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -211,7 +234,7 @@ func (e *errand) told(what wire.Tell, data []byte) error {
 		}
 		e.ended = e.ended || len(data) == 0
 		e.input = append(e.input, slices.Clone(data))
-		e.came.Signal()
+		e.arrived.Signal()
 	case wire.TellSize:
 		var t wire.Terminal
 		if err := json.Unmarshal(data, &t); err != nil {
@@ -231,7 +254,7 @@ func (e *errand) told(what wire.Tell, data []byte) error {
 	case wire.TellEnd:
 		e.drop()
 	default:
-		return &wire.FormatError{Reason: fmt.Sprintf("the launcher told %d of an errand", what)}
+		return &wire.FormatError{Reason: fmt.Sprintf("the launcher told %d of an errand", kind)}
 	}
 	return nil
 }
@@ -240,10 +263,16 @@ func (e *errand) told(what wire.Tell, data []byte) error {
 func (e *errand) drop() {
 	e.once.Do(func() { close(e.dropped) })
 	e.credit.Close()
+	e.endInput()
+}
+
+// endInput ends the reading of input and of new sizes of the terminal.
+func (e *errand) endInput() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.ended = true
-	e.came.Broadcast()
+	e.resize = nil
+	e.arrived.Broadcast()
 }
 
 // nextInput returns the next bytes of standard input; none: it has ended.
@@ -251,7 +280,7 @@ func (e *errand) nextInput() []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for len(e.input) == 0 && !e.ended {
-		e.came.Wait()
+		e.arrived.Wait()
 	}
 	if len(e.input) == 0 {
 		return nil
@@ -262,10 +291,10 @@ func (e *errand) nextInput() []byte {
 }
 
 // Exited reports the end of a Process.
-func (d *Desk) Exited(id uint32, status syscall.WaitStatus) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if e := d.open[id]; e != nil {
+func (s *Server) Exited(id uint32, status syscall.WaitStatus) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.open[id]; e != nil {
 		select {
 		case e.exited <- status:
 		default:
@@ -275,19 +304,19 @@ func (d *Desk) Exited(id uint32, status syscall.WaitStatus) {
 
 // Close begins no more errands and drops those that are being done. Their processes are the
 // caller's to end, after which Wait returns.
-func (d *Desk) Close() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	for _, e := range d.open {
+func (s *Server) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, e := range s.open {
 		e.drop()
 	}
 }
 
 // Wait waits for the end of all errands, after Close.
-func (d *Desk) Wait() {
-	d.wg.Wait()
-	for _, l := range d.lent {
-		l.Master.Close()
+func (s *Server) Wait() {
+	s.wg.Wait()
+	for _, t := range s.terminals {
+		t.master.Close()
 	}
 }

@@ -21,7 +21,7 @@ import (
 // the test.
 type fakeHost struct {
 	t      *testing.T
-	desk   *Desk
+	server *Server
 	frames *wire.Reader
 	mu     sync.Mutex
 	pids   map[uint32]int // by errand
@@ -35,7 +35,7 @@ func newHost(t *testing.T) *fakeHost {
 	ready := make(chan struct{})
 	close(ready)
 	h := &fakeHost{t: t, frames: wire.NewReader(read), pids: map[uint32]int{}}
-	h.desk = New(wire.NewWriter(write), Host{
+	h.server = NewServer(wire.NewWriter(write), Host{
 		Ready:  ready,
 		Ranks:  func() []int { return []int{4, 5} },
 		Owns:   func(rank int) bool { return rank == 4 || rank == 5 },
@@ -51,9 +51,9 @@ func newHost(t *testing.T) *fakeHost {
 		Find: func(name, _, _ string) (string, error) { return exec.LookPath(name) },
 	})
 	t.Cleanup(func() {
-		h.desk.Close()
+		h.server.Close()
 		go func() { _, _ = io.Copy(io.Discard, read) }()
-		h.desk.Wait()
+		h.server.Wait()
 		write.Close()
 	})
 	return h
@@ -77,7 +77,7 @@ func (h *fakeHost) start(p Process) error {
 		for _, err := syscall.Wait4(pid, &status, 0, nil); err == syscall.EINTR; _,
 			err = syscall.Wait4(pid, &status, 0, nil) {
 		}
-		h.desk.Exited(p.ID, status)
+		h.server.Exited(p.ID, status)
 	}()
 	return nil
 }
@@ -94,11 +94,11 @@ func (h *fakeHost) ask(a wire.Ask) error {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	return h.desk.Frame(wire.Frame{Type: wire.TypeAsk, Payload: text})
+	return h.server.Frame(wire.Frame{Type: wire.TypeAsk, Payload: text})
 }
 
 func (h *fakeHost) tell(what wire.Tell, data []byte) error {
-	return h.desk.Frame(wire.Frame{Type: wire.TypeTell, Stream: 1, Payload: append([]byte{byte(what)}, data...)})
+	return h.server.Frame(wire.Frame{Type: wire.TypeTell, Stream: 1, Payload: append([]byte{byte(what)}, data...)})
 }
 
 // result reads an errand to its end, and returns credit unless it is not to be.
@@ -198,19 +198,19 @@ func TestDroppedCommandEnds(t *testing.T) {
 // after it.
 func TestTerminalOfARank(t *testing.T) {
 	h := newHost(t)
-	visit := wire.Ask{
+	attach := wire.Ask{
 		ID:       1,
 		Kind:     wire.AskTerminal,
 		Ranks:    []int{4},
 		Terminal: &wire.Terminal{Rows: 33, Columns: 111},
 	}
-	if err := h.ask(visit); err != nil {
+	if err := h.ask(attach); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, end := h.result(); end.Error != "rank 4 has no terminal of its own: a job has them with --panes" {
 		t.Errorf("%+v", end)
 	}
-	slave, err := h.desk.Lend(4)
+	slave, err := h.server.OpenTerminal(4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -223,13 +223,13 @@ func TestTerminalOfARank(t *testing.T) {
 		t.Fatal(err)
 	}
 	slave.Close()
-	if err := errors.Join(h.ask(visit), h.tell(wire.TellIn, []byte("hi\n"))); err != nil {
+	if err := errors.Join(h.ask(attach), h.tell(wire.TellIn, []byte("hi\n"))); err != nil {
 		t.Fatal(err)
 	}
 	if err := rank.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	second := visit
+	second := attach
 	second.ID = 2
 	if err := h.ask(second); err != nil {
 		t.Fatal(err)
@@ -240,18 +240,18 @@ func TestTerminalOfARank(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		switch what, data, _ := f.Tell(); {
-		case what == wire.TellOut:
+		switch kind, data, _ := f.Tell(); {
+		case kind == wire.TellOut:
 			out += string(data)
-		case what == wire.TellEnd && f.Stream == 2:
+		case kind == wire.TellEnd && f.Stream == 2:
 			refused = string(data)
 			ended++
-			h.desk.RankEnded(4)
-		case what == wire.TellEnd:
+			h.server.RankEnded(4)
+		case kind == wire.TellEnd:
 			ended++
 		}
 	}
-	h.desk.Linger() // nothing is unread
+	h.server.Linger() // nothing is unread
 	if out != "hi\r\n33 111\r\ngot hi /dev/pts/\r\n" || !strings.Contains(refused, "the terminal of rank 4 is in use") {
 		t.Errorf("%q, %s", out, refused)
 	}

@@ -12,7 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/host/terminal"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -29,7 +28,7 @@ func (e *errand) exec() (code int, err error) {
 	pid := 0
 	running := false
 	for _, rank = range e.ranks() {
-		if pid, running = e.desk.host.PID(rank); running {
+		if pid, running = e.server.host.PID(rank); running {
 			break
 		}
 	}
@@ -43,7 +42,7 @@ func (e *errand) exec() (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the environment of rank %d: %w", rank, err)
 	}
-	if p.Path, err = e.desk.host.Find(p.Argv[0], p.Dir, variable(p.Env, "PATH")); err != nil {
+	if p.Path, err = e.server.host.Find(p.Argv[0], p.Dir, variable(p.Env, "PATH")); err != nil {
 		return 0, err
 	}
 	links, err := e.connect()
@@ -51,7 +50,7 @@ func (e *errand) exec() (code int, err error) {
 		return 0, err
 	}
 	p.Files = links.files()
-	err = e.desk.host.Start(p)
+	err = e.server.host.Start(p)
 	links.closeTheirs()
 	if err != nil {
 		links.closeOurs()
@@ -156,22 +155,22 @@ func (e *errand) connect() (l *links, err error) {
 
 // openTerminal makes a terminal of a size that the user can change.
 func (e *errand) openTerminal(t wire.Terminal) (*links, error) {
-	own, err := terminal.Open()
+	own, err := newTerminal()
 	if err != nil {
 		return nil, err
 	}
 	e.sizes(own, t)
 	return &links{
-		in:       own.Master,
-		out:      []*os.File{own.Master},
-		theirs:   []*os.File{own.Slave},
+		in:       own.master,
+		out:      []*os.File{own.master},
+		theirs:   []*os.File{own.slave},
 		terminal: true,
 	}, nil
 }
 
 // sizes gives a terminal the size of the user's, now and when that changes.
-func (e *errand) sizes(t *terminal.Terminal, first wire.Terminal) {
-	resize := func(size wire.Terminal) { t.Resize(size.Rows, size.Columns) }
+func (e *errand) sizes(t *terminal, first wire.Terminal) {
+	resize := func(size wire.Terminal) { t.resize(size.Rows, size.Columns) }
 	resize(first)
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -193,11 +192,11 @@ func (e *errand) attend(p Process, l *links) int {
 			return
 		case <-e.dropped:
 		}
-		e.desk.host.SignalProcess(p.ID, syscall.SIGHUP)
+		e.server.host.SignalProcess(p.ID, syscall.SIGHUP)
 		select {
 		case <-over:
 		case <-time.After(partTime):
-			e.desk.host.SignalProcess(p.ID, syscall.SIGKILL)
+			e.server.host.SignalProcess(p.ID, syscall.SIGKILL)
 		}
 	})
 	status := e.await()
@@ -207,11 +206,7 @@ func (e *errand) attend(p Process, l *links) int {
 		_ = file.SetReadDeadline(time.Now().Add(drainTime))
 	}
 	pumps.Wait()
-	e.mu.Lock()
-	e.ended = true
-	e.resize = nil
-	e.came.Broadcast()
-	e.mu.Unlock()
+	e.endInput()
 	l.closeOurs() // ends a blocked write
 	input.Wait()
 	if status.Signaled() {
@@ -236,7 +231,7 @@ func (e *errand) await() syscall.WaitStatus {
 }
 
 // pump sends what a command writes, as far as there is credit.
-func (e *errand) pump(file *os.File, what wire.Tell) {
+func (e *errand) pump(file *os.File, kind wire.Tell) {
 	buf := make([]byte, 32<<10)
 	for {
 		limit := e.credit.Take(len(buf))
@@ -247,7 +242,7 @@ func (e *errand) pump(file *os.File, what wire.Tell) {
 		n, err := file.Read(buf[:limit])
 		if !nobody {
 			if n > 0 {
-				_ = e.desk.out.SendTell(e.ask.ID, what, buf[:n])
+				_ = e.server.out.SendTell(e.ask.ID, kind, buf[:n])
 				_ = e.credit.Add(limit - n)
 			} else {
 				_ = e.credit.Add(wire.Cost(limit))
@@ -277,7 +272,7 @@ func (e *errand) feed(l *links) {
 		e.mu.Lock()
 		e.taken -= wire.Cost(len(data))
 		e.mu.Unlock()
-		_ = e.desk.out.SendTell(e.ask.ID, wire.TellCredit,
+		_ = e.server.out.SendTell(e.ask.ID, wire.TellCredit,
 			binary.BigEndian.AppendUint32(nil, uint32(wire.Cost(len(data)))))
 	}
 }

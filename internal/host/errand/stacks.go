@@ -8,23 +8,18 @@ import (
 
 // stacks runs the program that tells what ranks do, or only whether they make progress.
 func (e *errand) stacks(pulse bool) error {
-	pids := map[int]int{}
-	for _, rank := range e.ranks() {
-		if pid, running := e.desk.host.PID(rank); running {
-			pids[rank] = pid
-		}
-	}
+	pids := e.pids()
 	if len(pids) == 0 {
 		return errors.New("the ranks have ended")
 	}
 	p := Process{ID: e.ask.ID, Dir: "/", Env: []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}}
-	p.Path, p.Argv = e.desk.host.Inspect(pids, pulse)
+	p.Path, p.Argv = e.server.host.Inspect(pids, pulse)
 	links, err := e.connect()
 	if err != nil {
 		return err
 	}
 	p.Files = links.files()
-	err = e.desk.host.Start(p)
+	err = e.server.host.Start(p)
 	links.closeTheirs()
 	if err != nil {
 		links.closeOurs()

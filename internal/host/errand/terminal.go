@@ -8,7 +8,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/host/terminal"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -19,129 +18,111 @@ const (
 	lingerPoll = 10 * time.Millisecond
 )
 
-// lent is the terminal of a rank.
-type lent struct {
-	*terminal.Terminal
-	ended   chan struct{} // closed when the rank has ended
-	busy    bool          // an errand is connected with it
-	visited bool          // some errand was
+// rankTerminal is the terminal of a rank.
+type rankTerminal struct {
+	*terminal
+	ended chan struct{} // closed when the rank has ended
+	busy  bool          // an errand is connected with it
+	used  bool          // some errand was
 }
 
-// Lend makes a terminal for a rank. The caller closes the returned file, the rank's standard files,
-// when the rank has it.
-func (d *Desk) Lend(rank int) (*os.File, error) {
-	t, err := terminal.Open()
+// OpenTerminal makes a terminal for a rank. The caller closes the returned file, the rank's
+// standard files, when the rank has it.
+func (s *Server) OpenTerminal(rank int) (*os.File, error) {
+	t, err := newTerminal()
 	if err != nil {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.lent[rank] = &lent{Terminal: t, ended: make(chan struct{})}
-	return t.Slave, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.terminals[rank] = &rankTerminal{terminal: t, ended: make(chan struct{})}
+	return t.slave, nil
 }
 
 // RankEnded reports the end of a rank.
-func (d *Desk) RankEnded(rank int) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if l := d.lent[rank]; l != nil {
-		close(l.ended)
+func (s *Server) RankEnded(rank int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.terminals[rank]; t != nil {
+		close(t.ended)
 	}
 }
 
 // Linger waits, within bounds, until the output of all terminals was read.
-func (d *Desk) Linger() {
-	for end := time.Now().Add(lingerTime); d.unread() && time.Now().Before(end); {
+func (s *Server) Linger() {
+	for end := time.Now().Add(lingerTime); s.unread() && time.Now().Before(end); {
 		time.Sleep(lingerPoll)
 	}
 }
 
-func (d *Desk) unread() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, l := range d.lent {
-		if l.busy || !l.visited && l.Unread() {
+func (s *Server) unread() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.terminals {
+		if t.busy || !t.used && t.unread() {
 			return true
 		}
 	}
 	return false
 }
 
-// take reserves the terminal of a rank.
-func (d *Desk) take(rank int) (*lent, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l := d.lent[rank]
+// reserve reserves the terminal of a rank for one errand, until release.
+func (s *Server) reserve(rank int) (*rankTerminal, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.terminals[rank]
 	switch {
-	case l == nil:
+	case t == nil:
 		return nil, fmt.Errorf("rank %d has no terminal of its own: a job has them with --panes", rank)
-	case l.busy:
+	case t.busy:
 		return nil, fmt.Errorf("the terminal of rank %d is in use", rank)
 	}
-	l.busy = true
-	l.visited = true
-	return l, nil
+	t.busy = true
+	t.used = true
+	return t, nil
 }
 
-func (d *Desk) giveBack(l *lent) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	l.busy = false
+func (s *Server) release(t *rankTerminal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.busy = false
 }
 
-// visit connects the user with the terminal of a rank until the rank ends.
-func (e *errand) visit() error {
-	l, err := e.desk.take(e.ranks()[0])
+// attachTerminal connects the user with the terminal of a rank until the rank ends.
+func (e *errand) attachTerminal() error {
+	t, err := e.server.reserve(e.ranks()[0])
 	if err != nil {
 		return err
 	}
-	defer e.desk.giveBack(l)
-	if t := e.ask.Terminal; t != nil {
-		e.sizes(l.Terminal, *t)
+	defer e.server.release(t)
+	if size := e.ask.Terminal; size != nil {
+		e.sizes(t.terminal, *size)
 	}
-	_ = l.Master.SetDeadline(time.Time{})
+	_ = t.master.SetDeadline(time.Time{})
 	var pump, input sync.WaitGroup
-	pump.Go(func() { e.pump(l.Master, wire.TellOut) })
-	input.Go(func() { e.feed(&links{in: l.Master, terminal: true}) })
+	pump.Go(func() { e.pump(t.master, wire.TellOut) })
+	input.Go(func() { e.feed(&links{in: t.master, terminal: true}) })
 	select {
-	case <-l.ended:
-		_ = l.Master.SetReadDeadline(time.Now().Add(drainTime))
+	case <-t.ended:
+		_ = t.master.SetReadDeadline(time.Now().Add(drainTime))
 		late := time.AfterFunc(drainTime, e.credit.Close) // the user has stopped reading
 		pump.Wait()
 		late.Stop()
 	case <-e.dropped:
-		_ = l.Master.SetReadDeadline(time.Now())
+		_ = t.master.SetReadDeadline(time.Now())
 		pump.Wait()
 	}
-	e.mu.Lock()
-	e.ended = true
-	e.resize = nil
-	e.came.Broadcast()
-	e.mu.Unlock()
-	_ = l.Master.SetWriteDeadline(time.Now()) // ends a blocked write
+	e.endInput()
+	_ = t.master.SetWriteDeadline(time.Now()) // ends a blocked write
 	input.Wait()
 	return nil
 }
 
 // processes prints the processes of ranks that run.
 func (e *errand) processes() error {
-	pids := map[int]int{}
-	for _, rank := range e.ranks() {
-		if pid, running := e.desk.host.PID(rank); running {
-			pids[rank] = pid
-		}
+	text, err := json.Marshal(e.pids())
+	if err == nil && !e.write(text) {
+		err = syscall.EPIPE // the user has stopped reading
 	}
-	text, err := json.Marshal(pids)
-	if err != nil {
-		return err
-	}
-	for len(text) > 0 {
-		n := e.credit.Take(min(len(text), wire.MaxTell))
-		if n == 0 {
-			return syscall.EPIPE // the user has stopped reading
-		}
-		_ = e.desk.out.SendTell(e.ask.ID, wire.TellOut, text[:n]) // the launcher may have gone
-		text = text[n:]
-	}
-	return nil
+	return err
 }

@@ -43,7 +43,7 @@ func (e *errand) watch() error {
 	pace := min(every, soonTime)
 	for due := time.Now(); ; {
 		pids := e.pids()
-		if len(pids) == 0 && !e.desk.host.Stays {
+		if len(pids) == 0 && !e.server.host.Stays {
 			return nil
 		}
 		if wait := time.Until(due); wait > 0 {
@@ -60,17 +60,6 @@ func (e *errand) watch() error {
 		due = time.Now().Add(pace)
 		pace = every
 	}
-}
-
-// pids returns the processes of the ranks that run.
-func (e *errand) pids() map[int]int {
-	pids := map[int]int{}
-	for _, rank := range e.ranks() {
-		if pid, running := e.desk.host.PID(rank); running {
-			pids[rank] = pid
-		}
-	}
-	return pids
 }
 
 // report sends one time's readings, and reports whether somebody waits for more.
@@ -97,18 +86,6 @@ func appendReading(to []byte, r wire.Reading) []byte {
 	return append(append(to, line...), '\n')
 }
 
-// write sends output as far as there is credit, and reports whether somebody waits for more.
-func (e *errand) write(data []byte) bool {
-	for len(data) > 0 {
-		n := e.credit.Take(min(len(data), wire.MaxTell))
-		if n == 0 || e.desk.out.SendTell(e.ask.ID, wire.TellOut, data[:n]) != nil {
-			return false
-		}
-		data = data[n:]
-	}
-	return true
-}
-
 // gpuWatch keeps what nvidia-smi last printed about each GPU. A nil gpuWatch has none.
 type gpuWatch struct {
 	errand  *errand
@@ -123,11 +100,11 @@ type gpuWatch struct {
 // watchGPUs starts nvidia-smi on a host with GPUs. It prints as long as it runs: its start costs
 // more than what it does.
 func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
-	if !e.desk.host.GPUs() {
+	if !e.server.host.GPUs() {
 		return nil
 	}
 	w := &gpuWatch{errand: e, gpus: map[int]gpu.Use{}}
-	path, err := e.desk.host.Find("nvidia-smi", "/", os.Getenv("PATH"))
+	path, err := e.server.host.Find("nvidia-smi", "/", os.Getenv("PATH"))
 	if err == nil {
 		w.links, err = e.connect()
 	}
@@ -135,7 +112,7 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 		w.problem = err.Error()
 		return w
 	}
-	err = e.desk.host.Start(Process{
+	err = e.server.host.Start(Process{
 		ID:    e.ask.ID,
 		Path:  path,
 		Argv:  append([]string{path}, gpu.UseCommand(every)...),
@@ -209,7 +186,7 @@ func (w *gpuWatch) stop() {
 	if w == nil || w.links == nil {
 		return
 	}
-	w.errand.desk.host.SignalProcess(w.errand.ask.ID, syscall.SIGKILL)
+	w.errand.server.host.SignalProcess(w.errand.ask.ID, syscall.SIGKILL)
 	select {
 	case <-w.errand.exited:
 	case <-time.After(drainTime): // it is stuck in the driver, and ends with the job
