@@ -100,7 +100,7 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 		if !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("the call ended with %v", err)
 		}
-	case <-time.After(10 * told):
+	case <-time.After(10 * failureDeadline):
 		t.Error("the call goes on after its context has ended")
 		job.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "the test is over"})
 		<-ended
@@ -153,7 +153,7 @@ func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * told):
+	case <-time.After(10 * failureDeadline):
 		t.Error("it waits for the next call")
 	}
 	if err := ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum); err != nil {
@@ -183,7 +183,7 @@ func TestStartedCallsFailWithTheComm(t *testing.T) {
 			}
 			handles = append(handles, h)
 		}
-		within(t, told, func() {
+		within(t, failureDeadline, func() {
 			comms[1].Close()
 			for _, h := range handles {
 				if err := h.Wait(ctx); !errors.Is(err, ring.ErrClosed) {

@@ -235,7 +235,7 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 	cancelled := ctx.Err() != nil && errors.Is(context.Cause(c.life), ctx.Err())
 	switch {
 	case errors.As(err, &mismatch):
-		c.tell(c.inJob(mismatch.Peer), err)
+		c.reportLost(c.inJob(mismatch.Peer), err)
 		c.end(err)
 	case cancelled:
 		err = context.Cause(c.life)
@@ -266,33 +266,33 @@ func (c *Comm) inJob(rank int) int {
 // a process has ended, and still learns of mismatches. Call it before c's first call.
 func (c *Comm) Private() { c.private.Store(true) }
 
-// report is tell, or blame if c is private.
+// report is reportLost, or reportLeft if c is private.
 func (c *Comm) report(rank int, cause error) {
 	switch {
 	case !c.private.Load():
-		c.tell(rank, cause)
+		c.reportLost(rank, cause)
 	case rank != c.inJob(c.Rank()):
-		c.blame(rank, cause)
+		c.reportLeft(rank, cause)
 	}
 }
 
-// tell notifies the job through the agent that rank is lost. If the agent cannot be reached,
+// reportLost notifies the job through the agent that rank is lost. If the agent cannot be reached,
 // closed links inform the neighbours.
-func (c *Comm) tell(rank int, cause error) {
+func (c *Comm) reportLost(rank int, cause error) {
 	if c.agent != nil {
-		say(c.agent.Lost, rank, cause)
+		notify(c.agent.Lost, rank, cause)
 	}
 }
 
-// blame notifies the job that a call of this rank fails because rank has left, which aborts
+// reportLeft notifies the job that a call of this rank fails because rank has left, which aborts
 // nothing. If this rank then ends, the job knows that it is not the cause.
-func (c *Comm) blame(rank int, cause error) {
+func (c *Comm) reportLeft(rank int, cause error) {
 	if c.agent != nil {
-		say(c.agent.Left, rank, cause)
+		notify(c.agent.Left, rank, cause)
 	}
 }
 
-func say(send func(ctx context.Context, rank int, cause string) error, rank int, cause error) {
+func notify(send func(ctx context.Context, rank int, cause string) error, rank int, cause error) {
 	ctx, cancel := context.WithTimeout(context.Background(), reportTimeout)
 	defer cancel()
 	_ = send(ctx, rank, strings.TrimPrefix(cause.Error(), "ring: "))

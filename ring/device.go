@@ -117,7 +117,7 @@ func NewDevice(ctx context.Context, c *Comm, ordinal int, opts ...DeviceOption) 
 		}
 		part.opts.stall = t / 2
 	}
-	part.postSentry()
+	part.startStallSampler()
 	c.work.Go(d.watch)
 	return d, nil
 }

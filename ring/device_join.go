@@ -12,16 +12,16 @@ import (
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
 
-// roll records which ranks have called NewDevice. Ranks that time out read it to name the missing
-// ones.
-type roll struct {
+// attendance records which ranks have called NewDevice. Ranks that time out read it to name the
+// missing ones.
+type attendance struct {
 	comm *Comm
 	key  string
 }
 
-func (c *Comm) arrive(ctx context.Context) roll {
+func (c *Comm) arrive(ctx context.Context) attendance {
 	c.calls.Lock()
-	r := roll{c, fmt.Sprintf("ring/%d/device%s/%d/", c.self.Epoch, c.name, c.splits)}
+	r := attendance{c, fmt.Sprintf("ring/%d/device%s/%d/", c.self.Epoch, c.name, c.splits)}
 	c.calls.Unlock()
 	if c.agent != nil && c.Size() > 1 {
 		// without it this rank counts as missing, which matters only if the call times out
@@ -31,7 +31,7 @@ func (c *Comm) arrive(ctx context.Context) roll {
 }
 
 // name adds the missing ranks to err if ctx has ended.
-func (r roll) name(ctx context.Context, err error) error {
+func (r attendance) name(ctx context.Context, err error) error {
 	if ctx.Err() == nil || r.comm.agent == nil {
 		return err
 	}

@@ -283,7 +283,7 @@ func (d *Device) late(word stall.Word) error {
 		if rank == c.Rank() {
 			continue
 		}
-		theirs, err := c.standing(c.postKey(rank))
+		theirs, err := c.position(c.positionKey(rank))
 		if err != nil || theirs.Reached(mine) {
 			continue
 		}

@@ -124,7 +124,7 @@ func TestDeviceKilledRank(t *testing.T) {
 					scanFor(t, out, "running")
 				}
 				// The agent that has seen it end aborts the job.
-				kill(t, ranks, outputs, victim, told, func() {
+				kill(t, ranks, outputs, victim, failureDeadline, func() {
 					j.Abort(ringtest.Abort{Rank: victim, Host: ringtest.Host, Cause: "killed by the test"})
 				})
 				for rank, cmd := range ranks {

@@ -13,10 +13,10 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// told bounds how late a rank may know that another has failed: before the silence of its link
-// would say so. That it knows within a second is a row of internal/test/faults, which has the
-// machine for itself.
-const told = 5 * time.Second
+// failureDeadline bounds how late a rank may know that another has failed: before the silence of
+// its link would say so. That it knows within a second is a row of internal/test/faults, which has
+// the machine for itself.
+const failureDeadline = 5 * time.Second
 
 // wantPeer checks that err is a PeerError about rank.
 func wantPeer(err error, rank int) error {
@@ -55,7 +55,7 @@ func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
 				return wantPeer(err, 2)
 			})
 		}()
-		within(t, told, func() {
+		within(t, failureDeadline, func() {
 			job.Abort(ringtest.Abort{Rank: 2, Host: "f2", Cause: "killed by signal 9"})
 			if err := <-waiting; err != nil {
 				t.Error(err)
@@ -80,7 +80,7 @@ func TestLostRankIsReportedToAll(t *testing.T) {
 			job := l.of(size).job(t)
 			comms := job.Join(t)
 			victim := size - 1
-			within(t, told, func() {
+			within(t, failureDeadline, func() {
 				err := ringtest.Each(size, func(rank int) error {
 					if rank == victim {
 						return comms[rank].Close()
@@ -103,7 +103,7 @@ func TestLostAgentIsAnAbort(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		job := l.of(2).job(t)
 		comms := job.Join(t)
-		within(t, told, func() {
+		within(t, failureDeadline, func() {
 			job.Close()
 			err := ring.Barrier(ctx, comms[0]) // rank 1 does not come
 			if err := wantPeer(err, -1); err != nil {
@@ -118,7 +118,7 @@ func TestCancelledCallBreaksTheJob(t *testing.T) {
 		job := l.of(3).job(t)
 		comms := job.Join(t)
 		input := []float32{1, 2, 3}
-		within(t, told, func() {
+		within(t, failureDeadline, func() {
 			err := ringtest.Each(2, func(rank int) error { // rank 2 does not come
 				if rank == 1 {
 					return wantPeer(ring.AllGather(ctx, comms[1], make([]float32, 9), input), 0)
@@ -163,7 +163,7 @@ func TestClose(t *testing.T) {
 			waiting <- ring.Barrier(ctx, comms[0])
 		}()
 		<-asynchronously
-		within(t, told, func() {
+		within(t, failureDeadline, func() {
 			if err := comms[0].Close(); err != nil {
 				t.Error(err)
 			}
@@ -216,7 +216,7 @@ func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
 		failed <- err
 	}()
 	job.Abort(ringtest.Abort{Rank: 1, Host: "f2", Cause: "exit code 3"})
-	within(t, told, func() {
+	within(t, failureDeadline, func() {
 		if err := wantPeer(<-failed, 1); err != nil {
 			t.Error(err)
 		}

@@ -266,7 +266,7 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 			if err := ringtest.Each(l.size, call); err != nil {
 				t.Error(err)
 			}
-			within(t, told, func() {
+			within(t, failureDeadline, func() {
 				waiting := make(chan error, 1)
 				go func() { waiting <- ring.Barrier(ctx, comms[0]) }()
 				closeAll(comms[1:])

@@ -41,7 +41,7 @@ func Group(ctx context.Context, c *Comm, name string, ranks []int) (*Comm, error
 		}
 		return nil, fmt.Errorf("ring: group %q of ranks %v: %w", name, ranks, err)
 	}
-	part.postSentry()
+	part.startStallSampler()
 	return part, nil
 }
 

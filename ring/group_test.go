@@ -83,7 +83,7 @@ func TestGroupMistakes(t *testing.T) {
 func TestGroupEndsWithTheJob(t *testing.T) {
 	d := ringtest.NewJob(t, 2)
 	comms := d.Join(t)
-	within(t, told, func() {
+	within(t, failureDeadline, func() {
 		time.AfterFunc(50*time.Millisecond, func() {
 			d.Abort(ringtest.Abort{Rank: 1, Host: "testhost", Cause: "killed by a test"})
 		})

@@ -110,10 +110,10 @@ func WithEnviron(lookup func(name string) (value string, ok bool)) Option {
 }
 
 // WithSockets reports opened and closed sockets to other ranks, so that forked children can close
-// them: a child that keeps one open hides this rank's end from its peers. Told is called after a
+// them: a child that keeps one open hides this rank's end from its peers. Report is called after a
 // socket is opened and before it is closed, and must not call the package.
-func WithSockets(told func(fd int, open bool)) Option {
-	return func(o *options) { o.sockets = told }
+func WithSockets(report func(fd int, open bool)) Option {
+	return func(o *options) { o.sockets = report }
 }
 
 // Init joins the job for which gorun started this process, and returns when all ranks have joined.
@@ -162,7 +162,7 @@ func joinJob(ctx context.Context, self rankenv.Rank, o options, job *boot.Job) (
 		return nil, err
 	}
 	c.record.Joined()
-	c.postSentry()
+	c.startStallSampler()
 	return c, nil
 }
 

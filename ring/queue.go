@@ -40,27 +40,27 @@ const (
 type Queue struct {
 	set        queueSettings
 	rank, size int
-	talk       *Comm // for cycles
+	control    *Comm // for cycles
 	data       *Comm // for tensors
 	timeline   *timeline.Timeline
 	wake       chan struct{} // has an element when the queue has news
 	ended      chan struct{} // closed when the queue's goroutine has ended
 
-	mu      sync.Mutex
-	changed sync.Cond // a ticket is done, or a Wait was cancelled
-	box     *negotiate.Outbox
-	rules   *negotiate.Negotiator
-	tensors map[string]*tensor
-	joining *Joining // nil unless this rank has joined
-	cycling bool     // a cycle is in progress
-	broken  error    // of a cycle made by Do
-	closing bool
-	over    bool
-	err     error // of every call, when over
-	blames  bool  // the next operation that fails notifies the job of err
-	doing   activity
-	place   place
-	gpu     gpuPlace
+	mu          sync.Mutex
+	changed     sync.Cond // a ticket is done, or a Wait was cancelled
+	box         *negotiate.Outbox
+	rules       *negotiate.Negotiator
+	tensors     map[string]*tensor
+	joining     *Joining // nil unless this rank has joined
+	cycling     bool     // a cycle is in progress
+	broken      error    // of a cycle made by Do
+	closing     bool
+	over        bool
+	err         error // of every call, when over
+	reportsLeft bool  // the next operation that fails notifies the job of err
+	doing       activity
+	place       place
+	gpu         gpuPlace
 
 	traceErr error // of the timeline at the end of the queue
 
@@ -140,12 +140,12 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 	if err = q.set.agree(ctx, c, err); err != nil {
 		return nil, err
 	}
-	if q.talk, err = split(ctx, c, 0, 0); err != nil {
+	if q.control, err = split(ctx, c, 0, 0); err != nil {
 		return nil, err
 	}
-	q.talk.lane.Close() // cycles say nothing, and there are many
+	q.control.lane.Close() // cycles say nothing, and there are many
 	if q.data, err = split(ctx, c, 0, 0); err != nil {
-		q.talk.Close()
+		q.control.Close()
 		return nil, err
 	}
 	config.Large = largeFar
@@ -153,7 +153,7 @@ func NewQueue(ctx context.Context, c *Comm, opts ...QueueOption) (*Queue, error)
 		config.Large = largeNear
 	}
 	if q.rules, err = negotiate.New(config); err != nil {
-		q.talk.Close()
+		q.control.Close()
 		q.data.Close()
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (q *Queue) Close() error {
 	select {
 	case <-q.ended:
 	case <-timer.C:
-		q.talk.Close()
+		q.control.Close()
 		q.data.Close()
 		<-q.ended
 	}
@@ -238,10 +238,10 @@ func (q *Queue) end(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.over = true
-	q.blames = errors.Is(err, errQueueClosed)
+	q.reportsLeft = errors.Is(err, errQueueClosed)
 	q.err = err
 	if q.box.InFlight() > 0 || q.joining != nil {
-		q.blame()
+		q.reportLeft()
 	}
 	for _, t := range q.tensors {
 		if t.pending {
@@ -252,15 +252,15 @@ func (q *Queue) end(err error) {
 	q.changed.Broadcast()
 }
 
-// blame notifies the job, once, that an operation fails because another rank has closed its queue.
-// The lock is held.
-func (q *Queue) blame() {
-	if !q.blames {
+// reportLeft notifies the job, once, that an operation fails because another rank has closed its
+// queue. The lock is held.
+func (q *Queue) reportLeft() {
+	if !q.reportsLeft {
 		return
 	}
-	q.blames = false
+	q.reportsLeft = false
 	if peer := new(PeerError); errors.As(q.err, &peer) {
-		q.talk.blame(peer.Rank, peer.Cause)
+		q.control.reportLeft(peer.Rank, peer.Cause)
 	}
 }
 

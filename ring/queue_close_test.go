@@ -222,6 +222,6 @@ func TestQueueKilledRank(t *testing.T) {
 				}
 			}
 		}
-		kill(t, ranks, outputs, victim, 2*told, func() {})
+		kill(t, ranks, outputs, victim, 2*failureDeadline, func() {})
 	})
 }

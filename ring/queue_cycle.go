@@ -49,7 +49,7 @@ func (q *Queue) run() {
 	q.settle()
 	q.end(err)
 	q.closeDevice()
-	q.talk.Close()
+	q.control.Close()
 	q.data.Close()
 	q.traceErr = q.StopTimeline()
 }
@@ -118,8 +118,8 @@ func (q *Queue) rest() error {
 			due = false
 		case <-q.timer.C:
 			due = true
-		case <-q.talk.life.Done():
-			return context.Cause(q.talk.life)
+		case <-q.control.life.Done():
+			return context.Cause(q.control.life)
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (q *Queue) cycle() error {
 	q.doing = activity{what: "a cycle", since: time.Now()}
 	q.mu.Unlock()
 
-	err := q.talk.Do(context.Background(), Collective{
+	err := q.control.Do(context.Background(), Collective{
 		Kind: KindAllGather,
 		Type: Uint8,
 		Dst:  BufferOf(q.frames),
@@ -182,7 +182,7 @@ func (q *Queue) fetch(rest []byte) error {
 		q.rests[rank] = all[at : at+n]
 		at += n
 	}
-	return q.talk.Do(context.Background(), Collective{
+	return q.control.Do(context.Background(), Collective{
 		Kind:   KindAllGather,
 		Type:   Uint8,
 		Dst:    BufferOf(all),
@@ -205,7 +205,7 @@ func (q *Queue) step() (negotiate.Outcome, error) {
 		return out, ErrClosed
 	case len(out.Left) > 0:
 		rank := out.Left[0]
-		return out, &PeerError{Rank: q.talk.inJob(rank), Host: q.talk.host(rank), Cause: errQueueClosed}
+		return out, &PeerError{Rank: q.control.inJob(rank), Host: q.control.host(rank), Cause: errQueueClosed}
 	}
 	if q.news > 0 {
 		q.pause = 0

@@ -325,7 +325,7 @@ func TestQueueRankIsLost(t *testing.T) {
 			queues := newQueues(t, comms)
 			list := mixed(60)
 			go f(job, comms)
-			within(t, 2*told, func() {
+			within(t, 2*failureDeadline, func() {
 				err := ringtest.Each(3, func(rank int) error {
 					for step := 0; ; step++ {
 						var checks []func() error

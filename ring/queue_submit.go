@@ -59,7 +59,7 @@ func (q *Queue) open() error {
 	case q.joining != nil:
 		return ErrJoined
 	}
-	q.blame()
+	q.reportLeft()
 	return q.err
 }
 

@@ -14,12 +14,12 @@ import (
 type activity struct {
 	what, name string
 	since      time.Time
-	told       time.Time // when it was last reported as stalled, else zero
+	reported   time.Time // when it was last reported as stalled, else zero
 }
 
 // stalled reports whether the activity has lasted for limit and was not reported within limit.
 func (a *activity) stalled(now time.Time, limit time.Duration) bool {
-	return !a.since.IsZero() && now.Sub(a.since) >= limit && (a.told.IsZero() || now.Sub(a.told) >= limit)
+	return !a.since.IsZero() && now.Sub(a.since) >= limit && (a.reported.IsZero() || now.Sub(a.reported) >= limit)
 }
 
 func (a *activity) String() string {
@@ -52,14 +52,14 @@ func (q *Queue) stalls(now time.Time) []string {
 	var lines []string
 	for _, s := range q.rules.Stalled(now) {
 		if !q.set.once || q.rank == s.Ready[0] {
-			lines = append(lines, s.Line(now)+q.place.text(q.talk.inJob(q.rank)))
+			lines = append(lines, s.Line(now)+q.place.text(q.control.inJob(q.rank)))
 		}
 	}
 	if q.doing.stalled(now, q.set.stall) {
-		q.doing.told = now
+		q.doing.reported = now
 		lines = append(lines, fmt.Sprintf("%v waits for the other ranks since %v: one is stopped, cannot be reached, "+
 			"or is very busy",
-			&q.doing, now.Sub(q.doing.since).Round(time.Second))+q.place.text(q.talk.inJob(q.rank)))
+			&q.doing, now.Sub(q.doing.since).Round(time.Second))+q.place.text(q.control.inJob(q.rank)))
 	}
 	return lines
 }

@@ -18,7 +18,7 @@ import (
 func Split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 	part, err := split(ctx, c, color, key)
 	if part != nil {
-		part.postSentry()
+		part.startStallSampler()
 	}
 	return part, err
 }
@@ -26,7 +26,7 @@ func Split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 // split is Split without stall reports for the part.
 func split(ctx context.Context, c *Comm, color, key int) (*Comm, error) {
 	s := splitter{ctx: ctx, comm: c, color: color}
-	if err := s.muster(key); err != nil {
+	if err := s.findMembers(key); err != nil {
 		return nil, err
 	}
 	part, err := s.make()
@@ -52,8 +52,8 @@ type splitter struct {
 	serial  int   // 1-based number of the Split of comm
 }
 
-// muster finds the members of this rank's part.
-func (s *splitter) muster(key int) error {
+// findMembers finds the members of this rank's part.
+func (s *splitter) findMembers(key int) error {
 	c := s.comm
 	all := make([]int64, 2*c.Size())
 	if err := AllGather(s.ctx, c, all, []int64{int64(s.color), int64(key)}); err != nil {

@@ -120,7 +120,7 @@ func TestPartEndsWithTheWhole(t *testing.T) {
 		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
 		waiting := make(chan error, 1)
 		go func() { waiting <- ring.Barrier(ctx, parts[0]) }()
-		within(t, told, func() {
+		within(t, failureDeadline, func() {
 			comms[0].Close()
 			if err := <-waiting; !errors.Is(err, ring.ErrClosed) {
 				t.Errorf("the part's call ended with %v", err)
@@ -164,7 +164,7 @@ func TestSplitWhereARankDies(t *testing.T) {
 		}
 		defer conn.Close()
 		job.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "signal: killed"})
-		<-time.After(2 * told) // nobody hangs up
+		<-time.After(2 * failureDeadline) // nobody hangs up
 		return nil
 	}
 	err = ringtest.Each(2, func(rank int) error {
@@ -173,7 +173,7 @@ func TestSplitWhereARankDies(t *testing.T) {
 		}
 		begun := time.Now()
 		part, err := ring.Split(ctx, comms[0], 0, 0)
-		if part != nil || time.Since(begun) > 5*told {
+		if part != nil || time.Since(begun) > 5*failureDeadline {
 			return fmt.Errorf("after %v: %v, %w", time.Since(begun), part, err)
 		}
 		return wantPeer(err, 1)

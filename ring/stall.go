@@ -32,15 +32,15 @@ func WithStallReport(after time.Duration, report func(text string)) Option {
 	}
 }
 
-// postSentry starts the Comm's sentry.
-func (c *Comm) postSentry() {
+// startStallSampler starts the sampling of calls for stalls.
+func (c *Comm) startStallSampler() {
 	if c.opts.stall > 0 && c.agent != nil && c.Size() > 1 {
-		c.work.Go(c.stand)
+		c.work.Go(c.sampleCalls)
 	}
 }
 
-// stand samples the Comm's calls until the Comm ends.
-func (c *Comm) stand() {
+// sampleCalls samples the Comm's calls until the Comm ends.
+func (c *Comm) sampleCalls() {
 	pause := max(c.opts.stall/stall.Samples, time.Millisecond)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -53,7 +53,7 @@ func (c *Comm) stand() {
 		}
 		news, report := watch.Sample(c.post.Word())
 		if news != nil {
-			_ = c.agent.Put(c.life, c.postKey(c.Rank()), news.Encode()) // an unknown position counts as absence
+			_ = c.agent.Put(c.life, c.positionKey(c.Rank()), news.Encode()) // an unknown position counts as absence
 		}
 		if report {
 			watch.Reported(c.reportStall(watch.Word(), watch.Late()) == nil)
@@ -61,8 +61,8 @@ func (c *Comm) stand() {
 	}
 }
 
-// postKey is the key under which a rank publishes its position.
-func (c *Comm) postKey(rank int) string { return fmt.Sprintf("%s/%d", c.stallKey(), rank) }
+// positionKey is the key under which a rank publishes its position.
+func (c *Comm) positionKey(rank int) string { return fmt.Sprintf("%s/%d", c.stallKey(), rank) }
 
 func (c *Comm) stallKey() string { return fmt.Sprintf("ring/%d/stall%s", c.self.Epoch, c.name) }
 
@@ -88,18 +88,18 @@ func (c *Comm) reportStall(word stall.Word, late bool) error {
 // absent returns the ranks that have not reached the collective in which this rank has stalled, or
 // none if another rank reports it.
 func (c *Comm) absent(mine stall.Position, late bool) ([]stall.Absent, error) {
-	told := c.stallKey() + "/told"
-	last, err := c.standing(told)
+	reported := c.stallKey() + "/reported"
+	last, err := c.position(reported)
 	if err != nil || last.Order == mine.Order {
 		return nil, err
 	}
 	absent, err := stall.Missing(c.Rank(), c.Size(), mine, last, late, func(rank int) (stall.Position, error) {
-		return c.standing(c.postKey(rank))
+		return c.position(c.positionKey(rank))
 	})
 	if err != nil || len(absent) == 0 {
 		return nil, err
 	}
-	return absent, c.agent.Put(c.life, told, mine.Encode())
+	return absent, c.agent.Put(c.life, reported, mine.Encode())
 }
 
 // absentPartners returns the partners of this rank's message that are in none.
@@ -109,7 +109,7 @@ func (c *Comm) absentPartners(mine stall.Position) ([]stall.Absent, error) {
 		if rank < 0 || rank == c.Rank() || len(absent) > 0 && absent[0].Rank == rank {
 			continue
 		}
-		theirs, err := c.standing(c.postKey(rank))
+		theirs, err := c.position(c.positionKey(rank))
 		if err != nil {
 			return nil, err
 		}
@@ -120,8 +120,8 @@ func (c *Comm) absentPartners(mine stall.Position) ([]stall.Absent, error) {
 	return absent, nil
 }
 
-// standing returns the position last published under key.
-func (c *Comm) standing(key string) (stall.Position, error) {
+// position returns the position last published under key.
+func (c *Comm) position(key string) (stall.Position, error) {
 	ctx, cancel := context.WithTimeout(c.life, c.opts.stall)
 	defer cancel()
 	text, found, err := c.agent.Get(ctx, key)

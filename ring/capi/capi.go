@@ -8,7 +8,7 @@
 package main
 
 // #include <stdlib.h>
-// #include "told.h"
+// #include "failure.h"
 import "C"
 
 import (
@@ -132,16 +132,16 @@ func goRingVersion(text *C.char, size C.size_t) {
 }
 
 //export goRingInit
-func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingInit(comm *C.ring_comm, options *C.ring_init_options, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	var o C.ring_init_options
 	switch {
 	case comm == nil:
-		return tell(told, nil, nowhere("communicator"))
+		return tell(failure, nil, nowhere("communicator"))
 	case options == nil:
 	// the struct before epochs
 	case options.size < C.sizeof_ring_init_options && options.size != C.size_t(unsafe.Offsetof(o.left_epoch)):
-		return tell(told, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d",
+		return tell(failure, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d",
 			C.sizeof_ring_init_options))
 	default:
 		o.timeout_ms = options.timeout_ms
@@ -151,7 +151,7 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 		}
 	}
 	if o.left_epoch < 0 || o.left_epoch > math.MaxInt32 {
-		return tell(told, nil, invalid("left_epoch is %d: want that of the ring_info of the communicator that was "+
+		return tell(failure, nil, invalid("left_epoch is %d: want that of the ring_info of the communicator that was "+
 			"closed, or 0", int64(o.left_epoch)))
 	}
 	ctx, cancel := bounded(o.timeout_ms)
@@ -162,7 +162,7 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, told *C.ring_to
 	}
 	c, err := ring.Init(ctx, opts...)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	*comm = keep(&object{comm: c})
 	return C.RING_OK
@@ -178,22 +178,22 @@ func hold(fd int, open bool) {
 }
 
 //export goRingClose
-func goRingClose(comm C.ring_comm, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingClose(comm C.ring_comm, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	if !o.requests.close() {
-		return tell(told, nil, missing(comm))
+		return tell(failure, nil, missing(comm))
 	}
-	return tell(told, nil, o.comm.Close())
+	return tell(failure, nil, o.comm.Close())
 }
 
 //export goRingGroup
 func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_t, timeout C.int64_t, part *C.ring_comm,
-	told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+	failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	switch {
 	case err != nil:
@@ -203,7 +203,7 @@ func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_
 		err = invalid("a group needs a name, and 1 to %d ranks", o.comm.Size())
 	}
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	members := make([]int, count)
 	for i, rank := range unsafe.Slice(ranks, count) {
@@ -213,26 +213,26 @@ func goRingGroup(comm C.ring_comm, name *C.char, ranks *C.int32_t, count C.size_
 	defer cancel()
 	c, err := ring.Group(ctx, o.comm, C.GoString(name), members)
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	*part = keep(&object{comm: c})
 	return C.RING_OK
 }
 
 //export goRingPrivate
-func goRingPrivate(comm C.ring_comm, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingPrivate(comm C.ring_comm, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	o.comm.Private()
 	return C.RING_OK
 }
 
 //export goRingWaitsAt
-func goRingWaitsAt(handle C.uint64_t, place *C.char, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingWaitsAt(handle C.uint64_t, place *C.char, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupOpen(handle)
 	switch {
 	case err != nil:
@@ -241,22 +241,22 @@ func goRingWaitsAt(handle C.uint64_t, place *C.char, told *C.ring_told) (code C.
 	default:
 		o.comm.WaitsAt(C.GoString(place))
 	}
-	return tell(told, nil, err)
+	return tell(failure, nil, err)
 }
 
 //export goRingSplit
-func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	if err == nil && part == nil {
 		err = nowhere("communicator")
 	}
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	c, err := ring.Split(context.Background(), o.comm, int(color), int(key))
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	*part = 0
 	if c != nil {
@@ -266,8 +266,8 @@ func goRingSplit(comm C.ring_comm, color, key C.int32_t, part *C.ring_comm, told
 }
 
 //export goRingInfo
-func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingInfo(comm C.ring_comm, info *C.ring_info, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	// the same
 	if err == nil && (info == nil || info.size < C.size_t(unsafe.Offsetof(info.first_epoch)) &&
@@ -275,7 +275,7 @@ func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.
 		err = invalid("a ring_info without its size: set it to sizeof(ring_info), which is %d", C.sizeof_ring_info)
 	}
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	c := o.comm
 	info.rank = C.int32_t(c.Rank())
@@ -295,38 +295,38 @@ func goRingInfo(comm C.ring_comm, info *C.ring_info, told *C.ring_told) (code C.
 }
 
 //export goRingRun
-func goRingRun(comm C.ring_comm, call *C.ring_call, timeout C.int64_t, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingRun(comm C.ring_comm, call *C.ring_call, timeout C.int64_t, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	w, err := collective(call, o.comm.Size())
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	ctx, cancel := bounded(timeout)
 	defer cancel()
-	return tell(told, o, o.comm.Do(ctx, w))
+	return tell(failure, o, o.comm.Do(ctx, w))
 }
 
 //export goRingStartHere
-func goRingStartHere(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingStartHere(comm C.ring_comm, call *C.ring_call, id *C.ring_request, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	w, err := collective(call, o.comm.Size())
 	if err == nil && id == nil {
 		err = nowhere("request")
 	}
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	slot, err := o.requests.take()
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	h, err := o.comm.StartHere(w)
 	if err == nil && h != (ring.Handle{}) {
@@ -336,24 +336,24 @@ func goRingStartHere(comm C.ring_comm, call *C.ring_call, id *C.ring_request, to
 	}
 	o.requests.giveBack(slot)
 	*id = 0
-	return tell(told, o, err)
+	return tell(failure, o, err)
 }
 
 //export goRingStart
-func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingStart(comm C.ring_comm, call *C.ring_call, id *C.ring_request, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	w, err := collective(call, o.comm.Size())
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	if id == nil {
-		return tell(told, o, nowhere("request"))
+		return tell(failure, o, nowhere("request"))
 	}
-	return tell(told, o, o.requests.begin(id, func() (request, error) {
+	return tell(failure, o, o.requests.begin(id, func() (request, error) {
 		h, err := o.comm.Start(w)
 		return request{handle: h}, err
 	}))

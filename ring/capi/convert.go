@@ -1,6 +1,6 @@
 package main
 
-// #include "told.h"
+// #include "failure.h"
 import "C"
 
 import (

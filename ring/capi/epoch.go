@@ -1,6 +1,6 @@
 package main
 
-// #include "told.h"
+// #include "failure.h"
 import "C"
 
 import (
@@ -11,11 +11,11 @@ import (
 )
 
 //export goRingCheckHosts
-func goRingCheckHosts(comm C.ring_comm, updated *C.int, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingCheckHosts(comm C.ring_comm, updated *C.int, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupHosts(comm, updated)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	*updated = 0
 	err = o.comm.CheckHosts(context.Background())
@@ -23,15 +23,15 @@ func goRingCheckHosts(comm C.ring_comm, updated *C.int, told *C.ring_told) (code
 		*updated = 1
 		err = nil
 	}
-	return tell(told, o, err)
+	return tell(failure, o, err)
 }
 
 //export goRingHostsUpdated
-func goRingHostsUpdated(comm C.ring_comm, updated *C.int, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingHostsUpdated(comm C.ring_comm, updated *C.int, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupHosts(comm, updated)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	*updated = 0
 	if o.comm.HostsUpdated() {

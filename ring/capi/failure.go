@@ -1,6 +1,6 @@
 package main
 
-// #include "told.h"
+// #include "failure.h"
 import "C"
 
 import (
@@ -65,15 +65,15 @@ func codeOf(err error) C.int {
 }
 
 // tell stores the text of err, if not nil, for the calling thread and with its object, if any.
-func tell(told *C.ring_told, o *object, err error) C.int {
+func tell(failure *C.ring_failure, o *object, err error) C.int {
 	if err == nil {
 		return C.RING_OK
 	}
-	told.rank = -1
+	failure.rank = -1
 	if peer := new(ring.PeerError); errors.As(err, &peer) {
-		told.rank = C.int32_t(peer.Rank)
+		failure.rank = C.int32_t(peer.Rank)
 	}
-	putText(&told.text[0], C.size_t(len(told.text)), err.Error())
+	putText(&failure.text[0], C.size_t(len(failure.text)), err.Error())
 	if o != nil {
 		o.note(err.Error())
 	}
@@ -81,9 +81,9 @@ func tell(told *C.ring_told, o *object, err error) C.int {
 }
 
 // guard converts a panic to an error.
-func guard(code *C.int, told *C.ring_told) {
+func guard(code *C.int, failure *C.ring_failure) {
 	if p := recover(); p != nil {
-		*code = tell(told, nil, fmt.Errorf("%w: %v\n%s", errInternal, p, debug.Stack()))
+		*code = tell(failure, nil, fmt.Errorf("%w: %v\n%s", errInternal, p, debug.Stack()))
 	}
 }
 

@@ -2,7 +2,7 @@ package main
 
 // #include <stdlib.h>
 // #include <string.h>
-// #include "told.h"
+// #include "failure.h"
 import "C"
 
 import (
@@ -17,8 +17,8 @@ import (
 
 //export goRingQueueOpen
 func goRingQueueOpen(comm C.ring_comm, options *C.ring_queue_options, queue *C.ring_queue,
-	told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+	failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupComm(comm)
 	switch {
 	case err != nil:
@@ -29,11 +29,11 @@ func goRingQueueOpen(comm C.ring_comm, options *C.ring_queue_options, queue *C.r
 			C.sizeof_ring_queue_options)
 	}
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	q, err := ring.NewQueue(context.Background(), o.comm, queueOptions(options)...)
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	*queue = keep(&object{comm: o.comm, queue: q})
 	return C.RING_OK
@@ -56,31 +56,31 @@ func queueOptions(options *C.ring_queue_options) (opts []ring.QueueOption) {
 }
 
 //export goRingQueueClose
-func goRingQueueClose(queue C.ring_queue, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingQueueClose(queue C.ring_queue, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupQueue(queue)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	if !o.requests.close() {
-		return tell(told, nil, missing(queue))
+		return tell(failure, nil, missing(queue))
 	}
 	err = o.queue.Close()
 	if cerr := o.trace.end(o.queue); err == nil {
 		err = cerr
 	}
-	return tell(told, nil, err)
+	return tell(failure, nil, err)
 }
 
 //export goRingSubmit
 func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
-	told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+	failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
-	return tell(told, o, o.requests.begin(id, func() (request, error) {
+	return tell(failure, o, o.requests.begin(id, func() (request, error) {
 		t, err := o.queue.Submit(key, w)
 		return request{ticket: t}, err
 	}))
@@ -88,15 +88,15 @@ func goRingSubmit(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.rin
 
 //export goRingSubmitHere
 func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
-	told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+	failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	slot, err := o.requests.take()
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	t, err := o.queue.SubmitHere(key, w)
 	if err == nil && !t.Done() {
@@ -108,20 +108,20 @@ func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C
 	if *id = 0; err == nil {
 		err = t.Wait(context.Background()) // which is done
 	}
-	return tell(told, o, err)
+	return tell(failure, o, err)
 }
 
 //export goRingJoin
-func goRingJoin(queue C.ring_queue, last *C.int32_t, id *C.ring_request, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingJoin(queue C.ring_queue, last *C.int32_t, id *C.ring_request, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupQueue(queue)
 	if err == nil && id == nil {
 		err = invalid("the request is NULL")
 	}
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
-	return tell(told, o, o.requests.begin(id, func() (request, error) {
+	return tell(failure, o, o.requests.begin(id, func() (request, error) {
 		j, err := o.queue.Join()
 		return request{joining: j, last: last}, err
 	}))
@@ -147,9 +147,9 @@ func submission(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_
 
 //export goRingSubmitGroup
 func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request,
-	told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
-	return submitGroup(queue, count, keys, calls, ids, told,
+	failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
+	return submitGroup(queue, count, keys, calls, ids, failure,
 		func(q *ring.Queue, texts []string, work []ring.Collective) ([]ring.Ticket, error) {
 			return q.SubmitGroup(nil, texts, work)
 		})
@@ -157,38 +157,38 @@ func goRingSubmitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls 
 
 // submitGroup submits calls together by the function submit.
 func submitGroup(queue C.ring_queue, count C.size_t, keys **C.char, calls *C.ring_call, ids *C.ring_request,
-	told *C.ring_told,
+	failure *C.ring_failure,
 	submit func(*ring.Queue, []string, []ring.Collective) ([]ring.Ticket, error)) C.int {
 	o, err := lookupQueue(queue)
 	switch {
 	case err != nil:
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	case count == 0:
 		return C.RING_OK
 	case count > slotMask:
-		return tell(told, o, invalid("a group of %d", uint64(count)))
+		return tell(failure, o, invalid("a group of %d", uint64(count)))
 	case keys == nil || calls == nil:
-		return tell(told, o, invalid("the group's names or calls are NULL"))
+		return tell(failure, o, invalid("the group's names or calls are NULL"))
 	case ids == nil:
-		return tell(told, o, nowhere("requests"))
+		return tell(failure, o, nowhere("requests"))
 	}
 	texts, work, err := o.group(unsafe.Slice(keys, count), calls)
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	slots := make([]C.ring_request, 0, count)
 	for range count {
 		slot, err := o.requests.take()
 		if err != nil {
 			o.requests.giveBack(slots...)
-			return tell(told, o, err)
+			return tell(failure, o, err)
 		}
 		slots = append(slots, slot)
 	}
 	tickets, err := submit(o.queue, texts, work)
 	if err != nil {
 		o.requests.giveBack(slots...)
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	for i, t := range tickets {
 		o.requests.fill(slots[i], request{ticket: t})
@@ -290,14 +290,14 @@ func (r *result) free() {
 
 //export goRingSubmitV
 func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ring_request,
-	told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+	failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, key, w, err := submission(queue, name, call, id)
 	if err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	r := &result{size: w.Type.Size()}
-	return tell(told, o, o.requests.begin(id, func() (request, error) {
+	return tell(failure, o, o.requests.begin(id, func() (request, error) {
 		t, err := o.queue.SubmitV(key, w, r.room)
 		return request{ticket: t, result: r}, err
 	}))
@@ -305,24 +305,24 @@ func goRingSubmitV(queue C.ring_queue, name *C.char, call *C.ring_call, id *C.ri
 
 //export goRingResult
 func goRingResult(id C.ring_request, data *unsafe.Pointer, count *C.uint64_t, counts **C.int64_t,
-	told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+	failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	if data == nil || count == nil || counts == nil {
-		return tell(told, nil, nowhere("result"))
+		return tell(failure, nil, nowhere("result"))
 	}
 	o, r, err := enterRequest(id)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	if r.result == nil || !r.done() {
 		o.requests.leave(id, outcome{})
 		if r.result == nil {
-			return tell(told, nil, invalid("the request has no result: it is not one of ring_submit_v"))
+			return tell(failure, nil, invalid("the request has no result: it is not one of ring_submit_v"))
 		}
-		return tell(told, nil, invalid("the request is not over: wait for it"))
+		return tell(failure, nil, invalid("the request is not over: wait for it"))
 	}
 	if err := o.requests.leave(id, r.wait(context.Background())); err != nil {
-		return tell(told, o, err)
+		return tell(failure, o, err)
 	}
 	*data = r.result.data
 	*count = C.uint64_t(r.result.count)
@@ -369,24 +369,24 @@ func (t *trace) end(q *ring.Queue) error {
 }
 
 //export goRingTimelineStart
-func goRingTimelineStart(queue C.ring_queue, path *C.char, marks C.int, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingTimelineStart(queue C.ring_queue, path *C.char, marks C.int, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupQueue(queue)
 	if err == nil && path == nil {
 		err = invalid("the timeline's path is NULL")
 	}
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
-	return tell(told, o, o.trace.begin(o.queue, C.GoString(path), ring.TimelineOptions{MarkCycles: marks != 0}))
+	return tell(failure, o, o.trace.begin(o.queue, C.GoString(path), ring.TimelineOptions{MarkCycles: marks != 0}))
 }
 
 //export goRingTimelineStop
-func goRingTimelineStop(queue C.ring_queue, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingTimelineStop(queue C.ring_queue, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, err := lookupQueue(queue)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
-	return tell(told, o, o.trace.end(o.queue))
+	return tell(failure, o, o.trace.end(o.queue))
 }

@@ -1,6 +1,6 @@
 package main
 
-// #include "told.h"
+// #include "failure.h"
 import "C"
 
 import (
@@ -255,14 +255,14 @@ func enterRequest(id C.ring_request) (*object, request, error) {
 }
 
 //export goRingPoll
-func goRingPoll(id C.ring_request, done *C.int, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingPoll(id C.ring_request, done *C.int, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	if done == nil {
-		return tell(told, nil, nowhere("answer"))
+		return tell(failure, nil, nowhere("answer"))
 	}
 	o, r, err := enterRequest(id)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	*done = 0
 	if r.done() {
@@ -273,11 +273,11 @@ func goRingPoll(id C.ring_request, done *C.int, told *C.ring_told) (code C.int) 
 }
 
 //export goRingWait
-func goRingWait(id C.ring_request, timeout C.int64_t, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingWait(id C.ring_request, timeout C.int64_t, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, r, err := enterRequest(id)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	ctx := context.Background()
 	cancel := func() {}
@@ -285,32 +285,32 @@ func goRingWait(id C.ring_request, timeout C.int64_t, told *C.ring_told) (code C
 		ctx, cancel = context.WithTimeout(ctx, span(timeout))
 	}
 	defer cancel()
-	return tell(told, o, o.requests.leave(id, r.wait(ctx)))
+	return tell(failure, o, o.requests.leave(id, r.wait(ctx)))
 }
 
 //export goRingRelease
-func goRingRelease(id C.ring_request, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingRelease(id C.ring_request, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	o, r, err := enterRequest(id)
 	if err != nil {
-		return tell(told, nil, err)
+		return tell(failure, nil, err)
 	}
 	if !r.done() {
 		_ = o.requests.leave(id, outcome{})
-		return tell(told, nil, invalid("the request is not over: wait for it"))
+		return tell(failure, nil, invalid("the request is not over: wait for it"))
 	}
 	o.requests.release(id, r.wait(context.Background())) // it is done, and its memory is freed then
 	return C.RING_OK
 }
 
 //export goRingErrorText
-func goRingErrorText(handle C.uint64_t, text *C.char, size C.size_t, told *C.ring_told) (code C.int) {
-	defer guard(&code, told)
+func goRingErrorText(handle C.uint64_t, text *C.char, size C.size_t, failure *C.ring_failure) (code C.int) {
+	defer guard(&code, failure)
 	var failed string
 	if handle>>ownerBits != 0 {
 		o, r, err := enterRequest(C.ring_request(handle))
 		if err != nil {
-			return tell(told, nil, err)
+			return tell(failure, nil, err)
 		}
 		if r.outcome.over && r.outcome.err != nil {
 			failed = r.outcome.err.Error()
@@ -319,7 +319,7 @@ func goRingErrorText(handle C.uint64_t, text *C.char, size C.size_t, told *C.rin
 	} else {
 		o, err := lookup(handle)
 		if err != nil {
-			return tell(told, nil, err)
+			return tell(failure, nil, err)
 		}
 		failed = o.last()
 	}

@@ -1,5 +1,5 @@
 /*
- * The functions of ring.h. Each refuses to go on in a forked child, hands its thread's ring_told to the Go function that
+ * The functions of ring.h. Each refuses to go on in a forked child, hands its thread's ring_failure to the Go function that
  * does the work, and nothing else.
  */
 #include <pthread.h>
@@ -13,7 +13,7 @@
 /* A thread's own memory. It is not _Thread_local: Go's code makes all of a library's TLS static, and a program that loads
  * the library late has only some hundred bytes of that to give. */
 typedef struct own {
-	ring_told told;
+	ring_failure failure;
 	char version[128];
 } own;
 
@@ -58,7 +58,7 @@ __attribute__((constructor)) static void begin(void)
 
 static own *mine(void)
 {
-	static own shared = {.told = {.rank = -1}}; /* of threads for which there is no memory */
+	static own shared = {.failure = {.rank = -1}}; /* of threads for which there is no memory */
 	own *o = pthread_getspecific(key);
 	if (o != NULL)
 		return o;
@@ -66,7 +66,7 @@ static own *mine(void)
 		free(o);
 		return &shared;
 	}
-	o->told.rank = -1;
+	o->failure.rank = -1;
 	return o;
 }
 
@@ -74,9 +74,9 @@ static int refused(void)
 {
 	if (!atomic_load_explicit(&forked, memory_order_relaxed))
 		return 0;
-	ring_told *told = &mine()->told;
-	told->rank = -1;
-	snprintf(told->text, sizeof told->text, "ring: this process is a fork of the one that loaded the library, and has none of its threads: "
+	ring_failure *failure = &mine()->failure;
+	failure->rank = -1;
+	snprintf(failure->text, sizeof failure->text, "ring: this process is a fork of the one that loaded the library, and has none of its threads: "
 		"start workers that use the ring as programs of their own (in Python: the start method \"spawn\" or \"forkserver\")");
 	return 1;
 }
@@ -100,109 +100,109 @@ const char *ring_error_name(int code)
 	return code >= 0 && code < (int)(sizeof names / sizeof names[0]) ? names[code] : "RING_UNKNOWN";
 }
 
-const char *ring_last_error(void) { return mine()->told.text; }
+const char *ring_last_error(void) { return mine()->failure.text; }
 
-int32_t ring_failed_rank(void) { return mine()->told.rank; }
+int32_t ring_failed_rank(void) { return mine()->failure.rank; }
 
-int ring_error_text(uint64_t handle, char *text, size_t size) { return CALL(goRingErrorText(handle, text, size, &mine()->told)); }
+int ring_error_text(uint64_t handle, char *text, size_t size) { return CALL(goRingErrorText(handle, text, size, &mine()->failure)); }
 
-int ring_init(ring_comm *comm, const ring_init_options *options) { return CALL(goRingInit(comm, (ring_init_options *)options, &mine()->told)); }
+int ring_init(ring_comm *comm, const ring_init_options *options) { return CALL(goRingInit(comm, (ring_init_options *)options, &mine()->failure)); }
 
-int ring_close(ring_comm comm) { return CALL(goRingClose(comm, &mine()->told)); }
+int ring_close(ring_comm comm) { return CALL(goRingClose(comm, &mine()->failure)); }
 
-int ring_split(ring_comm comm, int32_t color, int32_t key, ring_comm *part) { return CALL(goRingSplit(comm, color, key, part, &mine()->told)); }
+int ring_split(ring_comm comm, int32_t color, int32_t key, ring_comm *part) { return CALL(goRingSplit(comm, color, key, part, &mine()->failure)); }
 
 int ring_group(ring_comm comm, const char *name, const int32_t *ranks, size_t count, int64_t timeout_ms, ring_comm *part)
 {
-	return CALL(goRingGroup(comm, (char *)name, (int32_t *)ranks, count, timeout_ms, part, &mine()->told));
+	return CALL(goRingGroup(comm, (char *)name, (int32_t *)ranks, count, timeout_ms, part, &mine()->failure));
 }
 
-int ring_waits_at(uint64_t comm_or_queue, const char *place) { return CALL(goRingWaitsAt(comm_or_queue, (char *)place, &mine()->told)); }
-int ring_private(ring_comm comm) { return CALL(goRingPrivate(comm, &mine()->told)); }
+int ring_waits_at(uint64_t comm_or_queue, const char *place) { return CALL(goRingWaitsAt(comm_or_queue, (char *)place, &mine()->failure)); }
+int ring_private(ring_comm comm) { return CALL(goRingPrivate(comm, &mine()->failure)); }
 
-int ring_comm_info(ring_comm comm, ring_info *info) { return CALL(goRingInfo(comm, info, &mine()->told)); }
+int ring_comm_info(ring_comm comm, ring_info *info) { return CALL(goRingInfo(comm, info, &mine()->failure)); }
 
-int ring_check_hosts(ring_comm comm, int *updated) { return CALL(goRingCheckHosts(comm, updated, &mine()->told)); }
+int ring_check_hosts(ring_comm comm, int *updated) { return CALL(goRingCheckHosts(comm, updated, &mine()->failure)); }
 
-int ring_hosts_updated(ring_comm comm, int *updated) { return CALL(goRingHostsUpdated(comm, updated, &mine()->told)); }
+int ring_hosts_updated(ring_comm comm, int *updated) { return CALL(goRingHostsUpdated(comm, updated, &mine()->failure)); }
 
-int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms) { return CALL(goRingRun(comm, (ring_call *)call, timeout_ms, &mine()->told)); }
+int ring_run(ring_comm comm, const ring_call *call, int64_t timeout_ms) { return CALL(goRingRun(comm, (ring_call *)call, timeout_ms, &mine()->failure)); }
 
-int ring_start_here(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStartHere(comm, (ring_call *)call, request, &mine()->told)); }
-int ring_start(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStart(comm, (ring_call *)call, request, &mine()->told)); }
+int ring_start_here(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStartHere(comm, (ring_call *)call, request, &mine()->failure)); }
+int ring_start(ring_comm comm, const ring_call *call, ring_request *request) { return CALL(goRingStart(comm, (ring_call *)call, request, &mine()->failure)); }
 
-int ring_poll(ring_request request, int *done) { return CALL(goRingPoll(request, done, &mine()->told)); }
+int ring_poll(ring_request request, int *done) { return CALL(goRingPoll(request, done, &mine()->failure)); }
 
-int ring_wait(ring_request request, int64_t timeout_ms) { return CALL(goRingWait(request, timeout_ms, &mine()->told)); }
+int ring_wait(ring_request request, int64_t timeout_ms) { return CALL(goRingWait(request, timeout_ms, &mine()->failure)); }
 
-int ring_release(ring_request request) { return CALL(goRingRelease(request, &mine()->told)); }
+int ring_release(ring_request request) { return CALL(goRingRelease(request, &mine()->failure)); }
 
 int ring_result(ring_request request, void **data, uint64_t *count, const int64_t **counts)
 {
-	return CALL(goRingResult(request, data, count, (int64_t **)counts, &mine()->told));
+	return CALL(goRingResult(request, data, count, (int64_t **)counts, &mine()->failure));
 }
 
 int ring_queue_open(ring_comm comm, const ring_queue_options *options, ring_queue *queue)
 {
-	return CALL(goRingQueueOpen(comm, (ring_queue_options *)options, queue, &mine()->told));
+	return CALL(goRingQueueOpen(comm, (ring_queue_options *)options, queue, &mine()->failure));
 }
 
-int ring_queue_close(ring_queue queue) { return CALL(goRingQueueClose(queue, &mine()->told)); }
+int ring_queue_close(ring_queue queue) { return CALL(goRingQueueClose(queue, &mine()->failure)); }
 
 int ring_submit(ring_queue queue, const char *name, const ring_call *call, ring_request *request)
 {
-	return CALL(goRingSubmit(queue, (char *)name, (ring_call *)call, request, &mine()->told));
+	return CALL(goRingSubmit(queue, (char *)name, (ring_call *)call, request, &mine()->failure));
 }
 
 int ring_submit_here(ring_queue queue, const char *name, const ring_call *call, ring_request *request)
 {
-	return CALL(goRingSubmitHere(queue, (char *)name, (ring_call *)call, request, &mine()->told));
+	return CALL(goRingSubmitHere(queue, (char *)name, (ring_call *)call, request, &mine()->failure));
 }
 
 int ring_join(ring_queue queue, int32_t *last, ring_request *request)
 {
-	return CALL(goRingJoin(queue, last, request, &mine()->told));
+	return CALL(goRingJoin(queue, last, request, &mine()->failure));
 }
 
 int ring_submit_group(ring_queue queue, size_t count, const char *const *names, const ring_call *calls, ring_request *requests)
 {
-	return CALL(goRingSubmitGroup(queue, count, (char **)names, (ring_call *)calls, requests, &mine()->told));
+	return CALL(goRingSubmitGroup(queue, count, (char **)names, (ring_call *)calls, requests, &mine()->failure));
 }
 
 int ring_submit_v(ring_queue queue, const char *name, const ring_call *call, ring_request *request)
 {
-	return CALL(goRingSubmitV(queue, (char *)name, (ring_call *)call, request, &mine()->told));
+	return CALL(goRingSubmitV(queue, (char *)name, (ring_call *)call, request, &mine()->failure));
 }
 
 int ring_submit_device(ring_queue queue, int32_t ordinal, void *stream, size_t count, const char *const *names, const ring_call *calls, ring_request *requests)
 {
-	return CALL(goRingSubmitDevice(queue, ordinal, (uintptr_t)stream, count, (char **)names, (ring_call *)calls, requests, &mine()->told));
+	return CALL(goRingSubmitDevice(queue, ordinal, (uintptr_t)stream, count, (char **)names, (ring_call *)calls, requests, &mine()->failure));
 }
 
 int ring_device_open(ring_comm comm, int32_t ordinal, const ring_device_options *options, ring_device *device)
 {
-	return CALL(goRingDeviceOpen(comm, ordinal, (ring_device_options *)options, device, &mine()->told));
+	return CALL(goRingDeviceOpen(comm, ordinal, (ring_device_options *)options, device, &mine()->failure));
 }
 
-int ring_device_close(ring_device device) { return CALL(goRingDeviceClose(device, &mine()->told)); }
+int ring_device_close(ring_device device) { return CALL(goRingDeviceClose(device, &mine()->failure)); }
 
-int ring_device_get_info(ring_device device, ring_device_info *info) { return CALL(goRingDeviceInfo(device, info, &mine()->told)); }
+int ring_device_get_info(ring_device device, ring_device_info *info) { return CALL(goRingDeviceInfo(device, info, &mine()->failure)); }
 
 int ring_device_run(ring_device device, void *stream, size_t count, const ring_call *calls, const double *scales)
 {
-	return CALL(goRingDeviceRun(device, (uintptr_t)stream, count, (ring_call *)calls, (double *)scales, &mine()->told));
+	return CALL(goRingDeviceRun(device, (uintptr_t)stream, count, (ring_call *)calls, (double *)scales, &mine()->failure));
 }
 
-int ring_device_wait(ring_device device, int64_t timeout_ms) { return CALL(goRingDeviceWait(device, timeout_ms, &mine()->told)); }
+int ring_device_wait(ring_device device, int64_t timeout_ms) { return CALL(goRingDeviceWait(device, timeout_ms, &mine()->failure)); }
 
-int ring_device_error(ring_device device) { return CALL(goRingDeviceError(device, &mine()->told)); }
+int ring_device_error(ring_device device) { return CALL(goRingDeviceError(device, &mine()->failure)); }
 
 int ring_timeline_start(ring_queue queue, const char *path, int mark_cycles)
 {
-	return CALL(goRingTimelineStart(queue, (char *)path, mark_cycles, &mine()->told));
+	return CALL(goRingTimelineStart(queue, (char *)path, mark_cycles, &mine()->failure));
 }
 
-int ring_timeline_stop(ring_queue queue) { return CALL(goRingTimelineStop(queue, &mine()->told)); }
+int ring_timeline_stop(ring_queue queue) { return CALL(goRingTimelineStop(queue, &mine()->failure)); }
 
 /* The calls that need no struct. */
 

@@ -112,16 +112,16 @@ func (c *Client) Fence(ctx context.Context, name string, value []byte) ([][]byte
 
 // Lost reports that the caller lost rank, and why. The launcher then aborts the job.
 func (c *Client) Lost(ctx context.Context, rank int, cause string) error {
-	return c.accuse(ctx, "lost", rank, cause)
+	return c.reportRank(ctx, "lost", rank, cause)
 }
 
 // Left reports that a call of the caller failed because rank had left what the two shared. The job
 // goes on.
 func (c *Client) Left(ctx context.Context, rank int, cause string) error {
-	return c.accuse(ctx, "left", rank, cause)
+	return c.reportRank(ctx, "left", rank, cause)
 }
 
-func (c *Client) accuse(ctx context.Context, what string, rank int, cause string) error {
+func (c *Client) reportRank(ctx context.Context, what string, rank int, cause string) error {
 	body, err := json.Marshal(struct {
 		Rank  int    `json:"rank"`
 		Cause string `json:"cause"`

@@ -72,18 +72,18 @@ func New(l Layout, shared *shm.Group, net *tcp.Net, shard int, kernels kernel.Se
 		f.relay = newWorker(f.peers)
 	}
 	if shared != nil {
-		shared.Meanwhile(f.doubt)
+		shared.Meanwhile(f.checkCalls)
 	}
 	return f
 }
 
-// doubt checks the links for ranks in other calls while this rank waits for one in shared memory:
-// the two may wait for each other around a circle.
-func (f *Fabric) doubt() error {
+// checkCalls checks the links for ranks in other calls while this rank waits for one in shared
+// memory: the two may wait for each other around a circle.
+func (f *Fabric) checkCalls() error {
 	if f.relay != nil && f.relay.busy {
 		return nil // its flow does that
 	}
-	return f.net.Doubt(&f.sign)
+	return f.net.CheckCalls(&f.sign)
 }
 
 // Close ends what New started and leaves the domain and the network. Orderly means that all calls
@@ -254,7 +254,7 @@ func (f *Fabric) barrier(call *collective.Call) error {
 func (f *Fabric) explain(call *collective.Call, err error) error {
 	var sign *shm.SignError
 	var length *shm.LengthError
-	var gone *shm.GoneError
+	var left *shm.LeftError
 	var flowSign *tcp.SignError
 	var peer *tcp.PeerError
 	switch {
@@ -276,8 +276,8 @@ func (f *Fabric) explain(call *collective.Call, err error) error {
 			Mine:   mine,
 			Theirs: theirs,
 		}
-	case errors.As(err, &gone):
-		return &LinkError{f.mine()[gone.Rank], errors.New("it has ended or left")}
+	case errors.As(err, &left):
+		return &LinkError{f.mine()[left.Rank], errors.New("it has ended or left")}
 	case errors.As(err, &flowSign):
 		theirs, derr := collective.Decode(&flowSign.Theirs)
 		if derr != nil {

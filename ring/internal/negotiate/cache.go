@@ -21,15 +21,15 @@ type entry struct {
 
 // round is one use of a name, from the first rank's request to the last one's.
 type round struct {
-	open    bool
-	missing int      // ranks that have not made their request, nor joined
-	made    []uint64 // a bit for each rank that has
-	want    Request  // of the first of them
-	first   int      // that rank
-	odd     int      // the first rank whose request does not agree, -1 if all do
-	oddSaid Request
-	since   time.Time
-	told    time.Time // when it was last reported as stalled, else zero
+	open     bool
+	missing  int      // ranks that have not made their request, nor joined
+	made     []uint64 // a bit for each rank that has
+	want     Request  // of the first of them
+	first    int      // that rank
+	odd      int      // the first rank whose request does not agree, -1 if all do
+	oddSaid  Request
+	since    time.Time
+	reported time.Time // when it was last reported as stalled, else zero
 }
 
 // has reports whether rank has made its request.

@@ -31,10 +31,10 @@ func (n *Negotiator) Stalled(now time.Time) []Stall {
 		if now.Sub(e.since) < limit {
 			break // all later ones are younger
 		}
-		if !e.told.IsZero() && now.Sub(e.told) < limit {
+		if !e.reported.IsZero() && now.Sub(e.reported) < limit {
 			continue
 		}
-		e.told = now
+		e.reported = now
 		s := Stall{Request: e.want, Since: e.since}
 		s.Ready, s.Missing, s.Joined = n.split(e)
 		stalls = append(stalls, s)

@@ -43,10 +43,10 @@ func (s *Stream) look() time.Duration {
 	s.acknowledge(1)
 	s.pump()
 	if s.waiting && (s.progress() != before || s.blocking(!s.blocked.IsZero())) {
-		s.ring()
+		s.signal()
 	}
 	s.redial()
-	if s.window.acked < s.window.end || s.next != s.told || !s.hungUp.IsZero() {
+	if s.window.acked < s.window.end || s.next != s.acked || !s.hungUp.IsZero() {
 		return busyInterval
 	}
 	return idleInterval
@@ -54,17 +54,17 @@ func (s *Stream) look() time.Duration {
 
 // progress is what a user of the stream waits for, and which sockets the wait must watch.
 type progress struct {
-	acked, cut     uint64
-	stashed, lanes int
-	pending        int // bytes that lanes were given and have not sent
+	acked, cut       uint64
+	reordered, lanes int
+	pending          int // bytes that lanes were given and have not sent
 }
 
 func (s *Stream) progress() progress {
 	p := progress{
-		acked:   s.window.acked,
-		cut:     s.window.cut,
-		stashed: len(s.stash),
-		lanes:   len(s.lanes),
+		acked:     s.window.acked,
+		cut:       s.window.cut,
+		reordered: len(s.reorder),
+		lanes:     len(s.lanes),
 	}
 	for _, l := range s.lanes {
 		p.pending += l.pending()
@@ -139,7 +139,7 @@ func (s *Stream) dialed(rail int, made bool) bool {
 	defer s.mu.Unlock()
 	s.dialing[rail] = !made && !s.woken && len(s.lanes) > 0 && !s.served(rail)
 	if !s.open() {
-		s.ring() // this was the last hope
+		s.signal() // this was the last hope
 	}
 	return !s.dialing[rail]
 }

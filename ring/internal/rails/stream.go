@@ -35,51 +35,51 @@ type Config struct {
 // methods mean what those of a connection of package tcp do: one goroutine uses a Stream at a
 // time, and only Add and Wake may be called concurrently.
 type Stream struct {
-	cfg     Config
-	junk    []byte
-	life    context.Context // of the goroutines
-	end     context.CancelFunc
-	running sync.WaitGroup
-	bell    [2]int // a pipe that ends polls
+	cfg      Config
+	junk     []byte
+	life     context.Context // of the goroutines
+	end      context.CancelFunc
+	running  sync.WaitGroup
+	wakePipe [2]int // a pipe that ends polls
 
 	watched   []*lane    // by Watch
 	prospects []prospect // of lanes
 	dialing   [Most]bool // by rail
 
-	mu      sync.Mutex // for all below, and the lanes
-	lanes   []*lane
-	dead    []*lane   // whose sockets must be closed once nothing polls them
-	waiting bool      // a poll may watch the lanes
-	rung    bool      // the bell rings
-	woken   bool      // for good
-	failed  error     // for good: what the lanes cannot mend
-	ended   error     // why the last lane ended
-	hungUp  time.Time // since when no lane has worked, after the other rank ended one; zero: one works
+	mu        sync.Mutex // for all below, and the lanes
+	lanes     []*lane
+	dead      []*lane   // whose sockets must be closed once nothing polls them
+	waiting   bool      // a poll may watch the lanes
+	signalled bool      // the pipe has a byte
+	woken     bool      // for good
+	failed    error     // for good: what the lanes cannot mend
+	ended     error     // why the last lane ended
+	hungUp    time.Time // since when no lane has worked, after the other rank ended one; zero: one works
 
 	window window
 	lost   spans // to be sent again
 	// since when nothing could be sent though something was left to send, or the window is full;
 	// zero: it goes on
-	blocked  time.Time
-	sinking  bool   // receive what acknowledgements may lie behind
-	next     uint64 // all before was received
-	told     uint64 // the last acknowledgement
-	owing    bool   // that may be lost
-	early    []byte // peeked, not received yet
-	stash    stash
-	stalled  time.Time // since when nothing was received; zero: something was
-	draining bool      // receive what lies ahead
+	blocked    time.Time
+	sinking    bool   // receive what acknowledgements may lie behind
+	next       uint64 // all before was received
+	acked      uint64 // the last acknowledgement
+	pendingAck bool   // that one may be lost
+	early      []byte // peeked, not received yet
+	reorder    reorderBuffer
+	stalled    time.Time // since when nothing was received; zero: something was
+	draining   bool      // receive what lies ahead
 }
 
 // New returns a stream that begins with one lane. Close closes it.
 func New(first *secure.Conn, cfg Config) (*Stream, error) {
 	s := &Stream{cfg: cfg, junk: make([]byte, maxSegment)}
-	if err := s.makeBell(); err != nil {
+	if err := s.makeWakePipe(); err != nil {
 		return nil, fmt.Errorf("making a pipe: %w", err)
 	}
 	l, err := newLane(first, 0, cfg.First)
 	if err != nil {
-		s.closeBell()
+		s.closeWakePipe()
 		return nil, err
 	}
 	s.lanes = []*lane{l}
@@ -103,16 +103,16 @@ func (s *Stream) Add(number int, conn *secure.Conn) bool {
 	}
 	for _, old := range s.lanes {
 		if old.number == number || old.suspect && old.rail == rail {
-			s.bury(old)
+			s.closeLane(old)
 		}
 	}
 	s.lanes = append(s.lanes, l)
-	s.ring()
+	s.signal()
 	return true
 }
 
-// bury ends a lane. What it has not delivered goes to others.
-func (s *Stream) bury(l *lane) {
+// closeLane ends a lane. What it has not delivered goes to others.
+func (s *Stream) closeLane(l *lane) {
 	kept := s.lanes[:0:0]
 	for _, other := range s.lanes {
 		if other != l {
@@ -140,7 +140,7 @@ func (s *Stream) closeDead() {
 
 // lose queues what a lane has not delivered, to be sent on others.
 func (s *Stream) lose(l *lane) {
-	s.owing = true // an acknowledgement may have been lost with it
+	s.pendingAck = true // an acknowledgement may have been lost with it
 	for _, part := range l.lose() {
 		if part.end() > s.window.acked {
 			s.lost.add(part)
@@ -156,7 +156,7 @@ func (s *Stream) fault(l *lane, err error) {
 		s.failed = err
 		return
 	}
-	s.bury(l)
+	s.closeLane(l)
 	if s.ended == nil || err != io.EOF {
 		s.ended = err
 	}
@@ -187,9 +187,9 @@ func (s *Stream) conclude(now time.Time) {
 			s.drain(rest)
 		}
 		for len(s.lanes) > 0 {
-			s.bury(s.lanes[0])
+			s.closeLane(s.lanes[0])
 		}
-		s.ring()
+		s.signal()
 	}
 }
 
@@ -342,7 +342,7 @@ func (s *Stream) pump() (moved bool) {
 			s.window.cut = part.end()
 		}
 		l.give(header{off: part.off, ack: s.next, size: part.size})
-		s.told = s.next
+		s.acked = s.next
 		moved = true
 		s.flush(l)
 	}
@@ -469,12 +469,12 @@ func (s *Stream) lagging() bool {
 	return s.draining
 }
 
-// fill receives the next bytes of the stream into b, from the stash or from the lanes.
+// fill receives the next bytes of the stream into b, from the reorder buffer or from the lanes.
 func (s *Stream) fill(b []byte) int {
 	n := 0
 	for n < len(b) && s.failed == nil {
-		if len(s.stash) > 0 {
-			if got := s.stash.take(s.next, b[n:]); got > 0 {
+		if len(s.reorder) > 0 {
+			if got := s.reorder.take(s.next, b[n:]); got > 0 {
 				n += got
 				s.next += uint64(got)
 				continue
@@ -550,7 +550,7 @@ func (s *Stream) advance(l *lane) bool {
 			s.failed = fmt.Errorf("%w: %w", errBroken, err)
 			return false
 		}
-		s.acked(h.ack)
+		s.handleAck(h.ack)
 		l.off = h.off
 		l.left = h.size
 		if h.size > 0 {
@@ -563,8 +563,8 @@ func (s *Stream) advance(l *lane) bool {
 // errBroken reports headers that no rank sends.
 var errBroken = errors.New("the other rank broke the protocol of lanes")
 
-// acked frees what the other end has received.
-func (s *Stream) acked(ack uint64) {
+// handleAck frees what the other end has received.
+func (s *Stream) handleAck(ack uint64) {
 	if ack <= s.window.acked {
 		return
 	}
@@ -577,14 +577,14 @@ func (s *Stream) acked(ack uint64) {
 // acknowledge tells the other end what was received, if that is at least so many bytes. A lane
 // that has no room now does it later.
 func (s *Stream) acknowledge(least uint64) {
-	if s.next-s.told < least && !s.owing {
+	if s.next-s.acked < least && !s.pendingAck {
 		return
 	}
 	for _, l := range s.lanes {
 		if !l.suspect && l.pending() == 0 {
 			l.give(header{ack: s.next})
-			s.told = s.next
-			s.owing = false
+			s.acked = s.next
+			s.pendingAck = false
 			s.flush(l)
 			return
 		}
@@ -598,7 +598,7 @@ func (s *Stream) drainAll() {
 	}
 }
 
-// drain stashes everything that a lane has now.
+// drain keeps everything that a lane has now.
 func (s *Stream) drain(l *lane) {
 	for s.failed == nil && !l.gone {
 		if l.left == 0 && !s.advance(l) {
@@ -619,7 +619,7 @@ func (s *Stream) drain(l *lane) {
 		if n == 0 {
 			return
 		}
-		s.stash.insert(off, s.junk[:n])
+		s.reorder.insert(off, s.junk[:n])
 	}
 }
 
@@ -700,6 +700,6 @@ func (s *Stream) Close() error {
 	s.lanes = nil
 	s.waiting = false
 	s.closeDead()
-	s.closeBell()
+	s.closeWakePipe()
 	return errors.Join(errs...)
 }

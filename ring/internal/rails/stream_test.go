@@ -183,7 +183,7 @@ func TestKeeperEndsAWaitThatMustWatchMore(t *testing.T) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.rung {
+	if !s.signalled {
 		t.Error("the wait goes on")
 	}
 }

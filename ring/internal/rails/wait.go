@@ -7,43 +7,43 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// makeBell makes the pipe.
-func (s *Stream) makeBell() error {
+// makeWakePipe makes the pipe.
+func (s *Stream) makeWakePipe() error {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := unix.Pipe(s.bell[:]); err != nil {
+	if err := unix.Pipe(s.wakePipe[:]); err != nil {
 		return err
 	}
-	for _, fd := range s.bell {
+	for _, fd := range s.wakePipe {
 		unix.CloseOnExec(fd)
 		if err := unix.SetNonblock(fd, true); err != nil {
-			s.closeBell()
+			s.closeWakePipe()
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Stream) closeBell() {
-	for _, fd := range s.bell {
+func (s *Stream) closeWakePipe() {
+	for _, fd := range s.wakePipe {
 		_ = unix.Close(fd)
 	}
 }
 
-// ring ends a poll under way, or the next one.
-func (s *Stream) ring() {
-	if !s.rung {
-		s.rung = true
-		_, _ = unix.Write(s.bell[1], []byte{1})
+// signal ends a poll under way, or the next one.
+func (s *Stream) signal() {
+	if !s.signalled {
+		s.signalled = true
+		_, _ = unix.Write(s.wakePipe[1], []byte{1})
 	}
 }
 
-// hush makes the bell ready to ring again.
-func (s *Stream) hush() {
-	if s.rung && !s.woken {
-		s.rung = false
+// clearSignal empties the pipe.
+func (s *Stream) clearSignal() {
+	if s.signalled && !s.woken {
+		s.signalled = false
 		var b [1]byte
-		_, _ = unix.Read(s.bell[0], b[:])
+		_, _ = unix.Read(s.wakePipe[0], b[:])
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *Stream) Watch(fds []unix.PollFd, send, recv bool) ([]unix.PollFd, time.
 	if s.blocking(send) {
 		limit = stallTime
 	}
-	return append(fds, unix.PollFd{Fd: int32(s.bell[0]), Events: unix.POLLIN}), limit
+	return append(fds, unix.PollFd{Fd: int32(s.wakePipe[0]), Events: unix.POLLIN}), limit
 }
 
 func (s *Stream) events(l *lane, send, recv bool) int16 {
@@ -109,7 +109,7 @@ func (s *Stream) Woken(fds []unix.PollFd) (send, recv bool, err error) {
 	if fds[len(fds)-1].Revents != 0 {
 		send = true
 		recv = true
-		s.hush()
+		s.clearSignal()
 	}
 	return send, recv, nil
 }
@@ -120,7 +120,7 @@ func (s *Stream) Wake() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.woken = true
-	s.ring()
+	s.signal()
 	for _, l := range s.lanes {
 		_ = unix.Shutdown(l.conn.FD, unix.SHUT_RD)
 	}

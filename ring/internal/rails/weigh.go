@@ -92,10 +92,10 @@ const (
 // meter measures a lane's rate while it is busy. A lane that gets no segments is tried with one at
 // intervals: what was measured may have been a pause of a rank, and would not be measured again.
 type meter struct {
-	rate  float64   // bytes a second; 0: not measured
-	doubt bool      // the rate is a guess
-	begun time.Time // of the sample; zero: the lane was idle
-	done  int64     // acknowledged bytes then
+	rate      float64   // bytes a second; 0: not measured
+	estimated bool      // the rate is a guess
+	begun     time.Time // of the sample; zero: the lane was idle
+	done      int64     // acknowledged bytes then
 
 	passed float64   // bytes that other lanes were given since this one was given enough to measure
 	pause  float64   // how many before the next trial
@@ -123,9 +123,9 @@ func (m *meter) note(now time.Time, written uint64, queued int, limit float64) {
 		return // a short stillness is that of a rank which does not run
 	}
 	sample := max(float64(done-m.done)/took.Seconds(), minRate)
-	if m.rate == 0 || m.doubt {
+	if m.rate == 0 || m.estimated {
 		m.rate = sample
-		m.doubt = false
+		m.estimated = false
 	} else {
 		m.rate += (sample - m.rate) / 4
 	}
@@ -165,6 +165,6 @@ func (m *meter) endTrial(now time.Time, done int64, limit float64) {
 	m.pause = min(trialShare*maxSegment*limit/rate, limit*trialPause.Seconds())
 	if rate = min(rate, limit); rate > m.rate {
 		m.rate = rate
-		m.doubt = true
+		m.estimated = true
 	}
 }

@@ -63,10 +63,10 @@ func (c *crowd) shared() bool {
 	return there >= c.fair
 }
 
-// disperse moves this thread to another processor, unless it did so a moment ago, and
+// moveAway moves this thread to another processor, unless it did so a moment ago, and
 // reports whether it moved. The kernel picks any that is allowed. If that one is busy, too,
 // the ranks are no worse off: they run at the same time now and then.
-func (c *crowd) disperse() bool {
+func (c *crowd) moveAway() bool {
 	now := time.Now()
 	if now.Sub(c.moved) < moveEvery {
 		return false

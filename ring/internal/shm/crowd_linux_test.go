@@ -126,7 +126,7 @@ func TestCrowd(t *testing.T) {
 	if err := unix.SchedSetaffinity(0, &before); err != nil {
 		t.Fatal(err)
 	}
-	if before.Count() > 1 && (!crowds[1].disperse() || crowds[1].disperse()) {
+	if before.Count() > 1 && (!crowds[1].moveAway() || crowds[1].moveAway()) {
 		t.Error("a rank moves once in a while")
 	}
 }

@@ -18,11 +18,11 @@ type Exchange func(name string, value []byte) ([][]byte, error)
 // ErrBroken reports that the job ended while a rank waited.
 var ErrBroken = errors.New("the job is over")
 
-// GoneError reports that another rank ended or closed the group before a step that this
+// LeftError reports that another rank ended or closed the group before a step that this
 // rank waits for. Rank is its number in the group.
-type GoneError struct{ Rank int }
+type LeftError struct{ Rank int }
 
-func (e *GoneError) Error() string { return fmt.Sprintf("rank %d is gone", e.Rank) }
+func (e *LeftError) Error() string { return fmt.Sprintf("rank %d is gone", e.Rank) }
 
 // SignError reports that another rank is in another call. Rank is its number in the group.
 type SignError struct {

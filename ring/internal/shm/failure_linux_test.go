@@ -35,7 +35,7 @@ func (c *rankProcess) repeat(args []string) string {
 		}
 		told := time.Now().UnixNano()
 		c.g.seg.controls[c.g.rank].left.Store(1) // as Close does
-		if gone := new(GoneError); errors.As(err, &gone) && i >= 20 {
+		if gone := new(LeftError); errors.As(err, &gone) && i >= 20 {
 			return fmt.Sprint(gone.Rank, told)
 		}
 		return fmt.Sprintf("call %d: %v", i, err)

@@ -23,10 +23,10 @@ type Group struct {
 	srcs       []unsafe.Pointer
 	tuners     [kinds][classes]tuner // rank 0's
 
-	posted []uint32    // blocks put in Swaps, by rank
-	taken  []uint32    // blocks taken in Swaps, by rank
-	boxed  uint32      // boxes used so far, over all Swaps
-	loans  [boxes]loan // by box: the rank that must still empty it
+	posted    []uint32       // blocks put in Swaps, by rank
+	taken     []uint32       // blocks taken in Swaps, by rank
+	boxed     uint32         // boxes used so far, over all Swaps
+	lentBoxes [boxes]lentBox // by box: the rank that must still empty it
 }
 
 // Close leaves the group and unmaps the memory. No call may be running.

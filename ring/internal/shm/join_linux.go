@@ -170,7 +170,7 @@ func (j joiner) agree(domains [][]int, have []byte) ([][]int, error) {
 	for q, h := range all {
 		ok[q] = len(h) == 1 && h[0] == 1
 	}
-	return standing(domains, ok), nil
+	return splitFailed(domains, ok), nil
 }
 
 // introduce publishes this rank's process and its cores, before another rank can wait for

@@ -21,8 +21,8 @@ func partition(leaders []int) [][]int {
 	return domains
 }
 
-// standing returns domains with each set in which a rank failed split into single ranks.
-func standing(domains [][]int, ok []bool) [][]int {
+// splitFailed returns domains with each set in which a rank failed split into single ranks.
+func splitFailed(domains [][]int, ok []bool) [][]int {
 	var left [][]int
 	for _, d := range domains {
 		if !slices.ContainsFunc(d, func(q int) bool { return !ok[q] }) {

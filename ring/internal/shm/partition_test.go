@@ -73,7 +73,7 @@ func TestAnyAnswersMakeAPartition(t *testing.T) {
 		if fault := sound(domains, size); fault != "" {
 			t.Fatalf("leaders %v: %s", leaders, fault)
 		}
-		left := standing(domains, ok)
+		left := splitFailed(domains, ok)
 		if fault := sound(left, size); fault != "" {
 			t.Fatalf("leaders %v, ok %v: %s", leaders, ok, fault)
 		}

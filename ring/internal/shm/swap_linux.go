@@ -100,8 +100,8 @@ func (h *half) part() (off, length int) {
 	return off, min(boxSize, h.length-off)
 }
 
-// loan is a box that may still hold a block for a rank.
-type loan struct {
+// lentBox is a box that may still hold a block for a rank.
+type lentBox struct {
 	lent  bool
 	rank  int
 	until uint32 // count of blocks that the rank has taken once the box is empty
@@ -156,7 +156,7 @@ func (s *swap) blocker() int {
 	if s.out.length <= inline {
 		return None
 	}
-	if l := g.loans[g.boxed%boxes]; l.lent && !g.took(l.rank, l.until) {
+	if l := g.lentBoxes[g.boxed%boxes]; l.lent && !g.took(l.rank, l.until) {
 		return l.rank
 	}
 	return None
@@ -167,12 +167,12 @@ func (g *Group) took(q int, blocks uint32) bool {
 	return int32(g.seg.pair(q, g.rank).taken.Load()-blocks) >= 0
 }
 
-// returned resets the loans to rank q, which has taken all blocks: their counts would wrap around
-// after many tiny messages.
+// returned resets the boxes lent to rank q, which has taken all blocks: their counts would wrap
+// around after many tiny messages.
 func (g *Group) returned(q int) {
-	for i := range g.loans {
-		if g.loans[i].rank == q {
-			g.loans[i].lent = false
+	for i := range g.lentBoxes {
+		if g.lentBoxes[i].rank == q {
+			g.lentBoxes[i].lent = false
 		}
 	}
 }
@@ -194,7 +194,7 @@ func (s *swap) put() {
 		copyPart(unsafe.Pointer(&p.data), 0, h.data, 0, length)
 	} else {
 		copyPart(g.seg.outbox[g.rank], box*boxSize, h.data, off, length)
-		g.loans[box] = loan{true, h.rank, g.posted[h.rank] + 1}
+		g.lentBoxes[box] = lentBox{true, h.rank, g.posted[h.rank] + 1}
 		g.boxed++
 	}
 	h.next++

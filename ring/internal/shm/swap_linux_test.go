@@ -135,7 +135,7 @@ func TestSmallMessagesNeedNoReader(t *testing.T) {
 	})
 }
 
-// A loan of a box must not be taken for another after 2^31 messages that need no box.
+// A lentBox of a box must not be taken for another after 2^31 messages that need no box.
 func TestBoxesComeBackAfterManyTinyMessages(t *testing.T) {
 	const n = boxes * boxSize
 	each(t, 2, func(g *Group) {

@@ -39,7 +39,7 @@ func (c *rankProcess) halfway(args []string) string {
 	}
 	told := time.Now().UnixNano()
 	c.g.seg.controls[c.g.rank].left.Store(1) // as Close does
-	gone := new(GoneError)
+	gone := new(LeftError)
 	if !errors.As(err, &gone) || (first == nil) != (args[1] == "stored") {
 		return fmt.Sprintf("barrier: %v, then %v", first, err)
 	}

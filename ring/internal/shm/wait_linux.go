@@ -38,7 +38,7 @@ type waiter struct {
 }
 
 // until returns when c, a counter of rank q, has reached at least target. The error is
-// ErrBroken if the job is over, or a *GoneError if q has ended.
+// ErrBroken if the job is over, or a *LeftError if q has ended.
 func (w *waiter) until(c *counter, target uint32, q int) error {
 	if c.reached(target) || w.look(func() bool { return c.reached(target) }) {
 		return nil
@@ -62,8 +62,8 @@ func (w *waiter) until(c *counter, target uint32, q int) error {
 // vain returns an error if rank q will not make the awaited step, because it has ended or
 // is in another call.
 func (w *waiter) vain(q int) error {
-	if w.gone(q) {
-		return &GoneError{q}
+	if w.hasLeft(q) {
+		return &LeftError{q}
 	}
 	if err := w.differs(q); err != nil || w.idle == nil {
 		return err
@@ -81,14 +81,14 @@ func (w *waiter) look(ready func() bool) bool {
 		return ready()
 	}
 	defer w.crowd.exit()
-	if w.crowd.enter() && w.crowd.disperse() {
+	if w.crowd.enter() && w.crowd.moveAway() {
 		return ready()
 	}
 	if w.poll(ready) {
 		return true
 	}
 	if w.crowd.shared() {
-		w.crowd.disperse()
+		w.crowd.moveAway()
 	}
 	return ready()
 }
@@ -159,8 +159,8 @@ func (w *waiter) listen(bell *counter, ready func() bool) (silent bool, err erro
 	}
 }
 
-// gone reports whether rank q has ended or left.
-func (w *waiter) gone(q int) bool {
+// hasLeft reports whether rank q has ended or left.
+func (w *waiter) hasLeft(q int) bool {
 	control := w.controls[q]
 	return control.left.Load() != 0 || ended(int(control.pid.Load()), control.born)
 }

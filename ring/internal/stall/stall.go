@@ -160,9 +160,9 @@ var ErrOthersReport = errors.New("a rank that has stalled in an earlier call may
 // Missing returns the ranks that have not reached the collective in which self has stalled. The
 // lowest of the ranks that stalled in the same call reports; the others get none. Ranks may be one
 // call ahead of others and wait there for them, so the rank that stalled in the earliest call
-// reports, and told is the last reported call. Late reports regardless: all ranks may have reached
-// the earlier call, with one of them stopped inside it. Of returns the position of a rank.
-func Missing(self, size int, mine, told Position, late bool, of func(rank int) (Position, error)) (absent []Absent,
+// reports, and reported is the last reported call. Late reports regardless: all ranks may have
+// reached the earlier call, with one of them stopped inside it. Of returns the position of a rank.
+func Missing(self, size int, mine, reported Position, late bool, of func(rank int) (Position, error)) (absent []Absent,
 	err error) {
 	for rank := range size {
 		if rank == self {
@@ -174,7 +174,7 @@ func Missing(self, size int, mine, told Position, late bool, of func(rank int) (
 			return nil, err
 		case theirs.Stalled && theirs.Order == mine.Order && rank < self:
 			return nil, nil
-		case theirs.Stalled && theirs.Order < mine.Order && theirs.Order == told.Order:
+		case theirs.Stalled && theirs.Order < mine.Order && theirs.Order == reported.Order:
 			return nil, nil
 		case theirs.Stalled && theirs.Order < mine.Order && !late:
 			return nil, ErrOthersReport

@@ -17,7 +17,7 @@ func TestDeliverPastANote(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		nets := doubters(t, guard, 2)
+		nets := waiters(t, guard, 2)
 		linkUp(t, nets)
 		out := payload(32 << 20)
 		in := make([]byte, len(out))
@@ -50,7 +50,7 @@ func TestDeliverPastANote(t *testing.T) {
 // A note to a rank that has sent all its data and left is no error.
 func TestNoteToARankThatHasLeft(t *testing.T) {
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		nets := doubters(t, guard, 2)
+		nets := waiters(t, guard, 2)
 		linkUp(t, nets)
 		out := payload(1000)
 		if err := nets[0].Run(&flow.Flow{

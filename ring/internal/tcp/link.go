@@ -18,7 +18,7 @@ const tick = time.Second / 4
 type link struct {
 	rank  int
 	conns []conn
-	noted uint64 // the flow during which a note was last sent: see doubt.go
+	noted uint64 // the flow during which a note was last sent: see calls.go
 }
 
 // newLink makes a link of conns. On error it closes them.

@@ -47,7 +47,7 @@ type Net struct {
 
 	streams []*stream // by stripe; the caller runs the first
 	flows   uint64    // so far
-	doubted flow.Sign // of the call in which Doubt last ran
+	checked flow.Sign // of the call in which CheckCalls last ran
 	working sync.WaitGroup
 	busy    sync.WaitGroup // workers that carry their stripe of the flow
 
@@ -309,7 +309,7 @@ func (n *Net) failure() error {
 func (n *Net) Close() error {
 	n.end()
 	n.endpoint.Close()
-	n.dismiss()
+	n.stopWorkers()
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.err == nil {

@@ -126,8 +126,8 @@ func cuts(f *flow.Flow) bool {
 	return false
 }
 
-// dismiss ends the workers.
-func (n *Net) dismiss() {
+// stopWorkers ends the workers.
+func (n *Net) stopWorkers() {
 	for _, s := range n.streams {
 		if s.start != nil {
 			close(s.start)

@@ -307,7 +307,7 @@ func (s *stream) probe() error {
 			return s.broken(s.flow.From, err)
 		}
 	}
-	return s.doubt()
+	return s.checkCalls()
 }
 
 // broken returns the error of a failed link, unless this rank ended it.

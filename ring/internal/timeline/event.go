@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// what identifies the kind of an event.
-type what uint8
+// eventKind identifies the kind of an event.
+type eventKind uint8
 
 const (
-	beginTop  what = 1 + iota // ends all open phases of the row
-	beginNest                 // within the open phase
+	beginTop  eventKind = 1 + iota // ends all open phases of the row
+	beginNest                      // within the open phase
 	end
 	ready
 	cycle
@@ -20,7 +20,7 @@ const (
 // event is one event on its way from a caller to the writer.
 type event struct {
 	at     time.Duration // since the start
-	what   what
+	kind   eventKind
 	rank   int32 // of ready
 	prefix string
 	name   string // of a phase; with prefix before it

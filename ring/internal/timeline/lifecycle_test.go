@@ -167,10 +167,10 @@ func TestBounds(t *testing.T) {
 		w:     &out,
 	}
 	for i := range 110 {
-		s.take(event{what: ready, tensor: fmt.Sprint(i)})
+		s.take(event{kind: ready, tensor: fmt.Sprint(i)})
 	}
 	for range maxDepth + 5 {
-		s.take(event{what: beginNest, tensor: "1", name: "DEEP"})
+		s.take(event{kind: beginNest, tensor: "1", name: "DEEP"})
 	}
 	s.finish()
 	if begins, dropped := nest(t, parse(t, out.Bytes())); begins != maxDepth || dropped != 10+5 {

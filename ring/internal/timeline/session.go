@@ -136,7 +136,7 @@ type phase struct{ prefix, name string }
 
 // add appends the text of ev to b. It returns false if ev must be dropped.
 func (rs *rows) add(b []byte, ev event) ([]byte, bool) {
-	if ev.what == cycle {
+	if ev.kind == cycle {
 		b = start(b, 'i', ev.at, 0)
 		return append(b, `,"s":"g","name":"CYCLE_START"}`...), true
 	}
@@ -152,7 +152,7 @@ func (rs *rows) add(b []byte, ev event) ([]byte, bool) {
 		b = appendMeta(append(b, ",\n"...), r.pid, "process_sort_index", "sort_index", strconv.Itoa(r.pid))
 	}
 	r.last = max(r.last, ev.at)
-	switch ev.what {
+	switch ev.kind {
 	case beginTop:
 		b = r.close(b, 0, r.last, Args{})
 		return r.begin(b, ev), true

@@ -130,7 +130,7 @@ func (t *Timeline) On() bool { return t.run.Load() != nil }
 func (t *Timeline) Negotiate(tensor, op string) {
 	if s := t.run.Load(); s != nil {
 		s.put(event{
-			what:   beginTop,
+			kind:   beginTop,
 			tensor: tensor,
 			prefix: negotiate,
 			name:   op,
@@ -141,7 +141,7 @@ func (t *Timeline) Negotiate(tensor, op string) {
 // Ready marks that a rank has submitted the tensor.
 func (t *Timeline) Ready(tensor string, rank int) {
 	if s := t.run.Load(); s != nil {
-		s.put(event{what: ready, tensor: tensor, rank: int32(rank)})
+		s.put(event{kind: ready, tensor: tensor, rank: int32(rank)})
 	}
 }
 
@@ -149,7 +149,7 @@ func (t *Timeline) Ready(tensor string, rank int) {
 func (t *Timeline) Negotiated(tensor, op string) {
 	if s := t.run.Load(); s != nil {
 		s.put(event{
-			what:   end,
+			kind:   end,
 			tensor: tensor,
 			prefix: negotiate,
 			name:   op,
@@ -160,21 +160,21 @@ func (t *Timeline) Negotiated(tensor, op string) {
 // Begin begins the operation op on a tensor. Open phases of its row end.
 func (t *Timeline) Begin(tensor, op string) {
 	if s := t.run.Load(); s != nil {
-		s.put(event{what: beginTop, tensor: tensor, name: op})
+		s.put(event{kind: beginTop, tensor: tensor, name: op})
 	}
 }
 
 // Enter begins a phase of the operation, or of the open phase.
 func (t *Timeline) Enter(tensor, phase string) {
 	if s := t.run.Load(); s != nil {
-		s.put(event{what: beginNest, tensor: tensor, name: phase})
+		s.put(event{kind: beginNest, tensor: tensor, name: phase})
 	}
 }
 
 // Leave ends a phase.
 func (t *Timeline) Leave(tensor, phase string) {
 	if s := t.run.Load(); s != nil {
-		s.put(event{what: end, tensor: tensor, name: phase})
+		s.put(event{kind: end, tensor: tensor, name: phase})
 	}
 }
 
@@ -182,7 +182,7 @@ func (t *Timeline) Leave(tensor, phase string) {
 func (t *Timeline) End(tensor, op string, args Args) {
 	if s := t.run.Load(); s != nil {
 		s.put(event{
-			what:   end,
+			kind:   end,
 			tensor: tensor,
 			name:   op,
 			args:   args,
@@ -193,6 +193,6 @@ func (t *Timeline) End(tensor, op string, args Args) {
 // Cycle marks the start of a cycle of the negotiation, if the options ask for marks.
 func (t *Timeline) Cycle() {
 	if s := t.run.Load(); s != nil && s.marks {
-		s.put(event{what: cycle})
+		s.put(event{kind: cycle})
 	}
 }

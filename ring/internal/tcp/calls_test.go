@@ -25,7 +25,7 @@ func compareNumbered(mine, theirs *flow.Sign) Relation {
 	return Together
 }
 
-func doubters(t *testing.T, guard secure.Guard, size int) []*Net {
+func waiters(t *testing.T, guard secure.Guard, size int) []*Net {
 	nets := guardedWorld(t, guard, size, 1)
 	for _, n := range nets {
 		n.cfg.Compare = compareNumbered
@@ -45,7 +45,7 @@ func TestRanksInDifferentCallsFindOut(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				const size = 4
-				nets := doubters(t, guard, size)
+				nets := waiters(t, guard, size)
 				for _, to := range []int{1, 2, 3} { // all are linked
 					for from := range size {
 						run(t, []*Net{nets[from], nets[(from+to)%size]}, []*flow.Flow{
@@ -88,7 +88,7 @@ func TestLateRankIsNotInDoubt(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		nets := doubters(t, guard, 2)
+		nets := waiters(t, guard, 2)
 		hello := []byte("hello")
 		for round := range byte(3) {
 			got := make([]byte, len(hello))

@@ -1,13 +1,13 @@
-/* What the last failed call of a thread has to say; ring.c keeps one for each. */
-#ifndef RING_TOLD_H
-#define RING_TOLD_H
+/* The last failed call of a thread; ring.c keeps one for each. */
+#ifndef RING_FAILURE_H
+#define RING_FAILURE_H
 
 #include "ring.h"
 
-typedef struct ring_told {
+typedef struct ring_failure {
 	int32_t rank; /* that failed first, or -1 */
 	char text[2048];
-} ring_told;
+} ring_failure;
 
 /* The highest handle of a communicator or queue that was given out. */
 extern uint64_t given;

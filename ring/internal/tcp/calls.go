@@ -32,8 +32,8 @@ const (
 	note = 1                 // its value in a note
 )
 
-// doubt checks for other calls while the expected sign has not arrived.
-func (s *stream) doubt() error {
+// checkCalls checks for other calls while the expected sign has not arrived.
+func (s *stream) checkCalls() error {
 	if s.index > 0 || s.from == nil || s.signed || s.net.cfg.Compare == nil {
 		return nil
 	}
@@ -43,15 +43,15 @@ func (s *stream) doubt() error {
 	return s.sendNote(s.net.links[s.flow.From])
 }
 
-// Doubt checks for other calls while no flow is running: this rank is in the call of sign
+// CheckCalls checks for other calls while no flow is running: this rank is in the call of sign
 // and waits for something other than the network. The error is a [*SignError] or a
 // [*PeerError].
-func (n *Net) Doubt(sign *flow.Sign) error {
+func (n *Net) CheckCalls(sign *flow.Sign) error {
 	if n.cfg.Compare == nil || n.halted.Load() {
 		return nil
 	}
-	if *sign != n.doubted {
-		n.doubted = *sign
+	if *sign != n.checked {
+		n.checked = *sign
 		n.flows++
 	}
 	return n.inspect(sign, &flow.Flow{Sign: sign, To: flow.None, From: flow.None})

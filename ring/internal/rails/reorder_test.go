@@ -16,10 +16,10 @@ func text(off uint64, n int) []byte {
 	return b
 }
 
-func TestStash(t *testing.T) {
+func TestReorderBuffer(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
-		var s stash
+		var s reorderBuffer
 		next := uint64(0)
 		end := uint64(0)
 		for range 60 {
