@@ -63,7 +63,7 @@ type party struct {
 	listener  net.Listener
 	cards     []card
 	machines  []doctor.Machine
-	group     *secure.Party
+	group     *secure.Authenticator
 	timetable doctor.Timetable
 	window    time.Duration // for data in one direction
 
@@ -117,7 +117,7 @@ func gather(ctx context.Context, plan doctor.Plan, self rankenv.Rank, in Surroun
 		p.machines = append(p.machines, c.Machine)
 		key.Write(c.Secret)
 	}
-	if p.group, err = secure.NewParty(secure.Identity{
+	if p.group, err = secure.NewAuthenticator(secure.Identity{
 		Job:  "doctor",
 		Rank: self.Rank,
 		Size: len(p.cards),

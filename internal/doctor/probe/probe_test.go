@@ -171,8 +171,8 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 		cards:     []card{{Addr: listener.Addr().String()}, {Addr: closed}},
 		timetable: doctor.Timetable{Turn: time.Millisecond, Turns: slices.Repeat([][][2]int{{{0, 1}}}, 20)},
 	}
-	if p.group, err = secure.NewParty(secure.Identity{Job: "doctor", Size: 2, Key: []byte("key")}, purposes, nil,
-		nil); err != nil {
+	self := secure.Identity{Job: "doctor", Size: 2, Key: []byte("key")}
+	if p.group, err = secure.NewAuthenticator(self, purposes, nil, nil); err != nil {
 		t.Fatal(err)
 	}
 	turns := 0

@@ -111,7 +111,7 @@ type localError struct{ error }
 func (e *localError) Unwrap() error { return e.error }
 
 // reach connects to the first of some peers, in the order of preference, that can be reached.
-func reach(ctx context.Context, party *secure.Party, peers []wire.Peer) (net.Conn, wire.Peer, error) {
+func reach(ctx context.Context, auth *secure.Authenticator, peers []wire.Peer) (net.Conn, wire.Peer, error) {
 	type try struct {
 		peer wire.Peer
 		at   netip.AddrPort
@@ -123,7 +123,7 @@ func reach(ctx context.Context, party *secure.Party, peers []wire.Peer) (net.Con
 		}
 	}
 	conn, i, errs := secure.Race(ctx, len(tries), func(ctx context.Context, i int, _ func()) (net.Conn, error) {
-		return dial(ctx, party, tries[i].peer.Member, tries[i].at)
+		return dial(ctx, auth, tries[i].peer.Member, tries[i].at)
 	})
 	if i < 0 {
 		return nil, wire.Peer{}, errors.Join(append(errs, errors.New("no peer can be reached"))...)
@@ -133,11 +133,11 @@ func reach(ctx context.Context, party *secure.Party, peers []wire.Peer) (net.Con
 
 // dial connects to a peer within dialTime. One that refuses may not have heard of this host yet,
 // and is asked again.
-func dial(ctx context.Context, party *secure.Party, member int, at netip.AddrPort) (net.Conn, error) {
+func dial(ctx context.Context, auth *secure.Authenticator, member int, at netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, dialTime/10) {
-		conn, err := dialOnce(ctx, party, member, at)
+		conn, err := dialOnce(ctx, auth, member, at)
 		if !errors.Is(err, secure.ErrRefused) && !errors.Is(err, io.EOF) {
 			return conn, err
 		}
@@ -149,7 +149,7 @@ func dial(ctx context.Context, party *secure.Party, member int, at netip.AddrPor
 	}
 }
 
-func dialOnce(ctx context.Context, party *secure.Party, member int, at netip.AddrPort) (net.Conn, error) {
+func dialOnce(ctx context.Context, auth *secure.Authenticator, member int, at netip.AddrPort) (net.Conn, error) {
 	var d net.Dialer
 	d.SetMultipathTCP(false)
 	raw, err := d.DialContext(ctx, "tcp", at.String())
@@ -157,7 +157,7 @@ func dialOnce(ctx context.Context, party *secure.Party, member int, at netip.Add
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
-	conn, err := party.Dial(raw, member, 0)
+	conn, err := auth.Dial(raw, member, 0)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}

@@ -93,7 +93,7 @@ type member struct {
 	offer  wire.Offer
 	target Target
 	blob   *blob
-	party  *secure.Party
+	auth   *secure.Authenticator
 	out    *wire.Writer
 	fed    atomic.Bool // the launcher was asked for the file
 
@@ -115,11 +115,11 @@ func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error
 		return err
 	}
 	offered := wire.Offered{Have: m.blob.have()}
-	own, err := secure.NewCredentials()
+	own, err := secure.NewCredentials(secure.NewSeed())
 	if err != nil {
 		return err
 	}
-	m.party, err = secure.NewParty(secure.Identity{
+	m.auth, err = secure.NewAuthenticator(secure.Identity{
 		Job:  m.offer.Group,
 		Rank: m.offer.Member,
 		Size: maxMembers,
@@ -138,7 +138,7 @@ func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error
 		for _, l := range listeners {
 			defer l.Close()
 			work.Go(func() {
-				m.party.Serve(l, handshakeTime, func(conn net.Conn, _, _ int) {
+				m.auth.Serve(l, handshakeTime, func(conn net.Conn, _, _ int) {
 					defer context.AfterFunc(ctx, func() { conn.Close() })()
 					_ = pass(ctx, conn, m.blob) // the other end notices a failure, too
 				})
@@ -275,7 +275,7 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 		slices.SortStableFunc(left, func(a, b wire.Peer) int {
 			return cmp.Compare(failures[a.Member], failures[b.Member])
 		})
-		conn, peer, err := reach(ctx, m.party, left)
+		conn, peer, err := reach(ctx, m.auth, left)
 		if ctx.Err() != nil {
 			return
 		}

@@ -393,12 +393,12 @@ func (w *world) liar(garbage byte) agent {
 		if err := json.Unmarshal(f.Payload, &o); err != nil {
 			return err
 		}
-		own, err := secure.NewCredentials()
+		own, err := secure.NewCredentials(secure.NewSeed())
 		if err != nil {
 			return err
 		}
 		m := &member{certs: map[int]secure.Fingerprint{}}
-		party, err := secure.NewParty(secure.Identity{
+		auth, err := secure.NewAuthenticator(secure.Identity{
 			Job:  o.Group,
 			Rank: o.Member,
 			Size: maxMembers,
@@ -415,7 +415,7 @@ func (w *world) liar(garbage byte) agent {
 		defer serving.Wait()
 		defer listeners[0].Close()
 		serving.Go(func() {
-			party.Serve(listeners[0], time.Minute, func(conn net.Conn, _, _ int) {
+			auth.Serve(listeners[0], time.Minute, func(conn net.Conn, _, _ int) {
 				_ = frames.Write(conn, frames.Out, bytes.Repeat([]byte{garbage}, frames.Max))
 				for err == nil {
 					err = frames.Write(conn, frames.Out, bytes.Repeat([]byte{garbage}, frames.Max))

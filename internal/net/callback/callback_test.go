@@ -103,7 +103,7 @@ func TestStrangersAreRefused(t *testing.T) {
 		}
 	}
 	wrong := local(l)
-	wrong.Seed = newSeed()
+	wrong.Seed = secure.NewSeed()
 	attempt("another seed", wrong, Hello{"n1", ""})
 	attempt("an unknown host", local(l), Hello{"n3", ""})
 	impostor, _ := listening(t, "n1")
@@ -195,7 +195,7 @@ func record(t *testing.T, l *Listener, host string) (sent []byte) {
 // Connections that say nothing are bounded, and keep no host out.
 func TestHalfOpenFlood(t *testing.T) {
 	l, arrivals := listening(t, "n1")
-	for range secure.MaxStrangers + 64 {
+	for range secure.MaxPending + 64 {
 		conn, err := net.Dial("tcp", address(l))
 		if err != nil {
 			t.Fatal(err)
@@ -209,7 +209,7 @@ func TestHalfOpenFlood(t *testing.T) {
 	conn.Close()
 	(<-arrivals).Close()
 	l.wg.Wait()
-	if n := l.strangers.Len(); n > secure.MaxStrangers {
+	if n := l.pending.Len(); n > secure.MaxPending {
 		t.Errorf("%d connections in handshakes", n)
 	}
 }

@@ -20,7 +20,7 @@ const reachTime = 5 * time.Second
 // its key, and at first besides. It tries again while ctx lasts, but not for long where no address
 // can be reached at all, as behind a firewall.
 func Dial(ctx context.Context, t Ticket, first string, hello Hello) (net.Conn, error) {
-	id, err := newIdentity(t.Seed)
+	id, err := secure.NewCredentials(t.Seed)
 	if err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func Dial(ctx context.Context, t Ticket, first string, hello Hello) (net.Conn, e
 		addresses = append([]string{first}, addresses...)
 	}
 	for began := time.Now(); ; {
-		conn, err := dialAny(ctx, addresses, t.Port, id.config(t.Launcher))
+		conn, err := dialAny(ctx, addresses, t.Port, id.TLS(secure.Fingerprint(t.Launcher)))
 		if err == nil {
 			if err = announce(conn, hello); err == nil {
 				return conn, nil

@@ -3,7 +3,6 @@ package callback
 import (
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"sync"
@@ -32,14 +31,14 @@ type Arrival struct {
 
 // Listener waits for one connection of each host.
 type Listener struct {
-	ticket    Ticket
-	config    *tls.Config
-	listener  net.Listener
-	arrived   func(Arrival)
-	trace     func(format string, args ...any)
-	wg        sync.WaitGroup
-	strangers secure.Strangers
-	strange   atomic.Int64 // refused connections
+	ticket   Ticket
+	config   *tls.Config
+	listener net.Listener
+	arrived  func(Arrival)
+	trace    func(format string, args ...any)
+	wg       sync.WaitGroup
+	pending  secure.Pending
+	rejected atomic.Int64
 
 	mu      sync.Mutex
 	missing map[string]bool
@@ -49,12 +48,12 @@ type Listener struct {
 // must not block. The caller closes the listener, which also closes itself when all hosts have
 // come.
 func Listen(hosts []string, arrived func(Arrival), trace func(format string, args ...any)) (*Listener, error) {
-	own, err := newIdentity(newSeed())
+	own, err := secure.NewCredentials(secure.NewSeed())
 	if err != nil {
 		return nil, err
 	}
-	seed := newSeed()
-	theirs, err := newIdentity(seed)
+	seed := secure.NewSeed()
+	theirs, err := secure.NewCredentials(seed)
 	if err != nil {
 		return nil, err
 	}
@@ -66,9 +65,10 @@ func Listen(hosts []string, arrived func(Arrival), trace func(format string, arg
 	if err != nil {
 		return nil, fmt.Errorf("listen for the hosts: %w", err)
 	}
+	key := own.Fingerprint()
 	l := &Listener{
-		ticket:   Ticket{addresses, listener.Addr().(*net.TCPAddr).Port, own.mark[:], seed},
-		config:   own.config(theirs.mark[:]),
+		ticket:   Ticket{addresses, listener.Addr().(*net.TCPAddr).Port, key[:], seed},
+		config:   own.TLS(theirs.Fingerprint()),
 		listener: listener,
 		arrived:  arrived,
 		trace:    trace,
@@ -77,7 +77,7 @@ func Listen(hosts []string, arrived func(Arrival), trace func(format string, arg
 	for _, host := range hosts {
 		l.missing[host] = true
 	}
-	l.wg.Go(l.serve)
+	l.wg.Go(func() { l.pending.Serve(listener, l.admit) })
 	return l, nil
 }
 
@@ -92,25 +92,7 @@ func (l *Listener) Close() {
 
 func (l *Listener) shut() {
 	l.listener.Close()
-	l.strangers.Close()
-}
-
-func (l *Listener) serve() {
-	for {
-		conn, err := l.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil {
-			time.Sleep(10 * time.Millisecond) // no descriptor is free
-			continue
-		}
-		if !l.strangers.Add(conn) {
-			conn.Close()
-			continue
-		}
-		l.wg.Go(func() { l.admit(conn) })
-	}
+	l.pending.Close()
 }
 
 // admit takes a connection whose other end proves the hosts' key and names a host that is missing.
@@ -118,7 +100,7 @@ func (l *Listener) admit(conn net.Conn) {
 	encrypted := tls.Server(conn, l.config)
 	_ = conn.SetDeadline(time.Now().Add(admitTime))
 	hello, err := greet(encrypted)
-	l.strangers.Remove(conn)
+	l.pending.Remove(conn)
 	if err == nil {
 		err = l.take(hello, encrypted)
 	}
@@ -132,7 +114,7 @@ func (l *Listener) admit(conn net.Conn) {
 const maxRefused = 16
 
 func (l *Listener) refused(conn net.Conn, err error) {
-	switch n := l.strange.Add(1); {
+	switch n := l.rejected.Add(1); {
 	case n < maxRefused:
 		l.trace("a connection from %v was refused: %v", conn.RemoteAddr(), err)
 	case n == maxRefused:

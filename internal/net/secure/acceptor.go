@@ -20,14 +20,13 @@ type acceptor struct {
 	timeout    time.Duration // of a handshake
 	arrived    chan struct{} // see Endpoint.Arrived
 	lanes      Lanes         // nil: none are accepted
-	strangers  Strangers
+	pending    Pending
 
-	mu          sync.Mutex
-	inbound     []inbound // by rank
-	missing     int       // connections that have not arrived
-	closed      bool
-	serving     sync.WaitGroup
-	handshaking sync.WaitGroup
+	mu      sync.Mutex
+	inbound []inbound // by rank
+	missing int       // connections that have not arrived
+	closed  bool
+	serving sync.WaitGroup
 }
 
 // inbound is the connections of one lower rank.
@@ -50,7 +49,14 @@ func newAcceptor(h *handshaker, listeners []*listener, timeout time.Duration, la
 		missing:    h.self.Rank * h.stripes,
 	}
 	for _, l := range listeners {
-		a.serving.Go(func() { a.serve(l) })
+		a.serving.Go(func() {
+			a.pending.Serve(l.TCPListener, func(tcp net.Conn) {
+				conn := &Conn{TCPConn: tcp.(*net.TCPConn)}
+				if !a.authenticate(conn) {
+					conn.Close()
+				}
+			})
+		})
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -58,33 +64,9 @@ func newAcceptor(h *handshaker, listeners []*listener, timeout time.Duration, la
 	return a
 }
 
-// serve accepts connections until the listener is closed.
-func (a *acceptor) serve(l *listener) {
-	for {
-		tcp, err := l.AcceptTCP()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		if err != nil { // no free descriptor, or a caller that hung up: both pass
-			time.Sleep(5 * time.Millisecond)
-			continue
-		}
-		conn := &Conn{TCPConn: tcp}
-		if !a.strangers.Add(conn) {
-			conn.Close()
-			continue
-		}
-		a.handshaking.Go(func() {
-			if !a.authenticate(conn) {
-				conn.Close()
-			}
-		})
-	}
-}
-
 // authenticate does the handshake. It reports whether conn is now a rank's.
 func (a *acceptor) authenticate(conn *Conn) bool {
-	defer a.strangers.Remove(conn)
+	defer a.pending.Remove(conn.TCPConn)
 	if conn.SetDeadline(time.Now().Add(a.timeout)) != nil {
 		return false
 	}
@@ -130,7 +112,7 @@ func (a *acceptor) reserve(s slot, conn *Conn) bool {
 		first.Close()
 		a.vacate(s)
 	}
-	a.strangers.Remove(conn)
+	a.pending.Remove(conn.TCPConn)
 	p.conns[s.stripe] = conn
 	return true
 }
@@ -142,7 +124,7 @@ func (a *acceptor) admits(s slot, conn *Conn) bool {
 	if a.closed || s.rank >= len(a.inbound) || !a.inbound[s.rank].taken {
 		return false
 	}
-	a.strangers.Remove(conn)
+	a.pending.Remove(conn.TCPConn)
 	return true
 }
 
@@ -195,7 +177,7 @@ func (a *acceptor) shut() {
 	for _, l := range a.listeners {
 		l.Close()
 	}
-	a.strangers.Close()
+	a.pending.Close()
 }
 
 // take returns the connections of a rank by stripe, if all have arrived. The caller owns
@@ -220,7 +202,6 @@ func (a *acceptor) close() {
 	a.shut()
 	a.mu.Unlock()
 	a.serving.Wait()
-	a.handshaking.Wait()
 	for i := range a.inbound {
 		closeAll(a.inbound[i].conns[:])
 	}

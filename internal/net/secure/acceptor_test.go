@@ -156,7 +156,7 @@ func TestPortScan(t *testing.T) {
 func TestFullAcceptorClosesTheOldest(t *testing.T) {
 	f := formWithin(t, time.Hour) // none ends by its timeout
 	var conns []net.Conn
-	for i := range MaxStrangers + 100 {
+	for i := range MaxPending + 100 {
 		conn := f.dial()
 		if i%2 == 0 {
 			conn.Write([]byte(magic[:1]))

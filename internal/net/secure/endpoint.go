@@ -47,7 +47,7 @@ type Identity struct {
 // Peer is what a rank publishes about itself over a trusted channel.
 type Peer struct {
 	Addrs []netip.AddrPort // where it listens, best first
-	Cert  Fingerprint      // of its certificate, if data is encrypted
+	Cert  Fingerprint      // of its key, if data is encrypted
 	Rails []Rail           // those of Addrs by which lanes may reach it
 }
 
@@ -93,7 +93,7 @@ func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Endpoint, err
 		e.addrs = append(e.addrs, plain(l.Addr()))
 	}
 	if cfg.Guard == Encrypted {
-		if e.own, err = NewCredentials(); err != nil {
+		if e.own, err = NewCredentials(NewSeed()); err != nil {
 			e.Close()
 			return nil, err
 		}
@@ -104,12 +104,12 @@ func Listen(ctx context.Context, addrs []netip.Addr, cfg Config) (*Endpoint, err
 // Addrs returns the address and port of each listener.
 func (e *Endpoint) Addrs() []netip.AddrPort { return slices.Clone(e.addrs) }
 
-// Cert returns the fingerprint of this rank's certificate; zero unless data is encrypted.
+// Cert returns the fingerprint of this rank's key; zero unless data is encrypted.
 func (e *Endpoint) Cert() Fingerprint {
 	if e.own == nil {
 		return Fingerprint{}
 	}
-	return e.own.mark
+	return e.own.Fingerprint()
 }
 
 // Welcome makes the endpoint accept lanes, until Close: without it the listeners close when all

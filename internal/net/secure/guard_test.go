@@ -108,10 +108,10 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		receiver, err = one.handshake(ends[1], zero.mark, false)
+		receiver, err = one.handshake(ends[1], zero.Fingerprint(), false)
 		done <- err
 	}()
-	sender, err := zero.handshake(ends[0], one.mark, true)
+	sender, err := zero.handshake(ends[0], one.Fingerprint(), true)
 	if err := errors.Join(err, <-done); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 
 func newTestCredentials(t testing.TB) *Credentials {
 	t.Helper()
-	c, err := NewCredentials()
+	c, err := NewCredentials(NewSeed())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestDialerChecksTheCertificate(t *testing.T) {
 	zero := open(t, Encrypted, 1)
 	one := open(t, Encrypted, 1)
 	right := []Peer{{Addrs: zero.Addrs(), Cert: zero.Cert()}, {Addrs: one.Addrs(), Cert: one.Cert()}}
-	wrong := []Peer{right[0], {Addrs: one.Addrs(), Cert: newTestCredentials(t).mark}}
+	wrong := []Peer{right[0], {Addrs: one.Addrs(), Cert: newTestCredentials(t).Fingerprint()}}
 	if err := errors.Join(zero.Meet(identity(0, 2), wrong), one.Meet(identity(1, 2), right)); err != nil {
 		t.Fatal(err)
 	}

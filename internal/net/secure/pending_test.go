@@ -41,14 +41,14 @@ func flood(f *forming) (many, most int) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		f.t.Fatal(err)
 	}
-	many = int(min(10_000, limit.Cur-2*MaxStrangers)) // this process holds both ends
+	many = int(min(10_000, limit.Cur-2*MaxPending)) // this process holds both ends
 	for i := range many {
 		conn := f.dial()
 		if _, err := conn.Write([]byte(magic[:1+i%len(magic)])); err != nil && !disconnected(err) {
 			f.t.Fatal(err)
 		}
 		if i%100 == 0 {
-			most = max(most, f.endpoint.acceptor.strangers.Len())
+			most = max(most, f.endpoint.acceptor.pending.Len())
 		}
 	}
 	return many, most
@@ -63,11 +63,11 @@ func TestTenThousandHalfOpenConnections(t *testing.T) {
 	f := formWithin(t, time.Hour) // none ends by its timeout
 	before := descriptors(t)
 	many, most := flood(f)
-	if most < MaxStrangers/2 || most > MaxStrangers {
+	if most < MaxPending/2 || most > MaxPending {
 		t.Errorf("%d of %d are pending at once", most, many)
 	}
 	ctx := testContext(t)
-	for descriptors(t)-before-many > MaxStrangers+10 { // evicted connections close soon
+	for descriptors(t)-before-many > MaxPending+10 { // evicted connections close soon
 		if ctx.Err() != nil {
 			t.Fatalf("%d descriptors for %d connections", descriptors(t)-before, many)
 		}

@@ -1,8 +1,7 @@
 package secure
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
+	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -14,53 +13,67 @@ import (
 	"time"
 )
 
-// Fingerprint is the SHA-256 of a rank's certificate.
+// Fingerprint is the SHA-256 of a public key.
 type Fingerprint [sha256.Size]byte
 
-// Credentials are a key and a self-signed certificate for one communicator, kept in
-// memory only. The other ranks know the certificate's fingerprint.
+// Credentials are a key and a self-signed certificate, kept in memory only. The other end knows the
+// key's fingerprint.
 type Credentials struct {
-	cert tls.Certificate
-	mark Fingerprint
+	cert        tls.Certificate
+	fingerprint Fingerprint
 }
 
-// NewCredentials makes a key and a certificate for it.
-func NewCredentials() (*Credentials, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	// The peers ignore dates, as clocks may differ.
+// SeedSize is the size of a seed of credentials, in bytes.
+const SeedSize = ed25519.SeedSize
+
+// NewSeed returns a random seed.
+func NewSeed() []byte {
+	seed := make([]byte, SeedSize)
+	rand.Read(seed)
+	return seed
+}
+
+// NewCredentials returns the credentials of a seed, from which the key follows.
+func NewCredentials(seed []byte) (*Credentials, error) {
+	key := ed25519.NewKeyFromSeed(seed)
+	// The other end compares the key only: clocks may differ.
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(1<<32, 0)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("making a certificate: %w", err)
+		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
-	cert := tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	return &Credentials{cert: cert, mark: sha256.Sum256(der)}, nil
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	return &Credentials{
+		cert:        tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+		fingerprint: sha256.Sum256(public),
+	}, nil
 }
 
-// Fingerprint is what the others must know of the certificate.
-func (c *Credentials) Fingerprint() Fingerprint { return c.mark }
+// Fingerprint is what the other end must know.
+func (c *Credentials) Fingerprint() Fingerprint { return c.fingerprint }
 
-// config requires certificates of both ends, and accepts only the expected one.
-func (c *Credentials) config(theirs Fingerprint) *tls.Config {
+// TLS returns the settings of either end of a connection. They accept only a peer with the key of
+// theirs.
+func (c *Credentials) TLS(theirs Fingerprint) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{c.cert},
 		ClientAuth:             tls.RequireAnyClientCert,
-		InsecureSkipVerify:     true, // VerifyConnection compares the fingerprint instead
+		InsecureSkipVerify:     true, // VerifyConnection compares the key instead
 		SessionTicketsDisabled: true,
 		// Small first records help interactive use only.
 		DynamicRecordSizingDisabled: true,
 		VerifyConnection: func(state tls.ConnectionState) error {
 			if len(state.PeerCertificates) == 1 {
-				mark := sha256.Sum256(state.PeerCertificates[0].Raw)
-				if subtle.ConstantTimeCompare(mark[:], theirs[:]) == 1 {
+				got := sha256.Sum256(state.PeerCertificates[0].RawSubjectPublicKeyInfo)
+				if subtle.ConstantTimeCompare(got[:], theirs[:]) == 1 {
 					return nil
 				}
 			}
-			return errors.New("certificate differs from the one that the rank published")
+			return errors.New("the other end has another key")
 		},
 	}
 }
@@ -71,6 +84,6 @@ func (c *Credentials) handshake(conn *wire, theirs Fingerprint, dialing bool) (*
 	if dialing {
 		role = tls.Client
 	}
-	t := role(conn, c.config(theirs))
+	t := role(conn, c.TLS(theirs))
 	return t, t.Handshake()
 }

@@ -6,20 +6,20 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 )
 
-// Party authenticates single connections of one member of a group whose members share a key, by the
-// handshake of an [Endpoint]. It is for protocols other than the ranks': it keeps no connections
-// and retries nothing. It is read-only, and safe for concurrent use.
-type Party struct{ handshaker *handshaker }
+// Authenticator authenticates single connections of one member of a group whose members share a
+// key, by the handshake of an [Endpoint]. It is for protocols other than the ranks': it keeps no
+// connections and retries nothing. It is read-only, and safe for concurrent use.
+type Authenticator struct{ handshaker *handshaker }
 
-// NewParty returns a party of a group. Its connections have streams kinds, numbered from 0. With
-// own credentials the data is encrypted, and cert returns the fingerprint of a member's
-// certificate, false while that is not known; it is safe for concurrent use. Without, the data
+// NewAuthenticator returns an authenticator of a member. Its connections have streams kinds,
+// numbered from 0. With own credentials the data is encrypted, and cert returns the fingerprint of
+// a member's key, false while that is not known; it is safe for concurrent use. Without, the data
 // travels as it is.
-func NewParty(self Identity, streams int, own *Credentials, cert func(rank int) (Fingerprint, bool)) (*Party, error) {
+func NewAuthenticator(self Identity, streams int, own *Credentials,
+	cert func(rank int) (Fingerprint, bool)) (*Authenticator, error) {
 	if self.Rank < 0 || self.Rank >= self.Size || streams < 1 || streams > MaxStripes {
 		return nil, fmt.Errorf("member %d of %d with %d streams", self.Rank, self.Size, streams)
 	}
@@ -32,7 +32,7 @@ func NewParty(self Identity, streams int, own *Credentials, cert func(rank int) 
 		h.credentials = own
 		h.cert = cert
 	}
-	return &Party{h}, nil
+	return &Authenticator{h}, nil
 }
 
 // ListenAll opens a port on each of addrs, by the rules of [Listen].
@@ -50,28 +50,28 @@ func ListenAll(ctx context.Context, addrs []netip.Addr) ([]net.Listener, []netip
 // Dial authenticates a connection that this member has made to another, and returns the connection
 // to use in its place. The caller sets the deadline and closes conn after an error. Encrypted
 // connections must be of TCP.
-func (p *Party) Dial(conn net.Conn, to, stream int) (net.Conn, error) {
-	shaken, err := p.wrap(conn)
+func (a *Authenticator) Dial(conn net.Conn, to, stream int) (net.Conn, error) {
+	shaken, err := a.wrap(conn)
 	if err == nil {
-		err = p.handshaker.dial(shaken, to, stream)
+		err = a.handshaker.dial(shaken, to, stream)
 	}
 	return inner(shaken), err
 }
 
 // Accept is Dial on the side that listened. It also returns the member that dialled, and the
 // stream. A peer that does not prove its identity gets no byte.
-func (p *Party) Accept(conn net.Conn) (use net.Conn, from, stream int, err error) {
-	shaken, err := p.wrap(conn)
+func (a *Authenticator) Accept(conn net.Conn) (use net.Conn, from, stream int, err error) {
+	shaken, err := a.wrap(conn)
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	got, err := p.handshaker.accept(shaken, func(s slot) bool { return s.lane == 0 })
+	got, err := a.handshaker.accept(shaken, func(s slot) bool { return s.lane == 0 })
 	return inner(shaken), got.rank, got.stripe, err
 }
 
 // wrap returns conn as the handshake needs it.
-func (p *Party) wrap(conn net.Conn) (net.Conn, error) {
-	if p.handshaker.guard == Plain {
+func (a *Authenticator) wrap(conn net.Conn) (net.Conn, error) {
+	if a.handshaker.guard == Plain {
 		return conn, nil
 	}
 	tcp, is := conn.(*net.TCPConn)
@@ -91,38 +91,24 @@ func inner(conn net.Conn) net.Conn {
 
 // Serve authenticates the connections that come to a listener, each within the timeout, and calls
 // handle with each of them on a goroutine of its own; the connection is closed when handle returns.
-// At most [MaxStrangers] connections may be unauthenticated; the oldest is closed first. Serve
+// At most [MaxPending] connections may be unauthenticated; the oldest is closed first. Serve
 // returns when the listener is closed and all calls have returned.
-func (p *Party) Serve(l net.Listener, timeout time.Duration, handle func(conn net.Conn, from, stream int)) {
-	var work sync.WaitGroup
-	defer work.Wait()
-	var strangers Strangers
-	defer strangers.Close()
-	for {
-		conn, err := l.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
+func (a *Authenticator) Serve(l net.Listener, timeout time.Duration, handle func(conn net.Conn, from, stream int)) {
+	var pending Pending
+	pending.Serve(l, func(conn net.Conn) {
+		defer conn.Close()
+		use, from, stream, err := a.admit(conn, timeout)
+		if known := pending.Remove(conn); known && err == nil {
+			handle(use, from, stream)
 		}
-		if err != nil { // no free descriptor, or a caller that hung up: both pass
-			time.Sleep(5 * time.Millisecond)
-			continue
-		}
-		strangers.Add(conn)
-		work.Go(func() {
-			defer conn.Close()
-			use, from, stream, err := p.admit(conn, timeout)
-			if known := strangers.Remove(conn); known && err == nil {
-				handle(use, from, stream)
-			}
-		})
-	}
+	})
 }
 
-func (p *Party) admit(conn net.Conn, timeout time.Duration) (use net.Conn, from, stream int, err error) {
+func (a *Authenticator) admit(conn net.Conn, timeout time.Duration) (use net.Conn, from, stream int, err error) {
 	if err := conn.SetDeadline(time.Now().Add(timeout)); err != nil {
 		return nil, 0, 0, err
 	}
-	if use, from, stream, err = p.Accept(conn); err == nil {
+	if use, from, stream, err = a.Accept(conn); err == nil {
 		err = conn.SetDeadline(time.Time{})
 	}
 	return use, from, stream, err

@@ -13,7 +13,7 @@ import (
 // club is members of a group with a key, who listen on loopback.
 type club struct {
 	*testing.T
-	parties []*Party
+	members []*Authenticator
 	addrs   []string
 	handled chan [2]int // the member that dialled, and the stream
 }
@@ -33,7 +33,7 @@ func newClub(t *testing.T, members int, encrypted bool) *club {
 		if i == members-1 {
 			id.Key = bytes.Repeat([]byte{8}, 32)
 		}
-		p, err := NewParty(id, 3, own[i], cert)
+		p, err := NewAuthenticator(id, 3, own[i], cert)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -49,7 +49,7 @@ func newClub(t *testing.T, members int, encrypted bool) *club {
 			})
 		})
 		t.Cleanup(func() { l.Close(); serving.Wait() })
-		c.parties = append(c.parties, p)
+		c.members = append(c.members, p)
 		c.addrs = append(c.addrs, l.Addr().String())
 	}
 	return c
@@ -65,10 +65,10 @@ func (c *club) dial(from, to, stream int) (net.Conn, error) {
 	if err := conn.SetDeadline(time.Now().Add(2 * time.Minute)); err != nil {
 		c.Fatal(err)
 	}
-	return c.parties[from].Dial(conn, to, stream)
+	return c.members[from].Dial(conn, to, stream)
 }
 
-func TestMembersOfAPartyMeet(t *testing.T) {
+func TestMembersOfAGroupMeet(t *testing.T) {
 	for name, encrypted := range map[string]bool{"plain": false, "encrypted": true} {
 		t.Run(name, func(t *testing.T) {
 			c := newClub(t, 3, encrypted)
@@ -101,17 +101,17 @@ func TestMembersOfAPartyMeet(t *testing.T) {
 }
 
 // The right key does not help with another certificate, nor with one that is not known yet.
-func TestPartyRefusesOtherCertificates(t *testing.T) {
+func TestAuthenticatorRefusesOtherKeys(t *testing.T) {
 	c := newClub(t, 3, true)
 	for name, cert := range map[string]func(int) (Fingerprint, bool){
 		"other":   func(int) (Fingerprint, bool) { return newTestCredentials(t).Fingerprint(), true },
 		"unknown": func(int) (Fingerprint, bool) { return Fingerprint{}, false },
 	} {
-		impostor, err := NewParty(identity(0, 3), 3, newTestCredentials(t), cert)
+		impostor, err := NewAuthenticator(identity(0, 3), 3, newTestCredentials(t), cert)
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.parties[0] = impostor
+		c.members[0] = impostor
 		if _, err := c.dial(0, 1, 0); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -122,14 +122,14 @@ func TestPartyRefusesOtherCertificates(t *testing.T) {
 }
 
 // A recording of a member is no member, and half-open connections keep none out.
-func TestPartyUnderFlood(t *testing.T) {
+func TestAuthenticatorUnderFlood(t *testing.T) {
 	c := newClub(t, 3, true)
 	recorded := &recorder{ReadWriter: tape{bytes.NewReader(nil)}}
-	_ = c.parties[0].handshaker.dial(recorded, 1, 0)
+	_ = c.members[0].handshaker.dial(recorded, 1, 0)
 	if recorded.sent.Len() != helloSize+macSize {
 		t.Fatalf("%d bytes are recorded", recorded.sent.Len())
 	}
-	for range 2 * MaxStrangers {
+	for range 2 * MaxPending {
 		conn, err := net.Dial("tcp", c.addrs[1])
 		if err != nil {
 			t.Fatal(err)
