@@ -95,7 +95,7 @@ type authenticator struct {
 	stop     func() bool
 
 	ready    bool
-	keys     []*signer // to offer
+	keys     []*signer // keys to offer, in order
 	offered  int
 	unusable []UnusableKey
 	methods  []string // the server's

@@ -10,9 +10,9 @@ import (
 type AuthError struct {
 	Target
 	User     string
-	Tried    []Key         // offered, in order
-	Unusable []UnusableKey // not offered
-	Methods  []string      // that the server accepts, if it named them
+	Tried    []Key         // keys that were offered, in order
+	Unusable []UnusableKey // keys that were not offered
+	Methods  []string      // methods that the server accepts, if it named them
 	Others   []string      // those of Methods that this package lacks and ssh(1) may use
 	Said     string        // the server's message, made printable
 	Err      error         // how the server ended the connection; nil if all keys were refused

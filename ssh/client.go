@@ -31,8 +31,8 @@ type Client struct {
 	conn    *xssh.Client
 	ended   chan struct{}  // closed when the connection has ended
 	endErr  error          // the library's error; valid once ended is closed
-	hostKey []byte         // that the server has proved to own
-	userKey Key            // that the server took
+	hostKey []byte         // host key that the server has proved to own
+	userKey Key            // key that the server accepted
 	offered int            // keys that were offered
 	work    sync.WaitGroup // goroutines that end when the connection does
 

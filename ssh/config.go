@@ -69,7 +69,7 @@ type settings struct {
 
 	userKnownHosts   []string
 	globalKnownHosts []string
-	revokedHostKeys  []string // lists of keys that no host may show
+	revokedHostKeys  []string // files of revoked host keys
 	hostKeyAlias     string
 	acceptNew        bool
 	hashKnownHosts   bool

@@ -119,7 +119,7 @@ func dialError(t Target, err error) error {
 		return &UnresolvedError{t, err}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &RefusedError{t, err}
-	case errors.Is(err, syscall.ECONNRESET): // it was established for a moment
+	case errors.Is(err, syscall.ECONNRESET): // the connection existed for a moment
 		return &HandshakeError{t, PhaseBanner, "", endedError{err}}
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return &UnreachableError{t, errTimeout}

@@ -20,7 +20,7 @@ type hostKeys struct {
 	settings settings
 	target   Target
 	resolver *Resolver                     // reads the files; may be nil
-	files    []*knownhosts.File            // those that exist
+	files    []*knownhosts.File            // known_hosts files that exist
 	found    map[string][]knownhosts.Entry // by name; comparing with hashed names takes long
 	accepted xssh.PublicKey                // the last key that was not refused
 	refusal  error                         // why the last key was refused

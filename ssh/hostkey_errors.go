@@ -56,7 +56,7 @@ func (e *ChangedHostKeyError) Hint() string {
 type RevokedHostKeyError struct {
 	Target
 	Key   HostKey
-	Place Place // of the @revoked line
+	Place Place // place of the @revoked line
 }
 
 func (e *RevokedHostKeyError) Error() string {

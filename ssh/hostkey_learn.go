@@ -41,7 +41,7 @@ func (k *hostKeys) append(ctx context.Context, file string, key xssh.PublicKey) 
 	if err != nil {
 		return err
 	}
-	defer f.Close() // and unlock
+	defer f.Close() // also releases the lock
 	if err := lock(ctx, f); err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func (h halfCloser) Close() error                { return h.channel.CloseWrite()
 
 // upload is the transfer of one file.
 type upload struct {
-	name string // where it goes
+	name string // final path
 	temp string // temporary name, in the same directory
 	mark string // random, of letters and digits
 	mode fs.FileMode

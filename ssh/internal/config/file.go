@@ -166,7 +166,7 @@ func (c *Config) parse(text string) line {
 		rest = strings.TrimLeft(strings.TrimPrefix(rest, "="), " \t")
 	}
 	l := line{keyword: strings.ToLower(keyword)}
-	if l.keyword == "proxycommand" { // a shell's, to the end of the line
+	if l.keyword == "proxycommand" { // the rest of the line is a shell command
 		l.args = []string{rest}
 		return l
 	}

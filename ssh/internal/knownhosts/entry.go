@@ -16,7 +16,7 @@ import (
 type Marker string
 
 const (
-	Key       Marker = ""               // one of their keys
+	Key       Marker = ""               // a key of the hosts
 	Authority Marker = "cert-authority" // a key that signs their certificates
 	Revoked   Marker = "revoked"        // not to be trusted, as a key nor as an authority
 )
@@ -63,7 +63,7 @@ func parse(line []byte) (e Entry, ok bool) {
 type hosts struct {
 	list      string // in lower case
 	hashed    bool
-	salt, sum string // of the name; "" if they do not parse
+	salt, sum string // salt and hash of the name; "" if they do not parse
 }
 
 func parseHosts(word string) hosts {

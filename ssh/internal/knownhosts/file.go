@@ -11,7 +11,7 @@ import (
 type File struct {
 	Name    string
 	entries []Entry
-	named   map[string][]int // by name, the entries that list it and no pattern
+	named   map[string][]int // indices of entries that list a name without patterns, by that name
 	others  []int            // entries with patterns or a hashed name
 }
 
