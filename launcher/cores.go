@@ -46,8 +46,8 @@ func (j *job) reportPlacements() {
 	said := make([]string, len(j.sessions))
 	gpus := make([]string, len(j.sessions))
 	for i, s := range j.sessions {
-		said[i] = s.Contained
-		gpus[i] = s.GPUs
+		said[i] = s.Ready.Contained
+		gpus[i] = s.Ready.GPUs
 	}
 	for _, text := range []string{plan.ContainedText(j.plan.Hosts, said), plan.GPUsText(j.plan.Hosts, gpus),
 		plan.ThreadsText(j.plan, j.places)} {

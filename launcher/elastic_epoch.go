@@ -41,9 +41,9 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 	rand.Read(key)
 	addrs := j.addressesOf(plan)
 	begin := wire.Start{}
-	if zero := j.procs[plan.Members[0].Process]; zero != nil && len(addrs[zero.name.Host]) > 0 {
+	if zero := j.procs[plan.Members[0].Process]; zero != nil && zero.agent != nil && len(addrs[zero.name.Host]) > 0 {
 		begin.MasterAddr = addrs[zero.name.Host][0]
-		begin.MasterPort = zero.port
+		begin.MasterPort = zero.agent.Ready.FreePort
 	}
 	for _, m := range plan.Members {
 		p := j.procs[m.Process]

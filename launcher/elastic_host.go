@@ -106,7 +106,7 @@ func (j *elasticJob) fencedIn(h *elasticHost) (wait time.Duration, known bool) {
 		if p.host != h {
 			continue
 		}
-		if p.agent == nil || !p.agent.Line {
+		if p.agent == nil || !p.agent.Ready.Line {
 			return 0, false
 		}
 		heard = min(heard, p.agent.Silence())

@@ -43,7 +43,6 @@ type elasticProcess struct {
 	session *session.Session        // nil: not yet, or it has ended
 	agent   *session.Session        // the same, also after its end
 	local   bool
-	port    int // that was free on its host
 	exited  bool
 	failing error // why its agent said that it ends; nil: it did not
 	lostBy  int   // the epoch in which it reported the loss of another rank
@@ -60,7 +59,6 @@ type (
 		process *elasticProcess
 		session *session.Session
 		local   bool
-		port    int
 	}
 	processDown struct { // it was not started, or its agent's session has ended
 		process *elasticProcess
@@ -137,13 +135,13 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	}
 	defer p.host.pool.Release(conn)
 	p.conn.Store(conn)
-	s, port, err := j.launch(ctx, p, at, conn.Host)
+	s, err := j.launch(ctx, p, at, conn.Host)
 	if err != nil {
 		j.post(processDown{p, err})
 		return
 	}
 	_, local := conn.Host.(Local)
-	j.post(processUp{p, s, local, port})
+	j.post(processUp{p, s, local})
 	err = j.opts.Roster.During(s, j.read)
 	s.Close()
 	j.post(processDown{p, err})
@@ -151,29 +149,30 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 
 // launch has an agent start the process, or get ready to.
 func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session.Session,
-	port int, err error) {
-	if s, err = j.stager.Agent(ctx, conn); err != nil {
-		return nil, 0, err
-	}
+	err error) {
 	told := j.describe(at, conn, p.born)
-	s.Index = p.serial
-	s.Host = &PlannedHost{Host: at, Ranks: told.Ranks}
-	s.Number = func(int) int { return int(p.rank.Load()) }
+	if s, err = j.stager.Agent(ctx, conn, session.Identity{
+		Index:  p.serial,
+		Host:   &PlannedHost{Host: at, Ranks: told.Ranks},
+		Number: func(int) int { return int(p.rank.Load()) },
+	}); err != nil {
+		return nil, err
+	}
 	if err := j.work.CopyTo(ctx, p.host.index, s); err != nil {
 		s.Close()
-		return nil, 0, err
+		return nil, err
 	}
 	j.work.Place(p.host.index, told.Programs)
-	ready, err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram}, j.opts.Trace)
+	err = s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram}, j.opts.Trace)
 	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {
 		s.Close()
-		return nil, 0, err
+		return nil, err
 	}
 	if !j.settings.Together {
 		s.Out.SendMessage(wire.TypeStart, wire.Start{Addrs: route.AddrTexts(chosen)})
 	}
-	return s, ready.FreePort, nil
+	return s, nil
 }
 
 // stopProcess ends a process, whether it runs already or not.
@@ -206,8 +205,7 @@ func (j *elasticJob) up(e processUp) {
 	p.agent = e.session
 	p.session = e.session
 	p.local = e.local
-	p.port = e.port
-	for _, place := range p.session.Places {
+	for _, place := range p.session.Ready.Places {
 		if text := j.gpus.Add(p.name.Host, p.born.Local, place.GPUs); text != "" {
 			j.opts.Note(text)
 		}

@@ -163,7 +163,7 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 			}
 			at := hostfile.Host{Name: "f1", Slots: 1}
 			p := &elasticProcess{born: elastic.Member{Size: 1, LocalSize: 1}, host: &elasticHost{host: at}}
-			s, _, err := j.launch(t.Context(), p, at, h)
+			s, err := j.launch(t.Context(), p, at, h)
 			if err != nil {
 				t.Fatal(err)
 			}

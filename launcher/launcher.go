@@ -173,9 +173,8 @@ type job struct {
 	plan Plan
 	key  []byte
 
-	hosts    []Host // by index in the plan, as are the next three
+	hosts    []Host // by index in the plan, as are the next two
 	sessions []*session.Session
-	ports    []int         // a free port on each host
 	places   [][]Placement // where the ranks of each host run on it
 
 	core    *core.Machine
@@ -196,7 +195,6 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		core:     core.New(plan, opts.Grace),
 		hosts:    make([]Host, len(plan.Hosts)),
 		sessions: make([]*session.Session, len(plan.Hosts)),
-		ports:    make([]int, len(plan.Hosts)),
 		places:   make([][]Placement, len(plan.Hosts)),
 	}
 	j.policy = j
@@ -276,12 +274,10 @@ func (j *job) connect(ctx context.Context, i int) (err error) {
 }
 
 func (j *job) stage(ctx context.Context, i int) error {
-	s, err := j.stager.Agent(ctx, j.hosts[i])
+	s, err := j.stager.Agent(ctx, j.hosts[i], session.Identity{Index: i, Host: &j.plan.Hosts[i]})
 	if err != nil {
 		return err
 	}
-	s.Index = i
-	s.Host = &j.plan.Hosts[i]
 	j.sessions[i] = s
 	j.opts.Trace("%s: agent %d on %s", s.Host.Name, s.Hello.PID, s.Hello.Hostname)
 	return nil
@@ -296,9 +292,8 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
 	told := j.describe(s.Host, s.Conn)
 	j.work.Place(i, told.Programs)
-	ready, err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram, MPI: j.opts.MPIHelper}, j.opts.Trace)
-	j.ports[i] = ready.FreePort
-	j.places[i] = ready.Places
+	err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram, MPI: j.opts.MPIHelper}, j.opts.Trace)
+	j.places[i] = s.Ready.Places
 	if err == nil {
 		j.notify(Ready{s.Host.Name})
 	}
@@ -354,7 +349,7 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 	note := ""
 	for i, s := range j.sessions {
 		contacts[i] = contactOf(s)
-		note = cmp.Or(note, prose.Printable(s.Note))
+		note = cmp.Or(note, prose.Printable(s.Ready.Note))
 	}
 	notes := route.SameMachine(j.plan.Hosts, contacts)
 	if note != "" {
@@ -390,8 +385,8 @@ func (j *job) spawn(starts []wire.Start) {
 		start := starts[i]
 		start.Mapping = mapping
 		start.MasterAddr = starts[master].Addrs[0]
-		start.MasterPort = j.ports[master]
-		if s.PMIx {
+		start.MasterPort = j.sessions[master].Ready.FreePort
+		if s.Ready.PMIx {
 			start.Hosts = j.plan.Names()
 			start.HostOf = j.plan.Nodes()
 			start.Host = i

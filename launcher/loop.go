@@ -238,7 +238,7 @@ func (l *loop) read(s *session.Session) error {
 			}
 		}
 		if err != nil {
-			return s.LossReason(err)
+			return s.ConnectionLost(err)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -22,8 +21,7 @@ func (o *Options) inputOf(h *PlannedHost) (ranks []int) {
 func (j *job) openInput() {
 	var readers []*session.Session
 	for _, s := range j.sessions {
-		if len(j.opts.inputOf(s.Host)) > 0 {
-			s.Input = wire.NewCredit()
+		if s.Input != nil {
 			readers = append(readers, s)
 		}
 	}

@@ -16,7 +16,7 @@ type boss struct {
 	w        *world
 	core     *Machine
 	fences   *Fences
-	sessions []*session.Session // for the hosts' clocks
+	sessions []*session.Liveness // for the hosts' clocks
 	heard    []time.Duration
 	done     []bool
 	looked   time.Duration
@@ -43,7 +43,7 @@ func newBoss(w *world) *boss {
 		unread: make([][]any, len(w.hosts)+1),
 	}
 	for range w.hosts {
-		b.sessions = append(b.sessions, &session.Session{})
+		b.sessions = append(b.sessions, &session.Liveness{})
 		b.heard = append(b.heard, 0)
 		b.done = append(b.done, false)
 	}
@@ -101,7 +101,7 @@ func (b *boss) read(host int, event any) {
 // mistake bounds the error of a host's times: the delay of the fastest heartbeat so far.
 func (b *boss) mistake(host int) time.Duration {
 	const rest = 10 * time.Millisecond
-	if offset, known := b.sessions[host].Clock.Offset(); known {
+	if offset, known := b.sessions[host].Offset(); known {
 		return offset - b.w.hosts[host].began + rest
 	}
 	return b.w.Now

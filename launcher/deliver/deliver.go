@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/connect"
+	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
 	"github.com/gorun/gorun/launcher/survey"
@@ -58,7 +59,7 @@ func Files(ctx context.Context, hosts []hostfile.Host, files []File, network rou
 				continue
 			}
 			work.Go(func() {
-				got, err := d.sessions[i].TakeFile(ctx, hosts[i].Name, group, addrs[i])
+				got, err := d.sessions[i].TakeFile(ctx, group, addrs[i])
 				if all[i].Err = err; err == nil {
 					all[i].Files = append(all[i].Files, got)
 				}
@@ -96,7 +97,7 @@ func (d *delivery) connect(ctx context.Context) []error {
 			d.conns[i], err = d.opts.Dial(ctx, d.hosts[i])
 			return err
 		}}, connect.Step{Doing: "starting its agent", Do: func(ctx context.Context, i int) (err error) {
-		d.sessions[i], err = stager.Agent(ctx, d.conns[i])
+		d.sessions[i], err = stager.Agent(ctx, d.conns[i], session.Identity{Host: &plan.Host{Host: d.hosts[i]}})
 		return err
 	}})
 }

@@ -62,8 +62,11 @@ func (r *Roster) All() []*Session {
 	return slices.Clone(r.sessions)
 }
 
-// errands are the errands of a session.
+// errands are what one host does beside the job. They are safe for concurrent use.
 type errands struct {
+	host Identity
+	out  *outbox
+
 	mu     sync.Mutex
 	last   uint32
 	open   map[uint32]*Errand
@@ -72,7 +75,7 @@ type errands struct {
 
 // Errand is something that a host does beside the job. It is safe for concurrent use.
 type Errand struct {
-	session *Session
+	errands *errands
 	id      uint32
 	input   *wire.Credit
 
@@ -91,28 +94,25 @@ type tell struct {
 var errHostGone = errors.New("the host's ranks have ended, or the host was lost")
 
 // Ask begins an errand. ask needs no ID. The caller closes it.
-func (s *Session) Ask(ask wire.Ask) (*Errand, error) {
-	s.errands.mu.Lock()
-	defer s.errands.mu.Unlock()
-	if s.errands.closed {
+func (all *errands) Ask(ask wire.Ask) (*Errand, error) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.closed {
 		return nil, errHostGone
 	}
-	if s.errands.open == nil {
-		s.errands.open = map[uint32]*Errand{}
+	if len(all.open) >= maxErrands {
+		return nil, fmt.Errorf("%s: %d requests are open already", all.host.Host.Name, maxErrands)
 	}
-	if len(s.errands.open) >= maxErrands {
-		return nil, fmt.Errorf("%s: %d requests are open already", s.Host.Name, maxErrands)
-	}
-	s.errands.last++
-	ask.ID = s.errands.last
+	all.last++
+	ask.ID = all.last
 	e := &Errand{
-		session: s,
+		errands: all,
 		id:      ask.ID,
 		input:   wire.NewCredit(),
 		more:    make(chan struct{}, 1),
 	}
-	s.errands.open[ask.ID] = e
-	s.Out.SendMessage(wire.TypeAsk, ask)
+	all.open[ask.ID] = e
+	all.out.SendMessage(wire.TypeAsk, ask)
 	return e, nil
 }
 
@@ -121,15 +121,15 @@ func (s *Session) Ask(ask wire.Ask) (*Errand, error) {
 const maxErrands = 32
 
 // Told takes a tell of the agent.
-func (s *Session) Told(f wire.Frame) error {
+func (all *errands) Told(f wire.Frame) error {
 	what, data, err := f.Tell()
 	if err != nil {
 		return err
 	}
-	s.errands.mu.Lock()
-	e := s.errands.open[f.Stream]
-	known := f.Stream > 0 && f.Stream <= s.errands.last
-	s.errands.mu.Unlock()
+	all.mu.Lock()
+	e := all.open[f.Stream]
+	known := f.Stream > 0 && f.Stream <= all.last
+	all.mu.Unlock()
 	switch {
 	case !known:
 		return &wire.FormatError{Reason: fmt.Sprintf("tell of errand %d, which was not begun", f.Stream)}
@@ -209,13 +209,13 @@ func (e *Errand) Result(ctx context.Context, limit int) (out []byte, err error) 
 		case err != nil:
 			return nil, err
 		case what == wire.TellOut && len(out)+len(data) > limit:
-			return nil, fmt.Errorf("%s: an answer of more than %d bytes", e.session.Host.Name, limit)
+			return nil, fmt.Errorf("%s: an answer of more than %d bytes", e.errands.host.Host.Name, limit)
 		case what == wire.TellOut:
 			out = append(out, data...)
 		case what == wire.TellEnd:
 			end, err := ParseEnd(data)
 			if err == nil && end.Error != "" {
-				err = fmt.Errorf("%s: %s", e.session.Host.Name, end.Error)
+				err = fmt.Errorf("%s: %s", e.errands.host.Host.Name, end.Error)
 			}
 			return out, err
 		}
@@ -231,7 +231,7 @@ func ParseEnd(data []byte) (end wire.ErrandEnd, err error) {
 }
 
 func (e *Errand) send(what wire.Tell, data []byte) {
-	e.session.Out.send(wire.TypeTell, e.id, append([]byte{byte(what)}, data...))
+	e.errands.out.send(wire.TypeTell, e.id, append([]byte{byte(what)}, data...))
 }
 
 // Input sends bytes to standard input when there is credit; none: its end.
@@ -260,10 +260,10 @@ func (e *Errand) Resize(t wire.Terminal) {
 
 // Close ends the errand.
 func (e *Errand) Close() {
-	e.session.errands.mu.Lock()
-	_, open := e.session.errands.open[e.id]
-	delete(e.session.errands.open, e.id)
-	e.session.errands.mu.Unlock()
+	e.errands.mu.Lock()
+	_, open := e.errands.open[e.id]
+	delete(e.errands.open, e.id)
+	e.errands.mu.Unlock()
 	if open {
 		e.send(wire.TellEnd, nil)
 	}

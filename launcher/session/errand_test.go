@@ -16,8 +16,8 @@ import (
 // newAsked returns a session whose agent reads everything, and one errand.
 func newAsked(t *testing.T) (*Session, *Errand) {
 	t.Helper()
-	s := &Session{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 3}}},
-		Out: newOutbox(wire.NewWriter(io.Discard))}
+	id := Identity{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}, Ranks: []plan.Rank{{Rank: 3}}}}
+	s := opening{id: id}.session(nil, wire.Hello{}, newOutbox(wire.NewWriter(io.Discard)))
 	t.Cleanup(s.Out.close)
 	e, err := s.Ask(wire.Ask{Kind: wire.AskExec})
 	if err != nil {

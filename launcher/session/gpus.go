@@ -35,7 +35,7 @@ func (s *Session) sendGPUProgram(program func() ([]byte, error)) (int, error) {
 // ListGPUs returns the GPUs of the host. It sends gorun-gpu, as [Session.Prepare] does, where it is
 // missing.
 func (s *Session) ListGPUs(ctx context.Context, program func() ([]byte, error)) (list gpu.Inventory, err error) {
-	err = s.talk(ctx, func() error {
+	err = s.during(ctx, func() error {
 		if s.Hello.LacksGPUProgram {
 			if _, err := s.sendGPUProgram(program); err != nil {
 				return err
@@ -54,7 +54,7 @@ func (s *Session) ListGPUs(ctx context.Context, program func() ([]byte, error)) 
 
 // CountUnits returns how many units of each kind the host has.
 func (s *Session) CountUnits(ctx context.Context) (units wire.Units, err error) {
-	err = s.talk(ctx, func() error {
+	err = s.during(ctx, func() error {
 		s.Out.send(wire.TypeCount, 0, nil)
 		f, err := s.answer()
 		if err != nil {

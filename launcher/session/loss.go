@@ -14,15 +14,15 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// LossReason returns why a session ended early: the cause, rather than the end
-// of a stream.
-func (s *Session) LossReason(err error) error {
+// ConnectionLost returns why no more frames come from the agent. err is the end of the stream,
+// which rarely says why.
+func (c *command) ConnectionLost(err error) error {
 	select {
-	case <-s.ended:
+	case <-c.ended:
 	case <-time.After(time.Second):
 		return fmt.Errorf("lost the connection to the agent: %w", err)
 	}
-	return explainLoss(err, s.runErr, s.stderr.String())
+	return explainLoss(err, c.result, c.stderr.String())
 }
 
 // agentSays is the prefix of the last line of an agent that ends early.

@@ -67,7 +67,7 @@ func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trac
 	note func(string)) (dir string, err error) {
 	name := s.Host.Name
 	var has wire.Offered
-	err = s.talk(ctx, func() error {
+	err = s.during(ctx, func() error {
 		s.Out.SendMessage(wire.TypeOffer, wire.Offer{Place: p.place(), Ask: true})
 		f, err := s.answer()
 		if err != nil {
@@ -79,7 +79,7 @@ func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trac
 		var group *relay.Group
 		if group, err = p.hosts(trace, note); err == nil {
 			var d relay.Delivered
-			d, err = s.TakeFile(ctx, name, group, addrs)
+			d, err = s.TakeFile(ctx, group, addrs)
 			has.Path = []byte(d.Path)
 			trace("%s: made the environment %s, from %d bytes of this machine", name, d.Path, d.Fed)
 		}

@@ -10,10 +10,9 @@ import (
 
 // TakeFile makes the host a member of a group that gets a file, and returns when all members have
 // it. Others may reach the host at addrs. If ctx ends first, so does the session.
-func (s *Session) TakeFile(ctx context.Context, name string, g *relay.Group, addrs []netip.Addr) (d relay.Delivered,
-	err error) {
-	err = s.talk(ctx, func() (err error) {
-		d, err = g.Deliver(relayAgent{s, name}, addrs)
+func (s *Session) TakeFile(ctx context.Context, g *relay.Group, addrs []netip.Addr) (d relay.Delivered, err error) {
+	err = s.during(ctx, func() (err error) {
+		d, err = g.Deliver(relayAgent{s}, addrs)
 		return err
 	})
 	d.Path = Clean(d.Path)
@@ -21,12 +20,9 @@ func (s *Session) TakeFile(ctx context.Context, name string, g *relay.Group, add
 }
 
 // relayAgent is a session as a [relay.Host].
-type relayAgent struct {
-	s    *Session
-	name string
-}
+type relayAgent struct{ s *Session }
 
-func (a relayAgent) Name() string { return a.name }
+func (a relayAgent) Name() string { return a.s.Host.Name }
 
 func (a relayAgent) Send(t wire.Type, message any) { a.s.Out.SendMessage(t, message) }
 

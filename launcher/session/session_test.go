@@ -12,18 +12,32 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/launcher/plan"
 )
 
-// command is a Host that runs one function for every command.
-type command func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
+// scripted is a Host that runs one function for every command.
+type scripted func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error
 
-func (c command) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
+func (c scripted) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	return c(ctx, argv[len(argv)-1], stdin, stdout, stderr)
 }
-func (command) Put(context.Context, string, fs.FileMode, io.Reader) error { return fs.ErrPermission }
-func (command) Close() error                                              { return nil }
+func (scripted) Put(context.Context, string, fs.FileMode, io.Reader) error { return fs.ErrPermission }
+func (scripted) Close() error                                              { return nil }
+
+// openAt opens a session with an agent of build one.
+func openAt(ctx context.Context, host Host, path string) (*Session, error) {
+	o := opening{
+		id:    Identity{Host: &plan.Host{Host: hostfile.Host{Name: "f1"}}},
+		conn:  host,
+		build: "one",
+		hello: helloTime,
+		beat:  BeatTime,
+	}
+	return o.at(ctx, Paths{Installed: path})
+}
 
 // sayHello is an agent's first words.
 func sayHello(stdout io.Writer, nonce, build string) error {
@@ -36,7 +50,7 @@ func sayHello(stdout io.Writer, nonce, build string) error {
 func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quit := make(chan struct{})
-		host := command(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+		host := scripted(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
 			defer close(quit)
 			io.WriteString(stdout, "Welcome!\n\x00gorun-agent 0000\n")
 			if err := sayHello(stdout, nonce, "one"); err != nil {
@@ -52,7 +66,7 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 			_, err := in.Next()
 			return err // EOF, when the session is closed
 		})
-		s, err := Open(t.Context(), host, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+		s, err := openAt(t.Context(), host, "/gorun")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,7 +91,7 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 	}
 	tests := []struct {
 		name string
-		host command
+		host scripted
 		took time.Duration
 		want string
 		next bool // another path may hold the agent
@@ -147,7 +161,7 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
-				s, err := Open(t.Context(), tc.host, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+				s, err := openAt(t.Context(), tc.host, "/gorun")
 				if s != nil || err == nil {
 					t.Fatalf("%v, %v", s, err)
 				}
@@ -171,11 +185,11 @@ func TestOpenSessionEndsWithItsContext(t *testing.T) {
 		why := errors.New("not wanted any more")
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		began := time.Now()
-		_, err := Open(ctx, command(func(ctx context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
+		_, err := openAt(ctx, scripted(func(ctx context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
 			io.WriteString(stdout, "still booting\n")
 			<-ctx.Done()
 			return ctx.Err()
-		}), Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+		}), "/gorun")
 		if !errors.Is(err, why) || time.Since(began) != time.Second {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -186,7 +200,7 @@ func TestSessionOutlivesItsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})}
-		s, err := Open(ctx, m, Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+		s, err := openAt(ctx, m, "/gorun")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,7 +231,7 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s, err := Open(t.Context(), command(func(ctx context.Context, nonce string, stdin io.Reader, stdout,
+				s, err := openAt(t.Context(), scripted(func(ctx context.Context, nonce string, stdin io.Reader, stdout,
 					_ io.Writer) error {
 					if err := sayHello(stdout, nonce, "one"); err != nil {
 						return err
@@ -226,7 +240,7 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 						return err
 					}
 					return life(ctx, stdout)
-				}), Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+				}), "/gorun")
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -243,11 +257,11 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 }
 
 func TestSessionClock(t *testing.T) {
-	beat := func(s *Session, at, now time.Duration) {
+	beat := func(s *Liveness, at, now time.Duration) {
 		payload := []byte{0, 0, 0, 0, byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)}
 		s.Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: payload}, now)
 	}
-	s := &Session{}
+	s := &Liveness{}
 	if got := s.ToLauncher(time.Second, 5*time.Second); got != 5*time.Second {
 		t.Errorf("before any heartbeat: %v, want now", got)
 	}
@@ -261,7 +275,7 @@ func TestSessionClock(t *testing.T) {
 		t.Errorf("got %d: nothing has happened after now", got)
 	}
 	s.Received(wire.Frame{Type: wire.TypeHeartbeat, Payload: []byte("short")}, 1)
-	if got, _ := s.Clock.Offset(); got != 4500 {
+	if got, _ := s.Offset(); got != 4500 {
 		t.Errorf("a malformed heartbeat set the clock to %v", got)
 	}
 }
@@ -269,14 +283,14 @@ func TestSessionClock(t *testing.T) {
 func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		_, err := Open(t.Context(), command(func(ctx context.Context, nonce string, _ io.Reader, stdout,
+		_, err := openAt(t.Context(), scripted(func(ctx context.Context, nonce string, _ io.Reader, stdout,
 			_ io.Writer) error {
 			if err := sayHello(stdout, nonce, "one"); err != nil {
 				return err
 			}
 			<-ctx.Done()
 			return ctx.Err()
-		}), Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+		}), "/gorun")
 		if err == nil || time.Since(began) != helloTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
@@ -298,12 +312,12 @@ func TestReadyTooLate(t *testing.T) {
 				time.Sleep(time.Millisecond)
 				return a.Out.SendMessage(wire.TypeReady, wire.Ready{})
 			}}
-		s, err := Open(ctx, m, Paths{Installed: "/opt/gorun"}, "one", helloTime, BeatTime)
+		s, err := openAt(ctx, m, "/opt/gorun")
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		if _, err := s.Prepare(ctx, wire.Job{}, Helpers{}, nil); !errors.Is(err, why) {
+		if err := s.Prepare(ctx, wire.Job{}, Helpers{}, nil); !errors.Is(err, why) {
 			t.Errorf("%v, want that %v", err, why)
 		}
 	})

@@ -51,9 +51,10 @@ type Stager struct {
 	known   sync.Map // from Host to the Paths where gorun is there
 
 	startTimeout time.Duration
+	foreign      bool // the hosts have another architecture than the launcher
 	mu           sync.Mutex
 	others       map[string]*Stager // by machine
-	foreign      sync.Map           // from Host to its Stager among them
+	otherOf      sync.Map           // from Host to its Stager among them
 }
 
 // NewStager returns a stager. The timeout for an agent's answer grows with startTimeout, for slow
@@ -68,13 +69,13 @@ func NewStager(exe Executable, startTimeout time.Duration, trace func(format str
 	}
 }
 
-// Agent returns a session with an agent of this build on conn. It tries the paths where gorun may
-// be, and uploads gorun if none has it: the one for the host's processor.
-func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
-	if other, is := s.foreign.Load(conn); is {
-		return other.(*Stager).foreignAgent(ctx, conn)
+// Agent returns a session with an agent of this build on conn, for id. It tries the paths where
+// gorun may be, and uploads gorun if none has it: the one for the host's architecture.
+func (s *Stager) Agent(ctx context.Context, conn Host, id Identity) (*Session, error) {
+	if other, is := s.otherOf.Load(conn); is {
+		return other.(*Stager).agent(ctx, conn, id)
 	}
-	opened, err := s.agent(ctx, conn)
+	opened, err := s.agent(ctx, conn, id)
 	var foreign *foreignError
 	if s.exe.Other == nil || !errors.As(err, &foreign) {
 		return opened, err
@@ -83,17 +84,8 @@ func (s *Stager) Agent(ctx context.Context, conn Host) (*Session, error) {
 	if cause != nil {
 		return nil, &noOtherError{foreign, cause}
 	}
-	s.foreign.Store(conn, other)
-	return other.foreignAgent(ctx, conn)
-}
-
-// foreignAgent is agent for a host with another processor than this machine's.
-func (s *Stager) foreignAgent(ctx context.Context, conn Host) (*Session, error) {
-	opened, err := s.agent(ctx, conn)
-	if err == nil {
-		opened.foreign = true
-	}
-	return opened, err
+	s.otherOf.Store(conn, other)
+	return other.agent(ctx, conn, id)
 }
 
 // other returns the stager of the gorun for another machine.
@@ -109,13 +101,19 @@ func (s *Stager) other(machine string) (*Stager, error) {
 	}
 	other := NewStager(exe, s.startTimeout, s.uploads.trace)
 	other.Hosts = s.Hosts
+	other.foreign = true
 	s.others[machine] = other
 	return other, nil
 }
 
-func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
-	open := func(at Paths) (*Session, error) {
-		return Open(ctx, conn, at, s.exe.Build, s.hello, beatFor(s.Hosts))
+func (s *Stager) agent(ctx context.Context, conn Host, id Identity) (*Session, error) {
+	open := opening{
+		id:      id,
+		conn:    conn,
+		build:   s.exe.Build,
+		foreign: s.foreign,
+		hello:   s.hello,
+		beat:    beatFor(s.Hosts),
 	}
 	another := func(err error) bool { return err != nil && isNoAgent(err) && ctx.Err() == nil }
 	_, local := conn.(Local)
@@ -123,21 +121,20 @@ func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 	case local && s.exe.Build == "":
 		return nil, noAgentHereError{}
 	case local:
-		return open(Paths{Installed: "/proc/self/exe"})
+		return open.at(ctx, Paths{Installed: "/proc/self/exe"})
 	case s.exe.Build == "":
 		return nil, s.uploads.upload(ctx, conn, path.Join(cacheDir, "none", "gorun"))
 	}
 	if r, is := conn.(Resident); is && r.AgentBuild() == s.exe.Build {
-		if opened, err := openBy(ctx, conn, "the resident agent", r.RunAgent, s.exe.Build, s.hello,
-			beatFor(s.Hosts)); !another(err) {
+		if opened, err := open.by(ctx, "the resident agent", r.RunAgent); !another(err) {
 			return opened, err
 		}
 	}
 	if at, known := s.known.Load(conn); known {
-		return open(at.(Paths))
+		return open.at(ctx, at.(Paths))
 	}
 	both := s.exe.Paths()
-	opened, err := open(both)
+	opened, err := open.at(ctx, both)
 	if !another(err) {
 		s.known.Store(conn, both)
 		return opened, err
@@ -145,14 +142,14 @@ func (s *Stager) agent(ctx context.Context, conn Host) (*Session, error) {
 	cached := Paths{Cached: both.Cached}
 	s.known.Store(conn, cached)
 	if !isAbsent(err) { // the installed program ran in its place
-		if opened, err = open(cached); !another(err) {
+		if opened, err = open.at(ctx, cached); !another(err) {
 			return opened, err
 		}
 	}
 	if err := s.uploads.upload(ctx, conn, cached.Cached); err != nil {
 		return nil, err
 	}
-	if opened, err = open(cached); err != nil {
+	if opened, err = open.at(ctx, cached); err != nil {
 		return nil, fmt.Errorf("after the upload: %w", err)
 	}
 	return opened, nil

@@ -36,7 +36,7 @@ func TestStagerTriesAllPathsByOneCommand(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &fake.Machine{Disk: fake.NewDisk(tc.files), Noise: "motd\n"}
-				s, err := stagerOf(exe).Agent(t.Context(), m)
+				s, err := stagerOf(exe).Agent(t.Context(), m, Identity{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +57,7 @@ func stageAll(t *testing.T, exe Executable, machines []*fake.Machine) []error {
 	var wg sync.WaitGroup
 	for i, m := range machines {
 		wg.Go(func() {
-			s, err := stager.Agent(t.Context(), m)
+			s, err := stager.Agent(t.Context(), m, Identity{})
 			if errs[i] = err; err == nil {
 				s.Close()
 			}
@@ -141,7 +141,7 @@ func TestStagerReportsAnUploadThatDoesNotRun(t *testing.T) {
 	exe := executable()
 	exe.Build = "three" // as if the file were another machine's
 	synctest.Test(t, func(t *testing.T) {
-		_, err := stagerOf(exe).Agent(t.Context(), &fake.Machine{Disk: fake.NewDisk(nil)})
+		_, err := stagerOf(exe).Agent(t.Context(), &fake.Machine{Disk: fake.NewDisk(nil)}, Identity{})
 		if err == nil || !strings.HasPrefix(err.Error(), "after the upload: start "+exe.Paths().Cached) ||
 			!errors.Is(err, ErrOtherBuild) {
 			t.Error(err)
@@ -158,7 +158,7 @@ func TestStagerStopsWaitingWithItsContext(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(why) })
 		m := &fake.Machine{Disk: fake.NewDisk(nil)}
 		m.Disk.Taken = stager.uploads.mark // somebody leads and never comes back
-		if _, err := stager.Agent(ctx, m); !errors.Is(err, why) {
+		if _, err := stager.Agent(ctx, m, Identity{}); !errors.Is(err, why) {
 			t.Error(err)
 		}
 		if m.Disk.Puts != 0 {
@@ -174,7 +174,7 @@ func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 		m := &fake.Machine{Disk: fake.NewDisk(nil)}
 		m.Disk.Taken = stager.uploads.mark
 		began := time.Now()
-		s, err := stager.Agent(t.Context(), m)
+		s, err := stager.Agent(t.Context(), m, Identity{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
 				m := &fake.Machine{Disk: fake.NewDisk(tc.here), Foreign: "aarch64"}
 				s := stagerOf(exe)
 				for range 2 {
-					opened, err := s.Agent(t.Context(), m)
+					opened, err := s.Agent(t.Context(), m, Identity{})
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -277,7 +277,7 @@ func TestStagerNamesTheMachineForWhichThereIsNoGorun(t *testing.T) {
 		exe := executable()
 		exe.Other = other(t, new([]string))
 		m := &fake.Machine{Disk: fake.NewDisk(nil), Foreign: "s390x"}
-		_, err := stagerOf(exe).Agent(t.Context(), m)
+		_, err := stagerOf(exe).Agent(t.Context(), m, Identity{})
 		if err == nil || !strings.Contains(err.Error(), "uname says s390x: there is no gorun for it") ||
 			m.Disk.Puts != 0 {
 			t.Errorf("%v; sent %d times", err, m.Disk.Puts)
@@ -286,7 +286,7 @@ func TestStagerNamesTheMachineForWhichThereIsNoGorun(t *testing.T) {
 }
 
 func TestLauncherThatIsNoAgentRefusesLocalRanks(t *testing.T) {
-	_, err := NewStager(Executable{Path: "/opt/gorun"}, 0, nil).Agent(t.Context(), Local{})
+	_, err := NewStager(Executable{Path: "/opt/gorun"}, 0, nil).Agent(t.Context(), Local{}, Identity{})
 	var hinted interface{ Hint() string }
 	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "-H") {
 		t.Error(err)

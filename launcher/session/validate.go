@@ -2,6 +2,9 @@ package session
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/kv"
@@ -19,10 +22,35 @@ const (
 	maxNotes = 100
 )
 
-// record is the state of the checks of one agent's messages.
-type record struct {
-	exited map[int]bool
-	notes  int
+// validator checks the messages of one agent, and knows which ranks of its host run.
+type validator struct {
+	identity Identity
+	exited   map[int]bool
+	notes    int
+
+	mu      sync.Mutex
+	spawned map[int]bool // ranks that were spawned on the host and run
+}
+
+// Spawn records that a rank is spawned on the host.
+func (v *validator) Spawn(rank int) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.spawned[rank] = true
+}
+
+// Spawned lists the ranks that were spawned on the host and have not ended, ascending.
+func (v *validator) Spawned() []int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Sorted(maps.Keys(v.spawned))
+}
+
+// runs reports whether a rank was planned on the host, or is spawned there and has not ended.
+func (v *validator) runs(rank int) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.identity.Host.Planned(rank) || v.spawned[rank]
 }
 
 // Clean returns a host's text, bounded and safe for a terminal.
@@ -30,11 +58,11 @@ func Clean(text string) string { return prose.Printable(text) }
 
 // CheckExit validates an exit: each rank of the agent ends once, with a code or signal that a
 // process can have.
-func (s *Session) CheckExit(e *wire.Exit) error {
+func (v *validator) CheckExit(e *wire.Exit) error {
 	switch {
-	case !s.Owns(e.Rank):
+	case !v.identity.Owns(e.Rank):
 		return ForeignRank(e.Rank)
-	case s.seen.exited[e.Rank]:
+	case v.exited[e.Rank]:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says twice that rank %d has ended", e.Rank)}
 	case e.Code < 0 || e.Code > 255 || e.Signal < 0 || e.Signal > 127:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended with code %d, signal %d",
@@ -42,20 +70,19 @@ func (s *Session) CheckExit(e *wire.Exit) error {
 	case e.MPI != "" && e.MPI != wire.MPIAborted && e.MPI != wire.MPIUnfinished:
 		return &wire.FormatError{Reason: fmt.Sprintf("the agent says that rank %d ended as %.40q", e.Rank, e.MPI)}
 	}
-	if s.seen.exited == nil {
-		s.seen.exited = map[int]bool{}
-	}
-	s.seen.exited[e.Rank] = true
-	s.spawnedEnded(e.Rank)
+	v.exited[e.Rank] = true
+	v.mu.Lock()
+	delete(v.spawned, e.Rank)
+	v.mu.Unlock()
 	e.Failed = Clean(e.Failed)
 	e.OutOfMemory = wire.OutOfMemory(Clean(string(e.OutOfMemory)))
 	return nil
 }
 
 // CheckDone validates a done: all ranks of the agent have ended.
-func (s *Session) CheckDone() error {
-	for _, r := range s.Host.Ranks {
-		if !s.seen.exited[r.Rank] {
+func (v *validator) CheckDone() error {
+	for _, r := range v.identity.Host.Ranks {
+		if !v.exited[r.Rank] {
 			return &wire.FormatError{Reason: fmt.Sprintf("the agent is done, and has not said how rank %d ended",
 				r.Rank)}
 		}
@@ -64,9 +91,9 @@ func (s *Session) CheckDone() error {
 }
 
 // CheckLost validates a lost: one of the agent's ranks lost a rank that exists.
-func (s *Session) CheckLost(l *wire.Lost, size int) error {
+func (v *validator) CheckLost(l *wire.Lost, size int) error {
 	switch {
-	case !s.Owns(l.By):
+	case !v.identity.Owns(l.By):
 		return ForeignRank(l.By)
 	case l.Rank != l.By && (l.Rank < 0 || l.Rank >= size):
 		return &wire.FormatError{Reason: fmt.Sprintf("rank %d lost rank %d, which does not exist", l.By, l.Rank)}
@@ -77,9 +104,9 @@ func (s *Session) CheckLost(l *wire.Lost, size int) error {
 }
 
 // CheckEntered validates an entered: its ranks are the agent's.
-func (s *Session) CheckEntered(e *wire.Entered) error {
+func (v *validator) CheckEntered(e *wire.Entered) error {
 	for _, rank := range e.Ranks {
-		if !s.Owns(rank) {
+		if !v.identity.Owns(rank) {
 			return ForeignRank(rank)
 		}
 	}
@@ -87,21 +114,21 @@ func (s *Session) CheckEntered(e *wire.Entered) error {
 }
 
 // CheckSpawn validates that more ranks are asked for on behalf of one of the agent's.
-func (s *Session) CheckSpawn(r *wire.SpawnRequest) error {
-	if !s.Owns(r.By) {
+func (v *validator) CheckSpawn(r *wire.SpawnRequest) error {
+	if !v.identity.Owns(r.By) {
 		return ForeignRank(r.By)
 	}
 	return nil
 }
 
 // CheckNote validates that a note is from one of the agent's ranks, and reports whether to show it.
-func (s *Session) CheckNote(n *wire.Note) (worth bool, err error) {
-	if !s.Owns(n.By) {
+func (v *validator) CheckNote(n *wire.Note) (worth bool, err error) {
+	if !v.identity.Owns(n.By) {
 		return false, ForeignRank(n.By)
 	}
 	n.Text = Clean(n.Text)
-	s.seen.notes++
-	return s.seen.notes <= maxNotes, nil
+	v.notes++
+	return v.notes <= maxNotes, nil
 }
 
 // CheckFence validates a fence: its values are those of the agent's ranks, and within the rank
@@ -136,15 +163,4 @@ func Clamp(at, from, to time.Duration) time.Duration { return max(from, min(at, 
 // ForeignRank is the error for a message about a rank that is not the agent's.
 func ForeignRank(rank int) error {
 	return &wire.FormatError{Reason: fmt.Sprintf("the agent spoke for rank %d, which is not its own", rank)}
-}
-
-// Owns reports whether a rank is the agent's.
-func (s *Session) Owns(rank int) bool { return s.Host.Has(rank) }
-
-// RankNow returns the number of a rank of the host in the job now. In an elastic job it changes.
-func (s *Session) RankNow(rank int) int {
-	if s.Number == nil {
-		return rank
-	}
-	return s.Number(rank)
 }

@@ -101,8 +101,8 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 		return nil
 	}
 	var sent workdir.Sent
-	err = s.talk(ctx, func() (err error) {
-		sent, err = sender.Send(folderAgent{relayAgent{s, name}}, w.meetingPoints(s.Hello), func() {
+	err = s.during(ctx, func() (err error) {
+		sent, err = sender.Send(folderAgent{relayAgent{s}}, w.meetingPoints(s.Hello), func() {
 			w.waits.Do(func() { w.note(name + " waits: another gorun stages " + tree.Dir + " there") })
 		})
 		return err

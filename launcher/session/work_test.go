@@ -15,7 +15,6 @@ import (
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/launcher/plan"
 )
 
 // newWork makes a folder that has changed on disk since it was scanned: a host that sees it takes
@@ -47,14 +46,12 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 // copyTo brings work to a host with the given agent.
 func copyTo(ctx context.Context, t *testing.T, w *Work, serve func(a *fake.Agent) error) error {
 	t.Helper()
-	s, err := Open(ctx, &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve},
-		Paths{Installed: "/gorun"}, "one", helloTime, BeatTime)
+	m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve}
+	s, err := openAt(ctx, m, "/gorun")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	s.Host = &plan.Host{}
-	s.Host.Name = "f1"
 	return w.CopyTo(ctx, 0, s)
 }
 

@@ -40,7 +40,7 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	checked := make([]Checked, len(hosts))
 	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
 		checked[i].Address = sshdAddress(conn)
-		s, err := stager.Agent(ctx, conn)
+		s, err := stager.Agent(ctx, conn, session.Identity{})
 		if err == nil {
 			defer s.Close()
 			checked[i].Machine = prose.Printable(s.Hello.Hostname)

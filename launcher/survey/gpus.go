@@ -21,7 +21,7 @@ type GPUs struct {
 func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
 	all := make([]GPUs, len(hosts))
 	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
-		s, err := stager.Agent(ctx, conn)
+		s, err := stager.Agent(ctx, conn, session.Identity{})
 		if err != nil {
 			return err
 		}

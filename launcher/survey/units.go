@@ -20,7 +20,7 @@ type Units struct {
 func Count(ctx context.Context, hosts []hostfile.Host, opts Options) []Units {
 	all := make([]Units, len(hosts))
 	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
-		s, err := stager.Agent(ctx, conn)
+		s, err := stager.Agent(ctx, conn, session.Identity{})
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ type feed struct {
 
 func newFeed(s *session.Session) *feed {
 	f := &feed{session: s, gpus: map[int][]string{}}
-	for _, place := range s.Places {
+	for _, place := range s.Ready.Places {
 		f.gpus[place.Rank] = place.GPUs
 	}
 	return f

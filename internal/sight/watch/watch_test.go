@@ -20,7 +20,7 @@ func on(host string, ranks ...int) *session.Session {
 	for _, r := range ranks {
 		h.Ranks = append(h.Ranks, plan.Rank{Rank: r})
 	}
-	return &session.Session{Host: h}
+	return &session.Session{Identity: session.Identity{Host: h}}
 }
 
 func text(readings ...wire.Reading) (b []byte) {
@@ -69,7 +69,7 @@ func TestRates(t *testing.T) {
 	w.Exited(1, Exit{Code: 3})
 	f := &follower{watch: w, feeds: map[*session.Session]*feed{}}
 	s := on("f1", 0, 1)
-	s.Places = []wire.Placement{{Rank: 0, GPUs: []string{"1", "GPU-c"}}}
+	s.Ready.Places = []wire.Placement{{Rank: 0, GPUs: []string{"1", "GPU-c"}}}
 	one := newFeed(s)
 	use := func(cpu time.Duration, read int64) map[int]wire.RankUse {
 		return map[int]wire.RankUse{0: {Rank: 0, PID: 7, State: "R", CPU: cpu, Read: read, Memory: 100, Threads: 4}}

@@ -178,7 +178,7 @@ func reside(o *settings.Options, all []keep.Host, console *ui.UI) error {
 	stager := session.NewStager(exe, time.Duration(o.StartTimeout), console.Tracef)
 	for i := range all {
 		all[i].Reside = func(ctx context.Context, conn keep.Conn) (*keep.Resident, error) {
-			s, err := stager.Agent(ctx, conn) // brings gorun there
+			s, err := stager.Agent(ctx, conn, session.Identity{}) // brings gorun there
 			if err != nil {
 				return nil, err
 			}
