@@ -203,21 +203,33 @@ func (e *Errand) Next(ctx context.Context) (what wire.Tell, data []byte, err err
 
 // Result waits for the end of the errand and returns its standard output, of at most limit bytes.
 func (e *Errand) Result(ctx context.Context, limit int) (out []byte, err error) {
+	err = e.Output(ctx, func(data []byte) error {
+		if len(out)+len(data) > limit {
+			return fmt.Errorf("%s: an answer of more than %d bytes", e.errands.host.Host.Name, limit)
+		}
+		out = append(out, data...)
+		return nil
+	})
+	return out, err
+}
+
+// Output passes the standard output of the errand to took until it ends, or took fails. Only one
+// goroutine may call it.
+func (e *Errand) Output(ctx context.Context, took func(data []byte) error) error {
 	for {
 		what, data, err := e.Next(ctx)
-		switch {
-		case err != nil:
-			return nil, err
-		case what == wire.TellOut && len(out)+len(data) > limit:
-			return nil, fmt.Errorf("%s: an answer of more than %d bytes", e.errands.host.Host.Name, limit)
-		case what == wire.TellOut:
-			out = append(out, data...)
-		case what == wire.TellEnd:
+		if err == nil && what == wire.TellOut {
+			err = took(data)
+		}
+		if err != nil {
+			return err
+		}
+		if what == wire.TellEnd {
 			end, err := ParseEnd(data)
 			if err == nil && end.Error != "" {
 				err = fmt.Errorf("%s: %s", e.errands.host.Host.Name, end.Error)
 			}
-			return out, err
+			return err
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
-	"github.com/gorun/gorun/launcher/session"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // maxGPUs bounds the GPUs of a host.
@@ -23,9 +23,9 @@ type reading struct {
 	host  wire.HostUse
 }
 
-// feed is the stream of readings of one agent. The follower's lock guards all but session and gpus.
+// feed is the stream of readings of one agent. The follower's lock guards all but agent and gpus.
 type feed struct {
-	session    *session.Session
+	agent      Agent
 	gpus       map[int][]string // by rank, where gorun has assigned some
 	every      time.Duration
 	cancel     context.CancelFunc
@@ -33,9 +33,9 @@ type feed struct {
 	over       bool // the agent has no more
 }
 
-func newFeed(s *session.Session) *feed {
-	f := &feed{session: s, gpus: map[int][]string{}}
-	for _, place := range s.Ready.Places {
+func newFeed(agent Agent) *feed {
+	f := &feed{agent: agent, gpus: map[int][]string{}}
+	for _, place := range agent.Placements() {
 		f.gpus[place.Rank] = place.GPUs
 	}
 	return f
@@ -43,23 +43,8 @@ func newFeed(s *session.Session) *feed {
 
 // run takes readings until the agent has no more, or ctx ends. arrived is called for each.
 func (f *feed) run(ctx context.Context, every time.Duration, arrived func(*reading)) error {
-	e, err := f.session.Ask(wire.Ask{Kind: wire.AskWatch, Every: every})
-	if err != nil {
-		return err
-	}
-	defer e.Close()
-	p := parser{owns: f.session.Owns}
-	for {
-		what, data, err := e.Next(ctx)
-		if err != nil || what == wire.TellEnd {
-			return err
-		}
-		if what == wire.TellOut {
-			if err := p.add(data, arrived); err != nil {
-				return err
-			}
-		}
-	}
+	p := parser{owns: f.agent.Owns}
+	return f.agent.Readings(ctx, every, func(data []byte) error { return p.add(data, arrived) })
 }
 
 // parser reads lines of readings, which come from a host.
@@ -94,8 +79,8 @@ func (p *parser) add(data []byte, arrived func(*reading)) error {
 			if !p.owns(u.Rank) {
 				return fmt.Errorf("%w: of rank %d, which is not there", errReading, u.Rank)
 			}
-			u.State = session.Clean(u.State)
-			u.Waits = session.Clean(u.Waits)
+			u.State = prose.Printable(u.State)
+			u.Waits = prose.Printable(u.Waits)
 			p.now.ranks[u.Rank] = *u
 		}
 		if r.Host != nil {
@@ -104,10 +89,10 @@ func (p *parser) add(data []byte, arrived func(*reading)) error {
 			p.now.host = *r.Host
 			h := &p.now.host
 			h.GPUs = h.GPUs[:min(len(h.GPUs), maxGPUs)]
-			h.GPUProblem = session.Clean(h.GPUProblem)
+			h.GPUProblem = prose.Printable(h.GPUProblem)
 			for i := range h.GPUs {
-				h.GPUs[i].UUID = session.Clean(h.GPUs[i].UUID)
-				h.GPUs[i].Name = session.Clean(h.GPUs[i].Name)
+				h.GPUs[i].UUID = prose.Printable(h.GPUs[i].UUID)
+				h.GPUs[i].Name = prose.Printable(h.GPUs[i].Name)
 			}
 			arrived(p.now)
 			p.now = nil

@@ -3,11 +3,12 @@ package watch
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/gorun/gorun/launcher/session"
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 // Place is a host of a job, and the ranks planned on it.
@@ -16,9 +17,21 @@ type Place struct {
 	Ranks []int  `json:"ranks"`
 }
 
+// Agent is that of a host, or of one process of an elastic job. Agents are comparable.
+type Agent interface {
+	Index() int                   // orders the agents of a job
+	Host() string                 // the host's name
+	Owns(rank int) bool           // a rank is the agent's
+	RankNow(rank int) int         // the number that a rank of the agent has now
+	Placements() []wire.Placement // of its ranks
+	// Readings passes lines of [wire.Reading] to took, in pieces, until there are no more, ctx
+	// ends, or took fails.
+	Readings(ctx context.Context, every time.Duration, took func(data []byte) error) error
+}
+
 // Watch follows one job. It is safe for concurrent use.
 type Watch struct {
-	roster *session.Roster
+	agents func() []Agent // whose ranks run
 	size   int
 	places []Place // of a job of fixed ranks; an elastic one's change
 	lines  lines
@@ -30,10 +43,11 @@ type Watch struct {
 	closed  bool
 }
 
-// New returns a watch of a job. places are empty for an elastic job.
-func New(roster *session.Roster, size int, places []Place) *Watch {
+// New returns a watch of a job. agents lists those whose ranks run; places are empty for an
+// elastic job.
+func New(agents func() []Agent, size int, places []Place) *Watch {
 	return &Watch{
-		roster: roster,
+		agents: agents,
 		size:   size,
 		places: places,
 		over:   make(chan struct{}),
@@ -85,7 +99,7 @@ func (w *Watch) Follow(ctx context.Context, every func(since time.Duration) time
 	w.lines.followers.Add(1)
 	defer w.lines.followers.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
-	f := &follower{watch: w, feeds: map[*session.Session]*feed{}, more: make(chan struct{}, 1)}
+	f := &follower{watch: w, feeds: map[Agent]*feed{}, more: make(chan struct{}, 1)}
 	defer f.wg.Wait()
 	defer cancel()
 	f.output.fill(w.rows(), &w.lines, time.Now())
@@ -129,25 +143,25 @@ type follower struct {
 	more   chan struct{} // has an element when there is another reading
 
 	mu    sync.Mutex
-	feeds map[*session.Session]*feed
+	feeds map[Agent]*feed
 }
 
 // join begins to read the agents that are new, and those that should tell less often now.
 func (f *follower) join(ctx context.Context, every time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := f.watch.roster.All()
-	for s, one := range f.feeds {
-		if !slices.Contains(now, s) {
+	now := f.watch.agents()
+	for agent, one := range f.feeds {
+		if !slices.Contains(now, agent) {
 			one.cancel()
-			delete(f.feeds, s)
+			delete(f.feeds, agent)
 		}
 	}
-	for _, s := range now {
-		one := f.feeds[s]
+	for _, agent := range now {
+		one := f.feeds[agent]
 		if one == nil {
-			one = newFeed(s)
-			f.feeds[s] = one
+			one = newFeed(agent)
+			f.feeds[agent] = one
 		} else if one.over || one.every == every {
 			continue
 		} else {
@@ -228,10 +242,10 @@ func (f *follower) sample() Sample {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, session := range slices.SortedFunc(f.sessions(), func(a, b *session.Session) int {
-		return cmp.Compare(a.Index, b.Index)
+	for _, agent := range slices.SortedFunc(maps.Keys(f.feeds), func(a, b Agent) int {
+		return cmp.Compare(a.Index(), b.Index())
 	}) {
-		if one := f.feeds[session]; one.last != nil {
+		if one := f.feeds[agent]; one.last != nil {
 			s.add(one, now, len(w.places) == 0)
 		}
 	}
@@ -240,20 +254,10 @@ func (f *follower) sample() Sample {
 	return s
 }
 
-func (f *follower) sessions() func(yield func(*session.Session) bool) {
-	return func(yield func(*session.Session) bool) {
-		for s := range f.feeds {
-			if !yield(s) {
-				return
-			}
-		}
-	}
-}
-
 // add fills in what an agent has told. The ranks of an elastic job, and spawned ones, are not
 // planned.
 func (s *Sample) add(f *feed, now time.Time, elastic bool) {
-	name := f.session.Host.Name
+	name := f.agent.Host()
 	i := slices.IndexFunc(s.Hosts, func(h Host) bool { return h.Host == name })
 	if i < 0 {
 		s.Hosts = append(s.Hosts, Host{Host: name, Age: -1})
@@ -263,8 +267,8 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		s.Hosts[i].fill(f.prev, f.last, now)
 	}
 	for number := range f.last.ranks {
-		if elastic || number >= s.Size && f.session.Host.Has(number) { // or it was spawned
-			s.Ranks = append(s.Ranks, Rank{Rank: f.session.RankNow(number), Host: name})
+		if elastic || number >= s.Size && f.agent.Owns(number) { // or it was spawned
+			s.Ranks = append(s.Ranks, Rank{Rank: f.agent.RankNow(number), Host: name})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)
 		} else if at, known := slices.BinarySearchFunc(s.Ranks, number, func(r Rank, n int) int {
 			return cmp.Compare(r.Rank, n)

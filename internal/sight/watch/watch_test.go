@@ -2,26 +2,34 @@ package watch
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
-	"github.com/gorun/gorun/launcher/plan"
-	"github.com/gorun/gorun/launcher/session"
 )
 
-func on(host string, ranks ...int) *session.Session {
-	h := &plan.Host{Host: hostfile.Host{Name: host}}
-	for _, r := range ranks {
-		h.Ranks = append(h.Ranks, plan.Rank{Rank: r})
-	}
-	return &session.Session{Identity: session.Identity{Host: h}}
+// host is an agent without readings.
+type host struct {
+	index  int
+	name   string
+	ranks  []int
+	places []wire.Placement
+	now    int // the number of its ranks
 }
+
+func (h *host) Index() int                   { return h.index }
+func (h *host) Host() string                 { return h.name }
+func (h *host) Owns(rank int) bool           { return slices.Contains(h.ranks, rank) }
+func (h *host) RankNow(int) int              { return h.now }
+func (h *host) Placements() []wire.Placement { return h.places }
+
+func (h *host) Readings(context.Context, time.Duration, func(data []byte) error) error { return nil }
 
 func text(readings ...wire.Reading) (b []byte) {
 	for _, r := range readings {
@@ -67,9 +75,8 @@ func TestReadingsOfAHostAreValidated(t *testing.T) {
 func TestRates(t *testing.T) {
 	w := New(nil, 3, []Place{{"f1", []int{0, 1}}, {"f2", []int{2}}})
 	w.Exited(1, Exit{Code: 3})
-	f := &follower{watch: w, feeds: map[*session.Session]*feed{}}
-	s := on("f1", 0, 1)
-	s.Ready.Places = []wire.Placement{{Rank: 0, GPUs: []string{"1", "GPU-c"}}}
+	f := &follower{watch: w, feeds: map[Agent]*feed{}}
+	s := &host{name: "f1", ranks: []int{0, 1}, places: []wire.Placement{{Rank: 0, GPUs: []string{"1", "GPU-c"}}}}
 	one := newFeed(s)
 	use := func(cpu time.Duration, read int64) map[int]wire.RankUse {
 		return map[int]wire.RankUse{0: {Rank: 0, PID: 7, State: "R", CPU: cpu, Read: read, Memory: 100, Threads: 4}}
@@ -155,11 +162,14 @@ func TestRates(t *testing.T) {
 // Ranks of an elastic job have the numbers that they have now.
 func TestElasticRanks(t *testing.T) {
 	w := New(nil, 2, nil)
-	f := &follower{watch: w, feeds: map[*session.Session]*feed{}}
+	f := &follower{watch: w, feeds: map[Agent]*feed{}}
 	for i, now := range []int{1, 0} {
-		s := on("f1", 0)
-		s.Number = func(int) int { return now }
-		s.Index = i
+		s := &host{
+			index: i,
+			name:  "f1",
+			ranks: []int{0},
+			now:   now,
+		}
 		one := newFeed(s)
 		one.last = &reading{at: 1, ranks: map[int]wire.RankUse{0: {PID: 10 + i, State: "S"}}}
 		f.feeds[s] = one
@@ -183,7 +193,7 @@ func TestOutputIsCountedOnlyForFollowers(t *testing.T) {
 }
 
 func TestFollowEndsWithTheJob(t *testing.T) {
-	w := New(&session.Roster{}, 1, []Place{{"f1", []int{0}}})
+	w := New(func() []Agent { return nil }, 1, []Place{{"f1", []int{0}}})
 	samples := 0
 	err := w.Follow(t.Context(), func(time.Duration) time.Duration { return time.Hour }, func(s Sample) error {
 		if samples++; samples == 1 {
@@ -211,8 +221,7 @@ func FuzzReadings(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		p := parser{owns: func(rank int) bool { return rank == 1 }}
 		_ = p.add(data, func(r *reading) {
-			s := on("f1", 1)
-			one := newFeed(s)
+			one := newFeed(&host{name: "f1", ranks: []int{1}})
 			one.prev = r
 			one.last = r
 			sample := Sample{Ranks: []Rank{{Rank: 1}}}

@@ -1,19 +1,44 @@
 package job
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 // observe returns the watch of a job. Until somebody follows, it only notes which ranks have ended.
 func observe(o *settings.Options, plan launcher.Plan, roster *launcher.Roster) *watch.Watch {
-	return watch.New(roster, plan.Size, places(o, plan))
+	agents := func() (all []watch.Agent) {
+		for _, s := range roster.All() {
+			all = append(all, watchedAgent{s})
+		}
+		return all
+	}
+	return watch.New(agents, plan.Size, places(o, plan))
+}
+
+// watchedAgent is a session as a [watch.Agent].
+type watchedAgent struct{ *session.Session }
+
+func (a watchedAgent) Index() int                   { return a.Session.Index }
+func (a watchedAgent) Host() string                 { return a.Session.Host.Name }
+func (a watchedAgent) Placements() []wire.Placement { return a.Ready.Places }
+
+func (a watchedAgent) Readings(ctx context.Context, every time.Duration, took func(data []byte) error) error {
+	e, err := a.Ask(wire.Ask{Kind: wire.AskWatch, Every: every})
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	return e.Output(ctx, took)
 }
 
 // places returns where the ranks of a job are. Those of an elastic job change.
