@@ -215,7 +215,7 @@ doctor-faults: ## plant each fault that gorun doctor must name N (20) times on h
 	DOCTOR_FAULTS=$(or $(N),20) DOCTOR_ONLY='$(ONLY)' DOCTOR_LEVEL='$(LEVEL)' $(GO) test -v -timeout 6h -count 1 -run TestDoctorNamesFaultsOfTheNetwork ./internal/test/e2e
 
 faults-peers: build ## the same faults done to gorun, mpirun and mpiexec.hydra (packages openmpi-bin mpich); needs root
-	$(GO) run ./internal/tools/beside -n $(or $(N),1) bin/gorun
+	$(GO) run ./internal/tools/faultpeers -n $(or $(N),1) bin/gorun
 
 faults-elastic: build ## the same harm to elastic jobs of stock Horovod under horovodrun and gorun, N (3) times (.ci/horovod; an hour; root); SILENT=60 silent hosts, or ADDED=10 added ones, under gorun; STORMS=20 [SEED=1] [LENGTH=10m] jobs of which some process gets a signal each 5 s
 ifdef STORMS

@@ -39,7 +39,7 @@ func cell(all []outcome) string {
 	return strings.Join(parts, "; ")
 }
 
-// ratio returns how many times longer the other side took, if all runs succeeded.
+// ratio returns how many times longer the other launcher took, if all runs succeeded.
 func ratio(theirs, ours []outcome) string {
 	took := func(o outcome) time.Duration { return o.took }
 	a := times(theirs, took)

@@ -34,7 +34,8 @@ type job struct {
 }
 
 // start starts a job whose discovery prints the list, one host per line.
-func (b *bench) start(ctx context.Context, s side, c *lab.Cluster, list, flags string, words ...string) (*job, error) {
+func (b *bench) start(ctx context.Context, s launcher, c *lab.Cluster, list, flags string, words ...string) (*job,
+	error) {
 	j := &job{c: c}
 	var err error
 	if j.folder, err = os.MkdirTemp(b.dir, "job-"); err != nil {

@@ -65,7 +65,7 @@ func run(ctx context.Context, gorun string, o options) (err error) {
 	return b.table(ctx, o)
 }
 
-// table does each harm to each side, which take turns in being first.
+// table does each harm to each launcher, which take turns in being first.
 func (b *bench) table(ctx context.Context, o options) error {
 	fmt.Println("| | horovodrun | gorun | |\n|---|---|---|---|")
 	for _, r := range rows() {
@@ -74,8 +74,8 @@ func (b *bench) table(ctx context.Context, o options) error {
 		}
 		all := map[string][]outcome{}
 		for turn := range o.runs {
-			for i := range b.sides {
-				s := b.sides[(i+turn)%len(b.sides)]
+			for i := range b.launchers {
+				s := b.launchers[(i+turn)%len(b.launchers)]
 				got, err := b.try(ctx, s, r)
 				if err != nil {
 					return fmt.Errorf("%s under %s: %w", r.name, s.name, err)

@@ -102,7 +102,7 @@ func (b *bench) additions(ctx context.Context, n int) (err error) {
 func (b *bench) quick(ctx context.Context, hosts int, list, flags string) (j *job, err error) {
 	c, err := b.hosts(ctx, hosts)
 	if err == nil {
-		j, err = b.start(ctx, b.sides[len(b.sides)-1], c, list, flags, "numpy")
+		j, err = b.start(ctx, b.launchers[len(b.launchers)-1], c, list, flags, "numpy")
 	}
 	if err == nil {
 		if _, err = j.await(startLimit, exactly(strings.Count(list, "\n"))); err == nil {

@@ -27,7 +27,7 @@ type outcome struct {
 }
 
 // try does a row's harm once to a job of s.
-func (b *bench) try(ctx context.Context, s side, r row) (o outcome, err error) {
+func (b *bench) try(ctx context.Context, s launcher, r row) (o outcome, err error) {
 	c, err := b.hosts(ctx, max(2, strings.Count(r.list, "\n")+1))
 	if c != nil {
 		defer func() { err = errors.Join(err, c.Close()) }() // takes along what is left
@@ -58,7 +58,7 @@ func (b *bench) try(ctx context.Context, s side, r row) (o outcome, err error) {
 }
 
 // keep saves a job's output if requested.
-func (b *bench) keep(s side, r row, j *job) error {
+func (b *bench) keep(s launcher, r row, j *job) error {
 	if b.log == "" {
 		return nil
 	}

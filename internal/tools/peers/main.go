@@ -1,6 +1,7 @@
 // Command peers times a collective of ring and of other libraries on this machine. Each size is
-// measured by processes of its own, in rounds in which the sides take turns. It prints a Markdown
-// table of the medians and draws them. A side that cannot be built is left out, with the reason.
+// measured by processes of its own, in rounds in which the libraries take turns. It prints a
+// Markdown table of the medians and draws them. A library that cannot be built is left out, with
+// the reason.
 //
 //	go run ./internal/tools/peers -row NAME GORUN
 //	go run ./internal/tools/peers [-collective allreduce] [-transport shm|tcp|veth] [-np 2] [-min 4] [-max 64M] [-runs 5] [-svg FILE] GORUN
@@ -126,8 +127,9 @@ func (s *settings) flags(usage io.Writer) *flag.FlagSet {
 	f.DurationVar(&s.links.delay, "delay", s.links.delay, "what a frame takes from host to host")
 	f.Float64Var(&s.links.mbit, "mbit", s.links.mbit, "Mb/s of each host's link, in each direction")
 	f.Float64Var(&s.links.slowest, "slowest", s.links.slowest, "Mb/s of the second host's link; 0: as the others'")
-	f.StringVar(&s.without, "without", s.without, "sides to leave out: openmpi, mpich, gloo")
-	f.BoolVar(&s.pin, "pin", s.pin, "keep each rank on one processor, on all sides; Gloo, with two threads a rank, "+
+	f.StringVar(&s.without, "without", s.without, "libraries to leave out: openmpi, mpich, gloo")
+	f.BoolVar(&s.pin, "pin", s.pin, "keep each rank on one processor, for all libraries; Gloo, with two threads a "+
+		"rank, "+
 		"is slow then")
 	f.StringVar(&s.svg, "svg", s.svg, "also draw the medians into this file")
 	return f
@@ -165,7 +167,7 @@ func (s settings) sizes() (all []int) {
 	return all
 }
 
-// compare runs all sides and reports.
+// compare runs all libraries and reports.
 func compare(ctx context.Context, s settings) (err error) {
 	dir, err := os.MkdirTemp("", "gorun-peers-")
 	if err != nil {
@@ -195,48 +197,48 @@ func compare(ctx context.Context, s settings) (err error) {
 	if s.rails != "" {
 		return compareRails(ctx, os.Stdout, s, g, about)
 	}
-	var sides []side
-	for _, c := range contestants(s, g) {
+	var libraries []library
+	for _, c := range contenders(s, g) {
 		if err := c.build(ctx); err != nil {
 			fmt.Fprintf(os.Stderr, "peers: without %s: %v\n", c.name, err)
 			continue
 		}
-		sides = append(sides, c)
+		libraries = append(libraries, c)
 	}
-	results, err := measure(ctx, s, sides)
+	results, err := measure(ctx, s, libraries)
 	if err != nil {
 		return err
 	}
 	return report{
-		settings: s,
-		about:    about,
-		sides:    sides,
-		results:  results,
+		settings:  s,
+		about:     about,
+		libraries: libraries,
+		results:   results,
 	}.write(os.Stdout)
 }
 
-// measure returns the results of each side by size. All sides measure a size before the next one,
-// and each round starts with another side, so that none always follows the same.
-func measure(ctx context.Context, s settings, sides []side) ([]map[int]result, error) {
-	results := make([]map[int]result, len(sides))
+// measure returns the results of each library by size. All libraries measure a size before the next
+// one, and each round starts with another library, so that none always follows the same.
+func measure(ctx context.Context, s settings, libraries []library) ([]map[int]result, error) {
+	results := make([]map[int]result, len(libraries))
 	for i := range results {
 		results[i] = map[int]result{}
 	}
 	for _, bytes := range s.sizes() {
-		rounds := make([][]result, len(sides))
+		rounds := make([][]result, len(libraries))
 		for round := range s.runs {
-			for turn := range sides {
-				i := (round + turn) % len(sides)
+			for turn := range libraries {
+				i := (round + turn) % len(libraries)
 				ctx, cancel := context.WithTimeout(ctx, time.Minute)
-				got, err := sides[i].run(ctx, bytes)
+				got, err := libraries[i].run(ctx, bytes)
 				cancel()
 				if err != nil {
-					return nil, fmt.Errorf("%s, %d bytes: %w", sides[i].name, bytes, err)
+					return nil, fmt.Errorf("%s, %d bytes: %w", libraries[i].name, bytes, err)
 				}
 				rounds[i] = append(rounds[i], got)
 			}
 		}
-		for i := range sides {
+		for i := range libraries {
 			results[i][bytes] = middle(rounds[i])
 		}
 	}

@@ -83,9 +83,9 @@ func TestRowsAreSettings(t *testing.T) {
 func TestSidesTakeTurns(t *testing.T) {
 	var order string
 	said := errors.New("said so")
-	sides := make([]side, 3)
+	libraries := make([]library, 3)
 	for i, name := range []string{"a", "b", "c"} {
-		sides[i] = side{name: name, run: func(_ context.Context, bytes int) (result, error) {
+		libraries[i] = library{name: name, run: func(_ context.Context, bytes int) (result, error) {
 			order += name
 			return result{median: float64(len(order)), p99: float64(bytes)}, nil
 		}}
@@ -95,18 +95,18 @@ func TestSidesTakeTurns(t *testing.T) {
 		max:  16,
 		step: 4,
 		runs: 3,
-	}, sides)
+	}, libraries)
 	if err != nil || order != "abcbcacababcbcacab" || results[0][4] != (result{median: 6, p99: 4}) ||
 		results[0][16] != (result{median: 15, p99: 16}) {
 		t.Errorf("%s: %v, %v", order, results, err)
 	}
-	sides[1].run = func(context.Context, int) (result, error) { return result{}, said }
+	libraries[1].run = func(context.Context, int) (result, error) { return result{}, said }
 	if _, err := measure(t.Context(), settings{
 		min:  4,
 		max:  4,
 		step: 4,
 		runs: 1,
-	}, sides); !errors.Is(err, said) || !strings.HasPrefix(err.Error(), "b, 4 bytes: ") {
+	}, libraries); !errors.Is(err, said) || !strings.HasPrefix(err.Error(), "b, 4 bytes: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -124,8 +124,8 @@ func TestReport(t *testing.T) {
 			runs:       3,
 			svg:        filepath.Join(t.TempDir(), "p.svg"),
 		},
-		about: "here",
-		sides: []side{{name: "ring"}, {name: "Open MPI"}, {name: "Gloo"}},
+		about:     "here",
+		libraries: []library{{name: "ring"}, {name: "Open MPI"}, {name: "Gloo"}},
 		results: []map[int]result{
 			{1000: {2, 3, 1}, 4000: {4, 5, 2}}, {1000: {5, 6, 0}, 4000: {50, 60, 0}},
 			{1000: {20, 30, 0}, 4000: {3, 4, 0}},
@@ -149,7 +149,7 @@ wire: 0.75 times as fast at worst, at 4000 bytes; the goal is 0.92; p99 0.80 at 
 	if svg, err := os.ReadFile(r.svg); err != nil || strings.Count(string(svg), "<polyline") != 4 {
 		t.Errorf("%v, %.100s", err, svg)
 	}
-	r.sides = r.sides[:1]
+	r.libraries = r.libraries[:1]
 	if got := r.verdict(); got != "\nwire: 0.50 times as fast at worst, at 1000 bytes; the goal is 0.92\n" {
 		t.Errorf("alone: %s", got)
 	}

@@ -14,9 +14,9 @@ import (
 // report is the outcome of a comparison.
 type report struct {
 	settings
-	about   string // the machine
-	sides   []side // ring is the first
-	results []map[int]result
+	about     string    // the machine
+	libraries []library // ring is the first
+	results   []map[int]result
 }
 
 // write prints the table and draws the picture.
@@ -31,10 +31,10 @@ func (r report) write(w io.Writer) error {
 		Title:    r.title(),
 		Quantity: "time",
 		Unit:     bench.Micros,
-		Series:   make([]bench.Series, len(r.sides)),
+		Series:   make([]bench.Series, len(r.libraries)),
 	}
 	wire := bench.Series{Name: "plain socket", Dashed: true}
-	for i, s := range r.sides {
+	for i, s := range r.libraries {
 		picture.Series[i].Name = s.name
 		for _, size := range r.sizes() {
 			picture.Series[i].Points = append(picture.Series[i].Points,
@@ -62,16 +62,16 @@ func (r report) title() string {
 
 // conditions describes how the figures were measured.
 func (r report) conditions() string {
-	kept := "no rank is kept on a processor, on any side"
+	kept := "no rank is kept on a processor, by any library"
 	if r.pin {
-		kept = "rank r is kept on processor r modulo their number, on all sides"
+		kept = "rank r is kept on processor r modulo their number, by all libraries"
 	}
 	notes := ""
 	if r.streams > 1 {
 		notes += fmt.Sprintf("; ring has %d connections between two ranks, the others one", r.streams)
 	}
 	return fmt.Sprintf("%s; µs, out of place, bytes of the whole vector, median and 99th percentile of the slowest "+
-		"rank, of which the medians of %d rounds in which the sides take turns; up to 4 KiB 20 calls are timed "+
+		"rank, of which the medians of %d rounds in which the libraries take turns; up to 4 KiB 20 calls are timed "+
 		"together; %s%s.\n",
 		r.about, r.runs, kept, notes)
 }
@@ -79,10 +79,10 @@ func (r report) conditions() string {
 // table has a line per size: times, and ring relative to the others.
 func (r report) table() string {
 	titles := []string{"bytes"}
-	for _, s := range r.sides {
+	for _, s := range r.libraries {
 		titles = append(titles, s.name, "p99")
 	}
-	if len(r.sides) > 1 {
+	if len(r.libraries) > 1 {
 		titles = append(titles, "best peer / ring", "its p99 / ring's")
 	}
 	if r.wire() {
@@ -93,10 +93,10 @@ func (r report) table() string {
 	for _, size := range r.sizes() {
 		ours := r.results[0][size]
 		fmt.Fprintf(&b, "| %d |", size)
-		for i := range r.sides {
+		for i := range r.libraries {
 			fmt.Fprintf(&b, " %.4g | %.4g |", r.results[i][size].median, r.results[i][size].p99)
 		}
-		if len(r.sides) > 1 {
+		if len(r.libraries) > 1 {
 			best := r.best(size)
 			fmt.Fprintf(&b, " %.2f | %.2f |", best.median/ours.median, best.p99/ours.p99)
 		}
@@ -133,7 +133,7 @@ func (r report) verdict() string {
 		ours := r.results[0][size]
 		speed := 0.0
 		tail := 0.0
-		if len(r.sides) > 1 {
+		if len(r.libraries) > 1 {
 			best := r.best(size)
 			speed = best.median / ours.median
 			tail = best.p99 / ours.p99

@@ -14,19 +14,19 @@ import (
 //go:embed train.py
 var program string
 
-// side is one of the launchers compared.
-type side struct {
+// launcher is one of the launchers compared.
+type launcher struct {
 	name string
 	argv []string // before the flags that all understand
 }
 
 // bench is the data that all jobs of a run share.
 type bench struct {
-	dir    string   // of its own
-	script string   // train.py
-	env    []string // of launchers, ranks and sessions
-	sides  []side
-	log    string // a folder for the output of jobs, or ""
+	dir       string   // of its own
+	script    string   // train.py
+	env       []string // of launchers, ranks and sessions
+	launchers []launcher
+	log       string // a folder for the output of jobs, or ""
 }
 
 // newBench unpacks Horovod and returns both launchers; with alone, gorun without Horovod.
@@ -35,11 +35,11 @@ func newBench(ctx context.Context, gorun, dir string, alone bool) (*bench, error
 	if err != nil {
 		return nil, err
 	}
-	ours := side{name: "gorun", argv: []string{gorun, "-F", "{config}"}}
+	ours := launcher{name: "gorun", argv: []string{gorun, "-F", "{config}"}}
 	b := &bench{
-		dir:    dir,
-		script: filepath.Join(dir, "train.py"),
-		sides:  []side{ours},
+		dir:       dir,
+		script:    filepath.Join(dir, "train.py"),
+		launchers: []launcher{ours},
 		env: []string{"OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=" +
 			filepath.Join(filepath.Dir(gorun), "../ring/python")},
 	}
@@ -54,7 +54,7 @@ func newBench(ctx context.Context, gorun, dir string, alone bool) (*bench, error
 		return nil, err
 	}
 	const horovodrun = "from horovod.runner.launch import run_commandline; run_commandline()"
-	b.sides = []side{{name: "horovodrun", argv: []string{lab.Python, "-c", horovodrun}}, ours}
+	b.launchers = []launcher{{name: "horovodrun", argv: []string{lab.Python, "-c", horovodrun}}, ours}
 	return b, nil
 }
 
@@ -78,7 +78,7 @@ func (b *bench) hosts(ctx context.Context, n int) (*lab.Cluster, error) {
 		"ip link set br0 down && ip link set br0 name eth0 && ip link set eth0 up")
 	setUp.Stdin = strings.NewReader(string(config))
 	if out, err := setUp.CombinedOutput(); err != nil {
-		return c, fmt.Errorf("setting up the launcher's host: %w: %s", err, out)
+		return c, fmt.Errorf("setting up the host of the launcher: %w: %s", err, out)
 	}
 	return c, nil
 }

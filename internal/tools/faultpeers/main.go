@@ -1,7 +1,7 @@
-// Command beside harms jobs of gorun, mpirun and mpiexec.hydra in the same ways, on real hosts made
-// for each fault, inspects the results from outside, and prints a table in Markdown:
+// Command faultpeers harms jobs of gorun, mpirun and mpiexec.hydra in the same ways, on real hosts
+// made for each fault, inspects the results from outside, and prints a table in Markdown:
 //
-//	beside [-n 3] [-only WORD] GORUN
+//	faultpeers [-n 3] [-only WORD] GORUN
 //
 // It needs root. A launcher that is not installed is left out.
 package main
@@ -21,13 +21,13 @@ func main() {
 	only := flag.String("only", "", "only faults whose name contains this")
 	flag.Parse()
 	if flag.NArg() != 1 || *runs < 1 {
-		fmt.Fprintln(os.Stderr, "usage: beside [-n 3] [-only WORD] GORUN")
+		fmt.Fprintln(os.Stderr, "usage: faultpeers [-n 3] [-only WORD] GORUN")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := run(ctx, flag.Arg(0), *runs, *only); err != nil {
-		fmt.Fprintln(os.Stderr, "beside:", err)
+		fmt.Fprintln(os.Stderr, "faultpeers:", err)
 		os.Exit(1)
 	}
 }

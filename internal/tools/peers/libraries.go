@@ -17,24 +17,24 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 )
 
-// side is one implementation.
-type side struct {
+// library is one implementation of the collectives.
+type library struct {
 	name   string
 	source []string // argv that builds it; nil: nothing to build
 	// run measures one size in bytes.
 	run func(ctx context.Context, bytes int) (result, error)
 }
 
-// result is what processes of one side measured, in µs of one call.
+// result is what processes of one library measured, in µs of one call.
 type result struct {
 	median, p99 float64 // of the slowest rank
 	wire        float64 // of a plain socket that carries as many bytes both ways; 0: not measured
 }
 
-// budget is the time for which a side measures one size in a round.
+// budget is the time for which a library measures one size in a round.
 const budget = 200 * time.Millisecond
 
-// batch returns how many calls are timed together, the same on all sides.
+// batch returns how many calls are timed together, the same for all libraries.
 func batch(bytes int) int {
 	if bytes <= 4<<10 {
 		return 20
@@ -42,7 +42,7 @@ func batch(bytes int) int {
 	return 1
 }
 
-func (s side) build(ctx context.Context) error {
+func (s library) build(ctx context.Context) error {
 	if s.source == nil {
 		return nil
 	}
@@ -52,15 +52,15 @@ func (s side) build(ctx context.Context) error {
 	return nil
 }
 
-// contestants are the sides of a comparison. Ring is the first.
-func contestants(s settings, g *ground) []side {
+// contenders are the libraries of a comparison. Ring is the first.
+func contenders(s settings, g *ground) []library {
 	program := func(name string) string { return filepath.Join("internal/tools/peers/programs", name) }
 	built := func(name string) string { return filepath.Join(g.dir, name) }
 	task := func(bytes int) []string {
 		return []string{s.collective, strconv.Itoa(bytes), strconv.Itoa(batch(bytes)),
 			strconv.FormatFloat(budget.Seconds(), 'f', -1, 64)}
 	}
-	ring := side{name: "ring", run: func(ctx context.Context, bytes int) (result, error) {
+	ring := library{name: "ring", run: func(ctx context.Context, bytes int) (result, error) {
 		opts := bench.Options{
 			Collective: s.collective,
 			Min:        bytes,
@@ -75,8 +75,8 @@ func contestants(s settings, g *ground) []side {
 		}
 		return result{rows[0].Median, rows[0].P99, rows[0].WireTime}, nil
 	}}
-	mpi := func(name, suffix string, start ...string) side {
-		return side{
+	mpi := func(name, suffix string, start ...string) library {
+		return library{
 			name:   name,
 			source: []string{"mpicc." + suffix, "-O2", "-o", built(suffix), program("mpi.c")},
 			run: func(ctx context.Context, bytes int) (result, error) {
@@ -91,14 +91,14 @@ func contestants(s settings, g *ground) []side {
 		openMPI = append(openMPI, "--mca", "pml", "ob1", "--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include",
 			"lo")
 	}
-	gloo := side{
+	gloo := library{
 		name:   "Gloo",
 		source: []string{"g++", "-O2", "-o", built("gloo"), program("gloo.cc"), "-lgloo", "-lpthread"},
 		run: func(ctx context.Context, bytes int) (result, error) {
 			return runGloo(ctx, g, built("gloo"), task(bytes))
 		},
 	}
-	all := []side{ring}
+	all := []library{ring}
 	if s.transport != "veth" {
 		all = append(all, mpi("Open MPI", "openmpi", openMPI...))
 	}
@@ -106,7 +106,7 @@ func contestants(s settings, g *ground) []side {
 		all = append(all, mpi("MPICH", "mpich", "mpiexec.mpich", "-bind-to", "none"))
 	}
 	all = append(all, gloo)
-	return slices.DeleteFunc(all, func(c side) bool {
+	return slices.DeleteFunc(all, func(c library) bool {
 		return slices.Contains(strings.Split(s.without, ","), strings.ToLower(strings.ReplaceAll(c.name, " ", "")))
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-// launcher is one side of the comparison.
+// launcher is a launcher that the same harm is done to.
 type launcher struct {
 	name    string
 	version string
