@@ -172,35 +172,6 @@ func TestWrongArgumentsAreNotStarted(t *testing.T) {
 	}
 }
 
-func TestStartedCallsFailWithTheComm(t *testing.T) {
-	onTransports(t, func(t *testing.T, l layout) {
-		comms := l.of(2).job(t).Join(t)
-		var handles []ring.Handle
-		for range 3 {
-			h, err := ring.BroadcastAsync(comms[1], make([]float32, 10), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			handles = append(handles, h)
-		}
-		within(t, failureDeadline, func() {
-			comms[1].Close()
-			for _, h := range handles {
-				if err := h.Wait(ctx); !errors.Is(err, ring.ErrClosed) {
-					t.Errorf("a started call ended with %v", err)
-				}
-			}
-		})
-		h, err := ring.BroadcastAsync(comms[1], make([]float32, 10), 0)
-		if err == nil {
-			err = h.Wait(ctx)
-		}
-		if !errors.Is(err, ring.ErrClosed) {
-			t.Errorf("a call started after Close: %v", err)
-		}
-	})
-}
-
 // A handle that was waited for makes room for the next one.
 func TestStartingDoesNotAllocate(t *testing.T) {
 	comms := ringtest.NewJob(t, 1).Join(t)
@@ -292,56 +263,6 @@ func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
 	}
 }
 
-// Messages of every length that ranks send and receive by Start, StartHere and Do, early and late,
-// come in their order.
-func TestStartHereMixesMessages(t *testing.T) {
-	onTransports(t, func(t *testing.T, l layout) {
-		const size = 2
-		const calls = 300
-		comms := l.of(size).job(t).Join(t)
-		err := ringtest.Each(size, func(rank int) error {
-			c := comms[rank]
-			dice := rand.New(rand.NewPCG(uint64(rank), 7))
-			common := rand.New(rand.NewPCG(1, 2))
-			for call := range calls {
-				n := []int{0, 1, 700, 20000}[common.IntN(4)]
-				sender := common.IntN(size)
-				if dice.IntN(8) == 0 {
-					time.Sleep(time.Duration(dice.IntN(1000)) * time.Microsecond)
-				}
-				v := make([]float32, n)
-				w := ring.Collective{
-					Kind: ring.KindMessage,
-					Type: ring.Float32,
-					Dst:  ring.BufferOf(v),
-					To:   -1,
-					From: sender,
-				}
-				if rank == sender {
-					v = vector(n, func(i int) float32 { return at(rank, i+call) })
-					w = ring.Collective{
-						Kind: ring.KindMessage,
-						Type: ring.Float32,
-						Src:  ring.BufferOf(v),
-						To:   1 - rank,
-						From: -1,
-					}
-				}
-				if err := makeSomehow(ctx, c, w, dice); err != nil {
-					return err
-				}
-				if err := same(v, vector(n, func(i int) float32 { return at(sender, i+call) })); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 // A message that has room, and one that has come, are made in StartHere.
 func TestStartHereHandsMessagesOver(t *testing.T) {
 	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
@@ -420,35 +341,6 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-	}
-}
-
-// A message whose length is not what its receiver expects fails in StartHere as elsewhere.
-func TestStartHereComparesMessages(t *testing.T) {
-	comms := layout{transport: "shm", size: 2}.job(t).Join(t)
-	h, err := comms[0].StartHere(ring.Collective{
-		Kind: ring.KindMessage,
-		Type: ring.Float32,
-		Src:  ring.BufferOf(make([]float32, 3)),
-		To:   1,
-		From: -1,
-	})
-	if err = errors.Join(err, h.Wait(ctx)); err != nil {
-		t.Fatal(err)
-	}
-	h, err = comms[1].StartHere(ring.Collective{
-		Kind: ring.KindMessage,
-		Type: ring.Float32,
-		Dst:  ring.BufferOf(make([]float32, 4)),
-		To:   -1,
-		From: 0,
-	})
-	if err == nil {
-		err = h.Wait(ctx)
-	}
-	var mismatch *ring.MismatchError
-	if !errors.As(err, &mismatch) {
-		t.Errorf("a message of 3 for one of 4: %v", err)
 	}
 }
 

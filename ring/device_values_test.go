@@ -13,56 +13,6 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-func sizeOf(t ring.Type) int {
-	return map[ring.Type]int{ring.Float64: 8, ring.Int64: 8, ring.Uint64: 8, ring.Float32: 4, ring.Int32: 4,
-		ring.Float16: 2, ring.BFloat16: 2, ring.Int16: 2}[t] + map[ring.Type]int{ring.Int8: 1, ring.Uint8: 1,
-		ring.Bool: 1}[t]
-}
-
-// encode writes a number that type t holds as it is.
-func encode(t ring.Type, b []byte, v float64) {
-	switch t {
-	case ring.Float64:
-		binary.NativeEndian.PutUint64(b, math.Float64bits(v))
-	case ring.Float32:
-		binary.NativeEndian.PutUint32(b, math.Float32bits(float32(v)))
-	case ring.BFloat16:
-		binary.NativeEndian.PutUint16(b, uint16(math.Float32bits(float32(v))>>16))
-	case ring.Float16:
-		fraction, exponent := math.Frexp(v)
-		binary.NativeEndian.PutUint16(b, uint16(exponent+14)<<10|uint16(fraction*2048)&0x3ff)
-	case ring.Int64, ring.Uint64:
-		binary.NativeEndian.PutUint64(b, uint64(v))
-	case ring.Int32:
-		binary.NativeEndian.PutUint32(b, uint32(v))
-	case ring.Int16:
-		binary.NativeEndian.PutUint16(b, uint16(v))
-	default:
-		b[0] = byte(v)
-	}
-}
-
-func decode(t ring.Type, b []byte) float64 {
-	switch t {
-	case ring.Float64:
-		return math.Float64frombits(binary.NativeEndian.Uint64(b))
-	case ring.Float32:
-		return float64(math.Float32frombits(binary.NativeEndian.Uint32(b)))
-	case ring.BFloat16:
-		return float64(math.Float32frombits(uint32(binary.NativeEndian.Uint16(b)) << 16))
-	case ring.Float16:
-		h := binary.NativeEndian.Uint16(b)
-		return math.Ldexp(float64(h&0x3ff|0x400), int(h>>10&31)-25)
-	case ring.Int64, ring.Uint64:
-		return float64(binary.NativeEndian.Uint64(b))
-	case ring.Int32:
-		return float64(binary.NativeEndian.Uint32(b))
-	case ring.Int16:
-		return float64(binary.NativeEndian.Uint16(b))
-	}
-	return float64(b[0])
-}
-
 // given is element i of what a rank brings: from 1 to 4, or 0 and 1.
 func given(t ring.Type, rank, i int) float64 {
 	if t == ring.Bool {
@@ -71,40 +21,16 @@ func given(t ring.Type, rank, i int) float64 {
 	return float64((7*rank+i)%4 + 1)
 }
 
-// folded is element i of the reduction of all ranks, in float64.
-func folded(t ring.Type, op ring.Op, scale float64, size, i int) float64 {
-	v := given(t, 0, i)
-	for rank := 1; rank < size; rank++ {
-		x := given(t, rank, i)
-		switch op {
-		case ring.Sum, ring.Avg:
-			v += x
-		case ring.Min:
-			v = min(v, x)
-		case ring.Max:
-			v = max(v, x)
-		case ring.Prod:
-			v *= x
-		case ring.BAnd:
-			v = float64(int(v) & int(x))
-		case ring.BOr:
-			v = float64(int(v) | int(x))
-		case ring.BXor:
-			v = float64(int(v) ^ int(x))
-		}
-	}
-	switch {
-	case t == ring.Bool:
-		return min(v, 1)
-	case op == ring.Avg:
-		v /= float64(size)
-	case (t == ring.Int8 || t == ring.Uint8) && v > 255:
+// reduced is element i of the reduction of all ranks, times scale if that is not 0.
+func reduced(t ring.Type, op ring.Op, scale float64, size, i int) float64 {
+	v := folded(t, op, size, func(rank int) float64 { return given(t, rank, i) })
+	if t == ring.Int8 || t == ring.Uint8 {
 		v = float64(uint8(int(v)))
 	}
 	if scale != 0 {
 		v *= scale
 	}
-	if t >= ring.Int8 {
+	if !t.Float() {
 		return math.Trunc(v)
 	}
 	return v
@@ -138,7 +64,7 @@ func parts(size int) (counts, at []int, total int) {
 // reductions are the calls that combine, for a type, an operation and a scale.
 func reductions(t ring.Type, op ring.Op, scale float64, rank, size int) []deviceCase {
 	fold := func(from int) func(int) float64 {
-		return func(i int) float64 { return folded(t, op, scale, size, from+i) }
+		return func(i int) float64 { return reduced(t, op, scale, size, from+i) }
 	}
 	mine := func(i int) float64 { return given(t, rank, i) }
 	counts, at, total := parts(size)
@@ -232,11 +158,14 @@ const seatBytes = 8 * deviceN * 8
 // make makes one call, and looks at what came of it.
 func (s *deviceSeat) make(c deviceCase) error {
 	t := c.call.Type
-	size := sizeOf(t)
+	size := t.Size()
+	encode := func(b []byte, v float64) {
+		copy(b[:size], binary.LittleEndian.AppendUint64(nil, bitsOf(t, v)))
+	}
 	src := make([]uint8, c.in*size)
 	dst := make([]uint8, c.out*size)
 	for i := range c.in {
-		encode(t, src[i*size:], c.give(i))
+		encode(src[i*size:], c.give(i))
 	}
 	given := src
 	c.call.Src = ring.DeviceBuffer(s.src, c.in)
@@ -244,7 +173,7 @@ func (s *deviceSeat) make(c deviceCase) error {
 	if c.call.Kind == ring.KindBroadcast {
 		given = make([]uint8, len(dst))
 		for i := range c.out {
-			encode(t, given[i*size:], c.give(i))
+			encode(given[i*size:], c.give(i))
 		}
 		if err := ring.CopyToDevice(ctx, s.d, s.s, s.dst, given); err != nil {
 			return err
@@ -268,7 +197,7 @@ func (s *deviceSeat) make(c deviceCase) error {
 	}
 	near := map[ring.Type]float64{ring.Float64: 1e-12, ring.Float32: 1e-6, ring.Float16: 1e-2, ring.BFloat16: 2e-2}[t]
 	for i := range c.out {
-		got := decode(t, dst[i*size:])
+		got := numberOf(t, dst[i*size:])
 		want := c.want(i)
 		if math.Abs(got-want) > near*math.Abs(want) {
 			return fmt.Errorf("%v %v of %v, scale %v, counts %v: element %d is %v, want %v", c.call.Kind, c.call.Op, t,
@@ -276,15 +205,6 @@ func (s *deviceSeat) make(c deviceCase) error {
 		}
 	}
 	return nil
-}
-
-func allTypes() []ring.Type {
-	return []ring.Type{ring.Float32, ring.Float64, ring.Float16, ring.BFloat16, ring.Int8, ring.Uint8, ring.Int16,
-		ring.Int32, ring.Int64, ring.Uint64, ring.Bool}
-}
-
-func allOps() []ring.Op {
-	return []ring.Op{ring.Sum, ring.Avg, ring.Min, ring.Max, ring.Prod, ring.BAnd, ring.BOr, ring.BXor}
 }
 
 // deviceValues makes every call on every type, and returns how many.
@@ -299,19 +219,18 @@ func deviceValues(d *ring.Device, rank, size int) (n int, err error) {
 	if s.s, err = d.NewStream(); err != nil {
 		return 0, err
 	}
-	for _, t := range allTypes() {
+	for t := ring.Float32; t <= ring.Bool; t++ {
 		var cases []deviceCase
 		// moving bytes does not depend on their type: four sizes suffice
 		if slices.Contains([]ring.Type{ring.Float64, ring.Float32, ring.Int16, ring.Bool}, t) {
 			cases = moves(t, rank, size)
 		}
-		for _, op := range allOps() {
-			bits := op >= ring.BAnd
-			if bits && t <= ring.BFloat16 || op == ring.Avg && t == ring.Bool {
+		for op := ring.Sum; op <= ring.BXor; op++ {
+			if !defined(t, op) {
 				continue
 			}
 			cases = append(cases, reductions(t, op, 0, rank, size)...)
-			if t <= ring.BFloat16 && (op == ring.Sum || op == ring.Avg) {
+			if t.Float() && (op == ring.Sum || op == ring.Avg) {
 				cases = append(cases, reductions(t, op, 0.25, rank, size)...)
 			}
 		}

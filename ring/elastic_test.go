@@ -132,41 +132,6 @@ func until(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// A rank dies, and the others go on from the last commit: on one host by memory, and on several by
-// links.
-func TestElasticRankFails(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	for _, transport := range []string{"tcp", "auto"} {
-		for victim := range 3 {
-			t.Run(fmt.Sprintf("%s/victim=%d", transport, victim), func(t *testing.T) {
-				w := ringtest.NewWorld(t, 3)
-				w.Transport = transport
-				var all []*traveller
-				for i := range 3 {
-					all = append(all, embark(w, fmt.Sprint("host", i/2), 4))
-				}
-				until(t, "the ranks train", func() bool {
-					return !slices.ContainsFunc(all, func(p *traveller) bool { return !p.trains.Load() })
-				})
-				w.Want(1)
-				close(all[victim].killed)
-				for i, p := range all {
-					if i == victim {
-						p.want(t, 4, errKilled)
-						continue
-					}
-					p.want(t, 4, nil)
-					if !slices.Equal(p.epochs, []int{1, 2}) {
-						t.Errorf("process %d was in epochs %v", i, p.epochs)
-					}
-				}
-			})
-		}
-	}
-}
-
 // Processes that come have the state of the others, who lose nothing and are held up for less than
 // a second.
 func TestElasticGrows(t *testing.T) {

@@ -74,31 +74,6 @@ func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
 	})
 }
 
-func TestLostRankIsReportedToAll(t *testing.T) {
-	onTransports(t, func(t *testing.T, l layout) {
-		for _, size := range []int{2, 3, 5, 8} {
-			job := l.of(size).job(t)
-			comms := job.Join(t)
-			victim := size - 1
-			within(t, failureDeadline, func() {
-				err := ringtest.Each(size, func(rank int) error {
-					if rank == victim {
-						return comms[rank].Close()
-					}
-					buf := make([]float32, 1<<20)
-					return wantPeer(ring.AllReduce(ctx, comms[rank], buf, ring.Sum), victim)
-				})
-				if err != nil {
-					t.Errorf("%d ranks: %v", size, err)
-				}
-			})
-			if lost := job.Losses(); len(lost) == 0 || lost[0].Rank != victim {
-				t.Errorf("%d ranks: lost reports %v, want rank %d first", size, lost, victim)
-			}
-		}
-	})
-}
-
 func TestLostAgentIsAnAbort(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		job := l.of(2).job(t)
@@ -149,33 +124,6 @@ func TestCancelledCallBreaksTheJob(t *testing.T) {
 		}
 		if err := ring.Barrier(cancelled, alone); !errors.Is(err, context.Canceled) {
 			t.Errorf("call with a cancelled context: %v", err)
-		}
-	})
-}
-
-func TestClose(t *testing.T) {
-	onTransports(t, func(t *testing.T, l layout) {
-		comms := l.of(2).job(t).Join(t)
-		waiting := make(chan error, 1)
-		asynchronously := make(chan struct{})
-		go func() {
-			close(asynchronously)
-			waiting <- ring.Barrier(ctx, comms[0])
-		}()
-		<-asynchronously
-		within(t, failureDeadline, func() {
-			if err := comms[0].Close(); err != nil {
-				t.Error(err)
-			}
-			if err := <-waiting; err != ring.ErrClosed {
-				t.Errorf("running call: %v, want ErrClosed", err)
-			}
-		})
-		if err := ring.Barrier(ctx, comms[0]); err != ring.ErrClosed {
-			t.Errorf("later call: %v, want ErrClosed", err)
-		}
-		if err := comms[0].Close(); err != nil {
-			t.Errorf("closing again: %v", err)
 		}
 	})
 }

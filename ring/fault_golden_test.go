@@ -28,7 +28,7 @@ func sixtyFourth(random *rand.Rand) int64 {
 	return k
 }
 
-// numberOf is the number that the bits of a floating point type stand for.
+// numberOf is the number that bits stand for; that of an integer type is not negative.
 func numberOf(typ ring.Type, b []byte) float64 {
 	switch typ {
 	case ring.Float32:
@@ -37,6 +37,11 @@ func numberOf(typ ring.Type, b []byte) float64 {
 		return math.Float64frombits(binary.LittleEndian.Uint64(b))
 	case ring.BFloat16:
 		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
+	case ring.Float16:
+	default:
+		var word [8]byte
+		copy(word[:], b[:typ.Size()])
+		return float64(binary.LittleEndian.Uint64(word[:]))
 	}
 	bits := binary.LittleEndian.Uint16(b)
 	exponent := int(bits >> 10 & 31)
@@ -70,9 +75,9 @@ func addUp(comms []*ring.Comm, transport string, typ ring.Type, n int) ([]byte, 
 			k := sixtyFourth(random)
 			bits := bitsOf(typ, math.Abs(float64(k))/64)
 			if k < 0 {
-				bits |= 1 << (8*width(typ) - 1)
+				bits |= 1 << (8*typ.Size() - 1)
 			}
-			vectors[rank] = binary.LittleEndian.AppendUint64(vectors[rank], bits)[:(i+1)*width(typ)]
+			vectors[rank] = binary.LittleEndian.AppendUint64(vectors[rank], bits)[:(i+1)*typ.Size()]
 			exact[i] += k
 			magnitude[i] += max(k, -k)
 		}
@@ -86,11 +91,11 @@ func addUp(comms []*ring.Comm, transport string, typ ring.Type, n int) ([]byte, 
 		}
 	}
 	for i := range n {
-		got := numberOf(typ, vectors[0][i*width(typ):])
+		got := numberOf(typ, vectors[0][i*typ.Size():])
 		want := float64(exact[i]) / 64
 		all := float64(magnitude[i]) / 64
 		bound := float64(size-1) * rounding(typ) * all * 1.01
-		if transport == "shm" && width(typ) == 2 { // added in float32, and rounded once
+		if transport == "shm" && typ.Size() == 2 { // added in float32, and rounded once
 			bound = (rounding(typ)*math.Abs(want) + float64(size-1)*rounding(ring.Float32)*all) * 1.01
 		}
 		if !(math.Abs(got-want) <= bound) {

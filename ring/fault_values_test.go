@@ -13,24 +13,10 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// width is the length of an element in bytes.
-func width(typ ring.Type) int {
-	switch typ {
-	case ring.Float64, ring.Int64, ring.Uint64:
-		return 8
-	case ring.Float32, ring.Int32:
-		return 4
-	case ring.Float16, ring.BFloat16, ring.Int16:
-		return 2
-	}
-	return 1
-}
-
 func defined(typ ring.Type, op ring.Op) bool {
-	float := typ <= ring.BFloat16
 	switch op {
 	case ring.BAnd, ring.BOr, ring.BXor:
-		return !float
+		return !typ.Float()
 	case ring.Avg:
 		return typ != ring.Bool
 	}
@@ -71,13 +57,13 @@ func awkward(typ ring.Type) []uint64 {
 func awkwardVector(typ ring.Type, rank, n int) []byte {
 	random := rand.New(rand.NewPCG(uint64(typ), uint64(rank)))
 	hard := awkward(typ)
-	all := make([]byte, 0, n*width(typ)+8)
+	all := make([]byte, 0, n*typ.Size()+8)
 	for range n {
 		bits := hard[random.IntN(len(hard))]
 		if typ != ring.Bool && random.IntN(3) == 0 {
 			bits = random.Uint64()
 		}
-		all = binary.LittleEndian.AppendUint64(all, bits)[:len(all)+width(typ)]
+		all = binary.LittleEndian.AppendUint64(all, bits)[:len(all)+typ.Size()]
 	}
 	return all
 }
@@ -112,45 +98,54 @@ func small(typ ring.Type, rank, i int) float64 {
 	return float64(1 + (rank+i)%2)
 }
 
+// folded is what op makes of the elements of all ranks, in float64.
+func folded(typ ring.Type, op ring.Op, size int, element func(rank int) float64) float64 {
+	v := element(0)
+	for rank := 1; rank < size; rank++ {
+		switch x := element(rank); op {
+		case ring.Sum, ring.Avg:
+			v += x
+		case ring.Prod:
+			v *= x
+		case ring.Min:
+			v = min(v, x)
+		case ring.Max:
+			v = max(v, x)
+		case ring.BAnd:
+			v = float64(int(v) & int(x))
+		case ring.BOr:
+			v = float64(int(v) | int(x))
+		case ring.BXor:
+			v = float64(int(v) ^ int(x))
+		}
+	}
+	switch {
+	case typ == ring.Bool:
+		return min(v, 1)
+	case op == ring.Avg:
+		v /= float64(size)
+	}
+	return v
+}
+
 // exactly is what combining them comes to, and whether the type holds that.
 func exactly(typ ring.Type, op ring.Op, size, i int) (want float64, exact bool) {
-	want = small(typ, 0, i)
-	for rank := 1; rank < size; rank++ {
-		switch v := small(typ, rank, i); op {
-		case ring.Sum, ring.Avg:
-			want += v
-		case ring.Prod:
-			want *= v
-		case ring.Min:
-			want = min(want, v)
-		case ring.Max:
-			want = max(want, v)
-		case ring.BAnd:
-			want = float64(int(want) & int(v))
-		case ring.BOr:
-			want = float64(int(want) | int(v))
-		case ring.BXor:
-			want = float64(int(want) ^ int(v))
-		}
+	want = folded(typ, op, size, func(rank int) float64 { return small(typ, rank, i) })
+	switch {
+	case op != ring.Avg:
+		return want, true
+	case !typ.Float():
+		return math.Trunc(want), true
 	}
-	if typ == ring.Bool && op == ring.Sum {
-		want = min(want, 1) // or
-	}
-	if op == ring.Avg {
-		mean := want / float64(size)
-		if typ > ring.BFloat16 {
-			mean = math.Trunc(mean)
-		}
-		return mean, mean == math.Trunc(mean*16)/16 && mean*float64(size) == want || typ > ring.BFloat16
-	}
-	return want, true
+	sum := folded(typ, ring.Sum, size, func(rank int) float64 { return small(typ, rank, i) })
+	return want, want == math.Trunc(want*16)/16 && want*float64(size) == sum
 }
 
 // combine allreduces src in place on every rank.
 func combine(comms []*ring.Comm, typ ring.Type, op ring.Op, vectors [][]byte) error {
 	return ringtest.Each(len(comms), func(rank int) error {
 		v := vectors[rank]
-		b := ring.Buffer{Ptr: unsafe.Pointer(&v[0]), Len: len(v) / width(typ)}
+		b := ring.Buffer{Ptr: unsafe.Pointer(&v[0]), Len: len(v) / typ.Size()}
 		return comms[rank].Do(ctx, ring.Collective{
 			Kind: ring.KindAllReduce,
 			Type: typ,
@@ -169,7 +164,7 @@ func testValues(comms []*ring.Comm, typ ring.Type, op ring.Op, n int) error {
 		for rank := range vectors {
 			v := awkwardVector(typ, rank, n)
 			for i := range n {
-				v = binary.LittleEndian.AppendUint64(v, bitsOf(typ, small(typ, rank, i)))[:len(v)+width(typ)]
+				v = binary.LittleEndian.AppendUint64(v, bitsOf(typ, small(typ, rank, i)))[:len(v)+typ.Size()]
 			}
 			vectors[rank] = v
 		}
@@ -187,8 +182,8 @@ func testValues(comms []*ring.Comm, typ ring.Type, op ring.Op, n int) error {
 	}
 	for i := range n {
 		want, exact := exactly(typ, op, len(comms), i)
-		bits := binary.LittleEndian.AppendUint64(nil, bitsOf(typ, want))[:width(typ)]
-		if got := first[(n+i)*width(typ):][:width(typ)]; exact && !bytes.Equal(got, bits) {
+		bits := binary.LittleEndian.AppendUint64(nil, bitsOf(typ, want))[:typ.Size()]
+		if got := first[(n+i)*typ.Size():][:typ.Size()]; exact && !bytes.Equal(got, bits) {
 			return fmt.Errorf("element %d is %x, want %v, %x", i, got, want, bits)
 		}
 	}
@@ -224,7 +219,7 @@ func TestEveryRankGetsTheSameBits(t *testing.T) {
 							!sampled(int(typ)+2*int(op)+size/2) {
 							continue
 						}
-						n := []int{13, 3000, 40_000}[(int(typ)+int(op)+size)%3] / width(typ)
+						n := []int{13, 3000, 40_000}[(int(typ)+int(op)+size)%3] / typ.Size()
 						if err := testValues(comms, typ, op, max(n/2, 5)); err != nil {
 							t.Fatalf("%v of %d %v: %v", op, n, typ, err)
 						}

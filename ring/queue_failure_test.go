@@ -311,58 +311,6 @@ func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
 	}
 }
 
-func TestQueueRankIsLost(t *testing.T) {
-	lose := map[string]func(job *ringtest.Job, comms []*ring.Comm){
-		"closed": func(_ *ringtest.Job, comms []*ring.Comm) { comms[1].Close() },
-		"aborted": func(job *ringtest.Job, _ []*ring.Comm) {
-			job.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 1"})
-		},
-	}
-	onTransports(t, func(t *testing.T, l layout) {
-		for name, f := range lose {
-			job := l.of(3).job(t)
-			comms := job.Join(t)
-			queues := newQueues(t, comms)
-			list := mixed(60)
-			go f(job, comms)
-			within(t, 2*failureDeadline, func() {
-				err := ringtest.Each(3, func(rank int) error {
-					for step := 0; ; step++ {
-						var checks []func() error
-						err := error(nil)
-						for _, tensor := range list {
-							var check func() error
-							if check, err = tensor.submit(queues[rank], rank, 3, step); err != nil {
-								break
-							}
-							checks = append(checks, check)
-						}
-						for _, check := range checks {
-							if cerr := check(); cerr != nil {
-								err = cerr
-							}
-						}
-						if err == nil {
-							continue
-						}
-						if _, again := ring.QueueBarrier(queues[rank], "later"); again == nil {
-							return errors.New("the queue goes on")
-						}
-						if rank == 1 && errors.Is(err, ring.ErrClosed) {
-							return nil
-						}
-						return wantPeer(err, 1)
-					}
-				})
-				if err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
-			})
-			closeQueues(t, queues)
-		}
-	})
-}
-
 func TestQueueWaitNamesTheMissing(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 3).Join(t), ring.WithStall(time.Millisecond, func(string) {}))
 	ticket, err := ring.QueueBarrier(queues[1], "x")

@@ -114,21 +114,6 @@ func TestPartsOfParts(t *testing.T) {
 	})
 }
 
-func TestPartEndsWithTheWhole(t *testing.T) {
-	onTransports(t, func(t *testing.T, l layout) {
-		comms := l.of(2).job(t).Join(t)
-		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
-		waiting := make(chan error, 1)
-		go func() { waiting <- ring.Barrier(ctx, parts[0]) }()
-		within(t, failureDeadline, func() {
-			comms[0].Close()
-			if err := <-waiting; !errors.Is(err, ring.ErrClosed) {
-				t.Errorf("the part's call ended with %v", err)
-			}
-		})
-	})
-}
-
 // A rank dies after it has sent its addresses and before the others of its part have connected:
 // they get a PeerError at once, as in a call.
 func TestSplitWhereARankDies(t *testing.T) {

@@ -100,19 +100,3 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 		t.Errorf("%d of 100 tensors ran in a cycle", s.ran)
 	}
 }
-
-func BenchmarkCycle(b *testing.B) {
-	for _, size := range []int{2, 8, 64} {
-		for _, tensors := range []int{1, 100} {
-			b.Run(fmt.Sprintf("ranks=%d/tensors=%d", size, tensors), func(b *testing.B) {
-				s := newSteady(b, size, tensors)
-				b.ReportAllocs()
-				for b.Loop() {
-					if err := s.cycle(); err != nil {
-						b.Fatal(err)
-					}
-				}
-			})
-		}
-	}
-}

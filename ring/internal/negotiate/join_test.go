@@ -13,66 +13,6 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-func TestJoin(t *testing.T) {
-	for _, warm := range []bool{false, true} { // the second time names have ids
-		w := newWorld(t, 3, defaults())
-		avg := sumOf("avg", 2)
-		barrier := Request{Name: "barrier", Kind: collective.Barrier}
-		avg.Op = kernel.Avg
-		for rank := 0; warm && rank < 3; rank++ {
-			w.submit(rank, sumOf("a", 1))
-			w.submit(rank, avg)
-			w.submit(rank, barrier)
-		}
-		w.cycle()
-
-		w.submit(1, sumOf("a", 1)) // before it joins: it counts
-		w.submit(0, sumOf("early", 1))
-		w.ranks[1].Join()
-		if out := w.cycle(); names(out) != "" || out.Joined {
-			t.Errorf("a rank of three joins, and it comes to %+v", out)
-		}
-		w.submit(2, sumOf("early", 1))
-		w.submit(2, sumOf("a", 1))
-		w.submit(0, sumOf("a", 1))
-		for _, rank := range []int{0, 2} {
-			w.submit(rank, avg)
-			w.submit(rank, barrier)
-		}
-		out := w.cycle()
-		if names(out) != "early a | avg | barrier " {
-			t.Fatalf("outcome: %q", names(out))
-		}
-		for _, b := range out.Batches {
-			for _, item := range b.Items {
-				if want := item.Name != "a"; want != slices.Equal(item.Joined, []int{1}) || !want &&
-					item.Joined != nil {
-					t.Errorf("%s runs without %v", item.Name, item.Joined)
-				}
-			}
-		}
-
-		w.submit(2, sumOf("late", 1))
-		w.ranks[2].Join()
-		w.ranks[0].Join() // in one step, so rank 2 is the last
-		out = w.cycle()
-		if names(out) != "late " || !slices.Equal(out.Batches[0].Items[0].Joined, []int{0, 1}) || !out.Joined ||
-			out.Last != 2 {
-			t.Errorf("all have joined, and it comes to %+v", out)
-		}
-
-		w.submit(0, sumOf("a", 1))
-		w.submit(2, sumOf("a", 1))
-		if out := w.cycle(); names(out) != "" || out.Joined {
-			t.Errorf("after all have joined, a rank is not waited for: %+v", out)
-		}
-		w.submit(1, sumOf("a", 1))
-		if got := names(w.cycle()); got != "a " {
-			t.Errorf("after all have joined: %q", got)
-		}
-	}
-}
-
 // An operation that needs all ranks fails once all that have not joined have submitted it, and
 // not before.
 func TestNotWithoutThoseWhoJoined(t *testing.T) {

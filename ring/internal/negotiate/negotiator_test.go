@@ -12,31 +12,6 @@ import (
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
-func TestReadyWhenAllHaveIt(t *testing.T) {
-	w := newWorld(t, 3, defaults())
-	w.submit(0, sumOf("a", 1))
-	w.submit(0, sumOf("b", 1))
-	w.submit(1, sumOf("b", 1))
-	w.submit(2, sumOf("b", 1))
-	if got := names(w.cycle()); got != "b " {
-		t.Errorf("ready: %q", got)
-	}
-	w.submit(2, sumOf("a", 1))
-	w.submit(0, sumOf("b", 1))
-	if got := names(w.cycle()); got != "" {
-		t.Errorf("ready: %q", got)
-	}
-	w.submit(1, sumOf("b", 1))
-	w.submit(1, sumOf("a", 1))
-	w.submit(2, sumOf("b", 1))
-	if got := names(w.cycle()); got != "a b " {
-		t.Errorf("ready: %q", got)
-	}
-	if n := w.ranks[0].Waiting(); n != 0 {
-		t.Errorf("%d tensors still wait", n)
-	}
-}
-
 func TestMismatch(t *testing.T) {
 	f32 := Request{
 		Name:  "x",
@@ -114,53 +89,6 @@ func TestMismatch(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// The late rank's request belongs to the failed round, not to the next one.
-func TestMismatchWaitsForAll(t *testing.T) {
-	w := newWorld(t, 3, defaults())
-	w.submit(1, sumOf("x", 1))
-	w.submit(2, sumOf("x", 2))
-	if got := names(w.cycle()); got != "" {
-		t.Errorf("before all have it: %q", got)
-	}
-	w.submit(0, sumOf("x", 2))
-	out := w.cycle()
-	if names(out) != "!x " {
-		t.Fatalf("outcome: %q", names(out))
-	}
-	want := &MismatchError{Name: "x", Ranks: [2]int{1, 2}, Said: [2]Request{sumOf("x", 1), sumOf("x", 2)}}
-	if !reflect.DeepEqual(out.Failures[0].Err, want) {
-		t.Errorf("error: %v", out.Failures[0].Err)
-	}
-}
-
-func TestCountsByRank(t *testing.T) {
-	w := newWorld(t, 3, defaults())
-	for round, counts := range [][3]uint64{{5, 0, 7}, {5, 0, 7}, {5, 1, 7}, {5, 1, 7}} {
-		for rank, count := range counts {
-			w.submit(rank, Request{
-				Name:  "g",
-				Kind:  collective.AllGather,
-				Type:  kernel.I16,
-				Count: count,
-				Shape: "2",
-			})
-		}
-		out := w.cycle()
-		if names(out) != "g " {
-			t.Fatalf("round %d: %q", round, names(out))
-		}
-		got := out.Batches[0]
-		total := counts[0] + counts[1] + counts[2]
-		if !reflect.DeepEqual(got.Items[0].Counts, counts[:]) || got.Items[0].Count != total ||
-			got.Bytes != int64(2*total) {
-			t.Errorf("round %d: %+v", round, got)
-		}
-		if short := w.bytes == 1; short != (round == 1 || round == 3) {
-			t.Errorf("round %d: a list took %d bytes", round, w.bytes)
-		}
 	}
 }
 

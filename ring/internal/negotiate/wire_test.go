@@ -121,32 +121,6 @@ func TestSteadyStateFitsFrame(t *testing.T) {
 	}
 }
 
-// Requests beyond the limit of one cycle are sent in the next.
-func TestMoreThanMegabytes(t *testing.T) {
-	w := newWorld(t, 2, defaults())
-	const tensors = 1100
-	for rank := range w.ranks {
-		for i := range tensors {
-			w.submit(rank, sumOf(fmt.Sprintf("%0*d", MaxName, i), 1))
-		}
-	}
-	total := 0
-	for range 2 {
-		for _, b := range w.cycle().Batches {
-			total += len(b.Items)
-		}
-		if w.bytes > room+MaxRest {
-			t.Errorf("a list of %d bytes", w.bytes)
-		}
-		if total == tensors && w.bytes > MaxRest {
-			t.Error("all went at once: the test tests nothing")
-		}
-	}
-	if total != tensors {
-		t.Errorf("%d of %d tensors were ready after two cycles", total, tensors)
-	}
-}
-
 func TestBadLists(t *testing.T) {
 	full := func(r Request) []byte {
 		var w records

@@ -2,7 +2,6 @@ package shm
 
 import (
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -164,22 +163,5 @@ func TestAnotherCallIsAnError(t *testing.T) {
 			}
 			broken.Store(true) // as ring does with the first error
 		})
-	}
-}
-
-func BenchmarkAllReduce(b *testing.B) {
-	for _, size := range []int{2, 4} {
-		for bytes := 4; bytes <= 64<<20; bytes *= 16 {
-			b.Run(fmt.Sprintf("ranks=%d/bytes=%d", size, bytes), func(b *testing.B) {
-				b.SetBytes(int64(bytes))
-				each(b, size, func(g *Group) {
-					n := bytes / 4
-					v := values(1, n)
-					for range b.N {
-						_ = g.AllReduce(1, kernel.F32, kernel.Sum, pointer(v), pointer(v), n, size)
-					}
-				})
-			})
-		}
 	}
 }

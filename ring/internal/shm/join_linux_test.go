@@ -264,17 +264,6 @@ func held(t *testing.T) int {
 	return n
 }
 
-func TestNothingIsLeftOpen(t *testing.T) {
-	before := held(t)
-	agree(t, "all", joinAll(3, always, unchanged), None, [][]int{{0, 1, 2}})
-	agree(t, "two of three", joinAll(3, func(rank int) bool {
-		return rank != 1
-	}, unchanged), None, [][]int{{0, 2}, {1}})
-	if after := held(t); after != before {
-		t.Errorf("%d files and mappings are left, %d before", after, before)
-	}
-}
-
 // checkFamily runs "join" in processes and compares their domains.
 func checkFamily(t *testing.T, f family, want [][]int) {
 	t.Helper()

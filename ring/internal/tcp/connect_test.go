@@ -168,25 +168,6 @@ func TestManyGoodAddresses(t *testing.T) {
 		exchange(0, payload(10), make([]byte, 10))})
 }
 
-func TestIPv6(t *testing.T) {
-	ctx := testContext(t)
-	if l, err := net.Listen("tcp", "[::1]:0"); err != nil {
-		lab.Skip(t, "no IPv6 here: "+err.Error())
-	} else {
-		l.Close()
-	}
-	six := netip.MustParseAddr("::1")
-	nets := []*Net{open(t, 2, six), open(t, 2, six)}
-	addrs := [][]netip.AddrPort{nets[0].Addrs(), nets[1].Addrs()}
-	for rank, n := range nets {
-		if err := errors.Join(n.Meet(identity(rank, 2), peersAt(addrs)), ctx.Err()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	in := [2][]byte{make([]byte, 1<<20), make([]byte, 1<<20)}
-	run(t, nets, []*flow.Flow{exchange(1, payload(1<<20), in[0]), exchange(0, payload(1<<20), in[1])})
-}
-
 func TestListen(t *testing.T) {
 	ctx := testContext(t)
 	cfg := Config{Config: secure.Config{Stripes: 1}}

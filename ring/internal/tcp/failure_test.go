@@ -7,16 +7,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -83,85 +80,6 @@ func TestPeerDies(t *testing.T) {
 	}
 }
 
-// A link fails if one of its stripes breaks.
-func TestStripeDies(t *testing.T) {
-	n := rankTwo(t, 3)
-	conns := dialAs(t, n, 0, 3)
-	f := exchange(0, make([]byte, 8<<20), make([]byte, 8<<20))
-	done := started(func() error { return n.Run(f) })
-	unix.Write(conns[0].FD, f.Sign[:])
-	conns[2].Close()
-	closedBy(t, "stripe 2", within(t, soon, "the flow", done), 0)
-}
-
-// A rank connects and closes before the other one makes the link.
-func TestPeerDiesBeforeTheFirstFlow(t *testing.T) {
-	nets := world(t, 2, 2)
-	linkUp(t, nets)
-	nets[0].Close()
-	err := within(t, soon, "the flow", started(func() error {
-		return nets[1].Run(exchange(0, payload(1<<20), make([]byte, 8)))
-	}))
-	closedBy(t, "gone", err, 0)
-	if err := nets[0].Run(exchange(1, nil, nil)); !errors.Is(err, ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
-	if err := nets[0].Connect(testContext(t), []int{1}); !errors.Is(err, ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
-}
-
-// Both ends report a wrong sign, in either direction and at any length, even if the other one
-// closes at once. No byte is stored.
-func TestWrongSign(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		for stripes := 1; stripes <= 2; stripes++ {
-			for _, size := range []int{0, 8, 4 << 20} {
-				for range 5 {
-					nets := guardedWorld(t, guard, 2, stripes)
-					linkUp(t, nets)
-					signs := [2]flow.Sign{{1}, {1, 2}}
-					into := [2][]byte{make([]byte, size), make([]byte, size)}
-					errs := each(nets, func(rank int, n *Net) error {
-						f := exchange(1-rank, bytes.Repeat([]byte{1}, size), into[rank])
-						f.Sign = &signs[rank]
-						err := n.Run(f)
-						n.Close()
-						return err
-					})
-					for rank, err := range errs {
-						var sign *SignError
-						if !errors.As(err, &sign) || sign.Rank != 1-rank || sign.Theirs != signs[1-rank] {
-							t.Errorf("rank %d, %d bytes in %d stripes: %v", rank, size, stripes, err)
-						}
-						if bytes.IndexByte(into[rank], 1) >= 0 {
-							t.Errorf("rank %d, %d bytes in %d stripes: bytes were taken", rank, size, stripes)
-						}
-					}
-				}
-			}
-		}
-	})
-}
-
-// A rank sends garbage after its handshake.
-func TestGarbage(t *testing.T) {
-	n := rankTwo(t, 1)
-	conn := dialAs(t, n, 0, 1)[0]
-	unix.Write(conn.FD, bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 1000))
-	into := make([]byte, 1000)
-	err := within(t, soon, "the flow", started(func() error { return n.Run(exchange(0, nil, into)) }))
-	if sign := new(SignError); !errors.As(err, &sign) || string(sign.Theirs[:3]) != "GET" {
-		t.Errorf("garbage: %v", err)
-	}
-	if !bytes.Equal(into, make([]byte, 1000)) {
-		t.Error("garbage was taken")
-	}
-}
-
 // Interrupt ends a call in any state.
 func TestInterruptWhileJoining(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // answers nothing
@@ -193,50 +111,6 @@ func TestInterruptWhileJoining(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Ranks with links are interrupted in the middle of endless flows. An interrupted rank ends others'
-// calls only by closing.
-func TestInterruptFlows(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		for round := range 12 {
-			stripes := 1 + round%3
-			nets := guardedWorld(t, guard, 3, stripes)
-			linkUp(t, nets) // one that is interrupted while it makes a link closes that
-			size := []int{8, 100_000, 3 << 20}[round/4]
-			var running sync.WaitGroup
-			errs := make([]error, len(nets))
-			for rank, n := range nets {
-				f := &flow.Flow{
-					Sign: &flow.Sign{1},
-					To:   (rank + 1) % 3,
-					From: (rank + 2) % 3,
-					Lead: 1,
-					Send: [][]byte{make([]byte, size)},
-					Recv: []flow.Part{{Into: make([]byte, size)}},
-				}
-				running.Go(func() {
-					for errs[rank] == nil {
-						errs[rank] = n.Run(f)
-					}
-				})
-			}
-			time.Sleep(rand.N(30 * time.Millisecond)) // any moment will do
-			nets[0].Interrupt()
-			nets[1].Interrupt()
-			nets[2].Interrupt()
-			all := started(func() error { running.Wait(); return nil })
-			within(t, soon, "ending the flows", all)
-			for rank, err := range errs {
-				if !errors.Is(err, ErrInterrupted) {
-					t.Errorf("rank %d: %v", rank, err)
-				}
-			}
-		}
-	})
 }
 
 // A rank that only sends, to one that does not receive, is also interrupted at once, not at
@@ -302,53 +176,6 @@ func TestLastWords(t *testing.T) {
 	if err := n.verdict(s.run(nil)); !errors.As(err, new(*SignError)) {
 		t.Errorf("%v, want its other sign", err)
 	}
-}
-
-func descriptors(t testing.TB) int {
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		lab.Skip(t, "no /proc/self/fd here")
-	}
-	return len(list)
-}
-
-// settles waits until a count is at most limit, since the runtime releases resources a little
-// after their owner.
-func settles(t testing.TB, what string, limit int, count func() int) {
-	t.Helper()
-	for deadline := time.Now().Add(5 * time.Second); count() > limit; runtime.Gosched() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d %s, %d before", count(), what, limit)
-		}
-	}
-}
-
-func TestCloseLeavesNothing(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		life := func() {
-			nets := guardedWorld(t, guard, 3, 3)
-			f := make([]*flow.Flow, 3)
-			for rank := range f {
-				f[rank] = ringAllReduce(rank, 3, make([]byte, 24<<17), []int{0, 8 << 17, 16 << 17, 24 << 17})
-			}
-			run(t, nets, f)
-			stranger, err := net.Dial("tcp", nets[2].Addrs()[0].String())
-			if err == nil {
-				defer stranger.Close()
-			}
-			if errs := each(nets, func(_ int, n *Net) error { return n.Close() }); errors.Join(errs...) != nil {
-				t.Error(errs)
-			}
-		}
-		life()
-		files := descriptors(t)
-		goroutines := runtime.NumGoroutine()
-		for range 5 {
-			life()
-		}
-		settles(t, "descriptors", files, func() int { return descriptors(t) })
-		settles(t, "goroutines", goroutines, runtime.NumGoroutine)
-	})
 }
 
 // A closed rank's last bytes still arrive.

@@ -116,15 +116,6 @@ func swap(t testing.TB, nets []*Net, n int) {
 	}
 }
 
-func TestRailsCarryFlows(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		nets, _ := railWorld(t, guard, 2, 3)
-		for _, n := range []int{1, 63, 64, 4 << 10, 64<<10 - 1, 1 << 20, 40 << 20} {
-			swap(t, nets, n)
-		}
-	})
-}
-
 // Bytes stream around ranks that each send to one and receive from another.
 func TestRailsCarryRings(t *testing.T) {
 	const size = 3
@@ -213,16 +204,6 @@ func TestRailsReportTheEnd(t *testing.T) {
 	}
 	if errors.Is(err, unix.ETIMEDOUT) {
 		t.Error("found by a timeout")
-	}
-}
-
-func TestRailsInterrupt(t *testing.T) {
-	nets, _ := railWorld(t, secure.Plain, 2, 2)
-	failed := make(chan error, 1)
-	go func() { failed <- nets[0].Run(exchange(1, make([]byte, 32<<20), make([]byte, 32<<20))) }()
-	nets[0].Interrupt()
-	if err := <-failed; !errors.Is(err, ErrInterrupted) {
-		t.Error(err)
 	}
 }
 

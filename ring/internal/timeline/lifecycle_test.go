@@ -205,22 +205,3 @@ func TestAllocatesNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func BenchmarkEvent(b *testing.B) {
-	for _, on := range []bool{false, true} {
-		b.Run(fmt.Sprintf("on=%v", on), func(b *testing.B) {
-			tl := New()
-			if on {
-				if err := tl.Start(io.Discard, Options{}); err != nil {
-					b.Fatal(err)
-				}
-			}
-			for b.Loop() {
-				tl.Begin("x", "ALLREDUCE")
-			}
-			if err := tl.Stop(); err != nil {
-				b.Error(err)
-			}
-		})
-	}
-}
