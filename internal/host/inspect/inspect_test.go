@@ -63,21 +63,6 @@ func TestParsersPutTheMainThreadFirst(t *testing.T) {
 	}
 }
 
-func TestAddressesOfSockets(t *testing.T) {
-	for text, want := range map[string]string{
-		"0100007F:0016":                         "127.0.0.1:22",
-		"0000000000000000FFFF00000100007F:1F90": "127.0.0.1:8080",
-		"00000000000000000000000001000000:0050": "[::1]:80",
-	} {
-		if got, err := parseAddress(text); err != nil || fmt.Sprint(got) != want {
-			t.Errorf("%s: %v, %v, want %s", text, got, err, want)
-		}
-	}
-	if _, err := parseAddress("zz"); err == nil {
-		t.Error("no error")
-	}
-}
-
 // Of a C program, the lines of eu-stack's addresses are those of the calls.
 func TestLinesOfAProgram(t *testing.T) {
 	lab.Need(t, "cc", "eu-stack")

@@ -1,17 +1,16 @@
 package inspect
 
 import (
-	"bytes"
-	"encoding/hex"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/sockets"
 )
 
 // waits says in which system call the process's main thread waits, and for what, as far as the
@@ -109,42 +108,17 @@ func socketNames(dir string) map[string]string {
 		}
 		text, _ := io.ReadAll(io.LimitReader(file, maxSockets))
 		file.Close()
-		for line := range bytes.Lines(text) {
-			f := strings.Fields(string(line))
-			if len(f) < 10 || f[9] == "0" {
-				continue
+		for s := range sockets.Table(string(text)) {
+			name := fmt.Sprintf("tcp %v -> %v", s.Local, s.Remote)
+			if s.State == sockets.Listen {
+				name = fmt.Sprintf("tcp %v (listening)", s.Local)
+			} else if s.Queues != "00000000:00000000" {
+				name += " (queues " + s.Queues + ")"
 			}
-			local, err1 := parseAddress(f[1])
-			remote, err2 := parseAddress(f[2])
-			if err1 != nil || err2 != nil {
-				continue
-			}
-			names[f[9]] = fmt.Sprintf("tcp %v -> %v", local, remote)
-			if f[3] == "0A" {
-				names[f[9]] = fmt.Sprintf("tcp %v (listening)", local)
-			} else if f[4] != "00000000:00000000" {
-				names[f[9]] += " (queues " + f[4] + ")"
+			if s.Inode != 0 {
+				names[fmt.Sprint(s.Inode)] = name
 			}
 		}
 	}
 	return names
-}
-
-// parseAddress parses an address of /proc/net/tcp: words in the machine's order, as hexadecimal
-// digits.
-func parseAddress(text string) (netip.AddrPort, error) {
-	host, port, _ := strings.Cut(text, ":")
-	raw, err := hex.DecodeString(host)
-	if err != nil || len(raw)%4 != 0 {
-		return netip.AddrPort{}, fmt.Errorf("no address: %q", text)
-	}
-	for i := 0; i < len(raw); i += 4 {
-		slices.Reverse(raw[i : i+4]) // little endian, as all machines that gorun is built for
-	}
-	addr, ok := netip.AddrFromSlice(raw)
-	number, err := strconv.ParseUint(port, 16, 16)
-	if !ok || err != nil {
-		return netip.AddrPort{}, fmt.Errorf("no address: %q", text)
-	}
-	return netip.AddrPortFrom(addr.Unmap(), uint16(number)), nil
 }

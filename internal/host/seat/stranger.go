@@ -4,6 +4,8 @@ import (
 	"os"
 	"slices"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/sockets"
 )
 
 // AwaitStranger looks who listens on a port after strangerTime, and then less and less often.
@@ -30,4 +32,19 @@ func AwaitStranger(port int, ended <-chan struct{}) (uid uint32, found bool) {
 			return uids[0], true
 		}
 	}
+}
+
+// Listeners returns the users of the sockets that listen on a TCP port of this host, each as often
+// as it has such sockets.
+func Listeners(port int) (uids []uint32, err error) {
+	kernel, err := sockets.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer kernel.Close()
+	all, err := kernel.Listeners(port)
+	for _, s := range all {
+		uids = append(uids, s.UID)
+	}
+	return uids, err
 }

@@ -11,6 +11,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/sockets"
 )
 
 // PeerUID is the user who opened the other end of conn, a TCP connection within this machine. The
@@ -26,8 +28,7 @@ func PeerUID(conn net.Conn) (uid uint32, err error) {
 // use.
 type Peers struct {
 	mu     sync.Mutex
-	opened bool
-	fd     int
+	kernel *sockets.Kernel // nil: not open
 }
 
 // Close closes the socket. Peers can be used again.
@@ -38,9 +39,9 @@ func (p *Peers) Close() {
 }
 
 func (p *Peers) drop() {
-	if p.opened {
-		unix.Close(p.fd)
-		p.opened = false
+	if p.kernel != nil {
+		p.kernel.Close()
+		p.kernel = nil
 	}
 }
 
@@ -89,12 +90,11 @@ func established(conn net.Conn) (alive bool, err error) {
 	var info *unix.TCPInfo
 	var failed error
 	if err := raw.Control(func(fd uintptr) {
-		info,
-			failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
 	}); err != nil {
 		return false, err
 	}
-	return failed == nil && info.State == stateEstablished, failed
+	return failed == nil && sockets.State(info.State) == sockets.Established, failed
 }
 
 // tableUID reads the kernel's tables of all connections, which takes longer and needs no netlink.
@@ -107,12 +107,17 @@ func tableUID(local, remote netip.AddrPort) (uid uint32, err error) {
 		if err != nil {
 			return 0, fmt.Errorf("look up whose a socket is: %w", err)
 		}
-		if uid, found := parseTable(string(text), local, remote); found {
-			return uid, nil
+		for s := range sockets.Table(string(text)) {
+			if s.Local == local && s.Remote == remote && isOpen(s) {
+				return s.UID, nil
+			}
 		}
 	}
 	return 0, ErrPeerUnknown
 }
+
+// isOpen reports whether a process has a connected socket: the uid of a closed one reads as root's.
+func isOpen(s sockets.Socket) bool { return s.State == sockets.Established && s.Inode != 0 }
 
 func unmapped(a *net.TCPAddr) netip.AddrPort {
 	at := a.AddrPort()
@@ -122,26 +127,18 @@ func unmapped(a *net.TCPAddr) netip.AddrPort {
 func (p *Peers) socketUID(local, remote netip.AddrPort) (uid uint32, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	answer := make([]byte, 512)
-	n, err := p.ask(diagRequest(local, remote), answer)
-	if err != nil {
-		p.drop() // a late answer would be to another request
-		return 0, fmt.Errorf("ask the kernel whose a socket is: %w", err)
-	}
-	return parseDiag(answer[:n])
-}
-
-func (p *Peers) ask(request, answer []byte) (n int, err error) {
-	if !p.opened {
-		if p.fd, err = unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC,
-			unix.NETLINK_INET_DIAG); err != nil {
+	if p.kernel == nil {
+		if p.kernel, err = sockets.Open(); err != nil {
 			return 0, err
 		}
-		p.opened = true
 	}
-	if err := unix.Sendto(p.fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	s, err := p.kernel.Connection(local, remote, nil)
+	switch {
+	case errors.Is(err, sockets.ErrNone) || err == nil && !isOpen(s):
+		return 0, ErrPeerUnknown
+	case err != nil:
+		p.drop() // a late answer would be to another request
 		return 0, err
 	}
-	n, _, err = unix.Recvfrom(p.fd, answer, unix.MSG_DONTWAIT) // there already: the kernel answers within Sendto
-	return n, err
+	return s.UID, nil
 }

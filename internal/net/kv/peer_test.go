@@ -3,7 +3,6 @@ package kv
 import (
 	"errors"
 	"net"
-	"net/netip"
 	"os"
 	"testing"
 
@@ -122,14 +121,4 @@ func TestPeerUIDOfAResetConnection(t *testing.T) {
 		}
 		conn.Close()
 	}
-}
-
-func FuzzParseDiag(f *testing.F) {
-	f.Add(diagRequest(netip.MustParseAddrPort("127.0.0.1:1"), netip.MustParseAddrPort("127.0.0.1:2")))
-	f.Add(make([]byte, 200))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if uid, err := parseDiag(b); err != nil && uid != 0 {
-			t.Errorf("uid %d with %v", uid, err)
-		}
-	})
 }

@@ -1,18 +1,17 @@
 package attacks
 
 import (
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/netip"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/sockets"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -69,23 +68,9 @@ func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool 
 		t.Fatal(err)
 	}
 	found := map[netip.AddrPort]bool{}
-	for line := range strings.Lines(string(text)) {
-		field := strings.Fields(line)
-		if len(field) < 10 || field[3] != "0A" {
-			continue
-		}
-		addr, port, _ := strings.Cut(field[1], ":")
-		raw, err := hex.DecodeString(addr)
-		number, perr := strconv.ParseUint(port, 16, 16)
-		if err != nil || perr != nil {
-			t.Fatal(line)
-		}
-		for i := 0; i < len(raw); i += 4 { // words in the machine's order
-			raw[i], raw[i+1], raw[i+2], raw[i+3] = raw[i+3], raw[i+2], raw[i+1], raw[i]
-		}
-		ip, _ := netip.AddrFromSlice(raw)
-		if number != 22 {
-			found[netip.AddrPortFrom(ip.Unmap(), uint16(number))] = ip.Unmap().IsLoopback()
+	for s := range sockets.Table(string(text)) {
+		if s.State == sockets.Listen && s.Local.Port() != 22 {
+			found[s.Local] = s.Local.Addr().IsLoopback()
 		}
 	}
 	return found

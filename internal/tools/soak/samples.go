@@ -1,14 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/net/sockets"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -56,7 +57,7 @@ func take(jobs int, c *lab.Cluster, tmp string) sample {
 		s.counts[sessions] += float64(len(lab.Children(h.PID)))
 		s.counts[sshdKiB] += float64(resident(h.PID))
 	}
-	listening, waiting := sockets(c)
+	listening, waiting := countSockets(c)
 	s.counts[listeners] = float64(listening)
 	s.counts[timeWait] = float64(waiting)
 	return s
@@ -93,24 +94,19 @@ func resident(pid int) int {
 	return pages * os.Getpagesize() >> 10
 }
 
-// sockets counts the lab addresses' sockets that listen or are in TIME-WAIT.
-func sockets(c *lab.Cluster) (listening, waiting int) {
+// countSockets counts the lab addresses' sockets that listen or are in TIME-WAIT.
+func countSockets(c *lab.Cluster) (listening, waiting int) {
+	hosts := map[netip.AddrPort]bool{}
+	for _, h := range c.Hosts {
+		hosts[netip.AddrPortFrom(netip.MustParseAddr(h.Addr), uint16(h.Port))] = true
+	}
 	text, _ := os.ReadFile("/proc/net/tcp")
-	for line := range bytes.Lines(text) {
-		f := strings.Fields(string(line))
-		if len(f) < 4 {
-			continue
-		}
-		for i := range c.Hosts {
-			var a, b, x, y int
-			fmt.Sscanf(c.Hosts[i].Addr, "%d.%d.%d.%d", &a, &b, &x, &y)
-			at := fmt.Sprintf("%02X%02X%02X%02X:%04X", y, x, b, a, c.Hosts[i].Port) // as the kernel prints it here
-			switch {
-			case f[3] == "0A" && f[1] == at:
-				listening++
-			case f[3] == "06" && (f[1] == at || f[2] == at):
-				waiting++
-			}
+	for s := range sockets.Table(string(text)) {
+		switch {
+		case s.State == sockets.Listen && hosts[s.Local]:
+			listening++
+		case s.State == sockets.TimeWait && (hosts[s.Local] || hosts[s.Remote]):
+			waiting++
 		}
 	}
 	return listening, waiting
