@@ -121,9 +121,21 @@ func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs 
 	return survey.Inventory(ctx, hosts, opts.survey())
 }
 
-// Count is [survey.Count] with opts' Dial, Exe, StartTimeout and Trace.
-func Count(ctx context.Context, hosts []hostfile.Host, opts Options) []survey.Units {
-	return survey.Count(ctx, hosts, opts.survey())
+// Count is [survey.Count] with opts' Dial, Exe, StartTimeout, Trace and GPUProgram. The error is a
+// *[LaunchError] with the hosts that did not answer.
+func Count(ctx context.Context, hosts []hostfile.Host, unit string, opts Options) ([]int, error) {
+	counts := make([]int, len(hosts))
+	var failed LaunchError
+	for i, c := range survey.Count(ctx, hosts, unit, opts.survey()) {
+		counts[i] = c.N
+		if c.Err != nil {
+			failed.Hosts = append(failed.Hosts, HostError{Host: c.Host.Name, Err: c.Err})
+		}
+	}
+	if len(failed.Hosts) > 0 {
+		return nil, &failed
+	}
+	return counts, nil
 }
 
 func (o Options) survey() survey.Options {

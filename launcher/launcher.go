@@ -158,6 +158,31 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	return job.run(ctx), nil
 }
 
+// reportPlacements reports the ranks' bindings, if requested, and traces their cages and numbers of
+// threads.
+func (j *job) reportPlacements() {
+	if j.opts.ReportBindings {
+		for _, line := range plan.BindingLines(j.plan, j.places) {
+			j.opts.Note(line)
+		}
+	}
+	for _, line := range plan.SharedGPUs(j.plan, j.places) {
+		j.opts.Note(line)
+	}
+	said := make([]string, len(j.sessions))
+	gpus := make([]string, len(j.sessions))
+	for i, s := range j.sessions {
+		said[i] = s.Ready.Contained
+		gpus[i] = s.Ready.GPUs
+	}
+	for _, text := range []string{plan.ContainedText(j.plan.Hosts, said), plan.GPUsText(j.plan.Hosts, gpus),
+		plan.ThreadsText(j.plan, j.places)} {
+		if text != "" {
+			j.opts.Trace("%s", text)
+		}
+	}
+}
+
 func (o *Options) setDefaults() {
 	if o.Note == nil {
 		o.Note = func(string) {}

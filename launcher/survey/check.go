@@ -34,31 +34,33 @@ type Checked struct {
 	Err     error         // nil: an agent of this build can be started there
 }
 
-// Check connects to all hosts side by side and starts an agent on each. Nothing is left running.
-// The answer is in the order of hosts.
+// Check connects to all hosts in parallel and starts an agent on each. It leaves nothing running.
+// The result is in the order of hosts.
 func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	checked := make([]Checked, len(hosts))
-	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
-		checked[i].Address = sshdAddress(conn)
-		s, err := stager.Agent(ctx, conn, session.Identity{})
-		if err == nil {
-			defer s.Close()
-			checked[i].Machine = prose.Printable(s.Hello.Hostname)
-		}
-		return err
-	}, func(i int, took time.Duration, err error) {
+	for i, o := range onAll(ctx, hosts, opts, func(_ context.Context, i int, s *session.Session) error {
+		checked[i].Machine = prose.Printable(s.Hello.Hostname)
+		return nil
+	}) {
 		checked[i].Host = hosts[i]
-		checked[i].Took = took
-		checked[i].Err = err
-	})
+		checked[i].Address = o.address
+		checked[i].Took = o.took
+		checked[i].Err = o.err
+	}
 	return checked
 }
 
-// onAll connects to all hosts in parallel and calls look with each connection. It reports the
-// outcome and duration for every host to done, also for unreachable ones.
+// outcome is how it went with one host.
+type outcome struct {
+	address string        // where its sshd was reached, host:port; "": there is none
+	took    time.Duration // until the end, however it was
+	err     error
+}
+
+// onAll connects to all hosts in parallel and calls ask with a session with each. It leaves nothing
+// running. The result is in the order of hosts.
 func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
-	look func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error,
-	done func(i int, took time.Duration, err error)) {
+	ask func(ctx context.Context, i int, s *session.Session) error) []outcome {
 	if opts.StartTimeout > 0 {
 		late := fmt.Errorf("no answer within %v (--start-timeout)", opts.StartTimeout)
 		timed, cancel := context.WithTimeoutCause(ctx, opts.StartTimeout, late)
@@ -66,23 +68,31 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
 		ctx = timed
 	}
 	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace)
+	stager.Hosts = len(hosts)
 	names := make([]string, len(hosts))
-	took := make([]time.Duration, len(hosts))
+	outcomes := make([]outcome, len(hosts))
 	for i, h := range hosts {
 		names[i] = h.Name
 	}
 	for i, err := range connect.EveryHost(ctx, names, nil, connect.Step{Do: func(ctx context.Context, i int) error {
 		began := time.Now()
-		defer func() { took[i] = time.Since(began) }()
+		defer func() { outcomes[i].took = time.Since(began) }()
 		conn, err := opts.Dial(ctx, hosts[i])
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
-		return look(ctx, i, conn, stager)
+		outcomes[i].address = sshdAddress(conn)
+		s, err := stager.Agent(ctx, conn, session.Identity{})
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return ask(ctx, i, s)
 	}}) {
-		done(i, took[i], err)
+		outcomes[i].err = err
 	}
+	return outcomes
 }
 
 // sshdAddress is the far end of a connection that knows it.

@@ -2,7 +2,6 @@ package survey
 
 import (
 	"context"
-	"time"
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
@@ -20,17 +19,12 @@ type GPUs struct {
 // leaves nothing running, and no file but gorun. The result is in the order of hosts.
 func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
 	all := make([]GPUs, len(hosts))
-	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
-		s, err := stager.Agent(ctx, conn, session.Identity{})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
+	for i, o := range onAll(ctx, hosts, opts, func(ctx context.Context, i int, s *session.Session) (err error) {
 		all[i].Inventory, err = s.ListGPUs(ctx, opts.GPUProgram)
 		return err
-	}, func(i int, _ time.Duration, err error) {
+	}) {
 		all[i].Host = hosts[i]
-		all[i].Err = err
-	})
+		all[i].Err = o.err
+	}
 	return all
 }

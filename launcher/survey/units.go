@@ -2,34 +2,44 @@ package survey
 
 import (
 	"context"
-	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// Units are how many sockets, cores and the like one host has.
-type Units struct {
-	Host  hostfile.Host
-	Count map[string]int // by the name of the unit
-	Err   error          // nil: the host was asked, and has these
+// Units beside those that ranks can be bound to.
+const (
+	UnitCores = "" // cores that ranks may keep busy
+	UnitGPUs  = "gpu"
+)
+
+// Counted is how many of a unit one host has.
+type Counted struct {
+	Host hostfile.Host
+	N    int
+	Err  error // nil: the host was asked, and has these
 }
 
-// Count counts the units of all hosts in parallel, those that ranks can be bound to. It leaves
-// nothing running. The result is in the order of hosts.
-func Count(ctx context.Context, hosts []hostfile.Host, opts Options) []Units {
-	all := make([]Units, len(hosts))
-	onAll(ctx, hosts, opts, func(ctx context.Context, i int, conn session.Host, stager *session.Stager) error {
-		s, err := stager.Agent(ctx, conn, session.Identity{})
-		if err != nil {
+// Count counts a unit of all hosts in parallel: UnitCores, UnitGPUs, or one that ranks can be bound
+// to, such as wire.BindSocket. It leaves nothing running. The result is in the order of hosts.
+func Count(ctx context.Context, hosts []hostfile.Host, unit string, opts Options) []Counted {
+	all := make([]Counted, len(hosts))
+	for i, o := range onAll(ctx, hosts, opts, func(ctx context.Context, i int, s *session.Session) error {
+		switch unit {
+		case UnitCores:
+			all[i].N = max(s.Hello.Cores, 1)
+			return nil
+		case UnitGPUs:
+			list, err := s.ListGPUs(ctx, opts.GPUProgram)
+			all[i].N = len(list.Devices)
 			return err
 		}
-		defer s.Close()
-		all[i].Count, err = s.CountUnits(ctx)
+		units, err := s.CountUnits(ctx)
+		all[i].N = units[unit]
 		return err
-	}, func(i int, _ time.Duration, err error) {
+	}) {
 		all[i].Host = hosts[i]
-		all[i].Err = err
-	})
+		all[i].Err = o.err
+	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/session"
+	"github.com/gorun/gorun/launcher/survey"
 	"github.com/gorun/gorun/launcher/transport"
 	"github.com/gorun/gorun/launcher/transport/srun"
 )
@@ -154,15 +155,15 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 		console.Tracef("counting the units of %s", prose.Count(len(hosts), "host"))
 		switch unit {
 		case settings.UnitAuto:
-			return coresOf(ctx, hosts, opts)
+			return launcher.Count(ctx, hosts, survey.UnitCores, opts)
 		case settings.UnitGPU:
-			return gpusOf(ctx, hosts, opts)
+			return launcher.Count(ctx, hosts, survey.UnitGPUs, opts)
 		case settings.UnitGPUOrCore:
-			gpus, err := gpusOf(ctx, hosts, opts)
+			gpus, err := launcher.Count(ctx, hosts, survey.UnitGPUs, opts)
 			if err != nil || !slices.Contains(gpus, 0) {
 				return gpus, err
 			}
-			cores, err := coresOf(ctx, hosts, opts)
+			cores, err := launcher.Count(ctx, hosts, survey.UnitCores, opts)
 			for i := range cores {
 				if gpus[i] > 0 {
 					cores[i] = gpus[i]
@@ -170,51 +171,6 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 			}
 			return cores, err
 		}
-		return unitsOf(ctx, hosts, unit, opts)
+		return launcher.Count(ctx, hosts, unit, opts)
 	}
-}
-
-// coresOf counts the cores that ranks can keep busy on each host.
-func coresOf(ctx context.Context, hosts []hostfile.Host, opts launcher.Options) ([]int, error) {
-	if opts.StartTimeout > 0 {
-		var cancel context.CancelFunc
-		late := fmt.Errorf("counting its cores took longer than %v (--start-timeout)", opts.StartTimeout)
-		ctx, cancel = context.WithTimeoutCause(ctx, opts.StartTimeout, late)
-		defer cancel()
-	}
-	return launcher.Cores(ctx, hosts, opts)
-}
-
-// gpusOf counts the GPUs of each host.
-func gpusOf(ctx context.Context, hosts []hostfile.Host, opts launcher.Options) ([]int, error) {
-	var failed launcher.LaunchError
-	counted := make([]int, len(hosts))
-	for i, g := range launcher.Inventory(ctx, hosts, opts) {
-		counted[i] = len(g.Devices)
-		if g.Err != nil {
-			failed.Hosts = append(failed.Hosts, launcher.HostError{Host: g.Host.Name, Err: g.Err})
-		}
-	}
-	return counted, orNil(&failed)
-}
-
-// unitsOf counts a unit of each host that ranks can be bound to.
-func unitsOf(ctx context.Context, hosts []hostfile.Host, unit string, opts launcher.Options) ([]int, error) {
-	var failed launcher.LaunchError
-	counted := make([]int, len(hosts))
-	for i, u := range launcher.Count(ctx, hosts, opts) {
-		counted[i] = u.Count[unit]
-		if u.Err != nil {
-			failed.Hosts = append(failed.Hosts, launcher.HostError{Host: u.Host.Name, Err: u.Err})
-		}
-	}
-	return counted, orNil(&failed)
-}
-
-// orNil returns an error about hosts, nil without hosts.
-func orNil(failed *launcher.LaunchError) error {
-	if len(failed.Hosts) == 0 {
-		return nil
-	}
-	return failed
 }

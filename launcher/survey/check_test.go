@@ -1,4 +1,4 @@
-package launcher
+package survey
 
 import (
 	"context"
@@ -11,7 +11,14 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/launcher/session"
 )
+
+func executable() session.Executable {
+	return session.Executable{Path: "/gorun", Build: "one", Hash: func() (string, error) {
+		return strings.Repeat("0", 64), nil
+	}}
+}
 
 func TestCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -20,7 +27,7 @@ func TestCheck(t *testing.T) {
 			"bare": {Disk: fake.NewDisk(nil)},
 			"full": {Disk: fake.NewDisk(nil), PutErr: errors.New("no space left on device")},
 		}
-		dial := func(ctx context.Context, h hostfile.Host) (Host, error) {
+		dial := func(ctx context.Context, h hostfile.Host) (session.Host, error) {
 			switch h.Name {
 			case "down":
 				return nil, errors.New("connection refused")
@@ -34,11 +41,14 @@ func TestCheck(t *testing.T) {
 		for _, name := range []string{"good", "down", "mute", "bare", "full"} {
 			hosts = append(hosts, hostfile.Host{Name: name})
 		}
-		exe := Executable{Path: "/gorun", Build: "one", Hash: func() (string, error) {
-			return strings.Repeat("0", 64), nil
-		}}
+		opts := Options{
+			Dial:         dial,
+			Exe:          executable(),
+			StartTimeout: 20 * time.Second,
+			Trace:        t.Logf,
+		}
 		got := ""
-		for _, c := range Check(t.Context(), hosts, Options{Dial: dial, Exe: exe, StartTimeout: 20 * time.Second}) {
+		for _, c := range Check(t.Context(), hosts, opts) {
 			got += fmt.Sprintf("%s %s %v %v\n", c.Host.Name, c.Machine, c.Took.Round(time.Second), c.Err)
 		}
 		want := "good machine 0s <nil>\ndown  0s connection refused\nmute  20s no answer within 20s " +

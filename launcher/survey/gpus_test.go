@@ -1,4 +1,4 @@
-package launcher
+package survey
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/launcher/session"
 )
 
 func TestInventory(t *testing.T) {
@@ -67,10 +68,10 @@ func TestInventory(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				exe := testExecutable()
+				exe := executable()
 				m := &fake.Machine{Lacks: tc.lacks, Serve: tc.serve,
 					Disk: fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})}
-				dial := func(context.Context, hostfile.Host) (Host, error) {
+				dial := func(context.Context, hostfile.Host) (session.Host, error) {
 					if tc.serve == nil {
 						return nil, errors.New("connection refused")
 					}
@@ -80,6 +81,7 @@ func TestInventory(t *testing.T) {
 					Dial:         dial,
 					Exe:          exe,
 					StartTimeout: 20 * time.Second,
+					Trace:        t.Logf,
 					GPUProgram: func() ([]byte, error) {
 						if tc.name == "unreadable" {
 							return nil, broken
