@@ -201,7 +201,7 @@ func (e *FewError) Error() string {
 
 // Hint returns what to change.
 func (e *FewError) Hint() string {
-	const share = "--gpus-per-rank auto, with which ranks may share GPUs"
+	const auto = "--gpus-per-rank auto, with which ranks may share GPUs"
 	most := e.Have / e.PerRank
 	each := e.Have / e.Ranks
 	switch {
@@ -216,11 +216,11 @@ func (e *FewError) Hint() string {
 		return fmt.Sprintf("give the host %s at most (-H host:%d), or say --gpus-per-rank %d", count(most, "rank"),
 			most, each)
 	case most > 0:
-		return fmt.Sprintf("give the host %s at most (-H host:%d), or say %s", count(most, "rank"), most, share)
+		return fmt.Sprintf("give the host %s at most (-H host:%d), or say %s", count(most, "rank"), most, auto)
 	case each > 0:
 		return fmt.Sprintf("say --gpus-per-rank %d", each)
 	}
-	return "say " + share
+	return "say " + auto
 }
 
 // ListedError reports that a host has fewer GPUs than the hostfile lists.

@@ -16,7 +16,7 @@ type Health struct {
 
 	Slowdowns   []Slowdown `json:"slowdowns,omitempty"` // why its clocks are low now
 	Idle        bool       `json:"idle,omitempty"`      // its clocks are low because it does nothing
-	Clock       int        `json:"clock_mhz"`           // of its processors, now
+	Clock       int        `json:"clock_mhz"`           // of its multiprocessors, now
 	MaxClock    int        `json:"max_clock_mhz"`
 	Temperature int        `json:"temperature_c"`
 

@@ -116,8 +116,8 @@ func parseSMI(text string) ([]Device, error) {
 			d.Utilization = int(busy)
 		}
 		d.Index = index
-		d.UUID = told(f[1])
-		d.Name = told(f[3])
+		d.UUID = known(f[1])
+		d.Name = known(f[3])
 		d.MemoryBytes = total
 		d.MemoryUsed = used
 		d.MIGEnabled = f[7] == "Enabled"
@@ -129,14 +129,14 @@ func parseSMI(text string) ([]Device, error) {
 // mebibytes parses a size in MiB; it is 0 if unknown.
 func mebibytes(value string) (bytes uint64, err error) {
 	mib, err := strconv.ParseUint(value, 10, 32)
-	if err != nil && told(value) != "" {
+	if err != nil && known(value) != "" {
 		return 0, fmt.Errorf("expected a memory size in MiB, not %.200q,", value)
 	}
 	return mib << 20, nil
 }
 
-// told returns a value of nvidia-smi, or "" if it is [N/A] or the like.
-func told(value string) string {
+// known returns a value of nvidia-smi, or "" if it is [N/A] or the like.
+func known(value string) string {
 	if strings.HasPrefix(value, "[") {
 		return ""
 	}

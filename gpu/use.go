@@ -36,8 +36,8 @@ func ParseUse(line string) (u Use, err error) {
 	if u.Index, err = strconv.Atoi(f[0]); err != nil || u.Index < 0 {
 		return u, fmt.Errorf("expected a device's number in %.200q", line)
 	}
-	u.UUID = told(f[1])
-	u.Name = told(f[2])
+	u.UUID = known(f[1])
+	u.Name = known(f[2])
 	u.Busy = -1
 	if busy, err := strconv.ParseUint(f[3], 10, 7); err == nil {
 		u.Busy = int(busy)

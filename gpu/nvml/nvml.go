@@ -133,7 +133,7 @@ func known[T any](value T, ret nvml.Return) (zero T) {
 }
 
 // numaNode returns the node whose memory is nearest to the GPU, or -1 if that is not one node. It
-// never returns the node of the GPU's own memory, which exists where processor and GPU share
+// never returns the node of the GPU's own memory, which exists where CPU and GPU share
 // addresses.
 func (d *driver) numaNode(handle nvml.Device) int {
 	if !d.has("GetMemoryAffinity") {

@@ -126,11 +126,11 @@ func newAgent(s *setup) (*agent, error) {
 	}
 	var err error
 	a.services, err = services.Open(s.job, services.Options{
-		Out:       s.out,
-		Addresses: s.addresses,
-		Guard:     s.guard,
-		Apart:     slices.ContainsFunc(s.programs, func(p program) bool { return p.apart }),
-		MPI:       s.needs,
+		Out:          s.out,
+		Addresses:    s.addresses,
+		Guard:        s.guard,
+		WithoutFiles: slices.ContainsFunc(s.programs, func(p program) bool { return p.withoutFiles }),
+		MPI:          s.needs,
 		Start: func(path string, argv, env []string, files []*os.File) error {
 			return s.procs.startHelper(path, argv, append(env, contain.Variable+"="+s.guard.String()), files)
 		},

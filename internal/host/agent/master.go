@@ -21,7 +21,7 @@ func (s *starter) openMaster() {
 // watchMaster tells the user if another user of this host listens on MASTER_PORT before rank 0
 // does. The kernel does not keep it from others once ranks may bind it.
 func (s *starter) watchMaster(port int) {
-	if uid, found := seat.AwaitStranger(port, s.ended); found {
+	if uid, found := seat.AwaitOtherUser(port, s.ended); found {
 		_ = s.streams.out.SendMessage(wire.TypeNote,
 			wire.Note{Text: fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d, and is not the job's: "+
 				"what ranks send there can be read and changed", uid, port)})

@@ -22,10 +22,10 @@ type program struct {
 	env  map[string]string // without the variables that differ by rank
 	// singularity is whether variables reach the ranks through a container.
 	singularity bool
-	// apart is whether ranks are in a container that inherits no open files.
-	apart bool
-	mpi   services.Use
-	seats []seat.Seat // by local rank
+	// withoutFiles is whether ranks are in a container that inherits no open files.
+	withoutFiles bool
+	mpi          services.Use
+	seats        []seat.Seat // by local rank
 }
 
 // prepare checks that job can run on this host, before anything is started
@@ -97,7 +97,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	p.env["PWD"] = p.dir
 	runtime := rankenv.FindContainer(p.argv).Runtime
 	p.singularity = runtime == rankenv.Singularity
-	p.apart = runtime != rankenv.Singularity && runtime != rankenv.NoRuntime
+	p.withoutFiles = runtime != rankenv.Singularity && runtime != rankenv.NoRuntime
 	if p.singularity {
 		prefixForContainers(p.env)
 	}

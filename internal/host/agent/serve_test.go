@@ -205,9 +205,9 @@ func TestServeOpensNoResultUnasked(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	apart := jobOf(1, filepath.Join(dir, "docker"), "run")
-	apart.Results = true
-	if got := open(apart); got != "none\n" {
+	contained := jobOf(1, filepath.Join(dir, "docker"), "run")
+	contained.Results = true
+	if got := open(contained); got != "none\n" {
 		t.Errorf("in a container: %q", got)
 	}
 }

@@ -192,13 +192,13 @@ func (s *setup) prepareJob(ctx context.Context) (err error) {
 	var need wire.Need
 	for i, p := range s.programs {
 		s.programs[i].mpi = services.FindMPI(ctx, s.job, p.path, p.argv, p.dir, p.env)
-		s.programs[i].mpi.AddTo(&need, p.apart)
+		s.programs[i].mpi.AddTo(&need, p.withoutFiles)
 	}
 	if err := s.askMPI(need); err != nil {
 		return err
 	}
 	for i, p := range s.programs {
-		s.needs.Add(s.job, p.argv[0], s.programs[i].mpi, p.apart, p.env)
+		s.needs.Add(s.job, p.argv[0], s.programs[i].mpi, p.withoutFiles, p.env)
 	}
 	if s.tools, err = tool.Prepare(s.job, func(r wire.Rank, argv []string) (string, error) {
 		return s.programs[r.Program].find(argv)

@@ -122,7 +122,7 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 	}()
 	how := s.tools[rank]
 	files := []uintptr{pipes.theirs[0].Fd(), pipes.theirs[1].Fd(), pipes.theirs[2].Fd()}
-	if !p.apart {
+	if !p.withoutFiles {
 		socket, library, err := s.services.Files(rank, p.mpi.MPI)
 		if err != nil {
 			return err
@@ -211,5 +211,5 @@ func (s *starter) rankOf(r wire.Rank) rankenv.Rank {
 	}
 	place.Interface = s.network.Name
 	place.NCCLInterfaces = s.network.NCCL
-	return s.services.Describe(place, s.programs[r.Program].apart, s.programs[r.Program].mpi.MPI)
+	return s.services.Describe(place, s.programs[r.Program].withoutFiles, s.programs[r.Program].mpi.MPI)
 }

@@ -124,7 +124,7 @@ func (s *starter) parent(rank int) *program {
 
 // spawned is a program that a rank of p starts. Its path is not known yet.
 func (p *program) spawned(asked wire.SpawnProgram) (*program, error) {
-	if p.apart || p.singularity {
+	if p.withoutFiles || p.singularity {
 		return nil, errors.New("a rank in a container cannot start others there")
 	}
 	q := *p

@@ -27,10 +27,8 @@ func ReadProcess(pid int) (Process, error) {
 	return parseStat(pid, stat)
 }
 
-// parseStat parses the fields after the command name, which is in parentheses
-// and may contain anything.
 func parseStat(pid int, stat []byte) (Process, error) {
-	head, fields := statFields(stat)
+	name, fields := StatFields(stat)
 	// qemu-user says that the state of its own process is 0.
 	if len(fields) < 20 || len(fields[0]) != 1 || fields[0][0] < '0' || fields[0][0] > 'z' {
 		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
@@ -40,7 +38,6 @@ func parseStat(pid int, stat []byte) (Process, error) {
 	if err1 != nil || err2 != nil {
 		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
-	_, name, _ := bytes.Cut(head, []byte("("))
 	return Process{
 		PID:     pid,
 		Parent:  ppid,
@@ -50,21 +47,16 @@ func parseStat(pid int, stat []byte) (Process, error) {
 	}, nil
 }
 
-// statFields splits text after the command name and returns the fields that follow, or none if the
-// name has no end.
-func statFields(stat []byte) (head []byte, fields [][]byte) {
-	head, rest, found := cutLast(stat, []byte(") "))
-	if !found {
-		return head, nil
+// StatFields splits the text of /proc/PID/stat into the command name, which is in parentheses and
+// may contain anything, and the fields after it, the state first. There are none if the name has no
+// end.
+func StatFields(stat []byte) (name []byte, fields [][]byte) {
+	end := bytes.LastIndex(stat, []byte(") "))
+	if end < 0 {
+		return nil, nil
 	}
-	return head, bytes.Fields(rest)
-}
-
-func cutLast(s, sep []byte) (before, after []byte, found bool) {
-	if i := bytes.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return s, nil, false
+	_, name, _ = bytes.Cut(stat[:end], []byte("("))
+	return name, bytes.Fields(stat[end+2:])
 }
 
 // processes returns the whole process table by pid.
@@ -122,7 +114,7 @@ func Ending(pid int) bool {
 // exiting reports whether a thread's stat has the flag PF_EXITING.
 func exiting(stat []byte) bool {
 	const beingShutDown = 0x4 // PF_EXITING of include/linux/sched.h
-	_, fields := statFields(stat)
+	_, fields := StatFields(stat)
 	if len(fields) < 7 {
 		return false
 	}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// BecomeSubreaper makes orphans below this process its children. Emulators of other processors
+// BecomeSubreaper makes orphans below this process its children. Emulators of other architectures
 // (qemu-user) cannot do that, and say EINVAL, which no kernel says: there, orphans are found by
 // their cgroup or their environment alone.
 func BecomeSubreaper() error {

@@ -143,7 +143,7 @@ func parseArg(arg string) (rank, pid int, err error) {
 	return rank, pid, nil
 }
 
-// unbind leaves the processors to which the agent has bound the last rank: it may use them fully.
+// unbind leaves the CPUs to which the agent has bound the last rank: it may use them fully.
 func unbind() {
 	var all unix.CPUSet
 	for i := range 1024 {

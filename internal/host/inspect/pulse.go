@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"os"
 	"strconv"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
-// tick is the unit of processor times in /proc, which Linux fixes for programs.
+// tick is the unit of CPU times in /proc, which Linux fixes for programs.
 const tick = 10 * time.Millisecond
 
 // pulse returns whether the rank with the process pid makes progress.
@@ -36,10 +35,10 @@ func (h *host) pulse(rank, pid int) stacks.Pulse {
 	return p
 }
 
-// cpuTime returns the processor time of a process, and of children that it has waited for.
+// cpuTime returns the CPU time of a process, and of children that it has waited for.
 func cpuTime(dir string) (used time.Duration) {
 	stat, _ := os.ReadFile(dir + "/stat")
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	_, fields := contain.StatFields(stat)
 	if len(fields) < 15 {
 		return 0
 	}

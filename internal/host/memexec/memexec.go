@@ -44,7 +44,7 @@ func receive(name string, in io.Reader, limit int64) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("receive %s: %w", name, err)
 	}
-	file, err := memory(name)
+	file, err := Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("make a file in memory for %s: %w", name, err)
 	}

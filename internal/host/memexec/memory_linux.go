@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// memory makes an executable file in memory.
-func memory(name string) (*os.File, error) {
+// Create makes an executable file in memory. name is shown as its name in /proc.
+func Create(name string) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_EXEC)
 	if errors.Is(err, unix.EINVAL) { // kernels before 6.3 lack MFD_EXEC; there every such file is executable
 		fd, err = unix.MemfdCreate(name, unix.MFD_CLOEXEC)

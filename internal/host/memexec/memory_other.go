@@ -7,5 +7,5 @@ import (
 	"os"
 )
 
-// memory fails: Linux alone has files in memory.
-func memory(string) (*os.File, error) { return nil, errors.ErrUnsupported }
+// Create fails: Linux alone has files in memory.
+func Create(string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -3,13 +3,13 @@
 package meter
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -22,15 +22,15 @@ type Meter struct {
 	root string // "/" but in tests
 	page int64
 	of   map[identity]int // rank by process: one that lost its parent still belongs to its rank
-	// strangers are processes of no rank, by pid, which are not read for some time: a host has
+	// others are processes of no rank, by pid, which are not read for some time: a host has
 	// many.
-	strangers map[int]bool
-	readings  int
-	records   map[identity]*calls
-	open      func(pid int) (record, error)
+	others   map[int]bool
+	readings int
+	records  map[identity]*calls
+	open     func(pid int) (record, error)
 }
 
-// forgetAfter is after how many readings strangers are read again: a process of a rank may have the
+// forgetAfter is after how many readings others are read again: a process of a rank may have the
 // pid of one that ended.
 const forgetAfter = 16
 
@@ -72,10 +72,10 @@ type process struct {
 // is left out.
 func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 	if m.readings++; m.readings%forgetAfter == 1 {
-		m.strangers = map[int]bool{}
+		m.others = map[int]bool{}
 	}
 	for _, pid := range pids {
-		delete(m.strangers, pid)
+		delete(m.others, pid)
 	}
 	all := m.processes()
 	ranks := map[int]int{} // rank by pid
@@ -96,7 +96,7 @@ func (m *Meter) Ranks(pids map[int]int) []wire.RankUse {
 		rank, found := m.owner(p, all, ranks)
 		u := use[rank]
 		if !found || u == nil {
-			m.strangers[p.pid] = true
+			m.others[p.pid] = true
 			continue
 		}
 		of[p.identity] = rank
@@ -150,7 +150,7 @@ func (m *Meter) processes() map[int]process {
 	names, _ := dir.Readdirnames(-1)
 	for _, name := range names {
 		pid, err := strconv.Atoi(name)
-		if err != nil || m.strangers[pid] {
+		if err != nil || m.others[pid] {
 			continue
 		}
 		if p, ok := parseStat(m.read("proc", name, "stat")); ok {
@@ -164,11 +164,7 @@ func (m *Meter) processes() map[int]process {
 // parseStat parses the fields after the command's name, which is in parentheses and may contain
 // anything.
 func parseStat(text []byte) (p process, ok bool) {
-	end := bytes.LastIndexByte(text, ')')
-	if end < 0 {
-		return p, false
-	}
-	f := bytes.Fields(text[end+1:])
+	_, f := contain.StatFields(text)
 	if len(f) < 22 || len(f[0]) != 1 || f[0][0] < 'A' || f[0][0] > 'z' {
 		return p, false
 	}

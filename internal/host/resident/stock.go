@@ -7,7 +7,7 @@ import (
 )
 
 // restTime is how long after the end of an agent the next one is started that waits for a job. A
-// job that comes sooner, as one of many short ones, shares the processors with no such start.
+// job that comes sooner, as one of many short ones, shares the CPUs with no such start.
 const restTime = 20 * time.Millisecond
 
 // stock starts agents, and keeps one that waits for a job. It is safe for concurrent use.

@@ -35,9 +35,9 @@ type mpi struct {
 	startup *startup
 
 	mu     sync.Mutex
-	places map[int]place // of spawned ranks, by number
-	talks  map[int]*talk // by rank
-	aborts map[int]abort // of ranks that called MPI_Abort
+	places map[int]place    // of spawned ranks, by number
+	conns  map[int]*pmiConn // by rank
+	aborts map[int]abort    // of ranks that called MPI_Abort
 }
 
 // place is a rank of a world.
@@ -46,8 +46,8 @@ type place struct {
 	rank int
 }
 
-// talk is the conversation with a rank over the socket that it inherited.
-type talk struct {
+// pmiConn is the connection with a rank over the socket that it inherited.
+type pmiConn struct {
 	conn *net.UnixConn
 	stop context.CancelFunc // ends what waits for other ranks
 	over chan struct{}      // closed when it has ended
@@ -71,7 +71,7 @@ type End struct {
 func newMPI(job wire.Job, store pmi.Store, port bool, send func(wire.Type, any), kill func(rank int)) (*mpi, error) {
 	m := &mpi{
 		startup: newStartup(job, send),
-		talks:   map[int]*talk{},
+		conns:   map[int]*pmiConn{},
 		places:  map[int]place{},
 		aborts:  map[int]abort{},
 	}
@@ -154,9 +154,9 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 	}
 	ctx, stop := context.WithCancel(m.ctx)
 	p := m.place(rank)
-	t := &talk{conn.(*net.UnixConn), stop, make(chan struct{})} // of a socketpair
+	t := &pmiConn{conn.(*net.UnixConn), stop, make(chan struct{})} // of a socketpair
 	m.mu.Lock()
-	m.talks[rank] = t
+	m.conns[rank] = t
 	m.mu.Unlock()
 	m.wg.Go(func() {
 		defer close(t.over)
@@ -200,8 +200,8 @@ const answerTime = time.Second
 // which its children may hold open.
 func (m *mpi) finish(rank int) {
 	m.mu.Lock()
-	t := m.talks[rank]
-	delete(m.talks, rank)
+	t := m.conns[rank]
+	delete(m.conns, rank)
 	m.mu.Unlock()
 	if t == nil {
 		return
@@ -256,7 +256,7 @@ func (m *mpi) close() {
 		m.port.Close()
 	}
 	m.mu.Lock()
-	for _, t := range m.talks {
+	for _, t := range m.conns {
 		t.conn.Close()
 	}
 	m.mu.Unlock()

@@ -41,11 +41,11 @@ func (u Use) byPMIx() bool {
 	return u.MPI == linkage.OpenMPI || u.MPI == linkage.OpenMPI4 && u.PMIx != ""
 }
 
-// AddTo adds what the launcher may have for it. An apart program is in a container, which inherits
-// no files.
-func (u Use) AddTo(need *wire.Need, apart bool) {
-	need.OpenMPI4 = need.OpenMPI4 || !apart && u.MPI == linkage.OpenMPI4 // where the launcher has no server
-	need.PMIx = need.PMIx || !apart && u.byPMIx()
+// AddTo adds what the launcher may have for it. withoutFiles is whether the program is in a
+// container that inherits no open files.
+func (u Use) AddTo(need *wire.Need, withoutFiles bool) {
+	need.OpenMPI4 = need.OpenMPI4 || !withoutFiles && u.MPI == linkage.OpenMPI4 // where the launcher has no server
+	need.PMIx = need.PMIx || !withoutFiles && u.byPMIx()
 }
 
 // MPI is what the programs' MPIs need beside PMI-1.
@@ -59,12 +59,12 @@ type MPI struct {
 	Note     string   // about a program that lacks one of both, for the user
 }
 
-// Add adds what a program needs. An apart program is in a container, which inherits no files.
-func (m *MPI) Add(job wire.Job, name string, use Use, apart bool, env map[string]string) {
+// Add adds what a program needs. withoutFiles is as for AddTo.
+func (m *MPI) Add(job wire.Job, name string, use Use, withoutFiles bool, env map[string]string) {
 	lacks := ""
-	m.Unknown = m.Unknown || !apart && use.MPI == linkage.None && job.Size > 1 && job.Elastic == nil
+	m.Unknown = m.Unknown || !withoutFiles && use.MPI == linkage.None && job.Size > 1 && job.Elastic == nil
 	switch {
-	case apart || use.MPI != linkage.OpenMPI && use.MPI != linkage.OpenMPI4:
+	case withoutFiles || use.MPI != linkage.OpenMPI && use.MPI != linkage.OpenMPI4:
 	case use.MPI == linkage.OpenMPI4 && (!use.byPMIx() || len(job.MPI.PMIx) == 0):
 		if m.OpenMPI4 = len(job.MPI.OpenMPI4) > 0; !m.OpenMPI4 {
 			lacks = "gorun-ompi4.so"

@@ -9,8 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
 	"github.com/gorun/gorun/internal/host/memexec"
@@ -68,11 +66,10 @@ func (s *Services) openMPI(o Options) (err error) {
 
 // inMemory makes a file in memory.
 func inMemory(name string, content []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	file, err := memexec.Create(name)
 	if err != nil {
 		return nil, fmt.Errorf("make a file in memory for Open MPI's library: %w", err)
 	}
-	file := os.NewFile(uintptr(fd), name)
 	if _, err := file.Write(content); err != nil {
 		return nil, errors.Join(fmt.Errorf("write Open MPI's library: %w", err), file.Close())
 	}

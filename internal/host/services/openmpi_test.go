@@ -38,12 +38,12 @@ func TestWhatProgramsNeed(t *testing.T) {
 	other := Use{Use: linkage.Use{MPI: linkage.OpenMPI, PMIx: "/other"}}
 	both := wire.MPI{OpenMPI4: []byte("library"), PMIx: []byte("program")}
 	for name, tt := range map[string]struct {
-		sent  wire.MPI
-		size  int
-		uses  []Use
-		apart bool
-		want  MPI
-		note  string
+		sent         wire.MPI
+		size         int
+		uses         []Use
+		withoutFiles bool
+		want         MPI
+		note         string
 	}{
 		"nothing": {sent: both, size: 2, uses: []Use{{}, {Use: linkage.Use{MPI: linkage.MPICH}}},
 			want: MPI{Unknown: true}},
@@ -64,11 +64,11 @@ func TestWhatProgramsNeed(t *testing.T) {
 		"no library":     {size: 2, uses: []Use{four}, note: "gorun needs gorun-ompi4.so in"},
 		"no server":      {size: 2, uses: []Use{five}, note: "x is linked with Open MPI"},
 		"a rank alone":   {size: 1, uses: []Use{five}},
-		"in a container": {sent: both, size: 2, uses: []Use{five}, apart: true},
+		"in a container": {sent: both, size: 2, uses: []Use{five}, withoutFiles: true},
 	} {
 		var got MPI
 		for _, use := range tt.uses {
-			got.Add(wire.Job{MPI: tt.sent, Size: tt.size}, "x", use, tt.apart, map[string]string{"A": "1"})
+			got.Add(wire.Job{MPI: tt.sent, Size: tt.size}, "x", use, tt.withoutFiles, map[string]string{"A": "1"})
 		}
 		if note := got.Note; !strings.Contains(note, tt.note) || (note == "") != (tt.note == "") {
 			t.Errorf("%s: note %q", name, note)

@@ -33,7 +33,7 @@ type Services struct {
 	pmix   *pmix.Server // or nil
 	worlds *spawn.Registry
 	opts   Options
-	told   atomic.Int32 // notes about refused spawns
+	noted  atomic.Int32 // notes about refused spawns
 	// watches: ranks may load an MPI that is not served.
 	watches bool
 	tokens  map[int]string // by rank
@@ -41,14 +41,14 @@ type Services struct {
 
 // Options are the settings of services beside the job.
 type Options struct {
-	Out       *wire.Writer
-	Addresses []wire.Address // this host's
-	Guard     contain.Guard
-	Apart     bool           // some rank is in a container that inherits no open files
-	Kill      func(rank int) // ends a rank that called MPI_Abort
-	MPI       MPI
-	Start     func(path string, argv, env []string, files []*os.File) error // a process that serves ranks
-	Broken    func(error)                                                   // such a process has failed
+	Out          *wire.Writer
+	Addresses    []wire.Address // this host's
+	Guard        contain.Guard
+	WithoutFiles bool           // some rank is in a container that inherits no open files
+	Kill         func(rank int) // ends a rank that called MPI_Abort
+	MPI          MPI
+	Start        func(path string, argv, env []string, files []*os.File) error // a process that serves ranks
+	Broken       func(error)                                                   // such a process has failed
 	// starts the ranks of a world here, and calls Forget if it cannot
 	Spawn    func(ctx context.Context, w *spawn.World) error
 	MaySpawn func(ctx context.Context, r wire.SpawnRequest) error // why a rank cannot start programs
@@ -85,7 +85,7 @@ func Open(job wire.Job, o Options) (*Services, error) {
 	if s.server, err = kv.OpenServer(ranks, backend); err != nil {
 		return nil, err
 	}
-	if s.mpi, err = newMPI(job, s.relay, o.Apart, s.relay.send, o.Kill); err != nil {
+	if s.mpi, err = newMPI(job, s.relay, o.WithoutFiles, s.relay.send, o.Kill); err != nil {
 		s.server.Close()
 		return nil, err
 	}
@@ -174,13 +174,13 @@ func (s *Services) RankEnded(rank int) {
 // MPI_Abort ended with another code.
 func (s *Services) End(rank, code, signal int) End { return s.mpi.end(rank, code, signal, s.pmix) }
 
-// Describe adds to a rank's description where it reaches the services. apart ranks inherit no open
-// files.
-func (s *Services) Describe(r rankenv.Rank, apart bool, mpi linkage.MPI) rankenv.Rank {
+// Describe adds to a rank's description where it reaches the services. withoutFiles is whether the
+// rank is in a container that inherits no open files.
+func (s *Services) Describe(r rankenv.Rank, withoutFiles bool, mpi linkage.MPI) rankenv.Rank {
 	r.Agent = s.server.Addr()
 	r.Token = s.tokens[r.Rank]
 	r.GlooPort = s.gloo.ports[r.Rank]
-	if r.PMIFD = FirstFD; apart {
+	if r.PMIFD = FirstFD; withoutFiles {
 		r.PMIFD = 0
 		r.PMIPort = s.mpi.address()
 	} else {

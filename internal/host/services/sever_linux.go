@@ -41,7 +41,7 @@ func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (
 			return severed
 		}
 		number, err := strconv.Atoi(e.Name())
-		if what, _ := os.Readlink(folder + e.Name()); err != nil || !strings.HasPrefix(what, "socket:") {
+		if target, _ := os.Readlink(folder + e.Name()); err != nil || !strings.HasPrefix(target, "socket:") {
 			continue
 		}
 		fd, err := unix.PidfdGetfd(process, number, 0)

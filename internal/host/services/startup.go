@@ -8,8 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// slowStart is how long a start-up of MPI may take before the launcher is told which ranks have
-// come.
+// slowStart is how long a start-up of MPI may take before the launcher learns which ranks have
+// called MPI_Init.
 const slowStart = time.Second
 
 // startup follows which ranks of this host have called MPI_Init, until all ranks of the job have.
@@ -20,7 +20,7 @@ type startup struct {
 
 	mu      sync.Mutex
 	over    bool // all have, or the job is over
-	slow    bool // the launcher is told
+	slow    bool // the launcher is kept informed
 	entered []int
 	ended   []int // without a call
 	lost    bool  // one of ended is reported
@@ -42,19 +42,19 @@ func (s *startup) enter(rank int) {
 	if s.timer == nil {
 		s.timer = time.AfterFunc(slowStart, s.late)
 	}
-	s.tell()
+	s.report()
 	s.check()
 }
 
-// late begins to tell the launcher.
+// late begins to inform the launcher.
 func (s *startup) late() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.slow = true
-	s.tell()
+	s.report()
 }
 
-func (s *startup) tell() {
+func (s *startup) report() {
 	if s.slow && !s.over {
 		s.send(wire.TypeEntered, wire.Entered{Ranks: slices.Clone(s.entered)})
 	}

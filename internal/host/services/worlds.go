@@ -98,20 +98,20 @@ func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*spawn.World, 
 
 // world begins a world, or hands a refusal to the rank that has asked. Worlds begin in their order,
 // on all hosts.
-func (s *Services) world(told wire.World) {
-	if told.Refused != "" {
-		s.worlds.Answer(told, spawn.Answer{Err: errors.New(told.Refused)})
+func (s *Services) world(described wire.World) {
+	if described.Refused != "" {
+		s.worlds.Answer(described, spawn.Answer{Err: errors.New(described.Refused)})
 		return
 	}
 	before, done := s.worlds.Turn()
 	s.mpi.wg.Go(func() {
 		defer close(done)
 		<-before
-		w, err := s.worlds.Add(told)
+		w, err := s.worlds.Add(described)
 		if err == nil {
 			err = s.begin(w)
 		}
-		s.worlds.Answer(told, spawn.Answer{World: w, Err: err})
+		s.worlds.Answer(described, spawn.Answer{World: w, Err: err})
 	})
 }
 
@@ -220,7 +220,7 @@ func (s *Services) refused(r wire.SpawnRequest, why error) {
 	for _, p := range r.Programs {
 		n += p.Ranks
 	}
-	if s.told.Add(1) <= maxRefused {
+	if s.noted.Add(1) <= maxRefused {
 		s.relay.send(wire.TypeNote, wire.Note{By: r.By, Text: fmt.Sprintf("MPI_Comm_spawn of %d more ranks returns "+
 			"an error: %v", n, why)})
 	}

@@ -85,18 +85,18 @@ func (r *Registry) Turn() (before <-chan struct{}, done chan<- struct{}) {
 var errWorld = errors.New("the launcher described ranks that cannot be")
 
 // Add takes a world of the launcher.
-func (r *Registry) Add(told wire.World) (*World, error) {
+func (r *Registry) Add(described wire.World) (*World, error) {
 	ranks := 0
-	for _, p := range told.Programs {
+	for _, p := range described.Programs {
 		if p.Ranks < 1 || len(p.Argv) == 0 {
 			return nil, errWorld
 		}
 		ranks += p.Ranks
 	}
-	if ranks != len(told.Numbers) || ranks != len(told.HostOf) {
+	if ranks != len(described.Numbers) || ranks != len(described.HostOf) {
 		return nil, errWorld
 	}
-	w := newWorld(told, r.may.Has)
+	w := newWorld(described, r.may.Has)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rank := range w.Here {

@@ -31,14 +31,14 @@ type wait struct {
 	err    error
 }
 
-func newWorld(told wire.World, here func(number int) bool) *World {
+func newWorld(described wire.World, here func(number int) bool) *World {
 	w := &World{
-		World: told,
+		World: described,
 		index: map[int]int{},
 		waits: map[string]*wait{},
 		came:  map[int]bool{},
 	}
-	for rank, number := range told.Numbers {
+	for rank, number := range described.Numbers {
 		if here(number) {
 			w.index[rank] = len(w.Here)
 			w.Here = append(w.Here, rank)

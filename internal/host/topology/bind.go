@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Unit is the kind of processor set that a rank is bound to.
+// Unit is the kind of CPU set that a rank is bound to.
 type Unit int
 
 // The units, smallest first.

@@ -8,17 +8,17 @@ import (
 	"github.com/gorun/gorun/internal/net/sockets"
 )
 
-// AwaitStranger looks who listens on a port after strangerTime, and then less and less often.
+// AwaitOtherUser looks who listens on a port after listenTime, and then less and less often.
 const (
-	strangerTime    = 250 * time.Millisecond
-	maxStrangerTime = 8 * time.Second
+	listenTime    = 250 * time.Millisecond
+	maxListenTime = 8 * time.Second
 )
 
-// AwaitStranger waits until somebody listens on a TCP port of this host, or ended is closed. It
+// AwaitOtherUser waits until somebody listens on a TCP port of this host, or ended is closed. It
 // returns the user if that is neither this one nor root.
-func AwaitStranger(port int, ended <-chan struct{}) (uid uint32, found bool) {
+func AwaitOtherUser(port int, ended <-chan struct{}) (uid uint32, found bool) {
 	own := uint32(os.Getuid())
-	for wait := strangerTime; ; wait = min(wait*5/4, maxStrangerTime) {
+	for wait := listenTime; ; wait = min(wait*5/4, maxListenTime) {
 		select {
 		case <-time.After(wait):
 		case <-ended:
