@@ -199,13 +199,7 @@ func TestStartHereMixesWithOtherCalls(t *testing.T) {
 			dice := rand.New(rand.NewPCG(uint64(rank), 5))
 			for call := range calls {
 				v := vector(n, func(i int) float32 { return at(rank, i+call) })
-				w := ring.Collective{
-					Kind: ring.KindAllReduce,
-					Type: ring.Float32,
-					Op:   ring.Sum,
-					Dst:  ring.BufferOf(v),
-					Src:  ring.BufferOf(v),
-				}
+				w := collective(ring.KindAllReduce, ring.Float32, ring.Sum, ring.BufferOf(v), ring.BufferOf(v))
 				if dice.IntN(8) == 0 {
 					time.Sleep(time.Duration(dice.IntN(1000)) * time.Microsecond)
 				}
@@ -356,13 +350,8 @@ func TestStartHereFailsAsOthersDo(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	err := ringtest.Each(2, func(rank int) error {
 		v := make([]float32, 3+rank)
-		err := finish(comms[rank], ring.Collective{
-			Kind: ring.KindAllReduce,
-			Type: ring.Float32,
-			Op:   ring.Sum,
-			Dst:  ring.BufferOf(v),
-			Src:  ring.BufferOf(v),
-		})
+		b := ring.BufferOf(v)
+		err := finish(comms[rank], collective(ring.KindAllReduce, ring.Float32, ring.Sum, b, b))
 		var mismatch *ring.MismatchError
 		var peer *ring.PeerError
 		if !errors.As(err, &mismatch) && !errors.As(err, &peer) {

@@ -204,3 +204,14 @@ func TestConstantsHaveTheirNames(t *testing.T) {
 		}
 	}
 }
+
+// collective is a call that needs no more than these. Op is 0 unless elements are combined.
+func collective(kind ring.Kind, typ ring.Type, op ring.Op, dst, src ring.Buffer) ring.Collective {
+	return ring.Collective{
+		Kind: kind,
+		Type: typ,
+		Op:   op,
+		Dst:  dst,
+		Src:  src,
+	}
+}

@@ -176,13 +176,7 @@ func TestDeviceRefuses(t *testing.T) {
 	c := func(w ring.Collective, scale float64) ring.DeviceCall {
 		return ring.DeviceCall{Collective: w, Scale: scale}
 	}
-	good := ring.Collective{
-		Kind: ring.KindAllReduce,
-		Type: ring.Float32,
-		Op:   ring.Sum,
-		Dst:  buf,
-		Src:  buf,
-	}
+	good := collective(ring.KindAllReduce, ring.Float32, ring.Sum, buf, buf)
 	scaled := good
 	bits := good
 	nowhere := good

@@ -396,13 +396,9 @@ func TestDeviceAllocatesNothing(t *testing.T) {
 		t.Run(caller.name, func(t *testing.T) {
 			d := devices(t, newDeviceJob(t, 1, caller.env...).comms(t))[0]
 			at := memory(t, d, 4096)
-			two := []ring.DeviceCall{{Collective: ring.Collective{
-				Kind: ring.KindAllReduce,
-				Type: ring.Float32,
-				Op:   ring.Sum,
-				Dst:  ring.DeviceBuffer(at, 100),
-				Src:  ring.DeviceBuffer(at, 100),
-			}, Scale: 0.5}, {}}
+			b := ring.DeviceBuffer(at, 100)
+			two := []ring.DeviceCall{{Collective: collective(ring.KindAllReduce, ring.Float32, ring.Sum, b, b),
+				Scale: 0.5}, {}}
 			two[1] = two[0]
 			n := testing.AllocsPerRun(200, func() {
 				if err := errors.Join(d.AllReduce(ctx, 0, at, at, 1000, ring.Float32, ring.Avg), d.Do(ctx, 0, two...),

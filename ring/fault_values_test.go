@@ -146,13 +146,7 @@ func combine(comms []*ring.Comm, typ ring.Type, op ring.Op, vectors [][]byte) er
 	return ringtest.Each(len(comms), func(rank int) error {
 		v := vectors[rank]
 		b := ring.Buffer{Ptr: unsafe.Pointer(&v[0]), Len: len(v) / typ.Size()}
-		return comms[rank].Do(ctx, ring.Collective{
-			Kind: ring.KindAllReduce,
-			Type: typ,
-			Op:   op,
-			Dst:  b,
-			Src:  b,
-		})
+		return comms[rank].Do(ctx, collective(ring.KindAllReduce, typ, op, b, b))
 	})
 }
 

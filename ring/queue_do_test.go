@@ -16,13 +16,7 @@ import (
 func doSum(ctx context.Context, q *ring.Queue, name string, rank, size, n int) error {
 	buf := slices.Repeat([]float64{float64(rank + 1)}, n)
 	b := ring.BufferOf(buf)
-	err := q.Do(ctx, name, ring.Collective{
-		Kind: ring.KindAllReduce,
-		Type: ring.Float64,
-		Op:   ring.Sum,
-		Dst:  b,
-		Src:  b,
-	})
+	err := q.Do(ctx, name, collective(ring.KindAllReduce, ring.Float64, ring.Sum, b, b))
 	return match(name, err, buf, slices.Repeat([]float64{float64(size * (size + 1) / 2)}, n))
 }
 
@@ -144,13 +138,8 @@ func TestQueueSubmitHere(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	sum := func(rank int) (ring.Ticket, []float32, error) {
 		x := []float32{float32(rank + 1)}
-		ticket, err := queues[rank].SubmitHere("x", ring.Collective{
-			Kind: ring.KindAllReduce,
-			Type: ring.Float32,
-			Op:   ring.Sum,
-			Dst:  ring.BufferOf(x),
-			Src:  ring.BufferOf(x),
-		})
+		b := ring.BufferOf(x)
+		ticket, err := queues[rank].SubmitHere("x", collective(ring.KindAllReduce, ring.Float32, ring.Sum, b, b))
 		return ticket, x, err
 	}
 	late, x, err := sum(0)

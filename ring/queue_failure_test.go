@@ -49,12 +49,7 @@ func TestQueueMismatch(t *testing.T) {
 		})
 	}
 	gather := func(n int) submission {
-		return submit(ring.Collective{
-			Kind: ring.KindAllGather,
-			Type: ring.Float32,
-			Dst:  buf(3 * n),
-			Src:  buf(n),
-		})
+		return submit(collective(ring.KindAllGather, ring.Float32, 0, buf(3*n), buf(n)))
 	}
 	scatter := func(counts ...int) submission {
 		return func(q *ring.Queue) error {
@@ -84,13 +79,7 @@ func TestQueueMismatch(t *testing.T) {
 		return err
 	}
 	reduce := func(typ ring.Type, op ring.Op) submission {
-		return submit(ring.Collective{
-			Kind: ring.KindAllReduce,
-			Type: typ,
-			Op:   op,
-			Dst:  buf(5),
-			Src:  buf(5),
-		})
+		return submit(collective(ring.KindAllReduce, typ, op, buf(5), buf(5)))
 	}
 	shaped := func(kind ring.Kind, shape string) submission {
 		w := ring.Collective{
@@ -175,13 +164,7 @@ func TestQueueArguments(t *testing.T) {
 	room := func([]int) ring.Buffer { return ring.Buffer{} }
 	raw := func(w ring.Collective) error { _, err := q.Submit("x", w); return err }
 	rawV := func(w ring.Collective) error { _, err := q.SubmitV("x", w, room); return err }
-	reduce := ring.Collective{
-		Kind: ring.KindAllReduce,
-		Type: ring.Float32,
-		Op:   ring.Sum,
-		Dst:  b,
-		Src:  b,
-	}
+	reduce := collective(ring.KindAllReduce, ring.Float32, ring.Sum, b, b)
 	roomless := func() error {
 		_, err := q.SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32, Src: b}, nil)
 		return err
@@ -192,12 +175,7 @@ func TestQueueArguments(t *testing.T) {
 	}
 	nameless := func() error { _, err := ring.QueueBarrier(q, ""); return err }
 	for want, err := range map[string]error{
-		"a queue has no gather": raw(ring.Collective{
-			Kind: ring.KindGather,
-			Type: ring.Float32,
-			Dst:  b,
-			Src:  b,
-		}),
+		"a queue has no gather": raw(collective(ring.KindGather, ring.Float32, 0, b, b)),
 		"a queue has no message": raw(ring.Collective{
 			Kind: ring.KindMessage,
 			Type: ring.Float32,
@@ -205,12 +183,7 @@ func TestQueueArguments(t *testing.T) {
 			To:   -1,
 			From: 1,
 		}),
-		"no op 0 of float32": raw(ring.Collective{
-			Kind: ring.KindAllReduce,
-			Type: ring.Float32,
-			Dst:  b,
-			Src:  b,
-		}),
+		"no op 0 of float32": raw(collective(ring.KindAllReduce, ring.Float32, 0, b, b)),
 		"root 2 is not": raw(ring.Collective{
 			Kind: ring.KindBroadcast,
 			Type: ring.Float32,
@@ -225,13 +198,8 @@ func TestQueueArguments(t *testing.T) {
 			Counts: []int{2, 4},
 		}),
 		"only allgather and alltoall": rawV(reduce),
-		"leave them zero": rawV(ring.Collective{
-			Kind: ring.KindAllGather,
-			Type: ring.Float32,
-			Dst:  b,
-			Src:  b,
-		}),
-		"no such type": rawV(ring.Collective{Kind: ring.KindAllGather, Src: b}),
+		"leave them zero":             rawV(collective(ring.KindAllGather, ring.Float32, 0, b, b)),
+		"no such type":                rawV(ring.Collective{Kind: ring.KindAllGather, Src: b}),
 		"sends for 1 ranks": rawV(ring.Collective{
 			Kind:  ring.KindAllToAll,
 			Type:  ring.Float32,

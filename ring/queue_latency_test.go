@@ -73,13 +73,7 @@ func TestQueueLatencyChild(t *testing.T) {
 	}
 	vector := ring.BufferOf(buf)
 	do := func() error {
-		return q.Do(ctx, "x", ring.Collective{
-			Kind: ring.KindAllReduce,
-			Type: ring.Float32,
-			Op:   ring.Sum,
-			Dst:  vector,
-			Src:  vector,
-		})
+		return q.Do(ctx, "x", collective(ring.KindAllReduce, ring.Float32, ring.Sum, vector, vector))
 	}
 	var took [3][]time.Duration
 	for turn := range turns + 1 {

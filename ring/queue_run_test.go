@@ -72,13 +72,8 @@ func group(t *testing.T, queues []*ring.Queue, count int) []event {
 			buf := slices.Repeat([]float64{float64(i)}, 10*i+1)
 			names = append(names, fmt.Sprintf("w%d", i))
 			bufs = append(bufs, buf)
-			work = append(work, ring.Collective{
-				Kind: ring.KindAllReduce,
-				Type: ring.Float64,
-				Op:   ring.Sum,
-				Dst:  ring.BufferOf(buf),
-				Src:  ring.BufferOf(buf),
-			})
+			b := ring.BufferOf(buf)
+			work = append(work, collective(ring.KindAllReduce, ring.Float64, ring.Sum, b, b))
 		}
 		tickets, err := queues[rank].SubmitGroup(nil, names, work)
 		if err != nil {

@@ -39,40 +39,6 @@ func BenchmarkReduce(b *testing.B) {
 	}
 }
 
-// BenchmarkCopy counts the bytes copied.
-func BenchmarkCopy(b *testing.B) {
-	dst, srcs := benchArrays(1, 64<<20)
-	b.Run("cached", func(b *testing.B) {
-		b.SetBytes(64 << 20)
-		for b.Loop() {
-			Copy(dst, srcs[0], 64<<20)
-		}
-	})
-	for _, set := range sets(b)[1:] {
-		b.Run(fmt.Sprintf("%v/nt", set), func(b *testing.B) {
-			b.SetBytes(64 << 20)
-			for b.Loop() {
-				set.CopyNT(dst, srcs[0], 64<<20)
-			}
-		})
-	}
-}
-
-// BenchmarkConvert counts the bytes of the float32 array.
-func BenchmarkConvert(b *testing.B) {
-	dst, srcs := benchArrays(1, 256<<10)
-	for _, pair := range [][2]Type{{F32, F16}, {F16, F32}, {F32, BF16}, {BF16, F32}} {
-		for _, set := range sets(b) {
-			b.Run(fmt.Sprintf("%v/%v/%v", pair[1], pair[0], set), func(b *testing.B) {
-				b.SetBytes(256 << 10)
-				for b.Loop() {
-					set.Convert(pair[0], dst, pair[1], srcs[0], 64<<10)
-				}
-			})
-		}
-	}
-}
-
 // benchArrays returns aligned arrays of ones (F32), each at another offset in its page.
 func benchArrays(k, bytes int) (dst unsafe.Pointer, srcs []unsafe.Pointer) {
 	a := newArrays(k+1, bytes, func(int) int { return 0 })

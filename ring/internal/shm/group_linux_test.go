@@ -93,59 +93,7 @@ var table = sync.OnceValue(func() []float32 {
 // values returns n numbers determined by seed.
 func values(seed uint64, n int) []float32 { return slices.Clone(table()[31*seed:][:n:n]) }
 
-// sumOf returns the sum of the values of seeds first to first+size-1, in that order.
-func sumOf(first uint64, size, n int) []float32 {
-	sum := values(first, n)
-	for q := 1; q < size; q++ {
-		for i, x := range table()[31*(first+uint64(q)):][:n] {
-			sum[i] += x
-		}
-	}
-	return sum
-}
-
 func pointer(v []float32) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(v)) }
-
-func TestAllReduceAddsInRankOrder(t *testing.T) {
-	perSlot := slotSize / 4
-	for _, size := range []int{2, 3, 5} {
-		counts := []int{0, 1, 2, 11, 12, 13, 15, 16, 17, cellSize/4 - 1, cellSize / 4, cellSize/4 + 1, 10007,
-			perSlot - 1, perSlot, perSlot + 1, (slots+2)*perSlot + 1}
-		sums := map[int][]float32{}
-		for _, n := range counts {
-			sums[n] = sumOf(0, size, n)
-		}
-		each(t, size, func(g *Group) {
-			for round := range 2 {
-				for _, n := range counts {
-					want := sums[n]
-					if round == 1 {
-						want = slices.Clone(want)
-						for i := range want {
-							want[i] /= float32(size)
-						}
-					}
-					src := values(uint64(g.rank), n)
-					dst := src
-					divisor := 1
-					if round == 1 {
-						dst = make([]float32, n)
-						divisor = size
-					}
-					if err := g.AllReduce(7, kernel.F32, kernel.Sum, pointer(dst), pointer(src), n,
-						divisor); err != nil {
-						t.Errorf("%d ranks, %d elements: %v", size, n, err)
-						return
-					}
-					if !slices.Equal(dst, want) {
-						t.Errorf("%d ranks, %d elements, rank %d, round %d: a wrong result", size, n, g.rank, round)
-						return
-					}
-				}
-			}
-		})
-	}
-}
 
 func TestAnotherCallIsAnError(t *testing.T) {
 	for _, n := range []int{1, 100, 10000, 1000000} {

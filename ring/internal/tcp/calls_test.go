@@ -48,37 +48,15 @@ func TestLateRankIsNotInDoubt(t *testing.T) {
 				mine := numbered(round, 1)
 				if rank == 1 {
 					return errors.Join(
-						n.Run(&flow.Flow{
-							Sign: mine,
-							To:   flow.None,
-							From: 0,
-							Recv: []flow.Part{{Into: got}},
-						}),
-						n.Run(&flow.Flow{
-							Sign: mine,
-							To:   0,
-							From: flow.None,
-							Send: [][]byte{hello},
-							Lead: 1,
-						}),
+						n.Run(receiving(mine, 0, got)),
+						n.Run(sending(mine, 0, hello)),
 					)
 				}
 				time.Sleep(2 * tick)
 				back := make([]byte, len(hello))
 				return errors.Join(
-					n.Run(&flow.Flow{
-						Sign: mine,
-						To:   1,
-						From: flow.None,
-						Send: [][]byte{hello},
-						Lead: 1,
-					}),
-					n.Run(&flow.Flow{
-						Sign: mine,
-						To:   flow.None,
-						From: 1,
-						Recv: []flow.Part{{Into: back}},
-					}),
+					n.Run(sending(mine, 1, hello)),
+					n.Run(receiving(mine, 1, back)),
 				)
 			})
 			if err := errors.Join(errs...); err != nil || string(got) != "hello" {

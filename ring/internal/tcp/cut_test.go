@@ -52,13 +52,7 @@ func TestRankProcess(t *testing.T) {
 			case how == "idle" && rank == 0:
 				f = &flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: 1}
 			case how == "full" && rank == 0:
-				f = &flow.Flow{
-					Sign: &flow.Sign{1},
-					To:   1,
-					From: flow.None,
-					Lead: 1,
-					Send: [][]byte{make([]byte, 64<<20)},
-				}
+				f = sending(&flow.Sign{1}, 1, make([]byte, 64<<20))
 			case how != "busy":
 				io.Copy(io.Discard, os.Stdin) // the other one goes on alone
 				return

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
-	"github.com/gorun/gorun/ring/internal/flow"
 )
 
 // A rank closes while a note to it is unread: the kernel drops unsent data, except data
@@ -23,21 +22,10 @@ func TestDeliverPastANote(t *testing.T) {
 		in := make([]byte, len(out))
 		errs := each(nets, func(rank int, n *Net) error {
 			if rank == 1 {
-				return n.Run(&flow.Flow{
-					Sign: numbered(1, 1),
-					To:   flow.None,
-					From: 0,
-					Recv: []flow.Part{{Into: in}},
-				})
+				return n.Run(receiving(numbered(1, 1), 0, in))
 			}
 			time.Sleep(2 * tick)
-			err := n.Run(&flow.Flow{
-				Sign: numbered(1, 1),
-				To:   1,
-				From: flow.None,
-				Lead: 1,
-				Send: [][]byte{out},
-			})
+			err := n.Run(sending(numbered(1, 1), 1, out))
 			n.Deliver()
 			return errors.Join(err, n.Close())
 		})
@@ -53,23 +41,12 @@ func TestNoteToARankThatHasLeft(t *testing.T) {
 		nets := waiters(t, guard, 2)
 		linkUp(t, nets)
 		out := payload(1000)
-		if err := nets[0].Run(&flow.Flow{
-			Sign: numbered(1, 1),
-			To:   1,
-			From: flow.None,
-			Lead: 1,
-			Send: [][]byte{out},
-		}); err != nil {
+		if err := nets[0].Run(sending(numbered(1, 1), 1, out)); err != nil {
 			t.Fatal(err)
 		}
 		nets[0].Close()
 		in := make([]byte, len(out))
-		f := &flow.Flow{
-			Sign: numbered(1, 1),
-			To:   flow.None,
-			From: 0,
-			Recv: []flow.Part{{Into: in}},
-		}
+		f := receiving(numbered(1, 1), 0, in)
 		for range 3 { // a reset answers the first
 			nets[1].flows++
 			if err := nets[1].sendNote(nets[1].links[0], f); err != nil {

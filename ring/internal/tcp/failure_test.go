@@ -120,13 +120,7 @@ func TestInterruptSender(t *testing.T) {
 	for range 5 {
 		nets := world(t, 2, 2)
 		linkUp(t, nets)
-		f := &flow.Flow{
-			Sign: &flow.Sign{1},
-			To:   1,
-			From: flow.None,
-			Lead: 1,
-			Send: [][]byte{make([]byte, 64<<20)},
-		}
+		f := sending(&flow.Sign{1}, 1, make([]byte, 64<<20))
 		done := started(func() error { return nets[0].Run(f) })
 		time.Sleep(tick / 10) // the sockets fill up meanwhile, or not
 		start := time.Now()
@@ -184,23 +178,12 @@ func TestCloseDelivers(t *testing.T) {
 		nets := guardedWorld(t, guard, 2, 1)
 		linkUp(t, nets)
 		out := noise(1, 1<<20)
-		if err := nets[0].Run(&flow.Flow{
-			Sign: &flow.Sign{1},
-			To:   1,
-			From: flow.None,
-			Lead: 1,
-			Send: [][]byte{out},
-		}); err != nil {
+		if err := nets[0].Run(sending(&flow.Sign{1}, 1, out)); err != nil {
 			t.Fatal(err)
 		}
 		nets[0].Close()
 		in := make([]byte, len(out))
-		if err := nets[1].Run(&flow.Flow{
-			Sign: &flow.Sign{1},
-			To:   flow.None,
-			From: 0,
-			Recv: []flow.Part{{Into: in}},
-		}); err != nil || !bytes.Equal(in, out) {
+		if err := nets[1].Run(receiving(&flow.Sign{1}, 0, in)); err != nil || !bytes.Equal(in, out) {
 			t.Errorf("received other bytes, %v", err)
 		}
 	})

@@ -146,19 +146,8 @@ func TestRailsBothSendFirst(t *testing.T) {
 	errs := each(nets, func(rank int, net *Net) error {
 		in := make([]byte, n)
 		for range 5 {
-			give := &flow.Flow{
-				Sign: &flow.Sign{1},
-				To:   1 - rank,
-				From: flow.None,
-				Send: [][]byte{payload(n)},
-				Lead: 1,
-			}
-			take := &flow.Flow{
-				Sign: &flow.Sign{1},
-				To:   flow.None,
-				From: 1 - rank,
-				Recv: []flow.Part{{Into: in}},
-			}
+			give := sending(&flow.Sign{1}, 1-rank, payload(n))
+			take := receiving(&flow.Sign{1}, 1-rank, in)
 			if err := errors.Join(net.Run(give), net.Run(take)); err != nil {
 				return err
 			}
@@ -214,23 +203,12 @@ func TestRailsDeliver(t *testing.T) {
 	in := make([]byte, n)
 	errs := each(nets, func(rank int, net *Net) error {
 		if rank == 0 {
-			err := net.Run(&flow.Flow{
-				Sign: &flow.Sign{1},
-				To:   1,
-				From: flow.None,
-				Send: [][]byte{payload(n)},
-				Lead: 1,
-			})
+			err := net.Run(sending(&flow.Sign{1}, 1, payload(n)))
 			net.Deliver()
 			net.Interrupt()
 			return errors.Join(err, net.Close())
 		}
-		return net.Run(&flow.Flow{
-			Sign: &flow.Sign{1},
-			To:   flow.None,
-			From: 0,
-			Recv: []flow.Part{{Into: in}},
-		})
+		return net.Run(receiving(&flow.Sign{1}, 0, in))
 	})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
@@ -254,13 +232,7 @@ func TestRailsLastData(t *testing.T) {
 	const n = 32 << 10
 	for range 20 {
 		nets, open := railWorld(t, secure.Plain, 2, 2)
-		give := &flow.Flow{
-			Sign: &flow.Sign{1},
-			To:   0,
-			From: flow.None,
-			Send: [][]byte{payload(n)},
-			Lead: 1,
-		}
+		give := sending(&flow.Sign{1}, 0, payload(n))
 		if err := nets[1].Run(give); err != nil {
 			t.Fatal(err)
 		}
@@ -270,12 +242,7 @@ func TestRailsLastData(t *testing.T) {
 		note := &flow.Flow{Sign: &flow.Sign{1}, To: flow.None, From: flow.None}
 		_ = nets[0].sendNote(nets[0].links[1], note) // resets a connection
 		in := make([]byte, n)
-		if err := nets[0].Run(&flow.Flow{
-			Sign: &flow.Sign{1},
-			To:   flow.None,
-			From: 1,
-			Recv: []flow.Part{{Into: in}},
-		}); err != nil {
+		if err := nets[0].Run(receiving(&flow.Sign{1}, 1, in)); err != nil {
 			t.Fatalf("%v, with %d connections", err, open[0].count())
 		}
 		if !bytes.Equal(in, payload(n)) {

@@ -20,25 +20,14 @@ func TestPeerDoesNotRead(t *testing.T) {
 	out := noise(1, 64<<20)
 	in := make([]byte, len(out))
 	sent := started(func() error {
-		return nets[0].Run(&flow.Flow{
-			Sign: &flow.Sign{1},
-			To:   1,
-			From: flow.None,
-			Lead: 1,
-			Send: [][]byte{out},
-		})
+		return nets[0].Run(sending(&flow.Sign{1}, 1, out))
 	})
 	select {
 	case err := <-sent:
 		t.Fatalf("sent without anybody reading, %v", err)
 	case <-time.After(7 * time.Second):
 	}
-	err := nets[1].Run(&flow.Flow{
-		Sign: &flow.Sign{1},
-		To:   flow.None,
-		From: 0,
-		Recv: []flow.Part{{Into: in}},
-	})
+	err := nets[1].Run(receiving(&flow.Sign{1}, 0, in))
 	if err != nil || !bytes.Equal(in, out) {
 		t.Errorf("received other bytes, %v", err)
 	}

@@ -186,3 +186,23 @@ func dialAs(t testing.TB, n *Net, rank, stripes int) []*secure.Conn {
 
 // addrOf returns the address of a listener.
 func addrOf(l net.Listener) netip.AddrPort { return l.Addr().(*net.TCPAddr).AddrPort() }
+
+// sending is a flow that sends out to rank to, receiving one that fills in from rank from.
+func sending(sign *flow.Sign, to int, out []byte) *flow.Flow {
+	return &flow.Flow{
+		Sign: sign,
+		To:   to,
+		From: flow.None,
+		Lead: 1,
+		Send: [][]byte{out},
+	}
+}
+
+func receiving(sign *flow.Sign, from int, in []byte) *flow.Flow {
+	return &flow.Flow{
+		Sign: sign,
+		To:   flow.None,
+		From: from,
+		Recv: []flow.Part{{Into: in}},
+	}
+}
