@@ -3,9 +3,7 @@ package bench
 import (
 	"bytes"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -448,39 +446,6 @@ func TestNumber(t *testing.T) {
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("full") }
-
-func TestPlotIsWellFormed(t *testing.T) {
-	series := []Series{
-		{Name: "a <b> & c", Points: []Point{{8, 0.2}, {64 << 20, 6700}}},
-		{Name: "one point and none", Points: []Point{{1024, 3}, {2048, 0}}, Dashed: true},
-		{Name: "none"},
-	}
-	for _, s := range [][]Series{series, series[2:], nil} {
-		var out bytes.Buffer
-		if err := Plot(&out, Picture{
-			Title:    "title",
-			Quantity: "bus bandwidth",
-			Unit:     Speed,
-			Series:   s,
-		}); err != nil {
-			t.Fatal(err)
-		}
-		if strings.Count(out.String(), "<polyline") != len(s) || strings.Contains(out.String(), "Inf") {
-			t.Errorf("%d series are\n%s", len(s), &out)
-		}
-		for d := xml.NewDecoder(&out); ; {
-			if _, err := d.Token(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	x, _ := Picture{Series: series}.axes()
-	if x.at(8) < 0 || x.at(64<<20) > 1 || x.at(8) >= x.at(1024) {
-		t.Errorf("8 B at %v, 1 KiB at %v, 64 MiB at %v", x.at(8), x.at(1024), x.at(64<<20))
-	}
-}
 
 // TestRowKeys pins the keys of gorun bench --json, which scripts read.
 func TestRowKeys(t *testing.T) {

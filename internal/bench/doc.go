@@ -1,7 +1,7 @@
 // Package bench times ring's collectives and prints the results.
 //
 // The ranks run [Run] and print a [Row] for each size; whoever started them
-// reads the rows and shows them as a [Table] or a [Plot]. Sizes, columns and bandwidths
+// reads the rows and shows them as a [Table] or a plot. Sizes, columns and bandwidths
 // mean what they mean in nccl-tests. Size is the whole vector: what a rank brings to or
 // gets from an allreduce, broadcast, reduce or sendrecv; in an allgather, reduce-scatter,
 // alltoall, gather or scatter the parts of all n ranks together. Algbw is size by time. Busbw is

@@ -1,25 +1,17 @@
 package report
 
 import (
-	"bytes"
-	"encoding/base64"
+	"cmp"
 	"fmt"
-	"html"
-	"image"
-	"image/color"
-	"image/png"
 	"math"
 	"slices"
-	"strconv"
-	"strings"
+
+	"github.com/gorun/gorun/internal/sight/chart"
 )
 
-// Sizes of a chart in its own units.
 const (
-	chartWidth  = 320
-	chartHeight = 72
-	maxColumns  = 240 // times of a chart, and columns of a map
-	maxRows     = 512 // of a map; more ranks share rows
+	maxColumns = 240 // times of a chart, and columns of a map
+	maxRows    = 512 // of a map; more ranks share rows
 )
 
 // series is a number of each rank, or host, over time; NaN is nothing.
@@ -46,126 +38,77 @@ func (s series) bands() (b bands) {
 	return b
 }
 
-// chart draws bands over time, with a text for those who cannot see it.
-func chart(title, unit string, times []float64, s series, whole float64) string {
+// highest returns the highest value of s, or 0.
+func highest(s series) (most float64) {
+	for _, v := range s.bands().most {
+		if !math.IsNaN(v) {
+			most = max(most, v)
+		}
+	}
+	return most
+}
+
+// figure draws the bands of s over time, on an axis up to whole at least.
+func figure(title, unit string, times []float64, s series, whole float64) chart.HTML {
 	b := s.bands()
-	top := 0.0
+	line := chart.Series{Band: true}
 	sum := 0.0
 	n := 0
-	for i, v := range b.most {
+	for i, v := range b.middle {
+		line.Points = append(line.Points, chart.Point{
+			X:    times[i],
+			Y:    v,
+			Low:  b.least[i],
+			High: b.most[i],
+		})
 		if !math.IsNaN(v) {
-			top = max(top, v)
-			sum += b.middle[i]
+			sum += v
 			n++
 		}
 	}
 	if n == 0 {
 		return ""
 	}
-	scale := cmpOr(max(top, whole), 1)
-	x := func(i int) float64 {
-		return (times[i] - times[0]) / cmpOr(times[len(times)-1]-times[0], 1) * chartWidth
-	}
-	y := func(v float64) float64 { return chartHeight - v/scale*(chartHeight-2) - 1 }
-	var area, line strings.Builder
-	for _, part := range parts(b.middle) {
-		for i := part[0]; i < part[1]; i++ {
-			fmt.Fprintf(&area, "%s%.1f %.1f", pick(i == part[0], "M", "L"), x(i), y(b.most[i]))
-			fmt.Fprintf(&line, "%s%.1f %.1f", pick(i == part[0], "M", "L"), x(i), y(b.middle[i]))
-		}
-		for i := part[1] - 1; i >= part[0]; i-- {
-			fmt.Fprintf(&area, "L%.1f %.1f", x(i), y(b.least[i]))
-		}
-		area.WriteString("Z")
-	}
-	mean := sum / float64(n)
-	text := fmt.Sprintf("%s over time: the median is %s%s on average, the most is %s%s", title, number(mean), unit,
-		number(top), unit)
-	return fmt.Sprintf(`<figure><figcaption>%s <small>median %s%s, most %s%s</small></figcaption><svg viewBox="0 0 %d %d" preserveAspectRatio="none" role="img" aria-label="%s"><path class="band" d="%s"/><path class="line" d="%s"/></svg></figure>`,
-		html.EscapeString(title), number(mean), unit, number(top), unit, chartWidth, chartHeight,
-		html.EscapeString(text), area.String(), line.String()) + "\n"
+	mean := chart.Number(sum/float64(n)) + unit
+	most := chart.Number(highest(s)) + unit
+	return chart.Plot{
+		Title:  title,
+		Note:   fmt.Sprintf("median %s, most %s", mean, most),
+		Text:   fmt.Sprintf("%s over time: the median is %s on average, the most is %s", title, mean, most),
+		X:      chart.Axis{Scale: chart.Time, Label: chart.Seconds, Include: []float64{times[0], times[len(times)-1]}},
+		Y:      chart.Axis{Label: chart.Number, Include: []float64{0, whole}},
+		Series: []chart.Series{line},
+	}.Figure()
 }
 
-// parts are the spans without gaps: first and last + 1.
-func parts(values []float64) (all [][2]int) {
-	for i := 0; i < len(values); i++ {
-		if math.IsNaN(values[i]) {
-			continue
-		}
-		first := i
-		for i < len(values) && !math.IsNaN(values[i]) {
-			i++
-		}
-		all = append(all, [2]int{first, i})
-	}
-	return all
-}
-
-// heat draws a row for each rank, over time, as a picture that suits dark and light: what is not
-// there is transparent.
-func heat(times []float64, s series, rows int, most float64) (uri string, err error) {
-	high := min(rows, maxRows)
+// heat returns the heat of ranks over time: columns of times, rows of ranks.
+func heat(times []float64, s series, ranks int, most float64) [][]float64 {
+	rows := min(ranks, maxRows)
 	first := times[0]
 	last := times[len(times)-1]
-	img := image.NewNRGBA(image.Rect(0, 0, maxColumns, high))
+	columns := make([][]float64, maxColumns)
 	at := 0
-	for x := range maxColumns {
+	for x := range columns {
 		for now := first + (last-first)*float64(x)/maxColumns; at+1 < len(times) && times[at] < now; {
 			at++
 		}
-		column := s[at]
-		for y := range high {
-			from := y * rows / high
-			to := max((y+1)*rows/high, y*rows/high+1)
+		for y := range rows {
+			from := y * ranks / rows
+			to := max((y+1)*ranks/rows, from+1)
 			sum := 0.0
 			n := 0
-			for _, v := range column[from:min(to, len(column))] {
+			for _, v := range s[at][from:min(to, len(s[at]))] {
 				if !math.IsNaN(v) {
 					sum += v
 					n++
 				}
 			}
+			part := math.NaN()
 			if n > 0 {
-				part := math.Sqrt(min(1, sum/float64(n)/cmpOr(most, 1)))
-				img.SetNRGBA(x, y, color.NRGBA{
-					R: uint8(40 + 190*part),
-					G: uint8(90 + 40*part),
-					B: uint8(160 - 130*part),
-					A: uint8(90 + 165*part),
-				})
+				part = math.Sqrt(min(1, sum/float64(n)/cmp.Or(most, 1)))
 			}
+			columns[x] = append(columns[x], part)
 		}
 	}
-	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&b, img); err != nil {
-		return "", err
-	}
-	return "data:image/png;base64," + base64.StdEncoding.EncodeToString(b.Bytes()), nil
-}
-
-func cmpOr(v, otherwise float64) float64 {
-	if v > 0 {
-		return v
-	}
-	return otherwise
-}
-
-func pick(is bool, a, b string) string {
-	if is {
-		return a
-	}
-	return b
-}
-
-// number formats a number with about three digits.
-func number(v float64) string {
-	switch {
-	case math.IsNaN(v):
-		return "-"
-	case v >= 100 || v == math.Trunc(v):
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
+	return columns
 }

@@ -2,64 +2,43 @@
 package report
 
 import (
-	_ "embed"
 	"fmt"
-	"html"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/sight/chart"
 	"github.com/gorun/gorun/internal/sight/watch/record"
 )
 
-//go:embed style.css
-var style string
-
-// page is the document that is being written.
+// page is a report under way.
 type page struct {
-	b    strings.Builder
 	data data
 	run  record.Run
 }
 
 // Write writes the report of a record.
 func Write(w io.Writer, r record.Record) error {
-	p := &page{data: collect(r), run: r.Run}
-	title := "gorun: " + p.name()
-	p.printf("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/><meta name=\"viewport\" "+
-		"content=\"width=device-width, initial-scale=1\"/>"+
-		"<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "+
-		"img-src data:\"/><link rel=\"icon\" "+
-		"href=\"data:,\"/><title>%s</title>\n<style>%s</style></head>\n<body><main>\n<h1>%s</h1>\n", esc(title), style,
-		esc(title))
-	p.summary(r)
-	p.end()
-	p.stacks(r.Events)
+	p := page{data: collect(r), run: r.Run}
+	body := []chart.HTML{p.summary(r), p.cause(), p.stacks(r.Events)}
 	if len(p.data.times) == 0 {
-		p.printf("<p>No sample was recorded: the run was too short.</p>\n")
+		body = append(body, chart.Format("<p>No sample was recorded: the run was too short.</p>\n"))
 	} else {
-		if err := p.timeline(); err != nil {
+		timeline, err := p.timeline()
+		if err != nil {
 			return err
 		}
-		p.charts()
-		p.phases()
-		p.ranks()
+		body = append(body, timeline, p.charts(), p.phases(), p.ranks())
 	}
-	p.events(r.Events)
-	p.printf("</main></body></html>\n")
-	_, err := io.WriteString(w, p.b.String())
+	body = append(body, p.events(r.Events))
+	_, err := io.WriteString(w, string(chart.Page("gorun: "+p.name(), body...)))
 	return err
 }
 
-func esc(text string) string { return html.EscapeString(prose.Plain(text)) }
-
-func (p *page) printf(format string, args ...any) { fmt.Fprintf(&p.b, format, args...) }
-
-func (p *page) name() string {
+func (p page) name() string {
 	switch {
 	case p.run.Name != "" && p.run.ID != "":
 		return p.run.Name + " (" + p.run.ID + ")"
@@ -69,82 +48,73 @@ func (p *page) name() string {
 	return p.run.ID
 }
 
-func (p *page) summary(r record.Record) {
-	p.printf("<dl>")
-	item := func(name, value string) { p.printf("<dt>%s</dt><dd>%s</dd>", esc(name), esc(value)) }
-	item("Program", strings.Join(p.run.Program, " "))
-	item("Ranks", fmt.Sprintf("%d on %s", p.run.Size, prose.Count(len(p.data.hosts), "host")))
-	item("Began", p.run.Began.Format(time.RFC1123))
+func (p page) summary(r record.Record) chart.HTML {
+	item := func(name, value string) chart.HTML { return chart.Format("<dt>%s</dt><dd>%s</dd>", name, value) }
+	items := item("Program", strings.Join(p.run.Program, " ")) +
+		item("Ranks", fmt.Sprintf("%d on %s", p.run.Size, prose.Count(len(p.data.hosts), "host"))) +
+		item("Began", p.run.Began.Format(time.RFC1123))
 	switch {
 	case !p.run.Ended.IsZero():
-		item("Took", p.run.Ended.Sub(p.run.Began).Round(time.Second).String())
-		item("Exit code", strconv.Itoa(p.run.Code))
+		items += item("Took", p.run.Ended.Sub(p.run.Began).Round(time.Second).String()) +
+			item("Exit code", strconv.Itoa(p.run.Code))
 	case r.Cut:
-		item("End", "not recorded: the job runs, or its gorun was killed")
+		items += item("End", "not recorded: the job runs, or its gorun was killed")
 	}
-	p.printf("</dl>\n")
+	return "<dl>" + items + "</dl>\n"
 }
 
-// end is why the job ended.
-func (p *page) end() {
+// cause says why the job ended.
+func (p page) cause() chart.HTML {
 	if p.run.Cause == "" {
-		return
+		return ""
 	}
-	p.printf("<section class=\"cause\"><h2>Cause of the end</h2><p>%s</p>", esc(p.run.Cause))
+	body := chart.Format(`<p class="bad">%s</p>`, p.run.Cause)
 	if len(p.run.Last) > 0 {
-		p.printf("<pre tabindex=\"0\" aria-label=\"last lines\">%s</pre>", esc(strings.Join(p.run.Last, "\n")))
+		body += pre("last lines", strings.Join(p.run.Last, "\n"))
 	}
-	p.printf("</section>\n")
+	return chart.Section("Cause of the end", "", body)
 }
 
-// stacks is what ranks did when they hung, or others waited long for them.
-func (p *page) stacks(events []record.Event) {
+func pre(label, text string) chart.HTML {
+	return chart.Format(`<pre tabindex="0" aria-label="%s">%s</pre>`, label, text)
+}
+
+// stacks shows what ranks did when they hung, or when others waited long for them.
+func (p page) stacks(events []record.Event) chart.HTML {
 	events = slices.DeleteFunc(slices.Clone(events), func(e record.Event) bool { return e.Stacks == "" })
 	if len(events) == 0 {
-		return
+		return ""
 	}
-	p.printf("<section><h2>Stacks of the ranks</h2>")
-	const most = 3 // the last ones
+	const most = 3
+	var body chart.HTML
 	for i, e := range events[max(0, len(events)-most):] {
-		p.printf("<p>After %s: %s.</p><pre tabindex=\"0\" aria-label=\"stacks %d\">%s</pre>",
-			esc(at(e.At.Sub(p.run.Began).Seconds())), esc(e.Text), i+1, esc(strings.TrimRight(e.Stacks, "\n")))
+		body += chart.Format("<p>After %s: %s.</p>", p.since(e), e.Text) +
+			pre(fmt.Sprint("stacks ", i+1), strings.TrimRight(e.Stacks, "\n"))
 	}
-	p.printf("</section>\n")
+	return chart.Section("Stacks of the ranks", "", body)
 }
 
-func (p *page) timeline() error {
+// since formats when in the run an event was.
+func (p page) since(e record.Event) string { return chart.Seconds(e.At.Sub(p.run.Began).Seconds()) }
+
+func (p page) timeline() (chart.HTML, error) {
 	d := p.data
 	if d.rank.cpu == nil {
-		return nil
+		return "", nil
 	}
-	most := 0.0
-	for _, v := range d.rank.cpu.bands().most {
-		if !math.IsNaN(v) {
-			most = max(most, v)
-		}
-	}
-	uri, err := heat(d.times, d.rank.cpu, d.size, most)
-	if err != nil {
-		return err
-	}
-	p.printf("<section><h2>Ranks over time</h2><p>A row for each rank, rank 0 on top; the warmer, the more CPU, up "+
-		"to %s cores. Nothing is drawn before a rank starts and after its end.</p>"+
-		"<img class=\"heat\" style=\"height:%dpx\" src=\"%s\" alt=\"CPU of %d ranks over time. The tables below have "+
-		"the numbers.\"/><p class=\"axis\"><span>%s</span><span>%s</span></p></section>\n",
-		number(most), max(60, min(512, d.size*max(1, min(16, 240/max(1, d.size))))), uri, d.size, at(d.times[0]),
-		at(d.times[len(d.times)-1]))
-	return nil
+	most := highest(d.rank.cpu)
+	picture, err := chart.Raster(heat(d.times, d.rank.cpu, d.size, most),
+		max(60, min(512, d.size*max(1, min(16, 240/max(1, d.size))))),
+		fmt.Sprintf("CPU of %d ranks over time. The tables below have the numbers.", d.size))
+	return chart.Section("Ranks over time", fmt.Sprintf("A row for each rank, rank 0 on top; the warmer, the more "+
+		"CPU, up to %s cores. Nothing is drawn before a rank starts and after its end.", chart.Number(most)), picture,
+		chart.Format(`<p class="axis"><span>%s</span><span>%s</span></p>`, chart.Seconds(d.times[0]),
+			chart.Seconds(d.times[len(d.times)-1]))), err
 }
 
-// at formats a time of the run.
-func at(seconds float64) string {
-	return time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
-}
-
-func (p *page) charts() {
+func (p page) charts() chart.HTML {
 	d := p.data
-	p.printf("<section><h2>Use over time</h2><p>Lines are the median of all ranks, or of all hosts; bands go from " +
-		"the least to the most.</p><div class=\"charts\">\n")
+	var all chart.HTML
 	for _, c := range []struct {
 		title, unit string
 		s           series
@@ -159,53 +129,53 @@ func (p *page) charts() {
 		{"Networks, received by hosts", " KiB/s", d.host.in, 0},
 		{"Networks, sent by hosts", " KiB/s", d.host.out, 0}, {"GPUs of hosts", " %", d.host.gpu, 100},
 	} {
-		p.b.WriteString(chart(c.title, c.unit, d.times, c.s, c.whole))
+		all += figure(c.title, c.unit, d.times, c.s, c.whole)
 	}
-	p.printf("</div></section>\n")
+	return chart.Section("Use over time", "Lines are the median of all ranks, or of all hosts; bands go from the "+
+		"least to the most.", `<div class="charts">`, all, "</div>")
 }
 
-func (p *page) phases() {
-	p.table("Ranks that stand out", "In each tenth of the run: the ranks with the least and the most CPU. A rank "+
+func (p page) phases() chart.HTML {
+	all := table("Ranks that stand out", "In each tenth of the run: the ranks with the least and the most CPU. A rank "+
 		"that the others wait for often has the most, and one that hangs the least.",
-		[]string{"from", "to", "median cores", "least", "cores", "most", "cores"}, func(row func(...string)) {
-			p.standing(p.data.rank.cpu, row)
-		})
-	if p.data.rank.share == nil {
-		return
+		[]string{"from", "to", "median cores", "least", "cores", "most", "cores"}, p.standing(p.data.rank.cpu))
+	if p.data.rank.share != nil {
+		all += table("Where ranks wait", "In each tenth of the run: the part of the time in which ranks were in "+
+			"collectives, or waited for others to come. The rank with the least is often the one that the others wait "+
+			"for.",
+			[]string{"from", "to", "median %", "least", "%", "most", "%"}, p.standing(p.data.rank.share))
 	}
-	p.table("Where ranks wait", "In each tenth of the run: the part of the time in which ranks were in collectives, "+
-		"or waited for others to come. The rank with the least is often the one that the others wait for.",
-		[]string{"from", "to", "median %", "least", "%", "most", "%"}, func(row func(...string)) {
-			p.standing(p.data.rank.share, row)
-		})
+	return all
 }
 
-// standing writes a row for each tenth of the run.
-func (p *page) standing(s series, row func(...string)) {
+// standing returns a row for each tenth of the run.
+func (p page) standing(s series) (rows [][]string) {
 	for _, f := range p.data.phases(s, 10) {
-		row(at(f.from), at(f.to), number(f.median), fmt.Sprint("rank ", f.least), number(f.leastIs),
-			fmt.Sprint("rank ", f.most), number(f.mostIs))
+		rows = append(rows, []string{chart.Seconds(f.from), chart.Seconds(f.to), chart.Number(f.median),
+			fmt.Sprint("rank ", f.least), chart.Number(f.leastIs), fmt.Sprint("rank ", f.most), chart.Number(f.mostIs)})
 	}
+	return rows
 }
 
-func (p *page) ranks() {
-	p.table("Ranks", "", []string{"rank", "host", "end", "mean cores", "most MiB", "lines"}, func(row func(...string)) {
-		for _, r := range p.data.rows {
-			row(strconv.Itoa(r.rank), r.host, r.end, number(r.cpu), number(r.memory), number(float64(int(r.lines))))
-		}
-	})
+func (p page) ranks() chart.HTML {
+	var rows [][]string
+	for _, r := range p.data.rows {
+		rows = append(rows, []string{strconv.Itoa(r.rank), r.host, r.end, chart.Number(r.cpu), chart.Number(r.memory),
+			chart.Number(float64(int(r.lines)))})
+	}
+	return table("Ranks", "", []string{"rank", "host", "end", "mean cores", "most MiB", "lines"}, rows)
 }
 
-func (p *page) events(all []record.Event) {
+func (p page) events(all []record.Event) chart.HTML {
 	const most = 1000
-	p.table("Events", "", []string{"time", "event"}, func(row func(...string)) {
-		for _, e := range all[:min(len(all), most)] {
-			row(at(e.At.Sub(p.run.Began).Seconds()), strings.TrimSpace(eventText(e)))
-		}
-		if len(all) > most {
-			row("", fmt.Sprintf("and %d more", len(all)-most))
-		}
-	})
+	var rows [][]string
+	for _, e := range all[:min(len(all), most)] {
+		rows = append(rows, []string{p.since(e), strings.TrimSpace(eventText(e))})
+	}
+	if len(all) > most {
+		rows = append(rows, []string{"", fmt.Sprintf("and %d more", len(all)-most)})
+	}
+	return table("Events", "", []string{"time", "event"}, rows)
 }
 
 func eventText(e record.Event) string {
@@ -222,22 +192,6 @@ func eventText(e record.Event) string {
 	return e.What + " " + e.Text
 }
 
-func (p *page) table(title, text string, names []string, fill func(row func(...string))) {
-	p.printf("<section><h2>%s</h2>", esc(title))
-	if text != "" {
-		p.printf("<p>%s</p>", esc(text))
-	}
-	p.printf("<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"%s\"><table><thead><tr>", esc(title))
-	for _, name := range names {
-		p.printf("<th scope=\"col\">%s</th>", esc(name))
-	}
-	p.printf("</tr></thead><tbody>\n")
-	fill(func(cells ...string) {
-		p.printf("<tr>")
-		for _, c := range cells {
-			p.printf("<td>%s</td>", esc(c))
-		}
-		p.printf("</tr>\n")
-	})
-	p.printf("</tbody></table></div></section>\n")
+func table(title, text string, columns []string, rows [][]string) chart.HTML {
+	return chart.Section(title, text, chart.Table(title, columns, rows))
 }

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strings"
 
-	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/sight/chart"
 )
 
 // report is the outcome of a comparison.
@@ -27,31 +26,22 @@ func (r report) write(w io.Writer) error {
 	if r.svg == "" {
 		return nil
 	}
-	picture := bench.Picture{
-		Title:    r.title(),
-		Quantity: "time",
-		Unit:     bench.Micros,
-		Series:   make([]bench.Series, len(r.libraries)),
-	}
-	wire := bench.Series{Name: "plain socket", Dashed: true}
+	series := make([]chart.Series, len(r.libraries))
+	wire := chart.Series{Name: "plain socket", Dashed: true}
 	for i, s := range r.libraries {
-		picture.Series[i].Name = s.name
+		series[i].Name = s.name
 		for _, size := range r.sizes() {
-			picture.Series[i].Points = append(picture.Series[i].Points,
-				bench.Point{Bytes: size, Value: r.results[i][size].median})
+			series[i].Points = append(series[i].Points, chart.Point{X: float64(size), Y: r.results[i][size].median})
 			if i == 0 {
-				wire.Points = append(wire.Points, bench.Point{Bytes: size, Value: r.results[0][size].wire})
+				wire.Points = append(wire.Points, chart.Point{X: float64(size), Y: r.results[0][size].wire})
 			}
 		}
 	}
 	if r.wire() {
-		picture.Series = append(picture.Series, wire)
+		series = append(series, wire)
 	}
-	var svg bytes.Buffer
-	if err := bench.Plot(&svg, picture); err != nil {
-		return err
-	}
-	return os.WriteFile(r.svg, svg.Bytes(), 0o644)
+	svg := chart.BySize(r.title(), "time", chart.Micros, series).SVG()
+	return os.WriteFile(r.svg, []byte(svg), 0o644)
 }
 
 func (r report) title() string {

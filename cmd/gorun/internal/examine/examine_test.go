@@ -124,8 +124,8 @@ func TestLargeReportsAreBounded(t *testing.T) {
 			})
 		}
 	}
-	if maps := r.maps(); len(maps[0].Labels) != 2*maxMapped {
-		t.Errorf("%d labels", len(maps[0].Labels))
+	if maps := r.maps(); len(maps[0].Rows) != maxMapped || len(maps[0].Columns) != maxMapped {
+		t.Errorf("%d rows, %d columns", len(maps[0].Rows), len(maps[0].Columns))
 	}
 	var out strings.Builder
 	if err := r.pairTables(&out); err != nil || out.Len() > 0 {

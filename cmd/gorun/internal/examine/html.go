@@ -9,73 +9,48 @@ import (
 
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/sight/chart"
 )
 
-const (
-	maxMapped = 128 // hosts of a map; bad ones come first
-	cell      = 10.0
-	margin    = 60.0 // for names
-)
+const maxMapped = 128 // hosts of a map; bad ones come first
 
-type (
-	findingRow struct{ Severity, Who, Text, Off, Fix string }
-	mapLabel   struct {
-		X, Y   float64
-		Turned bool
-		Text   string
-	}
-	mapCell struct {
-		X, Y  float64
-		Color string
-		Text  string
-	}
-	pairMap struct {
-		Title, Text string
-		Side        float64
-		Labels      []mapLabel
-		Cells       []mapCell
-	}
-	barRow struct {
-		Name, Text         string
-		Y, Top, Width, End float64
-	}
-	bars struct {
-		Title  string
-		Height float64
-		Rows   []barRow
-	}
-)
-
-// WriteHTML writes the report as one page, which needs no network and no script.
+// WriteHTML writes the report as one page.
 func (r Report) WriteHTML(out io.Writer) error {
 	title := r.Verdict
 	if len(r.Bad) > 0 {
 		title = "bad: " + prose.List(r.Bad)
 	}
-	var m markup
-	m.begin("gorun doctor: "+title, fmt.Sprintf("%s, examined on %s in %.0f s (%s)", prose.Count(len(r.Names), "host"),
-		r.Began.Format("2 January 2006 15:04"), r.Seconds, r.Level))
-	m.findings(r.findingRows())
-	for _, drawn := range r.maps() {
-		m.pairMap(drawn)
+	body := []chart.HTML{
+		chart.Format("<p>%s, examined on %s in %.0f s (%s)</p>\n", prose.Count(len(r.Names), "host"),
+			r.Began.Format("2 January 2006 15:04"), r.Seconds, r.Level),
+		r.findings(),
 	}
-	for _, drawn := range r.allBars() {
-		m.bars(drawn)
+	for _, m := range r.maps() {
+		body = append(body, m.section())
 	}
-	m.hosts(r.hostRows())
-	m.end()
-	_, err := io.WriteString(out, prose.Plain(m.String()))
+	columns, rows := r.hostRows()
+	body = append(body, r.bars(), chart.Section("Hosts", "", chart.Table("Hosts", columns, rows)))
+	_, err := io.WriteString(out, string(chart.Page("gorun doctor: "+title, body...)))
 	return err
 }
 
-func (r Report) findingRows() (rows []findingRow) {
-	for _, f := range r.Findings {
-		rows = append(rows, findingRow{string(f.Severity), pairName(f), f.Text, off(f), f.Fix})
+func (r Report) findings() chart.HTML {
+	if len(r.Findings) == 0 {
+		return ""
 	}
-	return rows
+	var items chart.HTML
+	for _, f := range r.Findings {
+		items += chart.Format(`<li><span class="%s">%s</span> %s: %s%s`, f.Severity, f.Severity, pairName(f), f.Text,
+			off(f))
+		if f.Fix != "" {
+			items += chart.Format(`<span class="fix">%s</span>`, f.Fix)
+		}
+		items += "</li>\n"
+	}
+	return chart.Section("Findings", "", "<ul>\n", items, "</ul>")
 }
 
-// mapped are the hosts of a map, by index.
+// mapped returns the indices of the hosts that a map shows.
 func (r Report) mapped() (hosts []int) {
 	named := map[string]bool{}
 	for _, f := range r.Findings {
@@ -101,6 +76,14 @@ func (r Report) mapped() (hosts []int) {
 	}
 	return hosts
 }
+
+// pairMap is a heat map of all pairs of hosts.
+type pairMap struct {
+	title, text string
+	chart.HeatMap
+}
+
+func (m pairMap) section() chart.HTML { return chart.Section(m.title, m.text, m.SVG()) }
 
 // maps shows all pairs by round trip and by bandwidth.
 func (r Report) maps() (all []pairMap) {
@@ -144,16 +127,12 @@ func (r Report) maps() (all []pairMap) {
 			slices.Sort(values)
 			usual = values[len(values)/2]
 		}
-		drawn := pairMap{Title: m.title, Text: note, Side: margin + cell*float64(len(hosts))}
-		for at, host := range hosts {
-			name := r.Names[host]
-			if len(name) > 14 {
-				name = name[:13] + "…"
-			}
-			middle := margin + cell*float64(at) + 7.5
-			drawn.Labels = append(drawn.Labels, mapLabel{0, middle, false, name},
-				mapLabel{middle, margin - 3, true, name})
+		drawn := pairMap{title: m.title, text: note}
+		drawn.Text = m.title + ". The table of hosts has the numbers."
+		for _, host := range hosts {
+			drawn.Rows = append(drawn.Rows, r.Names[host])
 		}
+		drawn.Columns = drawn.Rows
 		for _, l := range r.Links {
 			for _, back := range []bool{false, true} {
 				from := l.From
@@ -168,19 +147,23 @@ func (r Report) maps() (all []pairMap) {
 				}
 				v := m.of(l, back)
 				text := fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], m.show(v))
-				color := heat(v/usual, m.less)
+				heat := heat(v/usual, m.less)
 				switch {
 				case l.Error != "":
 					text = fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], l.Error)
-					color = "#000"
+					heat = math.NaN()
 				case v <= 0 && l.Stalled != "":
 					text = fmt.Sprintf("%s to %s: large packets do not pass", r.Names[from], r.Names[to])
-					color = "#000"
+					heat = math.NaN()
 				case v <= 0:
 					continue
 				}
-				drawn.Cells = append(drawn.Cells, mapCell{margin + cell*float64(column), margin + cell*float64(row),
-					color, text})
+				drawn.Cells = append(drawn.Cells, chart.Cell{
+					Row:    row,
+					Column: column,
+					Heat:   heat,
+					Text:   text,
+				})
 			}
 		}
 		all = append(all, drawn)
@@ -188,17 +171,16 @@ func (r Report) maps() (all []pairMap) {
 	return all
 }
 
-// heat colors a value by that of most pairs: blue up to a quarter worse, red from four times on.
-func heat(times float64, less bool) string {
+// heat rates a value by that of most pairs: 0 up to a quarter worse, 1 from four times on.
+func heat(times float64, less bool) float64 {
 	if less {
 		times = 1 / max(times, 1e-9)
 	}
-	part := min(max(math.Log2(max(times, 1e-9))-0.3, 0)/1.7, 1)
-	return fmt.Sprintf("rgb(%d,%d,%d)", int(70+140*part), int(130-90*part), int(190-150*part))
+	return min(max(math.Log2(max(times, 1e-9))-0.3, 0)/1.7, 1)
 }
 
-// allBars shows numbers of each host.
-func (r Report) allBars() (all []bars) {
+// bars shows numbers of each host.
+func (r Report) bars() (all chart.HTML) {
 	totals := doctor.Totals(r.Measured)
 	for _, b := range []struct {
 		title string
@@ -230,30 +212,17 @@ func (r Report) allBars() (all []bars) {
 			return h.Login.Seconds, seconds(h.Login.Seconds)
 		}},
 	} {
-		most := 0.0
-		drawn := bars{Title: b.title}
-		for i, name := range r.Names {
-			v, _ := b.of(i, r.Hosts[name])
-			most = max(most, v)
-		}
-		if most <= 0 {
-			continue
-		}
+		var drawn []chart.Bar
 		for i, name := range r.Names {
 			v, text := b.of(i, r.Hosts[name])
 			if v <= 0 {
 				text = "-"
 			}
-			if len(name) > 20 {
-				name = name[:19] + "…"
-			}
-			top := 11 * float64(i)
-			width := 230 * v / most
-			drawn.Rows = append(drawn.Rows, barRow{name, text, top + 7.5, top, math.Round(width),
-				math.Round(width) + 94})
+			drawn = append(drawn, chart.Bar{Name: name, Value: v, Text: text})
 		}
-		drawn.Height = 11 * float64(len(r.Names))
-		all = append(all, drawn)
+		if svg := chart.Bars(b.title+" of each host. The table has the numbers.", drawn); svg != "" {
+			all += chart.Section(b.title, "", svg)
+		}
 	}
 	return all
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/sight/chart"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -82,17 +83,9 @@ func (r *BenchReport) Finish(plot string) error {
 		return err
 	}
 	if plot != "" && len(r.rows) > 0 {
-		var svg bytes.Buffer
-		picture := bench.Picture{
-			Title:    fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks),
-			Quantity: "bus bandwidth",
-			Unit:     bench.Speed,
-			Series:   benchSeries(r.rows),
-		}
-		if err := bench.Plot(&svg, picture); err != nil {
-			return fmt.Errorf("draw the plot: %w", err)
-		}
-		if err := writeFile(plot, svg.Bytes()); err != nil {
+		title := fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks)
+		svg := chart.BySize(title, "bus bandwidth", chart.Bandwidth, benchSeries(r.rows)).SVG()
+		if err := writeFile(plot, []byte(svg)); err != nil {
 			return fmt.Errorf("write the plot: %w", err)
 		}
 	}
@@ -108,9 +101,9 @@ func (r *BenchReport) Finish(plot string) error {
 
 // benchSeries returns the bus bandwidths of a plot: a series per type, operation and in-place form,
 // and the wire.
-func benchSeries(rows []bench.Row) []bench.Series {
-	var all []bench.Series
-	wire := bench.Series{Name: "plain socket", Dashed: true}
+func benchSeries(rows []bench.Row) []chart.Series {
+	var all []chart.Series
+	wire := chart.Series{Name: "plain socket", Dashed: true}
 	for _, row := range rows {
 		name := row.Type
 		if row.Op != "" {
@@ -119,14 +112,14 @@ func benchSeries(rows []bench.Row) []bench.Series {
 		if row.InPlace {
 			name += ", in place"
 		}
-		i := slices.IndexFunc(all, func(s bench.Series) bool { return s.Name == name })
+		i := slices.IndexFunc(all, func(s chart.Series) bool { return s.Name == name })
 		if i < 0 {
 			i = len(all)
-			all = append(all, bench.Series{Name: name})
+			all = append(all, chart.Series{Name: name})
 		}
-		all[i].Points = append(all[i].Points, bench.Point{Bytes: row.Bytes, Value: row.BusBW})
+		all[i].Points = append(all[i].Points, chart.Point{X: float64(row.Bytes), Y: row.BusBW})
 		if i == 0 && row.WireBW > 0 {
-			wire.Points = append(wire.Points, bench.Point{Bytes: row.Bytes, Value: row.WireBW})
+			wire.Points = append(wire.Points, chart.Point{X: float64(row.Bytes), Y: row.WireBW})
 		}
 	}
 	if len(wire.Points) > 0 {

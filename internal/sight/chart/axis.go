@@ -1,0 +1,108 @@
+package chart
+
+import (
+	"cmp"
+	"math"
+)
+
+// Scale is how values lie on an axis.
+type Scale int
+
+const (
+	Linear      Scale = iota
+	Logarithmic       // positive values only
+	Time              // seconds
+)
+
+// maxTicks bounds the steps between the ticks of an axis that is not logarithmic.
+const maxTicks = 4
+
+// Axis is one of the two of a Plot.
+type Axis struct {
+	Name    string
+	Scale   Scale
+	Base    float64              // of a logarithmic axis, which has ticks at its powers; 10 if 0
+	Label   func(float64) string // formats a tick
+	Include []float64            // shown in any case
+}
+
+// span is an axis over the values of a plot.
+type span struct {
+	Axis
+	low, high float64 // logarithms on a logarithmic axis
+	ticks     []float64
+}
+
+// shows reports whether a value can be on the axis.
+func (a Axis) shows(v float64) bool {
+	return !math.IsNaN(v) && !math.IsInf(v, 0) && (a.Scale != Logarithmic || v > 0)
+}
+
+func (a Axis) position(v float64) float64 {
+	if a.Scale == Logarithmic {
+		return math.Log(v)
+	}
+	return v
+}
+
+// over returns the axis for values.
+func (a Axis) over(values []float64) span {
+	s := span{Axis: a, low: math.Inf(1), high: math.Inf(-1)}
+	for _, v := range append(values, a.Include...) {
+		if a.shows(v) {
+			s.low = min(s.low, a.position(v))
+			s.high = max(s.high, a.position(v))
+		}
+	}
+	if s.low > s.high {
+		s.low = 0
+		s.high = 1
+	}
+	if a.Scale == Logarithmic {
+		s.powers(cmp.Or(a.Base, 10))
+		return s
+	}
+	if s.low == s.high {
+		s.high++
+	}
+	step := a.step(s.high - s.low)
+	for n := math.Ceil(s.low / step); n*step <= s.high; n++ {
+		s.ticks = append(s.ticks, n*step)
+	}
+	return s
+}
+
+// powers widens the axis to whole powers of base and puts ticks there.
+func (s *span) powers(base float64) {
+	step := math.Log(base)
+	first := math.Floor(s.low/step + 1e-9)
+	last := math.Ceil(s.high/step - 1e-9)
+	if first == last {
+		last++
+	}
+	s.low = first * step
+	s.high = last * step
+	for n := first; n <= last; n++ {
+		s.ticks = append(s.ticks, math.Pow(base, n))
+	}
+}
+
+// step returns the distance of ticks: 1, 2 or 5 times a power of ten, and of 60 for times.
+func (a Axis) step(length float64) float64 {
+	base := 10.0
+	least := length / maxTicks
+	if a.Scale == Time {
+		base = 60
+		least = max(least, 1)
+	}
+	power := math.Pow(base, math.Floor(math.Log(least)/math.Log(base)+1e-9))
+	for _, times := range []float64{1, 2, 5, 10, 20, 30} {
+		if times < base && times*power >= least {
+			return times * power
+		}
+	}
+	return base * power
+}
+
+// at maps a value to 0..1.
+func (s span) at(v float64) float64 { return (s.position(v) - s.low) / (s.high - s.low) }
