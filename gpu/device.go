@@ -27,9 +27,9 @@ type Device struct {
 	NVLinks map[int]int  `json:"nvlinks,omitempty"` // a peer's Index → active NVLinks to it
 	Paths   map[int]Path `json:"paths,omitempty"`   // a peer's Index → the PCI path to it
 
-	Processes []Process `json:"processes,omitempty"` // with memory on it
+	Processes []Process `json:"processes,omitempty"` // processes with memory on it
 
-	Health *Health `json:"health,omitempty"` // nil: it was not asked for, or is unknown
+	Health *Health `json:"health,omitempty"` // nil if it was not requested, or is unknown
 }
 
 // MIG is an instance of a partitioned GPU, which CUDA addresses by its UUID like a GPU.

@@ -14,22 +14,22 @@ type Health struct {
 	RemapPending bool `json:"remap_pending,omitempty"`
 	RemapFailed  bool `json:"remap_failed,omitempty"`
 
-	Slowdowns   []Slowdown `json:"slowdowns,omitempty"` // why its clocks are low now
+	Slowdowns   []Slowdown `json:"slowdowns,omitempty"` // causes of low clocks now
 	Idle        bool       `json:"idle,omitempty"`      // its clocks are low because it does nothing
-	Clock       int        `json:"clock_mhz"`           // of its multiprocessors, now
+	Clock       int        `json:"clock_mhz"`           // clock of its multiprocessors, now
 	MaxClock    int        `json:"max_clock_mhz"`
 	Temperature int        `json:"temperature_c"`
 
 	PowerLimit   float64 `json:"power_limit_w"`
-	PowerDefault float64 `json:"power_default_w"` // the limit that it is made for
+	PowerDefault float64 `json:"power_default_w"` // limit by design
 
 	PCIe    PCIe `json:"pcie"`     // now: an idle GPU lowers the generation
-	MaxPCIe PCIe `json:"max_pcie"` // of the GPU in its slot
+	MaxPCIe PCIe `json:"max_pcie"` // maximum of the GPU in its slot
 
 	NVLinksUp int `json:"nvlinks_up"`
 	// which it has, and nothing is at their far end, or that are broken
 	NVLinksDown      int    `json:"nvlinks_down"`
-	NVLinkRecoveries uint64 `json:"nvlink_recoveries"` // how often a link had to be set up anew
+	NVLinkRecoveries uint64 `json:"nvlink_recoveries"` // number of times that a link was set up anew
 
 	Persistence *bool `json:"persistence,omitempty"` // the driver stays loaded while no program uses the GPU
 }

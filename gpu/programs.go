@@ -63,7 +63,7 @@ func fromSMI(ctx context.Context, program string) ([]Device, error) {
 	const old = "index,uuid,pci.bus_id,name,memory.total,memory.used,utilization.gpu"
 	out, err := querySMI(ctx, program, old+",mig.mode.current")
 	exit := (*exec.ExitError)(nil)
-	if errors.As(err, &exit) && exit.ExitCode() == 2 { // an invalid argument
+	if errors.As(err, &exit) && exit.ExitCode() == 2 { // nvidia-smi's code for an invalid argument
 		out, err = querySMI(ctx, program, old)
 	}
 	if errors.As(err, &exit) && exit.Exited() {

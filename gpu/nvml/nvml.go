@@ -64,7 +64,7 @@ type driver struct {
 	symbols nvml.ExtendedInterface
 	handles []nvml.Device
 	devices []gpu.Device
-	links   [][]link // by device
+	links   [][]link // links by device
 }
 
 // has reports whether the driver has all of these functions. Calling one that it lacks would end

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	helloTime = 10 * time.Second // for the launcher's next frame before the job starts
-	tickTime  = time.Second      // between heartbeats and ticks of the core
+	helloTime = 10 * time.Second // longest wait for a frame before the job starts
+	tickTime  = time.Second      // time between heartbeats, and between ticks of the core
 	// manyRanks is the size of a job in which ranks may need more descriptors than they get by
 	// default: Horovod opens a socket for each other rank, and three times over.
 	manyRanks = 256
@@ -33,9 +33,9 @@ const (
 type Options struct {
 	Nonce string // from the command line; marks the start of the frames
 	Build string // content id of this executable
-	Guard string // the guard's name, as it gave it
-	tasks int    // 0: tasksPerRank
-	root  fs.FS  // where the machine shows its GPUs; nil: /
+	Guard string // name of the guard
+	tasks int    // default tasksPerRank
+	root  fs.FS  // root of /proc and /sys for GPUs; nil: /
 }
 
 // agent is the thin shell around core.
@@ -44,7 +44,7 @@ type agent struct {
 	began    time.Time
 	out      *wire.Writer
 	core     *core
-	work     chan func()   // for the loop
+	work     chan func()   // functions for the loop to call
 	started  chan struct{} // closed when the loop has started the ranks
 	ended    chan struct{} // closed when the loop is over, and no work is done any more
 	procs    *processes
@@ -54,7 +54,7 @@ type agent struct {
 	streams  *streams
 	services *services.Services
 	errands  *errand.Server
-	line     *line // nil: unknown
+	line     *line // nil if the connection is unknown
 
 	beating atomic.Bool // a heartbeat is being written
 	ticked  time.Duration
@@ -169,7 +169,8 @@ func (a *agent) run(ctx context.Context, frames *wire.Reader) error {
 	a.ticked = a.now()
 	a.procs.beginReaping(a.processEnded)
 	parent := os.Getppid()
-	go a.read(frames) // ends with in, which the caller of Serve closes
+	// It ends when the caller of Serve closes in.
+	go a.read(frames)
 	beat := time.NewTicker(beatTime(a.job))
 	defer beat.Stop()
 	defer a.line.close()

@@ -52,9 +52,9 @@ type (
 		cpu            time.Duration
 		mpi            wire.MPIEnd
 		asked          int             // the code given to MPI_Abort
-		at             time.Duration   // when it failed, if that was before its end
+		at             time.Duration   // time of its failure, if earlier than its end
 		early          bool            // it ended before a signal to end reached it
-		memory         *memory.Reading // after an end that lack of memory may have caused, else nil
+		memory         *memory.Reading // reading after an end that lack of memory may explain, or nil
 	}
 	eventDrained struct{ rank int }             // one of a rank's output streams ended
 	eventStop    struct{ grace time.Duration }  // the launcher wants the job ended
@@ -65,11 +65,11 @@ type (
 	eventAborted struct{ ending []int }         // ranks are told to abort, and some are ending
 	eventHeard   struct{}                       // a frame from the launcher, or none could be read
 	eventTick    struct{}                       // time passed
-	eventReading struct{ reading link.Reading } // of the connection to the launcher
+	eventReading struct{ reading link.Reading } // state of the connection to the launcher
 	eventSuspend struct{ suspended bool }       // the launcher is about to be suspended, or goes on
 	eventRunning struct {                       // these ranks were started, or an eventExited follows
 		ranks   []int
-		streams int // output streams of each
+		streams int // output streams of each rank
 	}
 )
 
@@ -77,7 +77,7 @@ type (
 	// action is what the core decides.
 	action interface{ isAction() }
 
-	actSignal struct { // to a rank's process group
+	actSignal struct { // a signal to a rank's process group
 		rank   int
 		signal syscall.Signal
 	}
@@ -107,11 +107,11 @@ type rankState struct {
 
 // coreConfig is what a core knows before the ranks start.
 type coreConfig struct {
-	grace     time.Duration  // between TERM and KILL
+	grace     time.Duration  // time between TERM and KILL
 	lostGrace time.Duration  // bounds the grace when the launcher is lost
 	lease     time.Duration  // the launcher's longest silence
 	growing   bool           // the job may add ranks as long as it runs
-	memory    memory.Reading // before the ranks
+	memory    memory.Reading // memory before the ranks start
 }
 
 // defaultConfig is that of a job that is not elastic.
@@ -124,18 +124,18 @@ type core struct {
 	coreConfig
 	ranks     map[int]*rankState
 	stopping  bool
-	lost      bool          // the launcher
+	lost      bool          // the launcher is lost
 	lostWhy   string        // why it counts as lost although its stream has not ended
 	flushed   bool          // the rest of the output has waited long enough
-	killed    bool          // at least once
+	killed    bool          // some rank got KILL
 	stuckAt   time.Duration // when killed: from then on, ranks that still exist cannot be killed
 	stuck     bool
 	finished  bool
-	killAt    time.Duration // when stopping
-	heard     time.Duration // the launcher's last frame
+	killAt    time.Duration // time of the KILL, while stopping
+	heard     time.Duration // time of the launcher's last frame
 	network   link.Monitor
-	suspended bool  // the launcher by its user, and with it the ranks
-	blamed    int64 // ranks that ran out of memory
+	suspended bool  // the user suspended the launcher, and with it the ranks
+	blamed    int64 // number of ranks that ran out of memory
 }
 
 func newCore(config coreConfig, now time.Duration) *core {

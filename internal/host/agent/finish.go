@@ -42,7 +42,7 @@ func (a *agent) finish() error {
 	return errors.Join(unkillable(left), a.out.SendMessage(wire.TypeDone, doneOf(left)))
 }
 
-// errandHost is what errands need.
+// errandHost gives errands access to the agent.
 func (a *agent) errandHost() errand.Host {
 	own := map[int]bool{}
 	for _, r := range a.job.Ranks {
@@ -84,7 +84,7 @@ func (a *agent) errandHost() errand.Host {
 	}
 }
 
-// doneOf is the last report of a host.
+// doneOf returns the last report of a host. left are processes that cannot be killed.
 func doneOf(left []contain.Process) (done wire.Done) {
 	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
 		done.Unkillable = append(done.Unkillable, wire.Process{PID: p.PID, Name: p.Name, State: string(p.State)})

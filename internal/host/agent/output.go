@@ -27,12 +27,12 @@ type pump struct {
 	stream uint32
 	credit *wire.Credit
 	out    *wire.Writer
-	lines  bool // of text, whose pauses are reported
+	lines  bool // a stream of text, whose pauses are reported
 	late   bool // the rank's deadline has passed
 	last   int  // bytes that were in the pipe at the deadline and are not read yet
 
 	mu    sync.Mutex
-	endBy time.Time // when the pipe is cut; zero: the rank has not ended
+	endBy time.Time // time at which the pipe is cut; zero while the rank runs
 	armed time.Time // the file's deadline
 }
 

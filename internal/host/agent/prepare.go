@@ -14,12 +14,12 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// program is what ranks of this host run.
+// program is a program of the job, as ranks of this host run it.
 type program struct {
 	path string
 	argv []string
 	dir  string
-	env  map[string]string // without the variables that differ by rank
+	env  map[string]string // variables that are the same for all ranks
 	// singularity is whether variables reach the ranks through a container.
 	singularity bool
 	// withoutFiles is whether ranks are in a container that inherits no open files.

@@ -22,9 +22,9 @@ import (
 type processes struct {
 	reaping sync.Mutex // held until the reaped processes are reported
 	mu      sync.Mutex
-	keys    map[int]processKey  // by pid, not yet reaped
-	pids    map[processKey]int  // not yet reaped
-	asked   map[processKey]bool // that a signal to end has reached while they ran
+	keys    map[int]processKey  // keys by pid, until reaped
+	pids    map[processKey]int  // pids until reaped
+	asked   map[processKey]bool // processes that got a signal to end while they ran
 	cage    *contain.Cage
 	starts  chan startRequest
 	leaves  chan chan struct{} // no process is started any more; closed when the thread knows
@@ -58,7 +58,7 @@ type startRequest struct {
 	argv, env []string
 	dir       string
 	files     []uintptr
-	cpus      topology.Set // that the rank is bound to; nil: all that the agent may use
+	cpus      topology.Set // binding of the rank; nil: the agent's own CPUs
 	terminal  bool         // file 0 becomes its controlling terminal
 	halt      bool         // it is stopped before its first instruction
 	answer    chan error

@@ -31,8 +31,8 @@ type setup struct {
 	procs     *processes
 	cage      *contain.Cage
 	host      *seat.Host
-	addresses []wire.Address // this host's
-	memory    memory.Reading // before the ranks
+	addresses []wire.Address // addresses of this host
+	memory    memory.Reading // memory before the ranks start
 	sent      []byte         // gorun-gpu, compressed; nil: it was not sent
 	job       wire.Job
 	programs  []program

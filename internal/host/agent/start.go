@@ -35,10 +35,10 @@ type starter struct {
 	programs  []program
 	tools     map[int]tool.Start // by rank
 	host      *seat.Host
-	addresses []wire.Address // this host's
+	addresses []wire.Address // addresses of this host
 	master    seat.Port      // MASTER_PORT, if rank 0 is here
 	procs     *processes
-	cage      *contain.Cage // of the ranks and all that they start
+	cage      *contain.Cage // cage of the ranks and their descendants
 	tasks     int           // processes and threads allowed for each rank
 	guard     contain.Guard
 	services  *services.Services
@@ -112,7 +112,7 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 	if err != nil {
 		return err
 	}
-	var opened []*os.File // in addition to the pipes, for the rank
+	var opened []*os.File // files for the rank in addition to the pipes
 	defer func() {
 		pipes.closeTheirs()
 		closeAll(opened...)

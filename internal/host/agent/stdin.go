@@ -27,14 +27,14 @@ type stdin struct {
 type inputReader struct {
 	file    *os.File
 	arrived sync.Cond
-	wait    []*inputPiece // what it has not taken yet
+	wait    []*inputPiece // pieces that it has not taken yet
 	left    bool          // it takes no more input
 }
 
 // inputPiece is some bytes of the input, shared by all readers.
 type inputPiece struct {
 	data    []byte
-	readers int // that have not taken it yet
+	readers int // number of readers that have not taken it yet
 }
 
 func newStdin(out *wire.Writer) *stdin { return &stdin{out: out, readers: map[int]*inputReader{}} }

@@ -14,7 +14,7 @@ const Variable = "GORUN_GUARD"
 
 // Guard identifies a guard process. No other process, past or future, has the same identity.
 type Guard struct {
-	namespace uint64 // of the pid
+	namespace uint64 // pid namespace
 	pid       int
 	started   uint64 // clock ticks since boot
 }

@@ -8,7 +8,7 @@ import (
 // Mount is a mounted cgroup tree.
 type Mount struct {
 	V1          bool
-	Root, Point string // mounted part of the tree; where it is mounted
+	Root, Point string // mounted part of the tree, and its mount point
 	controller  string
 }
 

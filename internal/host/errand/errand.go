@@ -19,15 +19,15 @@ const maxErrands = 64
 
 // Process is a process to start.
 type Process struct {
-	ID        uint32 // its errand's, by which it is signalled, and reported when it has ended
+	ID        uint32 // number of its errand
 	Path      string
 	Argv, Env []string
 	Dir       string
-	Files     []uintptr // 0, 1 and 2
+	Files     []uintptr // files 0, 1 and 2
 	Terminal  bool      // file 0 becomes its controlling terminal
 }
 
-// Host is what errands need of the agent. Functions are called concurrently.
+// Host gives errands access to the agent. Functions are called concurrently.
 type Host struct {
 	Ready <-chan struct{} // closed when all ranks were started; errands begin then
 	Start func(Process) error
@@ -78,7 +78,7 @@ func NewServer(out *wire.Writer, host Host) *Server {
 type errand struct {
 	server *Server
 	ask    wire.Ask
-	credit *wire.Credit // for output
+	credit *wire.Credit // credit for output
 	exited chan syscall.WaitStatus
 
 	mu      sync.Mutex

@@ -97,7 +97,7 @@ func variable(env []string, name string) string {
 
 // links connect a command with its errand.
 type links struct {
-	in       *os.File // ours
+	in       *os.File // the agent's end of standard input
 	out      []*os.File
 	theirs   []*os.File // files 0, 1 and 2; a terminal is only the first
 	terminal bool
@@ -120,7 +120,8 @@ func (l *links) closeTheirs() {
 func (l *links) closeOurs() {
 	l.in.Close()
 	for _, f := range l.out {
-		f.Close() // a second time for a terminal
+		// A terminal is closed twice, which does no harm.
+		f.Close()
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 
 // terminal is a pseudoterminal, as pty(7) describes them. The caller closes both files.
 type terminal struct {
-	master *os.File // takes deadlines
-	slave  *os.File // for the files 0, 1 and 2 of a process
+	master *os.File // the agent's end, which takes deadlines
+	slave  *os.File // the process's files 0, 1 and 2
 	raw    syscall.RawConn
 }
 

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// stacks runs the program that tells what ranks do, or only whether they make progress.
+// stacks runs the program that reports the stacks of ranks, or only whether they make progress.
 func (e *errand) stacks(pulse bool) error {
 	pids := e.pids()
 	if len(pids) == 0 {

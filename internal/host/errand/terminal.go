@@ -23,7 +23,7 @@ type rankTerminal struct {
 	*terminal
 	ended chan struct{} // closed when the rank has ended
 	busy  bool          // an errand is connected with it
-	used  bool          // some errand was
+	used  bool          // an errand has been connected with it
 }
 
 // OpenTerminal makes a terminal for a rank. The caller closes the returned file, the rank's

@@ -28,7 +28,7 @@ const maxDump = 16 << 20
 type recording struct {
 	root, dir string // the process's root and working directories, below /proc
 	owner     uint32
-	path      string // of the dump
+	path      string // path of the dump
 	before    unix.Stat_t
 	asked     time.Time
 }

@@ -32,7 +32,7 @@ const limit = 4 * time.Second
 // Command is gorun's hidden command that runs Main.
 const Command = "__stacks"
 
-// pulseArg makes Main tell whether ranks make progress instead of what they do.
+// pulseArg makes Main report whether ranks make progress instead of their stacks.
 const pulseArg = "--pulse"
 
 // Args returns the arguments of Main.
@@ -159,7 +159,7 @@ func unbind() {
 
 // host is what the ranks of a host share. It is safe for concurrent use.
 type host struct {
-	below map[int][]contain.Process // by parent
+	below map[int][]contain.Process // processes by parent
 
 	lines sources
 
@@ -201,14 +201,14 @@ func (h *host) socketsOf(dir string) map[string]string {
 	return names
 }
 
-// look is what was found of a rank.
+// look holds the findings about a rank.
 type look struct {
-	report   stacks.Rank // without processes
+	report   stacks.Rank // report without its processes
 	subjects []*subject
 	flight   *recording // nil: it has none
 }
 
-// nccl fills in what PyTorch and NCCL know of collectives on GPUs.
+// nccl adds the collectives on GPUs that PyTorch and NCCL report.
 func nccl(ctx context.Context, looks []look) {
 	var wg sync.WaitGroup
 	for i := range looks {

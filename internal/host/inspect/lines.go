@@ -20,7 +20,7 @@ const maxDebug = 64 << 20
 // safe for concurrent use.
 type sources struct {
 	mu    sync.Mutex
-	files map[string]*source // by device and inode
+	files map[string]*source // files by device and inode
 }
 
 // source is a file with lines.

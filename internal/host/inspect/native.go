@@ -224,7 +224,7 @@ func parseGoroutines(text string) (threads []stacks.Thread) {
 			if i := strings.LastIndexByte(line, '('); i > 0 {
 				line = line[:i]
 			}
-			base, _, _ := strings.Cut(line, "(") // of a method's receiver
+			base, _, _ := strings.Cut(line, "(") // text before the receiver of a method
 			base, _, _ = strings.Cut(base, "[")
 			t.Frames = append(t.Frames, stacks.Frame{Func: line[strings.LastIndexByte(base, '/')+1:]})
 		}

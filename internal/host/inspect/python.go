@@ -58,7 +58,7 @@ func (s *subject) catches(signal int) bool {
 
 const (
 	faultsLimit = 1500 * time.Millisecond // a busy machine may let a thread wait for its turn
-	faultsQuiet = 15 * time.Millisecond   // after the last bytes; faulthandler does not mark its end
+	faultsQuiet = 15 * time.Millisecond   // silence that ends a dump; faulthandler does not mark its end
 	maxFaults   = 1 << 20
 )
 

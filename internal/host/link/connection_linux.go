@@ -16,7 +16,7 @@ type Connection struct {
 	kernel *sockets.Kernel
 	local  netip.AddrPort
 	remote netip.AddrPort
-	last   *sockets.Socket // as it was read last: ports are used again
+	last   *sockets.Socket // last reading, which identifies the socket: ports are used again
 }
 
 // Open finds the connection that SSH_CONNECTION names: "client-ip client-port server-ip

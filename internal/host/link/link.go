@@ -17,21 +17,21 @@ const (
 	minTries = 2
 )
 
-// Reading is what the kernel knows of the connection that SSH has to the launcher's side.
+// Reading is the kernel's state of the SSH connection to the launcher's side.
 type Reading struct {
-	Acked, Received uint64        // bytes, so far
-	Unacked         int           // segments sent and not acknowledged
-	Retries         int           // how often the first of them was sent again
+	Acked, Received uint64        // total bytes
+	Unacked         int           // unacknowledged segments
+	Retries         int           // retransmissions of the first of them
 	Probes          int           // unanswered probes for room at the other end
 	Full            bool          // the other end has no room
-	Heard           time.Duration // since the last acknowledgement
+	Heard           time.Duration // time since the last acknowledgement
 }
 
 // Monitor recognises a dead network, or a dead kernel at its other end. A launcher that only hangs
 // or was stopped has a kernel that acknowledges the agent's heartbeats.
 type Monitor struct {
 	seen Reading
-	at   time.Duration // of the last progress
+	at   time.Duration // time of the last progress
 	any  bool          // there was a reading
 }
 

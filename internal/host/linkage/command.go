@@ -30,7 +30,8 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 	s.words(script(path, false))
 	if len(argv) > 1 {
 		for _, arg := range argv[1:] {
-			s.words(arg) // of a shell's -c, it is a script
+			// The argument of a shell's -c is a script.
+			s.words(arg)
 			if isShell(path) && !filepath.IsAbs(arg) {
 				arg = filepath.Join(dir, arg)
 			}
@@ -39,7 +40,8 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 			}
 		}
 	}
-	for i := 0; i < len(s.found) && ctx.Err() == nil; i++ { // which grows
+	// The loop appends to the list.
+	for i := 0; i < len(s.found) && ctx.Err() == nil; i++ {
 		if use = Find(ctx, s.found[i], env); use.MPI != None {
 			return use, true
 		}

@@ -20,9 +20,9 @@ type MPI string
 // The implementations.
 const (
 	None     MPI = ""         // none, or one that is found only later, such as by a script's child
-	MPICH    MPI = "mpich"    // and its derivatives, which speak PMI-1
+	MPICH    MPI = "mpich"    // MPICH and its derivatives, which speak PMI-1
 	OpenMPI4 MPI = "ompi4"    // Open MPI up to 4.1
-	OpenMPI  MPI = "open mpi" // from 5.0 on, which speaks PMIx
+	OpenMPI  MPI = "open mpi" // Open MPI from 5.0 on, which speaks PMIx
 )
 
 // Use is what a program uses.

@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// Reading is what the kernel has counted about memory that ran out, up to one moment.
+// Reading holds the kernel's counters of memory that ran out, at one moment.
 type Reading struct {
 	Groups []Group // the agent's memory cgroup, and those it is in, lowest first
 	Kills  int64   // processes of the whole host killed for want of memory
@@ -17,8 +17,8 @@ type Reading struct {
 // Group is about one memory cgroup.
 type Group struct {
 	Limit int64 // bytes; 0: none
-	Kills int64 // of its processes, for want of memory, ranks' or not
-	Full  int64 // how often an allocation failed at its limit
+	Kills int64 // processes of the group killed for want of memory
+	Full  int64 // number of allocations that failed at the limit
 }
 
 // OutOfMemory reports whether the kernel killed a rank because memory ran out, and at which limit.

@@ -5,7 +5,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/recorder"
 )
 
-// record is what a process publishes of its collectives.
+// record is the record of collectives that a process publishes.
 type record interface {
 	Published() bool
 	Totals() (recorder.Totals, error)
@@ -18,8 +18,8 @@ func openRecord(pid int) (record, error) { return recorder.Open(pid) }
 // for each epoch.
 type calls struct {
 	record record       // nil: it publishes none now
-	past   wire.RingUse // of earlier records
-	last   wire.RingUse // of this one
+	past   wire.RingUse // totals of earlier records
+	last   wire.RingUse // totals of this record
 	some   bool         // there was a record
 	next   int          // reading in which to look for a record
 	pause  int          // readings between two looks
@@ -29,7 +29,7 @@ type calls struct {
 // all its open files.
 const maxPause = 16
 
-// calls adds the collectives of a process to what is known of its rank.
+// calls adds the collectives of a process to the use of its rank.
 func (m *Meter) calls(p identity, to *wire.RingUse) *wire.RingUse {
 	c := m.records[p]
 	if c == nil {

@@ -19,7 +19,7 @@ const tick = time.Second / 100
 
 // Meter reads the numbers of one host. It is not safe for concurrent use.
 type Meter struct {
-	root string // "/" but in tests
+	root string // "/", or a test's folder
 	page int64
 	of   map[identity]int // rank by process: one that lost its parent still belongs to its rank
 	// others are processes of no rank, by pid, which are not read for some time: a host has
@@ -59,12 +59,12 @@ func (m *Meter) Close() {
 	}
 }
 
-// process is what /proc/PID/stat tells.
+// process holds fields of /proc/PID/stat.
 type process struct {
 	identity
 	parent, session  int
 	state            string
-	cpu, children    uint64 // ticks, its own and those of children that it waited for
+	cpu, children    uint64 // CPU ticks of the process, and of children that it waited for
 	threads, rssPage int64
 }
 

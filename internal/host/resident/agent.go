@@ -118,7 +118,7 @@ func (a *agent) dismiss() {
 	a.wait()
 }
 
-// endOf is what the end of a command means.
+// endOf converts the error of exec.Cmd.Wait.
 func endOf(err error) End {
 	var status *exec.ExitError
 	switch {

@@ -27,13 +27,13 @@ const partingTime = 30 * time.Second
 
 // Start asks for an agent; it is the first frame of a stream.
 type Start struct {
-	Nonce string `json:"nonce"` // of the agent
+	Nonce string `json:"nonce"` // nonce of the agent
 }
 
 // End is the last frame of a stream.
 type End struct {
 	Exited bool   `json:"exited"`
-	Code   int    `json:"code"` // of the agent's guard: 128+signal if one killed it
+	Code   int    `json:"code"` // exit code of the agent's guard; 128+signal if one killed it
 	Error  string `json:"error,omitempty"`
 }
 
@@ -73,7 +73,7 @@ func serveConn(ctx context.Context, conn io.ReadWriteCloser, argv []string, spar
 	defer mux.Close()
 	stop := context.AfterFunc(ctx, func() { mux.Close() })
 	defer stop()
-	life, end := context.WithCancel(context.WithoutCancel(ctx)) // of agents that do not end by themselves
+	life, end := context.WithCancel(context.WithoutCancel(ctx)) // context of agents that do not end by themselves
 	defer end()
 	starts := newStock(life, argv, spares)
 	var agents sync.WaitGroup

@@ -12,13 +12,13 @@ const restTime = 20 * time.Millisecond
 
 // stock starts agents, and keeps one that waits for a job. It is safe for concurrent use.
 type stock struct {
-	ctx    context.Context // ends all agents
+	ctx    context.Context // context of all agents
 	argv   []string
 	spares bool
 
 	mu     sync.Mutex
 	spare  *agent
-	timer  *time.Timer // starts the next spare
+	timer  *time.Timer // timer of the next spare
 	closed bool
 }
 

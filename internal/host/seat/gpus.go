@@ -25,7 +25,7 @@ import (
 
 const (
 	gpuProgram = "gorun-gpu"
-	gpuTime    = 10 * time.Second // for all programs that list GPUs
+	gpuTime    = 10 * time.Second // time for all programs that list GPUs together
 )
 
 // gpuSources are this host's. The gorun-gpu beside gorun is one of them if no other user can have
@@ -95,7 +95,7 @@ func openable(devices []gpu.Device, access func(path string) error) []gpu.Device
 
 // Visibility is which GPUs the ranks of a program inherit.
 type Visibility struct {
-	Set            bool // Visible counts
+	Set            bool // Visible is set, perhaps to ""
 	Visible, Order string
 }
 

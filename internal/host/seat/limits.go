@@ -13,10 +13,10 @@ import (
 // The kernel's limits on what a program is started with (execve(2)).
 const (
 	maxString   = 128<<10 - 1 // bytes of one argument or NAME=value
-	maxStrings  = 6 << 20     // of all together, where the stack may be large
+	maxStrings  = 6 << 20     // bytes of all together, where the stack may be large
 	leastTotal  = 128 << 10
 	pointerSize = 8
-	ownStrings  = 16 << 10 // for the variables that differ by rank
+	ownStrings  = 16 << 10 // room for the variables that differ by rank
 )
 
 // CheckSize refuses arguments and variables that are too large for the kernel to start a rank with.

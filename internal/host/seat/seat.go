@@ -25,7 +25,7 @@ type Seat struct {
 
 // Host is this host as ranks may use it.
 type Host struct {
-	Cores int // that can be kept busy
+	Cores int // cores that ranks can keep busy
 	// LacksGPUProgram and Partitioned are as in the hello.
 	LacksGPUProgram, Partitioned bool
 	// GPUs is a sentence about the GPUs and their assignment, and BusIDs the PCI addresses of those

@@ -13,10 +13,10 @@ import (
 type epochs struct {
 	*relay
 	job string
-	own wire.Rank // as it was started
+	own wire.Rank // rank at its start
 
 	mu          sync.Mutex
-	current     kv.JobInfo    // epoch 0 before the first
+	current     kv.JobInfo    // current epoch; 0 before the first
 	began       chan struct{} // closed when another epoch begins
 	interrupted chan struct{} // closed when the current one is interrupted
 	over        chan struct{} // closed when no epoch will follow

@@ -20,7 +20,7 @@ type rendezvous struct {
 	ports     map[int]int // by rank
 	listeners []net.Listener
 	host      *gloo.Host
-	elastic   *gloo.Elastic // replaces host in an elastic job
+	elastic   *gloo.Elastic // server of an elastic job, instead of host
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
 }

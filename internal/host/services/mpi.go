@@ -35,9 +35,9 @@ type mpi struct {
 	startup *startup
 
 	mu     sync.Mutex
-	places map[int]place    // of spawned ranks, by number
+	places map[int]place    // places of spawned ranks, by number
 	conns  map[int]*pmiConn // by rank
-	aborts map[int]abort    // of ranks that called MPI_Abort
+	aborts map[int]abort    // calls of MPI_Abort, by rank
 }
 
 // place is a rank of a world.
@@ -49,7 +49,7 @@ type place struct {
 // pmiConn is the connection with a rank over the socket that it inherited.
 type pmiConn struct {
 	conn *net.UnixConn
-	stop context.CancelFunc // ends what waits for other ranks
+	stop context.CancelFunc // ends waiting for other ranks
 	over chan struct{}      // closed when it has ended
 }
 
@@ -64,7 +64,7 @@ type End struct {
 	MPI          wire.MPIEnd
 	Asked        int // the code given to MPI_Abort
 	Code, Signal int
-	Aborted      time.Time // when it called MPI_Abort, if it did
+	Aborted      time.Time // time of its call of MPI_Abort, if any
 }
 
 // newMPI serves the ranks of job; kill ends a rank that called MPI_Abort.
@@ -154,7 +154,8 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 	}
 	ctx, stop := context.WithCancel(m.ctx)
 	p := m.place(rank)
-	t := &pmiConn{conn.(*net.UnixConn), stop, make(chan struct{})} // of a socketpair
+	// It is one end of a socketpair.
+	t := &pmiConn{conn.(*net.UnixConn), stop, make(chan struct{})}
 	m.mu.Lock()
 	m.conns[rank] = t
 	m.mu.Unlock()

@@ -44,19 +44,20 @@ func (u Use) byPMIx() bool {
 // AddTo adds what the launcher may have for it. withoutFiles is whether the program is in a
 // container that inherits no open files.
 func (u Use) AddTo(need *wire.Need, withoutFiles bool) {
-	need.OpenMPI4 = need.OpenMPI4 || !withoutFiles && u.MPI == linkage.OpenMPI4 // where the launcher has no server
+	// It serves where the launcher has no server of PMIx.
+	need.OpenMPI4 = need.OpenMPI4 || !withoutFiles && u.MPI == linkage.OpenMPI4
 	need.PMIx = need.PMIx || !withoutFiles && u.byPMIx()
 }
 
-// MPI is what the programs' MPIs need beside PMI-1.
+// MPI holds the needs of the programs' MPIs beside PMI-1.
 type MPI struct {
 	OpenMPI4 bool     // the library for Open MPI up to 4.1 that has a PMIx of its own
-	PMIx     bool     // the server for others,
-	Library  string   // with the libpmix of this path, "" is the system's,
-	Env      []string // and the environment of such a program, in which the library finds its own
+	PMIx     bool     // the server for other Open MPIs
+	Library  string   // path of the server's libpmix; "" is the system's
+	Env      []string // the server's environment, that of such a program
 	Guess    bool     // no program is sure to need the server
 	Unknown  bool     // some program may load an MPI that nobody foresees
-	Note     string   // about a program that lacks one of both, for the user
+	Note     string   // note for the user about a program that lacks one of both
 }
 
 // Add adds what a program needs. withoutFiles is as for AddTo.

@@ -19,13 +19,13 @@ type relay struct {
 	ended chan struct{}
 
 	mu      sync.Mutex
-	epoch   int   // 0: the job is not elastic, or has not begun
-	rank    int   // of this host in the epoch, if epoch is not 0
+	epoch   int   // current epoch; 0 before an elastic job begins, and in other jobs
+	rank    int   // rank of this host in the epoch, if epoch is not 0
 	size    int   // ranks in the job
 	exited  []int // ranks that post to no fence any more
 	gather  *kv.Fences
 	fences  map[string]*fenceWait
-	gets    map[uint64]chan wire.Value // until they are answered
+	gets    map[uint64]chan wire.Value // unanswered requests
 	lastGet uint64
 	aborted chan struct{}
 	info    []byte

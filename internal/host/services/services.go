@@ -28,12 +28,12 @@ type Services struct {
 	server *kv.Server
 	gloo   *rendezvous
 	mpi    *mpi
-	folder string       // where MPI's ranks share memory, or ""
+	folder string       // folder for shared memory of MPI's ranks, or ""
 	ompi4  *os.File     // the library for Open MPI 4's ranks, or nil
-	pmix   *pmix.Server // or nil
+	pmix   *pmix.Server // server of PMIx, or nil
 	worlds *spawn.Registry
 	opts   Options
-	noted  atomic.Int32 // notes about refused spawns
+	noted  atomic.Int32 // number of notes about refused spawns
 	// watches: ranks may load an MPI that is not served.
 	watches bool
 	tokens  map[int]string // by rank
@@ -42,16 +42,16 @@ type Services struct {
 // Options are the settings of services beside the job.
 type Options struct {
 	Out          *wire.Writer
-	Addresses    []wire.Address // this host's
+	Addresses    []wire.Address // addresses of this host
 	Guard        contain.Guard
 	WithoutFiles bool           // some rank is in a container that inherits no open files
 	Kill         func(rank int) // ends a rank that called MPI_Abort
 	MPI          MPI
-	Start        func(path string, argv, env []string, files []*os.File) error // a process that serves ranks
-	Broken       func(error)                                                   // such a process has failed
+	Start        func(path string, argv, env []string, files []*os.File) error // starts a process that serves ranks
+	Broken       func(error)                                                   // reports that such a process has failed
 	// starts the ranks of a world here, and calls Forget if it cannot
 	Spawn    func(ctx context.Context, w *spawn.World) error
-	MaySpawn func(ctx context.Context, r wire.SpawnRequest) error // why a rank cannot start programs
+	MaySpawn func(ctx context.Context, r wire.SpawnRequest) error // reports why a rank cannot start programs
 }
 
 // Open serves the ranks of job until Close.
@@ -166,7 +166,8 @@ func (s *Services) RankEnded(rank int) {
 		return
 	}
 	s.relay.rankEnded(rank)
-	s.mpi.finish(rank) // of a rank that was not started
+	// A rank that was not started was not reaped, and its connection is open.
+	s.mpi.finish(rank)
 	s.mpi.startup.rankEnded(rank)
 }
 

@@ -35,7 +35,8 @@ func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (
 	}
 	defer unix.Close(process)
 	folder := fmt.Sprintf("/proc/%d/fd/", pid)
-	entries, _ := os.ReadDir(folder) // or it has ended
+	// A process that has ended has none.
+	entries, _ := os.ReadDir(folder)
 	for _, e := range entries {
 		if ctx.Err() != nil {
 			return severed
@@ -49,7 +50,8 @@ func severProcess(ctx context.Context, pid int, addrs map[netip.AddrPort]bool) (
 			return severed
 		}
 		if err != nil {
-			continue // closed since
+			// The process has closed it since.
+			continue
 		}
 		if local, remote, is := endsOf(fd); is && (addrs[local] || addrs[remote]) &&
 			unix.Shutdown(fd, unix.SHUT_RDWR) == nil {

@@ -15,14 +15,14 @@ const slowStart = time.Second
 // startup follows which ranks of this host have called MPI_Init, until all ranks of the job have.
 // It is safe for concurrent use.
 type startup struct {
-	send  func(wire.Type, any) // must not wait
-	ranks int                  // of this host
+	send  func(wire.Type, any) // sends without waiting
+	ranks int                  // number of ranks of this host
 
 	mu      sync.Mutex
-	over    bool // all have, or the job is over
+	over    bool // all ranks have called it, or the job is over
 	slow    bool // the launcher is kept informed
 	entered []int
-	ended   []int // without a call
+	ended   []int // ranks that ended without a call
 	lost    bool  // one of ended is reported
 	timer   *time.Timer
 }

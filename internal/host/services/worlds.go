@@ -190,7 +190,8 @@ func (s *Services) forget(number int) {
 // spawnedEnded records that a spawned rank has ended. One that has not called MPI_Init lets the
 // rank that asked for it wait for ever.
 func (s *Services) spawnedEnded(w *spawn.World, number int) {
-	s.mpi.finish(number) // of a rank that was not started
+	// A rank that was not started was not reaped, and its connection is open.
+	s.mpi.finish(number)
 	if !w.Came(w.RankOf(number)) {
 		s.relay.send(wire.TypeLost, wire.Lost{
 			By:      number,

@@ -15,7 +15,7 @@ type Registry struct {
 	may wire.Spawn
 
 	mu     sync.Mutex
-	worlds map[int]*World // by the number of a rank that runs here
+	worlds map[int]*World // worlds by the numbers of the ranks that run here
 	asked  map[uint64]request
 	last   uint64
 	turn   chan struct{} // closed when the last world has been handled

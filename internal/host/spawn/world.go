@@ -16,11 +16,11 @@ import (
 // World is the ranks of one request. It is safe for concurrent use.
 type World struct {
 	wire.World
-	Here []int // those of this host, ascending
+	Here []int // ranks on this host, ascending
 
 	mu     sync.Mutex
-	gather *kv.Fences  // of the ranks here
-	index  map[int]int // of Here, by rank
+	gather *kv.Fences  // fences of the ranks here
+	index  map[int]int // index in Here, by rank
 	waits  map[string]*wait
 	came   map[int]bool // ranks here that have called MPI_Init
 }

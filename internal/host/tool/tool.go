@@ -18,9 +18,9 @@ import (
 
 // Start is how a rank starts otherwise than by its program's words. The zero value changes nothing.
 type Start struct {
-	Path     string // of the tool; "": there is none
+	Path     string // path of the tool, or ""
 	Argv     []string
-	Terminal string // as in wire.Tool
+	Terminal string // value of TERM, as in wire.Tool
 	Halt     bool
 }
 

@@ -18,7 +18,7 @@ const (
 	L3
 	Node
 	Socket
-	Whole // all that ranks may use
+	Whole // the whole machine, as far as ranks may use it
 )
 
 // Units returns the units that ranks can be bound to by their names on the command line and in
@@ -86,7 +86,7 @@ type FewError struct {
 
 // Hold returns how many ranks the machine can hold.
 func (e *FewError) Hold() int {
-	if e.Ranks*e.Each <= e.Have { // they do not fit the units
+	if e.Ranks*e.Each <= e.Have { // enough cores, but too few units that hold a rank
 		return e.Ranks - 1
 	}
 	return e.Have / e.Each

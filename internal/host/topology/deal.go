@@ -23,7 +23,7 @@ func (m Machine) deal(p Policy, ranks int) ([]Set, error) {
 	grain := min(p.Unit, Core)
 	each := max(p.Each, 1)
 	parts := m.split(grain)
-	position := map[int]int{} // of each part, by its first thread
+	position := map[int]int{} // positions of parts, by first thread
 	for i, part := range parts {
 		position[part[0].ID] = i
 	}
