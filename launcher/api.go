@@ -5,7 +5,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
-	"github.com/gorun/gorun/launcher/connect"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
@@ -40,8 +39,7 @@ const (
 
 // The networks that ranks use. See package route.
 type (
-	Network      = route.Network
-	NetworkError = route.NetworkError
+	Network = route.Network
 )
 
 // Hosts and sessions with their agents. See package session.
@@ -61,27 +59,25 @@ const AgentCommand = session.AgentCommand
 
 // How a job ends, and its ranks. See package core.
 type (
-	Result      = core.Result
-	ElasticEnd  = core.ElasticEnd
-	Failure     = core.Failure
-	LateError   = core.LateError
-	Exit        = core.Exit
-	MPIEnd      = core.MPIEnd
-	OutOfMemory = core.OutOfMemory
-	HostError   = core.HostError
-	Unkillable  = core.Unkillable
-	Process     = core.Process
-	StopReason  = core.StopReason
+	Result     = core.Result
+	ElasticEnd = core.ElasticEnd
+	Failure    = core.Failure
+	LateError  = core.LateError
+	Exit       = core.Exit
+	MPIEnd     = core.MPIEnd
+	HostError  = core.HostError
+	Unkillable = core.Unkillable
+	Process    = core.Process
+	StopReason = core.StopReason
 )
 
 // Exit codes that gorun itself chooses.
 const (
-	CodeUnkillable = core.CodeUnkillable
-	CodeTimeout    = core.CodeTimeout
-	CodeLaunch     = core.CodeLaunch
+	CodeTimeout = core.CodeTimeout
+	CodeLaunch  = core.CodeLaunch
 )
 
-// Reasons to stop a job, ends of MPI programs, and memory that may run out.
+// Reasons to stop a job, and memory that may run out.
 const (
 	NotStopped   = core.NotStopped
 	Interrupted  = core.Interrupted
@@ -91,16 +87,10 @@ const (
 	OutputClosed = core.OutputClosed
 	Hung         = core.Hung
 
-	MPIAborted    = core.MPIAborted
-	MPIUnfinished = core.MPIUnfinished
-
 	MemoryOfHost  = core.MemoryOfHost
 	MemoryOfGroup = core.MemoryOfGroup
 	MemoryLikely  = core.MemoryLikely
 )
-
-// FilesError reports that the limit on open files is too low for the job's connections.
-type FilesError = connect.FilesError
 
 // OutputError reports that the ranks' output cannot be saved where it should be.
 type OutputError = output.OutputError

@@ -98,7 +98,7 @@ func RunElastic(ctx context.Context, settings Elastic, opts Options) (Result, er
 		return Result{}, err
 	}
 	j.discover()
-	j.handle(elastic.Hosts{List: settings.Hosts})
+	j.handle(hostsListed{settings.Hosts})
 	return j.run(ctx), j.fatal
 }
 
@@ -161,14 +161,6 @@ func (j *elasticJob) tick() {
 
 func (j *elasticJob) finished() bool { return j.driver.Phase() == elastic.Ended && j.drained() }
 
-func (j *elasticJob) stopped() bool { return j.end.Stopped != NotStopped }
-
-func (j *elasticJob) stopLate(s Stop) {
-	if !j.stopped() && j.end.Elastic.Code == 0 { // else there is a better reason
-		j.end.Stopped = s.Reason
-	}
-}
-
 func (j *elasticJob) result() Result {
 	if j.failed != nil {
 		j.end.Cause.Stderr = j.streams.LastLines(j.failed.serial, 3)
@@ -188,18 +180,13 @@ func (j *elasticJob) drained() bool {
 	return late || len(j.procs) == 0
 }
 
-// stop ends the job at the user's request.
-func (j *elasticJob) stop(s Stop) {
-	if j.end.Stopped == NotStopped {
+// stop ends the job at the user's request. A failure that has ended it is a better reason.
+func (j *elasticJob) stop(s Stop) bool {
+	if j.end.Stopped == NotStopped && !(j.finished() && j.end.Elastic.Code != 0) {
 		j.end.Stopped = s.Reason
 	}
 	j.step(elastic.UserStop{Code: Result{Stopped: j.end.Stopped}.Code(), Now: s.Now})
-}
-
-func (j *elasticJob) woke(gap time.Duration) {
-	if gap > core.SuspendedTime {
-		j.suspended += gap
-	}
+	return j.end.Stopped != NotStopped
 }
 
 // step passes an event to the driver and performs its actions.
@@ -262,7 +249,7 @@ func (j *elasticJob) discover() {
 				j.opts.Note(prose.Printable(polled.Warning))
 			}
 			if polled.Changed {
-				j.post(elastic.Hosts{List: polled.Hosts})
+				j.post(hostsListed{polled.Hosts})
 			}
 		}
 	})

@@ -3,18 +3,27 @@ package launcher
 import (
 	"fmt"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// handle handles an event of the loop.
-func (j *elasticJob) handle(event any) {
+// hostsListed is the debounced list of the job's hosts.
+type hostsListed struct{ hosts []hostfile.Host }
+
+func (hostsListed) loopEvent() {}
+func (processUp) loopEvent()   {}
+func (processDown) loopEvent() {}
+func (hostFenced) loopEvent()  {}
+
+func (j *elasticJob) handle(event event) {
 	switch e := event.(type) {
-	case elastic.Hosts:
-		e.List = j.admit(e.List)
-		j.update(e.List)
-		j.step(e)
+	case hostsListed:
+		admitted := j.admit(e.hosts)
+		j.update(admitted)
+		j.step(elastic.Hosts{List: admitted})
 	case processUp:
 		j.up(e)
 	case hostFenced:
@@ -26,6 +35,12 @@ func (j *elasticJob) handle(event any) {
 		j.down(e)
 	case reported:
 		j.reported(j.serial(e.from.Index), e.message)
+	case agentHung:
+		j.lost(e.session.Host.Name, e.err)
+	case launcherWoke:
+		if e.gap > core.SuspendedTime {
+			j.suspended += e.gap
+		}
 	}
 }
 
@@ -40,18 +55,8 @@ func (j *elasticJob) connected() (all []*session.Session) {
 
 func (j *elasticJob) expected(s *session.Session) bool { return !j.serial(s.Index).exited }
 
-func (j *elasticJob) hung(s *session.Session, err error) { j.lost(s.Host.Name, err) }
-
 // check accepts every message: validity depends on the epoch, which the loop checks.
 func (j *elasticJob) check(*session.Session, any) error { return nil }
-
-func (j *elasticJob) credit(*session.Session, wire.Frame) error { return nil } // no rank reads input
-
-func (j *elasticJob) number(s *session.Session, _ int) int { return s.Index }
-
-func (j *elasticJob) rank(s *session.Session, _ int) int { return int(j.serial(s.Index).rank.Load()) }
-
-func (j *elasticJob) author(s *session.Session, _ int) int { return s.Host.Ranks[0].Rank }
 
 // reported handles a message of a process or its agent.
 func (j *elasticJob) reported(p *elasticProcess, message any) {

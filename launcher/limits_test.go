@@ -21,7 +21,7 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 	const many = 1 << 40 // slots, for which no limit is enough
 	small := hostfile.Host{Name: "h0", Slots: 2}
 	large := hostfile.Host{Name: "h1", Slots: many}
-	var short *FilesError
+	var short *connect.FilesError
 	if _, err := RunElastic(t.Context(), Elastic{Hosts: []hostfile.Host{small, large}, NP: many},
 		Options{}); !errors.As(err, &short) {
 		t.Errorf("err is %v", err)

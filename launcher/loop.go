@@ -28,28 +28,24 @@ type loop struct {
 	store   *kv.Store
 	started time.Duration // when the ranks were released; no rank ends before
 
-	events    chan any
-	early     chan Stop     // a stop request from before the ranks ran
-	over      chan struct{} // closed when the loop has ended and takes no more events
-	life      context.Context
-	endLife   context.CancelCauseFunc
-	wg        sync.WaitGroup
-	files     *output.Files
-	results   *output.Results // nil: the job has none
-	streams   *output.Streams
-	pause     pausing
-	looked    time.Duration // the last turn
-	requested bool          // the user wants the end
+	events  chan event
+	early   chan Stop     // a stop request from before the ranks ran
+	over    chan struct{} // closed when the loop has ended and takes no more events
+	life    context.Context
+	endLife context.CancelCauseFunc
+	wg      sync.WaitGroup
+	files   *output.Files
+	results *output.Results // nil: the job has none
+	streams *output.Streams
+	pause   pausing
+	looked  time.Duration // the last turn
+	ending  bool          // the user, or lost output, ends it
 }
 
 // policy decides the course of a job: the core for fixed ranks, or the elastic driver.
 type policy interface {
-	handle(event any)       // an event that the loop does not know
-	stop(Stop)              // the user, or lost output, ends the job
-	stopLate(Stop)          // the user wants the end when only output is left
-	stopped() bool          // it is being ended from outside
-	woke(gap time.Duration) // the time since the last turn of the loop
-	hung(*session.Session, error)
+	handle(event event)
+	stop(Stop) (fromOutside bool) // the user, or lost output, ends the job, unless it ends already
 	tick()
 	interval() time.Duration // between ticks
 	finished() bool
@@ -59,24 +55,36 @@ type policy interface {
 	connected() []*session.Session  // with agents
 	expected(*session.Session) bool // the session still has messages to send
 
-	// The others are for the readers of sessions, and safe for concurrent use.
-
-	check(s *session.Session, message any) error // whether the host may send that
-	credit(*session.Session, wire.Frame) error
-	number(s *session.Session, rank int) int // the number of a rank of the session in printers and files
-	rank(s *session.Session, rank int) int   // its rank now
-	author(s *session.Session, by int) int   // the rank of the session that a note is by
+	// check reports whether the host may send a message. It is safe for concurrent use.
+	check(s *session.Session, message any) error
 }
+
+// event is what the loop takes, one at a time.
+type event interface{ loopEvent() }
 
 var errOver = errors.New("the job is over")
 
 type (
-	eventOutput struct{ err error } // the terminal does not take output any more
+	outputFailed struct{ err error } // the terminal does not take output any more
 	// reported is a report of an agent: an Exit, suspended, allDone or a message of package wire.
 	reported struct {
 		from    *session.Session
 		message any
 	}
+	agentHung struct { // a connected agent was silent for too long
+		session *session.Session
+		err     error
+	}
+	launcherWoke struct{ gap time.Duration } // time since the last turn of the loop
+)
+
+func (outputFailed) loopEvent() {}
+func (reported) loopEvent()     {}
+func (agentHung) loopEvent()    {}
+func (launcherWoke) loopEvent() {}
+
+// Messages of [reported] beside those of package wire.
+type (
 	suspended struct{}                    // its ranks are suspended
 	allDone   struct{ left []Unkillable } // its ranks have ended and are swept up
 )
@@ -88,7 +96,7 @@ func newLoop(opts Options) (*loop, error) {
 		id:     rand.Text()[:12],
 		store:  kv.NewStore(),
 		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace),
-		events: make(chan any, 256),
+		events: make(chan event, 256),
 		early:  make(chan Stop, 1),
 		over:   make(chan struct{}),
 	}
@@ -105,9 +113,9 @@ func newLoop(opts Options) (*loop, error) {
 // clock is the time since the job began. It is safe for concurrent use.
 func (l *loop) clock() time.Duration { return time.Since(l.began) }
 
-func (l *loop) post(event any) {
+func (l *loop) post(e event) {
 	select {
-	case l.events <- event:
+	case l.events <- e:
 	case <-l.over:
 	}
 }
@@ -134,17 +142,16 @@ func (l *loop) run(ctx context.Context) Result {
 		case event := <-l.events:
 			act = func() { l.handle(event) }
 		case stop := <-l.opts.Stops:
-			l.requested = true
-			act = func() { l.policy.stop(stop) }
+			act = func() { l.stopByUser(stop) }
 		case stop := <-l.early:
-			act = func() { l.policy.stop(stop) }
+			act = func() { l.stop(stop) }
 		case p := <-l.opts.Pauses:
 			act = func() { l.pauseOrResume(p) }
 		case n := <-l.opts.Signals:
 			act = func() { l.toAll(wire.TypeSignal, wire.Signal{Number: n}) }
 		case <-cancelled:
 			cancelled = nil
-			act = func() { l.policy.stop(Stop{Reason: Terminated}) }
+			act = func() { l.stop(Stop{Reason: Terminated}) }
 		case <-tick.C:
 			act = l.policy.tick
 		}
@@ -170,9 +177,17 @@ func (l *loop) run(ctx context.Context) Result {
 	return result
 }
 
-func (l *loop) handle(event any) {
+// stop ends the job for a reason from outside, unless it ends already.
+func (l *loop) stop(s Stop) { l.ending = l.policy.stop(s) || l.ending }
+
+func (l *loop) stopByUser(s Stop) {
+	l.ending = true
+	l.stop(s)
+}
+
+func (l *loop) handle(event event) {
 	switch e := event.(type) {
-	case eventOutput:
+	case outputFailed:
 		reason := OutputClosed
 		switch {
 		case errors.Is(e.err, syscall.EIO) && (l.opts.Screen[1] || l.opts.Screen[2]):
@@ -180,7 +195,7 @@ func (l *loop) handle(event any) {
 		case !errors.Is(e.err, syscall.EPIPE):
 			l.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
 		}
-		l.policy.stop(Stop{Reason: reason})
+		l.stop(Stop{Reason: reason})
 	case reported:
 		if _, ok := e.message.(suspended); ok {
 			l.pause.without(e.from.Index)
@@ -201,7 +216,7 @@ func (l *loop) wake() {
 	if gap > core.SuspendedTime {
 		l.resetSilence()
 	}
-	l.policy.woke(gap)
+	l.policy.handle(launcherWoke{gap})
 }
 
 func (l *loop) resetSilence() {
@@ -215,7 +230,7 @@ func (l *loop) findHung(limit time.Duration) {
 	for _, s := range l.policy.connected() {
 		if silent := s.Silence(); silent > limit && l.policy.expected(s) {
 			s.ResetSilence()
-			l.policy.hung(s, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second)))
+			l.policy.handle(agentHung{s, fmt.Errorf("no word from the agent for %v", silent.Round(time.Second))})
 		}
 	}
 }
@@ -252,7 +267,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 	case wire.TypeOutput:
 		return l.output(s, f)
 	case wire.TypeCredit:
-		return l.policy.credit(s, f)
+		return s.Credit(f)
 	case wire.TypeExit:
 		return wire.Handle(f, func(e wire.Exit) error {
 			if err := s.CheckExit(&e); err != nil {
@@ -264,10 +279,9 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 		})
 	case wire.TypeNote:
 		return wire.Handle(f, func(n wire.Note) error {
-			n.By = l.policy.author(s, n.By)
 			worth, err := s.CheckNote(&n)
 			if worth {
-				text := fmt.Sprintf("rank %d on %s: %s", l.policy.rank(s, n.By), s.Host.Name, n.Text)
+				text := fmt.Sprintf("rank %d on %s: %s", s.RankNow(n.By), s.Host.Name, n.Text)
 				l.opts.Note(text)
 				if n.Stall && l.opts.Stalled != nil {
 					l.opts.Stalled(text)
@@ -330,6 +344,15 @@ func forward[T any](l *loop, s *session.Session, f wire.Frame) error {
 	})
 }
 
+// numberOf is the number of a session's rank in printers and files. The rank of an elastic job's
+// process changes, and its serial number, the session's index, does not.
+func numberOf(s *session.Session, rank int) int {
+	if s.Number != nil {
+		return s.Index
+	}
+	return rank
+}
+
 // output hands a rank's bytes to the printer, which returns the credit.
 func (l *loop) output(s *session.Session, f wire.Frame) error {
 	rank, fd := wire.RankFD(f.Stream)
@@ -344,7 +367,7 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 	if err := s.Out.CountReceived(f.Stream, len(f.Payload)); err != nil {
 		return err
 	}
-	shown := wire.OutputStream(l.policy.number(s, rank), fd)
+	shown := wire.OutputStream(numberOf(s, rank), fd)
 	if len(f.Payload) == 0 {
 		p.Pause(shown, s.Out.Creditor(f.Stream))
 		return nil
@@ -356,7 +379,7 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 // print starts the printers of the ranks' output.
 func (l *loop) print(how output.Printing) {
 	how.Files = l.files
-	how.Failed = func(err error) { l.post(eventOutput{err}) }
+	how.Failed = func(err error) { l.post(outputFailed{err}) }
 	how.Cut = l.opts.CutMark
 	stdout := how
 	stderr := how
@@ -372,7 +395,7 @@ func (l *loop) print(how output.Printing) {
 // abandonStuckOutput abandons blocked writes after a stop request. A job that ends normally waits
 // for its reader, so that its last lines are not lost.
 func (l *loop) abandonStuckOutput() {
-	if l.requested || l.policy.stopped() {
+	if l.ending {
 		l.streams.AbandonIfStuck()
 	}
 }
@@ -391,8 +414,7 @@ func (l *loop) closePrinters() {
 		case <-closed:
 			return
 		case stop := <-l.opts.Stops:
-			l.requested = true
-			l.policy.stopLate(stop)
+			l.stopByUser(stop)
 		case <-tick.C:
 			l.abandonStuckOutput()
 		}

@@ -32,19 +32,35 @@ func (j *job) listen(s *session.Session) {
 	defer s.EndInput()
 	err := j.opts.Roster.During(s, j.read)
 	if err != nil {
-		j.post(core.HostLost{Host: s.Index, Err: err})
+		j.post(hostLost{Host: s.Index, Err: err})
 	}
 	for err == nil { // frames after done are ignored
 		_, err = s.Frames.Next()
 	}
 }
 
-func (j *job) handle(event any) {
-	r, ok := event.(reported)
-	if !ok {
-		j.apply(event)
-		return
+// hostLost is the loss of a host or of its agent.
+type hostLost core.HostLost
+
+func (hostLost) loopEvent() {}
+
+func (j *job) handle(event event) {
+	switch e := event.(type) {
+	case reported:
+		j.reported(e)
+	case hostLost:
+		j.apply(core.HostLost(e))
+	case agentHung:
+		j.apply(core.HostLost{Host: e.session.Index, Err: e.err})
+	case launcherWoke:
+		if still := e.gap - core.TickTime; still > core.TickTime {
+			j.core.Step(core.Woke{Still: still}, j.clock())
+		}
 	}
+}
+
+// reported handles a report of an agent.
+func (j *job) reported(r reported) {
 	host := r.from.Index
 	name := r.from.Host.Name
 	switch m := r.message.(type) {
@@ -95,7 +111,7 @@ func (j *job) fence(host int, f wire.Fence) {
 }
 
 // apply passes an event to the core and performs its actions.
-func (j *job) apply(event any) {
+func (j *job) apply(event core.Event) {
 	if e, ok := event.(core.HostLost); ok {
 		j.pause.without(e.Host)
 		if !j.core.Settled(e.Host) {
@@ -112,16 +128,13 @@ func (j *job) apply(event any) {
 	}
 }
 
-func (j *job) stop(s Stop) { j.apply(core.Stop{Why: s.Reason, Now: s.Now}) }
-
-func (j *job) stopLate(s Stop) { j.core.StopLate(s.Reason) }
-
-func (j *job) stopped() bool { return j.core.Stopped() }
-
-func (j *job) woke(gap time.Duration) {
-	if still := gap - core.TickTime; still > core.TickTime {
-		j.core.Step(core.Woke{Still: still}, j.clock())
+func (j *job) stop(s Stop) bool {
+	if j.core.Finished() {
+		j.core.StopLate(s.Reason)
+	} else {
+		j.apply(core.Stop{Why: s.Reason, Now: s.Now})
 	}
+	return j.core.Stopped()
 }
 
 func (j *job) tick() {
@@ -143,8 +156,6 @@ func (j *job) interval() time.Duration {
 	}
 	return session.BeatTime
 }
-
-func (j *job) hung(s *session.Session, err error) { j.apply(core.HostLost{Host: s.Index, Err: err}) }
 
 func (j *job) finished() bool { return j.core.Finished() }
 
@@ -172,11 +183,7 @@ func (j *job) check(s *session.Session, message any) error {
 	return nil
 }
 
-func (j *job) credit(s *session.Session, f wire.Frame) error { return s.Credit(f) }
-func (j *job) number(_ *session.Session, rank int) int       { return rank }
-func (j *job) rank(_ *session.Session, rank int) int         { return rank }
-func (j *job) author(_ *session.Session, by int) int         { return by }
-func (j *job) numbers() []int                                { return j.plan.Numbers() }
+func (j *job) numbers() []int { return j.plan.Numbers() }
 
 // result completes the core's result with the last lines of the failed rank's output.
 func (j *job) result() Result {

@@ -24,6 +24,12 @@ const SuspendedTime = 3 * time.Second
 // TickTime is the interval at which a machine that stops its ranks needs a [Tick].
 const TickTime = 100 * time.Millisecond
 
+// Event is an input of the machine.
+type Event interface{ event() }
+
+// Action is an output of the machine, for every host.
+type Action interface{ action() }
+
 // Events. Hosts are indexes in the plan; times are on the launcher's monotonic clock.
 type (
 	// RankExited reports the end of a rank of a host.
@@ -67,13 +73,27 @@ type (
 	Tick struct{}
 )
 
-// Actions for every host.
+func (RankExited) event()  {}
+func (RankLost) event()    {}
+func (HostDone) event()    {}
+func (HostLost) event()    {}
+func (RankLate) event()    {}
+func (HostFailing) event() {}
+func (Stop) event()        {}
+func (Abort) event()       {}
+func (Woke) event()        {}
+func (Tick) event()        {}
+
+// Actions.
 type (
 	// StopRanks ends the ranks.
 	StopRanks struct{ Grace time.Duration }
 	// AbortRanks tells the ranks to abort.
 	AbortRanks struct{ wire.Abort }
 )
+
+func (StopRanks) action()  {}
+func (AbortRanks) action() {}
 
 // StopReason is why a job was ended from outside. The zero value: it was not.
 type StopReason int
@@ -139,11 +159,11 @@ func New(plan plan.Plan, grace time.Duration) *Machine {
 }
 
 // Step handles one event at time now, which must not decrease, and returns the actions in order.
-func (c *Machine) Step(event any, now time.Duration) []any {
+func (c *Machine) Step(event Event, now time.Duration) []Action {
 	if c.finished {
 		return nil
 	}
-	var acts []any
+	var acts []Action
 	switch e := event.(type) {
 	case RankExited:
 		acts = c.exited(e, now)
@@ -189,7 +209,7 @@ func (c *Machine) Step(event any, now time.Duration) []any {
 	return acts
 }
 
-func (c *Machine) exited(e RankExited, now time.Duration) []any {
+func (c *Machine) exited(e RankExited, now time.Duration) []Action {
 	c.exits = append(c.exits, e.Exit)
 	switch failed := e.Exit.IsFailure() && !e.Exit.Stopped; {
 	case c.held > 0 && (e.Exit.Rank == c.aborter || failed && !c.isVictim(e.Exit)):
@@ -212,12 +232,12 @@ func (c *Machine) exited(e RankExited, now time.Duration) []any {
 }
 
 // fail aborts the job and stops its ranks.
-func (c *Machine) fail(why wire.Abort, now time.Duration) []any {
+func (c *Machine) fail(why wire.Abort, now time.Duration) []Action {
 	return append(c.abort(why), c.stop(c.grace, now)...)
 }
 
 // release makes the stop that waited for the aborter's end.
-func (c *Machine) release(now time.Duration) []any {
+func (c *Machine) release(now time.Duration) []Action {
 	c.held = 0
 	return c.stop(c.grace, now)
 }
@@ -234,7 +254,7 @@ func (c *Machine) ended(rank int) bool {
 		slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == host && h.lost != nil })
 }
 
-func (c *Machine) hostLost(e HostLost, now time.Duration) []any {
+func (c *Machine) hostLost(e HostLost, now time.Duration) []Action {
 	h := &c.hosts[e.Host]
 	if c.Settled(e.Host) {
 		return nil
@@ -247,7 +267,7 @@ func (c *Machine) hostLost(e HostLost, now time.Duration) []any {
 }
 
 // failing handles an agent's report that it is about to end. Its ranks run until it has ended.
-func (c *Machine) failing(e HostFailing, now time.Duration) []any {
+func (c *Machine) failing(e HostFailing, now time.Duration) []Action {
 	if c.Settled(e.Host) || c.hosts[e.Host].lost != nil {
 		return nil
 	}
@@ -255,7 +275,7 @@ func (c *Machine) failing(e HostFailing, now time.Duration) []any {
 	return c.lose(e.Host, e.Err, now)
 }
 
-func (c *Machine) lose(host int, err error, now time.Duration) []any {
+func (c *Machine) lose(host int, err error, now time.Duration) []Action {
 	h := &c.hosts[host]
 	h.lost = err
 	h.at = now
@@ -265,7 +285,7 @@ func (c *Machine) lose(host int, err error, now time.Duration) []any {
 // lost aborts the job because a connection between two ranks was lost. A rank that names itself
 // requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has
 // left what the two shared is no reason to abort: the other may go on.
-func (c *Machine) lost(l wire.Lost, now time.Duration) []any {
+func (c *Machine) lost(l wire.Lost, now time.Duration) []Action {
 	cause := l.Cause
 	switch {
 	case l.Awaited:
@@ -286,7 +306,7 @@ func (c *Machine) lost(l wire.Lost, now time.Duration) []any {
 }
 
 // abort tells all ranks to abort, once.
-func (c *Machine) abort(a wire.Abort) []any {
+func (c *Machine) abort(a wire.Abort) []Action {
 	if c.aborted {
 		return nil
 	}
@@ -295,11 +315,11 @@ func (c *Machine) abort(a wire.Abort) []any {
 	if a.Rank >= 0 {
 		c.told = fmt.Sprintf("rank %d on %s: %s", a.Rank, a.Host, a.Cause)
 	}
-	return []any{AbortRanks{Abort: a}}
+	return []Action{AbortRanks{Abort: a}}
 }
 
 // stop asks every host to end its ranks. Asked again it can only hurry.
-func (c *Machine) stop(grace, now time.Duration) []any {
+func (c *Machine) stop(grace, now time.Duration) []Action {
 	deadline := now + grace + StopMargin
 	if c.stopping && deadline >= c.deadline {
 		return nil
@@ -307,7 +327,7 @@ func (c *Machine) stop(grace, now time.Duration) []any {
 	c.stopping = true
 	c.held = 0
 	c.deadline = deadline
-	return []any{StopRanks{Grace: grace}}
+	return []Action{StopRanks{Grace: grace}}
 }
 
 func (c *Machine) over(now time.Duration) bool {

@@ -32,7 +32,7 @@ func orders[T any](items []T, most int, each func([]T)) {
 func TestEveryOrderInOneTick(t *testing.T) {
 	type happening struct {
 		name  string
-		event any
+		event Event
 		at    time.Duration // when it failed; 0: it is no failure
 		code  int
 		stop  int

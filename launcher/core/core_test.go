@@ -29,7 +29,7 @@ const grace = 5 * time.Second
 // at is an event and the second at which it comes.
 type at struct {
 	second float64
-	event  any
+	event  Event
 }
 
 func exit(host, rank, code int, second float64) at {
@@ -299,7 +299,7 @@ func TestCore(t *testing.T) {
 
 func TestRanksGetTheCauseOfAnAbort(t *testing.T) {
 	for _, tc := range []struct {
-		event any
+		event Event
 		want  wire.Abort
 	}{
 		{RankExited{1, Exit{Rank: 3, Signal: 11, Core: true}},

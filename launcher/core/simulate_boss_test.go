@@ -52,26 +52,26 @@ func newBoss(w *world) *boss {
 }
 
 // post hands an event of a host to the loop; host -1 is the user.
-func (b *boss) post(host int, event any) {
+func (b *boss) post(host int, message any) {
 	switch {
 	case b.over:
 	case b.stopped && host < 0:
-		b.unread[len(b.w.hosts)] = append(b.unread[len(b.w.hosts)], event)
+		b.unread[len(b.w.hosts)] = append(b.unread[len(b.w.hosts)], message)
 	case b.stopped:
-		b.unread[host] = append(b.unread[host], event)
+		b.unread[host] = append(b.unread[host], message)
 	default:
-		b.read(host, event)
+		b.read(host, message)
 	}
 }
 
 // read handles one message as the readers and the loop do.
-func (b *boss) read(host int, event any) {
+func (b *boss) read(host int, message any) {
 	if host >= 0 {
-		if _, lost := event.(HostLost); !lost {
+		if _, lost := message.(HostLost); !lost {
 			b.heard[host] = b.w.Now
 		}
 	}
-	switch e := event.(type) {
+	switch e := message.(type) {
 	case beatMessage:
 		var payload [8]byte
 		binary.BigEndian.PutUint64(payload[:], uint64(e.at))
@@ -93,8 +93,8 @@ func (b *boss) read(host int, event any) {
 		if !b.done[host] {
 			b.apply(HostLost{host, errors.New("the stream ended")})
 		}
-	default:
-		b.apply(event)
+	case Event:
+		b.apply(e)
 	}
 }
 
@@ -127,7 +127,7 @@ func (b *boss) toAll(message any) {
 }
 
 // apply passes an event to the core and performs its actions, as the launcher does.
-func (b *boss) apply(event any) {
+func (b *boss) apply(event Event) {
 	if b.over {
 		return
 	}
@@ -243,7 +243,7 @@ func (b *boss) forgive() {
 }
 
 // findHung returns the loss of a silent host, or a tick.
-func (b *boss) findHung() any {
+func (b *boss) findHung() Event {
 	b.forgive()
 	for i := range b.heard {
 		if b.w.Now-b.heard[i] > HungTime && !b.core.Settled(i) {

@@ -84,7 +84,7 @@ func TestRankThatEndsBeforeMPIIsTheCause(t *testing.T) {
 		Cause:   "it ended",
 		Awaited: true,
 	}}
-	for name, events := range map[string][]any{"exit first": {exit, lost}, "exit last": {lost, exit}} {
+	for name, events := range map[string][]Event{"exit first": {exit, lost}, "exit last": {lost, exit}} {
 		c := New(twoHosts(), time.Second)
 		acts := 0
 		for _, e := range events {
