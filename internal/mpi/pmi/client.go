@@ -2,7 +2,6 @@ package pmi
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -61,58 +60,9 @@ const unspeakable = "\r\n\x00"
 // maxPuts bounds the bytes that one rank may put between two barriers, like the store's fences.
 const maxPuts = 48 << 10
 
-// lines is PMI-1: a line of words for each message.
-type lines struct{}
-
-func (lines) step(c *client, line string) any {
-	if c.spawn.within {
-		switch whole, err := c.spawn.line(strings.TrimRight(line, "\r\n")); {
-		case err != nil:
-			return refuseSpawn()
-		case whole != nil:
-			return actSpawn{*whole}
-		}
-		return nil
-	}
-	r, err := parse(line)
-	if err != nil {
-		return refuse("unknown_command_result", err.Error())
-	}
-	if r.many {
-		c.spawn.begin()
-		return nil
-	}
-	switch r.command {
-	case "init":
-		return c.init(r)
-	case "get_maxes":
-		return reply("cmd=maxes kvsname_max=%d keylen_max=%d vallen_max=%d", maxName, maxKey, maxValue)
-	case "get_appnum":
-		return reply("cmd=appnum appnum=%d", c.host.Programs[c.rank])
-	case "get_my_kvsname":
-		return reply("cmd=my_kvsname kvsname=%s", c.host.Name)
-	case "get_universe_size":
-		return reply("cmd=universe_size size=%d", cmp.Or(c.host.Universe, c.host.Size))
-	case "put":
-		return c.put(r)
-	case "get":
-		return c.get(r)
-	case "barrier_in":
-		return c.meet()
-	case "finalize":
-		c.inside = false
-		return reply("cmd=finalize_ack")
-	case "abort":
-		return abort(r)
-	case "publish_name", "unpublish_name", "lookup_name":
-		return service(r)
-	}
-	return refuse(r.command+"_result", "unknown_command")
-}
-
 func (c *client) init(r request) any {
 	if r.words["pmi_version"] == "2" {
-		c.wire = &pairs{}
+		c.wire = &pmi2Codec{}
 		return reply("cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n")
 	}
 	if r.words["pmi_version"] != "1" {

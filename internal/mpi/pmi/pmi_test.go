@@ -350,7 +350,7 @@ func FuzzClient(f *testing.F) {
 		h := &Host{Name: "k", Size: 2, Programs: map[int]int{0: 0}}
 		c := h.client(0)
 		for line := range strings.Lines(text) {
-			if _, lined := c.wire.(lines); !lined || len(line) > maxLine {
+			if _, lined := c.wire.(pmi1Codec); !lined || len(line) > maxLine {
 				continue
 			}
 			switch act := c.wire.step(c, line).(type) {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 )
 
 // Serve answers a rank over the socket that it inherited, until the rank closes it, or ctx ends and
@@ -24,7 +23,7 @@ func (h *Host) client(rank int) *client {
 	return &client{
 		host:   h,
 		rank:   rank,
-		wire:   lines{},
+		wire:   pmi1Codec{},
 		inside: h.Inside(rank),
 	}
 }
@@ -33,7 +32,7 @@ func (h *Host) client(rank int) *client {
 // which rank it is.
 func (h *Host) ServeUnidentified(ctx context.Context, conn io.ReadWriter) error {
 	in := bufio.NewReaderSize(conn, maxLine)
-	line, err := lines{}.read(in)
+	line, err := pmi1Codec{}.read(in)
 	if err != nil {
 		return err
 	}
@@ -149,38 +148,4 @@ func (h *Host) act(ctx context.Context, c *client, act any) (string, error) {
 		return c.wire.attribute(value, found), err
 	}
 	return "", nil
-}
-
-func (lines) frame(answer string) string { return strings.TrimSuffix(answer, "\n") + "\n" }
-func (lines) barrier() string            { return "cmd=barrier_out rc=0" }
-
-func (lines) published(problem string) string { return outcome("publish_result", problem) }
-func (lines) withdrawn(problem string) string { return outcome("unpublish_result", problem) }
-
-func (lines) found(port string) string {
-	if port == "" {
-		return outcome("lookup_result", "service_not_found")
-	}
-	return "cmd=lookup_result port=" + port + " info=ok rc=0 msg=success"
-}
-
-func outcome(command, problem string) string {
-	if problem != "" {
-		return "cmd=" + command + " info=error rc=1 msg=" + problem
-	}
-	return "cmd=" + command + " info=ok rc=0 msg=success"
-}
-
-func (lines) attribute(string, bool) string { return "" } // no message asks for one
-
-// read reads one line of at most maxLine bytes.
-func (lines) read(r *bufio.Reader) (string, error) {
-	line, err := r.ReadSlice('\n')
-	switch {
-	case errors.Is(err, bufio.ErrBufferFull):
-		return "", fmt.Errorf("a line of more than %d bytes", maxLine)
-	case errors.Is(err, io.EOF) && strings.TrimSpace(string(line)) != "":
-		return "", io.ErrUnexpectedEOF
-	}
-	return string(line), err
 }

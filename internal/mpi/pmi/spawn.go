@@ -123,14 +123,4 @@ func (r *reader) count(name string) int {
 // maxCodes is the number of codes that fit into a client's line.
 const maxCodes = 256
 
-// spawned answers a request whose ranks have been started.
-func (lines) spawned(ranks int) string {
-	if ranks > maxCodes {
-		return "cmd=spawn_result rc=0"
-	}
-	return "cmd=spawn_result rc=0 errcodes=" + strings.TrimSuffix(strings.Repeat("0,", ranks), ",")
-}
-
-func (lines) notSpawned() string { return refuseSpawn().line }
-
 func refuseSpawn() actReply { return reply("cmd=spawn_result rc=-1") }

@@ -13,7 +13,7 @@ import (
 // send sends a message of PMI-2; receive compares the next one.
 func (j *job) send(rank int, message string) {
 	j.t.Helper()
-	if _, err := io.WriteString(j.conns[rank], (&pairs{}).frame(message)); err != nil {
+	if _, err := io.WriteString(j.conns[rank], (&pmi2Codec{}).frame(message)); err != nil {
 		j.t.Fatal(err)
 	}
 }
@@ -21,7 +21,7 @@ func (j *job) send(rank int, message string) {
 func (j *job) receive(rank int, want string) {
 	j.t.Helper()
 	_ = j.conns[rank].SetReadDeadline(time.Now().Add(5 * time.Second))
-	if got, err := (&pairs{}).read(j.lines[rank]); err != nil || got != want {
+	if got, err := (&pmi2Codec{}).read(j.lines[rank]); err != nil || got != want {
 		j.t.Fatalf("rank %d received %q, %v; want %q", rank, got, err, want)
 	}
 }
@@ -103,7 +103,7 @@ func TestAttributesOfAHost(t *testing.T) {
 	j.exchange(2, "cmd=info-getnodeattr;key=seg;wait=FALSE;", "cmd=info-getnodeattr-response;rc=0;found=FALSE;")
 	for i := range maxAttributes/maxValue + 1 {
 		j.send(0, fmt.Sprintf("cmd=info-putnodeattr;key=k%d;value=%s;", i, strings.Repeat("x", maxValue)))
-		if answer, err := (&pairs{}).read(j.lines[0]); err != nil || i < 1000 && strings.Contains(answer, "errmsg") {
+		if answer, err := (&pmi2Codec{}).read(j.lines[0]); err != nil || i < 1000 && strings.Contains(answer, "errmsg") {
 			t.Fatalf("attribute %d: %q, %v", i, answer, err)
 		} else if strings.Contains(answer, "errmsg") {
 			return
@@ -126,7 +126,7 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 	for _, bad := range []string{"", ";", "x", "cmd", "cmd=", "cmd=;", "a=b;", "cmd=job-getid", "cmd=job-getid;x",
 		"cmd=job-getid;x=y", "cmd=job-getid;x=y;;", "cmd=job-getid;" + strings.Repeat("k", maxKey+1) + "=1;"} {
 		j.send(0, bad)
-		if answer, err := (&pairs{}).read(j.lines[0]); err != nil ||
+		if answer, err := (&pmi2Codec{}).read(j.lines[0]); err != nil ||
 			!strings.HasPrefix(answer, "cmd=unknown-response;rc=-1;errmsg=") {
 			t.Errorf("%q is answered %q, %v", bad, answer, err)
 		}
@@ -139,7 +139,7 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 	j.exchange(0, "cmd=name-publish;name=a\nb;port=c;", "cmd=name-publish-response;rc=-1;errmsg=bad_service_name;")
 	for i := range maxPuts/maxValue + 1 {
 		j.send(0, fmt.Sprintf("cmd=kvs-put;key=k%d;value=%s;", i, strings.Repeat("x", maxValue)))
-		answer, err := (&pairs{}).read(j.lines[0])
+		answer, err := (&pmi2Codec{}).read(j.lines[0])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,14 +155,14 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 func TestLengthsOfPMI2(t *testing.T) {
 	for _, bad := range []string{"abcdef", "-1    ", "+1    ", "0x10  ", "      ", "999999",
 		fmt.Sprintf("%-6d", maxMessage+1), "12 3  ", "12"} {
-		if _, err := (&pairs{}).read(bufio.NewReader(strings.NewReader(bad + "cmd=x;"))); err == nil {
+		if _, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader(bad + "cmd=x;"))); err == nil {
 			t.Errorf("%q is a length", bad)
 		}
 	}
-	if _, err := (&pairs{}).read(bufio.NewReader(strings.NewReader(""))); err != io.EOF {
+	if _, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader(""))); err != io.EOF {
 		t.Errorf("%v at the end", err)
 	}
-	if got, err := (&pairs{}).read(bufio.NewReader(strings.NewReader("6     cmd=x;more"))); err != nil ||
+	if got, err := (&pmi2Codec{}).read(bufio.NewReader(strings.NewReader("6     cmd=x;more"))); err != nil ||
 		got != "cmd=x;" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -193,14 +193,14 @@ func TestStrangersOfPMI2(t *testing.T) {
 			line != "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
-		if _, err := io.WriteString(theirs, (&pairs{}).frame(first)); err != nil {
+		if _, err := io.WriteString(theirs, (&pmi2Codec{}).frame(first)); err != nil {
 			t.Fatal(err)
 		}
 		return lines, theirs, end
 	}
 	lines, _, _ := connect("cmd=fullinit;srcid=1;threaded=FALSE;")
 	want := "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=3;debugged=FALSE;pmiverbose=FALSE;"
-	if got, err := (&pairs{}).read(lines); err != nil || got != want {
+	if got, err := (&pmi2Codec{}).read(lines); err != nil || got != want {
 		t.Fatalf("%q, %v; want %q", got, err, want)
 	}
 	for _, bad := range []string{"cmd=fullinit;pmirank=1;", "cmd=fullinit;pmirank=7;", "cmd=fullinit;pmirank=-1;",
@@ -220,7 +220,7 @@ func FuzzPairs(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second string) {
 		h := &Host{Name: "k", Size: 2, Programs: map[int]int{0: 0}}
 		c := h.client(0)
-		p := &pairs{}
+		p := &pmi2Codec{}
 		c.wire = p
 		for _, message := range []string{"cmd=fullinit;", first, second, "cmd=kvs-get;key=a;"} {
 			act, answers := p.step(c, message).(actReply)

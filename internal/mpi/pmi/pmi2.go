@@ -12,9 +12,9 @@ import (
 	"sync"
 )
 
-// pairs is PMI-2: a message is its length in six characters, and pairs KEY=VALUE; of which the
+// pmi2Codec is PMI-2: a message is its length in six characters, and pairs KEY=VALUE; of which the
 // first is its command. A semicolon in a value is doubled.
-type pairs struct {
+type pmi2Codec struct {
 	thread string // the thread of the rank that asks, which the answer repeats
 	begun  bool   // the rank has said fullinit
 }
@@ -25,7 +25,7 @@ const maxMessage = 64 << 10
 // lengthSize is the number of characters of a length.
 const lengthSize = 6
 
-func (*pairs) read(r *bufio.Reader) (string, error) {
+func (*pmi2Codec) read(r *bufio.Reader) (string, error) {
 	var size [lengthSize]byte
 	if _, err := io.ReadFull(r, size[:]); err != nil {
 		return "", err // EOF only before a message
@@ -41,7 +41,7 @@ func (*pairs) read(r *bufio.Reader) (string, error) {
 	return string(message), nil
 }
 
-func (*pairs) frame(answer string) string {
+func (*pmi2Codec) frame(answer string) string {
 	return fmt.Sprintf("%-*d%s", lengthSize, len(answer), answer)
 }
 
@@ -96,7 +96,7 @@ func rankIn(message string) (int, error) {
 }
 
 // say makes the answer to a command: keys and values in turn.
-func (p *pairs) say(command, problem string, words ...string) string {
+func (p *pmi2Codec) say(command, problem string, words ...string) string {
 	var b strings.Builder
 	pair := func(key, value string) { b.WriteString(key + "=" + strings.ReplaceAll(value, ";", ";;") + ";") }
 	pair("cmd", command+"-response")
@@ -115,7 +115,7 @@ func (p *pairs) say(command, problem string, words ...string) string {
 	return b.String()
 }
 
-func (p *pairs) step(c *client, message string) any {
+func (p *pmi2Codec) step(c *client, message string) any {
 	p.thread = ""
 	r, err := parsePairs(message)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *client) jobAttribute(key string) (string, bool) {
 	return c.host.get(key)
 }
 
-func (p *pairs) service(r request) any {
+func (p *pmi2Codec) service(r request) any {
 	name := r.words["name"]
 	switch {
 	case !serviceFits(name, r.words["port"]):
@@ -188,7 +188,7 @@ func (p *pairs) service(r request) any {
 }
 
 // valueOf answers with the value of a key, if there is one.
-func (p *pairs) valueOf(command, key string, find func(string) (string, bool)) string {
+func (p *pmi2Codec) valueOf(command, key string, find func(string) (string, bool)) string {
 	value, found := find(key)
 	if !found {
 		return p.say(command, "", "found", "FALSE")
@@ -196,21 +196,21 @@ func (p *pairs) valueOf(command, key string, find func(string) (string, bool)) s
 	return p.say(command, "", "found", "TRUE", "value", value)
 }
 
-func (p *pairs) barrier() string                 { return p.say("kvs-fence", "") }
-func (p *pairs) published(problem string) string { return p.say("name-publish", problem) }
-func (p *pairs) withdrawn(problem string) string { return p.say("name-unpublish", problem) }
-func (p *pairs) spawned(int) string              { return p.notSpawned() }
-func (p *pairs) notSpawned() string              { return p.say("spawn", "gorun_spawns_no_ranks_over_PMI-2") }
+func (p *pmi2Codec) barrier() string                 { return p.say("kvs-fence", "") }
+func (p *pmi2Codec) published(problem string) string { return p.say("name-publish", problem) }
+func (p *pmi2Codec) withdrawn(problem string) string { return p.say("name-unpublish", problem) }
+func (p *pmi2Codec) spawned(int) string              { return p.notSpawned() }
+func (p *pmi2Codec) notSpawned() string              { return p.say("spawn", "gorun_spawns_no_ranks_over_PMI-2") }
 
 // found answers a lookup. MPICH's client reads the port, Slurm's the value.
-func (p *pairs) found(port string) string {
+func (p *pmi2Codec) found(port string) string {
 	if port == "" {
 		return p.say("name-lookup", "service_not_found")
 	}
 	return p.say("name-lookup", "", "port", port, "value", port)
 }
 
-func (p *pairs) attribute(value string, found bool) string {
+func (p *pmi2Codec) attribute(value string, found bool) string {
 	return p.valueOf("info-getnodeattr", "", func(string) (string, bool) { return value, found })
 }
 
