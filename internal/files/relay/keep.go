@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -116,14 +117,10 @@ func partial(root *os.Root, name string) (*os.File, string, error) {
 	}
 }
 
-// claim locks a regular file of this user's without a second name.
+// claim locks a file of this user alone.
 func claim(file *os.File) error {
-	var info unix.Stat_t
-	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
+	if err := trust.CheckSole(file); err != nil {
 		return err
-	}
-	if info.Mode&unix.S_IFMT != unix.S_IFREG || int(info.Uid) != os.Geteuid() || info.Nlink != 1 {
-		return fmt.Errorf("%s is no file of this user alone", file.Name())
 	}
 	return unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 }

@@ -248,14 +248,14 @@ func (m *member) cert(rank int) (secure.Fingerprint, bool) {
 func (m *member) report(ctx context.Context) {
 	ticker := time.NewTicker(progressTime)
 	defer ticker.Stop()
-	for told := m.blob.have(); ; {
+	for reported := m.blob.have(); ; {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
 			return
 		}
-		if now := m.blob.have(); now > told && now < m.blob.size {
-			told = now
+		if now := m.blob.have(); now > reported && now < m.blob.size {
+			reported = now
 			m.mu.Lock()
 			from := m.from
 			m.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -224,8 +223,8 @@ func overwritable(file *os.File, path string) (fs.FileInfo, error) {
 	if err := ownedBy(path, info, os.Geteuid()); err != nil {
 		return nil, err
 	}
-	if names := info.Sys().(*syscall.Stat_t).Nlink; info.Mode().IsRegular() && names > 1 {
-		return nil, &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), names), "rm " + path}
+	if n := names(info); info.Mode().IsRegular() && n > 1 {
+		return nil, &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), n), "rm " + path}
 	}
 	return info, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -33,7 +34,7 @@ func (p Place) remember(job Job) error {
 	if err != nil {
 		return err
 	}
-	dir, err := openFolder(p.State, true)
+	dir, err := trust.OpenDir(p.State, true)
 	if err != nil {
 		return err
 	}
@@ -53,13 +54,13 @@ func (p Place) remember(job Job) error {
 }
 
 // lockHistory opens the history for reading and appending.
-func lockHistory(dir *folder, how int) (*os.File, error) {
+func lockHistory(dir *os.File, how int) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), historyName, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|
 		unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.path, historyName), Err: err}
+		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.Name(), historyName), Err: err}
 	}
-	file := os.NewFile(uintptr(fd), filepath.Join(dir.path, historyName))
+	file := os.NewFile(uintptr(fd), filepath.Join(dir.Name(), historyName))
 	// A stopped process may hold the lock. Without it two lines may be lost, which is less harm
 	// than waiting.
 	for end := time.Now().Add(time.Second); unix.Flock(fd, how|unix.LOCK_NB) == unix.EWOULDBLOCK &&
@@ -91,7 +92,7 @@ func (p Place) past(now time.Time) (jobs []Job, err error) {
 	if p.State == "" {
 		return nil, nil
 	}
-	dir, err := openFolder(p.State, false)
+	dir, err := trust.OpenDir(p.State, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

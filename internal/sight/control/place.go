@@ -2,15 +2,9 @@ package control
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Place is where the user's jobs are found.
@@ -57,46 +51,7 @@ func (p Place) folders() (all []string) {
 	return all
 }
 
-// folder is an open folder that belongs to this user alone.
-type folder struct {
-	*os.File
-	path string
-}
-
 var errNoFolder = errors.New("neither XDG_RUNTIME_DIR nor HOME names a folder")
-
-// openFolder opens a folder that only this user can enter. With make it creates one that is
-// missing.
-func openFolder(path string, make bool) (*folder, error) {
-	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
-	fd, err := unix.Open(path, flags, 0)
-	if err == unix.ENOENT && make {
-		if err := trust.MakeDir(path); err != nil {
-			return nil, err
-		}
-		fd, err = unix.Open(path, flags, 0)
-	}
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: path, Err: err}
-	}
-	f := &folder{os.NewFile(uintptr(fd), path), path}
-	var info unix.Stat_t
-	err = unix.Fstat(fd, &info)
-	switch {
-	case err != nil:
-	case int(info.Uid) != os.Geteuid():
-		err = fmt.Errorf("%s belongs to user %d", path, info.Uid)
-	case info.Mode&0o77 != 0 && make:
-		err = unix.Fchmod(fd, 0o700)
-	case info.Mode&0o77 != 0:
-		err = fmt.Errorf("others may enter %s", path)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
 
 // socketName returns the name of a job's socket.
 func (p Place) socketName(id string) string { return id + "@" + p.Host + ".sock" }

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // lingerTime is how long an ended job's socket stays for clients that read the rest of the output.
@@ -117,7 +119,7 @@ func (s *Server) openLog(failed func(error)) error {
 	if s.place.State == "" {
 		return fmt.Errorf("keep the output of a detached job: %w", errNoFolder)
 	}
-	dir, err := openFolder(s.place.State, true)
+	dir, err := trust.OpenDir(s.place.State, true)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // backlog is how many clients may wait to be accepted.
@@ -20,7 +22,7 @@ const backlog = 64
 // socket is a listener for processes of this user and root.
 type socket struct {
 	net.Listener
-	folder *folder
+	folder *os.File
 	name   string
 	id     string
 	once   sync.Once
@@ -35,7 +37,7 @@ func (p Place) listen(folders []string, kind string) (*socket, error) {
 	}
 	var errs []error
 	for _, path := range folders {
-		dir, err := openFolder(path, true)
+		dir, err := trust.OpenDir(path, true)
 		if err == nil {
 			var s *socket
 			if s, err = p.listenIn(dir, kind); err == nil {
@@ -48,7 +50,7 @@ func (p Place) listen(folders []string, kind string) (*socket, error) {
 	return nil, errors.Join(errs...)
 }
 
-func (p Place) listenIn(dir *folder, kind string) (*socket, error) {
+func (p Place) listenIn(dir *os.File, kind string) (*socket, error) {
 	for {
 		id := kind + newID()
 		if p.taken(id) {
@@ -62,7 +64,7 @@ func (p Place) listenIn(dir *folder, kind string) (*socket, error) {
 		file := os.NewFile(uintptr(fd), name)
 		// It gets its name when it listens: until then it would look dead.
 		fresh := name + ".new"
-		err = unix.Bind(fd, &unix.SockaddrUnix{Name: dir.at(fresh)})
+		err = unix.Bind(fd, &unix.SockaddrUnix{Name: entry(dir, fresh)})
 		if err == nil {
 			err = unix.Listen(fd, backlog)
 		}
@@ -74,7 +76,7 @@ func (p Place) listenIn(dir *folder, kind string) (*socket, error) {
 			if errors.Is(err, unix.EADDRINUSE) {
 				continue
 			}
-			return nil, fmt.Errorf("make a socket in %s: %w", dir.path, err)
+			return nil, fmt.Errorf("make a socket in %s: %w", dir.Name(), err)
 		}
 		l, err := net.FileListener(file)
 		file.Close()
@@ -146,12 +148,12 @@ var errDead = errors.New("the job's gorun has ended")
 
 // dial connects to a socket in a folder. It removes one that nobody listens on.
 func dial(ctx context.Context, path, name string) (net.Conn, error) {
-	dir, err := openFolder(path, false)
+	dir, err := trust.OpenDir(path, false)
 	if err != nil {
 		return nil, err
 	}
 	defer dir.Close()
-	conn, err := new(net.Dialer).DialContext(ctx, "unix", dir.at(name))
+	conn, err := new(net.Dialer).DialContext(ctx, "unix", entry(dir, name))
 	if errors.Is(err, unix.ECONNREFUSED) {
 		_ = unix.Unlinkat(int(dir.Fd()), name, 0) // another process may have done so
 		return nil, errDead

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"os"
 	"path/filepath"
 	"syscall"
 
@@ -27,6 +28,6 @@ func peerUID(fd int) (uid int, err error) {
 	return int(who.Uid), nil
 }
 
-// at returns the path of an entry. macOS has no path through a descriptor, and refuses paths of
-// sockets of more than 103 bytes.
-func (f *folder) at(name string) string { return filepath.Join(f.path, name) }
+// entry returns the path of an entry of a folder. macOS has no path through a descriptor, and
+// refuses paths of sockets of more than 103 bytes.
+func entry(folder *os.File, name string) string { return filepath.Join(folder.Name(), name) }

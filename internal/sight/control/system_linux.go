@@ -1,6 +1,7 @@
 package control
 
 import (
+	"os"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +30,7 @@ func peerUID(fd int) (uid int, err error) {
 	return int(who.Uid), nil
 }
 
-// at returns a short path of an entry, since the path of a socket has at most 107 bytes.
-func (f *folder) at(name string) string {
-	return "/proc/self/fd/" + strconv.Itoa(int(f.Fd())) + "/" + name
+// entry returns a short path of an entry of a folder: the path of a socket has at most 107 bytes.
+func entry(folder *os.File, name string) string {
+	return "/proc/self/fd/" + strconv.Itoa(int(folder.Fd())) + "/" + name
 }

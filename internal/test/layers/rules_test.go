@@ -45,7 +45,7 @@ func layers() []layer {
 		{folder: "internal/files/workdir", may: []string{"internal/files/relay", "internal/files/trust",
 			"internal/net/wire"},
 			why: "it is handed the connection through which a folder is brought to a host"},
-		{folder: "internal/files/relay", may: []string{"internal/net/frames", "internal/net/secure",
+		{folder: "internal/files/relay", may: []string{"internal/files/trust", "internal/net/frames", "internal/net/secure",
 			"internal/net/wire"},
 			why: "it is handed the connections of launcher and agents"},
 		{folder: "internal/files/pyenv", may: []string{"internal/files/relay", "internal/files/trust",

@@ -1,0 +1,61 @@
+package trust
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// OpenDir opens a directory that belongs to this user and that nobody else can enter. With repair
+// it creates one that is missing, and closes one that others can enter to them.
+func OpenDir(path string, repair bool) (*os.File, error) {
+	const flags = os.O_RDONLY | syscall.O_DIRECTORY | syscall.O_NOFOLLOW
+	dir, err := os.OpenFile(path, flags, 0)
+	if os.IsNotExist(err) && repair {
+		if err := MakeDir(path); err != nil {
+			return nil, err
+		}
+		dir, err = os.OpenFile(path, flags, 0)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := closeToOthers(dir, repair); err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
+func closeToOthers(dir *os.File, repair bool) error {
+	info, err := dir.Stat()
+	if err != nil {
+		return err
+	}
+	owner, _ := ids(info)
+	switch {
+	case int(owner) != os.Geteuid():
+		return fmt.Errorf("%s belongs to user %d", dir.Name(), owner)
+	case info.Mode().Perm()&0o077 == 0:
+		return nil
+	case repair:
+		return dir.Chmod(0o700)
+	}
+	return fmt.Errorf("others may enter %s", dir.Name())
+}
+
+// CheckSole returns an error unless an open file is a regular one of this user's without a second
+// name.
+func CheckSole(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if owner, _ := ids(info); !info.Mode().IsRegular() || int(owner) != os.Geteuid() || names(info) != 1 {
+		return fmt.Errorf("%s is no file of this user alone", file.Name())
+	}
+	return nil
+}
+
+func names(info fs.FileInfo) uint64 { return uint64(info.Sys().(*syscall.Stat_t).Nlink) }
