@@ -103,9 +103,11 @@ func TestAttributesOfAHost(t *testing.T) {
 	j.exchange(2, "cmd=info-getnodeattr;key=seg;wait=FALSE;", "cmd=info-getnodeattr-response;rc=0;found=FALSE;")
 	for i := range maxAttributes/maxValue + 1 {
 		j.send(0, fmt.Sprintf("cmd=info-putnodeattr;key=k%d;value=%s;", i, strings.Repeat("x", maxValue)))
-		if answer, err := (&pmi2Codec{}).read(j.lines[0]); err != nil || i < 1000 && strings.Contains(answer, "errmsg") {
+		answer, err := (&pmi2Codec{}).read(j.lines[0])
+		if err != nil || i < 1000 && strings.Contains(answer, "errmsg") {
 			t.Fatalf("attribute %d: %q, %v", i, answer, err)
-		} else if strings.Contains(answer, "errmsg") {
+		}
+		if strings.Contains(answer, "errmsg") {
 			return
 		}
 	}

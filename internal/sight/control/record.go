@@ -15,7 +15,7 @@ type Record struct {
 	At   time.Time
 	Rank int // Own for gorun's own messages
 	FD   int // 1 for stdout, 2 for stderr, or Gap
-	// Data is nothing if the rank pauses in the middle of a line. It is valid until the next record
+	// Data is empty if the rank pauses in the middle of a line. It is valid until the next record
 	// is read.
 	Data []byte
 	Lost int64 // bytes of records that are missing here; only of a Gap
