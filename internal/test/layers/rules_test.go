@@ -216,7 +216,7 @@ func layers() []layer {
 			why: "it is given a program and variables, and reads no settings"},
 		{folder: "cmd/gorun/internal/job", may: []string{"hostfile", "cmd/gorun/internal/container",
 			"internal/sight/control",
-			"internal/net/frames", "launcher", "launcher/...", "cmd/gorun/internal/dialect",
+			"internal/net/retry", "internal/net/frames", "launcher", "launcher/...", "cmd/gorun/internal/dialect",
 			"cmd/gorun/internal/exitcode",
 			"cmd/gorun/internal/files", "cmd/gorun/internal/hosts", "cmd/gorun/internal/mpir",
 			"cmd/gorun/internal/panes",

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
-	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -48,25 +47,23 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 	return where, plan, err
 }
 
-// runElastic runs an elastic job. The console has reported lost hosts during the job, so the result
-// names none.
-func runElastic(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan,
-	opts launcher.Options, io Streams, console *ui.UI) (launcher.Result, error) {
-	result, err := launcher.RunElastic(ctx, elasticRequest(o, where, plan, opts, io), opts)
+// startElastic runs an elastic job. The console has reported lost hosts during the job, so the
+// result names none.
+func (r *run) startElastic(ctx context.Context) (launcher.Result, error) {
+	result, err := launcher.RunElastic(ctx, r.elasticRequest(), r.opts)
 	if err == nil && result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
-		console.Errorf("the job ended: %s", result.Elastic.Cause)
+		r.console.Errorf("the job ended: %s", result.Elastic.Cause)
 	}
 	result.Lost = nil
 	return result, err
 }
 
 // elasticRequest converts options to a launcher.Elastic.
-func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options,
-	io Streams) launcher.Elastic {
-	e := o.Elastic
+func (r *run) elasticRequest() launcher.Elastic {
+	e := r.o.Elastic
 	w := launcher.Elastic{
-		Hosts:       where.Hosts,
-		NP:          plan.Size,
+		Hosts:       r.where.Hosts,
+		NP:          r.plan.Size,
 		Min:         e.MinNP,
 		Max:         e.MaxNP,
 		Timeout:     time.Duration(e.Wait),
@@ -95,20 +92,20 @@ func elasticRequest(o *settings.Options, where hosts.Selection, plan launcher.Pl
 		}
 	}
 	hostname, _ := os.Hostname()
-	for _, h := range where.Hosts {
+	for _, h := range r.where.Hosts {
 		if e.Horovodrun { // it takes the ranks of any host that leaves the list
 			break
 		}
-		if o.Launcher == "local" || transport.IsLocal(h, hostname) {
+		if r.o.Launcher == "local" || transport.IsLocal(h, hostname) {
 			w.Own = h.Name
 		}
 	}
-	l := lineStyle(o, opts.Programs, io)
+	l := lineStyle(r.o, r.opts.Programs, r.io)
 	w.Prefix = func(p launcher.Plan) (func(rank, fd int, at time.Time) []byte, error) { return l.Prefixer(p) }
-	if o.Save.Hidden() != 0 {
-		w.SaveAs = func(host string, r launcher.Rank, fd int) string {
+	if r.o.Save.Hidden() != 0 {
+		w.SaveAs = func(host string, rank launcher.Rank, fd int) string {
 			// Places has checked the pattern
-			path, _ := o.Save.Path(fd, r.Rank, r.LocalRank, host, os.Getenv("SLURM_JOB_ID"))
+			path, _ := r.o.Save.Path(fd, rank.Rank, rank.LocalRank, host, os.Getenv("SLURM_JOB_ID"))
 			return path
 		}
 	}

@@ -2,6 +2,7 @@ package job
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,50 +24,38 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// observer writes down what ranks do when the job hangs, when ranks wait long for others, or when
-// it has run too long.
-type observer struct {
-	talks     talks
+// hangReporter saves the stacks of all ranks when the job hangs, when ranks wait long for others,
+// when the job has run too long, and on request.
+type hangReporter struct {
+	hosts     hostRequests
 	o         *settings.Options
 	size      int
 	console   *ui.UI
-	shared    atomic.Pointer[shared]
-	published atomic.Pointer[publish.Publishing]
-	printed   atomic.Int64 // when a rank printed last, in Unix nanoseconds; only kept while the job is watched
+	control   *controlServer      // set, like published, before a rank runs: without ranks there is no report
+	published *publish.Publishing // gets the reports too
+	printed   atomic.Int64        // when a rank printed last, in Unix nanoseconds
 	stalls    stacks.Stalls
 	wg        sync.WaitGroup
-	life      context.Context // ends with close
+	life      context.Context // ends with Close
 	stop      context.CancelFunc
 }
 
-// newObserver returns an observer of the job with a roster.
-func newObserver(o *settings.Options, plan launcher.Plan, roster *launcher.Roster, console *ui.UI) *observer {
-	b := &observer{
-		talks:   talks{roster: roster},
+func newHangReporter(o *settings.Options, size int, hosts hostRequests, console *ui.UI) *hangReporter {
+	h := &hangReporter{
+		hosts:   hosts,
 		o:       o,
-		size:    plan.Size,
+		size:    size,
 		console: console,
 	}
-	b.life, b.stop = context.WithCancel(context.Background())
-	return b
+	h.life, h.stop = context.WithCancel(context.Background())
+	return h
 }
 
 // stalled takes the stacks when ranks have not come to a collective.
-func (b *observer) stalled(report string) {
-	if b.stalls.Due(time.Now()) {
-		b.wg.Go(func() { _ = b.report(b.life, report) })
+func (h *hangReporter) stalled(report string) {
+	if h.stalls.Due(time.Now()) {
+		h.wg.Go(func() { _ = h.report(h.life, report) })
 	}
-}
-
-// share names reports by the id of the job.
-func (b *observer) share(s *shared) { b.shared.Store(s) }
-
-// id is the job's, or else gorun's own number.
-func (b *observer) id() string {
-	if s := b.shared.Load(); s != nil && s.ready() {
-		return s.server.ID()
-	}
-	return fmt.Sprint(os.Getpid())
 }
 
 // Lines of a report at the terminal, and in a record of the run. The file has all.
@@ -75,31 +64,29 @@ const recordLines = 120
 
 // report takes the stacks of all ranks, writes them to a file, and returns the most important
 // lines.
-func (b *observer) report(ctx context.Context, why string) string {
-	all, err := b.talks.look(ctx, nil)
+func (h *hangReporter) report(ctx context.Context, why string) string {
+	all, err := h.hosts.look(ctx, nil)
 	if err != nil {
 		return "" // no ranks run
 	}
 	full := fmt.Sprintf("%s: %s\n\n%s", time.Now().Format(time.DateTime), why,
-		stacks.View{Size: b.size, All: true}.Text(all))
-	path, err := b.save(full)
+		stacks.View{Size: h.size, All: true}.Text(all))
+	path, err := h.save(full)
 	if err != nil {
-		b.console.Warningf("the stacks of the ranks could not be saved: %v", err)
+		h.console.Warningf("the stacks of the ranks could not be saved: %v", err)
 	} else {
-		b.console.Notef("the stacks of the ranks are in %s", path)
+		h.console.Notef("the stacks of the ranks are in %s", path)
 	}
-	if p := b.published.Load(); p != nil {
-		p.Stacks(why, stacks.View{Size: b.size, Lines: recordLines}.Text(all))
-	}
-	return stacks.View{Size: b.size, Lines: reportLines}.Text(all)
+	h.published.Stacks(why, stacks.View{Size: h.size, Lines: recordLines}.Text(all))
+	return stacks.View{Size: h.size, Lines: reportLines}.Text(all)
 }
 
 // save writes a new file: beside the ranks' output if that is saved, else in the current folder.
-func (b *observer) save(text string) (path string, err error) {
-	dir := b.o.OutputFilename
+func (h *hangReporter) save(text string) (path string, err error) {
+	dir := h.o.OutputFilename
 	name := "stacks"
 	if dir == "" {
-		name = "gorun-stacks-" + b.id()
+		name = "gorun-stacks-" + cmp.Or(h.control.id(), fmt.Sprint(os.Getpid()))
 	}
 	for n := 1; n < 100; n++ {
 		path = filepath.Join(dir, name+".txt")
@@ -120,14 +107,14 @@ func (b *observer) save(text string) (path string, err error) {
 }
 
 // overdue reports on a job that has run longer than --timeout.
-func (b *observer) overdue() {
-	_ = b.report(context.Background(), "the job has run longer than --timeout")
+func (h *hangReporter) overdue() {
+	_ = h.report(context.Background(), "the job has run longer than --timeout")
 }
 
 // requested reports because the user wants to know.
-func (b *observer) requested() {
-	if b.report(b.life, "requested by SIGQUIT") == "" {
-		b.console.Notef("no rank runs, so there are no stacks")
+func (h *hangReporter) requested() {
+	if h.report(h.life, "requested by SIGQUIT") == "" {
+		h.console.Notef("no rank runs, so there are no stacks")
 	}
 }
 
@@ -135,32 +122,31 @@ func (b *observer) requested() {
 const minLook = 250 * time.Millisecond
 const maxLook = 30 * time.Second
 
-// watch finds hangs until close. With --on-hang kill it ends the job.
-func (b *observer) watch(requests *ui.Requests) {
-	limit := time.Duration(b.o.Hang.Timeout)
+// watch finds hangs until Close. With --on-hang kill it ends the job.
+func (h *hangReporter) watch(requests *ui.Requests) {
+	limit := time.Duration(h.o.Hang.Timeout)
 	if limit <= 0 {
 		return
 	}
-	ctx := b.life
-	b.wg.Go(func() {
+	h.wg.Go(func() {
 		tick := time.NewTicker(min(max(limit/8, minLook), maxLook))
 		defer tick.Stop()
 		w := stacks.Watch{Limit: limit}
 		for {
 			select {
-			case <-ctx.Done():
+			case <-h.life.Done():
 				return
 			case <-tick.C:
 			}
-			pulses, err := b.pulses(ctx)
-			if err != nil || !w.Sample(time.Now(), pulses, time.Unix(0, b.printed.Load())) {
+			pulses, err := h.pulses(h.life)
+			if err != nil || !w.Sample(time.Now(), pulses, time.Unix(0, h.printed.Load())) {
 				continue
 			}
-			b.console.Warningf("the job makes no progress: for %v no rank has printed or finished a collective, and "+
+			h.console.Warningf("the job makes no progress: for %v no rank has printed or finished a collective, and "+
 				"ranks wait or are idle", limit)
-			b.console.Table(b.report(ctx, "no rank has made progress for "+limit.String()))
-			if b.o.Hang.On == "kill" {
-				requests.Hung(b.console)
+			h.console.Table(h.report(h.life, "no rank has made progress for "+limit.String()))
+			if h.o.Hang.On == "kill" {
+				requests.Hung(h.console)
 			}
 		}
 	})
@@ -168,8 +154,8 @@ func (b *observer) watch(requests *ui.Requests) {
 
 // pulses asks all hosts whether their ranks make progress. An error means that it is not known of
 // some.
-func (b *observer) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
-	hosts, err := b.talks.perHost(nil)
+func (h *hangReporter) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
+	hosts, err := h.hosts.perHost(nil)
 	if err != nil {
 		return nil, err
 	}
@@ -195,22 +181,15 @@ func (b *observer) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
 	return all, err
 }
 
-// tap wraps a launcher.Options.Tap, so that output counts as progress.
-func (b *observer) tap(next func(rank, fd int, at time.Time, data []byte)) func(rank, fd int, at time.Time,
-	data []byte) {
-	if b.o.Hang.Timeout <= 0 {
-		return next
-	}
-	return func(rank, fd int, at time.Time, data []byte) {
-		b.printed.Store(time.Now().UnixNano())
-		if next != nil {
-			next(rank, fd, at, data)
-		}
-	}
-}
+// output counts output of a rank as progress.
+func (h *hangReporter) output() { h.printed.Store(time.Now().UnixNano()) }
 
-// close ends the watch, and reports that are under way.
-func (b *observer) close() {
-	b.stop()
-	b.wg.Wait()
+func (*hangReporter) Event(launcher.Event) {}
+
+func (*hangReporter) End(ui.Outcome) {}
+
+// Close ends the watch, and reports that are under way.
+func (h *hangReporter) Close() {
+	h.stop()
+	h.wg.Wait()
 }

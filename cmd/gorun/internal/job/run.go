@@ -10,13 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
-	"github.com/gorun/gorun/cmd/gorun/internal/publish"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/tool"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
-	"github.com/gorun/gorun/internal/sight/watch/record"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -27,181 +24,153 @@ type Streams struct {
 	Waiting  *os.File // of a detached job: the pipe to the gorun that waits for its start; nil: the job is not detached
 }
 
+// run is one job, from the user's options to its end.
+type run struct {
+	o         *settings.Options
+	io        Streams
+	console   *ui.UI
+	screen    *ui.Screen // nil without a terminal
+	where     hosts.Selection
+	plan      launcher.Plan
+	env       environment
+	tools     tool.Decision
+	opts      launcher.Options
+	followers []follower // in the order in which they were opened
+}
+
 // Run plans and runs a job, and returns gorun's exit code.
 func Run(ctx context.Context, o *settings.Options, programs []program, io Streams, console *ui.UI) (code int,
 	err error) {
 	if o.EnvFlags {
 		return 0, printEnvFlags(os.Environ(), programs, io.Out, console)
 	}
-	finder := hosts.NewFinder(UnitCounter(o, console))
+	r := &run{
+		o:       o,
+		io:      io,
+		console: console,
+		screen:  ui.FindScreen(io.In, io.Out),
+		tools:   tool.Decision{Here: -1},
+	}
+	if err := r.prepare(ctx, programs); err != nil {
+		return 0, err
+	}
+	warnings := r.warn()
 	if o.DryRun {
-		finder = hosts.NewFinder(nil)
-	}
-	where, plan, err := planJob(ctx, o, programs, finder)
-	if err != nil {
-		return 0, err
-	}
-	if err := plan.CheckGPUs(o.GPUsPerRank.PerRank); err != nil {
-		return 0, err
-	}
-	if !o.Elastic.Given() {
-		plan = o.MaxSpawn.Spawning(plan, where.Hosts)
-	}
-	console.Tracef("hosts: %s", where.Summary())
-	env, err := prepareAll(os.Environ(), programs, plan.Size)
-	if err != nil {
-		return 0, err
-	}
-	var tools tool.Decision
-	screen := ui.FindScreen(io.In, io.Out)
-	if where.Unasked == nil && !o.Elastic.Given() {
-		if tools, err = decideTools(o, plan, env.programs, screen); err != nil {
-			return 0, err
-		}
-	}
-	opts, err := launchOptions(o, bounded(plan), env, io, console)
-	if err != nil {
-		return 0, err
-	}
-	opts.Tools = tools.Tools
-	for _, notice := range env.notices {
-		console.Notef("%s", notice)
-	}
-	if opts.Work != nil {
-		plan.Warnings = append(plan.Warnings, opts.Work.Warnings...)
-	}
-	warnings := slices.Concat(where.Warnings, plan.Warnings, env.warnings)
-	for _, w := range warnings {
-		console.Warningf("%s", w)
-	}
-	if o.DryRun {
-		would := NewDryRun(o, plan, opts, where, warnings)
-		would.Tools = dryTools(tools)
-		if where.Unasked != nil {
-			console.Hintf("to ask now, without the job: gorun hosts --check with the same flags")
-		}
-		if o.JSON {
-			return 0, ui.WriteJSON(io.Out, would, "  ")
-		}
-		_, err := fmt.Fprintf(ui.Plain(io.Out), "%shosts      %s\n%s", would.planText(plan), where.Summary(),
-			would.Text(o))
-		return 0, err
+		return 0, r.describe(warnings)
 	}
 	if o.DisplayMap {
-		console.Table(plan.String())
-		if len(opts.Programs) > 1 {
-			console.Table(programsText(opts.Programs))
-		}
+		r.showMap()
 	}
-	code, err = launch(ctx, o, where, plan, opts, io, console, &sides{
-		Decision: tools,
-		screen:   screen,
-		io:       io,
-		console:  console,
-		plan:     plan,
-		programs: opts.Programs,
-	})
-	if code > 0 && code < launcher.CodeTimeout && len(env.withheld) > 0 && hasRemoteHost(plan) {
+	code, err = r.launch(ctx)
+	if code > 0 && code < launcher.CodeTimeout && len(r.env.withheld) > 0 && hasRemoteHost(r.plan) {
 		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)",
-			strings.Join(env.withheld, ", "))
+			strings.Join(r.env.withheld, ", "))
 	}
 	return code, err
 }
 
-// launch runs the job and forwards the user's signals to it.
-func launch(ctx context.Context, o *settings.Options, where hosts.Selection, plan launcher.Plan, opts launcher.Options,
-	io Streams, console *ui.UI, beside *sides) (int, error) {
-	opts.Roster = &launcher.Roster{}
-	observer := newObserver(o, plan, opts.Roster, console)
-	requests := ui.Listen(time.Duration(o.Timeout), observer.overdue, observer.requested, console)
-	defer requests.Close()
-	opts.Stops = requests.Stops
-	opts.Signals = requests.Signals
-	opts.Pauses = requests.Pauses
-	steps, err := ui.OpenEvents(o.JSONEvents, console)
-	if err != nil {
-		return 0, err
+// prepare determines where and how the ranks run.
+func (r *run) prepare(ctx context.Context, programs []program) (err error) {
+	finder := hosts.NewFinder(UnitCounter(r.o, r.console))
+	if r.o.DryRun {
+		finder = hosts.NewFinder(nil)
 	}
-	defer steps.Close()
-	defer opts.Python.Close()
-	steps.Plan(plan, opts.Programs)
-	watched := observe(o, plan, opts.Roster)
-	shared, err := share(o, plan, opts.Programs, requests, talks{opts.Roster, watched}, io, console)
-	if err != nil {
-		return 0, err
+	if r.where, r.plan, err = planJob(ctx, r.o, programs, finder); err != nil {
+		return err
 	}
-	defer shared.close()
-	observer.share(shared)
-	observer.watch(requests)
-	defer observer.close()
-	beside.roster = opts.Roster
-	beside.shared = shared
-	beside.stop = func() { requests.Stop(launcher.Stop{Reason: launcher.Terminated}, console) }
-	beside.begin(ctx)
-	about := record.Run{
-		Name:    o.Control.Name,
-		Program: firstArgv(opts.Programs),
-		Size:    plan.Size,
-		Places:  places(o, plan),
-		Began:   time.Now(),
+	if err := r.plan.CheckGPUs(r.o.GPUsPerRank.PerRank); err != nil {
+		return err
 	}
-	published, err := publish.Open(o.Watch, o.Summary, about, watched, shared.id, console)
-	if err != nil {
-		return 0, err
+	if !r.o.Elastic.Given() {
+		r.plan = r.o.MaxSpawn.Spawning(r.plan, r.where.Hosts)
 	}
-	defer published.Close()
-	observer.published.Store(published)
-	opts.Stalled = observer.stalled
-	opts.Tap = observer.tap(tap(o, shared, watched))
-	opts.Follow = func(e launcher.Event) {
-		steps.Follow(e)
-		note(watched, e)
-		published.Follow(e)
-		shared.follow(e)
-		beside.follow(e)
+	r.console.Tracef("hosts: %s", r.where.Summary())
+	if r.env, err = prepareAll(os.Environ(), programs, r.plan.Size); err != nil {
+		return err
 	}
-	run := runFixed
-	if o.Elastic.Given() {
-		run = runElastic
+	if r.where.Unasked == nil && !r.o.Elastic.Given() {
+		if r.tools, err = decideTools(r.o, r.plan, r.env.programs, r.screen); err != nil {
+			return err
+		}
 	}
-	result, err := run(ctx, o, where, plan, opts, io, console)
-	beside.finish()
-	if err != nil {
-		steps.Failed(err)
-		published.End(exitcode.Of(err), err.Error(), nil)
-		shared.finish(exitcode.Of(err), err.Error())
-		return 0, err
-	}
-	console.Unseen = o.Hide.With(o.Save.Hidden()).Of(-1, 2)
-	console.Conclude(result, plan.Size)
-	if o.Summary {
-		console.Table(ui.Summary(plan, result, published.Waits()))
-	}
-	steps.Result(result)
-	published.End(result.Code(), ui.Ending(result), result.Cause)
-	shared.finish(result.Code(), ui.Ending(result))
-	return result.Code(), nil
+	r.opts, err = launchOptions(r.o, bounded(r.plan), r.env, r.io, r.console)
+	r.opts.Tools = r.tools.Tools
+	return err
 }
 
-// runFixed runs a job of a fixed number of ranks.
-func runFixed(ctx context.Context, o *settings.Options, _ hosts.Selection, plan launcher.Plan, opts launcher.Options,
-	io Streams, console *ui.UI) (launcher.Result, error) {
-	if o.Stdin != "none" && io.In != nil {
-		in, err := ui.NewInput(io.In)
+// warn prints what the user should know before the start, and returns the warnings.
+func (r *run) warn() []string {
+	for _, notice := range r.env.notices {
+		r.console.Notef("%s", notice)
+	}
+	if r.opts.Work != nil {
+		r.plan.Warnings = append(r.plan.Warnings, r.opts.Work.Warnings...)
+	}
+	warnings := slices.Concat(r.where.Warnings, r.plan.Warnings, r.env.warnings)
+	for _, w := range warnings {
+		r.console.Warningf("%s", w)
+	}
+	return warnings
+}
+
+// describe prints what would run.
+func (r *run) describe(warnings []string) error {
+	would := NewDryRun(r.o, r.plan, r.opts, r.where, warnings)
+	would.Tools = dryTools(r.tools)
+	if r.where.Unasked != nil {
+		r.console.Hintf("to ask now, without the job: gorun hosts --check with the same flags")
+	}
+	if r.o.JSON {
+		return ui.WriteJSON(r.io.Out, would, "  ")
+	}
+	_, err := fmt.Fprintf(ui.Plain(r.io.Out), "%shosts      %s\n%s", would.planText(r.plan), r.where.Summary(),
+		would.Text(r.o))
+	return err
+}
+
+func (r *run) showMap() {
+	r.console.Table(r.plan.String())
+	if len(r.opts.Programs) > 1 {
+		r.console.Table(programsText(r.opts.Programs))
+	}
+}
+
+// launch runs the job with all that follows it, and passes the user's signals on to it.
+func (r *run) launch(ctx context.Context) (int, error) {
+	r.opts.Roster = &launcher.Roster{}
+	hosts := hostRequests{r.opts.Roster, newWatch(r.o, r.plan, r.opts.Roster)}
+	hang := newHangReporter(r.o, r.plan.Size, hosts, r.console)
+	requests := ui.Listen(time.Duration(r.o.Timeout), hang.overdue, hang.requested, r.console)
+	defer requests.Close()
+	defer r.opts.Python.Close()
+	defer r.each(follower.Close)
+	r.opts.Stops = requests.Stops
+	r.opts.Signals = requests.Signals
+	r.opts.Pauses = requests.Pauses
+	if err := r.follow(ctx, hosts, hang, requests); err != nil {
+		return 0, err
+	}
+	result, err := r.start(ctx)
+	end := ui.Outcome{Result: result, Err: err}
+	r.each(func(f follower) { f.End(end) })
+	if err != nil {
+		return 0, err
+	}
+	return end.Code(), nil
+}
+
+// start runs the ranks until all have ended.
+func (r *run) start(ctx context.Context) (launcher.Result, error) {
+	if r.o.Elastic.Given() {
+		return r.startElastic(ctx)
+	}
+	if r.o.Stdin != "none" && r.io.In != nil {
+		in, err := ui.NewInput(r.io.In)
 		if err != nil {
 			return launcher.Result{}, err
 		}
 		defer in.Close()
-		opts.Stdin = in
+		r.opts.Stdin = in
 	}
-	if isTerminal(io.Err) && !o.Quiet {
-		start := ui.NewFooter(console, len(plan.Hosts))
-		follow := opts.Follow
-		defer start.Close()
-		opts.Follow = func(e launcher.Event) {
-			start.Follow(e)
-			follow(e)
-		}
-	}
-	return launcher.Run(ctx, plan, opts)
+	return launcher.Run(ctx, r.plan, r.opts)
 }

@@ -24,8 +24,8 @@ const (
 
 // look returns what ranks do, in no order; no ranks: all. A host that does not answer is in the
 // reports of its ranks.
-func (t talks) look(ctx context.Context, ranks []int) ([]stacks.Rank, error) {
-	hosts, err := t.perHost(ranks)
+func (h hostRequests) look(ctx context.Context, ranks []int) ([]stacks.Rank, error) {
+	hosts, err := h.perHost(ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -82,12 +82,12 @@ func lookAt(ctx context.Context, s *session.Session, ranks []int) (reports []sta
 }
 
 // stacks answers what ranks do.
-func (t talks) stacks(w http.ResponseWriter, r *http.Request) error {
+func (h hostRequests) stacks(w http.ResponseWriter, r *http.Request) error {
 	var want control.Stacks
 	if err := decode(w, r, &want); err != nil {
 		return err
 	}
-	all, err := t.look(r.Context(), want.Ranks)
+	all, err := h.look(r.Context(), want.Ranks)
 	if err != nil {
 		return err
 	}

@@ -28,16 +28,12 @@ type Publishing struct {
 	recorder *record.Recorder // nil: nothing is recorded
 	late     lateness
 	wg       sync.WaitGroup
-	ending   struct {
-		code  int
-		cause string
-		last  []string
-	}
+	end      ui.Outcome
 }
 
-// Open begins --metrics and --record of a job that w watches. With either of them, or if summary is
-// true, it also looks for ranks that the others wait for. Id returns the job's id, or "" if it has
-// none. The caller closes the result.
+// Open begins --metrics and --record of a job that w watches. The result passes the job's events on
+// to w. With either flag, or if summary is true, it also looks for ranks that the others wait for.
+// Id returns the job's id, or "" if it has none. The caller closes the result.
 func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id func() string,
 	console *ui.UI) (*Publishing, error) {
 	target, err := openMetrics(to.Metrics, console)
@@ -62,7 +58,11 @@ func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id fu
 				p.recorder.Sample(s)
 				return nil
 			})
-			p.recorder.Close(id(), p.ending.code, p.ending.cause, p.ending.last)
+			var last []string
+			if failed := p.end.Result.Cause; failed != nil {
+				last = failed.Stderr
+			}
+			p.recorder.Close(id(), p.end.Code(), p.end.Reason(), last)
 		})
 	}
 	if summary || to.Given() {
@@ -76,8 +76,14 @@ func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id fu
 	return p, nil
 }
 
-// Follow takes a step of the job.
-func (p *Publishing) Follow(event launcher.Event) {
+// Event takes a step of the job.
+func (p *Publishing) Event(event launcher.Event) {
+	switch e := event.(type) {
+	case launcher.Started, launcher.Membership:
+		p.watch.Started()
+	case launcher.Exited:
+		p.watch.Exited(e.Exit.Rank, watch.Exit{Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped})
+	}
 	if p.recorder == nil {
 		return
 	}
@@ -135,13 +141,7 @@ func (p *Publishing) Stacks(why, text string) {
 }
 
 // End notes how the job ended.
-func (p *Publishing) End(code int, cause string, failed *launcher.Failure) {
-	p.ending.code = code
-	p.ending.cause = cause
-	if failed != nil {
-		p.ending.last = failed.Stderr
-	}
-}
+func (p *Publishing) End(end ui.Outcome) { p.end = end }
 
 // Close ends the watch and waits for the last sample.
 func (p *Publishing) Close() {

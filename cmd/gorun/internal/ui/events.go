@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
@@ -59,8 +58,7 @@ type eventProgram struct {
 	Ranks   int      `json:"ranks"`
 }
 
-// eventLog writes the steps of a job as JSON lines. It is safe for concurrent use; a nil eventLog
-// writes nothing.
+// eventLog writes the steps of a job as JSON lines. It is safe for concurrent use.
 type eventLog struct {
 	mu      sync.Mutex
 	file    *os.File
@@ -70,12 +68,8 @@ type eventLog struct {
 	broken  func(error) // called on the first lost line; nil afterwards
 }
 
-// OpenEvents opens the target of --json-events: a file, or fd:N. The result is nil if name is
-// empty.
+// OpenEvents opens the target of --json-events: a file, or fd:N.
 func OpenEvents(name string, console *UI) (*eventLog, error) {
-	if name == "" {
-		return nil, nil
-	}
 	log := &eventLog{now: time.Now, broken: func(err error) {
 		console.Warningf("writing the job's steps stopped: %v", err)
 	}}
@@ -109,9 +103,6 @@ func (l *eventLog) to(file *os.File, console *UI) *eventLog {
 }
 
 func (l *eventLog) Close() {
-	if l == nil {
-		return
-	}
 	if err := l.file.Close(); err != nil {
 		l.fail(err)
 	}
@@ -126,9 +117,6 @@ func (l *eventLog) fail(err error) {
 
 // write writes a line without buffering, for readers that follow the file.
 func (l *eventLog) write(e jobEvent) {
-	if l == nil {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e.Time = l.now()
@@ -160,11 +148,8 @@ func (l *eventLog) Plan(plan launcher.Plan, programs []launcher.Program) {
 	l.write(e)
 }
 
-// Follow writes a step that the launcher reports.
-func (l *eventLog) Follow(event launcher.Event) {
-	if l == nil {
-		return
-	}
+// Event writes a step that the launcher reports.
+func (l *eventLog) Event(event launcher.Event) {
 	switch e := event.(type) {
 	case launcher.Connected:
 		l.write(jobEvent{Event: "connected", Host: e.Host})
@@ -218,12 +203,17 @@ func (l *eventLog) since(at time.Duration) *float64 {
 	return &s
 }
 
-// Result writes the first cause of failure, if any, and the end of the job.
-func (l *eventLog) Result(r launcher.Result) {
-	if l == nil {
+// End writes the first cause of failure, if any, and the end of the job.
+func (l *eventLog) End(end Outcome) {
+	code := end.Code()
+	done := jobEvent{Event: "done", Code: &code}
+	if end.Err != nil {
+		done.Error = end.Err.Error()
+		done.Hint = usage.Hint(end.Err)
+		l.write(done)
 		return
 	}
-	if f := r.Cause; f != nil {
+	if f := end.Result.Cause; f != nil {
 		step := jobEvent{Event: "cause", Host: f.Host, Seconds: l.since(f.At)}
 		if f.Rank >= 0 {
 			l.fill(&step, f.Exit)
@@ -234,22 +224,7 @@ func (l *eventLog) Result(r launcher.Result) {
 		step.Log = f.Log
 		l.write(step)
 	}
-	code := r.Code()
-	l.write(jobEvent{
-		Event:   "done",
-		Code:    &code,
-		Seconds: l.since(r.Ended),
-		Stopped: r.Stopped != launcher.NotStopped,
-	})
-}
-
-// Failed writes the end of a job that did not start.
-func (l *eventLog) Failed(err error) {
-	code := exitcode.Of(err)
-	l.write(jobEvent{
-		Event: "done",
-		Code:  &code,
-		Error: err.Error(),
-		Hint:  usage.Hint(err),
-	})
+	done.Seconds = l.since(end.Result.Ended)
+	done.Stopped = end.Result.Stopped != launcher.NotStopped
+	l.write(done)
 }

@@ -41,11 +41,15 @@ func TestEventLines(t *testing.T) {
 		launcher.Exited{Host: "f1", Exit: r.Exits[0]}, launcher.Exited{Host: "f1", Exit: r.Exits[1]},
 		launcher.Exited{Host: "f2", Exit: r.Exits[3]},
 		launcher.HostLost{Host: "f2", Err: errors.New("no word from the agent"), At: 4 * time.Second}} {
-		log.Follow(e)
+		log.Event(e)
 	}
-	log.Result(r)
-	log.Result(launcher.Result{Stopped: launcher.TimedOut, Started: r.Started, Ended: r.Started + time.Minute})
-	log.Failed(&launcher.RefusedError{Code: 127, What: "no such program", Remedy: "give its path"})
+	log.End(Outcome{Result: r})
+	log.End(Outcome{Result: launcher.Result{
+		Stopped: launcher.TimedOut,
+		Started: r.Started,
+		Ended:   r.Started + time.Minute,
+	}})
+	log.End(Outcome{Err: &launcher.RefusedError{Code: 127, What: "no such program", Remedy: "give its path"}})
 	log.Close()
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -82,7 +86,7 @@ func TestEventsToADescriptor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log.Failed(errors.New("no"))
+	log.End(Outcome{Err: errors.New("no")})
 	log.Close()
 	var e jobEvent
 	if err := json.NewDecoder(r).Decode(&e); err != nil || e.Event != "done" || *e.Code != 125 || e.Error != "no" {
@@ -106,16 +110,10 @@ func TestUnwritableEventsWarnOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		log.Follow(launcher.Connected{Host: "f1"})
+		log.Event(launcher.Connected{Host: "f1"})
 	}
 	log.Close()
 	if n := strings.Count(said.String(), "warning: "); n != 1 {
 		t.Errorf("%d warnings: %s", n, &said)
 	}
-	var none *eventLog // --json-events is not given
-	none.Plan(planOf(t, "f1"), nil)
-	none.Follow(launcher.Started{})
-	none.Result(launcher.Result{})
-	none.Failed(errors.New("no"))
-	none.Close()
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
@@ -193,12 +194,29 @@ func countStopped(r launcher.Result) (n int) {
 	return n
 }
 
-// Ending says in a few words why a job did not end well, or returns "".
-func Ending(r launcher.Result) string {
+// Outcome is how a job ended.
+type Outcome struct {
+	Result launcher.Result
+	Err    error // why the job did not start; nil: Result counts
+}
+
+// Code returns gorun's exit code.
+func (o Outcome) Code() int {
+	if o.Err != nil {
+		return exitcode.Of(o.Err)
+	}
+	return o.Result.Code()
+}
+
+// Reason says in a few words why the job did not end well, or returns "".
+func (o Outcome) Reason() string {
+	r := o.Result
 	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT",
 		launcher.Terminated: "stopped by SIGTERM",
 		launcher.HungUp:     "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout",
 		launcher.Hung: "no progress for --hang-timeout", launcher.OutputClosed: "the reader of its output has gone"}; {
+	case o.Err != nil:
+		return o.Err.Error()
 	case r.Stopped != launcher.NotStopped:
 		return reasons[r.Stopped]
 	case r.Cause != nil:

@@ -14,7 +14,7 @@ const (
 )
 
 // Footer shows the progress of a job's start in the last line of a terminal. It disappears before
-// ranks write. A nil Footer shows nothing.
+// ranks write.
 type Footer struct {
 	console *UI
 	hosts   int
@@ -41,11 +41,11 @@ func NewFooter(console *UI, hosts int) *Footer {
 	return f
 }
 
+// End removes the footer.
+func (f *Footer) End(Outcome) { f.Close() }
+
 // Close removes the footer. Further calls do nothing.
 func (f *Footer) Close() {
-	if f == nil {
-		return
-	}
 	f.once.Do(func() { close(f.done) })
 	<-f.removed
 }
@@ -67,11 +67,8 @@ func (f *Footer) run() {
 	}
 }
 
-// Follow updates the footer with a step that the launcher reports.
-func (f *Footer) Follow(event launcher.Event) {
-	if f == nil {
-		return
-	}
+// Event updates the footer with a step that the launcher reports.
+func (f *Footer) Event(event launcher.Event) {
 	switch event.(type) {
 	case launcher.Connected:
 		f.mu.Lock()

@@ -55,17 +55,17 @@ func TestFooterShowsTheStart(t *testing.T) {
 		}
 		shows("gorun: connecting 0/2")
 		shows("") // nothing new
-		f.Follow(launcher.Connected{Host: "f1"})
+		f.Event(launcher.Connected{Host: "f1"})
 		shows("\r\x1b[Kgorun: connecting 1/2")
 		console.Warningf("f2 is slow")
 		shows("\r\x1b[Kgorun: warning: f2 is slow\ngorun: connecting 1/2")
-		f.Follow(launcher.Connected{Host: "f2"})
-		f.Follow(launcher.Ready{Host: "f2"})
+		f.Event(launcher.Connected{Host: "f2"})
+		f.Event(launcher.Ready{Host: "f2"})
 		shows("\r\x1b[Kgorun: staging 1/2")
-		f.Follow(launcher.Ready{Host: "f1"})
+		f.Event(launcher.Ready{Host: "f1"})
 		shows("\r\x1b[Kgorun: starting")
-		f.Follow(launcher.Started{})
-		if got := news(); got != "\r\x1b[K" { // after Follow has returned
+		f.Event(launcher.Started{})
+		if got := news(); got != "\r\x1b[K" { // after Event has returned
 			t.Errorf("after the start %q", got)
 		}
 		f.Close()
@@ -78,14 +78,11 @@ func TestFooterOfAFastStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		f := NewFooter(&UI{W: &out}, 1)
-		f.Follow(launcher.Connected{Host: "f1"})
-		f.Follow(launcher.Started{})
+		f.Event(launcher.Connected{Host: "f1"})
+		f.Event(launcher.Started{})
 		f.Close()
 		if out.String() != "" {
 			t.Errorf("%q", &out)
 		}
 	})
-	var none *Footer // no terminal
-	none.Follow(launcher.Started{})
-	none.Close()
 }

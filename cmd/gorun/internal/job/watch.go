@@ -14,10 +14,10 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// observe returns the watch of a job. Until somebody follows, it only notes which ranks have ended.
-func observe(o *settings.Options, plan launcher.Plan, roster *launcher.Roster) *watch.Watch {
+// newWatch returns the watch of a job. Until it is followed, it only notes which ranks have ended.
+func newWatch(o *settings.Options, plan launcher.Plan, sessions *launcher.Roster) *watch.Watch {
 	agents := func() (all []watch.Agent) {
-		for _, s := range roster.All() {
+		for _, s := range sessions.All() {
 			all = append(all, watchedAgent{s})
 		}
 		return all
@@ -55,27 +55,6 @@ func places(o *settings.Options, plan launcher.Plan) (places []watch.Place) {
 	return places
 }
 
-// note passes a step of the job to its watch.
-func note(w *watch.Watch, event launcher.Event) {
-	switch e := event.(type) {
-	case launcher.Started, launcher.Membership:
-		w.Started()
-	case launcher.Exited:
-		w.Exited(e.Exit.Rank, watch.Exit{Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped})
-	}
-}
-
-// tap returns a launcher.Options.Tap for those who see the job; nil: nobody can.
-func tap(o *settings.Options, shared *shared, w *watch.Watch) func(rank, fd int, at time.Time, data []byte) {
-	if shared == nil && !o.Watch.Given() {
-		return nil
-	}
-	return func(rank, fd int, at time.Time, data []byte) {
-		shared.add(rank, fd, at, data)
-		w.Output(rank, data)
-	}
-}
-
 // Bounds on the time between two samples that a client may ask for.
 const (
 	minEvery = 200 * time.Millisecond
@@ -83,7 +62,7 @@ const (
 )
 
 // watch streams samples as lines of JSON.
-func (t talks) watch(w http.ResponseWriter, r *http.Request) error {
+func (h hostRequests) watch(w http.ResponseWriter, r *http.Request) error {
 	every := time.Second
 	if text := r.FormValue("every"); text != "" {
 		var err error
@@ -95,7 +74,7 @@ func (t talks) watch(w http.ResponseWriter, r *http.Request) error {
 	flush := http.NewResponseController(w)
 	out := json.NewEncoder(w)
 	_ = flush.Flush()
-	_ = t.watched.Follow(r.Context(), func(time.Duration) time.Duration { return every }, func(s watch.Sample) error {
+	_ = h.watched.Follow(r.Context(), func(time.Duration) time.Duration { return every }, func(s watch.Sample) error {
 		if err := out.Encode(s); err != nil {
 			return err // the client has gone
 		}

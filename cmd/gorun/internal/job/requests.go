@@ -17,20 +17,20 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// talks are the requests that go on to the job's hosts.
-type talks struct {
-	roster  *launcher.Roster
-	watched *watch.Watch
+// hostRequests are requests that the job's hosts answer.
+type hostRequests struct {
+	sessions *launcher.Roster
+	watched  *watch.Watch
 }
 
-// talk is a control.Actions.Talk.
-func (t talks) talk(w http.ResponseWriter, r *http.Request, path string) bool {
-	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": t.exec, "signal": t.signal,
-		"stacks": t.stacks}
+// serve is a control.Actions.Talk.
+func (h hostRequests) serve(w http.ResponseWriter, r *http.Request, path string) bool {
+	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": h.exec, "signal": h.signal,
+		"stacks": h.stacks}
 	handle := handlers[path]
 	method := http.MethodPost
 	if path == "watch" {
-		handle = t.watch
+		handle = h.watch
 		method = http.MethodGet
 	}
 	if handle == nil || r.Method != method {
@@ -53,10 +53,10 @@ func decode(w http.ResponseWriter, r *http.Request, message any) error {
 }
 
 // perHost returns the ranks of each session; no ranks: all, as nil.
-func (t talks) perHost(ranks []int) (map[*session.Session][]int, error) {
+func (h hostRequests) perHost(ranks []int) (map[*session.Session][]int, error) {
 	all := map[*session.Session][]int{}
 	if len(ranks) == 0 {
-		for _, s := range t.roster.All() {
+		for _, s := range h.sessions.All() {
 			all[s] = nil
 		}
 		if len(all) == 0 {
@@ -65,7 +65,7 @@ func (t talks) perHost(ranks []int) (map[*session.Session][]int, error) {
 		return all, nil
 	}
 	for _, rank := range ranks {
-		s := t.roster.Of(rank)
+		s := h.sessions.Of(rank)
 		if s == nil {
 			return nil, errNotRunning(rank)
 		}
@@ -77,12 +77,12 @@ func (t talks) perHost(ranks []int) (map[*session.Session][]int, error) {
 }
 
 // signal sends a signal to ranks.
-func (t talks) signal(w http.ResponseWriter, r *http.Request) error {
+func (h hostRequests) signal(w http.ResponseWriter, r *http.Request) error {
 	var want control.Signal
 	if err := decode(w, r, &want); err != nil {
 		return err
 	}
-	hosts, err := t.perHost(want.Ranks)
+	hosts, err := h.perHost(want.Ranks)
 	if err != nil {
 		return err
 	}
@@ -124,15 +124,15 @@ func ask(ctx context.Context, s *session.Session, what wire.Ask, limit int) ([]b
 }
 
 // exec runs a command on a host, with the client at the other end of the connection.
-func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
+func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 	var want control.Exec
 	if err := decode(w, r, &want); err != nil {
 		return err
 	}
-	s := t.roster.Of(want.Rank)
+	s := h.sessions.Of(want.Rank)
 	what := wire.Ask{Kind: wire.AskExec, Argv: want.Argv, Ranks: []int{want.Rank}}
 	if want.Rank < 0 {
-		s = t.roster.On(want.Host)
+		s = h.sessions.On(want.Host)
 		what.Ranks = nil
 		if s == nil {
 			return fmt.Errorf("no ranks run on host %q", want.Host)
@@ -176,14 +176,14 @@ func (t talks) exec(w http.ResponseWriter, r *http.Request) error {
 			}
 		}
 	})
-	t.relay(e, conn.Write)
+	h.relay(e, conn.Write)
 	conn.Close()
 	input.Wait()
 	return nil
 }
 
 // relay writes the output of a command, and its end.
-func (t talks) relay(e *session.Errand, write func([]byte) (int, error)) {
+func (h hostRequests) relay(e *session.Errand, write func([]byte) (int, error)) {
 	kinds := map[wire.Tell]byte{wire.TellOut: frames.Out, wire.TellErr: frames.Err, wire.TellEnd: frames.Last}
 	to := writerFunc(write)
 	for {

@@ -1,0 +1,103 @@
+package job
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/publish"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/sight/watch/record"
+	"github.com/gorun/gorun/launcher"
+)
+
+// follower is told of a job.
+type follower interface {
+	// Event is a launcher.Options.Follow.
+	Event(launcher.Event)
+	// End comes after the last event. It does not come if the job was not handed to the launcher.
+	End(ui.Outcome)
+	Close()
+}
+
+// each calls do for all followers, the last opened first: it may depend on those before it.
+func (r *run) each(do func(follower)) {
+	for _, f := range slices.Backward(r.followers) {
+		do(f)
+	}
+}
+
+// follow opens all that follows the job.
+func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter, requests *ui.Requests) error {
+	if r.o.JSONEvents != "" {
+		events, err := ui.OpenEvents(r.o.JSONEvents, r.console)
+		if err != nil {
+			return err
+		}
+		r.followers = append(r.followers, events)
+		events.Plan(r.plan, r.opts.Programs)
+	}
+	var control *controlServer
+	if !r.o.Control.Off {
+		var err error
+		if control, err = openControl(r, hosts, requests); err != nil {
+			return err
+		}
+		r.followers = append(r.followers, control)
+	}
+	r.followers = append(r.followers, hang)
+	hang.control = control
+	hang.watch(requests)
+	published, err := publish.Open(r.o.Watch, r.o.Summary, record.Run{
+		Name:    r.o.Control.Name,
+		Program: firstArgv(r.opts.Programs),
+		Size:    r.plan.Size,
+		Places:  places(r.o, r.plan),
+		Began:   time.Now(),
+	}, hosts.watched, control.id, r.console)
+	if err != nil {
+		return err
+	}
+	hang.published = published
+	r.followers = append(r.followers, published, conclusion{r, published})
+	if r.tools.Here >= 0 || len(r.tools.Panes) > 0 || len(r.tools.Halts) > 0 {
+		terminals := &rankTerminals{run: r, hosts: hosts, control: control}
+		r.followers = append(r.followers, terminals)
+		terminals.open(ctx, requests)
+	}
+	if !r.o.Elastic.Given() && isTerminal(r.io.Err) && !r.o.Quiet {
+		r.followers = append(r.followers, ui.NewFooter(r.console, len(r.plan.Hosts)))
+	}
+	r.opts.Follow = func(e launcher.Event) { r.each(func(f follower) { f.Event(e) }) }
+	r.opts.Stalled = hang.stalled
+	if control != nil || r.o.Watch.Given() || r.o.Hang.Timeout > 0 {
+		r.opts.Tap = func(rank, fd int, at time.Time, data []byte) {
+			control.add(rank, fd, at, data)
+			hosts.watched.Output(rank, data)
+			hang.output()
+		}
+	}
+	return nil
+}
+
+// conclusion prints how the job ended, and with --summary what the ranks used.
+type conclusion struct {
+	*run
+	published *publish.Publishing
+}
+
+func (conclusion) Event(launcher.Event) {}
+
+// End prints nothing of a job that did not start: the caller of Run reports the error.
+func (c conclusion) End(end ui.Outcome) {
+	if end.Err != nil {
+		return
+	}
+	c.console.Unseen = c.o.Hide.With(c.o.Save.Hidden()).Of(-1, 2)
+	c.console.Conclude(end.Result, c.plan.Size)
+	if c.o.Summary {
+		c.console.Table(ui.Summary(c.plan, end.Result, c.published.Waits()))
+	}
+}
+
+func (conclusion) Close() {}
