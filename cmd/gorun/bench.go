@@ -1,9 +1,9 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"slices"
 	"strconv"
@@ -123,11 +123,14 @@ func (o *benchOptions) setFlags(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// newBench returns the command gorun bench, a run whose program is gorun itself.
-func newBench(run func(flags *pflag.FlagSet, o *settings.Options, program []string,
-	out io.Writer) error) *cobra.Command {
-	var o settings.Options
-	var b benchOptions
+// benchCommand is gorun bench, a run whose program is gorun itself.
+type benchCommand struct {
+	jobCommand
+	bench benchOptions
+}
+
+func newBench(call *invocation) *cobra.Command {
+	c := &benchCommand{jobCommand: jobCommand{invocation: call}}
 	cmd := &cobra.Command{
 		Use:   "bench {" + strings.Join(bench.Collectives(), "|") + "} [flags]",
 		Short: "Time ring's collectives on hosts of your choice",
@@ -142,49 +145,61 @@ carries by time.`,
   gorun bench alltoall -np 2 --transport tcp --streams 2
   gorun bench allreduce -np 8 --device cuda
   gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg`,
-		Args: oneArgument(bench.Collectives()),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			opts, err := b.options(args[0])
-			if err != nil {
-				return err
-			}
-			if err := ui.CheckPlot(b.plot); err != nil {
-				return err
-			}
-			text, err := json.Marshal(opts)
-			if err != nil {
-				return err
-			}
-			table := bench.NewTable(cmd.OutOrStdout())
-			table.Percentiles = b.percentiles
-			table.Wire = b.wire
-			report := &ui.BenchReport{Table: table, Out: cmd.OutOrStdout(), JSON: b.json}
-			program, err := benchProgram(b.device)
-			if err != nil {
-				return err
-			}
-			program = append(program, string(text))
-			if err := errors.Join(b.setRanks(cmd.Flags()), b.setFlags(cmd.Flags())); err != nil {
-				return err
-			}
-			if o.DryRun {
-				return run(cmd.Flags(), &o, program, cmd.OutOrStdout())
-			}
-			if err := run(cmd.Flags(), &o, program, report); err != nil {
-				return err
-			}
-			return report.Finish(b.plot)
-		},
+		Args:      oneArgument(bench.Collectives()),
+		ValidArgs: bench.Collectives(),
 	}
-	cmd.Flags().SortFlags = false
-	b.addFlags(cmd.Flags())
-	o.AddFlags(cmd.Flags())
-	completeFlags(cmd)
-	cmd.ValidArgs = bench.Collectives()
-	return cmd
+	c.bench.addFlags(cmd.Flags())
+	return c.takeJobFlags(cmd, c)
 }
 
-// benchProgram returns the command line of each rank.
+func (c *benchCommand) Run(ctx context.Context) (code int, err error) {
+	argv, err := c.program()
+	if err != nil {
+		return 0, err
+	}
+	if err := errors.Join(c.bench.setRanks(c.flags), c.bench.setFlags(c.flags)); err != nil {
+		return 0, err
+	}
+	if _, err := c.complete(); err != nil {
+		return 0, err
+	}
+	switch {
+	case c.keeping:
+		return c.keep(ctx)
+	case c.detaches():
+		return 0, usage.Errorf("redirect its table instead: gorun bench ... >FILE &",
+			"--detach is for programs, not for gorun bench")
+	case c.o.DryRun:
+		return c.start(ctx, argv, c.plain)
+	}
+	table := bench.NewTable(c.plain)
+	table.Percentiles = c.bench.percentiles
+	table.Wire = c.bench.wire
+	report := &ui.BenchReport{Table: table, Out: c.plain, JSON: c.bench.json}
+	if code, err = c.start(ctx, argv, report); err != nil {
+		return 0, err
+	}
+	return code, report.Finish(c.bench.plot)
+}
+
+// program returns the command line of each rank.
+func (c *benchCommand) program() ([]string, error) {
+	opts, err := c.bench.options(c.args[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := ui.CheckPlot(c.bench.plot); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(opts)
+	if err != nil {
+		return nil, err
+	}
+	program, err := benchProgram(c.bench.device)
+	return append(program, string(text)), err
+}
+
+// benchProgram returns the command line of each rank without its options.
 func benchProgram(device string) ([]string, error) {
 	if device != "cuda" {
 		return []string{"/proc/self/exe", benchRank}, nil // the agent's own executable: the same gorun on every host

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -11,31 +12,35 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 )
 
-// newCompat returns the command gorun help compat, which shows the translation of other launchers'
-// flags.
-func newCompat() *cobra.Command {
-	cmd := &cobra.Command{
+// compatCommand is gorun compat, also gorun help compat, which shows the translation of other
+// launchers' flags.
+type compatCommand struct{ *invocation }
+
+func newCompat(call *invocation) *cobra.Command {
+	cmd := call.define(&cobra.Command{
 		Use:   "compat [launcher]",
 		Short: "Show what mpirun's, mpiexec's, horovodrun's, srun's and torchrun's flags mean to gorun",
 		Args:  upToOneArgument,
-	}
-	show := func(cmd *cobra.Command, args []string) error {
-		only := dialect.Own
-		if len(args) > 0 {
-			var known bool
-			if only, known = dialect.Named(args[0]); !known {
-				return dialect.Unknown("help compat "+args[0], args[0])
-			}
-		}
-		_, err := io.WriteString(cmd.OutOrStdout(), compatText(only))
-		return err
-	}
+	}, &compatCommand{call})
 	for _, n := range dialect.Launchers() {
 		cmd.ValidArgs = append(cmd.ValidArgs, n.Name)
 	}
-	cmd.RunE = show
-	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _ = show(cmd, nil) })
+	cmd.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
+		_, _ = io.WriteString(cmd.OutOrStdout(), compatText(dialect.Own))
+	})
 	return cmd
+}
+
+func (c *compatCommand) Run(context.Context) (code int, err error) {
+	only := dialect.Own
+	if len(c.args) > 0 {
+		var known bool
+		if only, known = dialect.Named(c.args[0]); !known {
+			return 0, dialect.Unknown("help compat "+c.args[0], c.args[0])
+		}
+	}
+	_, err = io.WriteString(c.plain, compatText(only))
+	return 0, err
 }
 
 // compatText formats the translation table of one launcher, or of all.

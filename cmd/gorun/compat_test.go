@@ -32,25 +32,17 @@ func TestMistakes(t *testing.T) {
 func seen(t *testing.T, argv ...string) (o settings.Options, flags *pflag.FlagSet, program []string,
 	line dialect.Line) {
 	t.Helper()
-	root := newRoot(func(f *pflag.FlagSet, _ *settings.Options, p []string) error {
-		flags = f
-		program = p
-		return nil
-	})
-	root.SetOut(io.Discard)
-	line, err := dialect.Translate(argv[1:], mustDialect(t, argv[0]), root.Flags(), commandNames(root))
+	call := quietCall(argv...)
+	chosen, err := call.parse()
 	if err != nil {
 		t.Fatalf("%q: %v", argv, err)
 	}
-	root.SetArgs(line.Args)
-	if err := root.Execute(); err != nil {
-		t.Fatalf("%q: %v", argv, err)
-	}
-	parsed, mine := settings.NewFlags()
-	if err := parsed.Parse(line.Args); err != nil {
-		t.Fatal(err)
-	}
-	return *mine, flags, program, line
+	return chosen.(*runCommand).o, call.flags, call.args, call.line
+}
+
+// quietCall is a call of gorun whose output nobody sees.
+func quietCall(argv ...string) *invocation {
+	return newInvocation(argv, nil, io.Discard, io.Discard, nil)
 }
 
 func mustDialect(t *testing.T, program string) dialect.Dialect {
@@ -150,7 +142,7 @@ func TestHelp(t *testing.T) {
 	if strings.Contains(help, "\nMore:\n") {
 		t.Errorf("flags without a group:\n%s", help[strings.Index(help, "\nMore:\n"):])
 	}
-	flags := newRoot(nil).Flags()
+	flags := quietCall("gorun").root.Flags()
 	in := map[string]int{}
 	for _, g := range flagGroups() {
 		for _, name := range g.names {

@@ -20,7 +20,7 @@ func completing(args []string) bool {
 
 // forCompletion translates a completion request to gorun's own flags, since cobra knows neither -np
 // nor the program that ends the flags. The last of args is the word being typed.
-func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) []string {
+func forCompletion(args []string, root *cobra.Command) []string {
 	request := args[:1]
 	words := args[1 : len(args)-1]
 	last := args[len(args)-1]
@@ -28,7 +28,7 @@ func forCompletion(args []string, root *cobra.Command, among ...*cobra.Command) 
 		return dialect.Translate(words, dialect.Own, flags, nil)
 	}
 	flags := root.Flags()
-	command := commandOf(words, visible(root), among...)
+	command := commandOf(words, visible(root), root)
 	switch {
 	case command != nil:
 		request = args[:2]

@@ -2,17 +2,12 @@ package main
 
 import (
 	"errors"
-	"io"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
-	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/environ"
@@ -60,45 +55,40 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 	if err != nil {
 		return err
 	}
-	root := newRoot(func(flags *pflag.FlagSet, o *settings.Options, _ []string) error {
-		_, err := hostfile.ParseList(o.Hosts)
-		if o.Hosts == "" {
-			err = nil
-		}
-		return errors.Join(err, o.Check(flags.Changed("np")))
-	})
-	benchmarks := newBench(nil)
-	root.AddCommand(benchmarks)
-	others := newJobs(jobsIO{out: io.Discard, errs: io.Discard})
-	root.AddCommand(others...)
-	root.SetOut(io.Discard)
 	if len(argv) < 2 {
 		return nil // gorun ... program
 	}
-	var line dialect.Line
-	switch args := argv[1:]; {
-	case slices.Contains([]string{"help", "completion", "man", "compat", "version"}, args[0]) && argv[0] == "gorun":
-		return nil // takes no flags
-	case slices.ContainsFunc(others, func(c *cobra.Command) bool { return c.Name() == args[0] && argv[0] == "gorun" }):
-		command, rest, err := root.Find(args)
+	call := quietCall(argv...)
+	names := commandNames(call.root)
+	switch command := commandOf(argv[1:], names, call.root); {
+	case argv[0] != "gorun" || !slices.Contains(names, argv[1]):
+	case command != nil:
+		line, err := dialect.TranslateWords(argv[2:], command.Flags())
 		if err == nil {
+			err = command.ParseFlags(line.Args)
+		}
+		return err
+	default:
+		command, rest, err := call.root.Find(argv[1:])
+		if err == nil && !command.DisableFlagParsing {
 			err = command.ParseFlags(rest)
 		}
 		return err
-	case args[0] == "bench":
-		if line, err = dialect.TranslateWords(args[1:], benchmarks.Flags()); err == nil {
-			err = benchmarks.ParseFlags(line.Args)
-		}
-		return err
-	case flag:
-		_, err = dialect.Translate(append(args, "1", "true"), mustDialect(t, argv[0]), root.Flags(), nil)
+	}
+	if flag {
+		_, err = dialect.Translate(append(argv[1:], "1", "true"), mustDialect(t, argv[0]), call.root.Flags(), nil)
 		return err
 	}
-	if line, err = dialect.Translate(append(argv[1:], "true"), mustDialect(t, argv[0]), root.Flags(), nil); err != nil {
+	call.argv = append(argv, "true")
+	chosen, err := call.parse()
+	run, isRun := chosen.(*runCommand)
+	if err != nil || !isRun { // --help and --version start nothing
 		return err
 	}
-	root.SetArgs(line.Args)
-	return root.Execute()
+	if run.o.Hosts != "" {
+		_, err = hostfile.ParseList(run.o.Hosts)
+	}
+	return errors.Join(err, run.o.Check(call.flags.Changed("np")))
 }
 
 // Both columns of docs/migrating.md's table of lines request the same job.

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/gpu"
@@ -15,48 +14,58 @@ import (
 	"github.com/gorun/gorun/launcher/transport"
 )
 
-// newGPUs returns the command gorun gpus, which lists the GPUs that a run with the same flags would
-// find.
-func newGPUs(list listFunc) *cobra.Command {
-	return newListing(&cobra.Command{
+// gpusCommand is gorun gpus, which lists the GPUs that a run with the same flags would find.
+type gpusCommand struct {
+	jobCommand
+	json bool
+}
+
+func newGPUs(call *invocation) *cobra.Command {
+	c := &gpusCommand{jobCommand: jobCommand{invocation: call}}
+	cmd := &cobra.Command{
 		Use:   "gpus [flags]",
 		Short: "Show the GPUs of the hosts that a run would use",
-		Long: `gpus asks the hosts that a run with the same flags would use for their NVIDIA GPUs, and
-prints a line for each GPU. It runs the discovery script if there is one. With -v it also prints their links, MIG instances and
-processes. The exit code is 1 if a host cannot be asked.`,
+		Long: `gpus asks the hosts that a run with the same flags would use for their NVIDIA GPUs, and prints a
+line for each GPU. It runs the discovery script if there is one. With -v it also prints their links,
+MIG instances and processes. The exit code is 1 if a host cannot be asked.`,
 		Example: `  gorun gpus
   gorun gpus --hostfile hosts.txt
   gorun gpus -H f1,f2 --json`,
-	}, list, &listOptions{})
+		Args: noProgram,
+	}
+	cmd.Flags().BoolVar(&c.json, "json", false, "print a JSON object instead of a table")
+	return c.takeJobFlags(cmd, c)
 }
 
-// listGPUs prints the GPUs of the hosts of a run. The code is 1 if a host could not be queried.
-func listGPUs(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int,
-	err error) {
-	where, opts, err := findListed(ctx, o, true, console)
+// Run prints the GPUs. The code is 1 if a host could not be asked.
+func (c *gpusCommand) Run(ctx context.Context) (code int, err error) {
+	if _, err := c.complete(); err != nil {
+		return 0, err
+	}
+	where, opts, err := c.find(ctx, true)
 	if err != nil {
 		return 0, err
 	}
-	if opts.Dial, err = transport.Dialer(o.Options); err != nil {
+	if opts.Dial, err = transport.Dialer(c.o.Options); err != nil {
 		return 0, err
 	}
 	opts.GPUProgram = sibling.GPUProgram(opts.Exe.Path)
 	all := launcher.Inventory(ctx, where.Hosts, opts)
-	if how.json {
-		err = writeGPUsJSON(out, all)
+	if c.json {
+		err = writeGPUsJSON(c.plain, all)
 	} else {
-		err = ui.WriteGPUs(out, all, o.Verbose > 0)
+		err = ui.WriteGPUs(c.plain, all, c.o.Verbose > 0)
 	}
 	var failed []launcher.HostError
 	for _, g := range all {
 		for _, w := range g.Warnings {
-			console.Warningf("%s: %s", g.Host.Name, w)
+			c.console.Warningf("%s: %s", g.Host.Name, w)
 		}
 		if g.Err != nil {
 			failed = append(failed, launcher.HostError{Host: g.Host.Name, Err: g.Err})
 		}
 	}
-	return reportFailed(failed, console), err
+	return reportFailed(failed, c.console), err
 }
 
 // writeGPUsJSON writes one JSON object.

@@ -6,16 +6,13 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/agents"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
 	"github.com/gorun/gorun/cmd/gorun/internal/job"
-	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/prose"
@@ -24,46 +21,26 @@ import (
 	"github.com/gorun/gorun/launcher/transport"
 )
 
-// listOptions holds the flags of hosts and gpus, in addition to those of a run.
-type listOptions struct{ check, json bool }
-
-// listFunc prints the hosts or GPUs of a run.
-type listFunc func(flags *pflag.FlagSet, o *settings.Options, how listOptions) error
-
-// newListing completes a command that lists what a run with the same flags would use.
-func newListing(cmd *cobra.Command, list listFunc, how *listOptions) *cobra.Command {
-	var o settings.Options
-	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return usage.Errorf("name hosts with -H: "+cmd.CommandPath()+" -H "+strings.Join(args, ","),
-				"%s takes no program: %q", cmd.CommandPath(), args[0])
-		}
-		return nil
-	}
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return list(cmd.Flags(), &o, *how) }
-	cmd.Flags().SortFlags = false
-	cmd.Flags().BoolVar(&how.json, "json", false, "print a JSON object instead of a table")
-	o.AddFlags(cmd.Flags())
-	return cmd
-}
-
-// findListed finds the hosts of a run and the options to connect to them, except Dial. Unless ask
-// is set, it starts nothing for that.
-func findListed(ctx context.Context, o *settings.Options, ask bool, console *ui.UI) (hosts.Selection, launcher.Options,
-	error) {
+// find finds the hosts of a run and the options to connect to them, except Dial. Unless ask is set,
+// it starts nothing for that.
+func (j *jobCommand) find(ctx context.Context, ask bool) (hosts.Selection, launcher.Options, error) {
 	finder := hosts.NewFinder(nil)
 	if ask {
-		finder = hosts.NewFinder(job.UnitCounter(o, console))
+		finder = hosts.NewFinder(job.UnitCounter(&j.o, j.console))
 	}
-	where, err := hosts.Find(ctx, o, finder)
+	where, err := hosts.Find(ctx, &j.o, finder)
 	if err != nil {
 		return where, launcher.Options{}, err
 	}
 	for _, w := range where.Warnings {
-		console.Warningf("%s", w)
+		j.console.Warningf("%s", w)
 	}
 	exe, err := agents.Own()
-	return where, launcher.Options{Exe: exe, StartTimeout: time.Duration(o.StartTimeout), Trace: console.Tracef}, err
+	return where, launcher.Options{
+		Exe:          exe,
+		StartTimeout: time.Duration(j.o.StartTimeout),
+		Trace:        j.console.Tracef,
+	}, err
 }
 
 // reportFailed prints the hosts that failed and returns the exit code.
@@ -75,10 +52,14 @@ func reportFailed(failed []launcher.HostError, console *ui.UI) (code int) {
 	return 1
 }
 
-// newHosts returns the command gorun hosts, which lists the hosts that a run with the same flags
-// would use.
-func newHosts(list listFunc) *cobra.Command {
-	var how listOptions
+// hostsCommand is gorun hosts, which lists the hosts that a run with the same flags would use.
+type hostsCommand struct {
+	jobCommand
+	check, json bool
+}
+
+func newHosts(call *invocation) *cobra.Command {
+	c := &hostsCommand{jobCommand: jobCommand{invocation: call}}
 	cmd := &cobra.Command{
 		Use:   "hosts [flags]",
 		Short: "Show the hosts that a run would use, and check that they are reachable",
@@ -89,46 +70,50 @@ there, as a run does; the exit code is 1 if that fails on any host.`,
 		Example: `  gorun hosts --hostfile hosts.txt
   gorun hosts --hostfile hosts.txt -H ^f3 --check
   gorun hosts -H f1:2,f2:2 --json`,
+		Args: noProgram,
 	}
-	cmd.Flags().BoolVar(&how.check, "check", false,
+	cmd.Flags().BoolVar(&c.check, "check", false,
 		"run the discovery script, connect to every host and start gorun's agent there")
-	return newListing(cmd, list, &how)
+	cmd.Flags().BoolVar(&c.json, "json", false, "print a JSON object instead of a table")
+	return c.takeJobFlags(cmd, c)
 }
 
-// listHosts prints the hosts of a run. The code is 1 if a checked host failed.
-func listHosts(ctx context.Context, o *settings.Options, how listOptions, out io.Writer, console *ui.UI) (code int,
-	err error) {
-	where, opts, err := findListed(ctx, o, how.check, console)
+// Run prints the hosts. The code is 1 if a checked host failed.
+func (c *hostsCommand) Run(ctx context.Context) (code int, err error) {
+	if _, err := c.complete(); err != nil {
+		return 0, err
+	}
+	where, opts, err := c.find(ctx, c.check)
 	if err != nil {
 		return 0, err
 	}
-	routes, err := transport.NewRoutes(o.Options)
+	routes, err := transport.NewRoutes(c.o.Options)
 	if err != nil {
 		return 0, err
 	}
-	list := hostList{where: where, sshPort: o.SSHPort}
+	list := hostList{where: where, sshPort: c.o.SSHPort}
 	for _, h := range where.Hosts {
 		list.rows = append(list.rows, hostRow{host: h, by: routes.Of(h)})
 	}
 	var failed []launcher.HostError
-	if how.check {
-		opts.Dial = routes.Dialer(o.Options)
-		for i, c := range launcher.Check(ctx, where.Hosts, opts) {
-			list.rows[i].checked = &c
-			if c.Err != nil {
-				failed = append(failed, launcher.HostError{Host: c.Host.Name, Err: c.Err})
+	if c.check {
+		opts.Dial = routes.Dialer(c.o.Options)
+		for i, checked := range launcher.Check(ctx, where.Hosts, opts) {
+			list.rows[i].checked = &checked
+			if checked.Err != nil {
+				failed = append(failed, launcher.HostError{Host: checked.Host.Name, Err: checked.Err})
 			}
 		}
 	}
 	if where.Unasked != nil {
-		console.Hintf("to ask now, add --check")
+		c.console.Hintf("to ask now, add --check")
 	}
-	if how.json {
-		err = list.writeJSON(out)
+	if c.json {
+		err = list.writeJSON(c.plain)
 	} else {
-		err = list.writeTable(out)
+		err = list.writeTable(c.plain)
 	}
-	return reportFailed(failed, console), err
+	return reportFailed(failed, c.console), err
 }
 
 // hostList is the output of gorun hosts.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -8,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/kept"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
@@ -16,54 +16,68 @@ import (
 	"github.com/gorun/gorun/internal/sight/control"
 )
 
-// upFunc keeps the hosts of a run connected.
-type upFunc func(flags *pflag.FlagSet, o *settings.Options, limits kept.Limits) error
+// upCommand is gorun up, which keeps connections to the hosts that a run with the same flags would
+// use.
+type upCommand struct {
+	jobCommand
+	lasts, idle settings.Seconds
+}
 
-// newUp returns the command gorun up, which keeps connections to the hosts that a run with the same
-// flags would use.
-func newUp(up upFunc) *cobra.Command {
-	lasts := settings.Seconds(8 * time.Hour)
-	idle := settings.Seconds(0)
+func newUp(call *invocation) *cobra.Command {
+	c := &upCommand{jobCommand: jobCommand{invocation: call}, lasts: settings.Seconds(8 * time.Hour)}
 	cmd := &cobra.Command{
 		Use:   "up [flags]",
 		Short: "Keep hosts connected, so that jobs start sooner",
 		Long: `up connects to the hosts that a run with the same flags would use, and keeps the connections in the
 background. Later jobs of yours on this machine use them without being told, if they reach the
-host by the same name, login, port, keys and SSH configuration. Each job gets agents of its own. gorun down
-ends it, gorun ps lists it.`,
+host by the same name, login, port, keys and SSH configuration. Each job gets agents of its own.
+gorun down ends it, gorun ps lists it.`,
 		Example: `  gorun up -H f1:2,f2:2
   gorun up --hostfile hosts.txt --for 2h
   gorun down`,
+		Args: noProgram,
 	}
-	newListing(cmd, func(flags *pflag.FlagSet, o *settings.Options, _ listOptions) error {
-		return up(flags, o, kept.Limits{For: time.Duration(lasts), Idle: time.Duration(idle)})
-	}, &listOptions{})
-	_ = cmd.Flags().MarkHidden("json")
-	cmd.Flags().Var(&lasts, "for", "how long the hosts are kept; jobs that run then go on")
-	cmd.Flags().Var(&idle, "idle", "end when no job has used the hosts for this time (default: never before --for)")
-	return cmd
+	cmd.Flags().Var(&c.lasts, "for", "how long the hosts are kept; jobs that run then go on")
+	cmd.Flags().Var(&c.idle, "idle", "end when no job has used the hosts for this time (default: never before --for)")
+	return c.takeJobFlags(cmd, c)
 }
 
-// newDown returns the command gorun down.
-func newDown(io jobsIO) *cobra.Command {
-	now := false
-	cmd := &cobra.Command{
+func (c *upCommand) Run(ctx context.Context) (code int, err error) {
+	if _, err := c.complete(); err != nil {
+		return 0, err
+	}
+	if c.waiting == nil {
+		return startKeeper(c.argv, c.plain, c.console)
+	}
+	limits := kept.Limits{For: time.Duration(c.lasts), Idle: time.Duration(c.idle)}
+	return kept.Serve(ctx, &c.o, true, limits, shownWords(c.argv), c.waiting, c.console)
+}
+
+// downCommand is gorun down.
+type downCommand struct {
+	*invocation
+	now bool
+}
+
+func newDown(call *invocation) *cobra.Command {
+	c := &downCommand{invocation: call}
+	cmd := call.define(&cobra.Command{
 		Use:   "down [flags] [ID ...]",
 		Short: "End what gorun up keeps",
-		Long: `down ends the goruns in the background that keep hosts, or those with the given ids. Jobs that use their hosts go
-on, and the connections end with the last of them.`,
+		Long: `down ends the goruns in the background that keep hosts, or those with the given ids. Jobs that use
+their hosts go on, and the connections end with the last of them.`,
 		Example: `  gorun down
   gorun down --now up-g7k2`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return kept.Down(cmd.Context(), control.FindPlace(os.Getenv), args, now, io.console)
-		},
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return kept.Names(control.FindPlace(os.Getenv)), cobra.ShellCompDirectiveNoFileComp
 		},
-	}
-	cmd.SetFlagErrorFunc(unknownFlag)
-	cmd.Flags().BoolVar(&now, "now", false, "close the connections at once, which ends the jobs that use them")
+	}, c)
+	cmd.Flags().BoolVar(&c.now, "now", false, "close the connections at once, which ends the jobs that use them")
 	return cmd
+}
+
+func (c *downCommand) Run(ctx context.Context) (code int, err error) {
+	return 0, kept.Down(ctx, c.place(), c.args, c.now, c.console)
 }
 
 // startKeeper starts gorun up in the background, and prints its id when the hosts are connected.
@@ -78,7 +92,4 @@ func startKeeper(argv []string, out io.Writer, console *ui.UI) (code int, err er
 }
 
 // shownWords returns the words of a command line as gorun ps shows them.
-func shownWords(argv []string) []string {
-	words := slices.Concat([]string{"gorun"}, argv[1:])
-	return slices.DeleteFunc(words, func(word string) bool { return word == kept.Command })
-}
+func shownWords(argv []string) []string { return slices.Concat([]string{"gorun"}, argv[1:]) }

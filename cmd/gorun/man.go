@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"io"
 	"strings"
 
@@ -11,28 +12,30 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// newMan returns the command gorun man, which prints manual pages made from the flags. make man
-// writes them to files.
-func newMan() *cobra.Command {
-	cmd := &cobra.Command{
+// manCommand is gorun man, which prints manual pages made from the flags. make man writes them to
+// files.
+type manCommand struct{ *invocation }
+
+func newMan(call *invocation) *cobra.Command {
+	return call.define(&cobra.Command{
 		Use:                   "man [command]",
 		Short:                 "Print the manual page, for man -l -",
 		Example:               "  gorun man | man -l -\n  gorun man bench >gorun-bench.1",
 		Args:                  upToOneArgument,
 		DisableFlagsInUseLine: true,
-	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		about := cmd.Root()
-		if len(args) > 0 {
-			if about, _, _ = about.Find(args); about == cmd.Root() || !about.IsAvailableCommand() {
-				return usage.Errorf("choose one: "+strings.Join(visible(about.Root()), ", "),
-					"gorun man: unknown command %q", args[0])
-			}
+	}, &manCommand{call})
+}
+
+func (c *manCommand) Run(context.Context) (code int, err error) {
+	about := c.root
+	if len(c.args) > 0 {
+		if about, _, _ = c.root.Find(c.args); about == c.root || !about.IsAvailableCommand() {
+			return 0, usage.Errorf("choose one: "+strings.Join(visible(c.root), ", "), "gorun man: unknown command %q",
+				c.args[0])
 		}
-		_, err := io.WriteString(cmd.OutOrStdout(), manualPage(about).Roff())
-		return err
 	}
-	return cmd
+	_, err = io.WriteString(c.plain, manualPage(about).Roff())
+	return 0, err
 }
 
 // manualPage returns the manual page of a command.

@@ -10,7 +10,7 @@ import (
 
 // The manual lists every flag and command, and its exit codes match the documentation.
 func TestManualIsComplete(t *testing.T) {
-	root := newRoot(nil)
+	root := quietCall("gorun").root
 	text := manualPage(root).Roff()
 	for _, name := range visible(root) {
 		if !strings.Contains(text, ".B gorun "+name) {

@@ -142,7 +142,16 @@ func noArguments(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneWord requires one of choices.
+// noProgram rejects arguments of a command that only takes the flags of a run.
+func noProgram(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage.Errorf("name hosts with -H: "+cmd.CommandPath()+" -H "+strings.Join(args, ","),
+			"%s takes no program: %q", cmd.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// oneArgument requires one of choices.
 func oneArgument(choices []string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,14 +17,20 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-func newReport(io jobsIO) *cobra.Command {
-	var to string
-	cmd := &cobra.Command{
+// reportCommand is gorun report.
+type reportCommand struct {
+	*invocation
+	to string // "": in the record; -: standard output
+}
+
+func newReport(call *invocation) *cobra.Command {
+	c := &reportCommand{invocation: call}
+	cmd := call.define(&cobra.Command{
 		Use:   "report [flags] DIR",
 		Short: "Write a page about a run that --record has recorded",
-		Long: `report reads a folder that gorun --record DIR has written, also while the job runs or after gorun was killed, and writes
-one HTML page: the ranks over time, what they and their hosts used, ranks that stand out, and the cause of the end. The page
-needs no network and no script.`,
+		Long: `report reads a folder that gorun --record DIR has written, also while the job runs or after gorun was
+killed, and writes one HTML page: the ranks over time, what they and their hosts used, ranks that
+stand out, and the cause of the end. The page needs no network and no script.`,
 		Example: `  gorun --record run1 -np 8 ./train
   gorun report run1
   gorun report -o train.html run1`,
@@ -33,37 +41,35 @@ needs no network and no script.`,
 			}
 			return nil
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			all, err := record.Read(args[0])
-			if errors.Is(err, fs.ErrNotExist) {
-				return usage.Errorf("gorun --record DIR ... makes one", "%s holds no record of a run: %w", args[0], err)
-			}
-			if err != nil {
-				return fmt.Errorf("read the record in %s: %w", args[0], err)
-			}
-			var page bytes.Buffer
-			if err := report.Write(&page, all); err != nil {
-				return err
-			}
-			if to == "-" {
-				_, err := io.out.Write(page.Bytes())
-				return err
-			}
-			if to == "" {
-				to = filepath.Join(args[0], "report.html")
-			}
-			file, err := trust.Create(to)
-			if err != nil {
-				return usage.Errorf("name a file that you may write to: -o FILE", "write the report: %w", err)
-			}
-			_, err = file.Write(page.Bytes())
-			if err = errors.Join(err, file.Close()); err != nil {
-				return fmt.Errorf("write the report: %w", err)
-			}
-			io.console.Notef("the report is %s", to)
-			return nil
-		},
-	}
-	cmd.Flags().StringVarP(&to, "output", "o", "", "the page (default: report.html in DIR); - is standard output")
+	}, c)
+	cmd.Flags().StringVarP(&c.to, "output", "o", "", "the page (default: report.html in DIR); - is standard output")
 	return cmd
+}
+
+func (c *reportCommand) Run(context.Context) (code int, err error) {
+	all, err := record.Read(c.args[0])
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, usage.Errorf("gorun --record DIR ... makes one", "%s holds no record of a run: %w", c.args[0], err)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the record in %s: %w", c.args[0], err)
+	}
+	if c.to == "-" {
+		return 0, report.Write(c.stdout, all)
+	}
+	to := cmp.Or(c.to, filepath.Join(c.args[0], "report.html"))
+	var page bytes.Buffer
+	if err := report.Write(&page, all); err != nil {
+		return 0, err
+	}
+	file, err := trust.Create(to)
+	if err != nil {
+		return 0, usage.Errorf("name a file that you may write to: -o FILE", "write the report: %w", err)
+	}
+	_, err = file.Write(page.Bytes())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return 0, fmt.Errorf("write the report: %w", err)
+	}
+	c.console.Notef("the report is %s", to)
+	return 0, nil
 }

@@ -4,16 +4,12 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
-	"github.com/gorun/gorun/cmd/gorun/internal/files"
 	"github.com/gorun/gorun/cmd/gorun/internal/job"
 	"github.com/gorun/gorun/cmd/gorun/internal/kept"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
@@ -21,180 +17,12 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// runCLI runs gorun with argv, its name and arguments, and returns the exit code. waiting is the
-// pipe to the gorun that detaches this job; nil: this one was started by the user.
-func runCLI(argv []string, stdin *os.File, stdout, stderr io.Writer, waiting *os.File) int {
-	deadline := ui.NewWriteDeadline()
-	console := &ui.UI{W: &ui.DeadlineWriter{W: stderr, Deadline: deadline}, Deadline: deadline}
-	own := ui.Plain(stdout) // of all that is not the ranks'
-	code := 0
-	var err error
-	var line dialect.Line
-	var shown []string // visible commands
-	complete := func(flags *pflag.FlagSet, o *settings.Options) (command []string, err error) {
-		command, settings, err := completeOptions(flags, o)
-		if err != nil {
-			return nil, err
-		}
-		o.Follow(line.Dialect)
-		console.Verbose = o.Verbose
-		console.Quiet = o.Quiet
-		o.Trace = console.Tracef
-		line.Add(settings)
-		if text := line.Notice(); text != "" {
-			console.Notef("%s", text)
-		}
-		return command, nil
-	}
-	typed := argv
-	keeping := len(argv) > 1 && argv[1] == kept.Command // for a run whose words these are
-	if keeping {
-		argv = slices.Delete(slices.Clone(argv), 1, 2)
-	}
-	run := func(flags *pflag.FlagSet, o *settings.Options, argv []string, out io.Writer) error {
-		command, err := complete(flags, o)
-		if err != nil {
-			return err
-		}
-		if keeping {
-			code, err = kept.Serve(context.Background(), o, false, kept.Limits{Idle: time.Duration(o.Control.Keep)},
-				shownWords(typed), waiting, console)
-			return err
-		}
-		if argv, err = chooseProgram(argv, command, o); err != nil {
-			return err
-		}
-		programs, err := job.Programs(o, argv, line)
-		if err != nil {
-			return err
-		}
-		if o.Control.Detach && waiting == nil && !o.DryRun && !o.EnvFlags {
-			if out != stdout {
-				return usage.Errorf("redirect its table instead: gorun bench ... >FILE &",
-					"--detach is for programs, not for gorun bench")
-			}
-			code, err = detach(typed, own, console)
-			return err
-		}
-		if o.Checkup.Level != "" && !o.DryRun && !o.EnvFlags {
-			if err := checkFirst(context.Background(), flags, o, argv, console); err != nil {
-				return err
-			}
-		}
-		if o.Control.Keep > 0 && !o.NoKept && !o.DryRun && !o.EnvFlags {
-			if err := kept.Ensure(context.Background(), o, typed, console); exitcode.IsUsage(err) {
-				return err
-			} else if err != nil { // a host of the job may be bad, which the job says
-				console.Warningf("%v", err)
-			}
-		}
-		code, err = job.Run(context.Background(), o, programs, job.Streams{
-			In:      stdin,
-			Out:     out,
-			Err:     stderr,
-			Waiting: waiting,
-		}, console)
-		if h := strayFlags(argv); h != "" && err == nil && code != 0 {
-			console.Hintf("%s", h)
-		}
-		if len(programs) == 1 {
-			err = explainProgram(err, argv, o, shown)
-		}
-		return err
-	}
-	root := newRoot(func(flags *pflag.FlagSet, o *settings.Options, program []string) error {
-		return run(flags, o, program, stdout)
-	})
-	benchmarks := newBench(run)
-	inspect := func(list func(context.Context, *settings.Options, listOptions, io.Writer, *ui.UI) (int,
-		error)) listFunc {
-		return func(flags *pflag.FlagSet, o *settings.Options, how listOptions) error {
-			_, err := complete(flags, o)
-			if err == nil {
-				code, err = list(context.Background(), o, how, own, console)
-			}
-			return err
-		}
-	}
-	gpus := newGPUs(inspect(listGPUs))
-	listing := newHosts(inspect(listHosts))
-	checkup := newDoctor(func(flags *pflag.FlagSet, o *settings.Options, d doctorOptions) error {
-		_, err := complete(flags, o)
-		if err == nil {
-			code, err = examineHosts(context.Background(), flags, o, d, own, console)
-		}
-		return err
-	})
-	up := newUp(func(flags *pflag.FlagSet, o *settings.Options, limits kept.Limits) error {
-		if _, err := complete(flags, o); err != nil {
-			return err
-		}
-		if waiting == nil {
-			code, err = startKeeper(typed, own, console)
-		} else {
-			code, err = kept.Serve(context.Background(), o, true, limits, shownWords(typed), waiting, console)
-		}
-		return err
-	})
-	copying := newCopy(func(flags *pflag.FlagSet, o *settings.Options, r files.Request) error {
-		_, err := complete(flags, o)
-		if err == nil {
-			code, err = copyFiles(context.Background(), o, r, console)
-		}
-		return err
-	})
-	root.AddCommand(benchmarks, gpus, listing, checkup, up, copying,
-		newDown(jobsIO{stdin, stdout, stderr, console, &code}))
-	root.AddCommand(newJobs(jobsIO{stdin, stdout, stderr, console, &code})...)
-	root.SetOut(own)
-	root.SetErr(ui.Plain(stderr))
-	shown = visible(root)
-	line, err = readLine(argv, root, benchmarks, gpus, listing, checkup, up, copying)
-	if err == nil {
-		root.SetArgs(append([]string{}, line.Args...)) // nil would mean os.Args
-		err = root.Execute()
-	}
-	if err != nil {
-		console.Report(settings.ExplainUsage(err, line.Typed))
-		return exitcode.Of(err)
-	}
-	return code
-}
-
-// readLine translates the command line to gorun's own flags. among are the commands that take the
-// flags of a run.
-func readLine(argv []string, root *cobra.Command, among ...*cobra.Command) (dialect.Line, error) {
-	commands := commandNames(root)
-	if byName, _ := dialect.Named(filepath.Base(argv[0])); byName != dialect.Own {
-		commands = nil // mpirun version runs a program of that name
-	}
-	chosen, err := dialect.Choose(argv[0], os.LookupEnv)
-	if err != nil {
-		return dialect.Line{}, err
-	}
-	args := argv[1:]
-	if completing(args) {
-		return dialect.Line{Args: forCompletion(args, root, among...)}, nil
-	}
-	command := commandOf(args, commands, among...)
-	if command == nil {
-		line, err := dialect.Translate(args, chosen, root.Flags(), commands)
-		if err != nil {
-			return line, err
-		}
-		return line.WithFile(root.Flags())
-	}
-	line, err := dialect.TranslateWords(args[1:], command.Flags())
-	line.Args = slices.Insert(line.Args, 0, args[0])
-	return line, err
-}
-
-// runFunc runs a job; tests replace it.
-type runFunc func(flags *pflag.FlagSet, o *settings.Options, program []string) error
+// runCommand is gorun without the name of a command: it runs a program as the ranks of a job.
+type runCommand struct{ jobCommand }
 
 // newRoot builds the command tree.
-func newRoot(run runFunc) *cobra.Command {
-	var o settings.Options
+func newRoot(call *invocation) *cobra.Command {
+	c := &runCommand{jobCommand{invocation: call}}
 	root := &cobra.Command{
 		Use:   "gorun [flags] program [arguments] [: ...]",
 		Short: "Start a program as the ranks of one job, on this machine or on many over SSH",
@@ -208,23 +36,23 @@ job, shows their output, and takes them all down when one fails.`,
   gorun -np 1 ./server : -np 4 ./worker      two programs in one job
   gorun -np 4 --timeout 10m ./train          stop it after ten minutes`,
 		Args:              cobra.ArbitraryArgs,
+		ValidArgsFunction: completeProgram,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) == 0 || args[0] == "") && !o.EnvFlags && o.JobFile == "" {
-				return usage.Errorf("for example: gorun -np 4 ./train; see gorun --help", "no program given")
-			}
-			return run(cmd.Flags(), &o, args)
-		},
 	}
 	root.Flags().SetInterspersed(false)
-	root.Flags().SortFlags = false
-	o.AddFlags(root.Flags())
-	root.Flags().BoolVar(&o.JSON, "json", false, "with --dry-run: as a JSON document") // gorun bench has its own
-	root.ValidArgsFunction = completeProgram
-	completeFlags(root)
-	root.AddCommand(newVersion(), newCompat(), newMan())
+	c.takeJobFlags(root, c)
+	root.Flags().BoolVar(&c.o.JSON, "json", false, "with --dry-run: as a JSON document") // gorun bench has its own
+	root.SetOut(call.plain)
+	root.SetErr(ui.Plain(call.stderr))
+	root.AddCommand(newBench(call), newGPUs(call), newHosts(call), newDoctor(call), newUp(call), newCopy(call),
+		newVersion(call), newCompat(call), newMan(call))
+	for _, cmd := range []*cobra.Command{newDown(call), newPs(call), newLogs(call), newAttach(call), newWait(call),
+		newKill(call), newExec(call), newStacks(call), newTop(call), newReport(call)} {
+		cmd.SetFlagErrorFunc(unknownFlag)
+		root.AddCommand(cmd)
+	}
 	root.InitDefaultCompletionCmd()
 	refuseUnknownShells(root)
 	root.InitDefaultHelpCmd()
@@ -232,63 +60,22 @@ job, shows their output, and takes them all down when one fails.`,
 	return root
 }
 
-func commandNames(root *cobra.Command) []string {
-	names := []string{"help", "__complete", "__completeNoDesc"}
-	for _, c := range root.Commands() {
-		names = append(names, c.Name())
+func (c *runCommand) Run(ctx context.Context) (code int, err error) {
+	if (len(c.args) == 0 || c.args[0] == "") && !c.o.EnvFlags && c.o.JobFile == "" {
+		return 0, usage.Errorf("for example: gorun -np 4 ./train; see gorun --help", "no program given")
 	}
-	return names
-}
-
-// commandOf returns the command among those that args begin with, or nil.
-func commandOf(args, commands []string, among ...*cobra.Command) *cobra.Command {
-	for _, c := range among {
-		if len(args) > 0 && args[0] == c.Name() && slices.Contains(commands, c.Name()) {
-			return c
-		}
-	}
-	return nil
-}
-
-// visible returns the names of the commands that the help lists.
-func visible(root *cobra.Command) (names []string) {
-	for _, c := range root.Commands() {
-		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
-		}
-	}
-	return names
-}
-
-// completeOptions fills in unset options from files and the environment, and checks them all. It
-// returns the program of a job file, and the requests of files and Open MPI variables that gorun
-// does not fulfil.
-func completeOptions(flags *pflag.FlagSet, o *settings.Options) (command []string, rest dialect.Line, err error) {
-	typed := settings.Given(flags)
-	job, err := settings.ReadJobFile(o.JobFile, flags, os.LookupEnv)
-	if err == nil {
-		err = job.Apply(flags)
-	}
+	command, err := c.complete()
 	if err != nil {
-		return nil, rest, err
+		return 0, err
 	}
-	file, err := settings.ReadDefaults(o.Config, flags, os.LookupEnv)
+	if c.keeping {
+		return c.keep(ctx)
+	}
+	argv, err := chooseProgram(c.args, command, &c.o)
 	if err != nil {
-		return nil, rest, err
+		return 0, err
 	}
-	rest, err = dialect.EnvironmentSettings(os.Environ(), flags)
-	if err != nil {
-		return nil, rest, err
-	}
-	if err := settings.SetDefaults(flags, os.LookupEnv, rest.Args, file); err != nil {
-		return nil, rest, err
-	}
-	rest.Add(job.Unfulfilled)
-	rest.Add(file.Unfulfilled)
-	if flags.Changed("start-timeout") { // by default a program may take its time before MPI_Init
-		o.MPITimeout = o.StartTimeout
-	}
-	return job.Command, rest, job.Blame(o.Check(flags.Changed("np")), typed)
+	return c.start(ctx, argv, c.stdout)
 }
 
 // chooseProgram returns the program of the command line, or else of the job file.
@@ -301,4 +88,118 @@ func chooseProgram(program, command []string, o *settings.Options) ([]string, er
 			"%s names no program", o.JobFile)
 	}
 	return command, nil
+}
+
+// jobCommand is what the commands that take the flags of a run have in common.
+type jobCommand struct {
+	*invocation
+	o settings.Options
+}
+
+// takeJobFlags makes cmd run c, and adds the flags of a run after its own.
+func (j *jobCommand) takeJobFlags(cmd *cobra.Command, c command) *cobra.Command {
+	j.define(cmd, c)
+	j.o.AddFlags(cmd.Flags())
+	completeFlags(cmd)
+	return cmd
+}
+
+// complete fills in unset options from files and the environment, checks them all, and tells the
+// user which requests gorun does not fulfil. It returns the program of a job file.
+func (j *jobCommand) complete() (command []string, err error) {
+	typed := settings.Given(j.flags)
+	file, err := settings.ReadJobFile(j.o.JobFile, j.flags, os.LookupEnv)
+	if err == nil {
+		err = file.Apply(j.flags)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := settings.ReadDefaults(j.o.Config, j.flags, os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	environment, err := dialect.EnvironmentSettings(os.Environ(), j.flags)
+	if err != nil {
+		return nil, err
+	}
+	if err := settings.SetDefaults(j.flags, os.LookupEnv, environment.Args, defaults); err != nil {
+		return nil, err
+	}
+	if j.flags.Changed("start-timeout") { // by default a program may take its time before MPI_Init
+		j.o.MPITimeout = j.o.StartTimeout
+	}
+	if err := file.Blame(j.o.Check(j.flags.Changed("np")), typed); err != nil {
+		return nil, err
+	}
+	j.o.Follow(j.line.Dialect)
+	j.console.Verbose = j.o.Verbose
+	j.console.Quiet = j.o.Quiet
+	j.o.Trace = j.console.Tracef
+	for _, unfulfilled := range []dialect.Line{environment, file.Unfulfilled, defaults.Unfulfilled} {
+		j.line.Add(unfulfilled)
+	}
+	if text := j.line.Notice(); text != "" {
+		j.console.Notef("%s", text)
+	}
+	return file.Command, nil
+}
+
+// start runs argv as the ranks of a job, whose stdout is out.
+func (j *jobCommand) start(ctx context.Context, argv []string, out io.Writer) (code int, err error) {
+	programs, err := job.Programs(&j.o, argv, j.line)
+	if err != nil {
+		return 0, err
+	}
+	if j.detaches() {
+		return detach(j.argv, j.plain, j.console)
+	}
+	if err := j.prepareHosts(ctx, argv); err != nil {
+		return 0, err
+	}
+	code, err = job.Run(ctx, &j.o, programs, job.Streams{
+		In:      j.stdin,
+		Out:     out,
+		Err:     j.stderr,
+		Waiting: j.waiting,
+	}, j.console)
+	if h := strayFlags(argv); h != "" && err == nil && code != 0 {
+		j.console.Hintf("%s", h)
+	}
+	if len(programs) == 1 {
+		err = explainProgram(err, argv, &j.o, visible(j.root))
+	}
+	return code, err
+}
+
+// onlyShows reports whether the flags ask what a run would do.
+func (j *jobCommand) onlyShows() bool { return j.o.DryRun || j.o.EnvFlags }
+
+// detaches reports whether another gorun in the background runs the job.
+func (j *jobCommand) detaches() bool { return j.o.Control.Detach && j.waiting == nil && !j.onlyShows() }
+
+// prepareHosts examines the hosts and keeps them connected, where the flags ask for it.
+func (j *jobCommand) prepareHosts(ctx context.Context, argv []string) error {
+	if j.onlyShows() {
+		return nil
+	}
+	if j.o.Checkup.Level != "" {
+		if err := j.checkFirst(ctx, argv); err != nil {
+			return err
+		}
+	}
+	if j.o.Control.Keep > 0 && !j.o.NoKept {
+		if err := kept.Ensure(ctx, &j.o, j.argv, j.console); exitcode.IsUsage(err) {
+			return err
+		} else if err != nil { // a host of the job may be bad, which the job says
+			j.console.Warningf("%v", err)
+		}
+	}
+	return nil
+}
+
+// keep keeps the hosts of a run connected for later jobs, until none has used them for --keep.
+func (j *jobCommand) keep(ctx context.Context) (code int, err error) {
+	return kept.Serve(ctx, &j.o, false, kept.Limits{Idle: time.Duration(j.o.Control.Keep)}, shownWords(j.argv),
+		j.waiting, j.console)
 }

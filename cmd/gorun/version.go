@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,18 +13,25 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-func newVersion() *cobra.Command {
-	asJSON := false
-	cmd := &cobra.Command{
+// versionCommand is gorun version.
+type versionCommand struct {
+	*invocation
+	json bool
+}
+
+func newVersion(call *invocation) *cobra.Command {
+	c := &versionCommand{invocation: call}
+	cmd := call.define(&cobra.Command{
 		Use:   "version",
 		Short: "Show the version of gorun",
 		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return ownVersion().write(cmd.OutOrStdout(), asJSON)
-		},
-	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	}, c)
+	cmd.Flags().BoolVar(&c.json, "json", false, "print one JSON object")
 	return cmd
+}
+
+func (c *versionCommand) Run(context.Context) (code int, err error) {
+	return 0, ownVersion().write(c.plain, c.json)
 }
 
 // version describes this gorun.
