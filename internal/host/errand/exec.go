@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -42,7 +43,8 @@ func (e *errand) exec() (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the environment of rank %d: %w", rank, err)
 	}
-	if p.Path, err = e.server.host.Find(p.Argv[0], p.Dir, variable(p.Env, "PATH")); err != nil {
+	path, _ := contain.Environment(p.Env).Lookup("PATH")
+	if p.Path, err = e.server.host.Find(p.Argv[0], p.Dir, path); err != nil {
 		return 0, err
 	}
 	links, err := e.connect()
@@ -62,7 +64,7 @@ func (e *errand) exec() (code int, err error) {
 // process returns the process to start, without its path and files.
 func (e *errand) process(pid int) (p Process, err error) {
 	about := "/proc/" + strconv.Itoa(pid)
-	environ, err := os.ReadFile(about + "/environ")
+	environ, err := contain.ReadEnvironment(pid)
 	if err != nil {
 		return p, err
 	}
@@ -72,7 +74,7 @@ func (e *errand) process(pid int) (p Process, err error) {
 		return p, err
 	}
 	// The descriptors that these name are the rank's alone.
-	p.Env = slices.DeleteFunc(strings.Split(strings.TrimSuffix(string(environ), "\x00"), "\x00"), func(kv string) bool {
+	p.Env = slices.DeleteFunc(environ, func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
 		return name == "PMI_FD" || name == "GORUN_RESULT_FD" || name == "TERM" && p.Terminal
 	})
@@ -84,15 +86,6 @@ func (e *errand) process(pid int) (p Process, err error) {
 		return p, errors.New("no command")
 	}
 	return p, nil
-}
-
-func variable(env []string, name string) string {
-	for _, kv := range env {
-		if value, is := strings.CutPrefix(kv, name+"="); is {
-			return value
-		}
-	}
-	return ""
 }
 
 // links connect a command with its errand.

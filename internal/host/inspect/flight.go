@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/sight/flight"
 )
 
@@ -75,13 +76,9 @@ func (s *subject) askFlight() (*recording, error) {
 
 // env returns a variable of the environment with which the process began.
 func (s *subject) env(name string) string {
-	environ, _ := os.ReadFile(s.dir + "/environ")
-	for kv := range strings.SplitSeq(string(environ), "\x00") {
-		if value, is := strings.CutPrefix(kv, name+"="); is {
-			return value
-		}
-	}
-	return ""
+	env, _ := contain.ReadEnvironment(s.PID)
+	value, _ := env.Lookup(name)
+	return value
 }
 
 // pipe finds the descriptor on which the flight recorder listens, and the number of its rank:

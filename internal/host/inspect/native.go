@@ -19,13 +19,7 @@ import (
 
 // find returns the path of a tool in the PATH of the process, or of this one, or "".
 func (s *subject) find(name string) string {
-	environ, _ := os.ReadFile(s.dir + "/environ")
-	path := os.Getenv("PATH")
-	for kv := range strings.SplitSeq(string(environ), "\x00") {
-		if value, is := strings.CutPrefix(kv, "PATH="); is {
-			path = value + ":" + path
-		}
-	}
+	path := s.env("PATH") + ":" + os.Getenv("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, name)
 		if info, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() &&

@@ -73,10 +73,10 @@ func alone(pid int) (rank int, text string) {
 	default:
 		return 0, ""
 	}
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	env := strings.Split(string(environ), "\x00")
-	rank, known := valueOf(env, "GORUN_RANK")
-	if err != nil || !known || served(mpi, env) {
+	env, err := contain.ReadEnvironment(pid)
+	number, _ := env.Lookup("GORUN_RANK")
+	rank, noRank := strconv.Atoi(number)
+	if err != nil || noRank != nil || served(mpi, env) {
 		return 0, ""
 	}
 	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
@@ -86,24 +86,9 @@ func alone(pid int) (rank int, text string) {
 }
 
 // served reports whether a rank with this environment finds the others.
-func served(mpi linkage.MPI, env []string) bool {
-	_, pmix := find(env, "PMIX_RANK=")
-	_, flux := find(env, "FLUX_JOB_ID=")
-	_, library := find(env, "FLUX_PMI_LIBRARY_PATH=")
+func served(mpi linkage.MPI, env contain.Environment) bool {
+	_, pmix := env.Lookup("PMIX_RANK")
+	_, flux := env.Lookup("FLUX_JOB_ID")
+	_, library := env.Lookup("FLUX_PMI_LIBRARY_PATH")
 	return pmix && (mpi == linkage.OpenMPI || flux) || library && mpi == linkage.OpenMPI4
-}
-
-func valueOf(env []string, name string) (int, bool) {
-	text, found := find(env, name+"=")
-	n, err := strconv.Atoi(text)
-	return n, found && err == nil
-}
-
-func find(env []string, prefix string) (string, bool) {
-	for _, kv := range env {
-		if value, is := strings.CutPrefix(kv, prefix); is {
-			return value, true
-		}
-	}
-	return "", false
 }
