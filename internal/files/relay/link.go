@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/net/retry"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -136,17 +137,11 @@ func reach(ctx context.Context, auth *secure.Authenticator, peers []wire.Peer) (
 func dial(ctx context.Context, auth *secure.Authenticator, member int, at netip.AddrPort) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTime)
 	defer cancel()
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, dialTime/10) {
-		conn, err := dialOnce(ctx, auth, member, at)
-		if !errors.Is(err, secure.ErrRefused) && !errors.Is(err, io.EOF) {
-			return conn, err
-		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, err
-		}
-	}
+	backoff := retry.Backoff(5*time.Millisecond, dialTime/10)
+	return retry.Do(ctx, func(n int, err error) (time.Duration, bool) {
+		pause, _ := backoff(n, err)
+		return pause, errors.Is(err, secure.ErrRefused) || errors.Is(err, io.EOF)
+	}, func(ctx context.Context) (net.Conn, error) { return dialOnce(ctx, auth, member, at) })
 }
 
 func dialOnce(ctx context.Context, auth *secure.Authenticator, member int, at netip.AddrPort) (net.Conn, error) {

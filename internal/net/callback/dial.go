@@ -10,11 +10,14 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/net/retry"
 	"github.com/gorun/gorun/internal/net/secure"
 )
 
-// reachTime is how long a host tries where TCP does not connect.
-const reachTime = 5 * time.Second
+const (
+	reachTime  = 5 * time.Second // bound on attempts where TCP does not connect
+	retryPause = 100 * time.Millisecond
+)
 
 // Dial connects to the launcher that gave the ticket, at whichever of its addresses answers with
 // its key, and at first besides. It tries again while ctx lasts, but not for long where no address
@@ -28,23 +31,24 @@ func Dial(ctx context.Context, t Ticket, first string, hello Hello) (net.Conn, e
 	if first != "" && !slices.Contains(addresses, first) {
 		addresses = append([]string{first}, addresses...)
 	}
-	for began := time.Now(); ; {
+	began := time.Now()
+	conn, err := retry.Do(ctx, func(_ int, err error) (time.Duration, bool) {
+		return retryPause, !isUnreached(err) || time.Since(began) < reachTime
+	}, func(ctx context.Context) (net.Conn, error) {
 		conn, err := dialAny(ctx, addresses, t.Port, id.TLS(secure.Fingerprint(t.Launcher)))
-		if err == nil {
-			if err = announce(conn, hello); err == nil {
-				return conn, nil
-			}
+		if err != nil {
+			return nil, err
+		}
+		if err := announce(conn, hello); err != nil {
 			conn.Close()
+			return nil, err
 		}
-		if isUnreached(err) && time.Since(began) >= reachTime {
-			return nil, fmt.Errorf("connect to the launcher at %v, port %d: %w", addresses, t.Port, err)
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("connect to the launcher at %v, port %d: %w", addresses, t.Port, err)
-		case <-time.After(100 * time.Millisecond):
-		}
+		return conn, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the launcher at %v, port %d: %w", addresses, t.Port, err)
 	}
+	return conn, nil
 }
 
 // announce says hello and waits until the launcher has taken the host.

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/retry"
 )
 
 // dialer makes connections to other ranks.
@@ -36,7 +38,7 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 	var dialing sync.WaitGroup
 	for stripe := 1; stripe < len(conns); stripe++ {
 		dialing.Go(func() {
-			if conns[stripe], errs[stripe] = d.retry(ctx, rank, stripe, at, nil); errs[stripe] != nil {
+			if conns[stripe], errs[stripe] = d.retry(ctx, rank, stripe, at, func() {}); errs[stripe] != nil {
 				cancel()
 			}
 		})
@@ -81,29 +83,18 @@ func all(errs []error, other error) error {
 	return joined
 }
 
-// retry dials one address until it succeeds or ctx ends, and calls failed, if not nil,
-// after each failure. It returns the error of the last attempt.
+// retry dials one address until it succeeds or ctx ends, and calls failed after each failure. It
+// returns the error of the last attempt.
 func (d *dialer) retry(ctx context.Context, rank, stripe int, addr netip.AddrPort, failed func()) (*Conn, error) {
-	var last error
-	pause := 10 * time.Millisecond
-	for {
-		conn, err := d.once(ctx, rank, stripe, addr)
-		if err == nil {
-			return conn, nil
-		}
-		if last == nil || ctx.Err() == nil { // else err only reports the end of ctx
-			last = err
-		}
-		if failed != nil {
-			failed()
-		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("at %s: %w", addr, last)
-		case <-time.After(pause):
-			pause = min(2*pause, time.Second)
-		}
+	backoff := retry.Backoff(10*time.Millisecond, time.Second)
+	conn, err := retry.Do(ctx, func(n int, err error) (time.Duration, bool) {
+		failed()
+		return backoff(n, err)
+	}, func(ctx context.Context) (*Conn, error) { return d.once(ctx, rank, stripe, addr) })
+	if err != nil {
+		return nil, fmt.Errorf("at %s: %w", addr, err)
 	}
+	return conn, nil
 }
 
 // once makes one connection and does the handshake.
