@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/pickle"
 	"github.com/gorun/gorun/internal/sight/flight"
 )
 
@@ -141,7 +142,7 @@ func (r *recording) read(ctx context.Context) (*flight.Dump, error) {
 		if err == nil {
 			return dump, nil
 		}
-		if !errors.Is(err, errOld) && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, flight.ErrIncomplete) {
+		if !errors.Is(err, errOld) && !errors.Is(err, os.ErrNotExist) && !errors.Is(err, pickle.ErrIncomplete) {
 			return nil, err
 		}
 		select {

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gorun/gorun/internal/pickle"
 )
 
 // Dump is what one process says.
@@ -46,17 +48,18 @@ const (
 	maxGroups = 64
 	maxCalls  = 64 // of a group
 	maxText   = 200
+	maxValues = 2 << 20 // of a pickle; a dump of 2,000 calls with their stacks has a tenth of them
 )
 
 // Parse reads a dump that PyTorch has written, a pickle, without running anything in it. now is the
-// time of its host.
+// time of its host. The error of a dump that is still being written is pickle.ErrIncomplete.
 func Parse(data []byte, now time.Time) (*Dump, error) {
-	value, err := unpickle(data)
+	value, _, err := pickle.Read(data, maxValues)
 	if err != nil {
 		return nil, err
 	}
-	top, is := value.(*dict)
-	if !is || top.text("version") == "" {
+	top := asDict(value)
+	if top.text("version") == "" {
 		return nil, errors.New("the dump is not one of a flight recorder")
 	}
 	d := &Dump{Version: top.text("version"), Library: top.text("comm_lib_version")}
@@ -64,16 +67,14 @@ func Parse(data []byte, now time.Time) (*Dump, error) {
 		d.Library = top.text("nccl_version")
 	}
 	groups := map[string]*Group{}
-	for name, value := range top.dict("pg_config").items {
-		info := (&dict{map[string]any{"": value}}).dict("")
+	for name, value := range asDict(top["pg_config"]) {
+		info := asDict(value)
 		if len(groups) < maxGroups {
 			groups[name] = &Group{Name: cut(name), Desc: info.text("desc"), Ranks: info.text("ranks")}
 		}
 	}
 	for _, value := range top.list("entries") {
-		if entry, is := value.(*dict); is {
-			add(groups, entry, now)
-		}
+		add(groups, asDict(value), now)
 	}
 	for _, g := range groups {
 		if g.Name != "" || len(g.Calls) > 0 { // gloo's only group has a second entry without a name
@@ -85,7 +86,7 @@ func Parse(data []byte, now time.Time) (*Dump, error) {
 }
 
 // add puts an entry of a dump into its group, if it is a collective.
-func add(groups map[string]*Group, entry *dict, now time.Time) {
+func add(groups map[string]*Group, entry dict, now time.Time) {
 	names := entry.list("process_group")
 	if len(names) == 0 || entry.flag("is_p2p") {
 		return
@@ -121,17 +122,17 @@ func add(groups map[string]*Group, entry *dict, now time.Time) {
 }
 
 // shape formats the inputs of a collective: "1024x4 Float".
-func shape(entry *dict) string {
+func shape(entry dict) string {
 	var parts []string
 	types := entry.list("input_dtypes")
 	for i, value := range entry.list("input_sizes") {
-		sizes, is := value.(*list)
+		sizes, is := value.(*pickle.List)
 		if i == 3 || !is {
 			parts = append(parts, "...")
 			break
 		}
 		var dims []string
-		for _, d := range sizes.items[:min(len(sizes.items), 8)] {
+		for _, d := range sizes.Items[:min(len(sizes.Items), 8)] {
 			if n, is := d.(int64); is {
 				dims = append(dims, strconv.FormatInt(n, 10))
 			}
@@ -149,8 +150,8 @@ func shape(entry *dict) string {
 // where returns the innermost function that is not PyTorch's own.
 func where(frames []any) string {
 	for _, value := range frames[:min(len(frames), 128)] {
-		f, is := value.(*dict)
-		if !is || f.text("filename") == "" || strings.Contains(f.text("filename"), "/torch/") {
+		f := asDict(value)
+		if f.text("filename") == "" || strings.Contains(f.text("filename"), "/torch/") {
 			continue
 		}
 		parts := strings.Split(f.text("filename"), "/")
@@ -201,33 +202,36 @@ func (g *Group) Call(number int64) *Call {
 
 func cut(text string) string { return text[:min(len(text), maxText)] }
 
-// text returns a string of d, cut to the bound, or "".
-func (d *dict) text(key string) string {
-	text, _ := d.items[key].(string)
-	return cut(text)
-}
+// dict is a dict of a dump.
+type dict map[string]any
 
-func (d *dict) number(key string) int64 {
-	n, _ := d.items[key].(int64)
-	return n
-}
-
-func (d *dict) flag(key string) bool {
-	is, _ := d.items[key].(bool)
-	return is
-}
-
-func (d *dict) list(key string) []any {
-	if l, is := d.items[key].(*list); is {
-		return l.items
+// asDict returns value as a dict, which is empty if value is none.
+func asDict(value any) dict {
+	if d, is := value.(*pickle.Dict); is {
+		return d.Items
 	}
 	return nil
 }
 
-// dict returns a dict of d, or an empty one.
-func (d *dict) dict(key string) *dict {
-	if inner, is := d.items[key].(*dict); is {
-		return inner
+// text returns a string of d, cut to the bound, or "".
+func (d dict) text(key string) string {
+	text, _ := d[key].(string)
+	return cut(text)
+}
+
+func (d dict) number(key string) int64 {
+	n, _ := d[key].(int64)
+	return n
+}
+
+func (d dict) flag(key string) bool {
+	is, _ := d[key].(bool)
+	return is
+}
+
+func (d dict) list(key string) []any {
+	if l, is := d[key].(*pickle.List); is {
+		return l.Items
 	}
-	return &dict{}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/pickle"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -61,31 +62,11 @@ sys.stdout.buffer.write(pickle.dumps({"version": "2.10", "entries": [Attack()]},
 	}
 }
 
-func TestBrokenDumps(t *testing.T) {
-	for name, text := range map[string]string{
-		"nothing":                 "",
-		"a number":                "\x80\x02K\x01.",
-		"the end without a value": "\x80\x02.",
-		"a length beyond its end": "\x80\x02X\xff\xff\xff\xffab.",
-		"a value taken twice":     "\x80\x02K\x01\x86.",
-		"a mark without an end":   "\x80\x02(K\x01",
-		"no mark":                 "\x80\x02]e.",
-		"a list that has a list":  "\x80\x02]]a.",
-		"a key that is no string": "\x80\x02}K\x01K\x01s.",
-		"an odd number of values": "\x80\x02}(K\x01u.",
-		"a value not remembered":  "\x80\x02h\x07.",
-		"a memo with holes":       "\x80\x02Nr\xff\xff\xff\x7f.",
-		"a long number":           "\x80\x02\x8a\x09123456789.",
-		"a class":                 "\x80\x02cos\nsystem\n.",
-		"an object":               "\x80\x04\x8c\x02os\x8c\x06system\x93.",
-		"many values":             "\x80\x02" + strings.Repeat("N", maxValues+1) + ".",
-	} {
+func TestOtherPicklesAreRefused(t *testing.T) {
+	for _, text := range []string{"", "\x80\x02K\x01.", "\x80\x02}.", "\x80\x02]]a."} {
 		if d, err := Parse([]byte(text), time.Now()); err == nil {
-			t.Errorf("%s: %+v", name, d)
+			t.Errorf("%q: %+v", text, d)
 		}
-	}
-	if _, err := Parse([]byte("\x80\x02}X\x07\x00\x00\x00versionX\x01\x00\x00\x002sh\x00."), time.Now()); err == nil {
-		t.Error("a reference before the first value is accepted")
 	}
 }
 
@@ -97,8 +78,8 @@ func TestCallsThatGoOnAreKept(t *testing.T) {
 		if n == 3 {
 			state = "started"
 		}
-		add(groups, &dict{map[string]any{"process_group": &list{[]any{"0", "default_pg"}}, "collective_seq_id": n + 1,
-			"state": state}}, time.Now())
+		add(groups, dict{"process_group": &pickle.List{Items: []any{"0", "default_pg"}}, "collective_seq_id": n + 1,
+			"state": state}, time.Now())
 	}
 	g := groups["0"]
 	if len(g.Calls) != maxCalls || g.Oldest() == nil || g.Oldest().Number != 4 || g.Last != 200 || g.Call(200) == nil ||

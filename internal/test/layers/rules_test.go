@@ -37,7 +37,9 @@ func layers() []layer {
 		{folder: "internal/net/secure", may: []string{"internal/net/retry"},
 			why: "it authenticates whoever shares a key, and knows neither ranks' calls nor " +
 				"files"},
-		{folder: "internal/sight/flight", why: leaf + "; it is pure: the bytes of a dump in, collectives out"},
+		{folder: "internal/pickle", why: leaf},
+		{folder: "internal/sight/flight", may: []string{"internal/pickle"},
+			why: leaf + "; it is pure: the bytes of a dump in, collectives out"},
 		{folder: "internal/sight/ras", why: leaf + "; it speaks a protocol of NCCL over a connection that it is given"},
 		{folder: "internal/sight/recorder", may: []string{"internal/release"}, why: leaf +
 			"; ranks write it, and agents read it"},
@@ -75,7 +77,7 @@ func layers() []layer {
 		{folder: "internal/elastic", may: []string{"hostfile", "internal/prose", "internal/net/wire"},
 			why: "it decides, and is told of hosts and processes; of the hostfile it uses the grammar, of the wire " +
 				"the exit codes"},
-		{folder: "internal/mpi/gloo", why: leaf + "; it is handed the store"},
+		{folder: "internal/mpi/gloo", may: []string{"internal/pickle"}, why: leaf + "; it is handed the store"},
 		{folder: "internal/host/agent", may: []string{"internal/host/errand", "internal/host/inspect",
 			"internal/host/link", "internal/host/lookup", "internal/host/memory", "internal/host/seat",
 			"internal/host/services", "internal/host/spawn", "internal/host/tool", "internal/host/contain",
@@ -87,9 +89,8 @@ func layers() []layer {
 			may: []string{"gpu", "internal/host/contain", "internal/host/meter", "internal/net/wire"},
 			why: "it is handed the processes that it is about"},
 		{folder: "internal/host/inspect", may: []string{"internal/host/contain", "internal/net/sockets",
-			"internal/sight/flight",
-			"internal/sight/ras",
-			"internal/sight/recorder", "internal/sight/stacks"},
+			"internal/pickle", "internal/sight/flight", "internal/sight/ras", "internal/sight/recorder",
+			"internal/sight/stacks"},
 			why: "it looks at processes, and does not care who started them"},
 		{folder: "internal/sight/stacks", may: []string{"internal/sight/flight", "internal/prose", "internal/sight/ras",
 			"internal/sight/recorder"}, why: "it is pure: reports in, a text out"},

@@ -1,4 +1,5 @@
-package flight
+// Package pickle reads what Python's pickle makes of plain data, without obeying it.
+package pickle
 
 import (
 	"encoding/binary"
@@ -7,37 +8,38 @@ import (
 	"math"
 )
 
-// list and dict are shared by reference, as in a pickle, which may even contain itself.
-type list struct{ items []any }
-type dict struct{ items map[string]any }
+// List is a list or a tuple. It is shared by reference, as in a pickle, and may contain itself.
+type List struct{ Items []any }
 
-// maxValues bounds the values in a pickle: a dump of 2,000 calls with their stacks has a tenth of
-// them.
-const maxValues = 2 << 20
+// Dict is a dict, shared by reference.
+type Dict struct {
+	Items map[string]any
+	Keys  []string // in their order in the pickle
+}
 
-// ErrIncomplete is the error of a dump that ends early, as while it is written.
-var ErrIncomplete = errors.New("the dump ends early")
+// ErrIncomplete is the error of a pickle that ends early, as while it is written.
+var ErrIncomplete = errors.New("the pickle ends early")
 
-// unpickle reads a pickle of plain data: dicts with keys of strings, lists, tuples, strings,
-// numbers. Opcodes that name or call anything are errors, so a hostile dump runs no code; its
-// memory is bounded by the length of data and by maxValues.
-func unpickle(data []byte) (any, error) {
+// Read reads one value from data: a *Dict with keys of strings, a *List, a string, a []byte, an
+// int64, a float64, a bool or nil. It returns the bytes after the value too. Opcodes that name or
+// call anything are errors, so a hostile pickle runs no code; its memory is bounded by the length
+// of data and by maxOpcodes.
+func Read(data []byte, maxOpcodes int) (value any, rest []byte, err error) {
 	m := machine{data: data}
-	for values := 0; ; values++ {
-		if values > maxValues {
-			return nil, errors.New("the dump has too many values")
-		}
+	for range maxOpcodes {
 		op, err := m.take(1)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if op[0] == '.' {
-			return m.pop()
+			value, err := m.pop()
+			return value, m.data, err
 		}
 		if err := m.step(op[0]); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
+	return nil, nil, errors.New("the pickle has too many values")
 }
 
 // machine is the state of a pickle that is read.
@@ -81,7 +83,7 @@ func (m *machine) base() int {
 
 func (m *machine) pop() (any, error) {
 	if len(m.stack) <= m.base() {
-		return nil, errors.New("the dump takes a value that it does not have")
+		return nil, errors.New("the pickle takes a value that it does not have")
 	}
 	value := m.stack[len(m.stack)-1]
 	m.stack = m.stack[:len(m.stack)-1]
@@ -93,12 +95,12 @@ func (m *machine) marked(n int) ([]any, error) {
 	from := len(m.stack) - n
 	if n < 0 {
 		if len(m.marks) == 0 {
-			return nil, errors.New("the dump ends a group that it has not begun")
+			return nil, errors.New("the pickle ends a group that it has not begun")
 		}
 		from = m.base()
 		m.marks = m.marks[:len(m.marks)-1]
 	} else if from < m.base() {
-		return nil, errors.New("the dump takes values that it does not have")
+		return nil, errors.New("the pickle takes values that it does not have")
 	}
 	values := append([]any(nil), m.stack[from:]...)
 	m.stack = m.stack[:from]
@@ -108,11 +110,12 @@ func (m *machine) marked(n int) ([]any, error) {
 // width returns the bytes of an operand that is a number.
 func width(op byte) uint64 {
 	switch op {
-	case 0x80, 'K', 0x8a, 0x8c, 'q', 'h': // PROTO, BININT1, LONG1, SHORT_BINUNICODE, BINPUT, BINGET
+	// PROTO, BININT1, LONG1, SHORT_BINUNICODE, SHORT_BINBYTES, BINPUT, BINGET
+	case 0x80, 'K', 0x8a, 0x8c, 'C', 'q', 'h':
 		return 1
 	case 'M': // BININT2
 		return 2
-	case 'J', 'X', 'r', 'j': // BININT, BINUNICODE, LONG_BINPUT, LONG_BINGET
+	case 'J', 'X', 'B', 'r', 'j': // BININT, BINUNICODE, BINBYTES, LONG_BINPUT, LONG_BINGET
 		return 4
 	case 'G', 0x8d, 0x95: // BINFLOAT, BINUNICODE8, FRAME
 		return 8
@@ -149,6 +152,12 @@ func (m *machine) step(op byte) error {
 			return err
 		}
 		m.push(string(text))
+	case 'C', 'B': // SHORT_BINBYTES, BINBYTES
+		raw, err := m.take(n)
+		if err != nil {
+			return err
+		}
+		m.push(raw)
 	case 'q', 'r', 0x94: // BINPUT, LONG_BINPUT, MEMOIZE
 		if op == 0x94 {
 			n = uint64(len(m.memo))
@@ -156,7 +165,7 @@ func (m *machine) step(op byte) error {
 		return m.remember(n)
 	case 'h', 'j': // BINGET, LONG_BINGET
 		if n >= uint64(len(m.memo)) {
-			return fmt.Errorf("the dump refers to value %d, which it does not have", n)
+			return fmt.Errorf("the pickle refers to value %d, which it does not have", n)
 		}
 		m.push(m.memo[n])
 	default:
@@ -168,7 +177,7 @@ func (m *machine) step(op byte) error {
 // long pushes a number of n bytes in two's complement.
 func (m *machine) long(n uint64) error {
 	if n > 8 {
-		return fmt.Errorf("the dump has a number of %d bytes", n)
+		return fmt.Errorf("the pickle has a number of %d bytes", n)
 	}
 	value, err := m.number(n)
 	if err != nil {
@@ -192,7 +201,7 @@ func (m *machine) remember(n uint64) error {
 	case n == have:
 		m.memo = append(m.memo, top)
 	default:
-		return fmt.Errorf("the dump numbers a value %d after %d values", n, have)
+		return fmt.Errorf("the pickle numbers a value %d after %d values", n, have)
 	}
 	return nil
 }
@@ -206,10 +215,10 @@ func (m *machine) collect(op byte) error {
 		m.marks = append(m.marks, len(m.stack))
 		return nil
 	case ']', ')': // EMPTY_LIST, EMPTY_TUPLE
-		m.push(&list{})
+		m.push(&List{})
 		return nil
 	case '}': // EMPTY_DICT
-		m.push(&dict{}) // without a map until it has a key: a hostile dump may have a million
+		m.push(&Dict{}) // without a map until it has a key: a hostile pickle may have a million
 		return nil
 	case 't', 'e', 'u': // TUPLE, APPENDS, SETITEMS
 		values, err = m.marked(-1)
@@ -220,13 +229,13 @@ func (m *machine) collect(op byte) error {
 	case 's': // SETITEM
 		values, err = m.marked(2)
 	default:
-		return fmt.Errorf("the dump has the pickle opcode %#02x, which is not plain data", op)
+		return fmt.Errorf("the pickle has the opcode %#02x, which is not plain data", op)
 	}
 	if err != nil {
 		return err
 	}
 	if op == 't' || op >= 0x85 {
-		m.push(&list{values})
+		m.push(&List{values})
 		return nil
 	}
 	into, err := m.pop()
@@ -239,23 +248,26 @@ func (m *machine) collect(op byte) error {
 
 // fill adds values to a list, or keys and values to a dict.
 func fill(into any, values []any, toList bool) error {
-	if l, is := into.(*list); is && toList {
-		l.items = append(l.items, values...)
+	if l, is := into.(*List); is && toList {
+		l.Items = append(l.Items, values...)
 		return nil
 	}
-	d, is := into.(*dict)
+	d, is := into.(*Dict)
 	if !is || toList || len(values)%2 != 0 {
-		return errors.New("the dump adds to something that is no list or dict")
+		return errors.New("the pickle adds to something that is no list or dict")
 	}
-	if d.items == nil && len(values) > 0 {
-		d.items = make(map[string]any, len(values)/2)
+	if d.Items == nil && len(values) > 0 {
+		d.Items = make(map[string]any, len(values)/2)
 	}
 	for i := 0; i < len(values); i += 2 {
 		key, is := values[i].(string)
 		if !is {
-			return errors.New("the dump has a key that is no string")
+			return errors.New("the pickle has a key that is no string")
 		}
-		d.items[key] = values[i+1]
+		if _, known := d.Items[key]; !known {
+			d.Keys = append(d.Keys, key)
+		}
+		d.Items[key] = values[i+1]
 	}
 	return nil
 }
