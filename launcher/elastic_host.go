@@ -125,8 +125,8 @@ func networkDied(err error) bool {
 	return false
 }
 
-// lost is the driver's event for a host that does not answer.
-func (j *elasticJob) lost(name string, err error) {
+// hostLost reports a host that does not answer to the ranks, the user and the driver.
+func (j *elasticJob) hostLost(name string, err error) {
 	h := j.host(name)
 	h.losses++
 	h.loss = err

@@ -252,7 +252,7 @@ func (j *elasticJob) down(e processDown) {
 		if err == nil {
 			err = errors.New("the agent ended without a word about its process")
 		}
-		j.lost(p.name.Host, err)
+		j.hostLost(p.name.Host, err)
 	}
 }
 

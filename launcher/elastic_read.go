@@ -36,7 +36,7 @@ func (j *elasticJob) handle(event event) {
 	case reported:
 		j.reported(j.serial(e.from.Index), e.message)
 	case agentHung:
-		j.lost(e.session.Host.Name, e.err)
+		j.hostLost(e.session.Host.Name, e.err)
 	case launcherWoke:
 		if e.gap > core.SuspendedTime {
 			j.suspended += e.gap
@@ -76,21 +76,21 @@ func (j *elasticJob) reported(p *elasticProcess, message any) {
 	case *wire.Joined:
 		j.step(elastic.Joined{Process: p.name, Epoch: m.Epoch})
 	case *wire.Lost:
-		j.lostPeer(p, *m)
+		j.connectionLost(p, *m)
 	case *allDone:
 		j.end.Unkillable = append(j.end.Unkillable, m.left...)
 	case *wire.Failing:
 		p.failing = session.ExplainFailing(*m)
 	case *wire.Fence:
 		if err := j.fence(p, *m); err != nil && p.session != nil {
-			j.lost(p.name.Host, err)
+			j.hostLost(p.name.Host, err)
 		}
 	}
 }
 
-// lostPeer handles a rank's report that it lost another one. It only aborts the epoch: the end of a
-// process or of a host is detected separately.
-func (j *elasticJob) lostPeer(p *elasticProcess, l wire.Lost) {
+// connectionLost handles a rank's report that it lost another one. It only aborts the epoch: the
+// end of a process or of a host is detected separately.
+func (j *elasticJob) connectionLost(p *elasticProcess, l wire.Lost) {
 	m, member := j.memberOf(p)
 	if !member || l.Epoch != j.epoch.plan.Epoch || l.By != m.Rank || l.Rank < 0 || l.Rank >= m.Size {
 		return

@@ -205,7 +205,7 @@ type job struct {
 	core    *core.Machine
 	fences  *core.Fences
 	startup *core.Startup
-	spawned *spawn.Desk
+	spawned *spawn.Coordinator
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {

@@ -17,7 +17,7 @@ import (
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
 	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Tap: j.opts.Tap})
-	j.spawned = spawn.NewDesk(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
+	j.spawned = spawn.NewCoordinator(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
 	j.fences = core.NewFences(j.plan.Size)
 	j.startup = core.NewStartup(j.plan, j.opts.MPITimeout)
 	j.openInput()

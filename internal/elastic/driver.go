@@ -109,11 +109,11 @@ func (d *Driver) Step(event Event, now time.Duration) []Action {
 		}
 	case HostLost:
 		if h := d.host(e.Host); h != nil {
-			d.lose(h, e.Err.Error())
+			d.hostLost(h, e.Err.Error())
 		}
 	case HostFenced:
 		if h := d.host(e.Host); h != nil && h.lost {
-			d.fenced(h)
+			d.hostFenced(h)
 		}
 	case UserStop:
 		d.stopAll(e.Code, "stopped", e.Now)
@@ -303,8 +303,8 @@ func (d *Driver) breakUp() {
 	}
 }
 
-// lose records the loss of a host. Its processes count as alive until the host is fenced.
-func (d *Driver) lose(h *host, why string) {
+// hostLost records the loss of a host. Its processes count as alive until the host is fenced.
+func (d *Driver) hostLost(h *host, why string) {
 	if h.lost {
 		return
 	}
@@ -344,8 +344,8 @@ func forTime(wait time.Duration) string {
 	return fmt.Sprintf(" for %v", wait.Round(time.Second))
 }
 
-// fenced records that no process is alive on a lost host.
-func (d *Driver) fenced(h *host) {
+// hostFenced records that no process is alive on a lost host.
+func (d *Driver) hostFenced(h *host) {
 	h.lost = false
 	for _, p := range h.alive() {
 		d.forget(p)

@@ -39,7 +39,7 @@ func (d *Driver) settle() {
 func (d *Driver) expire() {
 	for _, h := range d.hosts {
 		if h.lost && d.now >= h.lostAt+d.cfg.Fence {
-			d.fenced(h)
+			d.hostFenced(h)
 		}
 	}
 	for _, p := range d.alive() {
@@ -50,13 +50,13 @@ func (d *Driver) expire() {
 		age := d.now - p.at
 		switch {
 		case p.life == stopping && age >= d.cfg.Stop:
-			d.lose(h, fmt.Sprintf("its processes do not end within %v", d.cfg.Stop))
+			d.hostLost(h, fmt.Sprintf("its processes do not end within %v", d.cfg.Stop))
 		case p.life == starting && age >= d.cfg.Start:
-			d.hung(p, "was not ready within %v", d.cfg.Start)
+			d.processLate(p, "was not ready within %v", d.cfg.Start)
 		case p.life == joining && age >= d.cfg.Join:
-			d.hung(p, "did not join the others within %v", d.cfg.Join)
+			d.processLate(p, "did not join the others within %v", d.cfg.Join)
 		case p.life == running && d.phase == Parking && d.now >= d.since+d.cfg.Park:
-			d.hung(p, "did not ask for another epoch within %v", d.cfg.Park)
+			d.processLate(p, "did not ask for another epoch within %v", d.cfg.Park)
 		}
 	}
 	if d.phase == Draining && d.now >= d.since+d.cfg.Call {
@@ -64,7 +64,7 @@ func (d *Driver) expire() {
 	}
 }
 
-func (d *Driver) hung(p *process, format string, limit time.Duration) {
+func (d *Driver) processLate(p *process, format string, limit time.Duration) {
 	d.failed(p, Failure{Code: CodeNoRank, Text: fmt.Sprintf(format, limit), At: d.now})
 	d.stop(p, false)
 }

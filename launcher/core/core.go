@@ -166,9 +166,9 @@ func (c *Machine) Step(event Event, now time.Duration) []Action {
 	var acts []Action
 	switch e := event.(type) {
 	case RankExited:
-		acts = c.exited(e, now)
+		acts = c.rankExited(e, now)
 	case RankLost:
-		acts = c.lost(e.Lost, now)
+		acts = c.rankLost(e.Lost, now)
 	case RankLate:
 		c.late = &Failure{
 			Rank: -1,
@@ -185,7 +185,7 @@ func (c *Machine) Step(event Event, now time.Duration) []Action {
 	case HostLost:
 		acts = c.hostLost(e, now)
 	case HostFailing:
-		acts = c.failing(e, now)
+		acts = c.hostFailing(e, now)
 	case Stop:
 		if c.reason == NotStopped && !c.stopping {
 			c.reason = e.Why
@@ -209,7 +209,7 @@ func (c *Machine) Step(event Event, now time.Duration) []Action {
 	return acts
 }
 
-func (c *Machine) exited(e RankExited, now time.Duration) []Action {
+func (c *Machine) rankExited(e RankExited, now time.Duration) []Action {
 	c.exits = append(c.exits, e.Exit)
 	switch failed := e.Exit.IsFailure() && !e.Exit.Stopped; {
 	case c.held > 0 && (e.Exit.Rank == c.aborter || failed && !c.isVictim(e.Exit)):
@@ -240,69 +240,6 @@ func (c *Machine) fail(why wire.Abort, now time.Duration) []Action {
 func (c *Machine) release(now time.Duration) []Action {
 	c.held = 0
 	return c.stop(c.grace, now)
-}
-
-// isVictim reports whether e, a failure, is a consequence of another rank's.
-func (c *Machine) isVictim(e Exit) bool {
-	return e.Rank != c.aborter && (e.Aborted || c.victims.includes(e))
-}
-
-// ended reports whether a rank has ended, or its host is lost.
-func (c *Machine) ended(rank int) bool {
-	host := c.hostOf(rank)
-	return slices.ContainsFunc(c.exits, func(e Exit) bool { return e.Rank == rank }) ||
-		slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == host && h.lost != nil })
-}
-
-func (c *Machine) hostLost(e HostLost, now time.Duration) []Action {
-	h := &c.hosts[e.Host]
-	if c.Settled(e.Host) {
-		return nil
-	}
-	if h.lost != nil { // the agent has reported the cause before
-		h.ends = false
-		return nil
-	}
-	return c.lose(e.Host, e.Err, now)
-}
-
-// failing handles an agent's report that it is about to end. Its ranks run until it has ended.
-func (c *Machine) failing(e HostFailing, now time.Duration) []Action {
-	if c.Settled(e.Host) || c.hosts[e.Host].lost != nil {
-		return nil
-	}
-	c.hosts[e.Host].ends = true
-	return c.lose(e.Host, e.Err, now)
-}
-
-func (c *Machine) lose(host int, err error, now time.Duration) []Action {
-	h := &c.hosts[host]
-	h.lost = err
-	h.at = now
-	return c.fail(wire.Abort{Rank: -1, Host: h.name, Cause: err.Error()}, now)
-}
-
-// lost aborts the job because a connection between two ranks was lost. A rank that names itself
-// requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has
-// left what the two shared is no reason to abort: the other may go on.
-func (c *Machine) lost(l wire.Lost, now time.Duration) []Action {
-	cause := l.Cause
-	switch {
-	case l.Awaited:
-		if c.awaited < 0 {
-			c.awaited = l.Rank
-		}
-		return c.fail(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause}, now)
-	case l.By != l.Rank:
-		c.victims.add(l, now)
-		if l.Left {
-			return nil
-		}
-		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
-	case !c.aborted:
-		c.aborter = l.Rank
-	}
-	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
 }
 
 // abort tells all ranks to abort, once.
@@ -451,16 +388,4 @@ func (c *Machine) leftMPI(aborted time.Duration) bool {
 	return slices.ContainsFunc(c.exits, func(e Exit) bool {
 		return !e.Stopped && (e.MPI == MPIUnfinished || e.Signal == int(syscall.SIGKILL)) && e.At < aborted+abortLag
 	})
-}
-
-// lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there
-// is none. The ranks notice the end of a host before gorun does, and the job may end in between.
-func (c *Machine) lostWith() string {
-	for _, lost := range c.victims {
-		name := c.hostOf(lost.rank)
-		if slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == name && !h.done }) {
-			return name
-		}
-	}
-	return ""
 }

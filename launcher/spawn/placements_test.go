@@ -10,15 +10,15 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// book is that of a job with two ranks on a and one on b, while c has none.
-func book(t *testing.T, most int) *Book {
+// placementsOf returns those of a job with two ranks on a and one on b, while c has none.
+func placementsOf(t *testing.T, most int) *placements {
 	t.Helper()
 	hosts := []hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}
 	p, err := plan.New(hosts, plan.Request{NP: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewBook(p.WithIdle(hosts).WithSpawn(most, 0).Anywhere())
+	return newPlacements(p.WithIdle(hosts).WithSpawn(most, 0).Anywhere())
 }
 
 func request(host string, ranks ...int) wire.SpawnRequest {
@@ -42,7 +42,7 @@ func TestPlaces(t *testing.T) {
 		"several hosts, with slots":     {0, request("c:3, b:1", 4), []int{2, 2, 2, 2}},
 		"this host by the general name": {1, request("localhost", 1), []int{1}},
 	} {
-		w, err := book(t, 9).Open(tt.by, tt.r)
+		w, err := placementsOf(t, 9).Open(tt.by, tt.r)
 		if err != nil || !slices.Equal(w.HostOf, tt.hosts) {
 			t.Errorf("%s: %v, %v, want %v", name, w.HostOf, err, tt.hosts)
 		}
@@ -56,7 +56,7 @@ func TestHostsSpawnForThemselves(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := NewBook(p.WithSpawn(9, 0))
+	b := newPlacements(p.WithSpawn(9, 0))
 	if w, err := b.Open(0, request("", 3)); err != nil || !slices.Equal(w.HostOf, []int{0, 0, 0}) {
 		t.Errorf("%v, %v", w.HostOf, err)
 	}
@@ -67,7 +67,7 @@ func TestHostsSpawnForThemselves(t *testing.T) {
 }
 
 func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
-	b := book(t, 2)
+	b := placementsOf(t, 2)
 	w, err := b.Open(0, request("a", 1, 1))
 	if err != nil || !slices.Equal(w.Numbers, []int{3, 6}) || w.Number != 1 || w.ID != 5 {
 		t.Fatalf("%+v, %v", w, err)
@@ -111,7 +111,7 @@ func TestRefusedRequests(t *testing.T) {
 		"far too many":   {9, request("", 1<<30), "for 1073741824 ranks"},
 		"name to escape": {9, request("\x1b[31m", 1), "MPI_Info names"},
 	} {
-		if _, err := book(t, tt.most).Open(0, tt.r); err == nil || !strings.Contains(err.Error(), tt.want) ||
+		if _, err := placementsOf(t, tt.most).Open(0, tt.r); err == nil || !strings.Contains(err.Error(), tt.want) ||
 			strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("%s: %v, want %q", name, err, tt.want)
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Book gives out the numbers of spawned ranks. It is not safe for concurrent use.
-type Book struct {
+// placements places spawned ranks and gives out their numbers. It is not safe for concurrent use.
+type placements struct {
 	hosts []host
 	last  int // world
 }
@@ -27,9 +27,9 @@ type host struct {
 	left  bool         // it takes no more ranks
 }
 
-// NewBook returns the book of a job that is about to start.
-func NewBook(p plan.Plan) *Book {
-	b := &Book{}
+// newPlacements returns the placements of a job that is about to start.
+func newPlacements(p plan.Plan) *placements {
+	b := &placements{}
 	for _, h := range p.Hosts {
 		own := map[int]bool{}
 		for _, r := range h.Ranks {
@@ -48,7 +48,7 @@ const (
 
 // Open places the ranks that a rank of the host with an index asks for. The error says what the
 // user can change.
-func (b *Book) Open(by int, r wire.SpawnRequest) (wire.World, error) {
+func (b *placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 	w := wire.World{
 		ID:       r.ID,
 		By:       r.By,
@@ -99,7 +99,7 @@ type room struct{ host, slots int }
 
 // rooms lists the hosts on which a program may run: those that it names, else all, beginning with
 // that of the rank that asks.
-func (b *Book) rooms(by int, names string) (all []room, err error) {
+func (b *placements) rooms(by int, names string) (all []room, err error) {
 	if names == "" {
 		for i := range b.hosts {
 			at := (by + i) % len(b.hosts)
@@ -131,7 +131,7 @@ func (b *Book) rooms(by int, names string) (all []room, err error) {
 }
 
 // takes reports whether ranks of the host by may start others on the host at.
-func (b *Book) takes(by, at int) bool {
+func (b *placements) takes(by, at int) bool {
 	return !b.hosts[at].left && (at == by || b.hosts[by].Spawn.Anywhere)
 }
 
@@ -139,7 +139,7 @@ func (b *Book) takes(by, at int) bool {
 const maxNames = 8
 
 // open names the hosts on which ranks of the host by may start others.
-func (b *Book) open(by int) string {
+func (b *placements) open(by int) string {
 	var names []string
 	more := 0
 	for at, h := range b.hosts {
@@ -157,7 +157,7 @@ func (b *Book) open(by int) string {
 	return prose.And(names)
 }
 
-func (b *Book) remedy(by int) string {
+func (b *placements) remedy(by int) string {
 	if b.hosts[by].Spawn.Anywhere {
 		return ""
 	}
@@ -166,7 +166,7 @@ func (b *Book) remedy(by int) string {
 
 // place takes n ranks to hosts: first to their free slots, then to their slots once more per round.
 // It counts them in more.
-func (b *Book) place(rooms []room, more []int, n int) (hosts []int, err error) {
+func (b *placements) place(rooms []room, more []int, n int) (hosts []int, err error) {
 	for round := 0; len(hosts) < n; round++ {
 		had := len(hosts)
 		for _, r := range rooms {
@@ -190,7 +190,7 @@ func (b *Book) place(rooms []room, more []int, n int) (hosts []int, err error) {
 
 // Ended records that a rank of the host with an index has ended. It reports whether no rank of the
 // job runs any more.
-func (b *Book) Ended(at, rank int) (over bool) {
+func (b *placements) Ended(at, rank int) (over bool) {
 	h := &b.hosts[at]
 	delete(h.own, rank)
 	delete(h.runs, rank)
@@ -207,7 +207,7 @@ func (b *Book) Ended(at, rank int) (over bool) {
 
 // Left records that a host has ended. It returns a rank that was to be spawned there, and was not,
 // or -1.
-func (b *Book) Left(at int) int {
+func (b *placements) Left(at int) int {
 	h := &b.hosts[at]
 	h.left = true
 	for rank := range h.runs {

@@ -1,0 +1,132 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// hostLost records the loss of a host or its agent. The job then fails, and its ranks are stopped.
+func (c *Machine) hostLost(e HostLost, now time.Duration) []Action {
+	h := &c.hosts[e.Host]
+	if c.Settled(e.Host) {
+		return nil
+	}
+	if h.lost != nil { // the agent has reported the cause before
+		h.ends = false
+		return nil
+	}
+	return c.failHost(e.Host, e.Err, now)
+}
+
+// hostFailing handles an agent's report that it is about to end. Its ranks run until it has ended.
+func (c *Machine) hostFailing(e HostFailing, now time.Duration) []Action {
+	if c.Settled(e.Host) || c.hosts[e.Host].lost != nil {
+		return nil
+	}
+	c.hosts[e.Host].ends = true
+	return c.failHost(e.Host, e.Err, now)
+}
+
+func (c *Machine) failHost(host int, err error, now time.Duration) []Action {
+	h := &c.hosts[host]
+	h.lost = err
+	h.at = now
+	return c.fail(wire.Abort{Rank: -1, Host: h.name, Cause: err.Error()}, now)
+}
+
+// rankLost aborts the job because a connection between two ranks was lost. A rank that names itself
+// requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has
+// left what the two shared is no reason to abort: the other may go on.
+func (c *Machine) rankLost(l wire.Lost, now time.Duration) []Action {
+	cause := l.Cause
+	switch {
+	case l.Awaited:
+		if c.awaited < 0 {
+			c.awaited = l.Rank
+		}
+		return c.fail(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause}, now)
+	case l.By != l.Rank:
+		c.victims.add(l, now)
+		if l.Left {
+			return nil
+		}
+		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
+	case !c.aborted:
+		c.aborter = l.Rank
+	}
+	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
+}
+
+// isVictim reports whether e, a failure, is a consequence of another rank's.
+func (c *Machine) isVictim(e Exit) bool {
+	return e.Rank != c.aborter && (e.Aborted || c.victims.includes(e))
+}
+
+// ended reports whether a rank has ended, or its host is lost.
+func (c *Machine) ended(rank int) bool {
+	host := c.hostOf(rank)
+	return slices.ContainsFunc(c.exits, func(e Exit) bool { return e.Rank == rank }) ||
+		slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == host && h.lost != nil })
+}
+
+// lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there
+// is none. The ranks notice the end of a host before gorun does, and the job may end in between.
+func (c *Machine) lostWith() string {
+	for _, lost := range c.victims {
+		name := c.hostOf(lost.rank)
+		if slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == name && !h.done }) {
+			return name
+		}
+	}
+	return ""
+}
+
+const (
+	// leftTime is how long after a call failed because a rank had left, the caller's own failure
+	// counts as a consequence.
+	leftTime = time.Minute
+	// originTime is how long the stop waits for the end of the rank that began it: interpreters
+	// take time to end.
+	originTime = 5 * time.Second
+)
+
+// victims are ranks that have reported another rank before they ended themselves.
+type victims map[int]loss
+
+type loss struct {
+	rank  int           // that was lost
+	until time.Duration // when the rank's own failure is no consequence any more; 0: never
+}
+
+// add records a report at time now.
+func (v victims) add(l wire.Lost, now time.Duration) {
+	until := time.Duration(0)
+	if l.Left {
+		if _, known := v[l.By]; known || v.origin(l.Rank) == l.By { // the rank that began it loses the others, too
+			return
+		}
+		until = now + leftTime
+	}
+	v[l.By] = loss{l.Rank, until}
+}
+
+// includes reports whether e, a failure, is a consequence.
+func (v victims) includes(e Exit) bool {
+	lost, ok := v[e.Rank]
+	return ok && (lost.until == 0 || e.At <= lost.until)
+}
+
+// origin returns the rank that rank lost, or the one which that rank had lost before, and so on.
+func (v victims) origin(rank int) int {
+	for range len(v) {
+		lost, ok := v[rank]
+		if !ok {
+			break
+		}
+		rank = lost.rank
+	}
+	return rank
+}

@@ -1,0 +1,54 @@
+package spawn
+
+import (
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/session"
+)
+
+// Coordinator answers the requests of a job's ranks through the sessions with its hosts. It is not
+// safe for concurrent use.
+type Coordinator struct {
+	placements *placements
+	sessions   []*session.Session
+	spawned    func(ranks []int)
+}
+
+// NewCoordinator returns the coordinator of a job that is about to start, with the sessions in the
+// order of its hosts. It calls spawned with the numbers of ranks that it has started.
+func NewCoordinator(p plan.Plan, sessions []*session.Session, spawned func(ranks []int)) *Coordinator {
+	return &Coordinator{newPlacements(p), sessions, spawned}
+}
+
+// Request has ranks started that a host asks for, or tells the host why not.
+func (c *Coordinator) Request(from *session.Session, r wire.SpawnRequest) {
+	w, err := c.placements.Open(from.Index, r)
+	if err != nil {
+		from.Out.SendMessage(wire.TypeWorld, wire.World{ID: r.ID, By: r.By, Refused: err.Error()})
+		return
+	}
+	for rank, number := range w.Numbers {
+		c.sessions[w.HostOf[rank]].Spawn(number)
+	}
+	c.spawned(w.Numbers)
+	told := session.Encode(w)
+	for _, s := range c.sessions {
+		s.Out.Send(wire.TypeWorld, told)
+	}
+}
+
+// Ended records the end of a rank. After the last one, agents that only wait for ranks end.
+func (c *Coordinator) Ended(host, rank int) {
+	if !c.placements.Ended(host, rank) {
+		return
+	}
+	for _, s := range c.sessions {
+		if len(s.Host.Ranks) == 0 {
+			s.Out.SendMessage(wire.TypeStop, wire.Stop{})
+		}
+	}
+}
+
+// Left records that a host has ended. It returns a rank that was to be spawned there, and was not,
+// or -1.
+func (c *Coordinator) Left(host int) int { return c.placements.Left(host) }
