@@ -149,7 +149,7 @@ carries by time.`,
 		ValidArgs: bench.Collectives(),
 	}
 	c.bench.addFlags(cmd.Flags())
-	return c.takeJobFlags(cmd, c)
+	return c.takeJobFlags(cmd, c, settings.Jobs)
 }
 
 func (c *benchCommand) Run(ctx context.Context) (code int, err error) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 )
@@ -76,67 +75,4 @@ func compatLine(row [2]string) string {
 		return fmt.Sprintf("  %s\n  %-38s  %s\n", row[0], "", row[1])
 	}
 	return fmt.Sprintf("  %-38s  %s\n", row[0], row[1])
-}
-
-// flagGroup is a titled group of flags in the help.
-type flagGroup struct {
-	title string
-	names []string
-}
-
-func flagGroups() []flagGroup {
-	return []flagGroup{
-		{"Where and how many", []string{"np", "ppn", "nodes", "hosts", "hostfile", "no-local", "no-oversubscribe",
-			"map-by", "rank-by", "rankfile", "check-first", "exclude-bad"}},
-		{"Hosts that come and go", []string{"min-np", "max-np", "host-discovery-script", "slots-per-host",
-			"reset-limit", "max-restarts", "elastic-timeout", "blacklist-cooldown-range"}},
-		{"Where on a host", []string{"bind-to", "cpus-per-rank", "cpu-list", "rank-cpus", "gpus-per-rank",
-			"report-bindings"}},
-		{"What the ranks get", []string{"export", "env-file", "unset-env", "no-env", "wdir", "stage", "stage-limit",
-			"stage-env", "stage-env-dir", "stdin", "mpi", "max-spawn", "no-new-privileges"}},
-		{"Output", []string{"prefix", "tag-output", "timestamp", "color", "show", "show-local", "hide", "merge-stderr",
-			"output-filename", "stdout-file", "stderr-file", "result-dir", "result-limit", "summary", "quiet",
-			"json-events"}},
-		{"How long", []string{"start-timeout", "timeout", "hang-timeout", "on-hang", "grace"}},
-		{"Connections", []string{"launcher", "launch-agent", "launch-agent-args", "ssh-config", "ssh-port",
-			"ssh-identity-file", "host-keys", "keep", "no-kept", "network-interface", "encrypt"}},
-		{"Debuggers, profilers and terminals", []string{"tool", "debug", "panes"}},
-		{"Jobs beside this terminal", []string{"name", "detach", "no-control", "metrics", "record"}},
-		{"gorun itself", []string{"dry-run", "json", "display-map", "print-env-flags", "config-file", "config",
-			"dialect", "verbose", "help"}},
-	}
-}
-
-// groupUsage makes root show its flags in groups, each of which must have one.
-func groupUsage(root *cobra.Command) {
-	plain := root.UsageFunc()
-	root.SetUsageFunc(func(cmd *cobra.Command) error {
-		if cmd != root {
-			return plain(cmd)
-		}
-		var b strings.Builder
-		fmt.Fprintf(&b, "Usage:\n  %s\n  gorun COMMAND\n\nExamples:\n%s\n\nCommands:\n", cmd.UseLine(), cmd.Example)
-		for _, c := range cmd.Commands() {
-			if c.IsAvailableCommand() || c.Name() == "help" {
-				fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
-			}
-		}
-		for _, group := range flagGroups() {
-			set := pflag.NewFlagSet("", pflag.ContinueOnError)
-			set.SortFlags = false
-			for _, name := range group.names {
-				set.AddFlag(cmd.Flags().Lookup(name))
-			}
-			fmt.Fprintf(&b, "\n%s:\n%s", group.title, set.FlagUsages())
-		}
-		b.WriteString(`
-Flags of mpirun, mpiexec.hydra, horovodrun, srun and torchrun are understood too:
-gorun help compat lists them.
-
-Exit codes: the first failing rank's own, 128+signal, or 2 usage, 124 timeout,
-125 cannot launch or host lost, 126/127 program not executable/not found, 130 Ctrl-C.
-`)
-		_, err := io.WriteString(cmd.OutOrStderr(), b.String())
-		return err
-	})
 }

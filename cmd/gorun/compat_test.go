@@ -133,28 +133,65 @@ func TestHelp(t *testing.T) {
 		strings.Contains(one, "--fusion-threshold-mb") {
 		t.Errorf("compat srun:\n%s", golden.Clip(one))
 	}
+	var o settings.Options
 	help := said("--help")
-	for _, g := range flagGroups() {
-		if !strings.Contains(help, "\n"+g.title+":\n") {
-			t.Errorf("--help lacks the group %q", g.title)
+	for _, g := range o.Groups() {
+		if !strings.Contains(help, "\n"+g.Title+":\n") {
+			t.Errorf("--help lacks the group %q", g.Title)
 		}
-	}
-	if strings.Contains(help, "\nMore:\n") {
-		t.Errorf("flags without a group:\n%s", help[strings.Index(help, "\nMore:\n"):])
-	}
-	flags := quietCall("gorun").root.Flags()
-	in := map[string]int{}
-	for _, g := range flagGroups() {
-		for _, name := range g.names {
-			in[name]++
-			if name != "help" && flags.Lookup(name) == nil {
-				t.Errorf("group %q: there is no flag %s", g.title, name)
+		for _, f := range g.Flags {
+			if strings.Count(help, "--"+f.Name+" ")+strings.Count(help, "--"+f.Name+"[") == 0 {
+				t.Errorf("--help lacks --%s", f.Name)
 			}
 		}
 	}
-	flags.VisitAll(func(f *pflag.Flag) {
-		if in[f.Name] != 1 {
-			t.Errorf("--%s is in %d groups, want 1: see flagGroups", f.Name, in[f.Name])
+	if strings.Contains(help, "\nFlags:\n") {
+		t.Errorf("flags without a group:\n%s", help)
+	}
+}
+
+// The help of every command fits the screen, and has no default that says nothing.
+func TestHelpOfCommands(t *testing.T) {
+	environ.Quiet(t)
+	for _, name := range append(visible(quietCall("gorun").root), "") {
+		if name == "compat" || name == "completion" {
+			continue // a table, and cobra's own text
 		}
-	})
+		argv := []string{"gorun", name, "--help"}
+		if name == "" {
+			argv = []string{"gorun", "--help"}
+		}
+		var out bytes.Buffer
+		if code := runCLI(argv, nil, &out, io.Discard, nil); code != 0 {
+			t.Errorf("%q: code %d", argv, code)
+		}
+		for line := range strings.Lines(out.String()) {
+			if len(line)-1 > helpWidth && !strings.Contains(line, "  gorun ") {
+				t.Errorf("%q: %d columns: %s", argv, len(line)-1, line)
+			}
+		}
+		for _, nothing := range []string{"(default 0", "(default false", "(default [", "(default \"\"", "(default )"} {
+			if strings.Contains(out.String(), nothing) {
+				t.Errorf("%q has %s...", argv, nothing)
+			}
+		}
+	}
+	help := map[string]string{}
+	for _, name := range []string{"hosts", "cp", "doctor", "bench"} {
+		var out bytes.Buffer
+		runCLI([]string{"gorun", name, "--help"}, nil, &out, io.Discard, nil)
+		help[name] = out.String()
+	}
+	for flag, want := range map[string]string{"hostfile": "hosts cp doctor bench",
+		"network-interface": "cp doctor bench", "export": "doctor bench", "timeout": "bench", "stdin": ""} {
+		var listed []string
+		for _, name := range []string{"hosts", "cp", "doctor", "bench"} {
+			if strings.Contains(help[name], "--"+flag+" ") {
+				listed = append(listed, name)
+			}
+		}
+		if got := strings.Join(listed, " "); got != want {
+			t.Errorf("--%s is listed by %q, want %q", flag, got, want)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -21,6 +22,10 @@ func completing(args []string) bool {
 // forCompletion translates a completion request to gorun's own flags, since cobra knows neither -np
 // nor the program that ends the flags. The last of args is the word being typed.
 func forCompletion(args []string, root *cobra.Command) []string {
+	completeFlags(root)
+	for _, cmd := range root.Commands() {
+		completeFlags(cmd)
+	}
 	request := args[:1]
 	words := args[1 : len(args)-1]
 	last := args[len(args)-1]
@@ -54,33 +59,26 @@ func forCompletion(args []string, root *cobra.Command) []string {
 
 // completeFlags registers the values that flags accept.
 func completeFlags(cmd *cobra.Command) {
-	choices := map[string][]string{
-		"prefix":        {"host", "rank", "horovod", "mpirun", "none"},
-		"color":         {"auto", "always", "never"},
-		"host-keys":     {"strict", "accept-new"},
-		"launcher":      {"auto", "ssh", "srun", "local"},
-		"stdin":         {"0", "none"},
-		"gpus-per-rank": {"auto", "none", "1"},
-		"dialect":       {"gorun"},
-		"transport":     {"auto", "shm", "tcp"},
-		"device":        {"cpu", "cuda"},
-		"stepfactor":    {"2", "4"},
+	ofBench := map[string][]string{
+		"transport":  {"auto", "shm", "tcp"},
+		"device":     {"cpu", "cuda"},
+		"stepfactor": {"2", "4"},
 	}
-	for _, n := range dialect.Launchers() {
-		choices["dialect"] = append(choices["dialect"], n.Name)
-	}
+	ofRun := settings.FlagsByName()
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		flag := ofRun[f.Name]
+		words := slices.Concat(flag.Words, ofBench[f.Name])
 		var complete cobra.CompletionFunc
-		switch kind := f.Value.Type(); {
-		case choices[f.Name] != nil:
-			complete = cobra.FixedCompletions(choices[f.Name], cobra.ShellCompDirectiveNoFileComp)
-		case f.Name == "hosts":
+		switch {
+		case len(words) > 0:
+			complete = cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
+		case flag.Complete == settings.Hosts:
 			complete = completeHosts
-		case f.Name == "wdir" || f.Name == "output-filename" || f.Name == "result-dir":
+		case flag.Complete == settings.Folders:
 			complete = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
-		case f.Name == "export" || f.Name == "unset-env":
+		case flag.Complete == settings.Variables:
 			complete = completeVariables
-		case slices.Contains([]string{"int", "time", "ranks", "bytes", "list"}, kind):
+		case slices.Contains([]string{"int", "time", "ranks", "bytes", "list"}, f.Value.Type()):
 			complete = cobra.NoFileCompletions
 		default:
 			return // the shell completes files

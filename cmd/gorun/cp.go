@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/files"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher/survey"
 	"github.com/gorun/gorun/launcher/transport"
@@ -23,12 +24,12 @@ func newCopy(call *invocation) *cobra.Command {
 		Long: `cp copies files of this machine into a folder of each host. They leave this machine once: hosts pass
 them on over encrypted connections, and each checks every piece. A copy that was interrupted goes on
 where it stopped. Where hosts cannot reach each other, each gets the files from here. HOSTS are as
-after -H; without them the flags count, or the scheduler. DIR is made where it is missing, and begins
-at the home directory unless it is absolute.`,
+after -H; without them the flags count, or the scheduler. DIR is made where it is missing, and
+begins at the home directory unless it is absolute.`,
 		Example: `  gorun cp data.tar f1,f[2-8]:/var/tmp
   gorun cp --hostfile hosts.txt image.sif data.tar :/scratch
   gorun cp -H f1,f2 data.tar :`,
-	}, c)
+	}, c, settings.Copies)
 }
 
 // Run copies the files. The code is 1 if a host lacks some.

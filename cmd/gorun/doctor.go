@@ -40,9 +40,9 @@ func newDoctor(call *invocation) *cobra.Command {
 		Use:   "doctor [flags]",
 		Short: "Examine hosts and the network between them, and name the bad ones",
 		Long: `doctor starts a probe on each host that a run with the same flags would use. The probes look at
-their hosts, time memory and processor, and measure every pair of hosts. The verdict comes first: ok,
-or the hosts that are bad, how far off they are and what to do. What timing says counts only if a
-second look says it again. The exit code is 0, 1 with warnings, or 3 with bad hosts or links.`,
+their hosts, time memory and processor, and measure every pair of hosts. The verdict comes first:
+ok, or the hosts that are bad, how far off they are and what to do. What timing says counts only if
+a second look says it again. The exit code is 0, 1 with warnings, or 3 with bad hosts or links.`,
 		Example: `  gorun doctor -H f1,f2,f3
   gorun doctor --hostfile hosts.txt --quick
   gorun doctor --hostfile hosts.txt --save base.json
@@ -56,7 +56,7 @@ second look says it again. The exit code is 0, 1 with warnings, or 3 with bad ho
 	flags.StringVar(&c.html, "html", "", "also write a page with a map of all pairs to this file")
 	flags.StringVar(&c.save, "save", "", "also write the report to this file, for --against")
 	flags.StringVar(&c.against, "against", "", "also compare with a report that --save wrote")
-	return c.takeJobFlags(cmd, c)
+	return c.takeJobFlags(cmd, c, settings.Probes)
 }
 
 // Run examines the hosts and writes the report. The code is that of the verdict.

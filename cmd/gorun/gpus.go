@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/gpu"
@@ -34,7 +35,7 @@ MIG instances and processes. The exit code is 1 if a host cannot be asked.`,
 		Args: noProgram,
 	}
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a JSON object instead of a table")
-	return c.takeJobFlags(cmd, c)
+	return c.takeJobFlags(cmd, c, settings.Connects)
 }
 
 // Run prints the GPUs. The code is 1 if a host could not be asked.

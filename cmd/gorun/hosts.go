@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/agents"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
 	"github.com/gorun/gorun/cmd/gorun/internal/job"
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/prose"
@@ -75,7 +76,7 @@ there, as a run does; the exit code is 1 if that fails on any host.`,
 	cmd.Flags().BoolVar(&c.check, "check", false,
 		"run the discovery script, connect to every host and start gorun's agent there")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a JSON object instead of a table")
-	return c.takeJobFlags(cmd, c)
+	return c.takeJobFlags(cmd, c, settings.Connects)
 }
 
 // Run prints the hosts. The code is 1 if a checked host failed.

@@ -39,7 +39,7 @@ gorun down ends it, gorun ps lists it.`,
 	}
 	cmd.Flags().Var(&c.lasts, "for", "how long the hosts are kept; jobs that run then go on")
 	cmd.Flags().Var(&c.idle, "idle", "end when no job has used the hosts for this time (default: never before --for)")
-	return c.takeJobFlags(cmd, c)
+	return c.takeJobFlags(cmd, c, settings.Connects)
 }
 
 func (c *upCommand) Run(ctx context.Context) (code int, err error) {

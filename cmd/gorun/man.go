@@ -62,7 +62,11 @@ func manualPage(cmd *cobra.Command) manual.Page {
 		}
 		page.Sections = append(page.Sections, commands)
 	}
-	page.Sections = append(page.Sections, flagSections(cmd)...)
+	for _, section := range flagSections(cmd) {
+		options := manual.Section{Title: section.title}
+		section.flags.VisitAll(func(f *pflag.Flag) { options.Terms = append(options.Terms, flagTerm(f)) })
+		page.Sections = append(page.Sections, options)
+	}
 	if root {
 		page.Sections = append(page.Sections, referenceSections()...)
 	}
@@ -70,33 +74,6 @@ func manualPage(cmd *cobra.Command) manual.Page {
 		page.Sections = append(page.Sections, manual.Section{Title: "Examples", Plain: cmd.Example})
 	}
 	return page
-}
-
-// flagSections returns the flags of a command in their groups; ungrouped flags come first.
-func flagSections(cmd *cobra.Command) (sections []manual.Section) {
-	grouped := map[string]bool{}
-	for _, group := range flagGroups() {
-		s := manual.Section{Title: group.title}
-		for _, name := range group.names {
-			if f := cmd.Flags().Lookup(name); f != nil && !f.Hidden {
-				s.Terms = append(s.Terms, flagTerm(f))
-				grouped[name] = true
-			}
-		}
-		if len(s.Terms) > 0 {
-			sections = append(sections, s)
-		}
-	}
-	others := manual.Section{Title: "Options"}
-	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		if !grouped[f.Name] && !f.Hidden {
-			others.Terms = append(others.Terms, flagTerm(f))
-		}
-	})
-	if len(others.Terms) > 0 {
-		sections = append([]manual.Section{others}, sections...)
-	}
-	return sections
 }
 
 // flagTerm returns a flag with its value and help.

@@ -28,9 +28,9 @@ func newReport(call *invocation) *cobra.Command {
 	cmd := call.define(&cobra.Command{
 		Use:   "report [flags] DIR",
 		Short: "Write a page about a run that --record has recorded",
-		Long: `report reads a folder that gorun --record DIR has written, also while the job runs or after gorun was
-killed, and writes one HTML page: the ranks over time, what they and their hosts used, ranks that
-stand out, and the cause of the end. The page needs no network and no script.`,
+		Long: `report reads a folder that gorun --record DIR has written, also while the job runs or after gorun
+was killed, and writes one HTML page: the ranks over time, what they and their hosts used, ranks
+that stand out, and the cause of the end. The page needs no network and no script.`,
 		Example: `  gorun --record run1 -np 8 ./train
   gorun report run1
   gorun report -o train.html run1`,

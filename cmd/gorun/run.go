@@ -42,8 +42,7 @@ job, shows their output, and takes them all down when one fails.`,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
 	root.Flags().SetInterspersed(false)
-	c.takeJobFlags(root, c)
-	root.Flags().BoolVar(&c.o.JSON, "json", false, "with --dry-run: as a JSON document") // gorun bench has its own
+	c.takeJobFlags(root, c, settings.Programs)
 	root.SetOut(call.plain)
 	root.SetErr(ui.Plain(call.stderr))
 	root.AddCommand(newBench(call), newGPUs(call), newHosts(call), newDoctor(call), newUp(call), newCopy(call),
@@ -56,7 +55,7 @@ job, shows their output, and takes them all down when one fails.`,
 	root.InitDefaultCompletionCmd()
 	refuseUnknownShells(root)
 	root.InitDefaultHelpCmd()
-	groupUsage(root)
+	root.SetUsageFunc(writeUsage)
 	return root
 }
 
@@ -96,11 +95,11 @@ type jobCommand struct {
 	o settings.Options
 }
 
-// takeJobFlags makes cmd run c, and adds the flags of a run after its own.
-func (j *jobCommand) takeJobFlags(cmd *cobra.Command, c command) *cobra.Command {
+// takeJobFlags makes cmd run c, and adds the flags of a run after its own. The help lists those
+// that apply to a command of this level.
+func (j *jobCommand) takeJobFlags(cmd *cobra.Command, c command, level settings.Level) *cobra.Command {
 	j.define(cmd, c)
-	j.o.AddFlags(cmd.Flags())
-	completeFlags(cmd)
+	j.o.AddFlags(cmd.Flags(), level)
 	return cmd
 }
 

@@ -82,12 +82,18 @@ func Choose(program string, lookup func(string) (string, bool)) (Dialect, error)
 	return dialect, nil
 }
 
-// Unknown returns the error for a name that is not a dialect. what is the user's text.
-func Unknown(what, name string) error {
+// Names returns the names that --dialect takes.
+func Names() []string {
 	names := []string{"gorun"}
 	for _, n := range Launchers() {
 		names = append(names, n.Name)
 	}
+	return names
+}
+
+// Unknown returns the error for a name that is not a dialect. what is the user's text.
+func Unknown(what, name string) error {
+	names := Names()
 	if n := usage.Nearest(name, names); n != "" {
 		return usage.Errorf("did you mean "+n+"?", "%s: unknown dialect", what)
 	}

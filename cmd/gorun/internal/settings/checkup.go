@@ -3,8 +3,6 @@ package settings
 import (
 	"slices"
 
-	"github.com/spf13/pflag"
-
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -12,14 +10,6 @@ import (
 type Checkup struct {
 	Level   string // of gorun doctor; "": there is none
 	Exclude bool   // bad hosts are left out
-}
-
-func (c *Checkup) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.Level, "check-first", "",
-		"examine the hosts as gorun doctor does, and refuse the job if any is bad: quick, default or long")
-	flags.Lookup("check-first").NoOptDefVal = "default"
-	flags.BoolVar(&c.Exclude, "exclude-bad", false,
-		"with --check-first: leave bad hosts out if the others have slots enough")
 }
 
 func (c *Checkup) check(o *Options) error {

@@ -57,13 +57,12 @@ func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
 func setFromVariables(flags *pflag.FlagSet, lookup func(string) (string, bool)) (errs []error) {
 	where := hostsChosen(flags)
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Changed || (choosesHosts(f.Name) && where) || f.Name == "help" || f.Name == "config" ||
-			f.Name == "config-file" {
+		if f.Changed || (choosesHosts(f.Name) && where) || f.Name == "help" {
 			return
 		}
 		variable := "GORUN_" + strings.ToUpper(strings.ReplaceAll(f.Name, "-", "_"))
 		value, ok := lookup(variable)
-		if !ok || value == "" || serviceLink(variable, value) {
+		if !ok || value == "" || serviceLink(variable, value) || FlagsByName()[f.Name].NoVariable {
 			return
 		}
 		if err := flags.Set(f.Name, value); err != nil {

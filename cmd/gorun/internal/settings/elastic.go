@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/usage"
@@ -25,22 +23,6 @@ type ElasticOptions struct {
 	Wait         Seconds
 	Cooldown     cooldown
 	Horovodrun   bool // decide as horovodrun does, by whose words the job was started
-}
-
-func (e *ElasticOptions) addFlags(flags *pflag.FlagSet) {
-	e.slotsPerHost = 1
-	e.Wait = Seconds(10 * time.Minute)
-	flags.StringVar(&e.Discovery, "host-discovery-script", "",
-		"elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s")
-	flags.Var(&e.slotsPerHost, "slots-per-host", "slots of discovered hosts that come without a number")
-	flags.IntVar(&e.MinNP, "min-np", 0, "elastic job: fewest ranks to run with (default: as -np)")
-	flags.IntVar(&e.MaxNP, "max-np", 0, "elastic job: most ranks to grow to (default: all slots)")
-	flags.Var(&e.Resets, "reset-limit", "elastic job: fail after this many resets: 10, or 10/1h within an hour "+
-		"(default: no limit)")
-	flags.Var(&e.Restarts, "max-restarts", "restart all ranks up to this many times when one fails, as torchrun does")
-	flags.Var(&e.Wait, "elastic-timeout", "elastic job: wait this long for enough slots")
-	flags.Var(&e.Cooldown, "blacklist-cooldown-range",
-		"elastic job: initial and longest time in seconds that a failed host gets no ranks: 10,300")
 }
 
 // Given reports whether any flag makes the job elastic.

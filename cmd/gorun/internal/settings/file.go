@@ -29,16 +29,6 @@ type setting struct {
 	line   int
 }
 
-// accumulates reports flags that keep a file's values next to those on the command line, which come
-// later and win.
-func accumulates(flag string) bool {
-	switch flag {
-	case "export", "env-file", "unset-env", "stage":
-		return true
-	}
-	return false
-}
-
 // choosesHosts reports the flags that choose the hosts.
 func choosesHosts(flag string) bool {
 	return flag == "hosts" || flag == "hostfile" || flag == "host-discovery-script"
@@ -67,7 +57,7 @@ func (s settings) Apply(flags *pflag.FlagSet) error {
 		switch {
 		case choosesHosts(v.flag) && where:
 			continue
-		case set[v.flag] && !accumulates(v.flag):
+		case set[v.flag] && !FlagsByName()[v.flag].Accumulates:
 			continue
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok && set[v.flag] && later[v.flag] == nil {
@@ -136,15 +126,12 @@ func (s settings) relativeTo(dir, home string) settings {
 
 // pathFrom resolves value against dir or home if the flag takes a path.
 func pathFrom(dir, home, flag, value string) string {
-	switch flag {
-	case "hostfile", "env-file", "wdir", "stage", "stage-env", "output-filename", "result-dir", "json-events",
-		"ssh-config", "ssh-identity-file":
-	default:
+	if is := FlagsByName()[flag].Path; is == nil || !is(value) {
 		return value
 	}
 	below, tilde := strings.CutPrefix(value, "~/")
 	switch {
-	case value == "" || filepath.IsAbs(value) || flag == "json-events" && strings.HasPrefix(value, "fd:"):
+	case value == "" || filepath.IsAbs(value):
 		return value
 	case tilde && home != "":
 		return filepath.Join(home, below)

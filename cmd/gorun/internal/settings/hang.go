@@ -1,8 +1,6 @@
 package settings
 
 import (
-	"github.com/spf13/pflag"
-
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -10,14 +8,6 @@ import (
 type Hang struct {
 	Timeout Seconds // 0: it is not watched
 	On      string  // "report" or "kill"
-}
-
-func (h *Hang) addFlags(flags *pflag.FlagSet) {
-	flags.Var(&h.Timeout, "hang-timeout",
-		"report the stacks of all ranks when no rank has printed, used a processor or finished a collective "+
-			"for so long")
-	flags.StringVar(&h.On, "on-hang", "report",
-		"what --hang-timeout does: report, or kill to also stop the job (exit code 122)")
 }
 
 func (h *Hang) check() error {

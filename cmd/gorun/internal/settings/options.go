@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/route"
@@ -84,114 +83,6 @@ type Options struct {
 	JSON       bool
 	EnvFlags   bool
 	Verbose    int
-}
-
-// AddFlags binds o to flags and sets their defaults.
-func (o *Options) AddFlags(flags *pflag.FlagSet) {
-	o.StartTimeout = Seconds(60 * time.Second)
-	o.Grace = Seconds(5 * time.Second)
-	flags.IntVarP(&o.NP, "np", "n", 0, "ranks to start (default: one per slot)")
-	flags.StringVarP(&o.Hosts, "hosts", "H", "",
-		"hosts and slots: f1:2,f[2-8]:2,^f5 (default: from the scheduler, else this machine)")
-	flags.StringVar(&o.Hostfile, "hostfile", "", "file with a host per line: f1 slots=2; -H selects among them")
-	flags.Var(&o.Ppn, "ppn", "ranks on each host, regardless of its slots: N, N:UNIT for each socket, numa, l3cache, "+
-		"l2cache, core, hwthread or gpu, or auto (one per core)")
-	flags.Var(&o.Nodes, "nodes", "use the first N hosts, with an equal share of the ranks")
-	flags.BoolVar(&o.noOversubscribe, "no-oversubscribe", false, "refuse more ranks than slots")
-	o.placement.addFlags(flags)
-	o.Checkup.addFlags(flags)
-	o.Elastic.addFlags(flags)
-
-	flags.StringArrayVarP(&o.Exports, "export", "x", nil, "send a variable: NAME, NAME=value or PREFIX*")
-	flags.StringArrayVar(&o.EnvFiles, "env-file", nil, "file of variables to send, one NAME=value or NAME per line")
-	flags.StringArrayVar(&o.Unset, "unset-env", nil, "do not send a variable: NAME or PREFIX*")
-	flags.BoolVar(&o.NoEnv, "no-env", false, "send only what --export and --env-file name")
-	flags.StringVar(&o.Wdir, "wdir", "", "working directory of the ranks (default: the current one)")
-	flags.StringVar(&o.Stage, "stage", "",
-		"folder to start ranks in, copied to hosts that lack it, except files named in its .gorunignore")
-	flags.StringVar(&o.StageEnv, "stage-env", "",
-		"virtual environment or conda prefix that ranks run in, copied once to a disk of each host")
-	flags.StringVar(&o.StageBase, "stage-env-dir", "", "folder for such copies on hosts, on a disk of their own "+
-		"(default /var/tmp/gorun-UID/env, else ~/.cache/gorun/env)")
-	flags.Var(&o.StageLimit, "stage-limit", "largest folder to stage: 500M, 20G (default 1G and 10,000 files)")
-	flags.Var(&o.Stdin, "stdin", "ranks that read gorun's standard input: a rank, all or none (default: rank 0)")
-
-	flags.StringVar(&o.Launcher, "launcher", "auto", "transport to hosts: ssh, srun, system-ssh (the ssh program), "+
-		"rsh (the --launch-agent program), local (run every host here), or auto (srun in a Slurm job, else ssh)")
-	flags.StringVar(&o.RSHAgent, "launch-agent", "",
-		"program that replaces the built-in SSH client, run as PROGRAM ARGS HOST COMMAND")
-	flags.StringArrayVar(&o.RSHArgs, "launch-agent-args", nil,
-		"more arguments for --launch-agent, or for ssh with --launcher system-ssh; may be repeated")
-	flags.StringVarP(&o.SSHConfig, "ssh-config", "F", "",
-		"SSH configuration file (default: ~/.ssh/config and the system's)")
-	flags.IntVar(&o.SSHPort, "ssh-port", 0, "SSH port of hosts that do not name one")
-	flags.StringArrayVarP(&o.Identities, "ssh-identity-file", "i", nil, "private key to try first; may be repeated")
-	flags.StringVar(&o.HostKeys, "host-keys", "strict", "strict, or accept-new to trust a host on first connection")
-	flags.BoolVar(&o.NoKept, "no-kept", false,
-		"connect to every host, also to those that are kept connected, and keep none")
-
-	flags.Var(&o.Network, "network-interface", "interfaces or subnets for traffic between ranks: eth0, ib*, "+
-		"10.0.0.0/8, ^docker0; of several, ring sends over all that join two hosts (default: any, the address SSH "+
-		"uses first)")
-	flags.Var(&o.MPI, "mpi", "programs' MPI: auto (what they are linked with, the default), pmi1 (MPICH and "+
-		"derivatives), ompi4 (Open MPI up to 4.1), or pmix (Open MPI 5)")
-	flags.Var(&o.MaxSpawn, "max-spawn", "let MPI_Comm_spawn start ranks on all hosts of the job, also those without "+
-		"ranks, and have so many running on each at a time (without it: 128 on the host of the rank that asks)")
-	flags.BoolVar(&o.Encrypt, "encrypt", false,
-		"encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)")
-
-	flags.BoolVar(&o.NoNewPrivileges, "no-new-privileges", false,
-		"keep ranks and their children from gaining privileges, by sudo for example (default: they may)")
-
-	flags.Var(&o.StartTimeout, "start-timeout",
-		"fail unless all ranks run by then, and call MPI_Init as soon after the first")
-	flags.Var(&o.Timeout, "timeout", "stop the job after this time (exit code 124)")
-	flags.Var(&o.Grace, "grace", "time between SIGTERM and SIGKILL when the job is stopped")
-
-	o.Hang.addFlags(flags)
-
-	o.addOutputFlags(flags)
-	o.Control.addFlags(flags)
-	o.Tools.addFlags(flags)
-	o.Watch.addFlags(flags)
-
-	flags.StringVar(&o.Config, "config", "",
-		"YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)")
-	flags.StringVar(&o.JobFile, "config-file", "",
-		"YAML file with a job: flags, env and command, or horovodrun's settings; flags on the command line win")
-	flags.StringVar(&o.dialect, "dialect", "", "launcher whose flags to accept first: gorun, mpirun, mpiexec.hydra, "+
-		"horovodrun, srun or torchrun (default: from gorun's name)")
-	flags.BoolVar(&o.DisplayMap, "display-map", false, "show which rank runs where, then run")
-	flags.BoolVar(&o.DryRun, "dry-run", false, "show what would run where, without running it")
-	flags.BoolVar(&o.EnvFlags, "print-env-flags", false,
-		"print the -e options that pass the ranks' variables to docker, podman and enroot containers")
-	flags.CountVarP(&o.Verbose, "verbose", "v", "print what gorun does")
-	flags.SetNormalizeFunc(dialect.Spelling)
-}
-
-func (o *Options) addOutputFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&o.Prefix, "prefix", "host",
-		"prefix of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %p %s %t")
-	flags.BoolVar(&o.TagOutput, "tag-output", false, "same as --prefix mpirun")
-	flags.BoolVar(&o.Timestamp, "timestamp", false, "start output lines with the time")
-	flags.StringVar(&o.Color, "color", "auto", "color prefixes by host: auto (on a terminal), always or never")
-	flags.Var(&o.Show, "show", "show the output of these ranks only: 0,8-11")
-	flags.Var(&o.ShowLocal, "show-local", "show the output of these local ranks of each host only: 0")
-	flags.Var(&o.Hide, "hide", "hide output from the terminal and only save it: stdout, stderr or all, or that of "+
-		"local ranks: 0:stdout,1:all")
-	flags.BoolVar(&o.MergeStderr, "merge-stderr", false, "write the ranks' stderr to stdout")
-	flags.StringVar(&o.OutputFilename, "output-filename", "",
-		"also save output to DIR/rank.N/stdout and stderr, listed in DIR/index.json")
-	flags.StringVar(&o.Save[1], "stdout-file", "",
-		"save stdout to files instead of showing it: a name with %r %h %l %j, such as out.%r")
-	flags.StringVar(&o.Save[2], "stderr-file", "",
-		"save stderr to files instead of showing it; may be the same name as --stdout-file")
-	flags.StringVar(&o.ResultDir, "result-dir", "",
-		"save what each rank writes to the descriptor GORUN_RESULT_FD in DIR/rank.N/result")
-	flags.Var(&o.ResultLimit, "result-limit", "largest result of a rank: 64M, 8G (default 1G)")
-	flags.BoolVar(&o.Summary, "summary", false, "print a table of ranks at the end: host, exit, time, peak memory")
-	flags.BoolVar(&o.Quiet, "quiet", false, "print only errors and the ranks' output")
-	flags.StringVar(&o.JSONEvents, "json-events", "", "write the job's steps as JSON lines to FILE or fd:N")
 }
 
 // Check reports values that no run can have.
@@ -349,6 +240,6 @@ func NewFlags() (*pflag.FlagSet, *Options) {
 	var o Options
 	flags := pflag.NewFlagSet("gorun", pflag.ContinueOnError)
 	flags.SetInterspersed(false)
-	o.AddFlags(flags)
+	o.AddFlags(flags, Programs)
 	return flags, &o
 }

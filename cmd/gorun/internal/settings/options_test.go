@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -113,4 +114,56 @@ func TestRanksFilter(t *testing.T) {
 	if show, err := Ranks(nil).Filter(2); show != nil || err != nil {
 		t.Errorf("no ranks named: %v", err)
 	}
+}
+
+// Every flag whose help speaks of a file or folder of this machine is a path: a job file's value is
+// resolved beside it.
+func TestEveryFlagOfAFileIsAPath(t *testing.T) {
+	notHere := map[string]string{
+		"config-file":           "no job file may name another",
+		"config":                "no job file may name another",
+		"stage-env-dir":         "a folder on the hosts",
+		"host-discovery-script": "a command line of the shell",
+		"tool":                  "a command line",
+	}
+	speaks := regexp.MustCompile(`(?i)\b(file|files|folder|dir|directory|prefix that|private key)\b`)
+	flags, _ := NewFlags()
+	count := 0
+	for name, f := range FlagsByName() {
+		count++
+		_, excepted := notHere[name]
+		if speaks.MatchString(f.Usage) && f.Path == nil && !excepted && f.hasText() {
+			t.Errorf("--%s names a file, and is no path: %s", name, f.Usage)
+		}
+		if f.Path != nil && !f.hasText() {
+			t.Errorf("--%s is a path, and takes no text", name)
+		}
+		if f.Path == nil {
+			continue
+		}
+		file, err := parseSettings("jobs/j", []byte(name+": x"), flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := listing(file.relativeTo("jobs", "")); got != name+"=jobs/x" {
+			t.Errorf("--%s: a job file's x is %s", name, got)
+		}
+	}
+	if count != len(allNames(flags)) {
+		t.Errorf("%d flags in the table, %d defined", count, len(allNames(flags)))
+	}
+}
+
+// hasText reports flags that take texts, not numbers and choices.
+func (f Flag) hasText() bool {
+	switch f.To.(type) {
+	case *string, *[]string:
+		return true
+	}
+	return false
+}
+
+func allNames(flags *pflag.FlagSet) (names []string) {
+	flags.VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return names
 }

@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -33,27 +31,6 @@ type placement struct {
 	NoLocal        bool
 	SlotsByCores   bool // hosts without a number of slots have one per core
 	rounds         bool // ranks are numbered by plan.ByRound unless the user says otherwise
-}
-
-func (p *placement) addFlags(flags *pflag.FlagSet) {
-	flags.Var(&p.MapBy, "map-by", "assign ranks to hosts by slot (fill a host, then the next), node (round-robin) or "+
-		"seq (one rank for each mention of a host), and to a host's units in turn: socket, numa, l3cache, l2cache, "+
-		"core or hwthread (default slot)")
-	flags.Var(&p.RankBy, "rank-by", "number ranks by slot (host by host), node (round-robin) or round (each host's "+
-		"slots, then again), and on a host by core, or by socket, numa, l3cache or l2cache in turn (default: as "+
-		"--map-by)")
-	flags.StringVar(&p.Rankfile, "rankfile", "", "file with the host and cores of each rank: rank 0=f1 slot=1:0-3")
-	flags.Var(&p.BindTo, "bind-to", "bind ranks to: none, hwthread, core, l2cache, l3cache, numa, socket or "+
-		"cpu-list, with :overload-allowed or :if-supported (default none)")
-	flags.Var(&p.CPUsPerRank, "cpus-per-rank", "cores for each rank; binds to cores unless --bind-to is given")
-	flags.Var(&p.CPUList, "cpu-list", "cores of each host that ranks may use, counted over all sockets: 0-3,8; all "+
-		"of them for every rank unless --bind-to is given")
-	flags.Var(&p.RankCPUs, "rank-cpus", "hardware threads of each local rank, by the kernel's numbers: 0-3,4-7, or "+
-		"0+8,1+9")
-	flags.Var(&p.GPUsPerRank, "gpus-per-rank", "number of GPUs visible to each rank, or auto (all, or one in turn if "+
-		"ranks outnumber GPUs), or none (do not assign GPUs) (default auto)")
-	flags.BoolVar(&p.NoLocal, "no-local", false, "leave this machine out of the hosts")
-	flags.BoolVar(&p.ReportBindings, "report-bindings", false, "print what each rank is bound to")
 }
 
 // Binding returns the binding policy for the agents. Without --bind-to, ranks are bound to what

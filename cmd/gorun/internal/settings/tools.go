@@ -1,8 +1,6 @@
 package settings
 
 import (
-	"github.com/spf13/pflag"
-
 	"github.com/gorun/gorun/cmd/gorun/internal/tool"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -11,17 +9,6 @@ import (
 type Tools struct {
 	Tool         []string // see tool.Request
 	Debug, Panes chosen
-}
-
-func (t *Tools) addFlags(flags *pflag.FlagSet) {
-	flags.StringArrayVar(&t.Tool, "tool", nil, "start these ranks' programs by a tool: gdb:0, 'valgrind "+
-		"--log-file=v.%r':0,8-11 with %r %h %l %j; may be repeated")
-	flags.Var(&t.Debug, "debug", "stop these ranks (--debug=0,8) or all before their first instruction, and print "+
-		"how to attach a debugger")
-	flags.Var(&t.Panes, "panes", "give these ranks (--panes=0-3) or all a terminal of their own, side by side in tmux")
-	for _, name := range []string{"debug", "panes"} {
-		flags.Lookup(name).NoOptDefVal = "all"
-	}
 }
 
 // check reports what tools cannot be combined with.
