@@ -3,7 +3,6 @@ package output
 import (
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -113,19 +112,14 @@ func (f *Files) writeIndex(r *Ended) error {
 		return nil
 	}
 	text, err := json.MarshalIndent(f.indexOf(r), "", "  ")
-	if err != nil {
-		return fmt.Errorf("list the output files: %w", err)
-	}
 	name := filepath.Join(f.dir, "index.json")
-	file, err := trust.Create(name + ".new")
 	if err == nil {
-		_, err = file.Write(append(prose.PlainJSON(text), '\n'))
-		err = errors.Join(err, file.Close())
+		err = trust.WriteFile(name+".new", append(prose.PlainJSON(text), '\n'))
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
 	}
 	if err != nil {
-		return fmt.Errorf("list the output files: %w", err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
 		return fmt.Errorf("list the output files: %w", err)
 	}
 	return nil

@@ -112,11 +112,7 @@ func (r *Results) name(process int, folder string) error {
 	p := r.parts[process]
 	switch {
 	case p == nil:
-		file, err := trust.Create(path)
-		if err != nil {
-			return err
-		}
-		return file.Close()
+		return trust.WriteFile(path, nil)
 	case p.err != nil:
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return errors.Join(p.err, err)

@@ -4,6 +4,7 @@
 package trust
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -12,6 +13,16 @@ import (
 	"strings"
 	"syscall"
 )
+
+// WriteFile replaces the content of the file at path, which it opens as Create does.
+func WriteFile(path string, data []byte) error {
+	file, err := Create(path)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	return errors.Join(err, file.Close())
+}
 
 // maxLinks is how many links a path may lead through, as in Linux.
 const maxLinks = 40

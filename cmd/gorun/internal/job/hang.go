@@ -96,12 +96,7 @@ func (h *hangReporter) save(text string) (path string, err error) {
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			continue // of an earlier report
 		}
-		file, err := trust.Create(path)
-		if err != nil {
-			return "", err
-		}
-		_, err = file.WriteString(text)
-		return path, errors.Join(err, file.Close())
+		return path, trust.WriteFile(path, []byte(text))
 	}
 	return "", fmt.Errorf("%s: there are 99 such files", path)
 }

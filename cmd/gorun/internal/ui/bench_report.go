@@ -3,7 +3,6 @@ package ui
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -68,15 +67,6 @@ func CheckPlot(plot string) error {
 	return nil
 }
 
-func writeFile(name string, text []byte) error {
-	file, err := trust.Create(name)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	return errors.Join(err, file.Close())
-}
-
 // Finish completes the table and draws the plot. Wrong results are an error.
 func (r *BenchReport) Finish(plot string) error {
 	if err := r.Table.Finish(); err != nil {
@@ -85,7 +75,7 @@ func (r *BenchReport) Finish(plot string) error {
 	if plot != "" && len(r.rows) > 0 {
 		title := fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks)
 		svg := chart.BySize(title, "bus bandwidth", chart.Bandwidth, benchSeries(r.rows)).SVG()
-		if err := writeFile(plot, []byte(svg)); err != nil {
+		if err := trust.WriteFile(plot, []byte(svg)); err != nil {
 			return fmt.Errorf("write the plot: %w", err)
 		}
 	}

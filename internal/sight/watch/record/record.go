@@ -157,12 +157,7 @@ func (r *Recorder) describe() error {
 	if err != nil {
 		return err
 	}
-	f, err := trust.Create(filepath.Join(r.dir, runFile))
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	return errors.Join(err, f.Close())
+	return trust.WriteFile(filepath.Join(r.dir, runFile), append(text, '\n'))
 }
 
 func (r *Recorder) fail(err error) {
