@@ -45,7 +45,7 @@ type (
 // Hosts and sessions with their agents. See package session.
 type (
 	Host            = session.Host
-	Roster          = session.Roster
+	Sessions        = session.Registry
 	Local           = session.Local
 	Executable      = session.Executable
 	PythonEnv       = session.Python

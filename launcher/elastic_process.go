@@ -142,7 +142,7 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	}
 	_, local := conn.Host.(Local)
 	j.post(processUp{p, s, local})
-	err = j.opts.Roster.During(s, j.read)
+	err = j.opts.Sessions.During(s, j.read)
 	s.Close()
 	j.post(processDown{p, err})
 }

@@ -82,8 +82,8 @@ type Options struct {
 	Show func(rank, fd int) bool
 	// Tap gets the ranks' output as it came, and nothing when a rank pauses within a line; nil:
 	// none. It must not keep data.
-	Tap    func(rank, fd int, at time.Time, data []byte)
-	Roster *Roster // gets the sessions while their ranks run; nil: nobody wants them
+	Tap      func(rank, fd int, at time.Time, data []byte)
+	Sessions *Sessions // gets the sessions while their ranks run; nil: nobody wants them
 	// OutputDir, if set, gets a file for each rank and stream.
 	OutputDir string
 	// SaveAs names the file of a stream instead of OutputDir; "": OutputDir gets it. Two ranks may

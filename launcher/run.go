@@ -30,7 +30,7 @@ func (j *job) stream() {
 // listen reads an agent's frames until its session ends.
 func (j *job) listen(s *session.Session) {
 	defer s.EndInput()
-	err := j.opts.Roster.During(s, j.read)
+	err := j.opts.Sessions.During(s, j.read)
 	if err != nil {
 		j.post(hostLost{Host: s.Index, Err: err})
 	}

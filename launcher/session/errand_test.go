@@ -92,7 +92,7 @@ func TestErrandResult(t *testing.T) {
 
 func TestErrandsEndWithTheirSession(t *testing.T) {
 	s, e := newAsked(t)
-	var r Roster
+	var r Registry
 	ended := make(chan error, 2)
 	err := r.During(s, func(*Session) error {
 		if r.Of(3) != s || r.Of(2) != nil || r.On("f1") != s || len(r.All()) != 1 {

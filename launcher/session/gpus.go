@@ -41,12 +41,7 @@ func (s *Session) ListGPUs(ctx context.Context, program func() ([]byte, error)) 
 				return err
 			}
 		}
-		s.Out.send(wire.TypeListGPUs, 0, nil)
-		f, err := s.answer()
-		if err != nil {
-			return err
-		}
-		return f.Expect(wire.TypeGPUs, &list)
+		return s.request(wire.TypeListGPUs, nil, wire.TypeGPUs, &list)
 	})
 	sanitize(&list)
 	return list, err
@@ -54,14 +49,7 @@ func (s *Session) ListGPUs(ctx context.Context, program func() ([]byte, error)) 
 
 // CountUnits returns how many units of each kind the host has.
 func (s *Session) CountUnits(ctx context.Context) (units wire.Units, err error) {
-	err = s.during(ctx, func() error {
-		s.Out.send(wire.TypeCount, 0, nil)
-		f, err := s.answer()
-		if err != nil {
-			return err
-		}
-		return f.Expect(wire.TypeUnits, &units)
-	})
+	err = s.during(ctx, func() error { return s.request(wire.TypeCount, nil, wire.TypeUnits, &units) })
 	return units, err
 }
 

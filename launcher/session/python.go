@@ -68,12 +68,7 @@ func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trac
 	name := s.Host.Name
 	var has wire.Offered
 	err = s.during(ctx, func() error {
-		s.Out.SendMessage(wire.TypeOffer, wire.Offer{Place: p.place(), Ask: true})
-		f, err := s.answer()
-		if err != nil {
-			return err
-		}
-		return f.Expect(wire.TypeOffered, &has)
+		return s.request(wire.TypeOffer, Encode(wire.Offer{Place: p.place(), Ask: true}), wire.TypeOffered, &has)
 	})
 	if err == nil && len(has.Path) == 0 {
 		var group *relay.Group

@@ -132,6 +132,16 @@ func (o opening) session(c *command, hello wire.Hello, out *outbox) *Session {
 	return s
 }
 
+// request sends a message and decodes its answer, which has the given type.
+func (s *Session) request(t wire.Type, payload []byte, want wire.Type, answer any) error {
+	s.Out.Send(t, payload)
+	f, err := s.answer()
+	if err != nil {
+		return err
+	}
+	return f.Expect(want, answer)
+}
+
 // Helpers returns programs and libraries for hosts that need them. Functions may be called
 // concurrently; a nil one has none.
 type Helpers struct {

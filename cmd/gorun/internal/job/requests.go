@@ -19,7 +19,7 @@ import (
 
 // hostRequests are requests that the job's hosts answer.
 type hostRequests struct {
-	sessions *launcher.Roster
+	sessions *launcher.Sessions
 	watched  *watch.Watch
 }
 

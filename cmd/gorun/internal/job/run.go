@@ -137,8 +137,8 @@ func (r *run) showMap() {
 
 // launch runs the job with all that follows it, and passes the user's signals on to it.
 func (r *run) launch(ctx context.Context) (int, error) {
-	r.opts.Roster = &launcher.Roster{}
-	hosts := hostRequests{r.opts.Roster, newWatch(r.o, r.plan, r.opts.Roster)}
+	r.opts.Sessions = &launcher.Sessions{}
+	hosts := hostRequests{r.opts.Sessions, newWatch(r.o, r.plan, r.opts.Sessions)}
 	hang := newHangReporter(r.o, r.plan.Size, hosts, r.console)
 	requests := ui.Listen(time.Duration(r.o.Timeout), hang.overdue, hang.requested, r.console)
 	defer requests.Close()

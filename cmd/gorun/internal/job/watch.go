@@ -15,7 +15,7 @@ import (
 )
 
 // newWatch returns the watch of a job. Until it is followed, it only notes which ranks have ended.
-func newWatch(o *settings.Options, plan launcher.Plan, sessions *launcher.Roster) *watch.Watch {
+func newWatch(o *settings.Options, plan launcher.Plan, sessions *launcher.Sessions) *watch.Watch {
 	agents := func() (all []watch.Agent) {
 		for _, s := range sessions.All() {
 			all = append(all, watchedAgent{s})
