@@ -31,8 +31,8 @@ const (
 )
 
 // A cache has, for each environment, the folder KEY, and the file KEY.lock, which says how many
-// bytes the folder has. The lock's time is that of the last use. Who uses an environment holds a
-// shared lock, who makes or removes one an exclusive lock.
+// bytes the folder has. The lock's time is that of the last use. Launches that use an
+// environment hold a shared lock, one that makes or removes it an exclusive lock.
 
 // Open opens the target for an environment of which an offer has the key as its name, or returns
 // the one that is there. The process holds a lock on it until it ends. If the offer only asks, the

@@ -47,12 +47,12 @@ type Group struct {
 	mu      sync.Mutex
 	absent  int // hosts that will join, or be missed
 	joined  int // number of the next member
-	members []*seat
-	order   []*seat // those that have said where they listen, in that order: each may fetch from those before it
+	members []*recipient
+	order   []*recipient // those that have said where they listen, in that order: each may fetch from those before it
 }
 
-// seat is a member of a group, as the launcher knows it.
-type seat struct {
+// recipient is a member of a group, as the launcher knows it.
+type recipient struct {
 	host     Host
 	number   int
 	addrs    []netip.AddrPort
@@ -63,7 +63,7 @@ type seat struct {
 	released chan struct{} // closed when all members are settled
 }
 
-// NewGroup returns a group that gets a file. It is not over before hosts so many have joined, or
+// NewGroup returns a group that gets a file. It is not over before that many hosts have joined, or
 // were missed. warn gets a line about a host that cannot be trusted, trace the details.
 func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string, args ...any),
 	warn func(string)) *Group {
@@ -101,10 +101,10 @@ func (g *Group) Deliver(host Host, addrs []netip.Addr) (d Delivered, err error) 
 	return d, err
 }
 
-func (g *Group) join(host Host) *seat {
+func (g *Group) join(host Host) *recipient {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := &seat{host: host, number: g.joined, released: make(chan struct{})}
+	s := &recipient{host: host, number: g.joined, released: make(chan struct{})}
 	g.joined++
 	g.absent--
 	g.members = append(g.members, s)
@@ -125,7 +125,7 @@ func (g *Group) release() {
 	g.order = nil
 }
 
-func (g *Group) deliver(s *seat, addrs []netip.Addr) (d Delivered, err error) {
+func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err error) {
 	s.host.Send(wire.TypeOffer, wire.Offer{
 		Place:  g.place,
 		Size:   g.src.size,
@@ -207,12 +207,12 @@ func next(host Host, size, least int64) (p wire.Passed, err error) {
 
 // introduce makes a member known to those that it may fetch from, and returns them: the last before
 // it, and fewer of the earlier ones.
-func (g *Group) introduce(s *seat, o wire.Offered) wire.Peers {
+func (g *Group) introduce(s *recipient, o wire.Offered) wire.Peers {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s.addrs = o.Addrs
 	s.cert = o.Cert
-	var earlier []*seat
+	var earlier []*recipient
 	for _, m := range g.order {
 		if len(m.addrs) > 0 && !m.gone && !m.lied {
 			earlier = append(earlier, m)
@@ -229,7 +229,7 @@ func (g *Group) introduce(s *seat, o wire.Offered) wire.Peers {
 }
 
 // heard traces a member's report and returns the name of the host that it fetches from.
-func (g *Group) heard(s *seat, p wire.Passed) string {
+func (g *Group) heard(s *recipient, p wire.Passed) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	name := s.host.Name()
@@ -250,7 +250,7 @@ func (g *Group) heard(s *seat, p wire.Passed) string {
 	return from
 }
 
-func (g *Group) settle(s *seat) {
+func (g *Group) settle(s *recipient) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	s.settled = true

@@ -108,7 +108,7 @@ func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error
 	defer work.Wait()
 	defer cancel()
 	if ready, is := m.target.(Ready); is {
-		return m.sitOut(next, ready.Path())
+		return m.skip(next, ready.Path())
 	}
 	var err error
 	if m.blob, err = newBlob(m.target.File(), m.offer); err != nil {
@@ -152,8 +152,8 @@ func (m *member) run(ctx context.Context, next func() (wire.Frame, error)) error
 	return m.follow(ctx, &work, next)
 }
 
-// sitOut answers the launcher for a host that needs nothing, and has nothing to pass on.
-func (m *member) sitOut(next func() (wire.Frame, error), path string) error {
+// skip answers the launcher for a host that needs nothing, and has nothing to pass on.
+func (m *member) skip(next func() (wire.Frame, error), path string) error {
 	if err := m.out.SendMessage(wire.TypeOffered, wire.Offered{Have: m.offer.Size}); err != nil {
 		return err
 	}

@@ -266,8 +266,8 @@ func TestElasticEpochs(t *testing.T) {
 	}
 }
 
-// Who was started for an epoch that is not to be finds nobody; and who asks for one when the job is
-// over does not live on.
+// A process whose epoch never begins finds no other; one that asks for an epoch after the job's end
+// does not live on.
 func TestElasticEnds(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")

@@ -136,7 +136,7 @@ type place struct {
 	i, n  int
 }
 
-// meet is the whole of one scope's rendezvous; process is who asks.
+// meet is the whole of one scope's rendezvous; process is the one that asks.
 func (w *world) meet(process int, at place, round int, barrier *sync.WaitGroup) error {
 	scope := at.scope
 	i := at.i

@@ -96,7 +96,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// Who is not let in gets no word, who says nothing loses its place, and ranks are served meanwhile.
+// A peer that is not admitted gets no byte, a silent one loses its place, and ranks are served.
 func TestStrangers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
@@ -166,8 +166,8 @@ func TestStrangers(t *testing.T) {
 	host.Wait()
 }
 
-// Nobody learns an address before all have published theirs: who begins to connect early gives up
-// on who is late.
+// No rank learns an address before all have published theirs: one that connects early abandons a
+// late one.
 func TestGate(t *testing.T) {
 	w := newWorld(t, 3, 3)
 	put := func(rank int) {

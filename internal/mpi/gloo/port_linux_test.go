@@ -11,7 +11,7 @@ import (
 )
 
 // A connection says once that it is going to wait, and not before: for what is not there yet, and
-// for who does not read.
+// for a peer that does not read.
 func TestConnectionThatWaits(t *testing.T) {
 	listener, err := Listen()
 	if err != nil {

@@ -99,7 +99,7 @@ func wantSevered(t *testing.T, m *member, want ...string) {
 	}
 }
 
-// Who has left an epoch has no connections of it.
+// A process that has left an epoch has no connections of it.
 func TestSeverLate(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -14,7 +14,7 @@ type Spawn struct {
 	Given    map[string]string // values that the new ranks can get, such as where their parents listen
 }
 
-// Program is run by so many of the new ranks.
+// Program is what some of the new ranks run.
 type Program struct {
 	Argv  []string
 	Ranks int

@@ -14,8 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/net/secure"
 )
 
-// Ticket is what a host needs to connect back. Who has it can be any of the hosts, but not the
-// launcher.
+// Ticket is what a host needs to connect back. Its holder can pose as any of the hosts, but not as
+// the launcher.
 type Ticket struct {
 	Addresses []string `json:"addresses"` // IP addresses of the launcher's machine
 	Port      int      `json:"port"`
