@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// thanBefore begins the kind of a finding that compares with a baseline.
+const thanBefore = "than before: "
+
 // Against returns how a measurement is worse than, or differs from, an earlier one of the same
 // hosts.
 func Against(base, now Measured) (findings []Finding) {
@@ -28,7 +31,8 @@ func Against(base, now Measured) (findings []Finding) {
 				j.timed(Finding{
 					Host:     name,
 					Severity: Warning,
-					Kind:     "than before: " + m.kind,
+					Kind:     thanBefore + m.kind,
+					metric:   m.kind,
 					Times:    times,
 					Fix:      strings.ReplaceAll(m.fix, "HOST", name),
 					Text:     fmt.Sprintf("%s %s, and in the baseline %s", m.what, m.show(value), m.show(old)),
@@ -54,7 +58,8 @@ func Against(base, now Measured) (findings []Finding) {
 			j.timed(Finding{
 				Host:     name,
 				Severity: Warning,
-				Kind:     "than before: latency",
+				Kind:     thanBefore + "latency",
+				metric:   "latency",
 				Times:    b / a,
 				Text:     fmt.Sprintf("a round trip takes %s, and in the baseline %s", seconds(b), seconds(a)),
 			})
@@ -66,7 +71,8 @@ func Against(base, now Measured) (findings []Finding) {
 				j.timed(Finding{
 					Host:     name,
 					Severity: Warning,
-					Kind:     "than before: " + way,
+					Kind:     thanBefore + way,
+					metric:   way,
 					Times:    b / a,
 					Text:     fmt.Sprintf("it %s at %s, and in the baseline at %s", way, rate(b), rate(a)),
 				})
@@ -81,7 +87,7 @@ func Against(base, now Measured) (findings []Finding) {
 func (j *judge) changed(name string, was, is Facts) {
 	note := func(what, old, value string) {
 		if old != value {
-			j.is(name, Warning, "than before: "+what, "", "%s is %s, and was %s in the baseline", what, orNone(value),
+			j.is(name, Warning, thanBefore+what, "", "%s is %s, and was %s in the baseline", what, orNone(value),
 				orNone(old))
 		}
 	}

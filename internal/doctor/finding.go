@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/gorun/gorun/internal/prose"
 )
@@ -29,6 +28,7 @@ type Finding struct {
 	Sigma  float64 `json:"sigma,omitempty"` // how many deviations of the others it is off
 	Fix    string  `json:"fix,omitempty"`
 	timing bool    // chance may cause it, so that a second look must confirm it
+	metric string  // what was timed: Kind, or without "than before: " for a comparison with a baseline
 	better bool    // and the better values of both looks decide
 }
 
@@ -79,7 +79,7 @@ func Confirm(first, second []Finding, m Measured) (confirmed []Finding) {
 // ofLinks reports whether a finding is about how well hosts exchange data.
 func (f Finding) ofLinks() bool {
 	return f.timing && slices.Contains([]string{"link", "latency", "bandwidth", "loss", "mtu", "unreachable by others",
-		"sends", "receives"}, strings.TrimPrefix(f.Kind, "than before: "))
+		"sends", "receives"}, f.metric)
 }
 
 // crowded reports whether at most links that a finding is about a probe waited for a core.

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -61,6 +62,7 @@ func (j *judge) is(host string, s Severity, kind, fix, format string, args ...an
 // timed adds a finding that chance may cause.
 func (j *judge) timed(f Finding) {
 	f.timing = true
+	f.metric = cmp.Or(f.metric, f.Kind)
 	f.better = slices.Contains([]string{"latency", "bandwidth", "loss", "memory speed", "cpu speed", "login", "fsync",
 		"steal", "dns", "clock", "contention"}, f.Kind)
 	j.add(f)

@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -71,7 +70,7 @@ func Doubts(findings []Finding, m Measured) (d Doubt) {
 		if !f.timing {
 			continue
 		}
-		switch strings.TrimPrefix(f.Kind, "than before: ") {
+		switch f.metric {
 		case "link":
 			if f.With != "" {
 				d.doubt(f.Host, f.With)
