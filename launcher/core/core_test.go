@@ -267,8 +267,8 @@ func TestCore(t *testing.T) {
 			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(66.9), tick(67)},
 			did:    "1s abort rank 0 on a; 1s stop 5s; 1m7s finish", code: 2, cause: "rank 0 on a exited with code 2"},
 		{name: "nothing happens after the end",
-			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), stop(Interrupted, false, 2),
-				tick(9)}, did: "1s finish", code: 0},
+			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), stop(Interrupted, true, 2),
+				tick(3600)}, did: "1s finish", code: 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -314,15 +314,6 @@ func TestRanksGetTheCauseOfAnAbort(t *testing.T) {
 		if len(acts) == 0 || !reflect.DeepEqual(acts[0], AbortRanks{tc.want}) {
 			t.Errorf("%+v: %+v, want %+v first", tc.event, acts, tc.want)
 		}
-	}
-}
-
-// Nothing that happens after the end changes it.
-func TestNothingHappensAfterTheEnd(t *testing.T) {
-	c, did := play(t, []at{done(0, 1), done(1, 1), done(2, 1), exit(1, 3, 7, 2),
-		{2, HostLost{0, errors.New("no word")}}, {3, Stop{Interrupted, true}}, tick(3600)})
-	if r := c.Result(); r.Code() != 0 || len(did) != 1 || did[0] != "1s finish" {
-		t.Errorf("%q, %+v", did, r)
 	}
 }
 
