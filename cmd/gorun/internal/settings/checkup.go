@@ -16,16 +16,16 @@ func (c *Checkup) check(o *Options) error {
 	levels := []string{"", "quick", "default", "long"}
 	switch {
 	case !slices.Contains(levels, c.Level):
-		return usage.Errorf("for example --check-first=quick", "--check-first=%s: expected quick, default or long",
-			usage.Clipped(c.Level))
+		return faultOf("check-first", "for example --check-first=quick",
+			"=%s: expected quick, default or long", usage.Clipped(c.Level))
 	case c.Exclude && c.Level == "":
-		return usage.Errorf("add --check-first", "--exclude-bad needs --check-first")
+		return faultOf("exclude-bad", "add --check-first", "needs --check-first")
 	case c.Level != "" && o.Elastic.Discovery != "":
-		return usage.Errorf("examine the hosts before: gorun doctor -H f1,f2",
-			"--check-first with --host-discovery-script: hosts that come later are not examined")
+		return faultOf("check-first", "examine the hosts before: gorun doctor -H f1,f2",
+			"with --host-discovery-script: hosts that come later are not examined")
 	case c.Exclude && (o.Rankfile != "" || o.MapBy.Sequence):
-		return usage.Errorf("leave one of them out",
-			"--exclude-bad with --rankfile or --map-by seq: these say where each rank runs")
+		return faultOf("exclude-bad", "leave one of them out",
+			"with --rankfile or --map-by seq: these say where each rank runs")
 	}
 	return nil
 }

@@ -18,10 +18,10 @@ type Control struct {
 func (c *Control) check() error {
 	switch {
 	case c.Name != "" && !control.ValidName(c.Name):
-		return usage.Errorf("for example --name train-7",
-			"--name %q: expected at most 64 letters, digits, dots, dashes and underscores", usage.Clipped(c.Name))
+		return faultOf("name", "for example --name train-7",
+			"%q: expected at most 64 letters, digits, dots, dashes and underscores", usage.Clipped(c.Name))
 	case c.Detach && c.Off:
-		return usage.Errorf("leave out one of them", "--detach with --no-control: nobody could find the job again")
+		return faultOf("detach", "leave out one of them", "with --no-control: nobody could find the job again")
 	}
 	return nil
 }

@@ -43,6 +43,7 @@ func TestPrecedence(t *testing.T) {
 		if err := ExplainUsage(flags.Parse(argv), nil); err != nil {
 			return "", err
 		}
+		typed := Given(flags)
 		job, err := parseSettings("jobs/j.yaml", []byte(jobText), flags)
 		if err == nil {
 			err = job.relativeTo("jobs", "/home/ada").Apply(flags)
@@ -53,7 +54,7 @@ func TestPrecedence(t *testing.T) {
 			err = SetDefaults(flags, environ.Lookup(env), mca.Args, file)
 		}
 		if err == nil {
-			err = o.Check(flags.Changed("np"))
+			err = job.Blame(o.Check(flags.Changed("np")), typed)
 		}
 		if err != nil && !usage.Is(err) {
 			t.Errorf("%s: %v is no usage error", input, err)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
-	"github.com/gorun/gorun/internal/usage"
 )
 
 // ElasticOptions holds the flags of an elastic job.
@@ -35,19 +34,19 @@ func (o *Options) checkElastic(npSet bool) error {
 	e := &o.Elastic
 	switch {
 	case e.MinNP < 0 || e.MaxNP < 0:
-		return usage.Errorf("", "--min-np and --max-np are at least 1")
+		return faultOf("min-np", "", "and --max-np are at least 1")
 	case e.MaxNP > 0 && e.MinNP > e.MaxNP:
-		return usage.Errorf("", "--min-np %d is more than --max-np %d", e.MinNP, e.MaxNP)
+		return faultOf("min-np", "", "%d is more than --max-np %d", e.MinNP, e.MaxNP)
 	case npSet && e.MinNP > o.NP:
-		return usage.Errorf("", "-np %d is less than --min-np %d", o.NP, e.MinNP)
+		return faultOf("np", "", "%d is less than --min-np %d", o.NP, e.MinNP)
 	case npSet && e.MaxNP > 0 && o.NP > e.MaxNP:
-		return usage.Errorf("", "-np %d is more than --max-np %d", o.NP, e.MaxNP)
+		return faultOf("np", "", "%d is more than --max-np %d", o.NP, e.MaxNP)
 	case e.Discovery != "" && (o.Hosts != "" || o.Hostfile != ""):
-		return usage.Errorf("leave one of them out", "--host-discovery-script cannot be combined with -H or --hostfile")
+		return faultOf("host-discovery-script", "leave one of them out", "cannot be combined with -H or --hostfile")
 	case e.Restarts > 0 && e.Resets.Limit > 0:
-		return usage.Errorf("leave one of them out", "--max-restarts and --reset-limit cannot be combined")
+		return faultOf("max-restarts", "leave one of them out", "and --reset-limit cannot be combined")
 	case !e.Given() && e.Resets.Limit > 0:
-		return usage.Errorf("add --min-np or --host-discovery-script", "--reset-limit: the job is not elastic")
+		return faultOf("reset-limit", "add --min-np or --host-discovery-script", ": the job is not elastic")
 	case !e.Given():
 		return nil
 	}
@@ -55,12 +54,12 @@ func (o *Options) checkElastic(npSet bool) error {
 		given bool
 		flag  string
 	}{
-		{o.Nodes > 0, "--nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "--ppn"},
-		{o.MapBy.Order != 0, "--map-by"}, {o.RankBy.Order != 0, "--rank-by"}, {o.Rankfile != "", "--rankfile"},
-		{o.Summary, "--summary"}, {o.ReportBindings, "--report-bindings"},
+		{o.Nodes > 0, "nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "ppn"},
+		{o.MapBy.Order != 0, "map-by"}, {o.RankBy.Order != 0, "rank-by"}, {o.Rankfile != "", "rankfile"},
+		{o.Summary, "summary"}, {o.ReportBindings, "report-bindings"},
 	} {
 		if no.given {
-			return usage.Errorf("leave one of them out", "%s does not apply to elastic jobs", no.flag)
+			return faultOf(no.flag, "leave one of them out", "does not apply to elastic jobs")
 		}
 	}
 	return nil

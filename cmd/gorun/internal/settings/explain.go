@@ -2,6 +2,7 @@ package settings
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/spf13/pflag"
@@ -46,4 +47,25 @@ func flagHint(flag *pflag.Flag, word string) string {
 		return "write " + word + " alone, or leave it out"
 	}
 	return "see gorun --help"
+}
+
+// flagError is a usage error about the value of a flag, or about flags that contradict each other.
+type flagError struct {
+	error
+	flag string // the first one
+}
+
+func (e *flagError) Unwrap() error { return e.error }
+
+// faultOf returns a usage error that begins with the flag. A text that begins with a colon or an
+// equals sign follows it without a blank.
+func faultOf(flag, hint, format string, args ...any) error {
+	word := "--" + flag
+	if flag == "np" {
+		word = "-np"
+	}
+	if format[0] != ':' && format[0] != '=' {
+		word += " "
+	}
+	return &flagError{usage.Errorf(hint, "%s%w", word, fmt.Errorf(format, args...)), flag}
 }

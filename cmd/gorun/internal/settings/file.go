@@ -82,15 +82,15 @@ func (s settings) Apply(flags *pflag.FlagSet) error {
 	return nil
 }
 
-// Blame adds the file and line to err if err begins with a flag that the file has set and the
-// command line, typed, has not.
+// Blame adds the file and line to err if it is about a flag that the file has set and the command
+// line, typed, has not.
 func (s settings) Blame(err error, typed map[string]bool) error {
-	if err == nil {
-		return nil
+	var fault *flagError
+	if !errors.As(err, &fault) {
+		return err
 	}
-	flag := strings.TrimLeft(strings.Fields(err.Error())[0], "-")
 	for _, v := range s.list {
-		if v.flag == flag && !typed[flag] {
+		if v.flag == fault.flag && !typed[fault.flag] {
 			return usage.Errorf(usage.Hint(err), "%s:%d: %w", s.name, v.line, err)
 		}
 	}

@@ -13,10 +13,10 @@ type Hang struct {
 func (h *Hang) check() error {
 	switch {
 	case h.On != "report" && h.On != "kill":
-		return usage.Errorf("for example --hang-timeout 10m --on-hang kill", "--on-hang %q: expected report or kill",
-			usage.Clipped(h.On))
+		return faultOf("on-hang", "for example --hang-timeout 10m --on-hang kill",
+			"%q: expected report or kill", usage.Clipped(h.On))
 	case h.On == "kill" && h.Timeout <= 0:
-		return usage.Errorf("for example --hang-timeout 10m --on-hang kill", "--on-hang kill needs --hang-timeout")
+		return faultOf("on-hang", "for example --hang-timeout 10m --on-hang kill", "kill needs --hang-timeout")
 	}
 	return nil
 }

@@ -89,22 +89,22 @@ type Options struct {
 func (o *Options) Check(npSet bool) error {
 	switch {
 	case npSet && o.NP < 1:
-		return usage.Errorf("give the number of ranks, for example -np 4", "-np %d: a job has at least 1 rank", o.NP)
+		return faultOf("np", "give the number of ranks, for example -np 4", "%d: a job has at least 1 rank", o.NP)
 	case o.NP > 1<<20:
-		return usage.Errorf("", "-np %d: at most %d ranks", o.NP, 1<<20)
+		return faultOf("np", "", "%d: at most %d ranks", o.NP, 1<<20)
 	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "local"}, o.Launcher):
-		return usage.Errorf("", "--launcher %q: it must be auto, ssh, srun, system-ssh, rsh or local", o.Launcher)
+		return faultOf("launcher", "", "%q: it must be auto, ssh, srun, system-ssh, rsh or local", o.Launcher)
 	case o.HostKeys != "strict" && o.HostKeys != "accept-new":
-		return usage.Errorf("", "--host-keys %q: it must be strict or accept-new", o.HostKeys)
+		return faultOf("host-keys", "", "%q: it must be strict or accept-new", o.HostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.Color):
-		return usage.Errorf("", "--color %q: it must be auto, always or never", o.Color)
+		return faultOf("color", "", "%q: it must be auto, always or never", o.Color)
 	case o.Hide.Beyond(o.Save.Hidden()) && o.OutputFilename == "":
-		return usage.Errorf("say where it goes: --output-filename DIR, torchrun's --log-dir",
-			"--hide %v: that output would be lost", &o.Hide)
+		return faultOf("hide", "say where it goes: --output-filename DIR, torchrun's --log-dir",
+			"%v: that output would be lost", &o.Hide)
 	case o.SSHPort < 0 || o.SSHPort > 65535:
-		return usage.Errorf("", "--ssh-port %d: ports go from 1 to 65535", o.SSHPort)
+		return faultOf("ssh-port", "", "%d: ports go from 1 to 65535", o.SSHPort)
 	case o.JSON && !o.DryRun:
-		return usage.Errorf("to record the steps of a running job, use --json-events FILE", "--json requires --dry-run")
+		return faultOf("json", "to record the steps of a running job, use --json-events FILE", "requires --dry-run")
 	}
 	if err := o.checkElastic(npSet); err != nil {
 		return err

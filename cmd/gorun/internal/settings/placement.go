@@ -11,7 +11,6 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -78,22 +77,23 @@ func (p *placement) Binding() launcher.Binding {
 func (p *placement) check() error {
 	switch b := p.BindTo; {
 	case b.Given && b.To == "" && (b.Overload || b.IfSupported):
-		return usage.Errorf("write --bind-to core"+b.qualifiers(), "--bind-to %s: there is nothing to bind to",
-			b.String())
+		return faultOf("bind-to", "write --bind-to core"+b.qualifiers(),
+			"%s: there is nothing to bind to", b.String())
 	case b.listed && p.CPUList == "":
-		return usage.Errorf("name the cores: --cpu-list 0-3", "--bind-to %s needs --cpu-list", b.String())
+		return faultOf("bind-to", "name the cores: --cpu-list 0-3", "%s needs --cpu-list", b.String())
 	case p.RankCPUs != "" && (b.To != "" || p.CPUsPerRank > 0 || p.CPUList != "" || p.MapBy.over != "" ||
 		p.Ppn.onCores()):
-		return usage.Errorf("leave one of them out", "--rank-cpus names the hardware threads of every rank: "+
-			"--bind-to, --cpus-per-rank, --cpu-list and mapping to parts of a host do not apply")
+		return faultOf("rank-cpus", "leave one of them out",
+			"names the hardware threads of every rank: "+
+				"--bind-to, --cpus-per-rank, --cpu-list and mapping to parts of a host do not apply")
 	case p.MapBy.over != "" && p.Ppn.onCores():
-		return usage.Errorf("leave one of them out",
-			"--map-by %s and --ppn %s say different things about the places of ranks", p.MapBy.String(), p.Ppn.String())
+		return faultOf("map-by", "leave one of them out",
+			"%s and --ppn %s say different things about the places of ranks", p.MapBy.String(), p.Ppn.String())
 	case p.Rankfile != "" && (p.MapBy != mapping{} || p.RankBy != ranking{} || p.Ppn.N > 0 || p.RankCPUs != ""):
-		return usage.Errorf("leave one of them out",
-			"--rankfile places every rank: --map-by, --rank-by, --ppn and --rank-cpus do not apply")
+		return faultOf("rankfile", "leave one of them out",
+			"places every rank: --map-by, --rank-by, --ppn and --rank-cpus do not apply")
 	case p.MapBy.Sequence && (p.RankBy != ranking{} || p.Ppn.N > 0):
-		return usage.Errorf("leave one of them out", "--map-by seq places every rank: --rank-by and --ppn do not apply")
+		return faultOf("map-by", "leave one of them out", "seq places every rank: --rank-by and --ppn do not apply")
 	}
 	return nil
 }

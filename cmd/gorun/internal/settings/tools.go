@@ -16,21 +16,22 @@ func (t *Tools) check(o *Options) error {
 	flag := ""
 	switch {
 	case len(t.Panes) > 0:
-		flag = "--panes"
+		flag = "panes"
 	case len(t.Debug) > 0:
-		flag = "--debug"
+		flag = "debug"
 	case len(t.Tool) > 0:
-		flag = "--tool"
+		flag = "tool"
 	}
 	switch {
 	case flag == "":
 	case o.Elastic.Given():
-		return usage.Errorf("to start every process by a tool, write it before the program: gorun ... valgrind ./train",
-			"%s chooses ranks, and the processes of an elastic job change theirs", flag)
+		return faultOf(flag,
+			"to start every process by a tool, write it before the program: gorun ... valgrind ./train",
+			"chooses ranks, and the processes of an elastic job change theirs")
 	case len(t.Panes) > 0 && o.Control.Off:
-		return usage.Errorf("leave out --no-control", "--panes needs the job's socket, by which terminals find it")
+		return faultOf("panes", "leave out --no-control", "needs the job's socket, by which terminals find it")
 	case len(t.Panes) > 0 && o.Control.Detach:
-		return usage.Errorf("leave out one of them", "--panes shows ranks on this terminal, and --detach leaves it")
+		return faultOf("panes", "leave out one of them", "shows ranks on this terminal, and --detach leaves it")
 	}
 	return nil
 }
