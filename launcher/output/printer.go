@@ -80,7 +80,7 @@ func NewPrinter(how Printing) *Printer {
 		done:     make(chan struct{}),
 		streams:  map[uint32]*stream{},
 	}
-	p.Writer = newPatientWriter(how.W)
+	p.Writer = newWriter(how.W)
 	go p.run()
 	return p
 }
@@ -285,7 +285,7 @@ func (p *Printer) endOpenLine() {
 func (p *Printer) write() {
 	if p.out.Len() > 0 && !p.broken {
 		switch err := p.Writer.write(p.out.Bytes()); {
-		case errors.Is(err, errGaveUp):
+		case errors.Is(err, errAbandoned):
 			p.broken = true
 			p.out = bytes.Buffer{} // the write still has the old one
 		case err != nil:

@@ -10,22 +10,22 @@ import (
 // stuckTime is how long a blocked write may delay exit after a stop request.
 const stuckTime = 500 * time.Millisecond
 
-var errGaveUp = errors.New("nobody takes the output")
+var errAbandoned = errors.New("nobody takes the output")
 
 // Writer writes in a separate goroutine, so that a write that never ends (to a stopped pager) can
 // be abandoned. That goroutine then remains in its write.
 type Writer struct {
-	data   chan []byte
-	result chan error
-	gaveUp chan struct{}
+	data      chan []byte
+	result    chan error
+	abandoned chan struct{}
 
 	mu    sync.Mutex
 	began time.Time // of the write in progress; zero: there is none
 	once  sync.Once
 }
 
-func newPatientWriter(w io.Writer) *Writer {
-	p := &Writer{data: make(chan []byte), result: make(chan error, 1), gaveUp: make(chan struct{})}
+func newWriter(w io.Writer) *Writer {
+	p := &Writer{data: make(chan []byte), result: make(chan error, 1), abandoned: make(chan struct{})}
 	go func() {
 		for data := range p.data {
 			_, err := w.Write(data)
@@ -35,7 +35,7 @@ func newPatientWriter(w io.Writer) *Writer {
 	return p
 }
 
-// write writes data, which must not be changed after errGaveUp.
+// write writes data, which must not be changed after errAbandoned.
 func (p *Writer) write(data []byte) error {
 	p.mark(time.Now())
 	defer p.mark(time.Time{})
@@ -43,8 +43,8 @@ func (p *Writer) write(data []byte) error {
 	select {
 	case err := <-p.result:
 		return err
-	case <-p.gaveUp:
-		return errGaveUp
+	case <-p.abandoned:
+		return errAbandoned
 	}
 }
 
@@ -59,7 +59,7 @@ func (p *Writer) AbandonIfStuck() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.began.IsZero() && time.Since(p.began) > stuckTime {
-		p.once.Do(func() { close(p.gaveUp) })
+		p.once.Do(func() { close(p.abandoned) })
 	}
 }
 

@@ -155,7 +155,7 @@ func (s *Stager) agent(ctx context.Context, conn Host, id Identity) (*Session, e
 	return opened, nil
 }
 
-// Paths returns where this gorun was found on conn: not one for another processor.
+// Paths returns where this gorun was found on conn: not one for another architecture.
 func (s *Stager) Paths(conn Host) (Paths, bool) {
 	at, known := s.known.Load(conn)
 	paths, _ := at.(Paths)

@@ -45,7 +45,7 @@ func machines(goarch string) string {
 	return ""
 }
 
-// foreignError reports a host with another processor architecture.
+// foreignError reports a host with another architecture.
 type foreignError struct{ machine string } // as uname names it
 
 func (e *foreignError) Error() string {
