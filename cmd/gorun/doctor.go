@@ -132,9 +132,9 @@ func (j *jobCommand) examiner(level string) *examine.Examiner {
 	helper.Show = settings.Ranks{}
 	helper.ShowLocal = settings.Ranks{}
 	return &examine.Examiner{
-		Level:   level,
-		Patient: j.flags.Changed("start-timeout"),
-		Note:    j.console.Notef,
+		Level:       level,
+		KeepTimeout: j.flags.Changed("start-timeout"),
+		Note:        j.console.Notef,
 		Job: func(plan launcher.Plan, argv []string) (launcher.Options, error) {
 			if argv == nil {
 				argv = []string{"true"}

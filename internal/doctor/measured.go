@@ -138,6 +138,6 @@ type Link struct {
 	Into    string   `json:"into,omitempty"`    // interface of To
 	Back    string   `json:"back,omitempty"`    // interface by which To sends to From
 	Busy    float64  `json:"busy,omitempty"`    // part of its turn for which a probe at one end waited for a core
-	// it counts for nothing: it was in doubt, and there was no time to measure it again
+	// Doubted links say nothing: there was no time to measure them again.
 	Doubted bool `json:"doubted,omitempty"`
 }

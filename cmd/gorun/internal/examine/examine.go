@@ -42,9 +42,9 @@ type Examiner struct {
 	// Job returns the options of a job of ours on the hosts of a plan: the connections, and the
 	// environment that the user's ranks would have.
 	Job func(plan launcher.Plan, argv []string) (launcher.Options, error)
-	// Patient is set if the user chose the timeout of Job.
-	Patient bool
-	Note    func(format string, args ...any)
+	// KeepTimeout keeps the start timeout of Job, which the user chose.
+	KeepTimeout bool
+	Note        func(format string, args ...any)
 
 	connections *connections // of one examination
 }
@@ -353,7 +353,7 @@ func (a *announced) Write(p []byte) (int, error) {
 }
 
 func (e *Examiner) bound(opts *launcher.Options) {
-	if !e.Patient {
+	if !e.KeepTimeout {
 		opts.StartTimeout = startTimeout
 	}
 }
