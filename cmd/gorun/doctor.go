@@ -102,7 +102,7 @@ func (c *doctorCommand) Run(ctx context.Context) (code int, err error) {
 		c.save: func(w io.Writer) error { return ui.WriteJSON(w, r, "") }, c.html: r.WriteHTML,
 	} {
 		if name != "" {
-			err = errors.Join(err, writeFile(name, write))
+			err = errors.Join(err, writeFile(name, "name a file that you may write to", write))
 		}
 	}
 	return r.Code(), err
@@ -144,11 +144,11 @@ func (j *jobCommand) examiner(level string) *examine.Examiner {
 	}
 }
 
-// writeFile writes a file of the user's.
-func writeFile(name string, write func(io.Writer) error) error {
+// writeFile writes a report to a file of the user's. hint is for a file that cannot be created.
+func writeFile(name, hint string, write func(io.Writer) error) error {
 	file, err := trust.Create(name)
 	if err != nil {
-		return usage.Errorf("name a file that you may write to", "write the report: %w", err)
+		return usage.Errorf(hint, "write the report: %w", err)
 	}
 	if err = errors.Join(write(file), file.Close()); err != nil {
 		return fmt.Errorf("write the report: %w", err)

@@ -1,17 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
-	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/sight/report"
 	"github.com/gorun/gorun/internal/sight/watch/record"
 	"github.com/gorun/gorun/internal/usage"
@@ -58,17 +57,11 @@ func (c *reportCommand) Run(context.Context) (code int, err error) {
 		return 0, report.Write(c.stdout, all)
 	}
 	to := cmp.Or(c.to, filepath.Join(c.args[0], "report.html"))
-	var page bytes.Buffer
-	if err := report.Write(&page, all); err != nil {
-		return 0, err
-	}
-	file, err := trust.Create(to)
+	err = writeFile(to, "name a file that you may write to: -o FILE", func(w io.Writer) error {
+		return report.Write(w, all)
+	})
 	if err != nil {
-		return 0, usage.Errorf("name a file that you may write to: -o FILE", "write the report: %w", err)
-	}
-	_, err = file.Write(page.Bytes())
-	if err = errors.Join(err, file.Close()); err != nil {
-		return 0, fmt.Errorf("write the report: %w", err)
+		return 0, err
 	}
 	c.console.Notef("the report is %s", to)
 	return 0, nil
