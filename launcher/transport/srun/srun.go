@@ -33,13 +33,13 @@ const (
 // own srun, since srun passes only a single task's streams unchanged. Agents of several nodes share
 // one step, if StartTogether says so: its processes connect back.
 type Steps struct {
-	Job   Job
-	srun  string // path
-	env   []string
-	share func() (string, error)   // option that lets a step share the job's resources
-	gpus  func() map[string]string // the job's GPUs by node
-	slots chan struct{}
-	all   *step // of all nodes; nil: each command is a step of its own
+	Job     Job
+	srun    string // path
+	env     []string
+	overlap func() (string, error)   // option that lets a step share the job's resources
+	gpus    func() map[string]string // the job's GPUs by node
+	slots   chan struct{}
+	all     *step // of all nodes; nil: each command is a step of its own
 }
 
 // StartTogether makes the nodes that t names share one step for their agents, if the job allows
@@ -53,13 +53,13 @@ func New(job Job, srun string, environ []string) *Steps {
 		env:   srunEnv(environ, homeDir),
 		slots: make(chan struct{}, sruns),
 	}
-	s.share = sync.OnceValues(s.askShare)
+	s.overlap = sync.OnceValues(s.askOverlap)
 	s.gpus = sync.OnceValue(s.askGPUs)
 	return s
 }
 
-// askShare queries the options of srun.
-func (s *Steps) askShare() (string, error) {
+// askOverlap queries the options of srun.
+func (s *Steps) askOverlap() (string, error) {
 	cmd := exec.Command(s.srun, "--help")
 	cmd.Env = s.env
 	var stderr bytes.Buffer
@@ -69,14 +69,14 @@ func (s *Steps) askShare() (string, error) {
 		return "", usage.Errorf("reach the hosts with --launcher ssh", "query the options of %s: %w: %s", s.srun, err,
 			strings.TrimSpace(stderr.String()))
 	}
-	return shareOption(string(help)), nil
+	return overlapOption(string(help)), nil
 }
 
 const externalLauncher = "--external-launcher"
 
-// shareOption chooses an option from srun's help: --external-launcher (Slurm 23.11) gives a step
+// overlapOption chooses an option from srun's help: --external-launcher (Slurm 23.11) gives a step
 // all resources of the job on its node, --overlap (20.11) shares them.
-func shareOption(help string) string {
+func overlapOption(help string) string {
 	for _, option := range []string{externalLauncher, "--overlap"} {
 		if strings.Contains(help, option) {
 			return option
@@ -91,12 +91,12 @@ func (s *Steps) Dial(ctx context.Context, h hostfile.Host) (launcher.Host, error
 		return nil, usage.Errorf("name nodes of the job with -H, or use --launcher ssh", "not a node of Slurm job %s",
 			s.Job.ID)
 	}
-	share, err := s.share()
+	overlap, err := s.overlap()
 	if err != nil {
 		return nil, err
 	}
-	node := &srunHost{steps: s, node: h.Name, share: share}
-	if share != externalLauncher {
+	node := &srunHost{steps: s, node: h.Name, overlap: overlap}
+	if overlap != externalLauncher {
 		node.gpus = s.gpus()[h.Name]
 	}
 	if s.all == nil {
@@ -111,10 +111,10 @@ func (s *Steps) Dial(ctx context.Context, h hostfile.Host) (launcher.Host, error
 
 // srunHost is a node of the job.
 type srunHost struct {
-	steps *Steps
-	node  string
-	share string
-	gpus  string // GPUs to request, or ""
+	steps   *Steps
+	node    string
+	overlap string
+	gpus    string // GPUs to request, or ""
 	// member is the node's part of the step of all nodes; nil: it has none.
 	member *member
 	closed sync.Once
@@ -147,8 +147,8 @@ func (h *srunHost) args(argv []string) []string {
 	args := []string{"--job-name=gorun", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--nodelist=" + h.node,
 		"--mpi=none", "--cpu-bind=none", "--mem-bind=none", "--export=ALL", "--kill-on-bad-exit=1",
 		"--unbuffered", "--input=all", "--chdir=/"}
-	if h.share != "" {
-		args = append(args, h.share)
+	if h.overlap != "" {
+		args = append(args, h.overlap)
 	}
 	if h.gpus != "" {
 		args = append(args, "--gpus="+h.gpus)

@@ -76,7 +76,7 @@ func TestFindStepsTellsWhereSrunIsNotMeant(t *testing.T) {
 
 func TestSrunArguments(t *testing.T) {
 	job := Job{ID: "7", Nodes: map[string]int{"n1": 0, "n2": 1}}
-	h := &srunHost{steps: &Steps{Job: job}, node: "n2", share: shareOption("... --overlap ...")}
+	h := &srunHost{steps: &Steps{Job: job}, node: "n2", overlap: overlapOption("... --overlap ...")}
 	want := "--job-name=gorun --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist=n2 --mpi=none --cpu-bind=none " +
 		"--mem-bind=none " +
 		"--export=ALL --kill-on-bad-exit=1 --unbuffered --input=all --chdir=/ --overlap"
@@ -89,13 +89,13 @@ func TestSrunArguments(t *testing.T) {
 	}
 	h.gpus = ""
 	h.steps.Job.Hetero = true
-	h.share = shareOption("... --overlap ... --external-launcher ...")
+	h.overlap = overlapOption("... --overlap ... --external-launcher ...")
 	want = strings.Replace(want, "--overlap", "--external-launcher --het-group=1", 1)
 	if got := strings.Join(h.args([]string{".cache/x", "-x"}), " "); got != want+
 		` /bin/sh -c exec "$HOME/$0" "$@" .cache/x -x` {
 		t.Errorf("got %s", got)
 	}
-	if got := shareOption("an old one"); got != "" {
+	if got := overlapOption("an old one"); got != "" {
 		t.Errorf("got %q", got)
 	}
 	if _, err := (&Steps{Job: job}).Dial(t.Context(), hostfile.Host{Name: "n3"}); !usage.Is(err) ||

@@ -135,12 +135,12 @@ func (st *step) leave() {
 func (st *step) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	st.cancel = cancel
-	share, err := st.steps.share()
+	overlap, err := st.steps.overlap()
 	switch {
 	case err != nil:
-	case share == "":
+	case overlap == "":
 		err = errors.New("this srun cannot share a job's resources among steps")
-	case share != externalLauncher && len(st.steps.gpus()) > 0:
+	case overlap != externalLauncher && len(st.steps.gpus()) > 0:
 		err = errors.New("this srun requests GPUs of each node alone")
 	default:
 		st.listener, err = callback.Listen(st.Nodes, st.arrived, st.Trace)
@@ -151,14 +151,14 @@ func (st *step) start() {
 		return
 	}
 	st.late = time.AfterFunc(st.Within, func() { st.unreached(nil, fmt.Sprintf("no connection within %v", st.Within)) })
-	go st.run(ctx, share)
+	go st.run(ctx, overlap)
 }
 
 // run runs srun until it has ended.
-func (st *step) run(ctx context.Context, share string) {
+func (st *step) run(ctx context.Context, overlap string) {
 	defer close(st.ended)
 	said := &reports{missing: st.exited}
-	cmd := exec.CommandContext(ctx, st.steps.srun, st.args(share)...)
+	cmd := exec.CommandContext(ctx, st.steps.srun, st.args(overlap)...)
 	cmd.Env = st.steps.env
 	cmd.Stderr = said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -184,13 +184,13 @@ func (st *step) run(ctx context.Context, share string) {
 
 // args returns srun's arguments. A node that fails, or whose process ends, does not end those of
 // others.
-func (st *step) args(share string) []string {
+func (st *step) args(overlap string) []string {
 	count := strconv.Itoa(len(st.Nodes))
 	args := []string{"--job-name=gorun", "--nodes=" + count, "--ntasks=" + count, "--ntasks-per-node=1", "--nodelist=" +
 		strings.Join(st.Nodes, ","),
 		"--mpi=none", "--cpu-bind=none", "--mem-bind=none", "--export=ALL", "--kill-on-bad-exit=0", "--no-kill",
 		"--wait=0",
-		"--unbuffered", "--input=all", "--chdir=/", share}
+		"--unbuffered", "--input=all", "--chdir=/", overlap}
 	return append(args, st.Argv()...)
 }
 

@@ -19,9 +19,9 @@ import (
 
 // Exec runs a command where a rank of a job runs, and returns its exit code. The command has a
 // terminal if in and out are one.
-func Exec(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out, errs io.Writer,
+func Exec(ctx context.Context, place control.Place, name string, request control.Exec, in *os.File, out, errs io.Writer,
 	console *ui.UI) (code int, err error) {
-	return converse(ctx, place, name, what, in, out, errs, console, func() {})
+	return converse(ctx, place, name, request, in, out, errs, console, func() {})
 }
 
 // Terminal connects in and out with the terminal of a rank until the rank ends, and a key is
@@ -39,15 +39,15 @@ func Terminal(ctx context.Context, place control.Place, name string, rank int, i
 
 // converse carries a command's input and output to its end, calls ended, and waits for the end of
 // the input if the terminal is one.
-func converse(ctx context.Context, place control.Place, name string, what control.Exec, in *os.File, out,
+func converse(ctx context.Context, place control.Place, name string, request control.Exec, in *os.File, out,
 	errs io.Writer, console *ui.UI, ended func()) (code int, err error) {
 	f, err := running(ctx, place, name)
 	if err != nil {
 		return 0, err
 	}
 	screen := ui.FindScreen(in, out)
-	what.Terminal = sizeOf(screen)
-	conn, answers, err := f.Client.Exec(ctx, what)
+	request.Terminal = sizeOf(screen)
+	conn, answers, err := f.Client.Exec(ctx, request)
 	if err != nil {
 		return 0, fmt.Errorf("run a command in job %s: %w", f.ID, err)
 	}
@@ -74,7 +74,7 @@ func converse(ctx context.Context, place control.Place, name string, what contro
 		feed(in, send)
 	}()
 	code, err = present(answers, out, errs, console)
-	if len(what.Argv) == 0 && screen != nil {
+	if len(request.Argv) == 0 && screen != nil {
 		conn.Close()
 		ended()
 		<-fed
