@@ -53,7 +53,7 @@ func (p Plan) Timetable(machines []Machine) Timetable {
 		for i := range used { // spread over the tournament
 			var pairs [][2]int
 			for me := range n {
-				if other := opponent(i*all/used, me, n); other > me {
+				if other := partner(i*all/used, me, n); other > me {
 					pairs = append(pairs, [2]int{me, other})
 				}
 			}
@@ -163,9 +163,9 @@ func rounds(n int) int {
 	return n - 1 + n%2
 }
 
-// opponent returns which of n hosts the host me meets in a round, or -1 if it rests. It is the
+// partner returns which of n hosts the host me meets in a round, or -1 if it rests. It is the
 // circle method: the last host stands still, and the others turn.
-func opponent(round, me, n int) int {
+func partner(round, me, n int) int {
 	even := n + n%2
 	last := even - 1
 	other := last

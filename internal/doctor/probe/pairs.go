@@ -33,7 +33,7 @@ const (
 
 // The streams of a pair of hosts.
 const (
-	talk     = iota // messages of both
+	messages = iota // messages of both
 	deliver         // data of the dialer
 	fetch           // data of the acceptor
 	purposes        // how many there are
@@ -208,7 +208,7 @@ func (p *party) dial(ctx context.Context, rank, why int, until time.Time) (net.C
 // measure measures the link to another host until a time.
 func (p *party) measure(ctx context.Context, other int, until time.Time) (link doctor.Link) {
 	link = doctor.Link{From: p.self.Rank, To: other}
-	conn, err := p.dial(ctx, other, talk, until)
+	conn, err := p.dial(ctx, other, messages, until)
 	if err != nil {
 		link.Error = plain(err)
 		return link
@@ -369,7 +369,7 @@ func (p *party) answer(ctx context.Context, conn net.Conn, rank, why int) {
 		return
 	}
 	switch why {
-	case talk:
+	case messages:
 		p.chat(ctx, conn, rank)
 	case deliver:
 		t := p.transfer(rank)

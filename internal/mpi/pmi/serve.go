@@ -16,7 +16,7 @@ func (h *Host) Serve(ctx context.Context, conn io.ReadWriter, rank int) error {
 		return err
 	}
 	defer h.release(rank)
-	return h.talk(ctx, h.client(rank), bufio.NewReaderSize(conn, maxLine), conn)
+	return h.serveConn(ctx, h.client(rank), bufio.NewReaderSize(conn, maxLine), conn)
 }
 
 func (h *Host) client(rank int) *client {
@@ -55,7 +55,7 @@ func (h *Host) ServeUnidentified(ctx context.Context, conn io.ReadWriter) error 
 		rank); err != nil {
 		return err
 	}
-	return h.talk(ctx, h.client(rank), in, conn)
+	return h.serveConn(ctx, h.client(rank), in, conn)
 }
 
 // serveUnidentified2 answers a rank that speaks PMI-2, whose second message says which rank it is.
@@ -81,10 +81,10 @@ func (h *Host) serveUnidentified2(ctx context.Context, line string, in *bufio.Re
 	if err := h.answer(ctx, c, message, conn); err != nil {
 		return err
 	}
-	return h.talk(ctx, c, in, conn)
+	return h.serveConn(ctx, c, in, conn)
 }
 
-func (h *Host) talk(ctx context.Context, c *client, in *bufio.Reader, out io.Writer) error {
+func (h *Host) serveConn(ctx context.Context, c *client, in *bufio.Reader, out io.Writer) error {
 	for {
 		message, err := c.wire.read(in)
 		if err != nil {
