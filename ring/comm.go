@@ -31,10 +31,10 @@ type Comm struct {
 	self  rankenv.Rank
 	name  string   // empty for the whole job
 	hosts []string // names of the hosts, by rank
-	ranks []int    // in the whole job, by rank; nil when they are the same
+	ranks []int    // numbers in the whole job, by rank; nil when they are the same
 	key   []byte   // secret of the job and epoch
 	opts  options
-	cost  *algorithms.Cost // of the network between domains; nil if it was not measured
+	cost  *algorithms.Cost // cost of the network between domains; nil if not measured
 
 	// life ends when the Comm can no longer work: by an abort of the job, a lost link, a cancelled
 	// call or Close. Its cause is the first of these.
@@ -42,7 +42,7 @@ type Comm struct {
 	end  context.CancelCauseFunc
 
 	agent *boot.Client // nil in a world of one
-	owner bool         // of agent
+	owner bool         // this Comm closes agent
 	// updated is set when hosts have joined or will leave; nil where the job is not elastic. Parts
 	// share it.
 	updated *atomic.Bool
@@ -52,7 +52,7 @@ type Comm struct {
 	work    sync.WaitGroup
 	later   backlog // started calls
 	post    stall.Post
-	record  *recorder.Recorder // of this process; parts share it
+	record  *recorder.Recorder // record of this process; parts share it
 	place   place
 
 	calls  sync.Mutex // held by the collective that is running; guards what follows
@@ -62,7 +62,7 @@ type Comm struct {
 	lane   *recorder.Lane
 	label  label
 
-	broke atomic.Pointer[error] // of the first call that failed; stored while calls is held
+	broke atomic.Pointer[error] // error of the first failed call; stored under calls
 }
 
 // label names the tensors that the next calls move. A queue sets it.

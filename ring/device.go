@@ -56,7 +56,7 @@ type Device struct {
 	link *nccl.Comm // nil before it opens and after it closes
 	busy bool       // launched work may be pending
 	held bool       // NCCL has not enqueued it yet, so event does not cover it
-	word stall.Word // of it, in the post
+	word stall.Word // its position in the post
 	copy nccl.Event // after the last copy from host memory; 0 when that is over
 	lane *recorder.Lane
 

@@ -12,7 +12,7 @@ import (
 
 // DeviceCall is a collective on buffers in GPU memory, for [Device.Do].
 type DeviceCall struct {
-	Collective // of any kind but a barrier
+	Collective // any kind but a barrier
 
 	// Scale, if not zero, multiplies each element before the reduction. It needs Sum or Avg of
 	// floating point numbers.
@@ -38,7 +38,7 @@ func (d *Device) do(ctx context.Context, s Stream, calls []DeviceCall) error {
 		}
 	}
 	d.steps = d.steps[:0]
-	first := 0 // of the calls that steps cover
+	first := 0 // first call that steps cover
 	for i := range calls {
 		steps, ok := d.translate(d.steps, &calls[i])
 		if ok {

@@ -13,7 +13,7 @@ import (
 type stage struct {
 	src, dst pinned
 	event    nccl.Event // after the last copy
-	work     Collective // of the call that is made
+	work     Collective // call in progress
 }
 
 // pinned is host memory that the GPU can access.
@@ -123,7 +123,7 @@ func (d *Device) bring(ctx context.Context, s Stream, w *Collective) (out Buffer
 	if st.work.Dst, err = st.dst.buffer(d.gpu, out, w.Type); err != nil {
 		return out, err
 	}
-	if w.Kind == KindBroadcast { // which has one buffer
+	if w.Kind == KindBroadcast { // it has one buffer
 		if in.Len > 0 {
 			st.work.Dst = st.work.Src
 		}

@@ -70,7 +70,7 @@ func (t translator) reduction(steps []nccl.Step, w *DeviceCall) ([]nccl.Step, bo
 
 // operation converts a type and operation to NCCL's.
 func (t translator) operation(typ Type, op Op) (nccl.DataType, nccl.Op, bool) {
-	if typ == Bool { // whose bytes are 0 and 1
+	if typ == Bool { // its bytes are 0 and 1
 		switch op {
 		case Sum, Max, BOr:
 			return nccl.Uint8, nccl.Max, true

@@ -31,7 +31,7 @@ type options struct {
 	congestion string               // control of TCP, or "" for the system's
 	algorithm  algorithms.Algorithm // the only one that may be, or 0
 	network    string               // RING_NETWORK: what the network costs; empty: it is measured
-	cost       algorithms.Cost      // of network
+	cost       algorithms.Cost      // cost of network
 	shard      int                  // bytes of a block that each leader exchanges; 0: what costs least
 	kernels    kernel.Set
 	stall      time.Duration  // after which a waiting call is reported; negative is never
@@ -138,7 +138,7 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 		return alone(o), nil
 	}
 	if self.Encrypt {
-		o.guard = secure.Encrypted // which checks too
+		o.guard = secure.Encrypted // this checks too
 	}
 	if self.Elastic {
 		return joinEpoch(ctx, self, o)

@@ -40,8 +40,8 @@ const (
 type Queue struct {
 	set        queueSettings
 	rank, size int
-	control    *Comm // for cycles
-	data       *Comm // for tensors
+	control    *Comm // ranks' cycles
+	data       *Comm // tensors
 	timeline   *timeline.Timeline
 	wake       chan struct{} // has an element when the queue has news
 	ended      chan struct{} // closed when the queue's goroutine has ended
@@ -53,16 +53,16 @@ type Queue struct {
 	tensors     map[string]*tensor
 	joining     *Joining // nil unless this rank has joined
 	cycling     bool     // a cycle is in progress
-	broken      error    // of a cycle made by Do
+	broken      error    // error of a cycle made by Do
 	closing     bool
 	over        bool
-	err         error // of every call, when over
+	err         error // error of every call once over is set
 	reportsLeft bool  // the next operation that fails notifies the job of err
 	doing       activity
 	place       place
 	gpu         gpuPlace
 
-	traceErr error // of the timeline at the end of the queue
+	traceErr error // error of the timeline at the end of the queue
 
 	// Owned by whichever makes a cycle: the queue's goroutine, or Do.
 	cycler
@@ -269,7 +269,7 @@ func (q *Queue) reportLeft() {
 type TensorMismatchError struct {
 	Name  string
 	Ranks [2]int    // two ranks that differ, the lower one first
-	Said  [2]string // what each of them submitted, as in "allreduce sum of 12 f32"
+	Said  [2]string // request of each, as in "allreduce sum of 12 f32"
 }
 
 func (e *TensorMismatchError) Error() string {

@@ -17,7 +17,7 @@ const usualFused = negotiate.DefaultFusion
 
 // runner is the state of running batches.
 type runner struct {
-	ready  []*tensor // of all batches, in order; nil for one that this rank has joined
+	ready  []*tensor // tensors of all batches, in order; nil where this rank has joined
 	fused  []byte    // memory for tensors that run as one, once it was needed
 	spare  []byte    // memory for tensors that this rank has joined
 	counts []int     // elements from each rank, where they are unlike
@@ -187,7 +187,7 @@ func (q *Queue) runFused(b negotiate.Batch, tensors []*tensor) error {
 	for i, t := range tensors {
 		item := &b.Items[i]
 		q.timeline.Enter(item.Name, timeline.MemcpyIn)
-		clear(all[end:item.Offset]) // what is in a gap goes along
+		clear(all[end:item.Offset]) // gaps are sent too
 		end = item.Offset + item.Bytes()
 		if t == nil {
 			clear(all[item.Offset:end])

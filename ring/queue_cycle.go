@@ -20,12 +20,12 @@ const (
 
 // cycler is the state of cycles. It belongs to the goroutine that makes them.
 type cycler struct {
-	timer  *time.Timer   // of the queue's goroutine
+	timer  *time.Timer   // timer of the queue's goroutine
 	pause  time.Duration // before the next cycle, if tensors are in flight
 	news   int           // requests in the last step, of all ranks
-	frames []byte        // of all ranks
+	frames []byte        // frames of all ranks
 	rests  [][]byte
-	beyond []byte // what did not fit the frames, of all ranks
+	beyond []byte // rest of all ranks' records
 }
 
 func (c *cycler) init(size int) {

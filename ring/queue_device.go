@@ -7,12 +7,12 @@ import (
 
 // gpuPlace is the GPU and stream of a queue's device tensors, with the Device that moves them.
 type gpuPlace struct {
-	chosen  bool // by the first SubmitDevice; this, and what follows, by the queue's lock
+	chosen  bool // set by the first SubmitDevice; the queue's lock guards it and all below
 	ordinal int
 	stream  Stream
 
-	device *Device      // of who makes a cycle; nil until the first tensor runs
-	calls  []DeviceCall // of one launch
+	device *Device      // used by the goroutine that makes a cycle; nil until the first tensor runs
+	calls  []DeviceCall // calls of one launch
 }
 
 // SubmitDevice is [Queue.SubmitGroup] for tensors in the memory of GPU ordinal, which run on stream
@@ -85,7 +85,7 @@ func (q *Queue) ownOf(err error) (own, all error) {
 // closeDevice releases the GPU. The queue's goroutine calls it after the last cycle.
 func (q *Queue) closeDevice() {
 	if q.gpu.device != nil {
-		_ = q.gpu.device.Close() // what has failed was told to who launched it
+		_ = q.gpu.device.Close() // the launcher of a failed call has its error
 		q.gpu.device = nil
 	}
 }

@@ -55,7 +55,7 @@ func (q *Queue) submitHere(ctx context.Context, r negotiate.Request, w Collectiv
 		q.mu.Lock()
 		q.cycling = false
 		q.broken = err
-		q.changed.Broadcast() // for settle
+		q.changed.Broadcast() // wakes settle
 	}
 	if q.busy() {
 		q.nudge() // also for what others have submitted meanwhile

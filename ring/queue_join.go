@@ -20,8 +20,8 @@ var ErrJoined = errors.New("ring: queue: this rank has joined: it submits nothin
 // get it. No data has moved, and the name can be used again.
 type JoinedError struct {
 	Name  string
-	Said  string // what they submitted, as in "broadcast of 12 f32 from rank 0"
-	Ranks []int  // that have joined, and had not submitted it before
+	Said  string // request of the others, as in "broadcast of 12 f32 from rank 0"
+	Ranks []int  // joined ranks that had not submitted it
 }
 
 func (e *JoinedError) Error() string {

@@ -24,11 +24,11 @@ type tensor struct {
 	queue   *Queue
 	name    string
 	work    Collective
-	room    func(counts []int) Buffer // of SubmitV
+	room    func(counts []int) Buffer // argument of SubmitV
 	turn    uint64
 	pending bool
 	known   bool // the outcome was waited for
-	slot    int  // in the record
+	slot    int  // index in the record
 	err     error
 }
 

@@ -14,7 +14,7 @@ import (
 type activity struct {
 	what, name string
 	since      time.Time
-	reported   time.Time // when it was last reported as stalled, else zero
+	reported   time.Time // time of the last stall report, else zero
 }
 
 // stalled reports whether the activity has lasted for limit and was not reported within limit.

@@ -17,7 +17,7 @@ type Sampler struct {
 	seed    uint64
 	now     progress
 	saved   progress
-	order   []int // of pass ordered; nil if it is to be made
+	order   []int // order of the pass in ordered; nil if it is to be made
 	ordered int
 }
 

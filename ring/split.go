@@ -82,7 +82,7 @@ func (s *splitter) self() rankenv.Rank {
 	p := s.comm.self
 	p.Rank = slices.Index(s.members, s.comm.Rank())
 	p.Size = len(s.members)
-	var hosts []string // in the order of their first rank
+	var hosts []string // ordered by their first rank
 	local := map[string]int{}
 	for rank, member := range s.members {
 		host := s.comm.host(member)

@@ -13,10 +13,10 @@ type Options struct {
 	Types, Ops []string      // names, or "all"; empty: float, and sum where elements are combined
 	Min, Max   int           // bytes of the whole vector
 	Factor     int           // factor between sizes; 0 means 2
-	Budget     time.Duration // for each row
+	Budget     time.Duration // time limit of a row
 	Batch      int           // calls that are timed together; 0: enough for the clock
 	Wire       bool          // also time one plain TCP connection between two ranks
-	Device     string        // where the memory is: empty or "cpu", or "cuda"
+	Device     string        // memory under test: empty or "cpu", or "cuda"
 }
 
 // Check returns an error for options that no benchmark can have.

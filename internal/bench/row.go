@@ -10,20 +10,20 @@ type Row struct {
 	Bytes      int    `json:"bytes"`
 	Count      int    `json:"count"` // elements of the whole vector
 	Type       string `json:"type"`
-	Op         string `json:"op"`   // of what combines elements
+	Op         string `json:"op"`   // operation of a reduction
 	Root       int    `json:"root"` // -1: the collective has none
 	InPlace    bool   `json:"in_place"`
 
 	Time   float64 `json:"time_us"`    // the average of all calls and ranks
-	AlgBW  float64 `json:"algbw_gb_s"` // of Time
-	BusBW  float64 `json:"busbw_gb_s"` // of Time
+	AlgBW  float64 `json:"algbw_gb_s"` // from Time
+	BusBW  float64 `json:"busbw_gb_s"` // from Time
 	Median float64 `json:"median_us"`  // the slowest rank's, as the other percentiles
 	P99    float64 `json:"p99_us"`
 	Max    float64 `json:"max_us"`
 
 	Wrong      int    `json:"wrong"` // elements, over all ranks
 	Iterations int    `json:"iterations"`
-	Device     string `json:"device,omitempty"` // what moves memory of GPUs
+	Device     string `json:"device,omitempty"` // carrier of GPU memory
 
 	// What one plain TCP connection did between calls: it carried as many bytes both ways at once.
 	WireTime  float64 `json:"wire_us,omitempty"` // median, of the slower end

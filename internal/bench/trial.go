@@ -13,22 +13,22 @@ const (
 	minSample     = 20 * time.Microsecond // short calls are timed several at a time
 	minStreamed   = time.Millisecond      // those on a stream so many that it does not run empty
 	warmUps       = 3
-	warmShare     = 20 // of the budget
-	turns         = 5  // of calls and wire
+	warmShare     = 20 // one part in so many of the budget
+	turns         = 5  // alternations of calls and wire
 )
 
 // trial is one row's work on one rank.
 type trial struct {
 	c      *ring.Comm
 	row    Row
-	factor float64 // from algbw to busbw
+	factor float64 // busbw divided by algbw
 	width  int     // bytes of an element
 	call   ring.Collective
-	out    []byte    // what the call writes
-	on     *gpu      // where the call's memory is a copy, or nil
-	wire   *wire     // to time between the calls, or nil
+	out    []byte    // result buffer
+	on     *gpu      // holder of copies of the memory, or nil
+	wire   *wire     // connection timed between the calls, or nil
 	begin  []segment // memory before the call
-	want   []segment // and after it
+	want   []segment // expected memory after the call
 }
 
 func (t *trial) run(ctx context.Context, opts Options) (Row, error) {

@@ -14,7 +14,7 @@ import (
 // elementType is how values of one type look in memory.
 type elementType struct {
 	id    ring.Type
-	name  string // as nccl-tests has it
+	name  string // name in nccl-tests
 	width int    // bytes
 }
 

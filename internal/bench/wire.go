@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	joinTimeout  = 10 * time.Second // for both ends to connect
-	proofTimeout = 2 * time.Second  // for whoever connects to show the nonce
-	inline       = 64 << 10         // what fits the socket's buffers is written before it is read
+	joinTimeout  = 10 * time.Second // limit for both ends to connect
+	proofTimeout = 2 * time.Second  // limit for a connection to show the nonce
+	inline       = 64 << 10         // bytes written before any are read, since the buffers hold them
 	nonceSize    = 16
-	helloSize    = nonceSize + 64 // and an address
-	minSwaps     = 2              // in a turn
+	helloSize    = nonceSize + 64 // nonce and address
+	minSwaps     = 2              // swaps of a turn
 )
 
 // wire is one end of a plain TCP connection between two ranks: the yardstick for what a network, or

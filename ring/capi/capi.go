@@ -32,8 +32,8 @@ func main() {} // never called; buildmode c-shared requires it
 type object struct {
 	failures
 	comm     *ring.Comm
-	queue    *ring.Queue  // of a queue, else nil
-	device   *ring.Device // of a device, else nil
+	queue    *ring.Queue  // nil unless the object is a queue
+	device   *ring.Device // nil unless the object is a device
 	requests requests
 	trace    trace
 	names    names
@@ -288,7 +288,7 @@ func goRingInfo(comm C.ring_comm, info *C.ring_info, failure *C.ring_failure) (c
 	if info.size > C.size_t(unsafe.Offsetof(info.epoch)) {
 		info.epoch = C.int32_t(c.Epoch())
 	}
-	if info.size >= C.sizeof_ring_info { // where the last member was padding, it may be written
+	if info.size >= C.sizeof_ring_info { // an older size has padding there, which may be written
 		info.first_epoch = C.int32_t(c.FirstEpoch())
 	}
 	return C.RING_OK

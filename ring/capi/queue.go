@@ -106,7 +106,7 @@ func goRingSubmitHere(queue C.ring_queue, name *C.char, call *C.ring_call, id *C
 	}
 	o.requests.giveBack(slot)
 	if *id = 0; err == nil {
-		err = t.Wait(context.Background()) // which is done
+		err = t.Wait(context.Background()) // returns at once: t is done
 	}
 	return tell(failure, o, err)
 }
@@ -246,7 +246,7 @@ func (n *names) name(of *C.char) (string, error) {
 	}
 	bytes := unsafe.Slice((*byte)(unsafe.Pointer(of)), C.strlen(of))
 	if len(bytes) > maxKept {
-		return string(bytes), nil // which Submit refuses
+		return string(bytes), nil // Submit refuses it
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -266,8 +266,8 @@ func (n *names) name(of *C.char) (string, error) {
 type result struct {
 	data   unsafe.Pointer
 	count  int
-	counts unsafe.Pointer // of int64_t, one for each rank
-	size   int            // of an element
+	counts unsafe.Pointer // int64_t for each rank
+	size   int            // bytes of an element
 }
 
 // room allocates the memory. The queue calls it once.

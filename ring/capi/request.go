@@ -19,7 +19,7 @@ import (
 const (
 	ownerBits = 40
 	turnBits  = 20
-	slotBits  = 20 // of the turn and slot together; the owner has the rest
+	slotBits  = 20 // bits of turn and slot together; the owner has the rest
 
 	slotMask = 1<<slotBits - 1
 	turnMask = 1<<turnBits - 1
@@ -30,10 +30,10 @@ const (
 type request struct {
 	handle ring.Handle // one of them is zero, and done
 	ticket ring.Ticket
-	result *result // of ring_submit_v, else nil
+	result *result // nil unless it is of ring_submit_v
 
-	joining *ring.Joining // of ring_join, else nil
-	last    *C.int32_t    // where the rank that joined last is written
+	joining *ring.Joining // nil unless it is of ring_join
+	last    *C.int32_t    // destination of the rank that joined last
 
 	turn     uint64
 	used     bool
@@ -45,7 +45,7 @@ type request struct {
 // outcome is the known state of a request.
 type outcome struct {
 	over bool
-	err  error // of the request when it is done, else of the wait
+	err  error // error of the request if it is done, else of the wait
 }
 
 func (r *request) done() bool {
@@ -59,7 +59,7 @@ func (r *request) wait(ctx context.Context) outcome {
 		return outcome{true, err}
 	}
 	if !r.done() {
-		if err == context.DeadlineExceeded { // of a started call
+		if err == context.DeadlineExceeded { // the request is a started call
 			err = fmt.Errorf("ring: the wait timed out, and the request goes on: %w", err)
 		}
 		return outcome{err: err}
@@ -93,7 +93,7 @@ func (r *request) finished() bool {
 // requests holds the requests of one communicator or queue.
 type requests struct {
 	owner  uint64
-	closed atomic.Bool // of the communicator or queue; changed with the lock held
+	closed atomic.Bool // state of the communicator or queue; written under the lock
 
 	mu    sync.Mutex
 	slots []request

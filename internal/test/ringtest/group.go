@@ -24,7 +24,7 @@ type group struct {
 
 	mu     sync.Mutex
 	fences map[string]*fence
-	info   []byte // of the abort, as JSON
+	info   []byte // abort as JSON
 }
 
 type fence struct {

@@ -28,7 +28,7 @@ type Job struct {
 	Epoch     int
 	Key       []byte
 	Size      int
-	Transport string // for RING_TRANSPORT
+	Transport string // value of RING_TRANSPORT
 	// Hosts is the number of ranks on each host, in rank order; nil is one host. All hosts are this
 	// machine, but ranks take them for different ones.
 	Hosts []int

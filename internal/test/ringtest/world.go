@@ -19,17 +19,17 @@ import (
 // fails.
 type World struct {
 	Job       string
-	Transport string // for RING_TRANSPORT
+	Transport string // value of RING_TRANSPORT
 
 	tb      testing.TB
 	mu      sync.Mutex
 	need    int       // processes without which no epoch begins
-	members []*Member // in order of arrival, which is the order of ranks
+	members []*Member // order of arrival, and of ranks
 	store   store
-	number  int           // of the last epoch
+	number  int           // number of the last epoch
 	over    bool          // no epoch follows
 	changed chan struct{} // closed and replaced when any field above changes
-	began   []time.Time   // of each epoch
+	began   []time.Time   // start of each epoch
 	lost    []Abort
 }
 
@@ -247,7 +247,7 @@ func (m *Member) Park(ctx context.Context, left int) (kv.JobInfo, error) {
 func (m *Member) info() kv.JobInfo {
 	r := m.round
 	p := &kv.Location{Addrs: []string{"127.0.0.1"}}
-	var hosts []string // with a rank of this local rank
+	var hosts []string // hosts that have this local rank
 	local := map[string]int{}
 	for rank, o := range r.members {
 		if rank == m.rank {

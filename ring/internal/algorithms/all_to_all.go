@@ -31,8 +31,8 @@ func (t *Team) AllToAll(sign *flow.Sign, in, out [][]byte) error {
 type exchange struct {
 	t       *Team
 	in, out [][]byte
-	pieces  int // of a block
-	length  int // of a piece in bytes
+	pieces  int // pieces of a block
+	length  int // bytes of a piece
 	room    []byte
 }
 

@@ -13,12 +13,12 @@ import (
 // Cost describes a network by what each message and byte costs, in whole picoseconds, so
 // that ranks on unlike processors come to the same choice.
 type Cost struct {
-	Alpha    int64 // of a message, from the sender's call to the receiver's return
-	Overhead int64 // of a message, during which a rank's processor is busy: a part of Alpha
-	Beta     int64 // of a byte in one direction of a usual rank's link
+	Alpha    int64 // time of a message, from the sender's call to the receiver's return
+	Overhead int64 // time of a message that keeps a rank's processor busy: a part of Alpha
+	Beta     int64 // time of a byte in one direction of a usual rank's link
 	Slow     int64 // the same for the slowest member
-	Slowest  int   // that member
-	Gamma    int64 // of a byte that is combined
+	Slowest  int   // member with that link
+	Gamma    int64 // time of a byte that is combined
 }
 
 // Bounds on what a Cost may say, so that no time overflows.
@@ -132,7 +132,7 @@ type sizes struct {
 	others   int64 // bytes of all other blocks
 	rounds   int64 // log2 n, rounded up
 	full     int64 // log2 n, rounded down
-	fold     int64 // of a byte that is combined as it comes
+	fold     int64 // time of a byte that is combined as it comes
 	slowFold int64
 }
 
@@ -190,7 +190,7 @@ func (s sizes) doubling() int64 {
 	t := s.full*(s.Alpha+s.bytes*s.fold) + max(0, s.bytes-cached)*s.Gamma/4
 	extra := int(s.n) - 1<<s.full
 	before := s.Alpha + s.bytes*s.fold
-	after := s.Alpha + s.bytes*s.Beta // of members that are not among the full ones
+	after := s.Alpha + s.bytes*s.Beta // time of members outside the power of two
 	switch {
 	case extra == 1 && s.full > 1:
 		t += before // what this pair gets last does not wait for what it gave first
@@ -226,7 +226,7 @@ func (s sizes) fromRoot(k collective.Kind, a Algorithm, root int) (ps int64, ok 
 		perByte = s.fold
 		slow = s.slowFold
 	}
-	place := (s.Slowest - root + int(s.n)) % int(s.n) // of the slowest, after the root
+	place := (s.Slowest - root + int(s.n)) % int(s.n) // distance of the slowest from the root
 	switch a {
 	case Tree:
 		last := int64(mostOnes(uint(s.n-1)))*s.Alpha + s.rounds*s.bytes*perByte

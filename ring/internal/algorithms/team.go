@@ -15,7 +15,7 @@ type Carrier interface {
 // In steady state no call allocates.
 type Team struct {
 	me      int
-	ranks   []int // of the communicator, by member
+	ranks   []int // ranks of the communicator, by member
 	carrier Carrier
 	kernels kernel.Set
 	cost    Cost
@@ -23,8 +23,8 @@ type Team struct {
 
 	flow    flow.Flow // the one under way
 	skips   []int     // see skips
-	blocks  [][]byte  // where each member's block of the vector is now
-	offs    []int     // of blocks in scratch memory
+	blocks  [][]byte  // current memory of each member's block
+	offs    []int     // offsets of blocks in scratch memory
 	scratch []byte
 }
 

@@ -22,7 +22,7 @@ const KeySize = 32
 const (
 	answerLimit = 64 << 20 // a fence of 64 KiB records from a large job
 	dialTimeout = 10 * time.Second
-	keyTimeout  = 10 * time.Second // of one request for a value that is not there yet
+	keyTimeout  = 10 * time.Second // limit of one request for a missing value
 )
 
 var errNotFound = errors.New("agent knows nothing under that name")
@@ -40,7 +40,7 @@ type Job struct {
 // Abort is the reason why the job ended early, and the error of every call that this
 // interrupts.
 type Abort struct {
-	Rank  int    `json:"rank"` // that failed, or -1
+	Rank  int    `json:"rank"` // failed rank, or -1
 	Host  string `json:"host"`
 	Cause string `json:"cause"`
 }

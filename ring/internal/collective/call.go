@@ -15,10 +15,10 @@ type Call struct {
 	Epoch uint64 // membership generation of the job
 	Kind  Kind
 	Type  kernel.Type // zero for a barrier
-	Op    kernel.Op   // of a reduction, else zero
-	Root  uint32      // of what has one: the sender of a message; else zero
+	Op    kernel.Op   // zero unless elements are combined
+	Root  uint32      // root, or the sender of a message; else zero
 	Count uint64      // elements of a vector, or of one rank's part; of all parts where they are unlike
-	Shape uint64      // stands for the lengths of unlike parts, else zero
+	Shape uint64      // hash of the lengths of unlike parts, else zero
 }
 
 func (c Call) String() string {

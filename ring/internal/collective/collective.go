@@ -29,7 +29,7 @@ type Collective struct {
 	// rank, and Sends is what goes to each.
 	Counts, Sends []int
 
-	To, From int // of a message; -1 is no rank
+	To, From int // partners of a message; -1 is no rank
 
 	// Shape is what all ranks must say alike of a tensor in a Queue, besides its length, such as
 	// "32x16": of an allgather or alltoall without the first dimension. It is compared and shown,

@@ -8,7 +8,7 @@ import (
 // allGather puts every rank's src into its part of dst.
 func (f *Fabric) allGather(call *collective.Call, dst, src []byte) error {
 	if f.Size() > 1 && f.Whole() {
-		return f.gatherNear(call, dst, src) // which puts src in its place too
+		return f.gatherNear(call, dst, src) // it also puts src in its place
 	}
 	own := f.part(dst, f.rank)
 	if len(own) > 0 && &own[0] != &src[0] {

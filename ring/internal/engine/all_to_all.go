@@ -74,7 +74,7 @@ func (f *Fabric) allToAllBundled(call *collective.Call, dst, src []byte) error {
 	near := f.mine()
 	domains := len(f.domains)
 	part := len(src) / f.Size()
-	bundle := domains * part // what one rank of this domain sends to all ranks of one number
+	bundle := domains * part // bytes from one rank of this domain to all ranks of one number
 	room := f.room((len(near) + 1) * bundle)
 	came := room[:len(near)*bundle]
 	out := room[len(near)*bundle:]
@@ -107,6 +107,6 @@ func (f *Fabric) allToAllBundled(call *collective.Call, dst, src []byte) error {
 
 // allToAllPeers exchanges f.given for f.parts.
 func (f *Fabric) allToAllPeers() error {
-	f.expect = f.sign // for the error of a rank in another call
+	f.expect = f.sign // a rank in another call is reported with it
 	return f.peers.AllToAll(&f.sign, f.parts, f.given)
 }

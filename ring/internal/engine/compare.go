@@ -27,7 +27,7 @@ func Compare(mine, theirs *flow.Sign) tcp.Relation {
 		return tcp.Together
 	case collective.Gather, collective.Scatter, collective.AllToAll:
 		a.Count = 0
-		b.Count = 0 // what each two ranks exchange
+		b.Count = 0 // counts differ by pair of ranks
 	}
 	if a != b {
 		return tcp.Clash

@@ -10,7 +10,7 @@ import (
 // data has moved.
 type MismatchError struct {
 	Rank, Peer   int             // this rank and the other
-	Mine, Theirs collective.Call // what each of them called
+	Mine, Theirs collective.Call // calls of the two
 }
 
 func (e *MismatchError) Error() string {

@@ -23,18 +23,18 @@ type Fabric struct {
 	Layout
 	shardMax int // bytes of a block that each leader exchanges; 0: what costs least
 	kernels  kernel.Set
-	cost     algorithms.Cost // of the network between the domains
+	cost     algorithms.Cost // cost of the network between the domains
 
-	shared *shm.Group       // with the ranks of this domain; nil for a domain of one
+	shared *shm.Group       // ranks of this domain; nil for a domain of one
 	net    *tcp.Net         // nil when there is only one domain
 	all    *algorithms.Team // all ranks; nil when there is only one domain
 	peers  *algorithms.Team // leaders of this rank's number in each domain; nil if it is no leader
 	relay  *worker          // carries for the peers while memory goes on; nil without peers
 
-	sign, expect flow.Sign // of the call under way
+	sign, expect flow.Sign // signs of the current call
 	regions      []shm.Region
 	parts, given [][]byte
-	offs, sends  []int // where each rank's part begins, in bytes, and where the last one ends
+	offs, sends  []int // byte offset of each rank's part, and the end of the last one
 	scratch      []byte
 }
 

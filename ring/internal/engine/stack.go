@@ -53,7 +53,7 @@ func (f *Fabric) blockSize(k collective.Kind, n, root int) int {
 // memory, and across runs between the leaders meanwhile.
 func (f *Fabric) stacked(n, size int, before func(lo, hi int) error, across func(lo, hi int) step,
 	after func(lo, hi int) error) error {
-	underWay := -1 // where the block begins that the worker has
+	underWay := -1 // offset of the worker's block, or -1
 	finish := func() error {
 		lo := underWay
 		underWay = -1

@@ -23,7 +23,7 @@ type step struct {
 	sign   *flow.Sign
 	reduce algorithms.Reduction
 	buf    []byte
-	root   int // of what has one
+	root   int // root of a broadcast or reduce
 }
 
 func newWorker(team *algorithms.Team) *worker {

@@ -23,14 +23,14 @@ const None = -1
 // sent while that is received, so that a vector streams through a chain of ranks.
 type Flow struct {
 	Sign     *Sign
-	Expect   *Sign // of the flow from From; nil: Sign
+	Expect   *Sign // sign of the flow from From; nil: Sign
 	To, From int
 
 	Send [][]byte
 	Lead int
 	Recv []Part
 
-	Type kernel.Type // of the elements that are combined
+	Type kernel.Type // type of the combined elements
 	Op   kernel.Op
 }
 

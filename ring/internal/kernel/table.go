@@ -7,12 +7,12 @@ import (
 	"unsafe"
 )
 
-// What the assembly does beside the operations of Reduce.
+// Operations of the assembly in addition to those of Reduce.
 const (
-	opScale  = BXor + 1 + iota // of a type
-	opDivide                   // of a type
-	opWiden                    // from a type to F32
-	opNarrow                   // from F32 to a type
+	opScale  = BXor + 1 + iota // Scale
+	opDivide                   // Divide
+	opWiden                    // Convert to F32
+	opNarrow                   // Convert from F32
 	opStream                   // CopyNT
 	opTwice                    // CopyTwice
 )

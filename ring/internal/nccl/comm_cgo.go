@@ -16,7 +16,7 @@ type Comm struct {
 	lib  *Library
 	gpu  C.ring_gpu
 	comm C.uintptr_t
-	cuda C.int  // of the last call; reused, to avoid an allocation per call
+	cuda C.int  // result of the last call; reused to avoid allocations
 	last string // NCCL's description of the last error that State returned
 }
 

@@ -47,7 +47,7 @@ const (
 
 // Versions from which on NCCL has something, as [Library.Version] has them.
 const (
-	VersionAvg = 21000 // and BFloat16
+	VersionAvg = 21000 // first version with Avg and BFloat16
 )
 
 // Step is one call of NCCL, laid out as ring_step in shim.h. Peer is the root, or the other rank of

@@ -10,7 +10,7 @@ type entry struct {
 	// Of the cache; agreed is valid only while id is not negative.
 	id           int
 	agreed       Request
-	newer, older *entry // in order of use
+	newer, older *entry // neighbours in order of use
 
 	// By rank, its last request; nil until there is a request whose count may vary.
 	counts []uint64
@@ -24,12 +24,12 @@ type round struct {
 	open     bool
 	missing  int      // ranks that have not made their request, nor joined
 	made     []uint64 // a bit for each rank that has
-	want     Request  // of the first of them
-	first    int      // that rank
+	want     Request  // request of the first rank
+	first    int      // first rank
 	odd      int      // the first rank whose request does not agree, -1 if all do
 	oddSaid  Request
 	since    time.Time
-	reported time.Time // when it was last reported as stalled, else zero
+	reported time.Time // time of the last stall report, else zero
 }
 
 // has reports whether rank has made its request.
@@ -54,7 +54,7 @@ func (e *entry) agreedBy(rank int) Request {
 // ranks after equal steps.
 type cache struct {
 	limit  int
-	slots  []*entry // by id
+	slots  []*entry // entries by id
 	newest *entry
 	oldest *entry
 }

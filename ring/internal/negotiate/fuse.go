@@ -14,9 +14,9 @@ const Align = 64
 type Item struct {
 	// Request is the same on all ranks: where counts vary, Count is their sum.
 	Request
-	Counts []uint64 // by rank, of an allgather and alltoall
+	Counts []uint64 // counts by rank of an allgather or alltoall
 	Joined []int    // ranks that take part without having submitted it
-	Offset int64    // in the fusion buffer, in bytes
+	Offset int64    // byte offset in the fusion buffer
 }
 
 // Batch runs as one operation: one item of any kind, or several allreduces of one type and

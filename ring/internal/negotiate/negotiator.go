@@ -53,15 +53,15 @@ type Negotiator struct {
 	config  Config
 	names   map[string]*entry // those that have an id or an open round
 	cache   cache
-	waiting []*entry // with an open round, the oldest first
-	digest  uint32   // of all steps so far
+	waiting []*entry // entries with an open round, the oldest first
+	digest  uint32   // digest of all steps so far
 	leaving bool     // this rank's next frame says that it leaves
 	left    []int    // the ranks that have left
 	joining bool     // this rank's last frame of requests says that it joins
-	joined  []bool   // by rank, whether it has joined
+	joined  []bool   // joined ranks
 	joins   int      // how many have
 	last    int      // the last of them
-	err     error    // of the first step that failed
+	err     error    // error of the first failed step
 
 	// Reused memory.
 	out      records
@@ -100,7 +100,7 @@ func (n *Negotiator) mix(v uint32) { n.digest = (n.digest ^ v) * 16777619 }
 // run.
 type Failure struct {
 	Name string
-	Kind collective.Kind // of the first request
+	Kind collective.Kind // kind of the first request
 	Err  error           // a *MismatchError or *JoinedError
 }
 

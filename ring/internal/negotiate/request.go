@@ -48,13 +48,13 @@ func varies(k collective.Kind) bool { return k == collective.AllGather || k == c
 // when they are equal, except that ranks may give different counts to an allgather
 // and an alltoall.
 type Request struct {
-	Name  string // of the tensor; the same on all ranks
+	Name  string // name of the tensor, the same on all ranks
 	Shape string // optional, such as "32x16"; of an allgather and alltoall without the first dimension
 	Count uint64 // elements that this rank contributes
-	Root  int32  // of a broadcast, else zero
+	Root  int32  // root of a broadcast, else zero
 	Kind  collective.Kind
 	Type  kernel.Type // zero for a barrier
-	Op    kernel.Op   // of an allreduce and a reducescatter, else zero
+	Op    kernel.Op   // operation of an allreduce or reducescatter, else zero
 	GPU   bool        // its memory is a GPU's
 }
 
@@ -141,7 +141,7 @@ func (e *MismatchError) Error() string {
 // those that have. All ranks get it in the same step. No data has moved, and the name is
 // free again.
 type JoinedError struct {
-	Request       // of the ranks
+	Request       // request of the other ranks
 	Joined  []int // ranks that have joined and had not submitted it
 }
 

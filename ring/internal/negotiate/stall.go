@@ -11,7 +11,7 @@ const namedRanks = 8
 
 // Stall is a tensor that some ranks submitted longer ago than the limit, and others have not.
 type Stall struct {
-	Request // of the first rank
+	Request // request of the first rank
 	Since   time.Time
 	Missing []int // ranks that have to submit it and have not
 	Ready   []int // ranks that have submitted it

@@ -13,7 +13,7 @@ const (
 
 // header precedes each segment. One without bytes is an acknowledgement only.
 type header struct {
-	off  uint64 // of the segment in the stream
+	off  uint64 // offset of the segment in the stream
 	ack  uint64 // the sender has read the other direction up to here
 	size int
 }

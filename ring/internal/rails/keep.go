@@ -81,7 +81,7 @@ func (s *Stream) suspectLanes() {
 		l.suspect, l.trip = l.conn.Look()
 		fresh = fresh || l.suspect && !was
 		if was && !l.suspect {
-			l.meter = meter{} // what was measured was the silence
+			l.meter = meter{} // the silence was measured
 		}
 	}
 	if !s.healthy() {

@@ -22,9 +22,9 @@ type lane struct {
 
 	// What was received.
 	memory     [4 << 10]byte // headers, and small segments with them
-	begin, end int           // of the waiting bytes in memory
-	off        uint64        // of the rest of the segment under way
-	left       int           // bytes of it
+	begin, end int           // bounds of the waiting bytes in memory
+	off        uint64        // stream offset of the rest of the current segment
+	left       int           // bytes of that rest
 	dry        bool          // the socket had no more
 	broken     bool          // poll has seen an error or the end
 	gone       bool          // its socket may be closed

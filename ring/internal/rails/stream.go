@@ -37,34 +37,34 @@ type Config struct {
 type Stream struct {
 	cfg      Config
 	junk     []byte
-	life     context.Context // of the goroutines
+	life     context.Context // lifetime of the goroutines
 	end      context.CancelFunc
 	running  sync.WaitGroup
 	wakePipe [2]int // a pipe that ends polls
 
-	watched   []*lane    // by Watch
-	prospects []prospect // of lanes
-	dialing   [Most]bool // by rail
+	watched   []*lane    // lanes of the last Watch
+	prospects []prospect // scratch memory of best
+	dialing   [Most]bool // rails being dialed
 
-	mu        sync.Mutex // for all below, and the lanes
+	mu        sync.Mutex // guard of all below, and of the lanes
 	lanes     []*lane
-	dead      []*lane   // whose sockets must be closed once nothing polls them
+	dead      []*lane   // lanes whose sockets close once nothing polls them
 	waiting   bool      // a poll may watch the lanes
 	signalled bool      // the pipe has a byte
-	woken     bool      // for good
-	failed    error     // for good: what the lanes cannot mend
-	ended     error     // why the last lane ended
+	woken     bool      // all waits have ended for good
+	failed    error     // permanent error that no lane can mend
+	ended     error     // error of the last lane
 	hungUp    time.Time // since when no lane has worked, after the other rank ended one; zero: one works
 
 	window window
-	lost   spans // to be sent again
+	lost   spans // pieces to send again
 	// since when nothing could be sent though something was left to send, or the window is full;
 	// zero: it goes on
 	blocked    time.Time
 	sinking    bool   // receive what acknowledgements may lie behind
 	next       uint64 // all before was received
 	acked      uint64 // the last acknowledgement
-	pendingAck bool   // that one may be lost
+	pendingAck bool   // the last acknowledgement may be lost
 	early      []byte // peeked, not received yet
 	reorder    reorderBuffer
 	stalled    time.Time // since when nothing was received; zero: something was

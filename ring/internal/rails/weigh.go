@@ -12,7 +12,7 @@ type prospect struct {
 
 	meter   *meter
 	written uint64 // bytes the kernel has got for it
-	pending int    // of those queued, bytes that the kernel has not got
+	pending int    // queued bytes that the kernel has not accepted
 }
 
 // assign measures the lanes and returns the one on which size bytes would arrive first, which gets
@@ -94,12 +94,12 @@ const (
 type meter struct {
 	rate      float64   // bytes a second; 0: not measured
 	estimated bool      // the rate is a guess
-	begun     time.Time // of the sample; zero: the lane was idle
+	begun     time.Time // start of the sample; zero: the lane was idle
 	done      int64     // acknowledged bytes then
 
 	passed float64   // bytes that other lanes were given since this one was given enough to measure
 	pause  float64   // how many before the next trial
-	tried  time.Time // when the trial began; zero: there is none
+	tried  time.Time // start of the trial; zero: there is none
 	before int64     // acknowledged bytes then
 }
 

@@ -16,7 +16,7 @@ type crowd struct {
 	rank  int
 	all   []*control
 	calls int
-	moved time.Time // when this rank last left a processor
+	moved time.Time // last time this rank left a processor
 }
 
 // locateEvery is the number of calls after which a rank says anew on which processor it is.

@@ -81,7 +81,7 @@ type gathering struct {
 	g        *Group
 	sign     uint64
 	buf, src unsafe.Pointer
-	regions  []Region // by rank; nil: each of the same length, one after the other
+	regions  []Region // regions by rank; nil: equal parts, one after the other
 	each     int      // bytes, if so
 	most     int      // bytes of the longest region
 	stage    staging
@@ -168,7 +168,7 @@ func (c *gathering) copyOut(first uint32, b int) error {
 	g := c.g
 	n := first + uint32(b)
 	for i := 1; i < g.size; i++ {
-		q := (g.rank + i) % g.size // so that ranks do not all read the same slot at once
+		q := (g.rank + i) % g.size // spread the first reads over the slots
 		if err := g.hear(q, n, c.sign); err != nil {
 			return err
 		}

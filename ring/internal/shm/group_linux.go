@@ -26,7 +26,7 @@ type Group struct {
 	posted    []uint32       // blocks put in Swaps, by rank
 	taken     []uint32       // blocks taken in Swaps, by rank
 	boxed     uint32         // boxes used so far, over all Swaps
-	lentBoxes [boxes]lentBox // by box: the rank that must still empty it
+	lentBoxes [boxes]lentBox // receiver of each box that is not yet empty
 }
 
 // Close leaves the group and unmaps the memory. No call may be running.

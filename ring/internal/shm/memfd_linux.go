@@ -21,8 +21,8 @@ const (
 
 // offer identifies memory to the other ranks.
 type offer struct {
-	Boot  string // of the kernel, within which the other numbers are valid
-	PID   int    // as /proc has it
+	Boot  string // boot id of the kernel: the other numbers are valid within it
+	PID   int    // number in /proc
 	FD    int
 	Nonce []byte // also at the start of the memory
 }

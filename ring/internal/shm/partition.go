@@ -9,7 +9,7 @@ import "slices"
 // which leads them.
 func partition(leaders []int) [][]int {
 	var domains [][]int
-	led := make([]int, len(leaders)) // by leader: the index of its set
+	led := make([]int, len(leaders)) // index of the set, by leader
 	for q, p := range leaders {
 		if p >= 0 && p < q && leaders[p] == p {
 			domains[led[p]] = append(domains[led[p]], q)

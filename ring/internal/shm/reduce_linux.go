@@ -154,11 +154,11 @@ type reduction struct {
 	op       kernel.Op
 	dst, src unsafe.Pointer
 	divisor  int
-	bytes    int // in all
+	bytes    int // bytes of the vector
 	root     int // copies the others' stripes: a rank, everyone or nobody
 	stage    staging
 
-	regions []Region // by rank, of a reduce-scatter; else nil
+	regions []Region // regions by rank of a reduce-scatter; else nil
 	per     int      // bytes of a stripe, of a reduce-scatter
 }
 
@@ -334,7 +334,7 @@ func (r *reduction) copyOut(first uint32, b int) error {
 		return nil
 	}
 	for i := 1; i < g.size; i++ {
-		q := (g.rank + i) % g.size // so that ranks do not all read the same slot at once
+		q := (g.rank + i) % g.size // spread the first reads over the slots
 		if err := g.wait.until(&g.seg.controls[q].out, n+1, q); err != nil {
 			return err
 		}

@@ -28,11 +28,11 @@ type control struct {
 	cell [cells]counter // its message is in the cell
 	bell counter        // rung for it while it sleeps in a Swap
 
-	signs [slots]uint64                 // of the call whose block is in each slot; valid when in is
-	born  uint64                        // when the rank's process began, since a pid is reused
+	signs [slots]uint64                 // sign of the call in each slot; valid when in is
+	born  uint64                        // start of the rank's process, since pids are reused
 	cpus  unix.CPUSet                   // the rank's affinity
 	call  announcement                  // the call that the rank is in
-	pid   atomic.Int32                  // of the rank
+	pid   atomic.Int32                  // pid of the rank
 	left  atomic.Uint32                 // 1: it has closed the group
 	stage [kinds][classes]atomic.Uint32 // the staging that rank 0 chose for all
 
@@ -44,7 +44,7 @@ type control struct {
 type counter struct {
 	value   atomic.Uint32
 	waiters atomic.Uint32 // ranks that sleep until value changes
-	sign    uint64        // of the rank's call; valid when value is
+	sign    uint64        // sign of the rank's call; valid when value is
 	data    [inline]byte  // a message so small that it fits here; valid when value is
 	_       [lineSize - 64]byte
 }
@@ -53,10 +53,10 @@ type counter struct {
 // a tiny message needs is on the first cache line.
 type pair struct {
 	posted atomic.Uint32 // blocks it has put for the other, over all messages
-	brief  uint32        // of the message under way: see briefOf; valid when posted is
-	sign   uint64        // of the message under way
+	brief  uint32        // brief of the current message, see briefOf; valid when posted is
+	sign   uint64        // sign of the current message
 	data   [inline]byte  // all of the message, if it fits
-	length uint64        // of the message under way, in bytes
+	length uint64        // bytes of the current message
 	taken  atomic.Uint32 // blocks it took from the other, over all messages
 	_      [lineSize - 76]byte
 }
@@ -66,9 +66,9 @@ type segment struct {
 	memory   []byte
 	controls []*control
 	pairs    []pair           // ranks × ranks, by the rank that writes
-	cells    []unsafe.Pointer // by rank, cells × cellSize bytes
-	staging  []unsafe.Pointer // by rank, slots × slotSize bytes
-	outbox   []unsafe.Pointer // by rank, boxes × boxSize bytes
+	cells    []unsafe.Pointer // memory by rank: cells × cellSize bytes
+	staging  []unsafe.Pointer // memory by rank: slots × slotSize bytes
+	outbox   []unsafe.Pointer // memory by rank: boxes × boxSize bytes
 }
 
 // headSize returns the bytes before the large parts, which are staging and outboxes.

@@ -66,12 +66,12 @@ func class(bytes int) int {
 // intervals, since virtual processors move. Where that changes nothing the interval doubles.
 type tuner struct {
 	cost     [stagings]float64 // time per byte, a moving average; 0: not known
-	last     staging           // of the last call
+	last     staging           // staging of the last call
 	calls    int
-	tried    staging // by the last try
+	tried    staging // staging of the last try
 	due      int     // calls before the next try
 	interval int     // calls between tries
-	best     staging // as far as is known
+	best     staging // best known staging
 	usual    float64 // its cost at the last try
 	late     int     // calls in a row that took longer
 }

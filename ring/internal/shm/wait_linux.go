@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	spinFor  = 5 * time.Microsecond   // of spinning
+	spinFor  = 5 * time.Microsecond   // time of spinning
 	hurried  = 64                     // first polls, without a pause: about as long as a tiny message takes
 	pauses   = 4                      // processor pauses between two later polls: 10 to 140 cycles each
 	clocked  = 16                     // polls between two readings of the clock
@@ -30,10 +30,10 @@ type waiter struct {
 	broken   *atomic.Bool // the job is over: every wait ends
 	controls []*control
 	crowd    crowd
-	place    uint64 // of this rank's call, and its sign: see Group.Announce
+	place    uint64 // position and sign of this rank's call: see Group.Announce
 	sign     uint64
 	idle     func() error // a check of the rest of the job while waiting, or nil
-	lent     time.Time    // when a yield last took too long
+	lent     time.Time    // last time a yield took too long
 	slow     bool         // a wait of this call has taken longer than spinning
 }
 

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	Samples      = 16 // of a rank's position, in the time after which its call has stalled
-	graceSamples = 2  // more, in which ranks that arrive late publish their position
+	Samples      = 16 // samples of a position in the time after which a call has stalled
+	graceSamples = 2  // further samples, for late ranks to publish their position
 )
 
 // Post is where a communicator's calls leave their position for the goroutine that samples it.
@@ -24,7 +24,7 @@ const (
 type Post struct {
 	turn     uint64 // calls so far
 	word     uint64 // position of the last one
-	partners uint64 // of the last message
+	partners uint64 // partners of the last message
 }
 
 // Word is the position of a call, with the call's kind and turn.
@@ -79,9 +79,9 @@ func (w Word) Position() Position { return Position{Order: uint64(w >> orderAt),
 
 // Position is the published position of a rank.
 type Position struct {
-	Order   uint64 // of its call, see [collective.Order]; 0 is unknown
+	Order   uint64 // order of its call, see [collective.Order]; 0 is unknown
 	In      bool   // the call goes on
-	Stalled bool   // and has stalled
+	Stalled bool   // the call has stalled
 }
 
 // Encode returns p for the job's store.
@@ -113,7 +113,7 @@ type Watch struct {
 	word      Word
 	still     int      // samples with the same word
 	quiet     int      // samples with the same position
-	published Position // to the other ranks
+	published Position // position that other ranks see
 	reported  bool
 }
 

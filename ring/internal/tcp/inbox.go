@@ -17,11 +17,11 @@ const scratchSize = 256 << 10
 // operands of a reduction.
 type inbox struct {
 	memory []byte // aligned for every type
-	begin  int    // of the waiting bytes
+	begin  int    // start of the waiting bytes
 	end    int
-	space  []byte            // for the next bytes
+	space  []byte            // room for the next bytes
 	direct bool              // space is in the flow's memory
-	pair   [2]unsafe.Pointer // of a reduction; here so that it is not allocated
+	pair   [2]unsafe.Pointer // operands of a reduction; a field to avoid allocations
 }
 
 func (b *inbox) reset() {

@@ -53,7 +53,7 @@ func (n *Net) newConn(rank, stripe int, first *secure.Conn) (conn, error) {
 	}
 	s, err := rails.New(first, cfg)
 	if err != nil {
-		return socket{first}, err // so that it is closed
+		return socket{first}, err // the caller closes it
 	}
 	return s, nil
 }

@@ -45,9 +45,9 @@ type Net struct {
 	endpoint *secure.Endpoint
 	rank     int
 
-	streams []*stream // by stripe; the caller runs the first
-	flows   uint64    // so far
-	checked flow.Sign // of the call in which CheckCalls last ran
+	streams []*stream // streams by stripe; the caller runs the first
+	flows   uint64    // flows so far
+	checked flow.Sign // sign of the call in which CheckCalls last ran
 	working sync.WaitGroup
 	busy    sync.WaitGroup // workers that carry their stripe of the flow
 
@@ -55,9 +55,9 @@ type Net struct {
 	end    context.CancelFunc
 	halted atomic.Bool // interrupted or failed: all streams stop
 
-	mu    sync.Mutex        // for state that Interrupt and the workers share
-	links []*link           // by rank; nil before Meet
-	pairs [][]rails.Pairing // by rank
+	mu    sync.Mutex        // guard of state that Interrupt and the workers share
+	links []*link           // links by rank; nil before Meet
+	pairs [][]rails.Pairing // rails by rank
 	err   error             // why the Net is unusable
 }
 

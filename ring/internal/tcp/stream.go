@@ -41,7 +41,7 @@ type stream struct {
 
 	signed   bool      // the received sign matches
 	gated    bool      // must not receive before the gate opens
-	workers  []*stream // whose gates open when the sign matches
+	workers  []*stream // workers that start when the sign matches
 	recvPart int       // next to receive; all before it are done
 	recvOff  int
 	inbox    inbox

@@ -21,11 +21,11 @@ const (
 type event struct {
 	at     time.Duration // since the start
 	kind   eventKind
-	rank   int32 // of ready
+	rank   int32 // rank of a ready event
 	prefix string
-	name   string // of a phase; with prefix before it
+	name   string // name of a phase, after prefix
 	tensor string
-	args   Args // of end
+	args   Args // tensor of an end event
 }
 
 // Args describe the tensor of an operation that has ended. Zero fields are omitted.

@@ -9,7 +9,7 @@ import (
 
 const (
 	tail       = "\n]\n"                // the end of a trace
-	flushBytes = 64 << 10               // that the writer collects at most
+	flushBytes = 64 << 10               // largest write
 	flushEvery = 200 * time.Millisecond // bounds what a killed process loses
 	maxRows    = 1 << 16                // tensors; events of others are dropped
 	maxDepth   = 16                     // phases within phases

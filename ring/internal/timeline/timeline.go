@@ -47,7 +47,7 @@ type Timeline struct {
 
 	control sync.Mutex // held by Start and Stop; guards the fields below
 	began   time.Time
-	rows    *rows // of the last session; nil if its end was not written
+	rows    *rows // rows of the last session; nil if its end was not written
 }
 
 // New returns a timeline that is off.
