@@ -191,7 +191,7 @@ func (o *Options) Groups() []Group {
 				Usage: "cores for each rank; binds to cores unless --bind-to is given"},
 			{Name: "cpu-list", To: &o.CPUList,
 				Usage: "cores of each host that ranks may use, counted over all sockets: 0-3,8; all of them for " +
-					"everyrank unless --bind-to is given"},
+					"every rank unless --bind-to is given"},
 			{Name: "rank-cpus", To: &o.RankCPUs,
 				Usage: "hardware threads of each local rank, by the kernel's numbers: 0-3,4-7, or 0+8,1+9"},
 			{Name: "gpus-per-rank", To: &o.GPUsPerRank, Words: []string{"auto", "none", "1"},
@@ -218,7 +218,7 @@ func (o *Options) Groups() []Group {
 				Usage: "virtual environment or conda prefix that ranks run in, copied once to a disk of each host"},
 			{Name: "stage-env-dir", To: &o.StageBase,
 				Usage: "folder for such copies on hosts, on a disk of their own (default /var/tmp/gorun-UID/env, " +
-					"else~/.cache/gorun/env)"},
+					"else ~/.cache/gorun/env)"},
 			{Name: "stdin", To: &o.Stdin, Words: []string{"0", "none"}, From: Programs,
 				Usage: "ranks that read gorun's standard input: a rank, all or none (default: rank 0)"},
 			{Name: "mpi", To: &o.MPI,
@@ -226,7 +226,7 @@ func (o *Options) Groups() []Group {
 					"ompi4 (Open MPI up to 4.1), or pmix (Open MPI 5)"},
 			{Name: "max-spawn", To: &o.MaxSpawn,
 				Usage: "let MPI_Comm_spawn start ranks on all hosts of the job, also those without ranks, and have " +
-					"somany running on each at a time (without it: 128 on the host of the rank that asks)"},
+					"so many running on each at a time (without it: 128 on the host of the rank that asks)"},
 			{Name: "no-new-privileges", To: &o.NoNewPrivileges,
 				Usage: "keep ranks and their children from gaining privileges, by sudo for example (default: " +
 					"they may)"},
@@ -290,22 +290,22 @@ func (o *Options) Groups() []Group {
 				Usage: "strict, or accept-new to trust a host on first connection"},
 			{Name: "keep", To: &o.Control.Keep,
 				Usage: "keep the hosts connected in the background until no job has used them for this time; gorun " +
-					"updoes so without a job"},
+					"up does so without a job"},
 			{Name: "no-kept", To: &o.NoKept, From: Connects,
 				Usage: "connect to every host, also to those that are kept connected, and keep none"},
 			{Name: "network-interface", To: &o.Network, From: Copies,
 				Usage: "interfaces or subnets for traffic between ranks: eth0, ib*, 10.0.0.0/8, ^docker0; of " +
-					"several,ring sends over all that join two hosts (default: any, the address SSH uses first)"},
+					"several, ring sends over all that join two hosts (default: any, the address SSH uses first)"},
 			{Name: "encrypt", To: &o.Encrypt, From: Probes,
 				Usage: "encrypt ring's traffic between hosts with TLS 1.3 (default: authenticated, not encrypted)"},
 		}},
 		{"Debuggers, profilers and terminals", []Flag{
 			{Name: "tool", To: &o.Tools.Tool, From: Programs,
 				Usage: "start these ranks' programs by a tool: gdb:0, 'valgrind --log-file=v.%r':0,8-11 with %r %h " +
-					"%l%j; may be repeated"},
+					"%l %j; may be repeated"},
 			{Name: "debug", To: &o.Tools.Debug, Alone: "all", From: Programs,
 				Usage: "stop these ranks (--debug=0,8) or all before their first instruction, and print how to " +
-					"attacha debugger"},
+					"attach a debugger"},
 			{Name: "panes", To: &o.Tools.Panes, Alone: "all", From: Programs,
 				Usage: "give these ranks (--panes=0-3) or all a terminal of their own, side by side in tmux"},
 		}},
@@ -317,7 +317,7 @@ func (o *Options) Groups() []Group {
 				Usage: "make no socket by which gorun ps and its like find the job"},
 			{Name: "metrics", To: &o.Watch.Metrics, Path: unlessAddress,
 				Usage: "offer the use of ranks and hosts to Prometheus: a FILE for node_exporter's textfile " +
-					"collector(OpenMetrics if it ends in .om), or an address such as 127.0.0.1:9400"},
+					"collector (OpenMetrics if it ends in .om), or an address such as 127.0.0.1:9400"},
 			{Name: "record", To: &o.Watch.Record, Path: always,
 				Usage: "record what ranks and hosts use in a new folder DIR, for gorun report DIR"},
 		}},
