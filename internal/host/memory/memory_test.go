@@ -3,11 +3,10 @@ package memory
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/files"
 )
 
 const gib = 1 << 30
@@ -108,7 +107,7 @@ func TestRead(t *testing.T) {
 			"[] 3"},
 	} {
 		maps.Copy(tc.files, proc)
-		r := Read(place(t, tc.files))
+		r := Read(files.Make(t, tc.files))
 		if got := fmt.Sprint(append([]Group{}, r.Groups...), " ", r.Kills); got != tc.want || r.Total != 24684176<<10 {
 			t.Errorf("%s: %s of %d, want %s", name, got, r.Total, tc.want)
 		}
@@ -116,20 +115,4 @@ func TestRead(t *testing.T) {
 	if r := Read(t.TempDir()); r.Groups != nil || r.Kills != 0 {
 		t.Errorf("without /proc: %+v", r)
 	}
-}
-
-// place makes files below a new folder.
-func place(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return dir
 }

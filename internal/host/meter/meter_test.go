@@ -10,24 +10,15 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // machine writes files below a root. A process is "PARENT SESSION TICKS CHILDREN THREADS PAGES", in
 // /proc/PID/stat.
-func machine(t *testing.T, files map[string]string) *Meter {
+func machine(t *testing.T, texts map[string]string) *Meter {
 	t.Helper()
-	root := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m := New(root)
+	m := New(files.Make(t, texts))
 	m.page = 4096
 	return m
 }
@@ -102,7 +93,7 @@ func TestStrangersAreReadSeldom(t *testing.T) {
 }
 
 func TestHost(t *testing.T) {
-	files := map[string]string{
+	texts := map[string]string{
 		"proc/stat":    "cpu  100 10 50 900 70 5 5 30 60 0\ncpu0 1\ncpu1 1\nintr 5\n",
 		"proc/meminfo": "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable: 400 kB\n",
 		"proc/diskstats": "8 0 sda 1 0 10 0 1 0 20 0 0 0 0\n8 1 sda1 1 0 10 0 1 0 20 0 0 0 0\n7 0 loop0 1 " +
@@ -122,11 +113,11 @@ func TestHost(t *testing.T) {
 		Received:  100,
 		Sent:      200,
 	}
-	if got := machine(t, files).Host(); !reflect.DeepEqual(got, want) {
+	if got := machine(t, texts).Host(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	delete(files, "sys/class/net/eth0/device") // as in a container
-	if got := machine(t, files).Host(); got.Received != 200 || got.Sent != 400 {
+	delete(texts, "sys/class/net/eth0/device") // as in a container
+	if got := machine(t, texts).Host(); got.Received != 200 || got.Sent != 400 {
 		t.Errorf("%+v", got)
 	}
 	if got := machine(t, nil).Host(); !reflect.DeepEqual(got, wire.HostUse{}) {
