@@ -60,7 +60,7 @@ func groupsOf(guard int) (found []string) {
 // in a session of its own, without files, under another name and with an empty environment. Only
 // its command line has the mark. It makes a file when it is there.
 func daemon(mark string) string {
-	return `ln -s /bin/sh kworker; (setsid env -i /bin/sh -c '(setsid ./kworker -c "exec <&- >&- 2>&-; trap : TERM HUP; : >there; while :; do sleep 0.1; done # ` + mark + `" &)' &); `
+	return `ln -sf /bin/sh kworker; (setsid env -i /bin/sh -c '(setsid ./kworker -c "exec <&- >&- 2>&-; trap : TERM HUP; : >there; while :; do sleep 0.1; done # ` + mark + `" &)' &); `
 }
 
 // waitDaemon waits until a rank that works in dir has printed, and its daemon is there.
@@ -72,72 +72,63 @@ func (h *host) waitDaemon(dir string) {
 	})
 }
 
-// TestDaemonsEndWithTheJob ends jobs that leave daemons in every way that there is, on every rung.
+// TestDaemonsEndWithTheJob ends jobs of ranks that ignore signals and leave daemons in every way
+// that there is, on every rung.
 func TestDaemonsEndWithTheJob(t *testing.T) {
 	t.Parallel()
+	ofAgent := func(sig syscall.Signal) func(*host) { return func(h *host) { kill(h.t, h.hello.PID, sig) } }
+	ofGuard := func(sig syscall.Signal) func(*host) { return func(h *host) { kill(h.t, h.cmd.Process.Pid, sig) } }
 	onRungs(t, func(t *testing.T, start func(*testing.T, ...string) *host) {
-		for name, end := range map[string]func(t *testing.T, h *host){
-			"the rank ends": func(_ *testing.T, h *host) {
+		for name, tc := range map[string]struct {
+			end  func(h *host)
+			code int // the guard's; 201: it swept up after a killed agent; -1: it was killed
+		}{
+			"the rank ends": {func(h *host) {
 				h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR1)})
-			},
-			"the launcher stops it": func(_ *testing.T, h *host) {
-				h.tell(wire.TypeStop, wire.Stop{Grace: 100 * time.Millisecond})
-			},
-			"the launcher is gone": func(_ *testing.T, h *host) { h.stdin.Close() },
-			"the agent is killed":  func(_ *testing.T, h *host) { _ = syscall.Kill(h.hello.PID, syscall.SIGKILL) },
-			"the guard is killed": func(_ *testing.T, h *host) {
-				_ = syscall.Kill(h.cmd.Process.Pid, syscall.SIGKILL)
-			},
-			"the rank kills itself": func(_ *testing.T, h *host) {
+			}, 0},
+			"the rank kills itself": {func(h *host) {
 				h.tell(wire.TypeSignal, wire.Signal{Number: int(syscall.SIGUSR2)})
-			},
-			"the agent is told TERM": func(_ *testing.T, h *host) { _ = syscall.Kill(h.hello.PID, syscall.SIGTERM) },
+			}, 0},
+			"the launcher stops it": {func(h *host) {
+				h.tell(wire.TypeStop, wire.Stop{Grace: 100 * time.Millisecond})
+			}, 0},
+			"the launcher is gone":                   {func(h *host) { h.stdin.Close() }, 0},
+			"the agent is killed":                    {ofAgent(syscall.SIGKILL), 201},
+			"the agent gets TERM":                    {ofAgent(syscall.SIGTERM), 0},
+			"the guard is killed":                    {ofGuard(syscall.SIGKILL), -1},
+			"the guard gets TERM":                    {ofGuard(syscall.SIGTERM), 0},
+			"the guard gets HUP, as from a terminal": {ofGuard(syscall.SIGHUP), 0},
+			"the agent is stopped, then the launcher is gone": {func(h *host) {
+				ofAgent(syscall.SIGSTOP)(h)
+				h.stdin.Close()
+			}, 201},
+			"the agent is stopped, then killed": {func(h *host) {
+				ofAgent(syscall.SIGSTOP)(h)
+				ofAgent(syscall.SIGKILL)(h)
+			}, 201},
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				h := start(t)
-				hidden := newMark()
-				job := script(1, daemon(hidden)+
-					`trap 'exit 0' USR1; trap 'kill -9 $$' USR2; echo ready; while :; do sleep 0.1; done`)
+				hidden := lab.NewMark()
+				job := script(2, daemon(hidden)+`trap '' TERM HUP INT; trap 'exit 0' USR1; trap 'kill -9 $$' USR2;
+					(setsid sleep 1000 &); setsid sleep 1000 & sleep 1000 & echo ready; while :; do sleep 0.1; done`)
 				dir := t.TempDir()
 				job.Programs[0].Wdir = wire.Text(dir)
 				h.run(job)
 				h.waitDaemon(dir)
-				end(t, h)
-				select {
-				case <-h.gone:
-				case <-time.After(timeout):
-					t.Error("the agent goes on")
-				case <-h.whenDone():
-				}
+				h.awaitOutput(3)
+				tc.end(h)
+				h.awaitDone()
 				h.stop()
+				if h.code != tc.code {
+					t.Errorf("the guard ended with %d, want %d", h.code, tc.code)
+				}
 				lab.NoneLeft(t, hidden)
-				until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
+				lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 			})
 		}
 	})
-}
-
-// whenDone is closed when the agent has said done, or has ended.
-func (h *host) whenDone() <-chan struct{} {
-	said := make(chan struct{})
-	go func() {
-		defer close(said)
-		for {
-			h.mu.Lock()
-			done := h.done
-			h.mu.Unlock()
-			select {
-			case <-h.gone:
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
-			if done {
-				return
-			}
-		}
-	}()
-	return said
 }
 
 // TestTheNextGorunEndsWhatIsLeft kills guard and agent at once. What is no direct child of the
@@ -146,7 +137,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	onRungs(t, func(t *testing.T, start func(*testing.T, ...string) *host) {
 		h := start(t)
-		hidden := newMark()
+		hidden := lab.NewMark()
 		leave := `(setsid sh -c 'trap : TERM HUP; : >there; while :; do sleep 0.1; done # ` + hidden + `' &); `
 		if !strings.Contains(t.Name(), "tree") { // on the other rungs its place tells whose it is
 			leave = daemon(hidden)
@@ -177,7 +168,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		next.run(script(1, "exit 0"))
 		next.finish()
 		lab.NoneLeft(t, hidden)
-		until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
+		lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 		if err := syscall.Kill(stranger.Process.Pid, 0); err != nil {
 			t.Error("a stranger was killed for its environment")
 		}

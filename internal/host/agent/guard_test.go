@@ -1,10 +1,6 @@
 package agent
 
 import (
-	"errors"
-	"fmt"
-	"hash/fnv"
-	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
@@ -15,84 +11,13 @@ import (
 
 	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/lab"
 )
-
-// stubborn is a rank that ends only by KILL, with children that have left its
-// session and its group.
-const stubborn = `trap '' TERM HUP INT; (setsid sleep 1000 &); setsid sleep 1000 & sleep 1000 & echo ready; while :; do sleep 0.1; done`
 
 func kill(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(pid, sig); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// TestNothingOutlivesAnAgent takes an agent or its guard away in every way, under ranks that
-// do not want to end.
-func TestNothingOutlivesAnAgent(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		do   func(t *testing.T, h *host)
-		code int // the guard's; 201: it swept up after a killed agent; -1: it was killed
-	}{
-		"the launcher ends": {func(_ *testing.T, h *host) { h.stdin.Close() }, 0},
-		"the agent is killed": {func(t *testing.T, h *host) {
-			kill(t, h.hello.PID, syscall.SIGKILL)
-		}, 201},
-		"the agent gets TERM": {func(t *testing.T, h *host) {
-			kill(t, h.hello.PID, syscall.SIGTERM)
-		}, 0},
-		"the guard is killed": {func(t *testing.T, h *host) {
-			kill(t, h.cmd.Process.Pid, syscall.SIGKILL)
-		}, -1},
-		"the guard gets TERM": {func(t *testing.T, h *host) {
-			kill(t, h.cmd.Process.Pid, syscall.SIGTERM)
-		}, 0},
-		"the guard gets HUP, as from a terminal": {func(t *testing.T, h *host) {
-			kill(t, h.cmd.Process.Pid, syscall.SIGHUP)
-		}, 0},
-		"the agent is stopped, then the launcher ends": {func(t *testing.T, h *host) {
-			kill(t, h.hello.PID, syscall.SIGSTOP)
-			h.stdin.Close()
-		}, 201},
-		"the agent is stopped, then killed": {func(t *testing.T, h *host) {
-			kill(t, h.hello.PID, syscall.SIGSTOP)
-			kill(t, h.hello.PID, syscall.SIGKILL)
-		}, 201},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			h := running(t, script(2, stubborn))
-			h.awaitOutput(2, 3)
-			tc.do(t, h)
-			h.awaitEnd()
-			h.stop() // which fails if anything is left
-			if h.code != tc.code {
-				t.Errorf("the guard ended with %d, want %d", h.code, tc.code)
-			}
-		})
-	}
-}
-
-// TestGuardRemovesTheFolderOfAKilledAgent makes the folder as services does for Open MPI: only the
-// guard can remove it then.
-func TestGuardRemovesTheFolderOfAKilledAgent(t *testing.T) {
-	t.Parallel()
-	h := running(t, script(1, "echo $GORUN_GUARD; exec sleep 1000"))
-	h.awaitOutput(2)
-	sum := fnv.New32a()
-	sum.Write([]byte(strings.TrimSpace(h.printed(2, 1))))
-	folder := fmt.Sprintf("/dev/shm/gorun-mpi-%08x-test", sum.Sum32())
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.Remove(folder) })
-	kill(t, h.hello.PID, syscall.SIGKILL)
-	h.awaitEnd()
-	h.stop()
-	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s is left: %v", folder, err)
 	}
 }
 
@@ -155,10 +80,34 @@ func TestRanksStandAlone(t *testing.T) {
 
 func TestGuardNeedsItsAgent(t *testing.T) {
 	cmd := exec.Command("/proc/self/exe", guardWord, "nonce") // a guard is a subreaper for ever, so not in this process
-	cmd.Env = append(os.Environ(), "AGENT_TEST_PROGRAM=/no/such/agent", quickExit)
+	cmd.Env = append(os.Environ(), "AGENT_TEST_PROGRAM=/no/such/agent", lab.QuickExit)
 	out, err := cmd.CombinedOutput()
 	if cmd.ProcessState.ExitCode() != wire.CodeHostFailed ||
 		!strings.Contains(string(out), "start the agent: no such file or directory") {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// The memory that Open MPI's ranks share goes also when their agent is killed, and cannot remove
+// it.
+func TestOpenMPI4LeavesNothingWithoutItsAgent(t *testing.T) {
+	t.Parallel()
+	h := startHost(t)
+	job := script(1,
+		`d=$OMPI_MCA_btl_vader_backing_directory; echo shared >$d/vader_segment; echo $d; while :; do sleep 0.1; done`)
+	job.MPI = wire.MPI{Way: wire.MPIOpenMPI4, OpenMPI4: []byte("library")}
+	h.run(job)
+	stream := wire.OutputStream(2, 1)
+	h.until("the rank", func() bool { return strings.HasSuffix(string(h.output[stream]), "\n") })
+	folder := strings.TrimSpace(h.printed(2, 1))
+	defer os.RemoveAll(folder)
+	if text, err := os.ReadFile(folder + "/vader_segment"); string(text) != "shared\n" || err != nil {
+		t.Fatalf("%q, %v", text, err)
+	}
+	kill(t, h.hello.PID, syscall.SIGKILL)
+	h.awaitEnd()
+	h.stop()
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("the folder is still there: %v", err)
 	}
 }

@@ -24,16 +24,6 @@ import (
 // timeout bounds every wait of these tests, on a machine that is busy.
 const timeout = 20 * time.Second
 
-// until polls for something that must become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(timeout); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", timeout, what)
-		}
-	}
-}
-
 // slow runs a test that takes seconds in parallel with others, and skips it with -short.
 func slow(t *testing.T) {
 	t.Helper()
@@ -42,12 +32,6 @@ func slow(t *testing.T) {
 	}
 	t.Parallel()
 }
-
-// quickExit keeps a process under the race detector from lingering a second at its end.
-const quickExit = "GORACE=atexit_sleep_ms=0"
-
-// newMark is a variable for the environment of all processes of one test.
-func newMark() string { return "AGENT_TEST_MARK=" + rand.Text() }
 
 // host is a guard and its agent, seen from the launcher's end of the wire.
 type host struct {
@@ -93,7 +77,7 @@ func startHost(t *testing.T, env ...string) *host {
 	nonce := rand.Text()
 	h := &host{
 		t:      t,
-		mark:   newMark(),
+		mark:   lab.NewMark(),
 		cmd:    exec.Command("/proc/self/exe", guardWord, nonce),
 		gone:   make(chan struct{}),
 		folder: make(chan wire.Frame, 2),
@@ -104,7 +88,7 @@ func startHost(t *testing.T, env ...string) *host {
 		owed:   map[uint32]int{},
 		credit: map[uint32]int{},
 	}
-	h.cmd.Env = append(append(os.Environ(), env...), h.mark, quickExit)
+	h.cmd.Env = append(append(os.Environ(), env...), h.mark, lab.QuickExit)
 	log, err := os.Create(h.stderr)
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +231,7 @@ func (h *host) tell(t wire.Type, message any) {
 func (h *host) until(what string, is func() bool) {
 	h.t.Helper()
 	ended := false
-	until(h.t, what, func() bool {
+	lab.Until(h.t, what, func() bool {
 		select {
 		case <-h.gone:
 			ended = true
@@ -282,6 +266,16 @@ func (h *host) awaitEnd() {
 	case <-time.After(timeout):
 		h.t.Error("the agent goes on")
 	}
+}
+
+// awaitDone waits until the agent has said done, or has ended.
+func (h *host) awaitDone() {
+	h.t.Helper()
+	lab.Until(h.t, "the end of the job", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.done || h.err != nil
+	})
 }
 
 // finish waits for the agent's done, lets it go, and returns how its ranks ended.

@@ -64,16 +64,7 @@ func TestFaultyLauncherLeavesNoRanks(t *testing.T) {
 			h.run(job)
 			h.awaitOutput(2, 3)
 			say(h)
-			select {
-			case <-h.gone:
-			case <-time.After(timeout):
-				h.mu.Lock()
-				done := h.done
-				h.mu.Unlock()
-				if !done {
-					t.Error("the agent goes on")
-				}
-			}
+			h.awaitDone()
 			h.stop()
 		})
 	}

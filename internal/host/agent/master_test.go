@@ -52,7 +52,7 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	until(t, "a note", func() bool { return len(notes) > 0 })
+	lab.Until(t, "a note", func() bool { return len(notes) > 0 })
 	if n := <-notes; n.By != 0 || !strings.HasPrefix(n.Text,
 		fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,", nobody, h.ready.FreePort)) {
 		t.Errorf("%+v", n)

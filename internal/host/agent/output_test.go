@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // sink is the launcher's end of a pump: it records frames, and returns no credit.
 type sink struct {
+	pipe *io.PipeReader
 	mu   sync.Mutex
 	data bytes.Buffer
 	cost int // of the frames
@@ -68,7 +70,7 @@ func startPump(t *testing.T, buffer int) (p *pump, into *os.File, s *sink, ended
 		credit: wire.NewCredit(),
 		out:    wire.NewWriter(w),
 	}
-	s = &sink{done: make(chan struct{})}
+	s = &sink{pipe: r, done: make(chan struct{})}
 	ended = make(chan struct{})
 	go s.read(wire.NewReader(r))
 	go func() {
@@ -109,7 +111,7 @@ func TestPumpReportsPauses(t *testing.T) {
 			into.Close()
 			wait(t, ended, "the pump's end")
 		default:
-			until(t, "a word about the pause", func() bool { return s.paused() > i })
+			lab.Until(t, "a word about the pause", func() bool { return s.paused() > i })
 			time.Sleep(2 * pauseTime)
 		}
 	}
@@ -131,7 +133,7 @@ func TestPumpReadsOnlyWhatItHasCreditFor(t *testing.T) {
 	}()
 	for _, step := range []struct{ had, more int }{{wire.Window, 2 * wire.FrameCost},
 		{wire.Window + 2*wire.FrameCost, wire.Window / 2}} {
-		until(t, "the use of all credit", func() bool { return s.spent(step.had) })
+		lab.Until(t, "the use of all credit", func() bool { return s.spent(step.had) })
 		select {
 		case err := <-written:
 			t.Fatalf("everything was read without credit: %v", err)
@@ -195,7 +197,7 @@ func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
 	if _, err := into.Write(bytes.Repeat([]byte("x"), total)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "a whole window", func() bool { return s.spent(wire.Window) })
+	lab.Until(t, "a whole window", func() bool { return s.spent(wire.Window) })
 	p.mu.Lock() // as after rankEnded and drainTime
 	p.endBy = time.Now().Add(-time.Second)
 	p.mu.Unlock()
@@ -209,30 +211,10 @@ func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
 	}
 }
 
+// A rank that prints its last words must not die of it, nor wait.
 func TestPumpEndsWithItsLauncher(t *testing.T) {
-	file, into, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer into.Close()
-	r, w := io.Pipe()
-	r.Close()
-	p := &pump{
-		file:   file,
-		stream: 5,
-		lines:  true,
-		credit: wire.NewCredit(),
-		out:    wire.NewWriter(w),
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		p.run(make([]byte, pumpBuffer))
-	}()
-	if _, err := into.Write([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	// A rank that prints its last words must not die of it, nor wait.
+	_, into, s, ended := startPump(t, pumpBuffer)
+	s.pipe.Close()
 	for range 10 {
 		if _, err := into.Write(make([]byte, 60<<10)); err != nil {
 			t.Fatalf("the pipe is not read any more: %v", err)
@@ -255,30 +237,21 @@ func TestPumpCutsAPipeThatNeverFallsSilent(t *testing.T) {
 		}
 	}()
 	p.rankEnded()
-	until(t, "a whole window", func() bool { return s.spent(wire.Window) })
+	lab.Until(t, "a whole window", func() bool { return s.spent(wire.Window) })
 	had := wire.Window
 	for stop := time.Now().Add(drainTime + 5*time.Second); time.Now().Before(stop); {
 		select {
 		case <-ended:
 			return
 		case <-time.After(5 * time.Millisecond):
-			if err := p.credit.Add(1 << 16); err != nil {
-				t.Fatal(err)
-			}
-			had += 1 << 16
-			over := false // the pipe may be cut with credit left
-			until(t, "the credit's use", func() bool {
-				select {
-				case <-ended:
-					over = true
-				default:
-				}
-				return over || s.spent(had)
-			})
-			if over {
-				return
-			}
 		}
+		if !s.spent(had) { // the pipe may be cut with credit left
+			continue
+		}
+		if err := p.credit.Add(1 << 16); err != nil {
+			t.Fatal(err)
+		}
+		had += 1 << 16
 	}
 	t.Errorf("still reading %v after the rank's end", drainTime+5*time.Second)
 }

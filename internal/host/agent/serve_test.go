@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestServeRunsAJob(t *testing.T) {
@@ -110,17 +111,23 @@ func TestServeRefusesWhatCannotRun(t *testing.T) {
 
 func TestServeCarriesEveryByte(t *testing.T) {
 	t.Parallel()
-	h := startHost(t)
 	const size = 4 << 20
-	job := script(2, fmt.Sprintf(`head -c %d /dev/urandom >$RANK; cat $RANK; cat $RANK >&2`, size))
+	job := script(2, fmt.Sprintf(`head -c %d /dev/urandom >$RANK; (printf out; cat $RANK)
+		(printf err; cat $RANK) >&2; cat $RANK >&$GORUN_RESULT_FD`, size))
 	job.Programs[0].Wdir = wire.Text(t.TempDir())
-	h.run(job)
+	job.Results = true
+	h := running(t, job, "GORUN_RESULT_FD=77")
 	h.finish()
 	for rank := 2; rank <= 3; rank++ {
-		out := h.printed(rank, 1)
-		err := h.printed(rank, 2)
-		if len(out) != size || out != err {
-			t.Errorf("rank %d: %d and %d bytes of %d, the same: %v", rank, len(out), len(err), size, out == err)
+		out := h.printed(rank, wire.Stdout)
+		err := h.printed(rank, wire.Stderr)
+		result := h.printed(rank, wire.Result)
+		if len(result) != size || out != "out"+result || err != "err"+result {
+			t.Errorf("rank %d: a result of %d bytes of %d; stdout has %d, the same: %v; stderr has %d, the same: %v",
+				rank, len(result), size, len(out), out == "out"+result, len(err), err == "err"+result)
+		}
+		if n := h.pauses[wire.OutputStream(rank, wire.Result)]; n != 0 {
+			t.Errorf("rank %d: %d pauses in a result", rank, n)
 		}
 	}
 }
@@ -157,29 +164,6 @@ func TestServeStopsReadingWithoutCredit(t *testing.T) {
 				t.Errorf("%d bytes in the end, and %q", len(got), h.printed(2, 2))
 			}
 		})
-	}
-}
-
-func TestServeCarriesResults(t *testing.T) {
-	t.Parallel()
-	const size = 1 << 20
-	text := fmt.Sprintf(`head -c %d /dev/urandom >$RANK; printf out; cat $RANK >&$GORUN_RESULT_FD; cat $RANK >&2`, size)
-	job := script(2, text)
-	job.Programs[0].Wdir = wire.Text(t.TempDir())
-	job.Results = true
-	job.Size = 4
-	h := running(t, job, "GORUN_RESULT_FD=77")
-	h.finish()
-	for rank := 2; rank <= 3; rank++ {
-		result := h.printed(rank, wire.Result)
-		copied := h.printed(rank, wire.Stderr)
-		if len(result) != size || result != copied || h.printed(rank, wire.Stdout) != "out" {
-			t.Errorf("rank %d: %d bytes of %d, the same: %v, and %q", rank, len(result), size, result == copied,
-				h.printed(rank, wire.Stdout))
-		}
-		if n := h.pauses[wire.OutputStream(rank, wire.Result)]; n != 0 {
-			t.Errorf("rank %d: %d pauses in a result", rank, n)
-		}
 	}
 }
 
@@ -506,7 +490,7 @@ func TestServeEndsWhileItsFramesAreStuck(t *testing.T) {
 		Parting:   100 * time.Millisecond,
 	}
 	h.run(job)
-	until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
+	lab.Until(t, "the agent's last word", func() bool { return strings.Contains(h.said(), "no word from gorun") })
 }
 
 // TestServeHorovodsRendezvous checks that each rank has a rendezvous that reaches the others, and

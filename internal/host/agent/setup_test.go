@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestAgentListsGPUsWithoutAJob(t *testing.T) {
@@ -181,7 +182,7 @@ func TestAgentEndsInTheMiddleOfAFolder(t *testing.T) {
 			}
 			end(h)
 			h.awaitEnd()
-			until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
+			lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // input is a host's standard input for some ranks, seen from both of its ends.
@@ -84,7 +85,7 @@ func (in *input) pushAll(t *testing.T, data []byte) (cost int) {
 	for sent := 0; sent < len(data); {
 		n := copy(buf, data[sent:]) // push must keep a copy
 		cost += wire.Cost(n)
-		until(t, "credit", func() bool { back, _ := in.returned(); return cost-back <= wire.Window })
+		lab.Until(t, "credit", func() bool { back, _ := in.returned(); return cost-back <= wire.Window })
 		if err := in.push(buf[:n]); err != nil {
 			t.Fatal(err)
 		}
@@ -156,18 +157,29 @@ func TestStdinBoundsTinyPieces(t *testing.T) {
 	t.Errorf("%d bytes came in a frame each, and are kept", 1<<17)
 }
 
-func TestStdinCloseFreesAStuckWriter(t *testing.T) {
-	in := startStdin(t, 1)
-	for range 7 {
-		if err := in.push(make([]byte, wire.Window/8)); err != nil {
-			t.Fatal(err)
+// What is on its way to a rank that reads no more goes nowhere.
+func TestStdinThatNobodyTakesIsNotAskedFor(t *testing.T) {
+	for name, leave := range map[string]func(in *input){
+		"the rank closed it": func(in *input) { in.from[0].Close() },
+		"the rank ended":     func(in *input) { in.close(0) },
+	} {
+		in := startStdin(t, 1)
+		for range 7 {
+			if err := in.push(make([]byte, wire.Window/8)); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	time.Sleep(20 * time.Millisecond) // either way it must end; usually the writer is stuck by now
-	in.close(0)
-	wait(t, in.ended, "the end of stdin")
-	if _, over := in.returned(); !over {
-		t.Error("the launcher was not told that nobody reads")
+		time.Sleep(20 * time.Millisecond) // either way it must end; usually the writer is stuck by now
+		leave(in)
+		wait(t, in.ended, "the end of stdin")
+		if _, over := in.returned(); !over {
+			t.Errorf("%s: the launcher was not told that nobody reads", name)
+		}
+		for range 10 {
+			if err := in.push(make([]byte, wire.Window/8)); err != nil {
+				t.Fatal(err)
+			}
+		}
 	}
 }
 
@@ -196,22 +208,5 @@ func TestStdinGoesOnWithoutRanksThatLeft(t *testing.T) {
 	wait(t, in.ended, "the end of stdin")
 	if credit, over := in.returned(); credit != cost || over {
 		t.Errorf("credit of %d came back, want %d; over: %v", credit, cost, over)
-	}
-}
-
-func TestStdinThatNobodyTakesIsNotAskedFor(t *testing.T) {
-	in := startStdin(t, 1)
-	in.from[0].Close()
-	if err := in.push([]byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	wait(t, in.ended, "the end of stdin")
-	if _, over := in.returned(); !over {
-		t.Error("the launcher was not told that nobody reads")
-	}
-	for range 10 { // what was on its way goes nowhere
-		if err := in.push(make([]byte, wire.Window/8)); err != nil {
-			t.Fatal(err)
-		}
 	}
 }

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/rand"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,12 +19,12 @@ import (
 // oldGroup makes a cgroup of v1 for a test.
 func oldGroup(t *testing.T, controller string) string {
 	t.Helper()
-	group := fmt.Sprintf("/sys/fs/cgroup/%s/test-%d-%s", controller, os.Getpid(), newMark()[len("AGENT_TEST_MARK="):])
+	group := fmt.Sprintf("/sys/fs/cgroup/%s/test-%d-%s", controller, os.Getpid(), rand.Text())
 	if err := os.Mkdir(group, 0o755); err != nil {
 		lab.Skip(t, "no cgroup v1 can be made: "+err.Error())
 	}
 	t.Cleanup(func() {
-		until(t, "the end of "+group, func() bool { return syscall.Rmdir(group) == nil })
+		lab.Until(t, "the end of "+group, func() bool { return syscall.Rmdir(group) == nil })
 	})
 	return group
 }

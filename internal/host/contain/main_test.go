@@ -1,7 +1,6 @@
 package contain
 
 import (
-	"crypto/rand"
 	"fmt"
 	"io"
 	"os"
@@ -50,22 +49,3 @@ func runTree(script string) int {
 	fmt.Println("swept")
 	return 0
 }
-
-// patience bounds every wait of these tests, on a machine that is busy.
-const patience = 20 * time.Second
-
-// until polls for something that must become true.
-func until(t testing.TB, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", patience, what)
-		}
-	}
-}
-
-// quickExit keeps a process under the race detector from lingering a second at its end.
-const quickExit = "GORACE=atexit_sleep_ms=0"
-
-// newMark is a variable for the environment of all processes of one test.
-func newMark() string { return "CONTAIN_TEST_MARK=" + rand.Text() }

@@ -145,9 +145,9 @@ type tree struct {
 // more are there. They are gone when the test ends.
 func startTree(t *testing.T, script string, size int) tree {
 	t.Helper()
-	mark := newMark()
+	mark := lab.NewMark()
 	cmd := exec.Command("/proc/self/exe", treeWord, script)
-	cmd.Env = append(os.Environ(), mark, quickExit)
+	cmd.Env = append(os.Environ(), mark, lab.QuickExit)
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func startTree(t *testing.T, script string, size int) tree {
 		lab.NoneLeft(t, mark)
 	})
 	root := tree{cmd.Process.Pid, mark, stdin, bufio.NewReader(stdout)}
-	until(t, fmt.Sprintf("%d processes below the root", size), func() bool {
+	lab.Until(t, fmt.Sprintf("%d processes below the root", size), func() bool {
 		return len(Descendants(root.root)) >= size
 	})
 	return root
@@ -190,7 +190,7 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := startTree(t, tc.script, tc.size)
-			until(t, "the last process to start", func() bool {
+			lab.Until(t, "the last process to start", func() bool {
 				all := Descendants(root.root)
 				sleeps := 0
 				for _, p := range all {
@@ -209,7 +209,7 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 			if n := len(killTree(root.root)); n != tc.size {
 				t.Errorf("killed %d, want %d", n, tc.size)
 			}
-			until(t, "the end of the tree", func() bool { return len(Descendants(root.root)) == 0 })
+			lab.Until(t, "the end of the tree", func() bool { return len(Descendants(root.root)) == 0 })
 		})
 	}
 }

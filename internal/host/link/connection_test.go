@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -55,13 +54,13 @@ func TestConnectionIsRead(t *testing.T) {
 		if err := errors.Join(err, err2); err != nil {
 			t.Fatal(err)
 		}
-		until(t, "both writes to arrive", func() bool {
+		lab.Until(t, "both writes to arrive", func() bool {
 			r, err := line.Read()
 			return err == nil && r.Acked == before.Acked+4 && r.Received == before.Received+9 && r.Unacked == 0
 		})
 		server.SetLinger(0)
 		server.Close()
-		until(t, "the connection to go", func() bool { _, err := line.Read(); return err != nil })
+		lab.Until(t, "the connection to go", func() bool { _, err := line.Read(); return err != nil })
 		client.Close()
 		// The same ports again are another connection, even so.
 		again, other, same := connect(t, l, client.LocalAddr().(*net.TCPAddr).Port)
@@ -109,14 +108,4 @@ func openFiles(t *testing.T) []os.DirEntry {
 		t.Fatal(err)
 	}
 	return entries
-}
-
-// until waits for a condition.
-func until(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !is(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("still waiting for %s", what)
-		}
-	}
 }
