@@ -254,9 +254,14 @@ func ExampleParse() {
 	hosts, err := list.Hosts()
 	fmt.Print(Format(hosts), err, "\n")
 
-	_, err = Parse("hosts.txt", strings.NewReader("node1 slots=two"))
+	_, err = Parse("f", strings.NewReader("node1 slots=two"))
 	fmt.Println(err)
-	// Output: node1 slots=4 ada@node2 slots=2 [fd00::7] slots=2 port=2222 gpu08 slots=2 gpus=2
-	// gpu10 slots=2 gpus=2 <nil> hosts.txt:1:7: "slots=two": slots must be a whole number from 1 to
-	// 65535, or auto for one per core
+	// Output:
+	// node1 slots=4
+	// ada@node2 slots=2
+	// [fd00::7] slots=2 port=2222
+	// gpu08 slots=2 gpus=2
+	// gpu10 slots=2 gpus=2
+	// <nil>
+	// f:1:7: "slots=two": slots must be a whole number from 1 to 65535, or auto for one per core
 }
