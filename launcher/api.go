@@ -101,18 +101,18 @@ type (
 	GPUs    = survey.GPUs
 )
 
-// Check is [survey.Check] with opts' Dial, Exe, StartTimeout and Trace.
+// Check is [survey.Check] with opts' Dial, Exe, StartTimeout, Trace and Note.
 func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	return survey.Check(ctx, hosts, opts.survey())
 }
 
-// Inventory is [survey.Inventory] with opts' Dial, Exe, StartTimeout, Trace and GPUProgram.
+// Inventory is [survey.Inventory] with opts' Dial, Exe, StartTimeout, Trace, Note and GPUProgram.
 func Inventory(ctx context.Context, hosts []hostfile.Host, opts Options) []GPUs {
 	return survey.Inventory(ctx, hosts, opts.survey())
 }
 
-// Count is [survey.Count] with opts' Dial, Exe, StartTimeout, Trace and GPUProgram. The error is a
-// *[LaunchError] with the hosts that did not answer.
+// Count is [survey.Count] with opts' Dial, Exe, StartTimeout, Trace, Note and GPUProgram. The error
+// is a *[LaunchError] with the hosts that did not answer.
 func Count(ctx context.Context, hosts []hostfile.Host, unit string, opts Options) ([]int, error) {
 	counts := make([]int, len(hosts))
 	var failed LaunchError
@@ -135,6 +135,7 @@ func (o Options) survey() survey.Options {
 		Exe:          o.Exe,
 		StartTimeout: o.StartTimeout,
 		Trace:        o.Trace,
+		Note:         o.Note,
 		GPUProgram:   o.GPUProgram,
 	}
 }

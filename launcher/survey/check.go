@@ -20,6 +20,7 @@ type Options struct {
 	Exe          session.Executable
 	StartTimeout time.Duration // until an agent has answered; 0: no limit
 	Trace        func(format string, args ...any)
+	Note         func(string) // gets a line about hosts that are slow; nil: none is wanted
 	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none.
 	// nil: it is never sent.
 	GPUProgram func() ([]byte, error)
@@ -50,17 +51,20 @@ func Check(ctx context.Context, hosts []hostfile.Host, opts Options) []Checked {
 	return checked
 }
 
-// outcome is how it went with one host.
-type outcome struct {
-	address string        // where its sshd was reached, host:port; "": there is none
-	took    time.Duration // until the end, however it was
+// visit is the state of one host's answer, and then its result.
+type visit struct {
+	began   time.Time
+	conn    session.Host
+	agent   *session.Session
+	address string        // host:port of its sshd; "": it has none
+	took    time.Duration // until the answer or the failure
 	err     error
 }
 
 // onAll connects to all hosts in parallel and calls ask with a session with each. It leaves nothing
 // running. The result is in the order of hosts.
 func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
-	ask func(ctx context.Context, i int, s *session.Session) error) []outcome {
+	ask func(ctx context.Context, i int, s *session.Session) error) []visit {
 	if opts.StartTimeout > 0 {
 		late := fmt.Errorf("no answer within %v (--start-timeout)", opts.StartTimeout)
 		timed, cancel := context.WithTimeoutCause(ctx, opts.StartTimeout, late)
@@ -70,30 +74,46 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
 	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace)
 	stager.Hosts = len(hosts)
 	names := make([]string, len(hosts))
-	outcomes := make([]outcome, len(hosts))
+	visits := make([]visit, len(hosts))
 	for i, h := range hosts {
 		names[i] = h.Name
 	}
-	for i, err := range connect.EveryHost(ctx, names, nil, connect.Step{Do: func(ctx context.Context, i int) error {
-		began := time.Now()
-		defer func() { outcomes[i].took = time.Since(began) }()
-		conn, err := opts.Dial(ctx, hosts[i])
-		if err != nil {
-			return err
+	dial := func(ctx context.Context, i int) (err error) {
+		v := &visits[i]
+		v.began = time.Now()
+		defer v.stop()
+		opts.Trace("%s: connecting", names[i])
+		if v.conn, err = opts.Dial(ctx, hosts[i]); err == nil {
+			v.address = sshdAddress(v.conn)
 		}
-		defer conn.Close()
-		outcomes[i].address = sshdAddress(conn)
-		s, err := stager.Agent(ctx, conn, session.Identity{})
-		if err != nil {
-			return err
-		}
-		defer s.Close()
-		return ask(ctx, i, s)
-	}}) {
-		outcomes[i].err = err
+		return err
 	}
-	return outcomes
+	start := func(ctx context.Context, i int) (err error) {
+		v := &visits[i]
+		defer v.stop()
+		if v.agent, err = stager.Agent(ctx, v.conn, session.Identity{}); err != nil {
+			v.conn.Close()
+			return err
+		}
+		opts.Trace("%s: agent %d on %s", names[i], v.agent.Hello.PID, v.agent.Hello.Hostname)
+		return nil
+	}
+	answer := func(ctx context.Context, i int) error {
+		v := &visits[i]
+		defer v.stop()
+		defer v.conn.Close()
+		defer v.agent.Close()
+		return ask(ctx, i, v.agent)
+	}
+	for i, err := range connect.EveryHost(ctx, names, opts.Note, connect.Step{Doing: "connecting", Do: dial},
+		connect.Step{Doing: "starting its agent", Do: start}, connect.Step{Doing: "answering", Do: answer}) {
+		visits[i].err = err
+	}
+	return visits
 }
+
+// stop sets the time that the host has taken so far.
+func (v *visit) stop() { v.took = time.Since(v.began) }
 
 // sshdAddress is the far end of a connection that knows it.
 func sshdAddress(conn session.Host) string {

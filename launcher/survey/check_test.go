@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,13 @@ func executable() session.Executable {
 
 func TestCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		said := map[string]bool{}
+		say := func(line string) {
+			mu.Lock()
+			defer mu.Unlock()
+			said[line] = true
+		}
 		machines := map[string]*fake.Machine{
 			"good": {Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})},
 			"bare": {Disk: fake.NewDisk(nil)},
@@ -45,7 +53,8 @@ func TestCheck(t *testing.T) {
 			Dial:         dial,
 			Exe:          executable(),
 			StartTimeout: 20 * time.Second,
-			Trace:        t.Logf,
+			Trace:        func(format string, args ...any) { say(fmt.Sprintf(format, args...)) },
+			Note:         say,
 		}
 		got := ""
 		for _, c := range Check(t.Context(), hosts, opts) {
@@ -56,6 +65,12 @@ func TestCheck(t *testing.T) {
 			"full  0s upload gorun to ~/.cache/gorun/7692c3ad3540bb80/gorun: no space left on device\n"
 		if got != want {
 			t.Errorf("got\n%swant\n%s", got, want)
+		}
+		for _, line := range []string{"mute: connecting", "mute: still connecting after 5 s",
+			"good: agent 1 on machine"} {
+			if !said[line] {
+				t.Errorf("the user is not told %q", line)
+			}
 		}
 		for name, m := range machines {
 			if !m.Closed {

@@ -149,6 +149,7 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 			Dial:         dial,
 			Exe:          exe,
 			Trace:        console.Tracef,
+			Note:         func(text string) { console.Notef("%s", text) },
 			GPUProgram:   sibling.GPUProgram(exe.Path),
 			StartTimeout: time.Duration(o.StartTimeout),
 		}
