@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// Processor stands for a host's processor, as Go names it, in the path of a folder.
-const Processor = "%a"
+// Arch stands for a host's architecture, as Go names it, in the path of a folder.
+const Arch = "%a"
 
-// Folders is a scanned folder of this machine, or one for each processor of hosts.
+// Folders is a scanned folder of this machine, or one for each architecture of hosts.
 type Folders struct {
-	Dir      string // absolute, by the name the user gave, in which [Processor] may be
+	Dir      string // absolute, by the name the user gave, in which [Arch] may be
 	Files    int    // in all
 	Bytes    int64
 	Warnings []string
 
-	trees map[string]*Tree // by processor; "": for all
+	trees map[string]*Tree // by architecture; "": for all
 }
 
-// ScanFolders is [Scan] of dir. If dir does not exist and has [Processor] in it, it scans dir for
-// each processor for which that exists; without any it returns the error of the last one. The
+// ScanFolders is [Scan] of dir. If dir does not exist and has [Arch] in it, it scans dir for
+// each architecture for which that exists; without any it returns the error of the last one. The
 // limits are for each of them.
 func ScanFolders(dir string, files int, bytes int64) (*Folders, error) {
 	f := &Folders{Dir: dir, trees: map[string]*Tree{}}
 	tree, err := Scan(dir, files, bytes)
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(dir, Processor) {
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(dir, Arch) {
 		f.add("", tree)
 		return f, err
 	}
-	for _, processor := range []string{"amd64", "arm64"} { // those that gorun is made for
-		tree, err = Scan(For(processor, dir), files, bytes)
+	for _, arch := range []string{"amd64", "arm64"} { // those that gorun is made for
+		tree, err = Scan(For(arch, dir), files, bytes)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		f.add(processor, tree)
+		f.add(arch, tree)
 	}
 	if len(f.trees) == 0 {
 		return nil, err
@@ -43,18 +43,18 @@ func ScanFolders(dir string, files int, bytes int64) (*Folders, error) {
 	return f, nil
 }
 
-func (f *Folders) add(processor string, tree *Tree) {
+func (f *Folders) add(arch string, tree *Tree) {
 	if tree == nil {
 		return
 	}
-	f.trees[processor] = tree
+	f.trees[arch] = tree
 	f.Files += tree.Files
 	f.Bytes += tree.Bytes
 	f.Warnings = append(f.Warnings, tree.Warnings...)
 }
 
-// For returns the path on hosts with a processor.
-func For(processor, path string) string { return strings.ReplaceAll(path, Processor, processor) }
+// For returns the path on hosts of an architecture.
+func For(arch, path string) string { return strings.ReplaceAll(path, Arch, arch) }
 
 // Senders has a sender for each of some [Folders].
 type Senders struct {
@@ -66,32 +66,32 @@ type Senders struct {
 // [NewSender].
 func NewSenders(f *Folders, machine string, trace func(format string, args ...any), warn func(string)) *Senders {
 	s := &Senders{f.Dir, map[string]*Sender{}}
-	for processor, tree := range f.trees {
-		s.by[processor] = NewSender(tree, machine, trace, warn)
+	for arch, tree := range f.trees {
+		s.by[arch] = NewSender(tree, machine, trace, warn)
 	}
 	return s
 }
 
-// For returns the sender for hosts with a processor. If there is none, the error is a
+// For returns the sender for hosts of an architecture. If there is none, the error is a
 // *NoFolderError.
-func (s *Senders) For(processor string) (*Sender, error) {
+func (s *Senders) For(arch string) (*Sender, error) {
 	if all := s.by[""]; all != nil {
 		return all, nil
 	}
-	if one := s.by[processor]; one != nil {
+	if one := s.by[arch]; one != nil {
 		return one, nil
 	}
-	return nil, &NoFolderError{For(processor, s.Dir), processor}
+	return nil, &NoFolderError{For(arch, s.Dir), arch}
 }
 
-// NoFolderError reports that a host has a processor for which there is no folder.
-type NoFolderError struct{ Dir, Processor string }
+// NoFolderError reports that a host has an architecture for which there is no folder.
+type NoFolderError struct{ Dir, Arch string }
 
 func (e *NoFolderError) Error() string {
-	return fmt.Sprintf("stage %s: no such folder, and the host's processor is %s", e.Dir, e.Processor)
+	return fmt.Sprintf("stage %s: no such folder, and the host's processor is %s", e.Dir, e.Arch)
 }
 
 // Hint names the remedies.
 func (e *NoFolderError) Hint() string {
-	return fmt.Sprintf("build the program for %s in %s, or run the job without this host", e.Processor, e.Dir)
+	return fmt.Sprintf("build the program for %s in %s, or run the job without this host", e.Arch, e.Dir)
 }

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-func TestFolderOfAProcessorIsSent(t *testing.T) {
+func TestFolderOfAnArchitectureIsSent(t *testing.T) {
 	s := newSite(t)
-	pattern := s.local("build." + Processor)
+	pattern := s.local("build." + Arch)
 	if _, err := ScanFolders(pattern, DefaultFiles, DefaultBytes); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without any folder: %v", err)
 	}
@@ -35,7 +35,7 @@ func TestFolderOfAProcessorIsSent(t *testing.T) {
 
 func TestFolderNamedLikeAPatternIsOneFolder(t *testing.T) {
 	s := newSite(t)
-	pattern := s.local(Processor)
+	pattern := s.local(Arch)
 	s.write(filepath.Join(pattern, "f"), "")
 	s.write(s.local("amd64/f"), "")
 	folders, err := ScanFolders(pattern, 1, 1)

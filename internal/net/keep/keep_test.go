@@ -318,7 +318,7 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	}
 	place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
 	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
-		Actions: control.Actions{Talk: k.Talk}})
+		Actions: control.Actions{Stream: k.Serve}})
 	if err := server.Listen(); err != nil {
 		t.Fatal(err)
 	}

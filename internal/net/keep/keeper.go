@@ -110,8 +110,8 @@ func (k *Keeper) begin() (end func(), ok bool) {
 	}, true
 }
 
-// Talk is a control.Actions.Talk.
-func (k *Keeper) Talk(w http.ResponseWriter, r *http.Request, path string) bool {
+// Serve is a control.Actions.Stream.
+func (k *Keeper) Serve(w http.ResponseWriter, r *http.Request, path string) bool {
 	handlers := map[string]func(http.ResponseWriter, *http.Request, *host, Request){PathReach: k.reach, PathRun: k.run,
 		PathPut: k.put, PathAgent: k.agent}
 	handle := handlers[path]

@@ -30,9 +30,9 @@ type Stop struct {
 // Actions are what clients can do to a job. They are called concurrently.
 type Actions struct {
 	Stop func(Stop)
-	// Talk hands a connection to a request that is more than one answer, at /v1/PATH. It reports
+	// Stream hands a connection to a request that is more than one answer, at /v1/PATH. It reports
 	// whether there is such a path. nil: there are none.
-	Talk func(w http.ResponseWriter, r *http.Request, path string) bool
+	Stream func(w http.ResponseWriter, r *http.Request, path string) bool
 }
 
 // Options are how a job is served.
@@ -218,7 +218,7 @@ func (s *Server) handler() http.Handler {
 		w.WriteHeader(http.StatusNoContent)
 	})
 	mux.HandleFunc("/v1/{path}", func(w http.ResponseWriter, r *http.Request) {
-		if s.act.Talk == nil || !s.act.Talk(w, r, r.PathValue("path")) {
+		if s.act.Stream == nil || !s.act.Stream(w, r, r.PathValue("path")) {
 			http.NotFound(w, r)
 		}
 	})

@@ -1,5 +1,5 @@
 // Package agents finds the gorun that is started on hosts: the running one, and those for other
-// processors, which are installed beside it.
+// architectures, which are installed beside it.
 package agents
 
 import (
@@ -50,7 +50,7 @@ func Own() (launcher.Executable, error) {
 	return own, nil
 }
 
-// archOf returns Go's name of the processors of a machine as uname(1) names it, or "".
+// archOf returns Go's name of the architecture that uname(1) names machine, or "".
 func archOf(machine string) string {
 	switch machine {
 	case "x86_64", "amd64":

@@ -38,7 +38,7 @@ func openControl(r *run, hosts hostRequests, requests *ui.Requests) (*controlSer
 	server := control.New(control.Options{
 		Place:   control.FindPlace(os.Getenv),
 		Job:     describeJob(r),
-		Actions: control.Actions{Stop: stop, Talk: hosts.serve},
+		Actions: control.Actions{Stop: stop, Stream: hosts.serve},
 		Failed:  failed,
 	})
 	s := &controlServer{

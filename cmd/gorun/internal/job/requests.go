@@ -23,7 +23,7 @@ type hostRequests struct {
 	watched  *watch.Watch
 }
 
-// serve is a control.Actions.Talk.
+// serve is a control.Actions.Stream.
 func (h hostRequests) serve(w http.ResponseWriter, r *http.Request, path string) bool {
 	handlers := map[string]func(http.ResponseWriter, *http.Request) error{"exec": h.exec, "signal": h.signal,
 		"stacks": h.stacks}

@@ -36,7 +36,7 @@ func programDir(o *settings.Options) (string, error) {
 // stagedFolder scans the folder of --stage. It returns nil without --stage, or if all ranks run
 // here in the folder of that name.
 func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
-	if o.Stage == "" || !leaves && !strings.Contains(o.Stage, workdir.Processor) {
+	if o.Stage == "" || !leaves && !strings.Contains(o.Stage, workdir.Arch) {
 		return nil, nil // the agent checks a folder that is not copied
 	}
 	dir, err := workingDir(o.Stage)
@@ -67,7 +67,7 @@ func stageError(named string, err error) error {
 	case errors.As(err, &link):
 		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w",
 			named, err)
-	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, workdir.Processor):
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, workdir.Arch):
 		return usage.Errorf("%a stands for a host's processor: make one of the folders, such as "+
 			workdir.For("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):

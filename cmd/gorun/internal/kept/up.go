@@ -152,7 +152,7 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 	stops := make(chan control.Stop, 8)
 	place := control.FindPlace(os.Getenv)
 	server := control.New(control.Options{Place: place, Job: describe(all, words),
-		Actions: control.Actions{Talk: keeper.Talk, Stop: func(s control.Stop) { stops <- s }}})
+		Actions: control.Actions{Stream: keeper.Serve, Stop: func(s control.Stop) { stops <- s }}})
 	if err := server.Listen(); err != nil {
 		return 0, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk",
 			"make the socket by which jobs find kept hosts: %w", err)

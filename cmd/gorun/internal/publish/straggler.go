@@ -21,15 +21,15 @@ type lateness struct {
 	finder straggler.Finder
 }
 
-// follow looks until the job ends. told is called with what was said.
-func (l *lateness) follow(w *watch.Watch, console *ui.UI, told func(straggler.Finding, string)) {
+// follow looks until the job ends. notify gets each finding and the note about it.
+func (l *lateness) follow(w *watch.Watch, console *ui.UI, notify func(straggler.Finding, string)) {
 	_ = w.Follow(context.Background(), func(time.Duration) time.Duration {
 		return lookTime
 	}, func(s watch.Sample) error {
 		for _, late := range l.add(s) {
 			text := lateText(late)
 			console.Notef("%s", text)
-			told(late, text)
+			notify(late, text)
 		}
 		return nil
 	})
@@ -37,18 +37,18 @@ func (l *lateness) follow(w *watch.Watch, console *ui.UI, told func(straggler.Fi
 
 // lateText says in how much of the time a rank kept the others waiting, and by what that is known.
 func lateText(late straggler.Finding) string {
-	who := fmt.Sprintf("rank %d on %s", late.Rank, late.Host)
+	rank := fmt.Sprintf("rank %d on %s", late.Rank, late.Host)
 	last := straggler.Window.Seconds()
 	percent := math.Floor(100 * late.Cost)
 	switch late.By {
 	case straggler.CPU:
 		return fmt.Sprintf("%s may be slow: in the last %.0f s it worked while the other ranks were idle, %.0f %% of "+
-			"the time", who, last, percent)
+			"the time", rank, last, percent)
 	case straggler.GPU:
 		return fmt.Sprintf("%s may be slow: in the last %.0f s its GPU was idle %.0f %% more of the time than those "+
-			"of the other ranks", who, last, percent)
+			"of the other ranks", rank, last, percent)
 	}
-	return fmt.Sprintf("%s is slow: in the last %.0f s the other ranks waited for it %.0f %% of the time", who, last,
+	return fmt.Sprintf("%s is slow: in the last %.0f s the other ranks waited for it %.0f %% of the time", rank, last,
 		percent)
 }
 

@@ -278,7 +278,7 @@ func TestKeysOnATerminal(t *testing.T) {
 	place := control.Place{Runtime: filepath.Join(t.TempDir(), "run"), State: filepath.Join(t.TempDir(), "state"),
 		Host: "here"}
 	s := control.New(control.Options{Place: place, Job: control.Job{Size: 12}, Actions: control.Actions{
-		Talk: func(w http.ResponseWriter, r *http.Request, path string) bool {
+		Stream: func(w http.ResponseWriter, r *http.Request, path string) bool {
 			if path == "stacks" {
 				var want control.Stacks
 				_ = json.NewDecoder(r.Body).Decode(&want)

@@ -81,13 +81,13 @@ func writeGPUsMore(out io.Writer, g launcher.GPUs) error {
 // between returns the connection of two GPUs as nvidia-smi names it: NV12 for 12 NVLinks, else the
 // PCI distance.
 func between(d gpu.Device, peer int) string {
-	path, told := d.Paths[peer]
+	path, known := d.Paths[peer]
 	switch {
 	case d.Index == peer:
 		return "X"
 	case d.NVLinks[peer] > 0:
 		return "NV" + strconv.Itoa(d.NVLinks[peer])
-	case told:
+	case known:
 		return path.String()
 	}
 	return "-"

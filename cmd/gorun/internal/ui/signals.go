@@ -160,10 +160,10 @@ func (w *Requests) suspend() {
 	continued := make(chan os.Signal, 1)
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
-	told := make(chan struct{})
-	if w.pause(launcher.Pause{Suspend: true, Told: told}) {
+	confirmed := make(chan struct{})
+	if w.pause(launcher.Pause{Suspend: true, Told: confirmed}) {
 		select {
-		case <-told:
+		case <-confirmed:
 		case <-time.After(pauseTimeout):
 		case <-w.done:
 			return
