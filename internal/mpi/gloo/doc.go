@@ -2,8 +2,8 @@
 // ranks exchange their addresses.
 //
 // Horovod's client opens a connection for each request and sends only a request line, a host and a
-// length. N ranks make 2.5·N² requests. A net/http server costs too much for that: this one reads
-// one request, answers and closes.
+// length. N ranks make 2.5·N² requests. The server reads one request, answers it in HTTP/1.0 and
+// closes.
 //
 // The client polls for another rank's addresses every 10 ms, for 30 s at most, but waits for each
 // answer without limit. So the server answers only when all ranks of the scope have published: a
