@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/retry"
 )
 
 const (
@@ -91,22 +93,23 @@ func (h *host) connect(ctx context.Context) error {
 // been connected.
 func (h *host) keep(ctx context.Context) {
 	defer h.close()
-	pause := firstPause
 	for ctx.Err() == nil {
 		if first := h.first(); first != nil {
-			pause = firstPause
 			h.drop(first, h.watch(ctx, first))
 			continue
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-			pause = min(2*pause, longestWait)
-			if err := h.connect(ctx); err != nil {
-				h.trace("%s: dialing again: %v", h.Name, err)
-			}
+		if retry.Wait(ctx, firstPause) {
+			_, _ = retry.Do(ctx, retry.Backoff(2*firstPause, longestWait), h.reconnect)
 		}
 	}
+}
+
+func (h *host) reconnect(ctx context.Context) (struct{}, error) {
+	err := h.connect(ctx)
+	if err != nil {
+		h.trace("%s: dialing again: %v", h.Name, err)
+	}
+	return struct{}{}, err
 }
 
 // watch returns when the connection, or ctx, has ended, with the reason.

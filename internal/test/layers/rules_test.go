@@ -153,7 +153,7 @@ func layers() []layer {
 		{folder: "internal/net/frames", why: leaf},
 		{folder: "internal/net/retry", why: leaf},
 		{folder: "internal/net/keep", may: []string{"internal/host/resident", "internal/sight/control",
-			"internal/net/frames",
+			"internal/net/frames", "internal/net/retry",
 			"internal/net/wire"}, why: "it is handed connections, and knows neither SSH nor jobs"},
 		{folder: "internal/sight/control", may: []string{"internal/files/trust", "internal/net/frames",
 			"internal/net/wire", "internal/prose"},
