@@ -12,19 +12,23 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/usage"
 )
 
-// TestMistakes runs wrong command lines and compares the messages with
-// testdata/mistakes.txt.
+// TestMistakes runs wrong command lines and compares the messages with testdata/mistakes.txt.
 func TestMistakes(t *testing.T) {
 	environ.Quiet(t)
-	golden.Transcript(t, "testdata/mistakes.txt", 20, func(argv []string) string {
+	golden.Cases(t, "testdata/mistakes.txt", func(typed string) (string, error) {
+		argv, err := usage.SplitShell(typed)
+		if err != nil {
+			return "", err
+		}
 		var out, complaint bytes.Buffer
 		code := runCLI(argv, nil, &out, &complaint, nil)
 		if code != 2 || out.Len() > 0 || strings.Count(complaint.String(), "gorun: error: ") != 1 {
 			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &out, &complaint)
 		}
-		return complaint.String()
+		return strings.ReplaceAll(strings.TrimSuffix(complaint.String(), "\n"), "\ngorun: ", " | gorun: "), nil
 	})
 }
 
@@ -52,64 +56,6 @@ func mustDialect(t *testing.T, program string) dialect.Dialect {
 		t.Fatal(err)
 	}
 	return chosen
-}
-
-// TestPublishedCommandLines translates published lines under their launcher's name and gorun's:
-// both mean the same job.
-func TestPublishedCommandLines(t *testing.T) {
-	type job struct {
-		np                                 int
-		hosts, file, script, prefix, netif string
-		exports                            string
-		program                            string
-		notice                             string
-	}
-	exports := "LD_LIBRARY_PATH PATH HOROVOD_MPI_THREADS_DISABLE=1 NCCL_SOCKET_IFNAME=^virbr0,lo"
-	benchmark := "sh -c NCCL_MIN_NRINGS=8 NCCL_DEBUG=INFO python3.6 " +
-		"/examples/official-benchmarks/scripts/tf_cnn_benchmarks/tf_cnn_benchmarks.py --num_batches=100 --model " +
-		"vgg16 --batch_size 64 --variable_update horovod --horovod_device gpu --use_fp16"
-	const ethernet = "OMPI_MCA_pml=ob1 OMPI_MCA_btl=^openib"
-	const infiniband = " OMPI_MCA_btl=openib,self OMPI_MCA_pml=ob1"
-	const elastic = "bash -c python /horovod/examples/elastic/pytorch/pytorch_imagenet_resnet50_elastic.py " +
-		"--train-dir=/tmp/tiny-imagenet-200/train --val-dir=/tmp/tiny-imagenet-200/val --batch-size=128 " +
-		"--val-batch-size=128"
-	want := []job{
-		{np: 4, file: "/horovod/generated/hostfile", prefix: "mpirun",
-			program: "bash -c python /horovod/examples/pytorch/pytorch_lightning_mnist.py", notice: ""},
-		{np: 4, script: "/horovod/generated/discoverHosts.sh", prefix: "mpirun", program: elastic, notice: ""},
-		{np: 3, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet,
-			program: benchmark},
-		{np: 32, file: "/kubeflow/openmpi/assets/hostfile", prefix: "mpirun", netif: "^lo,docker0", exports: ethernet,
-			program: benchmark},
-		{np: 4, hosts: "f1:2,f2:2", prefix: "host", exports: exports + infiniband,
-			program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
-		{np: 8, hosts: "f1:2,f2:2,f3:2,f4:2", prefix: "host", exports: exports + infiniband,
-			program: "singularity exec --nv horovod.sif python /examples/keras_mnist_advanced.py"},
-	}
-	lines := golden.CommandLines(t, "testdata/published.txt")
-	if len(lines) != len(want) {
-		t.Fatalf("%d lines, want %d", len(lines), len(want))
-	}
-	for i, argv := range lines {
-		for _, name := range []string{argv[0], "gorun"} {
-			o, flags, program, line := seen(t, append([]string{name}, argv[1:]...)...)
-			prefix := o.Prefix
-			if o.TagOutput {
-				prefix = "mpirun"
-			}
-			got := job{o.NP, o.Hosts, o.Hostfile, o.Elastic.Discovery, prefix, o.Network.String(),
-				strings.Join(o.Exports, " "), strings.Join(program, " "), line.Notice()}
-			if got != want[i] {
-				t.Errorf("%q as %s:\n got %+v\nwant %+v", argv, name, got, want[i])
-			}
-			if err := o.Check(flags.Changed("np")); err != nil {
-				t.Errorf("%q: %v", argv, err)
-			}
-			if wantMap := i < 4; o.DisplayMap != wantMap {
-				t.Errorf("%q: display-map is %v", argv, o.DisplayMap)
-			}
-		}
-	}
 }
 
 func TestHelp(t *testing.T) {

@@ -87,55 +87,6 @@ func oneLine(text string) string {
 	return text
 }
 
-// Transcript answers every line "$ command" of a file, of which there must be
-// at least least, and compares the answers with those that the file holds.
-func Transcript(t *testing.T, name string, least int, answer func(argv []string) string) {
-	t.Helper()
-	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	lines := 0
-	for line := range strings.Lines(string(old)) {
-		typed, found := strings.CutPrefix(line, "$ ")
-		if !found {
-			continue
-		}
-		lines++
-		argv, err := usage.SplitShell(typed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fmt.Fprintf(&b, "%s%s\n", line, answer(argv))
-	}
-	if lines < least {
-		t.Errorf("%d command lines", lines)
-	}
-	File(t, name, b.String())
-}
-
-// CommandLines returns the command lines of a file, one a line; lines that are
-// empty or begin with # are skipped.
-func CommandLines(t *testing.T, name string) (lines [][]string) {
-	t.Helper()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "#") || strings.TrimSpace(line) == "" {
-			continue
-		}
-		argv, err := usage.SplitShell(line)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, argv)
-	}
-	return lines
-}
-
 // Clip shortens a long text to its beginning and end.
 func Clip(s string) string {
 	if len(s) > 4000 {

@@ -53,10 +53,18 @@ func TestPublicCommandLines(t *testing.T) {
 			if err != nil {
 				return "", err
 			}
+			if _, flags, _ := strings.Cut(typed, " "); file == "published.txt" {
+				own, _, err := read("gorun " + flags)
+				same := strings.ReplaceAll(shown(own), "--tag-output", "--prefix=mpirun")
+				if err != nil || same != shown(line) {
+					t.Errorf("%s under the name gorun is %s, %v", typed, same, err)
+				}
+			}
 			return shown(line), nil
 		})
 	}
 	count("public.txt", true)
+	count("published.txt", true)
 	count("public-others.txt", false)
 	if all < 200 || 200*same < 190*all {
 		t.Errorf("%d of %d lines mean the same, want 190 of 200", same, all)
