@@ -1,24 +1,29 @@
 package services
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // A process is judged by the libraries that it has loaded, which are only mapped here, and by what
 // its rank is served.
 func TestProcessThatWillBeAlone(t *testing.T) {
-	dir := t.TempDir()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := files.Make(t, map[string]string{"libmpi.so.40": "x", "libmpi.so.12": "x", "libopen-pal.so.80": "x",
+		"libopen-rte.so.40": "x"})
 	five := []string{"libmpi.so.40", "libopen-pal.so.80"}
 	four := []string{"libmpi.so.40", "libopen-rte.so.40"}
 	for name, tt := range map[string]struct {
@@ -34,33 +39,18 @@ func TestProcessThatWillBeAlone(t *testing.T) {
 		"mpich":             {[]string{"libmpi.so.12"}, []string{"GORUN_RANK=3"}, ""},
 		"no rank":           {five, nil, ""},
 	} {
-		cmd := exec.Command("/proc/self/exe", mapWord)
+		argv := slices.Concat([]string{"-i"}, tt.env, []string{self, mapWord})
 		for _, library := range tt.libraries {
-			path := filepath.Join(dir, library)
-			if err := os.WriteFile(path, []byte("library"), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			cmd.Args = append(cmd.Args, path)
+			argv = append(argv, filepath.Join(dir, library))
 		}
-		cmd.Env = append([]string{}, tt.env...)
-		stdin, err1 := cmd.StdinPipe()
-		stdout, err2 := cmd.StdoutPipe()
-		if err1 != nil || err2 != nil || cmd.Start() != nil {
-			t.Fatal(err1, err2)
-		}
-		if line, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
-			t.Fatal(line, err)
-		}
-		rank, text := alone(cmd.Process.Pid)
-		stdin.Close()
-		_ = cmd.Wait()
+		rank, text := alone(lab.StartProcess(t, "env", argv...))
 		if !strings.Contains(text, tt.want) || (text == "") != (tt.want == "") || text != "" && rank != 3 {
 			t.Errorf("%s: rank %d, %q", name, rank, text)
 		}
 	}
 }
 
-// mapFiles maps files until stdin ends.
+// mapFiles maps files, for as long as it is let.
 func mapFiles(paths []string) int {
 	for _, path := range paths {
 		f, err := os.Open(path)
@@ -72,7 +62,7 @@ func mapFiles(paths []string) int {
 		}
 	}
 	fmt.Println("mapped")
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	_ = unix.Pause()
 	return 0
 }
 

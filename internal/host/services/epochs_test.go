@@ -129,8 +129,7 @@ func TestEpochs(t *testing.T) {
 // other numbers is not forwarded: the launcher fails a host that posts for another's rank.
 func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r, w := io.Pipe()
-		e := newEpochs(newRelay(wire.NewWriter(w), 1, 1), wire.Job{ID: "j", Ranks: []wire.Rank{{Rank: 2}}})
+		e, _ := elasticPair(t)
 		e.begin(wire.Epoch{Number: 1, Rank: 2, Size: 3})
 		e.begin(wire.Epoch{Number: 2, Rank: 1, Size: 2})
 		late := make(chan error, 1)
@@ -144,7 +143,6 @@ func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 		default:
 			t.Error("the launcher is told")
 		}
-		r.Close()
 		e.end()
 	})
 }

@@ -106,6 +106,16 @@ func portForOthers() int {
 	return 0
 }
 
+// startMPI serves MPI programs without PMI_PORT.
+func startMPI(t *testing.T, job wire.Job) *mpi {
+	t.Helper()
+	m, err := newMPI(job, nil, false, func(wire.Type, any) {}, func(int) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
 // full is a listener of a process that has no descriptors left.
 type full struct {
 	tries  atomic.Int64
@@ -126,10 +136,7 @@ func (f *full) Addr() net.Addr { return nil }
 // vain.
 func TestPortWithoutDescriptors(t *testing.T) {
 	port := &full{}
-	m, err := newMPI(wire.Job{}, nil, false, func(wire.Type, any) {}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := startMPI(t, wire.Job{})
 	m.port = port
 	m.wg.Go(m.accept)
 	time.Sleep(200 * time.Millisecond)
@@ -142,11 +149,7 @@ func TestPortWithoutDescriptors(t *testing.T) {
 // A rank may call MPI_Abort and crash before the agent has read the call.
 func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
 	for code := range 50 {
-		m, err := newMPI(wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}}, nil, false, func(wire.Type, any) {
-		}, func(int) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := startMPI(t, wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}})
 		theirs, err := m.connect(0)
 		if err != nil {
 			t.Fatal(err)

@@ -108,10 +108,7 @@ func TestNumbersOfJobs(t *testing.T) {
 
 // A rank that called MPI_Abort ended with that code, however it ended then.
 func TestAbortWins(t *testing.T) {
-	m, err := newMPI(wire.Job{}, nil, false, func(wire.Type, any) {}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := startMPI(t, wire.Job{})
 	defer m.close()
 	m.aborted(1, 6)
 	m.aborted(1, 300)

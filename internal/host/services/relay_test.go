@@ -71,19 +71,6 @@ func TestRelayFence(t *testing.T) {
 	})
 }
 
-func TestRelayTellsARankThatComesTwice(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r, _ := relayPair(t)
-		go r.Fence(t.Context(), "f", 2, nil)
-		synctest.Wait()
-		var twice *kv.DuplicateError
-		if _, err := r.Fence(t.Context(), "f", 2, nil); !errors.As(err, &twice) || twice.Member != 2 {
-			t.Error(err)
-		}
-		r.end()
-	})
-}
-
 // TestRelayPostsToAFenceOnce checks that a rank which repeats an abandoned post gets an error: the
 // launcher ends hosts that post twice.
 func TestRelayPostsToAFenceOnce(t *testing.T) {
