@@ -154,6 +154,44 @@ func TestBind(t *testing.T) {
 		{"more cores than there are", small, Policy{Unit: Core, Each: 9, Overload: true}, 2, "0-3 0-3"},
 		{"sockets, shared", small, Policy{Unit: Socket, Overload: true}, 5, "0-3 0-3 0-3 0-3 0-3"},
 		{"nothing", nil, Policy{Unit: Core, Overload: true}, 1, "1 rank needs 1 core, and there are 0"},
+		// The sets below are those of mpirun 4.1.4 and 5.0.11 on the same machine, described by
+		// hwloc, where they agree with a case's numbering.
+		{"sockets in turn", large, Policy{Unit: Socket, Over: Socket}, 4, "0-7 8-15 0-7 8-15"},
+		{"sockets in turn, numbered by core", large, Policy{Unit: Socket, Over: Socket, Number: Core}, 4,
+			"0-7 0-7 8-15 8-15"},
+		{"a core of each socket in turn", large, Policy{Unit: Core, Over: Socket}, 4, "0 8 1 9"},
+		{"two cores of each socket in turn", large, Policy{Unit: Core, Over: Socket, Each: 2}, 4, "0-1 8-9 2-3 10-11"},
+		{"three cores, which stay in a NUMA node", large, Policy{Unit: Core, Over: Socket, Each: 3}, 4,
+			"0-2 8-10 4-6 12-14"},
+		{"NUMA nodes in turn", large, Policy{Unit: Node, Over: Node}, 5, "0-3 4-7 8-11 12-15 0-3"},
+		{"L3 caches in turn, to cores", large, Policy{Unit: Core, Over: L3}, 4, "0 4 8 12"},
+		{"two ranks a socket", large, Policy{Unit: Socket, Over: Socket, Fill: 2}, 4, "0-7 0-7 8-15 8-15"},
+		{"two ranks a socket, to cores", large, Policy{Unit: Core, Over: Socket, Fill: 2}, 3, "0 1 8"},
+		{"two ranks a socket, two cores each", large, Policy{
+			Unit: Core,
+			Over: Socket,
+			Fill: 2,
+			Each: 2,
+		}, 4, "0-1 2-3 8-9 10-11"},
+		{"two ranks a socket, to NUMA nodes", large, Policy{Unit: Node, Over: Socket, Fill: 2}, 4,
+			"0-3 4-7 8-11 12-15"},
+		{"cores, numbered over sockets", large, Policy{Unit: Core, Over: Core, Number: Socket}, 10,
+			"0 8 1 9 2 3 4 5 6 7"},
+		{"a full socket is passed over", large.Only(Set{0, 8, 9, 10}), Policy{Unit: Core, Over: Socket}, 4, "0 8 9 10"},
+		{"threads of sockets", smt, Policy{Unit: Thread, Over: Socket}, 4, "0 2 4 6"},
+		{"sockets with two threads a core", smt, Policy{Unit: Socket, Over: Socket}, 2, "0-1,4-5 2-3,6-7"},
+		{"too few cores", smt, Policy{Unit: Core, Over: Socket}, 5, "5 ranks need 5 cores, and there are 4"},
+		{"too many for a socket", large, Policy{Unit: Core, Over: Socket, Each: 5}, 3,
+			"3 ranks, 5 cores each, do not fit into its sockets"},
+		{"too few cores, shared", smt, Policy{Unit: Core, Over: Socket, Overload: true}, 5, "0,4 2,6 1,5 3,7 0,4"},
+		{"more cores than a socket has, shared", smt, Policy{
+			Unit:     Core,
+			Over:     Socket,
+			Each:     9,
+			Overload: true,
+		}, 2, "0-1,4-5 2-3,6-7"},
+		{"nothing", nil, Policy{Unit: Core, Over: Socket, Overload: true}, 1, "1 rank needs 1 core, and there are 0"},
+		{"all that there is", large, Policy{Unit: Whole, Overload: true}, 2, "0-15 0-15"},
 	} {
 		if got := bound(tc.machine, tc.policy, tc.ranks); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
@@ -175,18 +213,16 @@ func bound(m Machine, p Policy, ranks int) string {
 	return strings.Join(texts, " ")
 }
 
-// Ranks that fit never share a core, whatever they are bound to and however many they need.
+// Ranks that fit never share a core, whatever they are bound to and however many they need, and
+// dealt ranks have each a core of their own.
 func TestBindNeverOverloads(t *testing.T) {
 	for _, m := range []Machine{box(1, 1, 1, 1), box(2, 1, 3, 2), box(2, 2, 5, 1),
 		box(2, 1, 4, 2).Only(Set{0, 2, 3, 5, 6, 7, 13})} {
 		cores := len(m.split(Core))
-		for _, unit := range []Unit{Core, Node, Socket} {
-			for each := 1; each <= cores; each++ {
-				for ranks := 1; ranks*each <= cores; ranks++ {
-					sets, err := m.Bind(Policy{Unit: unit, Each: each}, ranks)
-					if err != nil || len(sets) != ranks {
-						t.Fatalf("%d ranks with %d of %v: %v, %v", ranks, each, m, sets, err)
-					}
+		for each := 1; each <= cores; each++ {
+			for ranks := 1; ranks*each <= cores; ranks++ {
+				for _, unit := range []Unit{Core, Node, Socket} {
+					sets := fits(t, m, Policy{Unit: unit, Each: each}, ranks)
 					users := map[string]int{}
 					for _, s := range sets {
 						users[s.String()]++
@@ -203,7 +239,35 @@ func TestBindNeverOverloads(t *testing.T) {
 				}
 			}
 		}
+		for ranks := 1; ranks <= cores; ranks++ {
+			for _, over := range []Unit{Core, L2, L3, Node, Socket, Whole} {
+				for _, fill := range []int{0, 1, 3} {
+					users := map[int]bool{}
+					for _, s := range fits(t, m, Policy{Unit: Core, Over: over, Fill: fill}, ranks) {
+						for _, id := range s {
+							if users[id] {
+								t.Errorf("%d ranks over %v of %v: two on thread %d", ranks, over, m, id)
+							}
+							users[id] = true
+						}
+					}
+					if len(users) < ranks {
+						t.Fatalf("%d ranks over %v of %v have %d threads", ranks, over, m, len(users))
+					}
+				}
+			}
+		}
 	}
+}
+
+// fits returns the sets of ranks that have cores enough.
+func fits(t *testing.T, m Machine, p Policy, ranks int) []Set {
+	t.Helper()
+	sets, err := m.Bind(p, ranks)
+	if err != nil || len(sets) != ranks {
+		t.Fatalf("%d ranks by %+v of %v: %v, %v", ranks, p, m, sets, err)
+	}
+	return sets
 }
 
 func TestDescribe(t *testing.T) {
