@@ -3,7 +3,6 @@ package agent
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/host/link"
+	"github.com/gorun/gorun/internal/host/memory"
 )
 
 // at is an event and the second at which it comes.
@@ -23,7 +23,9 @@ type at struct {
 // play steps a core for ranks 4 and 5 through events and writes down what it
 // does: "1s TERM 4".
 func play(events []at) (*core, []string) {
-	c := newCore(defaultConfig(5*time.Second), 0)
+	config := defaultConfig(5 * time.Second)
+	config.memory = *kills(0)
+	c := newCore(config, 0)
 	c.step(eventRunning{[]int{4, 5}, 2}, 0)
 	var did []string
 	for _, e := range events {
@@ -41,10 +43,22 @@ func describe(act action) string {
 		return fmt.Sprintf("%s %d", strings.TrimPrefix(unix.SignalName(act.signal), "SIG"), act.rank)
 	case actReport:
 		e := act.exit
-		return fmt.Sprintf("report %d code %d signal %d stopped %v", e.Rank, e.Code, e.Signal, e.Stopped)
+		text := fmt.Sprintf("report %d code %d signal %d stopped %v", e.Rank, e.Code, e.Signal, e.Stopped)
+		if e.Aborted {
+			text += " aborted"
+		}
+		if e.OutOfMemory != "" {
+			text += " beyond the memory of " + string(e.OutOfMemory)
+		}
+		return text
 	default:
 		return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", act), "agent.act"))
 	}
+}
+
+// kills is the reading of a cgroup with a limit that has killed n processes.
+func kills(n int64) *memory.Reading {
+	return &memory.Reading{Groups: []memory.Group{{Limit: 1 << 30, Kills: n, Full: n}}}
 }
 
 func exited(rank, code int, second float64) at {
@@ -60,6 +74,9 @@ func TestCore(t *testing.T) {
 	suspend := func(second float64) at { return at{second, eventSuspend{true}} }
 	resume := func(second float64) at { return at{second, eventSuspend{false}} }
 	killed := func(rank int, second float64) at { return at{second, eventExited{rank: rank, signal: 9}} }
+	outOfMemory := func(rank int, n int64, second float64) at {
+		return at{second, eventExited{rank: rank, signal: 9, memory: kills(n)}}
+	}
 	tests := []struct {
 		name   string
 		events []at
@@ -142,6 +159,14 @@ func TestCore(t *testing.T) {
 			"1s STOP 4, 1s STOP 5, 1s stopped, 11s abandon, 11s TERM 4, 11s CONT 4, 11s TERM 5, 11s CONT 5"},
 		{"an agent that was stopped itself", []at{{90, eventHeard{}}, {91, eventTick{}}, {151, eventTick{}}},
 			"2m31s abandon, 2m31s TERM 4, 2m31s CONT 4, 2m31s TERM 5, 2m31s CONT 5"},
+		{"an abort that reached a rank before its end",
+			[]at{{1, eventAborted{[]int{5}}}, exited(4, 1, 1), exited(5, 1, 1)},
+			"1s report 4 code 1 signal 0 stopped false aborted, 1s report 5 code 1 signal 0 stopped false"},
+		{"one kill for memory is one rank's", []at{outOfMemory(4, 1, 1), outOfMemory(5, 1, 2)},
+			"1s report 4 code 0 signal 9 stopped false beyond the memory of cgroup, 2s report 5 code 0 signal 9 " +
+				"stopped false"},
+		{"a rank that we have killed is not out of memory", []at{stopAt(0, 1), outOfMemory(4, 9, 2)},
+			stop + ", 1s killtree, 2s report 4 code 0 signal 9 stopped true"},
 		{"unknown ranks are ignored", []at{exited(9, 1, 1), drained(9, 1)}, ""},
 		{"a second exit of a rank is ignored", []at{exited(4, 0, 1), exited(4, 1, 2)},
 			"1s report 4 code 0 signal 0 stopped false"},
@@ -408,24 +433,5 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 	// Without kills, lost launchers and unkillable ranks the simulation tests little.
 	if kills < 100 || gone < 100 || stuck < 100 {
 		t.Errorf("%d kills, %d lost launchers and %d times unkillable ranks", kills, gone, stuck)
-	}
-}
-
-// TestExitReportsAnEarlierAbort checks that an exit reports an abort that the rank received before
-// it began to end.
-func TestExitReportsAnEarlierAbort(t *testing.T) {
-	c := newCore(defaultConfig(time.Second), 0)
-	c.step(eventRunning{[]int{4, 5, 6}, 2}, 0)
-	var told []bool
-	for _, event := range []event{eventExited{rank: 4, code: 1}, eventAborted{[]int{6}}, eventExited{rank: 5, code: 1},
-		eventExited{rank: 6, code: 1}} {
-		for _, act := range c.step(event, time.Second) {
-			if report, ok := act.(actReport); ok {
-				told = append(told, report.exit.Aborted)
-			}
-		}
-	}
-	if !slices.Equal(told, []bool{false, true, false}) {
-		t.Errorf("told to abort before: %v, want false, true, false", told)
 	}
 }

@@ -15,52 +15,30 @@ import (
 
 func TestParseStat(t *testing.T) {
 	const tail = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4242 20 21"
-	for name, tc := range map[string]struct {
-		stat string
-		want Process // zero: malformed
-	}{
-		"plain": {"7 (sh) S" + tail, Process{
-			PID:     7,
-			Parent:  1,
-			State:   'S',
-			Started: 4242,
-			Name:    "sh",
-		}},
-		"a name with parentheses": {"7 (a) Z 9 (b) R" + tail, Process{
-			PID:     7,
-			Parent:  1,
-			State:   'R',
-			Started: 4242,
-			Name:    "a) Z 9 (b",
-		}},
-		"a name with a line end": {"7 (a\n) S" + tail, Process{
-			PID:     7,
-			Parent:  1,
-			State:   'S',
-			Started: 4242,
-			Name:    "a\n",
-		}},
-		"no name": {"7 () Z" + tail, Process{
-			PID:     7,
-			Parent:  1,
-			State:   'Z',
-			Started: 4242,
-		}},
-		"with a line end": {"7 (sh) S" + tail + "\n", Process{
-			PID:     7,
-			Parent:  1,
-			State:   'S',
-			Started: 4242,
-			Name:    "sh",
-		}},
-		"empty":                   {"", Process{}},
-		"no parentheses":          {"7 sh S" + tail, Process{}},
-		"cut short":               {"7 (sh) S 1 2 3", Process{}},
-		"a parent that is no pid": {"7 (sh) S x 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", Process{}},
-		"a start that is no time": {"7 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1", Process{}},
+	for name, tc := range map[string]struct{ stat, state, name string }{ // no state: malformed
+		"plain":                   {"7 (sh) S" + tail, "S", "sh"},
+		"a name with parentheses": {"7 (a) Z 9 (b) R" + tail, "R", "a) Z 9 (b"},
+		"a name with a line end":  {"7 (a\n) S" + tail, "S", "a\n"},
+		"no name":                 {"7 () Z" + tail, "Z", ""},
+		"with a line end":         {"7 (sh) S" + tail + "\n", "S", "sh"},
+		"empty":                   {"", "", ""},
+		"no parentheses":          {"7 sh S" + tail, "", ""},
+		"cut short":               {"7 (sh) S 1 2 3", "", ""},
+		"a parent that is no pid": {"7 (sh) S x 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", "", ""},
+		"a start that is no time": {"7 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1", "", ""},
 	} {
+		var want Process
+		if tc.state != "" {
+			want = Process{
+				PID:     7,
+				Parent:  1,
+				State:   tc.state[0],
+				Started: 4242,
+				Name:    tc.name,
+			}
+		}
 		got, err := parseStat(7, []byte(tc.stat))
-		if got != tc.want || (err == nil) != (tc.want != Process{}) {
+		if got != want || (err == nil) != (tc.state != "") {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -110,11 +88,7 @@ func TestEnding(t *testing.T) {
 		t.Error("a process that reads is ending")
 	}
 	stdin.Close()
-	for end := time.Now().Add(10 * time.Second); !Ending(child.Process.Pid); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("a process whose input has ended does not end")
-		}
-	}
+	lab.Until(t, "the end of a process whose input has ended", func() bool { return Ending(child.Process.Pid) })
 	if err := child.Wait(); err != nil {
 		t.Error(err)
 	}

@@ -56,18 +56,17 @@ func told() wire.World {
 	}
 }
 
-func registries() [2]*Registry {
-	return [2]*Registry{NewRegistry(wire.Spawn{
-		First: 4,
-		Step:  2,
-		Total: 10,
-		Most:  9,
-	}), NewRegistry(wire.Spawn{
-		First: 5,
-		Step:  2,
-		Total: 10,
-		Most:  9,
-	})}
+// registries are those of the two hosts.
+func registries() (hosts [2]*Registry) {
+	for i := range hosts {
+		hosts[i] = NewRegistry(wire.Spawn{
+			First: 4 + i,
+			Step:  2,
+			Total: 10,
+			Most:  9,
+		})
+	}
+	return hosts
 }
 
 func TestWorldOfTwoHosts(t *testing.T) {
