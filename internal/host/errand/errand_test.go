@@ -2,6 +2,7 @@ package errand
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -89,7 +91,21 @@ func (h *fakeHost) signal(rank int, s syscall.Signal) bool {
 	return rank == 4
 }
 
-func (h *fakeHost) ask(a wire.Ask) error {
+func (h *fakeHost) ask(a wire.Ask) {
+	h.t.Helper()
+	if err := h.tryAsk(a); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *fakeHost) tell(what wire.Tell, data []byte) {
+	h.t.Helper()
+	if err := h.tryTell(what, data); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *fakeHost) tryAsk(a wire.Ask) error {
 	text, err := json.Marshal(a)
 	if err != nil {
 		h.t.Fatal(err)
@@ -97,7 +113,7 @@ func (h *fakeHost) ask(a wire.Ask) error {
 	return h.server.Frame(wire.Frame{Type: wire.TypeAsk, Payload: text})
 }
 
-func (h *fakeHost) tell(what wire.Tell, data []byte) error {
+func (h *fakeHost) tryTell(what wire.Tell, data []byte) error {
 	return h.server.Frame(wire.Frame{Type: wire.TypeTell, Stream: 1, Payload: append([]byte{byte(what)}, data...)})
 }
 
@@ -118,9 +134,7 @@ func (h *fakeHost) result() (out, errs string, end wire.ErrandEnd) {
 		case wire.TellOut, wire.TellErr:
 			bufs[what-wire.TellOut].Write(data)
 			n := uint32(wire.Cost(len(data)))
-			if err := h.tell(wire.TellCredit, []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)}); err != nil {
-				h.t.Fatal(err)
-			}
+			h.tell(wire.TellCredit, []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 		case wire.TellEnd:
 			if err := json.Unmarshal(data, &end); err != nil {
 				h.t.Fatal(err)
@@ -130,7 +144,7 @@ func (h *fakeHost) result() (out, errs string, end wire.ErrandEnd) {
 	}
 }
 
-func TestExec(t *testing.T) {
+func TestErrands(t *testing.T) {
 	t.Setenv("PMI_FD", "3")
 	for _, tc := range []struct {
 		name string
@@ -153,19 +167,18 @@ func TestExec(t *testing.T) {
 		{"a terminal", wire.Ask{Argv: wire.Texts{"sh", "-c", "stty size; echo $TERM"},
 			Terminal: &wire.Terminal{Rows: 33, Columns: 111, Name: "kind"}}, "", "33 111\r\nkind\r\n", "",
 			wire.ErrandEnd{}},
+		{"processes", wire.Ask{Kind: wire.AskProcesses}, "", fmt.Sprintf(`{"4":%d}`, os.Getpid()), "", wire.ErrandEnd{}},
+		{"readings end with the ranks", wire.Ask{Kind: wire.AskWatch, Ranks: []int{5}, Every: time.Hour}, "", "", "",
+			wire.ErrandEnd{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			h := newHost(t)
 			tc.ask.ID = 1
-			tc.ask.Kind = wire.AskExec
-			if err := h.ask(tc.ask); err != nil {
-				t.Fatal(err)
-			}
-			if tc.ask.Terminal == nil {
+			tc.ask.Kind = cmp.Or(tc.ask.Kind, wire.AskExec)
+			h.ask(tc.ask)
+			if tc.ask.Kind == wire.AskExec && tc.ask.Terminal == nil {
 				for _, piece := range []string{tc.in, ""} {
-					if err := h.tell(wire.TellIn, []byte(piece)); err != nil {
-						t.Fatal(err)
-					}
+					h.tell(wire.TellIn, []byte(piece))
 				}
 			}
 			out, errs, end := h.result()
@@ -179,16 +192,12 @@ func TestExec(t *testing.T) {
 // A command that nobody waits for gets SIGHUP, and SIGKILL if it ignores that.
 func TestDroppedCommandEnds(t *testing.T) {
 	h := newHost(t)
-	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskExec,
-		Argv: wire.Texts{"sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`}}); err != nil {
-		t.Fatal(err)
-	}
+	h.ask(wire.Ask{ID: 1, Kind: wire.AskExec,
+		Argv: wire.Texts{"sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`}})
 	if f, err := h.frames.Next(); err != nil || !bytes.Contains(f.Payload, []byte("here")) {
 		t.Fatalf("%q, %v", f.Payload, err)
 	}
-	if err := h.tell(wire.TellEnd, nil); err != nil {
-		t.Fatal(err)
-	}
+	h.tell(wire.TellEnd, nil)
 	if _, _, end := h.result(); end.Code != 137 {
 		t.Errorf("%+v", end)
 	}
@@ -204,9 +213,7 @@ func TestTerminalOfARank(t *testing.T) {
 		Ranks:    []int{4},
 		Terminal: &wire.Terminal{Rows: 33, Columns: 111},
 	}
-	if err := h.ask(attach); err != nil {
-		t.Fatal(err)
-	}
+	h.ask(attach)
 	if _, _, end := h.result(); end.Error != "rank 4 has no terminal of its own: a job has them with --panes" {
 		t.Errorf("%+v", end)
 	}
@@ -223,17 +230,14 @@ func TestTerminalOfARank(t *testing.T) {
 		t.Fatal(err)
 	}
 	slave.Close()
-	if err := errors.Join(h.ask(attach), h.tell(wire.TellIn, []byte("hi\n"))); err != nil {
-		t.Fatal(err)
-	}
+	h.ask(attach)
+	h.tell(wire.TellIn, []byte("hi\n"))
 	if err := rank.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	second := attach
 	second.ID = 2
-	if err := h.ask(second); err != nil {
-		t.Fatal(err)
-	}
+	h.ask(second)
 	var out, refused string
 	for ended := 0; ended < 2; { // the first ends with the rank, the second at once
 		f, err := h.frames.Next()
@@ -257,16 +261,6 @@ func TestTerminalOfARank(t *testing.T) {
 	}
 }
 
-func TestProcesses(t *testing.T) {
-	h := newHost(t)
-	if err := h.ask(wire.Ask{ID: 1, Kind: wire.AskProcesses}); err != nil {
-		t.Fatal(err)
-	}
-	if out, _, end := h.result(); out != fmt.Sprintf(`{"4":%d}`, os.Getpid()) || end.Error != "" {
-		t.Errorf("%s, %+v", out, end)
-	}
-}
-
 func TestSignals(t *testing.T) {
 	h := newHost(t)
 	for _, tc := range []struct {
@@ -274,14 +268,12 @@ func TestSignals(t *testing.T) {
 		signal int
 		end    string
 	}{{nil, 10, ""}, {[]int{4}, 9, ""}, {[]int{5}, 15, "rank 5 has ended"}, {nil, 65, "there is no signal 65"}} {
-		if err := h.ask(wire.Ask{
+		h.ask(wire.Ask{
 			ID:     1,
 			Kind:   wire.AskSignal,
 			Ranks:  tc.ranks,
 			Signal: tc.signal,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 		if _, _, end := h.result(); end.Error != tc.end {
 			t.Errorf("%+v: %+v", tc, end)
 		}
@@ -299,16 +291,16 @@ func TestBrokenErrands(t *testing.T) {
 		}
 	}
 	h := newHost(t)
-	broken("foreign rank", h.ask(wire.Ask{ID: 1, Kind: wire.AskSignal, Ranks: []int{3}}))
-	broken("number 0", h.ask(wire.Ask{Kind: wire.AskSignal}))
+	broken("foreign rank", h.tryAsk(wire.Ask{ID: 1, Kind: wire.AskSignal, Ranks: []int{3}}))
+	broken("number 0", h.tryAsk(wire.Ask{Kind: wire.AskSignal}))
 	sleep := wire.Ask{ID: 1, Kind: wire.AskExec, Argv: wire.Texts{"sleep", "600"}}
-	broken("same number", h.ask(sleep), h.ask(sleep))
-	broken("an agent's kind", h.tell(wire.TellOut, nil))
-	broken("a size that is none", h.tell(wire.TellSize, []byte("x")))
-	broken("credit from nowhere", h.tell(wire.TellCredit, binary.BigEndian.AppendUint32(nil, wire.Window)))
+	broken("same number", h.tryAsk(sleep), h.tryAsk(sleep))
+	broken("an agent's kind", h.tryTell(wire.TellOut, nil))
+	broken("a size that is none", h.tryTell(wire.TellSize, []byte("x")))
+	broken("credit from nowhere", h.tryTell(wire.TellCredit, binary.BigEndian.AppendUint32(nil, wire.Window)))
 	var errs []error
 	for range 10 {
-		errs = append(errs, h.tell(wire.TellIn, make([]byte, 60<<10)))
+		errs = append(errs, h.tryTell(wire.TellIn, make([]byte, 60<<10)))
 	}
 	broken("too much input", errs...)
 }
