@@ -238,10 +238,7 @@ const testSize = 3*minChunk + 12345
 func TestFileLeavesTheLauncherOnce(t *testing.T) {
 	for _, size := range []int{0, 1, minChunk, testSize} {
 		w := newWorld(t, 5, size)
-		all, errs := w.deliver(w.group(5), w.hosts(5), loopback())
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		all := w.mustDeliver(w.hosts(5), loopback())
 		for i, d := range all {
 			w.wants(i)
 			fed := int64(0)
@@ -263,10 +260,7 @@ func TestFileLeavesTheLauncherOnce(t *testing.T) {
 // Hosts that do not listen, or not where they say, get the file from the launcher.
 func TestUnreachableHostsAreFed(t *testing.T) {
 	w := newWorld(t, 3, testSize)
-	all, errs := w.deliver(w.group(3), w.hosts(3), nil)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	all := w.mustDeliver(w.hosts(3), nil)
 	for i, d := range all {
 		if w.wants(i); d.Fed != testSize || d.From != "" {
 			t.Errorf("host %d: %+v", i, d)
@@ -282,7 +276,7 @@ func TestUnreachableHostsAreFed(t *testing.T) {
 	hosts[0].offered = func(o *wire.Offered) {
 		o.Addrs = []netip.AddrPort{netip.MustParseAddrPort(closed.Addr().String())}
 	}
-	if all, errs = w.deliver(w.group(2), hosts, loopback()); errors.Join(errs...) != nil || all[1].Fed != testSize {
+	if all, errs := w.deliver(w.group(2), hosts, loopback()); errors.Join(errs...) != nil || all[1].Fed != testSize {
 		t.Errorf("%+v, %v", all, errs)
 	}
 	w.wants(1)
@@ -331,10 +325,7 @@ func TestBrokenLinkIsReplaced(t *testing.T) {
 	w := newWorld(t, 3, testSize)
 	hosts := w.hosts(3)
 	hosts[1].offered = func(o *wire.Offered) { o.Addrs = []netip.AddrPort{middle(t, o.Addrs[0], 2*minChunk)} }
-	all, errs := w.deliver(w.group(3), hosts, loopback())
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	all := w.mustDeliver(hosts, loopback())
 	w.wants(2)
 	if all[2].From != "f0" || all[2].Fed != 0 {
 		t.Errorf("%+v", all[2])
@@ -349,7 +340,6 @@ func TestLostHostIsReplaced(t *testing.T) {
 	w := newWorld(t, 3, 40*minChunk)
 	hosts := w.hosts(3)
 	ctx, kill := context.WithCancel(t.Context())
-	half := make(chan struct{})
 	hosts[1] = w.connect("f1", func(next func() (wire.Frame, error), out *wire.Writer) error {
 		f, err := next()
 		if err != nil {
@@ -364,8 +354,6 @@ func TestLostHostIsReplaced(t *testing.T) {
 		return Receive(ctx, f.Payload, frames, out, func(o wire.Offer) (Target, error) { return Keep(o, w.homes[1]) })
 	})
 	hosts[1].offered = func(o *wire.Offered) { o.Addrs = []netip.AddrPort{middle(t, o.Addrs[0], 20*minChunk)} }
-	close(half)
-	<-half
 	go func() {
 		w.await("the link broke", func() bool { return w.said("f2: fetching from f1") })
 		kill()
@@ -447,10 +435,7 @@ func TestLyingHostIsFoundOut(t *testing.T) {
 	w := newWorld(t, 4, testSize)
 	hosts := w.hosts(4)
 	hosts[1] = w.connect("f1", w.liar(7))
-	all, errs := w.deliver(w.group(4), hosts, loopback())
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	all := w.mustDeliver(hosts, loopback())
 	for _, i := range []int{0, 2, 3} {
 		w.wants(i)
 	}
@@ -480,7 +465,14 @@ func TestFailedHostIsNamed(t *testing.T) {
 // file that the host has.
 func TestRelayIsResumed(t *testing.T) {
 	w := newWorld(t, 2, 4*minChunk)
-	w.mustDeliver()
+	deliver := func() []Delivered {
+		t.Helper()
+		all := w.mustDeliver(w.hosts(2), loopback())
+		w.wants(0)
+		w.wants(1)
+		return all
+	}
+	deliver()
 	// The sums are those of the same file; what is there is cut to two chunks and a half, of which
 	// the second is wrong on host 1.
 	for i := range 2 {
@@ -492,25 +484,23 @@ func TestRelayIsResumed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all := w.mustDeliver()
+	all := deliver()
 	if all[0].Had != 2*minChunk || all[0].Fed != 2*minChunk || all[1].Had != minChunk || all[1].Fed != 0 {
 		t.Errorf("%+v", all)
 	}
-	for i, d := range w.mustDeliver() {
+	for i, d := range deliver() {
 		if d.Had != 4*minChunk || d.Fed != 0 || d.Path != w.path(i) {
 			t.Errorf("nothing has changed, and yet %+v", d)
 		}
 	}
 }
 
-func (w *world) mustDeliver() []Delivered {
+// mustDeliver delivers the file to hosts at addrs.
+func (w *world) mustDeliver(hosts []*remote, addrs []netip.Addr) []Delivered {
 	w.Helper()
-	all, errs := w.deliver(w.group(len(w.homes)), w.hosts(len(w.homes)), loopback())
+	all, errs := w.deliver(w.group(len(hosts)), hosts, addrs)
 	if err := errors.Join(errs...); err != nil {
 		w.Fatal(err)
-	}
-	for i := range w.homes {
-		w.wants(i)
 	}
 	return all
 }

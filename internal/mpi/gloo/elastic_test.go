@@ -10,6 +10,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // driven are the epochs of one process, as a test determines.
@@ -156,16 +158,6 @@ func oneHost(members ...*member) *world {
 	return w
 }
 
-// await polls for what must become true.
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited for %s", what)
-		}
-	}
-}
-
 // reborn asks for a member's next numbers.
 func reborn(w *world, rank int) chan string {
 	answer := make(chan string, 1)
@@ -192,7 +184,7 @@ func TestElasticEpochs(t *testing.T) {
 	met := make(chan error, 1)
 	go func() { met <- w.rendezvous(1, atOnce) }()
 	for _, m := range []*member{a, b} { // they live, and wait to be let in
-		await(t, "a sign of life", func() bool { parks, _ := m.heard(); return len(parks) == 1 })
+		lab.Until(t, "a sign of life", func() bool { parks, _ := m.heard(); return len(parks) == 1 })
 	}
 	select {
 	case err := <-met:
@@ -217,10 +209,10 @@ func TestElasticEpochs(t *testing.T) {
 	if status, _, err := w.ask(2, "PUT", "/global/rank_2", []byte("host")); status != 200 || err != nil {
 		t.Fatal(status, err)
 	}
-	await(t, "a sign of life", func() bool { parks, _ := c.heard(); return len(parks) == 1 })
+	lab.Until(t, "a sign of life", func() bool { parks, _ := c.heard(); return len(parks) == 1 })
 	answers := []chan string{reborn(w, 0), reborn(w, 0), reborn(w, 1)}
 	for _, m := range []*member{a, b} {
-		await(t, "the question for the next epoch", func() bool { parks, _ := m.heard(); return len(parks) == 2 })
+		lab.Until(t, "the question for the next epoch", func() bool { parks, _ := m.heard(); return len(parks) == 2 })
 	}
 	select {
 	case got := <-answers[0]:
@@ -288,7 +280,7 @@ func TestElasticEnds(t *testing.T) {
 	}
 	left.letIn(1, 1, 2)
 	answer := reborn(w, 1)
-	await(t, "the question for the next epoch", func() bool { parks, _ := left.heard(); return len(parks) == 2 })
+	lab.Until(t, "the question for the next epoch", func() bool { parks, _ := left.heard(); return len(parks) == 2 })
 	left.change(func() { left.over = true })
 	select {
 	case got := <-answer:

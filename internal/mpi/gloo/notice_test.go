@@ -15,6 +15,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // What Python 3.11 makes of ({"lo": [("127.0.0.1", 40000)]}, bytes(range(32))) and the like, with
@@ -237,17 +239,17 @@ func TestNotices(t *testing.T) {
 		m.change(func() { close(m.interrupted) })
 	}
 	register(0, ears.registration())
-	await(t, "a second notice", func() bool { return len(ears.heard()) >= 2 })
+	lab.Until(t, "a second notice", func() bool { return len(ears.heard()) >= 2 })
 	again := newListener(t, "root's")
 	again.mu.Lock()
 	again.mute = true
 	again.mu.Unlock()
 	register(0, again.registration())
-	await(t, "notices elsewhere", func() bool { return len(again.heard()) >= 2 })
+	lab.Until(t, "notices elsewhere", func() bool { return len(again.heard()) >= 2 })
 
 	// It leaves, and hears no more of this epoch, but of the next.
 	answer := reborn(w, 0)
-	await(t, "the question for the next epoch", func() bool { parks, _ := root.heard(); return len(parks) == 2 })
+	lab.Until(t, "the question for the next epoch", func() bool { parks, _ := root.heard(); return len(parks) == 2 })
 	root.letIn(2, 0, 1)
 	if got := <-answer; got != "200 0,1,0,1,0,1 <nil>" {
 		t.Errorf("the next epoch: %s", got)
@@ -258,7 +260,7 @@ func TestNotices(t *testing.T) {
 		t.Errorf("%d notices after it had left", len(got)-n)
 	}
 	root.change(func() { close(root.interrupted) })
-	await(t, "a notice of the next epoch", func() bool { return len(again.heard()) > n })
+	lab.Until(t, "a notice of the next epoch", func() bool { return len(again.heard()) > n })
 	stamps := append(ears.heard(), again.heard()...)
 	if !slices.IsSorted(stamps) || len(slices.Compact(slices.Clone(stamps))) != len(stamps) || stamps[0] <= 1 ||
 		stamps[len(stamps)-1] <= 2 {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // sockaddr is where a rank awaits another.
@@ -68,14 +70,14 @@ func TestSever(t *testing.T) {
 	}
 	began := time.Now()
 	change(a, func() { close(a.failed) })
-	await(t, "the cut", func() bool { return count(a) > 0 })
+	lab.Until(t, "the cut", func() bool { return count(a) > 0 })
 	if took := time.Since(began); took < settleTime*3/4 {
 		t.Errorf("cut after %v, when Horovod may just begin", took)
 	}
 	wantSevered(t, a, "10.0.0.1:1001", "10.0.0.1:1002", "10.0.0.3:1020", "[fd00::2]:1010")
 	began = time.Now()
 	change(b, func() { close(b.failed) })
-	await(t, "the second cut", func() bool { return count(b) > 0 })
+	lab.Until(t, "the second cut", func() bool { return count(b) > 0 })
 	if took := time.Since(began); took > settleTime {
 		t.Errorf("cut %v after the epoch had failed, long after its begin", took)
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -170,45 +169,27 @@ func TestLengthsOfPMI2(t *testing.T) {
 	}
 }
 
-// Over PMI_PORT, the second message says who a rank of PMI-2 is; nobody may be a rank that is
-// somebody already.
 func TestStrangersOfPMI2(t *testing.T) {
-	host := &Host{
-		Name:     "kvs_1",
-		Size:     2,
-		Programs: map[int]int{0: 0, 1: 3},
-		Store:    newStore(2),
-	}
-	connect := func(first string) (*bufio.Reader, net.Conn, chan error) {
-		ours, theirs := net.Pipe()
-		t.Cleanup(func() { theirs.Close() })
-		end := make(chan error, 1)
-		go func() {
-			end <- host.ServeUnidentified(t.Context(), ours)
-			ours.Close()
-		}()
-		if _, err := io.WriteString(theirs, "cmd=init pmi_version=2 pmi_subversion=0\n"); err != nil {
-			t.Fatal(err)
-		}
-		lines := bufio.NewReader(theirs)
+	host := unidentified()
+	begin := func(second string) (*bufio.Reader, chan error) {
+		conn, lines, end := connect(t, host, "cmd=init pmi_version=2 pmi_subversion=0\n")
 		if line, err := lines.ReadString('\n'); err != nil ||
 			line != "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
-		if _, err := io.WriteString(theirs, (&pmi2Codec{}).frame(first)); err != nil {
+		if _, err := io.WriteString(conn, (&pmi2Codec{}).frame(second)); err != nil {
 			t.Fatal(err)
 		}
-		return lines, theirs, end
+		return lines, end
 	}
-	lines, _, _ := connect("cmd=fullinit;srcid=1;threaded=FALSE;")
+	lines, _ := begin("cmd=fullinit;srcid=1;threaded=FALSE;")
 	want := "cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=1;size=2;appnum=3;debugged=FALSE;pmiverbose=FALSE;"
 	if got, err := (&pmi2Codec{}).read(lines); err != nil || got != want {
 		t.Fatalf("%q, %v; want %q", got, err, want)
 	}
 	for _, bad := range []string{"cmd=fullinit;pmirank=1;", "cmd=fullinit;pmirank=7;", "cmd=fullinit;pmirank=-1;",
 		"cmd=fullinit;", "cmd=kvs-fence;pmirank=0;", "x"} {
-		_, _, end := connect(bad)
-		if err := <-end; err == nil {
+		if _, end := begin(bad); <-end == nil {
 			t.Errorf("%q was let in", bad)
 		}
 	}

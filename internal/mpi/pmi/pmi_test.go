@@ -274,32 +274,14 @@ func TestAbort(t *testing.T) {
 	}
 }
 
-// Over PMI_PORT a rank says first who it is; nobody may be a rank that is somebody already.
+// Over PMI_PORT a rank says first who it is, with PMI-2 in its second message; nobody may be a rank
+// that is somebody already.
 func TestStrangers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes many seconds")
 	}
-	j := newJob(t, 2)
-	host := &Host{
-		Name:     "kvs_1",
-		Size:     2,
-		Programs: map[int]int{0: 0, 1: 3},
-		Store:    j.hosts[0].Store,
-	}
-	connect := func(first string) (*bufio.Reader, net.Conn, chan error) {
-		ours, theirs := net.Pipe()
-		t.Cleanup(func() { theirs.Close() })
-		end := make(chan error, 1)
-		go func() {
-			end <- host.ServeUnidentified(t.Context(), ours)
-			ours.Close()
-		}()
-		if _, err := io.WriteString(theirs, first+"\n"); err != nil {
-			t.Fatal(err)
-		}
-		return bufio.NewReader(theirs), theirs, end
-	}
-	lines, conn, _ := connect("cmd=initack pmiid=1")
+	host := unidentified()
+	conn, lines, _ := connect(t, host, "cmd=initack pmiid=1\n")
 	for _, want := range []string{"cmd=initack", "cmd=set size=2", "cmd=set rank=1", "cmd=set debug=0"} {
 		if line, err := lines.ReadString('\n'); err != nil || line != want+"\n" {
 			t.Fatalf("%q, %v; want %q", line, err, want)
@@ -310,11 +292,36 @@ func TestStrangers(t *testing.T) {
 		t.Error(line)
 	}
 	for _, bad := range []string{"cmd=initack pmiid=1", "cmd=initack pmiid=7", "cmd=initack", "cmd=init pmiid=0", "x"} {
-		_, _, end := connect(bad)
-		if err := <-end; err == nil {
+		if _, _, end := connect(t, host, bad+"\n"); <-end == nil {
 			t.Errorf("%q was let in", bad)
 		}
 	}
+}
+
+// unidentified is a host of two ranks, the second of program 3, which connect to it.
+func unidentified() *Host {
+	return &Host{
+		Name:     "kvs_1",
+		Size:     2,
+		Programs: map[int]int{0: 0, 1: 3},
+		Store:    newStore(2),
+	}
+}
+
+// connect sends the first text of a connection to a host. end receives how the host ended it.
+func connect(t *testing.T, h *Host, first string) (theirs net.Conn, lines *bufio.Reader, end chan error) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	t.Cleanup(func() { theirs.Close() })
+	end = make(chan error, 1)
+	go func() {
+		end <- h.ServeUnidentified(t.Context(), ours)
+		ours.Close()
+	}()
+	if _, err := io.WriteString(theirs, first); err != nil {
+		t.Fatal(err)
+	}
+	return theirs, bufio.NewReader(theirs), end
 }
 
 func TestMapping(t *testing.T) {
