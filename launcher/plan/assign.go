@@ -32,47 +32,53 @@ func (r Request) orders() (mapBy, rankBy Order) {
 	return mapBy, cmp.Or(r.RankBy, mapBy)
 }
 
-// deal returns how many of np ranks each host gets: its slots in every round,
-// and never more than its max_slots.
-func deal(hosts []hostfile.Host, np int, by Order) ([]int, error) {
-	shares := make([]int, len(hosts))
-	for left, dealt := np, 1; left > 0; left -= dealt {
-		if dealt == 0 {
-			return nil, &SlotsError{
-				NP:       np,
-				Slots:    np - left,
-				Hosts:    len(hosts),
-				MaxSlots: true,
-			}
-		}
+// Deal returns the hosts, by index, of n ranks in the order in which they are dealt: first to the
+// slots of each host that are not taken (nil: none is), then to all its slots once more per round.
+// A host gets at most its max_slots, those taken included. If no host has room, there are fewer
+// than n. It is pure.
+func Deal(hosts []hostfile.Host, taken []int, n int, by Order) (at []int) {
+	full := make([]int, len(hosts))
+	copy(full, taken)
+	for round := 0; len(at) < n; round++ {
 		room := make([]int, len(hosts))
 		for i, h := range hosts {
 			room[i] = h.Slots
+			if round == 0 {
+				room[i] -= full[i]
+			}
 			if h.MaxSlots > 0 {
-				room[i] = min(room[i], h.MaxSlots-shares[i])
+				room[i] = min(room[i], h.MaxSlots-full[i])
 			}
 		}
-		dealt = dealRound(shares, room, left, by)
+		had := len(at)
+		at = dealRound(at, room, n, by)
+		if round > 0 && len(at) == had {
+			break
+		}
+		for _, i := range at[had:] {
+			full[i]++
+		}
 	}
-	return shares, nil
+	return at
 }
 
-// dealRound adds to shares as many of left ranks as hosts have room for, and returns how many.
-func dealRound(shares, room []int, left int, by Order) (dealt int) {
-	for again := true; again && dealt < left; {
+// dealRound adds to at the hosts of as many ranks as they have room for, up to n in all.
+func dealRound(at, room []int, n int, by Order) []int {
+	for again := true; again && len(at) < n; {
 		again = false
 		for i := range room {
-			share := min(room[i], left-dealt)
+			share := min(room[i], n-len(at))
 			if by == ByNode {
 				share = min(share, 1)
 			}
-			shares[i] += share
-			room[i] -= share
-			dealt += share
+			for range share {
+				at = append(at, i)
+			}
+			room[i] -= max(share, 0)
 			again = again || room[i] > 0
 		}
 	}
-	return dealt
+	return at
 }
 
 // number returns the ranks of each host, ascending: host by host, one of every host in turn, or the

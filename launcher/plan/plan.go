@@ -136,9 +136,18 @@ func New(hosts []hostfile.Host, req Request) (Plan, error) {
 		return Plan{}, &SlotsError{NP: np, Slots: slots, Hosts: len(hosts)}
 	}
 	mapBy, rankBy := req.orders()
-	shares, err := deal(hosts, np, mapBy)
-	if err != nil {
-		return Plan{}, err
+	dealt := Deal(hosts, nil, np, mapBy)
+	if len(dealt) < np {
+		return Plan{}, &SlotsError{
+			NP:       np,
+			Slots:    len(dealt),
+			Hosts:    len(hosts),
+			MaxSlots: true,
+		}
+	}
+	shares := make([]int, len(hosts))
+	for _, i := range dealt {
+		shares[i]++
 	}
 	plan := Plan{Size: np}
 	for i, ranks := range number(hosts, shares, rankBy) {

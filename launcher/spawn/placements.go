@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher/plan"
@@ -125,6 +126,10 @@ func (b *placements) rooms(by int, names string) (all []room, err error) {
 				return nil, fmt.Errorf("MPI_Info names the host %q: write name:SLOTS", prose.Printable(entry))
 			}
 		}
+		if i := slices.IndexFunc(all, func(other room) bool { return other.host == at }); i >= 0 {
+			all[i].slots = max(all[i].slots, r.slots)
+			continue
+		}
 		all = append(all, r)
 	}
 	return all, nil
@@ -164,26 +169,22 @@ func (b *placements) remedy(by int) string {
 	return "; with --max-spawn N they may on all hosts"
 }
 
-// place takes n ranks to hosts: first to their free slots, then to their slots once more per round.
-// It counts them in more.
+// place takes n ranks to hosts, up to the spawned ranks that each may have. It counts them in more.
 func (b *placements) place(rooms []room, more []int, n int) (hosts []int, err error) {
-	for round := 0; len(hosts) < n; round++ {
-		had := len(hosts)
-		for _, r := range rooms {
-			h := b.hosts[r.host]
-			take := r.slots
-			if round == 0 {
-				take -= len(h.own) + len(h.runs) + more[r.host]
-			}
-			for range min(take, n-len(hosts), h.Spawn.Most-len(h.runs)-more[r.host]) {
-				hosts = append(hosts, r.host)
-				more[r.host]++
-			}
-		}
-		if round > 0 && len(hosts) == had {
-			return nil, fmt.Errorf("%d of %d find room: --max-spawn allows %d spawned ranks at a time on a host", had,
-				n, b.hosts[0].Spawn.Most)
-		}
+	entries := make([]hostfile.Host, len(rooms))
+	taken := make([]int, len(rooms))
+	for i, r := range rooms {
+		h := b.hosts[r.host]
+		entries[i] = hostfile.Host{Slots: r.slots, MaxSlots: len(h.own) + h.Spawn.Most}
+		taken[i] = len(h.own) + len(h.runs) + more[r.host]
+	}
+	for _, i := range plan.Deal(entries, taken, n, plan.BySlot) {
+		hosts = append(hosts, rooms[i].host)
+		more[rooms[i].host]++
+	}
+	if len(hosts) < n {
+		return nil, fmt.Errorf("%d of %d find room: --max-spawn allows %d spawned ranks at a time on a host",
+			len(hosts), n, b.hosts[0].Spawn.Most)
 	}
 	return hosts, nil
 }

@@ -107,6 +107,7 @@ func TestRefusedRequests(t *testing.T) {
 		"no rank":        {9, request("", 2, -1), "for -1 ranks"},
 		"another host":   {9, request("d", 1), "they may run on a, b and c, and MPI_Info names d"},
 		"too many":       {2, request("", 7), "6 of 7 find room"},
+		"a host twice":   {2, request("c, c", 3), "2 of 3 find room"},
 		"no such slots":  {9, request("a:x", 1), "write name:SLOTS"},
 		"far too many":   {9, request("", 1<<30), "for 1073741824 ranks"},
 		"name to escape": {9, request("\x1b[31m", 1), "MPI_Info names"},

@@ -89,13 +89,7 @@ func applySlotFlags(p Selection, o *settings.Options) (Selection, error) {
 			np = len(hosts)
 		}
 		hosts = hosts[:min(len(hosts), np)]
-		slots = func(i int) int {
-			share := np / len(hosts)
-			if i < np%len(hosts) {
-				share++
-			}
-			return share
-		}
+		slots = func(i int) int { return (np + len(hosts) - 1 - i) / len(hosts) }
 	}
 	for i := range hosts {
 		hosts[i].Slots = slots(i)
