@@ -26,7 +26,6 @@ type (
 	Order       = plan.Order
 	Binding     = wire.Binding
 	GPURequest  = wire.GPUs
-	Placement   = wire.Placement
 	SlotsError  = plan.SlotsError
 	GPUsError   = plan.GPUsError
 )
@@ -37,10 +36,8 @@ const (
 	ByNode = plan.ByNode
 )
 
-// The networks that ranks use. See package route.
-type (
-	Network = route.Network
-)
+// Network is the networks that ranks use. See package route.
+type Network = route.Network
 
 // Hosts and sessions with their agents. See package session.
 type (
@@ -60,14 +57,11 @@ const AgentCommand = session.AgentCommand
 // How a job ends, and its ranks. See package core.
 type (
 	Result     = core.Result
-	ElasticEnd = core.ElasticEnd
 	Failure    = core.Failure
 	LateError  = core.LateError
 	Exit       = core.Exit
-	MPIEnd     = core.MPIEnd
 	HostError  = core.HostError
 	Unkillable = core.Unkillable
-	Process    = core.Process
 	StopReason = core.StopReason
 )
 

@@ -200,7 +200,7 @@ type job struct {
 
 	hosts    []Host // by index in the plan, as are the next two
 	sessions []*session.Session
-	places   [][]Placement // where the ranks of each host run on it
+	places   [][]wire.Placement // where the ranks of each host run on it
 
 	core    *core.Machine
 	fences  *core.Fences
@@ -220,7 +220,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		core:     core.New(plan, opts.Grace),
 		hosts:    make([]Host, len(plan.Hosts)),
 		sessions: make([]*session.Session, len(plan.Hosts)),
-		places:   make([][]Placement, len(plan.Hosts)),
+		places:   make([][]wire.Placement, len(plan.Hosts)),
 	}
 	j.policy = j
 	j.stager.Hosts = len(plan.Hosts)

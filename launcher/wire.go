@@ -3,6 +3,7 @@ package launcher
 import (
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -18,7 +19,7 @@ func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
 	for _, p := range left[:min(len(left), wire.MaxUnkillable)] {
 		p.Name = session.Clean(p.Name)
 		p.State = session.Clean(p.State)
-		all = append(all, Unkillable{Host: host, Process: Process(p)})
+		all = append(all, Unkillable{Host: host, Process: core.Process(p)})
 	}
 	return all
 }
