@@ -2,7 +2,6 @@ package launcher
 
 import (
 	"crypto/rand"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -26,7 +25,7 @@ type elasticEpoch struct {
 
 func newElasticEpoch(plan elastic.Plan) *elasticEpoch {
 	e := &elasticEpoch{plan: plan, members: map[elastic.Process]elastic.Member{},
-		fences: core.NewFences(len(plan.Members))}
+		fences: core.NewFences(plan.Epoch, len(plan.Members))}
 	for _, m := range plan.Members {
 		e.members[m.Process] = m
 	}
@@ -182,10 +181,7 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	}
 	all, err := j.epoch.fences.Add(f)
 	if all != nil {
-		j.toMembers(wire.TypeFenced, wire.Fence{Epoch: f.Epoch, Name: f.Name, Values: all})
-	}
-	if stuck := j.epoch.fences.Stuck(); stuck != nil && err == nil {
-		err = fmt.Errorf("rank %d: %s", stuck.Rank, stuck.Cause)
+		j.toMembers(wire.TypeFenced, *all)
 	}
 	if err != nil {
 		j.abort(elasticAbort{process: p, host: p.name.Host, cause: err.Error()})

@@ -18,7 +18,7 @@ import (
 func (j *job) stream() {
 	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Tap: j.opts.Tap})
 	j.spawned = spawn.NewCoordinator(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
-	j.fences = core.NewFences(j.plan.Size)
+	j.fences = core.NewFences(0, j.plan.Size)
 	j.startup = core.NewStartup(j.plan, j.opts.MPITimeout)
 	j.openInput()
 	for _, s := range j.sessions {
@@ -97,15 +97,18 @@ func (j *job) reported(r reported) {
 func (j *job) fence(host int, f wire.Fence) {
 	all, err := j.fences.Add(f)
 	if all != nil {
-		j.toAll(wire.TypeFenced, wire.Fence{Name: f.Name, Values: all})
+		j.toAll(wire.TypeFenced, *all)
 		j.startup.Fenced(f.Name)
-	} else if stuck := j.fences.Stuck(); stuck != nil {
-		j.apply(*stuck)
 	}
-	switch twice := new(kv.DuplicateError); {
+	var stuck *core.RankLost
+	var twice *kv.DuplicateError
+	switch {
+	case err == nil:
+	case errors.As(err, &stuck):
+		j.apply(*stuck)
 	case errors.As(err, &twice): // a rank server refuses it
 		j.apply(core.HostLost{Host: host, Err: &wire.FormatError{Reason: twice.Error()}})
-	case err != nil:
+	default:
 		j.apply(core.Abort{Abort: wire.Abort{Rank: -1, Cause: err.Error()}})
 	}
 }

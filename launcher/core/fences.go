@@ -11,6 +11,7 @@ import (
 // concurrent use.
 type Fences struct {
 	gather *kv.Fences
+	epoch  int
 	size   int
 	ended  []int // ranks that have ended and can reach no fence
 }
@@ -18,21 +19,31 @@ type Fences struct {
 // maxFenced bounds the values of one fence together: they go to every host in one message.
 const maxFenced = wire.MaxControl / 2
 
-// NewFences returns the fences of size ranks.
-func NewFences(size int) *Fences { return &Fences{gather: kv.NewFences(size), size: size} }
+// NewFences returns the fences of an epoch (0: of a fixed job) of size ranks.
+func NewFences(epoch, size int) *Fences {
+	return &Fences{gather: kv.NewFences(size), epoch: epoch, size: size}
+}
 
-// Add takes one host's values and returns all when they are complete.
-func (f *Fences) Add(part wire.Fence) (map[int][]byte, error) {
+// Add takes one host's values and returns the message for all hosts when they are complete. The
+// error is a *[RankLost] if they never will be.
+func (f *Fences) Add(part wire.Fence) (*wire.Fence, error) {
 	all, err := f.gather.Add(part.Name, part.Values)
 	bytes := 0
 	for _, value := range all {
 		bytes += len(value)
 	}
-	if bytes > maxFenced {
+	switch stuck := f.Stuck(); {
+	case err != nil:
+		return nil, err
+	case bytes > maxFenced:
 		return nil, fmt.Errorf("fence %q: the values of all ranks are %d bytes, at most %d allowed", part.Name, bytes,
 			maxFenced)
+	case all != nil:
+		return &wire.Fence{Epoch: f.epoch, Name: part.Name, Values: all}, nil
+	case stuck != nil:
+		return nil, stuck
 	}
-	return all, err
+	return nil, nil
 }
 
 // RankEnded records that a rank has ended. One that was spawned takes part in no fence of the job.
@@ -55,3 +66,5 @@ func (f *Fences) Stuck() *RankLost {
 		Awaited: wire.IsMPIFence(name),
 	}}
 }
+
+func (e *RankLost) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Cause) }

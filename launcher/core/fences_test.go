@@ -8,7 +8,7 @@ import (
 
 // A rank that was spawned takes part in no fence of the job, so its end holds none up.
 func TestEndOfASpawnedRankHoldsNoFenceUp(t *testing.T) {
-	f := NewFences(2)
+	f := NewFences(0, 2)
 	if _, err := f.Add(wire.Fence{Name: "pmi/1", Values: map[int][]byte{0: nil}}); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func newBoss(w *world) *boss {
 	b := &boss{
 		w:      w,
 		core:   New(w.plan, w.grace),
-		fences: NewFences(w.plan.Size),
+		fences: NewFences(0, w.plan.Size),
 		known:  map[int]Exit{},
 		unread: make([][]any, len(w.hosts)+1),
 	}
@@ -110,12 +110,11 @@ func (b *boss) mistake(host int) time.Duration {
 func (b *boss) fence(f wire.Fence) {
 	all, err := b.fences.Add(f)
 	if all != nil {
-		b.toAll(wire.Fence{Name: f.Name, Values: all})
+		b.toAll(*all)
 	}
-	if stuck := b.fences.Stuck(); stuck != nil {
+	if stuck := new(RankLost); errors.As(err, &stuck) {
 		b.apply(*stuck)
-	}
-	if err != nil {
+	} else if err != nil {
 		b.apply(Abort{wire.Abort{Rank: -1, Cause: err.Error()}})
 	}
 }
