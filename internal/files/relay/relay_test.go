@@ -714,12 +714,13 @@ func (l listener) Write(p []byte) (int, error) { l(p); return len(p), nil }
 // Only the user can read a part of a file.
 func TestPartialFileIsTheUsersAlone(t *testing.T) {
 	w := newWorld(t, 1, testSize)
-	target, err := Keep(wire.Offer{
+	offer := wire.Offer{
 		Place: w.place,
 		Size:  testSize,
 		Chunk: w.src.chunk,
 		Sums:  w.src.sums,
-	}, w.homes[0])
+	}
+	target, err := Keep(offer, w.homes[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -729,12 +730,7 @@ func TestPartialFileIsTheUsersAlone(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	// Another launch of the same file does not write to it.
-	other, err := Keep(wire.Offer{
-		Place: w.place,
-		Size:  testSize,
-		Chunk: w.src.chunk,
-		Sums:  w.src.sums,
-	}, w.homes[0])
+	other, err := Keep(offer, w.homes[0])
 	if err != nil || os.SameFile(info, must(other.File().Stat())) {
 		t.Errorf("two launches write to one file, %v", err)
 	}

@@ -17,27 +17,15 @@ import (
 	"github.com/gorun/gorun/internal/host/memexec"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/files"
 )
 
-// knowsNVLinks stands for gorun-gpu on the host of driver(0, 0, 0, 0): of its four GPUs 0 and 2
+// knowsNVLinks stands for gorun-gpu on the host of files.GPUs(0, 0, 0, 0): of its four GPUs 0 and 2
 // have NVLinks, and 1 and 3.
 const knowsNVLinks = `#!/bin/sh
 echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "nvlinks": {"2": 4}}, {"index": 1, "bus_id": "0000:17:00.0", "nvlinks": {"3": 4}},
 {"index": 2, "bus_id": "0000:27:00.0", "nvlinks": {"0": 4}}, {"index": 3, "bus_id": "0000:37:00.0", "nvlinks": {"1": 4}}]}'
 `
-
-// driver is a host with GPUs as the driver shows them, on NUMA nodes.
-func driver(nodes ...int) fstest.MapFS {
-	root := fstest.MapFS{}
-	for i, node := range nodes {
-		id := fmt.Sprintf("0000:%02x:00.0", 16*i+7)
-		root["proc/driver/nvidia/gpus/"+id+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil,
-			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU "+
-				"Excluded:\t No\n", i, id, i)}
-		root["sys/bus/pci/devices/"+id+"/numa_node"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d\n", node)}
-	}
-	return root
-}
 
 // packed is a program as it is sent.
 func packed(t testing.TB, program string) []byte {
@@ -73,7 +61,7 @@ func (h *host) send(program []byte) {
 // gorun-gpu knows, and without them if it fails.
 func TestSentProgramDecidesTheAssignment(t *testing.T) {
 	t.Parallel()
-	root := lay(t, driver(0, 0, 0, 0))
+	root := lay(t, files.GPUs(0, 0, 0, 0))
 	near := "[[0 2] [1 3]]"
 	far := "[[0 1] [2 3]]"
 	long := "#!/bin/sh\n#" + rawNoise(300_000) + "\n"
@@ -142,7 +130,7 @@ func rawNoise(n int) string {
 // gorun-gpu knows.
 func TestSentProgramNamesInstances(t *testing.T) {
 	t.Parallel()
-	root := driver(0)
+	root := files.GPUs(0)
 	root["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
 	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, root))
 	if !h.hello.LacksGPUProgram || !h.hello.Partitioned {
@@ -291,7 +279,7 @@ func runBesideReaper(times string) int {
 // TestSlowProgram checks that the timeout applies to each frame, not to the whole program.
 func TestSlowProgram(t *testing.T) {
 	slow(t)
-	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, driver(0)), "PATH=/no/nvidia-smi")
+	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, files.GPUs(0)), "PATH=/no/nvidia-smi")
 	h.answerHello()
 	program := packed(t, knowsNVLinks)
 	for i := range 3 {

@@ -14,12 +14,13 @@ import (
 
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
 func TestAgentListsGPUsWithoutAJob(t *testing.T) {
 	t.Parallel()
-	box := driver(0)
+	box := files.GPUs(0)
 	broken := fstest.MapFS{"proc/driver/nvidia/gpus/what/information": {Data: []byte("Model: A100\n")}}
 	program := packed(t, "#!/bin/sh\necho '{\"devices\": [{\"index\": 0, \"bus_id\": \"0000:07:00.0\", \"name\": "+
 		"\"by gorun-gpu\"}]}'\n")

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/files"
 )
 
 func TestParseList(t *testing.T) {
@@ -66,7 +68,20 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	if err != nil {
 		t.Skip("needs cc")
 	}
-	dir := t.TempDir()
+	dir := files.Make(t, map[string]string{
+		"p.c": "#include <stdio.h>\nint mpi(void); int pal(void);\n#ifdef MAIN\nint main(void) { " +
+			"fclose(fopen(\"ran\", \"w\")); return mpi(); }\n#else\nint NAME(void) { return 0; }\n#endif\n",
+		"run.sh":  "+#!/usr/bin/env bash\n# ./other\nN=2 ./program --x\n",
+		"plain":   "+exec program\n",
+		"outer":   "+#!/bin/sh\n. ./run.sh\n",
+		"comment": "+#!/bin/sh\n# ./program\n",
+		"perl":    "+#!/usr/bin/perl\nsystem './program'\n",
+		"python3": "+#!/bin/sh\n",
+
+		"env/pyvenv.cfg": "home = /usr/bin\ninclude-system-site-packages = false\n",
+		"env/bin/x":      "",
+		"env/lib/python3.11/site-packages/mpi4py/__init__.py": "",
+	})
 	build := func(args ...string) {
 		t.Helper()
 		if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
@@ -74,11 +89,6 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		}
 	}
 	source := filepath.Join(dir, "p.c")
-	if err := os.WriteFile(source, []byte("#include <stdio.h>\nint mpi(void); int pal(void);\n#ifdef MAIN\nint "+
-		"main(void) { fclose(fopen(\"ran\", \"w\")); return mpi(); }\n#else\nint NAME(void) { return 0; }\n#endif\n"),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
 	pal := filepath.Join(dir, "libopen-pal.so.80")
 	mpi := filepath.Join(dir, "libmpi.so.40")
 	program := filepath.Join(dir, "program")
@@ -96,13 +106,6 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	}
 	// Programs that a command line or a script names.
 	env2 := map[string]string{"LD_LIBRARY_PATH": dir, "PATH": dir + ":/usr/bin:/bin"}
-	for name, text := range map[string]string{"run.sh": "#!/usr/bin/env bash\n# ./other\nN=2 ./program --x\n",
-		"plain": "exec program\n", "outer": "#!/bin/sh\n. ./run.sh\n",
-		"comment": "#!/bin/sh\n# ./program\n", "perl": "#!/usr/bin/perl\nsystem './program'\n"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for _, tt := range []struct {
 		argv []string
 		want bool
@@ -127,26 +130,14 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	// mpi4py's extension, found as an interpreter of that prefix would.
 	env := filepath.Join(dir, "env")
 	packages := filepath.Join(env, "lib/python3.11/site-packages/mpi4py")
-	for _, d := range []string{packages, filepath.Join(env, "bin")} {
-		if err := os.MkdirAll(d, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
 	build("-shared", "-fPIC", "-DNAME=extension", "-Wl,--no-as-needed", "-o",
 		filepath.Join(packages, "MPI.cpython-311.so"), source, mpi)
-	if err := os.WriteFile(filepath.Join(env, "pyvenv.cfg"),
-		[]byte("home = /usr/bin\ninclude-system-site-packages = false\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
 	interpreter := filepath.Join(env, "bin/python3")
 	build("-DNAME=main", "-o", interpreter, source)
 	if use := Find(t.Context(), interpreter, map[string]string{"LD_LIBRARY_PATH": dir}); use != (Use{OpenMPI, pmix}) {
 		t.Errorf("python: %+v", use)
 	}
 	shim := filepath.Join(dir, "python3")
-	if err := os.WriteFile(shim, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	if use := Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir,
 		"PYTHONPATH": filepath.Dir(packages)}); use != (Use{OpenMPI, pmix}) {
 		t.Errorf("a script that starts python: %+v", use)

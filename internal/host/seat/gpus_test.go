@@ -16,20 +16,8 @@ import (
 	"github.com/gorun/gorun/internal/host/memexec"
 	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/files"
 )
-
-// driver is a host with GPUs as the driver shows them, on NUMA nodes.
-func driver(nodes ...int) fstest.MapFS {
-	root := fstest.MapFS{}
-	for i, node := range nodes {
-		id := fmt.Sprintf("0000:%02x:00.0", 16*i+7)
-		root["proc/driver/nvidia/gpus/"+id+"/information"] = &fstest.MapFile{Data: fmt.Appendf(nil,
-			"Model: \t\t NVIDIA A100-SXM4-40GB\nGPU UUID: \t GPU-%d\nBus Location: \t %s\nDevice Minor: \t %d\nGPU "+
-				"Excluded:\t No\n", i, id, i)}
-		root["sys/bus/pci/devices/"+id+"/numa_node"] = &fstest.MapFile{Data: fmt.Appendf(nil, "%d\n", node)}
-	}
-	return root
-}
 
 // withGPUs returns a host with four cores on two nodes, and the GPUs that a root shows.
 func withGPUs(root fs.FS) *Host {
@@ -114,7 +102,7 @@ func TestRanksGetGPUs(t *testing.T) {
 		"two programs, auto": {[]int{0, 1}, 2, wire.GPUs{}, []string{"CUDA_VISIBLE_DEVICES=1", ""}, "[] 2 -|[] 2 -",
 			"2 GPUs, which programs choose by their own CUDA_VISIBLE_DEVICES"},
 	} {
-		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, tt.gpus, tt.envs...)
+		a := hostWith(withGPUs(files.GPUs(tt.nodes...)), tt.ranks, tt.gpus, tt.envs...)
 		if err := a.assign(); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -140,7 +128,7 @@ func TestRanksGetGPUs(t *testing.T) {
 func TestGPUsThatCannotBeAssigned(t *testing.T) {
 	broken := fourCores()
 	broken.list = func(bool, *os.File) ([]gpu.Device, error) { return nil, errors.New("signal: segmentation fault") }
-	two := withGPUs(driver(0, 1))
+	two := withGPUs(files.GPUs(0, 1))
 	for _, tt := range []struct {
 		host       *Host
 		ranks      int
@@ -192,7 +180,7 @@ func TestCoresNearGPUs(t *testing.T) {
 		// one rank is on both nodes
 		{[]int{1, 0, 0, 0}, wire.Binding{To: "core", Each: 1, Near: true}, 2, "0-1/1 2-3/1"},
 	} {
-		a := hostWith(withGPUs(driver(tt.nodes...)), tt.ranks, wire.GPUs{PerRank: len(tt.nodes) / tt.ranks}, "")
+		a := hostWith(withGPUs(files.GPUs(tt.nodes...)), tt.ranks, wire.GPUs{PerRank: len(tt.nodes) / tt.ranks}, "")
 		a.job.Binding = tt.binding
 		if err := a.assign(); err != nil {
 			t.Fatal(err)
@@ -205,7 +193,7 @@ func TestCoresNearGPUs(t *testing.T) {
 			t.Errorf("%+v near GPUs on nodes %v: %q, want %s", tt.binding, tt.nodes, got, tt.want)
 		}
 	}
-	a := hostWith(withGPUs(driver(1, 0)), 2, wire.GPUs{}, "")
+	a := hostWith(withGPUs(files.GPUs(1, 0)), 2, wire.GPUs{}, "")
 	a.own.try = func(topology.Set) error { return syscall.EPERM }
 	if err := a.assign(); err != nil || a.locations()[0].CPUs != "" || a.locations()[0].Threads != 2 {
 		t.Errorf("where binding is forbidden: %v, %+v", err, a.locations())
@@ -223,7 +211,7 @@ func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 		{wire.GPUs{}, 2, "[1] OMP_NUM_THREADS=2 "},
 		{wire.GPUs{}, 4, "[1] OMP_NUM_THREADS=1 CUDA_VISIBLE_DEVICES=1 CUDA_DEVICE_ORDER=PCI_BUS_ID "},
 	} {
-		a := hostWith(withGPUs(driver(1, 0)), 1, tt.gpus, "")
+		a := hostWith(withGPUs(files.GPUs(1, 0)), 1, tt.gpus, "")
 		a.job.Elastic = &wire.Elastic{Slot: 1, Slots: tt.slots, LocalSize: 1}
 		if err := a.assign(); err != nil {
 			t.Fatal(err)
@@ -238,7 +226,7 @@ func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 // TestWhenTheDriverIsAsked checks that programs run only if there is a driver, and only for what
 // /proc does not show.
 func TestWhenTheDriverIsAsked(t *testing.T) {
-	instance := driver(0)
+	instance := files.GPUs(0)
 	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
 	for name, tt := range map[string]struct {
 		root  fstest.MapFS
@@ -247,8 +235,8 @@ func TestWhenTheDriverIsAsked(t *testing.T) {
 		gpus  int
 	}{
 		"no driver":           {fstest.MapFS{}, true, false, 0},
-		"what /proc shows":    {driver(0), false, false, 1},
-		"what is between":     {driver(0), true, true, 1},
+		"what /proc shows":    {files.GPUs(0), false, false, 1},
+		"what is between":     {files.GPUs(0), true, true, 1},
 		"instances":           {instance, false, true, 1},
 		"/proc shows nothing": {fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}, false, true, 1},
 	} {
@@ -296,14 +284,14 @@ func TestOpenableGPUs(t *testing.T) {
 }
 
 func TestHostLacksTheGPUProgram(t *testing.T) {
-	instance := driver(0)
+	instance := files.GPUs(0)
 	instance["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
 	for name, tt := range map[string]struct {
 		from               gpu.Sources
 		lacks, partitioned bool
 	}{
 		"no driver":              {gpu.Sources{Root: fstest.MapFS{}}, false, false},
-		"a driver":               {gpu.Sources{Root: driver(0)}, true, false},
+		"a driver":               {gpu.Sources{Root: files.GPUs(0)}, true, false},
 		"a driver without /proc": {gpu.Sources{Root: fstest.MapFS{"dev/nvidiactl": &fstest.MapFile{}}}, true, false},
 		"instances":              {gpu.Sources{Root: instance}, true, true},
 		"it lies beside":         {gpu.Sources{Root: instance, Helper: "/bin/gorun-gpu"}, false, false},
@@ -330,7 +318,7 @@ func TestSentProgramIsNotKept(t *testing.T) {
 		return names
 	}
 	during := 0
-	a := hostWith(withGPUs(driver(0, 0)), 2, wire.GPUs{PerRank: 1}, "")
+	a := hostWith(withGPUs(files.GPUs(0, 0)), 2, wire.GPUs{PerRank: 1}, "")
 	list := a.own.list
 	a.own.list = func(near bool, sent *os.File) ([]gpu.Device, error) {
 		during = len(open())
@@ -371,7 +359,7 @@ func TestInventoryOfTheHost(t *testing.T) {
 		"no gzip":          {[]byte("x"), shown + " map[]", "receive gorun-gpu: "},
 		"a file in memory": {pack("readlink /proc/self/fd/3 >&2; exit 1"), shown + " map[]", "memfd:gorun-gpu"},
 	} {
-		inv, err := inspect(gpu.Sources{Root: driver(0)}).Inventory(t.Context(), tt.sent)
+		inv, err := inspect(gpu.Sources{Root: files.GPUs(0)}).Inventory(t.Context(), tt.sent)
 		if err != nil || len(inv.Devices) != 1 {
 			t.Errorf("%s: %+v, %v", name, inv, err)
 			continue

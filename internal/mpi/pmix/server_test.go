@@ -133,6 +133,11 @@ func (h *helper) send(k kind, numbers []int, texts ...string) {
 		f.number(n)
 	}
 	f.texts(texts...)
+	h.put(f)
+}
+
+func (h *helper) put(f frame) {
+	h.t.Helper()
 	if err := f.send(h); err != nil {
 		h.t.Fatal(err)
 	}
@@ -146,6 +151,16 @@ func (h *helper) next(k kind) *message {
 		h.t.Fatalf("a message of type %q, %v; want %q", m.kind, err, k)
 	}
 	return &m
+}
+
+// begun returns what the helper is told of a world: its texts, and the rest of the message.
+func (h *helper) begun() (m *message, texts []string) {
+	h.t.Helper()
+	m = h.next(begin)
+	for range 6 {
+		texts = append(texts, string(m.text()))
+	}
+	return m, texts
 }
 
 // answered returns the answer to a request.
@@ -197,11 +212,7 @@ func pair(t *testing.T) [2]*helper {
 				Programs: []int{0, 0, 1, 1},
 			})
 		}()
-		m := h.next(begin)
-		var texts []string
-		for range 6 {
-			texts = append(texts, string(m.text()))
-		}
+		m, texts := h.begun()
 		if want := []string{"j", []string{"a", "b"}[host], "/f", "a,b", "0,2;1,3",
 			[]string{"0,2", "1,3"}[host]}; !slices.Equal(texts, want) {
 			t.Errorf("the job is %q, want %q", texts, want)
@@ -362,19 +373,13 @@ func request(id, world int, ranks ...int) frame {
 // A world that is spawned is described to the helper, and its ranks have other numbers in the job.
 func TestSpawnedWorld(t *testing.T) {
 	h := pair(t)[0]
-	if err := request(7, 0, 3).send(h); err != nil {
-		t.Fatal(err)
-	}
+	h.put(request(7, 0, 3))
 	want := []Program{{Argv: []string{"prog", "x y"}, Env: []string{"A=1"}, Dir: "/w", Host: "h",
 		Ranks: 3}}
 	if got := <-h.spawned; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	m := h.next(begin)
-	var texts []string
-	for range 6 {
-		texts = append(texts, string(m.text()))
-	}
+	m, texts := h.begun()
 	if want := []string{"j_1", "a", "/f", "a,b", "0,2;1", "0,2"}; !slices.Equal(texts, want) {
 		t.Errorf("the world is %q, want %q", texts, want)
 	}
@@ -400,9 +405,7 @@ func TestSpawnedWorld(t *testing.T) {
 	}
 	h.answered(8)
 	// Its ranks spawn too. A request that is refused gets an answer.
-	if err := request(9, 1, 1, 1).send(h); err != nil {
-		t.Fatal(err)
-	}
+	h.put(request(9, 1, 1, 1))
 	<-h.spawned
 	if s, _ := h.answered(9); s != broken {
 		t.Errorf("a refused request: status %d", s)
@@ -438,9 +441,7 @@ func TestMeetings(t *testing.T) {
 	long := strings.Repeat("a", maxValue+5)
 	for _, data := range [][2]string{{"x", "y"}, {long, ""}} {
 		for host, h := range helpers {
-			if err := gathering(7+host, data[host], 0, 0, 1, -1).send(h); err != nil {
-				t.Fatal(err)
-			}
+			h.put(gathering(7+host, data[host], 0, 0, 1, -1))
 		}
 		if data[0] == "x" {
 			add(helpers[1])
@@ -454,9 +455,7 @@ func TestMeetings(t *testing.T) {
 	}
 	// Those of one host wait for no other, and ranks that there are not cannot meet.
 	for want, of := range map[status][]int{done: {0, 0, 1, 0}, broken: {0, 0, 0, 9}} {
-		if err := gathering(20, "z", of...).send(helpers[0]); err != nil {
-			t.Fatal(err)
-		}
+		helpers[0].put(gathering(20, "z", of...))
 		if s, _ := helpers[0].answered(20); s != want {
 			t.Errorf("%v: status %d, want %d", of, s, want)
 		}
