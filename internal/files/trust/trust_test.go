@@ -14,14 +14,6 @@ import (
 
 const stranger = 65533
 
-// needRoot skips the test where it cannot make files of another user.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		lab.Skip(t, "needs root to be another user too")
-	}
-}
-
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
@@ -41,7 +33,7 @@ func folder(t *testing.T) string {
 }
 
 func TestCheck(t *testing.T) {
-	needRoot(t)
+	lab.NeedRoot(t)
 	dir := folder(t)
 	file := func(name string, mode os.FileMode, owner, group int) {
 		t.Helper()
@@ -138,7 +130,7 @@ func TestServedBy(t *testing.T) {
 // Create writes to new files and the user's own, and through links of the user, and never to what
 // is another user's.
 func TestCreate(t *testing.T) {
-	needRoot(t)
+	lab.NeedRoot(t)
 	dir := folder(t)
 	in := func(name string) string { return filepath.Join(dir, name) }
 	must(t, os.Mkdir(in("shared"), 0o755))
@@ -222,7 +214,7 @@ func TestCreateSpecialFiles(t *testing.T) {
 }
 
 func TestMakeDir(t *testing.T) {
-	needRoot(t)
+	lab.NeedRoot(t)
 	dir := folder(t)
 	t.Chdir(dir)
 	must(t, os.MkdirAll("theirs/in", 0o755))

@@ -44,23 +44,14 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 	}
 	defer root.Close()
 	c := &target{base: root, name: "copy"}
-	stop := make(chan struct{})
-	var swapping sync.WaitGroup
-	swapping.Go(func() {
-		path := filepath.Join(base, "copy.new/b")
-		aside := filepath.Join(base, "aside")
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			_ = os.Rename(path, aside)
-			_ = os.Symlink(canary, path)
-			_ = os.Remove(path)
-			_ = os.Rename(aside, path)
-			_ = os.RemoveAll(aside)
-		}
+	path := filepath.Join(base, "copy.new/b")
+	aside := filepath.Join(base, "aside")
+	stop := meanwhile(func() {
+		_ = os.Rename(path, aside)
+		_ = os.Symlink(canary, path)
+		_ = os.Remove(path)
+		_ = os.Rename(aside, path)
+		_ = os.RemoveAll(aside)
 	})
 	rounds := 0
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); rounds++ {
@@ -70,8 +61,7 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 		}
 		_ = c.base.RemoveAll(c.fresh(""))
 	}
-	close(stop)
-	swapping.Wait()
+	stop()
 	for name := range files {
 		if _, err := os.Stat(filepath.Join(canary, name)); err != nil || rounds < 10 {
 			t.Errorf("after %d rounds: %v", rounds, err)
@@ -113,20 +103,11 @@ func TestScanFollowsNoLinks(t *testing.T) {
 		s.write(s.local(fmt.Sprintf("b/%d", i)), "mine")
 		s.write(filepath.Join(canary, fmt.Sprintf("secret-%d", i)), "text of somebody else")
 	}
-	stop := make(chan struct{})
-	var swapping sync.WaitGroup
-	swapping.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			_ = os.Rename(s.local("b"), filepath.Join(canary, "aside"))
-			_ = os.Symlink(canary, s.local("b"))
-			_ = os.Remove(s.local("b"))
-			_ = os.Rename(filepath.Join(canary, "aside"), s.local("b"))
-		}
+	stop := meanwhile(func() {
+		_ = os.Rename(s.local("b"), filepath.Join(canary, "aside"))
+		_ = os.Symlink(canary, s.local("b"))
+		_ = os.Remove(s.local("b"))
+		_ = os.Rename(filepath.Join(canary, "aside"), s.local("b"))
 	})
 	for range 2000 {
 		tree, err := Scan(s.dir, DefaultFiles, DefaultBytes)
@@ -140,8 +121,7 @@ func TestScanFollowsNoLinks(t *testing.T) {
 			t.Fatal("a link was followed")
 		}
 	}
-	close(stop)
-	swapping.Wait()
+	stop()
 	tree := s.scan()
 	s.must(os.Rename(s.dir, s.dir+".moved"), os.Symlink(canary, s.dir))
 	if sent, err := s.send(tree, 0, nil); err != nil || sent.Files != 50 {
@@ -169,5 +149,25 @@ func TestProofsFollowNoLinks(t *testing.T) {
 		if _, found := find(path); !found {
 			t.Errorf("%s is not found", path)
 		}
+	}
+}
+
+// meanwhile repeats an act beside the test until it is stopped.
+func meanwhile(act func()) (stop func()) {
+	stopped := make(chan struct{})
+	var acting sync.WaitGroup
+	acting.Go(func() {
+		for {
+			select {
+			case <-stopped:
+				return
+			default:
+				act()
+			}
+		}
+	})
+	return func() {
+		close(stopped)
+		acting.Wait()
 	}
 }

@@ -2,13 +2,8 @@ package agent
 
 import (
 	"fmt"
-	"net"
-	"os"
-	"runtime"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -17,9 +12,7 @@ import (
 // Another user who takes MASTER_PORT before rank 0 does is named, and cannot take it before the
 // ranks start.
 func TestOtherUsersOnMasterPort(t *testing.T) {
-	if os.Getuid() != 0 {
-		lab.Skip(t, "needs root to be somebody else")
-	}
+	lab.NeedRoot(t)
 	const nobody = 65534
 	h := startHost(t)
 	notes := make(chan wire.Note, 1)
@@ -31,23 +24,14 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 	job.Stdin = []int{0}
 	h.greet(job)
 	h.until("ready", func() bool { return h.ready != nil })
-	listen := func() (net.Listener, error) {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		if err := unix.Setfsuid(nobody); err != nil {
-			return nil, err
-		}
-		defer func() { _ = unix.Setfsuid(0) }()
-		return net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", h.ready.FreePort)) // it sets SO_REUSEADDR
-	}
-	if l, err := listen(); err == nil {
+	if l, err := lab.ListenAs(nobody, h.ready.FreePort); err == nil {
 		l.Close()
 		t.Error("another user takes MASTER_PORT before the ranks start")
 	}
 	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"127.0.0.1"}, MasterAddr: "127.0.0.1",
 		MasterPort: h.ready.FreePort})
 	h.awaitOutput(0)
-	l, err := listen()
+	l, err := lab.ListenAs(nobody, h.ready.FreePort)
 	if err != nil {
 		t.Fatal(err)
 	}

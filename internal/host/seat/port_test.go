@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime"
 	"slices"
 	"syscall"
 	"testing"
@@ -64,33 +63,20 @@ func TestHeldPort(t *testing.T) {
 	}
 }
 
-// listenAs listens on a port as another user, with SO_REUSEADDR.
-func listenAs(uid, port int) (l net.Listener, err error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := unix.Setfsuid(uid); err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, unix.Setfsuid(unix.Geteuid())) }()
-	return net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
-}
-
 // Another user cannot take the port before the ranks start, and is seen afterwards.
 func TestHeldPortAgainstAnotherUser(t *testing.T) {
-	if unix.Getuid() != 0 {
-		lab.Skip(t, "needs root to be somebody else")
-	}
+	lab.NeedRoot(t)
 	const nobody = 65534
 	held := HoldPort()
 	defer held.Release()
-	if l, err := listenAs(nobody, held.Number); err == nil {
+	if l, err := lab.ListenAs(nobody, held.Number); err == nil {
 		l.Close()
 		t.Error("another user listens on the port before the ranks start")
 	}
 	if err := held.Open(); err != nil {
 		t.Fatal(err)
 	}
-	l, err := listenAs(nobody, held.Number)
+	l, err := lab.ListenAs(nobody, held.Number)
 	if err != nil {
 		t.Skipf("the kernel keeps the port from other users: %v", err)
 	}

@@ -24,9 +24,7 @@ import (
 // TestUsersAreCheckedWithoutAToken checks that PMI_PORT and Horovod's rendezvous answer only the
 // job's user and root, which ranks in containers may be.
 func TestUsersAreCheckedWithoutAToken(t *testing.T) {
-	if os.Getuid() != 0 {
-		lab.Skip(t, "needs root to be somebody else")
-	}
+	lab.NeedRoot(t)
 	const owner = 65534
 	const stranger = 65533
 	cmd := exec.Command("/proc/self/exe", portWord, "mpi")

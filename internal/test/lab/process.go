@@ -2,9 +2,15 @@ package lab
 
 import (
 	"crypto/rand"
+	"errors"
+	"fmt"
+	"net"
 	"os/exec"
+	"runtime"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // QuickExit keeps a process under the race detector from lingering a second at its end.
@@ -41,4 +47,15 @@ func StartProcess(t testing.TB, name string, args ...string) (pid int) {
 		t.Fatal(err)
 	}
 	return cmd.Process.Pid
+}
+
+// ListenAs listens on a port of loopback as another user, with SO_REUSEADDR.
+func ListenAs(uid, port int) (l net.Listener, err error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := unix.Setfsuid(uid); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, unix.Setfsuid(unix.Geteuid())) }()
+	return net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", port))
 }

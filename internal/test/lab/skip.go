@@ -28,6 +28,14 @@ func Need(t testing.TB, programs ...string) {
 	}
 }
 
+// NeedRoot skips the test unless root runs it, which can be another user too.
+func NeedRoot(t testing.TB) {
+	t.Helper()
+	if os.Getuid() != 0 {
+		Skip(t, "needs root to be another user too")
+	}
+}
+
 // NeedKernel skips the test in the emulator qemu-user (make arm-test), which does not pass on to
 // the kernel what it needs.
 func NeedKernel(t testing.TB, what string) {
