@@ -206,9 +206,7 @@ func TestElasticEpochs(t *testing.T) {
 	// twice.
 	c := newMember(t, s, 2)
 	w = oneHost(b, a, c)
-	if status, _, err := w.ask(2, "PUT", "/global/rank_2", []byte("host")); status != 200 || err != nil {
-		t.Fatal(status, err)
-	}
+	w.mustAsk(t, 2, "PUT", "/global/rank_2", []byte("host"))
 	lab.Until(t, "a sign of life", func() bool { parks, _ := c.heard(); return len(parks) == 1 })
 	answers := []chan string{reborn(w, 0), reborn(w, 0), reborn(w, 1)}
 	for _, m := range []*member{a, b} {
@@ -270,9 +268,7 @@ func TestElasticEnds(t *testing.T) {
 	left := newMember(t, s, 1)
 	w := oneHost(late, left)
 	for rank := range 2 {
-		if status, _, err := w.ask(rank, "PUT", "/global/rank_"+addressOf(rank), nil); status != 200 || err != nil {
-			t.Fatal(status, err)
-		}
+		w.mustAsk(t, rank, "PUT", "/global/rank_"+addressOf(rank), nil)
 	}
 	late.letIn(2, 0, 2)
 	if status, _, err := w.ask(0, "GET", "/global/rank_1", nil); status != 500 || err != nil {

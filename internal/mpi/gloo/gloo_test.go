@@ -94,6 +94,14 @@ func newWorld(t testing.TB, size, perHost int) *world {
 	return w
 }
 
+// mustAsk makes a request that must succeed.
+func (w *world) mustAsk(t *testing.T, rank int, method, path string, body []byte) {
+	t.Helper()
+	if status, _, err := w.ask(rank, method, path, body); err != nil || status != http.StatusOK {
+		t.Fatalf("%s %s by rank %d: %d, %v", method, path, rank, status, err)
+	}
+}
+
 // record is the address at which rank awaits peer, of IPv4, IPv6 or an unknown family. Bytes
 // without a meaning are random.
 func record(dice *rand.Rand, rank, peer, round int) []byte {

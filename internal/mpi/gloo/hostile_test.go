@@ -171,10 +171,7 @@ func TestStrangers(t *testing.T) {
 func TestGate(t *testing.T) {
 	w := newWorld(t, 3, 3)
 	put := func(rank int) {
-		body := strings.Repeat("x", 2*recordSize)
-		if status, _, err := w.ask(rank, "PUT", "/global/"+addressOf(rank), []byte(body)); err != nil || status != 200 {
-			t.Fatalf("rank %d publishes: %d, %v", rank, status, err)
-		}
+		w.mustAsk(t, rank, "PUT", "/global/"+addressOf(rank), []byte(strings.Repeat("x", 2*recordSize)))
 	}
 	put(0)
 	put(1)

@@ -219,12 +219,7 @@ func TestNotices(t *testing.T) {
 	root := newMember(t, s, 1)
 	other := newMember(t, s, 1)
 	w := oneHost(root, other)
-	register := func(rank int, body []byte) {
-		t.Helper()
-		if status, _, err := w.ask(rank, "PUT", "/worker_addresses/f0:0", body); status != 200 || err != nil {
-			t.Fatalf("register: %d, %v", status, err)
-		}
-	}
+	register := func(rank int, body []byte) { w.mustAsk(t, rank, "PUT", "/worker_addresses/f0:0", body) }
 	root.letIn(1, 0, 2)
 	other.letIn(1, 1, 2)
 	if err := w.rendezvous(1, atOnce); err != nil {

@@ -48,25 +48,19 @@ func TestSever(t *testing.T) {
 	a.letIn(1, 0, 3)
 	b.letIn(1, 1, 3)
 	c.letIn(1, 2, 3)
-	request := func(rank int, method, path string, body []byte) {
-		t.Helper()
-		if status, _, err := w.ask(rank, method, path, body); err != nil || status != 200 {
-			t.Fatalf("%s %s by rank %d: %d, %v", method, path, rank, status, err)
-		}
-	}
-	request(0, "PUT", "/global/0", ends("10.0.0.1:1001", "10.0.0.1:1002"))
-	request(1, "PUT", "/global/1", ends("[fd00::2]:1010", "[fd00::2]:1012"))
-	request(2, "PUT", "/global/2", ends("10.0.0.3:1020", "10.0.0.3:1021"))
+	w.mustAsk(t, 0, "PUT", "/global/0", ends("10.0.0.1:1001", "10.0.0.1:1002"))
+	w.mustAsk(t, 1, "PUT", "/global/1", ends("[fd00::2]:1010", "[fd00::2]:1012"))
+	w.mustAsk(t, 2, "PUT", "/global/2", ends("10.0.0.3:1020", "10.0.0.3:1021"))
 	for rank, others := range [][]string{{"1", "2"}, {"0", "2"}, {"0", "1"}} {
 		for _, other := range others {
-			request(rank, "GET", "/global/"+other, nil)
+			w.mustAsk(t, rank, "GET", "/global/"+other, nil)
 		}
 	}
 	change := func(m *member, f func()) { m.change(f) }
 	count := func(m *member) (n int) { change(m, func() { n = len(m.severed) }); return n }
 	change(c, func() { close(c.failed) }) // who has not found all others is left alone
 	for _, rank := range []int{0, 1} {
-		request(rank, "DELETE", "/cross_"+addressOf(rank)+"/0", nil)
+		w.mustAsk(t, rank, "DELETE", "/cross_"+addressOf(rank)+"/0", nil)
 	}
 	began := time.Now()
 	change(a, func() { close(a.failed) })
