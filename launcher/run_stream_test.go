@@ -1,7 +1,6 @@
 package launcher
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
@@ -64,14 +62,6 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 	if err != nil || r.Code() != 0 || r.took < 6*time.Second || r.took > 7*time.Second {
 		t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, r.took)
 	}
-}
-
-func TestRunFeedsStdinWithinItsCredit(t *testing.T) {
-	input := bytes.Repeat([]byte("0123456789abcdef"), 3*wire.Window/16+1)
-	r, err := runOn(t, []*fake.Machine{serving(eat(input))}, func(o *Options) {
-		o.Stdin = iotest.HalfReader(bytes.NewReader(input))
-	})
-	succeeds(t, r.Result, err)
 }
 
 // flood sends total bytes of a stream, as a pump does: within its credit.

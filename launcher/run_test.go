@@ -317,26 +317,6 @@ func TestRunReportsALostHost(t *testing.T) {
 			_ = a.Exit(wire.Exit{Rank: 0, Code: 1})
 			return a.UntilEOF()
 		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 0"},
-		"it prints for another's rank": {func(a *fake.Agent) error {
-			_ = a.Print(1, 1, "x")
-			return a.UntilEOF()
-		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 1"},
-		"it brings another's value": {func(a *fake.Agent) error {
-			_ = a.Out.SendMessage(wire.TypeFence, wire.Fence{Name: "x", Values: map[int][]byte{4: nil}})
-			return a.UntilEOF()
-		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank 4"},
-		"it blames in another's name": {func(a *fake.Agent) error {
-			_ = a.Out.SendMessage(wire.TypeLost, wire.Lost{By: -1, Rank: 2})
-			return a.UntilEOF()
-		}, "host h1: lost the connection to the agent: malformed frame: the agent spoke for rank -1"},
-		"it sends what only we send": {func(a *fake.Agent) error {
-			_ = a.Out.SendMessage(wire.TypeStop, wire.Stop{})
-			return a.UntilEOF()
-		}, "host h1: lost the connection to the agent: malformed frame: the agent sent a stop frame"},
-		"it returns credit it never had": {func(a *fake.Agent) error {
-			_ = a.Out.SendCredit(7, 1)
-			return a.UntilEOF()
-		}, "host h1: lost the connection to the agent: malformed frame: credit for a stream"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, err := runOn(t, []*fake.Machine{serving(obey), serving(tc.life)}, nil)

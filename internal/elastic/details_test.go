@@ -99,21 +99,6 @@ func TestParkedOnALostHost(t *testing.T) {
 	p.expect("epoch 3: a0") // it has state since epoch 1
 }
 
-func TestStoppedProcessHasNotFailed(t *testing.T) {
-	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
-	p.hosts("a:1")
-	p.park()
-	p.exit(143, "b0")
-	for _, act := range p.acts {
-		if n, ok := act.(Note); ok && n.Kind == NoteFailed {
-			t.Error(n.Text)
-		}
-	}
-	if n := len(p.d.host("b").failures); n > 0 {
-		t.Errorf("%d failures", n)
-	}
-}
-
 func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 	cfg := Config{
 		NP:      1,
@@ -151,13 +136,23 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 	}
 }
 
-func TestStoppedProcessThatExitsWithZeroHasNotFinished(t *testing.T) {
-	p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
-	p.hosts("a:1")
-	p.wait(10 * time.Minute) // no rank answers the interrupt
-	p.exit(0, "b0")
-	p.park("a0")
-	p.expect("interrupt; stop b0; interrupt; epoch 2: a0")
+func TestStoppedProcessHasNeitherFailedNorFinished(t *testing.T) {
+	for _, code := range []int{143, 0} {
+		p := begun(t, Config{NP: 2, Min: 1}, "a:1,b:1")
+		p.hosts("a:1")
+		p.wait(10 * time.Minute) // no rank answers the interrupt
+		p.exit(code, "b0")
+		p.park("a0")
+		for _, act := range p.acts {
+			if n, ok := act.(Note); ok && n.Kind == NoteFailed {
+				t.Error(n.Text)
+			}
+		}
+		if n := len(p.d.host("b").failures); n > 0 {
+			t.Errorf("exit %d: %d failures", code, n)
+		}
+		p.expect("interrupt; stop b0; interrupt; epoch 2: a0")
+	}
 }
 
 // Listing all processes for each event would make a job of thousands slow to start.
