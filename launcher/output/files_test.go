@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -13,6 +12,39 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/launcher/plan"
 )
+
+// openFiles opens files about which there is nothing to note.
+func openFiles(t *testing.T, dir string, as func(rank, fd int) string, p plan.Plan) *Files {
+	t.Helper()
+	f, err := OpenFiles(dir, as, p, func(text string) { t.Error(text) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// readIndex reads the index in dir.
+func readIndex(t *testing.T, dir string) (x index) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &x)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// expectFiles compares files below dir.
+func expectFiles(t *testing.T, dir string, want map[string]string) {
+	t.Helper()
+	for name, text := range want {
+		if got, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(got) != text {
+			t.Errorf("%s has %.100q, want %.100q, %v", name, got, text, err)
+		}
+	}
+}
 
 func TestRankFilesLayout(t *testing.T) {
 	for _, tc := range []struct {
@@ -26,27 +58,18 @@ func TestRankFilesLayout(t *testing.T) {
 		{101, 7, 2, "rank.007/stderr"},
 	} {
 		dir := t.TempDir()
-		f, err := OpenFiles(dir, nil, planOfSize(tc.size), func(text string) { t.Error(text) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := openFiles(t, dir, nil, planOfSize(tc.size))
 		f.write(tc.rank, tc.fd, []byte("text"))
 		if err := f.Close(&Ended{}); err != nil {
 			t.Error(err)
 		}
-		got, err := os.ReadFile(filepath.Join(dir, tc.want))
-		if err != nil || string(got) != "text" {
-			t.Errorf("rank %d of %d, fd %d: %q, %v", tc.rank, tc.size, tc.fd, got, err)
-		}
+		expectFiles(t, dir, map[string]string{tc.want: "text"})
 	}
 }
 
 func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
-	f, err := OpenFiles(dir, nil, planOfSize(2), func(text string) { t.Error(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := openFiles(t, dir, nil, planOfSize(2))
 	if err := os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -61,12 +84,8 @@ func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	if err := f.Close(&Ended{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end",
-		"rank.1/stderr": "|a\r|\nb\x00\xff|no end"} {
-		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
-	}
+	expectFiles(t, dir, map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end",
+		"rank.1/stderr": "|a\r|\nb\x00\xff|no end"})
 	for _, name := range []string{"rank.0/stderr", "rank.1/stdout"} {
 		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%s is there though nothing was written to it", name)
@@ -103,13 +122,10 @@ func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 	if err == nil || strings.Count(err.Error(), "25 bytes") != 2 || strings.Contains(err.Error(), "rank 2") {
 		t.Errorf("close: %v", err)
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, "rank.2/stdout")); !bytes.Equal(got,
-		bytes.Repeat([]byte("12345"), 5)) {
-		t.Errorf("the healthy file holds %q, %v", got, err)
-	}
+	expectFiles(t, dir, map[string]string{"rank.2/stdout": strings.Repeat("12345", 5)})
 }
 
-func TestRankFilesNeedTheirDirectory(t *testing.T) {
+func TestFilesAndResultsNeedTheirDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -122,6 +138,14 @@ func TestRankFilesNeedTheirDirectory(t *testing.T) {
 		_, err := OpenFiles(dir, nil, planOfSize(1), nil)
 		if output, is := errors.AsType[*OutputError](err); !is || output.Hint() == "" {
 			t.Errorf("%s: %v", dir, err)
+		}
+		if dir == taken {
+			continue
+		}
+		_, err = OpenResults(dir, 10)
+		if output, is := errors.AsType[*OutputError](err); !is ||
+			!strings.HasPrefix(output.Hint(), "--result-dir names a folder") {
+			t.Errorf("results in %s: %v", dir, err)
 		}
 	}
 }
@@ -138,21 +162,8 @@ func planOfSize(size int) plan.Plan {
 
 func TestIndexOfTheFiles(t *testing.T) {
 	dir := t.TempDir()
-	read := func() (x index) {
-		text, err := os.ReadFile(filepath.Join(dir, "index.json"))
-		if err == nil {
-			err = json.Unmarshal(text, &x)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		return x
-	}
-	f, err := OpenFiles(dir, nil, planOfSize(3), func(text string) { t.Error(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x := read(); x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 ||
+	f := openFiles(t, dir, nil, planOfSize(3))
+	if x := readIndex(t, dir); x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 ||
 		x.Ranks[0].Stdout != nil {
 		t.Errorf("while the job runs: %+v", x)
 	}
@@ -164,7 +175,7 @@ func TestIndexOfTheFiles(t *testing.T) {
 	if err := f.Close(ended); err != nil {
 		t.Fatal(err)
 	}
-	x := read()
+	x := readIndex(t, dir)
 	if x.Version != 1 || x.Code == nil || *x.Code != 3 || len(x.Ranks) != 3 {
 		t.Fatalf("%+v", x)
 	}
@@ -195,21 +206,14 @@ func TestIndexOfTheFiles(t *testing.T) {
 // Ranks that were spawned come last in the index, those that have ended.
 func TestIndexHasSpawnedRanks(t *testing.T) {
 	dir := t.TempDir()
-	f, err := OpenFiles(dir, nil, planOfSize(3).WithSpawn(8, 0), func(text string) { t.Error(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := openFiles(t, dir, nil, planOfSize(3).WithSpawn(8, 0))
 	f.write(5, 1, []byte("123"))
 	if err := f.Close(&Ended{Ranks: []RankEnd{{Rank: 5, Code: 3}, {Rank: 1}, {Rank: 4}}}); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "index.json"))
-	var x index
-	if err == nil {
-		err = json.Unmarshal(text, &x)
-	}
-	if err != nil || len(x.Ranks) != 5 {
-		t.Fatalf("%+v, %v", x, err)
+	x := readIndex(t, dir)
+	if len(x.Ranks) != 5 {
+		t.Fatalf("%+v", x)
 	}
 	five := x.Ranks[4]
 	if four := x.Ranks[3]; four.Rank != 4 || four.Host != "f2" || five.Rank != 5 ||
@@ -232,10 +236,7 @@ func TestRankFilesOfOtherNames(t *testing.T) {
 		return ""
 	}
 	for _, own := range []string{"", filepath.Join(dir, "out")} {
-		f, err := OpenFiles(own, as, planOfSize(2), func(text string) { t.Error(text) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := openFiles(t, own, as, planOfSize(2))
 		for _, rank := range []int{0, 1} {
 			f.write(rank, 1, []byte("out"))
 			f.write(rank, 2, []byte("err"))
@@ -247,12 +248,8 @@ func TestRankFilesOfOtherNames(t *testing.T) {
 		if own != "" {
 			want["out/rank.1/stderr"] = "err"
 		}
-		for name, text := range want {
-			if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != text {
-				t.Errorf("%s has %q, want %q, %v", name, got, text, err)
-			}
-		}
-		_, err = os.Stat(filepath.Join(dir, "out", "index.json"))
+		expectFiles(t, dir, want)
+		_, err := os.Stat(filepath.Join(dir, "out", "index.json"))
 		if (err == nil) != (own != "") {
 			t.Errorf("with the folder %q the index is there: %v", own, err == nil)
 		}
@@ -264,10 +261,7 @@ func TestRankFilesOfOtherNames(t *testing.T) {
 
 func TestNobodyIsSentToTheNullDevice(t *testing.T) {
 	as := func(_, fd int) string { return [...]string{1: filepath.Join(t.TempDir(), "out"), 2: os.DevNull}[fd] }
-	f, err := OpenFiles("", as, planOfSize(1), func(text string) { t.Error(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := openFiles(t, "", as, planOfSize(1))
 	f.write(0, 2, []byte("err"))
 	if log := f.Log(0); log != "" {
 		t.Errorf("its output is in %s", log)

@@ -40,23 +40,6 @@ func playSteps(t *testing.T, how Printing, steps string) (text string, p *Printe
 	return w.String(), p
 }
 
-func TestPrinterMarksLinesThatAreCut(t *testing.T) {
-	for _, tc := range []struct{ name, steps, want string }{
-		{"whole lines are not", `0:a\n 1:b\n`, "0> a\n1> b\n"},
-		{"the last line without an end", `0:a\nb`, "0> a\n0> b~\n"},
-		{"two last lines", `0:a 1:b`, "0> a~\n1> b~\n"},
-		{"another rank in between", `0:ask? idle 1:b\n 0:yes\n`, "0> ask?~\n1> b\n0> yes\n"},
-		{"a pause is no cut", `0:ask? idle 0:yes\n`, "0> ask?yes\n"},
-		{"a bar is none", `0:1%\r 0:2% idle 1:b\n`, "0> 1%\r0> 2%\n1> b\n"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~"}, tc.steps); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
 func TestPrinterProgressBars(t *testing.T) {
 	const erase = eraseLine
 	for _, tc := range []struct{ name, steps, file, screen string }{
@@ -88,10 +71,7 @@ func TestPrinterProgressBars(t *testing.T) {
 
 func TestPrinterShowsSomeRanks(t *testing.T) {
 	dir := t.TempDir()
-	files, err := OpenFiles(dir, nil, planOfSize(3), func(text string) { t.Error(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := openFiles(t, dir, nil, planOfSize(3))
 	got, p := playSteps(t, Printing{Prefix: rankPrefix, Files: files, Show: func(rank, fd int) bool {
 		return rank == 1 && fd == 1
 	}}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)

@@ -34,44 +34,36 @@ func printed(t *testing.T, prefix func(int, int, time.Time) []byte, do func(p *P
 func ignore(int) {}
 
 func TestPrinterPrintsWholeLines(t *testing.T) {
-	tests := []struct {
-		name  string
-		steps string // "rank:bytes" words; "idle": they pause
-		want  string
+	for _, tc := range []struct {
+		name, steps string
+		want        string // ~ is the mark of a line that is cut
 	}{
 		{"one line", `0:a\n`, "0> a\n"},
 		{"lines of one chunk", `0:a\nb\n`, "0> a\n0> b\n"},
 		{"an empty line", `0:\n`, "0> \n"},
 		{"nothing", ``, ""},
+		{"whole lines of two ranks", `0:a\n 1:b\n`, "0> a\n1> b\n"},
 		{"two ranks in the middle of lines", `0:a 1:b 0:c\n 1:d\n`, "0> ac\n1> bd\n"},
-		{"an unfinished line is shown after a while", `0:ask? idle`, "0> ask?\n"},
+		{"an unfinished line is shown after a while", `0:ask? idle`, "0> ask?~\n"},
 		{"it goes on where it stood", `0:ask? idle 0:yes\n`, "0> ask?yes\n"},
-		{"another rank begins a line of its own", `0:ask? idle 1:b\n 0:yes\n`, "0> ask?\n1> b\n0> yes\n"},
-		{"two ranks ask", `0:ask? idle 1:who? idle 0:me\n 1:you\n`, "0> ask?\n1> who?\n0> me\n1> you\n"},
-		{"unfinished at the end", `0:a\nb`, "0> a\n0> b\n"},
+		{"another rank begins a line of its own", `0:ask? idle 1:b\n 0:yes\n`, "0> ask?~\n1> b\n0> yes\n"},
+		{"two ranks ask", `0:ask? idle 1:who? idle 0:me\n 1:you\n`, "0> ask?~\n1> who?~\n0> me\n1> you\n"},
+		{"unfinished at the end", `0:a\nb`, "0> a\n0> b~\n"},
+		{"two last lines", `0:a 1:b`, "0> a~\n1> b~\n"},
+		{"a bar that another rank ends", `0:1%\r 0:2% idle 1:b\n`, "0> 1%\r0> 2%\n1> b\n"},
 		{"a progress bar", `0:1% 0:\r2%\r`, "0> 1%\r0> 2%\r\n"},
 		{"\\r\\n in one chunk", `0:a\r\nb\n`, "0> a\r\n0> b\n"},
 		{"\\r\\n across chunks", `0:a\r 0:\nb\n`, "0> a\r\n0> b\n"},
 		{"\\r\\n across a pause", `0:a\r idle 0:\nb\n`, "0> a\r\n0> b\n"},
+		{"\\r\\n that another rank parts", `0:a\r 1:b\n 0:\nc\n`, "1> b\n0> a\r\n0> c\n"},
 		{"\\r, then an empty line", `0:a\r 0:\n\n`, "0> a\r\n0> \n"},
-	}
-	for _, tc := range tests {
+	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := printed(t, rankPrefix, func(p *Printer, _ *fake.Terminal) {
-				for _, step := range strings.Fields(tc.steps) {
-					if step == "idle" {
-						for rank := range 2 {
-							p.Pause(wire.OutputStream(rank, 1), ignore)
-						}
-						continue
-					}
-					rank, text, _ := strings.Cut(step, ":")
-					text = strings.NewReplacer(`\n`, "\n", `\r`, "\r").Replace(text)
-					p.Add(wire.OutputStream(int(rank[0]-'0'), 1), []byte(text), ignore)
+			for _, mark := range []string{"", "~"} {
+				got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: mark}, tc.steps)
+				if want := strings.ReplaceAll(tc.want, "~", mark); got != want {
+					t.Errorf("with the mark %q: %q, want %q", mark, got, want)
 				}
-			})
-			if got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
 	}
@@ -265,19 +257,4 @@ func TestPrinterShowsAPromptBesideABusyRank(t *testing.T) {
 			t.Error("no prompt after 5 s")
 		}
 	})
-}
-
-// The second half of a \r\n must not begin an empty line of nobody's when another rank
-// printed in between.
-func TestPrinterKeepsCRLFTogether(t *testing.T) {
-	got := printed(t, rankPrefix, func(p *Printer, _ *fake.Terminal) {
-		p.Add(wire.OutputStream(0, 1), []byte("a\r"), ignore)
-		p.Add(wire.OutputStream(1, 1), []byte("b\n"), ignore)
-		p.Add(wire.OutputStream(0, 1), []byte("\nc\n"), ignore)
-	})
-	for line := range strings.Lines(got) {
-		if !strings.Contains(line, "> ") {
-			t.Errorf("%q has a line without a prefix", got)
-		}
-	}
 }

@@ -10,20 +10,6 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-func TestResultsNeedTheirDirectory(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for _, dir := range []string{file, filepath.Join(file, "below")} {
-		_, err := OpenResults(dir, 10)
-		if output, is := errors.AsType[*OutputError](err); !is ||
-			!strings.HasPrefix(output.Hint(), "--result-dir names a folder") {
-			t.Errorf("%s: %v", dir, err)
-		}
-	}
-}
-
 // Results go into no folder and no file of another user, also if that user makes them while the job
 // runs.
 func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
@@ -58,11 +44,7 @@ func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 		!strings.Contains(err.Error(), "the result of rank 1 is lost: ") || strings.Contains(err.Error(), "rank 2") {
 		t.Errorf("close: %v", err)
 	}
-	for name, want := range map[string]string{"theirs": "theirs", "rank.2/result": "result"} {
-		if got, err := os.ReadFile(filepath.Join(dir, name)); string(got) != want {
-			t.Errorf("%s has %q, %v", name, got, err)
-		}
-	}
+	expectFiles(t, dir, map[string]string{"theirs": "theirs", "rank.2/result": "result"})
 	if left, _ := os.ReadDir(filepath.Join(dir, "rank.1")); len(left) > 0 {
 		t.Errorf("in another user's folder: %v", left)
 	}
