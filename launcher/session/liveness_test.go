@@ -6,19 +6,6 @@ import (
 	"time"
 )
 
-func TestClock(t *testing.T) {
-	var c clock
-	if _, known := c.Offset(); known {
-		t.Error("an offset is known before any heartbeat")
-	}
-	c.beat(time.Second, 5*time.Second)
-	c.beat(2*time.Second, 5900*time.Millisecond)
-	c.beat(3*time.Second, 8*time.Second)
-	if got, _ := c.Offset(); got != 3900*time.Millisecond {
-		t.Errorf("the offset is %v, not that of the fastest", got)
-	}
-}
-
 // A day of heartbeats that take 0.2 to 50 ms, from clocks that are 60 ppm too slow or too fast.
 func TestClockFollowsDrift(t *testing.T) {
 	for _, drift := range []float64{-60e-6, 60e-6} {

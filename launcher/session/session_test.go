@@ -47,6 +47,16 @@ func sayHello(stdout io.Writer, nonce, build string) error {
 	return wire.NewWriter(stdout).SendMessage(wire.TypeHello, wire.Hello{Protocol: wire.Protocol, Build: build, PID: 7})
 }
 
+// helloOf is a host whose agent says one hello.
+func helloOf(format string, args ...any) scripted {
+	return func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
+		stdout.Write(wire.Preamble(nonce))
+		wire.NewWriter(stdout).Send(wire.TypeHello, 0, fmt.Appendf(nil, format, args...))
+		_, err := io.Copy(io.Discard, stdin)
+		return err
+	}
+}
+
 func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		quit := make(chan struct{})
@@ -107,28 +117,13 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 			io.WriteString(stdout, "This account is\x1b[1m currently not available.\r\n")
 			return fake.ExitStatus(1)
 		}, 0, `start /gorun: exit status 1, after printing "This account is?[1m currently not available."`, true},
-		{"another build", func(_ context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
-			sayHello(stdout, nonce, "two")
-			_, err := io.Copy(io.Discard, stdin)
-			return err
-		}, 0, "start /gorun: another build of gorun is there", true},
-		{"another build that says it in another form", func(_ context.Context, nonce string, stdin io.Reader, stdout,
-			_ io.Writer) error {
-			stdout.Write(wire.Preamble(nonce))
-			hello := `{"Protocol":9,"Build":"two","PID":"x","Addrs":7,"Addresses":"none"}`
-			wire.NewWriter(stdout).Send(wire.TypeHello, 0, []byte(hello))
-			_, err := io.Copy(io.Discard, stdin)
-			return err
-		}, 0, "start /gorun: another build of gorun is there", true},
-		{"our build, with an address that is none", func(_ context.Context, nonce string, stdin io.Reader, stdout,
-			_ io.Writer) error {
-			stdout.Write(wire.Preamble(nonce))
-			hello := fmt.Appendf(nil,
-				`{"Protocol":%d,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`, wire.Protocol)
-			wire.NewWriter(stdout).Send(wire.TypeHello, 0, hello)
-			_, err := io.Copy(io.Discard, stdin)
-			return err
-		}, 0, "start /gorun: malformed frame: hello message: ", false},
+		{"another build", helloOf(`{"Protocol":%d,"Build":"two","PID":7}`, wire.Protocol), 0, "start /gorun: another build of gorun is there", true},
+		{"another build that says it in another form",
+			helloOf(`{"Protocol":9,"Build":"two","PID":"x","Addrs":7,"Addresses":"none"}`), 0,
+			"start /gorun: another build of gorun is there", true},
+		{"our build, with an address that is none",
+			helloOf(`{"Protocol":%d,"Build":"one","Addresses":[{"Interface":"eth0","Prefix":"10.0.0.1"}]}`,
+				wire.Protocol), 0, "start /gorun: malformed frame: hello message: ", false},
 		{"the connection is lost", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
 			return errors.New("connection reset")
 		}, 0, "start /gorun: connection reset", false},
@@ -136,6 +131,13 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 			return nil
 		}, 0, "start /gorun: no agent answered: EOF", false},
 		{"it says nothing", silent, helloTime, "start /gorun: no agent answered: no answer within 10s", false},
+		{"it does not read", func(ctx context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			if err := sayHello(stdout, nonce, "one"); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return ctx.Err()
+		}, helloTime, "start /gorun: ", false},
 		{"it never stops printing", func(_ context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
 			for {
 				if _, err := stdout.Write(bytes.Repeat([]byte("y\n"), 4096)); err != nil {
@@ -278,23 +280,6 @@ func TestSessionClock(t *testing.T) {
 	if got, _ := s.Offset(); got != 4500 {
 		t.Errorf("a malformed heartbeat set the clock to %v", got)
 	}
-}
-
-func TestOpenSessionDoesNotWaitForAnAgentThatDoesNotRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		_, err := openAt(t.Context(), scripted(func(ctx context.Context, nonce string, _ io.Reader, stdout,
-			_ io.Writer) error {
-			if err := sayHello(stdout, nonce, "one"); err != nil {
-				return err
-			}
-			<-ctx.Done()
-			return ctx.Err()
-		}), "/gorun")
-		if err == nil || time.Since(began) != helloTime {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
-	})
 }
 
 // TestReadyTooLate checks that a ready that comes after the start was cancelled does not count: the
