@@ -27,7 +27,7 @@ import (
 // Limits of the input. Slots are per host, after repeated mentions have been
 // added up.
 const (
-	MaxBytes  = 4 << 20   // of text
+	MaxBytes  = 4 << 20   // bytes of text
 	MaxHosts  = 100_000   // different hosts
 	MaxExpand = 65_536    // hosts of one hostlist expression
 	MaxSlots  = 65535     // per host
@@ -37,7 +37,7 @@ const (
 
 // Host is one host to run ranks on, as the user named it.
 type Host struct {
-	Name     string // as written, domain included; an IPv6 address without its brackets
+	Name     string // the user's spelling, domain included; an IPv6 address has no brackets
 	User     string // login name; "" leaves the choice to the user's SSH configuration
 	Port     int    // SSH port; 0 leaves the choice to the user's SSH configuration
 	Slots    int    // ranks that it is meant to hold, 1 to [MaxSlots]

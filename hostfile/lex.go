@@ -5,7 +5,7 @@ import "strings"
 // word is a word of a line with its position.
 type word struct {
 	text string // without quotes, and without blanks around a =
-	raw  string // as written
+	raw  string // the user's spelling
 	line int    // 1-based; 0 outside of files
 	col  int    // 1-based column of the first byte
 }

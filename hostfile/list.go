@@ -14,8 +14,8 @@ type List struct {
 type entry struct {
 	at   word
 	kind kind
-	host Host // for a host, with Slots 0 if none are written; for an exclude, the name
-	n    int  // for kindNth, the index; for kindRest, the number of hosts, 0 for all
+	host Host // a host, with Slots 0 if none are written, or the name to exclude
+	n    int  // index of kindNth; number of hosts of kindRest, 0: all
 }
 
 type kind int

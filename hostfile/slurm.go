@@ -9,7 +9,7 @@ import (
 
 // slurmNames are the variables that describe a Slurm job or step.
 type slurmNames struct {
-	what              string // for the user
+	what              string // name for the user
 	nodes, tasks, np  string
 	cpus, cpusPerTask string
 }

@@ -37,7 +37,7 @@ type invocation struct {
 	root   *cobra.Command
 	line   dialect.Line
 	chosen command  // nil: the parser did all, such as help
-	args   []string // of the chosen command
+	args   []string // arguments of the chosen command
 	flags  *pflag.FlagSet
 }
 

@@ -125,7 +125,7 @@ func (j *jobCommand) complete() (command []string, err error) {
 	if err := settings.SetDefaults(j.flags, os.LookupEnv, environment.Args, defaults); err != nil {
 		return nil, err
 	}
-	if j.flags.Changed("start-timeout") { // by default a program may take its time before MPI_Init
+	if j.flags.Changed("start-timeout") { // unset: no limit before MPI_Init
 		j.o.MPITimeout = j.o.StartTimeout
 	}
 	if err := file.Blame(j.o.Check(j.flags.Changed("np")), typed); err != nil {

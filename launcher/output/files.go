@@ -24,7 +24,7 @@ type Files struct {
 	note func(string) // reports to the user, once per file
 
 	mu    sync.Mutex          // stdout's and stderr's printers share this
-	files map[string]*os.File // by path; nil: it could not be opened
+	files map[string]*os.File // key: path; nil: it could not be opened
 	saved map[uint32]int64    // bytes, by stream
 	lost  map[uint32]int      // bytes that could not be written, by stream
 }
@@ -70,7 +70,7 @@ func (f *Files) check() error {
 				path = filepath.Join(f.dir, path)
 				folder := filepath.Dir(path)
 				if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
-					continue // as usual, and cheaper than a check
+					continue // the usual case, cheaper than a check
 				}
 				var foreign *trust.Error
 				if err := trust.MakeDir(folder); errors.As(err, &foreign) {
@@ -92,7 +92,7 @@ func (f *Files) check() error {
 // OutputError reports that the ranks' output cannot be saved. Nothing was started.
 type OutputError struct {
 	Err  error
-	flag string // that named the folder
+	flag string // flag that named the folder
 }
 
 func (e *OutputError) Error() string { return e.Err.Error() }

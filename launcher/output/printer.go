@@ -47,7 +47,7 @@ type Printer struct {
 	Writer *Writer
 
 	// Owned by run.
-	streams map[uint32]*stream // by number, see wire.OutputStream
+	streams map[uint32]*stream // key: number, see wire.OutputStream
 	out     bytes.Buffer
 	last    *stream // was printed last
 	open    *stream // the stream whose incomplete line or progress bar is on the terminal; nil means none

@@ -22,7 +22,7 @@ type Results struct {
 	limit int64 // bytes of one result
 
 	mu    sync.Mutex
-	parts map[int]*part // by the number of the process
+	parts map[int]*part // key: number of the process
 }
 
 // part is what a process has written.

@@ -20,7 +20,7 @@ type Writer struct {
 	abandoned chan struct{}
 
 	mu    sync.Mutex
-	began time.Time // of the write in progress; zero: there is none
+	began time.Time // start of the write in progress; zero: there is none
 	once  sync.Once
 }
 

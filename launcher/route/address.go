@@ -93,7 +93,7 @@ func lastResort(h Contact) wire.Address {
 // survey holds the facts about all hosts together.
 type survey struct {
 	Here    bool                    // all hosts are this machine
-	caller  []netip.Addr            // where the SSH hosts were called from
+	caller  []netip.Addr            // addresses from which the SSH hosts were called
 	subnets map[netip.Prefix]int    // how many hosts have an address there
 	holders map[netip.Addr][]string // the machines that have an address, up to two
 }
@@ -183,7 +183,8 @@ func (s survey) first(h Contact) netip.Addr {
 // compare compares two addresses of one host. Equal ones keep the host's order.
 func (s survey) compare(a, b wire.Address) int {
 	return cmp.Or(
-		-compareBool(a.Prefix.Addr().IsLoopback(), b.Prefix.Addr().IsLoopback()), // where all hosts are this machine
+		// Loopback addresses are left only if all hosts are this machine.
+		-compareBool(a.Prefix.Addr().IsLoopback(), b.Prefix.Addr().IsLoopback()),
 		compareBool(s.inside(a), s.inside(b)),
 		-cmp.Compare(s.subnets[a.Prefix.Masked()], s.subnets[b.Prefix.Masked()]),
 		-cmp.Compare(a.Speed, b.Speed),

@@ -19,7 +19,7 @@ type Network struct {
 
 // networkItem is an interface or a subnet.
 type networkItem struct {
-	name   string // of an interface; its beginning when glob is set
+	name   string // name of an interface; with glob its beginning
 	glob   bool
 	subnet netip.Prefix // valid: the item is a subnet
 }

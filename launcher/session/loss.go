@@ -78,7 +78,7 @@ func (e *ServerError) Error() string { return e.Reason }
 
 // AgentEndedError reports that an agent ended while its host and the connection worked.
 type AgentEndedError struct {
-	Signal syscall.Signal // that ended it, or 0 if only its exit code is known
+	Signal syscall.Signal // signal that ended it; 0: only its exit code is known
 	Code   int            // its exit code elsewhere
 	Swept  bool           // its guard has ended its ranks and all that they started
 }

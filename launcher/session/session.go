@@ -35,8 +35,8 @@ const (
 	BeatTime    = time.Second / 2
 	mostBeat    = 4 * time.Second // an agent that has no job yet waits helloTime for a frame
 	manyHosts   = 512
-	helloTime   = 10 * time.Second // for an agent to answer; see NewStager
-	partingTime = 2 * time.Second  // for an agent to end after its stdin has
+	helloTime   = 10 * time.Second // time limit of an agent's answer; see NewStager
+	partingTime = 2 * time.Second  // time limit of an agent's end after its stdin's
 )
 
 // beatFor is the time between heartbeats to each host of a job. It grows with their number, so that
@@ -51,7 +51,7 @@ const AgentCommand = "__agent"
 
 // Identity is whom a session is for.
 type Identity struct {
-	Index int // of the host in the plan, or of the process of an elastic job
+	Index int // index of the host in the plan, or of an elastic job's process
 	Host  *plan.Host
 	// Number returns the number of a rank of the host in the job now; nil: it is the same. Safe for
 	// concurrent use.
@@ -75,8 +75,8 @@ type Session struct {
 	Conn  Host
 	Hello wire.Hello   // what the agent said first
 	Ready wire.Ready   // what it said when its ranks could start
-	Out   *outbox      // to the agent
-	Input *wire.Credit // for standard input; nil: none of the ranks reads it
+	Out   *outbox      // frames to the agent
+	Input *wire.Credit // credit of standard input; nil: none of the ranks reads it
 	*command
 	Liveness
 	validator
@@ -89,7 +89,7 @@ type Session struct {
 type opening struct {
 	id      Identity
 	conn    Host
-	build   string // of the agent
+	build   string // build of the agent
 	foreign bool
 	hello   time.Duration // timeout for the agent's hello
 	beat    time.Duration // between heartbeats
@@ -146,7 +146,7 @@ func (s *Session) request(t wire.Type, payload []byte, want wire.Type, answer an
 // concurrently; a nil one has none.
 type Helpers struct {
 	GPU func() ([]byte, error)        // gorun-gpu, compressed
-	MPI func(need wire.Need) wire.MPI // as far as there is what is needed
+	MPI func(need wire.Need) wire.MPI // returns what exists of what is needed
 }
 
 // Prepare sends the job, and what the host needs for it, and waits until the host is ready. A

@@ -33,7 +33,7 @@ type Executable struct {
 // Paths are those of a gorun on hosts. Either may be empty.
 type Paths struct {
 	Installed string // absolute
-	Cached    string // where it is uploaded to, relative to the home directory
+	Cached    string // path of the upload below the home directory
 }
 
 // Paths returns where hosts may have it: at the launcher's own path, since file systems are often
@@ -44,7 +44,7 @@ func (e Executable) Paths() Paths {
 
 // Stager starts gorun on hosts, and uploads it where it is missing.
 type Stager struct {
-	Hosts   int // of the job; sets the time between heartbeats
+	Hosts   int // number of hosts; sets the time between heartbeats
 	exe     Executable
 	hello   time.Duration // timeout for a started command to answer
 	uploads *uploads
@@ -53,7 +53,7 @@ type Stager struct {
 	startTimeout time.Duration
 	foreign      bool // the hosts have another architecture than the launcher
 	mu           sync.Mutex
-	others       map[string]*Stager // by machine
+	others       map[string]*Stager // key: machine
 	otherOf      sync.Map           // from Host to its Stager among them
 }
 

@@ -46,7 +46,7 @@ func machines(goarch string) string {
 }
 
 // foreignError reports a host with another architecture.
-type foreignError struct{ machine string } // as uname names it
+type foreignError struct{ machine string } // uname's name of it
 
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("upload gorun: this gorun is for %s/%s, and the host is another machine: uname says %s",
@@ -81,7 +81,7 @@ func archHint() string {
 // uploads puts the executable where hosts lack it. Safe for concurrent use.
 type uploads struct {
 	trace  func(format string, args ...any)
-	mark   string                 // of this launch
+	mark   string                 // mark of this launch
 	runs   string                 // uname's names of machines that run the executable; "": any
 	packed func() ([]byte, error) // gzip of the executable
 	hash   func() (string, error) // its SHA-256

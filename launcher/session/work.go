@@ -25,11 +25,11 @@ type Work struct {
 	trace   func(format string, args ...any)
 	meet    func(wire.Hello) []netip.Addr // the addresses at which others reach a host
 	alone   bool                          // no other host has what one lacks
-	waits   sync.Once                     // for the note that another launch changes the copy
+	waits   sync.Once                     // guards the note that another launch changes the copy
 
 	mu      sync.Mutex
-	folders map[int]string // by index of the host: a copy, or the folder itself where the host sees it
-	envs    map[int]string // by index of the host
+	folders map[int]string // key: index of the host; the copy, or the folder itself where the host sees it
+	envs    map[int]string // key: index of the host
 }
 
 // NewWork returns the work of a job whose programs start in the folder and run in an environment.

@@ -16,7 +16,7 @@ type Options struct {
 	RSHAgent   string   // programs to reach hosts by, separated by " : "; the first that is installed counts
 	RSHArgs    []string // more arguments for the program, in a shell's words
 	SSHConfig  string   // file, or none
-	SSHPort    int      // of hosts that name none
+	SSHPort    int      // port of hosts that name none
 	Identities []string // files of private keys
 	HostKeys   string   // accept-new accepts unknown host keys
 	NoKept     bool     // connects to every host, also to those that gorun up keeps

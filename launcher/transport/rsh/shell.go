@@ -23,7 +23,7 @@ import (
 // Config is how to call the program for one host.
 type Config struct {
 	Argv   []string // program and arguments before the host
-	Host   string   // in the program's syntax: "f1", "ada@f1"
+	Host   string   // host in the program's syntax: "f1", "ada@f1"
 	After  []string // arguments between the host and the command
 	Notice string   // a notice for the user about this host, or ""
 }

@@ -39,7 +39,7 @@ type Steps struct {
 	overlap func() (string, error)   // option that lets a step share the job's resources
 	gpus    func() map[string]string // the job's GPUs by node
 	slots   chan struct{}
-	all     *step // of all nodes; nil: each command is a step of its own
+	all     *step // step of all nodes; nil: each command is a step of its own
 }
 
 // StartTogether makes the nodes that t names share one step for their agents, if the job allows

@@ -30,10 +30,10 @@ const Command = "__step"
 // and starts the agents of its node.
 type Together struct {
 	Nodes  []string
-	Argv   func() []string // of a node's process
-	Build  string          // of the agents
+	Argv   func() []string // argv of a node's process
+	Build  string          // build of the agents
 	Apart  string          // why nodes get steps of their own all the same; "": nothing is against one
-	Within time.Duration   // for the nodes to connect; those that have not get steps of their own
+	Within time.Duration   // time limit of connecting; nodes that have not get steps of their own
 	// Note gets a line for the user where steps of their own cost time in every job, Trace those
 	// that -v prints.
 	Note, Trace func(format string, args ...any)

@@ -27,8 +27,8 @@ const (
 // Launcher is a launcher and its names.
 type Launcher struct {
 	Dialect Dialect
-	Name    string   // of its program
-	Title   string   // for headings
+	Name    string   // name of its program
+	Title   string   // heading
 	aliases []string // other names of its program, and short names
 }
 

@@ -25,7 +25,7 @@ func EnvironmentSettings(environ []string, flags *pflag.FlagSet) (Line, error) {
 	t.fromEnv = true
 	for _, kv := range slices.Sorted(slices.Values(set)) {
 		variable, value, _ := strings.Cut(kv, "=")
-		name := variable[len("OMPI_MCA_"):] // as long as PRTE_MCA_
+		name := variable[len("OMPI_MCA_"):] // PRTE_MCA_ has the same length
 		if rows := t.table.settings[name]; rows != nil {
 			if err := t.apply(meaning{typed: variable, rows: rows, args: 1}, []string{value}); err != nil {
 				return t.Line, fmt.Errorf("in the environment: %w", err)

@@ -159,7 +159,7 @@ func programLines(text string) (lines [][]string, err error) {
 // rank, %o its index in the line's ranks, and * stands for all unnamed ranks. With np 0, the lines
 // determine the number of ranks.
 func blocksByRank(lines [][]string, np int) ([]Block, error) {
-	named := map[int][]string{} // by rank
+	named := map[int][]string{} // key: rank
 	var others []string
 	for _, line := range lines {
 		if len(line) < 2 {
@@ -187,8 +187,8 @@ func blocksByRank(lines [][]string, np int) ([]Block, error) {
 		return nil, usage.Errorf(fmt.Sprintf("ranks go from 0 to %d", np-1), "there is no rank %d", last)
 	}
 	var blocks []Block
-	index := 0
-	ranks := 0 // of the next rank in *, and in the last block
+	index := 0 // index of the next rank in *
+	ranks := 0 // ranks of the last block
 	for rank := range np {
 		program, known := named[rank]
 		if !known {

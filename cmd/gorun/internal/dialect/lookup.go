@@ -12,7 +12,7 @@ import (
 
 // meaning is the translation of a word: a flag of gorun, or rows of the table.
 type meaning struct {
-	typed string // as the user wrote it
+	typed string // the user's spelling
 	ours  string // the long name of gorun's flag, or ""
 	rows  []*word
 	args  int

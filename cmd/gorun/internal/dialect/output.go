@@ -45,7 +45,7 @@ func (t *translator) output(typed, list string) error {
 			t.emit("timestamp", typed)
 		case name == "raw":
 			t.Pending = append(t.Pending, typed+" "+name)
-		case name == "nocopy": // of the directory before it
+		case name == "nocopy": // an option of the directory before it
 			t.emit("hide", typed, "all")
 		case valued && (name == "dir" || name == "directory"):
 			_ = t.outputDir(typed, value) // always nil
@@ -150,8 +150,8 @@ func (s streams) String() string { return [...]string{"none", "stdout", "stderr"
 
 // redirection is which streams of which local ranks torchrun redirects. The zero value is none.
 type redirection struct {
-	all    streams         // of all local ranks, if byRank is nil
-	byRank map[int]streams // of the others none
+	all    streams         // streams of all local ranks, if byRank is nil
+	byRank map[int]streams // streams by local rank; other ranks have none
 }
 
 // of returns the streams of a local rank.

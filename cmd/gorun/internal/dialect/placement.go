@@ -228,7 +228,7 @@ func (t *translator) emitHydraMap() {
 // cpusPerTask translates srun's flag. Slurm's CPUs may be hardware threads; they count for threads
 // of a rank, and only --cpu-bind binds ranks.
 func (t *translator) cpusPerTask(typed, cores string) error {
-	if t.Typed["rank-cpus"] != "" { // which name the CPUs of each rank
+	if t.Typed["rank-cpus"] != "" { // the CPUs of each rank
 		return nil
 	}
 	if t.Typed["bind-to"] == "" {

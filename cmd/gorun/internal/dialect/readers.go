@@ -175,7 +175,7 @@ func (t *translator) nodeList(typed, text string) error {
 
 // exclude translates srun's list of nodes that the job must not use.
 func (t *translator) exclude(typed, text string) error {
-	depth := 0 // of brackets, in which commas separate numbers
+	depth := 0 // open brackets, in which commas separate numbers
 	items := strings.FieldsFunc(text, func(c rune) bool {
 		switch c {
 		case '[':

@@ -47,8 +47,8 @@ type word struct {
 // table is the content of flags.txt.
 type table struct {
 	rows     []*word
-	flags    map[string][]*word // by name
-	settings map[string][]*word // of Open MPI, by name
+	flags    map[string][]*word // key: name
+	settings map[string][]*word // settings of Open MPI; key: name
 }
 
 func readTable() table {

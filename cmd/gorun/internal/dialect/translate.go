@@ -12,11 +12,11 @@ import (
 
 // Line is a command line in gorun's own flags.
 type Line struct {
-	Args     []string          // for the flag parser: flags as --flag or --flag=value, then -- and the program
+	Args     []string          // words for the flag parser: --flag or --flag=value, then -- and the program
 	Typed    map[string]string // gorun's flag → the word that the user typed
 	Pending  []string          // accepted words without effect
 	Blocks   []Block           // several programs; Args then hold the job's flags
-	Dialect  Dialect           // in which it was read
+	Dialect  Dialect           // dialect of the line
 	replaced []string          // notices about words that gorun replaces
 	ignored  []string          // settings of Open MPI without meaning to gorun: pml=ob1
 	file     programFile
@@ -169,7 +169,7 @@ type translator struct {
 	fromEnv   bool // reads a variable, not a command line
 	table     table
 	rest      []string // unread words
-	typedAs   []string // for each of Args, the word that the user typed
+	typedAs   []string // the words that the user typed, one for each of Args
 	program   []string
 
 	// torchrun's --nnodes, --no-python, --module, --redirects and --tee

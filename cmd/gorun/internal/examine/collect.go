@@ -58,11 +58,11 @@ func (c *collector) take(rank, fd int, _ time.Time, data []byte) {
 
 // into reads the answers. A host speaks only for itself, and what is no answer is left out.
 func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
-	place := make([]int, len(hosts)) // by rank
+	place := make([]int, len(hosts)) // index: rank
 	for rank, h := range hosts {
 		place[rank] = slices.Index(m.Names, h.Name)
 	}
-	waited := map[[2]int]float64{} // by both ends of a link, the dialer first
+	waited := map[[2]int]float64{} // key: both ends of a link, the dialer first
 	for rank, a := range c.answers {
 		h := m.Hosts[hosts[rank].Name]
 		for line := range bytes.Lines([]byte(a.String())) {

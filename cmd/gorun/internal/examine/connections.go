@@ -15,7 +15,7 @@ import (
 // concurrent use.
 type connections struct {
 	mu   sync.Mutex
-	open map[string]launcher.Host // by host
+	open map[string]launcher.Host // key: name of the host
 }
 
 func newConnections() *connections { return &connections{open: map[string]launcher.Host{}} }

@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	startTimeout = 30 * time.Second // for a host to let a probe start
-	slack        = 30 * time.Second // for probes to begin and to end, on a busy machine
+	startTimeout = 30 * time.Second // time limit of a probe's start
+	slack        = 30 * time.Second // time for probes to begin and to end, on a busy machine
 	grace        = 2 * time.Second
 
 	sessionTimeout = 10 * time.Second
 	maxNoise       = 200
 	maxGPUs        = 64
-	maxAttempts    = 4 // to run without the hosts that failed in the one before
+	maxAttempts    = 4 // runs, each without the hosts that failed in the one before
 )
 
 // Examiner examines hosts.
@@ -46,7 +46,7 @@ type Examiner struct {
 	KeepTimeout bool
 	Note        func(format string, args ...any)
 
-	connections *connections // of one examination
+	connections *connections // connections of one examination
 }
 
 // BadError refuses a job because of bad hosts.
@@ -71,7 +71,7 @@ func noun(n int) string {
 
 // Report is what an examination comes to.
 type Report struct {
-	Version  int              `json:"version"` // of this format
+	Version  int              `json:"version"` // version of this format
 	Verdict  string           `json:"verdict"` // ok, warnings or bad
 	Bad      []string         `json:"bad"`     // hosts that a job should leave out
 	Findings []doctor.Finding `json:"findings"`
@@ -413,7 +413,7 @@ func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.
 	case err != nil:
 		return nil, err
 	}
-	for _, h := range hosts { // of an earlier attempt nothing counts
+	for _, h := range hosts { // results of an earlier attempt do not count
 		m.Hosts[h.Name] = doctor.Host{Login: m.Hosts[h.Name].Login}
 	}
 	m.Links = nil

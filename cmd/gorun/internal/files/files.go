@@ -26,9 +26,9 @@ import (
 
 // Request is what the words of gorun cp ask for.
 type Request struct {
-	Names []string // of files of this machine
-	Hosts string   // as after -H; "": they are given by flags, or the environment
-	Dir   string   // on hosts; "": the home directory
+	Names []string // names of files of this machine
+	Hosts string   // value as of -H; "": flags or the environment give the hosts
+	Dir   string   // directory on hosts; "": the home directory
 }
 
 // Parse reads FILE... HOSTS:DIR.

@@ -23,7 +23,7 @@ import (
 type Selection struct {
 	Hosts    []hostfile.Host
 	NP       int    // ranks to start without -np; 0: one per slot
-	Seats    []Seat // of the ranks of a rankfile or of --map-by seq; nil: there is neither
+	Seats    []Seat // places of ranks by a rankfile or --map-by seq; nil: there is neither
 	Source   string
 	Warnings []string
 	// Unasked says what a run does first to find its hosts and slots, which a Finder that asks

@@ -18,7 +18,7 @@ type Detached struct {
 // Leave tells the gorun that waits that a background gorun is found by id, and gives up the
 // terminal.
 func Leave(waiting *os.File, id string) {
-	_ = json.NewEncoder(waiting).Encode(Detached{ID: id}) // that gorun may have been killed
+	_ = json.NewEncoder(waiting).Encode(Detached{ID: id}) // the waiting gorun may have been killed
 	waiting.Close()
 	if null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0); err == nil {
 		_ = replace(2, null)

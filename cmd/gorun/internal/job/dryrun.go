@@ -17,7 +17,7 @@ import (
 type DryRun struct {
 	Ranks       int          `json:"ranks"` // 0: one per slot, and the slots are not known
 	Hosts       []dryHost    `json:"hosts"`
-	Source      string       `json:"source"`            // of the hosts
+	Source      string       `json:"source"`            // source of the hosts
 	Unasked     []string     `json:"unasked,omitempty"` // what a run does first; no rank has a place yet
 	MapBy       string       `json:"map_by"`
 	RankBy      string       `json:"rank_by"`
@@ -28,9 +28,9 @@ type DryRun struct {
 	CPUList     string       `json:"cpu_list,omitempty"`
 	RankCPUs    string       `json:"rank_cpus,omitempty"`
 	GPUsPerRank string       `json:"gpus_per_rank"`
-	Program     []string     `json:"program,omitempty"` // if the job has one program
+	Program     []string     `json:"program,omitempty"` // argv of a job's only program
 	Directory   string       `json:"directory,omitempty"`
-	Programs    []dryProgram `json:"programs,omitempty"` // if the job has several
+	Programs    []dryProgram `json:"programs,omitempty"` // programs of a job with several
 	Tools       []dryTool    `json:"tools,omitempty"`    // ranks that start otherwise
 	Staged      *dryStaged   `json:"staged,omitempty"`
 	Python      *dryPython   `json:"python,omitempty"`
@@ -45,7 +45,7 @@ type dryProgram struct {
 	Ranks     int      `json:"ranks"`
 	Program   []string `json:"program"`
 	Directory string   `json:"directory"`
-	Variables []string `json:"variables,omitempty"` // in addition to the shared ones
+	Variables []string `json:"variables,omitempty"` // names beside the shared ones
 }
 
 // dryStaged is a folder copied to the hosts.
@@ -68,7 +68,7 @@ type dryHost struct {
 	User  string    `json:"user,omitempty"`
 	Port  int       `json:"port,omitempty"`
 	Slots int       `json:"slots"`
-	Auto  bool      `json:"auto,omitempty"` // as many slots as cores, which are not counted
+	Auto  bool      `json:"auto,omitempty"` // one slot per core; nothing counts them
 	GPUs  int       `json:"gpus,omitempty"` // from the hostfile
 	Ranks []dryRank `json:"ranks"`
 }
@@ -78,7 +78,7 @@ type dryRank struct {
 	LocalRank int    `json:"local_rank"`
 	CrossRank int    `json:"cross_rank"`
 	CrossSize int    `json:"cross_size"`
-	Cores     string `json:"cores,omitempty"` // of a rankfile
+	Cores     string `json:"cores,omitempty"` // cores named by a rankfile
 }
 
 // NewDryRun describes a run without starting it.

@@ -94,7 +94,7 @@ func (h *hangReporter) save(text string) (path string, err error) {
 			path = filepath.Join(dir, fmt.Sprintf("%s-%d.txt", name, n))
 		}
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			continue // of an earlier report
+			continue // the file of an earlier report
 		}
 		return path, trust.WriteFile(path, []byte(text))
 	}

@@ -21,7 +21,7 @@ import (
 type Streams struct {
 	In       *os.File
 	Out, Err io.Writer
-	Waiting  *os.File // of a detached job: the pipe to the gorun that waits for its start; nil: the job is not detached
+	Waiting  *os.File // pipe to the gorun that waits for a detached job's start; nil: not detached
 }
 
 // run is one job, from the user's options to its end.
@@ -35,7 +35,7 @@ type run struct {
 	env       environment
 	tools     tool.Decision
 	opts      launcher.Options
-	followers []follower // in the order in which they were opened
+	followers []follower // oldest first
 }
 
 // Run plans and runs a job, and returns gorun's exit code.

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	stacksLimit = 8 * time.Second // for a host to answer
+	stacksLimit = 8 * time.Second // time limit of a host's answer
 	maxStacks   = 256 << 20       // bytes of a host's answer
 )
 

@@ -52,7 +52,7 @@ func converse(ctx context.Context, place control.Place, name string, request con
 		return 0, fmt.Errorf("run a command in job %s: %w", f.ID, err)
 	}
 	defer conn.Close()
-	var mu sync.Mutex // of conn
+	var mu sync.Mutex // guards conn
 	send := func(kind byte, data []byte) error {
 		mu.Lock()
 		defer mu.Unlock()

@@ -25,7 +25,7 @@ type View struct {
 	Since  time.Duration // 0: all that is kept
 	Stderr bool          // only stderr
 	Style  ui.LineStyle
-	Screen [3]bool // by fd: a terminal
+	Screen [3]bool // index: fd; true: a terminal
 }
 
 // Logs prints a job's output, with follow to the job's end.

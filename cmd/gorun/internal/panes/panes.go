@@ -23,7 +23,7 @@ const perWindow = 16
 type Session struct {
 	Gorun string // the path of gorun
 	Job   string // its id
-	Ranks []Rank // with terminals of their own
+	Ranks []Rank // ranks with terminals of their own
 }
 
 // Rank is a rank and the name of its host.

@@ -19,7 +19,7 @@ const maxRank = 1 << 20
 // Place is where a rank runs.
 type Place struct {
 	Host  string // its name, or "" if Index counts
-	Index int    // of the host among those of the job, from +nK
+	Index int    // index of the host among those of the job, from +nK
 	Cores string // 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding counts
 }
 

@@ -8,7 +8,7 @@ import (
 
 // Checkup is an examination of the hosts before a job.
 type Checkup struct {
-	Level   string // of gorun doctor; "": there is none
+	Level   string // level of gorun doctor; "": no check
 	Exclude bool   // bad hosts are left out
 }
 

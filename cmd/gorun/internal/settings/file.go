@@ -14,10 +14,10 @@ import (
 
 // settings holds the contents of a YAML file: a job file or a file of defaults.
 type settings struct {
-	name    string    // of the file
-	list    []setting // in the file's order
+	name    string    // name of the file
+	list    []setting // settings in the file's order
 	Command []string  // the program and its arguments; nil: the file names none
-	line    int       // of the program
+	line    int       // line of the program
 
 	Unfulfilled dialect.Line // requests of horovodrun's keys that gorun does not fulfil
 }

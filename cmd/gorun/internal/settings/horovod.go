@@ -73,7 +73,7 @@ func (r *settingsReader) section(e entry, s section) error {
 			return r.unknown(k, s.keys, e.typed+" has "+strings.ReplaceAll(strings.Join(s.keys, ", "), "-", "_"))
 		}
 		if resolved(k.value).Tag == "!!null" {
-			continue // as horovodrun does
+			continue // horovodrun ignores them too
 		}
 		value, err := r.text(k, k.value)
 		if err == nil {

@@ -213,7 +213,7 @@ func (o *Options) Shown(plan launcher.Plan) (func(rank, fd int) bool, error) {
 	if err != nil || ranks == nil && o.ShowLocal == nil && h.local == nil && h.streams == 0 {
 		return nil, err
 	}
-	locals := map[int]int{} // by rank
+	locals := map[int]int{} // key: rank
 	if o.ShowLocal != nil || h.local != nil {
 		for _, host := range plan.Hosts {
 			for _, r := range host.Ranks {

@@ -27,7 +27,7 @@ type settingsReader struct {
 // entry is a key of a map with its value.
 type entry struct {
 	name  string // spelled like a flag
-	typed string // as in the file, with its section: params.cycle_time_ms
+	typed string // the file's spelling, with the section: params.cycle_time_ms
 	line  int
 	value *yaml.Node
 }

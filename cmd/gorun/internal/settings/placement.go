@@ -147,7 +147,7 @@ func (o *Options) Follow(launcher dialect.Dialect) {
 type binding struct {
 	launcher.Binding
 	Given  bool
-	listed bool // to the cores of --cpu-list
+	listed bool // bound to the cores of --cpu-list
 }
 
 func (b *binding) Type() string { return "policy" }

@@ -34,7 +34,7 @@ func inDirectory(dir, name string) (string, error) {
 	path := filepath.Join(dir, name)
 	switch err := trust.Check(path); {
 	case errors.Is(err, fs.ErrNotExist):
-		return "", err // which names the path
+		return "", err // the error names the path
 	case err != nil:
 		return "", fmt.Errorf("use %s: %w", path, err)
 	}

@@ -34,7 +34,7 @@ type Request struct {
 
 // Decision is how the chosen ranks of a job start.
 type Decision struct {
-	Tools []launcher.Tool // in the order of their ranks
+	Tools []launcher.Tool // ordered by rank
 	Here  int             // the rank that has gorun's terminal; -1: none
 	Panes []int           // ranks that have a terminal in tmux
 	Halts []int           // ranks that wait for a debugger
@@ -104,7 +104,7 @@ func Decide(r Request) (Decision, error) {
 // wrap puts tools before the programs of their ranks. The first tool is the outermost. prompts are
 // the ranks whose tool reads commands.
 func wrap(tools map[int]launcher.Tool, specs []spec, r Request) (prompts []int, err error) {
-	ends := 0 // of the ranks of the program
+	ends := 0 // end of the program's ranks
 	for _, p := range r.Programs {
 		first := ends
 		if ends += p.Ranks; len(r.Programs) == 1 {

@@ -14,7 +14,7 @@ import (
 // look is what the rank on the screen does. It is taken when the user comes to the rank or asks
 // again: tools stop a process for a moment.
 type look struct {
-	wanted  bool // by the user, and not begun
+	wanted  bool // a request of the user that has not begun
 	under   bool // way
 	at      time.Time
 	report  *stacks.Rank // nil: there is none yet

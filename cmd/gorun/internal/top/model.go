@@ -16,7 +16,7 @@ type model struct {
 	sample watch.Sample
 	late   straggler.Finder // takes every sample
 	tail   []string         // the last lines of the chosen rank
-	stacks look             // of the chosen rank
+	stacks look             // stacks of the chosen rank
 
 	width, height int
 	hosts         bool      // the table of hosts instead of that of ranks
@@ -56,7 +56,7 @@ func (m *model) view() int {
 
 // row is a line of a table.
 type row struct {
-	key  string // which rank or host it is
+	key  string // key of the rank or host
 	rank int    // -1: a host
 	text func() string
 }

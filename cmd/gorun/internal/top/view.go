@@ -16,7 +16,7 @@ func rankKey(rank int) string { return "rank " + strconv.Itoa(rank) }
 
 // line formats one line of a table in a width.
 func line[R any](columns []column[R], width int, text func(column[R]) string) string {
-	extra := min(40, max(0, width-need(columns))) // for names
+	extra := min(40, max(0, width-need(columns))) // columns left for names
 	var b strings.Builder
 	for i, c := range columns {
 		if i > 0 {

@@ -23,7 +23,7 @@ type likeness struct {
 	last, busiest, greatest int // rank
 	memory                  int64
 	waits                   float64 // the largest part of the time in which others waited for a rank
-	awaited                 int     // that rank
+	awaited                 int     // the rank most waited for
 	known                   bool    // times and memory are
 }
 

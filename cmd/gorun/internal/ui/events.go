@@ -36,7 +36,7 @@ type jobEvent struct {
 	Memory  string      `json:"out_of_memory,omitempty"`
 	Limit   int64       `json:"memory_limit,omitempty"` // bytes
 	Error   string      `json:"error,omitempty"`
-	Kind    string      `json:"kind,omitempty"`  // of an elastic job's event
+	Kind    string      `json:"kind,omitempty"`  // kind of an elastic job's event
 	Epoch   int         `json:"epoch,omitempty"` // latest epoch
 	Text    string      `json:"text,omitempty"`
 	Hint    string      `json:"hint,omitempty"`

@@ -95,7 +95,7 @@ func between(d gpu.Device, peer int) string {
 
 // linksText summarizes the NVLinks of a GPU: "12 to 1-7".
 func linksText(d gpu.Device) string {
-	peers := map[int][]int{} // by number of links to them
+	peers := map[int][]int{} // key: number of links
 	for peer, n := range d.NVLinks {
 		if n > 0 {
 			peers[n] = append(peers[n], peer)

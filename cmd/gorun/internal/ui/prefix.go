@@ -23,7 +23,7 @@ const CutMark = "\\"
 type LineStyle struct {
 	Style     string
 	Timestamp bool
-	Color     [3]bool // by fd: color prefixes by host
+	Color     [3]bool // index: fd; true: color prefixes by host
 	Programs  []launcher.Program
 }
 
@@ -177,7 +177,7 @@ func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
 // seat is where a rank runs.
 type seat struct {
 	host      string // without its domain
-	hostIndex int    // in the plan
+	hostIndex int    // index in the plan
 	local     int    // local rank
 }
 

@@ -59,7 +59,7 @@ func (w *Requests) run(timeout time.Duration, overdue, look func(), console *UI)
 	var looking sync.WaitGroup // signals are taken meanwhile
 	defer looking.Wait()
 	looked := make(chan struct{})
-	var busy atomic.Bool // with look
+	var busy atomic.Bool // look runs
 	var expired <-chan time.Time
 	if timeout > 0 {
 		timer := time.NewTimer(timeout)

@@ -19,7 +19,7 @@ import (
 type UI struct {
 	mu       sync.Mutex
 	W        io.Writer
-	Deadline *WriteDeadline // of W; nil: none
+	Deadline *WriteDeadline // deadline of W; nil: none
 	Verbose  int
 	Quiet    bool   // errors only
 	Unseen   bool   // the ranks' stderr is not shown
