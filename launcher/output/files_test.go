@@ -163,7 +163,8 @@ func planOfSize(size int) plan.Plan {
 func TestIndexOfTheFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := openFiles(t, dir, nil, planOfSize(3))
-	if x := readIndex(t, dir); x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 ||
+	x := readIndex(t, dir)
+	if x.Code != nil || len(x.Ranks) != 3 || x.Ranks[2].Host != "f2" || x.Ranks[1].LocalRank != 1 ||
 		x.Ranks[0].Stdout != nil {
 		t.Errorf("while the job runs: %+v", x)
 	}
@@ -175,7 +176,7 @@ func TestIndexOfTheFiles(t *testing.T) {
 	if err := f.Close(ended); err != nil {
 		t.Fatal(err)
 	}
-	x := readIndex(t, dir)
+	x = readIndex(t, dir)
 	if x.Version != 1 || x.Code == nil || *x.Code != 3 || len(x.Ranks) != 3 {
 		t.Fatalf("%+v", x)
 	}
