@@ -18,6 +18,7 @@ func FuzzTranscript(f *testing.F) {
 	f.Add([]byte{2, 3}, false, false)
 	f.Add([]byte{0, 1}, false, false) // each side's own messages
 	f.Add([]byte{2, 3}, true, false)
+	f.Add([]byte{0, 7}, true, false) // the acceptor's MAC in place of the proof
 	f.Add([]byte{0, 1}, true, true)
 	f.Add([]byte{2, 3}, false, true)
 	f.Add([]byte{4, 7, 1}, true, false)

@@ -114,19 +114,6 @@ func FuzzHello(f *testing.F) {
 	})
 }
 
-// A fresh nonce invalidates the whole recording, for either side.
-func TestRecordingDoesNotFitFreshNonce(t *testing.T) {
-	dialer, acceptor, dialed, accepted := record(t)
-	dialer.random = constant(3)
-	acceptor.random = constant(4)
-	if _, err := acceptor.accept(tape{bytes.NewReader(dialed)}, everyone); err != ErrRefused {
-		t.Errorf("acceptor: %v, want a refusal", err)
-	}
-	if err := dialer.dial(tape{bytes.NewReader(accepted)}, 1, 0); err != ErrRefused {
-		t.Errorf("dialer: %v, want a refusal", err)
-	}
-}
-
 // The dialer refuses an acceptor that is another rank than the dialed one, even if it has
 // the key.
 func TestDialerChecksWhoAnswers(t *testing.T) {
