@@ -13,51 +13,24 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/kv"
 )
 
 // store is a job's store in one process.
 type store struct {
-	mu     sync.Mutex
-	values map[string][]byte
-	waits  map[string]chan struct{}
-	puts   atomic.Int64
-	gets   atomic.Int64
+	*kv.Store
+	gets atomic.Int64
 }
 
-func newStore() *store { return &store{values: map[string][]byte{}, waits: map[string]chan struct{}{}} }
-
-func (s *store) Put(key string, value []byte) error {
-	s.puts.Add(1)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.values[key] = bytes.Clone(value)
-	if c := s.waits[key]; c != nil {
-		close(c)
-		delete(s.waits, key)
-	}
-	return nil
-}
+func newStore() *store { return &store{Store: kv.NewStore()} }
 
 func (s *store) Get(ctx context.Context, key string, _ time.Duration) ([]byte, bool, error) {
 	s.gets.Add(1)
-	for {
-		s.mu.Lock()
-		value, found := s.values[key]
-		c := s.waits[key]
-		if !found && c == nil {
-			c = make(chan struct{})
-			s.waits[key] = c
-		}
-		s.mu.Unlock()
-		if found {
-			return value, true, nil
-		}
-		select {
-		case <-c:
-		case <-ctx.Done():
-			return nil, false, ctx.Err()
-		}
+	if value, found := s.Store.Get(ctx, key); found {
+		return value, true, nil
 	}
+	return nil, false, ctx.Err()
 }
 
 // world is a job of simulated Horovod ranks on simulated hosts.
