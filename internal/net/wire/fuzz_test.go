@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -87,7 +88,11 @@ func FuzzReader(f *testing.F) {
 // never without its nonce.
 func FuzzPreamble(f *testing.F) {
 	const nonce = "00112233445566778899aabbccddeeff"
-	f.Add([]byte("motd\n"), []byte{0}, []byte("frames"), true)
+	pre := string(Preamble(nonce))
+	for _, noise := range []string{"", "Welcome to f1\nyou have mail\n", pre[:9], pre[:9] + pre[:12], "\x00\x00\x00",
+		strings.Repeat("noise ", MaxNoise/8)} {
+		f.Add([]byte(noise), []byte{0, 40}, []byte("\x00\x00frames"), true)
+	}
 	f.Add([]byte("\x00gorun-agent 00112233445566778899aabbccddeefe\n"), []byte{3, 0}, []byte("\x00gorun-agent"), true)
 	f.Add(bytes.Repeat([]byte("\x00gorun-agent 0011"), 3000), []byte{16}, []byte{}, true)
 	f.Add(Preamble("00112233445566778899aabbccddeefE"), []byte{200}, []byte{}, false)

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 )
 
@@ -28,25 +27,16 @@ func TestFramesComeBackAsSent(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, r := range map[string]io.Reader{
-		"whole":     bytes.NewReader(stream.Bytes()),
-		"one byte":  iotest.OneByteReader(bytes.NewReader(stream.Bytes())),
-		"half read": iotest.HalfReader(bytes.NewReader(stream.Bytes())),
-	} {
-		reader := NewReader(r)
-		for i, want := range sent {
-			got, err := reader.Next()
-			if err != nil {
-				t.Fatalf("%s: frame %d: %v", name, i, err)
-			}
-			if got.Type != want.Type || got.Stream != want.Stream || !bytes.Equal(got.Payload, want.Payload) {
-				t.Fatalf("%s: frame %d: got %s/%d with %d bytes, want %s/%d with %d", name, i,
-					got.Type, got.Stream, len(got.Payload), want.Type, want.Stream, len(want.Payload))
-			}
+	r := NewReader(&stream)
+	for i, want := range sent {
+		got, err := r.Next()
+		if err != nil || got.Type != want.Type || got.Stream != want.Stream || !bytes.Equal(got.Payload, want.Payload) {
+			t.Fatalf("frame %d: got %s/%d with %d bytes, want %s/%d with %d: %v", i, got.Type, got.Stream,
+				len(got.Payload), want.Type, want.Stream, len(want.Payload), err)
 		}
-		if _, err := reader.Next(); err != io.EOF {
-			t.Errorf("%s: after the last frame: %v, want EOF", name, err)
-		}
+	}
+	if _, err := r.Next(); err != io.EOF {
+		t.Errorf("after the last frame: %v, want EOF", err)
 	}
 }
 
@@ -171,31 +161,6 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	turn()
 	if n := testing.AllocsPerRun(100, turn); n > 0 {
 		t.Errorf("%v allocations per output frame", n)
-	}
-}
-
-func TestPreambleIsFoundBehindAnyNoise(t *testing.T) {
-	const nonce = "0123456789abcdef"
-	pre := string(Preamble(nonce))
-	for name, noise := range map[string]string{
-		"none":           "",
-		"banner":         "Welcome to f1\nyou have mail\n",
-		"half preamble":  pre[:9],
-		"twice half":     pre[:9] + pre[:12],
-		"NULs":           "\x00\x00\x00",
-		"wrong nonce":    string(Preamble("fedcba9876543210")),
-		"a lot of noise": strings.Repeat("noise ", MaxNoise/8),
-	} {
-		after := "\x00\x00first frame"
-		r := iotest.HalfReader(strings.NewReader(noise + pre + after))
-		got, err := FindPreamble(r, nonce)
-		if err != nil || string(got) != noise {
-			t.Errorf("%s: noise %q, err %v", name, got[:min(len(got), 50)], err)
-			continue
-		}
-		if rest, _ := io.ReadAll(r); string(rest) != after {
-			t.Errorf("%s: read past the preamble: %q left", name, rest)
-		}
 	}
 }
 
