@@ -112,8 +112,11 @@ func TestStrangersAreRefused(t *testing.T) {
 	elsewhere.Seed = impostor.Ticket().Seed
 	attempt("a launcher with another key", elsewhere, Hello{"n1", ""})
 
+	recorded := record(t, l, "n1")
+	(<-arrivals).Close()
+	attempt("a host that has come", local(l), Hello{"n1", ""})
 	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00\x05hello",
-		strings.Repeat("\xff", 1<<16)} {
+		strings.Repeat("\xff", 1<<16), string(recorded)} {
 		conn, err := net.Dial("tcp", address(l))
 		if err != nil {
 			t.Fatal(err)
@@ -122,23 +125,12 @@ func TestStrangersAreRefused(t *testing.T) {
 		_ = conn.(*net.TCPConn).CloseWrite()
 		refused(t, conn)
 	}
-
-	recorded := record(t, l, "n1")
-	(<-arrivals).Close()
-	attempt("a host that has come", local(l), Hello{"n1", ""})
-	conn, err := net.Dial("tcp", address(l))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, _ = conn.Write(recorded)
-	_ = conn.(*net.TCPConn).CloseWrite()
-	refused(t, conn)
 	select {
 	case a := <-arrivals:
 		t.Errorf("%+v arrived", a.Hello)
 	default:
 	}
-	conn, err = Dial(t.Context(), local(l), "", Hello{"n2", ""})
+	conn, err := Dial(t.Context(), local(l), "", Hello{"n2", ""})
 	if err != nil {
 		t.Fatalf("the last host: %v", err)
 	}

@@ -35,18 +35,6 @@ func TestGatherCompletesOnceAllAreIn(t *testing.T) {
 	}
 }
 
-func TestGatherIsBounded(t *testing.T) {
-	g := NewFences(2)
-	for i := range maxOpen {
-		if _, err := g.Add(fmt.Sprint(i), map[int][]byte{0: nil}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := g.Add("one more", map[int][]byte{0: nil}); err == nil {
-		t.Error("no bound on open fences")
-	}
-}
-
 // What is deleted makes queue, and can be put again.
 func TestStoreForgetsKeys(t *testing.T) {
 	s := NewStore()

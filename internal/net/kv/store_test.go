@@ -45,8 +45,17 @@ func TestStoreForgetsWaits(t *testing.T) {
 	}
 }
 
-func TestGatherBoundsValues(t *testing.T) {
+func TestGatherIsBounded(t *testing.T) {
 	g := NewFences(2)
+	for i := range maxOpen {
+		if _, err := g.Add(fmt.Sprint(i), map[int][]byte{0: nil}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := g.Add("one more", map[int][]byte{0: nil}); err == nil {
+		t.Error("no bound on open fences")
+	}
+	g = NewFences(2)
 	if _, err := g.Add("a", map[int][]byte{0: make([]byte, MaxFence+1)}); err == nil {
 		t.Error("no bound on a value")
 	}

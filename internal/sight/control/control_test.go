@@ -274,15 +274,12 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 		s.Add(i%4, 1, time.Now(), []byte(line))
 	}
 	s.Finish(0, "")
+	stream, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var got bytes.Buffer
-	for records := NewRecordReader(body); ; {
-		r, err := records.Next()
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, r := range records(t, stream) {
 		got.Write(r.Data)
 	}
 	if err := s.Close(); err != nil {
