@@ -135,34 +135,23 @@ func (j *elasticJob) toMembers(t wire.Type, message any) {
 	}
 }
 
-// elasticAbort is why an epoch has failed.
-type elasticAbort struct {
-	process *elasticProcess // nil: it is the host
-	host    string
-	cause   string
-}
-
-// abort tells the ranks of the epoch in force to abort, once, if the failed process or host is in
-// it.
-func (j *elasticJob) abort(a elasticAbort) {
+// abort tells the ranks of the epoch in force to abort, once, if the process, or one of the host if
+// p is nil, is in it.
+func (j *elasticJob) abort(host string, p *elasticProcess, cause string) {
 	if j.epoch == nil || j.epoch.aborted {
 		return
 	}
 	told := wire.Abort{
 		Epoch: j.epoch.plan.Epoch,
 		Rank:  -1,
-		Host:  a.host,
-		Cause: a.cause,
+		Host:  host,
+		Cause: cause,
 	}
-	concerns := false
-	for name, m := range j.epoch.members {
-		switch {
-		case a.process != nil && name == a.process.name:
-			told.Rank = m.Rank
-			concerns = true
-		case a.process == nil && m.Host == a.host:
-			concerns = true
-		}
+	concerns := slices.ContainsFunc(j.epoch.plan.Members, func(m elastic.Member) bool { return m.Host == host })
+	if p != nil {
+		var m elastic.Member
+		m, concerns = j.memberOf(p)
+		told.Rank = m.Rank
 	}
 	if concerns {
 		j.epoch.aborted = true
@@ -184,7 +173,7 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 		j.toMembers(wire.TypeFenced, *all)
 	}
 	if err != nil {
-		j.abort(elasticAbort{process: p, host: p.name.Host, cause: err.Error()})
+		j.abort(p.name.Host, p, err.Error())
 	}
 	return nil
 }

@@ -132,7 +132,7 @@ func (j *elasticJob) hostLost(name string, err error) {
 	h.loss = err
 	j.end.Lost = append(j.end.Lost, HostError{Host: name, Err: err})
 	j.notify(HostLost{name, err, j.now()})
-	j.abort(elasticAbort{host: name, cause: err.Error()})
+	j.abort(name, nil, err.Error())
 	j.step(elastic.HostLost{Host: name, Err: err})
 }
 

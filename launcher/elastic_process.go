@@ -181,8 +181,7 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 	if p == nil {
 		return
 	}
-	j.abort(elasticAbort{process: p, host: p.name.Host, cause: "it is being ended: its host or slot is not the job's " +
-		"any more, or it did not answer"})
+	j.abort(p.name.Host, p, "it is being ended: its host or slot is not the job's any more, or it did not answer")
 	if p.session == nil { // one that is about to be there is ended as others are
 		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
 		return
@@ -263,7 +262,7 @@ func (j *elasticJob) endedWithAgent(p *elasticProcess, ended error) {
 		j.epoch.fences.RankEnded(m.Rank)
 	}
 	if stopping, _ := j.driver.Stopping(p.name); !stopping {
-		j.abort(elasticAbort{process: p, host: p.name.Host, cause: ended.Error()})
+		j.abort(p.name.Host, p, ended.Error())
 	}
 	j.step(elastic.Exited{Process: p.name, Code: elastic.CodeNoRank, Text: "has ended with its agent: " +
 		ended.Error()})
@@ -295,7 +294,7 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 		j.epoch.fences.RankEnded(m.Rank)
 	}
 	if stopping, _ := j.driver.Stopping(p.name); e.IsFailure() && !stopping {
-		j.abort(elasticAbort{process: p, host: p.name.Host, cause: e.Describe()})
+		j.abort(p.name.Host, p, e.Describe())
 		if j.driver.Unaware() { // the driver ends the job; the rank's last lines are known when all output is written
 			j.failed = p
 			j.end.Cause = &Failure{

@@ -1,7 +1,7 @@
 package launcher
 
 import (
-	"fmt"
+	"cmp"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
@@ -99,14 +99,7 @@ func (j *elasticJob) connectionLost(p *elasticProcess, l wire.Lost) {
 	if l.Left {
 		return
 	}
-	at := j.epoch.plan.Members[l.Rank]
-	cause := session.Clean(l.Cause)
-	if l.By != l.Rank {
-		cause = fmt.Sprintf("rank %d lost it: %s", l.By, cause)
-	}
-	if peer := j.procs[at.Process]; peer != nil {
-		j.abort(elasticAbort{process: peer, host: at.Host, cause: cause})
-	} else {
-		j.abort(elasticAbort{process: p, host: p.name.Host, cause: cause})
-	}
+	l.Cause = session.Clean(l.Cause)
+	failed := cmp.Or(j.procs[j.epoch.plan.Members[l.Rank].Process], p)
+	j.abort(failed.name.Host, failed, core.RankLost{Lost: l}.AbortCause())
 }

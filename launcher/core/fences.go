@@ -67,4 +67,4 @@ func (f *Fences) Stuck() *RankLost {
 	}}
 }
 
-func (e *RankLost) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Cause) }
+func (e RankLost) Error() string { return fmt.Sprintf("rank %d: %s", e.Rank, e.Cause) }

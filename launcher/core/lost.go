@@ -41,23 +41,29 @@ func (c *Machine) failHost(host int, err error, now time.Duration) []Action {
 // requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has
 // left what the two shared is no reason to abort: the other may go on.
 func (c *Machine) rankLost(l wire.Lost, now time.Duration) []Action {
-	cause := l.Cause
 	switch {
 	case l.Awaited:
 		if c.awaited < 0 {
 			c.awaited = l.Rank
 		}
-		return c.fail(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause}, now)
+		return c.fail(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: l.Cause}, now)
 	case l.By != l.Rank:
 		c.victims.add(l, now)
 		if l.Left {
 			return nil
 		}
-		cause = fmt.Sprintf("rank %d lost it: %s", l.By, l.Cause)
 	case !c.aborted:
 		c.aborter = l.Rank
 	}
-	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: cause})
+	return c.abort(wire.Abort{Rank: l.Rank, Host: c.hostOf(l.Rank), Cause: RankLost{l}.AbortCause()})
+}
+
+// AbortCause is what the other ranks are told of the loss.
+func (e RankLost) AbortCause() string {
+	if e.By == e.Rank {
+		return e.Cause
+	}
+	return fmt.Sprintf("rank %d lost it: %s", e.By, e.Cause)
 }
 
 // isVictim reports whether e, a failure, is a consequence of another rank's.
