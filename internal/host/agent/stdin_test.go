@@ -78,6 +78,13 @@ func (in *input) returned() (credit int, over bool) {
 	return in.credit, in.over
 }
 
+func (in *input) mustPush(t *testing.T, data []byte) {
+	t.Helper()
+	if err := in.push(data); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // pushAll pushes data a piece at a time, against its credit, and returns what that costs.
 func (in *input) pushAll(t *testing.T, data []byte) (cost int) {
 	t.Helper()
@@ -86,9 +93,7 @@ func (in *input) pushAll(t *testing.T, data []byte) (cost int) {
 		n := copy(buf, data[sent:]) // push must keep a copy
 		cost += wire.Cost(n)
 		lab.Until(t, "credit", func() bool { back, _ := in.returned(); return cost-back <= wire.Window })
-		if err := in.push(buf[:n]); err != nil {
-			t.Fatal(err)
-		}
+		in.mustPush(t, buf[:n])
 		sent += n
 	}
 	return cost
@@ -113,9 +118,7 @@ func TestStdinCarriesEveryByteToEveryRank(t *testing.T) {
 		}
 		cost := in.pushAll(t, sent)
 		for _, last := range []string{"", "after the end"} {
-			if err := in.push([]byte(last)); err != nil {
-				t.Fatal(err)
-			}
+			in.mustPush(t, []byte(last))
 		}
 		wait(t, in.ended, "the end of stdin")
 		readers.Wait()
@@ -165,9 +168,7 @@ func TestStdinThatNobodyTakesIsNotAskedFor(t *testing.T) {
 	} {
 		in := startStdin(t, 1)
 		for range 7 {
-			if err := in.push(make([]byte, wire.Window/8)); err != nil {
-				t.Fatal(err)
-			}
+			in.mustPush(t, make([]byte, wire.Window/8))
 		}
 		time.Sleep(20 * time.Millisecond) // either way it must end; usually the writer is stuck by now
 		leave(in)
@@ -176,9 +177,7 @@ func TestStdinThatNobodyTakesIsNotAskedFor(t *testing.T) {
 			t.Errorf("%s: the launcher was not told that nobody reads", name)
 		}
 		for range 10 {
-			if err := in.push(make([]byte, wire.Window/8)); err != nil {
-				t.Fatal(err)
-			}
+			in.mustPush(t, make([]byte, wire.Window/8))
 		}
 	}
 }
@@ -199,9 +198,7 @@ func TestStdinGoesOnWithoutRanksThatLeft(t *testing.T) {
 		in.close(0)
 	}()
 	cost := in.pushAll(t, sent)
-	if err := in.push(nil); err != nil {
-		t.Fatal(err)
-	}
+	in.mustPush(t, nil)
 	if data := <-got; !bytes.Equal(data, sent) {
 		t.Errorf("%d bytes of %d, or not the same", len(data), len(sent))
 	}

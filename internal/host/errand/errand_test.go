@@ -117,19 +117,25 @@ func (h *fakeHost) tryTell(what wire.Tell, data []byte) error {
 	return h.server.Frame(wire.Frame{Type: wire.TypeTell, Stream: 1, Payload: append([]byte{byte(what)}, data...)})
 }
 
+// told returns what the server sends next, and for which errand.
+func (h *fakeHost) told() (errand uint32, what wire.Tell, data []byte) {
+	h.t.Helper()
+	f, err := h.frames.Next()
+	if err == nil {
+		what, data, err = f.Tell()
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return f.Stream, what, data
+}
+
 // result reads an errand to its end, and returns credit unless it is not to be.
 func (h *fakeHost) result() (out, errs string, end wire.ErrandEnd) {
 	h.t.Helper()
 	var bufs [2]bytes.Buffer
 	for {
-		f, err := h.frames.Next()
-		if err != nil {
-			h.t.Fatal(err)
-		}
-		what, data, err := f.Tell()
-		if err != nil {
-			h.t.Fatal(err)
-		}
+		_, what, data := h.told()
 		switch what {
 		case wire.TellOut, wire.TellErr:
 			bufs[what-wire.TellOut].Write(data)
@@ -194,8 +200,8 @@ func TestDroppedCommandEnds(t *testing.T) {
 	h := newHost(t)
 	h.ask(wire.Ask{ID: 1, Kind: wire.AskExec,
 		Argv: wire.Texts{"sh", "-c", `trap "" HUP; echo here; sleep 600; sleep 600`}})
-	if f, err := h.frames.Next(); err != nil || !bytes.Contains(f.Payload, []byte("here")) {
-		t.Fatalf("%q, %v", f.Payload, err)
+	if _, _, said := h.told(); string(said) != "here\n" {
+		t.Fatalf("%q", said)
 	}
 	h.tell(wire.TellEnd, nil)
 	if _, _, end := h.result(); end.Code != 137 {
@@ -240,14 +246,10 @@ func TestTerminalOfARank(t *testing.T) {
 	h.ask(second)
 	var out, refused string
 	for ended := 0; ended < 2; { // the first ends with the rank, the second at once
-		f, err := h.frames.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch kind, data, _ := f.Tell(); {
+		switch errand, kind, data := h.told(); {
 		case kind == wire.TellOut:
 			out += string(data)
-		case kind == wire.TellEnd && f.Stream == 2:
+		case kind == wire.TellEnd && errand == 2:
 			refused = string(data)
 			ended++
 			h.server.RankEnded(4)

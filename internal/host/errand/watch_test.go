@@ -18,13 +18,9 @@ func (h *fakeHost) next(text *bytes.Buffer) (all []wire.Reading) {
 		line, err := text.ReadBytes('\n')
 		if err != nil {
 			text.Write(line)
-			f, err := h.frames.Next()
-			if err != nil {
-				h.t.Fatal(err)
-			}
-			what, data, err := f.Tell()
-			if err != nil || what != wire.TellOut {
-				h.t.Fatalf("told %d %s, %v", what, data, err)
+			_, what, data := h.told()
+			if what != wire.TellOut {
+				h.t.Fatalf("told %d %s", what, data)
 			}
 			text.Write(data)
 			continue
