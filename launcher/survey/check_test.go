@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -20,6 +21,38 @@ func executable() session.Executable {
 		return strings.Repeat("0", 64), nil
 	}}
 }
+
+// optionsFor are options by which m is reached; if it serves nothing, it is down.
+func optionsFor(t *testing.T, m *fake.Machine) Options {
+	exe := executable()
+	m.Disk = fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})
+	dial := func(context.Context, hostfile.Host) (session.Host, error) {
+		if m.Serve == nil {
+			return nil, errors.New("connection refused")
+		}
+		return m, nil
+	}
+	return Options{
+		Dial:         dial,
+		Exe:          exe,
+		StartTimeout: 20 * time.Second,
+		Trace:        t.Logf,
+	}
+}
+
+// answering returns an agent that answers a request by a message.
+func answering(request, answer wire.Type, message string) func(a *fake.Agent) error {
+	return func(a *fake.Agent) error {
+		if _, err := a.Expect(request); err != nil {
+			return err
+		}
+		_ = a.Out.Send(answer, 0, []byte(message))
+		return a.UntilEOF()
+	}
+}
+
+// silent is an agent that answers nothing.
+func silent(a *fake.Agent) error { return a.UntilEOF() }
 
 func TestCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

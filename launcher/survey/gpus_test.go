@@ -1,18 +1,15 @@
 package survey
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
-	"github.com/gorun/gorun/launcher/session"
 )
 
 func TestInventory(t *testing.T) {
@@ -37,12 +34,6 @@ func TestInventory(t *testing.T) {
 			}
 		}
 	}
-	answer := func(t wire.Type, payload string) func(a *fake.Agent) error {
-		return func(a *fake.Agent) error {
-			_ = a.Out.Send(t, 0, []byte(payload))
-			return a.UntilEOF()
-		}
-	}
 	broken := errors.New("permission denied")
 	for _, tc := range []struct {
 		name  string
@@ -55,39 +46,26 @@ func TestInventory(t *testing.T) {
 		{"installed", false, list(device), `A?[2J100 ["sent:"] <nil>`},
 		{"plain", false, list(), `- ["sent:"] <nil>`},
 		{"unreadable", true, list(device), `- [] permission denied`},
-		{"silent", false, func(a *fake.Agent) error {
-			return a.UntilEOF()
-		}, `- [] no answer within 20s (--start-timeout)`},
-		{"refusing", false, answer(wire.TypeRefuse, `{"Code":125,"What":"no\u001b driver"}`), `- [] no? driver`},
+		{"silent", false, silent, `- [] no answer within 20s (--start-timeout)`},
+		{"refusing", false,
+			answering(wire.TypeListGPUs, wire.TypeRefuse, `{"Code":125,"What":"no\u001b driver"}`), `- [] no? driver`},
 		{"ended", false, func(*fake.Agent) error {
 			return fake.ExitStatus(137)
 		}, `- [] the agent was killed or failed (exit code 137)`},
-		{"nonsense", false, answer(wire.TypeGPUs, "[1]"),
+		{"nonsense", false, answering(wire.TypeListGPUs, wire.TypeGPUs, "[1]"),
 			`- [] malformed frame: GPUs message: json: cannot unmarshal array into Go value of type gpu.Inventory`},
-		{"eager", false, answer(wire.TypeReady, "{}"), `- [] malformed frame: ready came where GPUs was due`},
+		{"eager", false, answering(wire.TypeListGPUs, wire.TypeReady, "{}"),
+			`- [] malformed frame: ready came where GPUs was due`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				exe := executable()
-				m := &fake.Machine{Lacks: tc.lacks, Serve: tc.serve,
-					Disk: fake.NewDisk(map[string]string{exe.Path: "build " + exe.Build})}
-				dial := func(context.Context, hostfile.Host) (session.Host, error) {
-					if tc.serve == nil {
-						return nil, errors.New("connection refused")
+				m := &fake.Machine{Lacks: tc.lacks, Serve: tc.serve}
+				opts := optionsFor(t, m)
+				opts.GPUProgram = func() ([]byte, error) {
+					if tc.name == "unreadable" {
+						return nil, broken
 					}
-					return m, nil
-				}
-				opts := Options{
-					Dial:         dial,
-					Exe:          exe,
-					StartTimeout: 20 * time.Second,
-					Trace:        t.Logf,
-					GPUProgram: func() ([]byte, error) {
-						if tc.name == "unreadable" {
-							return nil, broken
-						}
-						return []byte("program\x1b"), nil
-					},
+					return []byte("program\x1b"), nil
 				}
 				for _, g := range Inventory(t.Context(), []hostfile.Host{{Name: tc.name}}, opts) {
 					name := "-"
