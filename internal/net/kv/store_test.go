@@ -23,6 +23,9 @@ func TestStoreIsBounded(t *testing.T) {
 	if err := s.Put("k1", []byte("v3")); err != nil {
 		t.Errorf("over an old value: %v", err)
 	}
+	if err := NewStore().Put(strings.Repeat("k", MaxKey+1), nil); err == nil {
+		t.Error("no bound on keys")
+	}
 }
 
 // Whoever asks for keys that never come leaves nothing behind.
