@@ -57,6 +57,22 @@ func (c *fakeConn) Close() error {
 	return nil
 }
 
+// running is a connection on which run takes the place of every command.
+func running(run func(ctx context.Context, argv []string, in io.Reader, out io.Writer) error) *fakeConn {
+	return &fakeConn{done: make(chan struct{}), run: run}
+}
+
+// reside starts a resident agent on a connection.
+func reside(t *testing.T, conn Conn) *Resident {
+	t.Helper()
+	r, err := StartResident(t.Context(), conn, "build", func(args ...string) []string { return args })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
 // fakeHost is a host that hands out connections.
 func fakeHost(dialed chan<- *fakeConn) Host {
 	return Host{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) {
@@ -156,20 +172,14 @@ func TestKeeperDrains(t *testing.T) {
 
 // serving is a connection whose only command is a resident agent that starts argv.
 func serving(argv ...string) *fakeConn {
-	return &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader,
-		out io.Writer) error {
+	return running(func(ctx context.Context, words []string, in io.Reader, out io.Writer) error {
 		fmt.Fprint(out, "welcome\n") // of the login shell
 		return resident.Serve(ctx, words[1], in, out, argv)
-	}}
+	})
 }
 
 func TestResidentStartsAgents(t *testing.T) {
-	conn := serving("sh", "-c", `read -r nonce || exit; echo $nonce; cat; echo bad >&2; exit 7`)
-	r, err := StartResident(t.Context(), conn, "build", func(args ...string) []string { return args })
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
+	r := reside(t, serving("sh", "-c", `read -r nonce || exit; echo $nonce; cat; echo bad >&2; exit 7`))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -188,22 +198,11 @@ func TestResidentStartsAgents(t *testing.T) {
 
 // Agents end when the keeper does, and a command that is no resident agent is an error.
 func TestResidentEndsWithItsKeeper(t *testing.T) {
-	conn := serving("sh", "-c", "cat >/dev/null")
-	r, err := StartResident(t.Context(), conn, "build", func(args ...string) []string { return args })
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() {
-		_, _, _, err := converse(r, "nonce", "", func() { r.Close() })
-		ended <- err
-	}()
-	if err := <-ended; err == nil {
+	r := reside(t, serving("sh", "-c", "cat >/dev/null"))
+	if _, _, _, err := converse(r, "nonce", "", r.Close); err == nil {
 		t.Error("an agent ends well without its keeper")
 	}
-	broken := &fakeConn{done: make(chan struct{}), run: func(context.Context, []string, io.Reader, io.Writer) error {
-		return errors.New("not found")
-	}}
+	broken := running(func(context.Context, []string, io.Reader, io.Writer) error { return errors.New("not found") })
 	if _, err := StartResident(t.Context(), broken, "build", func(args ...string) []string {
 		return args
 	}); err == nil {
@@ -236,17 +235,12 @@ func converse(r *Resident, nonce, input string, begun ...func()) (end resident.E
 // A host that breaks the protocol of its resident agent, or sends without end, ends its own
 // resident agent and fills no memory.
 func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
-	same := func(args ...string) []string { return args }
-	garbage := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, words []string, in io.Reader,
-		out io.Writer) error {
+	garbage := running(func(ctx context.Context, words []string, in io.Reader, out io.Writer) error {
 		_, _ = out.Write(append(wire.Preamble(words[1]), bytes.Repeat([]byte{0xff}, 1<<10)...))
 		<-ctx.Done()
 		return context.Cause(ctx)
-	}}
-	r, err := StartResident(t.Context(), garbage, "build", same)
-	if err != nil {
-		t.Fatal(err)
-	}
+	})
+	r := reside(t, garbage)
 	if _, _, _, err := converse(r, "nonce", ""); err == nil {
 		t.Error("garbage is an agent")
 	}
@@ -262,8 +256,7 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 	const bound = 64 << 20
 	const frame = 0xffff
 	var sent atomic.Int64
-	flood := &fakeConn{done: make(chan struct{}), run: func(_ context.Context, words []string, in io.Reader,
-		out io.Writer) error {
+	flood := running(func(_ context.Context, words []string, in io.Reader, out io.Writer) error {
 		_, err := out.Write(wire.Preamble(words[1]))
 		var opened [8]byte // version 2, SYN, no data, the stream
 		if err == nil {
@@ -277,11 +270,8 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 			}
 		}
 		return err
-	}}
-	if r, err = StartResident(t.Context(), flood, "build", same); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.open(); err != nil {
+	})
+	if _, err := reside(t, flood).open(); err != nil {
 		t.Fatal(err)
 	}
 	for sent.Load() < bound-frame {
@@ -291,7 +281,6 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 	if n := sent.Load(); n > bound+4*frame {
 		t.Errorf("a host that floods has sent %d bytes", n)
 	}
-	r.Close()
 }
 
 // A client that goes in the middle ends its own command or file, and not the connection, which
@@ -304,12 +293,11 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 		ctx  context.Context
 	}
 	reads := make(chan read, 1)
-	conn := &fakeConn{done: make(chan struct{}), run: func(ctx context.Context, argv []string, in io.Reader,
-		_ io.Writer) error {
+	conn := running(func(ctx context.Context, argv []string, in io.Reader, _ io.Writer) error {
 		text, err := io.ReadAll(in)
 		reads <- read{argv, string(text), err, ctx}
 		return err
-	}}
+	})
 	k := New([]Host{{Name: "f1", Identity: "way", Dial: func(context.Context) (Conn, error) {
 		return conn, nil
 	}}}, quiet)
