@@ -20,7 +20,7 @@ import (
 // Elastic holds the settings of an elastic job beside its [Options]. A zero limit or duration means
 // its default.
 type Elastic struct {
-	Hosts []hostfile.Host // at the start
+	Hosts []hostfile.Host // hosts at the start
 	// Discover lists the hosts available now; it is called about once a second. nil: always Hosts.
 	Discover func(context.Context) ([]hostfile.Host, error)
 
@@ -32,7 +32,7 @@ type Elastic struct {
 	Changes      int           // how often an unstable host may change the job within an hour; 6
 	// Cooldown is how long a host is set aside: at first, doubling, and at most; 10 s and 300 s.
 	Cooldown [2]time.Duration
-	// Together replaces all processes in each epoch: the ranks know nothing of epochs.
+	// Together replaces all processes in each epoch, for ranks that are unaware of epochs.
 	Together bool
 	// Horovodrun decides as horovodrun does: see [elastic.Config].
 	Horovodrun bool
@@ -70,7 +70,7 @@ func (e *Elastic) config(grace time.Duration) elastic.Config {
 // Membership is an [Event] of an elastic job: its hosts, ranks or epoch changed.
 type Membership struct {
 	Kind  string // for programs: epoch, hosts, lost, failed, aside, waiting, refused, gave up, ending, finished
-	Epoch int    // the latest
+	Epoch int    // latest epoch
 	Host  string // "": none
 	Text  string // for the user
 	At    time.Duration
@@ -113,12 +113,12 @@ type elasticJob struct {
 	procs     map[elastic.Process]*elasticProcess
 	epoch     *elasticEpoch   // in force; nil: none yet
 	end       Result          // its Elastic is nil until the driver has ended the job
-	failed    *elasticProcess // that ended a job whose ranks are unaware of epochs; nil: none has
+	failed    *elasticProcess // process whose failure ended a job of ranks unaware of epochs, or nil
 	later     []elastic.Event // events that follow from the driver's actions
 	endedAt   time.Duration
-	short     bool // too few file descriptors for all hosts, and the user was told
+	short     bool // whether the user was told that open files do not suffice for all hosts
 	gpus      plan.GPUUsers
-	fatal     error         // ends the job before it was one
+	fatal     error         // error for which the job does not start
 	suspended time.Duration // how long the launcher was suspended since the job began
 
 	mu       sync.Mutex
@@ -149,7 +149,7 @@ func newElasticJob(settings Elastic, opts Options) (*elasticJob, error) {
 	return j, nil
 }
 
-// now is the time that counts: without the time for which the launcher was suspended.
+// now returns the time since the job began, without the time for which the launcher was suspended.
 func (j *elasticJob) now() time.Duration { return j.clock() - j.suspended }
 
 func (j *elasticJob) interval() time.Duration { return elasticTick }
@@ -258,7 +258,7 @@ func (j *elasticJob) discover() {
 // close ends the remaining sessions and connections.
 func (j *elasticJob) close() {
 	j.endLife(errOver)
-	for _, p := range j.procs { // of agents that took too long
+	for _, p := range j.procs { // agents that took too long to end
 		if p.session != nil {
 			p.session.HangUp()
 		}

@@ -47,7 +47,7 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 	for _, m := range plan.Members {
 		p := j.procs[m.Process]
 		if p == nil || p.session == nil {
-			continue // it has just ended; the driver hears of it
+			continue // the process has just ended, and its event will reach the driver
 		}
 		p.number(m)
 		j.setPrefix(p)
@@ -73,8 +73,8 @@ func (j *elasticJob) announce(plan elastic.Plan) {
 		prose.Count(plan.Members[0].Nodes, "host"))
 }
 
-// isOver reports whether a key is one that stock Horovod's ranks published in an epoch before the
-// one that begins: "epoch/NUMBER/...".
+// isOver reports whether a key is of the form "epoch/NUMBER/...", which stock Horovod's ranks
+// publish, and NUMBER is less than begins.
 func isOver(key string, begins int) bool {
 	rest, _ := strings.CutPrefix(key, "epoch/")
 	text, _, whole := strings.Cut(rest, "/")
@@ -82,7 +82,7 @@ func isOver(key string, begins int) bool {
 	return len(rest) < len(key) && whole && err == nil && number < begins
 }
 
-// addressesOf are those of a plan's hosts, as far as anything is known of them.
+// addressesOf returns the known addresses of a plan's hosts.
 func (j *elasticJob) addressesOf(plan elastic.Plan) map[string][]string {
 	var names []string
 	var contacts []route.Contact
@@ -119,7 +119,7 @@ func (j *elasticJob) addressesAlone(name string, c route.Contact) ([]wire.Addres
 	return chosen[0], errs[0]
 }
 
-// interrupt has the ranks of an epoch ask for another one.
+// interrupt makes the ranks of an epoch ask for the next one.
 func (j *elasticJob) interrupt(epoch int) {
 	j.toMembers(wire.TypeInterrupt, wire.Interrupt{Epoch: epoch})
 }
@@ -159,11 +159,11 @@ func (j *elasticJob) abort(host string, p *elasticProcess, cause string) {
 	}
 }
 
-// fence takes a rank's value, and gives all to all when they are complete.
+// fence records a rank's value, and sends all values to all ranks when they are complete.
 func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	m, member := j.memberOf(p)
 	if !member || f.Epoch != j.epoch.plan.Epoch {
-		return nil // of an epoch that is over
+		return nil // message of an epoch that is over
 	}
 	if err := session.CheckFence(f, func(rank int) bool { return rank == m.Rank }); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (j *elasticJob) fence(p *elasticProcess, f wire.Fence) error {
 	return nil
 }
 
-// memberOf returns a process's member in the epoch in force, if it is in it.
+// memberOf returns a process's member of the epoch in force; false if the epoch has none.
 func (j *elasticJob) memberOf(p *elasticProcess) (elastic.Member, bool) {
 	if j.epoch == nil {
 		return elastic.Member{}, false

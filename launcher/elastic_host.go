@@ -18,11 +18,11 @@ import (
 // elasticHost is a host of an elastic job, and the connections to it.
 type elasticHost struct {
 	index int
-	host  hostfile.Host // the loop's: slots may change
+	host  hostfile.Host // owned by the loop, because slots may change
 	pool  connect.Pool
 
 	losses int
-	loss   error // the last one
+	loss   error // latest loss
 }
 
 // host returns the host with a name, and creates it if it is new.
@@ -37,7 +37,8 @@ func (j *elasticJob) host(name string) *elasticHost {
 	return h
 }
 
-// admit leaves out hosts to which there can be no connections: healthy ones would count as lost.
+// admit leaves out the hosts for which open files do not suffice: they would count as lost though
+// healthy.
 func (j *elasticJob) admit(list []hostfile.Host) []hostfile.Host {
 	admitted, short := connect.Reachable(list, j.settings.most(), connect.OpenFiles())
 	if short != nil && !j.short {
@@ -89,14 +90,14 @@ func (j *elasticJob) fenceOff(h *elasticHost) {
 	}
 }
 
-// hostFenced says that nothing is alive on a host after its loss of a number.
+// hostFenced reports that no process is left on a host after one of its losses, given by number.
 type hostFenced struct {
 	host *elasticHost
 	loss int
 }
 
-// fencedIn returns when nothing is alive on a host, if its network is dead and its agents know by
-// themselves.
+// fencedIn returns how long it takes until no process is alive on a host. It is unknown unless the
+// host's network is dead and its agents detect that themselves.
 func (j *elasticJob) fencedIn(h *elasticHost) (wait time.Duration, known bool) {
 	if !networkDied(h.loss) {
 		return 0, false
@@ -125,7 +126,7 @@ func networkDied(err error) bool {
 	return false
 }
 
-// hostLost reports a host that does not answer to the ranks, the user and the driver.
+// hostLost tells the ranks, the user and the driver that a host is lost.
 func (j *elasticJob) hostLost(name string, err error) {
 	h := j.host(name)
 	h.losses++

@@ -41,8 +41,8 @@ func (j *elasticJob) serial(n int) *elasticProcess {
 	return j.serials[n]
 }
 
-// saveAs returns the file of a process's stream: that of the rank that it was started as. Its
-// replacement appends to it.
+// saveAs returns the file of a process's stream, which its rank at the start names. A replacement
+// appends to the file.
 func (j *elasticJob) saveAs(serial, fd int) string {
 	born := j.serial(serial).born
 	if j.settings.SaveAs != nil {

@@ -35,38 +35,39 @@ const (
 
 // elasticProcess is one process of an elastic job, and its agent.
 type elasticProcess struct {
-	name    elastic.Process
-	born    elastic.Member // its numbers when it was started; its agent and its streams go by that rank
+	name elastic.Process
+	// born is the member at the start; the agent and the streams keep its rank.
+	born    elastic.Member
 	serial  int
 	host    *elasticHost
 	cancel  context.CancelCauseFunc // abandons its start
-	session *session.Session        // nil: not yet, or it has ended
-	agent   *session.Session        // the same, also after its end
+	session *session.Session        // nil before the session opens and after it ends
+	agent   *session.Session        // session, kept also after its end
 	local   bool
 	exited  bool
-	failing error // why its agent said that it ends; nil: it did not
-	lostBy  int   // the epoch in which it reported the loss of another rank
+	failing error // why its agent announced its own end, or nil
+	lostBy  int   // epoch in which it reported the loss of another rank
 
 	conn   atomic.Pointer[connect.Conn] // nil: none yet
-	rank   atomic.Int64                 // now
+	rank   atomic.Int64                 // current rank
 	prefix atomic.Pointer[func(rank, fd int, at time.Time) []byte]
 }
 
 var errStopped = errors.New("its start was abandoned")
 
 type (
-	processUp struct { // its agent has started it
+	processUp struct { // the agent has started the process
 		process *elasticProcess
 		session *session.Session
 		local   bool
 	}
-	processDown struct { // it was not started, or its agent's session has ended
+	processDown struct { // the process was not started, or its agent's session has ended
 		process *elasticProcess
-		err     error // nil: it ended as it should
+		err     error // nil: a regular end
 	}
 )
 
-// start begins a process's life.
+// start starts a process in a goroutine of its own.
 func (j *elasticJob) start(act elastic.Start) {
 	h := j.host(act.Member.Host)
 	ctx, cancel := context.WithCancelCause(j.life)
@@ -90,10 +91,10 @@ func (j *elasticJob) start(act elastic.Start) {
 	})
 }
 
-// number notes which rank the process has now.
+// number records the process's current rank.
 func (p *elasticProcess) number(m elastic.Member) { p.rank.Store(int64(m.Rank)) }
 
-// contact returns the known addresses of its host.
+// contact returns the known addresses of the process's host.
 func (p *elasticProcess) contact() route.Contact { return contactOf(p.session) }
 
 // describe returns the job message for the process's agent.
@@ -118,7 +119,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 		w.Elastic.MaxRestarts = j.settings.ResetLimit
 	}
 	_, local := conn.(Local)
-	if local { // a local agent shares the launcher's fate
+	if local { // a local agent ends with the launcher and needs no short lease
 		w.Elastic.Lease = core.HungTime
 	}
 	w.Programs = []Program{plan.RunOn(j.opts.Programs[0], local)}
@@ -147,7 +148,7 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	j.post(processDown{p, err})
 }
 
-// launch has an agent start the process, or get ready to.
+// launch makes an agent start the process, or prepare to.
 func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session.Session,
 	err error) {
 	told := j.describe(at, conn, p.born)
@@ -175,7 +176,7 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 	return s, nil
 }
 
-// stopProcess ends a process, whether it runs already or not.
+// stopProcess ends a process, whether or not it runs yet.
 func (j *elasticJob) stopProcess(act elastic.Stop) {
 	p := j.procs[act.Process]
 	if p == nil {
@@ -198,7 +199,7 @@ func (j *elasticJob) requestStop(p *elasticProcess) {
 	p.session.Out.SendMessage(wire.TypeStop, wire.Stop{Grace: grace})
 }
 
-// up is a process that was started.
+// up handles the start of a process.
 func (j *elasticJob) up(e processUp) {
 	p := e.process
 	p.agent = e.session
@@ -221,7 +222,7 @@ func (j *elasticJob) up(e processUp) {
 // fenced reports whether the process's host was lost, so that its messages are ignored.
 func (j *elasticJob) fenced(p *elasticProcess) bool { return j.procs[p.name] != p }
 
-// down is a process without an agent.
+// down handles a process that did not start, or whose agent has ended.
 func (j *elasticJob) down(e processDown) {
 	p := e.process
 	started := p.session != nil
@@ -255,8 +256,8 @@ func (j *elasticJob) down(e processDown) {
 	}
 }
 
-// endedWithAgent is the end of a process whose agent has ended. The host is not lost: the guard has
-// ended all that belonged to the process.
+// endedWithAgent handles the end of a process whose agent has ended. The host is not lost: the
+// guard has ended everything that belonged to the process.
 func (j *elasticJob) endedWithAgent(p *elasticProcess, ended error) {
 	if m, member := j.memberOf(p); member {
 		j.epoch.fences.RankEnded(m.Rank)
@@ -282,7 +283,7 @@ func (j *elasticJob) others(p *elasticProcess) bool {
 	return false
 }
 
-// exit is the end of a process.
+// exit handles the end of a process.
 func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	p.exited = true
 	m, member := j.memberOf(p)

@@ -83,7 +83,7 @@ type Options struct {
 	// Tap gets the ranks' output as it came, and nothing when a rank pauses within a line; nil:
 	// none. It must not keep data.
 	Tap      func(rank, fd int, at time.Time, data []byte)
-	Sessions *Sessions // gets the sessions while their ranks run; nil: nobody wants them
+	Sessions *Sessions // registry of sessions while their ranks run; nil: none
 	// OutputDir, if set, gets a file for each rank and stream.
 	OutputDir string
 	// SaveAs names the file of a stream instead of OutputDir; "": OutputDir gets it. Two ranks may
@@ -96,7 +96,7 @@ type Options struct {
 	ResultLimit int64
 
 	StartTimeout time.Duration // until every rank runs; 0: no limit
-	MPITimeout   time.Duration // until every rank has called MPI_Init since the first one did; 0: no limit
+	MPITimeout   time.Duration // from the first rank's MPI_Init to the last one's; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
 	// Stops carries requests to end the job. Each value counts once.
 	Stops <-chan Stop
@@ -106,7 +106,7 @@ type Options struct {
 	Signals <-chan int
 	// Note gets one line for the user at a time.
 	Note func(string)
-	// Stalled gets those lines that say that ranks have not come to a collective; nil: none.
+	// Stalled gets the lines that report ranks missing from a collective; nil: none.
 	Stalled func(string)
 	// Follow gets the job's events and must not block; nil: none.
 	Follow func(Event)
@@ -117,7 +117,7 @@ type Options struct {
 // Stop is a request to end the job.
 type Stop struct {
 	Reason StopReason
-	Now    bool // without grace
+	Now    bool // no time between TERM and KILL
 }
 
 // Run runs the plan: connect, stage, spawn, stream, reap. It returns a *[LaunchError] when some
@@ -234,8 +234,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 	return j, nil
 }
 
-// startContext ends when the job has not started in time, or the user does not
-// want it any more.
+// startContext returns a context that ends at the start timeout or when the user stops the job.
 func (j *job) startContext(ctx context.Context) (context.Context, context.CancelCauseFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var expired <-chan time.Time
@@ -275,7 +274,7 @@ func (j *job) onEveryHost(ctx context.Context, steps ...connect.Step) error {
 	return j.launchError(errs)
 }
 
-// launchError is about the hosts that have an error; nil when none has.
+// launchError returns a *[LaunchError] with the hosts that have an error, or nil.
 func (j *job) launchError(errs []error) error {
 	var failed LaunchError
 	for i, err := range errs {

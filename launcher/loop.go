@@ -38,8 +38,8 @@ type loop struct {
 	results *output.Results // nil: the job has none
 	streams *output.Streams
 	pause   pausing
-	looked  time.Duration // the last turn
-	ending  bool          // the user, or lost output, ends it
+	looked  time.Duration // time of the last turn
+	ending  bool          // whether the user, or lost output, ends the job
 }
 
 // policy decides the course of a job: the core for fixed ranks, or the elastic driver.
@@ -59,13 +59,13 @@ type policy interface {
 	check(s *session.Session, message any) error
 }
 
-// event is what the loop takes, one at a time.
+// event is an input of the loop.
 type event interface{ loopEvent() }
 
 var errOver = errors.New("the job is over")
 
 type (
-	outputFailed struct{ err error } // the terminal does not take output any more
+	outputFailed struct{ err error } // the terminal takes no more output
 	// reported is a report of an agent: an Exit, suspended, allDone or a message of package wire.
 	reported struct {
 		from    *session.Session
@@ -344,8 +344,8 @@ func forward[T any](l *loop, s *session.Session, f wire.Frame) error {
 	})
 }
 
-// numberOf is the number of a session's rank in printers and files. The rank of an elastic job's
-// process changes, and its serial number, the session's index, does not.
+// numberOf returns the number of a session's rank in printers and files. In an elastic job that is
+// the session's index, because the process's rank changes.
 func numberOf(s *session.Session, rank int) int {
 	if s.Number != nil {
 		return s.Index

@@ -15,13 +15,13 @@ type Pause struct {
 // pausing is a pause in progress.
 type pausing struct {
 	told    chan<- struct{}
-	waiting map[int]bool // hosts
+	waiting map[int]bool // indexes of hosts that have not confirmed
 }
 
 // pauseOrResume suspends or resumes all ranks.
 func (l *loop) pauseOrResume(p Pause) {
 	if !p.Suspend {
-		l.resetSilence() // no agent was heard meanwhile
+		l.resetSilence() // agents were silent during the pause
 		l.toAll(wire.TypeResume, nil)
 		return
 	}
@@ -35,7 +35,7 @@ func (l *loop) pauseOrResume(p Pause) {
 	l.pause.without(-1)
 }
 
-// without strikes a host off the list.
+// without records that no confirmation is expected from a host.
 func (p *pausing) without(host int) {
 	delete(p.waiting, host)
 	if len(p.waiting) == 0 && p.told != nil {

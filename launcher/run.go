@@ -93,7 +93,7 @@ func (j *job) reported(r reported) {
 	}
 }
 
-// fence takes a host's values, and gives all to all hosts when they are complete.
+// fence records a host's values, and sends all values to all hosts when they are complete.
 func (j *job) fence(host int, f wire.Fence) {
 	all, err := j.fences.Add(f)
 	if all != nil {

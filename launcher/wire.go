@@ -24,7 +24,7 @@ func unkillableOn(host string, left []wire.Process) (all []Unkillable) {
 	return all
 }
 
-// rankOf is a process of an elastic job as a rank of one epoch.
+// rankOf returns a process of an elastic job as a rank of one epoch.
 func rankOf(m elastic.Member) Rank {
 	return Rank{
 		Rank:      m.Rank,

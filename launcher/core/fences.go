@@ -46,7 +46,7 @@ func (f *Fences) Add(part wire.Fence) (*wire.Fence, error) {
 	return nil, nil
 }
 
-// RankEnded records that a rank has ended. One that was spawned takes part in no fence of the job.
+// RankEnded records that a rank has ended. Spawned ranks take part in no fence of the job.
 func (f *Fences) RankEnded(rank int) {
 	if rank < f.size {
 		f.ended = append(f.ended, rank)

@@ -38,8 +38,8 @@ func (c *Machine) failHost(host int, err error, now time.Duration) []Action {
 }
 
 // rankLost aborts the job because a connection between two ranks was lost. A rank that names itself
-// requests the abort, and is not a victim; one that is awaited in MPI has failed. A rank that has
-// left what the two shared is no reason to abort: the other may go on.
+// requests the abort and is not a victim; a rank that others await in MPI has failed. A rank that
+// has left the group that both shared is no reason to abort, since the other may go on.
 func (c *Machine) rankLost(l wire.Lost, now time.Duration) []Action {
 	switch {
 	case l.Awaited:
@@ -78,8 +78,8 @@ func (c *Machine) ended(rank int) bool {
 		slices.ContainsFunc(c.hosts, func(h hostState) bool { return h.name == host && h.lost != nil })
 }
 
-// lostWith is a host of which nothing is known any more, with a rank that others lost; "" if there
-// is none. The ranks notice the end of a host before gorun does, and the job may end in between.
+// lostWith returns a host that has not reported its end and has a rank that others lost, or "".
+// Ranks notice the end of a host before gorun does, and the job may end in between.
 func (c *Machine) lostWith() string {
 	for _, lost := range c.victims {
 		name := c.hostOf(lost.rank)
@@ -91,27 +91,28 @@ func (c *Machine) lostWith() string {
 }
 
 const (
-	// leftTime is how long after a call failed because a rank had left, the caller's own failure
-	// counts as a consequence.
+	// leftTime is how long the failure of a rank counts as a consequence after one of its calls
+	// failed because another rank had left.
 	leftTime = time.Minute
 	// originTime is how long the stop waits for the end of the rank that began it: interpreters
 	// take time to end.
 	originTime = 5 * time.Second
 )
 
-// victims are ranks that have reported another rank before they ended themselves.
+// victims holds the ranks that reported the loss of another rank before they ended themselves.
 type victims map[int]loss
 
 type loss struct {
-	rank  int           // that was lost
-	until time.Duration // when the rank's own failure is no consequence any more; 0: never
+	rank  int           // the lost rank
+	until time.Duration // until when the victim's own failure is a consequence; 0: always
 }
 
 // add records a report at time now.
 func (v victims) add(l wire.Lost, now time.Duration) {
 	until := time.Duration(0)
 	if l.Left {
-		if _, known := v[l.By]; known || v.origin(l.Rank) == l.By { // the rank that began it loses the others, too
+		// The origin of the losses loses the other ranks, too.
+		if _, known := v[l.By]; known || v.origin(l.Rank) == l.By {
 			return
 		}
 		until = now + leftTime
@@ -125,7 +126,7 @@ func (v victims) includes(e Exit) bool {
 	return ok && (lost.until == 0 || e.At <= lost.until)
 }
 
-// origin returns the rank that rank lost, or the one which that rank had lost before, and so on.
+// origin follows the reported losses from a rank to the rank that was lost first.
 func (v victims) origin(rank int) int {
 	for range len(v) {
 		lost, ok := v[rank]

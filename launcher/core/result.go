@@ -22,13 +22,13 @@ const (
 // Result is how a job that was started ended.
 type Result struct {
 	Cause       *Failure   // the failure that ended the job; nil if nothing failed
-	Stopped     StopReason // why it was ended from outside, if it was
+	Stopped     StopReason // why the job was ended from outside, or zero
 	Exits       []Exit
 	Lost        []HostError // hosts that were lost
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Unkillable  []Unkillable
-	Output      error // why output was lost, if it was
-	// Elastic is how an elastic job ended; nil: the job was not elastic.
+	Output      error // why output was lost, or nil
+	// Elastic is how an elastic job ended, or nil for other jobs.
 	Elastic *ElasticEnd
 	// Started is when the ranks were released, Ended when all of them had ended, since the job
 	// began.
@@ -54,14 +54,16 @@ func (u Unkillable) String() string {
 
 // Failure is the first failure of a job: of a rank, or of a host.
 type Failure struct {
-	Rank   int // -1: the host itself
-	Host   string
-	Exit   Exit
-	Lost   error
-	Victim bool   // it had lost another rank, whose failure is unknown, or was told to abort
-	Told   string // why it was told to abort, or ""
+	Rank int // -1: the host itself
+	Host string
+	Exit Exit
+	Lost error
+	// Victim reports that the rank had lost another rank, whose failure is unknown, or was told to
+	// abort.
+	Victim bool
+	Told   string // why the rank was told to abort, or ""
 	At     time.Duration
-	Stderr []string // the rank's last lines there, at most 3, safe for a terminal
+	Stderr []string // last lines of the rank's stderr, at most 3, safe for a terminal
 	Log    string   // the file with its stderr, or else its stdout; "": none
 
 	Program string // the name of the rank's program, where the job has several
@@ -111,7 +113,7 @@ func (r Result) Code() int {
 	case f.Exit.Signal != 0:
 		return wire.SignalCode(syscall.Signal(f.Exit.Signal))
 	case f.Exit.MPI != "":
-		return max(f.Exit.Code, 1) // whatever the code, it was no success
+		return max(f.Exit.Code, 1) // a code of 0 would report success
 	default:
 		return f.Exit.Code
 	}
@@ -133,7 +135,7 @@ func (e HostError) Error() string {
 
 func (e HostError) Unwrap() error { return e.Err }
 
-// Reason returns the error without the host, with which errors of connections begin.
+// Reason returns the error without the name of the host that errors of connections begin with.
 func (e HostError) Reason() string {
 	return strings.TrimPrefix(strings.TrimPrefix(e.Err.Error(), e.Host+" "), e.Host+": ")
 }
@@ -141,5 +143,5 @@ func (e HostError) Reason() string {
 // ElasticEnd is how an elastic job ended.
 type ElasticEnd struct {
 	Code  int
-	Cause string // why, where Code is not 0
+	Cause string // reason for a Code other than 0
 }

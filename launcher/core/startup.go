@@ -24,14 +24,13 @@ type Startup struct {
 	over    bool
 }
 
-// NewStartup returns the start-up of a plan's ranks, which fails when some come later than limit
-// after the first; 0: it waits.
+// NewStartup returns the start-up of a plan's ranks. It fails if a rank calls MPI_Init later than
+// limit after the first one; 0 is no limit.
 func NewStartup(plan plan.Plan, limit time.Duration) *Startup {
 	return &Startup{plan: plan, limit: limit, entered: map[int]bool{}}
 }
 
-// Entered records that ranks have called MPI_Init. Agents report that only of a start-up that takes
-// long.
+// Entered records that ranks have called MPI_Init. Agents report that only if the start-up is slow.
 func (s *Startup) Entered(ranks []int, now time.Duration) {
 	if len(s.entered) == 0 {
 		s.first = now
@@ -52,7 +51,7 @@ func (s *Startup) Look(now time.Duration) (note string, late *RankLate) {
 	}
 	missing := s.missing()
 	waited := now - s.first
-	if len(missing) == 0 { // they are about to meet
+	if len(missing) == 0 { // every rank has called MPI_Init
 		return "", nil
 	}
 	var names []string
@@ -71,7 +70,7 @@ func (s *Startup) Look(now time.Duration) (note string, late *RankLate) {
 	return "", nil
 }
 
-// missing lists the hosts of the ranks that have not called MPI_Init, with these ranks.
+// missing returns the hosts with ranks that have not called MPI_Init, each with only those ranks.
 func (s *Startup) missing() (hosts []plan.Host) {
 	for _, h := range s.plan.Hosts {
 		h.Ranks = slices.DeleteFunc(slices.Clone(h.Ranks), func(r plan.Rank) bool { return s.entered[r.Rank] })

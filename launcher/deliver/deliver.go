@@ -27,8 +27,8 @@ type File struct {
 // Outcome is what became of the files on one host.
 type Outcome struct {
 	Host  hostfile.Host
-	Files []relay.Delivered // those that the host has, in order
-	Err   error             // nil: it has all
+	Files []relay.Delivered // files that the host has, in order
+	Err   error             // nil: the host has all files
 }
 
 // Files connects to all hosts side by side and brings them the files, one after the other. network
@@ -102,8 +102,8 @@ func (d *delivery) connect(ctx context.Context) []error {
 	}})
 }
 
-// addresses returns, for each host, the addresses at which the others reach it; none for a host
-// alone. A host without a usable address gets an error.
+// addresses returns, for each host, the addresses at which the others reach it; nil if there is
+// only one host. A host without a usable address gets an error.
 func (d *delivery) addresses(network route.Network, errs []error) [][]netip.Addr {
 	addrs := make([][]netip.Addr, len(d.hosts))
 	var contacts []route.Contact

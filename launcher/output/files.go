@@ -19,9 +19,9 @@ import (
 // them; or files of other names. They hold the ranks' bytes unchanged.
 type Files struct {
 	dir  string                    // "": none
-	as   func(rank, fd int) string // other names, "" for none; nil: there are none
+	as   func(rank, fd int) string // path of a stream outside dir, or ""; nil: none has one
 	plan plan.Plan
-	note func(string) // reports to the user, once per file
+	note func(string) // reports to the user, once per failed file
 
 	mu    sync.Mutex          // stdout's and stderr's printers share this
 	files map[string]*os.File // key: path; nil: it could not be opened
@@ -107,7 +107,7 @@ func (e *OutputError) Hint() string {
 	return e.flag + " names a folder, new or old, in which you may write files"
 }
 
-// path is where a stream is saved; "": nowhere.
+// path returns where a stream is saved, or "".
 func (f *Files) path(rank, fd int) string {
 	switch name, own := f.name(rank, fd); {
 	case !own:
@@ -118,7 +118,7 @@ func (f *Files) path(rank, fd int) string {
 	return ""
 }
 
-// name is a file's path below dir if it is one of dir's own, else its path.
+// name returns the path of a stream's file: below dir if own is true.
 func (f *Files) name(rank, fd int) (path string, own bool) {
 	if f.as != nil {
 		if path = f.as(rank, fd); path != "" {
@@ -128,7 +128,7 @@ func (f *Files) name(rank, fd int) (path string, own bool) {
 	return filepath.Join(rankFolder(rank, f.plan.Size), [...]string{1: "stdout", 2: "stderr"}[fd]), true
 }
 
-// rankFolder is the folder for the files of a rank in a job of size ranks.
+// rankFolder returns the folder for the files of a rank in a job of size ranks.
 func rankFolder(rank, size int) string {
 	return fmt.Sprintf("rank.%0*d", len(fmt.Sprint(size-1)), rank)
 }

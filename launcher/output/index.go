@@ -31,22 +31,22 @@ type Ended struct {
 // RankEnd is how a rank ended.
 type RankEnd struct {
 	Rank, Code, Signal int
-	Stopped            bool          // gorun ended it
-	After              time.Duration // the start of the ranks
+	Stopped            bool          // whether gorun ended it
+	After              time.Duration // time since the start of the ranks
 }
 
 type indexRank struct {
 	Rank      int       `json:"rank"`
 	LocalRank int       `json:"local_rank"`
 	Host      string    `json:"host"`
-	Stdout    *saved    `json:"stdout,omitempty"` // absent: it wrote nothing
+	Stdout    *saved    `json:"stdout,omitempty"` // absent: no output
 	Stderr    *saved    `json:"stderr,omitempty"`
-	Exit      *exitJSON `json:"exit,omitempty"` // absent: not known
+	Exit      *exitJSON `json:"exit,omitempty"` // absent: unknown
 }
 
 // saved is one file.
 type saved struct {
-	Path  string `json:"path"` // below the folder of the index, unless it was named on its own
+	Path  string `json:"path"` // relative to the index's folder, or the path that the user named
 	Bytes int64  `json:"bytes"`
 }
 
@@ -54,7 +54,7 @@ type saved struct {
 type exitJSON struct {
 	Code    int     `json:"code"`
 	Signal  int     `json:"signal,omitempty"`
-	Stopped bool    `json:"stopped,omitempty"` // gorun ended it
+	Stopped bool    `json:"stopped,omitempty"` // whether gorun ended it
 	Seconds float64 `json:"seconds"`           // since the ranks started
 }
 
@@ -79,7 +79,7 @@ func (f *Files) indexOf(r *Ended) index {
 	slices.SortFunc(r.Ranks, func(a, b RankEnd) int { return cmp.Compare(a.Rank, b.Rank) })
 	for _, e := range r.Ranks {
 		i := e.Rank
-		if i >= f.plan.Size { // spawned
+		if i >= f.plan.Size { // spawned rank
 			i = len(x.Ranks)
 			spawned := indexRank{
 				Rank:      e.Rank,

@@ -33,7 +33,7 @@ func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 		}
 		l.flush(emit)
 	}
-	newline := bytes.IndexByte(data, '\n') // the next one; -1: none
+	newline := bytes.IndexByte(data, '\n') // index of the next one, or -1
 	for len(data) > 0 {
 		end := newline
 		before := data

@@ -18,12 +18,12 @@ const eraseLine = "\r\x1b[K"
 // Printing is where and how ranks' bytes are shown.
 type Printing struct {
 	W      io.Writer
-	Prefix func(rank, fd int, at time.Time) []byte // nil: none, bytes pass as they are
-	Show   func(rank, fd int) bool                 // nil: all is shown
-	Cut    string                                  // marks a line that is broken off
-	Screen bool                                    // w is a terminal that can erase a line
+	Prefix func(rank, fd int, at time.Time) []byte // nil: no prefixes, and bytes unchanged
+	Show   func(rank, fd int) bool                 // nil: show everything
+	Cut    string                                  // mark at the end of a line that is cut
+	Screen bool                                    // whether W is a terminal that can erase a line
 	Files  *Files                                  // nil: none
-	Failed func(error)                             // w does not take any more; called once
+	Failed func(error)                             // called once when W fails
 	// Tap gets all bytes of ranks' output before anything else does, and nothing for a pause; nil:
 	// none. It must not keep data.
 	Tap func(rank, fd int, at time.Time, data []byte)
@@ -49,7 +49,7 @@ type Printer struct {
 	// Owned by run.
 	streams map[uint32]*stream // key: number, see wire.OutputStream
 	out     bytes.Buffer
-	last    *stream // was printed last
+	last    *stream // stream printed last
 	open    *stream // the stream whose incomplete line or progress bar is on the terminal; nil means none
 	broken  bool
 }
@@ -59,16 +59,16 @@ type stream struct {
 	rank, fd int
 	lines    lineBuffer
 	at       time.Time // when its last bytes came
-	midline  bool      // the last byte printed was no line end
-	afterCR  bool      // it was \r
-	bar      bool      // the incomplete line is a progress bar
+	midline  bool      // whether the last byte printed ended no line
+	afterCR  bool      // whether the last byte printed was \r
+	bar      bool      // whether the incomplete line is a progress bar
 	tail     []byte    // the last bytes of stderr
 }
 
 // chunk is a piece of output on its way.
 type chunk struct {
 	stream  uint32
-	data    []byte // none: the rank pauses
+	data    []byte // empty: the rank pauses
 	at      time.Time
 	written func(n int)
 }
@@ -114,8 +114,7 @@ func (p *Printer) recycle(data []byte) {
 	}
 }
 
-// Pause shows the unfinished line of a rank that is not about to go on with it, and calls
-// written(0).
+// Pause shows the unfinished line of a rank that pauses within it, and calls written(0).
 func (p *Printer) Pause(stream uint32, written func(n int)) {
 	p.enqueue(chunk{stream: stream, at: time.Now(), written: written})
 }
@@ -287,7 +286,7 @@ func (p *Printer) write() {
 		switch err := p.Writer.write(p.out.Bytes()); {
 		case errors.Is(err, errAbandoned):
 			p.broken = true
-			p.out = bytes.Buffer{} // the write still has the old one
+			p.out = bytes.Buffer{} // the abandoned write still uses the old buffer
 		case err != nil:
 			p.broken = true
 			p.Failed(err)
@@ -308,8 +307,8 @@ func (s *stream) keep(data []byte) {
 	s.tail = append(s.tail, data...)
 }
 
-// lastLines are the last lines of a rank's stderr, at most n, safe for a terminal.
-// Only after close.
+// lastLines returns the last lines of a rank's stderr, at most n, safe for a terminal. It must
+// follow Close.
 func (p *Printer) lastLines(rank, n int) []string {
 	s := p.streams[wire.OutputStream(rank, 2)]
 	if s == nil {

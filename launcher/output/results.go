@@ -29,7 +29,7 @@ type Results struct {
 type part struct {
 	file  *os.File // nil: it could not be created
 	bytes int64
-	err   error // why the result is lost; nil: it is not
+	err   error // why the result is lost, or nil
 }
 
 // OpenResults begins to save results below dir, of at most limit bytes each; nil without a dir. The
@@ -70,7 +70,7 @@ func (r *Results) write(process int, data []byte) {
 	}
 }
 
-// unnamed is the path of a process's result until the job ends.
+// unnamed returns the path of a process's result until the job ends.
 func (r *Results) unnamed(process int) string {
 	return filepath.Join(r.dir, fmt.Sprintf(".process.%d", process))
 }

@@ -31,8 +31,8 @@ func (s *Streams) Of(fd int) *Printer {
 	return nil
 }
 
-// LastLines are the last lines of a rank's stderr, at most n, safe for a terminal. Only after
-// Close.
+// LastLines returns the last lines of a rank's stderr, at most n, safe for a terminal. It must
+// follow Close.
 func (s *Streams) LastLines(rank, n int) []string { return s.stderr.lastLines(rank, n) }
 
 // AbandonIfStuck ends writes to the terminal that make no headway.

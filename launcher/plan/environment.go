@@ -11,8 +11,8 @@ import (
 // Environment is the part of the launcher's environment that ranks get.
 type Environment struct {
 	Set      []string // NAME=value
-	Exported []string // names of those that were asked for
-	Withheld []string // names of those that look like secrets and were not exported
+	Exported []string // names of variables that -x requested
+	Withheld []string // names of variables that look like secrets and were not exported
 	Warnings []string
 }
 
@@ -66,7 +66,8 @@ func export(x string, names []string, values, forced map[string]string, env *Env
 	}
 	if prefix, glob := strings.CutSuffix(x, "*"); glob {
 		for _, name := range names {
-			all := prefix == "" && (hostBound(name) || secret(name, values[name])) // they want a name, or its beginning
+			// The pattern * alone exports neither host-bound variables nor secrets.
+			all := prefix == "" && (hostBound(name) || secret(name, values[name]))
 			if strings.HasPrefix(name, prefix) && !all && !rankenv.Stale(name) {
 				forced[name] = values[name]
 			}

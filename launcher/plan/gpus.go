@@ -19,7 +19,7 @@ func SharedGPUs(plan Plan, places [][]wire.Placement) (lines []string) {
 	var by alike
 	alone := map[string]string{} // the line of the one host with it
 	for i, h := range plan.Hosts {
-		var gpus []string // in the order in which they are met
+		var gpus []string // in order of appearance
 		local := map[string][]int{}
 		global := map[string][]int{}
 		for _, r := range h.Ranks {
@@ -50,8 +50,8 @@ func SharedGPUs(plan Plan, places [][]wire.Placement) (lines []string) {
 	return lines
 }
 
-// GPUUsers are the slots that have had a GPU, by host and GPU: the agents of an elastic job know
-// one each.
+// GPUUsers holds the slots that have had a GPU, by host and GPU. Each agent of an elastic job knows
+// only its own slot.
 type GPUUsers map[[2]string][]int
 
 // Add returns a notice if a slot gets GPUs that other slots have, once per GPU.
@@ -95,7 +95,7 @@ func sharers(noun string, gpus []string, ranks map[string][]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// ranksText is "0 and 4", "0, 4 and 8", cut after a few.
+// ranksText returns a list such as "0 and 4" or "0, 4 and 8", cut after a few.
 func ranksText(ranks []int) string {
 	const most = 4
 	var names []string

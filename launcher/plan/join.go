@@ -9,13 +9,13 @@ import (
 
 // Part is a program's share of a plan whose programs have hosts of their own.
 type Part struct {
-	NP    int // its ranks
+	NP    int // number of ranks
 	Hosts []hostfile.Host
 }
 
-// Join plans every part on its own hosts, where the parts before it have left slots, and joins
-// the plans: ranks are numbered part after part. A host of several parts has the most slots that
-// one of them gives it, and is in the plan once. Of req all but NP counts. It is pure.
+// Join plans every part on the slots that the parts before it have left on its hosts, and joins the
+// plans: ranks are numbered part after part. A host of several parts has the largest number of
+// slots that a part gives it, and is in the plan once. Join ignores req.NP. It is pure.
 func Join(parts []Part, req Request) (Plan, error) {
 	if len(parts) == 0 {
 		return Plan{}, errors.New("there is no program to run")
@@ -55,7 +55,7 @@ func place(h hostfile.Host) hostfile.Host {
 	return hostfile.Host{Name: h.Name, User: h.User, Port: h.Port}
 }
 
-// poolOf are the hosts of all parts, in the order in which they are first named, without ranks.
+// poolOf returns the hosts of all parts without ranks, in order of appearance.
 func poolOf(parts []Part) (pool []Host, index map[hostfile.Host]int) {
 	index = map[hostfile.Host]int{}
 	for _, part := range parts {

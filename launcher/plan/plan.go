@@ -17,8 +17,8 @@ import (
 type Request struct {
 	NP              int // ranks to start; 0: one per slot
 	NoOversubscribe bool
-	MapBy           Order // how ranks are assigned to hosts; 0 means BySlot
-	RankBy          Order // how they are numbered; 0: as MapBy
+	MapBy           Order // order of assignment to hosts; 0: BySlot
+	RankBy          Order // order of numbering; 0: that of MapBy
 }
 
 // Plan is which rank runs on which host. Hosts keep their given order; those
@@ -29,7 +29,7 @@ type Plan struct {
 	Warnings []string // for the user, one line each
 }
 
-// Rank and Program are what a plan deals out.
+// Rank and Program are the parts of messages that a plan assigns to hosts.
 type (
 	Rank    = wire.Rank
 	Program = wire.Program
@@ -39,7 +39,7 @@ type (
 type Host struct {
 	hostfile.Host
 	Ranks []Rank
-	Spawn wire.Spawn // which ranks its ranks may start while the job runs; they belong to no other host
+	Spawn wire.Spawn // ranks that the host's ranks may spawn; no other host has them
 }
 
 // Has reports whether a rank is one of the host's, or may be spawned there.
@@ -187,7 +187,7 @@ func (p Plan) overfull(slots int) string {
 		prose.Count(slots, "slot"), p.summary())
 }
 
-// summary is "f1:4, f2:4", cut after a few hosts.
+// summary returns a text such as "f1:4, f2:4", cut after a few hosts.
 func (p Plan) summary() string {
 	var parts []string
 	for i, h := range p.Hosts {
@@ -237,7 +237,7 @@ func (p Plan) Numbers() []int {
 	return all
 }
 
-// Nodes are the hosts of all ranks, by rank, counted from 0.
+// Nodes returns the index of each rank's host, by rank.
 func (p Plan) Nodes() []int {
 	nodes := make([]int, p.Size)
 	for i, h := range p.Hosts {

@@ -20,7 +20,7 @@ func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Ran
 	told := make([]Rank, 0, len(ranks))
 	next := 0
 	end := 0
-	known := false // of programs; the first rank that runs a later one; it is in needed
+	known := false // whether needed has the program of the current rank
 	for _, r := range ranks {
 		for r.Rank >= end {
 			end += programs[next].Ranks
@@ -37,7 +37,7 @@ func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Ran
 	return needed, told
 }
 
-// ProgramOf is the program that a rank runs.
+// ProgramOf returns the program that a rank runs.
 func ProgramOf(rank int, programs []Program) Program {
 	i := 0
 	for ; rank >= programs[i].Ranks; i++ {
@@ -46,7 +46,7 @@ func ProgramOf(rank int, programs []Program) Program {
 	return programs[i]
 }
 
-// RunOn returns the program as ranks on this machine, or on another, run it.
+// RunOn returns the program in its form for this machine, or for another.
 func RunOn(p Program, local bool) Program {
 	if local {
 		p.Drop = slices.Concat(p.Drop, p.DropHere)

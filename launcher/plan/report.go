@@ -61,7 +61,7 @@ func ContainedText(hosts []Host, said []string) string {
 
 // alike groups hosts by their description.
 type alike struct {
-	words []string // in the order in which they are met
+	words []string // in order of appearance
 	hosts map[string][]string
 }
 

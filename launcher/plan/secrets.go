@@ -38,7 +38,7 @@ func secretName(name string) bool {
 	switch last {
 	case "TOKEN", "KEY", "PASS", "PWD", "PW", "PAT", "PSK", "CRED", "CREDS", "JWT", "JWTS", "DSN":
 		return true
-	case "TOKENS", "KEYS": // of a model, or of a table
+	case "TOKENS", "KEYS": // tokens of a model, or keys of a table
 		return !slices.ContainsFunc(before, counts)
 	case "AUTH", "OAUTH", "COOKIE", "COOKIES":
 		return len(before) == 0 || !switches(before[0])

@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// maxSpawned is the most ranks that those of a host may spawn during a job.
+// maxSpawned bounds the ranks that the ranks of one host may spawn during a job.
 const maxSpawned = 1 << 16
 
 // WithIdle returns the plan with the hosts that have no ranks, so that some can be spawned there.
@@ -26,7 +26,7 @@ func (p Plan) WithIdle(hosts []hostfile.Host) Plan {
 	return p
 }
 
-// WithSpawn lets the ranks of each host spawn others there, of which that many may run at a time.
+// WithSpawn lets the ranks of each host spawn others there, at most so many at a time.
 func (p Plan) WithSpawn(most, universe int) Plan {
 	if most <= 0 {
 		return p

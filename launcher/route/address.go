@@ -21,7 +21,8 @@ type Contact struct {
 	Addresses       []wire.Address
 }
 
-// ContactOf is what a host's hello says of its network. local: it is this machine, without SSH.
+// ContactOf returns the network facts of a host's hello. local: the host is this machine, without
+// SSH.
 func ContactOf(h wire.Hello, local bool) Contact {
 	return Contact{
 		Local:     local,
@@ -36,7 +37,7 @@ func ContactOf(h wire.Hello, local bool) Contact {
 // machine identifies the machine; names of one machine have equal values.
 func (c Contact) machine() string { return c.Boot + " " + c.Hostname }
 
-// reached is the address at which SSH did; invalid without SSH.
+// reached returns the address at which SSH reached the host; invalid without SSH.
 func (c Contact) reached() netip.Addr {
 	if c.Local {
 		return netip.Addr{}
@@ -150,7 +151,7 @@ func (s survey) candidates(h Contact) []wire.Address {
 	return list
 }
 
-// unique keeps the first of equal addresses: two interfaces may have the same.
+// unique keeps the first of equal addresses: two interfaces may share one.
 func unique(list []wire.Address) []wire.Address {
 	seen := map[netip.Addr]bool{}
 	return slices.DeleteFunc(list, func(a wire.Address) bool {
@@ -161,7 +162,7 @@ func unique(list []wire.Address) []wire.Address {
 	})
 }
 
-// first is the address at which the host is known to be reached; invalid: none.
+// first returns the address at which the host is known to be reached, or an invalid one.
 func (s survey) first(h Contact) netip.Addr {
 	reached := h.reached()
 	switch {
@@ -217,7 +218,7 @@ func (s survey) inside(a wire.Address) bool {
 	return len(s.holders[a.Prefix.Addr()]) > 1
 }
 
-// AddrTexts are addresses in that form.
+// AddrTexts returns the addresses in the form of AddrText.
 func AddrTexts(list []wire.Address) (texts []string) {
 	for _, a := range list {
 		texts = append(texts, AddrText(a))

@@ -42,7 +42,7 @@ func (s survey) sharedNetworks(chosen [][]wire.Address) (shared []netip.Prefix) 
 	for _, list := range chosen {
 		own := map[netip.Prefix]int{}
 		for _, a := range list {
-			if !s.inside(a) && a.Prefix.Bits() < a.Prefix.Addr().BitLen() { // an address alone is no network
+			if !s.inside(a) && a.Prefix.Bits() < a.Prefix.Addr().BitLen() { // a single address is no network
 				own[a.Prefix.Masked()] = max(own[a.Prefix.Masked()], a.Speed)
 			}
 		}

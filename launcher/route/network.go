@@ -95,10 +95,10 @@ func nearby(ip netip.Addr) netip.Prefix {
 	return subnet
 }
 
-// String is the text that was parsed.
+// String returns the text that was parsed.
 func (n Network) String() string { return n.text }
 
-// Names reports whether n asks for something, and not only for something else.
+// Names reports whether n includes something, instead of only excluding.
 func (n Network) Names() bool { return len(n.include) > 0 }
 
 // Several reports whether n may ask for more than one network: by a list, or by a pattern such as
@@ -168,7 +168,8 @@ func (e *NetworkError) Hint() string {
 	return "name interfaces that are up on every host, or their subnet: --network-interface 10.0.0.0/8"
 }
 
-// listInterfaces is "eth0 10.0.0.1/8 fd00::1/64, lo 127.0.0.1/8", cut after a few.
+// listInterfaces returns a text such as "eth0 10.0.0.1/8 fd00::1/64, lo 127.0.0.1/8", cut after a
+// few.
 func listInterfaces(all []wire.Address) string {
 	const most = 8
 	var names []string

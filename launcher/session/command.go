@@ -117,7 +117,7 @@ func (c *command) during(ctx context.Context, exchange func() error) error {
 	return err
 }
 
-// nextFrame returns the agent's next frame but heartbeats.
+// nextFrame returns the agent's next frame that is not a heartbeat.
 func (c *command) nextFrame() (wire.Frame, error) {
 	for {
 		f, err := c.Frames.Next()
@@ -230,7 +230,7 @@ func explain(err, ran error) error {
 type tail struct {
 	mu   sync.Mutex
 	data []byte
-	left int // bytes that came before data
+	left int // number of bytes dropped before data
 }
 
 const stderrSize = 2 << 10
@@ -258,7 +258,7 @@ func (t *tail) String() string {
 	end := t.data
 	if _, lines, found := bytes.Cut(end, []byte("\n")); found && len(bytes.TrimSpace(lines)) > 0 {
 		left += len(end) - len(lines)
-		end = lines // from the beginning of a line
+		end = lines // a whole first line
 	}
 	return fmt.Sprintf("(%d bytes left out) ... %s", left, prose.Printable(string(end)))
 }

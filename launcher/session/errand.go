@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// errands are what one host does beside the job. They are safe for concurrent use.
+// errands are the requests that one host serves beside the job. They are safe for concurrent use.
 type errands struct {
 	host Identity
 	out  *outbox
@@ -23,7 +23,7 @@ type errands struct {
 	closed bool
 }
 
-// Errand is something that a host does beside the job. It is safe for concurrent use.
+// Errand is a request that a host serves beside the job. It is safe for concurrent use.
 type Errand struct {
 	errands *errands
 	id      uint32
@@ -31,9 +31,9 @@ type Errand struct {
 
 	mu     sync.Mutex
 	tells  []tell
-	unpaid int           // the cost of output whose credit was not returned
-	more   chan struct{} // has an element when there are tells, or it is over
-	over   error         // why there are no more; nil: there may be
+	unpaid int           // cost of output whose credit was not returned
+	more   chan struct{} // has an element if there are tells, or the errand is over
+	over   error         // why no more tells come, or nil
 }
 
 type tell struct {
@@ -43,7 +43,7 @@ type tell struct {
 
 var errHostGone = errors.New("the host's ranks have ended, or the host was lost")
 
-// Ask begins an errand. ask needs no ID. The caller closes it.
+// Ask begins an errand and sets ask.ID. The caller closes the errand.
 func (all *errands) Ask(ask wire.Ask) (*Errand, error) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -66,11 +66,11 @@ func (all *errands) Ask(ask wire.Ask) (*Errand, error) {
 	return e, nil
 }
 
-// maxErrands bounds the errands of a session at a time, below the agent's bound: it learns later of
-// an end.
+// maxErrands bounds the open errands of a session. It is below the agent's bound, because the agent
+// learns of an end later.
 const maxErrands = 32
 
-// Told takes a tell of the agent.
+// Told handles a tell of the agent.
 func (all *errands) Told(f wire.Frame) error {
 	what, data, err := f.Tell()
 	if err != nil {
@@ -84,7 +84,7 @@ func (all *errands) Told(f wire.Frame) error {
 	case !known:
 		return &wire.FormatError{Reason: fmt.Sprintf("tell of errand %d, which was not begun", f.Stream)}
 	case e == nil:
-		return nil // it was closed
+		return nil // the errand was closed
 	}
 	return e.told(what, data)
 }
@@ -196,7 +196,7 @@ func (e *Errand) send(what wire.Tell, data []byte) {
 	e.errands.out.send(wire.TypeTell, e.id, append([]byte{byte(what)}, data...))
 }
 
-// Input sends bytes to standard input when there is credit; none: its end.
+// Input sends bytes to standard input when there is credit; empty data ends it.
 func (e *Errand) Input(data []byte) error {
 	for first := true; first || len(data) > 0; first = false {
 		n := e.input.Take(min(max(len(data), 1), wire.MaxTell))

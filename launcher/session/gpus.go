@@ -19,7 +19,7 @@ func wantsGPUProgram(h wire.Hello, request wire.GPUs) bool {
 // sendGPUProgram sends gorun-gpu and returns its size, 0 if there is none. program returns it
 // compressed; nil: there is none.
 func (s *Session) sendGPUProgram(program func() ([]byte, error)) (int, error) {
-	if program == nil || s.foreign { // it is made for the launcher's architecture
+	if program == nil || s.foreign { // gorun-gpu is built for the launcher's architecture
 		return 0, nil
 	}
 	packed, err := program()

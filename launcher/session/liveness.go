@@ -11,7 +11,7 @@ import (
 // use, but for Offset.
 type Liveness struct {
 	mu    sync.Mutex
-	heard time.Time // the last frame
+	heard time.Time // time of the last frame
 	clock
 }
 
@@ -53,16 +53,16 @@ func (l *Liveness) ToLauncher(at, now time.Duration) time.Duration {
 	return min(at+offset, now)
 }
 
-// clockWindow is for how long a heartbeat counts. Clocks drift: by the hour it is enough to mistake
-// the order of failures.
+// clockWindow is how long a heartbeat counts. Within an hour clocks drift far enough to swap the
+// order of failures.
 const clockWindow = time.Minute
 
 // clock estimates the offset between the launcher's clock and an agent's. The fastest heartbeat of
 // the last one or two windows gives the best estimate, because the offset includes its delay.
 type clock struct {
 	recent, before time.Duration // smallest launcher time minus agent time, in this window and in the previous one
-	began          time.Duration // the window
-	windows        int           // seen, with this one; at most 2 count
+	began          time.Duration // start of the window
+	windows        int           // number of windows seen, with the current one, at most 2
 }
 
 // beat records that a heartbeat sent at agent time at arrived at launcher time now.

@@ -51,8 +51,8 @@ func explainLoss(err, ran error, stderr string) error {
 	return err
 }
 
-// endedWith explains the exit code of an agent's guard. 255 is that of ssh programs that lost their
-// connection.
+// endedWith explains the exit code of an agent's guard. 255 is the code of ssh programs that lost
+// their connection.
 func endedWith(code int) *AgentEndedError {
 	if wire.CodeSweptBase < code && code < 255 {
 		return &AgentEndedError{Signal: syscall.Signal(code - wire.CodeSweptBase), Swept: true}

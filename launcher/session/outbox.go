@@ -94,7 +94,7 @@ func (o *outbox) send(t wire.Type, stream uint32, payload []byte) {
 		o.came.Signal()
 		o.sent.Broadcast()
 		if o.full != nil {
-			go o.full() // ends at once
+			go o.full() // returns at once
 		}
 		return
 	}

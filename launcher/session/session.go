@@ -49,7 +49,7 @@ func beatFor(hosts int) time.Duration {
 // second is the nonce.
 const AgentCommand = "__agent"
 
-// Identity is whom a session is for.
+// Identity is the host, or the process of an elastic job, that a session serves.
 type Identity struct {
 	Index int // index of the host in the plan, or of an elastic job's process
 	Host  *plan.Host
@@ -61,7 +61,7 @@ type Identity struct {
 // Owns reports whether a rank is the host's.
 func (id Identity) Owns(rank int) bool { return id.Host.Has(rank) }
 
-// RankNow returns the number of a rank of the host in the job now. In an elastic job it changes.
+// RankNow returns the current number of a rank of the host, which changes in an elastic job.
 func (id Identity) RankNow(rank int) int {
 	if id.Number == nil {
 		return rank
@@ -82,7 +82,7 @@ type Session struct {
 	validator
 	errands
 	gets    atomic.Int64 // requests that wait for keys
-	foreign bool         // its architecture is another than the launcher's
+	foreign bool         // whether its architecture differs from the launcher's
 }
 
 // opening is how a session with an agent on conn begins.

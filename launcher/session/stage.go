@@ -21,7 +21,8 @@ const cacheDir = ".cache/gorun"
 // Executable is a gorun that is staged on hosts.
 type Executable struct {
 	Path string // absolute; hosts may have it there, too
-	// the build id that an agent of the same build sends; "": this gorun cannot be an agent
+	// Build is the build id that agents of the same build send; "" if this gorun cannot be an
+	// agent.
 	Build string
 	Hash  func() (string, error) // SHA-256 in hex, asked for only by uploads
 	// Packed returns its content, compressed by gzip; nil: it is the running gorun.
@@ -30,7 +31,7 @@ type Executable struct {
 	Other func(machine string) (Executable, error)
 }
 
-// Paths are those of a gorun on hosts. Either may be empty.
+// Paths are the places of a gorun on hosts. Either may be empty.
 type Paths struct {
 	Installed string // absolute
 	Cached    string // path of the upload below the home directory
@@ -48,7 +49,7 @@ type Stager struct {
 	exe     Executable
 	hello   time.Duration // timeout for a started command to answer
 	uploads *uploads
-	known   sync.Map // from Host to the Paths where gorun is there
+	known   sync.Map // Paths of the gorun on each Host
 
 	startTimeout time.Duration
 	foreign      bool // the hosts have another architecture than the launcher
@@ -155,7 +156,7 @@ func (s *Stager) agent(ctx context.Context, conn Host, id Identity) (*Session, e
 	return opened, nil
 }
 
-// Paths returns where this gorun was found on conn: not one for another architecture.
+// Paths returns where this gorun was found on conn; false if it was not, or another one runs there.
 func (s *Stager) Paths(conn Host) (Paths, bool) {
 	at, known := s.known.Load(conn)
 	paths, _ := at.(Paths)

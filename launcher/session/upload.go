@@ -194,7 +194,7 @@ func (u *uploads) upload(ctx context.Context, conn Host, name string) error {
 	}
 }
 
-// machineIn returns what upload.sh says that uname does.
+// machineIn returns uname's machine name from the output of upload.sh.
 func machineIn(said string) string {
 	_, machine, _ := strings.Cut(said, "uname says ")
 	machine, _, _ = strings.Cut(machine, " ")
@@ -308,7 +308,7 @@ func (u *uploads) put(ctx context.Context, conn Host, name string) error {
 // cue waits for a word in the bytes written to it.
 type cue struct {
 	word  []byte
-	heard chan struct{} // closed when it came
+	heard chan struct{} // closed when the word came
 	last  []byte
 	found bool
 }

@@ -20,7 +20,7 @@ func NewCoordinator(p plan.Plan, sessions []*session.Session, spawned func(ranks
 	return &Coordinator{newPlacements(p), sessions, spawned}
 }
 
-// Request has ranks started that a host asks for, or tells the host why not.
+// Request starts the ranks that a host requests, or tells the host why it cannot.
 func (c *Coordinator) Request(from *session.Session, r wire.SpawnRequest) {
 	w, err := c.placements.Open(from.Index, r)
 	if err != nil {

@@ -16,16 +16,16 @@ import (
 // placements places spawned ranks and gives out their numbers. It is not safe for concurrent use.
 type placements struct {
 	hosts []host
-	last  int // world
+	last  int // number of the latest world
 }
 
-// host is what runs on a host of the job.
+// host is the state of a host of the job.
 type host struct {
 	plan.Host
-	own   map[int]bool // ranks of the job that run
-	given int          // numbers
-	runs  map[int]bool // spawned ranks
-	left  bool         // it takes no more ranks
+	own   map[int]bool // running ranks of the job
+	given int          // how many numbers were given out
+	runs  map[int]bool // running spawned ranks
+	left  bool         // whether the host takes no more ranks
 }
 
 // newPlacements returns the placements of a job that is about to start.
@@ -95,7 +95,7 @@ func (b *placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 	return w, nil
 }
 
-// room is a host that a program may run on, by its index, and its slots.
+// room is a host on which a program may run, by index, and its slots.
 type room struct{ host, slots int }
 
 // rooms lists the hosts on which a program may run: those that it names, else all, beginning with

@@ -20,7 +20,7 @@ type Options struct {
 	Exe          session.Executable
 	StartTimeout time.Duration // until an agent has answered; 0: no limit
 	Trace        func(format string, args ...any)
-	Note         func(string) // gets a line about hosts that are slow; nil: none is wanted
+	Note         func(string) // gets a line about slow hosts; nil: none is wanted
 	// GPUProgram returns gorun-gpu, compressed, for a host that lacks it; empty: there is none.
 	// nil: it is never sent.
 	GPUProgram func() ([]byte, error)
@@ -115,7 +115,7 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
 // stop sets the time that the host has taken so far.
 func (v *visit) stop() { v.took = time.Since(v.began) }
 
-// sshdAddress is the far end of a connection that knows it.
+// sshdAddress returns the far end of a connection, or "" if it is unknown.
 func sshdAddress(conn session.Host) string {
 	known, ok := conn.(interface{ RemoteAddr() net.Addr })
 	if !ok {

@@ -12,7 +12,7 @@ import (
 type GPUs struct {
 	Host hostfile.Host
 	gpu.Inventory
-	Err error // nil: the host was asked, and has these
+	Err error // nil: the host answered
 }
 
 // Inventory lists the GPUs of all hosts in parallel. Hosts with GPUs that lack gorun-gpu get it. It

@@ -17,7 +17,7 @@ const (
 type Counted struct {
 	Host hostfile.Host
 	N    int
-	Err  error // nil: the host was asked, and has these
+	Err  error // nil: the host answered
 }
 
 // Count counts a unit of all hosts in parallel: UnitCores, UnitGPUs, or one that ranks can be bound

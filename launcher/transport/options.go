@@ -23,7 +23,7 @@ type Options struct {
 	// Together starts the agents of a Slurm job's nodes by one step; nil: each has a step of its
 	// own.
 	Together *srun.Together
-	// Trace gets a line per step; nil: nobody wants them.
+	// Trace gets a line per step; nil: none.
 	Trace func(format string, args ...any)
 }
 

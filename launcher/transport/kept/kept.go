@@ -64,7 +64,7 @@ func (f *Finder) Dial(ctx context.Context, config ssh.Config) *Host {
 	}
 	identity, err := ssh.Identity(ctx, config)
 	if err != nil {
-		return nil // dialing has the same error
+		return nil // dialing returns the same error
 	}
 	for _, k := range keepers {
 		switch h, err := dial(ctx, k, identity, config); {
@@ -142,7 +142,8 @@ func (h *Host) RunAgent(ctx context.Context, nonce string, stdin io.Reader, stdo
 	return err
 }
 
-// noResident is the exit code where a resident agent has gone: that of a command that is not found.
+// noResident is the exit code for a resident agent that is gone: that of a command that is not
+// found.
 const noResident = 127
 
 // Run runs a command on the host.
@@ -161,7 +162,7 @@ func (h *Host) Close() error {
 	return nil
 }
 
-// do requests something of the keeper and carries its streams until it has ended, or ctx or h.
+// do sends a request to the keeper and carries its streams until the request, ctx or h has ended.
 func (h *Host) do(ctx context.Context, path string, want keep.Request, stdin io.Reader, stdout,
 	stderr io.Writer) error {
 	want.Identity = h.identity
@@ -211,7 +212,7 @@ func (e *LostError) Hint() string {
 	return "gorun up keeps the hosts again; without it each job connects to them"
 }
 
-// exitError is the exit code of a command.
+// exitError reports the exit code of a failed command.
 type exitError struct {
 	host string
 	code int

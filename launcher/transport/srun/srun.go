@@ -85,7 +85,7 @@ func overlapOption(help string) string {
 	return ""
 }
 
-// Dial returns the node of that name. It starts nothing there, but the step of all nodes.
+// Dial returns the node named by h. It starts nothing there except the step of all nodes.
 func (s *Steps) Dial(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 	if !s.Job.Has(h.Name) {
 		return nil, usage.Errorf("name nodes of the job with -H, or use --launcher ssh", "not a node of Slurm job %s",
@@ -115,7 +115,7 @@ type srunHost struct {
 	node    string
 	overlap string
 	gpus    string // GPUs to request, or ""
-	// member is the node's part of the step of all nodes; nil: it has none.
+	// member is the node's part of the step of all nodes, or nil.
 	member *member
 	closed sync.Once
 }
@@ -246,7 +246,7 @@ func stepRefused(said string) bool {
 	return false
 }
 
-// starting calls started at the first output.
+// starting calls started whenever output comes, and passes the output on.
 type starting struct {
 	to      io.Writer
 	started func()

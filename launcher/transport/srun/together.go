@@ -39,7 +39,7 @@ type Together struct {
 	Note, Trace func(format string, args ...any)
 }
 
-// step is a step of all nodes.
+// step is one job step on all nodes.
 type step struct {
 	Together
 	steps *Steps
@@ -52,19 +52,19 @@ type step struct {
 
 	mu    sync.Mutex
 	nodes map[string]*member
-	users int // hosts that Dial has returned and nobody has closed, and calls of Dial
+	users int // open hosts that Dial has returned, and running calls of Dial
 	over  bool
 }
 
 // member is a node of a step.
 type member struct {
-	known  chan struct{}    // closed when the node has come, or will not
-	client *resident.Client // nil: it will not
+	known  chan struct{}    // closed when the node has connected, or will not
+	client *resident.Client // nil: the node will not connect
 	build  string
 }
 
-// newStep returns the step of all nodes that t describes, nil if the job allows none, or steps of
-// their own do as well.
+// newStep returns the step of all nodes that t describes; nil if the job allows none, or gains
+// nothing from it.
 func newStep(s *Steps, t Together) *step {
 	t.Nodes = slices.DeleteFunc(slices.Clone(t.Nodes), func(node string) bool { return !s.Job.Has(node) })
 	if len(t.Nodes) < 2 {
@@ -126,12 +126,12 @@ func (st *step) leave() {
 	st.over = st.over || last
 	st.mu.Unlock()
 	if last {
-		st.begin.Do(func() { close(st.ended) }) // it must not start any more
+		st.begin.Do(func() { close(st.ended) }) // prevents a later start
 		st.close()
 	}
 }
 
-// start runs srun, and returns before the nodes have come.
+// start runs srun and returns before the nodes have connected.
 func (st *step) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	st.cancel = cancel
@@ -206,7 +206,7 @@ func (st *step) arrived(a callback.Arrival) {
 	defer st.mu.Unlock()
 	m := st.nodes[a.Hello.Host]
 	select {
-	case <-m.known: // it has a step of its own by now
+	case <-m.known: // the node has a step of its own by now
 		go client.Close()
 		return
 	default:
@@ -224,7 +224,8 @@ func (st *step) arrived(a callback.Arrival) {
 	}
 }
 
-// missing records that nodes, nil for all, will not come if they have not, and returns those.
+// missing records that nodes (nil: all) will not connect, except those that have. It returns the
+// nodes that will not.
 func (st *step) missing(nodes []string, why string) (lost []string) {
 	if nodes == nil {
 		nodes = slices.Sorted(maps.Keys(st.nodes))
@@ -267,7 +268,7 @@ const unreachedText = "Exited with exit code 75"
 // CodeUnreached is the exit code of a node's process that could not connect to the launcher.
 const CodeUnreached = 75
 
-// unreached is missing for nodes, nil for all, whose processes run but do not connect.
+// unreached calls missing for nodes (nil: all) whose processes run but do not connect.
 func (st *step) unreached(nodes []string, why string) {
 	if lost := st.missing(nodes, why); len(lost) > 0 {
 		st.Note("%s did not connect back to gorun, so each got a Slurm step of its own: %s; see \"Firewalls\" in "+
@@ -294,7 +295,7 @@ func (st *step) close() {
 	}
 	st.missing(nil, "")
 	if st.listener != nil {
-		st.listener.Close() // nodes that come late end by themselves
+		st.listener.Close() // late nodes end by themselves
 	}
 	select {
 	case <-st.ended:
@@ -310,10 +311,10 @@ type reports struct {
 
 	mu   sync.Mutex
 	line []byte
-	text string // the last line that says why
+	text string // last line with a reason
 }
 
-// ended is what srun says of tasks that have failed, as in "srun: error: n[1-2]: tasks 0-1: Exited
+// endedLine matches srun's report of failed tasks, as in "srun: error: n[1-2]: tasks 0-1: Exited
 // with exit code 127".
 const endedLine = `^srun: error: ([^ :]+): tasks? [^ ]+: (.*)$`
 
@@ -357,7 +358,7 @@ func (r *reports) read(line string) {
 	}
 }
 
-// last returns the last line that says why, after a colon, or "".
+// last returns the text after the colon in the last line with a reason, or "".
 func (r *reports) last() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
