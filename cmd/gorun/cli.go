@@ -36,7 +36,7 @@ type invocation struct {
 
 	root   *cobra.Command
 	line   dialect.Line
-	chosen command  // nil: the parser did all, such as help
+	chosen command  // nil: the parser has answered, for example with help
 	args   []string // arguments of the chosen command
 	flags  *pflag.FlagSet
 }

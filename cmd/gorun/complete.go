@@ -47,7 +47,7 @@ func forCompletion(args []string, root *cobra.Command) []string {
 	if err == nil {
 		return slices.Concat(request, t.Args, []string{last})
 	}
-	if n := len(words) - 1; n >= 0 { // the last flag lacks its value
+	if n := len(words) - 1; n >= 0 { // the last word may be a flag without its value
 		if t, err = read(words[:n], flags); err == nil {
 			if f := dialect.Lookup(flags, strings.TrimLeft(words[n], "-")); f != nil {
 				return slices.Concat(request, t.Args, []string{"--" + f.Name, last})
@@ -83,7 +83,7 @@ func completeFlags(cmd *cobra.Command) {
 		default:
 			return // the shell completes files
 		}
-		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // fails for missing or registered flags
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, complete) // an error means a missing or registered flag
 	})
 }
 

@@ -144,7 +144,8 @@ func (j *jobCommand) examiner(level string) *examine.Examiner {
 	}
 }
 
-// writeFile writes a report to a file of the user's. hint is for a file that cannot be created.
+// writeFile writes a report to a file. hint is the hint of the error for a file that cannot be
+// created.
 func writeFile(name, hint string, write func(io.Writer) error) error {
 	file, err := trust.Create(name)
 	if err != nil {
@@ -156,8 +157,8 @@ func writeFile(name, hint string, write func(io.Writer) error) error {
 	return nil
 }
 
-// checkFirst examines the hosts of a run that starts argv. It leaves bad ones out of the run, or
-// the error names them.
+// checkFirst examines the hosts of a run that starts argv. It excludes bad hosts from the run, or
+// returns an error that names them.
 func (j *jobCommand) checkFirst(ctx context.Context, argv []string) error {
 	if len(argv) > 0 && slices.Contains(doctor.Levels(), argv[0]) {
 		if _, err := exec.LookPath(argv[0]); err != nil {
@@ -199,7 +200,7 @@ func (j *jobCommand) checkFirst(ctx context.Context, argv []string) error {
 				prose.Count(slots, "slot"), need)}
 	}
 	j.console.Notef("the job leaves out %s", prose.List(r.Bad))
-	if j.o.Elastic.MinNP > 0 && j.o.NP > slots { // else it would wait for the hosts that it leaves out
+	if j.o.Elastic.MinNP > 0 && j.o.NP > slots { // otherwise the job would wait for the excluded hosts
 		j.console.Notef("it starts with %s instead of %d", prose.Count(slots, "rank"), j.o.NP)
 		j.o.NP = slots
 	}

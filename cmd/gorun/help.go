@@ -14,7 +14,8 @@ import (
 // helpWidth is the greatest width of the help in columns.
 const helpWidth = 100
 
-// writeUsage writes how a command is used: its own flags, then those of a run that apply to it.
+// writeUsage writes the usage of a command: its own flags, then the flags of a run that apply to
+// it.
 func writeUsage(cmd *cobra.Command) error {
 	root := !cmd.HasParent()
 	var b strings.Builder
@@ -49,7 +50,7 @@ Exit codes: the first failing rank's own, 128+signal, or 2 usage, 124 timeout,
 	return err
 }
 
-// flagSection is flags below a heading.
+// flagSection is a heading of the help and its flags.
 type flagSection struct {
 	title string
 	flags *pflag.FlagSet
@@ -94,8 +95,7 @@ func newSection(title string) flagSection {
 	return flagSection{title, flags}
 }
 
-// add adds a flag that the help lists. A default that is nothing, or that the text tells, is left
-// out.
+// add adds a flag to the help. It leaves out an empty default, and one that the text mentions.
 func (s flagSection) add(f *pflag.Flag) {
 	if f.Hidden {
 		return

@@ -62,7 +62,7 @@ func runBenchRank(args []string) int {
 // benchDeviceRank is the hidden command that runs one rank of a benchmark of GPUs.
 const benchDeviceRank = "__bench-device"
 
-// runBenchDeviceRank becomes the gorun-bench at path, with the options. Every host has its own, and
+// runBenchDeviceRank replaces this process by the gorun-bench at path. Each host has its own, and
 // checks that no other user has put it there.
 func runBenchDeviceRank(path, options string) int {
 	program, err := sibling.Path(path, filepath.Base(path))

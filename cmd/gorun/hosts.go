@@ -22,8 +22,8 @@ import (
 	"github.com/gorun/gorun/launcher/transport"
 )
 
-// find finds the hosts of a run and the options to connect to them, except Dial. Unless ask is set,
-// it starts nothing for that.
+// find returns the hosts of a run and the options to connect to them, except Dial. Unless ask is
+// set, it starts no program.
 func (j *jobCommand) find(ctx context.Context, ask bool) (hosts.Selection, launcher.Options, error) {
 	finder := hosts.NewFinder(nil)
 	if ask {

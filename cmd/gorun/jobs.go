@@ -95,7 +95,7 @@ func (v *viewFlags) add(flags *pflag.FlagSet) {
 	flags.BoolVar(&v.Style.Timestamp, "timestamp", false, "start lines with the time at which they came")
 }
 
-// on returns the view for the streams of a call.
+// on returns the view with the styles for the streams of a call.
 func (v *viewFlags) on(call *invocation) jobs.View {
 	view := v.View
 	view.Ranks = v.ranks

@@ -91,5 +91,5 @@ func startKeeper(argv []string, out io.Writer, console *ui.UI) (code int, err er
 	return 0, err
 }
 
-// shownWords returns the words of a command line as gorun ps shows them.
+// shownWords returns a command line in the form that gorun ps shows.
 func shownWords(argv []string) []string { return slices.Concat([]string{"gorun"}, argv[1:]) }

@@ -82,8 +82,8 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	return ""
 }
 
-// mayBeHost reports whether word, after the hosts of -H, was meant as another host: it differs from
-// the last one only in its number, or a path, the program, follows.
+// mayBeHost reports whether word, after the hosts of -H, may be another host: it differs from the
+// last one only in its number, or a path (the program) follows.
 func mayBeHost(word, next, hosts string) bool {
 	last, _, _ := strings.Cut(hosts[strings.LastIndexByte(hosts, ',')+1:], ":")
 	stem := func(name string) string { return strings.TrimRight(name, "0123456789") }

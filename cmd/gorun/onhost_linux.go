@@ -61,7 +61,7 @@ func runAgent(args []string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	if args[0] == launcher.AgentCommand {
-		runtime.GOMAXPROCS(1) // it only waits
+		runtime.GOMAXPROCS(1) // the guard only waits
 		code, err := agent.Guard(ctx, agent.GuardOptions{Argv: []string{"/proc/self/exe", serveCommand, args[1]}})
 		return agentCode(code, err)
 	}
@@ -87,21 +87,21 @@ func agentCode(code int, err error) int {
 	return code
 }
 
-// runResident runs a resident agent, whose output nonce begins.
+// runResident runs a resident agent, whose output begins with nonce.
 func runResident(nonce string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // the keeper may go before the agents have ended
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // the keeper may end before the agents
 	return agentCode(0, resident.Serve(ctx, nonce, os.Stdin, os.Stdout, residentsAgent()))
 }
 
-// residentsAgent is the command of an agent that a resident agent starts.
+// residentsAgent returns the command of an agent that a resident agent starts.
 func residentsAgent() []string {
 	return []string{"/proc/self/exe", launcher.AgentCommand, resident.LateNonce}
 }
 
-// runStep runs a node's process in a step of Slurm's, which starts agents. Signals of Slurm's reach
-// the agents directly, so it ends only with the launcher's connection.
+// runStep runs a node's process in a Slurm step, which starts agents. Slurm's signals reach the
+// agents directly, so the process ends only with the launcher's connection.
 func runStep() int {
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGTERM,
 		syscall.SIGINT, syscall.SIGHUP)

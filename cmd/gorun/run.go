@@ -89,14 +89,14 @@ func chooseProgram(program, command []string, o *settings.Options) ([]string, er
 	return command, nil
 }
 
-// jobCommand is what the commands that take the flags of a run have in common.
+// jobCommand is the common part of the commands that take the flags of a run.
 type jobCommand struct {
 	*invocation
 	o settings.Options
 }
 
-// takeJobFlags makes cmd run c, and adds the flags of a run after its own. The help lists those
-// that apply to a command of this level.
+// takeJobFlags makes cmd run c, and adds the flags of a run after cmd's own. The help lists the
+// flags that apply to a command of this level.
 func (j *jobCommand) takeJobFlags(cmd *cobra.Command, c command, level settings.Level) *cobra.Command {
 	j.define(cmd, c)
 	j.o.AddFlags(cmd.Flags(), level)
@@ -171,7 +171,7 @@ func (j *jobCommand) start(ctx context.Context, argv []string, out io.Writer) (c
 	return code, err
 }
 
-// onlyShows reports whether the flags ask what a run would do.
+// onlyShows reports whether the flags only ask for a description of the run.
 func (j *jobCommand) onlyShows() bool { return j.o.DryRun || j.o.EnvFlags }
 
 // detaches reports whether another gorun in the background runs the job.
@@ -190,14 +190,14 @@ func (j *jobCommand) prepareHosts(ctx context.Context, argv []string) error {
 	if j.o.Control.Keep > 0 && !j.o.NoKept {
 		if err := kept.Ensure(ctx, &j.o, j.argv, j.console); exitcode.IsUsage(err) {
 			return err
-		} else if err != nil { // a host of the job may be bad, which the job says
+		} else if err != nil { // the job itself reports bad hosts
 			j.console.Warningf("%v", err)
 		}
 	}
 	return nil
 }
 
-// keep keeps the hosts of a run connected for later jobs, until none has used them for --keep.
+// keep keeps the hosts of a run connected until no job has used them for the time of --keep.
 func (j *jobCommand) keep(ctx context.Context) (code int, err error) {
 	return kept.Serve(ctx, &j.o, false, kept.Limits{Idle: time.Duration(j.o.Control.Keep)}, shownWords(j.argv),
 		j.waiting, j.console)

@@ -51,7 +51,7 @@ func ownVersion() version {
 	return versionOf(info)
 }
 
-// versionOf reads what the build recorded; nil: nothing.
+// versionOf returns the version in the build information; nil has none.
 func versionOf(info *debug.BuildInfo) version {
 	v := version{
 		Version:  "(devel)",

@@ -93,8 +93,8 @@ func other(path, machine string) (launcher.Executable, error) {
 	}, nil
 }
 
-// read returns the content of a file, and what gzip makes of it. It makes room for both once: each
-// is some 10 MB.
+// read returns a gzip file and its decompressed content. It allocates each buffer once, because
+// each has some 10 MB.
 func read(path string) (packed, program []byte, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -110,7 +110,7 @@ func read(path string) (packed, program []byte, err error) {
 	if err != nil {
 		return packed, nil, err
 	}
-	// The file ends with the size of its content, which may lie.
+	// The file ends with the size of its content, which may be wrong.
 	size := binary.LittleEndian.Uint32(packed[len(packed)-4:])
 	if size > maxSize {
 		return packed, nil, errTooLarge

@@ -145,10 +145,10 @@ func saveRound(flags ...string) reader {
 // streams is a set of output streams in torchrun's bits: 1 stdout, 2 stderr.
 type streams uint8
 
-// String is how --hide names them.
+// String returns the value of --hide for s.
 func (s streams) String() string { return [...]string{"none", "stdout", "stderr", "all"}[s&3] }
 
-// redirection is which streams of which local ranks torchrun redirects. The zero value is none.
+// redirection holds the streams that torchrun redirects, by local rank. The zero value is none.
 type redirection struct {
 	all    streams         // streams of all local ranks, if byRank is nil
 	byRank map[int]streams // streams by local rank; other ranks have none
@@ -182,7 +182,7 @@ func (t *translator) redirect(typed, text string, to *redirection) error {
 	return nil
 }
 
-// hidden returns what --redirects hides and --tee does not show, as --hide has it.
+// hidden returns the streams in --redirects but not in --tee, in the form of --hide.
 func (t *translator) hidden() string {
 	if t.redirected.byRank == nil && t.teed.byRank == nil {
 		return (t.redirected.all &^ t.teed.all).String()

@@ -19,7 +19,7 @@ func partOfHost(word string) string {
 		return "socket"
 	case "l2", "l3":
 		return word + "cache"
-	case "l1", "l1cache": // no two cores share one
+	case "l1", "l1cache": // each core has its own
 		return "core"
 	}
 	return ""
@@ -82,12 +82,12 @@ func (t *translator) mapBy(typed, policy string) error {
 	return nil
 }
 
-// hwthreads reads that hardware threads count as cores. emitThreads translates it after all other
+// hwthreads records that hardware threads count as cores. emitThreads translates it after all other
 // flags.
 func (t *translator) hwthreads(typed, _ string) error { t.countThreads = typed; return nil }
 
-// emitThreads binds ranks to hardware threads where they have a number of them each. gorun counts
-// slots in cores, so that the number of ranks differs where nothing says it.
+// emitThreads binds ranks to hardware threads if the user gave their number per rank. Otherwise the
+// number of ranks may differ from Open MPI's, because gorun counts slots in cores.
 func (t *translator) emitThreads() {
 	switch {
 	case t.countThreads == "":
@@ -112,7 +112,7 @@ func (t *translator) mapByPart(typed, unit string, qualifiers []string) {
 	}
 }
 
-// perUnit translates N:UNIT, ranks per unit.
+// perUnit translates N:UNIT, a number of ranks per unit.
 func (t *translator) perUnit(typed, text string) error {
 	n, unit, _ := strings.Cut(strings.ToLower(text), ":")
 	switch part := partOfHost(unit); {
@@ -166,8 +166,9 @@ func (t *translator) rankBy(typed, policy string) error {
 	return nil
 }
 
-// bindTo translates binding policies of Open MPI and Hydra. Hydra may bind to several (core:2), or
-// to the hardware threads of each rank (user:0,1+2), and deals ranks to what they are bound to.
+// bindTo translates binding policies of Open MPI and Hydra. Hydra may bind to several units
+// (core:2), or to the hardware threads of each rank (user:0,1+2), and deals ranks to the units of
+// the binding.
 func (t *translator) bindTo(typed, policy string) error {
 	unit, qualifier, _ := strings.Cut(policy, ":")
 	word := strings.ToLower(unit)
@@ -200,8 +201,8 @@ func (t *translator) bindTo(typed, policy string) error {
 	return nil
 }
 
-// hydraMap reads Hydra's -map-by, which says where the next rank is bound. emitHydraMap translates
-// it after all other flags.
+// hydraMap records Hydra's -map-by, the unit to which the next rank is bound. emitHydraMap
+// translates it after all other flags.
 func (t *translator) hydraMap(typed, policy string) error {
 	unit, count, _ := strings.Cut(strings.ToLower(policy), ":")
 	part := partOfHost(unit)
@@ -214,8 +215,8 @@ func (t *translator) hydraMap(typed, policy string) error {
 	return nil
 }
 
-// emitHydraMap deals ranks to units as Hydra does: to what they are bound to, unless -map-by names
-// another.
+// emitHydraMap deals ranks to units as Hydra does: to the units of -bind-to unless -map-by names
+// others.
 func (t *translator) emitHydraMap() {
 	unit := cmp.Or(t.hydraMapped, t.hydraBound)
 	if t.dialect != Hydra && t.hydraTyped == "" || t.Typed["bind-to"] == "" || t.Typed["map-by"] != "" ||
@@ -297,8 +298,8 @@ func (t *translator) rankCPUs(typed, whole, kind string, items []string) error {
 	return nil
 }
 
-// maskCPUs returns the numbers of the bits of a hexadecimal mask, such as 0-3+8, or "" if it is
-// none.
+// maskCPUs returns the numbers of the bits of a hexadecimal mask, such as 0-3+8, or "" for an
+// invalid mask.
 func maskCPUs(mask string) string {
 	bits, isMask := new(big.Int).SetString(strings.TrimPrefix(mask, "0x"), 16)
 	if !isMask || bits.Sign() < 0 || bits.BitLen() > 1<<16 {
@@ -344,8 +345,8 @@ func (t *translator) distribution(typed, text string) error {
 	return nil
 }
 
-// gpusPerTask translates srun's flag: a number, or types of GPUs such as a100:2. --gpu-bind decides
-// visibility, wherever it stands.
+// gpusPerTask translates srun's flag: a number, or types of GPUs such as a100:2. --gpu-bind takes
+// precedence for visibility in any order of flags.
 func (t *translator) gpusPerTask(typed, text string) error {
 	if strings.HasPrefix(t.Typed["gpus-per-rank"], "--gpu-bind") {
 		return nil
@@ -384,7 +385,8 @@ func (t *translator) gpuBind(typed, text string) error {
 	return nil
 }
 
-// nodeRange is torchrun's --nnodes: a number of hosts, or MIN:MAX. The zero value is not given.
+// nodeRange is torchrun's --nnodes: a number of hosts, or MIN:MAX. The zero value is an absent
+// flag.
 type nodeRange struct {
 	typed       string
 	least, most int

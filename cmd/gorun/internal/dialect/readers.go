@@ -99,7 +99,7 @@ func (t *translator) apply(m meaning, values []string) error {
 	return nil
 }
 
-// unsupported returns the error for words that gorun has nothing for.
+// unsupported returns the error for words that gorun has no equivalent of.
 func unsupported(hint, words string) error {
 	return usage.Errorf(hint, "%s: gorun does not support it", words)
 }

@@ -145,7 +145,7 @@ func Rows(launcher Dialect) (rows [][2]string) {
 	return rows
 }
 
-// SettingRows returns the same for the settings of Open MPI.
+// SettingRows returns the settings of Open MPI and their translation.
 func SettingRows() [][2]string { return Rows(mca) }
 
 // rowsOf returns the rows of any of the launchers.

@@ -93,7 +93,7 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 		case t.requested != t.dialect && named:
 			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect,
 				t.requested)
-		case t.requested != t.dialect: // --dialect stood among the flags: read them again
+		case t.requested != t.dialect: // a --dialect among the flags changes their meaning
 			return translateAs(argv, t.requested, flags, true)
 		case t.version:
 			return Line{Args: []string{"version"}}, nil
@@ -118,7 +118,7 @@ func (t *translator) readFlags() error {
 	return t.finish()
 }
 
-// finish translates what depends on several flags.
+// finish translates requests that depend on several flags.
 func (t *translator) finish() error {
 	t.emitHydraMap()
 	t.emitThreads()
@@ -242,7 +242,7 @@ func (t *translator) cluster(arg string) error {
 	}
 	if first := rowsOf(t.table.flags[body[:1]], t.dialect); len(first) > 0 && first[0].args == 0 &&
 		strings.Contains(body, "-") {
-		return t.unknown(arg) // -s and more letters, but -std-proc
+		return t.unknown(arg) // a long flag such as -std-proc, not a cluster of letters
 	}
 	for i := 0; i < len(body); i++ {
 		letter := body[i : i+1]

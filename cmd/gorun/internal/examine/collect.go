@@ -15,10 +15,10 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// maxAnswer bounds what a host may say.
+// maxAnswer bounds the answer of a host in bytes.
 const maxAnswer = 1 << 20
 
-// bounded keeps the first bytes that it is given. It is safe for concurrent use.
+// bounded is a writer that keeps the first maxAnswer bytes. It is safe for concurrent use.
 type bounded struct {
 	mu    sync.Mutex
 	b     bytes.Buffer
@@ -49,14 +49,14 @@ func newCollector(ranks int) *collector {
 	return c
 }
 
-// take is a Tap of the launcher.
+// take is a launcher.Options.Tap.
 func (c *collector) take(rank, fd int, _ time.Time, data []byte) {
 	if fd == 1 && rank >= 0 && rank < len(c.answers) {
 		_, _ = c.answers[rank].Write(data)
 	}
 }
 
-// into reads the answers. A host speaks only for itself, and what is no answer is left out.
+// into adds the answers to m. A host can only report on itself, and invalid answers are ignored.
 func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 	place := make([]int, len(hosts)) // index: rank
 	for rank, h := range hosts {
@@ -104,7 +104,7 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 	}
 }
 
-// tidy makes what a host says of itself safe to show and to compute with.
+// tidy corrects numbers that a host reports and removes control characters from its texts.
 func tidy(f *doctor.Facts) {
 	for i := range f.Xids {
 		f.Xids[i].Bus = prose.Printable(f.Xids[i].Bus)

@@ -20,8 +20,8 @@ type connections struct {
 
 func newConnections() *connections { return &connections{open: map[string]launcher.Host{}} }
 
-// dial returns a connection that is open already, or dials one with how. fresh is called with a new
-// one before anybody uses it.
+// dial returns an open connection, or dials one with how and calls fresh with it before its first
+// use.
 func (c *connections) dial(how launcher.Dialer, fresh func(ctx context.Context, h hostfile.Host,
 	conn launcher.Host) error) launcher.Dialer {
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
@@ -52,14 +52,15 @@ func (c *connections) dial(how launcher.Dialer, fresh func(ctx context.Context, 
 	}
 }
 
-// reusable reports whether a job may be handed a connection that hides what else it can do.
+// reusable reports whether conn is an SSH connection without a resident agent, which the wrapper
+// would hide from a later job.
 func reusable(conn launcher.Host) bool {
 	known, ok := conn.(interface{ BySSH() bool })
 	_, resident := conn.(interface{ AgentBuild() string })
 	return ok && known.BySSH() && !resident
 }
 
-// close closes all connections that nobody uses.
+// close closes all unused connections.
 func (c *connections) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,8 +72,8 @@ func (c *connections) close() {
 	work.Wait()
 }
 
-// borrowed is a connection that one job uses. Close gives it back if nothing runs there any more,
-// and else closes it.
+// borrowed is a connection in use by one job. Close returns it if nothing runs there any more, or
+// else closes it.
 type borrowed struct {
 	launcher.Host
 	from *connections
@@ -105,8 +106,8 @@ func (b *borrowed) Run(ctx context.Context, argv []string, stdin io.Reader, stdo
 	return err
 }
 
-// count notes how many commands run. A connection on which one ended without an exit code is not
-// used again.
+// count adds n to the running commands. A connection is not used again if a command on it ended
+// without an exit code.
 func (b *borrowed) count(n int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

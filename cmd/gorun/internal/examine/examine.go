@@ -39,10 +39,10 @@ const (
 // Examiner examines hosts.
 type Examiner struct {
 	Level string
-	// Job returns the options of a job of ours on the hosts of a plan: the connections, and the
-	// environment that the user's ranks would have.
+	// Job returns the options of a job of probes on the hosts of a plan, with the connections and
+	// the environment that the user's ranks would have.
 	Job func(plan launcher.Plan, argv []string) (launcher.Options, error)
-	// KeepTimeout keeps the start timeout of Job, which the user chose.
+	// KeepTimeout keeps the start timeout that the user chose for Job.
 	KeepTimeout bool
 	Note        func(format string, args ...any)
 
@@ -59,7 +59,7 @@ func (e *BadError) Error() string {
 	return "the job was not started: bad " + noun(len(e.Hosts)) + " " + prose.List(e.Hosts)
 }
 
-// Hint is what to type instead.
+// Hint returns the command to type instead.
 func (e *BadError) Hint() string { return e.Help }
 
 func noun(n int) string {
@@ -69,7 +69,7 @@ func noun(n int) string {
 	return "hosts"
 }
 
-// Report is what an examination comes to.
+// Report is the result of an examination.
 type Report struct {
 	Version  int              `json:"version"` // version of this format
 	Verdict  string           `json:"verdict"` // ok, warnings or bad
@@ -81,13 +81,13 @@ type Report struct {
 	doctor.Measured
 }
 
-// Code is the exit code of a report.
+// Code returns the exit code of a report.
 func (r Report) Code() int {
 	return map[string]int{"ok": 0, "warnings": 1, "bad": 3}[r.Verdict]
 }
 
-// Run examines hosts. What timing says counts only if a second look says it again. base is an
-// earlier report to compare with, or nil.
+// Run examines hosts. A finding from timing counts only if a second examination repeats it. base is
+// an earlier report to compare with, or nil.
 func (e *Examiner) Run(ctx context.Context, hosts []hostfile.Host, base *Report) (Report, error) {
 	began := time.Now()
 	hosts = distinct(hosts)
@@ -217,7 +217,7 @@ func (e *Examiner) look(ctx context.Context, hosts []hostfile.Host, how func(ali
 	return m, ctx.Err()
 }
 
-// askGPUs asks the drivers of hosts with GPUs for their health. Other hosts are left alone.
+// askGPUs asks the drivers of hosts with GPUs for their health. It does not contact other hosts.
 func (e *Examiner) askGPUs(ctx context.Context, hosts []hostfile.Host, into map[string]doctor.Host) error {
 	var with []hostfile.Host
 	for _, h := range hosts {
@@ -251,7 +251,7 @@ func (e *Examiner) askGPUs(ctx context.Context, hosts []hostfile.Host, into map[
 	return nil
 }
 
-// fail notes why a host could not be examined.
+// fail records why a host could not be examined.
 func fail(hosts map[string]doctor.Host, name string, err error) {
 	h := hosts[name]
 	text := prose.Printable(err.Error())
@@ -296,7 +296,7 @@ func (e *Examiner) logIn(ctx context.Context, hosts []hostfile.Host, into map[st
 	return ctx.Err()
 }
 
-// try runs a command that prints nothing: what comes back is from the shell's start files.
+// try runs a command that prints nothing, so that any output comes from the shell's start files.
 func try(ctx context.Context, conn launcher.Host, began time.Time) (doctor.Login, error) {
 	printed := &bounded{limit: maxNoise}
 	err := conn.Run(ctx, []string{"true"}, bytes.NewReader(nil), printed, io.Discard)
@@ -316,7 +316,7 @@ type keyed interface {
 	Keys() (host ssh.HostKey, user ssh.Key, offered int)
 }
 
-// oneSession reports whether a second session in a connection is refused while there is one.
+// oneSession reports whether the host refuses a second session on a connection.
 func oneSession(ctx context.Context, conn launcher.Host) bool {
 	ctx, cancel := context.WithTimeout(ctx, sessionTimeout)
 	defer cancel()
@@ -341,7 +341,7 @@ func oneSession(ctx context.Context, conn launcher.Host) bool {
 	return errors.As(conn.Run(ctx, []string{"true"}, bytes.NewReader(nil), io.Discard, io.Discard), &refused)
 }
 
-// announced closes first when something is written.
+// announced is a writer that closes first at the first write.
 type announced struct {
 	once  sync.Once
 	first chan struct{}
@@ -358,8 +358,7 @@ func (e *Examiner) bound(opts *launcher.Options) {
 	}
 }
 
-// probe runs one job of probes. It returns the hosts whose fault it is if the job did not come to
-// its end.
+// probe runs one job of probes. If the job fails, it returns the hosts that caused the failure.
 func (e *Examiner) probe(ctx context.Context, hosts []hostfile.Host, how doctor.Plan,
 	m *doctor.Measured) (failed []launcher.HostError, err error) {
 	ranks, err := plan.New(hosts, launcher.Request{NP: len(hosts)})

@@ -171,7 +171,8 @@ func (r Report) maps() (all []pairMap) {
 	return all
 }
 
-// heat rates a value by that of most pairs: 0 up to a quarter worse, 1 from four times on.
+// heat rates a value, given as a multiple of the usual one, from 0 (up to a quarter worse) to 1
+// (four times worse or more).
 func heat(times float64, less bool) float64 {
 	if less {
 		times = 1 / max(times, 1e-9)
@@ -227,7 +228,7 @@ func (r Report) bars() (all chart.HTML) {
 	return all
 }
 
-// hostRows are the columns and cells of the table of hosts.
+// hostRows returns the columns and cells of the table of hosts.
 func (r Report) hostRows() (columns []string, rows [][]string) {
 	columns = append(strings.Fields("host login cores memory kernel python torch nccl driver"), "round trip",
 		"sends MB/s", "receives MB/s", "lost", "clock")

@@ -16,8 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// maxCells is how many hosts the tables of pairs may have: wider ones help nobody, and --html and
-// --json have them.
+// maxCells is the largest number of hosts in the tables of pairs. --html and --json show more.
 const maxCells = 16
 
 // WriteText writes the verdict and the findings, and then tables of all that was measured.
@@ -31,7 +30,7 @@ func (r Report) WriteText(out io.Writer) error {
 	return err
 }
 
-// Verdict is the report without its tables.
+// WriteVerdict writes the report without its tables.
 func (r Report) WriteVerdict(out io.Writer) error {
 	var b strings.Builder
 	r.verdict(&b)
@@ -53,7 +52,7 @@ func (r Report) verdict(b *strings.Builder) {
 	default:
 		fmt.Fprintf(b, "%s (%s)\n", prose.Count(len(r.Findings), "warning"), examined)
 	}
-	// Of what many hosts have in common, the first ones are named.
+	// If many hosts have a finding in common, the text names the first ones.
 	const most = 3
 	count := map[string]int{}
 	same := func(f doctor.Finding) string { return string(f.Severity) + f.Kind + f.Text }
@@ -88,7 +87,7 @@ func pairName(f doctor.Finding) string {
 	return f.Host
 }
 
-// off is how far off a finding is.
+// off formats the deviation of a finding.
 func off(f doctor.Finding) string {
 	switch {
 	case f.Times > 0 && f.Sigma > 0:
@@ -99,7 +98,7 @@ func off(f doctor.Finding) string {
 	return ""
 }
 
-// hostTable shows what hosts are.
+// hostTable writes a row of facts for each host.
 func (r Report) hostTable(b *strings.Builder) error {
 	b.WriteString("\n")
 	return ui.WriteColumns(b, func(table io.Writer) {
@@ -133,7 +132,7 @@ func (r Report) hostTable(b *strings.Builder) error {
 	})
 }
 
-// speedTable shows how fast hosts are.
+// speedTable writes a row of measured speeds for each host.
 func (r Report) speedTable(b *strings.Builder) error {
 	b.WriteString("\n")
 	totals := doctor.Totals(r.Measured)
@@ -161,7 +160,7 @@ func (r Report) speedTable(b *strings.Builder) error {
 	})
 }
 
-// gpuTable shows the health of GPUs.
+// gpuTable writes a row of health for each GPU.
 func (r Report) gpuTable(b *strings.Builder) error {
 	if !slices.ContainsFunc(r.Names, func(name string) bool { return len(r.Hosts[name].GPUs) > 0 }) {
 		return nil
@@ -199,7 +198,7 @@ func netColumns(t doctor.Total) []string {
 		fmt.Sprintf("%+.1f ms", 1e3*t.Clock+0)}
 }
 
-// pairTables shows round trips and bandwidths of every pair.
+// pairTables writes the round trips and bandwidths of all pairs of hosts.
 func (r Report) pairTables(b *strings.Builder) error {
 	if len(r.Links) == 0 || len(r.Names) > maxCells {
 		return nil

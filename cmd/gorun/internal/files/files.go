@@ -24,7 +24,7 @@ import (
 	"github.com/gorun/gorun/launcher/survey"
 )
 
-// Request is what the words of gorun cp ask for.
+// Request holds the arguments of gorun cp.
 type Request struct {
 	Names []string // names of files of this machine
 	Hosts string   // value as of -H; "": flags or the environment give the hosts

@@ -26,19 +26,19 @@ type Selection struct {
 	Seats    []Seat // places of ranks by a rankfile or --map-by seq; nil: there is neither
 	Source   string
 	Warnings []string
-	// Unasked says what a run does first to find its hosts and slots, which a Finder that asks
-	// nothing leaves out. Hosts that are still marked Auto have an unknown number of slots then,
-	// shown as 0, and without Hosts all are unknown.
+	// Unasked lists the steps to find hosts and slots that a Finder without a count has skipped.
+	// Hosts marked Auto then have an unknown number of slots, shown as 0; without Hosts, all hosts
+	// are unknown.
 	Unasked []string
 }
 
-// Seat is where a rankfile puts a rank: the index of its host, and its cores there.
+// Seat is the place of a rank in a rankfile: the index of its host, and its cores there.
 type Seat struct {
 	Host  int
 	Cores string
 }
 
-// Finder holds the surroundings that hosts are found in.
+// Finder finds hosts in the environment of a process.
 type Finder struct {
 	Lookup   func(string) (string, bool) // environment variables
 	Open     func(string) (io.ReadCloser, error)
@@ -253,7 +253,7 @@ func (p Selection) Summary() string {
 	return text
 }
 
-// first says what a run does before it knows its hosts and slots.
+// first describes the steps of a run before it knows its hosts and slots.
 func (p Selection) first() string { return "a run first " + strings.Join(p.Unasked, ", and ") }
 
 // hostsHint shows the syntax of hosts in name: -H, a variable or a file.

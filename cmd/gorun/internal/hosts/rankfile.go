@@ -89,7 +89,7 @@ func namedIn(name string, places []rankfile.Place) (Selection, error) {
 	return p, nil
 }
 
-// indexOf returns the index of the host that a rankfile means, or -1.
+// indexOf returns the index of the host with a name in a rankfile, or -1.
 func indexOf(hosts []hostfile.Host, name string) int {
 	for i, h := range hosts {
 		if h.Name == name || h.User+"@"+h.Name == name {

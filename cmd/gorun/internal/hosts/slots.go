@@ -209,7 +209,8 @@ func plural(unit string) string {
 	return topology.Units()[unit].String() + "s"
 }
 
-// autoSlots returns the slots of a host with n units of each ranks. n is the host's word.
+// autoSlots returns the slots of a host with n units of each ranks. n comes from the host and may
+// be wrong.
 func autoSlots(h hostfile.Host, n, each int) int {
 	slots := min(min(max(n, 1), hostfile.MaxSlots)*each, hostfile.MaxSlots)
 	if h.MaxSlots > 0 {

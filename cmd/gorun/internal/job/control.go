@@ -87,7 +87,7 @@ func (s *controlServer) ready() bool {
 	}
 }
 
-// describeJob returns what is known before the job starts.
+// describeJob describes the job before its start.
 func describeJob(r *run) control.Job {
 	j := control.Job{
 		Name:     r.o.Control.Name,
@@ -116,7 +116,7 @@ func firstArgv(programs []launcher.Program) []string {
 	return programs[0].Argv
 }
 
-// add takes a piece of a rank's output. A nil server drops it.
+// add records a piece of a rank's output. A nil server drops it.
 func (s *controlServer) add(rank, fd int, at time.Time, data []byte) {
 	if s != nil {
 		s.server.Add(rank, fd, at, data)
@@ -131,7 +131,7 @@ func (s *controlServer) id() string {
 	return s.server.ID()
 }
 
-// Event describes the job anew.
+// Event updates the description of the job.
 func (s *controlServer) Event(event launcher.Event) {
 	switch e := event.(type) {
 	case launcher.Started:
@@ -157,7 +157,7 @@ func (s *controlServer) Event(event launcher.Event) {
 	}
 }
 
-// run records that ranks run, and tells the gorun that waits for that.
+// run records that ranks run, and tells the gorun that waits for them.
 func (s *controlServer) run(at time.Duration) {
 	first := false
 	s.server.Update(func(j *control.Job) {
@@ -169,7 +169,7 @@ func (s *controlServer) run(at time.Duration) {
 	if !first {
 		return
 	}
-	id := s.id() // so that a job whose ranks run is found
+	id := s.id() // waits until other processes can find the job
 	s.started = at
 	if s.waiting != nil {
 		Leave(s.waiting, id)

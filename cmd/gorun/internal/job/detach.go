@@ -10,13 +10,12 @@ import (
 	"github.com/gorun/gorun/internal/buildid"
 )
 
-// Detached is what a detached job's gorun tells the one that started it.
+// Detached is the message of a detached job's gorun to the one that started it.
 type Detached struct {
 	ID string `json:"id"`
 }
 
-// Leave tells the gorun that waits that a background gorun is found by id, and gives up the
-// terminal.
+// Leave tells the waiting gorun the id of the background gorun, and detaches from the terminal.
 func Leave(waiting *os.File, id string) {
 	_ = json.NewEncoder(waiting).Encode(Detached{ID: id}) // the waiting gorun may have been killed
 	waiting.Close()

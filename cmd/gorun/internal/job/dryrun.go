@@ -236,7 +236,7 @@ func (d DryRun) Text(o *settings.Options) string {
 	return b.String()
 }
 
-// bindingText describes what ranks are bound to, or is "" if the user did not say.
+// bindingText describes the binding of ranks, or is "" without such flags.
 func (d DryRun) bindingText(o *settings.Options) string {
 	var parts []string
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// follower is told of a job.
+// follower receives the events of a job.
 type follower interface {
 	// Event is a launcher.Options.Follow.
 	Event(launcher.Event)
@@ -27,7 +27,7 @@ func (r *run) each(do func(follower)) {
 	}
 }
 
-// follow opens all that follows the job.
+// follow opens all followers of the job.
 func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter, requests *ui.Requests) error {
 	if r.o.JSONEvents != "" {
 		events, err := ui.OpenEvents(r.o.JSONEvents, r.console)

@@ -58,12 +58,11 @@ func (h *hangReporter) stalled(report string) {
 	}
 }
 
-// Lines of a report at the terminal, and in a record of the run. The file has all.
+// Lines of a report at the terminal, and in a record of the run. The file has all lines.
 const reportLines = 24
 const recordLines = 120
 
-// report takes the stacks of all ranks, writes them to a file, and returns the most important
-// lines.
+// report writes the stacks of all ranks to a file, and returns the most important lines.
 func (h *hangReporter) report(ctx context.Context, why string) string {
 	all, err := h.hosts.look(ctx, nil)
 	if err != nil {
@@ -106,7 +105,7 @@ func (h *hangReporter) overdue() {
 	_ = h.report(context.Background(), "the job has run longer than --timeout")
 }
 
-// requested reports because the user wants to know.
+// requested reports at the user's request.
 func (h *hangReporter) requested() {
 	if h.report(h.life, "requested by SIGQUIT") == "" {
 		h.console.Notef("no rank runs, so there are no stacks")
@@ -147,8 +146,8 @@ func (h *hangReporter) watch(requests *ui.Requests) {
 	})
 }
 
-// pulses asks all hosts whether their ranks make progress. An error means that it is not known of
-// some.
+// pulses asks all hosts whether their ranks make progress. An error means that the progress of some
+// is unknown.
 func (h *hangReporter) pulses(ctx context.Context) (all []stacks.Pulse, err error) {
 	hosts, err := h.hosts.perHost(nil)
 	if err != nil {

@@ -74,8 +74,8 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	return opts, outputOptions(&opts, o, plan, io)
 }
 
-// togetherIn returns the transport's options for a job: its nodes of Slurm share a step, unless
-// nodes come and go.
+// togetherIn returns the transport's options for a job. Its Slurm nodes share a step unless the job
+// is elastic.
 func togetherIn(o *settings.Options, plan launcher.Plan, exe launcher.Executable, console *ui.UI) transport.Options {
 	options := o.Options
 	if o.DryRun {

@@ -191,7 +191,7 @@ func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*sett
 	return &shared, nil
 }
 
-// environment is what the launcher and the user need to know about the programs' environments.
+// environment holds the programs' environments, for the launcher and for messages.
 type environment struct {
 	shared   []string // NAME=value, for all programs
 	programs []launcher.Program
@@ -201,7 +201,7 @@ type environment struct {
 	notices  []string
 }
 
-// prepareAll determines the directory and environment of each program, and what all environments
+// prepareAll determines the directory and environment of each program, and the variables that all
 // share.
 func prepareAll(environ []string, programs []program, size int) (environment, error) {
 	var e environment
@@ -244,7 +244,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 	return e, nil
 }
 
-// splitShared splits sets into what all share and what each has in addition, in order.
+// splitShared splits sets into the common items and the additional items of each, in order.
 func splitShared(sets [][]string) (shared []string, own [][]string) {
 	holders := map[string]int{}
 	for _, set := range sets {

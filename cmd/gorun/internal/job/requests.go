@@ -42,7 +42,7 @@ func (h hostRequests) serve(w http.ResponseWriter, r *http.Request, path string)
 	return true
 }
 
-// errNotRunning is about ranks that do not run.
+// errNotRunning returns the error for a rank that does not run.
 func errNotRunning(rank int) error { return fmt.Errorf("rank %d does not run", rank) }
 
 func decode(w http.ResponseWriter, r *http.Request, message any) error {
@@ -113,7 +113,7 @@ func each(hosts map[*session.Session][]int, do func(*session.Session, []int) err
 	return errors.Join(errs...)
 }
 
-// ask does an errand and returns its output, at most limit bytes.
+// ask runs an errand and returns its output, at most limit bytes.
 func ask(ctx context.Context, s *session.Session, what wire.Ask, limit int) ([]byte, error) {
 	e, err := s.Ask(what)
 	if err != nil {
@@ -150,7 +150,7 @@ func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 	}
 	conn, early, err := control.Upgrade(w, r)
 	if err != nil {
-		return nil // it is answered
+		return nil // Upgrade has already answered the client
 	}
 	defer conn.Close()
 	e, err := s.Ask(what)

@@ -98,7 +98,7 @@ func (r *run) prepare(ctx context.Context, programs []program) (err error) {
 	return err
 }
 
-// warn prints what the user should know before the start, and returns the warnings.
+// warn prints the warnings and notices of the plan, and returns the warnings.
 func (r *run) warn() []string {
 	for _, notice := range r.env.notices {
 		r.console.Notef("%s", notice)
@@ -113,7 +113,7 @@ func (r *run) warn() []string {
 	return warnings
 }
 
-// describe prints what would run.
+// describe prints the plan for --dry-run.
 func (r *run) describe(warnings []string) error {
 	would := NewDryRun(r.o, r.plan, r.opts, r.where, warnings)
 	would.Tools = dryTools(r.tools)
@@ -135,7 +135,7 @@ func (r *run) showMap() {
 	}
 }
 
-// launch runs the job with all that follows it, and passes the user's signals on to it.
+// launch runs the job with its followers, and passes the user's signals on to it.
 func (r *run) launch(ctx context.Context) (int, error) {
 	r.opts.Sessions = &launcher.Sessions{}
 	hosts := hostRequests{r.opts.Sessions, newWatch(r.o, r.plan, r.opts.Sessions)}

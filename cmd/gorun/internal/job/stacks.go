@@ -22,8 +22,8 @@ const (
 	maxStacks   = 256 << 20       // bytes of a host's answer
 )
 
-// look returns what ranks do, in no order; no ranks: all. A host that does not answer is in the
-// reports of its ranks.
+// look returns the stacks of ranks (none: all) in any order. The reports of a host's ranks say if
+// the host does not answer.
 func (h hostRequests) look(ctx context.Context, ranks []int) ([]stacks.Rank, error) {
 	hosts, err := h.perHost(ranks)
 	if err != nil {
@@ -39,7 +39,7 @@ func (h hostRequests) look(ctx context.Context, ranks []int) ([]stacks.Rank, err
 				ranks = append(ranks, r.Rank)
 			}
 			if ranks = append(ranks, s.Spawned()...); len(ranks) == 0 {
-				return nil // the host waits for ranks that may be spawned
+				return nil // no rank runs yet; some may be spawned
 			}
 		}
 		reports, err := lookAt(ctx, s, ranks)
@@ -60,7 +60,7 @@ func (h hostRequests) look(ctx context.Context, ranks []int) ([]stacks.Rank, err
 	return all, err
 }
 
-// lookAt returns what the ranks of one host do, those that could be looked at.
+// lookAt returns the stacks of the ranks of one host, except those that cannot be read.
 func lookAt(ctx context.Context, s *session.Session, ranks []int) (reports []stacks.Rank, err error) {
 	out, err := ask(ctx, s, wire.Ask{Kind: wire.AskStacks, Ranks: ranks}, maxStacks)
 	if err != nil {
@@ -81,7 +81,7 @@ func lookAt(ctx context.Context, s *session.Session, ranks []int) (reports []sta
 	return reports, nil
 }
 
-// stacks answers what ranks do.
+// stacks answers a request for the stacks of ranks.
 func (h hostRequests) stacks(w http.ResponseWriter, r *http.Request) error {
 	var want control.Stacks
 	if err := decode(w, r, &want); err != nil {

@@ -32,7 +32,7 @@ type rankTerminals struct {
 	wg      sync.WaitGroup
 }
 
-// open does what was decided when the ranks run. It stops a job whose ranks nobody could see.
+// open opens the terminals when the ranks run. It stops the job if that fails.
 func (t *rankTerminals) open(ctx context.Context, requests *ui.Requests) {
 	ctx, t.cancel = context.WithCancel(ctx)
 	t.started = make(chan struct{})
@@ -75,14 +75,14 @@ func (t *rankTerminals) End(ui.Outcome) {
 	}
 }
 
-// Close waits for what the start of the ranks has begun.
+// Close waits for the work begun at the start of the ranks.
 func (t *rankTerminals) Close() {
 	t.once.Do(t.cancel) // the ranks did not start
 	t.wg.Wait()
 	t.cancel()
 }
 
-// sessionPoll is between looks for the session of a rank that has just started.
+// sessionPoll is the interval between searches for the session of a rank that has just started.
 const sessionPoll = 5 * time.Millisecond
 
 // session waits for the session of a rank.
@@ -157,10 +157,10 @@ func (t *rankTerminals) connect(ctx context.Context) error {
 	}
 }
 
-// maxAnnounced is the most ranks whose debugger is described.
+// maxAnnounced is the largest number of ranks with a described debugger.
 const maxAnnounced = 32
 
-// announce says how to attach a debugger to the ranks that wait.
+// announce prints how to attach a debugger to the waiting ranks.
 func (t *rankTerminals) announce(ctx context.Context) error {
 	job := t.control.id()
 	t.console.Notef("stopped for a debugger, before the first instruction: %s", prose.Count(len(t.tools.Halts), "rank"))

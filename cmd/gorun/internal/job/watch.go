@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// newWatch returns the watch of a job. Until it is followed, it only notes which ranks have ended.
+// newWatch returns the watch of a job. Until it is followed, it only records which ranks have
+// ended.
 func newWatch(o *settings.Options, plan launcher.Plan, sessions *launcher.Sessions) *watch.Watch {
 	agents := func() (all []watch.Agent) {
 		for _, s := range sessions.All() {
@@ -41,7 +42,7 @@ func (a watchedAgent) Readings(ctx context.Context, every time.Duration, took fu
 	return e.Output(ctx, took)
 }
 
-// places returns where the ranks of a job are. Those of an elastic job change.
+// places returns the places of the ranks of a job, which change in an elastic job.
 func places(o *settings.Options, plan launcher.Plan) (places []watch.Place) {
 	if !o.Elastic.Given() {
 		for _, h := range plan.Hosts {

@@ -21,7 +21,7 @@ func Wait(ctx context.Context, place control.Place, name string, console *ui.UI)
 		return codeOf(f.Job, console)
 	}
 	job, err := f.Client.Wait(ctx)
-	if err != nil { // it may have ended in between
+	if err != nil { // the job may have ended in between
 		if f, err = place.Find(ctx, f.ID); err != nil {
 			return 0, err
 		}
@@ -39,8 +39,8 @@ func codeOf(j control.Job, console *ui.UI) (int, error) {
 	return *j.Code, nil
 }
 
-// Kill asks for the end of a job by TERM, INT, HUP or KILL, or sends another signal to its ranks.
-// With ranks it sends any signal to these alone.
+// Kill stops a job for TERM, INT, HUP or KILL, and sends any other signal to its ranks. With ranks
+// it sends every signal only to these.
 func Kill(ctx context.Context, place control.Place, name string, signal syscall.Signal, ranks [][2]int) error {
 	f, err := running(ctx, place, name)
 	if err != nil {
@@ -67,10 +67,10 @@ func Kill(ctx context.Context, place control.Place, name string, signal syscall.
 	return nil
 }
 
-// lastRank is the highest number of a rank of the job, also of one that was spawned.
+// lastRank returns the highest number of the job's ranks, including spawned ones.
 func lastRank(job control.Job) int { return max(job.Size-1, job.Last) }
 
-// each returns the ranks of a set.
+// each returns the ranks of a set. A rank that the job does not have is an error.
 func each(ranks [][2]int, job control.Job) (all []int, err error) {
 	for _, part := range ranks {
 		if last := lastRank(job); part[1] > last {
@@ -84,7 +84,7 @@ func each(ranks [][2]int, job control.Job) (all []int, err error) {
 	return all, nil
 }
 
-// send sends a signal to ranks; none: all.
+// send sends a signal to ranks, or to all if there are none.
 func send(ctx context.Context, f control.Found, signal syscall.Signal, ranks []int) error {
 	if err := f.Client.Post(ctx, "/v1/signal", control.Signal{Signal: int(signal), Ranks: ranks}); err != nil {
 		return fmt.Errorf("signal the ranks of job %s: %w", f.ID, err)

@@ -69,7 +69,7 @@ func Attach(ctx context.Context, place control.Place, name string, view View, in
 	job, waitErr := f.Client.Wait(soon)
 	if waitErr != nil {
 		now, findErr := place.Find(ctx, f.ID)
-		if findErr != nil || now.Client != nil { // it runs on
+		if findErr != nil || now.Client != nil { // the job still runs
 			return exitcode.Launch, fmt.Errorf("read the output of job %s: %w", f.ID, cmp.Or(err, waitErr))
 		}
 		job = now.Job
@@ -80,12 +80,12 @@ func Attach(ctx context.Context, place control.Place, name string, view View, in
 	return codeOf(job, console)
 }
 
-// Keys that leave a job.
+// Keys that detach from a job.
 const ctrlP = 'P' - '@'
 const ctrlQ = 'Q' - '@'
 
-// watchKeys calls detach when the user types Ctrl-P Ctrl-Q. Until restore the terminal passes keys
-// at once and shows none.
+// watchKeys calls detach when the user types Ctrl-P Ctrl-Q. Until restore is called, the terminal
+// passes keys at once and does not echo them.
 func watchKeys(in *os.File, detach func()) (restore func(), err error) {
 	fd := int(in.Fd())
 	old, err := ui.Modes(fd)

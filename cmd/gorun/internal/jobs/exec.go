@@ -17,15 +17,15 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// Exec runs a command where a rank of a job runs, and returns its exit code. The command has a
-// terminal if in and out are one.
+// Exec runs a command in the place of a rank, and returns its exit code. The command has a terminal
+// if in and out are a terminal.
 func Exec(ctx context.Context, place control.Place, name string, request control.Exec, in *os.File, out, errs io.Writer,
 	console *ui.UI) (code int, err error) {
 	return converse(ctx, place, name, request, in, out, errs, console, func() {})
 }
 
-// Terminal connects in and out with the terminal of a rank until the rank ends, and a key is
-// pressed.
+// Terminal connects in and out with the terminal of a rank. It returns at the first key after the
+// rank's end.
 func Terminal(ctx context.Context, place control.Place, name string, rank int, in *os.File, out io.Writer,
 	console *ui.UI) (code int, err error) {
 	if rank < 0 {
@@ -37,8 +37,8 @@ func Terminal(ctx context.Context, place control.Place, name string, rank int, i
 	})
 }
 
-// converse carries a command's input and output to its end, calls ended, and waits for the end of
-// the input if the terminal is one.
+// converse carries a command's input and output to its end and calls ended. It then waits for the
+// end of the input if in is a terminal.
 func converse(ctx context.Context, place control.Place, name string, request control.Exec, in *os.File, out,
 	errs io.Writer, console *ui.UI, ended func()) (code int, err error) {
 	f, err := running(ctx, place, name)
@@ -82,7 +82,7 @@ func converse(ctx context.Context, place control.Place, name string, request con
 	return code, err
 }
 
-// sizeOf describes the terminal, or is nil if there is none.
+// sizeOf returns the size of the terminal, or nil without one.
 func sizeOf(screen *ui.Screen) *control.Terminal {
 	if screen == nil {
 		return nil
@@ -91,7 +91,7 @@ func sizeOf(screen *ui.Screen) *control.Terminal {
 	return &control.Terminal{Rows: rows, Columns: columns, Name: screen.Kind()}
 }
 
-// feed sends standard input, and its end.
+// feed sends standard input and its end.
 func feed(in io.Reader, send func(kind byte, data []byte) error) {
 	buf := make([]byte, 16<<10)
 	for {

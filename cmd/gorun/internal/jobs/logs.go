@@ -59,11 +59,11 @@ func Logs(ctx context.Context, place control.Place, name string, view View, foll
 	if now, findErr := place.Find(ctx, f.ID); findErr != nil || now.Client != nil || f.Log == "" {
 		return fmt.Errorf("read the output of job %s: %w", f.ID, err)
 	}
-	_, err = control.ReadLog(f.Log, from, show.record) // the job ended while its socket was being asked
+	_, err = control.ReadLog(f.Log, from, show.record) // the job has ended since its socket was found
 	return err
 }
 
-// show prints records.
+// show is a printer of records.
 type show struct {
 	view        View
 	size        int
@@ -76,7 +76,7 @@ type show struct {
 	outstanding int
 }
 
-// maxOutstanding is how many bytes may wait to be printed.
+// maxOutstanding bounds the bytes that wait to be printed.
 const maxOutstanding = 1 << 20
 
 func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
@@ -110,7 +110,7 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 	if err != nil {
 		return nil, err
 	}
-	if job.Elastic { // ranks change their hosts, and records have no hosts
+	if job.Elastic { // ranks change hosts, which records do not name
 		prefix = func(rank, _ int, _ time.Time) []byte { return fmt.Appendf(nil, "[%d] ", rank) }
 	}
 	how := output.Printing{
@@ -195,7 +195,7 @@ func (s *show) add(at time.Time, rank, fd int, data []byte, own bool) error {
 	return nil
 }
 
-// stream prints what a running job sends, and returns the position behind it.
+// stream prints the records that a running job sends, and returns the position after them.
 func (s *show) stream(ctx context.Context, f control.Found, from int64, follow bool) (next int64, err error) {
 	body, err := f.Client.Output(ctx, from, follow)
 	if err != nil {

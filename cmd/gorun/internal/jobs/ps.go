@@ -59,7 +59,7 @@ func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Wri
 	})
 }
 
-// ranks returns how many ranks run and there are, and how many run that were spawned: "7/8",
+// ranks returns the numbers of running and of all ranks, and of running spawned ranks: "7/8",
 // "1/1+4".
 func ranks(j control.Job) string {
 	if j.State != control.Running || j.Elastic {
@@ -92,7 +92,7 @@ func hosts(j control.Job) string {
 	return cmp.Or(strings.Join(names, ","), "-")
 }
 
-// elapsed returns how long the job has run, or ran.
+// elapsed returns the time since the start of a job, or between its start and end.
 func elapsed(j control.Job, now time.Time) string {
 	if j.Began.IsZero() || j.State == control.Unknown {
 		return "-"

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
-// StacksView is how Stacks prints.
+// StacksView selects and styles the output of Stacks.
 type StacksView struct {
 	Ranks [][2]int // none: all
 	Full  bool     // all functions of all threads
@@ -22,10 +22,10 @@ type StacksView struct {
 // maxAnswer bounds the bytes of an answer.
 const maxAnswer = 1 << 30
 
-// usualLines is how many lines Stacks prints unless it prints all.
+// usualLines bounds the lines that Stacks prints, unless it prints all.
 const usualLines = 60
 
-// Stacks prints what the ranks of a job do now.
+// Stacks prints the current stacks of a job's ranks.
 func Stacks(ctx context.Context, place control.Place, name string, view StacksView, out io.Writer) error {
 	f, err := running(ctx, place, name)
 	if err != nil {

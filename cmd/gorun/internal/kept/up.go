@@ -37,14 +37,15 @@ import (
 // run follow.
 const Command = "__keep"
 
-// Limits end a keeper by themselves; 0 is no limit. Jobs that run then go on to their end.
+// Limits are the times after which a keeper ends; 0 is no limit. Running jobs continue to their
+// end.
 type Limits struct {
 	For  time.Duration // since its start
 	Idle time.Duration // without a job
 }
 
-// find returns the hosts of a run that can be kept, and why others cannot, which is an error if
-// there are none. Without again it leaves out those that are kept already.
+// find returns the hosts of a run that can be kept, and an error for each of the others. Without
+// any host, it fails. Without again it leaves out hosts that are kept already.
 func find(ctx context.Context, o *settings.Options, again bool) (all []keep.Host, others []error, err error) {
 	if o.Elastic.Discovery != "" {
 		err := usage.Errorf("name the hosts with -H or --hostfile",
@@ -92,7 +93,7 @@ func Start(argv []string) (id string, code int, err error) {
 	return job.Detach(argv, os.Stderr, caught)
 }
 
-// Ensure starts a keeper for those hosts of a run that none keeps. argv is that of the run.
+// Ensure starts a keeper for the hosts of a run that no keeper has. argv is the run's.
 func Ensure(ctx context.Context, o *settings.Options, argv []string, console *ui.UI) error {
 	all, others, err := find(ctx, o, false)
 	for _, why := range others {
@@ -105,16 +106,16 @@ func Ensure(ctx context.Context, o *settings.Options, argv []string, console *ui
 	switch {
 	case err != nil:
 		return err
-	case id == "" && code != 0: // another may have been faster
+	case id == "" && code != 0: // another keeper may have been faster
 		return fmt.Errorf("keep the hosts: its gorun ended with exit code %d", code)
 	}
 	console.Tracef("%s keeps %s", id, prose.Count(len(all), "host"))
 	return nil
 }
 
-// Serve is the gorun in the background: it connects to the hosts of a run, tells the gorun at the
-// other end of waiting, and keeps them until it is told to end, or a limit is reached. With again
-// it keeps also those that others keep, and replaces these. words are shown by gorun ps.
+// Serve runs the keeper in the background: it connects to the hosts of a run, tells the gorun at
+// the other end of waiting, and keeps the hosts until a request or a limit ends it. With again it
+// also keeps the hosts of other keepers, and replaces these keepers. gorun ps shows words.
 func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, words []string, waiting *os.File,
 	console *ui.UI) (code int, err error) {
 	all, others, err := find(ctx, o, again)
@@ -209,10 +210,9 @@ func describe(all []keep.Host, words []string) control.Job {
 	return j
 }
 
-// replace ends the keepers that keep nothing but hosts which the keeper with an id keeps by the
-// same ways.
+// replace ends the other keepers whose hosts the keeper with an id also keeps, all by the same way.
 func replace(ctx context.Context, place control.Place, id string, all []keep.Host, console *ui.UI) {
-	keepers, _ := place.Keepers() // a keeper that cannot be found stays
+	keepers, _ := place.Keepers() // a keeper that is not found stays
 	for _, k := range keepers {
 		old, err := k.Job(ctx)
 		if err != nil || k.ID == id {
@@ -232,8 +232,8 @@ func replace(ctx context.Context, place control.Place, id string, all []keep.Hos
 	}
 }
 
-// wait returns when the keeper is to end: a limit or a request ends it when no job uses it, a
-// signal or a request for now at once.
+// wait returns when the keeper must end: for a limit or a request once no job uses it, for a signal
+// or an immediate request at once.
 func wait(keeper *keep.Keeper, limits Limits, stops <-chan control.Stop, caught <-chan os.Signal) {
 	var over <-chan time.Time
 	if limits.For > 0 {
@@ -266,7 +266,7 @@ func wait(keeper *keep.Keeper, limits Limits, stops <-chan control.Stop, caught 
 	}
 }
 
-// Down ends keepers: those named, or all. Jobs that run on their hosts go on, unless now.
+// Down ends the named keepers, or all. Jobs on their hosts continue unless now is set.
 func Down(ctx context.Context, place control.Place, names []string, now bool, console *ui.UI) error {
 	all, err := place.List(ctx, false)
 	if err != nil {

@@ -22,15 +22,15 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// Process is one rank's.
+// Process is the process of a rank.
 type Process struct {
 	Host    string
-	Program string // its path there, as far as it is known
+	Program string // its path on the host, as far as known
 	PID     int
 }
 
-// Show starts gorun-mpir with the ranks of a plan, if it is installed beside gorun; else it returns
-// nil. processes returns those of ranks of one host.
+// Show starts gorun-mpir with the ranks of a plan, or returns nil if it is not installed beside
+// gorun. processes returns the process ids of ranks of one host.
 func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program,
 	processes func(ctx context.Context, ranks []int) (map[int]int, error)) (*Server, error) {
 	exe, err := os.Executable()
@@ -47,8 +47,8 @@ func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program,
 	return Start(ctx, path, Rows(ctx, p, programs, processes))
 }
 
-// Rows are the processes of a plan's ranks, in their order. A rank that has ended has process 0:
-// its host may answer no more.
+// Rows returns the processes of a plan's ranks, in rank order. A rank that has ended, or whose host
+// does not answer, has process 0.
 func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program,
 	processes func(ctx context.Context, ranks []int) (map[int]int, error)) []Process {
 	all := make([]Process, p.Size)
@@ -68,8 +68,8 @@ func Rows(ctx context.Context, p launcher.Plan, programs []launcher.Program,
 	return all
 }
 
-// PathOf is the path of a program as the user has named it: relative to its directory, or in PATH
-// as it is here.
+// PathOf returns the path of a program: relative to its directory, or found in PATH on this
+// machine.
 func PathOf(p launcher.Program) string {
 	name := p.Argv[0]
 	switch {
@@ -103,7 +103,7 @@ func Table(processes []Process) []byte {
 	return b.Bytes()
 }
 
-// maxWord is the most bytes of a word that gorun-mpir takes.
+// maxWord bounds the bytes of a word for gorun-mpir.
 const maxWord = 4000
 
 // Server is a running gorun-mpir.
@@ -116,7 +116,7 @@ type Server struct {
 // ends with ctx, or when Close is called.
 func Start(ctx context.Context, path string, processes []Process) (*Server, error) {
 	cmd := exec.CommandContext(ctx, path)
-	cmd.Env = []string{} // a debugger shows it, and needs none
+	cmd.Env = []string{} // debuggers show the environment and need none
 	input, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -140,11 +140,11 @@ func Start(ctx context.Context, path string, processes []Process) (*Server, erro
 	return s, nil
 }
 
-// PID is the process to which a debugger attaches.
+// PID returns the process to which a debugger attaches.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Close ends the program.
 func (s *Server) Close() {
 	s.input.Close()
-	_ = s.cmd.Wait() // however it ends, it has shown its table
+	_ = s.cmd.Wait() // the exit status does not matter: the table was shown
 }

@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// perWindow is how many panes one window of tmux has.
+// perWindow is the number of panes in one window of tmux.
 const perWindow = 16
 
-// Session is a server of tmux that shows ranks of one job. It is apart from the user's own server,
+// Session is a tmux server that shows ranks of one job. It is separate from the user's own server,
 // and ends with the job.
 type Session struct {
 	Gorun string // the path of gorun
@@ -32,7 +32,7 @@ type Rank struct {
 	Host string
 }
 
-// Installed reports whether there is tmux.
+// Installed reports whether tmux is installed.
 func Installed() bool {
 	_, err := exec.LookPath("tmux")
 	return err == nil
@@ -109,7 +109,7 @@ func (s Session) tmux(ctx context.Context, words ...string) *exec.Cmd {
 	return c
 }
 
-// cause is what tmux said, or else its error.
+// cause returns tmux's output, or else its error.
 func cause(said string, err error) string {
 	if said = strings.TrimSpace(said); said != "" {
 		return said

@@ -1,4 +1,4 @@
-// Package publish offers what a job uses to others while it runs: to Prometheus, and to a record.
+// Package publish exports the resource use of a running job to Prometheus and to a record.
 package publish
 
 import (
@@ -19,10 +19,10 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// metricsTime is between two samples for --metrics: collectors come every 15 to 60 seconds.
+// metricsTime is the interval of samples for --metrics: collectors come every 15 to 60 seconds.
 const metricsTime = 5 * time.Second
 
-// Publishing offers the use of ranks and hosts to others while a job runs.
+// Publishing exports the resource use of ranks and hosts while a job runs.
 type Publishing struct {
 	watch    *watch.Watch
 	recorder *record.Recorder // nil: nothing is recorded
@@ -32,8 +32,8 @@ type Publishing struct {
 }
 
 // Open begins --metrics and --record of a job that w watches. The result passes the job's events on
-// to w. With either flag, or if summary is true, it also looks for ranks that the others wait for.
-// Id returns the job's id, or "" if it has none. The caller closes the result.
+// to w. With either flag, or if summary is true, it also looks for stragglers. id returns the job's
+// id, or "". The caller closes the result.
 func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id func() string,
 	console *ui.UI) (*Publishing, error) {
 	target, err := openMetrics(to.Metrics, console)
@@ -76,7 +76,7 @@ func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id fu
 	return p, nil
 }
 
-// Event takes a step of the job.
+// Event handles an event of the job.
 func (p *Publishing) Event(event launcher.Event) {
 	switch e := event.(type) {
 	case launcher.Started, launcher.Membership:
@@ -115,7 +115,7 @@ func (p *Publishing) Event(event launcher.Event) {
 	}
 }
 
-// straggles takes a rank that the others wait for.
+// straggles records a straggler.
 func (p *Publishing) straggles(late straggler.Finding, text string) {
 	if p.recorder != nil {
 		p.recorder.Event(record.Event{
@@ -128,7 +128,7 @@ func (p *Publishing) straggles(late straggler.Finding, text string) {
 	}
 }
 
-// Stacks takes what ranks did when they were looked at, and why they were.
+// Stacks records a report of stacks and the reason for it.
 func (p *Publishing) Stacks(why, text string) {
 	if p.recorder != nil {
 		p.recorder.Event(record.Event{
@@ -140,7 +140,7 @@ func (p *Publishing) Stacks(why, text string) {
 	}
 }
 
-// End notes how the job ended.
+// End records how the job ended.
 func (p *Publishing) End(end ui.Outcome) { p.end = end }
 
 // Close ends the watch and waits for the last sample.
@@ -187,7 +187,7 @@ func export(target metrics.Target, w *watch.Watch, job func() metrics.Job, conso
 			console.Warningf("writing metrics failed: %v", err)
 		}
 		failed = err != nil
-		return nil // the disk may have room later
+		return nil // a full disk may have room later
 	})
 	if err := target.Close(); err != nil && !failed {
 		console.Warningf("ending the metrics: %v", err)

@@ -12,16 +12,16 @@ import (
 	"github.com/gorun/gorun/internal/sight/watch/straggler"
 )
 
-// lookTime is between two samples in which stragglers are looked for.
+// lookTime is the interval of samples in the search for stragglers.
 const lookTime = 5 * time.Second
 
-// lateness finds the ranks that the others wait for, and says so.
+// lateness finds stragglers and reports them.
 type lateness struct {
 	mu     sync.Mutex
 	finder straggler.Finder
 }
 
-// follow looks until the job ends. notify gets each finding and the note about it.
+// follow searches until the job ends. notify gets each finding and the note about it.
 func (l *lateness) follow(w *watch.Watch, console *ui.UI, notify func(straggler.Finding, string)) {
 	_ = w.Follow(context.Background(), func(time.Duration) time.Duration {
 		return lookTime
@@ -35,7 +35,8 @@ func (l *lateness) follow(w *watch.Watch, console *ui.UI, notify func(straggler.
 	})
 }
 
-// lateText says in how much of the time a rank kept the others waiting, and by what that is known.
+// lateText describes for how much of the time a rank kept the others waiting, and the source of
+// that.
 func lateText(late straggler.Finding) string {
 	rank := fmt.Sprintf("rank %d on %s", late.Rank, late.Host)
 	last := straggler.Window.Seconds()

@@ -16,9 +16,9 @@ import (
 // maxRank bounds the number of a rank.
 const maxRank = 1 << 20
 
-// Place is where a rank runs.
+// Place is the host and the cores of a rank.
 type Place struct {
-	Host  string // its name, or "" if Index counts
+	Host  string // name, or "" if Index counts
 	Index int    // index of the host among those of the job, from +nK
 	Cores string // 0-3, or 1:0-3 for the cores of socket 1; "": the job's binding counts
 }

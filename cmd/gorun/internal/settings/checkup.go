@@ -30,7 +30,7 @@ func (c *Checkup) check(o *Options) error {
 	return nil
 }
 
-// LeaveOut makes the job use no rank on hosts.
+// LeaveOut excludes hosts from the job.
 func (o *Options) LeaveOut(hosts []string) {
 	for _, h := range hosts {
 		if o.Hosts != "" {

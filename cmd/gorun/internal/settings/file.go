@@ -83,7 +83,7 @@ func (s settings) Apply(flags *pflag.FlagSet) error {
 }
 
 // Blame adds the file and line to err if it is about a flag that the file has set and the command
-// line, typed, has not.
+// line (typed) has not.
 func (s settings) Blame(err error, typed map[string]bool) error {
 	var fault *flagError
 	if !errors.As(err, &fault) {

@@ -4,9 +4,9 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// Hang is what happens to a job that makes no progress.
+// Hang is the reaction to a job without progress.
 type Hang struct {
-	Timeout Seconds // 0: it is not watched
+	Timeout Seconds // 0: no watch for hangs
 	On      string  // "report" or "kill"
 }
 

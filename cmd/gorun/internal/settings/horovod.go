@@ -41,7 +41,7 @@ func sectionNamed(name string) (section, bool) {
 	return all[i], true
 }
 
-// word is the flag of horovodrun's that a key of the section is.
+// word returns the horovodrun flag of a key of the section.
 func (s section) word(key string) string {
 	if key == "enabled" {
 		return s.name

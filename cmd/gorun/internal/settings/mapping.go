@@ -108,8 +108,8 @@ const (
 	UnitGPUOrCore = "gpu-or-core" // GPUs, or cores on a host without
 )
 
-// perHost is --ppn: N ranks on each host, or N for each of a host's units. The zero value is not
-// given.
+// perHost is --ppn: N ranks on each host, or N for each of a host's units. The zero value is an
+// absent flag.
 type perHost struct {
 	N    int
 	Unit string // "": the host itself

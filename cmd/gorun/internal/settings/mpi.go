@@ -10,8 +10,8 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// mpiFlag is --mpi, how ranks of MPI programs find each other; "" is what each program is linked
-// with.
+// mpiFlag is --mpi, how ranks of MPI programs find each other; "" chooses by each program's MPI
+// library.
 type mpiFlag struct{ Way wire.MPIWay }
 
 func (m *mpiFlag) String() string {
@@ -40,13 +40,13 @@ func (m *mpiFlag) Set(text string) error {
 	return nil
 }
 
-// spawnLimit is --max-spawn, how many ranks those of a host may start by MPI_Comm_spawn.
+// spawnLimit is --max-spawn: how many ranks the ranks of a host may start by MPI_Comm_spawn.
 type spawnLimit struct {
 	most  int
 	given bool
 }
 
-// defaultSpawn keeps a program from starting ranks without end.
+// defaultSpawn bounds the ranks of a program that spawns without end.
 const defaultSpawn = 128
 
 func (l *spawnLimit) Type() string { return "N" }
@@ -70,9 +70,9 @@ func (l *spawnLimit) Set(text string) error {
 
 const maxSpawn = 1 << 15
 
-// Spawning returns the plan with what its ranks may spawn. Where the user has said how many,
-// MPI_UNIVERSE_SIZE counts such ranks, and they may run on all of the hosts: otherwise a host
-// cannot start programs on another.
+// Spawning returns the plan with the numbers that its ranks may spawn. If the user has set the
+// limit, MPI_UNIVERSE_SIZE counts these ranks, and they may run on any host; by default a host's
+// ranks spawn only there.
 func (l *spawnLimit) Spawning(p launcher.Plan, hosts []hostfile.Host) launcher.Plan {
 	if !l.given {
 		return p.WithSpawn(defaultSpawn, 0)

@@ -139,7 +139,7 @@ func (c *count) Set(text string) error {
 	return nil
 }
 
-// Ranks is a set of ranks such as 0,8-11. The zero value is all ranks.
+// Ranks is a set of ranks such as 0,8-11. The zero value contains all ranks.
 type Ranks [][2]int
 
 func (r *Ranks) Type() string { return "ranks" }

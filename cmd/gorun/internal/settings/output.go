@@ -230,8 +230,8 @@ func (o *Options) Shown(plan launcher.Plan) (func(rank, fd int) bool, error) {
 	}, nil
 }
 
-// SavedText describes where output is saved and what the terminal does not show, or is "" if the
-// user did not say.
+// SavedText describes where output is saved and what the terminal hides, or is "" without such
+// flags.
 func (o *Options) SavedText() string {
 	var parts []string
 	for fd, noun := range [...]string{1: "stdout", 2: "stderr"} {

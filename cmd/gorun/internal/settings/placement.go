@@ -73,7 +73,7 @@ func (p *placement) Binding() launcher.Binding {
 	return b
 }
 
-// check reports placements that no host can fulfil.
+// check returns an error for placements that no host can fulfil.
 func (p *placement) check() error {
 	switch b := p.BindTo; {
 	case b.Given && b.To == "" && (b.Overload || b.IfSupported):
@@ -116,7 +116,7 @@ func (o *Options) Request(np int) launcher.Request {
 	}
 }
 
-// MappingText describes how ranks are mapped and numbered, or is "" if the user did not say.
+// MappingText describes how ranks are mapped and numbered, or is "" without such flags.
 func (o *Options) MappingText() string {
 	switch {
 	case o.Rankfile != "":
@@ -134,9 +134,9 @@ func (o *Options) MappingText() string {
 	return fmt.Sprintf("by %s, ranks numbered by %s", by, cmp.Or(o.RankBy.String(), by))
 }
 
-// Follow sets what a launcher does by default and gorun does not: mpirun starts a rank per core
-// where no one says how many, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts
-// began again, and horovodrun has rules for hosts whose rank fails.
+// Follow sets the defaults in which a launcher differs from gorun: mpirun starts a rank per core
+// without -np, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts began again,
+// and horovodrun has its own rules for hosts whose rank fails.
 func (o *Options) Follow(launcher dialect.Dialect) {
 	o.SlotsByCores = launcher == dialect.OpenMPI
 	o.rounds = launcher == dialect.Hydra

@@ -11,7 +11,7 @@ type Tools struct {
 	Debug, Panes chosen
 }
 
-// check reports what tools cannot be combined with.
+// check returns an error for flags that tools cannot be combined with.
 func (t *Tools) check(o *Options) error {
 	flag := ""
 	switch {

@@ -1,10 +1,10 @@
 package settings
 
-// Watch is who else sees what the job uses.
+// Watch holds the places to which the job's resource use is exported.
 type Watch struct {
 	Metrics string // a file, or an address; "": none
 	Record  string // a folder; "": none
 }
 
-// Given reports whether somebody sees the job besides those who ask its socket.
+// Given reports whether the job exports its resource use, besides over its socket.
 func (w *Watch) Given() bool { return w.Metrics != "" || w.Record != "" }

@@ -102,7 +102,7 @@ func read(gorun, name string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// needed is the error for a file that --mpi needs.
+// needed returns the error for a file that --mpi needs.
 func needed(way wire.MPIWay, err error) error {
 	hint := usage.Hint(err)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -31,8 +31,8 @@ func (s spec) prompts() bool {
 	return slices.Contains([]string{"pdb", "pdb3", "ipdb", "ipdb3", "pudb", "pudb3"}, name)
 }
 
-// join returns the command of a tool that starts a program. A tool that is a module of Python, such
-// as python -m pdb, takes the place of the program's own start by Python.
+// join returns the command of a tool that starts a program. A tool that is a Python module, such as
+// python -m pdb, replaces the program's own Python command.
 func join(tool, program []string) []string {
 	if with, module := python(tool); len(module) > 1 && module[0] == "-m" {
 		if by, started := python(program); started != nil {

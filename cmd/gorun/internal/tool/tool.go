@@ -1,5 +1,5 @@
 // Package tool decides which ranks of a job start below a tool, in a terminal of their own, or
-// stopped for a debugger, and by which words. It is pure.
+// stopped for a debugger, and with which command lines. It is pure.
 package tool
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 )
 
-// MaxPanes is the most ranks with a terminal in tmux.
+// MaxPanes bounds the ranks with a terminal in tmux.
 const MaxPanes = 32
 
 // insideTmux is the kind (TERM) of terminals in tmux.
 const insideTmux = "screen"
 
-// Request is what the user asks for.
+// Request holds the user's tools and the job they are for.
 type Request struct {
 	Tools        []string // COMMAND or COMMAND:RANKS, as --tool has them
 	Debug, Panes [][2]int // ranks that wait for a debugger, that get a terminal in tmux
@@ -32,7 +32,7 @@ type Request struct {
 	Programs []launcher.Program
 }
 
-// Decision is how the chosen ranks of a job start.
+// Decision is the way in which the chosen ranks of a job start.
 type Decision struct {
 	Tools []launcher.Tool // ordered by rank
 	Here  int             // the rank that has gorun's terminal; -1: none
@@ -151,7 +151,7 @@ func ranks(flag string, set [][2]int, size int) (all []int, err error) {
 	return slices.Compact(all), nil
 }
 
-// everyone is the last rank of a set of all ranks.
+// everyone is the last rank in the set of all ranks.
 const everyone = plan.MaxRanks
 
 // All is the set of all ranks.

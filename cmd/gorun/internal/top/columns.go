@@ -14,26 +14,26 @@ import (
 	"github.com/gorun/gorun/internal/sight/watch"
 )
 
-// column is a column of a table of rows of one kind.
+// column is a column of a table whose rows are of type R.
 type column[R any] struct {
 	name  string
 	width int // right-aligned; negative: left-aligned, and wider where there is room
 	text  func(R) string
-	order func(a, b R) int // the one that users look for comes first
+	order func(a, b R) int // the row that users look for comes first
 }
 
 func most[R any](value func(R) float64) func(a, b R) int {
 	return func(a, b R) int { return cmp.Compare(value(b), value(a)) }
 }
 
-// least orders rows the other way.
+// least returns the column with its order reversed.
 func least[R any](c column[R]) column[R] {
 	order := c.order
 	c.order = func(a, b R) int { return order(b, a) }
 	return c
 }
 
-// rankColumns returns the columns that say something of some rank and fit into a width.
+// rankColumns returns the columns that have a value for some rank and fit into a width.
 func rankColumns(ranks []watch.Rank, width int) []column[watch.Rank] {
 	ring := false
 	gpus := false
@@ -63,10 +63,10 @@ func rankColumns(ranks []watch.Rank, width int) []column[watch.Rank] {
 	return columns
 }
 
-// leastWidth is that of a terminal on which no row is cut.
+// leastWidth is the smallest width of a terminal on which no row is cut.
 const leastWidth = 80
 
-// need is the least width of a row.
+// need returns the smallest width of a row.
 func need[R any](columns []column[R]) int {
 	n := len(columns) - 1
 	for _, c := range columns {
@@ -103,7 +103,7 @@ func allRankColumns() []column[watch.Rank] {
 			}
 			return r.Ring.Bytes
 		}),
-		least(number("ring%", 6, short, func(r R) float64 { // others wait for a rank that does not come
+		least(number("ring%", 6, short, func(r R) float64 { // a low value marks the rank that others wait for
 			if r.Ring == nil {
 				return math.Inf(-1)
 			}
@@ -166,7 +166,7 @@ func gpuMean(h watch.Host) (busy, used float64) {
 	return busy / float64(known), used
 }
 
-// stateText is a rank's state in at most 8 letters.
+// stateText returns a rank's state in at most 8 letters.
 func stateText(r watch.Rank) string {
 	if r.Exit != nil {
 		if r.Exit.Signal != 0 {

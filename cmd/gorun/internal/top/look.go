@@ -11,8 +11,8 @@ import (
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
-// look is what the rank on the screen does. It is taken when the user comes to the rank or asks
-// again: tools stop a process for a moment.
+// look holds the stacks of the rank on the screen. They are taken only when the user selects the
+// rank or asks again, because that stops the process for a moment.
 type look struct {
 	wanted  bool // a request of the user that has not begun
 	under   bool // way
@@ -24,7 +24,7 @@ type look struct {
 // maxLook bounds the bytes of an answer about one rank.
 const maxLook = 16 << 20
 
-// take asks the job what a rank does.
+// take asks the job for the stacks of a rank.
 func take(ctx context.Context, c *control.Client, rank int) look {
 	var answer struct {
 		Ranks []stacks.Rank `json:"ranks"`
@@ -52,7 +52,7 @@ func (l *look) title() string {
 	return fmt.Sprintf("stacks at %s:", l.at.Format(time.TimeOnly))
 }
 
-// text returns what the rank does in a number of lines.
+// text returns the rank's stacks in a number of lines.
 func (l *look) text(rank, lines int) []string {
 	switch {
 	case l.problem != "":

@@ -10,7 +10,8 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// model is what top shows, and what the user has chosen. It is pure: samples and keys in, text out.
+// model is the state of top: samples and the user's choices. It is pure: samples and keys in, text
+// out.
 type model struct {
 	job    control.Job
 	sample watch.Sample
@@ -40,13 +41,13 @@ func newModel(job control.Job) *model {
 	}
 }
 
-// take shows another sample.
+// take replaces the sample.
 func (m *model) take(s watch.Sample) {
 	m.sample = s
 	m.late.Add(s)
 }
 
-// view is 0 for ranks and 1 for hosts.
+// view returns 0 for ranks and 1 for hosts.
 func (m *model) view() int {
 	if m.hosts {
 		return 1
@@ -115,7 +116,7 @@ func lines[R any](columns []column[R], all []R, m *model, key func(R) (string, i
 	return out
 }
 
-// key takes a key by its name.
+// key handles a key, given by name.
 func (m *model) key(name string) {
 	if m.typing {
 		m.edit(name)
@@ -186,7 +187,7 @@ func (m *model) key(name string) {
 
 func (m *model) rankColumns() []column[watch.Rank] { return rankColumns(m.sample.Ranks, m.width) }
 
-// order makes another column the one that orders the rows.
+// order moves the sort by a number of columns.
 func (m *model) order(by int) {
 	if m.hosts {
 		m.sort[1] = next(hostColumns(), m.sort[1], by)
@@ -205,7 +206,7 @@ func ordered[R any](columns []column[R], name string) int {
 	return max(0, slices.IndexFunc(columns, func(c column[R]) bool { return c.name == name }))
 }
 
-// edit takes a key while the filter is typed.
+// edit handles a key while the filter is typed.
 func (m *model) edit(name string) {
 	switch {
 	case name == "enter":
@@ -223,7 +224,7 @@ func (m *model) edit(name string) {
 	m.top = 0
 }
 
-// page is the number of rows on the screen.
+// page returns the number of rows on the screen.
 func (m *model) page() int { return max(1, m.height-5) }
 
 // cursor returns the index of the row under the cursor; -1: there are no rows.

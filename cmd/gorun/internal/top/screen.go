@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
-// terminal is a screen of its own, and keys as they are typed.
+// terminal is the alternate screen of a terminal in raw mode.
 type terminal struct {
 	in, out *os.File
 	old     *term.State
@@ -71,7 +71,7 @@ func readKeys(in io.Reader, to chan<- string) {
 	}
 }
 
-// keysOf names the keys in what a terminal sends at once. A key that it does not know is left out.
+// keysOf returns the names of the keys in a terminal's input, without unknown keys.
 func keysOf(text string) (keys []string) {
 	sequences := []struct{ text, name string }{{"\x1b[A", "up"}, {"\x1bOA", "up"}, {"\x1b[B", "down"},
 		{"\x1bOB", "down"}, {"\x1b[C", "right"}, {"\x1bOC", "right"},
@@ -89,7 +89,7 @@ next:
 			}
 		}
 		if text[0] == '\x1b' {
-			if len(text) > 1 && (text[1] == '[' || text[1] == 'O') { // one that it does not know
+			if len(text) > 1 && (text[1] == '[' || text[1] == 'O') { // unknown key
 				end := strings.IndexFunc(text[2:], func(c rune) bool { return c >= '@' && c <= '~' })
 				if end < 0 {
 					return keys

@@ -25,14 +25,14 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// Options are how a job is shown.
+// Options select the output of Run.
 type Options struct {
 	Every time.Duration // between samples
 	Once  bool          // one sample
 	JSON  bool          // lines of JSON instead of a table
 }
 
-// Run shows a job until it or the user ends it. An empty name is the only job that runs.
+// Run shows a job until the job ends or the user quits. An empty name selects the only running job.
 func Run(ctx context.Context, place control.Place, name string, o Options, in *os.File, out io.Writer,
 	console *ui.UI) error {
 	f, err := find(ctx, place, name)
@@ -103,7 +103,7 @@ func find(ctx context.Context, place control.Place, name string) (f control.Foun
 	return f, usage.Errorf("for example gorun top "+names[0], "%d jobs run: %s", len(names), prose.List(names))
 }
 
-// print shows samples to the end of the job, or one.
+// print shows the samples until the job ends, or only one.
 func print(samples *json.Decoder, once bool, show func(watch.Sample) error) error {
 	for {
 		var s watch.Sample
@@ -120,7 +120,7 @@ func print(samples *json.Decoder, once bool, show func(watch.Sample) error) erro
 	}
 }
 
-// plain is a sample as text.
+// plain formats a sample as text.
 func plain(job control.Job, s watch.Sample) string {
 	m := newModel(job)
 	m.sample = s
@@ -154,7 +154,7 @@ func live(ctx context.Context, f control.Found, samples *json.Decoder, in, out *
 	return err
 }
 
-// run draws until the job ends, or the user has enough.
+// run draws until the job ends or the user quits.
 func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *json.Decoder) (ended bool, err error) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
@@ -195,7 +195,7 @@ func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *
 			m.take(s)
 		case l := <-looks:
 			busy = false
-			if !m.stacks.wanted { // else the user has asked for another one meanwhile
+			if !m.stacks.wanted { // otherwise the user has asked for newer stacks
 				m.stacks = l
 			}
 		case err := <-over:

@@ -43,7 +43,7 @@ func line[R any](columns []column[R], width int, text func(column[R]) string) st
 	return b.String()
 }
 
-// header is the names of columns; that which orders the rows is marked.
+// header returns the names of columns, with a mark at the one that orders the rows.
 func header[R any](columns []column[R], width int, by string, reverse bool) string {
 	return line(columns, width, func(c column[R]) string {
 		if c.name != columns[ordered(columns, by)].name {
@@ -56,7 +56,7 @@ func header[R any](columns []column[R], width int, by string, reverse bool) stri
 	})
 }
 
-// screen is what the terminal shows: styled lines, as many as it has.
+// screen returns the styled lines of the terminal, at most its height.
 func (m *model) screen() []string {
 	out := []string{bold(clip(m.title(), m.width)), clip(m.totals(), m.width)}
 	switch {
@@ -108,7 +108,7 @@ func (m *model) table() (out []string) {
 	return out
 }
 
-// title is the job in a line.
+// title describes the job in one line.
 func (m *model) title() string {
 	name := m.job.ID
 	if m.job.Name != "" {
@@ -131,7 +131,7 @@ func (m *model) title() string {
 		prose.Count(len(m.sample.Hosts), "host"), short(rate))
 }
 
-// totals is what all ranks use.
+// totals describes the use of all ranks together.
 func (m *model) totals() string {
 	var cpu, read, written, ring, share float64
 	var memory int64
@@ -179,7 +179,7 @@ func (m *model) totals() string {
 	return text + fmt.Sprintf("  disk r %s w %s  net in %s out %s", short(read), short(written), short(in), short(sent))
 }
 
-// rankText is one rank in full.
+// rankText describes one rank in full.
 func (m *model) rankText() []string {
 	for _, r := range m.sample.Ranks {
 		if r.Rank != m.detail {

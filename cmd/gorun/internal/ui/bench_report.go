@@ -23,7 +23,7 @@ type BenchReport struct {
 	rows    []bench.Row
 }
 
-// maxRow is the longest row of a benchmark, of any rank.
+// maxRow bounds the bytes of a benchmark's row.
 const maxRow = 64 << 10
 
 func (r *BenchReport) Write(p []byte) (int, error) {
@@ -56,7 +56,7 @@ func (r *BenchReport) show(line []byte) error {
 	return r.Table.Add(row)
 }
 
-// CheckPlot returns an error if another user has made what is in the place of the plot.
+// CheckPlot returns an error if another user made the file in the place of the plot.
 func CheckPlot(plot string) error {
 	if plot == "" {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// ownLines is the most ranks that have a line each in a summary.
+// ownLines bounds the ranks that have a line each in a summary.
 const ownLines = 256
 
-// likeness is the ranks of a job that ended alike.
+// likeness is a group of ranks that ended alike.
 type likeness struct {
 	ended                   string
 	ranks                   []int
@@ -24,7 +24,7 @@ type likeness struct {
 	memory                  int64
 	waits                   float64 // the largest part of the time in which others waited for a rank
 	awaited                 int     // the rank most waited for
-	known                   bool    // times and memory are
+	known                   bool    // whether times and memory are known
 }
 
 // digest formats the table of a job of many ranks: a line for the ranks that ended alike, the
@@ -113,7 +113,7 @@ func (g *likeness) row() []string {
 	return row
 }
 
-// by names the rank that has a value of the group.
+// by names the rank with an extreme value of the group.
 func (g *likeness) by(rank int) string {
 	if len(g.ranks) == 1 {
 		return ""

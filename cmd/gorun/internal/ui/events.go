@@ -181,7 +181,7 @@ func (l *eventLog) Event(event launcher.Event) {
 	}
 }
 
-// fill sets the fields that say how a rank ended.
+// fill sets the fields of a rank's end.
 func (l *eventLog) fill(step *jobEvent, e launcher.Exit) {
 	step.Rank = &e.Rank
 	step.Code = &e.Code

@@ -42,7 +42,7 @@ func (u *UI) Conclude(r launcher.Result, size int) {
 	}
 }
 
-// unkillable names processes that survive SIGKILL.
+// unkillable prints the processes that survive SIGKILL.
 func (u *UI) unkillable(left []launcher.Unkillable) {
 	const most = 8
 	for _, p := range left[:min(len(left), most)] {
@@ -208,7 +208,7 @@ func (o Outcome) Code() int {
 	return o.Result.Code()
 }
 
-// Reason says in a few words why the job did not end well, or returns "".
+// Reason returns a short reason of a failed job, or "".
 func (o Outcome) Reason() string {
 	r := o.Result
 	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT",

@@ -10,7 +10,7 @@ import (
 )
 
 // input is the standard input for the ranks. Close ends a Read. While gorun is in the background of
-// a terminal, Read waits instead of reading, which would stop gorun by SIGTTIN.
+// a terminal, Read waits, because reading would stop gorun by SIGTTIN.
 type input struct {
 	file *os.File
 	wake [2]*os.File // a pipe: closing the writer ends a waiting Read

@@ -21,8 +21,8 @@ func (p plainWriter) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// WriteJSON writes v as one JSON document in which a terminal finds nothing to obey. indent is that
-// of nested values; "" puts all into one line.
+// WriteJSON writes v as one JSON document without control characters. indent is the indentation of
+// nested values; "" writes one line.
 func WriteJSON(w io.Writer, v any, indent string) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// CutMark ends a shown line that its rank has not ended.
+// CutMark marks the end of a line that is cut.
 const CutMark = "\\"
 
 // LineStyle is the style of the prefix of output lines.

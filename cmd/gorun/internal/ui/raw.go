@@ -15,7 +15,7 @@ type Screen struct {
 	in, out *os.File
 }
 
-// FindScreen returns the terminal that in and out are, or nil.
+// FindScreen returns the terminal of in and out, or nil.
 func FindScreen(in *os.File, out io.Writer) *Screen {
 	file, is := out.(*os.File)
 	if in == nil || !is || !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(file.Fd())) {
@@ -41,8 +41,8 @@ func (s *Screen) Size() (rows, columns uint16) {
 	return uint16(r), uint16(c)
 }
 
-// Raw passes keys on as they are typed, Ctrl-C among them, and calls resized when the size has
-// changed, until restore. Lines that gorun itself writes still begin at the left.
+// Raw passes keys as they are typed, including Ctrl-C, and calls resized after a change of size,
+// until restore is called. Lines that gorun writes still begin at the left.
 func (s *Screen) Raw(resized func()) (restore func(), err error) {
 	fd := int(s.in.Fd())
 	old, err := term.MakeRaw(fd)

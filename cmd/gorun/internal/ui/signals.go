@@ -56,7 +56,7 @@ func (w *Requests) Close() {
 
 func (w *Requests) run(timeout time.Duration, overdue, look func(), console *UI) {
 	defer close(w.ended)
-	var looking sync.WaitGroup // signals are taken meanwhile
+	var looking sync.WaitGroup // signals are handled while look runs
 	defer looking.Wait()
 	looked := make(chan struct{})
 	var busy atomic.Bool // look runs

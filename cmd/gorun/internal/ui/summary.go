@@ -35,7 +35,7 @@ func Summary(plan launcher.Plan, r launcher.Result, waits map[int]float64) strin
 	return b.String()
 }
 
-// lineByLine is the table with a line for each rank.
+// lineByLine returns the table with a line for each rank.
 func lineByLine(plan launcher.Plan, r launcher.Result, exits map[int]launcher.Exit, waits map[int]float64) [][]string {
 	rows := [][]string{{"rank", "host", "ended", "time", "cpu", "peak memory"}}
 	if waits != nil {
@@ -64,7 +64,7 @@ func lineByLine(plan launcher.Plan, r launcher.Result, exits map[int]launcher.Ex
 	return rows
 }
 
-// endedAs describes how a rank ended, and whether the job failed by it.
+// endedAs describes how a rank ended, and whether it made the job fail.
 func endedAs(e launcher.Exit, known bool, rank int, r launcher.Result) string {
 	ended := "not known"
 	if known {

@@ -27,8 +27,8 @@ type UI struct {
 	copy     func(line string)
 }
 
-// Copy also passes each line to a function, without the marks of a terminal; nil: no more. The
-// function may not print.
+// Copy also passes each line to a function, without the codes for a terminal, until Copy(nil). The
+// function must not print.
 func (u *UI) Copy(to func(line string)) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -92,7 +92,7 @@ func (u *UI) Tracef(format string, args ...any) {
 	}
 }
 
-// Report prints why the job did not start.
+// Report prints the error of a job that did not start.
 func (u *UI) Report(err error) {
 	var launch *launcher.LaunchError
 	if errors.As(err, &launch) {
@@ -121,12 +121,11 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 	}
 }
 
-// mostReasons is how many reasons why hosts failed are printed: thousands of hosts may have a
-// reason each.
+// mostReasons bounds the printed reasons: each of thousands of hosts may fail for its own.
 const mostReasons = 32
 
-// byReason returns a line for each reason why hosts failed, which names the hosts. If there are too
-// many reasons, it has those of the most hosts, and one line for all other hosts.
+// byReason returns a line with the hosts for each reason of failure. If there are too many reasons,
+// it returns the most frequent ones and a line for all other hosts.
 func byReason(failed []launcher.HostError) (lines []string) {
 	var reasons []string
 	hosts := map[string][]string{}
