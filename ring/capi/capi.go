@@ -141,8 +141,8 @@ func goRingInit(comm *C.ring_comm, options *C.ring_init_options, failure *C.ring
 	case options == nil:
 	// the struct before epochs
 	case options.size < C.sizeof_ring_init_options && options.size != C.size_t(unsafe.Offsetof(o.left_epoch)):
-		return tell(failure, nil, invalid("options without their size: set it to sizeof(ring_init_options), which is %d",
-			C.sizeof_ring_init_options))
+		return tell(failure, nil, invalid("options without their size: set it to sizeof(ring_init_options), "+
+			"which is %d", C.sizeof_ring_init_options))
 	default:
 		o.timeout_ms = options.timeout_ms
 		o.stall_ms = options.stall_ms
