@@ -112,7 +112,7 @@ type elasticJob struct {
 	hosts     []*elasticHost // in the order in which they were first seen
 	procs     map[elastic.Process]*elasticProcess
 	epoch     *elasticEpoch   // in force; nil: none yet
-	end       Result          // its Elastic is nil until the driver has ended the job
+	end       Result          // Elastic is nil until the driver has ended the job
 	failed    *elasticProcess // process whose failure ended a job of ranks unaware of epochs, or nil
 	later     []elastic.Event // events that follow from the driver's actions
 	endedAt   time.Duration

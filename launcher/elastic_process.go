@@ -183,7 +183,7 @@ func (j *elasticJob) stopProcess(act elastic.Stop) {
 		return
 	}
 	j.abort(p.name.Host, p, "it is being ended: its host or slot is not the job's any more, or it did not answer")
-	if p.session == nil { // one that is about to be there is ended as others are
+	if p.session == nil { // a session that opens in this time is ended like others
 		time.AfterFunc(startedTime, func() { p.cancel(errStopped) })
 		return
 	}

@@ -49,7 +49,7 @@ type Options struct {
 	// setuid bits or file capabilities, such as sudo.
 	NoNewPrivileges bool
 	MPI             wire.MPIWay
-	MPIHelper       func(wire.Need) wire.MPI // what hosts need for programs of Open MPI; nil: there is none
+	MPIHelper       func(wire.Need) wire.MPI // returns the files for programs of Open MPI; nil: none
 	// Binding is the binding policy. ReportBindings passes a line about each rank to Note.
 	Binding        Binding
 	ReportBindings bool
@@ -71,7 +71,7 @@ type Options struct {
 	// OneOutput all output goes to Stdout, and lines of the two streams never mix.
 	Stdout, Stderr io.Writer
 	OneOutput      bool
-	Screen         [3]bool // by fd: it is a terminal, where progress bars can be erased
+	Screen         [3]bool // by fd: whether it is a terminal that can erase progress bars
 	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a
 	// time; nil: bytes pass unchanged. The result must stay valid until the next call for that fd.
 	Prefix func(rank, fd int, at time.Time) []byte

@@ -85,8 +85,8 @@ func (launcherWoke) loopEvent() {}
 
 // Messages of [reported] beside those of package wire.
 type (
-	suspended struct{}                    // its ranks are suspended
-	allDone   struct{ left []Unkillable } // its ranks have ended and are swept up
+	suspended struct{}                    // the host's ranks are suspended
+	allDone   struct{ left []Unkillable } // the host's ranks have ended and are swept up
 )
 
 func newLoop(opts Options) (*loop, error) {

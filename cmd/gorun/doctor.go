@@ -122,7 +122,8 @@ func (c *doctorCommand) level() (string, error) {
 
 // examiner returns an examiner of hosts that a run with these flags would use.
 func (j *jobCommand) examiner(level string) *examine.Examiner {
-	helper := j.o // of the flags for ranks only those for their environment apply
+	// Of the flags for ranks, only those for their environment apply.
+	helper := j.o
 	helper.Stage = ""
 	helper.StageEnv = ""
 	helper.StageBase = ""

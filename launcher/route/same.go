@@ -12,7 +12,7 @@ import (
 // Boot id and hostname identify a machine. It is pure.
 func SameMachine(hosts []plan.Host, contacts []Contact) (notes []string) {
 	byMachine := map[string][]string{}
-	var machines []Contact // those seen more than once, in order
+	var machines []Contact // machines of several hosts, in order of appearance
 	for i, c := range contacts {
 		if c.Boot == "" {
 			continue

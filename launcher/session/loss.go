@@ -79,8 +79,8 @@ func (e *ServerError) Error() string { return e.Reason }
 // AgentEndedError reports that an agent ended while its host and the connection worked.
 type AgentEndedError struct {
 	Signal syscall.Signal // signal that ended it; 0: only its exit code is known
-	Code   int            // its exit code elsewhere
-	Swept  bool           // its guard has ended its ranks and all that they started
+	Code   int            // exit code, if Signal is 0
+	Swept  bool           // whether the guard has ended the ranks and everything they started
 }
 
 func (e *AgentEndedError) Error() string {

@@ -23,7 +23,7 @@ type Python struct {
 	Base string
 
 	mu     sync.Mutex
-	source *relay.Source // its pack; nil: no host has needed it yet
+	source *relay.Source // pack of the environment; nil: no host has needed it yet
 	group  *relay.Group
 }
 

@@ -73,8 +73,8 @@ func (id Identity) RankNow(rank int) int {
 type Session struct {
 	Identity
 	Conn  Host
-	Hello wire.Hello   // what the agent said first
-	Ready wire.Ready   // what it said when its ranks could start
+	Hello wire.Hello   // first message of the agent
+	Ready wire.Ready   // message of the agent when its ranks could start
 	Out   *outbox      // frames to the agent
 	Input *wire.Credit // credit of standard input; nil: none of the ranks reads it
 	*command
@@ -229,7 +229,7 @@ func (s *Session) beat(every time.Duration) {
 type RefusedError struct {
 	Code   int    // the exit code that gorun ends with
 	What   string // the reason
-	Remedy string // what to change; may be empty
+	Remedy string // remedy for the user, or ""
 }
 
 func (e *RefusedError) Error() string { return e.What }

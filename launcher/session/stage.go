@@ -55,7 +55,7 @@ type Stager struct {
 	foreign      bool // the hosts have another architecture than the launcher
 	mu           sync.Mutex
 	others       map[string]*Stager // key: machine
-	otherOf      sync.Map           // from Host to its Stager among them
+	otherOf      sync.Map           // Host to its Stager in others
 }
 
 // NewStager returns a stager. The timeout for an agent's answer grows with startTimeout, for slow

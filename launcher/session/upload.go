@@ -84,7 +84,7 @@ type uploads struct {
 	mark   string                 // mark of this launch
 	runs   string                 // uname's names of machines that run the executable; "": any
 	packed func() ([]byte, error) // gzip of the executable
-	hash   func() (string, error) // its SHA-256
+	hash   func() (string, error) // SHA-256 of the executable
 
 	mu     sync.Mutex
 	active int           // hosts that are uploading

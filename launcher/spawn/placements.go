@@ -196,7 +196,7 @@ func (b *placements) Ended(at, rank int) (over bool) {
 	delete(h.own, rank)
 	delete(h.runs, rank)
 	if len(h.own)+len(h.runs) == 0 && len(h.Ranks) > 0 {
-		h.left = true // its agent ends
+		h.left = true // the host's agent ends
 	}
 	for _, h := range b.hosts {
 		if len(h.own)+len(h.runs) > 0 {

@@ -38,7 +38,7 @@ type Finder struct {
 func NewFinder(place control.Place, trace func(format string, args ...any)) *Finder {
 	return &Finder{sync.OnceValue(func() []control.Keeper {
 		found := make(chan []control.Keeper, 1)
-		go func() { // it ends with the process where the file system hangs
+		go func() { // the goroutine ends with the process if the file system hangs
 			all, err := place.Keepers()
 			if err != nil {
 				trace("looking for kept hosts: %v", err)

@@ -16,7 +16,7 @@ import (
 type UnreachableError struct {
 	Argv []string // program and arguments before the host
 	Err  error    // exit of the program
-	Said string   // its last output on one line, safe for a terminal
+	Said string   // last output of the program on one line, safe for a terminal
 }
 
 func (e *UnreachableError) Error() string {

@@ -13,7 +13,7 @@ var flagsText string
 type action uint8
 
 const (
-	means    action = iota // it is a flag of gorun
+	means    action = iota // a flag of gorun
 	reads                  // a reader translates it
 	same                   // gorun does so by default
 	pending                // accepted without effect

@@ -82,7 +82,7 @@ func laterDialect(argv []string) (dialect Dialect, named bool) {
 // translateAs translates in a dialect that --dialect may have named.
 func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named bool) (Line, error) {
 	words := readTable()
-	var read []*translator // one per block
+	var read []*translator // one translator per block
 	for rest, more := argv, true; more; {
 		t := newTranslator(dialect, flags, words)
 		t.rest = rest

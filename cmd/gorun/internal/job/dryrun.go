@@ -18,7 +18,7 @@ type DryRun struct {
 	Ranks       int          `json:"ranks"` // 0: one per slot, and the slots are not known
 	Hosts       []dryHost    `json:"hosts"`
 	Source      string       `json:"source"`            // source of the hosts
-	Unasked     []string     `json:"unasked,omitempty"` // what a run does first; no rank has a place yet
+	Unasked     []string     `json:"unasked,omitempty"` // steps before the placement; no rank has a place yet
 	MapBy       string       `json:"map_by"`
 	RankBy      string       `json:"rank_by"`
 	PerHost     string       `json:"ppn,omitempty"`
@@ -69,7 +69,7 @@ type dryHost struct {
 	Port  int       `json:"port,omitempty"`
 	Slots int       `json:"slots"`
 	Auto  bool      `json:"auto,omitempty"` // one slot per core; nothing counts them
-	GPUs  int       `json:"gpus,omitempty"` // from the hostfile
+	GPUs  int       `json:"gpus,omitempty"` // number in the hostfile
 	Ranks []dryRank `json:"ranks"`
 }
 

@@ -93,7 +93,7 @@ func (r *run) elasticRequest() launcher.Elastic {
 	}
 	hostname, _ := os.Hostname()
 	for _, h := range r.where.Hosts {
-		if e.Horovodrun { // it takes the ranks of any host that leaves the list
+		if e.Horovodrun { // horovodrun removes any host that leaves the list, even its own
 			break
 		}
 		if r.o.Launcher == "local" || transport.IsLocal(h, hostname) {

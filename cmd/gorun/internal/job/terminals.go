@@ -170,7 +170,7 @@ func (t *rankTerminals) announce(ctx context.Context) error {
 			return err
 		}
 		if pids[rank] <= 0 {
-			continue // it was let go, and has ended
+			continue // the debugger has released it, and it has ended
 		}
 		attach := fmt.Sprintf("gdb -ex 'handle SIGCONT nostop noprint' -p %d", pids[rank])
 		if job != "" {

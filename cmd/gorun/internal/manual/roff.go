@@ -9,7 +9,7 @@ import (
 // Page is a manual page of section 1, user commands.
 type Page struct {
 	Name     string // argument of man: gorun-bench
-	Short    string // what it does, in one line
+	Short    string // description in one line
 	Version  string // shown at the bottom
 	Synopsis []string
 	Sections []Section

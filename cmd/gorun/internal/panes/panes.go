@@ -22,7 +22,7 @@ const perWindow = 16
 // and ends with the job.
 type Session struct {
 	Gorun string // the path of gorun
-	Job   string // its id
+	Job   string // id of the job
 	Ranks []Rank // ranks with terminals of their own
 }
 

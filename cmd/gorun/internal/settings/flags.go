@@ -15,8 +15,8 @@ import (
 // completion know about it.
 type Flag struct {
 	Name        string
-	Short       string // its letter, or ""
-	To          any    // what it sets: *int, *string, *bool, *[]string, *counter or a pflag.Value
+	Short       string // short flag, or ""
+	To          any    // *int, *string, *bool, *[]string, *counter or pflag.Value that the flag sets
 	Usage       string
 	Alone       string            // the value where the flag has none; "": it needs one
 	Path        func(string) bool // reports whether a value is a path on this machine; nil: none is

@@ -172,7 +172,7 @@ func (m *model) key(name string) {
 		if i < 0 {
 			return
 		}
-		if m.hosts { // its ranks
+		if m.hosts { // show the ranks of the host
 			m.filter = rows[i].key
 			m.hosts = false
 			m.chosen = ""
