@@ -34,8 +34,8 @@ func CheckFiles(hosts int) error {
 	return nil
 }
 
-// OpenFiles returns how many files this process may have open. Go has raised the limit as far as it
-// may.
+// OpenFiles returns how many files this process may have open. The Go runtime has already raised
+// the limit to the hard one.
 func OpenFiles() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -12,9 +12,9 @@ const SessionsPerConnection = 8
 
 // Pool holds the connections to one host, which sessions share. It is safe for concurrent use.
 type Pool struct {
-	mu      sync.Mutex // held while connecting: others wait for that connection
+	mu      sync.Mutex // held while connecting, so that other calls share the new connection
 	conns   []*Conn
-	reached bool // once at least
+	reached bool // whether a connection was ever made
 }
 
 // Conn is a connection of a [Pool].

@@ -120,8 +120,8 @@ func (p *progress) slow(now time.Time) (lines []string) {
 	return lines
 }
 
-// watch passes reports of slow hosts to note until done is closed. Of thousands of hosts, more are
-// slow every second: the time between reports doubles.
+// watch passes reports of slow hosts to note until done is closed. The time between reports
+// doubles, so that thousands of slow hosts do not flood the user.
 func (p *progress) watch(done <-chan struct{}, note func(string)) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

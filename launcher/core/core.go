@@ -63,7 +63,7 @@ type (
 	// Stop is a request of the user, or of a time limit, to end the job.
 	Stop struct {
 		Why StopReason
-		Now bool // without grace
+		Now bool // no time between TERM and KILL
 	}
 	// Abort reports that the ranks cannot go on together, though none has failed.
 	Abort struct{ wire.Abort }
@@ -95,7 +95,7 @@ type (
 func (StopRanks) action()  {}
 func (AbortRanks) action() {}
 
-// StopReason is why a job was ended from outside. The zero value: it was not.
+// StopReason is why a job was ended from outside, or zero.
 type StopReason int
 
 // Reasons to stop a job.
@@ -112,9 +112,9 @@ const (
 type hostState struct {
 	name string
 	done bool
-	left []Unkillable // cannot be killed
+	left []Unkillable // processes that cannot be killed
 	lost error
-	ends bool // its agent is lost, and has not ended yet
+	ends bool // whether its agent has announced its end, which is still to come
 	at   time.Duration
 }
 
@@ -128,13 +128,13 @@ type Machine struct {
 	victims  victims
 	aborter  int      // rank that requested the abort, or whose leaving led to it; -1: none
 	awaited  int      // rank that ended while others wait for it in MPI, or -1
-	late     *Failure // of a rank that did not call MPI_Init in time
+	late     *Failure // failure of a rank that did not call MPI_Init in time
 	aborted  bool
 	told     string // cause of the abort
 	reason   StopReason
-	held     time.Duration // when the stop no longer waits for the aborter's end; 0: it does not wait
+	held     time.Duration // end of the stop's wait for the aborter; 0: no wait
 	stopping bool
-	deadline time.Duration // when hosts are no longer waited for, if stopping
+	deadline time.Duration // end of the wait for hosts, if stopping
 	finished bool
 }
 
@@ -218,7 +218,8 @@ func (c *Machine) rankExited(e RankExited, now time.Duration) []Action {
 		return nil
 	}
 	cause := wire.Abort{Rank: e.Exit.Rank, Host: c.hosts[e.Host].name, Cause: e.Exit.Describe()}
-	if !c.aborted && c.victims.includes(e.Exit) { // of a rank that has left: other losses abort at once
+	// The rank failed because another one had left; losses of other kinds abort at once.
+	if !c.aborted && c.victims.includes(e.Exit) {
 		c.aborter = c.victims.origin(e.Exit.Rank)
 		cause = wire.Abort{Rank: c.aborter, Host: c.hostOf(c.aborter),
 			Cause: fmt.Sprintf("it left, and rank %d failed", e.Exit.Rank)}
@@ -236,7 +237,7 @@ func (c *Machine) fail(why wire.Abort, now time.Duration) []Action {
 	return append(c.abort(why), c.stop(c.grace, now)...)
 }
 
-// release makes the stop that waited for the aborter's end.
+// release stops the ranks after the wait for the aborter's end.
 func (c *Machine) release(now time.Duration) []Action {
 	c.held = 0
 	return c.stop(c.grace, now)
@@ -255,7 +256,7 @@ func (c *Machine) abort(a wire.Abort) []Action {
 	return []Action{AbortRanks{Abort: a}}
 }
 
-// stop asks every host to end its ranks. Asked again it can only hurry.
+// stop asks every host to end its ranks. A later call only counts if its deadline is earlier.
 func (c *Machine) stop(grace, now time.Duration) []Action {
 	deadline := now + grace + StopMargin
 	if c.stopping && deadline >= c.deadline {
@@ -378,7 +379,7 @@ func (c *Machine) cause() *Failure {
 	return first
 }
 
-// abortLag is how much later the end of a rank may be seen than another rank's MPI has noticed it.
+// abortLag bounds the delay between the moment when MPI notices the end of a rank and its report.
 const abortLag = time.Second
 
 // leftMPI reports whether a rank had left its MPI without a word when another one aborted:

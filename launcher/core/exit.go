@@ -17,18 +17,18 @@ type Exit struct {
 	Rank    int
 	Code    int           // exit status; 0 when Signal is set
 	Signal  int           // signal that ended it, or 0
-	Core    bool          // it dumped core
-	Stopped bool          // its agent had signalled it before it ended
-	Aborted bool          // the rank had been told to abort before it ended
+	Core    bool          // whether it dumped core
+	Stopped bool          // whether its agent had signalled it before it ended
+	Aborted bool          // whether it had been told to abort before it ended
 	At      time.Duration // since the job began
 	MPI     MPIEnd
 	Asked   int           // the code given to MPI_Abort
-	Failed  string        // why it did not start, with Code 126 or 127; "": it did
-	MaxRSS  int64         // its peak memory in bytes, or that of the largest process it waited for
-	CPU     time.Duration // user and system time that it and they used
-	// OutOfMemory is the memory whose end made the kernel kill it; "": none, as far as is known.
+	Failed  string        // why it did not start, with Code 126 or 127, or ""
+	MaxRSS  int64         // peak memory in bytes of the rank, or of the largest process it waited for
+	CPU     time.Duration // user and system time of the rank and the processes it waited for
+	// OutOfMemory names the exhausted memory for which the kernel killed the rank, if known, or "".
 	OutOfMemory OutOfMemory
-	MemoryLimit int64 // in bytes, of MemoryOfGroup
+	MemoryLimit int64 // bytes, for MemoryOfGroup
 }
 
 // MPIEnd is an end that only MPI reports.
@@ -37,8 +37,8 @@ type MPIEnd string
 // Ends of MPI programs. The exit's Code is the one given to MPI_Abort, or 0.
 const (
 	MPIAborted    MPIEnd = "aborted"    // the rank called MPI_Abort
-	MPIUnfinished MPIEnd = "unfinished" // it ended after MPI_Init and before MPI_Finalize
-	MPIAwaited    MPIEnd = "awaited"    // it ended, and other ranks wait for it in MPI
+	MPIUnfinished MPIEnd = "unfinished" // the rank ended between MPI_Init and MPI_Finalize
+	MPIAwaited    MPIEnd = "awaited"    // the rank ended while other ranks wait for it in MPI
 )
 
 // OutOfMemory is a memory that ran out.
@@ -48,7 +48,7 @@ type OutOfMemory string
 const (
 	MemoryOfHost  OutOfMemory = "host"
 	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup reached its limit
-	MemoryLikely  OutOfMemory = "probably" // the host's, but which process the kernel killed is unknown
+	MemoryLikely  OutOfMemory = "probably" // the host's memory; the process that the kernel killed is unknown
 )
 
 // IsFailure reports whether the rank ended otherwise than with success.
@@ -98,7 +98,7 @@ func (e Exit) Describe() string {
 // signalName is the signal's common name, or its description.
 func signalName(s syscall.Signal) string { return cmp.Or(unix.SignalName(s), s.String()) }
 
-// shortOf returns which memory ran out for a rank, such as ": the host ran out of memory", or "".
+// shortOf names the memory that ran out for a rank, such as ": the host ran out of memory", or "".
 func shortOf(e Exit) string {
 	switch e.OutOfMemory {
 	case MemoryOfGroup:
