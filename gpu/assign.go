@@ -10,7 +10,7 @@ import (
 type Request struct {
 	Ranks   int     // ranks on this host
 	PerRank int     // GPUs for each rank; 0 means auto
-	Listed  int     // GPUs that the hostfile lists, which bounds those assigned; 0 means not listed
+	Listed  int     // GPUs in the hostfile, which bound the assigned ones; 0 means not listed
 	Visible *string // CUDA_VISIBLE_DEVICES as ranks inherit it; nil means unset
 	Order   string  // CUDA_DEVICE_ORDER as ranks inherit it
 }
@@ -31,7 +31,7 @@ type Share struct {
 	// Visible is the rank's CUDA_VISIBLE_DEVICES. "" leaves the variable alone; the rank is
 	// expected to use the device of its local rank.
 	Visible string
-	Order   string // its CUDA_DEVICE_ORDER; "" leaves the variable alone
+	Order   string // value of CUDA_DEVICE_ORDER; "" leaves the variable alone
 
 	// Nodes are the NUMA nodes that the rank should run on; nil means any.
 	Nodes []int
@@ -179,8 +179,8 @@ func names(devices []Device, units []unit) (names []string) {
 type FewError struct {
 	Ranks, PerRank, Have int
 	Hidden               int  // GPUs that CUDA_VISIBLE_DEVICES or the hostfile excludes
-	Partitioned          bool // the units are instances
-	Unnamed              bool // a GPU is partitioned, and its instances are unknown
+	Partitioned          bool // whether the units are instances
+	Unnamed              bool // whether a partitioned GPU has unknown instances
 }
 
 func (e *FewError) Error() string {

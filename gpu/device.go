@@ -14,14 +14,14 @@ type Device struct {
 	BusID string `json:"bus_id"` // PCI address as /sys spells it: 0000:3b:00.0
 	Name  string `json:"name"`   // product name
 
-	NUMANode int    `json:"numa_node"`      // its NUMA node; -1 if unknown
+	NUMANode int    `json:"numa_node"`      // NUMA node of the GPU; -1 if unknown
 	CPUs     string `json:"cpus,omitempty"` // the nearest cores, in the format of /sys: 0-15,32-47
 
 	MemoryBytes uint64 `json:"memory_bytes"` // total; 0 if unknown
 	MemoryUsed  uint64 `json:"memory_used"`  // bytes
 	Utilization int    `json:"utilization"`  // percent of time busy; -1 if unknown
 
-	MIGEnabled bool  `json:"mig_enabled,omitempty"` // programs use its instances, not the GPU itself
+	MIGEnabled bool  `json:"mig_enabled,omitempty"` // whether programs use instances instead of the GPU itself
 	MIG        []MIG `json:"mig,omitempty"`
 
 	NVLinks map[int]int  `json:"nvlinks,omitempty"` // a peer's Index → active NVLinks to it
@@ -51,7 +51,7 @@ type Path int
 
 // The farthest component on the path between two GPUs.
 const (
-	Internal         Path = 0  // both are on one board
+	Internal         Path = 0  // both GPUs on one board
 	SingleSwitch     Path = 10 // one PCI switch
 	MultipleSwitches Path = 20 // several PCI switches, no host bridge
 	HostBridge       Path = 30 // one host bridge

@@ -20,7 +20,7 @@ type Sources struct {
 	Helper string   // path of the gorun-gpu program; "" skips it
 	Memory *os.File // an open gorun-gpu executable to use instead of Helper; nil means none
 	SMI    string   // the nvidia-smi program, a path or a name in PATH; "" skips it
-	Health bool     // gorun-gpu also tells the health of the GPUs, which takes longer
+	Health bool     // whether gorun-gpu also reports the GPUs' health, which takes longer
 }
 
 // Machine returns this machine's sources. helper is the path of gorun-gpu, or

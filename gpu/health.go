@@ -14,16 +14,16 @@ type Health struct {
 	RemapPending bool `json:"remap_pending,omitempty"`
 	RemapFailed  bool `json:"remap_failed,omitempty"`
 
-	Slowdowns   []Slowdown `json:"slowdowns,omitempty"` // causes of low clocks now
-	Idle        bool       `json:"idle,omitempty"`      // its clocks are low because it does nothing
-	Clock       int        `json:"clock_mhz"`           // clock of its multiprocessors, now
+	Slowdowns   []Slowdown `json:"slowdowns,omitempty"` // current causes of low clocks
+	Idle        bool       `json:"idle,omitempty"`      // whether the clocks are low because the GPU is idle
+	Clock       int        `json:"clock_mhz"`           // current clock of the multiprocessors
 	MaxClock    int        `json:"max_clock_mhz"`
 	Temperature int        `json:"temperature_c"`
 
 	PowerLimit   float64 `json:"power_limit_w"`
 	PowerDefault float64 `json:"power_default_w"` // limit by design
 
-	PCIe    PCIe `json:"pcie"`     // now: an idle GPU lowers the generation
+	PCIe    PCIe `json:"pcie"`     // current link: an idle GPU lowers the generation
 	MaxPCIe PCIe `json:"max_pcie"` // maximum of the GPU in its slot
 
 	NVLinksUp int `json:"nvlinks_up"`
@@ -31,7 +31,7 @@ type Health struct {
 	NVLinksDown      int    `json:"nvlinks_down"`
 	NVLinkRecoveries uint64 `json:"nvlink_recoveries"` // number of times that a link was set up anew
 
-	Persistence *bool `json:"persistence,omitempty"` // the driver stays loaded while no program uses the GPU
+	Persistence *bool `json:"persistence,omitempty"` // whether the driver stays loaded while no program uses the GPU
 }
 
 // PCIe is the speed of a link.

@@ -9,7 +9,7 @@ import (
 // unit is one device as a program sees it: a GPU, or an instance of a partitioned GPU.
 type unit struct {
 	device int    // index into the devices; -1 for a named one that the inventory lacks
-	token  string // its name in CUDA_VISIBLE_DEVICES
+	token  string // name in CUDA_VISIBLE_DEVICES
 	mig    bool
 }
 

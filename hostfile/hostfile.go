@@ -32,7 +32,7 @@ const (
 	MaxExpand = 65_536    // hosts of one hostlist expression
 	MaxSlots  = 65535     // per host
 	MaxPort   = 65535     //
-	maxWords  = 1_048_576 // mentions of hosts in one text, ranges counted out
+	maxWords  = 1_048_576 // mentions of hosts in one text, after expansion of ranges
 )
 
 // Host is one host to run ranks on, as the user named it.
@@ -40,10 +40,10 @@ type Host struct {
 	Name     string // the user's spelling, domain included; an IPv6 address has no brackets
 	User     string // login name; "" leaves the choice to the user's SSH configuration
 	Port     int    // SSH port; 0 leaves the choice to the user's SSH configuration
-	Slots    int    // ranks that it is meant to hold, 1 to [MaxSlots]
+	Slots    int    // intended number of ranks, 1 to [MaxSlots]
 	MaxSlots int    // maximum ranks, at least Slots; 0 means no limit
 	GPUs     int    // the value of gpus=; 0 if absent
-	Auto     bool   // one slot per core is requested; Slots is 1 until the caller has counted the cores
+	Auto     bool   // whether one slot per core is requested; Slots is 1 until the caller has counted the cores
 }
 
 // Format returns hosts as a hostfile, one line each. [Parse] turns it back

@@ -139,8 +139,8 @@ func (l List) without(hosts []Host) []Host {
 // table collects hosts in order of first mention.
 type table struct {
 	list    []Host
-	counted []bool           // by index in list: a count was written, or the host was named more than once
-	index   map[identity]int // index in list
+	counted []bool           // whether a count was written or the host was named more than once, by index in list
+	index   map[identity]int // index in list by identity
 }
 
 // identity identifies a host: mentions with equal identities are one host.

@@ -77,11 +77,11 @@ type selection struct {
 	from     []Host
 	whose    string
 	byName   map[string][]int  // indices in from
-	named    *table            // the mentions of l, added up
+	named    *table            // mentions of l, added up
 	done     map[identity]bool // mentions that were selected
 	excluded map[string]bool
 	chosen   []Host
-	place    map[int]int // index in chosen of a host of from
+	place    map[int]int // index in chosen of each chosen host, by index in from
 }
 
 func (s *selection) choose(e entry) error {

@@ -63,10 +63,10 @@ func hasAES() bool { return cpu.X86.HasAES || cpu.ARM64.HasAES || cpu.S390X.HasA
 
 // Key is a user's key in errors.
 type Key struct {
-	Source      string // file or agent that it comes from
+	Source      string // file or agent that has the key
 	Type        string // "ssh-ed25519"
 	Fingerprint string // "SHA256:…"
-	Err         error  // why it could not sign; nil if the server refused it
+	Err         error  // cause of a failed signature; nil if the server refused the key
 }
 
 func (k Key) String() string {
@@ -81,7 +81,7 @@ func (k Key) String() string {
 type UnusableKey struct {
 	Source string
 	Reason string
-	Locked bool // encrypted: ssh-add can help
+	Locked bool // whether the key is encrypted: ssh-add can help
 }
 
 func (k UnusableKey) String() string { return k.Source + ": " + k.Reason }
@@ -98,8 +98,8 @@ type authenticator struct {
 	keys     []*signer // keys to offer, in order
 	offered  int
 	unusable []UnusableKey
-	methods  []string // the server's
-	said     string   // the server's banner
+	methods  []string // methods of the server
+	said     string   // banner of the server
 }
 
 // newAuthenticator returns an authenticator that does nothing until the server asks for a key. The

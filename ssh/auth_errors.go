@@ -15,7 +15,7 @@ type AuthError struct {
 	Methods  []string      // methods that the server accepts, if it named them
 	Others   []string      // those of Methods that this package lacks and ssh(1) may use
 	Said     string        // the server's message, made printable
-	Err      error         // how the server ended the connection; nil if all keys were refused
+	Err      error         // error that ended the connection; nil if all keys were refused
 }
 
 func (e *AuthError) Error() string {

@@ -37,7 +37,7 @@ type Client struct {
 	work    sync.WaitGroup // goroutines that end when the connection does
 
 	sessionTimeout, closeTimeout time.Duration // the constants; shorter in tests
-	reuse                        atomic.Bool   // a session has ended that the server may still count
+	reuse                        atomic.Bool   // whether the server may still count an ended session
 }
 
 func newClient(t Target, w *wire, conn *xssh.Client) *Client {

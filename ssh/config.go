@@ -62,7 +62,7 @@ type settings struct {
 	certificateFiles []string
 	identitiesOnly   bool
 	agent            string   // socket, empty for no agent
-	others           []string // methods that ssh may use there and this package does not have
+	others           []string // methods that ssh(1) may use there and this package lacks
 
 	jump         string // comma-separated hops, as ProxyJump has them
 	proxyCommand string

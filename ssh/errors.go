@@ -20,8 +20,8 @@ type Hinter interface {
 
 // Target names a host in errors.
 type Target struct {
-	Host string // as the user wrote it
-	Addr string // its host:port, numeric once connected
+	Host string // name as the user wrote it
+	Addr string // host:port, numeric once connected
 }
 
 func (t Target) String() string {
@@ -120,7 +120,7 @@ const (
 type HandshakeError struct {
 	Target
 	Phase string // one of the Phase constants
-	Said  string // what the server sent instead of a banner, made printable
+	Said  string // text that the server sent instead of a banner, made printable
 	Err   error
 }
 
@@ -193,7 +193,7 @@ func (e *SessionError) Hint() string {
 // command ended is unknown.
 type LostError struct {
 	Target
-	Err error // why; nil if the server closed the channel normally
+	Err error // cause; nil if the server closed the channel normally
 }
 
 func (e *LostError) Error() string {

@@ -19,11 +19,11 @@ import (
 type hostKeys struct {
 	settings settings
 	target   Target
-	resolver *Resolver                     // reads the files; may be nil
+	resolver *Resolver                     // reader of the files; may be nil
 	files    []*knownhosts.File            // known_hosts files that exist
-	found    map[string][]knownhosts.Entry // by name; comparing with hashed names takes long
-	accepted xssh.PublicKey                // the last key that was not refused
-	refusal  error                         // why the last key was refused
+	found    map[string][]knownhosts.Entry // entries by name, cached because comparing with hashed names is slow
+	accepted xssh.PublicKey                // last accepted key
+	refusal  error                         // error of the last refused key
 }
 
 func newHostKeys(s settings, t Target, r *Resolver) (*hostKeys, error) {

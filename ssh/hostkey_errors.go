@@ -86,7 +86,7 @@ func (e *RevocationListError) Hint() string {
 type HostCertificateError struct {
 	Target
 	Key HostKey
-	Err error // expired, for another name, revoked
+	Err error // reason: expired, for another name, or revoked
 }
 
 func (e *HostCertificateError) Error() string {

@@ -52,7 +52,7 @@ type keyFile struct {
 	path    string
 	public  xssh.PublicKey // nil if only the encrypted private key has it
 	private xssh.Signer    // nil if it is encrypted, refused or missing
-	problem UnusableKey    // why it is unusable, unless the agent has it
+	problem UnusableKey    // reason why the key is unusable, unless the agent has it
 	inAgent bool
 }
 
@@ -69,7 +69,7 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 		return f
 	}
 	if public, _, _, _, err := xssh.ParseAuthorizedKey(text); err == nil {
-		f.public = public // the file is a public key; the agent has the private half
+		f.public = public // the file holds a public key; the agent has the private half
 		f.problem.Reason = "a public key, and no agent holds its private key"
 		return f
 	}

@@ -17,7 +17,7 @@ import (
 // process group.
 type proxyConn struct {
 	in     *os.File // the command's stdin
-	out    *os.File // its stdout
+	out    *os.File // the command's stdout
 	cmd    *exec.Cmd
 	ended  chan struct{} // closed when the command has been waited for
 	stderr *tail
@@ -60,7 +60,7 @@ func startProxy(command string) (*proxyConn, error) {
 		stderr: stderr,
 	}
 	go func() {
-		cmd.Wait() // its stderr matters, not its status
+		cmd.Wait() // the status is irrelevant; stderr has the cause
 		close(p.ended)
 	}()
 	return p, nil
@@ -86,7 +86,7 @@ func (p *proxyConn) Write(b []byte) (int, error) {
 func (p *proxyConn) explain(err error) error {
 	select {
 	case <-p.ended:
-	case <-time.After(time.Second): // closed the stream but still runs
+	case <-time.After(time.Second): // the command closed the stream but still runs
 	}
 	if text := p.stderr.String(); text != "" {
 		return fmt.Errorf("%w: the proxy command says %q", io.ErrUnexpectedEOF, text)
@@ -120,7 +120,7 @@ func (p *proxyConn) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline 
 type tail struct {
 	mu   sync.Mutex
 	text []byte
-	left int // bytes that came after text
+	left int // bytes received after text
 }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -82,7 +82,7 @@ func (h halfCloser) Close() error                { return h.channel.CloseWrite()
 type upload struct {
 	name string // final path
 	temp string // temporary name, in the same directory
-	mark string // random, of letters and digits
+	mark string // random letters and digits
 	mode fs.FileMode
 	from io.Reader
 }

@@ -17,8 +17,8 @@ import (
 // concurrent use.
 type Resolver struct {
 	mu      sync.Mutex
-	configs map[string]*config.Config // by Config.ConfigFile
-	known   map[string]knownFile      // by path
+	configs map[string]*config.Config // configurations by Config.ConfigFile
+	known   map[string]knownFile      // known_hosts files by path
 }
 
 // knownFile is a known_hosts file as it was read.

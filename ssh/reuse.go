@@ -40,7 +40,7 @@ func (c Config) identify(ctx context.Context, sum hash.Hash, jump string, depth 
 	}
 	s.connectTimeout = 0
 	s.handshakeTimeout = 0
-	dir, err := os.Getwd() // where relative names start
+	dir, err := os.Getwd() // base of relative names
 	if err != nil {
 		return &ConfigError{c.Host, err}
 	}

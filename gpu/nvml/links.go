@@ -10,7 +10,7 @@ import (
 
 // link is the far end of an active NVLink.
 type link struct {
-	bus    string // its PCI address
+	bus    string // PCI address of the peer
 	toward nvml.IntNvLinkDeviceType
 }
 

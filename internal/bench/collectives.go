@@ -11,19 +11,19 @@ type extent uint8
 
 const (
 	none  extent = iota
-	part         // one rank's
-	whole        // those of all ranks
+	part         // part of one rank
+	whole        // parts of all ranks
 )
 
 // collective describes a kind of call to a benchmark.
 type collective struct {
 	name     string
 	kind     ring.Kind
-	dst, src extent // on the root, where there is one
+	dst, src extent // extents of the result and input on the root, if there is one
 	// Other ranks than the root have no dst, or no src.
 	dstAtRoot, srcAtRoot bool
 	outOfPlace, inPlace  bool
-	perLink              bool // every link carries (n-1)/n of the vector, twice in an allreduce
+	perLink              bool // whether every link carries (n-1)/n of the vector, twice in an allreduce
 }
 
 // collectives are all benchmarks. Sizes and factors are those of nccl-tests.

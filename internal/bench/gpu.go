@@ -73,7 +73,7 @@ func (g *gpu) copyOf(b ring.Buffer) ring.Buffer {
 			return ring.DeviceBuffer(g.at[i]+off, b.Len)
 		}
 	}
-	return ring.Buffer{} // an empty one
+	return ring.Buffer{} // an empty vector
 }
 
 // bring copies all memory to the GPU. A nil gpu has nothing to do.

@@ -14,8 +14,8 @@ type Options struct {
 	Min, Max   int           // bytes of the whole vector
 	Factor     int           // factor between sizes; 0 means 2
 	Budget     time.Duration // time limit of a row
-	Batch      int           // calls that are timed together; 0: enough for the clock
-	Wire       bool          // also time one plain TCP connection between two ranks
+	Batch      int           // calls timed together; 0: enough for the clock
+	Wire       bool          // whether one plain TCP connection between two ranks is timed too
 	Device     string        // memory under test: empty or "cpu", or "cuda"
 }
 

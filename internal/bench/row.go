@@ -11,24 +11,24 @@ type Row struct {
 	Count      int    `json:"count"` // elements of the whole vector
 	Type       string `json:"type"`
 	Op         string `json:"op"`   // operation of a reduction
-	Root       int    `json:"root"` // -1: the collective has none
+	Root       int    `json:"root"` // root; -1: none
 	InPlace    bool   `json:"in_place"`
 
-	Time   float64 `json:"time_us"`    // the average of all calls and ranks
-	AlgBW  float64 `json:"algbw_gb_s"` // from Time
-	BusBW  float64 `json:"busbw_gb_s"` // from Time
-	Median float64 `json:"median_us"`  // the slowest rank's, as the other percentiles
+	Time   float64 `json:"time_us"`    // average over all calls and ranks
+	AlgBW  float64 `json:"algbw_gb_s"` // bandwidth from Time
+	BusBW  float64 `json:"busbw_gb_s"` // bus bandwidth from Time
+	Median float64 `json:"median_us"`  // median of the slowest rank, as for the other percentiles
 	P99    float64 `json:"p99_us"`
 	Max    float64 `json:"max_us"`
 
-	Wrong      int    `json:"wrong"` // elements, over all ranks
+	Wrong      int    `json:"wrong"` // wrong elements over all ranks
 	Iterations int    `json:"iterations"`
 	Device     string `json:"device,omitempty"` // carrier of GPU memory
 
 	// What one plain TCP connection did between calls: it carried as many bytes both ways at once.
-	WireTime  float64 `json:"wire_us,omitempty"` // median, of the slower end
+	WireTime  float64 `json:"wire_us,omitempty"` // median of the slower end
 	WireBW    float64 `json:"wire_gb_s,omitempty"`
-	WireShare float64 `json:"busbw_of_wire,omitempty"` // the bus bandwidth of Median by WireBW
+	WireShare float64 `json:"busbw_of_wire,omitempty"` // ratio of Median's bus bandwidth to WireBW
 }
 
 // bandwidths sets what follows from the times. Factor leads from algbw to busbw.

@@ -14,7 +14,7 @@ type Table struct {
 
 	w       io.Writer
 	begun   bool
-	pending *Row // an out-of-place row whose in-place row has not come
+	pending *Row // out-of-place row without its in-place row yet
 	wrong   int
 	busBW   float64 // sum over rows
 	rows    int

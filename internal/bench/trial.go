@@ -10,11 +10,11 @@ import (
 const (
 	minIterations = 10
 	maxIterations = 1 << 20
-	minSample     = 20 * time.Microsecond // short calls are timed several at a time
-	minStreamed   = time.Millisecond      // those on a stream so many that it does not run empty
+	minSample     = 20 * time.Microsecond // minimum time of a sample, which has several short calls
+	minStreamed   = time.Millisecond      // minimum time of a sample on a stream, so that the stream does not run empty
 	warmUps       = 3
-	warmShare     = 20 // one part in so many of the budget
-	turns         = 5  // alternations of calls and wire
+	warmShare     = 20 // divisor of the budget for the warm-up
+	turns         = 5  // alternations between calls and wire
 )
 
 // trial is one row's work on one rank.

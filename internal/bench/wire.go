@@ -29,9 +29,9 @@ const (
 // end conn is nil.
 type wire struct {
 	conn    net.Conn
-	leads   bool // decides how many swaps there are
+	leads   bool // whether this end decides the number of swaps
 	out, in []byte
-	begin   chan int // sizes for the goroutine that writes
+	begin   chan int // sizes for the writing goroutine
 	sent    chan error
 }
 

@@ -24,12 +24,12 @@ type Finding struct {
 	// login, clock, shm, disk, limits, cpu, memory, versions, speed, latency, bandwidth, loss, ...
 	Kind   string  `json:"kind"`
 	Text   string  `json:"text"`
-	Times  float64 `json:"times,omitempty"` // the value by that of the others
-	Sigma  float64 `json:"sigma,omitempty"` // how many deviations of the others it is off
+	Times  float64 `json:"times,omitempty"` // ratio of the value to that of the others
+	Sigma  float64 `json:"sigma,omitempty"` // distance from the others in their standard deviations
 	Fix    string  `json:"fix,omitempty"`
-	timing bool    // chance may cause it, so that a second look must confirm it
+	timing bool    // whether chance may cause the finding, so that a second look must confirm it
 	metric string  // what was timed: Kind, or without "than before: " for a comparison with a baseline
-	better bool    // and the better values of both looks decide
+	better bool    // whether the better values of both looks decide
 }
 
 // key tells whether two findings are about the same.

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	oldErrors  = 10   // uncorrected errors in a GPU's life that others live without
-	capped     = 0.97 // of the power limit that a GPU is made for
-	fullMemory = 0.5  // of a GPU's memory, from which on a job has too little
+	oldErrors  = 10   // uncorrected errors in a GPU's lifetime that are more than usual
+	capped     = 0.97 // share of the default power limit
+	fullMemory = 0.5  // share of a GPU's memory whose use leaves too little for a job
 )
 
 // gpus judges the GPUs of all hosts, by themselves and among those of the same name.

@@ -15,9 +15,9 @@ const (
 	mib = 1 << 20
 	gib = 1 << 30
 
-	undisturbed = 0.7 // of the time: a probe that had its cores for less measured other programs
+	undisturbed = 0.7 // share of time: a probe that had its cores for less measured other programs
 
-	manyKeys = 3 // of a user that a server refuses before it takes one
+	manyKeys = 3 // refused user keys that are worth a warning
 )
 
 // Judge returns what is wrong, most severe first.
@@ -37,7 +37,7 @@ func Judge(m Measured) []Finding {
 type judge struct {
 	Measured
 	findings []Finding
-	told     map[processOf]bool // that a process is busy
+	told     map[processOf]bool // busy processes that were reported
 }
 
 type processOf struct {
@@ -251,7 +251,7 @@ func (j *judge) differences() {
 	for _, what := range []struct {
 		name string
 		of   func(f *Facts) string
-		bad  bool // programs of one job rarely work across it
+		bad  bool // whether programs of one job rarely work across the difference
 	}{
 		{"kernel", func(f *Facts) string { return f.Kernel }, false},
 		{"libc", func(f *Facts) string { return f.Libc }, false},
@@ -363,9 +363,9 @@ func others(names []string) string {
 type measure struct {
 	kind, what, fix string
 	of              func(h Host) (float64, bool)
-	less            bool    // less is worse
-	warn, bad       float64 // times the others' from which on it is
-	least           float64 // the difference that matters
+	less            bool    // whether lower values are worse
+	warn, bad       float64 // ratios to the others from which on a value is a warning or bad
+	least           float64 // smallest difference that matters
 	show            func(float64) string
 }
 
@@ -373,7 +373,7 @@ func (j *judge) measures() []measure {
 	speed := func(of func(*Speed) float64) func(Host) (float64, bool) {
 		return func(h Host) (float64, bool) {
 			if h.Speed == nil || h.Speed.Share > 0 && h.Speed.Share < undisturbed {
-				return 0, false // other programs slowed it down
+				return 0, false // other programs slowed the probe down
 			}
 			return of(h.Speed), true
 		}

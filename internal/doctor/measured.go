@@ -15,35 +15,35 @@ type Host struct {
 	Login    *Login `json:"login,omitempty"`
 	Facts    *Facts `json:"facts,omitempty"`
 	Speed    *Speed `json:"speed,omitempty"`
-	Finished bool   `json:"finished"` // its probe came to its end
+	Finished bool   `json:"finished"` // whether the probe finished
 
 	GPUs       []gpu.Device `json:"gpus,omitempty"`
-	GPUProblem string       `json:"gpu_problem,omitempty"` // why their health is unknown
+	GPUProblem string       `json:"gpu_problem,omitempty"` // reason why the GPUs' health is unknown
 
-	Error string `json:"error,omitempty"` // why it could not be examined
+	Error string `json:"error,omitempty"` // reason why the host could not be examined
 	Hint  string `json:"hint,omitempty"`
 }
 
 // Login is what logging in to a host by SSH was like.
 type Login struct {
-	Seconds float64 `json:"seconds"`         // until a command could run
-	Noise   string  `json:"noise,omitempty"` // the beginning of what its start files print
+	Seconds float64 `json:"seconds"`         // seconds until a command could run
+	Noise   string  `json:"noise,omitempty"` // beginning of the start files' output
 
 	HostKey    string `json:"host_key,omitempty"`    // type of the host's key, such as ssh-ed25519
-	UserKey    string `json:"user_key,omitempty"`    // type of the user's key that it took
-	Offered    int    `json:"offered,omitempty"`     // keys offered until it took one
-	OneSession bool   `json:"one_session,omitempty"` // a second session in a connection is refused
+	UserKey    string `json:"user_key,omitempty"`    // type of the user's accepted key
+	Offered    int    `json:"offered,omitempty"`     // number of keys offered until one was accepted
+	OneSession bool   `json:"one_session,omitempty"` // whether the server refuses a second session in a connection
 }
 
 // Facts are what a host says about itself. Sizes are in bytes and times in seconds; zero is
 // unknown, except where a field says otherwise.
 type Facts struct {
 	Hostname    string            `json:"hostname"`
-	Machine     string            `json:"machine,omitempty"` // the same on all hosts of one machine
+	Machine     string            `json:"machine,omitempty"` // id equal on all hosts of one machine
 	Kernel      string            `json:"kernel"`
 	Libc        string            `json:"libc,omitempty"`
 	CPU         string            `json:"cpu,omitempty"`
-	Cores       int               `json:"cores"`           // that the process may run on
+	Cores       int               `json:"cores"`           // cores that the process may run on
 	Quota       float64           `json:"quota,omitempty"` // cores by the cgroup's CPU quota; 0: no quota
 	MHz         float64           `json:"mhz,omitempty"`
 	Governor    string            `json:"governor,omitempty"`
@@ -55,19 +55,19 @@ type Facts struct {
 	Swap        int64             `json:"swap"`
 	SwapUsed    int64             `json:"swap_used"`
 	Nodes       int               `json:"numa_nodes,omitempty"`
-	NodeMemory  []NodeMemory      `json:"numa_memory,omitempty"`    // by node
-	Balancing   string            `json:"numa_balancing,omitempty"` // of the kernel: 0 is off
-	HugePages   int64             `json:"huge_pages,omitempty"`     // reserved
+	NodeMemory  []NodeMemory      `json:"numa_memory,omitempty"`    // memory by node
+	Balancing   string            `json:"numa_balancing,omitempty"` // kernel setting; 0: off
+	HugePages   int64             `json:"huge_pages,omitempty"`     // reserved huge pages
 	Transparent string            `json:"transparent_huge_pages,omitempty"`
 	Ptrace      string            `json:"ptrace_scope,omitempty"`
 	Shm         Disk              `json:"shm"`
 	Disks       []Disk            `json:"disks,omitempty"` // home, tmp and cache
-	Limits      map[string]uint64 `json:"limits"`          // nofile, memlock, nproc: the soft limits
+	Limits      map[string]uint64 `json:"limits"`          // soft limits nofile, memlock and nproc
 	Infiniband  bool              `json:"infiniband,omitempty"`
 	Versions    map[string]string `json:"versions,omitempty"` // python, torch, nccl, cuda, driver, mpi
-	Unasked     bool              `json:"unasked,omitempty"`  // the host was too slow to say all versions and limits
-	NVIDIA      bool              `json:"nvidia,omitempty"`   // the kernel drives GPUs
-	Xids        []Xid             `json:"xids,omitempty"`     // errors of GPUs in the kernel's log, if it may be read
+	Unasked     bool              `json:"unasked,omitempty"`  // slow host: versions and limits are missing
+	NVIDIA      bool              `json:"nvidia,omitempty"`   // whether the kernel drives NVIDIA GPUs
+	Xids        []Xid             `json:"xids,omitempty"`     // GPU errors in the kernel's log, if readable
 	// processes outside this job that use a core or a large part of it
 	Busy []Process `json:"busy,omitempty"`
 	DNS  DNS       `json:"dns"`
@@ -79,9 +79,9 @@ type Disk struct {
 	Path  string  `json:"path"`
 	Size  int64   `json:"size"`
 	Free  int64   `json:"free"`
-	Files int64   `json:"files"`           // inodes that are left; -1: without a limit
-	Fsync float64 `json:"fsync,omitempty"` // to write and sync 64 KiB
-	Error string  `json:"error,omitempty"` // why it cannot be written to
+	Files int64   `json:"files"`           // free inodes; -1: no limit
+	Fsync float64 `json:"fsync,omitempty"` // seconds to write and sync 64 KiB
+	Error string  `json:"error,omitempty"` // reason why the disk is not writable
 }
 
 // NodeMemory is the memory of a NUMA node.
@@ -103,7 +103,7 @@ type Process struct {
 	Name string  `json:"name"`
 	CPU  float64 `json:"cpu"`
 
-	Started int64 `json:"started,omitempty"` // clock ticks after the machine
+	Started int64 `json:"started,omitempty"` // start time in clock ticks after boot
 }
 
 // DNS is the lookup of a host's own address.
@@ -118,26 +118,26 @@ type DNS struct {
 type Speed struct {
 	Copy  float64 `json:"copy"`  // bytes per second, read and written
 	Flops float64 `json:"flops"` // floating-point operations per second, without vector instructions
-	Share float64 `json:"share"` // part of the time in which the probe had the cores; 0: unknown
+	Share float64 `json:"share"` // share of time in which the probe had the cores; 0: unknown
 }
 
 // Link is one connection between two hosts, as its first host measured it. Out is towards To.
 type Link struct {
 	From    int      `json:"from"`
 	To      int      `json:"to"`
-	Error   string   `json:"error,omitempty"`   // the connection failed
-	Stalled string   `json:"stalled,omitempty"` // out, in or both: small messages pass, and no byte of large ones
-	RTT     float64  `json:"rtt,omitempty"`     // the least, in seconds
+	Error   string   `json:"error,omitempty"`   // cause of the connection's failure
+	Stalled string   `json:"stalled,omitempty"` // out, in or both: directions that block large messages only
+	RTT     float64  `json:"rtt,omitempty"`     // minimum in seconds
 	Out     float64  `json:"out,omitempty"`     // bytes per second
-	In      float64  `json:"in,omitempty"`      //
+	In      float64  `json:"in,omitempty"`      // bytes per second
 	Sent    [2]int64 `json:"sent"`              // segments out and in
-	Resent  [2]int64 `json:"resent"`            // of them retransmitted
+	Resent  [2]int64 `json:"resent"`            // retransmitted segments out and in
 	MTU     int      `json:"mtu,omitempty"`     // path MTU
 	Offset  float64  `json:"offset,omitempty"`  // clock of To minus that of From, in seconds
 	Over    string   `json:"over,omitempty"`    // interface of From
 	Into    string   `json:"into,omitempty"`    // interface of To
 	Back    string   `json:"back,omitempty"`    // interface by which To sends to From
-	Busy    float64  `json:"busy,omitempty"`    // part of its turn for which a probe at one end waited for a core
+	Busy    float64  `json:"busy,omitempty"`    // share of the turn for which a probe at one end waited for a core
 	// Doubted links say nothing: there was no time to measure them again.
 	Doubted bool `json:"doubted,omitempty"`
 }

@@ -17,7 +17,7 @@ func Better(first, second Measured, d Doubt) Measured {
 		out.Hosts[name] = h
 	}
 	doubted := map[[2]string]bool{}
-	for _, p := range d.Pairs { // of Partial ones the first look counts
+	for _, p := range d.Pairs { // the first look counts for Partial pairs
 		doubted[sorted(p)] = true
 	}
 	again := map[[2]string]Link{}
@@ -44,7 +44,7 @@ func Better(first, second Measured, d Doubt) Measured {
 		}
 		out.Links = append(out.Links, l)
 	}
-	for _, l := range second.Links { // pairs that had not met
+	for _, l := range second.Links { // pairs that had not met before
 		if now, left := again[sorted(second.ends(l))]; left {
 			out.Links = append(out.Links, now)
 		}
@@ -78,7 +78,7 @@ func betterLink(old, l Link) Link {
 		was := old.Sent[side]
 		is := l.Sent[side]
 		less := share(old.Resent[side], was) < share(l.Resent[side], is)
-		if was > 4*is || was*4 > is && less { // of a few segments none may be lost by chance
+		if was > 4*is || was*4 > is && less { // with few segments, chance may spare them all
 			l.Sent[side] = old.Sent[side]
 			l.Resent[side] = old.Resent[side]
 		}
@@ -103,7 +103,7 @@ func better(first, second Host) Host {
 	}
 	if a := first.Facts; a != nil && second.Facts != nil {
 		f := *second.Facts
-		if f.Limits == nil { // it was not asked again
+		if f.Limits == nil { // limits and versions only in the first look
 			f.Limits = a.Limits
 			f.Versions = a.Versions
 			f.Libc = a.Libc

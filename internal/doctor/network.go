@@ -11,14 +11,14 @@ import (
 // pairing is what the links of one host say: by peer, in its own view.
 type pairing struct {
 	rtt, out, in, offset []float64
-	lossOut, lossIn      []float64 // shares of segments that were sent again
+	lossOut, lossIn      []float64 // shares of retransmitted segments
 	resent               int64
-	far, lost            float64 // medians of rtt, and of losses in the worse direction
-	sends, gets          float64 // bandwidth of the better half of its links, so that one bad peer is not blamed on it
-	detours              int     // peers to which it sends by another interface than that by which they reach it
-	into, back           string  // of one of them
+	far, lost            float64 // medians of rtt and of the losses in the worse direction
+	sends, gets          float64 // bandwidth over the better half of its links, so that one bad peer does not count
+	detours              int     // number of peers to which it sends by another interface than they reach
+	into, back           string  // interfaces of one such peer
 	failed, stalled, met int
-	why                  string // of a failed one
+	why                  string // error of a failed link
 }
 
 // views turns the links into each host's own view.
@@ -57,7 +57,7 @@ func (j *judge) views() []pairing {
 			}
 			// A round may be too short for all of it.
 			for way, rate := range []float64{pick(side == 0, l.Out, l.In), pick(side == 0, l.In, l.Out)} {
-				by := (side + way) % 2 // who sends that way
+				by := (side + way) % 2 // host that sends in this direction
 				rates := &v.out
 				losses := &v.lossOut
 				if way == 1 {
@@ -102,7 +102,7 @@ func share(part, whole int64) float64 {
 const (
 	clockWarn = 0.05
 	clockBad  = 1.0  // seconds
-	farTimes  = 3.0  // of the others' round-trip time
+	farTimes  = 3.0  // ratio to the others' round-trip time
 	farLeast  = 1e-3 // seconds
 	lossWarn  = 0.002
 	lossBad   = 0.005

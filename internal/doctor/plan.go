@@ -8,10 +8,10 @@ import (
 // Plan says how long each host measures. All hosts of an examination have the same.
 type Plan struct {
 	Level   string        `json:"level"`
-	Speed   time.Duration `json:"speed"`   // of each kernel on a machine of one host; 0: speeds are known
-	Version time.Duration `json:"version"` // for asking programs which version they are; 0: they are known
-	Network time.Duration `json:"network"` // of all turns, where no hosts share a machine
-	Turn    time.Duration `json:"turn"`    // of a pair, at most
+	Speed   time.Duration `json:"speed"`   // time for each kernel on a machine of one host; 0: speeds are known
+	Version time.Duration `json:"version"` // time to ask programs for their versions; 0: they are known
+	Network time.Duration `json:"network"` // time for all turns, if no hosts share a machine
+	Turn    time.Duration `json:"turn"`    // maximum time for a pair
 
 	// Pairs are the only ones that meet, each alone if there is time for it; nil: all meet.
 	Pairs [][2]int `json:"pairs"`
@@ -54,10 +54,10 @@ func (p Plan) Longest() time.Duration { return maxVersions + maxSpeeds + sharedT
 
 // Doubt is what a second look must measure again.
 type Doubt struct {
-	Hosts    []string    // whose facts or links are in doubt
-	Linked   []string    // those of them whose links are in doubt
-	Pairs    [][2]string // whose link is in doubt
-	Partial  [][2]string // of whose link something is unknown
+	Hosts    []string    // hosts whose facts or links are in doubt
+	Linked   []string    // hosts whose links are in doubt
+	Pairs    [][2]string // pairs whose link is in doubt
+	Partial  [][2]string // pairs whose link is partly unknown
 	Speeds   bool
 	Versions bool
 }
@@ -77,7 +77,7 @@ func Doubts(findings []Finding, m Measured) (d Doubt) {
 			}
 			continue
 		case "network":
-			continue // its links are incomplete
+			continue // a host with incomplete links
 		case "latency", "bandwidth", "loss", "clock", "mtu", "unreachable by others", "sends", "receives":
 			linked[f.Host] = true
 		case "memory speed", "cpu speed", "contention":
@@ -124,7 +124,7 @@ func (d *Doubt) doubt(a, b string) {
 
 // Numbers of a second look.
 const (
-	witnesses = 6    // hosts that one in doubt meets again
+	witnesses = 6    // hosts that a host in doubt meets again
 	maxPairs  = 4000 // pairs that fit into an argument of a program; if more are in doubt, all pairs meet again
 )
 

@@ -42,8 +42,8 @@ func spread(values []float64) float64 {
 // compared is how far a value is from those of the others.
 type compared struct {
 	usual float64 // median of the others
-	times float64 // value by usual
-	sigma float64 // deviations of the others; +Inf becomes 99
+	times float64 // ratio of the value to usual
+	sigma float64 // distance in the others' standard deviations; +Inf becomes 99
 }
 
 // crowd is what many values have in common: of rates, wide is the spread of their logarithms.

@@ -2,10 +2,10 @@ package doctor
 
 // Total is what the links of one host come to. Zero is unknown.
 type Total struct {
-	RTT     float64 // to most hosts, in seconds
+	RTT     float64 // round-trip time to most hosts in seconds
 	Out, In float64 // bytes per second
-	Loss    float64 // share of segments that were sent again
-	Clock   float64 // ahead of those of the others, in seconds
+	Loss    float64 // share of retransmitted segments
+	Clock   float64 // seconds ahead of the others' clocks
 }
 
 // Totals sums up the links of each host, in the order of names.

@@ -5,13 +5,13 @@ import "time"
 // Machine is where a host runs. Hosts of one machine, such as containers, take turns, so that none
 // measures what another one does.
 type Machine struct {
-	ID    string // "": it shares none
+	ID    string // id of a shared machine; "": none
 	Cores int
 }
 
 // Timetable says which pairs of hosts meet at the same time.
 type Timetable struct {
-	Turns [][][2]int // the lower host of a pair first
+	Turns [][][2]int // pairs by turn, each with the lower host first
 	Turn  time.Duration
 }
 
@@ -20,17 +20,17 @@ func (t Timetable) Length() time.Duration { return time.Duration(len(t.Turns)) *
 
 // Numbers of turns.
 const (
-	fairTurn  = 120 * time.Millisecond // of a pair that does not share its machine, at least
-	shortTurn = 10 * time.Millisecond  // of any pair
+	fairTurn  = 120 * time.Millisecond // minimum turn of a pair on different machines
+	shortTurn = 10 * time.Millisecond  // minimum turn of any pair
 	// times the length for hosts on machines of their own, at most, for hosts that share machines
 	sharedTimes = 3
 
-	shortSpeed = 40 * time.Millisecond // of a kernel on a machine of many hosts
+	shortSpeed = 40 * time.Millisecond // time for a kernel on a machine of many hosts
 	setUp      = 60 * time.Millisecond
 	maxSpeeds  = 15 * time.Second
 
 	maxVersions  = 15 * time.Second
-	askedAtATime = 4 // hosts by core of their machine for which the time for versions is enough
+	askedAtATime = 4 // hosts per core of their machine for which the time for versions suffices
 )
 
 // Timetable returns the turns of hosts on these machines. All hosts get the same one.

@@ -22,28 +22,28 @@ type Config struct {
 	Budget      int              // failures of a host's processes within BudgetTime before it rests; default 3
 	BudgetTime  time.Duration    // default 10 min
 	Changes     int              // how often one host may leave and join within an hour; default 6
-	Cooldown    [2]time.Duration // first and longest cooldown of a host, doubling between; default 10 s and 300 s
+	Cooldown    [2]time.Duration // first and longest cooldown of a host, doubling in between; default 10 s and 300 s
 
-	Start time.Duration // from Start to Ready; default 120 s
-	Join  time.Duration // from Announce to Joined; default 60 s
-	Park  time.Duration // from the first sign that an epoch is over until all have parked; default 60 s
-	Call  time.Duration // from Interrupt until the first has parked; default 10 min
-	Stop  time.Duration // from Stop to Exited, grace included; default 8 s
+	Start time.Duration // bound from Start to Ready; default 120 s
+	Join  time.Duration // bound from Announce to Joined; default 60 s
+	Park  time.Duration // bound from the first sign of an epoch's end until all have parked; default 60 s
+	Call  time.Duration // bound from Interrupt until the first has parked; default 10 min
+	Stop  time.Duration // bound from Stop to Exited, grace included; default 8 s
 	// from the loss of a host until its agents' lease has certainly ended the job there; default 12
 	// s
 	Fence  time.Duration
-	Finish time.Duration // from trouble after a rank has finished with 0 until the others are stopped; default 10 s
+	Finish time.Duration // bound from trouble after a rank's success until the others are stopped; default 10 s
 
-	StartOver bool // start over if no rank with state is left, as torchrun does, instead of ending
-	Together  bool // ranks are unaware of epochs: every epoch starts new processes; implies StartOver
+	StartOver bool // whether to start over, as torchrun does, if no rank with state is left
+	Together  bool // whether every epoch starts new processes, unaware of epochs; implies StartOver
 	// Horovodrun decides as horovodrun does: the job starts with all slots up to Max, a host with a
 	// failed process gets no more, and the ranks are called as soon as a host is found, before its
 	// processes are ready.
 	Horovodrun  bool
-	OneIsEnough bool   // a rank that parks after another has finished with 0 does not fail the job
-	Own         string // the launcher's own host, which is never removed; "" means none
+	OneIsEnough bool   // whether a rank may park after another finished with 0 without failing the job
+	Own         string // name of the launcher's own host, which is never removed; "" means none
 
-	Random func() float64 // in [0, 1), for jitter; nil means no jitter
+	Random func() float64 // random number in [0, 1) for jitter; nil means no jitter
 }
 
 // check validates c and sets defaults.

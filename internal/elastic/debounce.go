@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	pollEvery  = 750 * time.Millisecond // so that a change counts within a second
-	pollAgain  = 200 * time.Millisecond // after a poll that only adds hosts or slots
+	pollEvery  = 750 * time.Millisecond // period of polls, so that a change counts within a second
+	pollAgain  = 200 * time.Millisecond // delay after a poll that only adds hosts or slots
 	minBackoff = 2 * time.Second
 	maxBackoff = 30 * time.Second
 	emptyPolls = 3 // consecutive polls that confirm an empty list
@@ -20,28 +20,28 @@ const (
 // Debouncer filters the lists that a discovery script prints from poll to poll. The zero value has
 // seen no poll. It is pure.
 type Debouncer struct {
-	Prompt bool // confirm removals as soon as additions
+	Prompt bool // whether removals are confirmed as soon as additions
 
 	list     []hostfile.Host
 	began    bool
-	failures int // consecutive
-	empty    int // consecutive
+	failures int // consecutive failed polls
+	empty    int // consecutive empty polls
 	pending  map[string]unconfirmed
 }
 
 // unconfirmed is a change of a host that is not confirmed yet.
 type unconfirmed struct {
-	seen  hostfile.Host // zero if it was not listed
+	seen  hostfile.Host // entry in those polls; zero if not listed
 	polls int
 }
 
 // Debounced is the list after a poll.
 type Debounced struct {
 	Hosts   []hostfile.Host // known hosts keep their position, new ones come last
-	Changed bool            // Hosts differ from the list before the poll
-	Next    time.Duration   // when to poll again
-	Warning string          // for the user, or ""
-	Fatal   error           // the first poll failed, so there are no hosts
+	Changed bool            // whether Hosts differ from the list before the poll
+	Next    time.Duration   // time of the next poll
+	Warning string          // warning for the user, or ""
+	Fatal   error           // error of the first poll, without which there are no hosts
 }
 
 // Polled handles the hosts or the error of a poll that ended now. The first list counts at once,

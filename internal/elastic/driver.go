@@ -16,15 +16,15 @@ type Driver struct {
 	cfg   Config
 	now   time.Duration
 	acts  []Action
-	hosts []*host // in the order of first appearance
+	hosts []*host // hosts in the order of first appearance
 	named map[string]*host
 	procs []*process // cache of alive; nil after a change
 
 	phase     Phase
 	since     time.Duration // start of the phase
-	turnedAt  time.Duration // when an epoch last became whole or ceased to be
-	lastWhole int           // the last epoch that was whole; 0 means none, so there is no state to lose
-	planned   bool          // the epoch in force ends for growth or removal, not by a failure
+	turnedAt  time.Duration // time at which an epoch last became whole or ceased to be
+	lastWhole int           // last whole epoch; 0 means none, so there is no state to lose
+	planned   bool          // whether the epoch in force ends for growth or removal instead of a failure
 
 	arrivals int
 	epoch    int   // the highest epoch number given to a plan
@@ -34,13 +34,13 @@ type Driver struct {
 
 	tries   int // consecutive epochs that ended without a known reason
 	growAt  time.Duration
-	unaware bool // the ranks seem to be unaware of epochs: the job neither grows nor survives a failure
-	waiting bool // for slots, and the user was told
+	unaware bool // whether ranks seem unaware of epochs: the job neither grows nor survives a failure
+	waiting bool // whether the user was told that the job waits for slots
 	resets  []time.Duration
 	quick   map[Slot]quick
 
-	first *Failure // the cause, if the job ends by a failure
-	end   End      // from phase Ending on
+	first *Failure // cause of the job's end, if it is a failure
+	end   End      // end of the job, from phase Ending on
 }
 
 // Failure is the failure of a process or the loss of a host.
@@ -212,7 +212,7 @@ func (d *Driver) setHosts(e Hosts) {
 			d.note(NoteHosts, h.name, "host %s is not on the list any more", h.name)
 			h.slots = 0
 			if len(h.procs) > 0 && !d.cfg.Horovodrun {
-				h.setAside(d.cfg.Cooldown, d.cfg.Random(), d.now) // it may leave and join repeatedly
+				h.setAside(d.cfg.Cooldown, d.cfg.Random(), d.now) // the host may leave and join repeatedly
 			}
 		}
 	}

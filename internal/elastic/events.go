@@ -47,9 +47,9 @@ type (
 	Exited struct {
 		Process
 		Code, Signal int
-		Text         string        // how it ended; "" means that Code or Signal says it
-		Victim       bool          // it had reported before that it lost another rank
-		At           time.Duration // when it ended; 0 means the time of the event
+		Text         string        // description of the exit; "" means that Code or Signal has it
+		Victim       bool          // whether the process had reported the loss of another rank before
+		At           time.Duration // time of the exit; 0 means the time of the event
 	}
 	// StartFailed: a process could not be started.
 	StartFailed struct {
@@ -67,7 +67,7 @@ type (
 	// UserStop: the user or a time limit ends the job.
 	UserStop struct {
 		Code int
-		Now  bool // without grace
+		Now  bool // whether there is no grace period
 	}
 	// Tick: time has passed.
 	Tick struct{}
@@ -98,7 +98,7 @@ type (
 	// Stop stops a process.
 	Stop struct {
 		Process
-		Now bool // without grace
+		Now bool // whether there is no grace period
 	}
 	// Fence disconnects a lost host and ensures that no process of the job is alive there.
 	Fence struct{ Host string }
@@ -111,15 +111,15 @@ type (
 	// Note is one line for the user and for the record of events.
 	Note struct {
 		Kind    NoteKind
-		Epoch   int    // the latest announced epoch
-		Host    string // "" means none
+		Epoch   int    // latest announced epoch
+		Host    string // name of the host; "" means none
 		Text    string
-		Routine bool // it happens in every job, so the user need not read it
+		Routine bool // whether the note occurs in every job, so that the user need not read it
 	}
 	// End is the last action: every process has ended or is on a fenced host.
 	End struct {
 		Code  int
-		Cause string // why, if Code is not 0
+		Cause string // cause of a nonzero Code
 	}
 )
 

@@ -24,7 +24,7 @@ const (
 // quick counts consecutive early failures in a slot with the same code.
 type quick struct {
 	code, times int
-	at          time.Duration // of the last one
+	at          time.Duration // time of the last failure
 }
 
 // counts reports whether the failure of a process can end the job. Failures of newcomers cannot
@@ -52,7 +52,7 @@ func (d *Driver) failed(p *process, f Failure) {
 	switch {
 	case d.phase.final():
 		return
-	case d.cfg.Horovodrun: // any failure counts, as there
+	case d.cfg.Horovodrun: // any failure counts, as in horovodrun
 		d.exclude(h)
 		return
 	case f.Victim:
@@ -64,7 +64,7 @@ func (d *Driver) failed(p *process, f Failure) {
 		return
 	}
 	budget := d.cfg.Budget
-	if f.Code == CodeNoRank { // not a failure of the program, so a budget raised for failing programs does not apply
+	if f.Code == CodeNoRank { // not a program's failure, so a budget raised for failing programs does not apply
 		budget = min(budget, usualBudget)
 	}
 	if h.overspent(budget, d.cfg.BudgetTime, d.now) {

@@ -94,7 +94,7 @@ func (d *Driver) announce() {
 		p.epoch = d.next.Epoch
 		p.rank = m.Rank
 		d.become(p, joining)
-		if d.cfg.Together || d.unaware { // the ranks would not report it
+		if d.cfg.Together || d.unaware { // such ranks would not report it
 			d.become(p, running)
 		}
 		h := d.host(m.Host)
@@ -127,7 +127,7 @@ func (d *Driver) count() {
 			fresh = append(fresh, m.Slot)
 		}
 	}
-	if d.cfg.Together { // as torchrun counts
+	if d.cfg.Together { // count of resets as in torchrun
 		if !d.planned {
 			d.resets = append(d.resets, d.now)
 		}

@@ -11,20 +11,20 @@ const changeTime = time.Hour
 // host is the state of one host.
 type host struct {
 	name    string
-	arrival int // in the order of arrival
-	slots   int // by the list; 0 if it is not listed
+	arrival int // position in the order of arrival
+	slots   int // slots in the list; 0 if the host is not listed
 	procs   map[int]*process
 
-	lost      bool // lost and not yet fenced
+	lost      bool // whether the host is lost and not yet fenced
 	lostAt    time.Duration
-	left      bool // left the job or is leaving, not because its ranks failed
-	asides    int  // how often it was set aside since it was last well for long
+	left      bool // whether the host left the job or is leaving, not because its ranks failed
+	asides    int  // number of times that the host was set aside since it was last well for long
 	asideAt   time.Duration
 	asideTill time.Duration
-	restTill  time.Duration   // no process is started there until then; running ones stay
-	failures  []time.Duration // of its processes
-	changes   []time.Duration // when it left, not because its ranks failed, and when it came back
-	found     bool            // it was listed, or got slots, since the epoch in force began
+	restTill  time.Duration   // time until which no process is started there; running ones stay
+	failures  []time.Duration // times of its processes' failures
+	changes   []time.Duration // times at which it left, not because its ranks failed, and came back
+	found     bool            // whether it was listed, or got slots, since the epoch in force began
 	owed      map[int]bool    // slots whose process failed in a counted epoch, to be refilled without a reset
 }
 
@@ -32,11 +32,11 @@ type host struct {
 type life int
 
 const (
-	starting life = iota // ordered
-	ready                // waits for its first epoch
+	starting life = iota // the states are ordered
+	ready                // waiting for the first epoch
 	joining              // admitted to an epoch
 	running              // working
-	parked               // waits for the next epoch
+	parked               // waiting for the next epoch
 	stopping             // being stopped
 )
 
@@ -44,14 +44,14 @@ const (
 type process struct {
 	Process
 	life   life
-	at     time.Duration // when life last changed
-	before life          // what it was before it was stopping
-	now    bool          // it is stopped without grace
-	epoch  int           // the epoch that it is in, or was started for
-	rank   int           // its rank in that epoch
-	since  int           // as in candidate
+	at     time.Duration // time of the last change of life
+	before life          // state before stopping
+	now    bool          // whether it is stopped without grace
+	epoch  int           // current epoch, or the one that it was started for
+	rank   int           // rank in that epoch
+	since  int           // first whole epoch, as in candidate
 	began  time.Duration
-	up     bool // it runs, since upAt
+	up     bool // whether the process has run since upAt
 	upAt   time.Duration
 }
 

@@ -14,7 +14,7 @@ import (
 // Limits of a discovery script's output.
 const (
 	MaxOutput = 1 << 20 // bytes
-	MaxLines  = 10_000  // and at most as many hosts
+	MaxLines  = 10_000  // lines, and hosts
 )
 
 // Parse parses the output of a discovery script: one host per line in the hostfile's grammar,

@@ -17,15 +17,15 @@ type Member struct {
 	Process
 	Rank, Size           int
 	LocalRank, LocalSize int
-	CrossRank, CrossSize int // among the members with the same LocalRank
-	Node, Nodes          int // index of the host among the hosts of the epoch, and their count
+	CrossRank, CrossSize int // rank and size among the members with the same LocalRank
+	Node, Nodes          int // index of the host among the epoch's hosts, and their count
 }
 
 // candidate is a process that may be in a plan.
 type candidate struct {
 	Process
-	since   int // the first whole epoch that it was in; 0 if it has no state
-	arrival int // arrival order of its host
+	since   int // first whole epoch of the process; 0 if it has no state
+	arrival int // arrival order of the host
 	fresh   bool
 }
 
@@ -70,7 +70,7 @@ func number(epoch int, candidates []candidate) Plan {
 		slices.SortStableFunc(order[0], senior)
 	}
 	plan := Plan{Epoch: epoch}
-	cross := map[int]int{} // count so far, by local rank
+	cross := map[int]int{} // members counted so far, by local rank
 	for node, own := range order {
 		var locals []int
 		for _, c := range own {

@@ -17,13 +17,13 @@ const (
 	// drainTime bounds how long a process that the script left in another process group may hold
 	// its output open.
 	drainTime = time.Second
-	maxSaid   = 4 << 10 // bytes of its stderr that are kept
+	maxSaid   = 4 << 10 // kept bytes of the script's stderr
 )
 
 // Script is the user's discovery program, which prints the current hosts.
 type Script struct {
-	Argv    []string      // run without a shell; a file without #! is run by /bin/sh
-	Timeout time.Duration // 0 means 10 s
+	Argv    []string      // command run without a shell; a file without #! is run by /bin/sh
+	Timeout time.Duration // bound on the run; 0 means 10 s
 }
 
 // Run runs the script in its own process group and returns its output. The group is killed when the

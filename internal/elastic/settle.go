@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	growPause = time.Minute // after a failed attempt to grow
+	growPause = time.Minute // delay after a failed attempt to grow
 	maxHold   = 8 * time.Second
 )
 

@@ -14,7 +14,7 @@ type List struct{ Items []any }
 // Dict is a dict, shared by reference.
 type Dict struct {
 	Items map[string]any
-	Keys  []string // in their order in the pickle
+	Keys  []string // keys in their order in the pickle
 }
 
 // ErrIncomplete is the error of a pickle that ends early, as while it is written.
@@ -46,7 +46,7 @@ func Read(data []byte, maxOpcodes int) (value any, rest []byte, err error) {
 type machine struct {
 	data  []byte
 	stack []any
-	marks []int // lengths of stack
+	marks []int // lengths of stack at the marks
 	memo  []any
 }
 

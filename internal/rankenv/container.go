@@ -12,9 +12,9 @@ type Runtime int
 // The runtimes differ in which variables they pass into a container.
 const (
 	NoRuntime   Runtime = iota
-	Singularity         // and Apptainer: all variables, or with --cleanenv those with a prefix
-	Docker              // and podman, nerdctl: only what -e names
-	Enroot              // only what -e names
+	Singularity         // includes Apptainer: all variables, or with --cleanenv those with a prefix
+	Docker              // includes podman and nerdctl: only variables that -e names
+	Enroot              // only variables that -e names
 	Pyxis               // srun with a container: all variables, but the image's values win
 )
 
@@ -22,7 +22,7 @@ const (
 type Container struct {
 	Runtime Runtime
 	Name    string   // base name, such as docker
-	Command string   // its subcommand, if the ranks' variables depend on it, such as run
+	Command string   // subcommand, if the ranks' variables depend on it, such as run
 	Args    []string // all words after its name
 }
 

@@ -38,14 +38,14 @@ type Rank struct {
 	Agent string // the rank server, host:port on loopback
 	Token string // secret that identifies this rank to the rank server; never in argv or logs
 
-	Encrypt     bool // ranks encrypt what they send each other over networks
-	AllNetworks bool // ring sends over all networks that join two hosts
+	Encrypt     bool // whether ranks encrypt the data that they send each other over networks
+	AllNetworks bool // whether ring uses all networks that join two hosts
 
 	// Elastic means that the rank asks its agent for an epoch before it joins, and that its numbers
 	// change between epochs. ElasticTimeout bounds the wait for enough slots.
 	Elastic        bool
 	ElasticTimeout time.Duration
-	MaxRestarts    int // of a job that replaces all its processes, as torchrun does; else 0
+	MaxRestarts    int // limit of restarts in a job that replaces all its processes, as torchrun does; else 0
 
 	// Shares are the numbers of ranks of the job's programs, in rank order. Environ reads
 	// an empty list as one program.
@@ -70,7 +70,7 @@ type Rank struct {
 	ResultFD int // the descriptor to which the rank writes its result, or 0
 
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
-	MasterPort int    // a port that the agent of rank 0 keeps free for it
+	MasterPort int    // port that the agent of rank 0 keeps free for it
 }
 
 // Environ encodes r as NAME=value strings in a fixed order.
@@ -156,7 +156,7 @@ func (r Rank) Defaults() (env []string) {
 		}
 	}
 	if r.AllNetworks {
-		env = append(env, "RING_RAILS=8") // the most that ring takes
+		env = append(env, "RING_RAILS=8") // ring's maximum
 	}
 	if r.NCCLInterfaces != "" {
 		env = append(env, "NCCL_SOCKET_IFNAME="+r.NCCLInterfaces)
@@ -184,7 +184,7 @@ func (r Rank) mpi() []string {
 	if r.PMIPort != "" {
 		env = append(env, "PMI_PORT="+r.PMIPort, "PMI_ID="+n(r.Rank))
 	}
-	if r.OpenMPI4 != 0 { // Open MPI takes gorun for Flux, which starts ranks without a daemon
+	if r.OpenMPI4 != 0 { // Open MPI mistakes gorun for Flux, which starts ranks without a daemon
 		env = append(env, "FLUX_JOB_ID="+n(int(r.Flux)), "FLUX_PMI_LIBRARY_PATH=/proc/self/fd/"+n(r.OpenMPI4))
 	}
 	if r.Addr != "" {

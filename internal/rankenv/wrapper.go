@@ -9,10 +9,10 @@ import (
 type wrapper struct {
 	letters  string // short options that take a value
 	long     string // long options that take a value, separated by spaces
-	all      bool   // every option takes a value
+	all      bool   // whether every option takes a value
 	words    int    // words before the command
-	verbs    string // if set, the first word must be one of these
-	variable bool   // NAME=value words may stand before the command, and -S splits a word
+	verbs    string // permitted first words; "": any
+	variable bool   // whether NAME=value words may precede the command, and -S splits a word
 }
 
 // wrapperNamed returns the wrapper of a program that often precedes a container program.

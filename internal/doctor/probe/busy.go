@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	busyShare = 0.5 // of a core
-	busyWants = 0.8 // of a core, on a host where others take it
+	busyShare = 0.5 // share of a core
+	busyWants = 0.8 // share of a core on a host where other programs take it
 	maxBusy   = 5
-	ticks     = 100 // of CPU time per second in /proc (USER_HZ)
+	ticks     = 100 // ticks of CPU time per second in /proc (USER_HZ)
 )
 
 // usage is the CPU time of all processes, and of the machine, at one time.
 type usage struct {
 	at           time.Time
-	of           map[int]int64 // ticks by pid
-	started      map[int]int64 // ticks after the machine
-	wanted       map[int]int64 // ns in which the main thread ran or waited to run
+	of           map[int]int64 // CPU time in ticks by pid
+	started      map[int]int64 // start time in ticks after boot by pid
+	wanted       map[int]int64 // ns for which the main thread ran or waited to run, by pid
 	steal, total int64
 }
 
@@ -69,7 +69,7 @@ func used(root fs.FS) usage {
 	if line, _, ok := strings.Cut(text(root, "proc/stat"), "\n"); ok {
 		for i, field := range strings.Fields(line)[1:] {
 			n, _ := strconv.ParseInt(field, 10, 64)
-			if i < 8 { // guests are in user already
+			if i < 8 { // the user column includes guests
 				u.total += n
 			}
 			if i == 7 {

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	diskTimeout = 3 * time.Second // a dead network file system must not hold the others up
+	diskTimeout = 3 * time.Second // bound that keeps a dead network file system from delaying the others
 	dnsTimeout  = 1500 * time.Millisecond
-	watched     = 600 * time.Millisecond // in which the CPU time of other programs is taken
+	watched     = 600 * time.Millisecond // time over which other programs' CPU time is measured
 )
 
 // facts reads what this host is. Whatever may hang is abandoned after a time; the end of the
@@ -202,7 +202,7 @@ func nodeMemory(root fs.FS) (all []doctor.NodeMemory) {
 			switch {
 			case strings.HasSuffix(key, " MemTotal"):
 				m.Size = n << 10
-			case strings.HasSuffix(key, " MemFree"), strings.HasSuffix(key, " FilePages"): // pages of files make room
+			case strings.HasSuffix(key, " MemFree"), strings.HasSuffix(key, " FilePages"): // page cache can be freed
 				m.Free += n << 10
 			}
 		}

@@ -23,20 +23,20 @@ import (
 )
 
 const (
-	fenceTimeout = 20 * time.Second      // for the slowest host to measure itself
-	settling     = 50 * time.Millisecond // between the first and the last host that a fence lets go
+	fenceTimeout = 20 * time.Second      // bound on the slowest host's measurement of itself
+	settling     = 50 * time.Millisecond // time between the first and the last host that a fence releases
 	secretSize   = 32
-	leastPings   = 5 // where there is time: one may wait for a core
+	leastPings   = 5 // minimum of pings if time permits: one may wait for a core
 	maxPings     = 200
 	chunk        = 256 << 10
 )
 
 // The streams of a pair of hosts.
 const (
-	messages = iota // messages of both
-	deliver         // data of the dialer
-	fetch           // data of the acceptor
-	purposes        // how many there are
+	messages = iota // messages both ways
+	deliver         // data from the dialer
+	fetch           // data from the acceptor
+	purposes        // number of purposes
 )
 
 // card is what each probe tells all others.
@@ -48,11 +48,11 @@ type card struct {
 
 // delivery is what the acceptor knows of the data that passed.
 type delivery struct {
-	Rate   float64 `json:"rate"`   // of the dialer's data, in bytes per second
-	Idle   bool    `json:"idle"`   // no byte came in the whole time
+	Rate   float64 `json:"rate"`   // rate of the dialer's data in bytes per second
+	Idle   bool    `json:"idle"`   // whether no byte arrived in the whole time
 	Sent   int64   `json:"sent"`   // segments of the acceptor's data
-	Resent int64   `json:"resent"` //
-	Into   string  `json:"into"`   // interface of the acceptor that the dialer has reached
+	Resent int64   `json:"resent"` // retransmitted segments of the acceptor's data
+	Into   string  `json:"into"`   // interface at which the dialer reached the acceptor
 	Back   string  `json:"back"`   // interface by which the acceptor's kernel sends to the dialer
 }
 
@@ -65,18 +65,18 @@ type party struct {
 	machines  []doctor.Machine
 	group     *secure.Authenticator
 	timetable doctor.Timetable
-	window    time.Duration // for data in one direction
+	window    time.Duration // time for data in one direction
 
 	interfaces interfaces
 
 	mu     sync.Mutex
-	states map[int]*transfer // by the dialer's rank
+	states map[int]*transfer // transfers by the dialer's rank
 }
 
 // transfer is the data that passes between this probe and one that dials.
 type transfer struct {
 	delivery
-	came, went chan struct{} // closed when the data of the dialer, and of the acceptor, has passed
+	came, went chan struct{} // closed when the dialer's and the acceptor's data have passed
 }
 
 // gather waits for the probes of all hosts. It returns on all of them at about the same time.
@@ -227,7 +227,7 @@ func (p *party) measure(ctx context.Context, other int, until time.Time) (link d
 		err = json.NewDecoder(io.LimitReader(conn, 4096)).Decode(&theirs)
 	}
 	if err != nil {
-		return link // the turn was too short: what is known counts
+		return link // the turn was too short, but partial results count
 	}
 	link.Out = theirs.Rate
 	link.Sent[1] = theirs.Sent

@@ -34,8 +34,8 @@ type Waited struct {
 
 // Surroundings is what a probe finds itself in; tests replace it.
 type Surroundings struct {
-	Lookup  func(string) (string, bool) // environment
-	Now     func() time.Time            // the clock that others compare theirs with
+	Lookup  func(string) (string, bool) // lookup of environment variables
+	Now     func() time.Time            // clock that other hosts compare with theirs
 	Facts   func(ctx context.Context, plan doctor.Plan) doctor.Facts
 	Machine func() doctor.Machine
 	Listen  func(ctx context.Context, addr string) (net.Listener, error)

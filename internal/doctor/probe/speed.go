@@ -14,7 +14,7 @@ import (
 // Sizes of the kernels: a copy must not fit the caches of a core, and a slice must be long for a
 // clock.
 const (
-	copyBytes = 128 << 20 // of all cores together, half of it read and half written
+	copyBytes = 128 << 20 // bytes of all cores together, half read and half written
 	slice     = 4 * time.Millisecond
 	minSlices = 8 // a busy host takes longer for them
 )
@@ -88,7 +88,7 @@ func onAllCores(ctx context.Context, cores int, budget time.Duration, kernel fun
 	var wg sync.WaitGroup
 	for core := range cores {
 		wg.Go(func() {
-			runtime.LockOSThread() // whose time is taken
+			runtime.LockOSThread() // the thread's CPU time is measured
 			defer runtime.UnlockOSThread()
 			step := kernel()
 			began := time.Now()

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	maxRecord = 8 << 10 // of the kernel's log
+	maxRecord = 8 << 10 // bytes of a record in the kernel's log
 	maxXids   = 64
 )
 

@@ -25,9 +25,9 @@ const (
 	// large they are together.
 	maxCached = 8
 	maxBytes  = 32 << 30
-	packTime  = 24 * time.Hour // after which nobody writes to a pack any more
+	packTime  = 24 * time.Hour // age at which a pack counts as abandoned
 
-	lockPause = 20 * time.Millisecond // between two looks whether another launch has made an environment
+	lockPause = 20 * time.Millisecond // delay between two checks for an environment that another launch makes
 )
 
 // A cache has, for each environment, the folder KEY, and the file KEY.lock, which says how many
@@ -91,7 +91,7 @@ func makeBase(bases []string) (string, error) {
 type cached struct {
 	base, key string
 	pack      *os.File
-	lock      int // a descriptor, on purpose not a file, which would be closed when nobody refers to it
+	lock      int // file descriptor, not an *os.File, which the garbage collector would close
 }
 
 // present is an environment that is there.
@@ -113,7 +113,7 @@ func (c *cached) use() error {
 	}
 	if _, err = os.Lstat(c.dir()); err == nil {
 		now := time.Now()
-		_ = os.Chtimes(c.lockName(), now, now) // only the order of removal depends on it
+		_ = os.Chtimes(c.lockName(), now, now) // best effort: only the order of removal depends on it
 		c.lock = fd
 		return nil
 	}
@@ -254,7 +254,7 @@ func (c *cached) evict(most int, bytes int64) {
 		size, _ := strconv.ParseInt(string(text), 10, 64)
 		all = append(all, other{key, info.ModTime(), size})
 	}
-	slices.SortFunc(all, func(a, b other) int { return b.used.Compare(a.used) }) // the last used first
+	slices.SortFunc(all, func(a, b other) int { return b.used.Compare(a.used) }) // most recently used first
 	kept := 1
 	total := int64(0)
 	if text, err := os.ReadFile(c.lockName()); err == nil {

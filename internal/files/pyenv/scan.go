@@ -27,9 +27,9 @@ const (
 
 // Env is an environment of this machine, as it was when [Scan] read it.
 type Env struct {
-	Dir   string // absolute
-	Key   string // tells environments with other files, or at another path, apart
-	Conda bool   // it is a conda prefix, not a virtual environment
+	Dir   string // absolute path
+	Key   string // hash of the environment's files and path
+	Conda bool   // whether it is a conda prefix instead of a virtual environment
 	Files int
 	Bytes int64
 }
@@ -98,7 +98,7 @@ func (e *Env) walk(see func(rel string, info fs.FileInfo, target string) error) 
 				return err
 			}
 		default:
-			return nil // sockets and pipes are no part of it
+			return nil // sockets and pipes are not copied
 		}
 		return see(rel, info, target)
 	})

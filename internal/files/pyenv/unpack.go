@@ -18,7 +18,7 @@ import (
 
 const (
 	maxPrefix = 4096
-	maxText   = 4 << 20 // of a file in which the path is looked for
+	maxText   = 4 << 20 // limit of a file's size for path replacement
 )
 
 // unpack makes an environment in the empty folder dir of a pack. It will be at the path final.

@@ -19,15 +19,15 @@ var errOther = errors.New("sent other bytes than the file's")
 type blob struct {
 	file *os.File
 	size int64
-	step int64 // of chunks
+	step int64 // chunk size in bytes
 	sums []byte
 
-	written int64 // by the writer
+	written int64 // bytes that the writer has written
 	sum     hash.Hash
 
 	mu    sync.Mutex
 	valid int64         // verified bytes, from the beginning
-	grown chan struct{} // closed when there are more
+	grown chan struct{} // closed when valid grows
 }
 
 // newBlob returns the blob of an offer in a file, of which it keeps what is right.

@@ -12,7 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-const maxAddrs = 16 // of a host
+const maxAddrs = 16 // limit of a host's addresses
 
 // Host is the launcher's connection with an agent. Its methods may be called concurrently.
 type Host interface {
@@ -29,9 +29,9 @@ type Host interface {
 // Delivered is how a file came to a host.
 type Delivered struct {
 	Path string
-	Had  int64  // bytes that were there before
+	Had  int64  // bytes that the host had before
 	Fed  int64  // bytes that the launcher sent
-	From string // the host that it came from at last; "": the launcher
+	From string // last host that sent it; "": the launcher
 }
 
 // Group is hosts that get one file. They may join while others have part of it, or all. It is safe
@@ -45,10 +45,10 @@ type Group struct {
 	key   []byte
 
 	mu      sync.Mutex
-	absent  int // hosts that will join, or be missed
+	absent  int // hosts that have neither joined nor failed
 	joined  int // number of the next member
 	members []*recipient
-	order   []*recipient // those that have said where they listen, in that order: each may fetch from those before it
+	order   []*recipient // members that listen, in the order of their reports: each may fetch from earlier ones
 }
 
 // recipient is a member of a group, as the launcher knows it.
@@ -57,9 +57,9 @@ type recipient struct {
 	number   int
 	addrs    []netip.AddrPort
 	cert     []byte
-	settled  bool          // it has the file, or has failed
-	gone     bool          // it has failed, or does not listen any more
-	lied     bool          // it sent another file
+	settled  bool          // whether the member has the file or has failed
+	gone     bool          // whether the member has failed or stopped listening
+	lied     bool          // whether the member sent another file
 	released chan struct{} // closed when all members are settled
 }
 

@@ -21,7 +21,7 @@ import (
 type kept struct {
 	root *os.Root
 	part *os.File
-	name string // of the hidden file
+	name string // name of the hidden file
 	to   wire.Place
 	// again is set if the next relay of the same file looks for this one.
 	again, done bool

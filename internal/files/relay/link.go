@@ -21,9 +21,9 @@ const (
 	maxMembers    = 1 << 20
 	copySize      = frames.Max
 	handshakeTime = 5 * time.Second
-	dialTime      = 3 * time.Second  // for a connection and its handshake
-	beatTime      = time.Second      // between signs of life of a host that waits for bytes itself
-	silence       = 15 * time.Second // without one, after which a link counts as broken
+	dialTime      = 3 * time.Second  // bound on a connection and its handshake
+	beatTime      = time.Second      // interval of heartbeats from a host that waits for bytes itself
+	silence       = 15 * time.Second // time without a heartbeat after which a link counts as broken
 )
 
 // The fetching host sends an offset (8 bytes). A link then carries the file from there on, in

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	progressTime = time.Second // between reports of a host
-	maxFailures  = 3           // of a peer, after which it is not asked any more
+	progressTime = time.Second // interval of a host's reports
+	maxFailures  = 3           // failures of a peer after which it is not asked again
 )
 
 // Target is where a host puts a file.
@@ -95,10 +95,10 @@ type member struct {
 	blob   *blob
 	auth   *secure.Authenticator
 	out    *wire.Writer
-	fed    atomic.Bool // the launcher was asked for the file
+	fed    atomic.Bool // whether the launcher was asked for the file
 
 	mu    sync.Mutex
-	certs map[int]secure.Fingerprint // of peers
+	certs map[int]secure.Fingerprint // fingerprints of peers' certificates
 	from  int
 }
 

@@ -31,7 +31,7 @@ const maxLinks = 40
 type Error struct {
 	Path string // the file, or a directory or link that leads to it
 	Why  string
-	next string // a command that changes that, or ""
+	next string // command that corrects the permissions, or ""
 }
 
 func (e *Error) Error() string {

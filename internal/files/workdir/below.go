@@ -21,7 +21,7 @@ func openBelow(folder *os.File, rel string, flags int) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: full, Err: fs.ErrInvalid}
 	}
 	at := int(folder.Fd())
-	above := -1 // above is closed here, as opposed to the folder
+	above := -1 // descriptor of a parent that this function closes; -1: none
 	parts := strings.Split(rel, "/")
 	for i, part := range parts {
 		step := pathOnly | unix.O_DIRECTORY

@@ -51,12 +51,12 @@ const (
 
 // Entry is a file, a folder or a symbolic link of a folder.
 type Entry struct {
-	Path   Name        `json:"path"` // relative, with slashes
+	Path   Name        `json:"path"` // relative path with slashes
 	Kind   Kind        `json:"kind"`
 	Size   int64       `json:"size,omitempty"`   // bytes of a file
 	Mode   fs.FileMode `json:"mode,omitempty"`   // permissions of a file or folder
-	Mtime  int64       `json:"mtime,omitempty"`  // of a file, in ns since 1970
-	Target Name        `json:"target,omitempty"` // of a link
+	Mtime  int64       `json:"mtime,omitempty"`  // modification time of a file in ns since 1970
+	Target Name        `json:"target,omitempty"` // target of a link
 }
 
 // sameContent reports whether e and b differ at most in their modes.
@@ -68,7 +68,7 @@ func (e Entry) sameContent(b Entry) bool {
 type Record struct {
 	Entry
 	Sum     []byte `json:"sum,omitempty"`     // SHA-256 of a file
-	Pending bool   `json:"pending,omitempty"` // it may not have arrived
+	Pending bool   `json:"pending,omitempty"` // whether the file may be missing still
 }
 
 // check validates the entries of an offer: no path leads out of the folder, none comes twice, and

@@ -12,12 +12,12 @@ const Arch = "%a"
 
 // Folders is a scanned folder of this machine, or one for each architecture of hosts.
 type Folders struct {
-	Dir      string // absolute, by the name the user gave, in which [Arch] may be
-	Files    int    // in all
+	Dir      string // absolute path as the user gave it, which may contain [Arch]
+	Files    int    // files in all trees
 	Bytes    int64
 	Warnings []string
 
-	trees map[string]*Tree // by architecture; "": for all
+	trees map[string]*Tree // trees by architecture; "": all architectures
 }
 
 // ScanFolders is [Scan] of dir. If dir does not exist and has [Arch] in it, it scans dir for
@@ -30,7 +30,7 @@ func ScanFolders(dir string, files int, bytes int64) (*Folders, error) {
 		f.add("", tree)
 		return f, err
 	}
-	for _, arch := range []string{"amd64", "arm64"} { // those that gorun is made for
+	for _, arch := range []string{"amd64", "arm64"} { // the architectures that gorun supports
 		tree, err = Scan(For(arch, dir), files, bytes)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
@@ -58,7 +58,7 @@ func For(arch, path string) string { return strings.ReplaceAll(path, Arch, arch)
 
 // Senders has a sender for each of some [Folders].
 type Senders struct {
-	Dir string // of the folders
+	Dir string // path of the folders
 	by  map[string]*Sender
 }
 

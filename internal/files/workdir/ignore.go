@@ -13,7 +13,7 @@ const IgnoreFile = ".gorunignore"
 // pattern is a line of the file.
 type pattern struct {
 	glob    string
-	whole   bool // matched with the whole path, else with its last name
+	whole   bool // whether the pattern matches the whole path instead of its last element
 	dirOnly bool
 }
 

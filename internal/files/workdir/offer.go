@@ -15,7 +15,7 @@ import (
 type Offer struct {
 	Copy    string    `json:"copy"`    // the name of the folder's copy
 	Machine string    `json:"machine"` // the host name of the folder's machine
-	Dir     Name      `json:"dir"`     // its path there
+	Dir     Name      `json:"dir"`     // path of the folder on its machine
 	Scanned time.Time `json:"scanned"`
 	Proofs  []proof   `json:"proofs"`
 	Entries []Entry   `json:"entries"`
@@ -48,7 +48,7 @@ func readOffer(r io.Reader) (Offer, error) {
 	if err != nil {
 		return o, err
 	}
-	zip.Multistream(false) // else it would wait for another frame
+	zip.Multistream(false) // otherwise zip would wait for another frame
 	text, err := io.ReadAll(io.LimitReader(zip, maxOffer))
 	if err != nil {
 		return o, err

@@ -24,11 +24,11 @@ const (
 
 // Tree is a scanned folder of this machine. It does not change.
 type Tree struct {
-	Dir      string // absolute, by the name the user gave
+	Dir      string // absolute path as the user gave it
 	Entries  []Entry
-	Files    int      // among the entries
+	Files    int      // number of files among the entries
 	Bytes    int64    // of all files
-	Warnings []string // skipped files that the user may miss, one line each
+	Warnings []string // skipped files that the user may need, one line each
 
 	folder *os.File // Dir, as it was when it was scanned; its name has no links in it
 	began  time.Time
@@ -38,8 +38,8 @@ type Tree struct {
 // LimitError reports a folder above a limit.
 type LimitError struct {
 	Dir     string
-	Over    string // "more than 1.1 GB"
-	Largest string // the entry at the top with the most
+	Over    string // limit and its unit: "more than 1.1 GB"
+	Largest string // largest top-level entry
 }
 
 func (e *LimitError) Error() string {
@@ -98,9 +98,9 @@ type weight struct {
 type scan struct {
 	*Tree
 	left   ignore
-	files  int // limits
+	files  int // limit of files
 	bytes  int64
-	within map[string]weight // by entry at the top
+	within map[string]weight // weight of each top-level entry
 	proofs []proof
 }
 

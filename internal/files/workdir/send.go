@@ -27,7 +27,7 @@ type Sender struct {
 	warn  func(string)
 
 	mu    sync.Mutex
-	packs map[[sha256.Size]byte]*pack // of the hosts that take part now
+	packs map[[sha256.Size]byte]*pack // packs for the hosts of the current send
 }
 
 // NewSender returns a sender of tree, a folder of the named machine. warn gets a line about a host
@@ -48,11 +48,11 @@ func NewSender(tree *Tree, machine string, trace func(format string, args ...any
 
 // Sent is the outcome of sending a folder to a host.
 type Sent struct {
-	Shared bool   // the host sees the folder itself; the other fields are zero
-	Dir    string // the copy, absolute
-	Files  int    // that the host got
-	Bytes  int64  // in them
-	From   string // the host that sent the last of them; "": the launcher
+	Shared bool   // whether the host sees the original folder; the other fields are then zero
+	Dir    string // absolute path of the copy
+	Files  int    // number of files that the host received
+	Bytes  int64  // bytes of those files
+	From   string // last host that sent a file; "": the launcher
 }
 
 // Agent is the launcher's connection to a host's agent.
@@ -120,12 +120,12 @@ func (s *Sender) pass(to Agent, files []wire.WantedFile, addrs []netip.Addr) (se
 type pack struct {
 	key   [sha256.Size]byte
 	users int
-	make  func() error // once; sets the rest
+	make  func() error // creates the file once and sets the fields below
 
 	source *relay.Source
 	group  *relay.Group
 	files  int
-	bytes  int64 // of the files
+	bytes  int64 // bytes of the files
 }
 
 // join returns the pack of files, for a host that leaves it.

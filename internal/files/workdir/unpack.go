@@ -85,7 +85,7 @@ func timeOf(e Entry) time.Time { return time.Unix(0, e.Mtime) }
 // pieces reads the bytes of successive folder frames.
 type pieces struct {
 	next func() (wire.Frame, error)
-	rest []byte // unread bytes of the last frame
+	rest []byte // unread bytes of the current frame
 }
 
 // fill waits until there are unread bytes.

@@ -37,8 +37,8 @@ type Epochs interface {
 
 // Scopes that only elastic workers use.
 const (
-	rankAndSize     = "rank_and_size"    // GET HOST:LOCAL-RANK: the numbers in the next epoch
-	workerAddresses = "worker_addresses" // PUT HOST:LOCAL-RANK: where the worker takes notices
+	rankAndSize     = "rank_and_size"    // GET HOST:LOCAL-RANK: numbers in the next epoch
+	workerAddresses = "worker_addresses" // PUT HOST:LOCAL-RANK: address at which the worker takes notices
 )
 
 // removeTime delays the answer to a worker that asks for an epoch that will never begin. The answer
@@ -49,7 +49,7 @@ var errLate = errors.New("the epoch that the process was started for has passed"
 
 // Elastic answers one process of an elastic job. It is safe for concurrent use.
 type Elastic struct {
-	ctx    context.Context // ends with the job
+	ctx    context.Context // context of the job
 	store  Store
 	epochs Epochs
 	local  func(netip.Addr) bool // reports whether an address is this host's
@@ -57,26 +57,26 @@ type Elastic struct {
 
 	mu      sync.Mutex
 	stay    *stay
-	asked   *next         // the process waits for the next epoch
-	worker  *worker       // nil: it has registered no address for notices
-	noted   bool          // the user was told that the worker's address is unusable
-	changed chan struct{} // closed when there is another worker
+	asked   *next         // request for the next epoch, or nil
+	worker  *worker       // nil: no address registered for notices
+	noted   bool          // whether the user was told that the worker's address is unusable
+	changed chan struct{} // closed when worker is replaced
 }
 
 // stay is a process's membership in one epoch.
 type stay struct {
 	number int
 	rank   *Rank
-	ctx    context.Context // ends when the process leaves
+	ctx    context.Context // context that ends when the process leaves
 	leave  context.CancelFunc
-	inside sync.WaitGroup // requests of the epoch that are being answered
-	used   bool           // the process has begun to connect to the others
+	inside sync.WaitGroup // pending requests of the epoch
+	used   bool           // whether the process has begun to connect to the others
 	joined bool
-	before int  // the epoch that it used before, or 0
-	let    bool // it was admitted before its first request
+	before int  // previous epoch of the process, or 0
+	let    bool // whether the process was admitted before its first request
 	begun  chan struct{}
-	err    error         // once begun: why the epoch did not begin
-	silent chan struct{} // closed when no more notices of this epoch are sent
+	err    error         // error that prevented the epoch, once begun
+	silent chan struct{} // closed after the epoch's last notice
 	ends   *ends
 }
 
@@ -271,7 +271,7 @@ func (e *Elastic) ask(n *next) {
 	n.epoch, n.err = e.epochs.Park(e.ctx, left)
 	if n.err == nil && n.epoch.Number != s.number {
 		s.leave()
-		if used || s.let { // so it has begun, or will begin
+		if used || s.let { // the epoch has begun or will begin
 			<-s.silent // a late notice would count for the new epoch
 		}
 		old := s

@@ -22,10 +22,10 @@ type Store interface {
 // Limits of one host.
 const (
 	maxScopes = 1 << 10
-	maxName   = 255     // of a scope, or a key
-	maxRanks  = 1 << 14 // of a scope
+	maxName   = 255     // bytes of a scope's name or a key
+	maxRanks  = 1 << 14 // ranks of a scope
 	maxValues = 4 * maxRanks
-	maxValue  = 64 << 10 // of a value other than addresses
+	maxValue  = 64 << 10 // bytes of a value other than addresses
 )
 
 // forever is the wait for a key that lasts as long as the context.
@@ -34,14 +34,14 @@ const forever = time.Duration(math.MaxInt64)
 // Host answers the ranks of one host. It is safe for concurrent use.
 type Host struct {
 	store Store
-	ctx   context.Context // ends with the job
-	wg    sync.WaitGroup  // requests to the store
-	apart bool            // other Hosts answer the other ranks of the host
+	ctx   context.Context // context of the job
+	wg    sync.WaitGroup  // pending requests to the store
+	apart bool            // whether other Hosts serve the other ranks of this host
 
 	buffers *sync.Pool
 
 	mu     sync.Mutex
-	scopes map[string]*scope // by their keys
+	scopes map[string]*scope // scopes by key
 }
 
 // NewHost answers from store until ctx ends.
@@ -63,7 +63,7 @@ type Rank struct {
 	host *Host
 
 	mu    sync.Mutex
-	times map[string]int // how often it has left a scope, by name; it may enter it again
+	times map[string]int // number of times that the rank has left each scope, by name
 }
 
 // Rank returns the Rank of a process that is about to start.
@@ -72,12 +72,12 @@ func (h *Host) Rank() *Rank { return &Rank{host: h, times: map[string]int{}} }
 // scope is a group of ranks that exchange addresses once: of the job, of a host, or of a process
 // set.
 type scope struct {
-	key     string             // its name, and the number of earlier scopes of that name
-	local   bool               // all its ranks are on this host
+	key     string             // name and number of earlier scopes of that name
+	local   bool               // whether all ranks of the scope are on this host
 	size    int                // ranks; 0: no rank of this host has published its addresses
-	named   bool               // ranks publish their hosts' names (Horovod 0.23 and later)
-	members map[*Rank]int      // ranks of this host that have published and not left, as the scope numbers them
-	values  map[string]*future // by key
+	named   bool               // whether ranks publish their hosts' names (Horovod 0.23 and later)
+	members map[*Rank]int      // number in the scope of each rank of this host that has published and not left
+	values  map[string]*future // values by key
 	all     *future            // done when the addresses of all ranks have arrived
 }
 

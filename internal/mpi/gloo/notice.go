@@ -20,15 +20,15 @@ const (
 	// if nothing in it reacts yet: before its training function begins, and just after it has
 	// restarted.
 	noticeEvery = time.Second
-	noticeTime  = 2 * time.Second // for one notice and its answer
+	noticeTime  = 2 * time.Second // bound on one notice and its answer
 	// deafAfter is the number of lost notices in a row after which the user gets a note.
 	deafAfter = 10
-	maxFrame  = 64 << 10 // of a worker's answer
+	maxFrame  = 64 << 10 // bytes of a worker's answer
 )
 
 // worker is the address at which a process takes notices, and the key that authenticates them.
 type worker struct {
-	addrs []netip.AddrPort // best first
+	addrs []netip.AddrPort // addresses of the worker, best first
 	key   []byte
 }
 

@@ -15,7 +15,7 @@ const recordSize = 136
 const (
 	packedIPv4 = 4 // port, address
 	packedIPv6 = 6 // port, flow, address, scope
-	packedRaw  = 0 // as it came
+	packedRaw  = 0 // unchanged
 )
 
 const (

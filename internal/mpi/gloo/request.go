@@ -16,7 +16,7 @@ const maxHead = 4 << 10
 type request struct {
 	method     string
 	scope, key string
-	length     int // of the body
+	length     int // bytes of the body
 }
 
 var errHead = errors.New("a request that no client sends")

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	requestTime = 5 * time.Second // for a whole request to arrive
+	requestTime = 5 * time.Second // bound on the arrival of a whole request
 	maxOpen     = 1 << 10         // connections of one rank at a time; the client opens one
 )
 
@@ -35,14 +35,14 @@ type replier interface {
 // need no goroutine of their own.
 type server struct {
 	rank    replier
-	ctx     context.Context // ends with the port
+	ctx     context.Context // context of the port
 	cancel  context.CancelFunc
 	port    net.Listener
 	admit   func(net.Conn) bool
 	wg      sync.WaitGroup
 	slots   chan struct{} // for goroutines that do not lead
-	writing sync.Mutex    // an answer
-	buffers *sync.Pool    // of answers, as *[]byte
+	writing sync.Mutex    // held while an answer is written
+	buffers *sync.Pool    // buffers of answers, as *[]byte
 }
 
 func newBuffers() *sync.Pool { return &sync.Pool{New: func() any { return new([]byte) }} }
@@ -77,7 +77,7 @@ func (s *server) lead() {
 			return
 		}
 		if err != nil {
-			time.Sleep(10 * time.Millisecond) // out of descriptors
+			time.Sleep(10 * time.Millisecond) // likely out of descriptors
 			continue
 		}
 		leads := true

@@ -20,7 +20,7 @@ const maxEnds = 4 * maxRanks
 // it listened for one of them, or one of them for it.
 type ends struct {
 	mu    sync.Mutex
-	ranks map[string]int // the process's own, by scope
+	ranks map[string]int // the process's own rank in each scope
 	addrs map[netip.AddrPort]bool
 }
 

@@ -11,11 +11,11 @@ import (
 type client struct {
 	host   *Host
 	rank   int
-	wire   wire              // how the rank speaks, which its first line decides
-	inside bool              // between init and finalize, where a rank must not end
-	puts   map[string]string // since the last barrier
-	bytes  int               // of puts
-	spawn  reader            // of the lines of a spawn request
+	wire   wire              // codec, which the rank's first line selects
+	inside bool              // whether the rank is between init and finalize, where it must not end
+	puts   map[string]string // puts since the last barrier
+	bytes  int               // size of puts in bytes
+	spawn  reader            // reader of a spawn request's lines
 }
 
 type (
@@ -29,7 +29,7 @@ type (
 	actPublish   struct{ service, port string }
 	actWithdraw  struct{ service string }
 	actLookup    struct{ service string }
-	actAttribute struct { // of the host: it is answered when a rank of the host has put it, or at once
+	actAttribute struct { // host attribute: answered when a rank of the host has put it, or at once
 		key  string
 		wait bool
 	}

@@ -20,29 +20,29 @@ type Store interface {
 
 // Host serves the ranks of one host. It is safe for concurrent use.
 type Host struct {
-	Name     string // of the job's key-value space: one word
+	Name     string // name of the job's key-value space: one word
 	Size     int    // ranks in the job
 	Mapping  string // PMI_process_mapping, or "" if unknown
 	Programs map[int]int
 	Store    Store
 	// Aborted is called when a rank asks to end the job with an exit code.
 	Aborted func(rank, code int)
-	Entered func(rank int) // nil, or called when a rank calls MPI_Init
+	Entered func(rank int) // called when a rank calls MPI_Init; may be nil
 	// Spawn starts the ranks that a rank asks for; nil: it is refused, as where it returns an
 	// error.
 	Spawn    func(ctx context.Context, rank int, s Spawn) error
-	Universe int // ranks that the job may have with those that it spawns; 0: Size
+	Universe int // limit of the job's ranks including spawned ones; 0: Size
 
 	mu      sync.Mutex
 	known   map[string]string // puts before the last barrier
 	merged  int               // number of barriers whose puts are in known
 	inside  map[int]bool      // ranks between init and finalize
-	came    map[int]int       // number of barriers that a rank has reached
+	came    map[int]int       // number of barriers that each rank has reached
 	serving map[int]bool      // ranks that have a connection
 
-	attributes attributes // of this host
+	attributes attributes // attributes of this host
 
-	segments []string // files of shared memory that ranks have published
+	segments []string // shared-memory files that ranks have published
 }
 
 // Give makes values known to the ranks before they put any.

@@ -14,7 +14,7 @@ const (
 	maxName  = 256
 	maxKey   = 64
 	maxValue = 1024
-	maxLine  = 4 << 10 // of a request
+	maxLine  = 4 << 10 // bytes of a request line
 )
 
 // pmi1Codec is PMI-1: a line of words for each message.
@@ -98,7 +98,7 @@ func outcome(command, problem string) string {
 	return "cmd=" + command + " info=ok rc=0 msg=success"
 }
 
-func (pmi1Codec) attribute(string, bool) string { return "" } // no message asks for one
+func (pmi1Codec) attribute(string, bool) string { return "" } // PMI-1 has no attribute messages
 
 // spawned answers a request whose ranks have been started.
 func (pmi1Codec) spawned(ranks int) string {
@@ -112,7 +112,7 @@ func (pmi1Codec) notSpawned() string { return refuseSpawn().line }
 
 // request is one line of a client.
 type request struct {
-	command string            // of cmd= or mcmd=
+	command string            // value of cmd= or mcmd=
 	many    bool              // mcmd=: more lines follow, up to endcmd
 	words   map[string]string // all other words
 }

@@ -15,8 +15,8 @@ import (
 // pmi2Codec is PMI-2: a message is its length in six characters, and pairs KEY=VALUE; of which the
 // first is its command. A semicolon in a value is doubled.
 type pmi2Codec struct {
-	thread string // the thread of the rank that asks, which the answer repeats
-	begun  bool   // the rank has said fullinit
+	thread string // thread of the rank that asks, which the answer repeats
+	begun  bool   // whether the rank has sent fullinit
 }
 
 // maxMessage bounds a message; Slurm's client sends at most as much.
@@ -219,7 +219,7 @@ type attributes struct {
 	mu      sync.Mutex
 	values  map[string]string
 	bytes   int
-	changed chan struct{} // closed at the next put; nil: nobody waits
+	changed chan struct{} // closed at the next put; nil: no waiters
 }
 
 // maxAttributes bounds the bytes of a host's attributes.

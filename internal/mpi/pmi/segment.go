@@ -21,7 +21,7 @@ func publishedSegment(key, value string) string {
 	}
 	text, err := hex.DecodeString(value)
 	name := strings.TrimRight(string(text), "\x00")
-	random, is := strings.CutPrefix(name, "/dev/shm/mpich_shar_tmp") // as mkstemp makes names
+	random, is := strings.CutPrefix(name, "/dev/shm/mpich_shar_tmp") // name from mkstemp
 	if err != nil || !is || len(random) != 6 || strings.ContainsFunc(random, func(c rune) bool {
 		return c > unicode.MaxASCII || !unicode.IsLetter(c) && !unicode.IsDigit(c)
 	}) {
@@ -39,7 +39,7 @@ func (h *Host) Segments() []string {
 	if len(h.inside) == 0 {
 		return nil
 	}
-	hash := fnv.New32a() // MPICH 5 makes the name from that of the key-value space
+	hash := fnv.New32a() // MPICH 5 derives the name from the key-value space's
 	hash.Write([]byte(h.Name))
 	return append([]string{path.Join("/dev/shm", fmt.Sprintf("mpich_shm_%x_*", hash.Sum32()))}, h.segments...)
 }

@@ -101,7 +101,7 @@ func (h *Host) serveConn(ctx context.Context, c *client, in *bufio.Reader, out i
 
 // answer performs what a message asks for.
 func (h *Host) answer(ctx context.Context, c *client, message string, out io.Writer) error {
-	spoken := c.wire // also for the answer to the line that chooses another
+	spoken := c.wire // the answer to a line that selects another codec uses the old one
 	answer, err := h.act(ctx, c, spoken.step(c, message))
 	if err != nil {
 		return err

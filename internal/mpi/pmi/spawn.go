@@ -11,7 +11,7 @@ import (
 // Spawn is a request for more ranks, which form a world of their own.
 type Spawn struct {
 	Programs []Program
-	Given    map[string]string // values that the new ranks can get, such as where their parents listen
+	Given    map[string]string // values that the new ranks can get, such as their parents' addresses
 }
 
 // Program is what some of the new ranks run.
@@ -35,18 +35,18 @@ func (s *Spawn) Ranks() (n int) {
 // Bounds of a request.
 const (
 	maxSpawnRanks = 1 << 20
-	maxSpawnWords = 4 << 10   // of all programs
-	maxSpawnBytes = 256 << 10 // of their words together
+	maxSpawnWords = 4 << 10   // words of all programs
+	maxSpawnBytes = 256 << 10 // bytes of those words
 )
 
 // reader reads the lines of a spawn request. Each program of it begins with mcmd=spawn and ends
 // with endcmd.
 type reader struct {
-	within  bool // between both
+	within  bool // whether the next line is between mcmd=spawn and endcmd
 	request Spawn
-	words   map[string]string // of the program
-	bytes   int               // of all lines
-	err     error             // the first of the request
+	words   map[string]string // words of the current program
+	bytes   int               // bytes of all lines
+	err     error             // first error of the request
 }
 
 var errSpawn = errors.New("a spawn request that is too long or not complete")

@@ -63,7 +63,7 @@ func (f frame) send(w io.Writer) error {
 type message struct {
 	kind kind
 	rest []byte
-	err  error // an item was missing
+	err  error // set if an item was missing
 }
 
 var errShort = errors.New("it is too short")

@@ -8,12 +8,12 @@ import (
 
 // Layout says where the ranks of a job are.
 type Layout struct {
-	Job      string   // its name, which other users of the host do not know
-	Folder   string   // of this host, for libpmix's files; the caller removes it
-	Hosts    []string // with ranks, in one order on all hosts
-	Host     int      // this one, among Hosts
-	HostOf   []int    // by rank
-	Programs []int    // the number of the rank's program, by rank
+	Job      string   // name of the job, unknown to other users of the host
+	Folder   string   // folder of this host for libpmix's files; the caller removes it
+	Hosts    []string // hosts with ranks, in one order on all hosts
+	Host     int      // index of this host in Hosts
+	HostOf   []int    // index of each rank's host in Hosts, by rank
+	Programs []int    // number of each rank's program, by rank
 	Universe int      // MPI_UNIVERSE_SIZE, or 0
 
 	world, parentWorld, parentRank int // 0: the job itself, which has no parent

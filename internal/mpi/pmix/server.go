@@ -33,13 +33,13 @@ type Options struct {
 	// Start runs a program with these open files, of which the first is descriptor 0. It needs not
 	// wait for its end.
 	Start func(path string, argv, env []string, files []*os.File) error
-	Env   []string // of the helper
+	Env   []string // environment of the helper
 	Store Store
 	// Aborted is called when a rank asks to end the job with an exit code, Broken when the helper
 	// ends before Close.
 	Aborted func(rank, code int)
 	Broken  func(err error)
-	Entered func(rank int) // nil, or called when a rank calls PMIx_Init
+	Entered func(rank int) // called when a rank calls PMIx_Init; may be nil
 	// Spawn starts the ranks that a rank asks for, in a world made with [Server.Add], and returns
 	// its name; nil: it is refused.
 	Spawn func(ctx context.Context, rank int, programs []Program) (name string, err error)
@@ -51,17 +51,17 @@ type Server struct {
 	conn   net.Conn
 	in     *bufio.Reader
 	layout Layout
-	byHost [][]int // ranks
+	byHost [][]int // ranks by host
 	ctx    context.Context
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
 	writing sync.Mutex
-	adding  sync.Mutex // one world is described at a time
+	adding  sync.Mutex // held while one world is described
 
 	mu       sync.Mutex
-	places   map[int]place // of the job itself, which is 0, and of each world
-	added    chan struct{} // gets a value when the helper knows the world that is described
+	places   map[int]place // places of the job itself, which is 0, and of each world
+	added    chan struct{} // receives a value when the helper knows the described world
 	grown    chan struct{} // closed when another world is known
 	meetings map[string]int
 	environ  map[int][]string
@@ -69,9 +69,9 @@ type Server struct {
 	fences   int
 	wants    int
 	echoes   int
-	echoed   map[int]chan struct{} // closed when the echo has come
-	promised map[int]string        // keys of the answers that other hosts wait for, by the number of the question
-	asked    map[int]int           // questions to each host
+	echoed   map[int]chan struct{} // closed when the echo arrives
+	promised map[int]string        // keys of the answers that other hosts await, by question number
+	asked    map[int]int           // number of questions to each host
 }
 
 // loadTime bounds the start of the helper and the loading of libpmix.
@@ -108,7 +108,7 @@ func Open(opts Options) (*Server, error) {
 	err = opts.Start("/proc/self/fd/4", []string{"gorun-pmix", opts.Library}, opts.Env,
 		[]*os.File{null, null, null, theirs, opts.Program})
 	if err == nil {
-		theirs.Close() // so that the helper's end is seen
+		theirs.Close() // an open copy would hide the helper's end
 		_, err = s.next(loaded)
 	}
 	if err != nil {

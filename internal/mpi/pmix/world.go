@@ -10,25 +10,25 @@ import (
 type Program struct {
 	Argv  []string
 	Env   []string // NAME=value
-	Dir   string   // "": that of the rank that asks
-	Host  string   // where it must run; "": anywhere
+	Dir   string   // working directory; "": that of the rank that asks
+	Host  string   // required host; "": any
 	Ranks int
 }
 
 // World is ranks that a rank has spawned.
 type World struct {
-	Job      string // its name
-	Number   int    // 1-based, in the order of the calls of Add, which is that of all hosts
-	Numbers  []int  // of its ranks in the job, by rank
-	By       int    // the number of the rank that has spawned them
-	HostOf   []int  // by rank, as in the job's layout
-	Programs []int  // by rank
+	Job      string // name of the world
+	Number   int    // 1-based number in the order of Add, which is the same on all hosts
+	Numbers  []int  // numbers of the world's ranks in the job, by rank
+	By       int    // number in the job of the rank that spawned the world
+	HostOf   []int  // index of each rank's host in the job's layout, by rank
+	Programs []int  // number of each rank's program, by rank
 }
 
 // place is where the ranks of the job, or of a world, are.
 type place struct {
-	numbers []int // in the job, by rank; nil: the same
-	hostOf  []int // by rank
+	numbers []int // numbers in the job by rank; nil: equal to the ranks
+	hostOf  []int // index of each rank's host, by rank
 }
 
 // Add describes a world, after which [Server.Environ] is known for its ranks here. Worlds without a
@@ -64,7 +64,7 @@ func (s *Server) Add(ctx context.Context, w World) error {
 	if err := s.send(l.frame(l.byHost())); err != nil {
 		return fmt.Errorf("describe the new ranks to gorun-pmix: %w", err)
 	}
-	select { // whatever the rank that asks does: the next description waits for this one
+	select { // not bound to the request's context: the next description waits for this one
 	case <-s.added:
 	case <-s.ctx.Done():
 		return s.ctx.Err()

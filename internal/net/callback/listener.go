@@ -20,7 +20,7 @@ const admitTime = 10 * time.Second
 // Hello is what a host says first.
 type Hello struct {
 	Host  string `json:"host"`
-	Build string `json:"build"` // of its gorun
+	Build string `json:"build"` // build id of the caller's gorun
 }
 
 // Arrival is the connection of a host.
@@ -148,7 +148,7 @@ func (l *Listener) take(hello Hello, conn *tls.Conn) error {
 	err := frames.Write(conn, frames.Begin, nil)
 	l.mu.Lock()
 	if err != nil {
-		l.missing[hello.Host] = true // it comes again
+		l.missing[hello.Host] = true // a host that hung up may call again
 	}
 	last := len(l.missing) == 0
 	l.mu.Unlock()

@@ -20,7 +20,7 @@ type Ticket struct {
 	Addresses []string `json:"addresses"` // IP addresses of the launcher's machine
 	Port      int      `json:"port"`
 	Launcher  []byte   `json:"launcher"` // SHA-256 of the launcher's public key
-	Seed      []byte   `json:"seed"`     // of the hosts' key
+	Seed      []byte   `json:"seed"`     // seed of the hosts' key
 }
 
 // maxTicket bounds the bytes of a ticket.

@@ -12,10 +12,10 @@ import (
 // Kinds of frames: a kind (1 byte), a length (4 bytes, network order) and data. Both ends send them
 // as they come; the stream itself holds back a sender that is too fast.
 const (
-	In    byte = 1 // to the command's standard input; none: its end
+	In    byte = 1 // bytes for the command's standard input; none: end of input
 	Out   byte = 2
 	Err   byte = 3
-	Size  byte = 4 // of its terminal, as JSON
+	Size  byte = 4 // size of the command's terminal, as JSON
 	Begin byte = 5 // the command, as JSON; the first frame of a stream that begins without one
 	Last  byte = 6 // how the command ended, as JSON
 )

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	pingPeriod  = 5 * time.Second // of connections that are idle
+	pingPeriod  = 5 * time.Second // period of pings on idle connections
 	pingTimeout = 3 * time.Second
-	firstPause  = time.Second // before a lost host is dialed again; it doubles
+	firstPause  = time.Second // first delay before a lost host is dialed again; each later one doubles
 	longestWait = time.Minute
 	// sessionsPerConnection is below the limit that sshd has (MaxSessions), 10. The resident agent
 	// takes one.
@@ -39,7 +39,7 @@ type Conn interface {
 // Host is a host to keep.
 type Host struct {
 	Name     string
-	Identity string // ssh.Identity of the way to it
+	Identity string // ssh.Identity of the route to the host
 	Dial     func(ctx context.Context) (Conn, error)
 	// Reside starts a resident agent on a new connection; nil, or an error: jobs start their agents
 	// by commands.
@@ -50,7 +50,7 @@ type Host struct {
 type line struct {
 	Conn
 	sessions int
-	resident *Resident // of the first line
+	resident *Resident // agent of the first connection
 }
 
 // host keeps the connections to one host. The first is redialed when it is lost; others exist while
@@ -61,7 +61,7 @@ type host struct {
 
 	dialing sync.Mutex // held while dialing for take
 	mu      sync.Mutex
-	lines   []*line // the first is kept; empty: the host is lost
+	lines   []*line // connections, the kept one first; empty: the host is lost
 	err     error   // why the host is lost
 }
 

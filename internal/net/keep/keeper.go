@@ -25,7 +25,7 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	closing bool // no request begins any more
-	active  int  // requests that run
+	active  int  // number of running requests
 	idle    time.Time
 	changed chan struct{} // closed when active or closing changes
 }
@@ -146,7 +146,7 @@ func (k *Keeper) reach(w http.ResponseWriter, r *http.Request, h *host, _ Reques
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(reached) // the client may have gone
+	_ = json.NewEncoder(w).Encode(reached) // the client may have hung up
 }
 
 // run runs a command in a session of its own.
@@ -239,7 +239,7 @@ func (k *Keeper) agent(w http.ResponseWriter, r *http.Request, h *host, want Req
 	var input sync.WaitGroup
 	input.Go(func() {
 		_, _ = io.Copy(stream, early)
-		stream.Close() // the client has gone
+		stream.Close() // the client has hung up
 	})
 	_, _ = io.Copy(client, stream)
 	client.Close()

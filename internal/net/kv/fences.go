@@ -10,7 +10,7 @@ const MaxFence = 64 << 10
 
 const (
 	maxOpen       = 1024     // open fences
-	maxFenceBytes = 64 << 20 // bytes of all their values together
+	maxFenceBytes = 64 << 20 // bytes of the values of all open fences
 )
 
 // Fences holds open fences: each collects one value from every member under its name. It is not
@@ -18,7 +18,7 @@ const (
 type Fences struct {
 	want  int
 	open  map[string]map[int][]byte
-	bytes int // of the values in open
+	bytes int // bytes of the values in open
 }
 
 // NewFences returns fences of want members each.

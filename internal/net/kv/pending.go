@@ -15,18 +15,18 @@ import (
 const (
 	maxOwn     = 256
 	maxOthers  = 16 // ranks in containers may be other users
-	maxPerRank = 4  // besides, for each rank: all ranks may connect at once
+	maxPerRank = 4  // additional connections for each rank: all ranks may connect at once
 )
 
 // listener accepts connections and bounds those that are pending: none of their requests has shown
 // a token.
 type listener struct {
 	net.Listener
-	own   func(net.Conn) bool // the other end is the job's user's, as far as the kernel knows
+	own   func(net.Conn) bool // whether the peer is a process of the job's user, as far as the kernel knows
 	ranks int
 
 	mu      sync.Mutex
-	pending map[bool][]*connection // by own, oldest first
+	pending map[bool][]*connection // connections by result of own, oldest first
 }
 
 // connection leaves the pending ones when a request shows a token, or when it is closed.

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxWait    = time.Hour // of one GET; the rank asks again
+	maxWait    = time.Hour // bound on one GET; the rank asks again
 	headerTime = 5 * time.Second
 	bodyTime   = 10 * time.Second
 	maxNote    = 4 << 10
@@ -92,7 +92,7 @@ type Server struct {
 	backend Backend
 	// by hash of the token, so that the time of a lookup reveals nothing
 	ranks  map[[sha256.Size]byte]*atomic.Pointer[JobInfo]
-	inside atomic.Int64 // requests with a token that are not answered yet
+	inside atomic.Int64 // unanswered requests with a valid token
 	done   chan struct{}
 }
 
@@ -289,7 +289,7 @@ func (s *Server) lost(report func(by, rank int, cause string)) func(http.Respons
 // Note is a line of a rank for the job's user.
 type Note struct {
 	Text  string `json:"text"`
-	Stall bool   `json:"stall,omitempty"` // it says that other ranks have not come to a collective
+	Stall bool   `json:"stall,omitempty"` // whether the text reports ranks that have not entered a collective
 }
 
 func (s *Server) note(w http.ResponseWriter, r *http.Request, rank JobInfo) {

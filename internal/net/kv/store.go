@@ -12,7 +12,7 @@ const (
 	MaxValue = 1 << 20
 	maxBytes = 256 << 20
 
-	entryCost = 256 // what a key costs beside its bytes, about
+	entryCost = 256 // approximate overhead of a key in bytes
 )
 
 // Store maps keys to values. Safe for concurrent use.
@@ -20,8 +20,8 @@ type Store struct {
 	mu     sync.Mutex
 	values map[string][]byte
 	bytes  int
-	limit  int              // of bytes
-	waits  map[string]*wait // for absent keys
+	limit  int              // bytes
+	waits  map[string]*wait // waiting requests by absent key
 }
 
 // wait is for one key.

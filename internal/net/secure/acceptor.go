@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const handshakeTimeout = 5 * time.Second // for one whole handshake
+const handshakeTimeout = 5 * time.Second // bound on one whole handshake
 
 // acceptor authenticates incoming connections and keeps them until they are taken. It
 // accepts one connection per stripe from each lower rank, and closes the listeners when
@@ -17,7 +17,7 @@ const handshakeTimeout = 5 * time.Second // for one whole handshake
 type acceptor struct {
 	handshaker *handshaker
 	listeners  []*listener
-	timeout    time.Duration // of a handshake
+	timeout    time.Duration // bound on one handshake
 	arrived    chan struct{} // see Endpoint.Arrived
 	lanes      Lanes         // nil: none are accepted
 	pending    Pending
@@ -34,7 +34,7 @@ type inbound struct {
 	conns     [MaxStripes]*Conn // by stripe
 	confirmed [MaxStripes]bool  // the dialer knows that its connection was accepted
 	arrived   int               // count of confirmed
-	taken     bool              // by the caller: a lost connection is not replaced
+	taken     bool              // whether the caller has the connection: a lost one is not replaced
 }
 
 // newAcceptor starts to accept. It owns the listeners.

@@ -16,7 +16,7 @@ import (
 // through its guard and never wait; they fail with EAGAIN where the kernel would. A Conn
 // that a rank has sends on one goroutine and receives on one, which may be the same.
 type Conn struct {
-	*net.TCPConn // only until Own
+	*net.TCPConn // nil after Own
 	FD           int
 
 	owned   atomic.Bool

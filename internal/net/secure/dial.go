@@ -18,8 +18,8 @@ import (
 type dialer struct {
 	handshaker *handshaker
 	cfg        Config
-	own        []netip.AddrPort // where this rank listens
-	peers      []Peer           // by rank
+	own        []netip.AddrPort // addresses on which this rank listens
+	peers      []Peer           // all ranks, by rank
 }
 
 // dial makes all connections to a rank: the first to whichever address answers as that

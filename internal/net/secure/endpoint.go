@@ -46,16 +46,16 @@ type Identity struct {
 
 // Peer is what a rank publishes about itself over a trusted channel.
 type Peer struct {
-	Addrs []netip.AddrPort // where it listens, best first
-	Cert  Fingerprint      // of its key, if data is encrypted
-	Rails []Rail           // those of Addrs by which lanes may reach it
+	Addrs []netip.AddrPort // addresses on which the rank listens, best first
+	Cert  Fingerprint      // fingerprint of the rank's key, if data is encrypted
+	Rails []Rail           // those of Addrs that accept lanes
 }
 
 // Rail is an address in the subnet of one of a rank's interfaces.
 type Rail struct {
 	Addr      netip.AddrPort `json:"addr"`
 	Bits      int            `json:"bits"`      // length of the subnet's prefix
-	Interface string         `json:"interface"` // its name on that host
+	Interface string         `json:"interface"` // name of the interface on its host
 }
 
 // Lanes takes a connection that a lower rank adds to one of its stripes while they are in use,
@@ -69,7 +69,7 @@ type Endpoint struct {
 	listeners []*listener
 	addrs     []netip.AddrPort
 	own       *Credentials  // nil unless data is encrypted
-	timeout   time.Duration // of an incoming handshake
+	timeout   time.Duration // bound on an incoming handshake
 	lanes     Lanes         // nil: none are accepted
 
 	dialer   *dialer   // nil before Meet

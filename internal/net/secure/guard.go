@@ -44,7 +44,7 @@ type guard struct {
 	wire   *wire
 	sealed int    // plain bytes in wire.out that send has not reported as sent
 	small  []byte // pieces that are sealed together
-	early  []byte // opened by peek, not received yet
+	early  []byte // bytes that peek opened and nobody has received
 	flight Outbox
 }
 

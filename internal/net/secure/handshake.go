@@ -44,11 +44,11 @@ type hello struct {
 	epoch    uint64
 	from, to uint32
 	size     uint32
-	purpose  uint8 // 0: data
+	purpose  uint8 // 0 for data
 	stripe   uint8 // number of this connection between the two ranks
 	stripes  uint8 // count of those connections
 	guard    Guard // protection of the data
-	lane     uint8 // 0: the stripe's first connection; else its number among those that came later
+	lane     uint8 // 0 for the stripe's first connection; else the number of the lane
 	nonce    [nonceSize]byte
 }
 

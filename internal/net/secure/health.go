@@ -18,9 +18,9 @@ const minTries = 3
 // health is the kernel's state of a stalled connection.
 type health struct {
 	outstanding int           // unacknowledged segments
-	retries     int           // retransmissions of the first since the last acknowledgement
+	retries     int           // retransmissions of the first segment since the last acknowledgement
 	probes      int           // unanswered probes of a full receiver
-	lastHeard   time.Duration // since the last acknowledgement, of data or of a probe
+	lastHeard   time.Duration // time since the last acknowledgement of data or of a probe
 }
 
 // stallTime and stallTries are when a network seems dead: after the second retransmission, some 0.6

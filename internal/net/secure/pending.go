@@ -15,7 +15,7 @@ const MaxPending = 256
 // ready for use, and safe for concurrent use.
 type Pending struct {
 	mu     sync.Mutex
-	conns  []net.Conn // the oldest first
+	conns  []net.Conn // connections, oldest first
 	closed bool
 }
 

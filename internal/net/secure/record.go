@@ -27,8 +27,8 @@ type wire struct {
 	table      *crc32.Table
 	sent, came uint32 // running CRCs
 	in, out    []byte
-	begin, end int // of the unread bytes in in
-	verified   int // bytes of them that are checked
+	begin, end int // bounds of the unread bytes in in
+	verified   int // verified bytes among the unread ones
 	failed     error
 }
 

@@ -15,7 +15,7 @@ const (
 	diagByFamily = 20 // SOCK_DIAG_BY_FAMILY
 	diagInfo     = 2  // INET_DIAG_INFO
 	requestSize  = unix.SizeofNlMsghdr + 56
-	messageSize  = 72 // of struct inet_diag_msg
+	messageSize  = 72 // size of struct inet_diag_msg
 )
 
 // ErrNone means that no connection has the ends.
@@ -40,7 +40,7 @@ func (k *Kernel) Close() { unix.Close(k.fd) }
 // Connection returns the socket that is bound to local and connected to remote, or ErrNone. like is
 // the same socket from before, nil for any: ports are used again.
 func (k *Kernel) Connection(local, remote netip.AddrPort, like *Socket) (Socket, error) {
-	cookie := [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} // any
+	cookie := [8]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff} // wildcard
 	if like != nil {
 		cookie = like.cookie
 	}

@@ -24,10 +24,10 @@ const (
 // Socket is what the kernel knows of a TCP socket.
 type Socket struct {
 	State  State
-	UID    uint32 // 0 for a closed socket, too
-	Inode  uint32 // 0: no process has it
+	UID    uint32 // user ID; 0 also for a closed socket
+	Inode  uint32 // inode; 0: no process holds the socket
 	cookie [8]byte
-	info   []byte // struct tcp_info, where it was requested
+	info   []byte // struct tcp_info, if requested
 
 	// The ends and the lengths of both queues are known from tables only.
 	Local, Remote netip.AddrPort

@@ -37,7 +37,7 @@ type Placement struct {
 	Rank    int
 	CPUs    string `json:",omitempty"` // hardware threads in the kernel's format, 0-3,8; "": it is not bound
 	Where   string `json:",omitempty"` // CPUs in words: cores 2-3 of socket 0
-	Threads int    `json:",omitempty"` // OMP_NUM_THREADS that the agent sets; 0: none
+	Threads int    `json:",omitempty"` // OMP_NUM_THREADS that the agent sets; 0: unset
 	// GPUs are the rank's GPUs by index, or by UUID if they are partitioned.
 	GPUs []string `json:",omitempty"`
 }
@@ -45,6 +45,6 @@ type Placement struct {
 // GPUs is a request for GPUs. The zero value is auto.
 type GPUs struct {
 	Leave   bool `json:",omitempty"` // the agent neither lists nor assigns GPUs
-	PerRank int  `json:",omitempty"` // 0: auto
-	Listed  int  `json:",omitempty"` // the number in the hostfile, which bounds the assigned GPUs; 0: none
+	PerRank int  `json:",omitempty"` // GPUs per rank; 0: auto
+	Listed  int  `json:",omitempty"` // GPUs in the hostfile, which bound the assigned ones; 0: no bound
 }

@@ -4,7 +4,7 @@ import "time"
 
 // Elastic describes a process of an elastic job at its start.
 type Elastic struct {
-	Slot, Slots int // for its life it is bound like local rank Slot of Slots
+	Slot, Slots int // slot and slot count that determine the rank's binding
 	// LocalSize, Node and Nodes are of the epoch that it was started for.
 	LocalSize, Node, Nodes int
 	// Lease is how long the agent runs without a frame from the launcher, unless it can read the

@@ -9,8 +9,8 @@ type Ask struct {
 	Kind AskKind
 	// Ranks are those concerned, of this host; none: all.
 	Ranks  []int
-	Argv   Texts `json:",omitempty"` // of AskExec
-	Signal int   `json:",omitempty"` // of AskSignal
+	Argv   Texts `json:",omitempty"` // command line for AskExec
+	Signal int   `json:",omitempty"` // signal number for AskSignal
 	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes. For
 	// AskTerminal it is the user's.
 	Terminal *Terminal `json:",omitempty"`
@@ -27,8 +27,8 @@ const (
 	AskSignal    AskKind = "signal"    // send a signal to ranks' process groups
 	AskTerminal  AskKind = "terminal"  // connect with the terminal of one rank, until the rank ends
 	AskProcesses AskKind = "processes" // print the processes of ranks that run, as JSON: {"3": 4711}
-	AskStacks    AskKind = "stacks"    // tell what ranks do: standard output is a stacks.Rank as JSON for each
-	AskPulse     AskKind = "pulse"     // tell whether ranks make progress: a stacks.Pulse as JSON for each
+	AskStacks    AskKind = "stacks"    // report ranks' stacks: standard output has a stacks.Rank as JSON for each
+	AskPulse     AskKind = "pulse"     // report ranks' progress: standard output has a stacks.Pulse as JSON for each
 	AskWatch     AskKind = "watch"     // write Readings as lines of JSON until all ranks have ended
 )
 
@@ -49,13 +49,13 @@ const (
 	TellErr                    // A: bytes of standard error
 	TellSize                   // L: Terminal as JSON, a new size
 	TellCredit                 // L, A: uint32, credit returned
-	TellEnd                    // A: ErrandEnd as JSON; L: nobody waits for the errand any more
+	TellEnd                    // A: ErrandEnd as JSON; L: the errand is cancelled
 )
 
 // ErrandEnd is how an errand ended.
 type ErrandEnd struct {
 	Code  int    `json:"code"`            // exit code of a command; 128 + n: signal n ended it
-	Error string `json:"error,omitempty"` // why the errand could not be done
+	Error string `json:"error,omitempty"` // cause of the errand's failure
 }
 
 // SendTell sends a tell of an errand.

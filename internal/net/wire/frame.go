@@ -34,7 +34,7 @@ const (
 	TypeHeartbeat                 // L, A: 8 bytes, sender's monotonic nanoseconds
 	TypeJob                       // L: Job
 	TypeReady                     // A: Ready, the job can start here
-	TypeRefuse                    // A: Refuse, it cannot
+	TypeRefuse                    // A: Refuse, the job cannot start here
 	TypeStart                     // L: Start
 	// A: raw bytes of a rank's stdout, stderr or result; none: it pauses, or ended, within a line
 	TypeOutput
@@ -64,7 +64,7 @@ const (
 	TypeListGPUs  // L: list the host's GPUs
 	TypeGPUs      // A: gpu.Inventory, answers ListGPUs
 	TypeFolder    // L: raw bytes of a work folder, see package workdir
-	TypeWaiting   // A: another launch changes the copy of the folder
+	TypeWaiting   // A: the copy of the folder is locked by another launch
 	TypeWant      // A: Want, files of the folder that the host lacks
 	TypeStaged    // A: Staged, the host has the folder
 	TypeAsk       // L: Ask, which begins an errand
@@ -74,11 +74,11 @@ const (
 	TypeUnits     // A: Units, answers Count
 	TypeOffer     // L: Offer, a file that hosts pass on, see package relay
 	TypeOffered   // A: Offered, answers Offer
-	TypePeers     // L: Peers, hosts that have the file, or want it
+	TypePeers     // L: Peers, hosts that have or need the file
 	TypePiece     // L: raw bytes of the file, after a Passed that asked for them
-	TypePassed    // A: Passed, how far the host is
+	TypePassed    // A: Passed, progress of the host
 	TypeEnough    // L: every host has the file, or has failed
-	TypeNeed      // A: Need, what the programs of a job need beside it
+	TypeNeed      // A: Need, libraries that the job's programs need
 	TypeMPI       // L: MPI, answers Need
 	TypeSpawn     // A: SpawnRequest, a rank asks for more ranks
 	TypeWorld     // L: World, ranks that a rank has asked for

@@ -14,7 +14,7 @@ import (
 type Hello struct {
 	Protocol int
 	Build    string // identifies the executable's content; both sides must agree
-	PID      int    `json:",omitempty"` // agent only, as are the fields below
+	PID      int    `json:",omitempty"` // process ID of the agent; set only by agents, as are the fields below
 	Hostname string `json:",omitempty"`
 	Arch     string `json:",omitempty"` // GOARCH
 	// Addresses are the host's own, at most MaxAddresses.
@@ -40,7 +40,7 @@ const MaxAddresses = 256
 type Address struct {
 	Interface string
 	Prefix    netip.Prefix // the address with the length of its subnet; invalid: the interface has no address
-	Up        bool         `json:",omitempty"` // the interface is up and its link is, too
+	Up        bool         `json:",omitempty"` // whether the interface and its link are up
 	Loopback  bool         `json:",omitempty"`
 	Speed     int          `json:",omitempty"` // Mbit/s; 0: unknown
 }
@@ -69,7 +69,7 @@ type Job struct {
 	Grace   time.Duration
 	Binding Binding
 	GPUs    GPUs
-	Encrypt bool `json:",omitempty"` // the data that ranks send each other over networks
+	Encrypt bool `json:",omitempty"` // whether ranks encrypt the data that they send over networks
 	// AllNetworks makes ring send over all networks that join two hosts, unless the environment
 	// says otherwise.
 	AllNetworks bool `json:",omitempty"`
@@ -119,10 +119,10 @@ const (
 
 // Program is run by some ranks.
 type Program struct {
-	Argv Texts    // its name and its arguments
+	Argv Texts    // program name and arguments
 	Env  Texts    `json:",omitempty"` // NAME=value, laid over the job's
 	Drop []string `json:",omitempty"` // names to remove from the host's own environment, beside the job's
-	Wdir Text     // absolute
+	Wdir Text     // absolute path
 	// Python is the path of a Python environment that the ranks run in; "": that of the host.
 	Python Text `json:",omitempty"`
 	// Ranks is how many consecutive ranks of the job run it, DropHere names to remove on the
@@ -134,7 +134,7 @@ type Program struct {
 // Tool is how one rank starts otherwise than by its program's words.
 type Tool struct {
 	Rank int
-	Argv Texts `json:",omitempty"` // a command that starts the program, with its words; none: the program itself
+	Argv Texts `json:",omitempty"` // launcher command and its arguments; none: the program starts directly
 	// Terminal is the kind (TERM) of the rank's own terminal, which has its standard files; "": it
 	// has pipes.
 	Terminal string `json:",omitempty"`
@@ -177,23 +177,23 @@ type Want struct {
 
 // WantedFile is a file of the offered folder.
 type WantedFile struct {
-	Index int // in the offer
+	Index int // index into the offer
 	// SHA-256 of the host's file of the same size and another time; nil: it lacks the file
 	Sum []byte `json:",omitempty"`
 }
 
 // Staged reports that ranks can start in the offered folder.
 type Staged struct {
-	Shared bool   `json:",omitempty"` // the host sees the folder itself
-	Dir    []byte `json:",omitempty"` // the copy, absolute, if it does not
+	Shared bool   `json:",omitempty"` // whether the host sees the original folder
+	Dir    []byte `json:",omitempty"` // absolute path of the copy, unless Shared
 }
 
 // Refuse is why the agent cannot do what it was asked before the ranks start, an error. Code is
 // gorun's exit code.
 type Refuse struct {
 	Code int
-	What string // what is wrong, for `gorun: error:`
-	Hint string // what to do, for `gorun: hint:`; may be empty
+	What string // error text for `gorun: error:`
+	Hint string // next step for `gorun: hint:`; may be empty
 }
 
 func (r *Refuse) Error() string { return r.What }
@@ -208,7 +208,7 @@ const (
 	CodeHostFailed    = 125
 	CodeNotExecutable = 126
 	CodeNotFound      = 127
-	CodeSignalBase    = 128 // plus the number of the signal that ended it
+	CodeSignalBase    = 128 // base of exit codes: plus the number of the signal that ended the rank
 	// of a guard: plus the number of the signal that ended its agent, of which no process is left
 	CodeSweptBase = 192
 )
@@ -222,10 +222,10 @@ type Start struct {
 	// Interfaces are this host's interfaces for NCCL; empty: the one with the first address, or
 	// loopback's where all ranks are on this host.
 	Interfaces []string `json:",omitempty"`
-	Asked      bool     `json:",omitempty"` // the user has chosen them
-	MasterAddr string   // of rank 0's host
+	Asked      bool     `json:",omitempty"` // whether the user chose the interfaces
+	MasterAddr string   // address of rank 0's host
 	MasterPort int
-	Mapping    string // which ranks share a node, as MPICH has it
+	Mapping    string // ranks per node in MPICH's format
 	// Hosts are those of the job, HostOf the index of each rank's among them, and Host that of this
 	// one, for a host that is ready for PMIx.
 	Hosts  []string `json:",omitempty"`
@@ -237,10 +237,10 @@ type Start struct {
 type Exit struct {
 	Rank    int
 	Code    int           // exit status; 0 when Signal is set
-	Signal  int           `json:",omitempty"` // signal that ended it
+	Signal  int           `json:",omitempty"` // number of the signal that ended the rank
 	Core    bool          `json:",omitempty"`
-	Stopped bool          `json:",omitempty"` // the agent had signalled it before it ended
-	Aborted bool          `json:",omitempty"` // it was told to abort before it ended
+	Stopped bool          `json:",omitempty"` // whether the agent signalled the rank before it ended
+	Aborted bool          `json:",omitempty"` // whether the rank was told to abort before it ended
 	At      time.Duration // agent's monotonic clock, same as in heartbeats
 	MPI     MPIEnd        `json:",omitempty"`
 	// the code given to MPI_Abort, of which Code is what an exit status can have
@@ -263,7 +263,7 @@ type MPIEnd string
 // Ends of MPI programs. Code is the one given to MPI_Abort, or 0.
 const (
 	MPIAborted    MPIEnd = "aborted"    // the rank called MPI_Abort
-	MPIUnfinished MPIEnd = "unfinished" // it ended after MPI_Init and before MPI_Finalize
+	MPIUnfinished MPIEnd = "unfinished" // the rank ended between MPI_Init and MPI_Finalize
 )
 
 // OutOfMemory names the memory that ran out.
@@ -273,7 +273,7 @@ type OutOfMemory string
 const (
 	MemoryOfHost  OutOfMemory = "host"
 	MemoryOfGroup OutOfMemory = "cgroup"   // a cgroup's limit was reached
-	MemoryLikely  OutOfMemory = "probably" // the host's, and the killed process is not known
+	MemoryLikely  OutOfMemory = "probably" // the host's memory ran out, and the kernel does not name the process
 )
 
 // Done is an agent's last message. Without a payload no process is left.
@@ -289,7 +289,7 @@ const MaxUnkillable = 64
 type Process struct {
 	PID   int
 	Name  string
-	State string // a letter as in proc(5): D waits in the kernel
+	State string // state letter as in proc(5): D waits in the kernel
 }
 
 // Stop ends the job on a host: TERM to every rank's process group, KILL to all
@@ -301,21 +301,21 @@ type Signal struct{ Number int }
 
 // Abort tells ranks that the job cannot go on.
 type Abort struct {
-	Epoch int    `json:"epoch,omitempty"` // of an elastic job: it is this epoch that cannot go on
-	Rank  int    `json:"rank"`            // the rank at fault; -1: none
+	Epoch int    `json:"epoch,omitempty"` // epoch of an elastic job that failed
+	Rank  int    `json:"rank"`            // rank at fault, or -1
 	Host  string `json:"host"`
 	Cause string `json:"cause"`
 }
 
 // Lost reports that a rank lost its connection to another rank.
 type Lost struct {
-	Epoch    int `json:",omitempty"` // of an elastic job
+	Epoch    int `json:",omitempty"` // epoch of an elastic job
 	By, Rank int
 	Cause    string
 	// Awaited: Rank is By, and has ended while ranks wait for it in MPI, which cannot go on without
 	// it.
 	Awaited bool `json:",omitempty"`
-	Left    bool `json:",omitempty"` // Rank left what the two shared: the job may go on
+	Left    bool `json:",omitempty"` // whether Rank left shared communication in order: the job may go on
 }
 
 // Entered lists all ranks of the host that have called MPI_Init. It comes when some of the job's
@@ -329,16 +329,16 @@ func IsMPIFence(name string) bool {
 
 // Failing reports that an agent ends its ranks and itself without a request of the launcher.
 type Failing struct {
-	GuardGone bool   // its guard was killed
-	Signal    string // the signal that it received, which it also does when the guard has exited
-	Broken    string `json:",omitempty"` // why the agent cannot serve its ranks any more
+	GuardGone bool   // whether the agent's guard was killed
+	Signal    string // signal that the agent received, also from itself after its guard exited
+	Broken    string `json:",omitempty"` // reason why the agent cannot serve its ranks any more
 }
 
 // Note is a line of a rank for the user.
 type Note struct {
 	By    int
 	Text  string
-	Stall bool `json:",omitempty"` // it says that other ranks have not come to a collective
+	Stall bool `json:",omitempty"` // whether the text reports ranks that have not entered a collective
 }
 
 // Put stores a value.
@@ -364,7 +364,7 @@ type Value struct {
 
 // Fence carries values by rank: one host's to the launcher, all of them back.
 type Fence struct {
-	Epoch  int `json:",omitempty"` // of an elastic job
+	Epoch  int `json:",omitempty"` // epoch of an elastic job
 	Name   string
 	Values map[int][]byte
 }
@@ -381,7 +381,7 @@ func (w *Writer) SendMessage(t Type, message any) error {
 // Decode reads a control message out of f into message.
 func (f Frame) Decode(message any) error {
 	if err := json.Unmarshal(f.Payload, message); err != nil {
-		return &FormatError{fmt.Sprintf("%s message: %.200s", f.Type, err.Error())} // which may quote the message
+		return &FormatError{fmt.Sprintf("%s message: %.200s", f.Type, err.Error())} // the cause may quote the message
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func Preamble(nonce string) []byte { return []byte("\x00gorun-agent " + nonce + 
 // than MaxNoise bytes came before it. Noise holds what came.
 type NoiseError struct {
 	Noise []byte
-	Err   error // what ended the search
+	Err   error // cause of the end of the search
 }
 
 func (e *NoiseError) Error() string {

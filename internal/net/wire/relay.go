@@ -11,13 +11,13 @@ type Offer struct {
 	Place
 	Size  int64
 	Chunk int64
-	Sums  []byte // of all chunks, one after the other
+	Sums  []byte // checksums of all chunks, concatenated
 	// Group, Member and Key are what the host's connections with others prove: the launch, the
 	// host's number in it, and a secret of 32 bytes.
 	Group  string
 	Member int
 	Key    []byte
-	Addrs  []netip.Addr // where other hosts may reach this one, best first; none: it passes nothing on
+	Addrs  []netip.Addr // addresses of this host for other hosts, best first; none: it passes nothing on
 	// Ask: the host is only asked whether it has what it would make of the file. There is no file.
 	Ask bool `json:",omitempty"`
 }
@@ -28,7 +28,7 @@ type Place struct {
 	Dir   []byte `json:",omitempty"`
 	Name  []byte
 	Mode  uint32        `json:",omitempty"` // permissions
-	Mtime time.Duration `json:",omitempty"` // since 1970
+	Mtime time.Duration `json:",omitempty"` // time since 1970
 	// Use is what the file is for.
 	Use Use `json:",omitempty"`
 }
@@ -38,16 +38,16 @@ type Use string
 
 // The uses.
 const (
-	UseKeep Use = "" // it stays in Dir
+	UseKeep Use = "" // file that stays in Dir
 	// it is a packed Python environment, which the host unpacks in its cache; Name is its key
 	UseEnvironment Use = "environment"
 )
 
 // Offered says how the host can take part.
 type Offered struct {
-	Have  int64            // bytes of the file that are there and right
-	Addrs []netip.AddrPort `json:",omitempty"` // where it listens
-	Cert  []byte           `json:",omitempty"` // SHA-256 of its certificate
+	Have  int64            // verified bytes of the file
+	Addrs []netip.AddrPort `json:",omitempty"` // addresses on which the host listens
+	Cert  []byte           `json:",omitempty"` // SHA-256 of the host's certificate
 	// Path is what an offer asks for; none: the host does not have it.
 	Path []byte `json:",omitempty"`
 }
@@ -70,7 +70,7 @@ type Peers struct {
 // Passed is a host's progress.
 type Passed struct {
 	Have int64
-	Feed bool `json:",omitempty"` // the host reaches none of its peers: the launcher is to send the file from Have on
+	Feed bool `json:",omitempty"` // no peer is reachable: the launcher sends the file from Have on
 	// From is the member that the host fetches from, -1 the launcher.
 	From int
 	// Blamed is a member that sent something else than the file, and Why how fetching from it
@@ -85,5 +85,5 @@ type Passed struct {
 type Blamed struct {
 	Member int
 	Why    string
-	Lied   bool `json:",omitempty"` // it sent other bytes than the file's
+	Lied   bool `json:",omitempty"` // whether the peer sent other bytes than the file's
 }

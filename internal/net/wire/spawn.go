@@ -4,7 +4,7 @@ package wire
 // First+Step and so on, Total at most.
 type Spawn struct {
 	First, Step, Total int
-	Most               int // that run at a time; 0: none may be started
+	Most               int // limit of spawned ranks that run at a time; 0: no spawning
 	Universe           int // MPI_UNIVERSE_SIZE; 0: the job's size
 	// Anywhere: ranks of the host may start others on all hosts of the job, not only there.
 	Anywhere bool `json:",omitempty"`
@@ -17,8 +17,8 @@ func (s Spawn) Has(rank int) bool {
 
 // SpawnRequest asks for more ranks on behalf of a rank of the host.
 type SpawnRequest struct {
-	ID       uint64 // of the agent's requests
-	By       int    // the rank
+	ID       uint64 // number of the request, unique to the agent
+	By       int    // rank that asks
 	Programs []SpawnProgram
 	Given    map[string][]byte `json:",omitempty"` // values that the new ranks can get over PMI-1
 }
@@ -27,7 +27,7 @@ type SpawnRequest struct {
 type SpawnProgram struct {
 	Argv Texts
 	Env  Texts `json:",omitempty"` // NAME=value, laid over those of the host's program
-	Dir  Text  `json:",omitempty"` // empty: that of the host's program
+	Dir  Text  `json:",omitempty"` // working directory; empty: that of the host's program
 	// where they must run: names of hosts with commas, each perhaps with :SLOTS; "": anywhere
 	Host string `json:",omitempty"`
 	// Ranks is their number, 1 at least.
@@ -37,13 +37,13 @@ type SpawnProgram struct {
 // World is ranks that a rank has spawned, for all hosts of the job; or, for the host that asked,
 // why there are none.
 type World struct {
-	ID      uint64 // of the request
+	ID      uint64 // number of the request
 	By      int
 	Refused string `json:",omitempty"`
 
-	Number   int // 1-based, in the order of the requests
+	Number   int // 1-based number of the world, in the order of the requests
 	Programs []SpawnProgram
 	Given    map[string][]byte `json:",omitempty"`
-	Numbers  []int             // of its ranks in the job, by rank
-	HostOf   []int             // by rank: the index of its host among the job's
+	Numbers  []int             // numbers of the world's ranks in the job, by rank
+	HostOf   []int             // index of each rank's host among the job's, by rank
 }

@@ -21,15 +21,15 @@ const maxTicks = 4
 type Axis struct {
 	Name    string
 	Scale   Scale
-	Base    float64              // of a logarithmic axis, which has ticks at its powers; 10 if 0
-	Label   func(float64) string // formats a tick
-	Include []float64            // shown in any case
+	Base    float64              // base of a logarithmic axis, which has ticks at its powers; 0: 10
+	Label   func(float64) string // formatter of ticks
+	Include []float64            // values always within the axis
 }
 
 // span is an axis over the values of a plot.
 type span struct {
 	Axis
-	low, high float64 // logarithms on a logarithmic axis
+	low, high float64 // bounds; logarithms on a logarithmic axis
 	ticks     []float64
 }
 

@@ -11,7 +11,7 @@ import (
 
 // HeatMap is a chart of cells in rows and columns.
 type HeatMap struct {
-	Text    string // for those who cannot see the chart
+	Text    string // description for screen readers
 	Rows    []string
 	Columns []string
 	Cells   []Cell
@@ -20,13 +20,13 @@ type HeatMap struct {
 // Cell is a value of a HeatMap.
 type Cell struct {
 	Row, Column int
-	Heat        float64 // from 0 to 1; NaN is no value and black
-	Text        string  // shown under the pointer
+	Heat        float64 // 0 to 1; NaN: no value, drawn black
+	Text        string  // tooltip
 }
 
 const (
 	cellSize = 10.0
-	nameSize = 60.0 // of rows and columns
+	nameSize = 60.0 // size of the names of rows and columns
 )
 
 // SVG returns the map as a part of a page.

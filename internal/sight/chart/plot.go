@@ -10,18 +10,18 @@ import (
 // Plot is a chart of lines.
 type Plot struct {
 	Title  string
-	Note   string // under the title of a Figure
-	Text   string // for those who cannot see the chart; Title if empty
+	Note   string // line under the title of a Figure
+	Text   string // description for screen readers; empty: Title
 	X, Y   Axis
 	Series []Series
 }
 
 // Series is one line of a Plot. A point that an axis cannot show is a gap in it.
 type Series struct {
-	Name   string // in the legend, which has no unnamed series
+	Name   string // name in the legend, which omits unnamed series
 	Points []Point
 	Dashed bool
-	Band   bool // whether the area from Low to High of the points is shown
+	Band   bool // whether the area from Low to High is filled
 }
 
 // Point is a point of a Series.

@@ -86,7 +86,7 @@ func (c *Client) do(ctx context.Context, method, path string, message any) (io.R
 
 // AnswerError is an answer of a job's gorun that is no success.
 type AnswerError struct {
-	Status int // of HTTP
+	Status int // HTTP status
 	Text   string
 }
 
@@ -146,7 +146,7 @@ func (c *Client) ask(ctx context.Context) (job Job, err error) {
 // Found is a job, and a way to it if it runs on this machine.
 type Found struct {
 	Job
-	Client *Client // nil: it has ended, or belongs to another machine
+	Client *Client // nil: the job has ended, or belongs to another machine
 }
 
 // List returns the user's jobs, in the order in which they began: those that run, and with ended
@@ -227,7 +227,7 @@ func runningIDs(all []Found) (ids []string) {
 // NoJobError reports that no job, or several, are called so.
 type NoJobError struct {
 	Name  string
-	Among []string // the jobs with that name; none: there is no such job
+	Among []string // jobs with that name; none: no such job
 }
 
 func (e *NoJobError) Error() string {

@@ -16,7 +16,7 @@ import (
 
 // Exec asks for a command where a rank runs, or, without one, for the rank's own terminal.
 type Exec struct {
-	Rank     int        `json:"rank"` // -1: Host is given
+	Rank     int        `json:"rank"` // rank whose environment is used; -1: Host is given
 	Host     string     `json:"host,omitempty"`
 	Argv     wire.Texts `json:"argv"`
 	Terminal *Terminal  `json:"terminal,omitempty"`

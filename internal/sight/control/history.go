@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	keepTime = 7 * 24 * time.Hour // how long an ended job and its log are kept
+	keepTime = 7 * 24 * time.Hour // time for which an ended job and its log are kept
 	// historySize is when the history is shortened to what must be kept, at most half of this.
 	historySize = 4 << 20
 	historyName = "history.jsonl"

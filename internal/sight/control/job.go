@@ -14,9 +14,9 @@ const Version = 1
 const (
 	Starting = "starting" // hosts are being connected
 	Running  = "running"  // ranks run
-	Keeping  = "keeping"  // no ranks: it keeps connections to hosts for other jobs
+	Keeping  = "keeping"  // no ranks: connections to hosts are kept for other jobs
 	Ended    = "ended"
-	Unknown  = "unknown" // it belongs to another machine, or ended without a trace
+	Unknown  = "unknown" // a job of another machine, or one that ended without a trace
 )
 
 // Job describes a job. Times are those of the machine that runs gorun.
@@ -25,22 +25,22 @@ type Job struct {
 	ID       string    `json:"id"`
 	Name     string    `json:"name,omitempty"`
 	State    string    `json:"state"`
-	PID      int       `json:"pid"`     // of gorun
-	Machine  string    `json:"machine"` // that runs gorun
-	Program  []string  `json:"program"` // and arguments; of several programs the first
+	PID      int       `json:"pid"`     // process ID of gorun
+	Machine  string    `json:"machine"` // name of the machine that runs gorun
+	Program  []string  `json:"program"` // program and arguments, the first of several programs
 	Dir      string    `json:"dir"`
 	Size     int       `json:"size"`                // ranks
-	Spawned  int       `json:"spawned,omitempty"`   // ranks beside them that MPI programs have started
-	Last     int       `json:"last_rank,omitempty"` // the highest number of those
+	Spawned  int       `json:"spawned,omitempty"`   // ranks that MPI programs have spawned
+	Last     int       `json:"last_rank,omitempty"` // highest number of a spawned rank
 	Hosts    []Host    `json:"hosts"`
 	Elastic  bool      `json:"elastic,omitempty"`
 	Detached bool      `json:"detached,omitempty"`
 	Began    time.Time `json:"began"`
-	Running  time.Time `json:"running,omitzero"` // when the ranks were released
-	Exits    []Exit    `json:"exits,omitempty"`  // of ranks, in the order of their ends
+	Running  time.Time `json:"running,omitzero"` // time of the ranks' release
+	Exits    []Exit    `json:"exits,omitempty"`  // exits of ranks, in order
 	Ended    time.Time `json:"ended,omitzero"`
 	Code     *int      `json:"code,omitempty"`  // exit code of gorun
-	Cause    string    `json:"cause,omitempty"` // why the code is not 0
+	Cause    string    `json:"cause,omitempty"` // cause of a code other than 0
 	Log      string    `json:"log,omitempty"`   // folder with the output of a detached job
 }
 
@@ -56,8 +56,8 @@ type Exit struct {
 	Host    string  `json:"host"`
 	Code    int     `json:"code"`
 	Signal  int     `json:"signal,omitempty"`
-	Stopped bool    `json:"stopped,omitempty"` // gorun ended it
-	Seconds float64 `json:"seconds"`           // since the ranks were released
+	Stopped bool    `json:"stopped,omitempty"` // whether gorun ended the rank
+	Seconds float64 `json:"seconds"`           // seconds since the ranks' release
 }
 
 // newID returns a name for a job, such as g7k2. About 600,000 are possible, so the caller checks

@@ -26,10 +26,10 @@ const (
 type log struct {
 	dir    string
 	tail   *Tail
-	size   int64       // of a segment
+	size   int64       // bytes of a segment
 	failed func(error) // called for the first lost record
 	file   *os.File    // nil: the next record begins a file
-	wrote  int64       // in it
+	wrote  int64       // bytes written to file
 	broken bool
 }
 
@@ -130,7 +130,7 @@ func (l *log) endFile() {
 // logFile is a file of a log.
 type logFile struct {
 	path string
-	at   int64 // position of its first record
+	at   int64 // position of the file's first record
 }
 
 // logFiles returns the files of a log in order.

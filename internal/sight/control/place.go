@@ -9,9 +9,9 @@ import (
 
 // Place is where the user's jobs are found.
 type Place struct {
-	Runtime string // folder of sockets that ends with the user's last session; "": there is none
-	State   string // folder of the history, and of all that belongs to detached jobs; "": there is none
-	Host    string // name of this machine, in the names of sockets: folders may be shared between machines
+	Runtime string // folder of sockets that ends with the user's last session; "": none
+	State   string // folder of the history and of detached jobs' sockets and logs; "": none
+	Host    string // name of this machine, part of sockets' names because machines may share the folders
 }
 
 // FindPlace returns the user's folders as the XDG base directory specification names them. Neither

@@ -13,12 +13,12 @@ import (
 // Record is a piece of a job's output, as it came from a rank.
 type Record struct {
 	At   time.Time
-	Rank int // Own for gorun's own messages
+	Rank int // rank; Own for gorun's own messages
 	FD   int // 1 for stdout, 2 for stderr, or Gap
 	// Data is empty if the rank pauses in the middle of a line. It is valid until the next record
 	// is read.
 	Data []byte
-	Lost int64 // bytes of records that are missing here; only of a Gap
+	Lost int64 // missing bytes of records; only in a Gap
 }
 
 // Size is how far the record moves the position in the stream.

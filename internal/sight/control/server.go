@@ -23,8 +23,8 @@ const lingerTime = time.Second
 
 // Stop asks for the end of a job.
 type Stop struct {
-	Signal int  `json:"signal"` // SIGINT, SIGTERM or SIGHUP: which signal to gorun this stands for
-	Now    bool `json:"now"`    // without grace
+	Signal int  `json:"signal"` // SIGINT, SIGTERM or SIGHUP: the signal to gorun that the request stands for
+	Now    bool `json:"now"`    // whether ranks get no grace period
 }
 
 // Actions are what clients can do to a job. They are called concurrently.
@@ -54,13 +54,13 @@ type Server struct {
 	http   http.Server
 	life   context.Context
 	end    context.CancelFunc
-	wg     sync.WaitGroup // of the listener and the log
+	wg     sync.WaitGroup // goroutines of the listener and the log
 	tail   *Tail
 
 	mu    sync.Mutex
 	job   Job
 	ended chan struct{}
-	lost  error // why the history lacks the job
+	lost  error // error that kept the job out of the history
 }
 
 // New returns a server that nobody can reach until Listen. It takes output and changes of the job
@@ -104,7 +104,7 @@ func (s *Server) Listen() error {
 			return errors.Join(err, socket.Close())
 		}
 	}
-	handler := sync.OnceValue(s.handler) // most jobs have no clients
+	handler := sync.OnceValue(s.handler) // built on first use, because most jobs have no clients
 	s.http = http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler().ServeHTTP(w, r) }),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -233,7 +233,7 @@ func (s *Server) handler() http.Handler {
 
 func (s *Server) describe(w http.ResponseWriter) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(s.Job()) // the client may have gone
+	_ = json.NewEncoder(w).Encode(s.Job()) // the client may have hung up
 }
 
 // output streams records: from a position, to the end of the job with follow=1, else to what there

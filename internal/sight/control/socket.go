@@ -26,7 +26,7 @@ type socket struct {
 	name   string
 	id     string
 	once   sync.Once
-	err    error // of the first Close
+	err    error // error of the first Close
 }
 
 // listen makes the socket of a new job in the first folder that can have one. Its id begins with
@@ -155,7 +155,7 @@ func dial(ctx context.Context, path, name string) (net.Conn, error) {
 	defer dir.Close()
 	conn, err := new(net.Dialer).DialContext(ctx, "unix", entry(dir, name))
 	if errors.Is(err, unix.ECONNREFUSED) {
-		_ = unix.Unlinkat(int(dir.Fd()), name, 0) // another process may have done so
+		_ = unix.Unlinkat(int(dir.Fd()), name, 0) // another process may have removed it
 		return nil, errDead
 	}
 	if err != nil {

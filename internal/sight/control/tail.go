@@ -21,14 +21,14 @@ type Tail struct {
 	// a ring that grows up to tailSize: most jobs print little, and memory at the start costs a
 	// collection
 	buf        []byte
-	start, end int64         // positions in the stream of all records; start is the beginning of one
-	more       chan struct{} // closed when there is more, or no more will come; nil: nobody waits
+	start, end int64         // positions in the stream of all records; start is a record boundary
+	more       chan struct{} // closed when records arrive or the stream ends; nil: no waiters
 	closed     bool
 
-	logged  int64         // the position up to which the log has taken records
-	logs    bool          // there is a log
-	stuck   bool          // the log makes no progress: it is not waited for
-	written chan struct{} // closed when the log makes progress; nil: nobody waits
+	logged  int64         // position up to which the log has taken records
+	logs    bool          // whether a log exists
+	stuck   bool          // whether the log makes no progress: writers do not wait for it
+	written chan struct{} // closed when the log makes progress; nil: no waiters
 }
 
 // NewTail returns an empty tail. With paced, output waits for a log that is slower, but not for one
@@ -158,7 +158,7 @@ func (t *Tail) Read(ctx context.Context, from int64, buf []byte, wait bool) (rec
 		var length [4]byte
 		t.copyOut(length[:], from+recordSize)
 		size := recordHead + int(binary.BigEndian.Uint32(length[:]))
-		if size > recordHead+maxRecord || from+int64(size) > t.end { // from is no record's beginning
+		if size > recordHead+maxRecord || from+int64(size) > t.end { // from is no record boundary
 			return records, t.end
 		}
 		if !first && len(records)+size > cap(buf) {

@@ -16,7 +16,7 @@ import (
 
 // Dump is what one process says.
 type Dump struct {
-	Version string  `json:"version"`           // of the format
+	Version string  `json:"version"`           // version of the dump's format
 	Library string  `json:"library,omitempty"` // version of NCCL
 	Groups  []Group `json:"groups,omitempty"`
 }
@@ -26,17 +26,17 @@ type Group struct {
 	Name  string `json:"name"`
 	Desc  string `json:"desc,omitempty"`
 	Ranks string `json:"ranks,omitempty"` // as PyTorch writes them: "[0, 1]"
-	Last  int64  `json:"last"`            // the highest number of a collective
+	Last  int64  `json:"last"`            // highest number of a collective
 	Calls []Call `json:"calls,omitempty"`
 }
 
 // Call is a collective.
 type Call struct {
-	Number int64         `json:"number"` // in its group, from 1
-	Kind   string        `json:"kind"`   // such as nccl:all_reduce
+	Number int64         `json:"number"` // 1-based number in its group
+	Kind   string        `json:"kind"`   // kind, such as nccl:all_reduce
 	Shape  string        `json:"shape,omitempty"`
 	State  string        `json:"state"` // scheduled, started or completed
-	Began  time.Duration `json:"began"` // how long ago it was enqueued
+	Began  time.Duration `json:"began"` // time since it was enqueued
 	Where  string        `json:"where,omitempty"`
 }
 
@@ -46,7 +46,7 @@ func (c *Call) Over() bool { return c.State == "completed" }
 // Bounds on what is kept of a dump.
 const (
 	maxGroups = 64
-	maxCalls  = 64 // of a group
+	maxCalls  = 64 // calls of a group
 	maxText   = 200
 	maxValues = 2 << 20 // of a pickle; a dump of 2,000 calls with their stacks has a tenth of them
 )

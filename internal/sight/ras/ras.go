@@ -15,7 +15,7 @@ import (
 type Status struct {
 	Version string   `json:"nccl_version,omitempty"`
 	Comms   []Comm   `json:"communicators,omitempty"`
-	Lines   []string `json:"lines,omitempty"` // errors and warnings of an NCCL that does not answer in JSON
+	Lines   []string `json:"lines,omitempty"` // errors and warnings of an NCCL that has no JSON answers
 }
 
 // Comm is a communicator.
@@ -23,20 +23,20 @@ type Comm struct {
 	Hash    string `json:"hash"`
 	Size    int    `json:"size"`
 	Ranks   []Rank `json:"ranks"`
-	Missing []Rank `json:"missing_ranks,omitempty"` // that have not answered
+	Missing []Rank `json:"missing_ranks,omitempty"` // ranks that have not answered
 }
 
 // Rank is a member of a communicator.
 type Rank struct {
-	Rank   int    `json:"rank"` // in the communicator
-	Host   string `json:"host"` // its address
+	Rank   int    `json:"rank"` // rank in the communicator
+	Host   string `json:"host"` // address of the rank's host
 	PID    int    `json:"pid"`
 	Status struct {
 		AsyncError int  `json:"async_error,omitempty"`
 		Abort      bool `json:"abort_flag,omitempty"`
 		Dead       bool `json:"considered_dead,omitempty"`
 	} `json:"status"`
-	Counts map[string]uint64 `json:"collective_counts,omitempty"` // of launched operations by kind
+	Counts map[string]uint64 `json:"collective_counts,omitempty"` // number of launched operations, by kind
 }
 
 // DefaultAddr is where NCCL listens without NCCL_RAS_ADDR.
@@ -46,7 +46,7 @@ const DefaultAddr = "localhost:28028"
 const (
 	maxAnswer = 16 << 20
 	maxComms  = 16
-	maxRanks  = 1 << 16 // of all communicators
+	maxRanks  = 1 << 16 // ranks of all communicators
 	maxLines  = 40
 	maxText   = 300
 )

@@ -11,8 +11,8 @@ import (
 
 // The clocks of a record.
 const (
-	nanoseconds uint32 = 1 + iota // of CLOCK_MONOTONIC
-	counter                       // of the processor, which takes a fraction of the time to read
+	nanoseconds uint32 = 1 + iota // nanoseconds of CLOCK_MONOTONIC
+	counter                       // the processor's counter, which is faster to read
 )
 
 // clock tells the time in ticks.

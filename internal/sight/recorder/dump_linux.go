@@ -22,7 +22,7 @@ const maxDump = 4 << 20
 // dumper writes the stacks of a Go program's goroutines to memory when another process of the user
 // asks for them. SIGQUIT would end the program.
 type dumper struct {
-	read, write *os.File // a pipe: a byte asks
+	read, write *os.File // pipe: a byte in it requests a dump
 	answer      *os.File
 	wg          sync.WaitGroup
 }

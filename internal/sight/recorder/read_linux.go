@@ -19,7 +19,7 @@ var ErrNone = errors.New("it publishes no record of calls")
 // Reader reads the record of another process, or of this one. It is not safe for concurrent use.
 type Reader struct {
 	file          *os.File
-	path          string // below /proc
+	path          string // path below /proc
 	first, second []uint64
 }
 
@@ -31,7 +31,7 @@ func Open(pid int) (*Reader, error) {
 		return nil, err
 	}
 	own := ownNumber(dir)
-	for _, fd := range slices.Backward(fds) { // the latest epoch's
+	for _, fd := range slices.Backward(fds) { // the latest epoch first
 		path := dir + "/fd/" + fd.Name()
 		if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:"+memfdName+" ") {
 			continue

@@ -22,9 +22,9 @@ type Recorder struct {
 
 	mu     sync.Mutex
 	turn   uint64
-	free   []int // tensors
+	free   []int // indexes of free tensor slots
 	closed bool
-	dumper *dumper // nil: this is no Go program
+	dumper *dumper // nil: not a Go program
 }
 
 // New publishes a record for this process. Close withdraws it.
@@ -111,15 +111,15 @@ func (r *Recorder) Close() {
 type Lane struct {
 	owner *Recorder
 	lane  *lane
-	id    uint64 // the memory is another communicator's, or free, unless it has this one
+	id    uint64 // the communicator's id; memory with another id was freed or reused
 	last  *call
 	brief brief
 }
 
 // brief estimates how long brief calls take: reading the clock would be a good part of their time.
 type brief struct {
-	usual uint64 // ticks, a mean of those that were measured
-	since int    // how many have not been measured since
+	usual uint64 // ticks of a call, a mean of the measured ones
+	since int    // number of calls since the last measured one
 }
 
 // measureEvery is how many brief calls there are for one that is measured.

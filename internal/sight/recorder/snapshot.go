@@ -7,11 +7,11 @@ type Snapshot struct {
 	Rank    int           `json:"rank"`
 	Size    int           `json:"size"`
 	Epoch   int           `json:"epoch,omitempty"`
-	Joined  bool          `json:"joined"` // false: it waits in Init for the other ranks
-	Since   time.Duration `json:"since"`  // it has joined, or waits
+	Joined  bool          `json:"joined"` // false: the rank waits in Init for the others
+	Since   time.Duration `json:"since"`  // time since it joined or began to wait
 	Comms   []Comm        `json:"comms,omitempty"`
 	Tensors []Call        `json:"tensors,omitempty"` // submitted to queues and not done, the oldest first; at most 64
-	Pending int           `json:"pending,omitempty"` // how many there are
+	Pending int           `json:"pending,omitempty"` // number of pending tensors
 
 	// Totals of calls that have ended.
 	Calls uint64        `json:"calls"`
@@ -21,15 +21,15 @@ type Snapshot struct {
 
 // Totals are sums of a rank's calls.
 type Totals struct {
-	Calls   uint64        // that have ended
-	Bytes   uint64        // of their vectors
-	Time    time.Duration // in calls, also in those that go on; 0 if it is not known
-	Pending time.Duration // in which tensors of queues were pending: waited for other ranks, or for their turn
+	Calls   uint64        // calls that have ended
+	Bytes   uint64        // bytes of those calls' vectors
+	Time    time.Duration // time in calls, including running ones; 0: unknown
+	Pending time.Duration // time during which tensors of queues were pending
 }
 
 // Comm is a communicator.
 type Comm struct {
-	ID    uint64 `json:"id"` // equal on all its ranks
+	ID    uint64 `json:"id"` // id equal on all ranks of the communicator
 	Size  int    `json:"size"`
 	Count uint64 `json:"count"`           // calls begun
 	Calls []Call `json:"calls,omitempty"` // the last ones, at most 64; the newest is the last
@@ -37,17 +37,17 @@ type Comm struct {
 
 // Call is a collective, a message, or a tensor of a queue.
 type Call struct {
-	Comm uint64 `json:"comm"` // the communicator's ID
+	Comm uint64 `json:"comm"` // ID of the communicator
 	// in the communicator; of a message, that of the collective before it
 	Number uint64        `json:"number,omitempty"`
 	Kind   int           `json:"kind"`
 	Bytes  uint64        `json:"bytes"`
-	Name   string        `json:"name,omitempty"` // of a tensor
+	Name   string        `json:"name,omitempty"` // name of a tensor
 	More   int           `json:"more,omitempty"` // tensors besides the named one
-	To     int           `json:"to"`             // of a message; -1 is none
+	To     int           `json:"to"`             // destination of a message; -1: none
 	From   int           `json:"from"`
-	Began  time.Duration `json:"began"` // ago
-	Took   time.Duration `json:"took"`  // so far, unless Over
+	Began  time.Duration `json:"began"` // time since the call began
+	Took   time.Duration `json:"took"`  // duration so far, unless Over
 	Over   bool          `json:"over"`
 }
 

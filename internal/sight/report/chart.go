@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	maxColumns = 240 // times of a chart, and columns of a map
-	maxRows    = 512 // of a map; more ranks share rows
+	maxColumns = 240 // points of a chart, and columns of a map
+	maxRows    = 512 // rows of a map; more ranks share rows
 )
 
 // series is a number of each rank, or host, over time; NaN is nothing.

@@ -22,7 +22,7 @@ type rankRow struct {
 	rank           int
 	host, end      string
 	cpu            float64 // mean
-	memory         float64 // most, MiB
+	memory         float64 // maximum, MiB
 	lines, written float64
 	points         int
 }

@@ -9,9 +9,9 @@ import (
 // Pulse tells whether a rank makes progress.
 type Pulse struct {
 	Rank  int           `json:"rank"`
-	CPU   time.Duration `json:"cpu"`   // of its processes
-	Calls uint64        `json:"calls"` // of ring, begun and ended
-	Waits bool          `json:"waits"` // it is in a call, or has submitted a tensor that is not done
+	CPU   time.Duration `json:"cpu"`   // CPU time of the rank's processes
+	Calls uint64        `json:"calls"` // calls of ring, begun and ended
+	Waits bool          `json:"waits"` // whether the rank is in a call or has a pending tensor
 }
 
 // Add takes the record of one of the rank's processes.
@@ -31,9 +31,9 @@ type Watch struct {
 	Limit time.Duration
 
 	last  map[int]Pulse
-	at    time.Time // of last
-	quiet time.Time // since when there is no progress
-	told  bool      // of this hang
+	at    time.Time // time of last
+	quiet time.Time // start of the time without progress
+	told  bool      // whether this hang was reported
 }
 
 // idle is the part of a processor's time below which a rank counts as idle: runtimes wake up now

@@ -12,36 +12,36 @@ import (
 type Rank struct {
 	Rank      int                `json:"rank"`
 	Host      string             `json:"host"`
-	Record    *recorder.Snapshot `json:"record,omitempty"` // of ring; nil: the rank has none
+	Record    *recorder.Snapshot `json:"record,omitempty"` // record of ring; nil: none
 	Processes []Process          `json:"processes,omitempty"`
 	// of PyTorch; nil: the rank has none that can be asked
 	Flight   *flight.Dump `json:"flight_recorder,omitempty"`
-	NoFlight string       `json:"no_flight_recorder,omitempty"` // why the one that the rank has did not answer
+	NoFlight string       `json:"no_flight_recorder,omitempty"` // reason why the rank's flight recorder did not answer
 	// NCCL's view of all ranks; only one rank is asked
 	RAS   *ras.Status `json:"nccl_ras,omitempty"`
-	Error string      `json:"error,omitempty"` // why nothing is known
+	Error string      `json:"error,omitempty"` // reason why nothing is known
 }
 
 // Process is the rank's own process, or one below it.
 type Process struct {
 	PID     int      `json:"pid"`
 	Parent  int      `json:"parent"`
-	Name    string   `json:"name"`  // of the program and its first argument
-	State   string   `json:"state"` // a letter as in proc(5)
+	Name    string   `json:"name"`  // names of the program and its first argument
+	State   string   `json:"state"` // state letter as in proc(5)
 	Tasks   int      `json:"tasks"` // threads
 	Waits   string   `json:"waits,omitempty"`
-	Kernel  string   `json:"kernel,omitempty"` // function in which it waits in the kernel
+	Kernel  string   `json:"kernel,omitempty"` // kernel function in which the process waits
 	Sockets []string `json:"sockets,omitempty"`
-	By      string   `json:"by,omitempty"`      // what read the stacks
-	Unknown string   `json:"unknown,omitempty"` // why there are none
-	Hint    string   `json:"hint,omitempty"`    // how to see more
-	Threads []Thread `json:"threads,omitempty"` // the main one first
+	By      string   `json:"by,omitempty"`      // name of the tool that read the stacks
+	Unknown string   `json:"unknown,omitempty"` // reason why stacks are missing
+	Hint    string   `json:"hint,omitempty"`    // how to get more detail
+	Threads []Thread `json:"threads,omitempty"` // threads, the main one first
 }
 
 // Thread is a thread or goroutine.
 type Thread struct {
 	Name   string  `json:"name,omitempty"`
-	Frames []Frame `json:"frames"` // the innermost first
+	Frames []Frame `json:"frames"` // frames, the innermost first
 }
 
 // Frame is a function in progress.

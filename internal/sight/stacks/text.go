@@ -13,8 +13,8 @@ import (
 // View is how reports are formatted.
 type View struct {
 	Size  int  // ranks of the job
-	Lines int  // the most; 0: no limit
-	All   bool // all threads
+	Lines int  // maximum of lines; 0: no limit
+	All   bool // whether all threads are shown
 }
 
 // Text formats the reports: what ranks wait for, then the tree of stacks, what few ranks do first.

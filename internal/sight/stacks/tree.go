@@ -12,9 +12,9 @@ import (
 // node is a function in progress in some ranks, below its caller.
 type node struct {
 	text  string
-	ranks []int // in the order of reports; a rank with several such processes is there once
+	ranks []int // ranks in the order of reports, each once even with several such processes
 	below []*node
-	leaf  map[string][]int // ranks by what they do in this function, where it is the innermost
+	leaf  map[string][]int // ranks whose innermost function this is, by their activity
 }
 
 func (n *node) add(rank int) {
@@ -138,8 +138,8 @@ func (f Frame) String() string {
 
 // limits are how much of a tree is drawn.
 type limits struct {
-	chain int // functions of which each is called by the one before
-	fan   int // functions called by one
+	chain int // limit of functions in a chain of single calls
+	fan   int // limit of functions called by one
 }
 
 // drawing is a tree as lines.

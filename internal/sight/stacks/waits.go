@@ -11,13 +11,13 @@ import (
 
 // Wait is a collective in which ranks wait for others.
 type Wait struct {
-	Call    recorder.Call // of one of the waiting ranks
+	Call    recorder.Call // call of one of the waiting ranks
 	Waiting []int         // ranks of the job
-	Missing []int         // that have not come
+	Missing []int         // ranks that have not entered the call
 	Longest time.Duration
-	Init    bool   // it is not a call: ranks wait for others to join the job
-	NCCL    string // names the collective if PyTorch's flight recorder tells of it; Call is empty then
-	Differ  string // NCCL: all have come, but Missing call this instead
+	Init    bool   // whether ranks wait in Init for others to join the job
+	NCCL    string // collective's name, if PyTorch's flight recorder has it; Call is then empty
+	Differ  string // call that Missing have entered instead, for NCCL
 }
 
 // Waits returns the collectives for which ranks are missing, the oldest first. size is the number

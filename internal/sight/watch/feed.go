@@ -17,7 +17,7 @@ const maxGPUs = 64
 
 // reading is what an agent told of one time.
 type reading struct {
-	at    time.Duration // host's clock
+	at    time.Duration // time on the host's clock
 	came  time.Time
 	ranks map[int]wire.RankUse
 	host  wire.HostUse
@@ -26,11 +26,11 @@ type reading struct {
 // feed is the stream of readings of one agent. The follower's lock guards all but agent and gpus.
 type feed struct {
 	agent      Agent
-	gpus       map[int][]string // by rank, where gorun has assigned some
+	gpus       map[int][]string // assigned GPUs by rank
 	every      time.Duration
 	cancel     context.CancelFunc
 	prev, last *reading
-	over       bool // the agent has no more
+	over       bool // whether the agent's readings have ended
 }
 
 func newFeed(agent Agent) *feed {
@@ -50,7 +50,7 @@ func (f *feed) run(ctx context.Context, every time.Duration, arrived func(*readi
 // parser reads lines of readings, which come from a host.
 type parser struct {
 	owns func(rank int) bool
-	text []byte // an incomplete line
+	text []byte // bytes of an incomplete line
 	now  *reading
 }
 

@@ -11,7 +11,7 @@ import (
 type lines struct {
 	followers atomic.Int32
 	mu        sync.Mutex
-	counts    map[int]count // by rank
+	counts    map[int]count // counts by rank
 }
 
 type count struct{ lines, bytes int64 }

@@ -12,15 +12,15 @@ const Version = 1
 type Sample struct {
 	Version int       `json:"version"`
 	At      time.Time `json:"at"`
-	Seconds float64   `json:"seconds"` // since the ranks were released; 0: they were not yet
+	Seconds float64   `json:"seconds"` // seconds since the ranks' release; 0: not yet
 	Size    int       `json:"size"`    // ranks of the job
-	Ranks   []Rank    `json:"ranks"`   // by number
-	Hosts   []Host    `json:"hosts"`   // in the order of the job
+	Ranks   []Rank    `json:"ranks"`   // ranks by number
+	Hosts   []Host    `json:"hosts"`   // hosts in the order of the job
 }
 
 // States of a rank beside the letters of proc(5).
 const (
-	Waiting = "-"     // not heard of yet
+	Waiting = "-"     // no reading yet
 	Ended   = "ended" // see Exit
 )
 
@@ -29,30 +29,30 @@ const (
 type Rank struct {
 	Rank      int    `json:"rank"`
 	Host      string `json:"host"`
-	PID       int    `json:"pid,omitempty"` // on its host
+	PID       int    `json:"pid,omitempty"` // process ID on the rank's host
 	State     string `json:"state"`
-	Waits     string `json:"waits,omitempty"` // kernel function in which its main thread waits
+	Waits     string `json:"waits,omitempty"` // kernel function in which the main thread waits
 	Exit      *Exit  `json:"exit,omitempty"`
 	Processes int    `json:"processes"`
 	Threads   int    `json:"threads"`
 
 	CPU      float64 `json:"cpu"` // cores: 1 is one core all the time
 	CPUTotal float64 `json:"cpu_seconds_total"`
-	Memory   int64   `json:"memory_bytes"` // resident
+	Memory   int64   `json:"memory_bytes"` // resident bytes
 
-	Read         float64 `json:"read_bytes_per_second"` // from storage
+	Read         float64 `json:"read_bytes_per_second"` // bytes per second from storage
 	Written      float64 `json:"written_bytes_per_second"`
 	ReadTotal    int64   `json:"read_bytes_total"`
 	WrittenTotal int64   `json:"written_bytes_total"`
 
-	Lines       float64 `json:"output_lines_per_second"` // stdout and stderr
+	Lines       float64 `json:"output_lines_per_second"` // lines of stdout and stderr per second
 	Output      float64 `json:"output_bytes_per_second"`
-	LinesTotal  int64   `json:"output_lines_total"` // since the first watcher came
+	LinesTotal  int64   `json:"output_lines_total"` // lines since the first watcher came
 	OutputTotal int64   `json:"output_bytes_total"`
 
-	Ring *Ring `json:"ring,omitempty"` // nil: it has not joined the job by ring, or is not heard of yet
+	Ring *Ring `json:"ring,omitempty"` // nil: no ring, or no reading yet
 
-	GPUs []int `json:"gpus,omitempty"` // that gorun has assigned, by index in the host's list
+	GPUs []int `json:"gpus,omitempty"` // assigned GPUs, by index in the host's list
 	// GPUBusy is the mean of its GPUs in percent, GPUMemory their sum, also of what others use of
 	// them. nil: unknown, or none is assigned.
 	GPUBusy   *float64 `json:"gpu_busy_percent,omitempty"`
@@ -61,8 +61,8 @@ type Rank struct {
 
 // Ring is what a rank's collectives do.
 type Ring struct {
-	Calls float64 `json:"calls_per_second"` // that have ended
-	Bytes float64 `json:"bytes_per_second"` // of their vectors
+	Calls float64 `json:"calls_per_second"` // completed calls per second
+	Bytes float64 `json:"bytes_per_second"` // bytes of vectors per second
 	// Share is the part of the time in which the rank was in a call, or had named tensors pending:
 	// in that time it worked on collectives, or waited for other ranks. Communicators that are used
 	// at the same time count together, up to 1.
@@ -70,21 +70,21 @@ type Ring struct {
 
 	CallsTotal   int64   `json:"calls_total"`
 	BytesTotal   int64   `json:"bytes_total"`
-	TimeTotal    float64 `json:"seconds_total"`         // in calls
-	PendingTotal float64 `json:"pending_seconds_total"` // with named tensors pending
+	TimeTotal    float64 `json:"seconds_total"`         // seconds in calls
+	PendingTotal float64 `json:"pending_seconds_total"` // seconds with named tensors pending
 }
 
 // Exit is the end of a rank.
 type Exit struct {
 	Code    int  `json:"code"`
 	Signal  int  `json:"signal,omitempty"`
-	Stopped bool `json:"stopped,omitempty"` // gorun ended it
+	Stopped bool `json:"stopped,omitempty"` // whether gorun ended the rank
 }
 
 // Host is a host: all that happens there, not only the job.
 type Host struct {
 	Host string  `json:"host"`
-	Age  float64 `json:"age_seconds"` // of the numbers; -1: not heard of yet
+	Age  float64 `json:"age_seconds"` // age of the reading in seconds; -1: no reading yet
 	CPUs int     `json:"cpus"`
 
 	CPU      float64 `json:"cpu"` // busy cores
@@ -92,9 +92,9 @@ type Host struct {
 	Memory   int64   `json:"memory_bytes"`
 	Used     int64   `json:"memory_used_bytes"`
 
-	Read          float64 `json:"read_bytes_per_second"` // from disks
+	Read          float64 `json:"read_bytes_per_second"` // bytes per second from disks
 	Written       float64 `json:"written_bytes_per_second"`
-	Received      float64 `json:"received_bytes_per_second"` // by networks
+	Received      float64 `json:"received_bytes_per_second"` // bytes per second from networks
 	Sent          float64 `json:"sent_bytes_per_second"`
 	ReadTotal     int64   `json:"read_bytes_total"`
 	WrittenTotal  int64   `json:"written_bytes_total"`
@@ -102,7 +102,7 @@ type Host struct {
 	SentTotal     int64   `json:"sent_bytes_total"`
 
 	GPUs       []GPU  `json:"gpus,omitempty"`
-	GPUProblem string `json:"gpu_problem,omitempty"` // why GPUs are missing
+	GPUProblem string `json:"gpu_problem,omitempty"` // reason why GPUs are missing
 }
 
 // GPU is a GPU of a host.

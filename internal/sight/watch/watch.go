@@ -19,11 +19,11 @@ type Place struct {
 
 // Agent is that of a host, or of one process of an elastic job. Agents are comparable.
 type Agent interface {
-	Index() int                   // orders the agents of a job
+	Index() int                   // position of the agent among the job's agents
 	Host() string                 // the host's name
-	Owns(rank int) bool           // a rank is the agent's
-	RankNow(rank int) int         // the number that a rank of the agent has now
-	Placements() []wire.Placement // of its ranks
+	Owns(rank int) bool           // whether a rank is the agent's
+	RankNow(rank int) int         // current number of a rank of the agent
+	Placements() []wire.Placement // placements of the agent's ranks
 	// Readings passes lines of [wire.Reading] to took, in pieces, until there are no more, ctx
 	// ends, or took fails.
 	Readings(ctx context.Context, every time.Duration, took func(data []byte) error) error
@@ -31,9 +31,9 @@ type Agent interface {
 
 // Watch follows one job. It is safe for concurrent use.
 type Watch struct {
-	agents func() []Agent // whose ranks run
+	agents func() []Agent // agents with running ranks
 	size   int
-	places []Place // of a job of fixed ranks; an elastic one's change
+	places []Place // places of a job of fixed ranks; an elastic job's change
 	lines  lines
 	over   chan struct{}
 
@@ -140,7 +140,7 @@ type follower struct {
 	watch  *Watch
 	output rater
 	wg     sync.WaitGroup
-	more   chan struct{} // has an element when there is another reading
+	more   chan struct{} // holds an element when there is another reading
 
 	mu    sync.Mutex
 	feeds map[Agent]*feed
@@ -263,11 +263,11 @@ func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 		s.Hosts = append(s.Hosts, Host{Host: name, Age: -1})
 		i = len(s.Hosts) - 1
 	}
-	if s.Hosts[i].Age < 0 { // other agents of the host tell the same
+	if s.Hosts[i].Age < 0 { // other agents of the host report the same
 		s.Hosts[i].fill(f.prev, f.last, now)
 	}
 	for number := range f.last.ranks {
-		if elastic || number >= s.Size && f.agent.Owns(number) { // or it was spawned
+		if elastic || number >= s.Size && f.agent.Owns(number) { // a spawned rank
 			s.Ranks = append(s.Ranks, Rank{Rank: f.agent.RankNow(number), Host: name})
 			s.Ranks[len(s.Ranks)-1].fill(f, number)
 		} else if at, known := slices.BinarySearchFunc(s.Ranks, number, func(r Rank, n int) int {

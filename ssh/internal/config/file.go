@@ -65,10 +65,10 @@ func Read(name, home string) (*Config, error) {
 
 // source is a file to read.
 type source struct {
-	name, dir, home string // files that it includes are relative to dir
-	depth           int    // of Include
-	private         bool   // another user must not be able to write it
-	system          bool   // the administrator answers for it and what it includes
+	name, dir, home string // path, base of relative included names, and home directory
+	depth           int    // depth of nested Include
+	private         bool   // whether no other user may have write access to the file
+	system          bool   // whether the administrator is responsible for the file and its includes
 }
 
 // judge refuses a file that another user could have written. Where only a group with the owner's

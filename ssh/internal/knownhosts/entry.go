@@ -18,7 +18,7 @@ type Marker string
 const (
 	Key       Marker = ""               // a key of the hosts
 	Authority Marker = "cert-authority" // a key that signs their certificates
-	Revoked   Marker = "revoked"        // not to be trusted, as a key nor as an authority
+	Revoked   Marker = "revoked"        // a revoked key or authority
 )
 
 // Entry is one line of a known_hosts file.
@@ -26,7 +26,7 @@ type Entry struct {
 	Marker Marker
 	Key    xssh.PublicKey
 	File   string
-	Line   int // from 1
+	Line   int // 1-based
 	hosts
 }
 
@@ -61,7 +61,7 @@ func parse(line []byte) (e Entry, ok bool) {
 
 // hosts are the hosts of an entry: names and patterns, or one name that is hashed.
 type hosts struct {
-	list      string // in lower case
+	list      string // names in lower case
 	hashed    bool
 	salt, sum string // salt and hash of the name; "" if they do not parse
 }
@@ -113,7 +113,7 @@ func (h hosts) matches(name string) bool {
 // like reports whether name matches a pattern, in which * stands for any bytes and ? for one.
 func like(pattern, name string) bool {
 	star := -1
-	next := 0 // the last star, and where the name goes on if it stands for one byte more
+	next := 0 // position in name where matching resumes after the last star takes another byte
 	p := 0
 	n := 0
 	for n < len(name) {

@@ -23,8 +23,8 @@ const (
 // Judgement is a verdict and its reasons.
 type Judgement struct {
 	Verdict Verdict
-	Entries []Entry // those that revoke the key, or have other keys
-	Err     error   // what is wrong with the certificate
+	Entries []Entry // entries that revoke the key or have other keys
+	Err     error   // fault of the certificate
 }
 
 // Judge decides on the key that a host has shown, by the entries that match the host. principal is

@@ -69,13 +69,13 @@ func (f *file) write(document []byte) error {
 	fresh := filepath.Join(filepath.Dir(f.path), fmt.Sprintf(".%s.%d", filepath.Base(f.path), os.Getpid()))
 	out, err := trust.Create(fresh)
 	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) {
-		return wrong.Err // the user knows another path
+		return wrong.Err // without the path, which the user does not know
 	}
 	if err != nil {
 		return err
 	}
 	_, err = out.Write(document)
-	err = errors.Join(err, out.Chmod(0o644), out.Close()) // node_exporter is another user
+	err = errors.Join(err, out.Chmod(0o644), out.Close()) // readable by node_exporter, which runs as another user
 	if err == nil {
 		err = os.Rename(fresh, f.path)
 	}
@@ -95,7 +95,7 @@ type Server struct {
 
 	mu     sync.Mutex
 	job    Job
-	sample *watch.Sample // nil: there is none yet
+	sample *watch.Sample // nil: no sample yet
 }
 
 // Listen serves at an address until Close.
@@ -113,7 +113,7 @@ func Listen(at netip.AddrPort) (*Server, error) {
 		}
 		w.Header().Set("Content-Type", format.ContentType())
 		w.Header().Set("Vary", "Accept")
-		_, _ = w.Write(s.document(format)) // the client may have gone
+		_, _ = w.Write(s.document(format)) // the client may have hung up
 	})
 	s.http = http.Server{
 		Handler:           mux,
@@ -144,7 +144,7 @@ func (s *Server) document(f Format) []byte {
 	sample := s.sample
 	s.mu.Unlock()
 	if sample == nil {
-		sample = &watch.Sample{} // of a job without ranks
+		sample = &watch.Sample{} // a sample without ranks
 	}
 	return f.Text(j, *sample)
 }

@@ -46,10 +46,10 @@ type Run struct {
 	Size    int           `json:"size"`
 	Places  []watch.Place `json:"places,omitempty"` // none: the job is elastic
 	Began   time.Time     `json:"began"`
-	Ended   time.Time     `json:"ended,omitzero"` // zero: gorun was killed, or the job runs
+	Ended   time.Time     `json:"ended,omitzero"` // zero: gorun was killed, or the job still runs
 	Code    int           `json:"code"`
 	Cause   string        `json:"cause,omitempty"`
-	Last    []string      `json:"last,omitempty"` // lines of the rank that failed
+	Last    []string      `json:"last,omitempty"` // last lines of the rank that failed
 }
 
 // Event is a step of a job.
@@ -70,21 +70,21 @@ const MaxStacks = 64 << 10
 type Point struct {
 	At    float64  `json:"t"` // seconds since Run.Began
 	Ranks Ranks    `json:"r"`
-	Hosts []string `json:"hn,omitempty"` // names, when they differ from those of the point before
+	Hosts []string `json:"hn,omitempty"` // names of hosts, if they differ from the previous point's
 	Host  Hosts    `json:"h"`
 }
 
 // Ranks are columns by rank.
 type Ranks struct {
-	Rank  []int     `json:"n,omitempty"` // numbers, when they are not 0, 1, 2 ...
+	Rank  []int     `json:"n,omitempty"` // numbers of ranks, if they are not 0, 1, 2 ...
 	CPU   []float64 `json:"c"`           // cores; -1: the rank does not run
 	MiB   []int64   `json:"m"`
 	Read  []int64   `json:"rd"` // KiB/s
 	Write []int64   `json:"wr"`
 	Lines []int64   `json:"l"`            // per second
 	GPU   []int     `json:"g,omitempty"`  // percent; -1: unknown
-	Ring  []int64   `json:"cb,omitempty"` // KiB/s of collectives' vectors; -1: none by ring
-	Share []int     `json:"cs,omitempty"` // percent of the time in collectives; -1: none by ring
+	Ring  []int64   `json:"cb,omitempty"` // KiB/s of collectives' vectors; -1: no ring
+	Share []int     `json:"cs,omitempty"` // percent of time in collectives; -1: no ring
 }
 
 // Hosts are columns by host.
@@ -171,7 +171,7 @@ func (r *Recorder) fail(err error) {
 func (r *Recorder) Sample(s watch.Sample) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.broken || s.Seconds == 0 { // there is nothing before the ranks start
+	if r.broken || s.Seconds == 0 { // no rates before the ranks start
 		return
 	}
 	p := r.point(s)
@@ -302,9 +302,9 @@ func (r *Recorder) Close(id string, code int, cause string, last []string) {
 // Record is a folder that was read.
 type Record struct {
 	Run    Run
-	Points []Point // every one has the names of hosts
+	Points []Point // points, each with the names of hosts
 	Events []Event
-	Cut    bool // samples or events end in the middle: gorun was killed, or still writes
+	Cut    bool // whether samples or events end in the middle: gorun was killed, or still writes
 }
 
 // maxPoints bounds what Read keeps: of more points it drops every other.

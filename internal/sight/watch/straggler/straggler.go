@@ -17,8 +17,8 @@ const (
 	// Threshold is the least cost of a straggler.
 	Threshold = 0.10
 
-	leastRanks = 4   // to be judged without ring
-	working    = 0.8 // cores that a rank uses that never waits
+	leastRanks = 4   // ranks needed for a judgement without ring
+	working    = 0.8 // cores of a rank that never waits
 )
 
 // Basis is what a straggler is known by.
@@ -50,13 +50,13 @@ type Finding struct {
 
 // Finder takes the samples of a job. The zero Finder is ready for use.
 type Finder struct {
-	pids   map[int]int // of the ranks
+	pids   map[int]int // process IDs by rank
 	basis  Basis
 	recent []point
-	told   map[int]Finding // those that are slow now
-	ever   bool            // one was found
+	told   map[int]Finding // ranks that are slow now
+	ever   bool            // whether one was ever found
 
-	sums  map[int]float64 // of all points
+	sums  map[int]float64 // sums over all points, by rank
 	count int
 }
 
@@ -89,7 +89,7 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 			basis: basis,
 			told:  map[int]Finding{},
 			sums:  map[int]float64{},
-		} // other processes: those of another epoch, say
+		} // other processes, such as those of another epoch
 	}
 	f.recent = append(f.recent, p)
 	for len(f.recent) > 1 && p.at.Sub(f.recent[1].at) >= Window {
@@ -165,7 +165,7 @@ func value(r watch.Rank, basis Basis) float64 {
 // news returns the stragglers of the window that were none before.
 func (f *Finder) news(hosts map[int]string) (all []Finding) {
 	sums := map[int]float64{}
-	for _, p := range f.recent[1:] { // the first covers the time before the window
+	for _, p := range f.recent[1:] { // the first point covers the time before the window
 		for rank, v := range p.values {
 			sums[rank] += v
 		}
@@ -212,7 +212,7 @@ func costs(sums map[int]float64, n int, basis Basis) map[int]float64 {
 		return nil
 	}
 	most := slices.Max(slices.Collect(maps.Values(sums)))
-	waits := map[int]float64{} // parts of the time in which a rank waited for others
+	waits := map[int]float64{} // share of time in which each rank waited for others
 	for rank, sum := range sums {
 		switch mean := sum / float64(n); {
 		case basis == Collectives:
