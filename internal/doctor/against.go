@@ -11,8 +11,8 @@ import (
 // thanBefore begins the kind of a finding that compares with a baseline.
 const thanBefore = "than before: "
 
-// Against returns how a measurement is worse than, or differs from, an earlier one of the same
-// hosts.
+// Against returns findings where a measurement is worse than, or differs from, an earlier one of
+// the same hosts.
 func Against(base, now Measured) (findings []Finding) {
 	j := &judge{Measured: now}
 	for _, name := range now.Names {
@@ -83,7 +83,7 @@ func Against(base, now Measured) (findings []Finding) {
 	return j.findings
 }
 
-// changed finds facts that are not what they were.
+// changed finds facts that have changed.
 func (j *judge) changed(name string, was, is Facts) {
 	note := func(what, old, value string) {
 		if old != value {

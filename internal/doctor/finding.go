@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// Severity is how much a finding matters.
+// Severity is the weight of a finding.
 type Severity string
 
 // Severities.
@@ -32,7 +32,7 @@ type Finding struct {
 	better bool    // whether the better values of both looks decide
 }
 
-// key tells whether two findings are about the same.
+// key identifies the subject of a finding.
 func (f Finding) key() string { return f.Host + "\x00" + f.With + "\x00" + f.Kind }
 
 // NeedsSecondLook reports whether some finding depends on timing, or a link could not be measured
@@ -82,7 +82,7 @@ func (f Finding) ofLinks() bool {
 		"sends", "receives"}, f.metric)
 }
 
-// crowded reports whether at most links that a finding is about a probe waited for a core.
+// crowded reports whether a probe waited for a core at most links of a finding.
 func (m Measured) crowded(f Finding) bool {
 	all := 0
 	waited := 0
@@ -101,7 +101,7 @@ func (m Measured) crowded(f Finding) bool {
 // crowdedShare is the part of the time of a measurement for which a probe may wait for a core.
 const crowdedShare = 0.5
 
-// order sorts findings: bad hosts first, then as the hosts are named.
+// order sorts findings: bad hosts first, then by the hosts' order.
 func order(findings []Finding, names []string) {
 	place := map[string]int{}
 	for i, n := range names {

@@ -59,7 +59,7 @@ func (j *judge) gpus() {
 	}
 }
 
-// model is what GPUs of one name have: how many of them have a value.
+// model counts the values of GPUs with one name.
 type model struct {
 	count                             int
 	links, lanes, generations, clocks map[int]int
@@ -155,7 +155,7 @@ func (j *judge) gpu(host string, d gpu.Device, m *model) {
 	}
 }
 
-// used judges what uses a GPU already.
+// used judges the GPU's use by other programs.
 func (j *judge) used(host string, d gpu.Device) {
 	switch full := d.MemoryBytes > 0 && float64(d.MemoryUsed) > fullMemory*float64(d.MemoryBytes); {
 	case len(d.Processes) > 0:
@@ -246,8 +246,8 @@ func (j *judge) xids(host string, all []Xid, gpus []gpu.Device) {
 	}
 }
 
-// meaningOf says which errors (Xid) come from a sick GPU, after NVIDIA's list, and what they mean.
-// A severity of "" is none of them.
+// meaningOf returns the severity and meaning of an error (Xid) from NVIDIA's list, or a severity of
+// "" for errors that do not come from a faulty GPU.
 func meaningOf(code int) (Severity, string) {
 	switch code {
 	case 48:

@@ -20,7 +20,7 @@ const (
 	manyKeys = 3 // refused user keys that are worth a warning
 )
 
-// Judge returns what is wrong, most severe first.
+// Judge returns the findings, most severe first.
 func Judge(m Measured) []Finding {
 	j := &judge{Measured: m, told: map[processOf]bool{}}
 	for _, name := range m.Names {
@@ -143,7 +143,7 @@ func (j *judge) host(name string, h Host) {
 	}
 }
 
-// busy judges what other programs take.
+// busy judges the load of other programs.
 func (j *judge) busy(name string, f *Facts) {
 	var what, pids []string
 	for _, p := range f.Busy {
@@ -169,7 +169,7 @@ func (j *judge) busy(name string, f *Facts) {
 	})
 }
 
-// login judges what SSH said and allowed.
+// login judges the SSH login.
 func (j *judge) login(name string, l Login) {
 	if l.Noise != "" {
 		j.is(name, Warning, "start files", "print only where a person reads it: [ -t 1 ] && echo ...",
@@ -246,7 +246,7 @@ func (j *judge) disk(host string, d Disk, fix string) {
 	}
 }
 
-// differences finds hosts that have what most others do not have.
+// differences finds hosts that differ from most others.
 func (j *judge) differences() {
 	for _, what := range []struct {
 		name string
@@ -335,7 +335,7 @@ func limit(f *Facts, name string) string {
 	return fmt.Sprint(n)
 }
 
-// usable is how many cores a host may keep busy.
+// usable returns the number of cores that a host may keep busy.
 func usable(f *Facts) float64 {
 	if f.Quota > 0 {
 		return min(f.Quota, float64(f.Cores))
@@ -350,7 +350,7 @@ func orNone(value string) string {
 	return value
 }
 
-// others names hosts that agree.
+// others names the hosts that agree.
 func others(names []string) string {
 	switch len(names) {
 	case 1:
@@ -359,7 +359,7 @@ func others(names []string) string {
 	return fmt.Sprintf("on %d other hosts it is", len(names))
 }
 
-// measure is a number of each host that should be alike on all.
+// measure is a value that should be alike on all hosts.
 type measure struct {
 	kind, what, fix string
 	of              func(h Host) (float64, bool)
@@ -446,7 +446,8 @@ func (j *judge) compareHosts() {
 	j.steal()
 }
 
-// severity decides by factor and deviations. Among few hosts only what would be bad counts.
+// severity derives the severity from factor and deviations. Among few hosts only what would be bad
+// counts.
 func (m measure) severity(c compared, hosts int) Severity {
 	warn := m.warn
 	bad := m.bad
@@ -484,7 +485,7 @@ func (j *judge) steal() {
 	}
 }
 
-// without returns the values of all but one, in no order.
+// without returns all values except one, in no order.
 func without(values map[string]float64, name string) (rest []float64) {
 	for n, v := range values {
 		if n != name {

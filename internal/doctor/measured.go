@@ -2,7 +2,7 @@ package doctor
 
 import "github.com/gorun/gorun/gpu"
 
-// Measured is what an examination found out. Hosts and links are in no order; links name hosts by
+// Measured is the result of an examination. Hosts and links are in no order; links name hosts by
 // their index in Names.
 type Measured struct {
 	Names []string        `json:"names"`
@@ -10,7 +10,7 @@ type Measured struct {
 	Links []Link          `json:"links,omitempty"`
 }
 
-// Host is what is known of one host. Nil parts were not measured.
+// Host is the result for one host. Nil parts were not measured.
 type Host struct {
 	Login    *Login `json:"login,omitempty"`
 	Facts    *Facts `json:"facts,omitempty"`
@@ -24,7 +24,7 @@ type Host struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// Login is what logging in to a host by SSH was like.
+// Login describes the login to a host by SSH.
 type Login struct {
 	Seconds float64 `json:"seconds"`         // seconds until a command could run
 	Noise   string  `json:"noise,omitempty"` // beginning of the start files' output
@@ -35,8 +35,8 @@ type Login struct {
 	OneSession bool   `json:"one_session,omitempty"` // whether the server refuses a second session in a connection
 }
 
-// Facts are what a host says about itself. Sizes are in bytes and times in seconds; zero is
-// unknown, except where a field says otherwise.
+// Facts are a host's own report. Sizes are in bytes and times in seconds; zero is unknown, except
+// where a field says otherwise.
 type Facts struct {
 	Hostname    string            `json:"hostname"`
 	Machine     string            `json:"machine,omitempty"` // id equal on all hosts of one machine
@@ -114,7 +114,7 @@ type DNS struct {
 	Error   string  `json:"error,omitempty"`
 }
 
-// Speed is what all cores of a host do together, in the best slice of some milliseconds.
+// Speed is the joint rate of all cores of a host, in the best slice of some milliseconds.
 type Speed struct {
 	Copy  float64 `json:"copy"`  // bytes per second, read and written
 	Flops float64 `json:"flops"` // floating-point operations per second, without vector instructions
@@ -138,6 +138,6 @@ type Link struct {
 	Into    string   `json:"into,omitempty"`    // interface of To
 	Back    string   `json:"back,omitempty"`    // interface by which To sends to From
 	Busy    float64  `json:"busy,omitempty"`    // share of the turn for which a probe at one end waited for a core
-	// Doubted links say nothing: there was no time to measure them again.
+	// Doubted links are ignored: there was no time to measure them again.
 	Doubted bool `json:"doubted,omitempty"`
 }

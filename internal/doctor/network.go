@@ -8,7 +8,7 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// pairing is what the links of one host say: by peer, in its own view.
+// pairing sums up the links of one host by peer, from its own view.
 type pairing struct {
 	rtt, out, in, offset []float64
 	lossOut, lossIn      []float64 // shares of retransmitted segments
@@ -142,8 +142,8 @@ func (j *judge) network() {
 	j.links(views, blamed)
 }
 
-// overwhelmed reports, and says, that too many pairs ran out of time to blame any host, though
-// others were measured: all hosts are busy, or share a machine.
+// overwhelmed adds a finding and returns true if too many pairs ran out of time to blame any host,
+// though others were measured: all hosts are busy, or share a machine.
 func (j *judge) overwhelmed(views []pairing) bool {
 	failed := 0
 	hosts := 0
@@ -226,7 +226,7 @@ func (j *judge) clock(i int, v pairing, _ []pairing) {
 	})
 }
 
-// rest collects a number of all hosts but one.
+// rest collects a value of all hosts except one.
 func rest(views []pairing, but int, of func(pairing) float64) (values []float64) {
 	for i, v := range views {
 		if i != but && v.failed*2 <= v.met && len(v.rtt) > 0 {
@@ -301,7 +301,7 @@ func (j *judge) loss(i int, v pairing, views []pairing) {
 	})
 }
 
-// bandwidth judges what a host sends and gets at most others.
+// bandwidth judges the rates at which a host sends to and receives from most others.
 func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	if len(j.Names) < 3 || len(v.out) == 0 {
 		return
@@ -355,7 +355,7 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	})
 }
 
-// rates are the bandwidths of all links but those of one host.
+// rates returns the bandwidths of all links except those of one host.
 func (j *judge) rates(but int) (all []float64) {
 	for _, l := range j.Links {
 		for _, rate := range []float64{l.Out, l.In} {

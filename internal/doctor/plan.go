@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Plan says how long each host measures. All hosts of an examination have the same.
+// Plan sets the time of each measurement. All hosts of an examination have the same plan.
 type Plan struct {
 	Level   string        `json:"level"`
 	Speed   time.Duration `json:"speed"`   // time for each kernel on a machine of one host; 0: speeds are known
@@ -49,10 +49,11 @@ func NewPlan(level string) Plan {
 	}
 }
 
-// Longest is how long versions, speeds and pairs may take, however many hosts share a machine.
+// Longest returns the longest time for versions, speeds and pairs, however many hosts share a
+// machine.
 func (p Plan) Longest() time.Duration { return maxVersions + maxSpeeds + sharedTimes*p.Network }
 
-// Doubt is what a second look must measure again.
+// Doubt lists the measurements for a second look.
 type Doubt struct {
 	Hosts    []string    // hosts whose facts or links are in doubt
 	Linked   []string    // hosts whose links are in doubt
@@ -62,7 +63,8 @@ type Doubt struct {
 	Versions bool
 }
 
-// Doubts returns what chance may have caused, or what could not be measured in its time.
+// Doubts returns the findings that chance may have caused and the measurements that were
+// incomplete.
 func Doubts(findings []Finding, m Measured) (d Doubt) {
 	hosts := map[string]bool{}
 	linked := map[string]bool{}
@@ -180,7 +182,7 @@ func (p Plan) Again(d Doubt, m Measured) (hosts []string, plan func(alive []stri
 	}
 }
 
-// witnesses are some hosts that a host has met, of those without doubt if there are enough.
+// witnesses returns some hosts that a host has met, preferring those without doubt.
 func (m Measured) witnesses(name string, doubted []string) (some []string) {
 	var good, others []string
 	for _, l := range m.Links {
@@ -213,5 +215,5 @@ func (m Measured) witnesses(name string, doubted []string) (some []string) {
 	return some
 }
 
-// incomplete reports whether a link could not be measured whole.
+// incomplete reports whether part of a link's measurement is missing.
 func incomplete(l Link) bool { return l.Error != "" || l.Sent[0] == 0 || l.Sent[1] == 0 }

@@ -39,14 +39,14 @@ func spread(values []float64) float64 {
 	return 1.4826 * median(off)
 }
 
-// compared is how far a value is from those of the others.
+// compared is the distance of a value from those of the others.
 type compared struct {
 	usual float64 // median of the others
 	times float64 // ratio of the value to usual
 	sigma float64 // distance in the others' standard deviations; +Inf becomes 99
 }
 
-// crowd is what many values have in common: of rates, wide is the spread of their logarithms.
+// crowd sums up many values. For rates, wide is the spread of their logarithms.
 type crowd struct{ usual, wide float64 }
 
 func among(values []float64) crowd { return crowd{median(values), spread(values)} }

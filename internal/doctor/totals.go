@@ -1,6 +1,6 @@
 package doctor
 
-// Total is what the links of one host come to. Zero is unknown.
+// Total sums up the links of one host. Zero is unknown.
 type Total struct {
 	RTT     float64 // round-trip time to most hosts in seconds
 	Out, In float64 // bytes per second

@@ -2,14 +2,14 @@ package doctor
 
 import "time"
 
-// Machine is where a host runs. Hosts of one machine, such as containers, take turns, so that none
-// measures what another one does.
+// Machine is the machine of a host. Hosts of one machine, such as containers, take turns, so that
+// they do not disturb each other's measurements.
 type Machine struct {
 	ID    string // id of a shared machine; "": none
 	Cores int
 }
 
-// Timetable says which pairs of hosts meet at the same time.
+// Timetable lists the pairs of hosts that meet at the same time.
 type Timetable struct {
 	Turns [][][2]int // pairs by turn, each with the lower host first
 	Turn  time.Duration
@@ -155,7 +155,8 @@ func (p Plan) SpeedTurn(machines []Machine, me int) (start, kernel, end time.Dur
 	return time.Duration(place) * step, kernel, time.Duration(hosts) * step
 }
 
-// rounds is in how many rounds of disjoint pairs every one of n hosts meets every other.
+// rounds returns the number of rounds of disjoint pairs in which every one of n hosts meets every
+// other.
 func rounds(n int) int {
 	if n < 2 {
 		return 0

@@ -28,7 +28,7 @@ func fence(ctx context.Context, self rankenv.Rank, name string, value any) ([]js
 		return nil, err
 	}
 	req.Header.Set("Authorization", "Bearer "+self.Token)
-	// A proxy from the environment must not stand between a rank and its agent.
+	// Requests to the agent must bypass proxies from the environment.
 	client := http.Client{Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}
 	answer, err := client.Do(req)
 	if err != nil {

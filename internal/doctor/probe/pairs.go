@@ -39,14 +39,14 @@ const (
 	purposes        // number of purposes
 )
 
-// card is what each probe tells all others.
+// card is a probe's message to all others.
 type card struct {
 	Addr    string         `json:"addr"`
 	Secret  []byte         `json:"secret"`
 	Machine doctor.Machine `json:"machine"`
 }
 
-// delivery is what the acceptor knows of the data that passed.
+// delivery is the acceptor's report about the data.
 type delivery struct {
 	Rate   float64 `json:"rate"`   // rate of the dialer's data in bytes per second
 	Idle   bool    `json:"idle"`   // whether no byte arrived in the whole time
@@ -56,7 +56,7 @@ type delivery struct {
 	Back   string  `json:"back"`   // interface by which the acceptor's kernel sends to the dialer
 }
 
-// party is one probe among the others.
+// party is one probe of the job.
 type party struct {
 	self      rankenv.Rank
 	now       func() time.Time
@@ -205,7 +205,7 @@ func (p *party) dial(ctx context.Context, rank, why int, until time.Time) (net.C
 	return conn, nil
 }
 
-// measure measures the link to another host until a time.
+// measure measures the link to another host until the deadline.
 func (p *party) measure(ctx context.Context, other int, until time.Time) (link doctor.Link) {
 	link = doctor.Link{From: p.self.Rank, To: other}
 	conn, err := p.dial(ctx, other, messages, until)
@@ -271,7 +271,7 @@ func (p *party) ping(conn net.Conn, link *doctor.Link, until time.Time) error {
 	return nil
 }
 
-// send sends data for a window, and reports whether it could.
+// send sends data for a window, and reports success.
 func (p *party) send(ctx context.Context, other int, link *doctor.Link, until time.Time) bool {
 	conn, err := p.dial(ctx, other, deliver, until)
 	if err != nil {
@@ -360,7 +360,7 @@ func (p *party) serve(ctx context.Context) {
 	})
 }
 
-// answer serves one connection for a turn at most.
+// answer serves one connection for at most a turn.
 func (p *party) answer(ctx context.Context, conn net.Conn, rank, why int) {
 	until := time.Now().Add(p.timetable.Turn)
 	ctx, cancel := context.WithDeadline(ctx, until)
@@ -392,7 +392,7 @@ func (p *party) transfer(rank int) *transfer {
 	return p.states[rank]
 }
 
-// chat answers pings, and says at last what it knows of the data, once it has passed.
+// chat answers pings, and reports on the data once it has passed.
 func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
 	in := bufio.NewReader(conn)
 	for {
@@ -425,7 +425,7 @@ func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
 	}
 }
 
-// plain is an error without addresses and ports, so that equal ones look equal.
+// plain returns an error's text without addresses and ports, so that equal errors look equal.
 func plain(err error) string {
 	switch text := err.Error(); {
 	case errors.Is(err, os.ErrDeadlineExceeded), strings.Contains(text, "i/o timeout"):

@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Command is the hidden command of gorun that is a probe. Its argument is a doctor.Plan as JSON.
+// Command is gorun's hidden command that runs a probe. Its argument is a doctor.Plan as JSON.
 const Command = "__doctor"
 
 // Line is one result of a probe; one of its fields is set.
@@ -26,13 +26,13 @@ type Line struct {
 	Finished bool          `json:"finished,omitempty"`
 }
 
-// Waited is for which part of a turn this probe waited for a core when another one dialed.
+// Waited is the share of a turn for which this probe waited for a core when another one dialed.
 type Waited struct {
 	From  int     `json:"from"`
 	Share float64 `json:"share"`
 }
 
-// Surroundings is what a probe finds itself in; tests replace it.
+// Surroundings is the environment of a probe; tests replace it.
 type Surroundings struct {
 	Lookup  func(string) (string, bool) // lookup of environment variables
 	Now     func() time.Time            // clock that other hosts compare with theirs
@@ -41,7 +41,7 @@ type Surroundings struct {
 	Listen  func(ctx context.Context, addr string) (net.Listener, error)
 }
 
-// Main examines this host, whatever is wrong with it, and writes what it finds to out.
+// Main examines this host and writes the results to out, whatever is wrong with the host.
 func Main(ctx context.Context, args []string, out io.Writer) error {
 	return Run(ctx, args, out, Surroundings{
 		Lookup:  os.LookupEnv,

@@ -17,7 +17,7 @@ import (
 //go:embed versions.py
 var askPython string
 
-// versions finds out what ranks would load here.
+// versions returns the versions of the software that ranks would load here.
 func versions(ctx context.Context, root fs.FS, found map[string]string) {
 	for _, python := range []string{"python3", "python"} {
 		if json.Unmarshal([]byte(output(ctx, python, "-c", askPython)), &found) == nil && found["python"] != "" {
@@ -36,13 +36,13 @@ func versions(ctx context.Context, root fs.FS, found map[string]string) {
 	}
 }
 
-// firstLine is the first line that a program prints, or "".
+// firstLine returns the first line of a program's output, or "".
 func firstLine(ctx context.Context, name string, args ...string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(output(ctx, name, args...)), "\n")
 	return clipped(line, 64)
 }
 
-// output is what a program prints, or "" if it fails or does not end in time.
+// output returns a program's output, or "" if it fails or exceeds the time.
 func output(ctx context.Context, name string, args ...string) string {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.WaitDelay = time.Second

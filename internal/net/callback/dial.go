@@ -19,9 +19,9 @@ const (
 	retryPause = 100 * time.Millisecond
 )
 
-// Dial connects to the launcher that gave the ticket, at whichever of its addresses answers with
-// its key, and at first besides. It tries again while ctx lasts, but not for long where no address
-// can be reached at all, as behind a firewall.
+// Dial connects to the launcher that issued the ticket, at any of its addresses or at first. It
+// retries until ctx ends, but only for reachTime while no address is reachable, as behind a
+// firewall.
 func Dial(ctx context.Context, t Ticket, first string, hello Hello) (net.Conn, error) {
 	id, err := secure.NewCredentials(t.Seed)
 	if err != nil {
@@ -51,7 +51,7 @@ func Dial(ctx context.Context, t Ticket, first string, hello Hello) (net.Conn, e
 	return conn, nil
 }
 
-// announce says hello and waits until the launcher has taken the host.
+// announce sends the hello and waits until the launcher has accepted the host.
 func announce(conn net.Conn, hello Hello) error {
 	_ = conn.SetDeadline(time.Now().Add(admitTime))
 	if err := frames.NewWriter(conn).SendJSON(frames.Begin, hello); err != nil {

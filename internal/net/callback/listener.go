@@ -17,7 +17,7 @@ import (
 // tries again.
 const admitTime = 10 * time.Second
 
-// Hello is what a host says first.
+// Hello is a host's first message.
 type Hello struct {
 	Host  string `json:"host"`
 	Build string `json:"build"` // build id of the caller's gorun
@@ -110,7 +110,7 @@ func (l *Listener) admit(conn net.Conn) {
 	}
 }
 
-// maxRefused is how many refused connections are traced: strangers may make any number.
+// maxRefused bounds the traced refusals: strangers may cause any number.
 const maxRefused = 16
 
 func (l *Listener) refused(conn net.Conn, err error) {

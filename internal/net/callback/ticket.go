@@ -14,8 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/net/secure"
 )
 
-// Ticket is what a host needs to connect back. Its holder can pose as any of the hosts, but not as
-// the launcher.
+// Ticket lets a host connect back. Its holder can impersonate any of the hosts, but not the
+// launcher.
 type Ticket struct {
 	Addresses []string `json:"addresses"` // IP addresses of the launcher's machine
 	Port      int      `json:"port"`
@@ -36,8 +36,8 @@ func (t Ticket) WriteTo(w io.Writer) (int64, error) {
 	return int64(n), err
 }
 
-// ReadTicket reads a ticket and nothing after its line's end that matters: the rest of r is not to
-// be used.
+// ReadTicket reads a ticket. It may read beyond the ticket's line, so r must not be used
+// afterwards.
 func ReadTicket(r io.Reader) (t Ticket, err error) {
 	line, err := bufio.NewReader(io.LimitReader(r, maxTicket)).ReadBytes('\n')
 	if err != nil {

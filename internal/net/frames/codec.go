@@ -8,8 +8,8 @@ import (
 	"io"
 )
 
-// Codec is how a stream is divided into frames: a head of Head bytes, and the data, whose size is
-// the 4 bytes of the head at Size, in network order.
+// Codec divides a stream into frames: a head of Head bytes, then the data, whose size is the 4
+// bytes of the head at Size, in network order.
 type Codec struct {
 	Head int
 	Size int
@@ -50,8 +50,8 @@ func (r *Reader) Next() (head, data []byte, err error) {
 	return r.head, r.data[:size], nil
 }
 
-// growStep is by how much the buffer grows at first: with the bytes that arrive, not with the size
-// that a head claims.
+// growStep is the first growth of the buffer, which grows with the bytes that arrive, not with the
+// size that a head claims.
 const growStep = 64 << 10
 
 // fill reads size bytes into r.data.

@@ -77,7 +77,7 @@ func (w *Writer) SendJSON(kind byte, message any) error {
 	return w.Send(kind, text)
 }
 
-// Stream returns a writer whose bytes become frames of a kind.
+// Stream returns a writer that sends its bytes in frames of a kind.
 func (w *Writer) Stream(kind byte) io.Writer { return stream{w, kind} }
 
 type stream struct {

@@ -204,7 +204,7 @@ func text(addr net.Addr) string {
 	return addr.String()
 }
 
-// take returns a connection with room for a session, and what ends its use.
+// take returns a connection with room for a session, and the function that ends its use.
 func (h *host) take(ctx context.Context) (Conn, func(), error) {
 	if l, err := h.free(); l != nil || err != nil {
 		return l, func() { h.release(l) }, err

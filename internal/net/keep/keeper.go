@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/control"
 )
 
-// partingTime is how long a client may take the rest of a lost host's output.
+// partingTime bounds the delivery of a lost host's remaining output to a client.
 const partingTime = 2 * time.Second
 
 // Keeper keeps hosts. It is safe for concurrent use.
@@ -39,7 +39,7 @@ func New(hosts []Host, trace func(format string, args ...any)) *Keeper {
 	return k
 }
 
-// HostError is why a host was not connected.
+// HostError is the error of connecting to a host.
 type HostError struct {
 	Host string
 	Err  error
@@ -79,8 +79,8 @@ func (k *Keeper) Drain() {
 	k.change()
 }
 
-// Use returns how many requests run, since when there is none, and a channel that is closed when
-// that changes.
+// Use returns the number of running requests, the time since there are none, and a channel that is
+// closed when either changes.
 func (k *Keeper) Use() (active int, idle time.Time, changed <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,7 +92,7 @@ func (k *Keeper) change() {
 	k.changed = make(chan struct{})
 }
 
-// begin counts a request, until the function that it returns is called.
+// begin counts a request as running until the caller calls end.
 func (k *Keeper) begin() (end func(), ok bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -165,8 +165,8 @@ func (k *Keeper) put(w http.ResponseWriter, r *http.Request, h *host, want Reque
 	})
 }
 
-// session upgrades the client's connection, and does something with it on a connection that has
-// room. It ends when the client goes.
+// session upgrades the client's connection, and runs a function on a connection to the host that
+// has room. It ends when the client hangs up.
 func (k *Keeper) session(w http.ResponseWriter, r *http.Request, h *host,
 	do func(ctx context.Context, conn Conn, stdin io.Reader, to *frames.Writer) error) {
 	conn, release, err := h.take(r.Context())
@@ -203,7 +203,7 @@ func (k *Keeper) session(w http.ResponseWriter, r *http.Request, h *host,
 	input.Wait()
 }
 
-// endOf describes how a command ended.
+// endOf returns the End for a command's error.
 func endOf(err error) End {
 	var status interface{ ExitCode() int }
 	switch {

@@ -19,7 +19,7 @@ type Reached struct {
 	Build   string `json:"build,omitempty"`  // build id of the resident agent; "": none is resident
 }
 
-// End is how a command or the writing of a file ended.
+// End is the result of a command or of writing a file.
 type End struct {
 	Exited bool   `json:"exited"` // whether Code is the command's own
 	Code   int    `json:"code"`

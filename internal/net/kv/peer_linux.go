@@ -15,9 +15,9 @@ import (
 	"github.com/gorun/gorun/internal/net/sockets"
 )
 
-// PeerUID is the user who opened the other end of conn, a TCP connection within this machine. The
-// kernel reports it, independently of the peer. ErrPeerUnknown is for a peer that has closed the
-// connection.
+// PeerUID returns the user that opened the other end of conn, a TCP connection within this machine.
+// The kernel reports it, independently of the peer. The error is ErrPeerUnknown if the peer has
+// closed the connection.
 func PeerUID(conn net.Conn) (uid uint32, err error) {
 	var once Peers
 	defer once.Close()

@@ -25,10 +25,10 @@ const (
 	maxNote    = 4 << 10
 )
 
-// MaxRequests is how many requests of n ranks a server takes at one time.
+// MaxRequests returns the number of requests that a server of n ranks takes at a time.
 func MaxRequests(n int) int { return 1024 + 8*n }
 
-// JobInfo is what GET /v1/job answers.
+// JobInfo is the answer of GET /v1/job.
 type JobInfo struct {
 	Job   string `json:"job"`
 	Epoch int    `json:"epoch"`

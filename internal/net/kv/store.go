@@ -24,7 +24,7 @@ type Store struct {
 	waits  map[string]*wait // waiting requests by absent key
 }
 
-// wait is for one key.
+// wait is the shared wait of all requests for one absent key.
 type wait struct {
 	put     chan struct{} // closed when the key is put
 	waiting int

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownSocket makes a stream socket. Its mode cannot be set before it has a name; its folder keeps
-// others away.
+// ownSocket creates a stream socket. Its mode cannot be set before it has a name; the mode of its
+// folder excludes other users.
 func ownSocket() (fd int, err error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()

@@ -131,7 +131,7 @@ func (b *brief) due() bool {
 	return b.since >= measureEvery || b.usual == 0
 }
 
-// measured takes the ticks of a brief call. One that the kernel has interrupted counts little.
+// measured adds the ticks of a brief call to the mean. An interrupted call counts little.
 func (b *brief) measured(took uint64) {
 	b.since = 0
 	if b.usual == 0 {
@@ -208,8 +208,8 @@ func (l *Lane) Enter(kind uint8, seq, bytes uint64, to, from int, name string, m
 	l.last = c
 }
 
-// Leave records the end of the last call. The caller knows of a brief one that it took some
-// microseconds at most: of 16 of these one is measured, and the others are recorded with the mean.
+// Leave records the end of the last call. brief means a call of a few microseconds at most: one of
+// 16 such calls is measured, and the others are recorded with the mean.
 func (l *Lane) Leave(brief bool) {
 	if l == nil || l.last.ended != 0 || l.lane.id != l.id {
 		return
@@ -257,7 +257,7 @@ func (r *Recorder) Submitted(comm string, kind uint8, bytes uint64, name string)
 	return slot
 }
 
-// noSlot is a tensor for which there was no room.
+// noSlot marks a tensor for which no slot was free.
 const noSlot = -1
 
 // Done records that a tensor is done.

@@ -2,7 +2,7 @@ package recorder
 
 import "time"
 
-// Snapshot is what a rank does at one moment. Its durations are 0 if they are not known.
+// Snapshot is the state of a rank at one moment. Durations are 0 if unknown.
 type Snapshot struct {
 	Rank    int           `json:"rank"`
 	Size    int           `json:"size"`
@@ -19,7 +19,7 @@ type Snapshot struct {
 	Time  time.Duration `json:"time"`
 }
 
-// Totals are sums of a rank's calls.
+// Totals are sums over a rank's calls.
 type Totals struct {
 	Calls   uint64        // calls that have ended
 	Bytes   uint64        // bytes of those calls' vectors
@@ -38,7 +38,8 @@ type Comm struct {
 // Call is a collective, a message, or a tensor of a queue.
 type Call struct {
 	Comm uint64 `json:"comm"` // ID of the communicator
-	// in the communicator; of a message, that of the collective before it
+	// Seq is the call's number in the communicator; for a message, that of the collective before
+	// it.
 	Number uint64        `json:"number,omitempty"`
 	Kind   int           `json:"kind"`
 	Bytes  uint64        `json:"bytes"`

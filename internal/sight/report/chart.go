@@ -14,10 +14,10 @@ const (
 	maxRows    = 512 // rows of a map; more ranks share rows
 )
 
-// series is a number of each rank, or host, over time; NaN is nothing.
+// series has a value of each rank or host over time; NaN is no value.
 type series [][]float64
 
-// bands are the least, the median and the most at each time.
+// bands are the minimum, median and maximum at each time.
 type bands struct{ least, middle, most []float64 }
 
 func (s series) bands() (b bands) {

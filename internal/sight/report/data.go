@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/watch/record"
 )
 
-// data is a record as charts need it: at most maxColumns times, each with the mean of some points.
+// data is a record reduced for charts: at most maxColumns times, each with the mean of some points.
 type data struct {
 	times []float64
 	hosts []string
@@ -17,7 +17,7 @@ type data struct {
 	size  int
 }
 
-// rankRow is a rank's whole run.
+// rankRow sums up a rank's whole run.
 type rankRow struct {
 	rank           int
 	host, end      string
@@ -46,7 +46,7 @@ func (s sheet) add(x, y int, v float64) {
 	}
 }
 
-// mean is the series, or nil if there is nothing in it.
+// mean returns the series of means, or nil if it has no values.
 func (s sheet) mean() (out series) {
 	some := false
 	for x := range s.sum {
@@ -65,7 +65,7 @@ func (s sheet) mean() (out series) {
 	return out
 }
 
-// collect arranges a record.
+// collect reduces a record.
 func collect(r record.Record) (d data) {
 	if len(r.Points) == 0 {
 		return d

@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/watch/record"
 )
 
-// page is a report under way.
+// page is a report that is being written.
 type page struct {
 	data data
 	run  record.Run
@@ -63,7 +63,7 @@ func (p page) summary(r record.Record) chart.HTML {
 	return "<dl>" + items + "</dl>\n"
 }
 
-// cause says why the job ended.
+// cause returns the reason for the job's end.
 func (p page) cause() chart.HTML {
 	if p.run.Cause == "" {
 		return ""
@@ -79,7 +79,7 @@ func pre(label, text string) chart.HTML {
 	return chart.Format(`<pre tabindex="0" aria-label="%s">%s</pre>`, label, text)
 }
 
-// stacks shows what ranks did when they hung, or when others waited long for them.
+// stacks shows the ranks' stacks of a hang or a long wait.
 func (p page) stacks(events []record.Event) chart.HTML {
 	events = slices.DeleteFunc(slices.Clone(events), func(e record.Event) bool { return e.Stacks == "" })
 	if len(events) == 0 {
@@ -94,7 +94,7 @@ func (p page) stacks(events []record.Event) chart.HTML {
 	return chart.Section("Stacks of the ranks", "", body)
 }
 
-// since formats when in the run an event was.
+// since formats the time of an event since the start of the run.
 func (p page) since(e record.Event) string { return chart.Seconds(e.At.Sub(p.run.Began).Seconds()) }
 
 func (p page) timeline() (chart.HTML, error) {

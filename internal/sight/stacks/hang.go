@@ -6,7 +6,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/recorder"
 )
 
-// Pulse tells whether a rank makes progress.
+// Pulse shows whether a rank makes progress.
 type Pulse struct {
 	Rank  int           `json:"rank"`
 	CPU   time.Duration `json:"cpu"`   // CPU time of the rank's processes
@@ -14,7 +14,7 @@ type Pulse struct {
 	Waits bool          `json:"waits"` // whether the rank is in a call or has a pending tensor
 }
 
-// Add takes the record of one of the rank's processes.
+// Add adds the record of one of the rank's processes.
 func (p *Pulse) Add(s *recorder.Snapshot) {
 	p.Calls += s.Calls
 	p.Waits = p.Waits || !s.Joined || s.Pending > 0
@@ -24,9 +24,9 @@ func (p *Pulse) Add(s *recorder.Snapshot) {
 	}
 }
 
-// Watch finds that a job hangs: for the time Limit no rank has printed and none has begun or ended
-// a call of ring, and either a rank waits in such a call, or no rank has used a processor. Ranks
-// that compute while others wait for them count as hanging, because spinning looks the same.
+// Watch detects a hang: for the time Limit no rank has printed, none has begun or ended a call of
+// ring, and either a rank waits in such a call or no rank has used a processor. Ranks that compute
+// while others wait for them count as hanging, because spinning looks the same.
 type Watch struct {
 	Limit time.Duration
 
@@ -40,7 +40,7 @@ type Watch struct {
 // and then.
 const idle = 0.02
 
-// Sample takes the pulses of all ranks, and when a rank printed last. It reports a hang once.
+// Sample adds the pulses of all ranks and the time of the last output. It reports a hang once.
 func (w *Watch) Sample(now time.Time, pulses []Pulse, printed time.Time) (hangs bool) {
 	progress := len(pulses) != len(w.last)
 	busy := false

@@ -39,7 +39,7 @@ func flights(ranks []Rank) (waits []Wait) {
 	return waits
 }
 
-// groupWaits finds the waits of one group, whose members are all that told of it.
+// groupWaits finds the waits of one group, given all members that reported it.
 func groupWaits(members []member) (waits []Wait) {
 	at := map[int64][]member{}
 	for _, m := range members {
@@ -98,7 +98,7 @@ func title(g *flight.Group) string {
 	return g.Name
 }
 
-// lastFlight says which collective of PyTorch a rank enqueued last, and where, or "".
+// lastFlight describes the PyTorch collective that a rank enqueued last, and where, or returns "".
 func lastFlight(d *flight.Dump) string {
 	var group *flight.Group
 	var last *flight.Call
@@ -123,7 +123,7 @@ func lastFlight(d *flight.Dump) string {
 // Bounds on the lines about NCCL's own view.
 const maxRASLines = 6
 
-// rasLines says which ranks NCCL's RAS service finds behind, failed or gone.
+// rasLines describes the ranks that NCCL's RAS service finds behind, failed or missing.
 func rasLines(ranks []Rank) (lines []string) {
 	for i := range ranks {
 		s := ranks[i].RAS
@@ -146,7 +146,7 @@ func rasLines(ranks []Rank) (lines []string) {
 	return lines
 }
 
-// commLines says what is odd in one communicator.
+// commLines describes the irregularities of one communicator.
 func commLines(c *ras.Comm, ranks []Rank) (lines []string) {
 	name := numbers(ranks)
 	odd := map[string][]int{}
@@ -209,7 +209,7 @@ func numbers(ranks []Rank) func(*ras.Rank) int {
 	}
 }
 
-// noFlights says once for each reason which flight recorders did not answer.
+// noFlights lists the flight recorders that did not answer, once for each reason.
 func noFlights(ranks []Rank) (lines []string) {
 	by := map[string][]int{}
 	for _, r := range ranks {

@@ -8,13 +8,13 @@ import (
 	"github.com/gorun/gorun/internal/sight/recorder"
 )
 
-// Rank is what one rank does. It comes from a host and is not trusted.
+// Rank is the report about one rank. It comes from a host and is not trusted.
 type Rank struct {
 	Rank      int                `json:"rank"`
 	Host      string             `json:"host"`
 	Record    *recorder.Snapshot `json:"record,omitempty"` // record of ring; nil: none
 	Processes []Process          `json:"processes,omitempty"`
-	// of PyTorch; nil: the rank has none that can be asked
+	// Flight is PyTorch's flight recorder; nil: the rank has none that answers.
 	Flight   *flight.Dump `json:"flight_recorder,omitempty"`
 	NoFlight string       `json:"no_flight_recorder,omitempty"` // reason why the rank's flight recorder did not answer
 	// NCCL's view of all ranks; only one rank is asked
@@ -22,7 +22,7 @@ type Rank struct {
 	Error string      `json:"error,omitempty"` // reason why nothing is known
 }
 
-// Process is the rank's own process, or one below it.
+// Process is the rank's own process or a descendant.
 type Process struct {
 	PID     int      `json:"pid"`
 	Parent  int      `json:"parent"`
@@ -51,7 +51,7 @@ type Frame struct {
 	Line int    `json:"line,omitempty"`
 }
 
-// Bounds on what a host says of one rank.
+// Bounds on a host's report about one rank.
 const (
 	MaxProcesses = 64
 	MaxThreads   = 64

@@ -10,14 +10,14 @@ import (
 	"github.com/gorun/gorun/internal/sight/recorder"
 )
 
-// View is how reports are formatted.
+// View selects the format of reports.
 type View struct {
 	Size  int  // ranks of the job
 	Lines int  // maximum of lines; 0: no limit
 	All   bool // whether all threads are shown
 }
 
-// Text formats the reports: what ranks wait for, then the tree of stacks, what few ranks do first.
+// Text formats the reports: the ranks' waits, then the tree of stacks with outliers first.
 func (v View) Text(ranks []Rank) string {
 	slices.SortFunc(ranks, func(a, b Rank) int { return a.Rank - b.Rank })
 	head := slices.Concat(v.waits(ranks), rasLines(ranks), noFlights(ranks), notes(ranks))
@@ -40,7 +40,7 @@ func (v View) Text(ranks []Rank) string {
 	return prose.Plain(strings.Join(lines, "\n")) + "\n"
 }
 
-// Alone formats the report of one rank: what it last did in ring, and its stacks.
+// Alone formats the report of one rank: its last call of ring, and its stacks.
 func Alone(r Rank, lines int) string {
 	head := ""
 	if r.Flight != nil && r.Record == nil {
@@ -63,7 +63,7 @@ func Alone(r Rank, lines int) string {
 // maxWaits bounds the collectives in a text.
 const maxWaits = 6
 
-// waits formats who waits for whom, and what the missing ranks did last.
+// waits formats which ranks wait for which, and the last calls of the missing ranks.
 func (v View) waits(ranks []Rank) (lines []string) {
 	all := Waits(ranks, v.Size)
 	told := map[int]bool{}
@@ -106,7 +106,7 @@ func waitFor(w Wait) string {
 	return fmt.Sprintf("%s waited for %s", verb, ago(w.Longest))
 }
 
-// whereabouts is where a rank is, and its last call.
+// whereabouts describes a rank's host and last call.
 func whereabouts(r *Rank) string {
 	text := fmt.Sprintf("rank %d on %s", r.Rank, r.Host)
 	if len(r.Processes) > 0 {
@@ -115,7 +115,7 @@ func whereabouts(r *Rank) string {
 	return text + ": " + lastCall(r)
 }
 
-// lastCall is the last call of a rank, which may go on.
+// lastCall describes the last call of a rank, which may be in progress.
 func lastCall(r *Rank) string {
 	if r.Flight != nil && (r.Record == nil || latest(r) == nil) {
 		return lastFlight(r.Flight)
@@ -184,7 +184,7 @@ func ago(d time.Duration) string {
 	return d.Round(time.Second).String()
 }
 
-// notes says, once for each reason, why there are no stacks of some ranks, and how to see more.
+// notes lists the ranks without stacks, once for each reason, and how to get them.
 func notes(ranks []Rank) (lines []string) {
 	var reasons, hints []string
 	by := map[string][]int{}
@@ -210,7 +210,7 @@ func notes(ranks []Rank) (lines []string) {
 	return append(lines, hints[:min(len(hints), 2)]...)
 }
 
-// Names names ranks: "rank 3", "7 ranks (0-2,4-7)".
+// Names formats ranks: "rank 3", "7 ranks (0-2,4-7)".
 func Names(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %d", ranks[0])

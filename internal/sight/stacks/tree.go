@@ -34,7 +34,8 @@ func (n *node) child(text string) *node {
 	return b
 }
 
-// grow makes the tree of all ranks: programs, below them their functions. all adds all threads.
+// grow returns the tree of all ranks: programs, and below them their functions. all includes all
+// threads.
 func grow(ranks []Rank, all bool) *node {
 	root := &node{leaf: map[string][]int{}}
 	for _, r := range ranks {
@@ -83,14 +84,14 @@ func grow(ranks []Rank, all bool) *node {
 	return root
 }
 
-// goroutines is the By of stacks that a Go program told.
+// goroutines is the value of By for stacks that a Go program reported.
 const goroutines = "goroutines"
 
 func (p *Process) hasChild(all []Process) bool {
 	return slices.ContainsFunc(all, func(other Process) bool { return other.Parent == p.PID })
 }
 
-// doing is what the process does in its innermost function.
+// doing describes the activity of the process in its innermost function.
 func (p *Process) doing() string {
 	states := map[string]string{"R": "running", "D": "waits in the kernel, not killable", "T": "stopped by a signal",
 		"t": "stopped by a debugger", "Z": "ended"}
@@ -115,7 +116,7 @@ func (n *node) path(rank int, path []string, doing string) {
 	}
 }
 
-// sort puts outliers first: what fewer ranks do.
+// sort orders branches by their number of ranks, fewest first.
 func (n *node) sort() {
 	slices.SortStableFunc(n.below, func(a, b *node) int { return cmp.Compare(len(a.ranks), len(b.ranks)) })
 	for _, b := range n.below {
@@ -136,19 +137,19 @@ func (f Frame) String() string {
 	return fmt.Sprintf("%s (%s)", f.Func, file)
 }
 
-// limits are how much of a tree is drawn.
+// limits bound the drawn part of a tree.
 type limits struct {
 	chain int // limit of functions in a chain of single calls
 	fan   int // limit of functions called by one
 }
 
-// drawing is a tree as lines.
+// drawing is the text of a tree, as lines.
 type drawing struct {
 	limits
 	lines []string
 }
 
-// draw appends the lines of what is below n.
+// draw appends the lines of n's descendants.
 func (d *drawing) draw(n *node, indent string) {
 	few := n.below
 	rest := []*node(nil) // of rest the last is shown too: what most ranks do
@@ -185,7 +186,7 @@ func (d *drawing) draw(n *node, indent string) {
 	d.branch(n, rest[len(rest)-1], indent)
 }
 
-// branch appends the lines of b, which is below n.
+// branch appends the lines of b, a descendant of n.
 func (d *drawing) branch(n, b *node, indent string) {
 	chain := []*node{b}
 	for len(b.below) == 1 && len(b.leaf) == 0 {
@@ -219,7 +220,7 @@ func (d *drawing) branch(n, b *node, indent string) {
 	d.draw(b, inner)
 }
 
-// of names the ranks of a branch, unless they are all of its stem.
+// of names the ranks of a branch, unless the branch has all ranks of its stem.
 func (d *drawing) of(stem *node, ranks []int) string {
 	if len(ranks) == len(stem.ranks) && stem.text != "" {
 		return ""

@@ -15,7 +15,7 @@ import (
 // maxGPUs bounds the GPUs of a host.
 const maxGPUs = 64
 
-// reading is what an agent told of one time.
+// reading is an agent's report at one time.
 type reading struct {
 	at    time.Duration // time on the host's clock
 	came  time.Time
@@ -41,7 +41,7 @@ func newFeed(agent Agent) *feed {
 	return f
 }
 
-// run takes readings until the agent has no more, or ctx ends. arrived is called for each.
+// run receives readings until the agent ends them or ctx ends. It calls arrived for each.
 func (f *feed) run(ctx context.Context, every time.Duration, arrived func(*reading)) error {
 	p := parser{owns: f.agent.Owns}
 	return f.agent.Readings(ctx, every, func(data []byte) error { return p.add(data, arrived) })

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// lines counts the ranks' output while somebody follows.
+// lines counts the ranks' output while a follower exists.
 type lines struct {
 	followers atomic.Int32
 	mu        sync.Mutex

@@ -8,8 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// perSecond is how fast a sum has grown. One that shrinks, as when a child of a rank ends unseen,
-// has not.
+// perSecond returns the growth of a sum per second. It is 0 for a sum that shrinks, as when a child
+// of a rank ends unseen.
 func perSecond[T int64 | time.Duration](before, now T, took time.Duration) float64 {
 	if took <= 0 || now <= before {
 		return 0
@@ -17,7 +17,7 @@ func perSecond[T int64 | time.Duration](before, now T, took time.Duration) float
 	return float64(now-before) / took.Seconds()
 }
 
-// fill sets what a rank uses. Its agent knows it by a number.
+// fill sets a rank's use of resources. number is its number at the agent.
 func (r *Rank) fill(f *feed, number int) {
 	prev := f.prev
 	last := f.last
@@ -52,7 +52,7 @@ func (r *Rank) fill(f *feed, number int) {
 	r.assign(f.gpus[number], last.host.GPUs)
 }
 
-// ringOf returns what collectives did between two readings.
+// ringOf returns the use of collectives between two readings.
 func ringOf(before, now *wire.RingUse, took time.Duration) *Ring {
 	share := max(perSecond(before.Time, now.Time, took),
 		perSecond(before.Pending, now.Pending, took)) / float64(time.Second)
@@ -95,7 +95,7 @@ func (r *Rank) assign(names []string, gpus []wire.GPUUse) {
 	}
 }
 
-// fill sets what a host uses.
+// fill sets a host's use of resources.
 func (h *Host) fill(prev, last *reading, now time.Time) {
 	u := last.host
 	before := last.host

@@ -4,11 +4,12 @@ package watch
 
 import "time"
 
-// Version is the version of a Sample. It changes only if a reader of an earlier one would misread
-// it.
+// Version is the version of a Sample. It changes only if readers of an earlier version would
+// misread it.
 const Version = 1
 
-// Sample is a job at a time. Numbers of a host or rank that is not heard of yet are 0.
+// Sample is the use of a job's resources at a time. Values of a host or rank without a reading are
+// 0.
 type Sample struct {
 	Version int       `json:"version"`
 	At      time.Time `json:"at"`
@@ -53,13 +54,13 @@ type Rank struct {
 	Ring *Ring `json:"ring,omitempty"` // nil: no ring, or no reading yet
 
 	GPUs []int `json:"gpus,omitempty"` // assigned GPUs, by index in the host's list
-	// GPUBusy is the mean of its GPUs in percent, GPUMemory their sum, also of what others use of
-	// them. nil: unknown, or none is assigned.
+	// GPUBusy is the mean over the rank's GPUs in percent, and GPUMemory their sum, including other
+	// programs' use. nil: unknown, or no GPU is assigned.
 	GPUBusy   *float64 `json:"gpu_busy_percent,omitempty"`
 	GPUMemory *int64   `json:"gpu_memory_bytes,omitempty"`
 }
 
-// Ring is what a rank's collectives do.
+// Ring is a rank's use of collectives.
 type Ring struct {
 	Calls float64 `json:"calls_per_second"` // completed calls per second
 	Bytes float64 `json:"bytes_per_second"` // bytes of vectors per second
@@ -81,7 +82,7 @@ type Exit struct {
 	Stopped bool `json:"stopped,omitempty"` // whether gorun ended the rank
 }
 
-// Host is a host: all that happens there, not only the job.
+// Host is the use of a whole host, including programs outside the job.
 type Host struct {
 	Host string  `json:"host"`
 	Age  float64 `json:"age_seconds"` // age of the reading in seconds; -1: no reading yet

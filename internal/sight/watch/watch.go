@@ -17,15 +17,15 @@ type Place struct {
 	Ranks []int  `json:"ranks"`
 }
 
-// Agent is that of a host, or of one process of an elastic job. Agents are comparable.
+// Agent is the agent of a host, or of one process of an elastic job. Agents are comparable.
 type Agent interface {
 	Index() int                   // position of the agent among the job's agents
 	Host() string                 // the host's name
 	Owns(rank int) bool           // whether a rank is the agent's
 	RankNow(rank int) int         // current number of a rank of the agent
 	Placements() []wire.Placement // placements of the agent's ranks
-	// Readings passes lines of [wire.Reading] to took, in pieces, until there are no more, ctx
-	// ends, or took fails.
+	// Readings passes lines of [wire.Reading] to took, in pieces, until the readings or ctx end, or
+	// took fails.
 	Readings(ctx context.Context, every time.Duration, took func(data []byte) error) error
 }
 
@@ -74,7 +74,7 @@ func (w *Watch) Exited(rank int, how Exit) {
 	w.exits[rank] = how
 }
 
-// Close ends all that follow, after a last sample.
+// Close ends all followers after a last sample.
 func (w *Watch) Close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -87,7 +87,7 @@ func (w *Watch) Close() {
 const (
 	// settleTime bounds the wait for the first rates.
 	settleTime = 5 * time.Second
-	// lookTime is how often hosts that have come are noticed.
+	// lookTime is the interval of checks for new hosts.
 	lookTime = time.Second / 2
 )
 
@@ -146,7 +146,7 @@ type follower struct {
 	feeds map[Agent]*feed
 }
 
-// join begins to read the agents that are new, and those that should tell less often now.
+// join starts to read new agents, and lowers the rate of agents that should report less often.
 func (f *follower) join(ctx context.Context, every time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -171,7 +171,7 @@ func (f *follower) join(ctx context.Context, every time.Duration) {
 		var own context.Context
 		own, one.cancel = context.WithCancel(ctx)
 		f.wg.Go(func() {
-			// the host's rows get old, which is all that can be said
+			// The error is dropped: the age of the host's rows shows it.
 			_ = one.run(own, every, func(r *reading) { f.took(one, r) })
 			f.mu.Lock()
 			defer f.mu.Unlock()
@@ -191,7 +191,7 @@ func (f *follower) took(one *feed, r *reading) {
 	}
 }
 
-// settled reports whether every agent has told enough for rates.
+// settled reports whether every agent has reported enough for rates.
 func (f *follower) settled() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -254,8 +254,7 @@ func (f *follower) sample() Sample {
 	return s
 }
 
-// add fills in what an agent has told. The ranks of an elastic job, and spawned ones, are not
-// planned.
+// add fills in an agent's report. Ranks of an elastic job and spawned ranks are not planned.
 func (s *Sample) add(f *feed, now time.Time, elastic bool) {
 	name := f.agent.Host()
 	i := slices.IndexFunc(s.Hosts, func(h Host) bool { return h.Host == name })

@@ -18,7 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/watch"
 )
 
-// Target is where metrics go: Put takes each new sample.
+// Target publishes metrics: Put takes each new sample.
 type Target interface {
 	Put(Job, watch.Sample) error
 	Close() error
@@ -126,10 +126,10 @@ func Listen(at netip.AddrPort) (*Server, error) {
 	return s, nil
 }
 
-// URL is where the metrics are.
+// URL returns the address of the metrics.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/metrics" }
 
-// Put keeps a sample for those who ask.
+// Put stores a sample for later requests.
 func (s *Server) Put(j Job, sample watch.Sample) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,8 +16,7 @@ type Job struct{ ID, Name string }
 // Format is a text format of metrics.
 type Format int
 
-// Formats. They differ in the names of counters' families and in the units, so no document is of
-// both.
+// Formats. They name counters' families and units differently, so a document has one format.
 const (
 	Prometheus  Format = iota // 0.0.4, which node_exporter's collector reads, and promtool
 	OpenMetrics               // 1.0.0
@@ -37,7 +36,7 @@ const (
 	counter = "counter"
 )
 
-// text is a document of metrics. The series of a metric stand together, as the format demands.
+// text builds a document of metrics. The series of a metric are adjacent, as the format demands.
 type text struct {
 	b      bytes.Buffer
 	format Format

@@ -52,14 +52,15 @@ type Run struct {
 	Last    []string      `json:"last,omitempty"` // last lines of the rank that failed
 }
 
-// Event is a step of a job.
+// Event is an event of a job.
 type Event struct {
 	At   time.Time `json:"at"`
 	What string    `json:"what"` // started, membership, exited, lost, stacks, straggler
 	Rank int       `json:"rank,omitempty"`
 	Host string    `json:"host,omitempty"`
 	Text string    `json:"text,omitempty"`
-	// Stacks are what ranks did, at most MaxStacks bytes; Text is why they were looked at.
+	// Stacks are the ranks' stacks, at most MaxStacks bytes. Text is the reason for collecting
+	// them.
 	Stacks string `json:"stacks,omitempty"`
 }
 
@@ -96,9 +97,8 @@ type Hosts struct {
 	GPU      []int     `json:"g,omitempty"`
 }
 
-// Every is the time between samples of a job with so many ranks: less than 2 MB of random numbers
-// in the first hour of 64 ranks. It doubles each time that the job's age doubles, and grows with
-// the ranks.
+// Every returns the interval of samples for a number of ranks. It doubles each time that the job's
+// age doubles, and grows with the ranks: 64 ranks write less than 2 MB in the first hour.
 func Every(ranks int, since time.Duration) time.Duration {
 	every := 2 * time.Second * time.Duration(1+ranks/128)
 	for age := time.Hour; since >= age && every < time.Hour; age *= 2 {
@@ -167,7 +167,7 @@ func (r *Recorder) fail(err error) {
 	}
 }
 
-// Sample adds a sample. After an error, or beyond its bound, a folder gets no more.
+// Sample adds a sample. After an error, or beyond the bound, nothing more is written.
 func (r *Recorder) Sample(s watch.Sample) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -307,7 +307,7 @@ type Record struct {
 	Cut    bool // whether samples or events end in the middle: gorun was killed, or still writes
 }
 
-// maxPoints bounds what Read keeps: of more points it drops every other.
+// maxPoints bounds the points that Read keeps: beyond it Read drops every other one.
 const maxPoints = 4096
 
 // Read reads a folder.
@@ -379,7 +379,7 @@ func (r *Record) readSamples(name string) error {
 	}
 }
 
-// check reports columns that do not fit each other.
+// check reports columns of different lengths.
 func (p *Point) check(hosts int) error {
 	k := p.Ranks
 	h := p.Host

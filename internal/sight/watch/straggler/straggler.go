@@ -21,7 +21,7 @@ const (
 	working    = 0.8 // cores of a rank that never waits
 )
 
-// Basis is what a straggler is known by.
+// Basis is the evidence for a straggler.
 type Basis string
 
 // Collectives are those of ring: their records are exact. Without them the others' idle time tells
@@ -60,8 +60,8 @@ type Finder struct {
 	count int
 }
 
-// point is what each rank did before a sample: by collectives the part of the time in them, by CPU
-// the cores used, by GPU the part of the time that it was idle.
+// point has a value of each rank before a sample: by collectives the share of time in them, by CPU
+// the used cores, by GPU the share of time that it was idle.
 type point struct {
 	at     time.Time
 	values map[int]float64
@@ -105,8 +105,8 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 	return f.news(hosts)
 }
 
-// basisOf returns what ranks may be judged by, or "" if they may not be: some have ended, or only
-// some use ring.
+// basisOf returns the evidence that is available for the ranks, or "" if none is: some ranks have
+// ended, or only some use ring.
 func basisOf(s watch.Sample) Basis {
 	ring := 0
 	gpus := 0
@@ -134,7 +134,7 @@ func basisOf(s watch.Sample) Basis {
 	return ""
 }
 
-// shared reports whether ranks use the same GPU, of which nobody knows who keeps it busy.
+// shared reports whether ranks share a GPU, whose load then has no known source.
 func shared(s watch.Sample) bool {
 	type place struct {
 		host  string
@@ -162,7 +162,7 @@ func value(r watch.Rank, basis Basis) float64 {
 	return r.CPU
 }
 
-// news returns the stragglers of the window that were none before.
+// news returns the window's new stragglers.
 func (f *Finder) news(hosts map[int]string) (all []Finding) {
 	sums := map[int]float64{}
 	for _, p := range f.recent[1:] { // the first point covers the time before the window
@@ -206,7 +206,7 @@ func (f *Finder) Costs() map[int]float64 {
 	return costs(f.sums, f.count, f.basis)
 }
 
-// costs returns the costs of ranks of whose values the sums over n points are given.
+// costs returns the costs of ranks from the sums of their values over n points.
 func costs(sums map[int]float64, n int, basis Basis) map[int]float64 {
 	if n == 0 || len(sums) < 2 {
 		return nil
