@@ -103,7 +103,7 @@ func (f *future) set(value []byte, err error) {
 	})
 }
 
-// offer is set that reports whether it set the value.
+// offer sets the value unless it is set, and reports whether it did.
 func (f *future) offer(value []byte) bool {
 	f.set(value, nil)
 	<-f.done

@@ -128,7 +128,7 @@ func (h *Host) barrier(ctx context.Context, rank, n int, puts map[string]string)
 // serviceKey returns the key of a published service. An empty value means not published.
 func serviceKey(name string) string { return "pmi/service/" + name }
 
-// publish returns a word about the problem, or "".
+// publish publishes a service's port. It returns a word about the problem, or "".
 func (h *Host) publish(ctx context.Context, a actPublish) (problem string) {
 	switch port, err := h.lookup(ctx, a.service); {
 	case err != nil:
@@ -142,7 +142,8 @@ func (h *Host) publish(ctx context.Context, a actPublish) (problem string) {
 	return ""
 }
 
-// put returns when ranks of all hosts see the service: the store answers requests in order.
+// put stores a service's port and returns when ranks of all hosts see it: the store answers
+// requests in order.
 func (h *Host) put(ctx context.Context, service, port string) error {
 	if err := h.Store.Put(serviceKey(service), []byte(port)); err != nil {
 		return err

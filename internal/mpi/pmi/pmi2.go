@@ -166,7 +166,7 @@ func (p *pmi2Codec) step(c *client, message string) any {
 	return say("gorun_does_not_serve_this_over_PMI-2")
 }
 
-// jobAttribute is what PMI-2 knows of a job beside what its ranks have put.
+// jobAttribute returns an attribute of the job that no rank has put.
 func (c *client) jobAttribute(key string) (string, bool) {
 	if key == "universeSize" {
 		return strconv.Itoa(cmp.Or(c.host.Universe, c.host.Size)), true
@@ -225,7 +225,7 @@ type attributes struct {
 // maxAttributes bounds the bytes of a host's attributes.
 const maxAttributes = 1 << 20
 
-// put returns a word about the problem, or "".
+// put sets an attribute. It returns a word about the problem, or "".
 func (a *attributes) put(key, value string) (problem string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -245,7 +245,7 @@ func (a *attributes) put(key, value string) (problem string) {
 	return ""
 }
 
-// get returns a value; with wait once a rank has put it.
+// get returns the value of an attribute. With wait it waits until a rank has put it.
 func (a *attributes) get(ctx context.Context, key string, wait bool) (value string, found bool, err error) {
 	for {
 		a.mu.Lock()

@@ -14,7 +14,7 @@ type Spawn struct {
 	Given    map[string]string // values that the new ranks can get, such as their parents' addresses
 }
 
-// Program is what some of the new ranks run.
+// Program is the command that some of the new ranks run.
 type Program struct {
 	Argv  []string
 	Ranks int
@@ -51,13 +51,13 @@ type reader struct {
 
 var errSpawn = errors.New("a spawn request that is too long or not complete")
 
-// begin begins a program.
+// begin starts a program of the request.
 func (r *reader) begin() {
 	r.within = true
 	r.words = map[string]string{}
 }
 
-// line takes a line, and returns the request or an error with the last line of it.
+// line adds a line. After the last one it returns the request or an error.
 func (r *reader) line(line string) (whole *Spawn, err error) {
 	if line != "endcmd" {
 		key, value, _ := strings.Cut(line, "=")
@@ -86,7 +86,7 @@ func (r *reader) line(line string) (whole *Spawn, err error) {
 	return &request, err
 }
 
-// read makes a program of its words.
+// read converts a program's words to a Program.
 func (r *reader) read() (Program, error) {
 	p := Program{Argv: []string{r.words["execname"]}, Ranks: r.count("nprocs"), Info: map[string]string{}}
 	if p.Argv[0] == "" || p.Ranks < 1 || p.Ranks > maxSpawnRanks {
@@ -111,7 +111,7 @@ func (r *reader) read() (Program, error) {
 	return p, nil
 }
 
-// count is a number of items that cannot be more than the words.
+// count parses a number of items, which the number of words bounds.
 func (r *reader) count(name string) int {
 	n, _ := strconv.Atoi(r.words[name])
 	if name == "nprocs" {

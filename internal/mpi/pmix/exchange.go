@@ -39,10 +39,10 @@ func (s *Server) fence(name string, data []byte) ([]byte, status) {
 	return joined, done
 }
 
-// group is ranks of the job and of worlds. A rank of -1 stands for all of a world.
+// group is a set of ranks of the job and of worlds. Rank -1 stands for all ranks of a world.
 type group []struct{ world, rank int }
 
-// group reads the ranks that meet.
+// group reads the ranks of a collective call.
 func (m *message) group() (g group) {
 	for range m.count() {
 		g = append(g, struct{ world, rank int }{m.number(), int(int32(m.number()))})
@@ -50,7 +50,7 @@ func (m *message) group() (g group) {
 	return g
 }
 
-// meeting names a meeting of a group: the calls of a group come in one order on all hosts.
+// meeting names a collective call of a group. All hosts make a group's calls in the same order.
 func (s *Server) meeting(g group) string {
 	var text []string
 	for _, of := range g {
@@ -64,7 +64,7 @@ func (s *Server) meeting(g group) string {
 	return name + "/" + strconv.Itoa(s.meetings[name])
 }
 
-// hosts lists those of a group, ascending.
+// hosts lists the hosts of a group, ascending.
 func (s *Server) hosts(g group) (hosts []int) {
 	for _, of := range g {
 		if of.rank >= 0 {
@@ -107,7 +107,7 @@ func (s *Server) meet(name string, g group, data []byte) (joined []byte, _ statu
 	return joined, done
 }
 
-// put offers this host's data in parts. The first byte of each says whether another follows.
+// put stores this host's data in parts. The first byte of each part says whether another follows.
 func (s *Server) put(key func(host, part int) string, data []byte) error {
 	for part := 0; ; part++ {
 		n := min(maxValue-1, len(data))
@@ -132,8 +132,7 @@ func pairKey(what string, of, by, n int) string {
 // forever is the wait for a key that lasts as long as the context.
 const forever = time.Duration(math.MaxInt64)
 
-// await returns a value of the store, as soon as there is one. The error is that of the store or of
-// the server's end.
+// await waits for a value of the store. It fails with the store, or when the server closes.
 func (s *Server) await(key string) ([]byte, error) {
 	value, _, err := s.opts.Store.Get(s.ctx, key, forever)
 	return value, err
@@ -257,7 +256,7 @@ func (s *Server) find(name string, wait time.Duration) (value []byte, found bool
 	return value, found && len(value) > 0, err
 }
 
-// lookup returns the values of names, each as a text, empty for those that are not published.
+// lookup returns the value of each name, empty for names that are not published.
 func (s *Server) lookup(names []string, wait time.Duration) ([]byte, status) {
 	var list frame
 	end := time.Now().Add(wait)

@@ -35,7 +35,7 @@ const (
 // maxFrame bounds a message, in bytes.
 const maxFrame = 1 << 30
 
-// frame is a message that is written.
+// frame is an outgoing message.
 type frame []byte
 
 func newFrame(k kind) frame { return frame{0, 0, 0, 0, byte(k)} }
@@ -59,7 +59,7 @@ func (f frame) send(w io.Writer) error {
 	return err
 }
 
-// message is one that was read.
+// message is an incoming message.
 type message struct {
 	kind kind
 	rest []byte

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Layout says where the ranks of a job are.
+// Layout maps the job's ranks to hosts and programs.
 type Layout struct {
 	Job      string   // name of the job, unknown to other users of the host
 	Folder   string   // folder of this host for libpmix's files; the caller removes it
@@ -72,7 +72,7 @@ func (l *Layout) frame(byHost [][]int) frame {
 	return f
 }
 
-// names are those of the hosts, made different and without what separates them in lists.
+// names returns the hosts' names, made unique and free of the lists' separators.
 func (l *Layout) names() []string {
 	names := make([]string, len(l.Hosts))
 	used := map[string]bool{}

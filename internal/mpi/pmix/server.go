@@ -24,14 +24,14 @@ type Store interface {
 	Get(ctx context.Context, key string, wait time.Duration) (value []byte, found bool, err error)
 }
 
-// Options are what a server needs.
+// Options configure a server.
 type Options struct {
 	// Program is the helper. Library is the path of the libpmix that the ranks' MPI loads; "" is
 	// the system's.
 	Program *os.File
 	Library string
-	// Start runs a program with these open files, of which the first is descriptor 0. It needs not
-	// wait for its end.
+	// Start runs a program with these open files, of which the first is descriptor 0. It need not
+	// wait for the program's end.
 	Start func(path string, argv, env []string, files []*os.File) error
 	Env   []string // environment of the helper
 	Store Store
@@ -132,10 +132,10 @@ func socketpair() (ours net.Conn, theirs *os.File, err error) {
 	return ours, theirs, err
 }
 
-// errEnded is what the other end of a helper that has ended says.
+// errEnded reports that the helper has ended.
 var errEnded = errors.New("it has ended")
 
-// next returns the helper's next message, which must be of that kind.
+// next returns the helper's next message, and fails if it is of another kind.
 func (s *Server) next(k kind) (message, error) {
 	if err := s.conn.SetReadDeadline(time.Now().Add(loadTime)); err != nil {
 		return message{}, err
@@ -186,7 +186,7 @@ func (s *Server) describe() error {
 	return s.conn.SetReadDeadline(time.Time{})
 }
 
-// take keeps a rank's variables.
+// take stores a rank's variables.
 func (s *Server) take(m *message) {
 	rank := s.rank(m)
 	text := m.text()
@@ -217,8 +217,8 @@ func (s *Server) Environ(rank int) []string {
 	return s.environ[rank]
 }
 
-// Inside reports whether a rank that has ended was between PMIx_Init and PMIx_Finalize. The helper
-// has sent word of both before the rank went on, which may not have been read yet.
+// Inside reports whether an ended rank was between PMIx_Init and PMIx_Finalize. The helper sends
+// both events before the rank goes on, so Inside first waits until the sent ones are handled.
 func (s *Server) Inside(rank int) bool {
 	s.mu.Lock()
 	if !s.inside[rank] {
@@ -276,7 +276,7 @@ func (s *Server) serve() {
 	}
 }
 
-// handle handles one message. What waits for others runs beside.
+// handle handles one message. Handlers that wait for others run on goroutines of their own.
 func (s *Server) handle(m *message) error {
 	switch m.kind {
 	case failed:
@@ -363,7 +363,7 @@ func (s *Server) handle(m *message) error {
 	return nil
 }
 
-// count is a number of items that follow, as many as can be there at most.
+// count reads a number of items, bounded by the bytes that follow.
 func (m *message) count() int { return min(m.number(), len(m.rest)) }
 
 func (m *message) names() (names []string) {
@@ -373,7 +373,7 @@ func (m *message) names() (names []string) {
 	return names
 }
 
-// status is how a request ended, for the helper.
+// status is the result of a request, as the helper expects it.
 type status int
 
 const (

@@ -15,7 +15,7 @@ type Program struct {
 	Ranks int
 }
 
-// World is ranks that a rank has spawned.
+// World is a set of ranks that a rank has spawned.
 type World struct {
 	Job      string // name of the world
 	Number   int    // 1-based number in the order of Add, which is the same on all hosts
@@ -25,7 +25,7 @@ type World struct {
 	Programs []int  // number of each rank's program, by rank
 }
 
-// place is where the ranks of the job, or of a world, are.
+// place locates the ranks of the job or of a world.
 type place struct {
 	numbers []int // numbers in the job by rank; nil: equal to the ranks
 	hostOf  []int // index of each rank's host, by rank
@@ -76,8 +76,8 @@ func (s *Server) Add(ctx context.Context, w World) error {
 	return ctx.Err()
 }
 
-// where returns the host of a rank of a world, which may be about to be added: its ranks on another
-// host can be earlier. It is -1 for a rank that there is not.
+// where returns the host of a rank of a world, or -1 if there is no such rank. It waits for a world
+// that is about to be added, because the world's ranks on another host may start earlier.
 func (s *Server) where(world, rank int) int {
 	for {
 		s.mu.Lock()

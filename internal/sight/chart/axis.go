@@ -5,7 +5,7 @@ import (
 	"math"
 )
 
-// Scale is how values lie on an axis.
+// Scale maps values to positions on an axis.
 type Scale int
 
 const (
@@ -17,7 +17,7 @@ const (
 // maxTicks bounds the steps between the ticks of an axis that is not logarithmic.
 const maxTicks = 4
 
-// Axis is one of the two of a Plot.
+// Axis is an axis of a Plot.
 type Axis struct {
 	Name    string
 	Scale   Scale
@@ -26,7 +26,7 @@ type Axis struct {
 	Include []float64            // values always within the axis
 }
 
-// span is an axis over the values of a plot.
+// span is an axis with its bounds, computed from a plot's values.
 type span struct {
 	Axis
 	low, high float64 // bounds; logarithms on a logarithmic axis
@@ -87,7 +87,7 @@ func (s *span) powers(base float64) {
 	}
 }
 
-// step returns the distance of ticks: 1, 2 or 5 times a power of ten, and of 60 for times.
+// step returns the distance between ticks: 1, 2 or 5 times a power of ten, or of 60 for times.
 func (a Axis) step(length float64) float64 {
 	base := 10.0
 	least := length / maxTicks
@@ -104,5 +104,5 @@ func (a Axis) step(length float64) float64 {
 	return base * power
 }
 
-// at maps a value to 0..1.
+// at maps a value to a position from 0 to 1.
 func (s span) at(v float64) float64 { return (s.position(v) - s.low) / (s.high - s.low) }

@@ -9,8 +9,8 @@ type Bar struct {
 	Text  string // the value as shown
 }
 
-// Bars returns a chart of bars, one below the other, as a part of a page, or nothing if no value is
-// positive. text is for those who cannot see it.
+// Bars returns a bar chart as a part of a page, or nothing if no value is positive. text describes
+// it to screen readers.
 func Bars(text string, bars []Bar) HTML {
 	most := 0.0
 	for _, b := range bars {

@@ -54,7 +54,7 @@ func (m HeatMap) SVG() HTML {
 `, nameSize+cellSize*float64(len(m.Columns)), nameSize+cellSize*float64(len(m.Rows)), m.Text, join(parts))
 }
 
-// warm colours a heat from 0 to 1: from blue to red.
+// warm returns the colour of a heat from 0, blue, to 1, red.
 func warm(heat float64) color.NRGBA {
 	heat = min(max(heat, 0), 1)
 	return color.NRGBA{

@@ -31,7 +31,7 @@ func Format(format string, args ...any) HTML {
 	return HTML(fmt.Sprintf(format, safe...))
 }
 
-// join returns parts one after the other.
+// join concatenates parts.
 func join(parts []HTML) HTML {
 	var b strings.Builder
 	for _, part := range parts {
@@ -62,7 +62,7 @@ func Section(title, text string, body ...HTML) HTML {
 	return Format("<section><h2>%s</h2>\n%s</section>\n", title, join(body))
 }
 
-// Table returns a table that scrolls by itself. label names it to those who cannot see it.
+// Table returns a table that scrolls by itself. label names it for screen readers.
 func Table(label string, columns []string, rows [][]string) HTML {
 	var head HTML
 	for _, c := range columns {

@@ -46,13 +46,13 @@ func BySize(title, quantity string, label func(float64) string, series []Series)
 	}
 }
 
-// frame is the size of a chart and of what surrounds its lines.
+// frame is the size of a chart and of its margins.
 type frame struct{ width, height, left, right, top, bottom float64 }
 
 func (f frame) innerWidth() float64  { return f.width - f.left - f.right }
 func (f frame) innerHeight() float64 { return f.height - f.top - f.bottom }
 
-// SVG returns the chart as a picture of its own.
+// SVG returns the chart as a standalone picture.
 func (p Plot) SVG() HTML {
 	f := frame{
 		width:  760,

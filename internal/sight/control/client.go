@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Client is a way to a running job.
+// Client sends requests to a running job.
 type Client struct {
 	http *http.Client
 	dir  string
@@ -84,7 +84,7 @@ func (c *Client) do(ctx context.Context, method, path string, message any) (io.R
 	return answer.Body, nil
 }
 
-// AnswerError is an answer of a job's gorun that is no success.
+// AnswerError is an unsuccessful answer of a job's gorun.
 type AnswerError struct {
 	Status int // HTTP status
 	Text   string
@@ -95,7 +95,7 @@ func (e *AnswerError) Error() string { return cmp.Or(e.Text, http.StatusText(e.S
 // Job returns the description of the job.
 func (c *Client) Job(ctx context.Context) (Job, error) { return c.describe(ctx, "/v1/job") }
 
-// Wait returns the description of the job when it has ended.
+// Wait waits for the end of the job and returns its description.
 func (c *Client) Wait(ctx context.Context) (Job, error) { return c.describe(ctx, "/v1/wait") }
 
 func (c *Client) describe(ctx context.Context, path string) (job Job, err error) {
@@ -108,11 +108,11 @@ func (c *Client) describe(ctx context.Context, path string) (job Job, err error)
 	return job, err
 }
 
-// Stop asks for the end of the job.
+// Stop requests the end of the job.
 func (c *Client) Stop(ctx context.Context, stop Stop) error { return c.Post(ctx, "/v1/stop", stop) }
 
-// Output streams records from a position on; -1 is the oldest that the job keeps. With follow the
-// stream goes on to the end of the job.
+// Output streams records from a position on; -1 is the oldest kept record. With follow the stream
+// continues until the job ends.
 func (c *Client) Output(ctx context.Context, from int64, follow bool) (io.ReadCloser, error) {
 	path := "/v1/output?"
 	if from >= 0 {
@@ -127,8 +127,8 @@ func (c *Client) Output(ctx context.Context, from int64, follow bool) (io.ReadCl
 // askTime bounds the wait for a job's description: its gorun may be stopped.
 const askTime = 2 * time.Second
 
-// ask returns the description of the job. A job that is about to end may cut connections off; then
-// errDead or fs.ErrNotExist follows.
+// ask returns the description of the job. A job that is about to end may close connections; the
+// next request then fails with errDead or fs.ErrNotExist.
 func (c *Client) ask(ctx context.Context) (job Job, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -143,14 +143,14 @@ func (c *Client) ask(ctx context.Context) (job Job, err error) {
 	return job, err
 }
 
-// Found is a job, and a way to it if it runs on this machine.
+// Found is a job, with a Client if it runs on this machine.
 type Found struct {
 	Job
 	Client *Client // nil: the job has ended, or belongs to another machine
 }
 
-// List returns the user's jobs, in the order in which they began: those that run, and with ended
-// those that ended in the last seven days. It removes what dead ones have left.
+// List returns the user's jobs in the order of their start: running ones, and with ended also those
+// that ended in the last seven days. It removes sockets and folders of dead jobs.
 func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 	var all []Found
 	var ids []string
@@ -224,7 +224,7 @@ func runningIDs(all []Found) (ids []string) {
 	return ids
 }
 
-// NoJobError reports that no job, or several, are called so.
+// NoJobError reports that no job, or more than one, has the name.
 type NoJobError struct {
 	Name  string
 	Among []string // jobs with that name; none: no such job
@@ -237,7 +237,7 @@ func (e *NoJobError) Error() string {
 	return fmt.Sprintf("no job %q", e.Name)
 }
 
-// Hint returns what to do.
+// Hint returns the next command to type.
 func (e *NoJobError) Hint() string {
 	if len(e.Among) > 0 {
 		return "use the id of one"
@@ -245,8 +245,8 @@ func (e *NoJobError) Hint() string {
 	return "gorun ps -a lists your jobs of this machine and the last 7 days"
 }
 
-// Find returns the job with an id or name: of several with the name the one that runs, else the
-// last that ended.
+// Find returns the job with an id or name. Of several jobs with the name it returns the running
+// one, else the last that ended.
 func (p Place) Find(ctx context.Context, name string) (Found, error) {
 	all, err := p.List(ctx, true)
 	if err != nil {

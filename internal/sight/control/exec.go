@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// Exec asks for a command where a rank runs, or, without one, for the rank's own terminal.
+// Exec requests a command in a rank's environment or, without a command, the rank's own terminal.
 type Exec struct {
 	Rank     int        `json:"rank"` // rank whose environment is used; -1: Host is given
 	Host     string     `json:"host,omitempty"`
@@ -29,22 +29,23 @@ type Terminal struct {
 	Name    string `json:"name"` // the variable TERM
 }
 
-// Signal asks to send a signal to ranks; no ranks: all.
+// Signal requests a signal to ranks; no ranks: all.
 type Signal struct {
 	Signal int   `json:"signal"`
 	Ranks  []int `json:"ranks,omitempty"`
 }
 
-// Stacks asks what ranks do; no ranks: all. The answer is {"ranks": [...]} of stacks.Rank.
+// Stacks requests the stacks of ranks; no ranks: all. The answer is {"ranks": [...]} of
+// stacks.Rank.
 type Stacks struct {
 	Ranks []int `json:"ranks,omitempty"`
 }
 
-// ExecProtocol is what the connection of an Exec is upgraded to: the frames of package frames.
+// ExecProtocol is the protocol of an Exec's upgraded connection: the frames of package frames.
 const ExecProtocol = "gorun-exec"
 
-// Upgrade answers a request for ExecProtocol and returns its connection, which the caller closes.
-// Bytes that came early are read from r.
+// Upgrade accepts a request for ExecProtocol and returns its connection, which the caller closes.
+// The returned reader also yields bytes that arrived early.
 func Upgrade(w http.ResponseWriter, r *http.Request) (conn net.Conn, early io.Reader, err error) {
 	if !strings.EqualFold(r.Header.Get("Upgrade"), ExecProtocol) {
 		http.Error(w, "expected Upgrade: "+ExecProtocol, http.StatusUpgradeRequired)
@@ -62,14 +63,14 @@ func Upgrade(w http.ResponseWriter, r *http.Request) (conn net.Conn, early io.Re
 	return conn, buffered.Reader, err
 }
 
-// Exec begins a command and returns its connection, and what to read its frames from. The caller
-// closes the connection.
+// Exec starts a command and returns its connection and the reader of its frames. The caller closes
+// the connection.
 func (c *Client) Exec(ctx context.Context, what Exec) (net.Conn, io.Reader, error) {
 	return c.Upgrade(ctx, "/v1/exec", what)
 }
 
-// Upgrade posts a message as JSON and returns the connection, which is one of ExecProtocol from
-// then on, and what to read its frames from. The caller closes the connection.
+// Upgrade posts a message as JSON, switches the connection to ExecProtocol, and returns it with the
+// reader of its frames. The caller closes the connection.
 func (c *Client) Upgrade(ctx context.Context, path string, message any) (net.Conn, io.Reader, error) {
 	text, err := json.Marshal(message)
 	if err != nil {

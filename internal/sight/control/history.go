@@ -20,7 +20,7 @@ import (
 
 const (
 	keepTime = 7 * 24 * time.Hour // time for which an ended job and its log are kept
-	// historySize is when the history is shortened to what must be kept, at most half of this.
+	// historySize is the size in bytes at which the history is shortened, to at most half of it.
 	historySize = 4 << 20
 	historyName = "history.jsonl"
 )
@@ -53,7 +53,7 @@ func (p Place) remember(job Job) error {
 	return shorten(file)
 }
 
-// lockHistory opens the history for reading and appending.
+// lockHistory opens the history for reading and appending, and locks it.
 func lockHistory(dir *os.File, how int) (*os.File, error) {
 	fd, err := unix.Openat(int(dir.Fd()), historyName, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|
 		unix.O_CLOEXEC, 0o600)
@@ -61,8 +61,8 @@ func lockHistory(dir *os.File, how int) (*os.File, error) {
 		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.Name(), historyName), Err: err}
 	}
 	file := os.NewFile(uintptr(fd), filepath.Join(dir.Name(), historyName))
-	// A stopped process may hold the lock. Without it two lines may be lost, which is less harm
-	// than waiting.
+	// A stopped process may hold the lock. Continuing without it may lose two lines, which is
+	// better than waiting.
 	for end := time.Now().Add(time.Second); unix.Flock(fd, how|unix.LOCK_NB) == unix.EWOULDBLOCK &&
 		time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -115,7 +115,7 @@ func (p Place) past(now time.Time) (jobs []Job, err error) {
 	return jobs, err
 }
 
-// jobFile is the description of a detached job in its folder.
+// jobFile is the name of a detached job's description in its folder.
 const jobFile = "job.json"
 
 // writeJob writes the description of a detached job, which is found even if its gorun has ended

@@ -72,8 +72,8 @@ func newID() string {
 		pick(letters+digits, raw[3])})
 }
 
-// ValidName reports whether a job may have this name: letters, digits, dots, dashes and
-// underscores, at most 64, and no letter or digit less than one.
+// ValidName reports whether a job may have this name: at most 64 letters, digits, dots, dashes and
+// underscores, with at least one letter or digit.
 func ValidName(name string) bool {
 	return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`).MatchString(name)
 }

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// keeperPrefix begins the ids of goruns that keep hosts, so that others find them without asking
-// every job.
+// keeperPrefix is the prefix of keepers' ids, by which others find them without asking every job.
 const keeperPrefix = "up-"
 
-// Keeper is a way to a gorun that keeps hosts connected.
+// Keeper is a Client of a gorun that keeps hosts connected.
 type Keeper struct {
 	ID string
 	*Client

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// segmentSize is when a file of a log is full, and segments how many there are, so a log has at
+	// segmentSize is the size of a full log file, and segments the number of files, so a log has at
 	// most 64 MiB.
 	segmentSize = 16 << 20
 	segments    = 4
@@ -102,7 +102,7 @@ func (l *log) append(at int64, records []byte) (err error) {
 	return nil
 }
 
-// begin makes a file, and removes the oldest that is too many.
+// begin creates a file, and removes the oldest one beyond the limit.
 func (l *log) begin(at int64) (err error) {
 	old, err := logFiles(l.dir)
 	if err != nil {
@@ -148,8 +148,8 @@ func logFiles(dir string) (files []logFile, err error) {
 }
 
 // ReadLog calls each with the records of a detached job's log from a position on, and returns the
-// position behind the last one. A log that is being written may end in the middle of a record,
-// which does not count.
+// position behind the last one. It ignores an incomplete record at the end of a log that is being
+// written.
 func ReadLog(dir string, from int64, each func(Record) error) (next int64, err error) {
 	files, err := logFiles(dir)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Place is where the user's jobs are found.
+// Place names the folders of the user's jobs.
 type Place struct {
 	Runtime string // folder of sockets that ends with the user's last session; "": none
 	State   string // folder of the history and of detached jobs' sockets and logs; "": none
@@ -41,7 +41,7 @@ func fileName(host string) string {
 	}, host)
 }
 
-// folders returns the folders that may have sockets; the first is that of a job with a terminal.
+// folders returns the folders that may have sockets. The first is for jobs with a terminal.
 func (p Place) folders() (all []string) {
 	for _, dir := range []string{p.Runtime, p.State} {
 		if dir != "" {

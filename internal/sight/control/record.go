@@ -21,7 +21,7 @@ type Record struct {
 	Lost int64 // missing bytes of records; only in a Gap
 }
 
-// Size is how far the record moves the position in the stream.
+// Size is the record's length in the stream.
 func (r Record) Size() int64 {
 	if r.FD == Gap {
 		return r.Lost
@@ -32,7 +32,7 @@ func (r Record) Size() int64 {
 const (
 	// Own is the rank of gorun's own messages.
 	Own = -1
-	// Gap is the stream of a record that stands for lost ones.
+	// Gap is the FD of a record that stands for lost ones.
 	Gap = 0
 )
 

@@ -21,21 +21,21 @@ import (
 // lingerTime is how long an ended job's socket stays for clients that read the rest of the output.
 const lingerTime = time.Second
 
-// Stop asks for the end of a job.
+// Stop is a request for the end of a job.
 type Stop struct {
 	Signal int  `json:"signal"` // SIGINT, SIGTERM or SIGHUP: the signal to gorun that the request stands for
 	Now    bool `json:"now"`    // whether ranks get no grace period
 }
 
-// Actions are what clients can do to a job. They are called concurrently.
+// Actions perform clients' requests on a job. They are called concurrently.
 type Actions struct {
 	Stop func(Stop)
-	// Stream hands a connection to a request that is more than one answer, at /v1/PATH. It reports
-	// whether there is such a path. nil: there are none.
+	// Stream serves a request at /v1/PATH whose answer is a stream. It reports whether the path
+	// exists. nil: no such paths.
 	Stream func(w http.ResponseWriter, r *http.Request, path string) bool
 }
 
-// Options are how a job is served.
+// Options configure a Server.
 type Options struct {
 	Place   Place
 	Job     Job // ID, Machine, Log and times are set by the server, and State unless it is Keeping
@@ -63,8 +63,8 @@ type Server struct {
 	lost  error // error that kept the job out of the history
 }
 
-// New returns a server that nobody can reach until Listen. It takes output and changes of the job
-// at once.
+// New returns a server that accepts output and updates of the job at once, and clients from Listen
+// on.
 func New(o Options) *Server {
 	s := &Server{
 		place:  o.Place,
@@ -133,7 +133,7 @@ func (s *Server) openLog(failed func(error)) error {
 	}
 	path := s.job.Log
 	s.wg.Go(func() {
-		// What failed prints may become output, which the log must go on to take.
+		// The failed callback may print, which becomes output that the log must still take.
 		writeLog(s.life, path, s.tail, func(err error) { s.wg.Go(func() { failed(err) }) })
 	})
 	return nil
@@ -142,7 +142,7 @@ func (s *Server) openLog(failed func(error)) error {
 // ID returns the job's name.
 func (s *Server) ID() string { return s.socket.id }
 
-// Add takes a piece of a rank's output.
+// Add records a piece of a rank's output.
 func (s *Server) Add(rank, fd int, at time.Time, data []byte) { s.tail.Add(at, rank, fd, data) }
 
 // Update changes the description of the job.
@@ -161,7 +161,7 @@ func (s *Server) Job() Job {
 	return job
 }
 
-// Finish records the end of the job. No output comes after it. Close returns the error of the
+// Finish records the end of the job, after its last output. Close returns the error of writing the
 // record.
 func (s *Server) Finish(code int, cause string) {
 	s.Update(func(j *Job) {
@@ -177,7 +177,7 @@ func (s *Server) Finish(code int, cause string) {
 	s.lost = s.place.remember(job) // before the socket goes, so that the job is always found
 }
 
-// Close removes the socket. Clients get a moment to read what is left.
+// Close removes the socket. Clients get lingerTime to read the remaining output.
 func (s *Server) Close() error {
 	s.tail.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), lingerTime)
@@ -236,8 +236,8 @@ func (s *Server) describe(w http.ResponseWriter) {
 	_ = json.NewEncoder(w).Encode(s.Job()) // the client may have hung up
 }
 
-// output streams records: from a position, to the end of the job with follow=1, else to what there
-// is.
+// output streams records from a position: with follow=1 until the job ends, else up to the last
+// present one.
 func (s *Server) output(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.ParseInt(r.FormValue("from"), 10, 64)
 	if r.FormValue("from") == "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/files/trust"
 )
 
-// backlog is how many clients may wait to be accepted.
+// backlog is the number of clients that may wait to be accepted.
 const backlog = 64
 
 // socket is a listener for processes of this user and root.
@@ -29,8 +29,7 @@ type socket struct {
 	err    error // error of the first Close
 }
 
-// listen makes the socket of a new job in the first folder that can have one. Its id begins with
-// kind.
+// listen creates the socket of a new job in the first usable folder. The job's id begins with kind.
 func (p Place) listen(folders []string, kind string) (*socket, error) {
 	if len(folders) == 0 {
 		return nil, errNoFolder
@@ -62,7 +61,7 @@ func (p Place) listenIn(dir *os.File, kind string) (*socket, error) {
 			return nil, os.NewSyscallError("socket", err)
 		}
 		file := os.NewFile(uintptr(fd), name)
-		// It gets its name when it listens: until then it would look dead.
+		// The socket gets its name once it listens: before that it would look dead.
 		fresh := name + ".new"
 		err = unix.Bind(fd, &unix.SockaddrUnix{Name: entry(dir, fresh)})
 		if err == nil {

@@ -7,11 +7,10 @@ import (
 	"time"
 )
 
-// tailSize is how many bytes of records a running job keeps for readers that come later or are
-// slow.
+// tailSize is the size in bytes of the records that a running job keeps for late or slow readers.
 const tailSize = 2 << 20
 
-// paceTime is how long a log that makes no progress may hold up the output, once.
+// paceTime is the longest delay of output by a log that makes no progress. It applies once.
 const paceTime = time.Second
 
 // Tail keeps the last output of a job for any number of readers. A reader that is slower than the
@@ -31,8 +30,8 @@ type Tail struct {
 	written chan struct{} // closed when the log makes progress; nil: no waiters
 }
 
-// NewTail returns an empty tail. With paced, output waits for a log that is slower, but not for one
-// that is stuck.
+// NewTail returns an empty tail. With paced, output waits for a slower log, but not for a stuck
+// one.
 func NewTail(paced bool) *Tail { return &Tail{logs: paced} }
 
 // Add appends a record. Data longer than 64 KiB is split.
@@ -54,7 +53,7 @@ func (t *Tail) Add(at time.Time, rank, fd int, data []byte) {
 	}
 }
 
-// pace waits for the log.
+// pace waits until the log has caught up or is stuck.
 func (t *Tail) pace() {
 	for t.logs && !t.stuck && !t.closed && t.end-t.logged > tailSize/2 {
 		if t.written == nil {
@@ -172,7 +171,7 @@ func (t *Tail) Read(ctx context.Context, from int64, buf []byte, wait bool) (rec
 	return records, from
 }
 
-// Start returns the position of the oldest record that is kept.
+// Start returns the position of the oldest kept record.
 func (t *Tail) Start() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -192,7 +191,7 @@ func (t *Tail) Close() {
 	}
 }
 
-// took records that the log has taken all records before a position.
+// took sets the position up to which the log has taken records.
 func (t *Tail) took(position int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

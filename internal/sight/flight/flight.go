@@ -14,7 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/pickle"
 )
 
-// Dump is what one process says.
+// Dump is the report of one process.
 type Dump struct {
 	Version string  `json:"version"`           // version of the dump's format
 	Library string  `json:"library,omitempty"` // version of NCCL
@@ -43,7 +43,7 @@ type Call struct {
 // Over reports whether the collective has ended.
 func (c *Call) Over() bool { return c.State == "completed" }
 
-// Bounds on what is kept of a dump.
+// Bounds on the kept parts of a dump.
 const (
 	maxGroups = 64
 	maxCalls  = 64 // calls of a group
@@ -182,7 +182,7 @@ func (d *Dump) Trim() {
 	}
 }
 
-// Oldest returns the oldest collective that goes on, or nil.
+// Oldest returns the oldest collective that has not ended, or nil.
 func (g *Group) Oldest() (oldest *Call) {
 	for i := range g.Calls {
 		if c := &g.Calls[i]; !c.Over() && (oldest == nil || c.Number < oldest.Number) {

@@ -55,7 +55,7 @@ const (
 // deadline, and closes it.
 func Ask(conn io.ReadWriter) (*Status, error) {
 	in := bufio.NewReader(io.LimitReader(conn, maxAnswer))
-	// A process waits so many seconds for the other ones. Less than a second is a timeout of each
+	// The number of seconds that a process waits for the others. Less than a second would time out
 	// in a large job.
 	for _, request := range []string{"CLIENT PROTOCOL 2", "TIMEOUT 1"} {
 		if _, err := exchange(conn, in, request); err != nil {
@@ -86,7 +86,7 @@ func Ask(conn io.ReadWriter) (*Status, error) {
 	return s, nil
 }
 
-// exchange sends a request that is answered by one line.
+// exchange sends a request and returns the answer of one line.
 func exchange(conn io.Writer, in *bufio.Reader, request string) (string, error) {
 	if _, err := io.WriteString(conn, request+"\n"); err != nil {
 		return "", err

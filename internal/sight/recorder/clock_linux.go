@@ -15,7 +15,7 @@ const (
 	counter                       // the processor's counter, which is faster to read
 )
 
-// clock tells the time in ticks.
+// clock measures time in ticks.
 type clock struct {
 	kind  uint32
 	base  uint64 // nanoseconds at start

@@ -27,7 +27,7 @@ type dumper struct {
 	wg          sync.WaitGroup
 }
 
-// newDumper returns nil where the main program is not Go's, or nothing can be made.
+// newDumper returns nil if the main program is not written in Go, or on failure.
 func newDumper(h *header) *dumper {
 	if !isGoProgram() {
 		return nil

@@ -12,8 +12,8 @@ const (
 	tensors = 64 // tensors submitted to queues and not done
 )
 
-// page is the memory. Each field has one writer at a time. Ticks are times of the clock that the
-// header names.
+// page is the layout of the shared memory. Each field has one writer at a time. Ticks are times of
+// the clock that the header names.
 type page struct {
 	header  header
 	lanes   [lanes]lane
@@ -40,7 +40,7 @@ type header struct {
 
 type totals struct{ calls, bytes, ticks uint64 }
 
-// lane is one communicator.
+// lane is the record of one communicator.
 type lane struct {
 	id     uint64 // id equal on all ranks of the communicator; 0: free
 	size   uint64 // ranks

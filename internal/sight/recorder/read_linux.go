@@ -72,7 +72,7 @@ func ownNumber(dir string) uint32 {
 	return 0
 }
 
-// Close forgets the record.
+// Close releases the record.
 func (r *Reader) Close() { r.file.Close() }
 
 func (r *Reader) page() *page { return (*page)(unsafe.Pointer(&r.first[0])) }
@@ -84,7 +84,7 @@ func (r *Reader) load(words []uint64) bool {
 	return err == nil && n == pageSize && h.magic == magic && h.version == version
 }
 
-// Published reports whether the process still publishes this record. A later one is another.
+// Published reports whether the process still publishes this record; a later one does not count.
 func (r *Reader) Published() bool {
 	now, err := os.Stat(r.path)
 	if err != nil {
@@ -94,7 +94,7 @@ func (r *Reader) Published() bool {
 	return err == nil && os.SameFile(own, now)
 }
 
-// Totals returns what the rank's calls have added up to.
+// Totals returns the sums over the rank's calls.
 func (r *Reader) Totals() (t Totals, err error) {
 	if !r.load(r.first) {
 		return t, errRecord
@@ -129,8 +129,8 @@ func (r *Reader) Totals() (t Totals, err error) {
 	}, nil
 }
 
-// still reports whether a call of the page is the one in the memory, which may have ended
-// meanwhile.
+// still reports whether the memory holds the same call as the copied page; the call may have ended
+// since.
 func (r *Reader) still(c *call) bool {
 	var now call
 	offset := uintptr(unsafe.Pointer(c)) - uintptr(unsafe.Pointer(&r.first[0]))
@@ -141,7 +141,7 @@ func (r *Reader) still(c *call) bool {
 
 var errRecord = errors.New("the record of calls is of another version of gorun, or damaged")
 
-// time is now, in ticks of the record's clock.
+// time returns the present in ticks of the record's clock.
 func (h *header) time() uint64 {
 	if h.clock == counter {
 		return readCounter()
@@ -149,7 +149,7 @@ func (h *header) time() uint64 {
 	return monotonic()
 }
 
-// Read returns what the rank does now.
+// Read returns a snapshot of the rank.
 func (r *Reader) Read() (Snapshot, error) {
 	if r.second == nil {
 		r.second = make([]uint64, pageWords)
@@ -241,10 +241,11 @@ func (l *lane) read(again *lane, scale scale, at uint64) Comm {
 
 func text(name []byte, length uint8) string { return string(name[:min(int(length), len(name))]) }
 
-// scale is nanoseconds for a tick.
+// scale is the number of nanoseconds in a tick.
 type scale float64
 
-// scale compares both clocks between the start of the record and now, the ticks at this moment.
+// scale returns the nanoseconds of a tick, from both clocks at the start of the record and now, at
+// ticks.
 func (h *header) scale(now uint64) scale {
 	if h.clock == nanoseconds {
 		return 1

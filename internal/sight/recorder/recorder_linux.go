@@ -101,7 +101,8 @@ func (r *Recorder) Close() {
 		r.closed = true
 		r.dumper.close()
 		r.file.Close()
-		// a program may keep its Comm; what later calls write is new memory that nobody reads
+		// A program may use its Comm after Close; its writes then go to new memory that nobody
+		// reads.
 		_ = unix.Madvise(r.calls, unix.MADV_REMOVE)
 	}
 }
@@ -116,13 +117,14 @@ type Lane struct {
 	brief brief
 }
 
-// brief estimates how long brief calls take: reading the clock would be a good part of their time.
+// brief estimates the duration of brief calls, whose measurement would take a good part of their
+// time.
 type brief struct {
 	usual uint64 // ticks of a call, a mean of the measured ones
 	since int    // number of calls since the last measured one
 }
 
-// measureEvery is how many brief calls there are for one that is measured.
+// measureEvery is the number of brief calls for each measured one.
 const measureEvery = 16
 
 // due reports whether to measure a brief call.
