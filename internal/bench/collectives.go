@@ -6,7 +6,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// extent is how much of the vector a buffer holds.
+// extent is the part of the vector that a buffer holds.
 type extent uint8
 
 const (

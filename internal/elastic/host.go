@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// changeTime is how long a host's arrivals and departures count against it.
+// changeTime is the time for which a host's arrivals and departures count against it.
 const changeTime = time.Hour
 
 // host is the state of one host.

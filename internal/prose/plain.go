@@ -27,7 +27,7 @@ func Plain(text string) string {
 	}, text)
 }
 
-// maxText is how many bytes of one text from another machine are shown.
+// maxText bounds the shown bytes of one text from another machine.
 const maxText = 4 << 10
 
 // Printable is Plain for text from another machine, which it also folds into one line and bounds.

@@ -15,7 +15,7 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// most is how many names a list shows.
+// most is the number of names that a list shows.
 const most = 6
 
 // And lists the names of hosts as "a, b and c"; beyond six names it counts the rest.

@@ -26,7 +26,7 @@ type Host interface {
 	Cancel()
 }
 
-// Delivered is how a file came to a host.
+// Delivered describes the delivery of a file to a host.
 type Delivered struct {
 	Path string
 	Had  int64  // bytes that the host had before
@@ -80,7 +80,7 @@ func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string
 	return g
 }
 
-// Miss says that one of the hosts will not join.
+// Miss reports that one of the hosts will not join.
 func (g *Group) Miss() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

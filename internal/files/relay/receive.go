@@ -24,9 +24,9 @@ const (
 	maxFailures  = 3           // failures of a peer after which it is not asked again
 )
 
-// Target is where a host puts a file.
+// Target is the destination of a file on a host.
 type Target interface {
-	// File is where the bytes come. It may hold some of an earlier launch.
+	// File receives the bytes. It may hold some of an earlier launch.
 	File() *os.File
 	// Finish is called once with the whole file, and returns the path of it, or of what was made of
 	// it.
@@ -244,7 +244,7 @@ func (m *member) cert(rank int) (secure.Fingerprint, bool) {
 	return c, known
 }
 
-// report tells the launcher how far this host is, while it gets on.
+// report sends the launcher this host's progress, while there is any.
 func (m *member) report(ctx context.Context) {
 	ticker := time.NewTicker(progressTime)
 	defer ticker.Stop()
@@ -264,7 +264,7 @@ func (m *member) report(ctx context.Context) {
 	}
 }
 
-// fetch takes the file from one peer after the other, and asks the launcher if none will do.
+// fetch gets the file from one peer after the other, and from the launcher if none succeeds.
 func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 	failures := map[int]int{}
 	for m.blob.have() < m.blob.size {

@@ -104,7 +104,7 @@ func (s *Source) sum() ([]byte, error) {
 	return sums, errors.Join(errs...)
 }
 
-// chunks is how many chunks a file has.
+// chunks returns the number of a file's chunks.
 func chunks(size, chunk int64) int { return int((size + chunk - 1) / chunk) }
 
 // root identifies a file by its size and the sums of its chunks.

@@ -24,7 +24,7 @@ func WriteFile(path string, data []byte) error {
 	return errors.Join(err, file.Close())
 }
 
-// maxLinks is how many links a path may lead through, as in Linux.
+// maxLinks bounds the links on a path, as Linux does.
 const maxLinks = 40
 
 // Error reports that another user could have made or changed a file.

@@ -106,7 +106,7 @@ func (r *receiver) lock(base *os.Root, name string) (*target, error) {
 	}
 }
 
-// update makes the copy like the offer.
+// update changes the copy to match the offer.
 func (r *receiver) update(ctx context.Context, c *target, o Offer) error {
 	if err := c.base.RemoveAll(c.fresh("")); err != nil { // left by an interrupted launch
 		return err
@@ -149,7 +149,7 @@ func (r *receiver) update(ctx context.Context, c *target, o Offer) error {
 	return r.out.SendMessage(wire.TypeStaged, wire.Staged{Dir: []byte(filepath.Join(c.base.Name(), c.name))})
 }
 
-// want asks the launcher for files.
+// want requests files from the launcher.
 func (r *receiver) want(files []wire.WantedFile) error {
 	for len(files) > wantStep {
 		if err := r.out.SendMessage(wire.TypeWant, wire.Want{Files: files[:wantStep], More: true}); err != nil {

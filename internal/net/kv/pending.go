@@ -72,7 +72,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// add makes c pending, and returns the connection that must be closed for it, if any.
+// add adds c to the pending connections, and returns the connection that must be closed for it, if
+// any.
 func (l *listener) add(c *connection) (oldest *connection) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

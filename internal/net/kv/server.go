@@ -38,7 +38,7 @@ type JobInfo struct {
 	*Location
 }
 
-// Location is where a rank of an elastic job runs in an epoch: it changes with each.
+// Location is the place of a rank of an elastic job in an epoch.
 type Location struct {
 	LocalRank int      `json:"local_rank"`
 	LocalSize int      `json:"local_size"`
@@ -352,7 +352,8 @@ type elasticServer struct {
 	elastic Elastic
 }
 
-// rankPointerKey is where a request's context has the rank that its token names; park changes it.
+// rankPointerKey is the context key for the rank that a request's token names; park changes the
+// rank.
 type rankPointerKey struct{}
 
 // park waits for the next epoch. The token names the rank of its holder there from then on.

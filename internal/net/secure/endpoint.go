@@ -44,7 +44,7 @@ type Identity struct {
 	Comm       string // name of a sub-communicator, empty for the world
 }
 
-// Peer is what a rank publishes about itself over a trusted channel.
+// Peer is a rank's own description, published over a trusted channel.
 type Peer struct {
 	Addrs []netip.AddrPort // addresses on which the rank listens, best first
 	Cert  Fingerprint      // fingerprint of the rank's key, if data is encrypted

@@ -52,7 +52,7 @@ func NewCredentials(seed []byte) (*Credentials, error) {
 	}, nil
 }
 
-// Fingerprint is what the other end must know.
+// Fingerprint identifies a certificate's key to the other end.
 func (c *Credentials) Fingerprint() Fingerprint { return c.fingerprint }
 
 // TLS returns the settings of either end of a connection. They accept only a peer with the key of

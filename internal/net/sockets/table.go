@@ -21,7 +21,7 @@ const (
 	Listen      State = 10
 )
 
-// Socket is what the kernel knows of a TCP socket.
+// Socket is the kernel's description of a TCP socket.
 type Socket struct {
 	State  State
 	UID    uint32 // user ID; 0 also for a closed socket

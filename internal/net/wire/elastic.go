@@ -35,5 +35,5 @@ type Park struct{ Left int }
 // Joined reports that a rank has found the others of an epoch.
 type Joined struct{ Epoch int }
 
-// Interrupt tells ranks to ask for another epoch as soon as they can.
+// Interrupt requests that ranks ask for another epoch as soon as they can.
 type Interrupt struct{ Epoch int }

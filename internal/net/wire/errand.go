@@ -18,7 +18,7 @@ type Ask struct {
 	Every time.Duration `json:",omitempty"`
 }
 
-// AskKind is what an errand does.
+// AskKind is the kind of an errand.
 type AskKind string
 
 // Kinds of errands.
@@ -52,7 +52,7 @@ const (
 	TellEnd                    // A: ErrandEnd as JSON; L: the errand is cancelled
 )
 
-// ErrandEnd is how an errand ended.
+// ErrandEnd is the result of an errand.
 type ErrandEnd struct {
 	Code  int    `json:"code"`            // exit code of a command; 128 + n: signal n ended it
 	Error string `json:"error,omitempty"` // cause of the errand's failure

@@ -131,7 +131,7 @@ type Program struct {
 	DropHere []string `json:"-"`
 }
 
-// Tool is how one rank starts otherwise than by its program's words.
+// Tool replaces the command line of one rank.
 type Tool struct {
 	Rank int
 	Argv Texts `json:",omitempty"` // launcher command and its arguments; none: the program starts directly
@@ -299,7 +299,7 @@ type Stop struct{ Grace time.Duration }
 // Signal passes a signal on to every rank's process group.
 type Signal struct{ Number int }
 
-// Abort tells ranks that the job cannot go on.
+// Abort reports to ranks that the job cannot go on.
 type Abort struct {
 	Epoch int    `json:"epoch,omitempty"` // epoch of an elastic job that failed
 	Rank  int    `json:"rank"`            // rank at fault, or -1

@@ -11,7 +11,7 @@ import (
 // launcher/session/start.sh sets it.
 const StartDirectory = "GORUN_START_DIR"
 
-// MaxNoise is how much a login shell may print before the preamble.
+// MaxNoise bounds the bytes that a login shell may print before the preamble.
 const MaxNoise = 64 << 10
 
 // Preamble is the line an agent writes before its first frame. It starts with

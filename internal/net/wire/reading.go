@@ -13,7 +13,7 @@ type Reading struct {
 	Host *HostUse      `json:",omitempty"` // set only in the last line of a reading
 }
 
-// RankUse is what a rank and its descendants use.
+// RankUse is the use of resources by a rank and its descendants.
 type RankUse struct {
 	Rank      int
 	PID       int
@@ -28,7 +28,7 @@ type RankUse struct {
 	Ring      *RingUse      `json:",omitempty"` // nil: the rank has not joined its job by ring
 }
 
-// RingUse is what a rank's collectives add up to since its start.
+// RingUse sums up a rank's collectives since its start.
 type RingUse struct {
 	Calls   int64
 	Bytes   int64         // bytes of vectors
@@ -36,7 +36,8 @@ type RingUse struct {
 	Pending time.Duration // time during which tensors of queues were pending
 }
 
-// HostUse is what a host uses, whoever uses it. Numbers of bytes are sums since the host's start.
+// HostUse is the use of a whole host, including programs outside the job. Numbers of bytes are sums
+// since the host's start.
 type HostUse struct {
 	CPUs       int
 	Busy       time.Duration // time of all CPUs together
@@ -50,7 +51,7 @@ type HostUse struct {
 	GPUProblem string   `json:",omitempty"` // why GPUs are missing; "": they are not, or there are none
 }
 
-// GPUUse is what one GPU does.
+// GPUUse is the use of one GPU.
 type GPUUse struct {
 	Index  int
 	UUID   string `json:",omitempty"`

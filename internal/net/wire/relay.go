@@ -22,18 +22,18 @@ type Offer struct {
 	Ask bool `json:",omitempty"`
 }
 
-// Place is where a host puts a file.
+// Place is the destination of a file on a host.
 type Place struct {
 	// Dir is the folder, absolute or below the home directory. It is made where it is missing.
 	Dir   []byte `json:",omitempty"`
 	Name  []byte
 	Mode  uint32        `json:",omitempty"` // permissions
 	Mtime time.Duration `json:",omitempty"` // time since 1970
-	// Use is what the file is for.
+	// Use is the purpose of the file.
 	Use Use `json:",omitempty"`
 }
 
-// Use is what a host does with a file that was passed to it.
+// Use is the purpose of a file on the host that receives it.
 type Use string
 
 // The uses.

@@ -18,7 +18,8 @@ import (
 	"github.com/gorun/gorun/internal/files/trust"
 )
 
-// lingerTime is how long an ended job's socket stays for clients that read the rest of the output.
+// lingerTime bounds the time that an ended job's socket stays for clients that read the rest of the
+// output.
 const lingerTime = time.Second
 
 // Stop is a request for the end of a job.

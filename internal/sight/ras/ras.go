@@ -39,7 +39,7 @@ type Rank struct {
 	Counts map[string]uint64 `json:"collective_counts,omitempty"` // number of launched operations, by kind
 }
 
-// DefaultAddr is where NCCL listens without NCCL_RAS_ADDR.
+// DefaultAddr is the address on which NCCL listens without NCCL_RAS_ADDR.
 const DefaultAddr = "localhost:28028"
 
 // Bounds on an answer.

@@ -16,7 +16,7 @@ type lines struct {
 
 type count struct{ lines, bytes int64 }
 
-// add takes a piece of a rank's output.
+// add counts a piece of a rank's output.
 func (l *lines) add(rank int, data []byte) {
 	if l.followers.Load() == 0 || len(data) == 0 {
 		return

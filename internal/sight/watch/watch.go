@@ -55,7 +55,7 @@ func New(agents func() []Agent, size int, places []Place) *Watch {
 	}
 }
 
-// Output takes a piece of a rank's output.
+// Output counts a piece of a rank's output.
 func (w *Watch) Output(rank int, data []byte) { w.lines.add(rank, data) }
 
 // Started records that the ranks were released.

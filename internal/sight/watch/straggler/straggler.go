@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// Window is how long a rank must be late to be a straggler.
+	// Window is the time for which a rank must be late to be a straggler.
 	Window = 45 * time.Second
 	// Threshold is the least cost of a straggler.
 	Threshold = 0.10
@@ -48,7 +48,7 @@ type Finding struct {
 	By   Basis
 }
 
-// Finder takes the samples of a job. The zero Finder is ready for use.
+// Finder finds stragglers in the samples of a job. The zero Finder is ready for use.
 type Finder struct {
 	pids   map[int]int // process IDs by rank
 	basis  Basis
@@ -67,7 +67,7 @@ type point struct {
 	values map[int]float64
 }
 
-// Add takes a sample and returns the ranks that have become stragglers.
+// Add adds a sample and returns the ranks that have become stragglers.
 func (f *Finder) Add(s watch.Sample) []Finding {
 	basis := basisOf(s)
 	p := point{s.At, map[int]float64{}}
