@@ -32,7 +32,6 @@ func TestDrivers(t *testing.T) {
 		"none":    {"", "no NVIDIA driver: libnvidia-ml.so.1 cannot be loaded"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			libraries := dir
 			if tt.how == "" {
 				libraries = t.TempDir()
@@ -43,6 +42,7 @@ func TestDrivers(t *testing.T) {
 			if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
 				t.Fatal(err)
 			}
+			t.Parallel() // from here on: a fork beside the write would hold the script open, so nobody could run it
 			began := time.Now()
 			got, err := gpu.Details(t.Context(), gpu.Sources{Root: fstest.MapFS{
 				"proc/driver/nvidia/gpus/0000:10:00.0/information": {Data: []byte("Model: K80\nDevice Minor: 0\n")},
