@@ -131,7 +131,7 @@ type Program struct {
 	DropHere []string `json:"-"`
 }
 
-// Tool replaces the command line of one rank.
+// Tool changes how one rank starts: under another command, in a terminal, or stopped.
 type Tool struct {
 	Rank int
 	Argv Texts `json:",omitempty"` // launcher command and its arguments; none: the program starts directly
