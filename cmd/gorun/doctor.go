@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -145,14 +146,19 @@ func (j *jobCommand) examiner(level string) *examine.Examiner {
 	}
 }
 
-// writeFile writes a report to a file. hint is the hint of the error for a file that cannot be
-// created.
+// writeFile writes a report to a file, which is not touched if the report cannot be made. hint is
+// the hint of the error for a file that cannot be created.
 func writeFile(name, hint string, write func(io.Writer) error) error {
+	var page bytes.Buffer
+	if err := write(&page); err != nil {
+		return err
+	}
 	file, err := trust.Create(name)
 	if err != nil {
 		return usage.Errorf(hint, "write the report: %w", err)
 	}
-	if err = errors.Join(write(file), file.Close()); err != nil {
+	_, err = file.Write(page.Bytes())
+	if err = errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write the report: %w", err)
 	}
 	return nil
