@@ -82,6 +82,53 @@ func exitWith(status int) string {
 // TestDocs runs the documents that need only two SSH hosts.
 func TestDocs(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
+	home := homeFor(t, c)
+	w := world{name: "two hosts", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
+		cmd := c.Command(ctx, "bash", "-c", line)
+		// This machine's own environment could make gorun print more.
+		cmd.Env = []string{"PATH=" + dir + "/bin:" + dir + "/shims:" + os.Getenv("PATH"), "HOME=" + home,
+			"LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
+		return cmd
+	}}
+	w.run(t)
+}
+
+// TestQuickStart types the quick start as a newcomer does: in one shell, in a fresh clone of this
+// repository, with nothing of it in PATH.
+func TestQuickStart(t *testing.T) {
+	c := lab.MustLoopback(t, lab.Specs(2)...)
+	home := homeFor(t, c)
+	top, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clones := "[url \"file://" + top + "\"]\n\tinsteadOf = https://github.com/gorun/gorun\n[safe]\n\tdirectory = *\n"
+	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(clones), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	goEnv, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	places := strings.Split(string(goEnv), "\n")
+	state := filepath.Join(home, "state")
+	if err := os.WriteFile(state, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w := world{name: "a fresh clone", dir: t.TempDir(), shell: func(ctx context.Context, _, line string) *exec.Cmd {
+		script := `. "$STATE"; trap '{ printf "cd %q\n" "$PWD"; declare -px PATH; } >"$STATE"' EXIT` + "\n" + line
+		cmd := c.Command(ctx, "bash", "-c", script)
+		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "LANG=C.UTF-8", "STATE=" + state,
+			"GORUN_SSH_CONFIG=" + c.ConfigFile, "GOCACHE=" + places[0], "GOMODCACHE=" + places[1],
+			"GOPROXY=" + places[2], "GOSUMDB=" + places[3]}
+		return cmd
+	}}
+	w.run(t)
+}
+
+// homeFor returns a home directory whose ssh configuration and key are those of the cluster.
+func homeFor(t *testing.T, c *lab.Cluster) string {
+	t.Helper()
 	home := t.TempDir()
 	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
 		t.Fatal(err)
@@ -92,14 +139,7 @@ func TestDocs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w := world{name: "two hosts", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
-		cmd := c.Command(ctx, "bash", "-c", line)
-		// This machine's own environment could make gorun print more.
-		cmd.Env = []string{"PATH=" + dir + "/bin:" + dir + "/shims:" + os.Getenv("PATH"), "HOME=" + home,
-			"LANG=C.UTF-8", "GORUN_SSH_CONFIG=" + c.ConfigFile}
-		return cmd
-	}}
-	w.run(t)
+	return home
 }
 
 // furnished returns a directory with the files that documents name: gorun and the examples in bin,
