@@ -2,7 +2,6 @@ package attacks
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/command"
@@ -18,10 +17,6 @@ const (
 func TestMain(m *testing.M) {
 	if os.Getenv(strangerEnv) != "" {
 		os.Exit(m.Run())
-	}
-	root, err := filepath.Abs("../../..")
-	if err != nil {
-		panic(err)
 	}
 	os.Exit(command.Main(m, root, func(dir string) error {
 		_ = lab.BuildPMIx(root, dir) // the test that needs it says so
