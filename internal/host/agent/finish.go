@@ -69,6 +69,7 @@ func (a *agent) errandHost() errand.Host {
 				dir:      p.Dir,
 				files:    p.Files,
 				terminal: p.Terminal,
+				owner:    p.Owner,
 			})
 		},
 		Inspect: func(pids map[int]int, pulse bool) (string, []string) {

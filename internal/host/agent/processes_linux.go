@@ -58,9 +58,10 @@ type startRequest struct {
 	argv, env []string
 	dir       string
 	files     []uintptr
-	cpus      topology.Set // binding of the rank; nil: the agent's own CPUs
-	terminal  bool         // file 0 becomes its controlling terminal
-	halt      bool         // it is stopped before its first instruction
+	cpus      topology.Set        // binding of the rank; nil: the agent's own CPUs
+	terminal  bool                // file 0 becomes its controlling terminal
+	halt      bool                // it is stopped before its first instruction
+	owner     *syscall.Credential // nil: the agent's user
 	answer    chan error
 }
 
@@ -152,10 +153,11 @@ func (p *processes) fork(r startRequest) error {
 	p.mu.Lock() // reaping must not see the pid before the table does
 	defer p.mu.Unlock()
 	sys := &syscall.SysProcAttr{
-		Setsid:    true,
-		Setctty:   r.terminal,
-		Ptrace:    r.halt,
-		Pdeathsig: syscall.SIGKILL,
+		Setsid:     true,
+		Setctty:    r.terminal,
+		Ptrace:     r.halt,
+		Pdeathsig:  syscall.SIGKILL,
+		Credential: r.owner,
 	}
 	p.cage.Attach(sys)
 	pid, err := syscall.ForkExec(r.path, r.argv, &syscall.ProcAttr{

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -58,26 +57,6 @@ func StatFields(stat []byte) (name []byte, fields [][]byte) {
 	}
 	_, name, _ = bytes.Cut(stat[:end], []byte("("))
 	return name, bytes.Fields(stat[end+2:])
-}
-
-// Environment is the variables of a process, NAME=value.
-type Environment []string
-
-// ReadEnvironment reads the environment with which a process began. Other users' processes keep
-// theirs to themselves.
-func ReadEnvironment(pid int) (Environment, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	return strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00"), err
-}
-
-// Lookup returns the value of a variable.
-func (e Environment) Lookup(name string) (value string, set bool) {
-	for _, kv := range e {
-		if value, set = strings.CutPrefix(kv, name+"="); set {
-			return value, true
-		}
-	}
-	return "", false
 }
 
 // processes returns the whole process table by pid.

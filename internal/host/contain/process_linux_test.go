@@ -225,13 +225,3 @@ func TestKillSparesAStranger(t *testing.T) {
 		t.Error("a process was killed for another that had its pid")
 	}
 }
-
-func TestEnvironmentOfAProcess(t *testing.T) {
-	env, err := ReadEnvironment(os.Getpid())
-	if path, set := env.Lookup("PATH"); err != nil || !set || path != os.Getenv("PATH") {
-		t.Errorf("PATH=%s, %v, %v", path, set, err)
-	}
-	if value, set := env.Lookup("GORUN_NONE"); set {
-		t.Errorf("a variable that is not set is %q", value)
-	}
-}

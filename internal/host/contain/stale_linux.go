@@ -1,7 +1,6 @@
 package contain
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -11,6 +10,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/host/process"
 )
 
 // Score is the oom_score_adj of ranks: when memory runs out, the kernel should kill a rank. Unlike
@@ -84,7 +85,7 @@ func endGroup(rung Rung, group string) (killed int) {
 	return killed
 }
 
-// ours reports whether a file or process belongs to this user.
+// ours reports whether a file belongs to this user.
 func ours(path string) bool {
 	var stat unix.Stat_t
 	return unix.Stat(path, &stat) == nil && stat.Uid == uint32(os.Geteuid())
@@ -101,14 +102,14 @@ func staleProcesses(ctx context.Context, namespace uint64) []Process {
 		if ctx.Err() != nil {
 			return nil
 		}
-		proc := filepath.Join("/proc", e.Name())
-		// unreadable for other users' processes, and then empty
-		environ, _ := os.ReadFile(filepath.Join(proc, "environ"))
-		g, err := ParseGuard(mark(environ))
-		if err != nil || !g.dead(namespace) || !ours(proc) || score(e.Name()) != Score {
+		pid, err := strconv.Atoi(e.Name())
+		if err != nil || score(e.Name()) != Score {
 			continue
 		}
-		pid, _ := strconv.Atoi(e.Name())
+		g, err := guardOf(pid)
+		if err != nil || !g.dead(namespace) {
+			continue
+		}
 		if p, err := ReadProcess(pid); err == nil && p.alive() {
 			marked[g] = append(marked[g], p)
 		}
@@ -120,14 +121,19 @@ func staleProcesses(ctx context.Context, namespace uint64) []Process {
 	return stale
 }
 
-// mark returns the guard's name in an environment, or "".
-func mark(environ []byte) string {
-	for entry := range bytes.SplitSeq(environ, []byte{0}) {
-		if name, found := bytes.CutPrefix(entry, []byte(Variable+"=")); found {
-			return string(name)
-		}
+// guardOf returns the guard that a process of this user names in its environment.
+func guardOf(pid int) (Guard, error) {
+	p, err := process.Open(pid)
+	if err != nil {
+		return Guard{}, err
 	}
-	return ""
+	defer p.Close()
+	environment, err := p.Environment()
+	if err != nil {
+		return Guard{}, err
+	}
+	name, _ := environment.Lookup(Variable)
+	return ParseGuard(name)
 }
 
 func score(pid string) int {

@@ -23,8 +23,9 @@ type Process struct {
 	Path      string
 	Argv, Env []string
 	Dir       string
-	Files     []uintptr // files 0, 1 and 2
-	Terminal  bool      // file 0 becomes its controlling terminal
+	Files     []uintptr           // files 0, 1 and 2
+	Terminal  bool                // file 0 becomes its controlling terminal
+	Owner     *syscall.Credential // nil: the agent's user
 }
 
 // Host gives errands access to the agent. Functions are called concurrently.

@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -43,7 +42,7 @@ func (e *errand) exec() (code int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("read the environment of rank %d: %w", rank, err)
 	}
-	path, _ := contain.Environment(p.Env).Lookup("PATH")
+	path, _ := process.Environment(p.Env).Lookup("PATH")
 	if p.Path, err = e.server.host.Find(p.Argv[0], p.Dir, path); err != nil {
 		return 0, err
 	}
@@ -61,17 +60,23 @@ func (e *errand) exec() (code int, err error) {
 	return e.attend(p, links), nil
 }
 
-// process returns the process to start, without its path and files.
+// process returns the process to start, without its path and files. Beside a rank that has become
+// another user it starts as that user, since that user says what the environment is.
 func (e *errand) process(pid int) (p Process, err error) {
-	about := "/proc/" + strconv.Itoa(pid)
-	environ, err := contain.ReadEnvironment(pid)
+	rank, owner, err := process.OpenAs(pid)
+	if err != nil {
+		return p, err
+	}
+	defer rank.Close()
+	environ, err := rank.Environment()
 	if err != nil {
 		return p, err
 	}
 	p.ID = e.ask.ID
 	p.Terminal = e.ask.Terminal != nil
-	if p.Dir, err = os.Readlink(about + "/cwd"); err != nil {
-		return p, err
+	p.Owner = owner
+	if p.Dir = rank.Link("cwd"); p.Dir == "" {
+		return p, errors.New("find its working directory: it has ended, or is another user's")
 	}
 	// The descriptors that these name are the rank's alone.
 	p.Env = slices.DeleteFunc(environ, func(kv string) bool {

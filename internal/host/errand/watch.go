@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/host/meter"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -105,6 +106,9 @@ func (e *errand) watchGPUs(every time.Duration) *gpuWatch {
 	}
 	w := &gpuWatch{errand: e, gpus: map[int]gpu.Use{}}
 	path, err := e.server.host.Find("nvidia-smi", "/", os.Getenv("PATH"))
+	if err == nil {
+		err = trust.Check(path)
+	}
 	if err == nil {
 		w.links, err = e.connect()
 	}

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/pickle"
 	"github.com/gorun/gorun/internal/sight/flight"
 )
@@ -28,11 +28,10 @@ const maxDump = 16 << 20
 
 // recording is the flight recorder of a process that has been asked for a dump.
 type recording struct {
-	root, dir string // the process's root and working directories, below /proc
-	owner     uint32
-	path      string // path of the dump
-	before    unix.Stat_t
-	asked     time.Time
+	of     *process.Process
+	path   string // path of the dump
+	before unix.Stat_t
+	asked  time.Time
 }
 
 // askFlight asks the process's flight recorder for a dump. nil without an error: it has none that
@@ -49,49 +48,34 @@ func (s *subject) askFlight() (*recording, error) {
 	if fd == "" {
 		return nil, nil
 	}
-	var own, pipe unix.Stat_t
-	if err := cmp.Or(unix.Stat(s.dir, &own), unix.Stat(s.dir+"/fd/"+fd, &pipe)); err != nil {
-		return nil, err
-	}
-	if pipe.Mode&unix.S_IFMT != unix.S_IFIFO || pipe.Uid != own.Uid {
-		return nil, errors.New("its pipe is not one, or another user's")
-	}
-	r := &recording{
-		root:  s.dir + "/root",
-		dir:   s.dir + "/cwd",
-		owner: own.Uid,
-		path:  s.dumpPrefix() + number,
-	}
-	if file, err := r.open(&r.before); err == nil {
-		_ = file.Close()
-	}
-	file, err := os.OpenFile(s.dir+"/fd/"+fd, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	pipe, err := s.own.Pipe(fd)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer pipe.Close()
+	r := &recording{of: s.own, path: s.dumpPrefix() + number}
+	if file, err := r.open(&r.before); err == nil {
+		_ = file.Close()
+	}
 	r.asked = time.Now()
-	_, err = file.Write([]byte{'1'})
+	_, err = pipe.Write([]byte{'1'})
 	return r, err
 }
 
-// env returns a variable of the environment with which the process began.
+// env returns a variable of the environment with which the process's program began.
 func (s *subject) env(name string) string {
-	env, _ := contain.ReadEnvironment(s.PID)
-	value, _ := env.Lookup(name)
+	value, _ := s.environment.Lookup(name)
 	return value
 }
 
 // pipe finds the descriptor on which the flight recorder listens, and the number of its rank:
 // PREFIX3.pipe.
 func (s *subject) pipe(prefix string) (fd, number string) {
-	fds, _ := os.ReadDir(s.dir + "/fd")
-	for _, f := range fds {
-		link, _ := os.Readlink(s.dir + "/fd/" + f.Name())
-		number, named := strings.CutPrefix(filepath.Base(link), prefix)
+	for _, f := range s.own.Names("fd") {
+		number, named := strings.CutPrefix(filepath.Base(s.own.Link("fd/"+f)), prefix)
 		number, is := strings.CutSuffix(number, ".pipe")
 		if n, err := strconv.Atoi(number); named && is && err == nil && n >= 0 {
-			return f.Name(), strconv.Itoa(n)
+			return f, strconv.Itoa(n)
 		}
 	}
 	return "", ""
@@ -103,30 +87,13 @@ func (s *subject) dumpPrefix() string {
 		cmp.Or(s.env("HOME"), "/tmp")+"/.cache/torch/comm_lib_trace_rank_")
 }
 
-// open opens the dump as the process would, in its root, and refuses what is not a file of its
-// user.
+// open opens the dump as the process would, and refuses what is not a file of its user.
 func (r *recording) open(stat *unix.Stat_t) (*os.File, error) {
-	below := r.root
-	path := r.path
-	if !filepath.IsAbs(path) {
-		dir, err := os.Readlink(r.dir)
-		if err != nil {
-			return nil, err
-		}
-		path = filepath.Join(dir, path)
-	}
-	root, err := unix.Open(below, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	file, err := r.of.File(r.path)
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(root)
-	fd, err := unix.Openat2(root, path, &unix.OpenHow{Flags: unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOFOLLOW |
-		unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", r.path, err)
-	}
-	file := os.NewFile(uintptr(fd), r.path)
-	if err := unix.Fstat(fd, stat); err != nil || stat.Mode&unix.S_IFMT != unix.S_IFREG || stat.Uid != r.owner {
+	if err := unix.Fstat(int(file.Fd()), stat); err != nil || stat.Uid != uint32(os.Geteuid()) {
 		_ = file.Close()
 		return nil, cmp.Or(err, fmt.Errorf("%s is not a file of its user", r.path))
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/ras"
 	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/internal/sight/stacks"
@@ -86,6 +87,7 @@ func Main(ctx context.Context, args []string, out io.Writer) error {
 	_ = each(len(silent), runtime.NumCPU(), func(i int) error { silent[i].trace(ctx, true); return nil })
 	<-answers
 	for _, l := range looks {
+		l.close()
 		err = cmp.Or(err, encode.Encode(l.result()))
 	}
 	return err
@@ -117,7 +119,7 @@ func odd(looks []look) (silent []*subject) {
 	alike := map[string]int{}
 	for _, l := range looks {
 		for _, s := range l.subjects {
-			if len(s.report.Threads) == 0 && s.State != 'Z' {
+			if s.own != nil && len(s.report.Threads) == 0 && s.State != 'Z' {
 				silent = append(silent, s)
 				alike[s.kind()]++
 			}
@@ -189,13 +191,13 @@ func (h *host) family(own contain.Process) []contain.Process {
 }
 
 // socketsOf returns the TCP sockets of a process's network, by inode.
-func (h *host) socketsOf(dir string) map[string]string {
-	namespace, _ := os.Readlink(dir + "/ns/net")
+func (h *host) socketsOf(p *process.Process) map[string]string {
+	namespace := p.Link("ns/net")
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	names, known := h.sockets[namespace]
 	if !known {
-		names = socketNames(dir)
+		names = socketNames(p)
 		h.sockets[namespace] = names
 	}
 	return names
@@ -251,7 +253,11 @@ func (h *host) look(ctx context.Context, rank, pid int) look {
 		return l
 	}
 	for _, p := range h.family(own) {
-		s := &subject{Process: p, dir: "/proc/" + strconv.Itoa(p.PID), lines: &h.lines}
+		s := newSubject(p, &h.lines)
+		l.subjects = append(l.subjects, s)
+		if s.own == nil {
+			continue
+		}
 		s.read(h)
 		if s.record != nil {
 			if snapshot, err := s.record.Read(); err == nil && l.report.Record == nil {
@@ -264,10 +270,17 @@ func (h *host) look(ctx context.Context, rank, pid int) look {
 			}
 		}
 		s.trace(ctx, false)
-		s.close()
-		l.subjects = append(l.subjects, s)
+		if s.record != nil {
+			s.record.Close()
+		}
 	}
 	return l
+}
+
+func (l *look) close() {
+	for _, s := range l.subjects {
+		s.close()
+	}
 }
 
 func (l *look) result() stacks.Rank {
@@ -281,32 +294,54 @@ func (l *look) result() stacks.Rank {
 // subject is a process that is looked at.
 type subject struct {
 	contain.Process
-	dir    string
-	report stacks.Process
-	record *recorder.Reader // nil: it has none
-	lines  *sources
+	own         *process.Process // nil: it has ended, or is another user's
+	environment process.Environment
+	report      stacks.Process
+	record      *recorder.Reader // nil: it has none
+	lines       *sources
+}
+
+// newSubject opens a process. Of one of another user the report is what the process table has: its
+// files, its environment and its program are that user's to choose.
+func newSubject(p contain.Process, lines *sources) *subject {
+	s := &subject{Process: p, lines: lines}
+	s.report = stacks.Process{
+		PID:    s.PID,
+		Parent: s.Parent,
+		Name:   "[" + s.Name + "]",
+		State:  string(s.State),
+	}
+	own, err := process.Open(p.PID)
+	if foreign := new(process.ForeignError); errors.As(err, &foreign) {
+		s.report.Unknown = fmt.Sprintf("it runs as user %d, whose processes gorun leaves alone", foreign.UID)
+		return s
+	}
+	if again, gone := contain.ReadProcess(p.PID); err != nil || gone != nil || again.Started != p.Started {
+		s.report.Unknown = "it has ended"
+		if err == nil {
+			own.Close()
+		}
+		return s
+	}
+	s.own = own
+	s.environment, _ = own.Environment()
+	return s
 }
 
 func (s *subject) close() {
-	if s.record != nil {
-		s.record.Close()
+	if s.own != nil {
+		s.own.Close()
 	}
 }
 
 // read fills in what /proc has.
 func (s *subject) read(h *host) {
-	s.report = stacks.Process{
-		PID:    s.PID,
-		Parent: s.Parent,
-		Name:   s.title(),
-		State:  string(s.State),
+	s.report.Name = s.title()
+	s.report.Tasks = len(s.own.Names("task"))
+	if text, err := s.own.Text("wchan"); err == nil && text != "0" {
+		s.report.Kernel = text
 	}
-	tasks, _ := os.ReadDir(s.dir + "/task")
-	s.report.Tasks = len(tasks)
-	if text, err := os.ReadFile(s.dir + "/wchan"); err == nil && string(text) != "0" {
-		s.report.Kernel = string(text)
-	}
-	names := h.socketsOf(s.dir)
+	names := h.socketsOf(s.own)
 	s.report.Waits = s.waits(names)
 	s.report.Sockets = s.sockets(names, stacks.MaxSockets)
 	s.record, _ = recorder.Open(s.PID)
@@ -314,8 +349,8 @@ func (s *subject) read(h *host) {
 
 // title is the program's name and its first argument, which names a script.
 func (s *subject) title() string {
-	text, _ := os.ReadFile(s.dir + "/cmdline")
-	words := strings.Split(strings.TrimRight(string(text), "\x00"), "\x00")
+	text, _ := s.own.Text("cmdline")
+	words := strings.Split(strings.TrimRight(text, "\x00"), "\x00")
 	title := words[0]
 	if title == "" {
 		return "[" + s.Name + "]"
@@ -369,7 +404,7 @@ func (s *subject) trace(ctx context.Context, tools bool) {
 	}
 	s.report.Unknown = strings.Join(refused, "; ")
 	if len(refused) == 0 && tools {
-		s.report.Unknown = "eu-stack and gdb are not in PATH on the host"
+		s.report.Unknown = "eu-stack and gdb are not in PATH on the host, where nobody else can change them"
 	}
 }
 
@@ -398,7 +433,7 @@ func (s *subject) ways() (ways []way) {
 	}
 	if s.record != nil && !python {
 		ways = append(ways, way{"goroutines", false, false, func(context.Context) ([]stacks.Thread, error) {
-			text, err := s.record.Goroutines(s.PID, time.Second)
+			text, err := s.record.Goroutines(time.Second)
 			if err == recorder.ErrNoGoroutines {
 				return nil, nil
 			}

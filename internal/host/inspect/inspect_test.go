@@ -1,14 +1,17 @@
 package inspect
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorun/gorun/internal/host/contain"
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/stacks"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -79,7 +82,8 @@ func TestLinesOfAProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &subject{Process: own, dir: fmt.Sprintf("/proc/%d", own.PID), lines: &sources{}}
+	s := newSubject(own, &sources{})
+	defer s.close()
 	text := ""
 	// it may not have come to inner, and the tool has a time limit
 	for end := time.Now().Add(2 * time.Minute); !strings.Contains(text, "inner (") && time.Now().Before(end); {
@@ -88,5 +92,31 @@ func TestLinesOfAProgram(t *testing.T) {
 	}
 	if !strings.Contains(text, "/p.c:5)") || !strings.Contains(text, "/p.c:11)") {
 		t.Error(text)
+	}
+}
+
+// A tool in PATH that another user can change is passed over.
+func TestToolsOfOthersAreNotRun(t *testing.T) {
+	lab.NeedRoot(t)
+	dir := t.TempDir()
+	open := filepath.Join(dir, "open")
+	own := filepath.Join(dir, "own")
+	for _, path := range []string{open, own} {
+		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(path+"/eu-stack", nil, 0o755)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &subject{environment: process.Environment{"PATH=" + open + ":" + own}}
+	for _, c := range []struct {
+		name string
+		mode os.FileMode
+		want string
+	}{{"own", 0o755, open}, {"others'", 0o777, own}} {
+		if err := os.Chmod(open, c.mode); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.find("eu-stack"); got != c.want+"/eu-stack" {
+			t.Errorf("%s: %s", c.name, got)
+		}
 	}
 }

@@ -4,10 +4,10 @@ import (
 	"debug/dwarf"
 	"debug/elf"
 	"fmt"
-	"os"
 	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
@@ -36,12 +36,13 @@ type source struct {
 type mapping struct {
 	from, to, offset uint64
 	id, path         string
+	of               *process.Process
 }
 
 // mappings returns the executable parts of files in the process's memory.
 func (s *subject) mappings() (all []mapping) {
-	text, _ := os.ReadFile(s.dir + "/maps")
-	for line := range strings.Lines(string(text)) {
+	text, _ := s.own.Text("maps")
+	for line := range strings.Lines(text) {
 		var m mapping
 		var mode, device, inode string
 		fields := strings.Fields(line)
@@ -51,7 +52,8 @@ func (s *subject) mappings() (all []mapping) {
 		if _, err := fmt.Sscanf(line, "%x-%x %s %x %s %s", &m.from, &m.to, &mode, &m.offset, &device,
 			&inode); err == nil && strings.Contains(mode, "x") {
 			m.id = device + " " + inode
-			m.path = s.dir + "/root" + fields[5]
+			m.path = fields[5]
+			m.of = s.own
 			all = append(all, m)
 		}
 	}
@@ -70,19 +72,20 @@ func (c *sources) of(m *mapping) *source {
 		c.files[m.id] = f
 	}
 	c.mu.Unlock()
-	f.once.Do(func() { f.open(m.path) })
+	f.once.Do(func() { f.open(m) })
 	return f
 }
 
-func (f *source) open(path string) {
-	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
-		return
-	}
-	file, err := elf.Open(path)
+func (f *source) open(m *mapping) {
+	opened, err := m.of.File(m.path)
 	if err != nil {
 		return
 	}
-	defer file.Close()
+	defer opened.Close()
+	file, err := elf.NewFile(opened)
+	if err != nil {
+		return
+	}
 	var size uint64
 	for _, section := range file.Sections {
 		if strings.HasPrefix(section.Name, ".debug_") || strings.HasPrefix(section.Name, ".zdebug_") {

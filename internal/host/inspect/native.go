@@ -14,16 +14,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
-// find returns the path of a tool in the PATH of the process, or of this one, or "".
+// find returns the path of a tool in the PATH of the process, or of this one, or "". Nobody but the
+// user and root can have made the tool.
 func (s *subject) find(name string) string {
 	path := s.env("PATH") + ":" + os.Getenv("PATH")
 	for _, dir := range filepath.SplitList(path) {
 		file := filepath.Join(dir, name)
 		if info, err := os.Stat(file); err == nil && filepath.IsAbs(dir) && info.Mode().IsRegular() &&
-			info.Mode()&0o111 != 0 {
+			info.Mode()&0o111 != 0 && trust.Check(file) == nil {
 			return file
 		}
 	}

@@ -2,22 +2,21 @@ package inspect
 
 import (
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/net/sockets"
 )
 
 // waits says in which system call the process's main thread waits, and for what, as far as the
 // kernel tells.
 func (s *subject) waits(sockets map[string]string) string {
-	text, err := os.ReadFile(s.dir + "/syscall")
-	fields := strings.Fields(string(text))
+	text, err := s.own.Text("syscall")
+	fields := strings.Fields(text)
 	if err != nil || len(fields) < 2 {
 		return "" // "running", or not allowed
 	}
@@ -37,8 +36,8 @@ func (s *subject) waits(sockets map[string]string) string {
 	if err != nil {
 		return "in " + name
 	}
-	file, err := os.Readlink(s.dir + "/fd/" + strconv.FormatUint(fd, 10))
-	if err != nil {
+	file := s.own.Link("fd/" + strconv.FormatUint(fd, 10))
+	if file == "" {
 		return "in " + name
 	}
 	if socket, is := sockets[inode(file)]; is {
@@ -85,30 +84,20 @@ func inode(link string) string {
 
 // sockets names the process's network connections, at most so many.
 func (s *subject) sockets(names map[string]string, most int) (all []string) {
-	fds, _ := os.ReadDir(s.dir + "/fd")
-	for _, fd := range fds {
-		link, err := os.Readlink(s.dir + "/fd/" + fd.Name())
-		if name, known := names[inode(link)]; err == nil && known && len(all) < most {
+	for _, fd := range s.own.Names("fd") {
+		if name, known := names[inode(s.own.Link("fd/"+fd))]; known && len(all) < most {
 			all = append(all, name)
 		}
 	}
 	return all
 }
 
-// maxSockets bounds how much of a table of the network is read.
-const maxSockets = 4 << 20
-
 // socketNames returns the TCP sockets of the process's network, by inode.
-func socketNames(dir string) map[string]string {
+func socketNames(p *process.Process) map[string]string {
 	names := map[string]string{}
 	for _, table := range []string{"tcp", "tcp6"} {
-		file, err := os.Open(dir + "/net/" + table)
-		if err != nil {
-			continue
-		}
-		text, _ := io.ReadAll(io.LimitReader(file, maxSockets))
-		file.Close()
-		for s := range sockets.Table(string(text)) {
+		text, _ := p.Text("net/" + table)
+		for s := range sockets.Table(text) {
 			name := fmt.Sprintf("tcp %v -> %v", s.Local, s.Remote)
 			if s.State == sockets.Listen {
 				name = fmt.Sprintf("tcp %v (listening)", s.Local)

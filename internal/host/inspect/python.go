@@ -14,15 +14,12 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
 // isPython reports whether the program is a Python interpreter.
 func (s *subject) isPython() bool {
-	exe, _ := os.Readlink(s.dir + "/exe")
-	return strings.HasPrefix(filepath.Base(exe), "python")
+	return strings.HasPrefix(filepath.Base(s.own.Link("exe")), "python")
 }
 
 // faultsName begins the name of the memory to which a Python process writes its stacks. The number
@@ -31,23 +28,21 @@ const faultsName = "/memfd:gorun-faults."
 
 // faults finds the descriptor and signal of such a process.
 func (s *subject) faults() (fd string, signal syscall.Signal, found bool) {
-	fds, _ := os.ReadDir(s.dir + "/fd")
-	for _, f := range fds {
-		link, err := os.Readlink(s.dir + "/fd/" + f.Name())
-		number, is := strings.CutPrefix(strings.TrimSuffix(link, " (deleted)"), faultsName)
-		n, perr := strconv.Atoi(number)
-		if err != nil || !is || perr != nil || n < 34 || n > 64 { // the real-time signals
+	for _, f := range s.own.Names("fd") {
+		number, is := strings.CutPrefix(strings.TrimSuffix(s.own.Link("fd/"+f), " (deleted)"), faultsName)
+		n, err := strconv.Atoi(number)
+		if !is || err != nil || n < 34 || n > 64 { // the real-time signals
 			continue
 		}
-		return f.Name(), syscall.Signal(n), s.catches(n)
+		return f, syscall.Signal(n), s.catches(n)
 	}
 	return "", 0, false
 }
 
 // catches reports whether the process handles a signal. One that it does not handle would end it.
 func (s *subject) catches(signal int) bool {
-	text, _ := os.ReadFile(s.dir + "/status")
-	for line := range strings.Lines(string(text)) {
+	text, _ := s.own.Text("status")
+	for line := range strings.Lines(text) {
 		if mask, is := strings.CutPrefix(line, "SigCgt:"); is {
 			bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
 			return err == nil && bits>>(signal-1)&1 == 1
@@ -65,7 +60,7 @@ const (
 // askFaults makes the process's faulthandler write its stacks. That works in signal context,
 // whoever holds the interpreter's lock.
 func (s *subject) askFaults(ctx context.Context, fd string, signal syscall.Signal) ([]stacks.Thread, error) {
-	file, err := os.OpenFile(s.dir+"/fd/"+fd, os.O_RDWR|unix.O_NONBLOCK, 0)
+	file, err := s.own.Memory(fd, os.O_RDWR)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +68,7 @@ func (s *subject) askFaults(ctx context.Context, fd string, signal syscall.Signa
 	if err := file.Truncate(0); err != nil { // the process appends
 		return nil, err
 	}
-	if err := unix.Kill(s.PID, signal); err != nil {
+	if err := s.own.Signal(signal); err != nil {
 		return nil, err
 	}
 	text := make([]byte, maxFaults)

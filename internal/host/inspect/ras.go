@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/ras"
 )
 
@@ -34,13 +35,16 @@ func (s *subject) rasPort() string {
 // rasAddr returns where the process listens for clients of NCCL's RAS service, if it does, and if
 // this process reaches it.
 func (s *subject) rasAddr() (addr netip.AddrPort, found bool) {
-	for _, name := range s.sockets(socketNames(s.dir), math.MaxInt) {
+	if s.own == nil {
+		return addr, false
+	}
+	for _, name := range s.sockets(socketNames(s.own), math.MaxInt) {
 		text, listens := strings.CutSuffix(strings.TrimPrefix(name, "tcp "), " (listening)")
 		a, err := netip.ParseAddrPort(text)
 		if !listens || err != nil || fmt.Sprint(a.Port()) != s.rasPort() {
 			continue
 		}
-		theirs, _ := os.Readlink(s.dir + "/ns/net")
+		theirs := s.own.Link("ns/net")
 		ours, _ := os.Readlink("/proc/self/ns/net")
 		if a.Addr().IsUnspecified() {
 			a = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), a.Port())
@@ -82,13 +86,20 @@ func askRAS(ctx context.Context, addr netip.AddrPort, all []*subject) (*ras.Stat
 func accepted(ctx context.Context, conn net.Conn, all []*subject) bool {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
+	self, err := process.Open(os.Getpid())
+	if err != nil {
+		return false
+	}
+	defer self.Close()
 	want := fmt.Sprintf("tcp %v -> %v", conn.RemoteAddr(), conn.LocalAddr())
 	is := func(name string) bool { return name == want || strings.HasPrefix(name, want+" ") }
 	for ctx.Err() == nil {
-		names := socketNames("/proc/self")
+		names := socketNames(self)
 		maps.DeleteFunc(names, func(_, name string) bool { return !is(name) })
 		if len(names) > 0 {
-			return slices.ContainsFunc(all, func(s *subject) bool { return len(s.sockets(names, 1)) > 0 })
+			return slices.ContainsFunc(all, func(s *subject) bool {
+				return s.own != nil && len(s.sockets(names, 1)) > 0
+			})
 		}
 		time.Sleep(5 * time.Millisecond)
 	}

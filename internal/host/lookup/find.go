@@ -84,11 +84,14 @@ func executable(path string) bool { return syscall.Access(path, 1) == nil }
 
 // shebang returns the interpreter that a script names in its first line.
 func shebang(path string) string {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if err != nil {
 		return ""
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return ""
+	}
 	line, _ := bufio.NewReaderSize(f, 512).ReadSlice('\n')
 	rest, found := bytes.CutPrefix(bytes.TrimSuffix(line, []byte("\n")), []byte("#!"))
 	// The kernel splits so: a \r belongs to the name.

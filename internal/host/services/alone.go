@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -63,8 +64,14 @@ func leads(job wire.Job) bool {
 // alone returns a note about a process that will not find the other ranks, and its rank; "": it
 // will, or has no MPI.
 func alone(pid int) (rank int, text string) {
+	p, err := process.Open(pid)
+	if err != nil {
+		return 0, ""
+	}
+	defer p.Close()
+	maps, _ := p.Text("maps")
 	flag := ""
-	mpi := linkage.Loaded(pid).MPI
+	mpi := linkage.Loaded(maps).MPI
 	switch mpi {
 	case linkage.OpenMPI:
 		flag = "pmix"
@@ -73,20 +80,20 @@ func alone(pid int) (rank int, text string) {
 	default:
 		return 0, ""
 	}
-	env, err := contain.ReadEnvironment(pid)
+	env, err := p.Environment()
 	number, _ := env.Lookup("GORUN_RANK")
 	rank, noRank := strconv.Atoi(number)
 	if err != nil || noRank != nil || served(mpi, env) {
 		return 0, ""
 	}
-	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	name, _ := p.Text("comm")
 	return rank, fmt.Sprintf("%s has loaded Open MPI, which gorun could not foresee: for MPI it is rank 0 of 1, "+
 		"alone. Start the job with --mpi %s",
-		strings.TrimSpace(string(name)), flag)
+		strings.TrimSpace(name), flag)
 }
 
 // served reports whether a rank with this environment finds the others.
-func served(mpi linkage.MPI, env contain.Environment) bool {
+func served(mpi linkage.MPI, env process.Environment) bool {
 	_, pmix := env.Lookup("PMIX_RANK")
 	_, flux := env.Lookup("FLUX_JOB_ID")
 	_, library := env.Lookup("FLUX_PMI_LIBRARY_PATH")

@@ -97,8 +97,8 @@ func (d *dumper) close() {
 var ErrNoGoroutines = errors.New("it is no Go program")
 
 // Goroutines asks the process for the stacks of its goroutines, as runtime.Stack formats them, and
-// waits for at most limit. pid is the process that was opened.
-func (r *Reader) Goroutines(pid int, limit time.Duration) (string, error) {
+// waits for at most limit.
+func (r *Reader) Goroutines(limit time.Duration) (string, error) {
 	if !r.load(r.first) {
 		return "", ErrNone
 	}
@@ -106,16 +106,11 @@ func (r *Reader) Goroutines(pid int, limit time.Duration) (string, error) {
 	if before.ask == 0 {
 		return "", ErrNoGoroutines
 	}
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-	ask := fmt.Sprint(dir, before.ask)
-	answer := fmt.Sprint(dir, before.answer)
-	if name, err := os.Readlink(ask); err != nil || !strings.HasPrefix(name, "pipe:") {
-		return "", errors.New("its record names no pipe")
-	}
-	if name, err := os.Readlink(answer); err != nil || !strings.HasPrefix(name, "/memfd:"+memfdName+"-stacks ") {
+	answer := strconv.FormatUint(uint64(before.answer), 10)
+	if !strings.HasPrefix(r.process.Link("fd/"+answer), "/memfd:"+memfdName+"-stacks ") {
 		return "", errors.New("its record names no memory for an answer")
 	}
-	pipe, err := os.OpenFile(ask, os.O_WRONLY|unix.O_NONBLOCK, 0)
+	pipe, err := r.process.Pipe(strconv.FormatUint(uint64(before.ask), 10))
 	if err != nil {
 		return "", err
 	}
@@ -134,7 +129,7 @@ func (r *Reader) Goroutines(pid int, limit time.Duration) (string, error) {
 			return "", fmt.Errorf("its goroutines did not stop within %v", limit)
 		}
 	}
-	file, err := os.Open(answer)
+	file, err := r.process.Memory(answer, os.O_RDONLY)
 	if err != nil {
 		return "", err
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 	"unsafe"
 
-	"golang.org/x/sys/unix"
+	"github.com/gorun/gorun/internal/host/process"
 )
 
 // ErrNone means that a process publishes no record.
@@ -18,50 +18,48 @@ var ErrNone = errors.New("it publishes no record of calls")
 
 // Reader reads the record of another process, or of this one. It is not safe for concurrent use.
 type Reader struct {
+	process       *process.Process
 	file          *os.File
-	path          string // path below /proc
+	fd            string // number that the memory has in the process
 	first, second []uint64
 }
 
-// Open finds the record of a process. Its error wraps [ErrNone] if it has none.
+// Open finds the record of a process of this user. Its error wraps [ErrNone] if it has none.
 func Open(pid int) (*Reader, error) {
-	dir := "/proc/" + strconv.Itoa(pid)
-	fds, err := os.ReadDir(dir + "/fd")
+	p, err := process.Open(pid)
 	if err != nil {
 		return nil, err
 	}
-	own := ownNumber(dir)
-	for _, fd := range slices.Backward(fds) { // the latest epoch first
-		path := dir + "/fd/" + fd.Name()
-		if name, err := os.Readlink(path); err != nil || !strings.HasPrefix(name, "/memfd:"+memfdName+" ") {
+	own := ownNumber(p)
+	for _, fd := range slices.Backward(p.Names("fd")) { // the latest epoch first
+		if !strings.HasPrefix(p.Link("fd/"+fd), "/memfd:"+memfdName+" ") {
 			continue
 		}
-		r, err := openFile(path)
+		file, err := p.Memory(fd, os.O_RDONLY)
 		if err != nil {
 			continue
+		}
+		r := &Reader{
+			process: p,
+			file:    file,
+			fd:      fd,
+			first:   make([]uint64, pageWords),
 		}
 		if r.load(r.first) && r.page().header.pid == own { // else it is the record of a process that forked this one
 			return r, nil
 		}
-		r.Close()
+		file.Close()
 	}
+	p.Close()
 	return nil, fmt.Errorf("process %d: %w", pid, ErrNone)
-}
-
-func openFile(path string) (*Reader, error) {
-	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
-	if err != nil {
-		return nil, err
-	}
-	return &Reader{file: file, path: path, first: make([]uint64, pageWords)}, nil
 }
 
 const pageWords = (pageSize + 7) / 8
 
 // ownNumber returns the number that a process has in its own namespace.
-func ownNumber(dir string) uint32 {
-	text, _ := os.ReadFile(dir + "/status")
-	for line := range strings.Lines(string(text)) {
+func ownNumber(p *process.Process) uint32 {
+	text, _ := p.Text("status")
+	for line := range strings.Lines(text) {
 		if numbers, is := strings.CutPrefix(line, "NSpid:"); is {
 			if all := strings.Fields(numbers); len(all) > 0 {
 				n, _ := strconv.ParseUint(all[len(all)-1], 10, 32)
@@ -73,7 +71,10 @@ func ownNumber(dir string) uint32 {
 }
 
 // Close releases the record.
-func (r *Reader) Close() { r.file.Close() }
+func (r *Reader) Close() {
+	r.file.Close()
+	r.process.Close()
+}
 
 func (r *Reader) page() *page { return (*page)(unsafe.Pointer(&r.first[0])) }
 
@@ -86,12 +87,14 @@ func (r *Reader) load(words []uint64) bool {
 
 // Published reports whether the process still publishes this record; a later one does not count.
 func (r *Reader) Published() bool {
-	now, err := os.Stat(r.path)
+	file, err := r.process.Memory(r.fd, os.O_RDONLY)
 	if err != nil {
 		return false
 	}
-	own, err := r.file.Stat()
-	return err == nil && os.SameFile(own, now)
+	defer file.Close()
+	now, err := file.Stat()
+	own, failed := r.file.Stat()
+	return err == nil && failed == nil && os.SameFile(own, now)
 }
 
 // Totals returns the sums over the rank's calls.

@@ -94,7 +94,7 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 		last.Number != 100 {
 		t.Errorf("last call: %+v", last)
 	}
-	stacks, err := r.Goroutines(cmd.Process.Pid, 10*time.Second)
+	stacks, err := r.Goroutines(10 * time.Second)
 	if err != nil || !strings.Contains(stacks, "recorder.rank(") {
 		t.Errorf("goroutines: %v, %s", err, stacks)
 	}

@@ -1,0 +1,247 @@
+package process
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+const stranger = 65533
+
+// waits is a program in Python, which changes its users and waits. It says when it has done so.
+const waits = `import os, sys; %s; print("ready", flush=True); sys.stdin.read()`
+
+// start starts a program that says a line and waits.
+func start(t *testing.T, uid int, argv ...string) (pid int) {
+	t.Helper()
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = "/"
+	cmd.Env = []string{"PATH=/usr/bin:/bin", "MARK=1"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)},
+		Pdeathsig:  syscall.SIGKILL,
+	}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	return cmd.Process.Pid
+}
+
+func TestOnlyProcessesOfThisUserAreOpened(t *testing.T) {
+	lab.NeedRoot(t)
+	lab.Need(t, "/usr/bin/python3")
+	const python = "/usr/bin/python3"
+	raised := filepath.Join(t.TempDir(), "raised")
+	text, err := os.ReadFile(python)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(filepath.Dir(raised), 0o755), os.Chmod(filepath.Dir(filepath.Dir(raised)), 0o755),
+		os.WriteFile(raised, text, 0o755), os.Chmod(raised, 0o755|os.ModeSetuid)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		uid         int
+		program     string
+		becomes     string
+		foreign     int // user that Open reports; 0: the process is opened
+		other       bool
+		environment bool
+	}{
+		"own":           {0, python, "0", 0, false, true},
+		"another's":     {stranger, python, "0", stranger, true, true},
+		"real":          {0, python, "os.setresuid(65533, 0, 0)", stranger, false, false},
+		"effective":     {0, python, "os.setresuid(0, 65533, 0)", stranger, false, false},
+		"saved":         {0, python, "os.setresuid(0, 0, 65533)", stranger, false, false},
+		"dropped":       {0, python, "os.setgroups([7, 8]); os.setgid(9); os.setuid(65533)", stranger, true, true},
+		"raised":        {stranger, raised, "0", stranger, false, false},
+		"raised to all": {stranger, raised, "os.setresuid(0, 0, 0)", 0, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pid := start(t, c.uid, c.program, "-S", "-c", fmt.Sprintf(waits, c.becomes))
+			p, err := Open(pid)
+			foreign := new(ForeignError)
+			if errors.As(err, &foreign) != (c.foreign != 0) || foreign.UID != c.foreign {
+				t.Fatalf("opened: %v", err)
+			}
+			if err == nil {
+				defer p.Close()
+			} else if p, owner, err := OpenAs(pid); (err == nil) != c.other {
+				t.Fatalf("opened as another: %v", err)
+			} else if err == nil {
+				defer p.Close()
+				if owner.Uid != stranger ||
+					name == "dropped" && (owner.Gid != 9 || fmt.Sprint(owner.Groups) != "[7 8]") {
+					t.Errorf("its owner is %+v", owner)
+				}
+			}
+			if p == nil {
+				if p, _, err = OpenAs(pid); err != nil {
+					return
+				}
+				defer p.Close()
+			}
+			env, err := p.Environment()
+			if mark, _ := env.Lookup("MARK"); (err == nil) != c.environment || (mark == "1") != c.environment {
+				t.Errorf("environment %q, %v", env, err)
+			}
+		})
+	}
+}
+
+func TestEnvironmentOfAProcess(t *testing.T) {
+	p, err := Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	env, err := p.Environment()
+	if path, set := env.Lookup("PATH"); err != nil || !set || path != os.Getenv("PATH") {
+		t.Errorf("PATH=%s, %v, %v", path, set, err)
+	}
+	if value, set := env.Lookup("GORUN_NONE"); set {
+		t.Errorf("a variable that is not set is %q", value)
+	}
+}
+
+// A number that passes to another process does not lead there.
+func TestEndedProcessStaysEnded(t *testing.T) {
+	cmd := exec.Command("sleep", "1000")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := errors.Join(p.Signal(syscall.SIGKILL)); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait()
+	if text, err := p.Text("stat"); err == nil {
+		t.Errorf("it is %q", text)
+	}
+	if err := p.Signal(syscall.SIGKILL); err == nil {
+		t.Error("it gets a signal")
+	}
+}
+
+// Descriptors are opened as what they are, whatever their names say.
+func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
+	lab.NeedRoot(t)
+	dir := t.TempDir()
+	made := func(name string, uid int, err error) string {
+		t.Helper()
+		path := filepath.Join(dir, name)
+		if err := errors.Join(err, os.Chown(path, uid, uid)); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	named := made("memfd:x (deleted)", 0,
+		os.WriteFile(filepath.Join(dir, "memfd:x (deleted)"), []byte("precious"), 0o600))
+	pipe := made("pipe", 0, unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600))
+	theirs := made("theirs", stranger, unix.Mkfifo(filepath.Join(dir, "theirs"), 0o666))
+	hold := func(fd int, err error) string {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { unix.Close(fd) })
+		return strconv.Itoa(fd)
+	}
+	open := func(path string, flags int) string {
+		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
+		return hold(fd, err)
+	}
+	memory := hold(unix.MemfdCreate("x", unix.MFD_CLOEXEC))
+	foreign := hold(unix.MemfdCreate("x", unix.MFD_CLOEXEC))
+	number, _ := strconv.Atoi(foreign)
+	if err := unix.Fchown(number, stranger, stranger); err != nil {
+		t.Fatal(err)
+	}
+	gone := filepath.Join(dir, "gone")
+	if err := os.WriteFile(gone, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	deleted := open(gone, unix.O_RDWR)
+	if err := os.Remove(gone); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Open(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	for name, c := range map[string]struct {
+		fd           string
+		memory, pipe bool
+	}{
+		"memory":                   {memory, true, false},
+		"another user's memory":    {foreign, false, false},
+		"a file with such a name":  {open(named, unix.O_RDWR), false, false},
+		"a file without a name":    {deleted, onTmpfs(dir), false},
+		"a device":                 {open("/dev/zero", unix.O_RDWR), false, false},
+		"a pipe":                   {open(pipe, unix.O_RDWR|unix.O_NONBLOCK), false, true},
+		"a pipe of another user's": {open(theirs, unix.O_RDWR|unix.O_NONBLOCK), false, false},
+	} {
+		file, err := p.Memory(c.fd, os.O_RDWR)
+		if (err == nil) != c.memory {
+			t.Errorf("%s as memory: %v", name, err)
+		}
+		if err == nil {
+			file.Close()
+		}
+		file, err = p.Pipe(c.fd)
+		if (err == nil) != c.pipe {
+			t.Errorf("%s as a pipe: %v", name, err)
+		}
+		if err == nil {
+			file.Close()
+		}
+	}
+	for path, want := range map[string]bool{named: true, pipe: false, "/dev/zero": false, dir: false} {
+		file, err := p.File(path)
+		if (err == nil) != want {
+			t.Errorf("the file %s: %v", path, err)
+		}
+		if err == nil {
+			file.Close()
+		}
+	}
+	if text, err := os.ReadFile(named); err != nil || !strings.Contains(string(text), "precious") {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// onTmpfs reports whether files in a folder are memory, too: one without a name cannot be told from
+// a memfd.
+func onTmpfs(dir string) bool {
+	var fsys unix.Statfs_t
+	return unix.Statfs(dir, &fsys) == nil && fsys.Type == unix.TMPFS_MAGIC
+}
