@@ -8,17 +8,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
-// Bounds of a search through a command line and its scripts.
+// Bounds of a search through a command line and its scripts. A command line may have a hundred
+// thousand words, and each is looked up in every folder of PATH.
 const (
-	maxScript = 64 << 10 // bytes of a script that are read
-	maxNamed  = 64       // programs that are looked at
+	maxScript  = 64 << 10 // bytes of a script that are read
+	maxNamed   = 64       // programs that are looked at
+	maxWords   = 512      // words that are looked up
+	searchTime = 50 * time.Millisecond
+	// Before searchTime ends the search, it looks up this many words and looks at this many
+	// programs: a busy host must not hide the program that an ordinary command names.
+	leastWords = 64
+	leastNamed = 16
 )
 
 // FindCommand is [Find] for a command line. If the program at path uses no MPI itself, it looks at
 // those that its arguments name, as the arguments of env, numactl and nsys do, and at those that
-// are named by a shell's script. What it finds so is a guess.
+// are named by a shell's script. What it finds so is a guess. The search is bounded, in words and
+// in time.
 func FindCommand(ctx context.Context, path string, argv []string, dir string, env map[string]string) (use Use,
 	guess bool) {
 	if use = Find(ctx, path, env); use.MPI != None || isPython(path) {
@@ -26,10 +35,18 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 	}
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()
-	s := &search{dir: dir, env: env, seen: map[string]bool{path: true}}
+	s := &search{
+		dir:  dir,
+		env:  env,
+		seen: map[string]bool{path: true},
+		late: time.Now().Add(searchTime),
+	}
 	s.words(script(path, false))
 	if len(argv) > 1 {
-		for _, arg := range argv[1:] {
+		for _, arg := range argv[1:min(len(argv), maxWords)] {
+			if s.full() {
+				break
+			}
 			// The argument of a shell's -c is a script.
 			s.words(arg)
 			if isShell(path) && !filepath.IsAbs(arg) {
@@ -41,7 +58,7 @@ func FindCommand(ctx context.Context, path string, argv []string, dir string, en
 		}
 	}
 	// The loop appends to the list.
-	for i := 0; i < len(s.found) && ctx.Err() == nil; i++ {
+	for i := 0; i < len(s.found) && ctx.Err() == nil && (i < leastNamed || !s.isLate()); i++ {
 		if use = Find(ctx, s.found[i], env); use.MPI != None {
 			return use, true
 		}
@@ -56,14 +73,27 @@ type search struct {
 	env   map[string]string
 	seen  map[string]bool // words and paths
 	found []string        // paths of programs
+	count int             // words that were looked up
+	late  time.Time
 }
+
+// full reports whether the search looks up no more words.
+func (s *search) full() bool {
+	return len(s.found) >= maxNamed || s.count >= maxWords || s.count >= leastWords && s.isLate()
+}
+
+func (s *search) isLate() bool { return time.Now().After(s.late) }
 
 // words adds the programs among the words of a command or a script.
 func (s *search) words(text string) {
 	for word := range strings.FieldsFuncSeq(text, separates) {
-		if len(s.found) >= maxNamed || s.seen[word] {
+		if s.full() {
+			return
+		}
+		if s.seen[word] {
 			continue
 		}
+		s.count++
 		path := s.resolve(word)
 		if path != "" && !s.seen[path] {
 			s.found = append(s.found, path)

@@ -5,7 +5,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/test/files"
 )
@@ -58,6 +61,36 @@ func TestWhatHasNoLinker(t *testing.T) {
 	for _, path := range []string{script, "/dev/null", "/nowhere", t.TempDir()} {
 		if use := Find(t.Context(), path, nil); use != (Use{}) {
 			t.Errorf("%s: %+v", path, use)
+		}
+	}
+}
+
+// A long command line is searched no longer than a short one. Without a bound each of its words is
+// looked up in each folder.
+func TestSearchOfALongCommandLineIsBounded(t *testing.T) {
+	words := make([]string, 100_000)
+	for i := range words {
+		words[i] = strconv.Itoa(i)
+	}
+	text := strings.Join(words, " ")
+	paths := strings.Fields("/bin/sh" + strings.ReplaceAll(" "+text, " ", " ./"))
+	dir := files.Make(t, map[string]string{"long.sh": "+#!/bin/sh\necho " + text + "\n"})
+	env := map[string]string{"PATH": strings.Repeat("/nowhere:", 500) + "/bin"}
+	for name, argv := range map[string][]string{
+		"arguments of a shell":    append([]string{"/bin/sh", "-c", "echo $#", "x"}, words...),
+		"arguments of a program":  append([]string{"/bin/true"}, words...),
+		"paths":                   paths,
+		"the script of a shell":   {"/bin/sh", "-c", "echo " + text},
+		"a script":                {dir + "/long.sh"},
+		"a script of a shell":     {"/bin/sh", "long.sh"},
+		"a script after a script": {"/bin/sh", "-c", "./long.sh; ./long.sh"},
+	} {
+		began := time.Now()
+		if use, _ := FindCommand(t.Context(), argv[0], argv, dir, env); use != (Use{}) {
+			t.Errorf("%s: %+v", name, use)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("%s: the search took %v", name, took)
 		}
 	}
 }
@@ -115,6 +148,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		{[]string{"/bin/sh", "-c", "true;(program 3 >log)"}, true}, {[]string{dir + "/run.sh"}, true},
 		{[]string{"/bin/sh", "plain"}, true}, {[]string{"/bin/sh", "-e", "run.sh", "x"}, true},
 		{[]string{dir + "/outer"}, true},
+		{append([]string{"/usr/bin/env", "./program"}, slices.Repeat([]string{"x", "y"}, maxWords)...), true},
+		{append(slices.Repeat([]string{"/usr/bin/env"}, maxWords), "./program"), false},
 		{[]string{dir + "/comment"}, false}, {[]string{"/bin/cat", "plain"}, false}, {[]string{dir + "/perl"}, false},
 		{[]string{"/bin/true"}, false}, {[]string{"/bin/sh", "-c", "gone"}, false},
 	} {
