@@ -13,6 +13,9 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
+// again is how long a person takes to press Ctrl-C again. A sooner signal is a copy of the first.
+const again = 400 * time.Millisecond
+
 const trap = `trap "" TERM; echo up; while :; do sleep .05; done`
 
 // Rows B4, B5, B8, B9 and G1: requests to stop, and readers that leave or stall.
@@ -38,12 +41,14 @@ func TestLauncherRows(t *testing.T) {
 			b.await(j, "gorun's answer", func() bool { return strings.Contains(j.Err.String(), word) })
 		}
 		press("again to kill")
+		time.Sleep(again)
 		at := time.Now()
 		press("killing")
 		b.await(j, "f1's ranks to end", func() bool { return len(j.On("f1", "sleep .05")) == 0 })
 		if took := time.Since(at); took > 2*soon {
 			t.Errorf("f1's ranks ended after %v", took)
 		}
+		time.Sleep(again)
 		at = b.signal(j, syscall.SIGINT)
 		<-j.Ended()
 		b.must(b.c.Restore(t.Context(), "f2"))

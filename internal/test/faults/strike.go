@@ -34,7 +34,7 @@ func (s *Testbed) strike(ctx context.Context, j *Job, kind Kind, host string, la
 	}
 	switch {
 	case kind == LauncherIntInt:
-		time.Sleep(20 * time.Millisecond) // pending signals of one kind become one
+		time.Sleep(400 * time.Millisecond) // a sooner one counts as a copy of the first
 		_ = send(pids, syscall.SIGINT)
 	case k.passes():
 		time.Sleep(lasts)

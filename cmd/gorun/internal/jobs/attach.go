@@ -35,9 +35,14 @@ func Attach(ctx context.Context, place control.Place, name string, view View, in
 	signal.Notify(caught, syscall.SIGINT)
 	defer signal.Stop(caught)
 	go func() {
-		for times := 1; ; times++ {
+		var presses ui.Presses
+		for {
 			select {
 			case <-caught:
+				times := presses.At(time.Now())
+				if times == 0 {
+					continue
+				}
 				if times > 2 {
 					detach()
 					return

@@ -23,9 +23,9 @@ type Requests struct {
 }
 
 // Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second
-// a kill, and the third exits at once. USR1 and USR2 go to the ranks; TSTP stops job and gorun;
-// QUIT calls look, once at a time. A positive timeout requests a stop after that time, and after
-// overdue has returned.
+// a kill, and the third exits at once; see [Presses] for what is a second one. USR1 and USR2 go to
+// the ranks; TSTP stops job and gorun; QUIT calls look, once at a time. A positive timeout requests
+// a stop after that time, and after overdue has returned.
 func Listen(timeout time.Duration, overdue, look func(), console *UI) *Requests {
 	w := &Requests{
 		Stops:   make(chan launcher.Stop, 4),
@@ -66,7 +66,7 @@ func (w *Requests) run(timeout time.Duration, overdue, look func(), console *UI)
 		defer timer.Stop()
 		expired = timer.C
 	}
-	asked := 0
+	var presses Presses
 	for {
 		select {
 		case <-w.done:
@@ -96,9 +96,8 @@ func (w *Requests) run(timeout time.Duration, overdue, look func(), console *UI)
 			case syscall.SIGUSR1, syscall.SIGUSR2:
 				w.forward(int(s.(syscall.Signal)))
 			default:
-				asked++
 				console.Deadline.Start()
-				w.requestStop(s, asked, console)
+				w.requestStop(s, presses.At(time.Now()), console)
 			}
 		}
 	}
@@ -108,6 +107,7 @@ func (w *Requests) requestStop(s os.Signal, times int, console *UI) {
 	reasons := map[os.Signal]launcher.StopReason{syscall.SIGINT: launcher.Interrupted,
 		syscall.SIGTERM: launcher.Terminated, syscall.SIGHUP: launcher.HungUp}
 	switch times {
+	case 0: // a copy of the last request
 	case 1:
 		w.stop(launcher.Stop{Reason: reasons[s]})
 		console.Notef("stopping the job (%v); again to kill it now", s)
