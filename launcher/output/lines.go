@@ -9,8 +9,8 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-// maxLine is the longest line that is kept together. A longer line is split, as is
-// one that stays incomplete for a while.
+// maxLine is the longest line that is held until it is complete. A longer line is emitted in
+// pieces, as is one that stays incomplete for a while.
 const maxLine = 64 << 10
 
 // tailSize is how much of a rank's stderr is kept to explain its end.
@@ -19,6 +19,7 @@ const tailSize = 2 << 10
 // lineBuffer holds one stream's unfinished line.
 type lineBuffer struct {
 	partial []byte
+	long    int // bytes of the line that were emitted because it is too long
 }
 
 // add takes the next bytes of the stream and calls emit with each complete line,
@@ -31,6 +32,7 @@ func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 			l.partial = append(l.partial, '\n')
 			data = data[1:]
 		}
+		l.long = 0
 		l.flush(emit)
 	}
 	newline := bytes.IndexByte(data, '\n') // index of the next one, or -1
@@ -47,6 +49,7 @@ func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 			l.hold(data, emit)
 			return
 		}
+		l.long = 0
 		next := end + 1
 		if data[end] == '\r' && data[next] == '\n' {
 			next++
@@ -69,7 +72,15 @@ func (l *lineBuffer) add(data []byte, emit func(line []byte)) {
 func (l *lineBuffer) hold(data []byte, emit func([]byte)) {
 	l.partial = append(l.partial, data...)
 	if len(l.partial) >= maxLine {
+		l.long += len(l.partial)
 		l.flush(emit)
+	}
+}
+
+// split gives up keeping the line whole.
+func (l *lineBuffer) split() {
+	if l.long > 0 {
+		l.long = maxWhole
 	}
 }
 

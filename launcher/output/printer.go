@@ -32,9 +32,9 @@ type Printing struct {
 }
 
 // Printer writes the ranks' stdout or stderr, or both if they share a destination, to the
-// terminal and to files. Lines of different ranks never mix, and every line starts with
-// its rank's prefix. Add never blocks: queued bytes are bounded by the streams' credit,
-// which is returned when they have been written.
+// terminal and to files. Lines of different ranks do not mix, within the bounds of a turn, and
+// every line starts with its rank's prefix. Add never blocks: queued bytes are bounded by the
+// streams' credit, which is returned when they have been written.
 type Printer struct {
 	Printing
 
@@ -49,6 +49,7 @@ type Printer struct {
 	// Owned by run.
 	streams map[uint32]*stream // key: number, see wire.OutputStream
 	out     bytes.Buffer
+	turn    turn
 	last    *stream // stream printed last
 	open    *stream // the stream whose incomplete line or progress bar is on the terminal; nil means none
 	broken  bool
@@ -58,6 +59,7 @@ type Printer struct {
 type stream struct {
 	rank, fd int
 	lines    lineBuffer
+	waiting  []chunk   // until another stream's long line ends
 	at       time.Time // when its last bytes came
 	midline  bool      // whether the last byte printed ended no line
 	afterCR  bool      // whether the last byte printed was \r
@@ -156,9 +158,11 @@ func (p *Printer) run() {
 	for range p.wake {
 		batch, closed := p.take()
 		for _, c := range batch {
-			p.print(c)
+			p.add(c)
 		}
+		p.endStalled()
 		if closed {
+			p.endTurns()
 			p.flushAll()
 			p.endOpenLine()
 		}
@@ -169,14 +173,19 @@ func (p *Printer) run() {
 	}
 }
 
-// print moves one chunk to the buffer and the files.
-func (p *Printer) print(c chunk) {
-	s := p.streams[c.stream]
+// stream returns a stream's state.
+func (p *Printer) stream(number uint32) *stream {
+	s := p.streams[number]
 	if s == nil {
 		s = &stream{}
-		s.rank, s.fd = wire.RankFD(c.stream)
-		p.streams[c.stream] = s
+		s.rank, s.fd = wire.RankFD(number)
+		p.streams[number] = s
 	}
+	return s
+}
+
+// print moves one chunk to the buffer and the files.
+func (p *Printer) print(s *stream, c chunk) {
 	if p.Tap != nil && p.results == nil {
 		p.Tap(s.rank, s.fd, c.at, c.data)
 	}
