@@ -19,12 +19,12 @@ type data struct {
 
 // rankRow sums up a rank's whole run.
 type rankRow struct {
-	rank           int
-	host, end      string
-	cpu            float64 // mean
-	memory         float64 // maximum, MiB
-	lines, written float64
-	points         int
+	rank      int
+	host, end string
+	cpu       float64 // mean
+	memory    float64 // maximum, MiB
+	lines     int64
+	points    int
 }
 
 // sheet collects the sums of one metric: a column per time and a row per rank or host.
@@ -92,7 +92,7 @@ func collect(r record.Record) (d data) {
 		hosts[i] = newSheet(columns, len(d.hosts))
 	}
 	d.rows = make([]rankRow, d.size)
-	before := r.Points[0].At
+	earlier := 0.0 // time of the previous point
 	for n, p := range r.Points {
 		x := n * columns / len(r.Points)
 		d.times[x] = p.At
@@ -101,12 +101,18 @@ func collect(r record.Record) (d data) {
 			if p.Ranks.Rank != nil {
 				y = p.Ranks.Rank[i]
 			}
-			if cpu < 0 || y < 0 || y >= d.size {
+			if y < 0 || y >= d.size {
 				continue
 			}
 			k := p.Ranks
+			row := &d.rows[y]
+			lines := max(0, k.Lines[i]-row.lines)
+			row.lines += lines
+			if cpu < 0 {
+				continue
+			}
 			for j, v := range []float64{cpu, float64(k.MiB[i]), float64(k.Read[i]), float64(k.Write[i]),
-				float64(k.Lines[i])} {
+				rate(lines, p.At-earlier)} {
 				ranks[j].add(x, y, v)
 			}
 			if k.GPU != nil && k.GPU[i] >= 0 {
@@ -116,14 +122,11 @@ func collect(r record.Record) (d data) {
 				ranks[6].add(x, y, float64(k.Ring[i]))
 				ranks[7].add(x, y, float64(k.Share[i]))
 			}
-			row := &d.rows[y]
 			row.cpu += cpu
 			row.points++
 			row.memory = max(row.memory, float64(k.MiB[i]))
-			row.lines += float64(k.Lines[i]) * (p.At - before)
-			row.written += float64(k.Write[i]) * (p.At - before)
 		}
-		before = p.At
+		earlier = p.At
 		for i, name := range p.Hosts {
 			y := slices.Index(d.hosts, name)
 			h := p.Host
@@ -166,6 +169,14 @@ func collect(r record.Record) (d data) {
 		}
 	}
 	return d
+}
+
+// rate returns a number per second; NaN if no time has passed.
+func rate(n int64, seconds float64) float64 {
+	if seconds <= 0 {
+		return math.NaN()
+	}
+	return float64(n) / seconds
 }
 
 // phase is a part of the run, and the ranks that differ most from the median.

@@ -161,7 +161,7 @@ func (p page) ranks() chart.HTML {
 	var rows [][]string
 	for _, r := range p.data.rows {
 		rows = append(rows, []string{strconv.Itoa(r.rank), r.host, r.end, chart.Number(r.cpu), chart.Number(r.memory),
-			chart.Number(float64(int(r.lines)))})
+			strconv.FormatInt(r.lines, 10)})
 	}
 	return table("Ranks", "", []string{"rank", "host", "end", "mean cores", "most MiB", "lines"}, rows)
 }

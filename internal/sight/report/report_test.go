@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/internal/sight/watch/record"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -47,7 +48,7 @@ func recorded(ranks, points int) record.Record {
 			k.MiB = append(k.MiB, int64(100+rank))
 			k.Read = append(k.Read, 0)
 			k.Write = append(k.Write, 7)
-			k.Lines = append(k.Lines, 2)
+			k.Lines = append(k.Lines, int64(2*i))
 			share := 60
 			if rank == 1 && i > points/2 {
 				share = 0
@@ -94,6 +95,49 @@ func TestReport(t *testing.T) {
 	}
 	if n := strings.Count(text, `role="img" aria-label="`); n != strings.Count(text, "<svg") || n < 8 {
 		t.Errorf("%d charts", n)
+	}
+}
+
+// A report counts each line that a rank has printed, however slowly, and however many samples there
+// are.
+func TestReportCountsLinesExactly(t *testing.T) {
+	const every = 2 * time.Second
+	for name, tt := range map[string]struct {
+		samples int
+		total   func(sample int) int64 // of a rank up to a sample
+	}{
+		"a line in 3 s":              {10, func(i int) int64 { return int64(i * 2 / 3) }},
+		"a line in 100 s":            {100, func(i int) int64 { return int64(i / 50) }},
+		"2 lines in 2 s":             {16, func(i int) int64 { return int64(2 * i) }},
+		"all in the last moment":     {3, func(i int) int64 { return int64(i / 2 * 7) }},
+		"all before the first":       {3, func(int) int64 { return 5 }},
+		"one sample":                 {1, func(int) int64 { return 3 }},
+		"more samples than are kept": {5001, func(i int) int64 { return int64(i) }},
+	} {
+		dir := filepath.Join(t.TempDir(), "record")
+		began := time.Now()
+		r, err := record.Create(dir, record.Run{Program: []string{"p"}, Size: 1, Began: began},
+			func(err error) { t.Error(err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range tt.samples {
+			s := watch.Sample{At: began.Add(time.Duration(i) * every), Seconds: 1, Ranks: []watch.Rank{{State: "R",
+				LinesTotal: tt.total(i)}}}
+			if i == tt.samples-1 {
+				s.Ranks[0].Exit = &watch.Exit{} // its end comes with the last sample
+			}
+			r.Sample(s)
+		}
+		r.Close("", 0, "", nil)
+		all, err := record.Read(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := tt.total(tt.samples - 1)
+		if got := collect(all).rows[0].lines; got != want {
+			t.Errorf("%s: %d lines, want %d", name, got, want)
+		}
 	}
 }
 

@@ -3,22 +3,20 @@ package watch
 import (
 	"bytes"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
-// lines counts the ranks' output while a follower exists.
+// lines counts the ranks' output.
 type lines struct {
-	followers atomic.Int32
-	mu        sync.Mutex
-	counts    map[int]count // counts by rank
+	mu     sync.Mutex
+	counts map[int]count // counts by rank
 }
 
 type count struct{ lines, bytes int64 }
 
 // add counts a piece of a rank's output.
 func (l *lines) add(rank int, data []byte) {
-	if l.followers.Load() == 0 || len(data) == 0 {
+	if len(data) == 0 {
 		return
 	}
 	n := int64(bytes.Count(data, []byte("\n")))

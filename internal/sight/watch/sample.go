@@ -48,7 +48,7 @@ type Rank struct {
 
 	Lines       float64 `json:"output_lines_per_second"` // lines of stdout and stderr per second
 	Output      float64 `json:"output_bytes_per_second"`
-	LinesTotal  int64   `json:"output_lines_total"` // lines since the first watcher came
+	LinesTotal  int64   `json:"output_lines_total"`
 	OutputTotal int64   `json:"output_bytes_total"`
 
 	Ring *Ring `json:"ring,omitempty"` // nil: no ring, or no reading yet

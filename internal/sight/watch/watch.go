@@ -96,8 +96,6 @@ const (
 // of the job. every is called again and again with the time since the start.
 func (w *Watch) Follow(ctx context.Context, every func(since time.Duration) time.Duration,
 	emit func(Sample) error) error {
-	w.lines.followers.Add(1)
-	defer w.lines.followers.Add(-1)
 	ctx, cancel := context.WithCancel(ctx)
 	f := &follower{watch: w, feeds: map[Agent]*feed{}, more: make(chan struct{}, 1)}
 	defer f.wg.Wait()

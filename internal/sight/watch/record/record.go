@@ -22,7 +22,7 @@ import (
 )
 
 // Version is the version of the files.
-const Version = 1
+const Version = 2
 
 // Names of the files in the folder.
 const (
@@ -82,7 +82,7 @@ type Ranks struct {
 	MiB   []int64   `json:"m"`
 	Read  []int64   `json:"rd"` // KiB/s
 	Write []int64   `json:"wr"`
-	Lines []int64   `json:"l"`            // per second
+	Lines []int64   `json:"lt"`           // since the rank's start
 	GPU   []int     `json:"g,omitempty"`  // percent; -1: unknown
 	Ring  []int64   `json:"cb,omitempty"` // KiB/s of collectives' vectors; -1: no ring
 	Share []int     `json:"cs,omitempty"` // percent of time in collectives; -1: no ring
@@ -213,7 +213,7 @@ func (r *Recorder) point(s watch.Sample) Point {
 		c.MiB = append(c.MiB, k.Memory>>20)
 		c.Read = append(c.Read, int64(k.Read)>>10)
 		c.Write = append(c.Write, int64(k.Written)>>10)
-		c.Lines = append(c.Lines, int64(math.Round(k.Lines)))
+		c.Lines = append(c.Lines, k.LinesTotal)
 		if !plain {
 			c.Rank = append(c.Rank, k.Rank)
 		}
@@ -307,7 +307,8 @@ type Record struct {
 	Cut    bool // whether samples or events end in the middle: gorun was killed, or still writes
 }
 
-// maxPoints bounds the points that Read keeps: beyond it Read drops every other one.
+// maxPoints bounds the points that Read keeps: beyond it Read drops every other one, but never the
+// last, which has the totals.
 const maxPoints = 4096
 
 // Read reads a folder.
@@ -352,11 +353,15 @@ func (r *Record) readSamples(name string) error {
 		return nil
 	}
 	var names []string
+	var dropped *Point // the last point, if it is not kept
 	step := 1
 	n := 0
 	for lines := json.NewDecoder(io.LimitReader(zip, maxSamples)); ; n++ {
 		var p Point
 		if err := lines.Decode(&p); err != nil {
+			if dropped != nil {
+				r.Points = append(r.Points, *dropped)
+			}
 			r.Cut = !errors.Is(err, io.EOF)
 			return nil
 		}
@@ -367,8 +372,10 @@ func (r *Record) readSamples(name string) error {
 			return fmt.Errorf("read %s: %w", sampleFile, err)
 		}
 		if p.Hosts = names; n%step != 0 {
+			dropped = &p
 			continue
 		}
+		dropped = nil
 		if r.Points = append(r.Points, p); len(r.Points) == maxPoints {
 			for i := range maxPoints / 2 {
 				r.Points[i] = r.Points[2*i]

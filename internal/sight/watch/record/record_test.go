@@ -37,7 +37,7 @@ func TestRecordIsReadAgain(t *testing.T) {
 			At:      began.Add(time.Duration(i) * 2 * time.Second),
 			Seconds: 1,
 			Size:    2,
-			Ranks: []watch.Rank{{Rank: 0, State: "R", CPU: 1.239, Memory: 5 << 20, Read: 2048, Lines: 2.6,
+			Ranks: []watch.Rank{{Rank: 0, State: "R", CPU: 1.239, Memory: 5 << 20, Read: 2048, LinesTotal: 3,
 				GPUBusy: &busy, Ring: &watch.Ring{Bytes: 5000, Share: .456}},
 				{Rank: 1, State: watch.Ended, Exit: &watch.Exit{}}},
 			Hosts: []watch.Host{{Host: "f1", CPUs: 4, CPU: 1, Memory: 100, Used: 25, Sent: 4096}},
@@ -101,14 +101,14 @@ func TestRecordsAreBounded(t *testing.T) {
 		s := watch.Sample{At: began.Add(since), Seconds: 1, Hosts: make([]watch.Host, 8)}
 		for i := range 64 {
 			s.Ranks = append(s.Ranks, watch.Rank{
-				Rank:    i,
-				State:   "R",
-				CPU:     random.Float64() * 8,
-				Memory:  random.Int64N(64 << 30),
-				Read:    random.Float64() * (1 << 30),
-				Written: random.Float64() * (1 << 30),
-				Lines:   random.Float64() * 1000,
-				Ring:    &watch.Ring{Bytes: random.Float64() * (1 << 30), Share: random.Float64()},
+				Rank:       i,
+				State:      "R",
+				CPU:        random.Float64() * 8,
+				Memory:     random.Int64N(64 << 30),
+				Read:       random.Float64() * (1 << 30),
+				Written:    random.Float64() * (1 << 30),
+				LinesTotal: int64((1 + random.Float64()) * since.Seconds() * 1000),
+				Ring:       &watch.Ring{Bytes: random.Float64() * (1 << 30), Share: random.Float64()},
 			})
 		}
 		r.Sample(s)
