@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
@@ -68,7 +69,12 @@ func startAgent(ctx context.Context, path string, run runAgent, build string, ti
 	}
 	if err != nil {
 		c.abandon()
-		return nil, hello, &NoAgentError{Path: path, stderr: c.stderr.String(), Err: explain(err, c.result)}
+		return nil, hello, &NoAgentError{
+			Path:   path,
+			stderr: c.stderr.String(),
+			Err:    explain(err, c.result),
+			forced: forced(err, c.result, c.stderr),
+		}
 	}
 	return c, hello, nil
 }
@@ -176,6 +182,7 @@ type NoAgentError struct {
 	Path   string
 	stderr string
 	Err    error
+	forced *NoShellError // how the account ended a start script that it did not run, or nil
 }
 
 func (e *NoAgentError) Error() string {
@@ -224,6 +231,49 @@ func explain(err, ran error) error {
 		return fmt.Errorf("%w, after printing %q", ran, text)
 	}
 	return ran
+}
+
+// forced returns how an account ended that did not run the start script, or nil. err is that of
+// the search for the agent's preamble, ran the command's end. A killed command may have been the
+// script.
+func forced(err, ran error, stderr *tail) *NoShellError {
+	var noise *wire.NoiseError
+	if !errors.As(err, &noise) || noise.Started || !errors.Is(err, io.EOF) {
+		return nil
+	}
+	code, ended := exitCode(ran)
+	if ran != nil && !ended || code == wire.SignalCode(syscall.SIGKILL) {
+		return nil
+	}
+	said := prose.Printable(string(noise.Noise[:min(len(noise.Noise), stderrSize)]))
+	if text := stderr.String(); text != "" {
+		said = strings.TrimPrefix(said+"; "+text, "; ")
+	}
+	return &NoShellError{Code: code, Said: said, Err: ran}
+}
+
+// NoShellError reports an account that does not run commands: a forced command, a start file or the
+// login shell ended instead.
+type NoShellError struct {
+	Code int    // exit status
+	Said string // output of that on one line, safe for a terminal; may be empty
+	Err  error  // end of the command; nil: status 0
+}
+
+func (e *NoShellError) Error() string {
+	text := fmt.Sprintf("the account does not run commands: exit status %d, and it says ", e.Code)
+	if e.Said == "" {
+		return text + "nothing"
+	}
+	return fmt.Sprintf("%s%q", text, e.Said)
+}
+
+func (e *NoShellError) Unwrap() error { return e.Err }
+
+// Hint returns the places that decide what an account runs.
+func (e *NoShellError) Hint() string {
+	return "this must print a name: ssh HOST hostname; see ForceCommand in its sshd_config, command= in " +
+		"authorized_keys, the account's login shell, and that shell's start files (.bashrc, .profile, .cshrc)"
 }
 
 // tail keeps the last bytes written to it.

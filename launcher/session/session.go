@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"context"
+	"errors"
 	"io"
 	"io/fs"
 	"sync/atomic"
@@ -95,12 +96,18 @@ type opening struct {
 	beat    time.Duration // between heartbeats
 }
 
-// at opens a session with the agent at one of the paths. It lives until Close, also beyond ctx.
+// at opens a session with the agent at one of the paths. It lives until Close, also beyond ctx. An
+// account that runs no command is a *NoShellError.
 func (o opening) at(ctx context.Context, at Paths) (*Session, error) {
-	return o.by(ctx, cmp.Or(at.Installed, at.Cached),
+	s, err := o.by(ctx, cmp.Or(at.Installed, at.Cached),
 		func(ctx context.Context, nonce string, stdin io.Reader, stdout, stderr io.Writer) error {
 			return o.conn.Run(ctx, Command(o.conn, at, AgentCommand, nonce), stdin, stdout, stderr)
 		})
+	var no *NoAgentError
+	if _, local := o.conn.(Local); !local && errors.As(err, &no) && no.forced != nil {
+		return nil, no.forced
+	}
+	return s, err
 }
 
 // by opens a session with the agent that run runs; path names it in errors.

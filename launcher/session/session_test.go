@@ -106,7 +106,8 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		want string
 		next bool // another path may hold the agent
 	}{
-		{"there is no such file", func(_ context.Context, _ string, _ io.Reader, _, stderr io.Writer) error {
+		{"there is no such file", func(_ context.Context, nonce string, _ io.Reader, stdout, stderr io.Writer) error {
+			stdout.Write(wire.StartMark(nonce))
 			io.WriteString(stderr, "sh: 1: /gorun: not found\n")
 			return fake.ExitStatus(127)
 		}, 0, "start /gorun: exit status 127: sh: 1: /gorun: not found", true},
@@ -116,7 +117,12 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		{"the account has no shell", func(_ context.Context, _ string, _ io.Reader, stdout, _ io.Writer) error {
 			io.WriteString(stdout, "This account is\x1b[1m currently not available.\r\n")
 			return fake.ExitStatus(1)
-		}, 0, `start /gorun: exit status 1, after printing "This account is?[1m currently not available."`, true},
+		}, 0, `the account does not run commands: exit status 1, and it says "This account is?[1m currently not ` +
+			`available."`, false},
+		{"another program", func(_ context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			io.WriteString(stdout, "motd\n"+string(wire.StartMark(nonce))+"usage\n")
+			return fake.ExitStatus(1)
+		}, 0, `start /gorun: exit status 1, after printing "motd; usage"`, true},
 		{"another build", helloOf(`{"Protocol":%d,"Build":"two","PID":7}`, wire.Protocol), 0, "start /gorun: another build of gorun is there", true},
 		{"another build that says it in another form",
 			helloOf(`{"Protocol":9,"Build":"two","PID":"x","Addrs":7,"Addresses":"none"}`), 0,
@@ -127,7 +133,8 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		{"the connection is lost", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
 			return errors.New("connection reset")
 		}, 0, "start /gorun: connection reset", false},
-		{"it ends well and says nothing", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
+		{"it ends well and says nothing", func(_ context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+			stdout.Write(wire.StartMark(nonce))
 			return nil
 		}, 0, "start /gorun: no agent answered: EOF", false},
 		{"it says nothing", silent, helloTime, "start /gorun: no agent answered: no answer within 10s", false},
@@ -363,7 +370,7 @@ func TestNoAgentHints(t *testing.T) {
 		{"", fmt.Errorf("%w", &RefusedError{}), ""},
 		{"whatever", io.EOF, ""},
 	} {
-		got := (&NoAgentError{"/gorun", tc.stderr, tc.err}).Hint()
+		got := (&NoAgentError{Path: "/gorun", stderr: tc.stderr, Err: tc.err}).Hint()
 		if !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
 			t.Errorf("%v: hint %q", tc.err, got)
 		}

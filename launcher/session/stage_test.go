@@ -195,6 +195,38 @@ func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
 	}
 }
 
+// An account that runs no command is asked once, and gets no upload.
+func TestAccountThatRunsNoCommandIsAskedOnce(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		code  fake.ExitStatus
+		noise string
+		want  string
+	}{
+		{"a forced command that refuses", 1, "This service allows sftp connections only.\n",
+			`exit status 1, and it says "This service allows sftp connections only."`},
+		{"a start file that exits", 0, "no quota\nleft\n", `exit status 0, and it says "no quota; left"`},
+		{"a login shell that only fails", 1, "", "exit status 1, and it says nothing"},
+		{"a status of the start script", codeAbsent, "\x1b[2Jno", `exit status 85, and it says "?[2Jno"`},
+		{"endless text", 254, strings.Repeat("x", stderrSize+5), "exit status 254, and it says \"" +
+			strings.Repeat("x", stderrSize) + `"`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := &fake.Machine{Disk: fake.NewDisk(nil), Noise: tc.noise, Forced: &tc.code}
+				_, err := stagerOf(executable()).Agent(t.Context(), m, Identity{})
+				var no *NoShellError
+				if !errors.As(err, &no) || err.Error() != "the account does not run commands: "+tc.want {
+					t.Errorf("%v, want %s", err, tc.want)
+				}
+				if len(m.Ran) != 1 || m.Disk.Puts != 0 {
+					t.Errorf("ran %q with %d uploads", m.Ran, m.Disk.Puts)
+				}
+			})
+		})
+	}
+}
+
 // executable describes gorun itself; its build is "one".
 func executable() Executable {
 	return Executable{Path: "/opt/gorun", Build: "one", Hash: func() (string, error) {

@@ -1,10 +1,13 @@
 # shellcheck shell=sh disable=SC2154,SC2034
 # Runs a gorun with the arguments after the second: the one at the path $1, or else the one at $2 in the cache, in any of its places. Either may be
 # empty. A gorun runs only if it is safe there, and from the directory that was checked, since the path may lead elsewhere by then. gorun changes to
-# GORUN_START_DIR.
+# GORUN_START_DIR. The line for an agent, with its nonce, shows that the account runs commands.
 
 o=$PWD x=$1 y=$2 e=85
 shift 2
+if [ "$1" = __agent ]; then
+	echo "gorun-start $2"
+fi
 run() {
 	cd -P "$d" 2>/dev/null || return 85
 	[ -f "./$p" ] && [ -x "./$p" ] || return 85

@@ -18,11 +18,16 @@ const MaxNoise = 64 << 10
 // a NUL byte, which no start file prints by accident, and holds the nonce.
 func Preamble(nonce string) []byte { return []byte("\x00gorun-agent " + nonce + "\n") }
 
+// StartMark is the line that the start script prints first (launcher/session/start.sh). It shows
+// that the account runs commands.
+func StartMark(nonce string) []byte { return []byte("gorun-start " + nonce + "\n") }
+
 // NoiseError reports that the preamble did not come: the stream ended, or more
-// than MaxNoise bytes came before it. Noise holds what came.
+// than MaxNoise bytes came before it. Noise holds what came, without the start mark.
 type NoiseError struct {
-	Noise []byte
-	Err   error // cause of the end of the search
+	Noise   []byte
+	Started bool  // whether the start mark came
+	Err     error // cause of the end of the search
 }
 
 func (e *NoiseError) Error() string {
@@ -60,7 +65,8 @@ func FindPreamble(r io.Reader, nonce string) (noise []byte, err error) {
 			if errors.Is(err, io.ErrUnexpectedEOF) {
 				err = io.EOF
 			}
-			return nil, &NoiseError{Noise: seen, Err: err}
+			before, after, started := bytes.Cut(seen, StartMark(nonce))
+			return nil, &NoiseError{Noise: append(before, after...), Started: started, Err: err}
 		}
 	}
 }

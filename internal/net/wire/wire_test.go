@@ -170,6 +170,10 @@ func TestMissingPreambleShowsWhatCame(t *testing.T) {
 	if !errors.As(err, &noisy) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "not found") {
 		t.Errorf("short: %v", err)
 	}
+	_, err = FindPreamble(strings.NewReader("motd\n"+string(StartMark("n"))+"usage\n"), "n")
+	if !errors.As(err, &noisy) || !noisy.Started || string(noisy.Noise) != "motd\nusage\n" {
+		t.Errorf("after the start mark: %v", err)
+	}
 	for _, nonce := range []string{"", "one", "onetw", "onetwo ", "ONETWO", "two"} {
 		if _, err := FindPreamble(bytes.NewReader(Preamble(nonce)), "onetwo"); !errors.As(err, &noisy) {
 			t.Errorf("the preamble of %q was accepted: %v", nonce, err)

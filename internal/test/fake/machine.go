@@ -57,6 +57,8 @@ func (e ExitStatus) ExitCode() int { return int(e) }
 type Machine struct {
 	Disk  *Disk
 	Noise string // what the login shell prints before anything else
+	// Forced is the end of every command, which the account does not run; nil: it runs commands.
+	Forced *ExitStatus
 	// Serve is the agent's life after its hello was answered; nil: it waits for the
 	// end of its stdin.
 	Serve func(a *Agent) error
@@ -95,8 +97,18 @@ func (m *Machine) Run(ctx context.Context, argv []string, stdin io.Reader, stdou
 	if _, err := io.WriteString(stdout, m.Noise); err != nil {
 		return err
 	}
-	if programs[0] == "/bin/sh" {
+	switch {
+	case m.Forced != nil && *m.Forced == 0:
+		return nil
+	case m.Forced != nil:
+		return *m.Forced
+	case programs[0] == "/bin/sh":
 		return m.shell(argv[4:], stdin, stdout, stderr)
+	}
+	if argv[0] == "/bin/sh" {
+		if _, err := stdout.Write(wire.StartMark(args[1])); err != nil {
+			return err
+		}
 	}
 	at := slices.IndexFunc(programs, m.Disk.has)
 	if at < 0 {
