@@ -99,7 +99,7 @@ type authenticator struct {
 	offered  int
 	unusable []UnusableKey
 	methods  []string // methods of the server
-	said     string   // banner of the server
+	said     lastWords
 }
 
 // newAuthenticator returns an authenticator that does nothing until the server asks for a key. The
@@ -128,9 +128,7 @@ func (a *authenticator) close() {
 }
 
 func (a *authenticator) banner(text string) error {
-	if len(a.said) < maxText {
-		a.said += text
-	}
+	a.said.add(text)
 	return nil
 }
 
@@ -177,7 +175,7 @@ func (a *authenticator) failure(err error) error {
 		User:     a.settings.user,
 		Unusable: a.unusable,
 		Methods:  a.methods,
-		Said:     printable(a.said),
+		Said:     a.said.String(),
 	}
 	for _, method := range a.settings.others {
 		if slices.Contains(a.methods, method) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -19,6 +20,8 @@ const (
 	sessionTimeout = 20 * time.Second
 	// closeTimeout bounds the server's answer to the end of a session.
 	closeTimeout = 5 * time.Second
+	// farewellTimeout bounds the wait for what a server sent before it closed the connection.
+	farewellTimeout = time.Second
 )
 
 var errBroken = errors.New("the server broke the SSH protocol")
@@ -116,7 +119,9 @@ func (c *Client) lost(err error) error {
 		err = fmt.Errorf("no answer from its kernel for %v, the network or the host is dead: %w", UserTimeout,
 			syscall.ETIMEDOUT)
 	} else if fault != nil {
-		err = fault
+		if err = c.farewell(); err == nil {
+			err = fault
+		}
 	} else if c.wire.isClosed() {
 		err = c.closeReason()
 	}
@@ -124,6 +129,23 @@ func (c *Client) lost(err error) error {
 		return &LostError{c.target, nil}
 	}
 	return &LostError{c.target, foreign{err}}
+}
+
+// farewell returns how the server ended the protocol, for example by a disconnect message, or nil.
+// It waits for the reader, because a write may have failed before the message was read.
+func (c *Client) farewell() error {
+	select {
+	case <-c.ended:
+	case <-time.After(farewellTimeout):
+		return nil
+	}
+	var stream net.Error
+	switch err := c.endErr; {
+	case errors.Is(err, io.EOF), errors.Is(err, os.ErrClosed), errors.As(err, &stream):
+		return nil
+	default:
+		return err
+	}
 }
 
 // closeReason distinguishes a server that violated the protocol from our own Close.

@@ -229,6 +229,10 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 		err = inner // the library's "handshake failed" adds nothing
 	}
 	phase, said, fault := w.state()
+	said = printable(said)
+	if text := auth.said.String(); text != "" {
+		said = text
+	}
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %s: %w", t, phase, context.Cause(ctx))
@@ -238,8 +242,9 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 		return keys.refusal
 	case phase == PhaseAuth && fault == nil:
 		return auth.failure(err)
-	case fault != nil && (errors.Is(err, io.EOF) || errors.Is(err, fault) || errors.Is(err, errNoMoreKeys)):
+	case fault != nil && (errors.Is(err, io.EOF) || errors.Is(err, fault) || errors.Is(err, errNoMoreKeys) ||
+		errors.Is(err, net.ErrClosed)):
 		err = endedError{fault}
 	}
-	return &HandshakeError{t, phase, printable(said), foreign{err}}
+	return &HandshakeError{t, phase, said, foreign{err}}
 }

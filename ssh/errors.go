@@ -120,7 +120,7 @@ const (
 type HandshakeError struct {
 	Target
 	Phase string // one of the Phase constants
-	Said  string // text that the server sent instead of a banner, made printable
+	Said  string // text that the server sent before its SSH banner or while it authenticated, made printable
 	Err   error
 }
 
@@ -157,7 +157,7 @@ func (e *HandshakeError) Hint() string {
 	case e.Phase == PhaseKex:
 		return "see what both sides offer: ssh -vv -p " + port + " " + e.Host + " true"
 	}
-	return "see the server's log: journalctl -u ssh"
+	return "the account may not log in there now, or sshd has a fault: see its log, there: journalctl -u ssh"
 }
 
 // endedError reports that the server or the network ended the connection.
@@ -225,14 +225,23 @@ func (e *ExitError) Error() string {
 const maxText = 400
 
 // printable makes untrusted text safe for a terminal: control bytes and invalid UTF-8 become
-// escapes, line breaks become blanks, and the length is bounded.
+// escapes, line breaks and tabs become blanks, and the length is bounded.
 func printable(text string) string {
+	said, left := clean(text)
+	if left > 0 {
+		said += fmt.Sprintf("… (%d bytes left out)", left)
+	}
+	return said
+}
+
+// clean is printable, which returns the number of bytes of text that it leaves out.
+func clean(text string) (said string, left int) {
 	var b strings.Builder
 	text = strings.TrimSpace(text)
 	for text != "" && b.Len() < maxText {
 		r, size := utf8.DecodeRuneInString(text)
 		switch {
-		case r == '\n':
+		case r == '\n' || r == '\t':
 			b.WriteByte(' ')
 		case r == '\r':
 		case r == utf8.RuneError && size == 1:
@@ -245,10 +254,40 @@ func printable(text string) string {
 		}
 		text = text[size:]
 	}
-	if text != "" {
-		fmt.Fprintf(&b, "… (%d bytes left out)", len(text))
+	return b.String(), len(text)
+}
+
+// lastWords keeps the end of a server's messages, of which the last has the reason of a refusal.
+type lastWords struct {
+	text string
+	left int // bytes dropped before text
+}
+
+func (w *lastWords) add(text string) {
+	w.text += text
+	if over := len(w.text) - maxText; over > 0 {
+		w.left += over
+		w.text = w.text[over:]
 	}
-	return b.String()
+}
+
+// String returns the last whole lines that fit, on one line, safe for a terminal.
+func (w *lastWords) String() string {
+	text := w.text
+	left := w.left
+	for partial := left > 0; ; partial = false {
+		said, over := clean(text)
+		before, lines, found := strings.Cut(text, "\n")
+		if (over > 0 || partial) && found && strings.TrimSpace(lines) != "" {
+			left += len(before) + 1
+			text = lines
+			continue
+		}
+		if left > 0 {
+			said = fmt.Sprintf("(%d bytes left out) … %s", left, said)
+		}
+		return said
+	}
 }
 
 // foreign wraps an error whose text may contain data from a server.

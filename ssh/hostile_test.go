@@ -137,7 +137,7 @@ func hostileCases() []hostileCase {
 			}
 		}},
 		{"a farewell with control bytes", "u is not let in: ssh: disconnect", nil, func(r *rawServer) {
-			r.at["auth"] = func() { r.mute = true; r.send(1, word(11), text("\x1b]0;x\a"), text("")) }
+			r.at["auth"] = func() { r.mute = true; r.send(msgDisconnect, word(11), text("\x1b]0;x\a"), text("")) }
 		}},
 	}
 	return append(all, hostileSessions()...)

@@ -19,18 +19,21 @@ import (
 
 // Numbers of SSH messages (RFC 4250).
 const (
+	msgDisconnect     = 1
 	msgServiceRequest = 5
 	msgServiceAccept  = 6
 	msgKexInit        = 20
 	msgNewKeys        = 21
 	msgKexReply       = 31
 	msgAuthRequest    = 50
+	msgAuthFailure    = 51
 	msgAuthSuccess    = 52
 	msgAuthBanner     = 53
 	msgGlobalRequest  = 80
 	msgGlobalSuccess  = 81
 	msgChannelOpen    = 90
 	msgChannelConfirm = 91
+	msgChannelFailure = 92
 	msgWindowAdjust   = 93
 	msgChannelData    = 94
 	msgChannelClose   = 97

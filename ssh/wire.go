@@ -1,9 +1,11 @@
 package ssh
 
 import (
+	"bytes"
 	"errors"
 	"net"
 	"sync"
+	"syscall"
 )
 
 // maxPreface bounds the bytes before a server's banner.
@@ -23,7 +25,7 @@ type wire struct {
 	closed bool
 	phase  string
 	line   []byte // beginning of the server's current line, before the banner
-	said   []byte // beginning of the text before the banner
+	said   []byte // beginning of the text before the banner, if any
 	before int    // bytes before the banner
 	banner []byte // read from the banner on and not yet returned
 	fault  error  // first error of Read or Write, unless Close caused it
@@ -56,15 +58,20 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 }
 
-// Write records its error, as Read does.
+// Write records its error, as Read does. A server that has left before its banner may have said
+// why, so Read reports that end.
 func (w *wire) Write(p []byte) (int, error) {
 	n, err := w.Conn.Write(p)
-	if err != nil {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		if w.fault == nil && !w.closed {
-			w.fault = err
-		}
+	if err == nil {
+		return n, nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.phase == PhaseBanner && (errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)) {
+		return len(p), nil
+	}
+	if w.fault == nil && !w.closed {
+		w.fault = err
 	}
 	return n, err
 }
@@ -111,7 +118,7 @@ func (w *wire) listen(p []byte) {
 			w.line = append(w.line, b)
 			if string(w.line) == "SSH-" {
 				w.phase = PhaseKex
-				w.said = nil
+				w.said = bytes.TrimSuffix(w.said, w.line)
 				w.banner = append(w.line, p[i+1:]...)
 				return
 			}
@@ -126,7 +133,7 @@ func (w *wire) enter(phase string) {
 	w.phase = phase
 }
 
-// state returns the phase, the text instead of a banner, and why reading ended.
+// state returns the phase, the text before the banner, and why reading ended.
 func (w *wire) state() (phase, said string, fault error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

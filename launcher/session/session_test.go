@@ -133,7 +133,8 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 		{"the connection is lost", func(_ context.Context, _ string, _ io.Reader, _, _ io.Writer) error {
 			return errors.New("connection reset")
 		}, 0, "start /gorun: connection reset", false},
-		{"it ends well and says nothing", func(_ context.Context, nonce string, _ io.Reader, stdout, _ io.Writer) error {
+		{"it ends well and says nothing", func(_ context.Context, nonce string, _ io.Reader, stdout,
+			_ io.Writer) error {
 			stdout.Write(wire.StartMark(nonce))
 			return nil
 		}, 0, "start /gorun: no agent answered: EOF", false},

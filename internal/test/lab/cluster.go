@@ -23,6 +23,7 @@ type Spec struct {
 	Home  string            // hosts with the same Home share one home directory. Default: one for each host
 	Files map[string]string // files to put into the home, by relative path
 	Boot  string            // boot_id, for programs that tell machines apart by it. Default: this machine's
+	PAM   string            // file of sshd's service, which "UsePAM yes" obeys. Default: this machine's
 }
 
 // Specs returns n ordinary hosts.

@@ -26,6 +26,9 @@ func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 	if spec.Boot != "" {
 		texts["boot_id"] = spec.Boot + "\n"
 	}
+	if spec.PAM != "" {
+		texts["pam"] = spec.PAM
+	}
 	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o644); err != nil {
 			return err

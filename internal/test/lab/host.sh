@@ -1,13 +1,14 @@
 # shellcheck shell=sh
 # host.sh DIR NAME HOME MOUNT [SSHD ARG...]: becomes a host inside new
 # namespaces, says "." when it is one, and stays. DIR holds its passwd, group,
-# shadow and hosts; HOME is shown as MOUNT.
+# shadow and hosts, and may hold boot_id and pam; HOME is shown as MOUNT.
 set -e
 dir=$1 name=$2 home=$3 mount=$4
 shift 4
 for f in passwd group shadow hosts; do mount --bind "$dir/$f" "/etc/$f"; done
 mount --bind "$home" "$mount"
 [ ! -e "$dir/boot_id" ] || mount --bind "$dir/boot_id" /proc/sys/kernel/random/boot_id
+[ ! -e "$dir/pam" ] || mount --bind "$dir/pam" /etc/pam.d/sshd
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/sshd
