@@ -165,7 +165,11 @@ func TestMPIJob(t *testing.T) {
 	for role, replicas := range job.Spec.MPIReplicaSpecs {
 		checkRestricted(t, string(role), replicas.Template.Spec)
 	}
-	launcher := only(t, job.Spec.MPIReplicaSpecs[v2beta1.MPIReplicaTypeLauncher].Template.Spec)
+	launcherSpec := job.Spec.MPIReplicaSpecs[v2beta1.MPIReplicaTypeLauncher]
+	if launcherSpec.RestartPolicy != v2beta1.RestartPolicyNever {
+		t.Errorf("restart %q: the operator would delete the pod of a failed job", launcherSpec.RestartPolicy)
+	}
+	launcher := only(t, launcherSpec.Template.Spec)
 	worker := only(t, workers.Template.Spec)
 	slots := *workers.Replicas * *job.Spec.SlotsPerWorker
 	if np := option(t, launcher.Args, "-np"); np != fmt.Sprint(slots) {
