@@ -245,6 +245,9 @@ func (j *elasticJob) discover() {
 				return
 			}
 			hosts, err := j.settings.Discover(j.life)
+			if j.life.Err() != nil {
+				return // the end of the job has ended the poll
+			}
 			if polled = seen.Polled(hosts, err, j.clock()); polled.Warning != "" {
 				j.opts.Note(prose.Printable(polled.Warning))
 			}

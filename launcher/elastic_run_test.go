@@ -39,6 +39,25 @@ func elasticJobOn(t *testing.T, m *fake.Machine, settings Elastic, change func(*
 	return r, err
 }
 
+// The end of a job interrupts a poll of the hosts, and a warning said that they cannot be asked.
+func TestPollThatTheEndInterruptsIsNoFailure(t *testing.T) {
+	var polls int
+	var notes []string
+	m := serving(func(a *fake.Agent) error { return a.Live(time.Now().Add(time.Minute)) })
+	settings := Elastic{Hosts: []hostfile.Host{{Name: "h0", Slots: 1}}, NP: 1}
+	settings.Discover = func(ctx context.Context) ([]hostfile.Host, error) {
+		polls++
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	r, err := elasticJobOn(t, m, settings, func(o *Options) {
+		o.Note = func(text string) { notes = append(notes, text) }
+	})
+	if err != nil || r.Code() != 0 || polls != 1 || len(notes) > 0 {
+		t.Errorf("%+v, %v; %d polls, notes %q", r, err, polls, notes)
+	}
+}
+
 // An agent of this machine, or of a host that a program reaches, was killed. The host counted as
 // lost and fenced, and its other agents lived on with their ranks, since there is no connection to
 // close; the job did not end before they did.
