@@ -102,13 +102,13 @@ func (call *invocation) translate() (dialect.Line, error) {
 	}
 	command := commandOf(args, commands, call.root)
 	if command == nil {
-		line, err := dialect.Translate(args, chosen, call.root.Flags(), commands)
+		line, err := dialect.Translate(args, os.Environ(), chosen, call.root.Flags(), commands)
 		if err != nil {
 			return line, err
 		}
 		return line.WithFile(call.root.Flags())
 	}
-	line, err := dialect.TranslateWords(args[1:], command.Flags())
+	line, err := dialect.TranslateWords(args[1:], os.Environ(), command.Flags())
 	line.Args = slices.Insert(line.Args, 0, args[0])
 	return line, err
 }

@@ -70,9 +70,13 @@ A colon that stands alone separates programs: gorun -np 1 ./server : -np 4 ./wor
 }
 
 // compatLine formats a row in two columns; a long first column gets its own line.
-func compatLine(row [2]string) string {
-	if len(row[0]) > 38 {
-		return fmt.Sprintf("  %s\n  %-38s  %s\n", row[0], "", row[1])
+func compatLine(row dialect.Row) string {
+	means := row.Means
+	if row.Variables != "" {
+		means += " (also " + row.Variables + ")"
 	}
-	return fmt.Sprintf("  %-38s  %s\n", row[0], row[1])
+	if len(row.Flags) > 38 {
+		return fmt.Sprintf("  %s\n  %-38s  %s\n", row.Flags, "", means)
+	}
+	return fmt.Sprintf("  %-38s  %s\n", row.Flags, means)
 }

@@ -30,7 +30,7 @@ func forCompletion(args []string, root *cobra.Command) []string {
 	words := args[1 : len(args)-1]
 	last := args[len(args)-1]
 	read := func(words []string, flags *pflag.FlagSet) (dialect.Line, error) {
-		return dialect.Translate(words, dialect.Own, flags, nil)
+		return dialect.Translate(words, nil, dialect.Own, flags, nil)
 	}
 	flags := root.Flags()
 	command := commandOf(words, visible(root), root)
@@ -39,7 +39,9 @@ func forCompletion(args []string, root *cobra.Command) []string {
 		request = args[:2]
 		words = words[1:]
 		flags = command.Flags()
-		read = dialect.TranslateWords
+		read = func(words []string, flags *pflag.FlagSet) (dialect.Line, error) {
+			return dialect.TranslateWords(words, nil, flags)
+		}
 	case len(words) > 0 && slices.Contains(visible(root), words[0]):
 		return args
 	}

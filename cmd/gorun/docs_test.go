@@ -63,7 +63,7 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 	switch command := commandOf(argv[1:], names, call.root); {
 	case argv[0] != "gorun" || !slices.Contains(names, argv[1]):
 	case command != nil:
-		line, err := dialect.TranslateWords(argv[2:], command.Flags())
+		line, err := dialect.TranslateWords(argv[2:], nil, command.Flags())
 		if err == nil {
 			err = command.ParseFlags(line.Args)
 		}
@@ -76,7 +76,7 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 		return err
 	}
 	if flag {
-		_, err = dialect.Translate(append(argv[1:], "1", "true"), mustDialect(t, argv[0]), call.root.Flags(), nil)
+		_, err = dialect.Translate(append(argv[1:], "1", "true"), nil, mustDialect(t, argv[0]), call.root.Flags(), nil)
 		return err
 	}
 	call.argv = append(argv, "true")

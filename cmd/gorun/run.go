@@ -118,11 +118,11 @@ func (j *jobCommand) complete() (command []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	environment, err := dialect.EnvironmentSettings(os.Environ(), j.flags)
+	variables, err := j.line.Defaults()
 	if err != nil {
 		return nil, err
 	}
-	if err := settings.SetDefaults(j.flags, os.LookupEnv, environment.Args, defaults); err != nil {
+	if err := settings.SetDefaults(j.flags, os.LookupEnv, variables, defaults); err != nil {
 		return nil, err
 	}
 	if j.flags.Changed("start-timeout") { // unset: no limit before MPI_Init
@@ -135,7 +135,7 @@ func (j *jobCommand) complete() (command []string, err error) {
 	j.console.Verbose = j.o.Verbose
 	j.console.Quiet = j.o.Quiet
 	j.o.Trace = j.console.Tracef
-	for _, unfulfilled := range []dialect.Line{environment, file.Unfulfilled, defaults.Unfulfilled} {
+	for _, unfulfilled := range []dialect.Line{file.Unfulfilled, defaults.Unfulfilled} {
 		j.line.Add(unfulfilled)
 	}
 	if text := j.line.Notice(); text != "" {

@@ -138,8 +138,10 @@ func (r Rank) Environ() []string {
 
 // Defaults encodes the part of r that the user may override: MASTER_ADDR, MASTER_PORT and the like
 // apply only if the environment does not set them, since gorun does not depend on them and a
-// firewall may leave only some ports open.
+// firewall may leave only some ports open. Without an error file PyTorch logs a rank's exception.
 func (r Rank) Defaults() (env []string) {
+	env = []string{"TORCHELASTIC_ERROR_FILE=", "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+		"TORCH_NCCL_ASYNC_ERROR_HANDLING=1"}
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.MasterPort))
 	}
@@ -321,6 +323,9 @@ func Stale(name string) bool {
 		// the last two are srun's way to Intel MPI
 		"MPI_LOCALRANKID", "MPI_LOCALNRANKS", "I_MPI_PMI_LIBRARY", "I_MPI_PMI":
 		return true
+	}
+	if strings.HasPrefix(name, "PMIX_MCA_") {
+		return false // a setting of the library
 	}
 	for _, p := range []string{"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "TORCHELASTIC_"} {
 		if strings.HasPrefix(name, p) {

@@ -71,7 +71,12 @@ func joinBlocks(read []*translator, flags *pflag.FlagSet) (Line, error) {
 		}
 		return first.Line, nil
 	}
-	job := Line{Typed: map[string]string{}, Dialect: first.Dialect}
+	job := Line{
+		Typed:    map[string]string{},
+		Dialect:  first.Dialect,
+		defaults: first.defaults,
+		faulty:   first.faulty,
+	}
 	for i, t := range read {
 		job.Add(t.Line)
 		b, err := t.split(&job, i == 0, flags)

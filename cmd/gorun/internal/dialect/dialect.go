@@ -12,7 +12,7 @@ import (
 )
 
 // Dialect is a launcher whose flags gorun accepts, or a set of them.
-type Dialect uint8
+type Dialect uint16
 
 // The launchers.
 const (

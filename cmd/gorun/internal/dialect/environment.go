@@ -2,43 +2,135 @@ package dialect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
 	"strings"
-
-	"github.com/spf13/pflag"
 )
 
-// EnvironmentSettings translates Open MPI's launcher settings in OMPI_MCA_NAME and PRTE_MCA_NAME.
-// Settings of the library go to the ranks unchanged. A default hostfile is a source of hosts and
-// not included.
-func EnvironmentSettings(environ []string, flags *pflag.FlagSet) (Line, error) {
-	var set []string
-	for _, kv := range environ {
-		if strings.HasPrefix(kv, "OMPI_MCA_") || strings.HasPrefix(kv, "PRTE_MCA_") {
-			set = append(set, kv)
-		}
-	}
-	if len(set) == 0 {
-		return Line{Typed: map[string]string{}, Dialect: Own}, nil // without reading the table
-	}
-	t := newTranslator(Own, flags, readTable())
-	t.fromEnv = true
-	for _, kv := range slices.Sorted(slices.Values(set)) {
-		variable, value, _ := strings.Cut(kv, "=")
-		name := variable[len("OMPI_MCA_"):] // PRTE_MCA_ has the same length
-		if rows := t.table.settings[name]; rows != nil {
-			if err := t.apply(meaning{typed: variable, rows: rows, args: 1}, []string{value}); err != nil {
-				return t.Line, fmt.Errorf("in the environment: %w", err)
-			}
-		} else if forLauncher(name) {
-			t.ignored = append(t.ignored, kv)
-		}
-	}
-	return t.Line, nil
+// Default is a flag that a variable sets if nothing above the variables sets it.
+type Default struct {
+	Arg      string // --flag or --flag=value
+	Variable string
 }
 
-// forLauncher reports whether a setting belongs to Open MPI's launcher, not its library.
-func forLauncher(name string) bool {
+// Defaults returns the flags that variables of launchers set, or the error in one of them.
+func (t Line) Defaults() ([]Default, error) { return t.defaults, t.faulty }
+
+// reads returns the launchers whose variables count in a dialect. mpirun is also the name of
+// MPICH's and Intel MPI's Hydra. Every job of Slurm has variables that srun reads, so only srun's
+// own name reads them.
+func (d Dialect) reads() Dialect {
+	switch d {
+	case Own:
+		return ^Slurm
+	case OpenMPI:
+		return OpenMPI | Hydra | mca
+	}
+	return d | mca
+}
+
+// variables returns the environment as a map.
+func variables(environ []string) map[string]string {
+	values := map[string]string{}
+	for _, kv := range environ {
+		name, value, _ := strings.Cut(kv, "=")
+		values[name] = value
+	}
+	return values
+}
+
+// readVariables translates the variables that launchers read as flags. A flag of the command line
+// replaces its variable.
+func (t *translator) readVariables() {
+	for _, name := range slices.Sorted(maps.Keys(t.environ)) {
+		value := t.environ[name]
+		rows := t.variable(name)
+		switch {
+		case rows == nil && t.forLauncher(name):
+			t.ignored = append(t.ignored, name+"="+value)
+		case rows == nil || slices.ContainsFunc(rows, func(w *word) bool { return t.given[w] }) ||
+			t.replacedVariable(name, rows[0]):
+		default:
+			if err := t.takeVariable(name, value, rows); err != nil && t.faulty == nil {
+				t.faulty = fmt.Errorf("in the environment: %w", err)
+			}
+		}
+	}
+}
+
+// variable returns the rows of a variable, or nil if it is not read.
+func (t *translator) variable(name string) []*word {
+	if setting, is := settingOf(name); is {
+		return t.table.settings[setting]
+	}
+	rows := rowsOf(t.table.variables[name], t.dialect.reads())
+	if len(rows) > 0 && len(rows[0].names) > 0 {
+		return rowsOf(t.table.flags[rows[0].names[0]], rows[0].of)
+	}
+	return rows
+}
+
+// settingOf returns the name of a setting of Open MPI that a variable holds.
+func settingOf(variable string) (name string, is bool) {
+	for _, prefix := range []string{"OMPI_MCA_", "PRTE_MCA_"} {
+		if name, is = strings.CutPrefix(variable, prefix); is {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// takeVariable applies a variable. The flag of a word without a value is on or off.
+func (t *translator) takeVariable(name, value string, rows []*word) error {
+	m := meaning{typed: name, rows: rows, args: rows[0].args}
+	switch {
+	case m.args == 0 && (isOn(value) || value == "" && rows[0].of == Slurm):
+		return t.apply(m, nil)
+	case m.args == 0 || value == "":
+		return nil
+	}
+	return t.apply(m, []string{value})
+}
+
+// isOn reports whether a variable's value turns a flag on.
+func isOn(value string) bool {
+	n, err := strconv.Atoi(value)
+	return err == nil && n != 0 || slices.Contains([]string{"yes", "y", "true", "t", "on"}, strings.ToLower(value))
+}
+
+// replacedVariable reports whether something else than a variable of Slurm counts: another
+// variable, or inside a job what package hostfile reads of its ranks and hosts.
+func (t *translator) replacedVariable(name string, w *word) bool {
+	switch {
+	case name == "SLURM_EXPORT_ENV" && t.environ["SRUN_EXPORT_ENV"] != "": // which replaces it
+		return true
+	case w.of != Slurm || t.environ["SLURM_JOB_ID"] == "":
+		return false
+	case name == "SLURM_CPU_BIND" || name == "SLURM_DISTRIBUTION":
+		return t.environ["SLURM_STEP_ID"] != ""
+	}
+	return w.does == asks || slices.Contains([]string{"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES",
+		"SLURM_JOB_NUM_NODES", "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_SOCKET", "SLURM_NTASKS_PER_GPU",
+		"SLURM_GPUS"}, name)
+}
+
+// forLauncher reports whether an unknown variable belongs to a launcher, not to its library.
+func (t *translator) forLauncher(name string) bool {
+	if setting, is := settingOf(name); is {
+		return launcherSetting(setting)
+	}
+	prefixes := map[string]Dialect{"PET_": Torch, "HYDRA_": Hydra, "I_MPI_HYDRA_": Hydra, "MPIEXEC_": Hydra}
+	for prefix, of := range prefixes {
+		if strings.HasPrefix(name, prefix) {
+			return t.dialect.reads()&of != 0
+		}
+	}
+	return false
+}
+
+// launcherSetting reports whether a setting belongs to Open MPI's launcher, not its library.
+func launcherSetting(name string) bool {
 	for _, framework := range []string{"plm_", "orte_", "prte_", "rmaps_", "ras_", "odls_", "ess_", "routed_", "iof_",
 		"rml_"} {
 		if strings.HasPrefix(name, framework) {

@@ -102,7 +102,7 @@ func (t Line) withBlocks(text string, flags *pflag.FlagSet) (Line, error) {
 		}
 		words = append(words, line...)
 	}
-	listed, err := translateAs(words, t.file.dialect, flags, false)
+	listed, err := translateAs(words, nil, t.file.dialect, flags, false)
 	switch {
 	case err != nil:
 		return t, err

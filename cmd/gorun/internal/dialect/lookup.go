@@ -74,7 +74,7 @@ func (d Dialect) Takes(name string) (values int, known bool) {
 // agree reports whether two launchers give a word the same meaning.
 func agree(a, b []*word) bool {
 	return slices.EqualFunc(a, b, func(a, b *word) bool {
-		sameText := a.to == b.to && a.value == b.value || a.does == same || a.does == pending
+		sameText := a.to == b.to && a.value == b.value || a.does == same || a.does == pending || a.does == asks
 		return a.args == b.args && slices.Equal(a.is, b.is) && a.does == b.does && sameText
 	})
 }

@@ -330,6 +330,10 @@ func (t *translator) distribution(typed, text string) error {
 	nodes, _, _ := strings.Cut(strings.ToLower(strings.ReplaceAll(text, " ", "")), ",")
 	nodes, _, _ = strings.Cut(nodes, ":")
 	size, plane := strings.CutPrefix(nodes, "plane=")
+	if planeSize := t.environ["SLURM_DIST_PLANESIZE"]; nodes == "plane" && planeSize != "" {
+		size = planeSize
+		plane = true
+	}
 	switch {
 	case nodes == "block" || nodes == "*":
 		t.emit("map-by", typed, "slot")
@@ -438,8 +442,15 @@ func (t *translator) ranksPerHost(discovered bool) (each int, err error) {
 	if discovered {
 		flag = "slots-per-host"
 	}
-	for i, arg := range t.Args {
-		text, is := strings.CutPrefix(arg, "--ppn=")
+	var args []*string // the last wins
+	for i := range t.defaults {
+		args = append(args, &t.defaults[i].Arg)
+	}
+	for i := range t.Args {
+		args = append(args, &t.Args[i])
+	}
+	for _, arg := range args {
+		text, is := strings.CutPrefix(*arg, "--ppn=")
 		if !is {
 			continue
 		}
@@ -449,7 +460,7 @@ func (t *translator) ranksPerHost(discovered bool) (each int, err error) {
 				t.Typed["ppn"], text)
 		}
 		each = int(n)
-		t.Args[i] = "--" + flag + "=" + text
+		*arg = "--" + flag + "=" + text
 		t.Typed[flag] = t.Typed["ppn"]
 	}
 	if each == 0 {

@@ -84,7 +84,7 @@ func (t *translator) apply(m meaning, values []string) error {
 		} else {
 			t.emit(row.to, m.typed, strings.ReplaceAll(row.value, "VALUE", value))
 		}
-	case pending:
+	case pending, asks:
 		t.Pending = append(t.Pending, m.typed)
 	case replaced:
 		t.replaced = append(t.replaced, m.typed+" is not needed: "+row.to)
@@ -122,7 +122,7 @@ func (t *translator) mca(typed, text string) error {
 	rows := t.table.settings[name]
 	switch {
 	case rows != nil:
-	case forLauncher(name) || strings.Contains(typed, "prtemca"):
+	case launcherSetting(name) || strings.Contains(typed, "prtemca"):
 		t.ignored = append(t.ignored, name+"="+value)
 		return nil
 	case strings.Contains(typed, "pmixmca"):
@@ -192,14 +192,14 @@ func (t *translator) exclude(typed, text string) error {
 }
 
 func (t *translator) defaultHostfile(typed, text string) error {
-	if !t.fromEnv && t.Typed["hosts"] == "" && t.Typed["hostfile"] == "" {
+	if !t.isVariable(typed) && t.Typed["hosts"] == "" && t.Typed["hostfile"] == "" {
 		t.emit("hostfile", typed, text)
 	}
 	return nil
 }
 
 func (t *translator) defaultSlots(typed, _ string) error {
-	if !t.fromEnv { // a variable is part of the default hostfile
+	if !t.isVariable(typed) { // a variable is part of the default hostfile
 		t.Pending = append(t.Pending, typed)
 	}
 	return nil

@@ -17,6 +17,7 @@ const (
 	reads                  // a reader translates it
 	same                   // gorun does so by default
 	pending                // accepted without effect
+	asks                   // a request to a scheduler, which gorun does not make
 	replaced               // accepted, gorun works differently
 	refuse                 // rejected: the job would behave differently
 )
@@ -29,7 +30,7 @@ const (
 
 // mca stands for Open MPI's settings (-mca NAME VALUE, OMPI_MCA_NAME and PRTE_MCA_NAME) in the
 // table.
-const mca Dialect = 1 << 7
+const mca Dialect = 1 << 15
 
 // word is a row of flags.txt.
 type word struct {
@@ -37,6 +38,7 @@ type word struct {
 	left, right string // the row for help and documentation
 
 	names []string // without dashes, the usual one first
+	vars  []string // variables that mean the same
 	args  int      // values that follow, or attached or pair
 	is    []string // the values of this row; nil: all others
 	does  action
@@ -46,13 +48,14 @@ type word struct {
 
 // table is the content of flags.txt.
 type table struct {
-	rows     []*word
-	flags    map[string][]*word // key: name
-	settings map[string][]*word // settings of Open MPI; key: name
+	rows      []*word
+	flags     map[string][]*word // key: name
+	settings  map[string][]*word // settings of Open MPI; key: name
+	variables map[string][]*word // key: name
 }
 
 func readTable() table {
-	t := table{flags: map[string][]*word{}, settings: map[string][]*word{}}
+	t := table{flags: map[string][]*word{}, settings: map[string][]*word{}, variables: map[string][]*word{}}
 	var of Dialect
 	for line := range strings.Lines(flagsText) {
 		line = strings.TrimSpace(line)
@@ -78,6 +81,9 @@ func readTable() table {
 		for _, name := range w.names {
 			byName[name] = append(byName[name], w)
 		}
+		for _, name := range w.vars {
+			t.variables[name] = append(t.variables[name], w)
+		}
 	}
 	return t
 }
@@ -87,11 +93,11 @@ func (w *word) readFlag() {
 	fields := strings.Fields(w.left)
 	last := slices.IndexFunc(fields, func(f string) bool { return !strings.HasSuffix(f, ",") })
 	for _, name := range fields[:last] {
-		w.names = append(w.names, strings.Trim(name, "-,"))
+		w.addName(strings.TrimSuffix(name, ","))
 	}
 	name, value, valued := strings.Cut(fields[last], "=")
 	name, optional := strings.CutSuffix(name, "[")
-	w.names = append(w.names, strings.TrimLeft(name, "-"))
+	w.addName(name)
 	switch values := fields[last+1:]; {
 	case optional:
 		w.args = attached
@@ -105,6 +111,14 @@ func (w *word) readFlag() {
 		if len(values) > 0 && values[0] != "VALUE" {
 			w.is = strings.Split(values[0], "|")
 		}
+	}
+}
+
+func (w *word) addName(name string) {
+	if variable, is := strings.CutPrefix(name, "$"); is {
+		w.vars = append(w.vars, variable)
+	} else {
+		w.names = append(w.names, strings.TrimLeft(name, "-"))
 	}
 }
 
@@ -130,6 +144,8 @@ func (w *word) readMeaning() {
 		w.does = same
 	case "no effect yet":
 		w.does = pending
+	case "for the scheduler":
+		w.does = asks
 	case "not needed":
 		w.does = replaced
 	default:
@@ -137,16 +153,30 @@ func (w *word) readMeaning() {
 	}
 }
 
-// Rows returns the flags of a launcher and their translation, for help and documentation.
-func Rows(launcher Dialect) (rows [][2]string) {
+// Row is a row of the table for help and documentation.
+type Row struct {
+	Flags     string // the spellings of a flag and its values, or of a variable that is no flag
+	Variables string // the variables that mean the same as the flag
+	Means     string
+}
+
+// Rows returns the flags of a launcher and their translation.
+func Rows(launcher Dialect) (rows []Row) {
 	for _, w := range rowsOf(readTable().rows, launcher) {
-		rows = append(rows, [2]string{w.left, w.right})
+		row := Row{Flags: w.left, Means: w.right}
+		if len(w.names) > 0 && len(w.vars) > 0 {
+			row.Variables = "$" + strings.Join(w.vars, ", $")
+			for _, v := range w.vars {
+				row.Flags = strings.ReplaceAll(strings.ReplaceAll(row.Flags, "$"+v+", ", ""), ", $"+v, "")
+			}
+		}
+		rows = append(rows, row)
 	}
 	return rows
 }
 
 // SettingRows returns the settings of Open MPI and their translation.
-func SettingRows() [][2]string { return Rows(mca) }
+func SettingRows() []Row { return Rows(mca) }
 
 // rowsOf returns the rows of any of the launchers.
 func rowsOf(rows []*word, of Dialect) (out []*word) {

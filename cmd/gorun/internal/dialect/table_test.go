@@ -8,7 +8,7 @@ import (
 func TestTableRowsAreComplete(t *testing.T) {
 	for _, w := range readTable().rows {
 		switch {
-		case len(w.names) == 0 || w.of == 0 || w.to == "" || w.does == refuse &&
+		case len(w.names)+len(w.vars) == 0 || w.of == 0 || w.to == "" || w.does == refuse &&
 			!strings.HasPrefix(w.right, "refused: "):
 			t.Errorf("%+v lacks something", w)
 		case w.does == means && strings.Contains(w.value, "VALUE") != (w.args != 0) && w.is == nil && w.args == 1 &&
@@ -20,10 +20,21 @@ func TestTableRowsAreComplete(t *testing.T) {
 	}
 }
 
+// onlyVariables returns the variables that are no flags.
+func onlyVariables(t table) map[string][]*word {
+	only := map[string][]*word{}
+	for name, rows := range t.variables {
+		if len(rows[0].names) == 0 {
+			only[name] = rows
+		}
+	}
+	return only
+}
+
 // Of a launcher's rows of a word, the last accepts all values, and all take the same number.
 func TestTableCoversEveryValue(t *testing.T) {
 	table := readTable()
-	for _, byName := range []map[string][]*word{table.flags, table.settings} {
+	for _, byName := range []map[string][]*word{table.flags, table.settings, onlyVariables(table)} {
 		for name, all := range byName {
 			for _, launcher := range []Dialect{OpenMPI, Hydra, Horovod, Slurm, Torch, Own, mca} {
 				of := rowsOf(all, launcher)

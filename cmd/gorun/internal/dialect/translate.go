@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +19,9 @@ type Line struct {
 	Blocks   []Block           // several programs; Args then hold the job's flags
 	Dialect  Dialect           // dialect of the line
 	replaced []string          // notices about words that gorun replaces
-	ignored  []string          // settings of Open MPI without meaning to gorun: pml=ob1
+	ignored  []string          // launchers' settings without meaning to gorun: plm_base_verbose=5
+	defaults []Default         // flags from variables
+	faulty   error             // the first invalid variable
 	file     programFile
 	tuned    []tuning
 }
@@ -27,7 +30,7 @@ type Line struct {
 func (t Line) Notice() string {
 	var parts []string
 	if len(t.ignored) > 0 {
-		parts = append(parts, "ignored Open MPI settings: "+strings.Join(usage.Unique(t.ignored), " "))
+		parts = append(parts, "ignored settings: "+strings.Join(usage.Unique(t.ignored), " "))
 	}
 	if len(t.Pending) > 0 {
 		parts = append(parts, "no effect yet: "+strings.Join(usage.Unique(t.Pending), " "))
@@ -45,17 +48,18 @@ func (t *Line) Add(other Line) {
 
 // Translate translates a command line of any launcher. Flags end at the program or at --; only a
 // colon that stands alone after a program starts flags again. flags are gorun's. A line that begins
-// with one of commands stays as it is. Line.WithFile reads a file of programs. Errors are of type
-// *usage.Error.
-func Translate(argv []string, dialect Dialect, flags *pflag.FlagSet, commands []string) (Line, error) {
+// with one of commands stays as it is. Line.WithFile reads a file of programs, Line.Defaults
+// returns what the variables of environ set. Errors are of type *usage.Error.
+func Translate(argv, environ []string, dialect Dialect, flags *pflag.FlagSet, commands []string) (Line, error) {
 	if len(argv) > 0 && slices.Contains(commands, argv[0]) {
 		return Line{Args: argv}, nil
 	}
-	t, err := translateAs(argv, dialect, flags, false)
+	values := variables(environ)
+	t, err := translateAs(argv, values, dialect, flags, false)
 	if err != nil {
 		// A later --dialect may make the word valid.
 		if later, named := laterDialect(argv); named {
-			if other, otherErr := translateAs(argv, later, flags, true); otherErr == nil &&
+			if other, otherErr := translateAs(argv, values, later, flags, true); otherErr == nil &&
 				other.Typed["dialect"] != "" {
 				return other, nil
 			}
@@ -80,12 +84,16 @@ func laterDialect(argv []string) (dialect Dialect, named bool) {
 }
 
 // translateAs translates in a dialect that --dialect may have named.
-func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named bool) (Line, error) {
+func translateAs(argv []string, environ map[string]string, dialect Dialect, flags *pflag.FlagSet,
+	named bool) (Line, error) {
 	words := readTable()
 	var read []*translator // one translator per block
 	for rest, more := argv, true; more; {
 		t := newTranslator(dialect, flags, words)
 		t.rest = rest
+		if len(read) == 0 {
+			t.environ = environ
+		}
 		if err := t.readFlags(); err != nil {
 			return t.Line, err
 		}
@@ -94,7 +102,7 @@ func translateAs(argv []string, dialect Dialect, flags *pflag.FlagSet, named boo
 			return t.Line, usage.Errorf("leave one of them out", "--dialect is given twice: %v and %v", t.dialect,
 				t.requested)
 		case t.requested != t.dialect: // a --dialect among the flags changes their meaning
-			return translateAs(argv, t.requested, flags, true)
+			return translateAs(argv, environ, t.requested, flags, true)
 		case t.version:
 			return Line{Args: []string{"version"}}, nil
 		}
@@ -120,16 +128,26 @@ func (t *translator) readFlags() error {
 
 // finish translates requests that depend on several flags.
 func (t *translator) finish() error {
+	t.readVariables()
 	t.emitHydraMap()
 	t.emitThreads()
 	t.emitInstalled()
-	return t.emitNodes()
+	if t.module && t.noPython {
+		return usage.Errorf("leave one of them out", "--module runs a module of Python, and --no-python no Python")
+	}
+	err := t.emitNodes()
+	if t.isVariable(t.nodes.typed) && t.faulty == nil {
+		t.faulty = err
+		err = nil
+	}
+	return err
 }
 
 // TranslateWords translates for a command without a program, whose flags may stand anywhere.
-func TranslateWords(argv []string, flags *pflag.FlagSet) (Line, error) {
+func TranslateWords(argv, environ []string, flags *pflag.FlagSet) (Line, error) {
 	t := newTranslator(Own, flags, readTable())
 	t.rest = argv
+	t.environ = variables(environ)
 	for len(t.rest) > 0 {
 		if isPositional(t.rest[0]) || t.rest[0] == "--" {
 			t.Args = append(t.Args, t.rest[0])
@@ -166,7 +184,8 @@ type translator struct {
 	dialect   Dialect
 	requested Dialect // named by --dialect, else dialect
 	version   bool
-	fromEnv   bool // reads a variable, not a command line
+	environ   map[string]string
+	given     map[*word]bool // rows of the command line's flags
 	table     table
 	rest      []string // unread words
 	typedAs   []string // the words that the user typed, one for each of Args
@@ -191,6 +210,7 @@ func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translat
 		dialect:   dialect,
 		requested: dialect,
 		table:     words,
+		given:     map[*word]bool{},
 	}
 }
 
@@ -299,6 +319,9 @@ func (t *translator) take(m meaning, values []string) error {
 		return usage.Errorf("write "+m.typed+" alone", "%s takes no value", m.typed)
 	}
 	if m.ours == "" {
+		for _, w := range m.rows {
+			t.given[w] = true
+		}
 		return t.apply(m, values)
 	}
 	if m.ours == "dialect" {
@@ -333,13 +356,24 @@ func (t *translator) emit(flag, typed string, values ...string) {
 			}
 		}
 	}
-	t.Typed[flag] = typed
 	arg := "--" + flag
 	if len(values) > 0 {
 		arg += "=" + values[0]
 	}
+	if t.isVariable(typed) {
+		t.defaults = append(t.defaults, Default{arg, typed})
+		t.Typed[flag] = cmp.Or(t.Typed[flag], typed)
+		return
+	}
+	t.Typed[flag] = typed
 	t.Args = append(t.Args, arg)
 	t.typedAs = append(t.typedAs, typed)
+}
+
+// isVariable reports whether a word is the name of a variable.
+func (t *translator) isVariable(typed string) bool {
+	_, is := t.environ[typed]
+	return is
 }
 
 // retract removes a flag that another word replaces.

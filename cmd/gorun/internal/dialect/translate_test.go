@@ -72,7 +72,8 @@ func TestPublicCommandLines(t *testing.T) {
 }
 
 // reader returns a function that translates a command line, and has the flag parser read the
-// result. A word @TEXT is the name of a file of that text.
+// result. Words NAME=VALUE before the launcher's name are its environment, a word @TEXT is the name
+// of a file of that text.
 func reader(t *testing.T) func(typed string) (dialect.Line, *settings.Options, error) {
 	file := filepath.Join(t.TempDir(), "FILE")
 	t.Setenv("PATH", "/bin") // before which --prefix puts folders
@@ -90,10 +91,17 @@ func reader(t *testing.T) func(typed string) (dialect.Line, *settings.Options, e
 				}
 			}
 		}
+		var variables []string
+		for ; strings.Contains(argv[0], "="); argv = argv[1:] {
+			variables = append(variables, argv[0])
+		}
 		launcher, _ := dialect.Named(argv[0])
 		flags, o := settings.NewFlags()
 		flags.Usage = func() {} // of --help
-		line, err = dialect.Translate(argv[1:], launcher, flags, commands())
+		line, err = dialect.Translate(argv[1:], variables, launcher, flags, commands())
+		if err == nil {
+			_, err = line.Defaults()
+		}
 		if err == nil {
 			line, err = line.WithFile(flags)
 		}
@@ -121,6 +129,12 @@ func shown(line dialect.Line) string {
 			text += " | " + quoted(slices.Concat(b.Args, []string{"--"}, b.Program))
 		}
 	}
+	if defaults, _ := line.Defaults(); defaults != nil {
+		text += "; variables:"
+		for _, d := range defaults {
+			text += " " + quoted([]string{d.Arg})
+		}
+	}
 	if notice := line.Notice(); notice != "" {
 		text += "; notice: " + notice
 	}
@@ -141,11 +155,12 @@ func quoted(words []string) string {
 // A command without a program accepts flags anywhere.
 func TestCommandFlagsMayStandAnywhere(t *testing.T) {
 	flags, _ := settings.NewFlags()
-	got, err := dialect.TranslateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, flags)
+	got, err := dialect.TranslateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, nil,
+		flags)
 	if err != nil || shown(got) != "allreduce --np=4 x --hosts=a:2 --; notice: no effect yet: -membind" {
 		t.Errorf("%s, %v", shown(got), err)
 	}
-	if _, err := dialect.TranslateWords([]string{"-np"}, flags); err == nil {
+	if _, err := dialect.TranslateWords([]string{"-np"}, nil, flags); err == nil {
 		t.Error("a missing value is no error")
 	}
 }
@@ -178,11 +193,14 @@ type row struct {
 // rowsOf reads the rows of a launcher independently of the package.
 func rowsOf(launcher dialect.Dialect) (rows []row) {
 	for _, r := range dialect.Rows(launcher) {
-		names, values, _ := strings.Cut(strings.ReplaceAll(r[0], ", ", ","), " ")
+		names, values, _ := strings.Cut(strings.ReplaceAll(r.Flags, ", ", ","), " ")
 		values, _, _ = strings.Cut(strings.NewReplacer("NAME=VALUE", "A=1", "VALUE", "1").Replace(values), "|")
 		names, attached, hasAttached := strings.Cut(strings.TrimSuffix(names, "[=VALUE]"), "=")
-		row := row{means: r[1]}
+		row := row{means: r.Means}
 		for name := range strings.SplitSeq(names, ",") {
+			if name[0] == '$' {
+				continue // a variable that is no flag
+			}
 			if hasAttached {
 				name += "=" + attached
 			}
@@ -201,7 +219,7 @@ func TestEveryFlagOfEveryLauncher(t *testing.T) {
 		for _, row := range rowsOf(launcher.Dialect) {
 			for _, argv := range row.typed {
 				flags, _ := settings.NewFlags()
-				got, err := dialect.Translate(append(argv, "prog"), launcher.Dialect, flags, nil)
+				got, err := dialect.Translate(append(argv, "prog"), nil, launcher.Dialect, flags, nil)
 				kind, text, _ := strings.Cut(row.means, ": ")
 				switch {
 				case kind == "refused":
@@ -232,7 +250,7 @@ func TestAmbiguousFlags(t *testing.T) {
 	for _, launcher := range dialect.Launchers() {
 		for _, row := range rowsOf(launcher.Dialect) {
 			for _, argv := range row.typed {
-				if _, err := dialect.Translate(append(argv, "prog"), dialect.Own, flags, nil); err != nil &&
+				if _, err := dialect.Translate(append(argv, "prog"), nil, dialect.Own, flags, nil); err != nil &&
 					strings.Contains(err.Error(), "mean different things") {
 					got = append(got, argv[0])
 				}
@@ -326,10 +344,10 @@ func FuzzTranslate(f *testing.F) {
 		launcher := dialects[int(which)%len(dialects)]
 		words := strings.Split(anything, "\x00")
 		program := strings.Split(theirs, "\x00")
-		got, err := dialect.Translate(words, launcher, flags, commands())
+		got, err := dialect.Translate(words, nil, launcher, flags, commands())
 		checkTranslated(t, words, got, err)
 		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {
-			got, err := dialect.Translate(slices.Concat(ours, program), launcher, flags, commands())
+			got, err := dialect.Translate(slices.Concat(ours, program), nil, launcher, flags, commands())
 			isFlag := strings.HasPrefix(program[0], "-") && program[0] != "-"
 			if len(ours) == 2 && (isFlag || hasColon(program) || launcher == dialect.Torch) {
 				continue // a flag, several programs, or a Python script

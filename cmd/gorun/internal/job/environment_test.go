@@ -21,7 +21,7 @@ import (
 // optionsOf reads flags as gorun does.
 func optionsOf(typed string) (dialect.Line, *settings.Options, error) {
 	flags, o := settings.NewFlags()
-	line, err := dialect.Translate(strings.Fields(typed), dialect.Own, flags, nil)
+	line, err := dialect.Translate(strings.Fields(typed), nil, dialect.Own, flags, nil)
 	if err == nil {
 		err = flags.Parse(line.Args)
 	}

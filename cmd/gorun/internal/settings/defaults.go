@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -21,10 +22,11 @@ import (
 const maxConfig = 1 << 20
 
 // SetDefaults sets the flags that neither the command line nor a job file has set: first from
-// GORUN_ variables, then from mca, which are Open MPI's environment settings as flags, then from
-// the file of defaults. -H, --hostfile and --host-discovery-script count as one setting.
-func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca []string, file settings) error {
-	errs := append(setFromVariables(flags, lookup), setAll(flags, mca)...)
+// GORUN_ variables, then from those of other launchers, then from the file of defaults. -H,
+// --hostfile and --host-discovery-script count as one setting.
+func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), others []dialect.Default,
+	file settings) error {
+	errs := append(setFromVariables(flags, lookup), setAll(flags, others)...)
 	if len(errs) == 0 {
 		return file.Apply(flags)
 	}
@@ -32,22 +34,22 @@ func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), mca [
 	return errs[0]
 }
 
-// setAll sets flags given as --name=value or --name that are still unset. A repeatable flag gets
-// all its values.
-func setAll(flags *pflag.FlagSet, args []string) (errs []error) {
+// setAll sets the flags that are still unset. A repeatable flag gets all its values.
+func setAll(flags *pflag.FlagSet, defaults []dialect.Default) (errs []error) {
 	changed := Given(flags)
-	for _, arg := range args {
-		name, value, valued := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
+	where := hostsChosen(flags)
+	for _, d := range defaults {
+		name, value, valued := strings.Cut(strings.TrimPrefix(d.Arg, "--"), "=")
 		f := flags.Lookup(name)
-		if f == nil || changed[f.Name] {
+		if f == nil || changed[f.Name] || choosesHosts(f.Name) && where {
 			continue
 		}
 		if !valued {
 			value = f.NoOptDefVal
 		}
 		if err := flags.Set(name, value); err != nil {
-			errs = append(errs, usage.Errorf("an Open MPI variable in the environment sets it", "--%s %q: %w", name,
-				value, rejection(err)))
+			errs = append(errs, usage.Errorf("", "%s in the environment means --%s %q: %w", d.Variable, name, value,
+				rejection(err)))
 		}
 	}
 	return errs

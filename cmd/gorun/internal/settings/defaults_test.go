@@ -49,9 +49,10 @@ func TestPrecedence(t *testing.T) {
 			err = job.relativeTo("jobs", "/home/ada").Apply(flags)
 		}
 		file, fileErr := parseSettings("f.yaml", []byte(fileText), flags)
-		mca, mcaErr := dialect.EnvironmentSettings(variables, flags)
-		if err = errors.Join(err, fileErr, mcaErr); err == nil {
-			err = SetDefaults(flags, environ.Lookup(env), mca.Args, file)
+		line, lineErr := dialect.Translate(argv, variables, dialect.Own, flags, nil)
+		defaults, variablesErr := line.Defaults()
+		if err = errors.Join(err, fileErr, lineErr, variablesErr); err == nil {
+			err = SetDefaults(flags, environ.Lookup(env), defaults, file)
 		}
 		if err == nil {
 			err = job.Blame(o.Check(flags.Changed("np")), typed)
@@ -59,7 +60,7 @@ func TestPrecedence(t *testing.T) {
 		if err != nil && !usage.Is(err) {
 			t.Errorf("%s: %v is no usage error", input, err)
 		}
-		return strings.TrimSpace(given(flags, o) + " " + mca.Notice()), err
+		return strings.TrimSpace(given(flags, o) + " " + line.Notice()), err
 	})
 }
 

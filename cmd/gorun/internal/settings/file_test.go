@@ -57,12 +57,12 @@ func TestHorovodFileKeysMatchItsFlags(t *testing.T) {
 		}
 	}
 	for _, row := range dialect.Rows(dialect.Horovod) {
-		sets, found := strings.CutPrefix(row[1], "--export HOROVOD_")
+		sets, found := strings.CutPrefix(row.Means, "--export HOROVOD_")
 		if strings.Contains(sets, " ") {
 			continue // computed, not set by the user
 		}
 		if found && !reached["export=HOROVOD_"+strings.ReplaceAll(sets, "VALUE", "1")] {
-			t.Errorf("%s cannot be said in a file", row[0])
+			t.Errorf("%s cannot be said in a file", row.Flags)
 		}
 	}
 	text, err := os.ReadFile("../../../../docs/job-files.md")
