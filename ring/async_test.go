@@ -43,7 +43,7 @@ func TestStartedCallsAreMadeInOrder(t *testing.T) {
 				if err := h.Wait(ctx); err != nil {
 					return err
 				}
-				if err := same(vectors[call], vector(n, func(i int) float32 { return total(c, i+call) })); err != nil {
+				if err := same(vectors[call], vector(n, func(i int) float32 { return sumAt(c, i+call) })); err != nil {
 					return err
 				}
 			}
@@ -206,7 +206,7 @@ func TestStartHereMixesWithOtherCalls(t *testing.T) {
 				if err := makeSomehow(ctx, c, w, dice); err != nil {
 					return err
 				}
-				if err := same(v, vector(n, func(i int) float32 { return total(c, i+call) })); err != nil {
+				if err := same(v, vector(n, func(i int) float32 { return sumAt(c, i+call) })); err != nil {
 					return err
 				}
 			}

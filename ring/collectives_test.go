@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -77,39 +78,48 @@ func TestNoAllocation(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	onTransports(t, func(t *testing.T, l layout) {
-		comms := l.of(2).job(t).Join(t)
-		const runs = 50
-		for _, n := range []int{1, 1000, 1 << 20} {
-			a := make([]float32, n)
-			b := make([]float32, n)
-			all := make([]float32, 2*n)
-			work := func(c *ring.Comm, buf, dst []float32) {
-				if ring.AllReduce(ctx, c, buf, ring.Sum) != nil || ring.Broadcast(ctx, c, buf, 0) != nil ||
-					ring.AllGather(ctx, c, dst, buf) != nil || ring.Barrier(ctx, c) != nil {
-					panic("a call failed")
+	all := layouts()
+	for _, l := range []layout{all[0].of(2), all[1].of(2), all[2], all[4].of(2)} {
+		t.Run(l.name, func(t *testing.T) {
+			comms := l.join(t, l.job(t))
+			const runs = 20
+			lengths := []int{1, 1000, 1 << 20}
+			if l.hosts != nil {
+				lengths = lengths[:2]
+			}
+			for _, n := range lengths {
+				for _, f := range specs() {
+					calls := make([]ring.Collective, l.size)
+					for rank, c := range comms {
+						calls[rank] = f.fill(position{n: n}.at(c), heap)
+					}
+					work := func(rank int) {
+						if comms[rank].Do(ctx, calls[rank]) != nil {
+							panic("a call failed")
+						}
+					}
+					// Other work of the process, such as the stall watch, counts too; a call that
+					// allocates does so every time.
+					least := math.Inf(1)
+					for try := 0; try < 3 && least > 0; try++ {
+						var others sync.WaitGroup
+						for rank := 1; rank < l.size; rank++ {
+							others.Go(func() {
+								for range runs + 1 { // AllocsPerRun warms up once
+									work(rank)
+								}
+							})
+						}
+						least = min(least, testing.AllocsPerRun(runs, func() { work(0) }))
+						others.Wait()
+					}
+					if least > 0 {
+						t.Errorf("%s of %d elements: %v allocations a call", f.name, n, least)
+					}
 				}
 			}
-			// Other work of the process, such as the stall watch, counts too; a call that allocates
-			// does so every time.
-			least := math.Inf(1)
-			for try := 0; try < 3 && least > 0; try++ {
-				done := make(chan struct{})
-				go func() {
-					defer close(done)
-					all := make([]float32, 2*n)
-					for range runs + 1 { // AllocsPerRun warms up once
-						work(comms[1], b, all)
-					}
-				}()
-				least = min(least, testing.AllocsPerRun(runs, func() { work(comms[0], a, all) }))
-				<-done
-			}
-			if least > 0 {
-				t.Errorf("%d elements: %v allocations a round", n, least)
-			}
-		}
-	})
+		})
+	}
 }
 
 // What a rank sends to itself must be what it expects of itself: it is told so, and the Comm works
@@ -148,12 +158,15 @@ func TestAllToAllByCost(t *testing.T) {
 						join = interleaved(join)
 					}
 					comms := join(t)
-					for _, n := range []int{0, 1, 100, 20_000} {
-						for _, what := range []string{"alltoall", "alltoall of unlike parts"} {
+					for _, f := range forms() {
+						if f.kind != ring.KindAllToAll {
+							continue
+						}
+						for _, n := range []int{0, 1, 20, 4000} {
 							if err := ringtest.Each(len(comms), func(rank int) error {
-								return checks()[what](comms[rank], n)
+								return f.once(comms[rank], position{n: n}, synchronously)
 							}); err != nil {
-								t.Errorf("%s of %d: %v", what, n, err)
+								t.Errorf("%s of %d: %v", f.name, n, err)
 							}
 						}
 					}
@@ -172,14 +185,8 @@ func TestEveryAlgorithm(t *testing.T) {
 					l.size += n
 				}
 				comms := l.join(t, l.job(t))
-				for what, learn := range checks() {
-					for _, n := range []int{1, 3000} {
-						if err := ringtest.Each(len(comms), func(rank int) error {
-							return learn(comms[rank], n)
-						}); err != nil {
-							t.Errorf("%s of %d: %v", what, n, err)
-						}
-					}
+				for _, n := range []int{1, 3000} {
+					everyForm(t, comms, n)
 				}
 			})
 		}

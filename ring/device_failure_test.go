@@ -337,56 +337,50 @@ func TestDeviceEncrypted(t *testing.T) {
 	}
 }
 
-// When NCCL does not begin on one rank all ranks hear why, and the Comm works on.
+// NewDevice ends on all ranks with the cause where NCCL does not begin on one, where a rank does
+// not come to it, and where NCCL never comes up: that keeps no rank for longer than it wants to
+// wait. The Comm works on.
 func TestDeviceInitFails(t *testing.T) {
-	t.Setenv("STANDIN_INIT_ERROR", "2:1")
-	comms := newDeviceJob(t, 3).comms(t)
-	err := ringtest.Each(3, func(rank int) error {
-		_, err := ring.NewDevice(ctx, comms[rank], rank)
-		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+": NCCL 2.27.3 (") ||
-			!strings.Contains(err.Error(),
-				"init: invalid usage: Duplicate GPU detected, says the stand-in; give each rank a GPU of its own") {
-			return fmt.Errorf("rank %d: %w", rank, err)
-		}
-		return ring.Barrier(ctx, comms[rank])
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// A rank that does not come to NewDevice is named when the time of the others is up.
-func TestDeviceRankMissingAtInit(t *testing.T) {
-	comms := newDeviceJob(t, 3).comms(t)
-	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-	defer cancel()
-	err := ringtest.Each(2, func(rank int) error {
-		_, err := ring.NewDevice(short, comms[rank], rank)
-		if err == nil || !strings.Contains(err.Error(), "rank 2 on "+ringtest.Host+" has not come to it") {
-			return fmt.Errorf("rank %d: %w", rank, err)
-		}
-		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
-}
-
-// NCCL that never comes up does not keep a rank for longer than it wants to wait.
-func TestDeviceInitHangs(t *testing.T) {
-	t.Setenv("STANDIN_INIT_HANG", "1:1")
-	comms := newDeviceJob(t, 2).comms(t)
-	short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-	defer cancel()
-	start := time.Now()
-	err := ringtest.Each(2, func(rank int) error {
-		if _, err := ring.NewDevice(short, comms[rank], rank); err == nil {
-			return fmt.Errorf("rank %d has a device", rank)
-		}
-		return nil
-	})
-	if took := time.Since(start); err != nil || took > 5*time.Second {
-		t.Errorf("%v after %v", err, took)
+	for name, tt := range map[string]struct {
+		harm, value string
+		size, come  int
+		says        []string
+	}{
+		"an error": {"STANDIN_INIT_ERROR", "2:1", 3, 3, []string{"rank 2 on " + ringtest.Host + ": NCCL 2.27.3 (",
+			"init: invalid usage: Duplicate GPU detected, says the stand-in; give each rank a GPU of its own"}},
+		"a rank is missing": {"STANDIN_INIT_ERROR", "", 3, 2, []string{"rank 2 on " + ringtest.Host +
+			" has not come to it"}},
+		"a hang": {"STANDIN_INIT_HANG", "1:1", 2, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(tt.harm, tt.value)
+			comms := newDeviceJob(t, tt.size).comms(t)
+			patience := 10 * time.Second
+			if len(tt.says) < 2 {
+				patience = 500 * time.Millisecond
+			}
+			short, cancel := context.WithTimeout(ctx, patience)
+			defer cancel()
+			start := time.Now()
+			err := ringtest.Each(tt.come, func(rank int) error {
+				_, err := ring.NewDevice(short, comms[rank], rank)
+				if err == nil {
+					return errors.New("it has a device")
+				}
+				for _, want := range tt.says {
+					if !strings.Contains(err.Error(), want) {
+						return fmt.Errorf("%w, want %q", err, want)
+					}
+				}
+				if len(tt.says) < 2 {
+					return nil
+				}
+				return ring.Barrier(ctx, comms[rank])
+			})
+			if took := time.Since(start); err != nil || took > 5*time.Second {
+				t.Errorf("%v after %v", err, took)
+			}
+		})
 	}
 }
 

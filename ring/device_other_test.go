@@ -10,9 +10,7 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-const deviceEnv = "RING_TEST_DEVICE"
-
-func deviceChild(string) error { return ring.ErrNoGPU }
+func useDevice(string) error { return ring.ErrNoGPU }
 
 // Without cgo there are no devices, and all else is as ever.
 func TestNoDeviceWithoutCgo(t *testing.T) {

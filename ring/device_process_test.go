@@ -3,11 +3,9 @@
 package ring_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,12 +16,9 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// deviceEnv makes the test binary a rank with a device: it makes all calls ("values"), or calls
-// until that fails ("endless").
-const deviceEnv = "RING_TEST_DEVICE"
-
-// deviceChild is what such a rank does.
-func deviceChild(what string) error {
+// useDevice is the role of a rank with a device: it makes all calls ("values"), or calls until that
+// fails ("endless").
+func useDevice(told string) error {
 	c, err := ring.Init(ctx)
 	if err != nil {
 		return err
@@ -33,7 +28,7 @@ func deviceChild(what string) error {
 	if err != nil {
 		return err
 	}
-	if what == "values" {
+	if told == "values" {
 		if _, err := deviceValues(d, c.Rank(), c.Size()); err != nil {
 			return err
 		}
@@ -53,13 +48,11 @@ func deviceChild(what string) error {
 }
 
 // start makes the ranks processes. What they have not given back they write to the folder leaks.
-func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*exec.Cmd, outputs []*bufio.Scanner) {
+func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*process) {
 	for rank := range j.Size {
-		cmd, out := startProcess(t, append(j.environ(rank), deviceEnv+"="+what, "STANDIN_LEAKS="+leaks))
-		ranks = append(ranks, cmd)
-		outputs = append(outputs, out)
+		ranks = append(ranks, start(t, self(), append(j.environ(rank), "STANDIN_LEAKS="+leaks), "device "+what))
 	}
-	return ranks, outputs
+	return ranks
 }
 
 // noLeaks reads what the processes, but for those with some pids, have not given back.
@@ -100,7 +93,7 @@ func TestDeviceProcesses(t *testing.T) {
 				j.dir = old
 				j.more = []string{"RING_DEVICE=nccl"}
 			}
-			ranks, _ := j.start(t, "values", leaks)
+			ranks := j.start(t, "values", leaks)
 			for rank, cmd := range ranks {
 				if err := cmd.Wait(); err != nil {
 					t.Errorf("rank %d: %v", rank, err)
@@ -119,12 +112,10 @@ func TestDeviceKilledRank(t *testing.T) {
 			t.Run(fmt.Sprintf("%s/victim=%d", env, victim), func(t *testing.T) {
 				leaks := t.TempDir()
 				j := newDeviceJob(t, 4, env)
-				ranks, outputs := j.start(t, "endless", leaks)
-				for _, out := range outputs {
-					scanFor(t, out, "running")
-				}
+				ranks := j.start(t, "endless", leaks)
+				allRunning(t, ranks)
 				// The agent that has seen it end aborts the job.
-				kill(t, ranks, outputs, victim, failureDeadline, func() {
+				kill(t, ranks, victim, failureDeadline, func() {
 					j.Abort(ringtest.Abort{Rank: victim, Host: ringtest.Host, Cause: "killed by the test"})
 				})
 				for rank, cmd := range ranks {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -262,13 +261,10 @@ func TestSamplersDiffer(t *testing.T) {
 	}
 }
 
-// elasticEnv makes the test binary a process of TestElasticStoppedProcess.
-const elasticEnv = "RING_TEST_ELASTIC"
-
-// elasticChild trains for good, or in epoch 2 for 10 steps.
-func elasticChild() int {
+// trainElastic is the role of a process that trains for good, or in epoch 2 for 10 steps.
+func trainElastic(string) error {
 	x := make([]float32, 1<<20)
-	err := ring.Elastic(ctx, ring.SliceState(x[:1]), func(ctx context.Context, c *ring.Comm) error {
+	return ring.Elastic(ctx, ring.SliceState(x[:1]), func(ctx context.Context, c *ring.Comm) error {
 		fmt.Println("epoch", c.Epoch(), "size", c.Size())
 		for i := 0; c.Epoch() == 1 || i < 10; i++ {
 			if err := ring.AllReduce(ctx, c, x[1:], ring.Sum); err != nil {
@@ -277,11 +273,6 @@ func elasticChild() int {
 		}
 		return nil
 	})
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }
 
 // A process stops in the middle of a call, and its epoch is aborted: the others do not wait for it.
@@ -291,25 +282,18 @@ func TestElasticStoppedProcess(t *testing.T) {
 			w := ringtest.NewWorld(t, 3)
 			w.Transport = transport
 			var members []*ringtest.Member
-			var pids []int
-			lines := make([]interface {
-				Scan() bool
-				Text() string
-			}, 3)
+			var ranks []*process
 			for i := range 3 {
-				m := w.Add("host" + strconv.Itoa(i/2))
-				members = append(members, m)
-				cmd, out := startProcess(t, append(m.Environ(), elasticEnv+"=1"))
-				pids = append(pids, cmd.Process.Pid)
-				lines[i] = out
+				members = append(members, w.Add("host"+strconv.Itoa(i/2)))
+				ranks = append(ranks, start(t, self(), members[i].Environ(), "elastic "))
 			}
-			for _, line := range lines {
-				if !line.Scan() || line.Text() != "epoch 1 size 3" {
-					t.Fatalf("a rank said %q", line.Text())
+			for _, p := range ranks {
+				if !p.said.Scan() || p.said.Text() != "epoch 1 size 3" {
+					t.Fatalf("a rank said %q", p.said.Text())
 				}
 			}
 			time.Sleep(50 * time.Millisecond)
-			if err := syscall.Kill(pids[1], syscall.SIGSTOP); err != nil {
+			if err := ranks[1].Process.Signal(syscall.SIGSTOP); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -317,16 +301,16 @@ func TestElasticStoppedProcess(t *testing.T) {
 			over := time.Now()
 			w.Ended(members[1], "not seen for 12 s")
 			for _, i := range []int{0, 2} {
-				if !lines[i].Scan() || lines[i].Text() != "epoch 2 size 2" {
-					t.Errorf("process %d said %q", i, lines[i].Text())
+				if !ranks[i].said.Scan() || ranks[i].said.Text() != "epoch 2 size 2" {
+					t.Errorf("process %d said %q", i, ranks[i].said.Text())
 				}
 			}
 			if took := time.Since(over); took > 4*time.Second { // the goal is 1 s
 				t.Errorf("the next epoch began after %v", took)
 			}
 			for _, i := range []int{0, 2} {
-				if lines[i].Scan() {
-					t.Errorf("process %d said %q", i, lines[i].Text())
+				if ranks[i].said.Scan() {
+					t.Errorf("process %d said %q", i, ranks[i].said.Text())
 				}
 			}
 		})

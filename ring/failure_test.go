@@ -40,40 +40,6 @@ func within(t *testing.T, limit time.Duration, f func()) {
 	}
 }
 
-func TestAbortEndsPendingAndLaterCalls(t *testing.T) {
-	onTransports(t, func(t *testing.T, l layout) {
-		job := l.of(4).job(t)
-		comms := job.Join(t)
-		waiting := make(chan error, 1)
-		go func() { // rank 0 does not come
-			waiting <- ringtest.Each(3, func(i int) error {
-				c := comms[i+1]
-				err := ring.Barrier(ctx, c)
-				if again := ring.AllReduce(ctx, c, []float32{1}, ring.Sum); again != err {
-					return fmt.Errorf("later call: %v, want the first error, %v", again, err)
-				}
-				return wantPeer(err, 2)
-			})
-		}()
-		within(t, failureDeadline, func() {
-			job.Abort(ringtest.Abort{Rank: 2, Host: "f2", Cause: "killed by signal 9"})
-			if err := <-waiting; err != nil {
-				t.Error(err)
-			}
-			err := ring.Barrier(ctx, comms[0])
-			for err == nil { // the news is on its way; nobody else is in a call
-				err = ring.Barrier(ctx, comms[0])
-			}
-			if err := wantPeer(err, 2); err != nil {
-				t.Error(err)
-			}
-			if want := "ring: barrier: rank 2 on f2: killed by signal 9"; err.Error() != want {
-				t.Errorf("error is %q, want %q", err, want)
-			}
-		})
-	})
-}
-
 func TestLostAgentIsAnAbort(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		job := l.of(2).job(t)

@@ -16,20 +16,27 @@ import (
 	"github.com/gorun/gorun/ring"
 )
 
-// After an error every call of every kind fails at once and in the same way.
-// It is row R3 of the fault matrix.
+// An error ends what is pending, and after it every call of every kind fails at once and in the
+// same way. It is row R3 of the fault matrix.
 func TestEverythingFailsAfterAnError(t *testing.T) {
 	onLayouts(t, func(t *testing.T, l layout) {
 		d := l.job(t)
 		comms := l.join(t, d)
-		d.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 3"})
 		err := ringtest.Each(l.size, func(rank int) error {
 			c := comms[rank]
 			first := error(nil)
+			begin := time.Now()
+			if rank == 0 { // for which the others wait
+				d.Abort(ringtest.Abort{Rank: 1, Host: "f1", Cause: "exit code 3"})
+			}
 			for first == nil {
 				first = ring.Barrier(ctx, c)
 			}
-			begin := time.Now()
+			if want := "ring: barrier: rank 1 on f1: exit code 3"; first.Error() != want ||
+				time.Since(begin) > failureDeadline {
+				return fmt.Errorf("after %v: %w, want %q", time.Since(begin), first, want)
+			}
+			begin = time.Now()
 			for _, f := range specs() {
 				for _, do := range []caller{synchronously, asynchronously} {
 					if err := f.once(c, position{n: 1000}, do); err != first {
@@ -51,9 +58,20 @@ func TestEverythingFailsAfterAnError(t *testing.T) {
 	})
 }
 
-// resident is the memory of this process, in bytes.
-func resident(t *testing.T) int {
-	text, err := os.ReadFile("/proc/self/statm")
+// inUse are the files and goroutines of this process.
+func inUse(t *testing.T) (files, goroutines int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		lab.Skip(t, "no /proc here")
+	}
+	return len(entries), runtime.NumGoroutine()
+}
+
+// resident is the memory of a process, in bytes.
+func resident(t *testing.T, pid int) int {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
 	if err != nil {
 		lab.Skip(t, "no /proc here")
 	}
@@ -64,8 +82,8 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// Jobs come and go in one process, some of them by an error, each with the next epoch: a
-// thousand of them with RING_FAULT_ROUNDS=5.
+// Jobs come and go in one process with a queue each, some of them by an error, each with the next
+// epoch: a thousand of them with RING_FAULT_ROUNDS=5.
 // It is row R3 of the fault matrix.
 func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 	if testing.Short() {
@@ -80,12 +98,9 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 	}
 	before := [3]int{}
 	now := func() [3]int {
-		files, err := os.ReadDir("/proc/self/fd")
-		if err != nil {
-			lab.Skip(t, "no /proc here")
-		}
+		files, goroutines := inUse(t)
 		debug.FreeOSMemory() // what the collector has not looked at yet is no leak
-		return [3]int{len(files), runtime.NumGoroutine(), resident(t)}
+		return [3]int{files, goroutines, resident(t, os.Getpid())}
 	}
 	for epoch := range rounds(200) {
 		d := l.job(t)
@@ -95,6 +110,16 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 			f, err := specOf("allreduce")
 			if err == nil {
 				err = f.once(comms[rank], position{n: 3000}, synchronously)
+			}
+			var q *ring.Queue
+			if err == nil {
+				q, err = ring.NewQueue(ctx, comms[rank], ring.WithStall(0, func(string) {}))
+			}
+			if err == nil {
+				err = sumOf(5)(q)
+			}
+			if err == nil && epoch%2 == 0 { // else it ends with its Comm
+				err = q.Close()
 			}
 			if err == nil && epoch%10 == 1 {
 				if rank == 1 {
@@ -253,7 +278,8 @@ func TestCloseWithStartedCalls(t *testing.T) {
 						return errors.New("a call is not over after it was waited for")
 					}
 				}
-				if peer := new(ring.PeerError); !errors.Is(last, ring.ErrClosed) && !errors.As(last, &peer) {
+				peer := new(ring.PeerError) // unless all were over by then
+				if last != nil && !errors.Is(last, ring.ErrClosed) && !errors.As(last, &peer) {
 					return fmt.Errorf("the last call ended with %w", last)
 				}
 				return nil

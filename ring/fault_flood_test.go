@@ -2,15 +2,10 @@ package ring_test
 
 import (
 	"net"
-	"os"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // flood is connections to one address, as many as can be made: most say something and are
@@ -69,20 +64,6 @@ func (f *flood) end() {
 	f.running.Wait()
 }
 
-// residentOf is the memory of another process, in bytes.
-func residentOf(t *testing.T, pid int) int {
-	t.Helper()
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-	if err != nil {
-		lab.Skip(t, "no /proc here")
-	}
-	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pages * os.Getpagesize()
-}
-
 // R19, R20, S23: a rank is flooded while it waits for another one: thousands of connections are
 // half open, and more come and go than it can serve. It needs no more memory for that, and
 // the rank that it waits for gets in and gets the right results.
@@ -120,12 +101,12 @@ func TestFloodDuringInit(t *testing.T) {
 			}()
 			addr := <-m.found
 			time.Sleep(200 * time.Millisecond) // until it is at rest
-			before := residentOf(t, flooded.Process.Pid)
+			before := resident(t, flooded.Process.Pid)
 			f := floodAt(addr.String(), 2000)
 			most := before
 			for begun := time.Now(); time.Since(begun) < 2*time.Second || f.made.Load() < 10_000 &&
 				time.Since(begun) < 15*time.Second; time.Sleep(50 * time.Millisecond) {
-				most = max(most, residentOf(t, flooded.Process.Pid))
+				most = max(most, resident(t, flooded.Process.Pid))
 			}
 			begun := time.Now()
 			close(m.gate)

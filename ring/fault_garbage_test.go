@@ -2,132 +2,19 @@ package ring_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
-
-// agent stands behind a true agent's job, to which the ranks of one job in this process come. It
-// keeps the addresses at which they listen.
-type agent struct {
-	gather *kv.Fences
-	store  *kv.Store
-	never  chan struct{} // the job is not aborted
-
-	mu        sync.Mutex
-	fences    map[string]chan struct{}
-	values    map[string][][]byte
-	listeners []string
-	lost      []string
-	notes     []string
-}
-
-// openAgent opens the job, and returns the environment of a rank that comes there.
-func openAgent(tb testing.TB, l layout) (a *agent, job string, environ func(rank int) []string) {
-	tb.Helper()
-	d := l.job(tb) // for its names and key alone
-	a = &agent{
-		gather: kv.NewFences(l.size),
-		store:  kv.NewStore(),
-		never:  make(chan struct{}),
-		fences: map[string]chan struct{}{},
-		values: map[string][][]byte{},
-	}
-	ranks := map[string]kv.JobInfo{}
-	for rank := range l.size {
-		ranks["token-"+strconv.Itoa(rank)] = kv.JobInfo{
-			Job:  d.ID,
-			Rank: rank,
-			Size: l.size,
-			Key:  d.Key,
-		}
-	}
-	opened, err := kv.OpenServer(ranks, a)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(opened.Close)
-	return a, opened.Addr(), func(rank int) []string {
-		place := d.Rank(rank, "127.0.0.1")
-		place.Agent = opened.Addr()
-		return append(append(place.Environ(), "RING_TRANSPORT="+l.transport), l.more...)
-	}
-}
-
-func (a *agent) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
-	full, err := a.post(name, rank, value)
-	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-full:
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		return a.values[name], nil
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-}
-
-func (a *agent) post(name string, rank int, value []byte) (full chan struct{}, err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var c card
-	if isAddr(name) && json.Unmarshal(value, &c) == nil {
-		for _, addr := range c.Addrs {
-			a.listeners = append(a.listeners, addr.String())
-		}
-	}
-	if a.fences[name] == nil {
-		a.fences[name] = make(chan struct{})
-	}
-	all, err := a.gather.Add(name, map[int][]byte{rank: value})
-	if all != nil {
-		values := make([][]byte, len(all))
-		for rank, v := range all {
-			values[rank] = v
-		}
-		a.values[name] = values
-		close(a.fences[name])
-	}
-	return a.fences[name], err
-}
-
-func (a *agent) Put(key string, value []byte) error { return a.store.Put(key, value) }
-func (a *agent) Get(ctx context.Context, key string, wait time.Duration) ([]byte, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	value, found := a.store.Get(ctx, key)
-	return value, found, nil
-}
-
-// Note keeps who said what.
-func (a *agent) Note(by int, note kv.Note) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.notes = append(a.notes, fmt.Sprintf("rank %d: %s", by, note.Text))
-}
-func (a *agent) Aborted() <-chan struct{} { return a.never }
-func (a *agent) AbortInfo() []byte        { return []byte("{}") }
-func (a *agent) Lost(by, rank int, cause string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.lost = append(a.lost, fmt.Sprintf("rank %d lost rank %d: %s", by, rank, cause))
-}
-
-func (a *agent) Left(by, rank int, cause string) { a.Lost(by, rank, cause) }
 
 // garbageRate is what the agent's job is sent, and the listeners of ranks together, in bytes a
 // second.
@@ -215,20 +102,25 @@ func (s *garbage) amount() (first, others int64) {
 	return first, others - first
 }
 
-// beset starts a job whose listeners, and its agent's job, get garbage when that is on.
-func beset(tb testing.TB, l layout) ([]*ring.Comm, *agent, *garbage) {
+// beset starts a job whose listeners, and its agent's job, get garbage when that is on. It returns
+// the listeners of ranks.
+func beset(tb testing.TB, l layout) (comms []*ring.Comm, d *ringtest.Job, listeners []string, s *garbage) {
 	tb.Helper()
-	a, job, environ := openAgent(tb, l)
-	comms := make([]*ring.Comm, l.size)
-	tb.Cleanup(func() { closeAll(comms) })
-	err := ringtest.Each(l.size, func(rank int) (err error) {
-		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ(rank))))
-		return err
+	d = l.job(tb)
+	var mu sync.Mutex
+	d.OnPost(func(name string, _ int, value []byte) []byte {
+		var c card
+		if isAddr(name) && json.Unmarshal(value, &c) == nil {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, addr := range c.Addrs {
+				listeners = append(listeners, addr.String())
+			}
+		}
+		return value
 	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return comms, a, garbageAt(tb, job, a.listeners)
+	comms = l.join(tb, d)
+	return comms, d, listeners, garbageAt(tb, d.Rank(0, "127.0.0.1").Agent, listeners)
 }
 
 // manyRanks are so many that some do not dial each other when they join, so that their
@@ -245,7 +137,7 @@ func TestGarbageChangesNoByte(t *testing.T) {
 			continue // less of the same
 		}
 		t.Run(more, func(t *testing.T) {
-			comms, a, s := beset(t, layout{
+			comms, d, _, s := beset(t, layout{
 				name:      "tcp",
 				transport: "tcp",
 				size:      manyRanks,
@@ -285,8 +177,8 @@ func TestGarbageChangesNoByte(t *testing.T) {
 			if job == 0 || listeners == 0 {
 				t.Error("no garbage was sent, so nothing is shown")
 			}
-			if len(a.lost) > 0 {
-				t.Errorf("lost: %q", a.lost)
+			if len(d.Losses())+len(d.Leaves()) > 0 {
+				t.Errorf("lost: %v, left: %v", d.Losses(), d.Leaves())
 			}
 		})
 	}
@@ -327,13 +219,13 @@ func BenchmarkGarbage(b *testing.B) {
 	for _, size := range []int{4, manyRanks} {
 		for _, bytes := range []int{64 << 10, 4 << 20} {
 			b.Run(fmt.Sprintf("ranks=%d/%dKiB", size, bytes>>10), func(b *testing.B) {
-				comms, a, s := beset(b, layout{
+				comms, d, listeners, s := beset(b, layout{
 					name:      "tcp",
 					transport: "tcp",
 					size:      size,
 					streams:   1,
 				})
-				open := answering(a.listeners)
+				open := answering(listeners)
 				elsewhere := sinks(b, 1+open)
 				sink := garbageAt(b, elsewhere[0], elsewhere[1:])
 				reduce := reducer(comms, bytes)
@@ -358,8 +250,8 @@ func BenchmarkGarbage(b *testing.B) {
 				}
 				report(s, beset, "job", "ranks")
 				report(sink, beside, "sink-job", "sink-ranks")
-				if len(a.lost) > 0 {
-					b.Errorf("lost: %q", a.lost)
+				if lost := d.Losses(); len(lost) > 0 {
+					b.Errorf("lost: %v", lost)
 				}
 			})
 		}

@@ -66,7 +66,7 @@ func killRank(t *testing.T, l layout, random *rand.Rand, what duty) {
 			return wantPeer(err, victim)
 		})
 	}()
-	if err := p.hears("running"); err != nil && what.Reach == 0 {
+	if _, err := p.hear("running"); err != nil && what.Reach == 0 {
 		t.Errorf("%+v, victim %d: %v", what, victim, err)
 	}
 	deadline := time.Duration(random.IntN(15_000)) * time.Microsecond
@@ -110,7 +110,8 @@ func endsItself(d duty, rank, size int) bool {
 	return err == nil && f.out(s) > 0 && !(d.Form == "broadcast" && rank == d.Root)
 }
 
-// The cable of a host is pulled while data moves, and while all wait for one rank.
+// The cable of a host is pulled while data moves, while all wait for one rank, and while one sends
+// more to such a rank than the kernel takes.
 // It is row R2 of the fault matrix.
 func TestVanishedHostIsDetected(t *testing.T) {
 	if testing.Short() {
@@ -119,17 +120,23 @@ func TestVanishedHostIsDetected(t *testing.T) {
 	lab.NeedKernel(t, "TCP_INFO")
 	t.Parallel()
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	jobs := map[string]*remote{}
-	for _, name := range []string{"moving", "idle"} {
-		jobs[name] = startRemote(t, c, name == "idle")
+	duties := map[string]duty{
+		"moving": {Form: "allreduce", N: 1 << 18},
+		"idle":   {Form: "barrier", Wait: true},
+		"full":   {Form: "message", N: 4 << 20, Wait: true},
 	}
+	jobs := map[string][]*process{}
+	for name, what := range duties {
+		jobs[name] = startRemote(t, c, what)
+	}
+	time.Sleep(time.Second) // until the sockets are full
 	if err := c.Cut(t.Context(), "f2"); err != nil {
 		t.Fatal(err)
 	}
 	cut := time.Now()
 	for name, job := range jobs {
-		for rank, p := range job.ranks {
-			if name == "idle" && rank == 0 {
+		for rank, p := range job {
+			if duties[name].Wait && rank == 0 {
 				continue
 			}
 			v, err := p.verdict()
@@ -139,20 +146,22 @@ func TestVanishedHostIsDetected(t *testing.T) {
 		}
 	}
 	// The rank that was busy with other things hears of it in its next call.
-	late := time.Now()
-	jobs["idle"].ranks[0].in.Close()
-	v, err := jobs["idle"].ranks[0].verdict()
-	if took := v.At.Sub(late); err != nil || v.Rank < 0 || took > soon {
-		t.Errorf("idle: rank 0: %+v, %v after %v", v, err, took)
+	for name, what := range duties {
+		if !what.Wait {
+			continue
+		}
+		late := time.Now()
+		jobs[name][0].in.Close()
+		v, err := jobs[name][0].verdict()
+		if took := v.At.Sub(late); err != nil || v.Rank < 0 || took > soon {
+			t.Errorf("%s: rank 0: %+v, %v after %v", name, v, err, took)
+		}
 	}
 }
 
-// remote is a job of two ranks on each of two hosts.
-type remote struct{ ranks []*process }
-
-// startRemote starts a job, and returns when its calls are under way. In an idle one rank 0
-// does not make the call that the others are in.
-func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
+// startRemote starts a job of two ranks on each of two hosts, and returns when its calls are under
+// way. If they are to wait it is rank 0 that does.
+func startRemote(t *testing.T, c *lab.Cluster, what duty) (ranks []*process) {
 	l := layout{
 		name:      "stacked",
 		transport: "auto",
@@ -161,28 +170,20 @@ func startRemote(t *testing.T, c *lab.Cluster, idle bool) *remote {
 		streams:   1,
 	}
 	d := l.job(t)
-	r := &remote{}
 	agents := map[string]string{} // by host
 	for rank := range l.size {
 		host := c.Host([]string{"f1", "f2"}[rank/2])
-		what := duty{Form: "allreduce", Way: "plain", N: 1 << 18}
-		if idle {
-			what = duty{Form: "barrier", Way: "plain", Wait: rank == 0}
-		}
 		place := d.Rank(rank, host.Addr)
 		if agents[host.Name] == "" {
 			agents[host.Name] = listenIn(t, host.PID, d)
 		}
 		place.Agent = agents[host.Name]
-		p := begun(t, c.On(t.Context(), host.Name, rankCommand()...), place.Environ(), what)
-		r.ranks = append(r.ranks, p)
+		own := what
+		own.Wait = what.Wait && rank == 0
+		ranks = append(ranks, start(t, c.On(t.Context(), host.Name, os.Args[0]), place.Environ(), own.role(t)))
 	}
-	for rank, p := range r.ranks {
-		if err := p.hears("running"); err != nil {
-			t.Fatalf("rank %d: %v", rank, err)
-		}
-	}
-	return r
+	allRunning(t, ranks)
+	return ranks
 }
 
 // listenIn serves d in the network of process pid, on its loopback address. The port is that of d,

@@ -166,15 +166,10 @@ func TestFullDevShm(t *testing.T) {
 	d := l.job(t)
 	var ranks []*process
 	for rank := range l.size {
-		argv := append(full, rankCommand()...)
-		ranks = append(ranks, begun(t, exec.Command(argv[0], argv[1:]...), l.environ(d, rank),
-			duty{Form: "allreduce", N: 300_000}))
+		ranks = append(ranks, start(t, exec.Command(full[0], append(full[1:], os.Args[0])...), l.environ(d, rank),
+			duty{Form: "allreduce", N: 300_000}.role(t)))
 	}
-	for rank, p := range ranks {
-		if err := p.hears("running"); err != nil {
-			t.Errorf("rank %d: %v", rank, err)
-		}
-	}
+	allRunning(t, ranks)
 }
 
 // R22: rank 1 makes the calls of which others are made, and says lengths that are no lengths. Rank

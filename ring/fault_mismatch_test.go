@@ -30,9 +30,7 @@ func oddities() []oddity {
 			return f.op != 0
 		}, []string{"sum", "max"}},
 		{"root", func(f spec, s position, w *ring.Collective) bool {
-			switch f.kind {
-			case ring.KindBroadcast, ring.KindReduce, ring.KindGather, ring.KindScatter:
-			default:
+			if !f.rooted() {
 				return false
 			}
 			other := position{

@@ -1,18 +1,13 @@
 package ring_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
-	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -20,9 +15,6 @@ import (
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
-
-// dutyEnv is the variable that makes TestFaultRank a rank of a job; it holds the duty of that rank.
-const dutyEnv = "RING_TEST_DUTY"
 
 // duty is what a rank does until that fails.
 type duty struct {
@@ -38,31 +30,18 @@ type duty struct {
 // dutyCalls is how many calls a rank makes before it says so.
 const dutyCalls = 3
 
-// TestFaultRank is not a test of its own: the others run it as a process.
-func TestFaultRank(t *testing.T) {
-	text := os.Getenv(dutyEnv)
-	if text == "" {
-		return
-	}
+// doDuty is the role of a rank with a duty.
+func doDuty(told string) error {
 	var d duty
-	if err := json.Unmarshal([]byte(text), &d); err != nil {
-		t.Fatal(err)
+	if err := json.Unmarshal([]byte(told), &d); err != nil {
+		return err
 	}
 	c, err := ring.Init(context.Background())
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer c.Close()
-	at := time.Time{}
-	err = d.work(c, os.Stdin, func() { fmt.Println("running") })
-	at = time.Now()
-	v := verdict{Rank: -2, At: at, Text: err.Error()}
-	if peer := new(ring.PeerError); errors.As(err, &peer) {
-		v.Rank = peer.Rank
-	}
-	if json.NewEncoder(os.Stdout).Encode(v) != nil {
-		t.Fatal("nobody hears the verdict")
-	}
+	return tell(d.work(c, os.Stdin, func() { fmt.Println("running") }))
 }
 
 // work does the duty until it fails, and returns that error.
@@ -125,67 +104,18 @@ func dieAt(dst ring.Buffer, thousandths int) {
 	_ = unix.Kill(os.Getpid(), unix.SIGKILL)
 }
 
-// process is one rank that is a process.
-type process struct {
-	*exec.Cmd
-	said *bufio.Scanner
-	in   io.Closer
-}
-
-// begun starts cmd as a rank with a duty. It ends with the test.
-func begun(t *testing.T, cmd *exec.Cmd, environ []string, d duty) *process {
+// role is the duty as the role of a process.
+func (d duty) role(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(d)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Env = append(append(os.Environ(), environ...), dutyEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Process.Kill() // it may be over
-		_ = cmd.Wait()
-	})
-	return &process{cmd, bufio.NewScanner(out), in}
-}
-
-// rankCommand runs this test program as a rank.
-func rankCommand() []string { return []string{os.Args[0], "-test.run=^TestFaultRank$"} }
-
-// hears waits for the process to say word.
-func (p *process) hears(word string) error {
-	for p.said.Scan() {
-		if p.said.Text() == word {
-			return nil
-		}
-	}
-	return fmt.Errorf("the rank ended before it was %s", word)
-}
-
-// verdict waits for the end of the rank's duty.
-func (p *process) verdict() (v verdict, err error) {
-	for p.said.Scan() {
-		if strings.HasPrefix(p.said.Text(), "{") {
-			return v, json.Unmarshal(p.said.Bytes(), &v)
-		}
-	}
-	return v, errors.New("the rank ended without a verdict")
+	return "duty " + string(text)
 }
 
 // startRank starts one rank of d on l.
 func startRank(t *testing.T, l layout, d *ringtest.Job, rank int, what duty) *process {
 	t.Helper()
-	argv := rankCommand()
-	return begun(t, exec.Command(argv[0], argv[1:]...), l.environ(d, rank), what)
+	return start(t, self(), l.environ(d, rank), what.role(t))
 }

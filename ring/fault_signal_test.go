@@ -1,19 +1,14 @@
 package ring_test
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -85,7 +80,7 @@ func TestRankKilledDuringInit(t *testing.T) {
 		for _, p := range ranks {
 			if step != "joined" {
 				<-reached
-			} else if err := p.hears("running"); err != nil {
+			} else if _, err := p.hear("running"); err != nil {
 				t.Error(err)
 			}
 		}
@@ -144,96 +139,6 @@ func holding(t *testing.T) []string {
 		}
 	}
 	return all
-}
-
-// sockets are the TCP connections of this process, by descriptor.
-func sockets() []int {
-	var all []int
-	links, _ := filepath.Glob("/proc/self/fd/*")
-	for _, link := range links {
-		fd, err := strconv.Atoi(filepath.Base(link))
-		if err != nil {
-			continue
-		}
-		if _, err := unix.Getpeername(fd); err == nil {
-			all = append(all, fd)
-		}
-	}
-	return all
-}
-
-// toAgent reports whether either end of a connection is port.
-func toAgent(fd, port int) bool {
-	for _, name := range []func(int) (unix.Sockaddr, error){unix.Getsockname, unix.Getpeername} {
-		addr, err := name(fd)
-		if err != nil {
-			return true
-		}
-		if v4, ok := addr.(*unix.SockaddrInet4); !ok || v4.Port == port {
-			return true
-		}
-	}
-	return false
-}
-
-// One of several connections between two ranks is cut while data moves.
-// It is row R24 of the fault matrix.
-func TestOneCutStreamEndsTheJob(t *testing.T) {
-	l := layout{
-		name:      "four-streams",
-		transport: "tcp",
-		size:      3,
-		streams:   4,
-		more:      []string{"RING_ALGORITHM=ring"},
-	} // which uses all links
-	for round := range 8 {
-		d := l.job(t)
-		old := sockets()
-		comms := l.join(t, d)
-		_, port, _ := strings.Cut(d.Rank(0, "").Agent, ":")
-		agentPort, err := strconv.Atoi(port)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var streams []int
-		for _, fd := range sockets() {
-			if !slices.Contains(old, fd) && !toAgent(fd, agentPort) {
-				streams = append(streams, fd)
-			}
-		}
-		if len(streams) < 2*4*2 {
-			t.Fatalf("%d ends of streams, want at least 16", len(streams))
-		}
-		var running sync.WaitGroup
-		running.Add(l.size)
-		cut := time.Time{}
-		over := make(chan error, 1)
-		go func() {
-			over <- ringtest.Each(l.size, func(rank int) error {
-				err := duty{Form: "allreduce", N: 300_000}.work(comms[rank], nil, running.Done)
-				if peer := new(ring.PeerError); !errors.As(err, &peer) {
-					return err
-				}
-				return nil
-			})
-		}()
-		running.Wait()
-		for range round {
-			runtime.Gosched()
-		}
-		cut = time.Now()
-		if err := unix.Shutdown(streams[round*5%len(streams)], unix.SHUT_RDWR); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-over; err != nil {
-			t.Errorf("round %d: %v", round, err)
-		}
-		if took := time.Since(cut); took > soon {
-			t.Errorf("round %d: all ranks knew after %v", round, took)
-		}
-		closeAll(comms)
-		d.Close()
-	}
 }
 
 // R10: a program that a rank starts, which is all that a Go program's fork can become, has none of

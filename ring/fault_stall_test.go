@@ -77,17 +77,9 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 	var running sync.WaitGroup
 	for _, a := range absences {
 		a.l.more = append(slices.Clone(a.l.more), "RING_STALL="+patience.String())
-		job, _, environ := openAgent(t, a.l)
-		comms := make([]*ring.Comm, a.l.size)
-		t.Cleanup(func() { closeAll(comms) })
-		err := ringtest.Each(a.l.size, func(rank int) (err error) {
-			comms[rank],
-				err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(environ(rank), "RING_STREAMS=1"))))
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a.l.streams = 1
+		job := a.l.job(t)
+		comms := a.l.join(t, job)
 		running.Go(func() {
 			if err := a.happen(comms, job); err != nil {
 				t.Errorf("%s, %s, without rank %d: %v", a.l.name, a.call, a.culprit, err)
@@ -98,7 +90,7 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 }
 
 // happen makes the calls of all ranks, and compares what was reported.
-func (a absence) happen(comms []*ring.Comm, job *agent) error {
+func (a absence) happen(comms []*ring.Comm, job *ringtest.Job) error {
 	f, err := specOf(a.call)
 	if err != nil {
 		return err
@@ -119,7 +111,7 @@ func (a absence) happen(comms []*ring.Comm, job *agent) error {
 		for call := range 3 { // the root of a broadcast stays where it is, through with it
 			if call == 2 && rank == a.culprit {
 				for reported := 0; reported == 0 && patience.Err() == nil; time.Sleep(10 * time.Millisecond) {
-					reported = len(job.noted())
+					reported = len(job.Notes())
 				}
 				time.Sleep(time.Second) // a second report would come by then
 			}
@@ -135,25 +127,10 @@ func (a absence) happen(comms []*ring.Comm, job *agent) error {
 		return nil
 	})
 	want := fmt.Sprintf(a.want, a.culprit, comms[a.culprit].Host())
-	if got := job.noted(); len(got) != 1 || got[0] != want {
+	if got := job.Notes(); len(got) != 1 || got[0] != want {
 		err = errors.Join(err, fmt.Errorf("reported %q, want only %q", got, want))
 	}
 	return err
-}
-
-// noted is what ranks have said, without who did.
-func (a *agent) noted() []string {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var texts []string
-	for _, note := range a.notes {
-		var rank int
-		if n, _ := fmt.Sscanf(note, "rank %d:", &rank); n == 1 {
-			note = note[len(fmt.Sprintf("rank %d: ", rank)):]
-		}
-		texts = append(texts, note)
-	}
-	return texts
 }
 
 // A program may have reports come to itself; nothing is said when all have come, or when it wants
@@ -164,7 +141,7 @@ func TestStallReportOption(t *testing.T) {
 	}
 	const patience = 800 * time.Millisecond
 	l := layouts()[0].of(2)
-	job, _, environ := openAgent(t, l)
+	job := l.job(t)
 	var mu sync.Mutex
 	var got []string
 	report := func(text string) {
@@ -179,7 +156,7 @@ func TestStallReportOption(t *testing.T) {
 		if rank == 1 {
 			after = -1 // it leaves no word, and tells of nobody
 		}
-		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ(rank))),
+		comms[rank], err = ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(l.environ(job, rank))),
 			ring.WithStallReport(after, report))
 		return err
 	})
@@ -202,7 +179,7 @@ func TestStallReportOption(t *testing.T) {
 	if want := "barrier, call 2, has waited 800ms for rank 1 on " + comms[1].Host(); len(got) != 1 || got[0] != want {
 		t.Errorf("reported %q, want %q", got, want)
 	}
-	if notes := job.noted(); len(notes) > 0 {
+	if notes := job.Notes(); len(notes) > 0 {
 		t.Errorf("gorun was told %q", notes)
 	}
 	for _, bad := range []string{"soon", "-1s", "5"} {

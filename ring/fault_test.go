@@ -35,6 +35,8 @@ type spec struct {
 	kind    ring.Kind
 	op      ring.Op
 	unlike  bool
+	inPlace bool                            // src is rank's part of dst
+	apart   int                             // from the rank that a message goes to
 	in, out func(s position) int            // elements of src and dst
 	give    func(s position, i int) float32 // element i of src
 	want    func(s position, i int) float32 // element i of dst afterwards
@@ -72,8 +74,7 @@ func specs() []spec {
 			want: func(s position, i int) float32 { return sum(s, s.rank*s.n+i) }},
 		{name: "alltoall", kind: ring.KindAllToAll, in: all, out: all, give: mine,
 			want: func(s position, i int) float32 { return at(i/s.n, s.rank*s.n+i%s.n) }},
-		{name: "message", kind: ring.KindMessage, in: part, out: part, give: mine,
-			want: func(s position, i int) float32 { return at((s.rank-1+s.size)%s.size, i) }},
+		message("message", 1),
 		{name: "allgather of unlike parts", kind: ring.KindAllGather, unlike: true, in: ragged, out: raggedAll,
 			give: mine,
 			want: func(s position, i int) float32 { from := s.owner(i); return at(from, i-s.begin(from)) }},
@@ -83,10 +84,99 @@ func specs() []spec {
 	}
 }
 
+// forms returns specs, and variants of them.
+func forms() []spec {
+	all := specs()
+	for _, f := range specs() {
+		f.inPlace = f.kind == ring.KindAllReduce || f.kind == ring.KindAllGather
+		if f.inPlace {
+			f.name += " in place"
+			all = append(all, f)
+		}
+	}
+	mine := func(s position, i int) float32 { return at(s.rank, i) }
+	ragged := func(s position) int { return s.length(s.rank) }
+	whole := func(s position) int { return s.begin(s.size) }
+	atRoot := func(s position) int {
+		if s.rank != s.root {
+			return 0
+		}
+		return whole(s)
+	}
+	return append(all, []spec{
+		message("message to itself", 0),
+		message("message to the next but one", 2),
+		{name: "gather of unlike parts", kind: ring.KindGather, unlike: true, in: ragged, out: atRoot, give: mine,
+			want: func(s position, i int) float32 { from := s.owner(i); return at(from, i-s.begin(from)) }},
+		{name: "scatter of unlike parts", kind: ring.KindScatter, unlike: true, in: atRoot, out: ragged, give: mine,
+			want: func(s position, i int) float32 { return at(s.root, s.begin(s.rank)+i) }},
+		{name: "alltoall of unlike parts", kind: ring.KindAllToAll, unlike: true,
+			in:   func(s position) int { return total(s.sends(s.rank)) },
+			out:  func(s position) int { return total(s.receives()) },
+			give: mine,
+			want: func(s position, i int) float32 {
+				from := 0
+				for counts := s.receives(); i >= counts[from]; from++ {
+					i -= counts[from]
+				}
+				return at(from, total(s.sends(from)[:s.rank])+i)
+			}},
+	}...)
+}
+
+// message goes to the rank that is so many further on.
+func message(name string, apart int) spec {
+	part := func(s position) int { return s.n }
+	return spec{
+		name:  name,
+		kind:  ring.KindMessage,
+		apart: apart,
+		in:    part,
+		out:   part,
+		give:  func(s position, i int) float32 { return at(s.rank, i) },
+		want:  func(s position, i int) float32 { return at(s.back(apart), i) },
+	}
+}
+
+// rooted reports whether calls of this kind have a root.
+func (f spec) rooted() bool {
+	switch f.kind {
+	case ring.KindBroadcast, ring.KindReduce, ring.KindGather, ring.KindScatter:
+		return true
+	}
+	return false
+}
+
 func none(position) int { return 0 }
+
+func total(counts []int) (n int) {
+	for _, more := range counts {
+		n += more
+	}
+	return n
+}
+
+// back is the rank so many before s.
+func (s position) back(apart int) int { return (s.rank + s.size - apart%s.size) % s.size }
 
 // length is how long rank's part is where parts are unlike.
 func (s position) length(rank int) int { return s.n * (rank % 3) }
+
+// sends are the lengths of what rank sends to each where parts are unlike; receives, of what s
+// gets.
+func (s position) sends(rank int) (counts []int) {
+	for to := range s.size {
+		counts = append(counts, s.n*((rank+2*to)%3))
+	}
+	return counts
+}
+
+func (s position) receives() (counts []int) {
+	for from := range s.size {
+		counts = append(counts, s.sends(from)[s.rank])
+	}
+	return counts
+}
 
 func (s position) begin(rank int) int {
 	at := 0
@@ -94,6 +184,14 @@ func (s position) begin(rank int) int {
 		at += s.length(q)
 	}
 	return at
+}
+
+// partAt is where the part of s begins in all of them.
+func (s position) partAt(unlike bool) int {
+	if unlike {
+		return s.begin(s.rank)
+	}
+	return s.n * s.rank
 }
 
 // owner is the rank whose part element i is in.
@@ -116,14 +214,19 @@ func (s position) at(c *ring.Comm) position {
 func (f spec) fill(s position, room func(elements int) []float32) ring.Collective {
 	src := room(f.in(s))
 	dst := room(f.out(s))
-	for i := range src {
-		src[i] = f.give(s, i)
+	if f.inPlace && f.kind == ring.KindAllReduce {
+		src = dst
+	} else if f.inPlace {
+		src = dst[s.partAt(f.unlike):][:len(src)]
 	}
 	for i := range dst {
 		dst[i] = -1
 		if f.kind == ring.KindBroadcast {
 			dst[i] = at(s.rank, i)
 		}
+	}
+	for i := range src {
+		src[i] = f.give(s, i)
 	}
 	w := ring.Collective{
 		Kind: f.kind,
@@ -137,8 +240,11 @@ func (f spec) fill(s position, room func(elements int) []float32) ring.Collectiv
 	case f.kind == ring.KindBarrier:
 		w = ring.Collective{Kind: f.kind}
 	case f.kind == ring.KindMessage:
-		w.To = (s.rank + 1) % s.size
-		w.From = (s.rank - 1 + s.size) % s.size
+		w.To = (s.rank + f.apart) % s.size
+		w.From = s.back(f.apart)
+	case f.unlike && f.kind == ring.KindAllToAll:
+		w.Counts = s.receives()
+		w.Sends = s.sends(s.rank)
 	case f.unlike:
 		for rank := range s.size {
 			w.Counts = append(w.Counts, s.length(rank))
@@ -154,6 +260,9 @@ func (f spec) check(s position, w ring.Collective) error {
 			return fmt.Errorf("%s: element %d of %d is %v, want %v", f.name, i, w.Dst.Len, v, want)
 		}
 	}
+	if f.inPlace {
+		return nil
+	}
 	for i, v := range elements(w.Src) {
 		if want := f.give(s, i); v != want {
 			return fmt.Errorf("%s: element %d of src is %v after the call, was %v", f.name, i, v, want)
@@ -165,18 +274,65 @@ func (f spec) check(s position, w ring.Collective) error {
 // heap allocates room in Go's memory.
 func heap(elements int) []float32 { return make([]float32, elements) }
 
-// way is how a rank makes a call.
+// caller is how a rank makes a call.
 type caller func(ctx context.Context, c *ring.Comm, w ring.Collective) error
 
 func synchronously(ctx context.Context, c *ring.Comm, w ring.Collective) error { return c.Do(ctx, w) }
 
-// started starts the call, and waits for it.
+// asynchronously starts the call, and waits for it.
 func asynchronously(ctx context.Context, c *ring.Comm, w ring.Collective) error {
 	h, err := c.Start(w)
 	if err != nil {
 		return err
 	}
 	return h.Wait(ctx)
+}
+
+// byName makes the call by the function that is named after its kind.
+func byName(ctx context.Context, c *ring.Comm, w ring.Collective) error {
+	dst := elements(w.Dst)
+	src := elements(w.Src)
+	if (w.Kind == ring.KindReduce || w.Kind == ring.KindGather) && c.Rank() != w.Root {
+		dst = []float32{5} // is not used
+		defer func() {
+			if dst[0] != 5 {
+				panic("a rank that is not the root has got a result")
+			}
+		}()
+	}
+	switch w.Kind {
+	case ring.KindBarrier:
+		return ring.Barrier(ctx, c)
+	case ring.KindBroadcast:
+		return ring.Broadcast(ctx, c, dst, w.Root)
+	case ring.KindAllReduce:
+		if w.Dst == w.Src {
+			return ring.AllReduce(ctx, c, dst, w.Op)
+		}
+		return ring.AllReduceInto(ctx, c, dst, src, w.Op)
+	case ring.KindReduce:
+		return ring.Reduce(ctx, c, dst, src, w.Op, w.Root)
+	case ring.KindReduceScatter:
+		return ring.ReduceScatterV(ctx, c, dst, src, w.Counts, w.Op)
+	case ring.KindAllGather:
+		return ring.AllGatherV(ctx, c, dst, src, w.Counts)
+	case ring.KindGather:
+		return ring.GatherV(ctx, c, dst, src, w.Counts, w.Root)
+	case ring.KindScatter:
+		return ring.ScatterV(ctx, c, dst, src, w.Counts, w.Root)
+	case ring.KindAllToAll:
+		if w.Counts == nil {
+			return ring.AllToAll(ctx, c, dst, src)
+		}
+		return ring.AllToAllV(ctx, c, dst, src, w.Counts, w.Sends)
+	}
+	if c.Size() == 1 || w.To != (c.Rank()+1)%c.Size() {
+		return ring.SendRecv(ctx, c, dst, w.From, src, w.To)
+	}
+	if c.Rank() == 0 { // else all might wait for room
+		return errors.Join(ring.Send(ctx, c, src, w.To), ring.Recv(ctx, c, dst, w.From))
+	}
+	return errors.Join(ring.Recv(ctx, c, dst, w.From), ring.Send(ctx, c, src, w.To))
 }
 
 // once makes one call and checks it.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,29 +13,35 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
 
-func TestMain(m *testing.M) {
-	if what := os.Getenv(deviceEnv); what != "" {
-		os.Exit(status(deviceChild(what)))
+// roleEnv makes the test binary a rank of a job. It holds the name of a role, and what that is
+// told.
+const roleEnv = "RING_TEST_ROLE"
+
+// roles are what the test binary does as a process.
+func roles() map[string]func(told string) error {
+	return map[string]func(told string) error{
+		"duty":    doDuty,
+		"queue":   trainUntilItFails,
+		"latency": measureLatency,
+		"device":  useDevice,
+		"elastic": trainElastic,
 	}
-	if os.Getenv(elasticEnv) != "" {
-		os.Exit(elasticChild())
+}
+
+func TestMain(m *testing.M) {
+	if name, told, found := strings.Cut(os.Getenv(roleEnv), " "); found {
+		if err := roles()[name](told); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	code := m.Run()
 	os.RemoveAll(standin.dir)
 	os.Exit(code)
-}
-
-// status prints err and returns the exit status of a rank.
-func status(err error) int {
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
 }
 
 // standin is the folder of the stand-ins for the libraries of GPUs; see device_test.go.
@@ -44,11 +51,20 @@ var standin struct {
 	err  error
 }
 
-// verdict is what a rank prints when its endless allreduce has failed.
+// verdict is what a rank prints when its calls have failed.
 type verdict struct {
 	Rank int       // the rank that the error names
 	At   time.Time // when it came
 	Text string
+}
+
+// tell prints the verdict on the error that ended a rank's calls.
+func tell(err error) error {
+	v := verdict{Rank: -2, At: time.Now(), Text: err.Error()}
+	if peer := new(ring.PeerError); errors.As(err, &peer) {
+		v.Rank = peer.Rank
+	}
+	return json.NewEncoder(os.Stdout).Encode(v)
 }
 
 // untilItFails calls step until it fails, and prints a line when it has begun and a verdict at
@@ -61,70 +77,29 @@ func untilItFails(step func() error) error {
 		}
 		err = step()
 	}
-	v := verdict{Rank: -2, At: time.Now(), Text: err.Error()}
-	if peer := new(ring.PeerError); errors.As(err, &peer) {
-		v.Rank = peer.Rank
-	}
-	return json.NewEncoder(os.Stdout).Encode(v)
+	return tell(err)
 }
 
-// kill ends the process of rank victim, calls then, and expects from all others a verdict about it
-// within bound.
-func kill(t *testing.T, ranks []*exec.Cmd, outputs []*bufio.Scanner, victim int, bound time.Duration, then func()) {
+// process is a rank that is a process.
+type process struct {
+	*exec.Cmd
+	said *bufio.Scanner
+	in   io.Closer
+}
+
+// self runs this test program.
+func self() *exec.Cmd { return exec.Command(os.Args[0]) }
+
+// start starts cmd, which runs this test program, as a rank with a role. It ends with the test.
+func start(t testing.TB, cmd *exec.Cmd, environ []string, role string) *process {
 	t.Helper()
-	killed := time.Now()
-	if err := ranks[victim].Process.Kill(); err != nil {
+	cmd.Env = append(append(os.Environ(), environ...), roleEnv+"="+role)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
 		t.Fatal(err)
 	}
-	then()
-	for rank, out := range outputs {
-		if rank == victim {
-			continue
-		}
-		var v verdict
-		if line := scanFor(t, out, "{"); json.Unmarshal([]byte(line), &v) != nil || v.Rank != victim {
-			t.Errorf("rank %d says %q, want an error about rank %d", rank, line, victim)
-		}
-		if took := v.At.Sub(killed); took > bound {
-			t.Errorf("rank %d knew after %v", rank, took)
-		}
-	}
-}
-
-// scanFor reads lines until one starts with prefix.
-func scanFor(t testing.TB, out *bufio.Scanner, prefix string) string {
-	t.Helper()
-	for out.Scan() {
-		if strings.HasPrefix(out.Text(), prefix) {
-			return out.Text()
-		}
-	}
-	t.Fatalf("a rank ended without a line %q", prefix)
-	return ""
-}
-
-// startChild runs this test program as a rank: what it does there is up to the variable
-// and the arguments.
-func startChild(t testing.TB, job *ringtest.Job, rank int, variable string, args ...string) (*exec.Cmd,
-	*bufio.Scanner) {
-	t.Helper()
-	return startChildWith(t, job, rank, variable+"=1", args...)
-}
-
-// startChildWith is startChild with a setting that says more.
-func startChildWith(t testing.TB, job *ringtest.Job, rank int, setting string, args ...string) (*exec.Cmd,
-	*bufio.Scanner) {
-	t.Helper()
-	return startProcess(t, append(job.Environ(rank), setting), args...)
-}
-
-// startProcess runs this test program with more in its environment.
-func startProcess(t testing.TB, environ []string, args ...string) (*exec.Cmd, *bufio.Scanner) {
-	t.Helper()
-	cmd := exec.Command(os.Args[0], args...)
-	cmd.Env = append(os.Environ(), environ...)
-	cmd.Stderr = os.Stderr
-	stdout, err := cmd.StdoutPipe()
+	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,8 +107,61 @@ func startProcess(t testing.TB, environ []string, args ...string) (*exec.Cmd, *b
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cmd.Process.Kill()
-		cmd.Wait()
+		in.Close()
+		_ = cmd.Process.Kill() // it may be over
+		_ = cmd.Wait()
 	})
-	return cmd, bufio.NewScanner(stdout)
+	return &process{cmd, bufio.NewScanner(out), in}
+}
+
+// hear returns the next line of the process that begins with prefix.
+func (p *process) hear(prefix string) (string, error) {
+	for p.said.Scan() {
+		if strings.HasPrefix(p.said.Text(), prefix) {
+			return p.said.Text(), nil
+		}
+	}
+	return "", fmt.Errorf("the rank ended without a line %q", prefix)
+}
+
+// verdict waits for the end of the rank's calls.
+func (p *process) verdict() (v verdict, err error) {
+	line, err := p.hear("{")
+	if err != nil {
+		return v, err
+	}
+	return v, json.Unmarshal([]byte(line), &v)
+}
+
+// allRunning waits until all ranks say that they are running.
+func allRunning(t *testing.T, ranks []*process) {
+	t.Helper()
+	for rank, p := range ranks {
+		if _, err := p.hear("running"); err != nil {
+			t.Fatalf("rank %d: %v", rank, err)
+		}
+	}
+}
+
+// kill ends the process of rank victim, calls then, and expects from all others a verdict about it
+// within bound.
+func kill(t *testing.T, ranks []*process, victim int, bound time.Duration, then func()) {
+	t.Helper()
+	killed := time.Now()
+	if err := ranks[victim].Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	then()
+	for rank, p := range ranks {
+		if rank == victim {
+			continue
+		}
+		v, err := p.verdict()
+		if err != nil || v.Rank != victim {
+			t.Errorf("rank %d says %+v, %v, want an error about rank %d", rank, v, err, victim)
+		}
+		if took := v.At.Sub(killed); took > bound {
+			t.Errorf("rank %d knew after %v", rank, took)
+		}
+	}
 }

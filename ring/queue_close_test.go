@@ -1,19 +1,14 @@
 package ring_test
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -125,76 +120,20 @@ func TestQueueOfAPartNamesTheClosedRank(t *testing.T) {
 	}
 }
 
-func TestQueueLeavesNothingBehind(t *testing.T) {
-	onTransports(t, func(t *testing.T, l layout) {
-		files := func() int {
-			entries, err := os.ReadDir("/proc/self/fd")
-			if err != nil {
-				lab.Skip(t, "no /proc here")
-			}
-			return len(entries)
-		}
-		round := func(i int) {
-			job := l.of(3).job(t)
-			comms := job.Join(t)
-			queues := make([]*ring.Queue, 3)
-			err := ringtest.Each(3, func(rank int) (err error) {
-				if queues[rank], err = ring.NewQueue(ctx, comms[rank], ring.WithStall(0, func(string) {})); err != nil {
-					return err
-				}
-				return sumOf(5)(queues[rank])
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i%2 == 0 { // else the queues end with their comms
-				closeQueues(t, queues)
-			}
-			ringtest.Each(3, func(rank int) error { return comms[rank].Close() })
-			job.Close()
-		}
-		round(0)
-		round(1)
-		goroutines := runtime.NumGoroutine()
-		open := files()
-		for i := range 6 {
-			round(i)
-		}
-		deadline := time.Now().Add(5 * time.Second) // net/http ends its goroutines a little later
-		for runtime.NumGoroutine() > goroutines || files() > open {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d goroutines and %d files, were %d and %d", runtime.NumGoroutine(), files(), goroutines,
-					open)
-			}
-			runtime.Gosched()
-		}
-	})
-}
-
-// queueChildEnv makes TestQueueChild act as one rank of TestQueueKilledRank.
-const queueChildEnv = "RING_TEST_QUEUE_CHILD"
-
-// TestQueueChild is a rank in a process of its own: it trains until that fails. It prints a
-// line when it has begun, one for each stall, and a verdict at the end.
-func TestQueueChild(t *testing.T) {
-	if os.Getenv(queueChildEnv) == "" {
-		return
-	}
+// trainUntilItFails is the role of a rank that trains. It prints a line when it has begun, one for
+// each stall, and a verdict at the end.
+func trainUntilItFails(string) error {
 	c, err := ring.Init(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	q, err := ring.NewQueue(ctx, c, ring.WithStall(100*time.Millisecond, func(text string) {
 		fmt.Println("stall:", text)
 	}))
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	s := newStepper(q, 50, 1000)
-	err = untilItFails(s.step)
-	if err := errors.Join(err, q.Close(), c.Close()); err != nil {
-		t.Error(err)
-	}
+	return errors.Join(untilItFails(newStepper(q, 50, 1000).step), q.Close(), c.Close())
 }
 
 // A rank that is stopped is reported as a stall, and one that is killed ends the queues.
@@ -203,25 +142,23 @@ func TestQueueKilledRank(t *testing.T) {
 		const size = 3
 		const victim = 1
 		job := l.of(size).job(t)
-		ranks := make([]*exec.Cmd, size)
-		outputs := make([]*bufio.Scanner, size)
+		var ranks []*process
 		for rank := range size {
-			ranks[rank], outputs[rank] = startChild(t, job, rank, queueChildEnv, "-test.run=^TestQueueChild$")
+			ranks = append(ranks, start(t, self(), job.Environ(rank), "queue "))
 		}
-		for _, out := range outputs {
-			scanFor(t, out, "running")
-		}
+		allRunning(t, ranks)
 		if err := ranks[victim].Process.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		for rank, out := range outputs {
-			if rank != victim {
-				if line := scanFor(t, out, "stall:"); !strings.Contains(line, "waits for the other ranks") &&
-					!strings.Contains(line, "has waited") {
-					t.Errorf("rank %d reports %q", rank, line)
-				}
+		for rank, p := range ranks {
+			if rank == victim {
+				continue
+			}
+			if line, err := p.hear("stall:"); err != nil || !strings.Contains(line, "waits for the other ranks") &&
+				!strings.Contains(line, "has waited") {
+				t.Errorf("rank %d reports %q, %v", rank, line, err)
 			}
 		}
-		kill(t, ranks, outputs, victim, 2*failureDeadline, func() {})
+		kill(t, ranks, victim, 2*failureDeadline, func() {})
 	})
 }

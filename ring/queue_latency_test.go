@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -12,10 +11,6 @@ import (
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
-
-// latencyChildEnv makes TestQueueLatencyChild act as one rank of BenchmarkQueueLatency. It is how
-// many turns there are.
-const latencyChildEnv = "RING_TEST_QUEUE_LATENCY"
 
 const latencyTurn = 200 // calls of one kind, before those of the other
 
@@ -31,15 +26,18 @@ func BenchmarkQueueLatency(b *testing.B) {
 		b.Run(fmt.Sprintf("%dB", bytes), func(b *testing.B) {
 			job := ringtest.NewJob(b, 2)
 			job.Transport = "shm"
-			text := fmt.Sprintf("%s=%d %d", latencyChildEnv, bytes, b.N)
+			role := fmt.Sprintf("latency %d %d", bytes, b.N)
 			var got latencies
 			b.ResetTimer()
-			_, first := startChildWith(b, job, 0, text, "-test.run=^TestQueueLatencyChild$")
-			_, second := startChildWith(b, job, 1, text, "-test.run=^TestQueueLatencyChild$")
-			if err := json.Unmarshal([]byte(scanFor(b, first, "{")), &got); err != nil {
+			ranks := [2]*process{start(b, self(), job.Environ(0), role), start(b, self(), job.Environ(1), role)}
+			line, err := ranks[0].hear("{")
+			if err == nil {
+				err = json.Unmarshal([]byte(line), &got)
+			}
+			_, theirs := ranks[1].hear("{")
+			if err = errors.Join(err, theirs); err != nil {
 				b.Fatal(err)
 			}
-			scanFor(b, second, "{")
 			b.ReportMetric(got.Call, "call-µs")
 			b.ReportMetric(got.Do, "do-µs")
 			b.ReportMetric(got.Queue, "submit+wait-µs")
@@ -48,19 +46,20 @@ func BenchmarkQueueLatency(b *testing.B) {
 	}
 }
 
-// TestQueueLatencyChild is a rank in a process of its own. It prints medians.
-func TestQueueLatencyChild(t *testing.T) {
+// measureLatency is the role of a rank that prints medians of vectors of so many bytes in so many
+// turns.
+func measureLatency(told string) error {
 	var bytes, turns int
-	if n, _ := fmt.Sscan(os.Getenv(latencyChildEnv), &bytes, &turns); n != 2 {
-		return
+	if _, err := fmt.Sscan(told, &bytes, &turns); err != nil {
+		return err
 	}
 	c, err := ring.Init(ctx)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	q, err := ring.NewQueue(ctx, c)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	buf := make([]float32, bytes/4)
 	call := func() error { return ring.AllReduce(ctx, c, buf, ring.Sum) }
@@ -81,7 +80,7 @@ func TestQueueLatencyChild(t *testing.T) {
 			for range latencyTurn {
 				begun := time.Now()
 				if err := do(); err != nil {
-					t.Fatal(err)
+					return err
 				}
 				if turn > 0 {
 					took[i] = append(took[i], time.Since(begun))
@@ -95,7 +94,5 @@ func TestQueueLatencyChild(t *testing.T) {
 	}
 	text, err := json.Marshal(latencies{median(took[0]), median(took[1]), median(took[2])})
 	fmt.Printf("%s\n", text)
-	if err := errors.Join(err, q.Close(), c.Close()); err != nil {
-		t.Error(err)
-	}
+	return errors.Join(err, q.Close(), c.Close())
 }

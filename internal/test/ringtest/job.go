@@ -44,6 +44,7 @@ type Job struct {
 	named  map[int]string // host by rank
 	lost   []Abort
 	left   []Left
+	notes  []string
 }
 
 // NewJob makes a job of size ranks.
@@ -235,5 +236,16 @@ func (j *Job) Left(by, rank int, cause string) {
 	j.left = append(j.left, Left{By: by, Rank: rank, Cause: cause})
 }
 
-// Note implements [kv.Backend]: a fixed job prints no notes.
-func (j *Job) Note(int, kv.Note) {}
+// Note implements [kv.Backend]: it only keeps the text.
+func (j *Job) Note(_ int, note kv.Note) {
+	j.own.Lock()
+	defer j.own.Unlock()
+	j.notes = append(j.notes, note.Text)
+}
+
+// Notes returns what ranks have noted so far, oldest first.
+func (j *Job) Notes() []string {
+	j.own.Lock()
+	defer j.own.Unlock()
+	return slices.Clone(j.notes)
+}

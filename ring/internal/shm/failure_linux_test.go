@@ -14,6 +14,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gorun/gorun/ring/internal/kernel"
 	"golang.org/x/sys/unix"
 )
 
@@ -105,38 +106,6 @@ func killed(t testing.TB, program string, victim int) (longest time.Duration) {
 	return longest
 }
 
-func TestABrokenJobEndsEveryCall(t *testing.T) {
-	names := []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap", "barrier"}
-	for _, name := range names {
-		for _, bytes := range []int{40, 4000, 700_000} {
-			var broken atomic.Bool
-			var first sync.WaitGroup
-			first.Add(3)
-			run(t, 3, &broken, func(g *Group) {
-				call := calls(g, bytes)[name]
-				if err := call(); err != nil {
-					t.Error(err)
-				}
-				first.Done()
-				first.Wait()
-				if g.rank == 2 {
-					broken.Store(true) // this rank makes no further call
-					return
-				}
-				var err error
-				for range 100 { // a rank that only sends may send a few more
-					if err = call(); err != nil {
-						break
-					}
-				}
-				if !errors.Is(err, ErrBroken) {
-					t.Errorf("%s of %d bytes: %v", name, bytes, err)
-				}
-			})
-		}
-	}
-}
-
 // fenced is a vector between guard bytes.
 type fenced struct{ all, inner []byte }
 
@@ -223,11 +192,11 @@ func hostileRound(t *testing.T, g *Group, i int) error {
 	q := bytesAt(w.inner)
 	switch i / 5 % 7 {
 	case 0:
-		err = g.AllReduce(1, f32, add32, p, p, n/4, 3)
+		err = g.AllReduce(1, kernel.F32, kernel.Sum, p, p, n/4, 3)
 	case 1:
-		err = g.Reduce(1, f32, add32, p, p, n/4, 1, i%3)
+		err = g.Reduce(1, kernel.F32, kernel.Sum, p, p, n/4, 1, i%3)
 	case 2:
-		err = g.ReduceScatter(1, f32, add32, mine, p, regions, 1)
+		err = g.ReduceScatter(1, kernel.F32, kernel.Sum, mine, p, regions, 1)
 	case 3:
 		err = g.AllGatherV(1, p, mine, regions)
 	case 4:

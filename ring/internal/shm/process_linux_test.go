@@ -93,7 +93,6 @@ func child(text string) error {
 func programs() map[string]func(c *rankProcess, args []string) string {
 	return map[string]func(c *rankProcess, args []string) string{
 		"join":    (*rankProcess).sum,
-		"allocs":  (*rankProcess).allocs,
 		"repeat":  (*rankProcess).repeat,
 		"halfway": (*rankProcess).halfway,
 	}

@@ -189,3 +189,16 @@ func TestRailIsCut(t *testing.T) {
 		}
 	}
 }
+
+// hear waits for a line with the prefix begin, and returns the rest of it.
+func hear(t *testing.T, lines *bufio.Scanner, begin string) string {
+	t.Helper()
+	for lines.Scan() {
+		if rest, ok := strings.CutPrefix(lines.Text(), begin); ok {
+			return rest
+		}
+		t.Log(lines.Text())
+	}
+	t.Errorf("the rank ended before it said %q", begin)
+	return ""
+}

@@ -196,28 +196,6 @@ func TestRailsReportTheEnd(t *testing.T) {
 	}
 }
 
-// What was sent before Close arrives.
-func TestRailsDeliver(t *testing.T) {
-	nets, _ := railWorld(t, secure.Plain, 2, 2)
-	const n = 3 << 20
-	in := make([]byte, n)
-	errs := each(nets, func(rank int, net *Net) error {
-		if rank == 0 {
-			err := net.Run(sending(&flow.Sign{1}, 1, payload(n)))
-			net.Deliver()
-			net.Interrupt()
-			return errors.Join(err, net.Close())
-		}
-		return net.Run(receiving(&flow.Sign{1}, 0, in))
-	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(in, payload(n)) {
-		t.Error("other bytes")
-	}
-}
-
 // One rail is one plain connection.
 func TestOneRailIsASocket(t *testing.T) {
 	nets, _ := railWorld(t, secure.Plain, 2, 1)

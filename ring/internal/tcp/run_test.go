@@ -60,6 +60,10 @@ func int64s(b []byte) []int64 {
 	return unsafe.Slice((*int64)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/8)
 }
 
+func int32s(b []byte) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/4)
+}
+
 // Rings of relays, with chunks of all lengths, some of them empty.
 func TestRings(t *testing.T) {
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
@@ -152,99 +156,17 @@ func TestFlowOfNothing(t *testing.T) {
 	}
 }
 
-// reduction is a way to combine received elements.
-type reduction struct {
-	t       kernel.Type
-	op      kernel.Op
-	first   bool // theirs
-	divisor int
-	inPlace bool
-}
-
-func reductions() []reduction {
-	var all []reduction
-	for t := kernel.F32; t <= kernel.Bool; t++ {
-		for op := kernel.Sum; op <= kernel.BXor; op++ {
-			if !kernel.Valid(t, op) {
-				continue
-			}
-			all = append(all, reduction{t, op, false, 0, false}, reduction{t, op, true, 1, true})
-			if t != kernel.Bool {
-				all = append(all, reduction{t, op, true, 3, false})
-			}
-		}
-	}
-	return all
-}
-
-// values returns n elements of random bits that the type allows.
-func (r reduction) values(seed uint64, n int) []byte {
-	b := noise(seed, n*r.t.Size())
-	if r.t == kernel.Bool {
-		for i := range b {
-			b[i] &= 1
-		}
-	}
-	return b
-}
-
-// want returns the kernels' result for whole vectors.
-func (r reduction) want(kernels kernel.Set, with, theirs []byte) []byte {
-	out := make([]byte, len(with))
-	n := len(with) / r.t.Size()
-	pair := []unsafe.Pointer{unsafe.Pointer(&with[0]), unsafe.Pointer(&theirs[0])}
-	if r.first {
-		pair[0], pair[1] = pair[1], pair[0]
-	}
-	kernels.Reduce(r.t, r.op, unsafe.Pointer(&out[0]), pair, n)
-	if r.divisor > 1 {
-		kernels.Divide(r.t, unsafe.Pointer(&out[0]), unsafe.Pointer(&out[0]), n, r.divisor)
-	}
-	return out
-}
-
-// The bits equal those of the kernels, NaN included, so the order of operands matters.
-func TestReductions(t *testing.T) {
-	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
-		nets := guardedWorld(t, guard, 2, 2)
-		for _, r := range reductions() {
-			for _, n := range []int{1, 7, 3001, 40_001} {
-				if n > 3001 && (r.op != kernel.Sum || !r.first) {
-					continue
-				}
-				theirs := r.values(1, n)
-				with := r.values(2, n)
-				want := r.want(nets[1].cfg.Kernels, with, theirs)
-				into := make([]byte, len(with))
-				if r.inPlace {
-					into = with
-				}
-				tail := make([]byte, 5)
-				run(t, nets, []*flow.Flow{
-					{Sign: &flow.Sign{1}, To: 1, From: flow.None, Lead: 2, Send: [][]byte{theirs, []byte("after")}},
-					{
-						Sign: &flow.Sign{1}, To: flow.None, From: 0, Type: r.t, Op: r.op,
-						Recv: []flow.Part{{Into: into, With: with, TheirsFirst: r.first, Divisor: r.divisor},
-							{Into: tail}},
-					},
-				})
-				if !bytes.Equal(into, want) || string(tail) != "after" {
-					t.Errorf("%d elements, %+v: wrong result", n, r)
-				}
-			}
-		}
-	})
-}
-
 // Bytes arrive one at a time, so that every element and the sign are split. R12 of the fault
 // matrix.
 func TestDribble(t *testing.T) {
 	n := rankTwo(t, 1)
 	conn := dialAs(t, n, 0, 1)[0]
-	r := reduction{t: kernel.I32, op: kernel.Sum}
-	theirs := r.values(1, 50)
-	with := r.values(2, 50)
-	want := r.want(n.cfg.Kernels, with, theirs)
+	theirs := noise(1, 200)
+	with := noise(2, 200)
+	want := make([]int32, 50)
+	for i := range want {
+		want[i] = int32s(theirs)[i] + int32s(with)[i]
+	}
 	plain := make([]byte, 3)
 	sign := flow.Sign{5}
 	go func() {
@@ -256,69 +178,11 @@ func TestDribble(t *testing.T) {
 		Sign: &sign,
 		To:   flow.None,
 		From: 0,
-		Type: r.t,
-		Op:   r.op,
+		Type: kernel.I32,
+		Op:   kernel.Sum,
 		Recv: []flow.Part{{Into: with, With: with}, {Into: plain}},
 	})
-	if err != nil || !bytes.Equal(with, want) || string(plain) != "end" {
+	if err != nil || !slices.Equal(int32s(with), want) || string(plain) != "end" {
 		t.Errorf("%q after the sums, %v", plain, err)
-	}
-}
-
-func TestNoAllocation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	const runs = 50
-	for stripes := 1; stripes <= 2; stripes++ {
-		for _, size := range []int{8, 64 << 10, 4 << 20} {
-			nets := world(t, 2, stripes)
-			linkUp(t, nets)
-			f := [2]*flow.Flow{}
-			for rank := range f {
-				f[rank] = allreduce(rank, make([]byte, size), make([]byte, size))
-			}
-			done := make(chan error, 1)
-			go func() {
-				var err error
-				for i := 0; i < runs+2 && err == nil; i++ {
-					err = nets[1].Run(f[1])
-				}
-				done <- err
-			}()
-			one := func() {
-				if err := nets[0].Run(f[0]); err != nil {
-					panic(err)
-				}
-			}
-			one() // both ends have made what they keep
-			allocated := testing.AllocsPerRun(runs, one)
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
-			if allocated > 0 {
-				t.Errorf("%d bytes in %d stripes: %v allocations a flow", size, stripes, allocated)
-			}
-		}
-	}
-}
-
-// allreduce is the flow of a rank of two that adds two vectors of float32.
-func allreduce(rank int, mine, sum []byte) *flow.Flow {
-	halves := [2][2]int{{0, len(mine) / 2}, {len(mine) / 2, len(mine)}}
-	own := halves[rank]
-	theirs := halves[1-rank]
-	return &flow.Flow{
-		Sign: &flow.Sign{1},
-		To:   1 - rank,
-		From: 1 - rank,
-		Lead: 1,
-		Send: [][]byte{mine[theirs[0]:theirs[1]], sum[own[0]:own[1]]},
-		Recv: []flow.Part{
-			{Into: sum[own[0]:own[1]], With: mine[own[0]:own[1]]},
-			{Into: sum[theirs[0]:theirs[1]]},
-		},
-		Type: kernel.F32,
-		Op:   kernel.Sum,
 	}
 }
