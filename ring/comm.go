@@ -28,13 +28,10 @@ const (
 // Comm is this rank's membership in its job, or in a part of it made by [Split] or [Group]. Its
 // methods and the collectives are safe for concurrent use.
 type Comm struct {
-	self  rankenv.Rank
-	name  string   // empty for the whole job
-	hosts []string // names of the hosts, by rank
-	ranks []int    // numbers in the whole job, by rank; nil when they are the same
-	key   []byte   // secret of the job and epoch
-	opts  options
-	cost  *algorithms.Cost // cost of the network between domains; nil if not measured
+	membership
+	key  []byte // secret of the job and epoch
+	opts options
+	cost *algorithms.Cost // cost of the network between domains; nil if not measured
 
 	// life ends when the Comm can no longer work: by an abort of the job, a lost link, a cancelled
 	// call or Close. Its cause is the first of these.
@@ -65,6 +62,14 @@ type Comm struct {
 	broke atomic.Pointer[error] // error of the first failed call; stored under calls
 }
 
+// membership is which rank of which ranks this process is.
+type membership struct {
+	self  rankenv.Rank
+	name  string   // empty for the whole job
+	hosts []string // names of the hosts, by rank
+	ranks []int    // numbers in the whole job, by rank; nil when they are the same
+}
+
 // label names the tensors that the next calls move. A queue sets it.
 type label struct {
 	name string
@@ -72,7 +77,7 @@ type label struct {
 }
 
 func newComm(parent context.Context, self rankenv.Rank, o options) *Comm {
-	c := &Comm{self: self, opts: o}
+	c := &Comm{membership: membership{self: self}, opts: o}
 	c.life, c.end = context.WithCancelCause(parent)
 	context.AfterFunc(c.life, func() { c.broken.Store(true) })
 	c.later.init(c)
@@ -253,8 +258,8 @@ func (c *Comm) fail(ctx context.Context, op string, err error) error {
 	return err
 }
 
-// inJob converts a rank of this Comm to its number in the whole job.
-func (c *Comm) inJob(rank int) int {
+// inJob converts a rank to its number in the whole job.
+func (c *membership) inJob(rank int) int {
 	if c.ranks == nil {
 		return rank
 	}
@@ -324,7 +329,7 @@ func during(op string, err error) error {
 	return err
 }
 
-func (c *Comm) host(rank int) string {
+func (c *membership) host(rank int) string {
 	if rank < len(c.hosts) {
 		return c.hosts[rank]
 	}

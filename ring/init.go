@@ -50,21 +50,12 @@ func (o *options) settings() error {
 	default:
 		return fmt.Errorf("ring: RING_TRANSPORT=%q: it must be auto, shm or tcp", o.transport)
 	}
-	o.stripes = 1
-	if text, _ := o.lookup("RING_STREAMS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > secure.MaxStripes {
-			return fmt.Errorf("ring: RING_STREAMS=%q: it must be a number from 1 to %d", text, secure.MaxStripes)
-		}
-		o.stripes = n
+	var err error
+	if o.stripes, err = o.number("RING_STREAMS", secure.MaxStripes); err != nil {
+		return err
 	}
-	o.rails = 1
-	if text, _ := o.lookup("RING_RAILS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > rails.Most {
-			return fmt.Errorf("ring: RING_RAILS=%q: it must be a number from 1 to %d", text, rails.Most)
-		}
-		o.rails = n
+	if o.rails, err = o.number("RING_RAILS", rails.Most); err != nil {
+		return err
 	}
 	switch checksum, _ := o.lookup("RING_CHECKSUM"); checksum {
 	case "", "0":
@@ -87,7 +78,6 @@ func (o *options) settings() error {
 	}
 	o.congestion, _ = o.lookup("RING_CONGESTION")
 	name, _ := o.lookup("RING_ALGORITHM")
-	var err error
 	if o.algorithm, err = algorithms.ParseAlgorithm(name); err != nil {
 		return fmt.Errorf("ring: RING_ALGORITHM: %w", err)
 	}
@@ -101,6 +91,19 @@ func (o *options) settings() error {
 		return fmt.Errorf("ring: RING_SIMD: %w", err)
 	}
 	return nil
+}
+
+// number reads a variable that is a number from 1, which it is by default, to most.
+func (o *options) number(name string, most int) (int, error) {
+	text, _ := o.lookup(name)
+	if text == "" {
+		return 1, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("ring: %s=%q: it must be a number from 1 to %d", name, text, most)
+	}
+	return n, nil
 }
 
 // WithEnviron makes Init read the rank's environment with lookup instead of [os.LookupEnv]. Tests

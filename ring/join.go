@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"runtime"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
@@ -262,21 +263,16 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 		if err := json.Unmarshal(value, &r); err != nil {
 			return nil, fmt.Errorf("address of rank %d: %w", rank, err)
 		}
-		if r.Stripes != c.opts.stripes {
-			return nil, fmt.Errorf("rank %d has RING_STREAMS=%d and rank %d %d: set it for all ranks, as with -x "+
-				"RING_STREAMS", c.Rank(), c.opts.stripes, rank, r.Stripes)
-		}
-		if r.MostRails != own.MostRails {
-			return nil, fmt.Errorf("rank %d has RING_RAILS=%d and rank %d %d: set it for all ranks, as with -x "+
-				"RING_RAILS", c.Rank(), max(own.MostRails, 1), rank, max(r.MostRails, 1))
-		}
-		if r.Network != own.Network {
-			return nil, fmt.Errorf("rank %d has RING_NETWORK=%q and rank %d %q: set it for all ranks, as with -x "+
-				"RING_NETWORK", c.Rank(), own.Network, rank, r.Network)
-		}
-		if r.Algorithm != own.Algorithm {
-			return nil, fmt.Errorf("rank %d has RING_ALGORITHM=%q and rank %d %q: set it for all ranks, as with -x "+
-				"RING_ALGORITHM", c.Rank(), own.Algorithm, rank, r.Algorithm)
+		for _, set := range []struct{ name, mine, theirs string }{
+			{"RING_STREAMS", fmt.Sprint(own.Stripes), fmt.Sprint(r.Stripes)},
+			{"RING_RAILS", fmt.Sprint(max(own.MostRails, 1)), fmt.Sprint(max(r.MostRails, 1))},
+			{"RING_NETWORK", strconv.Quote(own.Network), strconv.Quote(r.Network)},
+			{"RING_ALGORITHM", strconv.Quote(own.Algorithm), strconv.Quote(r.Algorithm)},
+		} {
+			if set.mine != set.theirs {
+				return nil, fmt.Errorf("rank %d has %s=%s and rank %d %s: set it for all ranks, as with -x %s",
+					c.Rank(), set.name, set.mine, rank, set.theirs, set.name)
+			}
 		}
 		if r.Guard != own.Guard || len(r.Cert) != len(own.Cert) {
 			return nil, fmt.Errorf("data of rank %d is %s and that of rank %d %s: set GORUN_ENCRYPT and "+

@@ -46,27 +46,31 @@ type Queue struct {
 	wake       chan struct{} // has an element when the queue has news
 	ended      chan struct{} // closed when the queue's goroutine has ended
 
-	mu          sync.Mutex
-	changed     sync.Cond // a ticket is done, or a Wait was cancelled
-	box         *negotiate.Outbox
-	rules       *negotiate.Negotiator
-	tensors     map[string]*tensor
-	joining     *Joining // nil unless this rank has joined
-	cycling     bool     // a cycle is in progress
-	broken      error    // error of a cycle made by Do
-	closing     bool
-	over        bool
-	err         error // error of every call once over is set
-	reportsLeft bool  // the next operation that fails notifies the job of err
-	doing       activity
-	place       place
-	gpu         gpuPlace
-
-	traceErr error // error of the timeline at the end of the queue
+	mu      sync.Mutex
+	changed sync.Cond // a ticket is done, or a Wait was cancelled
+	box     *negotiate.Outbox
+	rules   *negotiate.Negotiator
+	tensors map[string]*tensor
+	joining *Joining // nil unless this rank has joined
+	cycling bool     // a cycle is in progress
+	broken  error    // error of a cycle made by Do
+	ending
+	doing activity
+	place place
+	gpu   gpuPlace
 
 	// Owned by whichever makes a cycle: the queue's goroutine, or Do.
 	cycler
 	runner
+}
+
+// ending is the end of a Queue.
+type ending struct {
+	closing     bool
+	over        bool
+	err         error // error of every call once over is set
+	reportsLeft bool  // the next operation that fails notifies the job of err
+	traceErr    error // error of the timeline
 }
 
 type queueSettings struct {

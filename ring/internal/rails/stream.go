@@ -56,12 +56,22 @@ type Stream struct {
 	ended     error     // error of the last lane
 	hungUp    time.Time // since when no lane has worked, after the other rank ended one; zero: one works
 
+	sending
+	receiving
+}
+
+// sending is the half of a stream that sends.
+type sending struct {
 	window window
 	lost   spans // pieces to send again
 	// since when nothing could be sent though something was left to send, or the window is full;
 	// zero: it goes on
-	blocked    time.Time
-	sinking    bool   // receive what acknowledgements may lie behind
+	blocked time.Time
+	sinking bool // receive what acknowledgements may lie behind
+}
+
+// receiving is the half of a stream that receives.
+type receiving struct {
 	next       uint64 // all before was received
 	acked      uint64 // the last acknowledgement
 	pendingAck bool   // the last acknowledgement may be lost
