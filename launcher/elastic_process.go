@@ -308,8 +308,11 @@ func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	}
 	victim := e.Aborted || j.epoch != nil && p.lostBy == j.epoch.plan.Epoch
 	if e.Failed != "" {
-		j.step(elastic.StartFailed{Process: p.name, Code: e.Code, Err: errors.New(e.Failed)})
-		return
+		why := &RefusedError{Code: e.Code, What: e.Failed, Remedy: e.Remedy}
+		if e.Code == CodeLaunch || !j.permanent(p, why) {
+			j.step(elastic.StartFailed{Process: p.name, Code: e.Code, Err: why})
+			return
+		}
 	}
 	j.step(elastic.Exited{
 		Process: p.name,

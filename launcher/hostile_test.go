@@ -188,7 +188,7 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 			return a.UntilEOF()
 		}}, "output came where ready was due"},
 		"refuses in colours": {&fake.Machine{Serve: func(a *fake.Agent) error {
-			_ = a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: -7, What: "no" + evil, Hint: evil})
+			_ = a.Out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: -7, What: "no" + evil, Remedy: evil})
 			return a.UntilEOF()
 		}}, "no?]0;owned"},
 		"noise in colours": {&fake.Machine{Noise: evil, Serve: func(a *fake.Agent) error {

@@ -23,7 +23,8 @@ type Exit struct {
 	At      time.Duration // since the job began
 	MPI     MPIEnd
 	Asked   int           // the code given to MPI_Abort
-	Failed  string        // why it did not start, with Code 126 or 127, or ""
+	Failed  string        // why it did not start, with Code 125, 126 or 127, or ""
+	Remedy  string        // what to do about Failed, or ""
 	MaxRSS  int64         // peak memory in bytes of the rank, or of the largest process it waited for
 	CPU     time.Duration // user and system time of the rank and the processes it waited for
 	// OutOfMemory names the exhausted memory for which the kernel killed the rank, if known, or "".
@@ -67,6 +68,7 @@ func ExitOf(e wire.Exit) Exit {
 		MPI:         MPIEnd(e.MPI),
 		Asked:       e.Asked,
 		Failed:      e.Failed,
+		Remedy:      e.Remedy,
 		MaxRSS:      e.MaxRSS,
 		CPU:         e.CPU,
 		OutOfMemory: OutOfMemory(e.OutOfMemory),

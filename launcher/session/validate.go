@@ -75,6 +75,7 @@ func (v *validator) CheckExit(e *wire.Exit) error {
 	delete(v.spawned, e.Rank)
 	v.mu.Unlock()
 	e.Failed = Clean(e.Failed)
+	e.Remedy = Clean(e.Remedy)
 	e.OutOfMemory = wire.OutOfMemory(Clean(string(e.OutOfMemory)))
 	return nil
 }

@@ -1,12 +1,15 @@
 package transport
 
 import (
+	"cmp"
 	"errors"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/host/lookup"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher/transport/rsh"
 )
@@ -45,6 +48,7 @@ func firstAgent(o Options, look func(string) (string, error)) ([]string, error) 
 		return nil, nil
 	}
 	var missing []string
+	remedy := "name an installed program with --launch-agent, or ssh for the built-in client"
 	for agent := range strings.SplitSeq(agents, " : ") {
 		argv, err := usage.SplitShell(agent)
 		switch {
@@ -60,9 +64,9 @@ func firstAgent(o Options, look func(string) (string, error)) ([]string, error) 
 			return argv, nil
 		}
 		missing = append(missing, err.Error())
+		remedy = cmp.Or(usage.Hint(err), remedy)
 	}
-	return nil, usage.Errorf("name an installed program with --launch-agent, or ssh for the built-in client",
-		"reach hosts by another program: %s", strings.Join(missing, "; "))
+	return nil, usage.Errorf(remedy, "reach hosts by another program: %s", strings.Join(missing, "; "))
 }
 
 // rshConfig returns how to call an rsh-like program for a host.
@@ -77,11 +81,18 @@ func rshConfig(argv []string, h hostfile.Host) rsh.Config {
 	return c
 }
 
-// lookPath finds a program in PATH, or by its path.
+// lookPath finds a program in PATH, or by its path, and checks that it can be started.
 func lookPath(name string) (string, error) {
-	path, err := exec.LookPath(name)
-	if errors.Is(err, exec.ErrDot) {
-		err = nil // a program in the current directory is allowed if named
+	if !strings.Contains(name, "/") {
+		path, err := exec.LookPath(name)
+		if err != nil && !errors.Is(err, exec.ErrDot) { // a current directory in PATH is the user's choice
+			return "", err
+		}
+		name = path
 	}
-	return path, err
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	return lookup.Find(name, dir, "")
 }

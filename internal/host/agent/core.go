@@ -47,6 +47,7 @@ type (
 		code, signal   int
 		core           bool
 		failed         string // why it could not be started
+		remedy         string // what to do about that
 		outputFinished bool   // it has no output
 		maxRSS         int64
 		cpu            time.Duration
@@ -277,6 +278,7 @@ func (e eventExited) step(c *core, now time.Duration) []action {
 		Asked:   e.asked,
 		At:      cmp.Or(e.at, now),
 		Failed:  e.failed,
+		Remedy:  e.remedy,
 		MaxRSS:  e.maxRSS,
 		CPU:     e.cpu,
 	}

@@ -2,8 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -75,25 +73,27 @@ func (s *starter) start(start wire.Start) {
 
 // startOne starts the rank with a number, or reports that it cannot.
 func (s *starter) startOne(rank int, p *program, place rankenv.Rank) {
-	err := s.startRank(rank, p, place)
-	if err == nil {
-		s.running[rank] = p
+	if err := s.startRank(rank, p, place); err != nil {
+		path := p.path
+		if tool := s.tools[rank].Path; tool != "" {
+			path = tool
+		}
+		s.fail(rank, lookup.Explain(path, p.dir, err))
 		return
 	}
-	code := wire.CodeNotExecutable
-	if errors.Is(err, fs.ErrNotExist) {
-		code = wire.CodeNotFound
-	}
-	s.fail(rank, code, fmt.Sprintf("start %s: %v", p.path, lookup.Cause(err)))
+	s.running[rank] = p
 }
 
 // fail reports a rank that cannot be started.
-func (s *starter) fail(rank, code int, why string) {
+func (s *starter) fail(rank int, why error) {
+	no := &wire.Refuse{Code: wire.CodeNotExecutable, What: why.Error()}
+	errors.As(why, &no)
 	s.step(eventExited{
 		rank:           rank,
-		code:           code,
+		code:           no.Code,
 		outputFinished: true,
-		failed:         why,
+		failed:         no.What,
+		remedy:         no.Remedy,
 	})
 }
 

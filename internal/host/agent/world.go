@@ -86,7 +86,7 @@ func (s *starter) startWorld(w *spawn.World, others int) {
 				err = p.look()
 			}
 			if err != nil {
-				s.fail(numbers[local], wire.CodeNotFound, err.Error())
+				s.fail(numbers[local], err)
 				continue
 			}
 			programs[i] = p

@@ -150,7 +150,7 @@ func TestGPUsThatCannotBeAssigned(t *testing.T) {
 		var no *wire.Refuse
 		if err := hostWith(tt.host, tt.ranks, tt.gpus, tt.env).assign(); !errors.As(err, &no) ||
 			no.Code != wire.CodeHostFailed || !strings.Contains(no.What, tt.what) ||
-			!strings.Contains(no.Hint, tt.hint) {
+			!strings.Contains(no.Remedy, tt.hint) {
 			t.Errorf("%+v: %+v, want %q", tt.gpus, err, tt.what)
 		}
 	}

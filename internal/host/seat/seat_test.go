@@ -85,7 +85,7 @@ func TestSeats(t *testing.T) {
 		var no *wire.Refuse
 		if errors.As(err, &no) {
 			got = []string{no.What}
-			if no.Code != wire.CodeHostFailed || !strings.Contains(no.Hint, tc.hint) {
+			if no.Code != wire.CodeHostFailed || !strings.Contains(no.Remedy, tc.hint) {
 				t.Errorf("%+v: %+v", tc.binding, no)
 			}
 		}
@@ -126,7 +126,7 @@ func TestBindingThatTheSystemForbids(t *testing.T) {
 	var no *wire.Refuse
 	err := a.assign()
 	if !errors.As(err, &no) || no.What != "rank 5 cannot be bound to cpus 2-3: operation not permitted" ||
-		!strings.Contains(no.Hint, ":if-supported") {
+		!strings.Contains(no.Remedy, ":if-supported") {
 		t.Errorf("%+v", err)
 	}
 	a.job.Binding.IfSupported = true

@@ -56,7 +56,7 @@ func explain(rank int, err error) error {
 	if !errors.As(err, &no) {
 		return err
 	}
-	return &wire.Refuse{Code: no.Code, What: fmt.Sprintf("the tool of rank %d: %s", rank, no.What), Hint: no.Hint}
+	return &wire.Refuse{Code: no.Code, What: fmt.Sprintf("the tool of rank %d: %s", rank, no.What), Remedy: no.Remedy}
 }
 
 // Halt stops a child before its first instruction. The child has just been started with

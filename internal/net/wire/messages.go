@@ -191,16 +191,19 @@ type Staged struct {
 // Refuse is why the agent cannot do what it was asked before the ranks start, an error. Code is
 // gorun's exit code.
 type Refuse struct {
-	Code int
-	What string // error text for `gorun: error:`
-	Hint string // next step for `gorun: hint:`; may be empty
+	Code   int
+	What   string // error text for `gorun: error:`
+	Remedy string // next step for `gorun: hint:`; may be empty
 }
 
 func (r *Refuse) Error() string { return r.What }
 
+// Hint is the next step, or "".
+func (r *Refuse) Hint() string { return r.Remedy }
+
 // Refusef returns a refusal; the sentence around the format names the host.
 func Refusef(code int, hint, format string, args ...any) error {
-	return &Refuse{Code: code, What: fmt.Sprintf(format, args...), Hint: hint}
+	return &Refuse{Code: code, What: fmt.Sprintf(format, args...), Remedy: hint}
 }
 
 // Exit codes of a host or program that cannot run, as shells have them.
@@ -245,8 +248,9 @@ type Exit struct {
 	MPI     MPIEnd        `json:",omitempty"`
 	// the code given to MPI_Abort, of which Code is what an exit status can have
 	Asked int `json:",omitempty"`
-	// Start failures: errno text, with Code 126 or 127.
+	// Failed is why the rank did not start, with Code 125, 126 or 127; Remedy is the next step.
 	Failed string `json:",omitempty"`
+	Remedy string `json:",omitempty"`
 	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
 	// the time, user and system, that it and they used.
 	MaxRSS int64         `json:",omitempty"`

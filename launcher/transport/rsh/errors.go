@@ -1,6 +1,7 @@
 package rsh
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -28,8 +29,12 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// Hint returns how to try the program by hand.
+// Hint returns why the program did not start, or how to try it by hand.
 func (e *UnreachableError) Hint() string {
+	var inner interface{ Hint() string }
+	if errors.As(e.Err, &inner) {
+		return inner.Hint()
+	}
 	line, err := ssh.Quote(e.Argv)
 	if err != nil {
 		line = e.Argv[0]

@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/gorun/gorun/internal/host/lookup"
 )
 
 const (
@@ -50,7 +52,7 @@ func (h *Host) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, 
 		return err
 	}
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", program, err)
+		return lookup.Explain(program, "", err)
 	}
 	go func() {
 		if stdin != nil {

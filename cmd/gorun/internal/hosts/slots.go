@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"strconv"
 	"time"
@@ -123,8 +124,8 @@ func discover(ctx context.Context, o *settings.Options) (Selection, error) {
 	defer cancel()
 	hosts, err := o.Elastic.Discoverer()(ctx)
 	if err != nil {
-		return Selection{}, usage.Errorf("it must print a host per line, such as f1:2, and end with 0",
-			"--host-discovery-script %s: %w", o.Elastic.Discovery, err)
+		remedy := cmp.Or(usage.Hint(err), "it must print a host per line, such as f1:2, and end with 0")
+		return Selection{}, usage.Errorf(remedy, "--host-discovery-script %s: %w", o.Elastic.Discovery, err)
 	}
 	return Selection{Hosts: hosts, Source: "the discovery script " + o.Elastic.Discovery}, nil
 }

@@ -1,15 +1,21 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
+	"github.com/gorun/gorun/internal/host/lookup"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // ElasticOptions holds the flags of an elastic job.
@@ -72,10 +78,26 @@ func (e *ElasticOptions) Discoverer() func(context.Context) ([]hostfile.Host, er
 	return func(ctx context.Context) ([]hostfile.Host, error) {
 		out, err := script.Run(ctx)
 		if err != nil {
-			return nil, err
+			return nil, cmp.Or(unstartable(e.Discovery, err), err)
 		}
 		return elastic.Parse("what "+e.Discovery+" prints", out, int(e.slotsPerHost))
 	}
+}
+
+// unstartable returns why the shell could not start the program that a command line begins with, or
+// nil. failed is how the shell ended.
+func unstartable(line string, failed error) error {
+	words, err := usage.SplitShell(line)
+	dir, nowhere := os.Getwd()
+	if !errors.As(failed, new(*exec.ExitError)) || cmp.Or(err, nowhere) != nil || len(words) == 0 ||
+		!strings.Contains(words[0], "/") {
+		return nil
+	}
+	path, err := lookup.Find(words[0], dir, "")
+	if err == nil && strings.Contains(failed.Error(), "Exec format error") { // what every shell says
+		return lookup.Explain(path, dir, syscall.ENOEXEC)
+	}
+	return err
 }
 
 // resetLimit is how many resets a job may have, and within which window.

@@ -141,7 +141,9 @@ func failureHint(f launcher.Failure) string {
 		return "it was notified before that the job cannot continue: " + f.Told
 	case f.Victim:
 		return "it had already lost its connection to another rank"
-	case e.Failed != "" || e.Stopped:
+	case e.Failed != "":
+		return e.Remedy
+	case e.Stopped:
 		return ""
 	case e.OutOfMemory != "":
 		return memoryHint(e, f.Host)

@@ -1,0 +1,206 @@
+package lookup
+
+import (
+	"bytes"
+	"debug/elf"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+)
+
+// headSize is how much of a file says what it is. The kernel reads half of it.
+const headSize = 512
+
+// image is what a program's file says of itself.
+type image struct {
+	head   []byte // its first bytes
+	size   int64
+	binary *elf.File // its headers without sections, or nil
+}
+
+// read returns the image of a file, which is empty if this process may not read it.
+func read(path string) image {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe would wait for a writer
+	if err != nil {
+		return image{}
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return image{}
+	}
+	i := image{size: info.Size()}
+	i.head = make([]byte, headSize)
+	n, _ := io.ReadFull(f, i.head)
+	i.head = i.head[:n]
+	// A file that is cut off lacks the table of its sections, without which debug/elf reads no
+	// other.
+	i.binary, _ = elf.NewFile(&sectionless{f, withoutSections(i.head)})
+	return i
+}
+
+// sectionless is an ELF file with another header.
+type sectionless struct {
+	file io.ReaderAt
+	head []byte
+}
+
+func (s *sectionless) ReadAt(p []byte, off int64) (int, error) {
+	n, err := s.file.ReadAt(p, off)
+	if off >= 0 && off < int64(len(s.head)) {
+		copy(p[:n], s.head[off:])
+	}
+	return n, err
+}
+
+// withoutSections returns the beginning of an ELF file, changed such that it has no sections.
+func withoutSections(head []byte) []byte {
+	head = bytes.Clone(head)
+	fields := [][2]int{{0x20, 0x24}, {0x30, 0x34}} // e_shoff; e_shnum and e_shstrndx
+	if len(head) > elf.EI_CLASS && elf.Class(head[elf.EI_CLASS]) == elf.ELFCLASS64 {
+		fields = [][2]int{{0x28, 0x30}, {0x3c, 0x40}}
+	}
+	for _, f := range fields {
+		if len(head) >= f[1] {
+			clear(head[f[0]:f[1]])
+		}
+	}
+	return head
+}
+
+// shebang returns the interpreter that a script names in its first line, and the words after it.
+func (i image) shebang() (interpreter, words string) {
+	line, _, _ := bytes.Cut(i.head, []byte("\n"))
+	rest, found := bytes.CutPrefix(line, []byte("#!"))
+	if !found {
+		return "", ""
+	}
+	// The kernel splits so: a \r belongs to the name.
+	text := strings.Trim(string(rest), " \t")
+	if end := strings.IndexAny(text, " \t"); end >= 0 {
+		return text[:end], strings.Trim(text[end:], " \t")
+	}
+	return text, ""
+}
+
+// loader returns the program that the kernel starts to load a dynamically linked one, or "".
+func (i image) loader() string {
+	if i.binary == nil {
+		return ""
+	}
+	for _, p := range i.binary.Progs {
+		if p.Type == elf.PT_INTERP && p.Filesz < headSize {
+			text, _ := io.ReadAll(p.Open())
+			name, _, _ := bytes.Cut(text, []byte{0})
+			return string(name)
+		}
+	}
+	return ""
+}
+
+// missing returns how many bytes a binary lacks of those that the kernel loads.
+func (i image) missing() int64 {
+	const page = 4096 // the last page may be filled up
+	if i.binary == nil {
+		return 0
+	}
+	end := uint64(0)
+	for _, p := range i.binary.Progs {
+		if p.Type == elf.PT_LOAD {
+			end = max(end, p.Off+p.Filesz)
+		}
+	}
+	if lacks := int64(end) - i.size; lacks >= page {
+		return lacks
+	}
+	return 0
+}
+
+// form is a kind of file that no kernel starts.
+type form struct {
+	begins string
+	what   string // completes "FILE is "
+	remedy string // %s is the file
+}
+
+// forms are kinds of files that are taken for programs, by their first bytes.
+func forms() []form {
+	const rebuild = "build it on this kind of host, or copy the program for Linux"
+	const unpack = "unpack it: tar xf %s, gunzip or unzip, and name the program in it"
+	return []form{
+		{"version https://git-lfs", "a pointer of Git LFS, not the file itself", "fetch the file: git lfs pull"},
+		{"\xef\xbb\xbf#!", "a script with a byte order mark before #!",
+			`remove the mark: LC_ALL=C sed -i '1s/^\xef\xbb\xbf//' %s`},
+		{"MZ", "a program for Windows", rebuild},
+		{"\xcf\xfa\xed\xfe", "a program for macOS", rebuild},
+		{"\xce\xfa\xed\xfe", "a program for macOS", rebuild},
+		{"\xca\xfe\xba\xbe", "a program for macOS, or a class of Java", rebuild + "; java runs a class"},
+		{"\x1f\x8b", "compressed", unpack},
+		{"PK\x03\x04", "a ZIP archive", "name its interpreter: python %s for a zipapp, java -jar %s for a jar"},
+		{"!<arch>\n", "a static library", "link it into a program"},
+	}
+}
+
+// processors are the names that uname gives to those of Go.
+func processors() map[string]elf.Machine {
+	return map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "386": elf.EM_386,
+		"arm": elf.EM_ARM, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390, "riscv64": elf.EM_RISCV}
+}
+
+// processor names the processor of a binary.
+func processor(m elf.Machine) string {
+	return strings.ToLower(strings.TrimPrefix(m.String(), "EM_"))
+}
+
+// unfit says what a file is that the kernel takes for no program, and what to do, or returns "".
+func (i image) unfit(path string) (what, remedy string) {
+	switch {
+	case i.head == nil: // it may not be read
+		return "", ""
+	case len(i.head) == 0:
+		return "empty", "copy or build it again"
+	}
+	for _, f := range forms() {
+		if bytes.HasPrefix(i.head, []byte(f.begins)) {
+			return f.what, strings.ReplaceAll(f.remedy, "%s", path)
+		}
+	}
+	isELF := bytes.HasPrefix(i.head, []byte(elf.ELFMAG))
+	own := processors()[runtime.GOARCH]
+	switch b := i.binary; {
+	case isELF && b == nil:
+		return "cut off or damaged", "copy or build it again"
+	case isELF && b.Machine != own:
+		return "for " + processor(b.Machine) + ", and this host is " + processor(own),
+			"build it for " + processor(own) + "; where hosts differ, %a in its path stands for amd64 or arm64"
+	case isELF && b.Type == elf.ET_REL:
+		return "an object file, not a program", "link it: cc -o PROGRAM " + path
+	case isELF:
+		return "", ""
+	}
+	return script(i.head, path)
+}
+
+// script says what a text without #! lacks.
+func script(head []byte, path string) (what, remedy string) {
+	for len(head) > 0 && !utf8.Valid(head) && len(head) > headSize-utf8.UTFMax {
+		head = head[:len(head)-1] // a character may be cut
+	}
+	if !utf8.Valid(head) || bytes.IndexByte(head, 0) >= 0 {
+		return "", ""
+	}
+	if bytes.HasPrefix(bytes.TrimLeft(head, " \t\r\n"), []byte("#!")) {
+		return "a script with something before its #!", "remove what stands before it"
+	}
+	interpreter := "sh"
+	first := "#!/bin/sh"
+	if filepath.Ext(path) == ".py" {
+		interpreter = "python"
+		first = "#!/usr/bin/env python3"
+	}
+	return "a script without #!", "write " + interpreter + " " + path + ", or let it begin with the line " + first
+}
