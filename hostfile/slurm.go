@@ -35,7 +35,7 @@ func slurm(get func(string) string) (*Allocation, error) {
 		cpus:        "SLURM_JOB_CPUS_PER_NODE",
 		cpusPerTask: "SLURM_CPUS_PER_TASK",
 	}
-	if step := get("SLURM_STEP_ID"); isStep(step) && get("SLURM_STEP_NODELIST") != "" {
+	if step := get("SLURM_STEP_ID"); IsStep(step) && get("SLURM_STEP_NODELIST") != "" {
 		job.what = fmt.Sprintf("Slurm step %s.%s", id, step)
 		job.nodes = "SLURM_STEP_NODELIST"
 		job.tasks = first("SLURM_STEP_TASKS_PER_NODE", "SLURM_TASKS_PER_NODE")
@@ -49,9 +49,9 @@ func slurm(get func(string) string) (*Allocation, error) {
 	return slurmGroups(get, []slurmNames{job})
 }
 
-// isStep reports whether a step number is one of srun's. The highest numbers mean the batch script,
-// containers and interactive shells, which have the whole job.
-func isStep(id string) bool {
+// IsStep reports whether SLURM_STEP_ID is the number of one of srun's steps. The highest numbers
+// mean the batch script, containers and interactive shells, which have the whole job.
+func IsStep(id string) bool {
 	n, err := strconv.ParseUint(id, 10, 32)
 	return err == nil && n < 4294967290
 }

@@ -115,10 +115,11 @@ func (t *translator) replacedVariable(name string, w *word) bool {
 		"SLURM_GPUS"}, name)
 }
 
-// forLauncher reports whether an unknown variable belongs to a launcher, not to its library.
+// forLauncher reports whether an unknown variable is the user's setting of a launcher, not of its
+// library. A rank of mpirun has settings of mpirun's own.
 func (t *translator) forLauncher(name string) bool {
 	if setting, is := settingOf(name); is {
-		return launcherSetting(setting)
+		return launcherSetting(setting) && t.environ["OMPI_COMM_WORLD_RANK"] == ""
 	}
 	prefixes := map[string]Dialect{"PET_": Torch, "HYDRA_": Hydra, "I_MPI_HYDRA_": Hydra, "MPIEXEC_": Hydra}
 	for prefix, of := range prefixes {
