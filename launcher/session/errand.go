@@ -32,6 +32,7 @@ type Errand struct {
 	mu     sync.Mutex
 	tells  []tell
 	unpaid int           // cost of output whose credit was not returned
+	ended  bool          // whether the agent has told the end
 	more   chan struct{} // has an element if there are tells, or the errand is over
 	over   error         // why no more tells come, or nil
 }
@@ -99,14 +100,17 @@ func (e *Errand) told(what wire.Tell, data []byte) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch what {
-	case wire.TellOut, wire.TellErr:
+	switch {
+	case what != wire.TellOut && what != wire.TellErr && what != wire.TellEnd:
+		return &wire.FormatError{Reason: fmt.Sprintf("the agent told %d of an errand", what)}
+	case e.ended:
+		return &wire.FormatError{Reason: "a tell of an errand after its end"}
+	case what == wire.TellEnd:
+		e.ended = true
+	default:
 		if e.unpaid += wire.Cost(len(data)); e.unpaid > wire.Window {
 			return &wire.FormatError{Reason: "output of an errand beyond its credit"}
 		}
-	case wire.TellEnd:
-	default:
-		return &wire.FormatError{Reason: fmt.Sprintf("the agent told %d of an errand", what)}
 	}
 	if e.over == nil {
 		e.tells = append(e.tells, tell{what, slices.Clone(data)})

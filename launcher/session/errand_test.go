@@ -30,19 +30,42 @@ func tellFrame(errand uint32, what wire.Tell, data []byte) wire.Frame {
 	return wire.Frame{Type: wire.TypeTell, Stream: errand, Payload: append([]byte{byte(what)}, data...)}
 }
 
+// A host can repeat no kind of tell without end.
+func TestEveryTellIsBounded(t *testing.T) {
+	for kind := wire.TellIn; kind <= wire.TellEnd; kind++ {
+		s, e := newAsked(t)
+		data := make([]byte, 4)
+		if kind != wire.TellCredit {
+			data = make([]byte, wire.MaxTell)
+		}
+		var err error
+		for n := 0; err == nil && n < 100; n++ {
+			err = s.Told(tellFrame(1, kind, data))
+		}
+		if kind == wire.TellCredit && err == nil { // which is nothing
+			err = s.Told(tellFrame(1, kind, []byte{0, 0, 0, 1}))
+		}
+		if malformed := new(wire.FormatError); !errors.As(err, &malformed) || len(e.tells) > 5 {
+			t.Errorf("tell %d: %d are kept, %v", kind, len(e.tells), err)
+		}
+	}
+}
+
 // A host that breaks the rules of errands violates the protocol; one that answers an errand that
 // was closed does not.
 func TestHostileTells(t *testing.T) {
 	for name, frames := range map[string][]wire.Frame{
-		"no kind":             {{Type: wire.TypeTell, Stream: 1}},
-		"unknown kind":        {tellFrame(1, 99, nil)},
-		"a launcher's kind":   {tellFrame(1, wire.TellIn, []byte("x"))},
-		"an unknown errand":   {tellFrame(2, wire.TellOut, nil)},
-		"errand 0":            {tellFrame(0, wire.TellOut, nil)},
-		"credit from nowhere": {tellFrame(1, wire.TellCredit, binary.BigEndian.AppendUint32(nil, 100))},
-		"short credit":        {tellFrame(1, wire.TellCredit, []byte{1})},
-		"too much output":     manyTells(5, 60<<10),
-		"many small frames":   manyTells(2000, 0),
+		"no kind":              {{Type: wire.TypeTell, Stream: 1}},
+		"unknown kind":         {tellFrame(1, 99, nil)},
+		"a launcher's kind":    {tellFrame(1, wire.TellIn, []byte("x"))},
+		"an unknown errand":    {tellFrame(2, wire.TellOut, nil)},
+		"errand 0":             {tellFrame(0, wire.TellOut, nil)},
+		"credit from nowhere":  {tellFrame(1, wire.TellCredit, binary.BigEndian.AppendUint32(nil, 100))},
+		"short credit":         {tellFrame(1, wire.TellCredit, []byte{1})},
+		"too much output":      manyTells(5, 60<<10),
+		"many small frames":    manyTells(2000, 0),
+		"two ends":             {tellFrame(1, wire.TellEnd, []byte("{}")), tellFrame(1, wire.TellEnd, []byte("{}"))},
+		"output after the end": {tellFrame(1, wire.TellEnd, []byte("{}")), tellFrame(1, wire.TellOut, []byte("x"))},
 	} {
 		s, _ := newAsked(t)
 		var err error

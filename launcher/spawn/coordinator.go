@@ -1,6 +1,8 @@
 package spawn
 
 import (
+	"slices"
+
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
@@ -32,9 +34,25 @@ func (c *Coordinator) Request(from *session.Session, r wire.SpawnRequest) {
 	}
 	c.spawned(w.Numbers)
 	told := session.Encode(w)
-	for _, s := range c.sessions {
-		s.Out.Send(wire.TypeWorld, told)
+	elsewhere := session.Encode(outline(w))
+	for i, s := range c.sessions {
+		if slices.Contains(w.HostOf, i) {
+			s.Out.Send(wire.TypeWorld, told)
+		} else {
+			s.Out.Send(wire.TypeWorld, elsewhere)
+		}
 	}
+}
+
+// outline returns what hosts without a rank of the world learn of it. A host that may spawn only on
+// itself must not fill the queues of others with what its ranks were given.
+func outline(w wire.World) wire.World {
+	w.Given = nil
+	w.Programs = slices.Clone(w.Programs)
+	for i, p := range w.Programs {
+		w.Programs[i] = wire.SpawnProgram{Ranks: p.Ranks}
+	}
+	return w
 }
 
 // Ended records the end of a rank. After the last one, agents that only wait for ranks end.

@@ -87,16 +87,21 @@ var errWorld = errors.New("the launcher described ranks that cannot be")
 // Add takes a world of the launcher.
 func (r *Registry) Add(described wire.World) (*World, error) {
 	ranks := 0
+	named := true
 	for _, p := range described.Programs {
-		if p.Ranks < 1 || len(p.Argv) == 0 {
+		if p.Ranks < 1 {
 			return nil, errWorld
 		}
 		ranks += p.Ranks
+		named = named && len(p.Argv) > 0
 	}
 	if ranks != len(described.Numbers) || ranks != len(described.HostOf) {
 		return nil, errWorld
 	}
 	w := newWorld(described, r.may.Has)
+	if len(w.Here) > 0 && !named {
+		return nil, errWorld
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, rank := range w.Here {
