@@ -10,8 +10,10 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/admit"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -57,7 +59,7 @@ func newWire(ctx context.Context, c *ring.Comm, memory [2][]byte) (*wire, error)
 	}
 	switch c.Rank() {
 	case 0:
-		w.conn, err = accept(l, hello[:nonceSize])
+		w.conn, err = accept(ctx, l, hello[:nonceSize])
 	case peer:
 		w.conn, err = dial(ctx, local, hello)
 	default:
@@ -107,26 +109,57 @@ func listen(ctx context.Context, local bool, hello []byte) (net.Listener, error)
 	return l, err
 }
 
-// accept returns the connection of the rank that knows the nonce. Others are closed.
-func accept(l net.Listener, nonce []byte) (net.Conn, error) {
-	if err := l.(*net.TCPListener).SetDeadline(time.Now().Add(joinTimeout)); err != nil {
-		return nil, err
+// accept returns the connection of the rank that knows the nonce. Those of strangers are bounded,
+// and hold nobody up.
+func accept(ctx context.Context, l net.Listener, nonce []byte) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	var pending admit.Pending
+	var serving sync.WaitGroup
+	proven := make(chan net.Conn, 1)
+	serving.Go(func() {
+		pending.Serve(l, func(conn net.Conn) {
+			if !proves(conn, nonce) || !pending.Remove(conn) {
+				conn.Close()
+				return
+			}
+			select {
+			case proven <- conn:
+			default: // it came twice
+				conn.Close()
+			}
+		})
+	})
+	var conn net.Conn
+	select {
+	case conn = <-proven:
+	case <-ctx.Done():
 	}
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return nil, err
+	l.Close()
+	pending.Close()
+	serving.Wait()
+	if conn == nil {
+		select {
+		case conn = <-proven: // at the last moment
+			return conn, nil
+		default:
 		}
-		shown := make([]byte, len(nonce))
-		err = conn.SetReadDeadline(time.Now().Add(proofTimeout))
-		if err == nil {
-			_, err = io.ReadFull(conn, shown)
-		}
-		if err == nil && subtle.ConstantTimeCompare(shown, nonce) == 1 {
-			return conn, conn.SetReadDeadline(time.Time{})
-		}
-		_ = conn.Close() // nothing was promised to it
+		return nil, fmt.Errorf("wait for the other end of the plain socket: %w", context.Cause(ctx))
 	}
+	return conn, nil
+}
+
+// proves reports whether the other end of a connection shows the nonce in time.
+func proves(conn net.Conn, nonce []byte) bool {
+	shown := make([]byte, len(nonce))
+	err := conn.SetReadDeadline(time.Now().Add(proofTimeout))
+	if err == nil {
+		_, err = io.ReadFull(conn, shown)
+	}
+	if err == nil {
+		err = conn.SetReadDeadline(time.Time{})
+	}
+	return err == nil && subtle.ConstantTimeCompare(shown, nonce) == 1
 }
 
 func dial(ctx context.Context, local bool, hello []byte) (net.Conn, error) {

@@ -100,7 +100,7 @@ func TestWireIsClosedToStrangers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer knows.Close()
-	accepted, err := accept(l, hello[:nonceSize])
+	accepted, err := accept(t.Context(), l, hello[:nonceSize])
 	if err != nil || accepted.RemoteAddr().String() != knows.LocalAddr().String() {
 		t.Fatalf("accepted %v, %v", accepted, err)
 	}
@@ -108,4 +108,31 @@ func TestWireIsClosedToStrangers(t *testing.T) {
 	if n, err := stranger.Read(make([]byte, 1)); n > 0 || err == nil {
 		t.Error("the stranger's connection is open")
 	}
+}
+
+// Strangers who connect first and say nothing do not hold the ranks up.
+func TestFloodDoesNotHoldUpTheWire(t *testing.T) {
+	hello := make([]byte, helloSize)
+	l, err := listen(t.Context(), true, hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 20 { // of which each had its time before
+		stranger, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stranger.Close()
+	}
+	knows, err := dial(t.Context(), true, hello)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer knows.Close()
+	accepted, err := accept(t.Context(), l, hello[:nonceSize])
+	if err != nil {
+		t.Fatal(err)
+	}
+	accepted.Close()
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/mpi/gloo"
+	"github.com/gorun/gorun/internal/net/admit"
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -49,7 +50,7 @@ func openRendezvous(job wire.Job, relay *relay, epochs *epochs, addresses []wire
 			rank = d.elastic
 		}
 		d.wg.Go(func() {
-			var peers kv.Peers
+			var peers admit.Peers
 			defer peers.Close()
 			rank.Serve(listener, func(conn net.Conn) bool { return ownRank(&peers, conn) })
 		})
@@ -118,7 +119,7 @@ func isOwn(own []wire.Address, addr netip.Addr) bool {
 // ownRank reports whether the job's user has the other end of a connection, or root, as which ranks
 // in containers may run. Clients of Horovod and MPI have no token: where the kernel does not know
 // the user, the connection is refused.
-func ownRank(peers *kv.Peers, conn net.Conn) bool {
+func ownRank(peers *admit.Peers, conn net.Conn) bool {
 	uid, err := peers.UID(conn)
-	return err == nil && kv.Own(uid)
+	return err == nil && admit.IsOwn(uid)
 }

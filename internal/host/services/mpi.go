@@ -15,7 +15,7 @@ import (
 
 	"github.com/gorun/gorun/internal/mpi/pmi"
 	"github.com/gorun/gorun/internal/mpi/pmix"
-	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/admit"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -170,7 +170,7 @@ func (m *mpi) connect(rank int) (theirs *os.File, err error) {
 
 // accept serves ranks at the port.
 func (m *mpi) accept() {
-	var peers kv.Peers
+	var peers admit.Peers
 	defer peers.Close()
 	for {
 		conn, err := m.port.Accept()

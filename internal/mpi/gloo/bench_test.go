@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/net/admit"
 )
 
 // Words that make this test binary the hosts of a job, or some of its ranks.
@@ -55,10 +55,10 @@ func numbers(words []string) (n []int) {
 func playHosts(job []int) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	h, err := openHosts(ctx, job[0], job[1], func() func(net.Conn) bool {
-		var peers kv.Peers // for as long as the process
+		var peers admit.Peers // for as long as the process
 		return func(conn net.Conn) bool {
 			uid, err := peers.UID(conn)
-			return err == nil && kv.Own(uid)
+			return err == nil && admit.IsOwn(uid)
 		}
 	})
 	if err != nil {

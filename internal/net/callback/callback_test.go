@@ -187,7 +187,7 @@ func record(t *testing.T, l *Listener, host string) (sent []byte) {
 // Connections that say nothing are bounded, and keep no host out.
 func TestHalfOpenFlood(t *testing.T) {
 	l, arrivals := listening(t, "n1")
-	for range secure.MaxPending + 64 {
+	for range maxPending + 64 {
 		conn, err := net.Dial("tcp", address(l))
 		if err != nil {
 			t.Fatal(err)
@@ -201,7 +201,7 @@ func TestHalfOpenFlood(t *testing.T) {
 	conn.Close()
 	(<-arrivals).Close()
 	l.wg.Wait()
-	if n := l.pending.Len(); n > secure.MaxPending {
+	if n := l.pending.Len(); n > maxPending {
 		t.Errorf("%d connections in handshakes", n)
 	}
 }

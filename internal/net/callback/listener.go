@@ -9,8 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/admit"
 	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/secure"
+)
+
+// Bounds on the connections that have not said hello. Hosts are this user's processes, here or
+// elsewhere.
+const (
+	maxPending = 256
+	maxOthers  = 16
 )
 
 // admitTime bounds the handshake and the hello of a connection. A host whose connection is closed
@@ -37,7 +45,7 @@ type Listener struct {
 	arrived  func(Arrival)
 	trace    func(format string, args ...any)
 	wg       sync.WaitGroup
-	pending  secure.Pending
+	pending  *admit.Pending
 	rejected atomic.Int64
 
 	mu      sync.Mutex
@@ -72,6 +80,7 @@ func Listen(hosts []string, arrived func(Arrival), trace func(format string, arg
 		listener: listener,
 		arrived:  arrived,
 		trace:    trace,
+		pending:  admit.NewPending(admit.Bounds{Own: maxPending, Other: maxOthers, Elsewhere: maxPending}),
 		missing:  map[string]bool{},
 	}
 	for _, host := range hosts {

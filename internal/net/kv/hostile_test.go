@@ -3,7 +3,6 @@ package kv
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -160,82 +159,12 @@ func TestServerBoundsRequests(t *testing.T) {
 	}
 }
 
-// listenerOf is a listener that takes connections for own as own reports, and the listener's
-// address.
-func listenerOf(t *testing.T, own func(net.Conn) bool) (*listener, func() net.Conn) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	g := newListener(l, 0)
-	g.own = own
-	t.Cleanup(func() { l.Close() })
-	return g, func() net.Conn {
-		conn, err := net.Dial("tcp4", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		c, err := g.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		return c
-	}
-}
-
-func closed(c net.Conn) bool {
-	_ = c.SetReadDeadline(time.Now())
-	_, err := c.Read(make([]byte, 1))
-	return errors.Is(err, net.ErrClosed)
-}
-
-func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
-	own := true
-	g, come := listenerOf(t, func(net.Conn) bool { return own })
-	mine := come()
-	own = false
-	var others []net.Conn
-	for range maxOthers + 1 {
-		others = append(others, come())
-	}
-	if closed(mine) || !closed(others[0]) || closed(others[1]) {
-		t.Errorf("closed: own %v, the first other %v, the second %v", closed(mine), closed(others[0]),
-			closed(others[1]))
-	}
-	g.remove(others[1].(*connection)) // it has shown its token
-	for range 2 * maxOthers {
-		come()
-	}
-	if closed(others[1]) {
-		t.Error("pending connections closed one that had shown a token")
-	}
-	own = true
-	for range maxOwn {
-		come()
-	}
-	if !closed(mine) {
-		t.Error("own connections have no bound")
-	}
-	if n := len(g.pending[true]) + len(g.pending[false]); n != maxOwn+maxOthers {
-		t.Errorf("%d are pending", n)
-	}
-}
-
 // Many ranks of one host connect at the same time, and the server reads their tokens late: none of
 // them is closed for another.
 func TestPendingConnectionsOfAllRanksStay(t *testing.T) {
-	for _, own := range []bool{true, false} {
-		g, come := listenerOf(t, func(net.Conn) bool { return own })
-		g.ranks = 300
-		var ranks []net.Conn
-		for range g.ranks {
-			ranks = append(ranks, come())
-		}
-		if closed(ranks[0]) {
-			t.Errorf("own %v: the first of %d ranks lost its connection to the last", own, g.ranks)
-		}
+	const ranks = 300
+	if b := bounds(ranks); b.Own < ranks || b.Other < ranks || b.Elsewhere < ranks {
+		t.Errorf("%+v for %d ranks", b, ranks)
 	}
 }
 

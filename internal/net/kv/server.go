@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"strconv"
@@ -16,14 +15,28 @@ import (
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
+
+	"github.com/gorun/gorun/internal/net/admit"
 )
 
 const (
-	maxWait    = time.Hour // bound on one GET; the rank asks again
-	headerTime = 5 * time.Second
-	bodyTime   = 10 * time.Second
-	maxNote    = 4 << 10
+	maxWait  = time.Hour // bound on one GET; the rank asks again
+	bodyTime = 10 * time.Second
+	maxNote  = 4 << 10
 )
+
+// bounds returns those on connections whose token is not known yet, on a server of n ranks. All
+// ranks may connect at once, and ranks in containers may be other users.
+func bounds(n int) admit.Bounds {
+	const own = 256
+	const others = 16
+	more := 4 * n
+	return admit.Bounds{
+		Own:       own + more,
+		Other:     others + more,
+		Elsewhere: others + more,
+	}
+}
 
 // MaxRequests returns the number of requests that a server of n ranks takes at a time.
 func MaxRequests(n int) int { return 1024 + 8*n }
@@ -115,18 +128,11 @@ func OpenServer(ranks map[string]JobInfo, backend Backend) (*Server, error) {
 		rank.Store(&info)
 		s.ranks[sha256.Sum256([]byte(token))] = rank
 	}
-	s.server = &http.Server{
-		Handler:           s.admit(s.routes()),
-		ConnContext:       withConnection,
-		ReadHeaderTimeout: headerTime,
-		MaxHeaderBytes:    8 << 10,
-
-		DisableGeneralOptionsHandler: true, // it would answer requests without a token
-		ErrorLog:                     log.New(io.Discard, "", 0),
-	}
+	s.server = admit.NewServer(s.admit(s.routes()))
+	pending := admit.NewPending(bounds(len(ranks)))
 	go func() {
 		defer close(s.done)
-		_ = s.server.Serve(newListener(listener, len(ranks))) // ends with Close
+		_ = s.server.Serve(pending.Listener(listener)) // ends with Close
 	}()
 	return s, nil
 }
@@ -181,7 +187,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		authenticated(r.Context())
+		admit.Authenticated(r.Context())
 		defer s.inside.Add(-1)
 		if s.inside.Add(1) > int64(MaxRequests(len(s.ranks))) {
 			http.Error(w, "too many requests at one time", http.StatusServiceUnavailable)

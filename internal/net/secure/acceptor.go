@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/admit"
 )
 
 const handshakeTimeout = 5 * time.Second // bound on one whole handshake
@@ -20,7 +22,7 @@ type acceptor struct {
 	timeout    time.Duration // bound on one handshake
 	arrived    chan struct{} // see Endpoint.Arrived
 	lanes      Lanes         // nil: none are accepted
-	pending    Pending
+	pending    admit.Pending
 
 	mu      sync.Mutex
 	inbound []inbound // by rank

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/net/admit"
 )
 
 // forming is rank 1 of 2 that waits for rank 0.
@@ -174,7 +176,7 @@ func TestPortScan(t *testing.T) {
 func TestFullAcceptorClosesTheOldest(t *testing.T) {
 	f := formWithin(t, time.Hour) // none ends by its timeout
 	var conns []net.Conn
-	for i := range MaxPending + 100 {
+	for i := range admit.MaxPending + 100 {
 		conn := f.dial()
 		if i%2 == 0 {
 			conn.Write([]byte(magic[:1]))

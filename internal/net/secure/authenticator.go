@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/netip"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/admit"
 )
 
 // Authenticator authenticates single connections of one member of a group whose members share a
@@ -91,10 +93,10 @@ func inner(conn net.Conn) net.Conn {
 
 // Serve authenticates the connections that come to a listener, each within the timeout, and calls
 // handle with each of them on a goroutine of its own; the connection is closed when handle returns.
-// At most [MaxPending] connections may be unauthenticated; the oldest is closed first. Serve
+// At most [admit.MaxPending] connections may be unauthenticated; the oldest is closed first. Serve
 // returns when the listener is closed and all calls have returned.
 func (a *Authenticator) Serve(l net.Listener, timeout time.Duration, handle func(conn net.Conn, from, stream int)) {
-	var pending Pending
+	var pending admit.Pending
 	pending.Serve(l, func(conn net.Conn) {
 		defer conn.Close()
 		use, from, stream, err := a.admit(conn, timeout)

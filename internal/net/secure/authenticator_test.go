@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/net/admit"
 )
 
 // club is members of a group with a key, who listen on loopback.
@@ -129,7 +131,7 @@ func TestAuthenticatorUnderFlood(t *testing.T) {
 	if recorded.sent.Len() != helloSize+macSize {
 		t.Fatalf("%d bytes are recorded", recorded.sent.Len())
 	}
-	for range 2 * MaxPending {
+	for range 2 * admit.MaxPending {
 		conn, err := net.Dial("tcp", c.addrs[1])
 		if err != nil {
 			t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/net/admit"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -41,7 +42,7 @@ func flood(f *forming) (many, most int) {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
 		f.t.Fatal(err)
 	}
-	many = int(min(10_000, limit.Cur-2*MaxPending)) // this process holds both ends
+	many = int(min(10_000, limit.Cur-2*admit.MaxPending)) // this process holds both ends
 	for i := range many {
 		conn := f.dial()
 		if _, err := conn.Write([]byte(magic[:1+i%len(magic)])); err != nil && !disconnected(err) {
@@ -63,11 +64,11 @@ func TestTenThousandHalfOpenConnections(t *testing.T) {
 	f := formWithin(t, time.Hour) // none ends by its timeout
 	before := descriptors(t)
 	many, most := flood(f)
-	if most < MaxPending/2 || most > MaxPending {
+	if most < admit.MaxPending/2 || most > admit.MaxPending {
 		t.Errorf("%d of %d are pending at once", most, many)
 	}
 	ctx := testContext(t)
-	for descriptors(t)-before-many > MaxPending+10 { // evicted connections close soon
+	for descriptors(t)-before-many > admit.MaxPending+10 { // evicted connections close soon
 		if ctx.Err() != nil {
 			t.Fatalf("%d descriptors for %d connections", descriptors(t)-before, many)
 		}

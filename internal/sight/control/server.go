@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/net/admit"
 )
 
 // lingerTime bounds the time that an ended job's socket stays for clients that read the rest of the
@@ -52,7 +53,7 @@ type Server struct {
 	act    Actions
 	failed func(error)
 	socket *socket
-	http   http.Server
+	http   *http.Server
 	life   context.Context
 	end    context.CancelFunc
 	wg     sync.WaitGroup // goroutines of the listener and the log
@@ -106,12 +107,10 @@ func (s *Server) Listen() error {
 		}
 	}
 	handler := sync.OnceValue(s.handler) // built on first use, because most jobs have no clients
-	s.http = http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { handler().ServeHTTP(w, r) }),
-		ReadHeaderTimeout: 5 * time.Second,
-		MaxHeaderBytes:    64 << 10,
-		BaseContext:       func(net.Listener) context.Context { return s.life },
-	}
+	s.http = admit.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		handler().ServeHTTP(w, r)
+	}))
+	s.http.BaseContext = func(net.Listener) context.Context { return s.life }
 	s.wg.Go(func() { _ = s.http.Serve(socket) }) // ends with Close
 	return nil
 }

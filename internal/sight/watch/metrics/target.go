@@ -5,14 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
-	"sync"
-	"time"
 
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/sight/watch"
@@ -86,72 +82,3 @@ func (f *file) write(document []byte) error {
 }
 
 func (f *file) Close() error { return os.Remove(f.path) }
-
-// Server answers GET /metrics with the last sample, in the format that the client prefers.
-type Server struct {
-	listener net.Listener
-	http     http.Server
-	wg       sync.WaitGroup
-
-	mu     sync.Mutex
-	job    Job
-	sample *watch.Sample // nil: no sample yet
-}
-
-// Listen serves at an address until Close.
-func Listen(at netip.AddrPort) (*Server, error) {
-	l, err := net.Listen("tcp", at.String())
-	if err != nil {
-		return nil, err
-	}
-	s := &Server{listener: l}
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
-		format := Prometheus
-		if strings.Contains(r.Header.Get("Accept"), "application/openmetrics-text") {
-			format = OpenMetrics
-		}
-		w.Header().Set("Content-Type", format.ContentType())
-		w.Header().Set("Vary", "Accept")
-		_, _ = w.Write(s.document(format)) // the client may have hung up
-	})
-	s.http = http.Server{
-		Handler:           mux,
-		ReadHeaderTimeout: 5 * time.Second,
-		WriteTimeout:      10 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    64 << 10,
-	}
-	s.wg.Go(func() { _ = s.http.Serve(l) }) // ends with Close
-	return s, nil
-}
-
-// URL returns the address of the metrics.
-func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + "/metrics" }
-
-// Put stores a sample for later requests.
-func (s *Server) Put(j Job, sample watch.Sample) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.job = j
-	s.sample = &sample
-	return nil
-}
-
-func (s *Server) document(f Format) []byte {
-	s.mu.Lock()
-	j := s.job
-	sample := s.sample
-	s.mu.Unlock()
-	if sample == nil {
-		sample = &watch.Sample{} // a sample without ranks
-	}
-	return f.Text(j, *sample)
-}
-
-// Close ends the server and its connections.
-func (s *Server) Close() error {
-	err := s.http.Close()
-	s.wg.Wait()
-	return err
-}

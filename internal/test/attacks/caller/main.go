@@ -2,7 +2,8 @@
 // is not 0, sends its stdin and prints the local port on a line. With -reset it resets the
 // connection then, else it prints what it receives. With -listen it is a server at ADDR, which
 // everybody may use: it prints what it receives, and answers each connection with its stdin. With
-// -flood N it makes N connections that say nothing, prints "flooded" and waits to be killed.
+// -flood N it makes N connections that say its stdin and read nothing, prints "flooded" and waits to
+// be killed.
 package main
 
 import (
@@ -71,14 +72,20 @@ func call(from int, reset bool, addr string) error {
 	return err
 }
 
-// fill makes n connections and holds them. Those that the server closes count as well.
+// fill makes n connections, says stdin on each, and holds them. Those that the server closes count
+// as well.
 func fill(n int, addr string) error {
+	text, err := io.ReadAll(os.Stdin)
+	if err != nil {
+		return err
+	}
 	for range n {
 		conn, err := net.DialTimeout("tcp", addr, 10*time.Second)
 		if err != nil {
 			return err
 		}
 		defer conn.Close()
+		_, _ = conn.Write(text) // the server may have closed it
 	}
 	fmt.Println("flooded")
 	time.Sleep(time.Hour)

@@ -1,4 +1,4 @@
-package kv
+package admit
 
 import (
 	"errors"

@@ -58,12 +58,6 @@ func TestUnauthenticated(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	switch os.Getenv("KV_ROLE") {
-	case "hold":
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
 	case "flood":
 		var mu sync.Mutex
 		n := 0

@@ -1,9 +1,12 @@
-package kv
+package admit
 
 import (
 	"errors"
+	"io"
 	"net"
 	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
@@ -32,11 +35,11 @@ func TestPeerUID(t *testing.T) {
 		if uid, found := inTables(t, peer); !found || uid != uint32(os.Getuid()) {
 			t.Errorf("%s: in the tables uid %d, %v", host, uid, found)
 		}
-		if !ownUser(peer) {
+		if PeerOf(peer) != Own {
 			t.Errorf("%s is not taken for our own", host)
 		}
 		conn.Close()
-		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || ownUser(peer) {
+		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || PeerOf(peer) != Elsewhere {
 			t.Errorf("%s, closed: uid %d, %v; a closed socket reads as root's", host, uid, err)
 		}
 		peer.Close()
@@ -64,19 +67,55 @@ func TestPeerUIDOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	cmd := helper(t, nobody, "hold", l.Addr().String())
+	held := hold(t, nobody, l.Addr().String())
+	defer held()
 	conn, err := l.Accept()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if uid, err := PeerUID(conn); err != nil || uid != nobody || ownUser(conn) {
-		t.Errorf("uid %d, %v; own: %v", uid, err, ownUser(conn))
+	if uid, err := PeerUID(conn); err != nil || uid != nobody || PeerOf(conn) != Other {
+		t.Errorf("uid %d, %v; peer: %v", uid, err, PeerOf(conn))
 	}
 	if uid, found := inTables(t, conn); !found || uid != nobody {
 		t.Errorf("in the tables uid %d, %v", uid, found)
 	}
-	cmd.stop()
+}
+
+// holdEnv makes TestHold connect to the address in its value.
+const holdEnv = "GORUN_TEST_HOLD"
+
+// hold connects to an address as a user until release.
+func hold(t *testing.T, uid uint32, addr string) (release func()) {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "-test.run=^TestHold$")
+	cmd.Env = append(os.Environ(), holdEnv+"="+addr)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+	stdin, err := cmd.StdinPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		stdin.Close()
+		_ = cmd.Wait()
+	}
+}
+
+// TestHold runs only as a process of hold.
+func TestHold(t *testing.T) {
+	addr := os.Getenv(holdEnv)
+	if addr == "" {
+		return
+	}
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
 // A peer that sends, resets its connection and leaves its address to another socket is not taken

@@ -1,0 +1,79 @@
+package admit
+
+import (
+	"errors"
+	"net"
+	"testing"
+	"time"
+)
+
+// pendingOf returns a Pending that takes connections for those of a peer as of says, and how one
+// comes.
+func pendingOf(t *testing.T, b Bounds, of func() Peer) (*Pending, func() net.Conn) {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := NewPending(b)
+	p.of = func(net.Conn) Peer { return of() }
+	g := p.Listener(l)
+	t.Cleanup(func() { l.Close() })
+	return p, func() net.Conn {
+		conn, err := net.Dial("tcp4", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		c, err := g.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+}
+
+func closed(c net.Conn) bool {
+	_ = c.SetReadDeadline(time.Now())
+	_, err := c.Read(make([]byte, 1))
+	return errors.Is(err, net.ErrClosed)
+}
+
+func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
+	bounds := Bounds{Own: 32, Other: 4, Elsewhere: 8}
+	peer := Own
+	p, come := pendingOf(t, bounds, func() Peer { return peer })
+	mine := come()
+	peer = Elsewhere
+	remote := come()
+	peer = Other
+	var others []net.Conn
+	for range bounds.Other + 1 {
+		others = append(others, come())
+	}
+	if closed(mine) || closed(remote) || !closed(others[0]) || closed(others[1]) {
+		t.Errorf("closed: own %v, of another machine %v, the first other %v, the second %v", closed(mine),
+			closed(remote), closed(others[0]), closed(others[1]))
+	}
+	p.Remove(others[1]) // it has shown its token
+	for range 2 * bounds.Other {
+		come()
+	}
+	if closed(others[1]) {
+		t.Error("pending connections closed one that had shown a token")
+	}
+	peer = Own
+	for range bounds.Own {
+		come()
+	}
+	if !closed(mine) {
+		t.Error("own connections have no bound")
+	}
+	if n := p.Len(); n != bounds.Own+bounds.Other+1 {
+		t.Errorf("%d are pending", n)
+	}
+	p.Close()
+	if !closed(remote) || !closed(come()) {
+		t.Error("connections stay open after the end")
+	}
+}
