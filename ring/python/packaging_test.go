@@ -1,11 +1,14 @@
 package python
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // PyPI's gorun is another project, and has a command of the same name: beside it, the package says
@@ -36,6 +39,85 @@ func TestTheOtherGorunIsRefused(t *testing.T) {
 		}
 		if !refused && (err != nil || !strings.HasPrefix(string(out), site)) {
 			t.Errorf("%s: %v\n%s", neighbour, err, out)
+		}
+	}
+}
+
+// Programs and libraries of a checkout are taken from one that is gorun's and that no other user can
+// change: the package may lie below any folder, such as /tmp.
+func TestCheckoutsOfOthersAreNotUsed(t *testing.T) {
+	lab.NeedRoot(t)
+	const attacker = 65533
+	const module = "module github.com/gorun/gorun\n\ngo 1.26\n"
+	own := func(paths ...string) func(root string) error {
+		return func(root string) (err error) {
+			for _, path := range paths {
+				err = errors.Join(err, os.Lchown(filepath.Join(root, path), attacker, attacker))
+			}
+			return err
+		}
+	}
+	for name, tc := range map[string]struct {
+		place  string // of the package below the root
+		module string // text of go.mod; "": there is none
+		change func(root string) error
+		found  bool
+	}{
+		"a checkout":             {"ring/python/gorun", module, own(), true},
+		"no checkout":            {"ring/python/gorun", "", own(), false},
+		"a checkout of another":  {"ring/python/gorun", "module example.com/x\n", own(), false},
+		"a site three below":     {"job/site/gorun", module, own(), false},
+		"files of another user":  {"ring/python/gorun", module, own("bin/gorun", "lib/libring.so"), false},
+		"folders of another":     {"ring/python/gorun", module, own("bin", "lib"), false},
+		"go.mod of another user": {"ring/python/gorun", module, own("go.mod"), false},
+		"open to all": {"ring/python/gorun", module, func(root string) error {
+			return os.Chmod(root, 0o777)
+		}, false},
+		"open to a group": {"ring/python/gorun", module, func(root string) error {
+			return errors.Join(os.Chown(root, 0, attacker), os.Chmod(root, 0o775))
+		}, false},
+		"open to the user's group": {"ring/python/gorun", module, func(root string) error {
+			return os.Chmod(root, 0o775)
+		}, true},
+		"a link to another's": {"ring/python/gorun", module, func(root string) (err error) {
+			for _, path := range []string{"bin/gorun", "lib/libring.so"} {
+				file := filepath.Join(root, path)
+				err = errors.Join(err, os.Rename(file, file+".theirs"), os.Symlink(filepath.Base(file)+".theirs", file),
+					os.Lchown(file+".theirs", attacker, attacker))
+			}
+			return err
+		}, false},
+		"an own link": {"ring/python/gorun", module, func(root string) (err error) {
+			for _, path := range []string{"bin/gorun", "lib/libring.so"} {
+				file := filepath.Join(root, path)
+				err = errors.Join(err, os.Rename(file, file+".1"), os.Symlink("../"+path+".1", file))
+			}
+			return err
+		}, true},
+	} {
+		root := t.TempDir()
+		err := errors.Join(os.Chmod(root, 0o755), os.CopyFS(filepath.Join(root, tc.place), os.DirFS("gorun")))
+		for path, text := range map[string]string{"go.mod": tc.module, "bin/gorun": "#!/bin/sh\n",
+			"lib/libring.so": "library"} {
+			if text == "" {
+				continue
+			}
+			file := filepath.Join(root, path)
+			err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o755))
+		}
+		if err = errors.Join(err, tc.change(root)); err != nil {
+			t.Fatal(err)
+		}
+		for _, find := range []string{"_ring.find_library()", "_run.find_gorun()"} {
+			cmd := exec.CommandContext(t.Context(), interpreter, "-B", "-c",
+				"from gorun import _ring, _run; print("+find+")")
+			cmd.Dir = root
+			cmd.Env = []string{"PATH=/nowhere", "PYTHONPATH=" + filepath.Dir(filepath.Join(root, tc.place))}
+			out, err := cmd.CombinedOutput()
+			if found := err == nil && strings.HasPrefix(string(out), root); found != tc.found ||
+				err != nil && !strings.Contains(string(out), "GorunError: gorun: there is no") {
+				t.Errorf("%s: %s: %v\n%s", name, find, err, out)
+			}
 		}
 	}
 }

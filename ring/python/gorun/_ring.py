@@ -11,7 +11,7 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_int32, c_int64, c_size_t, 
 from pathlib import Path
 from typing import List, Optional, Sequence, Tuple, Union
 
-from . import errors
+from . import _checkout, errors
 from ._place import place
 
 ABI = 1
@@ -149,20 +149,15 @@ FUNCTIONS = {
 
 
 def find_library() -> str:
-    """The path of libring.so: from GORUN_RING, in the wheel, or in a checkout."""
-    here = Path(__file__).resolve()
-    places = [here.parent / "_native" / "libring.so"]
-    if len(here.parents) > 3:
-        places.append(here.parents[3] / "lib" / "libring.so")
+    """The path of libring.so: from GORUN_RING, in the wheel, or in a checkout of this user."""
     named = os.environ.get("GORUN_RING")
-    if named:
-        places = [Path(named)]
-    for place in places:
-        if place.exists():
-            return str(place)
+    place: Optional[Path] = Path(named) if named else Path(__file__).resolve().parent / "_native" / "libring.so"
+    if not named and place and not place.exists():
+        place = _checkout.find("lib/libring.so") or place
+    if place and place.exists():
+        return str(place)
     raise errors.GorunError(
-        "gorun: there is no libring.so at %s: install the wheel, or run make build in a checkout, or set GORUN_RING"
-        % " or ".join(map(str, places))
+        "gorun: there is no libring.so at %s: install the wheel, or run make build in a checkout that others cannot change, or set GORUN_RING" % place
     )
 
 

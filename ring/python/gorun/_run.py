@@ -14,7 +14,7 @@ import threading
 from pathlib import Path
 from typing import IO, Any, Callable, List, Mapping, Optional, Sequence, Tuple
 
-from . import _data, errors
+from . import _checkout, _data, errors
 
 RESULTS = ("data", "pickle")  # how results travel; the first line of a rank's standard input names one
 TEXT_SIZE = 64 << 10  # of an error, at most
@@ -29,16 +29,12 @@ class JobError(errors.GorunError):
 
 
 def find_gorun() -> str:
-    """The path of gorun: from GORUN_PROGRAM, beside this Python, in a checkout, or on the PATH."""
+    """The path of gorun: from GORUN_PROGRAM, beside this Python, in a checkout of this user, or on the PATH."""
     named = os.environ.get("GORUN_PROGRAM")
     if named:
         return named
-    here = Path(__file__).resolve()
-    places = [Path(sysconfig.get_path("scripts")) / "gorun"]
-    if len(here.parents) > 3:
-        places.append(here.parents[3] / "bin" / "gorun")
-    for place in places:
-        if os.access(place, os.X_OK):
+    for place in (Path(sysconfig.get_path("scripts")) / "gorun", _checkout.find("bin/gorun")):
+        if place and os.access(place, os.X_OK):
             return str(place)
     found = shutil.which("gorun")
     if not found:
