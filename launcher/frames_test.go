@@ -77,8 +77,12 @@ func hostileFrame(t wire.Type, n int) (stream uint32, message any) {
 	case wire.TypeEntered:
 		return 0, wire.Entered{Ranks: []int{2}}
 	case wire.TypeSpawn:
-		return 0, wire.SpawnRequest{ID: uint64(n), By: 2, Programs: []wire.SpawnProgram{{Argv: wire.Texts{"a"},
-			Ranks: 1}}, Given: map[string][]byte{"k": []byte(long)}}
+		return 0, wire.SpawnRequest{
+			ID:       uint64(n),
+			By:       2,
+			Programs: []wire.SpawnProgram{{Argv: wire.Texts{"a"}, Ranks: 1}},
+			Given:    map[string][]byte{"k": []byte(long)},
+		}
 	}
 	return wire.OutputStream(2, 1), nil
 }

@@ -43,8 +43,8 @@ func TestTheOtherGorunIsRefused(t *testing.T) {
 	}
 }
 
-// Programs and libraries of a checkout are taken from one that is gorun's and that no other user can
-// change: the package may lie below any folder, such as /tmp.
+// Programs and libraries of a checkout are taken from one that is gorun's and that no other user
+// can change: the package may lie below any folder, such as /tmp.
 func TestCheckoutsOfOthersAreNotUsed(t *testing.T) {
 	lab.NeedRoot(t)
 	const attacker = 65533

@@ -42,7 +42,8 @@ type World struct {
 	Refused string `json:",omitempty"`
 
 	Number int // 1-based number of the world, in the order of the requests
-	// Programs have only numbers of ranks, and Given is nil, for a host without a rank of the world.
+	// For a host without a rank of the world, Programs have only numbers of ranks, and Given is
+	// nil.
 	Programs []SpawnProgram
 	Given    map[string][]byte `json:",omitempty"`
 	Numbers  []int             // numbers of the world's ranks in the job, by rank

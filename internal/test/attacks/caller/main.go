@@ -2,8 +2,8 @@
 // is not 0, sends its stdin and prints the local port on a line. With -reset it resets the
 // connection then, else it prints what it receives. With -listen it is a server at ADDR, which
 // everybody may use: it prints what it receives, and answers each connection with its stdin. With
-// -flood N it makes N connections that say its stdin and read nothing, prints "flooded" and waits to
-// be killed.
+// -flood N it makes N connections that say its stdin and read nothing, prints "flooded" and waits
+// to be killed.
 package main
 
 import (
