@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 
 	xssh "golang.org/x/crypto/ssh"
@@ -79,9 +81,10 @@ func (k Key) String() string {
 
 // UnusableKey is a key that could not even be offered.
 type UnusableKey struct {
-	Source string
-	Reason string
-	Locked bool // whether the key is encrypted: ssh-add can help
+	Source  string
+	Reason  string
+	Remedy  string // what makes it usable, or ""
+	Missing bool   // whether there is no such file
 }
 
 func (k UnusableKey) String() string { return k.Source + ": " + k.Reason }
@@ -99,6 +102,7 @@ type authenticator struct {
 	offered  int
 	unusable []UnusableKey
 	methods  []string // methods of the server
+	partial  bool     // whether the server wants another method after it took a key
 	said     lastWords
 }
 
@@ -112,7 +116,11 @@ func newAuthenticator(ctx context.Context, s settings, t Target) *authenticator 
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", s.agent)
 	if err != nil {
-		a.unusable = append(a.unusable, UnusableKey{Source: "agent " + s.agent, Reason: err.Error()})
+		a.unusable = append(a.unusable, UnusableKey{
+			Source: "agent " + s.agent,
+			Reason: err.Error(),
+			Remedy: "start an agent: " + runAgent + " && ssh-add (or correct IdentityAgent in the ssh configuration)",
+		})
 		return a
 	}
 	a.agent = conn
@@ -135,6 +143,7 @@ func (a *authenticator) banner(text string) error {
 // next is the SSH library's callback: it returns the method to try now.
 func (a *authenticator) next(ctx *xssh.ClientAuthContext) (xssh.AuthMethod, error) {
 	a.methods = ctx.AllowedMethods
+	a.partial = len(ctx.PartialSuccessMethods) > 0
 	if !slices.Contains(a.methods, "publickey") {
 		return nil, errNoMoreKeys
 	}
@@ -168,6 +177,47 @@ func (a *authenticator) agentSigners() []xssh.Signer {
 	return signers
 }
 
+// installCommand returns the command that installs a key, or, where the server takes no passwords,
+// shows the public key to install.
+func (a *authenticator) installCommand() string {
+	passwords := takesPasswords(a.methods)
+	path := a.settings.keyFile(a.keys[:a.offered])
+	switch {
+	case path == "" && passwords:
+		return a.settings.shell("ssh-copy-id")
+	case path == "":
+		return "ssh-add -L"
+	}
+	public := quoted(path + ".pub")
+	publish := "" // makes the public key
+	if _, err := os.Stat(path + ".pub"); err != nil {
+		publish = fmt.Sprintf("ssh-keygen -y -f %s > %s && ", quoted(path), public)
+		if _, err := os.Stat(path); err != nil {
+			publish = "ssh-keygen -t ed25519 -f " + quoted(path) + " && "
+		}
+	}
+	if !passwords {
+		return publish + "cat " + public
+	}
+	return publish + a.settings.shell("ssh-copy-id -i "+public)
+}
+
+// keyFile returns the file of the key that an account should have: of the first offered one, or
+// without one where a key may be made. It is "" if an agent alone has keys.
+func (s settings) keyFile(offered []*signer) string {
+	for _, key := range offered {
+		if slices.ContainsFunc(s.identityFiles, func(f identityFile) bool { return f.path == key.source }) {
+			return key.source
+		}
+	}
+	for _, file := range s.identityFiles {
+		if len(offered) == 0 && (file.wanted || filepath.Base(file.path) == "id_ed25519") {
+			return file.path
+		}
+	}
+	return ""
+}
+
 // failure returns the error of a failed authentication.
 func (a *authenticator) failure(err error) error {
 	e := &AuthError{
@@ -176,6 +226,8 @@ func (a *authenticator) failure(err error) error {
 		Unusable: a.unusable,
 		Methods:  a.methods,
 		Said:     a.said.String(),
+		Partial:  a.partial,
+		Install:  a.installCommand(),
 	}
 	for _, method := range a.settings.others {
 		if slices.Contains(a.methods, method) {

@@ -87,10 +87,10 @@ func TestAuthTellsWhatWasTried(t *testing.T) {
 		auth.Tried[0].Source != files.identity {
 		t.Errorf("tried %v", auth.Tried)
 	}
-	if len(auth.Unusable) != 4 || !auth.Unusable[0].Locked {
+	if len(auth.Unusable) != 4 || auth.Unusable[0].Remedy == "" {
 		t.Errorf("unusable %v", auth.Unusable)
 	}
-	for _, word := range []string{"someone", "SHA256:", "encrypted", "chmod 600 " + open, "missing",
+	for _, word := range []string{"someone", "SHA256:", "encrypted", "others may read it (mode 0644)", "missing",
 		`Account \x1b[1mlocked`} {
 		if !strings.Contains(strings.ReplaceAll(err.Error(), `\\`, `\`), word) {
 			t.Errorf("%q does not say %q", err, word)
@@ -110,7 +110,8 @@ func TestAuthWithoutKeys(t *testing.T) {
 	if !errors.As(err, &auth) || len(auth.Tried) != 0 || len(auth.Methods) != 1 {
 		t.Fatalf("err is %v", err)
 	}
-	assertHint(t, err, "ssh-keygen -t ed25519", "ssh-copy-id -p")
+	assertHint(t, err, "make a key", "ssh-keygen -t ed25519 -f "+files.identity+" && cat "+files.identity+".pub",
+		"authorized_keys of someone")
 }
 
 func TestAuthPasswordOnly(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -76,7 +77,18 @@ type settings struct {
 
 	connectTimeout   time.Duration
 	handshakeTimeout time.Duration
+
+	unchecked bool     // StrictHostKeyChecking is no, which gorun does not obey
+	byHand    []string // arguments with which ssh(1) and ssh-copy-id(1) reach the host
 }
+
+// shell returns a command line of ssh(1) or ssh-copy-id(1) for the host. program may have options.
+func (s settings) shell(program string, command ...string) string {
+	return program + " " + quoted(append(slices.Clone(s.byHand), command...)...)
+}
+
+// direct reports whether the host is reached without a jump host or a proxy command.
+func (s settings) direct() bool { return s.jump == "" && s.proxyCommand == "" }
 
 // identityFile is a private key to try. One that is wanted is worth a word when
 // it is missing; the others are only where ssh looks by habit.
@@ -149,6 +161,10 @@ func (c Config) merge(get func(keyword string) []string, env environment) (setti
 		hashKnownHosts:   yes("hashknownhosts"),
 		acceptNew:        c.AcceptNew || first("stricthostkeychecking") == "accept-new",
 		handshakeTimeout: c.HandshakeTimeout,
+	}
+	switch first("stricthostkeychecking") {
+	case "no", "off", "false":
+		s.unchecked = true
 	}
 	if s.port == 0 {
 		port, err := strconv.Atoi(or(first("port"), "22"))

@@ -64,6 +64,7 @@ func TestMerge(t *testing.T) {
 		hashKnownHosts:   true,
 		connectTimeout:   7 * time.Second,
 		handshakeTimeout: defaultHandshakeTimeout,
+		unchecked:        true,
 	}
 	if !reflect.DeepEqual(s, want) {
 		t.Errorf("got  %+v\nwant %+v", s, want)

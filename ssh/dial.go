@@ -68,7 +68,7 @@ func connect(ctx context.Context, c Config, s settings, depth int) (*wire, error
 	case s.proxyCommand != "":
 		conn, err := startProxy(s.proxyCommand)
 		if err != nil {
-			return nil, &UnreachableError{s.target(), fmt.Errorf("proxy command: %w", err)}
+			return nil, s.proxyError(fmt.Errorf("proxy command: %w", err))
 		}
 		return newWire(conn, nil), nil
 	}
@@ -151,7 +151,19 @@ func connectByJump(ctx context.Context, c Config, s settings, depth int) (*wire,
 	if tctx.Err() != nil {
 		err = errTimeout
 	}
-	return nil, &UnreachableError{s.target(), fmt.Errorf("from jump host %s: %w", via.target, foreign{err})}
+	var refused *xssh.OpenChannelError
+	return nil, &ForwardError{
+		Target:    s.target(),
+		Via:       via.target,
+		Forbidden: errors.As(err, &refused) && refused.Reason == xssh.Prohibited,
+		Try:       settings{byHand: hop.byHand()}.shell("ssh", "ssh-keyscan", "-p", strconv.Itoa(s.port), s.hostname),
+		Err:       foreign{err},
+	}
+}
+
+// proxyError returns the error of a proxy command that does not connect.
+func (s settings) proxyError(err error) error {
+	return &ProxyError{s.target(), s.shell("ssh -G") + " | grep -i proxycommand", err}
 }
 
 // lastHop returns the way to the last of several jump hosts, and the hosts before it.
@@ -240,6 +252,8 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 		err = errTimeout
 	case keys.refusal != nil:
 		return keys.refusal
+	case errors.As(fault, new(*proxyEnd)):
+		return auth.settings.proxyError(fault)
 	case phase == PhaseAuth && fault == nil:
 		return auth.failure(err)
 	case fault != nil && (errors.Is(err, io.EOF) || errors.Is(err, fault) || errors.Is(err, errNoMoreKeys) ||

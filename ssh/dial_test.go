@@ -177,7 +177,7 @@ func TestDialNoCommonAlgorithm(t *testing.T) {
 	if !errors.As(err, &handshake) || handshake.Phase != PhaseKex || !errors.As(err, &negotiation) {
 		t.Fatalf("err is %v", err)
 	}
-	assertHint(t, err, "ssh -vv")
+	assertHint(t, err, "--launcher system-ssh --launch-agent-args '-o KexAlgorithms=+diffie-hellman-group14-sha1'")
 }
 
 func TestDialCancelled(t *testing.T) {

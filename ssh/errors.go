@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"unicode"
 	"unicode/utf8"
+
+	xssh "golang.org/x/crypto/ssh"
 )
 
 // Hinter is an error with a hint on what the user can do.
@@ -109,6 +112,42 @@ func (e *UnreachableError) Hint() string {
 	return fmt.Sprintf("check that the host is up and that no firewall drops port %s: ping %s", port, host)
 }
 
+// ForwardError reports that a jump host does not connect to the host.
+type ForwardError struct {
+	Target
+	Via       Target
+	Forbidden bool   // whether the jump host does not forward, or not there
+	Try       string // command that connects from the jump host
+	Err       error
+}
+
+func (e *ForwardError) Error() string {
+	return fmt.Sprintf("%s: cannot be reached from jump host %s: %v", e.Target, e.Via, e.Err)
+}
+func (e *ForwardError) Unwrap() error { return e.Err }
+func (e *ForwardError) Hint() string {
+	if e.Forbidden {
+		return fmt.Sprintf("have forwarding allowed on %s (AllowTcpForwarding and PermitOpen in its sshd_config, "+
+			"no-port-forwarding in authorized_keys), or go through another jump host", e.Via.Host)
+	}
+	return "check that the jump host reaches it: " + e.Try
+}
+
+// ProxyError reports that a proxy command did not connect.
+type ProxyError struct {
+	Target
+	Show string // command that shows the proxy command
+	Err  error
+}
+
+func (e *ProxyError) Error() string {
+	return fmt.Sprintf("%s: cannot be reached: %v", e.Target, e.Err)
+}
+func (e *ProxyError) Unwrap() error { return e.Err }
+func (e *ProxyError) Hint() string {
+	return "run the proxy command by hand, which must print SSH-2.0; to see it: " + e.Show
+}
+
 // Phases of a handshake, in their order.
 const (
 	PhaseBanner = "waiting for the server's banner"
@@ -146,6 +185,7 @@ func (e *HandshakeError) busy() bool {
 
 func (e *HandshakeError) Hint() string {
 	_, port := e.hostPort()
+	var none *xssh.AlgorithmNegotiationError
 	switch {
 	case e.Phase == PhaseBanner && e.Said != "" && !e.busy():
 		return "port " + port + " is not an SSH server's: check the port"
@@ -154,10 +194,39 @@ func (e *HandshakeError) Hint() string {
 	case e.Phase == PhaseBanner:
 		return "the server is overloaded or limits new connections: raise MaxStartups (or PerSourcePenalties) in its " +
 			"sshd_config, or connect to fewer hosts at once"
+	case errors.As(e.Err, &none):
+		return systemSSHHint(none)
 	case e.Phase == PhaseKex:
 		return "see what both sides offer: ssh -vv -p " + port + " " + e.Host + " true"
 	}
 	return "the account may not log in there now, or sshd has a fault: see its log, there: journalctl -u ssh"
+}
+
+// systemSSHHint returns the flags by which gorun reaches a server through ssh(1), which knows
+// algorithms that the built-in client refuses, some of them only if it is told to use them.
+func systemSSHHint(none *xssh.AlgorithmNegotiationError) string {
+	hint := "the built-in client has none of them; the system's ssh may: --launcher system-ssh"
+	keyword := ""
+	switch {
+	case none.What == "key exchange":
+		keyword = "KexAlgorithms"
+	case none.What == "host key":
+		keyword = "HostKeyAlgorithms"
+	case strings.HasSuffix(none.What, "cipher"):
+		keyword = "Ciphers"
+	case strings.HasSuffix(none.What, "MAC"):
+		keyword = "MACs"
+	}
+	for _, old := range []string{
+		"diffie-hellman-group-exchange-sha1", "diffie-hellman-group14-sha1", "diffie-hellman-group1-sha1",
+		"ssh-rsa", "ssh-dss", "aes256-cbc", "aes192-cbc", "aes128-cbc", "3des-cbc",
+		"hmac-sha1-etm@openssh.com", "hmac-sha1", "hmac-md5",
+	} {
+		if slices.Contains(none.RequestedAlgorithms, old) && keyword != "" {
+			return hint + " --launch-agent-args '-o " + keyword + "=+" + old + "'"
+		}
+	}
+	return hint
 }
 
 // endedError reports that the server or the network ended the connection.

@@ -164,19 +164,21 @@ func (k *hostKeys) judge(ctx context.Context, key xssh.PublicKey) error {
 		for _, e := range said.Entries {
 			old = append(old, KnownHostKey{k.fact(e.Key), place(e)})
 		}
-		return &ChangedHostKeyError{k.target, k.fact(key), old}
+		return &ChangedHostKeyError{k.target, k.fact(key), old, k.settings.unchecked}
 	}
 	return k.unknown(key)
 }
 
 func (k *hostKeys) unknown(key xssh.PublicKey) error {
-	e := &UnknownHostKeyError{Target: k.target, Key: k.fact(key), Name: k.names()[0]}
+	e := &UnknownHostKeyError{
+		Target:    k.target,
+		Key:       k.fact(key),
+		Name:      k.names()[0],
+		Scan:      k.settings.learnCommand(),
+		Unchecked: k.settings.unchecked,
+	}
 	for _, file := range k.files {
 		e.Files = append(e.Files, file.Name)
-	}
-	if len(k.settings.userKnownHosts) > 0 && k.settings.hostKeyAlias == "" {
-		e.Scan = fmt.Sprintf("ssh-keyscan -p %d %s >> %s", k.settings.port, k.settings.hostname,
-			k.settings.userKnownHosts[0])
 	}
 	return e
 }

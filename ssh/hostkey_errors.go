@@ -12,6 +12,8 @@ type UnknownHostKeyError struct {
 	Name  string   // the host's name in known_hosts files
 	Files []string // files that were read
 	Scan  string   // command that adds the host's keys, if there is one
+	// Unchecked is whether the ssh configuration says StrictHostKeyChecking no.
+	Unchecked bool
 }
 
 func (e *UnknownHostKeyError) Error() string {
@@ -24,11 +26,16 @@ func (e *UnknownHostKeyError) Error() string {
 
 func (e *UnknownHostKeyError) Hint() string {
 	hint := "to let new hosts in unseen: --host-keys=accept-new"
+	if e.Unchecked {
+		hint = alwaysChecks + "; " + hint
+	}
 	if e.Scan != "" {
 		hint = "ask the host's keeper whether the fingerprint is right, then: " + e.Scan + "\n" + hint
 	}
 	return hint
 }
+
+const alwaysChecks = "gorun checks host keys also where the ssh configuration says StrictHostKeyChecking no"
 
 // ChangedHostKeyError reports that the host has another key than before: it was reinstalled, or the
 // connection is intercepted.
@@ -36,6 +43,8 @@ type ChangedHostKeyError struct {
 	Target
 	Key   HostKey
 	Known []KnownHostKey // the keys in the files, at least one
+	// Unchecked is whether the ssh configuration says StrictHostKeyChecking no.
+	Unchecked bool
 }
 
 func (e *ChangedHostKeyError) Error() string {
@@ -47,9 +56,24 @@ func (e *ChangedHostKeyError) Error() string {
 }
 
 func (e *ChangedHostKeyError) Hint() string {
-	first := e.Known[0].Place
-	return fmt.Sprintf("someone may be listening in. If the host was set up anew, remove its old key: sed -i %dd %s",
-		first.Line, first.File)
+	var files []string
+	lines := map[string][]string{} // key: file
+	for _, key := range e.Known {
+		if lines[key.File] == nil {
+			files = append(files, key.File)
+		}
+		lines[key.File] = append(lines[key.File], fmt.Sprintf("%dd", key.Line))
+	}
+	var commands []string
+	for _, file := range files {
+		commands = append(commands, "sed -i "+quoted(strings.Join(lines[file], ";"), file))
+	}
+	hint := "someone may be listening in. If the host was set up anew, remove what is known of it: " +
+		strings.Join(commands, " && ")
+	if e.Unchecked {
+		hint += "\n" + alwaysChecks
+	}
+	return hint
 }
 
 // RevokedHostKeyError reports that a known_hosts file revokes the host's key.

@@ -13,6 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// learnCommand returns a command that adds the host's keys to the user's known_hosts file, or "" if
+// that file keeps nothing.
+func (s settings) learnCommand() string {
+	if len(s.userKnownHosts) == 0 {
+		return ""
+	}
+	file := s.userKnownHosts[0]
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return ""
+	}
+	if s.hostKeyAlias != "" || !s.direct() { // which ssh-keyscan does not know
+		return s.shell("ssh -o BatchMode=no -o StrictHostKeyChecking=ask", "true")
+	}
+	scan := fmt.Sprintf("ssh-keyscan -p %d %s >> %s", s.port, quoted(s.hostname), quoted(file))
+	if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, os.ErrNotExist) {
+		scan = "mkdir -p -m 700 " + quoted(filepath.Dir(file)) + " && " + scan
+	}
+	return scan
+}
+
 // learn adds an unknown host's key to the user's known_hosts file. The file is locked and read
 // again first, because other processes may add the key too.
 func (k *hostKeys) learn(ctx context.Context, key xssh.PublicKey) error {

@@ -14,6 +14,7 @@ import (
 // collector gathers the keys to offer.
 type collector struct {
 	agent    []xssh.Signer
+	unlock   string // command that a locked key's name completes
 	certs    []*xssh.Certificate
 	keys     []*signer
 	unusable []UnusableKey
@@ -22,7 +23,10 @@ type collector struct {
 // collectKeys returns the keys to offer, in order: the agent's keys of configured files, the files'
 // own keys, and without IdentitiesOnly the agent's other keys. A certificate precedes its key.
 func collectKeys(s settings, agent []xssh.Signer) ([]*signer, []UnusableKey) {
-	c := &collector{agent: agent}
+	c := &collector{agent: agent, unlock: "ssh-add "}
+	if s.agent == "" {
+		c.unlock = runAgent + " && ssh-add "
+	}
 	for _, path := range s.certificateFiles {
 		c.readCertificate(path, true)
 	}
@@ -66,11 +70,21 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 			return nil
 		}
 		f.problem.Reason = err.Error()
+		var open *openKeyError
+		switch {
+		case errors.As(err, &open):
+			f.problem.Remedy = "chmod 600 " + quoted(identity.path)
+		case errors.Is(err, os.ErrNotExist):
+			f.problem.Missing = true
+		}
 		return f
 	}
 	if public, _, _, _, err := xssh.ParseAuthorizedKey(text); err == nil {
 		f.public = public // the file holds a public key; the agent has the private half
 		f.problem.Reason = "a public key, and no agent holds its private key"
+		if private, is := strings.CutSuffix(identity.path, ".pub"); is {
+			f.problem.Remedy = "name the private key instead: " + private
+		}
 		return f
 	}
 	private, err := xssh.ParsePrivateKey(text)
@@ -81,7 +95,7 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 		f.private = private
 	case errors.As(err, &locked):
 		f.problem.Reason = "encrypted, and no agent holds it"
-		f.problem.Locked = true
+		f.problem.Remedy = "unlock the key first: " + c.unlock + quoted(identity.path)
 		if locked.PublicKey != nil {
 			f.public = locked.PublicKey
 		}
@@ -90,6 +104,14 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 	}
 	return f
 }
+
+// openKeyError reports a private key that others may read.
+type openKeyError struct{ mode os.FileMode }
+
+func (e *openKeyError) Error() string { return fmt.Sprintf("others may read it (mode %04o)", e.mode) }
+
+// runAgent is the shell command that starts an agent.
+const runAgent = `eval "$(ssh-agent)"`
 
 // readPrivate reads a key file. Like ssh it refuses one that others may read.
 func readPrivate(path string) ([]byte, error) {
@@ -100,7 +122,7 @@ func readPrivate(path string) ([]byte, error) {
 	owner, ok := info.Sys().(*syscall.Stat_t)
 	secret := !strings.HasSuffix(path, ".pub")
 	if ok && secret && int(owner.Uid) == os.Getuid() && info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("others may read it (mode %04o): chmod 600 %s", info.Mode().Perm(), path)
+		return nil, &openKeyError{info.Mode().Perm()}
 	}
 	return os.ReadFile(path)
 }

@@ -197,7 +197,7 @@ func TestOpenSSHAgent(t *testing.T) {
 		socket)}
 	_, err = Dial(t.Context(), config)
 	var auth *AuthError
-	if !errors.As(err, &auth) || len(auth.Unusable) != 1 || !auth.Unusable[0].Locked ||
+	if !errors.As(err, &auth) || len(auth.Unusable) != 1 || auth.Unusable[0].Remedy == "" ||
 		!strings.Contains(auth.Hint(), "ssh-add "+locked) {
 		t.Fatalf("err is %v", err)
 	}
@@ -274,7 +274,7 @@ func TestOpenSSHProxyJump(t *testing.T) {
 	}
 	writeFile(t, config, fmt.Sprintf("Host f3\n  ProxyJump f1\n  HostName 127.0.0.1\n  Port 1\n%s", text))
 	_, err := Dial(t.Context(), Config{Host: "f3", ConfigFile: config})
-	var unreachable *UnreachableError
+	var unreachable *ForwardError
 	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "from jump host f1 (") {
 		t.Errorf("err is %v", err)
 	}
@@ -283,5 +283,58 @@ func TestOpenSSHProxyJump(t *testing.T) {
 	var auth *AuthError
 	if !errors.As(err, &auth) || auth.Host != "f1" || !strings.Contains(err.Error(), "jump host") {
 		t.Errorf("err is %v", err)
+	}
+}
+
+// The hint of an error fits what a real sshd did.
+func TestOpenSSHErrorsHintAtTheirCause(t *testing.T) {
+	hosts := lab.MustLoopback(t, lab.Spec{}, lab.Spec{Options: []string{"AllowTcpForwarding no"}},
+		lab.Spec{Options: []string{"AuthenticationMethods publickey,password", "PasswordAuthentication yes"}},
+		lab.Spec{Options: []string{"MaxAuthTries 2"}}, lab.Spec{Options: []string{"AuthorizedKeysFile none"}})
+	text, _ := os.ReadFile(hosts.ConfigFile)
+	dir := t.TempDir()
+	config := filepath.Join(dir, "ssh_config")
+	var others []string
+	for i := range 3 {
+		others = append(others, filepath.Join(dir, fmt.Sprint("other", i)))
+		writeKey(t, others[i])
+	}
+	for _, tc := range []struct {
+		name, options, host string
+		keys                []string
+		says, hint          string
+	}{
+		{"a jump host that does not forward", "Host f1\n  ProxyJump f2", "f1", nil,
+			"f1 (", "have forwarding allowed on f2 (AllowTcpForwarding"},
+		{"a jump host that does not reach the host", "Host f2\n  ProxyJump f1\n  Port 1", "f2", nil,
+			"cannot be reached from jump host f1 (", "check that the jump host reaches it: ssh -F " + config +
+				" f1 ssh-keyscan -p 1 " + hosts.Host("f2").Addr},
+		{"a proxy command that fails", "Host f1\n  ProxyCommand echo no way >&2; exit 1", "f1", nil,
+			`cannot be reached: the proxy command says "no way"`, "ssh -G -F " + config +
+				" f1 | grep -i proxycommand"},
+		{"a second method", "", "f3", nil, "the server took the key, and also wants password",
+			"ControlMaster"},
+		{"too many keys", "", "f4", others, "Too many authentication failures", "-i FILE"},
+		{"a name that is wrong", "", "f5", []string{filepath.Join(dir, "typo")}, "not usable " + dir + "/typo",
+			"check the name " + dir + "/typo"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			writeFile(t, config, tc.options+"\n"+string(text))
+			c, err := Dial(t.Context(), Config{Host: tc.host, ConfigFile: config, IdentityFiles: tc.keys})
+			if err == nil {
+				c.Close()
+			}
+			var hinter Hinter
+			if !errors.As(err, &hinter) || !strings.Contains(err.Error(), tc.says) ||
+				!strings.Contains(hinter.Hint(), tc.hint) || strings.Contains(hinter.Hint(), "ping") {
+				t.Fatalf("%v\nhint %v", err, hinter)
+			}
+			if _, command, found := strings.Cut(hinter.Hint(), "to see it: "); found {
+				out, err := exec.Command("sh", "-c", command).Output()
+				if err != nil || !strings.Contains(string(out), "echo no way") {
+					t.Errorf("%s prints %q, %v", command, out, err)
+				}
+			}
+		})
 	}
 }

@@ -89,10 +89,16 @@ func (p *proxyConn) explain(err error) error {
 	case <-time.After(time.Second): // the command closed the stream but still runs
 	}
 	if text := p.stderr.String(); text != "" {
-		return fmt.Errorf("%w: the proxy command says %q", io.ErrUnexpectedEOF, text)
+		return &proxyEnd{text}
 	}
 	return err
 }
+
+// proxyEnd reports a proxy command that ended with words on its stderr.
+type proxyEnd struct{ said string }
+
+func (e *proxyEnd) Error() string { return fmt.Sprintf("the proxy command says %q", e.said) }
+func (e *proxyEnd) Unwrap() error { return io.ErrUnexpectedEOF }
 
 func (p *proxyConn) Close() error {
 	p.once.Do(func() {

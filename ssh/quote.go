@@ -27,6 +27,12 @@ func Quote(argv []string) (string, error) {
 	return b.String(), nil
 }
 
+// quoted is Quote for the hints of errors, whose words hold no NUL byte.
+func quoted(words ...string) string {
+	line, _ := Quote(words)
+	return line
+}
+
 func quoteWord(b *strings.Builder, word string) {
 	if word != "" && strings.IndexFunc(word, special) < 0 {
 		b.WriteString(word)

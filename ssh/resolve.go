@@ -91,7 +91,23 @@ func (c Config) resolve(ctx context.Context) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	return c.merge(func(keyword string) []string { return values[keyword] }, env)
+	s, err := c.merge(func(keyword string) []string { return values[keyword] }, env)
+	s.byHand = c.byHand()
+	return s, err
+}
+
+// byHand returns the arguments with which a person reaches the host by ssh(1) or ssh-copy-id(1).
+func (c Config) byHand() (args []string) {
+	if c.ConfigFile != "" {
+		args = append(args, "-F", c.ConfigFile)
+	}
+	if c.Port != 0 {
+		args = append(args, "-p", strconv.Itoa(c.Port))
+	}
+	if c.User != "" {
+		return append(args, c.User+"@"+c.Host)
+	}
+	return append(args, c.Host)
 }
 
 // options returns the configured options of the host. It runs ssh only where the configuration

@@ -40,6 +40,7 @@ func (c Config) identify(ctx context.Context, sum hash.Hash, jump string, depth 
 	}
 	s.connectTimeout = 0
 	s.handshakeTimeout = 0
+	s.byHand = nil
 	dir, err := os.Getwd() // base of relative names
 	if err != nil {
 		return &ConfigError{c.Host, err}
