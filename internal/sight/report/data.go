@@ -2,7 +2,6 @@ package report
 
 import (
 	"math"
-	"slices"
 
 	"github.com/gorun/gorun/internal/sight/watch/record"
 )
@@ -26,6 +25,9 @@ type rankRow struct {
 	lines     int64
 	points    int
 }
+
+// maxCells bounds the cells of a sheet, and so the columns of a job with very many ranks.
+const maxCells = 1 << 20
 
 // sheet collects the sums of one metric: a column per time and a row per rank or host.
 type sheet struct{ sum, n [][]float64 }
@@ -71,17 +73,19 @@ func collect(r record.Record) (d data) {
 		return d
 	}
 	d.size = r.Run.Size
+	rowOf := map[string]int{} // row of a host
 	for _, p := range r.Points {
 		for _, n := range p.Ranks.Rank {
 			d.size = max(d.size, min(n+1, 1<<20))
 		}
 		for _, h := range p.Hosts {
-			if !slices.Contains(d.hosts, h) {
+			if _, known := rowOf[h]; !known {
+				rowOf[h] = len(d.hosts)
 				d.hosts = append(d.hosts, h)
 			}
 		}
 	}
-	columns := min(len(r.Points), maxColumns)
+	columns := min(len(r.Points), maxColumns, max(maxCells/max(d.size, len(d.hosts), 1), 1))
 	d.times = make([]float64, columns)
 	var ranks [8]sheet
 	var hosts [5]sheet
@@ -128,7 +132,7 @@ func collect(r record.Record) (d data) {
 		}
 		earlier = p.At
 		for i, name := range p.Hosts {
-			y := slices.Index(d.hosts, name)
+			y := rowOf[name]
 			h := p.Host
 			for j, v := range []float64{h.CPU[i], h.Used[i], float64(h.Received[i]), float64(h.Sent[i])} {
 				hosts[j].add(x, y, v)

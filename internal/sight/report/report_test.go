@@ -208,3 +208,15 @@ func TestBrowserShowsTheReport(t *testing.T) {
 		t.Errorf("%d charts, %s", strings.Count(dom.String(), "<svg"), &log)
 	}
 }
+
+// A record of more ranks than have samples takes bounded memory.
+func TestReportOfManyRanksIsBounded(t *testing.T) {
+	r := recorded(1, 300)
+	for _, size := range []int{1, 1000, 1 << 20} {
+		r.Run.Size = size
+		d := collect(r)
+		if d.size != size || len(d.times) == 0 || len(d.times)*size > maxCells {
+			t.Errorf("%d ranks: %d columns", size, len(d.times))
+		}
+	}
+}

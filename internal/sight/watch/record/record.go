@@ -3,12 +3,10 @@
 package record
 
 import (
-	"bufio"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
@@ -130,7 +128,7 @@ func Create(dir string, run Run, failed func(error)) (*Recorder, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := trust.MakeDir(dir); err != nil {
 		return nil, err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, runFile)); !errors.Is(err, fs.ErrNotExist) {
@@ -297,106 +295,4 @@ func (r *Recorder) Close(id string, code int, cause string, last []string) {
 	r.run.Cause = cause
 	r.run.Last = last
 	r.fail(errors.Join(r.zip.Close(), r.samples.Close(), r.events.Close(), r.describe()))
-}
-
-// Record is a folder that was read.
-type Record struct {
-	Run    Run
-	Points []Point // points, each with the names of hosts
-	Events []Event
-	Cut    bool // whether samples or events end in the middle: gorun was killed, or still writes
-}
-
-// maxPoints bounds the points that Read keeps: beyond it Read drops every other one, but never the
-// last, which has the totals.
-const maxPoints = 4096
-
-// Read reads a folder.
-func Read(dir string) (r Record, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, runFile))
-	if err != nil {
-		return r, err
-	}
-	if err := json.Unmarshal(text, &r.Run); err != nil {
-		return r, fmt.Errorf("read %s: %w", runFile, err)
-	}
-	if r.Run.Version != Version {
-		return r, fmt.Errorf("%s has version %d, and this gorun reads %d", runFile, r.Run.Version, Version)
-	}
-	if err := r.readSamples(filepath.Join(dir, sampleFile)); err != nil {
-		return r, err
-	}
-	f, err := os.Open(filepath.Join(dir, eventFile))
-	if err != nil {
-		return r, err
-	}
-	defer f.Close()
-	for lines := json.NewDecoder(io.LimitReader(f, maxEvents)); ; {
-		var e Event
-		if err := lines.Decode(&e); err != nil {
-			r.Cut = r.Cut || !errors.Is(err, io.EOF)
-			return r, nil
-		}
-		r.Events = append(r.Events, e)
-	}
-}
-
-func (r *Record) readSamples(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	zip, err := gzip.NewReader(bufio.NewReader(f))
-	if err != nil { // nothing was written yet
-		r.Cut = true
-		return nil
-	}
-	var names []string
-	var dropped *Point // the last point, if it is not kept
-	step := 1
-	n := 0
-	for lines := json.NewDecoder(io.LimitReader(zip, maxSamples)); ; n++ {
-		var p Point
-		if err := lines.Decode(&p); err != nil {
-			if dropped != nil {
-				r.Points = append(r.Points, *dropped)
-			}
-			r.Cut = !errors.Is(err, io.EOF)
-			return nil
-		}
-		if p.Hosts != nil {
-			names = p.Hosts
-		}
-		if err := p.check(len(names)); err != nil {
-			return fmt.Errorf("read %s: %w", sampleFile, err)
-		}
-		if p.Hosts = names; n%step != 0 {
-			dropped = &p
-			continue
-		}
-		dropped = nil
-		if r.Points = append(r.Points, p); len(r.Points) == maxPoints {
-			for i := range maxPoints / 2 {
-				r.Points[i] = r.Points[2*i]
-			}
-			r.Points = r.Points[:maxPoints/2]
-			step = 2 * step
-		}
-	}
-}
-
-// check reports columns of different lengths.
-func (p *Point) check(hosts int) error {
-	k := p.Ranks
-	h := p.Host
-	n := len(k.CPU)
-	if len(k.MiB) != n || len(k.Read) != n || len(k.Write) != n || len(k.Lines) != n || k.GPU != nil &&
-		len(k.GPU) != n || k.Ring != nil && len(k.Ring) != n || len(k.Share) != len(k.Ring) || k.Rank != nil &&
-		len(k.Rank) != n ||
-		len(h.CPU) != hosts || len(h.Used) != hosts || len(h.Received) != hosts || len(h.Sent) != hosts ||
-		h.GPU != nil && len(h.GPU) != hosts {
-		return fmt.Errorf("the columns of a sample at %v s have different lengths", p.At)
-	}
-	return nil
 }

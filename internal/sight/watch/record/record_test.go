@@ -1,11 +1,15 @@
 package record
 
 import (
+	"compress/gzip"
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -168,5 +172,73 @@ func TestFullDiskEndsTheRecordOnce(t *testing.T) {
 	}
 	if failures != 1 {
 		t.Errorf("%d failures", failures)
+	}
+}
+
+// A folder of somebody else's making neither keeps Read waiting nor makes it take much memory.
+func TestHostileFolders(t *testing.T) {
+	columns := func(n int) string {
+		c := "[" + strings.Repeat("0,", n-1) + "0]"
+		return `{"t":1,"r":{"c":` + c + `,"m":` + c + `,"rd":` + c + `,"wr":` + c + `,"lt":` + c + `},"h":{}}` + "\n"
+	}
+	pipe := func(name string) func(dir string) error {
+		return func(dir string) error {
+			return errors.Join(os.Remove(filepath.Join(dir, name)), syscall.Mkfifo(filepath.Join(dir, name), 0o600))
+		}
+	}
+	run := func(size int) func(dir string) error {
+		return func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, runFile), fmt.Appendf(nil, `{"version":%d,"size":%d}`, Version, size), 0o600)
+		}
+	}
+	samples := func(line string, times int) func(dir string) error {
+		return func(dir string) error {
+			f, err := os.Create(filepath.Join(dir, sampleFile))
+			if err != nil {
+				return err
+			}
+			zip := gzip.NewWriter(f)
+			for range times {
+				if _, err = zip.Write([]byte(line)); err != nil {
+					break
+				}
+			}
+			return errors.Join(err, zip.Close(), f.Close())
+		}
+	}
+	for name, c := range map[string]struct {
+		make func(dir string) error
+		want string // in the error; "": it is read
+	}{
+		"a pipe for the run":         {pipe(runFile), "no regular file"},
+		"a pipe for samples":         {pipe(sampleFile), "no regular file"},
+		"a pipe for events":          {pipe(eventFile), "no regular file"},
+		"a negative number of ranks": {run(-1), "about -1 ranks"},
+		"ranks without number":       {run(1 << 40), "about 1099511627776 ranks"},
+		"many wide samples":          {samples(columns(20_000), 60), ""},
+		"one sample that is wide":    {samples(columns(maxLine/10-100), 1), ""},
+		"one sample that is wider":   {samples(columns(maxLine/10), 3), "more than 8 MiB"},
+		"a sample without an end":    {samples(`{"t":`+strings.Repeat("1", 1<<20), 10), "more than 8 MiB"},
+		"names without end":          {samples(`{"hn":["`+strings.Repeat("x", maxLine), 2), "more than 8 MiB"},
+		"more points than are shown": {samples(`{"t":1,"r":{},"h":{}}`+"\n", 3*maxPoints), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, dir := create(t, Run{Program: []string{"a"}, Size: 1, Began: time.Now()})
+			r.Close("g7k2", 0, "", nil)
+			if err := c.make(dir); err != nil {
+				t.Fatal(err)
+			}
+			all, err := Read(dir)
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+				t.Fatalf("%v, want %q", err, c.want)
+			}
+			values := 0
+			for i := range all.Points {
+				values += all.values(i)
+			}
+			if values > maxValues+maxLine/2 || len(all.Points) > maxPoints || err == nil && len(all.Points) == 0 {
+				t.Errorf("%d points of %d values", len(all.Points), values)
+			}
+		})
 	}
 }
