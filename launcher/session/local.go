@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"syscall"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 // Local is this machine as a Host, without SSH.
@@ -42,7 +44,7 @@ func (Local) Run(ctx context.Context, argv []string, stdin io.Reader, stdout, st
 
 // Put writes a file, in whole or not at all.
 func (Local) Put(_ context.Context, path string, mode fs.FileMode, r io.Reader) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := trust.MakeDir(filepath.Dir(path)); err != nil {
 		return err
 	}
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".gorun-*")

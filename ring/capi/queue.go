@@ -12,6 +12,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -342,7 +343,7 @@ func (t *trace) begin(q *ring.Queue, path string, options ring.TimelineOptions) 
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	f, err := os.Create(path)
+	f, err := trust.Create(path)
 	if err != nil {
 		return fmt.Errorf("ring: timeline: %w", err)
 	}

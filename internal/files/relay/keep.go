@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,7 @@ import (
 // relay leaves and the next one takes up.
 type kept struct {
 	root *os.Root
+	dir  string // path of root
 	part *os.File
 	name string // name of the hidden file
 	to   wire.Place
@@ -38,26 +40,24 @@ func Keep(o wire.Offer, home string) (Target, error) {
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(home, dir)
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, plainly(err)
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := trust.Folder(dir)
 	if err != nil {
 		return nil, plainly(err)
 	}
-	if info, err := root.Lstat(name); err == nil && info.IsDir() {
+	if err := replaceable(root, name); err != nil {
 		root.Close()
-		return nil, fmt.Errorf("%s is a folder there", filepath.Join(dir, name))
+		return nil, fmt.Errorf("%s %w", filepath.Join(dir, name), err)
 	}
 	if file := present(root, o); file != nil {
 		return &unchanged{kept{
 			root: root,
+			dir:  dir,
 			part: file,
 			to:   o.Place,
 			name: name,
 		}}, nil
 	}
-	k := &kept{root: root, to: o.Place}
+	k := &kept{root: root, dir: dir, to: o.Place}
 	sum := Sum(o)
 	hidden := "." + name + "." + hex.EncodeToString(sum[:8]) + ".gorun"
 	if len(hidden) > 255 {
@@ -65,21 +65,45 @@ func Keep(o wire.Offer, home string) (Target, error) {
 	}
 	if k.part, k.name, err = partial(root, hidden); err != nil {
 		root.Close()
-		return nil, plainly(err)
+		return nil, fmt.Errorf("write in %s: %w", dir, cause(err))
 	}
 	k.again = k.name == hidden
 	return k, nil
 }
 
+// replaceable returns an error if a file cannot take the place of what has its name, before all of
+// it has come.
+func replaceable(root *os.Root, name string) error {
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil
+	}
+	if info.IsDir() {
+		return errors.New("is a folder there")
+	}
+	folder, err := root.Stat(".")
+	if err != nil || folder.Mode()&fs.ModeSticky == 0 {
+		return nil
+	}
+	self := uint32(os.Geteuid())
+	if owner := ownerOf(info); self != 0 && owner != self && ownerOf(folder) != self {
+		return fmt.Errorf("is in a sticky folder there: only its owner, user %d, can replace it", owner)
+	}
+	return nil
+}
+
+func ownerOf(info fs.FileInfo) uint32 { return info.Sys().(*syscall.Stat_t).Uid }
+
 // present returns the file that an offer is about if it is there already, as an earlier relay left
-// it.
+// it: this user's, with one name, and the offered mode.
 func present(root *os.Root, o wire.Offer) *os.File {
 	file, err := root.OpenFile(string(o.Name), os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil
 	}
 	info, err := file.Stat()
-	if err == nil && info.Mode().IsRegular() && info.Size() == o.Size && info.ModTime().UnixNano() == int64(o.Mtime) {
+	if err == nil && trust.CheckSole(file) == nil && info.Mode().Perm() == fs.FileMode(o.Mode)&fs.ModePerm &&
+		info.Size() == o.Size && info.ModTime().UnixNano() == int64(o.Mtime) {
 		s := &Source{file: file, size: o.Size, chunk: o.Chunk}
 		if sums, err := s.sum(); err == nil && string(sums) == string(o.Sums) {
 			return file
@@ -92,7 +116,7 @@ func present(root *os.Root, o wire.Offer) *os.File {
 // unchanged is a file that is there already.
 type unchanged struct{ kept }
 
-func (u *unchanged) Path() string { return filepath.Join(u.root.Name(), u.name) }
+func (u *unchanged) Path() string { return filepath.Join(u.dir, u.name) }
 
 // partial opens the hidden file, locked. If another launch writes it, or it is somebody else's, it
 // makes another one.
@@ -128,17 +152,19 @@ func claim(file *os.File) error {
 func (k *kept) File() *os.File { return k.part }
 
 func (k *kept) Finish() (string, error) {
-	path := filepath.Join(k.root.Name(), string(k.to.Name))
+	path := filepath.Join(k.dir, string(k.to.Name))
 	err := k.part.Chmod(fs.FileMode(k.to.Mode) & fs.ModePerm)
 	if err == nil {
 		at := time.Unix(0, int64(k.to.Mtime))
-		err = k.root.Chtimes(k.name, at, at)
+		err = os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", k.part.Fd()), at, at)
 	}
 	if err == nil {
 		err = k.root.Rename(k.name, string(k.to.Name))
 	}
-	k.done = err == nil
-	return path, plainly(err)
+	if k.done = err == nil; !k.done {
+		return "", fmt.Errorf("replace %s: %w", path, cause(err))
+	}
+	return path, nil
 }
 
 func (k *kept) Close() error {
@@ -154,6 +180,19 @@ func plainly(err error) error {
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	return err
+}
+
+// cause is an error without a path, which is relative to a folder.
+func cause(err error) error {
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		return path.Err
+	case errors.As(err, &link):
+		return link.Err
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -85,6 +86,34 @@ func MakeDir(path string) error {
 		return err
 	}
 	return ownedBy(path, info, os.Geteuid())
+}
+
+// Folder opens a directory that others may share, and creates it and those above it that are
+// missing, subject to the umask. It follows only links of this user and root.
+func Folder(path string) (*os.Root, error) {
+	dir, _, err := locate(path + "/.")
+	if errors.Is(err, fs.ErrNotExist) {
+		dir, err = makeFolder(path)
+	}
+	if err != nil {
+		return nil, asPathError("open", path, err)
+	}
+	defer unix.Close(dir)
+	return os.OpenRoot("/proc/self/fd/" + strconv.Itoa(dir))
+}
+
+// makeFolder creates a directory and opens it.
+func makeFolder(path string) (dir int, err error) {
+	parent, err := Folder(filepath.Dir(path))
+	if err != nil {
+		return -1, err
+	}
+	defer parent.Close()
+	if err := parent.Mkdir(filepath.Base(path), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return -1, err.(*fs.PathError).Err
+	}
+	dir, _, err = locate(path + "/.")
+	return dir, err
 }
 
 // locate resolves the links of a path and returns the directory that the file is in, or is to be

@@ -21,6 +21,15 @@ func CheckOutput(string) error { return nil }
 // MakeDir creates a directory, and those above it that are missing, for this user only.
 func MakeDir(path string) error { return os.MkdirAll(path, 0o700) }
 
+// Folder opens a directory that others may share, and creates it and those above it that are
+// missing, subject to the umask.
+func Folder(path string) (*os.Root, error) {
+	if err := os.MkdirAll(path, 0o755); err != nil {
+		return nil, err
+	}
+	return os.OpenRoot(path)
+}
+
 func inspect(path string, _ int) (fs.FileInfo, error) { return os.Lstat(path) }
 
 func hasACL(string) bool { return false }

@@ -49,7 +49,7 @@ func (r *receiver) receive(ctx context.Context, first []byte, base string) error
 	if len(o.Proofs) > 0 && seen(o) {
 		return r.out.SendMessage(wire.TypeStaged, wire.Staged{Shared: true})
 	}
-	if err := os.MkdirAll(base, 0o700); err != nil {
+	if err := trust.MakeDir(base); err != nil {
 		return err
 	}
 	if err := trust.Check(base); err != nil {

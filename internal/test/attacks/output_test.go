@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -97,6 +98,8 @@ func TestOutputFilesOfOthersAreLeftAlone(t *testing.T) {
 		{"plot", []string{"bench", "allreduce", "--max", "8", "-np", "1", "--plot"}, nil, fileTraps()},
 		{"output-filename", []string{"--output-filename"}, job, folderTraps()},
 		{"result-dir", []string{"--result-dir"}, job, folderTraps()[:3]},
+		{"record", []string{"--record"}, job, append(folderTraps()[:3],
+			trap{"link for samples", `ln -s ../../private/precious open/own/samples.jsonl.gz`, "open/own"})},
 	} {
 		for _, trap := range writer.traps {
 			t.Run(writer.name+"/"+trap.name, func(t *testing.T) {
@@ -117,6 +120,75 @@ func TestHardLinksAreNotOverwritten(t *testing.T) {
 		s := newCommons(t, c.Dir)
 		s.as(0, `ln private/precious open/out`)
 		s.refused(c, flag, filepath.Join(c.Dir, "open/out"), "-np", "1", "echo", "hello")
+	}
+}
+
+// A copy of gorun cp goes through no link of another user's, and takes no file of another user's
+// for itself.
+func TestCopiesOfOthersAreRefused(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	for _, tc := range []struct {
+		name      string
+		of        int    // user of the script
+		script    string // in the folder above open
+		to        string
+		words     string // in the error; "": the copy is made
+		leftAlone bool   // whether what the script made stays
+	}{
+		{"link", attacker, `ln -s ../private open/out`, "open/out", "not safe, others can change ", true},
+		{"link above", attacker, `ln -s ../private open/out`, "open/out/new", "not safe, others can change ", true},
+		{"link to the top", attacker, `ln -s / open/out`, "open/out" + c.Dir + "/private",
+			"not safe, others can change ", true},
+		{"own link", victim, `ln -s ../private open/out`, "open/out", "", false},
+		{"file in a sticky folder", attacker, `cp -p file open/file`,
+			"open", "only its owner, user 65533, can replace it", true},
+		{"own file that others may write", victim, `cp -p file open/file && chmod 666 open/file`, "open", "", false},
+		{"own file with two names", victim, `cp -p file open/file && ln open/file open/other`, "open", "", false},
+		{"own file", victim, `cp -p file open/file`, "open", "", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newCommons(t, c.Dir)
+			s.as(0, `rm -f file && echo secret >file && chmod 644 file && chown 65534:65534 file && chmod 1777 open`)
+			s.as(tc.of, tc.script)
+			inode := func() string { return s.as(0, `stat -c %i open/file 2>/dev/null || true`) }
+			before := inode()
+			r := command.Start(t, c, "cp", filepath.Join(c.Dir, "file"), "f1:"+filepath.Join(c.Dir, tc.to))
+			code := r.Wait()
+			r.NothingLeft(10 * time.Second) // the agent that refuses ends by itself
+			if tc.words != "" {
+				if code != 1 || !strings.Contains(r.Err.String(), tc.words) {
+					t.Errorf("exit code %d: %s", code, &r.Err)
+				}
+				s.unharmed()
+			} else {
+				if code != 0 {
+					t.Errorf("exit code %d: %s", code, &r.Err)
+				}
+				if got := s.as(victim, "stat -c '%u %a %h' "+tc.to+"/file"); got != "65534 644 1\n" {
+					t.Errorf("the copy is %q", got)
+				}
+			}
+			if before != "" && (inode() == before) != tc.leftAlone {
+				t.Errorf("the file that was there is left alone: %v", !tc.leftAlone)
+			}
+		})
+	}
+}
+
+// Another user who renames folders while a job runs does not make gorun replace or remove files
+// elsewhere.
+func TestMetricsStayInTheirFolder(t *testing.T) {
+	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	s := newCommons(t, c.Dir)
+	s.as(victim, `mkdir open/own`)
+	r := command.Start(t, c, "--metrics", filepath.Join(c.Dir, "open/own/precious"), "-np", "1", "sh", "-c",
+		`echo ready; until [ -e "$0" ]; do sleep .1; done`, filepath.Join(c.Dir, "open/go"))
+	command.Await(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "ready") })
+	s.as(attacker, `mv open/own open/moved && ln -s ../private open/own && touch open/go`)
+	r.Want(0)
+	s.unharmed()
+	if left := s.as(victim, `ls -A open/moved`); left != "" {
+		t.Errorf("gorun has left %q", left)
 	}
 }
 

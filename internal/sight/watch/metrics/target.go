@@ -38,6 +38,7 @@ func Address(text string) (address netip.AddrPort, is bool) {
 // file replaces a file by a document of each sample.
 type file struct {
 	path   string
+	folder *os.Root // it stays the same, whoever renames folders
 	format Format
 }
 
@@ -51,34 +52,62 @@ func OpenFile(path string) (Target, error) {
 	if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is no regular file", path)
 	}
-	f := &file{path: path}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return nil, withoutPath(err)
+	}
+	folder, err := trust.Folder(filepath.Dir(path))
+	if err != nil {
+		return nil, err
+	}
+	f := &file{path: path, folder: folder}
 	if filepath.Ext(path) == ".om" {
 		f.format = OpenMetrics
 	}
-	return f, f.write(nil)
+	if err := f.write(nil); err != nil {
+		folder.Close()
+		return nil, err
+	}
+	return f, nil
 }
 
 func (f *file) Put(j Job, s watch.Sample) error { return f.write(f.format.Text(j, s)) }
 
 func (f *file) write(document []byte) error {
 	// the collector reads *.prom
-	fresh := filepath.Join(filepath.Dir(f.path), fmt.Sprintf(".%s.%d", filepath.Base(f.path), os.Getpid()))
-	out, err := trust.Create(fresh)
-	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) {
-		return wrong.Err // without the path, which the user does not know
-	}
+	name := filepath.Base(f.path)
+	fresh := fmt.Sprintf(".%s.%d", name, os.Getpid())
+	out, err := f.create(fresh)
 	if err != nil {
-		return err
+		return withoutPath(err)
 	}
 	_, err = out.Write(document)
 	err = errors.Join(err, out.Chmod(0o644), out.Close()) // readable by node_exporter, which runs as another user
 	if err == nil {
-		err = os.Rename(fresh, f.path)
+		err = f.folder.Rename(fresh, name)
 	}
 	if err != nil {
-		_ = os.Remove(fresh)
+		_ = f.folder.Remove(fresh)
 	}
 	return err
 }
 
-func (f *file) Close() error { return os.Remove(f.path) }
+// withoutPath leaves out a path that the user does not know.
+func withoutPath(err error) error {
+	if wrong := (*fs.PathError)(nil); errors.As(err, &wrong) {
+		return wrong.Err
+	}
+	return err
+}
+
+// create makes a file, in place of one of the same name that gorun has left.
+func (f *file) create(name string) (*os.File, error) {
+	err := f.folder.Remove(name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return f.folder.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+}
+
+func (f *file) Close() error {
+	return errors.Join(f.folder.Remove(filepath.Base(f.path)), f.folder.Close())
+}
