@@ -23,10 +23,13 @@ func secretName(name string) bool {
 			return true
 		}
 	}
-	if strings.HasPrefix(upper, "AWS_") || strings.HasSuffix(squeezed, "AUTHCONFIG") {
+	if strings.HasSuffix(squeezed, "AUTHCONFIG") {
 		return true
 	}
 	words := wordsOf(name)
+	if strings.HasPrefix(upper, "AWS_") && !configures(words[len(words)-1]) {
+		return true
+	}
 	for len(words) > 1 && whichOne(words[len(words)-1]) {
 		words = words[:len(words)-1]
 	}
@@ -102,6 +105,12 @@ func counts(word string) bool {
 		"OUTPUT", "PROMPT", "CONTEXT",
 		"COMPLETION", "TRAIN", "TRAINING", "EVAL", "VOCAB", "SPECIAL", "EXTRA", "STOP", "PAD", "CHUNK", "CACHE",
 		"WARMUP"}, word)
+}
+
+// configures reports words that end the name of a setting.
+func configures(word string) bool {
+	return slices.Contains([]string{"ATTEMPTS", "BUNDLE", "DISABLED", "ENDPOINTS", "FILE", "MODE",
+		"OUTPUT", "PAGER", "REGION", "TIMEOUT", "URL"}, word)
 }
 
 // switches reports words that begin the name of something that is on or off.

@@ -61,12 +61,7 @@ func Run(ctx context.Context, o *settings.Options, programs []program, io Stream
 	if o.DisplayMap {
 		r.showMap()
 	}
-	code, err = r.launch(ctx)
-	if code > 0 && code < launcher.CodeTimeout && len(r.env.withheld) > 0 && hasRemoteHost(r.plan) {
-		console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)",
-			strings.Join(r.env.withheld, ", "))
-	}
-	return code, err
+	return r.launch(ctx)
 }
 
 // prepare determines where and how the ranks run.
@@ -156,7 +151,19 @@ func (r *run) launch(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	r.hintSecrets(result)
 	return end.Code(), nil
+}
+
+// hintSecrets names withheld variables that a failed rank may have needed.
+func (r *run) hintSecrets(result launcher.Result) {
+	if result.Cause == nil || !hasRemoteHost(r.plan) {
+		return
+	}
+	if names := missed(r.env.withheld, result.Cause.Stderr); len(names) > 0 {
+		r.console.Hintf("variables that look like secrets were not sent: %s (send one with -x NAME)",
+			strings.Join(names, ", "))
+	}
 }
 
 // start runs the ranks until all have ended.
