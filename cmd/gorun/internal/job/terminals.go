@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/mpir"
@@ -26,6 +27,7 @@ type rankTerminals struct {
 	table   *mpir.Server   // once debuggers of whole jobs can read it
 	tmux    *panes.Session // once it is open
 
+	stopped <-chan struct{} // closed at the first request to stop the job
 	started chan struct{}
 	once    sync.Once // closes started, or cancels
 	cancel  context.CancelFunc
@@ -35,6 +37,7 @@ type rankTerminals struct {
 // open opens the terminals when the ranks run. It stops the job if that fails.
 func (t *rankTerminals) open(ctx context.Context, requests *ui.Requests) {
 	ctx, t.cancel = context.WithCancel(ctx)
+	t.stopped = requests.Stopped
 	t.started = make(chan struct{})
 	do := func(wanted bool, what string, f func(context.Context) error) {
 		if !wanted {
@@ -64,9 +67,25 @@ func (t *rankTerminals) Event(event launcher.Event) {
 	}
 }
 
-// End waits until the terminal is gorun's again.
-func (t *rankTerminals) End(ui.Outcome) {
-	t.Close()
+// End waits until the terminal is gorun's again. Panes wait for a reader of what their ranks have
+// printed, but not after Ctrl-C in a pane or a request to stop the job.
+func (t *rankTerminals) End(end ui.Outcome) {
+	left := make(chan struct{})
+	go func() {
+		defer close(left)
+		t.wg.Wait()
+	}()
+	t.once.Do(t.cancel) // the ranks did not start
+	if end.Result.Cause != nil && end.Code() == wire.SignalCode(syscall.SIGINT) {
+		t.cancel()
+	}
+	select {
+	case <-left:
+	case <-t.stopped:
+		t.cancel()
+		<-left
+	}
+	t.cancel()
 	if t.tmux != nil {
 		t.tmux.Close()
 	}

@@ -25,7 +25,7 @@ func Exec(ctx context.Context, place control.Place, name string, request control
 }
 
 // Terminal connects in and out with the terminal of a rank. It returns at the first key after the
-// rank's end.
+// rank's end, or when the job's gorun ends.
 func Terminal(ctx context.Context, place control.Place, name string, rank int, in *os.File, out io.Writer,
 	console *ui.UI) (code int, err error) {
 	if rank < 0 {
@@ -77,9 +77,25 @@ func converse(ctx context.Context, place control.Place, name string, request con
 	if len(request.Argv) == 0 && screen != nil {
 		conn.Close()
 		ended()
-		<-fed
+		awaitKey(ctx, f.Client, fed)
 	}
 	return code, err
+}
+
+// awaitKey waits for a key, or for the end of the job's gorun.
+func awaitKey(ctx context.Context, job *control.Client, key <-chan struct{}) {
+	ctx, cancel := context.WithCancel(ctx)
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		_, _ = job.Wait(ctx)
+	}()
+	select {
+	case <-key:
+	case <-over:
+	}
+	cancel()
+	<-over
 }
 
 // sizeOf returns the size of the terminal, or nil without one.

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // perWindow is the number of panes in one window of tmux.
@@ -78,9 +79,16 @@ func (s Session) Open(ctx context.Context, rows, columns uint16) error {
 	return nil
 }
 
-// Show shows the panes on a terminal until all have ended or the user leaves tmux.
+// closeTime bounds the end of tmux.
+const closeTime = 2 * time.Second
+
+// Show shows the panes on a terminal until all have ended or the user leaves tmux. It ends the
+// panes with ctx.
 func (s Session) Show(ctx context.Context, in io.Reader, out io.Writer) error {
 	c := s.tmux(ctx, "attach-session", "-t", "gorun")
+	// A client whose server ends restores the terminal. A client that is killed does not.
+	c.Cancel = func() error { return s.tmux(context.Background(), "kill-server").Run() }
+	c.WaitDelay = closeTime
 	var said bytes.Buffer
 	c.Stdin = in
 	c.Stdout = out

@@ -17,6 +17,8 @@ type Requests struct {
 	Stops   chan launcher.Stop
 	Signals chan int
 	Pauses  chan launcher.Pause
+	Stopped chan struct{} // closed at the first stop
+	once    sync.Once     // closes Stopped
 	caught  chan os.Signal
 	done    chan struct{}
 	ended   chan struct{}
@@ -31,6 +33,7 @@ func Listen(timeout time.Duration, overdue, look func(), console *UI) *Requests 
 		Stops:   make(chan launcher.Stop, 4),
 		Signals: make(chan int, 16),
 		Pauses:  make(chan launcher.Pause),
+		Stopped: make(chan struct{}),
 		caught:  make(chan os.Signal, 16),
 		done:    make(chan struct{}),
 		ended:   make(chan struct{}),
@@ -138,6 +141,7 @@ func (w *Requests) Hung(console *UI) {
 }
 
 func (w *Requests) stop(s launcher.Stop) {
+	w.once.Do(func() { close(w.Stopped) })
 	select {
 	case w.Stops <- s:
 	default: // earlier stop requests are pending
