@@ -79,6 +79,7 @@ const (
 	HungUp       = core.HungUp
 	TimedOut     = core.TimedOut
 	OutputClosed = core.OutputClosed
+	OutputFailed = core.OutputFailed
 	Hung         = core.Hung
 
 	MemoryOfHost  = core.MemoryOfHost

@@ -37,6 +37,8 @@ type loop struct {
 	files   *output.Files
 	results *output.Results // nil: the job has none
 	streams *output.Streams
+	failed  chan error // from each printer at most once: its destination takes no more output
+	unsaved error      // why output was lost, if its reader has not just ended
 	pause   pausing
 	looked  time.Duration // time of the last turn
 	ending  bool          // whether the user, or lost output, ends the job
@@ -65,7 +67,6 @@ type event interface{ loopEvent() }
 var errOver = errors.New("the job is over")
 
 type (
-	outputFailed struct{ err error } // the terminal takes no more output
 	// reported is a report of an agent: an Exit, suspended, allDone or a message of package wire.
 	reported struct {
 		from    *session.Session
@@ -78,7 +79,6 @@ type (
 	launcherWoke struct{ gap time.Duration } // time since the last turn of the loop
 )
 
-func (outputFailed) loopEvent() {}
 func (reported) loopEvent()     {}
 func (agentHung) loopEvent()    {}
 func (launcherWoke) loopEvent() {}
@@ -98,6 +98,7 @@ func newLoop(opts Options) (*loop, error) {
 		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace),
 		events: make(chan event, 256),
 		early:  make(chan Stop, 1),
+		failed: make(chan error, 2),
 		over:   make(chan struct{}),
 	}
 	l.life, l.endLife = context.WithCancelCause(context.Background())
@@ -145,6 +146,8 @@ func (l *loop) run(ctx context.Context) Result {
 			act = func() { l.stopByUser(stop) }
 		case stop := <-l.early:
 			act = func() { l.stop(stop) }
+		case err := <-l.failed:
+			act = func() { l.stop(Stop{Reason: l.outputFailed(err)}) }
 		case p := <-l.opts.Pauses:
 			act = func() { l.pauseOrResume(p) }
 		case n := <-l.opts.Signals:
@@ -168,9 +171,18 @@ func (l *loop) run(ctx context.Context) Result {
 	}
 	l.closePrinters()
 	result := l.policy.result()
+	select {
+	case err := <-l.failed: // of the last bytes
+		reason := l.outputFailed(err)
+		if result.Code() == 0 {
+			result.Stopped = reason
+		}
+	default:
+	}
 	if l.files != nil {
 		result.Output = l.files.Close(endedOf(result))
 	}
+	result.Output = errors.Join(l.unsaved, result.Output)
 	if l.results != nil {
 		result.Output = errors.Join(result.Output, l.results.Close(l.policy.numbers()))
 	}
@@ -185,17 +197,20 @@ func (l *loop) stopByUser(s Stop) {
 	l.stop(s)
 }
 
+// outputFailed returns the reason to stop a job whose output cannot be written.
+func (l *loop) outputFailed(err error) StopReason {
+	switch {
+	case errors.Is(err, syscall.EIO) && (l.opts.Screen[1] || l.opts.Screen[2]):
+		return HungUp // the terminal has closed, and its SIGHUP may come later
+	case errors.Is(err, syscall.EPIPE):
+		return OutputClosed
+	}
+	l.unsaved = fmt.Errorf("the job was stopped: its output cannot be written: %w", err)
+	return OutputFailed
+}
+
 func (l *loop) handle(event event) {
 	switch e := event.(type) {
-	case outputFailed:
-		reason := OutputClosed
-		switch {
-		case errors.Is(e.err, syscall.EIO) && (l.opts.Screen[1] || l.opts.Screen[2]):
-			reason = HungUp // the terminal has closed, and its SIGHUP may come later
-		case !errors.Is(e.err, syscall.EPIPE):
-			l.opts.Note(fmt.Sprintf("cannot write output any more: %v", e.err))
-		}
-		l.stop(Stop{Reason: reason})
 	case reported:
 		if _, ok := e.message.(suspended); ok {
 			l.pause.without(e.from.Index)
@@ -379,7 +394,7 @@ func (l *loop) output(s *session.Session, f wire.Frame) error {
 // print starts the printers of the ranks' output.
 func (l *loop) print(how output.Printing) {
 	how.Files = l.files
-	how.Failed = func(err error) { l.post(outputFailed{err}) }
+	how.Failed = func(err error) { l.failed <- err }
 	how.Cut = l.opts.CutMark
 	stdout := how
 	stderr := how

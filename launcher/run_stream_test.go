@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -128,15 +129,34 @@ func TestRunPassesSignalsOn(t *testing.T) {
 
 func TestRunStopsWhenNobodyTakesItsOutput(t *testing.T) {
 	talk := func(a *fake.Agent) error { return errors.Join(a.Print(0, 1, "hello\n"), obey(a)) }
-	var notes []string
-	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
-		o.Stdout = &fake.Terminal{Err: errors.New("disk full")}
-		o.Note = func(text string) { notes = append(notes, text) }
-	})
-	if err != nil || r.Code() != 141 {
-		t.Errorf("%+v, %v", r, err)
+	for cause, want := range map[error]struct {
+		code int
+		text string
+	}{
+		syscall.EPIPE:  {141, ""},
+		syscall.ENOSPC: {125, "the job was stopped: its output cannot be written: no space left on device"},
+		syscall.EIO:    {125, "the job was stopped: its output cannot be written: input/output error"},
+	} {
+		r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+			o.Stdout = &fake.Terminal{Err: cause}
+		})
+		text := ""
+		if r.Output != nil {
+			text = r.Output.Error()
+		}
+		if err != nil || r.Code() != want.code || text != want.text {
+			t.Errorf("%v: %q, %+v, %v", cause, text, r, err)
+		}
 	}
-	if len(notes) != 1 || notes[0] != "cannot write output any more: disk full" {
-		t.Errorf("notes %q", notes)
+}
+
+// Bytes that are written only after the ranks have ended count, too.
+func TestRunReportsThatTheLastOutputIsLost(t *testing.T) {
+	talk := func(a *fake.Agent) error { return errors.Join(a.Print(0, 1, "hello"), succeed(a)) }
+	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
+		o.Stdout = &fake.Terminal{Err: syscall.ENOSPC}
+	})
+	if err != nil || r.Code() != 125 || r.Output == nil {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -105,8 +105,9 @@ const (
 	Terminated
 	HungUp
 	TimedOut
-	OutputClosed
-	Hung // no rank made progress
+	OutputClosed // its reader has ended
+	OutputFailed // it cannot be written
+	Hung         // no rank made progress
 )
 
 type hostState struct {

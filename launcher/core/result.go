@@ -95,6 +95,8 @@ func (r Result) Code() int {
 		return wire.SignalCode(syscall.SIGHUP)
 	case OutputClosed:
 		return wire.SignalCode(syscall.SIGPIPE)
+	case OutputFailed:
+		return CodeLaunch
 	case TimedOut:
 		return CodeTimeout
 	case Hung:

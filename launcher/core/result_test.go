@@ -32,6 +32,7 @@ func TestResultCode(t *testing.T) {
 		{"TERM", Result{Stopped: Terminated}, 143},
 		{"HUP", Result{Stopped: HungUp}, 129},
 		{"a closed pipe", Result{Stopped: OutputClosed}, 141},
+		{"a full disk", Result{Stopped: OutputFailed}, 125},
 		{"a time limit", Result{Stopped: TimedOut}, 124},
 		{"a hang", Result{Stopped: Hung}, 122},
 		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(Exit{Code: 1}),

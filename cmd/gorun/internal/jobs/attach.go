@@ -64,10 +64,10 @@ func Attach(ctx context.Context, place control.Place, name string, view View, in
 		return 0, err
 	}
 	_, err = show.stream(ctx, f, -1, true)
-	show.close()
-	if ctx.Err() != nil {
+	unwritten := show.close()
+	if ctx.Err() != nil || unwritten != nil {
 		console.Notef("left job %s running", f.ID)
-		return 0, nil
+		return 0, unwritten
 	}
 	soon, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

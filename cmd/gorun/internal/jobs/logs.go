@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ type View struct {
 }
 
 // Logs prints a job's output, with follow to the job's end.
-func Logs(ctx context.Context, place control.Place, name string, view View, follow bool, out, errs io.Writer) error {
+func Logs(ctx context.Context, place control.Place, name string, view View, follow bool, out,
+	errs io.Writer) (err error) {
 	f, err := place.Find(ctx, name)
 	if err != nil {
 		return err
@@ -42,7 +44,7 @@ func Logs(ctx context.Context, place control.Place, name string, view View, foll
 	if err != nil {
 		return err
 	}
-	defer show.close()
+	defer func() { err = cmp.Or(err, show.close()) }()
 	from := int64(-1)
 	if f.Log != "" {
 		if from, err = control.ReadLog(f.Log, 0, show.record); err != nil {
@@ -136,7 +138,13 @@ func (s *show) fail(err error) {
 	s.room.Broadcast()
 }
 
-func (s *show) close() { s.streams.Close() }
+// close prints what is left, and returns why the output could not be written.
+func (s *show) close() error {
+	s.streams.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.broken
+}
 
 // record prints one record.
 func (s *show) record(r control.Record) error {

@@ -216,7 +216,8 @@ func (o Outcome) Reason() string {
 	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT",
 		launcher.Terminated: "stopped by SIGTERM",
 		launcher.HungUp:     "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout",
-		launcher.Hung: "no progress for --hang-timeout", launcher.OutputClosed: "the reader of its output has gone"}; {
+		launcher.Hung: "no progress for --hang-timeout", launcher.OutputClosed: "the reader of its output has gone",
+		launcher.OutputFailed: "its output could not be written"}; {
 	case o.Err != nil:
 		return o.Err.Error()
 	case r.Stopped != launcher.NotStopped:
