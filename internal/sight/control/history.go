@@ -148,22 +148,23 @@ func (p Place) detached() (jobs []Job) {
 	return jobs
 }
 
-// prune removes the folders of detached jobs that ended long ago. running are those that have not
-// ended.
+// prune removes the folders of jobs that ended long ago. running are those that have not ended.
 func (p Place) prune(running []string, now time.Time) {
-	for _, job := range p.detached() {
-		if slices.Contains(running, job.ID) {
+	folders, _ := os.ReadDir(p.State) // none: nothing to remove
+	for _, folder := range folders {
+		path := filepath.Join(p.State, folder.Name())
+		files, err := os.ReadDir(path)
+		if !isID(folder.Name()) || err != nil || slices.Contains(running, folder.Name()) {
 			continue
 		}
-		files, _ := logFiles(job.Log)
-		last := job.Began
-		for _, f := range append(files, logFile{path: filepath.Join(job.Log, jobFile)}) {
-			if info, err := os.Stat(f.path); err == nil && info.ModTime().After(last) {
+		var last time.Time
+		for _, entry := range append(files, folder) {
+			if info, err := entry.Info(); err == nil && info.ModTime().After(last) {
 				last = info.ModTime()
 			}
 		}
-		if now.Sub(last) > keepTime {
-			_ = os.RemoveAll(job.Log) // another process may do so as well
+		if !last.IsZero() && now.Sub(last) > keepTime {
+			_ = os.RemoveAll(path) // another process may do so as well
 		}
 	}
 }

@@ -72,6 +72,9 @@ func newID() string {
 		pick(letters+digits, raw[3])})
 }
 
+// isID reports whether a job may have this id.
+func isID(name string) bool { return regexp.MustCompile(`^[a-z][2-9][a-z2-9]{2}$`).MatchString(name) }
+
 // ValidName reports whether a job may have this name: at most 64 letters, digits, dots, dashes and
 // underscores, with at least one letter or digit.
 func ValidName(name string) bool {

@@ -10,7 +10,7 @@ import (
 // Place names the folders of the user's jobs.
 type Place struct {
 	Runtime string // folder of sockets that ends with the user's last session; "": none
-	State   string // folder of the history and of detached jobs' sockets and logs; "": none
+	State   string // folder of the history, of detached jobs' sockets, and of jobs' folders; "": none
 	Host    string // name of this machine, part of sockets' names because machines may share the folders
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -115,19 +116,29 @@ func (s *Server) Listen() error {
 	return nil
 }
 
-func (s *Server) openLog(failed func(error)) error {
+// Folder makes the job's folder for what is kept after its end, if it is missing.
+func (s *Server) Folder() (string, error) {
 	if s.place.State == "" {
-		return fmt.Errorf("keep the output of a detached job: %w", errNoFolder)
+		return "", errNoFolder
 	}
 	dir, err := trust.OpenDir(s.place.State, true)
 	if err != nil {
-		return err
+		return "", err
 	}
 	dir.Close()
-	s.job.Log = filepath.Join(s.place.State, s.job.ID)
-	if err := os.Mkdir(s.job.Log, 0o700); err != nil {
-		return err
+	path := filepath.Join(s.place.State, s.ID())
+	if err := os.Mkdir(path, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", err
 	}
+	return path, nil
+}
+
+func (s *Server) openLog(failed func(error)) error {
+	folder, err := s.Folder()
+	if err != nil {
+		return fmt.Errorf("keep the output of a detached job: %w", err)
+	}
+	s.job.Log = folder
 	if err := writeJob(s.job); err != nil {
 		return err
 	}

@@ -131,6 +131,18 @@ func (s *controlServer) id() string {
 	return s.server.ID()
 }
 
+// folder returns the job's folder for what is kept after its end, or "" if it has none.
+func (s *controlServer) folder() string {
+	if s.id() == "" {
+		return ""
+	}
+	dir, err := s.server.Folder()
+	if err != nil {
+		s.console.Tracef("making the job's folder: %v", err)
+	}
+	return dir
+}
+
 // Event updates the description of the job.
 func (s *controlServer) Event(event launcher.Event) {
 	switch e := event.(type) {

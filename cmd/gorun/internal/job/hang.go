@@ -80,12 +80,13 @@ func (h *hangReporter) report(ctx context.Context, why string) string {
 	return stacks.View{Size: h.size, Lines: reportLines}.Text(all)
 }
 
-// save writes a new file: beside the ranks' output if that is saved, else in the current folder.
+// save writes a new file: beside the ranks' output or into the record if one is saved, else in the
+// job's folder. Without any of them it is in the current folder.
 func (h *hangReporter) save(text string) (path string, err error) {
-	dir := h.o.OutputFilename
+	dir := cmp.Or(h.o.OutputFilename, h.o.Watch.Record, h.control.folder())
 	name := "stacks"
 	if dir == "" {
-		name = "gorun-stacks-" + cmp.Or(h.control.id(), fmt.Sprint(os.Getpid()))
+		name = fmt.Sprintf("gorun-stacks-%d", os.Getpid())
 	}
 	for n := 1; n < 100; n++ {
 		path = filepath.Join(dir, name+".txt")

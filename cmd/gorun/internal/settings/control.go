@@ -15,13 +15,16 @@ type Control struct {
 	Keep Seconds
 }
 
-func (c *Control) check() error {
+func (c *Control) check(o *Options) error {
 	switch {
 	case c.Name != "" && !control.ValidName(c.Name):
 		return faultOf("name", "for example --name train-7",
 			"%q: expected at most 64 letters, digits, dots, dashes and underscores", usage.Clipped(c.Name))
 	case c.Detach && c.Off:
 		return faultOf("detach", "leave out one of them", "with --no-control: nobody could find the job again")
+	case c.Detach && o.Stdin != "" && o.Stdin != "none":
+		return faultOf("stdin", "let a rank read a file: gorun --detach ... sh -c './program <FILE'",
+			"%s with --detach: a job in the background has no input", &o.Stdin)
 	}
 	return nil
 }

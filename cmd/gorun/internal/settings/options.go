@@ -115,7 +115,7 @@ func (o *Options) Check(npSet bool) error {
 	if err := o.Hang.check(); err != nil {
 		return err
 	}
-	if err := o.Control.check(); err != nil {
+	if err := o.Control.check(o); err != nil {
 		return err
 	}
 	if err := o.Tools.check(o); err != nil {
