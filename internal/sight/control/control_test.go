@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +36,53 @@ func open(t *testing.T, o Options) *Server {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	return s
+}
+
+func TestRunningJobsHaveNamesOfTheirOwn(t *testing.T) {
+	p := placeIn(t.TempDir())
+	first := open(t, Options{Place: p, Job: Job{Name: "train"}})
+	other := p
+	other.Host = "there" // a machine with the same home
+	for _, tt := range []struct {
+		place Place
+		job   Job
+		taken bool
+	}{
+		{p, Job{Name: "train"}, true},
+		{p, Job{Name: "train", Detached: true}, true},
+		{p, Job{Name: first.ID()}, true},
+		{p, Job{Name: "trainer"}, false},
+		{p, Job{}, false},
+		{p, Job{}, false},
+		{other, Job{Name: "train"}, false},
+	} {
+		s := New(Options{Place: tt.place, Job: tt.job, Failed: func(err error) { t.Error(err) }})
+		err := s.Listen()
+		taken := new(NameTakenError)
+		if errors.As(err, &taken) != tt.taken || err != nil && taken.ID != first.ID() {
+			t.Errorf("%+v: %v", tt.job, err)
+		}
+		if err == nil {
+			t.Cleanup(func() { _ = s.Close() })
+		}
+	}
+	first.Finish(0, "")
+	open(t, Options{Place: p, Job: Job{Name: "train"}}) // while the socket of the first lingers
+	var wg sync.WaitGroup
+	var won atomic.Int32
+	for range 8 {
+		wg.Go(func() {
+			s := New(Options{Place: p, Job: Job{Name: "race"}})
+			if s.Listen() == nil {
+				won.Add(1)
+				t.Cleanup(func() { _ = s.Close() })
+			}
+		})
+	}
+	wg.Wait()
+	if n := won.Load(); n != 1 {
+		t.Errorf("%d jobs have one name", n)
+	}
 }
 
 func TestJobIsFoundUntilItEnds(t *testing.T) {
@@ -82,7 +131,7 @@ func TestJobIsFoundUntilItEnds(t *testing.T) {
 func TestNamesOfSeveralJobs(t *testing.T) {
 	p := placeIn(t.TempDir())
 	open(t, Options{Place: p, Job: Job{Name: "a"}})
-	open(t, Options{Place: p, Job: Job{Name: "a"}})
+	open(t, Options{Place: p}).Update(func(j *Job) { j.Name = "a" }) // as a gorun that did not get the lock
 	var none *NoJobError
 	if _, err := p.Find(t.Context(), "a"); !errors.As(err, &none) || len(none.Among) != 2 || none.Hint() == "" {
 		t.Errorf("%v", err)

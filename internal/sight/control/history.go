@@ -39,7 +39,7 @@ func (p Place) remember(job Job) error {
 		return err
 	}
 	defer dir.Close()
-	file, err := lockHistory(dir, unix.LOCK_EX)
+	file, err := lock(dir, historyName, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
@@ -53,16 +53,16 @@ func (p Place) remember(job Job) error {
 	return shorten(file)
 }
 
-// lockHistory opens the history for reading and appending, and locks it.
-func lockHistory(dir *os.File, how int) (*os.File, error) {
-	fd, err := unix.Openat(int(dir.Fd()), historyName, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|
+// lock opens a file for reading and appending, and locks it.
+func lock(dir *os.File, name string, how int) (*os.File, error) {
+	fd, err := unix.Openat(int(dir.Fd()), name, unix.O_RDWR|unix.O_APPEND|unix.O_CREAT|unix.O_NOFOLLOW|
 		unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.Name(), historyName), Err: err}
+		return nil, &fs.PathError{Op: "open", Path: filepath.Join(dir.Name(), name), Err: err}
 	}
-	file := os.NewFile(uintptr(fd), filepath.Join(dir.Name(), historyName))
-	// A stopped process may hold the lock. Continuing without it may lose two lines, which is
-	// better than waiting.
+	file := os.NewFile(uintptr(fd), filepath.Join(dir.Name(), name))
+	// A stopped process may hold the lock. Continuing without it may lose two lines of the history,
+	// or give two jobs one name, which is better than waiting.
 	for end := time.Now().Add(time.Second); unix.Flock(fd, how|unix.LOCK_NB) == unix.EWOULDBLOCK &&
 		time.Now().Before(end); {
 		time.Sleep(10 * time.Millisecond)
@@ -100,7 +100,7 @@ func (p Place) past(now time.Time) (jobs []Job, err error) {
 		return nil, err
 	}
 	defer dir.Close()
-	file, err := lockHistory(dir, unix.LOCK_SH)
+	file, err := lock(dir, historyName, unix.LOCK_SH)
 	if err != nil {
 		return nil, err
 	}

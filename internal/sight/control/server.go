@@ -85,9 +85,19 @@ func New(o Options) *Server {
 	return s
 }
 
-// Listen makes the job's socket, and a folder for the log of a detached job. The server has no
-// other use after an error.
+// Listen makes the job's socket, and a folder for the log of a detached job. A *NameTakenError
+// reports that a running job has the job's name. The server has no other use after an error.
 func (s *Server) Listen() error {
+	if s.job.Name != "" {
+		unlock, err := s.place.lockNames()
+		if err != nil {
+			return err
+		}
+		defer unlock() // when others find this job
+		if err := s.place.checkName(s.life, s.job.Name); err != nil {
+			return err
+		}
+	}
 	folders := s.place.folders()
 	kind := ""
 	if s.job.State == Keeping {

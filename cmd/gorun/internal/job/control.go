@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"os"
 	"slices"
 	"syscall"
@@ -22,7 +23,8 @@ type controlServer struct {
 	started time.Duration
 }
 
-// openControl makes the job's socket, without which a detached job does not start. Other jobs do.
+// openControl makes the job's socket, without which a detached job does not start. Other jobs do,
+// unless a running job has their name.
 func openControl(r *run, hosts hostRequests, requests *ui.Requests) (*controlServer, error) {
 	console := r.console
 	stop := func(s control.Stop) {
@@ -47,14 +49,18 @@ func openControl(r *run, hosts hostRequests, requests *ui.Requests) (*controlSer
 		waiting: r.io.Waiting,
 		opened:  make(chan struct{}),
 	}
-	if r.io.Waiting == nil {
+	if r.io.Waiting == nil && r.o.Control.Name == "" {
 		go func() { // meanwhile gorun connects to hosts, which takes longer; ready waits for it
 			defer close(s.opened)
 			s.listen()
 		}()
 	} else {
 		defer close(s.opened)
-		if err := s.listen(); err != nil {
+		err := s.listen()
+		if taken := new(control.NameTakenError); errors.As(err, &taken) {
+			return nil, usage.Errorf(taken.Hint(), "--name: %w", taken)
+		}
+		if err != nil && r.io.Waiting != nil {
 			return nil, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk", "detach the job: %w",
 				err)
 		}

@@ -15,7 +15,11 @@ import (
 	"github.com/gorun/gorun/internal/sight/control"
 )
 
-// List prints the user's jobs, also those that have ended with all.
+// leastWidth is the width of the narrowest terminal to which lines are cut.
+const leastWidth = 40
+
+// List prints the user's jobs, also those that have ended with all. On a terminal it cuts lines to
+// the terminal's width.
 func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Writer, console *ui.UI) error {
 	found, err := place.List(ctx, all)
 	if err != nil {
@@ -37,26 +41,58 @@ func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Wri
 	default:
 		console.Notef("no job of yours runs here; gorun ps -a lists those that have ended")
 	}
-	return ui.WriteColumns(out, func(table io.Writer) {
-		fmt.Fprint(table, "job\tname\tstate\tranks\thosts\ttime\tprogram")
+	var text strings.Builder
+	if err := ui.WriteColumns(&text, func(table io.Writer) {
+		for _, row := range rows(found, all, time.Now()) {
+			fmt.Fprintln(table, strings.Join(row, "\t"))
+		}
+	}); err != nil {
+		return err
+	}
+	width := ui.Columns(out)
+	for line := range strings.Lines(text.String()) {
+		if line = strings.TrimSuffix(line, "\n"); width >= leastWidth {
+			line = shortened(line, width)
+		}
+		if _, err := fmt.Fprintln(out, line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// rows returns a table of jobs with its heading. With all it has columns for jobs that have ended.
+func rows(found []control.Found, all bool, now time.Time) [][]string {
+	table := [][]string{{"job", "name", "state", "ranks", "hosts", "time", "program"}}
+	if all {
+		table = [][]string{{"job", "name", "state", "ranks", "hosts", "start", "time", "code", "program", "cause"}}
+	}
+	for _, f := range found {
+		row := []string{f.ID, cmp.Or(f.Name, "-"), f.State, ranks(f.Job), hosts(f.Job)}
+		program := shortened(strings.Join(f.Program, " "), 40)
 		if all {
-			fmt.Fprint(table, "\tcode\tcause")
+			row = append(row, start(f.Job), elapsed(f.Job, now), code(f.Job), program,
+				cmp.Or(prose.Printable(f.Cause), "-"))
+		} else {
+			row = append(row, elapsed(f.Job, now), program)
 		}
-		fmt.Fprintln(table)
-		for _, f := range found {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s", f.ID, cmp.Or(f.Name, "-"), f.State, ranks(f.Job),
-				hosts(f.Job), elapsed(f.Job, time.Now()),
-				shortened(strings.Join(f.Program, " "), 40))
-			if all {
-				code := "-"
-				if f.Code != nil {
-					code = strconv.Itoa(*f.Code)
-				}
-				fmt.Fprintf(table, "\t%s\t%s", code, cmp.Or(f.Cause, "-"))
-			}
-			fmt.Fprintln(table)
-		}
-	})
+		table = append(table, row)
+	}
+	return table
+}
+
+func start(j control.Job) string {
+	if j.Began.IsZero() {
+		return "-"
+	}
+	return j.Began.Local().Format("Jan _2 15:04")
+}
+
+func code(j control.Job) string {
+	if j.Code == nil {
+		return "-"
+	}
+	return strconv.Itoa(*j.Code)
 }
 
 // ranks returns the numbers of running and of all ranks, and of running spawned ranks: "7/8",

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"os"
+
+	"golang.org/x/term"
 
 	"github.com/gorun/gorun/internal/prose"
 )
@@ -19,6 +22,23 @@ func (p plainWriter) Write(text []byte) (int, error) {
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// Columns returns the width in characters of a terminal that w is or that [Plain] has wrapped; 0
+// for other writers.
+func Columns(w io.Writer) int {
+	if p, ok := w.(plainWriter); ok {
+		w = p.w
+	}
+	file, ok := w.(*os.File)
+	if !ok {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return columns
 }
 
 // WriteJSON writes v as one JSON document without control characters. indent is the indentation of
