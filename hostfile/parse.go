@@ -3,12 +3,14 @@ package hostfile
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // ParseList parses the value of -H, such as a:2,b,user@c:4,[fd00::1]:2,f[1-3]. A
-// host without a count has one slot. An error is a [*ParseError] with File "-H".
+// host without a count has one slot. As other launchers do, it skips empty items. An error
+// is a [*ParseError] with File "-H".
 func ParseList(s string) (List, error) {
 	const file = "-H"
 	if len(s) > MaxBytes {
@@ -17,9 +19,12 @@ func ParseList(s string) (List, error) {
 	p := newParser(file)
 	for col := 1; ; {
 		item, rest, more := cutItem(s)
-		if err := p.words([]word{trim(word{raw: item, col: col})}); err != nil {
-			err.File = file
-			return List{}, err
+		last := !more && len(p.list.entries) == 0
+		if strings.TrimSpace(item) != "" || last {
+			if err := p.words([]word{trim(word{raw: item, col: col})}); err != nil {
+				err.File = file
+				return List{}, err
+			}
 		}
 		if !more {
 			return p.list, nil
@@ -50,7 +55,7 @@ func cutItem(s string) (item, rest string, more bool) {
 // Parse parses a hostfile; name is its name in errors. A host without a count has as
 // many slots as gpus=, or one. Blank lines, comments (# and // to the end of the line,
 // /* to */), a byte order mark and carriage returns are skipped. An unknown key is a
-// warning. Invalid text, and a file without hosts, is a [*ParseError].
+// warning, a mistyped one an error. Invalid text, and a file without hosts, is a [*ParseError].
 func Parse(name string, r io.Reader) (List, error) {
 	text, err := readAll(name, r)
 	if err != nil {
@@ -145,22 +150,50 @@ const (
 	keys        = "slots, max_slots, gpus, port and user"
 )
 
-// canonical returns gorun's name of a key in any launcher's spelling, or "". The
-// synonyms are those of Open MPI's hostfile lexer.
+// spellings returns gorun's keys in all launchers' spellings. The synonyms are those of Open MPI's
+// hostfile lexer.
+func spellings() map[string][]string {
+	return map[string][]string{
+		keySlots:    {"slots", "cpu", "count"},
+		keyMaxSlots: {"max_slots", "slots_max", "max_cpu", "cpu_max", "max_count", "count_max"},
+		keyUser:     {"user", "username", "user_name"},
+		keyPort:     {"port"},
+		keyGPUs:     {"gpus"},
+	}
+}
+
+// canonical returns gorun's name of a key in any launcher's spelling, or "".
 func canonical(key string) string {
-	switch strings.ReplaceAll(key, "-", "_") {
-	case "slots", "cpu", "count":
-		return keySlots
-	case "max_slots", "slots_max", "max_cpu", "cpu_max", "max_count", "count_max":
-		return keyMaxSlots
-	case "user", "username", "user_name":
-		return keyUser
-	case "port":
-		return keyPort
-	case "gpus":
-		return keyGPUs
+	return spelled(key, func(a, b string) bool { return a == b })
+}
+
+// mistyped returns the key that differs from a mistyped one by a letter, or by two that are
+// swapped, but not in the first letter, or "".
+func mistyped(key string) string {
+	return spelled(strings.ToLower(key), func(a, b string) bool { return a[0] == b[0] && oneEdit(a, b) })
+}
+
+func spelled(key string, equal func(a, b string) bool) string {
+	key = strings.ReplaceAll(key, "-", "_")
+	known := spellings()
+	for _, name := range []string{keySlots, keyMaxSlots, keyUser, keyPort, keyGPUs} {
+		if slices.ContainsFunc(known[name], func(s string) bool { return equal(key, s) }) {
+			return name
+		}
 	}
 	return ""
+}
+
+func oneEdit(a, b string) bool {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a = a[1:]
+		b = b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a = a[:len(a)-1]
+		b = b[:len(b)-1]
+	}
+	return len(a) <= 1 && len(b) <= 1 || len(a) == 2 && len(b) == 2 && a[0] == b[1] && a[1] == b[0]
 }
 
 // option applies the word key=value to m.
@@ -173,6 +206,9 @@ func (p *parser) option(w word, m *mention) *ParseError {
 		return w.fault("expected key=value, with one of the keys " + keys)
 	}
 	k := canonical(key)
+	if near := mistyped(key); k == "" && near != "" { // ranks or hosts would be missing
+		return w.fault(fmt.Sprintf("gorun does not know the key %q; did you mean %s=%s?", key, near, value))
+	}
 	if k == "" {
 		if !p.ignored[key] {
 			p.ignored[key] = true

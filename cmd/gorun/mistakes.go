@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,6 +27,19 @@ type hinted struct {
 
 func (e *hinted) Hint() string  { return e.hint }
 func (e *hinted) Unwrap() error { return e.error }
+
+// checkListOfHosts returns an error for a list of hosts that a blank after a comma cuts in two, so
+// that its second part stands in the place of a program.
+func checkListOfHosts(hosts string, argv []string) error {
+	if !strings.HasSuffix(strings.TrimSpace(hosts), ",") || len(argv) == 0 || strings.Contains(argv[0], "/") {
+		return nil
+	}
+	if _, err := exec.LookPath(argv[0]); err == nil {
+		return nil
+	}
+	return usage.Errorf("write the hosts without blanks: -H "+hosts+argv[0],
+		"-H %s ends with a comma, and there is no program %s", hosts, argv[0])
+}
 
 // explainProgram adds a hint to a failed launch whose program is missing or not executable, guessed
 // from the program's name.

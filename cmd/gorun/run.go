@@ -147,6 +147,9 @@ func (j *jobCommand) complete() (command []string, err error) {
 // start runs argv as the ranks of a job, whose stdout is out.
 func (j *jobCommand) start(ctx context.Context, argv []string, out io.Writer) (code int, err error) {
 	programs, err := job.Programs(&j.o, argv, j.line)
+	if err == nil {
+		err = checkListOfHosts(j.o.Hosts, argv)
+	}
 	if err == nil && !j.onlyShows() {
 		err = job.CheckOuter(os.LookupEnv)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/gorun/gorun/internal/rankenv"
 )
@@ -55,12 +56,23 @@ func ForwardEnv(environ, exports []string) (Environment, error) {
 	return env, nil
 }
 
+// IsVariable reports whether a text can be the name of a variable. Shells take fewer names.
+func IsVariable(name string) bool {
+	return name != "" && strings.IndexFunc(name, func(c rune) bool {
+		return unicode.IsSpace(c) || unicode.IsControl(c) || strings.ContainsRune(",;=\"'`$\\", c)
+	}) < 0
+}
+
 // export applies one argument of -x.
 func export(x string, names []string, values, forced map[string]string, env *Environment) error {
-	if name, value, given := strings.Cut(x, "="); given {
-		if name == "" {
-			return fmt.Errorf("-x %q: a name must stand before the =", x)
-		}
+	name, value, given := strings.Cut(x, "=")
+	if given && name == "" {
+		return fmt.Errorf("-x %q: a name must stand before the =", x)
+	}
+	if name != "" && !IsVariable(name) {
+		return fmt.Errorf("-x %q: %q is not the name of a variable", x, name)
+	}
+	if given {
 		forced[name] = value
 		return nil
 	}

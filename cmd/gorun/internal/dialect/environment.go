@@ -112,7 +112,7 @@ func (t *translator) replacedVariable(name string, w *word) bool {
 	}
 	return w.does == asks || slices.Contains([]string{"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_NNODES",
 		"SLURM_JOB_NUM_NODES", "SLURM_NTASKS_PER_NODE", "SLURM_NTASKS_PER_SOCKET", "SLURM_NTASKS_PER_GPU",
-		"SLURM_GPUS"}, name)
+		"SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GRES"}, name)
 }
 
 // forLauncher reports whether an unknown variable is the user's setting of a launcher, not of its

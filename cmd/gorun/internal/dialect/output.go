@@ -32,10 +32,12 @@ func (t *translator) display(typed, list string) error {
 	return nil
 }
 
-// output reads Open MPI 5's list for --output.
+// output reads Open MPI 5's list for --output: directives, and after a colon their qualifiers. A
+// comma separates both.
 func (t *translator) output(typed, list string) error {
 	for item := range strings.SplitSeq(list, ",") {
-		name, value, valued := strings.Cut(item, "=")
+		directive, qualifiers, _ := strings.Cut(item, ":")
+		name, value, valued := strings.Cut(directive, "=")
 		switch {
 		case slices.Contains([]string{"tag", "tag-detailed", "tag-fullname", "rank"}, name):
 			t.emit("prefix", typed, "mpirun")
@@ -43,17 +45,31 @@ func (t *translator) output(typed, list string) error {
 			t.emit("merge-stderr", typed)
 		case name == "timestamp":
 			t.emit("timestamp", typed)
-		case name == "raw":
-			t.Pending = append(t.Pending, typed+" "+name)
-		case name == "nocopy": // an option of the directory before it
-			t.emit("hide", typed, "all")
 		case valued && (name == "dir" || name == "directory"):
-			_ = t.outputDir(typed, value) // always nil
-		case valued && (name == "file" || name == "filename"):
-			file, _, _ := strings.Cut(value, ":") // Open MPI 5.0 shows nothing of it, with :nocopy and without
-			file = strings.ReplaceAll(file, "%", "%%")
+			t.emit("output-filename", typed, value)
+		case valued && (name == "file" || name == "filename"): // Open MPI 5.0 shows nothing of it
+			file := strings.ReplaceAll(value, "%", "%%")
 			t.emit("stdout-file", typed, file+".%r.out")
 			t.emit("stderr-file", typed, file+".%r.err")
+		case name != "" || qualifiers == "":
+			qualifiers = directive + ":" + qualifiers // a qualifier after a comma
+		}
+		if err := t.outputQualifiers(typed, item, qualifiers); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outputQualifiers translates what may follow a colon in --output and --output-filename.
+func (t *translator) outputQualifiers(typed, item, qualifiers string) error {
+	for q := range strings.FieldsFuncSeq(qualifiers, func(c rune) bool { return c == ':' || c == ',' }) {
+		switch strings.ToLower(q) {
+		case "nocopy":
+			t.emit("hide", typed, "all")
+		case "raw":
+			t.Pending = append(t.Pending, typed+" raw")
+		case "copy", "nojobid", "jobid":
 		default:
 			return unsupported("gorun help compat lists what there is", typed+" "+item)
 		}
@@ -65,10 +81,7 @@ func (t *translator) output(typed, list string) error {
 func (t *translator) outputDir(typed, text string) error {
 	dir, qualifiers, _ := strings.Cut(text, ":")
 	t.emit("output-filename", typed, dir)
-	if slices.Contains(strings.Split(qualifiers, ","), "nocopy") {
-		t.emit("hide", typed, "all")
-	}
-	return nil
+	return t.outputQualifiers(typed, text, qualifiers)
 }
 
 // srunInput translates srun's --input: a rank, all or none. The shell must open files.

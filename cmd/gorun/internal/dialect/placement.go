@@ -355,19 +355,68 @@ func (t *translator) gpusPerTask(typed, text string) error {
 	if strings.HasPrefix(t.Typed["gpus-per-rank"], "--gpu-bind") {
 		return nil
 	}
-	total := 0
+	total, err := countGPUs(typed, text)
+	if err == nil {
+		t.emit("gpus-per-rank", typed, strconv.Itoa(total))
+	}
+	return err
+}
+
+// countGPUs adds up numbers of GPUs, each perhaps after a type: a100:2,4.
+func countGPUs(typed, text string) (total int, err error) {
 	for item := range strings.SplitSeq(text, ",") {
-		kind, number, typedKind := strings.Cut(item, ":")
-		if !typedKind {
-			number = kind
-		}
-		n, err := strconv.Atoi(number)
+		n, err := strconv.Atoi(item[strings.LastIndexByte(item, ':')+1:])
 		if err != nil || n < 0 || n > 1<<20 {
-			return usage.Errorf("for example "+typed+" 2", "%s %q: expected a whole number", typed, text)
+			return 0, usage.Errorf("for example "+typed+" 2", "%s %q: expected a whole number", typed, text)
 		}
 		total += n
 	}
-	t.emit("gpus-per-rank", typed, strconv.Itoa(total))
+	return total, nil
+}
+
+// gpus and gpusPerNode read srun's numbers of GPUs of a step. Ranks may use all GPUs that the job
+// has, so any other number is an error.
+func (t *translator) gpus(typed, text string) error {
+	nodes := cmp.Or(t.environ["SLURM_JOB_NUM_NODES"], t.environ["SLURM_NNODES"], "1")
+	n, _ := strconv.Atoi(nodes)
+	return t.gpusOfJob(typed, text, text, n)
+}
+func (t *translator) gpusPerNode(typed, text string) error { return t.gpusOfJob(typed, text, text, 1) }
+
+// gpusOfJob compares a number of GPUs with those of a job's nodes.
+func (t *translator) gpusOfJob(typed, text, number string, nodes int) error {
+	want, err := countGPUs(typed, number)
+	each, _ := strconv.Atoi(t.environ["SLURM_GPUS_ON_NODE"])
+	switch have := each * nodes; {
+	case err != nil:
+		return err
+	case t.environ["SLURM_JOB_ID"] == "":
+		return usage.Errorf("leave it out: ranks may use all GPUs of their host; --gpus-per-task N gives each its own",
+			"%s %s: gorun asks no scheduler for GPUs", typed, text)
+	case want != have:
+		return usage.Errorf("leave it out: ranks may use all GPUs of the job; --gpus-per-task N gives each its own",
+			"%s %s: the job has %d", typed, text, have)
+	}
+	return nil
+}
+
+// gres reads srun's generic resources: GPUs, and others, for which gorun asks no scheduler.
+func (t *translator) gres(typed, text string) error {
+	for item := range strings.SplitSeq(text, ",") {
+		name, number, counted := strings.Cut(strings.TrimPrefix(item, "gres/"), ":")
+		switch {
+		case name == "none":
+		case name != "gpu":
+			t.Pending = append(t.Pending, typed+" "+item)
+		case !counted:
+			number = "1"
+			fallthrough
+		default:
+			if err := t.gpusOfJob(typed, item, number, 1); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

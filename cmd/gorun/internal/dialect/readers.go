@@ -31,6 +31,9 @@ func (t *translator) reader(name string) reader {
 		"envlist":          (*translator).envList,
 		"fusion":           (*translator).fusionThreshold,
 		"gpu-bind":         (*translator).gpuBind,
+		"gpus":             (*translator).gpus,
+		"gpus-per-node":    (*translator).gpusPerNode,
+		"gres":             (*translator).gres,
 		"gpus-per-task":    (*translator).gpusPerTask,
 		"gtool":            (*translator).gtool,
 		"fujitsu-out":      saveRound("stdout-file"),
@@ -49,6 +52,7 @@ func (t *translator) reader(name string) reader {
 		"no-python":        (*translator).withoutPython,
 		"nodelist":         (*translator).nodeList,
 		"nodes":            (*translator).nodeCount,
+		"own-export":       (*translator).ownExport,
 		"output":           (*translator).output,
 		"output-filename":  (*translator).outputDir,
 		"pattern":          (*translator).prefixPattern,
@@ -277,6 +281,16 @@ func (t *translator) srunExport(typed, list string) error {
 			t.emit("export", typed, item)
 		}
 	}
+	return nil
+}
+
+// ownExport translates gorun's --export, which also reads srun's ALL and NONE.
+func (t *translator) ownExport(typed, text string) error {
+	first, _, _ := strings.Cut(text, ",")
+	if first == "ALL" || first == "NONE" {
+		return t.srunExport(typed, text)
+	}
+	t.emit("export", typed, text)
 	return nil
 }
 

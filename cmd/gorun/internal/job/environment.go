@@ -31,9 +31,16 @@ func forwardEnv(environ []string, o *settings.Options) (plan.Environment, error)
 		warnings = append(warnings, odd...)
 	}
 	exports = append(exports, o.Exports...) // -x wins over a file
+	for _, pattern := range o.Unset {
+		if name := strings.TrimSuffix(pattern, "*"); name != "" && !plan.IsVariable(name) {
+			return plan.Environment{}, usage.Errorf("one name or PREFIX* a flag", "--unset-env %q: %q is not the name "+
+				"of a variable", pattern, name)
+		}
+	}
 	env, err := plan.ForwardEnv(selectVariables(environ, exports, o), exports)
 	if err != nil {
-		return env, usage.Errorf("for example -x NAME=value, or -x NAME for its value here", "%w", err)
+		return env, usage.Errorf("for example -x NAME=value, or -x NAME for its value here; -x A -x B for two", "%w",
+			err)
 	}
 	env.Warnings = append(warnings, env.Warnings...)
 	return env, nil
@@ -118,7 +125,7 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 			continue
 		}
 		variable, value, given := strings.Cut(strings.TrimPrefix(strings.TrimLeft(line, " \t"), "export "), "=")
-		if variable == "" || strings.ContainsAny(variable, " \t\x00") || strings.Contains(value, "\x00") {
+		if !plan.IsVariable(variable) || strings.Contains(value, "\x00") {
 			return nil, nil, usage.Errorf("write NAME=value, or NAME to send its value here",
 				"%s:%d: %q is not a variable", name, n, usage.Clipped(line))
 		}
