@@ -167,6 +167,9 @@ func (s *Server) fetch(world, rank int, item string) ([]byte, status) {
 	return data, done
 }
 
+// maxAsked bounds the questions of one host that wait for an answer of this one.
+const maxAsked = 256
+
 // share answers the other hosts' questions.
 func (s *Server) share() {
 	if _, err := s.await(askedKey(s.layout.Host)); err != nil {
@@ -179,9 +182,15 @@ func (s *Server) share() {
 	}
 }
 
-// shareWith passes one host's questions on to the helper.
+// shareWith passes one host's questions on to the helper, some at a time.
 func (s *Server) shareWith(by int) {
+	asked := make(chan struct{}, maxAsked)
 	for n := 1; ; n++ {
+		select {
+		case asked <- struct{}{}:
+		case <-s.ctx.Done():
+			return
+		}
 		question, err := s.await(pairKey("question", s.layout.Host, by, n))
 		if err != nil {
 			return
@@ -198,7 +207,7 @@ func (s *Server) shareWith(by int) {
 		s.mu.Lock()
 		s.wants++
 		id := s.wants
-		s.promised[id] = pairKey("answer", s.layout.Host, by, n)
+		s.promised[id] = promise{pairKey("answer", s.layout.Host, by, n), asked}
 		s.mu.Unlock()
 		f := newFrame(want)
 		f.number(id)
@@ -215,14 +224,15 @@ func (s *Server) shareWith(by int) {
 // gets an empty answer.
 func (s *Server) deliver(id int, good bool, data []byte) {
 	s.mu.Lock()
-	key, known := s.promised[id]
+	p, known := s.promised[id]
 	delete(s.promised, id)
 	s.mu.Unlock()
 	if !good {
 		data = nil
 	}
 	if known {
-		_ = s.opts.Store.Put(key, data) // the agent notices that the launcher is lost
+		_ = s.opts.Store.Put(p.key, data) // the agent notices that the launcher is lost
+		<-p.asked
 	}
 }
 

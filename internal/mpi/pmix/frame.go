@@ -1,6 +1,7 @@
 package pmix
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -77,9 +78,11 @@ func receive(r io.Reader) (message, error) {
 	if size < 1 || size > maxFrame {
 		return message{}, fmt.Errorf("a message of %d bytes", size)
 	}
-	m := message{kind: kind(head[4]), rest: make([]byte, size-1)}
-	_, err := io.ReadFull(r, m.rest)
-	return m, err
+	var rest bytes.Buffer // it grows with what arrives, not with what the head claims
+	if _, err := io.CopyN(&rest, r, int64(size)-1); err != nil {
+		return message{}, err
+	}
+	return message{kind: kind(head[4]), rest: rest.Bytes()}, nil
 }
 
 func (m *message) number() int {

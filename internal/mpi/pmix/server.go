@@ -70,8 +70,14 @@ type Server struct {
 	wants    int
 	echoes   int
 	echoed   map[int]chan struct{} // closed when the echo arrives
-	promised map[int]string        // keys of the answers that other hosts await, by question number
+	promised map[int]promise       // answers that other hosts await, by question number
 	asked    map[int]int           // number of questions to each host
+}
+
+// promise is an answer that another host awaits.
+type promise struct {
+	key   string        // key of the store
+	asked chan struct{} // holds an element for each open question of that host
 }
 
 // loadTime bounds the start of the helper and the loading of libpmix.
@@ -96,7 +102,7 @@ func Open(opts Options) (*Server, error) {
 		in:       bufio.NewReader(conn),
 		environ:  map[int][]string{},
 		inside:   map[int]bool{},
-		promised: map[int]string{},
+		promised: map[int]promise{},
 		asked:    map[int]int{},
 		echoed:   map[int]chan struct{}{},
 		places:   map[int]place{},

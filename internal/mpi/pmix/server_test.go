@@ -287,6 +287,35 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// A host that asks without end has some questions open here at a time; the others wait in the
+// store.
+func TestQuestionsOfAHostAreBounded(t *testing.T) {
+	helpers := pair(t)
+	store := helpers[0].server.opts.Store
+	for n := 1; n <= 2*maxAsked; n++ {
+		if err := store.Put(pairKey("question", 1, 0, n), []byte("0 3 never")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := store.Put(askedKey(1), []byte{1}); err != nil {
+		t.Fatal(err)
+	}
+	last := 0
+	for range maxAsked {
+		last = helpers[1].next(want).number()
+	}
+	// The next one comes after an answer.
+	_ = helpers[1].SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	if m, err := receive(helpers[1]); err == nil {
+		t.Errorf("one question more came before an answer: %q", m.kind)
+	}
+	_ = helpers[1].SetReadDeadline(time.Time{})
+	helpers[1].send(held, []int{last, 0}, "data")
+	if id := helpers[1].next(want).number(); id != last+1 {
+		t.Errorf("question %d came after %d", id, last)
+	}
+}
+
 func TestNames(t *testing.T) {
 	helpers := pair(t)
 	a := helpers[0]

@@ -159,6 +159,21 @@ func TestServerBoundsRequests(t *testing.T) {
 	}
 }
 
+// A rank cannot speak for the agents, which believe what the others keep in the store for MPI and
+// Horovod.
+func TestRanksCannotUseTheAgentsNames(t *testing.T) {
+	d, _ := openTestServer(t, 1)
+	for _, name := range []string{"pmix/name/ocean", "pmix/answer/0/1/1", "pmix%2Fname%2Focean", "pmi/service/ocean",
+		"gloo/1/x", "world/1/pmi/1/0", "epoch/1/gloo/x"} {
+		for _, request := range []string{"PUT /v1/kv/", "GET /v1/kv/", "POST /v1/fence/"} {
+			method, path, _ := strings.Cut(request, " ")
+			if code, text := ask(t, d, "token0", method, path+name, "x"); code != http.StatusForbidden {
+				t.Errorf("%s%s: %d, %q", request, name, code, text)
+			}
+		}
+	}
+}
+
 // Many ranks of one host connect at the same time, and the server reads their tokens late: none of
 // them is closed for another.
 func TestPendingConnectionsOfAllRanksStay(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -318,10 +319,18 @@ func (s *Server) aborted(w http.ResponseWriter) {
 	_, _ = w.Write(s.backend.AbortInfo())
 }
 
-// validName reports whether a fence or key can be sent to the launcher, which fails a host that
-// sends longer ones; bytes that are not UTF-8 would change on the way. If not, it answers the
-// request.
+// reserved returns the beginnings of names under which agents keep what they exchange for MPI and
+// Horovod, and believe.
+func reserved() []string { return []string{"epoch/", "gloo/", "pmi/", "pmix/", "world/"} }
+
+// validName reports whether a rank may use a fence or key, which can be sent to the launcher: the
+// launcher fails a host that sends longer ones, and bytes that are not UTF-8 would change on the
+// way. If not, it answers the request.
 func validName(w http.ResponseWriter, name string) bool {
+	if slices.ContainsFunc(reserved(), func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+		http.Error(w, "names that begin with "+strings.Join(reserved(), ", ")+" are gorun's own", http.StatusForbidden)
+		return false
+	}
 	if len(name) <= MaxKey && utf8.ValidString(name) {
 		return true
 	}

@@ -35,11 +35,12 @@ func BuildLibring(root, dir string) error {
 	return os.WriteFile(filepath.Join(dir, "ring.h"), header, 0o644)
 }
 
-// BuildPMIx builds gorun-pmix into dir, as make build does. It needs a C compiler, pkg-config and
-// libpmix-dev.
-func BuildPMIx(root, dir string) error {
-	const script = `cc -std=gnu11 -Wall -Wextra -Werror -O2 -rdynamic -o "$1/gorun-pmix" "$0"/internal/mpi/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
-	if out, err := exec.Command("sh", "-c", script, root, dir).CombinedOutput(); err != nil {
+// BuildPMIx builds gorun-pmix into dir, as make build does, with more flags of the compiler. It
+// needs a C compiler, pkg-config and libpmix-dev.
+func BuildPMIx(root, dir string, flags ...string) error {
+	const script = `out=$1 root=$0; shift; cc "$@" -std=gnu11 -Wall -Wextra -Werror -O2 -rdynamic -o "$out/gorun-pmix" "$root"/internal/mpi/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
+	cmd := exec.Command("sh", append([]string{"-c", script, root, dir}, flags...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build gorun-pmix: %w: %s", err, out)
 	}
 	return nil

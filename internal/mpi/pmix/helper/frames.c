@@ -119,6 +119,8 @@ int message_receive(struct message *m)
 	return (unsigned char)m->bytes[0];
 }
 
+size_t message_left(const struct message *m) { return m->size - m->at; }
+
 uint64_t message_take_number(struct message *m)
 {
 	if (m->size - m->at < 8) {

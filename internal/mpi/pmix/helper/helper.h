@@ -3,7 +3,8 @@
  * names, aborts. The agent is its parent and trusted; the ranks are clients of the library.
  *
  * Files: main.c the story; frames.c messages of the agent; library.c functions of libpmix; job.c the
- * job's description for the library; requests.c what the library asks; peers.c who may connect. */
+ * job's description for the library; requests.c what the library asks; names.c values of
+ * published names; questions.c what other hosts ask; peers.c who may connect. */
 #ifndef GORUN_PMIX_HELPER_H
 #define GORUN_PMIX_HELPER_H
 
@@ -55,6 +56,8 @@ void message_send(struct message *m);
 /* message_receive returns the type, or 0 when the agent has closed its end. */
 int message_receive(struct message *m);
 uint64_t message_take_number(struct message *m);
+/* message_left returns how many bytes were not taken, which bound the items that can follow. */
+size_t message_left(const struct message *m);
 /* message_take_text returns memory inside of m, which is followed by other items. */
 const char *message_take_text(struct message *m, size_t *size);
 /* message_take_string returns a copy that the caller frees. */
@@ -64,9 +67,8 @@ _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)
 
 /* FUNCTIONS are those of libpmix that the helper calls. */
 #define FUNCTIONS(X) \
-	X(PMIx_Error_string) X(PMIx_Get_version) X(PMIx_Info_load) X(PMIx_Data_pack) X(PMIx_Data_unpack) \
-	X(PMIx_Data_load) X(PMIx_Data_unload) X(PMIx_generate_regex) X(PMIx_generate_ppn) X(PMIx_server_init) \
-	X(PMIx_server_finalize) X(PMIx_server_register_nspace) X(PMIx_server_register_client) \
+	X(PMIx_Error_string) X(PMIx_Get_version) X(PMIx_Info_load) X(PMIx_generate_regex) X(PMIx_generate_ppn) \
+	X(PMIx_server_init) X(PMIx_server_finalize) X(PMIx_server_register_nspace) X(PMIx_server_register_client) \
 	X(PMIx_server_setup_fork) X(PMIx_server_dmodex_request) X(PMIx_Get)
 
 #define POINTER(name) __typeof__(name) *name##_;
@@ -98,8 +100,18 @@ struct job *job_find(const char *name);
 struct job *job_number(uint64_t world);
 
 extern pmix_server_module_t requests;
-/* requests_answer handles ANSWER, requests_want WANT. */
+/* requests_answer handles ANSWER. */
 void requests_answer(struct message *m);
-void requests_want(struct message *m);
+
+/* names_append appends the value of a published name, with the rank that publishes it. It returns 0 for a type that is not
+ * passed on. */
+int names_append(struct message *m, pmix_rank_t rank, const pmix_value_t *value);
+/* names_read reads what names_append of any host has written, or a hostile host in its place. It returns 0 unless that is a
+ * value of a type that is passed on. names_free frees the value. */
+int names_read(const char *text, size_t size, pmix_rank_t *rank, pmix_value_t *value);
+void names_free(pmix_value_t *value);
+
+/* questions_take handles WANT. */
+void questions_take(struct message *m);
 
 #endif

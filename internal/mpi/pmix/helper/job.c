@@ -141,7 +141,10 @@ struct job *job_begin(struct message *m)
 	of->size = message_take_number(m);
 	uint64_t count = message_take_number(m), programs = message_take_number(m);
 	of->locals = message_take_number(m);
-	if (m->broken || of->locals > of->size || first != !of->world || !parents)
+	/* Before memory is allocated for them: each rank here has 8 bytes in the message, each rank of the job 32. */
+	size_t left = message_left(m);
+	if (m->broken || of->size > left / 32 || of->locals > (left - 32 * of->size) / 8 || of->locals > of->size ||
+		first != !of->world || !parents)
 		fail("the job's description is broken");
 	if (!(of->ranks = calloc(of->locals + 1, sizeof *of->ranks)))
 		fail("no memory for %zu ranks", (size_t)of->locals);

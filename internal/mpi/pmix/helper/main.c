@@ -32,7 +32,7 @@ int main(int argc, char **argv)
 			requests_answer(&m);
 			break;
 		case WANT:
-			requests_want(&m);
+			questions_take(&m);
 			break;
 		case ECHO:
 			echo(message_take_number(&m));

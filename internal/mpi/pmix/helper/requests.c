@@ -2,10 +2,8 @@
  * sends a message to the agent. The id of the message is the address of the pending request. */
 #include "helper.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* pending is a request that the agent has not answered. */
 struct pending {
@@ -198,26 +196,6 @@ static pmix_status_t fetch(const pmix_proc_t *proc, const pmix_info_t info[], si
 /* is_data reports whether a fact is a value to publish; others say how, such as for how long. */
 static int is_data(const pmix_info_t *info) { return strncmp(info->key, "pmix", 4) != 0; }
 
-/* append_value appends what libpmix of another host can read, with the rank that publishes it. */
-static pmix_status_t append_value(struct message *m, const pmix_proc_t *proc, const pmix_info_t *info)
-{
-	pmix_data_buffer_t buffer = {0};
-	pmix_byte_object_t bytes = {0};
-	pmix_rank_t rank = proc->rank;
-	pmix_status_t status = pmix.PMIx_Data_pack_(NULL, &buffer, &rank, 1, PMIX_PROC_RANK);
-	if (status == PMIX_SUCCESS)
-		status = pmix.PMIx_Data_pack_(NULL, &buffer, (void *)&info->value, 1, PMIX_VALUE);
-	if (status == PMIX_SUCCESS)
-		status = pmix.PMIx_Data_unload_(&buffer, &bytes);
-	if (status == PMIX_SUCCESS) {
-		message_string(m, info->key);
-		message_text(m, bytes.bytes, bytes.size);
-		free(bytes.bytes);
-	}
-	free(buffer.base_ptr);
-	return status;
-}
-
 static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], size_t facts, pmix_op_cbfunc_t done,
 	void *call)
 {
@@ -230,11 +208,13 @@ static pmix_status_t publish(const pmix_proc_t *proc, const pmix_info_t info[], 
 	message_number(&m, id);
 	message_number(&m, count);
 	for (size_t i = 0; i < facts; i++) {
-		pmix_status_t status = is_data(&info[i]) ? append_value(&m, proc, &info[i]) : PMIX_SUCCESS;
-		if (status != PMIX_SUCCESS) {
+		if (!is_data(&info[i]))
+			continue;
+		message_string(&m, info[i].key);
+		if (!names_append(&m, proc->rank, &info[i].value)) {
 			free(m.bytes);
 			free((void *)(uintptr_t)id);
-			return status;
+			return PMIX_ERR_NOT_SUPPORTED;
 		}
 	}
 	message_send(&m);
@@ -320,25 +300,6 @@ static pmix_status_t status_of(uint64_t failed)
 	return PMIX_ERROR;
 }
 
-/* unpack reads a published value. */
-static int unpack(pmix_pdata_t *to, const char *key, const char *text, size_t size)
-{
-	char *copy = malloc(size + 1);
-	if (!copy)
-		return 0;
-	memcpy(copy, text, size);
-	pmix_byte_object_t bytes = {.bytes = copy, .size = size};
-	pmix_data_buffer_t buffer = {0};
-	int32_t one = 1;
-	int good = pmix.PMIx_Data_load_(&buffer, &bytes) == PMIX_SUCCESS &&
-		pmix.PMIx_Data_unpack_(NULL, &buffer, &to->proc.rank, &one, PMIX_PROC_RANK) == PMIX_SUCCESS &&
-		(one = 1, pmix.PMIx_Data_unpack_(NULL, &buffer, &to->value, &one, PMIX_VALUE)) == PMIX_SUCCESS;
-	strncpy(to->proc.nspace, job.name, sizeof to->proc.nspace - 1);
-	strncpy(to->key, key, sizeof to->key - 1);
-	free(buffer.base_ptr);
-	return good;
-}
-
 /* tell_found calls back with what a look-up has found. The answer is a list of texts, each a found value or empty. */
 static void tell_found(struct pending *p, pmix_status_t status, const char *text, size_t size)
 {
@@ -350,8 +311,11 @@ static void tell_found(struct pending *p, pmix_status_t status, const char *text
 	for (size_t i = 0; data && i < keys; i++) {
 		size_t length;
 		const char *value = message_take_text(&list, &length);
-		if (length > 0 && unpack(&data[count], p->keys[i], value, length))
+		if (length > 0 && names_read(value, length, &data[count].proc.rank, &data[count].value)) {
+			strncpy(data[count].proc.nspace, job.name, sizeof data[count].proc.nspace - 1);
+			strncpy(data[count].key, p->keys[i], sizeof data[count].key - 1);
 			count++;
+		}
 		free(p->keys[i]);
 	}
 	free(p->keys);
@@ -360,7 +324,9 @@ static void tell_found(struct pending *p, pmix_status_t status, const char *text
 	else if (status == PMIX_SUCCESS && count < keys)
 		status = PMIX_ERR_PARTIAL_SUCCESS;
 	p->found(status, data, count, p->call);
-	free(data); /* the library has copied the values */
+	for (size_t i = 0; i < count; i++) /* the library has copied the values */
+		names_free(&data[i].value);
+	free(data);
 }
 
 void requests_answer(struct message *m)
@@ -395,67 +361,4 @@ void requests_answer(struct message *m)
 			p->done(status, p->call);
 	}
 	free(p);
-}
-
-/* held answers another host with what a rank here has committed. */
-static void held(pmix_status_t status, char *data, size_t size, void *call)
-{
-	struct message m;
-	message_begin(&m, HELD);
-	message_number(&m, (uint64_t)(uintptr_t)call);
-	message_number(&m, status == PMIX_SUCCESS ? 0 : 1);
-	message_text(&m, data, data ? size : 0);
-	message_send(&m);
-}
-
-/* wanted is the data that another host wants. */
-struct wanted {
-	uint64_t id;
-	pmix_proc_t proc;
-	char *key;
-};
-
-/* The library does not say when a rank commits more data. A rank that is asked for what it will commit is about to. */
-enum { FIRST_PAUSE = 500, LAST_PAUSE = 100 * 1000 }; /* microseconds */
-
-static int committed(const struct wanted *w)
-{
-	pmix_value_t *value = NULL;
-	pmix_info_t here;
-	memset(&here, 0, sizeof here);
-	bool yes = true;
-	pmix.PMIx_Info_load_(&here, PMIX_OPTIONAL, &yes, PMIX_BOOL);
-	return pmix.PMIx_Get_(&w->proc, w->key, &here, 1, &value) == PMIX_SUCCESS; /* value is small and stays */
-}
-
-/* await asks the library for the data as soon as it has the key. */
-static void *await(void *argument)
-{
-	struct wanted *w = argument;
-	for (useconds_t pause = FIRST_PAUSE; *w->key && !committed(w); pause = pause < LAST_PAUSE ? 2 * pause : LAST_PAUSE)
-		usleep(pause);
-	pmix_status_t status = pmix.PMIx_server_dmodex_request_(&w->proc, held, (void *)(uintptr_t)w->id);
-	if (status != PMIX_SUCCESS)
-		held(status, NULL, 0, (void *)(uintptr_t)w->id);
-	free(w->key);
-	free(w);
-	return NULL;
-}
-
-void requests_want(struct message *m)
-{
-	struct wanted *w = calloc(1, sizeof *w);
-	if (!w)
-		fail("no memory for a request");
-	w->id = message_take_number(m);
-	const struct job *of = job_number(message_take_number(m));
-	w->proc.rank = (pmix_rank_t)message_take_number(m);
-	if (!of)
-		fail("the agent asks for ranks of a world that is not known");
-	strncpy(w->proc.nspace, of->name, sizeof w->proc.nspace - 1);
-	w->key = message_take_string(m);
-	pthread_t thread;
-	if (pthread_create(&thread, NULL, await, w) != 0)
-		fail("no thread for a request");
-	pthread_detach(thread);
 }

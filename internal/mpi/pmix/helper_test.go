@@ -1,0 +1,266 @@
+package pmix
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/internal/test/lab"
+)
+
+// builtHelper returns the path of gorun-pmix below AddressSanitizer and UBSan.
+func builtHelper(t *testing.T) string {
+	t.Helper()
+	if exec.Command("pkg-config", "--exists", "pmix").Run() != nil {
+		lab.Skip(t, "needs libpmix-dev")
+	}
+	dir := t.TempDir()
+	flags := []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"}
+	if err := lab.BuildPMIx("../../..", dir, flags...); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(dir, "gorun-pmix")
+}
+
+// sanitized is gorun-pmix, of which the test is the agent.
+type sanitized struct {
+	net.Conn
+	t    *testing.T
+	cmd  *exec.Cmd
+	said bytes.Buffer
+}
+
+func startSanitized(t *testing.T, program string) *sanitized {
+	t.Helper()
+	ours, theirs, err := socketpair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer theirs.Close()
+	s := &sanitized{Conn: ours, t: t, cmd: exec.CommandContext(t.Context(), program, "")}
+	s.cmd.ExtraFiles = []*os.File{theirs}
+	s.cmd.Stderr = &s.said
+	// libpmix keeps memory to its end.
+	s.cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1")
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = ours.SetDeadline(time.Now().Add(time.Minute))
+	s.next(loaded)
+	return s
+}
+
+// next returns the next message, of a kind.
+func (s *sanitized) next(k kind) *message {
+	s.t.Helper()
+	m, err := receive(s)
+	if err != nil || m.kind != k {
+		s.end()
+		s.t.Fatalf("a message of type %q, %q, %v; want %q; it said %s", m.kind, m.rest, err, k, &s.said)
+	}
+	return &m
+}
+
+// end closes the agent's end and returns what the sanitizers say.
+func (s *sanitized) end() string {
+	s.Conn.Close()
+	_ = s.cmd.Wait() // it ends with the agent, or has failed
+	for _, mark := range []string{"Sanitizer", "runtime error"} {
+		if strings.Contains(s.said.String(), mark) {
+			return s.said.String()
+		}
+	}
+	return ""
+}
+
+// layoutOf describes a job of ranks on one host.
+func layoutOf(t *testing.T, ranks int) *Layout {
+	return &Layout{
+		Job:      "sanitized",
+		Folder:   t.TempDir(),
+		Hosts:    []string{"a"},
+		HostOf:   make([]int, ranks),
+		Programs: make([]int, ranks),
+	}
+}
+
+// What a hostile agent, or another host through it, may send: the helper refuses it and touches no
+// memory that is not its own.
+func TestHelperTakesNoBrokenMessage(t *testing.T) {
+	program := builtHelper(t)
+	good := layoutOf(t, 2)
+	whole := good.frame(good.byHost())
+	numbers := func(values ...int) frame { // the numbers of BEGIN, after its texts
+		f := newFrame(begin)
+		f.texts("j", "a", good.Folder, "a", "0", "0")
+		for _, n := range values {
+			f.number(n)
+		}
+		return f
+	}
+	for name, f := range map[string]frame{
+		"a job without end":       numbers(0, 0, 0, 1, 0, math.MaxInt64, 1, 1, 1),
+		"ranks without end":       numbers(0, 0, 0, 1, 0, -1, 1, 1, -1),
+		"ranks that overflow":     numbers(0, 0, 0, 1, 0, -1, 1, 1, math.MaxInt64/4),
+		"a job that overflows":    numbers(0, 0, 0, 1, 0, -22, 1, 1, 0),
+		"a billion ranks":         numbers(0, 0, 0, 1, 0, 1<<30, 1, 1, 1<<30),
+		"a world before the job":  numbers(1, 0, 0, 1, 0, 1, 1, 1, 1, 0, 0, 0, 0, 0),
+		"a job that is cut off":   whole[:len(whole)-9],
+		"texts that are cut off":  whole[:20],
+		"a text without end":      append(newFrame(begin), 0xff, 0xff, 0xff, 0xff),
+		"nothing of a job":        newFrame(begin),
+		"an answer without an id": newFrame(answer),
+		"an unknown type":         newFrame('?'),
+		"data of no world":        append(newFrame(want), make([]byte, 24)...),
+	} {
+		s := startSanitized(t, program)
+		if err := f.send(s); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := receive(s); err != nil || m.kind != failed {
+			t.Errorf("%s: a message of type %q, %v", name, m.kind, err)
+		}
+		if report := s.end(); report != "" {
+			t.Errorf("%s: %s", name, report)
+		}
+	}
+}
+
+// valueOf is a published value as names.c writes it.
+func valueOf(kind int, value string) string {
+	var f frame
+	f.number(0)
+	f.number(kind)
+	f.texts(value)
+	return string(f)
+}
+
+// pmixString is libpmix's number of a text's type.
+const pmixString = 3
+
+// A published value of another host is plain, whatever that host has put into the store, and
+// questions of another host do not cost a thread each.
+func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
+	program := builtHelper(t)
+	client := filepath.Join(t.TempDir(), "client")
+	if out, err := exec.Command("sh", "-c", `cc -o "$0" testdata/client.c $(pkg-config --cflags --libs pmix)`,
+		client).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := startSanitized(t, program)
+	layout := layoutOf(t, 1)
+	if err := layout.frame(layout.byHost()).send(s); err != nil {
+		t.Fatal(err)
+	}
+	context := s.next(environment)
+	context.number()
+	context.number()
+	env := strings.Split(strings.TrimSuffix(string(context.text()), "\x00"), "\x00")
+	s.next(ready)
+
+	const questions = 2000
+	for id := range questions {
+		f := newFrame(want)
+		f.number(id)
+		f.number(0)
+		f.number(0)
+		f.texts("never")
+		if err := f.send(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	values := map[string]string{"good": valueOf(pmixString, "ocean"), "empty": "", "garbage": "\xff\xff\xff\xff",
+		"cut off": valueOf(pmixString, "ocean")[:20], "more": valueOf(pmixString, "ocean") + "x",
+		"short number": valueOf(10, "1234567")}
+	for kind := range 80 {
+		if !slices.Contains([]int{1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 27}, kind) {
+			values[fmt.Sprint("type ", kind)] = valueOf(kind, strings.Repeat("A", 64))
+		}
+	}
+	values["type 65535"] = valueOf(65535, strings.Repeat("A", 64))
+	var names []string
+	for name := range values {
+		names = append(names, name)
+	}
+	var out bytes.Buffer
+	rank := exec.CommandContext(t.Context(), client, names...)
+	rank.Env = append(os.Environ(), env...)
+	rank.Stdout = &out
+	rank.Stderr = &out
+	if err := rank.Start(); err != nil {
+		t.Fatal(err)
+	}
+	published, threads := serveClient(s, values)
+	if err := rank.Wait(); err != nil {
+		t.Errorf("the rank: %v: %s", err, &out)
+	}
+	if threads > 20 {
+		t.Errorf("%d questions cost %d threads", questions, threads)
+	}
+	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		name, status, _ := strings.Cut(line, ": ")
+		if found := !strings.HasPrefix(status, "-"); found != (name == "good" || slices.Contains(
+			[]string{"publish 3", "publish 10", "publish 1"}, name)) {
+			t.Errorf("%s", line)
+		}
+	}
+	if !strings.Contains(out.String(), "good: 0 ocean\n") || len(published) != 3 {
+		t.Errorf("%d values are published, %s", len(published), &out)
+	}
+	if report := s.end(); report != "" {
+		t.Error(report)
+	}
+}
+
+// serveClient answers the requests of one rank until it leaves. It returns the published values,
+// and the most threads that the helper had.
+func serveClient(s *sanitized, values map[string]string) (published []string, threads int) {
+	for {
+		m, err := receive(s)
+		if err != nil {
+			s.t.Errorf("the helper: %v", err)
+			return published, threads
+		}
+		tasks, _ := os.ReadDir(filepath.Join("/proc", strconv.Itoa(s.cmd.Process.Pid), "task"))
+		threads = max(threads, len(tasks))
+		f := newFrame(answer)
+		switch m.kind {
+		case left:
+			return published, threads
+		case publish:
+			f.number(m.number())
+			f.number(0)
+			m.count()
+			m.text()
+			published = append(published, string(m.text()))
+			f.texts("")
+		case lookup:
+			f.number(m.number())
+			f.number(0)
+			m.number()
+			var list frame
+			list.texts(values[m.names()[0]])
+			f.text(list)
+		case fence:
+			f.number(m.number())
+			f.number(0)
+			f.text(m.text())
+		default:
+			continue
+		}
+		if err := f.send(s); err != nil && err != io.EOF {
+			s.t.Error(err)
+		}
+	}
+}
