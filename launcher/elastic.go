@@ -163,7 +163,7 @@ func (j *elasticJob) finished() bool { return j.driver.Phase() == elastic.Ended 
 
 func (j *elasticJob) result() Result {
 	if j.failed != nil {
-		j.end.Cause.Stderr = j.streams.LastLines(j.failed.serial, 3)
+		j.end.Cause.ReadStderr(j.streams.LastLines(j.failed.serial))
 	}
 	j.end.Ended = j.clock()
 	return j.end

@@ -190,7 +190,6 @@ func (j *job) numbers() []int { return j.plan.Numbers() }
 
 // result completes the core's result with the last lines of the failed rank's output.
 func (j *job) result() Result {
-	const lines = 3
 	r := j.core.Result()
 	r.Started = j.started
 	r.Ended = j.clock()
@@ -200,7 +199,7 @@ func (j *job) result() Result {
 	if len(j.opts.Programs) > 1 {
 		r.Cause.Program = plan.ProgramOf(r.Cause.Rank, j.opts.Programs).Argv[0]
 	}
-	r.Cause.Stderr = j.streams.LastLines(r.Cause.Rank, lines)
+	r.Cause.ReadStderr(j.streams.LastLines(r.Cause.Rank))
 	if j.files != nil {
 		r.Cause.Log = j.files.Log(r.Cause.Rank)
 	}

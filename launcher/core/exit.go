@@ -25,6 +25,7 @@ type Exit struct {
 	Asked   int           // the code given to MPI_Abort
 	Failed  string        // why it did not start, with Code 125, 126 or 127, or ""
 	Remedy  string        // what to do about Failed, or ""
+	Program string        // path of the program on its host if it failed, or ""
 	MaxRSS  int64         // peak memory in bytes of the rank, or of the largest process it waited for
 	CPU     time.Duration // user and system time of the rank and the processes it waited for
 	// OutOfMemory names the exhausted memory for which the kernel killed the rank, if known, or "".
@@ -69,6 +70,7 @@ func ExitOf(e wire.Exit) Exit {
 		Asked:       e.Asked,
 		Failed:      e.Failed,
 		Remedy:      e.Remedy,
+		Program:     e.Program,
 		MaxRSS:      e.MaxRSS,
 		CPU:         e.CPU,
 		OutOfMemory: OutOfMemory(e.OutOfMemory),

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/postmortem"
 	"github.com/gorun/gorun/internal/prose"
 )
 
@@ -63,10 +64,16 @@ type Failure struct {
 	Victim bool
 	Told   string // why the rank was told to abort, or ""
 	At     time.Duration
-	Stderr []string // last lines of the rank's stderr, at most 3, safe for a terminal
+	Stderr []string // end of the rank's stderr, a whole traceback if there is one; safe for a terminal
+	Advice string   // next step for a known failure that Stderr reports, or ""
 	Log    string   // the file with its stderr, or else its stdout; "": none
 
 	Program string // the name of the rank's program, where the job has several
+}
+
+// ReadStderr sets Stderr and Advice by the last lines of the rank's stderr.
+func (f *Failure) ReadStderr(lines []string) {
+	f.Stderr, f.Advice = postmortem.Read(lines, postmortem.Rank{Host: f.Host, Program: f.Exit.Program})
 }
 
 func (f Failure) String() string {

@@ -3,7 +3,6 @@ package output
 import (
 	"bytes"
 	"regexp"
-	"slices"
 	"strings"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -14,7 +13,7 @@ import (
 const maxLine = 64 << 10
 
 // tailSize is how much of a rank's stderr is kept to explain its end.
-const tailSize = 2 << 10
+const tailSize = 8 << 10
 
 // lineBuffer holds one stream's unfinished line.
 type lineBuffer struct {
@@ -92,21 +91,15 @@ func (l *lineBuffer) flush(emit func([]byte)) {
 	}
 }
 
-// lastLines returns the last n nonempty lines of text, without control bytes and colours.
-// Of a progress bar it keeps only the last state.
-func lastLines(text string, n int) (lines []string) {
+// plainLines returns the nonempty lines of text, without control bytes and colours. Of a progress
+// bar it keeps only the last state.
+func plainLines(text string) (lines []string) {
 	colours := regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
-	all := strings.Split(text, "\n")
-	for _, line := range slices.Backward(all) {
+	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimRight(colours.ReplaceAllString(line, ""), "\r \t")
-		line = prose.Printable(line[strings.LastIndexByte(line, '\r')+1:])
-		if line == "" {
-			continue
-		}
-		if lines = append(lines, line); len(lines) == n {
-			break
+		if line = prose.Plain(line[strings.LastIndexByte(line, '\r')+1:]); line != "" {
+			lines = append(lines, line)
 		}
 	}
-	slices.Reverse(lines)
 	return lines
 }

@@ -316,9 +316,8 @@ func (s *stream) keep(data []byte) {
 	s.tail = append(s.tail, data...)
 }
 
-// lastLines returns the last lines of a rank's stderr, at most n, safe for a terminal. It must
-// follow Close.
-func (p *Printer) lastLines(rank, n int) []string {
+// lastLines returns the last lines of a rank's stderr, safe for a terminal. It must follow Close.
+func (p *Printer) lastLines(rank int) []string {
 	s := p.streams[wire.OutputStream(rank, 2)]
 	if s == nil {
 		return nil
@@ -329,5 +328,5 @@ func (p *Printer) lastLines(rank, n int) []string {
 			text = text[end+1:]
 		}
 	}
-	return lastLines(string(text), n)
+	return plainLines(string(text))
 }

@@ -81,7 +81,7 @@ func TestPrinterShowsSomeRanks(t *testing.T) {
 	if n := files.saved[wire.OutputStream(2, 1)]; n != 2 {
 		t.Errorf("%d bytes of a rank that is not shown are in its file, want 2", n)
 	}
-	if lines := p.lastLines(2, 3); len(lines) != 1 || lines[0] != "bad" {
+	if lines := p.lastLines(2); len(lines) != 1 || lines[0] != "bad" {
 		t.Errorf("its last lines are %q", lines)
 	}
 	if err := files.Close(&Ended{}); err != nil {
@@ -106,7 +106,8 @@ func TestLastLines(t *testing.T) {
 	for _, tc := range []struct{ name, steps, want string }{
 		{"none", `0:out\n`, ""},
 		{"few", `0!a\nb\n`, "a|b"},
-		{"many", `0!a\nb\nc\nd\ne`, "c|d|e"},
+		{"many", `0!a\nb\nc\nd\ne`, "a|b|c|d|e"},
+		{"an indented traceback", `0!Trace:\n__File_a.py\n`, "Trace:|  File a.py"},
 		{"empty ones do not count", `0!a\n\n_\nb\r\n\n`, "a|b"},
 		{"colours and control bytes", `0!\e[31;1mred\e[0m\x07\n`, `red\x07`},
 		{"the end of a bar", `0!1%\r2%\r3%\nError\n`, "3%|Error"},
@@ -114,7 +115,7 @@ func TestLastLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, p := playSteps(t, Printing{}, tc.steps)
-			if got := strings.Join(p.lastLines(0, 3), "|"); got != tc.want {
+			if got := strings.Join(p.lastLines(0), "|"); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -129,12 +130,13 @@ func TestLastLinesOfMuchOutput(t *testing.T) {
 	}
 	s.keep([]byte("the last line\n"))
 	p := &Printer{streams: map[uint32]*stream{wire.OutputStream(0, 2): s}}
-	got := p.lastLines(0, 2)
-	if len(got) != 2 || got[1] != "the last line" || got[0] != strings.Repeat("l", 99) || len(s.tail) != tailSize {
+	got := p.lastLines(0)
+	if n := len(got); n < 2 || got[n-1] != "the last line" || got[n-2] != strings.Repeat("l", 99) ||
+		len(s.tail) != tailSize {
 		t.Errorf("%q of %d bytes", got, len(s.tail))
 	}
 	s.keep(bytes.Repeat([]byte("long "), tailSize))
-	if got := p.lastLines(0, 2); len(got) != 1 || len(got[0]) > tailSize {
+	if got := p.lastLines(0); len(got) != 1 || len(got[0]) > tailSize {
 		t.Errorf("a line longer than what is kept: %q", got)
 	}
 	line := []byte("a warning that comes again and again\n")

@@ -31,9 +31,9 @@ func (s *Streams) Of(fd int) *Printer {
 	return nil
 }
 
-// LastLines returns the last lines of a rank's stderr, at most n, safe for a terminal. It must
+// LastLines returns the last lines of a rank's stderr, 8 KiB at most, safe for a terminal. It must
 // follow Close.
-func (s *Streams) LastLines(rank, n int) []string { return s.stderr.lastLines(rank, n) }
+func (s *Streams) LastLines(rank int) []string { return s.stderr.lastLines(rank) }
 
 // AbandonIfStuck ends writes to the terminal that make no headway.
 func (s *Streams) AbandonIfStuck() {

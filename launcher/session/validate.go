@@ -76,6 +76,7 @@ func (v *validator) CheckExit(e *wire.Exit) error {
 	v.mu.Unlock()
 	e.Failed = Clean(e.Failed)
 	e.Remedy = Clean(e.Remedy)
+	e.Program = Clean(e.Program)
 	e.OutOfMemory = wire.OutOfMemory(Clean(string(e.OutOfMemory)))
 	return nil
 }

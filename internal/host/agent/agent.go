@@ -242,6 +242,10 @@ func (a *agent) apply(e event) {
 			a.cage.Kill()
 		case actReport:
 			rank := act.exit.Rank
+			failed := act.exit.Code != 0 || act.exit.Signal != 0
+			if p := a.starter.running[rank]; p != nil && failed && !act.exit.Stopped {
+				act.exit.Program = p.path
+			}
 			a.streams.rankEnded(rank)
 			a.errands.RankEnded(rank)
 			a.send(wire.TypeExit, act.exit)

@@ -53,6 +53,9 @@ func checkRanks(job wire.Job) error {
 	if len(job.Ranks) == 0 && (!job.Stay || len(job.Programs) == 0) {
 		return wire.Refusef(wire.CodeHostFailed, "", "no rank is to run here")
 	}
+	if err := seat.CheckFiles(len(job.Ranks), len(outputsOf(job)), seat.FilesLimit()); err != nil {
+		return err
+	}
 	if job.Elastic != nil {
 		return checkElastic(job)
 	}

@@ -29,16 +29,21 @@ type streams struct {
 func newStreams(job wire.Job, out *wire.Writer, drained func(rank int)) *streams {
 	s := &streams{
 		out:     out,
-		outputs: []int{wire.Stdout, wire.Stderr},
+		outputs: outputsOf(job),
 		readers: job.Stdin,
 		drained: drained,
 		stdin:   newStdin(out),
 		pumps:   map[uint32]*pump{},
 	}
-	if job.Results {
-		s.outputs = append(s.outputs, wire.Result)
-	}
 	return s
+}
+
+// outputsOf returns the output streams of each rank of a job.
+func outputsOf(job wire.Job) []int {
+	if job.Results {
+		return []int{wire.Stdout, wire.Stderr, wire.Result}
+	}
+	return []int{wire.Stdout, wire.Stderr}
 }
 
 // pipes are the files of one rank.

@@ -2,7 +2,9 @@ package seat
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"syscall"
@@ -59,6 +61,30 @@ func StackLimit() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_STACK, &limit); err != nil {
 		return 8 << 20
+	}
+	return limit.Cur
+}
+
+// CheckFiles returns an error if an agent with a limit on open files cannot serve ranks with so
+// many output streams each.
+func CheckFiles(ranks, outputs int, limit uint64) error {
+	const own = 17
+	const each = 2 // beside its outputs
+	need := uint64(own + ranks*(outputs+each))
+	if need <= limit {
+		return nil
+	}
+	return wire.Refusef(wire.CodeHostFailed,
+		fmt.Sprintf("raise it: ulimit -n %d before gorun is started, on other hosts nofile in "+
+			"/etc/security/limits.conf", need),
+		"%d ranks need about %d open files, and a process there may have %d", ranks, need, limit)
+}
+
+// FilesLimit is how many files this process may have open.
+func FilesLimit() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return math.MaxUint64 // an unknown limit refuses nothing
 	}
 	return limit.Cur
 }

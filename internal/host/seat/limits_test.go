@@ -4,6 +4,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // The limits are the kernel's, to the byte, and are checked before anything starts.
@@ -53,5 +55,21 @@ func TestTheKernelsLimitsAreKnown(t *testing.T) {
 	if err := CheckSize("", []string{"/bin/true"}, map[string]string{"B": long(100 << 10), "A": long(20 << 10)},
 		64<<10); err == nil || !strings.HasSuffix(err.Error(), "the largest variables are B, A") {
 		t.Errorf("with a small stack: %v", err)
+	}
+}
+
+func TestOpenFilesSuffice(t *testing.T) {
+	for _, tc := range []struct {
+		ranks, outputs int
+		limit          uint64
+		hint           string // "": enough
+	}{
+		{60, 2, 257, ""}, {60, 2, 256, "ulimit -n 257"}, {60, 3, 257, "ulimit -n 317"}, {0, 2, 17, ""},
+		{1, 2, FilesLimit(), ""},
+	} {
+		err := CheckFiles(tc.ranks, tc.outputs, tc.limit)
+		if (err == nil) != (tc.hint == "") || err != nil && !strings.Contains(usage.Hint(err), tc.hint) {
+			t.Errorf("%+v: %v", tc, err)
+		}
 	}
 }

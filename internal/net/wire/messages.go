@@ -251,6 +251,8 @@ type Exit struct {
 	// Failed is why the rank did not start, with Code 125, 126 or 127; Remedy is the next step.
 	Failed string `json:",omitempty"`
 	Remedy string `json:",omitempty"`
+	// Program is the path of a program that started and failed.
+	Program string `json:",omitempty"`
 	// MaxRSS is its peak memory in bytes, or that of the largest process it waited for. CPU is
 	// the time, user and system, that it and they used.
 	MaxRSS int64         `json:",omitempty"`

@@ -57,25 +57,18 @@ func (u *UI) unkillable(left []launcher.Unkillable) {
 	}
 }
 
-// failure prints the first failure in a few lines: rank, exit, time, last lines of stderr, log file
-// and hint. now is the time when the job ended.
+// failure prints the first failure: rank, exit, time, the end of stderr, log file and hint. now is
+// the time when the job ended.
 func (u *UI) failure(r launcher.Result, size int, now time.Time) {
-	const most = 6 // lines
 	f := r.Cause
 	h := failureHint(*f)
 	stopped := countStopped(r)
 	u.Errorf("%v %s", f, when(r, now))
-	room := most - 1
-	for _, there := range []bool{f.Log != "", h != "", stopped > 0 && size > 1} {
-		if there {
-			room--
-		}
-	}
 	lines := f.Stderr
 	if size == 1 && !u.Unseen {
 		lines = nil // the terminal already shows them
 	}
-	for _, line := range lines[max(0, len(lines)-room):] {
+	for _, line := range lines {
 		u.Notef("rank %d stderr: %s", f.Rank, shortened(line))
 	}
 	if f.Log != "" {
@@ -147,6 +140,8 @@ func failureHint(f launcher.Failure) string {
 		return ""
 	case e.OutOfMemory != "":
 		return memoryHint(e, f.Host)
+	case f.Advice != "":
+		return f.Advice
 	case e.Signal != 0:
 		return signalHint(syscall.Signal(e.Signal), e, f.Host)
 	case e.Code == 126 || e.Code == 127:

@@ -50,6 +50,9 @@ func TestFailureTexts(t *testing.T) {
 	}{
 		{"a code", 4, launcher.Exit{Code: 3}, nil},
 		{"a code, with stderr", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"a known failure", 4, launcher.Exit{Code: 1, Program: "/usr/bin/python3"}, func(f *launcher.Failure) {
+			f.ReadStderr([]string{said[0], said[1], "ModuleNotFoundError: No module named 'torch'"})
+		}},
 		{"and a file", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) {
 			f.Stderr = said
 			f.Log = "out/rank.1/stderr"
@@ -111,7 +114,7 @@ func TestFailureTexts(t *testing.T) {
 			r.Exits = r.Exits[:1]
 		}
 		(&UI{W: &out}).failure(r, tc.size, now)
-		if n := strings.Count(out.String(), "\n"); n > 6 {
+		if n := strings.Count(out.String(), "\n"); n > 7 {
 			t.Errorf("%s: %d lines", tc.name, n)
 		}
 		fmt.Fprintf(&all, "# %s\n%s\n", tc.name, &out)
