@@ -357,6 +357,37 @@ func TestHostileFloods(t *testing.T) {
 	}
 }
 
+// What a host wants the user to know is shown as its words, in one line, and not as gorun's.
+func TestNotesNameTheirHosts(t *testing.T) {
+	said := func(a *fake.Agent) error {
+		return errors.Join(a.Out.SendMessage(wire.TypeNote, wire.Note{By: 2, Text: "error: two\ngorun: error: three"}),
+			succeed(a))
+	}
+	var notes []string
+	machine := &fake.Machine{Serve: func(a *fake.Agent) error {
+		a.Note = "error: one\ngorun: error: two"
+		if err := a.Ready(); err != nil {
+			return nil
+		}
+		return said(a)
+	}}
+	r, err := runOn(t, []*fake.Machine{serving(succeed), machine}, func(o *Options) {
+		o.Note = func(text string) { notes = append(notes, text) }
+	})
+	if err != nil || r.Code() != 0 {
+		t.Fatalf("%v, %v", err, r.Cause)
+	}
+	for _, note := range notes {
+		host, _, _ := strings.Cut(strings.TrimPrefix(note, "rank 2 on "), ":")
+		if strings.Contains(note, "\n") || host != "h1" {
+			t.Errorf("the user was told %q", note)
+		}
+	}
+	if len(notes) != 2 {
+		t.Errorf("the user was told %q", notes)
+	}
+}
+
 // While a terminal takes nothing, a host can make gorun keep no more than its ranks' credit,
 // however small its frames are.
 func TestBlockedOutputBoundsTinyFrames(t *testing.T) {

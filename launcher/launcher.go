@@ -373,7 +373,9 @@ func (j *job) chooseAddresses() ([]wire.Start, error) {
 	note := ""
 	for i, s := range j.sessions {
 		contacts[i] = contactOf(s)
-		note = cmp.Or(note, prose.Printable(s.Ready.Note))
+		if note == "" && s.Ready.Note != "" {
+			note = fmt.Sprintf("%s: %s", s.Host.Name, prose.Printable(s.Ready.Note))
+		}
 	}
 	notes := route.SameMachine(j.plan.Hosts, contacts)
 	if note != "" {

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -43,18 +42,18 @@ func (s *subject) tool(ctx context.Context, path string, args ...string) ([]byte
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LC_ALL=C", "DEBUGINFOD_URLS="}
-	var out, errs tail
+	var out, errs output
 	cmd.Stdout = &out
 	cmd.Stderr = &errs
 	cmd.WaitDelay = 100 * time.Millisecond
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		return out.Bytes(), errors.New("it took too long")
+		return out.text, errors.New("it took too long")
 	}
 	if err != nil {
-		return out.Bytes(), errors.New(explain(errs.String(), err))
+		return out.text, errors.New(explain(string(errs.text), err))
 	}
-	return out.Bytes(), nil
+	return out.text, nil
 }
 
 // explain shortens what a debugger says of its failure.
@@ -70,11 +69,11 @@ func explain(text string, err error) string {
 	return err.Error()
 }
 
-// tail is output up to maxTool bytes.
-type tail struct{ bytes.Buffer }
+// output is output up to maxTool bytes. It has no other way in than Write.
+type output struct{ text []byte }
 
-func (t *tail) Write(data []byte) (int, error) {
-	t.Buffer.Write(data[:min(len(data), maxTool-t.Len())])
+func (o *output) Write(data []byte) (int, error) {
+	o.text = append(o.text, data[:min(len(data), maxTool-len(o.text))]...)
 	return len(data), nil
 }
 

@@ -109,12 +109,34 @@ func TestRankThatHasNotJoined(t *testing.T) {
 	}
 }
 
-// Text from a host is printed to a terminal.
-func TestControlCharactersAreNotPrinted(t *testing.T) {
-	ranks := []Rank{{Processes: []Process{{Name: "x\x1b[2J",
-		Threads: []Thread{{Frames: []Frame{{Func: "a\nb\x07"}}}}}}}}
-	if text := (View{Size: 1}).Text(ranks); strings.ContainsAny(text, "\x1b\x07") {
-		t.Errorf("%q", text)
+// Text from a host is printed to a terminal, and no part of it begins a line, obeys or poses as
+// gorun's.
+func TestTextsOfHostsForgeNoLines(t *testing.T) {
+	const forged = "x\nrank 9 has not come\x1b[2J\r\x07\u2028"
+	frames := []Frame{{Func: forged, File: "/" + forged, Line: 3}}
+	for name, r := range map[string]Rank{
+		"name":     {Processes: []Process{{Name: forged}}},
+		"state":    {Processes: []Process{{Name: "a", State: forged}}},
+		"waits":    {Processes: []Process{{Name: "a", Waits: forged}}},
+		"kernel":   {Processes: []Process{{Name: "a", Kernel: forged}}},
+		"unknown":  {Processes: []Process{{Name: "a", Unknown: forged}}},
+		"hint":     {Processes: []Process{{Name: "a", Hint: "rank 9 has not come"}}},
+		"thread":   {Processes: []Process{{Name: "a", Threads: []Thread{{Name: forged, Frames: frames}}}}},
+		"error":    {Error: forged},
+		"recorder": {NoFlight: forged},
+		"ras":      {RAS: &ras.Status{Version: forged, Lines: []string{forged}, Comms: []ras.Comm{{Hash: forged}}}},
+		"flight": {Flight: &flight.Dump{Version: forged, Groups: []flight.Group{{Name: forged, Desc: forged,
+			Calls: []flight.Call{{Number: 1, Kind: forged, Shape: forged, State: forged, Where: forged}}}}}},
+		"call": {Record: &recorder.Snapshot{Size: 2, Joined: true, Comms: []recorder.Comm{{ID: 1, Size: 2,
+			Calls: []recorder.Call{{Comm: 1, Number: 1, Kind: 4, Name: forged}}}}}},
+		"tensor": {Record: &recorder.Snapshot{Size: 2, Tensors: []recorder.Call{{Kind: 4, Name: forged}}}},
+	} {
+		ranks := []Rank{r, {Rank: 1, Record: &recorder.Snapshot{Size: 2, Joined: true}}}
+		for what, text := range map[string]string{"all": View{Size: 2, All: true}.Text(ranks), "alone": Alone(r, 100)} {
+			if strings.ContainsAny(text, "\x1b\x07\r\u2028") || strings.Contains("\n"+text, "\nrank 9") {
+				t.Errorf("%s, %s: %q", name, what, text)
+			}
+		}
 	}
 }
 

@@ -37,27 +37,42 @@ func (v View) Text(ranks []Rank) string {
 	if v.Lines > 0 && len(lines) > v.Lines {
 		lines = append(lines[:v.Lines-1], "... more: gorun stacks --full")
 	}
-	return prose.Plain(strings.Join(lines, "\n")) + "\n"
+	return plain(lines) + "\n"
+}
+
+// plain joins lines. What hosts have put into one does not begin another.
+func plain(lines []string) string {
+	oneLine := strings.NewReplacer("\n", "?", "\t", "?")
+	out := make([]string, len(lines))
+	for i, line := range lines {
+		out[i] = prose.Plain(oneLine.Replace(line))
+	}
+	return strings.Join(out, "\n")
 }
 
 // Alone formats the report of one rank: its last call of ring, and its stacks.
 func Alone(r Rank, lines int) string {
-	head := ""
+	var head []string
 	if r.Flight != nil && r.Record == nil {
-		head = lastFlight(r.Flight) + "\n"
+		head = append(head, lastFlight(r.Flight))
 	}
 	if r.Record != nil {
-		head = lastCall(&r) + "\n"
+		last := lastCall(&r)
 		if c := latest(&r); c != nil && c.Over {
 			// lines may be cut
-			head = fmt.Sprintf("its last call ended %s ago: %s\n", ago(c.Began-c.Took), Describe(*c))
+			last = fmt.Sprintf("its last call ended %s ago: %s", ago(c.Began-c.Took), Describe(*c))
 		}
+		head = append(head, last)
 		if n := len(r.Record.Tensors); n > 0 {
-			head += fmt.Sprintf("it waits for %s, for %s\n", Describe(r.Record.Tensors[0]),
-				ago(r.Record.Tensors[0].Began))
+			head = append(head, fmt.Sprintf("it waits for %s, for %s", Describe(r.Record.Tensors[0]),
+				ago(r.Record.Tensors[0].Began)))
 		}
 	}
-	return prose.Plain(head) + View{Lines: max(1, lines-strings.Count(head, "\n"))}.Text([]Rank{r})
+	text := View{Lines: max(1, lines-len(head))}.Text([]Rank{r})
+	if len(head) == 0 {
+		return text
+	}
+	return plain(head) + "\n" + text
 }
 
 // maxWaits bounds the collectives in a text.
@@ -188,10 +203,14 @@ func ago(d time.Duration) string {
 func notes(ranks []Rank) (lines []string) {
 	var reasons, hints []string
 	by := map[string][]int{}
+	hinted := map[string][]int{}
 	for _, r := range ranks {
 		for _, p := range r.Processes {
-			if p.Hint != "" && !slices.Contains(hints, p.Hint) {
+			if p.Hint != "" && hinted[p.Hint] == nil {
 				hints = append(hints, p.Hint)
+			}
+			if p.Hint != "" && !slices.Contains(hinted[p.Hint], r.Rank) {
+				hinted[p.Hint] = append(hinted[p.Hint], r.Rank)
 			}
 			if p.Unknown == "" || len(p.Threads) > 0 || p.hasChild(r.Processes) {
 				continue
@@ -207,7 +226,10 @@ func notes(ranks []Rank) (lines []string) {
 	for _, reason := range reasons[:min(len(reasons), 4)] {
 		lines = append(lines, fmt.Sprintf("no stacks of %s: %s", Names(by[reason]), reason))
 	}
-	return append(lines, hints[:min(len(hints), 2)]...)
+	for _, hint := range hints[:min(len(hints), 2)] {
+		lines = append(lines, fmt.Sprintf("hint for %s: %s", Names(hinted[hint]), hint))
+	}
+	return lines
 }
 
 // Names formats ranks: "rank 3", "7 ranks (0-2,4-7)".

@@ -260,6 +260,7 @@ type Agent struct {
 	Stdout io.Writer // what out writes to
 	Job    wire.Job
 	Start  wire.Start
+	Note   string // what it wants the user to know when it is ready
 }
 
 // Expect reads frames up to the next of the wanted type.
@@ -289,7 +290,7 @@ func (a *Agent) Ready() error {
 	if err := f.Decode(&a.Job); err != nil {
 		return err
 	}
-	if err := a.Out.SendMessage(wire.TypeReady, wire.Ready{FreePort: 4000}); err != nil {
+	if err := a.Out.SendMessage(wire.TypeReady, wire.Ready{FreePort: 4000, Note: a.Note}); err != nil {
 		return err
 	}
 	if f, err = a.Expect(wire.TypeStart); err != nil {

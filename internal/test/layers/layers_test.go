@@ -102,6 +102,8 @@ func TestCheckerCanFail(t *testing.T) {
 	tests := []struct{ name, text, want string }{ // want "" means that the file keeps the rules
 		{"hostfile/x.go", ours("gpu"), "hostfile/x.go:2:8: hostfile must not import gpu: it is a leaf"},
 		{"hostfile/x.go", "package x\nimport \"strings\"\n", ""},
+		{"hostfile/x.go", "package x\ntype t struct { n int; *bytes.Buffer }\n", "a struct embeds bytes.Buffer"},
+		{"hostfile/x.go", "package x\ntype t struct { n int; b bytes.Buffer }\n", ""},
 		{"ssh/x.go", ours("internal/rankenv"), "ssh must not import internal/rankenv"},
 		{"ssh/x.go", ours("internal/test/lab"), "ssh must not import internal/test/lab"},
 		{"ssh/x_test.go", ours("internal/test/lab"), ""},

@@ -270,7 +270,7 @@ func layers() []layer {
 			"internal/net/keep",
 			"internal/prose", "ssh"}, why: "a keeper takes the place of a connection; of ssh it uses the settings " +
 			"and the check of host keys"},
-		{folder: "launcher/transport/rsh", may: []string{"internal/host/lookup", "ssh"},
+		{folder: "launcher/transport/rsh", may: []string{"internal/host/lookup", "internal/prose", "ssh"},
 			why: "a program takes the place of a connection; of ssh it uses the quoting and the upload by a shell"},
 		{folder: "launcher/transport/srun", may: []string{"hostfile", "launcher", "ssh", "internal/host/resident",
 			"internal/net/callback", "internal/usage", "internal/prose"}, why: "one way to a host"},
@@ -407,7 +407,36 @@ func check(name, text string) []string {
 		parser.SkipObjectResolution); err != nil {
 		return []string{err.Error()}
 	}
-	return slices.Concat(s.imports(), s.globals())
+	return slices.Concat(s.imports(), s.globals(), s.embeddings())
+}
+
+// embeddings finds buffers in whose bounds io.Copy does not believe: it calls the buffer's ReadFrom
+// instead of the struct's Write.
+func (s source) embeddings() (faults []string) {
+	const why = "an embedded buffer has ways in that bypass the struct's own Write; give it a name"
+	if s.isTest() {
+		return nil
+	}
+	ast.Inspect(s.file, func(n ast.Node) bool {
+		record, is := n.(*ast.StructType)
+		if !is {
+			return true
+		}
+		for _, field := range record.Fields.List {
+			kind := field.Type
+			if pointer, is := kind.(*ast.StarExpr); is {
+				kind = pointer.X
+			}
+			if of, is := kind.(*ast.SelectorExpr); is && len(field.Names) == 0 {
+				switch name := fmt.Sprintf("%s.%s", of.X, of.Sel); name {
+				case "bytes.Buffer", "strings.Builder", "bufio.Writer":
+					faults = append(faults, s.fault(field, why, "a struct embeds %s", name))
+				}
+			}
+		}
+		return true
+	})
+	return faults
 }
 
 // fault formats where something is wrong, what, and why the rule exists.

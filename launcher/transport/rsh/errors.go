@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -88,11 +89,5 @@ func lastLines(text string) string {
 			lines = append(lines, line)
 		}
 	}
-	said := strings.Join(lines[max(0, len(lines)-most):], "; ")
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r >= 0x7f && r < 0xa0 {
-			return '?'
-		}
-		return r
-	}, said)
+	return prose.Printable(strings.Join(lines[max(0, len(lines)-most):], "; "))
 }

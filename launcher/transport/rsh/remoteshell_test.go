@@ -47,7 +47,10 @@ func cluster(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range map[string]string{
-		"kubectl": kubectl, "kubexec.sh": kubexec, "deaf.sh": kubexec,
+		"loud.sh": "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x >&2\n" +
+			"printf '\\nthe end \\342\\200\\250' >&2\nexit 3\n",
+		"wordy.sh": "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x\nexit 3\n",
+		"kubectl":  kubectl, "kubexec.sh": kubexec, "deaf.sh": kubexec,
 		"words.sh": "#!/bin/sh\nprintf '%s\\n' \"$@\" >\"$(dirname \"$0\")/words\"\nfor line; do :; done\nexec sh -c " +
 			"\"$line\"\n",
 	} {
@@ -128,6 +131,8 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 		{"deaf.sh", "job-worker-0", "deaf.sh runs commands there, but does not pass standard input on", "-i"},
 		{"/bin/true", "f1", "no shell answered", "/bin/true HOST hostname"},
 		{"/bin/echo", "f1", "no shell answered", "/bin/echo HOST hostname"},
+		{"loud.sh", "f1", "the end", "loud.sh HOST hostname"},
+		{"wordy.sh", "f1", "exit status 3", "wordy.sh HOST hostname"},
 		{"kubexec.sh", "-oProxyCommand=x", "is not a host name", ""},
 		{"kubexec.sh", "a b", "is not a host name", ""},
 		{"kubexec.sh", "", "is not a host name", ""},
@@ -145,8 +150,8 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 		if tc.hint != "" && (!errors.As(err, &hinter) || !strings.Contains(hinter.Hint(), tc.hint)) {
 			t.Errorf("%s %s: hint %v", tc.program, tc.host, hinter)
 		}
-		if strings.ContainsAny(err.Error(), "\n\x00") {
-			t.Errorf("%s: more than a line: %q", tc.program, err)
+		if strings.ContainsAny(err.Error(), "\n\x00\u2028") || len(err.Error()) > 2*wordsSize {
+			t.Errorf("%s: more than a line, or %d bytes: %.1000q", tc.program, len(err.Error()), err)
 		}
 	}
 }

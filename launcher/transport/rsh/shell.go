@@ -5,7 +5,6 @@
 package rsh
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -118,15 +117,17 @@ func (h *Host) args(argv []string) ([]string, error) {
 	return slices.Concat(h.config.Argv[1:], []string{h.config.Host}, h.config.After, []string{line}), nil
 }
 
-// words keeps the last wordsSize bytes written to it.
-type words struct{ bytes.Buffer }
+// words keeps the last wordsSize bytes written to it. It has no other way in than Write.
+type words struct{ text []byte }
 
 const wordsSize = 4 << 10
 
 func (w *words) Write(p []byte) (int, error) {
-	w.Buffer.Write(p)
-	if over := w.Len() - wordsSize; over > 0 {
-		w.Next(over)
+	w.text = append(w.text, p...)
+	if over := len(w.text) - wordsSize; over > 0 {
+		w.text = append([]byte(nil), w.text[over:]...)
 	}
 	return len(p), nil
 }
+
+func (w *words) String() string { return string(w.text) }

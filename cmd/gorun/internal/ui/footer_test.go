@@ -86,3 +86,16 @@ func TestFooterOfAFastStart(t *testing.T) {
 		}
 	})
 }
+
+// No text of another machine begins a line as gorun does.
+func TestMessagesAreOneLine(t *testing.T) {
+	var out strings.Builder
+	console := &UI{W: &out}
+	for _, say := range []func(string, ...any){console.Errorf, console.Hintf, console.Warningf, console.Notef} {
+		say("f1: %s", "one\ngorun: error: two\r\ngorun: error: three")
+	}
+	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 12 ||
+		strings.Count("\n"+out.String(), "\ngorun: ") != 4 {
+		t.Errorf("%q", lines)
+	}
+}

@@ -44,7 +44,9 @@ func (u *UI) line(kind, format string, args ...any) {
 		erase = "\r\x1b[K"
 		footer = "gorun: " + u.footer
 	}
-	text := fmt.Sprintf("gorun: %s%s\n", kind, prose.Plain(fmt.Sprintf(format, args...)))
+	said := prose.Plain(fmt.Sprintf(format, args...))
+	// A second line does not pose as another message.
+	text := fmt.Sprintf("gorun: %s%s\n", kind, strings.ReplaceAll(said, "\n", "\n  "))
 	fmt.Fprint(u.W, erase+text+footer)
 	if u.copy != nil {
 		u.copy(text)
