@@ -283,7 +283,7 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 				case err != nil || d.Native() || !strings.Contains(d.String(), "host memory, for "+tt.host):
 					return fmt.Errorf("rank %d: %v, %w, want %q", rank, d, err, tt.host)
 				}
-				_, err = deviceValues(d, rank, 2)
+				err = deviceValues(d, rank, 2)
 				return err
 			})
 			if err != nil {
@@ -327,7 +327,7 @@ func TestDeviceEncrypted(t *testing.T) {
 				if err != nil || d.Native() != tt.native {
 					return fmt.Errorf("rank %d: %v, %w", rank, d, err)
 				}
-				_, err = deviceValues(d, rank, 2)
+				err = deviceValues(d, rank, 2)
 				return err
 			})
 			if err != nil {

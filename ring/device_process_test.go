@@ -29,7 +29,7 @@ func useDevice(told string) error {
 		return err
 	}
 	if told == "values" {
-		if _, err := deviceValues(d, c.Rank(), c.Size()); err != nil {
+		if err := deviceValues(d, c.Rank(), c.Size()); err != nil {
 			return err
 		}
 		return d.Close()
