@@ -28,15 +28,8 @@ func Against(base, now Measured) (findings []Finding) {
 				continue
 			}
 			if times := value / old; m.less && times < m.warn || !m.less && times > m.warn {
-				j.timed(Finding{
-					Host:     name,
-					Severity: Warning,
-					Kind:     thanBefore + m.kind,
-					metric:   m.kind,
-					Times:    times,
-					Fix:      strings.ReplaceAll(m.fix, "HOST", name),
-					Text:     fmt.Sprintf("%s %s, and in the baseline %s", m.what, m.show(value), m.show(old)),
-				})
+				j.timed(about(name, Warning, m.kind, strings.ReplaceAll(m.fix, "HOST", name),
+					"%s %s, and in the baseline %s", m.what, m.show(value), m.show(old)).than(times, 0).sinceBaseline())
 			}
 		}
 		if was.Facts != nil && is.Facts != nil {
@@ -55,27 +48,15 @@ func Against(base, now Measured) (findings []Finding) {
 		a := median(was.rtt)
 		b := median(is.rtt)
 		if a > 0 && b > farTimes*a && b-a > farLeast {
-			j.timed(Finding{
-				Host:     name,
-				Severity: Warning,
-				Kind:     thanBefore + "latency",
-				metric:   "latency",
-				Times:    b / a,
-				Text:     fmt.Sprintf("a round trip takes %s, and in the baseline %s", seconds(b), seconds(a)),
-			})
+			j.timed(about(name, Warning, "latency", "", "a round trip takes %s, and in the baseline %s", seconds(b),
+				seconds(a)).than(b/a, 0).sinceBaseline())
 		}
 		for way, values := range map[string][2][]float64{"sends": {was.out, is.out}, "receives": {was.in, is.in}} {
 			a := middle(values[0], true)
 			b := middle(values[1], true)
 			if a > 0 && b > 0 && b < 0.7*a {
-				j.timed(Finding{
-					Host:     name,
-					Severity: Warning,
-					Kind:     thanBefore + way,
-					metric:   way,
-					Times:    b / a,
-					Text:     fmt.Sprintf("it %s at %s, and in the baseline at %s", way, rate(b), rate(a)),
-				})
+				j.timed(about(name, Warning, way, "", "it %s at %s, and in the baseline at %s", way, rate(b),
+					rate(a)).than(b/a, 0).sinceBaseline())
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -30,6 +31,32 @@ type Finding struct {
 	timing bool    // whether chance may cause the finding, so that a second look must confirm it
 	metric string  // what was timed: Kind, or without "than before: " for a comparison with a baseline
 	better bool    // whether the better values of both looks decide
+}
+
+// about returns a finding about a host.
+func about(host string, s Severity, kind, fix, format string, args ...any) Finding {
+	return Finding{
+		Host:     host,
+		Severity: s,
+		Kind:     kind,
+		Text:     fmt.Sprintf(format, args...),
+		Fix:      fix,
+	}
+}
+
+// than adds how far off a value is: the ratio to that of the others, and the distance in their
+// standard deviations.
+func (f Finding) than(times, sigma float64) Finding {
+	f.Times = times
+	f.Sigma = sigma
+	return f
+}
+
+// sinceBaseline makes the finding one about what is worse than in the baseline.
+func (f Finding) sinceBaseline() Finding {
+	f.metric = f.Kind
+	f.Kind = thanBefore + f.Kind
+	return f
 }
 
 // key identifies the subject of a finding.
@@ -64,13 +91,9 @@ func Confirm(first, second []Finding, m Measured) (confirmed []Finding) {
 		}
 	}
 	if len(unproven) > 0 {
-		confirmed = append(confirmed, Finding{
-			Severity: Warning,
-			Kind:     "busy probes",
-			Text: "other programs kept the cores from the probes, so nothing is known of the network of " +
-				prose.List(unproven),
-			Fix: "examine these hosts when less runs there",
-		})
+		confirmed = append(confirmed, about("", Warning, "busy probes", "examine these hosts when less runs there",
+			"other programs kept the cores from the probes, so nothing is known of the network of %s",
+			prose.List(unproven)))
 		order(confirmed, m.Names)
 	}
 	return confirmed

@@ -50,13 +50,7 @@ func (j *judge) add(f Finding) { j.findings = append(j.findings, f) }
 
 // is adds a finding about a fact.
 func (j *judge) is(host string, s Severity, kind, fix, format string, args ...any) {
-	j.add(Finding{
-		Host:     host,
-		Severity: s,
-		Kind:     kind,
-		Text:     fmt.Sprintf(format, args...),
-		Fix:      fix,
-	})
+	j.add(about(host, s, kind, fix, format, args...))
 }
 
 // timed adds a finding that chance may cause.
@@ -122,24 +116,13 @@ func (j *judge) host(name string, h Host) {
 	}
 	j.nodes(name, f.NodeMemory)
 	if f.Throttles > 0 {
-		j.timed(Finding{
-			Host:     name,
-			Severity: Warning,
-			Kind:     "throttling",
-			Text: fmt.Sprintf("the processor was throttled %s for its temperature",
-				prose.Count(int(f.Throttles), "time")),
-			Fix: "look at fans and power: sensors, ipmitool sdr",
-		})
+		j.timed(about(name, Warning, "throttling", "look at fans and power: sensors, ipmitool sdr",
+			"the processor was throttled %s for its temperature", prose.Count(int(f.Throttles), "time")))
 	}
 	j.busy(name, f)
 	if f.DNS.Seconds >= 1 {
-		j.timed(Finding{
-			Host:     name,
-			Severity: Warning,
-			Kind:     "dns",
-			Text:     fmt.Sprintf("looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds),
-			Fix:      "look at /etc/resolv.conf, or name the address in /etc/hosts",
-		})
+		j.timed(about(name, Warning, "dns", "look at /etc/resolv.conf, or name the address in /etc/hosts",
+			"looking up the name of its address %s takes %.1f s", f.DNS.Address, f.DNS.Seconds))
 	}
 }
 
@@ -160,13 +143,8 @@ func (j *judge) busy(name string, f *Facts) {
 	if len(what) == 0 {
 		return
 	}
-	j.timed(Finding{
-		Host:     name,
-		Severity: Warning,
-		Kind:     "busy",
-		Text:     "other programs keep cores busy, or wait for one: " + prose.List(what),
-		Fix:      "look at them, and end what is left over: ps -fp " + strings.Join(pids, ","),
-	})
+	j.timed(about(name, Warning, "busy", "look at them, and end what is left over: ps -fp "+strings.Join(pids, ","),
+		"other programs keep cores busy, or wait for one: %s", prose.List(what)))
 }
 
 // login judges the SSH login.
@@ -305,15 +283,9 @@ func (j *judge) differences() {
 	}
 	for _, name := range j.Names {
 		if f := j.Hosts[name].Facts; f != nil && f.Quota > 0 && usable(f) < 0.75*middle(cores, true) {
-			j.add(Finding{
-				Host:     name,
-				Severity: Bad,
-				Kind:     "quota",
-				Times:    usable(f) / middle(cores, true),
-				Fix:      "raise the CPU limit of its cgroup or container: cpu.max",
-				Text: fmt.Sprintf("a CPU quota lets it use %.4g cores, and the others %.4g", usable(f),
-					middle(cores, true)),
-			})
+			j.add(about(name, Bad, "quota", "raise the CPU limit of its cgroup or container: cpu.max",
+				"a CPU quota lets it use %.4g cores, and the others %.4g", usable(f),
+				middle(cores, true)).than(usable(f)/middle(cores, true), 0))
 		}
 	}
 }
@@ -431,15 +403,8 @@ func (j *judge) compareHosts() {
 				continue
 			}
 			if s := m.severity(c, len(values)); s != "" {
-				j.timed(Finding{
-					Host:     name,
-					Severity: s,
-					Kind:     m.kind,
-					Times:    c.times,
-					Sigma:    c.sigma,
-					Fix:      strings.ReplaceAll(m.fix, "HOST", name),
-					Text:     fmt.Sprintf("%s %s, and the others %s", m.what, m.show(value), m.show(c.usual)),
-				})
+				j.timed(about(name, s, m.kind, strings.ReplaceAll(m.fix, "HOST", name), "%s %s, and the others %s",
+					m.what, m.show(value), m.show(c.usual)).than(c.times, c.sigma))
 			}
 		}
 	}
@@ -474,13 +439,9 @@ func (j *judge) steal() {
 	}
 	for _, name := range j.Names {
 		if v, ok := values[name]; ok && len(values) > 1 && v > 0.1+median(without(values, name)) {
-			j.timed(Finding{
-				Host:     name,
-				Severity: Warning,
-				Kind:     "steal",
-				Text:     fmt.Sprintf("its hypervisor takes %.0f %% of its CPU time", 100*v),
-				Fix:      "other virtual machines share its processor: move it, or ask for dedicated cores",
-			})
+			j.timed(about(name, Warning, "steal",
+				"other virtual machines share its processor: move it, or ask for dedicated cores",
+				"its hypervisor takes %.0f %% of its CPU time", 100*v))
 		}
 	}
 }

@@ -160,13 +160,9 @@ func (j *judge) overwhelmed(views []pairing) bool {
 	if failed == len(j.Links) || failed*4 <= len(j.Links) || hosts*2 <= len(views) || len(views) < 5 {
 		return false
 	}
-	j.timed(Finding{
-		Severity: Warning,
-		Kind:     "network",
-		Fix:      "examine fewer hosts at once, or take more time: gorun doctor --long",
-		Text: fmt.Sprintf("%d of %d pairs could not be measured in their time: the hosts are too busy, or share "+
-			"a machine", failed, len(j.Links)),
-	})
+	j.timed(about("", Warning, "network", "examine fewer hosts at once, or take more time: gorun doctor --long",
+		"%d of %d pairs could not be measured in their time: the hosts are too busy, or share a machine", failed,
+		len(j.Links)))
 	return true
 }
 
@@ -174,23 +170,14 @@ func (j *judge) overwhelmed(views []pairing) bool {
 func (j *judge) reached(i int, v pairing) {
 	switch name := j.Names[i]; {
 	case v.failed*2 > v.met && v.met > 1:
-		j.timed(Finding{
-			Host:     name,
-			Severity: Bad,
-			Kind:     "unreachable by others",
-			Fix:      "look at its firewall and interfaces, or choose the network: --network-interface",
-			Text:     fmt.Sprintf("%d of %d hosts cannot exchange data with it: %s", v.failed, v.met, v.why),
-		})
+		j.timed(about(name, Bad, "unreachable by others",
+			"look at its firewall and interfaces, or choose the network: --network-interface",
+			"%d of %d hosts cannot exchange data with it: %s", v.failed, v.met, v.why))
 	case v.stalled*2 > v.met && v.met > 1:
-		j.timed(Finding{
-			Host:     name,
-			Severity: Bad,
-			Kind:     "mtu",
-			Fix: "make the MTU of all interfaces, switches and tunnels alike: ip link set dev eth0 mtu 1400; or " +
-				"let ICMP pass",
-			Text: fmt.Sprintf("large packets do not pass to %d of %d hosts, and small ones do: an MTU black hole",
-				v.stalled, v.met),
-		})
+		j.timed(about(name, Bad, "mtu",
+			"make the MTU of all interfaces, switches and tunnels alike: ip link set dev eth0 mtu 1400; or let "+
+				"ICMP pass", "large packets do not pass to %d of %d hosts, and small ones do: an MTU black hole",
+			v.stalled, v.met))
 	}
 }
 
@@ -217,13 +204,9 @@ func (j *judge) clock(i int, v pairing, _ []pairing) {
 	if ahead < 0 {
 		which = "behind"
 	}
-	j.timed(Finding{
-		Host:     j.Names[i],
-		Severity: severity,
-		Kind:     "clock",
-		Text:     fmt.Sprintf("its clock is %s %s those of the others", seconds(math.Abs(ahead)), which),
-		Fix:      "let it follow a time server: systemctl restart chronyd, or systemd-timesyncd",
-	})
+	j.timed(about(j.Names[i], severity, "clock",
+		"let it follow a time server: systemctl restart chronyd, or systemd-timesyncd",
+		"its clock is %s %s those of the others", seconds(math.Abs(ahead)), which))
 }
 
 // rest collects a value of all hosts except one.
@@ -246,16 +229,9 @@ func (j *judge) latency(i int, v pairing, views []pairing) {
 	if !ok || c.times < farTimes || own(v)-c.usual < farLeast || c.sigma < 5 {
 		return
 	}
-	j.timed(Finding{
-		Host:     j.Names[i],
-		Severity: Bad,
-		Kind:     "latency",
-		Times:    c.times,
-		Sigma:    c.sigma,
-		Fix:      "look at its cable, switch port and interface: ethtool -S, ping",
-		Text: fmt.Sprintf("a round trip to it takes %s, and between the others %s", seconds(own(v)),
-			seconds(c.usual)),
-	})
+	j.timed(about(j.Names[i], Bad, "latency", "look at its cable, switch port and interface: ethtool -S, ping",
+		"a round trip to it takes %s, and between the others %s", seconds(own(v)),
+		seconds(c.usual)).than(c.times, c.sigma))
 }
 
 // loss judges the share of segments that had to be sent again.
@@ -291,14 +267,8 @@ func (j *judge) loss(i int, v pairing, views []pairing) {
 	case in > 4*out:
 		way = "gets"
 	}
-	j.timed(Finding{
-		Host:     j.Names[i],
-		Severity: severity,
-		Kind:     "loss",
-		Times:    times,
-		Fix:      "look at its cable and interface: ethtool -S eth0 | grep -E 'err|drop'",
-		Text:     fmt.Sprintf("%.2g %% of the packets that it %s are lost", 100*lost, way),
-	})
+	j.timed(about(j.Names[i], severity, "loss", "look at its cable and interface: ethtool -S eth0 | grep -E 'err|drop'",
+		"%.2g %% of the packets that it %s are lost", 100*lost, way).than(times, 0))
 }
 
 // bandwidth judges the rates at which a host sends to and receives from most others.
@@ -344,15 +314,9 @@ func (j *judge) bandwidth(i int, v pairing, views []pairing) {
 	if worst.times < 0.6 {
 		severity = Bad
 	}
-	j.timed(Finding{
-		Host:     j.Names[i],
-		Severity: severity,
-		Kind:     "bandwidth",
-		Times:    worst.times,
-		Sigma:    worst.sigma,
-		Fix:      "look at the speed of its link and its cable: ethtool eth0 | grep Speed, tc qdisc",
-		Text:     fmt.Sprintf("it %s %s, and the others at %s", way, rate(value), rate(worst.usual)),
-	})
+	j.timed(about(j.Names[i], severity, "bandwidth",
+		"look at the speed of its link and its cable: ethtool eth0 | grep Speed, tc qdisc",
+		"it %s %s, and the others at %s", way, rate(value), rate(worst.usual)).than(worst.times, worst.sigma))
 }
 
 // rates returns the bandwidths of all links except those of one host.
