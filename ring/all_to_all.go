@@ -11,37 +11,21 @@ func AllToAll[T Elem](ctx context.Context, c *Comm, dst, src []T) error {
 // AllToAllV is [AllToAll] with parts of different lengths: counts[i] elements come from rank i,
 // and sends[i] elements go to it. Each rank sends as many elements as the receiver expects from it.
 func AllToAllV[T Elem](ctx context.Context, c *Comm, dst, src []T, counts, sends []int) error {
-	return c.Do(ctx, allToAll(dst, src, counts, sends))
+	return c.Do(ctx, with(Collective{Kind: KindAllToAll, Counts: counts, Sends: sends}, dst, src))
 }
 
 // AllToAllAsync starts [AllToAll].
 func AllToAllAsync[T Elem](c *Comm, dst, src []T) (Handle, error) {
-	return c.Start(allToAll(dst, src, nil, nil))
+	return c.Start(with(Collective{Kind: KindAllToAll}, dst, src))
 }
 
 // QueueAllToAll submits [AllToAll] of the tensor name to q.
 func QueueAllToAll[T Elem](q *Queue, name string, dst, src []T) (Ticket, error) {
-	return q.Submit(name, allToAll(dst, src, nil, nil))
+	return q.Submit(name, with(Collective{Kind: KindAllToAll}, dst, src))
 }
 
 // QueueAllToAllV submits an alltoall of the tensor name to q, in which sends[i] elements of src go
 // to rank i. The ranks exchange how many elements come from each.
 func QueueAllToAllV[T Elem](q *Queue, name string, src []T, sends []int) (*Gathered[T], error) {
-	return gathered[T](q, name, Collective{
-		Kind:  KindAllToAll,
-		Type:  typeOf[T](),
-		Src:   BufferOf(src),
-		Sends: sends,
-	})
-}
-
-func allToAll[T Elem](dst, src []T, counts, sends []int) Collective {
-	return Collective{
-		Kind:   KindAllToAll,
-		Type:   typeOf[T](),
-		Dst:    BufferOf(dst),
-		Src:    BufferOf(src),
-		Counts: counts,
-		Sends:  sends,
-	}
+	return gathered[T](q, name, with(Collective{Kind: KindAllToAll, Sends: sends}, nil, src))
 }

@@ -35,6 +35,14 @@ func BufferOf[T Elem](s []T) Buffer {
 	return Buffer{Ptr: unsafe.Pointer(unsafe.SliceData(s)), Len: len(s)}
 }
 
+// with returns w on the elements of dst and src.
+func with[T Elem](w Collective, dst, src []T) Collective {
+	w.Type = typeOf[T]()
+	w.Dst = BufferOf(dst)
+	w.Src = BufferOf(src)
+	return w
+}
+
 // Collective is one call as data, for callers that know types and lengths only at run
 // time: [Comm.Do] makes it. What each kind wants is said at the function of its name;
 // what that does not take as an argument stays zero.

@@ -14,12 +14,5 @@ func GatherV[T Elem](ctx context.Context, c *Comm, dst, src []T, counts []int, r
 	if c.Rank() != root {
 		dst = nil
 	}
-	return c.Do(ctx, Collective{
-		Kind:   KindGather,
-		Type:   typeOf[T](),
-		Root:   root,
-		Dst:    BufferOf(dst),
-		Src:    BufferOf(src),
-		Counts: counts,
-	})
+	return c.Do(ctx, with(Collective{Kind: KindGather, Root: root, Counts: counts}, dst, src))
 }

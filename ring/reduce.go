@@ -12,12 +12,5 @@ func Reduce[T Elem](ctx context.Context, c *Comm, dst, src []T, op Op, root int)
 	if c.Rank() != root {
 		dst = nil
 	}
-	return c.Do(ctx, Collective{
-		Kind: KindReduce,
-		Type: typeOf[T](),
-		Op:   op,
-		Root: root,
-		Dst:  BufferOf(dst),
-		Src:  BufferOf(src),
-	})
+	return c.Do(ctx, with(Collective{Kind: KindReduce, Op: op, Root: root}, dst, src))
 }

@@ -15,26 +15,15 @@ func ReduceScatter[T Elem](ctx context.Context, c *Comm, dst, src []T, op Op) er
 // ReduceScatterV is [ReduceScatter] with parts of different lengths. Counts has the number of
 // elements of each rank's part, and is the same on all ranks.
 func ReduceScatterV[T Elem](ctx context.Context, c *Comm, dst, src []T, counts []int, op Op) error {
-	return c.Do(ctx, reduceScatter(dst, src, counts, op))
+	return c.Do(ctx, with(Collective{Kind: KindReduceScatter, Op: op, Counts: counts}, dst, src))
 }
 
 // ReduceScatterAsync starts [ReduceScatter].
 func ReduceScatterAsync[T Elem](c *Comm, dst, src []T, op Op) (Handle, error) {
-	return c.Start(reduceScatter(dst, src, nil, op))
+	return c.Start(with(Collective{Kind: KindReduceScatter, Op: op}, dst, src))
 }
 
 // QueueReduceScatter submits [ReduceScatter] of the tensor name to q.
 func QueueReduceScatter[T Elem](q *Queue, name string, dst, src []T, op Op) (Ticket, error) {
-	return q.Submit(name, reduceScatter(dst, src, nil, op))
-}
-
-func reduceScatter[T Elem](dst, src []T, counts []int, op Op) Collective {
-	return Collective{
-		Kind:   KindReduceScatter,
-		Type:   typeOf[T](),
-		Op:     op,
-		Dst:    BufferOf(dst),
-		Src:    BufferOf(src),
-		Counts: counts,
-	}
+	return q.Submit(name, with(Collective{Kind: KindReduceScatter, Op: op}, dst, src))
 }

@@ -15,12 +15,5 @@ func ScatterV[T Elem](ctx context.Context, c *Comm, dst, src []T, counts []int, 
 	if c.Rank() != root {
 		src = nil
 	}
-	return c.Do(ctx, Collective{
-		Kind:   KindScatter,
-		Type:   typeOf[T](),
-		Root:   root,
-		Dst:    BufferOf(dst),
-		Src:    BufferOf(src),
-		Counts: counts,
-	})
+	return c.Do(ctx, with(Collective{Kind: KindScatter, Root: root, Counts: counts}, dst, src))
 }
