@@ -18,7 +18,7 @@ type compatCommand struct{ *invocation }
 func newCompat(call *invocation) *cobra.Command {
 	cmd := call.define(&cobra.Command{
 		Use:   "compat [launcher]",
-		Short: "Show what mpirun's, mpiexec's, horovodrun's, srun's and torchrun's flags mean to gorun",
+		Short: "Show what other launchers' flags mean to gorun",
 		Args:  upToOneArgument,
 	}, &compatCommand{call})
 	for _, n := range dialect.Launchers() {
@@ -46,8 +46,9 @@ func (c *compatCommand) Run(context.Context) (code int, err error) {
 func compatText(only dialect.Dialect) string {
 	var b strings.Builder
 	b.WriteString(`Other launchers' flags, and what they mean to gorun. Where launchers differ, gorun follows the one
-whose name it is started by (a link named mpirun, mpiexec, mpiexec.hydra, horovodrun, srun or
-torchrun), or that --dialect NAME or GORUN_DIALECT names.
+whose name it is started by (a link named mpirun, mpiexec, mpiexec.hydra, horovodrun, srun,
+torchrun, deepspeed, accelerate or flux), or that --dialect NAME or GORUN_DIALECT names. The words of
+the last three count only then.
 A colon that stands alone separates programs: gorun -np 1 ./server : -np 4 ./worker
 `)
 	for _, n := range dialect.Launchers() {

@@ -39,8 +39,8 @@ func writeUsage(cmd *cobra.Command) error {
 	}
 	if root {
 		b.WriteString(`
-Flags of mpirun, mpiexec.hydra, horovodrun, srun and torchrun are understood too:
-gorun help compat lists them.
+Flags of mpirun, mpiexec.hydra, horovodrun, srun, torchrun, deepspeed, accelerate
+and flux are understood too: gorun help compat lists them.
 
 Exit codes: the first failing rank's own, 128+signal, or 2 usage, 124 timeout,
 125 cannot launch or host lost, 126/127 program not executable/not found, 130 Ctrl-C.

@@ -1,6 +1,7 @@
-// Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun and torchrun into
-// gorun's own flags. flags.txt is the table of translations; readers translate values that need
-// code. The result is text for the flag parser, which alone checks the values of gorun's flags.
+// Package dialect turns command lines of mpirun, mpiexec.hydra, horovodrun, srun, torchrun,
+// deepspeed, accelerate and flux into gorun's own flags. flags.txt is the table of translations;
+// readers translate values that need code. The result is text for the flag parser, which alone
+// checks the values of gorun's flags.
 package dialect
 
 import (
@@ -21,8 +22,14 @@ const (
 	Horovod
 	Slurm
 	Torch
+	DeepSpeed
+	Accelerate
+	Flux
 	Own // gorun itself, where it chooses between the others' meanings
 )
+
+// byName are the launchers whose words count only in their own dialects.
+const byName = DeepSpeed | Accelerate | Flux
 
 // Launcher is a launcher and its names.
 type Launcher struct {
@@ -30,18 +37,22 @@ type Launcher struct {
 	Name    string   // name of its program
 	Title   string   // heading
 	aliases []string // other names of its program, and short names
+	command string   // the command of its program that gorun understands; "": it has none
 }
 
 // Launchers lists the launchers in the order of the documentation.
 func Launchers() []Launcher {
 	return []Launcher{
-		{OpenMPI, "mpirun", "mpirun (Open MPI 4 and 5)",
-			[]string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"}},
-		{Hydra, "mpiexec.hydra", "mpiexec.hydra (MPICH, Intel MPI)",
-			[]string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"}},
-		{Horovod, "horovodrun", "horovodrun", []string{"horovod"}},
-		{Slurm, "srun", "srun", []string{"slurm"}},
-		{Torch, "torchrun", "torchrun", []string{"torch"}},
+		{Dialect: OpenMPI, Name: "mpirun", Title: "mpirun (Open MPI 4 and 5)",
+			aliases: []string{"mpiexec", "mpirun.openmpi", "mpiexec.openmpi", "orterun", "prterun", "openmpi", "ompi"}},
+		{Dialect: Hydra, Name: "mpiexec.hydra", Title: "mpiexec.hydra (MPICH, Intel MPI)",
+			aliases: []string{"mpirun.hydra", "mpirun.mpich", "mpiexec.mpich", "hydra", "mpich"}},
+		{Dialect: Horovod, Name: "horovodrun", Title: "horovodrun", aliases: []string{"horovod"}},
+		{Dialect: Slurm, Name: "srun", Title: "srun", aliases: []string{"slurm"}},
+		{Dialect: Torch, Name: "torchrun", Title: "torchrun", aliases: []string{"torch"}},
+		{Dialect: DeepSpeed, Name: "deepspeed", Title: "deepspeed"},
+		{Dialect: Accelerate, Name: "accelerate", Title: "accelerate launch", command: "launch"},
+		{Dialect: Flux, Name: "flux", Title: "flux run", command: "run"},
 	}
 }
 
@@ -67,6 +78,15 @@ func Named(name string) (dialect Dialect, known bool) {
 		}
 	}
 	return Own, name == "gorun"
+}
+
+// commandOf returns the command of a launcher's program that gorun understands, or "".
+func commandOf(d Dialect) string {
+	i := slices.IndexFunc(Launchers(), func(l Launcher) bool { return l.Dialect == d })
+	if i < 0 {
+		return ""
+	}
+	return Launchers()[i].command
 }
 
 // Choose returns the dialect of GORUN_DIALECT, or else of the name that gorun was started by.

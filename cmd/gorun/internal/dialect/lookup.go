@@ -20,8 +20,11 @@ type meaning struct {
 
 // known reports whether a word without dashes is a flag of any launcher.
 func (t *translator) known(name string) bool {
-	return len(t.table.flags[name]) > 0 || Lookup(t.flags, name) != nil
+	return len(t.rows(name)) > 0 || Lookup(t.flags, name) != nil
 }
+
+// rows returns the rows of a word that count in the dialect.
+func (t *translator) rows(name string) []*word { return rowsOf(t.table.flags[name], ^byName|t.dialect) }
 
 // Lookup returns gorun's flag of a name or letter without dashes, or nil.
 func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
@@ -37,7 +40,7 @@ func Lookup(flags *pflag.FlagSet, name string) *pflag.Flag {
 // meaning translates a word: by its dialect, else by gorun's choice among launchers, else as
 // gorun's flag of that name, else by the launchers that have it, if they agree.
 func (t *translator) meaning(name, typed string) (meaning, error) {
-	rows := t.table.flags[name]
+	rows := t.rows(name)
 	for _, dialect := range []Dialect{t.dialect, Own} {
 		if of := rowsOf(rows, dialect); len(of) > 0 {
 			return meaning{typed: typed, rows: of, args: of[0].args}, nil
@@ -99,7 +102,7 @@ func ambiguous(rows []*word, typed string) error {
 // unabbreviated returns the only word of the dialect that begins with name if the launcher accepts
 // abbreviations, else name.
 func (t *translator) unabbreviated(name string) string {
-	if t.dialect&(Horovod|Slurm|Torch) == 0 || len(name) < 2 {
+	if t.dialect&(Horovod|Slurm|Torch|DeepSpeed|Accelerate) == 0 || len(name) < 2 {
 		return name
 	}
 	whole := ""
@@ -128,12 +131,16 @@ func (t *translator) unknown(arg string) error {
 	var ours, theirs []string
 	t.flags.VisitAll(func(f *pflag.Flag) { ours = append(ours, f.Name) })
 	for other := range t.table.flags {
-		if len(other) > 2 {
+		if len(other) > 2 && len(t.rows(other)) > 0 {
 			theirs = append(theirs, other)
 		}
 	}
 	slices.Sort(theirs)
 	h := "see gorun --help; flags of your program go after its name"
+	if rows := t.table.flags[normalizeDashes(name)]; len(rows) > 0 && t.dialect == Own {
+		launcher := rows[0].of.String()
+		return usage.Errorf("it is a word of "+launcher+": say --dialect "+launcher, "unknown flag %s%s", dashes, name)
+	}
 	all := append(ours, theirs...)
 	if n := cmp.Or(usage.Nearest(normalizeDashes(name), all), shortestWithPrefix(normalizeDashes(name), all)); n != "" {
 		h = "did you mean --" + n + "?"

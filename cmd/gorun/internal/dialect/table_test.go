@@ -36,7 +36,8 @@ func TestTableCoversEveryValue(t *testing.T) {
 	table := readTable()
 	for _, byName := range []map[string][]*word{table.flags, table.settings, onlyVariables(table)} {
 		for name, all := range byName {
-			for _, launcher := range []Dialect{OpenMPI, Hydra, Horovod, Slurm, Torch, Own, mca} {
+			for _, launcher := range []Dialect{OpenMPI, Hydra, Horovod, Slurm, Torch, DeepSpeed, Accelerate, Flux, Own,
+				mca} {
 				of := rowsOf(all, launcher)
 				for i, w := range of {
 					if w.args != of[0].args || (w.is == nil) != (i == len(of)-1) {

@@ -118,12 +118,34 @@ func translateAs(argv []string, environ map[string]string, dialect Dialect, flag
 // readFlags reads the flags before a program. It stops at a flag that changes how all flags are
 // read.
 func (t *translator) readFlags() error {
+	command := commandOf(t.dialect)
+	if command != "" && t.first() && len(t.rest) > 0 && isPositional(t.rest[0]) && t.rest[0] != command {
+		return usage.Errorf("write "+t.dialect.String()+" "+command+" and its flags, or run "+t.dialect.String()+
+			" itself by its path", "%v %s: gorun only speaks for %v %s", t.dialect, t.rest[0], t.dialect, command)
+	}
+	if err := t.readWords(); err != nil {
+		return err
+	}
+	if command != "" && t.first() && len(t.rest) > 0 && t.rest[0] == command {
+		t.rest = t.rest[1:]
+		if err := t.readWords(); err != nil {
+			return err
+		}
+	}
+	return t.finish()
+}
+
+// first reports whether t reads the first program of a line.
+func (t *translator) first() bool { return t.environ != nil }
+
+// readWords reads flags up to another word.
+func (t *translator) readWords() error {
 	for len(t.rest) > 0 && !isPositional(t.rest[0]) && t.rest[0] != "--" && t.requested == t.dialect && !t.version {
 		if err := t.next(); err != nil {
 			return err
 		}
 	}
-	return t.finish()
+	return nil
 }
 
 // finish translates requests that depend on several flags.
@@ -135,6 +157,7 @@ func (t *translator) finish() error {
 	if t.module && t.noPython {
 		return usage.Errorf("leave one of them out", "--module runs a module of Python, and --no-python no Python")
 	}
+	t.emitDefaults()
 	err := t.emitNodes()
 	if t.isVariable(t.nodes.typed) && t.faulty == nil {
 		t.faulty = err
@@ -191,10 +214,10 @@ type translator struct {
 	typedAs   []string // the words that the user typed, one for each of Args
 	program   []string
 
-	// torchrun's --nnodes, --no-python, --module, --redirects and --tee
-	nodes            nodeRange
-	noPython, module bool
-	redirected, teed redirection
+	// torchrun's --nnodes, --no-python, --module, --redirects, --tee; deepspeed's --no_local_rank
+	nodes                         nodeRange
+	noPython, module, noLocalRank bool
+	redirected, teed              redirection
 
 	// Hydra's -map-by and -bind-to: parts of a host
 	hydraMapped, hydraTyped, hydraBound string
@@ -387,17 +410,25 @@ func (t *translator) retract(flag string) {
 	delete(t.Typed, flag)
 }
 
-// pythonModule reads torchrun's --module, withoutPython its --no-python.
-func (t *translator) pythonModule(_, _ string) error  { t.module = true; return nil }
-func (t *translator) withoutPython(_, _ string) error { t.noPython = true; return nil }
+// pythonModule reads torchrun's --module, withoutPython its --no-python, and withoutLocalRank
+// deepspeed's --no_local_rank.
+func (t *translator) pythonModule(_, _ string) error     { t.module = true; return nil }
+func (t *translator) withoutPython(_, _ string) error    { t.noPython = true; return nil }
+func (t *translator) withoutLocalRank(_, _ string) error { t.noLocalRank = true; return nil }
 
-// asProgram returns the program's command line; torchrun runs scripts with Python.
+// asProgram returns the program's command line. torchrun, deepspeed and accelerate run scripts with
+// Python; deepspeed gives them the argument --local_rank.
 func (t *translator) asProgram(program []string) []string {
+	var python []string
 	switch {
 	case t.module:
-		return slices.Concat([]string{"python", "-u", "-m"}, program)
-	case t.dialect == Torch && !t.noPython:
-		return slices.Concat([]string{"python", "-u"}, program)
+		python = []string{"python", "-u", "-m"}
+	case t.dialect&(Torch|DeepSpeed|Accelerate) != 0 && !t.noPython:
+		python = []string{"python", "-u"}
 	}
-	return program
+	if t.dialect == DeepSpeed && !t.noLocalRank {
+		script := "exec " + strings.Join(append(python, `"$0"`), " ") + ` --local_rank="$LOCAL_RANK" "$@"`
+		return slices.Concat([]string{"sh", "-c", script}, program)
+	}
+	return slices.Concat(python, program)
 }

@@ -216,6 +216,11 @@ func rowsOf(launcher dialect.Dialect) (rows []row) {
 func TestEveryFlagOfEveryLauncher(t *testing.T) {
 	isFlag := regexp.MustCompile(`^--[\w-]+( '.*'| \S+)?$`)
 	for _, launcher := range dialect.Launchers() {
+		flags, _ := settings.NewFlags()
+		without, err := dialect.Translate([]string{"--", "prog"}, nil, launcher.Dialect, flags, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
 		for _, row := range rowsOf(launcher.Dialect) {
 			for _, argv := range row.typed {
 				flags, _ := settings.NewFlags()
@@ -231,7 +236,7 @@ func TestEveryFlagOfEveryLauncher(t *testing.T) {
 					t.Errorf("%s %q: %v", launcher.Name, argv, err)
 				case kind == "no effect yet" && !strings.Contains(got.Notice(), argv[0]):
 					t.Errorf("%s %q: notice %q", launcher.Name, argv, got.Notice())
-				case kind == "nothing to do" && (len(got.Args) > 4 || got.Notice() != ""):
+				case kind == "nothing to do" && (!slices.Equal(ourFlags(got), ourFlags(without)) || got.Notice() != ""):
 					t.Errorf("%s %q: %q, notice %q", launcher.Name, argv, got.Args, got.Notice())
 				case isFlag.MatchString(row.means) && row.means != "--version" && row.means != "--help":
 					if err := flags.Parse(got.Args); err != nil {
@@ -242,6 +247,8 @@ func TestEveryFlagOfEveryLauncher(t *testing.T) {
 		}
 	}
 }
+
+func ourFlags(line dialect.Line) []string { return line.Args[:slices.Index(line.Args, "--")] }
 
 // In gorun's own dialect some letters must be written out.
 func TestAmbiguousFlags(t *testing.T) {
@@ -319,9 +326,31 @@ func inventory() map[dialect.Dialect]map[int]string {
 			-1: `kill-on-bad-exit K exclusive pty bcast`,
 		},
 		dialect.Torch: {
-			0: `standalone no-python module m run-path`,
+			0: `standalone no-python module m run-path virtual-local-rank`,
 			1: `nnodes nproc-per-node rdzv-backend rdzv-endpoint rdzv-id rdzv-conf max-restarts monitor-interval start-method role log-dir redirects r tee t node-rank
-				master-addr master-port local-addr local-ranks-filter logs-specs`,
+				master-addr master-port local-addr local-ranks-filter logs-specs event-log-handler log-line-prefix-template duplicate-stdout-filters duplicate-stderr-filters
+				numa-binding signals-to-handle shutdown-timeout print-completion`,
+		},
+		dialect.DeepSpeed: {
+			0: `module no-python no-local-rank no-ssh no-ssh-check force-multi save-pid elastic-training bind-cores-to-rank`,
+			1: `H hostfile i include e exclude num-nodes min-elastic-nodes max-elastic-nodes num-gpus num-accelerators master-port master-addr node-rank launcher launcher-args
+				enable-each-rank-log autotuning comment account bind-core-list ssh-port`,
+		},
+		dialect.Accelerate: {
+			0: `quiet q cpu multi-gpu tpu enable-cpu-affinity dynamo-use-fullgraph dynamo-use-dynamic dynamo-use-regional-compilation use-deepspeed use-fsdp
+				use-parallelism-config use-megatron-lm same-network module m no-python tpu-cluster no-tpu-cluster tpu-use-sudo downcast-bf16 debug`,
+			1: `config-file mixed-precision num-processes num-machines num-cpu-threads-per-process dynamo-backend dynamo-mode gpu-ids machine-rank main-process-ip
+				main-process-port t tee log-dir role rdzv-backend rdzv-conf max-restarts monitor-interval vm env main-training-function deepspeed-config-file zero-stage
+				offload-optimizer-device offload-param-device offload-optimizer-nvme-path offload-param-nvme-path gradient-accumulation-steps gradient-clipping zero3-init-flag
+				zero3-save-16bit-model deepspeed-hostfile deepspeed-exclusion-filter deepspeed-inclusion-filter deepspeed-multinode-launcher deepspeed-moe-layer-cls-names
+				fsdp-version fsdp-offload-params fsdp-min-num-params fsdp-sharding-strategy fsdp-reshard-after-forward fsdp-auto-wrap-policy
+				fsdp-transformer-layer-cls-to-wrap fsdp-backward-prefetch fsdp-state-dict-type fsdp-forward-prefetch fsdp-use-orig-params fsdp-cpu-ram-efficient-loading
+				fsdp-sync-module-states fsdp-activation-checkpointing fsdp-activation-checkpointing-offload aws-access-key-id aws-secret-access-key mpirun-hostfile`,
+		},
+		dialect.Flux: {
+			0: `u unbuffered l label-io dry-run quiet x exclusive v verbose`,
+			1: `q queue t time-limit urgency job-name o setopt setattr add-file dependency requires begin-time env env-remove env-file rlimit input output error cwd flags signal
+				taskmap N nodes n ntasks c cores-per-task g gpus-per-task cores tasks-per-node tasks-per-core gpus-per-node`,
 		},
 	}
 }
@@ -340,7 +369,7 @@ func FuzzTranslate(f *testing.F) {
 	f.Fuzz(func(t *testing.T, anything, theirs string, which byte) {
 		flags, _ := settings.NewFlags()
 		dialects := []dialect.Dialect{dialect.Own, dialect.OpenMPI, dialect.Hydra, dialect.Horovod, dialect.Slurm,
-			dialect.Torch}
+			dialect.Torch, dialect.DeepSpeed, dialect.Accelerate, dialect.Flux}
 		launcher := dialects[int(which)%len(dialects)]
 		words := strings.Split(anything, "\x00")
 		program := strings.Split(theirs, "\x00")
@@ -349,8 +378,8 @@ func FuzzTranslate(f *testing.F) {
 		for _, ours := range [][]string{{"-np", "4", "--"}, {"-np", "4"}} {
 			got, err := dialect.Translate(slices.Concat(ours, program), nil, launcher, flags, commands())
 			isFlag := strings.HasPrefix(program[0], "-") && program[0] != "-"
-			if len(ours) == 2 && (isFlag || hasColon(program) || launcher == dialect.Torch) {
-				continue // a flag, several programs, or a Python script
+			if len(ours) == 2 && (isFlag || hasColon(program) || launcher >= dialect.Torch && launcher < dialect.Own) {
+				continue // a flag, several programs, a Python script, or the command of a launcher
 			}
 			if err != nil || !slices.Equal(got.Args, slices.Concat([]string{"--np=4", "--"}, program)) {
 				t.Fatalf("%q, then %q: %q, %v", ours, program, got.Args, err)
@@ -387,8 +416,8 @@ func checkTranslated(t *testing.T, words []string, got dialect.Line, err error) 
 		}
 	}
 	program := got.Args[min(end+1, len(got.Args)):]
-	if len(program) > 1 && program[0] == "python" && program[1] == "-u" || hasColon(words) {
-		return // started as torchrun does, several programs, or an escaped colon
+	if len(program) > 1 && (program[0] == "python" || program[0] == "sh") && program[1] != "" || hasColon(words) {
+		return // started as torchrun and deepspeed do, several programs, or an escaped colon
 	}
 	if !slices.Equal(program, words[len(words)-len(program):]) {
 		t.Fatalf("%q became %q", words, got.Args)

@@ -333,8 +333,8 @@ func (o *Options) Groups() []Group {
 			{Name: "config", To: &o.Config, NoVariable: true, From: Connects,
 				Usage: "YAML file with defaults for these flags (default: ~/.config/gorun/config.yaml)"},
 			{Name: "dialect", To: &o.dialect, Words: dialect.Names(), From: Connects,
-				Usage: "launcher whose flags to accept first: gorun, mpirun, mpiexec.hydra, horovodrun, srun or " +
-					"torchrun (default: from gorun's name)"},
+				Usage: "launcher whose flags to accept first: " + strings.Join(dialect.Names(), ", ") +
+					" (default: from gorun's name)"},
 			{Name: "verbose", Short: "v", To: (*counter)(&o.Verbose), From: Connects, Usage: "print what gorun does"},
 		}},
 	}
