@@ -30,8 +30,11 @@ func (c *manCommand) Run(context.Context) (code int, err error) {
 	about := c.root
 	if len(c.args) > 0 {
 		if about, _, _ = c.root.Find(c.args); about == c.root || !about.IsAvailableCommand() {
-			return 0, usage.Errorf("choose one: "+strings.Join(visible(c.root), ", "), "gorun man: unknown command %q",
-				c.args[0])
+			hint := "choose one: " + strings.Join(visible(c.root), ", ")
+			if near := usage.Nearest(c.args[0], visible(c.root)); near != "" {
+				hint = "did you mean gorun man " + near + "?"
+			}
+			return 0, usage.Errorf(hint, "gorun man: unknown command %q", c.args[0])
 		}
 	}
 	_, err = io.WriteString(c.plain, manualPage(about).Roff())

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -19,12 +20,14 @@ import (
 	"github.com/gorun/gorun/ssh"
 )
 
-// hinted replaces the hint of an error.
+// hinted replaces the hint of an error, and its text if says is not empty.
 type hinted struct {
 	error
+	says string
 	hint string
 }
 
+func (e *hinted) Error() string { return cmp.Or(e.says, e.error.Error()) }
 func (e *hinted) Hint() string  { return e.hint }
 func (e *hinted) Unwrap() error { return e.error }
 
@@ -49,12 +52,16 @@ func explainProgram(err error, program []string, o *settings.Options, commands [
 		return err
 	}
 	h := programHint(program, launch.Code() == 127, o, commands)
+	says := ""
+	if command := commandHint(program, commands); command != "" && h == command {
+		says = fmt.Sprintf("%q is neither a command of gorun nor a program in PATH", program[0])
+	}
 	if h == "" {
 		return err
 	}
 	out := &launcher.LaunchError{}
 	for _, f := range launch.Hosts {
-		out.Hosts = append(out.Hosts, launcher.HostError{Host: f.Host, Err: &hinted{f.Err, h}})
+		out.Hosts = append(out.Hosts, launcher.HostError{Host: f.Host, Err: &hinted{f.Err, says, h}})
 	}
 	return out
 }
@@ -66,7 +73,10 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	rest := program[1:]
 	variable, _, assigned := strings.Cut(name, "=")
 	plain := !strings.ContainsAny(name, "/.")
+	command := commandHint(program, commands)
 	switch _, number := strconv.Atoi(name); {
+	case isStart(name) && command != "":
+		return command
 	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
 		return fmt.Sprintf("a Python script is run by python: write python %s", quoted(program...))
 	case strings.ContainsFunc(name, unicode.IsSpace):
@@ -90,10 +100,31 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	if slices.Contains(commands, name) {
 		return fmt.Sprintf("put gorun's command before its flags: gorun %s", quoted(program...))
 	}
-	if command := usage.Nearest(name, commands); plain && command != "" {
-		return fmt.Sprintf("did you mean gorun %s? A program must be a path or in PATH", command)
+	return command
+}
+
+// commandHint guesses which command of gorun the user meant by the name of a program, or returns
+// "".
+func commandHint(program, commands []string) string {
+	name := program[0]
+	if strings.ContainsAny(name, "/.") {
+		return ""
+	}
+	if isStart(name) && len(program) == 1 {
+		return "name a program: gorun -np 4 ./train"
+	}
+	if isStart(name) {
+		return fmt.Sprintf("gorun starts programs without a command: leave %q out", name)
+	}
+	if command := usage.Nearest(name, commands); command != "" && command != name {
+		return "did you mean gorun " + command + "?"
 	}
 	return ""
+}
+
+// isStart reports whether a word is other programs' command that starts a program.
+func isStart(word string) bool {
+	return slices.Contains([]string{"run", "start", "launch", "submit"}, word)
 }
 
 // mayBeHost reports whether word, after the hosts of -H, may be another host: it differs from the

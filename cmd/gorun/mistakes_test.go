@@ -1,19 +1,39 @@
 package main
 
 import (
+	"io"
+	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/usage"
 )
 
+// Every name for which users type synonyms is a command or a flag of gorun.
+func TestSynonymsLeadToCommandsAndFlags(t *testing.T) {
+	root := newInvocation([]string{"gorun"}, nil, io.Discard, io.Discard, nil).root
+	text, err := os.ReadFile("../../internal/usage/synonyms.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		name, _, found := strings.Cut(line, ":")
+		if found && line[0] != '#' && !slices.Contains(visible(root), name) && root.Flags().Lookup(name) == nil {
+			t.Errorf("gorun has no %s", name)
+		}
+	}
+}
+
 func TestProgramHint(t *testing.T) {
+	commands := visible(newInvocation([]string{"gorun"}, nil, io.Discard, io.Discard, nil).root)
 	golden.Cases(t, "testdata/hints.txt", func(typed string) (string, error) {
 		argv, err := usage.SplitShell(typed)
 		if err != nil {
 			return "", err
 		}
 		o, _, program, _ := seen(t, append([]string{"gorun"}, argv...)...)
-		return programHint(program, true, &o, []string{"bench", "version"}), nil
+		return programHint(program, true, &o, commands), nil
 	})
 }

@@ -46,38 +46,3 @@ func Clipped(s string) string {
 	}
 	return s
 }
-
-// Nearest returns the candidate most similar to word, or "".
-func Nearest(word string, candidates []string) string {
-	best := ""
-	bestDistance := 1 + len(word)/3
-	for _, c := range candidates {
-		if d := editDistance(word, c); d <= bestDistance && (best == "" || d < bestDistance) {
-			best = c
-			bestDistance = d
-		}
-	}
-	return best
-}
-
-// editDistance counts the insertions, deletions and substitutions between a and b (Wagner and
-// Fischer, 1974).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
-}

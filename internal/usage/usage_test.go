@@ -33,6 +33,14 @@ func TestNearest(t *testing.T) {
 		"mca":                       "",
 		"":                          "",
 		"something-else-altogether": "",
+		"timeuot":                   "timeout",
+		"stdni":                     "stdin",
+		"drain":                     "",
+		"std":                       "",
+		"host":                      "hosts",
+		"nodes":                     "hosts",
+		"plan":                      "dry-run",
+		"dry":                       "dry-run",
 	} {
 		if got := Nearest(word, names); got != want {
 			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
@@ -47,7 +55,10 @@ func TestEditDistance(t *testing.T) {
 	for _, tc := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"ab", "ba", 2}} {
+	}{
+		{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2},
+		{"ab", "ba", 1}, {"stakcs", "stacks", 1}, {"abc", "cab", 2},
+	} {
 		if got := editDistance(tc.a, tc.b); got != tc.want || editDistance(tc.b, tc.a) != tc.want {
 			t.Errorf("%q and %q: %d, and back %d, want %d", tc.a, tc.b, got, editDistance(tc.b, tc.a), tc.want)
 		}

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 
@@ -142,21 +141,10 @@ func (t *translator) unknown(arg string) error {
 		return usage.Errorf("it is a word of "+launcher+": say --dialect "+launcher, "unknown flag %s%s", dashes, name)
 	}
 	all := append(ours, theirs...)
-	if n := cmp.Or(usage.Nearest(normalizeDashes(name), all), shortestWithPrefix(normalizeDashes(name), all)); n != "" {
+	if n := usage.Nearest(normalizeDashes(name), all); n != "" {
 		h = "did you mean --" + n + "?"
 	}
 	return usage.Errorf(h, "unknown flag %s%s", dashes, name)
-}
-
-// shortestWithPrefix returns the shortest candidate that begins with word, or "" for short words.
-func shortestWithPrefix(word string, candidates []string) string {
-	shortest := ""
-	for _, c := range candidates {
-		if len(word) > 3 && strings.HasPrefix(c, word) && (shortest == "" || len(c) < len(shortest)) {
-			shortest = c
-		}
-	}
-	return shortest
 }
 
 // Spelling normalizes a long flag name: other launchers' spellings, and _ for -.

@@ -1,0 +1,85 @@
+package usage
+
+import (
+	"cmp"
+	_ "embed"
+	"slices"
+	"strings"
+)
+
+//go:embed synonyms.txt
+var synonyms string
+
+// Nearest returns the candidate that a user who typed word probably meant, or "": a synonym of
+// word, else the most similar one if few letters differ, else the shortest that begins with a long
+// word.
+func Nearest(word string, candidates []string) string {
+	if slices.Contains(candidates, word) {
+		return word
+	}
+	for line := range strings.Lines(synonyms) {
+		name, words, _ := strings.Cut(line, ":")
+		if slices.Contains(strings.Fields(words), word) && slices.Contains(candidates, name) {
+			return name
+		}
+	}
+	best := ""
+	bestDistance := mistypes(word) + 1
+	for _, c := range candidates {
+		if d := editDistance(word, c); d < bestDistance {
+			best = c
+			bestDistance = d
+		}
+	}
+	return cmp.Or(best, shortestWithPrefix(word, candidates))
+}
+
+// shortestWithPrefix returns the shortest candidate that begins with word, or "" for short words.
+func shortestWithPrefix(word string, candidates []string) (shortest string) {
+	for _, c := range candidates {
+		if len(word) > 3 && strings.HasPrefix(c, word) && (shortest == "" || len(c) < len(shortest)) {
+			shortest = c
+		}
+	}
+	return shortest
+}
+
+// mistypes bounds the mistakes in a mistyped word. More of them make another word of a short one,
+// such as status of stacks.
+func mistypes(word string) int {
+	switch n := len(word); {
+	case n < 3:
+		return 0
+	case n < 8:
+		return 1
+	default:
+		return min(n/4, 3)
+	}
+}
+
+// editDistance counts the insertions, deletions, substitutions and swaps of neighbours between a
+// and b (optimal string alignment).
+func editDistance(a, b string) int {
+	var before []int // the row above row
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		next := make([]int, len(b)+1)
+		next[0] = i + 1
+		for j := range len(b) {
+			cost := row[j]
+			if a[i] != b[j] {
+				cost++
+			}
+			next[j+1] = min(cost, row[j+1]+1, next[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				next[j+1] = min(next[j+1], before[j-1]+1)
+			}
+		}
+		before = row
+		row = next
+	}
+	return row[len(b)]
+}
