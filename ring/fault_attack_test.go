@@ -142,13 +142,9 @@ func (m *middleman) end() {
 const canary = float32(-7.4505806e-09)
 
 func pairOf(more ...string) layout {
-	return layout{
-		name:      "pair",
-		transport: "tcp",
-		size:      2,
-		streams:   2,
-		more:      more,
-	}
+	l := over("tcp", 2, more...)
+	l.streams = 2
+	return l
 }
 
 // S3: who listens between two ranks sees what they send each other, unless they encrypt it.

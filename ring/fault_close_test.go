@@ -89,13 +89,8 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	l := layout{
-		name:      "stacked",
-		transport: "auto",
-		hosts:     []int{2, 1},
-		size:      3,
-		streams:   2,
-	}
+	l := layouts()[2].of(3)
+	l.streams = 2
 	before := [3]int{}
 	now := func() [3]int {
 		files, goroutines := inUse(t)

@@ -73,13 +73,7 @@ func TestFloodDuringInit(t *testing.T) {
 	}
 	for _, more := range []string{unguarded, "GORUN_ENCRYPT=1"} {
 		t.Run(more, func(t *testing.T) {
-			l := layout{
-				name:      "tcp",
-				transport: "tcp",
-				size:      2,
-				streams:   1,
-				more:      []string{more},
-			}
+			l := over("tcp", 2, more)
 			d := l.job(t)
 			m := newMiddleman(t)
 			m.gate = make(chan struct{})

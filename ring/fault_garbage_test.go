@@ -137,13 +137,7 @@ func TestGarbageChangesNoByte(t *testing.T) {
 			continue // less of the same
 		}
 		t.Run(more, func(t *testing.T) {
-			comms, d, _, s := beset(t, layout{
-				name:      "tcp",
-				transport: "tcp",
-				size:      manyRanks,
-				streams:   1,
-				more:      []string{more},
-			})
+			comms, d, _, s := beset(t, over("tcp", manyRanks, more))
 			results := [2][]byte{}
 			for i := range results {
 				s.on.Store(i == 1)
@@ -219,12 +213,7 @@ func BenchmarkGarbage(b *testing.B) {
 	for _, size := range []int{4, manyRanks} {
 		for _, bytes := range []int{64 << 10, 4 << 20} {
 			b.Run(fmt.Sprintf("ranks=%d/%dKiB", size, bytes>>10), func(b *testing.B) {
-				comms, d, listeners, s := beset(b, layout{
-					name:      "tcp",
-					transport: "tcp",
-					size:      size,
-					streams:   1,
-				})
+				comms, d, listeners, s := beset(b, over("tcp", size))
 				open := answering(listeners)
 				elsewhere := sinks(b, 1+open)
 				sink := garbageAt(b, elsewhere[0], elsewhere[1:])

@@ -148,13 +148,7 @@ func TestGoldenSums(t *testing.T) {
 			if raceEnabled && size%8 != 1 && size != 2 && size != 6 && !*update {
 				continue
 			}
-			line := sumsOf(t, layout{
-				name:      transport,
-				transport: transport,
-				size:      size,
-				streams:   1,
-				more:      []string{"RING_NETWORK=20us,10Gb/s"},
-			})
+			line := sumsOf(t, over(transport, size, "RING_NETWORK=20us,10Gb/s"))
 			lines = append(lines, line)
 			if !*update && !slices.Contains(golden, line) {
 				t.Errorf("%s: other bits than in %s", line, file)

@@ -162,13 +162,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 // startRemote starts a job of two ranks on each of two hosts, and returns when its calls are under
 // way. If they are to wait it is rank 0 that does.
 func startRemote(t *testing.T, c *lab.Cluster, what duty) (ranks []*process) {
-	l := layout{
-		name:      "stacked",
-		transport: "auto",
-		hosts:     []int{2, 2},
-		size:      4,
-		streams:   1,
-	}
+	l := layouts()[2]
 	d := l.job(t)
 	agents := map[string]string{} // by host
 	for rank := range l.size {

@@ -12,12 +12,7 @@ func TestSixtyFourRanks(t *testing.T) {
 	}
 	for _, transport := range []string{"tcp", "shm"} {
 		t.Run(transport, func(t *testing.T) {
-			l := layout{
-				name:      transport,
-				transport: transport,
-				size:      64,
-				streams:   1,
-			}
+			l := over(transport, 64)
 			comms := l.join(t, l.job(t))
 			f, err := specOf("allreduce")
 			if err != nil {

@@ -157,12 +157,7 @@ func TestFullDevShm(t *testing.T) {
 	if out, err := exec.Command(full[0], append(full[1:], "true")...).CombinedOutput(); err != nil {
 		lab.Skip(t, "no mount namespaces here: "+string(out))
 	}
-	l := layout{
-		name:      "shm",
-		transport: "shm",
-		size:      2,
-		streams:   1,
-	}
+	l := over("shm", 2)
 	d := l.job(t)
 	var ranks []*process
 	for rank := range l.size {
@@ -224,12 +219,7 @@ func TestImpossibleLengthsAreRefused(t *testing.T) {
 			says: "more than this machine's memory"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			l := layout{
-				name:      "tcp",
-				transport: "tcp",
-				size:      2,
-				streams:   1,
-			}
+			l := over("tcp", 2)
 			comms := l.join(t, l.job(t))
 			err := ringtest.Each(2, func(rank int) error {
 				if rank == 1 {

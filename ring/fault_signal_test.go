@@ -53,13 +53,7 @@ func TestSignalStorm(t *testing.T) {
 // nobody else has the memory.
 // It is row R13 of the fault matrix.
 func TestRankKilledDuringInit(t *testing.T) {
-	l := layout{
-		name:      "stacked",
-		transport: "auto",
-		hosts:     []int{2, 1},
-		size:      3,
-		streams:   1,
-	}
+	l := layouts()[2].of(3)
 	before := names(t, "/dev/shm")
 	steps := []string{"host", "shm/offer", "shm/leader", "shm/memory", "shm/have", "addr"}
 	for _, step := range append(steps, "joined") {

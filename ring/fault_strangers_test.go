@@ -248,12 +248,7 @@ func TestCrossedJobsStayApart(t *testing.T) {
 // Ranks of an earlier epoch of the same job, with the same key, are not let in.
 // It is row R18 of the fault matrix.
 func TestStaleEpochIsRejected(t *testing.T) {
-	l := layout{
-		name:      "tcp",
-		transport: "tcp",
-		size:      2,
-		streams:   1,
-	}
+	l := over("tcp", 2)
 	now := l.job(t)
 	old := l.job(t)
 	old.ID = now.ID

@@ -33,6 +33,17 @@ func layouts() []layout {
 	}
 }
 
+// over returns so many ranks of one host that have one transport, with more in their environment.
+func over(transport string, size int, more ...string) layout {
+	return layout{
+		name:      transport,
+		transport: transport,
+		size:      size,
+		streams:   1,
+		more:      more,
+	}
+}
+
 // onLayouts runs test on every layout.
 func onLayouts(t *testing.T, test func(t *testing.T, l layout)) {
 	for _, l := range layouts() {
