@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/gorun/gorun/internal/net/wire"
@@ -148,6 +149,12 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 		return d, &wire.FormatError{Reason: fmt.Sprintf("%d bytes of %d are there, and %d addresses", o.Have,
 			g.src.size, len(o.Addrs))}
 	}
+	for _, at := range o.Addrs {
+		if !listens(at, addrs) {
+			return d, &wire.FormatError{Reason: fmt.Sprintf("the host says that it listens on %v, which it was not "+
+				"asked for", at)}
+		}
+	}
 	d.Had = o.Have
 	s.host.Send(wire.TypePeers, g.introduce(s, o))
 	var feeding sync.WaitGroup
@@ -188,6 +195,17 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 			return d, nil
 		}
 	}
+}
+
+// firstPort is the first port on which a host may listen for others: those below are of the system.
+const firstPort = 1024
+
+// listens reports whether a host may have opened a port that it offers, on one of the addresses
+// that it was asked for. Other hosts connect to it.
+func listens(at netip.AddrPort, asked []netip.Addr) bool {
+	return at.Port() >= firstPort && slices.ContainsFunc(asked, func(ip netip.Addr) bool {
+		return ip.Unmap().WithZone("") == at.Addr().Unmap().WithZone("")
+	})
 }
 
 // next returns a host's next report, in which it has so much at least.

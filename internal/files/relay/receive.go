@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -193,7 +194,7 @@ func (m *member) follow(ctx context.Context, work *sync.WaitGroup, next func() (
 			m.learn(p.Peers)
 			if p.Whole && !began {
 				began = true
-				parents := slices.DeleteFunc(p.Peers, func(p wire.Peer) bool { return len(p.Addrs) == 0 })
+				parents := dialled(p.Peers, m.offer.Addrs)
 				work.Go(func() { m.fetch(ctx, parents) })
 			}
 		case wire.TypePiece:
@@ -221,6 +222,30 @@ func (m *member) follow(ctx context.Context, work *sync.WaitGroup, next func() (
 			return unexpected(f)
 		}
 	}
+}
+
+// dialled returns the peers that may be fetched from, with their addresses that a host with its own
+// addresses may connect to. A host says where it listens, and could name a service of another one:
+// addresses of loopback or of one link are only for hosts that have such addresses themselves.
+func dialled(peers []wire.Peer, own []netip.Addr) (all []wire.Peer) {
+	for _, p := range peers {
+		p.Addrs = slices.DeleteFunc(slices.Clone(p.Addrs), func(at netip.AddrPort) bool {
+			ip := at.Addr().Unmap()
+			switch {
+			case at.Port() < firstPort:
+				return true
+			case ip.IsLoopback():
+				return !slices.ContainsFunc(own, netip.Addr.IsLoopback)
+			case ip.IsLinkLocalUnicast():
+				return !slices.ContainsFunc(own, netip.Addr.IsLinkLocalUnicast)
+			}
+			return !ip.IsGlobalUnicast()
+		})
+		if len(p.Addrs) > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // say sends a report. A failure shows when the next frame is read.

@@ -544,10 +544,14 @@ func TestChangedFileIsRefused(t *testing.T) {
 func TestHostAnswersAreValidated(t *testing.T) {
 	many := make([]netip.AddrPort, maxAddrs+1)
 	for name, answers := range map[string][]any{
-		"more than there is":   {wire.Offered{Have: testSize + 1}},
-		"less than nothing":    {wire.Offered{Have: -1}},
-		"too many addresses":   {wire.Offered{Addrs: many, Cert: make([]byte, 32)}},
-		"no certificate":       {wire.Offered{Addrs: many[:1]}},
+		"more than there is": {wire.Offered{Have: testSize + 1}},
+		"less than nothing":  {wire.Offered{Have: -1}},
+		"too many addresses": {wire.Offered{Addrs: many, Cert: make([]byte, 32)}},
+		"no certificate":     {wire.Offered{Addrs: many[:1]}},
+		"a port of another": {wire.Offered{Addrs: []netip.AddrPort{netip.MustParseAddrPort("10.0.0.9:6379")},
+			Cert: make([]byte, 32)}, wire.Passed{Have: testSize, Done: true}},
+		"a port of the system": {wire.Offered{Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:22")},
+			Cert: make([]byte, 32)}, wire.Passed{Have: testSize, Done: true}},
 		"less than before":     {wire.Offered{Have: 10}, wire.Passed{Have: 9}},
 		"asks twice":           {wire.Offered{}, wire.Passed{Feed: true, From: -1}, wire.Passed{Feed: true, From: -1}},
 		"is done without path": {wire.Offered{}, wire.Passed{Done: true, Have: testSize}},
@@ -571,12 +575,38 @@ func TestHostAnswersAreValidated(t *testing.T) {
 					}
 				}
 			})
-			_, errs := w.deliver(w.group(1), []*remote{h}, nil)
+			_, errs := w.deliver(w.group(1), []*remote{h}, loopback())
 			var wrong *wire.FormatError
 			if !errors.As(errs[0], &wrong) {
 				t.Errorf("%v", errs[0])
 			}
 		})
+	}
+}
+
+// A host connects to no service of its own, nor of a whole link, because another host says that it
+// listens there.
+func TestOwnServicesAreNotDialled(t *testing.T) {
+	for at, own := range map[string][2]string{ // own addresses for which the address is dialled, and is not
+		"127.0.0.1:6379":          {"127.0.0.1", "10.0.0.1"},
+		"[::1]:6379":              {"::1", "fd00::1"},
+		"169.254.7.7:8080":        {"169.254.1.1", "10.0.0.1"},
+		"[::ffff:127.0.0.1]:6379": {"127.0.0.1", "10.0.0.1"},
+		"10.0.0.2:22":             {"", "10.0.0.1"},
+		"0.0.0.0:6379":            {"", "10.0.0.1"},
+		"224.0.0.1:6379":          {"", "10.0.0.1"},
+		"10.0.0.2:40000":          {"10.0.0.1", ""},
+		"[fd00::2]:40000":         {"fd00::1", ""},
+	} {
+		peers := []wire.Peer{{Member: 1, Addrs: []netip.AddrPort{netip.MustParseAddrPort(at)}}}
+		for i, text := range own {
+			if text == "" {
+				continue
+			}
+			if all := dialled(peers, []netip.Addr{netip.MustParseAddr(text)}); len(all) != 1-i {
+				t.Errorf("a host at %s dials %v for %s", text, all, at)
+			}
+		}
 	}
 }
 
