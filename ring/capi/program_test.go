@@ -1,6 +1,8 @@
 package main
 
 import (
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -40,14 +42,33 @@ func TestCallsLeaveNothing(t *testing.T) {
 	}
 }
 
-// Memory errors of the C side, and what ring.c does, under the address sanitizer.
+// Memory errors of programs, of ring.c and of the library's other C, under the address sanitizer and
+// UBSan.
 func TestAddresses(t *testing.T) {
+	lab.Need(t, "gcc")
+	const sanitized = "-fsanitize=address,undefined"
+	const strict = "-fno-sanitize-recover=all"
+	dir := t.TempDir()
+	gorun := filepath.Join(bin(), "gorun")
+	t.Setenv("CGO_CFLAGS", os.Getenv("CGO_CFLAGS")+" "+sanitized+" "+strict)
+	t.Setenv("CGO_LDFLAGS", os.Getenv("CGO_LDFLAGS")+" "+sanitized)
+	t.Setenv("ASAN_OPTIONS", "detect_leaks=1")
+	if err := errors.Join(lab.BuildLibring("../..", dir), os.Symlink(gorun, filepath.Join(dir, "gorun"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(binEnv, dir) // what compile and ranks look for
 	for _, source := range []string{"every.c", "errors.c"} {
-		program := compile(t, "c", source, "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-		out, state := start(t, []string{"ASAN_OPTIONS=detect_leaks=1"}, program, "1")
+		program := compile(t, "c", source, sanitized, strict)
+		out, state := start(t, nil, program, "1")
 		if state.ExitCode() != 0 || !strings.Contains(out, "all right") {
 			t.Errorf("%s: %v\n%s", source, state, out)
 		}
+	}
+	allRight(t, 2, []string{"RING_TRANSPORT=tcp"}, compile(t, "c", "every.c", sanitized, strict), "2")
+	allRight(t, 2, nil, compile(t, "c", "threads.c", sanitized, strict))
+	if out, err := exec.Command("nm", filepath.Join(dir, "libring.so")).Output(); err != nil ||
+		!strings.Contains(string(out), "__asan_report_load") || !strings.Contains(string(out), "__ubsan_handle_") {
+		t.Errorf("the library is not sanitized: %v", err)
 	}
 }
 
