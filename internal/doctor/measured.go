@@ -62,9 +62,9 @@ type Facts struct {
 	Ptrace      string            `json:"ptrace_scope,omitempty"`
 	Shm         Disk              `json:"shm"`
 	Disks       []Disk            `json:"disks,omitempty"` // home, tmp and cache
-	Limits      map[string]uint64 `json:"limits"`          // soft limits nofile, memlock and nproc
+	Limits      map[string]uint64 `json:"limits"`          // soft limits, by the names of Limits
 	Infiniband  bool              `json:"infiniband,omitempty"`
-	Versions    map[string]string `json:"versions,omitempty"` // python, torch, nccl, cuda, driver, mpi
+	Versions    map[string]string `json:"versions,omitempty"` // by the names of Versions
 	Unasked     bool              `json:"unasked,omitempty"`  // slow host: versions and limits are missing
 	NVIDIA      bool              `json:"nvidia,omitempty"`   // whether the kernel drives NVIDIA GPUs
 	Xids        []Xid             `json:"xids,omitempty"`     // GPU errors in the kernel's log, if readable
@@ -72,6 +72,14 @@ type Facts struct {
 	Busy []Process `json:"busy,omitempty"`
 	DNS  DNS       `json:"dns"`
 }
+
+// Versions lists the programs and libraries whose versions are facts.
+func Versions() []string {
+	return []string{"python", "numpy", "torch", "nccl", "cuda", "driver", "mpi"}
+}
+
+// Limits lists the limits that are facts.
+func Limits() []string { return []string{"nofile", "memlock", "nproc"} }
 
 // Disk is a directory and the file system that it is on.
 type Disk struct {

@@ -42,8 +42,8 @@ func TestCallsLeaveNothing(t *testing.T) {
 	}
 }
 
-// Memory errors of programs, of ring.c and of the library's other C, under the address sanitizer and
-// UBSan.
+// Memory errors of programs, of ring.c and of the library's other C, under the address sanitizer
+// and UBSan.
 func TestAddresses(t *testing.T) {
 	lab.Need(t, "gcc")
 	const sanitized = "-fsanitize=address,undefined"

@@ -76,7 +76,8 @@ type party struct {
 // transfer is the data that passes between this probe and one that dials.
 type transfer struct {
 	delivery
-	came, went chan struct{} // closed when the dialer's and the acceptor's data have passed
+	taken, given bool          // whether the dialer has come for each: it may come again
+	came, went   chan struct{} // closed when the dialer's and the acceptor's data have passed
 }
 
 // gather waits for the probes of all hosts. It returns on all of them at about the same time.
@@ -373,16 +374,29 @@ func (p *party) answer(ctx context.Context, conn net.Conn, rank, why int) {
 		p.chat(ctx, conn, rank)
 	case deliver:
 		t := p.transfer(rank)
-		t.Rate, t.Idle = drain(conn, p.window, until)
-		close(t.came)
+		if p.first(&t.taken) {
+			t.Rate, t.Idle = drain(conn, p.window, until)
+			close(t.came)
+		}
 	case fetch:
 		t := p.transfer(rank)
-		t.Sent, t.Resent, _, _ = pour(conn, p.window, until)
-		close(t.went)
+		if p.first(&t.given) {
+			t.Sent, t.Resent, _, _ = pour(conn, p.window, until)
+			close(t.went)
+		}
 	}
 }
 
-// transfer is that of a dialer, who passes data once.
+// first sets done, and reports whether it was not set.
+func (p *party) first(done *bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first := !*done
+	*done = true
+	return first
+}
+
+// transfer is that of a dialer, which passes data once each way.
 func (p *party) transfer(rank int) *transfer {
 	p.mu.Lock()
 	defer p.mu.Unlock()

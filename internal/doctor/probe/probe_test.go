@@ -276,3 +276,21 @@ func asJSON(t *testing.T, v any) string {
 	}
 	return string(text)
 }
+
+// A host that dials again for what it has had ends no other host's probe.
+func TestDataPassesOnce(t *testing.T) {
+	p := &party{
+		now:       time.Now,
+		window:    time.Millisecond,
+		timetable: doctor.Timetable{Turn: 50 * time.Millisecond},
+		states:    map[int]*transfer{},
+	}
+	for _, why := range []int{deliver, fetch} {
+		for range 2 {
+			here, there := net.Pipe()
+			p.answer(t.Context(), here, 1, why)
+			here.Close()
+			there.Close()
+		}
+	}
+}

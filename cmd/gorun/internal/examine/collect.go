@@ -87,6 +87,7 @@ func (c *collector) into(hosts []hostfile.Host, m *doctor.Measured) {
 				l.Over = prose.Printable(l.Over)
 				l.Into = prose.Printable(l.Into)
 				l.Back = prose.Printable(l.Back)
+				l.Stalled = prose.Printable(l.Stalled)
 				m.Links = append(m.Links, l)
 			case said.Waited != nil:
 				if from := said.Waited.From; from >= 0 && from < len(hosts) {
@@ -123,9 +124,12 @@ func tidy(f *doctor.Facts) {
 	for i := range f.Busy {
 		f.Busy[i].Name = prose.Printable(f.Busy[i].Name)
 	}
+	// The names are the host's, too.
+	maps.DeleteFunc(f.Versions, func(name, _ string) bool { return !slices.Contains(doctor.Versions(), name) })
 	for _, name := range slices.Collect(maps.Keys(f.Versions)) {
 		f.Versions[name] = prose.Printable(f.Versions[name])
 	}
+	maps.DeleteFunc(f.Limits, func(name string, _ uint64) bool { return !slices.Contains(doctor.Limits(), name) })
 	f.Cores = max(f.Cores, 1)
 	f.Quota = math.Abs(f.Quota)
 }

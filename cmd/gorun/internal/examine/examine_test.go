@@ -2,16 +2,19 @@ package examine
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/doctor/probe"
 )
 
 // evil is what a host may say to deceive the reader of a terminal or a page.
@@ -46,6 +49,54 @@ func TestHostsSpeakForThemselves(t *testing.T) {
 	}
 	if n := c.answers[2].b.Len(); n > maxAnswer {
 		t.Errorf("%d bytes are kept", n)
+	}
+}
+
+// No text of a host reaches a report as it is, whichever field or key it is in.
+func TestAllTextsOfHostsAreClean(t *testing.T) {
+	said := probe.Line{Facts: &doctor.Facts{}}
+	fill(reflect.ValueOf(said.Facts).Elem())
+	link := probe.Line{Link: &doctor.Link{}}
+	fill(reflect.ValueOf(link.Link).Elem())
+	link.Link.From = 0
+	link.Link.To = 1
+	c := newCollector(2)
+	for _, line := range []probe.Line{said, link} {
+		text, err := json.Marshal(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.take(0, 1, time.Time{}, append(text, '\n'))
+	}
+	m := doctor.Measured{Names: []string{"a", "b"}, Hosts: map[string]doctor.Host{}}
+	c.into([]hostfile.Host{{Name: "a"}, {Name: "b"}}, &m)
+	if m.Hosts["a"].Facts == nil || len(m.Links) != 1 {
+		t.Fatalf("%+v", m)
+	}
+	if text := fmt.Sprintf("%+v %+v", *m.Hosts["a"].Facts, m.Links); strings.Contains(text, "\x1b") {
+		t.Errorf("%q", text)
+	}
+}
+
+// fill sets all texts in a value to evil, also those that are keys.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(evil)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0))
+	case reflect.Map:
+		key := reflect.New(v.Type().Key()).Elem()
+		value := reflect.New(v.Type().Elem()).Elem()
+		fill(key)
+		fill(value)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(key, value)
 	}
 }
 
