@@ -135,10 +135,10 @@ func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	job = ringtest.NewJob(t, 2)
+	other := ringtest.NewJob(t, 2)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
-	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(job.Environ(0)))); !errors.Is(err,
+	if _, err := ring.Init(short, ring.WithEnviron(ringtest.Lookup(other.Environ(0)))); !errors.Is(err,
 		context.DeadlineExceeded) {
 		t.Errorf("error is %v, want the context's", err)
 	}

@@ -1,6 +1,7 @@
 // Style refuses packed code in the Go files that it is given: several statements in one assignment,
-// lines that are too long, and struct literals with several fields on a line. It reads files, not
-// packages, so that those of every operating system and processor are checked.
+// lines that are too long, and struct literals with several fields on a line. It also refuses
+// assignments to variables that a goroutine has captured. It reads files, not packages, so that
+// those of every operating system and processor are checked.
 package main
 
 import (
@@ -16,7 +17,7 @@ import (
 func main() {
 	faults := 0
 	for _, name := range os.Args[1:] {
-		found, err := check(name, []*analysis.Analyzer{statements(), literals(), lines()})
+		found, err := check(name, []*analysis.Analyzer{statements(), literals(), lines(), captures()})
 		if err != nil {
 			fmt.Fprintln(os.Stderr, "style:", err)
 			os.Exit(2)

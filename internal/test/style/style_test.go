@@ -16,6 +16,10 @@ func TestPackedCodeIsRefused(t *testing.T) {
 	analysistest.Run(t, analysistest.TestData(), lines(), "wide")
 }
 
+func TestAssignmentsBesideGoroutinesAreRefused(t *testing.T) {
+	analysistest.Run(t, analysistest.TestData(), captures(), "captures")
+}
+
 func TestTabsHaveFourColumns(t *testing.T) {
 	for text, want := range map[string]int{"": 0, "\t": 4, "a\tb": 5, "日本": 2} {
 		if got := width(text); got != want {

@@ -159,6 +159,10 @@ func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, syscall.SIGWINCH, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
+	var looking sync.WaitGroup
+	defer looking.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	keys := make(chan string)
 	came := make(chan watch.Sample)
 	over := make(chan error, 1)
@@ -173,10 +177,6 @@ func (t *terminal) run(ctx context.Context, m *model, f control.Found, samples *
 			}
 		})
 	}()
-	var looking sync.WaitGroup
-	defer looking.Wait()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
 	looks := make(chan look, 1)
 	for busy := false; !m.quit; {
 		if m.detail >= 0 && m.stacks.wanted && !busy { // one look at a time
