@@ -215,7 +215,7 @@ func (p *processes) endRank(rank int, sig syscall.Signal) {
 	key := processKey{rankProcess, rank}
 	if pid, running := p.pids[key]; running {
 		p.asked[key] = p.asked[key] || ((sig == syscall.SIGTERM || sig == syscall.SIGKILL) && !contain.Ending(pid))
-		_ = syscall.Kill(-pid, sig)
+		_ = contain.SignalGroup(pid, sig)
 	}
 }
 
@@ -225,7 +225,7 @@ func (p *processes) signal(key processKey, sig syscall.Signal) (running bool) {
 	defer p.mu.Unlock()
 	pid, running := p.pids[key]
 	if running {
-		_ = syscall.Kill(-pid, sig)
+		_ = contain.SignalGroup(pid, sig)
 	}
 	return running
 }

@@ -2,6 +2,7 @@ package contain
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -13,6 +14,8 @@ import (
 // identify a process; the pid alone may have been reused.
 type Process struct {
 	PID, Parent int
+	Group       int    // process group
+	Foreground  int    // process group in the foreground of its terminal; below 1: none
 	State       byte   // as in /proc/PID/stat; D is uninterruptible sleep
 	Started     uint64 // clock ticks since boot
 	Name        string
@@ -35,15 +38,19 @@ func parseStat(pid int, stat []byte) (Process, error) {
 	}
 	ppid, err1 := strconv.Atoi(string(fields[1]))
 	started, err2 := strconv.ParseUint(string(fields[19]), 10, 64)
-	if err1 != nil || err2 != nil {
+	group, err3 := strconv.Atoi(string(fields[2]))
+	foreground, err4 := strconv.Atoi(string(fields[5]))
+	if errors.Join(err1, err2, err3, err4) != nil {
 		return Process{}, fmt.Errorf("malformed /proc/%d/stat", pid)
 	}
 	return Process{
-		PID:     pid,
-		Parent:  ppid,
-		State:   fields[0][0],
-		Started: started,
-		Name:    string(name),
+		PID:        pid,
+		Parent:     ppid,
+		Group:      group,
+		Foreground: foreground,
+		State:      fields[0][0],
+		Started:    started,
+		Name:       string(name),
 	}, nil
 }
 
@@ -124,24 +131,31 @@ func exiting(stat []byte) bool {
 
 func (p Process) alive() bool { return p.State != 'Z' && p.State != 'X' }
 
-// kill sends SIGKILL to p and to no later process with the same pid. Without pidfds (old kernels
+// kill sends SIGKILL to p, as signal does.
+func (p Process) kill() { _ = p.signal(unix.SIGKILL) }
+
+// signal sends a signal to p and to no later process with the same pid. Without pidfds (old kernels
 // and sandboxes) a short race remains between the check and the signal.
-func (p Process) kill() {
+func (p Process) signal(signal unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err == nil {
 		defer unix.Close(fd)
 	} else if !unknownCall(err) {
-		return
+		return err
 	}
-	if again, gone := ReadProcess(p.PID); gone != nil || again.Started != p.Started {
-		return
-	}
-	if err == nil {
-		err = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0)
+	again, gone := ReadProcess(p.PID)
+	switch {
+	case gone != nil:
+		return gone
+	case again.Started != p.Started:
+		return unix.ESRCH
+	case err == nil:
+		err = unix.PidfdSendSignal(fd, signal, nil, 0)
 	}
 	if unknownCall(err) {
-		_ = unix.Kill(p.PID, unix.SIGKILL)
+		err = unix.Kill(p.PID, signal)
 	}
+	return err
 }
 
 // unknownCall reports whether err means that the kernel or a sandbox does not have a system call.

@@ -25,16 +25,19 @@ func TestParseStat(t *testing.T) {
 		"no parentheses":          {"7 sh S" + tail, "", ""},
 		"cut short":               {"7 (sh) S 1 2 3", "", ""},
 		"a parent that is no pid": {"7 (sh) S x 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", "", ""},
+		"a group that is no pid":  {"7 (sh) S 1 x 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19", "", ""},
 		"a start that is no time": {"7 (sh) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 -1", "", ""},
 	} {
 		var want Process
 		if tc.state != "" {
 			want = Process{
-				PID:     7,
-				Parent:  1,
-				State:   tc.state[0],
-				Started: 4242,
-				Name:    tc.name,
+				PID:        7,
+				Parent:     1,
+				Group:      2,
+				Foreground: 5,
+				State:      tc.state[0],
+				Started:    4242,
+				Name:       tc.name,
 			}
 		}
 		got, err := parseStat(7, []byte(tc.stat))

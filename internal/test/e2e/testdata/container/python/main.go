@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 )
 
 func main() {
@@ -41,6 +42,13 @@ func main() {
 		select {}
 	case last == "--fail", last == "--die", last == "--wait":
 		sig := <-told
-		fmt.Printf("rank %s told: %v\n", get("RANK"), sig)
+		for again := true; again; {
+			fmt.Printf("rank %s told: %v\n", get("RANK"), sig)
+			select {
+			case sig = <-told: // a second time
+			case <-time.After(time.Second / 2):
+				again = false
+			}
+		}
 	}
 }

@@ -1,6 +1,6 @@
-// Singularity runs a program "in" an image, which is a folder, without a container: only its
-// environment, its signals and its exit code are those of Apptainer 1.5, as written in
-// internal/pkg/util/env/create.go there. Under the name docker it obeys docker's rules instead.
+// Singularity runs a program "in" an image, which is a folder, in namespaces of its own: only its
+// processes, its environment, its signals and its exit code are those of Apptainer 1.5, as written
+// in internal/pkg/util/env/create.go there. Under the name docker it obeys docker's rules instead.
 package main
 
 import (
@@ -21,10 +21,17 @@ const standardPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 // options are what may stand before the image.
 type options struct {
 	clean, nv bool
+	alone     bool // the program has a process 1 of its own
 	env       []string
 }
 
+// initWord makes this program process 1 of a container.
+const initWord = "__init"
+
 func main() {
+	if len(os.Args) > 2 && os.Args[0] == initWord {
+		os.Exit(run(os.Args[1], os.Args[2:], os.Environ(), inherited(), nil))
+	}
 	name := filepath.Base(os.Args[0])
 	o, words, err := parse(name, os.Args[1:])
 	if err != nil {
@@ -47,7 +54,26 @@ func main() {
 	if name != "docker" {
 		files = inherited()
 	}
-	os.Exit(run(program, command, append(env, "PATH="+standardPath), files))
+	env = append(env, "PATH="+standardPath)
+	flags := uintptr(syscall.CLONE_NEWNS)
+	if o.alone {
+		command = append([]string{initWord, program}, command...)
+		program = "/proc/self/exe"
+		flags |= syscall.CLONE_NEWPID
+	}
+	os.Exit(run(program, command, env, files, namespaces(flags)))
+}
+
+// namespaces returns the attributes of a program in namespaces, which need another one unless this
+// is root.
+func namespaces(flags uintptr) *syscall.SysProcAttr {
+	a := &syscall.SysProcAttr{Cloneflags: flags}
+	if os.Geteuid() != 0 {
+		a.Cloneflags |= syscall.CLONE_NEWUSER
+		a.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		a.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+	}
+	return a
 }
 
 func fatal(err error) {
@@ -71,6 +97,9 @@ func parse(name string, args []string) (o options, words []string, err error) {
 		switch {
 		case name != "docker" && (option == "--cleanenv" || option == "-e"):
 			o.clean = true
+		case name != "docker" && (option == "--containall" || option == "--pid"):
+			o.alone = true
+			o.clean = o.clean || option == "--containall"
 		case name != "docker" && option == "--nv":
 			o.nv = true
 		case name == "docker" && (option == "--rm" || option == "--init" || option == "--network=host" ||
@@ -198,8 +227,8 @@ func inherited() (files []*os.File) {
 	}
 }
 
-// run is the monitor: it hands signals on and ends as the program does.
-func run(program string, argv, env []string, files []*os.File) int {
+// run is the monitor, or process 1 of a container: it hands signals on and ends as the program does.
+func run(program string, argv, env []string, files []*os.File, how *syscall.SysProcAttr) int {
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	cmd := exec.Command(program, argv[1:]...)
@@ -209,7 +238,11 @@ func run(program string, argv, env []string, files []*os.File) int {
 	cmd.Stdout = os.Stdout
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = files
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	if how != nil {
+		cmd.SysProcAttr = how
+	}
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	runtime.LockOSThread() // the program dies with the thread that started it
 	if err := cmd.Start(); err != nil {
 		fatal(err)
@@ -224,7 +257,7 @@ func run(program string, argv, env []string, files []*os.File) int {
 			status := cmd.ProcessState.Sys().(syscall.WaitStatus)
 			if status.Signaled() {
 				signal.Reset()
-				_ = syscall.Kill(os.Getpid(), status.Signal())
+				_ = syscall.Kill(os.Getpid(), status.Signal()) // which process 1 survives
 				return 128 + int(status.Signal())
 			}
 			return status.ExitStatus()
