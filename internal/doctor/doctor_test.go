@@ -391,6 +391,28 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 	if got := Confirm(Judge(m), Judge(m), m); !slices.Equal(BadHosts(got, m.Names), []string{"f4"}) {
 		t.Errorf("losses at probes that had their cores: %+v", got)
 	}
+	slow := func(l *Link, _ bool) {
+		l.Out *= 0.46
+		l.In *= 0.46
+	}
+	for _, tt := range []struct {
+		busy, share float64 // of a core: that a probe waited for, and that it had for its host's speed
+		proven      bool
+	}{
+		{0, 0, true}, {0, 0.9, true}, {0.2, 0.9, true}, {0.35, 0.9, false}, {0.48, 0.9, false}, {0.9, 0.9, false},
+		{0, 0.35, false}, {0.1, 0.48, false}, {0.48, 0.35, false},
+	} {
+		m = healthy(16, 1)
+		m.links(3, slow)
+		m.links(3, func(l *Link, _ bool) { l.Busy = tt.busy })
+		m.Hosts["f4"].Speed.Share = tt.share
+		got := Confirm(Judge(m), Judge(m), m)
+		named := slices.ContainsFunc(got, func(f Finding) bool { return f.Host == "f4" && f.Kind == "bandwidth" })
+		unknown := slices.ContainsFunc(got, func(f Finding) bool { return f.Kind == "busy probes" })
+		if named != tt.proven || unknown == tt.proven || len(BadHosts(got, m.Names)) > 0 != tt.proven {
+			t.Errorf("a slow link by probes %+v: %+v", tt, got)
+		}
+	}
 	m = healthy(16, 1)
 	lossy := &m.Links[4]
 	lossy.Resent = [2]int64{2000, 0}

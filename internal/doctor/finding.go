@@ -105,8 +105,22 @@ func (f Finding) ofLinks() bool {
 		"sends", "receives"}, f.metric)
 }
 
-// crowded reports whether a probe waited for a core at most links of a finding.
+// isSpeed reports whether a finding is about how fast hosts exchange data, not whether they do.
+func (f Finding) isSpeed() bool {
+	return f.Times > 0 || slices.Contains([]string{"latency", "bandwidth", "sends", "receives"}, f.metric)
+}
+
+// crowded reports whether a probe waited for a core at most links of a finding, or had its cores
+// for less than half of the time when it measured its host's speed. A probe that waits for a
+// quarter of the time measures a speed that is lower by as much, which would count.
 func (m Measured) crowded(f Finding) bool {
+	most := crowdedShare
+	if f.isSpeed() {
+		most = crowdedShare / 2
+		if m.starved(f.Host) || m.starved(f.With) {
+			return true
+		}
+	}
 	all := 0
 	waited := 0
 	for _, l := range m.Links {
@@ -114,11 +128,17 @@ func (m Measured) crowded(f Finding) bool {
 		if l.Doubted || !slices.Contains(ends[:], f.Host) || f.With != "" && !slices.Contains(ends[:], f.With) {
 			continue
 		}
-		if all++; l.Busy > crowdedShare {
+		if all++; l.Busy > most {
 			waited++
 		}
 	}
 	return waited*2 > all
+}
+
+// starved reports whether other programs kept a host's probe from its cores.
+func (m Measured) starved(host string) bool {
+	h := m.Hosts[host]
+	return h.Speed != nil && h.Speed.Share > 0 && h.Speed.Share < crowdedShare && (h.Facts == nil || h.Facts.Quota == 0)
 }
 
 // crowdedShare is the part of the time of a measurement for which a probe may wait for a core.
