@@ -35,7 +35,7 @@ func UnpackHorovod(ctx context.Context, dir string) (variable string, err error)
 	if err := exec.CommandContext(ctx, Python, "-c", modules).Run(); err != nil {
 		return "", &MissingError{"a Python with torch, and what Horovod needs besides,", ".ci/setup installs them"}
 	}
-	name, err := builtHorovod("horovod-0.28.1-*.whl")
+	name, err := builtHorovod()
 	if err != nil {
 		return "", err
 	}
@@ -60,16 +60,29 @@ func HorovodSource(t testing.TB, path string) string {
 
 // FetchedHorovodSource is [HorovodSource] for a test that may lack the file.
 func FetchedHorovodSource(path string) (name string, err error) {
-	return builtHorovod("horovod-0.28.1/" + path)
+	name, found := kept("horovod-0.28.1/" + path)
+	if !found {
+		return "", &MissingError{path + " of Horovod's repository", ".ci/horovod fetches it from GitHub"}
+	}
+	return name, nil
 }
 
-// builtHorovod returns a file of those that .ci/horovod keeps.
-func builtHorovod(pattern string) (name string, err error) {
-	home, _ := os.UserHomeDir()
-	found, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")),
-		"gorun-ci/torch-*", pattern))
-	if len(found) == 0 {
+// builtHorovod returns the wheel that .ci/horovod has built.
+func builtHorovod() (name string, err error) {
+	name, found := kept("horovod-0.28.1-*.whl")
+	if !found {
 		return "", &MissingError{"Horovod", ".ci/horovod builds it, in many minutes"}
 	}
-	return found[0], nil
+	return name, nil
+}
+
+// kept returns a file of those that .ci/horovod keeps.
+func kept(pattern string) (name string, found bool) {
+	home, _ := os.UserHomeDir()
+	all, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")),
+		"gorun-ci/torch-*", pattern))
+	if len(all) == 0 {
+		return "", false
+	}
+	return all[0], true
 }

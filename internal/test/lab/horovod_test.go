@@ -1,0 +1,32 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The reason of a skip names what is missing and who brings it.
+func TestMissingFilesOfHorovodAreNamed(t *testing.T) {
+	cache := t.TempDir()
+	t.Setenv("XDG_CACHE_HOME", cache)
+	const path = "test/integration/elastic_common.py"
+	_, err := FetchedHorovodSource(path)
+	if err == nil || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), ".ci/horovod fetches it") {
+		t.Errorf("a file: %v", err)
+	}
+	if _, err := builtHorovod(); err == nil || !strings.Contains(err.Error(), ".ci/horovod builds it") {
+		t.Errorf("the wheel: %v", err)
+	}
+	want := filepath.Join(cache, "gorun-ci/torch-2.1/horovod-0.28.1", path)
+	if err := os.MkdirAll(filepath.Dir(want), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(want, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FetchedHorovodSource(path); got != want || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
