@@ -63,6 +63,7 @@ type (
 	HostError  = core.HostError
 	Unkillable = core.Unkillable
 	StopReason = core.StopReason
+	StopCause  = core.StopCause
 )
 
 // Exit codes that gorun itself chooses.

@@ -283,11 +283,25 @@ func (j *elasticJob) others(p *elasticProcess) bool {
 	return false
 }
 
+// stopCause returns why the job's processes are being stopped, or nil.
+func (j *elasticJob) stopCause() *core.StopCause {
+	switch {
+	case j.end.Stopped != NotStopped:
+		return &core.StopCause{Reason: j.end.Stopped, Rank: -1}
+	case j.end.Cause != nil:
+		return &core.StopCause{Rank: j.end.Cause.Rank, Host: j.end.Cause.Host}
+	}
+	return nil
+}
+
 // exit handles the end of a process.
 func (j *elasticJob) exit(p *elasticProcess, e Exit) {
 	p.exited = true
 	m, member := j.memberOf(p)
 	e.Rank = int(p.rank.Load())
+	if e.Stopped {
+		e.Cause = j.stopCause()
+	}
 	j.end.Exits = append(j.end.Exits, e)
 	j.notify(Exited{p.name.Host, e})
 	j.opts.Trace("rank %d on %s %s", e.Rank, p.name.Host, e.Describe())

@@ -65,6 +65,9 @@ func (j *job) reported(r reported) {
 	name := r.from.Host.Name
 	switch m := r.message.(type) {
 	case Exit:
+		if m.Stopped {
+			m.Cause = j.core.StopCause()
+		}
 		j.notify(Exited{name, m})
 		j.opts.Trace("rank %d %s", m.Rank, m.Describe())
 		j.fences.RankEnded(m.Rank)

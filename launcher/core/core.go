@@ -135,8 +135,10 @@ type Machine struct {
 	reason   StopReason
 	held     time.Duration // end of the stop's wait for the aborter; 0: no wait
 	stopping bool
-	deadline time.Duration // end of the wait for hosts, if stopping
-	finished bool
+	// stopCause is why they are stopped, as far as it was known then; nil: unknown.
+	stopCause *StopCause
+	deadline  time.Duration // end of the wait for hosts, if stopping
+	finished  bool
 }
 
 // New returns a machine for a plan whose ranks have just been started.
@@ -262,6 +264,9 @@ func (c *Machine) stop(grace, now time.Duration) []Action {
 	deadline := now + grace + StopMargin
 	if c.stopping && deadline >= c.deadline {
 		return nil
+	}
+	if !c.stopping {
+		c.stopCause = c.whyStopped()
 	}
 	c.stopping = true
 	c.held = 0

@@ -19,6 +19,7 @@ type Exit struct {
 	Signal  int           // signal that ended it, or 0
 	Core    bool          // whether it dumped core
 	Stopped bool          // whether its agent had signalled it before it ended
+	Cause   *StopCause    // why, if Stopped; nil: unknown
 	Aborted bool          // whether it had been told to abort before it ended
 	At      time.Duration // since the job began
 	MPI     MPIEnd
@@ -83,6 +84,8 @@ func (e Exit) Describe() string {
 	switch {
 	case e.Failed != "":
 		return "did not start: " + e.Failed
+	case e.Stopped:
+		return "was " + e.StopText()
 	case e.MPI == MPIAborted:
 		return fmt.Sprintf("called MPI_Abort(%d)", cmp.Or(e.Asked, e.Code))
 	case e.MPI == MPIUnfinished:

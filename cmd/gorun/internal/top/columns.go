@@ -169,6 +169,9 @@ func gpuMean(h watch.Host) (busy, used float64) {
 // stateText returns a rank's state in at most 8 letters.
 func stateText(r watch.Rank) string {
 	if r.Exit != nil {
+		if r.Exit.Stopped {
+			return "ended"
+		}
 		if r.Exit.Signal != 0 {
 			if name := unix.SignalName(unix.Signal(r.Exit.Signal)); name != "" {
 				return name[:min(len(name), 8)]

@@ -186,6 +186,9 @@ func (l *eventLog) fill(step *jobEvent, e launcher.Exit) {
 	step.Rank = &e.Rank
 	step.Code = &e.Code
 	step.Stopped = e.Stopped
+	if e.Stopped {
+		step.Text = e.StopText()
+	}
 	step.Seconds = l.since(e.At)
 	step.CPU = e.CPU.Seconds()
 	step.MaxRSS = e.MaxRSS

@@ -208,15 +208,11 @@ func (o Outcome) Code() int {
 // Reason returns a short reason of a failed job, or "".
 func (o Outcome) Reason() string {
 	r := o.Result
-	switch reasons := map[launcher.StopReason]string{launcher.Interrupted: "stopped by SIGINT",
-		launcher.Terminated: "stopped by SIGTERM",
-		launcher.HungUp:     "stopped by SIGHUP", launcher.TimedOut: "ran longer than --timeout",
-		launcher.Hung: "no progress for --hang-timeout", launcher.OutputClosed: "the reader of its output has gone",
-		launcher.OutputFailed: "its output could not be written"}; {
+	switch {
 	case o.Err != nil:
 		return o.Err.Error()
 	case r.Stopped != launcher.NotStopped:
-		return reasons[r.Stopped]
+		return "stopped by " + r.Stopped.String()
 	case r.Cause != nil:
 		return r.Cause.String()
 	case r.Elastic != nil && r.Elastic.Code != 0:

@@ -24,6 +24,7 @@ func failedJob(e launcher.Exit) launcher.Result {
 			Rank:    rank,
 			Signal:  15,
 			Stopped: true,
+			Cause:   &launcher.StopCause{Rank: 1, Host: "f1"},
 			At:      3100 * time.Millisecond,
 		})
 	}
@@ -192,12 +193,12 @@ func TestSummary(t *testing.T) {
 	r := failedJob(launcher.Exit{Code: 3, CPU: 2400 * time.Millisecond, MaxRSS: 1_640_000_000})
 	r.Exits[3].Failed = "x"
 	got := Summary(planOf(t, "f1:2,node2.example.org:3"), r, nil)
-	want := `rank  host               ended                      time    cpu     peak memory
-0     f1                 SIGTERM, stopped by gorun  2.60 s  0.00 s  0 MiB
-1     f1                 code 3, the first to fail  2.50 s  2.40 s  1.53 GiB
-2     node2.example.org  SIGTERM, stopped by gorun  2.60 s  0.00 s  0 MiB
-3     node2.example.org  did not start              1.00 s  -       -
-4     node2.example.org  not known                  -       -       -
+	want := `rank  host               ended                                 time    cpu     peak memory
+0     f1                 stopped by gorun after rank 1 failed  2.60 s  0.00 s  0 MiB
+1     f1                 code 3, the first to fail             2.50 s  2.40 s  1.53 GiB
+2     node2.example.org  stopped by gorun after rank 1 failed  2.60 s  0.00 s  0 MiB
+3     node2.example.org  did not start                         1.00 s  -       -
+4     node2.example.org  not known                             -       -       -
 started in 0.50 s, ran 3.50 s, exit code 3
 `
 	if got != want {
@@ -251,7 +252,7 @@ func TestSummaryOfManyRanksIsShort(t *testing.T) {
 	}
 	want := `ranks                  hosts        ended                      time                           most cpu         peak memory
 79992: 0-4,6,8,10,...  10000 hosts  code 0                     3.00 s to 3.08 s (rank 79998)  1.00 s (rank 0)  2 GiB (rank 777)
-6: 5,7,9,11,...        2 hosts      SIGTERM, stopped by gorun  3.00 s (rank 15)               1.00 s (rank 5)  64 MiB (rank 5)
+6: 5,7,9,11,...        2 hosts      stopped by gorun           3.00 s (rank 15)               1.00 s (rank 5)  64 MiB (rank 5)
 12345                  n01544       code 3, the first to fail  1.00 s                         1.00 s           64 MiB
 79999                  n10000       not known                  -                              -                -
 started in 1.00 s, ran 8.00 s, exit code 3

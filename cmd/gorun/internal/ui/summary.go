@@ -82,14 +82,13 @@ func endOf(e launcher.Exit) string {
 	switch {
 	case e.Failed != "":
 		text = "did not start"
+	case e.Stopped:
+		return e.StopText()
 	case e.Signal != 0:
 		text = signalText(e.Signal)
 	}
 	if e.OutOfMemory != "" {
 		text += ", out of memory"
-	}
-	if e.Stopped {
-		text += ", stopped by gorun"
 	}
 	return text
 }
