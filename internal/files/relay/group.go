@@ -9,11 +9,19 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-const maxAddrs = 16 // limit of a host's addresses
+const (
+	maxAddrs = 16 // limit of a host's addresses
+	// idleTime is how long a host may take less than leastBytes of the file. It is longer than
+	// several peers can starve a host.
+	idleTime = 5 * time.Minute
+	hashRate = 50 << 20 // bytes per second at least of which a host checks the file that it has
+)
 
 // Host is the launcher's connection with an agent. Its methods may be called concurrently.
 type Host interface {
@@ -44,6 +52,7 @@ type Group struct {
 	warn  func(string)
 	id    string
 	key   []byte
+	idle  time.Duration
 
 	mu      sync.Mutex
 	absent  int // hosts that have neither joined nor failed
@@ -61,6 +70,7 @@ type recipient struct {
 	settled  bool          // whether the member has the file or has failed
 	gone     bool          // whether the member has failed or stopped listening
 	lied     bool          // whether the member sent another file
+	blames   map[int]int   // number of complaints of the member, by member
 	released chan struct{} // closed when all members are settled
 }
 
@@ -75,6 +85,7 @@ func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string
 		warn:   warn,
 		id:     rand.Text(),
 		key:    make([]byte, sha256.Size),
+		idle:   idleTime,
 		absent: hosts,
 	}
 	rand.Read(g.key)
@@ -105,7 +116,12 @@ func (g *Group) Deliver(host Host, addrs []netip.Addr) (d Delivered, err error) 
 func (g *Group) join(host Host) *recipient {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	s := &recipient{host: host, number: g.joined, released: make(chan struct{})}
+	s := &recipient{
+		host:     host,
+		number:   g.joined,
+		released: make(chan struct{}),
+		blames:   map[int]int{},
+	}
 	g.joined++
 	g.absent--
 	g.members = append(g.members, s)
@@ -137,6 +153,8 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 		Key:    g.key,
 		Addrs:  addrs[:min(len(addrs), maxAddrs)],
 	})
+	watch := g.watch(s.host, time.Duration(g.src.size/hashRate)*time.Second)
+	defer func() { err = watch.end(err) }()
 	f, err := s.host.Next()
 	if err != nil {
 		return d, err
@@ -166,6 +184,7 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 	}()
 	have := o.Have
 	settled := o.Have == g.src.size
+	watch.has(have)
 	for !settled {
 		p, err := next(s.host, g.src.size, have)
 		if err != nil {
@@ -173,6 +192,7 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 		}
 		d.From = g.heard(s, p)
 		have = p.Have
+		watch.has(have)
 		switch {
 		case p.Feed && d.Fed > 0:
 			return d, &wire.FormatError{Reason: "the host asked for the file twice"}
@@ -182,6 +202,7 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 		}
 		settled = have == g.src.size
 	}
+	_ = watch.end(nil)
 	g.settle(s)
 	<-s.released
 	s.host.Send(wire.TypeEnough, nil)
@@ -206,6 +227,41 @@ func listens(at netip.AddrPort, asked []netip.Addr) bool {
 	return at.Port() >= firstPort && slices.ContainsFunc(asked, func(ip netip.Addr) bool {
 		return ip.Unmap().WithZone("") == at.Addr().Unmap().WithZone("")
 	})
+}
+
+// watcher cancels a host that takes next to nothing of the file, and so holds all others up.
+type watcher struct {
+	idle  time.Duration
+	least int64
+	timer *time.Timer
+	fired atomic.Bool
+}
+
+// watch begins to watch a host, which may take some time more at first.
+func (g *Group) watch(host Host, more time.Duration) *watcher {
+	w := &watcher{idle: g.idle, least: 0}
+	w.timer = time.AfterFunc(g.idle+more, func() {
+		w.fired.Store(true)
+		host.Cancel()
+	})
+	return w
+}
+
+// has takes how many bytes the host has.
+func (w *watcher) has(bytes int64) {
+	if bytes >= w.least && w.timer.Stop() {
+		w.least = bytes + leastBytes
+		w.timer.Reset(w.idle)
+	}
+}
+
+// end ends the watch and explains the error that it has led to.
+func (w *watcher) end(err error) error {
+	w.timer.Stop()
+	if err != nil && w.fired.Load() {
+		return fmt.Errorf("it has taken less than %d KiB of the file in %v", leastBytes>>10, w.idle)
+	}
+	return err
 }
 
 // next returns a host's next report, in which it has so much at least.
@@ -256,9 +312,11 @@ func (g *Group) heard(s *recipient, p wire.Passed) string {
 		if m.number == p.From {
 			from = m.host.Name()
 		}
-		if b := p.Blamed; b != nil && m.number == b.Member && m != s {
-			g.trace("%s: fetching from %s: %s, after %d bytes", name, m.host.Name(), b.Why, p.Have)
+		if b := p.Blamed; b != nil && m.number == b.Member && m != s && s.blames[b.Member] < maxFailures {
+			s.blames[b.Member]++
+			g.trace("%s: fetching from %s: %.300s, after %d bytes", name, m.host.Name(), b.Why, p.Have)
 			if b.Lied {
+				s.blames[b.Member] = maxFailures
 				m.lied = true
 				g.warn(fmt.Sprintf("%s says that %s sent it other bytes than the file's: it takes them from another "+
 					"host", name, m.host.Name()))

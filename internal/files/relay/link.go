@@ -24,7 +24,14 @@ const (
 	dialTime      = 3 * time.Second  // bound on a connection and its handshake
 	beatTime      = time.Second      // interval of heartbeats from a host that waits for bytes itself
 	silence       = 15 * time.Second // time without a heartbeat after which a link counts as broken
+	// A peer that only gives signs of life would hold this host up without end: fewer bytes than
+	// leastBytes in starveTime are none.
+	starveTime = time.Minute
+	leastBytes = 256 << 10
 )
+
+// errStarved reports a peer that sends signs of life and next to no bytes.
+var errStarved = errors.New("sent less than 256 KiB in a minute")
 
 // The fetching host sends an offset (8 bytes). A link then carries the file from there on, in
 // frames of kind frames.Out. Frames without bytes are signs of life.
@@ -76,9 +83,12 @@ func pass(ctx context.Context, conn net.Conn, b *blob) error {
 	return nil
 }
 
-// fetch takes the rest of the file from a host. An error of the file itself is a *localError.
-func fetch(conn net.Conn, b *blob) error {
+// fetch takes the rest of the file from a host, of which some bytes must come in each time of
+// starve. An error of the file itself is a *localError.
+func fetch(conn net.Conn, b *blob, starve time.Duration) error {
 	b.rewind()
+	least := b.written + leastBytes
+	hungry := time.Now()
 	if err := conn.SetDeadline(time.Now().Add(silence)); err != nil {
 		return err
 	}
@@ -101,6 +111,12 @@ func fetch(conn net.Conn, b *blob) error {
 			return err
 		} else if err != nil {
 			return &localError{err}
+		}
+		if b.written >= least {
+			least = b.written + leastBytes
+			hungry = time.Now()
+		} else if time.Since(hungry) > starve && b.written < b.size {
+			return errStarved
 		}
 	}
 	return nil

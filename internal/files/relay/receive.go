@@ -47,6 +47,12 @@ type Ready interface {
 // an offer that only asks, it may return nil. The caller reports an error to the launcher.
 func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error), out *wire.Writer,
 	target func(wire.Offer) (Target, error)) error {
+	return receive(ctx, offer, next, out, target, starveTime)
+}
+
+// receive is Receive with the time in which a peer must send some bytes.
+func receive(ctx context.Context, offer []byte, next func() (wire.Frame, error), out *wire.Writer,
+	target func(wire.Offer) (Target, error), starve time.Duration) error {
 	var o wire.Offer
 	if err := json.Unmarshal(offer, &o); err != nil {
 		return &wire.FormatError{Reason: err.Error()}
@@ -65,6 +71,7 @@ func Receive(ctx context.Context, offer []byte, next func() (wire.Frame, error),
 		offer:  o,
 		target: to,
 		out:    out,
+		starve: starve,
 		certs:  map[int]secure.Fingerprint{},
 	}
 	err = m.run(ctx, next)
@@ -97,6 +104,7 @@ type member struct {
 	auth   *secure.Authenticator
 	out    *wire.Writer
 	fed    atomic.Bool // whether the launcher was asked for the file
+	starve time.Duration
 
 	mu    sync.Mutex
 	certs map[int]secure.Fingerprint // fingerprints of peers' certificates
@@ -314,7 +322,7 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 		m.setFrom(peer.Member)
 		m.say(wire.Passed{Have: m.blob.have(), From: peer.Member})
 		stop := context.AfterFunc(ctx, func() { conn.Close() })
-		err = fetch(conn, m.blob)
+		err = fetch(conn, m.blob, m.starve)
 		stop()
 		conn.Close()
 		if ctx.Err() != nil {
@@ -329,7 +337,7 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 		default:
 			failures[peer.Member]++
 			lied := errors.Is(err, errOther)
-			if lied {
+			if lied || errors.Is(err, errStarved) {
 				failures[peer.Member] = maxFailures
 			}
 			m.say(wire.Passed{Have: m.blob.have(), From: peer.Member,
@@ -355,7 +363,7 @@ func why(err error) string {
 		return "it was silent"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return "it closed the connection"
-	case errors.Is(err, errOther):
+	case errors.Is(err, errOther), errors.Is(err, errStarved):
 		return err.Error()
 	}
 	return "the connection broke"

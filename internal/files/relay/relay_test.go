@@ -2,6 +2,7 @@ package relay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -30,6 +31,7 @@ type world struct {
 	data  []byte
 	place wire.Place
 	homes []string
+	limit time.Duration // how long a peer may starve a host, and a host take nothing; 0: as usual
 
 	mu    sync.Mutex
 	lines []string // traces and warnings
@@ -65,9 +67,11 @@ func (w *world) note(line string) {
 }
 
 func (w *world) group(hosts int) *Group {
-	return NewGroup(w.src, w.place, hosts, func(format string, args ...any) {
+	g := NewGroup(w.src, w.place, hosts, func(format string, args ...any) {
 		w.note(fmt.Sprintf(format, args...))
 	}, w.note)
+	g.idle = cmp.Or(10*w.limit, g.idle)
+	return g
 }
 
 // said reports whether a line was traced.
@@ -160,9 +164,9 @@ func (w *world) honest(i int) agent {
 		if err != nil {
 			return err
 		}
-		return Receive(w.Context(), f.Payload, next, out, func(o wire.Offer) (Target, error) {
+		return receive(w.Context(), f.Payload, next, out, func(o wire.Offer) (Target, error) {
 			return Keep(o, w.homes[i])
-		})
+		}, cmp.Or(w.limit, starveTime))
 	}
 }
 
@@ -371,7 +375,7 @@ func TestLostHostIsReplaced(t *testing.T) {
 }
 
 // liar is an agent that serves other bytes than the file's, and says that it has it.
-func (w *world) liar(garbage byte) agent {
+func (w *world) liar(say func(to net.Conn) error) agent {
 	return func(next func() (wire.Frame, error), out *wire.Writer) error {
 		f, err := next()
 		if err != nil {
@@ -404,9 +408,7 @@ func (w *world) liar(garbage byte) agent {
 		defer listeners[0].Close()
 		serving.Go(func() {
 			auth.Serve(listeners[0], time.Minute, func(conn net.Conn, _, _ int) {
-				_ = frames.Write(conn, frames.Out, bytes.Repeat([]byte{garbage}, frames.Max))
-				for err == nil {
-					err = frames.Write(conn, frames.Out, bytes.Repeat([]byte{garbage}, frames.Max))
+				for say(conn) == nil {
 				}
 			})
 		})
@@ -434,13 +436,67 @@ func (w *world) liar(garbage byte) agent {
 func TestLyingHostIsFoundOut(t *testing.T) {
 	w := newWorld(t, 4, testSize)
 	hosts := w.hosts(4)
-	hosts[1] = w.connect("f1", w.liar(7))
+	hosts[1] = w.connect("f1", w.liar(func(to net.Conn) error {
+		return frames.Write(to, frames.Out, bytes.Repeat([]byte{7}, frames.Max))
+	}))
 	all := w.mustDeliver(hosts, loopback())
 	for _, i := range []int{0, 2, 3} {
 		w.wants(i)
 	}
 	if all[2].From != "f0" || !w.said("f2 says that f1 sent it other bytes than the file's") {
 		t.Errorf("%+v, %q", all[2], w.lines)
+	}
+}
+
+// Hosts that give only signs of life, or next to nothing, are left, and none of them holds the
+// others up; nor does one that takes nothing.
+func TestIdleHostsHoldNobodyUp(t *testing.T) {
+	drip := func(bytes int) func(to net.Conn) error {
+		return func(to net.Conn) error {
+			time.Sleep(5 * time.Millisecond)
+			return frames.Write(to, frames.Out, make([]byte, bytes))
+		}
+	}
+	w := newWorld(t, 5, testSize)
+	copy(w.data, make([]byte, 1000)) // the drops are the file's
+	if err := os.WriteFile(w.src.file.Name(), w.data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.src.sums, err = w.src.sum(); err != nil {
+		t.Fatal(err)
+	}
+	w.limit = 200 * time.Millisecond
+	hosts := w.hosts(5)
+	hosts[1] = w.connect("f1", w.liar(drip(0)))
+	hosts[2] = w.connect("f2", w.liar(drip(1)))
+	hosts[4] = w.connect("f4", func(next func() (wire.Frame, error), out *wire.Writer) error {
+		_ = out.SendMessage(wire.TypeOffered, wire.Offered{})
+		for {
+			if _, err := next(); err != nil {
+				return nil
+			}
+			for range 100 {
+				_ = out.SendMessage(wire.TypePassed, wire.Passed{Have: 1, Blamed: &wire.Blamed{Why: "x", Lied: true}})
+			}
+		}
+	})
+	all, errs := w.deliver(w.group(5), hosts, loopback())
+	w.wants(0)
+	w.wants(3)
+	if errs[0] != nil || errs[3] != nil || all[3].Fed == 0 {
+		t.Errorf("%+v, %v", all, errs)
+	}
+	for _, host := range []string{"f1", "f2"} {
+		if !w.said("f3: fetching from " + host + ": sent less than ") {
+			t.Errorf("nobody says what %s did: %q", host, w.lines)
+		}
+	}
+	if n := strings.Count(strings.Join(w.lines, "\n"), "f4 says that f0 sent it other bytes"); n > 1 {
+		t.Errorf("%d complaints of f4 are shown", n)
+	}
+	if errs[4] == nil || !strings.Contains(errs[4].Error(), "it has taken less than") {
+		t.Errorf("the host that takes nothing: %v", errs[4])
 	}
 }
 
