@@ -10,20 +10,10 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
-const newestTorch = "2.15.0"
-
 // newest returns the Python that has the newest PyTorch, or skips the test.
 func newest(t testing.TB) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := filepath.Join(cache, "gorun-ci/pytorch-"+newestTorch) // .ci/torch makes it
-	if _, err := os.Stat(filepath.Join(env, "ready")); err != nil {
-		lab.Skip(t, "needs PyTorch "+newestTorch+": run .ci/torch")
-	}
-	return filepath.Join(env, "bin/python")
+	return filepath.Join(lab.Torch(t), "python")
 }
 
 // PyTorch's own tests of torch.distributed pass with backend gorun if they pass with gloo, of which
@@ -32,7 +22,7 @@ func TestPyTorchsTests(t *testing.T) {
 	python := newest(t)
 	for _, ranks := range []string{"2", "4"} {
 		t.Run(ranks, func(t *testing.T) {
-			text, err := os.ReadFile("testdata/torch-" + newestTorch + "-gloo.txt")
+			text, err := os.ReadFile("testdata/torch-" + lab.TorchVersion + "-gloo.txt")
 			if err != nil {
 				t.Fatal(err)
 			}
