@@ -57,6 +57,7 @@ const AgentCommand = session.AgentCommand
 // How a job ends, and its ranks. See package core.
 type (
 	Result     = core.Result
+	Codes      = core.Codes
 	Failure    = core.Failure
 	LateError  = core.LateError
 	Exit       = core.Exit
@@ -70,6 +71,14 @@ type (
 const (
 	CodeTimeout = core.CodeTimeout
 	CodeLaunch  = core.CodeLaunch
+)
+
+// How failures of ranks become exit codes.
+const (
+	FirstCode   = core.FirstCode
+	HighestCode = core.HighestCode
+	MergedCode  = core.MergedCode
+	OneCode     = core.OneCode
 )
 
 // Reasons to stop a job, and memory that may run out.

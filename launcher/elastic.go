@@ -166,6 +166,7 @@ func (j *elasticJob) result() Result {
 		j.end.Cause.ReadStderr(j.streams.LastLines(j.failed.serial))
 	}
 	j.end.Ended = j.clock()
+	j.end.Codes = j.opts.Codes
 	return j.end
 }
 

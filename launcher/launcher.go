@@ -75,8 +75,9 @@ type Options struct {
 	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a
 	// time; nil: bytes pass unchanged. The result must stay valid until the next call for that fd.
 	Prefix func(rank, fd int, at time.Time) []byte
-	// CutMark ends a line that is cut because its rank has ended, or another rank writes.
-	CutMark string
+	// CutMark and a newline end a line that is cut because another rank writes. LastMark ends the
+	// last line of all if its rank has not; "": nothing does.
+	CutMark, LastMark string
 	// Show reports whether a rank's output on fd 1 or 2 is printed; nil: all is. Files get all
 	// output.
 	Show func(rank, fd int) bool
@@ -95,6 +96,8 @@ type Options struct {
 	ResultDir   string
 	ResultLimit int64
 
+	// Codes is how failures of ranks become [Result.Code].
+	Codes        Codes
 	StartTimeout time.Duration // until every rank runs; 0: no limit
 	MPITimeout   time.Duration // from the first rank's MPI_Init to the last one's; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once

@@ -396,6 +396,7 @@ func (l *loop) print(how output.Printing) {
 	how.Files = l.files
 	how.Failed = func(err error) { l.failed <- err }
 	how.Cut = l.opts.CutMark
+	how.Last = l.opts.LastMark
 	stdout := how
 	stderr := how
 	stdout.W = l.opts.Stdout

@@ -194,6 +194,7 @@ func (j *job) numbers() []int { return j.plan.Numbers() }
 // result completes the core's result with the last lines of the failed rank's output.
 func (j *job) result() Result {
 	r := j.core.Result()
+	r.Codes = j.opts.Codes
 	r.Started = j.started
 	r.Ended = j.clock()
 	if r.Cause == nil || r.Cause.Rank < 0 {

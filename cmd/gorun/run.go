@@ -131,7 +131,7 @@ func (j *jobCommand) complete() (command []string, err error) {
 	if err := file.Blame(j.o.Check(j.flags.Changed("np")), typed); err != nil {
 		return nil, err
 	}
-	j.o.Follow(j.line.Dialect)
+	j.o.Follow(j.line.Dialect, j.flags)
 	j.console.Verbose = j.o.Verbose
 	j.console.Quiet = j.o.Quiet
 	j.o.Trace = j.console.Tracef

@@ -22,6 +22,7 @@ const (
 
 // Result is how a job that was started ended.
 type Result struct {
+	Codes       Codes      // how failures become the exit code
 	Cause       *Failure   // the failure that ended the job; nil if nothing failed
 	Stopped     StopReason // why the job was ended from outside, or zero
 	Exits       []Exit
@@ -90,8 +91,8 @@ func (f Failure) String() string {
 	return fmt.Sprintf("rank %d%s on %s %s", f.Rank, which, f.Host, f.Exit.Describe())
 }
 
-// Code is the exit code gorun ends with: that of the first failing rank,
-// 128 + signal if a signal ended it, or one of gorun's own. It is pure.
+// Code is the exit code gorun ends with: that of the failures by Codes, where a signal counts as
+// 128 + signal, or one of gorun's own. It is pure.
 func (r Result) Code() int {
 	switch r.Stopped {
 	case Interrupted:
@@ -110,7 +111,7 @@ func (r Result) Code() int {
 		return CodeHang
 	}
 	if r.Elastic != nil && (r.Elastic.Code != 0 || len(r.Unkillable) == 0) {
-		return r.Elastic.Code
+		return r.elasticCode()
 	}
 	switch f := r.Cause; {
 	case f == nil && len(r.Unconfirmed) == 0 && len(r.Unkillable) > 0:
@@ -119,13 +120,18 @@ func (r Result) Code() int {
 		return 0
 	case f == nil || f.Lost != nil:
 		return CodeLaunch
-	case f.Exit.Signal != 0:
-		return wire.SignalCode(syscall.Signal(f.Exit.Signal))
-	case f.Exit.MPI != "":
-		return max(f.Exit.Code, 1) // a code of 0 would report success
 	default:
-		return f.Exit.Code
+		return r.Codes.of(f.Exit, r.Exits)
 	}
+}
+
+// elasticCode returns the exit code of an elastic job. Only the failure that ended it counts: ranks
+// may fail and start again.
+func (r Result) elasticCode() int {
+	if code := r.Elastic.Code; code == 0 || code == CodeLaunch {
+		return code
+	}
+	return r.Codes.of(Exit{Code: r.Elastic.Code}, nil)
 }
 
 // HostError is the failure of one host.

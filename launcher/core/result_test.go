@@ -44,6 +44,51 @@ func TestResultCode(t *testing.T) {
 	}
 }
 
+// TestCodesOfLaunchers has the ends of ranks, in the order of time, and the code by each launcher's
+// rule.
+func TestCodesOfLaunchers(t *testing.T) {
+	for _, tc := range []struct {
+		name                        string
+		exits                       []Exit
+		first, highest, merged, one int
+	}{
+		{"one code", []Exit{{Code: 3}}, 3, 3, 3, 1},
+		{"several codes", []Exit{{}, {Code: 4}, {Code: 9}, {Code: 2}}, 4, 9, 15, 1},
+		{"a signal", []Exit{{Signal: 9}}, 137, 137, 9, 1},
+		{"a code before a signal", []Exit{{Code: 4}, {Signal: 11}}, 4, 139, 11, 1},
+		{"two signals", []Exit{{Signal: 11}, {Signal: 6}}, 139, 139, 15, 1},
+		{"ranks that were stopped", []Exit{{Code: 3}, {Signal: 15, Stopped: true}, {Code: 7, Stopped: true}}, 3,
+			3, 3, 1},
+		{"MPI_Abort", []Exit{{MPI: MPIAborted, Code: 5}}, 5, 5, 5, 1},
+		{"an end within MPI", []Exit{{MPI: MPIUnfinished}}, 1, 1, 1, 1},
+		{"a program that is not there", []Exit{{Code: 127, Failed: "x"}}, 127, 127, 127, 1},
+	} {
+		r := Result{Exits: tc.exits}
+		for i := range tc.exits {
+			if r.Cause == nil && tc.exits[i].IsFailure() {
+				r.Cause = &Failure{Exit: tc.exits[i]}
+			}
+		}
+		elastic := Result{Elastic: &ElasticEnd{Code: r.Code()}}
+		lost := Result{Cause: &Failure{Lost: errors.New("gone")}, Exits: tc.exits}
+		for codes, want := range map[Codes]int{FirstCode: tc.first, HighestCode: tc.highest, MergedCode: tc.merged,
+			OneCode: tc.one} {
+			r.Codes = codes
+			elastic.Codes = codes
+			lost.Codes = codes
+			if got := r.Code(); got != want {
+				t.Errorf("%s, rule %d: %d, want %d", tc.name, codes, got, want)
+			}
+			if got := elastic.Code(); codes == OneCode && got != 1 || codes == FirstCode && got != tc.first {
+				t.Errorf("%s, an elastic job, rule %d: %d", tc.name, codes, got)
+			}
+			if got := lost.Code(); got != CodeLaunch {
+				t.Errorf("%s, a lost host, rule %d: %d", tc.name, codes, got)
+			}
+		}
+	}
+}
+
 func TestDescribe(t *testing.T) {
 	for want, e := range map[string]Exit{
 		"exited with code 3":                                 {Code: 3},

@@ -21,6 +21,7 @@ type Printing struct {
 	Prefix func(rank, fd int, at time.Time) []byte // nil: no prefixes, and bytes unchanged
 	Show   func(rank, fd int) bool                 // nil: show everything
 	Cut    string                                  // mark at the end of a line that is cut
+	Last   string                                  // ends the last line of all if its rank has not; "": nothing does
 	Screen bool                                    // whether W is a terminal that can erase a line
 	Files  *Files                                  // nil: none
 	Failed func(error)                             // called once when W fails
@@ -281,11 +282,11 @@ func (p *Printer) flushAll() {
 // endOpenLine keeps the user's prompt off a line that a rank did not end.
 func (p *Printer) endOpenLine() {
 	switch {
-	case p.open == nil || p.Prefix == nil:
+	case p.open == nil || p.Prefix == nil || p.Last == "":
 	case p.open.bar:
 		p.out.WriteByte('\n')
 	default:
-		p.out.WriteString(p.Cut + "\n")
+		p.out.WriteString(p.Last)
 	}
 }
 

@@ -58,11 +58,12 @@ func TestPrinterProgressBars(t *testing.T) {
 		{"stderr's bar and stdout's line", `0!1%\r idle 0:b\n`, "0> 1%\r\n0> b\n", "0> 1%\r" + erase + "0> b\n"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~"}, tc.steps); got != tc.file {
+			how := Printing{Prefix: rankPrefix, Cut: "~", Last: "~\n"}
+			if got, _ := playSteps(t, how, tc.steps); got != tc.file {
 				t.Errorf("in a file: %q, want %q", got, tc.file)
 			}
-			if got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: "~", Screen: true},
-				tc.steps); got != tc.screen {
+			how.Screen = true
+			if got, _ := playSteps(t, how, tc.steps); got != tc.screen {
 				t.Errorf("on a terminal: %q, want %q", got, tc.screen)
 			}
 		})

@@ -24,7 +24,12 @@ func printed(t *testing.T, prefix func(int, int, time.Time) []byte, do func(p *P
 	t.Helper()
 	var w fake.Terminal
 	synctest.Test(t, func(t *testing.T) {
-		p := NewPrinter(Printing{W: &w, Prefix: prefix, Failed: func(err error) { t.Errorf("write: %v", err) }})
+		p := NewPrinter(Printing{
+			W:      &w,
+			Prefix: prefix,
+			Last:   "\n",
+			Failed: func(err error) { t.Errorf("write: %v", err) },
+		})
 		do(p, &w)
 		p.Close()
 	})
@@ -60,12 +65,27 @@ func TestPrinterPrintsWholeLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, mark := range []string{"", "~"} {
-				got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: mark}, tc.steps)
+				got, _ := playSteps(t, Printing{Prefix: rankPrefix, Cut: mark, Last: mark + "\n"}, tc.steps)
 				if want := strings.ReplaceAll(tc.want, "~", mark); got != want {
 					t.Errorf("with the mark %q: %q, want %q", mark, got, want)
 				}
 			}
 		})
+	}
+}
+
+// TestPrinterLeavesTheLastLineOpen has no end for a last line that a rank has not ended, as other
+// launchers.
+func TestPrinterLeavesTheLastLineOpen(t *testing.T) {
+	for steps, want := range map[string]string{
+		`0:a\nb`:          "0> a\n0> b",
+		`0:a 1:b`:         "0> a\n1> b",
+		`0:1%\r 0:2%\r`:   "0> 1%\r0> 2%\r",
+		`0:ask? idle 1:b`: "0> ask?\n1> b",
+	} {
+		if got, _ := playSteps(t, Printing{Prefix: rankPrefix}, steps); got != want {
+			t.Errorf("%s: %q, want %q", steps, got, want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -39,12 +40,14 @@ func (t *translator) output(typed, list string) error {
 		directive, qualifiers, _ := strings.Cut(item, ":")
 		name, value, valued := strings.Cut(directive, "=")
 		switch {
-		case slices.Contains([]string{"tag", "tag-detailed", "tag-fullname", "rank"}, name):
-			t.emit("prefix", typed, "mpirun")
+		case slices.Contains([]string{"tag", "tag-detailed", "tag-fullname"}, name):
+			t.tag = "[1,%r]"
+		case name == "rank":
+			t.tag = "[%r]"
 		case name == "merge" || name == "merge-stderr-to-stdout":
 			t.emit("merge-stderr", typed)
 		case name == "timestamp":
-			t.emit("timestamp", typed)
+			t.tagTime = "[%T]"
 		case valued && (name == "dir" || name == "directory"):
 			t.emit("output-filename", typed, value)
 		case valued && (name == "file" || name == "filename"): // Open MPI 5.0 shows nothing of it
@@ -57,6 +60,9 @@ func (t *translator) output(typed, list string) error {
 		if err := t.outputQualifiers(typed, item, qualifiers); err != nil {
 			return err
 		}
+	}
+	if t.tagTime+t.tag != "" {
+		t.emit("prefix", typed, t.tagTime+t.tag+"<%s>: ")
 	}
 	return nil
 }
@@ -75,6 +81,21 @@ func (t *translator) outputQualifiers(typed, item, qualifiers string) error {
 		}
 	}
 	return nil
+}
+
+// byMPI reads horovodrun's --mpi, with which mpirun writes the output.
+func (t *translator) byMPI(typed, _ string) error {
+	t.emit("prefix", typed, "mpirun")
+	t.replaced = append(t.replaced, typed+" is not needed: gorun starts the ranks itself, without mpirun "+
+		"or jsrun, and they use Gloo, also where Horovod was built with MPI")
+	return nil
+}
+
+// emitRole emits what torchrun's --tee puts before lines.
+func (t *translator) emitRole() {
+	if t.teed.any() && t.Typed["prefix"] == "" {
+		t.emit("prefix", t.teeTyped, "["+strings.ReplaceAll(cmp.Or(t.role, "default"), "%", "%%")+"%l]:")
+	}
 }
 
 // outputDir translates Open MPI's output directory; DIR:nocopy writes files only.
@@ -167,6 +188,12 @@ type redirection struct {
 	byRank map[int]streams // streams by local rank; other ranks have none
 }
 
+// any reports whether any stream of any local rank is redirected.
+func (r redirection) any() bool {
+	some := func(s streams) bool { return s != 0 }
+	return some(r.all) || slices.ContainsFunc(slices.Collect(maps.Values(r.byRank)), some)
+}
+
 // of returns the streams of a local rank.
 func (r redirection) of(rank int) streams {
 	if r.byRank != nil {
@@ -178,7 +205,13 @@ func (r redirection) of(rank int) streams {
 func (t *translator) redirects(typed, text string) error {
 	return t.redirect(typed, text, &t.redirected)
 }
-func (t *translator) tee(typed, text string) error { return t.redirect(typed, text, &t.teed) }
+func (t *translator) tee(typed, text string) error {
+	t.teeTyped = typed
+	return t.redirect(typed, text, &t.teed)
+}
+
+// named reads torchrun's --role.
+func (t *translator) named(_, text string) error { t.role = text; return nil }
 
 // redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both, or a
 // map of local ranks to these. Redirected output goes to files only, unless it is in --tee.

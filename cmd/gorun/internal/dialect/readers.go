@@ -19,6 +19,7 @@ func (t *translator) reader(name string) reader {
 	return map[string]reader{
 		"app":              programs(OpenMPI),
 		"bind-to":          (*translator).bindTo,
+		"by-mpi":           (*translator).byMPI,
 		"configfile":       programs(Hydra),
 		"cpu-bind":         (*translator).cpuBind,
 		"cpus-per-task":    (*translator).cpusPerTask,
@@ -73,7 +74,7 @@ func (t *translator) reader(name string) reader {
 		"prefix":           (*translator).prefix,
 		"rank-by":          (*translator).rankBy,
 		"redirects":        (*translator).redirects,
-		"role":             (*translator).role,
+		"role":             (*translator).named,
 		"rsh-agent":        (*translator).rshAgent,
 		"srun-error":       srunOutput("stderr-file"),
 		"srun-export":      (*translator).srunExport,
@@ -370,11 +371,5 @@ func (t *translator) prefixPattern(typed, text string) error {
 		}
 	}
 	t.emit("prefix", typed, text)
-	return nil
-}
-
-// role translates the name that torchrun puts before lines, with the local rank.
-func (t *translator) role(typed, text string) error {
-	t.emit("prefix", typed, "["+strings.ReplaceAll(text, "%", "%%")+"%l]:")
 	return nil
 }

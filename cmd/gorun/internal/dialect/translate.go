@@ -154,6 +154,7 @@ func (t *translator) finish() error {
 	t.emitHydraMap()
 	t.emitThreads()
 	t.emitInstalled()
+	t.emitRole()
 	if t.module && t.noPython {
 		return usage.Errorf("leave one of them out", "--module runs a module of Python, and --no-python no Python")
 	}
@@ -214,10 +215,15 @@ type translator struct {
 	typedAs   []string // the words that the user typed, one for each of Args
 	program   []string
 
-	// torchrun's --nnodes, --no-python, --module, --redirects, --tee; deepspeed's --no_local_rank
+	// torchrun's --nnodes, --no-python, --module, --redirects, --tee and --role; deepspeed's
+	// --no_local_rank
 	nodes                         nodeRange
 	noPython, module, noLocalRank bool
 	redirected, teed              redirection
+	teeTyped, role                string
+
+	// what mpirun's --output puts before lines
+	tag, tagTime string
 
 	// Hydra's -map-by and -bind-to: parts of a host
 	hydraMapped, hydraTyped, hydraBound string

@@ -26,12 +26,10 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 	opts.Stdout = io.Out
 	opts.Stderr = io.Err
 	opts.OutputDir = o.OutputFilename
-	opts.CutMark = ui.CutMark
+	opts.CutMark = l.CutMark()
+	opts.LastMark = l.LastMark()
 	opts.ResultDir = o.ResultDir
 	opts.ResultLimit = cmp.Or(int64(o.ResultLimit), defaultResult)
-	if l.Ctime() { // readers of these styles do not know the mark
-		opts.CutMark = ""
-	}
 	prefix, err := l.Prefixer(plan)
 	if err != nil {
 		return err
@@ -46,7 +44,12 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 
 // lineStyle returns the style of output lines.
 func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.LineStyle {
-	l := ui.LineStyle{Style: o.Prefix, Timestamp: o.Timestamp, Programs: programs}
+	l := ui.LineStyle{
+		Style:     o.Prefix,
+		Foreign:   o.Foreign,
+		Timestamp: o.Timestamp,
+		Programs:  programs,
+	}
 	if o.TagOutput {
 		l.Style = "mpirun"
 	}

@@ -118,7 +118,8 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 	how := output.Printing{
 		W:      out,
 		Prefix: prefix,
-		Cut:    ui.CutMark,
+		Cut:    style.CutMark(),
+		Last:   style.LastMark(),
 		Screen: view.Screen[1],
 		Failed: s.fail,
 	}

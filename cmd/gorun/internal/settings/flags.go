@@ -234,7 +234,7 @@ func (o *Options) Groups() []Group {
 		{"Output", []Flag{
 			{Name: "prefix", To: &o.Prefix, Words: []string{"host", "rank", "horovod", "mpirun", "none"},
 				From:  Programs,
-				Usage: "prefix of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %p %s %t"},
+				Usage: "prefix of output lines: host, rank, horovod, mpirun, none, or text with %r %h %l %p %s %t %T"},
 			{Name: "tag-output", To: &o.TagOutput, From: Programs, Usage: "same as --prefix mpirun"},
 			{Name: "timestamp", To: &o.Timestamp, From: Programs, Usage: "start output lines with the time"},
 			{Name: "color", To: &o.Color, Words: []string{"auto", "always", "never"}, From: Programs,

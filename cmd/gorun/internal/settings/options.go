@@ -53,6 +53,8 @@ type Options struct {
 	Timeout      Seconds
 	Grace        Seconds
 
+	Foreign        bool           // gorun stands for another launcher
+	Codes          launcher.Codes // how ranks' failures become the exit code
 	Prefix         string
 	TagOutput      bool
 	Timestamp      bool

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
@@ -132,15 +131,6 @@ func (o *Options) MappingText() string {
 	}
 	by := cmp.Or(o.MapBy.String(), launcher.BySlot.String())
 	return fmt.Sprintf("by %s, ranks numbered by %s", by, cmp.Or(o.RankBy.String(), by))
-}
-
-// Follow sets the defaults in which a launcher differs from gorun: mpirun starts a rank per core
-// without -np, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts began again,
-// and horovodrun has its own rules for hosts whose rank fails.
-func (o *Options) Follow(launcher dialect.Dialect) {
-	o.SlotsByCores = launcher == dialect.OpenMPI
-	o.rounds = launcher == dialect.Hydra
-	o.Elastic.Horovodrun = launcher == dialect.Horovod && o.Elastic.Restarts == 0
 }
 
 // binding is a binding policy such as core or socket:overload-allowed.

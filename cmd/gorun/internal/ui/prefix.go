@@ -16,12 +16,10 @@ import (
 	"github.com/gorun/gorun/launcher"
 )
 
-// CutMark marks the end of a line that is cut.
-const CutMark = "\\"
-
 // LineStyle is the style of the prefix of output lines.
 type LineStyle struct {
 	Style     string
+	Foreign   bool // lines that ranks leave unfinished end as under the launcher whose style it is
 	Timestamp bool
 	Color     [3]bool // index: fd; true: color prefixes by host
 	Programs  []launcher.Program
@@ -40,7 +38,7 @@ func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 		return nil, err
 	}
 	layout := "2006-01-02 15:04:05.000"
-	ctime := l.Ctime()
+	ctime := l.ctime()
 	if ctime {
 		layout = time.ANSIC
 	}
@@ -61,9 +59,26 @@ func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 	return withTime(cached(plan.Size, l.colored(plan, text)), layout), nil
 }
 
-// Ctime reports whether the style writes times like ctime(3).
-func (l LineStyle) Ctime() bool {
-	return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.Style)
+// ctime reports whether the style writes times like ctime(3).
+func (l LineStyle) ctime() bool {
+	return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.Style) || strings.Contains(l.Style, "%T")
+}
+
+// CutMark returns the mark at the end of a line that is cut. Readers of other launchers' styles do
+// not know it.
+func (l LineStyle) CutMark() string {
+	if l.Foreign || l.ctime() {
+		return ""
+	}
+	return "\\"
+}
+
+// LastMark returns the end of the last line of all where its rank has not ended it, or "".
+func (l LineStyle) LastMark() string {
+	if l.Foreign && l.Style != "srun" {
+		return ""
+	}
+	return l.CutMark() + "\n"
 }
 
 // text is the prefixes' text with marks for times, or nil for none.
@@ -77,6 +92,8 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 		template = "%t "
 	case "", "host", "default":
 		return hostPrefix(plan), nil
+	case "srun":
+		return rankPrefix(plan), nil
 	case "rank", "hydra":
 		template = "[%r] "
 	case "horovod":
@@ -86,12 +103,12 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 	default:
 		if !strings.Contains(l.Style, "%") {
 			return nil, usage.Errorf("choose host, rank, horovod, mpirun or none, or write your own with %r (rank), "+
-				"%h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t (time)",
+				"%h (host), %l (local rank), %p (program), %s (stdout or stderr) and %t or %T (time)",
 				"--prefix %q is not a style", l.Style)
 		}
 		if mark := unknownMark(l.Style); mark != "" {
 			return nil, usage.Errorf("write %r (rank), %h (host), %l (local rank), %p (program), %s (stdout or "+
-				"stderr), %t (time), or %% for a percent sign",
+				"stderr), %t or %T (time), or %% for a percent sign",
 				"--prefix %q: %s stands for nothing", l.Style, mark)
 		}
 	}
@@ -104,7 +121,8 @@ func (l LineStyle) text(plan launcher.Plan) (func(rank, fd int) string, error) {
 			program = programs[rank]
 		}
 		return strings.NewReplacer("%r", strconv.Itoa(rank), "%h", at.host, "%l", strconv.Itoa(at.local),
-			"%p", program, "%s", streamName(fd), "%t", timeMark, "%%", "%").Replace(template)
+			"%p", program, "%s", streamName(fd), "%t", timeMark, "%T", timeMark,
+			"%%", "%").Replace(template)
 	}, nil
 }
 
@@ -134,7 +152,7 @@ func unknownMark(template string) string {
 			return ""
 		}
 		mark, size := utf8.DecodeRuneInString(after)
-		if size == 0 || !strings.ContainsRune("rhlpst%", mark) {
+		if size == 0 || !strings.ContainsRune("rhlpstT%", mark) {
 			return "%" + after[:size]
 		}
 		template = after[size:]
@@ -172,6 +190,12 @@ func hostPrefix(plan launcher.Plan) func(rank, fd int) string {
 		name := fmt.Sprintf("%s:%d:", seatOf(rank).host, rank)
 		return fmt.Sprintf("%-*s ", width+2, name)
 	}
+}
+
+// rankPrefix returns prefixes "3: " of one width, as srun --label does.
+func rankPrefix(plan launcher.Plan) func(rank, fd int) string {
+	width := len(strconv.Itoa(max(plan.Size-1, 0)))
+	return func(rank, _ int) string { return fmt.Sprintf("%*d: ", width, rank) }
 }
 
 // seat is where a rank runs.

@@ -1,0 +1,51 @@
+package settings
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/launcher"
+)
+
+// Follow sets the defaults in which a launcher differs from gorun: mpirun starts a rank per core
+// without -np, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts began again,
+// horovodrun has its own rules for hosts whose rank fails, and each has its form of output and its
+// exit code. What flags already set stays.
+func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
+	o.SlotsByCores = launcher == dialect.OpenMPI
+	o.rounds = launcher == dialect.Hydra
+	o.Elastic.Horovodrun = launcher == dialect.Horovod && o.Elastic.Restarts == 0
+	o.Foreign = launcher != dialect.Own
+	o.Codes = codesOf(launcher)
+	if o.Foreign && !flags.Changed("prefix") {
+		o.followPrefix(launcher)
+	}
+	if launcher&(dialect.Slurm|dialect.Flux) != 0 && !flags.Changed("stdin") {
+		o.Stdin = "all"
+	}
+}
+
+// followPrefix sets the launcher's form of output lines.
+func (o *Options) followPrefix(launcher dialect.Dialect) {
+	switch {
+	case launcher == dialect.Horovod:
+		o.Prefix = "horovod"
+	case launcher == dialect.OpenMPI && o.Timestamp && !o.TagOutput:
+		o.Prefix = "%T<%s>:"
+	default:
+		o.Prefix = "none"
+	}
+}
+
+// codesOf returns how a launcher's exit code follows from those of its ranks.
+func codesOf(l dialect.Dialect) launcher.Codes {
+	switch l {
+	case dialect.Hydra:
+		return launcher.MergedCode
+	case dialect.Slurm, dialect.Flux:
+		return launcher.HighestCode
+	case dialect.Horovod, dialect.Torch, dialect.Accelerate:
+		return launcher.OneCode
+	}
+	return launcher.FirstCode
+}
