@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -85,3 +87,56 @@ func TestHostileFrames(t *testing.T) {
 		}
 	}
 }
+
+// Frames of a kind that a peer repeats are passed on as they come, end the stream, or are refused:
+// no reader keeps them. A new kind needs a row.
+func TestEveryKindIsBounded(t *testing.T) {
+	const passed = "passed on"
+	const last = "ends the stream"
+	const refused = "refused"
+	rows := map[string][2]string{ // what Output and Input do with it
+		"In":    {refused, passed},
+		"Out":   {passed, refused},
+		"Err":   {passed, refused},
+		"Size":  {refused, refused},
+		"Begin": {refused, refused},
+		"Last":  {last, refused},
+	}
+	source, err := os.ReadFile("command.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	kinds := regexp.MustCompile(`(?m)^\t(\w+) +byte = (\d)`).FindAllStringSubmatch(string(source), -1)
+	if len(kinds) != len(rows) {
+		t.Errorf("%d kinds, and %d rows", len(kinds), len(rows))
+	}
+	const many = 1000
+	for _, kind := range kinds {
+		for i, read := range []func(io.Reader) error{
+			func(r io.Reader) error { return Output(r, io.Discard, io.Discard, &struct{}{}) },
+			func(r io.Reader) error { return Input(r, &discarded{}) },
+		} {
+			frame := append([]byte{kind[2][0] - '0', 0, 0, 0, 2}, "{}"...)
+			flood := bytes.NewReader(bytes.Repeat(frame, many))
+			err := read(flood)
+			got := refused
+			switch {
+			case flood.Len() == 0 && errors.Is(err, io.EOF):
+				got = passed
+			case flood.Len() == (many-1)*len(frame) && err == nil:
+				got = last
+			case flood.Len() != (many-1)*len(frame):
+				t.Errorf("%s: %d bytes are left, %v", kind[1], flood.Len(), err)
+			}
+			if got != rows[kind[1]][i] {
+				t.Errorf("%s is %s, want %q", kind[1], got, rows[kind[1]][i])
+			}
+		}
+	}
+}
+
+// discarded is a standard input that keeps nothing.
+type discarded struct{}
+
+func (*discarded) Write(p []byte) (int, error) { return len(p), nil }
+func (*discarded) Close() error                { return nil }
