@@ -148,3 +148,58 @@ func TestEveryFrameIsBounded(t *testing.T) {
 		})
 	}
 }
+
+// A newcomer of an elastic job can make the launcher keep no more than a host of a fixed job, and
+// it speaks for no other process: the others go on, or their epoch ends.
+func TestEveryFrameOfANewcomerIsBounded(t *testing.T) {
+	const most = 48 << 20
+	const frames = 400
+	for _, kind := range []wire.Type{wire.TypePark, wire.TypeJoined, wire.TypeLost, wire.TypeFence, wire.TypeExit,
+		wire.TypeEntered, wire.TypeSpawn, wire.TypeFailing, wire.TypeNote, wire.TypeSuspended, wire.TypeDone} {
+		t.Run(kind.String(), func(t *testing.T) {
+			before := heapSize()
+			var kept int64
+			m := serving(func(a *fake.Agent) error {
+				if err := a.Join(); err != nil || a.Job.Ranks[0].Rank == 0 {
+					return a.Live(time.Now().Add(5 * time.Second))
+				}
+				go a.UntilEOF()
+				for n := range frames {
+					_, message := hostileFrame(kind, n)
+					switch kind {
+					case wire.TypePark:
+						message = wire.Park{Left: n % 3}
+					case wire.TypeJoined:
+						message = wire.Joined{Epoch: n}
+					case wire.TypeLost:
+						message = wire.Lost{
+							Epoch: 1,
+							By:    n % 2,
+							Rank:  1 << 30,
+							Cause: strings.Repeat("x", 256<<10),
+						}
+					case wire.TypeFence:
+						message = wire.Fence{Epoch: 1, Name: fmt.Sprint(n % 2), Values: map[int][]byte{0: nil}}
+					}
+					payload := []byte{}
+					if message != nil {
+						payload = session.Encode(message)
+					}
+					if a.Out.Send(kind, 0, payload) != nil {
+						break
+					}
+				}
+				time.Sleep(time.Second)
+				kept = heapSize() - before
+				_ = a.Finish(wire.Exit{})
+				return nil
+			})
+			if _, err := elasticOn(t, m, nil); err != nil {
+				t.Error(err)
+			}
+			if kept > most {
+				t.Errorf("%d frames make the launcher keep %d MiB", frames, kept>>20)
+			}
+		})
+	}
+}
