@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"syscall"
@@ -288,8 +289,8 @@ func TestElasticStoppedProcess(t *testing.T) {
 				ranks = append(ranks, start(t, self(), members[i].Environ(), "elastic "))
 			}
 			for _, p := range ranks {
-				if !p.said.Scan() || p.said.Text() != "epoch 1 size 3" {
-					t.Fatalf("a rank said %q", p.said.Text())
+				if line, err := p.Line(); line != "epoch 1 size 3" {
+					t.Fatalf("a rank said %q, %v", line, err)
 				}
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -301,16 +302,16 @@ func TestElasticStoppedProcess(t *testing.T) {
 			over := time.Now()
 			w.Ended(members[1], "not seen for 12 s")
 			for _, i := range []int{0, 2} {
-				if !ranks[i].said.Scan() || ranks[i].said.Text() != "epoch 2 size 2" {
-					t.Errorf("process %d said %q", i, ranks[i].said.Text())
+				if line, err := ranks[i].Line(); line != "epoch 2 size 2" {
+					t.Errorf("process %d said %q, %v", i, line, err)
 				}
 			}
 			if took := time.Since(over); took > 4*time.Second { // the goal is 1 s
 				t.Errorf("the next epoch began after %v", took)
 			}
 			for _, i := range []int{0, 2} {
-				if ranks[i].said.Scan() {
-					t.Errorf("process %d said %q", i, ranks[i].said.Text())
+				if line, err := ranks[i].Line(); err != io.EOF {
+					t.Errorf("process %d said %q, %v", i, line, err)
 				}
 			}
 		})

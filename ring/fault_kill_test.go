@@ -66,7 +66,7 @@ func killRank(t *testing.T, l layout, random *rand.Rand, what duty) {
 			return wantPeer(err, victim)
 		})
 	}()
-	if _, err := p.hear("running"); err != nil && what.Reach == 0 {
+	if _, err := p.Hear("running"); err != nil && what.Reach == 0 {
 		t.Errorf("%+v, victim %d: %v", what, victim, err)
 	}
 	deadline := time.Duration(random.IntN(15_000)) * time.Microsecond
@@ -151,7 +151,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 			continue
 		}
 		late := time.Now()
-		jobs[name][0].in.Close()
+		jobs[name][0].In.Close()
 		v, err := jobs[name][0].verdict()
 		if took := v.At.Sub(late); err != nil || v.Rank < 0 || took > soon {
 			t.Errorf("%s: rank 0: %+v, %v after %v", name, v, err, took)

@@ -74,7 +74,7 @@ func TestRankKilledDuringInit(t *testing.T) {
 		for _, p := range ranks {
 			if step != "joined" {
 				<-reached
-			} else if _, err := p.hear("running"); err != nil {
+			} else if _, err := p.Hear("running"); err != nil {
 				t.Error(err)
 			}
 		}

@@ -1,11 +1,9 @@
 package ring_test
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -81,11 +80,7 @@ func untilItFails(step func() error) error {
 }
 
 // process is a rank that is a process.
-type process struct {
-	*exec.Cmd
-	said *bufio.Scanner
-	in   io.Closer
-}
+type process struct{ *lab.Program }
 
 // self runs this test program.
 func self() *exec.Cmd { return exec.Command(os.Args[0]) }
@@ -94,39 +89,12 @@ func self() *exec.Cmd { return exec.Command(os.Args[0]) }
 func start(t testing.TB, cmd *exec.Cmd, environ []string, role string) *process {
 	t.Helper()
 	cmd.Env = append(append(os.Environ(), environ...), roleEnv+"="+role)
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		in.Close()
-		_ = cmd.Process.Kill() // it may be over
-		_ = cmd.Wait()
-	})
-	return &process{cmd, bufio.NewScanner(out), in}
-}
-
-// hear returns the next line of the process that begins with prefix.
-func (p *process) hear(prefix string) (string, error) {
-	for p.said.Scan() {
-		if strings.HasPrefix(p.said.Text(), prefix) {
-			return p.said.Text(), nil
-		}
-	}
-	return "", fmt.Errorf("the rank ended without a line %q", prefix)
+	return &process{lab.Start(t, cmd)}
 }
 
 // verdict waits for the end of the rank's calls.
 func (p *process) verdict() (v verdict, err error) {
-	line, err := p.hear("{")
+	line, err := p.Hear("{")
 	if err != nil {
 		return v, err
 	}
@@ -137,7 +105,7 @@ func (p *process) verdict() (v verdict, err error) {
 func allRunning(t *testing.T, ranks []*process) {
 	t.Helper()
 	for rank, p := range ranks {
-		if _, err := p.hear("running"); err != nil {
+		if _, err := p.Hear("running"); err != nil {
 			t.Fatalf("rank %d: %v", rank, err)
 		}
 	}

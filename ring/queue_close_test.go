@@ -154,7 +154,7 @@ func TestQueueKilledRank(t *testing.T) {
 			if rank == victim {
 				continue
 			}
-			if line, err := p.hear("stall:"); err != nil || !strings.Contains(line, "waits for the other ranks") &&
+			if line, err := p.Hear("stall:"); err != nil || !strings.Contains(line, "waits for the other ranks") &&
 				!strings.Contains(line, "has waited") {
 				t.Errorf("rank %d reports %q, %v", rank, line, err)
 			}

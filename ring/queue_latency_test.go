@@ -30,11 +30,11 @@ func BenchmarkQueueLatency(b *testing.B) {
 			var got latencies
 			b.ResetTimer()
 			ranks := [2]*process{start(b, self(), job.Environ(0), role), start(b, self(), job.Environ(1), role)}
-			line, err := ranks[0].hear("{")
+			line, err := ranks[0].Hear("{")
 			if err == nil {
 				err = json.Unmarshal([]byte(line), &got)
 			}
-			_, theirs := ranks[1].hear("{")
+			_, theirs := ranks[1].Hear("{")
 			if err = errors.Join(err, theirs); err != nil {
 				b.Fatal(err)
 			}

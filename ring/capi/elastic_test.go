@@ -1,13 +1,14 @@
 package main
 
 import (
-	"bufio"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -16,44 +17,35 @@ import (
 func TestElastic(t *testing.T) {
 	program := compile(t, "c", "elastic.c")
 	w := ringtest.NewWorld(t, 1)
-	begin := func(host string) (*ringtest.Member, *exec.Cmd, *bufio.Scanner) {
+	begin := func(host string) (*ringtest.Member, *lab.Program) {
 		m := w.Add(host)
 		cmd := exec.CommandContext(t.Context(), program, "200")
 		cmd.Env = append(os.Environ(), m.Environ()...)
-		cmd.Stderr = os.Stderr
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-		return m, cmd, bufio.NewScanner(out)
+		return m, lab.Start(t, cmd)
 	}
-	says := func(out *bufio.Scanner, want string) {
+	says := func(p *lab.Program, want string) {
 		t.Helper()
-		if !out.Scan() || out.Text() != want {
-			t.Fatalf("a process says %q, want %q", out.Text(), want)
+		if line, err := p.Line(); line != want {
+			t.Fatalf("a process says %q, %v, want %q", line, err, want)
 		}
 	}
-	_, _, first := begin("host0")
+	_, first := begin("host0")
 	says(first, "epoch 1: rank 0 of 1")
-	m, cmd, second := begin("host1")
+	m, second := begin("host1")
 	says(first, "epoch 2: rank 0 of 2")
 	says(second, "epoch 2: rank 1 of 2")
 	time.Sleep(20 * time.Millisecond)
-	cmd.Process.Kill()
+	second.Process.Kill()
 	w.Ended(m, "killed")
 	says(first, "epoch 3: rank 0 of 1")
-	_, _, third := begin("host0")
+	_, third := begin("host0")
 	says(first, "epoch 4: rank 0 of 2")
 	says(third, "epoch 4: rank 1 of 2")
 	says(first, "all right")
 	says(third, "all right")
-	for _, out := range []*bufio.Scanner{first, third} {
-		if out.Scan() {
-			t.Errorf("after its end a process says %q", out.Text())
+	for _, p := range []*lab.Program{first, third} {
+		if line, err := p.Line(); err != io.EOF {
+			t.Errorf("after its end a process says %q, %v", line, err)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package lab_test
 
 import (
-	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -24,17 +24,12 @@ func TestVictim(t *testing.T) {
 	case "namespaces":
 		c = lab.MustNamespaces(t, lab.Specs(2)...)
 	}
-	cmd := c.Command(t.Context(), "ssh", "-F", c.ConfigFile, "f2", "echo up; exec sleep 300")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	p := lab.Start(t, c.Command(t.Context(), "ssh", "-F", c.ConfigFile, "f2", "echo up; exec sleep 300"))
+	if _, err := p.Line(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	out.Read(make([]byte, 2))
 	fmt.Println("lab in", c.Dir)
-	cmd.Wait() // until this process is killed
+	p.Wait() // until this process is killed
 }
 
 func TestCrashLeavesNothing(t *testing.T) {
@@ -66,24 +61,11 @@ func TestCrashLeavesNothing(t *testing.T) {
 func killVictim(t *testing.T, mode string) string {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestVictim$")
 	cmd.Env = append(os.Environ(), "GORUN_LAB_VICTIM="+mode)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	p := lab.Start(t, cmd)
+	line, err := p.Hear("lab in ")
+	if err = errors.Join(err, p.Process.Kill()); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	dir := ""
-	lines := bufio.NewScanner(out)
-	for dir == "" && lines.Scan() {
-		_, dir, _ = strings.Cut(lines.Text(), "lab in ")
-	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Wait()
-	if dir == "" {
-		t.Fatal("the lab did not come up")
-	}
-	return dir
+	p.Wait()
+	return strings.TrimPrefix(line, "lab in ")
 }

@@ -38,17 +38,10 @@ func TestLoopbackCloseLeavesNothing(t *testing.T) {
 		lab.Need(t, "ssh", "setsid")
 		script := "export " + mark + "; (setsid sleep 300 </dev/null >/dev/null 2>&1 &); echo up; exec sleep 300"
 		cmd := exec.Command("ssh", "-F", c.ConfigFile, h.Name, script)
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
+		if _, err := lab.Start(t, cmd).Line(); err != nil {
 			t.Fatal(err)
 		}
 		clients = append(clients, cmd)
-		if _, err := out.Read(make([]byte, 2)); err != nil {
-			t.Fatal(err)
-		}
 	}
 	if n := len(lab.Processes(mark)); n < 4 {
 		t.Fatalf("%d processes run on the hosts, want 4 at least", n)

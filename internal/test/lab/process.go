@@ -1,12 +1,16 @@
 package lab
 
 import (
+	"bufio"
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,19 +38,59 @@ func Until(t testing.TB, what string, is func() bool) {
 // with the test. It returns its process.
 func StartProcess(t testing.TB, name string, args ...string) (pid int) {
 	t.Helper()
-	cmd := exec.Command(name, args...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
+	p := Start(t, exec.Command(name, args...))
+	if _, err := p.out.ReadByte(); err != nil {
+		t.Fatal(err)
+	}
+	return p.Process.Pid
+}
+
+// Program is a program that a test has started.
+type Program struct {
+	*exec.Cmd
+	In  io.WriteCloser // its standard input
+	out *bufio.Reader
+}
+
+// Start starts cmd, and ends it with the test. If it has no standard error, it gets the test's.
+func Start(t testing.TB, cmd *exec.Cmd) *Program {
+	t.Helper()
+	if cmd.Stderr == nil {
+		cmd.Stderr = os.Stderr
+	}
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	if _, err := out.Read(make([]byte, 1)); err != nil {
-		t.Fatal(err)
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Process.Kill() // it may be over
+		_ = cmd.Wait()
+	})
+	return &Program{cmd, in, bufio.NewReader(out)}
+}
+
+// Line returns the next line that the program says, or io.EOF.
+func (p *Program) Line() (string, error) {
+	line, err := p.out.ReadString('\n')
+	return strings.TrimSuffix(line, "\n"), err
+}
+
+// Hear returns the next line that begins with prefix.
+func (p *Program) Hear(prefix string) (string, error) {
+	for {
+		line, err := p.Line()
+		if err != nil {
+			return "", fmt.Errorf("%q ended without a line %q: %w", p.Args, prefix, err)
+		}
+		if strings.HasPrefix(line, prefix) {
+			return line, nil
+		}
 	}
-	return cmd.Process.Pid
 }
 
 // ListenAs listens on a port of loopback as another user, with SO_REUSEADDR.

@@ -3,6 +3,7 @@ package shm
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -83,8 +84,8 @@ func killed(t testing.TB, program string, victim int) (longest time.Duration) {
 		}
 		f.spread(values)
 	}
-	if f.out[victim].Scan() {
-		t.Fatalf("the victim reports %s", f.out[victim].Text())
+	if line, err := f.ranks[victim].Line(); err != io.EOF {
+		t.Fatalf("the victim reports %s, %v", line, err)
 	}
 	died := time.Now()
 	var named []string

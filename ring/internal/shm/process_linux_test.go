@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -13,6 +12,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -98,12 +98,10 @@ func programs() map[string]func(c *rankProcess, args []string) string {
 	}
 }
 
-// family is a set of children with their pipes. It carries out their exchanges.
+// family is a set of children. It carries out their exchanges.
 type family struct {
 	t        testing.TB
-	ranks    []*exec.Cmd
-	in       []io.WriteCloser
-	out      []*bufio.Scanner
+	ranks    []*lab.Program
 	willing  []bool
 	wrappers [][]string // by rank: a command that starts the child, such as unshare
 }
@@ -118,30 +116,9 @@ func (f *family) start(size int, program string) {
 			args = append(f.wrappers[rank : rank+1 : rank+1][0], args...)
 		}
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0",
+		cmd.Env = append(os.Environ(), lab.QuickExit,
 			fmt.Sprintf("%s=%d %d %v %s", childEnv, rank, size, willing, program))
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			f.t.Fatal(err)
-		}
-		if err := cmd.Start(); err != nil {
-			f.t.Fatal(err)
-		}
-		f.t.Cleanup(func() {
-			cmd.Process.Kill()
-			in.Close()
-			cmd.Wait()
-		})
-		lines := bufio.NewScanner(out)
-		lines.Buffer(nil, 1<<20)
-		f.ranks = append(f.ranks, cmd)
-		f.in = append(f.in, in)
-		f.out = append(f.out, lines)
+		f.ranks = append(f.ranks, lab.Start(f.t, cmd))
 	}
 }
 
@@ -149,11 +126,9 @@ func (f *family) start(size int, program string) {
 func (f *family) hear(rank int) said {
 	f.t.Helper()
 	var s said
-	if !f.out[rank].Scan() {
-		f.t.Fatalf("rank %d has ended", rank)
-	}
-	if err := json.Unmarshal(f.out[rank].Bytes(), &s); err != nil {
-		f.t.Fatalf("rank %d: %v in %q", rank, err, f.out[rank].Text())
+	line, err := f.ranks[rank].Line()
+	if err = errors.Join(err, json.Unmarshal([]byte(line), &s)); err != nil {
+		f.t.Fatalf("rank %d: %v in %q", rank, err, line)
 	}
 	return s
 }
@@ -186,8 +161,8 @@ func (f *family) spread(values [][]byte) {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	for _, in := range f.in {
-		if _, err := in.Write(append(text, '\n')); err != nil {
+	for _, p := range f.ranks {
+		if _, err := p.In.Write(append(text, '\n')); err != nil {
 			f.t.Fatal(err)
 		}
 	}

@@ -10,22 +10,7 @@ import (
 // rank order, times 1/divisor. dst may be src. sign must be equal on all ranks.
 func (g *Group) AllReduce(sign uint64, t kernel.Type, op kernel.Op, dst, src unsafe.Pointer, count,
 	divisor int) error {
-	bytes := count * t.Size()
-	if bytes <= cellSize {
-		return g.reduceSmall(sign, t, op, dst, src, count, divisor)
-	}
-	r := reduction{
-		g:       g,
-		sign:    sign,
-		t:       t,
-		op:      op,
-		dst:     dst,
-		src:     src,
-		divisor: divisor,
-		bytes:   bytes,
-		root:    everyone,
-	}
-	return g.tuned(reducing, bytes, r.run)
+	return g.Reduce(sign, t, op, dst, src, count, divisor, everyone)
 }
 
 // Reduce is AllReduce where only rank root gets the result; dst of the others is
@@ -34,7 +19,7 @@ func (g *Group) Reduce(sign uint64, t kernel.Type, op kernel.Op, dst, src unsafe
 	root int) error {
 	bytes := count * t.Size()
 	if bytes <= cellSize {
-		if g.rank != root {
+		if root != everyone && root != g.rank {
 			dst = nil
 		}
 		return g.reduceSmall(sign, t, op, dst, src, count, divisor)

@@ -3,7 +3,6 @@ package tcp
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -117,30 +116,25 @@ func TestRailIsCut(t *testing.T) {
 		}
 	}
 
-	var said [2]*bufio.Scanner
-	var stdin [2]io.WriteCloser
+	var ranks [2]*lab.Program
+	hear := func(rank int, begin string) string {
+		t.Helper()
+		line, err := ranks[rank].Hear(begin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimPrefix(line, begin)
+	}
 	var at [2]string
 	for rank, h := range hosts {
 		cmd := c.On(t.Context(), h.Name, os.Args[0], "-test.run=^TestRailProcess$")
 		cmd.Env = append(os.Environ(), fmt.Sprint("GORUN_RAIL_RANK=", rank), "GORUN_RAIL_ADDRS="+
 			strings.Join(own[rank], " "))
-		out, err := cmd.StdoutPipe()
-		if err == nil {
-			stdin[rank], err = cmd.StdinPipe()
-		}
-		cmd.Stderr = os.Stderr
-		if err = errors.Join(err, cmd.Start()); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { stdin[rank].Close(); cmd.Process.Kill(); cmd.Wait() })
-		said[rank] = bufio.NewScanner(out)
-		at[rank] = hear(t, said[rank], "at ")
+		ranks[rank] = lab.Start(t, cmd)
+		at[rank] = hear(rank, "at ")
 	}
-	if t.Failed() {
-		return
-	}
-	for rank := range stdin {
-		fmt.Fprintln(stdin[rank], at[1-rank])
+	for rank, p := range ranks {
+		fmt.Fprintln(p.In, at[1-rank])
 	}
 
 	sent := func(name string) int {
@@ -179,26 +173,13 @@ func TestRailIsCut(t *testing.T) {
 	carries("after the other cut", "rail1")
 	on(1, "ip", "link", "set", "eth0", "up")
 	carries("after the other repair", "eth0", "rail1")
-	stdin[0].Close()
-	for rank := range said {
-		text := hear(t, said[rank], "ended: ")
+	ranks[0].In.Close()
+	for rank := range ranks {
+		text := hear(rank, "ended: ")
 		worst, err := time.ParseDuration(text)
 		t.Logf("rank %d: longest swap %s", rank, text)
 		if err != nil || worst > secure.Silence/2 {
 			t.Errorf("rank %d: %s", rank, text)
 		}
 	}
-}
-
-// hear waits for a line with the prefix begin, and returns the rest of it.
-func hear(t *testing.T, lines *bufio.Scanner, begin string) string {
-	t.Helper()
-	for lines.Scan() {
-		if rest, ok := strings.CutPrefix(lines.Text(), begin); ok {
-			return rest
-		}
-		t.Log(lines.Text())
-	}
-	t.Errorf("the rank ended before it said %q", begin)
-	return ""
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"os"
 	"os/exec"
@@ -64,14 +63,9 @@ func TestPassesSignalsOn(t *testing.T) {
 		cmd := hosts(t, "-n", "1", "--", "sh", "-c",
 			"trap 'exit 7' TERM; trap 'exit 8' INT; echo up; while :; do sleep 0.01; done")
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // no terminal sends what we send
-		out, err := cmd.StdoutPipe()
-		if err != nil {
-			t.Fatal(err)
+		if _, err := lab.Start(t, cmd).Line(); err != nil {
+			t.Error(err)
 		}
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		bufio.NewReader(out).ReadString('\n')
 		cmd.Process.Signal(sig)
 		cmd.Wait()
 		if code := cmd.ProcessState.ExitCode(); code != want {
