@@ -10,6 +10,7 @@
 //	a:2                          // 2 slots
 //	user@a slots=2 port=2222
 //	[fd00::1]:2  max_slots=4
+//	fe80::1%eth0 slots=2
 //	f[01-16,20]:2                # f01 to f16, and f20
 //	a slots=auto                 # one slot per core
 //	^f13                         # not this one

@@ -187,6 +187,7 @@ func validName(s string) (name, msg string) {
 
 const (
 	maxName = 253
+	maxZone = 15 // of Linux's names of interfaces
 	digits  = "0123456789"
 	letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	badUser = "a user name is made of letters, digits, '.', '_' and '-', and does not start with '-'"
@@ -201,9 +202,14 @@ func validUser(s string) bool {
 	return s != "" && s[0] != '-' && strings.Trim(s, letters+digits+"._-") == ""
 }
 
-// isIPv6 reports whether s is an IPv6 address without a zone. A zone is an interface
-// of one machine and has no meaning on other hosts.
+// isIPv6 reports whether s is an IPv6 address. One of a link may have a zone, the interface of this
+// machine that leads there: fe80::1%eth0.
 func isIPv6(s string) bool {
 	a, err := netip.ParseAddr(s)
-	return err == nil && a.Is6() && a.Zone() == ""
+	if err != nil || !a.Is6() {
+		return false
+	}
+	zone := a.Zone()
+	return zone == "" ||
+		a.IsLinkLocalUnicast() && len(zone) <= maxZone && strings.Trim(zone, letters+digits+"._-") == ""
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,7 +174,9 @@ func (c Config) merge(get func(keyword string) []string, env environment) (setti
 		}
 		s.port = port
 	}
-	s.hostname = strings.ReplaceAll(s.hostname, "%h", c.Host)
+	if _, err := netip.ParseAddr(s.hostname); err != nil { // the zone of an address is no token
+		s.hostname = strings.ReplaceAll(s.hostname, "%h", c.Host)
+	}
 	if err := checkWord("host name", s.hostname); err != nil {
 		return s, err
 	}

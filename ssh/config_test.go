@@ -101,6 +101,12 @@ func TestMergeOverridesAndVariants(t *testing.T) {
 		s.hostname != "n.example.org" {
 		t.Errorf("got %+v, %v", s, err)
 	}
+	for host, name := range map[string]string{"fe80::1%hsn0": "", "n": "hostname fe80::1%hsn0"} {
+		if s, err := (Config{Host: host}).merge(lookup(name), testMachine()); err != nil ||
+			s.hostname != "fe80::1%hsn0" || s.address() != "[fe80::1%hsn0]:22" {
+			t.Errorf("%s, %q: %+v, %v", host, name, s, err)
+		}
+	}
 	s, err = Config{Host: "n"}.merge(lookup("identityagent $KEYS", "connecttimeout 2m",
 		"stricthostkeychecking accept-new"), testMachine())
 	if err != nil || s.agent != "/keys" || s.connectTimeout != 2*time.Minute || !s.acceptNew {
@@ -135,12 +141,13 @@ func TestHostileNames(t *testing.T) {
 // TestOptionsLikeSSH compares what the files say of hosts with what ssh says.
 func TestOptionsLikeSSH(t *testing.T) {
 	lab.Need(t, "ssh")
-	hosts := []string{"f1", "f2", "f3", "f10", "g1", "g1.x", "n-7", "gate", "F1", "10.0.0.1", "::1"}
+	hosts := []string{"f1", "f2", "f3", "f10", "g1", "g1.x", "n-7", "gate", "F1", "10.0.0.1", "::1",
+		"fe80::1%hsn0"}
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "more.conf"),
 		"Host f?\n  Port 2222\nHost g*\n  HostName gate\n  ProxyJump me@gate\nMatch all\n")
 	writeFile(t, filepath.Join(dir, "plain.conf"), "Port 4\nHost f?\n  Port 2222\nHost *\nUser any\n")
-	odd := 2 // hosts of which only ssh knows: F1 and ::1
+	odd := 3 // hosts of which only ssh knows: F1, ::1 and fe80::1%hsn0
 	for name, test := range map[string]struct {
 		config string
 		asked  int // hosts for which ssh is asked
@@ -231,6 +238,8 @@ func TestBadConfigFiles(t *testing.T) {
 
 func TestSplitHop(t *testing.T) {
 	for hop, want := range map[string][]any{
+		"me@[fe80::1%eth0]:2200": {"me", "fe80::1%eth0", 2200},
+		"fe80::1%eth0":           {"", "fe80::1%eth0", 0},
 		"gate":                   {"", "gate", 0},
 		"me@gate:2200":           {"me", "gate", 2200},
 		"[::1]:22":               {"", "::1", 22},

@@ -117,6 +117,8 @@ func dialError(t Target, err error) error {
 	switch {
 	case errors.As(err, &dns), errors.Is(err, errLookup):
 		return &UnresolvedError{t, err}
+	case errors.Is(err, syscall.EINVAL) && t.linkLocal() != nil:
+		return &AddressError{t, t.linkLocal()}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &RefusedError{t, err}
 	case errors.Is(err, syscall.ECONNRESET): // the connection existed for a moment

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -48,6 +49,30 @@ func (t Target) hostPort() (host, port string) {
 		return t.Host, "22"
 	}
 	return strings.Trim(t.Addr[:i], "[]"), t.Addr[i+1:]
+}
+
+// AddressError reports an address of a link with a wrong interface, or without one.
+type AddressError struct {
+	Target
+	Err error
+}
+
+func (e *AddressError) Error() string { return e.Host + ": " + e.Err.Error() }
+func (e *AddressError) Unwrap() error { return e.Err }
+func (e *AddressError) Hint() string  { return "see the interfaces of this machine: ip -br link" }
+
+// linkLocal returns what is wrong with an address of a link that the kernel refuses; nil for
+// others.
+func (t Target) linkLocal() error {
+	host, _ := t.hostPort()
+	address, err := netip.ParseAddr(host)
+	switch {
+	case err != nil || !address.IsLinkLocalUnicast():
+		return nil
+	case address.Zone() == "":
+		return fmt.Errorf("%s needs the interface that leads there, as in %s%%eth0", host, host)
+	}
+	return fmt.Errorf("this machine has no interface %s, which leads to %s", address.Zone(), address.WithZone(""))
 }
 
 // ConfigError reports that a host's configuration cannot be used.

@@ -32,6 +32,23 @@ func TestUnresolvedErrors(t *testing.T) {
 	}
 }
 
+// An address of a link needs an interface of this machine.
+func TestLinkLocalAddresses(t *testing.T) {
+	for host, want := range map[string]string{
+		"fe80::1":          "fe80::1: fe80::1 needs the interface that leads there, as in fe80::1%eth0",
+		"fe80::1%no-such0": "fe80::1%no-such0: this machine has no interface no-such0, which leads to fe80::1",
+		"::1":              "",
+		"10.0.0.1":         "",
+	} {
+		target := settings{alias: host, hostname: host, port: 22}.target()
+		var address *AddressError
+		err := dialError(target, os.NewSyscallError("connect", unix.EINVAL))
+		if errors.As(err, &address) != (want != "") || want != "" && err.Error() != want {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
 // D13: what a busy sshd does may be tried again; what another server or a stuck one does may not.
 func TestBusyServers(t *testing.T) {
 	for _, tc := range []struct {

@@ -27,6 +27,7 @@ func TestFind(t *testing.T) {
 		"bad": "a\nb slots=x\n", "limited": "a slots=auto max_slots=4\n",
 		"mixed": "here\na\nb slots=2\nc gpus=4\nd\nd\n",
 		"ranks": "rank 0=b slot=0\nrank 1=a slot=1:0\nrank 2=b slot=1\n", "relative": "rank 0=+n1 slot=0\n",
+		"six": "rank 0=[fe80::1%eth0] slot=0\nrank 1=fd00::2 slot=0\nrank 2=[fe80::1%eth0] slot=1\n",
 	}
 	schedulers := map[string]map[string]string{
 		"slurm": {"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "f[1-2]", "SLURM_TASKS_PER_NODE": "2,1",

@@ -1,6 +1,8 @@
 package hosts
 
 import (
+	"strings"
+
 	"github.com/gorun/gorun/cmd/gorun/internal/rankfile"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
@@ -89,8 +91,12 @@ func namedIn(name string, places []rankfile.Place) (Selection, error) {
 	return p, nil
 }
 
-// indexOf returns the index of the host with a name in a rankfile, or -1.
+// indexOf returns the index of the host with a name in a rankfile, or -1. An IPv6 address may stand
+// in brackets.
 func indexOf(hosts []hostfile.Host, name string) int {
+	if strings.Contains(name, ":") {
+		name = strings.NewReplacer("[", "", "]", "").Replace(name)
+	}
 	for i, h := range hosts {
 		if h.Name == name || h.User+"@"+h.Name == name {
 			return i
