@@ -10,11 +10,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/keep"
 	"github.com/gorun/gorun/internal/net/retry"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/sight/control"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -102,25 +104,68 @@ func (r routes) Dialer(o Options) launcher.Dialer {
 	resolver := &ssh.Resolver{}
 	keepers := kept.NewFinder(control.FindPlace(os.Getenv), o.trace)
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
-		switch by := r.Of(h); {
-		case by == "local":
-			return launcher.Local{}, nil
-		case by == "srun":
-			return r.steps.Dial(ctx, h)
-		case r.program == nil:
-			config := o.sshConfig(h, resolver)
-			if !o.NoKept {
-				if host := keepers.Dial(ctx, config); host != nil {
-					o.trace("%s: connected already, by %s", h.Name, host.Keeper())
-					return host, nil
-				}
-			}
-			return dialSSH(ctx, o, h, config)
-		case r.launcher == "system-ssh":
-			return dialProgram(ctx, systemSSHConfig(r.program, o, h))
+		host, err := r.dial(ctx, o, h, resolver, keepers)
+		if err != nil {
+			return nil, r.outside(h, err)
 		}
-		return dialProgram(ctx, rshConfig(r.program, h))
+		return host, nil
 	}
+}
+
+// outside adds to the error of a host that is no node of the surrounding Slurm job which nodes are.
+func (r routes) outside(h hostfile.Host, err error) error {
+	if r.steps == nil || r.steps.Job.Has(h.Name) {
+		return err
+	}
+	return &outsideError{err, r.steps.Job}
+}
+
+// outsideError is the error of a host that is no node of the surrounding Slurm job.
+type outsideError struct {
+	error
+	job srun.Job
+}
+
+func (e *outsideError) Error() string {
+	return fmt.Sprintf("%v; Slurm job %s has %s", e.error, e.job.ID, prose.List(e.job.Names()))
+}
+
+func (e *outsideError) Unwrap() error { return e.error }
+
+// Hint is that of the error, or else which nodes may be named.
+func (e *outsideError) Hint() string {
+	var unresolved *ssh.UnresolvedError
+	names := e.job.Names()
+	switch {
+	case !errors.As(e.error, &unresolved):
+		return usage.Hint(e.error)
+	case len(names) > 6:
+		return "name nodes of the job with -H"
+	}
+	return "name nodes of the job: -H " + strings.Join(names, ",")
+}
+
+// dial connects to a host.
+func (r routes) dial(ctx context.Context, o Options, h hostfile.Host, resolver *ssh.Resolver,
+	keepers *kept.Finder) (launcher.Host, error) {
+	switch by := r.Of(h); {
+	case by == "local":
+		return launcher.Local{}, nil
+	case by == "srun":
+		return r.steps.Dial(ctx, h)
+	case r.program == nil:
+		config := o.sshConfig(h, resolver)
+		if !o.NoKept {
+			if host := keepers.Dial(ctx, config); host != nil {
+				o.trace("%s: connected already, by %s", h.Name, host.Keeper())
+				return host, nil
+			}
+		}
+		return dialSSH(ctx, o, h, config)
+	case r.launcher == "system-ssh":
+		return dialProgram(ctx, systemSSHConfig(r.program, o, h))
+	}
+	return dialProgram(ctx, rshConfig(r.program, h))
 }
 
 // dialProgram connects to a host by a program and retries while the host comes up.

@@ -265,7 +265,8 @@ func layers() []layer {
 		{folder: "launcher/transport", may: []string{"hostfile", "launcher", "ssh", "internal/usage",
 			"internal/host/lookup", "internal/sight/control", "internal/net/keep", "internal/net/retry",
 			"launcher/transport/kept", "launcher/transport/rsh",
-			"launcher/transport/srun"}, why: "it joins launcher and ssh, and every other way to a host"},
+			"internal/prose", "launcher/transport/srun"},
+			why: "it joins launcher and ssh, and every other way to a host"},
 		{folder: "launcher/transport/kept", may: []string{"internal/sight/control", "internal/net/frames",
 			"internal/net/keep",
 			"internal/prose", "ssh"}, why: "a keeper takes the place of a connection; of ssh it uses the settings " +

@@ -2,6 +2,8 @@ package srun
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/gorun/gorun/hostfile"
 )
@@ -60,6 +62,9 @@ func (j Job) Has(node string) bool {
 	_, ok := j.Nodes[node]
 	return ok
 }
+
+// Names returns the nodes, sorted.
+func (j Job) Names() []string { return slices.Sorted(maps.Keys(j.Nodes)) }
 
 // Group returns the component of a heterogeneous job that contains a node; ok is false in other
 // jobs.
