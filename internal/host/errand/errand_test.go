@@ -10,13 +10,17 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/lab"
 )
 
 // fakeHost runs ranks 4, which is this process, and 5, which has ended. Processes are children of
@@ -206,6 +210,42 @@ func TestDroppedCommandEnds(t *testing.T) {
 	h.tell(wire.TellEnd, nil)
 	if _, _, end := h.result(); end.Code != 137 {
 		t.Errorf("%+v", end)
+	}
+}
+
+// A terminal has both ends of its own, whatever has its number in /dev/pts.
+func TestTerminalsOfOthersAreNotOpened(t *testing.T) {
+	lab.NeedRoot(t)
+	done := make(chan error)
+	dir := t.TempDir()
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends, with its mounts
+		done <- func() error {
+			// /dev/pts has nothing of this /dev/ptmx, but terminals of others with its numbers.
+			if err := errors.Join(unix.Unshare(unix.CLONE_NEWNS),
+				unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+				unix.Mount("devpts", "/dev/pts", "devpts", 0, "newinstance,ptmxmode=0666"),
+				unix.Mount("devpts", dir, "devpts", 0, "newinstance,ptmxmode=0666"),
+				unix.Mount(dir+"/ptmx", "/dev/ptmx", "", unix.MS_BIND, "")); err != nil {
+				return err
+			}
+			other, err := os.OpenFile("/dev/pts/ptmx", os.O_RDWR, 0)
+			if err != nil {
+				return err
+			}
+			defer other.Close()
+			if err := unix.IoctlSetPointerInt(int(other.Fd()), unix.TIOCSPTLCK, 0); err != nil {
+				return err
+			}
+			if own, err := newTerminal(); err == nil {
+				return errors.Join(errors.New("the terminal of another is opened"), own.slave.Close(),
+					own.master.Close())
+			}
+			return errors.Join(unix.Unmount("/dev/ptmx", 0), unix.Unmount(dir, 0))
+		}()
+	}()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

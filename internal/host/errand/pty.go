@@ -30,18 +30,33 @@ func newTerminal() (t *terminal, err error) {
 		return t, err
 	}
 	t.master = os.NewFile(uintptr(fd), "/dev/ptmx")
-	number, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		return t, err
-	}
 	if err = unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
 		return t, err
 	}
-	if t.slave, err = os.OpenFile("/dev/pts/"+strconv.Itoa(number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
+	if t.slave, err = openSlave(fd); err != nil {
 		return t, err
 	}
 	t.raw, err = t.master.SyscallConn() // Fd would make reads block
 	return t, err
+}
+
+// openSlave opens the other end. Its path, which only old kernels need, leads to a terminal of
+// somebody else where /dev/pts is not the file system of /dev/ptmx.
+func openSlave(master int) (*os.File, error) {
+	const flags = unix.O_RDWR | unix.O_NOCTTY | unix.O_CLOEXEC
+	fd, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(master), unix.TIOCGPTPEER, flags)
+	switch errno {
+	case 0:
+		return os.NewFile(fd, "/dev/pts"), nil
+	case unix.ENOTTY, unix.EINVAL: // not known
+	default:
+		return nil, errno
+	}
+	number, err := unix.IoctlGetInt(master, unix.TIOCGPTN)
+	if err != nil {
+		return nil, err
+	}
+	return os.OpenFile("/dev/pts/"+strconv.Itoa(number), flags, 0)
 }
 
 // resize sets the size. A terminal that was closed has none.

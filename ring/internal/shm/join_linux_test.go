@@ -154,10 +154,17 @@ func TestFalseOffersAreRefused(t *testing.T) {
 	if _, err := openMemory([]byte(offer(procPID(), zero)), probeSize); err != nil {
 		t.Fatalf("the offers of this test are invalid: %v", err)
 	}
+	foreign := -1
+	if os.Getuid() == 0 { // otherwise no memory of another user can be made
+		foreign = sealedZeroes(t, probeSize)
+		if err := unix.Fchown(foreign, 65533, 65533); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, text := range []string{
 		"", "{", "null", "[]", `{"PID":"x"}`, strings.Repeat("9", 5000), strings.Repeat("[", 900),
 		offer(-1, 3), offer(0, 3), offer(1, math.MaxInt), offer(procPID(), -1), offer(999_999_999, 3),
-		offer(procPID(), 0),
+		offer(procPID(), 0), offer(procPID(), foreign),
 		offer(procPID(), int(pipe.Fd())), offer(procPID(), loose),
 		offer(procPID(), looseMemory(t, probeSize, true)), offer(procPID(), sealedZeroes(t, 2*probeSize)),
 		strings.Replace(offer(procPID(), zero), "AAAA", "AAAB", 1),

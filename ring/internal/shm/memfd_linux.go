@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/host/process"
 )
 
 const (
@@ -72,26 +74,27 @@ func openMemory(text []byte, size int) ([]byte, error) {
 	if o.Boot != bootID() {
 		return nil, errors.New("the memory offered is another machine's")
 	}
-	path := fmt.Sprintf("/proc/%d/fd/%d", o.PID, o.FD)
-	// Checked before it is opened, since opening a device can have effects.
-	name, err := os.Readlink(path)
+	owner, err := process.Open(o.PID)
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(name, "/memfd:"+memfdName) {
+	defer owner.Close()
+	number := strconv.Itoa(o.FD)
+	if !strings.HasPrefix(owner.Link("fd/"+number), "/memfd:"+memfdName) {
 		return nil, errors.New("another process has that number here")
 	}
-	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	file, err := owner.Memory(number, os.O_RDWR)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, err
 	}
-	defer unix.Close(fd)
+	defer file.Close()
+	fd := int(file.Fd())
 	if err := lasting(fd, size); err != nil {
 		return nil, err
 	}
 	m, err := mapMemory(fd, size)
 	if err != nil {
-		return nil, fmt.Errorf("map %s: %w", path, err)
+		return nil, fmt.Errorf("map %s: %w", file.Name(), err)
 	}
 	if !bytes.Equal(m[:nonceSize], o.Nonce) {
 		_ = unix.Munmap(m)
