@@ -25,7 +25,6 @@ const (
 	// large they are together.
 	maxCached = 8
 	maxBytes  = 32 << 30
-	packTime  = 24 * time.Hour // age at which a pack counts as abandoned
 
 	lockPause = 20 * time.Millisecond // delay between two checks for an environment that another launch makes
 )
@@ -52,9 +51,12 @@ func Open(o wire.Offer, home string) (relay.Target, error) {
 	} else if o.Ask {
 		return nil, nil
 	}
-	c.pack, err = os.CreateTemp(base, key+".pack-*")
-	if err != nil {
+	if c.pack, err = os.CreateTemp(base, key+".pack-*"); err != nil {
 		return nil, err
+	}
+	// Without a name it is gone with this process, however that ends.
+	if err = os.Remove(c.pack.Name()); err != nil {
+		return nil, errors.Join(err, c.pack.Close())
 	}
 	return c, nil
 }
@@ -219,12 +221,15 @@ func hasInterpreter(dir string) error {
 		"prefix, which has its own", link)
 }
 
-// Close removes the pack.
+// Forget has no effect: no later launch finds the pack.
+func (c *cached) Forget() {}
+
+// Close frees the pack.
 func (c *cached) Close() error {
 	if c.pack == nil {
 		return nil
 	}
-	return errors.Join(os.Remove(c.pack.Name()), c.pack.Close())
+	return c.pack.Close()
 }
 
 // evict removes environments, and what interrupted launches left, the longest unused first, until
@@ -244,9 +249,6 @@ func (c *cached) evict(most int, bytes int64) {
 	for _, e := range entries {
 		key, is := strings.CutSuffix(e.Name(), ".lock")
 		info, err := e.Info()
-		if err == nil && strings.Contains(e.Name(), ".pack-") && time.Since(info.ModTime()) > packTime {
-			_ = os.Remove(filepath.Join(c.base, e.Name()))
-		}
 		if !is || err != nil || key == c.key {
 			continue
 		}

@@ -128,6 +128,21 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 	release(target)
 }
 
+// An agent that is killed leaves nothing of a pack on the disk.
+func TestPackHasNoName(t *testing.T) {
+	base := t.TempDir()
+	target, err := Open(in(base, offer(scan(t, newEnv(t)), false)), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(base + "/*"); len(left) > 0 {
+		t.Errorf("a pack is at %v", left)
+	}
+	if err := target.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // Two agents share a folder where two names are one machine, or two jobs begin at once. None waits
 // until the other's job has ended.
 func TestLaunchesSideBySideShareACopy(t *testing.T) {

@@ -167,6 +167,8 @@ func (k *kept) Finish() (string, error) {
 	return path, nil
 }
 
+func (k *kept) Forget() { k.again = false }
+
 func (k *kept) Close() error {
 	var err error
 	if !k.again && !k.done && k.name != string(k.to.Name) {

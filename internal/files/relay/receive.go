@@ -11,11 +11,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/space"
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -32,6 +34,8 @@ type Target interface {
 	// Finish is called once with the whole file, and returns the path of it, or of what was made of
 	// it.
 	Finish() (path string, err error)
+	// Forget makes Close remove the bytes, with which a later launch would go on.
+	Forget()
 	// Close releases the target, finished or not.
 	Close() error
 }
@@ -74,8 +78,19 @@ func receive(ctx context.Context, offer []byte, next func() (wire.Frame, error),
 		starve: starve,
 		certs:  map[int]secure.Fingerprint{},
 	}
-	err = m.run(ctx, next)
+	err = m.noRoom(m.run(ctx, next))
 	return errors.Join(err, to.Close())
+}
+
+// noRoom returns err. If it is that the target's file system is full, it first frees what has come,
+// which would stay in the way of others, and says how much room there is.
+func (m *member) noRoom(err error) error {
+	if !space.Short(err) {
+		return err
+	}
+	file := m.target.File()
+	m.target.Forget()
+	return space.Explain(errors.Join(err, file.Truncate(0)), filepath.Dir(file.Name()), m.offer.Size)
 }
 
 // answer says whether the host has what would be made of a file.
@@ -332,7 +347,8 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 		switch {
 		case err == nil:
 		case errors.As(err, &local):
-			_ = m.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: err.Error()})
+			why := m.noRoom(err).Error()
+			_ = m.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: why})
 			return
 		default:
 			failures[peer.Member]++

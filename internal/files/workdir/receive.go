@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/files/relay"
+	"github.com/gorun/gorun/internal/files/space"
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/net/wire"
 )
@@ -27,13 +28,15 @@ const (
 // reports an error to the launcher.
 func Receive(ctx context.Context, first []byte, next func() (wire.Frame, error), out *wire.Writer, home string) error {
 	r := receiver{next: next, out: out}
-	err := r.receive(ctx, first, filepath.Join(home, ".cache/gorun/work"))
+	base := filepath.Join(home, ".cache/gorun/work")
+	err := r.receive(ctx, first, base)
 	// Say which path failed, not which system call.
 	var path *os.PathError
-	if errors.As(err, &path) {
-		return fmt.Errorf("%s: %w", path.Path, path.Err)
+	var full *space.Error
+	if errors.As(err, &path) && !errors.As(err, &full) {
+		err = fmt.Errorf("%s: %w", path.Path, path.Err)
 	}
-	return err
+	return space.Explain(err, base, 0)
 }
 
 type receiver struct {
@@ -175,7 +178,7 @@ func (r *receiver) take(ctx context.Context, c *target, unpack func(io.Reader) e
 			return nil, &wire.FormatError{Reason: "the launcher asks for a pack that the host wants"}
 		}
 		file, err := c.base.OpenFile(c.part(), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
-		return &arriving{c, file, unpack}, err
+		return &arriving{copy: c, file: file, unpack: unpack}, err
 	})
 }
 
@@ -184,6 +187,7 @@ type arriving struct {
 	copy   *target
 	file   *os.File
 	unpack func(io.Reader) error
+	forget bool
 }
 
 func (a *arriving) File() *os.File { return a.file }
@@ -196,4 +200,12 @@ func (a *arriving) Finish() (string, error) {
 	return filepath.Join(a.copy.base.Name(), a.copy.name), errors.Join(err, a.copy.base.Remove(a.copy.part()))
 }
 
-func (a *arriving) Close() error { return a.file.Close() }
+func (a *arriving) Forget() { a.forget = true }
+
+func (a *arriving) Close() error {
+	var err error
+	if a.forget {
+		err = a.copy.base.RemoveAll(a.copy.part())
+	}
+	return errors.Join(err, a.file.Close())
+}

@@ -127,3 +127,26 @@ func BenchmarkCopy(b *testing.B) {
 	b.ReportMetric(median(all), "s-to-8-hosts")
 	b.ReportMetric(median(all)/median(one), "8-hosts/1-host")
 }
+
+// Nothing of a file stays on a disk that it does not fit on, and the disk is named with its room.
+func TestFullDiskKeepsNoPartOfAFile(t *testing.T) {
+	c := newCopied(t, 2, 6<<20)
+	for _, h := range c.hosts.Hosts {
+		if err := c.hosts.Disk(t.Context(), h.Name, "/mnt", 4<<10); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := c.hosts.Command(t.Context(), command.Binary("gorun"), "cp", "-F", c.hosts.ConfigFile, c.file,
+		c.names()+":/mnt")
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no space left on device: the file system at /mnt has 4 MiB free, "+
+		"and 6 MiB are needed") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, h := range c.hosts.Hosts {
+		left, err := c.hosts.On(t.Context(), h.Name, "ls", "-A", "/mnt").Output()
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s keeps %q, %v", h.Name, left, err)
+		}
+	}
+}

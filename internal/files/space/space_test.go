@@ -1,0 +1,47 @@
+package space
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestFullFileSystemsAreNamed(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("mount a file system: %v", err)
+	}
+	defer func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	}()
+	below := filepath.Join(dir, "a/b")
+	if err := os.MkdirAll(below, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(below, "file")
+	err := os.WriteFile(file, make([]byte, 2<<20), 0o600)
+	got := Explain(Explain(err, below, 2<<20), below, 0).Error()
+	want := "no space left on device: the file system at " + dir + " has 0 MiB free, and 2 MiB are needed"
+	if !strings.HasSuffix(got, want) || strings.Count(got, "file system") != 1 {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if got := Explain(syscall.EDQUOT, below, 0).Error(); !strings.HasSuffix(got, dir+" has 1 MiB free") {
+		t.Error(got)
+	}
+	if other := errors.New("other"); Explain(other, below, 1) != other || Explain(nil, below, 1) != nil {
+		t.Error("errors of other kinds change")
+	}
+}
