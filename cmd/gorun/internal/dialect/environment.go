@@ -119,7 +119,8 @@ func (t *translator) replacedVariable(name string, w *word) bool {
 // library. A rank of mpirun has settings of mpirun's own.
 func (t *translator) forLauncher(name string) bool {
 	if setting, is := settingOf(name); is {
-		return launcherSetting(setting) && t.environ["OMPI_COMM_WORLD_RANK"] == ""
+		own := strings.HasPrefix(name, "PRTE_MCA_") || launcherSetting(setting)
+		return own && t.environ["OMPI_COMM_WORLD_RANK"] == ""
 	}
 	prefixes := map[string]Dialect{"PET_": Torch, "HYDRA_": Hydra, "I_MPI_HYDRA_": Hydra, "MPIEXEC_": Hydra}
 	for prefix, of := range prefixes {

@@ -136,13 +136,13 @@ func (t *translator) unknown(arg string) error {
 	}
 	slices.Sort(theirs)
 	h := "see gorun --help; flags of your program go after its name"
-	if rows := t.table.flags[normalizeDashes(name)]; len(rows) > 0 && t.dialect == Own {
-		launcher := rows[0].of.String()
-		return usage.Errorf("it is a word of "+launcher+": say --dialect "+launcher, "unknown flag %s%s", dashes, name)
-	}
 	all := append(ours, theirs...)
 	if n := usage.Nearest(normalizeDashes(name), all); n != "" {
 		h = "did you mean --" + n + "?"
+	}
+	if rows := t.table.flags[normalizeDashes(name)]; len(rows) > 0 && t.dialect == Own {
+		launcher := rows[0].of.String()
+		h += " For " + launcher + "'s meaning say --dialect " + launcher
 	}
 	return usage.Errorf(h, "unknown flag %s%s", dashes, name)
 }

@@ -73,6 +73,7 @@ func (t *translator) reader(name string) reader {
 		"ppr":              (*translator).perUnit,
 		"prefix":           (*translator).prefix,
 		"rank-by":          (*translator).rankBy,
+		"python":           (*translator).pythonOf,
 		"redirects":        (*translator).redirects,
 		"role":             (*translator).named,
 		"rsh-agent":        (*translator).rshAgent,

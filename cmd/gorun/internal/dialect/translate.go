@@ -219,6 +219,7 @@ type translator struct {
 	// --no_local_rank
 	nodes                         nodeRange
 	noPython, module, noLocalRank bool
+	python                        string // the program of Python; "": python
 	redirected, teed              redirection
 	teeTyped, role                string
 
@@ -422,19 +423,26 @@ func (t *translator) pythonModule(_, _ string) error     { t.module = true; retu
 func (t *translator) withoutPython(_, _ string) error    { t.noPython = true; return nil }
 func (t *translator) withoutLocalRank(_, _ string) error { t.noLocalRank = true; return nil }
 
+// pythonOf reads torchrun's PYTHON_EXEC.
+func (t *translator) pythonOf(_, text string) error { t.python = text; return nil }
+
 // asProgram returns the program's command line. torchrun, deepspeed and accelerate run scripts with
 // Python; deepspeed gives them the argument --local_rank.
 func (t *translator) asProgram(program []string) []string {
-	var python []string
+	flags := []string{"-u"}
+	if t.module {
+		flags = append(flags, "-m")
+	}
+	isScript := t.module || t.dialect&(Torch|DeepSpeed|Accelerate) != 0 && !t.noPython
 	switch {
-	case t.module:
-		python = []string{"python", "-u", "-m"}
-	case t.dialect&(Torch|DeepSpeed|Accelerate) != 0 && !t.noPython:
-		python = []string{"python", "-u"}
+	case t.dialect == DeepSpeed && !t.noLocalRank:
+		script := `"$0" --local_rank="$LOCAL_RANK" "$@"`
+		if isScript {
+			script = "python " + strings.Join(flags, " ") + " " + script
+		}
+		return slices.Concat([]string{"sh", "-c", "exec " + script}, program)
+	case isScript:
+		return slices.Concat([]string{cmp.Or(t.python, "python")}, flags, program)
 	}
-	if t.dialect == DeepSpeed && !t.noLocalRank {
-		script := "exec " + strings.Join(append(python, `"$0"`), " ") + ` --local_rank="$LOCAL_RANK" "$@"`
-		return slices.Concat([]string{"sh", "-c", script}, program)
-	}
-	return slices.Concat(python, program)
+	return program
 }

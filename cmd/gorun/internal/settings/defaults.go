@@ -34,14 +34,15 @@ func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), other
 	return errs[0]
 }
 
-// setAll sets the flags that are still unset. A repeatable flag gets all its values.
+// setAll sets the flags that are still unset. A repeatable flag gets all its values. A variable of
+// the ranks counts unless another of its name is exported.
 func setAll(flags *pflag.FlagSet, defaults []dialect.Default) (errs []error) {
 	changed := Given(flags)
 	where := hostsChosen(flags)
 	for _, d := range defaults {
 		name, value, valued := strings.Cut(strings.TrimPrefix(d.Arg, "--"), "=")
 		f := flags.Lookup(name)
-		if f == nil || changed[f.Name] || choosesHosts(f.Name) && where {
+		if f == nil || changed[f.Name] && (f.Name != "export" || exports(f, value)) || choosesHosts(f.Name) && where {
 			continue
 		}
 		if !valued {
@@ -53,6 +54,16 @@ func setAll(flags *pflag.FlagSet, defaults []dialect.Default) (errs []error) {
 		}
 	}
 	return errs
+}
+
+// exports reports whether a flag has the variable of NAME or NAME=value.
+func exports(f *pflag.Flag, variable string) bool {
+	list, _ := f.Value.(pflag.SliceValue)
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.ContainsFunc(list.GetSlice(), func(set string) bool {
+		set, _, _ = strings.Cut(set, "=")
+		return set == name
+	})
 }
 
 // setFromVariables sets flags that are still unset from GORUN_ variables.
