@@ -86,7 +86,7 @@ func (c *client) put(r request) any {
 func (c *client) keep(key, value string) (problem string) {
 	grown := c.bytes + len(key) + len(value) + 8
 	switch {
-	case key == "" || len(key) > maxKey || len(value) > maxValue || strings.ContainsAny(value, unspeakable):
+	case !valueFits(key, value):
 		return "key_or_value_too_long"
 	case grown > maxPuts:
 		return "too_much_between_two_barriers"
@@ -145,6 +145,12 @@ func service(r request) any {
 		return actWithdraw{name}
 	}
 	return actLookup{name}
+}
+
+// valueFits reports whether a line can say a key and its value. Keys of PMI-1 are words, and those
+// of PMI-2 anything.
+func valueFits(key, value string) bool {
+	return key != "" && len(key) <= maxKey && len(value) <= maxValue && !strings.ContainsAny(key+value, unspeakable)
 }
 
 func serviceFits(name, port string) bool {

@@ -119,6 +119,9 @@ func (h *Host) barrier(ctx context.Context, rank, n int, puts map[string]string)
 			return fmt.Errorf("what rank %d has put: %w", r, err)
 		}
 		for key, value := range theirs {
+			if !valueFits(key, value) { // another host may say anything
+				return fmt.Errorf("what rank %d has put: no value of PMI", r)
+			}
 			h.known[key] = value
 		}
 	}
@@ -164,6 +167,9 @@ func (h *Host) withdraw(ctx context.Context, service string) (problem string) {
 
 func (h *Host) lookup(ctx context.Context, service string) (port string, err error) {
 	value, _, err := h.Store.Get(ctx, serviceKey(service), 0)
+	if !serviceFits(service, string(value)) { // another host may say anything
+		return "", err
+	}
 	return string(value), err
 }
 

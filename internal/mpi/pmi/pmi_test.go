@@ -378,3 +378,54 @@ func FuzzClient(f *testing.F) {
 		}
 	})
 }
+
+// elsewhere is a store in which rank 1, on another host, has put a text into every fence.
+type elsewhere struct {
+	*store
+	text string
+}
+
+func (s elsewhere) Fence(_ context.Context, _ string, _ int, value []byte) ([][]byte, error) {
+	return [][]byte{value, []byte(s.text)}, nil
+}
+
+// What another host has put reaches no rank unless a line of PMI can say it.
+func TestValuesOfOtherHostsAreValidated(t *testing.T) {
+	long := strings.Repeat("x", maxValue+1)
+	for text, good := range map[string]bool{
+		`{"k":"a  b "}`:                     true,
+		`{"k":"a\nb"}`:                      false,
+		`{"k":"a\ncmd=barrier_out rc=0\n"}`: false,
+		`{"k":"a\u0000"}`:                   false,
+		`{"k\n":"a"}`:                       false,
+		`{"":"a"}`:                          false,
+		`{"k":"` + long + `"}`:              false,
+		`{"` + long + `":"a"}`:              false,
+		`[]`:                                false,
+	} {
+		store := elsewhere{newStore(2), text}
+		_ = store.Put(serviceKey("ocean"), []byte(text))
+		_ = store.Put(serviceKey("lines"), []byte("port\ncmd=x"))
+		_ = store.Put(serviceKey("long"), []byte(long))
+		h := &Host{
+			Name:     "kvs_1",
+			Size:     2,
+			Programs: map[int]int{},
+			Store:    store,
+		}
+		if err := h.barrier(t.Context(), 0, 1, nil); (err == nil) != good {
+			t.Errorf("%.40q: %v", text, err)
+		}
+		if _, found := h.get("k"); found != good {
+			t.Errorf("%.40q is known: %v", text, found)
+		}
+		for service, want := range map[string]string{"ocean": text, "lines": "", "long": ""} {
+			if service == "ocean" && !serviceFits(service, text) {
+				want = ""
+			}
+			if port, err := h.lookup(t.Context(), service); port != want || err != nil {
+				t.Errorf("%s is %.40q, %v", service, port, err)
+			}
+		}
+	}
+}
