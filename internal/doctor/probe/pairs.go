@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -191,9 +192,13 @@ func sleepUntil(ctx context.Context, t time.Time) bool {
 
 // dial connects to a probe for a purpose.
 func (p *party) dial(ctx context.Context, rank, why int, until time.Time) (net.Conn, error) {
+	at, err := p.address(rank)
+	if err != nil {
+		return nil, err
+	}
 	d := net.Dialer{Deadline: until}
 	d.SetMultipathTCP(false)
-	conn, err := d.DialContext(ctx, "tcp", p.cards[rank].Addr)
+	conn, err := d.DialContext(ctx, "tcp", at.String())
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +209,18 @@ func (p *party) dial(ctx context.Context, rank, why int, until time.Time) (net.C
 		return nil, errors.Join(err, conn.Close())
 	}
 	return conn, nil
+}
+
+// address returns the address at which another host says that it listens.
+func (p *party) address(rank int) (at netip.AddrPort, err error) {
+	if at, err = netip.ParseAddrPort(p.cards[rank].Addr); err != nil {
+		return at, err
+	}
+	own := p.listener.Addr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	if len(secure.Dialable([]netip.AddrPort{at}, []netip.Addr{own})) == 0 {
+		return at, errors.New("it says that it listens where it cannot")
+	}
+	return at, nil
 }
 
 // measure measures the link to another host until the deadline.

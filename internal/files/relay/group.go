@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -218,13 +219,10 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 	}
 }
 
-// firstPort is the first port on which a host may listen for others: those below are of the system.
-const firstPort = 1024
-
 // listens reports whether a host may have opened a port that it offers, on one of the addresses
 // that it was asked for. Other hosts connect to it.
 func listens(at netip.AddrPort, asked []netip.Addr) bool {
-	return at.Port() >= firstPort && slices.ContainsFunc(asked, func(ip netip.Addr) bool {
+	return at.Port() >= secure.FirstPort && slices.ContainsFunc(asked, func(ip netip.Addr) bool {
 		return ip.Unmap().WithZone("") == at.Addr().Unmap().WithZone("")
 	})
 }

@@ -247,24 +247,11 @@ func (m *member) follow(ctx context.Context, work *sync.WaitGroup, next func() (
 	}
 }
 
-// dialled returns the peers that may be fetched from, with their addresses that a host with its own
-// addresses may connect to. A host says where it listens, and could name a service of another one:
-// addresses of loopback or of one link are only for hosts that have such addresses themselves.
+// dialled returns the peers that may be fetched from, with the addresses that a host with its own
+// addresses may connect to.
 func dialled(peers []wire.Peer, own []netip.Addr) (all []wire.Peer) {
 	for _, p := range peers {
-		p.Addrs = slices.DeleteFunc(slices.Clone(p.Addrs), func(at netip.AddrPort) bool {
-			ip := at.Addr().Unmap()
-			switch {
-			case at.Port() < firstPort:
-				return true
-			case ip.IsLoopback():
-				return !slices.ContainsFunc(own, netip.Addr.IsLoopback)
-			case ip.IsLinkLocalUnicast():
-				return !slices.ContainsFunc(own, netip.Addr.IsLinkLocalUnicast)
-			}
-			return !ip.IsGlobalUnicast()
-		})
-		if len(p.Addrs) > 0 {
+		if p.Addrs = secure.Dialable(p.Addrs, own); len(p.Addrs) > 0 {
 			all = append(all, p)
 		}
 	}

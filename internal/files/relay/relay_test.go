@@ -640,32 +640,6 @@ func TestHostAnswersAreValidated(t *testing.T) {
 	}
 }
 
-// A host connects to no service of its own, nor of a whole link, because another host says that it
-// listens there.
-func TestOwnServicesAreNotDialled(t *testing.T) {
-	for at, own := range map[string][2]string{ // own addresses for which the address is dialled, and is not
-		"127.0.0.1:6379":          {"127.0.0.1", "10.0.0.1"},
-		"[::1]:6379":              {"::1", "fd00::1"},
-		"169.254.7.7:8080":        {"169.254.1.1", "10.0.0.1"},
-		"[::ffff:127.0.0.1]:6379": {"127.0.0.1", "10.0.0.1"},
-		"10.0.0.2:22":             {"", "10.0.0.1"},
-		"0.0.0.0:6379":            {"", "10.0.0.1"},
-		"224.0.0.1:6379":          {"", "10.0.0.1"},
-		"10.0.0.2:40000":          {"10.0.0.1", ""},
-		"[fd00::2]:40000":         {"fd00::1", ""},
-	} {
-		peers := []wire.Peer{{Member: 1, Addrs: []netip.AddrPort{netip.MustParseAddrPort(at)}}}
-		for i, text := range own {
-			if text == "" {
-				continue
-			}
-			if all := dialled(peers, []netip.Addr{netip.MustParseAddr(text)}); len(all) != 1-i {
-				t.Errorf("a host at %s dials %v for %s", text, all, at)
-			}
-		}
-	}
-}
-
 func TestOffersAreValidated(t *testing.T) {
 	good := wire.Offer{
 		Size:  minChunk + 1,

@@ -54,7 +54,11 @@ func (d *dialer) dial(ctx context.Context, rank int, addrs []netip.AddrPort) ([]
 // race makes the first connection, by [Race]. A private address may lead to another machine, which
 // fails the handshake; it is tried until ctx ends all the same.
 func (d *dialer) race(ctx context.Context, rank int, addrs []netip.AddrPort) (*Conn, netip.AddrPort, error) {
-	if len(addrs) == 0 {
+	var own []netip.Addr
+	for _, at := range d.own {
+		own = append(own, at.Addr())
+	}
+	if addrs = Dialable(addrs, own); len(addrs) == 0 {
 		return nil, netip.AddrPort{}, ErrNoAddress
 	}
 	won, i, errs := Race(ctx, len(addrs), func(ctx context.Context, i int, failed func()) (*Conn, error) {
