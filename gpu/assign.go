@@ -28,6 +28,9 @@ type Assignment struct {
 type Share struct {
 	GPUs []string // for messages: indices of GPUs, UUIDs of instances
 
+	// Seen is the number of GPUs and instances that the rank sees.
+	Seen int
+
 	// Visible is the rank's CUDA_VISIBLE_DEVICES. "" leaves the variable alone; the rank is
 	// expected to use the device of its local rank.
 	Visible string
@@ -70,8 +73,9 @@ func Assign(devices []Device, ask Request) (Assignment, error) {
 	dealing := d.Have > 1 && (ask.Ranks > d.Have || partitioned && ask.Ranks > 1)
 	for local := range ask.Ranks {
 		one := units[local%d.Have : local%d.Have+1]
-		s := Share{GPUs: names(devices, one)}
+		s := Share{GPUs: names(devices, one), Seen: d.Have}
 		if dealing {
+			s.Seen = 1
 			s.Visible, s.Order = setting(devices, one, ask)
 		}
 		if ordered(devices, one, ask) {
@@ -107,7 +111,7 @@ func (d *Assignment) cut(devices []Device, units []unit, ask Request) error {
 		}
 	}
 	for _, own := range groups {
-		s := Share{GPUs: names(devices, own)}
+		s := Share{GPUs: names(devices, own), Seen: len(own)}
 		s.Visible, s.Order = setting(devices, own, ask)
 		if s.Order == byBus || ordered(devices, own, ask) {
 			s.Nodes = nodes(devices, own)

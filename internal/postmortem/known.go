@@ -79,8 +79,8 @@ func known() []failure {
 		{`RuntimeError: Socket Timeout`, hang},
 		{`NCCL error|ncclUnhandledCudaError|ncclSystemError|ncclInternalError|ncclRemoteError`, nccl},
 		{`CoordinationService/RegisterTask|coordination service.*(?:DEADLINE|UNAVAILABLE|Deadline)`, "the rank did not " +
-			"reach JAX's coordinator, rank 0: import gorun.jax before jax.distributed.initialize(), or give it " +
-			"MASTER_ADDR:MASTER_PORT, WORLD_SIZE and RANK"},
+			"reach JAX's coordinator, rank 0, at JAX_COORDINATOR_ADDRESS: give jax.distributed.initialize() no " +
+			"arguments, and see whether rank 0 runs: gorun stacks JOB"},
 		{`(?i)address already in use|EADDRINUSE`, port},
 
 		// loaders and shells

@@ -79,6 +79,8 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 // Names returns the names of the variables that gorun sets for every rank, in a fixed order.
 func Names() []string {
 	any := Rank{
+		LocalSize:      1,
+		GPUs:           1,
 		MasterAddr:     "any",
 		Encrypt:        true,
 		AllNetworks:    true,
@@ -90,7 +92,8 @@ func Names() []string {
 		Interface:      "any",
 		NCCLInterfaces: "any",
 	}
-	return append(namesOf(slices.Concat(any.Environ(), any.Defaults())), Unbuffered, Threads, VisibleGPUs, GPUOrder)
+	names := namesOf(slices.Concat(any.Environ(), any.jax(), any.Defaults()))
+	return append(names, Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 
 // namesOf returns the names of NAME=value strings.

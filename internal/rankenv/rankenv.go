@@ -71,6 +71,8 @@ type Rank struct {
 
 	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
 	MasterPort int    // port that the agent of rank 0 keeps free for it
+
+	GPUs int // number of GPUs that the rank sees; 0: none, or unknown
 }
 
 // Environ encodes r as NAME=value strings in a fixed order.
@@ -144,6 +146,9 @@ func (r Rank) Defaults() (env []string) {
 		"TORCH_NCCL_ASYNC_ERROR_HANDLING=1"}
 	if r.MasterAddr != "" {
 		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.MasterPort))
+		if !r.Elastic { // JAX cannot do with numbers of ranks that change
+			env = append(env, r.jax()...)
+		}
 	}
 	if r.OpenMPIFolder != "" {
 		env = append(env, "OMPI_MCA_btl_vader_backing_directory="+r.OpenMPIFolder, "OMPI_MCA_orte_tmpdir_base="+
@@ -318,7 +323,7 @@ func Stale(name string) bool {
 		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT",
 		"GORUN_TOKEN", "GORUN_GUARD", Encrypt, resultFD, elastic, "HOROVOD_ELASTIC", "HOROVOD_ELASTIC_TIMEOUT",
 		"FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH",
-		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS",
+		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", jaxFinds, jaxCoordinator,
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
 		// the last two are srun's way to Intel MPI
 		"MPI_LOCALRANKID", "MPI_LOCALNRANKS", "I_MPI_PMI_LIBRARY", "I_MPI_PMI":

@@ -65,6 +65,48 @@ func TestEveryVariableSetIsDroppedWhenInherited(t *testing.T) {
 	}
 }
 
+// JAX is told that the job is Open MPI's, with the coordinator at MASTER_ADDR and MASTER_PORT. A
+// rank has the GPU of its local rank, or all that it sees.
+func TestJAXFindsTheJob(t *testing.T) {
+	const finds = "OMPI_MCA_orte_hnp_uri=0.0;tcp://10.0.0.1:29500"
+	const at = "JAX_COORDINATOR_ADDRESS=10.0.0.1:29500"
+	for name, tt := range map[string]struct {
+		address         string
+		localSize, gpus int
+		want            []string
+	}{
+		"no address":                      {"", 2, 0, nil},
+		"no GPUs":                         {"10.0.0.1", 2, 0, []string{finds, at}},
+		"each sees its own GPU":           {"10.0.0.1", 4, 1, []string{finds, at, "JAX_LOCAL_DEVICE_IDS=0"}},
+		"all see all and take their own":  {"10.0.0.1", 4, 4, []string{finds, at}},
+		"the only rank of a host has all": {"10.0.0.1", 1, 3, []string{finds, at, "JAX_LOCAL_DEVICE_IDS=0,1,2"}},
+		"IPv6": {"fd00::2", 2, 0, []string{"OMPI_MCA_orte_hnp_uri=0.0;tcp6://[fd00::2]:29500",
+			"JAX_COORDINATOR_ADDRESS=[fd00::2]:29500"}},
+	} {
+		r := Rank{MasterAddr: tt.address, MasterPort: 29500}
+		r.LocalSize = tt.localSize
+		r.GPUs = tt.gpus
+		got := jaxOf(r)
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+		r.Elastic = true
+		if got := jaxOf(r); len(got) > 0 {
+			t.Errorf("%s, in an elastic job: %q", name, got)
+		}
+	}
+	if !Stale("OMPI_MCA_orte_hnp_uri") || !Stale("JAX_COORDINATOR_ADDRESS") || Stale("JAX_LOCAL_DEVICE_IDS") {
+		t.Error("what an outer job says of JAX reaches the ranks, or what the user says does not")
+	}
+}
+
+// jaxOf returns the variables of a rank that only JAX reads.
+func jaxOf(r Rank) []string {
+	return slices.DeleteFunc(r.Defaults(), func(kv string) bool {
+		return !strings.HasPrefix(kv, "JAX_") && !strings.HasPrefix(kv, "OMPI_MCA_orte_hnp")
+	})
+}
+
 func TestPlainProcessIsNotARank(t *testing.T) {
 	if _, ok, err := FromEnviron(lookupIn(nil)); ok || err != nil {
 		t.Errorf("ok=%v err=%v, want a plain process", ok, err)

@@ -1,9 +1,11 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	goruntime "runtime"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gorun/gorun/internal/files/workdir"
@@ -167,7 +169,13 @@ func prefixForContainers(env map[string]string) {
 // rankEnv is the environment of one rank.
 func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
-	env := append(r.Environ(), p.seatOf(r.LocalRank).Environ()...)
+	place := p.seatOf(r.LocalRank)
+	r.GPUs = place.GPUs.Seen
+	r.MasterAddr = cmp.Or(p.env["MASTER_ADDR"], r.MasterAddr) // those of the user, for what is made of them
+	if port, err := strconv.Atoi(p.env["MASTER_PORT"]); err == nil {
+		r.MasterPort = port
+	}
+	env := append(r.Environ(), place.Environ()...)
 	env = append(env, p.unset(r.Defaults())...)
 	if p.singularity {
 		env = append(env, rankenv.Prefixed(env, nil)...)

@@ -210,8 +210,26 @@ func TestNoProxyForLoopback(t *testing.T) {
 	}
 }
 
+// JAX's coordinator listens where the user wants rank 0 to.
+func TestJAXFollowsTheUsersMaster(t *testing.T) {
+	for _, tt := range []struct{ env, want string }{
+		{"", "10.0.0.1:7"}, {"MASTER_PORT=29400", "10.0.0.1:29400"}, {"MASTER_ADDR=f1", "f1:7"},
+		{"JAX_COORDINATOR_ADDRESS=f2:9", "f2:9"}, {"MASTER_PORT=x", "10.0.0.1:7"},
+	} {
+		p := program{env: map[string]string{}}
+		if name, value, set := strings.Cut(tt.env, "="); set {
+			p.env[name] = value
+		}
+		got := environment(t, p, rankenv.Rank{Size: 1, MasterAddr: "10.0.0.1", MasterPort: 7})
+		if got["JAX_COORDINATOR_ADDRESS"] != tt.want {
+			t.Errorf("%s: %q, want %q", tt.env, got["JAX_COORDINATOR_ADDRESS"], tt.want)
+		}
+	}
+}
+
 func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	dir := files.Make(t, map[string]string{"singularity": "+x"})
+	elastic := false
 	env := func(inherited string, argv ...string) map[string]string {
 		job := wire.Job{Programs: []wire.Program{{Argv: argv, Wdir: wire.Text(dir)}},
 			Env: wire.Texts{"PATH=" + dir + ":/usr/bin:/bin", "A=1", "SINGULARITYENV_RANK=lie"}}
@@ -219,14 +237,16 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p[0].assign(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: gpu.Share{Visible: "1", Order: "PCI_BUS_ID"}}}, 4))
+		own := gpu.Share{Visible: "1", Seen: 1, Order: "PCI_BUS_ID"}
+		p[0].assign(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: own}}, 4))
 		return environment(t, p[0], rankenv.Rank{
 			Rank:           3,
 			Size:           4,
+			LocalSize:      4,
 			MasterAddr:     "10.0.0.1",
 			Encrypt:        true,
 			AllNetworks:    true,
-			Elastic:        true,
+			Elastic:        elastic,
 			GlooPort:       4711,
 			Interface:      "eth0",
 			NCCLInterfaces: "eth0",
@@ -235,11 +255,18 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 			Addr:           "10.0.0.2",
 		})
 	}
-	got := env("SINGULARITYENV_HOROVOD_SIZE=9", "env", "B=1", "singularity", "exec", "-e", "image", "true")
+	container := []string{"env", "B=1", "singularity", "exec", "-e", "image", "true"}
+	got := env("SINGULARITYENV_HOROVOD_SIZE=9", container...)
+	elastic = true // the rest of the variables
+	others := env("SINGULARITYENV_HOROVOD_SIZE=9", container...)
 	for _, name := range rankenv.Names() {
+		from := got
+		if _, has := got[name]; !has {
+			from = others
+		}
 		for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
-			if value, set := got[prefix+name]; !set || value != got[name] {
-				t.Errorf("%s%s is %q, %v; want %q", prefix, name, value, set, got[name])
+			if value, set := from[prefix+name]; !set || value != from[name] {
+				t.Errorf("%s%s is %q, %v; want %q", prefix, name, value, set, from[name])
 			}
 		}
 	}

@@ -4,8 +4,6 @@ import os
 
 import jax
 
-import gorun.jax  # noqa: F401
-
 jax.config.update("jax_cpu_collectives_implementation", "gloo")
 jax.distributed.initialize()
 import jax.numpy as jnp  # noqa: E402
