@@ -2,6 +2,7 @@ package python
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,6 +119,25 @@ func TestCheckoutsOfOthersAreNotUsed(t *testing.T) {
 				err != nil && !strings.Contains(string(out), "GorunError: gorun: there is no") {
 				t.Errorf("%s: %s: %v\n%s", name, find, err, out)
 			}
+		}
+	}
+}
+
+// A file system in user space is trusted if its process is the user's or root's.
+func TestFileSystemsOfOthersAreKnown(t *testing.T) {
+	const mounts = `22 1 254:1 / / rw,relatime shared:1 - ext4 /dev/vda rw
+40 22 0:41 / /home/ada/mine rw,nosuid,nodev - fuse.sshfs h:/ rw,user_id=%[1]d,group_id=0,allow_other
+41 22 0:42 / /tmp/bin rw,nosuid,nodev shared:7 master:2 - fuse.evil evil,user_id=0 rw,user_id=65533,allow_other
+43 22 0:44 / /mnt/root rw - fuseblk /dev/sdb rw,user_id=0,group_id=0
+46 22 0:47 / /mnt/host rw - virtiofs host rw
+`
+	for device, want := range map[string]string{"254:1": "False", "0:41": "False", "0:42": "True", "0:44": "False",
+		"0:47": "False", "9:9": "False"} {
+		cmd := exec.CommandContext(t.Context(), interpreter, "-B", "-c", "import sys\nfrom gorun import _checkout\n"+
+			"print(_checkout._served_by_others(sys.stdin, sys.argv[1]))", device)
+		cmd.Stdin = strings.NewReader(fmt.Sprintf(mounts, os.Geteuid()))
+		if out, err := cmd.CombinedOutput(); err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("%s: %s, %v; want %s", device, out, err, want)
 		}
 	}
 }

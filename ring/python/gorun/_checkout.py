@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import List, Optional
+from typing import Iterable, List, Optional
 
 _ROOT = 3  # folders between this package's and the checkout's
 _MODULE = "module github.com/gorun/gorun\n"
@@ -32,7 +32,7 @@ def safe(path: Path) -> bool:
     at, rest, links = "/", _words(str(path)), 0
     while True:
         info = os.lstat(at)
-        if info.st_uid not in (0, os.geteuid()) or _in_user_space(info.st_dev):
+        if info.st_uid not in (0, os.geteuid()) or _foreign(info.st_dev):
             return False
         if stat.S_ISLNK(info.st_mode):
             links += 1
@@ -70,11 +70,22 @@ def _has_list(path: str) -> bool:
         return False
 
 
-def _in_user_space(device: int) -> bool:
-    """Whether a file system is FUSE, which shows any owner."""
-    number = "%d:%d" % (os.major(device), os.minor(device))
+def _foreign(device: int) -> bool:
+    """Whether a file system is one that another user serves."""
     try:
         with open("/proc/self/mountinfo") as mounts:
-            return any(line.split()[2] == number and line.partition(" - ")[2].startswith("fuse") for line in mounts)
+            return _served_by_others(mounts, "%d:%d" % (os.major(device), os.minor(device)))
     except OSError:
         return False
+
+
+def _served_by_others(mounts: Iterable[str], device: str) -> bool:
+    """Whether a line of /proc/self/mountinfo says so of a device: a file system in user space (FUSE) shows any owner."""
+    for line in mounts:
+        words, _, system = line.partition(" - ")
+        if words.split()[2] != device or not system.startswith("fuse"):
+            continue
+        options = system.split()[-1].split(",")  # of the kernel: those before are what the server calls itself
+        if not {"user_id=0", "user_id=%d" % os.geteuid()} & set(options):
+            return True
+    return False
