@@ -83,6 +83,14 @@ func known() []failure {
 			"arguments, and see whether rank 0 runs: gorun stacks JOB"},
 		{`(?i)address already in use|EADDRINUSE`, port},
 
+		// containers
+		{`FATAL:\s+could not open image ([^:]+)`, "the image $1 is not on {host}: gorun cp FILE {host}:FOLDER brings it, " +
+			"or keep it in a folder that all hosts share"},
+		{`Unable to find image '([^']+)' locally|pull access denied for ([^,]+)`, "{host} has no image $1$2: docker pull " +
+			"it there, after docker login if it is private"},
+		{`FATAL:\s+"([^"]+)": executable file not found|exec: "([^"]+)": executable file not found`, "the image has no " +
+			"$1$2 in its PATH: give the path that the program has in the container"},
+
 		// loaders and shells
 		{`error while loading shared libraries: ([^:]+): cannot open shared object file`, library},
 		{`Error loading shared library ([^:]+): No such file`, library},

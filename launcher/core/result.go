@@ -66,6 +66,7 @@ type Failure struct {
 	Told   string // why the rank was told to abort, or ""
 	At     time.Duration
 	Stderr []string // end of the rank's stderr, a whole traceback if there is one; safe for a terminal
+	Shown  bool     // whether Stderr is among the last lines that were printed
 	Advice string   // next step for a known failure that Stderr reports, or ""
 	Log    string   // the file with its stderr, or else its stdout; "": none
 

@@ -54,6 +54,7 @@ type Printer struct {
 	last    *stream // stream printed last
 	open    *stream // the stream whose incomplete line or progress bar is on the terminal; nil means none
 	broken  bool
+	lines   int // lines that were shown
 }
 
 // stream is one rank's state.
@@ -66,6 +67,7 @@ type stream struct {
 	afterCR  bool      // whether the last byte printed was \r
 	bar      bool      // whether the incomplete line is a progress bar
 	tail     []byte    // the last bytes of stderr
+	shown    int       // the printer's lines up to its last one; 0: none
 }
 
 // chunk is a piece of output on its way.
@@ -227,7 +229,10 @@ func (p *Printer) emit(s *stream, line []byte) {
 	p.open = nil
 	if last != '\n' {
 		p.open = s
+		return
 	}
+	p.lines++
+	s.shown = p.lines
 }
 
 // begin writes the prefix of a line, and reports whether the line is shown.
@@ -315,6 +320,14 @@ func (s *stream) keep(data []byte) {
 		s.tail = s.tail[:copy(s.tail, s.tail[over:])]
 	}
 	s.tail = append(s.tail, data...)
+}
+
+// visible reports whether the end of a rank's stderr was shown, with few lines after it. It must
+// follow Close.
+func (p *Printer) visible(rank int) bool {
+	const few = 10
+	s := p.streams[wire.OutputStream(rank, 2)]
+	return s != nil && s.shown > 0 && p.lines-s.shown < few
 }
 
 // lastLines returns the last lines of a rank's stderr, safe for a terminal. It must follow Close.

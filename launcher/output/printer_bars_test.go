@@ -145,3 +145,23 @@ func TestLastLinesOfMuchOutput(t *testing.T) {
 		t.Errorf("%v allocations to remember a line", n)
 	}
 }
+
+func TestEndOfStderrIsVisible(t *testing.T) {
+	for _, tc := range []struct {
+		name, steps string
+		want        bool
+	}{
+		{"nothing", `1!a\n`, false},
+		{"the last line", `0!a\n`, true},
+		{"a line after it", `0!a\n 1:b\n`, true},
+		{"many lines after it", `0!a\n 1:` + strings.Repeat(`b\n`, 10), false},
+	} {
+		if _, p := playSteps(t, Printing{}, tc.steps); p.visible(0) != tc.want {
+			t.Errorf("%s: %v", tc.name, !tc.want)
+		}
+	}
+	hidden := Printing{Show: func(int, int) bool { return false }}
+	if _, p := playSteps(t, hidden, `0!a\n`); p.visible(0) {
+		t.Error("a line that was hidden counts as visible")
+	}
+}

@@ -31,6 +31,10 @@ func (s *Streams) Of(fd int) *Printer {
 	return nil
 }
 
+// Visible reports whether the end of a rank's stderr was shown, with few lines after it. It must
+// follow Close.
+func (s *Streams) Visible(rank int) bool { return s.stderr.visible(rank) }
+
 // LastLines returns the last lines of a rank's stderr, 8 KiB at most, safe for a terminal. It must
 // follow Close.
 func (s *Streams) LastLines(rank int) []string { return s.stderr.lastLines(rank) }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -80,14 +81,22 @@ func (e *NoStdinError) Hint() string {
 }
 
 // lastLines returns the end of a program's output on one line, safe for a terminal, without the
-// trace of set -x.
+// trace of set -x, and without kubectl's log unless there is nothing else.
 func lastLines(text string) string {
 	const most = 3
-	var lines []string
+	logged := regexp.MustCompile(`^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ \S+:\d+\] `)
+	var lines, log []string
 	for line := range strings.Lines(text) {
-		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "+ ") {
+		switch line = strings.TrimSpace(line); {
+		case line == "" || strings.HasPrefix(line, "+ "):
+		case logged.MatchString(line):
+			log = append(log, line)
+		default:
 			lines = append(lines, line)
 		}
+	}
+	if len(lines) == 0 {
+		lines = log[len(log)-min(len(log), 1):]
 	}
 	return prose.Printable(strings.Join(lines[max(0, len(lines)-most):], "; "))
 }

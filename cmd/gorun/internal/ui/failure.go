@@ -57,6 +57,9 @@ func (u *UI) unkillable(left []launcher.Unkillable) {
 	}
 }
 
+// fewLines is how many lines of a rank are not quoted if they have just been printed.
+const fewLines = 3
+
 // failure prints the first failure: rank, exit, time, the end of stderr, log file and hint. now is
 // the time when the job ended.
 func (u *UI) failure(r launcher.Result, size int, now time.Time) {
@@ -65,7 +68,7 @@ func (u *UI) failure(r launcher.Result, size int, now time.Time) {
 	stopped := countStopped(r)
 	u.Errorf("%v %s", f, when(r, now))
 	lines := f.Stderr
-	if size == 1 && !u.Unseen {
+	if (size == 1 || f.Shown && len(lines) <= fewLines) && !u.Unseen {
 		lines = nil // the terminal already shows them
 	}
 	for _, line := range lines {

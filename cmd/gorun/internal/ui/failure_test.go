@@ -51,6 +51,10 @@ func TestFailureTexts(t *testing.T) {
 	}{
 		{"a code", 4, launcher.Exit{Code: 3}, nil},
 		{"a code, with stderr", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Stderr = said }},
+		{"a short stderr that has just been printed", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) {
+			f.Stderr = said
+			f.Shown = true
+		}},
 		{"a known failure", 4, launcher.Exit{Code: 1, Program: "/usr/bin/python3"}, func(f *launcher.Failure) {
 			f.ReadStderr([]string{said[0], said[1], "ModuleNotFoundError: No module named 'torch'"})
 		}},
