@@ -171,6 +171,7 @@ func (l *loop) run(ctx context.Context) Result {
 	}
 	l.closePrinters()
 	result := l.policy.result()
+	result.OpenLine = l.streams.OpenLine()
 	select {
 	case err := <-l.failed: // of the last bytes
 		reason := l.outputFailed(err)

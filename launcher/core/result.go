@@ -30,6 +30,7 @@ type Result struct {
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Unkillable  []Unkillable
 	Output      error // why output was lost, or nil
+	OpenLine    bool  // whether the ranks' last line where stderr goes has no end
 	// Elastic is how an elastic job ended, or nil for other jobs.
 	Elastic *ElasticEnd
 	// Started is when the ranks were released, Ended when all of them had ended, since the job

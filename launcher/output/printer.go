@@ -295,6 +295,9 @@ func (p *Printer) endOpenLine() {
 	}
 }
 
+// openLine reports whether the last line written has no end. It must follow Close.
+func (p *Printer) openLine() bool { return p.open != nil && (p.Prefix == nil || p.Last == "") }
+
 // write empties the buffer onto the terminal.
 func (p *Printer) write() {
 	if p.out.Len() > 0 && !p.broken {

@@ -39,6 +39,9 @@ func (s *Streams) Visible(rank int) bool { return s.stderr.visible(rank) }
 // follow Close.
 func (s *Streams) LastLines(rank int) []string { return s.stderr.lastLines(rank) }
 
+// OpenLine reports whether the last line where stderr goes has no end. It must follow Close.
+func (s *Streams) OpenLine() bool { return s.stderr.openLine() }
+
 // AbandonIfStuck ends writes to the terminal that make no headway.
 func (s *Streams) AbandonIfStuck() {
 	s.stdout.Writer.AbandonIfStuck()

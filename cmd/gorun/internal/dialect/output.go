@@ -93,9 +93,13 @@ func (t *translator) byMPI(typed, _ string) error {
 
 // emitRole emits what torchrun's --tee puts before lines.
 func (t *translator) emitRole() {
-	if t.teed.any() && t.Typed["prefix"] == "" {
-		t.emit("prefix", t.teeTyped, "["+strings.ReplaceAll(cmp.Or(t.role, "default"), "%", "%%")+"%l]:")
+	if !t.teed.any() || t.Typed["prefix"] != "" {
+		return
 	}
+	role := strings.ReplaceAll(cmp.Or(t.role, "default"), "%", "%%")
+	text := cmp.Or(t.template, "[${role_name}${local_rank}]:")
+	t.emit("prefix", t.teeTyped, strings.NewReplacer("%", "%%", "${role_name}", role, "${local_rank}", "%l",
+		"${rank}", "%r", "${hostname}", "%h").Replace(text))
 }
 
 // outputDir translates Open MPI's output directory; DIR:nocopy writes files only.
@@ -210,8 +214,9 @@ func (t *translator) tee(typed, text string) error {
 	return t.redirect(typed, text, &t.teed)
 }
 
-// named reads torchrun's --role.
-func (t *translator) named(_, text string) error { t.role = text; return nil }
+// named reads torchrun's --role, linePrefix its --log-line-prefix-template.
+func (t *translator) named(_, text string) error      { t.role = text; return nil }
+func (t *translator) linePrefix(_, text string) error { t.template = text; return nil }
 
 // redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both, or a
 // map of local ranks to these. Redirected output goes to files only, unless it is in --tee.

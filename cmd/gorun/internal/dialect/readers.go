@@ -56,6 +56,7 @@ func (t *translator) reader(name string) reader {
 		"hydra-outfile":    saveAs(hydraMarks, "stdout-file"),
 		"hydra-map":        (*translator).hydraMap,
 		"hwthreads":        (*translator).hwthreads,
+		"line-prefix":      (*translator).linePrefix,
 		"map-by":           (*translator).mapBy,
 		"mca":              (*translator).mca,
 		"mca-env-list":     emitEach("export", ";"),

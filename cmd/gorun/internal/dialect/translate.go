@@ -221,7 +221,7 @@ type translator struct {
 	noPython, module, noLocalRank bool
 	python                        string // the program of Python; "": python
 	redirected, teed              redirection
-	teeTyped, role                string
+	teeTyped, role, template      string
 
 	// what mpirun's --output puts before lines
 	tag, tagTime string

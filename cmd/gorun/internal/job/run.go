@@ -146,6 +146,9 @@ func (r *run) launch(ctx context.Context) (int, error) {
 		return 0, err
 	}
 	result, err := r.start(ctx)
+	if result.OpenLine && (!r.o.MergeStderr || sameFile(r.io.Out, r.io.Err)) {
+		r.console.FreshLine()
+	}
 	end := ui.Outcome{Result: result, Err: err}
 	r.each(func(f follower) { f.End(end) })
 	if err != nil {

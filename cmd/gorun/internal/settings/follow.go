@@ -20,6 +20,9 @@ func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
 	if o.Foreign && !flags.Changed("prefix") {
 		o.followPrefix(launcher)
 	}
+	if o.Foreign && !flags.Changed("color") {
+		o.Color = "never"
+	}
 	if launcher&(dialect.Slurm|dialect.Flux) != 0 && !flags.Changed("stdin") {
 		o.Stdin = "all"
 	}

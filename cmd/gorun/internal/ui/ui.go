@@ -24,6 +24,7 @@ type UI struct {
 	Quiet    bool   // errors only
 	Unseen   bool   // the ranks' stderr is not shown
 	footer   string // last line on a terminal
+	open     bool   // W ends within a line of another writer
 	copy     func(line string)
 }
 
@@ -35,13 +36,24 @@ func (u *UI) Copy(to func(line string)) {
 	u.copy = to
 }
 
+// FreshLine begins the next message on a line of its own: another writer has left its line open.
+func (u *UI) FreshLine() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.open = true
+}
+
 func (u *UI) line(kind, format string, args ...any) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	erase := ""
 	footer := ""
+	if u.open {
+		erase = "\n"
+		u.open = false
+	}
 	if u.footer != "" {
-		erase = "\r\x1b[K"
+		erase += "\r\x1b[K"
 		footer = "gorun: " + u.footer
 	}
 	said := prose.Plain(fmt.Sprintf(format, args...))
