@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -94,14 +95,14 @@ func TestTurnIsBounded(t *testing.T) {
 			p := NewPrinter(Printing{W: io.Discard, Failed: func(err error) { t.Error(err) }})
 			defer p.Close()
 			p.Add(wire.OutputStream(0, 1), []byte(strings.Repeat("a", tt.size)), ignore)
-			var acknowledged bool
-			p.Add(wire.OutputStream(1, 1), []byte("b\n"), func(int) { acknowledged = true })
+			var acknowledged atomic.Bool
+			p.Add(wire.OutputStream(1, 1), []byte("b\n"), func(int) { acknowledged.Store(true) })
 			synctest.Wait()
-			early := acknowledged
+			early := acknowledged.Load()
 			tt.goOn(p)
 			synctest.Wait()
-			if early != tt.early || acknowledged != tt.late {
-				t.Errorf("%s: the other rank's line is printed before: %v, after: %v", name, early, acknowledged)
+			if late := acknowledged.Load(); early != tt.early || late != tt.late {
+				t.Errorf("%s: the other rank's line is printed before: %v, after: %v", name, early, late)
 			}
 		})
 	}
