@@ -3,6 +3,7 @@ package postmortem
 import (
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -43,6 +44,10 @@ func TestInstalledPrograms(t *testing.T) {
 		{"python3", "import os, resource as r; r.setrlimit(r.RLIMIT_NOFILE, (9, 9)); [os.dup(0) for _ in range(9)]",
 			"ulimit -n"},
 		{"python3", "f = open('/dev/full', 'w'); f.write('x'); f.flush()", "df -h"},
+		{"/usr/bin/python3", "import torch.distributed as d, datetime as t; d.init_process_group('gloo', " +
+			"init_method='tcp://127.0.0.1:9', rank=1, world_size=2, timeout=t.timedelta(seconds=1))",
+			"nobody listens on port 9 of 127.0.0.1"},
+		{"/usr/bin/python3", "import torch; torch.ones(1).cuda()", "on f1"},
 		{"sh", "exec nosuch", "nosuch is not in PATH on f1"},
 		{"sh", ". ./nosuch.sh", "check the name of ./nosuch.sh"},
 		{"bash", "nosuch", "nosuch is not in PATH on f1"},
@@ -53,9 +58,13 @@ func TestInstalledPrograms(t *testing.T) {
 			}
 			cmd := exec.Command(tc.program, "-c", tc.failing)
 			cmd.Dir = t.TempDir()
+			cmd.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES=")
 			out, err := cmd.CombinedOutput()
 			if !errors.As(err, new(*exec.ExitError)) {
 				t.Fatalf("%v\n%s", err, out)
+			}
+			if strings.Contains(string(out), "No module named 'torch'") {
+				t.Skip("PyTorch is not installed")
 			}
 			lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 			if _, hint := Read(lines, Rank{Host: "f1"}); !strings.Contains(hint, tc.hint) {
