@@ -56,7 +56,7 @@ func TestTooFewCoresToBindTo(t *testing.T) {
 	file := t.TempDir() + "/started"
 	command.Start(t, c, "-H", fmt.Sprintf("f1:%d,f2", ranks), "--bind-to", "core", "touch", file).Want(125,
 		fmt.Sprintf("gorun: error: f1: ranks cannot be bound: %d ranks need %d cores, and there", ranks, ranks),
-		"gorun: hint: give the host ", "--bind-to core:overload-allowed")
+		"gorun: hint: f1: give the host ", "--bind-to core:overload-allowed")
 	if _, err := os.Stat(file); err == nil {
 		t.Error("a rank was started on the host that could bind its own")
 	}

@@ -138,7 +138,7 @@ func failureHint(f launcher.Failure) string {
 	case f.Victim:
 		return "it had already lost its connection to another rank"
 	case e.Failed != "":
-		return e.Remedy
+		return advice([]string{f.Host}, e.Remedy)
 	case e.Stopped:
 		return ""
 	case e.OutOfMemory != "":

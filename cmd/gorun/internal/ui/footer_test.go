@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -97,5 +98,28 @@ func TestMessagesAreOneLine(t *testing.T) {
 	if lines := strings.Split(strings.TrimSpace(out.String()), "\n"); len(lines) != 12 ||
 		strings.Count("\n"+out.String(), "\ngorun: ") != 4 {
 		t.Errorf("%q", lines)
+	}
+}
+
+// A hint of a host's agent is shown as the host's.
+func TestHintsOfHostsNameThem(t *testing.T) {
+	var out strings.Builder
+	console := &UI{W: &out}
+	refused := func(hint string) error { return &launcher.RefusedError{What: "no", Remedy: hint} }
+	console.ReportHosts([]launcher.HostError{
+		{Host: "f1", Err: refused("type this")},
+		{Host: "localhost", Err: refused("type that")},
+		{Host: "f2", Err: refused("type this")},
+		{Host: "f3", Err: usage.Errorf("try again", "no answer")},
+	})
+	_, hints, _ := strings.Cut(out.String(), "gorun: hint: ")
+	if want := "f1, f2: type this\ngorun: hint: type that\ngorun: hint: try again\n"; hints != want {
+		t.Errorf("%q", hints)
+	}
+	for host, want := range map[string]string{"f1": "f1: type this", "localhost": "type this"} {
+		f := launcher.Failure{Host: host, Exit: launcher.Exit{Failed: "no", Remedy: "type this"}}
+		if got := failureHint(f); got != want {
+			t.Errorf("%s: %q", host, got)
+		}
 	}
 }

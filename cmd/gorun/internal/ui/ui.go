@@ -125,14 +125,31 @@ func (u *UI) ReportHosts(failed []launcher.HostError) {
 		u.Errorf("%s", line)
 	}
 	var hints []string
+	givers := map[string][]string{} // hosts whose agents give a hint
 	for _, f := range failed {
-		if h := usage.Hint(f.Err); h != "" && !slices.Contains(hints, h) && len(hints) < mostReasons {
+		h := usage.Hint(f.Err)
+		if known := slices.Contains(hints, h); h == "" || !known && len(hints) == mostReasons {
+			continue
+		} else if !known {
 			hints = append(hints, h)
+		}
+		if errors.As(f.Err, new(*launcher.RefusedError)) {
+			givers[h] = append(givers[h], f.Host)
 		}
 	}
 	for _, h := range hints {
-		u.Hintf("%s", h)
+		u.Hintf("%s", advice(givers[h], h))
 	}
+}
+
+// advice returns a hint of the agents of some hosts, which names them as its source unless it is of
+// this machine.
+func advice(hosts []string, hint string) string {
+	hosts = slices.DeleteFunc(slices.Clone(hosts), func(host string) bool { return host == "localhost" })
+	if hint == "" || len(hosts) == 0 {
+		return hint
+	}
+	return prose.List(hosts) + ": " + hint
 }
 
 // mostReasons bounds the printed reasons: each of thousands of hosts may fail for its own.
