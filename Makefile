@@ -21,7 +21,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build launcher native agents arm-test wheel wheels man dist package-test python-test reproducible upgrade-test install demo check test fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
+.PHONY: help build launcher native agents arm-test wheel wheels man dist package-test python-test reproducible upgrade-test install demo check test kube fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -132,6 +132,8 @@ lint: ## gofmt, go vet (also for arm64 and macOS), one statement per line, line 
 	@for module in examples/kubernetes/check internal/test/style; do \
 		set -x; $(GO) -C $$module vet ./... && $(GO) -C $$module mod tidy -diff || exit; \
 	done
+	$(GO) -C internal/test/kube vet . ./cluster ./pause
+	$(GO) -C internal/test/kube mod tidy -diff
 	GOFLAGS= $(GO) run $(ACTIONLINT)
 	@if command -v shellcheck >/dev/null; then \
 		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -vE '\.(go|yaml)$$'); \
@@ -143,6 +145,9 @@ lint: ## gofmt, go vet (also for arm64 and macOS), one statement per line, line 
 	else \
 		echo "no mypy, so the types of the Python package are not checked (package mypy)"; \
 	fi
+
+kube: build ## a shell in which kubectl reaches a Kubernetes made for it: N=2 nodes, RUN=command (root; 20 minutes the first time)
+	@parts=$$(.ci/kube) && $(GO) -C internal/test/kube build -o $(CURDIR)/bin/.kube . && bin/.kube -n $(or $(N),2) -parts "$$parts" -bin bin $(RUN)
 
 fresh: ## make demo and every tool of the tests in a Debian made for the moment (root, 6 GB, 30 minutes)
 	@.ci/fresh

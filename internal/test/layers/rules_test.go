@@ -336,6 +336,11 @@ func layers() []layer {
 		{folder: "internal/tools/stub", may: []string{"internal/buildid", "internal/test/fake", "internal/net/wire"},
 			why: "it plays thousands of hosts over real SSH to the built command"},
 		{folder: "internal/test/style", why: "it reads sources, it does not link them"},
+		{folder: "internal/test/kube", may: []string{"internal/test/kube/cluster"},
+			why: "it starts the built command beside a real Kubernetes; a module of its own"},
+		{folder: "internal/test/kube/cluster", why: "it makes a cluster for whoever asks"},
+		{folder: "internal/test/kube/components", why: "it is Kubernetes in one binary"},
+		{folder: "internal/test/kube/pause", why: "it is a program of containers"},
 		{folder: "internal/test/layers", why: "it reads sources, it does not link them"},
 		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},
 	}
