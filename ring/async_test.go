@@ -18,7 +18,7 @@ func TestStartedCallsAreMadeInOrder(t *testing.T) {
 		const calls = 20
 		const n = 5000
 		comms := l.of(size).job(t).Join(t)
-		err := ringtest.Each(size, func(rank int) error {
+		ringtest.All(t, size, func(rank int) error {
 			c := comms[rank]
 			var handles []ring.Handle
 			var vectors [][]float32
@@ -49,9 +49,6 @@ func TestStartedCallsAreMadeInOrder(t *testing.T) {
 			}
 			return same(last, []float32{size})
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -194,7 +191,7 @@ func TestStartHereMixesWithOtherCalls(t *testing.T) {
 		const calls = 200
 		const n = 700
 		comms := l.of(size).job(t).Join(t)
-		err := ringtest.Each(size, func(rank int) error {
+		ringtest.All(t, size, func(rank int) error {
 			c := comms[rank]
 			dice := rand.New(rand.NewPCG(uint64(rank), 5))
 			for call := range calls {
@@ -212,9 +209,6 @@ func TestStartHereMixesWithOtherCalls(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -348,7 +342,7 @@ func TestStartHereFailsAsOthersDo(t *testing.T) {
 		return h.Wait(ctx)
 	}
 	comms := ringtest.NewJob(t, 2).Join(t)
-	err := ringtest.Each(2, func(rank int) error {
+	ringtest.All(t, 2, func(rank int) error {
 		v := make([]float32, 3+rank)
 		b := ring.BufferOf(v)
 		err := finish(comms[rank], collective(ring.KindAllReduce, ring.Float32, ring.Sum, b, b))
@@ -359,9 +353,6 @@ func TestStartHereFailsAsOthersDo(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 	comms = ringtest.NewJob(t, 2).Join(t)
 	comms[1].Close()
 	if err := wantPeer(finish(comms[0], ring.Collective{Kind: ring.KindBarrier}), 1); err != nil {

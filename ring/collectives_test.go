@@ -68,9 +68,7 @@ func TestArguments(t *testing.T) {
 			}
 		}
 		// Nothing was sent, so both ranks can go on.
-		if err := ringtest.Each(2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
-			t.Error(err)
-		}
+		ringtest.All(t, 2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 	})
 }
 
@@ -126,7 +124,7 @@ func TestNoAllocation(t *testing.T) {
 // on.
 func TestAllToAllToItself(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
-	err := ringtest.Each(2, func(rank int) error {
+	ringtest.All(t, 2, func(rank int) error {
 		counts := []int{2, 2}
 		sends := []int{2, 2}
 		if rank == 0 {
@@ -138,9 +136,6 @@ func TestAllToAllToItself(t *testing.T) {
 		}
 		return ring.AllToAllV(ctx, comms[rank], make([]int32, 4), make([]int32, 4), counts, sends)
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // Slow messages make equal parts travel together, and slow bytes make them travel alone.

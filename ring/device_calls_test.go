@@ -19,7 +19,7 @@ func TestDeviceManyTensorsAtOnce(t *testing.T) {
 	onDevices(t, []int{1, 3}, func(t *testing.T, all []*ring.Device) {
 		const tensors = 20
 		const n = 100
-		err := ringtest.Each(len(all), func(rank int) error {
+		ringtest.All(t, len(all), func(rank int) error {
 			d := all[rank]
 			at, err := d.Alloc(tensors * n * 4)
 			if err != nil {
@@ -72,16 +72,13 @@ func TestDeviceManyTensorsAtOnce(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 
 // The named functions are those of Do.
 func TestDeviceFunctions(t *testing.T) {
 	onDevices(t, []int{2}, func(t *testing.T, all []*ring.Device) {
-		err := ringtest.Each(2, func(rank int) error {
+		ringtest.All(t, 2, func(rank int) error {
 			d := all[rank]
 			at, err := d.Alloc(1 << 10)
 			if err != nil {
@@ -140,9 +137,6 @@ func TestDeviceFunctions(t *testing.T) {
 			}
 			return d.Wait(ctx)
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 

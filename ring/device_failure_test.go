@@ -20,7 +20,7 @@ import (
 func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says string, absent ...int) {
 	t.Helper()
 	start := time.Now()
-	err := ringtest.Each(len(all), func(me int) error {
+	ringtest.All(t, len(all), func(me int) error {
 		for _, a := range absent {
 			if a == me {
 				return nil
@@ -57,9 +57,6 @@ func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // A launch that fails, and one that fails while it runs, end the calls of all ranks: NCCL itself
@@ -93,7 +90,7 @@ func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 		reports := make(chan string, 8)
 		j := newDeviceJob(t, 3)
 		all := devices(t, j.comms(t, ring.WithStallReport(200*time.Millisecond, func(text string) { reports <- text })))
-		err := ringtest.Each(3, func(rank int) error {
+		ringtest.All(t, 3, func(rank int) error {
 			at, err := all[rank].Alloc(8)
 			if err == nil {
 				err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum)
@@ -103,9 +100,6 @@ func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		select {
 		case text := <-reports:
 			if !strings.Contains(text, "allreduce, call 2 of a part of 3 ranks, has waited 200ms for rank 1 on "+
@@ -180,7 +174,7 @@ func TestDeviceHang(t *testing.T) {
 	}
 	t.Setenv("STANDIN_HANG", "*:3")
 	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
-	err := ringtest.Each(2, func(rank int) error {
+	ringtest.All(t, 2, func(rank int) error {
 		at, err := all[rank].Alloc(8)
 		for err == nil {
 			if err = all[rank].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum); err == nil {
@@ -193,9 +187,6 @@ func TestDeviceHang(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // A Wait that is given up leaves the device as it was; a Close ends what hangs, also where nobody
@@ -271,7 +262,7 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 			comms := j.comms(t)
 			all := make([]*ring.Device, 2)
 			defer func() { closeDevices(t, all) }()
-			err := ringtest.Each(2, func(rank int) error {
+			ringtest.All(t, 2, func(rank int) error {
 				d, err := ring.NewDevice(ctx, comms[rank], rank)
 				all[rank] = d
 				switch {
@@ -286,9 +277,6 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 				err = deviceValues(d, rank, 2)
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
@@ -315,7 +303,7 @@ func TestDeviceEncrypted(t *testing.T) {
 			comms := j.comms(t)
 			all := make([]*ring.Device, 2)
 			defer func() { closeDevices(t, all) }()
-			err := ringtest.Each(2, func(rank int) error {
+			ringtest.All(t, 2, func(rank int) error {
 				d, err := ring.NewDevice(ctx, comms[rank], rank)
 				all[rank] = d
 				if tt.fails != "" {
@@ -330,9 +318,6 @@ func TestDeviceEncrypted(t *testing.T) {
 				err = deviceValues(d, rank, 2)
 				return err
 			})
-			if err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }

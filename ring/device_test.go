@@ -100,15 +100,12 @@ func devices(t testing.TB, comms []*ring.Comm, opts ...ring.DeviceOption) []*rin
 }
 
 func closeDevices(t testing.TB, all []*ring.Device) {
-	err := ringtest.Each(len(all), func(rank int) error {
+	ringtest.All(t, len(all), func(rank int) error {
 		if all[rank] == nil {
 			return nil
 		}
 		return all[rank].Close()
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // memory is room for n elements on a device.

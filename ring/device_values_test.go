@@ -157,9 +157,6 @@ func TestDeviceValues(t *testing.T) {
 		t.Skip("takes many seconds")
 	}
 	onDevices(t, []int{1, 2, 4}, func(t *testing.T, all []*ring.Device) {
-		err := ringtest.Each(len(all), func(rank int) error { return deviceValues(all[rank], rank, len(all)) })
-		if err != nil {
-			t.Error(err)
-		}
+		ringtest.All(t, len(all), func(rank int) error { return deviceValues(all[rank], rank, len(all)) })
 	})
 }

@@ -63,15 +63,12 @@ func part(base func(t *testing.T) []*ring.Comm) func(t *testing.T) []*ring.Comm 
 func split(t *testing.T, comms []*ring.Comm, of func(c *ring.Comm) (color, key int)) []*ring.Comm {
 	t.Helper()
 	parts := make([]*ring.Comm, len(comms))
-	err := ringtest.Each(len(comms), func(rank int) error {
+	ringtest.All(t, len(comms), func(rank int) error {
 		color, key := of(comms[rank])
 		var err error
 		parts[rank], err = ring.Split(ctx, comms[rank], color, key)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { closeAll(parts) })
 	number := func(c *ring.Comm) int {
 		if c == nil {

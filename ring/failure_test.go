@@ -176,15 +176,12 @@ func TestLateRankIsWaitedFor(t *testing.T) {
 	}
 	t.Parallel()
 	comms := ringtest.NewJob(t, 3).Join(t)
-	err := ringtest.Each(3, func(rank int) error {
+	ringtest.All(t, 3, func(rank int) error {
 		if rank == 2 {
 			time.Sleep(6 * time.Second) // the time itself is under test
 		}
 		return ring.AllReduce(ctx, comms[rank], make([]float32, 8<<20), ring.Sum)
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // Ranks may leave a private part while others wait for them: the job only hears of whom the others
@@ -194,7 +191,7 @@ func TestPrivatePartMissesARank(t *testing.T) {
 		job := l.of(3).job(t)
 		comms := job.Join(t)
 		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
-		err := ringtest.Each(3, func(rank int) error {
+		ringtest.All(t, 3, func(rank int) error {
 			parts[rank].Private()
 			if err := ring.Barrier(ctx, parts[rank]); err != nil {
 				return err
@@ -208,17 +205,12 @@ func TestPrivatePartMissesARank(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		if lost := job.Losses(); len(lost) > 0 {
 			t.Errorf("lost: %v", lost)
 		}
 		if left := job.Leaves(); len(left) != 2 || left[0].Rank != 1 {
 			t.Errorf("left: %v", left)
 		}
-		if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
-			t.Error(err)
-		}
+		ringtest.All(t, 3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 	})
 }

@@ -162,12 +162,9 @@ func TestListenerSeesNoSecret(t *testing.T) {
 		for i := range vector {
 			vector[i] = canary
 		}
-		err := ringtest.Each(2, func(rank int) error {
+		ringtest.All(t, 2, func(rank int) error {
 			return ring.Broadcast(ctx, comms[rank], vector[rank*100_000:][:100_000], 0)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		closeAll(comms)
 		m.end()
 		text := unsafe.Slice((*byte)(unsafe.Pointer(&vector[0])), 8)
@@ -242,15 +239,10 @@ func tamper(t *testing.T, l layout, random *rand.Rand) error {
 	m.between(d, 1)
 	comms := l.join(t, d)
 	defer closeAll(comms)
-	f, err := specOf("allreduce")
-	if err != nil {
-		return err
-	}
-	if err := ringtest.Each(2, func(rank int) error {
+	f := specOf("allreduce")
+	ringtest.All(t, 2, func(rank int) error {
 		return f.once(comms[rank], position{n: 100_000}, synchronously)
-	}); err != nil {
-		t.Fatal(err)
-	}
+	})
 	mu.Lock()
 	left = random.IntN(130_000)
 	mu.Unlock()

@@ -22,7 +22,7 @@ func TestEverythingFailsAfterAnError(t *testing.T) {
 	onLayouts(t, func(t *testing.T, l layout) {
 		d := l.job(t)
 		comms := l.join(t, d)
-		err := ringtest.Each(l.size, func(rank int) error {
+		ringtest.All(t, l.size, func(rank int) error {
 			c := comms[rank]
 			first := error(nil)
 			begin := time.Now()
@@ -52,9 +52,6 @@ func TestEverythingFailsAfterAnError(t *testing.T) {
 			}
 			return wantPeer(first, 1)
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -102,10 +99,7 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 		d.Epoch = epoch
 		comms := l.join(t, d)
 		err := ringtest.Each(l.size, func(rank int) error {
-			f, err := specOf("allreduce")
-			if err == nil {
-				err = f.once(comms[rank], position{n: 3000}, synchronously)
-			}
+			err := specOf("allreduce").once(comms[rank], position{n: 3000}, synchronously)
 			var q *ring.Queue
 			if err == nil {
 				q, err = ring.NewQueue(ctx, comms[rank], ring.WithStall(0, func(string) {}))
@@ -154,11 +148,8 @@ func TestConcurrentCallers(t *testing.T) {
 	onLayouts(t, func(t *testing.T, l layout) {
 		comms := l.join(t, l.job(t))
 		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
-		f, err := specOf("allreduce")
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = ringtest.Each(8*l.size, func(i int) error {
+		f := specOf("allreduce")
+		ringtest.All(t, 8*l.size, func(i int) error {
 			c := comms[i%l.size]
 			do := synchronously
 			if i/l.size%2 == 1 {
@@ -174,9 +165,6 @@ func TestConcurrentCallers(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -250,7 +238,7 @@ func TestCloseWithStartedCalls(t *testing.T) {
 	onLayouts(t, func(t *testing.T, l layout) {
 		comms := l.join(t, l.job(t))
 		within(t, soon, func() {
-			err := ringtest.Each(l.size, func(rank int) error {
+			ringtest.All(t, l.size, func(rank int) error {
 				c := comms[rank]
 				var handles []ring.Handle
 				for range 3 {
@@ -279,9 +267,6 @@ func TestCloseWithStartedCalls(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
 		})
 	})
 }
@@ -295,7 +280,7 @@ func TestLateRankClosesAtOnce(t *testing.T) {
 	}
 	onLayouts(t, func(t *testing.T, l layout) {
 		comms := l.join(t, l.job(t))
-		err := ringtest.Each(l.size, func(rank int) error {
+		ringtest.All(t, l.size, func(rank int) error {
 			data := make([]uint64, 4<<20)
 			if rank == 0 {
 				time.Sleep(600 * time.Millisecond)
@@ -312,8 +297,5 @@ func TestLateRankClosesAtOnce(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }

@@ -87,11 +87,7 @@ func TestFloodDuringInit(t *testing.T) {
 					return
 				}
 				defer comm.Close()
-				f, err := specOf("allreduce")
-				if err == nil {
-					err = f.once(comm, position{n: 3000}, synchronously)
-				}
-				joined <- err
+				joined <- specOf("allreduce").once(comm, position{n: 3000}, synchronously)
 			}()
 			addr := <-m.found
 			time.Sleep(200 * time.Millisecond) // until it is at rest

@@ -14,10 +14,7 @@ func TestSixtyFourRanks(t *testing.T) {
 		t.Run(transport, func(t *testing.T) {
 			l := over(transport, 64)
 			comms := l.join(t, l.job(t))
-			f, err := specOf("allreduce")
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := specOf("allreduce")
 			for _, n := range []int{1, 5000, 100_000} {
 				err := ringtest.Each(64, func(rank int) error {
 					return f.once(comms[rank], position{n: n}, synchronously)

@@ -70,15 +70,12 @@ func oddities() []oddity {
 func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) ring.Collective, words []string) {
 	t.Helper()
 	comms := l.join(t, l.job(t))
-	every, err := specOf("alltoall") // in which every two ranks meet
-	if err != nil {
-		t.Fatal(err)
-	}
+	every := specOf("alltoall")                          // in which every two ranks meet
 	deadline, cancel := context.WithTimeout(ctx, 5*soon) // a wait without end would hide which calls it was
 	defer cancel()
 	seen := make(chan error, l.size)
 	within(t, soon, func() {
-		err := ringtest.Each(l.size, func(rank int) error {
+		ringtest.All(t, l.size, func(rank int) error {
 			c := comms[rank]
 			make := normal
 			if rank == culprit {
@@ -96,9 +93,6 @@ func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) 
 			}
 			return tells(err, words)
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 	if len(seen) == 0 {
 		t.Error("nobody saw the difference")
@@ -189,7 +183,7 @@ func TestDifferentFieldsAreReported(t *testing.T) {
 
 // twofold is a reduce of sums to rank 0 in which two fields are changed, and the words in which
 // both are told of.
-func twofold(fields [2]string, s position) (w ring.Collective, words []string, err error) {
+func twofold(fields [2]string, s position) (w ring.Collective, words []string) {
 	has := func(field string) bool { return slices.Contains(fields[:], field) }
 	name := "reduce"
 	switch {
@@ -198,10 +192,7 @@ func twofold(fields [2]string, s position) (w ring.Collective, words []string, e
 	case has("kind"):
 		name = "broadcast" // has no op
 	}
-	f, err := specOf(name)
-	if err != nil {
-		return w, nil, err
-	}
+	f := specOf(name)
 	for field, told := range map[string][]string{
 		"kind": {"is reduce", "is " + f.kind.String()}, "type": {"float32", "int32"}, "op": {"sum", "max"},
 		"root": {"rank 0", "rank 1"}, "count": {fmt.Sprint(differing), fmt.Sprint(differing + 2)},
@@ -224,7 +215,7 @@ func twofold(fields [2]string, s position) (w ring.Collective, words []string, e
 	if has("op") {
 		w.Op = ring.Max
 	}
-	return w, words, nil
+	return w, words
 }
 
 // Calls that differ in two fields, every two of them, each rank being the odd one: one difference
@@ -233,10 +224,7 @@ func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")
 	}
-	normal, err := specOf("reduce")
-	if err != nil {
-		t.Fatal(err)
-	}
+	normal := specOf("reduce")
 	fields := []string{"kind", "type", "op", "root", "count"}
 	for k, l := range layouts() {
 		for i, one := range fields {
@@ -245,10 +233,7 @@ func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
 					if !sampled(i + j + k + culprit) {
 						continue
 					}
-					w, words, err := twofold([2]string{one, other}, position{rank: culprit, size: l.size})
-					if err != nil {
-						t.Fatal(err)
-					}
+					w, words := twofold([2]string{one, other}, position{rank: culprit, size: l.size})
 					t.Run(fmt.Sprintf("%s/%s+%s/culprit=%d", l.name, one, other, culprit), func(t *testing.T) {
 						t.Parallel()
 						disagree(t, l, culprit, filler(normal), func(position) ring.Collective { return w }, words)
@@ -284,11 +269,7 @@ func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 						}
 						var err error
 						for _, call := range mine {
-							f, ferr := specOf(call)
-							if ferr != nil {
-								return ferr
-							}
-							if err = f.once(comms[rank], position{n: 3000, root: culprit}, synchronously); err != nil {
+							if err = specOf(call).once(comms[rank], position{n: 3000, root: culprit}, synchronously); err != nil {
 								break
 							}
 						}

@@ -46,10 +46,7 @@ func doDuty(told string) error {
 
 // work does the duty until it fails, and returns that error.
 func (d duty) work(c *ring.Comm, in io.Reader, running func()) error {
-	f, err := specOf(d.Form)
-	if err != nil {
-		return err
-	}
+	f := specOf(d.Form)
 	do := synchronously
 	switch d.Way {
 	case "started":

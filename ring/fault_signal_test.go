@@ -142,14 +142,9 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 	for _, l := range layouts() {
 		t.Run(l.name, func(t *testing.T) {
 			comms := l.join(t, l.job(t))
-			f, err := specOf("allreduce")
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := specOf("allreduce")
 			call := func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) }
-			if err := ringtest.Each(l.size, call); err != nil {
-				t.Fatal(err)
-			}
+			ringtest.All(t, l.size, call)
 			child := exec.Command("sleep", "60")
 			if err := child.Start(); err != nil {
 				t.Fatal(err)
@@ -162,9 +157,7 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 			if strings.Contains(string(out), "socket:") || strings.Contains(string(out), "memfd:") {
 				t.Errorf("a program that a rank started has:\n%s", out)
 			}
-			if err := ringtest.Each(l.size, call); err != nil {
-				t.Error(err)
-			}
+			ringtest.All(t, l.size, call)
 			within(t, failureDeadline, func() {
 				waiting := make(chan error, 1)
 				go func() { waiting <- ring.Barrier(ctx, comms[0]) }()

@@ -91,13 +91,10 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 
 // happen makes the calls of all ranks, and compares what was reported.
 func (a absence) happen(comms []*ring.Comm, job *ringtest.Job) error {
-	f, err := specOf(a.call)
-	if err != nil {
-		return err
-	}
+	f := specOf(a.call)
 	patience, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	err = ringtest.Each(len(comms), func(rank int) error {
+	err := ringtest.Each(len(comms), func(rank int) error {
 		c := comms[rank]
 		if a.part {
 			color := min(rank, 1)
@@ -151,7 +148,7 @@ func TestStallReportOption(t *testing.T) {
 	}
 	comms := make([]*ring.Comm, l.size)
 	t.Cleanup(func() { closeAll(comms) })
-	err := ringtest.Each(l.size, func(rank int) (err error) {
+	ringtest.All(t, l.size, func(rank int) (err error) {
 		after := patience
 		if rank == 1 {
 			after = -1 // it leaves no word, and tells of nobody
@@ -160,19 +157,13 @@ func TestStallReportOption(t *testing.T) {
 			ring.WithStallReport(after, report))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, late := range []int{0, 1} {
-		err := ringtest.Each(l.size, func(rank int) error {
+		ringtest.All(t, l.size, func(rank int) error {
 			if rank == late {
 				time.Sleep(3 * patience)
 			}
 			return ring.Barrier(ctx, comms[rank])
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 	mu.Lock()
 	defer mu.Unlock()

@@ -216,13 +216,12 @@ func TestCrossedJobsStayApart(t *testing.T) {
 			text, _ := json.Marshal(mine)
 			return text
 		})
-		err := ringtest.Each(2, func(i int) error {
+		ringtest.All(t, 2, func(i int) error {
 			d := []*ringtest.Job{own, other}[i]
 			comms := make([]*ring.Comm, l.size)
 			defer closeAll(comms)
-			err := ringtest.Each(l.size, func(rank int) error {
-				c, err := l.enter(ctx, d, rank)
-				comms[rank] = c
+			err := ringtest.Each(l.size, func(rank int) (err error) {
+				comms[rank], err = l.enter(ctx, d, rank)
 				return err
 			})
 			if i == 0 {
@@ -231,17 +230,10 @@ func TestCrossedJobsStayApart(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			f, err := specOf("allreduce")
-			if err != nil {
-				return err
-			}
 			return ringtest.Each(l.size, func(rank int) error {
-				return f.once(comms[rank], position{n: 3000}, synchronously)
+				return specOf("allreduce").once(comms[rank], position{n: 3000}, synchronously)
 			})
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -269,7 +261,7 @@ func TestStaleEpochIsRejected(t *testing.T) {
 		}
 		return value
 	})
-	err := ringtest.Each(2, func(i int) error {
+	ringtest.All(t, 2, func(i int) error {
 		if i == 0 {
 			defer close(tried)
 			return ringtest.Each(2, func(rank int) error {
@@ -285,9 +277,8 @@ func TestStaleEpochIsRejected(t *testing.T) {
 		}
 		comms := make([]*ring.Comm, 2)
 		defer closeAll(comms)
-		err := ringtest.Each(2, func(rank int) error {
-			c, err := l.enter(ctx, now, rank)
-			comms[rank] = c
+		err := ringtest.Each(2, func(rank int) (err error) {
+			comms[rank], err = l.enter(ctx, now, rank)
 			return err
 		})
 		if err != nil {
@@ -295,9 +286,6 @@ func TestStaleEpochIsRejected(t *testing.T) {
 		}
 		return ringtest.Each(2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // Two processes that say they are the same rank: one is refused, and never joins.

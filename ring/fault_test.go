@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -345,14 +346,10 @@ func (f spec) once(c *ring.Comm, s position, do caller) error {
 	return f.check(s, w)
 }
 
-// specOf is the spec with that name.
-func specOf(name string) (spec, error) {
-	for _, f := range specs() {
-		if f.name == name {
-			return f, nil
-		}
-	}
-	return spec{}, errors.New("no form " + strconv.Quote(name))
+// specOf is the spec with that name, which exists.
+func specOf(name string) spec {
+	all := specs()
+	return all[slices.IndexFunc(all, func(f spec) bool { return f.name == name })]
 }
 
 // differ checks that err tells of calls that differ, with all of words.

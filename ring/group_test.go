@@ -27,7 +27,7 @@ func TestGroups(t *testing.T) {
 				all = append(all, membership{name, at})
 			}
 		}
-		err := ringtest.Each(len(all), func(i int) error {
+		ringtest.All(t, len(all), func(i int) error {
 			ranks := groups[all[i].name]
 			name := all[i].name
 			g, err := ring.Group(ctx, comms[ranks[all[i].at]], name, ranks)
@@ -50,9 +50,6 @@ func TestGroups(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -74,9 +71,7 @@ func TestGroupMistakes(t *testing.T) {
 		!strings.Contains(err.Error(), "rank 2 on testhost has not come") {
 		t.Errorf("a member that does not come: %v", err)
 	}
-	if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
-		t.Error(err)
-	}
+	ringtest.All(t, 3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 }
 
 // The end of the job ends the wait for members, with an error that names the failed rank.

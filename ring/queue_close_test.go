@@ -18,7 +18,7 @@ func TestQueueCloseWithWork(t *testing.T) {
 		job := l.of(3).job(t)
 		comms := job.Join(t)
 		queues := newQueues(t, comms)
-		err := ringtest.Each(3, func(rank int) error {
+		ringtest.All(t, 3, func(rank int) error {
 			ticket, err := ring.QueueBarrier(queues[rank], fmt.Sprint("of rank ", rank))
 			if err != nil {
 				return err
@@ -37,13 +37,8 @@ func TestQueueCloseWithWork(t *testing.T) {
 			}
 			return queues[1].Close()
 		})
-		if err != nil {
-			t.Error(err)
-		}
 		// Only the queue has ended.
-		if err := ringtest.Each(3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
-			t.Error(err)
-		}
+		ringtest.All(t, 3, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 		if lost := job.Losses(); len(lost) > 0 {
 			t.Errorf("lost: %v", lost)
 		}
@@ -86,14 +81,12 @@ func TestQueueCloseIsClean(t *testing.T) {
 		comms := job.Join(t)
 		for i := range 8 {
 			queues := newQueues(t, comms)
-			if err := ringtest.Each(4, func(rank int) error {
+			ringtest.All(t, 4, func(rank int) error {
 				if err := sumOf(i * 1000)(queues[rank]); err != nil {
 					return err
 				}
 				return queues[rank].Close()
-			}); err != nil {
-				t.Fatal(err)
-			}
+			})
 		}
 		lost := job.Losses()
 		left := job.Leaves()

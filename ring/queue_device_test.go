@@ -80,7 +80,7 @@ func TestQueueDevice(t *testing.T) {
 			const size = 3
 			const tensors = 24
 			ranks := gpuRanks(t, newDeviceJob(t, size, caller.env...))
-			err := ringtest.Each(size, func(rank int) error {
+			ringtest.All(t, size, func(rank int) error {
 				r := ranks[rank]
 				for round := range 3 {
 					var tickets []ring.Ticket
@@ -124,9 +124,6 @@ func TestQueueDevice(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
 		})
 	}
 }
@@ -135,7 +132,7 @@ func TestQueueDevice(t *testing.T) {
 func TestQueueDeviceErrors(t *testing.T) {
 	const size = 2
 	ranks := gpuRanks(t, newDeviceJob(t, size))
-	err := ringtest.Each(size, func(rank int) error {
+	ringtest.All(t, size, func(rank int) error {
 		r := ranks[rank]
 		w, check := r.sum(t, rank, size, 5, "good")
 		submit := func(ordinal int, w ring.Collective) error {
@@ -188,9 +185,6 @@ func TestQueueDeviceErrors(t *testing.T) {
 		}
 		return errors.Join(err, check())
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // Where a rank has no GPU all hear of it, and the queue works on.
@@ -199,7 +193,7 @@ func TestQueueDeviceWithoutGPU(t *testing.T) {
 	j := newDeviceJob(t, size)
 	j.own[1] = []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}
 	queues := newQueues(t, j.comms(t))
-	err := ringtest.Each(size, func(rank int) error {
+	ringtest.All(t, size, func(rank int) error {
 		b := ring.DeviceBuffer(4096, 3)
 		for range 2 {
 			tickets, err := queues[rank].SubmitDevice(nil, rank, 0, []string{"x"},
@@ -213,9 +207,6 @@ func TestQueueDeviceWithoutGPU(t *testing.T) {
 		}
 		return doSum(ctx, queues[rank], "host", rank, size, 9)
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 // A rank that dies is named to those that wait for it, and by all that comes later.
@@ -224,7 +215,7 @@ func TestQueueDeviceLostRank(t *testing.T) {
 	const victim = 1
 	j := newDeviceJob(t, size)
 	ranks := gpuRanks(t, j)
-	err := ringtest.Each(size, func(rank int) error {
+	ringtest.All(t, size, func(rank int) error {
 		r := ranks[rank]
 		w, _ := r.sum(t, rank, size, 7, "x") // before the end of the job, which ends the copy too
 		for i := 0; ; i++ {
@@ -246,7 +237,4 @@ func TestQueueDeviceLostRank(t *testing.T) {
 			}
 		}
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -52,15 +52,12 @@ func TestQueueDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		list := mixed(30)
-		err := ringtest.Each(3, func(i int) error {
+		ringtest.All(t, 3, func(i int) error {
 			if i == 0 {
 				return train(queues, list, 4)
 			}
 			return many(fmt.Sprint("do ", i), 60, time.Millisecond)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 	})
 }
 
@@ -68,7 +65,7 @@ func TestQueueDoFails(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		comms := l.of(2).job(t).Join(t)
 		queues := newQueues(t, comms)
-		err := ringtest.Each(2, func(rank int) error {
+		ringtest.All(t, 2, func(rank int) error {
 			q := queues[rank]
 			m := new(ring.TensorMismatchError)
 			if err := doSum(ctx, q, "x", rank, 2, 3+rank); !errors.As(err, &m) {
@@ -87,9 +84,6 @@ func TestQueueDoFails(t *testing.T) {
 			}
 			return joinAll(q, 0)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		// A wait for a rank that does not come ends with its context, with the queue, and with the
 		// Comm.
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -102,30 +96,24 @@ func TestQueueDoFails(t *testing.T) {
 		if err := doSum(ctx, queues[1], "late", 1, 2, 1); err != nil {
 			t.Error(err)
 		}
-		err = ringtest.Each(2, func(rank int) error {
+		ringtest.All(t, 2, func(rank int) error {
 			if rank == 1 {
 				time.Sleep(10 * time.Millisecond)
 				return queues[1].Close()
 			}
 			return wantPeer(doSum(ctx, queues[0], "x", 0, 2, 1), 1)
 		})
-		if err != nil {
-			t.Error(err)
-		}
 		if err := doSum(ctx, queues[1], "x", 1, 2, 1); !errors.Is(err, ring.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
 		queues = newQueues(t, comms)
-		err = ringtest.Each(2, func(rank int) error {
+		ringtest.All(t, 2, func(rank int) error {
 			if rank == 1 {
 				time.Sleep(10 * time.Millisecond)
 				return comms[1].Close()
 			}
 			return wantPeer(doSum(ctx, queues[0], "x", 0, 2, 1), 1)
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 

@@ -107,7 +107,7 @@ func TestQueueMismatch(t *testing.T) {
 	onTransports(t, func(t *testing.T, l layout) {
 		queues := newQueues(t, l.of(3).job(t).Join(t))
 		for name, test := range tests {
-			err := ringtest.Each(3, func(rank int) error {
+			ringtest.All(t, 3, func(rank int) error {
 				f := test.right
 				if rank == 1 {
 					f = test.wrong
@@ -132,9 +132,6 @@ func TestQueueMismatch(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
 			// The queue stays usable, also with this name.
 			if err := ringtest.Each(3, func(rank int) error { return sumOf(7)(queues[rank]) }); err != nil {
 				t.Fatalf("after a mismatch of %s: %v", name, err)
@@ -209,9 +206,7 @@ func TestQueueArguments(t *testing.T) {
 		}
 	}
 	// Nothing was submitted.
-	if err := ringtest.Each(2, func(rank int) error { return sumOf(3)(queues[rank]) }); err != nil {
-		t.Error(err)
-	}
+	ringtest.All(t, 2, func(rank int) error { return sumOf(3)(queues[rank]) })
 }
 
 func TestQueueDuplicate(t *testing.T) {
@@ -243,7 +238,7 @@ func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	var tickets []ring.Ticket
 	for i := range 3 {
-		if err := ringtest.Each(2, func(rank int) error {
+		ringtest.All(t, 2, func(rank int) error {
 			buf := make([]float32, 2+rank*(i%2))
 			ticket, err := ring.QueueAllReduce(queues[rank], "x", buf, buf, ring.Sum)
 			if rank == 0 {
@@ -255,9 +250,7 @@ func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
 			}
 			_ = ticket.Wait(ctx)
 			return err
-		}); err != nil {
-			t.Fatal(err)
-		}
+		})
 	}
 	for i, ticket := range tickets {
 		if err := ticket.Wait(ctx); errors.As(err, new(*ring.TensorMismatchError)) != (i == 1) {
@@ -300,7 +293,7 @@ func TestQueueOptionsMustAgree(t *testing.T) {
 		"names":                           {ring.WithCache(5), ring.WithCache(6)},
 		"-1":                              {ring.WithCache(5), ring.WithCache(-1)},
 	} {
-		err := ringtest.Each(2, func(rank int) error {
+		ringtest.All(t, 2, func(rank int) error {
 			q, err := ring.NewQueue(ctx, comms[rank], opts[rank])
 			if err == nil || q != nil {
 				return fmt.Errorf("%s: a queue, and error %v", want, err)
@@ -312,8 +305,5 @@ func TestQueueOptionsMustAgree(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	}
 }

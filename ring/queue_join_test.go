@@ -236,7 +236,7 @@ func TestQueueJoinEnds(t *testing.T) {
 		comms := l.of(3).job(t).Join(t)
 		queues := newQueues(t, comms)
 		ran := make(chan struct{})
-		err := ringtest.Each(3, func(rank int) error {
+		ringtest.All(t, 3, func(rank int) error {
 			if rank == 2 {
 				defer close(ran)
 				return sumOf(5)(queues[2]) // which runs when the others have joined
@@ -261,12 +261,9 @@ func TestQueueJoinEnds(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Error(err)
-		}
 		// A Comm that is closed under them.
 		queues = newQueues(t, comms)
-		err = ringtest.Each(3, func(rank int) error {
+		ringtest.All(t, 3, func(rank int) error {
 			if rank == 2 {
 				return comms[2].Close()
 			}
@@ -276,9 +273,6 @@ func TestQueueJoinEnds(t *testing.T) {
 			}
 			return wantPeer(err, 2)
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 

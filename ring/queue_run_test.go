@@ -25,7 +25,7 @@ func TestQueuesAtOnce(t *testing.T) {
 		list := mixed(60)
 		first := newQueues(t, comms)
 		second := newQueues(t, comms)
-		err := ringtest.Each(4, func(i int) error {
+		ringtest.All(t, 4, func(i int) error {
 			switch i {
 			case 0:
 				return train(first, list[:30], 3)
@@ -44,9 +44,6 @@ func TestQueuesAtOnce(t *testing.T) {
 				return nil
 			})
 		})
-		if err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -64,7 +61,7 @@ func group(t *testing.T, queues []*ring.Queue, count int) []event {
 	if err := queues[0].StartTimeline(&text, ring.TimelineOptions{MarkCycles: true}); err != nil {
 		t.Fatal(err)
 	}
-	err := ringtest.Each(len(queues), func(rank int) error {
+	ringtest.All(t, len(queues), func(rank int) error {
 		var names []string
 		var work []ring.Collective
 		var bufs [][]float64
@@ -87,9 +84,6 @@ func group(t *testing.T, queues []*ring.Queue, count int) []event {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := queues[0].StopTimeline(); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +188,7 @@ func TestQueueStall(t *testing.T) {
 		comms := l.of(size).job(t).Join(t)
 		lines := make(chan string, 10000)
 		queues := make([]*ring.Queue, size)
-		err := ringtest.Each(size, func(rank int) (err error) {
+		ringtest.All(t, size, func(rank int) (err error) {
 			report := func(string) {}
 			if rank == 2 { // which submits nothing, and hears of it as well
 				report = func(text string) { lines <- text }
@@ -202,9 +196,6 @@ func TestQueueStall(t *testing.T) {
 			queues[rank], err = ring.NewQueue(ctx, comms[rank], ring.WithStall(80*time.Millisecond, report))
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		defer closeQueues(t, queues)
 		var tickets []ring.Ticket
 		for _, rank := range []int{0, 3} {
@@ -239,7 +230,7 @@ func TestQueueStallOfARank(t *testing.T) {
 	lines := make(chan string, 10000)
 	queues := newQueues(t, comms, ring.WithStall(50*time.Millisecond, func(text string) { lines <- text }))
 	release := make(chan struct{})
-	err := ringtest.Each(2, func(rank int) error {
+	ringtest.All(t, 2, func(rank int) error {
 		src := []float32{1}
 		dst := make([]float32, 2)
 		ticket, err := queues[rank].SubmitV("x", ring.Collective{Kind: ring.KindAllGather, Type: ring.Float32,
@@ -257,17 +248,12 @@ func TestQueueStallOfARank(t *testing.T) {
 		}
 		return errors.Join(err, ticket.Wait(ctx))
 	})
-	if err != nil {
-		t.Error(err)
-	}
 
 	goOn := queues[1].Stop()
 	for want := regexp.MustCompile(`^a cycle waits for the other ranks since \d+s`); !want.MatchString(<-lines); {
 	}
 	goOn()
-	if err := ringtest.Each(2, func(rank int) error { return sumOf(7)(queues[rank]) }); err != nil {
-		t.Error(err)
-	}
+	ringtest.All(t, 2, func(rank int) error { return sumOf(7)(queues[rank]) })
 }
 
 // Room of a wrong length is this rank's fault alone, and the others do not notice.
@@ -304,9 +290,7 @@ func TestQueueWrongRoom(t *testing.T) {
 			t.Errorf("%v: %v", kind, err)
 		}
 	}
-	if err := ringtest.Each(3, func(rank int) error { return sumOf(7)(queues[rank]) }); err != nil {
-		t.Error(err)
-	}
+	ringtest.All(t, 3, func(rank int) error { return sumOf(7)(queues[rank]) })
 }
 
 // stepper submits the same tensors in every step, and waits for them.
@@ -400,7 +384,7 @@ func BenchmarkQueue(b *testing.B) {
 					job.Transport = transport
 					queues := newQueues(b, job.Join(b), ring.WithFusion(fusion))
 					b.ReportAllocs()
-					err := ringtest.Each(2, func(rank int) error {
+					ringtest.All(b, 2, func(rank int) error {
 						s := newStepper(queues[rank], count, 1000)
 						for range b.N {
 							if err := s.step(); err != nil {
@@ -409,9 +393,6 @@ func BenchmarkQueue(b *testing.B) {
 						}
 						return nil
 					})
-					if err != nil {
-						b.Error(err)
-					}
 				})
 			}
 		}

@@ -14,13 +14,10 @@ import (
 func newQueues(t testing.TB, comms []*ring.Comm, opts ...ring.QueueOption) []*ring.Queue {
 	t.Helper()
 	queues := make([]*ring.Queue, len(comms))
-	err := ringtest.Each(len(comms), func(rank int) (err error) {
+	ringtest.All(t, len(comms), func(rank int) (err error) {
 		queues[rank], err = ring.NewQueue(ctx, comms[rank], opts...)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() { closeQueues(t, queues) })
 	return queues
 }
@@ -306,9 +303,7 @@ func TestQueueAnyOrder(t *testing.T) {
 			}
 			closeQueues(t, queues)
 			// The comms are still there, and clean.
-			if err := ringtest.Each(size, func(rank int) error { return ring.Barrier(ctx, comms[rank]) }); err != nil {
-				t.Fatal(err)
-			}
+			ringtest.All(t, size, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 		}
 	})
 }

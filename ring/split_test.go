@@ -16,7 +16,7 @@ func TestSplitPlacesRanks(t *testing.T) {
 		comms := l.of(5).job(t).Join(t)
 		// odd and even ranks, the even ones in turn
 		parts := make([]*ring.Comm, 5)
-		err := ringtest.Each(5, func(rank int) error {
+		ringtest.All(t, 5, func(rank int) error {
 			key := rank
 			if rank%2 == 0 {
 				key = -rank
@@ -25,9 +25,6 @@ func TestSplitPlacesRanks(t *testing.T) {
 			parts[rank], err = ring.Split(ctx, comms[rank], rank%2, key)
 			return err
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for rank, want := range map[int][2]int{0: {2, 3}, 2: {1, 3}, 4: {0, 3}, 1: {0, 2}, 3: {1, 2}} {
 			p := parts[rank]
 			if p.Rank() != want[0] || p.Size() != want[1] || p.Host() != comms[rank].Host() {
@@ -40,7 +37,7 @@ func TestSplitPlacesRanks(t *testing.T) {
 			}
 		}
 		// The parts and the whole work at the same time.
-		err = ringtest.Each(15, func(i int) error {
+		ringtest.All(t, 15, func(i int) error {
 			c := comms[i%5]
 			switch i / 5 {
 			case 1:
@@ -59,9 +56,6 @@ func TestSplitPlacesRanks(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, p := range parts {
 			p.Close()
 		}
@@ -70,7 +64,7 @@ func TestSplitPlacesRanks(t *testing.T) {
 
 func TestSplitWithoutAPart(t *testing.T) {
 	comms := ringtest.NewJob(t, 3).Join(t)
-	err := ringtest.Each(3, func(rank int) error {
+	ringtest.All(t, 3, func(rank int) error {
 		part, err := ring.Split(ctx, comms[rank], []int{0, -1, 0}[rank], 0)
 		if err != nil {
 			return err
@@ -87,9 +81,6 @@ func TestSplitWithoutAPart(t *testing.T) {
 		}
 		return ring.Barrier(ctx, comms[rank])
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestPartsOfParts(t *testing.T) {
@@ -141,7 +132,7 @@ func TestSplitWhereARankDies(t *testing.T) {
 		<-time.After(2 * failureDeadline) // nobody hangs up
 		return nil
 	}
-	err = ringtest.Each(2, func(rank int) error {
+	ringtest.All(t, 2, func(rank int) error {
 		if rank == 1 {
 			return dying()
 		}
@@ -152,7 +143,4 @@ func TestSplitWhereARankDies(t *testing.T) {
 		}
 		return wantPeer(err, 1)
 	})
-	if err != nil {
-		t.Error(err)
-	}
 }

@@ -65,7 +65,7 @@ func TestProcessesJoin(t *testing.T) {
 	}
 	w := ringtest.NewWorld(t, 1)
 	out := &shared{}
-	err := ringtest.Each(3, func(i int) error {
+	ringtest.All(t, 3, func(i int) error {
 		time.Sleep(time.Duration(i) * 150 * time.Millisecond)
 		m := w.Add("host" + strconv.Itoa(i/2))
 		err := run(context.Background(), []string{"--data", digits, "--pause", "2ms"}, out,
@@ -73,9 +73,6 @@ func TestProcessesJoin(t *testing.T) {
 		w.Ended(m, "")
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	final(t, out.text.String(), 3)
 	if !strings.Contains(out.text.String(), ": size 3, at step ") {
 		t.Errorf("the three were never in one epoch:\n%s", out.text.String())

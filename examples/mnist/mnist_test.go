@@ -28,14 +28,11 @@ func trainOn(t *testing.T, size int, args ...string) (string, final) {
 	t.Helper()
 	door := ringtest.NewJob(t, size)
 	outputs := make([]strings.Builder, size)
-	err := ringtest.Each(size, func(rank int) error {
+	ringtest.All(t, size, func(rank int) error {
 		// Without a measurement the order of sums is the same in every run.
 		lookup := ringtest.Lookup(append(door.Environ(rank), "RING_NETWORK=20us,10Gb/s"))
 		return run(context.Background(), args, &outputs[rank], ring.WithEnviron(lookup))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all []final
 	for rank := range outputs {
 		m := finalLine.FindStringSubmatch(outputs[rank].String())

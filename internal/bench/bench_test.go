@@ -18,12 +18,9 @@ func rowsOf(t *testing.T, door *ringtest.Job, opts Options) [][]Row {
 	t.Helper()
 	comms := door.Join(t)
 	rows := make([][]Row, door.Size)
-	err := ringtest.Each(door.Size, func(rank int) error {
+	ringtest.All(t, door.Size, func(rank int) error {
 		return Run(t.Context(), comms[rank], opts, func(r Row) { rows[rank] = append(rows[rank], r) })
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return rows
 }
 
@@ -96,7 +93,7 @@ func TestEveryTypeAndOperationIsChecked(t *testing.T) {
 
 func TestWrongResultsAreCounted(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
-	err := ringtest.Each(2, func(rank int) error {
+	ringtest.All(t, 2, func(rank int) error {
 		what, combos, err := Options{Collective: "allreduce", Min: 4, Max: 4}.resolve()
 		if err != nil {
 			return err
@@ -116,9 +113,6 @@ func TestWrongResultsAreCounted(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestOptionsThatMakeNoSense(t *testing.T) {

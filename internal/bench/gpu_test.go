@@ -28,15 +28,12 @@ func TestRunOnDevices(t *testing.T) {
 	const ranks = 3
 	door := ringtest.NewJob(t, ranks)
 	comms := make([]*ring.Comm, ranks)
-	err := ringtest.Each(ranks, func(rank int) (err error) {
+	ringtest.All(t, ranks, func(rank int) (err error) {
 		env := append(door.Environ(rank), "RING_CUDA_LIB="+filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB="+
 			filepath.Join(dir, "libnccl.so.2"))
 		comms[rank], err = ring.Init(t.Context(), ring.WithEnviron(ringtest.Lookup(env)))
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, collective := range Collectives() {
 		if collective == Barrier {
 			continue // it has no memory

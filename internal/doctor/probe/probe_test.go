@@ -60,7 +60,7 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 		m.Names = append(m.Names, string(rune('a'+len(m.Names))))
 	}
 	var mu sync.Mutex
-	err = ringtest.Each(hosts, func(rank int) error {
+	ringtest.All(t, hosts, func(rank int) error {
 		sick := rank == hosts-1
 		in := Surroundings{
 			Lookup:  ringtest.Lookup(job.Environ(rank)),
@@ -105,9 +105,6 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 			h.Finished = h.Finished || line.Finished
 		}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	return m
 }
 

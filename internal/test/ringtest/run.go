@@ -48,3 +48,11 @@ func Each(size int, f func(rank int) error) error {
 	running.Wait()
 	return errors.Join(errs...)
 }
+
+// All calls f for every rank at once, waits, and ends the test if one fails.
+func All(tb testing.TB, size int, f func(rank int) error) {
+	tb.Helper()
+	if err := Each(size, f); err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -45,7 +45,7 @@ func TestFence(t *testing.T) {
 	ctx := testContext(t)
 	clients := []*boot.Client{client(t, d, 0), client(t, d, 1), client(t, d, 2)}
 	values := [][]byte{[]byte("a"), {}, {0, 0xff}}
-	err := ringtest.Each(3, func(rank int) error {
+	ringtest.All(t, 3, func(rank int) error {
 		got, err := clients[rank].Fence(ctx, "ring/0/a b%", values[rank])
 		if err != nil {
 			return err
@@ -57,9 +57,6 @@ func TestFence(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if _, err := clients[0].Fence(ctx, "ring/0/a b%", nil); err == nil || !strings.Contains(err.Error(), "already") {
 		t.Errorf("same fence again: %v", err)
 	}
