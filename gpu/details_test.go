@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // inventory is a gorun-gpu that prints the usable GPUs of two-sockets.txt.
@@ -40,9 +41,7 @@ func TestDetailsJoinTheDriverAndProc(t *testing.T) {
 func TestDetailsOutliveTheDriver(t *testing.T) {
 	t.Parallel()
 	csv, err := filepath.Abs("testdata/smi.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	good := program(t, "cat "+csv)
 	old := program(t,
 		`case $1 in *mig*) echo 'Field "mig.mode.current" is not a valid field to query.'; exit 2;; esac; cut -d, -f1-7 `+csv)
@@ -142,9 +141,7 @@ func TestNothingRunsWithoutAGPU(t *testing.T) {
 // A host that gets gorun-gpu for one inventory runs it from memory.
 func TestHelperOfMemory(t *testing.T) {
 	file, err := os.Open(program(t, inventory))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	got, err := Details(t.Context(), Sources{Root: tree(t, "two-sockets.txt"), Helper: "no-such-gorun-gpu",
 		Memory: file})

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/fstest"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // tree reads a directory tree from one file, where "-- path --" starts each entry, "-- path ->
@@ -20,9 +22,7 @@ import (
 func tree(t *testing.T, name string) fs.FS {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	files := fstest.MapFS{}
 	var file *fstest.MapFile
 	for line := range strings.Lines(string(text)) {
@@ -43,9 +43,7 @@ func tree(t *testing.T, name string) fs.FS {
 func program(t *testing.T, script string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"+script), 0o700))
 	return path
 }
 
@@ -89,9 +87,7 @@ func TestMinorsAreNotIndices(t *testing.T) {
 
 func TestListAsksPrograms(t *testing.T) {
 	csv, err := filepath.Abs("testdata/smi.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	helper := program(t,
 		`echo '{"devices": [{"index": 0, "uuid": "GPU-1", "bus_id": "0000:07:00.0", "name": "X", "numa_node": -1, "memory_bytes": 1024}]}'`)
 	fromHelper := []Device{{Minor: -1, UUID: "GPU-1", BusID: "0000:07:00.0", Name: "X", NUMANode: 3, MemoryBytes: 1024,
@@ -154,9 +150,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 // Whatever this machine is, it can be listed.
 func TestListThisMachine(t *testing.T) {
 	devices, err := List(t.Context(), Machine(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, d := range devices {
 		if d.Index != i || d.BusID == "" || d.Name == "" {
 			t.Errorf("device %d is %+v", i, d)

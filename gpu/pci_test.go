@@ -4,13 +4,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestPathsOfThePCITree(t *testing.T) {
 	devices, err := List(t.Context(), Sources{Root: tree(t, "switches.txt")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got strings.Builder
 	for i, d := range devices {
 		fmt.Fprintf(&got, "%s %d %s", d.BusID[5:7], d.NUMANode, d.CPUs)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestHostlist(t *testing.T) {
@@ -63,9 +64,7 @@ func scontrol(t testing.TB) func(text string) []string {
 	t.Helper()
 	lab.Need(t, "scontrol")
 	conf := filepath.Join(t.TempDir(), "slurm.conf")
-	if err := os.WriteFile(conf, []byte("ClusterName=t\nSlurmctldHost=localhost\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(conf, []byte("ClusterName=t\nSlurmctldHost=localhost\n"), 0o600))
 	return func(text string) []string {
 		cmd := exec.CommandContext(t.Context(), "scontrol", "show", "hostnames", text)
 		cmd.Env = append(os.Environ(), "SLURM_CONF="+conf)

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // sections splits a test's file into its first part and those that a line
@@ -15,9 +17,7 @@ import (
 func sections(t testing.TB, name string) (first string, parts map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parts = map[string]string{}
 	at := ""
 	for line := range strings.SplitAfterSeq(string(text), "\n") {
@@ -122,9 +122,7 @@ func describe(a *Allocation, err error) string {
 // TestSourcesAreDocumented compares docs/hosts.md with the order of sources.
 func TestSourcesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../docs/hosts.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	rest := string(text)
 	var s sources
 	names := []string{"SLURM_JOB_NODELIST"}

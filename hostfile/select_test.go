@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const others = "a slots=4\nb.example.com slots=2\nu@c slots=2 port=22\nd slots=auto\nc slots=1\n"
@@ -14,13 +15,9 @@ const others = "a slots=4\nb.example.com slots=2\nu@c slots=2 port=22\nd slots=a
 func selected(t *testing.T, list string) ([]Host, error) {
 	t.Helper()
 	from, err := parse(others)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	l, err := ParseList(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return l.Select(from, "the file")
 }
 
@@ -65,9 +62,7 @@ func TestRelative(t *testing.T) {
 // Choosing takes its time from how many hosts there are, not from its square.
 func TestSelectOfManyHosts(t *testing.T) {
 	list, err := ParseList("f[1-60000]:2")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	hosts, err := list.Hosts()
 	if err != nil || len(hosts) != 60000 {
 		t.Fatal(len(hosts), err)

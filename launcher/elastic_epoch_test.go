@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/route"
 )
 
@@ -21,9 +22,7 @@ func TestOldEpochsKeysAreForgotten(t *testing.T) {
 		"epoch/11/a": true,
 		"epoch/9":    true, "epoch/x/a": true, "9/a": true, "a/epoch/9/b": true}
 	for key := range kept {
-		if err := j.store.Put(key, []byte("x")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, j.store.Put(key, []byte("x")))
 	}
 	j.announce(elastic.Plan{Epoch: 10, Members: []elastic.Member{{Size: 1}}})
 	ended, cancel := context.WithCancel(t.Context())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -134,9 +135,7 @@ func TestEveryFrameIsBounded(t *testing.T) {
 				return nil
 			}
 			r, err := runOn(t, []*fake.Machine{serving(succeed), serving(flood)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			violated := r.Cause != nil && r.Cause.Host == "h1" && r.Cause.Lost != nil
 			if kept > most {
 				t.Errorf("%d frames make the launcher keep %d MiB", frames, kept>>20)

@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -90,9 +91,7 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 					list = append(list, hostfile.Host{Name: name, Slots: 1})
 				}
 				plan, err := plan.New(list, Request{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				var mu sync.Mutex
 				made := 0
 				traced := ""
@@ -158,15 +157,11 @@ func TestGPUProgramForProcessesOfElasticJobs(t *testing.T) {
 			}
 			opts.setDefaults()
 			j, err := newElasticJob(Elastic{Min: 1, Max: 1, NP: 1}, opts)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			at := hostfile.Host{Name: "f1", Slots: 1}
 			p := &elasticProcess{born: elastic.Member{Size: 1, LocalSize: 1}, host: &elasticHost{host: at}}
 			s, err := j.launch(t.Context(), p, at, h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			s.Close()
 			j.endLife(nil)
 			if time.Sleep(time.Second); string(h.program) != tt.want {

@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/core"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -169,9 +170,7 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		o.Programs[0].Drop = []string{"UNSET"}
 		o.Programs[0].DropHere = []string{"OF_THIS_MACHINE"}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := jobs["h0"]
 	b := jobs["h1"]
 	if a.ID == "" || a.ID != b.ID || len(a.Key) != 32 || !bytes.Equal(a.Key, b.Key) ||
@@ -265,9 +264,7 @@ func TestHostsAreToldOfTheirPrograms(t *testing.T) {
 		o.Programs = []Program{{Argv: []string{"a"}, Wdir: "/a", Ranks: 1},
 			{Argv: []string{"b"}, Env: []string{"B=1"}, Wdir: "/b", Ranks: 3}}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	a := jobs["h0"]
 	b := jobs["h1"]
 	if len(a.Programs) != 2 || fmt.Sprint(a.Ranks) != "[{0 0 0 2 0 } {1 1 0 2 1 }]" ||

@@ -10,22 +10,17 @@ import (
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(t.TempDir(), "old")
-	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte("1"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "train.py"), []byte("1"), 0o644))
 	work, err := ScanWorkDir(dir, 10, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// the host sees another folder
-	if err := errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))))
 	home := t.TempDir()
 	m := &fake.Machine{Serve: func(a *fake.Agent) error {
 		first, err := a.Expect(wire.TypeFolder)

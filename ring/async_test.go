@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -56,9 +57,7 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	v := []float32{1}
 	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	if err := h.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
@@ -67,9 +66,7 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 	if h.Done() {
 		t.Fatal("the call is over without the other rank")
 	}
-	if err := ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum))
 	if err := h.Wait(ctx); err != nil || v[0] != 3 {
 		t.Fatalf("error %v, result %v", err, v)
 	}
@@ -85,9 +82,7 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 	comms := job.Join(t)
 	v := []float32{1}
 	h, err := ring.AllReduceAsync(comms[0], v, v, ring.Sum) // the other rank does not come
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	ended := make(chan error, 1)
@@ -131,13 +126,9 @@ func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
 	if err == nil {
 		err = h.Wait(ctx)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	next, err := ring.AllReduceAsync(comms[0], w, w, ring.Sum)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	time.Sleep(100 * time.Millisecond) // it begins
 	again := make(chan error, 1)
 	go func() {
@@ -231,20 +222,14 @@ func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
 	comms := ringtest.NewJob(t, 2).Join(t)
 	barrier := ring.Collective{Kind: ring.KindBarrier}
 	h, err := comms[0].StartHere(barrier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second, err := comms[0].StartHere(barrier)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if h.Done() || second.Done() {
 		t.Fatal("a barrier is over without the other rank")
 	}
 	for range 2 {
-		if err := ring.Barrier(ctx, comms[1]); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ring.Barrier(ctx, comms[1]))
 	}
 	if err := errors.Join(h.Wait(ctx), second.Wait(ctx)); err != nil {
 		t.Error(err)
@@ -306,9 +291,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 		v := vector(n, func(i int) float32 { return at(0, i) })
 		got := [2][]float32{make([]float32, n), make([]float32, n)}
 		late, err := comms[1].StartHere(message(0, got[0]))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if late.Done() {
 			t.Fatal("a message has come before it was sent")
 		}
@@ -318,9 +301,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 		}
 		for range 2 {
 			h, err := comms[0].StartHere(message(-1, v)) // nobody receives it now
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer h.Wait(ctx)
 		}
 		for _, dst := range got {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -32,9 +33,7 @@ func reducer(comms []*ring.Comm, bytes int) func(rounds int) error {
 // timed is how long one of so many rounds took.
 func timed(b *testing.B, rounds int, do func(rounds int) error) time.Duration {
 	begun := time.Now()
-	if err := do(rounds); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, do(rounds))
 	return time.Since(begun) / time.Duration(rounds)
 }
 

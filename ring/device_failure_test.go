@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -198,9 +199,7 @@ func TestDeviceCloseInTheMiddle(t *testing.T) {
 	j := newDeviceJob(t, 2)
 	all := devices(t, j.comms(t))
 	at := memory(t, all[0], 8)
-	if err := all[0].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, all[0].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum))
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
 	if err := all[0].Wait(short); !errors.Is(err, context.DeadlineExceeded) || all[0].Err() != nil {
@@ -230,9 +229,7 @@ func TestDeviceWithoutLibraries(t *testing.T) {
 	}
 	half := t.TempDir()
 	standins(t)
-	if err := ringtest.Standins("internal/nccl/testdata", half, "-DSTANDIN_HALF"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ringtest.Standins("internal/nccl/testdata", half, "-DSTANDIN_HALF"))
 	halfCUDA := "RING_CUDA_LIB=" + filepath.Join(half, "libcuda.so.1")
 	halfNCCL := "RING_NCCL_LIB=" + filepath.Join(half, "libnccl.so.2")
 	for name, tt := range map[string]struct {

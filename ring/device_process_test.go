@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -82,9 +83,7 @@ func TestDeviceProcesses(t *testing.T) {
 	}
 	old := t.TempDir() // what it lacks goes through host memory
 	standins(t)
-	if err := ringtest.Standins("internal/nccl/testdata", old, "-DSTANDIN_VERSION=2806"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ringtest.Standins("internal/nccl/testdata", old, "-DSTANDIN_VERSION=2806"))
 	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host", "old"} {
 		t.Run(env, func(t *testing.T) {
 			leaks := t.TempDir()

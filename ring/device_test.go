@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -69,9 +70,7 @@ func (j *deviceJob) comms(t testing.TB, opts ...ring.Option) []*ring.Comm {
 		return err
 	})
 	t.Cleanup(func() { closeAll(comms) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return comms
 }
 
@@ -93,9 +92,7 @@ func devices(t testing.TB, comms []*ring.Comm, opts ...ring.DeviceOption) []*rin
 		return err
 	})
 	t.Cleanup(func() { closeDevices(t, all) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return all
 }
 
@@ -112,9 +109,7 @@ func closeDevices(t testing.TB, all []*ring.Device) {
 func memory(t testing.TB, d *ring.Device, bytes int) uintptr {
 	t.Helper()
 	at, err := d.Alloc(max(bytes, 8))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { _ = d.Free(at) }) // before the device is closed
 	return at
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -182,9 +183,7 @@ func TestElasticLatecomerBeginsNothing(t *testing.T) {
 	w := ringtest.NewWorld(t, 1)
 	old := w.Add("host0")
 	first, err := ring.Init(ctx, environ(old))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	fresh := w.Add("host1")
 	news := make(chan error, 1)
 	go func() {
@@ -195,9 +194,7 @@ func TestElasticLatecomerBeginsNothing(t *testing.T) {
 	until(t, "the first one is called", first.HostsUpdated)
 	first.Close()
 	second, err := ring.Init(ctx, environ(old), ring.AfterEpoch(1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second.Close()
 	w.Ended(old, "killed")
 	if err := answer(t, 10*time.Second, news); !errors.Is(err, ring.ErrStateLost) {
@@ -219,25 +216,19 @@ func TestStates(t *testing.T) {
 	if err := ring.ValueState(&v).Restore(); err == nil {
 		t.Error("a state that was never saved came back")
 	}
-	if err := s.Save(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Save())
 	x[0] = 7
 	v.N = 8
 	v.List = nil
 	v.Map["b"] = 9
 	v.Map["c"] = 10
 	sampler.NextPass()
-	if err := s.Restore(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Restore())
 	if fmt.Sprint(x, v, sampler.Pass()) != "[1 2] {3 [a] map[b:4]} 0" {
 		t.Errorf("restored to %v, %v, %d", x, v, sampler.Pass())
 	}
 	v = value{}
-	if err := s.Save(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Save())
 	v.N = 1
 	if err := s.Restore(); err != nil || v.N != 0 {
 		t.Errorf("zeros came back as %v, %v", v, err)
@@ -294,9 +285,7 @@ func TestElasticStoppedProcess(t *testing.T) {
 				}
 			}
 			time.Sleep(50 * time.Millisecond)
-			if err := ranks[1].Process.Signal(syscall.SIGSTOP); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, ranks[1].Process.Signal(syscall.SIGSTOP))
 			time.Sleep(50 * time.Millisecond)
 			w.Want(2)
 			over := time.Now()

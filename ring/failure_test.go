@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -85,9 +86,7 @@ func TestCancelledCallBreaksTheJob(t *testing.T) {
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
 		alone, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(nil)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if err := ring.Barrier(cancelled, alone); !errors.Is(err, context.Canceled) {
 			t.Errorf("call with a cancelled context: %v", err)
 		}

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -39,9 +40,7 @@ type middleman struct {
 
 func newMiddleman(tb testing.TB) *middleman {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	m := &middleman{
 		tb:    tb,
 		own:   l,

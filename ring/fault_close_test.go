@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -73,9 +74,7 @@ func resident(t *testing.T, pid int) int {
 		lab.Skip(t, "no /proc here")
 	}
 	pages, err := strconv.Atoi(strings.Fields(string(text))[1])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return pages * os.Getpagesize()
 }
 

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -146,9 +147,7 @@ func TestGarbageChangesNoByte(t *testing.T) {
 					for rank := range vectors {
 						vectors[rank] = awkwardVector(ring.Float32, rank, 20_000)
 					}
-					if err := combine(comms, ring.Float32, ring.Sum, vectors); err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, combine(comms, ring.Float32, ring.Sum, vectors))
 					for rank, v := range vectors {
 						if results[i] == nil {
 							results[i] = v
@@ -185,9 +184,7 @@ func sinks(tb testing.TB, n int) (addrs []string) {
 	tb.Cleanup(serving.Wait)
 	for range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			tb.Fatal(err)
-		}
+		must.OK(tb, err)
 		tb.Cleanup(func() { l.Close() })
 		addrs = append(addrs, l.Addr().String())
 		serving.Go(func() {

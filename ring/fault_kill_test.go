@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -130,9 +131,7 @@ func TestVanishedHostIsDetected(t *testing.T) {
 		jobs[name] = startRemote(t, c, what)
 	}
 	time.Sleep(time.Second) // until the sockets are full
-	if err := c.Cut(t.Context(), "f2"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Cut(t.Context(), "f2"))
 	cut := time.Now()
 	for name, job := range jobs {
 		for rank, p := range job {
@@ -185,9 +184,7 @@ func startRemote(t *testing.T, c *lab.Cluster, what duty) (ranks []*process) {
 func listenIn(t *testing.T, pid int, d *ringtest.Job) string {
 	t.Helper()
 	l, err := elsewhere(pid, func() (net.Listener, error) { return net.Listen("tcp", d.Rank(0, "127.0.0.1").Agent) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	d.Listen(l)
 	return l.Addr().String()
 }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -105,9 +106,7 @@ func dieAt(dst ring.Buffer, thousandths int) {
 func (d duty) role(t *testing.T) string {
 	t.Helper()
 	text, err := json.Marshal(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return "duty " + string(text)
 }
 

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -146,14 +147,10 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 			call := func(rank int) error { return f.once(comms[rank], position{n: 3000}, synchronously) }
 			ringtest.All(t, l.size, call)
 			child := exec.Command("sleep", "60")
-			if err := child.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, child.Start())
 			defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
 			out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if strings.Contains(string(out), "socket:") || strings.Contains(string(out), "memfd:") {
 				t.Errorf("a program that a rank started has:\n%s", out)
 			}

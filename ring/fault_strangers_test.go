@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -166,9 +167,7 @@ func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 			if took := time.Since(begin); took > 10*time.Second {
 				t.Errorf("joining took %v", took)
 			}
-			if err := <-troubled; err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, <-troubled)
 			for _, f := range specs() {
 				err := ringtest.Each(l.size, func(rank int) error {
 					return f.once(comms[rank], position{n: 3000}, synchronously)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -116,9 +117,7 @@ func allRunning(t *testing.T, ranks []*process) {
 func kill(t *testing.T, ranks []*process, victim int, bound time.Duration, then func()) {
 	t.Helper()
 	killed := time.Now()
-	if err := ranks[victim].Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ranks[victim].Process.Kill())
 	then()
 	for rank, p := range ranks {
 		if rank == victim {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -55,9 +56,7 @@ func TestQueueCloseWithWork(t *testing.T) {
 func TestQueueIsNotMissed(t *testing.T) {
 	job := ringtest.NewJob(t, 2)
 	queues := newQueues(t, job.Join(t))
-	if err := queues[1].Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, queues[1].Close())
 	if left := job.Leaves(); len(left) > 0 {
 		t.Errorf("nobody has missed it, and it was reported: %v", left)
 	}
@@ -102,12 +101,8 @@ func TestQueueOfAPartNamesTheClosedRank(t *testing.T) {
 	parts := split(t, comms, func(c *ring.Comm) (color, key int) { return min(c.Rank(), 1) - 1, 0 })
 	queues := newQueues(t, parts[1:])
 	ticket, err := ring.QueueBarrier(queues[0], "alone")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := queues[1].Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, queues[1].Close())
 	if err := wantPeer(ticket.Wait(ctx), 2); err != nil {
 		t.Error(err)
 	}
@@ -140,9 +135,7 @@ func TestQueueKilledRank(t *testing.T) {
 			ranks = append(ranks, start(t, self(), job.Environ(rank), "queue "))
 		}
 		allRunning(t, ranks)
-		if err := ranks[victim].Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ranks[victim].Process.Signal(syscall.SIGSTOP))
 		for rank, p := range ranks {
 			if rank == victim {
 				continue

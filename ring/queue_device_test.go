@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -30,9 +31,7 @@ func gpuRanks(t *testing.T, j *deviceJob) []gpuRank {
 	ranks := make([]gpuRank, len(comms))
 	for rank, q := range newQueues(t, comms) {
 		s, err := all[rank].NewStream()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ranks[rank] = gpuRank{q, all[rank], s}
 	}
 	return ranks

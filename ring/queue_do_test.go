@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -48,9 +49,7 @@ func TestQueueDo(t *testing.T) {
 				return nil
 			})
 		}
-		if err := many("alone", 100, 3*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, many("alone", 100, 3*time.Millisecond))
 		list := mixed(30)
 		ringtest.All(t, 3, func(i int) error {
 			if i == 0 {
@@ -166,9 +165,7 @@ func TestQueueEndsAfterDo(t *testing.T) {
 	q := newQueues(t, comms)[0]
 	through := q.Cycling() // as Do is
 	ticket, err := ring.QueueBarrier(q, "in its hands")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	closed := make(chan error, 1)
 	go func() { closed <- comms[0].Close() }()
 	time.Sleep(200 * time.Millisecond)

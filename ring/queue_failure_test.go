@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -212,9 +213,7 @@ func TestQueueArguments(t *testing.T) {
 func TestQueueDuplicate(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	first, err := ring.QueueBarrier(queues[0], "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var duplicate *ring.DuplicateError
 	if _, err := ring.QueueBarrier(queues[0], "x"); !errors.As(err, &duplicate) || duplicate.Name != "x" {
 		t.Errorf("error is %v, want a DuplicateError", err)
@@ -262,9 +261,7 @@ func TestQueueTicketsKeepTheirOutcome(t *testing.T) {
 func TestQueueWaitNamesTheMissing(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 3).Join(t), ring.WithStall(time.Millisecond, func(string) {}))
 	ticket, err := ring.QueueBarrier(queues[1], "x")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for {
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		err := ticket.Wait(short)

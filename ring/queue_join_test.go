@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -173,9 +174,7 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 		var joinings []*ring.Joining
 		for _, rank := range []int{1, 3} {
 			j, err := queues[rank].Join()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			joinings = append(joinings, j)
 			if _, err := queues[rank].Join(); err != ring.ErrJoined {
 				t.Errorf("joins twice: %v", err)
@@ -283,9 +282,7 @@ func TestQueueJoinIsSeen(t *testing.T) {
 		lines <- text
 	}))
 	var text bytes.Buffer
-	if err := queues[1].StartTimeline(&text, ring.TimelineOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, queues[1].StartTimeline(&text, ring.TimelineOptions{}))
 	for _, rank := range []int{1, 3} {
 		if _, err := queues[rank].Join(); err != nil {
 			t.Fatal(err)
@@ -327,15 +324,11 @@ func TestQueueJoinMemory(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	buf := slices.Repeat([]float32{1}, n)
 	j, err := queues[1].Join()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	ticket, err := ring.QueueAllReduce(queues[0], "x", buf, buf, ring.Sum)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := ticket.Wait(ctx); err != nil || slices.Min(buf) != 1 || slices.Max(buf) != 1 {
 		t.Errorf("%v, %v", err, head(buf))
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -58,9 +59,7 @@ type event struct {
 func group(t *testing.T, queues []*ring.Queue, count int) []event {
 	t.Helper()
 	var text bytes.Buffer
-	if err := queues[0].StartTimeline(&text, ring.TimelineOptions{MarkCycles: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, queues[0].StartTimeline(&text, ring.TimelineOptions{MarkCycles: true}))
 	ringtest.All(t, len(queues), func(rank int) error {
 		var names []string
 		var work []ring.Collective
@@ -84,9 +83,7 @@ func group(t *testing.T, queues []*ring.Queue, count int) []event {
 		}
 		return nil
 	})
-	if err := queues[0].StopTimeline(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, queues[0].StopTimeline())
 	var events []event
 	if err := json.Unmarshal(text.Bytes(), &events); err != nil {
 		t.Fatalf("%v in %s", err, text.Bytes())
@@ -150,16 +147,12 @@ func TestQueueGroupAndTimeline(t *testing.T) {
 func TestQueueTimelineOfAllKinds(t *testing.T) {
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	var text bytes.Buffer
-	if err := queues[1].StartTimeline(&text, ring.TimelineOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, queues[1].StartTimeline(&text, ring.TimelineOptions{}))
 	if err := queues[1].StartTimeline(&text, ring.TimelineOptions{}); err == nil {
 		t.Error("two timelines at once")
 	}
 	list := mixed(60)
-	if err := train(queues, list, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, train(queues, list, 1))
 	ringtest.Each(2, func(rank int) error { return sumOf(rank + 1)(queues[rank]) })
 	closeQueues(t, queues) // ends the timeline as well
 	var events []event
@@ -200,9 +193,7 @@ func TestQueueStall(t *testing.T) {
 		var tickets []ring.Ticket
 		for _, rank := range []int{0, 3} {
 			ticket, err := ring.QueueBarrier(queues[rank], "late")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			tickets = append(tickets, ticket)
 		}
 		want := regexp.MustCompile(`tensor "late", barrier, has waited \d+s for ranks 1, 2 \(2 of 4 have submitted it\)`)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -103,9 +104,7 @@ func TestSplitWhereARankDies(t *testing.T) {
 	job := ringtest.NewJob(t, 2)
 	comms := job.Join(t)
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer deaf.Close()
 	dying := func() error {
 		c := comms[1]

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -91,9 +92,7 @@ func TestBadFlags(t *testing.T) {
 func ranksOf(t *testing.T, program string) (pids []int) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, e := range entries {
 		if pid, err := strconv.Atoi(e.Name()); err == nil {
 			if exe, _ := os.Readlink(filepath.Join("/proc", e.Name(), "exe")); exe == program {
@@ -131,9 +130,7 @@ func TestKilledRanksAreReplaced(t *testing.T) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := bufio.NewScanner(stdout)
 	text := ""
 	awaitLine := func(want string) {
@@ -151,9 +148,7 @@ func TestKilledRanksAreReplaced(t *testing.T) {
 	for range 2 {
 		time.Sleep(100 * time.Millisecond)
 		killed := time.Now()
-		if err := syscall.Kill(ranksOf(t, program)[1], syscall.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, syscall.Kill(ranksOf(t, program)[1], syscall.SIGKILL))
 		awaitLine("size 2")
 		if took := time.Since(killed); took > 6*time.Second { // the goal is 2 s
 			t.Errorf("the others went on after %v", took)

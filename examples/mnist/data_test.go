@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // idx encodes data with sizes in the file format.
@@ -27,9 +29,7 @@ func zip(t testing.TB, data []byte) []byte {
 	if _, err := w.Write(data); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.Close())
 	return b.Bytes()
 }
 
@@ -107,9 +107,7 @@ func TestLoad(t *testing.T) {
 		{"t10k-labels-idx1-ubyte", idx([]byte{1}, 1), ""},
 		{"t10k-images-idx3-ubyte.gz", zip(t, idx(make([]byte, 8*28), 1, 8, 28)), "28×28 pixels, test images 8×28"},
 	} {
-		if err := os.WriteFile(filepath.Join(dir, step.file), step.data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, step.file), step.data, 0o600))
 		if _, _, err := load(dir); step.want == "" && err != nil || step.want != "" &&
 			(err == nil || !strings.Contains(err.Error(), step.want)) {
 			t.Errorf("with %s: %v, want %q", step.file, err, step.want)

@@ -19,6 +19,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // boxes are go-nvml's mocks with their expected values: name, memory in MiB, and the NVLinks of a
@@ -182,9 +183,7 @@ func TestFurnishedBoxes(t *testing.T) {
 // the same, and the process would end.
 func TestAnyFunctionMayBeMissing(t *testing.T) {
 	whole, err := list(furnish(dgxa100.New(), 12, "1g.5gb"), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, function := range newer() {
 		for _, missing := range []bool{true, false} {
 			s := furnish(dgxa100.New(), 12, "1g.5gb")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // ofHealth are the functions that health calls, beside those for an inventory.
@@ -110,9 +111,7 @@ func plant(s *server.Server) {
 func health(t *testing.T, s *server.Server) (all []gpu.Health) {
 	t.Helper()
 	devices, err := list(s, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, d := range devices {
 		if d.Health == nil {
 			t.Fatalf("GPU %d: no health", d.Index)
@@ -130,13 +129,9 @@ func TestHealthOfBoxes(t *testing.T) {
 		s := attended()
 		change(s)
 		devices, err := list(s, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text, err := json.Marshal(gpu.Inventory{Devices: devices})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		golden.File(t, name, strings.ReplaceAll(string(text), `{"index"`, "\n"+`{"index"`)+"\n") // a GPU a line
 	}
 }
@@ -145,9 +140,7 @@ func TestHealthIsAskedForOnlyOnRequest(t *testing.T) {
 	s := attended()
 	s.LookupSymbolFunc = lacking(ofHealth()...).LookupSymbolFunc
 	devices, err := list(s, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for i, d := range devices {
 		if d.Health != nil {
 			t.Errorf("GPU %d has %+v", i, d.Health)

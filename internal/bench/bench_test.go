@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -261,9 +262,7 @@ func TestSumsAreExact(t *testing.T) {
 func TestEveryRankMatters(t *testing.T) {
 	for _, ranks := range []int{2, 3, 5, 64, 250} {
 		all, err := combinations([]string{"all"}, []string{"all"}, true)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, c := range all {
 			switch op := c.operation(); {
 			case op == ring.Avg && ranks > few, op == ring.Min, op == ring.Max, c.typ.id == ring.Bool &&
@@ -360,13 +359,9 @@ func TestTable(t *testing.T) {
 		{InPlace: true, Bytes: 16, Type: "float", Root: 3, BusBW: 123.4},
 		{Collective: "alltoall", Bytes: 24, Type: "half", Root: -1, Time: 123456, AlgBW: 1234.5},
 		{Collective: Barrier, Root: -1, Time: 0.5}} {
-		if err := table.Add(r); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, table.Add(r))
 	}
-	if err := errors.Join(table.Finish(), NewTable(nil).Finish()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(table.Finish(), NewTable(nil).Finish()))
 	want := `# allreduce, 2 ranks; time: average of all calls and ranks
 #
 #                                                             out-of-place                       in-place
@@ -410,9 +405,7 @@ func TestTableHasMoreColumns(t *testing.T) {
 		WireShare:  0.875,
 	}
 	row.InPlace = true
-	if err := errors.Join(table.Add(row), table.Finish()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(table.Add(row), table.Finish()))
 	lines := strings.Split(out.String(), "\n")
 	columns := "time algbw busbw #wrong p50 p99 max wire /wire"
 	for i, want := range map[int]string{

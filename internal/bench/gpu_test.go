@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -21,9 +22,7 @@ func TestRunOnDevices(t *testing.T) {
 	}
 	lab.Need(t, "cc")
 	dir := t.TempDir()
-	if err := ringtest.Standins("../../ring/internal/nccl/testdata", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ringtest.Standins("../../ring/internal/nccl/testdata", dir))
 	t.Setenv("STANDIN_DIR", t.TempDir())
 	const ranks = 3
 	door := ringtest.NewJob(t, ranks)

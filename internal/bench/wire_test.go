@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -83,22 +84,16 @@ func TestWireJoinsTwoHosts(t *testing.T) {
 func TestWireIsClosedToStrangers(t *testing.T) {
 	hello := make([]byte, helloSize)
 	l, err := listen(t.Context(), true, hello)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	stranger, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer stranger.Close()
 	if _, err := stranger.Write(make([]byte, nonceSize)); err != nil {
 		t.Fatal(err)
 	}
 	knows, err := dial(t.Context(), true, hello)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer knows.Close()
 	accepted, err := accept(t.Context(), l, hello[:nonceSize])
 	if err != nil || accepted.RemoteAddr().String() != knows.LocalAddr().String() {
@@ -114,25 +109,17 @@ func TestWireIsClosedToStrangers(t *testing.T) {
 func TestFloodDoesNotHoldUpTheWire(t *testing.T) {
 	hello := make([]byte, helloSize)
 	l, err := listen(t.Context(), true, hello)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	for range 20 { // of which each had its time before
 		stranger, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer stranger.Close()
 	}
 	knows, err := dial(t.Context(), true, hello)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer knows.Close()
 	accepted, err := accept(t.Context(), l, hello[:nonceSize])
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	accepted.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestDebouncer polls a script whose output is left of each "=" ("!" is a failure, "-" no host).
@@ -38,9 +39,7 @@ func TestDebouncer(t *testing.T) {
 				err = errors.New("no")
 			} else if says != "-" {
 				hosts, err = Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 			}
 			polled := s.Polled(hosts, err, 0)
 			got := ""
@@ -72,9 +71,7 @@ func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 		var s Debouncer
 		poll := func(says string) Debounced {
 			hosts, err := Parse("s", []byte(strings.ReplaceAll(says, " ", "\n")), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			return s.Polled(hosts, nil, time.Minute)
 		}
 		poll("a:1 b:2")

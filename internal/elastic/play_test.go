@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // play is a driver, and the processes that it has started, which report what a test says.
@@ -22,9 +24,7 @@ type play struct {
 func newPlay(t *testing.T, cfg Config, hosts string) *play {
 	t.Helper()
 	d, err := New(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	p := &play{t: t, d: d, live: map[Slot]Process{}}
 	p.hosts(hosts)
 	return p

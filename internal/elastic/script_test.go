@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func script(t *testing.T, text string) Script {
@@ -19,9 +21,7 @@ func script(t *testing.T, text string) Script {
 	syscall.ForkLock.RLock()
 	err := os.WriteFile(file, []byte(text), 0o755)
 	syscall.ForkLock.RUnlock()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return Script{Argv: []string{file}}
 }
 
@@ -49,9 +49,7 @@ func TestScript(t *testing.T) {
 
 func TestScriptThatCannotBeRun(t *testing.T) {
 	s := script(t, "")
-	if err := os.Chmod(s.Argv[0], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(s.Argv[0], 0o644))
 	if _, err := s.Run(t.Context()); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
@@ -78,9 +76,7 @@ func TestScriptLeavesNothing(t *testing.T) {
 			t.Errorf("%s: took %v", end, took)
 		}
 		text, err := os.ReadFile(pids)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for _, word := range strings.Fields(string(text)) {
 			pid, _ := strconv.Atoi(word)
 			if !isGone(pid) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -65,9 +66,7 @@ func TestEveryOrderInOneTick(t *testing.T) {
 			hosts[i] = hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2}
 		}
 		plan, err := plan.New(hosts, plan.Request{NP: 10})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		c := New(plan, time.Second)
 		want := 0
 		first := time.Hour

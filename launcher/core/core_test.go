@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -18,9 +19,7 @@ func corePlan(t testing.TB) plan.Plan {
 	t.Helper()
 	plan, err := plan.New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}},
 		plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return plan
 }
 
@@ -324,9 +323,7 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 		hosts = append(hosts, hostfile.Host{Name: fmt.Sprint("h", i), Slots: 2})
 	}
 	plan, err := plan.New(hosts, plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := New(plan, grace)
 	asked := 0
 	hostOf := c.hostOf

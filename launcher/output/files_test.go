@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -17,9 +18,7 @@ import (
 func openFiles(t *testing.T, dir string, as func(rank, fd int) string, p plan.Plan) *Files {
 	t.Helper()
 	f, err := OpenFiles(dir, as, p, func(text string) { t.Error(text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return f
 }
 
@@ -30,9 +29,7 @@ func readIndex(t *testing.T, dir string) (x index) {
 	if err == nil {
 		err = json.Unmarshal(text, &x)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return x
 }
 
@@ -70,9 +67,7 @@ func TestRankFilesLayout(t *testing.T) {
 func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
 	f := openFiles(t, dir, nil, planOfSize(2))
-	if err := os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700))
 	if err := os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"),
 		0o600); err != nil {
 		t.Fatal(err)
@@ -81,9 +76,7 @@ func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 		f.write(0, 1, []byte(text))
 		f.write(1, 2, []byte("|"+text))
 	}
-	if err := f.Close(&Ended{}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Close(&Ended{}))
 	expectFiles(t, dir, map[string]string{"rank.0/stdout": "a\r\nb\x00\xffno end",
 		"rank.1/stderr": "|a\r|\nb\x00\xff|no end"})
 	for _, name := range []string{"rank.0/stderr", "rank.1/stdout"} {
@@ -95,21 +88,13 @@ func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 
 func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.Mkdir(filepath.Join(dir, "rank.0"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("/dev/full", filepath.Join(dir, "rank.0/stdout")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(dir, "rank.0"), 0o700))
+	must.OK(t, os.Symlink("/dev/full", filepath.Join(dir, "rank.0/stdout")))
 	// Nor can a file be made where a file is in the way.
-	if err := os.WriteFile(filepath.Join(dir, "rank.1"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "rank.1"), nil, 0o600))
 	var notes []string
 	f, err := OpenFiles(dir, nil, planOfSize(3), func(text string) { notes = append(notes, text) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 5 {
 		for rank := range 3 {
 			f.write(rank, 1, []byte("12345"))
@@ -127,13 +112,9 @@ func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 
 func TestFilesAndResultsNeedTheirDirectory(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o600))
 	taken := t.TempDir()
-	if err := os.Mkdir(filepath.Join(taken, "index.json"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(taken, "index.json"), 0o700))
 	for _, dir := range []string{file, filepath.Join(file, "below"), taken} {
 		_, err := OpenFiles(dir, nil, planOfSize(1), nil)
 		if output, is := errors.AsType[*OutputError](err); !is || output.Hint() == "" {
@@ -173,9 +154,7 @@ func TestIndexOfTheFiles(t *testing.T) {
 	f.write(2, 2, []byte("no"))
 	ended := &Ended{Code: 3, Ranks: []RankEnd{{Rank: 2, Code: 3, After: 1500 * time.Millisecond},
 		{Rank: 0, Signal: 15, Stopped: true, After: 2 * time.Second}}}
-	if err := f.Close(ended); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Close(ended))
 	x = readIndex(t, dir)
 	if x.Version != 1 || x.Code == nil || *x.Code != 3 || len(x.Ranks) != 3 {
 		t.Fatalf("%+v", x)
@@ -209,9 +188,7 @@ func TestIndexHasSpawnedRanks(t *testing.T) {
 	dir := t.TempDir()
 	f := openFiles(t, dir, nil, planOfSize(3).WithSpawn(8, 0))
 	f.write(5, 1, []byte("123"))
-	if err := f.Close(&Ended{Ranks: []RankEnd{{Rank: 5, Code: 3}, {Rank: 1}, {Rank: 4}}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Close(&Ended{Ranks: []RankEnd{{Rank: 5, Code: 3}, {Rank: 1}, {Rank: 4}}}))
 	x := readIndex(t, dir)
 	if len(x.Ranks) != 5 {
 		t.Fatalf("%+v", x)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Results go into no folder and no file of another user, also if that user makes them while the job
@@ -18,17 +19,13 @@ func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 		lab.Skip(t, "needs root")
 	}
 	dir := t.TempDir()
-	if err := os.Chown(dir, stranger, stranger); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chown(dir, stranger, stranger))
 	if _, err := OpenResults(dir, 10); err == nil {
 		t.Error("another user's folder was taken")
 	}
 	dir = t.TempDir()
 	r, err := OpenResults(dir, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	theirs := filepath.Join(dir, "theirs")
 	if err := errors.Join(os.WriteFile(theirs, []byte("theirs"), 0o666), os.Mkdir(filepath.Join(dir, "rank.1"), 0o777),
 		os.Symlink(theirs, r.unnamed(0)),

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestForwardEnv(t *testing.T) {
@@ -79,9 +81,7 @@ func TestForwardEnv(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			env, err := ForwardEnv(tc.environ, tc.exports)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			if !slices.Equal(env.Set, tc.set) {
 				t.Errorf("set %q, want %q", env.Set, tc.set)
 			}

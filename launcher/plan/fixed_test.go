@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestFixedSeats(t *testing.T) {
@@ -69,9 +70,7 @@ func TestRanksBeyondTheSlotsAreNumberedByRound(t *testing.T) {
 		{[]hostfile.Host{{Name: "a", Slots: 1, MaxSlots: 1}, {Name: "b", Slots: 1}}, 3, "a: rank 0 b: ranks 1-2"},
 	} {
 		p, err := New(tc.hosts, Request{NP: tc.np, RankBy: ByRound})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var got []string
 		for _, h := range p.Hosts {
 			got = append(got, h.Name+": "+h.RankList())

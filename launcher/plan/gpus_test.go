@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // turns returns the placements of a host's ranks when they take its GPUs in turn.
@@ -37,9 +38,7 @@ func TestSharedGPUs(t *testing.T) {
 			"f1: ranks 0 and 8 share GPU 0, 1 and 9 GPU 1, 2 and 10 GPU 2, 3 and 11 GPU 3, and so on" + leaveGPUs},
 	} {
 		plan, err := New(tt.hosts, Request{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		var places [][]wire.Placement
 		for i, h := range plan.Hosts {
 			places = append(places, turns(h, tt.gpus[i]))

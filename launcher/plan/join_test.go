@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestJoinPlans(t *testing.T) {
@@ -30,9 +31,7 @@ func TestJoinPlans(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			plan, err := Join(partsOf(t, tc.parts), tc.req)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var got []string
 			for _, h := range plan.Hosts {
 				var ranks []int

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit them only when the change is "+
@@ -28,9 +29,7 @@ func TestPlanTranscripts(t *testing.T) {
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
 			old, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var cases []string
 			for c := range strings.SplitSeq(strings.TrimSpace(string(old)), "\n\n") {
 				input, _, _ := strings.Cut(c, "\n----")
@@ -40,9 +39,7 @@ func TestPlanTranscripts(t *testing.T) {
 			switch {
 			case *update:
 				err = os.WriteFile(name, []byte(got), 0o644)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 			case got != string(old):
 				t.Errorf("got:\n%s\nwant:\n%s", got, old)
 			}
@@ -78,13 +75,9 @@ func transcribe(t *testing.T, input string) string {
 		}
 	}
 	list, err := hostfile.Parse("hosts", strings.NewReader(hosts.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	parsed, err := list.Hosts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := New(parsed, req)
 	var b strings.Builder
 	var few *SlotsError
@@ -92,9 +85,7 @@ func transcribe(t *testing.T, input string) string {
 		fmt.Fprintf(&b, "error: %v\nhint: %s\n", err, few.Hint())
 		return b.String()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b.WriteString(plan.String())
 	for _, h := range plan.Hosts[:min(len(plan.Hosts), 6)] {
 		for _, r := range h.Ranks {
@@ -259,13 +250,9 @@ func TestPlanLeavesTheHostsAlone(t *testing.T) {
 	hosts := []hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 1}}
 	before := fmt.Sprint(hosts)
 	first, err := New(hosts, Request{NP: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	second, err := New(hosts, Request{NP: 5})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if fmt.Sprint(hosts) != before || fmt.Sprint(first) != fmt.Sprint(second) {
 		t.Errorf("planning twice gave %v and %v, and hosts %v", first, second, hosts)
 	}
@@ -317,9 +304,7 @@ func TestMaxSlotsHintIsTrue(t *testing.T) {
 
 func TestCheckGPUs(t *testing.T) {
 	plan, err := New([]hostfile.Host{{Name: "f1", Slots: 4}, {Name: "f2", Slots: 4, GPUs: 4}}, Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for per, want := range map[int]string{
 		0: "", 1: "",
 		2: "f2: 4 ranks with --gpus-per-rank 2, and the hostfile says gpus=4|give it slots=2, or each rank fewer GPUs",

@@ -6,13 +6,12 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestBindingLines(t *testing.T) {
 	plan, err := New([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 1}}, Request{MapBy: ByNode})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	places := [][]wire.Placement{
 		{{
 			Rank:    0,

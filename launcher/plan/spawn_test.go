@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestSpawnedRanksBelongToOneHost(t *testing.T) {
 	p, err := New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 1}}, Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p.Host(3) != nil || p.WithSpawn(0, 0).Host(3) != nil {
 		t.Error("a rank may be spawned where none may")
 	}

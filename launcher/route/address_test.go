@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // nics reads "eth0 10.0.0.1/8, lo! 127.0.0.1/8, eth1- 10.1.0.1/16, ib0@100000 …":
@@ -170,9 +171,7 @@ func TestAddressesBestFirst(t *testing.T) {
 func chooseFrom(t *testing.T, hosts []Contact, asked string) (lists []string, errs []error) {
 	t.Helper()
 	network, err := ParseNetwork(asked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	chosen, errs := Addresses(hosts, network)
 	for _, list := range chosen {
 		var words []string

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestNetworkTakes(t *testing.T) {
@@ -123,9 +124,7 @@ func TestAddressesOfOneHost(t *testing.T) {
 		{"eth1", "10.0.0.1", "[]"},
 	} {
 		n, err := ParseNetwork(tc.asked)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		host.Reached = tc.reached
 		if got := fmt.Sprint(n.Of(host)); got != tc.want {
 			t.Errorf("%q of a host reached at %q: %s, want %s", tc.asked, tc.reached, got, tc.want)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -20,9 +21,7 @@ func newAsked(t *testing.T) (*Session, *Errand) {
 	s := opening{id: id}.session(nil, wire.Hello{}, newOutbox(wire.NewWriter(io.Discard)))
 	t.Cleanup(s.Out.close)
 	e, err := s.Ask(wire.Ask{Kind: wire.AskExec})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s, e
 }
 
@@ -93,18 +92,14 @@ func manyTells(n, size int) (frames []wire.Frame) {
 func TestErrandResult(t *testing.T) {
 	s, e := newAsked(t)
 	for range 100 { // more than the window, since what is read returns credit
-		if err := s.Told(tellFrame(1, wire.TellOut, make([]byte, 10<<10))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Told(tellFrame(1, wire.TellOut, make([]byte, 10<<10))))
 		if what, data, err := e.Next(t.Context()); what != wire.TellOut || len(data) != 10<<10 || err != nil {
 			t.Fatal(what, err)
 		}
 	}
 	for _, f := range []wire.Frame{tellFrame(1, wire.TellOut, []byte("out")), tellFrame(1, wire.TellErr, []byte("err")),
 		tellFrame(1, wire.TellEnd, []byte(`{"code":7,"error":"bad\u001b[31m"}`))} {
-		if err := s.Told(f); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Told(f))
 	}
 	out, err := e.Result(t.Context(), 10)
 	if string(out) != "out" || err == nil || !strings.HasPrefix(err.Error(), "f1: bad") ||

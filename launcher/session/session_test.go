@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -77,9 +78,7 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 			return err // EOF, when the session is closed
 		})
 		s, err := openAt(t.Context(), host, "/gorun")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if s.Hello.PID != 7 {
 			t.Errorf("hello %+v", s.Hello)
 		}
@@ -211,9 +210,7 @@ func TestSessionOutlivesItsStart(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"})}
 		s, err := openAt(ctx, m, "/gorun")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		cancel()
 		synctest.Wait()
 		select {
@@ -251,9 +248,7 @@ func TestSessionCutsOffACommandThatDoesNotEnd(t *testing.T) {
 					}
 					return life(ctx, stdout)
 				}), "/gorun")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				s.Out.SendMessage(wire.TypeStop, wire.Stop{}) // which it never reads
 				time.Sleep(time.Second)
 				began := time.Now()
@@ -306,9 +301,7 @@ func TestReadyTooLate(t *testing.T) {
 				return a.Out.SendMessage(wire.TypeReady, wire.Ready{})
 			}}
 		s, err := openAt(ctx, m, "/opt/gorun")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer s.Close()
 		if err := s.Prepare(ctx, wire.Job{}, Helpers{}, nil); !errors.Is(err, why) {
 			t.Errorf("%v, want that %v", err, why)

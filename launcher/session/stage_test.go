@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestStagerTriesAllPathsByOneCommand(t *testing.T) {
@@ -37,9 +38,7 @@ func TestStagerTriesAllPathsByOneCommand(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := &fake.Machine{Disk: fake.NewDisk(tc.files), Noise: "motd\n"}
 				s, err := stagerOf(exe).Agent(t.Context(), m, Identity{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				s.Close()
 				if fmt.Sprint(m.Ran) != fmt.Sprint(tc.ran) || m.Disk.Puts != tc.puts {
 					t.Errorf("ran %q with %d uploads, want %q with %d", m.Ran, m.Disk.Puts, tc.ran, tc.puts)
@@ -87,9 +86,7 @@ func TestStagerUploadsOncePerFileSystem(t *testing.T) {
 					}
 				}
 				packed, err := packText()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				for i, d := range all {
 					if d.Puts != 1 || d.Sent != len(packed) {
 						t.Errorf("disk %d got %d uploads, %d bytes; the executable has %d, compressed", i, d.Puts,
@@ -175,9 +172,7 @@ func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 		m.Disk.Taken = stager.uploads.mark
 		began := time.Now()
 		s, err := stager.Agent(t.Context(), m, Identity{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		s.Close()
 		if took := time.Since(began); took != leaderTime || m.Disk.Puts != 1 {
 			t.Errorf("%d uploads after %v", m.Disk.Puts, took)
@@ -248,9 +243,7 @@ func packed(text string) ([]byte, error) { return pack(strings.NewReader(text), 
 // other describes the gorun of build two, for hosts of another machine.
 func other(t *testing.T, wanted *[]string) func(string) (Executable, error) {
 	theirs, err := packed("gorun for others")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return func(machine string) (Executable, error) {
 		*wanted = append(*wanted, machine)
 		if machine != "aarch64" {
@@ -288,9 +281,7 @@ func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
 				s := stagerOf(exe)
 				for range 2 {
 					opened, err := s.Agent(t.Context(), m, Identity{})
-					if err != nil {
-						t.Fatal(err)
-					}
+					must.OK(t, err)
 					if opened.Hello.Build == "one" != (name == "ours there") {
 						t.Errorf("build %s answers", opened.Hello.Build)
 					}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // home makes a directory with the files of a test, owned by the user.
@@ -27,9 +28,7 @@ func home(t *testing.T, make func(root string) error) string {
 	if err == nil {
 		err = make(root)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return root
 }
 

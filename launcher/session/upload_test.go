@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // inHome is this machine with another home directory. It counts sent bytes.
@@ -42,17 +44,11 @@ func (c counting) Read(p []byte) (int, error) {
 
 func TestUploadScript(t *testing.T) {
 	packed, err := packText()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	homes := []string{t.TempDir(), t.TempDir()}
 	const name = ".cache/gorun/0123/gorun"
-	if err := os.MkdirAll(filepath.Join(homes[1], ".cache/gorun/0123"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(homes[1], name), []byte("an old one"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(homes[1], ".cache/gorun/0123"), 0o700))
+	must.OK(t, os.WriteFile(filepath.Join(homes[1], name), []byte("an old one"), 0o700))
 	for round := 1; round <= 2; round++ {
 		u := newUploads(executable(), t.Logf)
 		u.packed = packText

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // newWork makes a folder that has changed on disk since it was scanned: a host that sees it takes
@@ -27,19 +28,13 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 		t.Fatal(err)
 	}
 	tree, err := workdir.ScanFolders(dir, 10, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	w, err = NewWork(tree, nil, func(wire.Hello) []netip.Addr {
 		return nil
 	}, []wire.Program{{Wdir: wire.Text(filepath.Join(dir, "sub"))}}, func(s string) { t.Error(s) }, t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	old := filepath.Join(t.TempDir(), "old")
-	if err := errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))))
 	return dir, w
 }
 
@@ -48,9 +43,7 @@ func copyTo(ctx context.Context, t *testing.T, w *Work, serve func(a *fake.Agent
 	t.Helper()
 	m := &fake.Machine{Disk: fake.NewDisk(map[string]string{"/gorun": "build one"}), Serve: serve}
 	s, err := openAt(ctx, m, "/gorun")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	return w.CopyTo(ctx, 0, s)
 }

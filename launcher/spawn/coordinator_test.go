@@ -3,6 +3,7 @@ package spawn
 import (
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -15,9 +16,7 @@ func TestOtherHostsGetOutlines(t *testing.T) {
 		r.Programs[i].Argv = append(r.Programs[i].Argv, string(large))
 	}
 	w, err := placementsOf(t, 9).Open(0, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if n := len(session.Encode(outline(w))); n > 1<<10 {
 		t.Errorf("%d bytes for hosts without a rank of it", n)
 	}

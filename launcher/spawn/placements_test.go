@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -15,9 +16,7 @@ func placementsOf(t *testing.T, most int) *placements {
 	t.Helper()
 	hosts := []hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}
 	p, err := plan.New(hosts, plan.Request{NP: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return newPlacements(p.WithIdle(hosts).WithSpawn(most, 0).Anywhere())
 }
 
@@ -53,9 +52,7 @@ func TestPlaces(t *testing.T) {
 func TestHostsSpawnForThemselves(t *testing.T) {
 	hosts := []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 3}}
 	p, err := plan.New(hosts, plan.Request{NP: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	b := newPlacements(p.WithSpawn(9, 0))
 	if w, err := b.Open(0, request("", 3)); err != nil || !slices.Equal(w.HostOf, []int{0, 0, 0}) {
 		t.Errorf("%v, %v", w.HostOf, err)

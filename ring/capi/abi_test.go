@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const abiFile = "testdata/abi.txt"
@@ -23,14 +24,10 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 	lab.Need(t, "gcc", "nm")
 	have := interfaceOf(t)
 	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(abiFile, []byte(strings.Join(have, "\n")+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(abiFile, []byte(strings.Join(have, "\n")+"\n"), 0o644))
 	}
 	text, err := os.ReadFile(abiFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	released := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(released) < 100 {
 		t.Errorf("%s has only %d lines", abiFile, len(released))
@@ -54,9 +51,7 @@ func interfaceOf(t *testing.T) (lines []string) {
 	t.Helper()
 	library := filepath.Join(bin(), "libring.so.1")
 	file, err := elf.Open(library)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	soname, err := file.DynString(elf.DT_SONAME)
 	if err != nil || len(soname) != 1 {
@@ -65,9 +60,7 @@ func interfaceOf(t *testing.T) (lines []string) {
 	lines = append(lines, "soname "+soname[0])
 
 	out, err := exec.Command("nm", "-D", "--defined-only", library).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for line := range strings.Lines(string(out)) {
 		if words := strings.Fields(line); len(words) == 3 && words[1] != "A" {
 			lines = append(lines, "symbol "+words[2])
@@ -112,17 +105,13 @@ func layout(t *testing.T, header string) []string {
 	program.WriteString("\treturn 0;\n}\n")
 	source := filepath.Join(t.TempDir(), "layout.c")
 	built := filepath.Join(t.TempDir(), "layout")
-	if err := os.WriteFile(source, []byte(program.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(source, []byte(program.String()), 0o600))
 	if out, err := exec.Command("gcc", "-Wall", "-Werror", "-I", bin(), source, "-o",
 		built).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	out, err := exec.Command(built).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
 	slices.Sort(lines)
 	return slices.Compact(lines)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -127,9 +128,7 @@ func TestErrors(t *testing.T) {
 func header(t testing.TB) string {
 	t.Helper()
 	text, err := os.ReadFile("ring.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 
@@ -149,9 +148,7 @@ func TestTimelinesOfOthersAreRefused(t *testing.T) {
 		if name != "name" {
 			err = errors.Join(err, os.Lchown(path, stranger, stranger))
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		foreign := new(trust.Error)
 		if err := (&trace{}).begin(nil, path, ring.TimelineOptions{}); !errors.As(err, &foreign) {
 			t.Errorf("%s: %v", name, err)
@@ -159,8 +156,6 @@ func TestTimelinesOfOthersAreRefused(t *testing.T) {
 		if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
 			t.Errorf("%s: the file has %q, %v", name, text, err)
 		}
-		if err := os.Remove(path); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Remove(path))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -15,9 +16,7 @@ func standins(t *testing.T) []string {
 	t.Helper()
 	lab.Need(t, "gcc", "cc")
 	dir := t.TempDir()
-	if err := ringtest.Standins("../internal/nccl/testdata", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ringtest.Standins("../internal/nccl/testdata", dir))
 	return []string{"RING_CUDA_LIB=" + filepath.Join(dir, "libcuda.so.1"), "RING_NCCL_LIB=" +
 		filepath.Join(dir, "libnccl.so.2"), "STANDIN_DIR=" + t.TempDir()}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Threads submit, wait, free and close concurrently.
@@ -53,9 +54,7 @@ func TestAddresses(t *testing.T) {
 	t.Setenv("CGO_CFLAGS", os.Getenv("CGO_CFLAGS")+" "+sanitized+" "+strict)
 	t.Setenv("CGO_LDFLAGS", os.Getenv("CGO_LDFLAGS")+" "+sanitized)
 	t.Setenv("ASAN_OPTIONS", "detect_leaks=1")
-	if err := errors.Join(lab.BuildLibring("../..", dir), os.Symlink(gorun, filepath.Join(dir, "gorun"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(lab.BuildLibring("../..", dir), os.Symlink(gorun, filepath.Join(dir, "gorun"))))
 	t.Setenv(binEnv, dir) // what compile and ranks look for
 	for _, source := range []string{"every.c", "errors.c"} {
 		program := compile(t, "c", source, sanitized, strict)
@@ -113,9 +112,7 @@ func TestSymbols(t *testing.T) {
 	lab.Need(t, "gcc", "nm")
 	out, err := exec.Command("nm", "-D", "--defined-only", "--without-symbol-versions",
 		filepath.Join(bin(), "libring.so")).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var got []string
 	for line := range strings.Lines(string(out)) {
 		if words := strings.Fields(line); len(words) == 3 && words[1] != "A" { // the version's own name

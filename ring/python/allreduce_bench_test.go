@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // rounds is how often each library has its turn: other work on the machine disturbs all alike.
@@ -39,9 +40,7 @@ func BenchmarkTorchAllreduce(b *testing.B) {
 					append(args, interpreter, script(b, "bench_allreduce.py"), kind)...), "\n")
 				for _, m := range line.FindAllStringSubmatch(out, -1) {
 					us, err := strconv.ParseFloat(m[4], 64)
-					if err != nil {
-						b.Fatal(err)
-					}
+					must.OK(b, err)
 					name := m[1] + "-" + strings.ReplaceAll(m[2], " ", "-") + "-" + m[3]
 					times[name] = append(times[name], us)
 				}

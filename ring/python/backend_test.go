@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // onTwoHosts are the arguments of a job of four ranks on two hosts.
@@ -61,9 +62,7 @@ func TestPyTorchDDPExample(t *testing.T) {
 	needs(t, "torch")
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	example, err := filepath.Abs("../../examples/pytorch_ddp.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	losses := map[string]float64{}
 	for _, backend := range []string{"gorun", "gloo"} {
 		out := strings.Join(succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, example,
@@ -91,9 +90,7 @@ func TestPyTorchDDPExample(t *testing.T) {
 func BenchmarkDDP(b *testing.B) {
 	needs(b, "torch")
 	program, err := filepath.Abs("tests/bench_ddp.py")
-	if err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, err)
 	for _, ranks := range []string{"2", "4"} {
 		b.Run(ranks, func(b *testing.B) {
 			var gorun, gloo, alone float64

@@ -8,18 +8,15 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // The binding knows each function of ring.h, with the same number of arguments.
 func TestBindingIsTheHeaders(t *testing.T) {
 	header, err := os.ReadFile("../capi/ring.h")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	binding, err := os.ReadFile("gorun/_ring.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	functions := regexp.MustCompile(`(?m)^\w[\w ]*[ *](ring_\w+)\(([^)]*)\);`).FindAllStringSubmatch(string(header), -1)
 	if len(functions) < 30 {
 		t.Fatalf("%d functions in ring.h", len(functions))

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -16,9 +17,7 @@ func standins(t *testing.T) {
 	needs(t, "torch")
 	lab.Need(t, "cc")
 	dir := t.TempDir()
-	if err := ringtest.Standins("../internal/nccl/testdata", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ringtest.Standins("../internal/nccl/testdata", dir))
 	t.Setenv("RING_CUDA_LIB", filepath.Join(dir, "libcuda.so.1"))
 	t.Setenv("RING_NCCL_LIB", filepath.Join(dir, "libnccl.so.2"))
 	t.Setenv("STANDIN_DIR", t.TempDir())
@@ -70,9 +69,7 @@ func TestGPUCheckRanks(t *testing.T) {
 	t.Setenv("GPUCHECK_FAKE", "1")
 	t.Setenv("STANDIN_DIR", t.TempDir())
 	ranks, err := filepath.Abs("../../internal/tools/gpucheck/ranks.py")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for check, want := range map[string]string{"values-host": "calls are right, by host memory",
 		"values-nccl": "calls are right, by NCCL", "dies": "the other rank was told after"} {
 		t.Run(check, func(t *testing.T) {

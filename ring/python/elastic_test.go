@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // elasticJob is gorun with ranks that come and go on this machine.
@@ -36,9 +38,7 @@ func startElastic(t *testing.T, args ...string) *elasticJob {
 	if err == nil {
 		err = j.cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j.lines = bufio.NewScanner(stdout)
 	return j
 }
@@ -70,12 +70,8 @@ func (j *elasticJob) end(ranks int) {
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name+".new", []byte(text), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(name+".new", name); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name+".new", []byte(text), 0o755))
+	must.OK(t, os.Rename(name+".new", name))
 }
 
 // States and samplers do what they say, alone and among three ranks.

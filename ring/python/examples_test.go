@@ -9,15 +9,14 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // example is the path of a program in examples/.
 func example(t testing.TB, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("../../examples", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return path
 }
 
@@ -77,9 +76,7 @@ func TestExamples(t *testing.T) {
 	})
 	t.Run("keras", func(t *testing.T) {
 		cache, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		python := filepath.Join(cache, "gorun-ci/tensorflow-2.21.0/bin/python") // .ci/tensorflow makes it
 		if _, err := os.Stat(python); err != nil {
 			lab.Skip(t, "needs TensorFlow: run .ci/tensorflow")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // interpreter is the Python that has Debian's PyTorch and NumPy.
@@ -94,8 +95,6 @@ func succeed(t testing.TB, c *lab.Cluster, args ...string) []string {
 func script(t testing.TB, name string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("tests", name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return path
 }

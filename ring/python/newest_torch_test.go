@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // newest returns the Python that has the newest PyTorch, or skips the test.
@@ -23,9 +24,7 @@ func TestPyTorchsTests(t *testing.T) {
 	for _, ranks := range []string{"2", "4"} {
 		t.Run(ranks, func(t *testing.T) {
 			text, err := os.ReadFile("testdata/torch-" + lab.TorchVersion + "-gloo.txt")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			var names []string
 			for line := range strings.Lines(string(text)) {
 				name, only, found := strings.Cut(strings.TrimSpace(line), " ")

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // PyPI's gorun is another project, and has a command of the same name: beside it, the package says
@@ -27,9 +28,7 @@ func TestTheOtherGorunIsRefused(t *testing.T) {
 		if err == nil {
 			err = os.Mkdir(filepath.Join(site, neighbour), 0o755)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		cmd := exec.CommandContext(t.Context(), interpreter, "-B", "-c", "import gorun; print(gorun.__file__)")
 		cmd.Dir = site
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+site)

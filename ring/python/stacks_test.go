@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A rank that does not submit the tensor that others wait for is named, with the tensor and the
@@ -18,9 +20,7 @@ func TestStacksNameTheRankThatOthersWaitFor(t *testing.T) {
 	job := exec.CommandContext(t.Context(), gorun, "--name", "hangs", "-np", "3", interpreter, "tests/hangs.py")
 	job.Env = env
 	job.Stderr = os.Stderr
-	if err := job.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, job.Start())
 	defer func() { _ = job.Process.Kill(); _ = job.Wait() }()
 	text := ""
 	for end := time.Now().Add(2 * time.Minute); !strings.Contains(text, "blocked (") &&

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -52,9 +53,7 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 	plan := doctor.NewPlan("default")
 	plan.Speed = 10 * time.Millisecond
 	text, err := json.Marshal(plan)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	m := doctor.Measured{Hosts: map[string]doctor.Host{}}
 	for range hosts {
 		m.Names = append(m.Names, string(rune('a'+len(m.Names))))
@@ -157,9 +156,7 @@ func TestWrongClockAndSlowHostAreNamed(t *testing.T) {
 // bad for it.
 func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	closed := "127.0.0.1:1"
 	p := &party{
 		now:       time.Now,
@@ -268,9 +265,7 @@ func TestSystemIsRead(t *testing.T) {
 
 func asJSON(t *testing.T, v any) string {
 	text, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(text)
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestXidsAreCounted(t *testing.T) {
@@ -29,9 +30,7 @@ func TestXidsAreCounted(t *testing.T) {
 		t.Errorf("%+v without a log", got)
 	}
 	log := filepath.Join(t.TempDir(), "kmsg")
-	if err := os.WriteFile(log, []byte("NVRM: Xid (PCI:0000:3b:00): 48, pid=1\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(log, []byte("NVRM: Xid (PCI:0000:3b:00): 48, pid=1\n"), 0o600))
 	if got := xids(t.Context(), log); len(got) != 1 || got[0].Code != 48 {
 		t.Errorf("%+v", got)
 	}

@@ -282,6 +282,7 @@ func layers() []layer {
 			why: "tests of any package compare texts"},
 		{folder: "internal/test/documents", why: "it reads documents"},
 		{folder: "internal/test/environ", why: leaf},
+		{folder: "internal/test/must", why: leaf},
 		{folder: "internal/test/simulate", why: leaf},
 		{folder: "internal/test/e2e", tests: []string{"gpu", "hostfile", "launcher/transport/srun"},
 			why: "it drives the built command from outside"},

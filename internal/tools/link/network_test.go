@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/tools/link"
 )
 
@@ -43,9 +44,7 @@ func (h *host) do(t *testing.T, f func() error) {
 		}
 		done <- err
 	}()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-done)
 }
 
 // newHosts joins so many hosts.
@@ -58,9 +57,7 @@ func newHosts(t *testing.T, n int) (*link.Network, []*host) {
 		lab.Skip(t, err.Error())
 	}
 	network, err := link.New(1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := network.Close(); err != nil {
 			t.Error(err)
@@ -78,9 +75,7 @@ func newHosts(t *testing.T, n int) (*link.Network, []*host) {
 			}
 			made <- err
 		}()
-		if err := <-made; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-made)
 		t.Cleanup(func() { h.file.Close() })
 		if h.port, err = network.Join(h.path(), "wan0", netip.PrefixFrom(h.addr, 24)); err != nil {
 			t.Fatal(err)
@@ -99,9 +94,7 @@ func (h *host) datagrams(t *testing.T) *net.UDPConn {
 		return err
 	})
 	t.Cleanup(func() { conn.Close() })
-	if err := conn.SetDeadline(time.Now().Add(enough)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, conn.SetDeadline(time.Now().Add(enough)))
 	return conn
 }
 
@@ -196,14 +189,10 @@ func TestRateBoundsAStream(t *testing.T) {
 			})
 			defer conn.Close()
 			listener, err := at.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer listener.Close()
 			for _, c := range []net.Conn{conn, listener} {
-				if err := c.SetDeadline(time.Now().Add(enough)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, c.SetDeadline(time.Now().Add(enough)))
 			}
 			begun := time.Now()
 			sent := make(chan error, 1)

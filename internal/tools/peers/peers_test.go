@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestSettings(t *testing.T) {
@@ -132,9 +133,7 @@ func TestReport(t *testing.T) {
 		},
 	}
 	var out strings.Builder
-	if err := r.write(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.write(&out))
 	want := `
 | bytes | ring | p99 | Open MPI | p99 | Gloo | p99 | best peer / ring | its p99 / ring's | plain socket | ring GB/s | plain socket GB/s | ring / plain socket, speed |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|
@@ -200,9 +199,7 @@ func TestReading(t *testing.T) {
 func TestPinnedRanks(t *testing.T) {
 	lab.Need(t, "taskset")
 	cpus, err := allowed()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g := &ground{cpus: cpus, turn: 1}
 	for rank, name := range []string{"GORUN_RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK"} {
 		want := cpus[rank%len(cpus)]
@@ -226,9 +223,7 @@ func TestNetworkComesAndGoes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	n, err := newNetwork(ctx, t.TempDir(), 2, pairs(""))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	g := &ground{network: n, addrs: []string{n.hosts[0].addr, n.hosts[1].addr}}
 	if out, err := g.rank(ctx, 1, []string{"ip", "-brief", "-4", "addr", "show", "dev", "eth0"}).Output(); err != nil ||
 		!strings.Contains(string(out), n.hosts[1].addr+"/24") {

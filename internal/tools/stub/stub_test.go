@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // programs holds the name of the variable with the folder of the built gorun.
@@ -36,9 +37,7 @@ func run(t *testing.T, spec Spec, args ...string) (code int, stdout, stderr stri
 		t.Fatal(err)
 	}
 	hosts, err := Start(t.TempDir(), spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer hosts.Close()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

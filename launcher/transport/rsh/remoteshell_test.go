@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // kubectl stands in for the real one: the pods job-worker-0 and job-worker-1 are
@@ -55,9 +57,7 @@ func cluster(t *testing.T) string {
 			"\"$line\"\n",
 	} {
 		text = strings.ReplaceAll(text, "DIR", dir)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	return dir
 }
@@ -65,9 +65,7 @@ func cluster(t *testing.T) string {
 func mustDial(t *testing.T, c Config) *Host {
 	t.Helper()
 	h, err := Dial(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return h
 }
 
@@ -95,9 +93,7 @@ func TestKubexec(t *testing.T) {
 	}
 
 	for _, text := range []string{"#!/bin/sh\necho one\n", "#!/bin/sh\necho two\n"} {
-		if err := h.Put(t.Context(), ".cache/gorun/x/tool", 0o700, strings.NewReader(text)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.Put(t.Context(), ".cache/gorun/x/tool", 0o700, strings.NewReader(text)))
 		out.Reset()
 		want := strings.Fields(text)[2] + "\n"
 		if err := h.Run(t.Context(), []string{".cache/gorun/x/tool"}, nil, &out, nil); err != nil ||
@@ -176,9 +172,7 @@ func TestArgumentsOfTheProgram(t *testing.T) {
 	dir := cluster(t)
 	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "words.sh"), "-o", "a b"}, Host: "ada@f1",
 		After: []string{"-p", "22"}})
-	if err := h.Run(t.Context(), []string{"/bin/echo", "x y", "z"}, nil, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.Run(t.Context(), []string{"/bin/echo", "x y", "z"}, nil, nil, nil))
 	text, _ := os.ReadFile(filepath.Join(dir, "words"))
 	if want := "-o\na b\nada@f1\n-p\n22\n/bin/echo 'x y' z\n"; string(text) != want {
 		t.Errorf("words %q, want %q", text, want)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -158,15 +159,11 @@ func TestStepsStartInTurn(t *testing.T) {
 	srun := filepath.Join(dir, "srun")
 	script := "#!/bin/sh\ncase $1 in --help) echo --external-launcher; exit;; esac\nfor name; do :; done\n: >" + dir +
 		"/began$name\nread word\necho $word\ncat >/dev/null\n"
-	if err := os.WriteFile(srun, []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(srun, []byte(script), 0o755))
 	s := New(Job{ID: "7", Nodes: map[string]int{"n1": 0}}, srun, os.Environ())
 	s.slots = make(chan struct{}, 1)
 	node, err := s.Dial(t.Context(), hostfile.Host{Name: "n1"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	began := func(name string) func() bool {
 		return func() bool { _, err := os.Stat(filepath.Join(dir, "began"+name)); return err == nil }
 	}

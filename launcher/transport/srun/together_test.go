@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestOneStepForWhichNodes(t *testing.T) {
@@ -79,9 +80,7 @@ func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 		srun := filepath.Join(t.TempDir(), "srun")
 		script := fmt.Sprintf("#!/bin/sh\ncase $1 in --help) echo --external-launcher; exit;; esac\ncat >/dev/null\n"+
 			"echo 'srun: error: n[1-2]: tasks 0-1: Exited with exit code %d' >&2\nexit %d\n", code, code)
-		if err := os.WriteFile(srun, []byte(script), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(srun, []byte(script), 0o755))
 		var mu sync.Mutex
 		var notes, traces []string
 		into := func(list *[]string) func(string, ...any) {
@@ -103,9 +102,7 @@ func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 		var nodes []*srunHost
 		for _, name := range []string{"n1", "n2"} {
 			node, err := s.Dial(t.Context(), hostfile.Host{Name: name})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			nodes = append(nodes, node.(*srunHost))
 			if build := nodes[len(nodes)-1].AgentBuild(); build != "" {
 				t.Errorf("%s has a resident agent of build %q", name, build)

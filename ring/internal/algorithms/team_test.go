@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/flow"
@@ -316,9 +317,7 @@ func TestBarrierWaitsForAll(t *testing.T) {
 			}
 			return team.Barrier(sign("barrier"))
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for me := range s.ranks {
 			if s.ranks[me].clock < s.ranks[size-1].clock-4*lan().Alpha {
 				t.Errorf("%d members: member %d left the barrier at %d, and the last one came at about %d", size, me,

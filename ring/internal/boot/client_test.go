@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring/internal/boot"
 )
@@ -29,9 +30,7 @@ func testContext(t *testing.T) context.Context {
 func TestJob(t *testing.T) {
 	d := ringtest.NewJob(t, 3)
 	job, err := client(t, d, 2).Job(testContext(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if job.ID != d.ID || job.Rank != 2 || job.Size != 3 || string(job.Key) != string(d.Key) {
 		t.Errorf("job is %+v", job)
 	}
@@ -76,9 +75,7 @@ func TestWatchAbort(t *testing.T) {
 	if a := c.WatchAbort(ended); a != nil {
 		t.Errorf("abort %v, but it was the watch that ended", a)
 	}
-	if err := client(t, d, 1).Lost(ctx, 0, "connection closed"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, client(t, d, 1).Lost(ctx, 0, "connection closed"))
 	if a := c.WatchAbort(ctx); a == nil || a.Rank != 0 || a.Host != ringtest.Host || a.Cause != "connection closed" {
 		t.Errorf("abort is %v", a)
 	}

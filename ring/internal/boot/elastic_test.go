@@ -9,15 +9,14 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring/internal/boot"
 )
 
 func memberClient(t *testing.T, m *ringtest.Member) *boot.Client {
 	member, _, err := rankenv.FromEnviron(ringtest.Lookup(m.Environ()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := boot.NewClient(member.Agent, member.Token)
 	t.Cleanup(c.Close)
 	return c

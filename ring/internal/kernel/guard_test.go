@@ -7,6 +7,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/must"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -14,18 +16,14 @@ import (
 func fenced(t *testing.T) []byte {
 	page := unix.Getpagesize()
 	all, err := unix.Mmap(-1, 0, 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		if err := unix.Munmap(all); err != nil {
 			t.Error(err)
 		}
 	})
 	for _, fence := range [][]byte{all[:page], all[3*page:]} {
-		if err := unix.Mprotect(fence, unix.PROT_NONE); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Mprotect(fence, unix.PROT_NONE))
 	}
 	return all[page : 3*page]
 }

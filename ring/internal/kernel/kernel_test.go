@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const guard = 0xa5
@@ -230,9 +232,7 @@ func TestSpecialPairs(t *testing.T) {
 
 func TestDetect(t *testing.T) {
 	best, err := Detect("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Logf("this machine has %v", best)
 	for tier := plain; tier <= avx512; tier++ {
 		set, err := Detect(tier.String())

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring/internal/nccl"
 )
@@ -49,13 +50,9 @@ func child(t *testing.T, what string, env ...string) string {
 func realLibrary(t *testing.T) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	found, err := filepath.Glob(filepath.Join(cache, "gorun-ci/nccl-*", "libnccl.so.2"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(found) == 0 {
 		lab.Skip(t, "needs libnccl.so.2, which .ci/nccl fetches")
 	}
@@ -81,14 +78,10 @@ func TestRealLibraryHasAll(t *testing.T) {
 		t.Fatalf("found %d names in shim.h", len(names))
 	}
 	f, err := elf.Open(realLibrary(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer f.Close()
 	symbols, err := f.DynamicSymbols()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	has := map[string]bool{}
 	for _, s := range symbols {
 		has[s.Name] = s.Section != elf.SHN_UNDEF
@@ -103,9 +96,7 @@ func TestRealLibraryHasAll(t *testing.T) {
 func text(t *testing.T, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return string(b)
 }
 
@@ -143,9 +134,7 @@ func TestOldLibrary(t *testing.T) {
 	}
 	lab.Need(t, "cc")
 	dir := t.TempDir()
-	if err := ringtest.Standins("testdata", dir, "-DSTANDIN_VERSION=21005"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ringtest.Standins("testdata", dir, "-DSTANDIN_VERSION=21005"))
 	out := child(t, "old", "RING_NCCL_LIB="+filepath.Join(dir, "libnccl.so.2"), "RING_CUDA_LIB="+
 		filepath.Join(dir, "libcuda.so.1"), "STANDIN_DIR="+dir)
 	if want := "found NCCL 2.10.5 (" + dir + "/libnccl.so.2) scales false\n"; out != want {
@@ -191,9 +180,7 @@ func old() error {
 // Where it is found is one thing, whether it can be loaded another.
 func TestBrokenLibraries(t *testing.T) {
 	broken := filepath.Join(t.TempDir(), "libnccl.so.2")
-	if err := os.WriteFile(broken, []byte("no library"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(broken, []byte("no library"), 0o600))
 	lookup := func(name, value string) func(string) (string, bool) {
 		return func(asked string) (string, bool) {
 			if asked != name {
@@ -212,12 +199,8 @@ func TestBrokenLibraries(t *testing.T) {
 	}
 	venv := t.TempDir()
 	packages := filepath.Join(venv, "lib/python3.9/site-packages/nvidia/nccl/lib")
-	if err := os.MkdirAll(packages, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(broken, filepath.Join(packages, "libnccl.so.2")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(packages, 0o755))
+	must.OK(t, os.Rename(broken, filepath.Join(packages, "libnccl.so.2")))
 	if _, err := nccl.Find(lookup("VIRTUAL_ENV", venv)); err == nil ||
 		!strings.Contains(err.Error(), "load "+packages) {
 		t.Errorf("a broken wheel: %v", err)

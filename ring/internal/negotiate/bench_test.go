@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -23,9 +24,7 @@ func newSteady(tb testing.TB, size, tensors int) *steady {
 	c := defaults()
 	c.Size = size
 	n, err := New(c)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	s := &steady{n: n, box: NewOutbox(0, size), now: time.Unix(1000, 0)}
 	for i := range tensors {
 		r := sumOf(fmt.Sprintf("layer/%d/weight", i), uint64(1000*i))
@@ -90,9 +89,7 @@ func (s *steady) cycle() error {
 func TestSteadyStateAllocatesNothing(t *testing.T) {
 	s := newSteady(t, 8, 100)
 	if n := testing.AllocsPerRun(100, func() {
-		if err := s.cycle(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.cycle())
 	}); n != 0 {
 		t.Errorf("%v allocations in a cycle", n)
 	}

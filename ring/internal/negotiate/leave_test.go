@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 )
 
@@ -74,9 +75,7 @@ func TestArrivals(t *testing.T) {
 func TestWithdraw(t *testing.T) {
 	box := NewOutbox(0, 2)
 	for _, name := range []string{"a", "b", "c"} {
-		if err := box.Submit(sumOf(name, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, box.Submit(sumOf(name, 1)))
 	}
 	box.Withdraw(2)
 	box.Done("b")

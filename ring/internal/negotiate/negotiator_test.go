@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -94,9 +95,7 @@ func TestMismatch(t *testing.T) {
 
 func TestOutbox(t *testing.T) {
 	box := NewOutbox(2, 3)
-	if err := box.Submit(sumOf("a", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, box.Submit(sumOf("a", 1)))
 	duplicate := new(DuplicateError)
 	if err := box.Submit(sumOf("a", 1)); !errors.As(err, &duplicate) || duplicate.Rank != 2 || duplicate.Name != "a" {
 		t.Errorf("second submission: %v", err)
@@ -139,14 +138,10 @@ func TestOutbox(t *testing.T) {
 
 func TestOutboxForgetsIdleNames(t *testing.T) {
 	box := NewOutbox(0, 1)
-	if err := box.Submit(sumOf("stays", 1)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, box.Submit(sumOf("stays", 1)))
 	for i := range 3 * idleNames {
 		name := fmt.Sprint(i)
-		if err := box.Submit(sumOf(name, 1)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, box.Submit(sumOf(name, 1)))
 		box.Sent(1)
 		box.Done(name)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -26,9 +27,7 @@ func newWorld(t *testing.T, size int, c Config) *world {
 		c.Rank = rank
 		c.Size = size
 		n, err := New(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		w.ranks = append(w.ranks, n)
 		w.boxes = append(w.boxes, NewOutbox(rank, size))
 	}

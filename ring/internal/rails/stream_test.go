@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // connect returns both ends of a connection over the loopback interface: the one of a lane, and the
@@ -17,23 +18,15 @@ import (
 func connect(t *testing.T) (*secure.Conn, *net.TCPConn) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	far, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { far.Close() })
 	near, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := &secure.Conn{TCPConn: near.(*net.TCPConn)}
-	if err := c.Own(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Own())
 	return c, far.(*net.TCPConn)
 }
 
@@ -85,9 +78,7 @@ func receive(t *testing.T, s *Stream, n int) {
 func TestLaneEndsInASegmentReceivedElsewhere(t *testing.T) {
 	first, one := connect(t)
 	s, err := New(first, Config{Rails: 2, First: 0})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	second, two := connect(t)
 	if !s.Add(2, second) {
@@ -126,9 +117,7 @@ func TestTheOnlyLaneIsReplaced(t *testing.T) {
 				}
 				return nil, errors.New("refused")
 			}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			defer s.Close()
 			<-dialed
 			far.Close()
@@ -171,9 +160,7 @@ func outbox() *secure.Outbox {
 func TestKeeperEndsAWaitThatMustWatchMore(t *testing.T) {
 	first, _ := connect(t)
 	s, err := New(first, Config{Rails: 1, First: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	s.Watch(nil, true, true)
 	s.mu.Lock()

@@ -4,6 +4,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -13,9 +15,7 @@ func keep(t *testing.T) unix.CPUSet {
 	t.Helper()
 	runtime.LockOSThread()
 	var before unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.SchedGetaffinity(0, &before))
 	t.Cleanup(func() {
 		if err := unix.SchedSetaffinity(0, &before); err != nil {
 			t.Error(err)
@@ -51,9 +51,7 @@ func TestLeaveTheOnlyProcessor(t *testing.T) {
 	keep(t)
 	var one, after unix.CPUSet
 	one.Set(int(processor()))
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.SchedSetaffinity(0, &one))
 	if leave() {
 		t.Error("this thread left the only processor that it may use")
 	}
@@ -67,9 +65,7 @@ func TestLocated(t *testing.T) {
 	keep(t)
 	var one unix.CPUSet
 	one.Set(int(processor()))
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.SchedSetaffinity(0, &one))
 	controls := []*control{new(control), new(control)}
 	busy := crowd{fair: 1, rank: 0, all: controls}
 	waiting := crowd{fair: 1, rank: 1, all: controls}
@@ -95,9 +91,7 @@ func TestCrowd(t *testing.T) {
 	before := keep(t)
 	var one unix.CPUSet
 	one.Set(int(processor()))
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.SchedSetaffinity(0, &one))
 	controls := []*control{new(control), new(control), new(control)}
 	crowds := make([]crowd, len(controls))
 	for rank := range crowds {
@@ -123,9 +117,7 @@ func TestCrowd(t *testing.T) {
 	if !crowds[2].enter() {
 		t.Error("rank 2 stays the third on a processor")
 	}
-	if err := unix.SchedSetaffinity(0, &before); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.SchedSetaffinity(0, &before))
 	if before.Count() > 1 && (!crowds[1].moveAway() || crowds[1].moveAway()) {
 		t.Error("a rank moves once in a while")
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -55,9 +56,7 @@ func each(tb testing.TB, size int, f func(g *Group)) (broken *atomic.Bool) {
 func run(tb testing.TB, size int, broken *atomic.Bool, f func(g *Group)) {
 	tb.Helper()
 	kernels, err := kernel.Detect(os.Getenv("RING_SIMD"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, err)
 	m := &meeting{size: size, rounds: map[string]*round{}}
 	var wg, done sync.WaitGroup
 	done.Add(size)

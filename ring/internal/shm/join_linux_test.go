@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -137,13 +138,9 @@ func TestFalseOffersAreRefused(t *testing.T) {
 	all := [][]int{{0, 1, 2}}
 	none := [][]int{{0}, {1}, {2}}
 	fifo := filepath.Join(t.TempDir(), "fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Mkfifo(fifo, 0o600))
 	pipe, err := os.OpenFile(fifo, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer pipe.Close()
 	nonce := `"Nonce":"AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="`
 	offer := func(pid, fd int) string {
@@ -194,9 +191,7 @@ func TestFalseOffersAreRefused(t *testing.T) {
 // looseMemory returns a memfd that can shrink, or that is not fully allocated.
 func looseMemory(t *testing.T, size int, sealed bool) (fd int) {
 	fd, err := unix.MemfdCreate(memfdName, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { unix.Close(fd) })
 	err = unix.Ftruncate(fd, int64(size))
 	if !sealed {
@@ -204,9 +199,7 @@ func looseMemory(t *testing.T, size int, sealed bool) (fd int) {
 	} else {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, noShrink)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return fd
 }
 
@@ -255,14 +248,10 @@ func TestExchangeFails(t *testing.T) {
 func held(t *testing.T) int {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	n := strings.Count(string(maps), memfdName)
 	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, fd := range fds {
 		if name, _ := os.Readlink("/proc/self/fd/" + fd.Name()); strings.Contains(name, memfdName) {
 			n++

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -60,20 +62,14 @@ func TestKilledBetweenStoreAndWake(t *testing.T) {
 func TestPeerCannotTakeMemoryAway(t *testing.T) {
 	const size = 16 * probeSize
 	own, offer, err := makeMemory(size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unix.Munmap(own.bytes)
 	defer own.file.Close()
 	theirs, err := openMemory(offer, size)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unix.Munmap(theirs)
 	peer, err := unix.Open("/proc/self/fd/"+strconv.Itoa(int(own.file.Fd())), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unix.Close(peer)
 	for _, to := range []int64{0, probeSize, 2 * size} {
 		if err := unix.Ftruncate(peer, to); !errors.Is(err, unix.EPERM) {
@@ -86,9 +82,7 @@ func TestPeerCannotTakeMemoryAway(t *testing.T) {
 	for i := range own.bytes {
 		own.bytes[i] = 1
 	}
-	if err := unix.Fallocate(peer, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, size); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Fallocate(peer, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, size))
 	for i := 0; i < size; i += probeSize {
 		if own.bytes[i] != 0 {
 			t.Errorf("byte %d is %d after all was taken out", i, own.bytes[i])

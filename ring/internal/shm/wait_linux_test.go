@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -74,14 +76,10 @@ func TestEnded(t *testing.T) {
 		}
 	}
 	child := exec.Command("true")
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, child.Start())
 	defer child.Wait()
 	_, born, err = processState(child.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	// The child is not reaped before this test ends.
 	for !ended(child.Process.Pid, born) { // else the test times out
 		yield()
@@ -128,9 +126,7 @@ func TestUsableCores(t *testing.T) {
 		}
 	}
 	var mine unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &mine); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.SchedGetaffinity(0, &mine))
 	a.introduce()
 	if a.cpus != mine || int(a.pid.Load()) != procPID() {
 		t.Errorf("this process is introduced as %d on %v", a.pid.Load(), a.cpus)
@@ -160,9 +156,7 @@ func TestSignalsDoNotHideSilence(t *testing.T) {
 			}
 			return
 		case <-tick.C:
-			if err := unix.Tgkill(os.Getpid(), tid, unix.SIGURG); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, unix.Tgkill(os.Getpid(), tid, unix.SIGURG))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -18,9 +19,7 @@ import (
 func meet(t testing.TB, rank int, addrs [][]netip.AddrPort) *Net {
 	t.Helper()
 	n := open(t, 1)
-	if err := n.Meet(identity(rank, len(addrs)), peersAt(addrs)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Meet(identity(rank, len(addrs)), peersAt(addrs)))
 	return n
 }
 
@@ -119,28 +118,20 @@ func TestCandidateAddresses(t *testing.T) {
 	closed := open(t, 1)
 	closed.Close()
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // answers nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer mute.Close()
 	other := open(t, 1)
 	stranger := identity(1, 2)
 	stranger.Job = "other"
-	if err := other.Meet(stranger, make([]secure.Peer, 2)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, other.Meet(stranger, make([]secure.Peer, 2)))
 	wrong := map[string]netip.AddrPort{"dead": closed.Addrs()[0], "mute": addrOf(mute), "another job": other.Addrs()[0]}
 	for name, addr := range wrong {
 		t.Run(name, func(t *testing.T) {
 			one := open(t, 2)
-			if err := one.Meet(identity(1, 2), make([]secure.Peer, 2)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, one.Meet(identity(1, 2), make([]secure.Peer, 2)))
 			zero := open(t, 2)
 			candidates := append([]netip.AddrPort{addr, addr}, one.Addrs()...)
-			if err := zero.Meet(identity(0, 2), peersAt([][]netip.AddrPort{nil, candidates})); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, zero.Meet(identity(0, 2), peersAt([][]netip.AddrPort{nil, candidates})))
 			start := time.Now()
 			linkUp(t, []*Net{zero, one})
 			if took := time.Since(start); took > 5*time.Second { // the timeout of one handshake
@@ -192,9 +183,7 @@ func TestListen(t *testing.T) {
 		t.Errorf("listens on %v", n.Addrs())
 	}
 	both, err := Listen(ctx, []netip.Addr{foreign, own}, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer both.Close()
 	if len(both.Addrs()) != 1 {
 		t.Errorf("listens on %v, one address", both.Addrs())

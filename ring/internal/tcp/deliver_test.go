@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A rank closes while a note to it is unread: the kernel drops unsent data, except data
@@ -41,17 +42,13 @@ func TestNoteToARankThatHasLeft(t *testing.T) {
 		nets := waiters(t, guard, 2)
 		linkUp(t, nets)
 		out := payload(1000)
-		if err := nets[0].Run(sending(numbered(1, 1), 1, out)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, nets[0].Run(sending(numbered(1, 1), 1, out)))
 		nets[0].Close()
 		in := make([]byte, len(out))
 		f := receiving(numbered(1, 1), 0, in)
 		for range 3 { // a reset answers the first
 			nets[1].flows++
-			if err := nets[1].sendNote(nets[1].links[0], f); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, nets[1].sendNote(nets[1].links[0], f))
 			time.Sleep(10 * time.Millisecond)
 		}
 		if err := nets[1].Run(f); err != nil || !bytes.Equal(in, out) {

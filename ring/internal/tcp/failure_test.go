@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -86,9 +87,7 @@ func TestPeerDies(t *testing.T) {
 // Interrupt ends a call in any state.
 func TestInterruptWhileJoining(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0") // answers nothing
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer mute.Close()
 	closed := open(t, 1)
 	closed.Close()
@@ -100,9 +99,7 @@ func TestInterruptWhileJoining(t *testing.T) {
 		} {
 			what := fmt.Sprintf("%s to rank %d", name, other)
 			n := open(t, 1)
-			if err := n.Meet(identity(1, 4), peersAt(addrs)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, n.Meet(identity(1, 4), peersAt(addrs)))
 			done := started(func() error { return call(n) })
 			time.Sleep(rand.N(20 * time.Millisecond)) // any moment will do
 			n.Interrupt()
@@ -163,9 +160,7 @@ func TestLastWords(t *testing.T) {
 	conn := dialAs(t, n, 0, 1)[0]
 	theirs := flow.Sign{7}
 	unix.Write(conn.FD, theirs[:])
-	if err := n.Connect(testContext(t), []int{0}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Connect(testContext(t), []int{0}))
 	s := n.streams[0]
 	l := n.links[0]
 	s.begin(exchange(0, payload(100), nil), l, l)

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -20,9 +21,7 @@ func TestWritesInParts(t *testing.T) {
 		for rank, n := range nets {
 			for _, s := range n.links[1-rank].conns {
 				// the least it has
-				if err := unix.SetsockoptInt(s.(socket).FD, unix.SOL_SOCKET, unix.SO_SNDBUF, 1); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, unix.SetsockoptInt(s.(socket).FD, unix.SOL_SOCKET, unix.SO_SNDBUF, 1))
 			}
 		}
 		out := [2][]byte{payload(size), bytes.Repeat([]byte("back"), size/4)}

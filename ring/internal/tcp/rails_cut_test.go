@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestRailProcess is the process that TestRailIsCut runs on two hosts: a rank that prints its
@@ -30,9 +31,7 @@ func TestRailProcess(t *testing.T) {
 	fmt.Println("at", n.Addrs()[0], n.Addrs()[1])
 	in := bufio.NewReader(os.Stdin)
 	text, err := in.ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	peers := make([]secure.Peer, 2)
 	peers[rank].Addrs = n.Addrs()
 	for word := range strings.FieldsSeq(text) {
@@ -43,9 +42,7 @@ func TestRailProcess(t *testing.T) {
 			peers[i].Rails = append(peers[i].Rails, secure.Rail{Addr: addr, Bits: 24, Interface: fmt.Sprint("eth", j)})
 		}
 	}
-	if err := n.Meet(identity(rank, 2), peers); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Meet(identity(rank, 2), peers))
 	var over atomic.Bool
 	go func() {
 		io.Copy(io.Discard, in)
@@ -120,9 +117,7 @@ func TestRailIsCut(t *testing.T) {
 	hear := func(rank int, begin string) string {
 		t.Helper()
 		line, err := ranks[rank].Hear(begin)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return strings.TrimPrefix(line, begin)
 	}
 	var at [2]string
@@ -139,9 +134,7 @@ func TestRailIsCut(t *testing.T) {
 
 	sent := func(name string) int {
 		text, err := c.On(t.Context(), "f1", "cat", "/proc/net/dev").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		for line := range strings.Lines(string(text)) {
 			if fields := strings.Fields(line); len(fields) > 9 && fields[0] == name+":" {
 				n, _ := strconv.Atoi(fields[9])

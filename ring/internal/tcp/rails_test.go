@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -79,9 +80,7 @@ func railWorld(t testing.TB, guard secure.Guard, size, count int) ([]*Net, []*so
 		}
 	}
 	for rank, n := range nets {
-		if err := n.Meet(identity(rank, size), peers); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, n.Meet(identity(rank, size), peers))
 	}
 	linkUp(t, nets)
 	awaitLanes(t, nets, open, (size-1)*count)
@@ -157,9 +156,7 @@ func TestRailsBothSendFirst(t *testing.T) {
 		}
 		return nil
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(errs...))
 }
 
 // Lanes that end are replaced, and lose nothing.
@@ -211,9 +208,7 @@ func TestRailsLastData(t *testing.T) {
 	for range 20 {
 		nets, open := railWorld(t, secure.Plain, 2, 2)
 		give := sending(&flow.Sign{1}, 0, payload(n))
-		if err := nets[1].Run(give); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, nets[1].Run(give))
 		nets[1].Deliver()
 		nets[1].Interrupt()
 		nets[1].Close()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/secure"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // congestionOf is the congestion control of every connection between two ranks.
@@ -18,26 +19,20 @@ func congestionOf(t *testing.T, want string) []string {
 	for rank := range nets {
 		n, err := Listen(testContext(t), []netip.Addr{loopback()},
 			Config{Config: secure.Config{Stripes: 2, Congestion: want}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { n.Close() })
 		nets[rank] = n
 		addrs[rank] = n.Addrs()
 	}
 	for rank, n := range nets {
-		if err := n.Meet(identity(rank, 2), peersAt(addrs)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, n.Meet(identity(rank, 2), peersAt(addrs)))
 	}
 	linkUp(t, nets)
 	var names []string
 	for rank, n := range nets {
 		for _, s := range n.links[1-rank].conns {
 			name, err := unix.GetsockoptString(s.(socket).FD, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			names = append(names, name)
 		}
 	}
@@ -47,14 +42,10 @@ func congestionOf(t *testing.T, want string) []string {
 func TestCongestion(t *testing.T) {
 	lab.NeedKernel(t, "TCP_CONGESTION of three letters")
 	system, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer unix.Close(system)
 	normal, err := unix.GetsockoptString(system, unix.IPPROTO_TCP, unix.TCP_CONGESTION)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for asked, want := range map[string]string{"": "reno", "reno": "reno", normal: normal} {
 		for _, got := range congestionOf(t, asked) {
 			if got != want {

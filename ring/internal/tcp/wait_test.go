@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -45,9 +46,7 @@ func TestWaitThatNothingEndsIsFollowedByAnotherTry(t *testing.T) {
 	nets := world(t, 2, 1)
 	linkUp(t, nets)
 	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Pipe2(pipe[:], unix.O_CLOEXEC))
 	defer unix.Close(pipe[0])
 	defer unix.Close(pipe[1])
 	l := &late{conn: nets[0].links[1].conns[0], silent: pipe[0]}
@@ -57,9 +56,7 @@ func TestWaitThatNothingEndsIsFollowedByAnotherTry(t *testing.T) {
 	done := started(func() error {
 		return errors.Join(each(nets, func(rank int, n *Net) error { return n.Run(flows[rank]) })...)
 	})
-	if err := within(t, 3*time.Minute, "the flow", done); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, within(t, 3*time.Minute, "the flow", done))
 	if !l.waited || !bytes.Equal(in[0], payload(100)) || !bytes.Equal(in[1], payload(100)) {
 		t.Errorf("waited %v, received %d and %d", l.waited, in[0], in[1])
 	}

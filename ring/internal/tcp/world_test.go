@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -42,17 +43,13 @@ func open(t testing.TB, stripes int, addrs ...netip.Addr) *Net {
 func openGuarded(t testing.TB, guard secure.Guard, stripes int, addrs ...netip.Addr) *Net {
 	t.Helper()
 	kernels, err := kernel.Detect("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if len(addrs) == 0 {
 		addrs = []netip.Addr{loopback()}
 	}
 	n, err := Listen(testContext(t), addrs, Config{Config: secure.Config{Stripes: stripes, Guard: guard},
 		Kernels: kernels})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { n.Close() })
 	return n
 }
@@ -89,9 +86,7 @@ func guardedWorld(t testing.TB, guard secure.Guard, size, stripes int) []*Net {
 		peers[rank] = secure.Peer{Addrs: nets[rank].Addrs(), Cert: nets[rank].Cert()}
 	}
 	for rank, n := range nets {
-		if err := n.Meet(identity(rank, size), peers); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, n.Meet(identity(rank, size), peers))
 	}
 	return nets
 }
@@ -111,9 +106,7 @@ func each(nets []*Net, do func(rank int, n *Net) error) []error {
 func run(t testing.TB, nets []*Net, flows []*flow.Flow) {
 	t.Helper()
 	errs := each(nets, func(rank int, n *Net) error { return n.Run(flows[rank]) })
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(errs...))
 }
 
 // exchange returns a flow that swaps one part with another rank.
@@ -140,9 +133,7 @@ func linkUp(t testing.TB, nets []*Net) {
 		}
 		return n.Connect(testContext(t), all)
 	})
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(errs...))
 }
 
 func payload(n int) []byte {
@@ -157,9 +148,7 @@ func payload(n int) []byte {
 func rankTwo(t testing.TB, stripes int) *Net {
 	t.Helper()
 	n := open(t, stripes)
-	if err := n.Meet(identity(2, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, n.Meet(identity(2, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})))
 	return n
 }
 
@@ -167,17 +156,11 @@ func rankTwo(t testing.TB, stripes int) *Net {
 func dialAs(t testing.TB, n *Net, rank, stripes int) []*secure.Conn {
 	t.Helper()
 	e, err := secure.Listen(testContext(t), []netip.Addr{loopback()}, secure.Config{Stripes: stripes})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(e.Close)
-	if err := e.Meet(identity(rank, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Meet(identity(rank, 3), peersAt([][]netip.AddrPort{nil, nil, n.Addrs()})))
 	conns, err := e.Dial(testContext(t), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for _, c := range conns {
 		t.Cleanup(func() { c.Close() })
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestStartAndStop(t *testing.T) {
@@ -22,9 +24,7 @@ func TestStartAndStop(t *testing.T) {
 	allreduce(tl, "nobody listens")
 	var first, second bytes.Buffer
 	for _, out := range []*bytes.Buffer{&first, &second} {
-		if err := tl.Start(out, Options{}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tl.Start(out, Options{}))
 		if err := tl.Start(io.Discard, Options{}); !errors.Is(err, ErrRunning) || !tl.On() {
 			t.Errorf("second start: %v, on: %v", err, tl.On())
 		}
@@ -46,26 +46,18 @@ func TestStartAndStop(t *testing.T) {
 func TestAppend(t *testing.T) {
 	tl := ticking()
 	file, err := os.Create(filepath.Join(t.TempDir(), "timeline.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	if err := tl.Start(file, Options{Append: true}); err == nil {
 		t.Fatal("appended to nothing")
 	}
 	for round := range 3 {
-		if err := tl.Start(file, Options{Append: round > 0}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tl.Start(file, Options{Append: round > 0}))
 		allreduce(tl, "x")
 		allreduce(tl, fmt.Sprintf("y%d", round))
-		if err := tl.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tl.Stop())
 		text, err := os.ReadFile(file.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		all := parse(t, text)
 		rows := 0
 		for _, r := range all {
@@ -102,13 +94,9 @@ func TestStopWhileBusy(t *testing.T) {
 	events := 0
 	for range 50 {
 		var out bytes.Buffer
-		if err := tl.Start(&out, Options{Buffer: 64, MarkCycles: true}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tl.Start(&out, Options{Buffer: 64, MarkCycles: true}))
 		tl.Cycle()
-		if err := tl.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, tl.Stop())
 		all := parse(t, out.Bytes())
 		nest(t, all)
 		events += len(all) - 3
@@ -131,9 +119,7 @@ func (w *broken) Write([]byte) (int, error) {
 func TestWriterFails(t *testing.T) {
 	tl := New()
 	var bad broken
-	if err := tl.Start(&bad, Options{Buffer: 1 << 20}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Start(&bad, Options{Buffer: 1 << 20}))
 	for range 1000 {
 		allreduce(tl, "x")
 	}
@@ -149,12 +135,8 @@ func TestWriterFails(t *testing.T) {
 		t.Error("appended to a trace that was not finished")
 	}
 	var out bytes.Buffer
-	if err := tl.Start(&out, Options{}); err != nil {
-		t.Fatal(err)
-	}
-	if err := tl.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Start(&out, Options{}))
+	must.OK(t, tl.Stop())
 	nest(t, parse(t, out.Bytes()))
 }
 
@@ -195,9 +177,7 @@ func TestAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() { allreduce(tl, "x") }); n != 0 {
 		t.Errorf("%v allocations while off", n)
 	}
-	if err := tl.Start(io.Discard, Options{MarkCycles: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Start(io.Discard, Options{MarkCycles: true}))
 	if n := testing.AllocsPerRun(1000, func() { allreduce(tl, "x") }); n != 0 {
 		t.Errorf("%v allocations while on", n)
 	}

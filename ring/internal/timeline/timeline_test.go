@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // record is an event as a reader of the file sees it.
@@ -104,9 +106,7 @@ func ticking() *Timeline {
 func TestTranscript(t *testing.T) {
 	tl := ticking()
 	var out bytes.Buffer
-	if err := tl.Start(&out, Options{MarkCycles: true}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Start(&out, Options{MarkCycles: true}))
 	tl.Cycle()
 	tl.Negotiate("a\"b\x01\xff", "ALLREDUCE")
 	tl.Ready("a\"b\x01\xff", 1)
@@ -116,9 +116,7 @@ func TestTranscript(t *testing.T) {
 	tl.Leave("a\"b\x01\xff", Queue)
 	tl.End("a\"b\x01\xff", "ALLREDUCE", Args{DType: "float32", Count: 12})
 	tl.Begin("barrier", "BARRIER")
-	if err := tl.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Stop())
 	const want = `[
 {"ph":"M","pid":0,"name":"process_name","args":{"start_time_since_epoch_in_micros":1700000000000001}},
 {"ph":"M","pid":0,"name":"process_sort_index","args":{"sort_index":-1}},
@@ -157,15 +155,11 @@ func (w *writes) Write(b []byte) (int, error) {
 func TestCutAnywhere(t *testing.T) {
 	tl := New()
 	var out writes
-	if err := tl.Start(&out, Options{Buffer: 1 << 20}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Start(&out, Options{Buffer: 1 << 20}))
 	for i := range 300 {
 		allreduce(tl, fmt.Sprintf("tensor %d", i%7))
 	}
-	if err := tl.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Stop())
 	var text []byte
 	for i, chunk := range out.chunks {
 		text = append(text, chunk...)
@@ -211,9 +205,7 @@ func (g *gate) Write(b []byte) (int, error) {
 func TestSlowWriter(t *testing.T) {
 	tl := New()
 	out := &gate{open: make(chan struct{})}
-	if err := tl.Start(out, Options{Buffer: 100}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Start(out, Options{Buffer: 100}))
 	const callers = 8
 	const events = 5000
 	var work sync.WaitGroup
@@ -226,9 +218,7 @@ func TestSlowWriter(t *testing.T) {
 	}
 	work.Wait()
 	close(out.open)
-	if err := tl.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, tl.Stop())
 	all := parse(t, out.Bytes())
 	written := 0
 	for _, r := range all {
