@@ -103,28 +103,45 @@ func (s *deviceSeat) everyForm(rank, size int) error {
 	return nil
 }
 
-// everyType combines elements of all types by all operations.
+// everyType combines elements of all types by all operations, and adds those with a fraction with a
+// scale too.
 func (s *deviceSeat) everyType(rank, size int) error {
 	for typ := ring.Float32; typ <= ring.Bool; typ++ {
 		for op := ring.Sum; op <= ring.BXor; op++ {
 			if !defined(typ, op) {
 				continue
 			}
-			var v []byte
-			for i := range deviceN {
-				v = binary.LittleEndian.AppendUint64(v, bitsOf(typ, small(typ, rank, i)))[:(i+1)*typ.Size()]
+			if err := s.combine(typ, op, 0, rank, size); err != nil {
+				return err
 			}
-			b := ring.Buffer{Ptr: unsafe.Pointer(&v[0]), Len: deviceN}
-			if err := s.do(collective(ring.KindAllReduce, typ, op, b, b), 0); err != nil {
-				return fmt.Errorf("%v of %v: %w", op, typ, err)
-			}
-			for i := range deviceN {
-				want, exact := exactly(typ, op, size, i)
-				bits := binary.LittleEndian.AppendUint64(nil, bitsOf(typ, want))[:typ.Size()]
-				if got := v[i*typ.Size():][:typ.Size()]; exact && !bytes.Equal(got, bits) {
-					return fmt.Errorf("%v of %v: element %d is %x, want %v, %x", op, typ, i, got, want, bits)
+			if op == ring.Sum && typ.Float() {
+				if err := s.combine(typ, op, 0.25, rank, size); err != nil {
+					return err
 				}
 			}
+		}
+	}
+	return nil
+}
+
+// combine makes an allreduce, with a scale if that is not 0.
+func (s *deviceSeat) combine(typ ring.Type, op ring.Op, scale float64, rank, size int) error {
+	var v []byte
+	for i := range deviceN {
+		v = binary.LittleEndian.AppendUint64(v, bitsOf(typ, small(typ, rank, i)))[:(i+1)*typ.Size()]
+	}
+	b := ring.Buffer{Ptr: unsafe.Pointer(&v[0]), Len: deviceN}
+	if err := s.do(collective(ring.KindAllReduce, typ, op, b, b), scale); err != nil {
+		return fmt.Errorf("%v of %v: %w", op, typ, err)
+	}
+	for i := range deviceN {
+		want, exact := exactly(typ, op, size, i)
+		if scale != 0 {
+			want *= scale
+		}
+		bits := binary.LittleEndian.AppendUint64(nil, bitsOf(typ, want))[:typ.Size()]
+		if got := v[i*typ.Size():][:typ.Size()]; exact && !bytes.Equal(got, bits) {
+			return fmt.Errorf("%v of %v, scale %v: element %d is %x, want %v, %x", op, typ, scale, i, got, want, bits)
 		}
 	}
 	return nil
