@@ -269,7 +269,8 @@ func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 						}
 						var err error
 						for _, call := range mine {
-							if err = specOf(call).once(comms[rank], position{n: 3000, root: culprit}, synchronously); err != nil {
+							at := position{n: 3000, root: culprit}
+							if err = specOf(call).once(comms[rank], at, synchronously); err != nil {
 								break
 							}
 						}
