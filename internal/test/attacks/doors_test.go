@@ -153,7 +153,7 @@ func doorsOf(pid int, names *strings.Replacer) (doors []door) {
 			doors = append(doors, door(of+" memory "+strings.TrimSuffix(name, " (deleted)")))
 		case strings.HasPrefix(target, "/sys/fs/cgroup/") && strings.HasPrefix(base, "gorun-"):
 			doors = append(doors, door(of+" cgroup gorun-ID"))
-		case target == "/dev/null" || strings.HasPrefix(target, "/sys/") || strings.HasPrefix(target, "/proc/"):
+		case target == "/dev/null" || strings.HasPrefix(target, "/sys/") || strings.HasPrefix(target+"/", "/proc/"):
 		case target[0] == '/':
 			doors = append(doors, door(of+" file "+names.Replace(strings.TrimSuffix(target, " (deleted)"))))
 		}
