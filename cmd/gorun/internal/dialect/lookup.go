@@ -127,6 +127,19 @@ func (t *translator) unknown(arg string) error {
 		dashes = "-"
 	}
 	name := strings.TrimPrefix(typedWord(arg), dashes)
+	h := "see gorun --help; flags of your program go after its name"
+	if n := t.nearest(name); n != "" {
+		h = "did you mean --" + n + "?"
+	}
+	if rows := t.table.flags[normalizeDashes(name)]; len(rows) > 0 && t.dialect == Own {
+		launcher := rows[0].of.String()
+		h += " For " + launcher + "'s meaning say --dialect " + launcher
+	}
+	return usage.Errorf(h, "unknown flag %s%s", dashes, name)
+}
+
+// nearest returns the long flag that an unknown word probably means, or "".
+func (t *translator) nearest(name string) string {
 	var ours, theirs []string
 	t.flags.VisitAll(func(f *pflag.Flag) { ours = append(ours, f.Name) })
 	for other := range t.table.flags {
@@ -135,16 +148,18 @@ func (t *translator) unknown(arg string) error {
 		}
 	}
 	slices.Sort(theirs)
-	h := "see gorun --help; flags of your program go after its name"
-	all := append(ours, theirs...)
-	if n := usage.Nearest(normalizeDashes(name), all); n != "" {
-		h = "did you mean --" + n + "?"
+	return usage.Nearest(normalizeDashes(name), append(ours, theirs...))
+}
+
+// misspelled reports whether the text after one dash is nearly a long flag of a launcher whose long
+// flags have one dash, rather than a letter with its value.
+func (t *translator) misspelled(body string) bool {
+	if t.dialect&(OpenMPI|Hydra) == 0 || len(body) < 3 {
+		return false
 	}
-	if rows := t.table.flags[normalizeDashes(name)]; len(rows) > 0 && t.dialect == Own {
-		launcher := rows[0].of.String()
-		h += " For " + launcher + "'s meaning say --dialect " + launcher
-	}
-	return usage.Errorf(h, "unknown flag %s%s", dashes, name)
+	word := typedWord(body)
+	near := t.nearest(word)
+	return near != "" && near[0] == word[0]
 }
 
 // Spelling normalizes a long flag name: other launchers' spellings, and _ for -.

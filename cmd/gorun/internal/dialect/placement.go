@@ -36,6 +36,10 @@ func (t *translator) mapBy(typed, policy string) error {
 	list, listed := strings.CutPrefix(strings.ToLower(parts[0]), "pe-list=")
 	switch unit := strings.ToLower(parts[0]); {
 	case unit == "ppr" && len(parts) > 2:
+		if _, err := strconv.Atoi(parts[1]); err != nil {
+			return usage.Errorf("for example "+typed+" ppr:2:"+parts[2], "%s %s: expected a whole number after ppr:",
+				typed, policy)
+		}
 		if err := t.perUnit(typed, parts[1]+":"+parts[2]); err != nil {
 			return err
 		}

@@ -71,6 +71,7 @@ func (t *translator) reader(name string) reader {
 		"output-filename":  (*translator).outputDir,
 		"pattern":          (*translator).prefixPattern,
 		"per-socket":       (*translator).perSocket,
+		"port":             (*translator).masterPort,
 		"ppr":              (*translator).perUnit,
 		"prefix":           (*translator).prefix,
 		"rank-by":          (*translator).rankBy,

@@ -26,8 +26,12 @@ func (t *translator) emitDefaults() {
 			t.emit("ppn", "deepspeed", "1:gpu")
 		}
 	case Accelerate:
-		if !counted && !placed {
-			t.emit("ppn", "accelerate", "1:gpu")
+		switch {
+		case counted || placed:
+		case slices.Contains(t.Args, "--export=ACCELERATE_USE_CPU=True"):
+			t.emit("np", "--cpu", "1")
+		default:
+			t.emit("ppn", "accelerate", "1:gpu-or-one")
 		}
 		t.emitUnlessGiven("ACCELERATE_MIXED_PRECISION=no", "ACCELERATE_DYNAMO_BACKEND=NO",
 			"ACCELERATE_DYNAMO_MODE=default", "ACCELERATE_DYNAMO_USE_FULLGRAPH=False",
@@ -73,6 +77,12 @@ func (t *translator) include(typed, text string) error {
 				"%s %s: the hosts have different GPUs", typed, text)
 		}
 		gpus = list
+		for gpu := range strings.SplitSeq(list, ",") {
+			if n, err := strconv.Atoi(gpu); listed && (err != nil || n < 0) {
+				return usage.Errorf("for example "+typed+" "+host+":0,2", "%s %s: %q is not the number of a GPU", typed,
+					text, gpu)
+			}
+		}
 		if listed {
 			host += ":" + strconv.Itoa(strings.Count(list, ",")+1)
 		}
@@ -101,6 +111,15 @@ func (t *translator) rankLogs(typed, text string) error {
 		t.emit("output-filename", typed, text)
 		t.emit("hide", typed, "all")
 	}
+	return nil
+}
+
+// masterPort translates the port of the ranks' rendezvous.
+func (t *translator) masterPort(typed, text string) error {
+	if n, err := strconv.Atoi(text); err != nil || n < 1 || n > 65535 {
+		return usage.Errorf("for example "+typed+" 29500", "%s %q: expected a port from 1 to 65535", typed, text)
+	}
+	t.emit("export", typed, "MASTER_PORT="+text)
 	return nil
 }
 

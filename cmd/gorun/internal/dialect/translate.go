@@ -294,6 +294,9 @@ func (t *translator) cluster(arg string) error {
 		strings.Contains(body, "-") {
 		return t.unknown(arg) // a long flag such as -std-proc, not a cluster of letters
 	}
+	if t.misspelled(body) {
+		return t.unknown(arg)
+	}
 	for i := 0; i < len(body); i++ {
 		letter := body[i : i+1]
 		after := body[i+1:]

@@ -202,7 +202,7 @@ func plural(unit string) string {
 	switch unit {
 	case settings.UnitAuto:
 		return "cores"
-	case settings.UnitGPU:
+	case settings.UnitGPU, settings.UnitGPUOrOne:
 		return "GPUs"
 	case settings.UnitGPUOrCore:
 		return "GPUs and cores"

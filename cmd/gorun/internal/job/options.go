@@ -158,7 +158,7 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 		switch unit {
 		case settings.UnitAuto:
 			return launcher.Count(ctx, hosts, survey.UnitCores, opts)
-		case settings.UnitGPU:
+		case settings.UnitGPU, settings.UnitGPUOrOne:
 			return launcher.Count(ctx, hosts, survey.UnitGPUs, opts)
 		case settings.UnitGPUOrCore:
 			gpus, err := launcher.Count(ctx, hosts, survey.UnitGPUs, opts)

@@ -106,6 +106,7 @@ const (
 	UnitAuto      = "auto"        // cores that ranks can keep busy
 	UnitGPU       = "gpu"         // GPUs
 	UnitGPUOrCore = "gpu-or-core" // GPUs, or cores on a host without
+	UnitGPUOrOne  = "gpu-or-one"  // GPUs, or the host itself if it has none
 )
 
 // perHost is --ppn: N ranks on each host, or N for each of a host's units. The zero value is an
@@ -141,7 +142,7 @@ func (p *perHost) Set(text string) error {
 		return errors.New("expected a whole number N, N:UNIT or auto")
 	}
 	known := unit
-	if unit != UnitGPU && unit != UnitGPUOrCore {
+	if !onGPUs(unit) {
 		known = partOfHost(unit)
 	}
 	if units && known == "" {
@@ -154,7 +155,12 @@ func (p *perHost) Set(text string) error {
 
 // onCores reports whether ranks are counted by a unit that they can be bound to.
 func (p *perHost) onCores() bool {
-	return p.Unit != "" && !slices.Contains([]string{UnitAuto, UnitGPU, UnitGPUOrCore}, p.Unit)
+	return p.Unit != "" && p.Unit != UnitAuto && !onGPUs(p.Unit)
+}
+
+// onGPUs reports whether a unit stands for the GPUs of a host.
+func onGPUs(unit string) bool {
+	return slices.Contains([]string{UnitGPU, UnitGPUOrCore, UnitGPUOrOne}, unit)
 }
 
 // cpuList is --cpu-list: cores such as 0-3,8, in order.
