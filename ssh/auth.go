@@ -13,6 +13,8 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 	"golang.org/x/sys/cpu"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // maxKeys bounds the keys offered to a server: sshd's MaxAuthTries is 6, and each refused key
@@ -188,12 +190,12 @@ func (a *authenticator) installCommand() string {
 	case path == "":
 		return "ssh-add -L"
 	}
-	public := quoted(path + ".pub")
+	public := prose.Quoted(path + ".pub")
 	publish := "" // makes the public key
 	if _, err := os.Stat(path + ".pub"); err != nil {
-		publish = fmt.Sprintf("ssh-keygen -y -f %s > %s && ", quoted(path), public)
+		publish = fmt.Sprintf("ssh-keygen -y -f %s > %s && ", prose.Quoted(path), public)
 		if _, err := os.Stat(path); err != nil {
-			publish = "ssh-keygen -t ed25519 -f " + quoted(path) + " && "
+			publish = "ssh-keygen -t ed25519 -f " + prose.Quoted(path) + " && "
 		}
 	}
 	if !passwords {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Config says how to reach a host. Only Host is needed.
@@ -85,7 +87,7 @@ type settings struct {
 
 // shell returns a command line of ssh(1) or ssh-copy-id(1) for the host. program may have options.
 func (s settings) shell(program string, command ...string) string {
-	return program + " " + quoted(append(slices.Clone(s.byHand), command...)...)
+	return program + " " + prose.Quoted(append(slices.Clone(s.byHand), command...)...)
 }
 
 // direct reports whether the host is reached without a jump host or a proxy command.

@@ -3,6 +3,8 @@ package ssh
 import (
 	"fmt"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // UnknownHostKeyError reports that no known_hosts file has the host.
@@ -66,7 +68,7 @@ func (e *ChangedHostKeyError) Hint() string {
 	}
 	var commands []string
 	for _, file := range files {
-		commands = append(commands, "sed -i "+quoted(strings.Join(lines[file], ";"), file))
+		commands = append(commands, "sed -i "+prose.Quoted(strings.Join(lines[file], ";"), file))
 	}
 	hint := "someone may be listening in. If the host was set up anew, remove what is known of it: " +
 		strings.Join(commands, " && ")

@@ -11,6 +11,8 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // learnCommand returns a command that adds the host's keys to the user's known_hosts file, or "" if
@@ -26,9 +28,9 @@ func (s settings) learnCommand() string {
 	if s.hostKeyAlias != "" || !s.direct() { // which ssh-keyscan does not know
 		return s.shell("ssh -o BatchMode=no -o StrictHostKeyChecking=ask", "true")
 	}
-	scan := fmt.Sprintf("ssh-keyscan -p %d %s >> %s", s.port, quoted(s.hostname), quoted(file))
+	scan := fmt.Sprintf("ssh-keyscan -p %d %s >> %s", s.port, prose.Quoted(s.hostname), prose.Quoted(file))
 	if _, err := os.Stat(filepath.Dir(file)); errors.Is(err, os.ErrNotExist) {
-		scan = "mkdir -p -m 700 " + quoted(filepath.Dir(file)) + " && " + scan
+		scan = "mkdir -p -m 700 " + prose.Quoted(filepath.Dir(file)) + " && " + scan
 	}
 	return scan
 }

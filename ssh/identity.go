@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	xssh "golang.org/x/crypto/ssh"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // collector gathers the keys to offer.
@@ -73,7 +75,7 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 		var open *openKeyError
 		switch {
 		case errors.As(err, &open):
-			f.problem.Remedy = "chmod 600 " + quoted(identity.path)
+			f.problem.Remedy = "chmod 600 " + prose.Quoted(identity.path)
 		case errors.Is(err, os.ErrNotExist):
 			f.problem.Missing = true
 		}
@@ -95,7 +97,7 @@ func (c *collector) readKeyFile(identity identityFile) *keyFile {
 		f.private = private
 	case errors.As(err, &locked):
 		f.problem.Reason = "encrypted, and no agent holds it"
-		f.problem.Remedy = "unlock the key first: " + c.unlock + quoted(identity.path)
+		f.problem.Remedy = "unlock the key first: " + c.unlock + prose.Quoted(identity.path)
 		if locked.PublicKey != nil {
 			f.public = locked.PublicKey
 		}

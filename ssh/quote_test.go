@@ -91,6 +91,7 @@ func TestQuoteInShells(t *testing.T) {
 
 // split is how sh splits a line of quote's making. Anything else is an error.
 func split(line string, inQuotes func(string) (string, string, error)) ([]string, error) {
+	const bare = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-"
 	var words []string
 	var word strings.Builder
 	begun := false
@@ -115,7 +116,7 @@ func split(line string, inQuotes func(string) (string, string, error)) ([]string
 		case c == '\\' && len(line) > 1 && strings.IndexByte(`'\!`, line[1]) >= 0:
 			word.WriteByte(line[1])
 			line = line[2:]
-		case special(rune(c)):
+		case !strings.ContainsRune(bare, rune(c)):
 			return nil, errors.New("a bare special character")
 		default:
 			word.WriteByte(c)

@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
-	"github.com/gorun/gorun/ssh"
 )
 
 // hinted replaces the hint of an error, and its text if says is not empty.
@@ -78,10 +78,10 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	case isStart(name) && command != "":
 		return command
 	case strings.HasSuffix(name, ".py") && !(missing && strings.Contains(name, "/")):
-		return fmt.Sprintf("a Python script is run by python: write python %s", quoted(program...))
+		return fmt.Sprintf("a Python script is run by python: write python %s", prose.Quoted(program...))
 	case strings.ContainsFunc(name, unicode.IsSpace):
 		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name,
-			quoted(name))
+			prose.Quoted(name))
 	case assigned && isVariable(variable) && len(o.Exports) > 0:
 		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
 	case assigned && isVariable(variable):
@@ -91,14 +91,14 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	case number == nil && len(rest) > 0 && len(o.Tools.Panes) > 0:
 		return fmt.Sprintf("for some ranks, write --panes=%s", name)
 	case number == nil && len(rest) > 0 && len(o.Tools.Tool) > 0:
-		return fmt.Sprintf("the ranks of a tool follow a colon: --tool %s:%s", quoted(o.Tools.Tool[0]), name)
+		return fmt.Sprintf("the ranks of a tool follow a colon: --tool %s:%s", prose.Quoted(o.Tools.Tool[0]), name)
 	case number == nil && len(rest) > 0:
 		return fmt.Sprintf("for the number of ranks, write -np %s before the program", name)
 	case plain && len(rest) > 0 && mayBeHost(name, rest[0], o.Hosts):
 		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.Hosts, name)
 	}
 	if slices.Contains(commands, name) {
-		return fmt.Sprintf("put gorun's command before its flags: gorun %s", quoted(program...))
+		return fmt.Sprintf("put gorun's command before its flags: gorun %s", prose.Quoted(program...))
 	}
 	return command
 }
@@ -141,12 +141,6 @@ func isVariable(text string) bool {
 	return text != "" && !strings.ContainsFunc(text, func(c rune) bool {
 		return c != '_' && !unicode.IsLetter(c) && !unicode.IsDigit(c)
 	})
-}
-
-// quoted quotes words for a shell. Arguments hold no NUL byte, the only error.
-func quoted(words ...string) string {
-	line, _ := ssh.Quote(words)
-	return line
 }
 
 // strayFlags returns a hint if gorun's flags follow the program, else "".

@@ -27,7 +27,7 @@ func known() []failure {
 			"each job, by SO_REUSEADDR, or port 0"
 		shm = "/dev/shm of {host} is full or small (df -h /dev/shm): docker run --shm-size=8g, in Kubernetes an " +
 			"emptyDir with medium Memory there"
-		carriage = "its lines end with carriage returns, as on Windows: sed -i 's/\\r$$//' FILE"
+		carriage = "its lines end with carriage returns, as on Windows: sed -i 's/\\r$//' FILE"
 		built    = "it was built for another kind of host: build it for that of {host}"
 	)
 	return []failure{

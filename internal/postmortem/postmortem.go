@@ -7,12 +7,17 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 const (
 	mostQuoted = 30 // lines
 	fewQuoted  = 3  // lines of an end that is no report
+
+	longestWord = 300 // bytes of a line in a hint
 )
 
 // Rank is what else is known of a rank.
@@ -26,19 +31,31 @@ type Rank struct {
 // that, or "".
 func Read(lines []string, rank Rank) (quote []string, hint string) {
 	quote = report(lines)
-	at, row, hint := find(lines)
+	at, row, groups := find(lines)
 	if row < 0 {
 		return quote, ""
 	}
-	python := rank.Program
-	if !strings.HasPrefix(path.Base(python), "python") {
-		python = "the Python that ran"
-	}
-	hint = strings.NewReplacer("{host}", rank.Host, "{python}", python).Replace(hint)
 	if !slices.Contains(quote, lines[at]) {
 		quote = append([]string{lines[at]}, quote[len(quote)-min(len(quote), mostQuoted-1):]...)
 	}
-	return quote, hint
+	return quote, fill(known()[row].hint, groups, rank)
+}
+
+// fill puts words of the rank into a hint, each as a word of a shell: no word of a rank reads as
+// gorun's, nor as a command where the hint has one.
+func fill(hint string, groups []string, rank Rank) string {
+	python := "the Python that ran"
+	if strings.HasPrefix(path.Base(rank.Program), "python") {
+		python = prose.Quoted(rank.Program)
+	}
+	words := []string{"{host}", rank.Host, "{python}", python}
+	for i, group := range groups {
+		if group != "" {
+			group = prose.Quoted(group[:min(len(group), longestWord)])
+		}
+		words = append(words, "$"+strconv.Itoa(i+1), group)
+	}
+	return strings.NewReplacer(words...).Replace(hint)
 }
 
 // report returns the report of an error at the end of lines, or the last few of them. It leaves out
@@ -61,8 +78,8 @@ func report(lines []string) []string {
 }
 
 // find returns the index of the last line that tells of a known failure, the row of the table, or
-// -1, and the row's hint.
-func find(lines []string) (at, row int, hint string) {
+// -1, and the groups of the row's pattern.
+func find(lines []string) (at, row int, groups []string) {
 	table := known()
 	patterns := make([]*regexp.Regexp, len(table))
 	for i, k := range table {
@@ -70,10 +87,10 @@ func find(lines []string) (at, row int, hint string) {
 	}
 	for at, line := range slices.Backward(lines) {
 		for row, pattern := range patterns {
-			if found := pattern.FindStringSubmatchIndex(line); found != nil {
-				return at, row, string(pattern.ExpandString(nil, table[row].hint, line, found))
+			if found := pattern.FindStringSubmatch(line); found != nil {
+				return at, row, found[1:]
 			}
 		}
 	}
-	return 0, -1, ""
+	return 0, -1, nil
 }

@@ -1,5 +1,5 @@
-// Package prose puts counts, lists of names and text from other machines into sentences for the
-// user.
+// Package prose puts counts, lists of names, text from other machines and commands into sentences
+// for the user.
 package prose
 
 import (

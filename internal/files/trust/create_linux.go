@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Create opens the file at path for writing, and empties it. A new file is accessible to this user
@@ -253,7 +255,7 @@ func overwritable(file *os.File, path string) (fs.FileInfo, error) {
 		return nil, err
 	}
 	if n := names(info); info.Mode().IsRegular() && n > 1 {
-		return nil, &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), n), "rm " + path}
+		return nil, &Error{path, fmt.Sprintf("%v, with %d names", info.Mode(), n), "rm " + prose.Quoted(path)}
 	}
 	return info, nil
 }

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // WriteFile replaces the content of the file at path, which it opens as Create does.
@@ -111,7 +113,7 @@ func judge(path string, info fs.FileInfo, self int) error {
 	if safe(info.Mode(), owner, group) && (info.Mode()&0o020 == 0 || !hasACL(path)) {
 		return nil
 	}
-	return &Error{path, info.Mode().String(), "chmod go-w " + path}
+	return &Error{path, info.Mode().String(), "chmod go-w " + prose.Quoted(path)}
 }
 
 // safe reports whether only the owner can change a file or directory, as far as its mode says.

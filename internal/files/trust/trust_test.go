@@ -4,8 +4,10 @@ import (
 	"errors"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -232,5 +234,39 @@ func TestMakeDir(t *testing.T) {
 	var refused *Error
 	if err := MakeDir("theirs"); !errors.As(err, &refused) {
 		t.Errorf("another user's folder: %v", err)
+	}
+}
+
+// TestHintsMayBePasted has a shell run the commands of hints about files with odd names.
+func TestHintsMayBePasted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "it's; exit 1 $(false)")
+	create := func(path string) error {
+		file, err := Create(path)
+		if err == nil {
+			file.Close()
+		}
+		return err
+	}
+	for name, refuses := range map[string]func(string) error{"open to others": Check, "a second name": create} {
+		t.Run(name, func(t *testing.T) {
+			err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chmod(path, 0o666))
+			if name == "a second name" {
+				err = errors.Join(err, os.Link(path, path+"2"))
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var refused *Error
+			if err := refuses(path); !errors.As(err, &refused) {
+				t.Fatal(err)
+			}
+			_, command, _ := strings.Cut(refused.Hint(), ": ")
+			if out, err := exec.Command("sh", "-c", command).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", command, err, out)
+			}
+			if err := refuses(path); err != nil {
+				t.Errorf("after %s: %v", command, err)
+			}
+		})
 	}
 }

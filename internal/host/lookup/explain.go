@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // Explain returns why a program did not start, as a *[wire.Refuse]: by what the system said, err,
@@ -67,14 +68,14 @@ func refused(no syscall.Errno, path string) string {
 	case syscall.ENOEXEC:
 		return "no kernel runs such a file: name the program that reads it before it"
 	case syscall.ETXTBSY:
-		return "it is being written: start when that has ended (fuser -v " + path + " names the writer), and replace " +
-			"programs by mv, not by cp"
+		return "it is being written: start when that has ended (fuser -v " + prose.Quoted(path) + " names the " +
+			"writer), and replace programs by mv, not by cp"
 	case syscall.E2BIG:
 		return "pass less on the command line and in variables: a file, --no-env, --unset-env"
 	case syscall.EPERM, syscall.EACCES:
 		return "a security module or a mount option forbids it: ask the host's administrator, or put it elsewhere"
 	case syscall.EIO, syscall.ESTALE:
-		return "its file system does not answer properly there: try cat " + path + " >/dev/null"
+		return "its file system does not answer properly there: try cat " + prose.Quoted(path) + " >/dev/null"
 	}
 	return ""
 }
@@ -110,7 +111,7 @@ func checkAs(name, full, dir string, most int) error {
 		return wire.Refusef(wire.CodeNotExecutable, "copy or build it again",
 			"%s is cut off: it has %d bytes of %d", full, i.size, i.size+lacks)
 	}
-	if loader := i.loader(); loader != "" {
+	if loader := i.loader; loader != "" {
 		if _, err := os.Stat(below(dir, loader)); errors.Is(err, fs.ErrNotExist) {
 			return wire.Refusef(wire.CodeNotFound, loaderRemedy(loader), "%s needs the loader %s, which does not exist",
 				full, loader)
@@ -129,7 +130,7 @@ func checkInterpreter(script, interpreter, words, dir string, most int) error {
 	switch here := exists(at); {
 	case !here && strings.HasSuffix(interpreter, "\r"),
 		filepath.Base(interpreter) == "env" && strings.HasSuffix(words, "\r"):
-		return wire.Refusef(wire.CodeNotFound, "remove them: sed -i 's/\\r$//' "+script,
+		return wire.Refusef(wire.CodeNotFound, "remove them: sed -i 's/\\r$//' "+prose.Quoted(script),
 			"the lines of %s end with carriage returns, as on Windows, and so does its interpreter's name", script)
 	case !here && !strings.Contains(interpreter, "/"):
 		return wire.Refusef(wire.CodeNotFound, "name it by its path, or by env: #!/usr/bin/env "+interpreter,
@@ -187,24 +188,26 @@ func barrier(path string) string {
 }
 
 func enterRemedy(folder string) string {
-	return "its owner lets others enter it by chmod o+x " + folder + ", or use a place that the ranks' user may enter"
+	return "its owner lets others enter it by chmod o+x " + prose.Quoted(folder) +
+		", or use a place that the ranks' user may enter"
 }
 
 // notExecutable says why a file may not be started.
 func notExecutable(full, interpreter string, info fs.FileInfo) error {
 	switch {
 	case mountedNoExec(full) && interpreter != "":
-		return wire.Refusef(wire.CodeNotExecutable, "name its interpreter: "+interpreter+" "+full,
+		return wire.Refusef(wire.CodeNotExecutable, "name its interpreter: "+prose.Quoted(interpreter, full),
 			"%s is on a file system that is mounted noexec", full)
 	case mountedNoExec(full):
 		return wire.Refusef(wire.CodeNotExecutable,
-			"put it on another file system (findmnt -T "+full+" shows this one)",
+			"put it on another file system (findmnt -T "+prose.Quoted(full)+" shows this one)",
 			"%s is on a file system that is mounted noexec", full)
 	case info.Mode()&0o111 != 0:
-		return wire.Refusef(wire.CodeNotExecutable, "its owner lets others start it: chmod a+rx "+full,
+		return wire.Refusef(wire.CodeNotExecutable, "its owner lets others start it: chmod a+rx "+prose.Quoted(full),
 			"%s may not be executed by the user of the ranks: its mode is %v", full, info.Mode())
 	}
-	return wire.Refusef(wire.CodeNotExecutable, "make it executable: chmod +x "+full, "%s is not executable", full)
+	return wire.Refusef(wire.CodeNotExecutable, "make it executable: chmod +x "+prose.Quoted(full),
+		"%s is not executable", full)
 }
 
 // CheckDir returns an error if a program cannot start in a working directory.

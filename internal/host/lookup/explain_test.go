@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // start starts a program as an agent does, and returns why that failed.
@@ -40,7 +41,7 @@ func start(path, dir string, argv ...string) error {
 func dynamic(t *testing.T) (program []byte, loader string) {
 	t.Helper()
 	for _, name := range []string{"/bin/true", "/usr/bin/true", "/bin/sleep"} {
-		if loader = read(name).loader(); loader != "" {
+		if loader = read(name).loader; loader != "" {
 			program, err := os.ReadFile(name)
 			if err != nil {
 				t.Fatal(err)
@@ -58,7 +59,7 @@ func changed(program []byte, old, new string) string {
 }
 
 // TestFailedStarts starts programs that cannot be started. Where the hint holds a command, that
-// removes the cause.
+// removes the cause, whatever the program's name.
 func TestFailedStarts(t *testing.T) {
 	program, loader := dynamic(t)
 	foreign := append([]byte(nil), program...)
@@ -109,14 +110,15 @@ func TestFailedStarts(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
-			path := filepath.Join(dir, "prog")
+			path := filepath.Join(dir, "it's;exit 1 $(false)")
 			writeProgram(t, path, tc.text, tc.mode)
-			fill := strings.NewReplacer("{}", path).Replace
-			expect(t, start(path, dir), tc.code, fill(tc.what), fill(tc.hint))
+			fill := strings.NewReplacer("{}", prose.Quoted(path)).Replace
+			what := strings.ReplaceAll(tc.what, "{}", path)
+			expect(t, start(path, dir), tc.code, what, fill(tc.hint))
 			if tc.mend == "" {
 				return
 			}
-			expect(t, start(path, dir), tc.code, fill(tc.what), fill(tc.mend))
+			expect(t, start(path, dir), tc.code, what, fill(tc.mend))
 			if out, err := exec.Command("sh", "-c", fill(tc.mend)).CombinedOutput(); err != nil {
 				t.Errorf("%s: %v\n%s", fill(tc.mend), err, out)
 			}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"unicode/utf8"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // headSize is how much of a file says what it is. The kernel reads half of it.
@@ -20,6 +22,7 @@ type image struct {
 	head   []byte // its first bytes
 	size   int64
 	binary *elf.File // its headers without sections, or nil
+	loader string    // what the kernel starts to load it if it is dynamically linked, or ""
 }
 
 // read returns the image of a file, which is empty if this process may not read it.
@@ -40,6 +43,7 @@ func read(path string) image {
 	// A file that is cut off lacks the table of its sections, without which debug/elf reads no
 	// other.
 	i.binary, _ = elf.NewFile(&sectionless{f, withoutSections(i.head)})
+	i.loader = loader(i.binary)
 	return i
 }
 
@@ -88,11 +92,11 @@ func (i image) shebang() (interpreter, words string) {
 }
 
 // loader returns the program that the kernel starts to load a dynamically linked one, or "".
-func (i image) loader() string {
-	if i.binary == nil {
+func loader(binary *elf.File) string {
+	if binary == nil {
 		return ""
 	}
-	for _, p := range i.binary.Progs {
+	for _, p := range binary.Progs {
 		if p.Type == elf.PT_INTERP && p.Filesz < headSize {
 			text, _ := io.ReadAll(p.Open())
 			name, _, _ := bytes.Cut(text, []byte{0})
@@ -166,7 +170,7 @@ func (i image) unfit(path string) (what, remedy string) {
 	}
 	for _, f := range forms() {
 		if bytes.HasPrefix(i.head, []byte(f.begins)) {
-			return f.what, strings.ReplaceAll(f.remedy, "%s", path)
+			return f.what, strings.ReplaceAll(f.remedy, "%s", prose.Quoted(path))
 		}
 	}
 	isELF := bytes.HasPrefix(i.head, []byte(elf.ELFMAG))
@@ -178,7 +182,7 @@ func (i image) unfit(path string) (what, remedy string) {
 		return "for " + processor(b.Machine) + ", and this host is " + processor(own),
 			"build it for " + processor(own) + "; where hosts differ, %a in its path stands for amd64 or arm64"
 	case isELF && b.Type == elf.ET_REL:
-		return "an object file, not a program", "link it: cc -o PROGRAM " + path
+		return "an object file, not a program", "link it: cc -o PROGRAM " + prose.Quoted(path)
 	case isELF:
 		return "", ""
 	}
@@ -202,5 +206,6 @@ func script(head []byte, path string) (what, remedy string) {
 		interpreter = "python"
 		first = "#!/usr/bin/env python3"
 	}
-	return "a script without #!", "write " + interpreter + " " + path + ", or let it begin with the line " + first
+	return "a script without #!", "write " + prose.Quoted(interpreter, path) +
+		", or let it begin with the line " + first
 }

@@ -27,7 +27,8 @@ func layers() []layer {
 	leaf := "it is a leaf, usable and testable on its own"
 	return []layer{
 		{folder: "hostfile", why: leaf},
-		{folder: "ssh", may: []string{"internal/files/trust"}, why: leaf + "; it knows nothing of ranks"},
+		{folder: "ssh", may: []string{"internal/files/trust", "internal/prose"},
+			why: leaf + "; it knows nothing of ranks"},
 		{folder: "gpu", why: leaf},
 		{folder: "gpu/nvml", may: []string{"gpu"}, why: "it only fills in gpu's types"},
 		{folder: "internal/rankenv", why: leaf},
@@ -46,7 +47,7 @@ func layers() []layer {
 		{folder: "internal/host/process", why: leaf},
 		{folder: "internal/sight/recorder", may: []string{"internal/release", "internal/host/process"}, why: leaf +
 			"; ranks write it, and agents read it"},
-		{folder: "internal/files/trust", why: leaf},
+		{folder: "internal/files/trust", may: []string{"internal/prose"}, why: leaf},
 		{folder: "internal/files/space", may: []string{"internal/prose"}, why: leaf},
 		{folder: "internal/files/workdir", may: []string{"internal/files/relay", "internal/files/space",
 			"internal/files/trust", "internal/net/wire"},
@@ -77,7 +78,8 @@ func layers() []layer {
 			"internal/net/secure"},
 			why: "ring is built on it, not the other way round"},
 		{folder: "internal/prose", why: leaf},
-		{folder: "internal/postmortem", why: leaf + "; it is pure: the end of a rank's stderr in, advice out"},
+		{folder: "internal/postmortem", may: []string{"internal/prose"},
+			why: leaf + "; it is pure: the end of a rank's stderr in, advice out"},
 		{folder: "internal/host/topology", may: []string{"internal/prose"}, why: leaf},
 		{folder: "internal/host/contain", may: []string{"internal/host/process"}, why: leaf},
 		{folder: "internal/elastic", may: []string{"hostfile", "internal/prose", "internal/net/wire"},
@@ -102,7 +104,7 @@ func layers() []layer {
 			why: "it looks at processes, and does not care who started them"},
 		{folder: "internal/sight/stacks", may: []string{"internal/sight/flight", "internal/prose", "internal/sight/ras",
 			"internal/sight/recorder"}, why: "it is pure: reports in, a text out"},
-		{folder: "internal/host/lookup", may: []string{"internal/net/wire"},
+		{folder: "internal/host/lookup", may: []string{"internal/net/wire", "internal/prose"},
 			why: "it looks for files, and starts none"},
 		{folder: "internal/host/spawn", may: []string{"internal/net/kv", "internal/net/wire"},
 			why: "it decides which ranks may be added, and starts none"},
