@@ -12,10 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
-	"github.com/gorun/gorun/ring"
 )
 
 // The tests run programs of testdata as ranks of gorun. TestMain builds gorun and libring.so, and
@@ -130,32 +128,4 @@ func header(t testing.TB) string {
 	text, err := os.ReadFile("ring.h")
 	must.OK(t, err)
 	return string(text)
-}
-
-// A timeline goes through no link of another user's, and into no file of theirs.
-func TestTimelinesOfOthersAreRefused(t *testing.T) {
-	lab.NeedRoot(t)
-	const stranger = 65533
-	dir := t.TempDir()
-	precious := filepath.Join(dir, "precious")
-	for name, make := range map[string]func(path string) error{
-		"link": func(path string) error { return os.Symlink(precious, path) },
-		"file": func(path string) error { return os.WriteFile(path, []byte("precious"), 0o666) },
-		"name": func(path string) error { return os.Link(precious, path) },
-	} {
-		path := filepath.Join(dir, name)
-		err := errors.Join(os.WriteFile(precious, []byte("precious"), 0o600), make(path))
-		if name != "name" {
-			err = errors.Join(err, os.Lchown(path, stranger, stranger))
-		}
-		must.OK(t, err)
-		foreign := new(trust.Error)
-		if err := (&trace{}).begin(nil, path, ring.TimelineOptions{}); !errors.As(err, &foreign) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if text, err := os.ReadFile(precious); err != nil || string(text) != "precious" {
-			t.Errorf("%s: the file has %q, %v", name, text, err)
-		}
-		must.OK(t, os.Remove(path))
-	}
 }
