@@ -6,7 +6,7 @@
 #
 # A file system in user space (FUSE) may show any owner, and another user may mount one at a directory of theirs between any two
 # commands. So mine succeeds when no other user serves the current directory, which stays the same whatever is mounted. The kernel tells by a
-# descriptor of it which mount that is. In a chroot the mount of its root is not in the list; then the type of the file system counts.
+# descriptor of it which mount that is. Its server chooses the name in that list, which may be - or any bytes but blanks. In a chroot the mount of its root is not in the list; then the type of the file system counts.
 
 u=
 while read -r k v r; do
@@ -27,8 +27,12 @@ mine() {
 	done 2>/dev/null 3<. </proc/self/fdinfo/3
 	t= a=
 	if [ "$m" ]; then
-		t=$(grep "^$m " /proc/self/mountinfo)
-		a=${t##* } t=${t##* - }
+		t=$(LC_ALL=C grep "^$m " /proc/self/mountinfo)
+		case $t in
+		"" | "$m "*) ;;
+		*) t=" - fuse" ;;
+		esac
+		a=${t##* } t=${t#* - }
 	fi
 	if [ -z "$t" ] && [ -e /proc/self/mountinfo ]; then
 		case $(stat -f -c %t . 2>/dev/null) in

@@ -61,13 +61,14 @@ func mountOf(fdinfo string) string {
 }
 
 // servedBy returns the user whose process serves a mount; 0 if the kernel does, and -1 if
-// mountinfo, a text as in proc_pid_mountinfo(5), names nobody known.
+// mountinfo, a text as in proc_pid_mountinfo(5), names nobody known. A user chooses the name and
+// the place of a file system, in which only blanks, tabs and line feeds are escaped.
 func servedBy(mountinfo, number string) (user int, known bool) {
 	for line := range strings.Lines(mountinfo) {
-		mount, source, _ := strings.Cut(strings.TrimSpace(line), " - ")
-		at := strings.Fields(mount)
-		what := strings.Fields(source)
-		if len(at) == 0 || at[0] != number || len(what) < 3 {
+		mount, source, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		id, _, _ := strings.Cut(mount, " ")
+		what := strings.Split(source, " ")
+		if id != number || len(what) < 3 {
 			continue
 		}
 		if !strings.HasPrefix(what[0], "fuse") {

@@ -114,12 +114,16 @@ func TestServedBy(t *testing.T) {
 44 22 0:45 / /mnt/odd rw - fuse evil rw,user_id=
 45 22 0:46 / /mnt/host rw - virtiofs host rw
 46 22 0:47 / /mnt/cut rw
-`
+` + "47 22 0:48 / /mnt/x rw - fuse.evil x\vuser_id=0 rw,user_id=1001\n" +
+		"48 22 0:49 / /mnt/y\r22 rw - fuse.evil - rw,user_id=1001\n" +
+		"49 22 0:50 / /mnt/z rw - fuse.evil user_id=0\u00a0x rw,user_id=1001\n" +
+		"50 22 0:51 / /mnt/e rw - fuse.evil  rw,user_id=1001\n"
 	for number, want := range map[string]struct {
 		user  int
 		known bool
 	}{"22": {0, true}, "40": {1000, true}, "41": {1001, true}, "43": {0, true}, "44": {-1, true}, "45": {0, true},
-		"46": {0, false}, "4": {0, false}, "": {0, false}} {
+		"46": {0, false}, "47": {1001, true}, "48": {1001, true}, "49": {1001, true},
+		"50": {1001, true}, "4": {0, false}, "": {0, false}} {
 		if user, known := servedBy(text, number); user != want.user || known != want.known {
 			t.Errorf("%s: %d, %v", number, user, known)
 		}

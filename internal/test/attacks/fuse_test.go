@@ -12,15 +12,19 @@ import (
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
+// disguises are names of file systems that read like other parts of a line of mountinfo, or cannot
+// be read. fusermount takes any name.
+func disguises() []string { return []string{"evil", "-", "x\vuser_id=0", "user_id=0\rx", "\xff"} }
+
 // mirage shows the files below a folder at a mount point on f1 as the victim's, by a process of the
 // attacker. Every owner and mode that a program asks for is the attacker's choice then.
-func mirage(t *testing.T, c *lab.Cluster, source, mount string) {
+func mirage(t *testing.T, c *lab.Cluster, source, mount, name string) {
 	t.Helper()
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		lab.Skip(t, "needs /dev/fuse")
 	}
 	asOn(t, c, attacker, `mkdir -p "$1"`, mount) // as fusermount asks
-	out := serveMirage(t, c, `exec "$@"`, source, mount)
+	out := serveMirage(t, c, `exec "$@"`, source, mount, name)
 	command.Await(t, "the mount", func() bool {
 		if strings.Contains(out.String(), "fuse: ") {
 			t.Fatal(out.String())
@@ -33,10 +37,10 @@ func mirage(t *testing.T, c *lab.Cluster, source, mount string) {
 }
 
 // serveMirage starts a script of root that ends in the program fuse, and ends it with the test.
-func serveMirage(t *testing.T, c *lab.Cluster, script, source, mount string) *command.Output {
+func serveMirage(t *testing.T, c *lab.Cluster, script, source, mount, name string) *command.Output {
 	t.Helper()
 	var out command.Output
-	cmd := onAs(t, c, "f1", 0, script, command.Binary("fuse"), source, mount, "65534", "65533")
+	cmd := onAs(t, c, "f1", 0, script, command.Binary("fuse"), source, mount, "65534", "65533", name)
 	cmd.Stdout = &out
 	cmd.Stderr = &out
 	if err := cmd.Start(); err != nil {
@@ -78,13 +82,19 @@ func noWins(s *commons) {
 // A gorun that another user's process shows as the victim's own, in the victim's own directory, is
 // not run.
 func TestStagedGorunOfAnotherUsersFileSystemIsNotRun(t *testing.T) {
-	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
+	for _, name := range disguises() {
+		t.Run(strconv.Quote(name), func(t *testing.T) { stageBesideMirage(t, name) })
+	}
+}
+
+func stageBesideMirage(t *testing.T, name string) {
+	c := lab.MustNamespacesAs(t, victim, lab.Spec{Env: []string{"LC_ALL=C.UTF-8"}})
 	s := newCommons(t, c.Dir)
 	home := userHome(t, c)
 	folder := installed(t, c)
 	evilGorun(s, folder)
 	asOn(t, c, 0, "mount -t tmpfs -o mode=1777 tmpfs /var/tmp")
-	mirage(t, c, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
+	mirage(t, c, filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534", name)
 	// else nothing is shown
 	asOn(t, c, victim, `/var/tmp/gorun-65534/$1/gorun && grep -x 65534 $2 && : >$2`, folder,
 		filepath.Join(c.Dir, "wins"))
@@ -134,7 +144,7 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 		s.as(0, fmt.Sprintf(`cd %s && rm -f strike && : >calls && echo %d >when && chmod 666 calls`, tools, when))
 		asOn(t, c, attacker, `mkdir -m 755 /var/tmp/gorun-65534`)
 		serveMirage(t, c, `until [ -e `+tools+`/strike ]; do sleep .01; done; exec "$@"`,
-			filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534")
+			filepath.Join(c.Dir, "theirs"), "/var/tmp/gorun-65534", "evil")
 		r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "--wdir", "/", "-H", "f1", "true")
 		if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(),
 			"not safe, others can change /var/tmp/gorun-65534 (") {
@@ -156,6 +166,12 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 // Configuration, programs beside gorun and output folders that another user's process shows as the
 // victim's own are refused.
 func TestFileSystemsOfAnotherUserAreNotTrusted(t *testing.T) {
+	for _, name := range disguises() {
+		t.Run(strconv.Quote(name), func(t *testing.T) { readMirage(t, name) })
+	}
+}
+
+func readMirage(t *testing.T, name string) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	s := newCommons(t, c.Dir)
 	s.as(0, `chmod 1777 open && : >wins && chmod 666 wins`)
@@ -163,7 +179,7 @@ func TestFileSystemsOfAnotherUserAreNotTrusted(t *testing.T) {
 		`/wins\n' >gorun-bench && chmod 755 gorun-bench &&
 		printf 'launcher: rsh\nlaunch-agent: `+c.Dir+`/theirs/gorun-bench\n' >gorun/config.yaml && mkdir logs`)
 	mount := filepath.Join(c.Dir, "open/mirage")
-	mirage(t, c, filepath.Join(c.Dir, "theirs"), mount)
+	mirage(t, c, filepath.Join(c.Dir, "theirs"), mount, name)
 	for _, tc := range []struct{ env, args string }{
 		{"XDG_CONFIG_HOME=" + mount, "-H elsewhere true"},
 		{"", "-np 1 --output-filename " + mount + "/logs true"},

@@ -73,19 +73,19 @@ def _has_list(path: str) -> bool:
 def _foreign(device: int) -> bool:
     """Whether a file system is one that another user serves."""
     try:
-        with open("/proc/self/mountinfo") as mounts:
-            return _served_by_others(mounts, "%d:%d" % (os.major(device), os.minor(device)))
+        with open("/proc/self/mountinfo", "rb") as mounts:
+            return _served_by_others(mounts, b"%d:%d" % (os.major(device), os.minor(device)))
     except OSError:
         return False
 
 
-def _served_by_others(mounts: Iterable[str], device: str) -> bool:
-    """Whether a line of /proc/self/mountinfo says so of a device: a file system in user space (FUSE) shows any owner."""
+def _served_by_others(mounts: Iterable[bytes], device: bytes) -> bool:
+    """Whether a line of /proc/self/mountinfo says so of a device: a file system in user space (FUSE) shows any owner, and a user gives it any name."""
     for line in mounts:
-        words, _, system = line.partition(" - ")
-        if words.split()[2] != device or not system.startswith("fuse"):
+        words, _, system = line.rstrip(b"\n").partition(b" - ")
+        if words.split(b" ")[2] != device or not system.startswith(b"fuse"):
             continue
-        options = system.split()[-1].split(",")  # of the kernel: those before are what the server calls itself
-        if not {"user_id=0", "user_id=%d" % os.geteuid()} & set(options):
+        options = system.split(b" ")[-1].split(b",")  # of the kernel: those before are what the server calls itself
+        if not {b"user_id=0", b"user_id=%d" % os.geteuid()} & set(options):
             return True
     return False

@@ -1,7 +1,7 @@
 // Fuse mounts a file system in user space, as fusermount does for any user who asks: it shows the
 // files below SOURCE at MOUNT as those of the user OWNER, in directories and files that nobody else
-// can write. It serves as the user USER, who is the attacker. It prints "ready" when it is mounted,
-// and ends when it is unmounted. It must start as root.
+// can write. It serves as the user USER, who is the attacker, and calls the file system NAME. It
+// prints "ready" when it is mounted, and ends when it is unmounted. It must start as root.
 package main
 
 import (
@@ -21,8 +21,8 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 4 {
-		return fmt.Errorf("expected SOURCE MOUNT OWNER USER")
+	if len(args) != 5 {
+		return fmt.Errorf("expected SOURCE MOUNT OWNER USER NAME")
 	}
 	source := args[0]
 	mount := args[1]
@@ -39,7 +39,7 @@ func run(args []string) error {
 		return fmt.Errorf("open /dev/fuse: %w", err)
 	}
 	options := fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d,allow_other", device, user, user)
-	if err := unix.Mount("evil", mount, "fuse.evil", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+	if err := unix.Mount(args[4], mount, "fuse.evil", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
 		return fmt.Errorf("mount at %s: %w", mount, err)
 	}
 	if err := syscall.Setgid(user); err != nil {
