@@ -155,6 +155,7 @@ func TestKubernetes(t *testing.T) {
 	w.kubectl(t, "label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
 	t.Run("restricted", w.restricted)
 	t.Run("job", w.job)
+	t.Run("neighbour", w.neighbour)
 	t.Run("mpijob", w.mpiJob)
 	t.Run("mpijob as others", w.mpiJobAs)
 	t.Run("failed mpijob", w.failedMPIJob)
@@ -171,9 +172,83 @@ func (w *world) restricted(t *testing.T) {
 
 // The commands of examples/kubernetes/README.md, without an operator.
 func (w *world) job(t *testing.T) {
+	w.startJob(t, "job.yaml")
+	succeeded, log := w.ended(t, "job/train", "batch.kubernetes.io/job-name=train")
+	if !succeeded {
+		t.Errorf("the job failed:\n%s", log)
+	}
+	sums(t, log, 6, 15)
+	w.endJob(t)
+}
+
+// A pod of another job in the namespace gets into no pod of this one: it has not its key, and its
+// service account may read no Secret.
+func (w *world) neighbour(t *testing.T) {
+	long := filepath.Join(t.TempDir(), "job.yaml")
+	text := strings.Replace(w.example(t, "job.yaml"), "--wdir / /usr/local/bin/allreduce", "--wdir / sleep 600", 1)
+	if err := os.WriteFile(long, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.startJob(t, long)
+	defer w.endJob(t)
+	const client = "batch.kubernetes.io/job-name=train,batch.kubernetes.io/job-completion-index=0"
+	w.await(t, "the job's agents", func() bool {
+		pod, _ := w.Kubectl(t.Context(), "get", "pods", "-l", client, "-o", "name")
+		name := strings.TrimSpace(pod)
+		out, _ := w.Kubectl(t.Context(), "exec", name, "-c", "train", "--", "pgrep", "-c", "sleep")
+		return name != "" && strings.HasPrefix(out, "2")
+	})
+	w.apply(t, neighbour)
+	w.await(t, "the neighbour's end", func() bool {
+		phase, _ := w.Kubectl(t.Context(), "get", "pod", "neighbour", "-o", "jsonpath={.status.phase}")
+		return phase == "Succeeded" || phase == "Failed"
+	})
+	log := w.kubectl(t, "logs", "neighbour")
+	if strings.Count(log, "Permission denied (publickey)") != 2 || strings.Contains(log, "let in") {
+		t.Errorf("the neighbour saw\n%s", log)
+	}
+	answer, _ := w.Kubectl(t.Context(), "auth", "can-i", "get", "secrets", "--as=system:serviceaccount:default:default")
+	if strings.TrimSpace(answer) != "no" {
+		t.Errorf("may the neighbour read Secrets: %s", answer)
+	}
+	w.kubectl(t, "delete", "pod", "neighbour", "--grace-period=1")
+}
+
+// neighbour tries to log in at two pods of the job train, with a key of its own.
+const neighbour = `
+apiVersion: v1
+kind: Pod
+metadata:
+  name: neighbour
+spec:
+  restartPolicy: Never
+  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}
+  containers:
+    - name: neighbour
+      image: gorun-example
+      imagePullPolicy: IfNotPresent
+      command:
+        - /bin/sh
+        - -c
+        - |
+          ssh-keygen -q -t ed25519 -N '' -f /tmp/key
+          for host in train-1.train train-2.train; do
+            ssh -o BatchMode=yes -o StrictHostKeyChecking=no -i /tmp/key $host echo let in 2>&1
+          done
+          true
+      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`
+
+// startJob types the commands that examples/kubernetes/README.md has for a Job without an operator,
+// with the file job in the place of its manifest.
+func (w *world) startJob(t *testing.T, job string) {
+	t.Helper()
 	dir := t.TempDir()
 	readme := w.example(t, "README.md")
 	_, commands, _ := strings.Cut(readme, "## Without")
+	if filepath.IsAbs(job) {
+		commands = strings.Replace(commands, "examples/kubernetes/job.yaml", job, 1)
+	}
 	for _, line := range regexp.MustCompile(`(?m)^\$ (.*)$`).FindAllStringSubmatch(commands, -1) {
 		if strings.HasPrefix(line[1], "kubectl logs") {
 			continue
@@ -187,12 +262,12 @@ func (w *world) job(t *testing.T) {
 			t.Fatalf("%s: %v: %s", line[1], err, out)
 		}
 	}
-	succeeded, log := w.ended(t, "job/train", "batch.kubernetes.io/job-name=train")
-	if !succeeded {
-		t.Errorf("the job failed:\n%s", log)
-	}
-	sums(t, log, 6, 15)
-	w.kubectl(t, "delete", "-f", filepath.Join(w.bin, "../examples/kubernetes/job.yaml"), "--wait")
+}
+
+func (w *world) endJob(t *testing.T) {
+	t.Helper()
+	w.kubectl(t, "delete", "-f", filepath.Join(w.bin, "../examples/kubernetes/job.yaml"), "--wait", "--grace-period=1")
+	w.kubectl(t, "delete", "secret", "train-client", "train-server")
 }
 
 func (w *world) mpiJob(t *testing.T) {
