@@ -96,6 +96,9 @@ type Options struct {
 	ResultDir   string
 	ResultLimit int64
 
+	// Launcher is srun or flux if ranks also get the variables by which that launcher tells them
+	// their numbers; "": they do not.
+	Launcher string
 	// Codes is how failures of ranks become [Result.Code].
 	Codes        Codes
 	StartTimeout time.Duration // until every rank runs; 0: no limit
@@ -359,6 +362,7 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 		GPUs:            wire.GPUs{Leave: o.GPUs.Leave, PerRank: o.GPUs.PerRank, Listed: h.GPUs},
 		Encrypt:         o.Encrypt,
 		AllNetworks:     o.Network.Several(),
+		Launcher:        o.Launcher,
 		Results:         o.ResultDir != "",
 		NoNewPrivileges: o.NoNewPrivileges,
 		MPI:             wire.MPI{Way: o.MPI},

@@ -92,7 +92,8 @@ func Names() []string {
 		Interface:      "any",
 		NCCLInterfaces: "any",
 	}
-	names := namesOf(slices.Concat(any.Environ(), any.jax(), any.Defaults()))
+	names := namesOf(slices.Concat(any.Environ(), Rank{Launcher: "srun"}.tasks(), Rank{Launcher: "flux"}.tasks(),
+		any.jax(), any.Defaults()))
 	return append(names, Unbuffered, Threads, VisibleGPUs, GPUOrder)
 }
 

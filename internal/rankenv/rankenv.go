@@ -47,6 +47,9 @@ type Rank struct {
 	ElasticTimeout time.Duration
 	MaxRestarts    int // limit of restarts in a job that replaces all its processes, as torchrun does; else 0
 
+	// Launcher is srun or flux if gorun stands for it: ranks get its variables too.
+	Launcher string
+
 	// Shares are the numbers of ranks of the job's programs, in rank order. Environ reads
 	// an empty list as one program.
 	Shares []int
@@ -120,6 +123,7 @@ func (r Rank) Environ() []string {
 		"OMPI_COMM_WORLD_LOCAL_RANK=" + n(r.LocalRank),
 		"OMPI_COMM_WORLD_LOCAL_SIZE=" + n(r.LocalSize),
 	}
+	env = append(env, r.tasks()...)
 	env = append(env, r.programs()...)
 	env = append(env, r.mpi()...)
 	if r.Encrypt {
@@ -198,6 +202,21 @@ func (r Rank) mpi() []string {
 		env = append(env, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+r.Addr)
 	}
 	return env
+}
+
+// tasks returns the variables in which scripts for srun and flux run look for the rank's numbers.
+// Under other names they would make libraries believe in a scheduler.
+func (r Rank) tasks() []string {
+	n := strconv.Itoa
+	switch r.Launcher {
+	case "srun":
+		return []string{"SLURM_PROCID=" + n(r.Rank), "SLURM_LOCALID=" + n(r.LocalRank), "SLURM_NODEID=" + n(r.Node),
+			"SLURM_NTASKS=" + n(r.Size), "SLURM_NPROCS=" + n(r.Size)}
+	case "flux":
+		return []string{"FLUX_TASK_RANK=" + n(r.Rank), "FLUX_TASK_LOCAL_ID=" + n(r.LocalRank),
+			"FLUX_JOB_SIZE=" + n(r.Size), "FLUX_JOB_NNODES=" + n(r.Nodes)}
+	}
+	return nil
 }
 
 // programs returns Open MPI's variables about the programs of a job. Lists are separated by spaces.
@@ -323,6 +342,7 @@ func Stale(name string) bool {
 		"GORUN_CROSS_RANK", "GORUN_CROSS_SIZE", "GORUN_HOSTNAME", "GORUN_ADDR", "GORUN_ADDRS", "GORUN_AGENT",
 		"GORUN_TOKEN", "GORUN_GUARD", Encrypt, resultFD, elastic, "HOROVOD_ELASTIC", "HOROVOD_ELASTIC_TIMEOUT",
 		"FLUX_JOB_ID", "FLUX_PMI_LIBRARY_PATH",
+		"FLUX_TASK_RANK", "FLUX_TASK_LOCAL_ID", "FLUX_JOB_SIZE", "FLUX_JOB_NNODES",
 		"OMPI_NUM_APP_CTX", "OMPI_APP_CTX_NUM_PROCS", "OMPI_FIRST_RANKS", jaxFinds, jaxCoordinator,
 		"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS",
 		// the last two are srun's way to Intel MPI

@@ -45,17 +45,21 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestEveryVariableSetIsDroppedWhenInherited(t *testing.T) {
-	for _, kv := range (Rank{
-		Size:       1,
-		MasterAddr: "10.0.0.1",
-		MasterPort: 1,
-		GlooPort:   1,
-		PMIFD:      3,
-		ResultFD:   4,
-	}).Environ() {
-		name, _, _ := strings.Cut(kv, "=")
-		if !Stale(name) {
-			t.Errorf("%s is set for ranks but an inherited value would be kept", name)
+	ofJob := []string{"SLURM_NTASKS", "SLURM_NPROCS"} // true of a job of Slurm, too
+	for _, launcher := range []string{"", "srun", "flux"} {
+		for _, kv := range (Rank{
+			Size:       1,
+			MasterAddr: "10.0.0.1",
+			MasterPort: 1,
+			GlooPort:   1,
+			PMIFD:      3,
+			ResultFD:   4,
+			Launcher:   launcher,
+		}).Environ() {
+			name, _, _ := strings.Cut(kv, "=")
+			if !Stale(name) && !slices.Contains(ofJob, name) {
+				t.Errorf("%s is set for ranks but an inherited value would be kept", name)
+			}
 		}
 	}
 	for _, keep := range []string{"PATH", "HOROVOD_TIMELINE", "RANKING", "NCCL_DEBUG", "HOROVOD_GLOO_IFACE"} {

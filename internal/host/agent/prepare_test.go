@@ -230,6 +230,7 @@ func TestJAXFollowsTheUsersMaster(t *testing.T) {
 func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	dir := files.Make(t, map[string]string{"singularity": "+x"})
 	elastic := false
+	launcher := ""
 	env := func(inherited string, argv ...string) map[string]string {
 		job := wire.Job{Programs: []wire.Program{{Argv: argv, Wdir: wire.Text(dir)}},
 			Env: wire.Texts{"PATH=" + dir + ":/usr/bin:/bin", "A=1", "SINGULARITYENV_RANK=lie"}}
@@ -247,6 +248,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 			Encrypt:        true,
 			AllNetworks:    true,
 			Elastic:        elastic,
+			Launcher:       launcher,
 			GlooPort:       4711,
 			Interface:      "eth0",
 			NCCLInterfaces: "eth0",
@@ -258,12 +260,13 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	container := []string{"env", "B=1", "singularity", "exec", "-e", "image", "true"}
 	got := env("SINGULARITYENV_HOROVOD_SIZE=9", container...)
 	elastic = true // the rest of the variables
-	others := env("SINGULARITYENV_HOROVOD_SIZE=9", container...)
+	others := []map[string]string{got}
+	for _, launcher = range []string{"srun", "flux"} {
+		others = append(others, env("SINGULARITYENV_HOROVOD_SIZE=9", container...))
+	}
 	for _, name := range rankenv.Names() {
-		from := got
-		if _, has := got[name]; !has {
-			from = others
-		}
+		has := func(of map[string]string) bool { _, has := of[name]; return has }
+		from := others[max(slices.IndexFunc(others, has), 0)]
 		for _, prefix := range []string{"APPTAINERENV_", "SINGULARITYENV_"} {
 			if value, set := from[prefix+name]; !set || value != from[name] {
 				t.Errorf("%s%s is %q, %v; want %q", prefix, name, value, set, from[name])

@@ -197,6 +197,7 @@ func (s *starter) rankOf(r wire.Rank) rankenv.Rank {
 		Shares:      s.job.Shares,
 		Encrypt:     s.job.Encrypt,
 		AllNetworks: s.job.AllNetworks,
+		Launcher:    s.job.Launcher,
 		MasterAddr:  s.begun.MasterAddr,
 		MasterPort:  s.begun.MasterPort,
 	}

@@ -73,6 +73,8 @@ type Job struct {
 	// AllNetworks makes ring send over all networks that join two hosts, unless the environment
 	// says otherwise.
 	AllNetworks bool `json:",omitempty"`
+	// Launcher is srun or flux if the ranks get that launcher's variables for them too.
+	Launcher string `json:",omitempty"`
 	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file
 	// capabilities.
 	NoNewPrivileges bool `json:",omitempty"`

@@ -65,6 +65,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 		StartTimeout:    time.Duration(o.StartTimeout),
 		MPITimeout:      time.Duration(o.MPITimeout),
 		Grace:           time.Duration(o.Grace),
+		Launcher:        o.StandsFor,
 		Codes:           o.Codes,
 		Note:            func(text string) { console.Notef("%s", text) },
 		Trace:           console.Tracef,

@@ -9,8 +9,9 @@ import (
 
 // Follow sets the defaults in which a launcher differs from gorun: mpirun starts a rank per core
 // without -np, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts began again,
-// horovodrun has its own rules for hosts whose rank fails, and each has its form of output and its
-// exit code. What flags already set stays.
+// horovodrun has its own rules for hosts whose rank fails, ranks of srun and flux run read
+// variables of their own, and each has its form of output and its exit code. What flags already
+// set stays.
 func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
 	o.SlotsByCores = launcher == dialect.OpenMPI
 	o.rounds = launcher == dialect.Hydra
@@ -23,8 +24,11 @@ func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
 	if o.Foreign && !flags.Changed("color") {
 		o.Color = "never"
 	}
-	if launcher&(dialect.Slurm|dialect.Flux) != 0 && !flags.Changed("stdin") {
-		o.Stdin = "all"
+	if launcher&(dialect.Slurm|dialect.Flux) != 0 {
+		o.StandsFor = launcher.String()
+		if !flags.Changed("stdin") {
+			o.Stdin = "all"
+		}
 	}
 }
 

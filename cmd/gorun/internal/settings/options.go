@@ -54,6 +54,7 @@ type Options struct {
 	Grace        Seconds
 
 	Foreign        bool           // gorun stands for another launcher
+	StandsFor      string         // srun or flux, whose variables ranks get too
 	Codes          launcher.Codes // how ranks' failures become the exit code
 	Prefix         string
 	TagOutput      bool
