@@ -112,10 +112,11 @@ func (f Finding) isSpeed() bool {
 
 // crowded reports whether a probe waited for a core at most links of a finding, or had its cores
 // for less than half of the time when it measured its host's speed. A probe that waits for a
-// quarter of the time measures a speed that is lower by as much, which would count.
+// quarter of the time measures a speed that is lower by as much, which would count. No wait
+// explains a host that is many times slower.
 func (m Measured) crowded(f Finding) bool {
 	most := crowdedShare
-	if f.isSpeed() {
+	if f.isSpeed() && !f.isFar() {
 		most = crowdedShare / 2
 		if m.starved(f.Host) || m.starved(f.With) {
 			return true
@@ -139,6 +140,12 @@ func (m Measured) crowded(f Finding) bool {
 func (m Measured) starved(host string) bool {
 	h := m.Hosts[host]
 	return h.Speed != nil && h.Speed.Share > 0 && h.Speed.Share < crowdedShare && (h.Facts == nil || h.Facts.Quota == 0)
+}
+
+// isFar reports whether a speed differs by more than a probe's wait for a core explains.
+func (f Finding) isFar() bool {
+	const explained = 3
+	return f.Times >= explained || f.Times > 0 && f.Times <= 1.0/explained
 }
 
 // crowdedShare is the part of the time of a measurement for which a probe may wait for a core.
