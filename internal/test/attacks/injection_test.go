@@ -171,7 +171,8 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	}
 	for way, how := range transports(t, c) {
 		t.Run(way, func(t *testing.T) {
-			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", wdir, "-x", "E2E_X" + evil[2],
+			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", wdir,
+				"-x", "E2E_X=" + evil[2],
 				"-x", "E2E_Y=" + evil[3], "--output-filename", filepath.Join(wdir, evil[2])},
 				[]string{"sh", "-c", "cat /proc/$$/cmdline; pwd"}, evil)
 			r := command.StartIn(t, c, env, args...).Want(0)
