@@ -26,7 +26,8 @@ func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
 	}
 	if launcher&(dialect.Slurm|dialect.Flux) != 0 {
 		o.StandsFor = launcher.String()
-		if !flags.Changed("stdin") {
+		// A rank with a terminal of its own reads this one.
+		if !flags.Changed("stdin") && !flags.Changed("panes") {
 			o.Stdin = "all"
 		}
 	}

@@ -24,6 +24,7 @@ func TestLaunchersFormOfOutput(t *testing.T) {
 		{"mpirun", "--timestamp --prefix host", "host", "0", launcher.FirstCode},
 		{"mpiexec.hydra", "", "none", "0", launcher.MergedCode},
 		{"srun", "", "none", "all", launcher.HighestCode},
+		{"srun", "--panes 0", "none", "0", launcher.HighestCode},
 		{"srun", "--stdin 0 --prefix srun", "srun", "0", launcher.HighestCode},
 		{"torchrun", "", "none", "0", launcher.OneCode},
 		{"horovodrun", "", "horovod", "0", launcher.OneCode},
