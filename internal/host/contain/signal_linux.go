@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/gorun/gorun/internal/host/process"
 )
 
 // SignalGroup sends a signal to a process group once per program. A container's starter passes
@@ -92,24 +94,16 @@ func enters(parent, child int) bool {
 
 // catches reports whether a process has a handler for a signal. One that ignores signals, as
 // unshare does, passes none on.
-func catches(pid int, signal syscall.Signal) bool {
-	caught, err := strconv.ParseUint(strings.Join(statusOf(pid, "SigCgt:"), ""), 16, 64)
-	return err == nil && caught&(1<<(signal-1)) != 0
-}
+func catches(pid int, signal syscall.Signal) bool { return process.Catches(statusOf(pid), int(signal)) }
 
 // isFirst reports whether a process is process 1 of a namespace.
 func isFirst(pid int) bool {
-	numbers := statusOf(pid, "NSpid:")
+	numbers := process.Field(statusOf(pid), "NSpid:")
 	return len(numbers) > 1 && numbers[len(numbers)-1] == "1"
 }
 
-// statusOf returns the words of a line of /proc/PID/status; none if the process has ended.
-func statusOf(pid int, name string) []string {
+// statusOf returns /proc/PID/status, or "" if the process has ended.
+func statusOf(pid int) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	for line := range strings.Lines(string(text)) {
-		if words, is := strings.CutPrefix(line, name); is {
-			return strings.Fields(words)
-		}
-	}
-	return nil
+	return string(text)
 }

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
@@ -42,13 +43,7 @@ func (s *subject) faults() (fd string, signal syscall.Signal, found bool) {
 // catches reports whether the process handles a signal. One that it does not handle would end it.
 func (s *subject) catches(signal int) bool {
 	text, _ := s.own.Text("status")
-	for line := range strings.Lines(text) {
-		if mask, is := strings.CutPrefix(line, "SigCgt:"); is {
-			bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
-			return err == nil && bits>>(signal-1)&1 == 1
-		}
-	}
-	return false
+	return process.Catches(text, signal)
 }
 
 const (

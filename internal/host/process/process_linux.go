@@ -92,18 +92,12 @@ func (p *Process) owner() (*syscall.Credential, error) {
 
 // numbers returns the numbers in a line of /proc/PID/status.
 func numbers(status, name string) (all []uint32) {
-	for line := range strings.Lines(status) {
-		rest, is := strings.CutPrefix(line, name)
-		if !is {
-			continue
+	for _, field := range Field(status, name) {
+		n, err := strconv.ParseUint(field, 10, 32)
+		if err != nil {
+			return nil
 		}
-		for _, field := range strings.Fields(rest) {
-			n, err := strconv.ParseUint(field, 10, 32)
-			if err != nil {
-				return nil
-			}
-			all = append(all, uint32(n))
-		}
+		all = append(all, uint32(n))
 	}
 	return all
 }

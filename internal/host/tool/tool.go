@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -95,11 +95,11 @@ func Release(over <-chan struct{}, pid func() (pid int, running bool), resume fu
 		case <-over:
 			return
 		}
-		process, running := pid()
+		number, running := pid()
 		if !running {
 			return
 		}
-		switch state, traced := status(process); {
+		switch state, traced := status(number); {
 		case traced && seen: // the debugger has had time for its own stop
 			resume()
 			return
@@ -114,15 +114,9 @@ func Release(over <-chan struct{}, pid func() (pid int, running bool), resume fu
 // status returns the state of a process, a letter as in proc(5), and whether it has a debugger.
 func status(pid int) (state byte, traced bool) {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		switch {
-		case name == "State" && value != "":
-			state = value[0]
-		case name == "TracerPid":
-			traced = value != "0"
-		}
+	if words := process.Field(string(text), "State:"); len(words) > 0 {
+		state = words[0][0]
 	}
-	return state, traced
+	tracer := process.Field(string(text), "TracerPid:")
+	return state, len(tracer) > 0 && tracer[0] != "0"
 }

@@ -59,15 +59,12 @@ const pageWords = (pageSize + 7) / 8
 // ownNumber returns the number that a process has in its own namespace.
 func ownNumber(p *process.Process) uint32 {
 	text, _ := p.Text("status")
-	for line := range strings.Lines(text) {
-		if numbers, is := strings.CutPrefix(line, "NSpid:"); is {
-			if all := strings.Fields(numbers); len(all) > 0 {
-				n, _ := strconv.ParseUint(all[len(all)-1], 10, 32)
-				return uint32(n)
-			}
-		}
+	numbers := process.Field(text, "NSpid:")
+	if len(numbers) == 0 {
+		return 0
 	}
-	return 0
+	n, _ := strconv.ParseUint(numbers[len(numbers)-1], 10, 32)
+	return uint32(n)
 }
 
 // Close releases the record.

@@ -1,0 +1,27 @@
+package process
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestStatusIsRead(t *testing.T) {
+	const status = "Name:\tsh\nState:\tS (sleeping)\nUid:\t1\t2\t3\t4\nSigCgt:\t0000000000004001\n"
+	for name, want := range map[string][]string{
+		"State:": {"S", "(sleeping)"},
+		"Uid:":   {"1", "2", "3", "4"},
+		"Gid:":   nil,
+	} {
+		if got := Field(status, name); !slices.Equal(got, want) {
+			t.Errorf("%s %q", name, got)
+		}
+	}
+	for signal, want := range map[int]bool{1: true, 2: false, 15: true, 64: false} {
+		if Catches(status, signal) != want {
+			t.Errorf("signal %d: want %v", signal, want)
+		}
+	}
+	if Catches("", 1) {
+		t.Error("a process that has ended catches a signal")
+	}
+}
