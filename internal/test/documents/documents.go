@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -80,4 +81,22 @@ func Commands(text string) (found []Command) {
 		}
 	}
 	return slices.DeleteFunc(found, func(c Command) bool { return c.Line == "" })
+}
+
+// Doors is a row of the table of doors in docs/security.md: what processes of gorun listen on and
+// keep open.
+type Doors struct {
+	Names  []string // "agent tcp loopback"; * stands for any characters
+	Source string   // the package that opens them
+}
+
+// TableOfDoors returns the rows of the table, from the text of docs/security.md.
+func TableOfDoors(text string) (rows []Doors) {
+	_, section, _ := strings.Cut(text, "\n## Doors\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	row := regexp.MustCompile("(?m)^\\| `([^|]+)` \\| ([^ |]+) \\|")
+	for _, words := range row.FindAllStringSubmatch(section, -1) {
+		rows = append(rows, Doors{Names: strings.Split(words[1], "`, `"), Source: words[2]})
+	}
+	return rows
 }
