@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -29,22 +30,11 @@ func hierarchies(text string, exists func(folder string) bool) (all []hierarchy)
 			all = append(all, h)
 		}
 	}
-	for _, h := range all {
-		if h.name != "" {
-			// With version 1, version 2 has no controllers: kubelet does not want to see it.
-			return withoutVersion2(all)
-		}
+	isVersion2 := func(h hierarchy) bool { return h.name == "" }
+	if len(all) > 1 { // beside version 1, version 2 has no controllers, and kubelet does not want to see it
+		all = slices.DeleteFunc(all, isVersion2)
 	}
 	return all
-}
-
-func withoutVersion2(all []hierarchy) (kept []hierarchy) {
-	for _, h := range all {
-		if h.name != "" {
-			kept = append(kept, h)
-		}
-	}
-	return kept
 }
 
 func ownHierarchies() ([]hierarchy, error) {

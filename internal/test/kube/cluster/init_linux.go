@@ -134,10 +134,12 @@ func (c *control) network(ctx context.Context) error {
 	for number := 1; number <= c.nodes; number++ {
 		lines = append(lines, "route add "+podRange(number)+" via "+nodeAddr(number))
 	}
-	if err := ip(ctx, lines...); err != nil {
-		return err
-	}
-	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+	return forward(ctx, lines...)
+}
+
+// forward runs commands of iproute2, and lets this network pass packets on.
+func forward(ctx context.Context, lines ...string) error {
+	return errors.Join(ip(ctx, lines...), os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0))
 }
 
 // ip runs commands of iproute2 in one go.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func runNode(args []string) error {
 			return err
 		}
 	}
-	for { // what loses its parent comes to process 1
+	for { // orphans become children of process 1
 		if _, err := unix.Wait4(-1, nil, 0, nil); errors.Is(err, unix.ECHILD) {
 			return errors.New("nothing runs any more")
 		}
@@ -160,14 +161,8 @@ func (n *node) kernel() error {
 }
 
 func (n *node) network() error {
-	lines := []string{"link set lo up", "addr add " + nodeAddr(n.number) + "/24 dev eth0", "link set eth0 up",
-		"route add default via " + controlAddr}
-	cmd := exec.Command("ip", "-batch", "-")
-	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("ip: %w: %s", err, out)
-	}
-	return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)
+	return forward(context.Background(), "link set lo up", "addr add "+nodeAddr(n.number)+"/24 dev eth0",
+		"link set eth0 up", "route add default via "+controlAddr)
 }
 
 //go:embed containerd.toml
