@@ -103,15 +103,20 @@ type authenticator struct {
 	keys     []*signer // keys to offer, in order
 	offered  int
 	unusable []UnusableKey
-	methods  []string // methods of the server
-	partial  bool     // whether the server wants another method after it took a key
-	said     lastWords
+	methods  []string    // methods of the server
+	partial  bool        // whether the server wants another method after it took a key
+	said     *prose.Tail // messages of the server, of which the last has the reason of a refusal
 }
 
 // newAuthenticator returns an authenticator that does nothing until the server asks for a key. The
 // connection to the agent, which may wait for a person, is closed when ctx ends.
 func newAuthenticator(ctx context.Context, s settings, t Target) *authenticator {
-	a := &authenticator{settings: s, target: t, stop: func() bool { return true }}
+	a := &authenticator{
+		settings: s,
+		target:   t,
+		said:     prose.NewTail(maxText),
+		stop:     func() bool { return true },
+	}
 	if s.agent == "" {
 		return a
 	}
@@ -138,8 +143,8 @@ func (a *authenticator) close() {
 }
 
 func (a *authenticator) banner(text string) error {
-	a.said.add(text)
-	return nil
+	_, err := a.said.Write([]byte(text))
+	return err
 }
 
 // next is the SSH library's callback: it returns the method to try now.
@@ -227,7 +232,7 @@ func (a *authenticator) failure(err error) error {
 		User:     a.settings.user,
 		Unusable: a.unusable,
 		Methods:  a.methods,
-		Said:     a.said.String(),
+		Said:     lastLines(a.said),
 		Partial:  a.partial,
 		Install:  a.installCommand(),
 	}

@@ -244,7 +244,7 @@ func handshakeError(ctx, hctx context.Context, t Target, w *wire, keys *hostKeys
 	}
 	phase, said, fault := w.state()
 	said = printable(said)
-	if text := auth.said.String(); text != "" {
+	if text := lastLines(auth.said); text != "" {
 		said = text
 	}
 	switch {

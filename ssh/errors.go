@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gorun/gorun/internal/prose"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -351,26 +352,11 @@ func clean(text string) (said string, left int) {
 	return b.String(), len(text)
 }
 
-// lastWords keeps the end of a server's messages, of which the last has the reason of a refusal.
-type lastWords struct {
-	text string
-	left int // bytes dropped before text
-}
-
-func (w *lastWords) add(text string) {
-	w.text += text
-	if over := len(w.text) - maxText; over > 0 {
-		w.left += over
-		w.text = w.text[over:]
-	}
-}
-
-// String returns the last whole lines that fit, on one line, safe for a terminal.
-func (w *lastWords) String() string {
-	text := w.text
-	left := w.left
+// lastLines returns the last whole lines of a server that fit, on one line, safe for a terminal.
+func lastLines(said *prose.Tail) string {
+	text, left := said.End()
 	for partial := left > 0; ; partial = false {
-		said, over := clean(text)
+		line, over := clean(text)
 		before, lines, found := strings.Cut(text, "\n")
 		if (over > 0 || partial) && found && strings.TrimSpace(lines) != "" {
 			left += len(before) + 1
@@ -378,9 +364,9 @@ func (w *lastWords) String() string {
 			continue
 		}
 		if left > 0 {
-			said = fmt.Sprintf("(%d bytes left out) … %s", left, said)
+			line = fmt.Sprintf("(%d bytes left out) … %s", left, line)
 		}
-		return said
+		return line
 	}
 }
 

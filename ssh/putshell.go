@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // The scripts that replace SFTP. They are single lines without ' \ and !, so that every login shell
@@ -42,10 +44,11 @@ type RunFunc func(ctx context.Context, argv []string, stdin io.Reader, stdout, s
 // counted the bytes: a broken connection looks like the end of the file.
 func (u upload) byShell(ctx context.Context, run RunFunc) error {
 	sent := &counter{from: u.from}
-	out := &lastBytes{}
+	out := prose.NewTail(4 << 10) // start files may print without limit first
 	err := run.script(ctx, receiveScript, sent, out, path.Dir(u.name), u.temp, fmt.Sprintf("%04o", u.mode), u.mark)
 	if err == nil {
-		err = sent.compare(out.kept, u.mark)
+		said, _ := out.End()
+		err = sent.compare(said, u.mark)
 	}
 	if err == nil {
 		err = run.script(ctx, placeScript, nil, io.Discard, u.temp, u.name)
@@ -80,25 +83,14 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 // compare finds the script's answer among the output of shell start files.
-func (c *counter) compare(out []byte, mark string) error {
-	answer := regexp.MustCompile(regexp.QuoteMeta(mark) + `:(\d+):`).FindSubmatch(out)
+func (c *counter) compare(out, mark string) error {
+	answer := regexp.MustCompile(regexp.QuoteMeta(mark) + `:(\d+):`).FindStringSubmatch(out)
 	if answer == nil {
 		return errors.New("the shell did not confirm: it says " +
-			strconv.Quote(printable(strings.TrimSpace(string(out)))))
+			strconv.Quote(printable(strings.TrimSpace(out))))
 	}
-	if got := string(answer[1]); got != strconv.FormatInt(c.n.Load(), 10) {
+	if got := answer[1]; got != strconv.FormatInt(c.n.Load(), 10) {
 		return fmt.Errorf("%d bytes were sent, but %s have arrived", c.n.Load(), got)
 	}
 	return nil
-}
-
-// lastBytes keeps the last bytes written to it: start files may print without limit first.
-type lastBytes struct{ kept []byte }
-
-func (l *lastBytes) Write(p []byte) (int, error) {
-	l.kept = append(l.kept, p...)
-	if over := len(l.kept) - 4<<10; over > 0 {
-		l.kept = append(l.kept[:0], l.kept[over:]...)
-	}
-	return len(p), nil
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -9,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -26,7 +24,7 @@ type command struct {
 	Cancel context.CancelFunc // ends the command at once
 	stdin  *io.PipeWriter
 	stdout *io.PipeReader
-	stderr *tail
+	stderr *prose.Tail
 	ended  chan struct{} // closed when the command has ended with result
 	result error
 }
@@ -46,7 +44,7 @@ func startAgent(ctx context.Context, path string, run runAgent, build string, ti
 		Cancel: cancel,
 		stdin:  stdinWriter,
 		stdout: stdoutReader,
-		stderr: &tail{},
+		stderr: prose.NewTail(stderrSize),
 		ended:  make(chan struct{}),
 	}
 	go func() {
@@ -71,7 +69,7 @@ func startAgent(ctx context.Context, path string, run runAgent, build string, ti
 		c.abandon()
 		return nil, hello, &NoAgentError{
 			Path:   path,
-			stderr: c.stderr.String(),
+			stderr: lastLines(c.stderr),
 			Err:    explain(err, c.result),
 			forced: forced(err, c.result, c.stderr),
 		}
@@ -236,7 +234,7 @@ func explain(err, ran error) error {
 // forced returns how an account ended that did not run the start script, or nil. err is that of
 // the search for the agent's preamble, ran the command's end. A killed command may have been the
 // script.
-func forced(err, ran error, stderr *tail) *NoShellError {
+func forced(err, ran error, stderr *prose.Tail) *NoShellError {
 	var noise *wire.NoiseError
 	if !errors.As(err, &noise) || noise.Started || !errors.Is(err, io.EOF) {
 		return nil
@@ -246,7 +244,7 @@ func forced(err, ran error, stderr *tail) *NoShellError {
 		return nil
 	}
 	said := prose.Printable(string(noise.Noise[:min(len(noise.Noise), stderrSize)]))
-	if text := stderr.String(); text != "" {
+	if text := lastLines(stderr); text != "" {
 		said = strings.TrimPrefix(said+"; "+text, "; ")
 	}
 	return &NoShellError{Code: code, Said: said, Err: ran}
@@ -276,39 +274,19 @@ func (e *NoShellError) Hint() string {
 		"authorized_keys, the account's login shell, and that shell's start files (.bashrc, .profile, .cshrc)"
 }
 
-// tail keeps the last bytes written to it.
-type tail struct {
-	mu   sync.Mutex
-	data []byte
-	left int // number of bytes dropped before data
-}
-
+// stderrSize is how much of a command's stderr is kept for an error.
 const stderrSize = 2 << 10
 
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.data = append(t.data, p...)
-	if len(t.data) > stderrSize {
-		t.left += len(t.data) - stderrSize
-		t.data = append([]byte(nil), t.data[len(t.data)-stderrSize:]...)
-	}
-	return len(p), nil
-}
-
-// String returns the last bytes written, on one line, safe for a terminal, and says how much came
+// lastLines returns what a Tail keeps, on one line, safe for a terminal, and says how much came
 // before them.
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.left == 0 {
-		return prose.Printable(string(t.data))
+func lastLines(t *prose.Tail) string {
+	end, left := t.End()
+	if left == 0 {
+		return prose.Printable(end)
 	}
-	left := t.left
-	end := t.data
-	if _, lines, found := bytes.Cut(end, []byte("\n")); found && len(bytes.TrimSpace(lines)) > 0 {
+	if _, lines, found := strings.Cut(end, "\n"); found && strings.TrimSpace(lines) != "" {
 		left += len(end) - len(lines)
 		end = lines // a whole first line
 	}
-	return fmt.Sprintf("(%d bytes left out) ... %s", left, prose.Printable(string(end)))
+	return fmt.Sprintf("(%d bytes left out) ... %s", left, prose.Printable(end))
 }

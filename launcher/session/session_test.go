@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
@@ -310,7 +311,7 @@ func TestReadyTooLate(t *testing.T) {
 }
 
 func TestTailKeepsTheEnd(t *testing.T) {
-	var tl tail
+	tl := prose.NewTail(stderrSize)
 	for i := range 1000 {
 		n, err := tl.Write([]byte(strings.Repeat("x", i%7) + "\n"))
 		if err != nil || n != i%7+1 {
@@ -318,13 +319,13 @@ func TestTailKeepsTheEnd(t *testing.T) {
 		}
 	}
 	tl.Write([]byte(strings.Repeat("y", 3*stderrSize) + " the end\x1b\n"))
-	got := tl.String()
+	got := lastLines(tl)
 	if len(got) > stderrSize+40 || !strings.HasSuffix(got, "y the end?") ||
 		!strings.HasPrefix(got, "(8103 bytes left out) ... y") {
 		t.Errorf("%d bytes, from %.40q to %.20q", len(got), got, got[max(0, len(got)-20):])
 	}
 	tl.Write([]byte("\nsh: gorun: not found\n" + strings.Repeat("z", stderrSize-50) + "\n"))
-	if got := tl.String(); !strings.HasPrefix(got, "(10151 bytes left out) ... sh: gorun: not found; zzz") {
+	if got := lastLines(tl); !strings.HasPrefix(got, "(10151 bytes left out) ... sh: gorun: not found; zzz") {
 		t.Errorf("it begins %.60q", got)
 	}
 }

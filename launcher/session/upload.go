@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gorun/gorun/internal/prose"
 )
 
 // leaderTime is how long a host waits for one with the same home directory to upload, if no upload
@@ -245,7 +247,7 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 	if err != nil {
 		return "", err
 	}
-	stderr := &tail{}
+	stderr := prose.NewTail(stderrSize)
 	in, feed := io.Pipe()
 	asked := &cue{word: []byte(u.mark + ":go"), heard: make(chan struct{})}
 	ended := make(chan struct{})
@@ -277,7 +279,7 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 	if err == nil {
 		u.trace("uploaded gorun to ~/%s: %d bytes", name, size)
 	}
-	return stderr.String(), err
+	return lastLines(stderr), err
 }
 
 // put uploads as conn does it.

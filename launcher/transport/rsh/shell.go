@@ -16,6 +16,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -68,10 +69,11 @@ const probeScript = `IFS= read -r word; echo "$1:$word:"`
 func (h *Host) probe(ctx context.Context) error {
 	mark := rand.Text()[:12]
 	word := rand.Text()[:12]
-	var stdout, stderr words
+	stdout := prose.NewTail(wordsSize)
+	stderr := prose.NewTail(wordsSize)
 	err := h.Run(ctx, []string{"/bin/sh", "-c", probeScript, "gorun-probe", mark}, strings.NewReader(word+"\n"),
-		&stdout, &stderr)
-	answer := stdout.String()
+		stdout, stderr)
+	answer, _ := stdout.End()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
@@ -83,7 +85,8 @@ func (h *Host) probe(ctx context.Context) error {
 	if err == nil {
 		err = errors.New("no shell answered")
 	}
-	return &UnreachableError{Argv: h.config.Argv, Err: err, Said: lastLines(stderr.String() + "\n" + answer)}
+	said, _ := stderr.End()
+	return &UnreachableError{Argv: h.config.Argv, Err: err, Said: lastLines(said + "\n" + answer)}
 }
 
 // Notice returns a notice for the user about this host, or "".
@@ -117,17 +120,5 @@ func (h *Host) args(argv []string) ([]string, error) {
 	return slices.Concat(h.config.Argv[1:], []string{h.config.Host}, h.config.After, []string{line}), nil
 }
 
-// words keeps the last wordsSize bytes written to it. It has no other way in than Write.
-type words struct{ text []byte }
-
+// wordsSize is how much of a program's output is kept for an error.
 const wordsSize = 4 << 10
-
-func (w *words) Write(p []byte) (int, error) {
-	w.text = append(w.text, p...)
-	if over := len(w.text) - wordsSize; over > 0 {
-		w.text = append([]byte(nil), w.text[over:]...)
-	}
-	return len(p), nil
-}
-
-func (w *words) String() string { return string(w.text) }
