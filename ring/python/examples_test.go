@@ -1,7 +1,6 @@
 package python
 
 import (
-	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -75,10 +74,8 @@ func TestExamples(t *testing.T) {
 		}
 	})
 	t.Run("keras", func(t *testing.T) {
-		cache, err := os.UserCacheDir()
-		must.OK(t, err)
-		python := filepath.Join(cache, "gorun-ci/tensorflow-2.21.0/bin/python") // .ci/tensorflow makes it
-		if _, err := os.Stat(python); err != nil {
+		python, found := lab.Kept("tensorflow-2.21.0/bin/python")
+		if !found {
 			lab.Skip(t, "needs TensorFlow: run .ci/tensorflow")
 		}
 		trained(t, succeed(t, c, append(hosts, "-x", "TF_CPP_MIN_LOG_LEVEL=3", python, example(t, "keras_mnist.py"),

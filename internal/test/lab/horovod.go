@@ -2,12 +2,10 @@ package lab
 
 import (
 	"archive/zip"
-	"cmp"
 	"context"
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 )
 
@@ -60,7 +58,7 @@ func HorovodSource(t testing.TB, path string) string {
 
 // FetchedHorovodSource is [HorovodSource] for a test that may lack the file.
 func FetchedHorovodSource(path string) (name string, err error) {
-	name, found := kept("horovod-0.28.1/" + path)
+	name, found := Kept("torch-*/horovod-0.28.1/" + path)
 	if !found {
 		return "", &MissingError{path + " of Horovod's repository", ".ci/horovod fetches it from GitHub"}
 	}
@@ -69,20 +67,9 @@ func FetchedHorovodSource(path string) (name string, err error) {
 
 // builtHorovod returns the wheel that .ci/horovod has built.
 func builtHorovod() (name string, err error) {
-	name, found := kept("horovod-0.28.1-*.whl")
+	name, found := Kept("torch-*/horovod-0.28.1-*.whl")
 	if !found {
 		return "", &MissingError{"Horovod", ".ci/horovod builds it, in many minutes"}
 	}
 	return name, nil
-}
-
-// kept returns a file of those that .ci/horovod keeps.
-func kept(pattern string) (name string, found bool) {
-	home, _ := os.UserHomeDir()
-	all, _ := filepath.Glob(filepath.Join(cmp.Or(os.Getenv("XDG_CACHE_HOME"), filepath.Join(home, ".cache")),
-		"gorun-ci/torch-*", pattern))
-	if len(all) == 0 {
-		return "", false
-	}
-	return all[0], true
 }

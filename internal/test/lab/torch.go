@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 )
@@ -13,13 +12,9 @@ const TorchVersion = "2.15.0"
 // without it skips the test.
 func Torch(t testing.TB) (bin string) {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := filepath.Join(cache, "gorun-ci/pytorch-"+TorchVersion)
-	if _, err := os.Stat(filepath.Join(env, "ready")); err != nil {
+	ready, found := Kept("pytorch-" + TorchVersion + "/ready")
+	if !found {
 		Skip(t, "needs PyTorch "+TorchVersion+": run .ci/torch")
 	}
-	return filepath.Join(env, "bin")
+	return filepath.Join(filepath.Dir(ready), "bin")
 }

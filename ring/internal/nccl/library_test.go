@@ -49,14 +49,11 @@ func child(t *testing.T, what string, env ...string) string {
 // realLibrary is where .ci/nccl puts the library of the wheel.
 func realLibrary(t *testing.T) string {
 	t.Helper()
-	cache, err := os.UserCacheDir()
-	must.OK(t, err)
-	found, err := filepath.Glob(filepath.Join(cache, "gorun-ci/nccl-*", "libnccl.so.2"))
-	must.OK(t, err)
-	if len(found) == 0 {
+	name, found := lab.Kept("nccl-*/libnccl.so.2")
+	if !found {
 		lab.Skip(t, "needs libnccl.so.2, which .ci/nccl fetches")
 	}
-	return found[len(found)-1]
+	return name
 }
 
 // NVIDIA's own library, as it is: all functions are there, and without a driver each call is an
