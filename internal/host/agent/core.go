@@ -47,7 +47,7 @@ type (
 		code, signal   int
 		core           bool
 		failed         string // why it could not be started
-		remedy         string // what to do about that
+		remedy         string // next step for the user
 		outputFinished bool   // it has no output
 		maxRSS         int64
 		cpu            time.Duration

@@ -18,7 +18,7 @@ import (
 func SignalGroup(leader int, signal syscall.Signal) error {
 	var served map[int]bool
 	switch signal {
-	case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCONT: // nobody need pass them on
+	case syscall.SIGKILL, syscall.SIGSTOP, syscall.SIGCONT: // starters cannot or need not pass them on
 	default:
 		// In the foreground of a terminal, starters pass nothing on: they expect that all get the
 		// signal.

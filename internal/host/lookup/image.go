@@ -22,7 +22,7 @@ type image struct {
 	head   []byte // its first bytes
 	size   int64
 	binary *elf.File // its headers without sections, or nil
-	loader string    // what the kernel starts to load it if it is dynamically linked, or ""
+	loader string    // program that loads it if it is dynamically linked, or ""
 }
 
 // read returns the image of a file, which is empty if this process may not read it.

@@ -389,7 +389,7 @@ func (s elsewhere) Fence(_ context.Context, _ string, _ int, value []byte) ([][]
 	return [][]byte{value, []byte(s.text)}, nil
 }
 
-// What another host has put reaches no rank unless a line of PMI can say it.
+// A value of another host reaches no rank unless it fits into a line of PMI.
 func TestValuesOfOtherHostsAreValidated(t *testing.T) {
 	long := strings.Repeat("x", maxValue+1)
 	for text, good := range map[string]bool{

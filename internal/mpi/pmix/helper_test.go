@@ -94,7 +94,7 @@ func layoutOf(t *testing.T, ranks int) *Layout {
 	}
 }
 
-// What a hostile agent, or another host through it, may send: the helper refuses it and touches no
+// The helper refuses what a hostile agent, or another host through it, may send, and touches no
 // memory that is not its own.
 func TestHelperTakesNoBrokenMessage(t *testing.T) {
 	program := builtHelper(t)

@@ -94,7 +94,7 @@ func TestEveryKindIsBounded(t *testing.T) {
 	const passed = "passed on"
 	const last = "ends the stream"
 	const refused = "refused"
-	rows := map[string][2]string{ // what Output and Input do with it
+	rows := map[string][2]string{ // results of Output and Input
 		"In":    {refused, passed},
 		"Out":   {passed, refused},
 		"Err":   {passed, refused},

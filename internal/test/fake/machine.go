@@ -260,7 +260,7 @@ type Agent struct {
 	Stdout io.Writer // what out writes to
 	Job    wire.Job
 	Start  wire.Start
-	Note   string // what it wants the user to know when it is ready
+	Note   string // message for the user when it is ready
 }
 
 // Expect reads frames up to the next of the wanted type.

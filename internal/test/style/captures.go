@@ -55,7 +55,7 @@ func checkCaptures(pass *analysis.Pass, f *ast.FuncDecl) {
 		if body := concurrent(n); body != nil {
 			started = append(started, goroutine{n, body, loopAround(stack)})
 		}
-		// What is deferred waits at the end.
+		// Deferred calls run at the end.
 		if _, deferred := stack[len(stack)-1].(*ast.DeferStmt); isBarrier(n) && !deferred {
 			barriers = append(barriers, barrier{n.Pos(), functionAround(stack)})
 		}

@@ -223,7 +223,7 @@ type translator struct {
 	redirected, teed              redirection
 	teeTyped, role, template      string
 
-	// what mpirun's --output puts before lines
+	// the prefix of lines that mpirun's --output asks for
 	tag, tagTime string
 
 	// Hydra's -map-by and -bind-to: parts of a host

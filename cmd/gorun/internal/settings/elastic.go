@@ -94,7 +94,8 @@ func unstartable(line string, failed error) error {
 		return nil
 	}
 	path, err := lookup.Find(words[0], dir, "")
-	if err == nil && strings.Contains(failed.Error(), "Exec format error") { // what every shell says
+	const refused = "Exec format error" // all shells print the text of ENOEXEC
+	if err == nil && strings.Contains(failed.Error(), refused) {
 		return lookup.Explain(path, dir, syscall.ENOEXEC)
 	}
 	return err

@@ -1,5 +1,5 @@
-/* What other hosts ask for: data that a rank here has committed, or is about to. One thread waits for all of it, since another
- * host may ask for anything. The agent bounds how much a host may ask for at a time. */
+/* Requests of other hosts for data that a rank here has committed, or is about to. One thread waits for all of it: another
+ * host may request anything. The agent bounds how much a host may request at a time. */
 #define _GNU_SOURCE
 #include "helper.h"
 
