@@ -267,7 +267,7 @@ func megabytes(rate float64) string {
 func ReadReport(name string) (*Report, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
-		return nil, usage.Errorf("make one with gorun doctor --save "+name, "read the baseline: %w", err)
+		return nil, usage.Errorf("make one with gorun doctor --save "+prose.Quoted(name), "read the baseline: %w", err)
 	}
 	var r Report
 	if err := json.Unmarshal(text, &r); err != nil || r.Version != 1 {

@@ -72,7 +72,8 @@ func (r Request) open() (files []deliver.File, size int64, err error) {
 			case errors.Is(err, fs.ErrNotExist):
 				hint = "check the name; files come first, and HOSTS:DIR last"
 			case strings.HasSuffix(err.Error(), "it is a folder"):
-				hint = "pack it: tar cf FILE.tar " + name + "; or start ranks in a copy of it: gorun --stage " + name
+				hint = "pack it: tar cf FILE.tar " + prose.Quoted(name) + "; or start ranks in a copy of it: " +
+					"gorun --stage " + prose.Quoted(name)
 			}
 			return nil, 0, usage.Errorf(hint, "%w", err)
 		}

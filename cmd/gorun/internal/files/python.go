@@ -5,6 +5,7 @@ import (
 	"io/fs"
 
 	"github.com/gorun/gorun/internal/files/pyenv"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
@@ -24,7 +25,8 @@ func Python(dir, base string) (*launcher.PythonEnv, error) {
 		return nil, usage.Errorf("name the folder that python -m venv or conda create has made, for example .venv",
 			"--stage-env %s: %w", dir, err)
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, usage.Errorf("make it first: python3 -m venv "+dir, "--stage-env %s: no such folder", dir)
+		return nil, usage.Errorf("make it first: python3 -m venv "+prose.Quoted(dir), "--stage-env %s: no such folder",
+			dir)
 	case err != nil:
 		return nil, usage.Errorf("", "--stage-env %s: %w", dir, err)
 	}
