@@ -46,6 +46,9 @@ func Open(name string) (*Source, error) {
 	return s, nil
 }
 
+// ErrFolder means that a source is a folder.
+var ErrFolder = errors.New("it is a folder")
+
 // NewSource reads an open file, which the source owns if there is no error.
 func NewSource(file *os.File) (*Source, error) {
 	info, err := file.Stat()
@@ -53,7 +56,7 @@ func NewSource(file *os.File) (*Source, error) {
 	case err != nil:
 		return nil, err
 	case info.IsDir():
-		return nil, errors.New("it is a folder")
+		return nil, ErrFolder
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is no regular file")
 	}

@@ -71,7 +71,7 @@ func (r Request) open() (files []deliver.File, size int64, err error) {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				hint = "check the name; files come first, and HOSTS:DIR last"
-			case strings.HasSuffix(err.Error(), "it is a folder"):
+			case errors.Is(err, relay.ErrFolder):
 				hint = "pack it: tar cf FILE.tar " + prose.Quoted(name) + "; or start ranks in a copy of it: " +
 					"gorun --stage " + prose.Quoted(name)
 			}
