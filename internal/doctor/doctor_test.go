@@ -414,6 +414,17 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 		}
 	}
 	m = healthy(16, 1)
+	for i := range m.Links {
+		m.Links[i].Out /= 50
+		m.Links[i].In /= 50
+	}
+	m.links(3, slow)
+	m.links(3, func(l *Link, _ bool) { l.Busy = 0.4 })
+	m.Hosts["f4"].Speed.Share = 0.3
+	if got := Confirm(Judge(m), Judge(m), m); !slices.Equal(BadHosts(got, m.Names), []string{"f4"}) {
+		t.Errorf("a rate for which little of a core is enough: %+v", got)
+	}
+	m = healthy(16, 1)
 	lossy := &m.Links[4]
 	lossy.Resent = [2]int64{2000, 0}
 	lossy.Busy = 0.4

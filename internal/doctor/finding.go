@@ -113,10 +113,10 @@ func (f Finding) isSpeed() bool {
 // crowded reports whether a probe waited for a core at most links of a finding, or had its cores
 // for less than half of the time when it measured its host's speed. A probe that waits for a
 // quarter of the time measures a speed that is lower by as much, which would count. No wait
-// explains a host that is many times slower.
+// explains a host that is many times slower, or a rate that a fraction of a core exchanges.
 func (m Measured) crowded(f Finding) bool {
 	most := crowdedShare
-	if f.isSpeed() && !f.isFar() {
+	if f.isSpeed() && !f.isFar() && (!f.isRate() || m.needsCores()) {
 		most = crowdedShare / 2
 		if m.starved(f.Host) || m.starved(f.With) {
 			return true
@@ -140,6 +140,23 @@ func (m Measured) crowded(f Finding) bool {
 func (m Measured) starved(host string) bool {
 	h := m.Hosts[host]
 	return h.Speed != nil && h.Speed.Share > 0 && h.Speed.Share < crowdedShare && (h.Facts == nil || h.Facts.Quota == 0)
+}
+
+// isRate reports whether a finding is about bytes per second.
+func (f Finding) isRate() bool {
+	return slices.Contains([]string{"bandwidth", "sends", "receives"}, f.metric)
+}
+
+// needsCores reports whether the links are so fast that a probe needs most of a core to fill one.
+func (m Measured) needsCores() bool {
+	const ofLittleWork = 200e6 // bytes per second, for which a tenth of a core is enough
+	var rates []float64
+	for _, l := range m.Links {
+		if !l.Doubted && l.Error == "" {
+			rates = append(rates, l.Out, l.In)
+		}
+	}
+	return median(rates) > ofLittleWork
 }
 
 // isFar reports whether a speed differs by more than a probe's wait for a core explains.
