@@ -20,7 +20,7 @@ func ParseList(s string) (List, error) {
 	for col := 1; ; {
 		item, rest, more := cutItem(s)
 		last := !more && len(p.list.entries) == 0
-		if strings.TrimSpace(item) != "" || last {
+		if strings.Trim(item, blanks) != "" || last {
 			if err := p.words([]word{trim(word{raw: item, col: col})}); err != nil {
 				err.File = file
 				return List{}, err
