@@ -423,7 +423,7 @@ func (p *party) transfer(rank int) *transfer {
 	return p.states[rank]
 }
 
-// chat answers pings, and reports on the data once it has passed.
+// chat answers pings, and reports how the data was transferred.
 func (p *party) chat(ctx context.Context, conn net.Conn, rank int) {
 	in := bufio.NewReader(conn)
 	for {

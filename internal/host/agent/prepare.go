@@ -248,8 +248,8 @@ func (p *program) assign(seats []seat.Seat) {
 	}
 }
 
-// threadsGiven reports that the user has set the number of threads, here or for a container, for
-// which gorun's would win over env OMP_NUM_THREADS=4 singularity.
+// threadsGiven reports whether the user has set the number of threads, in the environment or for a
+// container only: gorun's number would replace that of env OMP_NUM_THREADS=4 singularity.
 func (p program) threadsGiven() bool {
 	_, set := p.env[rankenv.Threads]
 	if set || !p.singularity {

@@ -62,7 +62,7 @@ func Open(g Guard) *Cage {
 	})
 }
 
-// place tries the rungs in order. try finds or makes a group in a folder.
+// place tries the kinds of cages, the best one first. try finds or makes a group in a folder.
 func place(g Guard, try func(folder string, rung Rung) (group string, ok bool)) *Cage {
 	own := readOwn()
 	for _, at := range []struct {

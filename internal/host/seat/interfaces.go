@@ -14,7 +14,7 @@ import (
 // Interfaces are the network interfaces of this host for libraries that open sockets themselves;
 // "": the library chooses.
 type Interfaces struct {
-	Name string // the one that has the host's address
+	Name string // name of the interface with the host's address
 	NCCL string // as NCCL_SOCKET_IFNAME names them
 }
 

@@ -109,10 +109,9 @@ type Need struct {
 	PMIx     bool `json:",omitempty"`
 }
 
-// MPIWay is a way of MPI programs.
+// MPIWay is how MPI programs find each other.
 type MPIWay string
 
-// The ways.
 const (
 	MPIPMI1     MPIWay = "pmi1"  // MPICH and its derivatives
 	MPIOpenMPI4 MPIWay = "ompi4" // Open MPI up to 4.1

@@ -66,7 +66,7 @@ type Step struct {
 	_      int32
 }
 
-// IDSize is the size of what the ranks of a communicator find each other by.
+// IDSize is the size of an ncclUniqueId, by which the ranks of a communicator find each other.
 const IDSize = 128
 
 // Result is ncclResult_t.

@@ -40,7 +40,7 @@ type Stream struct {
 	life     context.Context // lifetime of the goroutines
 	end      context.CancelFunc
 	running  sync.WaitGroup
-	wakePipe [2]int // a pipe that ends polls
+	wakePipe [2]int // a byte in this pipe ends poll(2)
 
 	watched   []*lane    // lanes of the last Watch
 	prospects []prospect // scratch memory of best

@@ -2,7 +2,7 @@ package rails
 
 import "time"
 
-// prospect describes a lane when the next segment is given to one.
+// prospect is the state of a lane, by which the lane of the next segment is chosen.
 type prospect struct {
 	usable bool
 	queued int           // bytes it has that the other end has not acknowledged
