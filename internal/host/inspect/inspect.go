@@ -387,6 +387,11 @@ func (s *subject) trace(ctx context.Context, tools bool) {
 			refused = append(refused, fmt.Sprintf("no time was left for %s", way.name))
 			break
 		}
+		// It may have changed its users since, and a debugger of root's would believe its files.
+		if err := s.own.Own(); err != nil {
+			refused = append(refused, err.Error())
+			break
+		}
 		threads, err := way.read(ctx)
 		if err == nil && len(threads) > 0 {
 			s.report.By = way.name

@@ -1,8 +1,10 @@
 package inspect
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,4 +121,56 @@ func TestToolsOfOthersAreNotRun(t *testing.T) {
 			t.Errorf("%s: %s", c.name, got)
 		}
 	}
+}
+
+// No tool is run on a process that has become another user's since it was opened.
+func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
+	lab.NeedRoot(t)
+	lab.Need(t, "setpriv")
+	dir := t.TempDir()
+	proof := filepath.Join(dir, "proof")
+	for _, name := range []string{"eu-stack", "gdb"} {
+		tool := fmt.Sprintf("#!/bin/sh\n: >%s\n", proof)
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(tool), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-c",
+		`echo; read x; exec setpriv --reuid 65533 --regid 65533 --clear-groups sh -c 'echo; read x'`)
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
+	said := bufio.NewReader(out)
+	await := func() {
+		if _, err := said.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await()
+	p, err := contain.ReadProcess(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSubject(p, &sources{})
+	defer s.close()
+	s.environment = process.Environment{"PATH=" + dir}
+	if s.trace(t.Context(), true); !exists(proof) {
+		t.Fatal("no tool was run on a process of this user's, so nothing is shown")
+	}
+	_, err = io.WriteString(in, "\n")
+	if err := errors.Join(err, os.Remove(proof)); err != nil {
+		t.Fatal(err)
+	}
+	await()
+	if s.trace(t.Context(), true); exists(proof) || !strings.Contains(s.report.Unknown, "user 65533") {
+		t.Errorf("a tool was run on another user's process: %v; %q", exists(proof), s.report.Unknown)
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }

@@ -40,12 +40,25 @@ func (e *ForeignError) Error() string {
 // Open opens a process. It returns a [ForeignError] unless the process's real, effective, saved and
 // file system user are all this process's.
 func Open(pid int) (*Process, error) {
-	p, owner, err := OpenAs(pid)
-	if err == nil && owner != nil {
-		p.Close()
-		return nil, &ForeignError{pid, int(owner.Uid)}
+	p, _, err := OpenAs(pid)
+	if err != nil {
+		return nil, err
 	}
-	return p, err
+	if err := p.Own(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Own returns an error if the process has ended, and a [ForeignError] if it has become another
+// user's since it was opened.
+func (p *Process) Own() error {
+	owner, err := p.owner()
+	if err == nil && owner != nil {
+		err = &ForeignError{p.PID, int(owner.Uid)}
+	}
+	return err
 }
 
 // OpenAs opens a process of any one user. A program that obeys what the process says of itself must
