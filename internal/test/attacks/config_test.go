@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // lair is a folder in which the attacker has prepared configuration that runs a program of theirs.
@@ -68,9 +69,7 @@ func TestConfigurationOfTheCurrentDirectoryIsIgnored(t *testing.T) {
 	r := command.New(t, nil, command.Limit, command.NewMark(t), "setpriv", "--reuid=65532", "--regid=65532",
 		"--clear-groups", "env", "-C", filepath.Join(l.dir, "open"), "-u", "HOME",
 		command.Binary("gorun"), "-H", "f1", "true")
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Start())
 	r.Want(125)
 	l.safe("no account")
 }
@@ -79,9 +78,7 @@ func TestConfigurationOfTheCurrentDirectoryIsIgnored(t *testing.T) {
 func TestConfigurationOfOthersIsRefused(t *testing.T) {
 	l := newLair(t)
 	home := filepath.Join(l.c.Dir, "f0home") // a link, so that the scripts can name it
-	if err := os.Symlink(l.c.Host("f0").Home, home); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(l.c.Host("f0").Home, home))
 	for _, tc := range []struct {
 		name, script string
 		code         int

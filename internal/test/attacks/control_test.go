@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Another user gets nothing from a job's control socket, even if the user has opened the folders
@@ -16,12 +17,8 @@ import (
 func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	dir := filepath.Join(c.Dir, "run")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, victim, victim); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
+	must.OK(t, os.Chown(dir, victim, victim))
 	r := command.StartIn(t, c, []string{"XDG_RUNTIME_DIR=" + dir}, "-np", "2", "-H", "f1:2", "sh", "-c",
 		"echo ready; exec sleep 1000")
 	command.Await(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 2 })

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A door is something that a process of gorun listens on, or a file that it keeps open:
@@ -164,15 +165,10 @@ func TestEveryDoorHasARow(t *testing.T) {
 	runtime := t.TempDir()
 	work := t.TempDir()
 	names := strings.NewReplacer(runtime, "$XDG_RUNTIME_DIR", c.Dir+"/home", "$HOME", work, "FOLDER")
-	if err := os.WriteFile(work+"/sent", make([]byte, 64<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(work+"/sent", make([]byte, 64<<20), 0o600))
 	spaces := map[string]bool{}
 	for _, host := range []string{"f0", "f1", "f2", "f3"} {
-		link, err := c.On(t.Context(), host, "readlink", "/proc/self/ns/net").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		link := must.Get(c.On(t.Context(), host, "readlink", "/proc/self/ns/net").Output())(t)
 		spaces[strings.TrimSpace(string(link))] = true
 	}
 	unknown := map[sight]time.Time{}
@@ -220,9 +216,7 @@ func TestEveryDoorHasARow(t *testing.T) {
 		words = append([]string{command.Binary("gorun")}, words...)
 		r := command.New(t, c, command.Limit, command.NewMark(t), words...)
 		r.Cmd.Env = append(r.Cmd.Env, "GORUN_SSH_CONFIG="+c.ConfigFile, "XDG_RUNTIME_DIR="+runtime)
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, r.Start())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)

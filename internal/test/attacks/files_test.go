@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Files that gorun creates belong to the user alone, also with a umask of 0, and gorun never
@@ -42,12 +43,8 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	logs := filepath.Join(c.Dir, "logs")
-	if err := os.Mkdir(logs, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(logs, 65534, 65534); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(logs, 0o700))
+	must.OK(t, os.Chown(logs, 65534, 65534))
 	before := list("f1")
 	old := syscall.Umask(0)
 	r := command.StartPath(t, c, filepath.Join(home, "bin/gorun"), nil, "-H", "f1", "--stage", dir, "--json-events",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Every transport asks only for a session that runs a command: agents, X11 and ports are not
@@ -16,15 +17,10 @@ func TestNothingIsForwarded(t *testing.T) {
 	lab.Need(t, "ssh")
 	c := lab.MustLoopback(t, lab.Spec{Options: []string{"LogLevel DEBUG3", "AllowAgentForwarding yes",
 		"X11Forwarding yes"}})
-	text, err := os.ReadFile(c.ConfigFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(c.ConfigFile))(t)
 	asks := "Host *\n  ForwardAgent yes\n  ForwardX11 yes\n  LocalForward 127.0.0.1:17771 127.0.0.1:1\n  " +
 		"RemoteForward 17772 127.0.0.1:1\n"
-	if err := os.WriteFile(c.ConfigFile, append([]byte(asks), text...), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(c.ConfigFile, append([]byte(asks), text...), 0o644))
 	env := []string{"DISPLAY=:77", "SSH_AUTH_SOCK=" + filepath.Join(c.Dir, "none")}
 	for _, how := range [][]string{nil, {"--launcher", "system-ssh"}} {
 		command.StartIn(t, c, env, append(how, "-H", "f1", "true")...).Want(0)

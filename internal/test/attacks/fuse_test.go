@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // disguises are names of file systems that read like other parts of a line of mountinfo, or cannot
@@ -43,9 +44,7 @@ func serveMirage(t *testing.T, c *lab.Cluster, script, source, mount, name strin
 	cmd := onAs(t, c, "f1", 0, script, command.Binary("fuse"), source, mount, "65534", "65533", name)
 	cmd.Stdout = &out
 	cmd.Stderr = &out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Cancel()
 		_ = cmd.Wait()
@@ -131,9 +130,7 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 	s := newCommons(t, c.Dir)
 	s.as(0, fmt.Sprintf(`chmod 755 %[1]s/.. && chmod 777 %[1]s`, tools))
 	for _, tool := range []string{"ls", "grep"} {
-		if err := os.WriteFile(filepath.Join(tools, tool), []byte(striker), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(tools, tool), []byte(striker), 0o755))
 	}
 	home := userHome(t, c)
 	folder := installed(t, c)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A host that shows a stolen key, or a certificate of a stolen authority, is refused once that is
@@ -29,9 +30,7 @@ func TestRevokedHostsAreRefused(t *testing.T) {
 	file := func(name, text string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	c := lab.MustLoopback(t, lab.Spec{Options: []string{"HostCertificate " + filepath.Join(dir, "host-cert.pub")}})
@@ -46,19 +45,13 @@ func TestRevokedHostsAreRefused(t *testing.T) {
 		out, _ := exec.Command("ssh-keyscan", "-c", "-T", "1", "-p", fmt.Sprint(host.Port), host.Addr).Output()
 		return strings.Contains(string(out), "-cert-")
 	})
-	text, err := os.ReadFile(filepath.Join(dir, "authority.pub"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(dir, "authority.pub")))(t)
 	keygen("-k", "-f", "krl-host", "host.pub")
 	keygen("-k", "-f", "krl-authority", "authority.pub")
 	name := fmt.Sprintf("[%s]:%d ", host.Addr, host.Port)
 	key := host.Keys[0] + "\n"
 	authority := string(text)
-	config, err := os.ReadFile(c.ConfigFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(os.ReadFile(c.ConfigFile))(t)
 	for _, tc := range []struct{ name, known, revoked, refusal string }{
 		{"the key is known", name + key, "none", ""},
 		{"the authority is known", "@cert-authority * " + authority, "none", ""},

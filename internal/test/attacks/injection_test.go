@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // injections are texts that run a program, or count as an option, where something passes them
@@ -45,15 +46,10 @@ func TestHostsAreNoCommands(t *testing.T) {
 	dir := t.TempDir()
 	mark := filepath.Join(dir, "MARK")
 	list := filepath.Join(dir, "list")
-	config, err := os.ReadFile(c.ConfigFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(os.ReadFile(c.ConfigFile))(t)
 	file := func(text string) string {
 		t.Helper()
-		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(list, []byte(text), 0o600))
 		return list
 	}
 	refused := func(evil string, env []string, args ...string) {
@@ -83,9 +79,7 @@ func TestHostsAreNoCommands(t *testing.T) {
 		for _, line := range []string{"HostName " + evil, "User " + evil, "HostName \"" + evil + "\"", "ProxyJump " +
 			evil, "IdentityFile " + evil, "UserKnownHostsFile " + evil} {
 			spoilt := filepath.Join(dir, "config")
-			if err := os.WriteFile(spoilt, []byte("Host f1\n  "+line+"\n"+string(config)), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(spoilt, []byte("Host f1\n  "+line+"\n"+string(config)), 0o600))
 			if r := command.Start(t, nil, "-F", spoilt, "-H", "f1", "true"); r.Wait() == 0 &&
 				!strings.HasPrefix(line, "Identity") && !strings.HasPrefix(line, "UserKnown") {
 				t.Errorf("%q: it works", line)
@@ -103,11 +97,9 @@ func TestOwnOutputIsPlain(t *testing.T) {
 	hosts := filepath.Join(dir, "hosts"+evil)
 	folder := filepath.Join(dir, "folder"+evil)
 	job := filepath.Join(dir, "job.yaml")
-	if err := errors.Join(os.WriteFile(hosts, []byte("f1:2\n"), 0o600), os.Mkdir(folder, 0o700),
+	must.OK(t, errors.Join(os.WriteFile(hosts, []byte("f1:2\n"), 0o600), os.Mkdir(folder, 0o700),
 		os.WriteFile(job, []byte(fmt.Sprintf("prefix: %q\ncommand: [./absent, %q]\n", "[%r]"+evil, evil)),
-			0o600)); err != nil {
-		t.Fatal(err)
-	}
+			0o600)))
 	env := []string{"EVIL" + evil + "=1"}
 	for _, args := range [][]string{
 		{"--dry-run", "--wdir", folder, "true", evil},
@@ -166,9 +158,7 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 	name := strings.ReplaceAll(strings.Join(evil, " "), "/", "")
 	name = name[:min(len(name), 250)]
 	wdir := filepath.Join(base, name)
-	if err := os.Mkdir(wdir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(wdir, 0o755))
 	for way, how := range transports(t, c) {
 		t.Run(way, func(t *testing.T) {
 			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", wdir,
@@ -231,9 +221,7 @@ func TestEveryByteArrives(t *testing.T) {
 				env = append(env, fmt.Sprintf("E2E_%d_%s_=%s", i, name, text(40)))
 			}
 			dir := filepath.Join(t.TempDir(), "w"+strings.ReplaceAll(text(100), "/", "")+"w")
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Mkdir(dir, 0o755))
 			args := slices.Concat(how, []string{"--prefix", "none", "-H", "f1", "--wdir", dir, "sh", "-c",
 				"cat /proc/$$/cmdline; echo E2E-SEAM; cat /proc/$$/environ; readlink -n /proc/$$/cwd"}, argv)
 			r := command.StartIn(t, c, env, args...).Want(0)
@@ -258,8 +246,6 @@ func TestEveryByteArrives(t *testing.T) {
 func sshScript(t *testing.T, c *lab.Cluster) string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "remote")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\nssh -F "+c.ConfigFile+" \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(script, []byte("#!/bin/sh\nssh -F "+c.ConfigFile+" \"$@\"\n"), 0o755))
 	return script
 }

@@ -11,18 +11,15 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Another user gets nothing from the socket of gorun up, and no job uses a socket of another user.
 func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	dir := filepath.Join(c.Dir, "run")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(dir, victim, victim); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
+	must.OK(t, os.Chown(dir, victim, victim))
 	gorun := func(args ...string) *command.Run {
 		t.Helper()
 		r := command.StartIn(t, c, []string{"XDG_STATE_HOME=" + dir, "XDG_RUNTIME_DIR="}, args...)
@@ -85,9 +82,7 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	var got command.Output
 	cmd.Stdout = &got
 	cmd.Stderr = &got
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/net/sockets"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // strangerEnv makes TestStranger connect to the addresses in its value.
@@ -35,10 +36,7 @@ func TestStranger(t *testing.T) {
 	for _, addr := range strings.Split(addrs, ",") {
 		for _, text := range []string{"", "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "SSH-2.0-x\r\n",
 			"\x16\x03\x01\x00\xc8\x01\x00\x00\xc4\x03\x03", "gorunrng\x00\x02"} {
-			line, err := json.Marshal(callAt(addr, text))
-			if err != nil {
-				t.Fatal(err)
-			}
+			line := must.Get(json.Marshal(callAt(addr, text)))(t)
 			fmt.Printf("%s\n", line)
 		}
 	}
@@ -63,10 +61,7 @@ func callAt(addr, text string) call {
 // only.
 func portsOf(t *testing.T, c *lab.Cluster, host string) map[netip.AddrPort]bool {
 	t.Helper()
-	text, err := c.On(t.Context(), host, "cat", "/proc/net/tcp", "/proc/net/tcp6").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(c.On(t.Context(), host, "cat", "/proc/net/tcp", "/proc/net/tcp6").Output())(t)
 	found := map[netip.AddrPort]bool{}
 	for s := range sockets.Table(string(text)) {
 		if s.State == sockets.Listen && s.Local.Port() != 22 {

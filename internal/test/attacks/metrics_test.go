@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Another user who holds connections to --metrics, most of which have asked and read nothing, takes
@@ -38,15 +39,9 @@ func TestMetricsUnderSiege(t *testing.T) {
 	for host, want := range map[string]int{"": 200, "localhost": 200, "127.0.0.1:1": 200, "[::1]": 200,
 		"evil.example": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
 		"10.1.2.3": http.StatusMisdirectedRequest, "localhost.evil.example:80": http.StatusMisdirectedRequest} {
-		request, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/metrics", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/metrics", nil))(t)
 		request.Host = host
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(http.DefaultClient.Do(request))(t)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if err != nil || answer.StatusCode != want || strings.Contains(string(text), "gorun_ranks") != (want == 200) {
@@ -62,10 +57,7 @@ func TestMetricsUnderSiege(t *testing.T) {
 // residentKiB returns the resident memory of a process, of /proc/PID.
 func residentKiB(t *testing.T, proc string) int {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(proc, "status"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(proc, "status")))(t)
 	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
 	if found == nil {
 		t.Fatalf("no memory in %s", text)

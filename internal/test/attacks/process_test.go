@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A rank of root's job becomes another user. What that user's process says of itself makes gorun
@@ -18,20 +19,14 @@ func TestRanksOfAnotherUserAreNotObeyed(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(1)...)
 	dir := filepath.Join(c.Dir, "theirs")
 	for _, made := range []string{c.Dir, dir} {
-		if err := os.MkdirAll(made, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(made, 0o755))
 	}
 	proof := filepath.Join(dir, "proof")
 	evil := fmt.Sprintf("#!/bin/sh\nid -u >>%s\ntimeout 1 cat >/dev/null\n", proof)
 	for _, name := range []string{"gdb", "eu-stack", "py-spy", "nvidia-smi", "whoami"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(evil), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(evil), 0o755))
 	}
-	if err := os.Chown(dir, attacker, attacker); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chown(dir, attacker, attacker))
 	env := []string{"XDG_STATE_HOME=" + c.Dir, "XDG_RUNTIME_DIR="}
 	// The process's name begins with python, so that py-spy is tried, too.
 	r := command.StartIn(t, c, env, "--name", "job", "-H", "f1:2", "sh", "-c", `[ $RANK = 0 ] || exec sleep 1000

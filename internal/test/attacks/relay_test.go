@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // siegeTime bounds a gorun that is attacked.
@@ -50,9 +51,7 @@ func flood(t *testing.T, caller *exec.Cmd) {
 	var said command.Output
 	caller.Stdout = &said
 	caller.Stderr = &said
-	if err := caller.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, caller.Start())
 	t.Cleanup(func() {
 		_ = caller.Process.Kill()
 		_ = caller.Wait()
@@ -68,18 +67,14 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	data := make([]byte, 8<<20)
 	rand.Read(data)
 	file := filepath.Join(c.Dir, "data")
-	if err := os.WriteFile(file, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, data, 0o644))
 	if r := command.Start(t, c, "cp", file, "f1,f2:warm"); r.Wait() != 0 { // brings gorun there
 		t.Fatal(r.Err.String())
 	}
 	// The links are too narrow for the file before the attack has ended. On narrower ones TCP may
 	// lose so many packets that it is silent for seconds.
 	for _, host := range []string{"f1", "f2"} {
-		if err := c.Narrow(t.Context(), host, 1000); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Narrow(t.Context(), host, 1000))
 	}
 	r := command.StartWithin(t, c, siegeTime, command.Binary("gorun"), nil, "cp", file, "f1,f2:to")
 	var port netip.AddrPort
@@ -108,9 +103,7 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	}
 	flood(t, onAs(t, c, "f1", attacker, `exec "$@"`, command.Binary("caller"), "-flood=600", port.String()))
 	for _, host := range []string{"f1", "f2"} {
-		if err := c.Widen(t.Context(), host); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Widen(t.Context(), host))
 	}
 	if code := r.Wait(); code != 0 {
 		t.Errorf("exit code %d: %s", code, &r.Err)
@@ -142,12 +135,8 @@ wait
 func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "bin")
-	if err := os.Mkdir(bin, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(bin, "srun"), fmt.Appendf(nil, fakeSrun, dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(bin, 0o755))
+	must.OK(t, os.WriteFile(filepath.Join(bin, "srun"), fmt.Appendf(nil, fakeSrun, dir), 0o755))
 	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1,n2",
 		"SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
 	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "-v", "-np", "2", "-H", "n1,n2",
@@ -167,10 +156,7 @@ func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 	const alert = "\x15\x03" // by which TLS may say that it does not understand
 	greet(t, func() *exec.Cmd { return userCommand(attacker, command.Binary("caller"), port) }, alert)
 	for _, name := range []string{"cmdline", "environ"} {
-		files, err := filepath.Glob("/proc/[0-9]*/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(filepath.Glob("/proc/[0-9]*/" + name))(t)
 		for _, file := range files {
 			if text, err := os.ReadFile(file); err == nil && bytes.Contains(text, []byte(ticket.Seed)) {
 				t.Errorf("the secret is in %s", file)
@@ -178,9 +164,7 @@ func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 		}
 	}
 	flood(t, userCommand(attacker, command.Binary("caller"), "-flood=600", port))
-	if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	code := r.Wait()
 	for _, want := range []string{"n1: connected back", "n2: connected back", "more of them are not shown"} {
 		if !strings.Contains(r.Err.String(), want) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // connection is a connection of a user of f1 to a port on loopback there.
@@ -34,9 +35,7 @@ func connectAs(t *testing.T, c *lab.Cluster, uid int, from, port, text string, r
 	p.cmd.Stdin = strings.NewReader(text)
 	p.cmd.Stdout = &p.out
 	p.cmd.Stderr = &p.out
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.cmd.Start())
 	command.Await(t, "a connection of user "+strconv.Itoa(uid), func() bool {
 		line, _, sent := strings.Cut(p.out.String(), "\n")
 		p.from = line
@@ -65,9 +64,7 @@ func stoppedAgent(t *testing.T) (resume func()) {
 	for _, pid := range command.Processes() {
 		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
 			send := func(signal syscall.Signal) {
-				if err := syscall.Kill(pid, signal); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, syscall.Kill(pid, signal))
 			}
 			send(syscall.SIGSTOP)
 			return func() { send(syscall.SIGCONT) }
@@ -131,10 +128,8 @@ func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	c := lab.MustNamespacesAs(t, victim, lab.Specs(1)...)
 	docker := filepath.Join(c.Dir, "docker") // ranks in docker get a port instead of a socket
-	if err := os.WriteFile(docker, []byte("#!/bin/sh\necho port $PMI_ID ${PMI_PORT#*:}; exec sleep 1000\n"),
-		0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(docker, []byte("#!/bin/sh\necho port $PMI_ID ${PMI_PORT#*:}; exec sleep 1000\n"),
+		0o755))
 	r := command.Start(t, c, "--prefix", "none", "-np", "2", "-H", "f1:2", docker, "run", "image", "program")
 	port := ports(t, r, 2)[0]
 	const hello = "cmd=initack pmiid=0\n"

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // askKey is a rank that asks the rank server for its job's key and keeps the answer for the test.
@@ -49,10 +50,7 @@ func (s secrets) in(text string) string {
 // jobKey returns the key in the rank server's answer.
 func jobKey(t *testing.T, file string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(file))(t)
 	_, body, _ := strings.Cut(string(text), "{")
 	var job struct{ Key []byte }
 	if err := json.Unmarshal([]byte("{"+body[:strings.LastIndexByte(body, '}')+1]), &job); err != nil ||
@@ -70,12 +68,8 @@ func TestSecretsAreNowhere(t *testing.T) {
 	told := filepath.Join(c.Dir, "told") // what ranks write there is theirs
 	logs := filepath.Join(c.Dir, "logs")
 	for _, dir := range []string{told, logs} {
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(dir, 65534, 65534); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(dir, 0o700))
+		must.OK(t, os.Chown(dir, 65534, 65534))
 	}
 	raw := make([]byte, 32)
 	rand.Read(raw)
@@ -113,9 +107,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 			t.Errorf("another user reads the environment of %q", command.ProcFile(pid, "cmdline"))
 		}
 	}
-	if err := os.WriteFile(told+"/go", nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(told+"/go", nil, 0o644))
 	r.Want(3)
 	argv := stop()
 	for line := range argv {
@@ -149,9 +141,7 @@ func TestLauncherLeavesNoCore(t *testing.T) {
 	r := command.StartPath(t, nil, "/usr/bin/prlimit", []string{"GOTRACEBACK=crash"}, "--core=unlimited",
 		command.Binary("gorun"), "-np", "1", "sh", "-c", "echo up; exec sleep 60")
 	command.Await(t, "the rank", func() bool { return strings.Contains(r.Out.String(), "up") })
-	if err := r.Cmd.Process.Signal(syscall.SIGABRT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Cmd.Process.Signal(syscall.SIGABRT))
 	_ = r.Cmd.Wait()
 	if status := r.Cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.CoreDump() {
 		t.Errorf("the launcher ended with %v", r.Cmd.ProcessState)

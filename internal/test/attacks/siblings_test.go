@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Programs of another user beside gorun, in a folder such as /tmp, are neither run nor loaded, here
@@ -19,12 +20,8 @@ func TestProgramsOfOthersBesideGorunAreNotRun(t *testing.T) {
 	evil := "#!/bin/sh\nid -u >>" + filepath.Join(c.Dir, "wins") + "\necho '{}'\n"
 	for _, name := range []string{"gorun-bench", "gorun-gpu", "gorun-mpir", "gorun-ompi4.so", "gorun-pmix"} {
 		path := filepath.Join(s.dir, "open", name)
-		if err := os.WriteFile(path, []byte(evil), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(path, attacker, attacker); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(evil), 0o755))
+		must.OK(t, os.Chown(path, attacker, attacker))
 	}
 	s.as(attacker, `open/gorun-gpu && grep -x 65533 wins && : >wins`) // else nothing is shown
 	// gorun-gpu is asked on hosts where /proc has GPUs.

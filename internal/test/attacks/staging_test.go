@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // attackTime returns how long an attack lasts. GORUN_ATTACK=10m is the long one.
@@ -43,15 +44,9 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 	folder := installed(t, c)
 	wins := filepath.Join(c.Dir, "wins") // who ran the evil program
 	evil := filepath.Join(c.Dir, "evil")
-	if err := os.WriteFile(evil, []byte("#!/bin/sh\nid -u >>"+wins+"\nexit 1\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(wins, nil, 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(wins, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(evil, []byte("#!/bin/sh\nid -u >>"+wins+"\nexit 1\n"), 0o755))
+	must.OK(t, os.WriteFile(wins, nil, 0o666))
+	must.OK(t, os.Chmod(wins, 0o666))
 	root := func(script string) {
 		t.Helper()
 		if out, err := onAs(t, c, "f1", 0, script, home).CombinedOutput(); err != nil {
@@ -68,9 +63,7 @@ func TestStagingAgainstAnotherUser(t *testing.T) {
 		var attacks []*exec.Cmd
 		for _, what := range []string{"own", "dirs", "links", "files"} {
 			cmd := onAs(t, c, "f1", attacker, attackScript, home, evil, folder, what)
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cmd.Start())
 			attacks = append(attacks, cmd)
 		}
 		runs := 0

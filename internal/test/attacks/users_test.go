@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // onAs runs a script on a host as a user; 0 is root.
@@ -33,10 +34,7 @@ func installed(t *testing.T, c *lab.Cluster) (folder string) {
 		command.Binary("gorun")).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	build, err := buildid.Of(command.Binary("gorun"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	build := must.Get(buildid.Of(command.Binary("gorun")))(t)
 	return buildid.Folder(build)
 }
 
@@ -56,9 +54,6 @@ func asUser(uid int, path string) error {
 // userHome returns the path of the home directory, the same on every host of c.
 func userHome(t *testing.T, c *lab.Cluster) string {
 	t.Helper()
-	home, err := c.Command(t.Context(), "sh", "-c", "cd && pwd").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	home := must.Get(c.Command(t.Context(), "sh", "-c", "cd && pwd").Output())(t)
 	return strings.TrimSpace(string(home))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // binEnv holds the folder of the programs that Main built.
@@ -74,9 +75,7 @@ func StartWithin(t *testing.T, c *lab.Cluster, limit time.Duration, path string,
 		r.Cmd.Env = append(r.Cmd.Env, "GORUN_SSH_CONFIG="+c.ConfigFile)
 	}
 	r.Cmd.Env = append(append(r.Cmd.Env, "HOME="+t.TempDir()), env...)
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Start())
 	return r
 }
 

@@ -3,6 +3,7 @@
 package documents
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ import (
 // Names returns the documents below root, the repository's top, relative to it.
 func Names(t *testing.T, root string) (names []string) {
 	t.Helper()
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(root, path)
 		switch {
 		case err != nil:
@@ -27,20 +28,14 @@ func Names(t *testing.T, root string) (names []string) {
 			names = append(names, name)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return names
 }
 
 // Text returns a document of the repository at root.
 func Text(t *testing.T, root, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
 	return string(text)
 }
 

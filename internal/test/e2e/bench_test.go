@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -70,13 +71,9 @@ func TestBenchChecksWhatItTimes(t *testing.T) {
 func TestBenchDevice(t *testing.T) {
 	lab.Need(t, "cc")
 	dir := t.TempDir()
-	if err := ringtest.Standins(root+"/ring/internal/nccl/testdata", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, ringtest.Standins(root+"/ring/internal/nccl/testdata", dir))
 	gorun := filepath.Join(dir, "gorun")
-	if err := os.Link(command.Binary("gorun"), gorun); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Link(command.Binary("gorun"), gorun))
 	build := exec.Command("go", "build", "-o", filepath.Join(dir, "gorun-bench"), "./cmd/gorun-bench")
 	build.Dir = root
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")

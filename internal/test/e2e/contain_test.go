@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A9: a rank's child sits in a frozen cgroup v1, where no signal reaches it, as on a dead file
@@ -23,9 +24,7 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 	}
 	put := func(text, file string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(group, file), []byte(text), 0); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(group, file), []byte(text), 0))
 	}
 	t.Cleanup(func() {
 		put("THAWED", "freezer.state")
@@ -47,16 +46,11 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 		if text == "" {
 			text = strings.TrimSpace(r.Out.String())
 		}
-		pid, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pid := must.Get(strconv.Atoi(text))(t)
 		put(text, "cgroup.procs")
 		put("FROZEN", "freezer.state")
 		began := time.Now()
-		if err := os.WriteFile(flag, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(flag, nil, 0o600))
 		if code := r.Wait(); code != tc.code {
 			t.Errorf("%s: ended with %d, want %d: %s", name, code, tc.code, &r.Err)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // copied is a lab whose hosts get a file.
@@ -27,9 +28,7 @@ func newCopied(t testing.TB, hosts, size int) *copied {
 	c := &copied{TB: t, hosts: lab.MustNamespaces(t, lab.Specs(hosts)...), data: make([]byte, size)}
 	rand.Read(c.data)
 	c.file = filepath.Join(c.hosts.Dir, "data")
-	if err := os.WriteFile(c.file, c.data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(c.file, c.data, 0o644))
 	return c
 }
 
@@ -77,9 +76,7 @@ func TestFilesArePassedOn(t *testing.T) {
 	}
 	for i, a := range c.hosts.Hosts {
 		for _, b := range c.hosts.Hosts[i+1:] {
-			if err := c.hosts.Part(t.Context(), a.Name, b.Name); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.hosts.Part(t.Context(), a.Name, b.Name))
 		}
 	}
 	if said, _ := c.copy("apart"); !strings.Contains(said, "; 12.0 MB left this machine") {
@@ -99,9 +96,7 @@ func BenchmarkCopy(b *testing.B) {
 	}
 	c := newCopied(b, 8, mib<<20)
 	for _, h := range c.hosts.Hosts {
-		if err := c.hosts.Narrow(b.Context(), h.Name, 400_000); err != nil {
-			b.Fatal(err)
-		}
+		must.OK(b, c.hosts.Narrow(b.Context(), h.Name, 400_000))
 	}
 	whole := c.hosts.Hosts
 	n := 0
@@ -111,9 +106,7 @@ func BenchmarkCopy(b *testing.B) {
 		n++
 		_, took := c.copy(fmt.Sprint("dir", n))
 		for _, h := range hosts {
-			if err := os.RemoveAll(filepath.Join(h.Home, fmt.Sprint("dir", n))); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, os.RemoveAll(filepath.Join(h.Home, fmt.Sprint("dir", n))))
 		}
 		return took.Seconds()
 	}
@@ -132,9 +125,7 @@ func BenchmarkCopy(b *testing.B) {
 func TestFullDiskKeepsNoPartOfAFile(t *testing.T) {
 	c := newCopied(t, 2, 6<<20)
 	for _, h := range c.hosts.Hosts {
-		if err := c.hosts.Disk(t.Context(), h.Name, "/mnt", 4<<10); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.hosts.Disk(t.Context(), h.Name, "/mnt", 4<<10))
 	}
 	cmd := c.hosts.Command(t.Context(), command.Binary("gorun"), "cp", "-F", c.hosts.ConfigFile, c.file,
 		c.names()+":/mnt")

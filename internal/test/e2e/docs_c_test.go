@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestDocsOfC runs docs/c.md on two hosts, with libring.so and ring.h in the folder lib, where make
@@ -15,9 +16,7 @@ import (
 func TestDocsOfC(t *testing.T) {
 	lab.Need(t, "gcc", "cc")
 	lib := t.TempDir()
-	if err := lab.BuildLibring(root, lib); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lab.BuildLibring(root, lib))
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	w := world{name: "libring", shell: func(ctx context.Context, dir, line string) *exec.Cmd {
 		if err := os.Symlink(lib, filepath.Join(dir, "lib")); err != nil && !os.IsExist(err) {

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // world is an environment in which the commands of documents run.
@@ -98,23 +99,13 @@ func TestDocs(t *testing.T) {
 func TestQuickStart(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Specs(2)...)
 	home := homeFor(t, c)
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	top := must.Get(filepath.Abs(root))(t)
 	clones := "[url \"file://" + top + "\"]\n\tinsteadOf = https://github.com/gorun/gorun\n[safe]\n\tdirectory = *\n"
-	if err := os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(clones), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	goEnv, err := exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(home, ".gitconfig"), []byte(clones), 0o600))
+	goEnv := must.Get(exec.Command("go", "env", "GOCACHE", "GOMODCACHE", "GOPROXY", "GOSUMDB").Output())(t)
 	places := strings.Split(string(goEnv), "\n")
 	state := filepath.Join(home, "state")
-	if err := os.WriteFile(state, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(state, nil, 0o600))
 	w := world{name: "a fresh clone", dir: t.TempDir(), shell: func(ctx context.Context, _, line string) *exec.Cmd {
 		script := `. "$STATE"; trap '{ printf "cd %q\n" "$PWD"; declare -px PATH; } >"$STATE"' EXIT` + "\n" + line
 		cmd := c.Command(ctx, "bash", "-c", script)
@@ -130,14 +121,10 @@ func TestQuickStart(t *testing.T) {
 func homeFor(t *testing.T, c *lab.Cluster) string {
 	t.Helper()
 	home := t.TempDir()
-	if err := os.Mkdir(filepath.Join(home, ".ssh"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(filepath.Join(home, ".ssh"), 0o700))
 	for file, target := range map[string]string{"config": c.ConfigFile, "known_hosts": c.KnownHosts,
 		"id_ed25519": c.Identity} {
-		if err := os.Symlink(target, filepath.Join(home, ".ssh", file)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(target, filepath.Join(home, ".ssh", file)))
 	}
 	return home
 }
@@ -148,9 +135,7 @@ func furnished(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, folder := range []string{"bin", "shims"} {
-		if err := os.Mkdir(filepath.Join(dir, folder), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Mkdir(filepath.Join(dir, folder), 0o755))
 	}
 	links := map[string]string{"bin/gorun": command.Binary("gorun"),
 		"bin/examples": filepath.Dir(command.Binary("gorun")), "examples": filepath.Join(root, "examples")}
@@ -158,9 +143,7 @@ func furnished(t *testing.T) string {
 		links["shims/python"] = python
 	}
 	for name, target := range links {
-		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(target, filepath.Join(dir, name)))
 	}
 	for name, text := range map[string]string{
 		"hosts.txt":    "f[01-16,20]:2\n",
@@ -170,14 +153,10 @@ func furnished(t *testing.T) string {
 		"train.py": "import os\n\nprint(f\"rank {os.environ['RANK']} of {os.environ['WORLD_SIZE']} on " +
 			"{os.environ['GORUN_HOSTNAME']}\")\n",
 	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755))
 	}
 	if links["shims/python"] == "" {
-		if err := os.WriteFile(filepath.Join(dir, "shims/python"), []byte(train), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, "shims/python"), []byte(train), 0o755))
 	}
 	return dir
 }
@@ -190,15 +169,9 @@ func TestExamplesAreInDocuments(t *testing.T) {
 			ran += c.Line + "\n"
 		}
 	}
-	jobs, err := filepath.Glob(root + "/examples/jobs/*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	jobs := must.Get(filepath.Glob(root + "/examples/jobs/*.yaml"))(t)
 	for _, job := range jobs { // which documents name in their turn
-		text, err := os.ReadFile(job)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(job))(t)
 		ran += strings.ReplaceAll(string(text), "./", "examples/jobs/")
 	}
 	files, err := filepath.Glob(root + "/examples/*/*.s*")

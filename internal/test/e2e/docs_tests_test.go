@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/documents"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // proof is what the documentation names as a test, and the folder that it is said to be in.
@@ -41,15 +42,9 @@ func (p proof) exists(t *testing.T) bool {
 			return false
 		}
 	}
-	files, err := filepath.Glob(filepath.Join(root, p.folder, "*_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(filepath.Join(root, p.folder, "*_test.go")))(t)
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		if strings.Contains(string(text), "\nfunc "+name+"(t *testing.T)") {
 			return true
 		}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/tools/link"
 )
 
@@ -47,11 +48,8 @@ func newWard(t *testing.T, hosts int) *ward {
 		}
 	})
 	for i, h := range w.Hosts {
-		port, err := w.network.Join(fmt.Sprintf("/proc/%d/ns/net", h.PID), "wan0",
-			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 90, 0, byte(i + 1)}), 24))
-		if err != nil {
-			t.Fatal(err)
-		}
+		port := must.Get(w.network.Join(fmt.Sprintf("/proc/%d/ns/net", h.PID), "wan0",
+			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 90, 0, byte(i + 1)}), 24)))(t)
 		port.Out(wide())
 		port.In(wide())
 		w.ports = append(w.ports, port)

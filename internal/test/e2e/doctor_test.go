@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // clinic is a lab whose hosts gorun doctor examines.
@@ -121,24 +122,18 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 	ordinary := lab.Spec{Files: torch("2.5.1")}
 	c := clinic{lab.MustNamespaces(t, ordinary, old, ordinary, ordinary, ordinary), t}
 
-	if err := c.Lose(t.Context(), "f1", 2); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Lose(t.Context(), "f1", 2))
 	c.harm("f3", "mount -o remount,size=1m /dev/shm")
 	c.harm("f4", "mount -t tmpfs -o size=40k tmpfs /var/tmp")
 	c.harm("f5", fmt.Sprintf("prlimit --pid %d --nofile=512:512", c.Host("f5").PID))
 	hosts := filepath.Join(c.Dir, "hosts.empty")
 	resolver := filepath.Join(c.Dir, "resolv.conf")
 	for name, text := range map[string]string{hosts: "127.0.0.1 localhost\n", resolver: "nameserver 10.77.99.99\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	}
 	c.harm("f5", fmt.Sprintf("mount --bind %s /etc/hosts; mount --bind %s /etc/resolv.conf", hosts, resolver))
 	hog := c.On(t.Context(), "f3", "sh", "-c", "while :; do :; done")
-	if err := hog.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, hog.Start())
 	c.until("--quick", func(d diagnosis) []string {
 		complaints := slices.Concat(d.blames("f1", "loss", "lost"), d.blames("f2", "start files", "welcome"),
 			d.blames("f2", "version of torch", "2.1.0"),
@@ -179,9 +174,7 @@ func TestDoctorNamesPlantedFaults(t *testing.T) {
 	}
 
 	// One host in one direction, and one that large packets do not reach.
-	if err := c.Unlose(t.Context(), "f1"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Unlose(t.Context(), "f1"))
 	c.harm("f3", "tc qdisc add dev eth0 root tbf rate 200mbit burst 64kb latency 50ms")
 	c.harm("f1", "nft add table inet hole; for way in input output; do nft add chain inet hole $way \"{ type filter "+
 		"hook $way priority -300; }\"; nft add rule inet hole $way ip saddr != 10.77.0.10 ip daddr != 10.77.0.10 "+

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // learned matches the last line of examples/elastic.
@@ -57,10 +58,7 @@ func spanOf(t *testing.T, variable string) time.Duration {
 	if text == "" {
 		return 25 * time.Second
 	}
-	span, err := time.ParseDuration(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	span := must.Get(time.ParseDuration(text))(t)
 	return span
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // stint is a rank's time in one epoch, as it reports when it begins.
@@ -36,10 +37,8 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 	j.hosts(hosts)
 	args := append(strings.Fields(strings.ReplaceAll(words, "DISCOVERY", "--host-discovery-script "+j.folder+
 		"/discover")), python, testdata("elastic/train.py"), j.folder)
-	if err := os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"),
-		0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(j.folder+"/discover", []byte("#!/bin/sh\nexec cat "+j.folder+"/hosts\n"),
+		0o700))
 	env := []string{lab.Horovod(t), "OMP_NUM_THREADS=1", "PYTHONDONTWRITEBYTECODE=1"}
 	j.Run = command.StartIn(t, c, env, append(args, faults...)...)
 	return j
@@ -232,9 +231,7 @@ func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
 	all := j.await(3)
 	time.Sleep(2 * time.Second)
 	at := time.Now()
-	if err := c.Cut(t.Context(), "f3"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Cut(t.Context(), "f3"))
 	left := j.await(2)
 	took := time.Since(at)
 	t.Logf("training again %v after a host went silent", took)

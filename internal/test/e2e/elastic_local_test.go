@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 
 	"github.com/gorun/gorun/internal/test/command"
 )
@@ -21,9 +22,7 @@ func testElasticOutput(t *testing.T) {
 	list := filepath.Join(dir, "hosts")
 	say := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(list, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(list, []byte(text), 0o600))
 	}
 	read := func(name string) string {
 		text, _ := os.ReadFile(filepath.Join(dir, name))

@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Horovod's own integration tests of elastic jobs, with gorun under horovodrun's name, on SSH hosts
@@ -31,9 +32,7 @@ func TestHorovodScenarios(t *testing.T) {
 	}
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	link := filepath.Join(t.TempDir(), "horovodrun")
-	if err := os.Symlink(command.Binary("gorun"), link); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink(command.Binary("gorun"), link))
 	for where, hosts := range map[string][]string{"ssh": {"f1", "f2"}, "here": {"localhost", "127.0.0.1"}} {
 		t.Run(where, func(t *testing.T) {
 			for _, scenario := range []string{"hosts_added_and_removed", "single_rank_failure",

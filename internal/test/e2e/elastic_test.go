@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // The tests run side by side, since elastic jobs mostly wait.
@@ -94,9 +95,7 @@ func testElasticRankIsKilled(t *testing.T) {
 	r := command.Start(t, c, append([]string{"-np", "4", "--min-np", "2", "-H", "f1:2,f2:2"}, elasticRank(t, 10)...)...)
 	first := awaitEpoch(t, r, 1, 4, 20*time.Second)
 	killed := time.Now()
-	if err := syscall.Kill(victimOf(t, r, first[3]), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(victimOf(t, r, first[3]), syscall.SIGKILL))
 	second := awaitEpoch(t, r, 2, 3, 10*time.Second) // the goal is 2 s
 	t.Logf("the others went on after %v", time.Since(killed))
 	third := awaitEpoch(t, r, 3, 4, 10*time.Second)
@@ -145,12 +144,8 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	list := filepath.Join(t.TempDir(), "hosts")
 	say := func(text string) time.Time {
 		t.Helper()
-		if err := os.WriteFile(list+".new", []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(list+".new", list); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(list+".new", []byte(text), 0o600))
+		must.OK(t, os.Rename(list+".new", list))
 		return time.Now()
 	}
 	say("f1:1\nf2\n")
@@ -173,16 +168,11 @@ func testElasticHostsComeAndGo(t *testing.T) {
 		t.Errorf("rank 0 is %+v after its host went, want %+v", third[0], first[1])
 	}
 	r.Want(0, "host f3 has 4 slots", "host f1 is not on the list any more")
-	text, err := os.ReadFile(events)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(events))(t)
 	var kinds []string
 	for line := range strings.Lines(string(text)) {
 		var e step
-		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &e))
 		if e.Event == "elastic" && e.Kind == "epoch" {
 			kinds = append(kinds, fmt.Sprintf("%d %s", e.Epoch, e.Text))
 		}
@@ -200,9 +190,7 @@ func testElasticHostVanishes(t *testing.T) {
 	r := command.Start(t, c, append([]string{"-np", "2", "--min-np", "1", "-H", "f1,f2"}, elasticRank(t, 38)...)...)
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	cut := time.Now()
-	if err := c.Cut(t.Context(), "f2"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Cut(t.Context(), "f2"))
 	second := awaitEpoch(t, r, 2, 1, 40*time.Second) // the goal is 20 s
 	t.Logf("the other went on after %v", time.Since(cut))
 	if second[0].pid != first[0].pid {
@@ -215,9 +203,7 @@ func testElasticHostVanishes(t *testing.T) {
 			}
 		}
 	}
-	if err := c.Restore(t.Context(), "f2"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Restore(t.Context(), "f2"))
 	awaitEpoch(t, r, 3, 2, 40*time.Second) // it was set aside for 10 s
 	r.Want(0, "host f2: ", "epoch 3: 2 ranks on 2 hosts")
 	r.NothingLeft(30 * time.Second)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // R2: a host's link is cut while ranks of all hosts train. The other ranks end by themselves,
@@ -29,9 +30,7 @@ func TestRanksReportALostHost(t *testing.T) {
 	})
 	time.Sleep(500 * time.Millisecond) // into the middle of the training
 	cut := time.Now()
-	if err := c.Cut(t.Context(), "f2"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Cut(t.Context(), "f2"))
 	command.Await(t, "the ranks of f1 to end", func() bool { return strings.Count(r.Out.String(), "ended") == 2 })
 	if took := time.Since(cut); took > 8500*time.Millisecond {
 		t.Errorf("the ranks that were left heard after %v", took)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // BenchmarkHorovodLaunch runs a one-step Horovod program on two hosts under gorun and horovodrun in
@@ -22,10 +23,7 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 	path := lab.Horovod(b)
 	env := []string{path, "OMP_NUM_THREADS=1"}
 	c := lab.MustNamespaces(b, lab.Spec{Env: env}, lab.Spec{Env: env}) // horovodrun looks for itself there
-	config, err := os.ReadFile(c.ConfigFile)
-	if err != nil {
-		b.Fatal(err)
-	}
+	config := must.Get(os.ReadFile(c.ConfigFile))(b)
 	// horovodrun starts ssh without -F. All sides start on f1, since horovodrun fails where the
 	// launcher's interfaces have other names than those of the hosts.
 	install := c.On(b.Context(), "f1", "sh", "-c",
@@ -35,9 +33,7 @@ func BenchmarkHorovodLaunch(b *testing.B) {
 		b.Fatalf("%v: %s", err, out)
 	}
 	program := filepath.Join(b.TempDir(), "step.py")
-	if err := os.WriteFile(program, []byte(hello), 0o644); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, os.WriteFile(program, []byte(hello), 0o644))
 	const horovodrun = "from horovod.runner.launch import run_commandline; run_commandline()"
 	by := []side{
 		{name: "gorun", argv: []string{command.Binary("gorun"), "-F", c.ConfigFile, "-np", "4", "-H", "f1:2,f2:2",
@@ -95,9 +91,6 @@ func imagesPerSecond(b *testing.B, out string) float64 {
 	if found == nil {
 		b.Fatalf("no images a second in %s", out)
 	}
-	n, err := strconv.ParseFloat(found[1], 64)
-	if err != nil {
-		b.Fatal(err)
-	}
+	n := must.Get(strconv.ParseFloat(found[1], 64))(b)
 	return n
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // python is the interpreter that Horovod is built for.
@@ -151,9 +152,7 @@ while True:
 // writeDigits writes a small random data set in MNIST's format.
 func writeDigits(t *testing.T, dir string) {
 	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(dir, 0o755))
 	dice := rand.NewChaCha8([32]byte{})
 	for name, n := range map[string]int{"train": 256, "t10k": 64} {
 		images := bigEndian(0x803, n, 28, 28)
@@ -165,9 +164,7 @@ func writeDigits(t *testing.T, dir string) {
 		}
 		for file, data := range map[string][]byte{"images-idx3-ubyte": append(images, pixels...),
 			"labels-idx1-ubyte": labels} {
-			if err := os.WriteFile(filepath.Join(dir, name+"-"+file), data, 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, name+"-"+file), data, 0o644))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // keptLab is two hosts and a home whose goruns may keep them.
@@ -27,13 +28,9 @@ type keptLab struct {
 func newKeptLab(t *testing.T) *keptLab {
 	k := &keptLab{t, lab.MustNamespaces(t, lab.Specs(2)...), t.TempDir()}
 	config, err := os.OpenFile(k.hosts.ConfigFile, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, err = config.WriteString("\nHost *\n  ConnectTimeout 50\n") // these tests are not about slow machines
-	if err := errors.Join(err, config.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, config.Close()))
 	t.Cleanup(func() {
 		for _, j := range k.keepers() {
 			_ = syscall.Kill(j.PID, syscall.SIGKILL)
@@ -193,9 +190,7 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	if all := k.keepers(); len(all) != 1 {
 		t.Errorf("with a job on its hosts, %+v keep them", all)
 	}
-	if err := beside.Cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, beside.Cmd.Process.Signal(os.Interrupt))
 	if code := beside.Wait(); code != 130 {
 		t.Errorf("the first job ended with %d:\n%s", code, &beside.Err)
 	}
@@ -267,9 +262,7 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(config, append([]byte("Host f2\n  CertificateFile /nowhere\nHost *\n"), text...), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	r := k.gorun(0, "-v", "-F", config, "-H", "f1,f2", "true")
 	if !strings.Contains(r.Err.String(), "f1: connected already") ||
 		strings.Contains(r.Err.String(), "f2: connected already") {
@@ -277,19 +270,12 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	}
 
 	// A host whose key is not known any more is not used, and the job says why.
-	known, err := os.ReadFile(k.hosts.KnownHosts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(k.hosts.KnownHosts, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	known := must.Get(os.ReadFile(k.hosts.KnownHosts))(t)
+	must.OK(t, os.WriteFile(k.hosts.KnownHosts, nil, 0o644))
 	if r := k.gorun(125, "-H", "f1,f2", "true"); !strings.Contains(r.Err.String(), "host key") {
 		t.Errorf("without known_hosts gorun says:\n%s", &r.Err)
 	}
-	if err := os.WriteFile(k.hosts.KnownHosts, known, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(k.hosts.KnownHosts, known, 0o644))
 
 	// A connection that ends is replaced.
 	logins := k.logins("f1")
@@ -307,9 +293,7 @@ func TestKeptHostsThatAreLost(t *testing.T) {
 	running := k.start("-H", "f1,f2", "sh", "-c", "echo ready; exec sleep 1000")
 	k.await("the job", func() bool { return strings.Count(running.Out.String(), "ready") == 2 })
 	keeper := k.keepers()[0]
-	if err := syscall.Kill(keeper.PID, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(keeper.PID, syscall.SIGKILL))
 	if code := running.Wait(); code != 125 || !strings.Contains(running.Err.String(), keeper.ID+
 		", which kept the connection, has ended") {
 		t.Errorf("without its keeper a job ends with %d:\n%s", code, &running.Err)
@@ -342,9 +326,7 @@ func TestKeepersAreReplacedAndEnd(t *testing.T) {
 	if !strings.Contains(up.Err.String(), "it replaces "+before[0].ID) {
 		t.Errorf("gorun up says:\n%s", &up.Err)
 	}
-	if err := running.Cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, running.Cmd.Process.Signal(os.Interrupt))
 	if code := running.Wait(); code != 130 {
 		t.Errorf("the job of the first keeper ended with %d:\n%s", code, &running.Err)
 	}

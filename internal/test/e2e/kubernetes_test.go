@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/usage"
 
 	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // These tests run the commands of examples/kubernetes. The module examples/kubernetes/check
@@ -32,25 +33,16 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 		Replicas map[string]template `yaml:"mpiReplicaSpecs"`
 	}) {
 		t.Helper()
-		text, err := os.ReadFile(kubernetesExamples + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(kubernetesExamples + name))(t)
 		var manifest struct{ Spec yaml.Node }
-		if err := yaml.Unmarshal([]byte(strings.Split(string(text), "\n---\n")[document]), &manifest); err != nil {
-			t.Fatal(err)
-		}
-		if err := manifest.Spec.Decode(&spec); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, yaml.Unmarshal([]byte(strings.Split(string(text), "\n---\n")[document]), &manifest))
+		must.OK(t, manifest.Spec.Decode(&spec))
 		return spec
 	}
 	files := t.TempDir()
 	hostfile := filepath.Join(files, "hostfile")
-	if err := os.WriteFile(hostfile, []byte("train-worker-0.train.default.svc "+
-		"slots=2\ntrain-worker-1.train.default.svc slots=2\n"), 0o444); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(hostfile, []byte("train-worker-0.train.default.svc "+
+		"slots=2\ntrain-worker-1.train.default.svc slots=2\n"), 0o444))
 	operator := []string{"K_MPI_JOB_ROLE=launcher", "OMPI_MCA_orte_keep_fqdn_hostnames=true",
 		"OMPI_MCA_orte_default_hostfile=" + hostfile,
 		"OMPI_MCA_plm_rsh_args=-o ConnectionAttempts=10", "OMPI_MCA_orte_set_default_slots=2",
@@ -78,10 +70,7 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 // docs/kubernetes.md shows the examples as they are.
 func TestKubernetesDocument(t *testing.T) {
 	read := func(name string) string {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(name))(t)
 		return string(text)
 	}
 	guide := read(root + "/docs/kubernetes.md")

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // BenchmarkLaunch starts `true` on two ranks per host, on 1, 16 and 64 hosts, with gorun and with
@@ -168,18 +169,13 @@ func BenchmarkStaging(b *testing.B) {
 	}
 	install := c.Command(b.Context(), "sh", "-c", `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`,
 		command.Binary("gorun"))
-	home, err := install.Output()
-	if err != nil {
-		b.Fatal(err)
-	}
+	home := must.Get(install.Output())(b)
 	ours := side{name: "gorun", argv: []string{filepath.Join(strings.TrimSpace(string(home)), "bin/gorun"), "-F",
 		c.ConfigFile, "--wdir", "/", "-H", strings.Join(names, ","), "true"}}
 	var first, again []time.Duration
 	for b.Loop() {
 		for _, h := range c.Hosts {
-			if err := os.RemoveAll(filepath.Join(h.Home, ".cache/gorun")); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, os.RemoveAll(filepath.Join(h.Home, ".cache/gorun")))
 		}
 		took, _ := timed(b, c, ours)
 		first = append(first, took)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // tmpfs runs its arguments from the third on with a /tmp and a /dev/shm of their own, in which only
@@ -64,9 +65,7 @@ func TestMPIServerThatCrashes(t *testing.T) {
 				"-np", "3", "-H", "localhost:3"}, tt.flags...)
 			r := command.New(t, nil, command.Limit, command.NewMark(t), append(argv, tt.program, "wait")...)
 			r.Cmd.Env = append(r.Cmd.Env, "HOME="+home)
-			if err := r.Start(); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, r.Start())
 			command.Await(t, "the ranks: "+strings.Join(r.Cmd.Args, " "), func() bool {
 				return strings.Count(r.Out.String(), "up\n") == 3
 			})
@@ -79,9 +78,7 @@ func TestMPIServerThatCrashes(t *testing.T) {
 			if kill == 0 {
 				t.Fatalf("no process %s", tt.victim)
 			}
-			if err := syscall.Kill(kill, tt.signal); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, syscall.Kill(kill, tt.signal))
 			if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), tt.says) {
 				t.Errorf("exit code %d, want 125 and %q: %s", code, tt.says, r.Err.String())
 			}
@@ -104,9 +101,7 @@ func TestNoLibpmix(t *testing.T) {
 		"-c", hidden, "sh",
 		gorun, "--no-control", "--mpi", "pmix", "-np", "2", "-H", "localhost:2", "true")
 	r.Cmd.Env = append(r.Cmd.Env, "HOME="+t.TempDir())
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Start())
 	code := r.Wait()
 	said := r.Err.String()
 	if code != 125 || strings.Count(said, "error:") != 1 ||

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -117,17 +118,12 @@ func writeMatrix(t *testing.T, file string, row matrixRow) {
 		t.Fatal(err)
 	}
 	rows := slices.DeleteFunc(readRows(string(old)), func(r matrixRow) bool { return sameRow(r, row) })
-	if err := os.WriteFile(file, []byte(matrixPage(append(rows, row))), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(matrixPage(append(rows, row))), 0o644))
 }
 
 // The page is what the code writes that runs the matrix, so a row that is missing is listed.
 func TestMPIMatrixPage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs", "mpi-matrix.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "mpi-matrix.md")))(t)
 	if string(text) != matrixPage(readRows(string(text))) {
 		t.Error("docs/mpi-matrix.md is not what make mpi-matrix writes")
 	}

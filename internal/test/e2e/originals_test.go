@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // original is a launcher under whose name gorun starts.
@@ -144,9 +145,7 @@ func TestOutputAsOriginals(t *testing.T) {
 	}
 	links := t.TempDir()
 	for _, o := range originals() {
-		if err := os.Symlink(command.Binary("gorun"), filepath.Join(links, o.name)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(command.Binary("gorun"), filepath.Join(links, o.name)))
 		t.Run(o.name, func(t *testing.T) {
 			argv, env := o.start(t)
 			for _, p := range shownPrograms {
@@ -188,9 +187,7 @@ func (p shown) run(t *testing.T, o original, argv, env []string) outcome {
 	r := command.New(t, nil, command.Limit, command.NewMark(t), append(argv, "sh", "-c", rank+p.script)...)
 	r.Cmd.Env = append(r.Cmd.Env, env...)
 	r.Cmd.Stdin = strings.NewReader(p.input)
-	if err := r.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Start())
 	code := r.Wait()
 	return outcome{o.compared(r.Out.String(), ranks), o.compared(r.Err.String(), ranks), code}
 }

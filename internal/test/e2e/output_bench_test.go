@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const (
@@ -67,14 +68,9 @@ func drained(b *testing.B, c *lab.Cluster, s side) time.Duration {
 	b.Helper()
 	cmd := c.Command(b.Context(), s.argv...)
 	cmd.Env = append(os.Environ(), s.env...)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(b)
 	begun := time.Now()
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, cmd.Start())
 	if s.name == "gorun" {
 		checkLines(b, out)
 	} else if _, err := io.Copy(io.Discard, out); err != nil {
@@ -122,9 +118,7 @@ func idle(b *testing.B, c *lab.Cluster, flags ...string) {
 	const wait = 10 * time.Second
 	argv := append([]string{command.Binary("gorun"), "-F", c.ConfigFile, "-H", "f1:2,f2:2"}, flags...)
 	cmd := c.Command(b.Context(), append(argv, "sleep", "1000")...)
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, cmd.Start())
 	defer func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		_ = cmd.Wait()

@@ -9,15 +9,13 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestOutputDocument runs the example of docs/output.md that writes steps.json, and finds gorun's
 // messages there.
 func TestOutputDocument(t *testing.T) {
-	text, err := os.ReadFile(root + "/docs/output.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(root + "/docs/output.md"))(t)
 	var example string
 	for line := range strings.Lines(string(text)) {
 		if args, typed := strings.CutPrefix(strings.TrimSpace(line), "$ gorun "); typed &&
@@ -43,10 +41,7 @@ func TestOutputDocument(t *testing.T) {
 			t.Errorf("docs/output.md does not have %q (%v)", line, err)
 		}
 	}
-	failures, err := os.ReadFile(root + "/cmd/gorun/internal/ui/testdata/failures.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	failures := must.Get(os.ReadFile(root + "/cmd/gorun/internal/ui/testdata/failures.txt"))(t)
 	_, rest, _ := strings.Cut(string(text), "```\ngorun: error:")
 	failure, _, _ := strings.Cut(rest, "```")
 	if failure == "" || !strings.Contains(string(failures), failure) {

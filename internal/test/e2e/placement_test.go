@@ -12,24 +12,19 @@ import (
 	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // allowed returns the cores that this process may use.
 func allowed(t *testing.T) topology.Machine {
 	t.Helper()
-	m, err := topology.Here()
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(topology.Here())(t)
 	return m
 }
 
 func TestRanksAreBound(t *testing.T) {
 	m := allowed(t)
-	sets, err := m.Bind(topology.Policy{Unit: topology.Core, Overload: true}, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	sets := must.Get(m.Bind(topology.Policy{Unit: topology.Core, Overload: true}, 2))(t)
 	// Children of a rank inherit its binding.
 	r := command.Start(t, nil, "-np", "2", "--bind-to", "core:overload-allowed", "--report-bindings", "--prefix",
 		"none", "--unset-env", "OMP_NUM_THREADS",
@@ -153,9 +148,7 @@ func TestRanksForEachSocketOfOtherHosts(t *testing.T) {
 		"gorun: error: nowhere.invalid: ")
 
 	ranks := filepath.Join(t.TempDir(), "ranks")
-	if err := os.WriteFile(ranks, []byte("rank 0=f2 slot=0:0\nrank 1=f1 slot=0\nrank 2=f2\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(ranks, []byte("rank 0=f2 slot=0:0\nrank 1=f1 slot=0\nrank 2=f2\n"), 0o600))
 	r = command.Start(t, c, "--rankfile", ranks, "--report-bindings", "--prefix", "none", "sh", "-c",
 		"echo $RANK $GORUN_HOSTNAME").Want(0)
 	for _, line := range []string{"rank 0 on f2: ", "rank 1 on f1: ", "rank 2 on f2: not bound"} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // lossBits returns the bits of the final loss that every rank of examples/mnist prints.
@@ -74,9 +75,7 @@ func TestKilledRankIsReportedByAllOthers(t *testing.T) {
 		return victim != 0 && strings.Count(r.Out.String(), "up") == 4
 	})
 	time.Sleep(300 * time.Millisecond) // into the middle of the training
-	if err := syscall.Kill(victim, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(victim, syscall.SIGKILL))
 	killed := time.Now()
 	command.Await(t, "the other ranks to end", func() bool { return strings.Count(r.Out.String(), "ended") == 4 })
 	if took := time.Since(killed); took > 1500*time.Millisecond {
@@ -112,9 +111,7 @@ func TestStragglerIsReportedOnce(t *testing.T) {
 		}
 		return away != 0 && strings.Contains(r.Out.String(), "epoch 1:")
 	})
-	if err := syscall.Kill(away, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(away, syscall.SIGSTOP))
 	command.Await(t, "a report", func() bool { return strings.Contains(r.Err.String(), "has waited") })
 	time.Sleep(time.Second) // for those who would report it again
 	line := regexp.MustCompile(`(?m)^gorun: rank [013] on f[12]: allreduce, call \d+, has waited 4s for rank 2 on f2$`)
@@ -122,13 +119,9 @@ func TestStragglerIsReportedOnce(t *testing.T) {
 		t.Errorf("reported:\n%s", &r.Err)
 	}
 	epochs := strings.Count(r.Out.String(), "epoch ")
-	if err := syscall.Kill(away, syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(away, syscall.SIGCONT))
 	command.Await(t, "the training to go on", func() bool { return strings.Count(r.Out.String(), "epoch ") > epochs+1 })
-	if err := r.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Cmd.Process.Signal(syscall.SIGTERM))
 	r.Wait()
 
 	early := `[ $GORUN_RANK = 2 ] && exec ` + command.Binary("mnist") + ` --epochs 1; exec ` + command.Binary("mnist") +

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -28,9 +29,7 @@ import (
 // commands of testdata/script/README.md.
 func TestScripts(t *testing.T) {
 	work := command.Binary("scripts") // the users of the lab's hosts may enter it
-	if err := os.MkdirAll(work, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(work, 0o755))
 	// Under nohup SIGHUP would be ignored in all programs, but not if it is caught here.
 	caught := make(chan os.Signal, 1)
 	signal.Notify(caught, unix.SIGHUP)
@@ -422,10 +421,7 @@ func (s *script) signal(args []string) error {
 // spoilHostKey replaces a host's key in known_hosts by another host's.
 func spoilHostKey(t *testing.T, c *lab.Cluster, name string) {
 	t.Helper()
-	text, err := os.ReadFile(c.KnownHosts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(c.KnownHosts))(t)
 	host := c.Host(name)
 	other := c.Host("f1")
 	if name == "f1" {
@@ -435,7 +431,5 @@ func spoilHostKey(t *testing.T, c *lab.Cluster, name string) {
 	if spoilt == string(text) {
 		t.Fatal("known_hosts does not hold the key")
 	}
-	if err := os.WriteFile(c.KnownHosts, []byte(spoilt), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(c.KnownHosts, []byte(spoilt), 0o600))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/transport/srun"
 )
 
@@ -83,9 +84,7 @@ func warnedBeforeTheLimit(t *testing.T, s *lab.Slurm) func(*testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, "gorun"), text, 0o755)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	slurmCommand(t, "sbatch", "-n3", "--time=1", "--signal=USR1@60", "--partition="+s.Aside, "--chdir="+dir,
 		"--output=out",
 		"--wrap", `./gorun sh -c 'trap "echo saved; exit 0" USR1; echo up; while :; do sleep .05; done'; echo code=$?`)
@@ -101,14 +100,8 @@ func testSlurmSteps(t *testing.T) {
 	job := srun.Job{ID: id, Nodes: map[string]int{"n1": 0, "n2": 0, "n3": 0}}
 	home := t.TempDir()
 	environ := slices.Concat(os.Environ(), env, []string{"HOME=" + home, "E2E_SECRET=canary"})
-	program, err := exec.LookPath("srun")
-	if err != nil {
-		t.Fatal(err)
-	}
-	node, err := srun.New(job, program, environ).Dial(t.Context(), hostfile.Host{Name: "n2"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(exec.LookPath("srun"))(t)
+	node := must.Get(srun.New(job, program, environ).Dial(t.Context(), hostfile.Host{Name: "n2"}))(t)
 	data := make([]byte, 3<<20)
 	rand.Read(data)
 	for direction, argv := range map[string][]string{"both": {"cat"}, "none": {"sh", "-c", "wc -c; printf x"}} {
@@ -214,9 +207,7 @@ func testSlurmOneStep(t *testing.T) {
 			t.Errorf("process %d has the ticket: %q", pid, text)
 		}
 	}
-	if err := r.Cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Cmd.Process.Signal(os.Interrupt))
 	if code := r.Wait(); code != 130 || strings.Count(r.Out.String(), "told") != 6 {
 		t.Errorf("exit code %d\n%s\n%s", code, r.Out.String(), r.Err.String())
 	}
@@ -245,9 +236,7 @@ func testSlurmOneStep(t *testing.T) {
 	r.NothingLeft(30 * time.Second)
 
 	r = begin()
-	if err := r.Cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, r.Cmd.Process.Kill())
 	r.Wait()
 	r.NothingLeft(60 * time.Second)
 	command.Await(t, "the end of the step", func() bool { return len(stepsOf(t, id)) == 0 })
@@ -259,9 +248,7 @@ func testSlurmCopy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "data")
 	to := t.TempDir()
 	data := bytes.Repeat([]byte("data\n"), 1<<18)
-	if err := os.WriteFile(file, data, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, data, 0o644))
 	r := command.StartIn(t, nil, env, "cp", "-v", file, ":"+to)
 	if code := r.Wait(); code != 0 || !strings.Contains(r.Err.String(), "copied to 3 hosts") {
 		t.Errorf("exit code %d\n%s", code, r.Err.String())
@@ -308,9 +295,7 @@ func testSlurmElastic(t *testing.T) {
 	r := command.StartIn(t, nil, env, append([]string{"--min-np", "2", "--blacklist-cooldown-range", "1,1"},
 		elasticRank(t, 40)...)...)
 	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
-	if err := syscall.Kill(first[1].pid, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(first[1].pid, syscall.SIGKILL))
 	awaitEpoch(t, r, 2, 2, 10*time.Second)
 	third := awaitEpoch(t, r, 3, 3, 20*time.Second)
 	lost := third[2]

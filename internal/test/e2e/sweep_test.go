@@ -19,6 +19,7 @@ import (
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // failing is one system call that fails: the nth in every thread of launcher, guard, agent and
@@ -98,10 +99,7 @@ func sweepPoints(t *testing.T) (points []failing) {
 	name := regexp.MustCompile(`^([a-z0-9_]+)\(`)
 	for _, file := range files {
 		here := map[string]int{}
-		f, err := os.Open(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(os.Open(file))(t)
 		for lines := bufio.NewScanner(f); lines.Scan(); {
 			if m := name.FindStringSubmatch(lines.Text()); m != nil {
 				here[m[1]]++

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // former returns the path of another gorun: GORUN_FORMER, of another release, or one that it
@@ -23,24 +24,17 @@ func former(t *testing.T) string {
 	dir := t.TempDir()
 	write := func(name string, content []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, content, 0o644))
 		return path
 	}
 	source := filepath.Join(root, "internal/net/wire/frame.go")
-	text, err := os.ReadFile(source)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(source))(t)
 	other := regexp.MustCompile(`(?m)^const Protocol = \d+$`).ReplaceAllString(string(text), "const Protocol = 1")
 	if other == string(text) || wire.Protocol == 1 {
 		t.Fatal("frame.go has no protocol to replace")
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {source: write("frame.go", []byte(other))}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	gorun := filepath.Join(dir, "gorun")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-overlay", write("overlay.json", overlay),
 		"-o", gorun, "./cmd/gorun")

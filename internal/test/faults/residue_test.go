@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"strings"
 	"testing"
@@ -10,16 +11,10 @@ import (
 // Files that a job leaves are found, and those of others are not blamed on it.
 func TestResidue(t *testing.T) {
 	w := NewWatch(nil)
-	others, err := os.MkdirTemp("", "gorun-e2e-others-")
-	if err != nil {
-		t.Fatal(err)
-	}
+	others := must.Get(os.MkdirTemp("", "gorun-e2e-others-"))(t)
 	defer os.Remove(others)
-	j, err := new(Marks).Start(t.Context(), nil, []string{"GORUN_GUARD=1-2-3"}, "sh", "-c",
-		`echo >"$TMPDIR/left"; sleep 0.1 & echo up; wait`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	j := must.Get(new(Marks).Start(t.Context(), nil, []string{"GORUN_GUARD=1-2-3"}, "sh", "-c",
+		`echo >"$TMPDIR/left"; sleep 0.1 & echo up; wait`))(t)
 	defer j.Close()
 	j.Await(10*time.Second, func() bool { return len(j.Processes("sleep")) > 0 })
 	v := w.Judge(j, time.Now(), Expect{Codes: []int{0}, End: soon, Clean: soon})

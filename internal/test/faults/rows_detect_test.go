@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // state returns a process's state letter as ps prints it: R, S, T.
@@ -279,21 +280,16 @@ func TestCtrlCWhileOutputIsBlocked(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	mark := (&Marks{}).next()
-	reader, writer, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader, writer := must.GetTwo(os.Pipe())(t)
 	defer reader.Close()
 	cmd := exec.CommandContext(ctx, binary("gorun"), "-F", c.ConfigFile, "-np", "2", "-H", "f1:2", "yes")
 	var said Output
 	cmd.Env = append(os.Environ(), mark)
 	cmd.Stdout = writer
 	cmd.Stderr = &said
-	err = cmd.Start()
+	err := cmd.Start()
 	writer.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	j := &Job{Mark: mark, Cmd: cmd}
 	b := newHarness(t, c)
 	used := func() (n int) {

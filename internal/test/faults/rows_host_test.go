@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // C7: a host disappears silently: its network fails, then all of its processes die at once. Goal:
@@ -90,9 +91,7 @@ func terminal(t *testing.T) (master *os.File, name string) {
 	if err == nil {
 		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return master, fmt.Sprintf("/dev/pts/%d", number)
 }
 
@@ -165,9 +164,7 @@ func memoryGroup(t *testing.T, bytes int) string {
 		}
 		t.Errorf("%s is left", group)
 	})
-	if err := os.WriteFile(filepath.Join(group, limit), fmt.Append(nil, bytes), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(group, limit), fmt.Append(nil, bytes), 0o644))
 	_ = os.WriteFile(filepath.Join(group, "memory.swap.max"), []byte("0"), 0o644) // v1 has none
 	return group
 }

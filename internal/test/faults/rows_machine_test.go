@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // D11: a host has, or seems to have, another architecture. The error names it with both
@@ -21,10 +22,7 @@ func TestOtherArchitectureIsRefused(t *testing.T) {
 	t.Parallel()
 	b := namespaces(t, 3)
 	gorun := b.install()
-	foreign, err := os.ReadFile(binary("gorun"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	foreign := must.Get(os.ReadFile(binary("gorun")))(t)
 	copy(foreign[18:], []byte{0xf7, 0}) // the machine of its ELF header: one with few friends
 	there := filepath.Join(b.c.Host("f3").Home, "bin/gorun")
 	b.must(firstOf(os.Mkdir(filepath.Dir(there), 0o755), os.WriteFile(there, foreign, 0o755)))
@@ -67,9 +65,7 @@ func TestJobOfTwoArchitectures(t *testing.T) {
 	shell := filepath.Join(dir, "shell")
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	must(os.Chmod(dir, 0o755))
 	must(os.WriteFile(shell, []byte(armShell), 0o755))
@@ -134,9 +130,7 @@ func TestHostWithBusyBoxOnly(t *testing.T) {
 		lab.Skip(t, "needs the whole busybox")
 	}
 	shell := filepath.Join(t.TempDir(), "shell")
-	if err := os.WriteFile(shell, []byte("#!/bin/sh\nexec chroot /run/root /bin/sh \"$@\"\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(shell, []byte("#!/bin/sh\nexec chroot /run/root /bin/sh \"$@\"\n"), 0o755))
 	b := newHarness(t, lab.MustNamespaces(t, lab.Spec{Shell: shell}))
 	b.on("f1",
 		`set -e; cd /run; mkdir -p root/bin root/proc root/dev "root$HOME" root/tmp; cp "$(command -v busybox)" root/bin/busybox

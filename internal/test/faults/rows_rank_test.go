@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -162,18 +163,10 @@ func TestUnexecutableProgramIsNamed(t *testing.T) {
 		return path
 	}
 	busy := write("busy", "", 0o755)
-	f, err := os.OpenFile(busy, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.OpenFile(busy, os.O_WRONLY, 0))(t)
 	defer f.Close()
-	program, err := os.ReadFile(binary("hello"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.Write(program); err != nil {
-		t.Fatal(err)
-	}
+	program := must.Get(os.ReadFile(binary("hello")))(t)
+	must.Get(f.Write(program))(t)
 	for _, tt := range []struct {
 		path  string
 		codes []int

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // D5: known_hosts has one of a host's keys, and the host prefers another. All pairs of kinds, by
@@ -126,10 +127,7 @@ type slowHost struct {
 
 func newSlowHost(t *testing.T, host *lab.Host, point string, lasts time.Duration) *slowHost {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &slowHost{
 		host:  host,
 		point: point,
@@ -252,9 +250,7 @@ func slowCluster(t *testing.T, lasts time.Duration) (b *harness, names []string,
 		if err == nil {
 			err = os.WriteFile(file, append([]byte(more), text...), 0o644)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	return b, names, func() {
 		for _, s := range all {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // evil is a program that leaves a trace when it runs.
@@ -33,9 +34,7 @@ func newStock(t *testing.T, specs ...lab.Spec) *stock {
 	b := newHarness(t, lab.MustNamespaces(t, specs...))
 	s := &stock{harness: b, gorun: b.install(), home: b.c.Host("f1").Home}
 	// gorun's next choice where the home does not do
-	if err := b.c.Disk(t.Context(), "f1", "/var/tmp", 64<<10); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, b.c.Disk(t.Context(), "f1", "/var/tmp", 64<<10))
 	b.on("f1", "chmod 1777 /var/tmp")
 	var err error
 	if s.sent, err = os.ReadFile(binary("gorun")); err != nil {

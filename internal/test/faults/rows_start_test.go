@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Rows D: no rank starts anywhere until every agent is ready, and the failures of all hosts are
@@ -115,10 +116,7 @@ func noName(b *harness) {
 // D3: 50 jobs add five hosts to known_hosts at once, and the file has each of them once.
 func TestConcurrentAcceptNewKeepsKnownHosts(t *testing.T) {
 	b := loopback(t, 5)
-	want, err := os.ReadFile(b.c.KnownHosts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(b.c.KnownHosts))(t)
 	b.must(os.WriteFile(b.c.KnownHosts, nil, 0o600))
 	j, w := b.gorun("-H", "f1,f2", "echo", "ran")
 	b.refused(j, w, 20*time.Second, lingering, "SHA256:", "ssh-keyscan -p [0-9]+ 127", "--host-keys=accept-new")
@@ -201,10 +199,7 @@ func TestLostJumpHostIsNamed(t *testing.T) {
 	t.Parallel()
 	b := namespaces(t, 2)
 	config := filepath.Join(b.c.Dir, "jump_config")
-	text, err := os.ReadFile(b.c.ConfigFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(b.c.ConfigFile))(t)
 	b.must(os.WriteFile(config, append([]byte("Host f2\n  ProxyJump f1\n"), text...), 0o644))
 	j, w := b.gorun("-F", config, "-H", "f2:2", "sh", "-c", "echo up; exec sleep 300")
 	b.await(j, "the ranks", func() bool { return strings.Count(j.Out.String(), "up\n") == 2 })
@@ -276,10 +271,7 @@ func TestConcurrentUploadsAreComplete(t *testing.T) {
 			t.Errorf("exit code %d: %s", j.code, &j.Err)
 		}
 	}
-	sent, err := os.ReadFile(binary("gorun"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	sent := must.Get(os.ReadFile(binary("gorun")))(t)
 	found, _ := filepath.Glob(filepath.Join(b.c.Host("f1").Home, ".cache/gorun/*/gorun"))
 	for _, file := range found {
 		if got, err := os.ReadFile(file); err != nil || sha256.Sum256(got) != sha256.Sum256(sent) {

@@ -3,6 +3,7 @@ package files
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,17 +18,13 @@ func Make(t testing.TB, texts map[string]string) string {
 	dir := t.TempDir()
 	for name, text := range texts {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		mode := os.FileMode(0o644)
 		text, executable := strings.CutPrefix(text, "+")
 		if executable {
 			mode = 0o755
 		}
-		if err := os.WriteFile(path, []byte(text), mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(path, []byte(text), mode))
 	}
 	return dir
 }

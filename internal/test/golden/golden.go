@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -30,9 +31,7 @@ func update(t *testing.T, name, text string) (updated bool) {
 	if os.Getenv("UPDATE") != "1" {
 		return false
 	}
-	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, []byte(text), 0o644))
 	return true
 }
 
@@ -41,10 +40,7 @@ func update(t *testing.T, name, text string) (updated bool) {
 // answered as "error: text", with "; hint: text" if it has a hint. UPDATE=1 rewrites the answers.
 func Cases(t *testing.T, name string, answer func(input string) (string, error)) {
 	t.Helper()
-	old, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	old := must.Get(os.ReadFile(name))(t)
 	var b, wrong strings.Builder
 	cases := 0
 	for line := range strings.Lines(string(old)) {

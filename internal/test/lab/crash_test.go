@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestVictim runs only in the process that TestCrashLeavesNothing starts: it brings a lab up, opens
@@ -25,9 +26,7 @@ func TestVictim(t *testing.T) {
 		c = lab.MustNamespaces(t, lab.Specs(2)...)
 	}
 	p := lab.Start(t, c.Command(t.Context(), "ssh", "-F", c.ConfigFile, "f2", "echo up; exec sleep 300"))
-	if _, err := p.Line(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(p.Line())(t)
 	fmt.Println("lab in", c.Dir)
 	p.Wait() // until this process is killed
 }
@@ -63,9 +62,7 @@ func killVictim(t *testing.T, mode string) string {
 	cmd.Env = append(os.Environ(), "GORUN_LAB_VICTIM="+mode)
 	p := lab.Start(t, cmd)
 	line, err := p.Hear("lab in ")
-	if err = errors.Join(err, p.Process.Kill()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, p.Process.Kill()))
 	p.Wait()
 	return strings.TrimPrefix(line, "lab in ")
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // session is an open ssh session from f0 to a host. Its input goes to a file on the host.
@@ -27,9 +28,7 @@ func openSession(t *testing.T, c *lab.Cluster, host string) *session {
 	if s.stdin, err = cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	go func() { s.ended <- cmd.Wait() }()
 	if !s.hears("hello", 10*time.Second) {
 		t.Fatal("the session does not work at first")
@@ -56,9 +55,7 @@ func TestHarmToANetwork(t *testing.T) {
 	ctx := t.Context()
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 	}
 	s := openSession(t, c, "f1")
 	must(c.Drop(ctx, "f1", "f0"))
@@ -109,12 +106,8 @@ func TestHarmToANetwork(t *testing.T) {
 func TestSmallDisk(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(1)...)
 	dir := filepath.Join(c.Dir, "small")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Disk(t.Context(), "f1", dir, 16); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o755))
+	must.OK(t, c.Disk(t.Context(), "f1", dir, 16))
 	fill := "head -c %d /dev/zero >" + dir + "/file"
 	if out := ssh(t, c, "f1", fmt.Sprintf(fill, 16<<10)); out != "" {
 		t.Error(out)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func ssh(t *testing.T, c *lab.Cluster, host, command string) string {
@@ -38,17 +39,13 @@ func TestLoopbackCloseLeavesNothing(t *testing.T) {
 		lab.Need(t, "ssh", "setsid")
 		script := "export " + mark + "; (setsid sleep 300 </dev/null >/dev/null 2>&1 &); echo up; exec sleep 300"
 		cmd := exec.Command("ssh", "-F", c.ConfigFile, h.Name, script)
-		if _, err := lab.Start(t, cmd).Line(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(lab.Start(t, cmd).Line())(t)
 		clients = append(clients, cmd)
 	}
 	if n := len(lab.Processes(mark)); n < 4 {
 		t.Fatalf("%d processes run on the hosts, want 4 at least", n)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Close())
 	for _, cmd := range clients {
 		cmd.Wait() // the server has hung up
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func output(t *testing.T, cmd *exec.Cmd) string {
@@ -62,10 +63,7 @@ func TestNamespaceHostsAreApart(t *testing.T) {
 // machine lists the parts of this machine that a lab must not change.
 func machine(t *testing.T) []string {
 	t.Helper()
-	links, err := os.ReadDir("/sys/class/net")
-	if err != nil {
-		t.Fatal(err)
-	}
+	links := must.Get(os.ReadDir("/sys/class/net"))(t)
 	named, _ := os.ReadDir("/run/netns")
 	var all []string
 	for _, entry := range append(links, named...) {
@@ -118,29 +116,20 @@ func TestCutAndRestore(t *testing.T) {
 	if !reach() {
 		t.Fatal("f1 cannot be reached at first")
 	}
-	if err := c.Cut(ctx, "f1"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Cut(ctx, "f1"))
 	if reach() {
 		t.Error("f1 can be reached while cut off")
 	}
 	ssh(t, c, "f2", "true")
-	if err := c.Restore(ctx, "f1"); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Restore(ctx, "f1"))
 	ssh(t, c, "f1", "true")
 }
 
 func TestCommandSignalsReachTheProgram(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(1)...)
 	cmd := c.Command(t.Context(), "sh", "-c", "trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	out.Read(make([]byte, 2))
 	cmd.Process.Signal(syscall.SIGTERM)
 	cmd.Wait()
@@ -164,9 +153,7 @@ func TestNamespacesCloseLeavesNothing(t *testing.T) {
 		}
 		time.Sleep(time.Millisecond)
 	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Close())
 	assertGone(t, c.Dir, mark)
 	assertGone(t, c.Dir, c.Dir)
 	if after := machine(t); !slices.Equal(before, after) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
@@ -21,9 +22,7 @@ func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
 	if errors.As(err, &missing) {
 		lab.Skip(t, err.Error())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer s.Close()
 	t.Logf("started after %v", time.Since(begun))
 	mark := "GORUN_LAB_TEST=" + t.Name()

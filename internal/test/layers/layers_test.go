@@ -1,6 +1,7 @@
 package layers
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,7 +16,7 @@ const root = "../../.."
 func TestSourcesKeepTheRules(t *testing.T) {
 	files := 0
 	lines := map[string]int{}
-	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -44,10 +45,7 @@ func TestSourcesKeepTheRules(t *testing.T) {
 			t.Error(fault)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	for _, fault := range tooLarge(lines, layers()) {
 		t.Error(fault)
 	}
@@ -64,10 +62,7 @@ func ignored(rel string) bool {
 }
 
 func TestTopLevelNames(t *testing.T) {
-	entries, err := os.ReadDir(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir(root))(t)
 	for _, e := range entries {
 		if !topLevelAllows(e.Name()) {
 			t.Errorf("%s at the top of the repository: a newcomer reads that list first, so it stays short; find it "+

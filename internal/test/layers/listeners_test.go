@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/documents"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // listeners says, for each file of the product that opens a port or a socket for others or serves
@@ -71,7 +72,7 @@ func TestEveryListenerHasARow(t *testing.T) {
 func openers(t *testing.T, pattern *regexp.Regexp) map[string]string {
 	t.Helper()
 	found := map[string]string{}
-	err := filepath.WalkDir(root, func(name string, d os.DirEntry, err error) error {
+	must.OK(t, filepath.WalkDir(root, func(name string, d os.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -93,9 +94,6 @@ func openers(t *testing.T, pattern *regexp.Regexp) map[string]string {
 			}
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }

@@ -2,6 +2,7 @@ package layers
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,10 +13,7 @@ import (
 
 // The table of packages in docs/design.md has a row for each folder of the product, and none else.
 func TestDesignNamesEveryPackage(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/design.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, "docs/design.md")))(t)
 	_, table, _ := strings.Cut(string(text), "## Packages\n")
 	table, _, _ = strings.Cut(table, "\n#")
 	for _, fault := range compare(rowsOf(table), productFolders(t)) {
@@ -56,23 +54,14 @@ func rowsOf(text string) []string {
 // productFolders returns the folders that hold Go files of the product, relative to the root.
 func productFolders(t *testing.T) []string {
 	t.Helper()
-	files, err := filepath.Glob(root + "/*/*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob(root + "/*/*.go"))(t)
 	found := map[string]bool{}
 	for _, depth := range []string{"*/*", "*/*/*", "*/*/*/*"} {
-		more, err := filepath.Glob(root + "/" + depth + "/*.go")
-		if err != nil {
-			t.Fatal(err)
-		}
+		more := must.Get(filepath.Glob(root + "/" + depth + "/*.go"))(t)
 		files = append(files, more...)
 	}
 	for _, name := range files {
-		folder, err := filepath.Rel(root, filepath.Dir(name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		folder := must.Get(filepath.Rel(root, filepath.Dir(name)))(t)
 		if strings.HasSuffix(name, "_test.go") || strings.Contains(folder, "testdata") ||
 			folder[0] == '.' || below(folder, "examples") {
 			continue

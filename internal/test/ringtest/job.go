@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Host is the name of the host that all ranks of a Job are on, unless it has several.
@@ -70,10 +71,7 @@ func NewJob(tb testing.TB, size int) *Job {
 				Key:   j.Key,
 			}
 		}
-		server, err := kv.OpenServer(ranks, j)
-		if err != nil {
-			tb.Fatal(err)
-		}
+		server := must.Get(kv.OpenServer(ranks, j))(tb)
 		return server
 	})
 	tb.Cleanup(j.Close)

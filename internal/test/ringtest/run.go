@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring"
 )
 
@@ -52,7 +53,5 @@ func Each(size int, f func(rank int) error) error {
 // All calls f for every rank at once, waits, and ends the test if one fails.
 func All(tb testing.TB, size int, f func(rank int) error) {
 	tb.Helper()
-	if err := Each(size, f); err != nil {
-		tb.Fatal(err)
-	}
+	must.OK(tb, Each(size, f))
 }
