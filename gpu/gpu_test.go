@@ -179,10 +179,7 @@ func TestParseBusID(t *testing.T) {
 }
 
 func FuzzParseSMI(f *testing.F) {
-	csv, err := os.ReadFile("testdata/smi.csv")
-	if err != nil {
-		f.Fatal(err)
-	}
+	csv := must.Get(os.ReadFile("testdata/smi.csv"))(f)
 	f.Add(string(csv))
 	f.Add("No devices were found\n")
 	f.Add("0,,,,18446744073709551615,,")

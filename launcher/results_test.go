@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // resultsIn reads the results below dir, by the name of the rank's folder. Nothing else may be
@@ -69,10 +70,8 @@ func TestResultsAreSavedByRank(t *testing.T) {
 // on.
 func TestTooLargeResultIsLost(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "rank.1"), 0o700),
-		os.WriteFile(filepath.Join(dir, "rank.1", "result"), []byte("old"), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(filepath.Join(dir, "rank.1"), 0o700),
+		os.WriteFile(filepath.Join(dir, "rank.1", "result"), []byte("old"), 0o600)))
 	talk := func(a *fake.Agent) error {
 		return errors.Join(a.Print(0, wire.Result, "0123456789"), flood(a, 1, wire.Result, 2*wire.Window), succeed(a))
 	}

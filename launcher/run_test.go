@@ -41,10 +41,7 @@ func runOn(t *testing.T, machines []*fake.Machine, change func(*Options)) (r ran
 				m.Disk = fake.NewDisk(map[string]string{"/opt/gorun": "build one"})
 			}
 		}
-		p, failed := plan.New(hosts, Request{})
-		if failed != nil {
-			t.Fatal(failed)
-		}
+		p := must.Get(plan.New(hosts, Request{}))(t)
 		var out fake.Terminal
 		opts := testOptions(p.Size, &out, func(_ context.Context, h hostfile.Host) (Host, error) {
 			return machines[h.Name[1]-'0'], nil

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestDrivers has the real gorun-gpu load libraries that are not well. Calling what a library lacks
@@ -39,9 +40,7 @@ func TestDrivers(t *testing.T) {
 			helper := filepath.Join(t.TempDir(), "helper")
 			script := "#!/bin/sh\nLD_LIBRARY_PATH=" + libraries + " GORUN_TEST_DRIVER=" + tt.how + " exec " + dir +
 				"/gorun-gpu\n"
-			if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(helper, []byte(script), 0o700))
 			t.Parallel() // from here on: a fork beside the write would hold the script open, so nobody could run it
 			began := time.Now()
 			got, err := gpu.Details(t.Context(), gpu.Sources{Root: fstest.MapFS{

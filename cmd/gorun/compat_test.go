@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -51,10 +52,7 @@ func quietCall(argv ...string) *invocation {
 
 func mustDialect(t *testing.T, program string) dialect.Dialect {
 	t.Helper()
-	chosen, err := dialect.Choose(program, func(string) (string, bool) { return "", false })
-	if err != nil {
-		t.Fatal(err)
-	}
+	chosen := must.Get(dialect.Choose(program, func(string) (string, bool) { return "", false }))(t)
 	return chosen
 }
 

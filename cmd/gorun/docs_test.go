@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/environ"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -99,10 +100,7 @@ func TestMigrationGuideColumnsMeanTheSameJob(t *testing.T) {
 	for _, pair := range row.FindAllStringSubmatch(documents.Text(t, "../..", "docs/migrating.md"), -1) {
 		var jobs [2]string
 		for i, typed := range pair[1:] {
-			argv, err := usage.SplitShell(typed)
-			if err != nil {
-				t.Fatal(err)
-			}
+			argv := must.Get(usage.SplitShell(typed))(t)
 			if argv[0] == "torchrun" {
 				argv = slices.Insert(argv, 1, "-H", "f1,f2")
 			}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/spf13/pflag"
 )
 
@@ -24,10 +25,7 @@ func TestManualIsComplete(t *testing.T) {
 			t.Errorf("the manual has no --%s", f.Name)
 		}
 	})
-	doc, err := os.ReadFile("../../docs/exit-codes.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := must.Get(os.ReadFile("../../docs/exit-codes.md"))(t)
 	for _, s := range referenceSections() {
 		for _, term := range s.Terms {
 			if s.Title == "Exit status" && term.Word != "others" &&

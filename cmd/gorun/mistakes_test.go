@@ -8,16 +8,14 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
 // Every name for which users type synonyms is a command or a flag of gorun.
 func TestSynonymsLeadToCommandsAndFlags(t *testing.T) {
 	root := newInvocation([]string{"gorun"}, nil, io.Discard, io.Discard, nil).root
-	text, err := os.ReadFile("../../internal/usage/synonyms.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../internal/usage/synonyms.txt"))(t)
 	for line := range strings.Lines(string(text)) {
 		name, _, found := strings.Cut(line, ":")
 		if found && line[0] != '#' && !slices.Contains(visible(root), name) && root.Flags().Lookup(name) == nil {

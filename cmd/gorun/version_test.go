@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"github.com/gorun/gorun/internal/test/must"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -12,9 +13,7 @@ func TestVersionTellsTagAndCommit(t *testing.T) {
 	info := &debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"},
 		Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}}}
 	var text strings.Builder
-	if err := versionOf(info).write(&text, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, versionOf(info).write(&text, true))
 	var got map[string]any
 	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
 		t.Fatalf("%q: %v", text.String(), err)

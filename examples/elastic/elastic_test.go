@@ -40,10 +40,8 @@ func final(t *testing.T, out string, ranks int) {
 
 func TestAlone(t *testing.T) {
 	var out strings.Builder
-	if err := run(context.Background(), []string{"--data", digits}, &out,
-		ring.WithEnviron(ringtest.Lookup(nil))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, run(context.Background(), []string{"--data", digits}, &out,
+		ring.WithEnviron(ringtest.Lookup(nil))))
 	final(t, out.String(), 1)
 }
 

@@ -26,9 +26,7 @@ func idx(data []byte, sizes ...uint32) []byte {
 func zip(t testing.TB, data []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	if _, err := w.Write(data); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.Write(data))(t)
 	must.OK(t, w.Close())
 	return b.Bytes()
 }

@@ -307,8 +307,6 @@ func TestNUMANodeOfAffinity(t *testing.T) {
 func BenchmarkList(b *testing.B) {
 	s := furnish(dgxh100.New(), 18, "1g.10gb")
 	for b.Loop() {
-		if _, err := list(s, false); err != nil {
-			b.Fatal(err)
-		}
+		must.Get(list(s, false))(b)
 	}
 }

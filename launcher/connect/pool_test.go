@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/session"
 )
 
@@ -14,9 +15,7 @@ func TestCutDoesNotWaitForConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &closing{heard: make(chan struct{})}
 		var pool Pool
-		if _, err := pool.Take(func() (session.Host, error) { return conn, nil }); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(pool.Take(func() (session.Host, error) { return conn, nil }))(t)
 		var wg sync.WaitGroup
 		if !pool.Cut(&wg) || len(pool.conns) != 0 {
 			t.Errorf("%+v", pool.conns)

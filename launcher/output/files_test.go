@@ -68,10 +68,8 @@ func TestRankFilesHoldTheBytesUnchanged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "made", "on", "demand")
 	f := openFiles(t, dir, nil, planOfSize(2))
 	must.OK(t, os.MkdirAll(filepath.Join(dir, "rank.0"), 0o700))
-	if err := os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "rank.0/stdout"), []byte("of the job before, and longer"),
+		0o600))
 	for _, text := range []string{"a\r", "\nb\x00\xff", "no end"} {
 		f.write(0, 1, []byte(text))
 		f.write(1, 2, []byte("|"+text))

@@ -27,12 +27,10 @@ func TestResultsOfAnotherUserAreNotOverwritten(t *testing.T) {
 	r, err := OpenResults(dir, 10)
 	must.OK(t, err)
 	theirs := filepath.Join(dir, "theirs")
-	if err := errors.Join(os.WriteFile(theirs, []byte("theirs"), 0o666), os.Mkdir(filepath.Join(dir, "rank.1"), 0o777),
+	must.OK(t, errors.Join(os.WriteFile(theirs, []byte("theirs"), 0o666), os.Mkdir(filepath.Join(dir, "rank.1"), 0o777),
 		os.Symlink(theirs, r.unnamed(0)),
 		os.Lchown(theirs, stranger, stranger), os.Lchown(filepath.Join(dir, "rank.1"), stranger, stranger),
-		os.Lchown(r.unnamed(0), stranger, stranger)); err != nil {
-		t.Fatal(err)
-	}
+		os.Lchown(r.unnamed(0), stranger, stranger)))
 	for process := range 3 {
 		r.write(process, []byte("result"))
 	}

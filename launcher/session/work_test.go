@@ -23,10 +23,8 @@ import (
 func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 	t.Helper()
 	dir = t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o755),
-		os.WriteFile(filepath.Join(dir, "sub/f"), content, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(filepath.Join(dir, "sub"), 0o755),
+		os.WriteFile(filepath.Join(dir, "sub/f"), content, 0o644)))
 	tree, err := workdir.ScanFolders(dir, 10, 1<<20)
 	must.OK(t, err)
 	w, err = NewWork(tree, nil, func(wire.Hello) []netip.Addr {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -17,22 +18,13 @@ func zipped(t *testing.T, content []byte, path string) {
 	t.Helper()
 	var packed bytes.Buffer
 	zip, _ := gzip.NewWriterLevel(&packed, gzip.BestSpeed)
-	if _, err := zip.Write(content); err != nil {
-		t.Fatal(err)
-	}
-	if err := zip.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, packed.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(zip.Write(content))(t)
+	must.OK(t, zip.Close())
+	must.OK(t, os.WriteFile(path, packed.Bytes(), 0o600))
 }
 
 func TestOtherSaysWhyItDoesNotUseAFile(t *testing.T) {
-	self, err := os.ReadFile("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.ReadFile("/proc/self/exe"))(t)
 	foreign := map[string]string{"amd64": "arm64", "arm64": "amd64"}[runtime.GOARCH]
 	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 	for _, tc := range []struct {

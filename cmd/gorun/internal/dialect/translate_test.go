@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -217,10 +218,7 @@ func TestEveryFlagOfEveryLauncher(t *testing.T) {
 	isFlag := regexp.MustCompile(`^--[\w-]+( '.*'| \S+)?$`)
 	for _, launcher := range dialect.Launchers() {
 		flags, _ := settings.NewFlags()
-		without, err := dialect.Translate([]string{"--", "prog"}, nil, launcher.Dialect, flags, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		without := must.Get(dialect.Translate([]string{"--", "prog"}, nil, launcher.Dialect, flags, nil))(t)
 		for _, row := range rowsOf(launcher.Dialect) {
 			for _, argv := range row.typed {
 				flags, _ := settings.NewFlags()

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/doctor/probe"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // evil is what a host may say to deceive the reader of a terminal or a page.
@@ -62,10 +63,7 @@ func TestAllTextsOfHostsAreClean(t *testing.T) {
 	link.Link.To = 1
 	c := newCollector(2)
 	for _, line := range []probe.Line{said, link} {
-		text, err := json.Marshal(line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(json.Marshal(line))(t)
 		c.take(0, 1, time.Time{}, append(text, '\n'))
 	}
 	m := doctor.Measured{Names: []string{"a", "b"}, Hosts: map[string]doctor.Host{}}
@@ -124,9 +122,7 @@ func report() Report {
 // The page is well-formed, whatever hosts say, and has a cell for each direction of each pair.
 func TestPageIsSafe(t *testing.T) {
 	var page bytes.Buffer
-	if err := report().WriteHTML(&page); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, report().WriteHTML(&page))
 	text := page.String()
 	if strings.Contains(text, "<script") || strings.Contains(text, "http://") {
 		t.Errorf("not safe:\n%s", text)
@@ -145,9 +141,7 @@ func TestPageIsSafe(t *testing.T) {
 
 func TestVerdictComesFirst(t *testing.T) {
 	var out bytes.Buffer
-	if err := report().WriteText(&out); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, report().WriteText(&out))
 	first, rest, _ := strings.Cut(out.String(), "\n")
 	if first != "bad: b (3 hosts examined in 5 s)" ||
 		!strings.Contains(rest, "warning  a - c: far (9 times, 30 σ)\n           look\n") {

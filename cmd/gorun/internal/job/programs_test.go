@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
@@ -46,17 +47,11 @@ func TestProgramsWithTheirOptions(t *testing.T) {
 func TestHostsOfAProgramWinOverTheEnvironment(t *testing.T) {
 	for _, elsewhere := range []settings.Options{{Hosts: "y"}, {Hostfile: "f"},
 		{Elastic: settings.ElasticOptions{Discovery: "script"}}} {
-		line, o, err := optionsOf("-np 1 -H x a : -np 1 b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		line, o := must.GetTwo(optionsOf("-np 1 -H x a : -np 1 b"))(t)
 		o.Hosts = elsewhere.Hosts
 		o.Hostfile = elsewhere.Hostfile
 		o.Elastic.Discovery = elsewhere.Elastic.Discovery
-		programs, err := Programs(o, nil, line)
-		if err != nil {
-			t.Fatal(err)
-		}
+		programs := must.Get(Programs(o, nil, line))(t)
 		a := programs[0].opts
 		b := programs[1].opts
 		if a.Hosts != "x" || a.Hostfile+a.Elastic.Discovery != "" ||
@@ -118,13 +113,8 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 	programs, _, err := programsOf("-np 1 -x A=1 singularity run x.sif : -np 2 -x A=2 -x SECRET_KEY b : -np 1 docker " +
 		"run i")
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := prepareAll([]string{"PATH=/bin", "B=1", "SECRET_KEY=s"}, programs, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	e := must.Get(prepareAll([]string{"PATH=/bin", "B=1", "SECRET_KEY=s"}, programs, 4))(t)
 	if !slices.Equal(e.shared, []string{"B=1", "PATH=/bin"}) {
 		t.Errorf("shared: %q", e.shared)
 	}

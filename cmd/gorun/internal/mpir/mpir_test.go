@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -20,9 +21,7 @@ import (
 func helper(t *testing.T) string {
 	lab.Need(t, "cc")
 	dir := t.TempDir()
-	if err := lab.BuildMPIR("../../../..", dir); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lab.BuildMPIR("../../../..", dir))
 	return filepath.Join(dir, "gorun-mpir")
 }
 
@@ -63,10 +62,7 @@ func TestPathOf(t *testing.T) {
 
 // The program runs, with the table, until it is closed.
 func TestServerEndsWhenItIsClosed(t *testing.T) {
-	s, err := Start(t.Context(), helper(t), make([]Process, 3000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Start(t.Context(), helper(t), make([]Process, 3000)))(t)
 	exe, err := os.Readlink("/proc/" + strconv.Itoa(s.PID()) + "/exe")
 	if err != nil || filepath.Base(exe) != "gorun-mpir" {
 		t.Errorf("%s, %v", exe, err)

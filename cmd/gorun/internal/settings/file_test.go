@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -65,10 +66,7 @@ func TestHorovodFileKeysMatchItsFlags(t *testing.T) {
 			t.Errorf("%s cannot be said in a file", row.Flags)
 		}
 	}
-	text, err := os.ReadFile("../../../../docs/job-files.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("../../../../docs/job-files.md"))(t)
 	for _, s := range horovodSections() {
 		for _, key := range append(s.keys, s.name) {
 			if !strings.Contains(string(text), "`"+strings.ReplaceAll(key, "-", "_")+"`") {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -34,10 +35,7 @@ func TestLaunchersFormOfOutput(t *testing.T) {
 		{"accelerate", "", "none", "0", launcher.OneCode},
 		{"flux", "", "none", "all", launcher.HighestCode},
 	} {
-		flags, o, err := parse(strings.Fields(tc.flags))
-		if err != nil {
-			t.Fatal(err)
-		}
+		flags, o := must.GetTwo(parse(strings.Fields(tc.flags)))(t)
 		chosen, _ := dialect.Named(tc.name)
 		o.Follow(chosen, flags)
 		if o.Prefix != tc.prefix || o.Stdin.String() != tc.stdin || o.Codes != tc.codes ||

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -79,10 +80,7 @@ func FuzzSeconds(f *testing.F) {
 }
 
 func TestFlagDefaults(t *testing.T) {
-	flags, o, err := parse(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	flags, o := must.GetTwo(parse(nil))(t)
 	if time.Duration(o.StartTimeout) != time.Minute || time.Duration(o.Grace) != 5*time.Second || o.Timeout != 0 ||
 		o.Stdin.String() != "0" || o.Prefix != "host" || o.HostKeys != "strict" {
 		t.Errorf("%+v", *o)
@@ -98,10 +96,7 @@ func TestFlagDefaults(t *testing.T) {
 // --show selects ranks that the job has.
 func TestRanksFilter(t *testing.T) {
 	ranks := Ranks{{0, 0}, {8, 11}}
-	show, err := ranks.Filter(12)
-	if err != nil {
-		t.Fatal(err)
-	}
+	show := must.Get(ranks.Filter(12))(t)
 	for rank := range 12 {
 		if want := rank == 0 || rank >= 8; show(rank) != want {
 			t.Errorf("rank %d is shown: %v", rank, !want)
@@ -141,10 +136,7 @@ func TestEveryFlagOfAFileIsAPath(t *testing.T) {
 		if f.Path == nil {
 			continue
 		}
-		file, err := parseSettings("jobs/j", []byte(name+": x"), flags)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parseSettings("jobs/j", []byte(name+": x"), flags))(t)
 		if got := listing(file.relativeTo("jobs", "")); got != name+"=jobs/x" {
 			t.Errorf("--%s: a job file's x is %s", name, got)
 		}

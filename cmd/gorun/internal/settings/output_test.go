@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
@@ -30,10 +31,7 @@ func TestExpand(t *testing.T) {
 }
 
 func TestPathsOfSavedOutput(t *testing.T) {
-	plan, err := plan.New([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 2}}, launcher.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(plan.New([]hostfile.Host{{Name: "f1", Slots: 2}, {Name: "f2", Slots: 2}}, launcher.Request{}))(t)
 	for _, tc := range []struct {
 		save saveFiles
 		want string // of ranks 1 and 2, stdout and stderr

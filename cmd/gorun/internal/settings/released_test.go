@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/spf13/pflag"
 )
 
@@ -19,14 +20,9 @@ func TestSettingsOfTheLastReleaseRemain(t *testing.T) {
 	if os.Getenv("UPDATE") != "" {
 		var lines strings.Builder
 		flags.VisitAll(func(f *pflag.Flag) { fmt.Fprintln(&lines, kindOf(f)) })
-		if err := os.WriteFile(releasedFile, []byte(lines.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(releasedFile, []byte(lines.String()), 0o644))
 	}
-	text, err := os.ReadFile(releasedFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(releasedFile))(t)
 	released := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(released) < 60 {
 		t.Errorf("%s has only %d lines", releasedFile, len(released))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -44,10 +45,7 @@ func TestCommands(t *testing.T) {
 }
 
 func TestRanksWithTerminalsOrStopped(t *testing.T) {
-	p, err := plan.New([]hostfile.Host{{Name: "f1", Slots: 100}}, plan.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(plan.New([]hostfile.Host{{Name: "f1", Slots: 100}}, plan.Request{}))(t)
 	request := Request{Plan: p, Programs: []launcher.Program{{Argv: []string{"a"}, Ranks: 100}}, Terminal: "xterm"}
 	for _, tc := range []struct {
 		name   string

@@ -23,6 +23,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/stacks"
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func sampleOf(ranks int) watch.Sample {
@@ -232,9 +233,7 @@ func TestOneJobNeedsNoName(t *testing.T) {
 	}
 	open := func() *control.Server {
 		s := control.New(control.Options{Place: place, Job: control.Job{Size: 1}})
-		if err := s.Listen(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Listen())
 		t.Cleanup(func() { _ = s.Close() })
 		return s
 	}
@@ -251,10 +250,7 @@ func TestOneJobNeedsNoName(t *testing.T) {
 // openPTY returns both ends of a terminal.
 func openPTY(t *testing.T) (user, terminal *os.File) {
 	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	user = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	t.Cleanup(func() { user.Close() })
 	number, err := unix.IoctlGetInt(int(user.Fd()), unix.TIOCGPTN)
 	if err == nil {
@@ -263,9 +259,7 @@ func openPTY(t *testing.T) (user, terminal *os.File) {
 	if err == nil {
 		err = unix.IoctlSetWinsize(int(user.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: 80})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -293,17 +287,12 @@ func TestKeysOnATerminal(t *testing.T) {
 			<-r.Context().Done()
 			return path == "watch"
 		}}})
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Listen())
 	t.Cleanup(func() { _ = s.Close() })
 	s.Add(1, 1, time.Now(), []byte("step 1\nbar 1%\rbar 2%\rloss\x1b[2J 0.5\n"))
 	s.Add(2, 1, time.Now(), []byte("another\n"))
 	user, terminal := openPTY(t)
-	before, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS))(t)
 	done := make(chan error, 1)
 	go func() {
 		done <- Run(context.Background(), place, "", Options{Every: time.Second}, terminal, terminal,
@@ -323,9 +312,7 @@ func TestKeysOnATerminal(t *testing.T) {
 	}
 	for _, step := range [][2]string{{"", "12 ranks on 2 hosts"}, {"j\r", "loss?[2J 0.5"}, {"", "spin_forever_1"},
 		{"s", "spin_forever_1"}, {"\x1b", "enter one rank"}, {"/node1\r", "filter: node1\x1b"}, {"q", "\x1b[?1049l"}} {
-		if _, err := user.WriteString(step[0]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(user.WriteString(step[0]))(t)
 		await(step[1])
 	}
 	if err := <-done; err != nil {

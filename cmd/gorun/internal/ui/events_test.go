@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
@@ -21,10 +22,7 @@ import (
 // TestEventLines compares one line of each kind.
 func TestEventLines(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "events")
-	log, err := OpenEvents(name, &UI{W: failingWriter{t}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(OpenEvents(name, &UI{W: failingWriter{t}}))(t)
 	log.now = func() time.Time { return time.Date(2026, 11, 21, 20, 51, 31, 5e6, time.UTC) }
 	log.Plan(planOf(t, "f1:2,f2:2"), []launcher.Program{{Argv: []string{"./train", "--epochs", "3"}, Ranks: 4}})
 	r := failedJob(launcher.Exit{
@@ -51,10 +49,7 @@ func TestEventLines(t *testing.T) {
 	}})
 	log.End(Outcome{Err: &launcher.RefusedError{Code: 127, What: "no such program", Remedy: "give its path"}})
 	log.Close()
-	text, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(name))(t)
 	for line := range bytes.Lines(text) {
 		if !json.Valid(line) {
 			t.Errorf("not JSON: %s", line)
@@ -72,20 +67,11 @@ func (w failingWriter) Write(p []byte) (int, error) {
 }
 
 func TestEventsToADescriptor(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, w := must.GetTwo(os.Pipe())(t)
 	defer r.Close()
-	fd, err := syscall.Dup(int(w.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(syscall.Dup(int(w.Fd())))(t)
 	w.Close()
-	log, err := OpenEvents("fd:"+strconv.Itoa(fd), &UI{W: failingWriter{t}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(OpenEvents("fd:"+strconv.Itoa(fd), &UI{W: failingWriter{t}}))(t)
 	log.End(Outcome{Err: errors.New("no")})
 	log.Close()
 	var e jobEvent
@@ -105,10 +91,7 @@ func TestEventsToADescriptor(t *testing.T) {
 
 func TestUnwritableEventsWarnOnce(t *testing.T) {
 	var said bytes.Buffer
-	log, err := OpenEvents("/dev/full", &UI{W: &said})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(OpenEvents("/dev/full", &UI{W: &said}))(t)
 	for range 3 {
 		log.Event(launcher.Connected{Host: "f1"})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -80,9 +81,7 @@ f1  0    1    2    bus           cpus
 `
 	for verbose, want := range map[bool]string{false: table, true: table + more} {
 		var out bytes.Buffer
-		if err := WriteGPUs(&out, someGPUs(), verbose); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, WriteGPUs(&out, someGPUs(), verbose))
 		if got := out.String(); squeeze(got) != squeeze(want+"3 hosts, 3 GPUs\n") {
 			t.Errorf("verbose %v: got\n%swant\n%s", verbose, got, want)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
@@ -17,18 +18,9 @@ import (
 
 func planOf(t *testing.T, hosts string) launcher.Plan {
 	t.Helper()
-	list, err := hostfile.ParseList(hosts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := list.Hosts()
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan, err := plan.New(parsed, launcher.Request{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(hostfile.ParseList(hosts))(t)
+	parsed := must.Get(list.Hosts())(t)
+	plan := must.Get(plan.New(parsed, launcher.Request{}))(t)
 	return plan
 }
 
