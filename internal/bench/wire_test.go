@@ -89,9 +89,7 @@ func TestWireIsClosedToStrangers(t *testing.T) {
 	stranger, err := net.Dial("tcp", l.Addr().String())
 	must.OK(t, err)
 	defer stranger.Close()
-	if _, err := stranger.Write(make([]byte, nonceSize)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(stranger.Write(make([]byte, nonceSize)))(t)
 	knows, err := dial(t.Context(), true, hello)
 	must.OK(t, err)
 	defer knows.Close()

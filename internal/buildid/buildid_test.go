@@ -1,6 +1,7 @@
 package buildid
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"testing"
 )
@@ -11,9 +12,7 @@ func TestOfAndHash(t *testing.T) {
 		t.Errorf("build %q, %v", own, err)
 	}
 	path := t.TempDir() + "/text"
-	if err := os.WriteFile(path, []byte("abc"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte("abc"), 0o600))
 	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
 	for name, get := range map[string]func(string) (string, error){"Of": Of, "Hash": Hash} {
 		if got, err := get(path); got != sum || err != nil {

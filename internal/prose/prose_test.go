@@ -2,6 +2,7 @@ package prose
 
 import (
 	"encoding/json"
+	"github.com/gorun/gorun/internal/test/must"
 	"strings"
 	"testing"
 	"unicode"
@@ -62,10 +63,7 @@ func TestPlainKeepsLinesAndTabs(t *testing.T) {
 
 func TestPlainJSONKeepsItsMeaning(t *testing.T) {
 	text := "a\u202e\u009b\x7f\u2028\U000e0041\x1b\tß"
-	document, err := json.MarshalIndent(text, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(json.MarshalIndent(text, "", "\t"))(t)
 	plain := PlainJSON(append(document, '\n'))
 	var got string
 	if err := json.Unmarshal(plain, &got); err != nil || got != text || Plain(string(plain)) != string(plain) {

@@ -271,10 +271,7 @@ func asJSON(t *testing.T, v any) string {
 
 // A host is connected to at an address, and to no service of the dialling host or of the system.
 func TestAddressesOfHostsAreChecked(t *testing.T) {
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	for text, good := range map[string]bool{"127.0.0.1:40000": true, "10.0.0.1:40000": true, "127.0.0.1:22": false,
 		"localhost:40000": false, "metadata.internal:40000": false, "0.0.0.0:40000": false, "": false} {

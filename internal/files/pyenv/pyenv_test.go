@@ -17,14 +17,13 @@ import (
 
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func write(t *testing.T, name, text string, mode os.FileMode) {
 	t.Helper()
-	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), mode),
-		os.Chmod(name, mode)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), mode),
+		os.Chmod(name, mode)))
 }
 
 // newEnv makes something like a virtual environment.
@@ -35,21 +34,16 @@ func newEnv(t *testing.T) string {
 	write(t, dir+"/bin/binary", "\x7fELF\x00"+dir+"/lib", 0o755)
 	write(t, dir+"/lib/module.py", "# "+dir+"\n", 0o444)
 	write(t, dir+"/lib/__pycache__/module.pyc", "compiled", 0o644)
-	if err := errors.Join(os.Symlink("/bin/sh", dir+"/bin/python"), os.Symlink(dir+"/lib", dir+"/lib64"),
+	must.OK(t, errors.Join(os.Symlink("/bin/sh", dir+"/bin/python"), os.Symlink(dir+"/lib", dir+"/lib64"),
 		os.Symlink("module.py", dir+"/lib/link"),
 		os.Chtimes(dir+"/lib/module.py", time.Unix(1e9, 0), time.Unix(1e9, 0)),
-		os.Mkdir(dir+"/empty", 0o555)); err != nil {
-		t.Fatal(err)
-	}
+		os.Mkdir(dir+"/empty", 0o555)))
 	return dir
 }
 
 func scan(t *testing.T, dir string) *Env {
 	t.Helper()
-	e, err := Scan(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Scan(dir))(t)
 	return e
 }
 
@@ -63,17 +57,10 @@ func in(base string, o wire.Offer) wire.Offer { o.Dir = []byte(base); return o }
 // bring makes the copy of an environment.
 func bring(t *testing.T, e *Env, base string) string {
 	t.Helper()
-	target, err := Open(in(base, offer(e, false)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := e.Pack(target.File()); err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(Open(in(base, offer(e, false)), ""))(t)
+	must.OK(t, e.Pack(target.File()))
 	path, err := target.Finish()
-	if err := errors.Join(err, target.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, target.Close()))
 	t.Cleanup(func() { release(target) })
 	return path
 }
@@ -131,10 +118,7 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 // An agent that is killed leaves nothing of a pack on the disk.
 func TestPackHasNoName(t *testing.T) {
 	base := t.TempDir()
-	target, err := Open(in(base, offer(scan(t, newEnv(t)), false)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(Open(in(base, offer(scan(t, newEnv(t)), false)), ""))(t)
 	if left, _ := filepath.Glob(base + "/*"); len(left) > 0 {
 		t.Errorf("a pack is at %v", left)
 	}
@@ -154,9 +138,7 @@ func TestLaunchesSideBySideShareACopy(t *testing.T) {
 		if err == nil {
 			err = e.Pack(target.File())
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		defer release(target)
 		targets = append(targets, target)
 	}
@@ -195,20 +177,13 @@ func TestKeyFollowsTheFiles(t *testing.T) {
 func TestMissingInterpreterIsNamed(t *testing.T) {
 	dir := newEnv(t)
 	base := t.TempDir()
-	if err := errors.Join(os.Remove(dir+"/bin/python"),
-		os.Symlink("/no/such/python3.9", dir+"/bin/python")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(dir+"/bin/python"),
+		os.Symlink("/no/such/python3.9", dir+"/bin/python")))
 	e := scan(t, dir)
-	target, err := Open(in(base, offer(e, false)), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(Open(in(base, offer(e, false)), ""))(t)
 	defer target.Close()
 	defer release(target)
-	if err := e.Pack(target.File()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Pack(target.File()))
 	if _, err := target.Finish(); err == nil || !strings.Contains(err.Error(),
 		"interpreter /no/such/python3.9 is not on this host") {
 		t.Errorf("%v", err)
@@ -228,9 +203,7 @@ func TestCacheIsBounded(t *testing.T) {
 		envs = append(envs, e)
 		bring(t, e, base)
 		at := time.Unix(int64(1e9+i), 0)
-		if err := os.Chtimes(filepath.Join(base, e.Key+".lock"), at, at); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chtimes(filepath.Join(base, e.Key+".lock"), at, at))
 	}
 	there := func() (have string) {
 		for i, e := range envs {
@@ -259,10 +232,7 @@ func TestCacheIsBounded(t *testing.T) {
 
 // unlockAll closes the locks of this process.
 func unlockAll(t *testing.T) {
-	list, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	for _, f := range list {
 		if name, err := os.Readlink("/proc/self/fd/" + f.Name()); err == nil && strings.HasSuffix(name, ".lock") {
 			var fd int
@@ -308,9 +278,7 @@ func TestHostilePacks(t *testing.T) {
 
 func TestFolderOfOthersIsNotUsed(t *testing.T) {
 	base := filepath.Join(t.TempDir(), "env")
-	if err := errors.Join(os.Mkdir(base, 0o700), os.Chmod(base, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Mkdir(base, 0o700), os.Chmod(base, 0o777)))
 	e := scan(t, newEnv(t))
 	if _, err := Open(in(base, offer(e, false)), ""); err == nil ||
 		!strings.Contains(err.Error(), "others can change") {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,9 +26,7 @@ func TestFullFileSystemsAreNamed(t *testing.T) {
 		}
 	}()
 	below := filepath.Join(dir, "a/b")
-	if err := os.MkdirAll(below, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(below, 0o755))
 	file := filepath.Join(below, "file")
 	err := os.WriteFile(file, make([]byte, 2<<20), 0o600)
 	got := Explain(Explain(err, below, 2<<20), below, 0).Error()
@@ -35,9 +34,7 @@ func TestFullFileSystemsAreNamed(t *testing.T) {
 	if !strings.HasSuffix(got, want) || strings.Count(got, "file system") != 1 {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(file))
 	if got := Explain(syscall.EDQUOT, below, 0).Error(); !strings.HasSuffix(got, dir+" has 1 MiB free") {
 		t.Error(got)
 	}

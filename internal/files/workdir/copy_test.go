@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // site is a folder and a host's home.
@@ -571,16 +572,12 @@ func TestLongListOfFilesIsSplit(t *testing.T) {
 	for i := range files {
 		files[i] = wire.WantedFile{Index: i, Sum: make([]byte, 32)}
 	}
-	if err := (&receiver{out: wire.NewWriter(&out)}).want(files); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, (&receiver{out: wire.NewWriter(&out)}).want(files))
 	var got []wire.WantedFile
 	for frames, more := wire.NewReader(&out), true; more; {
 		f, err := frames.Next()
 		var w wire.Want
-		if err := errors.Join(err, f.Expect(wire.TypeWant, &w)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, f.Expect(wire.TypeWant, &w)))
 		got = append(got, w.Files...)
 		more = w.More
 	}

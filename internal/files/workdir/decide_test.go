@@ -3,6 +3,7 @@ package workdir
 import (
 	"encoding/json"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"strings"
 	"testing"
 	"time"
@@ -134,10 +135,7 @@ func TestCheckRefuses(t *testing.T) {
 }
 
 func TestIgnore(t *testing.T) {
-	list, err := parseIgnore("# comment\n\n*.log\nbuild/\n/top\n docs/*.pdf \r\n[ab]x\n")
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := must.Get(parseIgnore("# comment\n\n*.log\nbuild/\n/top\n docs/*.pdf \r\n[ab]x\n"))(t)
 	for name, want := range map[string]bool{
 		"a.log": true, "d/a.log": true, "a.logs": false, "build/": true, "d/build/": true, "build": false, "top": true,
 		"d/top":      false,

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // answerer gets the agent's answers.
@@ -37,15 +38,12 @@ func FuzzReceive(f *testing.F) {
 		return b.Bytes()
 	}
 	offer := func(entries ...Entry) []byte {
-		text, err := json.Marshal(Offer{
+		text := must.Get(json.Marshal(Offer{
 			Copy:    "c-1",
 			Machine: "m",
 			Dir:     "/d",
 			Entries: entries,
-		})
-		if err != nil {
-			f.Fatal(err)
-		}
+		}))(f)
 		return text
 	}
 	for _, seed := range [][2][]byte{
@@ -65,14 +63,10 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, offered, sent, state []byte) {
 		home := t.TempDir()
 		base := filepath.Join(home, ".cache/gorun/work")
-		if err := os.MkdirAll(filepath.Join(base, "c-1"), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(base, "c-1"), 0o700))
 		for name, text := range map[string][]byte{"c-1.json": state, "../../outside": []byte("x"),
 			"c-1/a": []byte("y")} {
-			if err := os.WriteFile(filepath.Join(base, name), text, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(base, name), text, 0o600))
 		}
 		packed := func(part []byte) []byte {
 			var b bytes.Buffer
@@ -82,15 +76,12 @@ func FuzzReceive(f *testing.F) {
 			return b.Bytes()
 		}
 		sums := sha256.Sum256(packed(sent))
-		about, err := json.Marshal(wire.Offer{
+		about := must.Get(json.Marshal(wire.Offer{
 			Size:  int64(len(packed(sent))),
 			Chunk: 256 << 10,
 			Sums:  sums[:],
 			Key:   make([]byte, 32),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		frames := []wire.Frame{{Type: wire.TypeOffer, Payload: about},
 			{Type: wire.TypePeers, Payload: []byte(`{"Whole":true}`)}}
 		asked := make(chan struct{})

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
@@ -39,9 +40,7 @@ func TestRemovalFollowsNoLinks(t *testing.T) {
 	base := t.TempDir()
 	canary := t.TempDir()
 	root, err := os.OpenRoot(base)
-	if err := errors.Join(err, os.CopyFS(canary, files)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, os.CopyFS(canary, files)))
 	defer root.Close()
 	c := &target{base: root, name: "copy"}
 	path := filepath.Join(base, "copy.new/b")
@@ -134,10 +133,8 @@ func TestScanFollowsNoLinks(t *testing.T) {
 func TestProofsFollowNoLinks(t *testing.T) {
 	dir := t.TempDir()
 	other := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(other, "file"), nil, 0o600),
-		os.Symlink(other, filepath.Join(dir, "sub"))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.WriteFile(filepath.Join(other, "file"), nil, 0o600),
+		os.Symlink(other, filepath.Join(dir, "sub"))))
 	find, end := proofsIn(dir)
 	defer end()
 	for _, path := range []string{"sub/file", "../" + filepath.Base(other) + "/file", other + "/file"} {

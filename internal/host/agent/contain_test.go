@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // rungs are the kinds of cages, by their description in a ready.
@@ -26,10 +27,7 @@ func onRungs(t *testing.T, test func(t *testing.T, start func(t *testing.T, env 
 	for name, rung := range rungs() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			self, err := contain.Self()
-			if err != nil {
-				t.Fatal(err)
-			}
+			self := must.Get(contain.Self())(t)
 			probe := contain.Make(self, rung)
 			is := probe.String()
 			probe.Remove()
@@ -152,9 +150,7 @@ func TestTheNextGorunEndsWhatIsLeft(t *testing.T) {
 		// A process that only has the environment, or runs below a younger agent, is no leftover.
 		stranger := exec.Command("sleep", "1000")
 		stranger.Env = append(os.Environ(), contain.Variable+"="+guard)
-		if err := stranger.Start(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, stranger.Start())
 		defer func() { _ = stranger.Process.Kill(); _ = stranger.Wait() }()
 		other := start(t)
 		other.run(script(1, `GORUN_GUARD=`+guard+` sleep 1000 & echo $!; wait`))

@@ -18,6 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // knowsNVLinks stands for gorun-gpu on the host of files.GPUs(0, 0, 0, 0): of its four GPUs 0 and 2
@@ -30,10 +31,7 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "nvlinks": {"2": 4}}, 
 // packed is a program as it is sent.
 func packed(t testing.TB, program string) []byte {
 	t.Helper()
-	text, err := memexec.Pack([]byte(program))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(memexec.Pack([]byte(program)))(t)
 	return text
 }
 
@@ -41,9 +39,7 @@ func packed(t testing.TB, program string) []byte {
 func lay(t *testing.T, root fstest.MapFS) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, root); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.CopyFS(dir, root))
 	return dir
 }
 
@@ -218,10 +214,7 @@ func FuzzReadJob(f *testing.F) {
 		func(w *wire.Writer) { _ = w.SendHeartbeat(1); _ = w.Send(wire.TypeProgram, 0, nil) },
 		func(w *wire.Writer) { _ = w.Send(wire.TypeFolder, 0, []byte("\x1f\x8b")) },
 	} {
-		text, err := io.ReadAll(stream(say))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(io.ReadAll(stream(say)))(f)
 		f.Add(text, true)
 		f.Add(text, false)
 	}

@@ -12,13 +12,12 @@ import (
 	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func kill(t *testing.T, pid int, sig syscall.Signal) {
 	t.Helper()
-	if err := syscall.Kill(pid, sig); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Kill(pid, sig))
 }
 
 // TestRanksDieWithGuardAndAgent kills both at once: only the kernel can end the ranks.
@@ -46,10 +45,7 @@ func TestRanksStandAlone(t *testing.T) {
 	}
 	// What this test was started with, everything below it has; a rank has the socket for PMI as
 	// well, so the shell's own look at the folder is one further.
-	plain, err := exec.Command("/bin/sh", "-c", files).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plain := must.Get(exec.Command("/bin/sh", "-c", files).Output())(t)
 	for _, file := range strings.Fields(lines[0]) {
 		if !slices.Contains(append(strings.Fields(string(plain)), strconv.Itoa(services.FirstFD),
 			strconv.Itoa(services.FirstFD+1)), file) {

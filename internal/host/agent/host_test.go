@@ -19,6 +19,7 @@ import (
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // timeout bounds every wait of these tests, on a machine that is busy.
@@ -90,21 +91,14 @@ func startHost(t *testing.T, env ...string) *host {
 	}
 	h.cmd.Env = append(append(os.Environ(), env...), h.mark, lab.QuickExit)
 	log, err := os.Create(h.stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer log.Close()
 	h.cmd.Stderr = log
 	if h.stdin, err = h.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	stdout, err := h.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdout := must.Get(h.cmd.StdoutPipe())(t)
+	must.OK(t, h.cmd.Start())
 	t.Cleanup(h.stop)
 	h.out = wire.NewWriter(h.stdin)
 	frames := wire.NewReader(stdout)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Another user who takes MASTER_PORT before rank 0 does is named, and cannot take it before the
@@ -31,10 +32,7 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 	h.tell(wire.TypeStart, wire.Start{Addrs: []string{"127.0.0.1"}, MasterAddr: "127.0.0.1",
 		MasterPort: h.ready.FreePort})
 	h.awaitOutput(0)
-	l, err := lab.ListenAs(nobody, h.ready.FreePort)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(lab.ListenAs(nobody, h.ready.FreePort))(t)
 	defer l.Close()
 	lab.Until(t, "a note", func() bool { return len(notes) > 0 })
 	if n := <-notes; n.By != 0 || !strings.HasPrefix(n.Text,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // sink is the launcher's end of a pump: it records frames, and returns no credit.
@@ -58,10 +59,7 @@ func (s *sink) spent(credit int) bool {
 // startPump pumps from a pipe to a sink. The pump has ended when ended is closed.
 func startPump(t *testing.T, buffer int) (p *pump, into *os.File, s *sink, ended chan struct{}) {
 	t.Helper()
-	file, into, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, into := must.GetTwo(os.Pipe())(t)
 	r, w := io.Pipe()
 	p = &pump{
 		file:   file,
@@ -100,9 +98,7 @@ func TestPumpReportsPauses(t *testing.T) {
 	}
 	p, into, s, ended := startPump(t, pumpBuffer)
 	for i, text := range []string{"line\nname? ", "bar\r", "\n", "last"} {
-		if _, err := into.WriteString(text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(into.WriteString(text))(t)
 		switch text {
 		case "\n":
 			time.Sleep(2 * pauseTime)
@@ -139,9 +135,7 @@ func TestPumpReadsOnlyWhatItHasCreditFor(t *testing.T) {
 			t.Fatalf("everything was read without credit: %v", err)
 		case <-time.After(2 * pauseTime): // it would have gone on by now
 		}
-		if err := p.credit.Add(step.more); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.credit.Add(step.more))
 	}
 	wait(t, ended, "the pump's end")
 	<-s.done
@@ -168,10 +162,7 @@ func TestPumpCarriesEveryByte(t *testing.T) {
 			data[i] = byte(rnd.Uint32())
 		}
 		for rest := data; len(rest) > 0; {
-			n, err := into.Write(rest[:1+rnd.IntN(min(len(rest), 9000))])
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(into.Write(rest[:1+rnd.IntN(min(len(rest), 9000))]))(t)
 			rest = rest[n:]
 		}
 		into.Close()
@@ -194,16 +185,12 @@ func TestPumpCarriesEveryByte(t *testing.T) {
 func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
 	p, into, s, ended := startPump(t, pumpBuffer)
 	const total = wire.Window + 50_000 // so that 50,000 bytes wait in the pipe
-	if _, err := into.Write(bytes.Repeat([]byte("x"), total)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(into.Write(bytes.Repeat([]byte("x"), total)))(t)
 	lab.Until(t, "a whole window", func() bool { return s.spent(wire.Window) })
 	p.mu.Lock() // as after rankEnded and drainTime
 	p.endBy = time.Now().Add(-time.Second)
 	p.mu.Unlock()
-	if err := p.credit.Add(wire.Window); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, p.credit.Add(wire.Window))
 	wait(t, ended, "the cut")
 	<-s.done
 	if s.data.Len() != total {
@@ -248,9 +235,7 @@ func TestPumpCutsAPipeThatNeverFallsSilent(t *testing.T) {
 		if !s.spent(had) { // the pipe may be cut with credit left
 			continue
 		}
-		if err := p.credit.Add(1 << 16); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, p.credit.Add(1<<16))
 		had += 1 << 16
 	}
 	t.Errorf("still reading %v after the rank's end", drainTime+5*time.Second)

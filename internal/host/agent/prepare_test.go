@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestBaseEnv(t *testing.T) {
@@ -106,10 +107,7 @@ func TestPrepareSeveralPrograms(t *testing.T) {
 	}
 	job.Programs[1].Env = wire.Texts{"A=two"}
 	job.Programs[1].Drop = []string{"C"}
-	p, err := prepare(job, []string{"C=agent", "PATH=/bin"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(prepare(job, []string{"C=agent", "PATH=/bin"}))(t)
 	if p[0].path != dir+"/one" || p[0].env["A"] != "job" || p[0].env["C"] != "agent" || p[0].env["PWD"] != dir {
 		t.Errorf("the first: %+v", p[0])
 	}
@@ -134,9 +132,7 @@ func TestPrepare(t *testing.T) {
 	job := wire.Job{Programs: []wire.Program{{Argv: wire.Texts{"tool", "\xff", ""}, Wdir: wire.Text(dir)}},
 		Env: wire.Texts{"PATH=" + dir + "/bin"}}
 	programs, err := prepare(job, []string{"PATH=/no/such", "PWD=/elsewhere"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if p := programs[0]; p.path != dir+"/bin/tool" || !slices.Equal(p.argv, []string{"tool", "\xff", ""}) ||
 		p.dir != dir || p.env["PWD"] != dir {
 		t.Errorf("%+v, %v", p, err)
@@ -234,10 +230,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	env := func(inherited string, argv ...string) map[string]string {
 		job := wire.Job{Programs: []wire.Program{{Argv: argv, Wdir: wire.Text(dir)}},
 			Env: wire.Texts{"PATH=" + dir + ":/usr/bin:/bin", "A=1", "SINGULARITYENV_RANK=lie"}}
-		p, err := prepare(job, strings.Fields(inherited))
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(prepare(job, strings.Fields(inherited)))(t)
 		own := gpu.Share{Visible: "1", Seen: 1, Order: "PCI_BUS_ID"}
 		p[0].assign(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: own}}, 4))
 		return environment(t, p[0], rankenv.Rank{

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestServeRunsAJob(t *testing.T) {
@@ -175,9 +176,7 @@ func TestServeOpensNoResultUnasked(t *testing.T) {
 		t.Errorf("with results: %q", got)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+text), 0o755))
 	contained := jobOf(1, filepath.Join(dir, "docker"), "run")
 	contained.Results = true
 	if got := open(contained); got != "none\n" {
@@ -197,14 +196,10 @@ func TestServeFeedsOneRank(t *testing.T) {
 		chunk := bytes.Repeat([]byte(fmt.Sprintf("%d\n", i)), 3000)
 		cost += wire.Cost(len(chunk))
 		h.until("credit for stdin", func() bool { return cost-h.credit[inputStream] <= wire.Window })
-		if err := h.out.Send(wire.TypeStdin, inputStream, chunk); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, h.out.Send(wire.TypeStdin, inputStream, chunk))
 		sent = append(sent, chunk...)
 	}
-	if err := h.out.Send(wire.TypeStdin, inputStream, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.out.Send(wire.TypeStdin, inputStream, nil))
 	h.finish()
 	if got := h.printed(2, 1); got != string(sent)+" end\n" {
 		t.Errorf("%d bytes came back of %d", len(got), len(sent)+5)

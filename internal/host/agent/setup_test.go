@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestAgentListsGPUsWithoutAJob(t *testing.T) {
@@ -102,17 +103,10 @@ func (h *host) Cancel()                       { h.stdin.Close() }
 func folderOf(t *testing.T, shared bool, content []byte) *workdir.Tree {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	tree, err := workdir.Scan(dir, 10, 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "file"), content, 0o644))
+	tree := must.Get(workdir.Scan(dir, 10, 1<<30))(t)
 	if old := filepath.Join(t.TempDir(), "old"); !shared {
-		if err := errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))))
 	}
 	return tree
 }
@@ -150,9 +144,7 @@ func TestAgentRefusesAFolderThatItCannotKeep(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
 	work := filepath.Join(home, ".cache/gorun/work")
-	if err := errors.Join(os.MkdirAll(work, 0o700), os.Chmod(work, 0o777)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.MkdirAll(work, 0o700), os.Chmod(work, 0o777)))
 	h := startHost(t, "HOME="+home)
 	h.answerHello()
 	_, err := newSender(t, folderOf(t, false, nil)).Send(h, nil, func() {})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // input is a host's standard input for some ranks, seen from both of its ends.
@@ -49,10 +50,7 @@ func startStdin(t *testing.T, n int) *input {
 	}()
 	var ranks sync.WaitGroup
 	for rank := range n {
-		from, file, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		from, file := must.GetTwo(os.Pipe())(t)
 		in.from = append(in.from, from)
 		ranks.Go(in.attach(rank, file))
 	}
@@ -80,9 +78,7 @@ func (in *input) returned() (credit int, over bool) {
 
 func (in *input) mustPush(t *testing.T, data []byte) {
 	t.Helper()
-	if err := in.push(data); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, in.push(data))
 }
 
 // pushAll pushes data a piece at a time, against its credit, and returns what that costs.

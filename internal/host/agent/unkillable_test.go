@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // oldGroup makes a cgroup of v1 for a test.
@@ -31,9 +32,7 @@ func oldGroup(t *testing.T, controller string) string {
 
 func put(t *testing.T, text string, path ...string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(path...), []byte(text), 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(path...), []byte(text), 0))
 }
 
 // TestUnkillableProcessesAreNamed has a rank, and a child of a rank that ends, in a frozen cgroup
@@ -56,10 +55,7 @@ func TestUnkillableProcessesAreNamed(t *testing.T) {
 			job.Stdin = []int{2}
 			h.run(job)
 			h.awaitOutput(2)
-			pid, err := strconv.Atoi(strings.TrimSpace(h.printed(2, 1)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			pid := must.Get(strconv.Atoi(strings.TrimSpace(h.printed(2, 1))))(t)
 			put(t, strconv.Itoa(pid), group, "cgroup.procs")
 			put(t, "FROZEN", group, "freezer.state")
 			t.Cleanup(func() { put(t, "THAWED", group, "freezer.state") })
@@ -152,16 +148,11 @@ func TestOrphansAreReaped(t *testing.T) {
 				zombies++
 			}
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		most = max(most, zombies)
 		samples++
 	}
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.hello.PID))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stat := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/stat", h.hello.PID)))(t)
 	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')'):]))
 	user, _ := strconv.Atoi(fields[12])
 	system, _ := strconv.Atoi(fields[13])

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestParseStat(t *testing.T) {
@@ -48,10 +49,7 @@ func TestParseStat(t *testing.T) {
 }
 
 func FuzzParseStat(f *testing.F) {
-	own, err := os.ReadFile("/proc/self/stat")
-	if err != nil {
-		f.Fatal(err)
-	}
+	own := must.Get(os.ReadFile("/proc/self/stat"))(f)
 	f.Add(own)
 	f.Add([]byte("1 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20"))
 	f.Add([]byte("(((() ) ) )"))
@@ -80,13 +78,8 @@ func TestEnding(t *testing.T) {
 		}
 	}
 	child := exec.Command("cat")
-	stdin, err := child.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := child.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(child.StdinPipe())(t)
+	must.OK(t, child.Start())
 	if Ending(child.Process.Pid) {
 		t.Error("a process that reads is ending")
 	}
@@ -125,17 +118,9 @@ func startTree(t *testing.T, script string, size int) tree {
 	mark := lab.NewMark()
 	cmd := exec.Command("/proc/self/exe", treeWord, script)
 	cmd.Env = append(os.Environ(), mark, lab.QuickExit)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := must.Get(cmd.StdinPipe())(t)
+	stdout := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close()
 		if err := cmd.Wait(); err != nil {

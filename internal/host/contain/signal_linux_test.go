@@ -2,6 +2,7 @@ package contain
 
 import (
 	"bufio"
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"os/exec"
 	"strings"
@@ -45,9 +46,7 @@ func TestProgramsGetASignalOnce(t *testing.T) {
 		if err == nil {
 			err = cmd.Start()
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		up := 0
 		got := 0
 		for lines := bufio.NewScanner(out); lines.Scan(); {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // fakeHost runs ranks 4, which is this process, and 5, which has ended. Processes are children of
@@ -263,24 +264,17 @@ func TestTerminalOfARank(t *testing.T) {
 	if _, _, end := h.result(); end.Error != "rank 4 has no terminal of its own: a job has them with --panes" {
 		t.Errorf("%+v", end)
 	}
-	slave, err := h.server.OpenTerminal(4)
-	if err != nil {
-		t.Fatal(err)
-	}
+	slave := must.Get(h.server.OpenTerminal(4))(t)
 	rank := exec.Command("sh", "-c", "read x; stty size; echo got $x $(tty | sed s/[0-9]*$//)")
 	rank.Stdin = slave
 	rank.Stdout = slave
 	rank.Stderr = slave
 	rank.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := rank.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rank.Start())
 	slave.Close()
 	h.ask(attach)
 	h.tell(wire.TellIn, []byte("hi\n"))
-	if err := rank.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rank.Wait())
 	second := attach
 	second.ID = 2
 	h.ask(second)

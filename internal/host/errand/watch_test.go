@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // next returns the next complete reading of errand 1: the lines up to that of the host.
@@ -66,10 +67,8 @@ func TestReadingsHaveGPUs(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		if tc.script != "" {
-			if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"),
-				0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, "nvidia-smi"), []byte("#!/bin/sh\n"+tc.script+"\n"),
+				0o700))
 			dir += ":" + os.Getenv("PATH")
 		}
 		t.Run(tc.script, func(t *testing.T) {

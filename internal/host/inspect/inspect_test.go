@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/stacks"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func show(threads []stacks.Thread) (text string) {
@@ -33,9 +34,7 @@ func TestParsersPutTheMainThreadFirst(t *testing.T) {
 	spy,
 		err := parsePySpy([]byte(`[{"thread_name":"Thread-1","os_thread_id":8,"frames":[{"name":"run","filename":"/x/a.py","line":1}]},
 		{"thread_name":"MainThread","os_thread_id":7,"frames":[{"name":"main","filename":"/x/b.py","line":2}]}]`), 7)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for name, c := range map[string]struct {
 		threads []stacks.Thread
 		want    string
@@ -74,16 +73,11 @@ func TestLinesOfAProgram(t *testing.T) {
 	dir := t.TempDir()
 	source := "#include <unistd.h>\n\nstatic void inner(void)\n{\n\tfor (;;) pause();\n}\n\nint " +
 		"main(void)\n{\n\twrite(1, \"\\n\", 1);\n\tinner();\n\treturn 0;\n}\n"
-	if err := os.WriteFile(dir+"/p.c", []byte(source), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(dir+"/p.c", []byte(source), 0o600))
 	if out, err := exec.Command("cc", "-g", "-O0", "-o", dir+"/p", dir+"/p.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	own, err := contain.ReadProcess(lab.StartProcess(t, dir+"/p"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	own := must.Get(contain.ReadProcess(lab.StartProcess(t, dir+"/p")))(t)
 	s := newSubject(own, &sources{})
 	defer s.close()
 	text := ""
@@ -104,9 +98,7 @@ func TestToolsOfOthersAreNotRun(t *testing.T) {
 	open := filepath.Join(dir, "open")
 	own := filepath.Join(dir, "own")
 	for _, path := range []string{open, own} {
-		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(path+"/eu-stack", nil, 0o755)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(os.Mkdir(path, 0o755), os.WriteFile(path+"/eu-stack", nil, 0o755)))
 	}
 	s := &subject{environment: process.Environment{"PATH=" + open + ":" + own}}
 	for _, c := range []struct {
@@ -114,9 +106,7 @@ func TestToolsOfOthersAreNotRun(t *testing.T) {
 		mode os.FileMode
 		want string
 	}{{"own", 0o755, open}, {"others'", 0o777, own}} {
-		if err := os.Chmod(open, c.mode); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(open, c.mode))
 		if got := s.find("eu-stack"); got != c.want+"/eu-stack" {
 			t.Errorf("%s: %s", c.name, got)
 		}

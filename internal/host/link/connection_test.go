@@ -9,20 +9,15 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // connect opens a connection on loopback, from port (0: any), and returns its SSH_CONNECTION.
 func connect(t *testing.T, l net.Listener, from int) (client, server *net.TCPConn, sshConnection string) {
 	t.Helper()
 	local := &net.TCPAddr{IP: l.Addr().(*net.TCPAddr).IP, Port: from}
-	c, err := (&net.Dialer{LocalAddr: local}).Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get((&net.Dialer{LocalAddr: local}).Dial("tcp", l.Addr().String()))(t)
+	s := must.Get(l.Accept())(t)
 	a := netip.MustParseAddrPort(c.LocalAddr().String())
 	b := netip.MustParseAddrPort(l.Addr().String())
 	return c.(*net.TCPConn), s.(*net.TCPConn), fmt.Sprint(a.Addr(), " ", a.Port(), " ", b.Addr(), " ", b.Port())
@@ -40,20 +35,12 @@ func TestConnectionIsRead(t *testing.T) {
 		defer l.Close()
 		client, server, words := connect(t, l, 0)
 		defer client.Close()
-		line, err := Open(words)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must.Get(Open(words))(t)
 		defer line.Close()
-		before, err := line.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		before := must.Get(line.Read())(t)
 		_, err = server.Write([]byte("beat"))
 		_, err2 := client.Write([]byte("beat beat"))
-		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, err2))
 		lab.Until(t, "both writes to arrive", func() bool {
 			r, err := line.Read()
 			return err == nil && r.Acked == before.Acked+4 && r.Received == before.Received+9 && r.Unacked == 0
@@ -72,19 +59,13 @@ func TestConnectionIsRead(t *testing.T) {
 		if r, err := line.Read(); err == nil {
 			t.Errorf("another connection with the same ports was taken for it: %+v", r)
 		}
-		fresh, err := Open(same)
-		if err != nil {
-			t.Fatal(err)
-		}
+		fresh := must.Get(Open(same))(t)
 		fresh.Close()
 	}
 }
 
 func TestConnectionIsNotThere(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	open := len(openFiles(t))
 	for _, words := range []string{
@@ -103,9 +84,6 @@ func TestConnectionIsNotThere(t *testing.T) {
 }
 
 func openFiles(t *testing.T) []os.DirEntry {
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		t.Fatal(err)
-	}
+	entries := must.Get(os.ReadDir("/proc/self/fd"))(t)
 	return entries
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestParseList(t *testing.T) {
@@ -55,9 +56,7 @@ func TestKnownLibraries(t *testing.T) {
 
 func TestWhatHasNoLinker(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	for _, path := range []string{script, "/dev/null", "/nowhere", t.TempDir()} {
 		if use := Find(t.Context(), path, nil); use != (Use{}) {
 			t.Errorf("%s: %+v", path, use)
@@ -178,9 +177,7 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		t.Errorf("a script that starts python: %+v", use)
 	}
 	// Wheels load what is installed beside them.
-	if err := os.Remove(filepath.Join(packages, "MPI.cpython-311.so")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(filepath.Join(packages, "MPI.cpython-311.so")))
 	build("-shared", "-fPIC", "-DNAME=extension", "-o", filepath.Join(packages, "MPI.openmpi.cpython-311.so"), source)
 	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o",
 		filepath.Join(env, "lib/libmpi.so.40"), source, pal, "-Wl,-rpath,"+dir)

@@ -1,6 +1,7 @@
 package linkage
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,12 +22,8 @@ func TestLibpmixOfOpenMPI4(t *testing.T) {
 			t.Helper()
 			path := filepath.Join(dir, name)
 			source := filepath.Join(dir, "source.c")
-			if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.MkdirAll(filepath.Dir(path), 0o755))
+			must.OK(t, os.WriteFile(source, []byte("int main(void) { return 0; }\n"), 0o644))
 			args = append([]string{"-Wl,--no-as-needed", "-Wl,-rpath," + dir, "-o", path, source}, args...)
 			if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 				t.Fatalf("cc %q: %v: %s", args, err, out)
@@ -39,9 +36,7 @@ func TestLibpmixOfOpenMPI4(t *testing.T) {
 		pmix := shared("libpmix.so.2")
 		rte := shared("libopen-rte.so.40")
 		mpi := shared("libmpi.so.40.30.4", "-Wl,-soname,libmpi.so.40", rte)
-		if err := os.Symlink(mpi, filepath.Join(dir, "libmpi.so.40")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(mpi, filepath.Join(dir, "libmpi.so.40")))
 		shared(component, pmix)
 		want := Use{MPI: OpenMPI4}
 		if loads {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // start starts a program as an agent does, and returns why that failed.
@@ -42,10 +43,7 @@ func dynamic(t *testing.T) (program []byte, loader string) {
 	t.Helper()
 	for _, name := range []string{"/bin/true", "/usr/bin/true", "/bin/sleep"} {
 		if loader = read(name).loader; loader != "" {
-			program, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			program := must.Get(os.ReadFile(name))(t)
 			return program, loader
 		}
 	}
@@ -136,9 +134,7 @@ func writeProgram(t *testing.T, path, text string, mode os.FileMode) {
 	t.Helper()
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
-	if err := os.WriteFile(path, []byte(text), mode); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), mode))
 }
 
 // expect checks a refusal.
@@ -176,14 +172,10 @@ func asNobody(t *testing.T, f func()) {
 func TestStartsThatAnotherUserMayNotMake(t *testing.T) {
 	top := t.TempDir()
 	for at := top; at != "/" && at != os.TempDir(); at = filepath.Dir(at) {
-		if err := os.Chmod(at, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Chmod(at, 0o755))
 	}
 	closed := filepath.Join(top, "closed")
-	if err := os.MkdirAll(filepath.Join(closed, "work"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(closed, "work"), 0o755))
 	inside := filepath.Join(closed, "work", "prog")
 	outside := filepath.Join(top, "prog")
 	mine := filepath.Join(top, "mine")
@@ -191,9 +183,7 @@ func TestStartsThatAnotherUserMayNotMake(t *testing.T) {
 	writeProgram(t, inside, script, 0o755)
 	writeProgram(t, outside, script, 0o755)
 	writeProgram(t, mine, script, 0o700)
-	if err := os.Chmod(closed, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(closed, 0o700))
 	tests := []struct {
 		name, path, dir string
 		code            int
@@ -227,9 +217,7 @@ func TestStartsThatAnotherUserMayNotMake(t *testing.T) {
 					t.Errorf("after %s: %v", tc.mend, err)
 				}
 			})
-			if err := os.Chmod(closed, 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(closed, 0o700))
 		})
 	}
 }
@@ -265,10 +253,7 @@ func TestExplainedErrors(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "prog")
 	writeProgram(t, path, "#!/bin/sh\nexit 0\n", 0o755)
-	open, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := must.Get(os.OpenFile(path, os.O_WRONLY, 0))(t)
 	expect(t, start(path, dir), 126, "start "+path+": text file busy", "fuser -v "+path)
 	open.Close()
 	for no, want := range map[syscall.Errno]struct {
@@ -283,12 +268,8 @@ func TestExplainedErrors(t *testing.T) {
 			"start "+path+": "+no.Error(), want.hint)
 	}
 	expect(t, Explain(path, "", errors.New("bind it")), 126, "start "+path+": bind it", "")
-	if err := os.Symlink("/no/such", filepath.Join(dir, "link")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("/no/such", filepath.Join(dir, "link")))
 	expect(t, start("./link", dir), 127, dir+"/link is a link to /no/such, which does not exist", "copy the file")
-	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Mkfifo(filepath.Join(dir, "fifo"), 0o755))
 	expect(t, start("./fifo", dir), 126, dir+"/fifo is no regular file", "name a program")
 }

@@ -3,6 +3,7 @@ package memexec
 import (
 	"bytes"
 	"compress/gzip"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -24,22 +25,13 @@ func run(file *os.File) (string, error) {
 
 // A script and a binary run, and no folder has them.
 func TestReceivedProgramsRun(t *testing.T) {
-	binary, err := os.ReadFile("/bin/echo")
-	if err != nil {
-		t.Fatal(err)
-	}
+	binary := must.Get(os.ReadFile("/bin/echo"))(t)
 	for name, tt := range map[string]struct{ program, want string }{
 		"script": {"#!/bin/sh\nreadlink /proc/self/fd/3\n", "/memfd:name (deleted)\n"},
 		"binary": {string(binary), "\n"},
 	} {
-		packed, err := Pack([]byte(tt.program))
-		if err != nil {
-			t.Fatal(err)
-		}
-		file, err := Receive("name", bytes.NewReader(packed))
-		if err != nil {
-			t.Fatal(err)
-		}
+		packed := must.Get(Pack([]byte(tt.program)))(t)
+		file := must.Get(Receive("name", bytes.NewReader(packed)))(t)
 		if said, err := run(file); err != nil || said != tt.want {
 			t.Errorf("%s: %q, %v", name, said, err)
 		}
@@ -51,10 +43,7 @@ func TestWhatIsNoProgram(t *testing.T) {
 	if file, err := Receive("name", strings.NewReader("")); file != nil || err != nil {
 		t.Errorf("of nothing: %v, %v", file, err)
 	}
-	whole, err := Pack(make([]byte, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(Pack(make([]byte, 1000)))(t)
 	var bomb bytes.Buffer
 	zip := gzip.NewWriter(&bomb)
 	_, _ = zip.Write(make([]byte, limit))
@@ -104,10 +93,7 @@ func TestPackBounds(t *testing.T) {
 }
 
 func FuzzReceive(f *testing.F) {
-	packed, err := Pack([]byte("#!/bin/sh\nexit\n"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	packed := must.Get(Pack([]byte("#!/bin/sh\nexit\n")))(f)
 	f.Add(packed)
 	f.Add(packed[:len(packed)-3])
 	f.Add([]byte{})

@@ -12,6 +12,7 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // machine writes files below a root. A process is "PARENT SESSION TICKS CHILDREN THREADS PAGES", in
@@ -55,10 +56,8 @@ func TestDescendantsCountForTheirRank(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	// A process that has left the session and then lost its parent is still known.
-	if err := os.WriteFile(filepath.Join(m.root, "proc/12/stat"), []byte(stat(12, 1, 12, 3, 0, 1, 1, "S")),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/12/stat"), []byte(stat(12, 1, 12, 3, 0, 1, 1, "S")),
+		0o600))
 	for _, u := range m.Ranks(map[int]int{4: 10}) {
 		if u.Processes != 4 {
 			t.Errorf("%d processes", u.Processes)
@@ -75,10 +74,8 @@ func TestStrangersAreReadSeldom(t *testing.T) {
 	if n := processes(); n != 1 {
 		t.Errorf("%d processes", n)
 	}
-	if err := os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")),
+		0o600))
 	for i := 2; i <= forgetAfter; i++ {
 		if n := processes(); n != 1 {
 			t.Errorf("%d processes in reading %d", n, i)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const stranger = 65533
@@ -33,17 +34,9 @@ func start(t *testing.T, uid int, argv ...string) (pid int) {
 		Pdeathsig:  syscall.SIGKILL,
 	}
 	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(cmd.StdinPipe())(t)
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("%q, %v", line, err)
@@ -56,14 +49,9 @@ func TestOnlyProcessesOfThisUserAreOpened(t *testing.T) {
 	lab.Need(t, "/usr/bin/python3")
 	const python = "/usr/bin/python3"
 	raised := filepath.Join(t.TempDir(), "raised")
-	text, err := os.ReadFile(python)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(os.Chmod(filepath.Dir(raised), 0o755), os.Chmod(filepath.Dir(filepath.Dir(raised)), 0o755),
-		os.WriteFile(raised, text, 0o755), os.Chmod(raised, 0o755|os.ModeSetuid)); err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(python))(t)
+	must.OK(t, errors.Join(os.Chmod(filepath.Dir(raised), 0o755), os.Chmod(filepath.Dir(filepath.Dir(raised)), 0o755),
+		os.WriteFile(raised, text, 0o755), os.Chmod(raised, 0o755|os.ModeSetuid)))
 	for name, c := range map[string]struct {
 		uid         int
 		program     string
@@ -114,10 +102,7 @@ func TestOnlyProcessesOfThisUserAreOpened(t *testing.T) {
 }
 
 func TestEnvironmentOfAProcess(t *testing.T) {
-	p, err := Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(Open(os.Getpid()))(t)
 	defer p.Close()
 	env, err := p.Environment()
 	if path, set := env.Lookup("PATH"); err != nil || !set || path != os.Getenv("PATH") {
@@ -131,17 +116,10 @@ func TestEnvironmentOfAProcess(t *testing.T) {
 // A number that passes to another process does not lead there.
 func TestEndedProcessStaysEnded(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	p, err := Open(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
+	p := must.Get(Open(cmd.Process.Pid))(t)
 	defer p.Close()
-	if err := errors.Join(p.Signal(syscall.SIGKILL)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(p.Signal(syscall.SIGKILL)))
 	_ = cmd.Wait()
 	if text, err := p.Text("stat"); err == nil {
 		t.Errorf("it is %q", text)
@@ -158,9 +136,7 @@ func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
 	made := func(name string, uid int, err error) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := errors.Join(err, os.Chown(path, uid, uid)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, os.Chown(path, uid, uid)))
 		return path
 	}
 	named := made("memfd:x (deleted)", 0,
@@ -169,9 +145,7 @@ func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
 	theirs := made("theirs", stranger, unix.Mkfifo(filepath.Join(dir, "theirs"), 0o666))
 	hold := func(fd int, err error) string {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		t.Cleanup(func() { unix.Close(fd) })
 		return strconv.Itoa(fd)
 	}
@@ -182,21 +156,12 @@ func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
 	memory := hold(unix.MemfdCreate("x", unix.MFD_CLOEXEC))
 	foreign := hold(unix.MemfdCreate("x", unix.MFD_CLOEXEC))
 	number, _ := strconv.Atoi(foreign)
-	if err := unix.Fchown(number, stranger, stranger); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, unix.Fchown(number, stranger, stranger))
 	gone := filepath.Join(dir, "gone")
-	if err := os.WriteFile(gone, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(gone, []byte("precious"), 0o600))
 	deleted := open(gone, unix.O_RDWR)
-	if err := os.Remove(gone); err != nil {
-		t.Fatal(err)
-	}
-	p, err := Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(gone))
+	p := must.Get(Open(os.Getpid()))(t)
 	defer p.Close()
 	for name, c := range map[string]struct {
 		fd           string

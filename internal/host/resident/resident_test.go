@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestNonce(t *testing.T) {
@@ -51,13 +52,8 @@ func TestAgentWaitsForAJob(t *testing.T) {
 			[]string{"sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started})
 		far.Close()
 	}()
-	if _, err := io.ReadFull(near, make([]byte, len(wire.Preamble("mark")))); err != nil {
-		t.Fatal(err)
-	}
-	c, err := NewClient(near)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.ReadFull(near, make([]byte, len(wire.Preamble("mark")))))(t)
+	c := must.Get(NewClient(near))(t)
 	pids := func() []string {
 		text, _ := os.ReadFile(started)
 		return strings.Fields(string(text))
@@ -105,16 +101,11 @@ func TestKilledSpareCostsNoJob(t *testing.T) {
 		spare = s.spare
 		s.mu.Unlock()
 	}
-	if err := spare.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, spare.cmd.Process.Kill())
 	if end := spare.wait(); end.Code != 137 {
 		t.Errorf("the spare ended with %+v", end)
 	}
-	got, err := s.take()
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.take())(t)
 	if !got.alive() {
 		t.Error("a job got an agent that had ended")
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestAddressesOfAnInterface(t *testing.T) {
@@ -130,12 +131,8 @@ func TestReadSpeed(t *testing.T) {
 	class := t.TempDir()
 	for text, want := range map[string]int{"100000\n": 100000, "-1\n": 0, "4294967295\n": 0, "": 0, "fast\n": 0,
 		"0\n": 0} {
-		if err := os.MkdirAll(filepath.Join(class, "eth0"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(class, "eth0", "speed"), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Join(class, "eth0"), 0o755))
+		must.OK(t, os.WriteFile(filepath.Join(class, "eth0", "speed"), []byte(text), 0o644))
 		if got := readSpeed(class, "eth0"); got != want {
 			t.Errorf("%q is %d, want %d", text, got, want)
 		}

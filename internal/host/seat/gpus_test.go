@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/files"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // withGPUs returns a host with four cores on two nodes, and the GPUs that a root shows.
@@ -182,9 +183,7 @@ func TestCoresNearGPUs(t *testing.T) {
 	} {
 		a := hostWith(withGPUs(files.GPUs(tt.nodes...)), tt.ranks, wire.GPUs{PerRank: len(tt.nodes) / tt.ranks}, "")
 		a.job.Binding = tt.binding
-		if err := a.assign(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.assign())
 		var got []string
 		for _, p := range a.locations() {
 			got = append(got, fmt.Sprintf("%s/%d", p.CPUs, p.Threads))
@@ -213,9 +212,7 @@ func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 	} {
 		a := hostWith(withGPUs(files.GPUs(1, 0)), 1, tt.gpus, "")
 		a.job.Elastic = &wire.Elastic{Slot: 1, Slots: tt.slots, LocalSize: 1}
-		if err := a.assign(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, a.assign())
 		p := a.locations()[0]
 		if got := fmt.Sprint(p.GPUs, " ", strings.Join(a.seats[0].Environ(), " "), " ", p.CPUs); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.gpus, got, tt.want)
@@ -245,9 +242,7 @@ func TestWhenTheDriverIsAsked(t *testing.T) {
 		script := "#!/bin/sh\ntouch " + dir + `/asked
 echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-a"}]}]}'
 `
-		if err := os.WriteFile(helper, []byte(script), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(helper, []byte(script), 0o700))
 		devices, err := listGPUs(gpu.Sources{Root: tt.root, Helper: helper}, tt.near, func(string) error { return nil })
 		_, missing := os.Stat(dir + "/asked")
 		if err != nil || len(devices) != tt.gpus || tt.asked != (missing == nil) || tt.asked &&
@@ -306,10 +301,7 @@ func TestHostLacksTheGPUProgram(t *testing.T) {
 // started.
 func TestSentProgramIsNotKept(t *testing.T) {
 	open := func() (names []string) {
-		entries, err := filepath.Glob("/proc/self/fd/*")
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := must.Get(filepath.Glob("/proc/self/fd/*"))(t)
 		for _, e := range entries {
 			if to, err := os.Readlink(e); err == nil && strings.Contains(to, "memfd:"+gpuProgram) {
 				names = append(names, to)
@@ -324,10 +316,7 @@ func TestSentProgramIsNotKept(t *testing.T) {
 		during = len(open())
 		return list(near, sent)
 	}
-	text, err := memexec.Pack([]byte("#!/bin/sh\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(memexec.Pack([]byte("#!/bin/sh\n")))(t)
 	a.sent = text
 	if err := a.assign(); err != nil || during != 1 || len(open()) > 0 {
 		t.Errorf("%v; %d files while it ran, then %q", err, during, open())
@@ -336,10 +325,7 @@ func TestSentProgramIsNotKept(t *testing.T) {
 
 func TestInventoryOfTheHost(t *testing.T) {
 	pack := func(script string) []byte {
-		text, err := memexec.Pack([]byte("#!/bin/sh\n" + script))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(memexec.Pack([]byte("#!/bin/sh\n" + script)))(t)
 		return text
 	}
 	tmp := t.TempDir()

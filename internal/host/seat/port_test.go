@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestHeldPort(t *testing.T) {
@@ -30,14 +31,9 @@ func TestHeldPort(t *testing.T) {
 			t.Errorf("before the ranks start, the port is bound on %q: %v, %v", host, l, err)
 		}
 	}
-	if err := held.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held.Open())
 	// A server without SO_REUSEADDR is refused, and so is one on any port.
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0))(t)
 	defer unix.Close(fd)
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Port: held.Number}); err != unix.EADDRINUSE {
 		t.Errorf("a stranger binds the port: %v", err)
@@ -73,9 +69,7 @@ func TestHeldPortAgainstAnotherUser(t *testing.T) {
 		l.Close()
 		t.Error("another user listens on the port before the ranks start")
 	}
-	if err := held.Open(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, held.Open())
 	l, err := lab.ListenAs(nobody, held.Number)
 	if err != nil {
 		t.Skipf("the kernel keeps the port from other users: %v", err)

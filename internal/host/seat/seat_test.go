@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // fourCores are two sockets of two cores of two threads.
@@ -130,16 +131,12 @@ func TestBindingThatTheSystemForbids(t *testing.T) {
 		t.Errorf("%+v", err)
 	}
 	a.job.Binding.IfSupported = true
-	if err := a.assign(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.assign())
 	if got := fmt.Sprint(a.locations()); got != "[{4   1 []} {5   1 []}]" {
 		t.Errorf("places %s", got)
 	}
 	a.own = fourCores()
-	if err := a.assign(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, a.assign())
 	if got := fmt.Sprint(a.locations()); got != "[{4 0-1 core 0 of socket 0 1 []} {5 2-3 core 1 of socket 0 1 []}]" {
 		t.Errorf("places %s", got)
 	}

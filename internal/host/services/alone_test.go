@@ -13,15 +13,13 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A process is judged by the libraries that it has loaded, which are only mapped here, and by what
 // its rank is served.
 func TestProcessThatWillBeAlone(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	self := must.Get(os.Executable())(t)
 	dir := files.Make(t, map[string]string{"libmpi.so.40": "x", "libmpi.so.12": "x", "libopen-pal.so.80": "x",
 		"libopen-rte.so.40": "x"})
 	five := []string{"libmpi.so.40", "libopen-pal.so.80"}

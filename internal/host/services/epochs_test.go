@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // elasticPair returns the relay of a process of an elastic job, and its frames.
@@ -184,23 +185,14 @@ func TestElasticServer(t *testing.T) {
 	go func() { _, _ = io.Copy(io.Discard, r) }()
 	relay := newRelay(wire.NewWriter(w), 1, 1)
 	e := newEpochs(relay, wire.Job{ID: "j", Ranks: []wire.Rank{{}}})
-	door, err := kv.OpenServer(map[string]kv.JobInfo{"secret": {Job: "j"}}, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	door := must.Get(kv.OpenServer(map[string]kv.JobInfo{"secret": {Job: "j"}}, e))(t)
 	defer door.Close()
 	ask := func(method, path, body string) (int, string) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+door.Addr()+"/v1/"+path,
-			strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		req := must.Get(http.NewRequestWithContext(t.Context(), method, "http://"+door.Addr()+"/v1/"+path,
+			strings.NewReader(body)))(t)
 		req.Header.Set("Authorization", "Bearer secret")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		resp := must.Get(http.DefaultClient.Do(req))(t)
 		defer resp.Body.Close()
 		text, _ := io.ReadAll(resp.Body)
 		return resp.StatusCode, string(text)

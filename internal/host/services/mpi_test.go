@@ -19,6 +19,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestUsersAreCheckedWithoutAToken checks that PMI_PORT and Horovod's rendezvous answer only the
@@ -35,15 +36,10 @@ func TestUsersAreCheckedWithoutAToken(t *testing.T) {
 	if err1 != nil || err2 != nil {
 		t.Fatal(err1, err2)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	defer cmd.Wait()
 	defer stdin.Close()
-	at, err := bufio.NewReader(stdout).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := must.Get(bufio.NewReader(stdout).ReadString('\n'))(t)
 	_, number, _ := strings.Cut(strings.TrimSpace(at), ":")
 	port, err := strconv.Atoi(number)
 	if err != nil {
@@ -107,10 +103,7 @@ func portForOthers() int {
 // startMPI serves MPI programs without PMI_PORT.
 func startMPI(t *testing.T, job wire.Job) *mpi {
 	t.Helper()
-	m, err := newMPI(job, nil, false, func(wire.Type, any) {}, func(int) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(newMPI(job, nil, false, func(wire.Type, any) {}, func(int) {}))(t)
 	return m
 }
 
@@ -148,14 +141,9 @@ func TestPortWithoutDescriptors(t *testing.T) {
 func TestAbortOfARankThatHasEndedIsRead(t *testing.T) {
 	for code := range 50 {
 		m := startMPI(t, wire.Job{ID: "a", Size: 1, Ranks: []wire.Rank{{}}})
-		theirs, err := m.connect(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := fmt.Fprintf(theirs, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=%d\n",
-			code); err != nil {
-			t.Fatal(err)
-		}
+		theirs := must.Get(m.connect(0))(t)
+		must.Get(fmt.Fprintf(theirs, "cmd=init pmi_version=1 pmi_subversion=1\ncmd=abort exitcode=%d\n",
+			code))(t)
 		// A child of the rank keeps the socket open.
 		if end := m.end(0, 0, int(syscall.SIGSEGV), nil); end.MPI != wire.MPIAborted || end.Code != code {
 			t.Errorf("the end of a rank that called MPI_Abort(%d) is %+v", code, end)

@@ -10,20 +10,17 @@ import (
 
 	"github.com/gorun/gorun/internal/host/linkage"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestOpenMPI4LeavesNothing(t *testing.T) {
 	s := &Services{job: wire.Job{MPI: wire.MPI{OpenMPI4: []byte("library")}}}
-	if err := s.openMPI(Options{MPI: MPI{OpenMPI4: true}}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.openMPI(Options{MPI: MPI{OpenMPI4: true}}))
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.ompi4.Fd()))
 	if string(text) != "library" || err != nil {
 		t.Errorf("ranks would load %q, %v", text, err)
 	}
-	if err := os.WriteFile(s.folder+"/vader_segment", nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(s.folder+"/vader_segment", nil, 0o600))
 	s.Remove()
 	if _, err := os.Stat(s.folder); !os.IsNotExist(err) {
 		t.Errorf("the folder is still there: %v", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // relayPair returns a relay for 2 local ranks of 4, and its frames.
@@ -34,9 +35,7 @@ func next[T any](t *testing.T, frames *wire.Reader, want wire.Type) (message T) 
 	if err == nil {
 		err = f.Decode(&message)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return message
 }
 

@@ -2,6 +2,7 @@ package services
 
 import (
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"net/netip"
@@ -18,31 +19,19 @@ func TestSever(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	listen := func() *net.TCPListener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		t.Cleanup(func() { l.Close() })
 		return l.(*net.TCPListener)
 	}
 	var files []*os.File
 	give := func(c interface{ File() (*os.File, error) }) { // afterwards only the child has it
-		f, err := c.File()
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(c.File())(t)
 		files = append(files, f)
 	}
 	connect := func() (theirs, ours *net.TCPConn) {
 		l := listen()
-		out, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must.Get(net.Dial("tcp", l.Addr().String()))(t)
+		in := must.Get(l.Accept())(t)
 		t.Cleanup(func() { in.Close(); out.Close() })
 		return in.(*net.TCPConn), out.(*net.TCPConn)
 	}
@@ -64,9 +53,7 @@ func TestSever(t *testing.T) {
 	if err == nil {
 		err = child.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer func() { input.Close(); _ = child.Wait() }()
 	for _, f := range files {
 		f.Close()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // store is a job's store within one process.
@@ -71,10 +72,7 @@ func registries() (hosts [2]*Registry) {
 
 func TestWorldOfTwoHosts(t *testing.T) {
 	r := registries()[0]
-	w, err := r.Add(told())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(r.Add(told()))(t)
 	if !slices.Equal(w.Here, []int{0, 2}) || !slices.Equal(w.Nodes(), []int{0, 1, 0}) ||
 		!slices.Equal(w.Shares(), []int{1, 2}) || w.Name("job") != "job_3" {
 		t.Errorf("here %v, nodes %v, shares %v, name %s", w.Here, w.Nodes(), w.Shares(), w.Name("job"))

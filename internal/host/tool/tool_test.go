@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestPrepare(t *testing.T) {
@@ -62,9 +63,7 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 		t.Skipf("this machine forbids ptrace: %v", err)
 	}
 	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
-	if err := Halt(pid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Halt(pid))
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() ||
 		status.StopSignal() != syscall.SIGSTOP {
@@ -81,16 +80,12 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 		_ = syscall.Kill(-pid, syscall.SIGCONT)
 		close(resumed)
 	})
-	if err := syscall.PtraceAttach(pid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.PtraceAttach(pid))
 	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || !status.Stopped() {
 		t.Fatalf("%x, %v", status, err)
 	}
 	<-resumed
-	if err := syscall.PtraceDetach(pid); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.PtraceDetach(pid))
 	if _, err := syscall.Wait4(pid, &status, 0, nil); err != nil || status.ExitStatus() != 0 {
 		t.Errorf("%x, %v", status, err)
 	}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,14 +10,8 @@ import (
 )
 
 func TestReadCaches(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join("testdata", "epyc.txt"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := Read(tree(string(text)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join("testdata", "epyc.txt")))(t)
+	m := must.Get(Read(tree(string(text))))(t)
 	var got []string
 	for _, u := range []Unit{Thread, Core, L2, L3, Node, Socket} {
 		got = append(got, fmt.Sprint(m.Count(u)))

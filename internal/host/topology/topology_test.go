@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -67,10 +68,7 @@ func TestRead(t *testing.T) {
 		"interleaved": "0:c0n0s0 4:c0n0s0 2:c1n0s0 6:c1n0s0 1:c2n1s1 5:c2n1s1 3:c3n1s1",
 		"bare":        "0:c0n0s0 1:c1n0s0 3:c2n0s0",
 	} {
-		text, err := os.ReadFile(filepath.Join("testdata", name+".txt"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join("testdata", name+".txt")))(t)
 		m, err := Read(tree(string(text)))
 		var got []string
 		for _, c := range m {
@@ -89,14 +87,8 @@ func TestRead(t *testing.T) {
 
 // TestReadAsLscpuDoes compares this machine with what util-linux makes of it.
 func TestReadAsLscpuDoes(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "lscpu", "-p=CPU,CORE,SOCKET,NODE").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := Read(os.DirFS("/sys"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.CommandContext(t.Context(), "lscpu", "-p=CPU,CORE,SOCKET,NODE").Output())(t)
+	m := must.Get(Read(os.DirFS("/sys")))(t)
 	theirs := map[int][3]int{}
 	for line := range strings.Lines(string(out)) {
 		var cpu, core, socket, node int

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Words that make this test binary the hosts of a job, or some of its ranks.
@@ -135,9 +136,7 @@ func play(b *testing.B, word string, job ...int) *player {
 	if err1 != nil || err2 != nil {
 		b.Fatal(err1, err2)
 	}
-	if err := p.cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
+	must.OK(b, p.cmd.Start())
 	p.in = in
 	p.out = bufio.NewReader(out)
 	return p
@@ -178,9 +177,7 @@ func benchmarkRendezvous(b *testing.B, size, perHost int) {
 		}
 		begun := time.Now()
 		for _, p := range ranks {
-			if _, err := io.WriteString(p.in, ports); err != nil {
-				b.Fatal(err)
-			}
+			must.Get(io.WriteString(p.in, ports))(b)
 		}
 		requests = 0
 		for _, p := range ranks {

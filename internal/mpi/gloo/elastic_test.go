@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // driven are the epochs of one process, as a test determines.
@@ -129,10 +130,7 @@ func newMember(t *testing.T, s *store, born int) *member {
 	m.Elastic = NewElastic(ctx, s, m.driven, born, func(a netip.Addr) bool {
 		return a == netip.MustParseAddr("10.0.0.1")
 	})
-	l, err := Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Listen())(t)
 	m.port = l.Addr().(*net.TCPAddr).Port
 	served := make(chan struct{})
 	go func() {
@@ -193,9 +191,7 @@ func TestElasticEpochs(t *testing.T) {
 	}
 	a.letIn(1, 0, 2)
 	b.letIn(1, 1, 2)
-	if err := <-met; err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, <-met)
 	for _, m := range []*member{a, b} {
 		if parks, joins := m.heard(); !slices.Equal(parks, []int{0}) || !slices.Equal(joins, []int{1}) {
 			t.Errorf("parked after %v, joined %v", parks, joins)
@@ -229,9 +225,7 @@ func TestElasticEpochs(t *testing.T) {
 	if got := <-reborn(w, 0); got != "200 0,3,0,3,0,1 <nil>" { // the answer was lost
 		t.Errorf("asked again: %s", got)
 	}
-	if err := w.rendezvous(2, atOnce); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.rendezvous(2, atOnce))
 	wantParks(t, b, 0, 1, 1) // the last did not wait: its epoch was there
 	wantParks(t, c, 0)
 
@@ -245,9 +239,7 @@ func TestElasticEpochs(t *testing.T) {
 			t.Errorf("answer %d: %s, want %s", i, got, want)
 		}
 	}
-	if err := w.rendezvous(3, atOnce); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.rendezvous(3, atOnce))
 	if _, _, err := w.ask(0, "DELETE", "/cross_0/0", nil); err != nil { // once is enough
 		t.Error(err)
 	}

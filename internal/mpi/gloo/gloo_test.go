@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/kv"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // store is a job's store in one process.
@@ -48,9 +49,7 @@ type world struct {
 func newWorld(t testing.TB, size, perHost int) *world {
 	ctx, cancel := context.WithCancel(context.Background())
 	h, err := openHosts(ctx, size, perHost, func() func(net.Conn) bool { return func(net.Conn) bool { return true } })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() {
 		cancel()
 		h.close()
@@ -242,11 +241,9 @@ func TestRendezvous(t *testing.T) {
 // Nobody asks twice for what is not there yet: whoever comes early waits for an answer.
 func TestNobodyPolls(t *testing.T) {
 	w := newWorld(t, 8, 4)
-	if err := w.rendezvous(0, func(rank int) time.Duration {
+	must.OK(t, w.rendezvous(0, func(rank int) time.Duration {
 		return time.Duration(rank) * 30 * time.Millisecond
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))
 	pairs := int64(8*7 + 2*4*3 + 4*2*1)
 	if got := w.polls.Load(); got != pairs {
 		t.Errorf("%d questions for addresses before they were there, for %d pairs", got-pairs, pairs)

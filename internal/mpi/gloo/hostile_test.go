@@ -2,6 +2,7 @@ package gloo
 
 import (
 	"context"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -66,19 +67,14 @@ func FuzzRecords(f *testing.F) {
 	for peer := range 3 {
 		three = append(three, record(rand.New(rand.NewPCG(1, 2)), 3, peer, 0)...)
 	}
-	packed, err := pack(three)
-	if err != nil {
-		f.Fatal(err)
-	}
+	packed := must.Get(pack(three))(f)
 	f.Add(packed)
 	f.Add(packed[:len(packed)-1])
 	f.Add(slices.Concat(packed, packed))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if packed, err := pack(data); err == nil {
 			n := len(data) / recordSize
-			if err := check(packed, n); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, check(packed, n))
 			back := unpack(nil, packed)
 			if len(back) != len(data) {
 				t.Fatalf("%d bytes became %d", len(data), len(back))
@@ -104,10 +100,7 @@ func TestStrangers(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	host := NewHost(ctx, newStore())
-	listener, err := Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(Listen())(t)
 	var open atomic.Bool
 	ended := make(chan struct{})
 	go func() {
@@ -115,10 +108,7 @@ func TestStrangers(t *testing.T) {
 		host.Rank().Serve(listener, func(net.Conn) bool { return open.Load() })
 	}()
 	send := func(text string) net.Conn {
-		conn, err := net.Dial("tcp4", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp4", listener.Addr().String()))(t)
 		t.Cleanup(func() { conn.Close() })
 		_, _ = io.WriteString(conn, text)
 		return conn

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // What Python 3.11 makes of ({"lo": [("127.0.0.1", 40000)]}, bytes(range(32))) and the like, with
@@ -30,10 +31,7 @@ const (
 
 func encoded(t testing.TB, hexadecimal string) []byte {
 	t.Helper()
-	raw, err := hex.DecodeString(hexadecimal)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(hex.DecodeString(hexadecimal))(t)
 	return []byte(base64.StdEncoding.EncodeToString(raw))
 }
 
@@ -157,10 +155,7 @@ type listener struct {
 
 func newListener(t *testing.T, key string) *listener {
 	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	s := &listener{key: []byte(key), port: l.Addr().(*net.TCPAddr).Port}
 	go func() {
@@ -222,9 +217,7 @@ func TestNotices(t *testing.T) {
 	register := func(rank int, body []byte) { w.mustAsk(t, rank, "PUT", "/worker_addresses/f0:0", body) }
 	root.letIn(1, 0, 2)
 	other.letIn(1, 1, 2)
-	if err := w.rendezvous(1, atOnce); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.rendezvous(1, atOnce))
 	ears := newListener(t, "root's")
 	others := newListener(t, "other's")
 	register(1, others.registration())

@@ -3,6 +3,7 @@ package gloo
 import (
 	"bytes"
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"os"
@@ -13,25 +14,14 @@ import (
 // A connection says once that it is going to wait, and not before: for what is not there yet, and
 // for a peer that does not read.
 func TestConnectionThatWaits(t *testing.T) {
-	listener, err := Listen()
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(Listen())(t)
 	defer listener.Close()
 	waits := 0
 	meet := func() (client net.Conn, server *conn) {
-		client, err := net.Dial("tcp4", listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		client = must.Get(net.Dial("tcp4", listener.Addr().String()))(t)
 		t.Cleanup(func() { client.Close() })
-		if _, err := io.WriteString(client, "begin"); err != nil {
-			t.Fatal(err)
-		}
-		accepted, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(client, "begin"))(t)
+		accepted := must.Get(listener.Accept())(t)
 		t.Cleanup(func() { accepted.Close() })
 		got := accepted.RemoteAddr().String()
 		want := client.LocalAddr().String()

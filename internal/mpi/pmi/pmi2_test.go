@@ -3,6 +3,7 @@ package pmi
 import (
 	"bufio"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"strings"
 	"testing"
@@ -140,10 +141,7 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 	j.exchange(0, "cmd=name-publish;name=a\nb;port=c;", "cmd=name-publish-response;rc=-1;errmsg=bad_service_name;")
 	for i := range maxPuts/maxValue + 1 {
 		j.send(0, fmt.Sprintf("cmd=kvs-put;key=k%d;value=%s;", i, strings.Repeat("x", maxValue)))
-		answer, err := (&pmi2Codec{}).read(j.lines[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get((&pmi2Codec{}).read(j.lines[0]))(t)
 		if i == maxPuts/maxValue && !strings.Contains(answer, "too_much_between_two_barriers") {
 			t.Errorf("a rank puts without bound: %q", answer)
 		}
@@ -177,9 +175,7 @@ func TestStrangersOfPMI2(t *testing.T) {
 			line != "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0\n" {
 			t.Fatalf("%q, %v", line, err)
 		}
-		if _, err := io.WriteString(conn, (&pmi2Codec{}).frame(second)); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(conn, (&pmi2Codec{}).frame(second)))(t)
 		return lines, end
 	}
 	lines, _ := begin("cmd=fullinit;srcid=1;threaded=FALSE;")

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"reflect"
@@ -318,9 +319,7 @@ func connect(t *testing.T, h *Host, first string) (theirs net.Conn, lines *bufio
 		end <- h.ServeUnidentified(t.Context(), ours)
 		ours.Close()
 	}()
-	if _, err := io.WriteString(theirs, first); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(io.WriteString(theirs, first))(t)
 	return theirs, bufio.NewReader(theirs), end
 }
 

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // builtHelper returns the path of gorun-pmix below AddressSanitizer and UBSan.
@@ -26,9 +27,7 @@ func builtHelper(t *testing.T) string {
 	}
 	dir := t.TempDir()
 	flags := []string{"-g", "-fsanitize=address,undefined", "-fno-sanitize-recover"}
-	if err := lab.BuildPMIx("../../..", dir, flags...); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lab.BuildPMIx("../../..", dir, flags...))
 	return filepath.Join(dir, "gorun-pmix")
 }
 
@@ -42,19 +41,14 @@ type sanitized struct {
 
 func startSanitized(t *testing.T, program string) *sanitized {
 	t.Helper()
-	ours, theirs, err := socketpair()
-	if err != nil {
-		t.Fatal(err)
-	}
+	ours, theirs := must.GetTwo(socketpair())(t)
 	defer theirs.Close()
 	s := &sanitized{Conn: ours, t: t, cmd: exec.CommandContext(t.Context(), program, "")}
 	s.cmd.ExtraFiles = []*os.File{theirs}
 	s.cmd.Stderr = &s.said
 	// libpmix keeps memory to its end.
 	s.cmd.Env = append(os.Environ(), "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1")
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.cmd.Start())
 	_ = ours.SetDeadline(time.Now().Add(time.Minute))
 	s.next(loaded)
 	return s
@@ -124,9 +118,7 @@ func TestHelperTakesNoBrokenMessage(t *testing.T) {
 		"data of no world":        append(newFrame(want), make([]byte, 24)...),
 	} {
 		s := startSanitized(t, program)
-		if err := f.send(s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.send(s))
 		if m, err := receive(s); err != nil || m.kind != failed {
 			t.Errorf("%s: a message of type %q, %v", name, m.kind, err)
 		}
@@ -159,9 +151,7 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	}
 	s := startSanitized(t, program)
 	layout := layoutOf(t, 1)
-	if err := layout.frame(layout.byHost()).send(s); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, layout.frame(layout.byHost()).send(s))
 	context := s.next(environment)
 	context.number()
 	context.number()
@@ -175,9 +165,7 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 		f.number(0)
 		f.number(0)
 		f.texts("never")
-		if err := f.send(s); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, f.send(s))
 	}
 
 	values := map[string]string{"good": valueOf(pmixString, "ocean"), "empty": "", "garbage": "\xff\xff\xff\xff",
@@ -198,9 +186,7 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	rank.Env = append(os.Environ(), env...)
 	rank.Stdout = &out
 	rank.Stderr = &out
-	if err := rank.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, rank.Start())
 	published, threads := serveClient(s, values)
 	if err := rank.Wait(); err != nil {
 		t.Errorf("the rank: %v: %s", err, &out)

@@ -3,6 +3,7 @@ package pmix
 import (
 	"context"
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"os"
@@ -196,10 +197,7 @@ func pair(t *testing.T) [2]*helper {
 	for host := range helpers {
 		greeting := newFrame(loaded)
 		greeting.texts("5.0")
-		h, err := startHelper(t, shared, greeting)
-		if err != nil {
-			t.Fatal(err)
-		}
+		h := must.Get(startHelper(t, shared, greeting))(t)
 		t.Cleanup(func() { h.server.Close(); h.Conn.Close() })
 		begun := make(chan error, 1)
 		go func() {
@@ -228,9 +226,7 @@ func pair(t *testing.T) [2]*helper {
 		h.send(environment, []int{0, host}, "A=1\x00B=\x00")
 		h.send(environment, []int{0, host + 2}, "A=2\x00")
 		h.send(ready, nil)
-		if err := <-begun; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-begun)
 		if got := h.server.Environ(host); !slices.Equal(got, []string{"A=1", "B="}) {
 			t.Errorf("environment %q", got)
 		}
@@ -293,13 +289,9 @@ func TestQuestionsOfAHostAreBounded(t *testing.T) {
 	helpers := pair(t)
 	store := helpers[0].server.opts.Store
 	for n := 1; n <= 2*maxAsked; n++ {
-		if err := store.Put(pairKey("question", 1, 0, n), []byte("0 3 never")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, store.Put(pairKey("question", 1, 0, n), []byte("0 3 never")))
 	}
-	if err := store.Put(askedKey(1), []byte{1}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, store.Put(askedKey(1), []byte{1}))
 	last := 0
 	for range maxAsked {
 		last = helpers[1].next(want).number()
@@ -462,9 +454,7 @@ func TestMeetings(t *testing.T) {
 		go func() { added <- h.server.Add(t.Context(), spawned(0, 2)) }()
 		h.next(begin)
 		h.send(ready, nil)
-		if err := <-added; err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, <-added)
 	}
 	add(helpers[0])
 	long := strings.Repeat("a", maxValue+5)

@@ -10,13 +10,12 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestPeerUID(t *testing.T) {
 	l, err := net.Listen("tcp", "[::]:0") // both families
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, host := range []string{"127.0.0.1", "127.1.2.3", "::1"} {
@@ -25,10 +24,7 @@ func TestPeerUID(t *testing.T) {
 			t.Log(err) // no IPv6
 			continue
 		}
-		peer, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		peer := must.Get(l.Accept())(t)
 		if uid, err := PeerUID(peer); err != nil || uid != uint32(os.Getuid()) {
 			t.Errorf("%s: uid %d, %v", host, uid, err)
 		}
@@ -62,17 +58,11 @@ func TestPeerUIDOfAnotherUser(t *testing.T) {
 		lab.Skip(t, "needs root to be somebody else")
 	}
 	const nobody = 65534
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer l.Close()
 	held := hold(t, nobody, l.Addr().String())
 	defer held()
-	conn, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(l.Accept())(t)
 	defer conn.Close()
 	if uid, err := PeerUID(conn); err != nil || uid != nobody || PeerOf(conn) != Other {
 		t.Errorf("uid %d, %v; peer: %v", uid, err, PeerOf(conn))
@@ -95,9 +85,7 @@ func hold(t *testing.T, uid uint32, addr string) (release func()) {
 	if err == nil {
 		err = cmd.Start()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return func() {
 		stdin.Close()
 		_ = cmd.Wait()
@@ -110,10 +98,7 @@ func TestHold(t *testing.T) {
 	if addr == "" {
 		return
 	}
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", addr))(t)
 	defer conn.Close()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
@@ -121,22 +106,14 @@ func TestHold(t *testing.T) {
 // A peer that sends, resets its connection and leaves its address to another socket is not taken
 // for that socket's owner.
 func TestPeerUIDOfAResetConnection(t *testing.T) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	defer l.Close()
 	want := []error{}
 	for len(want) < 20 { // until no other process takes the address in between
 		// Bound first: connect alone may choose a port that another connection has, to another
 		// address, and nobody can bind.
-		first, err := net.DialTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, l.Addr().(*net.TCPAddr))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := first.Write([]byte("from the first")); err != nil {
-			t.Fatal(err)
-		}
+		first := must.Get(net.DialTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}, l.Addr().(*net.TCPAddr)))(t)
+		must.Get(first.Write([]byte("from the first")))(t)
 		at := first.LocalAddr().(*net.TCPAddr)
 		_ = first.SetLinger(0) // Close sends a reset
 		first.Close()
@@ -151,10 +128,7 @@ func TestPeerUIDOfAResetConnection(t *testing.T) {
 		t.Fatal("no address could be used twice")
 	}
 	for _, want := range want {
-		conn, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(l.Accept())(t)
 		if uid, err := PeerUID(conn); !errors.Is(err, want) {
 			t.Errorf("uid %d, %v; want %v", uid, err, want)
 		}

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"net"
 	"testing"
 	"time"
@@ -10,24 +11,15 @@ import (
 // pendingOf returns a Pending that takes connections for those of a peer as of says, and how one
 // comes.
 func pendingOf(t *testing.T, b Bounds, of func() Peer) (*Pending, func() net.Conn) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp4", "127.0.0.1:0"))(t)
 	p := NewPending(b)
 	p.of = func(net.Conn) Peer { return of() }
 	g := p.Listener(l)
 	t.Cleanup(func() { l.Close() })
 	return p, func() net.Conn {
-		conn, err := net.Dial("tcp4", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp4", l.Addr().String()))(t)
 		t.Cleanup(func() { conn.Close() })
-		c, err := g.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(g.Accept())(t)
 		t.Cleanup(func() { c.Close() })
 		return c
 	}

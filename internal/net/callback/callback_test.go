@@ -12,16 +12,14 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // listening opens a listener, and returns it with what arrives.
 func listening(t *testing.T, hosts ...string) (*Listener, <-chan Arrival) {
 	t.Helper()
 	arrivals := make(chan Arrival, len(hosts)+1)
-	l, err := Listen(hosts, func(a Arrival) { arrivals <- a }, t.Logf)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(Listen(hosts, func(a Arrival) { arrivals <- a }, t.Logf))(t)
 	t.Cleanup(l.Close)
 	return l, arrivals
 }
@@ -48,13 +46,8 @@ func refused(t *testing.T, conn net.Conn) {
 func TestEveryHostConnectsOnce(t *testing.T) {
 	l, arrivals := listening(t, "n1", "n2")
 	var text bytes.Buffer
-	if _, err := local(l).WriteTo(&text); err != nil {
-		t.Fatal(err)
-	}
-	ticket, err := ReadTicket(&text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(local(l).WriteTo(&text))(t)
+	ticket := must.Get(ReadTicket(&text))(t)
 	var all sync.WaitGroup
 	defer all.Wait()
 	for _, host := range []string{"n1", "n2"} {
@@ -117,10 +110,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	attempt("a host that has come", local(l), Hello{"n1", ""})
 	for _, text := range []string{"GET / HTTP/1.1\r\n\r\n", "\x16\x03\x01\x00\x05hello",
 		strings.Repeat("\xff", 1<<16), string(recorded)} {
-		conn, err := net.Dial("tcp", address(l))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", address(l)))(t)
 		_, _ = io.WriteString(conn, text) // it may be closed already
 		_ = conn.(*net.TCPConn).CloseWrite()
 		refused(t, conn)
@@ -145,10 +135,7 @@ func TestStrangersAreRefused(t *testing.T) {
 // record connects a host through a listener in the middle, and returns what the host has sent.
 func record(t *testing.T, l *Listener, host string) (sent []byte) {
 	t.Helper()
-	middle, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	middle := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer middle.Close()
 	var copied sync.WaitGroup
 	copied.Go(func() {
@@ -172,10 +159,7 @@ func record(t *testing.T, l *Listener, host string) (sent []byte) {
 	})
 	ticket := local(l)
 	ticket.Port = middle.Addr().(*net.TCPAddr).Port
-	conn, err := Dial(t.Context(), ticket, "", Hello{host, ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(Dial(t.Context(), ticket, "", Hello{host, ""}))(t)
 	conn.Close()
 	copied.Wait()
 	if len(sent) == 0 {
@@ -188,16 +172,10 @@ func record(t *testing.T, l *Listener, host string) (sent []byte) {
 func TestHalfOpenFlood(t *testing.T) {
 	l, arrivals := listening(t, "n1")
 	for range maxPending + 64 {
-		conn, err := net.Dial("tcp", address(l))
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", address(l)))(t)
 		defer conn.Close()
 	}
-	conn, err := Dial(t.Context(), local(l), "", Hello{"n1", ""})
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(Dial(t.Context(), local(l), "", Hello{"n1", ""}))(t)
 	conn.Close()
 	(<-arrivals).Close()
 	l.wg.Wait()

@@ -3,6 +3,7 @@ package frames
 import (
 	"bytes"
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"os"
 	"regexp"
@@ -15,13 +16,9 @@ func TestStreamsOfACommand(t *testing.T) {
 	w := NewWriter(&wire)
 	large := strings.Repeat("x", Max+1)
 	for kind, text := range map[byte]string{Out: large, Err: "bad"} {
-		if _, err := io.WriteString(w.Stream(kind), text); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(io.WriteString(w.Stream(kind), text))(t)
 	}
-	if err := w.SendJSON(Last, map[string]int{"code": 7}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.SendJSON(Last, map[string]int{"code": 7}))
 	var out, errs bytes.Buffer
 	var end struct{ Code int }
 	if err := Output(&wire, &out, &errs, &end); err != nil || out.String() != large || errs.String() != "bad" ||
@@ -43,9 +40,7 @@ func (i *input) Close() error {
 
 func TestInputEndsOnlyByItsEnd(t *testing.T) {
 	var wire bytes.Buffer
-	if err := NewWriter(&wire).Feed(strings.NewReader("abc")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, NewWriter(&wire).Feed(strings.NewReader("abc")))
 	whole := wire.String()
 	for _, tc := range []struct {
 		sent   string
@@ -102,10 +97,7 @@ func TestEveryKindIsBounded(t *testing.T) {
 		"Begin": {refused, refused},
 		"Last":  {last, refused},
 	}
-	source, err := os.ReadFile("command.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(os.ReadFile("command.go"))(t)
 	kinds := regexp.MustCompile(`(?m)^\t(\w+) +byte = (\d)`).FindAllStringSubmatch(string(source), -1)
 	if len(kinds) != len(rows) {
 		t.Errorf("%d kinds, and %d rows", len(kinds), len(rows))

@@ -21,6 +21,7 @@ import (
 	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // fakeConn is a connection whose commands run in this process.
@@ -65,10 +66,7 @@ func running(run func(ctx context.Context, argv []string, in io.Reader, out io.W
 // reside starts a resident agent on a connection.
 func reside(t *testing.T, conn Conn) *Resident {
 	t.Helper()
-	r, err := StartResident(t.Context(), conn, "build", func(args ...string) []string { return args })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(StartResident(t.Context(), conn, "build", func(args ...string) []string { return args }))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -124,15 +122,10 @@ func TestConnectionsHaveRoomForSessions(t *testing.T) {
 	if _, _, err := h.take(t.Context()); !errors.Is(err, errLost) {
 		t.Errorf("before it is connected: %v", err)
 	}
-	if err := h.connect(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, h.connect(t.Context()))
 	var releases []func()
 	for range 2*sessionsPerConnection + 1 {
-		_, release, err := h.take(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, release := must.GetTwo(h.take(t.Context()))(t)
 		releases = append(releases, release)
 	}
 	if len(dialed) != 3 {
@@ -271,9 +264,7 @@ func TestHostileHostBreaksOnlyItsResident(t *testing.T) {
 		}
 		return err
 	})
-	if _, err := reside(t, flood).open(); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(reside(t, flood).open())(t)
 	for sent.Load() < bound-frame {
 		time.Sleep(time.Millisecond)
 	}
@@ -307,9 +298,7 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	place := control.Place{State: filepath.Join(t.TempDir(), "gorun"), Host: "here"}
 	server := control.New(control.Options{Place: place, Job: control.Job{State: control.Keeping},
 		Actions: control.Actions{Stream: k.Serve}})
-	if err := server.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, server.Listen())
 	defer server.Close()
 	keepers, err := place.Keepers()
 	if err != nil || len(keepers) != 1 || keepers[0].ID != server.ID() {
@@ -321,12 +310,8 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	} {
 		for _, whole := range []bool{true, false} {
 			client, answers, err := keepers[0].Upgrade(t.Context(), "/v1/"+path, want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := frames.Write(client, frames.In, []byte("abc")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, frames.Write(client, frames.In, []byte("abc")))
 			var end End
 			if whole {
 				err = frames.Write(client, frames.In, nil)

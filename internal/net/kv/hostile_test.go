@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"net/http"
@@ -71,10 +72,7 @@ func TestServerRevealsNothingWithoutAToken(t *testing.T) {
 	for name, tc := range unauthenticated(d.Addr()) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			conn, err := net.Dial("tcp", d.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
+			conn := must.Get(net.Dial("tcp", d.Addr()))(t)
 			defer conn.Close()
 			_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 			_, _ = io.WriteString(conn, tc.send)
@@ -105,10 +103,7 @@ func TestServerRefusesAllAlike(t *testing.T) {
 		if tc.want != "HTTP/1.1 401 " {
 			continue
 		}
-		conn, err := net.Dial("tcp", d.Addr())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", d.Addr()))(t)
 		_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
 		_, _ = io.WriteString(conn, tc.send)
 		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
@@ -132,10 +127,7 @@ func TestServerCutsOffSlowBodies(t *testing.T) {
 	}
 	t.Parallel()
 	d, _ := openTestServer(t, 1)
-	conn, err := net.Dial("tcp", d.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", d.Addr()))(t)
 	defer conn.Close()
 	fmt.Fprintf(conn,
 		"PUT /v1/kv/a HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer token0\r\nContent-Length: 100\r\n\r\n", d.Addr())
@@ -228,10 +220,7 @@ func TestServerUnderFlood(t *testing.T) {
 
 // resident is this process's memory in bytes.
 func resident(t *testing.T) int {
-	text, err := os.ReadFile("/proc/self/statm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("/proc/self/statm"))(t)
 	var size, pages int
 	fmt.Sscan(string(text), &size, &pages)
 	return pages * os.Getpagesize()

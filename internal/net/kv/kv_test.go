@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net/http"
 	"strings"
@@ -41,9 +42,7 @@ func TestStoreForgetsKeys(t *testing.T) {
 	s.limit = 2*(entryCost+8) + 4
 	for range 3 {
 		for _, key := range []string{"old/key1", "new/key1"} {
-			if err := s.Put(key, []byte("xy")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, s.Put(key, []byte("xy")))
 		}
 		s.DeleteFunc(func(key string) bool { return strings.HasPrefix(key, "old/") })
 		ended, cancel := context.WithCancel(t.Context())
@@ -152,10 +151,7 @@ func openTestServer(t *testing.T, size int) (*Server, *backend) {
 			Key:  []byte("key"),
 		}
 	}
-	d, err := OpenServer(ranks, b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(OpenServer(ranks, b))(t)
 	t.Cleanup(d.Close)
 	return d, b
 }

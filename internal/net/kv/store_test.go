@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"strings"
 	"sync"
 	"testing"
@@ -13,9 +14,7 @@ func TestStoreIsBounded(t *testing.T) {
 	s := NewStore()
 	s.limit = 10 * (entryCost + 4)
 	for i := range 10 {
-		if err := s.Put(fmt.Sprint("k", i), []byte("v2")); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, s.Put(fmt.Sprint("k", i), []byte("v2")))
 	}
 	if err := s.Put("one more", nil); err == nil || !strings.Contains(err.Error(), "full (10 keys") {
 		t.Errorf("keys without values cost nothing: %v", err)
@@ -51,9 +50,7 @@ func TestStoreForgetsWaits(t *testing.T) {
 func TestGatherIsBounded(t *testing.T) {
 	g := NewFences(2)
 	for i := range maxOpen {
-		if _, err := g.Add(fmt.Sprint(i), map[int][]byte{0: nil}); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(g.Add(fmt.Sprint(i), map[int][]byte{0: nil}))(t)
 	}
 	if _, err := g.Add("one more", map[int][]byte{0: nil}); err == nil {
 		t.Error("no bound on open fences")

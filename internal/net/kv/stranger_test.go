@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"os"
@@ -34,9 +35,7 @@ func helper(t *testing.T, uid int, role, addr string) *other {
 	if o.stdin, err = o.cmd.StdinPipe(); err != nil {
 		t.Fatal(err)
 	}
-	if err = o.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, o.cmd.Start())
 	t.Cleanup(func() { o.stop() })
 	return o
 }

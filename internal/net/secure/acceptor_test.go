@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // forming is rank 1 of 2 that waits for rank 0.
@@ -114,10 +115,7 @@ func nothing(t testing.TB, conn net.Conn) {
 
 func handshakerOf(t testing.TB, self Identity) *handshaker {
 	t.Helper()
-	s, err := newHandshaker(self, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newHandshaker(self, 1))(t)
 	return s
 }
 
@@ -142,10 +140,7 @@ func TestUnauthenticatedPeersGetNoAnswer(t *testing.T) {
 		id := identity(0, 2)
 		change(&id)
 		s := handshakerOf(t, id)
-		mine, err := s.hello(1, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		mine := must.Get(s.hello(1, 0))(t)
 		greetings["another "+name] = string(append(mine.encode(), mac(s.dialKey, 1, mine.encode())...))
 	}
 	for name, greeting := range greetings {
@@ -162,10 +157,7 @@ func TestUnauthenticatedPeersGetNoAnswer(t *testing.T) {
 func TestPortScan(t *testing.T) {
 	f := form(t)
 	for range 500 {
-		conn, err := net.Dial("tcp", f.addr.String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", f.addr.String()))(t)
 		conn.Close()
 	}
 	f.finish()
@@ -220,9 +212,7 @@ func TestEveryRoleJobEpochAndCommHasItsKey(t *testing.T) {
 func TestReplay(t *testing.T) {
 	f := form(t)
 	recorder := &recorder{ReadWriter: f.dial()}
-	if err := handshakerOf(t, identity(0, 2)).dial(recorder, 1, 0); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, handshakerOf(t, identity(0, 2)).dial(recorder, 1, 0))
 	<-f.done
 	if f.err != nil {
 		t.Fatal(f.err)
@@ -242,10 +232,7 @@ func TestReplay(t *testing.T) {
 
 // dialAs makes one connection of another rank of 3 to e, rank 2.
 func dialAs(t testing.TB, e *Endpoint, rank, stripe, stripes int) (*Conn, error) {
-	h, err := newHandshaker(identity(rank, 3), stripes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(newHandshaker(identity(rank, 3), stripes))(t)
 	conn, err := (&dialer{handshaker: h}).once(testContext(t), 2, stripe, e.Addrs()[0])
 	if err == nil {
 		t.Cleanup(func() { conn.Close() })
@@ -292,10 +279,7 @@ func TestStripesMustAgree(t *testing.T) {
 // stripe: the listeners stay open until the last.
 func TestListenersCloseWithTheLast(t *testing.T) {
 	n := meet(t, 2, 1, nil, nil, nil)
-	first, err := dialAs(t, n, 0, 0, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(dialAs(t, n, 0, 0, 1))(t)
 	first.Close()
 	for _, rank := range []int{0, 1} {
 		if _, err := dialAs(t, n, rank, 0, 1); err != nil {
@@ -320,9 +304,7 @@ func welcoming(t *testing.T) (one, zero *Endpoint, taken chan int) {
 		t.Cleanup(func() { conn.Close() })
 		return true
 	})
-	if err := one.Meet(identity(1, 2), make([]Peer, 2)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, one.Meet(identity(1, 2), make([]Peer, 2)))
 	return one, meet(t, 0, 1, nil, one.Addrs()), taken
 }
 
@@ -332,17 +314,11 @@ func TestLanes(t *testing.T) {
 	if _, err := zero.DialLane(testContext(t), 1, 0, 1, loopback(), one.Addrs()[0]); !errors.Is(err, ErrRefused) {
 		t.Errorf("a lane before the first connection: %v", err)
 	}
-	conns, err := zero.Dial(testContext(t), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conns := must.Get(zero.Dial(testContext(t), 1))(t)
 	t.Cleanup(func() { closeAll(conns) })
 	awaitConns(t, one, 0)
 	for _, lane := range []int{1, 2, 1} {
-		conn, err := zero.DialLane(testContext(t), 1, 0, lane, loopback(), one.Addrs()[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(zero.DialLane(testContext(t), 1, 0, lane, loopback(), one.Addrs()[0]))(t)
 		conn.Close()
 		if got := <-taken; got != lane {
 			t.Errorf("lane %d came as %d", lane, got)
@@ -353,17 +329,11 @@ func TestLanes(t *testing.T) {
 // A port that stays open for lanes answers nobody without the job's key, and no recording.
 func TestLanesNeedTheKey(t *testing.T) {
 	one, zero, taken := welcoming(t)
-	conns, err := zero.Dial(testContext(t), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conns := must.Get(zero.Dial(testContext(t), 1))(t)
 	t.Cleanup(func() { closeAll(conns) })
 	awaitConns(t, one, 0)
 	knock := func() net.Conn {
-		conn, err := net.Dial("tcp", one.Addrs()[0].String())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", one.Addrs()[0].String()))(t)
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
@@ -373,16 +343,12 @@ func TestLanesNeedTheKey(t *testing.T) {
 		t.Error("another key opens a lane")
 	}
 	recorder := &recorder{ReadWriter: knock()}
-	if err := handshakerOf(t, identity(0, 2)).dialLane(recorder, 1, 0, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, handshakerOf(t, identity(0, 2)).dialLane(recorder, 1, 0, 1))
 	if lane := <-taken; lane != 1 {
 		t.Errorf("lane %d", lane)
 	}
 	again := knock()
-	if _, err := again.Write(recorder.sent.Bytes()); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(again.Write(recorder.sent.Bytes()))(t)
 	got, _ := io.ReadAll(again)
 	if len(got) > helloSize+macSize {
 		t.Errorf("a recording gets %d bytes", len(got))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // club is members of a group with a key, who listen on loopback.
@@ -35,14 +36,8 @@ func newClub(t *testing.T, members int, encrypted bool) *club {
 		if i == members-1 {
 			id.Key = bytes.Repeat([]byte{8}, 32)
 		}
-		p, err := NewAuthenticator(id, 3, own[i], cert)
-		if err != nil {
-			t.Fatal(err)
-		}
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must.Get(NewAuthenticator(id, 3, own[i], cert))(t)
+		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		var serving sync.WaitGroup
 		serving.Go(func() {
 			p.Serve(l, time.Minute, func(conn net.Conn, from, stream int) {
@@ -75,10 +70,7 @@ func TestMembersOfAGroupMeet(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newClub(t, 3, encrypted)
 			for _, way := range [][2]int{{0, 1}, {1, 0}} {
-				conn, err := c.dial(way[0], way[1], 2)
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := must.Get(c.dial(way[0], way[1], 2))(t)
 				if got := <-c.handled; got != [2]int{way[0], 2} {
 					t.Errorf("%v has connected as %v", way, got)
 				}
@@ -109,10 +101,7 @@ func TestAuthenticatorRefusesOtherKeys(t *testing.T) {
 		"other":   func(int) (Fingerprint, bool) { return newTestCredentials(t).Fingerprint(), true },
 		"unknown": func(int) (Fingerprint, bool) { return Fingerprint{}, false },
 	} {
-		impostor, err := NewAuthenticator(identity(0, 3), 3, newTestCredentials(t), cert)
-		if err != nil {
-			t.Fatal(err)
-		}
+		impostor := must.Get(NewAuthenticator(identity(0, 3), 3, newTestCredentials(t), cert))(t)
 		c.members[0] = impostor
 		if _, err := c.dial(0, 1, 0); !errors.Is(err, ErrRefused) {
 			t.Errorf("%s: %v", name, err)
@@ -132,18 +121,13 @@ func TestAuthenticatorUnderFlood(t *testing.T) {
 		t.Fatalf("%d bytes are recorded", recorded.sent.Len())
 	}
 	for range 2 * admit.MaxPending {
-		conn, err := net.Dial("tcp", c.addrs[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := must.Get(net.Dial("tcp", c.addrs[1]))(t)
 		t.Cleanup(func() { conn.Close() })
 		if _, err := conn.Write(recorded.sent.Bytes()); err != nil && !disconnected(err) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := c.dial(0, 1, 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.dial(0, 1, 1))(t)
 	if got := <-c.handled; got != [2]int{0, 1} {
 		t.Errorf("admitted %v", got)
 	}

@@ -8,26 +8,20 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Go's poller would wake a thread for everything that arrives on a socket.
 func TestOwnedSocketIsNotInGosPoller(t *testing.T) {
 	near, far := lab.TCPPair(t)
 	c := &Conn{TCPConn: near}
-	raw, err := c.SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
+	raw := must.Get(c.SyscallConn())(t)
 	var before int
-	if err := raw.Control(func(fd uintptr) { before = int(fd) }); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, raw.Control(func(fd uintptr) { before = int(fd) }))
 	if !polled(t, before) {
 		t.Fatal("the socket is not in the poller before either, so this test shows nothing")
 	}
-	if err := c.Own(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Own())
 	if polled(t, before) || polled(t, c.FD) {
 		t.Error("the socket is still in the poller")
 	}
@@ -45,10 +39,7 @@ func TestOwnedSocketIsNotInGosPoller(t *testing.T) {
 // polled reports whether an epoll instance of this process watches fd.
 func polled(t *testing.T, fd int) bool {
 	t.Helper()
-	files, err := filepath.Glob("/proc/self/fdinfo/*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("/proc/self/fdinfo/*"))(t)
 	watched := regexp.MustCompile(fmt.Sprintf(`(?m)^tfd:\s+%d\s`, fd))
 	for _, file := range files {
 		if info, err := os.ReadFile(file); err == nil && watched.Match(info) {

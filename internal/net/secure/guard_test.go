@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // noise returns n random bytes, the same each time.
@@ -72,9 +73,7 @@ func TestChangedDataIsDetected(t *testing.T) {
 		receiver.detached = true
 		for rest := said; len(rest) > 0; { // several records
 			n := min(len(rest), 1+random.IntN(300))
-			if _, err := sender.Write(rest[:n]); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(sender.Write(rest[:n]))(t)
 			rest = rest[n:]
 		}
 		receiver.in = change(random, sender.out)
@@ -112,9 +111,7 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 		done <- err
 	}()
 	sender, err := zero.handshake(ends[0], one.Fingerprint(), true)
-	if err := errors.Join(err, <-done); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, <-done))
 	ends[0].detached = true
 	ends[1].detached = true
 	return sender, ends[0], receiver, ends[1]
@@ -122,10 +119,7 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 
 func newTestCredentials(t testing.TB) *Credentials {
 	t.Helper()
-	c, err := NewCredentials(NewSeed())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(NewCredentials(NewSeed()))(t)
 	return c
 }
 
@@ -148,9 +142,7 @@ func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touche
 	}
 	touched = touch(sent)
 	writer.sent = came
-	if _, err := writer.Write(touched); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(writer.Write(touched))(t)
 	in.begin = 0
 	in.end = len(writer.out)
 	in.in = writer.out
@@ -164,12 +156,8 @@ func TestEncryptedDataIsHiddenAndChangesAreDetected(t *testing.T) {
 	said := bytes.Repeat([]byte("canary37"), 90)
 	for range 300 {
 		sender, out, receiver, in := sealedPair(t)
-		if _, err := sender.Write(said[:400]); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := sender.Write(said[400:]); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(sender.Write(said[:400]))(t)
+		must.Get(sender.Write(said[400:]))(t)
 		if bytes.Contains(out.out, said[:8]) {
 			t.Fatal("it is in the clear")
 		}
@@ -198,9 +186,7 @@ func couple(t *testing.T, guards [2]Guard, distrust int) (zero, one *Endpoint) {
 		if rank == distrust {
 			peers[1-rank].Cert[5] ^= 1
 		}
-		if err := e.Meet(identity(rank, 2), peers); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, e.Meet(identity(rank, 2), peers))
 	}
 	return zero, one
 }
@@ -233,10 +219,7 @@ func TestGuardsPeekAndNote(t *testing.T) {
 	for _, guard := range []Guard{Checked, Encrypted} {
 		t.Run(fmt.Sprint(guard), func(t *testing.T) {
 			zero, one := couple(t, [2]Guard{guard, guard}, -1)
-			conns, err := zero.Dial(testContext(t), 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			conns := must.Get(zero.Dial(testContext(t), 1))(t)
 			to := conns[0]
 			from := awaitConns(t, one, 0)[0]
 			defer to.Close()

@@ -3,6 +3,7 @@ package secure
 import (
 	"bytes"
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"testing"
@@ -52,9 +53,7 @@ func record(t testing.TB) (dialer, acceptor *handshaker, dialed, accepted []byte
 		_, err := acceptor.accept(b, everyone)
 		failed <- err
 	}()
-	if err := errors.Join(dialer.dial(a, 1, 0), <-failed); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(dialer.dial(a, 1, 0), <-failed))
 	return dialer, acceptor, a.sent.Bytes(), b.sent.Bytes()
 }
 

@@ -3,6 +3,7 @@ package secure
 import (
 	"bytes"
 	"context"
+	"github.com/gorun/gorun/internal/test/must"
 	"net/netip"
 	"testing"
 	"time"
@@ -30,10 +31,7 @@ func testContext(t testing.TB) context.Context {
 // open returns an endpoint that has not met, and that closes with the test.
 func open(t testing.TB, guard Guard, stripes int, addrs ...netip.Addr) *Endpoint {
 	t.Helper()
-	e, err := Listen(testContext(t), append(addrs, loopback()), Config{Stripes: stripes, Guard: guard})
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Listen(testContext(t), append(addrs, loopback()), Config{Stripes: stripes, Guard: guard}))(t)
 	t.Cleanup(e.Close)
 	return e
 }
@@ -53,19 +51,14 @@ func meetWithin(t testing.TB, timeout time.Duration, rank, stripes int, addrs ..
 	for i := range addrs {
 		peers[i].Addrs = addrs[i]
 	}
-	if err := e.Meet(identity(rank, len(addrs)), peers); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, e.Meet(identity(rank, len(addrs)), peers))
 	return e
 }
 
 // awaitConns returns the connections of a lower rank. They close with the test.
 func awaitConns(t testing.TB, e *Endpoint, rank int) []*Conn {
 	t.Helper()
-	conns, err := arrival(testContext(t), e, rank)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conns := must.Get(arrival(testContext(t), e, rank))(t)
 	t.Cleanup(func() { closeAll(conns) })
 	return conns
 }

@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -12,19 +13,13 @@ import (
 // C14: clocks of hosts differ and are set, so no message has a time of day, and nothing here looks
 // at one.
 func TestNoTimeOfDayOnTheWire(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(filepath.Glob("*.go"))(t)
 	durations := 0
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(parser.ParseFile(token.NewFileSet(), file, nil, 0))(t)
 		ast.Inspect(f, func(n ast.Node) bool {
 			s, ok := n.(*ast.SelectorExpr)
 			if !ok {

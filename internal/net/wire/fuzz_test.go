@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"slices"
 	"strings"
@@ -173,10 +174,7 @@ func FuzzJob(f *testing.F) {
 		if err := NewWriter(&stream).SendMessage(TypeJob, job); err != nil {
 			t.Skip(err) // too large
 		}
-		frame, err := NewReader(&stream).Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		frame := must.Get(NewReader(&stream).Next())(t)
 		var again Job
 		if err := frame.Decode(&again); err != nil || !same(job, again) {
 			t.Fatalf("%+v\nis %+v, %v", job, again, err)

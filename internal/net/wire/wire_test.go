@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net/netip"
 	"reflect"
@@ -23,9 +24,7 @@ func TestFramesComeBackAsSent(t *testing.T) {
 	var stream bytes.Buffer
 	w := NewWriter(&stream)
 	for _, f := range sent {
-		if err := w.Send(f.Type, f.Stream, f.Payload); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Send(f.Type, f.Stream, f.Payload))
 	}
 	r := NewReader(&stream)
 	for i, want := range sent {
@@ -44,13 +43,8 @@ func TestFramesComeBackAsSent(t *testing.T) {
 func carried(t *testing.T, typ Type, message any) Frame {
 	t.Helper()
 	var stream bytes.Buffer
-	if err := NewWriter(&stream).SendMessage(typ, message); err != nil {
-		t.Fatal(err)
-	}
-	f, err := NewReader(&stream).Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, NewWriter(&stream).SendMessage(typ, message))
+	f := must.Get(NewReader(&stream).Next())(t)
 	return f
 }
 
@@ -70,9 +64,7 @@ func TestMessagesKeepEveryByte(t *testing.T) {
 	if !bytes.Contains(f.Payload, []byte(`"Argv":["cHJvZw==","AQID`)) {
 		t.Errorf("sent %s", f.Payload)
 	}
-	if err := f.Decode(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, f.Decode(&got))
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)
 	}
@@ -151,12 +143,8 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 	w := NewWriter(&stream)
 	r := NewReader(&stream)
 	turn := func() {
-		if err := w.Send(TypeOutput, 3, payload); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := r.Next(); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.Send(TypeOutput, 3, payload))
+		must.Get(r.Next())(t)
 	}
 	turn()
 	if n := testing.AllocsPerRun(100, turn); n > 0 {
@@ -198,9 +186,7 @@ func TestCreditBlocksAndReturns(t *testing.T) {
 	case <-time.After(10 * time.Millisecond):
 	}
 	for _, n := range []int{FrameCost, 4} {
-		if err := c.Add(n); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, c.Add(n))
 	}
 	if n := <-took; n != 4 {
 		t.Errorf("took %d, want the 4 returned", n)

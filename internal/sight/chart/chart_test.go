@@ -3,6 +3,7 @@ package chart
 import (
 	"encoding/xml"
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math"
 	"slices"
@@ -88,10 +89,7 @@ func TestTicks(t *testing.T) {
 // A page obeys nothing of what hosts and users say.
 func TestPageIsEscaped(t *testing.T) {
 	const evil = "\"><script>alert(1)</script>\x1b[2J"
-	raster, err := Raster([][]float64{{0, 1, math.NaN()}}, 9, evil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	raster := must.Get(Raster([][]float64{{0, 1, math.NaN()}}, 9, evil))(t)
 	heat := HeatMap{Text: evil, Rows: []string{evil}, Columns: []string{evil}}
 	heat.Cells = []Cell{{Heat: 2, Text: evil}, {Heat: math.NaN()}}
 	plot := BySize(evil, evil, Micros, nil)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,9 +32,7 @@ func open(t *testing.T, o Options) *Server {
 		o.Failed = func(err error) { t.Error(err) }
 	}
 	s := New(o)
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Listen())
 	t.Cleanup(func() { _ = s.Close() })
 	return s
 }
@@ -154,12 +153,8 @@ func TestLongFolders(t *testing.T) {
 func TestFoldersThatCannotBeUsed(t *testing.T) {
 	dir := t.TempDir()
 	p := placeIn(dir)
-	if err := os.MkdirAll(filepath.Join(dir, "run"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(p.Runtime, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Join(dir, "run"), 0o700))
+	must.OK(t, os.WriteFile(p.Runtime, nil, 0o600))
 	s := open(t, Options{Place: p})
 	if found, _ := filepath.Glob(filepath.Join(p.State, s.ID()+"@here.sock")); len(found) != 1 {
 		t.Error("the state folder was not used")
@@ -175,9 +170,7 @@ func TestFoldersAndSocketsAreTheUsersAlone(t *testing.T) {
 	old := unix.Umask(0)
 	defer unix.Umask(old)
 	p := placeIn(t.TempDir())
-	if err := os.MkdirAll(p.Runtime, 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(p.Runtime, 0o777))
 	s := open(t, Options{Place: p, Job: Job{Detached: true}})
 	s.Finish(0, "")
 	seen := 0
@@ -205,14 +198,9 @@ func TestFoldersAndSocketsAreTheUsersAlone(t *testing.T) {
 // made it.
 func TestDeadSockets(t *testing.T) {
 	p := placeIn(t.TempDir())
-	if err := os.MkdirAll(p.Runtime, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(p.Runtime, 0o700))
 	for _, name := range []string{"a2b3@here.sock", "a2b3@there.sock"} {
-		l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(p.Runtime, name), Net: "unix"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(p.Runtime, name), Net: "unix"}))(t)
 		l.SetUnlinkOnClose(false)
 		l.Close()
 	}
@@ -228,16 +216,10 @@ func TestDeadSockets(t *testing.T) {
 func TestPagesOfTheWebAreRefused(t *testing.T) {
 	p := placeIn(t.TempDir())
 	s := open(t, Options{Place: p})
-	f, err := p.Find(t.Context(), s.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(p.Find(t.Context(), s.ID()))(t)
 	r, _ := http.NewRequest(http.MethodPost, "http://gorun/v1/stop", strings.NewReader("{}"))
 	r.Header.Set("Origin", "https://example.com")
-	answer, err := f.Client.http.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	answer := must.Get(f.Client.http.Do(r))(t)
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusForbidden {
 		t.Errorf("%v", answer.Status)
@@ -249,14 +231,12 @@ func TestHistoryIsBounded(t *testing.T) {
 	code := 0
 	program := []string{strings.Repeat("x", 1<<20)}
 	for i := range 9 {
-		if err := p.remember(Job{
+		must.OK(t, p.remember(Job{
 			ID:      fmt.Sprint(i),
 			Ended:   time.Now(),
 			Code:    &code,
 			Program: program,
-		}); err != nil {
-			t.Fatal(err)
-		}
+		}))
 	}
 	jobs, err := p.past(time.Now())
 	if err != nil || len(jobs) < 1 || len(jobs) > 4 || jobs[len(jobs)-1].ID != "8" {
@@ -307,14 +287,8 @@ func TestKilledDetachedJobIsListed(t *testing.T) {
 func TestOutputReachesReadersAndLog(t *testing.T) {
 	p := placeIn(t.TempDir())
 	s := open(t, Options{Place: p, Job: Job{Detached: true, Size: 4}})
-	f, err := p.Find(t.Context(), s.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := f.Client.Output(t.Context(), -1, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(p.Find(t.Context(), s.ID()))(t)
+	body := must.Get(f.Client.Output(t.Context(), -1, true))(t)
 	defer body.Close()
 	var want bytes.Buffer
 	for i := range 1000 {
@@ -323,10 +297,7 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 		s.Add(i%4, 1, time.Now(), []byte(line))
 	}
 	s.Finish(0, "")
-	stream, err := io.ReadAll(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stream := must.Get(io.ReadAll(body))(t)
 	var got bytes.Buffer
 	for _, r := range records(t, stream) {
 		got.Write(r.Data)

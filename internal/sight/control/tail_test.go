@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -21,9 +22,7 @@ func records(t *testing.T, stream []byte) (all []Record) {
 		if err == io.EOF {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		rec.Data = bytes.Clone(rec.Data)
 		all = append(all, rec)
 	}
@@ -161,9 +160,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 	for tail.loggedAll() != nil {
 		time.Sleep(time.Millisecond)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Mkdir(dir, 0o700))
 	tail.Add(time.Now(), 2, 1, []byte("kept"))
 	wait()
 	if len(failures) != 0 {

@@ -10,19 +10,14 @@ import (
 
 	"github.com/gorun/gorun/internal/pickle"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // testdata/gloo.pickle was written by PyTorch 2.15 itself: rank 0 of two, with three calls of
 // all_reduce by the backend gloo.
 func TestDumpOfPyTorch(t *testing.T) {
-	data, err := os.ReadFile("testdata/gloo.pickle")
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := Parse(data, time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/gloo.pickle"))(t)
+	d := must.Get(Parse(data, time.Now()))(t)
 	if len(d.Groups) != 1 || d.Groups[0].Desc != "default_pg" || d.Groups[0].Last != 3 || len(d.Groups[0].Calls) != 3 {
 		t.Fatalf("%+v", d)
 	}
@@ -49,10 +44,7 @@ class Attack:
         return os.system, ("touch owned",)
 sys.stdout.buffer.write(pickle.dumps({"version": "2.10", "entries": [Attack()]}, protocol=int(sys.argv[1])))`, protocol)
 		cmd.Dir = dir
-		data, err := cmd.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		data := must.Get(cmd.Output())(t)
 		if d, err := Parse(data, time.Now()); err == nil {
 			t.Errorf("protocol %s: %+v", protocol, d)
 		}
@@ -89,10 +81,7 @@ func TestCallsThatGoOnAreKept(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	data, err := os.ReadFile("testdata/gloo.pickle")
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := must.Get(os.ReadFile("testdata/gloo.pickle"))(f)
 	f.Add(data)
 	f.Add([]byte("\x80\x02}X\x07\x00\x00\x00versionX\x01\x00\x00\x002s."))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -3,6 +3,7 @@ package ras
 import (
 	"bufio"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"net"
 	"strings"
 	"testing"
@@ -43,9 +44,7 @@ func TestAnswerInJSON(t *testing.T) {
 		`{"nccl_version": "2.30.7", "communicators": [{"hash": "0x1", "size": 2, "ranks": [{"rank": 0, "host": "10.0.0.1", "pid": 7,
 		"status": {"init_state": 0, "async_error": 6, "abort_flag": true}, "collective_counts": {"AllReduce": 3}}],
 		"missing_ranks": [{"rank": 1, "pid": 8, "status": {"considered_dead": true}}]}], "ras": {"timeouts_count": 0}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	c := s.Comms[0]
 	if s.Version != "2.30.7" || c.Size != 2 || c.Ranks[0].PID != 7 || c.Ranks[0].Counts["AllReduce"] != 3 ||
 		!c.Ranks[0].Status.Abort || !c.Missing[0].Status.Dead {
@@ -54,11 +53,8 @@ func TestAnswerInJSON(t *testing.T) {
 }
 
 func TestAnswerInText(t *testing.T) {
-	s, err := Ask(serve(t, "ERROR: Unknown command SET FORMAT json", "NCCL version 2.24.3 compiled with CUDA "+
-		"12.8\nnoise\n\nErrors\n======\n\nDEAD\n  1 job process\n\nWarnings\n========\n\nW\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Ask(serve(t, "ERROR: Unknown command SET FORMAT json", "NCCL version 2.24.3 compiled with CUDA "+
+		"12.8\nnoise\n\nErrors\n======\n\nDEAD\n  1 job process\n\nWarnings\n========\n\nW\n")))(t)
 	if got := fmt.Sprintf("%s %q", s.Version, s.Lines); got != `2.24.3 ["DEAD" "  1 job process" "W"]` {
 		t.Error(got)
 	}

@@ -2,15 +2,13 @@ package recorder
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/must"
 	"testing"
 	"time"
 )
 
 func BenchmarkCall(b *testing.B) {
-	r, err := New(0, 1, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	r := must.Get(New(0, 1, 0))(b)
 	defer r.Close()
 	for _, name := range []string{"", "layer1.0.conv1.weight"} {
 		for _, brief := range []bool{false, true} {

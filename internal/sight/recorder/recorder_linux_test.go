@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestMain(m *testing.M) {
@@ -51,27 +52,14 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 	cmd.Env = append(os.Environ(), "RECORDER_TEST=1")
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cmd.Start())
 	defer func() { in.Close(); _ = cmd.Wait() }()
-	if _, err := fmt.Fscanln(out, new(string)); err != nil {
-		t.Fatal(err)
-	}
-	r, err := Open(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Fscanln(out, new(string)))(t)
+	r := must.Get(Open(cmd.Process.Pid))(t)
 	defer r.Close()
-	before, err := r.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := must.Get(r.Read())(t)
 	time.Sleep(20 * time.Millisecond)
-	s, err := r.Read()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(r.Read())(t)
 	if s.Rank != 3 || s.Size != 8 || s.Epoch != 2 || !s.Joined || s.Calls != 101 || s.Bytes != 100*4096 || s.Time <= 0 {
 		t.Errorf("%+v", s)
 	}
@@ -108,10 +96,7 @@ func TestAnotherUserReadsNoRecord(t *testing.T) {
 	if os.Getuid() != 0 {
 		lab.Skip(t, "needs root, to become another user")
 	}
-	r, err := New(0, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(0, 1, 0))(t)
 	defer r.Close()
 	fd := r.file.Fd()
 	cmd := exec.Command("cat", fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), fd))
@@ -128,15 +113,9 @@ func TestProcessWithoutARecord(t *testing.T) {
 }
 
 func TestClosedRecordIsGone(t *testing.T) {
-	r, err := New(0, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(0, 1, 0))(t)
 	l := r.Lane("", 1)
-	reader, err := Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(Open(os.Getpid()))(t)
 	r.Close()
 	if reader.Published() {
 		t.Error("a closed record is published")
@@ -152,10 +131,7 @@ func TestClosedRecordIsGone(t *testing.T) {
 // Brief calls are recorded with the mean of those that are measured, and all others with their own
 // times.
 func TestBriefCallsHaveAMeanTime(t *testing.T) {
-	r, err := New(0, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(0, 1, 0))(t)
 	defer r.Close()
 	l := r.Lane("", 1)
 	for i := range uint64(1000) {
@@ -167,10 +143,7 @@ func TestBriefCallsHaveAMeanTime(t *testing.T) {
 	l.Enter(4, 1001, 8, -1, -1, "", 0)
 	time.Sleep(20 * time.Millisecond)
 	l.Leave(false)
-	reader, err := Open(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := must.Get(Open(os.Getpid()))(t)
 	defer reader.Close()
 	s, err := reader.Read()
 	if err != nil || s.Calls != 1001 || len(s.Comms) != 1 {
@@ -187,10 +160,7 @@ func TestBriefCallsHaveAMeanTime(t *testing.T) {
 }
 
 func TestCallAllocatesNothing(t *testing.T) {
-	r, err := New(0, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(0, 1, 0))(t)
 	defer r.Close()
 	l := r.Lane("", 1)
 	if n := testing.AllocsPerRun(100, func() { l.Enter(4, 1, 4, -1, -1, "name", 0); l.Leave(false) }); n != 0 {
@@ -200,25 +170,16 @@ func TestCallAllocatesNothing(t *testing.T) {
 
 // There are as many tensors as there is memory, and the record has room for 64.
 func TestMoreTensorsThanRoom(t *testing.T) {
-	r, err := New(0, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(New(0, 1, 0))(t)
 	defer r.Close()
 	var slots []int
 	for range 3 * tensors {
 		slots = append(slots, r.Submitted("", 4, 1, "t"))
 	}
 	read := func() Snapshot {
-		reader, err := Open(os.Getpid())
-		if err != nil {
-			t.Fatal(err)
-		}
+		reader := must.Get(Open(os.Getpid()))(t)
 		defer reader.Close()
-		s, err := reader.Read()
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(reader.Read())(t)
 		return s
 	}
 	if s := read(); s.Pending != 3*tensors || len(s.Tensors) != tensors {

@@ -14,6 +14,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/internal/sight/watch/record"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // recorded is a run of an hour in which rank 1 hangs in the middle and rank 2 fails at the end.
@@ -68,9 +69,7 @@ func recorded(ranks, points int) record.Record {
 func write(t testing.TB, r record.Record) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, Write(&b, r))
 	return b.String()
 }
 
@@ -116,11 +115,8 @@ func TestReportCountsLinesExactly(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "record")
 		began := time.Now()
-		r, err := record.Create(dir, record.Run{Program: []string{"p"}, Size: 1, Began: began},
-			func(err error) { t.Error(err) })
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(record.Create(dir, record.Run{Program: []string{"p"}, Size: 1, Began: began},
+			func(err error) { t.Error(err) }))(t)
 		for i := range tt.samples {
 			s := watch.Sample{At: began.Add(time.Duration(i) * every), Seconds: 1, Ranks: []watch.Rank{{State: "R",
 				LinesTotal: tt.total(i)}}}
@@ -130,10 +126,7 @@ func TestReportCountsLinesExactly(t *testing.T) {
 			r.Sample(s)
 		}
 		r.Close("", 0, "", nil)
-		all, err := record.Read(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must.Get(record.Read(dir))(t)
 		want := tt.total(tt.samples - 1)
 		if got := collect(all).rows[0].lines; got != want {
 			t.Errorf("%s: %d lines, want %d", name, got, want)
@@ -192,9 +185,7 @@ func TestBrowserShowsTheReport(t *testing.T) {
 	lab.Need(t, "chromium")
 	dir := t.TempDir()
 	name := filepath.Join(dir, "report.html")
-	if err := os.WriteFile(name, []byte(write(t, recorded(512, 1800))), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(name, []byte(write(t, recorded(512, 1800))), 0o600))
 	browser := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+dir+
 		"/profile", "--enable-logging=stderr", "--dump-dom", "file://"+name)
 	var dom, log bytes.Buffer

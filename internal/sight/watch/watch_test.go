@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // host is an agent without readings.
@@ -47,9 +48,7 @@ func TestReadingsArriveInPieces(t *testing.T) {
 		var got []*reading
 		p := parser{owns: func(rank int) bool { return rank == 1 }}
 		for at := 0; at < len(all); at += size {
-			if err := p.add(all[at:min(len(all), at+size)], func(r *reading) { got = append(got, r) }); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, p.add(all[at:min(len(all), at+size)], func(r *reading) { got = append(got, r) }))
 		}
 		if len(got) != 2 || got[0].at != 5 || got[0].host.CPUs != 2 || got[0].ranks[1].State != "R?[2J" &&
 			strings.Contains(got[0].ranks[1].State, "\x1b") || len(got[1].ranks) != 0 {

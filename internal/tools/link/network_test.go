@@ -100,9 +100,7 @@ func (h *host) datagrams(t *testing.T) *net.UDPConn {
 
 func send(t *testing.T, conn *net.UDPConn, to *host, text string) {
 	t.Helper()
-	if _, err := conn.WriteToUDP([]byte(text), &net.UDPAddr{IP: to.addr.AsSlice(), Port: 7000}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(conn.WriteToUDP([]byte(text), &net.UDPAddr{IP: to.addr.AsSlice(), Port: 7000}))(t)
 }
 
 func receive(t *testing.T, conn *net.UDPConn, want string) {

@@ -8,16 +8,15 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // B13 and V12, as far as CI has time; `make soak` runs longer.
 func TestSoak(t *testing.T) {
 	lab.Need(t, "sshd")
 	dir := t.TempDir()
-	if err := errors.Join(lab.BuildStatic("../../..", dir, "./cmd/gorun"), os.Chmod(filepath.Dir(dir), 0o755),
-		os.Chmod(dir, 0o755)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(lab.BuildStatic("../../..", dir, "./cmd/gorun"), os.Chmod(filepath.Dir(dir), 0o755),
+		os.Chmod(dir, 0o755)))
 	for _, kept := range []bool{false, true} {
 		if err := run(t.Context(), filepath.Join(dir, "gorun"), kept, 50, 50); err != nil {
 			t.Errorf("hosts kept: %v: %v", kept, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func sample() watch.Sample {
@@ -130,13 +131,9 @@ func TestOpenMetrics(t *testing.T) {
 		if unit != "" {
 			f.Unit = &unit
 		}
-		if _, err := expfmt.MetricFamilyToOpenMetrics(&want, f); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(expfmt.MetricFamilyToOpenMetrics(&want, f))(t)
 	}
-	if _, err := expfmt.FinalizeOpenMetrics(&want); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(expfmt.FinalizeOpenMetrics(&want))(t)
 	got := string(OpenMetrics.Text(Job{"g7k2", "train"}, sample()))
 	if !strings.HasSuffix(got, "\n# EOF\n") || strings.Count(got, "# EOF") != 1 {
 		t.Errorf("the end is missing:\n%s", got)
@@ -176,19 +173,12 @@ func TestOpenMetrics(t *testing.T) {
 func TestReadersSeeWholeFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "gorun.prom")
-	target, err := OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := must.Get(OpenFile(path))(t)
 	old, err := os.Open(path) // a reader that is slow
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer old.Close()
 	for range 2 {
-		if err := target.Put(Job{}, sample()); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, target.Put(Job{}, sample()))
 	}
 	if text, err := io.ReadAll(old); err != nil || len(text) != 0 {
 		t.Errorf("%q, %v", text, err)
@@ -203,9 +193,7 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}
-	if err := os.Symlink("elsewhere", path); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Symlink("elsewhere", path))
 	if _, err := OpenFile(path); err == nil {
 		t.Error("a link is replaced")
 	}
@@ -215,25 +203,14 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 }
 
 func TestServer(t *testing.T) {
-	s, err := Listen(netip.MustParseAddrPort("127.0.0.1:0"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Listen(netip.MustParseAddrPort("127.0.0.1:0")))(t)
 	defer s.Close()
-	if err := s.Put(Job{"g7k2", "train"}, sample()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, s.Put(Job{"g7k2", "train"}, sample()))
 	for accept, format := range map[string]Format{"": Prometheus, "text/plain": Prometheus,
 		"application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1": OpenMetrics} {
-		request, err := http.NewRequestWithContext(t.Context(), "GET", s.URL(), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := must.Get(http.NewRequestWithContext(t.Context(), "GET", s.URL(), nil))(t)
 		request.Header.Set("Accept", accept)
-		answer, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(http.DefaultClient.Do(request))(t)
 		text, err := io.ReadAll(answer.Body)
 		answer.Body.Close()
 		if want := format.Text(Job{"g7k2", "train"}, sample()); err != nil || !bytes.Equal(text, want) ||

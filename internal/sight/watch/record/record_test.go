@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func create(t *testing.T, run Run) (*Recorder, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new", "record")
-	r, err := Create(dir, run, func(err error) { t.Error(err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Create(dir, run, func(err error) { t.Error(err) }))(t)
 	return r, dir
 }
 
@@ -146,9 +144,7 @@ func TestMalformedRecords(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		for file, text := range files {
-			if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600))
 		}
 		if r, err := Read(dir); err == nil {
 			t.Errorf("%s: %+v", name, r)
@@ -162,10 +158,7 @@ func TestMalformedRecords(t *testing.T) {
 
 func TestFullDiskEndsTheRecordOnce(t *testing.T) {
 	failures := 0
-	r, err := Create(filepath.Join(t.TempDir(), "x"), Run{Began: time.Now()}, func(error) { failures++ })
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Create(filepath.Join(t.TempDir(), "x"), Run{Began: time.Now()}, func(error) { failures++ }))(t)
 	r.samples.Close() // as if nothing could be written
 	for range 3 {
 		r.Sample(watch.Sample{Seconds: 1})
@@ -225,9 +218,7 @@ func TestHostileFolders(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r, dir := create(t, Run{Program: []string{"a"}, Size: 1, Began: time.Now()})
 			r.Close("g7k2", 0, "", nil)
-			if err := c.make(dir); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.make(dir))
 			all, err := Read(dir)
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("%v, want %q", err, c.want)
