@@ -296,9 +296,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 			t.Fatal("a message has come before it was sent")
 		}
 		first, err := comms[0].StartHere(message(-1, v))
-		if err = errors.Join(err, late.Wait(ctx), first.Wait(ctx)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, late.Wait(ctx), first.Wait(ctx)))
 		for range 2 {
 			h, err := comms[0].StartHere(message(-1, v)) // nobody receives it now
 			must.OK(t, err)
@@ -306,9 +304,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 		}
 		for _, dst := range got {
 			h, err := comms[1].StartHere(message(0, dst))
-			if err = errors.Join(err, h.Wait(ctx), same(dst, v)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, errors.Join(err, h.Wait(ctx), same(dst, v)))
 		}
 	}
 }

@@ -377,10 +377,8 @@ func TestDeviceAllocatesNothing(t *testing.T) {
 				Scale: 0.5}, {}}
 			two[1] = two[0]
 			n := testing.AllocsPerRun(200, func() {
-				if err := errors.Join(d.AllReduce(ctx, 0, at, at, 1000, ring.Float32, ring.Avg), d.Do(ctx, 0, two...),
-					d.Wait(ctx)); err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, errors.Join(d.AllReduce(ctx, 0, at, at, 1000, ring.Float32, ring.Avg), d.Do(ctx, 0, two...),
+					d.Wait(ctx)))
 			})
 			if n != 0 && !raceEnabled { // the race detector allocates
 				t.Errorf("%v allocations in three calls", n)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -68,8 +69,6 @@ func available(t *testing.T) int {
 	}
 	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
 	kilobytes := 0
-	if _, err := fmt.Sscan(rest, &kilobytes); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(fmt.Sscan(rest, &kilobytes))(t)
 	return kilobytes << 10
 }

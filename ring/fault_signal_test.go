@@ -26,9 +26,7 @@ func TestSignalStorm(t *testing.T) {
 	defer signal.Stop(came)
 	every := unix.Itimerval{Interval: unix.Timeval{Usec: 1000}, Value: unix.Timeval{Usec: 1000}}
 	for _, which := range []unix.ItimerWhich{unix.ITIMER_REAL, unix.ITIMER_PROF} {
-		if _, err := unix.Setitimer(which, every); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(unix.Setitimer(which, every))(t)
 		defer unix.Setitimer(which, unix.Itimerval{})
 	}
 	<-came

@@ -221,9 +221,7 @@ func TestQueueDuplicate(t *testing.T) {
 	if first.Done() {
 		t.Error("done, and rank 1 has not come")
 	}
-	if _, err := ring.QueueBarrier(queues[1], "x"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(ring.QueueBarrier(queues[1], "x"))(t)
 	if err := first.Wait(ctx); err != nil || !first.Done() || first.Wait(ctx) != nil {
 		t.Errorf("wait: %v, done: %v", err, first.Done())
 	}
@@ -274,9 +272,7 @@ func TestQueueWaitNamesTheMissing(t *testing.T) {
 		}
 	}
 	for _, rank := range []int{0, 2} {
-		if _, err := ring.QueueBarrier(queues[rank], "x"); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(ring.QueueBarrier(queues[rank], "x"))(t)
 	}
 	if err := ticket.Wait(ctx); err != nil {
 		t.Errorf("the wait after: %v", err)

@@ -284,9 +284,7 @@ func TestQueueJoinIsSeen(t *testing.T) {
 	var text bytes.Buffer
 	must.OK(t, queues[1].StartTimeline(&text, ring.TimelineOptions{}))
 	for _, rank := range []int{1, 3} {
-		if _, err := queues[rank].Join(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(queues[rank].Join())(t)
 	}
 	first := ring.Collective{Kind: ring.KindBroadcast, Type: ring.Float32, Dst: ring.BufferOf(make([]float32, 1))}
 	err := ringtest.Each(2, func(i int) error {

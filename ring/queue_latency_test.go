@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -35,9 +36,7 @@ func BenchmarkQueueLatency(b *testing.B) {
 				err = json.Unmarshal([]byte(line), &got)
 			}
 			_, theirs := ranks[1].Hear("{")
-			if err = errors.Join(err, theirs); err != nil {
-				b.Fatal(err)
-			}
+			must.OK(b, errors.Join(err, theirs))
 			b.ReportMetric(got.Call, "call-µs")
 			b.ReportMetric(got.Do, "do-µs")
 			b.ReportMetric(got.Queue, "submit+wait-µs")

@@ -203,9 +203,7 @@ func TestQueueStall(t *testing.T) {
 			}
 		}
 		for _, rank := range []int{1, 2} {
-			if _, err := ring.QueueBarrier(queues[rank], "late"); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(ring.QueueBarrier(queues[rank], "late"))(t)
 		}
 		for _, ticket := range tickets {
 			if err := ticket.Wait(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
 )
@@ -22,20 +23,13 @@ func startAgent(t *testing.T, private ...any) (socket string) {
 	t.Helper()
 	ring := agent.NewKeyring()
 	for _, key := range private {
-		if err := ring.Add(agent.AddedKey{PrivateKey: key}); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, ring.Add(agent.AddedKey{PrivateKey: key}))
 	}
 	dir, err := os.MkdirTemp("", "agent") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
-	l, err := net.Listen("unix", socket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("unix", socket))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -51,14 +45,8 @@ func startAgent(t *testing.T, private ...any) (socket string) {
 
 func newPrivate(t *testing.T) (ed25519.PrivateKey, xssh.Signer) {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := xssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, private := must.GetTwo(ed25519.GenerateKey(rand.Reader))(t)
+	signer := must.Get(xssh.NewSignerFromKey(private))(t)
 	return private, signer
 }
 
@@ -167,9 +155,7 @@ func TestAuthByAgent(t *testing.T) {
 func TestAuthStuckAgent(t *testing.T) {
 	s, files := newServer(t)
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer l.Close()
 	files.write(t, s, "IdentityAgent "+l.Addr().String())
 	config := files.Config()
@@ -252,22 +238,14 @@ func TestAuthByCertificate(t *testing.T) {
 		ValidPrincipals: []string{"someone"},
 		ValidBefore:     xssh.CertTimeInfinity,
 	}
-	if err := cert.SignCert(rand.Reader, authority); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cert.SignCert(rand.Reader, authority))
 	writeFile(t, files.identity+"-cert.pub", string(xssh.MarshalAuthorizedKey(cert)))
 	dialTest(t, files)
 }
 
 func TestNoSHA1(t *testing.T) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := xssh.NewSignerFromKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(rsa.GenerateKey(rand.Reader, 2048))(t)
+	plain := must.Get(xssh.NewSignerFromKey(key))(t)
 	s := &signer{AlgorithmSigner: plain.(xssh.AlgorithmSigner)}
 	for _, algorithm := range s.Algorithms() {
 		if algorithm == xssh.KeyAlgoRSA {

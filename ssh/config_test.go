@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ssh/internal/config"
 )
 
@@ -38,16 +39,13 @@ func lookup(lines ...string) func(string) []string {
 }
 
 func TestMerge(t *testing.T) {
-	s, err := Config{Host: "node1", IdentityFiles: []string{"~/extra"}}.merge(lookup(
+	s := must.Get(Config{Host: "node1", IdentityFiles: []string{"~/extra"}}.merge(lookup(
 		"hostname node1.cluster", "user worker", "port 2222",
 		"identityfile ~/.ssh/id_ed25519", "identityfile ${KEYS}/%n-%r", "certificatefile %d/cert.pub",
 		"identitiesonly yes",
 		"identityagent ~/agent.sock", "proxycommand nc -x gate %h %p %%", "proxyjump none", "hostkeyalias cluster",
 		"userknownhostsfile ~/.ssh/known_hosts /other", "globalknownhostsfile none", "stricthostkeychecking no",
-		"hashknownhosts yes", "connecttimeout 7"), testMachine())
-	if err != nil {
-		t.Fatal(err)
-	}
+		"hashknownhosts yes", "connecttimeout 7"), testMachine()))(t)
 	want := settings{
 		alias:    "node1",
 		hostname: "node1.cluster",
@@ -72,10 +70,7 @@ func TestMerge(t *testing.T) {
 }
 
 func TestMergeDefaults(t *testing.T) {
-	s, err := Config{Host: "node1"}.merge(lookup(), testMachine())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Config{Host: "node1"}.merge(lookup(), testMachine()))(t)
 	if s.hostname != "node1" || s.port != 22 || s.user != "me" || s.agent != "/run/agent" || s.acceptNew ||
 		s.connectTimeout != defaultConnectTimeout {
 		t.Errorf("got %+v", s)
@@ -182,19 +177,13 @@ func TestOptionsLikeSSH(t *testing.T) {
 			asked := 0
 			for _, host := range hosts {
 				c := Config{Host: host, ConfigFile: file, Resolver: &r}
-				read, err := r.read(file, "/nonexistent")
-				if err != nil {
-					t.Fatal(err)
-				}
+				read := must.Get(r.read(file, "/nonexistent"))(t)
 				values, unsure := read.Values(host)
 				if unsure != nil {
 					asked++
 					continue
 				}
-				said, err := config.Ask(t.Context(), c.arguments()...)
-				if err != nil {
-					t.Fatal(err)
-				}
+				said := must.Get(config.Ask(t.Context(), c.arguments()...))(t)
 				got, gotErr := c.merge(func(k string) []string { return values[k] }, thisMachine())
 				want, wantErr := c.merge(func(k string) []string { return said[k] }, thisMachine())
 				if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
@@ -211,10 +200,7 @@ func TestOptionsLikeSSH(t *testing.T) {
 func TestWithoutSSHBinary(t *testing.T) {
 	s, files := newServer(t)
 	t.Setenv("PATH", "/nonexistent")
-	c, err := Dial(t.Context(), files.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Dial(t.Context(), files.Config()))(t)
 	defer c.Close()
 	if c.RemoteAddr().String() != s.listen.Addr().String() {
 		t.Error(c.RemoteAddr())
@@ -264,9 +250,7 @@ func TestHangingMatchExec(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nsleep 9 & wait\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nsleep 9 & wait\n"), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()

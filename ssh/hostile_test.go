@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 )
@@ -27,18 +28,13 @@ func (plainConn) RemoteAddr() net.Addr { return proxyAddr{} }
 // connPair returns two connected ends.
 func connPair(t testing.TB) (client, server net.Conn) {
 	t.Helper()
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	fds := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	var ends []net.Conn
 	for _, fd := range fds {
 		file := os.NewFile(uintptr(fd), "pair")
 		conn, err := net.FileConn(file)
 		file.Close()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ends = append(ends, conn)
 	}
 	return plainConn{ends[0]}, ends[1]

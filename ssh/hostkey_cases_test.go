@@ -14,6 +14,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // hostKeyLab has servers with one host key and several certificates for it.
@@ -57,13 +58,8 @@ func newHostKeyLab(t *testing.T) *hostKeyLab {
 				ValidBefore:     xssh.CertTimeInfinity,
 			}
 			mangle(cert)
-			if err := cert.SignCert(rand.Reader, l.authority); err != nil {
-				t.Fatal(err)
-			}
-			signer, err := xssh.NewCertSigner(cert, l.host)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, cert.SignCert(rand.Reader, l.authority))
+			signer := must.Get(xssh.NewCertSigner(cert, l.host))(t)
 			s.config.AddHostKey(signer)
 		})
 		l.servers[kind] = files

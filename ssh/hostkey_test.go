@@ -16,16 +16,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 )
 
 func mustHostKeys(t testing.TB, s settings) *hostKeys {
 	t.Helper()
-	k, err := newHostKeys(s, s.target(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(newHostKeys(s, s.target(), nil))(t)
 	return k
 }
 
@@ -104,10 +102,7 @@ func TestAcceptNew(t *testing.T) {
 		config := files.Config()
 		config.AcceptNew = true
 		for range 2 {
-			c, err := Dial(t.Context(), config)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Dial(t.Context(), config))(t)
 			c.Close()
 		}
 		text, _ := os.ReadFile(files.known)
@@ -190,18 +185,10 @@ func TestKnownHostsAreReadOnce(t *testing.T) {
 
 func TestLockedKnownHosts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
-	holder, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	holder := must.Get(os.Create(path))(t)
 	defer holder.Close()
-	if err := lock(t.Context(), holder); err != nil {
-		t.Fatal(err)
-	}
-	other, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, lock(t.Context(), holder))
+	other := must.Get(os.Open(path))(t)
 	defer other.Close()
 	within(t, hangLimit, "lock", func() {
 		if err := lock(timeout(t, 50*time.Millisecond), other); err == nil {
@@ -213,14 +200,8 @@ func TestLockedKnownHosts(t *testing.T) {
 // TestHostKeyChoice is about which of a server's keys is asked for and how the
 // names in the files match.
 func TestHostKeyChoice(t *testing.T) {
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := xssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	second := must.Get(xssh.NewSignerFromKey(private))(t)
 	s, files := newServer(t, func(s *server) { s.config.AddHostKey(second) })
 	port := s.listen.Addr().(*net.TCPAddr).Port
 	name := fmt.Sprintf("[127.0.0.1]:%d", port)
@@ -278,13 +259,8 @@ func TestHostCertificates(t *testing.T) {
 			ValidBefore:     xssh.CertTimeInfinity,
 		}
 		mangle(cert)
-		if err := cert.SignCert(rand.Reader, authority); err != nil {
-			t.Fatal(err)
-		}
-		signer, err := xssh.NewCertSigner(cert, plain)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, cert.SignCert(rand.Reader, authority))
+		signer := must.Get(xssh.NewCertSigner(cert, plain))(t)
 		return signer
 	}
 	good := func(*xssh.Certificate) {}

@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,12 +24,8 @@ func TestKnownNames(t *testing.T) {
 			"no\n@revoked bad ssh-rsa AAAA\n\n*.lab ssh-rsa AAAA\nf1 ssh-rsa AAAA\n",
 	} {
 		path := filepath.Join(home, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	known := []string{"10.0.0.7", "f1", "k1", "p1"}
 	want := append(slices.Clone(known), "f2", "gpu1", "m1", "x1", "x2")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const insideEnv = "GORUN_TEST_INSIDE"
@@ -44,10 +45,7 @@ func TestOpenSSHLoginShells(t *testing.T) {
 	var specs []lab.Spec
 	for _, name := range shells {
 		lab.Need(t, name)
-		path, err := exec.LookPath(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		path := must.Get(exec.LookPath(name))(t)
 		server := []string{"MaxSessions 1", "Subsystem sftp /usr/lib/openssh/sftp-server"}
 		specs = append(specs, lab.Spec{
 			Name:    name,
@@ -65,10 +63,7 @@ func TestOpenSSHLoginShells(t *testing.T) {
 	}
 	for _, name := range shells {
 		t.Run(name, func(t *testing.T) {
-			c, err := Dial(t.Context(), Config{Host: name, ConfigFile: config})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Dial(t.Context(), Config{Host: name, ConfigFile: config}))(t)
 			defer c.Close()
 			words := nasty()
 			out := mustRun(t, c, append([]string{"/usr/bin/printf", `<%s>`}, words...)...)
@@ -76,9 +71,7 @@ func TestOpenSSHLoginShells(t *testing.T) {
 				t.Errorf("got  %q\nwant %q", out, want)
 			}
 			program := ".cache/gorun/it is/program"
-			if err := c.Put(t.Context(), program, 0o700, strings.NewReader("#!/bin/sh\necho $PWD\n")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Put(t.Context(), program, 0o700, strings.NewReader("#!/bin/sh\necho $PWD\n")))
 			home := mustRun(t, c, program)
 			if !strings.HasSuffix(home, filepath.Join(filepath.Dir(config), "home")) {
 				t.Errorf("the program ran in %q", home)
@@ -98,10 +91,7 @@ func TestOpenSSHCutOff(t *testing.T) {
 		return
 	}
 	noLeaks(t)
-	c, err := Dial(t.Context(), Config{Host: "f1", ConfigFile: config})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Dial(t.Context(), Config{Host: "f1", ConfigFile: config}))(t)
 	defer c.Close()
 	stdin, feed := io.Pipe()
 	defer feed.Close()
@@ -116,7 +106,7 @@ func TestOpenSSHCutOff(t *testing.T) {
 		}
 		return len(p), nil
 	})
-	err = c.Run(t.Context(), sh("echo up; exec cat"), stdin, heard, nil)
+	err := c.Run(t.Context(), sh("echo up; exec cat"), stdin, heard, nil)
 	var lost *LostError
 	if !errors.As(err, &lost) || lost.Err == nil {
 		t.Errorf("err is %v", err)

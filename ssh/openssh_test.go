@@ -14,16 +14,14 @@ import (
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // These tests hold the client against real sshds.
 
 func labDial(t *testing.T, c *lab.Cluster, host string) *Client {
 	t.Helper()
-	client, err := Dial(t.Context(), Config{Host: host, ConfigFile: c.ConfigFile})
-	if err != nil {
-		t.Fatal(err)
-	}
+	client := must.Get(Dial(t.Context(), Config{Host: host, ConfigFile: c.ConfigFile}))(t)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
@@ -56,9 +54,7 @@ func TestOpenSSHRunAndPut(t *testing.T) {
 		}
 		file := filepath.Join(t.TempDir(), "new", "program")
 		for _, text := range []string{"#!/bin/sh\necho one\n", "#!/bin/sh\necho two\n"} {
-			if err := c.Put(t.Context(), file, 0o755, strings.NewReader(text)); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Put(t.Context(), file, 0o755, strings.NewReader(text)))
 		}
 		if got := mustRun(t, c, file); got != "two" {
 			t.Errorf("%s: the program says %q", h.Name, got)
@@ -94,10 +90,7 @@ func TestOpenSSHAuthFailure(t *testing.T) {
 // lab's own for all hosts. Host names and ports stay.
 func clientConfigFile(t *testing.T, hosts *lab.Cluster, options ...string) string {
 	t.Helper()
-	text, err := os.ReadFile(hosts.ConfigFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(hosts.ConfigFile))(t)
 	for _, option := range options {
 		keyword, _, _ := strings.Cut(option, " ")
 		var kept []string
@@ -166,10 +159,7 @@ func TestOpenSSHReadsWhatWeLearn(t *testing.T) {
 		known := filepath.Join(t.TempDir(), "known")
 		config := clientConfigFile(t, hosts, "UserKnownHostsFile "+known, "HashKnownHosts "+hash)
 		for _, host := range []string{"f1", "f2"} {
-			c, err := Dial(t.Context(), Config{Host: host, ConfigFile: config, AcceptNew: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(Dial(t.Context(), Config{Host: host, ConfigFile: config, AcceptNew: true}))(t)
 			c.Close()
 			if out, err := exec.Command("ssh", "-F", config, host, "true").CombinedOutput(); err != nil {
 				t.Errorf("ssh %s: %v: %s", host, err, out)
@@ -184,9 +174,7 @@ func TestOpenSSHAgent(t *testing.T) {
 	dir := t.TempDir()
 	locked := filepath.Join(dir, "locked")
 	secret, err := os.ReadFile(hosts.Identity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	writeFile(t, locked, string(secret))
 	if out, err := exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f",
 		locked).CombinedOutput(); err != nil {
@@ -210,10 +198,7 @@ func TestOpenSSHAgent(t *testing.T) {
 	if out, err := add.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	c, err := Dial(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Dial(t.Context(), config))(t)
 	defer c.Close()
 	if got := mustRun(t, c, "sh", "-c", "echo ${SSH_AUTH_SOCK:-none}"); got != "none" {
 		t.Errorf("the agent was forwarded to %s", got)
@@ -223,20 +208,12 @@ func TestOpenSSHAgent(t *testing.T) {
 // realAgent starts an ssh-agent and ends it with the test.
 func realAgent(t *testing.T) (socket string) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "agent")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := must.Get(os.MkdirTemp("", "agent"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	socket = filepath.Join(dir, "s")
 	cmd := exec.Command("ssh-agent", "-D", "-a", socket)
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.StdoutPipe())(t)
+	must.OK(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	if _, err := out.Read(make([]byte, 1)); err != nil { // it speaks when it listens
 		t.Fatal(err)
@@ -251,10 +228,7 @@ func TestOpenSSHProxyJump(t *testing.T) {
 	config := filepath.Join(t.TempDir(), "ssh_config")
 	for jumps, depth := range map[string]int{"f1": 1, "f1,f2": 2} {
 		writeFile(t, config, fmt.Sprintf("Host f3\n  ProxyJump %s\n%s", jumps, text))
-		c, err := Dial(t.Context(), Config{Host: "f3", ConfigFile: config})
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Dial(t.Context(), Config{Host: "f3", ConfigFile: config}))(t)
 		// The target sees the last hop, not us, as its peer.
 		peer := strings.Fields(mustRun(t, c, "sh", "-c", "echo $SSH_CONNECTION"))
 		if len(peer) != 4 || peer[2] != hosts.Host("f3").Addr {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -67,14 +68,9 @@ func TestPutReplaces(t *testing.T) {
 			c := dialTest(t, files)
 			path := filepath.Join(s.home, "f")
 			writeFile(t, path, "a longer old text")
-			old, err := os.Open(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			old := must.Get(os.Open(path))(t)
 			defer old.Close()
-			if err := c.Put(t.Context(), "f", 0o600, strings.NewReader("new")); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, c.Put(t.Context(), "f", 0o600, strings.NewReader("new")))
 			if text, _ := os.ReadFile(path); string(text) != "new" {
 				t.Errorf("the file holds %q", text)
 			}

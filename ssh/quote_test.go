@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestQuote(t *testing.T) {
@@ -67,10 +68,7 @@ func TestQuoteInShells(t *testing.T) {
 			if !strings.HasSuffix(shell, "csh") {
 				words = append(words, "line\nbreak", "\n")
 			}
-			line, err := Quote(append([]string{"/usr/bin/printf", `%s\0`}, words...))
-			if err != nil {
-				t.Fatal(err)
-			}
+			line := must.Get(Quote(append([]string{"/usr/bin/printf", `%s\0`}, words...)))(t)
 			cmd := exec.Command(path, "-c", line)
 			cmd.Env = append(os.Environ(), "HOME="+t.TempDir()) // fish leaves files there
 			out, err := cmd.Output()

@@ -12,6 +12,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestAuthByCertificateFile(t *testing.T) {
@@ -28,9 +29,7 @@ func TestAuthByCertificateFile(t *testing.T) {
 		ValidPrincipals: []string{"someone"},
 		ValidBefore:     xssh.CertTimeInfinity,
 	}
-	if err := cert.SignCert(rand.Reader, authority); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, cert.SignCert(rand.Reader, authority))
 	file := filepath.Join(t.TempDir(), "issued today.pub")
 	writeFile(t, file, string(xssh.MarshalAuthorizedKey(cert)))
 	var auth *AuthError
@@ -63,15 +62,12 @@ func TestIPv6AddressWithUserAndPort(t *testing.T) {
 	t.Cleanup(six.close)
 	port := listen.Addr().(*net.TCPAddr).Port
 	writeFile(t, files.known, fmt.Sprintf("[::1]:%d %s", port, xssh.MarshalAuthorizedKey(s.hostKey.PublicKey())))
-	c, err := Dial(t.Context(), Config{
+	c := must.Get(Dial(t.Context(), Config{
 		Host:       "::1",
 		User:       "ada",
 		Port:       port,
 		ConfigFile: files.config,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	defer c.Close()
 	if got := mustRun(t, c, "echo", "six"); got != "six" || user != "ada" {
 		t.Errorf("%q for user %q", got, user)

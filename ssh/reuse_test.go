@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -21,10 +22,7 @@ func TestIdentityOfAWay(t *testing.T) {
 	writeKey(t, other)
 	identity := func(c Config) string {
 		t.Helper()
-		id, err := Identity(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := must.Get(Identity(t.Context(), c))(t)
 		return id
 	}
 	base := f.Config()
@@ -60,19 +58,14 @@ func TestIdentityOfAWay(t *testing.T) {
 		add(line, identity(base))
 	}
 	f.write(t, s, "ProxyJump g")
-	text, err := os.ReadFile(f.config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(f.config))(t)
 	writeFile(t, f.config, "Host g\n  User other\n"+string(text))
 	add("jump host's user", identity(base))
 	f.write(t, s)
 	if identity(base) != first {
 		t.Error("the first way has another identity now")
 	}
-	if err := os.Remove(f.identity); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Remove(f.identity))
 	writeKey(t, f.identity)
 	add("new key in the file", identity(base))
 	if _, err := Identity(t.Context(), Config{Host: "-oProxyCommand=x"}); err == nil {
@@ -93,10 +86,7 @@ func TestHostKeyIsCheckedAgain(t *testing.T) {
 	if err := CheckHostKey(t.Context(), f.Config(), []byte("no key")); err == nil {
 		t.Error("no key at all is trusted")
 	}
-	known, err := os.ReadFile(f.known)
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := must.Get(os.ReadFile(f.known))(t)
 	var unknown *UnknownHostKeyError
 	writeFile(t, f.known, "")
 	accepting := f.Config()

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 )
 
@@ -45,9 +46,7 @@ func TestRunKeepsArguments(t *testing.T) {
 	c := dialTest(t, files)
 	argv := []string{"printf", "%s\\0", "a b", "", "it's", `\'"!$HOME`, "`id`", "line\nbreak", "\xff\xfe", "*", "-n"}
 	var out bytes.Buffer
-	if err := c.Run(t.Context(), argv, nil, &out, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, c.Run(t.Context(), argv, nil, &out, nil))
 	if want := strings.Join(argv[2:], "\x00") + "\x00"; out.String() != want {
 		t.Errorf("got  %q\nwant %q", out.String(), want)
 	}

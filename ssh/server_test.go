@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/pkg/sftp"
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -120,10 +121,7 @@ func (f *clientFiles) Config() Config {
 
 func dialTest(t testing.TB, f *clientFiles) *Client {
 	t.Helper()
-	c, err := Dial(t.Context(), f.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(Dial(t.Context(), f.Config()))(t)
 	t.Cleanup(func() { c.Close() })
 	return c
 }
@@ -286,14 +284,8 @@ func sendExit(ch xssh.Channel, status syscall.WaitStatus) {
 
 func newSigner(t testing.TB) xssh.Signer {
 	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := xssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, private := must.GetTwo(ed25519.GenerateKey(rand.Reader))(t)
+	signer := must.Get(xssh.NewSignerFromKey(private))(t)
 	return signer
 }
 
@@ -301,33 +293,22 @@ func newSigner(t testing.TB) xssh.Signer {
 func writeKey(t testing.TB, path string, passphrase ...string) xssh.Signer {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var block *pem.Block
 	if len(passphrase) > 0 {
 		block, err = xssh.MarshalPrivateKeyWithPassphrase(private, "", []byte(passphrase[0]))
 	} else {
 		block, err = xssh.MarshalPrivateKey(private, "")
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	signer, err := xssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
+	signer := must.Get(xssh.NewSignerFromKey(private))(t)
 	return signer
 }
 
 func writeFile(t testing.TB, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // noLeaks fails the test when more goroutines are left at its end than now. It

@@ -105,9 +105,7 @@ func TestCheckoutsOfOthersAreNotUsed(t *testing.T) {
 			file := filepath.Join(root, path)
 			err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o755))
 		}
-		if err = errors.Join(err, tc.change(root)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, errors.Join(err, tc.change(root)))
 		for _, find := range []string{"_ring.find_library()", "_run.find_gorun()"} {
 			cmd := exec.CommandContext(t.Context(), interpreter, "-B", "-c",
 				"from gorun import _ring, _run; print("+find+")")

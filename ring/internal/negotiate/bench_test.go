@@ -47,9 +47,7 @@ func newSteady(tb testing.TB, size, tensors int) *steady {
 			copy(s.frames[rank*FrameSize:], f[:])
 			rests[rank] = rest
 		}
-		if _, err := n.Step(s.now, s.frames, rests); err != nil {
-			tb.Fatal(err)
-		}
+		must.Get(n.Step(s.now, s.frames, rests))(tb)
 	}
 	return s
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -147,9 +148,7 @@ func TestJoinThatNotAllHeard(t *testing.T) {
 			for rank, flag := range says[min(i, 1)] {
 				frames[rank*FrameSize+1] = flag
 			}
-			if _, err := n.Step(w.now, frames, rests); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(n.Step(w.now, frames, rests))(t)
 		}
 		frames, _ = w.pack()
 		if _, err := w.ranks[0].Rests(frames); err == nil ||

@@ -177,9 +177,7 @@ func TestOtherSettings(t *testing.T) {
 func TestStaleFrame(t *testing.T) {
 	w := newWorld(t, 2, defaults())
 	frames, rests := w.pack()
-	if _, err := w.step(frames, rests); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(w.step(frames, rests))(t)
 	if _, err := w.step(frames, rests); err == nil {
 		t.Error("a frame was taken twice")
 	}

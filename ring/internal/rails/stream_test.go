@@ -35,9 +35,7 @@ func segment(t *testing.T, to net.Conn, off uint64, size, n int) {
 	t.Helper()
 	var head [headerSize]byte
 	header{off: off, size: size}.encode(&head)
-	if _, err := to.Write(append(head[:], make([]byte, n)...)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(to.Write(append(head[:], make([]byte, n)...)))(t)
 }
 
 func lanes(s *Stream) int {

@@ -154,9 +154,7 @@ func TestFalseOffersAreRefused(t *testing.T) {
 	foreign := -1
 	if os.Getuid() == 0 { // otherwise no memory of another user can be made
 		foreign = sealedZeroes(t, probeSize)
-		if err := unix.Fchown(foreign, 65533, 65533); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, unix.Fchown(foreign, 65533, 65533))
 	}
 	for _, text := range []string{
 		"", "{", "null", "[]", `{"PID":"x"}`, strings.Repeat("9", 5000), strings.Repeat("[", 900),
@@ -206,9 +204,7 @@ func looseMemory(t *testing.T, size int, sealed bool) (fd int) {
 // sealedZeroes returns a memfd that is valid to map if its nonce is offered.
 func sealedZeroes(t *testing.T, size int) (fd int) {
 	fd = looseMemory(t, size, false)
-	if _, err := unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, noShrink); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, noShrink))(t)
 	return fd
 }
 

@@ -150,10 +150,8 @@ func TestManyGoodAddresses(t *testing.T) {
 	}
 	zero := open(t, 1)
 	addrs := [][]netip.AddrPort{zero.Addrs(), one.Addrs()}
-	if err := errors.Join(one.Meet(identity(1, 2), peersAt(addrs)),
-		zero.Meet(identity(0, 2), peersAt(addrs))); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(one.Meet(identity(1, 2), peersAt(addrs)),
+		zero.Meet(identity(0, 2), peersAt(addrs))))
 	linkUp(t, []*Net{zero, one})
 	run(t, []*Net{zero, one}, []*flow.Flow{exchange(1, payload(10), make([]byte, 10)),
 		exchange(0, payload(10), make([]byte, 10))})

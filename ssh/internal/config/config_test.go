@@ -8,17 +8,14 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Comparison with ssh itself is in package ssh.
 
 func write(t testing.TB, name, text string) string {
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.OK(t, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
 
@@ -31,16 +28,12 @@ func TestDoubtfulFilesAreForSSH(t *testing.T) {
 		home := t.TempDir()
 		file := write(t, filepath.Join(home, ".ssh", "config"), text)
 		for _, mode := range []os.FileMode{0o600, 0o620} {
-			if err := os.Chmod(file, mode); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(file, mode))
 			c, err := Read("", home)
 			if mode == 0o620 && os.Getuid() != os.Getgid() {
 				continue // then the group is not the user's own, and the file is refused
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			c.files = c.files[:1] // without the machine's
 			if _, err := c.Values("f1"); (err == nil) != (sure && mode == 0o600) {
 				t.Errorf("%q with mode %o: %v", text, mode, err)
@@ -66,9 +59,7 @@ func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
 		user := write(t, filepath.Join(home, ".ssh", "config"), "Host elsewhere\nInclude more\n")
 		more := write(t, filepath.Join(home, ".ssh", "more"), "ProxyCommand evil\n")
 		for file, mode := range map[string]os.FileMode{user: tc.user, more: tc.included} {
-			if err := os.Chmod(file, mode); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, os.Chmod(file, mode))
 		}
 		file := ""
 		if tc.named {
@@ -86,11 +77,8 @@ func FuzzRead(f *testing.F) {
 	f.Add("match all\nHost\t*\nMATCH x\nInclude")
 	f.Add("Host f1 !f2\n=\nport==\n\r\r\nIdentityFile \"a\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := Read(write(t, filepath.Join(t.TempDir(), "config"),
-			strings.ReplaceAll(strings.ToLower(text), "include", "")), "/nonexistent")
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(Read(write(t, filepath.Join(t.TempDir(), "config"),
+			strings.ReplaceAll(strings.ToLower(text), "include", "")), "/nonexistent"))(t)
 		values, _ := c.Values("f1")
 		for keyword, list := range values {
 			if strings.ContainsAny(keyword, " \t=") || len(list) == 0 {

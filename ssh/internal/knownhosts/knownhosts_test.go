@@ -1,6 +1,7 @@
 package knownhosts
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,9 +18,7 @@ func TestEntries(t *testing.T) {
 		publicKey +
 		"\n@unheard-of h " + publicKey + "\nh ssh-rsa " + strings.Fields(publicKey)[1] +
 		"\nh 1024 35 1234\nh ssh-ed25519 AAAA\n@revoked " + publicKey + "\nlast " + publicKey
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	read, err := Read(file)
 	if err != nil || len(read.entries) != 4 {
 		t.Fatalf("%+v, %v", read, err)
