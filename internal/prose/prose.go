@@ -4,6 +4,7 @@ package prose
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -36,6 +37,29 @@ func List(names []string) string {
 		return And(names)
 	}
 	return strings.Join(names, ", ")
+}
+
+// Ranges formats ascending numbers: 1-3,5. Beyond most parts it ends with an ellipsis; 0: there is no
+// bound.
+func Ranges(numbers []int, most int) string {
+	var parts []string
+	for i := 0; i < len(numbers); {
+		if most > 0 && len(parts) == most {
+			parts = append(parts, "...")
+			break
+		}
+		end := i
+		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
+			end++
+		}
+		part := strconv.Itoa(numbers[i])
+		if end > i {
+			part += "-" + strconv.Itoa(numbers[end])
+		}
+		parts = append(parts, part)
+		i = end + 1
+	}
+	return strings.Join(parts, ",")
 }
 
 // Size writes a number of bytes with about three digits: "64 MiB", "1.53 GiB".

@@ -83,3 +83,21 @@ func FuzzPrintable(f *testing.F) {
 		}
 	})
 }
+
+func TestRanges(t *testing.T) {
+	for _, c := range []struct {
+		numbers []int
+		most    int
+		want    string
+	}{
+		{nil, 0, ""},
+		{[]int{0}, 0, "0"},
+		{[]int{1, 2, 3, 4}, 1, "1-4"},
+		{[]int{0, 2, 3, 5}, 0, "0,2-3,5"},
+		{[]int{0, 2, 3, 5}, 2, "0,2-3,..."},
+	} {
+		if got := Ranges(c.numbers, c.most); got != c.want {
+			t.Errorf("Ranges(%v, %d) = %q, want %q", c.numbers, c.most, got, c.want)
+		}
+	}
+}

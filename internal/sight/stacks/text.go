@@ -237,21 +237,5 @@ func Names(ranks []int) string {
 	if len(ranks) == 1 {
 		return fmt.Sprintf("rank %d", ranks[0])
 	}
-	var parts []string
-	for i := 0; i < len(ranks); {
-		j := i
-		for j+1 < len(ranks) && ranks[j+1] == ranks[j]+1 {
-			j++
-		}
-		part := fmt.Sprint(ranks[i])
-		if j > i {
-			part += fmt.Sprintf("-%d", ranks[j])
-		}
-		parts = append(parts, part)
-		i = j + 1
-	}
-	if len(parts) > 8 {
-		parts = append(parts[:8], "...")
-	}
-	return fmt.Sprintf("%d ranks (%s)", len(ranks), strings.Join(parts, ","))
+	return fmt.Sprintf("%d ranks (%s)", len(ranks), prose.Ranges(ranks, 8))
 }

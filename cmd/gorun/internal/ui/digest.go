@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gorun/gorun/internal/prose"
@@ -97,7 +96,7 @@ func (g *likeness) row() []string {
 			where = name
 		}
 	}
-	row := []string{fmt.Sprintf("%d: %s", len(g.ranks), someOf(g.ranks)), where, g.ended, "-", "-", "-"}
+	row := []string{fmt.Sprintf("%d: %s", len(g.ranks), prose.Ranges(slices.Sorted(slices.Values(g.ranks)), 4)), where, g.ended, "-", "-", "-"}
 	if len(g.ranks) == 1 {
 		row[0] = fmt.Sprint(g.ranks[0])
 	}
@@ -119,14 +118,4 @@ func (g *likeness) by(rank int) string {
 		return ""
 	}
 	return fmt.Sprintf(" (rank %d)", rank)
-}
-
-// someOf formats ranks as ranges does, and cuts a long list.
-func someOf(ranks []int) string {
-	const most = 4
-	parts := strings.SplitN(ranges(slices.Sorted(slices.Values(ranks))), ",", most+1)
-	if len(parts) > most {
-		parts[most] = "..."
-	}
-	return strings.Join(parts, ",")
 }

@@ -104,27 +104,9 @@ func linksText(d gpu.Device) string {
 	var parts []string
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(peers))) {
 		slices.Sort(peers[n])
-		parts = append(parts, fmt.Sprintf("%d to %s", n, ranges(peers[n])))
+		parts = append(parts, fmt.Sprintf("%d to %s", n, prose.Ranges(peers[n], 0)))
 	}
 	return orDash(strings.Join(parts, ", "))
-}
-
-// ranges formats ascending numbers: 1-3,5.
-func ranges(numbers []int) string {
-	var parts []string
-	for i := 0; i < len(numbers); {
-		end := i
-		for end+1 < len(numbers) && numbers[end+1] == numbers[end]+1 {
-			end++
-		}
-		part := strconv.Itoa(numbers[i])
-		if end > i {
-			part += "-" + strconv.Itoa(numbers[end])
-		}
-		parts = append(parts, part)
-		i = end + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 // migText counts the MIG instances of a GPU by profile.

@@ -95,11 +95,3 @@ func squeeze(text string) string {
 	}
 	return text
 }
-
-func TestRangesOfPeers(t *testing.T) {
-	for want, in := range map[string][]int{"": nil, "0": {0}, "1-7": {1, 2, 3, 4, 5, 6, 7}, "0,2-3,5": {0, 2, 3, 5}} {
-		if got := ranges(in); got != want {
-			t.Errorf("ranges(%v) = %q, want %q", in, got, want)
-		}
-	}
-}
