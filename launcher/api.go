@@ -100,6 +100,9 @@ const (
 // OutputError reports that the ranks' output cannot be saved where it should be.
 type OutputError = output.OutputError
 
+// Folding says how equal lines of ranks are shown as one. The zero value folds none.
+type Folding = output.Folding
+
 // What hosts say without a job. See package survey.
 type (
 	Checked = survey.Checked

@@ -22,6 +22,7 @@ func (j *elasticJob) stream() error {
 	how := output.Printing{}
 	if j.settings.Prefix != nil {
 		how.Prefix = j.prefix
+		how.Fold = j.folding()
 	}
 	if j.opts.Show != nil {
 		how.Show = func(serial, fd int) bool { return j.opts.Show(int(j.serial(serial).rank.Load()), fd) }
@@ -33,6 +34,25 @@ func (j *elasticJob) stream() error {
 	}
 	j.print(how)
 	return nil
+}
+
+// folding returns how lines of processes are folded, which the ranks of the moment name.
+func (j *elasticJob) folding() output.Folding {
+	how := j.opts.Fold
+	if how.Prefix == nil {
+		return how
+	}
+	byRank := how.Prefix
+	how.Ranks = 0
+	how.Prefix = func(serials []int, at time.Time) []byte {
+		ranks := make([]int, len(serials))
+		for i, serial := range serials {
+			ranks[i] = int(j.serial(serial).rank.Load())
+		}
+		slices.Sort(ranks)
+		return byRank(slices.Compact(ranks), at)
+	}
+	return how
 }
 
 func (j *elasticJob) serial(n int) *elasticProcess {

@@ -75,6 +75,7 @@ type Options struct {
 	// Prefix returns the beginning of each line of a rank's output on fd 1 or 2 that arrived at a
 	// time; nil: bytes pass unchanged. The result must stay valid until the next call for that fd.
 	Prefix func(rank, fd int, at time.Time) []byte
+	Fold   Folding // equal lines that are shown as one
 	// CutMark and a newline end a line that is cut because another rank writes. LastMark ends the
 	// last line of all if its rank has not; "": nothing does.
 	CutMark, LastMark string

@@ -16,7 +16,12 @@ import (
 
 // stream begins to carry output, input and requests between hosts and launcher.
 func (j *job) stream() {
-	j.print(output.Printing{Prefix: j.opts.Prefix, Show: j.opts.Show, Tap: j.opts.Tap})
+	j.print(output.Printing{
+		Prefix: j.opts.Prefix,
+		Show:   j.opts.Show,
+		Fold:   j.opts.Fold,
+		Tap:    j.opts.Tap,
+	})
 	j.spawned = spawn.NewCoordinator(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
 	j.fences = core.NewFences(0, j.plan.Size)
 	j.startup = core.NewStartup(j.plan, j.opts.MPITimeout)

@@ -85,6 +85,9 @@ type viewFlags struct {
 	jobs.View
 	ranks settings.Ranks
 	since settings.Seconds
+
+	fold   settings.Fold
+	noFold bool
 }
 
 func (v *viewFlags) add(flags *pflag.FlagSet) {
@@ -92,6 +95,9 @@ func (v *viewFlags) add(flags *pflag.FlagSet) {
 	flags.Var(&v.since, "since", "only output that is not older: 30s, 5m, 2h")
 	flags.BoolVar(&v.Stderr, "stderr", false, "only stderr")
 	flags.StringVar(&v.Style.Style, "prefix", "host", "prefix of lines, as gorun --prefix")
+	flags.Var(&v.fold, "fold", "show equal lines of ranks as one, as gorun --fold")
+	flags.Lookup("fold").NoOptDefVal = "lines"
+	flags.BoolVar(&v.noFold, "no-fold", false, "show every line of every rank")
 	flags.BoolVar(&v.Style.Timestamp, "timestamp", false, "start lines with the time at which they came")
 }
 
@@ -100,6 +106,7 @@ func (v *viewFlags) on(call *invocation) jobs.View {
 	view := v.View
 	view.Ranks = v.ranks
 	view.Since = time.Duration(v.since)
+	view.Style.Fold = v.fold.Of(v.noFold)
 	for fd, w := range []any{1: call.stdout, 2: call.stderr} {
 		f, is := w.(*os.File)
 		view.Screen[fd] = is && term.IsTerminal(int(f.Fd()))

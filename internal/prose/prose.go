@@ -39,8 +39,8 @@ func List(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// Ranges formats ascending numbers: 1-3,5. Beyond most parts it ends with an ellipsis; 0: there is no
-// bound.
+// Ranges formats ascending numbers: 1-3,5. Beyond most parts it ends with an ellipsis; 0: there is
+// no bound.
 func Ranges(numbers []int, most int) string {
 	var parts []string
 	for i := 0; i < len(numbers); {

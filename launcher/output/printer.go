@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/launcher/output/fold"
 )
 
 // eraseLine erases the current line of a terminal.
@@ -25,6 +26,7 @@ type Printing struct {
 	Screen bool                                    // whether W is a terminal that can erase a line
 	Files  *Files                                  // nil: none
 	Failed func(error)                             // called once when W fails
+	Fold   Folding                                 // needs a Prefix
 	// Tap gets all bytes of ranks' output before anything else does, and nothing for a pause; nil:
 	// none. It must not keep data.
 	Tap func(rank, fd int, at time.Time, data []byte)
@@ -55,6 +57,18 @@ type Printer struct {
 	open    *stream // the stream whose incomplete line or progress bar is on the terminal; nil means none
 	broken  bool
 	lines   int // lines that were shown
+	folder  *fold.Folder
+	due     *time.Timer // pokes the printer when a line has waited for equal ones; nil: nothing is folded
+}
+
+// Folding says how equal lines of ranks are shown as one. The zero value folds none.
+type Folding struct {
+	// Prefix returns the beginning of a line of several ranks, of which the first came at a time.
+	// The result must stay valid until the next call.
+	Prefix  func(ranks []int, at time.Time) []byte
+	On      [3]bool // index: fd; true: lines of this stream are folded
+	Ranks   int     // number of ranks that are shown; 0: unknown
+	Numbers bool    // also lines that differ in numbers only
 }
 
 // stream is one rank's state.
@@ -86,6 +100,10 @@ func NewPrinter(how Printing) *Printer {
 		streams:  map[uint32]*stream{},
 	}
 	p.Writer = newWriter(how.W)
+	if how.Fold.Prefix != nil && how.Prefix != nil {
+		p.folder = fold.New(how.Fold.Ranks, how.Fold.Numbers, p.emitFolded)
+		p.due = time.AfterFunc(fold.Wait, p.poke)
+	}
 	go p.run()
 	return p
 }
@@ -164,9 +182,11 @@ func (p *Printer) run() {
 			p.add(c)
 		}
 		p.endStalled()
+		p.foldDue()
 		if closed {
 			p.endTurns()
 			p.flushAll()
+			p.endFold()
 			p.endOpenLine()
 		}
 		p.write()
@@ -206,7 +226,7 @@ func (p *Printer) print(s *stream, c chunk) {
 	s.keep(c.data)
 	if p.Show == nil || p.Show(s.rank, s.fd) {
 		s.at = c.at
-		s.lines.add(c.data, func(line []byte) { p.emit(s, line) })
+		s.lines.add(c.data, func(line []byte) { p.fold(s, line) })
 	}
 	if p.out.Len() >= wire.MaxData {
 		p.write()
@@ -275,7 +295,7 @@ func (p *Printer) breakLine() {
 
 // flush shows the beginning of a rank's incomplete line.
 func (p *Printer) flush(s *stream) {
-	s.lines.flush(func(piece []byte) { p.emit(s, piece) })
+	s.lines.flush(func(piece []byte) { p.fold(s, piece) })
 }
 
 func (p *Printer) flushAll() {

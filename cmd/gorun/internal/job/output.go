@@ -38,8 +38,20 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 	if opts.Show, err = o.Shown(plan); err != nil {
 		return err
 	}
+	opts.Fold = l.Folding(plan, opts.Screen)
+	opts.Fold.Ranks = shownRanks(plan, opts.Show)
 	opts.SaveAs, err = o.Save.Paths(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
+}
+
+// shownRanks returns the number of ranks of which something is shown.
+func shownRanks(plan launcher.Plan, show func(rank, fd int) bool) (n int) {
+	for rank := range plan.Size {
+		if show == nil || show(rank, 1) || show(rank, 2) {
+			n++
+		}
+	}
+	return n
 }
 
 // lineStyle returns the style of output lines.
@@ -48,6 +60,7 @@ func lineStyle(o *settings.Options, programs []launcher.Program, io Streams) ui.
 		Style:     o.Prefix,
 		Foreign:   o.Foreign,
 		Timestamp: o.Timestamp,
+		Fold:      o.Fold.Of(o.NoFold),
 		Programs:  programs,
 	}
 	if o.TagOutput {

@@ -121,6 +121,7 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 		Cut:    style.CutMark(),
 		Last:   style.LastMark(),
 		Screen: view.Screen[1],
+		Fold:   style.Folding(plan, view.Screen),
 		Failed: s.fail,
 	}
 	second := how

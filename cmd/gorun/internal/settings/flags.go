@@ -239,6 +239,10 @@ func (o *Options) Groups() []Group {
 			{Name: "timestamp", To: &o.Timestamp, From: Programs, Usage: "start output lines with the time"},
 			{Name: "color", To: &o.Color, Words: []string{"auto", "always", "never"}, From: Programs,
 				Usage: "color prefixes by host: auto (on a terminal), always or never"},
+			{Name: "fold", To: &o.Fold, Alone: "lines", Words: []string{"auto", "lines", "numbers"}, From: Programs,
+				Usage: "show equal lines of ranks as one, [0-7] text: auto (on a terminal), lines (everywhere), or " +
+					"numbers (also those that differ in numbers)"},
+			{Name: "no-fold", To: &o.NoFold, From: Programs, Usage: "show every line of every rank"},
 			{Name: "show", To: &o.Show, From: Programs, Usage: "show the output of these ranks only: 0,8-11"},
 			{Name: "show-local", To: &o.ShowLocal, From: Programs,
 				Usage: "show the output of these local ranks of each host only: 0"},

@@ -24,6 +24,9 @@ func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
 	if o.Foreign && !flags.Changed("color") {
 		o.Color = "never"
 	}
+	if o.Foreign && !flags.Changed("fold") {
+		o.NoFold = true
+	}
 	if launcher&(dialect.Slurm|dialect.Flux) != 0 {
 		o.StandsFor = launcher.String()
 		// A rank with a terminal of its own reads this one.

@@ -60,6 +60,8 @@ type Options struct {
 	TagOutput      bool
 	Timestamp      bool
 	Color          string
+	Fold           Fold
+	NoFold         bool
 	Show           Ranks
 	ShowLocal      Ranks
 	Hide           hidden
@@ -101,6 +103,10 @@ func (o *Options) Check(npSet bool) error {
 		return faultOf("host-keys", "", "%q: it must be strict or accept-new", o.HostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.Color):
 		return faultOf("color", "", "%q: it must be auto, always or never", o.Color)
+	case o.NoFold && o.Fold.asked():
+		return faultOf("fold", "", "contradicts --no-fold")
+	case o.Fold.asked() && o.Prefix == "none":
+		return faultOf("fold", "add --prefix rank", "needs prefixes, which say whose line it is")
 	case o.Hide.Beyond(o.Save.Hidden()) && o.OutputFilename == "":
 		return faultOf("hide", "say where it goes: --output-filename DIR, torchrun's --log-dir",
 			"%v: that output would be lost", &o.Hide)

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -252,6 +253,33 @@ func (o *Options) SavedText() string {
 		parts = append(parts, "shown: local ranks "+o.ShowLocal.String())
 	}
 	return strings.Join(parts, ", ")
+}
+
+// Fold says which lines of ranks are shown as one: lines, numbers, or those that a terminal shows
+// (auto, the zero value).
+type Fold string
+
+func (f *Fold) Type() string { return "lines" }
+
+func (f *Fold) String() string { return cmp.Or(string(*f), "auto") }
+
+func (f *Fold) Set(text string) error {
+	if !slices.Contains([]string{"auto", "lines", "numbers"}, text) {
+		return errors.New("expected auto, lines or numbers")
+	}
+	*f = Fold(text)
+	return nil
+}
+
+// asked reports whether lines are folded wherever they go.
+func (f *Fold) asked() bool { return f.String() != "auto" }
+
+// Of returns the style's Fold, with off for --no-fold.
+func (f *Fold) Of(off bool) string {
+	if off {
+		return ""
+	}
+	return f.String()
 }
 
 // stdinChoice selects the ranks that read standard input: a rank, all or none. The zero value is

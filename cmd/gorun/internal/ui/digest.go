@@ -96,7 +96,8 @@ func (g *likeness) row() []string {
 			where = name
 		}
 	}
-	row := []string{fmt.Sprintf("%d: %s", len(g.ranks), prose.Ranges(slices.Sorted(slices.Values(g.ranks)), 4)), where, g.ended, "-", "-", "-"}
+	ranks := prose.Ranges(slices.Sorted(slices.Values(g.ranks)), 4)
+	row := []string{fmt.Sprintf("%d: %s", len(g.ranks), ranks), where, g.ended, "-", "-", "-"}
 	if len(g.ranks) == 1 {
 		row[0] = fmt.Sprint(g.ranks[0])
 	}

@@ -21,6 +21,7 @@ type LineStyle struct {
 	Style     string
 	Foreign   bool // lines that ranks leave unfinished end as under the launcher whose style it is
 	Timestamp bool
+	Fold      string  // auto, lines or numbers, as --fold; "": no line is folded
 	Color     [3]bool // index: fd; true: color prefixes by host
 	Programs  []launcher.Program
 }
@@ -37,15 +38,10 @@ func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 	if text == nil || err != nil {
 		return nil, err
 	}
-	layout := "2006-01-02 15:04:05.000"
-	ctime := l.ctime()
-	if ctime {
-		layout = time.ANSIC
-	}
 	if l.Timestamp {
 		plain := text
 		gap := " "
-		if ctime {
+		if l.ctime() {
 			gap = ""
 		}
 		// text returns the prefix with timeMark for the time, or nil for none.
@@ -56,12 +52,20 @@ func (l LineStyle) Prefixer(plan launcher.Plan) (prefixFunc, error) {
 			return timeMark + gap + plain(rank, fd)
 		}
 	}
-	return withTime(cached(plan.Size, l.colored(plan, text)), layout), nil
+	return withTime(cached(plan.Size, l.colored(plan, text)), l.layout()), nil
 }
 
 // ctime reports whether the style writes times like ctime(3).
 func (l LineStyle) ctime() bool {
 	return slices.Contains([]string{"horovod", "mpirun", "ompi"}, l.Style) || strings.Contains(l.Style, "%T")
+}
+
+// layout is the form of times.
+func (l LineStyle) layout() string {
+	if l.ctime() {
+		return time.ANSIC
+	}
+	return "2006-01-02 15:04:05.000"
 }
 
 // CutMark returns the mark at the end of a line that is cut. Readers of other launchers' styles do
