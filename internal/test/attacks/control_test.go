@@ -23,9 +23,7 @@ func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 		"echo ready; exec sleep 1000")
 	command.Await(t, "the ranks", func() bool { return strings.Count(r.Out.String(), "ready") == 2 })
 	sockets, err := filepath.Glob(dir + "/gorun/*.sock")
-	if err != nil || len(sockets) != 1 {
-		t.Fatalf("sockets %q, %v", sockets, err)
-	}
+	must.That(t, err == nil && len(sockets) == 1, "sockets %q, %v", sockets, err)
 	call := func(uid int, request string) (answer string, err error) {
 		cmd := userCommand(uid, command.Binary("caller"), sockets[0])
 		cmd.Stdin = strings.NewReader(request +

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/sockets"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -230,9 +231,7 @@ func TestEveryDoorHasARow(t *testing.T) {
 			default:
 			}
 		}
-		if r.Cmd.ProcessState.ExitCode() != 0 {
-			t.Errorf("%q: %v\n%s%s", words, r.Cmd.ProcessState, &r.Out, &r.Err)
-		}
+		check.That(t, r.Cmd.ProcessState.ExitCode() == 0, "%q: %v\n%s%s", words, r.Cmd.ProcessState, &r.Out, &r.Err)
 		look()
 	}
 	unseen := map[door]bool{

@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -27,9 +28,7 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 		t.Helper()
 		out, err := onAs(t, c, host, 0, `find "$1" /var/tmp /dev/shm -printf '%p\t%m %U %G %y\n'`,
 			home).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		must.That(t, err == nil, "%v: %s", err, out)
 		all := map[string]string{}
 		for line := range strings.Lines(string(out)) {
 			name, what, _ := strings.Cut(strings.TrimSpace(line), "\t")
@@ -61,9 +60,8 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 			seen++
 			mode, owner, _ := strings.Cut(what, " ")
 			staged := filepath.Base(name) == "file" && mode == "640"
-			if !strings.HasPrefix(owner, "65534 65534 ") || !strings.HasSuffix(mode, "00") && !staged {
-				t.Errorf("%s is %s", name, what)
-			}
+			check.That(t, strings.HasPrefix(owner, "65534 65534 ") && (strings.HasSuffix(mode, "00") || staged),
+				"%s is %s", name, what)
 		}
 	}
 	err := filepath.WalkDir(logs, func(path string, _ os.DirEntry, err error) error {
@@ -77,7 +75,5 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || seen < 10 {
-		t.Errorf("only %d new files, %v", seen, err)
-	}
+	check.That(t, err == nil && seen >= 10, "only %d new files, %v", seen, err)
 }

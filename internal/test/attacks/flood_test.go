@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // lateness is a writer that compares every line "tick SECONDS" with the clock and keeps the delays.
@@ -54,15 +56,12 @@ func TestFloodDoesNotHoldUpOthers(t *testing.T) {
 	cmd.Stdout = &l
 	cmd.Stderr = io.Discard
 	_ = cmd.Run() // it ends with 7: the others would not
-	if cmd.ProcessState.ExitCode() != 7 || len(l.late) != ticks {
-		t.Fatalf("%v, %d lines of %d", cmd.ProcessState, len(l.late), ticks)
-	}
+	must.That(t, cmd.ProcessState.ExitCode() == 7 && len(l.late) == ticks,
+		"%v, %d lines of %d", cmd.ProcessState, len(l.late), ticks)
 	slices.Sort(l.late)
 	t.Logf("median %v, worst %v, beside %d MB", l.late[ticks/2], l.late[ticks-1], l.flood>>20)
 	if worst := l.late[ticks-1]; worst > time.Second {
 		t.Errorf("a line came %v late", worst)
 	}
-	if l.flood < 10<<20 {
-		t.Errorf("the flood was %d bytes only", l.flood)
-	}
+	check.That(t, l.flood >= 10<<20, "the flood was %d bytes only", l.flood)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -26,9 +27,8 @@ func TestNothingIsForwarded(t *testing.T) {
 		command.StartIn(t, c, env, append(how, "-H", "f1", "true")...).Want(0)
 	}
 	log, err := os.ReadFile(c.Host("f1").Log)
-	if err != nil || strings.Count(string(log), "server_input_channel_req: channel 0 request exec") < 2 {
-		t.Errorf("sshd does not tell of requests: %v: %.2000s", err, log)
-	}
+	check.That(t, err == nil && strings.Count(string(log), "server_input_channel_req: channel 0 request exec") >= 2,
+		"sshd does not tell of requests: %v: %.2000s", err, log)
 	for _, word := range []string{"auth-agent-req", "x11-req", "tcpip-forward", "direct-tcpip", "streamlocal-forward",
 		"request pty-req", "request env"} {
 		for line := range strings.Lines(string(log)) {

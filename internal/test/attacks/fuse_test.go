@@ -27,14 +27,10 @@ func mirage(t *testing.T, c *lab.Cluster, source, mount, name string) {
 	asOn(t, c, attacker, `mkdir -p "$1"`, mount) // as fusermount asks
 	out := serveMirage(t, c, `exec "$@"`, source, mount, name)
 	command.Await(t, "the mount", func() bool {
-		if strings.Contains(out.String(), "fuse: ") {
-			t.Fatal(out.String())
-		}
+		must.That(t, !strings.Contains(out.String(), "fuse: "), "%v", out.String())
 		return strings.Contains(out.String(), "ready")
 	})
-	if got := asOn(t, c, victim, `stat -c '%u %a' "$1"`, mount); got != "65534 700\n" {
-		t.Fatalf("%s is of %q", mount, got)
-	}
+	must.Equal(t, asOn(t, c, victim, `stat -c '%u %a' "$1"`, mount), "65534 700\n", mount, "is of")
 }
 
 // serveMirage starts a script of root that ends in the program fuse, and ends it with the test.
@@ -56,9 +52,7 @@ func serveMirage(t *testing.T, c *lab.Cluster, script, source, mount, name strin
 func asOn(t *testing.T, c *lab.Cluster, uid int, script string, args ...string) string {
 	t.Helper()
 	out, err := onAs(t, c, "f1", uid, script, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v: %s", script, err, out)
-	}
+	must.That(t, err == nil, "%s: %v: %s", script, err, out)
 	return string(out)
 }
 
@@ -150,9 +144,7 @@ func TestMountDuringTheChecksIsNotRun(t *testing.T) {
 		noWins(s)
 		asOn(t, c, 0, `umount -l /var/tmp/gorun-65534 2>/dev/null; rmdir /var/tmp/gorun-65534`)
 		calls, err := strconv.Atoi(strings.TrimSpace(s.as(0, `wc -l <`+tools+`/calls`)))
-		if err != nil || t.Failed() {
-			t.Fatalf("%v, of %d calls", err, calls)
-		}
+		must.That(t, err == nil && !t.Failed(), "%v, of %d calls", err, calls)
 		if calls < when {
 			t.Logf("%d calls", calls)
 			return

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -58,9 +59,7 @@ func TestHostsAreNoCommands(t *testing.T) {
 		if code := r.Wait(); code != 2 && code != 125 {
 			t.Errorf("%q in %q, %q: exit code %d: %s", evil, env, args, code, &r.Err)
 		}
-		if strings.ContainsAny(r.Err.String(), "\x1b\a") {
-			t.Errorf("%q: control bytes are printed: %q", evil, &r.Err)
-		}
+		check.That(t, !strings.ContainsAny(r.Err.String(), "\x1b\a"), "%q: control bytes are printed: %q", evil, &r.Err)
 		noMark(t, mark)
 	}
 	for _, evil := range injections(mark) {
@@ -172,9 +171,7 @@ func TestTextsOfTheUserAreNoCommands(t *testing.T) {
 			}
 			r = command.StartIn(t, c, env, slices.Concat(how,
 				[]string{"--prefix", "none", "-H", "f1", "--stage", wdir, "sh", "-c", "pwd"})...)
-			if r.Wait() != 0 {
-				t.Errorf("--stage: %s", &r.Err)
-			}
+			check.That(t, r.Wait() == 0, "--stage: %s", &r.Err)
 			for _, dir := range []string{base, wdir} {
 				noMark(t, filepath.Join(dir, mark))
 			}
@@ -230,13 +227,9 @@ func TestEveryByteArrives(t *testing.T) {
 				t.Errorf("arguments differ: %d of %d", len(got)-3, len(argv))
 			}
 			got := strings.Split(string(rest), "\x00")
-			if last := got[len(got)-1]; last != dir {
-				t.Errorf("the rank starts in %q, want %q", last, dir)
-			}
+			check.Equal(t, got[len(got)-1], dir, "the rank starts in")
 			for _, kv := range env {
-				if !slices.Contains(got, kv) {
-					t.Errorf("%q has not arrived", kv)
-				}
+				check.That(t, slices.Contains(got, kv), "%q has not arrived", kv)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -39,9 +40,7 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	})
 	gorun("up", "-H", "f1")
 	sockets, err := filepath.Glob(dir + "/gorun/up-*.sock")
-	if err != nil || len(sockets) != 1 {
-		t.Fatalf("sockets %q, %v", sockets, err)
-	}
+	must.That(t, err == nil && len(sockets) == 1, "sockets %q, %v", sockets, err)
 	if info, err := os.Stat(sockets[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket has mode %v, %v", info.Mode(), err)
 	}
@@ -57,9 +56,7 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	refused := func() {
 		t.Helper()
 		for _, request := range requests {
-			if answer := call(attacker, request); answer != "" {
-				t.Errorf("%s of another user gets %q", request, answer)
-			}
+			check.Equal(t, call(attacker, request), "", request, "of another user gets")
 		}
 	}
 	refused()
@@ -93,9 +90,7 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 	}
 	r := gorun("-v", "-H", "f1", "true")
 	for _, want := range []string{"listens on " + planted, "f1: connected already, by up-"} {
-		if !strings.Contains(r.Err.String(), want) {
-			t.Errorf("gorun does not say %q:\n%s", want, &r.Err)
-		}
+		check.That(t, strings.Contains(r.Err.String(), want), "gorun does not say %q:\n%s", want, &r.Err)
 	}
 	gorun("down")
 	if text := strings.ReplaceAll(got.String(), "got \"\"\n", ""); text != "listens\n" {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/sockets"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -90,9 +91,7 @@ func scan(t *testing.T, c *lab.Cluster, host string) (servers, open int) {
 	}
 	out, err := c.On(t.Context(), "f3", "env", strangerEnv+"="+strings.Join(addrs, ","), os.Args[0],
 		"-test.run=^TestStranger$").Output()
-	if err != nil {
-		t.Fatalf("the stranger: %v: %s", err, out)
-	}
+	must.That(t, err == nil, "the stranger: %v: %s", err, out)
 	for line := range strings.Lines(string(out)) {
 		var made call
 		if json.Unmarshal([]byte(line), &made) != nil {
@@ -101,9 +100,7 @@ func scan(t *testing.T, c *lab.Cluster, host string) (servers, open int) {
 		if made.Open {
 			open++
 		}
-		if made.Reply != "" {
-			t.Errorf("%s answers a stranger %q", made.Addr, made.Reply)
-		}
+		check.Equal(t, made.Reply, "", made.Addr, "answers a stranger")
 	}
 	return servers, open
 }
@@ -129,14 +126,11 @@ func TestUnauthenticatedPeersGetNothing(t *testing.T) {
 		ports := 0
 		for _, host := range []string{"f1", "f2"} {
 			servers, open := scan(t, c, host)
-			if servers != 1+9 {
-				t.Errorf("%s: %d rank servers on loopback, want the agent's and Horovod's of 9 ranks", host, servers)
-			}
+			check.That(t, servers == 1+9,
+				"%s: %d rank servers on loopback, want the agent's and Horovod's of 9 ranks", host, servers)
 			ports += open
 		}
-		if ports == 0 {
-			t.Error("no rank listens any more, so nothing is shown")
-		}
+		check.That(t, ports != 0, "no rank listens any more, so nothing is shown")
 		t.Logf("%s: %d calls came through to ranks", encrypt, ports)
 		trained()
 		r.Stop()

@@ -59,9 +59,7 @@ func residentKiB(t *testing.T, proc string) int {
 	t.Helper()
 	text := must.Get(os.ReadFile(filepath.Join(proc, "status")))(t)
 	found := regexp.MustCompile(`VmRSS:\s+(\d+) kB`).FindSubmatch(text)
-	if found == nil {
-		t.Fatalf("no memory in %s", text)
-	}
+	must.That(t, found != nil, "no memory in %s", text)
 	n, _ := strconv.Atoi(string(found[1]))
 	return n
 }

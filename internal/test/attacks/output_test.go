@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 )
@@ -156,17 +157,13 @@ func TestCopiesOfOthersAreRefused(t *testing.T) {
 			code := r.Wait()
 			r.NothingLeft(10 * time.Second) // the agent that refuses ends by itself
 			if tc.words != "" {
-				if code != 1 || !strings.Contains(r.Err.String(), tc.words) {
-					t.Errorf("exit code %d: %s", code, &r.Err)
-				}
+				check.That(t, code == 1 && strings.Contains(r.Err.String(), tc.words), "exit code %d: %s", code, &r.Err)
 				s.unharmed()
 			} else {
 				if code != 0 {
 					t.Errorf("exit code %d: %s", code, &r.Err)
 				}
-				if got := s.as(victim, "stat -c '%u %a %h' "+tc.to+"/file"); got != "65534 644 1\n" {
-					t.Errorf("the copy is %q", got)
-				}
+				check.Equal(t, s.as(victim, "stat -c '%u %a %h' "+tc.to+"/file"), "65534 644 1\n", "the copy")
 			}
 			if before != "" && (inode() == before) != tc.leftAlone {
 				t.Errorf("the file that was there is left alone: %v", !tc.leftAlone)
@@ -187,9 +184,7 @@ func TestMetricsStayInTheirFolder(t *testing.T) {
 	s.as(attacker, `mv open/own open/moved && ln -s ../private open/own && touch open/go`)
 	r.Want(0)
 	s.unharmed()
-	if left := s.as(victim, `ls -A open/moved`); left != "" {
-		t.Errorf("gorun has left %q", left)
-	}
+	check.Equal(t, s.as(victim, `ls -A open/moved`), "", "gorun has left")
 }
 
 // refused runs gorun as the victim. It refuses to write, with a hint, before anything is started.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -50,15 +51,12 @@ time.sleep(1000)'`, dir)
 		t.Fatalf("a program of another user ran as %q", text)
 	}
 	said = gorun("exec", "--rank", "0", "job", "sh", "-c", "id -u; id -g; id -G; whoami")
-	if said.Out.String() != "65533\n65533\n65533\n" {
-		t.Errorf("gorun exec says %q, %s", said.Out.String(), &said.Err)
-	}
+	check.That(t, said.Out.String() == "65533\n65533\n65533\n", "gorun exec says %q, %s", said.Out.String(), &said.Err)
 	if text, err := os.ReadFile(proof); err != nil || string(text) != "65533\n" {
 		t.Errorf("a program in the environment of another user ran as %q, %v", text, err)
 	}
 	said = gorun("exec", "--rank", "1", "job", "id", "-u")
-	if said.Out.String() != "0\n" {
-		t.Errorf("gorun exec beside a rank of root's says %q, %s", said.Out.String(), &said.Err)
-	}
+	check.That(t, said.Out.String() == "0\n",
+		"gorun exec beside a rank of root's says %q, %s", said.Out.String(), &said.Err)
 	r.Stop()
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -35,12 +36,9 @@ func greet(t *testing.T, caller func() *exec.Cmd, alert string) {
 		all.Go(func() {
 			out, err := cmd.Output() // an error if the server resets the connection
 			_, answer, called := strings.Cut(string(out), "\n")
-			if err == nil && !called {
-				t.Errorf("a caller that sends %.20q says %q", text, out)
-			}
-			if answer != "" && (alert == "" || len(answer) != 7 || !strings.HasPrefix(answer, alert)) {
-				t.Errorf("another user who sends %.20q gets %q", text, answer)
-			}
+			check.That(t, err != nil || called, "a caller that sends %.20q says %q", text, out)
+			check.That(t, answer == "" || alert != "" && len(answer) == 7 && strings.HasPrefix(answer, alert),
+				"another user who sends %.20q gets %q", text, answer)
 		})
 	}
 }
@@ -92,15 +90,11 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 		}, "")
 	}
 	parts, err := filepath.Glob(filepath.Join(c.Host("f1").Home, "to/.data.*.gorun"))
-	if err != nil || len(parts) != 1 {
-		t.Fatalf("what has come: %q, %v", parts, err)
-	}
+	must.That(t, err == nil && len(parts) == 1, "what has come: %q, %v", parts, err)
 	if info, err := os.Stat(parts[0]); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("what has come has mode %v, %v", info.Mode(), err)
 	}
-	if asUser(attacker, parts[0]) == nil {
-		t.Error("another user reads what has come")
-	}
+	check.That(t, asUser(attacker, parts[0]) != nil, "another user reads what has come")
 	flood(t, onAs(t, c, "f1", attacker, `exec "$@"`, command.Binary("caller"), "-flood=600", port.String()))
 	for _, host := range []string{"f1", "f2"} {
 		must.OK(t, c.Widen(t.Context(), host))
@@ -149,9 +143,7 @@ func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 		text, err := os.ReadFile(filepath.Join(dir, "ticket"))
 		return err == nil && json.Unmarshal(text, &ticket) == nil
 	})
-	if ticket.Seed == "" || ticket.Port == 0 {
-		t.Fatalf("the ticket is %+v", ticket)
-	}
+	must.That(t, ticket.Seed != "" && ticket.Port != 0, "the ticket is %+v", ticket)
 	port := fmt.Sprint("127.0.0.1:", ticket.Port)
 	const alert = "\x15\x03" // by which TLS may say that it does not understand
 	greet(t, func() *exec.Cmd { return userCommand(attacker, command.Binary("caller"), port) }, alert)
@@ -167,14 +159,11 @@ func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 	must.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	code := r.Wait()
 	for _, want := range []string{"n1: connected back", "n2: connected back", "more of them are not shown"} {
-		if !strings.Contains(r.Err.String(), want) {
-			t.Errorf("gorun -v does not say %q", want)
-		}
+		check.That(t, strings.Contains(r.Err.String(), want), "gorun -v does not say %q", want)
 	}
 	if n := strings.Count(r.Err.String(), "was refused"); n > 16 {
 		t.Errorf("gorun -v names %d connections of strangers", n)
 	}
-	if code != 0 || !strings.Contains(r.Out.String(), "rank 0") || !strings.Contains(r.Out.String(), "rank 1") {
-		t.Errorf("exit code %d, output %q: %s", code, r.Out.String(), &r.Err)
-	}
+	check.That(t, code == 0 && strings.Contains(r.Out.String(), "rank 0") && strings.Contains(r.Out.String(), "rank 1"),
+		"exit code %d, output %q: %s", code, r.Out.String(), &r.Err)
 }

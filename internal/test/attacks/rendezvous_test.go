@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -102,9 +103,8 @@ func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 		return fmt.Sprintf("PUT /%s/%d HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", scope, rank,
 			len(addresses), addresses)
 	}
-	if answer := connectAs(t, c, attacker, "0", port[0], put("plain", 0, "lies"), false).end(); answer != "" {
-		t.Errorf("the attacker gets %q", answer)
-	}
+	check.Equal(t, connectAs(t, c, attacker, "0", port[0], put("plain", 0, "lies"), false).end(), "",
+		"the attacker gets")
 	for round := range 5 {
 		scope := fmt.Sprintf("scope%d", round)
 		resume := stoppedAgent(t)
@@ -116,9 +116,8 @@ func TestRendezvousTakesNoAddressOfAnotherUser(t *testing.T) {
 		}
 		connectAs(t, c, victim, "0", port[1], put(scope, 1, "true"), false).end()
 		answer := connectAs(t, c, victim, "0", port[1], "GET /"+scope+"/0 HTTP/1.1\r\nHost: x\r\n\r\n", false).end()
-		if !strings.HasSuffix(answer, "truetrue") {
-			t.Errorf("rank 1 asks for the addresses of rank 0 and gets %q", answer)
-		}
+		check.That(t, strings.HasSuffix(answer, "truetrue"),
+			"rank 1 asks for the addresses of rank 0 and gets %q", answer)
 	}
 	r.Stop()
 }
@@ -137,9 +136,7 @@ func TestMPIPortAnswersNoOtherUser(t *testing.T) {
 	const hello2 = "cmd=init pmi_version=2 pmi_subversion=0\n23    cmd=fullinit;pmirank=1;"
 	const abort2 = "21    cmd=abort;exitcode=9;" // of PMI-2
 	for _, words := range []string{hello + abort, hello2 + abort2} {
-		if answer := connectAs(t, c, attacker, "0", port, words, false).end(); answer != "" {
-			t.Errorf("the attacker gets %q", answer)
-		}
+		check.Equal(t, connectAs(t, c, attacker, "0", port, words, false).end(), "", "the attacker gets")
 	}
 	resume := stoppedAgent(t)
 	evil := connectAs(t, c, attacker, "0", port, hello+abort, true)
@@ -169,9 +166,7 @@ func TestPMIxServerAnswersNoOtherUser(t *testing.T) {
 		t.Errorf("other users may enter the server's folder: %s", r.Out.String())
 	}
 	// A client's first message has a length of its own; half of it keeps libpmix waiting.
-	if answer := connectAs(t, c, attacker, "0", port, "half", false).end(); answer != "" {
-		t.Errorf("the attacker gets %q", answer)
-	}
+	check.Equal(t, connectAs(t, c, attacker, "0", port, "half", false).end(), "", "the attacker gets")
 	own := connectAs(t, c, victim, "0", port, "half", false)
 	ended := make(chan struct{})
 	go func() { _ = own.cmd.Wait(); close(ended) }()
@@ -180,9 +175,7 @@ func TestPMIxServerAnswersNoOtherUser(t *testing.T) {
 		t.Errorf("the user's own connection was closed: %s", &own.out)
 	case <-time.After(500 * time.Millisecond):
 	}
-	if err := own.cmd.Process.Kill(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, own.cmd.Process.Kill())
 	<-ended
 	r.Stop()
 }

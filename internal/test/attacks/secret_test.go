@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -86,9 +87,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	found.add("the job's key", jobKey(t, told+"/answer.0"))
 	for rank := range 4 {
 		token, err := os.ReadFile(told + "/token." + strconv.Itoa(rank))
-		if err != nil || len(token) < 17 {
-			t.Fatalf("token %q: %v", token, err)
-		}
+		must.That(t, err == nil && len(token) >= 17, "token %q: %v", token, err)
 		found[strings.TrimSpace(string(token))] = "the token of a rank"
 	}
 	gorun := command.Processes()
@@ -115,9 +114,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 			t.Errorf("%s is in the arguments %q", what, line)
 		}
 	}
-	if len(argv) < 5 {
-		t.Errorf("only %d command lines were seen", len(argv))
-	}
+	check.That(t, len(argv) >= 5, "only %d command lines were seen", len(argv))
 	if what := found.in(r.Err.String() + r.Out.String()); what != "" {
 		t.Errorf("%s is printed: %s", what, &r.Err)
 	}

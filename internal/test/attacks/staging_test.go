@@ -102,9 +102,7 @@ func TestStagingFallsBackToOtherFolders(t *testing.T) {
 	root := func(script string) string {
 		t.Helper()
 		out, err := onAs(t, c, "f1", 0, script, home, folder).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v: %s", script, err, out)
-		}
+		must.That(t, err == nil, "%s: %v: %s", script, err, out)
 		return string(out)
 	}
 	root("mount -t tmpfs -o mode=1777 tmpfs /var/tmp")

@@ -144,9 +144,7 @@ func (r *Run) Want(code int, words ...string) *Run {
 func Await(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(AwaitLimit); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %v for %s", AwaitLimit, what)
-		}
+		must.That(t, !time.Now().After(deadline), "waited %v for %s", AwaitLimit, what)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/bench"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -21,9 +22,7 @@ func benchRows(t *testing.T, r *command.Run) (rows []bench.Row) {
 	t.Helper()
 	for _, line := range r.Lines() {
 		var row bench.Row
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
+		must.OK(t, json.Unmarshal([]byte(line), &row), line)
 		rows = append(rows, row)
 	}
 	return rows
@@ -53,9 +52,7 @@ func TestBenchChecksWhatItTimes(t *testing.T) {
 			case collective == bench.Barrier:
 				want = 1
 			}
-			if len(rows) != want {
-				t.Errorf("%q: %d rows, want %d", args, len(rows), want)
-			}
+			check.That(t, len(rows) == want, "%q: %d rows, want %d", args, len(rows), want)
 			for _, row := range rows {
 				if row.Wrong != 0 || row.Median <= 0 || row.Collective != collective || row.Bytes != 4*row.Count ||
 					row.Ranks < 2 {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -59,9 +60,7 @@ func TestUnkillableProcessIsNamed(t *testing.T) {
 		}
 		for _, want := range []string{fmt.Sprintf("localhost: process %d (s", pid), ") cannot be killed",
 			"hint: SIGKILL is pending"} {
-			if !strings.Contains(r.Err.String(), want) {
-				t.Errorf("%s: want %q in:\n%s", name, want, &r.Err)
-			}
+			check.That(t, strings.Contains(r.Err.String(), want), "%s: want %q in:\n%s", name, want, &r.Err)
 		}
 	}
 	put("THAWED", "freezer.state")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -136,8 +137,6 @@ func TestFullDiskKeepsNoPartOfAFile(t *testing.T) {
 	}
 	for _, h := range c.hosts.Hosts {
 		left, err := c.hosts.On(t.Context(), h.Name, "ls", "-A", "/mnt").Output()
-		if err != nil || len(left) > 0 {
-			t.Errorf("%s keeps %q, %v", h.Name, left, err)
-		}
+		check.That(t, err == nil && len(left) == 0, "%s keeps %q, %v", h.Name, left, err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/documents"
 )
 
@@ -103,21 +104,16 @@ func TestEveryDocumentIsRun(t *testing.T) {
 	worlds := documentWorlds()
 	names := documents.Names(t, root)
 	for name := range worlds {
-		if !slices.Contains(names, name) {
-			t.Errorf("%s is gone: take its row out of documentWorlds()", name)
-		}
+		check.That(t, slices.Contains(names, name), "%s is gone: take its row out of documentWorlds()", name)
 	}
 	used := map[string]bool{}
 	for _, name := range names {
 		world, found := worlds[name]
-		if !found {
-			t.Errorf("%s has no world: give it a row in documentWorlds(), so that its commands are run", name)
-		}
+		check.That(t, found, "%s has no world: give it a row in documentWorlds(), so that its commands are run", name)
 		text := documents.Text(t, root, name)
 		commands := documents.Commands(text)
-		if world == "no commands" && len(commands) > 0 {
-			t.Errorf("%s has commands: give it a world in documentWorlds()", name)
-		}
+		check.That(t, world != "no commands" || len(commands) == 0,
+			"%s has commands: give it a world in documentWorlds()", name)
 		for _, c := range commands {
 			used[exempt(name, c.Line)] = true
 		}
@@ -126,9 +122,7 @@ func TestEveryDocumentIsRun(t *testing.T) {
 		}
 	}
 	for _, n := range notRun() {
-		if !used[n.why+n.command] {
-			t.Errorf("%s has no command %q: take it out of notRun()", n.file, n.command)
-		}
+		check.That(t, used[n.why+n.command], "%s has no command %q: take it out of notRun()", n.file, n.command)
 	}
 }
 
@@ -219,9 +213,7 @@ func TestHoldsCanFail(t *testing.T) {
 		{[]string{"took 3 m"}, []string{"took ... s"}, false},
 		{[]string{}, []string{"a"}, false},
 	} {
-		if holds(tc.got, tc.want) != tc.ok {
-			t.Errorf("%q %q", tc.got, tc.want)
-		}
+		check.That(t, holds(tc.got, tc.want) == tc.ok, "%q %q", tc.got, tc.want)
 	}
 }
 
@@ -264,9 +256,7 @@ func TestLinks(t *testing.T) {
 		}
 	}
 	for name := range documentWorlds() {
-		if strings.HasPrefix(name, "docs/") && !linked[name] {
-			t.Errorf("README.md does not lead to %s", name)
-		}
+		check.That(t, !strings.HasPrefix(name, "docs/") || linked[name], "README.md does not lead to %s", name)
 	}
 }
 

@@ -175,9 +175,7 @@ func TestExamplesAreInDocuments(t *testing.T) {
 		ran += strings.ReplaceAll(string(text), "./", "examples/jobs/")
 	}
 	files, err := filepath.Glob(root + "/examples/*/*.s*")
-	if err != nil || len(files) < 4 {
-		t.Fatalf("%q %v", files, err)
-	}
+	must.That(t, err == nil && len(files) >= 4, "%q %v", files, err)
 	for _, file := range files {
 		if name := strings.TrimPrefix(file, root+"/"); !slices.ContainsFunc(strings.Fields(ran),
 			func(word string) bool { return word == name }) {

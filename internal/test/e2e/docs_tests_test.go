@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -68,18 +69,12 @@ func TestEveryPromiseHasATest(t *testing.T) {
 			continue
 		}
 		named := proofs(cells[4], usual)
-		if len(named) == 0 {
-			t.Errorf("no test shows: %s", line)
-		}
+		check.That(t, len(named) != 0, "no test shows: %s", line)
 		for _, p := range named {
-			if !p.exists(t) {
-				t.Errorf("there is no %s in %s, which is to show: %s", p.name, p.folder, line)
-			}
+			check.That(t, p.exists(t), "there is no %s in %s, which is to show: %s", p.name, p.folder, line)
 		}
 	}
-	if !found || rows < 20 {
-		t.Errorf("docs/security.md has a threat model of %d rows", rows)
-	}
+	check.That(t, found && rows >= 20, "docs/security.md has a threat model of %d rows", rows)
 }
 
 // Tests that any document names exist somewhere.
@@ -95,15 +90,11 @@ func TestDocumentsNameExistingTests(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || len(have) < 100 {
-		t.Fatalf("%d tests: %v", len(have), err)
-	}
+	must.That(t, err == nil && len(have) >= 100, "%d tests: %v", len(have), err)
 	for _, name := range documents.Names(t, root) {
 		for _, word := range regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`).FindAllString(documents.Text(t,
 			root, name), -1) {
-			if !have[word] {
-				t.Errorf("%s names %s, which is no test", name, word)
-			}
+			check.That(t, have[word], "%s names %s, which is no test", name, word)
 		}
 	}
 }
@@ -112,13 +103,9 @@ func TestProofsCanFail(t *testing.T) {
 	got := proofs("`TestA`, `TestB`; `TestC/x`, `TestD` in ring; `.ci/supply`", "usual")
 	want := []proof{{"TestA", "usual"}, {"TestB", "usual"}, {"TestC/x", "ring"}, {"TestD", "ring"},
 		{".ci/supply", "usual"}}
-	if len(got) != len(want) {
-		t.Fatalf("%v", got)
-	}
+	must.That(t, len(got) == len(want), "%v", got)
 	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("%v, want %v", got[i], want[i])
-		}
+		check.Equal(t, got[i], want[i])
 	}
 	for p, want := range map[proof]bool{
 		{"TestProofsCanFail", "internal/test/e2e"}: true, {"TestProofsCanFail", "ring"}: false,
@@ -126,8 +113,6 @@ func TestProofsCanFail(t *testing.T) {
 		{"TestScripts/ssh", "internal/test/e2e"}: true, {"TestScripts/none", "internal/test/e2e"}: false,
 		{".ci/supply", ""}: true, {".ci/none", ""}: false,
 	} {
-		if p.exists(t) != want {
-			t.Errorf("%v: want %v", p, want)
-		}
+		check.That(t, p.exists(t) == want, "%v: want %v", p, want)
 	}
 }

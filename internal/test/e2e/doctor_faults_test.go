@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/tools/link"
@@ -43,9 +44,7 @@ func newWard(t *testing.T, hosts int) *ward {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.network.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, w.network.Close())
 	})
 	for i, h := range w.Hosts {
 		port := must.Get(w.network.Join(fmt.Sprintf("/proc/%d/ns/net", h.PID), "wan0",

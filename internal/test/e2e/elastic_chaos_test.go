@@ -87,9 +87,7 @@ func learn(t *testing.T, span time.Duration) lesson {
 	argv := []string{command.Binary("elastic"), "--data", root + "/examples/mnist/data", "--passes", passes}
 	want := learned.FindStringSubmatch(command.Start(t, nil,
 		append([]string{"-np", "1"}, argv...)...).Want(0).Out.String())
-	if want == nil {
-		t.Fatal("one rank has learned nothing")
-	}
+	must.That(t, want != nil, "one rank has learned nothing")
 	return lesson{append(argv, "--pause", pause.String()), want}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -188,9 +189,8 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	if took := time.Since(at); took > 20*time.Second { // the goal is 8 s
 		t.Errorf("training again %v after a death", took)
 	}
-	if left[0].pid != grown[0].pid || left[1].pid != grown[2].pid || left[0].batch < grown[0].batch {
-		t.Errorf("of %+v became %+v", grown, left)
-	}
+	check.That(t, left[0].pid == grown[0].pid && left[1].pid == grown[2].pid && left[0].batch >= grown[0].batch,
+		"of %+v became %+v", grown, left)
 	back := j.await(3)
 	if back[0].pid != left[0].pid || back[0].batch < left[0].batch || back[1].host != "f1" ||
 		back[1].pid == grown[1].pid || back[2].pid != left[1].pid {
@@ -198,9 +198,7 @@ func testHorovodComesAndGoes(t *testing.T, c *lab.Cluster) {
 	}
 	j.hosts("f2:1\n")
 	last := j.await(1)
-	if last[0].pid != grown[2].pid || last[0].batch < back[0].batch {
-		t.Errorf("of %+v became %+v", back, last)
-	}
+	check.That(t, last[0].pid == grown[2].pid && last[0].batch >= back[0].batch, "of %+v became %+v", back, last)
 	j.end("host f1 is not on the list any more", "epoch 2: 3 ranks on 2 hosts", "was killed by signal 9")
 }
 
@@ -218,9 +216,7 @@ func testHorovodDeaths(t *testing.T, c *lab.Cluster) {
 		if took > 20*time.Second { // the goal is 8 s
 			t.Errorf("training again %v after the death of rank %d", took, rank)
 		}
-		if left[0].pid != all[0].pid || left[0].batch < all[0].batch {
-			t.Errorf("of %+v became %+v", all, left)
-		}
+		check.That(t, left[0].pid == all[0].pid && left[0].batch >= all[0].batch, "of %+v became %+v", all, left)
 	}
 	j.end("was killed by signal 9")
 }
@@ -238,9 +234,7 @@ func testHorovodSilentHost(t *testing.T, c *lab.Cluster) {
 	if took > 40*time.Second { // the goal is 20 s
 		t.Errorf("training again %v after a host went silent", took)
 	}
-	if left[0].pid != all[0].pid || left[1].pid != all[1].pid {
-		t.Errorf("of %+v became %+v", all, left)
-	}
+	check.That(t, left[0].pid == all[0].pid && left[1].pid == all[1].pid, "of %+v became %+v", all, left)
 	j.end("f3")
 }
 
@@ -267,12 +261,9 @@ func testHorovodOneHost(t *testing.T) {
 	j := startTraining(t, nil, "", "-np 2 --min-np 1", "1@50:error")
 	first := j.await(2)
 	alone := j.await(1)
-	if alone[0].pid != first[0].pid || alone[0].batch < 49 {
-		t.Errorf("of %+v became %+v", first, alone)
-	}
+	check.That(t, alone[0].pid == first[0].pid && alone[0].batch >= 49, "of %+v became %+v", first, alone)
 	back := j.await(2)
-	if back[0].pid != first[0].pid || back[1].pid == first[1].pid || back[1].batch != back[0].batch {
-		t.Errorf("of %+v became %+v", alone, back)
-	}
+	check.That(t, back[0].pid == first[0].pid && back[1].pid != first[1].pid && back[1].batch == back[0].batch,
+		"of %+v became %+v", alone, back)
 	j.end("rank 1 on localhost exited with code 1", "RuntimeError: it is my turn")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -40,9 +41,7 @@ func testElasticOutput(t *testing.T) {
 	say("localhost:1\n")
 	command.Await(t, "the ranks' end", func() bool { return strings.Contains(read("0.00"), "epoch 3 rank 0 of 1 ") })
 	r.Want(0, "localhost has 3 slots", "localhost has 1 slot").NothingLeft(30 * time.Second)
-	if r.Out.Len() > 0 {
-		t.Errorf("shown: %s", golden.Clip(r.Out.String()))
-	}
+	check.That(t, r.Out.Len() == 0, "shown: %s", golden.Clip(r.Out.String()))
 }
 
 // Killing guard and agent of one of two local ranks loses their host: nobody is left who knows what
@@ -76,9 +75,8 @@ func testElasticAgentIsKilled(t *testing.T) {
 		second := awaitEpoch(t, r, 2, 1, 8*time.Second) // the goal is 2 s; a lost host takes 9 s
 		t.Logf("on %s the other went on after %v", hosts, time.Since(killed))
 		third := awaitEpoch(t, r, 3, 2, 10*time.Second)
-		if second[0].pid != first[0].pid || third[0].pid != first[0].pid || third[1].host != first[1].host {
-			t.Errorf("of %+v became %+v and %+v", first, second, third)
-		}
+		check.That(t, second[0].pid == first[0].pid && third[0].pid == first[0].pid && third[1].host == first[1].host,
+			"of %+v became %+v and %+v", first, second, third)
 		r.Want(0, "rank 1 on "+first[1].host+
 			" has ended with its agent: the agent was killed by signal 9 (SIGKILL)").NothingLeft(30 * time.Second)
 	}
@@ -88,8 +86,6 @@ func testElasticAgentIsKilled(t *testing.T) {
 func agentOf(t *testing.T, pid int) int {
 	t.Helper()
 	agent := serving(pid)
-	if agent == 0 {
-		t.Fatal("the process has no agent")
-	}
+	must.That(t, agent != 0, "the process has no agent")
 	return agent
 }

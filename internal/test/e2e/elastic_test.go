@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -157,16 +158,14 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	at := say("f1:1\nf2\nf3:4\n")
 	second := awaitEpoch(t, r, 2, 5, 15*time.Second) // with -np 3 --max-np 5 there are 2 more
 	t.Logf("a host was added within %v", time.Since(at))
-	if second[0].pid != first[0].pid || second[3].host != "f3" || second[4].local != 1 {
-		t.Errorf("after a host was added: %+v", second)
-	}
+	check.That(t, second[0].pid == first[0].pid && second[3].host == "f3" && second[4].local == 1,
+		"after a host was added: %+v", second)
 	say("this is no: list of hosts\n")
 	at = say("f2:2\nf3:4\n")
 	third := awaitEpoch(t, r, 3, 4, 15*time.Second)
 	t.Logf("a host was removed within %v", time.Since(at))
-	if third[0].pid != first[1].pid || third[0].host != "f2" {
-		t.Errorf("rank 0 is %+v after its host went, want %+v", third[0], first[1])
-	}
+	check.That(t, third[0].pid == first[1].pid && third[0].host == "f2",
+		"rank 0 is %+v after its host went, want %+v", third[0], first[1])
 	r.Want(0, "host f3 has 4 slots", "host f1 is not on the list any more")
 	text := must.Get(os.ReadFile(events))(t)
 	var kinds []string
@@ -193,14 +192,11 @@ func testElasticHostVanishes(t *testing.T) {
 	must.OK(t, c.Cut(t.Context(), "f2"))
 	second := awaitEpoch(t, r, 2, 1, 40*time.Second) // the goal is 20 s
 	t.Logf("the other went on after %v", time.Since(cut))
-	if second[0].pid != first[0].pid {
-		t.Errorf("rank 0 was %+v and is %+v", first[0], second[0])
-	}
+	check.That(t, second[0].pid == first[0].pid, "rank 0 was %+v and is %+v", first[0], second[0])
 	if left := c.Inside("f2"); len(left) > 0 {
 		for _, pid := range left {
-			if strings.Contains(command.ProcFile(pid, "cmdline"), "rank.py") {
-				t.Errorf("the rank of f2 is alive in the next epoch: %d", pid)
-			}
+			check.That(t, !strings.Contains(command.ProcFile(pid, "cmdline"), "rank.py"),
+				"the rank of f2 is alive in the next epoch: %d", pid)
 		}
 	}
 	must.OK(t, c.Restore(t.Context(), "f2"))
@@ -217,9 +213,7 @@ func testElasticAgentStandsStill(t *testing.T) {
 	first := awaitEpoch(t, r, 1, 2, 20*time.Second)
 	rank := victimOf(t, r, first[1])
 	agent := agentOf(t, rank)
-	if err := syscall.Kill(agent, syscall.SIGSTOP); err != nil {
-		t.Fatalf("stop agent %d: %v", agent, err)
-	}
+	must.OK(t, syscall.Kill(agent, syscall.SIGSTOP), "stop agent", agent)
 	awaitEpoch(t, r, 2, 1, 40*time.Second)
 	_ = syscall.Kill(agent, syscall.SIGCONT)
 	command.Await(t, "the end of the rank that was left", func() bool { return command.ProcFile(rank, "stat") == "" })
@@ -307,9 +301,8 @@ func testMaxRestarts(t *testing.T) {
 	for count := range 3 {
 		for rank, where := range []string{"0 0", "0 1", "1 1"} {
 			want := fmt.Sprintf("rank %d of 3, restart %d, %s %s", rank, count, "10.77.0.11", where)
-			if strings.Count(r.Out.String(), want+"\n") != 1 {
-				t.Errorf("%q is not there once in\n%s", want, r.Out.String())
-			}
+			check.That(t, strings.Count(r.Out.String(), want+"\n") == 1,
+				"%q is not there once in\n%s", want, r.Out.String())
 		}
 	}
 	r.NothingLeft(30 * time.Second)

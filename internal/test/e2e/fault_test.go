@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -36,9 +37,7 @@ func TestRanksReportALostHost(t *testing.T) {
 		t.Errorf("the ranks that were left heard after %v", took)
 	}
 	for _, rank := range []string{"f1:0: ", "f1:1: "} {
-		if !strings.Contains(r.Err.String(), rank) {
-			t.Errorf("%sdid not say why it ended:\n%s", rank, &r.Err)
-		}
+		check.That(t, strings.Contains(r.Err.String(), rank), "%sdid not say why it ended:\n%s", rank, &r.Err)
 	}
 	r.Wait()
 }

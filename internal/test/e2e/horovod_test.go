@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -35,9 +36,8 @@ func TestHorovod(t *testing.T) {
 			lab.HorovodSource(t, "examples/pytorch/pytorch_synthetic_benchmark.py"), "--no-cuda",
 			"--model", "squeezenet1_1", "--batch-size", "1", "--num-warmup-batches", "1", "--num-batches-per-iter", "1",
 			"--num-iters", "1").Want(0)
-		if !regexp.MustCompile(`f1:0: Total img/sec on 4 CPU\(s\): [0-9.]+`).MatchString(r.Out.String()) {
-			t.Errorf("%q", &r.Out)
-		}
+		check.That(t, regexp.MustCompile(`f1:0: Total img/sec on 4 CPU\(s\): [0-9.]+`).MatchString(r.Out.String()),
+			"%q", &r.Out)
 	})
 	t.Run("mnist", func(t *testing.T) {
 		dir := t.TempDir()
@@ -144,9 +144,7 @@ while True:
 	r.Want(137, "gorun: error: rank 2 on f2 was killed by signal 9 (SIGKILL)")
 	took := time.Since(killed)
 	t.Logf("over in %v", took)
-	if took > 5*time.Second {
-		t.Errorf("the job ended %v after the death", took)
-	}
+	check.That(t, took <= 5*time.Second, "the job ended %v after the death", took)
 }
 
 // writeDigits writes a small random data set in MNIST's format.

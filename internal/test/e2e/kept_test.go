@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -111,9 +112,8 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	k := newKeptLab(t)
 	up := k.gorun(0, "up", "-H", "f1:2,f2:2")
 	id := strings.TrimSpace(up.Out.String())
-	if !strings.HasPrefix(id, "up-") || !strings.Contains(up.Err.String(), "gorun down "+id) {
-		t.Fatalf("up says %q, %q", &up.Out, &up.Err)
-	}
+	must.That(t, strings.HasPrefix(id, "up-") && strings.Contains(up.Err.String(), "gorun down "+id),
+		"up says %q, %q", &up.Out, &up.Err)
 	if all := k.keepers(); len(all) != 1 || all[0].ID != id {
 		t.Fatalf("gorun ps lists %+v", all)
 	}
@@ -145,9 +145,8 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	cold := job("--no-kept")
 	again := job("--no-kept")
 	for _, lines := range [][]string{first, second} {
-		if strings.Contains(strings.Join(lines, "\n"), "CANARY") {
-			t.Errorf("a job knows of another: %s", strings.Join(lines, "\n"))
-		}
+		check.That(t, !strings.Contains(strings.Join(lines, "\n"), "CANARY"),
+			"a job knows of another: %s", strings.Join(lines, "\n"))
 		compareWorlds(t, lines, cold, again)
 	}
 	token := func(lines []string) string {
@@ -171,9 +170,7 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	agents := slices.DeleteFunc(lab.Processes(victim.Mark), func(pid int) bool {
 		return !strings.HasPrefix(command.ProcFile(pid, "cmdline"), "sleep")
 	})
-	if len(agents) != 2 {
-		t.Fatalf("ranks %v", agents)
-	}
+	must.That(t, len(agents) == 2, "ranks %v", agents)
 	_ = syscall.Kill(ppid(t, agents[0]), syscall.SIGKILL)
 	if code := victim.Wait(); code != 125 {
 		t.Errorf("a job whose agent was killed ended with %d:\n%s", code, &victim.Err)
@@ -235,9 +232,7 @@ func compareWorlds(t *testing.T, kept, cold, again []string) {
 	one := of(cold)
 	two := of(again)
 	for key, want := range one {
-		if want == two[key] && got[key] != want {
-			t.Errorf("on a kept host %q is %q", want, got[key])
-		}
+		check.That(t, want != two[key] || got[key] == want, "on a kept host %q is %q", want, got[key])
 	}
 	for key := range got {
 		if _, known := one[key]; !known {
@@ -313,9 +308,8 @@ func TestKeepersAreReplacedAndEnd(t *testing.T) {
 	k := newKeptLab(t)
 	first := k.gorun(0, "-v", "--keep", "1h", "-H", "f1", "true")
 	before := k.keepers()
-	if len(before) != 1 || !strings.Contains(first.Err.String(), "f1: connected already, by "+before[0].ID) {
-		t.Fatalf("%+v keep hosts:\n%s", before, &first.Err)
-	}
+	must.That(t, len(before) == 1 && strings.Contains(first.Err.String(), "f1: connected already, by "+before[0].ID),
+		"%+v keep hosts:\n%s", before, &first.Err)
 	k.gorun(0, "--keep", "1h", "-H", "f1", "true")
 	if now := k.keepers(); !slices.Equal(now, before) {
 		t.Errorf("%+v keep the same host again", now)
@@ -323,9 +317,7 @@ func TestKeepersAreReplacedAndEnd(t *testing.T) {
 	running := k.start("-H", "f1", "sh", "-c", "echo ready; exec sleep 1000")
 	k.await("the job", func() bool { return strings.Contains(running.Out.String(), "ready") })
 	up := k.gorun(0, "up", "-H", "f1,f2")
-	if !strings.Contains(up.Err.String(), "it replaces "+before[0].ID) {
-		t.Errorf("gorun up says:\n%s", &up.Err)
-	}
+	check.That(t, strings.Contains(up.Err.String(), "it replaces "+before[0].ID), "gorun up says:\n%s", &up.Err)
 	must.OK(t, running.Cmd.Process.Signal(os.Interrupt))
 	if code := running.Wait(); code != 130 {
 		t.Errorf("the job of the first keeper ended with %d:\n%s", code, &running.Err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/usage"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -58,13 +59,10 @@ func TestKubernetesCommandsArePlanned(t *testing.T) {
 	_, line, found := strings.Cut(script[len(script)-1], "exec gorun ")
 	line, _, _ = strings.Cut(line, "\n")
 	args, err := usage.SplitShell(line)
-	if err != nil || !found {
-		t.Fatalf("%q: %v", script, err)
-	}
+	must.That(t, err == nil && found, "%q: %v", script, err)
 	r = command.Start(t, nil, append([]string{"--dry-run"}, args...)...).Want(0)
-	if !strings.HasPrefix(r.Out.String(), "6 ranks on 3 hosts\n  train-0") || r.Err.Len() > 0 {
-		t.Errorf("plan %s, stderr %s", &r.Out, &r.Err)
-	}
+	check.That(t, strings.HasPrefix(r.Out.String(), "6 ranks on 3 hosts\n  train-0") && r.Err.Len() == 0,
+		"plan %s, stderr %s", &r.Out, &r.Err)
 }
 
 // docs/kubernetes.md shows the examples as they are.
@@ -78,8 +76,6 @@ func TestKubernetesDocument(t *testing.T) {
 	_, args, _ := strings.Cut(job, "command: [gorun]\n")
 	args, _, _ = strings.Cut(args, "\n")
 	for _, want := range []string{args, read(kubernetesExamples + "kubexec.sh")} {
-		if want == "" || !strings.Contains(guide, want) {
-			t.Errorf("the guide lacks %s", want)
-		}
+		check.That(t, want != "" && strings.Contains(guide, want), "the guide lacks %s", want)
 	}
 }

@@ -75,9 +75,7 @@ func TestMPIServerThatCrashes(t *testing.T) {
 					kill = pid
 				}
 			}
-			if kill == 0 {
-				t.Fatalf("no process %s", tt.victim)
-			}
+			must.That(t, kill != 0, "no process %s", tt.victim)
 			must.OK(t, syscall.Kill(kill, tt.signal))
 			if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), tt.says) {
 				t.Errorf("exit code %d, want 125 and %q: %s", code, tt.says, r.Err.String())

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
@@ -114,9 +115,7 @@ func writeMatrix(t *testing.T, file string, row matrixRow) {
 		file = filepath.Join(root, file)
 	}
 	old, err := os.ReadFile(file)
-	if err != nil && !os.IsNotExist(err) {
-		t.Fatal(err)
-	}
+	must.That(t, err == nil || os.IsNotExist(err), "%v", err)
 	rows := slices.DeleteFunc(readRows(string(old)), func(r matrixRow) bool { return sameRow(r, row) })
 	must.OK(t, os.WriteFile(file, []byte(matrixPage(append(rows, row))), 0o644))
 }
@@ -124,7 +123,6 @@ func writeMatrix(t *testing.T, file string, row matrixRow) {
 // The page is what the code writes that runs the matrix, so a row that is missing is listed.
 func TestMPIMatrixPage(t *testing.T) {
 	text := must.Get(os.ReadFile(filepath.Join(root, "docs", "mpi-matrix.md")))(t)
-	if string(text) != matrixPage(readRows(string(text))) {
-		t.Error("docs/mpi-matrix.md is not what make mpi-matrix writes")
-	}
+	check.That(t, string(text) == matrixPage(readRows(string(text))),
+		"docs/mpi-matrix.md is not what make mpi-matrix writes")
 }

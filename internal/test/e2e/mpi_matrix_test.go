@@ -19,6 +19,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // matrixFile names the page that rows of the whole matrix are written to: make mpi-matrix. Without
@@ -61,9 +62,7 @@ func TestMPIMatrix(t *testing.T) {
 	}
 	mpis := matrixMPIs(t, all)
 	wanted, err := regexp.Compile(os.Getenv(matrixRows))
-	if err != nil {
-		t.Fatalf("%s: %v", matrixRows, err)
-	}
+	must.OK(t, err, matrixRows)
 	var cluster *lab.Cluster
 	for _, row := range rows {
 		for _, m := range mpis {
@@ -197,9 +196,7 @@ func gorunWithHelpers(t *testing.T) string {
 func matrixNames(t *testing.T, m matrixMPI) []string {
 	t.Helper()
 	out, err := exec.Command(m.program).Output()
-	if err != nil {
-		t.Fatalf("list the programs of the matrix: %v", err)
-	}
+	must.OK(t, err, "list the programs of the matrix")
 	return strings.Fields(string(out))
 }
 
@@ -280,9 +277,7 @@ func (j matrixJob) run(t *testing.T, ours bool, programs ...string) (out string,
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err := cmd.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && ctx.Err() == nil {
-		t.Fatalf("%q: %v", argv, err)
-	}
+	must.That(t, err == nil || errors.As(err, &exit) || ctx.Err() != nil, "%q: %v", argv, err)
 	if testing.Verbose() && err != nil && (ours || len(programs) == 1 && programs[0] == "all") {
 		t.Logf("%q: %v: %.2000s", argv, err, stderr.String())
 	}

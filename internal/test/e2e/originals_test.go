@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -156,9 +157,7 @@ func TestOutputAsOriginals(t *testing.T) {
 					t.Parallel()
 					want := p.run(t, o, argv, env)
 					got := p.run(t, o, []string{filepath.Join(links, o.name)}, []string{"HOME=" + t.TempDir()})
-					if got != want {
-						t.Errorf("gorun has\n%v\n%s has\n%v", got, o.name, want)
-					}
+					check.That(t, got == want, "gorun has\n%v\n%s has\n%v", got, o.name, want)
 				})
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -23,18 +24,15 @@ func TestOutputDocument(t *testing.T) {
 			example = args
 		}
 	}
-	if example == "" {
-		t.Fatal("docs/output.md has no example")
-	}
+	must.That(t, example != "", "docs/output.md has no example")
 	r := command.Start(t, nil, "version").Want(0) // only for its mark
 	cmd := exec.Command("sh", "-c", `exec "$0" `+example, command.Binary("gorun"))
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), r.Mark)
 	said, _ := cmd.CombinedOutput()
 	steps, err := os.ReadFile(filepath.Join(cmd.Dir, "steps.json"))
-	if cmd.ProcessState.ExitCode() != 1 || strings.Count(string(steps), "\n") != 8 {
-		t.Errorf("%q: %v, %s\n%s", example, err, said, steps)
-	}
+	check.That(t, cmd.ProcessState.ExitCode() == 1 && strings.Count(string(steps), "\n") == 8,
+		"%q: %v, %s\n%s", example, err, said, steps)
 	for line := range strings.Lines(string(steps)) {
 		var e step
 		if err := json.Unmarshal([]byte(line), &e); err != nil || !strings.Contains(string(text), "| `"+e.Event+"` |") {
@@ -44,7 +42,5 @@ func TestOutputDocument(t *testing.T) {
 	failures := must.Get(os.ReadFile(root + "/cmd/gorun/internal/ui/testdata/failures.txt"))(t)
 	_, rest, _ := strings.Cut(string(text), "```\ngorun: error:")
 	failure, _, _ := strings.Cut(rest, "```")
-	if failure == "" || !strings.Contains(string(failures), failure) {
-		t.Errorf("gorun does not say %q", failure)
-	}
+	check.That(t, failure != "" && strings.Contains(string(failures), failure), "gorun does not say %q", failure)
 }

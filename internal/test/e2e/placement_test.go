@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/host/topology"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -67,12 +68,8 @@ func TestThreadsOfRanks(t *testing.T) {
 	if got := said(nil, "-np", "1", "--unset-env", "OMP_NUM_THREADS"); got != cores+"|" {
 		t.Errorf("a rank alone gets %q, want all %s cores, and nothing said", got, cores)
 	}
-	if got := said(nil, "-np", "1", "-x", "OMP_NUM_THREADS=41"); got != "41|" {
-		t.Errorf("-x: %q", got)
-	}
-	if got := said([]string{"OMP_NUM_THREADS=42"}, "-np", "1"); got != "42|" {
-		t.Errorf("from the environment: %q", got)
-	}
+	check.Equal(t, said(nil, "-np", "1", "-x", "OMP_NUM_THREADS=41"), "41|", "-x")
+	check.Equal(t, said([]string{"OMP_NUM_THREADS=42"}, "-np", "1"), "42|", "from the environment")
 	if got := said(nil, "-np", "1", "-v", "--unset-env", "OMP_NUM_THREADS"); strings.Count(got,
 		"OMP_NUM_THREADS is not set; ranks get "+cores+" on localhost") != 1 {
 		t.Errorf("-v: %q", got)
@@ -152,9 +149,7 @@ func TestRanksForEachSocketOfOtherHosts(t *testing.T) {
 	r = command.Start(t, c, "--rankfile", ranks, "--report-bindings", "--prefix", "none", "sh", "-c",
 		"echo $RANK $GORUN_HOSTNAME").Want(0)
 	for _, line := range []string{"rank 0 on f2: ", "rank 1 on f1: ", "rank 2 on f2: not bound"} {
-		if !strings.Contains(r.Err.String(), line) {
-			t.Errorf("%q is missing: %s", line, r.Err.String())
-		}
+		check.That(t, strings.Contains(r.Err.String(), line), "%q is missing: %s", line, r.Err.String())
 	}
 	got := strings.Split(strings.TrimSpace(r.Out.String()), "\n")
 	slices.Sort(got)

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -21,9 +22,7 @@ func lossBits(t *testing.T, r *command.Run, ranks int) string {
 		t.Fatalf("%d ranks printed a final loss, want %d:\n%s", len(found), ranks, &r.Out)
 	}
 	for _, f := range found {
-		if f[1] != found[0][1] {
-			t.Errorf("losses differ between ranks: %s and %s", f[1], found[0][1])
-		}
+		check.That(t, f[1] == found[0][1], "losses differ between ranks: %s and %s", f[1], found[0][1])
 		if f[2] < "96" && len(f[2]) == 5 {
 			t.Errorf("accuracy %s %%, want at least 96", f[2])
 		}
@@ -54,9 +53,8 @@ func TestTrainingOverSSHIsExactAndRepeatable(t *testing.T) {
 	}
 	shared := lossBits(t, command.StartIn(t, nil, []string{"RING_TRANSPORT=shm"}, "-np", "4",
 		command.Binary("mnist")).Want(0), 4)
-	if again := lossBits(t, command.Start(t, nil, "-np", "4", command.Binary("mnist")).Want(0), 4); again != shared {
-		t.Errorf("two runs in shared memory ended with losses %s and %s", shared, again)
-	}
+	check.Equal(t, lossBits(t, command.Start(t, nil, "-np", "4", command.Binary("mnist")).Want(0), 4), shared,
+		"two runs in shared memory ended with losses", shared, "and")
 }
 
 func TestKilledRankIsReportedByAllOthers(t *testing.T) {

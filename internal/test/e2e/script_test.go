@@ -428,8 +428,6 @@ func spoilHostKey(t *testing.T, c *lab.Cluster, name string) {
 		other = c.Host("f2")
 	}
 	spoilt := strings.ReplaceAll(string(text), host.Keys[0], other.Keys[0])
-	if spoilt == string(text) {
-		t.Fatal("known_hosts does not hold the key")
-	}
+	must.That(t, spoilt != string(text), "known_hosts does not hold the key")
 	must.OK(t, os.WriteFile(c.KnownHosts, []byte(spoilt), 0o600))
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -41,9 +42,7 @@ func TestSlurm(t *testing.T) {
 func slurmCommand(t *testing.T, argv ...string) string {
 	t.Helper()
 	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%q: %v: %s", argv, err, out)
-	}
+	must.That(t, err == nil, "%q: %v: %s", argv, err, out)
 	return strings.TrimSpace(string(out))
 }
 
@@ -115,14 +114,11 @@ func testSlurmSteps(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v, %s", direction, out.Len(), err, &stderr)
 		}
 	}
-	if err := node.Put(t.Context(), "deep/er/file", 0o751, bytes.NewReader(data)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, node.Put(t.Context(), "deep/er/file", 0o751, bytes.NewReader(data)))
 	info, err := os.Stat(filepath.Join(home, "deep/er/file"))
 	got, _ := os.ReadFile(filepath.Join(home, "deep/er/file"))
-	if err != nil || info.Mode() != 0o751 || !bytes.Equal(got, data) {
-		t.Errorf("put: %v, %v, %d bytes", err, info, len(got))
-	}
+	check.That(t, err == nil && info.Mode() == 0o751 && bytes.Equal(got, data),
+		"put: %v, %v, %d bytes", err, info, len(got))
 	if left, _ := filepath.Glob(filepath.Join(home, "deep/er/.*")); len(left) > 0 {
 		t.Errorf("put left %v", left)
 	}
@@ -223,9 +219,7 @@ func testSlurmOneStep(t *testing.T) {
 			killed++
 		}
 	}
-	if killed != 1 {
-		t.Errorf("%d processes of n2 killed, want its one", killed)
-	}
+	check.That(t, killed == 1, "%d processes of n2 killed, want its one", killed)
 	// gorun waits for no process of a lost host
 	if code := r.Wait(); code != 125 || !strings.Contains(r.Err.String(), "n2") {
 		t.Errorf("exit code %d\n%s", code, r.Err.String())

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -79,9 +80,7 @@ func TestEveryCallMayFail(t *testing.T) {
 	close(next)
 	wg.Wait()
 	t.Logf("%d points, by exit code: %v, by call and exit code: %v", len(points), codes, calls)
-	if codes[0] == 0 || len(codes) < 2 {
-		t.Errorf("codes %v: nothing failed, or all did", codes)
-	}
+	check.That(t, codes[0] != 0 && len(codes) >= 2, "codes %v: nothing failed, or all did", codes)
 }
 
 // sweepPoints returns all calls that can fail, as an undisturbed run shows.
@@ -115,9 +114,7 @@ func sweepPoints(t *testing.T) (points []failing) {
 			}
 		}
 	}
-	if len(points) < 100 {
-		t.Fatalf("only %d points in %d traces: %v", len(points), len(files), most)
-	}
+	must.That(t, len(points) >= 100, "only %d points in %d traces: %v", len(points), len(files), most)
 	return points
 }
 

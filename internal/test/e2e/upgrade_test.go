@@ -30,9 +30,7 @@ func former(t *testing.T) string {
 	source := filepath.Join(root, "internal/net/wire/frame.go")
 	text := must.Get(os.ReadFile(source))(t)
 	other := regexp.MustCompile(`(?m)^const Protocol = \d+$`).ReplaceAllString(string(text), "const Protocol = 1")
-	if other == string(text) || wire.Protocol == 1 {
-		t.Fatal("frame.go has no protocol to replace")
-	}
+	must.That(t, other != string(text) && wire.Protocol != 1, "frame.go has no protocol to replace")
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {source: write("frame.go", []byte(other))}})
 	must.OK(t, err)
 	gorun := filepath.Join(dir, "gorun")

@@ -1,6 +1,8 @@
 package faults
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"regexp"
 	"slices"
 	"testing"
@@ -97,19 +99,13 @@ func TestExpected(t *testing.T) {
 			t.Errorf("%s: codes %v, end %v, clean %v; want %v, %v, %v", tt.name, e.Codes, e.End, e.Clean, tt.codes,
 				tt.end, tt.clean)
 		}
-		if (e.Cause != "") != (len(tt.right) > 0) {
-			t.Errorf("%s: cause %q", tt.name, e.Cause)
-		}
+		check.That(t, (e.Cause != "") == (len(tt.right) > 0), "%s: cause %q", tt.name, e.Cause)
 		cause := regexp.MustCompile(e.Cause)
 		for _, line := range tt.right {
-			if !cause.MatchString(line) {
-				t.Errorf("%s: %q does not match %q", tt.name, line, e.Cause)
-			}
+			check.That(t, cause.MatchString(line), "%s: %q does not match %q", tt.name, line, e.Cause)
 		}
 		for _, line := range tt.wrong {
-			if cause.MatchString(line) {
-				t.Errorf("%s: %q matches %q", tt.name, line, e.Cause)
-			}
+			check.That(t, !cause.MatchString(line), "%s: %q matches %q", tt.name, line, e.Cause)
 		}
 	}
 }
@@ -120,33 +116,23 @@ func TestDraw(t *testing.T) {
 	doubles := 0
 	for seed := range uint64(5000) {
 		d := Draw(seed)
-		if d != Draw(seed) {
-			t.Fatalf("seed %d draws two things", seed)
-		}
+		must.That(t, d == Draw(seed), "seed %d draws two things", seed)
 		first := infoOf(d.Fault)
 		second := infoOf(d.Second)
-		if first.kind == None || !d.mayBe(first) {
-			t.Errorf("seed %d: %+v", seed, d)
-		}
+		check.That(t, first.kind != None && d.mayBe(first), "seed %d: %+v", seed, d)
 		if d.Second != None {
 			doubles++
-			if second.passes() || second.detect > 0 || d.Second == d.Fault || d.Gap > time.Second {
-				t.Errorf("seed %d: %+v", seed, d)
-			}
+			check.That(t, !second.passes() && second.detect <= 0 && d.Second != d.Fault && d.Gap <= time.Second,
+				"seed %d: %+v", seed, d)
 		}
 		e := Expected(d, Bounds{Fence: 12 * time.Second})
-		if len(e.Codes) == 0 || e.Clean == 0 || (e.Complete && !slices.Equal(e.Codes, []int{0})) {
-			t.Errorf("seed %d: %+v: %+v", seed, d, e)
-		}
+		check.That(t, len(e.Codes) != 0 && e.Clean != 0 && (!e.Complete || slices.Equal(e.Codes, []int{0})),
+			"seed %d: %+v: %+v", seed, d, e)
 		seen[d.Fault]++
 		phases[d.Phase]++
 	}
 	for _, k := range kinds() {
-		if seen[k.kind] < 50 {
-			t.Errorf("%s is drawn %d times", k.kind, seen[k.kind])
-		}
+		check.That(t, seen[k.kind] >= 50, "%s is drawn %d times", k.kind, seen[k.kind])
 	}
-	if len(phases) != 5 || doubles < 200 {
-		t.Errorf("phases %v, %d double faults", phases, doubles)
-	}
+	check.That(t, len(phases) == 5 && doubles >= 200, "phases %v, %d double faults", phases, doubles)
 }

@@ -2,6 +2,7 @@ package faults
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"hash/crc32"
 	"strings"
 	"testing"
@@ -40,8 +41,7 @@ func TestCheckLines(t *testing.T) {
 		{"foreign", "hello\n", false, false, "I5: "},
 	} {
 		got := strings.Join(CheckLines(tt.out, 2, tt.complete, tt.torn), "; ")
-		if (tt.want == "") != (got == "") || !strings.Contains(got, tt.want) {
-			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
-		}
+		check.That(t, (tt.want == "") == (got == "") && strings.Contains(got, tt.want),
+			"%s: %q, want %q", tt.name, got, tt.want)
 	}
 }

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"strings"
@@ -18,10 +19,7 @@ func TestResidue(t *testing.T) {
 	defer j.Close()
 	j.Await(10*time.Second, func() bool { return len(j.Processes("sleep")) > 0 })
 	v := w.Judge(j, time.Now(), Expect{Codes: []int{0}, End: soon, Clean: soon})
-	if len(v.Violations) != 1 || !strings.HasPrefix(v.Violations[0], "I4: left behind: "+j.Home) {
-		t.Errorf("%q", v.Violations)
-	}
-	if !j.guards["1-2-3"] || len(j.guards) != 1 {
-		t.Errorf("guards %v", j.guards)
-	}
+	check.That(t, len(v.Violations) == 1 && strings.HasPrefix(v.Violations[0], "I4: left behind: "+j.Home),
+		"%q", v.Violations)
+	check.That(t, j.guards["1-2-3"] && len(j.guards) == 1, "guards %v", j.guards)
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -91,9 +92,7 @@ func TestCtrlZStopsAndContinuesTheJob(t *testing.T) {
 	for range 2 {
 		b.suspend(j)
 		time.Sleep(4 * time.Second)
-		if !allIn("T", j.Processes(binary("rank"))) {
-			t.Error("the ranks did not stay still")
-		}
+		check.That(t, allIn("T", j.Processes(binary("rank"))), "the ranks did not stay still")
 		before := j.Out.String()
 		b.signal(j, syscall.SIGCONT)
 		b.within(2500*time.Millisecond, "going on", func() bool { return len(j.Out.String()) > len(before)+2000 })
@@ -267,9 +266,7 @@ func TestFirstOfTwoFailuresIsTheCause(t *testing.T) {
 			t.Logf("%v; %d", v.Violations, ends)
 		}
 	}
-	if wrong > 0 || rounds == 0 {
-		t.Errorf("%d of %d first causes were wrong", wrong, rounds)
-	}
+	check.That(t, wrong <= 0 && rounds != 0, "%d of %d first causes were wrong", wrong, rounds)
 }
 
 // B9: gorun's output has no reader. The ranks block, heartbeats continue, and Ctrl-C works. Goal:

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -115,17 +116,13 @@ func TestClosedTerminalStopsTheJob(t *testing.T) {
 		var seen bytes.Buffer
 		for page := make([]byte, 4096); strings.Count(seen.String(), "line") < 100; {
 			n, err := master.Read(page)
-			if err != nil {
-				t.Fatalf("%v; %s", err, &seen)
-			}
+			must.That(t, err == nil, "%v; %s", err, &seen)
 			seen.Write(page[:n])
 		}
 		at := time.Now()
 		master.Close()
 		v := b.judge(w, j, at, Expect{Codes: []int{129}, End: 5 * time.Second, Clean: 5 * time.Second})
-		if v.EndMS < 1500 {
-			t.Errorf("it ended after %d ms, before its ranks had their grace", v.EndMS)
-		}
+		check.That(t, v.EndMS >= 1500, "it ended after %d ms, before its ranks had their grace", v.EndMS)
 	})
 	b.row("under nohup it goes on", func(t *testing.T, b *harness) {
 		j, w, master := on(t, ">&3 2>&4 3>&- 4>&-", "nohup", binary("gorun"))
@@ -136,9 +133,7 @@ func TestClosedTerminalStopsTheJob(t *testing.T) {
 		before := lines()
 		b.await(j, "more lines", func() bool { return lines() > before+400 })
 		b.end(w, j)
-		if strings.Contains(j.Err.String(), "stopping") {
-			t.Errorf("%s", &j.Err)
-		}
+		check.That(t, !strings.Contains(j.Err.String(), "stopping"), "%s", &j.Err)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -85,9 +86,7 @@ func TestLauncherRows(t *testing.T) {
 		b.await(j, "the ranks to end", func() bool { return len(w.left(j)) == 0 })
 		release()
 		v := b.judge(w, j, at, Expect{Codes: []int{130}, End: 15 * time.Second, Clean: 15 * time.Second})
-		if v.RSS > 64<<10 {
-			t.Errorf("the launcher had %d KiB", v.RSS)
-		}
+		check.That(t, v.RSS <= 64<<10, "the launcher had %d KiB", v.RSS)
 	})
 	b.row("G1 a storm of signals", func(t *testing.T, b *harness) {
 		j, w := b.gorun("-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", "--grace", "1", "sh", "-c",
@@ -150,9 +149,7 @@ func TestPartialUploadNeverRuns(t *testing.T) {
 	at := time.Now()
 	<-j.Ended()
 	b.judge(w, j, at, Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second})
-	if j.Out.String() != "up\nup\n" {
-		t.Errorf("%q", &j.Out)
-	}
+	check.That(t, j.Out.String() == "up\nup\n", "%q", &j.Out)
 }
 
 // hideGorun puts gorun where only the launcher's host sees it.

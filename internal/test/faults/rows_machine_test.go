@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -155,9 +156,7 @@ func TestHostWithBusyBoxOnly(t *testing.T) {
 	}
 	job(0, "exit 0", well)
 	found, _ := filepath.Glob(filepath.Join(b.c.Host("f1").Home, ".cache/gorun/*/gorun"))
-	if len(found) != 1 || os.WriteFile(found[0], []byte(evil), 0) != nil {
-		t.Fatalf("found %q", found)
-	}
+	must.That(t, len(found) == 1 && os.WriteFile(found[0], []byte(evil), 0) == nil, "found %q", found)
 	fails := Expect{
 		Codes: []int{3},
 		Cause: "rank 1 on f1 exited with code 3",
@@ -199,9 +198,7 @@ func TestOldKernelContainsRanks(t *testing.T) {
 					ranks = append(ranks, pid)
 				}
 			}
-			if len(ranks) == 0 {
-				t.Fatal("no rank is to be found")
-			}
+			must.That(t, len(ranks) != 0, "no rank is to be found")
 			at := time.Now()
 			_ = syscall.Kill(ranks[0], syscall.SIGUSR2)
 			b.judge(w, j, at, Expect{
@@ -217,9 +214,7 @@ func TestOldKernelContainsRanks(t *testing.T) {
 					said = line
 				}
 			}
-			if !containsAny(said, strings.Split(tc.contained, "|")) {
-				t.Errorf("%q does not say %q", said, tc.contained)
-			}
+			check.That(t, containsAny(said, strings.Split(tc.contained, "|")), "%q does not say %q", said, tc.contained)
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -100,9 +101,7 @@ func TestCutOffIsDetectedInTime(t *testing.T) {
 			j.Await(20*time.Second, func() bool { return strings.Contains(j.Out.String(), "up\n") })
 			time.Sleep(time.Duration(2000+i*73) * time.Millisecond) // at any moment between two heartbeats
 			at := time.Now()
-			if err := b.c.Cut(context.Background(), host); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, b.c.Cut(context.Background(), host))
 			j.Await(20*time.Second, func() bool { return strings.Contains(j.Err.String(), "error: host "+host) })
 			took <- time.Since(at)
 		}()
@@ -179,9 +178,7 @@ func TestTransientNetworkFaultEndsNothing(t *testing.T) {
 			at := time.Now()
 			b.must(j.Cmd.Process.Signal(syscall.SIGUSR1))
 			b.judge(w, j, at, Expect{Codes: []int{0}, End: 10 * time.Second, Clean: 10 * time.Second})
-			if strings.Contains(j.Out.String()+j.Err.String(), "WRONG") {
-				t.Errorf("a sum was wrong:\n%s", &j.Err)
-			}
+			check.That(t, !strings.Contains(j.Out.String()+j.Err.String(), "WRONG"), "a sum was wrong:\n%s", &j.Err)
 		})
 	}
 }

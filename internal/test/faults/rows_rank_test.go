@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
@@ -104,9 +105,8 @@ func TestRankRows(t *testing.T) {
 			End:   2*time.Second + soon,
 			Clean: 2*time.Second + soon,
 		})
-		if v.EndMS < 1700 || !strings.Contains(j.Out.String(), "saved") {
-			t.Errorf("ended after %d ms, less than the grace, or nothing was saved: %q", v.EndMS, &j.Out)
-		}
+		check.That(t, v.EndMS >= 1700 && strings.Contains(j.Out.String(), "saved"),
+			"ended after %d ms, less than the grace, or nothing was saved: %q", v.EndMS, &j.Out)
 	})
 	b.row("A5 a stopped rank is ended", func(t *testing.T, b *harness) {
 		j, w := b.shell(nil, `echo up; exec sleep 30$RANK`)
@@ -188,9 +188,7 @@ func TestUnexecutableProgramIsNamed(t *testing.T) {
 			End:   20 * time.Second,
 			Clean: 20 * time.Second,
 		})
-		if j.Out.String() != "" {
-			t.Errorf("%s: something ran: %q", tt.path, &j.Out)
-		}
+		check.That(t, j.Out.String() == "", "%s: something ran: %q", tt.path, &j.Out)
 	}
 }
 

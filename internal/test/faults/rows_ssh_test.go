@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -317,9 +318,7 @@ func TestStalledSSHDIsNamed(t *testing.T) {
 				t.Errorf("%s is not named", name)
 			}
 		}
-		if strings.Contains(j.Err.String(), "error: "+fast) || j.Out.String() != "" {
-			t.Errorf("%s%s", &j.Out, &j.Err)
-		}
+		check.That(t, !strings.Contains(j.Err.String(), "error: "+fast) && j.Out.String() == "", "%s%s", &j.Out, &j.Err)
 		t.Logf("%v: %s", j.at.Sub(j.began), &j.Err)
 	})
 }

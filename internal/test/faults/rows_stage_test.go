@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/buildid"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -174,18 +175,15 @@ func TestForeignFilesInTheCacheNeverRun(t *testing.T) {
 		}
 		after := listing(filepath.Join(s.home, ".cache"))
 		for path, what := range before {
-			if strings.HasSuffix(path, "/keep") && after[path] != what {
-				t.Errorf("%s was %q and is %q", path, what, after[path])
-			}
+			check.That(t, !strings.HasSuffix(path, "/keep") || after[path] == what,
+				"%s was %q and is %q", path, what, after[path])
 		}
 		if t.Failed() {
 			t.Fatalf("seed %d, %q, %d uploads: %s", seed, did, uploads, &j.Err)
 		}
 		t.Logf("seed %d: exit code %d, %d uploads, with %q", seed, j.Code(), uploads, did)
 	}
-	if ran < rounds/2 {
-		t.Errorf("only %d of %d jobs ran", ran, rounds)
-	}
+	check.That(t, ran >= rounds/2, "only %d of %d jobs ran", ran, rounds)
 }
 
 // clutter puts something at path, if its folder exists, and describes it; "" means nothing.

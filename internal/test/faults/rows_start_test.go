@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -87,9 +88,8 @@ func TestUnreachableHostsAreNamedInTime(t *testing.T) {
 		wg.Go(func() {
 			<-j.Ended()
 			for _, word := range append(tc.says, "^gorun: error: (f[234]|nosuchhost)") {
-				if !regexp.MustCompile("(?m)" + word).MatchString(j.Err.String()) {
-					t.Errorf("%s: stderr does not match %q: %s", hosts, word, &j.Err)
-				}
+				check.That(t, regexp.MustCompile("(?m)"+word).MatchString(j.Err.String()),
+					"%s: stderr does not match %q: %s", hosts, word, &j.Err)
 			}
 			if took := j.at.Sub(j.began); took > tc.limit || j.code != 125 || j.Out.String() != "" {
 				t.Errorf("%s: %v, exit code %d, %q", hosts, took, j.code, &j.Out)
@@ -136,9 +136,7 @@ func TestConcurrentAcceptNewKeepsKnownHosts(t *testing.T) {
 			t.Errorf("%d times %q in\n%s", n, line, got)
 		}
 	}
-	if strings.Count(string(got), "\n") != 5 {
-		t.Errorf("known_hosts:\n%s", got)
-	}
+	check.That(t, strings.Count(string(got), "\n") == 5, "known_hosts:\n%s", got)
 }
 
 // aliases makes n names for the cluster's first host and returns them for -H.
@@ -278,9 +276,7 @@ func TestConcurrentUploadsAreComplete(t *testing.T) {
 			t.Errorf("%s is not what was sent (%v)", file, err)
 		}
 	}
-	if len(found) != 1 {
-		t.Errorf("staged %q", found)
-	}
+	check.That(t, len(found) == 1, "staged %q", found)
 }
 
 // install puts gorun where the hosts do not see it, so that it must be staged.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -67,9 +68,7 @@ func Cases(t *testing.T, name string, answer func(input string) (string, error))
 		}
 		b.WriteString(strings.TrimSuffix(input+" => "+got, " ") + "\n")
 	}
-	if cases == 0 {
-		t.Errorf("%s has no cases", name)
-	}
+	check.That(t, cases != 0, "%s has no cases", name)
 	if !update(t, name, b.String()) && wrong.Len() > 0 {
 		t.Errorf("%s (UPDATE=1 go test -run %s):\n%s", name, t.Name(), Clip(wrong.String()))
 	}

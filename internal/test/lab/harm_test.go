@@ -30,9 +30,7 @@ func openSession(t *testing.T, c *lab.Cluster, host string) *session {
 	}
 	must.OK(t, cmd.Start())
 	go func() { s.ended <- cmd.Wait() }()
-	if !s.hears("hello", 10*time.Second) {
-		t.Fatal("the session does not work at first")
-	}
+	must.That(t, s.hears("hello", 10*time.Second), "the session does not work at first")
 	return s
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -14,20 +15,14 @@ func ssh(t *testing.T, c *lab.Cluster, host, command string) string {
 	t.Helper()
 	lab.Need(t, "ssh")
 	out, err := c.Command(t.Context(), "ssh", "-F", c.ConfigFile, host, command).CombinedOutput()
-	if err != nil {
-		t.Fatalf("ssh %s %s: %v: %s", host, command, err, out)
-	}
+	must.That(t, err == nil, "ssh %s %s: %v: %s", host, command, err, out)
 	return strings.TrimSpace(string(out))
 }
 
 func TestLoopback(t *testing.T) {
 	c := lab.MustLoopback(t, lab.Spec{}, lab.Spec{Name: "node7", Env: []string{"WHO=second host"}})
-	if got := ssh(t, c, "f1", "echo $WHO."); got != "." {
-		t.Errorf("f1 says %q", got)
-	}
-	if got := ssh(t, c, "node7", "echo $WHO."); got != "second host." {
-		t.Errorf("node7 says %q", got)
-	}
+	check.Equal(t, ssh(t, c, "f1", "echo $WHO."), ".", "f1 says")
+	check.Equal(t, ssh(t, c, "node7", "echo $WHO."), "second host.", "node7 says")
 }
 
 func TestLoopbackCloseLeavesNothing(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -43,21 +44,14 @@ func TestNamespaceHostsAreApart(t *testing.T) {
 		{"f2", "echo $PATH", "/opt/x:/usr/bin:/bin"},
 		{"f2", "getent hosts f1 | cut -d' ' -f1", c.Host("f1").Addr},
 	} {
-		if got := ssh(t, c, test.host, test.command); got != test.want {
-			t.Errorf("%s on %s says %q, want %q", test.command, test.host, got, test.want)
-		}
+		check.Equal(t, ssh(t, c, test.host, test.command), test.want, test.command, "on", test.host, "says")
 	}
 	ctx := t.Context()
 	dir, _ := os.Getwd()
-	if got := output(t, c.Command(ctx, "sh", "-c", "hostname; pwd")); got != "f0\n"+dir {
-		t.Errorf("f0 says %q", got)
-	}
-	if got := output(t, c.On(ctx, "f2", "sh", "-c", "hostname; cat note 2>/dev/null || cat ~/note")); got != "f2\ntwo" {
-		t.Errorf("f2 says %q", got)
-	}
-	if c.Host("f1").PID == 0 {
-		t.Error("f1's sshd was not found")
-	}
+	check.Equal(t, output(t, c.Command(ctx, "sh", "-c", "hostname; pwd")), "f0\n"+dir, "f0 says")
+	check.Equal(t, output(t, c.On(ctx, "f2", "sh", "-c", "hostname; cat note 2>/dev/null || cat ~/note")), "f2\ntwo",
+		"f2 says")
+	check.That(t, c.Host("f1").PID != 0, "f1's sshd was not found")
 }
 
 // machine lists the parts of this machine that a lab must not change.
@@ -77,15 +71,9 @@ func TestNamespacesAsUser(t *testing.T) {
 		lab.Skip(t, "needs root")
 	}
 	c := lab.MustNamespacesAs(t, 54321, lab.Spec{})
-	if got := ssh(t, c, "f1", "id -un; touch mine; ls -n mine | cut -d' ' -f3"); got != "rank\n54321" {
-		t.Errorf("session says %q", got)
-	}
-	if got := output(t, c.Command(t.Context(), "id", "-u")); got != "54321" {
-		t.Errorf("f0 runs as %s", got)
-	}
-	if got := output(t, c.On(t.Context(), "f1", "id", "-u")); got != "54321" {
-		t.Errorf("f1 runs as %s", got)
-	}
+	check.Equal(t, ssh(t, c, "f1", "id -un; touch mine; ls -n mine | cut -d' ' -f3"), "rank\n54321", "session says")
+	check.Equal(t, output(t, c.Command(t.Context(), "id", "-u")), "54321", "f0 runs as")
+	check.Equal(t, output(t, c.On(t.Context(), "f1", "id", "-u")), "54321", "f1 runs as")
 }
 
 func TestLoginShells(t *testing.T) {
@@ -99,9 +87,7 @@ func TestLoginShells(t *testing.T) {
 	c := lab.MustNamespaces(t, specs...)
 	for _, shell := range shells {
 		want, _ := exec.LookPath(shell)
-		if got := ssh(t, c, shell, "echo $SHELL"); got != want {
-			t.Errorf("%s runs %q, want %q", shell, got, want)
-		}
+		check.Equal(t, ssh(t, c, shell, "echo $SHELL"), want, shell, "runs")
 	}
 }
 
@@ -113,13 +99,9 @@ func TestCutAndRestore(t *testing.T) {
 		defer cancel()
 		return c.Command(ctx, "ssh", "-F", c.ConfigFile, "f1", "true").Run() == nil
 	}
-	if !reach() {
-		t.Fatal("f1 cannot be reached at first")
-	}
+	must.That(t, reach(), "f1 cannot be reached at first")
 	must.OK(t, c.Cut(ctx, "f1"))
-	if reach() {
-		t.Error("f1 can be reached while cut off")
-	}
+	check.That(t, !reach(), "f1 can be reached while cut off")
 	ssh(t, c, "f2", "true")
 	must.OK(t, c.Restore(ctx, "f1"))
 	ssh(t, c, "f1", "true")

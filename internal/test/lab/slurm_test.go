@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -47,9 +48,7 @@ func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Close())
 	if left := append(lab.Processes(mark), lab.Processes(s.Dir)...); len(left) > 0 {
 		t.Errorf("left: %v", left)
 	}

@@ -1,13 +1,33 @@
 // Package must ends tests that cannot go on.
 package must
 
-import "testing"
+import (
+	"testing"
 
-// OK ends the test if err is one.
-func OK(tb testing.TB, err error) {
+	"github.com/gorun/gorun/internal/test/check"
+)
+
+// OK ends the test if err is one. The message begins with about.
+func OK(tb testing.TB, err error, about ...any) {
 	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
+	if !check.OK(tb, err, about...) {
+		tb.FailNow()
+	}
+}
+
+// Equal ends the test unless got is want. The message begins with about.
+func Equal[T comparable](tb testing.TB, got, want T, about ...any) {
+	tb.Helper()
+	if !check.Equal(tb, got, want, about...) {
+		tb.FailNow()
+	}
+}
+
+// That ends the test with the message unless holds.
+func That(tb testing.TB, holds bool, format string, args ...any) {
+	tb.Helper()
+	if !check.That(tb, holds, format, args...) {
+		tb.FailNow()
 	}
 }
 

@@ -29,9 +29,7 @@ func (j *Job) Join(tb testing.TB, opts ...ring.Option) []*ring.Comm {
 			}
 		}
 	})
-	if err != nil {
-		tb.Fatalf("join: %v", err)
-	}
+	must.OK(tb, err, "join")
 	return comms
 }
 

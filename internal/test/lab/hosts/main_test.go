@@ -8,7 +8,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestMain lets the test binary be the command itself.
@@ -41,13 +43,10 @@ func TestRunsCommandWithHosts(t *testing.T) {
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 9 {
-		t.Fatalf("%v, want the command's exit code 9: %s", err, stderr.String())
-	}
+	must.That(t, errors.As(err, &exit) && exit.ExitCode() == 9,
+		"%v, want the command's exit code 9: %s", err, stderr.String())
 	word, config, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-	if word != "hello" {
-		t.Errorf("stdout is %q", out)
-	}
+	check.That(t, word == "hello", "stdout is %q", out)
 	if !strings.HasPrefix(stderr.String(), "hosts: hosts up: f1=127.") || strings.Count(stderr.String(), "\n") != 1 {
 		t.Errorf("stderr is %q", stderr.String())
 	}
@@ -68,9 +67,7 @@ func TestPassesSignalsOn(t *testing.T) {
 		}
 		cmd.Process.Signal(sig)
 		cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != want {
-			t.Errorf("after %v: exit code %d, want %d", sig, code, want)
-		}
+		check.Equal(t, cmd.ProcessState.ExitCode(), want, "after", sig, "exit code")
 	}
 }
 
