@@ -3,6 +3,7 @@ package gpu
 import (
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"strconv"
 	"strings"
@@ -307,9 +308,8 @@ func TestVisible(t *testing.T) {
 		for _, u := range unitsOf(tt.devices, &tt.visible) {
 			got = append(got, strconv.Itoa(u.device))
 		}
-		if strings.Join(got, " ") != tt.want {
-			t.Errorf("CUDA_VISIBLE_DEVICES=%q shows %q, want %q", tt.visible, got, tt.want)
-		}
+		check.That(t, strings.Join(got, " ") == tt.want,
+			"CUDA_VISIBLE_DEVICES=%q shows %q, want %q", tt.visible, got, tt.want)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -31,9 +32,7 @@ func TestDetailsJoinTheDriverAndProc(t *testing.T) {
 			UUID:        "GPU-8a1b2c3d-0000-1111-2222-333344445555",
 			Utilization: -1, MIGEnabled: true, MIG: []MIG{{"MIG-1", "1g.5gb", 128}}, Processes: []Process{{PID: 7}}},
 	}}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("Details = %+v, %v\nwant %+v", got, err, want)
-	}
+	check.That(t, err == nil && reflect.DeepEqual(got, want), "Details = %+v, %v\nwant %+v", got, err, want)
 }
 
 // TestDetailsOutliveTheDriver checks that after a program fails the next one is run, and that
@@ -99,13 +98,9 @@ func TestUnkillableProgramIsLeftAlone(t *testing.T) {
 		lab.Skip(t, "no cgroup v1 can be made: "+err.Error())
 	}
 	t.Cleanup(func() {
-		if err := os.WriteFile(filepath.Join(group, "freezer.state"), []byte("THAWED"), 0); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, os.WriteFile(filepath.Join(group, "freezer.state"), []byte("THAWED"), 0))
 		for end := time.Now().Add(20 * time.Second); os.Remove(group) != nil; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("the frozen process stays")
-			}
+			must.That(t, !time.Now().After(end), "the frozen process stays")
 		}
 	})
 	frozen := program(t, "echo $$ >"+group+"/cgroup.procs; echo FROZEN >"+group+"/freezer.state; sleep 60")
@@ -129,9 +124,7 @@ func TestNothingRunsWithoutAGPU(t *testing.T) {
 		if inv, err := Details(t.Context(), s); err != nil || len(inv.Devices)+len(inv.Warnings) > 0 {
 			t.Errorf("%s: Details = %+v, %v", name, inv, err)
 		}
-		if err != nil || len(devices) > 0 || Present(root) {
-			t.Errorf("%s: List = %+v, %v", name, devices, err)
-		}
+		check.That(t, err == nil && len(devices) == 0 && !Present(root), "%s: List = %+v, %v", name, devices, err)
 		if _, err := os.Stat(ran); err == nil {
 			t.Errorf("%s: a program was run", name)
 		}

@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -59,9 +60,7 @@ func TestListReadsProc(t *testing.T) {
 		{Index: 2, Minor: 3, Utilization: -1, BusID: "10000:01:00.0", Name: "NVIDIA L4", NUMANode: -1,
 			UUID: "GPU-0f0f0f0f-0000-1111-2222-333344445555"},
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("List = %+v, %v\nwant %+v", got, err, want)
-	}
+	check.That(t, err == nil && reflect.DeepEqual(got, want), "List = %+v, %v\nwant %+v", got, err, want)
 }
 
 // Minors follow the order in which the driver finds the GPUs, not that of their addresses. These
@@ -80,9 +79,7 @@ func TestMinorsAreNotIndices(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	if err != nil || !slices.Equal(minors, []int{2, 3, 0, 1, 6}) {
-		t.Errorf("minors %v, %v", minors, err)
-	}
+	check.That(t, err == nil && slices.Equal(minors, []int{2, 3, 0, 1, 6}), "minors %v, %v", minors, err)
 }
 
 func TestListAsksPrograms(t *testing.T) {
@@ -124,12 +121,9 @@ func TestListAsksPrograms(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got, err := List(t.Context(), Sources{Root: root, Helper: tt.helper, SMI: tt.smi})
-			if !reflect.DeepEqual(got, tt.want) {
-				t.Errorf("List = %+v\nwant %+v", got, tt.want)
-			}
-			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
-				t.Errorf("err = %v, want %q", err, tt.err)
-			}
+			check.That(t, reflect.DeepEqual(got, tt.want), "List = %+v\nwant %+v", got, tt.want)
+			check.That(t, (err == nil) == (tt.err == "") && (err == nil || strings.Contains(err.Error(), tt.err)),
+				"err = %v, want %q", err, tt.err)
 		})
 	}
 }
@@ -139,9 +133,7 @@ func TestListEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	start := time.Now()
 	_, err := List(ctx, Sources{Root: fstest.MapFS{"dev/nvidiactl": {}}, SMI: program(t, "exec sleep 60")})
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("err = %v", err)
-	}
+	check.That(t, errors.Is(err, context.DeadlineExceeded), "err = %v", err)
 	if took := time.Since(start); took > 20*time.Second {
 		t.Errorf("List took %v to stop", took)
 	}
@@ -152,9 +144,7 @@ func TestListThisMachine(t *testing.T) {
 	devices, err := List(t.Context(), Machine(""))
 	must.OK(t, err)
 	for i, d := range devices {
-		if d.Index != i || d.BusID == "" || d.Name == "" {
-			t.Errorf("device %d is %+v", i, d)
-		}
+		check.That(t, d.Index == i && d.BusID != "" && d.Name != "", "device %d is %+v", i, d)
 	}
 }
 
@@ -209,9 +199,8 @@ func FuzzParseInformation(f *testing.F) {
 	f.Add("GPU UUID: GPU-????\nModel::\r\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		d, _ := parseInformation(s)
-		if d.NUMANode != -1 || strings.Contains(d.UUID, "?") || strings.ContainsAny(d.Name+d.UUID, "\n") {
-			t.Errorf("parseInformation(%q) = %+v", s, d)
-		}
+		check.That(t, d.NUMANode == -1 && !strings.Contains(d.UUID, "?") && !strings.ContainsAny(d.Name+d.UUID, "\n"),
+			"parseInformation(%q) = %+v", s, d)
 	})
 }
 

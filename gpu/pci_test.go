@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -32,9 +33,7 @@ func TestPathsOfThePCITree(t *testing.T) {
 5d 0 0-15,32-47 NODE NODE NODE NODE X SYS
 b3 1 16-31,48-63 SYS SYS SYS SYS SYS X
 `
-	if got.String() != want {
-		t.Errorf("got\n%swant\n%s", &got, want)
-	}
+	check.That(t, got.String() == want, "got\n%swant\n%s", &got, want)
 }
 
 func TestBetween(t *testing.T) {
@@ -53,13 +52,10 @@ func TestBetween(t *testing.T) {
 		b := strings.Fields(tt.b)
 		there := between(a, b, true)
 		back := between(b, a, true)
-		if there != tt.want || back != tt.want {
-			t.Errorf("between(%s, %s) = %v, %v, want %v", tt.a, tt.b, there, back, tt.want)
-		}
+		check.That(t, there == tt.want && back == tt.want,
+			"between(%s, %s) = %v, %v, want %v", tt.a, tt.b, there, back, tt.want)
 	}
-	if got := between([]string{"p", "x"}, []string{"q", "y"}, false); got != System {
-		t.Errorf("other node: %v", got)
-	}
+	check.Equal(t, between([]string{"p", "x"}, []string{"q", "y"}, false), System, "other node")
 }
 
 // What the library has said of a path stands: it knows of boards, which the tree does not show.
@@ -80,8 +76,6 @@ func TestWayTo(t *testing.T) {
 		"0000:00:07.0":                                         "",
 		"":                                                     "",
 	} {
-		if got := strings.Join(wayTo(link), " "); got != want {
-			t.Errorf("wayTo(%q) = %q, want %q", link, got, want)
-		}
+		check.Equal(t, strings.Join(wayTo(link), " "), want, "wayTo of", link)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -21,9 +22,7 @@ func TestHostlist(t *testing.T) {
 	golden.Cases(t, "testdata/hostlists.txt", func(text string) (string, error) {
 		hosts, err := Hostlist("L", text)
 		var fault *ParseError
-		if err != nil && (!errors.As(err, &fault) || hosts != nil) {
-			t.Errorf("%q: %d hosts, %v", text, len(hosts), err)
-		}
+		check.That(t, err == nil || errors.As(err, &fault) && hosts == nil, "%q: %d hosts, %v", text, len(hosts), err)
 		return strings.Join(hosts, " "), err
 	})
 	long := "n[0-65534],x"
@@ -69,9 +68,7 @@ func scontrol(t testing.TB) func(text string) []string {
 		cmd := exec.CommandContext(t.Context(), "scontrol", "show", "hostnames", text)
 		cmd.Env = append(os.Environ(), "SLURM_CONF="+conf)
 		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("scontrol show hostnames %q: %v\n%s", text, err, out)
-		}
+		must.That(t, err == nil, "scontrol show hostnames %q: %v\n%s", text, err, out)
 		return strings.Fields(string(out))
 	}
 }
@@ -135,18 +132,13 @@ func FuzzHostlist(f *testing.F) {
 			checkError(t, err, "L", []string{strings.NewReplacer(" ", ",", "\t", ",", "\r", ",", "\n", ",").Replace(s)})
 			return
 		}
-		if len(names) == 0 || len(names) > MaxExpand {
-			t.Fatalf("%q is %d hosts", s, len(names))
-		}
+		must.That(t, len(names) != 0 && len(names) <= MaxExpand, "%q is %d hosts", s, len(names))
 		for _, name := range names {
-			if name == "" || len(name) > 253 || strings.ContainsAny(name, "[], \t\r\n") {
-				t.Fatalf("%q has the host %q", s, name)
-			}
+			must.That(t, name != "" && len(name) <= 253 && !strings.ContainsAny(name, "[], \t\r\n"),
+				"%q has the host %q", s, name)
 		}
 		again, err := Hostlist("L", strings.Join(names, ","))
-		if err != nil || !slices.Equal(again, names) {
-			t.Fatalf("%q is %q, which is %q, %v", s, names, again, err)
-		}
+		must.That(t, err == nil && slices.Equal(again, names), "%q is %q, which is %q, %v", s, names, again, err)
 	})
 }
 
@@ -160,17 +152,13 @@ func FuzzCounts(f *testing.F) {
 			checkError(t, err, "C", []string{s})
 			return
 		}
-		if len(counts) == 0 || len(counts) > MaxExpand {
-			t.Fatalf("%q is %d numbers", s, len(counts))
-		}
+		must.That(t, len(counts) != 0 && len(counts) <= MaxExpand, "%q is %d numbers", s, len(counts))
 		var plain []string
 		for _, n := range counts {
 			plain = append(plain, fmt.Sprint(n))
 		}
 		again, err := Counts("C", strings.Join(plain, ","))
-		if err != nil || !slices.Equal(again, counts) {
-			t.Fatalf("%q is %v, which is %v, %v", s, counts, again, err)
-		}
+		must.That(t, err == nil && slices.Equal(again, counts), "%q is %v, which is %v, %v", s, counts, again, err)
 	})
 }
 
@@ -192,9 +180,7 @@ func FuzzDefault(f *testing.F) {
 		if err != nil || found == nil {
 			return
 		}
-		if found.Source == "" || found.NP < 0 || len(found.Hosts) == 0 {
-			t.Fatalf("%+v", found)
-		}
+		must.That(t, found.Source != "" && found.NP >= 0 && len(found.Hosts) != 0, "%+v", found)
 		checkHosts(t, found.Hosts)
 	})
 }

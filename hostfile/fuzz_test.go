@@ -2,6 +2,7 @@ package hostfile
 
 import (
 	"errors"
+	"github.com/gorun/gorun/internal/test/must"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -32,9 +33,7 @@ func FuzzParse(f *testing.F) {
 		checkHosts(t, hosts)
 		// A list that is a part of what it chooses from chooses just that part.
 		chosen, err := list.Select(hosts, "f")
-		if err != nil || len(chosen) != len(hosts) {
-			t.Fatalf("%q\nchooses %+v, %v\nfrom %+v", s, chosen, err, hosts)
-		}
+		must.That(t, err == nil && len(chosen) == len(hosts), "%q\nchooses %+v, %v\nfrom %+v", s, chosen, err, hosts)
 	})
 }
 
@@ -52,9 +51,7 @@ func FuzzParseList(f *testing.F) {
 			return
 		}
 		checkHosts(t, hosts)
-		if strings.ContainsAny(s, "\r\n") {
-			t.Fatalf("ParseList(%q) took a line break", s)
-		}
+		must.That(t, !strings.ContainsAny(s, "\r\n"), "ParseList(%q) took a line break", s)
 		// The same hosts, one a line, are the same hosts.
 		inside := 0
 		lines, err := parse(strings.Map(func(r rune) rune {
@@ -68,25 +65,20 @@ func FuzzParseList(f *testing.F) {
 			}
 			return r
 		}, s))
-		if err != nil || !slices.Equal(lines, hosts) {
-			t.Fatalf("as a hostfile: %+v, %v\nas a list: %+v", lines, err, hosts)
-		}
+		must.That(t, err == nil && slices.Equal(lines, hosts),
+			"as a hostfile: %+v, %v\nas a list: %+v", lines, err, hosts)
 	})
 }
 
 // checkError checks that err points at the word it names.
 func checkError(t *testing.T, err error, file string, lines []string) {
 	var e *ParseError
-	if !errors.As(err, &e) || e.File != file || e.Msg == "" {
-		t.Fatalf("not a full *ParseError: %#v", err)
-	}
+	must.That(t, errors.As(err, &e) && e.File == file && e.Msg != "", "not a full *ParseError: %#v", err)
 	if e.Col == 0 {
 		return
 	}
 	line := lines[max(e.Line, 1)-1]
-	if !strings.HasPrefix(line[e.Col-1:], e.Word) {
-		t.Fatalf("%v: the line is %q", err, line)
-	}
+	must.That(t, strings.HasPrefix(line[e.Col-1:], e.Word), "%v: the line is %q", err, line)
 }
 
 // checkHosts checks accepted hosts against the rules in words of their own, and
@@ -98,16 +90,13 @@ func checkHosts(t *testing.T, hosts []Host) {
 		if a, err := netip.ParseAddr(h.Name); !name.MatchString(h.Name) && (err != nil || !a.Is6() || a.Zone() != "") {
 			t.Fatalf("host name %q got through", h.Name)
 		}
-		if !user.MatchString(h.User) {
-			t.Fatalf("user name %q got through", h.User)
-		}
+		must.That(t, user.MatchString(h.User), "user name %q got through", h.User)
 		if h.Slots < 1 || h.Slots > 65535 || h.Port < 0 || h.Port > 65535 || h.MaxSlots != 0 && h.MaxSlots < h.Slots {
 			t.Fatalf("numbers of %+v got through", h)
 		}
 	}
 	text := Format(hosts)
 	again, err := parse(text)
-	if err != nil || !slices.Equal(again, hosts) {
-		t.Fatalf("%q\nparsed again: %+v, %v\nwant %+v", text, again, err, hosts)
-	}
+	must.That(t, err == nil && slices.Equal(again, hosts),
+		"%q\nparsed again: %+v, %v\nwant %+v", text, again, err, hosts)
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -27,18 +28,14 @@ func sections(t testing.TB, name string) (first string, parts map[string]string)
 		}
 		parts[at] += line
 	}
-	if parts["want"] == "" {
-		t.Fatalf("%s has no part named want", name)
-	}
+	must.That(t, parts["want"] != "", "%s has no part named want", name)
 	return parts[""], parts
 }
 
 func inputs(t testing.TB, folder string, least int) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join("testdata", folder, "*.txt"))
-	if err != nil || len(names) < least {
-		t.Fatalf("%d files in %s, %v", len(names), folder, err)
-	}
+	must.That(t, err == nil && len(names) >= least, "%d files in %s, %v", len(names), folder, err)
 	return names
 }
 
@@ -65,9 +62,7 @@ func TestFilesOfEveryLauncher(t *testing.T) {
 		if err != nil {
 			got = fmt.Sprintf("error: %v\n", err)
 		}
-		if got != parts["want"] {
-			t.Errorf("%s: got\n%swant\n%s", name, got, parts["want"])
-		}
+		check.Equal(t, got, parts["want"], name)
 	}
 }
 
@@ -99,9 +94,7 @@ func TestEveryEnvironment(t *testing.T) {
 	for _, name := range inputs(t, "environments", 20) {
 		text, parts := sections(t, name)
 		found, err := Default(world(text, parts))
-		if got := describe(found, err); got != parts["want"] {
-			t.Errorf("%s: got\n%swant\n%s", name, got, parts["want"])
-		}
+		check.Equal(t, describe(found, err), parts["want"], name)
 	}
 }
 

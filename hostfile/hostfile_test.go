@@ -8,6 +8,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
@@ -34,9 +35,7 @@ func parsed(t *testing.T, parse func(text string) ([]Host, error)) func(text str
 	return func(text string) (string, error) {
 		hosts, err := parse(text)
 		var fault *ParseError
-		if err != nil && (!errors.As(err, &fault) || hosts != nil) {
-			t.Errorf("%.60q: %v, %v", text, hosts, err)
-		}
+		check.That(t, err == nil || errors.As(err, &fault) && hosts == nil, "%.60q: %v, %v", text, hosts, err)
 		return strings.ReplaceAll(strings.TrimSpace(Format(hosts)), "\n", "; "), err
 	}
 }
@@ -68,9 +67,8 @@ func TestParseTooManyHosts(t *testing.T) {
 
 func TestParseReportsReadErrors(t *testing.T) {
 	_, err := Parse("hosts.txt", iotest.ErrReader(io.ErrUnexpectedEOF))
-	if !errors.Is(err, io.ErrUnexpectedEOF) || !strings.HasPrefix(err.Error(), "read hosts.txt: ") {
-		t.Errorf("err = %v", err)
-	}
+	check.That(t, errors.Is(err, io.ErrUnexpectedEOF) && strings.HasPrefix(err.Error(), "read hosts.txt: "),
+		"err = %v", err)
 }
 
 func TestParseList(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -25,9 +26,7 @@ func TestSelect(t *testing.T) {
 	golden.Cases(t, "testdata/select.txt", func(list string) (string, error) {
 		got, err := selected(t, list)
 		var fault *ParseError
-		if err != nil && (!errors.As(err, &fault) || got != nil) {
-			t.Errorf("%q: %v, %v", list, got, err)
-		}
+		check.That(t, err == nil || errors.As(err, &fault) && got == nil, "%q: %v, %v", list, got, err)
 		return strings.ReplaceAll(strings.TrimSpace(Format(got)), "\n", "; "), err
 	})
 	_, err := selected(t, "b")

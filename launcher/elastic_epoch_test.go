@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/route"
 )
@@ -68,9 +69,8 @@ func TestAddressesAlone(t *testing.T) {
 			j.contacts[host] = c
 		}
 		chosen, err := j.addressesAlone("localhost", here)
-		if err != nil || len(chosen) == 0 || route.AddrText(chosen[0]) != tc.want {
-			t.Errorf("%s: %v, %v; want %s first", name, chosen, err, tc.want)
-		}
+		check.That(t, err == nil && len(chosen) != 0 && route.AddrText(chosen[0]) == tc.want,
+			"%s: %v, %v; want %s first", name, chosen, err, tc.want)
 		if _, known := j.contacts["localhost"]; !known {
 			t.Errorf("%s: others will not hear of it", name)
 		}

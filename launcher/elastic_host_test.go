@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -141,9 +142,8 @@ func TestHostWithoutConnectionIsLost(t *testing.T) {
 		},
 	} {
 		r, err := elasticJobOn(t, m, settings, func(o *Options) { o.Dial = dial })
-		if err != nil || r.Code() != CodeLaunch || len(r.Lost) == 0 || r.Lost[0].Host != "h0" {
-			t.Errorf("%s: %+v, %v", name, r, err)
-		}
+		check.That(t, err == nil && r.Code() == CodeLaunch && len(r.Lost) != 0 && r.Lost[0].Host == "h0",
+			"%s: %+v, %v", name, r, err)
 	}
 }
 
@@ -161,13 +161,9 @@ func TestFirstHostsAreDialledAsListed(t *testing.T) {
 	m := serving(succeed)
 	r, err := elasticJobOn(t, m, settings, func(o *Options) {
 		o.Dial = func(_ context.Context, got hostfile.Host) (Host, error) {
-			if got != want {
-				t.Errorf("dialled as %+v, want %+v", got, want)
-			}
+			check.Equal(t, got, want, "dialled as")
 			return m, nil
 		}
 	})
-	if err != nil || len(r.Exits) != 2 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	check.That(t, err == nil && len(r.Exits) == 2, "%+v, %v", r, err)
 }

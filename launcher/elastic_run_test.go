@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -53,9 +54,8 @@ func TestPollThatTheEndInterruptsIsNoFailure(t *testing.T) {
 	r, err := elasticJobOn(t, m, settings, func(o *Options) {
 		o.Note = func(text string) { notes = append(notes, text) }
 	})
-	if err != nil || r.Code() != 0 || polls != 1 || len(notes) > 0 {
-		t.Errorf("%+v, %v; %d polls, notes %q", r, err, polls, notes)
-	}
+	check.That(t, err == nil && r.Code() == 0 && polls == 1 && len(notes) == 0,
+		"%+v, %v; %d polls, notes %q", r, err, polls, notes)
 }
 
 // An agent of this machine, or of a host that a program reaches, was killed. The host counted as
@@ -75,12 +75,8 @@ func TestFencedHostKeepsNoAgent(t *testing.T) {
 		return nil
 	})
 	r, err := elasticOn(t, m, nil)
-	if err != nil || r.Code() != CodeLaunch || len(r.Lost) != 1 {
-		t.Errorf("%+v, %v", r, err)
-	}
-	if lived < 4*time.Second || lived > 5*time.Second+elasticFence {
-		t.Errorf("the other agent lived for %v", lived)
-	}
+	check.That(t, err == nil && r.Code() == CodeLaunch && len(r.Lost) == 1, "%+v, %v", r, err)
+	check.That(t, lived >= 4*time.Second && lived <= 5*time.Second+elasticFence, "the other agent lived for %v", lived)
 }
 
 // In an elastic job without elastic ranks, a failed rank's last lines are reported even if they are
@@ -152,9 +148,8 @@ func TestUserDoesNotWaitForTheLastOutput(t *testing.T) {
 			o.Stops = stops
 			time.AfterFunc(tc.at, func() { stops <- Stop{Reason: TimedOut} })
 		})
-		if err != nil || r.Code() != tc.code || r.took < tc.at || r.took > tc.at+2*time.Second {
-			t.Errorf("%+v, %v, after %v", r, err, r.took)
-		}
+		check.That(t, err == nil && r.Code() == tc.code && r.took >= tc.at && r.took <= tc.at+2*time.Second,
+			"%+v, %v, after %v", r, err, r.took)
 		stop.Stop()
 	}
 }

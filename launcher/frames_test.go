@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/session"
@@ -137,9 +138,7 @@ func TestEveryFrameIsBounded(t *testing.T) {
 			r, err := runOn(t, []*fake.Machine{serving(succeed), serving(flood)}, nil)
 			must.OK(t, err)
 			violated := r.Cause != nil && r.Cause.Host == "h1" && r.Cause.Lost != nil
-			if kept > most {
-				t.Errorf("%d frames make the launcher keep %d MiB", frames, kept>>20)
-			}
+			check.That(t, kept <= most, "%d frames make the launcher keep %d MiB", frames, kept>>20)
 			if malformed := (*wire.FormatError)(nil); bound != passing &&
 				!(violated && errors.As(r.Cause.Lost, &malformed)) {
 				t.Errorf("the host is not blamed, whose frames are bounded thus: %s; %v", bound, r.Cause)
@@ -196,9 +195,7 @@ func TestEveryFrameOfANewcomerIsBounded(t *testing.T) {
 			if _, err := elasticOn(t, m, nil); err != nil {
 				t.Error(err)
 			}
-			if kept > most {
-				t.Errorf("%d frames make the launcher keep %d MiB", frames, kept>>20)
-			}
+			check.That(t, kept <= most, "%d frames make the launcher keep %d MiB", frames, kept>>20)
 		})
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/elastic"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
@@ -123,9 +124,8 @@ func TestGPUProgramIsSentToThoseWhoLackIt(t *testing.T) {
 				for _, name := range names {
 					if h := hosts[name]; h.pieces > 0 {
 						sent = append(sent, name)
-						if h.pieces != 3 || !bytes.Equal(h.program, program) {
-							t.Errorf("%s got %d bytes in %d pieces", name, len(h.program), h.pieces)
-						}
+						check.That(t, h.pieces == 3 && bytes.Equal(h.program, program),
+							"%s got %d bytes in %d pieces", name, len(h.program), h.pieces)
 					}
 				}
 				if got := strings.Join(sent, " "); got != tt.want || (made > 0) != tt.made {

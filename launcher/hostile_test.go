@@ -15,7 +15,9 @@ import (
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // An agent in other hands (S18): whatever it sends, gorun lives on, says whose fault it is, and
@@ -155,15 +157,12 @@ func TestHostileAgentIsBlamed(t *testing.T) {
 				!strings.Contains(r.Cause.String(), tc.want) {
 				t.Errorf("%v: %.300v, code %d", err, r.Cause, r.Code())
 			}
-			if !obeyed || !strings.Contains(r.out, "0/1> good work\n") || len(r.Exits) < 2 {
-				t.Errorf("the other host: obeyed %v, %.200q, %v", obeyed, r.out, r.Exits)
-			}
+			check.That(t, obeyed && strings.Contains(r.out, "0/1> good work\n") && len(r.Exits) >= 2,
+				"the other host: obeyed %v, %.200q, %v", obeyed, r.out, r.Exits)
 			if safe := r.Cause.String(); prose.Printable(safe) != safe || len(safe) > 5<<10 {
 				t.Errorf("not fit for a terminal: %d bytes, %.1000q", len(safe), safe)
 			}
-			if r.took > 4*time.Second {
-				t.Errorf("took %v", r.took)
-			}
+			check.That(t, r.took <= 4*time.Second, "took %v", r.took)
 		})
 	}
 }
@@ -220,9 +219,7 @@ func TestHostileAgentBeforeTheStart(t *testing.T) {
 				t.Errorf("exit code %d", code)
 			}
 			for _, text := range append(said, err.Error()) {
-				if prose.Printable(text) != text {
-					t.Errorf("not fit for a terminal: %q", text)
-				}
+				check.That(t, prose.Printable(text) == text, "not fit for a terminal: %q", text)
 			}
 		})
 	}
@@ -260,13 +257,10 @@ func TestHostileClock(t *testing.T) {
 				return a.UntilEOF()
 			}
 			r, err := runOn(t, []*fake.Machine{serving(first), serving(liar)}, nil)
-			if err != nil || r.Cause == nil {
-				t.Fatalf("%+v, %v", r, err)
-			}
+			must.That(t, err == nil && r.Cause != nil, "%+v, %v", r, err)
 			for _, e := range r.Exits {
-				if e.At < r.Started || e.At > r.Ended {
-					t.Errorf("rank %d ended at %v, of a job from %v to %v", e.Rank, e.At, r.Started, r.Ended)
-				}
+				check.That(t, e.At >= r.Started && e.At <= r.Ended,
+					"rank %d ended at %v, of a job from %v to %v", e.Rank, e.At, r.Started, r.Ended)
 			}
 			if r.Cause.Rank != 0 && r.Cause.Rank != 2 {
 				t.Errorf("the cause is rank %d, of neither", r.Cause.Rank)
@@ -344,12 +338,9 @@ func TestHostileFloods(t *testing.T) {
 			if err != nil || r.Code() != 0 || strings.Count(r.out, "0/1> line ") != 100 {
 				t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(r.out, "0/1> line "))
 			}
-			if name == "lost" && (!strings.Contains(told, "owned") || strings.Contains(told, `\u001b`)) {
-				t.Errorf("ranks were told %q", told)
-			}
-			if name == "notes" && notes != 100 {
-				t.Errorf("the user was told %d lines", notes)
-			}
+			check.That(t, name != "lost" || strings.Contains(told, "owned") && !strings.Contains(told, `\u001b`),
+				"ranks were told %q", told)
+			check.That(t, name != "notes" || notes == 100, "the user was told %d lines", notes)
 			if more := heapSize() - before; more > 64<<20 {
 				t.Errorf("%d MiB more are kept", more>>20)
 			}
@@ -374,18 +365,12 @@ func TestNotesNameTheirHosts(t *testing.T) {
 	r, err := runOn(t, []*fake.Machine{serving(succeed), machine}, func(o *Options) {
 		o.Note = func(text string) { notes = append(notes, text) }
 	})
-	if err != nil || r.Code() != 0 {
-		t.Fatalf("%v, %v", err, r.Cause)
-	}
+	must.That(t, err == nil && r.Code() == 0, "%v, %v", err, r.Cause)
 	for _, note := range notes {
 		host, _, _ := strings.Cut(strings.TrimPrefix(note, "rank 2 on "), ":")
-		if strings.Contains(note, "\n") || host != "h1" {
-			t.Errorf("the user was told %q", note)
-		}
+		check.That(t, !strings.Contains(note, "\n") && host == "h1", "the user was told %q", note)
 	}
-	if len(notes) != 2 {
-		t.Errorf("the user was told %q", notes)
-	}
+	check.That(t, len(notes) == 2, "the user was told %q", notes)
 }
 
 // While a terminal takes nothing, a host can make gorun keep no more than its ranks' credit,

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/launcher/connect"
 )
@@ -32,9 +33,7 @@ func TestElasticJobNeedsFiles(t *testing.T) {
 	r, err := elasticJobOn(t, m, settings, func(o *Options) {
 		o.Note = func(text string) { notes = append(notes, text) }
 		o.Dial = func(_ context.Context, h hostfile.Host) (Host, error) {
-			if h.Name != "h0" {
-				t.Errorf("%s is dialled", h.Name)
-			}
+			check.That(t, h.Name == "h0", "%s is dialled", h.Name)
 			return m, nil
 		}
 	})
@@ -77,9 +76,7 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 				opts := Options{Exe: testExecutable()}
 				set(&opts)
 				for _, c := range Check(t.Context(), hosts, opts) {
-					if c.Err != nil {
-						t.Errorf("%+v", c)
-					}
+					check.That(t, c.Err == nil, "%+v", c)
 				}
 			})
 		}

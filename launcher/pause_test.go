@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -64,7 +65,5 @@ func TestPauseOfAHostThatEnds(t *testing.T) {
 	default:
 		t.Error("nobody was told")
 	}
-	if err != nil || r.Code() != CodeLaunch {
-		t.Errorf("%+v, %v", r, err)
-	}
+	check.That(t, err == nil && r.Code() == CodeLaunch, "%+v, %v", r, err)
 }

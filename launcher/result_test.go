@@ -2,6 +2,7 @@ package launcher
 
 import (
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 )
 
@@ -22,9 +23,7 @@ func TestLaunchErrorCode(t *testing.T) {
 		{"not found, and no connection", []HostError{refused(127), other}, 125},
 		{"no connection, and not found", []HostError{other, refused(127)}, 125},
 	} {
-		if got := (&LaunchError{tc.hosts}).Code(); got != tc.want {
-			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
-		}
+		check.Equal(t, (&LaunchError{tc.hosts}).Code(), tc.want, tc.name)
 	}
 }
 
@@ -33,10 +32,6 @@ func TestErrorsNameTheirHosts(t *testing.T) {
 	err := error(&LaunchError{[]HostError{{Host: "a", Err: cause},
 		{Host: "b", Err: &RefusedError{Code: 127, What: "no program", Remedy: "copy it"}}}})
 	want := "cannot start the job: a: no route; b: no program"
-	if got := err.Error(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if !errors.Is(HostError{Host: "a", Err: cause}, cause) {
-		t.Error("a host's error hides its cause")
-	}
+	check.Equal(t, err.Error(), want)
+	check.That(t, errors.Is(HostError{Host: "a", Err: cause}, cause), "a host's error hides its cause")
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -30,9 +31,7 @@ func resultsIn(t *testing.T, dir string) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	check.OK(t, err)
 	return found
 }
 
@@ -59,9 +58,7 @@ func TestResultsAreSavedByRank(t *testing.T) {
 		o.ResultLimit = large
 	})
 	succeeds(t, r.Result, errors.Join(err, r.Output))
-	if r.out != "3/1> shown\n" {
-		t.Errorf("shown: %q", r.out)
-	}
+	check.Equal(t, r.out, "3/1> shown\n", "shown")
 	wantResults(t, dir, map[string]string{"rank.0": "", "rank.1": strings.Repeat("z", large), "rank.2": "",
 		"rank.3": "three!"})
 }

@@ -14,7 +14,9 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/route"
 )
 
@@ -38,16 +40,11 @@ func TestRunStartsNothingUnlessEveryHostIsReady(t *testing.T) {
 	}}
 	_, err := runOn(t, []*fake.Machine{ready, refuse(127, "no program"), refuse(127, "none here")}, nil)
 	var launch *LaunchError
-	if !errors.As(err, &launch) || launch.Code() != 127 || len(launch.Hosts) != 2 {
-		t.Fatal(err)
-	}
+	must.That(t, errors.As(err, &launch) && launch.Code() == 127 && len(launch.Hosts) == 2, "%v", err)
 	want := "cannot start the job: h1: no program; h2: none here"
-	if got := err.Error(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if len(ends) != 1 || !errors.Is(ends[0], io.EOF) {
-		t.Errorf("the host that was ready: %v, want the end of its stdin", ends)
-	}
+	check.Equal(t, err.Error(), want)
+	check.That(t, len(ends) == 1 && errors.Is(ends[0], io.EOF),
+		"the host that was ready: %v, want the end of its stdin", ends)
 }
 
 // TestRunEndsThoughAReadyAgentGoesOnTalking guards against a wait for an agent that goes on
@@ -68,12 +65,8 @@ func TestRunEndsThoughAReadyAgentGoesOnTalking(t *testing.T) {
 	}}
 	r, err := runOn(t, []*fake.Machine{chatty, slow}, nil)
 	var launch *LaunchError
-	if !errors.As(err, &launch) || len(launch.Hosts) != 1 || launch.Hosts[0].Host != "h1" {
-		t.Error(err)
-	}
-	if r.took > 7*time.Second {
-		t.Errorf("took %v", r.took)
-	}
+	check.That(t, errors.As(err, &launch) && len(launch.Hosts) == 1 && launch.Hosts[0].Host == "h1", "%v", err)
+	check.That(t, r.took <= 7*time.Second, "took %v", r.took)
 }
 
 func TestRunListsHostsThatCannotBeReached(t *testing.T) {
@@ -96,12 +89,9 @@ func TestRunListsHostsThatCannotBeReached(t *testing.T) {
 func TestRunGivesUpOnASlowStart(t *testing.T) {
 	mute := &fake.Machine{Serve: func(a *fake.Agent) error { return a.UntilEOF() }} // never ready
 	r, err := runOn(t, []*fake.Machine{serving(succeed), mute}, func(o *Options) { o.StartTimeout = 20 * time.Second })
-	if err == nil || err.Error() != "cannot start the job: h1: not started within 20s (--start-timeout)" {
-		t.Error(err)
-	}
-	if r.took != 20*time.Second {
-		t.Errorf("took %v", r.took)
-	}
+	check.That(t, err != nil && err.Error() == "cannot start the job: h1: not started within 20s (--start-timeout)",
+		"%v", err)
+	check.Equal(t, r.took, 20*time.Second, "took")
 }
 
 func TestRunStopsBeforeTheStart(t *testing.T) {
@@ -112,9 +102,7 @@ func TestRunStopsBeforeTheStart(t *testing.T) {
 		stops <- Stop{Reason: Interrupted}
 	})
 	var stopped *StoppedError
-	if !errors.As(err, &stopped) || stopped.Reason != Interrupted || r.took != 0 {
-		t.Errorf("%v after %v", err, r.took)
-	}
+	check.That(t, errors.As(err, &stopped) && stopped.Reason == Interrupted && r.took == 0, "%v after %v", err, r.took)
 }
 
 // networked is a machine with two interfaces, which SSH reached on the first; it keeps
@@ -156,9 +144,7 @@ func TestRunTellsEveryHostItsAddresses(t *testing.T) {
 		first := networked(t, 1, &starts[0])
 		second := networked(t, 2, &starts[1])
 		r, err := runOn(t, []*fake.Machine{first, second}, change)
-		if err != nil || r.Code() != 0 {
-			t.Fatalf("%+v, %v", r, err)
-		}
+		must.That(t, err == nil && r.Code() == 0, "%+v, %v", r, err)
 		for i, start := range starts {
 			if got := strings.Join(start.Addrs, " "); got != want[i] || start.MasterAddr != want[2] ||
 				start.MasterPort != 4000 {
@@ -187,9 +173,8 @@ func TestRunTellsEveryHostToUseSeveralNetworks(t *testing.T) {
 			r.Code() != 0 {
 			t.Fatalf("%+v, %v", r, err)
 		}
-		if jobs[0].AllNetworks != want || jobs[1].AllNetworks != want {
-			t.Errorf("%q: the hosts got %v and %v, want %v", asked, jobs[0].AllNetworks, jobs[1].AllNetworks, want)
-		}
+		check.That(t, jobs[0].AllNetworks == want && jobs[1].AllNetworks == want,
+			"%q: the hosts got %v and %v, want %v", asked, jobs[0].AllNetworks, jobs[1].AllNetworks, want)
 	}
 }
 
@@ -211,9 +196,7 @@ func TestRunNeedsTheNetworkOnEveryHost(t *testing.T) {
 		t.Errorf("%v; want %q", err, want)
 	}
 	for i, start := range starts {
-		if start.Addrs != nil {
-			t.Errorf("host %d was started: %+v", i, start)
-		}
+		check.That(t, start.Addrs == nil, "host %d was started: %+v", i, start)
 	}
 }
 
@@ -228,9 +211,7 @@ func TestMachineUnderTwoNamesIsReported(t *testing.T) {
 		r, err := runOn(t, machines, func(o *Options) {
 			o.Note = func(text string) { notes = append(notes, text) }
 		})
-		if err != nil || r.Code() != 0 {
-			t.Errorf("%v, %v", r, err)
-		}
+		check.That(t, err == nil && r.Code() == 0, "%v, %v", r, err)
 		if len(notes) != want || want == 1 && !strings.HasPrefix(notes[0], "h0 and h1 are one machine (machine)") {
 			t.Errorf("boot %q: %q", boot, notes)
 		}

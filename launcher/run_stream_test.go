@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -60,9 +61,8 @@ func TestRunPassesOnWhatRanksTellEachOther(t *testing.T) {
 		return succeed(a)
 	}
 	r, err := runOn(t, []*fake.Machine{serving(talk), serving(talk)}, nil)
-	if err != nil || r.Code() != 0 || r.took < 6*time.Second || r.took > 7*time.Second {
-		t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, r.took)
-	}
+	check.That(t, err == nil && r.Code() == 0 && r.took >= 6*time.Second && r.took <= 7*time.Second,
+		"%+v (%v), %v, after %v", r, r.Cause, err, r.took)
 }
 
 // flood sends total bytes of a stream, as a pump does: within its credit.
@@ -101,13 +101,10 @@ func TestRunCarriesOutputWithinItsCredit(t *testing.T) {
 		o.Prefix = nil
 		o.OutputDir = dir
 	})
-	if err != nil || r.Code() != 0 || r.Output != nil || r.out != strings.Repeat("z", total) {
-		t.Errorf("%d bytes of %d; %+v, %v", len(r.out), total, r, err)
-	}
+	check.That(t, err == nil && r.Code() == 0 && r.Output == nil && r.out == strings.Repeat("z", total),
+		"%d bytes of %d; %+v, %v", len(r.out), total, r, err)
 	saved, err := os.ReadFile(filepath.Join(dir, "rank.1", "stderr"))
-	if err != nil || string(saved) != r.out {
-		t.Errorf("%d bytes saved of %d, %v", len(saved), total, err)
-	}
+	check.That(t, err == nil && string(saved) == r.out, "%d bytes saved of %d, %v", len(saved), total, err)
 }
 
 func TestRunPassesSignalsOn(t *testing.T) {
@@ -144,9 +141,7 @@ func TestRunStopsWhenNobodyTakesItsOutput(t *testing.T) {
 		if r.Output != nil {
 			text = r.Output.Error()
 		}
-		if err != nil || r.Code() != want.code || text != want.text {
-			t.Errorf("%v: %q, %+v, %v", cause, text, r, err)
-		}
+		check.That(t, err == nil && r.Code() == want.code && text == want.text, "%v: %q, %+v, %v", cause, text, r, err)
 	}
 }
 
@@ -156,7 +151,5 @@ func TestRunReportsThatTheLastOutputIsLost(t *testing.T) {
 	r, err := runOn(t, []*fake.Machine{serving(talk)}, func(o *Options) {
 		o.Stdout = &fake.Terminal{Err: syscall.ENOSPC}
 	})
-	if err != nil || r.Code() != 125 || r.Output == nil {
-		t.Errorf("%+v, %v", r, err)
-	}
+	check.That(t, err == nil && r.Code() == 125 && r.Output != nil, "%+v, %v", r, err)
 }

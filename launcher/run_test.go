@@ -16,6 +16,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/core"
@@ -83,9 +84,7 @@ func testOptions(ranks int, out io.Writer, dial Dialer) Options {
 // succeeds checks that a job ended well.
 func succeeds(t *testing.T, r Result, err error) {
 	t.Helper()
-	if err != nil || r.Code() != 0 {
-		t.Errorf("%+v (%v), %v", r, r.Cause, err)
-	}
+	check.That(t, err == nil && r.Code() == 0, "%+v (%v), %v", r, r.Cause, err)
 }
 
 // serving is a machine whose agent gets ready and, once started, does what it is told.
@@ -134,16 +133,12 @@ func TestRunSuccess(t *testing.T) {
 		return succeed(a)
 	}
 	r, err := runOn(t, []*fake.Machine{serving(hello), serving(hello)}, nil)
-	if err != nil || r.Code() != 0 || r.Cause != nil || len(r.Exits) != 4 {
-		t.Fatalf("%+v, %v", r, err)
-	}
+	must.That(t, err == nil && r.Code() == 0 && r.Cause == nil && len(r.Exits) == 4, "%+v, %v", r, err)
 	lines := strings.Split(strings.TrimSuffix(r.out, "\n"), "\n")
 	slices.Sort(lines)
 	want := []string{"0/1> hello from 0 of 4 on h0", "0/2> no end", "1/1> hello from 1 of 4 on h0", "1/2> no end",
 		"2/1> hello from 2 of 4 on h1", "2/2> no end", "3/1> hello from 3 of 4 on h1", "3/2> no end"}
-	if !slices.Equal(lines, want) {
-		t.Errorf("output %q", lines)
-	}
+	check.That(t, slices.Equal(lines, want), "output %q", lines)
 }
 
 // recordJobs returns an agent that succeeds, and the jobs that it was sent, by host.
@@ -174,9 +169,8 @@ func TestRunDescribesTheJobToEveryHost(t *testing.T) {
 		bytes.Equal(a.Key, make([]byte, 32)) {
 		t.Errorf("ids %q and %q, keys %x and %x", a.ID, b.ID, a.Key, b.Key)
 	}
-	if !slices.Equal(a.Stdin, []int{0}) || b.Stdin != nil {
-		t.Errorf("stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
-	}
+	check.That(t, slices.Equal(a.Stdin, []int{0}) && b.Stdin == nil,
+		"stdin goes to ranks %d on h0 and %d on h1", a.Stdin, b.Stdin)
 	if p := a.Programs[0]; p.Argv[0] != "a\xff" || len(p.Argv) != 2 || a.Env[0] != "A=\xfe" ||
 		p.Wdir != "/work" || !slices.Contains(a.Drop, "SSH_CONNECTION") ||
 		!slices.Equal(p.Drop, []string{"UNSET"}) {
@@ -208,9 +202,8 @@ func TestRunEndsEveryHostWhenOneRankFails(t *testing.T) {
 		return obey(a)
 	}
 	r, err := runOn(t, []*fake.Machine{serving(fail), serving(watch)}, nil)
-	if err != nil || r.Code() != 42 || r.Cause == nil || r.Cause.Rank != 1 || r.Cause.Host != "h0" {
-		t.Errorf("%+v, %v", r, err)
-	}
+	check.That(t, err == nil && r.Code() == 42 && r.Cause != nil && r.Cause.Rank == 1 && r.Cause.Host == "h0",
+		"%+v, %v", r, err)
 	want := `{"rank":1,"host":"h0","cause":"exited with code 42"}`
 	if got := told.Load(); got != want {
 		t.Errorf("the other host was told %v", got)
@@ -244,12 +237,9 @@ func TestRunStopsWhenTheUserWants(t *testing.T) {
 					}
 				}()
 			})
-			if err != nil || r.Code() != tc.code || len(r.Unconfirmed) != tc.left {
-				t.Errorf("%+v, %v", r, err)
-			}
-			if r.took < tc.took || r.took > tc.took+2*time.Second+2*core.TickTime {
-				t.Errorf("took %v, want %v and what it takes to part", r.took, tc.took)
-			}
+			check.That(t, err == nil && r.Code() == tc.code && len(r.Unconfirmed) == tc.left, "%+v, %v", r, err)
+			check.That(t, r.took >= tc.took && r.took <= tc.took+2*time.Second+2*core.TickTime,
+				"took %v, want %v and what it takes to part", r.took, tc.took)
 		})
 	}
 }
@@ -289,9 +279,7 @@ func TestRunEndsWithItsContext(t *testing.T) {
 			Stderr:   io.Discard,
 			Dial:     func(context.Context, hostfile.Host) (Host, error) { return m, nil },
 		})
-		if err != nil || r.Code() != 143 {
-			t.Errorf("%+v, %v", r, err)
-		}
+		check.That(t, err == nil && r.Code() == 143, "%+v, %v", r, err)
 	})
 }
 
@@ -317,9 +305,7 @@ func TestRunReportsALostHost(t *testing.T) {
 			if err != nil || r.Code() != CodeLaunch || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), tc.want) {
 				t.Errorf("%v: %v, code %d", err, r.Cause, r.Code())
 			}
-			if r.took > 3*time.Second {
-				t.Errorf("took %v", r.took)
-			}
+			check.That(t, r.took <= 3*time.Second, "took %v", r.took)
 		})
 	}
 }
@@ -336,9 +322,7 @@ func TestRunGivesUpAHungAgent(t *testing.T) {
 		!strings.HasPrefix(r.Cause.String(), "host h0: no word from the agent for ") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if r.took < core.HungTime || r.took > core.HungTime+5*time.Second {
-		t.Errorf("took %v", r.took)
-	}
+	check.That(t, r.took >= core.HungTime && r.took <= core.HungTime+5*time.Second, "took %v", r.took)
 }
 
 // Agents that are ready must hear from the launcher while slow hosts get ready, or
@@ -371,9 +355,7 @@ func TestRunBeatsWhileHostsGetReady(t *testing.T) {
 		return succeed(a)
 	}}
 	_, err := runOn(t, []*fake.Machine{ready, slow}, func(o *Options) { o.StartTimeout = 300 * time.Second })
-	if err != nil || longest > 10*time.Second {
-		t.Errorf("%v; an agent heard nothing for %v", err, longest)
-	}
+	check.That(t, err == nil && longest <= 10*time.Second, "%v; an agent heard nothing for %v", err, longest)
 }
 
 // testExecutable is gorun itself, build one.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -20,9 +21,8 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 		o.Stdin = iotest.HalfReader(bytes.NewReader(input))
 		o.StdinRank = StdinAll
 	})
-	if err != nil || r.Code() != 0 || r.took > 2*time.Second {
-		t.Errorf("%+v (%v), %v, after %v", r, r.Cause, err, r.took)
-	}
+	check.That(t, err == nil && r.Code() == 0 && r.took <= 2*time.Second,
+		"%+v (%v), %v, after %v", r, r.Cause, err, r.took)
 }
 
 // Input that nobody takes any more is not read: it may be another program's.
@@ -80,9 +80,7 @@ func TestInputOf(t *testing.T) {
 		want string
 	}{{StdinAll, "[2 5]"}, {5, "[5]"}, {0, "[]"}} {
 		o := Options{Stdin: bytes.NewReader(nil), StdinRank: tc.rank}
-		if got := fmt.Sprint(o.inputOf(h)); got != tc.want {
-			t.Errorf("input for %d goes to %s, want %s", tc.rank, got, tc.want)
-		}
+		check.Equal(t, fmt.Sprint(o.inputOf(h)), tc.want, "input for", tc.rank, "goes to")
 		if o.Stdin = nil; o.inputOf(h) != nil {
 			t.Error("ranks read an input that is not there")
 		}

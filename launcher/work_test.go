@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -39,7 +40,5 @@ func TestRunBringsTheWorkFolderBeforeTheJob(t *testing.T) {
 		o.Work = work
 		o.Programs[0].Wdir = wire.Text(dir)
 	})
-	if err != nil || r.Code() != 0 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	check.That(t, err == nil && r.Code() == 0, "%+v, %v", r, err)
 }

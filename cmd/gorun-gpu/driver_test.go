@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -68,9 +69,7 @@ func TestDrivers(t *testing.T) {
 				want.MemoryBytes = 12 << 30
 				want.MemoryUsed = 1 << 30
 			}
-			if !reflect.DeepEqual(got.Devices[1], want) {
-				t.Errorf("%+v\nwant %+v", got.Devices[1], want)
-			}
+			check.That(t, reflect.DeepEqual(got.Devices[1], want), "%+v\nwant %+v", got.Devices[1], want)
 		})
 	}
 }

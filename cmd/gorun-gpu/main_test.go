@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestRunPrintsTheInventory(t *testing.T) {
@@ -28,7 +29,6 @@ func TestRunPrintsTheInventory(t *testing.T) {
 func TestRunWithoutADriver(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	code := run(func() ([]gpu.Device, error) { return nil, errors.New("no NVIDIA driver") }, &stdout, &stderr)
-	if code != 1 || stdout.Len() > 0 || stderr.String() != "gorun-gpu: no NVIDIA driver\n" {
-		t.Errorf("code %d, stdout %q, stderr %q", code, &stdout, &stderr)
-	}
+	check.That(t, code == 1 && stdout.Len() == 0 && stderr.String() == "gorun-gpu: no NVIDIA driver\n",
+		"code %d, stdout %q, stderr %q", code, &stdout, &stderr)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
@@ -26,9 +27,8 @@ func TestMistakes(t *testing.T) {
 		}
 		var out, complaint bytes.Buffer
 		code := runCLI(argv, nil, &out, &complaint, nil)
-		if code != 2 || out.Len() > 0 || strings.Count(complaint.String(), "gorun: error: ") != 1 {
-			t.Errorf("%q: code %d, stdout %q, stderr %q", argv, code, &out, &complaint)
-		}
+		check.That(t, code == 2 && out.Len() == 0 && strings.Count(complaint.String(), "gorun: error: ") == 1,
+			"%q: code %d, stdout %q, stderr %q", argv, code, &out, &complaint)
 		return strings.ReplaceAll(strings.TrimSuffix(complaint.String(), "\n"), "\ngorun: ", " | gorun: "), nil
 	})
 }
@@ -39,9 +39,7 @@ func seen(t *testing.T, argv ...string) (o settings.Options, flags *pflag.FlagSe
 	t.Helper()
 	call := quietCall(argv...)
 	chosen, err := call.parse()
-	if err != nil {
-		t.Fatalf("%q: %v", argv, err)
-	}
+	must.OK(t, err, argv)
 	return chosen.(*runCommand).o, call.flags, call.args, call.line
 }
 
@@ -69,9 +67,7 @@ func TestHelp(t *testing.T) {
 	all := said("help", "compat")
 	for _, words := range []string{"--np, -n, -c VALUE", "-genv, -env NAME=VALUE", "--fusion-threshold-mb VALUE",
 		"--ntasks-per-node VALUE", "--nproc-per-node VALUE", "plm_rsh_agent"} {
-		if !strings.Contains(all, words) {
-			t.Errorf("help compat lacks %q", words)
-		}
+		check.That(t, strings.Contains(all, words), "help compat lacks %q", words)
 	}
 	if one := said("compat", "srun"); !strings.Contains(one, "--ntasks-per-node VALUE") ||
 		strings.Contains(one, "--fusion-threshold-mb") {
@@ -80,18 +76,13 @@ func TestHelp(t *testing.T) {
 	var o settings.Options
 	help := said("--help")
 	for _, g := range o.Groups() {
-		if !strings.Contains(help, "\n"+g.Title+":\n") {
-			t.Errorf("--help lacks the group %q", g.Title)
-		}
+		check.That(t, strings.Contains(help, "\n"+g.Title+":\n"), "--help lacks the group %q", g.Title)
 		for _, f := range g.Flags {
-			if strings.Count(help, "--"+f.Name+" ")+strings.Count(help, "--"+f.Name+"[") == 0 {
-				t.Errorf("--help lacks --%s", f.Name)
-			}
+			check.That(t, strings.Count(help, "--"+f.Name+" ")+strings.Count(help, "--"+f.Name+"[") != 0,
+				"--help lacks --%s", f.Name)
 		}
 	}
-	if strings.Contains(help, "\nFlags:\n") {
-		t.Errorf("flags without a group:\n%s", help)
-	}
+	check.That(t, !strings.Contains(help, "\nFlags:\n"), "flags without a group:\n%s", help)
 }
 
 // The help of every command fits the screen, and has no default that says nothing.
@@ -106,18 +97,13 @@ func TestHelpOfCommands(t *testing.T) {
 			argv = []string{"gorun", "--help"}
 		}
 		var out bytes.Buffer
-		if code := runCLI(argv, nil, &out, io.Discard, nil); code != 0 {
-			t.Errorf("%q: code %d", argv, code)
-		}
+		check.Equal(t, runCLI(argv, nil, &out, io.Discard, nil), 0, argv, "code")
 		for line := range strings.Lines(out.String()) {
-			if len(line)-1 > helpWidth && !strings.Contains(line, "  gorun ") {
-				t.Errorf("%q: %d columns: %s", argv, len(line)-1, line)
-			}
+			check.That(t, len(line)-1 <= helpWidth || strings.Contains(line, "  gorun "),
+				"%q: %d columns: %s", argv, len(line)-1, line)
 		}
 		for _, nothing := range []string{"(default 0", "(default false", "(default [", "(default \"\"", "(default )"} {
-			if strings.Contains(out.String(), nothing) {
-				t.Errorf("%q has %s...", argv, nothing)
-			}
+			check.That(t, !strings.Contains(out.String(), nothing), "%q has %s...", argv, nothing)
 		}
 	}
 	help := map[string]string{}

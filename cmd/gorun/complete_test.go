@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -9,8 +10,6 @@ func TestLastHost(t *testing.T) {
 	names := []string{"f1", "f2", "g1"}
 	for typed, want := range map[string]string{"": "f1 f2 g1", "f": "f1 f2", "f1,": "f1,f2 f1,g1", "f1:2,f": "f1:2,f2",
 		"^f": "^f1 ^f2", "ada@g": "ada@g1", "x": ""} {
-		if got := strings.Join(lastHost(typed, names), " "); got != want {
-			t.Errorf("%q: %q, want %q", typed, got, want)
-		}
+		check.Equal(t, strings.Join(lastHost(typed, names), " "), want, typed)
 	}
 }

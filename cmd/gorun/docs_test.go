@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/must"
@@ -43,9 +44,7 @@ func TestInlineCommands(t *testing.T) {
 			}
 		}
 	}
-	if found < 30 {
-		t.Errorf("found %d commands", found)
-	}
+	check.That(t, found >= 30, "found %d commands", found)
 }
 
 // readTyped parses a command line or a single flag. The program and the last flag's value may be
@@ -113,7 +112,5 @@ func TestMigrationGuideColumnsMeanTheSameJob(t *testing.T) {
 			t.Errorf("%s\n%s\n%s", pair[0], jobs[0], jobs[1])
 		}
 	}
-	if rows < 8 {
-		t.Errorf("%d rows", rows)
-	}
+	check.That(t, rows >= 8, "%d rows", rows)
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/spf13/pflag"
 )
@@ -14,9 +15,7 @@ func TestManualIsComplete(t *testing.T) {
 	root := quietCall("gorun").root
 	text := manualPage(root).Roff()
 	for _, name := range visible(root) {
-		if !strings.Contains(text, ".B gorun "+name) {
-			t.Errorf("the manual has no command %s", name)
-		}
+		check.That(t, strings.Contains(text, ".B gorun "+name), "the manual has no command %s", name)
 	}
 	plain := strings.ReplaceAll(text, `\-`, "-")
 	root.Flags().VisitAll(func(f *pflag.Flag) {

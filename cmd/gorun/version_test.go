@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"runtime"
 	"runtime/debug"
@@ -15,14 +16,10 @@ func TestVersionTellsTagAndCommit(t *testing.T) {
 	var text strings.Builder
 	must.OK(t, versionOf(info).write(&text, true))
 	var got map[string]any
-	if err := json.Unmarshal([]byte(text.String()), &got); err != nil {
-		t.Fatalf("%q: %v", text.String(), err)
-	}
+	must.OK(t, json.Unmarshal([]byte(text.String()), &got), text.String())
 	for key, want := range map[string]any{"version": "v1.2.3", "commit": "abc", "modified": true, "os": runtime.GOOS,
 		"arch": runtime.GOARCH} {
-		if got[key] != want {
-			t.Errorf("%s is %v, want %v", key, got[key], want)
-		}
+		check.Equal(t, got[key], want, key)
 	}
 	if text := versionOf(info).String(); !strings.HasPrefix(text, "gorun v1.2.3 abc, protocol ") {
 		t.Errorf("%q", text)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -27,9 +28,7 @@ var finalLine = regexp.MustCompile(`(?m)rank \d of (\d): accuracy (\S+) % after 
 func final(t *testing.T, out string, ranks int) {
 	t.Helper()
 	lines := finalLine.FindAllStringSubmatch(out, -1)
-	if len(lines) != ranks {
-		t.Fatalf("%d ranks of %d have ended well:\n%s", len(lines), ranks, out)
-	}
+	must.That(t, len(lines) == ranks, "%d ranks of %d have ended well:\n%s", len(lines), ranks, out)
 	for _, m := range lines {
 		accuracy, err := strconv.ParseFloat(m[2], 64)
 		if err != nil || m[1] != strconv.Itoa(ranks) || accuracy < 95.52-0.5 || m[3] != "450" {
@@ -73,9 +72,8 @@ func TestProcessesJoin(t *testing.T) {
 		return err
 	})
 	final(t, out.text.String(), 3)
-	if !strings.Contains(out.text.String(), ": size 3, at step ") {
-		t.Errorf("the three were never in one epoch:\n%s", out.text.String())
-	}
+	check.That(t, strings.Contains(out.text.String(), ": size 3, at step "),
+		"the three were never in one epoch:\n%s", out.text.String())
 }
 
 func TestBadFlags(t *testing.T) {

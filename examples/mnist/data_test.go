@@ -11,6 +11,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -79,17 +80,14 @@ func FuzzReadIDX(f *testing.F) {
 		for _, size := range sizes {
 			again = append(again, uint32(size))
 		}
-		if !bytes.Equal(idx(data, again...), file) {
-			t.Errorf("%x is read as %v %x", file, sizes, data)
-		}
+		check.That(t, bytes.Equal(idx(data, again...), file), "%x is read as %v %x", file, sizes, data)
 	})
 }
 
 func TestLoad(t *testing.T) {
 	train, test, err := load("")
-	if err != nil || train.len() != 1440 || test.len() != 357 || train.rows != 8 || train.cols != 8 {
-		t.Fatalf("built-in data: %v", err)
-	}
+	must.That(t, err == nil && train.len() == 1440 && test.len() == 357 && train.rows == 8 && train.cols == 8,
+		"built-in data: %v", err)
 	dir := t.TempDir()
 	for _, step := range []struct {
 		file string

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -45,9 +47,7 @@ func trainOn(t *testing.T, size int, args ...string) (string, final) {
 			t.Fatalf("rank %d printed %q", rank, m[0])
 		}
 		all = append(all, final{m[4], loss, accuracy})
-		if all[rank] != all[0] {
-			t.Errorf("rank %d ends with %+v, rank 0 with %+v", rank, all[rank], all[0])
-		}
+		check.That(t, all[rank] == all[0], "rank %d ends with %+v, rank 0 with %+v", rank, all[rank], all[0])
 	}
 	return outputs[0].String(), all[0]
 }
@@ -57,9 +57,7 @@ func TestFourRanksLearn(t *testing.T) {
 		t.Skip("takes many seconds")
 	}
 	out, last := trainOn(t, 4)
-	if last.accuracy < 96 {
-		t.Errorf("accuracy is %v %%", last.accuracy)
-	}
+	check.That(t, last.accuracy >= 96, "accuracy is %v %%", last.accuracy)
 	if lines := strings.Count(out, "\nepoch "); lines != 30 {
 		t.Errorf("rank 0 printed %d epochs, want 30:\n%s", lines, out)
 	}
@@ -96,9 +94,7 @@ func TestRanksShareTheWorkOfOne(t *testing.T) {
 func TestAlone(t *testing.T) {
 	var out strings.Builder
 	err := run(context.Background(), []string{"--epochs", "1"}, &out, ring.WithEnviron(ringtest.Lookup(nil)))
-	if err != nil || !finalLine.MatchString(out.String()) {
-		t.Errorf("printed %q, %v", out.String(), err)
-	}
+	check.That(t, err == nil && finalLine.MatchString(out.String()), "printed %q, %v", out.String(), err)
 }
 
 // The gradient is the slope of the loss: checked by small steps.
@@ -133,13 +129,10 @@ func TestGradient(t *testing.T) {
 		if math.Abs(slope) > 1e-3 {
 			checked++
 		}
-		if math.Abs(slope-float64(grad)) > 5e-3+0.05*math.Abs(slope) {
-			t.Errorf("parameter %d: gradient %v, slope %v", i, grad, slope)
-		}
+		check.That(t, math.Abs(slope-float64(grad)) <= 5e-3+0.05*math.Abs(slope),
+			"parameter %d: gradient %v, slope %v", i, grad, slope)
 	}
-	if checked < len(net.grads)/4 {
-		t.Errorf("only %d of %d parameters count", checked, len(net.grads))
-	}
+	check.That(t, checked >= len(net.grads)/4, "only %d of %d parameters count", checked, len(net.grads))
 }
 
 func TestRate(t *testing.T) {
@@ -163,14 +156,11 @@ func TestShardsCoverAll(t *testing.T) {
 			end := 0
 			for rank := range size {
 				lo, hi := shard(n, size, rank)
-				if lo != end || hi-lo < n/size || hi-lo > (n+size-1)/size {
-					t.Fatalf("rank %d of %d has [%d, %d) of %d", rank, size, lo, hi, n)
-				}
+				must.That(t, lo == end && hi-lo >= n/size && hi-lo <= (n+size-1)/size,
+					"rank %d of %d has [%d, %d) of %d", rank, size, lo, hi, n)
 				end = hi
 			}
-			if end != n {
-				t.Fatalf("%d ranks have %d of %d", size, end, n)
-			}
+			must.That(t, end == n, "%d ranks have %d of %d", size, end, n)
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -56,9 +57,7 @@ func TestBoxesAsTheyAre(t *testing.T) {
 	for name, b := range boxes() {
 		s := bare(b.make())
 		devices, err := list(s, false)
-		if err != nil || len(devices) != 8 {
-			t.Fatalf("%s: %+v, %v", name, devices, err)
-		}
+		must.That(t, err == nil && len(devices) == 8, "%s: %+v, %v", name, devices, err)
 		for i, d := range devices {
 			want := gpu.Device{
 				Index:       i,
@@ -70,9 +69,7 @@ func TestBoxesAsTheyAre(t *testing.T) {
 				MemoryBytes: b.mib << 20,
 				Utilization: -1,
 			}
-			if !reflect.DeepEqual(d, want) {
-				t.Fatalf("%s: %+v\nwant %+v", name, d, want)
-			}
+			must.That(t, reflect.DeepEqual(d, want), "%s: %+v\nwant %+v", name, d, want)
 		}
 	}
 }
@@ -141,9 +138,7 @@ func TestFurnishedBoxes(t *testing.T) {
 		if took := time.Since(began); took > time.Second { // the goal is 100 ms; see BenchmarkList
 			t.Errorf("%s: it took %v", name, took)
 		}
-		if err != nil || len(devices) != 8 {
-			t.Fatalf("%s: %+v, %v", name, devices, err)
-		}
+		must.That(t, err == nil && len(devices) == 8, "%s: %+v, %v", name, devices, err)
 		for i, d := range devices {
 			want := gpu.Device{
 				Index:       i,
@@ -172,9 +167,7 @@ func TestFurnishedBoxes(t *testing.T) {
 				want.MIGEnabled = true
 				want.MIG = []gpu.MIG{{UUID: "MIG-3", Profile: b.instance, MemoryBytes: 5 << 30}}
 			}
-			if !reflect.DeepEqual(d, want) {
-				t.Fatalf("%s: %+v\nwant %+v", name, d, want)
-			}
+			must.That(t, reflect.DeepEqual(d, want), "%s: %+v\nwant %+v", name, d, want)
 		}
 	}
 }
@@ -197,17 +190,14 @@ func TestAnyFunctionMayBeMissing(t *testing.T) {
 				}
 			}
 			devices, err := list(s, false)
-			if err != nil || len(devices) != 8 {
-				t.Fatalf("without %s: %+v, %v", function, devices, err)
-			}
+			must.That(t, err == nil && len(devices) == 8, "without %s: %+v, %v", function, devices, err)
 			for i := range devices {
 				devices[i].UUID = whole[i].UUID // they are made up anew
 			}
 			// Links to switches need no address, and names tell of profiles.
 			same := function == "GetAttributes" || function == "GetNvLinkRemotePciInfo" && !missing
-			if reflect.DeepEqual(devices, whole) != same {
-				t.Errorf("%s (missing: %v): %+v", function, missing, devices)
-			}
+			check.That(t, reflect.DeepEqual(devices, whole) == same,
+				"%s (missing: %v): %+v", function, missing, devices)
 		}
 	}
 }
@@ -234,9 +224,7 @@ func TestGPUsOfOthers(t *testing.T) {
 		return s.Devices[i], nvml.SUCCESS
 	}
 	devices, err := list(s, false)
-	if err != nil || len(devices) != 2 {
-		t.Fatalf("%+v, %v", devices, err)
-	}
+	must.That(t, err == nil && len(devices) == 2, "%+v, %v", devices, err)
 	for i, d := range devices {
 		if want := []string{"0000:12:00.0", "0000:15:00.0"}[i]; d.Index != i || d.BusID != want ||
 			!reflect.DeepEqual(d.NVLinks, map[int]int{1 - i: 12}) || d.Paths[1-i] != gpu.System {
@@ -269,9 +257,8 @@ func TestDirectLinks(t *testing.T) {
 		}
 	}
 	devices, err := list(s, false)
-	if err != nil || !reflect.DeepEqual(devices[0].NVLinks, map[int]int{1: 3, 3: 1}) {
-		t.Errorf("%+v, %v", devices[0].NVLinks, err)
-	}
+	check.That(t, err == nil && reflect.DeepEqual(devices[0].NVLinks, map[int]int{1: 3, 3: 1}),
+		"%+v, %v", devices[0].NVLinks, err)
 }
 
 func TestProfileOfAttributes(t *testing.T) {
@@ -285,9 +272,7 @@ func TestProfileOfAttributes(t *testing.T) {
 			GetNameFunc:       func() (string, nvml.Return) { return "NVIDIA A100-SXM4-40GB", nvml.SUCCESS },
 			GetAttributesFunc: func() (nvml.DeviceAttributes, nvml.Return) { return a, nvml.SUCCESS },
 		})
-		if got != want {
-			t.Errorf("profile = %q, want %q", got, want)
-		}
+		check.Equal(t, got, want, "profile")
 	}
 }
 
@@ -297,9 +282,7 @@ func TestNUMANodeOfAffinity(t *testing.T) {
 		got := d.numaNode(&mock.Device{GetMemoryAffinityFunc: func(int, nvml.AffinityScope) ([]uint, nvml.Return) {
 			return set, nvml.SUCCESS
 		}})
-		if got != max(want, -1) {
-			t.Errorf("numaNode(%v) = %d", set, got)
-		}
+		check.That(t, got == max(want, -1), "numaNode(%v) = %d", set, got)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock/server"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -113,9 +114,7 @@ func health(t *testing.T, s *server.Server) (all []gpu.Health) {
 	devices, err := list(s, true)
 	must.OK(t, err)
 	for _, d := range devices {
-		if d.Health == nil {
-			t.Fatalf("GPU %d: no health", d.Index)
-		}
+		must.That(t, d.Health != nil, "GPU %d: no health", d.Index)
 		all = append(all, *d.Health)
 	}
 	return all
@@ -142,9 +141,7 @@ func TestHealthIsAskedForOnlyOnRequest(t *testing.T) {
 	devices, err := list(s, false)
 	must.OK(t, err)
 	for i, d := range devices {
-		if d.Health != nil {
-			t.Errorf("GPU %d has %+v", i, d.Health)
-		}
+		check.That(t, d.Health == nil, "GPU %d has %+v", i, d.Health)
 	}
 }
 
@@ -177,13 +174,10 @@ func TestAnyFunctionOfHealthMayBeMissing(t *testing.T) {
 			for i, h := range health(t, s) {
 				switch function {
 				case "GetRemappedRows":
-					if !h.RemapPending || h.RemapFailed {
-						t.Errorf("GPU %d: retired pages are %+v", i, h)
-					}
+					check.That(t, h.RemapPending && !h.RemapFailed, "GPU %d: retired pages are %+v", i, h)
 				case "GetCurrentClocksEventReasons":
-					if missing != slices.Equal(h.Slowdowns, []gpu.Slowdown{gpu.SlowPowerCap}) {
-						t.Errorf("GPU %d: missing %v, and slow by %v", i, missing, h.Slowdowns)
-					}
+					check.That(t, missing == slices.Equal(h.Slowdowns, []gpu.Slowdown{gpu.SlowPowerCap}),
+						"GPU %d: missing %v, and slow by %v", i, missing, h.Slowdowns)
 				}
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 
 	"github.com/gorun/gorun/gpu"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // box is a machine with the given GPUs, as the driver's library shows it. The
@@ -21,9 +22,7 @@ import (
 func box(t *testing.T, handles ...nvml.Device) *mock.Interface {
 	open := false
 	t.Cleanup(func() {
-		if open {
-			t.Error("the library was left open")
-		}
+		check.That(t, !open, "the library was left open")
 	})
 	use := func() {
 		if !open {
@@ -90,9 +89,7 @@ func TestListOfAnOldDriver(t *testing.T) {
 			MemoryUsed: 39 << 30, Utilization: -1},
 		{Index: 1, Minor: -1, BusID: "0000:3b:00.0", NUMANode: -1, Utilization: -1},
 	}
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("list = %+v, %v\nwant %+v", got, err, want)
-	}
+	check.That(t, err == nil && reflect.DeepEqual(got, want), "list = %+v, %v\nwant %+v", got, err, want)
 	if got, err := list(box(t), false); err != nil || len(got) != 0 {
 		t.Errorf("list of an empty box = %#v, %v", got, err)
 	}
@@ -122,9 +119,8 @@ func TestListErrors(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			devices, err := list(tt.lib, false)
-			if err == nil || !strings.HasPrefix(err.Error(), tt.want) || devices != nil {
-				t.Errorf("list = %v, %v\nwant %q", devices, err, tt.want)
-			}
+			check.That(t, err != nil && strings.HasPrefix(err.Error(), tt.want) && devices == nil,
+				"list = %v, %v\nwant %q", devices, err, tt.want)
 		})
 	}
 	if _, err := list(noCount, false); !errors.Is(err, nvml.ERROR_GPU_IS_LOST) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestFilesFor(t *testing.T) {
@@ -25,9 +26,7 @@ func TestFilesFor(t *testing.T) {
 		if err := filesFor(tt.hosts, tt.hosts, tt.limit); err != nil {
 			got = err.Error()
 		}
-		if got != tt.want {
-			t.Errorf("%d hosts, limit %d: %q, want %q", tt.hosts, tt.limit, got, tt.want)
-		}
+		check.Equal(t, got, tt.want, tt.hosts, "hosts, limit", tt.limit)
 	}
 }
 
@@ -53,9 +52,8 @@ func TestReachable(t *testing.T) {
 		{nil, math.MaxInt, 10, 0, 24},
 	} {
 		got, short := Reachable(tt.hosts, tt.most, tt.limit)
-		if len(got) != tt.want || (short != nil) != (tt.need > 0) || short != nil && short.Need != tt.need {
-			t.Errorf("%v, at most %d, limit %d: %v, %v", tt.hosts, tt.most, tt.limit, got, short)
-		}
+		check.That(t, len(got) == tt.want && (short != nil) == (tt.need > 0) && (short == nil || short.Need == tt.need),
+			"%v, at most %d, limit %d: %v, %v", tt.hosts, tt.most, tt.limit, got, short)
 	}
 }
 

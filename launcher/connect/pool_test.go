@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/session"
@@ -17,9 +18,7 @@ func TestCutDoesNotWaitForConnections(t *testing.T) {
 		var pool Pool
 		must.Get(pool.Take(func() (session.Host, error) { return conn, nil }))(t)
 		var wg sync.WaitGroup
-		if !pool.Cut(&wg) || len(pool.conns) != 0 {
-			t.Errorf("%+v", pool.conns)
-		}
+		check.That(t, pool.Cut(&wg) && len(pool.conns) == 0, "%+v", pool.conns)
 		close(conn.heard) // the loop goes on to take it
 		wg.Wait()
 	})

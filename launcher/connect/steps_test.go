@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -38,8 +39,6 @@ func TestSlowHostsAreReportedOncePerStep(t *testing.T) {
 			errs...) != nil || strings.Join(notes, "|") != want {
 			t.Errorf("%v, notes %q", errs, notes)
 		}
-		if others != 0 {
-			t.Errorf("f1 waited %v", others)
-		}
+		check.Equal(t, others, 0, "f1 waited")
 	})
 }

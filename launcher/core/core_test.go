@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -64,9 +65,7 @@ func play(t testing.TB, events []at) (*Machine, []string) {
 		now := time.Duration(e.second * float64(time.Second))
 		was := c.finished
 		acts := c.Step(e.event, now)
-		if was && acts != nil {
-			t.Errorf("after the end: %v", acts)
-		}
+		check.That(t, !was || acts == nil, "after the end: %v", acts)
 		for _, act := range acts {
 			switch act := act.(type) {
 			case StopRanks:
@@ -272,26 +271,18 @@ func TestCore(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			c, did := play(t, tc.events)
-			if got := strings.Join(did, "; "); got != tc.did {
-				t.Errorf("did %q, want %q", got, tc.did)
-			}
+			check.Equal(t, strings.Join(did, "; "), tc.did, "did")
 			if !c.finished {
 				return
 			}
 			r := c.Result()
-			if r.Code() != tc.code {
-				t.Errorf("code %d, want %d", r.Code(), tc.code)
-			}
+			check.Equal(t, r.Code(), tc.code, "code")
 			cause := ""
 			if r.Cause != nil {
 				cause = r.Cause.String()
 			}
-			if cause != tc.cause {
-				t.Errorf("cause %q, want %q", cause, tc.cause)
-			}
-			if tc.result != nil && !tc.result(r) {
-				t.Errorf("result %+v", r)
-			}
+			check.Equal(t, cause, tc.cause, "cause")
+			check.That(t, tc.result == nil || tc.result(r), "result %+v", r)
 		})
 	}
 }
@@ -310,9 +301,8 @@ func TestRanksGetTheCauseOfAnAbort(t *testing.T) {
 		{HostLost{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
 	} {
 		acts := New(corePlan(t), grace).Step(tc.event, time.Second)
-		if len(acts) == 0 || !reflect.DeepEqual(acts[0], AbortRanks{tc.want}) {
-			t.Errorf("%+v: %+v, want %+v first", tc.event, acts, tc.want)
-		}
+		check.That(t, len(acts) != 0 && reflect.DeepEqual(acts[0], AbortRanks{tc.want}),
+			"%+v: %+v, want %+v first", tc.event, acts, tc.want)
 	}
 }
 
@@ -339,7 +329,5 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 		t.Errorf("%q, and %d lookups for %d ranks", name, asked, plan.Size)
 	}
 	c.hosts[7].done = false
-	if name := c.lostWith(); name != "h7" {
-		t.Errorf("%q, want h7", name)
-	}
+	check.Equal(t, c.lostWith(), "h7")
 }

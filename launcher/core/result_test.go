@@ -2,6 +2,7 @@ package core
 
 import (
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 )
 
@@ -38,9 +39,7 @@ func TestResultCode(t *testing.T) {
 		{"Ctrl-C wins over what it caused", Result{Stopped: Interrupted, Cause: failure(Exit{Code: 1}),
 			Unconfirmed: []string{"a"}}, 130},
 	} {
-		if got := tc.result.Code(); got != tc.want {
-			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
-		}
+		check.Equal(t, tc.result.Code(), tc.want, tc.name)
 	}
 }
 
@@ -76,15 +75,11 @@ func TestCodesOfLaunchers(t *testing.T) {
 			r.Codes = codes
 			elastic.Codes = codes
 			lost.Codes = codes
-			if got := r.Code(); got != want {
-				t.Errorf("%s, rule %d: %d, want %d", tc.name, codes, got, want)
-			}
+			check.Equal(t, r.Code(), want, tc.name, "rule", codes)
 			if got := elastic.Code(); codes == OneCode && got != 1 || codes == FirstCode && got != tc.first {
 				t.Errorf("%s, an elastic job, rule %d: %d", tc.name, codes, got)
 			}
-			if got := lost.Code(); got != CodeLaunch {
-				t.Errorf("%s, a lost host, rule %d: %d", tc.name, codes, got)
-			}
+			check.Equal(t, lost.Code(), CodeLaunch, tc.name, "a lost host, rule", codes)
 		}
 	}
 }
@@ -101,9 +96,7 @@ func TestDescribe(t *testing.T) {
 		"was killed by signal 11 (SIGSEGV)":                  {Signal: 11},
 		"did not start: a message, whatever the code may be": {Failed: "a message, whatever the code may be"},
 	} {
-		if got := e.Describe(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		check.Equal(t, e.Describe(), want)
 	}
 }
 
@@ -117,9 +110,7 @@ func TestDescribeSaysThatMemoryRanOut(t *testing.T) {
 			OutOfMemory: MemoryLikely},
 		"exited with code 137": {Code: 137},
 	} {
-		if got := e.Describe(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, e.Describe(), want)
 	}
 }
 
@@ -130,8 +121,6 @@ func TestHostErrorNamesTheHostOnce(t *testing.T) {
 		"f1 (10.0.0.1:22): connection refused": "f1 (10.0.0.1:22): connection refused",
 		"f10: no route":                        "f1: f10: no route",
 	} {
-		if got := (HostError{"f1", errors.New(text)}).Error(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, (HostError{"f1", errors.New(text)}).Error(), want)
 	}
 }

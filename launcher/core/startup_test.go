@@ -8,6 +8,8 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -51,14 +53,10 @@ func TestLateRanksEndTheJob(t *testing.T) {
 	s := NewStartup(twoHosts(), 5*time.Second)
 	s.Entered([]int{0, 1}, time.Second)
 	_, late := s.Look(6 * time.Second)
-	if late == nil {
-		t.Fatal("nothing happens at the limit")
-	}
+	must.That(t, late != nil, "nothing happens at the limit")
 	c := New(twoHosts(), time.Second)
 	acts := c.Step(*late, 6*time.Second)
-	if len(acts) != 2 {
-		t.Errorf("actions %v", acts)
-	}
+	check.That(t, len(acts) == 2, "actions %v", acts)
 	for rank := range 4 {
 		c.Step(RankExited{Host: rank / 2, Exit: Exit{
 			Rank:    rank,

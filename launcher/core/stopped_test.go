@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // TestStopCauses plays why ranks are stopped: the first failure that is known when they are.
@@ -39,9 +40,7 @@ func TestStopCauses(t *testing.T) {
 		if cause := c.StopCause(); cause != nil {
 			got = cause.String()
 		}
-		if got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-		}
+		check.Equal(t, got, tc.want, tc.name)
 	}
 }
 
@@ -55,8 +54,6 @@ func TestDescribeSaysWhoStoppedARank(t *testing.T) {
 			Cause: &StopCause{Reason: Terminated, Rank: -1}},
 		"was killed by signal 15 (SIGTERM)": {Signal: 15, At: time.Second},
 	} {
-		if got := e.Describe(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		check.Equal(t, e.Describe(), want)
 	}
 }

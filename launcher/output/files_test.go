@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -57,9 +58,7 @@ func TestRankFilesLayout(t *testing.T) {
 		dir := t.TempDir()
 		f := openFiles(t, dir, nil, planOfSize(tc.size))
 		f.write(tc.rank, tc.fd, []byte("text"))
-		if err := f.Close(&Ended{}); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, f.Close(&Ended{}))
 		expectFiles(t, dir, map[string]string{tc.want: "text"})
 	}
 }
@@ -99,12 +98,10 @@ func TestRankFilesReportAFullDiskOnce(t *testing.T) {
 		}
 	}
 	err = f.Close(&Ended{})
-	if len(notes) != 2 || !strings.Contains(notes[0], "rank 0") || !strings.Contains(notes[1], "rank 1") {
-		t.Errorf("notes: %q", notes)
-	}
-	if err == nil || strings.Count(err.Error(), "25 bytes") != 2 || strings.Contains(err.Error(), "rank 2") {
-		t.Errorf("close: %v", err)
-	}
+	check.That(t, len(notes) == 2 && strings.Contains(notes[0], "rank 0") && strings.Contains(notes[1], "rank 1"),
+		"notes: %q", notes)
+	check.That(t, err != nil && strings.Count(err.Error(), "25 bytes") == 2 && !strings.Contains(err.Error(), "rank 2"),
+		"close: %v", err)
 	expectFiles(t, dir, map[string]string{"rank.2/stdout": strings.Repeat("12345", 5)})
 }
 
@@ -154,9 +151,7 @@ func TestIndexOfTheFiles(t *testing.T) {
 		{Rank: 0, Signal: 15, Stopped: true, After: 2 * time.Second}}}
 	must.OK(t, f.Close(ended))
 	x = readIndex(t, dir)
-	if x.Version != 1 || x.Code == nil || *x.Code != 3 || len(x.Ranks) != 3 {
-		t.Fatalf("%+v", x)
-	}
+	must.That(t, x.Version == 1 && x.Code != nil && *x.Code == 3 && len(x.Ranks) == 3, "%+v", x)
 	zero := x.Ranks[0]
 	two := x.Ranks[2]
 	if *zero.Stdout != (saved{"rank.0/stdout", 8}) || zero.Stderr != nil || *zero.Exit != (exitJSON{0, 15, true, 2}) {
@@ -165,9 +160,7 @@ func TestIndexOfTheFiles(t *testing.T) {
 	if *two.Stderr != (saved{"rank.2/stderr", 2}) || two.Stdout != nil || *two.Exit != (exitJSON{3, 0, false, 1.5}) {
 		t.Errorf("rank 2: %+v", two)
 	}
-	if x.Ranks[1].Exit != nil {
-		t.Errorf("rank 1 did not end: %+v", x.Ranks[1])
-	}
+	check.That(t, x.Ranks[1].Exit == nil, "rank 1 did not end: %+v", x.Ranks[1])
 	if entries, _ := os.ReadDir(dir); len(entries) != 3 {
 		t.Errorf("the folder has %v", entries)
 	}
@@ -175,9 +168,7 @@ func TestIndexOfTheFiles(t *testing.T) {
 		if want != "" {
 			want = filepath.Join(dir, want)
 		}
-		if got := f.Log(rank); got != want {
-			t.Errorf("the log of rank %d is %q, want %q", rank, got, want)
-		}
+		check.Equal(t, f.Log(rank), want, "the log of rank", rank)
 	}
 }
 
@@ -188,9 +179,7 @@ func TestIndexHasSpawnedRanks(t *testing.T) {
 	f.write(5, 1, []byte("123"))
 	must.OK(t, f.Close(&Ended{Ranks: []RankEnd{{Rank: 5, Code: 3}, {Rank: 1}, {Rank: 4}}}))
 	x := readIndex(t, dir)
-	if len(x.Ranks) != 5 {
-		t.Fatalf("%+v", x)
-	}
+	must.That(t, len(x.Ranks) == 5, "%+v", x)
 	five := x.Ranks[4]
 	if four := x.Ranks[3]; four.Rank != 4 || four.Host != "f2" || five.Rank != 5 ||
 		five.LocalRank != -1 || five.Host != "f1" || five.Exit.Code != 3 ||
@@ -217,18 +206,14 @@ func TestRankFilesOfOtherNames(t *testing.T) {
 			f.write(rank, 1, []byte("out"))
 			f.write(rank, 2, []byte("err"))
 		}
-		if err := f.Close(&Ended{}); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, f.Close(&Ended{}))
 		want := map[string]string{"both/0": "outerr", "one": "out"}
 		if own != "" {
 			want["out/rank.1/stderr"] = "err"
 		}
 		expectFiles(t, dir, want)
 		_, err := os.Stat(filepath.Join(dir, "out", "index.json"))
-		if (err == nil) != (own != "") {
-			t.Errorf("with the folder %q the index is there: %v", own, err == nil)
-		}
+		check.That(t, (err == nil) == (own != ""), "with the folder %q the index is there: %v", own, err == nil)
 		if f.Log(1) == "" || f.Log(0) != as(0, 2) {
 			t.Errorf("logs %q and %q", f.Log(0), f.Log(1))
 		}
@@ -239,10 +224,6 @@ func TestNobodyIsSentToTheNullDevice(t *testing.T) {
 	as := func(_, fd int) string { return [...]string{1: filepath.Join(t.TempDir(), "out"), 2: os.DevNull}[fd] }
 	f := openFiles(t, "", as, planOfSize(1))
 	f.write(0, 2, []byte("err"))
-	if log := f.Log(0); log != "" {
-		t.Errorf("its output is in %s", log)
-	}
-	if err := f.Close(&Ended{}); err != nil {
-		t.Error(err)
-	}
+	check.Equal(t, f.Log(0), "", "its output is in")
+	check.OK(t, f.Close(&Ended{}))
 }

@@ -2,6 +2,8 @@ package output
 
 import (
 	"bytes"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"slices"
 	"strings"
 	"testing"
@@ -38,9 +40,7 @@ func TestLines(t *testing.T) {
 			}
 			l.flush(emit)
 			l.flush(emit)
-			if !slices.Equal(got, tc.want) {
-				t.Errorf("got %.60q, want %.60q", got, tc.want)
-			}
+			check.That(t, slices.Equal(got, tc.want), "got %.60q, want %.60q", got, tc.want)
 		})
 	}
 }
@@ -60,9 +60,8 @@ func FuzzLines(f *testing.F) {
 		rest := data
 		biggest := 0
 		check := func(piece []byte) {
-			if len(piece) == 0 || len(piece) >= maxLine+biggest {
-				t.Fatalf("a piece of %d bytes from chunks of at most %d", len(piece), biggest)
-			}
+			must.That(t, len(piece) != 0 && len(piece) < maxLine+biggest,
+				"a piece of %d bytes from chunks of at most %d", len(piece), biggest)
 			body := piece
 			for _, end := range []string{"\r\n", "\n", "\r"} {
 				if trimmed, ok := bytes.CutSuffix(piece, []byte(end)); ok {
@@ -70,9 +69,7 @@ func FuzzLines(f *testing.F) {
 					break
 				}
 			}
-			if bytes.ContainsAny(body, "\r\n") {
-				t.Fatalf("a line end inside %q", piece)
-			}
+			must.That(t, !bytes.ContainsAny(body, "\r\n"), "a line end inside %q", piece)
 			got = append(got, piece...)
 		}
 		for i := 0; len(rest) > 0; i++ {

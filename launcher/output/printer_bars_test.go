@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -76,18 +77,14 @@ func TestPrinterShowsSomeRanks(t *testing.T) {
 	got, p := playSteps(t, Printing{Prefix: rankPrefix, Files: files, Show: func(rank, fd int) bool {
 		return rank == 1 && fd == 1
 	}}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
-	if got != "1> b\n" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, got, "1> b\n")
 	if n := files.saved[wire.OutputStream(2, 1)]; n != 2 {
 		t.Errorf("%d bytes of a rank that is not shown are in its file, want 2", n)
 	}
 	if lines := p.lastLines(2); len(lines) != 1 || lines[0] != "bad" {
 		t.Errorf("its last lines are %q", lines)
 	}
-	if err := files.Close(&Ended{}); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, files.Close(&Ended{}))
 }
 
 func TestPrinterPassesTheTimeOfALine(t *testing.T) {
@@ -116,9 +113,7 @@ func TestLastLines(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, p := playSteps(t, Printing{}, tc.steps)
-			if got := strings.Join(p.lastLines(0), "|"); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
+			check.Equal(t, strings.Join(p.lastLines(0), "|"), tc.want)
 		})
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func rankPrefix(rank, _ int, _ time.Time) []byte { return fmt.Appendf(nil, "%d> ", rank) }
@@ -93,14 +95,10 @@ func TestPrinterShowsAPromptInTime(t *testing.T) {
 	printed(t, rankPrefix, func(p *Printer, w *fake.Terminal) {
 		p.Add(wire.OutputStream(3, 1), []byte("name? "), ignore)
 		synctest.Wait()
-		if got := w.String(); got != "" {
-			t.Errorf("shown at once: %q", got)
-		}
+		check.Equal(t, w.String(), "", "shown at once")
 		p.Pause(wire.OutputStream(3, 1), ignore)
 		synctest.Wait()
-		if got := w.String(); got != "3> name? " {
-			t.Errorf("in a pause: %q", got)
-		}
+		check.Equal(t, w.String(), "3> name? ", "in a pause")
 	})
 }
 
@@ -144,9 +142,7 @@ func TestPrinterKeepsRanksApart(t *testing.T) {
 		var read [ranks]bytes.Buffer
 		for line := range strings.Lines(got) {
 			m := regexp.MustCompile(`^([0-4])> ([a-z]*)\n$`).FindStringSubmatch(line)
-			if m == nil {
-				t.Fatalf("round %d: the line %q is nobody's", round, line)
-			}
+			must.That(t, m != nil, "round %d: the line %q is nobody's", round, line)
 			read[m[1][0]-'0'].WriteString(m[2])
 		}
 		for rank := range ranks {
@@ -182,9 +178,7 @@ func TestPrinterWithoutPrefixChangesNothing(t *testing.T) {
 			}
 		}
 	})
-	if got != string(data) {
-		t.Errorf("%d bytes came out of %d, not the same", len(got), len(data))
-	}
+	check.That(t, got == string(data), "%d bytes came out of %d, not the same", len(got), len(data))
 }
 
 const wireChunk = 32 << 10
@@ -196,21 +190,15 @@ func TestPrinterReportsAFailedTerminalOnce(t *testing.T) {
 		credit := 0
 		p := NewPrinter(Printing{W: w, Prefix: rankPrefix, Failed: func(err error) {
 			failures++
-			if !errors.Is(err, w.Err) {
-				t.Errorf("failed(%v)", err)
-			}
+			check.That(t, errors.Is(err, w.Err), "failed(%v)", err)
 		}})
 		for range 50 {
 			p.Add(wire.OutputStream(0, 1), bytes.Repeat([]byte("x\n"), 10_000), func(n int) { credit += n })
 			synctest.Wait()
 		}
 		p.Close()
-		if failures != 1 || w.Writes != 1 {
-			t.Errorf("%d reports of %d failed writes, want 1 of 1", failures, w.Writes)
-		}
-		if credit != 50*20_000 {
-			t.Errorf("%d bytes of credit came back, want %d", credit, 50*20_000)
-		}
+		check.That(t, failures == 1 && w.Writes == 1, "%d reports of %d failed writes, want 1 of 1", failures, w.Writes)
+		check.That(t, credit == 50*20_000, "%d bytes of credit came back, want %d", credit, 50*20_000)
 	})
 }
 
@@ -231,9 +219,7 @@ func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
 		}
 		synctest.Wait() // add never blocks, so this is reached
 		mu.Lock()
-		if credit > 3*wireChunk {
-			t.Errorf("%d bytes of credit returned though nothing could be written", credit)
-		}
+		check.That(t, credit <= 3*wireChunk, "%d bytes of credit returned though nothing could be written", credit)
 		mu.Unlock()
 		close(w.Release)
 		p.Close()
@@ -273,8 +259,6 @@ func TestPrinterShowsAPromptBesideABusyRank(t *testing.T) {
 			time.Sleep(50 * time.Millisecond)
 		}
 		synctest.Wait()
-		if !strings.Contains(w.String(), "name?") {
-			t.Error("no prompt after 5 s")
-		}
+		check.That(t, strings.Contains(w.String(), "name?"), "no prompt after 5 s")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -62,9 +63,7 @@ func TestLongLinesStayWhole(t *testing.T) {
 				}
 			}
 			for line, missing := range want {
-				if missing > 0 {
-					t.Errorf("%s, %s: %d times no %.10q", name, kind, missing, line)
-				}
+				check.That(t, missing <= 0, "%s, %s: %d times no %.10q", name, kind, missing, line)
 			}
 		}
 	}

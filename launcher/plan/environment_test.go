@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -82,15 +83,9 @@ func TestForwardEnv(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			env, err := ForwardEnv(tc.environ, tc.exports)
 			must.OK(t, err)
-			if !slices.Equal(env.Set, tc.set) {
-				t.Errorf("set %q, want %q", env.Set, tc.set)
-			}
-			if !slices.Equal(env.Withheld, tc.withheld) {
-				t.Errorf("withheld %q, want %q", env.Withheld, tc.withheld)
-			}
-			if len(env.Warnings) != tc.warnings {
-				t.Errorf("warnings %q, want %d", env.Warnings, tc.warnings)
-			}
+			check.That(t, slices.Equal(env.Set, tc.set), "set %q, want %q", env.Set, tc.set)
+			check.That(t, slices.Equal(env.Withheld, tc.withheld), "withheld %q, want %q", env.Withheld, tc.withheld)
+			check.That(t, len(env.Warnings) == tc.warnings, "warnings %q, want %d", env.Warnings, tc.warnings)
 		})
 	}
 }
@@ -121,21 +116,13 @@ func FuzzForwardEnv(f *testing.F) {
 		seen := map[string]bool{}
 		for _, kv := range env.Set {
 			name, value, ok := strings.Cut(kv, "=")
-			if !ok || name == "" || seen[name] {
-				t.Fatalf("%q is malformed or goes twice", kv)
-			}
+			must.That(t, ok && name != "" && !seen[name], "%q is malformed or goes twice", kv)
 			seen[name] = true
-			if !slices.Contains(inherited, kv) && !slices.Contains(words, kv) {
-				t.Fatalf("%q was never set", kv)
-			}
-			if len(words) == 0 && (hostBound(name) || secret(name, value)) {
-				t.Fatalf("%q went unasked", name)
-			}
+			must.That(t, slices.Contains(inherited, kv) || slices.Contains(words, kv), "%q was never set", kv)
+			must.That(t, len(words) != 0 || !hostBound(name) && !secret(name, value), "%q went unasked", name)
 		}
 		for _, name := range env.Withheld {
-			if seen[name] {
-				t.Fatalf("%q is withheld and sent", name)
-			}
+			must.That(t, !seen[name], "%q is withheld and sent", name)
 		}
 	})
 }

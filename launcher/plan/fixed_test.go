@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -33,9 +34,7 @@ func TestFixedSeats(t *testing.T) {
 		for _, h := range p.Hosts {
 			var ranks []string
 			for i, r := range h.Ranks {
-				if r.LocalRank != i || r.Cores != "1:"+h.Name || !h.Has(r.Rank) {
-					t.Errorf("%s: %+v", tc.seats, r)
-				}
+				check.That(t, r.LocalRank == i && r.Cores == "1:"+h.Name && h.Has(r.Rank), "%s: %+v", tc.seats, r)
 				ranks = append(ranks, fmt.Sprint(r.Rank))
 			}
 			parts = append(parts, h.Name+":"+strings.Join(ranks, ","))
@@ -47,13 +46,9 @@ func TestFixedSeats(t *testing.T) {
 		var few *SlotsError
 		if err != nil {
 			got = err.Error()
-			if len(seats) > 0 && !errors.As(err, &few) {
-				t.Errorf("%s: %T", tc.seats, err)
-			}
+			check.That(t, len(seats) == 0 || errors.As(err, &few), "%s: %T", tc.seats, err)
 		}
-		if got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.seats, got, tc.want)
-		}
+		check.Equal(t, got, tc.want, tc.seats)
 	}
 }
 
@@ -75,8 +70,6 @@ func TestRanksBeyondTheSlotsAreNumberedByRound(t *testing.T) {
 		for _, h := range p.Hosts {
 			got = append(got, h.Name+": "+h.RankList())
 		}
-		if strings.Join(got, " ") != tc.want {
-			t.Errorf("%d ranks: %s, want %s", tc.np, strings.Join(got, " "), tc.want)
-		}
+		check.Equal(t, strings.Join(got, " "), tc.want, tc.np, "ranks")
 	}
 }

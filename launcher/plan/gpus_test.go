@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -43,9 +44,7 @@ func TestSharedGPUs(t *testing.T) {
 		for i, h := range plan.Hosts {
 			places = append(places, turns(h, tt.gpus[i]))
 		}
-		if got := strings.Join(SharedGPUs(plan, places), "|"); got != tt.want {
-			t.Errorf("got  %q\nwant %q", got, tt.want)
-		}
+		check.Equal(t, strings.Join(SharedGPUs(plan, places), "|"), tt.want)
 	}
 	// An agent's words are an agent's, and it may say nothing.
 	plan, _ := New([]hostfile.Host{{Name: "f1", Slots: 2}}, Request{})
@@ -58,9 +57,7 @@ func TestSharedGPUs(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	want := "there are 2 GPUs?, which all ranks see on f1"
-	if got := GPUsText(plan.Hosts, []string{"2 GPUs\x07, which all ranks see"}); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, GPUsText(plan.Hosts, []string{"2 GPUs\x07, which all ranks see"}), want)
 }
 
 func TestSlotsThatShareGPUs(t *testing.T) {
@@ -77,7 +74,5 @@ func TestSlotsThatShareGPUs(t *testing.T) {
 		}
 	}
 	want := "f1: slots 0 and 2 share GPU 0" + leaveGPUs
-	if got := strings.Join(said, "|"); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, strings.Join(said, "|"), want)
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -37,15 +38,13 @@ func TestJoinPlans(t *testing.T) {
 				var ranks []int
 				for local, r := range h.Ranks {
 					ranks = append(ranks, r.Rank)
-					if r.LocalRank != local {
-						t.Errorf("rank %d is local rank %d on %s, want %d", r.Rank, r.LocalRank, h.Name, local)
-					}
+					check.That(t, r.LocalRank == local,
+						"rank %d is local rank %d on %s, want %d", r.Rank, r.LocalRank, h.Name, local)
 				}
 				got = append(got, fmt.Sprint(h.Name, ranks))
 			}
-			if strings.Join(got, " ") != tc.want || strings.Join(plan.Warnings, "\n") != tc.warns {
-				t.Errorf("got %v, %q; want %s, %q", got, plan.Warnings, tc.want, tc.warns)
-			}
+			check.That(t, strings.Join(got, " ") == tc.want && strings.Join(plan.Warnings, "\n") == tc.warns,
+				"got %v, %q; want %s, %q", got, plan.Warnings, tc.want, tc.warns)
 			checkCross(t, plan)
 		})
 	}
@@ -58,24 +57,18 @@ func checkCross(t *testing.T, plan Plan) {
 	ranks := 0
 	for _, h := range plan.Hosts {
 		for _, r := range h.Ranks {
-			if r.CrossRank != seen[r.LocalRank] {
-				t.Errorf("rank %d is number %d of local rank %d, want %d", r.Rank, r.CrossRank, r.LocalRank,
-					seen[r.LocalRank])
-			}
+			check.That(t, r.CrossRank == seen[r.LocalRank],
+				"rank %d is number %d of local rank %d, want %d", r.Rank, r.CrossRank, r.LocalRank, seen[r.LocalRank])
 			seen[r.LocalRank]++
 			ranks++
 		}
 	}
 	for _, h := range plan.Hosts {
 		for _, r := range h.Ranks {
-			if r.CrossSize != seen[r.LocalRank] {
-				t.Errorf("rank %d is one of %d, want %d", r.Rank, r.CrossSize, seen[r.LocalRank])
-			}
+			check.Equal(t, r.CrossSize, seen[r.LocalRank], "rank", r.Rank, "is one of")
 		}
 	}
-	if ranks != plan.Size {
-		t.Errorf("%d ranks in a plan of %d", ranks, plan.Size)
-	}
+	check.That(t, ranks == plan.Size, "%d ranks in a plan of %d", ranks, plan.Size)
 }
 
 func partsOf(t *testing.T, text string) (parts []Part) {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // FuzzPlan checks that every rank has one place and every place one rank, that the
@@ -45,9 +46,7 @@ func FuzzPlan(f *testing.F) {
 		if want == 0 {
 			want = all
 		}
-		if plan.Size != want || (strict && want > all) {
-			t.Fatalf("%d ranks of %d on %d slots", plan.Size, want, all)
-		}
+		must.That(t, plan.Size == want && (!strict || want <= all), "%d ranks of %d on %d slots", plan.Size, want, all)
 		checkBijection(t, plan)
 	})
 }
@@ -58,9 +57,8 @@ func checkBijection(t *testing.T, plan Plan) {
 	cross := map[[2]int]bool{} // by local rank and cross rank
 	sizes := map[int]int{}     // hosts that have a local rank
 	for _, h := range plan.Hosts {
-		if h.MaxSlots > 0 && len(h.Ranks) > h.MaxSlots {
-			t.Fatalf("%s has %d ranks, at most %d allowed", h.Name, len(h.Ranks), h.MaxSlots)
-		}
+		must.That(t, h.MaxSlots <= 0 || len(h.Ranks) <= h.MaxSlots,
+			"%s has %d ranks, at most %d allowed", h.Name, len(h.Ranks), h.MaxSlots)
 		for local, r := range h.Ranks {
 			switch {
 			case r.Rank < 0 || r.Rank >= plan.Size || seen[r.Rank]:
@@ -77,15 +75,11 @@ func checkBijection(t *testing.T, plan Plan) {
 			sizes[local]++
 		}
 	}
-	if len(seen) != plan.Size {
-		t.Fatalf("%d places for %d ranks", len(seen), plan.Size)
-	}
+	must.That(t, len(seen) == plan.Size, "%d places for %d ranks", len(seen), plan.Size)
 	for _, h := range plan.Hosts {
 		for local, r := range h.Ranks {
-			if r.CrossSize != sizes[local] || r.CrossRank < 0 || r.CrossRank >= r.CrossSize {
-				t.Fatalf("cross rank %d of %d, of %d hosts with local rank %d", r.CrossRank, r.CrossSize, sizes[local],
-					local)
-			}
+			must.That(t, r.CrossSize == sizes[local] && r.CrossRank >= 0 && r.CrossRank < r.CrossSize,
+				"cross rank %d of %d, of %d hosts with local rank %d", r.CrossRank, r.CrossSize, sizes[local], local)
 		}
 	}
 }

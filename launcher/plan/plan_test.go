@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -23,9 +24,7 @@ var update = flag.Bool("update", false, "rewrite the transcripts in testdata; co
 // empty lines.
 func TestPlanTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/plans/*.txt")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no transcripts: %v", err)
-	}
+	must.That(t, err == nil && len(files) != 0, "no transcripts: %v", err)
 	for _, name := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".txt"), func(t *testing.T) {
 			old, err := os.ReadFile(name)
@@ -106,14 +105,10 @@ func TestPlanDealsEveryRankOnce(t *testing.T) {
 		hosts, req := randomRequest(rnd)
 		shares, allowed := dealSlowly(hosts, req)
 		plan, err := New(hosts, req)
-		if (err == nil) != allowed {
-			t.Fatalf("%+v on %+v: %v, want it allowed: %v", req, hosts, err, allowed)
-		}
+		must.That(t, (err == nil) == allowed, "%+v on %+v: %v, want it allowed: %v", req, hosts, err, allowed)
 		if err != nil {
 			var few *SlotsError
-			if !errors.As(err, &few) || few.Hint() == "" {
-				t.Fatalf("%+v on %+v: %#v", req, hosts, err)
-			}
+			must.That(t, errors.As(err, &few) && few.Hint() != "", "%+v on %+v: %#v", req, hosts, err)
 			continue
 		}
 		checkPlan(t, plan, hosts, shares, numberSlowly(shares, req))
@@ -218,9 +213,8 @@ func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int)
 		}
 		p := next[0]
 		next = next[1:]
-		if p.Host != h || len(p.Ranks) != shares[i] {
-			t.Fatalf("host %d is %+v with %d ranks, want %+v with %d", i, p.Host, len(p.Ranks), h, shares[i])
-		}
+		must.That(t, p.Host == h && len(p.Ranks) == shares[i],
+			"host %d is %+v with %d ranks, want %+v with %d", i, p.Host, len(p.Ranks), h, shares[i])
 		for local, r := range p.Ranks {
 			want := Rank{
 				Rank:      r.Rank,
@@ -238,12 +232,9 @@ func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int)
 			seen++
 		}
 	}
-	if len(next) > 0 {
-		t.Fatalf("hosts that nobody named: %+v", next)
-	}
-	if seen != plan.Size || seen != len(of) || plan.Host(seen) != nil || plan.Host(-1) != nil {
-		t.Fatalf("%d ranks in a plan of %d", seen, plan.Size)
-	}
+	must.That(t, len(next) == 0, "hosts that nobody named: %+v", next)
+	must.That(t, seen == plan.Size && seen == len(of) && plan.Host(seen) == nil && plan.Host(-1) == nil,
+		"%d ranks in a plan of %d", seen, plan.Size)
 }
 
 func TestPlanLeavesTheHostsAlone(t *testing.T) {
@@ -253,9 +244,8 @@ func TestPlanLeavesTheHostsAlone(t *testing.T) {
 	must.OK(t, err)
 	second, err := New(hosts, Request{NP: 5})
 	must.OK(t, err)
-	if fmt.Sprint(hosts) != before || fmt.Sprint(first) != fmt.Sprint(second) {
-		t.Errorf("planning twice gave %v and %v, and hosts %v", first, second, hosts)
-	}
+	check.That(t, fmt.Sprint(hosts) == before && fmt.Sprint(first) == fmt.Sprint(second),
+		"planning twice gave %v and %v, and hosts %v", first, second, hosts)
 }
 
 func BenchmarkPlan(b *testing.B) {
@@ -291,9 +281,7 @@ func TestMaxSlotsHintIsTrue(t *testing.T) {
 	hosts := []hostfile.Host{{Name: "a", Slots: 2, MaxSlots: 3}, {Name: "b", Slots: 2, MaxSlots: 2}}
 	_, err := New(hosts, Request{NP: 8})
 	var few *SlotsError
-	if !errors.As(err, &few) {
-		t.Fatal(err)
-	}
+	must.That(t, errors.As(err, &few), "%v", err)
 	if few.NP != 8 || !strings.Contains(few.Hint(), "at most -np 5,") {
 		t.Errorf("%v; %s; but 5 ranks have room", err, few.Hint())
 	}
@@ -316,8 +304,6 @@ func TestCheckGPUs(t *testing.T) {
 		if err := plan.CheckGPUs(per); errors.As(err, &few) {
 			got = few.Error() + "|" + few.Hint()
 		}
-		if got != want {
-			t.Errorf("%d for each: %q, want %q", per, got, want)
-		}
+		check.Equal(t, got, want, per, "for each")
 	}
 }

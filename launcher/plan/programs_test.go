@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -35,9 +36,7 @@ func TestProgramsForAHost(t *testing.T) {
 				t.Errorf("rank %d runs %s, and by itself %s", r.Rank, names[r.Program], got)
 			}
 		}
-		if got := fmt.Sprint(strings.Join(names, " "), " ", indexes); got != tc.want {
-			t.Errorf("ranks %v: %s, want %s", tc.ranks, got, tc.want)
-		}
+		check.Equal(t, fmt.Sprint(strings.Join(names, " "), " ", indexes), tc.want, "ranks", tc.ranks)
 	}
 	if told, _ := ProgramsFor([]Rank{{Rank: 1}}, programs, true); len(told[0].Drop) != 1 {
 		t.Error("ranks on this machine inherit what is hidden from them")
@@ -64,8 +63,7 @@ func TestProgramsMustFitThePlan(t *testing.T) {
 			programs = append(programs, Program{Ranks: n})
 		}
 		err := Plan{Size: tc.size}.CheckPrograms(programs)
-		if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%v of %d: %v, want %q", tc.ranks, tc.size, err, tc.want)
-		}
+		check.That(t, (err == nil) == (tc.want == "") && (err == nil || strings.Contains(err.Error(), tc.want)),
+			"%v of %d: %v, want %q", tc.ranks, tc.size, err, tc.want)
 	}
 }

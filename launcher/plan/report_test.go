@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -28,29 +29,15 @@ func TestBindingLines(t *testing.T) {
 	}
 	want := "rank 0 on f1: cores 0-1 of socket 0 (cpus 0-1)\nrank 1 on f2: not bound\nrank 2 on f1: core? 5 of " +
 		"socket 0 (cpu 5)"
-	if got := strings.Join(BindingLines(plan, places), "\n"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	check.Equal(t, strings.Join(BindingLines(plan, places), "\n"), want)
 	want = "OMP_NUM_THREADS is not set; ranks get 2 on f1 and f2; 1 on f1"
-	if got := ThreadsText(plan, places); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := ThreadsText(plan, [][]wire.Placement{{{Rank: 0}}, nil}); got != "" {
-		t.Errorf("nothing was set: %q", got)
-	}
+	check.Equal(t, ThreadsText(plan, places), want)
+	check.Equal(t, ThreadsText(plan, [][]wire.Placement{{{Rank: 0}}, nil}), "", "nothing was set")
 	want = "ranks are contained by cgroup v2 on f1; their?tree on f2"
-	if got := ContainedText(plan.Hosts, []string{"cgroup v2", "their\x1btree"}); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.Equal(t, ContainedText(plan.Hosts, []string{"cgroup v2", "their\x1btree"}), want)
 	want = "ranks are contained by cgroup v2 on f1 and f2"
-	if got := ContainedText(plan.Hosts, []string{"cgroup v2", "cgroup v2"}); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := ContainedText(plan.Hosts, make([]string, 2)); got != "" {
-		t.Errorf("agents said nothing: %q", got)
-	}
+	check.Equal(t, ContainedText(plan.Hosts, []string{"cgroup v2", "cgroup v2"}), want)
+	check.Equal(t, ContainedText(plan.Hosts, make([]string, 2)), "", "agents said nothing")
 	got := strings.Join(BindingLines(plan, make([][]wire.Placement, 2)), "\n")
-	if strings.Count(got, ": not bound") != 3 {
-		t.Errorf("without places: %q", got)
-	}
+	check.That(t, strings.Count(got, ": not bound") == 3, "without places: %q", got)
 }

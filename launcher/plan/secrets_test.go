@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -16,9 +17,7 @@ func TestSecretNames(t *testing.T) {
 		REGISTRY_AUTH DOCKER_AUTH_CONFIG AUTH OAUTH2 npm_config__auth npm_config__authToken BASIC_AUTH authToken SESSION_COOKIE
 		GH_PAT GITHUB_PAT_1 CLIENT_SECRET_2 SECRETS AWS_PROFILE
 		AWS_ACCESS_KEY_ID AWS_SESSION_TOKEN AWS_BEARER_TOKEN_BEDROCK AWS_SHARED_CREDENTIALS_FILE AWS_OTHER`) {
-		if !secret(name, "x") {
-			t.Errorf("%s would be sent", name)
-		}
+		check.That(t, secret(name, "x"), "%s would be sent", name)
 	}
 	for _, name := range strings.Fields(`
 		PASSES NUM_PASSES COMPASS COMPASS_DIR BYPASS LOWPASS PASSTHROUGH PASSIVE_MODE PASSENGERS
@@ -30,9 +29,7 @@ func TestSecretNames(t *testing.T) {
 		MASTER_ADDR HTTP_PORT LANG OMP_NUM_THREADS NCCL_SOCKET_IFNAME CUDA_HOME WANDB_PROJECT
 		AWS_CA_BUNDLE AWS_REGION AWS_DEFAULT_REGION AWS_MAX_ATTEMPTS AWS_EC2_METADATA_DISABLED AWS_ENDPOINT_URL AWS_CONFIG_FILE
 		_ A X_ 2 __`) {
-		if secret(name, "x") {
-			t.Errorf("%s would be withheld", name)
-		}
+		check.That(t, !secret(name, "x"), "%s would be withheld", name)
 	}
 }
 
@@ -44,9 +41,7 @@ func TestSecretValues(t *testing.T) {
 		`{"url": "mysql://u:p@h/d"}`,
 		"-----BEGIN OPENSSH PRIVATE KEY-----\nb3Blb\n-----END OPENSSH PRIVATE KEY-----\n", "mongodb+srv://u:p@h/?x=1",
 	} {
-		if !secret("A", value) {
-			t.Errorf("%q would be sent", value)
-		}
+		check.That(t, secret("A", value), "%q would be sent", value)
 	}
 	for _, value := range []string{
 		"", "postgres://db/train", "http://proxy:3128", "http://host:8080/pkg@1.2", "ssh://git@host/x.git",
@@ -54,8 +49,6 @@ func TestSecretValues(t *testing.T) {
 		"tcp://10.0.0.1:22", "a:b@c", "://", "://:@", "http://[fd00::1]:80/a@b", "-----BEGIN PUBLIC KEY-----",
 		"https://x.org/?a:b@c",
 	} {
-		if secret("A", value) {
-			t.Errorf("%q would be withheld", value)
-		}
+		check.That(t, !secret("A", value), "%q would be withheld", value)
 	}
 }

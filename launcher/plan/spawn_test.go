@@ -4,15 +4,14 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestSpawnedRanksBelongToOneHost(t *testing.T) {
 	p, err := New([]hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 1}}, Request{})
 	must.OK(t, err)
-	if p.Host(3) != nil || p.WithSpawn(0, 0).Host(3) != nil {
-		t.Error("a rank may be spawned where none may")
-	}
+	check.That(t, p.Host(3) == nil && p.WithSpawn(0, 0).Host(3) == nil, "a rank may be spawned where none may")
 	p = p.WithSpawn(4, 7)
 	for rank, want := range map[int]string{0: "a", 2: "b", 3: "a", 4: "b", 5: "a", 3 + 2*(maxSpawned-1): "a",
 		4 + 2*(maxSpawned-1): "b"} {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -292,9 +293,7 @@ func TestAddressesAreNotMoreThanARankTakes(t *testing.T) {
 	}
 	got, _ := chooseFrom(t, []Contact{remote(t, "a", "10.3.0.1", "", strings.Join(interfaces, ", "))}, "")
 	list := strings.Fields(got[0])
-	if len(list) != rankenv.MaxAddrs || list[0] != "10.3.0.1" {
-		t.Errorf("%d addresses: %q", len(list), list)
-	}
+	check.That(t, len(list) == rankenv.MaxAddrs && list[0] == "10.3.0.1", "%d addresses: %q", len(list), list)
 }
 
 // The bounds of the hello and of a rank's environment hold whatever hosts say.
@@ -316,9 +315,7 @@ func FuzzAddresses(f *testing.F) {
 		}
 		chosen, errs := Addresses([]Contact{c, c}, network)
 		for i, list := range chosen {
-			if (len(list) == 0) != (errs[i] != nil) {
-				t.Fatalf("%v, %v", list, errs[i])
-			}
+			must.That(t, (len(list) == 0) == (errs[i] != nil), "%v, %v", list, errs[i])
 			for j, a := range list {
 				ip, err := netip.ParseAddr(AddrText(a))
 				if err != nil || slices.ContainsFunc(list[:j], func(b wire.Address) bool {
@@ -326,9 +323,7 @@ func FuzzAddresses(f *testing.F) {
 				}) {
 					t.Fatalf("%v: %v", list, err)
 				}
-				if !network.takes(a) {
-					t.Fatalf("%s was not asked for by %q", ip, asked)
-				}
+				must.That(t, network.takes(a), "%s was not asked for by %q", ip, asked)
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"strings"
 	"testing"
@@ -65,8 +66,6 @@ func TestInterfacesForLibrariesThatTryNoOtherAddress(t *testing.T) {
 		for _, names := range survey.Interfaces(chosen) {
 			got = append(got, strings.Join(names, ","))
 		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
+		check.That(t, slices.Equal(got, tc.want), "%s: %q, want %q", name, got, tc.want)
 	}
 }

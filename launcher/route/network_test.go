@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -126,8 +127,6 @@ func TestAddressesOfOneHost(t *testing.T) {
 		n, err := ParseNetwork(tc.asked)
 		must.OK(t, err)
 		host.Reached = tc.reached
-		if got := fmt.Sprint(n.Of(host)); got != tc.want {
-			t.Errorf("%q of a host reached at %q: %s, want %s", tc.asked, tc.reached, got, tc.want)
-		}
+		check.Equal(t, fmt.Sprint(n.Of(host)), tc.want, tc.asked, "of a host reached at", tc.reached)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -77,9 +78,7 @@ func TestHostileTells(t *testing.T) {
 	}
 	s, e := newAsked(t)
 	e.Close()
-	if err := s.Told(tellFrame(1, wire.TellOut, []byte("late"))); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Told(tellFrame(1, wire.TellOut, []byte("late"))))
 }
 
 func manyTells(n, size int) (frames []wire.Frame) {
@@ -113,9 +112,8 @@ func TestErrandsEndWithTheirSession(t *testing.T) {
 	var r Registry
 	ended := make(chan error, 2)
 	err := r.During(s, func(*Session) error {
-		if r.Of(3) != s || r.Of(2) != nil || r.On("f1") != s || len(r.All()) != 1 {
-			t.Error("the session is not found")
-		}
+		check.That(t, r.Of(3) == s && r.Of(2) == nil && r.On("f1") == s && len(r.All()) == 1,
+			"the session is not found")
 		go func() {
 			_, _, err := e.Next(context.Background())
 			ended <- err
@@ -123,9 +121,7 @@ func TestErrandsEndWithTheirSession(t *testing.T) {
 		go func() { ended <- e.Input(make([]byte, 2*wire.Window)) }()
 		return nil
 	})
-	if err != nil || <-ended == nil || <-ended == nil {
-		t.Errorf("an errand goes on: %v", err)
-	}
+	check.That(t, err == nil && <-ended != nil && <-ended != nil, "an errand goes on: %v", err)
 	if _, err := s.Ask(wire.Ask{}); err == nil || r.Of(3) != nil {
 		t.Error("an errand begins")
 	}

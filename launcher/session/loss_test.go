@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -34,9 +35,7 @@ func TestExplainLoss(t *testing.T) {
 		{"no reason", io.EOF, nil, "", "the agent ended too early"},
 		{"no frames", errors.New("malformed frame"), nil, "", "malformed frame"},
 	} {
-		if got := explainLoss(tc.err, tc.ran, tc.said).Error(); got != tc.explained {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.explained)
-		}
+		check.Equal(t, explainLoss(tc.err, tc.ran, tc.said).Error(), tc.explained, tc.name)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestOutboxKeepsTheOrder(t *testing.T) {
@@ -27,9 +29,8 @@ func TestOutboxKeepsTheOrder(t *testing.T) {
 		in := wire.NewReader(r)
 		for i := range frames {
 			f, err := in.Next()
-			if err != nil || f.Stream != uint32(i) || string(f.Payload) != fmt.Sprint(i) {
-				t.Fatalf("frame %d: stream %d, %q, %v", i, f.Stream, f.Payload, err)
-			}
+			must.That(t, err == nil && f.Stream == uint32(i) && string(f.Payload) == fmt.Sprint(i),
+				"frame %d: stream %d, %q, %v", i, f.Stream, f.Payload, err)
 		}
 		<-o.done
 		w.Close()
@@ -68,9 +69,7 @@ func TestOutboxEndsWithItsConnection(t *testing.T) {
 		o.SendMessage(wire.TypeStop, wire.Stop{})
 		<-o.done
 		o.SendMessage(wire.TypeStop, wire.Stop{})
-		if len(o.queue) != 0 {
-			t.Errorf("%d frames wait for nobody", len(o.queue))
-		}
+		check.That(t, len(o.queue) == 0, "%d frames wait for nobody", len(o.queue))
 	})
 }
 
@@ -88,9 +87,7 @@ func TestOutboxGivesCreditInSteps(t *testing.T) {
 					return
 				}
 				n, err := f.Credit()
-				if err != nil {
-					t.Error(err)
-				}
+				check.OK(t, err)
 				got[f.Stream] = append(got[f.Stream], n)
 			}
 		}()
@@ -121,9 +118,7 @@ func TestOutboxSkipsBeatsThatPileUp(t *testing.T) {
 			o.beat(time.Duration(i))
 			synctest.Wait()
 		}
-		if len(o.queue) > 1 {
-			t.Errorf("%d heartbeats wait", len(o.queue))
-		}
+		check.That(t, len(o.queue) <= 1, "%d heartbeats wait", len(o.queue))
 		o.close()
 		r.Close()
 		<-o.done
@@ -142,9 +137,7 @@ func TestOutboxOutlivesAMessageThatIsTooLarge(t *testing.T) {
 		}
 		o.SendMessage(wire.TypeFenced, wire.Fence{Name: "f", Values: values})
 		synctest.Wait()
-		if o.closed {
-			t.Error("the outbox is closed, and nobody knows")
-		}
+		check.That(t, !o.closed, "the outbox is closed, and nobody knows")
 		o.close()
 		r.Close()
 		<-o.done
@@ -165,9 +158,7 @@ func TestOutboxEndsForAHostThatReadsNothing(t *testing.T) {
 		}
 		<-gaveUp
 		<-o.done
-		if len(o.queue) != 0 {
-			t.Errorf("%d frames are kept", len(o.queue))
-		}
+		check.That(t, len(o.queue) == 0, "%d frames are kept", len(o.queue))
 	})
 }
 
@@ -181,9 +172,7 @@ func TestUnreadAnswersBlockFurtherAnswers(t *testing.T) {
 		}
 		synctest.Wait()
 		o.mu.Lock()
-		if o.closed || o.waits > 2*maxAnswers {
-			t.Errorf("closed %v, %d bytes wait", o.closed, o.waits)
-		}
+		check.That(t, !o.closed && o.waits <= 2*maxAnswers, "closed %v, %d bytes wait", o.closed, o.waits)
 		o.mu.Unlock()
 		o.close()
 		r.CloseWithError(io.ErrClosedPipe)

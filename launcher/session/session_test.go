@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
@@ -65,9 +66,7 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 		host := scripted(func(ctx context.Context, nonce string, stdin io.Reader, stdout, _ io.Writer) error {
 			defer close(quit)
 			io.WriteString(stdout, "Welcome!\n\x00gorun-agent 0000\n")
-			if err := sayHello(stdout, nonce, "one"); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, sayHello(stdout, nonce, "one"))
 			in := wire.NewReader(stdin)
 			if f, err := in.Next(); err != nil || f.Type != wire.TypeHello {
 				t.Errorf("%v, %v: want the launcher's hello", f.Type, err)
@@ -80,17 +79,13 @@ func TestOpenSessionFindsTheAgentBehindNoise(t *testing.T) {
 		})
 		s, err := openAt(t.Context(), host, "/gorun")
 		must.OK(t, err)
-		if s.Hello.PID != 7 {
-			t.Errorf("hello %+v", s.Hello)
-		}
+		check.That(t, s.Hello.PID == 7, "hello %+v", s.Hello)
 		s.Out.SendMessage(wire.TypeStop, wire.Stop{})
 		synctest.Wait()
 		began := time.Now()
 		s.Close()
 		<-quit
-		if took := time.Since(began); took != 0 {
-			t.Errorf("an agent that ends with its stdin was waited for, %v", took)
-		}
+		check.Equal(t, time.Since(began), 0, "an agent that ends with its stdin was waited for")
 	})
 }
 
@@ -172,12 +167,8 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := time.Now()
 				s, err := openAt(t.Context(), tc.host, "/gorun")
-				if s != nil || err == nil {
-					t.Fatalf("%v, %v", s, err)
-				}
-				if !strings.HasPrefix(err.Error(), tc.want) {
-					t.Errorf("got %.300q, want %q", err, tc.want)
-				}
+				must.That(t, s == nil && err != nil, "%v, %v", s, err)
+				check.That(t, strings.HasPrefix(err.Error(), tc.want), "got %.300q, want %q", err, tc.want)
 				if took := time.Since(began); took != tc.took {
 					t.Errorf("took %v, want %v", took, tc.took)
 				}
@@ -200,9 +191,7 @@ func TestOpenSessionEndsWithItsContext(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		}), "/gorun")
-		if !errors.Is(err, why) || time.Since(began) != time.Second {
-			t.Errorf("%v after %v", err, time.Since(began))
-		}
+		check.That(t, errors.Is(err, why) && time.Since(began) == time.Second, "%v after %v", err, time.Since(began))
 	})
 }
 
@@ -314,9 +303,7 @@ func TestTailKeepsTheEnd(t *testing.T) {
 	tl := prose.NewTail(stderrSize)
 	for i := range 1000 {
 		n, err := tl.Write([]byte(strings.Repeat("x", i%7) + "\n"))
-		if err != nil || n != i%7+1 {
-			t.Fatalf("wrote %d, %v", n, err)
-		}
+		must.That(t, err == nil && n == i%7+1, "wrote %d, %v", n, err)
 	}
 	tl.Write([]byte(strings.Repeat("y", 3*stderrSize) + " the end\x1b\n"))
 	got := lastLines(tl)
@@ -366,9 +353,7 @@ func TestNoAgentHints(t *testing.T) {
 		{"whatever", io.EOF, ""},
 	} {
 		got := (&NoAgentError{Path: "/gorun", stderr: tc.stderr, Err: tc.err}).Hint()
-		if !strings.Contains(got, tc.want) || (tc.want == "") != (got == "") {
-			t.Errorf("%v: hint %q", tc.err, got)
-		}
+		check.That(t, strings.Contains(got, tc.want) && (tc.want == "") == (got == ""), "%v: hint %q", tc.err, got)
 	}
 }
 

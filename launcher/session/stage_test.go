@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -40,9 +41,8 @@ func TestStagerTriesAllPathsByOneCommand(t *testing.T) {
 				s, err := stagerOf(exe).Agent(t.Context(), m, Identity{})
 				must.OK(t, err)
 				s.Close()
-				if fmt.Sprint(m.Ran) != fmt.Sprint(tc.ran) || m.Disk.Puts != tc.puts {
-					t.Errorf("ran %q with %d uploads, want %q with %d", m.Ran, m.Disk.Puts, tc.ran, tc.puts)
-				}
+				check.That(t, fmt.Sprint(m.Ran) == fmt.Sprint(tc.ran) && m.Disk.Puts == tc.puts,
+					"ran %q with %d uploads, want %q with %d", m.Ran, m.Disk.Puts, tc.ran, tc.puts)
 			})
 		})
 	}
@@ -81,17 +81,14 @@ func TestStagerUploadsOncePerFileSystem(t *testing.T) {
 				}
 				began := time.Now()
 				for i, err := range stageAll(t, exe, machines) {
-					if err != nil {
-						t.Errorf("host %d: %v", i, err)
-					}
+					check.OK(t, err, "host", i)
 				}
 				packed, err := packText()
 				must.OK(t, err)
 				for i, d := range all {
-					if d.Puts != 1 || d.Sent != len(packed) {
-						t.Errorf("disk %d got %d uploads, %d bytes; the executable has %d, compressed", i, d.Puts,
-							d.Sent, len(packed))
-					}
+					check.That(t, d.Puts == 1 && d.Sent == len(packed),
+						"disk %d got %d uploads, %d bytes; the executable has %d, compressed",
+						i, d.Puts, d.Sent, len(packed))
 				}
 				if took := time.Since(began); took != time.Second {
 					t.Errorf("took %v, and one upload takes a second", took)
@@ -124,13 +121,10 @@ func TestStagerDoesNotDependOnTheFirstHost(t *testing.T) {
 				continue
 			}
 			failures++
-			if !errors.Is(err, full) || !strings.HasPrefix(err.Error(), "upload gorun to ~/"+fake.CachedPath) {
-				t.Error(err)
-			}
+			check.That(t, errors.Is(err, full) && strings.HasPrefix(err.Error(), "upload gorun to ~/"+fake.CachedPath),
+				"%v", err)
 		}
-		if failures != 1 {
-			t.Errorf("%d hosts failed, want the one without space", failures)
-		}
+		check.That(t, failures == 1, "%d hosts failed, want the one without space", failures)
 	})
 }
 
@@ -158,9 +152,7 @@ func TestStagerStopsWaitingWithItsContext(t *testing.T) {
 		if _, err := stager.Agent(ctx, m, Identity{}); !errors.Is(err, why) {
 			t.Error(err)
 		}
-		if m.Disk.Puts != 0 {
-			t.Error("uploaded all the same")
-		}
+		check.That(t, m.Disk.Puts == 0, "uploaded all the same")
 	})
 }
 
@@ -184,9 +176,7 @@ func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
 	for start, want := range map[time.Duration]time.Duration{0: helloTime, time.Minute: helloTime,
 		3 * time.Minute: 30 * time.Second} {
-		if got := NewStager(Executable{}, start, nil).hello; got != want {
-			t.Errorf("%v: %v", start, got)
-		}
+		check.Equal(t, NewStager(Executable{}, start, nil).hello, want, start)
 	}
 }
 
@@ -211,12 +201,9 @@ func TestAccountThatRunsNoCommandIsAskedOnce(t *testing.T) {
 				m := &fake.Machine{Disk: fake.NewDisk(nil), Noise: tc.noise, Forced: &tc.code}
 				_, err := stagerOf(executable()).Agent(t.Context(), m, Identity{})
 				var no *NoShellError
-				if !errors.As(err, &no) || err.Error() != "the account does not run commands: "+tc.want {
-					t.Errorf("%v, want %s", err, tc.want)
-				}
-				if len(m.Ran) != 1 || m.Disk.Puts != 0 {
-					t.Errorf("ran %q with %d uploads", m.Ran, m.Disk.Puts)
-				}
+				check.That(t, errors.As(err, &no) && err.Error() == "the account does not run commands: "+tc.want,
+					"%v, want %s", err, tc.want)
+				check.That(t, len(m.Ran) == 1 && m.Disk.Puts == 0, "ran %q with %d uploads", m.Ran, m.Disk.Puts)
 			})
 		})
 	}
@@ -282,14 +269,12 @@ func TestStagerChoosesGorunByTheMachineOfTheHost(t *testing.T) {
 				for range 2 {
 					opened, err := s.Agent(t.Context(), m, Identity{})
 					must.OK(t, err)
-					if opened.Hello.Build == "one" != (name == "ours there") {
-						t.Errorf("build %s answers", opened.Hello.Build)
-					}
+					check.That(t, opened.Hello.Build == "one" == (name == "ours there"),
+						"build %s answers", opened.Hello.Build)
 					opened.Close()
 				}
-				if len(wanted) > 1 || m.Disk.Puts != tc.sent {
-					t.Errorf("asked for %q, and sent gorun %d times, want %d", wanted, m.Disk.Puts, tc.sent)
-				}
+				check.That(t, len(wanted) <= 1 && m.Disk.Puts == tc.sent,
+					"asked for %q, and sent gorun %d times, want %d", wanted, m.Disk.Puts, tc.sent)
 			})
 		})
 	}
@@ -311,7 +296,5 @@ func TestStagerNamesTheMachineForWhichThereIsNoGorun(t *testing.T) {
 func TestLauncherThatIsNoAgentRefusesLocalRanks(t *testing.T) {
 	_, err := NewStager(Executable{Path: "/opt/gorun"}, 0, nil).Agent(t.Context(), Local{}, Identity{})
 	var hinted interface{ Hint() string }
-	if !errors.As(err, &hinted) || !strings.Contains(hinted.Hint(), "-H") {
-		t.Error(err)
-	}
+	check.That(t, errors.As(err, &hinted) && strings.Contains(hinted.Hint(), "-H"), "%v", err)
 }

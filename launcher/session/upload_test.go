@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -68,9 +69,7 @@ func TestUploadScript(t *testing.T) {
 		}
 		for _, home := range homes {
 			text, err := os.ReadFile(filepath.Join(home, name))
-			if err != nil || string(text) != "gorun itself" {
-				t.Errorf("%q has arrived: %v", text, err)
-			}
+			check.That(t, err == nil && string(text) == "gorun itself", "%q has arrived: %v", text, err)
 			if list, _ := os.ReadDir(filepath.Dir(filepath.Join(home, name))); len(list) != 2 { // checked, gorun
 				t.Errorf("left: %v", list)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -89,9 +90,8 @@ func TestWorkIsBrought(t *testing.T) {
 			})
 			if tc.want != "" {
 				var refused *RefusedError // with which an elastic job would end
-				if err == nil || err.Error() != "stage "+dir+": "+tc.want || errors.As(err, &refused) {
-					t.Errorf("%v, want %q", err, tc.want)
-				}
+				check.That(t, err != nil && err.Error() == "stage "+dir+": "+tc.want && !errors.As(err, &refused),
+					"%v, want %q", err, tc.want)
 				return
 			}
 			placed := []wire.Program{{Wdir: wire.Text(filepath.Join(dir, "sub"))}}

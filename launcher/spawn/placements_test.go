@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -42,9 +43,8 @@ func TestPlaces(t *testing.T) {
 		"this host by the general name": {1, request("localhost", 1), []int{1}},
 	} {
 		w, err := placementsOf(t, 9).Open(tt.by, tt.r)
-		if err != nil || !slices.Equal(w.HostOf, tt.hosts) {
-			t.Errorf("%s: %v, %v, want %v", name, w.HostOf, err, tt.hosts)
-		}
+		check.That(t, err == nil && slices.Equal(w.HostOf, tt.hosts),
+			"%s: %v, %v, want %v", name, w.HostOf, err, tt.hosts)
 	}
 }
 
@@ -66,15 +66,11 @@ func TestHostsSpawnForThemselves(t *testing.T) {
 func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
 	b := placementsOf(t, 2)
 	w, err := b.Open(0, request("a", 1, 1))
-	if err != nil || !slices.Equal(w.Numbers, []int{3, 6}) || w.Number != 1 || w.ID != 5 {
-		t.Fatalf("%+v, %v", w, err)
-	}
+	must.That(t, err == nil && slices.Equal(w.Numbers, []int{3, 6}) && w.Number == 1 && w.ID == 5, "%+v, %v", w, err)
 	if _, err := b.Open(0, request("a", 1)); err == nil || !strings.Contains(err.Error(), "--max-spawn allows 2") {
 		t.Errorf("beyond the limit: %v", err)
 	}
-	if b.Ended(0, 3) {
-		t.Error("the job is over while ranks run")
-	}
+	check.That(t, !b.Ended(0, 3), "the job is over while ranks run")
 	if w, err := b.Open(0, request("a", 1)); err != nil || !slices.Equal(w.Numbers, []int{9}) || w.Number != 2 {
 		t.Errorf("after an end: %+v, %v", w, err)
 	}
@@ -88,9 +84,7 @@ func TestNumbersAreAHostsAndNeverUsedAgain(t *testing.T) {
 	if w, err = b.Open(2, request("c", 1)); err != nil || b.Left(1) >= 0 || b.Left(2) != w.Numbers[0] {
 		t.Errorf("a rank that its host did not start is not found: %+v, %v", w, err)
 	}
-	if b.Ended(1, 2) || !b.Ended(2, w.Numbers[0]) {
-		t.Error("the job is not over just when no rank runs")
-	}
+	check.That(t, !b.Ended(1, 2) && b.Ended(2, w.Numbers[0]), "the job is not over just when no rank runs")
 }
 
 func TestRefusedRequests(t *testing.T) {

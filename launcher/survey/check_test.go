@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/launcher/session"
 )
@@ -96,22 +97,14 @@ func TestCheck(t *testing.T) {
 		want := "good machine 0s <nil>\ndown  0s connection refused\nmute  20s no answer within 20s " +
 			"(--start-timeout)\nbare machine 1s <nil>\n" +
 			"full  0s upload gorun to ~/.cache/gorun/7692c3ad3540bb80/gorun: no space left on device\n"
-		if got != want {
-			t.Errorf("got\n%swant\n%s", got, want)
-		}
+		check.Equal(t, got, want)
 		for _, line := range []string{"mute: connecting", "mute: still connecting after 5 s",
 			"good: agent 1 on machine"} {
-			if !said[line] {
-				t.Errorf("the user is not told %q", line)
-			}
+			check.That(t, said[line], "the user is not told %q", line)
 		}
 		for name, m := range machines {
-			if !m.Closed {
-				t.Errorf("the connection to %s was not closed", name)
-			}
+			check.That(t, m.Closed, "the connection to %s was not closed", name)
 		}
-		if !machines["good"].Left {
-			t.Error("an agent's stdin did not end")
-		}
+		check.That(t, machines["good"].Left, "an agent's stdin did not end")
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -77,9 +78,7 @@ func TestInventory(t *testing.T) {
 						t.Errorf("%s: %s\nwant %s", g.Host.Name, got, tc.want)
 					}
 				}
-				if m.Disk.Puts != 0 {
-					t.Error("a file was uploaded")
-				}
+				check.That(t, m.Disk.Puts == 0, "a file was uploaded")
 			})
 		})
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/ssh"
@@ -54,13 +55,9 @@ func TestWhichRemoteShell(t *testing.T) {
 	} {
 		o := Options{Launcher: tc.launcher, RSHAgent: tc.agent, RSHArgs: tc.args}
 		argv, err := findRemoteShell(o, lookAmong("ssh", "rsh", "kube"))
-		if o.Method() != tc.method {
-			t.Errorf("%+v: method %s", tc, o.Method())
-		}
+		check.Equal(t, o.Method(), tc.method, tc, "method")
 		if tc.wrong != "" {
-			if !usage.Is(err) || !strings.Contains(err.Error(), tc.wrong) {
-				t.Errorf("%+v: %v", tc, err)
-			}
+			check.That(t, usage.Is(err) && strings.Contains(err.Error(), tc.wrong), "%+v: %v", tc, err)
 			continue
 		}
 		if got := strings.Join(argv, "|"); err != nil || got != tc.want {
@@ -74,9 +71,7 @@ func TestWhichRemoteShell(t *testing.T) {
 
 func TestHowAProgramIsCalledForAHost(t *testing.T) {
 	c := rshConfig([]string{"/bin/kube"}, hostfile.Host{Name: "f1", User: "ada", Port: 2222})
-	if c.Host != "ada@f1" || !slices.Equal(c.After, []string{"-p", "2222"}) || c.Notice != "" {
-		t.Errorf("%+v", c)
-	}
+	check.That(t, c.Host == "ada@f1" && slices.Equal(c.After, []string{"-p", "2222"}) && c.Notice == "", "%+v", c)
 	o := Options{SSHConfig: "conf", Identities: []string{"k1", "k2"}, SSHPort: 7}
 	c = systemSSHConfig([]string{"/bin/ssh", "-T"}, o, hostfile.Host{Name: "fd00::1", User: "ada"})
 	want := "/bin/ssh -o StrictHostKeyChecking=yes -T -F conf -i k1 -i k2 -p 7 -l ada -o ServerAliveInterval=2 -o " +
@@ -106,14 +101,11 @@ func TestWhenTheSystemsSSHMayGetIn(t *testing.T) {
 	} {
 		c, ok := otherWay(&ssh.AuthError{Others: tc.others}, []string{"/bin/ssh"}, Options{}, hostfile.Host{Name: "f1"},
 			tc.kerberos)
-		if ok != tc.want || ok != (c.Notice != "") {
-			t.Errorf("%+v: %v, %+v", tc, ok, c)
-		}
+		check.That(t, ok == tc.want && ok == (c.Notice != ""), "%+v: %v, %+v", tc, ok, c)
 	}
 	for name, want := range map[string]bool{"/tmp/krb5cc_7": true, "/tmp/krb5cc_8": false} {
-		if got := mayHaveTicket(environ.Lookup(nil), 7, func(file string) bool { return file == name }); got != want {
-			t.Errorf("%s: %v", name, got)
-		}
+		check.Equal(t, mayHaveTicket(environ.Lookup(nil), 7, func(file string) bool { return file == name }), want,
+			name)
 	}
 	if !mayHaveTicket(environ.Lookup(map[string]string{"KRB5CCNAME": "KEYRING:x"}), 7, func(string) bool {
 		return false

@@ -1,6 +1,9 @@
 package rsh
 
-import "testing"
+import (
+	"github.com/gorun/gorun/internal/test/check"
+	"testing"
+)
 
 func TestLastLinesOfLaunchAgents(t *testing.T) {
 	const logged = `E1128 09:40:33.697999   25786 memcache.go:265] "Unhandled Error" err="couldn't get current server"`
@@ -13,8 +16,6 @@ func TestLastLinesOfLaunchAgents(t *testing.T) {
 		logged + "\n" + logged + "\n" + refused + "\n": refused,
 		logged + "\n" + logged:                         logged,
 	} {
-		if got := lastLines(text); got != want {
-			t.Errorf("%q: %q, want %q", text, got, want)
-		}
+		check.Equal(t, lastLines(text), want, text)
 	}
 }

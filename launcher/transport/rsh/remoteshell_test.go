@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -88,9 +89,7 @@ func TestKubexec(t *testing.T) {
 	}
 	err := h.Run(t.Context(), []string{"/bin/sh", "-c", "exit 7"}, nil, nil, nil)
 	var status interface{ ExitCode() int }
-	if !errors.As(err, &status) || status.ExitCode() != 7 {
-		t.Errorf("exit 7: %v", err)
-	}
+	check.That(t, errors.As(err, &status) && status.ExitCode() == 7, "exit 7: %v", err)
 
 	for _, text := range []string{"#!/bin/sh\necho one\n", "#!/bin/sh\necho two\n"} {
 		must.OK(t, h.Put(t.Context(), ".cache/gorun/x/tool", 0o700, strings.NewReader(text)))
@@ -143,9 +142,8 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 			continue
 		}
 		var hinter interface{ Hint() string }
-		if tc.hint != "" && (!errors.As(err, &hinter) || !strings.Contains(hinter.Hint(), tc.hint)) {
-			t.Errorf("%s %s: hint %v", tc.program, tc.host, hinter)
-		}
+		check.That(t, tc.hint == "" || errors.As(err, &hinter) && strings.Contains(hinter.Hint(), tc.hint),
+			"%s %s: hint %v", tc.program, tc.host, hinter)
 		if strings.ContainsAny(err.Error(), "\n\x00\u2028") || len(err.Error()) > 2*wordsSize {
 			t.Errorf("%s: more than a line, or %d bytes: %.1000q", tc.program, len(err.Error()), err)
 		}
@@ -161,9 +159,7 @@ func TestTemporary(t *testing.T) {
 		`Error from server (NotFound): pods "job-worker-9" not found`:              false,
 		"Host key verification failed.; kex_exchange_identification: read: broken": false,
 	} {
-		if got := (&UnreachableError{Said: said}).Temporary(); got != want {
-			t.Errorf("%q: %v", said, got)
-		}
+		check.Equal(t, (&UnreachableError{Said: said}).Temporary(), want, said)
 	}
 }
 
@@ -193,9 +189,8 @@ func TestCancelledRunLeavesNothing(t *testing.T) {
 		pid.done = func() { cancel(reason) }
 		began := time.Now()
 		err := h.Run(ctx, []string{"/bin/sh", "-c", script}, nil, &pid, nil)
-		if !errors.Is(err, reason) || time.Since(began) > 30*time.Second {
-			t.Errorf("%q: %v after %v", script, err, time.Since(began))
-		}
+		check.That(t, errors.Is(err, reason) && time.Since(began) <= 30*time.Second,
+			"%q: %v after %v", script, err, time.Since(began))
 		gone := func() bool { return !alive(pid.line()) }
 		for deadline := time.Now().Add(20 * time.Second); !gone() && time.Now().Before(deadline); {
 			time.Sleep(10 * time.Millisecond)
@@ -238,13 +233,9 @@ func TestStrayOutputDoesNotHold(t *testing.T) {
 	var out bytes.Buffer
 	began := time.Now()
 	err := h.Run(t.Context(), []string{"/bin/sh", "-c", "setsid sleep 300 & echo $!"}, nil, &out, nil)
-	if err != nil || time.Since(began) > 30*time.Second {
-		t.Errorf("%v after %v", err, time.Since(began))
-	}
+	check.That(t, err == nil && time.Since(began) <= 30*time.Second, "%v after %v", err, time.Since(began))
 	pids := strings.Fields(out.String())
-	if len(pids) != 1 {
-		t.Fatalf("output %q", &out)
-	}
+	must.That(t, len(pids) == 1, "output %q", &out)
 	if p := slices.IndexFunc(pids, alive); p < 0 {
 		t.Error("nothing was left behind")
 	}

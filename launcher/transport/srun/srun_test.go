@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
@@ -44,9 +45,7 @@ func TestFindSlurmJob(t *testing.T) {
 		job, ok, err := FindJob(environ.Lookup(tc.env))
 		switch {
 		case tc.err != "":
-			if err == nil || !strings.Contains(err.Error(), tc.err) {
-				t.Errorf("%v: error %v", tc.env, err)
-			}
+			check.That(t, err != nil && strings.Contains(err.Error(), tc.err), "%v: error %v", tc.env, err)
 		case err != nil || ok != (tc.id != "") || job.ID != tc.id || !maps.Equal(job.Nodes, tc.nodes) ||
 			job.Hetero != tc.hetero:
 			t.Errorf("%v: %+v, %v, %v", tc.env, job, ok, err)
@@ -81,13 +80,9 @@ func TestSrunArguments(t *testing.T) {
 	want := "--job-name=gorun --nodes=1 --ntasks=1 --ntasks-per-node=1 --nodelist=n2 --mpi=none --cpu-bind=none " +
 		"--mem-bind=none " +
 		"--export=ALL --kill-on-bad-exit=1 --unbuffered --input=all --chdir=/ --overlap"
-	if got := strings.Join(h.args([]string{"/a b", "-x"}), " "); got != want+" /a b -x" {
-		t.Errorf("got %s", got)
-	}
+	check.Equal(t, strings.Join(h.args([]string{"/a b", "-x"}), " "), want+" /a b -x")
 	h.gpus = "a100:2"
-	if got := strings.Join(h.args([]string{"/x"}), " "); got != want+" --gpus=a100:2 /x" {
-		t.Errorf("got %s", got)
-	}
+	check.Equal(t, strings.Join(h.args([]string{"/x"}), " "), want+" --gpus=a100:2 /x")
 	h.gpus = ""
 	h.steps.Job.Hetero = true
 	h.overlap = overlapOption("... --overlap ... --external-launcher ...")
@@ -96,9 +91,7 @@ func TestSrunArguments(t *testing.T) {
 		` /bin/sh -c exec "$HOME/$0" "$@" .cache/x -x` {
 		t.Errorf("got %s", got)
 	}
-	if got := overlapOption("an old one"); got != "" {
-		t.Errorf("got %q", got)
-	}
+	check.Equal(t, overlapOption("an old one"), "")
 	if _, err := (&Steps{Job: job}).Dial(t.Context(), hostfile.Host{Name: "n3"}); !usage.Is(err) ||
 		!strings.Contains(err.Error(), "not a node of Slurm job 7") {
 		t.Errorf("another host: %v", err)
@@ -147,9 +140,7 @@ func TestStepRefused(t *testing.T) {
 		"srun: fatal: no --overlap here\n":         true,
 		"my program says srun: error: Unable to\n": false,
 	} {
-		if got := stepRefused(said); got != want {
-			t.Errorf("%q: got %v", said, got)
-		}
+		check.Equal(t, stepRefused(said), want, said)
 	}
 }
 
@@ -189,9 +180,7 @@ func TestStepsStartInTurn(t *testing.T) {
 		t.Errorf("the third: %v", err)
 	}
 	word.Close()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-ended)
 }
 
 func TestFirstWordsDropWhatMeansNothing(t *testing.T) {

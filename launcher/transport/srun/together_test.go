@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -47,9 +48,8 @@ func TestOneStepForWhichNodes(t *testing.T) {
 		}); st != nil {
 			got = strings.Join(st.Nodes, ",")
 		}
-		if got != tc.want || why != tc.why {
-			t.Errorf("%s: %q, want %q; -v says %q, want %q", tc.what, got, tc.want, why, tc.why)
-		}
+		check.That(t, got == tc.want && why == tc.why,
+			"%s: %q, want %q; -v says %q, want %q", tc.what, got, tc.want, why, tc.why)
 	}
 }
 
@@ -67,9 +67,7 @@ func TestReportsOfSrun(t *testing.T) {
 	if want := []string{"n1 n2: Exited with exit code 127: " + why, "n3: Killed: " + why}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if len(r.line) > firstWordsSize {
-		t.Errorf("%d bytes are kept", len(r.line))
-	}
+	check.That(t, len(r.line) <= firstWordsSize, "%d bytes are kept", len(r.line))
 	r.flush()
 }
 
@@ -104,9 +102,7 @@ func TestNodesThatDoNotConnectGetStepsOfTheirOwn(t *testing.T) {
 			node, err := s.Dial(t.Context(), hostfile.Host{Name: name})
 			must.OK(t, err)
 			nodes = append(nodes, node.(*srunHost))
-			if build := nodes[len(nodes)-1].AgentBuild(); build != "" {
-				t.Errorf("%s has a resident agent of build %q", name, build)
-			}
+			check.Equal(t, nodes[len(nodes)-1].AgentBuild(), "", name, "has a resident agent of build")
 		}
 		for _, node := range nodes {
 			node.Close() // the last waits for srun, and all that is said of it

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
@@ -17,9 +18,7 @@ func TestEnvironment(t *testing.T) {
 			exported = append(exported, "A B", "$(x)")
 		}
 		set, hint := Environment(strings.Fields(program), slices.Clone(env), exported)
-		if !slices.Equal(set[:len(env)], env) {
-			t.Errorf("%s: %q", typed, set)
-		}
+		check.That(t, slices.Equal(set[:len(env)], env), "%s: %q", typed, set)
 		exported, _ = ShellWords(exported)
 		hint = strings.NewReplacer(EnvFlags(exported), "FLAGS", strings.Join(envNames(exported), ","),
 			"NAMES").Replace(hint)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -12,9 +13,7 @@ func TestProgramLines(t *testing.T) {
 	text := "# programs\n\n-np 1 \"a b\" 'c # d' e\\ f # the first\r\n  -np 2 \\\n b#c \\\r\n d\n\t#\n"
 	lines, err := programLines(text)
 	want := [][]string{{"-np", "1", "a b", "c # d", "e f"}, {"-np", "2", "b#c", "d"}}
-	if err != nil || !slices.EqualFunc(lines, want, slices.Equal) {
-		t.Errorf("%q, %v", lines, err)
-	}
+	check.That(t, err == nil && slices.EqualFunc(lines, want, slices.Equal), "%q, %v", lines, err)
 	for text, want := range map[string]string{"": "names no program", "# a\n": "names no program",
 		"a 'b\n": "a quote is not closed"} {
 		if _, err := programLines(text); !usage.Is(err) || !strings.Contains(err.Error(), want) {

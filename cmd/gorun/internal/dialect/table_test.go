@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -40,9 +41,8 @@ func TestTableCoversEveryValue(t *testing.T) {
 				mca} {
 				of := rowsOf(all, launcher)
 				for i, w := range of {
-					if w.args != of[0].args || (w.is == nil) != (i == len(of)-1) {
-						t.Errorf("%s of %v: row %d of %d is %+v", name, launcher, i, len(of), w)
-					}
+					check.That(t, w.args == of[0].args && (w.is == nil) == (i == len(of)-1),
+						"%s of %v: row %d of %d is %+v", name, launcher, i, len(of), w)
 				}
 			}
 		}

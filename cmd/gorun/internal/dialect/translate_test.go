@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
@@ -57,9 +58,7 @@ func TestPublicCommandLines(t *testing.T) {
 			if _, flags, _ := strings.Cut(typed, " "); file == "published.txt" {
 				own, _, err := read("gorun " + flags)
 				same := strings.ReplaceAll(shown(own), "--tag-output", "--prefix=mpirun")
-				if err != nil || same != shown(line) {
-					t.Errorf("%s under the name gorun is %s, %v", typed, same, err)
-				}
+				check.That(t, err == nil && same == shown(line), "%s under the name gorun is %s, %v", typed, same, err)
 			}
 			return shown(line), nil
 		})
@@ -67,9 +66,7 @@ func TestPublicCommandLines(t *testing.T) {
 	count("public.txt", true)
 	count("published.txt", true)
 	count("public-others.txt", false)
-	if all < 200 || 200*same < 190*all {
-		t.Errorf("%d of %d lines mean the same, want 190 of 200", same, all)
-	}
+	check.That(t, all >= 200 && 200*same >= 190*all, "%d of %d lines mean the same, want 190 of 200", same, all)
 }
 
 // reader returns a function that translates a command line, and has the flag parser read the
@@ -107,9 +104,7 @@ func reader(t *testing.T) func(typed string) (dialect.Line, *settings.Options, e
 			line, err = line.WithFile(flags)
 		}
 		if err != nil {
-			if !usage.Is(err) {
-				t.Errorf("%s: %v is no usage error", typed, err)
-			}
+			check.That(t, usage.Is(err), "%s: %v is no usage error", typed, err)
 			return line, nil, usage.Errorf(usage.Hint(err), "%s", strings.ReplaceAll(err.Error(), file, "FILE"))
 		}
 		if len(line.Args) > 0 && !slices.Contains(commands(), line.Args[0]) {
@@ -237,9 +232,7 @@ func TestEveryFlagOfEveryLauncher(t *testing.T) {
 				case kind == "nothing to do" && (!slices.Equal(ourFlags(got), ourFlags(without)) || got.Notice() != ""):
 					t.Errorf("%s %q: %q, notice %q", launcher.Name, argv, got.Args, got.Notice())
 				case isFlag.MatchString(row.means) && row.means != "--version" && row.means != "--help":
-					if err := flags.Parse(got.Args); err != nil {
-						t.Errorf("%s %q: %q: %v", launcher.Name, argv, got.Args, err)
-					}
+					check.OK(t, flags.Parse(got.Args), launcher.Name, argv, got.Args)
 				}
 			}
 		}
@@ -412,9 +405,7 @@ func checkTranslated(t *testing.T, words []string, got dialect.Line, err error) 
 	t.Helper()
 	var mistake *usage.Error
 	if err != nil {
-		if !errors.As(err, &mistake) || err.Error() == "" {
-			t.Fatalf("%q: %v", words, err)
-		}
+		must.That(t, errors.As(err, &mistake) && err.Error() != "", "%q: %v", words, err)
 		return
 	}
 	if len(words) > 0 && slices.Contains(commands(), words[0]) || slices.Equal(got.Args, []string{"version"}) {
@@ -422,15 +413,11 @@ func checkTranslated(t *testing.T, words []string, got dialect.Line, err error) 
 	}
 	end := slices.Index(append(slices.Clone(got.Args), "--"), "--")
 	for _, arg := range got.Args[:end] {
-		if !strings.HasPrefix(arg, "--") {
-			t.Fatalf("%q became %q", words, got.Args)
-		}
+		must.That(t, strings.HasPrefix(arg, "--"), "%q became %q", words, got.Args)
 	}
 	program := got.Args[min(end+1, len(got.Args)):]
 	if len(program) > 1 && (program[0] == "python" || program[0] == "sh") && program[1] != "" || hasColon(words) {
 		return // started as torchrun and deepspeed do, several programs, or an escaped colon
 	}
-	if !slices.Equal(program, words[len(words)-len(program):]) {
-		t.Fatalf("%q became %q", words, got.Args)
-	}
+	must.That(t, slices.Equal(program, words[len(words)-len(program):]), "%q became %q", words, got.Args)
 }

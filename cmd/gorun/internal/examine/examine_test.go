@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/doctor/probe"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -68,9 +69,7 @@ func TestAllTextsOfHostsAreClean(t *testing.T) {
 	}
 	m := doctor.Measured{Names: []string{"a", "b"}, Hosts: map[string]doctor.Host{}}
 	c.into([]hostfile.Host{{Name: "a"}, {Name: "b"}}, &m)
-	if m.Hosts["a"].Facts == nil || len(m.Links) != 1 {
-		t.Fatalf("%+v", m)
-	}
+	must.That(t, m.Hosts["a"].Facts != nil && len(m.Links) == 1, "%+v", m)
 	if text := fmt.Sprintf("%+v %+v", *m.Hosts["a"].Facts, m.Links); strings.Contains(text, "\x1b") {
 		t.Errorf("%q", text)
 	}
@@ -124,9 +123,7 @@ func TestPageIsSafe(t *testing.T) {
 	var page bytes.Buffer
 	must.OK(t, report().WriteHTML(&page))
 	text := page.String()
-	if strings.Contains(text, "<script") || strings.Contains(text, "http://") {
-		t.Errorf("not safe:\n%s", text)
-	}
+	check.That(t, !strings.Contains(text, "<script") && !strings.Contains(text, "http://"), "not safe:\n%s", text)
 	if n := strings.Count(text, "<rect x="); n != 8 {
 		t.Errorf("%d cells, want 4 in each map", n)
 	}
@@ -148,9 +145,7 @@ func TestVerdictComesFirst(t *testing.T) {
 		t.Errorf("%s", out.String())
 	}
 	for verdict, code := range map[string]int{"ok": 0, "warnings": 1, "bad": 3} {
-		if got := (Report{Verdict: verdict}).Code(); got != code {
-			t.Errorf("%s: exit code %d", verdict, got)
-		}
+		check.Equal(t, (Report{Verdict: verdict}).Code(), code, verdict, "exit code")
 	}
 }
 

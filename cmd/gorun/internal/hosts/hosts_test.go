@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/usage"
@@ -88,9 +89,7 @@ func TestFind(t *testing.T) {
 			Here:     func(unit string) int { return map[string]int{"auto": 6, "socket": 2}[unit] },
 			count:    count,
 		})
-		if err != nil && !usage.Is(err) && err != errSilent {
-			t.Errorf("%s: %v is no usage error", input, err)
-		}
+		check.That(t, err == nil || usage.Is(err) || err == errSilent, "%s: %v is no usage error", input, err)
 		for i := range p.Hosts {
 			p.Hosts[i].Auto = false // to show the number of slots
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/documents"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/usage"
@@ -51,9 +52,7 @@ func TestDryRunText(t *testing.T) {
 			Binding: o.Binding(), Env: []string{"B=secret"}}
 		text, whole := strings.CutSuffix(NewDryRun(o, launcher.Plan{}, opts, hosts.Selection{Source: "-H"},
 			nil).Text(o), "program    [\"a\"]\ndirectory  /w\nvariables  B\n")
-		if !whole {
-			t.Errorf("%s: %q", typed, text)
-		}
+		check.That(t, whole, "%s: %q", typed, text)
 		return strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "), nil
 	})
 	listed := []dryHost{{Host: "f0"}}
@@ -70,9 +69,7 @@ func TestDryRunText(t *testing.T) {
 		{7, "2", "2 per rank, of 4 on f1, 4 on f2, 4 on f3, 4 on f4, on 2 more hosts, assigned on the hosts"},
 		{7, "none", "left alone"},
 	} {
-		if got := (DryRun{Hosts: listed[:tc.hosts], GPUsPerRank: tc.perRank}).GpusText(false); got != tc.want {
-			t.Errorf("got %q, want %q", got, tc.want)
-		}
+		check.Equal(t, (DryRun{Hosts: listed[:tc.hosts], GPUsPerRank: tc.perRank}).GpusText(false), tc.want)
 	}
 }
 
@@ -83,9 +80,8 @@ func TestEnvFile(t *testing.T) {
 		!slices.Equal(exports, want) {
 		t.Errorf("%q, %v; want %q", exports, err, want)
 	}
-	if !slices.Equal(warnings, []string{"f:7: the quotes around the value of E are part of it"}) {
-		t.Errorf("%q", warnings)
-	}
+	check.That(t, slices.Equal(warnings, []string{"f:7: the quotes around the value of E are part of it"}),
+		"%q", warnings)
 	for _, text := range []string{"=1", "A=1\na b=2", "A B", "A=1\x00"} {
 		if exports, _, err := parseEnvFile("f", strings.NewReader(text)); !exitcode.IsUsage(err) ||
 			!strings.HasPrefix(err.Error(), "f:") || usage.Hint(err) == "" {
@@ -128,9 +124,7 @@ func TestDocumentsOnTheEnvironment(t *testing.T) {
 	stayHere(t, "docs/migrating.md", "## The environment\n", "\n| to | type |", 40)
 	text := stayHere(t, "docs/environment.md", "## What stays here\n", "\n\n`PATH`", 75)
 	for _, name := range rankenv.Names() {
-		if !strings.Contains(text, "`"+name+"`") {
-			t.Errorf("docs/environment.md lacks %s", name)
-		}
+		check.That(t, strings.Contains(text, "`"+name+"`"), "docs/environment.md lacks %s", name)
 	}
 }
 

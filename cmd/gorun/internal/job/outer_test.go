@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/usage"
@@ -19,9 +20,7 @@ func TestLauncherInLauncher(t *testing.T) {
 			env[name] = value
 		}
 		err := CheckOuter(environ.Lookup(env))
-		if err != nil && (!usage.Is(err) || usage.Hint(err) == "") {
-			t.Errorf("%s: %v", variables, err)
-		}
+		check.That(t, err == nil || usage.Is(err) && usage.Hint(err) != "", "%s: %v", variables, err)
 		return "may", err
 	})
 }

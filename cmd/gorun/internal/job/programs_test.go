@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
@@ -28,9 +29,7 @@ func programsOf(typed string) ([]program, *settings.Options, error) {
 
 func TestProgramsWithTheirOptions(t *testing.T) {
 	programs, o, err := programsOf("--grace 7 --no-env -x A -np 1 --wdir /w a 1 : -np 3 -x B -x C=1 b")
-	if err != nil || o.NP != 4 || len(programs) != 2 {
-		t.Fatalf("%v, %d ranks of %d programs", err, o.NP, len(programs))
-	}
+	must.That(t, err == nil && o.NP == 4 && len(programs) == 2, "%v, %d ranks of %d programs", err, o.NP, len(programs))
 	a := programs[0]
 	b := programs[1]
 	if a.opts.NP != 1 || a.opts.Wdir != "/w" || !slices.Equal(a.opts.Exports, []string{"A"}) ||
@@ -92,9 +91,7 @@ func TestPlanOfSeveralPrograms(t *testing.T) {
 			})
 		}
 		if err != nil {
-			if !usage.Is(err) {
-				t.Errorf("%s: %v is no usage error", typed, err)
-			}
+			check.That(t, usage.Is(err), "%s: %v is no usage error", typed, err)
 			return "", err
 		}
 		var got []string
@@ -115,9 +112,7 @@ func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 		"run i")
 	must.OK(t, err)
 	e := must.Get(prepareAll([]string{"PATH=/bin", "B=1", "SECRET_KEY=s"}, programs, 4))(t)
-	if !slices.Equal(e.shared, []string{"B=1", "PATH=/bin"}) {
-		t.Errorf("shared: %q", e.shared)
-	}
+	check.That(t, slices.Equal(e.shared, []string{"B=1", "PATH=/bin"}), "shared: %q", e.shared)
 	if env := e.programs[0].Env; !slices.Contains(env, "A=1") || !slices.Contains(env, "SINGULARITYENV_A=1") {
 		t.Errorf("the first: %q", env)
 	}
@@ -128,9 +123,7 @@ func TestEnvironmentsOfSeveralPrograms(t *testing.T) {
 		!slices.Equal(e.withheld, []string{"SECRET_KEY"}) {
 		t.Errorf("%+v", e)
 	}
-	if len(e.notices) != 1 || !strings.Contains(e.notices[0], "docker") {
-		t.Errorf("notices: %q", e.notices)
-	}
+	check.That(t, len(e.notices) == 1 && strings.Contains(e.notices[0], "docker"), "notices: %q", e.notices)
 }
 
 func TestInCommon(t *testing.T) {

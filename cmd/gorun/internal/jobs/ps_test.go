@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestRowsOfJobs(t *testing.T) {
@@ -50,8 +51,6 @@ func TestRowsOfJobs(t *testing.T) {
 		}},
 	} {
 		got := rows(all, tt.all, began.Add(61*time.Second))
-		if !slices.EqualFunc(got, tt.want, slices.Equal) {
-			t.Errorf("got  %q\nwant %q", got, tt.want)
-		}
+		check.That(t, slices.EqualFunc(got, tt.want, slices.Equal), "got  %q\nwant %q", got, tt.want)
 	}
 }

@@ -1,6 +1,9 @@
 package manual
 
-import "testing"
+import (
+	"github.com/gorun/gorun/internal/test/check"
+	"testing"
+)
 
 func TestRoff(t *testing.T) {
 	page := Page{
@@ -38,7 +41,5 @@ One.
 \&.b
 .fi
 `
-	if got := page.Roff(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	check.Equal(t, page.Roff(), want)
 }

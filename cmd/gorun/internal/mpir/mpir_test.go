@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher"
@@ -54,9 +55,7 @@ func TestPathOf(t *testing.T) {
 	t.Setenv("PATH", "/bin")
 	for name, want := range map[string]string{"/opt/train": "/opt/train", "./train": "/work/train",
 		"bin/train": "/work/bin/train", "sh": "/bin/sh", "nosuch": "nosuch"} {
-		if got := PathOf(launcher.Program{Argv: []string{name}, Wdir: "/work"}); got != want {
-			t.Errorf("%s is at %s, want %s", name, got, want)
-		}
+		check.Equal(t, PathOf(launcher.Program{Argv: []string{name}, Wdir: "/work"}), want, name, "is at")
 	}
 }
 
@@ -64,9 +63,7 @@ func TestPathOf(t *testing.T) {
 func TestServerEndsWhenItIsClosed(t *testing.T) {
 	s := must.Get(Start(t.Context(), helper(t), make([]Process, 3000)))(t)
 	exe, err := os.Readlink("/proc/" + strconv.Itoa(s.PID()) + "/exe")
-	if err != nil || filepath.Base(exe) != "gorun-mpir" {
-		t.Errorf("%s, %v", exe, err)
-	}
+	check.That(t, err == nil && filepath.Base(exe) == "gorun-mpir", "%s, %v", exe, err)
 	s.Close()
 	if _, err := os.Stat("/proc/" + strconv.Itoa(s.PID())); err == nil {
 		t.Error("it runs on")

@@ -2,6 +2,7 @@ package panes
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -23,11 +24,8 @@ func TestCommands(t *testing.T) {
 		"new-window -t gorun: /bin/gorun attach --terminal 16 g7k2",
 		"select-pane -t gorun -T rank 9 on f1",
 	} {
-		if !strings.Contains(strings.Join(all, "\n")+"\n", want+"\n") {
-			t.Errorf("no %q in\n%s", want, strings.Join(all, "\n"))
-		}
+		check.That(t, strings.Contains(strings.Join(all, "\n")+"\n", want+"\n"),
+			"no %q in\n%s", want, strings.Join(all, "\n"))
 	}
-	if made["new-session"] != 1 || made["new-window"] != 1 || made["split-window"] != 15 {
-		t.Errorf("%v", made)
-	}
+	check.That(t, made["new-session"] == 1 && made["new-window"] == 1 && made["split-window"] == 15, "%v", made)
 }

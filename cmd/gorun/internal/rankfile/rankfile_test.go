@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -35,8 +36,6 @@ func TestParse(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != want || err != nil && !usage.Is(err) {
-			t.Errorf("%.40q: %s, want %s", text, got, want)
-		}
+		check.That(t, got == want && (err == nil || usage.Is(err)), "%.40q: %s, want %s", text, got, want)
 	}
 }

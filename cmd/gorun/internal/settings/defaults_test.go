@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
@@ -58,9 +59,7 @@ func TestPrecedence(t *testing.T) {
 		if err == nil {
 			err = job.Blame(o.Check(flags.Changed("np")), typed)
 		}
-		if err != nil && !usage.Is(err) {
-			t.Errorf("%s: %v is no usage error", input, err)
-		}
+		check.That(t, err == nil || usage.Is(err), "%s: %v is no usage error", input, err)
 		return strings.TrimSpace(given(flags, o) + " " + line.Notice()), err
 	})
 }
@@ -95,9 +94,8 @@ func TestReadDefaults(t *testing.T) {
 		if err == nil {
 			err = file.Apply(flags)
 		}
-		if err != nil || flags.Lookup("np").Value.String() != tc.want || file.name != tc.from {
-			t.Errorf("%s: %+v, %v", name, file, err)
-		}
+		check.That(t, err == nil && flags.Lookup("np").Value.String() == tc.want && file.name == tc.from,
+			"%s: %+v, %v", name, file, err)
 	}
 	for name, path := range map[string]string{
 		"a named one that is not there": dir + "/nope.yaml",
@@ -141,8 +139,7 @@ func TestServicesAreNoSettings(t *testing.T) {
 		"http://10.0.0.1:22": "GORUN_SSH_PORT=http://10.0.0.1:22: "} {
 		fresh, _ := NewFlags()
 		err := SetDefaults(fresh, environ.Lookup(map[string]string{"GORUN_SSH_PORT": value}), nil, settings{})
-		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
-			t.Errorf("GORUN_SSH_PORT=%s: %v, want %q", value, err, want)
-		}
+		check.That(t, (want != "" || err == nil) && (want == "" || err != nil && strings.HasPrefix(err.Error(), want)),
+			"GORUN_SSH_PORT=%s: %v, want %q", value, err, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
@@ -32,9 +33,7 @@ func TestParseSettings(t *testing.T) {
 	golden.Cases(t, "testdata/files.txt", func(text string) (string, error) {
 		flags, _ := NewFlags()
 		got, err := parseSettings("f", []byte(text), flags)
-		if err != nil && !usage.Is(err) {
-			t.Errorf("%q: %v is no usage error", text, err)
-		}
+		check.That(t, err == nil || usage.Is(err), "%q: %v is no usage error", text, err)
 		return listing(got), err
 	})
 }
@@ -62,21 +61,17 @@ func TestHorovodFileKeysMatchItsFlags(t *testing.T) {
 		if strings.Contains(sets, " ") {
 			continue // computed, not set by the user
 		}
-		if found && !reached["export=HOROVOD_"+strings.ReplaceAll(sets, "VALUE", "1")] {
-			t.Errorf("%s cannot be said in a file", row.Flags)
-		}
+		check.That(t, !found || reached["export=HOROVOD_"+strings.ReplaceAll(sets, "VALUE", "1")],
+			"%s cannot be said in a file", row.Flags)
 	}
 	text := must.Get(os.ReadFile("../../../../docs/job-files.md"))(t)
 	for _, s := range horovodSections() {
 		for _, key := range append(s.keys, s.name) {
-			if !strings.Contains(string(text), "`"+strings.ReplaceAll(key, "-", "_")+"`") {
-				t.Errorf("docs/job-files.md lacks %s.%s", s.name, key)
-			}
+			check.That(t, strings.Contains(string(text), "`"+strings.ReplaceAll(key, "-", "_")+"`"),
+				"docs/job-files.md lacks %s.%s", s.name, key)
 		}
 	}
-	if len(reached) < 30 {
-		t.Errorf("%d settings", len(reached))
-	}
+	check.That(t, len(reached) >= 30, "%d settings", len(reached))
 }
 
 // FuzzSettings checks that no file causes a panic, and that settings are valid or are
@@ -93,9 +88,7 @@ func FuzzSettings(f *testing.F) {
 			err = SetDefaults(flags, environ.Lookup(nil), nil, file.relativeTo("d", ""))
 		}
 		var mistake *usage.Error
-		if err != nil && !errors.As(err, &mistake) {
-			t.Fatalf("%q: %v", text, err)
-		}
+		must.That(t, err == nil || errors.As(err, &mistake), "%q: %v", text, err)
 		if err == nil {
 			_ = o.Check(flags.Changed("np"))
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
@@ -51,9 +52,7 @@ func TestOptions(t *testing.T) {
 		}
 		flags, o, err := parse(argv)
 		if err != nil {
-			if !usage.Is(err) {
-				t.Errorf("%s: %v is no usage error", line, err)
-			}
+			check.That(t, usage.Is(err), "%s: %v is no usage error", line, err)
 			return "", err
 		}
 		return given(flags, o), nil
@@ -69,9 +68,7 @@ func FuzzSeconds(f *testing.F) {
 		if err := s.Set(text); err != nil {
 			return
 		}
-		if s < 0 || time.Duration(s) > 10*365*24*time.Hour {
-			t.Fatalf("%q is %v", text, time.Duration(s))
-		}
+		must.That(t, s >= 0 && time.Duration(s) <= 10*365*24*time.Hour, "%q is %v", text, time.Duration(s))
 		var again Seconds
 		if err := again.Set(s.String()); err != nil || again != s {
 			t.Fatalf("%q is shown as %q, which is %v, %v", text, s.String(), time.Duration(again), err)
@@ -127,12 +124,9 @@ func TestEveryFlagOfAFileIsAPath(t *testing.T) {
 	for name, f := range FlagsByName() {
 		count++
 		_, excepted := notHere[name]
-		if speaks.MatchString(f.Usage) && f.Path == nil && !excepted && f.hasText() {
-			t.Errorf("--%s names a file, and is no path: %s", name, f.Usage)
-		}
-		if f.Path != nil && !f.hasText() {
-			t.Errorf("--%s is a path, and takes no text", name)
-		}
+		check.That(t, !speaks.MatchString(f.Usage) || f.Path != nil || excepted || !f.hasText(),
+			"--%s names a file, and is no path: %s", name, f.Usage)
+		check.That(t, f.Path == nil || f.hasText(), "--%s is a path, and takes no text", name)
 		if f.Path == nil {
 			continue
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -24,9 +25,7 @@ func TestExpand(t *testing.T) {
 		if err != nil {
 			got = err.Error()
 		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", pattern, got, want)
-		}
+		check.Equal(t, got, want, pattern)
 	}
 }
 
@@ -52,9 +51,8 @@ func TestPathsOfSavedOutput(t *testing.T) {
 		} else {
 			got = fmt.Sprintf("%s %s %s %s", places(1, 1), places(1, 2), places(2, 1), places(2, 2))
 		}
-		if err != nil && (!exitcode.IsUsage(err) || usage.Hint(err) == "") || !strings.HasPrefix(got, tc.want) {
-			t.Errorf("%q: %q, want %q", tc.save, got, tc.want)
-		}
+		check.That(t, (err == nil || exitcode.IsUsage(err) && usage.Hint(err) != "") && strings.HasPrefix(got, tc.want),
+			"%q: %q, want %q", tc.save, got, tc.want)
 	}
 	if places, err := (saveFiles{}).Paths(plan, ""); places != nil || err != nil {
 		t.Error("nothing is saved, and there are places for it")

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/spf13/pflag"
 )
@@ -24,9 +25,7 @@ func TestSettingsOfTheLastReleaseRemain(t *testing.T) {
 	}
 	text := must.Get(os.ReadFile(releasedFile))(t)
 	released := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(released) < 60 {
-		t.Errorf("%s has only %d lines", releasedFile, len(released))
-	}
+	check.That(t, len(released) >= 60, "%s has only %d lines", releasedFile, len(released))
 	for _, line := range released {
 		name := strings.Fields(line)[0]
 		f := flags.Lookup(name)

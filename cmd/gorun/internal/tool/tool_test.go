@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher"
@@ -84,9 +85,7 @@ func TestRanksWithTerminalsOrStopped(t *testing.T) {
 			tc.change(&r)
 			d, err := Decide(r)
 			if err != nil || tc.err != "" {
-				if fmt.Sprint(err) != tc.err {
-					t.Errorf("%v", err)
-				}
+				check.That(t, fmt.Sprint(err) == tc.err, "%v", err)
 				return
 			}
 			var tools []string
@@ -97,9 +96,7 @@ func TestRanksWithTerminalsOrStopped(t *testing.T) {
 				}
 				tools = append(tools, fmt.Sprintf("%d:%s", tool.Rank, how))
 			}
-			if got := fmt.Sprint(d.Panes, d.Halts, d.Here, tools); got != tc.want {
-				t.Errorf("%s", got)
-			}
+			check.Equal(t, fmt.Sprint(d.Panes, d.Halts, d.Here, tools), tc.want)
 		})
 	}
 }

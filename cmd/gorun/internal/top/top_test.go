@@ -22,6 +22,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/recorder"
 	"github.com/gorun/gorun/internal/sight/stacks"
 	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -170,9 +171,7 @@ func TestScreenFits(t *testing.T) {
 				t.Fatalf("%s quits", key)
 			}
 			lines := m.screen()
-			if len(lines) != m.height {
-				t.Fatalf("%v, after %d keys, %s: %d lines", size, i, key, len(lines))
-			}
+			must.That(t, len(lines) == m.height, "%v, after %d keys, %s: %d lines", size, i, key, len(lines))
 			for _, line := range strings.Split(seen(m), "\n") {
 				if n := utf8.RuneCountInString(line); n > m.width || strings.ContainsRune(line, 0x1b) {
 					t.Errorf("%v, %s: %d wide: %q", size, key, n, line)
@@ -195,9 +194,7 @@ func TestCursorFollowsItsRank(t *testing.T) {
 	}
 	m.key("<") // another order
 	m.key("enter")
-	if m.detail != 4 {
-		t.Errorf("rank %d", m.detail)
-	}
+	check.Equal(t, m.detail, 4, "rank")
 }
 
 func TestKeys(t *testing.T) {
@@ -303,9 +300,7 @@ func TestKeysOnATerminal(t *testing.T) {
 		t.Helper()
 		for buf := make([]byte, 4096); !bytes.Contains(seen, []byte(text)); {
 			n, err := user.Read(buf)
-			if err != nil {
-				t.Fatalf("%v, before %q in %q", err, text, seen)
-			}
+			must.That(t, err == nil, "%v, before %q in %q", err, text, seen)
 			seen = append(seen, buf[:n]...)
 		}
 		seen = seen[bytes.Index(seen, []byte(text))+len(text):]
@@ -315,9 +310,7 @@ func TestKeysOnATerminal(t *testing.T) {
 		must.Get(user.WriteString(step[0]))(t)
 		await(step[1])
 	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-done)
 	if after, err := unix.IoctlGetTermios(int(terminal.Fd()), unix.TCGETS); err != nil || *after != *before {
 		t.Errorf("%+v, %v", after, err)
 	}

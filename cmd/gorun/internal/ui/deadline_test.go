@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,9 +29,7 @@ func TestBlockedWriteIsAbandonedAfterAStop(t *testing.T) {
 				t.Errorf("%d, %v", n, err)
 			}
 		}
-		if took := time.Since(began); took != time.Hour+writeTimeout {
-			t.Errorf("took %v", took)
-		}
+		check.Equal(t, time.Since(began), time.Hour+writeTimeout, "took")
 		deadline.Start() // again
 	})
 }

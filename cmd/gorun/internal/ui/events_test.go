@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
@@ -51,9 +52,7 @@ func TestEventLines(t *testing.T) {
 	log.Close()
 	text := must.Get(os.ReadFile(name))(t)
 	for line := range bytes.Lines(text) {
-		if !json.Valid(line) {
-			t.Errorf("not JSON: %s", line)
-		}
+		check.That(t, json.Valid(line), "not JSON: %s", line)
 	}
 	golden.File(t, filepath.Join("testdata", "events.jsonl"), string(text))
 }

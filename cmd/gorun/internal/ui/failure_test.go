@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -125,9 +126,8 @@ func TestFailureTexts(t *testing.T) {
 		fmt.Fprintf(&all, "# %s\n%s\n", tc.name, &out)
 		out.Reset()
 		(&UI{W: &out, Quiet: true}).failure(r, tc.size, now)
-		if strings.Count(out.String(), "\n") != 1 || !strings.HasPrefix(out.String(), "gorun: error: ") {
-			t.Errorf("%s: with --quiet %q", tc.name, &out)
-		}
+		check.That(t, strings.Count(out.String(), "\n") == 1 && strings.HasPrefix(out.String(), "gorun: error: "),
+			"%s: with --quiet %q", tc.name, &out)
 	}
 	golden.File(t, filepath.Join("testdata", "failures.txt"), all.String())
 }
@@ -141,9 +141,7 @@ func TestFailedHostsAreGroupedByReason(t *testing.T) {
 		at("f1", ": no route"), at("f2", " (port 2222): connection refused"), at("f3", ": no route"),
 		at("f4", " (port 2222): connection refused")}})
 	want := "gorun: error: f1, f3: no route\ngorun: error: f2, f4 (port 2222): connection refused\n"
-	if out.String() != want {
-		t.Errorf("got\n%swant\n%s", &out, want)
-	}
+	check.That(t, out.String() == want, "got\n%swant\n%s", &out, want)
 }
 
 // Ten thousand hosts that fail, each for a reason of its own, fit on a screen.
@@ -187,9 +185,7 @@ func TestSecondsHasThreeDigits(t *testing.T) {
 		0: "0.00 s", 20 * time.Millisecond: "0.02 s", 1250 * time.Millisecond: "1.25 s",
 		12340 * time.Millisecond: "12.3 s", time.Hour: "3600 s",
 	} {
-		if got := Seconds(d); got != want {
-			t.Errorf("%v is %q, want %q", d, got, want)
-		}
+		check.Equal(t, Seconds(d), want, d)
 	}
 }
 
@@ -205,17 +201,13 @@ func TestSummary(t *testing.T) {
 4     node2.example.org  not known                             -       -       -
 started in 0.50 s, ran 3.50 s, exit code 3
 `
-	if got != want {
-		t.Errorf("got:\n%swant:\n%s", got, want)
-	}
+	check.That(t, got == want, "got:\n%swant:\n%s", got, want)
 	got = Summary(planOf(t, "f1:1"), launcher.Result{}, map[int]float64{0: 0.166})
 	want = `rank  host  ended      time  cpu  peak memory  waited for
 0     f1    not known  -     -    -            17 %
 started in 0.00 s, ran 0.00 s, exit code 0
 `
-	if got != want {
-		t.Errorf("got:\n%swant:\n%s", got, want)
-	}
+	check.That(t, got == want, "got:\n%swant:\n%s", got, want)
 	if got := endOf(launcher.Exit{Code: 127, Failed: "x"}); got != "did not start" {
 		t.Error(got)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
@@ -45,15 +46,11 @@ func TestFooterShowsTheStart(t *testing.T) {
 			t.Helper()
 			time.Sleep(footerWait)
 			synctest.Wait()
-			if got := news(); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
+			check.Equal(t, news(), want)
 		}
 		time.Sleep(footerWait / 2)
 		synctest.Wait()
-		if out.String() != "" {
-			t.Errorf("shown at once: %q", &out)
-		}
+		check.That(t, out.String() == "", "shown at once: %q", &out)
 		shows("gorun: connecting 0/2")
 		shows("") // nothing new
 		f.Event(launcher.Connected{Host: "f1"})
@@ -82,9 +79,7 @@ func TestFooterOfAFastStart(t *testing.T) {
 		f.Event(launcher.Connected{Host: "f1"})
 		f.Event(launcher.Started{})
 		f.Close()
-		if out.String() != "" {
-			t.Errorf("%q", &out)
-		}
+		check.That(t, out.String() == "", "%q", &out)
 	})
 }
 
@@ -118,8 +113,6 @@ func TestHintsOfHostsNameThem(t *testing.T) {
 	}
 	for host, want := range map[string]string{"f1": "f1: type this", "localhost": "type this"} {
 		f := launcher.Failure{Host: host, Exit: launcher.Exit{Failed: "no", Remedy: "type this"}}
-		if got := failureHint(f); got != want {
-			t.Errorf("%s: %q", host, got)
-		}
+		check.Equal(t, failureHint(f), want, host)
 	}
 }

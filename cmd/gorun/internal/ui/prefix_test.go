@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/must"
@@ -43,9 +44,7 @@ func TestPrefixes(t *testing.T) {
 		fd := map[string]int{"stdout": 1, "stderr": 2}[words[3]]
 		at := time.Date(2026, 11, 21, 0, 57, 31, 45e6, time.UTC)
 		text := string(prefix(rank, fd, at))
-		if cached := string(prefix(rank, fd, at)); cached != text {
-			t.Errorf("%s: %q at first, then %q", input, text, cached)
-		}
+		check.Equal(t, string(prefix(rank, fd, at)), text, input, text, "at first, then")
 		if later := string(prefix(rank, fd, at.Add(time.Minute))); later != strings.Replace(text, "00:57", "00:58", 1) {
 			t.Errorf("%s: %q a minute after %q", input, later, text)
 		}
@@ -71,8 +70,6 @@ func TestUseColor(t *testing.T) {
 		{"always", false, map[string]string{"NO_COLOR": "1"}, true},
 		{"never", true, nil, false},
 	} {
-		if got := UseColor(tc.mode, tc.terminal, environ.Lookup(tc.env)); got != tc.want {
-			t.Errorf("%+v: %v", tc, got)
-		}
+		check.Equal(t, UseColor(tc.mode, tc.terminal, environ.Lookup(tc.env)), tc.want, tc)
 	}
 }

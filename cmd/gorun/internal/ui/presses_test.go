@@ -1,6 +1,7 @@
 package ui
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"testing"
 	"time"
@@ -25,8 +26,6 @@ func TestRepeatsOfOneRequestCountOnce(t *testing.T) {
 		for _, at := range tt.at {
 			got = append(got, p.At(start.Add(at)))
 		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
+		check.That(t, slices.Equal(got, tt.want), "%s: %v, want %v", name, got, tt.want)
 	}
 }
