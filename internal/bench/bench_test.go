@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -42,9 +43,7 @@ func TestRunTimesAndChecksEverySize(t *testing.T) {
 			case collective == Barrier:
 				sizes = []int{0}
 			}
-			if len(rows[0]) != len(sizes) {
-				t.Fatalf("%s: %d rows, want %d", collective, len(rows[0]), len(sizes))
-			}
+			must.That(t, len(rows[0]) == len(sizes), "%s: %d rows, want %d", collective, len(rows[0]), len(sizes))
 			for i, r := range rows[0] {
 				if r.Wrong != 0 || r.Time <= 0 || r.Median <= 0 || r.P99 < r.Median || r.Max < r.P99 ||
 					r.WireTime != 0 || r.Bytes != 4*r.Count || r.Bytes != sizes[i] ||
@@ -82,13 +81,9 @@ func TestEveryTypeAndOperationIsChecked(t *testing.T) {
 		seen := map[[2]string]bool{}
 		for _, r := range rowsOf(t, door, opts)[0] {
 			seen[[2]string{r.Type, r.Op}] = true
-			if r.Wrong != 0 {
-				t.Errorf("%s of %s %s: %d wrong", collective, r.Type, r.Op, r.Wrong)
-			}
+			check.That(t, r.Wrong == 0, "%s of %s %s: %d wrong", collective, r.Type, r.Op, r.Wrong)
 		}
-		if len(seen) != combos {
-			t.Errorf("%s: %d types and operations, want %d", collective, len(seen), combos)
-		}
+		check.That(t, len(seen) == combos, "%s: %d types and operations, want %d", collective, len(seen), combos)
 	}
 }
 
@@ -109,9 +104,7 @@ func TestWrongResultsAreCounted(t *testing.T) {
 		if err := trial.check(t.Context()); err != nil {
 			return err
 		}
-		if trial.row.Wrong != 5 {
-			t.Errorf("rank %d counts %d wrong elements, want 5", rank, trial.row.Wrong)
-		}
+		check.That(t, trial.row.Wrong == 5, "rank %d counts %d wrong elements, want 5", rank, trial.row.Wrong)
 		return nil
 	})
 }
@@ -149,9 +142,7 @@ func TestOptionsThatMakeNoSense(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
 	}
-	if err := good.Check(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, good.Check())
 	comms := ringtest.NewJob(t, 1).Join(t)
 	if err := Run(t.Context(), comms[0], Options{Collective: "allgather", Min: 1, Max: 3}, nil); err == nil ||
 		!strings.Contains(err.Error(), "larger") {
@@ -188,9 +179,7 @@ func TestFactors(t *testing.T) {
 		WireTime: 0.5,
 	}
 	r.bandwidths(1.5)
-	if r.AlgBW != 2 || r.BusBW != 3 || r.WireBW != 8 || r.WireShare != 0.75 {
-		t.Errorf("%+v", r)
-	}
+	check.That(t, r.AlgBW == 2 && r.BusBW == 3 && r.WireBW == 8 && r.WireShare == 0.75, "%+v", r)
 }
 
 // The first calls of a process are many times as slow as the others, and must not decide how many
@@ -227,9 +216,8 @@ func TestBatchIsTimedTogether(t *testing.T) {
 			Budget:     time.Millisecond,
 			Batch:      batch,
 		})[0] {
-			if r.Iterations%batch != 0 || r.Iterations < batch*minIterations {
-				t.Errorf("%d calls in samples of %d", r.Iterations, batch)
-			}
+			check.That(t, r.Iterations%batch == 0 && r.Iterations >= batch*minIterations,
+				"%d calls in samples of %d", r.Iterations, batch)
 		}
 	}
 }
@@ -247,12 +235,10 @@ func TestSumsAreExact(t *testing.T) {
 					up += max(v, 0)
 					down += min(v, 0)
 				}
-				if up > 256 && (op == ring.Sum || ranks <= 500) || down < -256 && ranks <= 500 {
-					t.Fatalf("%v of %d ranks: element %d may get to %d or %d on the way", op, ranks, i, up, down)
-				}
-				if op == ring.Avg && (up+down)%int64(ranks) != 0 {
-					t.Fatalf("%d ranks: the average of element %d is no whole number", ranks, i)
-				}
+				must.That(t, (up <= 256 || op != ring.Sum && ranks > 500) && (down >= -256 || ranks > 500),
+					"%v of %d ranks: element %d may get to %d or %d on the way", op, ranks, i, up, down)
+				must.That(t, op != ring.Avg || (up+down)%int64(ranks) == 0,
+					"%d ranks: the average of element %d is no whole number", ranks, i)
 			}
 		}
 	}
@@ -307,9 +293,7 @@ func (c combination) needs(out, ranks int) bool {
 func TestHalf(t *testing.T) {
 	for v, want := range map[int64]uint16{0: 0, 1: 0x3c00, -1: 0xbc00, 2: 0x4000, 3: 0x4200, 255: 0x5bf8, 2047: 0x67ff,
 		-63: 0xd3e0} {
-		if got := half16(v); got != want {
-			t.Errorf("%d is %#x, want %#x", v, got, want)
-		}
+		check.Equal(t, half16(v), want, v)
 	}
 }
 
@@ -375,9 +359,7 @@ func TestTable(t *testing.T) {
 # Avg bus bandwidth    : 24.6804
 #
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &out, want)
-	}
+	check.That(t, out.String() == want, "got\n%s\nwant\n%s", &out, want)
 	if err := NewTable(broken{}).Add(row); err == nil {
 		t.Error("a table that cannot be written is no error")
 	}
@@ -412,21 +394,15 @@ func TestTableHasMoreColumns(t *testing.T) {
 		3: "# size count type redop root " + columns + " " + columns,
 		5: "8 2 float none 0 " + strings.Repeat("N/A ", 9) + "1.00 2.00 3.00 0 4.00 5.00 6.00 7.00 0.88",
 	} {
-		if got := strings.Join(strings.Fields(lines[i]), " "); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		check.Equal(t, strings.Join(strings.Fields(lines[i]), " "), want)
 	}
-	if len(lines[3]) != len(lines[5]) {
-		t.Errorf("titles and values are not in line:\n%s\n%s", lines[3], lines[5])
-	}
+	check.That(t, len(lines[3]) == len(lines[5]), "titles and values are not in line:\n%s\n%s", lines[3], lines[5])
 }
 
 func TestNumber(t *testing.T) {
 	for value, want := range map[float64]string{0.004: "0.00", 9.999: "10.00", 999.99: "999.99", 9999.99: "9999.99",
 		9999.996: "10000.0", 99999.9: "99999.9", 1e6: "1000000", 1e7: "1.0e+07"} {
-		if got := number(value, 7); got != want {
-			t.Errorf("%v: %q, want %q", value, got, want)
-		}
+		check.Equal(t, number(value, 7), want, value)
 	}
 }
 

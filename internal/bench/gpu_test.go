@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -50,14 +51,12 @@ func TestRunOnDevices(t *testing.T) {
 		err := ringtest.Each(ranks, func(rank int) error {
 			return Run(t.Context(), comms[rank], opts, func(r Row) {
 				rows[rank]++
-				if r.Wrong != 0 || r.Median <= 0 || r.BusBW <= 0 || !strings.HasPrefix(r.Device, "NCCL ") {
-					t.Errorf("%+v", r)
-				}
+				check.That(t, r.Wrong == 0 && r.Median > 0 && r.BusBW > 0 && strings.HasPrefix(r.Device, "NCCL "),
+					"%+v", r)
 			})
 		})
-		if err != nil || rows[0] < 2*len(Types()) || rows[0] != rows[1] {
-			t.Errorf("%s: %v rows, %v", collective, rows, err)
-		}
+		check.That(t, err == nil && rows[0] >= 2*len(Types()) && rows[0] == rows[1],
+			"%s: %v rows, %v", collective, rows, err)
 	}
 	for _, c := range comms {
 		c.Close()
@@ -71,8 +70,6 @@ func TestOrdinal(t *testing.T) {
 		set       bool
 		want      int
 	}{{3, "", false, 3}, {0, "GPU-1", true, 0}, {3, "GPU-1", true, 0}, {3, "4,5", true, 1}, {1, "4,5", true, 1}} {
-		if got := ordinal(tt.localRank, tt.visible, tt.set); got != tt.want {
-			t.Errorf("%+v: %d", tt, got)
-		}
+		check.Equal(t, ordinal(tt.localRank, tt.visible, tt.set), tt.want, tt)
 	}
 }

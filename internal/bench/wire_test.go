@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
@@ -24,13 +25,10 @@ func TestWireIsTimedBetweenCalls(t *testing.T) {
 			Budget:     time.Millisecond,
 			Wire:       true,
 		})
-		if len(rows[0]) != 4 {
-			t.Fatalf("hosts %v: %d rows, want 4", hosts, len(rows[0]))
-		}
+		must.That(t, len(rows[0]) == 4, "hosts %v: %d rows, want 4", hosts, len(rows[0]))
 		for i, r := range rows[0] {
-			if r.Wrong != 0 || r.WireTime <= 0 || r.WireBW <= 0 || r.WireShare <= 0 || r != rows[1][i] {
-				t.Errorf("hosts %v: %+v on rank 0, %+v on rank 1", hosts, r, rows[1][i])
-			}
+			check.That(t, r.Wrong == 0 && r.WireTime > 0 && r.WireBW > 0 && r.WireShare > 0 && r == rows[1][i],
+				"hosts %v: %+v on rank 0, %+v on rank 1", hosts, r, rows[1][i])
 		}
 	}
 	for _, r := range rowsOf(t, ringtest.NewJob(t, 1), Options{
@@ -40,9 +38,7 @@ func TestWireIsTimedBetweenCalls(t *testing.T) {
 		Budget:     time.Microsecond,
 		Wire:       true,
 	})[0] {
-		if r.WireTime != 0 {
-			t.Errorf("a rank alone has a wire: %+v", r)
-		}
+		check.That(t, r.WireTime == 0, "a rank alone has a wire: %+v", r)
 	}
 }
 
@@ -70,15 +66,13 @@ func TestWireJoinsTwoHosts(t *testing.T) {
 			if _, err := w.time(nil, size, time.Microsecond); err != nil {
 				return err
 			}
-			if ends[rank] && (w.in[0] != byte(3-rank) || w.in[size-1] != byte(3-rank)) {
-				t.Errorf("rank %d got other bytes than rank %d sent", rank, 3-rank)
-			}
+			check.That(t, !ends[rank] || w.in[0] == byte(3-rank) && w.in[size-1] == byte(3-rank),
+				"rank %d got other bytes than rank %d sent", rank, 3-rank)
 		}
 		return w.close()
 	})
-	if err != nil || !slices.Equal(ends, []bool{true, false, false, true, false}) {
-		t.Errorf("ends %v, %v; want ranks 0 and 3", ends, err)
-	}
+	check.That(t, err == nil && slices.Equal(ends, []bool{true, false, false, true, false}),
+		"ends %v, %v; want ranks 0 and 3", ends, err)
 }
 
 func TestWireIsClosedToStrangers(t *testing.T) {
@@ -94,9 +88,8 @@ func TestWireIsClosedToStrangers(t *testing.T) {
 	must.OK(t, err)
 	defer knows.Close()
 	accepted, err := accept(t.Context(), l, hello[:nonceSize])
-	if err != nil || accepted.RemoteAddr().String() != knows.LocalAddr().String() {
-		t.Fatalf("accepted %v, %v", accepted, err)
-	}
+	must.That(t, err == nil && accepted.RemoteAddr().String() == knows.LocalAddr().String(),
+		"accepted %v, %v", accepted, err)
 	defer accepted.Close()
 	if n, err := stranger.Read(make([]byte, 1)); n > 0 || err == nil {
 		t.Error("the stranger's connection is open")

@@ -1,6 +1,7 @@
 package buildid
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"testing"
@@ -8,9 +9,7 @@ import (
 
 func TestOfAndHash(t *testing.T) {
 	own, err := Of("/proc/self/exe")
-	if err != nil || own == "" {
-		t.Errorf("build %q, %v", own, err)
-	}
+	check.That(t, err == nil && own != "", "build %q, %v", own, err)
 	path := t.TempDir() + "/text"
 	must.OK(t, os.WriteFile(path, []byte("abc"), 0o600))
 	const sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -30,9 +32,7 @@ func (t Timetable) met(tt *testing.T) map[[2]int]int {
 	for place, turn := range t.Turns {
 		busy := map[int]bool{}
 		for _, pair := range turn {
-			if pair[0] >= pair[1] || busy[pair[0]] || busy[pair[1]] {
-				tt.Fatalf("turn %d: %v", place, turn)
-			}
+			must.That(tt, pair[0] < pair[1] && !busy[pair[0]] && !busy[pair[1]], "turn %d: %v", place, turn)
 			busy[pair[0]] = true
 			busy[pair[1]] = true
 			met[pair]++
@@ -47,18 +47,12 @@ func TestEveryTwoHostsMeetOnce(t *testing.T) {
 		for name, machines := range map[string][]Machine{"apart": apart(n), "shared": shared(n, 2)} {
 			table := NewPlan("default").Timetable(machines)
 			met := table.met(t)
-			if len(met) != n*(n-1)/2 {
-				t.Errorf("%d hosts %s: %d pairs meet", n, name, len(met))
-			}
+			check.That(t, len(met) == n*(n-1)/2, "%d hosts %s: %d pairs meet", n, name, len(met))
 			for pair, times := range met {
-				if times != 1 {
-					t.Errorf("%d hosts %s: %v meet %d times", n, name, pair, times)
-				}
+				check.That(t, times == 1, "%d hosts %s: %v meet %d times", n, name, pair, times)
 			}
 			for _, turn := range table.Turns {
-				if name == "shared" && len(turn) > 1 {
-					t.Fatalf("%d hosts on two cores: %v meet at once", n, turn)
-				}
+				must.That(t, name != "shared" || len(turn) <= 1, "%d hosts on two cores: %v meet at once", n, turn)
 			}
 		}
 	}
@@ -97,9 +91,7 @@ func TestHostsOfAMachineTakeTurns(t *testing.T) {
 	var ended time.Duration
 	for me := range 3 {
 		start, kernel, _ := p.SpeedTurn(machines, me)
-		if start < ended || kernel <= 0 {
-			t.Errorf("host %d starts at %v, before %v", me, start, ended)
-		}
+		check.That(t, start >= ended && kernel > 0, "host %d starts at %v, before %v", me, start, ended)
 		ended = start + 2*kernel
 	}
 	if start, kernel, _ := p.SpeedTurn(machines, 3); start != 0 || kernel != p.Speed {
@@ -286,9 +278,8 @@ func TestFaultsAreNamed(t *testing.T) {
 				continue
 			}
 			for _, f := range got {
-				if f.Host != "f3" || f.With != "" || f.Kind == c.kind && f.Severity != c.severity {
-					t.Errorf("%s among %d hosts: %+v", name, n, f)
-				}
+				check.That(t, f.Host == "f3" && f.With == "" && (f.Kind != c.kind || f.Severity == c.severity),
+					"%s among %d hosts: %+v", name, n, f)
 			}
 			if !slices.ContainsFunc(got, func(f Finding) bool { return f.Kind == c.kind }) {
 				t.Errorf("%s among %d hosts: %+v", name, n, got)
@@ -367,9 +358,8 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 		}
 	}
 	got := Judge(m)
-	if len(got) != 1 || got[0].Kind != "network" || got[0].Host != "" || BadHosts(got, m.Names) != nil {
-		t.Errorf("%+v", got)
-	}
+	check.That(t, len(got) == 1 && got[0].Kind == "network" && got[0].Host == "" && BadHosts(got, m.Names) == nil,
+		"%+v", got)
 	m = healthy(16, 1) // hosts of one machine see the same process
 	for _, h := range m.Hosts {
 		h.Facts.Machine = "m"
@@ -409,9 +399,8 @@ func TestBusyMachineBlamesNoHost(t *testing.T) {
 		got := Confirm(Judge(m), Judge(m), m)
 		named := slices.ContainsFunc(got, func(f Finding) bool { return f.Host == "f4" && f.Kind == "bandwidth" })
 		unknown := slices.ContainsFunc(got, func(f Finding) bool { return f.Kind == "busy probes" })
-		if named != tt.proven || unknown == tt.proven || len(BadHosts(got, m.Names)) > 0 != tt.proven {
-			t.Errorf("a slow link by probes %+v: %+v", tt, got)
-		}
+		check.That(t, named == tt.proven && unknown != tt.proven && len(BadHosts(got, m.Names)) > 0 == tt.proven,
+			"a slow link by probes %+v: %+v", tt, got)
 	}
 	m = healthy(16, 1)
 	for i := range m.Links {
@@ -463,9 +452,8 @@ func TestSecondLookConfirms(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if NeedsSecondLook(Judge(good), good) || !NeedsSecondLook(Judge(far), far) {
-		t.Error("the second look comes at the wrong time")
-	}
+	check.That(t, !NeedsSecondLook(Judge(good), good) && NeedsSecondLook(Judge(far), far),
+		"the second look comes at the wrong time")
 }
 
 func TestBaselineNamesWhatGotWorse(t *testing.T) {
@@ -490,9 +478,7 @@ func TestBaselineNamesWhatGotWorse(t *testing.T) {
 func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{4000: "3.91 KiB", mib: "1 MiB", 1010 * mib: "1010 MiB",
 		3 * gib / 2: "1.5 GiB"} {
-		if got := size(n); got != want {
-			t.Errorf("%d is %q, want %q", n, got, want)
-		}
+		check.Equal(t, size(n), want, n)
 	}
 }
 
@@ -512,9 +498,7 @@ func TestSecondLookIsShort(t *testing.T) {
 	doubted := Doubt{Hosts: []string{"f1", "f2"}, Linked: []string{"f1", "f2"}, Pairs: [][2]string{{"f2", "f1"}}}
 	needed, plan = first.Again(doubted, both)
 	for pair, times := range plan(needed).Timetable(shared(len(needed), 2)).met(t) {
-		if times != 1 {
-			t.Errorf("two are in doubt: %v meet %d times", pair, times)
-		}
+		check.That(t, times == 1, "two are in doubt: %v meet %d times", pair, times)
 	}
 	m.links(2, far)
 	m.Links[0] = Link{From: m.Links[0].From, To: m.Links[0].To, Error: "no answer in time"}
@@ -526,9 +510,8 @@ func TestSecondLookIsShort(t *testing.T) {
 	for pair := range table.met(t) {
 		met[[2]string{needed[pair[0]], needed[pair[1]]}] = true
 	}
-	if len(met) != 1+witnesses || !met[[2]string{"f1", "f2"}] || len(table.Turns) != len(met) {
-		t.Errorf("one is far: %v in %d turns", met, len(table.Turns))
-	}
+	check.That(t, len(met) == 1+witnesses && met[[2]string{"f1", "f2"}] && len(table.Turns) == len(met),
+		"one is far: %v in %d turns", met, len(table.Turns))
 	again := Measured{Names: needed, Hosts: map[string]Host{}}
 	for _, name := range needed {
 		h := m.Hosts[name]

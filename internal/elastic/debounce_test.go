@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -52,9 +53,7 @@ func TestDebouncer(t *testing.T) {
 			if got = got[1:]; got != want || polled.Fatal != nil {
 				t.Errorf("%s\npoll %d: %s, %v\nwant %s", polls, i, got, polled.Fatal, want)
 			}
-			if polled.Changed != (got != before) {
-				t.Errorf("%s\npoll %d: changed %v", polls, i, polled.Changed)
-			}
+			check.Equal(t, polled.Changed, (got != before), polls, "poll", i, "changed")
 			before = got
 		}
 	}
@@ -79,9 +78,7 @@ func TestAddedHostsAreConfirmedSoon(t *testing.T) {
 		if tc.soon {
 			want = pollAgain
 		}
-		if got := poll(tc.says).Next - time.Minute; got != want {
-			t.Errorf("%q: polled again after %v, want %v", tc.says, got, want)
-		}
+		check.Equal(t, poll(tc.says).Next-time.Minute, want, tc.says, "polled again after")
 		if got := poll(tc.says).Next - time.Minute; got != pollEvery {
 			t.Errorf("%q: polled again after %v, though confirmed or empty", tc.says, got)
 		}

@@ -3,6 +3,8 @@ package elastic
 import (
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"math"
 	"strings"
 	"testing"
@@ -17,27 +19,18 @@ func TestCooldown(t *testing.T) {
 			t.Errorf("the %dth time for %v, want %d s", i+1, got, want)
 		}
 	}
-	if h.usable(h.asideTill - 1) {
-		t.Error("usable too early")
-	}
-	if got := h.setAside(cooldown, 0.8, time.Minute); got != 360*time.Second {
-		t.Errorf("with jitter %v", got)
-	}
-	if got := h.setAside(cooldown, 0, 2*time.Hour); got != 10*time.Second {
-		t.Errorf("after it was well for long: %v", got)
-	}
+	check.That(t, !h.usable(h.asideTill-1), "usable too early")
+	check.Equal(t, h.setAside(cooldown, 0.8, time.Minute), 360*time.Second, "with jitter")
+	check.Equal(t, h.setAside(cooldown, 0, 2*time.Hour), 10*time.Second, "after it was well for long")
 }
 
 func TestOldFailuresDoNotCountAgainstTheBudget(t *testing.T) {
 	h := &host{}
 	for i := range 20 {
-		if h.overspent(3, 10*time.Minute, time.Duration(i)*4*time.Minute) {
-			t.Fatalf("after %d failures, one every 4 min", i+1)
-		}
+		must.That(t, !h.overspent(3, 10*time.Minute, time.Duration(i)*4*time.Minute),
+			"after %d failures, one every 4 min", i+1)
 	}
-	if !h.overspent(3, 10*time.Minute, 77*time.Minute) {
-		t.Error("the fourth within 10 min must be one too many")
-	}
+	check.That(t, h.overspent(3, 10*time.Minute, 77*time.Minute), "the fourth within 10 min must be one too many")
 }
 
 func TestGapsAreFilledFirst(t *testing.T) {
@@ -77,13 +70,9 @@ func TestEventsOfEarlierEpochsAreIgnored(t *testing.T) {
 	p.step(Joined{p.live[slot("a0")], 1})
 	p.join("b0")
 	p.expect("nothing")
-	if p.d.phase == Working {
-		t.Error("whole, and a0 has not joined")
-	}
+	check.That(t, p.d.phase != Working, "whole, and a0 has not joined")
 	p.join("a0")
-	if p.d.phase != Working {
-		t.Error("not whole")
-	}
+	check.That(t, p.d.phase == Working, "not whole")
 }
 
 func TestParkedOnALostHost(t *testing.T) {
@@ -130,9 +119,7 @@ func TestDifferentOrLateFailuresDoNotEndTheJob(t *testing.T) {
 		p.ready()
 		p.park("a0")
 		p.join()
-		if p.d.phase != Working || len(p.live) != 2 {
-			t.Fatalf("a1 was not replaced: %+v", p.end)
-		}
+		must.That(t, p.d.phase == Working && len(p.live) == 2, "a1 was not replaced: %+v", p.end)
 	}
 }
 

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 	"time"
@@ -39,9 +40,7 @@ func TestHorovodrunEndsWithoutHosts(t *testing.T) {
 	delete(p.live, slot("b0"))
 	p.exit(143, "a1", "b1")
 	p.expect("stop a1; interrupt; stop b1; end 5")
-	if !strings.Contains(p.end.Cause, "every host was set aside after a failure") {
-		t.Error(p.end.Cause)
-	}
+	check.That(t, strings.Contains(p.end.Cause, "every host was set aside after a failure"), "%v", p.end.Cause)
 }
 
 func TestHorovodrunCooldown(t *testing.T) {
@@ -104,7 +103,5 @@ func TestHorovodrunCountsEveryReset(t *testing.T) {
 	p.hosts("b:1")
 	p.park("a0", "b0")
 	p.exit(143)
-	if p.end == nil || p.end.Cause != "the limit of 1 reset is reached" {
-		t.Errorf("%+v", p.end)
-	}
+	check.That(t, p.end != nil && p.end.Cause == "the limit of 1 reset is reached", "%+v", p.end)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestParse(t *testing.T) {
@@ -38,18 +40,15 @@ func TestParse(t *testing.T) {
 	for _, tt := range tests {
 		hosts, err := Parse("s", []byte(tt.text), 4)
 		if err != nil {
-			if hosts != nil || !strings.HasPrefix(err.Error(), tt.want) || tt.want == "" {
-				t.Errorf("%.40q: %v, %v\nwant %s", tt.text, hosts, err, tt.want)
-			}
+			check.That(t, hosts == nil && strings.HasPrefix(err.Error(), tt.want) && tt.want != "",
+				"%.40q: %v, %v\nwant %s", tt.text, hosts, err, tt.want)
 			continue
 		}
 		var got []string
 		for _, h := range hosts {
 			got = append(got, fmt.Sprintf("%s:%d", h.Name, h.Slots))
 		}
-		if strings.Join(got, " ") != tt.want {
-			t.Errorf("%.40q: %q\nwant %q", tt.text, got, tt.want)
-		}
+		check.That(t, strings.Join(got, " ") == tt.want, "%.40q: %q\nwant %q", tt.text, got, tt.want)
 	}
 }
 
@@ -70,14 +69,10 @@ func FuzzParse(f *testing.F) {
 		}
 		seen := map[string]bool{}
 		for _, h := range hosts {
-			if h.Name == "" || h.Slots < 1 || h.Slots > hostfile.MaxSlots || seen[h.Name] {
-				t.Fatalf("%+v", hosts)
-			}
+			must.That(t, h.Name != "" && h.Slots >= 1 && h.Slots <= hostfile.MaxSlots && !seen[h.Name], "%+v", hosts)
 			seen[h.Name] = true
 		}
 		again, err2 := Parse("s", []byte(hostfile.Format(hosts)), 1)
-		if err == nil && (err2 != nil || len(again) != len(hosts)) {
-			t.Fatalf("%v, and again %v, %v", hosts, again, err2)
-		}
+		must.That(t, err != nil || err2 == nil && len(again) == len(hosts), "%v, and again %v, %v", hosts, again, err2)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestFirstEpochHasNPRanks(t *testing.T) {
@@ -429,9 +430,7 @@ func TestFlappingHost(t *testing.T) {
 			}
 		}
 		p.acts = nil
-		if len(began) > 6 {
-			t.Fatalf("epochs at %v", began)
-		}
+		must.That(t, len(began) <= 6, "epochs at %v", began)
 	}
 }
 
@@ -471,9 +470,8 @@ func TestUnrelatedFailuresDoNotEndTheJob(t *testing.T) {
 			p.step(Exited{Process: q, Signal: harm.signal})
 		})
 		p.recover()
-		if p.end != nil || len(p.plan.Members) != 3 {
-			t.Fatalf("after signal %d on %s: %+v, %+v", harm.signal, harm.slot, p.end, p.plan.Members)
-		}
+		must.That(t, p.end == nil && len(p.plan.Members) == 3,
+			"after signal %d on %s: %+v, %+v", harm.signal, harm.slot, p.end, p.plan.Members)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -114,9 +115,7 @@ func TestScriptWhoseChildEscaped(t *testing.T) {
 		syscall.Kill(pid, syscall.SIGKILL) != nil {
 		t.Errorf("it should be alive: %q, %v", text, err)
 	}
-	if string(out) != "a\n" || err != nil {
-		t.Errorf("%q, %v", out, err)
-	}
+	check.That(t, string(out) == "a\n" && err == nil, "%q, %v", out, err)
 }
 
 func TestScriptEndsWithItsContext(t *testing.T) {

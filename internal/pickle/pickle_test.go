@@ -2,6 +2,7 @@ package pickle
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -18,9 +19,7 @@ func TestRead(t *testing.T) {
 		if got := fmt.Sprint(value); err != nil || got != want {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
 		}
-		if text == "N.rest" && string(rest) != "rest" {
-			t.Errorf("%q is left", rest)
-		}
+		check.That(t, text != "N.rest" || string(rest) == "rest", "%q is left", rest)
 	}
 }
 

@@ -9,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestKnownFailures reads what programs have printed. Each row of the table has a case.
@@ -24,9 +26,7 @@ func TestKnownFailures(t *testing.T) {
 		return hint, nil
 	})
 	for row, k := range known() {
-		if !seen[row] {
-			t.Errorf("no case has %s", k.pattern)
-		}
+		check.That(t, seen[row], "no case has %s", k.pattern)
 	}
 }
 
@@ -60,9 +60,7 @@ func TestInstalledPrograms(t *testing.T) {
 			cmd.Dir = t.TempDir()
 			cmd.Env = append(os.Environ(), "CUDA_VISIBLE_DEVICES=")
 			out, err := cmd.CombinedOutput()
-			if !errors.As(err, new(*exec.ExitError)) {
-				t.Fatalf("%v\n%s", err, out)
-			}
+			must.That(t, errors.As(err, new(*exec.ExitError)), "%v\n%s", err, out)
 			if strings.Contains(string(out), "No module named 'torch'") {
 				t.Skip("PyTorch is not installed")
 			}
@@ -106,8 +104,7 @@ func TestQuotedLines(t *testing.T) {
 	}
 	for _, tc := range tests {
 		got, _ := Read(tc.lines, Rank{Host: "f1"})
-		if !slices.Equal(got, tc.want) || len(got) > mostQuoted {
-			t.Errorf("%s: got\n%s\nwant\n%s", tc.name, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
-		}
+		check.That(t, slices.Equal(got, tc.want) && len(got) <= mostQuoted,
+			"%s: got\n%s\nwant\n%s", tc.name, strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 	}
 }

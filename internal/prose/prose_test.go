@@ -2,6 +2,7 @@ package prose
 
 import (
 	"encoding/json"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"strings"
 	"testing"
@@ -12,9 +13,7 @@ func TestSize(t *testing.T) {
 	for n, want := range map[int64]string{0: "0 MiB", 1 << 19: "0.5 MiB", 64 << 20: "64 MiB", 12_900_000: "12.3 MiB",
 		1023 << 20: "1023 MiB",
 		2 << 30:    "2 GiB", 1_640_000_000: "1.53 GiB", 100 << 30: "100 GiB", 1200 << 30: "1200 GiB"} {
-		if got := Size(n); got != want {
-			t.Errorf("%d is %q, want %q", n, got, want)
-		}
+		check.Equal(t, Size(n), want, n)
 	}
 }
 
@@ -39,9 +38,7 @@ func TestPrintable(t *testing.T) {
 		"Grüße \u00a0 日本":         "Grüße \u00a0 日本",
 		"\x00gorun-agent nonce\n": "?gorun-agent nonce",
 	} {
-		if got := Printable(text); got != want {
-			t.Errorf("Printable(%q) = %q, want %q", text, got, want)
-		}
+		check.Equal(t, Printable(text), want, "Printable of", text)
 	}
 }
 
@@ -56,9 +53,7 @@ func TestPrintableIsBounded(t *testing.T) {
 }
 
 func TestPlainKeepsLinesAndTabs(t *testing.T) {
-	if got := Plain("a\tb\r\n\u202e\n"); got != "a\tb?\n?\n" {
-		t.Errorf("%q", got)
-	}
+	check.Equal(t, Plain("a\tb\r\n\u202e\n"), "a\tb?\n?\n")
 }
 
 func TestPlainJSONKeepsItsMeaning(t *testing.T) {
@@ -77,9 +72,8 @@ func FuzzPrintable(f *testing.F) {
 	f.Add("\x1b[2J\n\x9b\xff\u009b\u202e")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, r := range Printable(text) {
-			if r < ' ' || r >= 0x7f && r < 0xa0 || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) {
-				t.Fatalf("%q lets %q through", text, r)
-			}
+			must.That(t, r >= ' ' && (r < 0x7f || r >= 0xa0) && !unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp),
+				"%q lets %q through", text, r)
 		}
 	})
 }

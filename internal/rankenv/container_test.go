@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
@@ -51,9 +52,7 @@ func TestNamed(t *testing.T) {
 		"run image --RANK": false, "run --env-file RANK image": false, "run --entrypoint RANK image": false,
 		"run --env-host=false image": false,
 	} {
-		if got := (Container{Args: strings.Fields(line)}).Named(); got != want {
-			t.Errorf("%q: %v", line, got)
-		}
+		check.Equal(t, (Container{Args: strings.Fields(line)}).Named(), want, line)
 	}
 }
 
@@ -62,9 +61,7 @@ func TestNamesAreAllThatARankGets(t *testing.T) {
 	for _, want := range []string{"GORUN_RANK", "GORUN_TOKEN", "HOROVOD_RANK", "RANK", "MASTER_PORT",
 		"HOROVOD_GLOO_RENDEZVOUS_PORT", "HOROVOD_CONTROLLER", "NCCL_SOCKET_IFNAME", "OMPI_COMM_WORLD_LOCAL_SIZE",
 		"PYTHONUNBUFFERED"} {
-		if !slices.Contains(names, want) {
-			t.Errorf("%s is missing in %q", want, names)
-		}
+		check.That(t, slices.Contains(names, want), "%s is missing in %q", want, names)
 	}
 	if more := Prefixed(names, nil); len(more) != 2*len(names) {
 		t.Errorf("%d names, but %d with a prefix", len(names), len(more))
@@ -87,9 +84,7 @@ func TestPrefixed(t *testing.T) {
 		}
 	}
 	taken := Taken([]string{"SINGULARITYENV_A=1", "APPTAINERENV_B=1", "C=1"})
-	if len(taken) != 2 || !taken["A"] || !taken["B"] {
-		t.Errorf("taken: %v", taken)
-	}
+	check.That(t, len(taken) == 2 && taken["A"] && taken["B"], "taken: %v", taken)
 }
 
 func TestPrefixedNamesOfAnOuterJobAreStale(t *testing.T) {

@@ -1,6 +1,8 @@
 package rankenv
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"net/netip"
 	"reflect"
 	"slices"
@@ -36,12 +38,8 @@ func TestRoundTrip(t *testing.T) {
 		Token:     "secret",
 	}
 	got, ok, err := FromEnviron(lookupIn(want.Environ()))
-	if err != nil || !ok {
-		t.Fatalf("FromEnviron: ok=%v err=%v", ok, err)
-	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	must.That(t, err == nil && ok, "FromEnviron: ok=%v err=%v", ok, err)
+	check.That(t, reflect.DeepEqual(got, want), "got %+v, want %+v", got, want)
 }
 
 func TestEveryVariableSetIsDroppedWhenInherited(t *testing.T) {
@@ -57,15 +55,12 @@ func TestEveryVariableSetIsDroppedWhenInherited(t *testing.T) {
 			Launcher:   launcher,
 		}).Environ() {
 			name, _, _ := strings.Cut(kv, "=")
-			if !Stale(name) && !slices.Contains(ofJob, name) {
-				t.Errorf("%s is set for ranks but an inherited value would be kept", name)
-			}
+			check.That(t, Stale(name) || slices.Contains(ofJob, name),
+				"%s is set for ranks but an inherited value would be kept", name)
 		}
 	}
 	for _, keep := range []string{"PATH", "HOROVOD_TIMELINE", "RANKING", "NCCL_DEBUG", "HOROVOD_GLOO_IFACE"} {
-		if Stale(keep) {
-			t.Errorf("%s must be kept", keep)
-		}
+		check.That(t, !Stale(keep), "%s must be kept", keep)
 	}
 }
 
@@ -91,17 +86,14 @@ func TestJAXFindsTheJob(t *testing.T) {
 		r.LocalSize = tt.localSize
 		r.GPUs = tt.gpus
 		got := jaxOf(r)
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %q, want %q", name, got, tt.want)
-		}
+		check.That(t, slices.Equal(got, tt.want), "%s: %q, want %q", name, got, tt.want)
 		r.Elastic = true
 		if got := jaxOf(r); len(got) > 0 {
 			t.Errorf("%s, in an elastic job: %q", name, got)
 		}
 	}
-	if !Stale("OMPI_MCA_orte_hnp_uri") || !Stale("JAX_COORDINATOR_ADDRESS") || Stale("JAX_LOCAL_DEVICE_IDS") {
-		t.Error("what an outer job says of JAX reaches the ranks, or what the user says does not")
-	}
+	check.That(t, Stale("OMPI_MCA_orte_hnp_uri") && Stale("JAX_COORDINATOR_ADDRESS") && !Stale("JAX_LOCAL_DEVICE_IDS"),
+		"what an outer job says of JAX reaches the ranks, or what the user says does not")
 }
 
 // jaxOf returns the variables of a rank that only JAX reads.
@@ -126,9 +118,8 @@ func TestBadEnvironmentNamesTheVariable(t *testing.T) {
 	} {
 		bad := append([]string{tc.name + "=" + tc.value}, env...)
 		_, ok, err := FromEnviron(lookupIn(bad))
-		if !ok || err == nil || !strings.Contains(err.Error(), tc.want) {
-			t.Errorf("%s=%s: ok=%v err=%v, want an error with %q", tc.name, tc.value, ok, err, tc.want)
-		}
+		check.That(t, ok && err != nil && strings.Contains(err.Error(), tc.want),
+			"%s=%s: ok=%v err=%v, want an error with %q", tc.name, tc.value, ok, err, tc.want)
 	}
 }
 
@@ -151,9 +142,7 @@ func TestAddressesBestFirst(t *testing.T) {
 			[]string{"10.0.0.2", "10.0.0.3"}},
 	} {
 		r, _, err := FromEnviron(lookupIn(tc.env))
-		if err != nil || !slices.Equal(r.Addrs, tc.want) {
-			t.Errorf("%s: %q, %v; want %q", name, r.Addrs, err, tc.want)
-		}
+		check.That(t, err == nil && slices.Equal(r.Addrs, tc.want), "%s: %q, %v; want %q", name, r.Addrs, err, tc.want)
 	}
 }
 

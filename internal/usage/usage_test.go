@@ -3,6 +3,7 @@ package usage
 import (
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"io/fs"
 	"testing"
 )
@@ -42,13 +43,9 @@ func TestNearest(t *testing.T) {
 		"plan":                      "dry-run",
 		"dry":                       "dry-run",
 	} {
-		if got := Nearest(word, names); got != want {
-			t.Errorf("nearest(%q) = %q, want %q", word, got, want)
-		}
+		check.Equal(t, Nearest(word, names), want, "nearest of", word)
 	}
-	if got := Nearest("a", nil); got != "" {
-		t.Errorf("nearest of nothing is %q", got)
-	}
+	check.Equal(t, Nearest("a", nil), "", "nearest of nothing")
 }
 
 func TestEditDistance(t *testing.T) {

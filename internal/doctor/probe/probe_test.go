@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
@@ -114,9 +115,8 @@ func TestProbesMeasureEachOther(t *testing.T) {
 	for n := 1; ; n++ {
 		m := examined(t, 4, 0, 0)
 		for name, h := range m.Hosts {
-			if !h.Finished || h.Facts == nil || h.Speed == nil || h.Speed.Copy <= 0 || h.Speed.Flops <= 0 {
-				t.Errorf("%s: %+v", name, h)
-			}
+			check.That(t, h.Finished && h.Facts != nil && h.Speed != nil && h.Speed.Copy > 0 && h.Speed.Flops > 0,
+				"%s: %+v", name, h)
 		}
 		whole := 0
 		for _, l := range m.Links {
@@ -174,9 +174,7 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 		turns++
 		time.Sleep(p.timetable.Length() + 2*settling)
 	})
-	if err != nil || turns == 0 {
-		t.Errorf("after %d turns: %v", turns, err)
-	}
+	check.That(t, err == nil && turns != 0, "after %d turns: %v", turns, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if p.listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
@@ -191,9 +189,7 @@ func TestHostThatSleepsThroughItsTurnsIsNotBad(t *testing.T) {
 func TestWaitForACoreIsRead(t *testing.T) {
 	root := fstest.MapFS{"task/7/schedstat": {Data: []byte("5 2000000 1\n")},
 		"task/8/schedstat": {Data: []byte("5 1000000 1\n")}, "task/9/comm": {Data: []byte("x")}}
-	if got := waited(root); got != 3*time.Millisecond {
-		t.Errorf("%v", got)
-	}
+	check.Equal(t, waited(root), 3*time.Millisecond)
 	if w := startWait(time.Now().Add(-time.Second)); w.share() < 0.5 { // it woke late
 		t.Errorf("%+v", w)
 	}
@@ -257,9 +253,7 @@ func TestSystemIsRead(t *testing.T) {
 	}
 	got := asJSON(t, f)
 	expected := asJSON(t, want)
-	if got != expected {
-		t.Errorf("got  %s\nwant %s", got, expected)
-	}
+	check.Equal(t, got, expected)
 	system(fstest.MapFS{}, &doctor.Facts{}) // a system without /proc
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -85,9 +86,7 @@ func TestCopyIsAtItsOwnPath(t *testing.T) {
 		t.Fatalf("%v, %v", target, err)
 	}
 	to := bring(t, e, base)
-	if to != filepath.Join(base, e.Key) {
-		t.Errorf("it is at %s", to)
-	}
+	check.Equal(t, to, filepath.Join(base, e.Key), "it is at")
 	for name, want := range map[string]string{
 		"pyvenv.cfg": "home = /usr/bin\ncommand = /usr/bin/python3 -m venv " + to + "\n",
 		"bin/tool":   "#!" + to + "/bin/python\nprint('" + dir + "2')\n",
@@ -122,9 +121,7 @@ func TestPackHasNoName(t *testing.T) {
 	if left, _ := filepath.Glob(base + "/*"); len(left) > 0 {
 		t.Errorf("a pack is at %v", left)
 	}
-	if err := target.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, target.Close())
 }
 
 // Two agents share a folder where two names are one machine, or two jobs begin at once. None waits
@@ -151,9 +148,7 @@ func TestLaunchesSideBySideShareACopy(t *testing.T) {
 	}
 	for range targets {
 		want := fmt.Sprint(filepath.Join(base, e.Key), nil)
-		if got := <-finished; got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		check.Equal(t, <-finished, want)
 	}
 }
 
@@ -161,13 +156,9 @@ func TestKeyFollowsTheFiles(t *testing.T) {
 	dir := newEnv(t)
 	key := scan(t, dir).Key
 	write(t, dir+"/lib/__pycache__/other.pyc", "compiled later", 0o644)
-	if scan(t, dir).Key != key {
-		t.Error("a compiled file makes another environment")
-	}
+	check.That(t, scan(t, dir).Key == key, "a compiled file makes another environment")
 	write(t, dir+"/lib/more.py", "", 0o644)
-	if scan(t, dir).Key == key {
-		t.Error("a new file makes no other environment")
-	}
+	check.That(t, scan(t, dir).Key != key, "a new file makes no other environment")
 	var none *NoEnvError
 	if _, err := Scan(t.TempDir()); !errors.As(err, &none) {
 		t.Errorf("%v", err)

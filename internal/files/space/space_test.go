@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -21,9 +22,7 @@ func TestFullFileSystemsAreNamed(t *testing.T) {
 		t.Skipf("mount a file system: %v", err)
 	}
 	defer func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, unix.Unmount(dir, unix.MNT_DETACH))
 	}()
 	below := filepath.Join(dir, "a/b")
 	must.OK(t, os.MkdirAll(below, 0o755))
@@ -31,9 +30,7 @@ func TestFullFileSystemsAreNamed(t *testing.T) {
 	err := os.WriteFile(file, make([]byte, 2<<20), 0o600)
 	got := Explain(Explain(err, below, 2<<20), below, 0).Error()
 	want := "no space left on device: the file system at " + dir + " has 0 MiB free, and 2 MiB are needed"
-	if !strings.HasSuffix(got, want) || strings.Count(got, "file system") != 1 {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	check.That(t, strings.HasSuffix(got, want) && strings.Count(got, "file system") == 1, "got %q, want %q", got, want)
 	must.OK(t, os.Remove(file))
 	if got := Explain(syscall.EDQUOT, below, 0).Error(); !strings.HasSuffix(got, dir+" has 1 MiB free") {
 		t.Error(got)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -119,9 +120,7 @@ func TestDaemonsEndWithTheJob(t *testing.T) {
 				tc.end(h)
 				h.awaitDone()
 				h.stop()
-				if h.code != tc.code {
-					t.Errorf("the guard ended with %d, want %d", h.code, tc.code)
-				}
+				check.Equal(t, h.code, tc.code, "the guard ended with")
 				lab.NoneLeft(t, hidden)
 				lab.Until(t, "the end of the cgroups", func() bool { return len(groupsOf(h.cmd.Process.Pid)) == 0 })
 			})

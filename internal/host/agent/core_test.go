@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/link"
 	"github.com/gorun/gorun/internal/host/memory"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // at is an event and the second at which it comes.
@@ -198,12 +199,8 @@ func TestCoreBeforeAnyRankRuns(t *testing.T) {
 		for _, act := range c.step(tc.event, tc.at) {
 			did = append(did, describe(act))
 		}
-		if got := strings.Join(did, ", "); got != tc.did {
-			t.Errorf("%s: %q, want %q", name, got, tc.did)
-		}
-		if c.isFinished() && c.step(eventStop{}, tc.at) != nil {
-			t.Errorf("%s: it goes on after the end", name)
-		}
+		check.Equal(t, strings.Join(did, ", "), tc.did, name)
+		check.That(t, !c.isFinished() || c.step(eventStop{}, tc.at) == nil, "%s: it goes on after the end", name)
 	}
 }
 
@@ -431,7 +428,6 @@ func TestCoreInAnyOrderOfEvents(t *testing.T) {
 		}
 	}
 	// Without kills, lost launchers and unkillable ranks the simulation tests little.
-	if kills < 100 || gone < 100 || stuck < 100 {
-		t.Errorf("%d kills, %d lost launchers and %d times unkillable ranks", kills, gone, stuck)
-	}
+	check.That(t, kills >= 100 && gone >= 100 && stuck >= 100,
+		"%d kills, %d lost launchers and %d times unkillable ranks", kills, gone, stuck)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/host/memexec"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -78,9 +79,7 @@ func TestSentProgramDecidesTheAssignment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := startHost(t, "AGENT_TEST_ROOT="+root, "PATH=/no/nvidia-smi")
-			if !h.hello.LacksGPUProgram || h.hello.Partitioned {
-				t.Fatalf("hello %+v", h.hello)
-			}
+			must.That(t, h.hello.LacksGPUProgram && !h.hello.Partitioned, "hello %+v", h.hello)
 			job := script(2, "echo $CUDA_VISIBLE_DEVICES; ls -l /proc/self/fd | grep -c memfd:gorun-gpu")
 			job.GPUs.PerRank = 2
 			job.Env = wire.Texts{"PATH=/usr/bin:/bin"}
@@ -88,9 +87,7 @@ func TestSentProgramDecidesTheAssignment(t *testing.T) {
 			h.send(tt.program)
 			h.tell(wire.TypeJob, job)
 			h.until("an answer", func() bool { return h.ready != nil || h.refuse != nil })
-			if h.ready == nil {
-				t.Fatalf("refused: %+v", h.refuse)
-			}
+			must.That(t, h.ready != nil, "refused: %+v", h.refuse)
 			h.start()
 			h.finish()
 			got := "[["
@@ -129,9 +126,7 @@ func TestSentProgramNamesInstances(t *testing.T) {
 	root := files.GPUs(0)
 	root["proc/driver/nvidia/capabilities/gpu0/mig/gi1/access"] = &fstest.MapFile{}
 	h := startHost(t, "AGENT_TEST_ROOT="+lay(t, root))
-	if !h.hello.LacksGPUProgram || !h.hello.Partitioned {
-		t.Fatalf("hello %+v", h.hello)
-	}
+	must.That(t, h.hello.LacksGPUProgram && h.hello.Partitioned, "hello %+v", h.hello)
 	h.answerHello()
 	h.send(packed(t, `#!/bin/sh
 echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "mig": [{"uuid": "MIG-a"}, {"uuid": "MIG-b"}]}]}'
@@ -141,9 +136,7 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "mig_enabled": true, "
 	h.finish()
 	a := h.printed(2, 1)
 	b := h.printed(3, 1)
-	if a != "MIG-a\n" || b != "MIG-b\n" {
-		t.Errorf("ranks see %q and %q", a, b)
-	}
+	check.That(t, a == "MIG-a\n" && b == "MIG-b\n", "ranks see %q and %q", a, b)
 }
 
 // stream returns the frames that say sends.
@@ -227,9 +220,7 @@ func FuzzReadJob(f *testing.F) {
 		}
 		s.host.LacksGPUProgram = lacks
 		_ = s.readJob(t.Context())
-		if !lacks && s.sent != nil || len(s.sent) >= memexec.MaxSize {
-			t.Fatalf("%d bytes of a program", len(s.sent))
-		}
+		must.That(t, (lacks || s.sent == nil) && len(s.sent) < memexec.MaxSize, "%d bytes of a program", len(s.sent))
 	})
 }
 

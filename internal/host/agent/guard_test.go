@@ -40,9 +40,7 @@ func TestRanksStandAlone(t *testing.T) {
 		script(1, files+`cat /proc/$$/oom_score_adj; cat /proc/$$/stat; exec grep -E 'Sig(Blk|Ign)' /proc/self/status`))
 	h.finish()
 	lines := strings.Split(h.printed(2, 1), "\n")
-	if len(lines) != 6 {
-		t.Fatalf("printed %q", lines)
-	}
+	must.That(t, len(lines) == 6, "printed %q", lines)
 	// What this test was started with, everything below it has; a rank has the socket for PMI as
 	// well, so the shell's own look at the folder is one further.
 	plain := must.Get(exec.Command("/bin/sh", "-c", files).Output())(t)

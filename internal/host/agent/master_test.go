@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -39,8 +40,6 @@ func TestOtherUsersOnMasterPort(t *testing.T) {
 		fmt.Sprintf("user %d of this host listens on MASTER_PORT, %d,", nobody, h.ready.FreePort)) {
 		t.Errorf("%+v", n)
 	}
-	if err := h.out.Send(wire.TypeStdin, inputStream, nil); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, h.out.Send(wire.TypeStdin, inputStream, nil))
 	h.finish()
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -112,9 +113,8 @@ func TestPumpReportsPauses(t *testing.T) {
 		}
 	}
 	<-s.done
-	if got := strings.Join(s.pauses, "|"); got != "line\nname? |line\nname? bar\r|line\nname? bar\r\nlast" {
-		t.Errorf("pauses after %q", got)
-	}
+	check.Equal(t, strings.Join(s.pauses, "|"), "line\nname? |line\nname? bar\r|line\nname? bar\r\nlast",
+		"pauses after")
 }
 
 // A lack of credit blocks the rank and is not reported as a pause.
@@ -171,12 +171,8 @@ func TestPumpCarriesEveryByte(t *testing.T) {
 		if !bytes.Equal(s.data.Bytes(), data) || !errors.Is(s.err, io.EOF) {
 			t.Errorf("buffer %d: %d bytes of %d, %v", buffer, s.data.Len(), len(data), s.err)
 		}
-		if err := p.credit.Add(s.cost); err != nil {
-			t.Errorf("buffer %d: the pump had more credit left than its frames cost: %v", buffer, err)
-		}
-		if p.credit.Add(1) == nil {
-			t.Errorf("buffer %d: the pump took more credit than its frames cost", buffer)
-		}
+		check.OK(t, p.credit.Add(s.cost), "buffer", buffer, "the pump had more credit left than its frames cost")
+		check.That(t, p.credit.Add(1) != nil, "buffer %d: the pump took more credit than its frames cost", buffer)
 	}
 }
 

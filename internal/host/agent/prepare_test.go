@@ -11,6 +11,7 @@ import (
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -172,9 +173,7 @@ func TestThreadsOfARank(t *testing.T) {
 			return !strings.Contains(kv, "OMP_NUM")
 		})
 		slices.Sort(got)
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%+v: %q", tc, got)
-		}
+		check.That(t, slices.Equal(got, tc.want), "%+v: %q", tc, got)
 	}
 }
 
@@ -200,9 +199,7 @@ func TestNoProxyForLoopback(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(env)) {
 			got = append(got, name+"="+env[name])
 		}
-		if strings.Join(got, " ") != want {
-			t.Errorf("%s became %s, want %s", have, got, want)
-		}
+		check.That(t, strings.Join(got, " ") == want, "%s became %s, want %s", have, got, want)
 	}
 }
 
@@ -217,9 +214,7 @@ func TestJAXFollowsTheUsersMaster(t *testing.T) {
 			p.env[name] = value
 		}
 		got := environment(t, p, rankenv.Rank{Size: 1, MasterAddr: "10.0.0.1", MasterPort: 7})
-		if got["JAX_COORDINATOR_ADDRESS"] != tt.want {
-			t.Errorf("%s: %q, want %q", tt.env, got["JAX_COORDINATOR_ADDRESS"], tt.want)
-		}
+		check.Equal(t, got["JAX_COORDINATOR_ADDRESS"], tt.want, tt.env)
 	}
 }
 
@@ -268,9 +263,7 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 	}
 	for name, want := range map[string]string{"APPTAINERENV_RANK": "3", "SINGULARITYENV_HOROVOD_SIZE": "4",
 		"APPTAINERENV_PYTHONUNBUFFERED": "1", "A": "1"} {
-		if got[name] != want {
-			t.Errorf("%s is %q, want %q", name, got[name], want)
-		}
+		check.Equal(t, got[name], want, name)
 	}
 	if _, set := got["APPTAINERENV_A"]; set {
 		t.Error("APPTAINERENV_A is set, which nobody asked for")

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -37,20 +38,14 @@ func TestServeRunsAJob(t *testing.T) {
 	exits := h.finish()
 	for rank := 2; rank <= 3; rank++ {
 		want := fmt.Sprintf("%d of 4: %d/2 1/2 h1 192.0.2.1 192.0.2.1,10.1.1.1 192.0.2.1:4711\n", rank, rank-2)
-		if got := h.printed(rank, 1); got != want {
-			t.Errorf("rank %d says %q, want %q", rank, got, want)
-		}
+		check.Equal(t, h.printed(rank, 1), want, "rank", rank, "says")
 		want = fmt.Sprintf("yes,,,a=\xff b,1,%s,%s\n", dir, dir)
-		if got := h.printed(rank, 2); got != want {
-			t.Errorf("rank %d has %q, want %q", rank, got, want)
-		}
+		check.Equal(t, h.printed(rank, 2), want, "rank", rank, "has")
 		if e := exits[rank]; e.Code != rank || e.Signal != 0 || e.Stopped || e.At <= 0 {
 			t.Errorf("rank %d ended as %+v", rank, e)
 		}
 	}
-	if h.ready.FreePort <= 0 {
-		t.Errorf("ready %+v", h.ready)
-	}
+	check.That(t, h.ready.FreePort > 0, "ready %+v", h.ready)
 }
 
 func TestServeReportsHowRanksEnd(t *testing.T) {
@@ -63,9 +58,8 @@ func TestServeReportsHowRanksEnd(t *testing.T) {
 		if e.Code == 127 && rank == 6 {
 			e.Code = 126 // shells differ in which of the two this is
 		}
-		if e.MaxRSS < 100<<10 || e.MaxRSS > 1<<30 || e.CPU <= 0 || e.CPU > time.Minute {
-			t.Errorf("rank %d used %d bytes and %v", rank, e.MaxRSS, e.CPU)
-		}
+		check.That(t, e.MaxRSS >= 100<<10 && e.MaxRSS <= 1<<30 && e.CPU > 0 && e.CPU <= time.Minute,
+			"rank %d used %d bytes and %v", rank, e.MaxRSS, e.CPU)
 		want.Rank = rank
 		want.At = e.At
 		want.MaxRSS = e.MaxRSS
@@ -73,13 +67,9 @@ func TestServeReportsHowRanksEnd(t *testing.T) {
 		if rank > 2 {
 			want.Program = "/bin/sh"
 		}
-		if e != want {
-			t.Errorf("got %+v, want %+v", e, want)
-		}
+		check.Equal(t, e, want)
 	}
-	if len(h.exits) != 5 {
-		t.Errorf("%d ranks ended", len(h.exits))
-	}
+	check.That(t, len(h.exits) == 5, "%d ranks ended", len(h.exits))
 }
 
 // TestPrepare and the tests of lookup have the other refusals.
@@ -94,9 +84,7 @@ func TestServeRefusesWhatCannotRun(t *testing.T) {
 		t.Errorf("%+v", h.refuse)
 	}
 	h.stop()
-	if h.code == 0 {
-		t.Error("the guard ended with 0")
-	}
+	check.That(t, h.code != 0, "the guard ended with 0")
 }
 
 func TestServeCarriesEveryByte(t *testing.T) {
@@ -168,20 +156,14 @@ func TestServeOpensNoResultUnasked(t *testing.T) {
 		return h.printed(2, 1)
 	}
 	job := script(1, text)
-	if got := open(job); got != "none\n" {
-		t.Errorf("without results: %q", got)
-	}
+	check.Equal(t, open(job), "none\n", "without results")
 	job.Results = true
-	if got := open(job); got != "has 4, 4\n" {
-		t.Errorf("with results: %q", got)
-	}
+	check.Equal(t, open(job), "has 4, 4\n", "with results")
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "docker"), []byte("#!/bin/sh\n"+text), 0o755))
 	contained := jobOf(1, filepath.Join(dir, "docker"), "run")
 	contained.Results = true
-	if got := open(contained); got != "none\n" {
-		t.Errorf("in a container: %q", got)
-	}
+	check.Equal(t, open(contained), "none\n", "in a container")
 }
 
 func TestServeFeedsOneRank(t *testing.T) {
@@ -204,12 +186,8 @@ func TestServeFeedsOneRank(t *testing.T) {
 	if got := h.printed(2, 1); got != string(sent)+" end\n" {
 		t.Errorf("%d bytes came back of %d", len(got), len(sent)+5)
 	}
-	if got := h.printed(3, 1); got != " end\n" {
-		t.Errorf("the other rank read %q", got)
-	}
-	if h.credit[inputStream] != cost {
-		t.Errorf("credit of %d came back, want %d", h.credit[inputStream], cost)
-	}
+	check.Equal(t, h.printed(3, 1), " end\n", "the other rank read")
+	check.That(t, h.credit[inputStream] == cost, "credit of %d came back, want %d", h.credit[inputStream], cost)
 }
 
 func TestServeDropsInputThatNobodyReads(t *testing.T) {
@@ -300,9 +278,7 @@ func TestServeStartsOnce(t *testing.T) {
 	h.awaitOutput(2, 3)
 	h.tell(wire.TypeStop, wire.Stop{Grace: time.Minute})
 	h.finish()
-	if got := h.printed(2, 1) + h.printed(3, 1); got != "once\nonce\n" {
-		t.Errorf("printed %q", got)
-	}
+	check.Equal(t, h.printed(2, 1)+h.printed(3, 1), "once\nonce\n", "printed")
 }
 
 func TestServePassesSignalsOn(t *testing.T) {
@@ -335,9 +311,7 @@ func TestServeCutsAPipeThatIsHeldOpen(t *testing.T) {
 	h.until("the rank's end", func() bool { return len(h.exits) == 1 })
 	began := time.Now()
 	h.finish()
-	if got := h.printed(2, 1); got != "early\nlate\n" {
-		t.Errorf("printed %q", got)
-	}
+	check.Equal(t, h.printed(2, 1), "early\nlate\n", "printed")
 	if took := time.Since(began); took < drainTime/2 {
 		t.Errorf("cut after %v, want %v", took, drainTime)
 	}
@@ -377,9 +351,7 @@ func TestServeCarriesWhatRanksAsk(t *testing.T) {
 	want := fmt.Sprintf("200 {\"job\":\"job\",\"epoch\":0,\"rank\":2,\"size\":4,\"key\":\"%s=\"}\n200 "+
 		"{\"values\":[\"djA=\",\"djE=\",\"djI=\",\"djM=\"]}\n204 \n200 value\n204 \n200 %s\n410 %s\n",
 		strings.Repeat("A", 43), abort, abort)
-	if got := h.printed(2, 1); got != want {
-		t.Errorf("rank 2 was answered\n%s\nwant\n%s", got, want)
-	}
+	check.Equal(t, h.printed(2, 1), want, "rank 2 was answered")
 }
 
 func TestServeEndsWithoutASensibleJob(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -51,9 +52,7 @@ func TestAgentListsGPUsWithoutAJob(t *testing.T) {
 			case len(h.gpus.Devices) > 0:
 				got = h.gpus.Devices[0].Name + " [" + strings.Join(h.gpus.Warnings, " ") + "]"
 			}
-			if got != tt.want {
-				t.Errorf("got %s, want %s", got, tt.want)
-			}
+			check.Equal(t, got, tt.want)
 		})
 	}
 }
@@ -65,9 +64,7 @@ func TestUnitsAreCountedBeforeTheJob(t *testing.T) {
 	h.tell(wire.TypeCount, nil)
 	h.until("the units", func() bool { return h.units != nil })
 	for _, name := range []string{"socket", "numa", "l3cache", "l2cache", "core", "hwthread"} {
-		if h.units[name] < 1 || h.units[name] > h.units["hwthread"] {
-			t.Errorf("units %v", h.units)
-		}
+		check.That(t, h.units[name] >= 1 && h.units[name] <= h.units["hwthread"], "units %v", h.units)
 	}
 }
 
@@ -133,9 +130,7 @@ func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {
 			h.tell(wire.TypeJob, job)
 			h.start()
 			h.finish()
-			if got := h.printed(2, 1); got != "text" {
-				t.Errorf("the rank printed %q", got)
-			}
+			check.Equal(t, h.printed(2, 1), "text", "the rank printed")
 		})
 	}
 }
@@ -148,9 +143,7 @@ func TestAgentRefusesAFolderThatItCannotKeep(t *testing.T) {
 	h := startHost(t, "HOME="+home)
 	h.answerHello()
 	_, err := newSender(t, folderOf(t, false, nil)).Send(h, nil, func() {})
-	if err == nil || !strings.HasPrefix(err.Error(), "not safe, others can change "+work) {
-		t.Error(err)
-	}
+	check.That(t, err != nil && strings.HasPrefix(err.Error(), "not safe, others can change "+work), "%v", err)
 }
 
 // TestAgentEndsInTheMiddleOfAFolder checks that nothing keeps an agent, which holds the copy's

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -39,9 +40,7 @@ func startStdin(t *testing.T, n int) *input {
 				return
 			}
 			n, err := f.Credit()
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			in.mu.Lock()
 			in.credit += n
 			in.over = in.over || n == 0
@@ -119,9 +118,8 @@ func TestStdinCarriesEveryByteToEveryRank(t *testing.T) {
 		wait(t, in.ended, "the end of stdin")
 		readers.Wait()
 		for rank, data := range got {
-			if !bytes.Equal(data, sent) {
-				t.Errorf("rank %d of %d: %d bytes of %d, or not the same", rank, n, len(data), len(sent))
-			}
+			check.That(t, bytes.Equal(data, sent),
+				"rank %d of %d: %d bytes of %d, or not the same", rank, n, len(data), len(sent))
 		}
 		if credit, over := in.returned(); credit != cost || over {
 			t.Errorf("%d ranks: credit of %d came back, want %d; over: %v", n, credit, cost, over)
@@ -140,9 +138,7 @@ func TestStdinIsBoundedByItsCredit(t *testing.T) {
 		pushed += 1 << 15
 	}
 	var format *wire.FormatError
-	if !errors.As(err, &format) || pushed < wire.Window {
-		t.Errorf("after %d bytes: %v", pushed, err)
-	}
+	check.That(t, errors.As(err, &format) && pushed >= wire.Window, "after %d bytes: %v", pushed, err)
 }
 
 // Pieces of one byte cost more than a byte: what waits for a rank is bounded in their number, too.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -114,9 +115,7 @@ func TestForkBombIsBounded(t *testing.T) {
 				most = max(most, strings.Count(string(text), "\n"))
 			}
 		}
-		if bounded && (most > 200 || most < 50) {
-			t.Errorf("there were %d processes, and 200 were allowed", most)
-		}
+		check.That(t, !bounded || most <= 200 && most >= 50, "there were %d processes, and 200 were allowed", most)
 		began := time.Now()
 		h.tell(wire.TypeStop, wire.Stop{})
 		h.until("done", func() bool { return h.done })
@@ -158,8 +157,6 @@ func TestOrphansAreReaped(t *testing.T) {
 	system, _ := strconv.Atoi(fields[13])
 	cpu := float64(user+system) / 100 / time.Since(began).Seconds()
 	t.Logf("at most %d zombies in %d samples, %.1f %% of a core", most, samples, 100*cpu)
-	if most > 500 || cpu > 0.5 {
-		t.Errorf("at most %d zombies, and %.0f %% of a core", most, 100*cpu)
-	}
+	check.That(t, most <= 500 && cpu <= 0.5, "at most %d zombies, and %.0f %% of a core", most, 100*cpu)
 	h.stop()
 }

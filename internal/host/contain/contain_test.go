@@ -1,6 +1,8 @@
 package contain
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"slices"
 	"strings"
@@ -9,9 +11,8 @@ import (
 
 func TestGuardsHaveNames(t *testing.T) {
 	self, err := Self()
-	if err != nil || self.pid != os.Getpid() || self.namespace == 0 || self.started == 0 {
-		t.Fatalf("%+v, %v", self, err)
-	}
+	must.That(t, err == nil && self.pid == os.Getpid() && self.namespace != 0 && self.started != 0,
+		"%+v, %v", self, err)
 	if again, err := ParseGuard(self.String()); again != self || err != nil {
 		t.Errorf("%v became %v, %v", self, again, err)
 	}
@@ -32,9 +33,7 @@ func TestGuardsHaveNames(t *testing.T) {
 		dead  bool
 	}{"itself": {self, false}, "a pid that is free": {gone, true}, "a pid that was reused": {other, true},
 		"another namespace": {elsewhere, false}} {
-		if got := tc.guard.dead(self.namespace); got != tc.dead {
-			t.Errorf("%s is dead: %v", name, got)
-		}
+		check.Equal(t, tc.guard.dead(self.namespace), tc.dead, name, "is dead")
 	}
 }
 
@@ -69,9 +68,7 @@ func TestOrphansAreKnownByTheirParents(t *testing.T) {
 		for _, q := range orphans(of, Guard{namespace: 1, pid: 10, started: 100}, all) {
 			got = append(got, q.PID)
 		}
-		if !slices.Equal(got, tc.want) {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
+		check.That(t, slices.Equal(got, tc.want), "%s: %v, want %v", name, got, tc.want)
 	}
 }
 
@@ -100,8 +97,6 @@ func TestOwnFolder(t *testing.T) {
 			""},
 		"nothing": {"", "", "pids", true, ""},
 	} {
-		if got := (ownGroups{tc.mounts, tc.groups}).folder(tc.controller, tc.v1); got != tc.want {
-			t.Errorf("%s: %q, want %q", name, got, tc.want)
-		}
+		check.Equal(t, (ownGroups{tc.mounts, tc.groups}).folder(tc.controller, tc.v1), tc.want, name)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -42,9 +43,7 @@ func TestParseStat(t *testing.T) {
 			}
 		}
 		got, err := parseStat(7, []byte(tc.stat))
-		if got != want || (err == nil) != (tc.state != "") {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
+		check.That(t, got == want && (err == nil) == (tc.state != ""), "%s: %+v, %v", name, got, err)
 	}
 }
 
@@ -56,9 +55,7 @@ func FuzzParseStat(f *testing.F) {
 	f.Fuzz(func(t *testing.T, stat []byte) {
 		exiting(stat)
 		p, err := parseStat(7, stat)
-		if err != nil && p != (Process{}) || err == nil && (p.PID != 7 || p.State == 0) {
-			t.Fatalf("%+v, %v", p, err)
-		}
+		must.That(t, (err == nil || p == (Process{})) && (err != nil || p.PID == 7 && p.State != 0), "%+v, %v", p, err)
 	})
 }
 
@@ -73,31 +70,21 @@ func TestEnding(t *testing.T) {
 		"cut short":              {"7 (sh) R 1 2 3 4 5", false},
 		"flags that are none":    {"7 (sh) R 1 2 3 4 5 x 7", false},
 	} {
-		if got := exiting([]byte(tc.stat)); got != tc.want {
-			t.Errorf("%s: %v", name, got)
-		}
+		check.Equal(t, exiting([]byte(tc.stat)), tc.want, name)
 	}
 	child := exec.Command("cat")
 	stdin := must.Get(child.StdinPipe())(t)
 	must.OK(t, child.Start())
-	if Ending(child.Process.Pid) {
-		t.Error("a process that reads is ending")
-	}
+	check.That(t, !Ending(child.Process.Pid), "a process that reads is ending")
 	stdin.Close()
 	lab.Until(t, "the end of a process whose input has ended", func() bool { return Ending(child.Process.Pid) })
-	if err := child.Wait(); err != nil {
-		t.Error(err)
-	}
-	if !Ending(child.Process.Pid) {
-		t.Error("a process that is no more is not ending")
-	}
+	check.OK(t, child.Wait())
+	check.That(t, Ending(child.Process.Pid), "a process that is no more is not ending")
 }
 
 func TestReadProcessKnowsItself(t *testing.T) {
 	p, err := ReadProcess(os.Getpid())
-	if err != nil || p.PID != os.Getpid() || p.Parent != os.Getppid() || p.Started == 0 {
-		t.Errorf("%+v, %v", p, err)
-	}
+	check.That(t, err == nil && p.PID == os.Getpid() && p.Parent == os.Getppid() && p.Started != 0, "%+v, %v", p, err)
 	if _, err := ReadProcess(1 << 30); err == nil {
 		t.Error("found a process that cannot be")
 	}
@@ -123,9 +110,7 @@ func startTree(t *testing.T, script string, size int) tree {
 	must.OK(t, cmd.Start())
 	t.Cleanup(func() {
 		stdin.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, cmd.Wait())
 		lab.NoneLeft(t, mark)
 	})
 	root := tree{cmd.Process.Pid, mark, stdin, bufio.NewReader(stdout)}
@@ -168,9 +153,7 @@ func TestTreesAreFoundAndKilled(t *testing.T) {
 					t.Errorf("%+v is now %+v, %v", p, again, err)
 				}
 			}
-			if n := len(killTree(root.root)); n != tc.size {
-				t.Errorf("killed %d, want %d", n, tc.size)
-			}
+			check.Equal(t, len(killTree(root.root)), tc.size, "killed")
 			lab.Until(t, "the end of the tree", func() bool { return len(Descendants(root.root)) == 0 })
 		})
 	}

@@ -2,6 +2,7 @@ package contain
 
 import (
 	"bufio"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"os/exec"
@@ -53,9 +54,7 @@ func TestProgramsGetASignalOnce(t *testing.T) {
 			if strings.Contains(lines.Text(), "got") {
 				got++
 			} else if up++; up == tt.programs {
-				if err := SignalGroup(cmd.Process.Pid, tt.signal); err != nil {
-					t.Errorf("%s: %v", name, err)
-				}
+				check.OK(t, SignalGroup(cmd.Process.Pid, tt.signal), name)
 			}
 		}
 		_ = cmd.Wait()

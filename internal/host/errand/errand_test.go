@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -193,9 +194,7 @@ func TestErrands(t *testing.T) {
 				}
 			}
 			out, errs, end := h.result()
-			if out != tc.out || errs != tc.errs || end != tc.end {
-				t.Errorf("%.100q, %q, %+v", out, errs, end)
-			}
+			check.That(t, out == tc.out && errs == tc.errs && end == tc.end, "%.100q, %q, %+v", out, errs, end)
 		})
 	}
 }
@@ -245,9 +244,7 @@ func TestTerminalsOfOthersAreNotOpened(t *testing.T) {
 			return errors.Join(unix.Unmount("/dev/ptmx", 0), unix.Unmount(dir, 0))
 		}()
 	}()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-done)
 }
 
 // The terminal of a rank belongs to one user at a time. What the rank wrote before its end is read
@@ -314,9 +311,7 @@ func TestSignals(t *testing.T) {
 			t.Errorf("%+v: %+v", tc, end)
 		}
 	}
-	if got := strings.Join(h.sent, ","); got != "4 10,5 10,4 9,5 15" {
-		t.Errorf("sent %s", got)
-	}
+	check.Equal(t, strings.Join(h.sent, ","), "4 10,5 10,4 9,5 15", "sent")
 }
 
 func TestBrokenErrands(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -82,9 +83,7 @@ func TestReadingsHaveGPUs(t *testing.T) {
 			want := wire.HostUse{GPUs: tc.want, GPUProblem: tc.wrong}
 			one, _ := json.Marshal(got.GPUs)
 			other, _ := json.Marshal(want.GPUs)
-			if string(one) != string(other) || got.GPUProblem != tc.wrong {
-				t.Errorf("%s, %s", one, got.GPUProblem)
-			}
+			check.That(t, string(one) == string(other) && got.GPUProblem == tc.wrong, "%s, %s", one, got.GPUProblem)
 			h.tell(wire.TellEnd, nil)
 			h.result()
 		})

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/process"
 	"github.com/gorun/gorun/internal/sight/stacks"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -61,9 +62,7 @@ func TestParsersPutTheMainThreadFirst(t *testing.T) {
 			"goroutine: chan receive: main.wait (x/m.go:9) main.main (x/m.go:3)\ngoroutine: running: y.(*T).serve " +
 				"(x/t.go:4)\n"},
 	} {
-		if got := show(c.threads); got != c.want {
-			t.Errorf("%s:\n%swant\n%s", name, got, c.want)
-		}
+		check.Equal(t, show(c.threads), c.want, name)
 	}
 }
 
@@ -86,9 +85,7 @@ func TestLinesOfAProgram(t *testing.T) {
 		threads, err := s.euStack(t.Context(), s.find("eu-stack"))
 		text = fmt.Sprint(show(threads), err)
 	}
-	if !strings.Contains(text, "/p.c:5)") || !strings.Contains(text, "/p.c:11)") {
-		t.Error(text)
-	}
+	check.That(t, strings.Contains(text, "/p.c:5)") && strings.Contains(text, "/p.c:11)"), "%v", text)
 }
 
 // A tool in PATH that another user can change is passed over.
@@ -107,9 +104,7 @@ func TestToolsOfOthersAreNotRun(t *testing.T) {
 		want string
 	}{{"own", 0o755, open}, {"others'", 0o777, own}} {
 		must.OK(t, os.Chmod(open, c.mode))
-		if got := s.find("eu-stack"); got != c.want+"/eu-stack" {
-			t.Errorf("%s: %s", c.name, got)
-		}
+		check.Equal(t, s.find("eu-stack"), c.want+"/eu-stack", c.name)
 	}
 }
 
@@ -121,17 +116,13 @@ func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
 	proof := filepath.Join(dir, "proof")
 	for _, name := range []string{"eu-stack", "gdb"} {
 		tool := fmt.Sprintf("#!/bin/sh\n: >%s\n", proof)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(tool), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(tool), 0o755))
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-c",
 		`echo; read x; exec setpriv --reuid 65533 --regid 65533 --clear-groups sh -c 'echo; read x'`)
 	in, err1 := cmd.StdinPipe()
 	out, err2 := cmd.StdoutPipe()
-	if err := errors.Join(err1, err2, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err1, err2, cmd.Start()))
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	said := bufio.NewReader(out)
 	await := func() {
@@ -141,9 +132,7 @@ func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
 	}
 	await()
 	p, err := contain.ReadProcess(cmd.Process.Pid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	s := newSubject(p, &sources{})
 	defer s.close()
 	s.environment = process.Environment{"PATH=" + dir}
@@ -151,9 +140,7 @@ func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
 		t.Fatal("no tool was run on a process of this user's, so nothing is shown")
 	}
 	_, err = io.WriteString(in, "\n")
-	if err := errors.Join(err, os.Remove(proof)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, os.Remove(proof)))
 	await()
 	if s.trace(t.Context(), true); exists(proof) || !strings.Contains(s.report.Unknown, "user 65533") {
 		t.Errorf("a tool was run on another user's process: %v; %q", exists(proof), s.report.Unknown)

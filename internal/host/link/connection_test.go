@@ -53,9 +53,7 @@ func TestConnectionIsRead(t *testing.T) {
 		again, other, same := connect(t, l, client.LocalAddr().(*net.TCPAddr).Port)
 		defer again.Close()
 		defer other.Close()
-		if same != words {
-			t.Fatalf("%s is not %s", same, words)
-		}
+		must.That(t, same == words, "%s is not %s", same, words)
 		if r, err := line.Read(); err == nil {
 			t.Errorf("another connection with the same ports was taken for it: %+v", r)
 		}

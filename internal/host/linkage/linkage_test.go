@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -38,9 +39,7 @@ func TestClassify(t *testing.T) {
 		"pmix without mpi":  {[]string{"/lib/libpmix.so.2"}, Use{}},
 		"an indirect mpich": {[]string{"/lib/libpetsc.so.3", "/lib/libmpi.so.12.1.8"}, Use{MPI: MPICH}},
 	} {
-		if got := classify(tt.paths); got != tt.want {
-			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
-		}
+		check.Equal(t, classify(tt.paths), tt.want, name)
 	}
 }
 
@@ -58,9 +57,7 @@ func TestWhatHasNoLinker(t *testing.T) {
 	script := filepath.Join(t.TempDir(), "script")
 	must.OK(t, os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755))
 	for _, path := range []string{script, "/dev/null", "/nowhere", t.TempDir()} {
-		if use := Find(t.Context(), path, nil); use != (Use{}) {
-			t.Errorf("%s: %+v", path, use)
-		}
+		check.Equal(t, Find(t.Context(), path, nil), (Use{}), path)
 	}
 }
 
@@ -130,9 +127,7 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		"-o", pal, source, pmix)
 	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o", mpi, source, pal)
 	build("-DMAIN", "-o", program, source, mpi, "-Wl,-rpath-link,"+dir)
-	if use := Find(t.Context(), program, map[string]string{"LD_LIBRARY_PATH": dir}); use != (Use{OpenMPI, pmix}) {
-		t.Errorf("%+v", use)
-	}
+	check.Equal(t, Find(t.Context(), program, map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}))
 	if _, err := os.Stat("ran"); err == nil {
 		t.Error("the program ran")
 	}
@@ -168,9 +163,8 @@ func TestFindOfALinkedProgram(t *testing.T) {
 		filepath.Join(packages, "MPI.cpython-311.so"), source, mpi)
 	interpreter := filepath.Join(env, "bin/python3")
 	build("-DNAME=main", "-o", interpreter, source)
-	if use := Find(t.Context(), interpreter, map[string]string{"LD_LIBRARY_PATH": dir}); use != (Use{OpenMPI, pmix}) {
-		t.Errorf("python: %+v", use)
-	}
+	check.Equal(t, Find(t.Context(), interpreter, map[string]string{"LD_LIBRARY_PATH": dir}), (Use{OpenMPI, pmix}),
+		"python")
 	shim := filepath.Join(dir, "python3")
 	if use := Find(t.Context(), shim, map[string]string{"LD_LIBRARY_PATH": dir,
 		"PYTHONPATH": filepath.Dir(packages)}); use != (Use{OpenMPI, pmix}) {
@@ -181,7 +175,5 @@ func TestFindOfALinkedProgram(t *testing.T) {
 	build("-shared", "-fPIC", "-DNAME=extension", "-o", filepath.Join(packages, "MPI.openmpi.cpython-311.so"), source)
 	build("-shared", "-fPIC", "-DNAME=mpi", "-Wl,-soname,libmpi.so.40", "-Wl,--no-as-needed", "-o",
 		filepath.Join(env, "lib/libmpi.so.40"), source, pal, "-Wl,-rpath,"+dir)
-	if use := Find(t.Context(), interpreter, nil); use != (Use{OpenMPI, pmix}) {
-		t.Errorf("beside mpi4py: %+v", use)
-	}
+	check.Equal(t, Find(t.Context(), interpreter, nil), (Use{OpenMPI, pmix}), "beside mpi4py")
 }

@@ -1,6 +1,7 @@
 package linkage
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"os/exec"
@@ -42,8 +43,6 @@ func TestLibpmixOfOpenMPI4(t *testing.T) {
 		if loads {
 			want.PMIx = pmix
 		}
-		if use := Find(t.Context(), build("program", mpi), nil); use != want {
-			t.Errorf("%s: %+v, want %+v", component, use, want)
-		}
+		check.Equal(t, Find(t.Context(), build("program", mpi), nil), want, component)
 	}
 }

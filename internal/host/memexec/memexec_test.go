@@ -3,6 +3,7 @@ package memexec
 import (
 	"bytes"
 	"compress/gzip"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math/rand/v2"
@@ -77,9 +78,7 @@ func TestPackBounds(t *testing.T) {
 		"too large when it's noise": {noise, false},
 	} {
 		packed, err := pack(tt.program, limit)
-		if (err == nil) != tt.fits {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.That(t, (err == nil) == tt.fits, "%s: %v", name, err)
 		if err != nil {
 			continue
 		}
@@ -100,9 +99,7 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		file, err := Receive("name", bytes.NewReader(said))
 		if err != nil || file == nil {
-			if file != nil || err == nil && len(said) > 0 {
-				t.Fatalf("%v, %v", file, err)
-			}
+			must.That(t, file == nil && (err != nil || len(said) == 0), "%v, %v", file, err)
 			return
 		}
 		defer file.Close()

@@ -7,6 +7,8 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/sight/recorder"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // shown is a record that a process shows.
@@ -39,15 +41,11 @@ func TestCollectivesOfEpochsAddUp(t *testing.T) {
 	for range 100 {
 		ring()
 	}
-	if opened > 2*100/maxPause+8 {
-		t.Errorf("%d looks for records in 100 readings", opened)
-	}
+	check.That(t, opened <= 2*100/maxPause+8, "%d looks for records in 100 readings", opened)
 	first := &shown{totals: recorder.Totals{Calls: 5, Bytes: 50, Time: time.Second}}
 	now = first
 	for i := 0; ring() == nil; i++ {
-		if i > maxPause {
-			t.Fatal("a record is not found")
-		}
+		must.That(t, i <= maxPause, "a record is not found")
 	}
 	if u := ring(); *u != (wire.RingUse{Calls: 5, Bytes: 50, Time: time.Second}) {
 		t.Errorf("%+v", u)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -52,16 +53,12 @@ func TestDescendantsCountForTheirRank(t *testing.T) {
 			CPU: 2050 * time.Millisecond, Memory: 5 * 4096, Read: 4096, Written: 100},
 		5: {Rank: 5, PID: 20, State: "D", Processes: 1, Threads: 1, CPU: 10 * time.Millisecond, Memory: 5 * 4096},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	check.That(t, reflect.DeepEqual(got, want), "got  %+v\nwant %+v", got, want)
 	// A process that has left the session and then lost its parent is still known.
 	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/12/stat"), []byte(stat(12, 1, 12, 3, 0, 1, 1, "S")),
 		0o600))
 	for _, u := range m.Ranks(map[int]int{4: 10}) {
-		if u.Processes != 4 {
-			t.Errorf("%d processes", u.Processes)
-		}
+		check.That(t, u.Processes == 4, "%d processes", u.Processes)
 	}
 }
 

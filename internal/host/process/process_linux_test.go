@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -73,9 +74,7 @@ func TestOnlyProcessesOfThisUserAreOpened(t *testing.T) {
 			pid := start(t, c.uid, c.program, "-S", "-c", fmt.Sprintf(waits, c.becomes))
 			p, err := Open(pid)
 			foreign := new(ForeignError)
-			if errors.As(err, &foreign) != (c.foreign != 0) || foreign.UID != c.foreign {
-				t.Fatalf("opened: %v", err)
-			}
+			must.That(t, errors.As(err, &foreign) == (c.foreign != 0) && foreign.UID == c.foreign, "opened: %v", err)
 			if err == nil {
 				defer p.Close()
 			} else if p, owner, err := OpenAs(pid); (err == nil) != c.other {
@@ -176,25 +175,19 @@ func TestOnlyRealMemoryAndPipesAreOpened(t *testing.T) {
 		"a pipe of another user's": {open(theirs, unix.O_RDWR|unix.O_NONBLOCK), false, false},
 	} {
 		file, err := p.Memory(c.fd, os.O_RDWR)
-		if (err == nil) != c.memory {
-			t.Errorf("%s as memory: %v", name, err)
-		}
+		check.That(t, (err == nil) == c.memory, "%s as memory: %v", name, err)
 		if err == nil {
 			file.Close()
 		}
 		file, err = p.Pipe(c.fd)
-		if (err == nil) != c.pipe {
-			t.Errorf("%s as a pipe: %v", name, err)
-		}
+		check.That(t, (err == nil) == c.pipe, "%s as a pipe: %v", name, err)
 		if err == nil {
 			file.Close()
 		}
 	}
 	for path, want := range map[string]bool{named: true, pipe: false, "/dev/zero": false, dir: false} {
 		file, err := p.File(path)
-		if (err == nil) != want {
-			t.Errorf("the file %s: %v", path, err)
-		}
+		check.That(t, (err == nil) == want, "the file %s: %v", path, err)
 		if err == nil {
 			file.Close()
 		}

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"testing"
 )
@@ -17,11 +18,7 @@ func TestStatusIsRead(t *testing.T) {
 		}
 	}
 	for signal, want := range map[int]bool{1: true, 2: false, 15: true, 64: false} {
-		if Catches(status, signal) != want {
-			t.Errorf("signal %d: want %v", signal, want)
-		}
+		check.That(t, Catches(status, signal) == want, "signal %d: want %v", signal, want)
 	}
-	if Catches("", 1) {
-		t.Error("a process that has ended catches a signal")
-	}
+	check.That(t, !Catches("", 1), "a process that has ended catches a signal")
 }

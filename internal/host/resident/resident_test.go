@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -83,9 +84,7 @@ func TestAgentWaitsForAJob(t *testing.T) {
 	}
 	last, _ := strconv.Atoi(spare(3))
 	c.Close()
-	if err := <-served; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-served)
 	if err := syscall.Kill(last, 0); err == nil {
 		t.Error("an agent waits for jobs after the end of its resident agent")
 	}
@@ -106,8 +105,6 @@ func TestKilledSpareCostsNoJob(t *testing.T) {
 		t.Errorf("the spare ended with %+v", end)
 	}
 	got := must.Get(s.take())(t)
-	if !got.alive() {
-		t.Error("a job got an agent that had ended")
-	}
+	check.That(t, got.alive(), "a job got an agent that had ended")
 	got.dismiss()
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -43,9 +44,7 @@ func TestAddressesOfAnInterface(t *testing.T) {
 
 func TestOwnAddressesAreTheHosts(t *testing.T) {
 	addrs, err := net.InterfaceAddrs()
-	if err != nil || len(addrs) == 0 {
-		t.Fatalf("%v, %v", addrs, err)
-	}
+	must.That(t, err == nil && len(addrs) != 0, "%v, %v", addrs, err)
 	if len(addrs) > wire.MaxAddresses {
 		lab.Skip(t, "this machine has more addresses than a hello tells of")
 	}
@@ -95,9 +94,8 @@ func TestParseAddress(t *testing.T) {
 		"a cut attribute": {message(syscall.RTM_NEWADDR, far[:5]...), "invalid Prefix"},
 	} {
 		index, got := parseAddress(tc.m)
-		if got.String() != tc.want || got.IsValid() && index != 7 {
-			t.Errorf("%s: interface %d, %s; want %s", name, index, got, tc.want)
-		}
+		check.That(t, got.String() == tc.want && (!got.IsValid() || index == 7),
+			"%s: interface %d, %s; want %s", name, index, got, tc.want)
 	}
 }
 
@@ -119,9 +117,7 @@ func TestForemostAddressesStay(t *testing.T) {
 	all = append(all, of[3], of[2], of[0], of[1])
 	got := foremost(all, 6)
 	want := append(slices.Clone(of), at("veth0", "fe80::1/64", true, false), at("veth1", "fe80::2/64", true, false))
-	if !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	check.That(t, slices.Equal(got, want), "%v, want %v", got, want)
 	if got := foremost(slices.Clone(of), 99); len(got) != len(of) {
 		t.Errorf("%v, want all", got)
 	}
@@ -133,11 +129,7 @@ func TestReadSpeed(t *testing.T) {
 		"0\n": 0} {
 		must.OK(t, os.MkdirAll(filepath.Join(class, "eth0"), 0o755))
 		must.OK(t, os.WriteFile(filepath.Join(class, "eth0", "speed"), []byte(text), 0o644))
-		if got := readSpeed(class, "eth0"); got != want {
-			t.Errorf("%q is %d, want %d", text, got, want)
-		}
+		check.Equal(t, readSpeed(class, "eth0"), want, text)
 	}
-	if got := readSpeed(class, "none"); got != 0 {
-		t.Errorf("no file is %d", got)
-	}
+	check.Equal(t, readSpeed(class, "none"), 0, "no file")
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/host/memexec"
 	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -188,9 +189,8 @@ func TestCoresNearGPUs(t *testing.T) {
 		for _, p := range a.locations() {
 			got = append(got, fmt.Sprintf("%s/%d", p.CPUs, p.Threads))
 		}
-		if strings.Join(got, " ") != tt.want {
-			t.Errorf("%+v near GPUs on nodes %v: %q, want %s", tt.binding, tt.nodes, got, tt.want)
-		}
+		check.That(t, strings.Join(got, " ") == tt.want,
+			"%+v near GPUs on nodes %v: %q, want %s", tt.binding, tt.nodes, got, tt.want)
 	}
 	a := hostWith(withGPUs(files.GPUs(1, 0)), 2, wire.GPUs{}, "")
 	a.own.try = func(topology.Set) error { return syscall.EPERM }
@@ -214,9 +214,7 @@ func TestSlotsOfElasticJobsGetGPUs(t *testing.T) {
 		a.job.Elastic = &wire.Elastic{Slot: 1, Slots: tt.slots, LocalSize: 1}
 		must.OK(t, a.assign())
 		p := a.locations()[0]
-		if got := fmt.Sprint(p.GPUs, " ", strings.Join(a.seats[0].Environ(), " "), " ", p.CPUs); got != tt.want {
-			t.Errorf("%+v: %q, want %q", tt.gpus, got, tt.want)
-		}
+		check.Equal(t, fmt.Sprint(p.GPUs, " ", strings.Join(a.seats[0].Environ(), " "), " ", p.CPUs), tt.want, tt.gpus)
 	}
 }
 
@@ -269,9 +267,7 @@ func TestOpenableGPUs(t *testing.T) {
 		for _, d := range openable(devices, func(path string) error { return tt.errs[path] }) {
 			got = append(got, d.Index)
 		}
-		if !slices.Equal(got, tt.want) {
-			t.Errorf("%v: %v, want %v", tt.errs, got, tt.want)
-		}
+		check.That(t, slices.Equal(got, tt.want), "%v: %v, want %v", tt.errs, got, tt.want)
 	}
 	if got := openable(devices[:3], func(string) error { return syscall.ENOENT }); len(got) != 3 {
 		t.Errorf("before the driver has made its files: %v", got)
@@ -350,9 +346,7 @@ func TestInventoryOfTheHost(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, inv, err)
 			continue
 		}
-		if got := fmt.Sprint(inv.Devices[0].Name, " ", inv.Devices[0].NVLinks); got != tt.want {
-			t.Errorf("%s: %s, want %s", name, got, tt.want)
-		}
+		check.Equal(t, fmt.Sprint(inv.Devices[0].Name, " ", inv.Devices[0].NVLinks), tt.want, name)
 		if all := strings.Join(inv.Warnings, "\n"); (all == "") != (tt.warning == "") ||
 			!strings.Contains(all, tt.warning) {
 			t.Errorf("%s: warnings %q, want %q", name, all, tt.warning)

@@ -8,6 +8,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // nicsOf are addresses of interfaces: "eth0 lo! ib0".
@@ -59,9 +60,7 @@ func TestSocketInterfacesOnlyWhereTheyHelp(t *testing.T) {
 		if tc.wanted != "" {
 			start.Interfaces = strings.Split(tc.wanted, ",")
 		}
-		if got := socketInterfaces(root, start, nicsOf(tc.own), strings.Fields(tc.gpus)); got != tc.want {
-			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
-		}
+		check.Equal(t, socketInterfaces(root, start, nicsOf(tc.own), strings.Fields(tc.gpus)), tc.want, tc.name)
 	}
 }
 
@@ -86,9 +85,7 @@ func TestInterfaceNames(t *testing.T) {
 		if tc.elastic {
 			job.Elastic = &wire.Elastic{}
 		}
-		if got := new(Host).Interfaces(own, job, tc.start); got != tc.want {
-			t.Errorf("%s: %+v, want %+v", name, got, tc.want)
-		}
+		check.Equal(t, new(Host).Interfaces(own, job, tc.start), tc.want, name)
 	}
 	job := wire.Job{Size: 1, Ranks: make([]wire.Rank, 1), Elastic: &wire.Elastic{}}
 	if got := new(Host).Interfaces(nicsOf("lo! eth0"), job,
@@ -116,8 +113,6 @@ func TestInterfaceOf(t *testing.T) {
 		{"10.0.0.1", true, "lo0"}, {"", true, "lo0"},
 		{"10.9.9.9", false, ""}, {"", false, ""},
 	} {
-		if got := interfaceOf(own, tc.addr, tc.alone); got != tc.want {
-			t.Errorf("%q, alone %v: %q, want %q", tc.addr, tc.alone, got, tc.want)
-		}
+		check.Equal(t, interfaceOf(own, tc.addr, tc.alone), tc.want, tc.addr, "alone", tc.alone)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -40,9 +41,8 @@ func TestTheKernelsLimitsAreKnown(t *testing.T) {
 			tc.p.path = "/bin/true"
 			tc.p.argv = append([]string{"/bin/true"}, tc.p.argv...)
 			err := CheckSize(tc.p.path, tc.p.argv, tc.p.env, 8<<20)
-			if (err == nil) != (tc.says == "") || err != nil && !strings.HasPrefix(err.Error(), tc.says) {
-				t.Errorf("%v", err)
-			}
+			check.That(t, (err == nil) == (tc.says == "") && (err == nil || strings.HasPrefix(err.Error(), tc.says)),
+				"%v", err)
 			cmd := exec.Cmd{Path: tc.p.path, Args: tc.p.argv, Env: []string{"A=1"}}
 			for name, value := range tc.p.env {
 				cmd.Env = append(cmd.Env, name+"="+value)
@@ -68,8 +68,7 @@ func TestOpenFilesSuffice(t *testing.T) {
 		{1, 2, FilesLimit(), ""},
 	} {
 		err := CheckFiles(tc.ranks, tc.outputs, tc.limit)
-		if (err == nil) != (tc.hint == "") || err != nil && !strings.Contains(usage.Hint(err), tc.hint) {
-			t.Errorf("%+v: %v", tc, err)
-		}
+		check.That(t, (err == nil) == (tc.hint == "") && (err == nil || strings.Contains(usage.Hint(err), tc.hint)),
+			"%+v: %v", tc, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -17,14 +18,10 @@ import (
 func TestHeldPort(t *testing.T) {
 	held := HoldPort()
 	defer held.Release()
-	if held.Number == 0 {
-		t.Fatal("no port could be held")
-	}
+	must.That(t, held.Number != 0, "no port could be held")
 	other := HoldPort()
 	other.Release()
-	if other.Number == held.Number {
-		t.Errorf("two hold port %d", held.Number)
-	}
+	check.That(t, other.Number != held.Number, "two hold port %d", held.Number)
 	for _, host := range []string{"", "127.0.0.1"} {
 		// it sets SO_REUSEADDR
 		if l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number)); !errors.Is(err, syscall.EADDRINUSE) {
@@ -43,9 +40,7 @@ func TestHeldPort(t *testing.T) {
 			t.Errorf("users %d listen, %v", uids, err)
 		}
 		l, err := net.Listen("tcp", fmt.Sprintf("%s:%d", host, held.Number))
-		if err != nil {
-			t.Fatalf("its owner cannot listen on %q: %v", host, err)
-		}
+		must.OK(t, err, "its owner cannot listen on", host)
 		conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", held.Number))
 		if err != nil {
 			t.Errorf("nobody can dial it: %v", err)

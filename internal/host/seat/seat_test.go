@@ -9,6 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/topology"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -86,13 +87,10 @@ func TestSeats(t *testing.T) {
 		var no *wire.Refuse
 		if errors.As(err, &no) {
 			got = []string{no.What}
-			if no.Code != wire.CodeHostFailed || !strings.Contains(no.Remedy, tc.hint) {
-				t.Errorf("%+v: %+v", tc.binding, no)
-			}
+			check.That(t, no.Code == wire.CodeHostFailed && strings.Contains(no.Remedy, tc.hint),
+				"%+v: %+v", tc.binding, no)
 		}
-		if strings.Join(got, " ") != tc.want {
-			t.Errorf("%+v for %d ranks: %s, want %s", tc.binding, tc.ranks, strings.Join(got, " "), tc.want)
-		}
+		check.Equal(t, strings.Join(got, " "), tc.want, tc.binding, "for", tc.ranks, "ranks")
 	}
 }
 
@@ -108,9 +106,8 @@ func TestSeatsOfARankfile(t *testing.T) {
 		case all[0].CPUs != nil:
 			got = all[0].CPUs.String()
 		}
-		if got != want || err == nil && all[1].CPUs.String() != "6-7" {
-			t.Errorf("slot=%s: %s, want %s", cores, got, want)
-		}
+		check.That(t, got == want && (err != nil || all[1].CPUs.String() == "6-7"),
+			"slot=%s: %s, want %s", cores, got, want)
 	}
 }
 
@@ -132,12 +129,9 @@ func TestBindingThatTheSystemForbids(t *testing.T) {
 	}
 	a.job.Binding.IfSupported = true
 	must.OK(t, a.assign())
-	if got := fmt.Sprint(a.locations()); got != "[{4   1 []} {5   1 []}]" {
-		t.Errorf("places %s", got)
-	}
+	check.Equal(t, fmt.Sprint(a.locations()), "[{4   1 []} {5   1 []}]", "places")
 	a.own = fourCores()
 	must.OK(t, a.assign())
-	if got := fmt.Sprint(a.locations()); got != "[{4 0-1 core 0 of socket 0 1 []} {5 2-3 core 1 of socket 0 1 []}]" {
-		t.Errorf("places %s", got)
-	}
+	check.Equal(t, fmt.Sprint(a.locations()), "[{4 0-1 core 0 of socket 0 1 []} {5 2-3 core 1 of socket 0 1 []}]",
+		"places")
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/files"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -42,9 +43,8 @@ func TestProcessThatWillBeAlone(t *testing.T) {
 			argv = append(argv, filepath.Join(dir, library))
 		}
 		rank, text := alone(lab.StartProcess(t, "env", argv...))
-		if !strings.Contains(text, tt.want) || (text == "") != (tt.want == "") || text != "" && rank != 3 {
-			t.Errorf("%s: rank %d, %q", name, rank, text)
-		}
+		check.That(t, strings.Contains(text, tt.want) && (text == "") == (tt.want == "") && (text == "" || rank == 3),
+			"%s: rank %d, %q", name, rank, text)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -138,9 +139,7 @@ func TestFenceOfAnEpochThatIsOver(t *testing.T) {
 		synctest.Wait()
 		select {
 		case err := <-late:
-			if !errors.Is(err, kv.ErrAborted) {
-				t.Error(err)
-			}
+			check.That(t, errors.Is(err, kv.ErrAborted), "%v", err)
 		default:
 			t.Error("the launcher is told")
 		}
@@ -173,9 +172,7 @@ func TestEpochThatBeganBefore(t *testing.T) {
 			t.Errorf("park = %+v, %v", got, err)
 		}
 	}
-	if left := <-heard; left != 0 {
-		t.Errorf("it says that it left %d", left)
-	}
+	check.Equal(t, <-heard, 0, "it says that it left")
 }
 
 // TestElasticServer has a rank go from one epoch to the next over HTTP.

@@ -42,9 +42,7 @@ func TestUsersAreCheckedWithoutAToken(t *testing.T) {
 	at := must.Get(bufio.NewReader(stdout).ReadString('\n'))(t)
 	_, number, _ := strings.Cut(strings.TrimSpace(at), ":")
 	port, err := strconv.Atoi(number)
-	if err != nil {
-		t.Fatalf("%q: %v", at, err)
-	}
+	must.OK(t, err, at)
 	for rank, tc := range []struct {
 		uid  int
 		want string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/linkage"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -17,9 +18,7 @@ func TestOpenMPI4LeavesNothing(t *testing.T) {
 	s := &Services{job: wire.Job{MPI: wire.MPI{OpenMPI4: []byte("library")}}}
 	must.OK(t, s.openMPI(Options{MPI: MPI{OpenMPI4: true}}))
 	text, err := os.ReadFile(fmt.Sprintf("/proc/self/fd/%d", s.ompi4.Fd()))
-	if string(text) != "library" || err != nil {
-		t.Errorf("ranks would load %q, %v", text, err)
-	}
+	check.That(t, string(text) == "library" && err == nil, "ranks would load %q, %v", text, err)
 	must.OK(t, os.WriteFile(s.folder+"/vader_segment", nil, 0o600))
 	s.Remove()
 	if _, err := os.Stat(s.folder); !os.IsNotExist(err) {
@@ -70,14 +69,10 @@ func TestWhatProgramsNeed(t *testing.T) {
 		if note := got.Note; !strings.Contains(note, tt.note) || (note == "") != (tt.note == "") {
 			t.Errorf("%s: note %q", name, note)
 		}
-		if got.PMIx != slices.Equal(got.Env, []string{"A=1"}) {
-			t.Errorf("%s: environment %q", name, got.Env)
-		}
+		check.That(t, got.PMIx == slices.Equal(got.Env, []string{"A=1"}), "%s: environment %q", name, got.Env)
 		got.Note = ""
 		got.Env = nil
-		if !reflect.DeepEqual(got, tt.want) {
-			t.Errorf("%s: %+v, want %+v", name, got, tt.want)
-		}
+		check.That(t, reflect.DeepEqual(got, tt.want), "%s: %+v, want %+v", name, got, tt.want)
 	}
 }
 
@@ -93,14 +88,10 @@ func TestNumbersOfJobs(t *testing.T) {
 	seen := map[uint32]bool{}
 	for i := range 1000 {
 		n := numberOf(fmt.Sprint("job", i))
-		if int16(n) <= 0 || int16(n>>16) < 0 {
-			t.Fatalf("job %d has number %#x", i, n)
-		}
+		must.That(t, int16(n) > 0 && int16(n>>16) >= 0, "job %d has number %#x", i, n)
 		seen[n] = true
 	}
-	if len(seen) < 990 {
-		t.Errorf("1000 jobs have %d numbers", len(seen))
-	}
+	check.That(t, len(seen) >= 990, "1000 jobs have %d numbers", len(seen))
 }
 
 // A rank that called MPI_Abort ended with that code, however it ended then.
@@ -115,7 +106,5 @@ func TestAbortWins(t *testing.T) {
 			t.Errorf("%+v: %+v", end, got)
 		}
 	}
-	if got := m.end(2, 0, 11, nil); got != (End{Signal: 11}) {
-		t.Errorf("another rank: %+v", got)
-	}
+	check.Equal(t, m.end(2, 0, 11, nil), (End{Signal: 11}), "another rank")
 }

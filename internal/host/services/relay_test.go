@@ -14,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -29,9 +30,7 @@ func relayPair(t *testing.T) (*relay, *wire.Reader) {
 func next[T any](t *testing.T, frames *wire.Reader, want wire.Type) (message T) {
 	t.Helper()
 	f, err := frames.Next()
-	if err == nil && f.Type != want {
-		t.Fatalf("%s came where %s was due", f.Type, want)
-	}
+	must.That(t, err != nil || f.Type == want, "%s came where %s was due", f.Type, want)
 	if err == nil {
 		err = f.Decode(&message)
 	}
@@ -47,9 +46,7 @@ func TestRelayFence(t *testing.T) {
 		fence := func(name string, rank int, value string) {
 			wg.Go(func() {
 				got, err := r.Fence(t.Context(), name, rank, []byte(value))
-				if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-					t.Errorf("rank %d got %q, %v", rank, got, err)
-				}
+				check.That(t, err == nil && fmt.Sprint(got) == fmt.Sprint(want), "rank %d got %q, %v", rank, got, err)
 			})
 		}
 		for round := range 3 { // a name can be used again
@@ -115,9 +112,8 @@ func TestRelayGet(t *testing.T) {
 			wg.Go(func() {
 				key := fmt.Sprint("key", i)
 				value, found, err := r.Get(t.Context(), key, getTime)
-				if err != nil || found != (i > 0) || string(value) != strings.Repeat(key, i) {
-					t.Errorf("%s: %q, %v, %v", key, value, found, err)
-				}
+				check.That(t, err == nil && found == (i > 0) && string(value) == strings.Repeat(key, i),
+					"%s: %q, %v, %v", key, value, found, err)
 			})
 		}
 		var asked []wire.Get
@@ -132,9 +128,7 @@ func TestRelayGet(t *testing.T) {
 		}
 		r.value(wire.Value{ID: 1000})
 		wg.Wait()
-		if len(r.gets) != 0 {
-			t.Errorf("%d questions are still open", len(r.gets))
-		}
+		check.That(t, len(r.gets) == 0, "%d questions are still open", len(r.gets))
 	})
 }
 
@@ -145,9 +139,7 @@ func TestRelayAsksAgain(t *testing.T) {
 		go func() {
 			for _, want := range []time.Duration{getTime, getTime, time.Second} {
 				g := next[wire.Get](t, frames, wire.TypeGet)
-				if g.Wait != want {
-					t.Errorf("asked to wait for %v, want %v", g.Wait, want)
-				}
+				check.Equal(t, g.Wait, want, "asked to wait for")
 				r.value(wire.Value{ID: g.ID, Found: g.Wait == time.Second})
 			}
 		}()
@@ -201,9 +193,7 @@ func TestRelayPutAndLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, frames := relayPair(t)
 		go func() {
-			if err := r.Put("k", []byte{0, 255}); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, r.Put("k", []byte{0, 255}))
 			r.Lost(2, 0, "reset")
 			r.Left(2, 1, "closed")
 			r.Note(3, kv.Note{Text: "waits", Stall: true})
@@ -211,9 +201,7 @@ func TestRelayPutAndLost(t *testing.T) {
 		if p := next[wire.Put](t, frames, wire.TypePut); p.Key != "k" || string(p.Value) != "\x00\xff" {
 			t.Errorf("put %+v", p)
 		}
-		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{By: 2, Rank: 0, Cause: "reset"}) {
-			t.Errorf("lost %+v", l)
-		}
+		check.Equal(t, next[wire.Lost](t, frames, wire.TypeLost), (wire.Lost{By: 2, Rank: 0, Cause: "reset"}), "lost")
 		if l := next[wire.Lost](t, frames, wire.TypeLost); l != (wire.Lost{
 			By:    2,
 			Rank:  1,
@@ -222,9 +210,8 @@ func TestRelayPutAndLost(t *testing.T) {
 		}) {
 			t.Errorf("left %+v", l)
 		}
-		if n := next[wire.Note](t, frames, wire.TypeNote); n != (wire.Note{By: 3, Text: "waits", Stall: true}) {
-			t.Errorf("note %+v", n)
-		}
+		check.Equal(t, next[wire.Note](t, frames, wire.TypeNote), (wire.Note{By: 3, Text: "waits", Stall: true}),
+			"note")
 		if err := r.Put(strings.Repeat("k", kv.MaxKey+1), nil); err == nil {
 			t.Error("no bound on keys")
 		}
@@ -285,9 +272,7 @@ func TestRelayKeepsTheFirstAbort(t *testing.T) {
 	r.abort(wire.Abort{Rank: 2, Host: "h", Cause: "second"})
 	<-r.Aborted()
 	want := `{"rank":1,"host":"h","cause":"first"}`
-	if got := string(r.AbortInfo()); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	check.Equal(t, string(r.AbortInfo()), want)
 }
 
 func TestRelaySaysThatTheLauncherIsGone(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestStartupReportsARankThatOthersWaitFor(t *testing.T) {
@@ -26,9 +27,7 @@ func TestStartupReportsARankThatOthersWaitFor(t *testing.T) {
 		})
 		story.does(s)
 		s.end()
-		if !slices.Equal(got, story.want) {
-			t.Errorf("%s: reports %v, want %v", name, got, story.want)
-		}
+		check.That(t, slices.Equal(got, story.want), "%s: reports %v, want %v", name, got, story.want)
 	}
 }
 
@@ -49,7 +48,5 @@ func TestSlowStartupTellsWhoHasCome(t *testing.T) {
 	}
 	s.end()
 	s.enter(1)
-	if len(told) > 0 {
-		t.Error("the launcher is told after the start-up")
-	}
+	check.That(t, len(told) == 0, "the launcher is told after the start-up")
 }

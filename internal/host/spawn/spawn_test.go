@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -80,9 +81,8 @@ func TestWorldOfTwoHosts(t *testing.T) {
 	if got := []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}; !slices.Equal(got, []int{0, 1, 1}) {
 		t.Errorf("programs %v", got)
 	}
-	if r.Of(6) != w || r.Of(5) != nil || w.RankOf(6) != 2 || w.RankOf(7) != -1 {
-		t.Error("a rank is not found by its number, or one of another host is")
-	}
+	check.That(t, r.Of(6) == w && r.Of(5) == nil && w.RankOf(6) == 2 && w.RankOf(7) == -1,
+		"a rank is not found by its number, or one of another host is")
 	r.Ended(4)
 	if got := r.Numbers(); !slices.Equal(got, []int{6}) {
 		t.Errorf("%v run", got)
@@ -121,9 +121,8 @@ func TestFenceOfAWorld(t *testing.T) {
 		for rank, value := range []string{"a", "b", "c"} {
 			wg.Go(func() {
 				all, err := worlds[rank%2].Fence(t.Context(), shared, name, rank, []byte(value))
-				if err != nil || len(all) != 3 || string(slices.Concat(all...)) != "abc" {
-					t.Errorf("rank %d: %q, %v", rank, all, err)
-				}
+				check.That(t, err == nil && len(all) == 3 && string(slices.Concat(all...)) == "abc",
+					"rank %d: %q, %v", rank, all, err)
 			})
 		}
 		wg.Wait()

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
@@ -20,9 +21,8 @@ func TestReadCaches(t *testing.T) {
 		t.Errorf("it has %s units, want %s", strings.Join(got, " "), want)
 	}
 	sets, err := m.Bind(Policy{Unit: L3, Over: L3}, 4)
-	if fmt.Sprint(sets) != "[0-1,8-9 2-3,10-11 4-5,12-13 6-7,14-15]" || err != nil {
-		t.Errorf("L3 caches: %v, %v", sets, err)
-	}
+	check.That(t, fmt.Sprint(sets) == "[0-1,8-9 2-3,10-11 4-5,12-13 6-7,14-15]" && err == nil,
+		"L3 caches: %v, %v", sets, err)
 	bare := box(2, 2, 2, 1)
 	bare.readCaches(tree(""))
 	if bare.Count(L2) != 8 || bare.Count(L3) != 2 {
@@ -42,9 +42,8 @@ func TestPickCores(t *testing.T) {
 		"": `"" names no core`,
 	} {
 		got, err := m.Pick(text)
-		if err != nil && err.Error() != want || err == nil && got.String() != want {
-			t.Errorf("%q: %v, %v; want %s", text, got, err, want)
-		}
+		check.That(t, (err == nil || err.Error() == want) && (err != nil || got.String() == want),
+			"%q: %v, %v; want %s", text, got, err, want)
 	}
 }
 
@@ -64,8 +63,6 @@ func TestCoresInOrder(t *testing.T) {
 			got = fmt.Sprint(sets)
 			err = bindErr
 		}
-		if got != want {
-			t.Errorf("%q: %s, %v; want %s", list, got, err, want)
-		}
+		check.That(t, got == want, "%q: %s, %v; want %s", list, got, err, want)
 	}
 }

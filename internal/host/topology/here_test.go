@@ -1,19 +1,17 @@
 package topology
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"runtime"
 	"testing"
 )
 
 func TestSetAffinity(t *testing.T) {
 	all, err := Affinity()
-	if err != nil || len(all) == 0 {
-		t.Fatalf("%v, %v", all, err)
-	}
+	must.That(t, err == nil && len(all) != 0, "%v, %v", all, err)
 	m, err := Here()
-	if err != nil || len(m) != len(all) {
-		t.Fatalf("%v is all that %v may be, %v", m, all, err)
-	}
+	must.That(t, err == nil && len(m) == len(all), "%v is all that %v may be, %v", m, all, err)
 	if cores := Cores(); cores < 1 || cores > len(all) {
 		t.Errorf("%d cores of %d hardware threads", cores, len(all))
 	}
@@ -35,7 +33,5 @@ func TestSetAffinity(t *testing.T) {
 	if got := <-bound; got.err != nil || got.set.String() != last.String() {
 		t.Errorf("bound to %s: %s, %v", last, got.set, got.err)
 	}
-	if SetAffinity(nil) == nil {
-		t.Error("bound to nothing")
-	}
+	check.That(t, SetAffinity(nil) != nil, "bound to nothing")
 }

@@ -3,6 +3,7 @@ package topology
 import (
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io/fs"
 	"os"
@@ -74,9 +75,8 @@ func TestRead(t *testing.T) {
 		for _, c := range m {
 			got = append(got, fmt.Sprintf("%d:c%dn%ds%d", c.ID, c.Core, c.Node, c.Socket))
 		}
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s is %s, %v; want %s", name, strings.Join(got, " "), err, want)
-		}
+		check.That(t, err == nil && strings.Join(got, " ") == want,
+			"%s is %s, %v; want %s", name, strings.Join(got, " "), err, want)
 	}
 	for _, broken := range []string{"", "devices/system/cpu/online x"} {
 		if m, err := Read(tree(broken)); err == nil {
@@ -96,9 +96,7 @@ func TestReadAsLscpuDoes(t *testing.T) {
 			theirs[cpu] = [3]int{core, socket, node}
 		}
 	}
-	if len(m) != len(theirs) {
-		t.Fatalf("%d hardware threads, lscpu has %d", len(m), len(theirs))
-	}
+	must.That(t, len(m) == len(theirs), "%d hardware threads, lscpu has %d", len(m), len(theirs))
 	for _, a := range m {
 		for _, b := range m {
 			x := theirs[a.ID]
@@ -185,9 +183,7 @@ func TestBind(t *testing.T) {
 		{"nothing", nil, Policy{Unit: Core, Over: Socket, Overload: true}, 1, "1 rank needs 1 core, and there are 0"},
 		{"all that there is", large, Policy{Unit: Whole, Overload: true}, 2, "0-15 0-15"},
 	} {
-		if got := bound(tc.machine, tc.policy, tc.ranks); got != tc.want {
-			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
-		}
+		check.Equal(t, bound(tc.machine, tc.policy, tc.ranks), tc.want, tc.name)
 	}
 }
 
@@ -218,15 +214,12 @@ func TestBindNeverOverloads(t *testing.T) {
 					users := map[string]int{}
 					for _, s := range sets {
 						users[s.String()]++
-						if unit == Core && m.CoresOf(s) != each {
-							t.Fatalf("%d ranks with %d of %v get %v", ranks, each, m, sets)
-						}
+						must.That(t, unit != Core || m.CoresOf(s) == each,
+							"%d ranks with %d of %v get %v", ranks, each, m, sets)
 					}
 					for set, n := range users {
 						s, _ := ParseSet(set)
-						if n > m.CoresOf(s) {
-							t.Fatalf("%d ranks by %v of %v: %d on %s", ranks, unit, m, n, set)
-						}
+						must.That(t, n <= m.CoresOf(s), "%d ranks by %v of %v: %d on %s", ranks, unit, m, n, set)
 					}
 				}
 			}
@@ -237,15 +230,12 @@ func TestBindNeverOverloads(t *testing.T) {
 					users := map[int]bool{}
 					for _, s := range fits(t, m, Policy{Unit: Core, Over: over, Fill: fill}, ranks) {
 						for _, id := range s {
-							if users[id] {
-								t.Errorf("%d ranks over %v of %v: two on thread %d", ranks, over, m, id)
-							}
+							check.That(t, !users[id], "%d ranks over %v of %v: two on thread %d", ranks, over, m, id)
 							users[id] = true
 						}
 					}
-					if len(users) < ranks {
-						t.Fatalf("%d ranks over %v of %v have %d threads", ranks, over, m, len(users))
-					}
+					must.That(t, len(users) >= ranks,
+						"%d ranks over %v of %v have %d threads", ranks, over, m, len(users))
 				}
 			}
 		}
@@ -256,9 +246,7 @@ func TestBindNeverOverloads(t *testing.T) {
 func fits(t *testing.T, m Machine, p Policy, ranks int) []Set {
 	t.Helper()
 	sets, err := m.Bind(p, ranks)
-	if err != nil || len(sets) != ranks {
-		t.Fatalf("%d ranks by %+v of %v: %v, %v", ranks, p, m, sets, err)
-	}
+	must.That(t, err == nil && len(sets) == ranks, "%d ranks by %+v of %v: %v, %v", ranks, p, m, sets, err)
 	return sets
 }
 
@@ -275,9 +263,7 @@ func TestDescribe(t *testing.T) {
 			t.Errorf("%s is %q, want %q", cpus, got, want)
 		}
 	}
-	if got := Flat(Set{3, 5}).Describe(Set{5}); got != "core 1 of socket 0" {
-		t.Errorf("on a machine without a topology: %s", got)
-	}
+	check.Equal(t, Flat(Set{3, 5}).Describe(Set{5}), "core 1 of socket 0", "on a machine without a topology")
 }
 
 func TestParseSet(t *testing.T) {
@@ -311,14 +297,10 @@ func TestQuota(t *testing.T) {
 			"-1\nsys/fs/cgroup/cpu/cpu.cfs_period_us 100000", 0},
 		"nonsense": {"proc/self/cgroup 0::../../x\nsys/fs/cgroup/cpu.max 1", 0},
 	} {
-		if got := Quota(tree(tc.files)); got != tc.want {
-			t.Errorf("%s: %v, want %v", name, got, tc.want)
-		}
+		check.Equal(t, Quota(tree(tc.files)), tc.want, name)
 	}
 	m := box(1, 1, 4, 2)
 	for quota, want := range map[float64]int{0: 4, 0.5: 1, 1.9: 1, 3: 3, 64: 4} {
-		if got := m.Room(quota); got != want {
-			t.Errorf("with the time of %v CPUs there is room for %d, want %d", quota, got, want)
-		}
+		check.Equal(t, m.Room(quota), want, "with the time of", quota, "CPUs there is room for")
 	}
 }

@@ -3,6 +3,7 @@ package pmi
 import (
 	"bufio"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"strings"
@@ -47,9 +48,7 @@ func TestConversationOfPMI2(t *testing.T) {
 	j.begin2(0)
 	j.begin2(1)
 	j.ask(2, "cmd=init pmi_version=1 pmi_subversion=1", "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0")
-	if !j.hosts[0].Inside(1) {
-		t.Error("a rank after fullinit is not inside")
-	}
+	check.That(t, j.hosts[0].Inside(1), "a rank after fullinit is not inside")
 	j.exchange(0, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=kvs_1;")
 	j.exchange(0, "cmd=info-getjobattr;key=PMI_process_mapping;",
 		"cmd=info-getjobattr-response;rc=0;found=TRUE;value=(vector,(0,1,2),(1,1,1));")
@@ -80,13 +79,9 @@ func TestConversationOfPMI2(t *testing.T) {
 	j.exchange(0, "cmd=spawn;ncmds=1;subcmd=x;maxprocs=1;argc=0;",
 		"cmd=spawn-response;rc=-1;errmsg=gorun_spawns_no_ranks_over_PMI-2;")
 	j.exchange(0, "cmd=finalize;", "cmd=finalize-response;rc=0;")
-	if j.hosts[0].Inside(0) {
-		t.Error("a rank after finalize is inside")
-	}
+	check.That(t, !j.hosts[0].Inside(0), "a rank after finalize is inside")
 	j.send(1, "cmd=abort;isworld=TRUE;msg=why;; not;exitcode=42;")
-	if got := <-j.aborts; got != [2]int{1, 42} {
-		t.Errorf("aborted: %v", got)
-	}
+	check.Equal(t, <-j.aborts, [2]int{1, 42}, "aborted")
 }
 
 // Attributes belong to a host, and a rank can wait for one.
@@ -104,9 +99,8 @@ func TestAttributesOfAHost(t *testing.T) {
 	for i := range maxAttributes/maxValue + 1 {
 		j.send(0, fmt.Sprintf("cmd=info-putnodeattr;key=k%d;value=%s;", i, strings.Repeat("x", maxValue)))
 		answer, err := (&pmi2Codec{}).read(j.lines[0])
-		if err != nil || i < 1000 && strings.Contains(answer, "errmsg") {
-			t.Fatalf("attribute %d: %q, %v", i, answer, err)
-		}
+		must.That(t, err == nil && (i >= 1000 || !strings.Contains(answer, "errmsg")),
+			"attribute %d: %q, %v", i, answer, err)
 		if strings.Contains(answer, "errmsg") {
 			return
 		}
@@ -120,9 +114,7 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 	j.ask(0, "cmd=init pmi_version=2 pmi_subversion=0", "cmd=response_to_init pmi_version=2 pmi_subversion=0 rc=0")
 	j.exchange(0, "cmd=kvs-put;key=a;value=b;", "cmd=kvs-put-response;rc=-1;errmsg=fullinit_must_come_first;")
 	j.exchange(0, "cmd=kvs-fence;", "cmd=kvs-fence-response;rc=-1;errmsg=fullinit_must_come_first;")
-	if j.hosts[0].Inside(0) {
-		t.Error("inside before fullinit")
-	}
+	check.That(t, !j.hosts[0].Inside(0), "inside before fullinit")
 	j.exchange(0, "cmd=fullinit;",
 		"cmd=fullinit-response;rc=0;pmi-version=2;pmi-subversion=0;rank=0;size=1;appnum=0;debugged=FALSE;pmiverbose=FALSE;")
 	for _, bad := range []string{"", ";", "x", "cmd", "cmd=", "cmd=;", "a=b;", "cmd=job-getid", "cmd=job-getid;x",
@@ -142,9 +134,8 @@ func TestPMI2RefusesPolitely(t *testing.T) {
 	for i := range maxPuts/maxValue + 1 {
 		j.send(0, fmt.Sprintf("cmd=kvs-put;key=k%d;value=%s;", i, strings.Repeat("x", maxValue)))
 		answer := must.Get((&pmi2Codec{}).read(j.lines[0]))(t)
-		if i == maxPuts/maxValue && !strings.Contains(answer, "too_much_between_two_barriers") {
-			t.Errorf("a rank puts without bound: %q", answer)
-		}
+		check.That(t, i != maxPuts/maxValue || strings.Contains(answer, "too_much_between_two_barriers"),
+			"a rank puts without bound: %q", answer)
 	}
 	j.exchange(0, "cmd=nonsense x;", "cmd=nonsense_x-response;rc=-1;errmsg=gorun_does_not_serve_this_over_PMI-2;")
 	j.exchange(0, "cmd=job-getid;", "cmd=job-getid-response;rc=0;jobid=kvs_1;")
@@ -207,9 +198,8 @@ func FuzzPairs(f *testing.F) {
 				continue
 			}
 			framed, err := p.read(bufio.NewReader(strings.NewReader(p.frame(act.line))))
-			if err != nil || framed != act.line {
-				t.Errorf("%q is answered %q, which is read as %q, %v", message, act.line, framed, err)
-			}
+			check.That(t, err == nil && framed == act.line,
+				"%q is answered %q, which is read as %q, %v", message, act.line, framed, err)
 			r, err := parsePairs(act.line)
 			if err != nil || !strings.HasSuffix(r.command, "-response") || r.words["rc"] == "" ||
 				len(act.line) > 4<<10 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
@@ -181,13 +182,9 @@ func TestConversation(t *testing.T) {
 		}
 		j.ask(0, fmt.Sprintf("cmd=put kvsname=kvs_1 key=round value=%d", round), "cmd=put_result rc=0 msg=success")
 	}
-	if !j.hosts[0].Inside(1) {
-		t.Error("rank 1 is not inside")
-	}
+	check.That(t, j.hosts[0].Inside(1), "rank 1 is not inside")
 	j.ask(1, "cmd=finalize", "cmd=finalize_ack")
-	if j.hosts[0].Inside(1) || !j.hosts[0].Inside(0) {
-		t.Error("finalize counts for its own rank only")
-	}
+	check.That(t, !j.hosts[0].Inside(1) && j.hosts[0].Inside(0), "finalize counts for its own rank only")
 }
 
 func TestRefusals(t *testing.T) {
@@ -270,9 +267,7 @@ func TestServices(t *testing.T) {
 func TestAbort(t *testing.T) {
 	j := newJob(t, 2)
 	j.say(1, "cmd=abort exitcode=42 message=why not")
-	if got := <-j.aborts; got != [2]int{1, 42} {
-		t.Errorf("aborted: %v", got)
-	}
+	check.Equal(t, <-j.aborts, [2]int{1, 42}, "aborted")
 }
 
 // Over PMI_PORT a rank says first who it is, with PMI-2 in its second message; nobody may be a rank
@@ -335,9 +330,7 @@ func TestMapping(t *testing.T) {
 		{[]int{0, 0, 1, 0}, "(vector,(0,1,2),(1,1,1),(0,1,1))"},
 		{[]int{0, 0, 1, 1, 2, 0, 0, 1, 1, 2}, "(vector,(0,2,2),(2,1,1))"},
 	} {
-		if got := Mapping(tc.nodes); got != tc.want {
-			t.Errorf("%v: %s, want %s", tc.nodes, got, tc.want)
-		}
+		check.Equal(t, Mapping(tc.nodes), tc.want, tc.nodes)
 	}
 	var odd []int
 	for i := range 1000 {
@@ -370,9 +363,7 @@ func FuzzClient(f *testing.F) {
 				for k, v := range act.puts {
 					bytes += len(k) + len(v)
 				}
-				if bytes > maxPuts {
-					t.Errorf("%d bytes for one barrier", bytes)
-				}
+				check.That(t, bytes <= maxPuts, "%d bytes for one barrier", bytes)
 			}
 		}
 	})

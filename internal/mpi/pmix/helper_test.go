@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -122,9 +123,7 @@ func TestHelperTakesNoBrokenMessage(t *testing.T) {
 		if m, err := receive(s); err != nil || m.kind != failed {
 			t.Errorf("%s: a message of type %q, %v", name, m.kind, err)
 		}
-		if report := s.end(); report != "" {
-			t.Errorf("%s: %s", name, report)
-		}
+		check.Equal(t, s.end(), "", name)
 	}
 }
 
@@ -191,9 +190,7 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	if err := rank.Wait(); err != nil {
 		t.Errorf("the rank: %v: %s", err, &out)
 	}
-	if threads > 20 {
-		t.Errorf("%d questions cost %d threads", questions, threads)
-	}
+	check.That(t, threads <= 20, "%d questions cost %d threads", questions, threads)
 	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
 		name, status, _ := strings.Cut(line, ": ")
 		if found := !strings.HasPrefix(status, "-"); found != (name == "good" || slices.Contains(
@@ -201,9 +198,8 @@ func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 			t.Errorf("%s", line)
 		}
 	}
-	if !strings.Contains(out.String(), "good: 0 ocean\n") || len(published) != 3 {
-		t.Errorf("%d values are published, %s", len(published), &out)
-	}
+	check.That(t, strings.Contains(out.String(), "good: 0 ocean\n") && len(published) == 3,
+		"%d values are published, %s", len(published), &out)
 	if report := s.end(); report != "" {
 		t.Error(report)
 	}

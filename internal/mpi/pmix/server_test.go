@@ -3,6 +3,7 @@ package pmix
 import (
 	"context"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
@@ -102,9 +103,8 @@ func startHelper(t *testing.T, s Store, greeting frame) (*helper, error) {
 		Library: "/lib/libpmix.so.2",
 		Store:   s,
 		Start: func(path string, argv, _ []string, files []*os.File) error {
-			if path != "/proc/self/fd/4" || !slices.Equal(argv, []string{"gorun-pmix", "/lib/libpmix.so.2"}) {
-				t.Errorf("it started %s %q", path, argv)
-			}
+			check.That(t, path == "/proc/self/fd/4" && slices.Equal(argv, []string{"gorun-pmix", "/lib/libpmix.so.2"}),
+				"it started %s %q", path, argv)
 			var err error
 			if h.Conn, err = net.FileConn(files[3]); err == nil && greeting != nil {
 				err = greeting.send(h)
@@ -220,9 +220,7 @@ func pair(t *testing.T) [2]*helper {
 			numbers = append(numbers, m.number())
 		}
 		want := []int{0, 0, 0, 4, host, 4, 2, 2, 2, host, host + 2, 0, 0, 0, 0, 1, 0, 0, 1, 0, 1, 1, 0, 1, 1, 1, 1}
-		if !slices.Equal(numbers, want) {
-			t.Errorf("the job is %v, want %v", numbers, want)
-		}
+		check.That(t, slices.Equal(numbers, want), "the job is %v, want %v", numbers, want)
 		h.send(environment, []int{0, host}, "A=1\x00B=\x00")
 		h.send(environment, []int{0, host + 2}, "A=2\x00")
 		h.send(ready, nil)
@@ -269,9 +267,7 @@ func TestFetch(t *testing.T) {
 		world := m.number()
 		rank := m.number()
 		item := string(m.text())
-		if world != 0 || rank != 3 || item != tt.item {
-			t.Errorf("host b is asked for %q of rank %d", item, rank)
-		}
+		check.That(t, world == 0 && rank == 3 && item == tt.item, "host b is asked for %q of rank %d", item, rank)
 		helpers[1].send(held, []int{id, tt.good}, tt.data)
 		if s, got := helpers[0].answered(9 + n); s != tt.want || got != tt.data {
 			t.Errorf("status %d, %q", s, got)
@@ -354,9 +350,7 @@ func TestAbortAndEnds(t *testing.T) {
 	h := pair(t)[0]
 	h.send(entered, []int{0, 0})
 	h.send(abort, []int{7, 0, 0, -3}, "why")
-	if got := <-h.aborted; got != [2]int{0, -3} {
-		t.Errorf("aborted %v", got)
-	}
+	check.Equal(t, <-h.aborted, [2]int{0, -3}, "aborted")
 	if m := h.next(answer); m.number() != 7 || m.number() != 0 {
 		t.Error("the rank that aborts is not answered")
 	}
@@ -366,12 +360,8 @@ func TestAbortAndEnds(t *testing.T) {
 	m := h.next(echo)
 	h.send(left, []int{0, 0})
 	h.send(echo, []int{m.number()})
-	if <-inside {
-		t.Error("rank 0 is inside after it has left")
-	}
-	if h.server.Inside(2) {
-		t.Error("rank 2 is inside before it has entered")
-	}
+	check.That(t, !<-inside, "rank 0 is inside after it has left")
+	check.That(t, !h.server.Inside(2), "rank 2 is inside before it has entered")
 }
 
 // request is a spawn request of rank 0 of a world: of each number of ranks one program.
@@ -408,10 +398,8 @@ func TestSpawnedWorld(t *testing.T) {
 	of := m.number()
 	by := m.number()
 	universe := m.number()
-	if world != 1 || of != 0 || by != 0 ||
-		universe != 3 {
-		t.Errorf("world %d of rank %d of world %d, universe %d", world, by, of, universe)
-	}
+	check.That(t, world == 1 && of == 0 && by == 0 && universe == 3,
+		"world %d of rank %d of world %d, universe %d", world, by, of, universe)
 	h.send(environment, []int{1, 2}, "B=1\x00")
 	h.send(ready, nil)
 	if s, name := h.answered(7); s != done || name != "j_1" {
@@ -421,9 +409,7 @@ func TestSpawnedWorld(t *testing.T) {
 		t.Errorf("environment %q", got)
 	}
 	h.send(abort, []int{8, 1, 2, 3}, "why")
-	if got := <-h.aborted; got != [2]int{14, 3} {
-		t.Errorf("aborted %v", got)
-	}
+	check.Equal(t, <-h.aborted, [2]int{14, 3}, "aborted")
 	h.answered(8)
 	// Its ranks spawn too. A request that is refused gets an answer.
 	h.put(request(9, 1, 1, 1))

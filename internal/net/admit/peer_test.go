@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -31,9 +32,7 @@ func TestPeerUID(t *testing.T) {
 		if uid, found := inTables(t, peer); !found || uid != uint32(os.Getuid()) {
 			t.Errorf("%s: in the tables uid %d, %v", host, uid, found)
 		}
-		if PeerOf(peer) != Own {
-			t.Errorf("%s is not taken for our own", host)
-		}
+		check.That(t, PeerOf(peer) == Own, "%s is not taken for our own", host)
 		conn.Close()
 		if uid, err := PeerUID(peer); !errors.Is(err, ErrPeerUnknown) || PeerOf(peer) != Elsewhere {
 			t.Errorf("%s, closed: uid %d, %v; a closed socket reads as root's", host, uid, err)
@@ -46,9 +45,7 @@ func TestPeerUID(t *testing.T) {
 func inTables(t *testing.T, conn net.Conn) (uid uint32, found bool) {
 	t.Helper()
 	uid, err := tableUID(unmapped(conn.RemoteAddr().(*net.TCPAddr)), unmapped(conn.LocalAddr().(*net.TCPAddr)))
-	if err != nil && !errors.Is(err, ErrPeerUnknown) {
-		t.Error(err)
-	}
+	check.That(t, err == nil || errors.Is(err, ErrPeerUnknown), "%v", err)
 	return uid, err == nil
 }
 
@@ -124,9 +121,7 @@ func TestPeerUIDOfAResetConnection(t *testing.T) {
 			break
 		}
 	}
-	if want[len(want)-1] != nil {
-		t.Fatal("no address could be used twice")
-	}
+	must.That(t, want[len(want)-1] == nil, "no address could be used twice")
 	for _, want := range want {
 		conn := must.Get(l.Accept())(t)
 		if uid, err := PeerUID(conn); !errors.Is(err, want) {

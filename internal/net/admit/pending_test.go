@@ -2,6 +2,7 @@ package admit
 
 import (
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"net"
 	"testing"
@@ -51,21 +52,15 @@ func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
 	for range 2 * bounds.Other {
 		come()
 	}
-	if closed(others[1]) {
-		t.Error("pending connections closed one that had shown a token")
-	}
+	check.That(t, !closed(others[1]), "pending connections closed one that had shown a token")
 	peer = Own
 	for range bounds.Own {
 		come()
 	}
-	if !closed(mine) {
-		t.Error("own connections have no bound")
-	}
+	check.That(t, closed(mine), "own connections have no bound")
 	if n := p.Len(); n != bounds.Own+bounds.Other+1 {
 		t.Errorf("%d are pending", n)
 	}
 	p.Close()
-	if !closed(remote) || !closed(come()) {
-		t.Error("connections stay open after the end")
-	}
+	check.That(t, closed(remote) && closed(come()), "connections stay open after the end")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -65,9 +66,7 @@ func TestEveryHostConnectsOnce(t *testing.T) {
 	}
 	for range 2 {
 		a := <-arrivals
-		if a.Hello.Build != "build" {
-			t.Errorf("%+v", a.Hello)
-		}
+		check.That(t, a.Hello.Build == "build", "%+v", a.Hello)
 		if _, err := io.WriteString(a, a.Hello.Host); err != nil {
 			t.Error(err)
 		}
@@ -121,9 +120,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	default:
 	}
 	conn, err := Dial(t.Context(), local(l), "", Hello{"n2", ""})
-	if err != nil {
-		t.Fatalf("the last host: %v", err)
-	}
+	must.OK(t, err, "the last host")
 	defer conn.Close()
 	if a := <-arrivals; a.Hello.Host != "n2" {
 		t.Errorf("%+v", a.Hello)
@@ -162,9 +159,7 @@ func record(t *testing.T, l *Listener, host string) (sent []byte) {
 	conn := must.Get(Dial(t.Context(), ticket, "", Hello{host, ""}))(t)
 	conn.Close()
 	copied.Wait()
-	if len(sent) == 0 {
-		t.Fatal("nothing was recorded")
-	}
+	must.That(t, len(sent) != 0, "nothing was recorded")
 	return sent
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/gorun/gorun/internal/net/frames"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -128,9 +129,7 @@ func TestConnectionsHaveRoomForSessions(t *testing.T) {
 		_, release := must.GetTwo(h.take(t.Context()))(t)
 		releases = append(releases, release)
 	}
-	if len(dialed) != 3 {
-		t.Errorf("%d connections", len(dialed))
-	}
+	check.That(t, len(dialed) == 3, "%d connections", len(dialed))
 	for _, release := range releases {
 		release()
 	}
@@ -147,9 +146,7 @@ func TestKeeperDrains(t *testing.T) {
 	k := New(nil, quiet)
 	end, ok := k.begin()
 	active, _, changed := k.Use()
-	if !ok || active != 1 {
-		t.Fatalf("%v, %d requests", ok, active)
-	}
+	must.That(t, ok && active == 1, "%v, %d requests", ok, active)
 	k.Drain()
 	<-changed
 	if _, ok := k.begin(); ok {
@@ -184,9 +181,7 @@ func TestResidentStartsAgents(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if !r.Alive() {
-		t.Error("the resident agent has ended")
-	}
+	check.That(t, r.Alive(), "the resident agent has ended")
 }
 
 // Agents end when the keeper does, and a command that is no resident agent is an error.
@@ -301,9 +296,7 @@ func TestClientThatGoesEndsOnlyItsOwn(t *testing.T) {
 	must.OK(t, server.Listen())
 	defer server.Close()
 	keepers, err := place.Keepers()
-	if err != nil || len(keepers) != 1 || keepers[0].ID != server.ID() {
-		t.Fatalf("%+v, %v", keepers, err)
-	}
+	must.That(t, err == nil && len(keepers) == 1 && keepers[0].ID == server.ID(), "%+v, %v", keepers, err)
 	for path, want := range map[string]Request{
 		PathRun: {Identity: "way", Argv: wire.Texts{"cat", "-rw-r-----"}},
 		PathPut: {Identity: "way", Name: "cat", Mode: 0o640},

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
@@ -65,9 +66,7 @@ func TestServerRevealsNothingWithoutAToken(t *testing.T) {
 	t.Cleanup(func() {
 		b.store.mu.Lock()
 		defer b.store.mu.Unlock()
-		if len(b.store.values) != 0 {
-			t.Errorf("requests without a token left %v", b.store.values)
-		}
+		check.That(t, len(b.store.values) == 0, "requests without a token left %v", b.store.values)
 	})
 	for name, tc := range unauthenticated(d.Addr()) {
 		t.Run(name, func(t *testing.T) {
@@ -78,9 +77,7 @@ func TestServerRevealsNothingWithoutAToken(t *testing.T) {
 			_, _ = io.WriteString(conn, tc.send)
 			answer, _ := io.ReadAll(conn) // to the end: one answer, and then it is closed
 			line, _, _ := bytes.Cut(answer, []byte("\r\n"))
-			if !bytes.HasPrefix(line, []byte(tc.want)) {
-				t.Errorf("answered %q", answer)
-			}
+			check.That(t, bytes.HasPrefix(line, []byte(tc.want)), "answered %q", answer)
 			if n := bytes.Count(answer, []byte("HTTP/1.1 ")); n != 1 {
 				t.Errorf("%d answers: %q", n, answer)
 			}
@@ -88,9 +85,7 @@ func TestServerRevealsNothingWithoutAToken(t *testing.T) {
 				len(body) > 0 {
 				t.Errorf("more than a word: %q", body)
 			}
-			if bytes.Contains(answer, []byte("a2V5")) {
-				t.Errorf("the job's key is in %q", answer)
-			}
+			check.That(t, !bytes.Contains(answer, []byte("a2V5")), "the job's key is in %q", answer)
 		})
 	}
 }
@@ -115,9 +110,7 @@ func TestServerRefusesAllAlike(t *testing.T) {
 		resp.Header.Del("Date")
 		seen[fmt.Sprint(resp.Status, resp.Header)] = name
 	}
-	if len(seen) != 1 {
-		t.Errorf("refusals differ: %v", seen)
-	}
+	check.That(t, len(seen) == 1, "refusals differ: %v", seen)
 }
 
 // Requests whose body never comes end in time; other requests go on.
@@ -199,9 +192,7 @@ func TestServerUnderFlood(t *testing.T) {
 		req.Header.Set("Authorization", "Bearer token1")
 		req.Close = true
 		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatalf("a rank is kept out: %v", err)
-		}
+		must.OK(t, err, "a rank is kept out")
 		if text, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(text) != "value" {
 			t.Errorf("%d %q", resp.StatusCode, text)
 		}
@@ -213,9 +204,7 @@ func TestServerUnderFlood(t *testing.T) {
 	if limit := goal * 3; most > limit && !underRace { // the race detector has its own ideas of memory
 		t.Errorf("%d bytes more memory", most)
 	}
-	if floods == "0" {
-		t.Error("nobody flooded the server")
-	}
+	check.That(t, floods != "0", "nobody flooded the server")
 }
 
 // resident is this process's memory in bytes.

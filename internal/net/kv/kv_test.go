@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net/http"
@@ -28,9 +29,8 @@ func TestGatherCompletesOnceAllAreIn(t *testing.T) {
 		t.Fatalf("second value: %v", err)
 	}
 	all, err := g.Add("a", map[int][]byte{1: []byte("y")})
-	if err != nil || len(all) != 3 || string(all[0])+string(all[1])+string(all[2]) != "xyz" {
-		t.Fatalf("complete: %v, %v", all, err)
-	}
+	must.That(t, err == nil && len(all) == 3 && string(all[0])+string(all[1])+string(all[2]) == "xyz",
+		"complete: %v, %v", all, err)
 	if all, err := g.Add("a", map[int][]byte{0: nil}); all != nil || err != nil {
 		t.Errorf("the name cannot be used again: %v, %v", all, err)
 	}
@@ -53,15 +53,11 @@ func TestStoreForgetsKeys(t *testing.T) {
 		if value, found := s.Get(ended, "new/key1"); !found || string(value) != "xy" {
 			t.Errorf("another key: %q, %v", value, found)
 		}
-		if err := s.Put("new/key2", []byte("xy")); err != nil {
-			t.Errorf("a full store takes no other: %v", err)
-		}
+		check.OK(t, s.Put("new/key2", []byte("xy")), "a full store takes no other")
 		s.DeleteFunc(func(key string) bool { return key == "new/key2" })
 	}
 	s.DeleteFunc(func(string) bool { return true })
-	if s.bytes != 0 {
-		t.Errorf("an empty store of %d bytes", s.bytes)
-	}
+	check.That(t, s.bytes == 0, "an empty store of %d bytes", s.bytes)
 }
 
 // backend is a whole job's backend in this process.
@@ -197,9 +193,8 @@ func TestServerFence(t *testing.T) {
 	for r := range 3 {
 		wg.Go(func() {
 			code, text := ask(t, d, fmt.Sprintf("token%d", r), "POST", "/v1/fence/ring/0/addr", fmt.Sprint("v", r))
-			if code != 200 || strings.TrimSpace(text) != `{"values":["djA=","djE=","djI="]}` {
-				t.Errorf("rank %d: %d %s", r, code, text)
-			}
+			check.That(t, code == 200 && strings.TrimSpace(text) == `{"values":["djA=","djE=","djI="]}`,
+				"rank %d: %d %s", r, code, text)
 		})
 	}
 	wg.Wait()
@@ -266,15 +261,11 @@ func TestServerAbortReachesEveryWaiter(t *testing.T) {
 	if code, _ := ask(t, d, "token0", "POST", "/v1/lost", `{"rank":1,"cause":"reset"}`); code != 204 {
 		t.Errorf("lost: %d", code)
 	}
-	if got := <-b.lost; got != "0 lost 1: reset" {
-		t.Errorf("lost: %q", got)
-	}
+	check.Equal(t, <-b.lost, "0 lost 1: reset", "lost")
 	if code, _ := ask(t, d, "token1", "POST", "/v1/left", `{"rank":0,"cause":"closed"}`); code != 204 {
 		t.Errorf("left: %d", code)
 	}
-	if got := <-b.lost; got != "1 lost 0: left: closed" {
-		t.Errorf("left: %q", got)
-	}
+	check.Equal(t, <-b.lost, "1 lost 0: left: closed", "left")
 	for _, bad := range []string{"", "{}", `{"rank":2}`, `{"rank":-1}`, `[`} {
 		for _, path := range []string{"/v1/lost", "/v1/left"} {
 			if code, _ := ask(t, d, "token0", "POST", path, bad); code != 400 {
@@ -291,9 +282,7 @@ func TestServerTakesNotes(t *testing.T) {
 	if code, _ := ask(t, d, "token1", "POST", "/v1/note", `{"text":"waits","stall":true}`); code != 204 {
 		t.Errorf("note: %d", code)
 	}
-	if got := <-b.lost; got != "1 lost 1: note: waits, stall true" {
-		t.Errorf("note: %q", got)
-	}
+	check.Equal(t, <-b.lost, "1 lost 1: note: waits, stall true", "note")
 	for bad, want := range map[string]int{"": 400, "{}": 400, `{"text":""}`: 400, `[`: 400,
 		strings.Repeat(" ", maxNote+1): 413} {
 		if code, _ := ask(t, d, "token1", "POST", "/v1/note", bad); code != want {
@@ -341,12 +330,9 @@ func FuzzServer(f *testing.F) {
 		req.Header.Set("Authorization", "Bearer "+token)
 		w := &recorder{header: http.Header{}}
 		handler.ServeHTTP(w, req)
-		if w.code != 401 || w.wrote > 0 {
-			t.Fatalf("%s %s answered %d to a request without a token, and %d bytes", method, path, w.code, w.wrote)
-		}
-		if len(b.store.values) != 0 {
-			t.Fatal("a request without a token changed the store")
-		}
+		must.That(t, w.code == 401 && w.wrote <= 0,
+			"%s %s answered %d to a request without a token, and %d bytes", method, path, w.code, w.wrote)
+		must.That(t, len(b.store.values) == 0, "a request without a token changed the store")
 		req.Header.Set("Authorization", "Bearer secret")
 		req.Body = io.NopCloser(strings.NewReader(body))
 		req.ContentLength = int64(len(body))

@@ -3,6 +3,7 @@ package kv
 import (
 	"context"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"strings"
 	"sync"
@@ -19,9 +20,7 @@ func TestStoreIsBounded(t *testing.T) {
 	if err := s.Put("one more", nil); err == nil || !strings.Contains(err.Error(), "full (10 keys") {
 		t.Errorf("keys without values cost nothing: %v", err)
 	}
-	if err := s.Put("k1", []byte("v3")); err != nil {
-		t.Errorf("over an old value: %v", err)
-	}
+	check.OK(t, s.Put("k1", []byte("v3")), "over an old value")
 	if err := NewStore().Put(strings.Repeat("k", MaxKey+1), nil); err == nil {
 		t.Error("no bound on keys")
 	}
@@ -42,9 +41,7 @@ func TestStoreForgetsWaits(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
-	if len(s.waits) != 0 {
-		t.Errorf("%d waits are kept", len(s.waits))
-	}
+	check.That(t, len(s.waits) == 0, "%d waits are kept", len(s.waits))
 }
 
 func TestGatherIsBounded(t *testing.T) {
@@ -68,9 +65,7 @@ func TestGatherIsBounded(t *testing.T) {
 	for ; err == nil && n < maxOpen; n++ {
 		_, err = g.Add(fmt.Sprint(n), map[int][]byte{0: value, 1: nil}) // complete: forgotten
 	}
-	if err != nil || g.bytes != 0 {
-		t.Fatalf("complete fences still count: %d bytes, %v", g.bytes, err)
-	}
+	must.That(t, err == nil && g.bytes == 0, "complete fences still count: %d bytes, %v", g.bytes, err)
 	big := map[int][]byte{}
 	for m := range 40 {
 		big[m] = value
@@ -79,7 +74,5 @@ func TestGatherIsBounded(t *testing.T) {
 	for n = 0; err == nil && n < maxOpen; n++ {
 		_, err = g.Add(fmt.Sprint(n), big)
 	}
-	if err == nil || g.bytes > maxFenceBytes {
-		t.Errorf("%d bytes in open fences, %v", g.bytes, err)
-	}
+	check.That(t, err != nil && g.bytes <= maxFenceBytes, "%d bytes in open fences, %v", g.bytes, err)
 }

@@ -3,6 +3,7 @@ package retry
 import (
 	"context"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,7 +59,5 @@ func TestDoKeepsTheErrorBeforeTheEndOfTheContext(t *testing.T) {
 		cancel()
 		return 0, ctx.Err()
 	})
-	if err != errRefused {
-		t.Errorf("%v, expected %v", err, errRefused)
-	}
+	check.That(t, err == errRefused, "%v, expected %v", err, errRefused)
 }

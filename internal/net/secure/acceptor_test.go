@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -108,9 +109,8 @@ func nothing(t testing.TB, conn net.Conn) {
 	t.Helper()
 	conn.SetReadDeadline(time.Now().Add(time.Minute))
 	got, err := io.ReadAll(conn)
-	if len(got) > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("an unauthenticated peer got %d bytes, %v", len(got), err)
-	}
+	check.That(t, len(got) == 0 && !errors.Is(err, os.ErrDeadlineExceeded),
+		"an unauthenticated peer got %d bytes, %v", len(got), err)
 }
 
 func handshakerOf(t testing.TB, self Identity) *handshaker {
@@ -200,9 +200,7 @@ func TestEveryRoleJobEpochAndCommHasItsKey(t *testing.T) {
 	for _, id := range []Identity{identity(0, 2), other, later, part} {
 		s := handshakerOf(t, id)
 		for _, key := range [][]byte{s.dialKey, s.joinKey, id.Key} {
-			if seen[string(key)] && !bytes.Equal(key, id.Key) {
-				t.Errorf("%+v shares a key", id)
-			}
+			check.That(t, !seen[string(key)] || bytes.Equal(key, id.Key), "%+v shares a key", id)
 			seen[string(key)] = true
 		}
 	}
@@ -214,9 +212,7 @@ func TestReplay(t *testing.T) {
 	recorder := &recorder{ReadWriter: f.dial()}
 	must.OK(t, handshakerOf(t, identity(0, 2)).dial(recorder, 1, 0))
 	<-f.done
-	if f.err != nil {
-		t.Fatal(f.err)
-	}
+	must.That(t, f.err == nil, "%v", f.err)
 	closeAll(f.conns)
 	f.endpoint.Close()
 
@@ -320,9 +316,7 @@ func TestLanes(t *testing.T) {
 	for _, lane := range []int{1, 2, 1} {
 		conn := must.Get(zero.DialLane(testContext(t), 1, 0, lane, loopback(), one.Addrs()[0]))(t)
 		conn.Close()
-		if got := <-taken; got != lane {
-			t.Errorf("lane %d came as %d", lane, got)
-		}
+		check.Equal(t, <-taken, lane, "lane", lane, "came as")
 	}
 }
 
@@ -344,18 +338,12 @@ func TestLanesNeedTheKey(t *testing.T) {
 	}
 	recorder := &recorder{ReadWriter: knock()}
 	must.OK(t, handshakerOf(t, identity(0, 2)).dialLane(recorder, 1, 0, 1))
-	if lane := <-taken; lane != 1 {
-		t.Errorf("lane %d", lane)
-	}
+	check.Equal(t, <-taken, 1, "lane")
 	again := knock()
 	must.Get(again.Write(recorder.sent.Bytes()))(t)
 	got, _ := io.ReadAll(again)
-	if len(got) > helloSize+macSize {
-		t.Errorf("a recording gets %d bytes", len(got))
-	}
-	if len(taken) > 0 {
-		t.Error("a recording becomes a lane")
-	}
+	check.That(t, len(got) <= helloSize+macSize, "a recording gets %d bytes", len(got))
+	check.That(t, len(taken) == 0, "a recording becomes a lane")
 }
 
 // An endpoint without lanes refuses them.

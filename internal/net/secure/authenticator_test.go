@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -71,9 +72,7 @@ func TestMembersOfAGroupMeet(t *testing.T) {
 			c := newClub(t, 3, encrypted)
 			for _, way := range [][2]int{{0, 1}, {1, 0}} {
 				conn := must.Get(c.dial(way[0], way[1], 2))(t)
-				if got := <-c.handled; got != [2]int{way[0], 2} {
-					t.Errorf("%v has connected as %v", way, got)
-				}
+				check.Equal(t, <-c.handled, [2]int{way[0], 2}, way, "has connected as")
 				text := bytes.Repeat([]byte("text"), 100_000)
 				go func() { _, _ = conn.Write(text) }()
 				back := make([]byte, len(text))
@@ -107,9 +106,7 @@ func TestAuthenticatorRefusesOtherKeys(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if len(c.handled) > 0 {
-		t.Error("an impostor was admitted")
-	}
+	check.That(t, len(c.handled) == 0, "an impostor was admitted")
 }
 
 // A recording of a member is no member, and half-open connections keep none out.
@@ -128,7 +125,5 @@ func TestAuthenticatorUnderFlood(t *testing.T) {
 		}
 	}
 	must.Get(c.dial(0, 1, 1))(t)
-	if got := <-c.handled; got != [2]int{0, 1} {
-		t.Errorf("admitted %v", got)
-	}
+	check.Equal(t, <-c.handled, [2]int{0, 1}, "admitted")
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -18,16 +19,10 @@ func TestOwnedSocketIsNotInGosPoller(t *testing.T) {
 	raw := must.Get(c.SyscallConn())(t)
 	var before int
 	must.OK(t, raw.Control(func(fd uintptr) { before = int(fd) }))
-	if !polled(t, before) {
-		t.Fatal("the socket is not in the poller before either, so this test shows nothing")
-	}
+	must.That(t, polled(t, before), "the socket is not in the poller before either, so this test shows nothing")
 	must.OK(t, c.Own())
-	if polled(t, before) || polled(t, c.FD) {
-		t.Error("the socket is still in the poller")
-	}
-	if err := c.Close(); err != nil {
-		t.Error(err)
-	}
+	check.That(t, !polled(t, before) && !polled(t, c.FD), "the socket is still in the poller")
+	check.OK(t, c.Close())
 	if n, err := far.Read(make([]byte, 1)); n != 0 || err == nil {
 		t.Errorf("the other end receives %d bytes, %v", n, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -90,9 +91,7 @@ func TestChangedDataIsDetected(t *testing.T) {
 			silent++
 		}
 	}
-	if silent > 0 || found < flips/2 {
-		t.Errorf("%d of %d changes were taken, %d found", silent, flips, found)
-	}
+	check.That(t, silent <= 0 && found >= flips/2, "%d of %d changes were taken, %d found", silent, flips, found)
 }
 
 // sealedPair is both ends of one TLS connection whose bytes the test carries.
@@ -137,9 +136,7 @@ func forge(t testing.TB, out, in *wire, touch func([]byte) []byte) (sent, touche
 	reader.end = len(out.out)
 	reader.came = came
 	sent, err := drain(reader)
-	if !errors.Is(err, os.ErrDeadlineExceeded) || reader.came != sum {
-		t.Fatal(err)
-	}
+	must.That(t, errors.Is(err, os.ErrDeadlineExceeded) && reader.came == sum, "%v", err)
 	touched = touch(sent)
 	writer.sent = came
 	must.Get(writer.Write(touched))(t)
@@ -158,17 +155,12 @@ func TestEncryptedDataIsHiddenAndChangesAreDetected(t *testing.T) {
 		sender, out, receiver, in := sealedPair(t)
 		must.Get(sender.Write(said[:400]))(t)
 		must.Get(sender.Write(said[400:]))(t)
-		if bytes.Contains(out.out, said[:8]) {
-			t.Fatal("it is in the clear")
-		}
+		must.That(t, !bytes.Contains(out.out, said[:8]), "it is in the clear")
 		sent, touched := forge(t, out, in, func(b []byte) []byte { return change(random, b) })
 		got, err := drain(receiver)
-		if !bytes.HasPrefix(said, got) {
-			t.Fatalf("%d bytes came of %d, not those that were sent", len(got), len(said))
-		}
-		if len(got) == len(said) && errors.Is(err, os.ErrDeadlineExceeded) && !bytes.HasPrefix(touched, sent) {
-			t.Fatalf("a change was not noticed: %v", err)
-		}
+		must.That(t, bytes.HasPrefix(said, got), "%d bytes came of %d, not those that were sent", len(got), len(said))
+		must.That(t, len(got) != len(said) || !errors.Is(err, os.ErrDeadlineExceeded) || bytes.HasPrefix(touched, sent),
+			"a change was not noticed: %v", err)
 		for _, w := range []*wire{in, out} {
 			w.TCPConn.Close()
 		}
@@ -200,9 +192,8 @@ func TestGuardsMustAgree(t *testing.T) {
 				zero, one := couple(t, [2]Guard{mine, theirs}, distrust)
 				conn, err := zero.dialer.once(testContext(t), 1, 0, one.Addrs()[0])
 				good := mine == theirs && (distrust < 0 || mine != Encrypted)
-				if good != (err == nil) || err != nil && !errors.Is(err, ErrRefused) {
-					t.Errorf("%v and %v, rank %d has another certificate: %v", mine, theirs, distrust, err)
-				}
+				check.That(t, good == (err == nil) && (err == nil || errors.Is(err, ErrRefused)),
+					"%v and %v, rank %d has another certificate: %v", mine, theirs, distrust, err)
 				if err == nil {
 					conn.Close()
 				}
@@ -234,9 +225,7 @@ func TestGuardsPeekAndNote(t *testing.T) {
 						break
 					}
 				}
-				if !bytes.Equal(got, text) {
-					t.Fatalf("peeked at %x", got)
-				}
+				must.That(t, bytes.Equal(got, text), "peeked at %x", got)
 				clear(got)
 			}
 			if n, err := from.Recv(got[:40]); n != 40 || err != nil || !bytes.Equal(got[:40], text[:40]) {

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"bytes"
+	"github.com/gorun/gorun/internal/test/must"
 	"testing"
 )
 
@@ -47,9 +48,7 @@ func FuzzTranscript(f *testing.F) {
 			err = d.dial(answers, 1, 0)
 		}
 		// Bytes after the last message do not belong to the handshake.
-		if want := !fresh && bytes.HasPrefix(said, good); want != (err == nil) {
-			t.Fatalf("%v: accepted is %v, want %v", order, err == nil, want)
-		}
+		must.Equal(t, !fresh && bytes.HasPrefix(said, good), (err == nil), order, "accepted is", err == nil, "want")
 		if dialing && !bytes.HasPrefix(said, dialed[:frame]) && answers.sent.Len() > 0 {
 			t.Fatalf("%v: a stranger is answered with %d bytes", order, answers.sent.Len())
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -64,9 +65,7 @@ func TestTenThousandHalfOpenConnections(t *testing.T) {
 	f := formWithin(t, time.Hour) // none ends by its timeout
 	before := descriptors(t)
 	many, most := flood(f)
-	if most < admit.MaxPending/2 || most > admit.MaxPending {
-		t.Errorf("%d of %d are pending at once", most, many)
-	}
+	check.That(t, most >= admit.MaxPending/2 && most <= admit.MaxPending, "%d of %d are pending at once", most, many)
 	ctx := testContext(t)
 	for descriptors(t)-before-many > admit.MaxPending+10 { // evicted connections close soon
 		if ctx.Err() != nil {

@@ -3,6 +3,7 @@ package secure
 import (
 	"context"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"sync/atomic"
 	"testing"
 )
@@ -40,9 +41,8 @@ func TestRace(t *testing.T) {
 	_, index, errs := Race(t.Context(), 2, func(_ context.Context, i int, _ func()) (entrant, error) {
 		return entrant{}, refused
 	})
-	if index != -1 || len(errs) != 2 || !errors.Is(errs[0], refused) || !errors.Is(errs[1], refused) {
-		t.Errorf("number %d, %v", index, errs)
-	}
+	check.That(t, index == -1 && len(errs) == 2 && errors.Is(errs[0], refused) && errors.Is(errs[1], refused),
+		"number %d, %v", index, errs)
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -2,6 +2,7 @@ package sockets
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"net/netip"
 	"testing"
 )
@@ -23,9 +24,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("%s: %+v", text, s)
 			}
 		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", text, got, want)
-		}
+		check.Equal(t, got, want, text)
 	}
 }
 

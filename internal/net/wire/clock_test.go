@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"go/ast"
 	"go/parser"
@@ -35,7 +36,5 @@ func TestNoTimeOfDayOnTheWire(t *testing.T) {
 			return true
 		})
 	}
-	if durations == 0 {
-		t.Error("no time.Duration was found either: this test looks in the wrong place")
-	}
+	check.That(t, durations != 0, "no time.Duration was found either: this test looks in the wrong place")
 }

@@ -68,16 +68,12 @@ func FuzzReader(f *testing.F) {
 			if held := cap(frame.Payload); held > 2*len(data)+MaxData {
 				t.Fatalf("%d bytes held for %d bytes of input", held, len(data))
 			}
-			if err := w.Send(frame.Type, frame.Stream, frame.Payload); err != nil {
-				t.Fatalf("a frame that was read cannot be sent: %v", err)
-			}
+			must.OK(t, w.Send(frame.Type, frame.Stream, frame.Payload), "a frame that was read cannot be sent")
 			_, _ = frame.Credit()
 			_, _ = frame.Heartbeat()
 			_ = frame.Decode(&Job{})
 		}
-		if !bytes.HasPrefix(data, again.Bytes()) {
-			t.Fatal("frames changed on the way")
-		}
+		must.That(t, bytes.HasPrefix(data, again.Bytes()), "frames changed on the way")
 		whole := story(NewReader(bytes.NewReader(data)))
 		if cut := story(NewReader(&pieces{data: data, cuts: cuts})); !slices.Equal(whole, cut) {
 			t.Fatalf("whole %q\ncut   %q", whole, cut)
@@ -137,9 +133,8 @@ func FuzzCredit(f *testing.F) {
 			if m&0x80 == 0 {
 				if Window-out > FrameCost { // else it would wait
 					got := c.Take(n)
-					if got < 0 || got > n || (got < n && out+Cost(got) != Window) {
-						t.Fatalf("%d taken of %d, with %d left", got, n, Window-out)
-					}
+					must.That(t, got >= 0 && got <= n && (got >= n || out+Cost(got) == Window),
+						"%d taken of %d, with %d left", got, n, Window-out)
 					out += Cost(got)
 				}
 			} else if err := c.Add(n); (err == nil) != (n <= out) {
@@ -147,9 +142,7 @@ func FuzzCredit(f *testing.F) {
 			} else if err == nil {
 				out -= n
 			}
-			if c.left != Window-out || c.left < 0 {
-				t.Fatalf("%d left, %d out", c.left, out)
-			}
+			must.That(t, c.left == Window-out && c.left >= 0, "%d left, %d out", c.left, out)
 		}
 		c.Close()
 		if got := c.Take(1); got != 0 {

@@ -3,6 +3,7 @@ package wire
 import (
 	"bytes"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net/netip"
@@ -61,13 +62,9 @@ func TestMessagesKeepEveryByte(t *testing.T) {
 	}
 	var got Job
 	f := carried(t, TypeJob, want)
-	if !bytes.Contains(f.Payload, []byte(`"Argv":["cHJvZw==","AQID`)) {
-		t.Errorf("sent %s", f.Payload)
-	}
+	check.That(t, bytes.Contains(f.Payload, []byte(`"Argv":["cHJvZw==","AQID`)), "sent %s", f.Payload)
 	must.OK(t, f.Decode(&got))
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got %+v", got)
-	}
+	check.That(t, reflect.DeepEqual(got, want), "got %+v", got)
 }
 
 // TestHelloHoldsEveryAddress checks that the longest hello fits in a frame.
@@ -96,14 +93,10 @@ func TestHelloHoldsEveryAddress(t *testing.T) {
 	want.Addresses[7] = Address{Interface: "ib0"}
 	f := carried(t, TypeHello, want)
 	err := Handle(f, func(got Hello) error {
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v", got)
-		}
+		check.That(t, reflect.DeepEqual(got, want), "got %+v", got)
 		return io.ErrNoProgress
 	})
-	if err != io.ErrNoProgress {
-		t.Errorf("%v, want the handler's error", err)
-	}
+	check.That(t, err == io.ErrNoProgress, "%v, want the handler's error", err)
 	f.Payload = []byte(`{"Addresses":[{"Prefix":"10.0.0.1"}]}`)
 	var bad *FormatError
 	if err := Handle(f, func(Hello) error { t.Error("handled"); return nil }); !errors.As(err, &bad) {
@@ -155,13 +148,11 @@ func TestSteadyStateDoesNotAllocate(t *testing.T) {
 func TestMissingPreambleShowsWhatCame(t *testing.T) {
 	var noisy *NoiseError
 	_, err := FindPreamble(strings.NewReader("sh: 1: gorun: not found\n"), "n")
-	if !errors.As(err, &noisy) || !errors.Is(err, io.EOF) || !strings.Contains(err.Error(), "not found") {
-		t.Errorf("short: %v", err)
-	}
+	check.That(t, errors.As(err, &noisy) && errors.Is(err, io.EOF) && strings.Contains(err.Error(), "not found"),
+		"short: %v", err)
 	_, err = FindPreamble(strings.NewReader("motd\n"+string(StartMark("n"))+"usage\n"), "n")
-	if !errors.As(err, &noisy) || !noisy.Started || string(noisy.Noise) != "motd\nusage\n" {
-		t.Errorf("after the start mark: %v", err)
-	}
+	check.That(t, errors.As(err, &noisy) && noisy.Started && string(noisy.Noise) == "motd\nusage\n",
+		"after the start mark: %v", err)
 	for _, nonce := range []string{"", "one", "onetw", "onetwo ", "ONETWO", "two"} {
 		if _, err := FindPreamble(bytes.NewReader(Preamble(nonce)), "onetwo"); !errors.As(err, &noisy) {
 			t.Errorf("the preamble of %q was accepted: %v", nonce, err)

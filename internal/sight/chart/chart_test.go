@@ -3,6 +3,7 @@ package chart
 import (
 	"encoding/xml"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math"
@@ -34,9 +35,8 @@ func TestPlotIsWellFormed(t *testing.T) {
 		lines := max(len(s)-1, 0) // the last has no points
 		for _, text := range []HTML{plot.SVG(), plot.Figure()} {
 			wellFormed(t, text)
-			if strings.Count(string(text), "<polyline") != lines || strings.Contains(string(text), "Inf") {
-				t.Errorf("%d series are\n%s", len(s), text)
-			}
+			check.That(t, strings.Count(string(text), "<polyline") == lines && !strings.Contains(string(text), "Inf"),
+				"%d series are\n%s", len(s), text)
 			if n := strings.Count(string(text), `stroke-width="3"`); n != len(s) {
 				t.Errorf("%d series have %d lines of a legend", len(s), n)
 			}
@@ -100,13 +100,9 @@ func TestPageIsEscaped(t *testing.T) {
 		plot.Figure(), Format("<p>%s %v</p>", evil, errors.New(evil)))
 	wellFormed(t, page)
 	for _, part := range []string{"<script", "\x1b", "NaN", `="-`} {
-		if strings.Contains(string(page), part) {
-			t.Errorf("%q is in %s", part, page)
-		}
+		check.That(t, !strings.Contains(string(page), part), "%q is in %s", part, page)
 	}
-	if Bars("none", []Bar{{Name: "a"}}) != "" {
-		t.Error("bars without values are drawn")
-	}
+	check.That(t, Bars("none", []Bar{{Name: "a"}}) == "", "bars without values are drawn")
 }
 
 func TestUnits(t *testing.T) {
@@ -116,8 +112,6 @@ func TestUnits(t *testing.T) {
 		Micros(0.1): "0.1 µs", Micros(2500): "2.5 ms", Micros(2e6): "2 s",
 		Bandwidth(2): "2 GB/s", Bandwidth(0.1): "100 MB/s", Bandwidth(1e-5): "10 kB/s",
 	} {
-		if got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
+		check.Equal(t, got, want)
 	}
 }

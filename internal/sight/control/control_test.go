@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -58,9 +59,8 @@ func TestRunningJobsHaveNamesOfTheirOwn(t *testing.T) {
 		s := New(Options{Place: tt.place, Job: tt.job, Failed: func(err error) { t.Error(err) }})
 		err := s.Listen()
 		taken := new(NameTakenError)
-		if errors.As(err, &taken) != tt.taken || err != nil && taken.ID != first.ID() {
-			t.Errorf("%+v: %v", tt.job, err)
-		}
+		check.That(t, errors.As(err, &taken) == tt.taken && (err == nil || taken.ID == first.ID()),
+			"%+v: %v", tt.job, err)
 		if err == nil {
 			t.Cleanup(func() { _ = s.Close() })
 		}
@@ -91,9 +91,8 @@ func TestJobIsFoundUntilItEnds(t *testing.T) {
 		Actions: Actions{Stop: func(s Stop) { stops <- s }}})
 	for _, name := range []string{"train", s.ID()} {
 		f, err := p.Find(t.Context(), name)
-		if err != nil || f.Client == nil || f.State != Starting || f.Size != 2 || f.Machine != "here" {
-			t.Fatalf("%s: %+v, %v", name, f, err)
-		}
+		must.That(t, err == nil && f.Client != nil && f.State == Starting && f.Size == 2 && f.Machine == "here",
+			"%s: %+v, %v", name, f, err)
 	}
 	f, _ := p.Find(t.Context(), "train")
 	if err := f.Client.Stop(t.Context(), Stop{Signal: 2, Now: true}); err != nil || <-stops != (Stop{2, true}) {
@@ -102,9 +101,7 @@ func TestJobIsFoundUntilItEnds(t *testing.T) {
 	waited := make(chan Job, 1)
 	go func() {
 		job, err := f.Client.Wait(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
+		check.OK(t, err)
 		waited <- job
 	}()
 	s.Update(func(j *Job) { j.Exits = append(j.Exits, Exit{Rank: 1, Code: 3}) })
@@ -112,13 +109,10 @@ func TestJobIsFoundUntilItEnds(t *testing.T) {
 	if job := <-waited; job.State != Ended || *job.Code != 3 || len(job.Exits) != 1 {
 		t.Errorf("%+v", job)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Close())
 	f, err := p.Find(t.Context(), "train")
-	if err != nil || f.Client != nil || f.State != Ended || *f.Code != 3 || f.Cause != "rank 1 exited" {
-		t.Errorf("%+v, %v", f, err)
-	}
+	check.That(t, err == nil && f.Client == nil && f.State == Ended && *f.Code == 3 && f.Cause == "rank 1 exited",
+		"%+v, %v", f, err)
 	if running, err := p.List(t.Context(), false); len(running) != 0 || err != nil {
 		t.Errorf("%+v, %v", running, err)
 	}
@@ -182,9 +176,7 @@ func TestFoldersAndSocketsAreTheUsersAlone(t *testing.T) {
 		}
 		return err
 	})
-	if err != nil || seen < 4 {
-		t.Errorf("%d files, %v", seen, err)
-	}
+	check.That(t, err == nil && seen >= 4, "%d files, %v", seen, err)
 	s = open(t, Options{Place: p})
 	if info, err := os.Stat(p.Runtime); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
@@ -208,9 +200,7 @@ func TestDeadSockets(t *testing.T) {
 		t.Errorf("%+v, %v", found, err)
 	}
 	left, _ := filepath.Glob(filepath.Join(p.Runtime, "*"))
-	if len(left) != 1 || filepath.Base(left[0]) != "a2b3@there.sock" {
-		t.Errorf("left %q", left)
-	}
+	check.That(t, len(left) == 1 && filepath.Base(left[0]) == "a2b3@there.sock", "left %q", left)
 }
 
 func TestPagesOfTheWebAreRefused(t *testing.T) {
@@ -221,9 +211,7 @@ func TestPagesOfTheWebAreRefused(t *testing.T) {
 	r.Header.Set("Origin", "https://example.com")
 	answer := must.Get(f.Client.http.Do(r))(t)
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusForbidden {
-		t.Errorf("%v", answer.Status)
-	}
+	check.That(t, answer.StatusCode == http.StatusForbidden, "%v", answer.Status)
 }
 
 func TestHistoryIsBounded(t *testing.T) {
@@ -239,9 +227,8 @@ func TestHistoryIsBounded(t *testing.T) {
 		}))
 	}
 	jobs, err := p.past(time.Now())
-	if err != nil || len(jobs) < 1 || len(jobs) > 4 || jobs[len(jobs)-1].ID != "8" {
-		t.Errorf("%d jobs, %v", len(jobs), err)
-	}
+	check.That(t, err == nil && len(jobs) >= 1 && len(jobs) <= 4 && jobs[len(jobs)-1].ID == "8",
+		"%d jobs, %v", len(jobs), err)
 	if info, err := os.Stat(filepath.Join(p.State, historyName)); err != nil || info.Size() > historySize {
 		t.Errorf("%v, %v", info.Size(), err)
 	}
@@ -279,9 +266,7 @@ func TestKilledDetachedJobIsListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	f, err := p.Find(t.Context(), s.ID())
-	if err != nil || f.State != Unknown || f.Cause == "" || f.Log == "" {
-		t.Errorf("%+v, %v", f, err)
-	}
+	check.That(t, err == nil && f.State == Unknown && f.Cause != "" && f.Log != "", "%+v, %v", f, err)
 }
 
 func TestOutputReachesReadersAndLog(t *testing.T) {
@@ -302,9 +287,7 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 	for _, r := range records(t, stream) {
 		got.Write(r.Data)
 	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, s.Close())
 	if got.String() != want.String() {
 		t.Errorf("read %d bytes, want %d", got.Len(), want.Len())
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math/rand/v2"
@@ -49,19 +50,14 @@ func TestTailLosesNothingUnnoticed(t *testing.T) {
 					seen += r.Lost
 					continue
 				}
-				if r.Rank != 7 || r.FD != 2 {
-					t.Fatalf("%+v", r)
-				}
+				must.That(t, r.Rank == 7 && r.FD == 2, "%+v", r)
 				seen += int64(recordHead + len(r.Data))
 			}
-			if seen != at {
-				t.Fatalf("at %d after %d bytes", at, seen)
-			}
+			must.That(t, seen == at, "at %d after %d bytes", at, seen)
 		}
 	}
-	if added != tail.end || tail.end-tail.start > tailSize {
-		t.Errorf("added %d, the tail has %d to %d", added, tail.start, tail.end)
-	}
+	check.That(t, added == tail.end && tail.end-tail.start <= tailSize,
+		"added %d, the tail has %d to %d", added, tail.start, tail.end)
 }
 
 func TestTailSurvivesWrongPositions(t *testing.T) {
@@ -71,9 +67,7 @@ func TestTailSurvivesWrongPositions(t *testing.T) {
 	}
 	for at := range int64(5000) {
 		stream, next := tail.Read(t.Context(), at, nil, false)
-		if next <= at || int64(len(stream)) > tail.end {
-			t.Fatalf("%d: %d bytes, %d", at, len(stream), next)
-		}
+		must.That(t, next > at && int64(len(stream)) <= tail.end, "%d: %d bytes, %d", at, len(stream), next)
 	}
 }
 
@@ -124,20 +118,14 @@ func TestLogIsBoundedAndNamesWhatIsMissing(t *testing.T) {
 	}
 	wait()
 	files, err := logFiles(dir)
-	if err != nil || len(files) != segments {
-		t.Fatalf("%v, %v", files, err)
-	}
+	must.That(t, err == nil && len(files) == segments, "%v, %v", files, err)
 	var ranks []int
 	next, err := ReadLog(dir, 0, func(r Record) error {
-		if r.FD == Gap {
-			t.Errorf("a gap of %d bytes", r.Lost)
-		}
+		check.That(t, r.FD != Gap, "a gap of %d bytes", r.Lost)
 		ranks = append(ranks, r.Rank)
 		return nil
 	})
-	if err != nil || next != tail.end {
-		t.Errorf("read to %d of %d, %v", next, tail.end, err)
-	}
+	check.That(t, err == nil && next == tail.end, "read to %d of %d, %v", next, tail.end, err)
 	if len(ranks) == 0 || len(ranks) == lines || ranks[len(ranks)-1] != lines-1 ||
 		ranks[len(ranks)-1]-ranks[0] != len(ranks)-1 {
 		t.Errorf("%d ranks of %d", len(ranks), lines)
@@ -191,11 +179,7 @@ func TestLogThatHangs(t *testing.T) {
 	for range 4 * tailSize / 1000 {
 		tail.Add(time.Now(), 1, 1, make([]byte, 1000))
 	}
-	if !tail.stuck {
-		t.Error("the log does not count as stuck")
-	}
+	check.That(t, tail.stuck, "the log does not count as stuck")
 	tail.took(tail.end)
-	if tail.stuck {
-		t.Error("the log still counts as stuck")
-	}
+	check.That(t, !tail.stuck, "the log still counts as stuck")
 }

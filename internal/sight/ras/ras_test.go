@@ -3,6 +3,7 @@ package ras
 import (
 	"bufio"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"net"
 	"strings"
@@ -64,9 +65,8 @@ func TestAnswerInText(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	huge := `{"rank": 0, "host": "` + strings.Repeat("h", 1000) + `"}` + strings.Repeat(`,{"rank": 0}`, maxRanks+10)
 	s, err := Ask(serve(t, "OK", `{"communicators": [{"ranks": [`+huge+`]}]}`))
-	if err != nil || len(s.Comms[0].Ranks) > maxRanks || len(s.Comms[0].Ranks[0].Host) > maxText {
-		t.Errorf("%v, %d ranks", err, len(s.Comms[0].Ranks))
-	}
+	check.That(t, err == nil && len(s.Comms[0].Ranks) <= maxRanks && len(s.Comms[0].Ranks[0].Host) <= maxText,
+		"%v, %d ranks", err, len(s.Comms[0].Ranks))
 	for _, answer := range []string{"", "[]", `{"communicators": 3}`, "\x00"} {
 		if s, err := Ask(serve(t, "OK", answer)); err == nil {
 			t.Errorf("%q: %+v", answer, s)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -68,13 +69,11 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 		totals.Pending < 20*time.Millisecond || !r.Published() {
 		t.Errorf("%+v, %v", totals, err)
 	}
-	if len(s.Comms) != 1 || s.Comms[0].Size != 8 || len(s.Comms[0].Calls) != history {
-		t.Fatalf("communicators: %+v", s.Comms)
-	}
+	must.That(t, len(s.Comms) == 1 && s.Comms[0].Size == 8 && len(s.Comms[0].Calls) == history,
+		"communicators: %+v", s.Comms)
 	c := s.Comms[0].Current()
-	if c == nil || c.Number != 100 || c.To != 5 || c.From != -1 || KindName(c.Kind) != "message" {
-		t.Fatalf("current call: %+v", c)
-	}
+	must.That(t, c != nil && c.Number == 100 && c.To == 5 && c.From == -1 && KindName(c.Kind) == "message",
+		"current call: %+v", c)
 	if longer := c.Took - before.Comms[0].Current().Took; longer < 15*time.Millisecond {
 		t.Errorf("20 ms later the call has gone on for %v longer", longer)
 	}
@@ -83,12 +82,8 @@ func TestAnotherProcessReadsWhatARankDoes(t *testing.T) {
 		t.Errorf("last call: %+v", last)
 	}
 	stacks, err := r.Goroutines(10 * time.Second)
-	if err != nil || !strings.Contains(stacks, "recorder.rank(") {
-		t.Errorf("goroutines: %v, %s", err, stacks)
-	}
-	if len(s.Tensors) != 1 || s.Tensors[0].Name != "late.bias" || s.Pending != 1 {
-		t.Errorf("tensors: %+v", s.Tensors)
-	}
+	check.That(t, err == nil && strings.Contains(stacks, "recorder.rank("), "goroutines: %v, %s", err, stacks)
+	check.That(t, len(s.Tensors) == 1 && s.Tensors[0].Name == "late.bias" && s.Pending == 1, "tensors: %+v", s.Tensors)
 }
 
 // Another user finds no record, although the memory has no mode of its own.
@@ -117,9 +112,7 @@ func TestClosedRecordIsGone(t *testing.T) {
 	l := r.Lane("", 1)
 	reader := must.Get(Open(os.Getpid()))(t)
 	r.Close()
-	if reader.Published() {
-		t.Error("a closed record is published")
-	}
+	check.That(t, !reader.Published(), "a closed record is published")
 	reader.Close() // this process would publish it
 	l.Enter(1, 1, 0, -1, -1, "", 0)
 	l.Leave(false)
@@ -146,16 +139,12 @@ func TestBriefCallsHaveAMeanTime(t *testing.T) {
 	reader := must.Get(Open(os.Getpid()))(t)
 	defer reader.Close()
 	s, err := reader.Read()
-	if err != nil || s.Calls != 1001 || len(s.Comms) != 1 {
-		t.Fatalf("%+v, %v", s, err)
-	}
+	must.That(t, err == nil && s.Calls == 1001 && len(s.Comms) == 1, "%+v, %v", s, err)
 	if last := s.Comms[0].Calls[history-1]; !last.Over || last.Took < 15*time.Millisecond || s.Time < last.Took {
 		t.Errorf("the last call: %+v; all took %v", last, s.Time)
 	}
 	for _, c := range s.Comms[0].Calls[:history-1] {
-		if !c.Over || c.Took <= 0 {
-			t.Errorf("a brief call: %+v", c)
-		}
+		check.That(t, c.Over && c.Took > 0, "a brief call: %+v", c)
 	}
 }
 

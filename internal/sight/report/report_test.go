@@ -13,6 +13,7 @@ import (
 
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/internal/sight/watch/record"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -83,14 +84,10 @@ func TestReport(t *testing.T) {
 		"prefers-color-scheme: dark", "rank 2 on f1: exited with code 1",
 		"After 50m0s: no rank has made progress for 10m0s.",
 		"rank 1 has not come to allreduce\n\npython3\n  load (a&lt;b.py:6)  &lt;- rank 1"} {
-		if !strings.Contains(text, part) {
-			t.Errorf("no %q", part)
-		}
+		check.That(t, strings.Contains(text, part), "no %q", part)
 	}
 	for _, part := range []string{"<script", "http://", "https://", "\x1b", "NaN", "GPUs of ranks", "<b>"} {
-		if strings.Contains(text, part) {
-			t.Errorf("%q is there", part)
-		}
+		check.That(t, !strings.Contains(text, part), "%q is there", part)
 	}
 	if n := strings.Count(text, `role="img" aria-label="`); n != strings.Count(text, "<svg") || n < 8 {
 		t.Errorf("%d charts", n)
@@ -175,9 +172,7 @@ func TestReportsOfOddRuns(t *testing.T) {
 // The page of a large run stays small enough to load at once.
 func TestReportOfManyRanksIsSmall(t *testing.T) {
 	text := write(t, recorded(512, 1800))
-	if len(text) > 1<<20 {
-		t.Errorf("%d bytes", len(text))
-	}
+	check.That(t, len(text) <= 1<<20, "%d bytes", len(text))
 }
 
 // A browser shows the page of 512 ranks with all charts, and has nothing to complain about.
@@ -206,8 +201,7 @@ func TestReportOfManyRanksIsBounded(t *testing.T) {
 	for _, size := range []int{1, 1000, 1 << 20} {
 		r.Run.Size = size
 		d := collect(r)
-		if d.size != size || len(d.times) == 0 || len(d.times)*size > maxCells {
-			t.Errorf("%d ranks: %d columns", size, len(d.times))
-		}
+		check.That(t, d.size == size && len(d.times) != 0 && len(d.times)*size <= maxCells,
+			"%d ranks: %d columns", size, len(d.times))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/sight/flight"
 	"github.com/gorun/gorun/internal/sight/ras"
 	"github.com/gorun/gorun/internal/sight/recorder"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // job returns ranks of which all wait in call 7, which the ranks in late have not reached.
@@ -57,9 +58,7 @@ python train.py  <- 8 ranks (0-7)
 - step (u/train.py:20)  <- 7 ranks (0-2,4-7)
   wait (lib/ring.py:3)
 `
-	if text != want {
-		t.Errorf("got\n%s\nwant\n%s", text, want)
-	}
+	check.Equal(t, text, want)
 }
 
 func TestManyRanksFitOneScreen(t *testing.T) {
@@ -71,9 +70,8 @@ func TestManyRanksFitOneScreen(t *testing.T) {
 	if n := strings.Count(text, "\n"); n > 60 {
 		t.Errorf("%d lines", n)
 	}
-	if !strings.HasPrefix(text, "286 ranks (0,7,14,") || !strings.Contains(text, "wait (lib/ring.py:3)") {
-		t.Errorf("got\n%s", text)
-	}
+	check.That(t, strings.HasPrefix(text, "286 ranks (0,7,14,") && strings.Contains(text, "wait (lib/ring.py:3)"),
+		"got\n%s", text)
 }
 
 func TestTensorThatOneRankLacks(t *testing.T) {
@@ -87,9 +85,8 @@ func TestTensorThatOneRankLacks(t *testing.T) {
 		}
 	}
 	waits := Waits(ranks, 4)
-	if len(waits) != 1 || fmt.Sprint(waits[0].Missing) != "[2]" || waits[0].Call.Name != "loss" {
-		t.Errorf("%+v", waits)
-	}
+	check.That(t, len(waits) == 1 && fmt.Sprint(waits[0].Missing) == "[2]" && waits[0].Call.Name == "loss",
+		"%+v", waits)
 	ranks[2].Record.Pending = 70 // more tensors than a record shows: it may have this one
 	if waits := Waits(ranks, 4); len(waits) != 0 {
 		t.Errorf("%+v", waits)
@@ -104,9 +101,8 @@ func TestRankThatHasNotJoined(t *testing.T) {
 	}
 	ranks[1].Record = nil
 	text := View{Size: 4}.Text(ranks)
-	if !strings.HasPrefix(text, "rank 1 has not joined the job: 3 ranks (0,2-3) have waited for ") {
-		t.Error(text)
-	}
+	check.That(t, strings.HasPrefix(text, "rank 1 has not joined the job: 3 ranks (0,2-3) have waited for "),
+		"%v", text)
 }
 
 // Text from a host is printed to a terminal, and no part of it begins a line, obeys or poses as
@@ -133,9 +129,8 @@ func TestTextsOfHostsForgeNoLines(t *testing.T) {
 	} {
 		ranks := []Rank{r, {Rank: 1, Record: &recorder.Snapshot{Size: 2, Joined: true}}}
 		for what, text := range map[string]string{"all": View{Size: 2, All: true}.Text(ranks), "alone": Alone(r, 100)} {
-			if strings.ContainsAny(text, "\x1b\x07\r\u2028") || strings.Contains("\n"+text, "\nrank 9") {
-				t.Errorf("%s, %s: %q", name, what, text)
-			}
+			check.That(t, !strings.ContainsAny(text, "\x1b\x07\r\u2028") && !strings.Contains("\n"+text, "\nrank 9"),
+				"%s, %s: %q", name, what, text)
 		}
 	}
 }
@@ -172,9 +167,7 @@ func TestHangIsReportedOnce(t *testing.T) {
 		{43, 12, Pulse{Calls: 6, CPU: 15 * time.Second}, true},
 	}
 	for _, s := range steps {
-		if got := sample(s.at, s.printed, s.pulse); got != s.want {
-			t.Errorf("at %d s: %v, want %v", s.at, got, s.want)
-		}
+		check.Equal(t, sample(s.at, s.printed, s.pulse), s.want, "at", s.at, "s")
 	}
 }
 
@@ -194,9 +187,7 @@ func TestOneRankAlone(t *testing.T) {
 	}
 	want := "its last call ended 4s ago: barrier, call 7\nit waits for allreduce of \"loss\", 8 bytes, for " +
 		"3s\ntrain?  <- rank 3\nmain\nwait\n= in futex\n"
-	if got := Alone(r, 12); got != want {
-		t.Errorf("%s", got)
-	}
+	check.Equal(t, Alone(r, 12), want)
 	if got := Alone(r, 4); strings.Count(got, "\n") > 4 || !strings.HasPrefix(got, "its last call") {
 		t.Errorf("in 4 lines: %s", got)
 	}
@@ -207,13 +198,9 @@ func TestStallReportsAreNotLookedAtOften(t *testing.T) {
 	var s Stalls
 	now := time.Now()
 	for after, want := range []bool{true, false, false} {
-		if got := s.Due(now.Add(time.Duration(after) * time.Minute)); got != want {
-			t.Errorf("after %d minutes: %v", after, got)
-		}
+		check.Equal(t, s.Due(now.Add(time.Duration(after)*time.Minute)), want, "after", after, "minutes")
 	}
-	if !s.Due(now.Add(time.Hour)) {
-		t.Error("no look after an hour")
-	}
+	check.That(t, s.Due(now.Add(time.Hour)), "no look after an hour")
 }
 
 // enqueued is a rank whose flight recorder has calls of one process group, of which the last goes
@@ -265,13 +252,10 @@ func TestFlightRecordersNameTheRankThatHasNotCome(t *testing.T) {
 	} {
 		text := View{Size: len(c.ranks)}.Text(c.ranks)
 		for _, want := range c.want {
-			if !strings.Contains(text, want+"\n") {
-				t.Errorf("%s: missing %q in\n%s", name, want, text)
-			}
+			check.That(t, strings.Contains(text, want+"\n"), "%s: missing %q in\n%s", name, want, text)
 		}
-		if c.want == nil && (strings.Contains(text, "not come") || strings.Contains(text, "others")) {
-			t.Errorf("%s:\n%s", name, text)
-		}
+		check.That(t, c.want != nil || !strings.Contains(text, "not come") && !strings.Contains(text, "others"),
+			"%s:\n%s", name, text)
 	}
 }
 
@@ -286,8 +270,6 @@ func TestRASNamesRanksOfTheJob(t *testing.T) {
 	text := View{Size: 8}.Text(ranks)
 	for _, want := range []string{"NCCL RAS: rank 7 of a communicator of 3 has launched 2 collectives of AllReduce, " +
 		"others 3\n", "NCCL RAS: rank 2 of a communicator of 3 has not answered\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("missing %q in\n%s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "missing %q in\n%s", want, text)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -105,9 +106,8 @@ func TestRates(t *testing.T) {
 		!reflect.DeepEqual(r.GPUs, []int{1, 2}) || *r.GPUBusy != 90 || *r.GPUMemory != 30 {
 		t.Errorf("%+v", r)
 	}
-	if r.LinesTotal != 2 || r.OutputTotal != 5 || r.Lines < 1 || r.Lines > 2.1 {
-		t.Errorf("%d lines, %v/s", r.LinesTotal, r.Lines)
-	}
+	check.That(t, r.LinesTotal == 2 && r.OutputTotal == 5 && r.Lines >= 1 && r.Lines <= 2.1,
+		"%d lines, %v/s", r.LinesTotal, r.Lines)
 	if r = got.Ranks[1]; r.State != Ended || r.Exit.Code != 3 {
 		t.Errorf("%+v", r)
 	}
@@ -127,9 +127,7 @@ func TestRates(t *testing.T) {
 		}
 		r.ranks[0] = u
 	}
-	if got.Ranks[0].Ring != nil {
-		t.Errorf("%+v", got.Ranks[0].Ring)
-	}
+	check.That(t, got.Ranks[0].Ring == nil, "%+v", got.Ranks[0].Ring)
 	join(one.last, 10, 100, time.Second, 0)
 	if got := f.sample().Ranks[0].Ring; *got != (Ring{CallsTotal: 10, BytesTotal: 100, TimeTotal: 1}) {
 		t.Errorf("the first reading of a record: %+v", got)
@@ -182,9 +180,7 @@ func TestElasticRanks(t *testing.T) {
 func TestOutputIsCountedFromTheStart(t *testing.T) {
 	w := New(nil, 1, nil)
 	w.Output(0, []byte("a\n"))
-	if c := w.lines.of(0); c != (count{1, 2}) {
-		t.Errorf("%+v", c)
-	}
+	check.Equal(t, w.lines.of(0), (count{1, 2}))
 	if n := testing.AllocsPerRun(100, func() { w.Output(0, []byte("a\n")) }); n > 0 {
 		t.Errorf("%v allocations", n)
 	}
@@ -203,9 +199,7 @@ func TestFollowEndsWithTheJob(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || samples != 2 {
-		t.Errorf("%d samples, %v", samples, err)
-	}
+	check.That(t, err == nil && samples == 2, "%d samples, %v", samples, err)
 	bad := fmt.Errorf("the reader has gone")
 	if got := w.Follow(t.Context(), func(time.Duration) time.Duration { return time.Hour }, func(Sample) error {
 		return bad
@@ -228,8 +222,6 @@ func FuzzReadings(f *testing.F) {
 				t.Error(err)
 			}
 		})
-		if len(p.text) > wire.MaxReading+len(data) {
-			t.Error("unbounded")
-		}
+		check.That(t, len(p.text) <= wire.MaxReading+len(data), "unbounded")
 	})
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"time"
 )
@@ -15,9 +16,7 @@ func TestPercentile(t *testing.T) {
 			t.Errorf("p%d of 1 to 60 is %d, want %d", p, got, want)
 		}
 	}
-	if got := percentile(sorted[:1], 50); got != 1 {
-		t.Errorf("the median of one is %d", got)
-	}
+	check.Equal(t, percentile(sorted[:1], 50), 1, "the median of one")
 }
 
 func TestCell(t *testing.T) {
@@ -38,11 +37,7 @@ func TestCell(t *testing.T) {
 		{[]outcome{{took: s, says: "exit code 1"}, {took: s, says: "exit code 1"}}, []outcome{{took: s}, hung},
 			"1.0 s (1.0–1.0); exit code 1", ""},
 	} {
-		if got := cell(tc.theirs); got != tc.cell {
-			t.Errorf("%+v: %q, want %q", tc.theirs, got, tc.cell)
-		}
-		if got := ratio(tc.theirs, tc.ours); got != tc.ratio {
-			t.Errorf("%+v beside %+v: %q, want %q", tc.theirs, tc.ours, got, tc.ratio)
-		}
+		check.Equal(t, cell(tc.theirs), tc.cell, tc.theirs)
+		check.Equal(t, ratio(tc.theirs, tc.ours), tc.ratio, tc.theirs, "beside", tc.ours)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 const interpreter = "/usr/bin/python3"
@@ -28,9 +29,7 @@ func TestWithoutGPU(t *testing.T) {
 	cmd := exec.Command(interpreter, "-B", "check.py")
 	cmd.Env = append(cmd.Environ(), "PATH=/nowhere")
 	out, err := cmd.CombinedOutput()
-	if cmd.ProcessState == nil {
-		t.Fatal(err)
-	}
+	must.That(t, cmd.ProcessState != nil, "%v", err)
 	if code := cmd.ProcessState.ExitCode(); code != 77 || !strings.HasPrefix(string(out), "gpu-test: no GPU: ") {
 		t.Errorf("exit code %d: %s", code, out)
 	}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"encoding/binary"
+	"github.com/gorun/gorun/internal/test/check"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -36,9 +37,7 @@ func TestLineDelaysAndLimits(t *testing.T) {
 			continue
 		}
 		for i := range got {
-			if got[i] != c.want[i] {
-				t.Errorf("%s: %v, want %v", c.what, got, c.want)
-			}
+			check.That(t, got[i] == c.want[i], "%s: %v, want %v", c.what, got, c.want)
 		}
 	}
 }
@@ -56,9 +55,7 @@ func TestSeedDecidesWhichFramesAreLost(t *testing.T) {
 	first := lost(1)
 	again := lost(1)
 	other := lost(2)
-	if first != again || first == other || first == 0 {
-		t.Errorf("%x, %x, %x", first, again, other)
-	}
+	check.That(t, first == again && first != other && first != 0, "%x, %x, %x", first, again, other)
 }
 
 func TestSegmentCountsWithTheHeadersOfItsPackets(t *testing.T) {
@@ -77,9 +74,7 @@ func TestSegmentCountsWithTheHeadersOfItsPackets(t *testing.T) {
 			t.Errorf("%d bytes of data: %d on the wire, want %d", c.payload, got, want)
 		}
 	}
-	if got := wireSize(make([]byte, headSize+60)); got != 60 {
-		t.Errorf("a short frame: %d", got)
-	}
+	check.Equal(t, wireSize(make([]byte, headSize+60)), 60, "a short frame")
 }
 
 func TestScheduleKeepsFramesInOrder(t *testing.T) {
@@ -96,7 +91,5 @@ func TestScheduleKeepsFramesInOrder(t *testing.T) {
 			t.Fatalf("%+v, want frame %d", f, want)
 		}
 	}
-	if s.due(start.Add(time.Hour)) != nil {
-		t.Error("a frame too many")
-	}
+	check.That(t, s.due(start.Add(time.Hour)) == nil, "a frame too many")
 }

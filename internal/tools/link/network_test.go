@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/tools/link"
@@ -59,9 +60,7 @@ func newHosts(t *testing.T, n int) (*link.Network, []*host) {
 	network, err := link.New(1)
 	must.OK(t, err)
 	t.Cleanup(func() {
-		if err := network.Close(); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, network.Close())
 	})
 	var hosts []*host
 	for i := range n {
@@ -203,9 +202,7 @@ func TestRateBoundsAStream(t *testing.T) {
 				t.Errorf("received otherwise than sent: %v", err)
 			}
 			took := time.Since(begun)
-			if err := <-sent; err != nil {
-				t.Error(err)
-			}
+			check.OK(t, <-sent)
 			if least := time.Duration(float64(len(data)) * 8 / l.Rate * float64(time.Second)); took < least {
 				t.Errorf("took %v, less than %v", took, least)
 			}

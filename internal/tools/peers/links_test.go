@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"math"
 	"testing"
 	"time"
@@ -8,9 +9,7 @@ import (
 
 func TestLinksAreChecked(t *testing.T) {
 	good := links{hosts: 16, delay: 5 * time.Millisecond, mbit: 100}
-	if err := good.check(32); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, good.check(32))
 	for _, c := range []struct {
 		l     links
 		ranks int
@@ -18,9 +17,7 @@ func TestLinksAreChecked(t *testing.T) {
 		{links{hosts: 16, mbit: 100}, 30}, {links{hosts: 1, mbit: 100}, 2}, {links{hosts: 2}, 2},
 		{links{hosts: 2, mbit: 1, delay: -1}, 2}, {links{hosts: 2, mbit: 1, slowest: -1}, 2},
 	} {
-		if c.l.check(c.ranks) == nil {
-			t.Errorf("%+v with %d ranks is taken", c.l, c.ranks)
-		}
+		check.That(t, c.l.check(c.ranks) != nil, "%+v with %d ranks is taken", c.l, c.ranks)
 	}
 }
 

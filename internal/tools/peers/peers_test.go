@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -27,9 +28,7 @@ func TestSettings(t *testing.T) {
 		runs:       1,
 		streams:    1,
 	}
-	if err := good.check(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, good.check())
 	if got := good.sizes(); !slices.Equal(got, []int{4, 16, 64}) {
 		t.Errorf("sizes %v", got)
 	}
@@ -48,9 +47,7 @@ func TestSettings(t *testing.T) {
 	} {
 		s := good
 		change(&s)
-		if s.check() == nil {
-			t.Errorf("change %d: %+v is taken", i, s)
-		}
+		check.That(t, s.check() != nil, "change %d: %+v is taken", i, s)
 	}
 	var s size
 	for text, want := range map[string]size{"4": 4, "64K": 64 << 10, "2m": 2 << 20} {
@@ -58,22 +55,17 @@ func TestSettings(t *testing.T) {
 			t.Errorf("%s: %v, %v", text, s, err)
 		}
 	}
-	if s.Set("4 K") == nil || s.Set("-4") == nil {
-		t.Error("sizes that are none are taken")
-	}
+	check.That(t, s.Set("4 K") != nil && s.Set("-4") != nil, "sizes that are none are taken")
 }
 
 func TestRowsAreSettings(t *testing.T) {
 	for _, r := range rows() {
 		s, err := parse([]string{"-row", r.name, "gorun"}, io.Discard)
-		if err != nil || s.row != r.name || s.gorun != "gorun" || r.goal <= 0 {
-			t.Errorf("%s: %+v, %v", r.name, s, err)
-		}
+		check.That(t, err == nil && s.row == r.name && s.gorun == "gorun" && r.goal > 0, "%s: %+v, %v", r.name, s, err)
 	}
 	s, err := parse([]string{"-runs", "2", "-row", "alltoall-8", "-np", "3", "gorun"}, io.Discard)
-	if err != nil || s.runs != 2 || s.np != 3 || s.collective != "alltoall" || s.transport != "tcp" {
-		t.Errorf("flags do not change a row: %+v, %v", s, err)
-	}
+	check.That(t, err == nil && s.runs == 2 && s.np == 3 && s.collective == "alltoall" && s.transport == "tcp",
+		"flags do not change a row: %+v, %v", s, err)
 	for _, args := range [][]string{{"-row", "small-3", "gorun"}, {}, {"-np", "1", "gorun"}, {"-np", "many", "gorun"}} {
 		if _, err := parse(args, io.Discard); err == nil {
 			t.Errorf("%q is taken", args)
@@ -142,16 +134,12 @@ func TestReport(t *testing.T) {
 
 wire: 0.75 times as fast at worst, at 4000 bytes; the goal is 0.92; p99 0.80 at worst
 `
-	if !strings.HasSuffix(out.String(), want) {
-		t.Errorf("got\n%s", out.String())
-	}
+	check.That(t, strings.HasSuffix(out.String(), want), "got\n%s", out.String())
 	if svg, err := os.ReadFile(r.svg); err != nil || strings.Count(string(svg), "<polyline") != 4 {
 		t.Errorf("%v, %.100s", err, svg)
 	}
 	r.libraries = r.libraries[:1]
-	if got := r.verdict(); got != "\nwire: 0.50 times as fast at worst, at 1000 bytes; the goal is 0.92\n" {
-		t.Errorf("alone: %s", got)
-	}
+	check.Equal(t, r.verdict(), "\nwire: 0.50 times as fast at worst, at 1000 bytes; the goal is 0.92\n", "alone")
 	r.transport = "shm"
 	r.row = ""
 	r.svg = ""
@@ -175,9 +163,7 @@ func TestSlowRunsAreCounted(t *testing.T) {
 	got := slowTable(runs)
 	for _, want := range []string{"| 4 | 1 | 20 | 1 |", "| 16 | 1 | 5 | 0 |", "| 64 | 1 | 6 | 2 |",
 		"\n2 of 5 runs are slow"} {
-		if !strings.Contains(got, want) {
-			t.Errorf("no %q in\n%s", want, got)
-		}
+		check.That(t, strings.Contains(got, want), "no %q in\n%s", want, got)
 	}
 }
 
@@ -229,9 +215,7 @@ func TestNetworkComesAndGoes(t *testing.T) {
 		!strings.Contains(string(out), n.hosts[1].addr+"/24") {
 		t.Errorf("%v, %s", err, out)
 	}
-	if err := n.close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, n.close())
 	if err := inside(ctx, n.hosts[0].pid, "true"); err == nil {
 		t.Error("the namespace is still there")
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -18,9 +19,7 @@ func TestSoak(t *testing.T) {
 	must.OK(t, errors.Join(lab.BuildStatic("../../..", dir, "./cmd/gorun"), os.Chmod(filepath.Dir(dir), 0o755),
 		os.Chmod(dir, 0o755)))
 	for _, kept := range []bool{false, true} {
-		if err := run(t.Context(), filepath.Join(dir, "gorun"), kept, 50, 50); err != nil {
-			t.Errorf("hosts kept: %v: %v", kept, err)
-		}
+		check.OK(t, run(t.Context(), filepath.Join(dir, "gorun"), kept, 50, 50), "hosts kept:", kept)
 	}
 }
 
@@ -53,9 +52,7 @@ func TestGrowth(t *testing.T) {
 			t.Errorf("%s: %v", name, grown)
 		}
 	}
-	if got := slope([]sample{of(0, tmpFiles, 1), of(10, tmpFiles, 21)}, tmpFiles); got != 2 {
-		t.Errorf("slope %v", got)
-	}
+	check.Equal(t, slope([]sample{of(0, tmpFiles, 1), of(10, tmpFiles, 21)}, tmpFiles), 2, "slope")
 }
 
 func TestCrossTalk(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/buildid"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -67,9 +68,7 @@ func TestJobOnManyHosts(t *testing.T) {
 	if n := strings.Count(stdout, "\n"); code != 0 || n != 3200 {
 		t.Errorf("exit code %d after %d lines: %.2000s", code, n, stderr)
 	}
-	if !strings.Contains(stderr, "1600: 0-1599  200 hosts  code 0") {
-		t.Errorf("the summary is %.2000s", stderr)
-	}
+	check.That(t, strings.Contains(stderr, "1600: 0-1599  200 hosts  code 0"), "the summary is %.2000s", stderr)
 }
 
 func TestFailureOnManyHostsIsShort(t *testing.T) {

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -51,9 +52,7 @@ func parse(t *testing.T, document []byte) map[string]*dto.MetricFamily {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	all, err := parser.TextToMetricFamilies(bytes.NewReader(document))
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, document)
-	}
+	must.That(t, err == nil, "%v in\n%s", err, document)
 	return all
 }
 
@@ -65,9 +64,7 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 			for _, l := range m.GetLabel() {
 				have[l.GetName()] = l.GetValue()
 			}
-			if have["id"] != "g7k2" || have["name"] != "train" {
-				t.Errorf("%s: %v", name, have)
-			}
+			check.That(t, have["id"] == "g7k2" && have["name"] == "train", "%s: %v", name, have)
 			match := true
 			for i := 0; i < len(labels); i += 2 {
 				match = match && have[labels[i]] == labels[i+1]
@@ -95,9 +92,7 @@ func TestPrometheusReadsTheMetrics(t *testing.T) {
 		{0.25, "gorun_rank_tensors_pending_seconds_total", []string{"rank", "0"}},
 		{1, "gorun_gpu_busy_ratio", []string{"host", "f1", "gpu", "1"}},
 	} {
-		if got := value(tc.name, tc.labels...); got != tc.want {
-			t.Errorf("%s %q is %v, want %v", tc.name, tc.labels, got, tc.want)
-		}
+		check.Equal(t, value(tc.name, tc.labels...), tc.want, tc.name, tc.labels)
 	}
 	if n := len(all["gorun_host_cpus"].GetMetric()) + len(all["gorun_gpu_busy_ratio"].GetMetric()) + len(
 		all["gorun_rank_threads"].GetMetric()) + len(all["gorun_rank_collective_calls_total"].GetMetric()); n != 4 {
@@ -135,9 +130,8 @@ func TestOpenMetrics(t *testing.T) {
 	}
 	must.Get(expfmt.FinalizeOpenMetrics(&want))(t)
 	got := string(OpenMetrics.Text(Job{"g7k2", "train"}, sample()))
-	if !strings.HasSuffix(got, "\n# EOF\n") || strings.Count(got, "# EOF") != 1 {
-		t.Errorf("the end is missing:\n%s", got)
-	}
+	check.That(t, strings.HasSuffix(got, "\n# EOF\n") && strings.Count(got, "# EOF") == 1,
+		"the end is missing:\n%s", got)
 	families := 0
 	for decoder := expfmt.NewDecoder(strings.NewReader(got), expfmt.NewFormat(expfmt.TypeOpenMetrics)); ; families++ {
 		var f dto.MetricFamily
@@ -147,17 +141,13 @@ func TestOpenMetrics(t *testing.T) {
 			t.Fatalf("%v in\n%s", err, got)
 		}
 	}
-	if families != len(all) {
-		t.Errorf("%d families of %d", families, len(all))
-	}
+	check.That(t, families == len(all), "%d families of %d", families, len(all))
 	// The order of families is free, and so is the notation of numbers.
 	number := regexp.MustCompile(`(?m) [0-9.e+]+$`)
 	lines := func(text string) []string {
 		all := strings.Split(number.ReplaceAllStringFunc(text, func(n string) string {
 			v, err := strconv.ParseFloat(n[1:], 64)
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			return fmt.Sprint(" ", v)
 		}), "\n")
 		slices.Sort(all)
@@ -165,9 +155,7 @@ func TestOpenMetrics(t *testing.T) {
 	}
 	g := lines(got)
 	w := lines(want.String())
-	if !slices.Equal(g, w) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(g, "\n"), strings.Join(w, "\n"))
-	}
+	check.That(t, slices.Equal(g, w), "got\n%s\nwant\n%s", strings.Join(g, "\n"), strings.Join(w, "\n"))
 }
 
 func TestReadersSeeWholeFiles(t *testing.T) {
@@ -187,9 +175,7 @@ func TestReadersSeeWholeFiles(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o644 || info.Size() != int64(len(Prometheus.Text(Job{}, sample()))) {
 		t.Errorf("%v, %v", info, err)
 	}
-	if err := target.Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, target.Close())
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("left %v", left)
 	}

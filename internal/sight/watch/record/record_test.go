@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -54,9 +55,7 @@ func TestRecordIsReadAgain(t *testing.T) {
 	})
 	r.Event(Event{At: began, What: "stacks", Stacks: strings.Repeat("é", MaxStacks)})
 	all, err := Read(dir) // while it is written
-	if err != nil || len(all.Points) != 3 || !all.Cut || !all.Run.Ended.IsZero() {
-		t.Fatalf("%+v, %v", all, err)
-	}
+	must.That(t, err == nil && len(all.Points) == 3 && all.Cut && all.Run.Ended.IsZero(), "%+v, %v", all, err)
 	r.Close("g7k2", 3, "rank 0 failed", []string{"bad"})
 	if all, err = Read(dir); err != nil || all.Cut || all.Run.ID != "g7k2" || all.Run.Code != 3 ||
 		all.Run.Last[0] != "bad" || len(all.Events) != 2 || all.Events[0].Text != "exited with code 0" ||
@@ -118,21 +117,15 @@ func TestRecordsAreBounded(t *testing.T) {
 	}
 	r.Close("", 0, "", nil)
 	info, err := os.Stat(filepath.Join(dir, sampleFile))
-	if err != nil || info.Size() > 5e5 || n != 180 {
-		t.Errorf("%d samples have %v, %v", n, info, err)
-	}
+	check.That(t, err == nil && info.Size() <= 5e5 && n == 180, "%d samples have %v, %v", n, info, err)
 	n *= 10
 	for since := time.Hour; since < 7*24*time.Hour; since += Every(64, since) {
 		n++
 	}
-	if n > 10000 {
-		t.Errorf("%d samples in a week", n)
-	}
+	check.That(t, n <= 10000, "%d samples in a week", n)
 	small := Every(64, 0)
 	large := Every(2000, 0)
-	if large < 10*small {
-		t.Errorf("%v, %v", small, large)
-	}
+	check.That(t, large >= 10*small, "%v, %v", small, large)
 }
 
 func TestMalformedRecords(t *testing.T) {
@@ -151,9 +144,7 @@ func TestMalformedRecords(t *testing.T) {
 		}
 	}
 	bad := Point{Ranks: Ranks{CPU: []float64{1}}}
-	if bad.check(0) == nil {
-		t.Error("columns of different lengths are taken")
-	}
+	check.That(t, bad.check(0) != nil, "columns of different lengths are taken")
 }
 
 func TestFullDiskEndsTheRecordOnce(t *testing.T) {
@@ -163,9 +154,7 @@ func TestFullDiskEndsTheRecordOnce(t *testing.T) {
 	for range 3 {
 		r.Sample(watch.Sample{Seconds: 1})
 	}
-	if failures != 1 {
-		t.Errorf("%d failures", failures)
-	}
+	check.That(t, failures == 1, "%d failures", failures)
 }
 
 // A folder of somebody else's making neither keeps Read waiting nor makes it take much memory.
@@ -220,9 +209,8 @@ func TestHostileFolders(t *testing.T) {
 			r.Close("g7k2", 0, "", nil)
 			must.OK(t, c.make(dir))
 			all, err := Read(dir)
-			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
-				t.Fatalf("%v, want %q", err, c.want)
-			}
+			must.That(t, (err == nil) == (c.want == "") && (err == nil || strings.Contains(err.Error(), c.want)),
+				"%v, want %q", err, c.want)
 			values := 0
 			for i := range all.Points {
 				values += all.values(i)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/sight/watch"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // sample returns a sample of ranks that spend these parts of the time in collectives. Less than 0
@@ -47,9 +48,7 @@ func TestStragglerIsFound(t *testing.T) {
 		var all []Finding
 		for second := 0; second <= 300; second += 10 {
 			found := f.Add(sample(second, tc.shares...))
-			if found != nil && second < 45 {
-				t.Errorf("%s: found after %d s", tc.name, second)
-			}
+			check.That(t, found == nil || second >= 45, "%s: found after %d s", tc.name, second)
 			all = append(all, found...)
 		}
 		if !slices.EqualFunc(all, tc.want, func(a, b Finding) bool {
@@ -143,9 +142,7 @@ func TestStragglerWithoutRingIsFound(t *testing.T) {
 		}
 		switch {
 		case tc.want == -2:
-			if len(all) != 2 {
-				t.Errorf("%s: %+v", tc.name, all)
-			}
+			check.That(t, len(all) == 2, "%s: %+v", tc.name, all)
 		case tc.want == -1:
 			if len(all) > 0 || f.Costs() != nil {
 				t.Errorf("%s: %+v, %v", tc.name, all, f.Costs())
