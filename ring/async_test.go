@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -63,9 +64,7 @@ func TestWaitEndsWithItsContextAndTheCallGoesOn(t *testing.T) {
 	if err := h.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Wait returned %v", err)
 	}
-	if h.Done() {
-		t.Fatal("the call is over without the other rank")
-	}
+	must.That(t, !h.Done(), "the call is over without the other rank")
 	must.OK(t, ring.AllReduce(ctx, comms[1], []float32{2}, ring.Sum))
 	if err := h.Wait(ctx); err != nil || v[0] != 3 {
 		t.Fatalf("error %v, result %v", err, v)
@@ -89,9 +88,7 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 	go func() { ended <- ring.Barrier(short, comms[0]) }()
 	select {
 	case err := <-ended:
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("the call ended with %v", err)
-		}
+		check.That(t, errors.Is(err, context.DeadlineExceeded), "the call ended with %v", err)
 	case <-time.After(10 * failureDeadline):
 		t.Error("the call goes on after its context has ended")
 		job.Abort(ringtest.Abort{Rank: 1, Host: ringtest.Host, Cause: "the test is over"})
@@ -108,9 +105,7 @@ func TestBehindAStartedCallAContextEnds(t *testing.T) {
 	if err == nil { // its peer's number was on its way
 		err = ring.Barrier(ctx, comms[1])
 	}
-	if err := wantPeer(err, 0); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, wantPeer(err, 0))
 }
 
 // Who waits for a call that somebody else has waited for before him waits for no other call, and
@@ -138,18 +133,12 @@ func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
 	}()
 	select {
 	case err := <-again:
-		if err != nil {
-			t.Error(err)
-		}
+		check.OK(t, err)
 	case <-time.After(10 * failureDeadline):
 		t.Error("it waits for the next call")
 	}
-	if err := ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum); err != nil {
-		t.Error(err)
-	}
-	if err := next.Wait(ctx); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, ring.AllReduce(ctx, comms[1], []float32{1}, ring.Sum))
+	check.OK(t, next.Wait(ctx))
 }
 
 func TestWrongArgumentsAreNotStarted(t *testing.T) {
@@ -170,9 +159,7 @@ func TestStartingDoesNotAllocate(t *testing.T) {
 			t.Fatal("a call failed")
 		}
 	})
-	if got > 0 {
-		t.Errorf("%v allocations a call", got)
-	}
+	check.That(t, got <= 0, "%v allocations a call", got)
 }
 
 // Ranks that make one call by Start, StartHere and Do, early and late, all get its result.
@@ -225,15 +212,11 @@ func TestStartHereDoesNotWaitForALateRank(t *testing.T) {
 	must.OK(t, err)
 	second, err := comms[0].StartHere(barrier)
 	must.OK(t, err)
-	if h.Done() || second.Done() {
-		t.Fatal("a barrier is over without the other rank")
-	}
+	must.That(t, !h.Done() && !second.Done(), "a barrier is over without the other rank")
 	for range 2 {
 		must.OK(t, ring.Barrier(ctx, comms[1]))
 	}
-	if err := errors.Join(h.Wait(ctx), second.Wait(ctx)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, errors.Join(h.Wait(ctx), second.Wait(ctx)))
 }
 
 // A message that has room, and one that has come, are made in StartHere.
@@ -264,9 +247,7 @@ func TestStartHereHandsMessagesOver(t *testing.T) {
 			t.Errorf("rank %d: %+v, %v", c.rank, h, err)
 		}
 	}
-	if err := same(got, sent); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, same(got, sent))
 }
 
 // StartHere returns while a message has not come, or has no room, and the call goes on.
@@ -292,9 +273,7 @@ func TestStartHereDoesNotWaitForALateMessage(t *testing.T) {
 		got := [2][]float32{make([]float32, n), make([]float32, n)}
 		late, err := comms[1].StartHere(message(0, got[0]))
 		must.OK(t, err)
-		if late.Done() {
-			t.Fatal("a message has come before it was sent")
-		}
+		must.That(t, !late.Done(), "a message has come before it was sent")
 		first, err := comms[0].StartHere(message(-1, v))
 		must.OK(t, errors.Join(err, late.Wait(ctx), first.Wait(ctx)))
 		for range 2 {
@@ -332,9 +311,7 @@ func TestStartHereFailsAsOthersDo(t *testing.T) {
 	})
 	comms = ringtest.NewJob(t, 2).Join(t)
 	comms[1].Close()
-	if err := wantPeer(finish(comms[0], ring.Collective{Kind: ring.KindBarrier}), 1); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, wantPeer(finish(comms[0], ring.Collective{Kind: ring.KindBarrier}), 1))
 	comms[0].Close()
 	if err := finish(comms[0], ring.Collective{Kind: ring.KindBarrier}); !errors.Is(err, ring.ErrClosed) {
 		t.Errorf("after Close: %v", err)

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -42,9 +44,7 @@ func TestBarrierWaitsForAll(t *testing.T) {
 					})
 				}()
 				close(release)
-				if err := <-done; err != nil {
-					t.Fatalf("%d ranks, rank %d late: %v", size, late, err)
-				}
+				must.OK(t, <-done, size, "ranks, rank", late, "late")
 			}
 		}
 	})
@@ -63,9 +63,7 @@ func TestArguments(t *testing.T) {
 			"length":  ring.AllGather(ctx, c, buf, buf[:3]),
 			"overlap": ring.AllGather(ctx, c, buf, buf[2:6]),
 		} {
-			if err == nil {
-				t.Errorf("%s: no error", name)
-			}
+			check.That(t, err != nil, "%s: no error", name)
 		}
 		// Nothing was sent, so both ranks can go on.
 		ringtest.All(t, 2, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
@@ -111,9 +109,7 @@ func TestNoAllocation(t *testing.T) {
 						least = min(least, testing.AllocsPerRun(runs, func() { work(0) }))
 						others.Wait()
 					}
-					if least > 0 {
-						t.Errorf("%s of %d elements: %v allocations a call", f.name, n, least)
-					}
+					check.That(t, least <= 0, "%s of %d elements: %v allocations a call", f.name, n, least)
 				}
 			}
 		})

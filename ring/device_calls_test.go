@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -191,7 +192,5 @@ func TestDeviceRefuses(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := d.Do(ctx, 0, c(good, 0)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, d.Do(ctx, 0, c(good, 0)))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -110,9 +111,7 @@ func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
 		case <-time.After(10 * time.Second):
 			t.Error("nobody was told")
 		}
-		if err := all[0].Err(); err != nil {
-			t.Errorf("a report has ended the device: %v", err)
-		}
+		check.OK(t, all[0].Err(), "a report has ended the device")
 		at := memory(t, all[1], 8)
 		if err := errors.Join(all[1].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum), all[1].Wait(ctx),
 			all[0].Wait(ctx), all[2].Wait(ctx)); err != nil {
@@ -206,18 +205,14 @@ func TestDeviceCloseInTheMiddle(t *testing.T) {
 		t.Errorf("%v, then %v", err, all[0].Err())
 	}
 	start := time.Now()
-	if err := all[0].Close(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, all[0].Close())
 	if took := time.Since(start); took < 3*time.Second || took > 15*time.Second {
 		t.Errorf("it took %v, and has 5s for what was launched", took)
 	}
 	if err := all[0].AllReduce(ctx, 0, at, at, 1, ring.Float32, ring.Sum); !errors.Is(err, ring.ErrClosed) {
 		t.Errorf("after the end: %v", err)
 	}
-	if err := all[0].Close(); err != nil {
-		t.Errorf("closed again: %v", err)
-	}
+	check.OK(t, all[0].Close(), "closed again")
 	all[0] = nil
 }
 

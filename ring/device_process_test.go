@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -60,18 +61,13 @@ func (j *deviceJob) start(t *testing.T, what, leaks string) (ranks []*process) {
 func noLeaks(t *testing.T, leaks string, ranks int, but ...string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(leaks, "*"))
-	if err != nil || len(files) < ranks {
-		t.Errorf("%d ranks have written %v, %v", ranks, files, err)
-	}
+	check.That(t, err == nil && len(files) >= ranks, "%d ranks have written %v, %v", ranks, files, err)
 	for _, name := range files {
 		text, err := os.ReadFile(name)
-		if err != nil || len(text) == 0 {
-			t.Errorf("%q, %v", text, err)
-		}
+		check.That(t, err == nil && len(text) != 0, "%q, %v", text, err)
 		for line := range strings.Lines(string(text)) {
-			if !strings.HasPrefix(line, "  0 of ") && !slices.Contains(but, filepath.Base(name)) {
-				t.Errorf("not given back: %s", line)
-			}
+			check.That(t, strings.HasPrefix(line, "  0 of ") || slices.Contains(but, filepath.Base(name)),
+				"not given back: %s", line)
 		}
 	}
 }
@@ -94,9 +90,7 @@ func TestDeviceProcesses(t *testing.T) {
 			}
 			ranks := j.start(t, "values", leaks)
 			for rank, cmd := range ranks {
-				if err := cmd.Wait(); err != nil {
-					t.Errorf("rank %d: %v", rank, err)
-				}
+				check.OK(t, cmd.Wait(), "rank", rank)
 			}
 			noLeaks(t, leaks, 2)
 		})
@@ -119,9 +113,7 @@ func TestDeviceKilledRank(t *testing.T) {
 				})
 				for rank, cmd := range ranks {
 					if rank != victim {
-						if err := cmd.Wait(); err != nil {
-							t.Errorf("rank %d: %v", rank, err)
-						}
+						check.OK(t, cmd.Wait(), "rank", rank)
 					}
 				}
 				noLeaks(t, leaks, 4, strconv.Itoa(ranks[victim].Process.Pid))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -27,9 +28,7 @@ func standins(t testing.TB, flags ...string) string {
 			standin.err = ringtest.Standins("internal/nccl/testdata", standin.dir)
 		}
 	})
-	if standin.err != nil {
-		t.Fatal(standin.err)
-	}
+	must.That(t, standin.err == nil, "%v", standin.err)
 	return standin.dir
 }
 
@@ -145,9 +144,7 @@ func onDevices(t *testing.T, sizes []int, test func(t *testing.T, all []*ring.De
 				}
 				all := devices(t, newDeviceJob(t, size, caller.env...).comms(t))
 				for rank, d := range all {
-					if d.Native() != caller.native {
-						t.Errorf("rank %d goes by %v", rank, d)
-					}
+					check.That(t, d.Native() == caller.native, "rank %d goes by %v", rank, d)
 				}
 				test(t, all)
 			})

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -49,14 +50,10 @@ func TestElasticInit(t *testing.T) {
 		begun <- err
 	}()
 	parked, err := late.Park(ctx, 0) // it is let in, and dies before it has met anyone
-	if err != nil || parked.Epoch != 1 || parked.Size != 2 {
-		t.Fatalf("let into %+v, %v", parked, err)
-	}
+	must.That(t, err == nil && parked.Epoch == 1 && parked.Size == 2, "let into %+v, %v", parked, err)
 	w.Want(1)
 	w.Ended(late, "killed")
-	if err := answer(t, 10*time.Second, begun); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, answer(t, 10*time.Second, begun))
 }
 
 // What is no failure of another rank ends Elastic, and so does the end of the job.
@@ -90,9 +87,7 @@ func TestElasticErrors(t *testing.T) {
 		}
 		return peer
 	}, ring.WithEnviron(ringtest.Lookup(nil)))
-	if calls != 1 || err != peer {
-		t.Errorf("alone: %d calls, %v", calls, err)
-	}
+	check.That(t, calls == 1 && err == peer, "alone: %d calls, %v", calls, err)
 	// The job ends while a process waits for an epoch.
 	w := ringtest.NewWorld(t, 1)
 	m := w.Add("host")
@@ -247,9 +242,7 @@ func TestSamplersDiffer(t *testing.T) {
 			}
 			return s.Sync(ctx, comms[rank], 0)
 		})
-		if err == nil || !strings.Contains(err.Error(), "give all ranks the same") {
-			t.Errorf("error is %v", err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "give all ranks the same"), "error is %v", err)
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -102,9 +104,7 @@ func (p *traveller) want(t *testing.T, passes int, err error) {
 	t.Helper()
 	select {
 	case got := <-p.err:
-		if !errors.Is(got, err) {
-			t.Errorf("ended with %v, want %v", got, err)
-		}
+		check.That(t, errors.Is(got, err), "ended with %v, want %v", got, err)
 	case <-time.After(60 * time.Second):
 		t.Fatal("a process does not end")
 	}
@@ -123,9 +123,7 @@ func (p *traveller) want(t *testing.T, passes int, err error) {
 func until(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); !so(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("in 30 s not: %s", what)
-		}
+		must.That(t, !time.Now().After(deadline), "in 30 s not: %s", what)
 	}
 }
 
@@ -142,13 +140,10 @@ func TestElasticGrows(t *testing.T) {
 	}
 	for _, p := range all {
 		p.want(t, 6, nil)
-		if p.steps != first.steps {
-			t.Errorf("steps %v, of the first one %v", p.steps, first.steps)
-		}
+		check.That(t, p.steps == first.steps, "steps %v, of the first one %v", p.steps, first.steps)
 	}
-	if first.steps.Sizes <= first.steps.Done {
-		t.Errorf("%d steps by %d ranks in all", first.steps.Done, first.steps.Sizes)
-	}
+	check.That(t, first.steps.Sizes > first.steps.Done,
+		"%d steps by %d ranks in all", first.steps.Done, first.steps.Sizes)
 }
 
 // Whatever joins and leaves, each sample is counted once in each pass, as long as a rank with the

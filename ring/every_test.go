@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -132,9 +133,8 @@ func everyForm(t *testing.T, comms []*ring.Comm, n int) {
 		}
 		for _, s.root = range roots {
 			for _, do := range []caller{synchronously, byName} {
-				if err := ringtest.Each(size, func(rank int) error { return f.once(comms[rank], s, do) }); err != nil {
-					t.Fatalf("%s of %d: root %d: %v", f.name, n, s.root, err)
-				}
+				must.OK(t, ringtest.Each(size, func(rank int) error { return f.once(comms[rank], s, do) }),
+					f.name, "of", n, "root", s.root)
 			}
 		}
 	}

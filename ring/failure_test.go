@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -48,9 +49,7 @@ func TestLostAgentIsAnAbort(t *testing.T) {
 		within(t, failureDeadline, func() {
 			job.Close()
 			err := ring.Barrier(ctx, comms[0]) // rank 1 does not come
-			if err := wantPeer(err, -1); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, wantPeer(err, -1))
 		})
 	})
 }
@@ -76,13 +75,9 @@ func TestCancelledCallBreaksTheJob(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 		})
-		if fmt.Sprint(input) != "[1 2 3]" {
-			t.Errorf("input of the failed call has become %v", input)
-		}
+		check.That(t, fmt.Sprint(input) == "[1 2 3]", "input of the failed call has become %v", input)
 		cancelled, cancel := context.WithCancel(ctx)
 		cancel()
 		alone, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(nil)))
@@ -112,12 +107,9 @@ func TestInitErrors(t *testing.T) {
 			environ = append([]string{"GORUN_ADDRS=" + addr}, environ...)
 		}
 		c, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(environ)))
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: error is %v, want %q", name, err, test.want)
-		}
-		if c != nil {
-			t.Errorf("%s: a Comm and an error", name)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), test.want),
+			"%s: error is %v, want %q", name, err, test.want)
+		check.That(t, c == nil, "%s: a Comm and an error", name)
 	}
 }
 
@@ -130,9 +122,7 @@ func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
 	}()
 	job.Abort(ringtest.Abort{Rank: 1, Host: "f2", Cause: "exit code 3"})
 	within(t, failureDeadline, func() {
-		if err := wantPeer(<-failed, 1); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, wantPeer(<-failed, 1))
 	})
 	other := ringtest.NewJob(t, 2)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -317,9 +318,8 @@ func TestGuardIsNotDowngraded(t *testing.T) {
 					}
 					return fmt.Errorf("refused: %w", err)
 				})
-				if err == nil || strings.Count(err.Error(), "refused: ") != 2 {
-					t.Errorf("%v, want that nobody joins", err)
-				}
+				check.That(t, err != nil && strings.Count(err.Error(), "refused: ") == 2,
+					"%v, want that nobody joins", err)
 			})
 		}
 	}
@@ -339,16 +339,12 @@ func TestRanksMustAgreeOnTheGuard(t *testing.T) {
 			}
 			return err
 		})
-		if err == nil || !strings.Contains(err.Error(), "and that of rank") {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "and that of rank"), "%s: %v", name, err)
 	}
 	d := l.job(t)
 	for _, bad := range []string{"GORUN_ENCRYPT=yes", "RING_CHECKSUM=2"} {
 		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup(append(l.environ(d, 0), bad))))
-		if err == nil || !strings.Contains(err.Error(), "ring: ") {
-			t.Errorf("%s: %v", bad, err)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), "ring: "), "%s: %v", bad, err)
 	}
 }
 
@@ -383,9 +379,7 @@ func TestReplayedRecordingIsRejected(t *testing.T) {
 		return value
 	})
 	for rank, c := range l.join(t, second) {
-		if c.Rank() != rank {
-			t.Errorf("rank %d is %d", rank, c.Rank())
-		}
+		check.Equal(t, c.Rank(), rank, "rank", rank)
 	}
 }
 
@@ -419,9 +413,7 @@ func TestOneByteSegments(t *testing.T) {
 			for _, f := range specs() {
 				for _, do := range []caller{synchronously, asynchronously} {
 					err := ringtest.Each(2, func(rank int) error { return f.once(comms[rank], position{n: 100}, do) })
-					if err != nil {
-						t.Fatalf("%s: %v", f.name, err)
-					}
+					must.OK(t, err, f.name)
 				}
 			}
 			closeAll(comms)

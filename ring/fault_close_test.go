@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -117,9 +118,7 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil {
-			t.Fatalf("epoch %d: %v", epoch, err)
-		}
+		must.OK(t, err, "epoch", epoch)
 		closeAll(comms)
 		d.Close()
 		if epoch == 40 {
@@ -131,9 +130,7 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 		if after[0] <= before[0] && after[1] <= before[1] && after[2] <= before[2]+48<<20 {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%v files, goroutines and bytes, were %v", after, before)
-		}
+		must.That(t, !time.Now().After(deadline), "%v files, goroutines and bytes, were %v", after, before)
 	}
 }
 
@@ -184,9 +181,7 @@ func TestCloseDuringEveryCall(t *testing.T) {
 			err := ringtest.Each(l.size, func(rank int) error {
 				return closeDuring(comms[rank], f, []caller{synchronously, asynchronously}[i%2], rank == closer, closer)
 			})
-			if err != nil {
-				t.Errorf("%s: %v", f.name, err)
-			}
+			check.OK(t, err, f.name)
 			closeAll(comms)
 		}
 	})

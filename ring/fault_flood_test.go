@@ -1,6 +1,7 @@
 package ring_test
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -109,9 +110,7 @@ func TestFloodDuringInit(t *testing.T) {
 			took := time.Since(begun)
 			f.end()
 			t.Logf("%d connections, %d KiB more, in after %v", f.made.Load(), (most-before)>>10, took)
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 			if limit := 16 << 20; !raceEnabled && most-before > limit {
 				t.Errorf("%d bytes more, at most %d are right", most-before, limit)
 			}

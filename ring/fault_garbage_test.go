@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -152,9 +153,7 @@ func TestGarbageChangesNoByte(t *testing.T) {
 						if results[i] == nil {
 							results[i] = v
 						}
-						if !bytes.Equal(v, results[0]) {
-							t.Fatalf("rank %d has other bits than rank 0 had at rest", rank)
-						}
+						must.That(t, bytes.Equal(v, results[0]), "rank %d has other bits than rank 0 had at rest", rank)
 					}
 				}
 			}
@@ -167,9 +166,7 @@ func TestGarbageChangesNoByte(t *testing.T) {
 			}
 			job, listeners := s.amount()
 			t.Logf("%d KiB at the agent's job, %d KiB at ranks", job>>10, listeners>>10)
-			if job == 0 || listeners == 0 {
-				t.Error("no garbage was sent, so nothing is shown")
-			}
+			check.That(t, job != 0 && listeners != 0, "no garbage was sent, so nothing is shown")
 			if len(d.Losses())+len(d.Leaves()) > 0 {
 				t.Errorf("lost: %v, left: %v", d.Losses(), d.Leaves())
 			}

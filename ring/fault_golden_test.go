@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring"
 )
@@ -122,9 +123,7 @@ func sumsOf(t *testing.T, l layout) string {
 		}
 		for _, n := range lengths {
 			v, err := addUp(comms, l.transport, typ, n)
-			if err != nil {
-				t.Errorf("%s, %d ranks, %d %v: %v", l.transport, l.size, n, typ, err)
-			}
+			check.OK(t, err, l.transport, l.size, "ranks,", n, typ)
 			_, _ = sum.Write(v)
 		}
 	}
@@ -139,9 +138,7 @@ func TestGoldenSums(t *testing.T) {
 	}
 	const file = "testdata/sums.golden"
 	text, err := os.ReadFile(file)
-	if err != nil && !*update {
-		t.Fatal(err)
-	}
+	must.That(t, err == nil || *update, "%v", err)
 	golden := strings.Split(strings.TrimSpace(string(text)), "\n")
 	var lines []string
 	for _, transport := range []string{"tcp", "shm"} {
@@ -151,9 +148,7 @@ func TestGoldenSums(t *testing.T) {
 			}
 			line := sumsOf(t, over(transport, size, "RING_NETWORK=20us,10Gb/s"))
 			lines = append(lines, line)
-			if !*update && !slices.Contains(golden, line) {
-				t.Errorf("%s: other bits than in %s", line, file)
-			}
+			check.That(t, *update || slices.Contains(golden, line), "%s: other bits than in %s", line, file)
 		}
 	}
 	if *update {

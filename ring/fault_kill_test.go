@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -81,12 +82,8 @@ func killRank(t *testing.T, l layout, random *rand.Rand, what duty) {
 	defer timer.Stop()
 	state, err := p.Process.Wait()
 	died := time.Now()
-	if err != nil || state.Exited() {
-		t.Errorf("%+v, victim %d: it ended with %v, %v", what, victim, state, err)
-	}
-	if err := <-over; err != nil {
-		t.Errorf("%+v, victim %d: %v", what, victim, err)
-	}
+	check.That(t, err == nil && !state.Exited(), "%+v, victim %d: it ended with %v, %v", what, victim, state, err)
+	check.OK(t, <-over, what, "victim", victim)
 	for rank, at := range noticed {
 		if took := at.Sub(died); rank != victim && took > soon {
 			t.Errorf("%+v, victim %d: rank %d knew after %v", what, victim, rank, took)

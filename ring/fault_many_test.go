@@ -3,6 +3,7 @@ package ring_test
 import (
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 )
 
@@ -19,9 +20,7 @@ func TestSixtyFourRanks(t *testing.T) {
 				err := ringtest.Each(64, func(rank int) error {
 					return f.once(comms[rank], position{n: n}, synchronously)
 				})
-				if err != nil {
-					t.Fatalf("%d elements: %v", n, err)
-				}
+				must.OK(t, err, n, "elements")
 			}
 		})
 	}

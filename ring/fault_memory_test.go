@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -79,9 +80,7 @@ func TestBuffersAtGuardPagesAndOddAddresses(t *testing.T) {
 						}
 						return f.check(s, w)
 					})
-					if err != nil {
-						t.Fatalf("%s of %d, %s: %v", f.name, n, name, err)
-					}
+					must.OK(t, err, f.name, "of", n, name)
 				}
 			}
 		}
@@ -105,9 +104,7 @@ func TestEmptyCalls(t *testing.T) {
 				w.Src = ring.Buffer{}
 				return comms[rank].Do(ctx, w)
 			})
-			if err != nil {
-				t.Fatalf("%s: %v", f.name, err)
-			}
+			must.OK(t, err, f.name)
 		}
 	})
 }
@@ -142,9 +139,7 @@ func TestOverlapIsRefused(t *testing.T) {
 			if err == nil {
 				err = ringtest.Each(l.size, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })
 			}
-			if err != nil {
-				t.Fatalf("%s: %v", f.name, err)
-			}
+			must.OK(t, err, f.name)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -94,9 +95,7 @@ func disagree(t *testing.T, l layout, culprit int, normal, odd func(s position) 
 			return tells(err, words)
 		})
 	})
-	if len(seen) == 0 {
-		t.Error("nobody saw the difference")
-	}
+	check.That(t, len(seen) != 0, "nobody saw the difference")
 	closeAll(comms)
 }
 
@@ -276,9 +275,7 @@ func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 						}
 						return differ(err, "broadcast")
 					})
-					if err != nil {
-						t.Errorf("%s, culprit %d: %v", name, culprit, err)
-					}
+					check.OK(t, err, name, "culprit", culprit)
 				})
 				closeAll(comms)
 			}
@@ -316,9 +313,7 @@ func TestEarlyCloseIsReported(t *testing.T) {
 					}
 					return wantPeer(err, culprit)
 				})
-				if err != nil {
-					t.Errorf("%s: %v", f.name, err)
-				}
+				check.OK(t, err, f.name)
 			})
 			closeAll(comms)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -38,9 +39,7 @@ func TestSignalStorm(t *testing.T) {
 					err := ringtest.Each(l.size, func(rank int) error {
 						return f.once(comms[rank], position{n: n}, synchronously)
 					})
-					if err != nil {
-						t.Fatalf("%s: %v", f.name, err)
-					}
+					must.OK(t, err, f.name)
 				}
 			}
 		}
@@ -78,9 +77,7 @@ func TestRankKilledDuringInit(t *testing.T) {
 			}
 		}
 		for _, p := range ranks {
-			if err := p.Process.Kill(); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, p.Process.Kill())
 		}
 		for _, p := range ranks {
 			_ = p.Wait() // it was killed
@@ -149,9 +146,8 @@ func TestStartedProgramsInheritNothing(t *testing.T) {
 			defer func() { _ = child.Process.Kill(); _ = child.Wait() }()
 			out, err := exec.Command("ls", "-l", "/proc/self/fd").CombinedOutput()
 			must.OK(t, err)
-			if strings.Contains(string(out), "socket:") || strings.Contains(string(out), "memfd:") {
-				t.Errorf("a program that a rank started has:\n%s", out)
-			}
+			check.That(t, !strings.Contains(string(out), "socket:") && !strings.Contains(string(out), "memfd:"),
+				"a program that a rank started has:\n%s", out)
 			ringtest.All(t, l.size, call)
 			within(t, failureDeadline, func() {
 				waiting := make(chan error, 1)

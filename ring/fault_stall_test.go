@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -81,9 +82,7 @@ func TestStallNamesTheMissingRanks(t *testing.T) {
 		job := a.l.job(t)
 		comms := a.l.join(t, job)
 		running.Go(func() {
-			if err := a.happen(comms, job); err != nil {
-				t.Errorf("%s, %s, without rank %d: %v", a.l.name, a.call, a.culprit, err)
-			}
+			check.OK(t, a.happen(comms, job), a.l.name, a.call, "without rank", a.culprit)
 		})
 	}
 	running.Wait()
@@ -175,8 +174,6 @@ func TestStallReportOption(t *testing.T) {
 	}
 	for _, bad := range []string{"soon", "-1s", "5"} {
 		_, err := ring.Init(ctx, ring.WithEnviron(ringtest.Lookup([]string{"RING_STALL=" + bad})))
-		if err == nil {
-			t.Errorf("RING_STALL=%s is taken", bad)
-		}
+		check.That(t, err != nil, "RING_STALL=%s is taken", bad)
 	}
 }

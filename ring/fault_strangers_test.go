@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -172,9 +173,7 @@ func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
 				err := ringtest.Each(l.size, func(rank int) error {
 					return f.once(comms[rank], position{n: 3000}, synchronously)
 				})
-				if err != nil {
-					t.Errorf("%s: %v", f.name, err)
-				}
+				check.OK(t, err, f.name)
 			}
 		})
 	}
@@ -306,9 +305,7 @@ func TestDuplicateRankIsRejected(t *testing.T) {
 			}
 			return err
 		})
-		if len(refused) == 0 {
-			t.Error("both were let in")
-		}
+		check.That(t, len(refused) != 0, "both were let in")
 		if err != nil && len(refused) < 2 {
 			t.Log(err) // the two took turns at the fences, so neither can join
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -214,9 +215,7 @@ func TestEveryRankGetsTheSameBits(t *testing.T) {
 							continue
 						}
 						n := []int{13, 3000, 40_000}[(int(typ)+int(op)+size)%3] / typ.Size()
-						if err := testValues(comms, typ, op, max(n/2, 5)); err != nil {
-							t.Fatalf("%v of %d %v: %v", op, n, typ, err)
-						}
+						must.OK(t, testValues(comms, typ, op, max(n/2, 5)), op, "of", n, typ)
 					}
 				}
 			})

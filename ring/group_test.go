@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -84,8 +85,6 @@ func TestGroupEndsWithTheJob(t *testing.T) {
 		})
 		_, err := ring.Group(ctx, comms[0], "g", []int{0, 1})
 		var peer *ring.PeerError
-		if !errors.As(err, &peer) || peer.Rank != 1 {
-			t.Errorf("%v", err)
-		}
+		check.That(t, errors.As(err, &peer) && peer.Rank == 1, "%v", err)
 	})
 }

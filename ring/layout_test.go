@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -99,9 +100,7 @@ func (l layout) join(tb testing.TB, job *ringtest.Job, absent ...int) []*ring.Co
 		return err
 	})
 	tb.Cleanup(func() { closeAll(comms) })
-	if err != nil {
-		tb.Fatalf("join: %v", err)
-	}
+	must.OK(tb, err, "join")
 	return comms
 }
 

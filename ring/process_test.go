@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring"
@@ -124,9 +125,8 @@ func kill(t *testing.T, ranks []*process, victim int, bound time.Duration, then 
 			continue
 		}
 		v, err := p.verdict()
-		if err != nil || v.Rank != victim {
-			t.Errorf("rank %d says %+v, %v, want an error about rank %d", rank, v, err, victim)
-		}
+		check.That(t, err == nil && v.Rank == victim,
+			"rank %d says %+v, %v, want an error about rank %d", rank, v, err, victim)
 		if took := v.At.Sub(killed); took > bound {
 			t.Errorf("rank %d knew after %v", rank, took)
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -65,9 +66,7 @@ func TestQueueIsNotMissed(t *testing.T) {
 		if err == nil { // the queue's end comes a moment later
 			err = ticket.Wait(ctx)
 		}
-		if err := wantPeer(err, 1); err != nil {
-			t.Errorf("late: %v", err)
-		}
+		check.OK(t, wantPeer(err, 1), "late")
 	}
 	if left := job.Leaves(); len(left) != 1 || left[0].By != 0 || left[0].Rank != 1 {
 		t.Errorf("reported: %v", left)
@@ -89,9 +88,7 @@ func TestQueueCloseIsClean(t *testing.T) {
 		}
 		lost := job.Losses()
 		left := job.Leaves()
-		if len(lost)+len(left) > 0 {
-			t.Errorf("lost: %v, left: %v", lost, left)
-		}
+		check.That(t, len(lost)+len(left) <= 0, "lost: %v, left: %v", lost, left)
 	})
 }
 
@@ -103,9 +100,7 @@ func TestQueueOfAPartNamesTheClosedRank(t *testing.T) {
 	ticket, err := ring.QueueBarrier(queues[0], "alone")
 	must.OK(t, err)
 	must.OK(t, queues[1].Close())
-	if err := wantPeer(ticket.Wait(ctx), 2); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, wantPeer(ticket.Wait(ctx), 2))
 }
 
 // trainUntilItFails is the role of a rank that trains. It prints a line when it has begun, one for

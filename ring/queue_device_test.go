@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -41,9 +42,7 @@ func gpuRanks(t *testing.T, j *deviceJob) []gpuRank {
 // what checks it.
 func (r gpuRank) sum(t *testing.T, rank, size, n int, name string) (ring.Collective, func() error) {
 	at := memory(t, r.d, 4*n)
-	if err := ring.CopyToDevice(ctx, r.d, r.stream, at, slices.Repeat([]float32{float32(rank + n)}, n)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, ring.CopyToDevice(ctx, r.d, r.stream, at, slices.Repeat([]float32{float32(rank + n)}, n)))
 	b := ring.DeviceBuffer(at, n)
 	return ring.Collective{
 			Kind:  ring.KindAllReduce,

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -92,9 +93,7 @@ func TestQueueDoFails(t *testing.T) {
 			t.Errorf("after its context: %v", err)
 		}
 		goOn()
-		if err := doSum(ctx, queues[1], "late", 1, 2, 1); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, doSum(ctx, queues[1], "late", 1, 2, 1))
 		ringtest.All(t, 2, func(rank int) error {
 			if rank == 1 {
 				time.Sleep(10 * time.Millisecond)
@@ -153,9 +152,7 @@ func TestQueueSubmitHere(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil || over == 0 {
-		t.Fatalf("%d of 100 were over at once, %v", over, err)
-	}
+	must.That(t, err == nil && over != 0, "%d of 100 were over at once, %v", over, err)
 }
 
 // A job fails while Do makes a cycle: the queue's goroutine does not end the tensor under its
@@ -169,14 +166,10 @@ func TestQueueEndsAfterDo(t *testing.T) {
 	closed := make(chan error, 1)
 	go func() { closed <- comms[0].Close() }()
 	time.Sleep(200 * time.Millisecond)
-	if ticket.Done() {
-		t.Error("the tensor was ended while it was worked on")
-	}
+	check.That(t, !ticket.Done(), "the tensor was ended while it was worked on")
 	through()
 	if err := ticket.Wait(ctx); !errors.Is(err, ring.ErrClosed) {
 		t.Errorf("the tensor ended with %v", err)
 	}
-	if err := <-closed; err != nil {
-		t.Error(err)
-	}
+	check.OK(t, <-closed)
 }

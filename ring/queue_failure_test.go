@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -134,9 +135,8 @@ func TestQueueMismatch(t *testing.T) {
 				return nil
 			})
 			// The queue stays usable, also with this name.
-			if err := ringtest.Each(3, func(rank int) error { return sumOf(7)(queues[rank]) }); err != nil {
-				t.Fatalf("after a mismatch of %s: %v", name, err)
-			}
+			must.OK(t, ringtest.Each(3, func(rank int) error { return sumOf(7)(queues[rank]) }),
+				"after a mismatch of", name)
 		}
 	})
 }
@@ -202,9 +202,7 @@ func TestQueueArguments(t *testing.T) {
 		`tensor "same" was submitted aga`: group("same", "same"),
 		"3 names and 2":                   group("a", "b", "c"),
 	} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error is %v, want one with %q", err, want)
-		}
+		check.That(t, err != nil && strings.Contains(err.Error(), want), "error is %v, want one with %q", err, want)
 	}
 	// Nothing was submitted.
 	ringtest.All(t, 2, func(rank int) error { return sumOf(3)(queues[rank]) })
@@ -218,9 +216,7 @@ func TestQueueDuplicate(t *testing.T) {
 	if _, err := ring.QueueBarrier(queues[0], "x"); !errors.As(err, &duplicate) || duplicate.Name != "x" {
 		t.Errorf("error is %v, want a DuplicateError", err)
 	}
-	if first.Done() {
-		t.Error("done, and rank 1 has not come")
-	}
+	check.That(t, !first.Done(), "done, and rank 1 has not come")
 	must.Get(ring.QueueBarrier(queues[1], "x"))(t)
 	if err := first.Wait(ctx); err != nil || !first.Done() || first.Wait(ctx) != nil {
 		t.Errorf("wait: %v, done: %v", err, first.Done())
@@ -264,9 +260,8 @@ func TestQueueWaitNamesTheMissing(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		err := ticket.Wait(short)
 		cancel()
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `tensor "x"`) {
-			t.Fatalf("error is %v", err)
-		}
+		must.That(t, errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), `tensor "x"`),
+			"error is %v", err)
 		if strings.Contains(err.Error(), "waits for ranks 0, 2") {
 			break
 		}
@@ -274,9 +269,7 @@ func TestQueueWaitNamesTheMissing(t *testing.T) {
 	for _, rank := range []int{0, 2} {
 		must.Get(ring.QueueBarrier(queues[rank], "x"))(t)
 	}
-	if err := ticket.Wait(ctx); err != nil {
-		t.Errorf("the wait after: %v", err)
-	}
+	check.OK(t, ticket.Wait(ctx), "the wait after")
 }
 
 func TestQueueOptionsMustAgree(t *testing.T) {

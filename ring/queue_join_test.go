@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -130,14 +131,10 @@ func TestQueueJoin(t *testing.T) {
 					}
 					return joinAll(queues[rank], want)
 				})
-				if err != nil {
-					t.Fatalf("%d ranks, round %d: %v", size, round, err)
-				}
+				must.OK(t, err, size, "ranks, round", round)
 			}
 			// The queues are as they were.
-			if err := train(queues, mixed(30), 1); err != nil {
-				t.Fatalf("%d ranks: %v", size, err)
-			}
+			must.OK(t, train(queues, mixed(30), 1), size, "ranks")
 		}
 	})
 }
@@ -196,12 +193,8 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 				}
 				return nil
 			})
-			if err != nil {
-				t.Error(err)
-			}
-			if err := stay(sumOf(7)); err != nil {
-				t.Fatalf("after %s: %v", want, err)
-			}
+			check.OK(t, err)
+			must.OK(t, stay(sumOf(7)), "after", want)
 		}
 		short, cancel := context.WithCancel(ctx)
 		cancel()
@@ -216,12 +209,8 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 				t.Errorf("rank %d was the last to join, or rank %d", theirs, last)
 			}
 		}
-		if err != nil {
-			t.Error(err)
-		}
-		if err := train(queues, mixed(20), 1); err != nil {
-			t.Errorf("after all have joined: %v", err)
-		}
+		check.OK(t, err)
+		check.OK(t, train(queues, mixed(20), 1), "after all have joined")
 	})
 }
 
@@ -334,9 +323,7 @@ func TestQueueJoinMemory(t *testing.T) {
 	if got := after.TotalAlloc - before.TotalAlloc; got > 4*n/4 {
 		t.Errorf("%d bytes were allocated for a tensor of %d", got, 4*n)
 	}
-	if err := joinAll(queues[0], 0); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, joinAll(queues[0], 0))
 	if last, err := j.Wait(ctx); err != nil || last != 0 {
 		t.Errorf("rank %d was the last to join, %v", last, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -121,9 +122,8 @@ func TestQueueGroupAndTimeline(t *testing.T) {
 				events := group(t, queues, 40)
 				for i := range 20 {
 					got := phases(events, fmt.Sprintf("w%d", i))
-					if got != "NEGOTIATE_ALLREDUCE 0 1 / "+want && got != "NEGOTIATE_ALLREDUCE 1 0 / "+want {
-						t.Errorf("fusion of %d bytes: w%d went through %q, want %q", fusion, i, got, want)
-					}
+					check.That(t, got == "NEGOTIATE_ALLREDUCE 0 1 / "+want || got == "NEGOTIATE_ALLREDUCE 1 0 / "+want,
+						"fusion of %d bytes: w%d went through %q, want %q", fusion, i, got, want)
 				}
 				if !slices.ContainsFunc(events, func(e event) bool {
 					return e.Ph == "E" && e.Name == "ALLREDUCE" && e.Args["dtype"] == "float64" &&
@@ -206,9 +206,7 @@ func TestQueueStall(t *testing.T) {
 			must.Get(ring.QueueBarrier(queues[rank], "late"))(t)
 		}
 		for _, ticket := range tickets {
-			if err := ticket.Wait(ctx); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, ticket.Wait(ctx))
 		}
 	})
 }
@@ -275,9 +273,7 @@ func TestQueueWrongRoom(t *testing.T) {
 			}
 			return fmt.Errorf("error is %v, want %q", err, want)
 		})
-		if err != nil {
-			t.Errorf("%v: %v", kind, err)
-		}
+		check.OK(t, err, kind)
 	}
 	ringtest.All(t, 3, func(rank int) error { return sumOf(7)(queues[rank]) })
 }
@@ -355,12 +351,8 @@ func TestQueueNoAllocation(t *testing.T) {
 		for range tries {
 			least = min(least, testing.AllocsPerRun(runs, work))
 		}
-		if least > 0 {
-			t.Errorf("%v allocations in a step of 100 tensors", least)
-		}
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		check.That(t, least <= 0, "%v allocations in a step of 100 tensors", least)
+		check.OK(t, <-done)
 	})
 }
 

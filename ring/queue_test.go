@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -24,9 +26,7 @@ func newQueues(t testing.TB, comms []*ring.Comm, opts ...ring.QueueOption) []*ri
 
 func closeQueues(t testing.TB, queues []*ring.Queue) {
 	t.Helper()
-	if err := ringtest.Each(len(queues), func(rank int) error { return queues[rank].Close() }); err != nil {
-		t.Errorf("close: %v", err)
-	}
+	check.OK(t, ringtest.Each(len(queues), func(rank int) error { return queues[rank].Close() }), "close")
 }
 
 // named is one tensor of a test. Submit gives it to a queue and returns what waits for it
@@ -298,9 +298,7 @@ func TestQueueAnyOrder(t *testing.T) {
 			}
 			comms := job.Join(t)
 			queues := newQueues(t, comms, opts...)
-			if err := train(queues, list, 2); err != nil {
-				t.Fatalf("%d ranks: %v", size, err)
-			}
+			must.OK(t, train(queues, list, 2), size, "ranks")
 			closeQueues(t, queues)
 			// The comms are still there, and clean.
 			ringtest.All(t, size, func(rank int) error { return ring.Barrier(ctx, comms[rank]) })

@@ -4,13 +4,12 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/sight/recorder"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // Readers of a record name its kinds without this package.
 func TestRecordedKindsHaveTheirNames(t *testing.T) {
 	for k := KindBarrier; k <= KindMessage; k++ {
-		if name := recorder.KindName(int(k)); name != k.String() {
-			t.Errorf("%v is recorded as %s", k, name)
-		}
+		check.Equal(t, recorder.KindName(int(k)), k.String(), k, "is recorded as")
 	}
 }

@@ -1,6 +1,7 @@
 package ring
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -56,9 +57,8 @@ func TestSamplerTakesEachSampleOnce(t *testing.T) {
 				t.Fatalf("seed %d: pass %d (%d) dealt %d of %d samples", seed, pass, s.Pass(), len(dealt), n)
 			}
 			whole, _ := (&Sampler{samples: n, seed: seed, now: progress{pass: pass}}).deal(0, 1, n)
-			if !slices.Equal(whole, orders[pass]) {
-				t.Fatalf("seed %d: pass %d is %v in parts and %v at once", seed, pass, orders[pass], whole)
-			}
+			must.That(t, slices.Equal(whole, orders[pass]),
+				"seed %d: pass %d is %v in parts and %v at once", seed, pass, orders[pass], whole)
 			s.NextPass()
 		}
 		if n > 10 && slices.Equal(orders[0], orders[1]) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
@@ -68,25 +69,18 @@ func TestAuthTellsWhatWasTried(t *testing.T) {
 	}
 	_, err := Dial(t.Context(), config)
 	var auth *AuthError
-	if !errors.As(err, &auth) {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &auth), "err is %v", err)
 	if len(auth.Tried) != 1 || auth.Tried[0].Fingerprint != xssh.FingerprintSHA256(wrong.PublicKey()) ||
 		auth.Tried[0].Source != files.identity {
 		t.Errorf("tried %v", auth.Tried)
 	}
-	if len(auth.Unusable) != 4 || auth.Unusable[0].Remedy == "" {
-		t.Errorf("unusable %v", auth.Unusable)
-	}
+	check.That(t, len(auth.Unusable) == 4 && auth.Unusable[0].Remedy != "", "unusable %v", auth.Unusable)
 	for _, word := range []string{"someone", "SHA256:", "encrypted", "others may read it (mode 0644)", "missing",
 		`Account \x1b[1mlocked`} {
-		if !strings.Contains(strings.ReplaceAll(err.Error(), `\\`, `\`), word) {
-			t.Errorf("%q does not say %q", err, word)
-		}
+		check.That(t, strings.Contains(strings.ReplaceAll(err.Error(), `\\`, `\`), word),
+			"%q does not say %q", err, word)
 	}
-	if strings.ContainsRune(err.Error(), 0x1b) {
-		t.Errorf("control bytes in %q", err)
-	}
+	check.That(t, !strings.ContainsRune(err.Error(), 0x1b), "control bytes in %q", err)
 	assertHint(t, err, "ssh-add "+filepath.Join(files.dir, "locked"))
 }
 
@@ -95,9 +89,7 @@ func TestAuthWithoutKeys(t *testing.T) {
 	os.Remove(files.identity)
 	_, err := Dial(t.Context(), files.Config())
 	var auth *AuthError
-	if !errors.As(err, &auth) || len(auth.Tried) != 0 || len(auth.Methods) != 1 {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &auth) && len(auth.Tried) == 0 && len(auth.Methods) == 1, "err is %v", err)
 	assertHint(t, err, "make a key", "ssh-keygen -t ed25519 -f "+files.identity+" && cat "+files.identity+".pub",
 		"authorized_keys of someone")
 }
@@ -111,9 +103,8 @@ func TestAuthPasswordOnly(t *testing.T) {
 	})
 	_, err := Dial(t.Context(), files.Config())
 	var auth *AuthError
-	if !errors.As(err, &auth) || len(auth.Tried) != 0 || !strings.Contains(err.Error(), "takes only password") {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &auth) && len(auth.Tried) == 0 && strings.Contains(err.Error(), "takes only password"),
+		"err is %v", err)
 	assertHint(t, err, "PubkeyAuthentication")
 }
 
@@ -146,9 +137,7 @@ func TestAuthByAgent(t *testing.T) {
 
 	files.write(t, s, "IdentityAgent /nonexistent/socket")
 	_, err := Dial(t.Context(), files.Config())
-	if !errors.As(err, &auth) || !strings.Contains(err.Error(), "agent /nonexistent/socket") {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &auth) && strings.Contains(err.Error(), "agent /nonexistent/socket"), "err is %v", err)
 }
 
 // TestAuthStuckAgent has an agent that waits for a person who never comes.
@@ -164,9 +153,8 @@ func TestAuthStuckAgent(t *testing.T) {
 		_, err = Dial(t.Context(), config)
 	})
 	var handshake *HandshakeError
-	if !errors.As(err, &handshake) || handshake.Phase != PhaseAuth || !errors.Is(err, errTimeout) {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &handshake) && handshake.Phase == PhaseAuth && errors.Is(err, errTimeout),
+		"err is %v", err)
 }
 
 func TestKeyOrderAndNumber(t *testing.T) {
@@ -193,14 +181,10 @@ func TestKeyOrderAndNumber(t *testing.T) {
 		return fmt.Sprint(list, unusable)
 	}
 	want := "[both locked file stranger] []"
-	if got := order(); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	check.Equal(t, order(), want)
 	s.identitiesOnly = true
 	want = "[both locked file] []"
-	if got := order(); got != want {
-		t.Errorf("with IdentitiesOnly: got %s, want %s", got, want)
-	}
+	check.Equal(t, order(), want, "with IdentitiesOnly")
 
 	// A server with MaxAuthTries 6 must not see a seventh key.
 	tries := 0
@@ -219,9 +203,8 @@ func TestKeyOrderAndNumber(t *testing.T) {
 	}
 	_, err := Dial(t.Context(), config)
 	var auth *AuthError
-	if !errors.As(err, &auth) || tries != maxKeys || len(auth.Tried) != maxKeys {
-		t.Errorf("%d tries, want %d: %v", tries, maxKeys, err)
-	}
+	check.That(t, errors.As(err, &auth) && tries == maxKeys && len(auth.Tried) == maxKeys,
+		"%d tries, want %d: %v", tries, maxKeys, err)
 }
 
 func TestAuthByCertificate(t *testing.T) {
@@ -248,17 +231,13 @@ func TestNoSHA1(t *testing.T) {
 	plain := must.Get(xssh.NewSignerFromKey(key))(t)
 	s := &signer{AlgorithmSigner: plain.(xssh.AlgorithmSigner)}
 	for _, algorithm := range s.Algorithms() {
-		if algorithm == xssh.KeyAlgoRSA {
-			t.Error("ssh-rsa, which is SHA-1, is offered")
-		}
+		check.That(t, algorithm != xssh.KeyAlgoRSA, "ssh-rsa, which is SHA-1, is offered")
 	}
 	config := clientConfig(t.Context(), settings{}, newWire(nil, nil),
 		mustHostKeys(t, settings{hostname: "h", port: 22}), &authenticator{})
 	all := fmt.Sprint(config.MACs, config.KeyExchanges, config.HostKeyAlgorithms, config.Ciphers)
 	for _, word := range []string{"sha1", "cbc", "arcfour", "ssh-rsa", "ssh-dss", "-cert-"} {
-		if strings.Contains(all, word) {
-			t.Errorf("%s is in %s", word, all)
-		}
+		check.That(t, !strings.Contains(all, word), "%s is in %s", word, all)
 	}
 	supported := xssh.SupportedAlgorithms().Ciphers
 	if ciphers(supported, true)[0] != xssh.CipherAES128GCM ||

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ssh/internal/config"
@@ -64,9 +65,7 @@ func TestMerge(t *testing.T) {
 		handshakeTimeout: defaultHandshakeTimeout,
 		unchecked:        true,
 	}
-	if !reflect.DeepEqual(s, want) {
-		t.Errorf("got  %+v\nwant %+v", s, want)
-	}
+	check.That(t, reflect.DeepEqual(s, want), "got  %+v\nwant %+v", s, want)
 }
 
 func TestMergeDefaults(t *testing.T) {
@@ -75,9 +74,8 @@ func TestMergeDefaults(t *testing.T) {
 		s.connectTimeout != defaultConnectTimeout {
 		t.Errorf("got %+v", s)
 	}
-	if len(s.identityFiles) == 0 || s.identityFiles[0] != (identityFile{"/home/me/.ssh/id_rsa", false}) {
-		t.Errorf("identity files %v", s.identityFiles)
-	}
+	check.That(t, len(s.identityFiles) != 0 && s.identityFiles[0] == (identityFile{"/home/me/.ssh/id_rsa", false}),
+		"identity files %v", s.identityFiles)
 	if !reflect.DeepEqual(s.userKnownHosts, []string{"/home/me/.ssh/known_hosts", "/home/me/.ssh/known_hosts2"}) {
 		t.Errorf("known_hosts files %v", s.userKnownHosts)
 	}
@@ -104,9 +102,8 @@ func TestMergeOverridesAndVariants(t *testing.T) {
 	}
 	s, err = Config{Host: "n"}.merge(lookup("identityagent $KEYS", "connecttimeout 2m",
 		"stricthostkeychecking accept-new"), testMachine())
-	if err != nil || s.agent != "/keys" || s.connectTimeout != 2*time.Minute || !s.acceptNew {
-		t.Errorf("got %+v, %v", s, err)
-	}
+	check.That(t, err == nil && s.agent == "/keys" && s.connectTimeout == 2*time.Minute && s.acceptNew,
+		"got %+v, %v", s, err)
 	for _, bad := range []string{"port 0", "port x", "hostname a;b", "user -x"} {
 		if _, err := (Config{Host: "n"}).merge(lookup(bad), testMachine()); err == nil {
 			t.Errorf("%q is taken", bad)
@@ -119,17 +116,13 @@ func TestHostileNames(t *testing.T) {
 		"a>b", "a\x00", "a\x1b[m", `a\b`, "*", "!a"} {
 		_, err := Dial(t.Context(), Config{Host: word})
 		var config *ConfigError
-		if !errors.As(err, &config) {
-			t.Errorf("host %q gives %v", word, err)
-		}
+		check.That(t, errors.As(err, &config), "host %q gives %v", word, err)
 		if _, err := Dial(t.Context(), Config{Host: "h", User: word}); word != "" && !errors.As(err, &config) {
 			t.Errorf("user %q gives %v", word, err)
 		}
 	}
 	for _, word := range []string{"node-1.example.org", "10.0.0.1", "fe80::1%eth0", "me@site", "a_b"} {
-		if err := checkWord("host", word); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, checkWord("host", word))
 	}
 }
 
@@ -186,13 +179,10 @@ func TestOptionsLikeSSH(t *testing.T) {
 				said := must.Get(config.Ask(t.Context(), c.arguments()...))(t)
 				got, gotErr := c.merge(func(k string) []string { return values[k] }, thisMachine())
 				want, wantErr := c.merge(func(k string) []string { return said[k] }, thisMachine())
-				if !reflect.DeepEqual(got, want) || (gotErr == nil) != (wantErr == nil) {
-					t.Errorf("%s: got %+v, %v\nssh says %+v, %v", host, got, gotErr, want, wantErr)
-				}
+				check.That(t, reflect.DeepEqual(got, want) && (gotErr == nil) == (wantErr == nil),
+					"%s: got %+v, %v\nssh says %+v, %v", host, got, gotErr, want, wantErr)
 			}
-			if asked != test.asked {
-				t.Errorf("ssh is asked for %d hosts, want %d", asked, test.asked)
-			}
+			check.That(t, asked == test.asked, "ssh is asked for %d hosts, want %d", asked, test.asked)
 		})
 	}
 }
@@ -211,15 +201,12 @@ func TestBadConfigFiles(t *testing.T) {
 	lab.Need(t, "ssh")
 	var config *ConfigError
 	_, err := Dial(t.Context(), Config{Host: "h", ConfigFile: "/nonexistent/config"})
-	if !errors.As(err, &config) || !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("missing file: %v", err)
-	}
+	check.That(t, errors.As(err, &config) && errors.Is(err, os.ErrNotExist), "missing file: %v", err)
 	file := filepath.Join(t.TempDir(), "config")
 	writeFile(t, file, "Host h\n  NoSuchOption yes\n")
 	_, err = Dial(t.Context(), Config{Host: "h", ConfigFile: file})
-	if !errors.As(err, &config) || !strings.Contains(strings.ToLower(err.Error()), "nosuchoption") {
-		t.Errorf("broken file: %v", err)
-	}
+	check.That(t, errors.As(err, &config) && strings.Contains(strings.ToLower(err.Error()), "nosuchoption"),
+		"broken file: %v", err)
 }
 
 func TestSplitHop(t *testing.T) {
@@ -234,9 +221,8 @@ func TestSplitHop(t *testing.T) {
 		"me@site.org@gate.x.org": {"me@site.org", "gate.x.org", 0},
 	} {
 		user, host, port, err := splitHop(hop)
-		if err != nil || !reflect.DeepEqual([]any{user, host, port}, want) {
-			t.Errorf("%s: %s %s %d, %v", hop, user, host, port, err)
-		}
+		check.That(t, err == nil && reflect.DeepEqual([]any{user, host, port}, want),
+			"%s: %s %s %d, %v", hop, user, host, port, err)
 	}
 	if _, _, _, err := splitHop("gate:x"); err == nil {
 		t.Error("port x is taken")

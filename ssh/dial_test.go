@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
@@ -23,12 +24,9 @@ import (
 func assertHint(t *testing.T, err error, words ...string) {
 	t.Helper()
 	var h Hinter
-	if !errors.As(err, &h) {
-		t.Fatalf("%v (%T) has no hint", err, err)
-	}
-	if !strings.HasPrefix(err.Error(), "h (") && !strings.HasPrefix(err.Error(), "h:") {
-		t.Errorf("%q does not begin with the host", err)
-	}
+	must.That(t, errors.As(err, &h), "%v (%T) has no hint", err, err)
+	check.That(t, strings.HasPrefix(err.Error(), "h (") || strings.HasPrefix(err.Error(), "h:"),
+		"%q does not begin with the host", err)
 	for _, word := range words {
 		if !strings.Contains(h.Hint(), word) {
 			t.Errorf("hint %q has no %q", h.Hint(), word)
@@ -41,9 +39,7 @@ func TestDialRefused(t *testing.T) {
 	s.listen.Close()
 	_, err := Dial(t.Context(), files.Config())
 	var refused *RefusedError
-	if !errors.As(err, &refused) || !refused.Temporary() {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &refused) && refused.Temporary(), "err is %v", err)
 	assertHint(t, err, "start sshd")
 }
 
@@ -54,9 +50,7 @@ func TestDialUnresolved(t *testing.T) {
 	config.ConnectTimeout = 10 * time.Second
 	_, err := Dial(t.Context(), config)
 	var unresolved *UnresolvedError
-	if !errors.As(err, &unresolved) {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &unresolved), "err is %v", err)
 	assertHint(t, err, "getent hosts no-such-host.invalid")
 }
 
@@ -64,9 +58,7 @@ func TestDialErrorSorting(t *testing.T) {
 	target := Target{"h", "10.0.0.1:22"}
 	var unreachable *UnreachableError
 	err := dialError(target, &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded})
-	if !errors.As(err, &unreachable) || !errors.Is(err, errTimeout) {
-		t.Errorf("a timeout is %v", err)
-	}
+	check.That(t, errors.As(err, &unreachable) && errors.Is(err, errTimeout), "a timeout is %v", err)
 	assertHint(t, err, "ping 10.0.0.1", "port 22")
 }
 
@@ -81,9 +73,7 @@ func TestDialUnanswered(t *testing.T) {
 	var err error
 	within(t, hangLimit, "Dial", func() { _, err = Dial(t.Context(), config) })
 	var unreachable *UnreachableError
-	if !errors.As(err, &unreachable) || !errors.Is(err, errTimeout) {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &unreachable) && errors.Is(err, errTimeout), "err is %v", err)
 }
 
 // fullListener returns the port of a listener that takes no more connections.
@@ -120,9 +110,7 @@ func TestDialNotSSH(t *testing.T) {
 		!strings.Contains(handshake.Said, "HTTP/1.1 400") || handshake.Temporary() {
 		t.Fatalf("err is %#v", err)
 	}
-	if strings.ContainsRune(err.Error(), 0x1b) {
-		t.Errorf("control bytes in %q", err)
-	}
+	check.That(t, !strings.ContainsRune(err.Error(), 0x1b), "control bytes in %q", err)
 	assertHint(t, err, "not an SSH server")
 }
 
@@ -137,9 +125,8 @@ func TestDialDroppedBeforeBanner(t *testing.T) {
 	})
 	_, err := Dial(t.Context(), files.Config())
 	var handshake *HandshakeError
-	if !errors.As(err, &handshake) || handshake.Phase != PhaseBanner || !handshake.Temporary() {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &handshake) && handshake.Phase == PhaseBanner && handshake.Temporary(),
+		"err is %v", err)
 	assertHint(t, err, "MaxStartups")
 }
 
@@ -167,9 +154,8 @@ func TestDialNoCommonAlgorithm(t *testing.T) {
 	_, err := Dial(t.Context(), files.Config())
 	var handshake *HandshakeError
 	var negotiation *xssh.AlgorithmNegotiationError
-	if !errors.As(err, &handshake) || handshake.Phase != PhaseKex || !errors.As(err, &negotiation) {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &handshake) && handshake.Phase == PhaseKex && errors.As(err, &negotiation),
+		"err is %v", err)
 	assertHint(t, err, "--launcher system-ssh --launch-agent-args '-o KexAlgorithms=+diffie-hellman-group14-sha1'")
 }
 
@@ -220,13 +206,9 @@ func TestStalls(t *testing.T) {
 		for n := int64(0); n < 40 && !finished; n++ {
 			finished = stallAfter(t, n, drop, phases)
 		}
-		if !finished {
-			t.Error("40 packets were not enough to run a command")
-		}
+		check.That(t, finished, "40 packets were not enough to run a command")
 		for _, phase := range []string{PhaseBanner, PhaseKex, PhaseAuth, "run"} {
-			if phases[phase] == 0 {
-				t.Errorf("drop %v: no stall in phase %q: %v", drop, phase, phases)
-			}
+			check.That(t, phases[phase] != 0, "drop %v: no stall in phase %q: %v", drop, phase, phases)
 		}
 	}
 }
@@ -289,9 +271,7 @@ func TestProxyCommand(t *testing.T) {
 
 	files.write(t, s, "ProxyCommand sh -c 'echo no way >&2'")
 	_, err := Dial(t.Context(), files.Config())
-	if err == nil || !strings.Contains(err.Error(), `the proxy command says "no way"`) {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), `the proxy command says "no way"`), "err is %v", err)
 }
 
 // TestMain lets the test binary be the nc of TestProxyCommand.
@@ -313,9 +293,7 @@ func TestEndlessJumps(t *testing.T) {
 	writeFile(t, files.config, "Host h\n  ProxyJump g\nHost g\n  ProxyJump h\n")
 	_, err := Dial(t.Context(), files.Config())
 	var config *ConfigError
-	if !errors.As(err, &config) || !strings.Contains(err.Error(), "jump hosts in a row") {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &config) && strings.Contains(err.Error(), "jump hosts in a row"), "err is %v", err)
 }
 
 func TestPrintable(t *testing.T) {
@@ -326,9 +304,7 @@ func TestPrintable(t *testing.T) {
 		"\xff\u202eé":            `\xff\u202eé`,
 		strings.Repeat("x", 999): strings.Repeat("x", maxText) + "… (599 bytes left out)",
 	} {
-		if got := printable(text); got != want {
-			t.Errorf("%q becomes %q, want %q", text, got, want)
-		}
+		check.Equal(t, printable(text), want, text, "becomes")
 	}
 }
 
@@ -356,9 +332,7 @@ func TestExitRequests(t *testing.T) {
 		Core       bool
 		Text, Lang string
 	}{Signal: "\x1bODD"}))
-	if !ok || e.ExitCode() != 128 || strings.ContainsRune(e.Error(), 0x1b) {
-		t.Errorf("%+v, %v", e, ok)
-	}
+	check.That(t, ok && e.ExitCode() == 128 && !strings.ContainsRune(e.Error(), 0x1b), "%+v, %v", e, ok)
 }
 
 func FuzzParseExit(f *testing.F) {

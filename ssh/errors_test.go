@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,9 +44,8 @@ func TestLinkLocalAddresses(t *testing.T) {
 		target := settings{alias: host, hostname: host, port: 22}.target()
 		var address *AddressError
 		err := dialError(target, os.NewSyscallError("connect", unix.EINVAL))
-		if errors.As(err, &address) != (want != "") || want != "" && err.Error() != want {
-			t.Errorf("%s: %v", host, err)
-		}
+		check.That(t, errors.As(err, &address) == (want != "") && (want == "" || err.Error() == want),
+			"%s: %v", host, err)
 	}
 }
 
@@ -72,9 +72,7 @@ func TestBusyServers(t *testing.T) {
 	}
 	err := dialError(Target{"h", "h:22"}, &net.OpError{Op: "dial", Err: os.NewSyscallError("connect", unix.ECONNRESET)})
 	var dropped *HandshakeError
-	if !errors.As(err, &dropped) || !dropped.Temporary() {
-		t.Errorf("a reset while connecting is %v", err)
-	}
+	check.That(t, errors.As(err, &dropped) && dropped.Temporary(), "a reset while connecting is %v", err)
 }
 
 func TestTargetsNameAHostOnce(t *testing.T) {
@@ -100,9 +98,7 @@ func TestNothingIsSentBeforeTheHostKeyIsKnown(t *testing.T) {
 		r.serve()
 	})
 	var changed *ChangedHostKeyError
-	if !errors.As(err, &changed) {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &changed), "err is %v", err)
 	if string(heard) != "\x14\x1e" { // KEXINIT and KEX_ECDH_INIT
 		t.Errorf("the client sent messages %d", heard)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
@@ -245,22 +246,16 @@ func TestHostileServer(t *testing.T) {
 func judgeHostile(t *testing.T, out string, err error, want string) {
 	t.Helper()
 	if ok := err == nil && strings.HasSuffix(out, "data"); ok && want == "" || want == "data" {
-		if !ok {
-			t.Errorf("%d bytes, %v", len(out), err)
-		}
+		check.That(t, ok, "%d bytes, %v", len(out), err)
 		return
 	}
-	if err == nil {
-		t.Fatalf("no error, and the command said %d bytes", len(out))
-	}
+	must.That(t, err != nil, "no error, and the command said %d bytes", len(out))
 	if !strings.HasPrefix(err.Error(), "h: ") || strings.ContainsFunc(err.Error(), func(r rune) bool {
 		return r < ' ' || r == 0x7f
 	}) {
 		t.Errorf("%q", err)
 	}
-	if want != "" && !strings.Contains(err.Error(), want) {
-		t.Errorf("%q does not say %q", err, want)
-	}
+	check.That(t, want == "" || strings.Contains(err.Error(), want), "%q does not say %q", err, want)
 }
 
 // heap is the memory that the heap has ever had from the system.
@@ -285,9 +280,8 @@ func TestHostileBanner(t *testing.T) {
 			}
 		})
 		var handshake *HandshakeError
-		if !errors.As(err, &handshake) || !errors.Is(err, errNoBanner) || handshake.Temporary() {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.That(t, errors.As(err, &handshake) && errors.Is(err, errNoBanner) && !handshake.Temporary(),
+			"%s: %v", name, err)
 		if took := time.Since(began); took > 10*time.Second || heap() > before+64<<20 {
 			t.Errorf("%s: took %v and %d MiB", name, took, (heap()-before)>>20)
 		}
@@ -303,9 +297,7 @@ func TestD6TextBeforeBanner(t *testing.T) {
 				io.WriteString(conn, strings.Repeat(strings.Repeat("x", length)+"\r\n", lines))
 				(&rawServer{conn: conn, key: h.key}).serve()
 			})
-			if err != nil || out != "data" {
-				t.Errorf("%d lines of %d bytes: %q, %v", lines, length, out, err)
-			}
+			check.That(t, err == nil && out == "data", "%d lines of %d bytes: %q, %v", lines, length, out, err)
 		}
 	}
 }
@@ -345,9 +337,7 @@ func FuzzHostileServer(f *testing.F) {
 			strings.ContainsFunc(err.Error(), func(r rune) bool { return r < ' ' || r == 0x7f })) {
 			t.Errorf("%q", err)
 		}
-		if len(out) > 1<<20 {
-			t.Errorf("%d bytes of output", len(out))
-		}
+		check.That(t, len(out) <= 1<<20, "%d bytes of output", len(out))
 	})
 }
 
@@ -387,7 +377,5 @@ func TestDeviationCanChangeAll(t *testing.T) {
 	got := deviation([]byte{0, 0, 1, 0, 2, 0, 1, 4, 0})
 	first := got([]byte{9, 9})
 	second := got([]byte{9})
-	if fmt.Sprint(first, second) != "[[9 11] [9 11]] []" {
-		t.Errorf("%v %v", first, second)
-	}
+	check.That(t, fmt.Sprint(first, second) == "[[9 11] [9 11]] []", "%v %v", first, second)
 }

@@ -13,6 +13,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -177,16 +178,10 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 			}
 			out, theirs := exec.Command("ssh", "-F", files.config, "-o", "BatchMode=yes", "-o",
 				"StrictHostKeyChecking=yes", "h", "true").CombinedOutput()
-			if (theirs == nil) != tt.accept {
-				t.Errorf("OpenSSH: %v: %s", theirs, out)
-			}
-			if (err == nil) != tt.accept {
-				t.Errorf("we: %v", err)
-			}
+			check.That(t, (theirs == nil) == tt.accept, "OpenSSH: %v: %s", theirs, out)
+			check.That(t, (err == nil) == tt.accept, "we: %v", err)
 			var hinter Hinter
-			if err != nil && !errors.As(err, &hinter) {
-				t.Errorf("no hint: %v", err)
-			}
+			check.That(t, err == nil || errors.As(err, &hinter), "no hint: %v", err)
 		})
 	}
 }

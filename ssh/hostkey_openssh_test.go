@@ -11,7 +11,9 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // knownHostsText makes up a known_hosts file, with lines that nobody can read.
@@ -91,15 +93,11 @@ func TestKnownHostsAreNeverWeakerThanOpenSSHs(t *testing.T) {
 		}
 		k, err := newHostKeys(settings{hostname: host, port: port, userKnownHosts: []string{file}}, Target{Host: host},
 			nil)
-		if err != nil {
-			t.Fatalf("%v\n%s", err, text)
-		}
+		must.That(t, err == nil, "%v\n%s", err, text)
 		key := keys[0].PublicKey()
 		ours := k.judge(t.Context(), key) == nil
 		theirs := openSSHKnows(t, file, names, key)
-		if ours && !theirs {
-			t.Errorf("%v: we take the key, and OpenSSH would not:\n%s", names, text)
-		}
+		check.That(t, !ours || theirs, "%v: we take the key, and OpenSSH would not:\n%s", names, text)
 		asked++
 		if ours {
 			took++
@@ -108,7 +106,6 @@ func TestKnownHostsAreNeverWeakerThanOpenSSHs(t *testing.T) {
 			agreed++
 		}
 	}
-	if took == 0 || took == asked || agreed < asked*9/10 {
-		t.Errorf("of %d keys %d are taken, and OpenSSH agrees about %d", asked, took, agreed)
-	}
+	check.That(t, took != 0 && took != asked && agreed >= asked*9/10,
+		"of %d keys %d are taken, and OpenSSH agrees about %d", asked, took, agreed)
 }

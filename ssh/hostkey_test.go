@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
@@ -32,9 +33,7 @@ func TestUnknownHostKey(t *testing.T) {
 	writeFile(t, files.known, "")
 	_, err := Dial(t.Context(), files.Config())
 	var unknown *UnknownHostKeyError
-	if !errors.As(err, &unknown) {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &unknown), "err is %v", err)
 	if unknown.Key.Fingerprint != xssh.FingerprintSHA256(s.hostKey.PublicKey()) || unknown.Key.Type != "ssh-ed25519" ||
 		!slices.Contains(unknown.Files, files.known) {
 		t.Errorf("got %+v", unknown)
@@ -56,9 +55,7 @@ func TestChangedHostKey(t *testing.T) {
 		config.AcceptNew = acceptNew
 		_, err := Dial(t.Context(), config)
 		var changed *ChangedHostKeyError
-		if !errors.As(err, &changed) {
-			t.Fatalf("err is %v", err)
-		}
+		must.That(t, errors.As(err, &changed), "err is %v", err)
 		if len(changed.Known) != 1 || changed.Known[0].Fingerprint != xssh.FingerprintSHA256(old.PublicKey()) ||
 			changed.Known[0].Place != (Place{files.known, 2}) ||
 			changed.Key.Fingerprint == changed.Known[0].Fingerprint {
@@ -86,9 +83,7 @@ func TestRevokedHostKey(t *testing.T) {
 	config.AcceptNew = true
 	_, err := Dial(t.Context(), config)
 	var revoked *RevokedHostKeyError
-	if !errors.As(err, &revoked) || revoked.Place != (Place{files.known, 2}) {
-		t.Fatalf("err is %v", err)
-	}
+	must.That(t, errors.As(err, &revoked) && revoked.Place == (Place{files.known, 2}), "err is %v", err)
 	assertHint(t, err, "new key")
 }
 
@@ -146,9 +141,7 @@ func TestAcceptNewInParallel(t *testing.T) {
 			if err == nil {
 				err = k.callback(t.Context())("", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 22}, keys[host])
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			check.OK(t, err)
 		})
 	}
 	wg.Wait()
@@ -171,9 +164,7 @@ func TestKnownHostsAreReadOnce(t *testing.T) {
 	line := "f1 " + publicLine(newSigner(t))
 	writeFile(t, file, line)
 	first, err := r.knownHosts(file)
-	if err != nil || len(first.Of("f1")) != 1 {
-		t.Fatalf("%+v, %v", first, err)
-	}
+	must.That(t, err == nil && len(first.Of("f1")) == 1, "%+v, %v", first, err)
 	if again, err := r.knownHosts(file); err != nil || again != first {
 		t.Errorf("it was read again, or %v", err)
 	}
@@ -284,9 +275,7 @@ func TestHostCertificates(t *testing.T) {
 		s, files := newServer(t, func(s *server) { s.config.AddHostKey(certify(test.mangle)) })
 		writeFile(t, files.known, test.known)
 		c, err := Dial(t.Context(), files.Config())
-		if (err == nil) != test.ok {
-			t.Errorf("%s: %v", what, err)
-		}
+		check.That(t, (err == nil) == test.ok, "%s: %v", what, err)
 		if err == nil {
 			c.Close()
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -73,9 +74,8 @@ func TestOpenSSHLoginShells(t *testing.T) {
 			program := ".cache/gorun/it is/program"
 			must.OK(t, c.Put(t.Context(), program, 0o700, strings.NewReader("#!/bin/sh\necho $PWD\n")))
 			home := mustRun(t, c, program)
-			if !strings.HasSuffix(home, filepath.Join(filepath.Dir(config), "home")) {
-				t.Errorf("the program ran in %q", home)
-			}
+			check.That(t, strings.HasSuffix(home, filepath.Join(filepath.Dir(config), "home")),
+				"the program ran in %q", home)
 		})
 	}
 }
@@ -108,9 +108,7 @@ func TestOpenSSHCutOff(t *testing.T) {
 	})
 	err := c.Run(t.Context(), sh("echo up; exec cat"), stdin, heard, nil)
 	var lost *LostError
-	if !errors.As(err, &lost) || lost.Err == nil {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &lost) && lost.Err != nil, "err is %v", err)
 	if took := time.Since(cut); took > 8*time.Second {
 		t.Errorf("it took %v to notice", took)
 	}
@@ -118,7 +116,5 @@ func TestOpenSSHCutOff(t *testing.T) {
 	within(t, hangLimit, "Dial", func() {
 		_, err = Dial(t.Context(), Config{Host: "f1", ConfigFile: config, ConnectTimeout: time.Second})
 	})
-	if !errors.As(err, &unreachable) {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &unreachable), "err is %v", err)
 }

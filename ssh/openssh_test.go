@@ -13,6 +13,7 @@ import (
 	xssh "golang.org/x/crypto/ssh"
 	xknownhosts "golang.org/x/crypto/ssh/knownhosts"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -44,27 +45,19 @@ func TestOpenSSHRunAndPut(t *testing.T) {
 	)
 	for _, h := range hosts.Hosts {
 		c := labDial(t, hosts, h.Name)
-		if got := mustRun(t, c, "echo", "it's", "$HOME"); got != "it's $HOME" {
-			t.Errorf("%s says %q", h.Name, got)
-		}
+		check.Equal(t, mustRun(t, c, "echo", "it's", "$HOME"), "it's $HOME", h.Name, "says")
 		err := c.Run(t.Context(), sh("kill -KILL $$"), nil, nil, nil)
 		var exit *ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 128+9 {
-			t.Errorf("%s: killed: %v", h.Name, err)
-		}
+		check.That(t, errors.As(err, &exit) && exit.ExitCode() == 128+9, "%s: killed: %v", h.Name, err)
 		file := filepath.Join(t.TempDir(), "new", "program")
 		for _, text := range []string{"#!/bin/sh\necho one\n", "#!/bin/sh\necho two\n"} {
 			must.OK(t, c.Put(t.Context(), file, 0o755, strings.NewReader(text)))
 		}
-		if got := mustRun(t, c, file); got != "two" {
-			t.Errorf("%s: the program says %q", h.Name, got)
-		}
+		check.Equal(t, mustRun(t, c, file), "two", h.Name, "the program says")
 		if list, _ := os.ReadDir(filepath.Dir(file)); len(list) != 1 {
 			t.Errorf("%s: left are %v", h.Name, list)
 		}
-		if addr := c.RemoteAddr().String(); addr != fmt.Sprintf("%s:%d", h.Addr, h.Port) {
-			t.Errorf("%s is at %s", h.Name, addr)
-		}
+		check.Equal(t, c.RemoteAddr().String(), fmt.Sprintf("%s:%d", h.Addr, h.Port), h.Name, "is at")
 	}
 }
 
@@ -81,9 +74,7 @@ func TestOpenSSHAuthFailure(t *testing.T) {
 		t.Errorf("err is %v", err)
 	}
 	_, err = Dial(t.Context(), Config{Host: "f2", ConfigFile: hosts.ConfigFile})
-	if !errors.As(err, &auth) || len(auth.Tried) != 0 {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &auth) && len(auth.Tried) == 0, "err is %v", err)
 }
 
 // clientConfigFile writes the lab's ssh_config anew, with other options than the
@@ -200,9 +191,7 @@ func TestOpenSSHAgent(t *testing.T) {
 	}
 	c := must.Get(Dial(t.Context(), config))(t)
 	defer c.Close()
-	if got := mustRun(t, c, "sh", "-c", "echo ${SSH_AUTH_SOCK:-none}"); got != "none" {
-		t.Errorf("the agent was forwarded to %s", got)
-	}
+	check.Equal(t, mustRun(t, c, "sh", "-c", "echo ${SSH_AUTH_SOCK:-none}"), "none", "the agent was forwarded to")
 }
 
 // realAgent starts an ssh-agent and ends it with the test.
@@ -231,33 +220,25 @@ func TestOpenSSHProxyJump(t *testing.T) {
 		c := must.Get(Dial(t.Context(), Config{Host: "f3", ConfigFile: config}))(t)
 		// The target sees the last hop, not us, as its peer.
 		peer := strings.Fields(mustRun(t, c, "sh", "-c", "echo $SSH_CONNECTION"))
-		if len(peer) != 4 || peer[2] != hosts.Host("f3").Addr {
-			t.Errorf("SSH_CONNECTION is %q", peer)
-		}
+		check.That(t, len(peer) == 4 && peer[2] == hosts.Host("f3").Addr, "SSH_CONNECTION is %q", peer)
 		found := 0
 		for via := c.wire.via; via != nil; via = via.wire.via {
 			found++
 		}
-		if found != depth {
-			t.Errorf("%d hops, want %d", found, depth)
-		}
-		if err := c.Put(t.Context(), filepath.Join(t.TempDir(), "f"), 0o600, strings.NewReader("x")); err != nil {
-			t.Error(err)
-		}
+		check.That(t, found == depth, "%d hops, want %d", found, depth)
+		check.OK(t, c.Put(t.Context(), filepath.Join(t.TempDir(), "f"), 0o600, strings.NewReader("x")))
 		c.Close()
 	}
 	writeFile(t, config, fmt.Sprintf("Host f3\n  ProxyJump f1\n  HostName 127.0.0.1\n  Port 1\n%s", text))
 	_, err := Dial(t.Context(), Config{Host: "f3", ConfigFile: config})
 	var unreachable *ForwardError
-	if !errors.As(err, &unreachable) || !strings.Contains(err.Error(), "from jump host f1 (") {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &unreachable) && strings.Contains(err.Error(), "from jump host f1 ("),
+		"err is %v", err)
 	writeFile(t, config, fmt.Sprintf("Host f3\n  ProxyJump f1\nHost f1\n  User nobody-at-all\n%s", text))
 	_, err = Dial(t.Context(), Config{Host: "f3", ConfigFile: config})
 	var auth *AuthError
-	if !errors.As(err, &auth) || auth.Host != "f1" || !strings.Contains(err.Error(), "jump host") {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &auth) && auth.Host == "f1" && strings.Contains(err.Error(), "jump host"),
+		"err is %v", err)
 }
 
 // The hint of an error fits what a real sshd did.
@@ -305,9 +286,8 @@ func TestOpenSSHErrorsHintAtTheirCause(t *testing.T) {
 			}
 			if _, command, found := strings.Cut(hinter.Hint(), "to see it: "); found {
 				out, err := exec.Command("sh", "-c", command).Output()
-				if err != nil || !strings.Contains(string(out), "echo no way") {
-					t.Errorf("%s prints %q, %v", command, out, err)
-				}
+				check.That(t, err == nil && strings.Contains(string(out), "echo no way"),
+					"%s prints %q, %v", command, out, err)
 			}
 		})
 	}

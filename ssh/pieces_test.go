@@ -1,30 +1,25 @@
 package ssh
 
-import "testing"
+import (
+	"github.com/gorun/gorun/internal/test/check"
+	"testing"
+)
 
 func TestPiecesFollowTheStream(t *testing.T) {
 	var p pieces
-	if got := len(p.next(0)); got != leastPiece {
-		t.Errorf("the first piece is %d", got)
-	}
+	check.Equal(t, len(p.next(0)), leastPiece, "the first piece")
 	for range 7 { // a job with libraries in it
 		p.next(leastPiece)
 	}
-	if got := len(p.next(100)); got != leastPiece {
-		t.Errorf("after one large message, pieces are %d", got)
-	}
+	check.Equal(t, len(p.next(100)), leastPiece, "after one large message, pieces are")
 	for range 4 * fastStream { // frames of output that are a little larger than a packet
 		p.next(len(p.buf))
 		p.next(len(p.buf))
 		p.next(12)
 	}
-	if got := len(p.next(mostPiece)); got != mostPiece {
-		t.Errorf("pieces of a fast stream are %d", got)
-	}
+	check.Equal(t, len(p.next(mostPiece)), mostPiece, "pieces of a fast stream are")
 	for range fastStream {
 		p.next(20)
 	}
-	if got := len(p.next(20)); got != leastPiece {
-		t.Errorf("after heartbeats, pieces are %d", got)
-	}
+	check.Equal(t, len(p.next(20)), leastPiece, "after heartbeats, pieces are")
 }

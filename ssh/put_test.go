@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -32,17 +33,14 @@ func TestPut(t *testing.T) {
 			c := dialTest(t, files)
 			for _, name := range []string{"top", "a/b/it's a file", "-dash", filepath.Join(s.home, "absolute"),
 				"a/b/../c"} {
-				if err := c.Put(t.Context(), name, 0o750, bytes.NewReader(content)); err != nil {
-					t.Fatalf("%s: %v", name, err)
-				}
+				must.OK(t, c.Put(t.Context(), name, 0o750, bytes.NewReader(content)), name)
 				path := name
 				if !filepath.IsAbs(path) {
 					path = filepath.Join(s.home, name)
 				}
 				got, err := os.ReadFile(path)
-				if err != nil || !bytes.Equal(got, content) {
-					t.Errorf("%s: %d bytes arrived, want %d: %v", name, len(got), len(content), err)
-				}
+				check.That(t, err == nil && bytes.Equal(got, content),
+					"%s: %d bytes arrived, want %d: %v", name, len(got), len(content), err)
 				info, err := os.Stat(path)
 				if err != nil || info.Mode().Perm() != 0o750 {
 					t.Errorf("%s: %v, %v", name, info.Mode(), err)
@@ -53,9 +51,7 @@ func TestPut(t *testing.T) {
 				t.Errorf("new directory: %v, %v", info.Mode(), err)
 			}
 			// The one session that is allowed must be free again.
-			if err := c.Run(t.Context(), []string{"true"}, nil, nil, nil); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, c.Run(t.Context(), []string{"true"}, nil, nil, nil))
 			assertNoTemp(t, s.home)
 		})
 	}
@@ -88,9 +84,7 @@ func TestPutFailsWhole(t *testing.T) {
 			c := dialTest(t, files)
 			broken := errors.New("source went away")
 			err := c.Put(t.Context(), "f", 0o600, io.MultiReader(strings.NewReader("half"), brokenReader{broken}))
-			if err == nil {
-				t.Error("no error for a broken source")
-			}
+			check.That(t, err != nil, "no error for a broken source")
 			if _, err := os.Stat(filepath.Join(s.home, "f")); err == nil {
 				t.Error("half a file appeared")
 			}
@@ -100,9 +94,7 @@ func TestPutFailsWhole(t *testing.T) {
 			os.Mkdir(filepath.Join(s.home, "dir"), 0o755)
 			for _, name := range []string{"file/below", "dir", "", "x/", "nul\x00"} {
 				err := c.Put(t.Context(), name, 0o600, strings.NewReader("x"))
-				if err == nil || !strings.Contains(err.Error(), "h (127.0.0.1:") {
-					t.Errorf("Put to %q: %v", name, err)
-				}
+				check.That(t, err != nil && strings.Contains(err.Error(), "h (127.0.0.1:"), "Put to %q: %v", name, err)
 			}
 			if list, _ := os.ReadDir(filepath.Join(s.home, "dir")); len(list) > 0 {
 				t.Errorf("the file went into the directory of its name: %v", list)
@@ -116,9 +108,7 @@ func TestPutFailsWhole(t *testing.T) {
 func assertNoTemp(t *testing.T, home string) {
 	t.Helper()
 	filepath.WalkDir(home, func(path string, d os.DirEntry, err error) error {
-		if strings.HasPrefix(filepath.Base(path), ".") {
-			t.Errorf("%s is left", path)
-		}
+		check.That(t, !strings.HasPrefix(filepath.Base(path), "."), "%s is left", path)
 		return nil
 	})
 }
@@ -133,9 +123,7 @@ func TestPutNoticesLostBytes(t *testing.T) {
 	})
 	c := dialTest(t, files)
 	err := c.Put(t.Context(), "f", 0o600, strings.NewReader(strings.Repeat("x", 100000)))
-	if err == nil || !strings.Contains(err.Error(), "100000 bytes were sent") {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, err != nil && strings.Contains(err.Error(), "100000 bytes were sent"), "err is %v", err)
 }
 
 func TestPutEndsWithContext(t *testing.T) {

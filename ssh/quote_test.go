@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -27,9 +28,7 @@ func TestQuote(t *testing.T) {
 		{[]string{"\xff"}, "'\xff'"},
 	} {
 		got, err := Quote(test.argv)
-		if err != nil || got != test.want {
-			t.Errorf("quote(%q) is %s, want %s: %v", test.argv, got, test.want, err)
-		}
+		check.That(t, err == nil && got == test.want, "quote(%q) is %s, want %s: %v", test.argv, got, test.want, err)
 	}
 	for _, bad := range [][]string{nil, {"a\x00b"}} {
 		if got, err := Quote(bad); err == nil {
@@ -156,9 +155,7 @@ func FuzzQuote(f *testing.F) {
 		argv := []string{a, b}
 		line, err := Quote(argv)
 		if err != nil {
-			if !strings.ContainsRune(a+b, 0) {
-				t.Fatal(err)
-			}
+			must.That(t, strings.ContainsRune(a+b, 0), "%v", err)
 			return
 		}
 		for _, rule := range []func(string) (string, string, error){posixQuotes, strictQuotes} {

@@ -11,6 +11,7 @@ import (
 
 	xssh "golang.org/x/crypto/ssh"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -107,8 +108,6 @@ func TestAuthErrorNamesOtherMethods(t *testing.T) {
 		files.write(t, s, tc.option)
 		_, err := Dial(t.Context(), files.Config())
 		var auth *AuthError
-		if !errors.As(err, &auth) || !slices.Equal(auth.Others, tc.want) {
-			t.Errorf("%+v: %+v", tc, err)
-		}
+		check.That(t, errors.As(err, &auth) && slices.Equal(auth.Others, tc.want), "%+v: %+v", tc, err)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -32,9 +33,7 @@ func TestIdentityOfAWay(t *testing.T) {
 	same.Resolver = &Resolver{}
 	same.User = "someone"
 	same.Port = s.listen.Addr().(*net.TCPAddr).Port
-	if identity(same) != first {
-		t.Error("the same way has another identity")
-	}
+	check.That(t, identity(same) == first, "the same way has another identity")
 	seen := map[string]string{first: "the first"}
 	add := func(name, id string) {
 		if before, known := seen[id]; known {
@@ -62,9 +61,7 @@ func TestIdentityOfAWay(t *testing.T) {
 	writeFile(t, f.config, "Host g\n  User other\n"+string(text))
 	add("jump host's user", identity(base))
 	f.write(t, s)
-	if identity(base) != first {
-		t.Error("the first way has another identity now")
-	}
+	check.That(t, identity(base) == first, "the first way has another identity now")
 	must.OK(t, os.Remove(f.identity))
 	writeKey(t, f.identity)
 	add("new key in the file", identity(base))
@@ -106,9 +103,7 @@ func TestPing(t *testing.T) {
 	linked := make(chan *xssh.ServerConn, 1)
 	_, f := newServer(t, func(s *server) { s.linked = func(conn *xssh.ServerConn) { linked <- conn } })
 	c := dialTest(t, f)
-	if err := c.Ping(t.Context()); err != nil {
-		t.Errorf("a server that answers: %v", err)
-	}
+	check.OK(t, c.Ping(t.Context()), "a server that answers")
 	select {
 	case <-c.Done():
 		t.Error("the connection has ended")

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 )
@@ -23,22 +24,15 @@ func TestRun(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	err := c.Run(t.Context(), sh(`cat; echo "it's" >&2; exit 3`), strings.NewReader("in"), &stdout, &stderr)
 	var exit *ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 3 || exit.Signal != "" {
-		t.Errorf("err is %v, want exit status 3", err)
-	}
-	if stdout.String() != "in" || stderr.String() != "it's\n" {
-		t.Errorf("stdout %q, stderr %q", stdout.String(), stderr.String())
-	}
-	if err := c.Run(t.Context(), []string{"true"}, nil, nil, nil); err != nil {
-		t.Error(err)
-	}
+	check.That(t, errors.As(err, &exit) && exit.ExitCode() == 3 && exit.Signal == "",
+		"err is %v, want exit status 3", err)
+	check.That(t, stdout.String() == "in" && stderr.String() == "it's\n",
+		"stdout %q, stderr %q", stdout.String(), stderr.String())
+	check.OK(t, c.Run(t.Context(), []string{"true"}, nil, nil, nil))
 	err = c.Run(t.Context(), append([]string{"exec"}, sh("kill -TERM $$")...), nil, nil, nil)
-	if !errors.As(err, &exit) || exit.ExitCode() != 128+15 || exit.Signal != "TERM" {
-		t.Errorf("err is %v, want signal TERM", err)
-	}
-	if !strings.HasPrefix(err.Error(), "h (127.0.0.1:") {
-		t.Errorf("%q does not name the host", err)
-	}
+	check.That(t, errors.As(err, &exit) && exit.ExitCode() == 128+15 && exit.Signal == "TERM",
+		"err is %v, want signal TERM", err)
+	check.That(t, strings.HasPrefix(err.Error(), "h (127.0.0.1:"), "%q does not name the host", err)
 }
 
 func TestRunKeepsArguments(t *testing.T) {
@@ -60,9 +54,7 @@ func TestRunReturnsWhileStdinIsOpen(t *testing.T) {
 	within(t, hangLimit, "Run", func() {
 		err := c.Run(t.Context(), sh("exit 4"), stdin, nil, nil)
 		var exit *ExitError
-		if !errors.As(err, &exit) || exit.ExitCode() != 4 {
-			t.Error(err)
-		}
+		check.That(t, errors.As(err, &exit) && exit.ExitCode() == 4, "%v", err)
 	})
 }
 
@@ -73,9 +65,8 @@ func TestRunMovesMuchOnBothStreams(t *testing.T) {
 	var stdout, stderr sumWriter
 	err := c.Run(t.Context(), sh("head -c 20971520 /dev/zero & head -c 20971520 /dev/zero >&2; wait"), nil, &stdout,
 		&stderr)
-	if err != nil || stdout.n != size || stderr.n != size {
-		t.Errorf("%d and %d bytes, want %d: %v", stdout.n, stderr.n, size, err)
-	}
+	check.That(t, err == nil && stdout.n == size && stderr.n == size,
+		"%d and %d bytes, want %d: %v", stdout.n, stderr.n, size, err)
 	var echo sumWriter
 	if err := c.Run(t.Context(), []string{"cat"}, io.LimitReader(zeros{}, size), &echo, nil); err != nil ||
 		echo.n != size {
@@ -163,13 +154,9 @@ func TestRunReportsBrokenWriterAndReader(t *testing.T) {
 	err := c.Run(t.Context(), sh("echo x; sleep 60"), nil, writerFunc(func([]byte) (int, error) {
 		return 0, broken
 	}), nil)
-	if !errors.Is(err, broken) {
-		t.Errorf("err is %v, want the writer's", err)
-	}
+	check.That(t, errors.Is(err, broken), "err is %v, want the writer's", err)
 	err = c.Run(t.Context(), []string{"cat"}, io.MultiReader(strings.NewReader("x"), brokenReader{broken}), nil, nil)
-	if !errors.Is(err, broken) {
-		t.Errorf("err is %v, want the reader's", err)
-	}
+	check.That(t, errors.Is(err, broken), "err is %v, want the reader's", err)
 }
 
 type brokenReader struct{ err error }
@@ -183,13 +170,9 @@ func TestRunWithoutStatus(t *testing.T) {
 	c := dialTest(t, files)
 	err := c.Run(t.Context(), []string{"x"}, nil, nil, nil)
 	var lost *LostError
-	if !errors.As(err, &lost) || lost.Err != nil {
-		t.Errorf("err is %#v, want a LostError without a reason", err)
-	}
+	check.That(t, errors.As(err, &lost) && lost.Err == nil, "err is %#v, want a LostError without a reason", err)
 	var exit *ExitError
-	if errors.As(err, &exit) {
-		t.Error("a missing status is taken for one")
-	}
+	check.That(t, !errors.As(err, &exit), "a missing status is taken for one")
 }
 
 func TestRunOnLostConnection(t *testing.T) {
@@ -206,9 +189,7 @@ func TestRunOnLostConnection(t *testing.T) {
 	c := dialTest(t, files)
 	err := c.Run(t.Context(), []string{"x"}, nil, nil, nil)
 	var lost *LostError
-	if !errors.As(err, &lost) || lost.Err == nil {
-		t.Errorf("err is %#v, want a LostError with a reason", err)
-	}
+	check.That(t, errors.As(err, &lost) && lost.Err != nil, "err is %#v, want a LostError with a reason", err)
 	if err := c.Run(t.Context(), []string{"x"}, nil, nil, nil); !errors.As(err, &lost) {
 		t.Errorf("a second Run says %v", err)
 	}
@@ -227,9 +208,7 @@ func TestCloseEndsRun(t *testing.T) {
 	})
 	err := c.Run(t.Context(), sh("echo up; exec cat"), blocked{t}, up, nil)
 	var lost *LostError
-	if !errors.As(err, &lost) || !errors.Is(err, net.ErrClosed) {
-		t.Errorf("err is %v", err)
-	}
+	check.That(t, errors.As(err, &lost) && errors.Is(err, net.ErrClosed), "err is %v", err)
 	<-closed
 }
 
@@ -283,11 +262,7 @@ func TestNosyServer(t *testing.T) {
 	})
 	c := dialTest(t, files)
 	for range cap(answers) {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
+		check.OK(t, <-answers)
 	}
-	if err := c.Run(t.Context(), []string{"true"}, nil, nil, nil); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, c.Run(t.Context(), []string{"true"}, nil, nil, nil))
 }

@@ -1,6 +1,7 @@
 package ssh
 
 import (
+	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"strings"
@@ -92,9 +93,7 @@ func TestServersWordsAreQuoted(t *testing.T) {
 				tc.serve(r)
 				r.serve()
 			})
-			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Fatalf("%v\nwant %s", err, tc.want)
-			}
+			must.That(t, err != nil && strings.Contains(err.Error(), tc.want), "%v\nwant %s", err, tc.want)
 			if text := err.Error(); !strings.HasPrefix(text, "h: ") || strings.ContainsRune(text, 0x1b) ||
 				len(text) > 2*maxText {
 				t.Errorf("not fit for a terminal: %q", text)

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"io"
 	"os"
 	"path/filepath"
@@ -60,9 +61,8 @@ func TestAbandonedSessionLeavesTheConnection(t *testing.T) {
 			}
 			err := c.Run(ctx, sh("touch ran"), nil, nil, nil) // returns although the server answers only below
 			var refused *SessionError
-			if tc.timesOut && !errors.As(err, &refused) || !tc.timesOut && !errors.Is(err, enough) {
-				t.Errorf("got %v", err)
-			}
+			check.That(t, (!tc.timesOut || errors.As(err, &refused)) && (tc.timesOut || errors.Is(err, enough)),
+				"got %v", err)
 			echo("meanwhile")
 			answer()
 			for deadline := time.Now().Add(10 * time.Second); s.count() > 1; time.Sleep(time.Millisecond) {
@@ -74,14 +74,10 @@ func TestAbandonedSessionLeavesTheConnection(t *testing.T) {
 				t.Error("the command was run after all")
 			}
 			c.sessionTimeout = sessionTimeout
-			if err := c.Run(t.Context(), []string{"true"}, nil, nil, nil); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, c.Run(t.Context(), []string{"true"}, nil, nil, nil))
 			echo("after")
 			echo("")
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
+			check.OK(t, <-ended)
 		})
 	}
 }

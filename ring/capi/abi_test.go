@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -29,9 +30,7 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 	text, err := os.ReadFile(abiFile)
 	must.OK(t, err)
 	released := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(released) < 100 {
-		t.Errorf("%s has only %d lines", abiFile, len(released))
-	}
+	check.That(t, len(released) >= 100, "%s has only %d lines", abiFile, len(released))
 	for _, line := range released {
 		if !slices.Contains(have, line) {
 			t.Errorf("the last release has %q, and this library has not: keep it, or raise RING_ABI, the soname and "+
@@ -39,9 +38,8 @@ func TestProgramsOfTheLastReleaseStillRun(t *testing.T) {
 		}
 	}
 	for _, line := range have {
-		if !slices.Contains(released, line) && os.Getenv("RELEASE") != "" {
-			t.Errorf("%s lacks %q: UPDATE=1 go test ./ring/capi adds it", abiFile, line)
-		}
+		check.That(t, slices.Contains(released, line) || os.Getenv("RELEASE") == "",
+			"%s lacks %q: UPDATE=1 go test ./ring/capi adds it", abiFile, line)
 	}
 }
 
@@ -54,9 +52,7 @@ func interfaceOf(t *testing.T) (lines []string) {
 	must.OK(t, err)
 	defer file.Close()
 	soname, err := file.DynString(elf.DT_SONAME)
-	if err != nil || len(soname) != 1 {
-		t.Fatalf("%v, %v", soname, err)
-	}
+	must.That(t, err == nil && len(soname) == 1, "%v, %v", soname, err)
 	lines = append(lines, "soname "+soname[0])
 
 	out, err := exec.Command("nm", "-D", "--defined-only", library).Output()

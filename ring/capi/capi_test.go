@@ -84,9 +84,8 @@ func ranks(t testing.TB, n int, env []string, program ...string) (out string, co
 func allRight(t testing.TB, n int, env []string, program ...string) (out string) {
 	t.Helper()
 	out, code := ranks(t, n, env, program...)
-	if code != 0 || strings.Count(out, "all right") != n {
-		t.Fatalf("%d ranks of %s: exit code %d\n%s", n, strings.Join(program, " "), code, out)
-	}
+	must.That(t, code == 0 && strings.Count(out, "all right") == n,
+		"%d ranks of %s: exit code %d\n%s", n, strings.Join(program, " "), code, out)
 	return out
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -42,9 +43,7 @@ func TestDeviceErrors(t *testing.T) {
 		t.Run(language, func(t *testing.T) {
 			allRight(t, 2, []string{"RING_CUDA_LIB=/nowhere/libcuda.so.1"}, program, "none")
 			out, code := ranks(t, 3, standins(t), program)
-			if code == 0 || strings.Count(out, "all right") != 2 {
-				t.Errorf("exit code %d\n%s", code, out)
-			}
+			check.That(t, code != 0 && strings.Count(out, "all right") == 2, "exit code %d\n%s", code, out)
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 )
@@ -15,9 +16,7 @@ func TestR10ForkAfterInit(t *testing.T) {
 			t.Run(transport+" "+end, func(t *testing.T) {
 				t.Parallel()
 				out, code := ranks(t, 3, []string{"RING_TRANSPORT=" + transport}, program, end, transport)
-				if code != 0 || strings.Count(out, "all right") != 3 {
-					t.Errorf("exit code %d\n%s", code, out)
-				}
+				check.That(t, code == 0 && strings.Count(out, "all right") == 3, "exit code %d\n%s", code, out)
 			})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -29,18 +30,14 @@ func TestKilledRank(t *testing.T) {
 		t.Skip("takes seconds")
 	}
 	out, code := ranks(t, 3, nil, compile(t, "c", "peer.c"))
-	if code == 0 || strings.Count(out, "all right") != 2 {
-		t.Errorf("exit code %d\n%s", code, out)
-	}
+	check.That(t, code != 0 && strings.Count(out, "all right") == 2, "exit code %d\n%s", code, out)
 }
 
 // Calls leave nothing behind, and take no memory that is to be collected: of 32 bytes a call there
 // would be 30 MiB, or with a collection at each tenth 6 MiB.
 func TestCallsLeaveNothing(t *testing.T) {
 	out, state := start(t, []string{"GOGC=10"}, compile(t, "c", "calls.c"), "1000000")
-	if state.ExitCode() != 0 || !strings.Contains(out, "all right") {
-		t.Fatalf("%v\n%s", state, out)
-	}
+	must.That(t, state.ExitCode() == 0 && strings.Contains(out, "all right"), "%v\n%s", state, out)
 }
 
 // Memory errors of programs, of ring.c and of the library's other C, under the address sanitizer
@@ -59,9 +56,7 @@ func TestAddresses(t *testing.T) {
 	for _, source := range []string{"every.c", "errors.c"} {
 		program := compile(t, "c", source, sanitized, strict)
 		out, state := start(t, nil, program, "1")
-		if state.ExitCode() != 0 || !strings.Contains(out, "all right") {
-			t.Errorf("%s: %v\n%s", source, state, out)
-		}
+		check.That(t, state.ExitCode() == 0 && strings.Contains(out, "all right"), "%s: %v\n%s", source, state, out)
 	}
 	allRight(t, 2, []string{"RING_TRANSPORT=tcp"}, compile(t, "c", "every.c", sanitized, strict), "2")
 	allRight(t, 2, nil, compile(t, "c", "threads.c", sanitized, strict))
@@ -125,9 +120,7 @@ func TestSymbols(t *testing.T) {
 	}
 	slices.Sort(got)
 	slices.Sort(want)
-	if len(want) < 30 || !slices.Equal(got, want) {
-		t.Errorf("the library has\n%s\nring.h has\n%s", got, want)
-	}
+	check.That(t, len(want) >= 30 && slices.Equal(got, want), "the library has\n%s\nring.h has\n%s", got, want)
 }
 
 // The header needs no other one before it, in either language.

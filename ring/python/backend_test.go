@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -48,9 +49,7 @@ func TestBackendRankDies(t *testing.T) {
 	for _, how := range []string{"wait", "ddp"} {
 		t.Run(how, func(t *testing.T) {
 			out, code := job(t, c, onTwoHosts(t, "backend_errors.py", "dies", how)...)
-			if code != 128+9 {
-				t.Errorf("exit code %d, want that of the rank that was killed", code)
-			}
+			check.That(t, code == 128+9, "exit code %d, want that of the rank that was killed", code)
 			wantEach(t, out, "told: ", 3)
 			wantEach(t, out, "rank 2 on f2 was killed by signal 9", 1)
 		})
@@ -70,9 +69,7 @@ func TestPyTorchDDPExample(t *testing.T) {
 		found := regexp.MustCompile(`epoch 3: loss (\d\.\d+)`).FindStringSubmatch(out)
 		share := regexp.MustCompile(`(\d+\.\d)% of \d+ digits right: 4 ranks, backend ` +
 			backend).FindStringSubmatch(out)
-		if found == nil || share == nil {
-			t.Fatal(out)
-		}
+		must.That(t, found != nil && share != nil, "%v", out)
 		if right, err := strconv.ParseFloat(share[1], 64); err != nil || right < 75 {
 			t.Errorf("%s: %s%% are right", backend, share[1])
 		}

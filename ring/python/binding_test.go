@@ -18,9 +18,7 @@ func TestBindingIsTheHeaders(t *testing.T) {
 	binding, err := os.ReadFile("gorun/_ring.py")
 	must.OK(t, err)
 	functions := regexp.MustCompile(`(?m)^\w[\w ]*[ *](ring_\w+)\(([^)]*)\);`).FindAllStringSubmatch(string(header), -1)
-	if len(functions) < 30 {
-		t.Fatalf("%d functions in ring.h", len(functions))
-	}
+	must.That(t, len(functions) >= 30, "%d functions in ring.h", len(functions))
 	for _, f := range functions {
 		line := regexp.MustCompile(`"` + f[1] + `": \(\w+, \[(.*)\]\),`).FindSubmatch(binding)
 		if line == nil {

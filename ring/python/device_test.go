@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -56,9 +57,7 @@ func TestTorchWithoutGPU(t *testing.T) {
 func TestTorchOnDevicesRankDies(t *testing.T) {
 	standins(t)
 	out, code := job(t, nil, onThreeRanks(script(t, "torch_device.py"), "dies")...)
-	if code != 128+9 {
-		t.Errorf("exit code %d, want that of the rank that was killed", code)
-	}
+	check.That(t, code == 128+9, "exit code %d, want that of the rank that was killed", code)
 	wantEach(t, out, "told", 2)
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -80,9 +81,7 @@ func TestElasticStates(t *testing.T) {
 	for _, n := range []string{"1", "3"} {
 		out := strings.Join(succeed(t, nil, "-np", n, "-H", "localhost:3", interpreter, script(t, "elastic_state.py")),
 			"\n")
-		if strings.Count(out, "all right") != int(n[0]-'0') {
-			t.Errorf("%s ranks:\n%s", n, out)
-		}
+		check.That(t, strings.Count(out, "all right") == int(n[0]-'0'), "%s ranks:\n%s", n, out)
 	}
 }
 
@@ -129,7 +128,6 @@ func TestElasticExample(t *testing.T) {
 	needs(t, "torch", "numpy")
 	out := strings.Join(succeed(t, nil, "-np", "2", "--min-np", "1", "-H", "localhost:2", interpreter,
 		example(t, "elastic/pytorch/train.py"), "--epochs", "6"), "\n")
-	if strings.Count(out, "accuracy 9") != 2 || !strings.Contains(out, "size 2, at epoch 0, batch 0") {
-		t.Errorf("want 90 %% or more on both ranks:\n%s", out)
-	}
+	check.That(t, strings.Count(out, "accuracy 9") == 2 && strings.Contains(out, "size 2, at epoch 0, batch 0"),
+		"want 90 %% or more on both ranks:\n%s", out)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -26,16 +27,13 @@ func trained(t *testing.T, lines []string, ranks int, good float64) {
 	text := strings.Join(lines, "\n")
 	accuracies := regexp.MustCompile(`epoch \d+: loss [\d.]+, accuracy ([\d.]+)%`).FindAllStringSubmatch(text, -1)
 	weights := regexp.MustCompile(`rank \d of \d: .*weights ([\d.]+)`).FindAllStringSubmatch(text, -1)
-	if len(accuracies) == 0 || len(weights) != ranks {
-		t.Fatalf("%d epochs, %d ranks:\n%s", len(accuracies), len(weights), text)
-	}
+	must.That(t, len(accuracies) != 0 && len(weights) == ranks,
+		"%d epochs, %d ranks:\n%s", len(accuracies), len(weights), text)
 	if last, err := strconv.ParseFloat(accuracies[len(accuracies)-1][1], 64); err != nil || last < good {
 		t.Errorf("the last accuracy is %v %%, want %v:\n%s", last, good, text)
 	}
 	for _, w := range weights {
-		if w[1] != weights[0][1] {
-			t.Errorf("ranks have other weights:\n%s", text)
-		}
+		check.That(t, w[1] == weights[0][1], "ranks have other weights:\n%s", text)
 	}
 }
 
@@ -52,9 +50,7 @@ func TestExamples(t *testing.T) {
 		text := strings.Join(run(t, "numpy_allreduce.py"), "\n")
 		for _, want := range []string{"f2:3: rank 3 of 4: the mean is [ 0.   2.5  5.   7.5 10. ]",
 			"f1:1: rank 1: 10 rows, settings {'lr': 0.1, 'layers': [64, 10]}"} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%q is not in\n%s", want, text)
-			}
+			check.That(t, strings.Contains(text, want), "%q is not in\n%s", want, text)
 		}
 	})
 	t.Run("mnist", func(t *testing.T) {
@@ -68,9 +64,7 @@ func TestExamples(t *testing.T) {
 		for _, want := range []string{`f1:0: Model: small\n`, `f1:0: Batch size: 4\n`, `f1:0: Number of CPUs: 4\n`,
 			`f1:0: Iter #1: \d+\.\d img/sec per CPU\n`,
 			`f1:0: Img/sec per CPU: \d+\.\d \+-\d+\.\d\n`, `f1:0: Total img/sec on 4 CPU\(s\): \d+\.\d \+-\d+\.\d$`} {
-			if !regexp.MustCompile(want).MatchString(text) {
-				t.Errorf("%q is not in\n%s", want, text)
-			}
+			check.That(t, regexp.MustCompile(want).MatchString(text), "%q is not in\n%s", want, text)
 		}
 	})
 	t.Run("keras", func(t *testing.T) {

@@ -2,6 +2,7 @@ package python
 
 import (
 	"cmp"
+	"github.com/gorun/gorun/internal/test/check"
 	"os"
 	"strings"
 	"testing"
@@ -18,8 +19,6 @@ func TestTorchLeavesNothingBehind(t *testing.T) {
 	}
 	out, code := jobWithin(t, limit, nil, "-np", "2", interpreter, script(t, "leaks.py"),
 		cmp.Or(os.Getenv("LEAKS"), "20000"))
-	if code != 0 || strings.Count(out, "all right") != 2 {
-		t.Errorf("exit code %d:\n%s", code, out)
-	}
+	check.That(t, code == 0 && strings.Count(out, "all right") == 2, "exit code %d:\n%s", code, out)
 	t.Log(out)
 }

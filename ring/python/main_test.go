@@ -85,9 +85,7 @@ func jobWithin(t testing.TB, limit time.Duration, c *lab.Cluster, args ...string
 func succeed(t testing.TB, c *lab.Cluster, args ...string) []string {
 	t.Helper()
 	out, code := job(t, c, args...)
-	if code != 0 {
-		t.Fatalf("gorun %s: exit code %d\n%s", strings.Join(args, " "), code, out)
-	}
+	must.That(t, code == 0, "gorun %s: exit code %d\n%s", strings.Join(args, " "), code, out)
 	return strings.Split(strings.TrimSpace(out), "\n")
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -37,13 +38,9 @@ func TestPyTorchsTests(t *testing.T) {
 			out, code := job(t, nil, append(args, names...)...)
 			lines := strings.Split(out, "\n")
 			for _, name := range names {
-				if !slices.Contains(lines, "ok "+name) {
-					t.Errorf("%s does not pass", name)
-				}
+				check.That(t, slices.Contains(lines, "ok "+name), "%s does not pass", name)
 			}
-			if code != 0 || t.Failed() {
-				t.Errorf("exit code %d\n%s", code, out)
-			}
+			check.That(t, code == 0 && !t.Failed(), "exit code %d\n%s", code, out)
 		})
 	}
 }

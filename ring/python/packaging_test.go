@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -37,9 +38,7 @@ func TestTheOtherGorunIsRefused(t *testing.T) {
 			"is also installed in "+site) || !strings.Contains(string(out), "pip uninstall gorun;")) {
 			t.Errorf("%s: %v\n%s", neighbour, err, out)
 		}
-		if !refused && (err != nil || !strings.HasPrefix(string(out), site)) {
-			t.Errorf("%s: %v\n%s", neighbour, err, out)
-		}
+		check.That(t, refused || err == nil && strings.HasPrefix(string(out), site), "%s: %v\n%s", neighbour, err, out)
 	}
 }
 

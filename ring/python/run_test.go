@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A program makes ranks of its own functions, on other hosts as well.
@@ -25,13 +27,9 @@ func TestRun(t *testing.T) {
 	cmd.Env = append(cmd.Env, "GORUN_PROGRAM="+filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"))
 	out, err := cmd.CombinedOutput()
 	text := string(out)
-	if err != nil || !strings.Contains(text, "all right") {
-		t.Fatalf("%v\n%s", err, text)
-	}
+	must.That(t, err == nil && strings.Contains(text, "all right"), "%v\n%s", err, text)
 	for _, want := range []string{"f1:0: hello from 0\n", "f2:3: hello from 3\n", "f2:2: unfinished\\\n"} {
-		if strings.Count(text, want) != 1 {
-			t.Errorf("%q is not in\n%s", want, text)
-		}
+		check.That(t, strings.Count(text, want) == 1, "%q is not in\n%s", want, text)
 	}
 }
 
@@ -51,13 +49,9 @@ func TestRunWithHostileRank(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), interpreter, script(t, "run_hostile.py"))
 	cmd.Env = append(os.Environ(), "GORUN_PROGRAM="+filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"))
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.HasSuffix(string(out), "all right\n") {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.That(t, err == nil && strings.HasSuffix(string(out), "all right\n"), "%v\n%s", err, out)
 	for _, want := range []string{"localhost:1: said before data 0 0 1 ", "localhost:1: said before pickle 2 0 1 "} {
-		if strings.Count(string(out), want) != 1 {
-			t.Errorf("%q is not in what the rank has printed:\n%s", want, out)
-		}
+		check.That(t, strings.Count(string(out), want) == 1, "%q is not in what the rank has printed:\n%s", want, out)
 	}
 }
 
@@ -65,9 +59,7 @@ func TestRunWithHostileRank(t *testing.T) {
 func TestRunData(t *testing.T) {
 	needs(t, "numpy")
 	out, err := exec.CommandContext(t.Context(), interpreter, script(t, "run_data.py")).CombinedOutput()
-	if err != nil || string(out) != "all right\n" {
-		t.Errorf("%v\n%s", err, out)
-	}
+	check.That(t, err == nil && string(out) == "all right\n", "%v\n%s", err, out)
 }
 
 // A program whose standard output takes few characters shows what it can of what the ranks say.
@@ -90,7 +82,5 @@ func TestOnlyObjectsAreUnpickled(t *testing.T) {
 	needs(t, "numpy")
 	lines := succeed(t, nil, "-np", "2", "--prefix", "none", interpreter, script(t, "objects_trust.py"),
 		filepath.Join(t.TempDir(), "mark"))
-	if strings.Join(lines, "|") != "all right|all right" {
-		t.Errorf("%q", lines)
-	}
+	check.That(t, strings.Join(lines, "|") == "all right|all right", "%q", lines)
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -33,8 +34,6 @@ func TestStacksNameTheRankThatOthersWaitFor(t *testing.T) {
 	for _, want := range []string{`rank 2 has not come to allreduce of "allreduce.late", 32 bytes: 2 ranks (0-1) have waited for `,
 		`its last was allreduce of "allreduce.all", call 1, 32 bytes, which ended `, "  <- rank 2\n",
 		"blocked (tests/hangs.py:12)\n", "<- 2 ranks (0-1)\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("missing %q in\n%s", want, text)
-		}
+		check.That(t, strings.Contains(text, want), "missing %q in\n%s", want, text)
 	}
 }

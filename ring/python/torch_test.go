@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 )
 
@@ -65,9 +66,7 @@ func TestHorovodsTestsOnGorunTorch(t *testing.T) {
 	out := strings.Join(succeed(t, c, "-np", "2", "-H", "f1,f2", interpreter, script(t, "as_horovod/run.py"), tests),
 		"\n")
 	passed := regexp.MustCompile(`(?m)^f[12]:[01]: (\d\d)\d* passed`).FindAllStringSubmatch(out, -1)
-	if len(passed) != 2 || passed[0][1] < "90" {
-		t.Errorf("want 90 tests or more to pass on 2 ranks:\n%s", out)
-	}
+	check.That(t, len(passed) == 2 && passed[0][1] >= "90", "want 90 tests or more to pass on 2 ranks:\n%s", out)
 }
 
 // What horovodrun's options say about timeline and stalls holds.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // The wheel goes into an environment of its own, and has all that its tests need: nothing comes
@@ -28,16 +29,12 @@ func TestWheel(t *testing.T) {
 		if err != nil && strings.Contains(string(out), "No matching distribution found for hatchling") {
 			lab.Skip(t, "needs hatchling of pypi.org")
 		}
-		if err != nil {
-			t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-		}
+		must.That(t, err == nil, "%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
 		return string(out)
 	}
 	do("make", "wheel", "PYTHON="+interpreter, "WHEELS="+dir)
 	wheels, err := filepath.Glob(filepath.Join(dir, "gorun_launcher-*.whl"))
-	if err != nil || len(wheels) != 1 {
-		t.Fatalf("%v, %v", wheels, err)
-	}
+	must.That(t, err == nil && len(wheels) == 1, "%v, %v", wheels, err)
 	if name := filepath.Base(wheels[0]); !regexp.MustCompile(
 		`^gorun_launcher-[0-9][0-9a-z.+]*-py3-none-manylinux_2_\d+_(x86_64|aarch64)\.whl$`).MatchString(name) {
 		t.Errorf("the wheel is named %s", name)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/collective"
 )
@@ -187,9 +189,7 @@ func TestPickIsNearTheBest(t *testing.T) {
 				}
 			})
 			t.Logf("%d cases; at worst %.3f times the best; %d above %g", cases, worst, far, near)
-			if far > cases/100 {
-				t.Errorf("%d of %d cases take more than %g times the best", far, cases, near)
-			}
+			check.That(t, far <= cases/100, "%d of %d cases take more than %g times the best", far, cases, near)
 		})
 	}
 }
@@ -209,9 +209,7 @@ func nearBest(t *testing.T, w *world, net network, kind collective.Kind, length 
 	model.Slowest = net.slow
 	pick := model.Pick(kind, size, length, root)
 	took, _, err := w.timeOf(net, model, kind, pick, length, 0)
-	if err != nil {
-		t.Fatalf("%d ranks: %v", size, err)
-	}
+	must.OK(t, err, size, "ranks")
 	best := took
 	at := pick
 	for _, other := range candidates(kind) {
@@ -219,9 +217,7 @@ func nearBest(t *testing.T, w *world, net network, kind collective.Kind, length 
 			continue
 		}
 		better, ok, err := w.timeOf(net, model, kind, other, length, best)
-		if err != nil {
-			t.Fatalf("%d ranks: %v", size, err)
-		}
+		must.OK(t, err, size, "ranks")
 		if ok {
 			best = better
 			at = other
@@ -250,12 +246,8 @@ func TestLargeWorlds(t *testing.T) {
 					team.Tune(lan(), only)
 					return checked(kind, me, team)
 				})
-				if err != nil {
-					t.Errorf("%v by %v, %d ranks: %v", kind, only, size, err)
-				}
-				if s.over {
-					t.Errorf("%v by %v, %d ranks: given up", kind, only, size)
-				}
+				check.OK(t, err, kind, "by", only, size, "ranks")
+				check.That(t, !s.over, "%v by %v, %d ranks: given up", kind, only, size)
 			}
 		}
 	}
@@ -317,8 +309,7 @@ func TestParseNetwork(t *testing.T) {
 		"20us,-1Gb/s": {}, "20us,NaNGb/s": {},
 	} {
 		got, err := algorithms.ParseNetwork(text)
-		if got != want || (err == nil) != (want != algorithms.Cost{}) {
-			t.Errorf("%q: %+v, %v, want %+v", text, got, err, want)
-		}
+		check.That(t, got == want && (err == nil) == (want != algorithms.Cost{}),
+			"%q: %+v, %v, want %+v", text, got, err, want)
 	}
 }

@@ -64,9 +64,7 @@ func run(t *testing.T, size int, only algorithms.Algorithm,
 		team.Tune(lan(), only)
 		return body(me, team)
 	})
-	if err != nil {
-		t.Fatalf("%d members, %v: %v", size, only, err)
-	}
+	must.OK(t, err, size, "members,", only)
 	return s
 }
 
@@ -165,9 +163,8 @@ func TestAllMembersGetTheSameBits(t *testing.T) {
 					return team.AllReduce(sign("bits"), average(0), buf, buf)
 				})
 				for me, got := range results {
-					if !bytes.Equal(got, results[0]) {
-						t.Fatalf("%d members, %d elements: member %d has other bits than member 0", size, count, me)
-					}
+					must.That(t, bytes.Equal(got, results[0]),
+						"%d members, %d elements: member %d has other bits than member 0", size, count, me)
 				}
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring/internal/boot"
@@ -31,9 +32,8 @@ func TestJob(t *testing.T) {
 	d := ringtest.NewJob(t, 3)
 	job, err := client(t, d, 2).Job(testContext(t))
 	must.OK(t, err)
-	if job.ID != d.ID || job.Rank != 2 || job.Size != 3 || string(job.Key) != string(d.Key) {
-		t.Errorf("job is %+v", job)
-	}
+	check.That(t, job.ID == d.ID && job.Rank == 2 && job.Size == 3 && string(job.Key) == string(d.Key),
+		"job is %+v", job)
 	if _, err := client(t, d, 3).Job(testContext(t)); err == nil || !strings.Contains(err.Error(), "token") {
 		t.Errorf("unknown token: %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring/internal/boot"
@@ -43,14 +44,11 @@ func TestEpochs(t *testing.T) {
 			t.Fatalf("%d have joined, %v", w.Joined(), err)
 		}
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
-		if clients[0].WatchInterrupt(short, epoch) {
-			t.Error("interrupted for no reason")
-		}
+		check.That(t, !clients[0].WatchInterrupt(short, epoch), "interrupted for no reason")
 		cancel()
 		w.Interrupt()
-		if !clients[0].WatchInterrupt(ctx, epoch) || epoch == 2 && !clients[1].WatchInterrupt(ctx, 1) {
-			t.Error("not interrupted, or not in an epoch that is over")
-		}
+		check.That(t, clients[0].WatchInterrupt(ctx, epoch) && (epoch != 2 || clients[1].WatchInterrupt(ctx, 1)),
+			"not interrupted, or not in an epoch that is over")
 	}
 	w.End("too few slots")
 	if a := clients[1].WatchAbort(ctx); a == nil || a.Cause != "too few slots" {
@@ -79,7 +77,6 @@ func TestBadEpochs(t *testing.T) {
 		server.Close()
 	}
 	c := boot.NewClient("127.0.0.1:1", "t")
-	if c.WatchInterrupt(testContext(t), 1) || c.Joined(testContext(t)) == nil {
-		t.Error("an agent that is not there has interrupted, or heard")
-	}
+	check.That(t, !c.WatchInterrupt(testContext(t), 1) && c.Joined(testContext(t)) != nil,
+		"an agent that is not there has interrupted, or heard")
 }

@@ -3,6 +3,7 @@ package collective
 import (
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -29,9 +30,7 @@ func FuzzCall(f *testing.F) {
 		if Encode(&c, &again); again != b {
 			t.Errorf("%x decodes to %+v, which encodes to %x", b, c, again)
 		}
-		if c.String() == "" {
-			t.Error("no text")
-		}
+		check.That(t, c.String() != "", "no text")
 	})
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/shm"
 )
@@ -55,14 +57,11 @@ func TestShardsCoverTheVector(t *testing.T) {
 		for _, n := range []int{0, 8, 16, 24, 8 * 1001} {
 			end := 0
 			for i, r := range f.cut(n, 8) {
-				if r.Off != end || r.Len%8 != 0 || i >= f.leaders && r.Len > 0 {
-					t.Fatalf("%d bytes: shard %d is %+v after %d", n, i, r, end)
-				}
+				must.That(t, r.Off == end && r.Len%8 == 0 && (i < f.leaders || r.Len <= 0),
+					"%d bytes: shard %d is %+v after %d", n, i, r, end)
 				end += r.Len
 			}
-			if end != n {
-				t.Fatalf("%d bytes: shards end at %d", n, end)
-			}
+			must.Equal(t, end, n, n, "bytes: shards end at")
 		}
 	}
 }
@@ -78,11 +77,7 @@ func TestShortPartsTravelInBundles(t *testing.T) {
 		Gamma:    50,
 	}
 	for part, want := range map[int]bool{8: true, 4 << 10: true, 1 << 20: false} {
-		if got := f.bundles(part * f.Size()); got != want {
-			t.Errorf("parts of %d bytes: %v", part, got)
-		}
+		check.Equal(t, f.bundles(part*f.Size()), want, "parts of", part, "bytes")
 	}
-	if !f.even() || NewLayout(0, [][]int{{0, 1}, {2}}).even() {
-		t.Error("domains of 2 ranks and of 1 are even")
-	}
+	check.That(t, f.even() && !NewLayout(0, [][]int{{0, 1}, {2}}).even(), "domains of 2 ranks and of 1 are even")
 }

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/collective"
 )
@@ -20,9 +21,7 @@ func TestOverheadOfARankThatSharesItsProcessor(t *testing.T) {
 		"a trip that grew since":   {Sample{Alpha: 5000 * us, Overhead: 10 * us}, 12 * time.Millisecond, 10 * us},
 		"a trip that nobody knows": {Sample{Alpha: 100 * us, Overhead: 10 * us}, 0, 100 * us},
 	} {
-		if got := busy(c.measured, c.trip); got != c.want {
-			t.Errorf("%s: %d, want %d", what, got, c.want)
-		}
+		check.Equal(t, busy(c.measured, c.trip), c.want, what)
 	}
 }
 
@@ -44,9 +43,7 @@ func TestCrowdedRanksFarApartPickTheSame(t *testing.T) {
 	crowded := busy(Sample{Alpha: 5 * ms, Overhead: 30e6}, 10*time.Millisecond)
 	got := pick(crowded)
 	want := pick(30e6)
-	if got != want || want != algorithms.Ring {
-		t.Errorf("%v, alone %v", got, want)
-	}
+	check.That(t, got == want && want == algorithms.Ring, "%v, alone %v", got, want)
 	if got := pick(5 * ms); got == algorithms.Ring {
 		t.Errorf("%v whatever the overhead is", got)
 	}

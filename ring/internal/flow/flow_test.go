@@ -3,6 +3,7 @@ package flow_test
 import (
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -13,14 +14,11 @@ func TestCutsMakeUpTheWhole(t *testing.T) {
 			at := 0
 			for i := range n {
 				piece := flow.Cut(b, i, n)
-				if len(piece) > 0 && (&piece[0] != &b[at] || at%64 != 0) {
-					t.Fatalf("%d bytes, stripe %d of %d does not begin at %d", size, i, n, at)
-				}
+				must.That(t, len(piece) == 0 || &piece[0] == &b[at] && at%64 == 0,
+					"%d bytes, stripe %d of %d does not begin at %d", size, i, n, at)
 				at += len(piece)
 			}
-			if at != size {
-				t.Fatalf("%d bytes in %d stripes: %d are carried", size, n, at)
-			}
+			must.That(t, at == size, "%d bytes in %d stripes: %d are carried", size, n, at)
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 
 	"golang.org/x/sys/unix"
@@ -18,9 +19,7 @@ func fenced(t *testing.T) []byte {
 	all, err := unix.Mmap(-1, 0, 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	must.OK(t, err)
 	t.Cleanup(func() {
-		if err := unix.Munmap(all); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, unix.Munmap(all))
 	})
 	for _, fence := range [][]byte{all[:page], all[3*page:]} {
 		must.OK(t, unix.Mprotect(fence, unix.PROT_NONE))

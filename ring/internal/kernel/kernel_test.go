@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -135,9 +136,7 @@ func same(t *testing.T, what string, got, want []byte) {
 		return
 	}
 	for i := range got {
-		if got[i] != want[i] {
-			t.Fatalf("%s: byte %d of memory is %#x, want %#x", what, i, got[i], want[i])
-		}
+		must.Equal(t, got[i], want[i], what, "byte", i, "of memory")
 	}
 }
 
@@ -242,9 +241,7 @@ func TestDetect(t *testing.T) {
 				want = s.tier
 			}
 		}
-		if err != nil || set.tier != want {
-			t.Errorf("Detect(%q) = %v, %v, want %v", tier, set, err, want)
-		}
+		check.That(t, err == nil && set.tier == want, "Detect(%q) = %v, %v, want %v", tier, set, err, want)
 	}
 	if set, err := Detect("sse9"); err == nil || set != (Set{}) {
 		t.Errorf("Detect of a word without meaning = %v, %v", set, err)
@@ -271,9 +268,7 @@ func TestValid(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s does not panic", name)
-				}
+				check.That(t, recover() != nil, "%s does not panic", name)
 			}()
 			f()
 		}()
@@ -286,8 +281,6 @@ func TestNames(t *testing.T) {
 		want string
 	}{{F32, "float32"}, {BF16, "bfloat16"}, {U64, "uint64"}, {Bool, "bool"}, {Type(0), "type 0"}, {Type(12), "type 12"},
 		{Sum, "sum"}, {BXor, "bxor"}, {Op(0), "op 0"}, {Op(9), "op 9"}, {Set{}, "off"}, {Set{avx512}, "avx512"}} {
-		if s.got.String() != s.want {
-			t.Errorf("%q, want %q", s.got, s.want)
-		}
+		check.That(t, s.got.String() == s.want, "%q, want %q", s.got, s.want)
 	}
 }

@@ -3,6 +3,8 @@ package kernel
 import (
 	"bytes"
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -129,9 +131,7 @@ func TestAverageOfEqualNumbers(t *testing.T) {
 			i := int32(49 * ranks)
 			set.Divide(F64, unsafe.Pointer(&x), unsafe.Pointer(&x), 1, ranks)
 			set.Divide(I32, unsafe.Pointer(&i), unsafe.Pointer(&i), 1, ranks)
-			if x != 49 || i != 49 {
-				t.Errorf("%v: average of %d times 49 is %v and %d", set, ranks, x, i)
-			}
+			check.That(t, x == 49 && i == 49, "%v: average of %d times 49 is %v and %d", set, ranks, x, i)
 		}
 	}
 }
@@ -178,9 +178,7 @@ func testConvert(t *testing.T, to, from Type, in []uint64) {
 		for i, bits := range in {
 			g := get(to, got.array(0), i)
 			w := get(to, want.array(0), i)
-			if g != w {
-				t.Fatalf("%v: %v %#x to %v is %#x, want %#x", set, from, bits, to, g, w)
-			}
+			must.That(t, g == w, "%v: %v %#x to %v is %#x, want %#x", set, from, bits, to, g, w)
 		}
 	}
 }
@@ -271,8 +269,6 @@ func TestNoAllocations(t *testing.T) {
 			set.CopyNT(pc, pa, 801)
 			set.CopyTwice(pc, pb, pa, 801)
 		})
-		if allocs != 0 {
-			t.Errorf("%v: %v allocations", set, allocs)
-		}
+		check.That(t, allocs == 0, "%v: %v allocations", set, allocs)
 	}
 }

@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -47,8 +48,6 @@ func TestCandidates(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	for code, want := range map[int]string{2708: "2.7.8", 21005: "2.10.5", 22703: "2.27.3", 23203: "2.32.3"} {
-		if got := version(code); got != want {
-			t.Errorf("version(%d) = %s, want %s", code, got, want)
-		}
+		check.Equal(t, version(code), want, "version of", code)
 	}
 }

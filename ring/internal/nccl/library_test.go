@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
@@ -40,9 +41,7 @@ func child(t *testing.T, what string, env ...string) string {
 	cmd.WaitDelay = time.Second
 	cmd.Env = append(append(os.Environ(), childEnv+"="+what), env...)
 	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	must.That(t, err == nil, "%v\n%s", err, out)
 	return string(out)
 }
 
@@ -62,18 +61,14 @@ func TestRealLibrary(t *testing.T) {
 	path := realLibrary(t)
 	out := child(t, "real", "RING_NCCL_LIB="+path)
 	for _, want := range []string{"found NCCL 2.", " (" + path + ")", "scales true", "init: NCCL 2."} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
+		check.That(t, strings.Contains(out, want), "no %q in\n%s", want, out)
 	}
 }
 
 // Also what this version has and others may lack.
 func TestRealLibraryHasAll(t *testing.T) {
 	names := regexp.MustCompile(`X\([01], (nccl\w+),`).FindAllStringSubmatch(text(t, "shim.h"), -1)
-	if len(names) < 20 {
-		t.Fatalf("found %d names in shim.h", len(names))
-	}
+	must.That(t, len(names) >= 20, "found %d names in shim.h", len(names))
 	f, err := elf.Open(realLibrary(t))
 	must.OK(t, err)
 	defer f.Close()
@@ -84,9 +79,7 @@ func TestRealLibraryHasAll(t *testing.T) {
 		has[s.Name] = s.Section != elf.SHN_UNDEF
 	}
 	for _, name := range names {
-		if !has[name[1]] {
-			t.Errorf("%s is not in the library", name[1])
-		}
+		check.That(t, has[name[1]], "%s is not in the library", name[1])
 	}
 }
 

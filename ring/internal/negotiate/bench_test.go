@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
@@ -91,7 +92,5 @@ func TestSteadyStateAllocatesNothing(t *testing.T) {
 	}); n != 0 {
 		t.Errorf("%v allocations in a cycle", n)
 	}
-	if s.ran != 100 {
-		t.Errorf("%d of 100 tensors ran in a cycle", s.ran)
-	}
+	check.That(t, s.ran == 100, "%d of 100 tensors ran in a cycle", s.ran)
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -57,9 +58,7 @@ func TestFuse(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			f := fuser{large: 500}
 			got := Outcome{Batches: f.fuse(tt.ready, tt.threshold)}
-			if names(got) != tt.want {
-				t.Errorf("got %q, want %q", names(got), tt.want)
-			}
+			check.Equal(t, names(got), tt.want)
 			checkBatches(t, got.Batches, tt.ready, tt.threshold)
 		})
 	}
@@ -73,26 +72,20 @@ func checkBatches(t *testing.T, batches []Batch, ready []Item, threshold int64) 
 	for _, b := range batches {
 		end := int64(0)
 		for i, item := range b.Items {
-			if seen[item.Name] {
-				t.Errorf("%s is there twice", item.Name)
-			}
+			check.That(t, !seen[item.Name], "%s is there twice", item.Name)
 			seen[item.Name] = true
-			if item.Offset%Align != 0 || item.Offset < end || item.Offset >= end+Align {
-				t.Errorf("%s begins at %d, behind one that ends at %d", item.Name, item.Offset, end)
-			}
+			check.That(t, item.Offset%Align == 0 && item.Offset >= end && item.Offset < end+Align,
+				"%s begins at %d, behind one that ends at %d", item.Name, item.Offset, end)
 			if i > 0 && (item.Kind != collective.AllReduce || item.Type != b.Items[0].Type ||
 				item.Op != b.Items[0].Op || item.GPU != b.Items[0].GPU) {
 				t.Errorf("%v in one batch with %v", item.Request, b.Items[0].Request)
 			}
 			end = item.Offset + item.Bytes()
 		}
-		if b.Bytes != end || len(b.Items) == 0 || len(b.Items) > 1 && b.Bytes > threshold {
-			t.Errorf("a batch of %d items with %d bytes, the last of which ends at %d", len(b.Items), b.Bytes, end)
-		}
+		check.That(t, b.Bytes == end && len(b.Items) != 0 && (len(b.Items) <= 1 || b.Bytes <= threshold),
+			"a batch of %d items with %d bytes, the last of which ends at %d", len(b.Items), b.Bytes, end)
 	}
-	if len(seen) != len(ready) {
-		t.Errorf("%d of %d items are in batches", len(seen), len(ready))
-	}
+	check.That(t, len(seen) == len(ready), "%d of %d items are in batches", len(seen), len(ready))
 }
 
 func TestFuseRandom(t *testing.T) {
@@ -122,7 +115,5 @@ func TestFuseRandom(t *testing.T) {
 			fused += len(b.Items) - 1
 		}
 	}
-	if fused < 1000 {
-		t.Errorf("only %d items were fused with another: the test tests little", fused)
-	}
+	check.That(t, fused >= 1000, "only %d items were fused with another: the test tests little", fused)
 }

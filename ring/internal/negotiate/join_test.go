@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
@@ -46,16 +47,12 @@ func TestNotWithoutThoseWhoJoined(t *testing.T) {
 		}
 		w.submit(0, sumOf("x", 1))
 		w.submit(2, sumOf("x", 1))
-		if got := names(w.cycle()); got != "x " {
-			t.Errorf("after a failure: %q", got)
-		}
+		check.Equal(t, names(w.cycle()), "x ", "after a failure")
 		// Ranks that had submitted it before they joined are no reason to fail.
 		w.ranks[0].Join()
 		w.submit(2, r)
 		w.ranks[2].Join()
-		if got := names(w.cycle()); got != "!x " {
-			t.Errorf("of one rank alone: %q", got)
-		}
+		check.Equal(t, names(w.cycle()), "!x ", "of one rank alone")
 		for rank := range w.ranks {
 			w.submit(rank, r)
 			w.ranks[rank].Join()
@@ -83,9 +80,7 @@ func TestJoinedIsNotMissing(t *testing.T) {
 	later := w.now.Add(time.Minute)
 	stalls := n.Stalled(later)
 	want := []Stall{{Request: sumOf("a", 1), Since: w.now, Missing: []int{2}, Ready: []int{0, 3}, Joined: []int{1}}}
-	if !reflect.DeepEqual(stalls, want) {
-		t.Fatalf("stalls %+v, want %+v", stalls, want)
-	}
+	must.That(t, reflect.DeepEqual(stalls, want), "stalls %+v, want %+v", stalls, want)
 	if line := stalls[0].Line(later); !strings.Contains(line, "for rank 2 (2 of 4 have submitted it, 1 joined)") {
 		t.Error(line)
 	}
@@ -100,18 +95,16 @@ func TestJoinAfterMegabytes(t *testing.T) {
 	}
 	w.ranks[1].Join()
 	w.cycle()
-	if !w.ranks[1].Joining() || len(w.ranks[0].NotJoined()) != 2 {
-		t.Error("it has joined before its requests were made")
-	}
+	check.That(t, w.ranks[1].Joining() && len(w.ranks[0].NotJoined()) == 2,
+		"it has joined before its requests were made")
 	w.ranks[0].Join()
 	total := 0
 	out := w.cycle()
 	for _, b := range out.Batches {
 		total += len(b.Items)
 	}
-	if w.ranks[1].Joining() || !out.Joined || out.Last != 1 || total != tensors {
-		t.Errorf("%d tensors ran, joined: %v", total, out.Joined)
-	}
+	check.That(t, !w.ranks[1].Joining() && out.Joined && out.Last == 1 && total == tensors,
+		"%d tensors ran, joined: %v", total, out.Joined)
 }
 
 func TestBadJoins(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 )
@@ -17,9 +18,8 @@ func TestLeave(t *testing.T) {
 	w.ranks[1].Leave()
 	w.ranks[2].Leave()
 	out := w.cycle()
-	if !slices.Equal(out.Left, []int{1, 2}) || len(out.Batches)+len(out.Failures) > 0 {
-		t.Errorf("ranks 1 and 2 leave, and it comes to %+v", out)
-	}
+	check.That(t, slices.Equal(out.Left, []int{1, 2}) && len(out.Batches)+len(out.Failures) <= 0,
+		"ranks 1 and 2 leave, and it comes to %+v", out)
 	if _, err := w.step(w.pack()); err == nil {
 		t.Error("a step after the last one")
 	}
@@ -66,9 +66,7 @@ func TestArrivals(t *testing.T) {
 		// Each rank hears the same.
 		want := []string{"a allreduce 1 true", "b barrier 1 true", "a allreduce 1 true", "b barrier 1 true",
 			"a allreduce 0 false", "b barrier 0 false", "a allreduce 0 false", "b barrier 0 false"}
-		if !slices.Equal(got, want) {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		check.That(t, slices.Equal(got, want), "got %q, want %q", got, want)
 	}
 }
 
@@ -83,7 +81,5 @@ func TestWithdraw(t *testing.T) {
 	if list := box.List(); len(list) != 1 || list[0].Name != "a" || box.InFlight() != 1 {
 		t.Errorf("%d in flight, and to send %v", box.InFlight(), list)
 	}
-	if err := box.Submit(sumOf("c", 1)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, box.Submit(sumOf("c", 1)))
 }

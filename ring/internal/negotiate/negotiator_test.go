@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
@@ -74,9 +75,7 @@ func TestMismatch(t *testing.T) {
 					w.submit(rank, sumOf("y", 1))
 				}
 				out := w.cycle()
-				if got := names(out); got != "y !x " {
-					t.Fatalf("outcome: %q", got)
-				}
+				must.Equal(t, names(out), "y !x ", "outcome")
 				mismatch := new(MismatchError)
 				if err := out.Failures[0].Err; !errors.As(err, &mismatch) || !strings.Contains(err.Error(), tt.want) ||
 					!strings.Contains(err.Error(), `tensor "x"`) {
@@ -85,9 +84,7 @@ func TestMismatch(t *testing.T) {
 				for rank := range 3 {
 					w.submit(rank, tt.said[1])
 				}
-				if got := names(w.cycle()); got != "x " {
-					t.Errorf("after a mismatch: %q", got)
-				}
+				check.Equal(t, names(w.cycle()), "x ", "after a mismatch")
 			}
 		})
 	}
@@ -195,9 +192,7 @@ func TestDuplicateOverTheWire(t *testing.T) {
 		w.boxes[1].list = append(w.boxes[1].list, sumOf("x", 1))
 		_, err := w.step(w.pack())
 		duplicate := new(DuplicateError)
-		if !errors.As(err, &duplicate) || *duplicate != (DuplicateError{Name: "x", Rank: 1}) {
-			t.Fatalf("error: %v", err)
-		}
+		must.That(t, errors.As(err, &duplicate) && *duplicate == (DuplicateError{Name: "x", Rank: 1}), "error: %v", err)
 		if _, again := w.step(w.pack()); again == nil || again.Error() != err.Error() {
 			t.Errorf("the next step: %v", again)
 		}
@@ -223,9 +218,7 @@ func TestStalled(t *testing.T) {
 		for _, s := range stalls {
 			got = append(got, s.Name)
 		}
-		if !reflect.DeepEqual(got, want) {
-			t.Errorf("after %v: %v, want %v", after, got, want)
-		}
+		check.That(t, reflect.DeepEqual(got, want), "after %v: %v, want %v", after, got, want)
 		return stalls
 	}
 	expect(59 * time.Second)
@@ -236,9 +229,7 @@ func TestStalled(t *testing.T) {
 	}
 	const line = `tensor "slow", allreduce sum of 12 f32, has waited 1m1s for ranks 0, 1, 2, 4, 5, 6, 7, 8 and 10 more ` +
 		`(2 of 20 have submitted it); see whether they hang or skip it`
-	if got := stalls[0].Line(start.Add(61 * time.Second)); got != line {
-		t.Errorf("line:\n%s\nwant\n%s", got, line)
-	}
+	check.Equal(t, stalls[0].Line(start.Add(61*time.Second)), line, "line")
 	expect(89 * time.Second)
 	expect(95*time.Second, "slower")
 	expect(121*time.Second, "slow")
@@ -249,9 +240,7 @@ func TestStalled(t *testing.T) {
 			w.submit(rank, sumOf("slow", 12))
 		}
 	}
-	if got := names(w.cycle()); got != "slow " {
-		t.Errorf("ready: %q", got)
-	}
+	check.Equal(t, names(w.cycle()), "slow ", "ready")
 	expect(10*time.Minute, "slower")
 	w.submit(3, sumOf("slow", 12))
 	w.now = start.Add(11 * time.Minute)
@@ -266,8 +255,6 @@ func TestStalled(t *testing.T) {
 func TestRankList(t *testing.T) {
 	for want, ranks := range map[string][]int{"rank 5": {5}, "ranks 1, 2": {1, 2},
 		"ranks 0, 1, 2, 3, 4, 5, 6, 7": {0, 1, 2, 3, 4, 5, 6, 7}} {
-		if got := RankList(ranks); got != want {
-			t.Errorf("%v: %q", ranks, got)
-		}
+		check.Equal(t, RankList(ranks), want, ranks)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -256,12 +257,10 @@ func TestSimulation(t *testing.T) {
 				s.submitted, want)
 		}
 		for rank, n := range s.ranks {
-			if n.Waiting() != 0 || s.boxes[rank].InFlight() != 0 || len(s.boxes[rank].List()) != 0 {
-				t.Errorf("%+v: rank %d has something left", tt, rank)
-			}
-			if len(n.names) > tt.config.Cache || len(n.cache.slots) != len(n.names) {
-				t.Errorf("%+v: rank %d keeps %d names and %d ids", tt, rank, len(n.names), len(n.cache.slots))
-			}
+			check.That(t, n.Waiting() == 0 && s.boxes[rank].InFlight() == 0 && len(s.boxes[rank].List()) == 0,
+				"%+v: rank %d has something left", tt, rank)
+			check.That(t, len(n.names) <= tt.config.Cache && len(n.cache.slots) == len(n.names),
+				"%+v: rank %d keeps %d names and %d ids", tt, rank, len(n.names), len(n.cache.slots))
 		}
 		events += s.submitted
 		failed = failed + s.failed
@@ -269,9 +268,7 @@ func TestSimulation(t *testing.T) {
 		stalls = stalls + s.stalls
 	}
 	t.Logf("%d submissions, %d mismatches, %d cycles with more than a frame, %d stalls", events, failed, rests, stalls)
-	if events < 30_000 || failed < 100 || rests < 100 || stalls < 10 {
-		t.Error("that is too little of something")
-	}
+	check.That(t, events >= 30_000 && failed >= 100 && rests >= 100 && stalls >= 10, "that is too little of something")
 }
 
 // Ranks run out of data at different times, again and again.
@@ -289,13 +286,10 @@ func TestSimulationOfJoins(t *testing.T) {
 				s.epoch()
 			}
 			for rank, n := range s.ranks {
-				if n.Waiting() != 0 || s.boxes[rank].InFlight() != 0 || len(n.NotJoined()) != size {
-					t.Errorf("%d ranks, %+v: rank %d has something left", size, c, rank)
-				}
-				if len(n.names) > c.Cache || len(n.cache.slots) != len(n.names) {
-					t.Errorf("%d ranks, %+v: rank %d keeps %d names and %d ids", size, c, rank, len(n.names),
-						len(n.cache.slots))
-				}
+				check.That(t, n.Waiting() == 0 && s.boxes[rank].InFlight() == 0 && len(n.NotJoined()) == size,
+					"%d ranks, %+v: rank %d has something left", size, c, rank)
+				check.That(t, len(n.names) <= c.Cache && len(n.cache.slots) == len(n.names),
+					"%d ranks, %+v: rank %d keeps %d names and %d ids", size, c, rank, len(n.names), len(n.cache.slots))
 			}
 			ran = ran + s.ran
 			failed = failed + s.failed
@@ -305,9 +299,8 @@ func TestSimulationOfJoins(t *testing.T) {
 	}
 	t.Logf("%d tensors ran, %d failed, %d of them for ranks that had joined, %d cycles with more than a frame", ran,
 		failed, needed, rests)
-	if ran < 20_000 || failed-needed < 100 || needed < 1000 || rests < 100 {
-		t.Error("that is too little of something")
-	}
+	check.That(t, ran >= 20_000 && failed-needed >= 100 && needed >= 1000 && rests >= 100,
+		"that is too little of something")
 }
 
 // The cache evicts the least recently used name, and stays consistent.
@@ -325,9 +318,7 @@ func TestCacheForgets(t *testing.T) {
 	got := map[string]int{}
 	n := w.ranks[0]
 	for id, e := range n.cache.slots {
-		if e.id != id || n.names[e.name] != e {
-			t.Errorf("%s has id %d in slot %d", e.name, e.id, id)
-		}
+		check.That(t, e.id == id && n.names[e.name] == e, "%s has id %d in slot %d", e.name, e.id, id)
 		got[e.name] = id
 	}
 	if want := map[string]int{"e": 0, "d": 1, "c": 2}; !reflect.DeepEqual(got, want) {
@@ -340,16 +331,13 @@ func TestCacheForgets(t *testing.T) {
 	for e := n.cache.oldest; e != nil; e = e.newer {
 		back = append(back, e.name)
 	}
-	if !reflect.DeepEqual(order, []string{"e", "c", "d"}) || !reflect.DeepEqual(back, []string{"d", "c", "e"}) {
-		t.Errorf("from the newest: %v; from the oldest: %v", order, back)
-	}
+	check.That(t, reflect.DeepEqual(order, []string{"e", "c", "d"}) && reflect.DeepEqual(back, []string{"d", "c", "e"}),
+		"from the newest: %v; from the oldest: %v", order, back)
 
 	// An id that is taken away does not take a request with it.
 	w.submit(0, sumOf("d", 1))
 	w.cycle()
 	use("f", "g", "h")
 	w.submit(1, sumOf("d", 1))
-	if got := names(w.cycle()); got != "d " {
-		t.Errorf("ready: %q", got)
-	}
+	check.Equal(t, names(w.cycle()), "d ", "ready")
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -47,9 +49,7 @@ func TestRecords(t *testing.T) {
 	w.id(1002)
 	w.flush()
 	got, ok := readAll(w.b)
-	if !ok || len(got) != 6 {
-		t.Fatalf("%d records, whole: %v", len(got), ok)
-	}
+	must.That(t, ok && len(got) == 6, "%d records, whole: %v", len(got), ok)
 	for i, want := range []record{{from: 7, n: 3}, {from: 3, n: 1}, {from: 3, n: 1}, {from: 1000, n: 2}, {},
 		{from: 1002, n: 1}} {
 		if i != 4 && !reflect.DeepEqual(got[i], want) {
@@ -59,9 +59,7 @@ func TestRecords(t *testing.T) {
 	again := got[4].request
 	again.Name = string(got[4].name)
 	again.Shape = string(got[4].shape)
-	if again != full {
-		t.Errorf("got %+v, want %+v", again, full)
-	}
+	check.Equal(t, again, full)
 
 	for cut := range len(w.b) { // a list that is cut is noticed, unless between records
 		if part, ok := readAll(w.b[:cut]); ok && len(part) >= 6 {
@@ -105,20 +103,12 @@ func TestSteadyStateFitsFrame(t *testing.T) {
 	}
 	order := rand.New(rand.NewPCG(3, 4)).Perm(tensors)
 	submit(order)
-	if w.bytes < 10*tensors {
-		t.Fatalf("the first time, %d tensors took %d bytes", tensors, w.bytes)
-	}
+	must.That(t, w.bytes >= 10*tensors, "the first time, %d tensors took %d bytes", tensors, w.bytes)
 	submit(order)
-	if w.bytes > 10 {
-		t.Errorf("in the usual order, %d tensors take %d bytes", tensors, w.bytes)
-	}
+	check.That(t, w.bytes <= 10, "in the usual order, %d tensors take %d bytes", tensors, w.bytes)
 	submit(rand.New(rand.NewPCG(5, 6)).Perm(tensors)[:120])
-	if w.bytes > room {
-		t.Errorf("in another order, 120 tensors take %d bytes, more than %d", w.bytes, room)
-	}
-	if w.bytes < 120 {
-		t.Errorf("120 tensors in random order took %d bytes: the order was not random", w.bytes)
-	}
+	check.That(t, w.bytes <= room, "in another order, 120 tensors take %d bytes, more than %d", w.bytes, room)
+	check.That(t, w.bytes >= 120, "120 tensors in random order took %d bytes: the order was not random", w.bytes)
 }
 
 func TestBadLists(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // railsOf reads "eth0 10.0.0.1/24, …". All have port 1.
@@ -59,9 +60,7 @@ func TestPair(t *testing.T) {
 		for _, p := range Pair(railsOf(t, tc.first), railsOf(t, tc.second), tc.limit) {
 			got = append(got, fmt.Sprintf("%s-%s", p.Mine.Addr.Addr(), p.Theirs.Addr.Addr()))
 		}
-		if text := strings.Join(got, " "); text != tc.want {
-			t.Errorf("%s: %q, want %q", name, text, tc.want)
-		}
+		check.Equal(t, strings.Join(got, " "), tc.want, name)
 	}
 	var many []secure.Rail
 	for i := range 20 {
@@ -92,9 +91,7 @@ func TestChooseKeepsUsableAddresses(t *testing.T) {
 	}
 	want := fmt.Sprint([]secure.Rail{{Addr: addrs[0], Bits: 24, Interface: "eth1"},
 		{Addr: addrs[1], Bits: 24, Interface: "eth0"}})
-	if got := fmt.Sprint(choose(addrs, own)); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	check.Equal(t, fmt.Sprint(choose(addrs, own)), want)
 	for name, want := range map[string]bool{"eth0": false, "brown": false, "docker0": true, "br-1f00": true,
 		"virbr0": true, "cni0": true} {
 		if forContainers(name) != want {

@@ -2,6 +2,8 @@ package rails
 
 import (
 	"bytes"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"math/rand/v2"
 	"testing"
 )
@@ -30,23 +32,17 @@ func TestReorderBuffer(t *testing.T) {
 			sum := 0
 			at := uint64(0)
 			for _, p := range s {
-				if p.off < at || len(p.data) == 0 {
-					t.Fatalf("a piece of %d bytes at %d after %d", len(p.data), p.off, at)
-				}
+				must.That(t, p.off >= at && len(p.data) != 0,
+					"a piece of %d bytes at %d after %d", len(p.data), p.off, at)
 				at = p.off + uint64(len(p.data))
 				sum += len(p.data)
 			}
-			if uint64(sum) > end-next {
-				t.Fatalf("%d bytes are kept of %d", sum, end-next)
-			}
+			must.That(t, uint64(sum) <= end-next, "%d bytes are kept of %d", sum, end-next)
 			b := make([]byte, rng.IntN(150))
 			got := s.take(next, b)
-			if !bytes.Equal(b[:got], text(next, got)) {
-				t.Fatalf("other bytes at %d", next)
-			}
-			if got < len(b) && len(s) > 0 && s[0].off <= next+uint64(got) {
-				t.Fatal("bytes that are there are not taken")
-			}
+			must.That(t, bytes.Equal(b[:got], text(next, got)), "other bytes at %d", next)
+			must.That(t, got >= len(b) || len(s) == 0 || s[0].off > next+uint64(got),
+				"bytes that are there are not taken")
 			next += uint64(got)
 		}
 	}
@@ -72,17 +68,13 @@ func TestSpans(t *testing.T) {
 			var got [600]bool
 			last := -1
 			for _, s := range l {
-				if int(s.off) <= last {
-					t.Fatalf("%v touch", l)
-				}
+				must.That(t, int(s.off) > last, "%v touch", l)
 				last = int(s.end())
 				for i := range s.size {
 					got[int(s.off)+i] = true
 				}
 			}
-			if got != set {
-				t.Fatalf("%v", l)
-			}
+			must.That(t, got == set, "%v", l)
 		}
 	}
 }
@@ -102,16 +94,12 @@ func TestWindow(t *testing.T) {
 		off := w.acked + uint64(rng.IntN(int(w.end-w.acked)+1))
 		size := rng.IntN(int(w.end-off) + 1)
 		first, second := w.at(off, size)
-		if !bytes.Equal(append(bytes.Clone(first), second...), text(off, size)) {
-			t.Fatalf("other bytes at %d", off)
-		}
+		must.That(t, bytes.Equal(append(bytes.Clone(first), second...), text(off, size)), "other bytes at %d", off)
 		w.acked += uint64(rng.IntN(int(w.end-w.acked) + 1))
 	}
 	for w.grow() {
 	}
-	if len(w.memory) != maxWindow {
-		t.Errorf("it grows to %d", len(w.memory))
-	}
+	check.Equal(t, len(w.memory), maxWindow, "it grows to")
 }
 
 // A header that passes the check leads to no offset outside the windows.

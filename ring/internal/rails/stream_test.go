@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -79,9 +80,7 @@ func TestLaneEndsInASegmentReceivedElsewhere(t *testing.T) {
 	must.OK(t, err)
 	defer s.Close()
 	second, two := connect(t)
-	if !s.Add(2, second) {
-		t.Fatal("no second lane")
-	}
+	must.That(t, s.Add(2, second), "no second lane")
 	segment(t, one, 0, 100, 20)
 	receive(t, s, 20)
 	segment(t, two, 0, 100, 100)
@@ -168,7 +167,5 @@ func TestKeeperEndsAWaitThatMustWatchMore(t *testing.T) {
 	s.look()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.signalled {
-		t.Error("the wait goes on")
-	}
+	check.That(t, s.signalled, "the wait goes on")
 }

@@ -1,6 +1,7 @@
 package rails
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"time"
 )
@@ -25,9 +26,7 @@ func TestPick(t *testing.T) {
 			1},
 		"one that is not measured": {[]prospect{{usable: true, rate: 1e8, queued: 1}, {usable: true}}, 1},
 	} {
-		if got := pick(tc.lanes, 64<<10); got != tc.want {
-			t.Errorf("%s: lane %d, want %d", name, got, tc.want)
-		}
+		check.Equal(t, pick(tc.lanes, 64<<10), tc.want, name, "lane")
 	}
 }
 
@@ -41,9 +40,7 @@ func TestPickSharesByRate(t *testing.T) {
 		given[i]++
 		lanes[i].queued += size
 	}
-	if given[0] < 495 || given[0] > 505 {
-		t.Errorf("lanes of 125 and 50 MB/s got %v of 700 segments", given)
-	}
+	check.That(t, given[0] >= 495 && given[0] <= 505, "lanes of 125 and 50 MB/s got %v of 700 segments", given)
 }
 
 func TestMeter(t *testing.T) {
@@ -61,37 +58,27 @@ func TestMeter(t *testing.T) {
 	for range 100 {
 		step(time.Millisecond, 100e3, 100e3)
 	}
-	if m.rate < 99e6 || m.rate > 101e6 {
-		t.Errorf("a lane of 100 MB/s is measured as %.3g", m.rate)
-	}
+	check.That(t, m.rate >= 99e6 && m.rate <= 101e6, "a lane of 100 MB/s is measured as %.3g", m.rate)
 	step(time.Second, queued, 0)
 	step(time.Second, 0, 1<<20)
 	step(time.Second, 1, 1) // it may have been idle meanwhile
-	if m.rate < 99e6 {
-		t.Errorf("a pause makes it %.3g", m.rate)
-	}
+	check.That(t, m.rate >= 99e6, "a pause makes it %.3g", m.rate)
 	step(0, queued-100, 0)
 	for range 100 {
 		step(20*time.Millisecond, 100, 100)
 	}
-	if m.rate < 99e6 {
-		t.Errorf("a few bytes make it %.3g", m.rate)
-	}
+	check.That(t, m.rate >= 99e6, "a few bytes make it %.3g", m.rate)
 	step(0, 0, 1<<20)
 	for range 100 {
 		step(20*time.Millisecond, 0, 0)
 	}
-	if m.rate > 1e6 {
-		t.Errorf("a lane that stands still is measured as %.3g", m.rate)
-	}
+	check.That(t, m.rate <= 1e6, "a lane that stands still is measured as %.3g", m.rate)
 	step(0, queued, 0)
 	step(0, 0, 1<<20)
 	for range 1000 {
 		step(time.Millisecond, 40e3, 40e3)
 	}
-	if m.rate < 39e6 || m.rate > 41e6 {
-		t.Errorf("a lane that now has 40 MB/s is measured as %.3g", m.rate)
-	}
+	check.That(t, m.rate >= 39e6 && m.rate <= 41e6, "a lane that now has 40 MB/s is measured as %.3g", m.rate)
 }
 
 // road is a lane that delivers at a constant rate, except while it stands still.
@@ -200,7 +187,5 @@ func TestLaneIsTriedAgainAfterACut(t *testing.T) {
 	m.give(now, 0, maxSegment, true)
 	m.note(now.Add(5*time.Second), maxSegment, 0, limit)
 	m.pass(int(limit * trialPause.Seconds()))
-	if !m.due(0, maxSegment) {
-		t.Errorf("it is not due after %g bytes on another lane, but after %g", m.passed, m.pause)
-	}
+	check.That(t, m.due(0, maxSegment), "it is not due after %g bytes on another lane, but after %g", m.passed, m.pause)
 }

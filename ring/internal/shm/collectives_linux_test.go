@@ -8,6 +8,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -98,9 +99,8 @@ func TestCountersWrapAround(t *testing.T) {
 				return
 			}
 		}
-		if g.block >= near || g.message >= near || g.posted[(g.rank+2)%3] >= near {
-			t.Errorf("the counters %d, %d and %d have not wrapped around", g.block, g.message, g.posted)
-		}
+		check.That(t, g.block < near && g.message < near && g.posted[(g.rank+2)%3] < near,
+			"the counters %d, %d and %d have not wrapped around", g.block, g.message, g.posted)
 	})
 }
 
@@ -115,13 +115,9 @@ func TestNoCounterIsLeftBehind(t *testing.T) {
 			in := own.in.value.Load()
 			out := own.out.value.Load()
 			done := own.done.value.Load()
-			if in != g.block ||
-				out != g.block || done != g.block {
-				t.Errorf("%s: rank %d is at blocks %d, %d, %d of %d", what, g.rank, in, out, done, g.block)
-			}
+			check.That(t, in == g.block && out == g.block && done == g.block,
+				"%s: rank %d is at blocks %d, %d, %d of %d", what, g.rank, in, out, done, g.block)
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		check.OK(t, err)
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 
 	"golang.org/x/sys/unix"
@@ -18,9 +19,7 @@ func keep(t *testing.T) unix.CPUSet {
 	var before unix.CPUSet
 	must.OK(t, unix.SchedGetaffinity(0, &before))
 	t.Cleanup(func() {
-		if err := unix.SchedSetaffinity(0, &before); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, unix.SchedSetaffinity(0, &before))
 		runtime.UnlockOSThread()
 	})
 	return before
@@ -34,18 +33,14 @@ func TestLeave(t *testing.T) {
 	left := false
 	for range 100 { // the kernel may move it back before it looks
 		here := processor()
-		if !leave() {
-			t.Fatal("this thread may use two processors and did not leave one")
-		}
+		must.That(t, leave(), "this thread may use two processors and did not leave one")
 		left = left || processor() != here
 		var after unix.CPUSet
 		if err := unix.SchedGetaffinity(0, &after); err != nil || after != before {
 			t.Fatalf("affinity %v, before %v (%v)", after, before, err)
 		}
 	}
-	if !left {
-		t.Error("100 times this thread was on the same processor after it had left it")
-	}
+	check.That(t, left, "100 times this thread was on the same processor after it had left it")
 }
 
 func TestLeaveTheOnlyProcessor(t *testing.T) {
@@ -53,9 +48,7 @@ func TestLeaveTheOnlyProcessor(t *testing.T) {
 	var one, after unix.CPUSet
 	one.Set(int(processor()))
 	must.OK(t, unix.SchedSetaffinity(0, &one))
-	if leave() {
-		t.Error("this thread left the only processor that it may use")
-	}
+	check.That(t, !leave(), "this thread left the only processor that it may use")
 	if err := unix.SchedGetaffinity(0, &after); err != nil || after != one {
 		t.Errorf("affinity %v, want %v (%v)", after, one, err)
 	}
@@ -70,20 +63,14 @@ func TestLocated(t *testing.T) {
 	controls := []*control{new(control), new(control)}
 	busy := crowd{fair: 1, rank: 0, all: controls}
 	waiting := crowd{fair: 1, rank: 1, all: controls}
-	if waiting.shared() {
-		t.Error("a processor is shared with a rank that was never seen")
-	}
+	check.That(t, !waiting.shared(), "a processor is shared with a rank that was never seen")
 	for range locateEvery {
 		busy.locate()
 		waiting.locate()
 	}
-	if !waiting.shared() || !busy.shared() {
-		t.Error("two ranks on one processor do not know of each other")
-	}
+	check.That(t, waiting.shared() && busy.shared(), "two ranks on one processor do not know of each other")
 	waiting.fair = 2
-	if waiting.shared() {
-		t.Error("two ranks of a processor are fair")
-	}
+	check.That(t, !waiting.shared(), "two ranks of a processor are fair")
 }
 
 // Of the ranks that yield one processor to each other, all but the lowest leave it, and not
@@ -98,26 +85,16 @@ func TestCrowd(t *testing.T) {
 	for rank := range crowds {
 		crowds[rank] = crowd{fair: 1, rank: rank, all: controls}
 	}
-	if crowds[2].enter() || crowds[0].enter() {
-		t.Error("a rank leaves although no lower one yields its processor")
-	}
-	if !crowds[1].enter() {
-		t.Error("rank 1 stays on the processor that rank 0 yields")
-	}
+	check.That(t, !crowds[2].enter() && !crowds[0].enter(), "a rank leaves although no lower one yields its processor")
+	check.That(t, crowds[1].enter(), "rank 1 stays on the processor that rank 0 yields")
 	crowds[0].exit()
 	crowds[1].exit()
-	if crowds[2].enter() {
-		t.Error("rank 2 leaves ranks that wait no more")
-	}
+	check.That(t, !crowds[2].enter(), "rank 2 leaves ranks that wait no more")
 	crowds[2].fair = 2
 	crowds[0].enter()
-	if crowds[2].enter() {
-		t.Error("rank 2 leaves although two ranks of a processor are fair")
-	}
+	check.That(t, !crowds[2].enter(), "rank 2 leaves although two ranks of a processor are fair")
 	crowds[1].enter()
-	if !crowds[2].enter() {
-		t.Error("rank 2 stays the third on a processor")
-	}
+	check.That(t, crowds[2].enter(), "rank 2 stays the third on a processor")
 	must.OK(t, unix.SchedSetaffinity(0, &before))
 	began := time.Now()
 	if before.Count() > 1 && (!crowds[1].moveAway() || crowds[1].moveAway() && time.Since(began) < moveEvery) {

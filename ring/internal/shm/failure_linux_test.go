@@ -15,6 +15,8 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/kernel"
 	"golang.org/x/sys/unix"
 )
@@ -95,15 +97,12 @@ func killed(t testing.TB, program string, victim int) (longest time.Duration) {
 		}
 		who, when, _ := strings.Cut(f.hear(rank).Result, " ")
 		told, err := strconv.ParseInt(when, 10, 64)
-		if err != nil {
-			t.Fatalf("rank %d: %s %s", rank, who, when)
-		}
+		must.That(t, err == nil, "rank %d: %s %s", rank, who, when)
 		longest = max(longest, time.Unix(0, told).Sub(died))
 		named = append(named, who)
 	}
-	if !slices.Contains(named, strconv.Itoa(victim)) {
-		t.Errorf("the other ranks name %v, and none the victim %d", named, victim)
-	}
+	check.That(t, slices.Contains(named, strconv.Itoa(victim)),
+		"the other ranks name %v, and none the victim %d", named, victim)
 	return longest
 }
 
@@ -207,8 +206,6 @@ func hostileRound(t *testing.T, g *Group, i int) error {
 	case 6:
 		err = g.Swap(1, None, nil, 0, 2, q, n) // the peer has sent nothing
 	}
-	if v.broken() || w.broken() {
-		t.Errorf("call %d of %d bytes has written past its result", i, n)
-	}
+	check.That(t, !v.broken() && !w.broken(), "call %d of %d bytes has written past its result", i, n)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -71,9 +72,7 @@ func run(tb testing.TB, size int, broken *atomic.Bool, f func(g *Group)) {
 			f(g)
 			done.Done()
 			done.Wait() // a rank that leaves is an error to those that wait for it
-			if err := g.Close(); err != nil {
-				tb.Error(err)
-			}
+			check.OK(tb, g.Close())
 		})
 	}
 	wg.Wait()

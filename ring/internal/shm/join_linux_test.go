@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/kernel"
@@ -271,9 +272,8 @@ func checkFamily(t *testing.T, f family, want [][]int) {
 		if len(domain) == 1 {
 			expect = "alone"
 		}
-		if !reflect.DeepEqual(s.Domains, want) || s.Result != expect {
-			t.Errorf("rank %d has domains %v, and is in %s; want %v", q, s.Domains, s.Result, want)
-		}
+		check.That(t, reflect.DeepEqual(s.Domains, want) && s.Result == expect,
+			"rank %d has domains %v, and is in %s; want %v", q, s.Domains, s.Result, want)
 	}
 	f.finish()
 }

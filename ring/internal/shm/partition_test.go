@@ -2,6 +2,8 @@ package shm
 
 import (
 	"fmt"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"math/rand/v2"
 	"reflect"
 	"slices"
@@ -70,18 +72,13 @@ func TestAnyAnswersMakeAPartition(t *testing.T) {
 			ok[q] = r.IntN(6) > 0
 		}
 		domains := partition(leaders)
-		if fault := sound(domains, size); fault != "" {
-			t.Fatalf("leaders %v: %s", leaders, fault)
-		}
+		must.Equal(t, sound(domains, size), "", "leaders", leaders)
 		left := splitFailed(domains, ok)
-		if fault := sound(left, size); fault != "" {
-			t.Fatalf("leaders %v, ok %v: %s", leaders, ok, fault)
-		}
+		must.Equal(t, sound(left, size), "", "leaders", leaders, "ok", ok)
 		for _, d := range left {
 			for _, q := range d {
-				if len(d) > 1 && !ok[q] {
-					t.Fatalf("leaders %v, ok %v: rank %d failed, but is in %v", leaders, ok, q, left)
-				}
+				must.That(t, len(d) <= 1 || ok[q],
+					"leaders %v, ok %v: rank %d failed, but is in %v", leaders, ok, q, left)
 				if whole, place := domainOf(left, q); !slices.Equal(whole, d) || d[place] != q {
 					t.Fatalf("rank %d of %v is found at %d of %v", q, left, place, whole)
 				}
@@ -90,11 +87,7 @@ func TestAnyAnswersMakeAPartition(t *testing.T) {
 		if len(left) > len(domains) {
 			apart++
 		}
-		if shared(left) != (len(left) < size) {
-			t.Fatalf("%v: shared is wrong", left)
-		}
+		must.That(t, shared(left) == (len(left) < size), "%v: shared is wrong", left)
 	}
-	if apart == 0 {
-		t.Error("no domain ever fell apart")
-	}
+	check.That(t, apart != 0, "no domain ever fell apart")
 }

@@ -1,6 +1,7 @@
 package shm
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"unsafe"
 )
@@ -19,9 +20,7 @@ func TestLayOut(t *testing.T) {
 		at := uintptr(lineSize)
 		next := func(what string, p unsafe.Pointer, size uintptr) {
 			t.Helper()
-			if off := uintptr(p) - uintptr(unsafe.Pointer(&memory[0])); off != at {
-				t.Errorf("%d ranks: %s at %d, want %d", ranks, what, off, at)
-			}
+			check.Equal(t, uintptr(p)-uintptr(unsafe.Pointer(&memory[0])), at, ranks, "ranks:", what, "at")
 			at += size
 		}
 		for _, c := range s.controls {
@@ -42,9 +41,7 @@ func TestLayOut(t *testing.T) {
 		for _, p := range s.outbox {
 			next("outbox", p, boxes*boxSize)
 		}
-		if at != uintptr(len(memory)) {
-			t.Errorf("%d ranks: %d of %d bytes are used", ranks, at, len(memory))
-		}
+		check.That(t, at == uintptr(len(memory)), "%d ranks: %d of %d bytes are used", ranks, at, len(memory))
 	}
 	if size := segmentSize(64); size > 96<<20 {
 		t.Errorf("64 ranks take %d MiB", size>>20)

@@ -3,6 +3,7 @@ package shm
 import (
 	"bytes"
 	"errors"
+	"github.com/gorun/gorun/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"sync/atomic"
@@ -106,9 +107,8 @@ func TestHalvesOfASwapAreIndependent(t *testing.T) {
 		} else {
 			err = g.Swap(1, 0, bytesAt(out), n, 0, bytesAt(in), n)
 		}
-		if err != nil || !bytes.Equal(in, noise(uint64(1-g.rank), n)) {
-			t.Errorf("rank %d: err %v, or wrong bytes", g.rank, err)
-		}
+		check.That(t, err == nil && bytes.Equal(in, noise(uint64(1-g.rank), n)),
+			"rank %d: err %v, or wrong bytes", g.rank, err)
 	})
 }
 
@@ -119,9 +119,7 @@ func TestSmallMessagesNeedNoReader(t *testing.T) {
 		word := []byte{byte(g.rank)}
 		if g.rank == 0 {
 			for q := 1; q < ranks; q++ {
-				if err := g.Swap(1, q, bytesAt(word), 1, None, nil, 0); err != nil {
-					t.Error(err)
-				}
+				check.OK(t, g.Swap(1, q, bytesAt(word), 1, None, nil, 0))
 			}
 		}
 		if err := g.Barrier(2); err != nil { // after which rank 0 has sent, and nobody received
@@ -144,24 +142,18 @@ func TestBoxesComeBackAfterManyTinyMessages(t *testing.T) {
 		other := 1 - g.rank
 		swap := func(b []byte) {
 			in := make([]byte, len(b))
-			if err := g.Swap(1, other, bytesAt(b), len(b), other, bytesAt(in), len(b)); err != nil {
-				t.Error(err)
-			}
+			check.OK(t, g.Swap(1, other, bytesAt(b), len(b), other, bytesAt(in), len(b)))
 		}
 		swap(big)
 		swap(tiny)
-		if err := g.Barrier(1); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, g.Barrier(1))
 		// As after many more messages.
 		const many = 1<<31 + 5
 		g.posted[other] += many
 		g.taken[other] += many
 		g.seg.pair(g.rank, other).posted.Store(g.posted[other])
 		g.seg.pair(g.rank, other).taken.Store(g.taken[other])
-		if err := g.Barrier(1); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, g.Barrier(1))
 		swap(big)
 		swap(big)
 	})
@@ -181,9 +173,7 @@ func TestSwapWithItself(t *testing.T) {
 		if err := g.Swap(1, g.rank, bytesAt(out), 1000, None, nil, 0); err == nil {
 			t.Error("a message to itself without an end was taken")
 		}
-		if err := g.Swap(1, None, nil, 0, None, nil, 0); err != nil {
-			t.Error(err)
-		}
+		check.OK(t, g.Swap(1, None, nil, 0, None, nil, 0))
 	})
 }
 
@@ -208,9 +198,7 @@ func TestSwapMismatchIsAnError(t *testing.T) {
 		run(t, 2, &broken, func(g *Group) {
 			b := make([]byte, max(tt.sent, tt.expected))
 			if g.rank == 0 {
-				if err := g.Swap(tt.signs[0], 1, bytesAt(b), tt.sent, None, nil, 0); err != nil {
-					t.Errorf("%s: the sender: %v", tt.what, err)
-				}
+				check.OK(t, g.Swap(tt.signs[0], 1, bytesAt(b), tt.sent, None, nil, 0), tt.what, "the sender")
 				return
 			}
 			if err := g.Swap(tt.signs[1], None, nil, 0, 0, bytesAt(b), tt.expected); !tt.want(err) {
@@ -232,13 +220,11 @@ func TestBriefTellsLengthAndBox(t *testing.T) {
 	for _, length := range []int{0, 1, inline, 1 << 20, briefMost - 1, briefMost} {
 		for box := range boxes {
 			b := briefOf(length, box)
-			if seen[b] || int(b%boxes) != box {
-				t.Errorf("%d bytes from box %d: brief %x says something else", length, box, b)
-			}
+			check.That(t, !seen[b] && int(b%boxes) == box,
+				"%d bytes from box %d: brief %x says something else", length, box, b)
 			seen[b] = true
 		}
 	}
-	if briefOf(briefMost, 1) != briefOf(math.MaxInt, 1) {
-		t.Error("longer messages have briefs of their own, of which there are no more")
-	}
+	check.That(t, briefOf(briefMost, 1) == briefOf(math.MaxInt, 1),
+		"longer messages have briefs of their own, of which there are no more")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 
 	"golang.org/x/sys/unix"
@@ -84,12 +85,8 @@ func TestPeerCannotTakeMemoryAway(t *testing.T) {
 	}
 	must.OK(t, unix.Fallocate(peer, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, 0, size))
 	for i := 0; i < size; i += probeSize {
-		if own.bytes[i] != 0 {
-			t.Errorf("byte %d is %d after all was taken out", i, own.bytes[i])
-		}
+		check.That(t, own.bytes[i] == 0, "byte %d is %d after all was taken out", i, own.bytes[i])
 		theirs[i] = 2
 	}
-	if own.bytes[size-probeSize] != 2 {
-		t.Error("the ranks no longer share the memory")
-	}
+	check.That(t, own.bytes[size-probeSize] == 2, "the ranks no longer share the memory")
 }

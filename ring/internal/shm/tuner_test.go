@@ -1,6 +1,9 @@
 package shm
 
-import "testing"
+import (
+	"github.com/gorun/gorun/internal/test/check"
+	"testing"
+)
 
 // play runs calls whose cost depends on the staging, and counts those of each.
 func play(t *tuner, calls int, cost func(staging) float64) (used [stagings]int) {
@@ -55,9 +58,7 @@ func TestTunerSurvivesOutliers(t *testing.T) {
 		}
 		return 2
 	})
-	if used[pastCache] < 8500 {
-		t.Errorf("the better staging was used %d times of 10000", used[pastCache])
-	}
+	check.That(t, used[pastCache] >= 8500, "the better staging was used %d times of 10000", used[pastCache])
 }
 
 // The first call after a change finds the cache as another staging left it, and is slow whatever
@@ -77,19 +78,14 @@ func TestTunerJudgesTheSecondCall(t *testing.T) {
 			last = s
 			return cost
 		})
-		if used[best] < 900 {
-			t.Errorf("the better staging %d was used %d times of 1000", best, used[best])
-		}
+		check.That(t, used[best] >= 900, "the better staging %d was used %d times of 1000", best, used[best])
 	}
 }
 
 func TestSmallResultsAreNotStreamed(t *testing.T) {
 	for s := range stagings {
-		if got := s.of(minStreamed); got != s {
-			t.Errorf("staging %d of a large result is %d", s, got)
-		}
+		check.Equal(t, s.of(minStreamed), s, "staging", s, "of a large result")
 	}
-	if streamed.of(minStreamed-1) != throughCache || pastCache.of(1) != pastCache {
-		t.Error("a small result is streamed, or its slots are not written past the cache")
-	}
+	check.That(t, streamed.of(minStreamed-1) == throughCache && pastCache.of(1) == pastCache,
+		"a small result is streamed, or its slots are not written past the cache")
 }

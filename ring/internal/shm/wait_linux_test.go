@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 
 	"golang.org/x/sys/unix"
@@ -29,9 +30,8 @@ func TestParseStat(t *testing.T) {
 	}
 	for _, tt := range tests {
 		state, born, err := parseStat([]byte(tt.text))
-		if state != tt.state || born != tt.born || (err == nil) != tt.ok {
-			t.Errorf("%q: state %q, born %d, err %v", tt.text, state, born, err)
-		}
+		check.That(t, state == tt.state && born == tt.born && (err == nil) == tt.ok,
+			"%q: state %q, born %d, err %v", tt.text, state, born, err)
 	}
 }
 
@@ -46,9 +46,7 @@ func TestLateYieldsGiveWayToSleep(t *testing.T) {
 			time.Sleep(2 * kept)
 			return false
 		})
-		if polls != want {
-			t.Errorf("%d ranks a processor: %d polls of %d, which all came late", fair, polls, yields)
-		}
+		check.That(t, polls == want, "%d ranks a processor: %d polls of %d, which all came late", fair, polls, yields)
 		if w.lent = time.Now().Add(time.Hour); w.rests() != (fair == 1) {
 			t.Errorf("%d ranks a processor: after a late yield it rests: %v", fair, w.rests())
 		}
@@ -61,19 +59,11 @@ func TestLateYieldsGiveWayToSleep(t *testing.T) {
 func TestEnded(t *testing.T) {
 	pid := procPID()
 	_, born, err := processState(pid)
-	if err != nil || born == 0 {
-		t.Fatalf("this process was born at %d, err %v", born, err)
-	}
-	if ended(pid, born) {
-		t.Error("this process has ended")
-	}
-	if !ended(pid, born+1) {
-		t.Error("another process of that number is taken for the first")
-	}
+	must.That(t, err == nil && born != 0, "this process was born at %d, err %v", born, err)
+	check.That(t, !ended(pid, born), "this process has ended")
+	check.That(t, ended(pid, born+1), "another process of that number is taken for the first")
 	for _, pid := range []int{-1, 0, 999_999_999} {
-		if !ended(pid, 0) {
-			t.Errorf("process %d lives", pid)
-		}
+		check.That(t, ended(pid, 0), "process %d lives", pid)
 	}
 	child := exec.Command("true")
 	must.OK(t, child.Start())
@@ -95,12 +85,8 @@ func TestWaited(t *testing.T) {
 				yield()
 			}
 		}
-		if err := g.Barrier(7); err != nil {
-			t.Error(err)
-		}
-		if g.rank == 0 && !g.Waited() {
-			t.Error("a rank has slept in a call, and does not know it")
-		}
+		check.OK(t, g.Barrier(7))
+		check.That(t, g.rank != 0 || g.Waited(), "a rank has slept in a call, and does not know it")
 		if g.Announce(3, 7); g.Waited() {
 			t.Error("a rank has waited before its call")
 		}
@@ -151,9 +137,7 @@ func TestSignalsDoNotHideSilence(t *testing.T) {
 	for signals := 0; ; signals++ {
 		select {
 		case was := <-silent:
-			if !was {
-				t.Errorf("after %d signals it was not silent", signals)
-			}
+			check.That(t, was, "after %d signals it was not silent", signals)
 			return
 		case <-tick.C:
 			must.OK(t, unix.Tgkill(os.Getpid(), tid, unix.SIGURG))

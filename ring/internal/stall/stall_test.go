@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/ring/internal/collective"
 )
 
@@ -38,13 +39,10 @@ func TestStalledCallIsReportedOnce(t *testing.T) {
 		case Samples + 1:
 			want = &Position{Order: 201, In: true, Stalled: true}
 		}
-		if (news == nil) != (want == nil) || news != nil && *news != *want {
-			t.Errorf("sample %d: published %v, want %v", sample, news, want)
-		}
+		check.That(t, (news == nil) == (want == nil) && (news == nil || *news == *want),
+			"sample %d: published %v, want %v", sample, news, want)
 	}
-	if len(told) != 1 || told[0] != Samples+graceSamples+1 {
-		t.Errorf("reported at samples %v", told)
-	}
+	check.That(t, len(told) == 1 && told[0] == Samples+graceSamples+1, "reported at samples %v", told)
 	if news, report := w.Sample(at(201, 101, false)); news != nil || report {
 		t.Errorf("when it is over: %v, %v", news, report)
 	}
@@ -76,16 +74,10 @@ func TestReached(t *testing.T) {
 		{Position{Order: 6, In: true}, 6, true},
 		{Position{Order: 7, In: true}, 6, true},
 	} {
-		if got := tc.theirs.Reached(Position{Order: tc.order, In: true}); got != tc.want {
-			t.Errorf("%+v reached %d: %v", tc.theirs, tc.order, got)
-		}
-		if got := Decode(tc.theirs.Encode()); got != tc.theirs {
-			t.Errorf("%+v reads as %+v", tc.theirs, got)
-		}
+		check.Equal(t, tc.theirs.Reached(Position{Order: tc.order, In: true}), tc.want, tc.theirs, "reached", tc.order)
+		check.Equal(t, Decode(tc.theirs.Encode()), tc.theirs, tc.theirs, "reads as")
 	}
-	if got := Decode([]byte("5 maybe")); got != (Position{}) {
-		t.Errorf("nonsense reads as %+v", got)
-	}
+	check.Equal(t, Decode([]byte("5 maybe")), (Position{}), "nonsense reads as")
 }
 
 func TestFirstOfTheEarliestCallReports(t *testing.T) {
@@ -125,9 +117,8 @@ func TestFirstOfTheEarliestCallReports(t *testing.T) {
 		for _, m := range absent {
 			got = append(got, m.Rank)
 		}
-		if !slices.Equal(got, tc.absent) || !errors.Is(err, tc.err) {
-			t.Errorf("%s: %v, %v; want %v, %v", tc.name, got, err, tc.absent, tc.err)
-		}
+		check.That(t, slices.Equal(got, tc.absent) && errors.Is(err, tc.err),
+			"%s: %v, %v; want %v, %v", tc.name, got, err, tc.absent, tc.err)
 	}
 	broken := errors.New("broken")
 	if _, err := Missing(0, 2, in(1), Position{}, true, func(int) (Position, error) {

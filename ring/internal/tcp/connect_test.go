@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
@@ -36,17 +37,12 @@ func TestConnectErrors(t *testing.T) {
 	short := func() context.Context { return after(50 * time.Millisecond) }
 	peer := new(PeerError)
 	err := meet(t, 0, nobody).Connect(after(2*time.Second), []int{2}) // long enough to be refused on a busy machine
-	if !errors.As(err, &peer) || peer.Rank != 2 || !strings.Contains(err.Error(), "refused") {
-		t.Errorf("nobody there: %v", err)
-	}
+	check.That(t, errors.As(err, &peer) && peer.Rank == 2 && strings.Contains(err.Error(), "refused"),
+		"nobody there: %v", err)
 	err = meet(t, 0, nobody).Connect(short(), []int{1})
-	if !errors.As(err, &peer) || peer.Rank != 1 || !errors.Is(err, secure.ErrNoAddress) {
-		t.Errorf("no address: %v", err)
-	}
+	check.That(t, errors.As(err, &peer) && peer.Rank == 1 && errors.Is(err, secure.ErrNoAddress), "no address: %v", err)
 	err = meet(t, 1, nobody).Connect(short(), []int{0})
-	if !errors.As(err, &peer) || peer.Rank != 0 {
-		t.Errorf("nobody comes: %v", err)
-	}
+	check.That(t, errors.As(err, &peer) && peer.Rank == 0, "nobody comes: %v", err)
 	why := errors.New("job aborted")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(why)
@@ -77,9 +73,7 @@ func TestMeetErrors(t *testing.T) {
 	if err := n.Meet(identity(0, 2), make([]secure.Peer, 1)); err == nil {
 		t.Error("met 1 rank of 2")
 	}
-	if err := n.Meet(identity(0, 1), make([]secure.Peer, 1)); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, n.Meet(identity(0, 1), make([]secure.Peer, 1)))
 	if err := n.Meet(identity(0, 1), make([]secure.Peer, 1)); err == nil {
 		t.Error("met twice")
 	}

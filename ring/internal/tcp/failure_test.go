@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
@@ -43,9 +44,8 @@ func started(do func() error) <-chan error {
 func closedBy(t testing.TB, what string, err error, rank int) {
 	t.Helper()
 	var peer *PeerError
-	if !errors.As(err, &peer) || peer.Rank != rank || !errors.Is(err, ErrClosed) {
-		t.Errorf("%s: %v, want that rank %d is gone", what, err, rank)
-	}
+	check.That(t, errors.As(err, &peer) && peer.Rank == rank && errors.Is(err, ErrClosed),
+		"%s: %v, want that rank %d is gone", what, err, rank)
 }
 
 // A rank ends after any number of bytes, by FIN or by reset, while the other one sends to it
@@ -130,9 +130,7 @@ func TestInterruptSender(t *testing.T) {
 		}
 		best = min(best, time.Since(start))
 	}
-	if best > tick/4 {
-		t.Errorf("took %v at best", best)
-	}
+	check.That(t, best <= tick/4, "took %v at best", best)
 }
 
 // Other ranks do not report an interrupted rank as dead.

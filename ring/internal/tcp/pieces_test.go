@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
@@ -27,8 +28,6 @@ func TestWritesInParts(t *testing.T) {
 		out := [2][]byte{payload(size), bytes.Repeat([]byte("back"), size/4)}
 		in := [2][]byte{make([]byte, size), make([]byte, size)}
 		run(t, nets, []*flow.Flow{exchange(1, out[0], in[0]), exchange(0, out[1], in[1])})
-		if !bytes.Equal(in[0], out[1]) || !bytes.Equal(in[1], out[0]) {
-			t.Error("what comes is not what was sent")
-		}
+		check.That(t, bytes.Equal(in[0], out[1]) && bytes.Equal(in[1], out[0]), "what comes is not what was sent")
 	})
 }

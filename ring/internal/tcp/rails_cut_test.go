@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -150,9 +151,7 @@ func TestRailIsCut(t *testing.T) {
 		for _, name := range names {
 			for begin, deadline := sent(name),
 				time.Now().Add(time.Minute); sent(name) < begin+enough; time.Sleep(20 * time.Millisecond) {
-				if time.Now().After(deadline) {
-					t.Fatalf("%s: %s carries nothing", when, name)
-				}
+				must.That(t, !time.Now().After(deadline), "%s: %s carries nothing", when, name)
 			}
 		}
 	}
@@ -171,8 +170,6 @@ func TestRailIsCut(t *testing.T) {
 		text := hear(rank, "ended: ")
 		worst, err := time.ParseDuration(text)
 		t.Logf("rank %d: longest swap %s", rank, text)
-		if err != nil || worst > secure.Silence/2 {
-			t.Errorf("rank %d: %s", rank, text)
-		}
+		check.That(t, err == nil && worst <= secure.Silence/2, "rank %d: %s", rank, text)
 	}
 }

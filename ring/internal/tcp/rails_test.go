@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
@@ -109,9 +110,8 @@ func swap(t testing.TB, nets []*Net, n int) {
 	}
 	run(t, nets, []*flow.Flow{exchange(1, out[0], in[0]), exchange(0, out[1], in[1])})
 	for rank := range in {
-		if !bytes.Equal(in[rank], out[1-rank]) {
-			t.Fatalf("rank %d received other bytes than rank %d sent, of %d", rank, 1-rank, n)
-		}
+		must.That(t, bytes.Equal(in[rank], out[1-rank]),
+			"rank %d received other bytes than rank %d sent, of %d", rank, 1-rank, n)
 	}
 }
 
@@ -130,9 +130,7 @@ func TestRailsCarryRings(t *testing.T) {
 		}
 		run(t, nets, flows)
 		for rank := range in {
-			if !bytes.Equal(in[rank], payload(n)) {
-				t.Fatalf("rank %d received other bytes", rank)
-			}
+			must.That(t, bytes.Equal(in[rank], payload(n)), "rank %d received other bytes", rank)
 		}
 	}
 }
@@ -185,12 +183,8 @@ func TestRailsReportTheEnd(t *testing.T) {
 	nets[1].Close()
 	err := <-failed
 	var peer *PeerError
-	if !errors.As(err, &peer) || peer.Rank != 1 || !errors.Is(err, ErrClosed) {
-		t.Errorf("%v", err)
-	}
-	if errors.Is(err, unix.ETIMEDOUT) {
-		t.Error("found by a timeout")
-	}
+	check.That(t, errors.As(err, &peer) && peer.Rank == 1 && errors.Is(err, ErrClosed), "%v", err)
+	check.That(t, !errors.Is(err, unix.ETIMEDOUT), "found by a timeout")
 }
 
 // One rail is one plain connection.
@@ -218,9 +212,7 @@ func TestRailsLastData(t *testing.T) {
 		if err := nets[0].Run(receiving(&flow.Sign{1}, 1, in)); err != nil {
 			t.Fatalf("%v, with %d connections", err, open[0].count())
 		}
-		if !bytes.Equal(in, payload(n)) {
-			t.Fatal("other bytes")
-		}
+		must.That(t, bytes.Equal(in, payload(n)), "other bytes")
 	}
 }
 
@@ -243,9 +235,7 @@ func TestRailsLeave(t *testing.T) {
 		}
 		wg.Wait()
 		for rank, err := range errs {
-			if err != nil {
-				t.Fatalf("rank %d: %v", rank, err)
-			}
+			must.OK(t, err, "rank", rank)
 		}
 	}
 }

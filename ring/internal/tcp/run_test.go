@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -89,10 +91,8 @@ func TestRings(t *testing.T) {
 				}
 				run(t, nets, flows)
 				for rank, v := range vectors {
-					if !slices.Equal(int64s(v), want) {
-						t.Fatalf("%d elements on rank %d of %d in %d stripes: the sum is wrong", elements, rank, size,
-							stripes)
-					}
+					must.That(t, slices.Equal(int64s(v), want),
+						"%d elements on rank %d of %d in %d stripes: the sum is wrong", elements, rank, size, stripes)
 				}
 			}
 		}
@@ -130,10 +130,9 @@ func TestChain(t *testing.T) {
 				run(t, nets, flows)
 				for rank := range got {
 					for i := range lengths {
-						if !bytes.Equal(got[rank][i], got[0][i]) {
-							t.Errorf("part %d on rank %d of %d in %d stripes: other bytes than were sent", i, rank,
-								size, stripes)
-						}
+						check.That(t, bytes.Equal(got[rank][i], got[0][i]),
+							"part %d on rank %d of %d in %d stripes: other bytes than were sent",
+							i, rank, size, stripes)
 					}
 				}
 			}
@@ -143,17 +142,14 @@ func TestChain(t *testing.T) {
 
 func TestFlowOfNothing(t *testing.T) {
 	nets := world(t, 2, 2)
-	if err := nets[0].Run(&flow.Flow{Sign: new(flow.Sign), To: flow.None, From: flow.None}); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, nets[0].Run(&flow.Flow{Sign: new(flow.Sign), To: flow.None, From: flow.None}))
 	both := []*flow.Flow{{Sign: &flow.Sign{9}, To: 1, From: flow.None}, {Sign: &flow.Sign{9}, To: flow.None, From: 0}}
 	run(t, nets, both)
 	both[0].Sign = &flow.Sign{8} // the sign alone is compared as well
 	errs := each(nets, func(rank int, n *Net) error { return n.Run(both[rank]) })
 	var sign *SignError
-	if errs[0] != nil || !errors.As(errs[1], &sign) || sign.Rank != 0 || sign.Theirs != *both[0].Sign {
-		t.Errorf("signs differ: %v", errs)
-	}
+	check.That(t, errs[0] == nil && errors.As(errs[1], &sign) && sign.Rank == 0 && sign.Theirs == *both[0].Sign,
+		"signs differ: %v", errs)
 }
 
 // Bytes arrive one at a time, so that every element and the sign are split. R12 of the fault
@@ -182,7 +178,6 @@ func TestDribble(t *testing.T) {
 		Op:   kernel.Sum,
 		Recv: []flow.Part{{Into: with, With: with}, {Into: plain}},
 	})
-	if err != nil || !slices.Equal(int32s(with), want) || string(plain) != "end" {
-		t.Errorf("%q after the sums, %v", plain, err)
-	}
+	check.That(t, err == nil && slices.Equal(int32s(with), want) && string(plain) == "end",
+		"%q after the sums, %v", plain, err)
 }

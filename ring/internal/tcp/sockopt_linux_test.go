@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -48,9 +49,7 @@ func TestCongestion(t *testing.T) {
 	must.OK(t, err)
 	for asked, want := range map[string]string{"": "reno", "reno": "reno", normal: normal} {
 		for _, got := range congestionOf(t, asked) {
-			if got != want {
-				t.Errorf("asked for %q on loopback: %q, want %q", asked, got, want)
-			}
+			check.Equal(t, got, want, "asked for", asked, "on loopback")
 		}
 	}
 	if n, err := Listen(testContext(t), []netip.Addr{loopback()},

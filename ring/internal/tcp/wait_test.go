@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
@@ -57,7 +58,6 @@ func TestWaitThatNothingEndsIsFollowedByAnotherTry(t *testing.T) {
 		return errors.Join(each(nets, func(rank int, n *Net) error { return n.Run(flows[rank]) })...)
 	})
 	must.OK(t, within(t, 3*time.Minute, "the flow", done))
-	if !l.waited || !bytes.Equal(in[0], payload(100)) || !bytes.Equal(in[1], payload(100)) {
-		t.Errorf("waited %v, received %d and %d", l.waited, in[0], in[1])
-	}
+	check.That(t, l.waited && bytes.Equal(in[0], payload(100)) && bytes.Equal(in[1], payload(100)),
+		"waited %v, received %d and %d", l.waited, in[0], in[1])
 }

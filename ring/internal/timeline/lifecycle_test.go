@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -37,9 +38,8 @@ func TestStartAndStop(t *testing.T) {
 		if begins, dropped := nest(t, all); begins != begun || dropped != 0 {
 			t.Errorf("%d begins, %d dropped", begins, dropped)
 		}
-		if all[3].Args["sort_index"] != 1.0 || strings.Contains(out.String(), "CYCLE_START") {
-			t.Errorf("events: %v", all)
-		}
+		check.That(t, all[3].Args["sort_index"] == 1.0 && !strings.Contains(out.String(), "CYCLE_START"),
+			"events: %v", all)
 	}
 }
 
@@ -103,9 +103,7 @@ func TestStopWhileBusy(t *testing.T) {
 	}
 	close(quit)
 	work.Wait()
-	if events == 0 {
-		t.Error("no event was written")
-	}
+	check.That(t, events != 0, "no event was written")
 }
 
 // broken fails the first write, and fails the test on a second one.
@@ -128,9 +126,7 @@ func TestWriterFails(t *testing.T) {
 		!strings.Contains(err.Error(), want) {
 		t.Errorf("stop: %v, want %s", err, want)
 	}
-	if bad.asked != 1 {
-		t.Errorf("the writer was asked %d times", bad.asked)
-	}
+	check.That(t, bad.asked == 1, "the writer was asked %d times", bad.asked)
 	if err := tl.Start(new(bytes.Buffer), Options{Append: true}); err == nil {
 		t.Error("appended to a trace that was not finished")
 	}
@@ -181,7 +177,5 @@ func TestAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { allreduce(tl, "x") }); n != 0 {
 		t.Errorf("%v allocations while on", n)
 	}
-	if err := tl.Stop(); err != nil {
-		t.Error(err)
-	}
+	check.OK(t, tl.Stop())
 }

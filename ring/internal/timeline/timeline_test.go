@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -39,9 +40,7 @@ func nest(t *testing.T, all []record) (begins, dropped int) {
 	last := map[int]float64{}
 	for i, r := range all {
 		if r.PID > 0 && r.Ph != "M" {
-			if r.TS < last[r.PID] {
-				t.Fatalf("event %d: time goes back in row %d", i, r.PID)
-			}
+			must.That(t, r.TS >= last[r.PID], "event %d: time goes back in row %d", i, r.PID)
 			last[r.PID] = r.TS
 		}
 		switch names := open[r.PID]; r.Ph {
@@ -52,9 +51,8 @@ func nest(t *testing.T, all []record) (begins, dropped int) {
 			}
 			open[r.PID] = append(names, r.Name)
 		case "E":
-			if len(names) == 0 || names[len(names)-1] != r.Name {
-				t.Fatalf("event %d: %s ends, open are %v", i, r.Name, names)
-			}
+			must.That(t, len(names) != 0 && names[len(names)-1] == r.Name,
+				"event %d: %s ends, open are %v", i, r.Name, names)
 			open[r.PID] = names[:len(names)-1]
 		case "i":
 			if r.Name == "TIMELINE_END" {
@@ -63,13 +61,9 @@ func nest(t *testing.T, all []record) (begins, dropped int) {
 		}
 	}
 	for pid, names := range open {
-		if len(names) > 0 {
-			t.Fatalf("row %d: %v never end", pid, names)
-		}
+		must.That(t, len(names) == 0, "row %d: %v never end", pid, names)
 	}
-	if all[len(all)-1].Name != "TIMELINE_END" {
-		t.Errorf("the last event is %+v", all[len(all)-1])
-	}
+	check.That(t, all[len(all)-1].Name == "TIMELINE_END", "the last event is %+v", all[len(all)-1])
 	return begins, dropped
 }
 
@@ -137,9 +131,7 @@ func TestTranscript(t *testing.T) {
 {"ph":"i","ts":15.000,"pid":0,"tid":1,"s":"g","name":"TIMELINE_END","args":{"dropped":0}}
 ]
 `
-	if out.String() != want {
-		t.Errorf("got\n%s\nwant\n%s", &out, want)
-	}
+	check.That(t, out.String() == want, "got\n%s\nwant\n%s", &out, want)
 	nest(t, parse(t, out.Bytes()))
 }
 
@@ -167,9 +159,7 @@ func TestCutAnywhere(t *testing.T) {
 			parse(t, append(bytes.Clone(text), ']'))
 		}
 	}
-	if len(out.chunks) < 4 {
-		t.Errorf("all was written in %d pieces", len(out.chunks))
-	}
+	check.That(t, len(out.chunks) >= 4, "all was written in %d pieces", len(out.chunks))
 	whole := parse(t, text)
 	if begins, _ := nest(t, whole); begins != 300*begun {
 		t.Errorf("%d begins, want %d", begins, 300*begun)
@@ -227,9 +217,8 @@ func TestSlowWriter(t *testing.T) {
 		}
 	}
 	_, dropped := nest(t, all)
-	if written < 100 || dropped == 0 || written+dropped != callers*events {
-		t.Errorf("of %d events, %d are written and %d are said to be dropped", callers*events, written, dropped)
-	}
+	check.That(t, written >= 100 && dropped != 0 && written+dropped == callers*events,
+		"of %d events, %d are written and %d are said to be dropped", callers*events, written, dropped)
 }
 
 // Whatever subset of the events gets through, begins and ends match.

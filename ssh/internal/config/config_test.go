@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/files/trust"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -67,9 +68,7 @@ func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
 		}
 		_, err := Read(file, home)
 		var refused *trust.Error
-		if errors.As(err, &refused) != tc.refused {
-			t.Errorf("%s: %v", name, err)
-		}
+		check.That(t, errors.As(err, &refused) == tc.refused, "%s: %v", name, err)
 	}
 }
 
@@ -81,9 +80,7 @@ func FuzzRead(f *testing.F) {
 			strings.ReplaceAll(strings.ToLower(text), "include", "")), "/nonexistent"))(t)
 		values, _ := c.Values("f1")
 		for keyword, list := range values {
-			if strings.ContainsAny(keyword, " \t=") || len(list) == 0 {
-				t.Errorf("keyword %q has %q", keyword, list)
-			}
+			check.That(t, !strings.ContainsAny(keyword, " \t=") && len(list) != 0, "keyword %q has %q", keyword, list)
 		}
 	})
 }
@@ -93,13 +90,11 @@ func FuzzParseDump(f *testing.F) {
 	f.Add("proxycommand none\n\nport\nport 22\r\n")
 	f.Fuzz(func(t *testing.T, text string) {
 		for keyword, list := range parseDump([]byte(text)) {
-			if keyword == "" || strings.ContainsAny(keyword, " \n") || len(list) == 0 {
-				t.Errorf("keyword %q has %q", keyword, list)
-			}
+			check.That(t, keyword != "" && !strings.ContainsAny(keyword, " \n") && len(list) != 0,
+				"keyword %q has %q", keyword, list)
 			for _, v := range list {
-				if strings.ContainsRune(v, '\n') || !strings.Contains(text, v) {
-					t.Errorf("%s has the value %q", keyword, v)
-				}
+				check.That(t, !strings.ContainsRune(v, '\n') && strings.Contains(text, v),
+					"%s has the value %q", keyword, v)
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package knownhosts
 
 import (
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
@@ -20,9 +21,7 @@ func TestEntries(t *testing.T) {
 		"\nh 1024 35 1234\nh ssh-ed25519 AAAA\n@revoked " + publicKey + "\nlast " + publicKey
 	must.OK(t, os.WriteFile(file, []byte(text), 0o600))
 	read, err := Read(file)
-	if err != nil || len(read.entries) != 4 {
-		t.Fatalf("%+v, %v", read, err)
-	}
+	must.That(t, err == nil && len(read.entries) == 4, "%+v, %v", read, err)
 	for i, want := range []struct {
 		marker Marker
 		line   int
@@ -66,9 +65,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, line, name string) {
 		if e, ok := parse([]byte(line)); ok {
 			e.matches(name)
-			if e.Key == nil {
-				t.Errorf("%q has no key", line)
-			}
+			check.That(t, e.Key != nil, "%q has no key", line)
 		}
 	})
 }
@@ -88,8 +85,6 @@ func FuzzPattern(f *testing.F) {
 			"$")
 		got := like(pattern, name)
 		want := same.MatchString(name)
-		if got != want {
-			t.Errorf("like(%q, %q) is %v", pattern, name, got)
-		}
+		check.That(t, got == want, "like(%q, %q) is %v", pattern, name, got)
 	})
 }
