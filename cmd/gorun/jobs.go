@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -31,7 +33,7 @@ func oneJob(cmd *cobra.Command, args []string) error {
 
 // completeJobs completes the first word with ids and names.
 func completeJobs(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
-	if len(args) > 0 {
+	if len(args) > 0 && cmd.Name() != "kill" {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	found, _ := control.FindPlace(os.Getenv).List(context.Background(), cmd.Name() == "logs" || cmd.Name() == "wait")
@@ -50,7 +52,7 @@ func completeJobs(cmd *cobra.Command, args []string, _ string) (names []cobra.Co
 // psCommand is gorun ps.
 type psCommand struct {
 	*invocation
-	all, json bool
+	all, json, quiet bool
 }
 
 func newPs(call *invocation) *cobra.Command {
@@ -73,10 +75,15 @@ with the same home. -a adds jobs that have ended within seven days, with exit co
 	}, c)
 	cmd.Flags().BoolVarP(&c.all, "all", "a", false, "also jobs that have ended, for 7 days")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a JSON object instead of a table")
+	cmd.Flags().BoolVarP(&c.quiet, "quiet", "q", false, "print ids only")
+	cmd.MarkFlagsMutuallyExclusive("json", "quiet")
 	return cmd
 }
 
 func (c *psCommand) Run(ctx context.Context) (code int, err error) {
+	if c.quiet {
+		return 0, jobs.IDs(ctx, c.place(), c.all, c.stdout)
+	}
 	return 0, jobs.List(ctx, c.place(), c.all, c.json, c.plain, c.console)
 }
 
@@ -120,6 +127,7 @@ type logsCommand struct {
 	*invocation
 	view   viewFlags
 	follow bool
+	grep   string
 }
 
 func newLogs(call *invocation) *cobra.Command {
@@ -131,17 +139,29 @@ func newLogs(call *invocation) *cobra.Command {
 days after its end; of a running job with a terminal the last 2 MiB.`,
 		Example: `  gorun logs g7k2
   gorun logs -f --rank 3 train
-  gorun logs --since 5m --stderr train`,
+  gorun logs --since 5m --stderr train
+  gorun logs --tail 20 --grep 'loss|Error' train`,
 		Args:              oneJob,
 		ValidArgsFunction: completeJobs,
 	}, c)
 	cmd.Flags().BoolVarP(&c.follow, "follow", "f", false, "go on with new output until the job ends")
+	cmd.Flags().IntVar(&c.view.Tail, "tail", 0, "only so many of the lines that are there")
+	cmd.Flags().StringVar(&c.grep, "grep", "", "only lines that match this regular expression")
 	c.view.add(cmd.Flags())
 	return cmd
 }
 
 func (c *logsCommand) Run(ctx context.Context) (code int, err error) {
-	return 0, jobs.Logs(ctx, c.place(), c.args[0], c.view.on(c.invocation), c.follow, c.stdout, c.stderr)
+	view := c.view.on(c.invocation)
+	if view.Tail < 0 || c.flags.Changed("tail") && view.Tail == 0 {
+		return 0, usage.Errorf("give a number of lines: --tail 20", "--tail %d: at least 1", view.Tail)
+	}
+	if c.grep != "" {
+		if view.Grep, err = regexp.Compile(c.grep); err != nil {
+			return 0, usage.Errorf("for example --grep 'loss|Error'", "--grep: %w", err)
+		}
+	}
+	return 0, jobs.Logs(ctx, c.place(), c.args[0], view, c.follow, c.stdout, c.stderr)
 }
 
 // attachCommand is gorun attach.
@@ -202,25 +222,37 @@ type killCommand struct {
 	*invocation
 	signal string
 	ranks  settings.Ranks
+	all    bool
 }
 
 func newKill(call *invocation) *cobra.Command {
 	c := &killCommand{invocation: call}
 	cmd := call.define(&cobra.Command{
-		Use:   "kill [flags] JOB",
-		Short: "Stop a running job, or signal its ranks",
+		Use:   "kill [flags] JOB...",
+		Short: "Stop running jobs, or signal their ranks",
 		Long: `kill stops a job as a signal to its gorun does: TERM, INT and HUP end it with the grace of --grace,
 KILL at once. It does not wait for the end: gorun wait does. Other signals go to the process groups
 of all ranks, and with --rank any signal goes to those of some. A rank that such a signal ends has
 failed, and the job with it.`,
 		Example: `  gorun kill g7k2
   gorun kill --signal KILL train
-  gorun kill --signal USR1 --rank 3 train`,
-		Args:              oneJob,
+  gorun kill --signal USR1 --rank 3 train
+  gorun kill --all`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case c.all && len(args) > 0:
+				return usage.Errorf("leave one of them out", "--all and the name of a job")
+			case c.all || len(args) > 1:
+				return nil
+			}
+			return oneJob(cmd, args)
+		},
 		ValidArgsFunction: completeJobs,
 	}, c)
 	cmd.Flags().StringVar(&c.signal, "signal", "TERM", "a signal by name or number")
 	cmd.Flags().Var(&c.ranks, "rank", "only these ranks: 3, 0,8-11")
+	cmd.Flags().BoolVar(&c.all, "all", false, "all your jobs that run here, but no kept hosts")
+	cmd.MarkFlagsMutuallyExclusive("all", "rank")
 	return cmd
 }
 
@@ -229,7 +261,14 @@ func (c *killCommand) Run(ctx context.Context) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return 0, jobs.Kill(ctx, c.place(), c.args[0], number, c.ranks)
+	if c.all {
+		return 0, jobs.KillAll(ctx, c.place(), number, c.console)
+	}
+	var errs []error
+	for _, name := range c.args {
+		errs = append(errs, jobs.Kill(ctx, c.place(), name, number, c.ranks))
+	}
+	return 0, errors.Join(errs...)
 }
 
 // execCommand is gorun exec.

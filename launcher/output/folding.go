@@ -1,6 +1,7 @@
 package output
 
 import (
+	"bytes"
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
@@ -8,8 +9,11 @@ import (
 )
 
 // fold holds a whole line back for equal ones of other ranks, and puts anything else into the
-// buffer after the rank's lines that wait.
+// buffer after the rank's lines that wait. Lines that do not match are dropped.
 func (p *Printer) fold(s *stream, line []byte) {
+	if p.Match != nil && !p.Match(bytes.TrimRight(line, "\r\n")) {
+		return
+	}
 	if p.folder == nil || !p.Fold.On[s.fd] {
 		p.emit(s, line)
 		return

@@ -27,6 +27,9 @@ type Printing struct {
 	Files  *Files                                  // nil: none
 	Failed func(error)                             // called once when W fails
 	Fold   Folding                                 // needs a Prefix
+	// Match reports whether a line, without its end, is shown. A line waits until it is whole. nil:
+	// all lines are shown, as they come.
+	Match func(line []byte) bool
 	// Tap gets all bytes of ranks' output before anything else does, and nothing for a pause; nil:
 	// none. It must not keep data.
 	Tap func(rank, fd int, at time.Time, data []byte)
@@ -213,7 +216,9 @@ func (p *Printer) print(s *stream, c chunk) {
 		p.Tap(s.rank, s.fd, c.at, c.data)
 	}
 	if len(c.data) == 0 {
-		p.flush(s)
+		if p.Match == nil {
+			p.flush(s)
+		}
 		c.written(0)
 		return
 	}

@@ -2,6 +2,7 @@ package jobs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -37,6 +38,25 @@ func codeOf(j control.Job, console *ui.UI) (int, error) {
 		return exitcode.Launch, nil
 	}
 	return *j.Code, nil
+}
+
+// KillAll does to all running jobs of the user what Kill does to one. A job that cannot be stopped
+// does not save the others.
+func KillAll(ctx context.Context, place control.Place, signal syscall.Signal, console *ui.UI) error {
+	found, err := place.List(ctx, false)
+	if err != nil {
+		return fmt.Errorf("list your jobs: %w", err)
+	}
+	if len(found) == 0 {
+		console.Notef("no job of yours runs here")
+	}
+	var errs []error
+	for _, f := range found {
+		if f.State != control.Keeping {
+			errs = append(errs, Kill(ctx, place, f.ID, signal, nil))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // Kill stops a job for TERM, INT, HUP or KILL, and sends any other signal to its ranks. With ranks

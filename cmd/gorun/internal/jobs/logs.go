@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -22,9 +23,11 @@ import (
 
 // View selects and styles a job's output.
 type View struct {
-	Ranks  [][2]int      // none: all
-	Since  time.Duration // 0: all that is kept
-	Stderr bool          // only stderr
+	Ranks  [][2]int       // none: all
+	Since  time.Duration  // 0: all that is kept
+	Stderr bool           // only stderr
+	Tail   int            // of the lines that are there, only so many; 0: all
+	Grep   *regexp.Regexp // only lines that match; nil: all
 	Style  ui.LineStyle
 	Screen [3]bool // index: fd; true: a terminal
 }
@@ -54,7 +57,13 @@ func Logs(ctx context.Context, place control.Place, name string, view View, foll
 	if f.Client == nil {
 		return nil
 	}
-	from, err = show.stream(ctx, f, from, follow)
+	if follow && view.Tail > 0 { // first what is there
+		from, err = show.stream(ctx, f, from, false)
+		show.endTail()
+	}
+	if err == nil {
+		from, err = show.stream(ctx, f, from, follow)
+	}
 	if err == nil || ctx.Err() != nil {
 		return nil
 	}
@@ -72,6 +81,7 @@ type show struct {
 	first       time.Time // records before are not shown
 	streams     *output.Streams
 	stderr      io.Writer
+	tail        *tail // nil: all lines are shown
 	mu          sync.Mutex
 	broken      error
 	room        sync.Cond
@@ -115,6 +125,12 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 	if job.Elastic { // ranks change hosts, which records do not name
 		prefix = func(rank, _ int, _ time.Time) []byte { return fmt.Appendf(nil, "[%d] ", rank) }
 	}
+	if view.Tail > 0 {
+		s.tail = &tail{most: view.Tail}
+		out = s.tail.of(out)
+		errs = s.tail.of(errs)
+		s.stderr = errs
+	}
 	how := output.Printing{
 		W:      out,
 		Prefix: prefix,
@@ -123,6 +139,9 @@ func newShow(job control.Job, view View, out, errs io.Writer) (*show, error) {
 		Screen: view.Screen[1],
 		Fold:   style.Folding(plan, view.Screen),
 		Failed: s.fail,
+	}
+	if view.Grep != nil {
+		how.Match = view.Grep.Match
 	}
 	second := how
 	second.W = errs
@@ -143,9 +162,26 @@ func (s *show) fail(err error) {
 // close prints what is left, and returns why the output could not be written.
 func (s *show) close() error {
 	s.streams.Close()
+	if s.tail != nil {
+		if err := s.tail.end(); err != nil {
+			s.fail(err)
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.broken
+}
+
+// endTail prints the last lines of what has come, and lets later ones pass.
+func (s *show) endTail() {
+	s.mu.Lock()
+	for s.outstanding > 0 && s.broken == nil {
+		s.room.Wait()
+	}
+	s.mu.Unlock()
+	if err := s.tail.end(); err != nil {
+		s.fail(err)
+	}
 }
 
 // record prints one record.
@@ -157,7 +193,7 @@ func (s *show) record(r control.Record) error {
 	case r.At.Before(s.first):
 		return nil
 	case r.Rank == control.Own:
-		if len(s.view.Ranks) == 0 {
+		if len(s.view.Ranks) == 0 && (s.view.Grep == nil || s.view.Grep.Match(r.Data)) {
 			return s.add(r.At, 0, 2, r.Data, true)
 		}
 		return nil
