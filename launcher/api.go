@@ -58,6 +58,7 @@ const AgentCommand = session.AgentCommand
 type (
 	Result     = core.Result
 	Codes      = core.Codes
+	Tolerance  = core.Tolerance
 	Failure    = core.Failure
 	LateError  = core.LateError
 	Exit       = core.Exit
@@ -79,6 +80,13 @@ const (
 	HighestCode = core.HighestCode
 	MergedCode  = core.MergedCode
 	OneCode     = core.OneCode
+)
+
+// Which failures of ranks leave the others running.
+const (
+	TolerateNone  = core.TolerateNone
+	TolerateCodes = core.TolerateCodes
+	TolerateAll   = core.TolerateAll
 )
 
 // Reasons to stop a job, and memory that may run out.

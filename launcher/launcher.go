@@ -101,7 +101,10 @@ type Options struct {
 	// their numbers; "": they do not.
 	Launcher string
 	// Codes is how failures of ranks become [Result.Code].
-	Codes        Codes
+	Codes Codes
+	// Tolerate is which failures of ranks leave the others running. Jobs that [RunElastic] runs
+	// have their own rules.
+	Tolerate     Tolerance
 	StartTimeout time.Duration // until every rank runs; 0: no limit
 	MPITimeout   time.Duration // from the first rank's MPI_Init to the last one's; 0: no limit
 	Grace        time.Duration // between TERM and KILL; 0: KILL at once
@@ -224,7 +227,7 @@ func newJob(plan Plan, opts Options) (*job, error) {
 		loop:     l,
 		plan:     plan,
 		key:      make([]byte, 32),
-		core:     core.New(plan, opts.Grace),
+		core:     core.New(plan, opts.Grace, opts.Tolerate),
 		hosts:    make([]Host, len(plan.Hosts)),
 		sessions: make([]*session.Session, len(plan.Hosts)),
 		places:   make([][]wire.Placement, len(plan.Hosts)),

@@ -76,7 +76,7 @@ func (j *job) reported(r reported) {
 		j.notify(Exited{name, m})
 		j.opts.Trace("rank %d %s", m.Rank, m.Describe())
 		j.fences.RankEnded(m.Rank)
-		if stuck := j.fences.Stuck(); stuck != nil && !m.IsFailure() {
+		if stuck := j.fences.Stuck(); stuck != nil && j.core.GoesOn(m) {
 			j.apply(*stuck)
 		}
 		j.apply(core.RankExited{Host: host, Exit: m})

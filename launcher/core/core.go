@@ -123,6 +123,7 @@ type hostState struct {
 // concurrent use.
 type Machine struct {
 	grace    time.Duration
+	allowed  Tolerance
 	hosts    []hostState
 	hostOf   func(rank int) string
 	exits    []Exit
@@ -142,9 +143,10 @@ type Machine struct {
 }
 
 // New returns a machine for a plan whose ranks have just been started.
-func New(plan plan.Plan, grace time.Duration) *Machine {
+func New(plan plan.Plan, grace time.Duration, allowed Tolerance) *Machine {
 	c := &Machine{
 		grace:   grace,
+		allowed: allowed,
 		victims: victims{},
 		aborter: -1,
 		awaited: -1,
@@ -214,7 +216,7 @@ func (c *Machine) Step(event Event, now time.Duration) []Action {
 
 func (c *Machine) rankExited(e RankExited, now time.Duration) []Action {
 	c.exits = append(c.exits, e.Exit)
-	switch failed := e.Exit.IsFailure() && !e.Exit.Stopped; {
+	switch failed := !c.GoesOn(e.Exit) && !e.Exit.Stopped; {
 	case c.held > 0 && (e.Exit.Rank == c.aborter || failed && !c.isVictim(e.Exit)):
 		return c.release(now)
 	case !failed || c.held > 0:
@@ -234,6 +236,10 @@ func (c *Machine) rankExited(e RankExited, now time.Duration) []Action {
 	}
 	return append(acts, c.stop(c.grace, now)...)
 }
+
+// GoesOn reports whether the end of a rank leaves the others running. Ranks that were told to abort
+// do not go on without those that did.
+func (c *Machine) GoesOn(e Exit) bool { return !e.IsFailure() || !c.aborted && c.allowed.Allows(e) }
 
 // fail aborts the job and stops its ranks.
 func (c *Machine) fail(why wire.Abort, now time.Duration) []Action {

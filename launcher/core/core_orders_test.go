@@ -67,7 +67,7 @@ func TestEveryOrderInOneTick(t *testing.T) {
 		}
 		plan, err := plan.New(hosts, plan.Request{NP: 10})
 		must.OK(t, err)
-		c := New(plan, time.Second)
+		c := New(plan, time.Second, TolerateNone)
 		want := 0
 		first := time.Hour
 		victim := 0

@@ -44,6 +44,12 @@ func told(host, rank, code int, second float64) at {
 	return at{second, told}
 }
 
+func killed(host, rank, signal int, second float64) at {
+	e := stopped(host, rank, signal, second).event.(RankExited)
+	e.Exit.Stopped = false
+	return at{second, e}
+}
+
 func stopped(host, rank, signal int, second float64) at {
 	return at{second, RankExited{host, Exit{
 		Rank:    rank,
@@ -57,9 +63,9 @@ func done(host int, second float64) at { return at{second, HostDone{Host: host}}
 func tick(second float64) at           { return at{second, Tick{}} }
 
 // play steps a core through events and writes down what it does: "2s abort rank 1 on a".
-func play(t testing.TB, events []at) (*Machine, []string) {
+func play(t testing.TB, allowed Tolerance, events []at) (*Machine, []string) {
 	t.Helper()
-	c := New(corePlan(t), grace)
+	c := New(corePlan(t), grace, allowed)
 	var did []string
 	for _, e := range events {
 		now := time.Duration(e.second * float64(time.Second))
@@ -90,18 +96,26 @@ func TestCore(t *testing.T) {
 			Left:  true,
 		}}}
 	}
+	// ended returns the end of rank 3 on b after a second.
+	ended := func(code int, mpi MPIEnd, failed string) at {
+		e := exit(1, 3, code, 1).event.(RankExited)
+		e.Exit.MPI = mpi
+		e.Exit.Failed = failed
+		return at{1, e}
+	}
 	lost := func(by, rank int, second float64) at {
 		return at{second, RankLost{wire.Lost{By: by, Rank: rank, Cause: "reset"}}}
 	}
 	gone := func(host int, second float64) at { return at{second, HostLost{host, errors.New("no word")}} }
 	stop := func(why StopReason, now bool, second float64) at { return at{second, Stop{why, now}} }
 	tests := []struct {
-		name   string
-		events []at
-		did    string // joined by "; "
-		code   int
-		cause  string
-		result func(Result) bool // more to check; may be nil
+		name    string
+		allowed Tolerance
+		events  []at
+		did     string // joined by "; "
+		code    int
+		cause   string
+		result  func(Result) bool // more to check; may be nil
 	}{
 		{name: "all succeed",
 			events: []at{exit(0, 0, 0, 1), exit(0, 1, 0, 1), exit(1, 2, 0, 1), exit(1, 3, 0, 1), exit(2, 4, 0, 1),
@@ -264,13 +278,38 @@ func TestCore(t *testing.T) {
 		{name: "a suspended launcher waits no longer than that",
 			events: []at{exit(0, 0, 2, 1), {60, Woke{58 * time.Second}}, tick(66.9), tick(67)},
 			did:    "1s abort rank 0 on a; 1s stop 5s; 1m7s finish", code: 2, cause: "rank 0 on a exited with code 2"},
+		{name: "a code that is allowed stops nobody, and fails the job", allowed: TolerateCodes,
+			events: []at{exit(1, 3, 7, 1), exit(0, 0, 0, 5), done(0, 6), done(1, 6), done(2, 6)},
+			did:    "6s finish", code: 7, cause: "rank 3 on b exited with code 7"},
+		{name: "a signal is no code", allowed: TolerateCodes,
+			events: []at{killed(1, 3, 9, 1), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 137,
+			cause: "rank 3 on b was killed by signal 9 (SIGKILL)"},
+		{name: "a signal that is allowed stops nobody", allowed: TolerateAll,
+			events: []at{killed(1, 3, 9, 1), exit(0, 0, 3, 2), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "2s finish", code: 137, cause: "rank 3 on b was killed by signal 9 (SIGKILL)"},
+		{name: "MPI does not go on without a rank", allowed: TolerateAll,
+			events: []at{ended(0, MPIUnfinished, ""), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 1,
+			cause: "rank 3 on b ended after MPI_Init without MPI_Finalize"},
+		{name: "no rank goes on without one that did not start", allowed: TolerateAll,
+			events: []at{ended(127, "", "no such file"), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1s abort rank 3 on b; 1s stop 5s; 2s finish", code: 127,
+			cause: "rank 3 on b did not start: no such file"},
+		{name: "no rank goes on without a host", allowed: TolerateAll,
+			events: []at{gone(1, 1), done(0, 2), done(2, 2)}, did: "1s abort rank -1 on b; 1s stop 5s; 2s finish",
+			code: CodeLaunch, cause: "host b: no word"},
+		{name: "nobody goes on without a rank that lost another", allowed: TolerateAll,
+			events: []at{exit(1, 3, 7, 1), lost(0, 3, 1.1), told(0, 0, 1, 1.2), done(0, 2), done(1, 2), done(2, 2)},
+			did:    "1.1s abort rank 3 on b; 1.2s stop 5s; 2s finish", code: 7,
+			cause: "rank 3 on b exited with code 7"},
 		{name: "nothing happens after the end",
 			events: []at{done(0, 1), done(1, 1), done(2, 1), exit(0, 0, 7, 2), gone(1, 2), stop(Interrupted, true, 2),
 				tick(3600)}, did: "1s finish", code: 0},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			c, did := play(t, tc.events)
+			c, did := play(t, tc.allowed, tc.events)
 			check.Equal(t, strings.Join(did, "; "), tc.did, "did")
 			if !c.finished {
 				return
@@ -300,7 +339,7 @@ func TestRanksGetTheCauseOfAnAbort(t *testing.T) {
 			wire.Abort{Rank: 4, Host: "c", Cause: "rank 0 lost it: reset"}},
 		{HostLost{2, errors.New("no route")}, wire.Abort{Rank: -1, Host: "c", Cause: "no route"}},
 	} {
-		acts := New(corePlan(t), grace).Step(tc.event, time.Second)
+		acts := New(corePlan(t), grace, TolerateNone).Step(tc.event, time.Second)
 		check.That(t, len(acts) != 0 && reflect.DeepEqual(acts[0], AbortRanks{tc.want}),
 			"%+v: %+v, want %+v first", tc.event, acts, tc.want)
 	}
@@ -314,7 +353,7 @@ func TestLostWithAsksForEachRankOnce(t *testing.T) {
 	}
 	plan, err := plan.New(hosts, plan.Request{})
 	must.OK(t, err)
-	c := New(plan, grace)
+	c := New(plan, grace, TolerateNone)
 	asked := 0
 	hostOf := c.hostOf
 	c.hostOf = func(rank int) string {

@@ -37,7 +37,7 @@ type boss struct {
 func newBoss(w *world) *boss {
 	b := &boss{
 		w:      w,
-		core:   New(w.plan, w.grace),
+		core:   New(w.plan, w.grace, TolerateNone),
 		fences: NewFences(0, w.plan.Size),
 		known:  map[int]Exit{},
 		unread: make([][]any, len(w.hosts)+1),

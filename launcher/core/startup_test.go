@@ -54,7 +54,7 @@ func TestLateRanksEndTheJob(t *testing.T) {
 	s.Entered([]int{0, 1}, time.Second)
 	_, late := s.Look(6 * time.Second)
 	must.That(t, late != nil, "nothing happens at the limit")
-	c := New(twoHosts(), time.Second)
+	c := New(twoHosts(), time.Second, TolerateNone)
 	acts := c.Step(*late, 6*time.Second)
 	check.That(t, len(acts) == 2, "actions %v", acts)
 	for rank := range 4 {
@@ -83,7 +83,7 @@ func TestRankThatEndsBeforeMPIIsTheCause(t *testing.T) {
 		Awaited: true,
 	}}
 	for name, events := range map[string][]Event{"exit first": {exit, lost}, "exit last": {lost, exit}} {
-		c := New(twoHosts(), time.Second)
+		c := New(twoHosts(), time.Second, TolerateNone)
 		acts := 0
 		for _, e := range events {
 			acts += len(c.Step(e, time.Second))
@@ -107,7 +107,7 @@ func TestRankThatEndsBeforeMPIIsTheCause(t *testing.T) {
 // A rank that ends when it is stopped, or with a code of its own, is no riddle.
 func TestAwaitedRankWithAnEndOfItsOwn(t *testing.T) {
 	for want, exit := range map[string]Exit{"": {Rank: 1, Stopped: true}, "exited with code 3": {Rank: 1, Code: 3}} {
-		c := New(twoHosts(), time.Second)
+		c := New(twoHosts(), time.Second, TolerateNone)
 		c.Step(RankLost{wire.Lost{By: 1, Rank: 1, Awaited: true}}, 0)
 		c.Step(RankExited{Exit: exit}, 0)
 		r := c.Result()

@@ -35,7 +35,7 @@ func TestStopCauses(t *testing.T) {
 			"rank 0 failed"},
 		{"no failure", []at{exit(1, 3, 0, 1)}, ""},
 	} {
-		c, _ := play(t, tc.events)
+		c, _ := play(t, TolerateNone, tc.events)
 		got := ""
 		if cause := c.StopCause(); cause != nil {
 			got = cause.String()

@@ -133,6 +133,13 @@ var shownPrograms = []shown{
 		"mpiexec.hydra"}},
 	{name: "two ranks, one code", script: "echo out; sleep .5; exit 3", ranks: 2},
 	{name: "two ranks, one fails", script: "echo out; [ $r = 0 ] || sleep .5; exit $((r * 5))", ranks: 2},
+	// mpirun gives its ranks a terminal
+	{name: "no terminal", script: "for i in 0 1 2; do test -t $i && echo $i; done; echo end",
+		except: []string{"mpirun"}},
+	{name: "two ranks, the other goes on or not", ranks: 2,
+		script: `[ $r = 0 ] && exit 3; i=0; while [ $i -lt 20 ]; do sleep .1; i=$((i+1)); done; echo on; exit 2`},
+	{name: "two ranks, the other goes on after a signal or not", ranks: 2,
+		script: `[ $r = 0 ] && sh -c 'kill -KILL $PPID'; i=0; while [ $i -lt 20 ]; do sleep .1; i=$((i+1)); done; echo on`},
 	{name: "two ranks, one is killed", ranks: 2,
 		script: "echo out; [ $r = 0 ] && exit; sleep .5; sh -c 'kill -KILL $PPID'; sleep 9"},
 }
@@ -179,11 +186,12 @@ func (p shown) run(t *testing.T, o original, argv, env []string) outcome {
 	t.Helper()
 	const rank = "r=${OMPI_COMM_WORLD_RANK-${PMI_RANK-${SLURM_PROCID-${HOROVOD_RANK-$RANK}}}}; "
 	ranks := cmp.Or(p.ranks, 1)
+	const limit = 5 * command.Limit // torchrun loads PyTorch in each of two dozen tests at a time
 	argv = append(slices.Concat(argv, o.flags), o.ranks, strconv.Itoa(ranks))
 	if p.label {
 		argv = append(argv, o.label...)
 	}
-	r := command.New(t, nil, command.Limit, command.NewMark(t), append(argv, "sh", "-c", rank+p.script)...)
+	r := command.New(t, nil, limit, command.NewMark(t), append(argv, "sh", "-c", rank+p.script)...)
 	r.Cmd.Env = append(r.Cmd.Env, env...)
 	r.Cmd.Stdin = strings.NewReader(p.input)
 	must.OK(t, r.Start())

@@ -359,6 +359,10 @@ func (t *translator) gpusPerTask(typed, text string) error {
 	if strings.HasPrefix(t.Typed["gpus-per-rank"], "--gpu-bind") {
 		return nil
 	}
+	if text == "none" || text == "auto" { // gorun's own
+		t.emit("gpus-per-rank", typed, text)
+		return nil
+	}
 	total, err := countGPUs(typed, text)
 	if err == nil {
 		t.emit("gpus-per-rank", typed, strconv.Itoa(total))

@@ -209,7 +209,7 @@ func (t *translator) fluxOption(typed, text string) error {
 		t.emit("gpus-per-rank", typed, "none")
 	case slices.Contains([]string{"mpi", "pmi", "exit-on-error", "verbose"}, name):
 	case name == "exit-timeout" && value == "none":
-		return unsupported("when a rank fails gorun stops the others; leave it out", typed+" "+text)
+		t.emit("keep-going", typed, "all")
 	case name == "pty":
 		t.emit("panes", typed, "0")
 	default:

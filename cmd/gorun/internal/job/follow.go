@@ -7,6 +7,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/publish"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/sight/watch/record"
 	"github.com/gorun/gorun/launcher"
 )
@@ -68,6 +69,9 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 	if !r.o.Elastic.Given() && isTerminal(r.io.Err) && !r.o.Quiet {
 		r.followers = append(r.followers, ui.NewFooter(r.console, len(r.plan.Hosts)))
 	}
+	if r.opts.Tolerate != launcher.TolerateNone {
+		r.followers = append(r.followers, &survivors{run: r})
+	}
 	r.opts.Follow = func(e launcher.Event) { r.each(func(f follower) { f.Event(e) }) }
 	r.opts.Stalled = hang.stalled
 	if control != nil || r.o.Watch.Given() || r.o.Hang.Timeout > 0 {
@@ -101,3 +105,26 @@ func (c conclusion) End(end ui.Outcome) {
 }
 
 func (conclusion) Close() {}
+
+// survivors tells the user at once of the first rank that has failed while others go on.
+type survivors struct {
+	*run
+	ended int
+	told  bool
+}
+
+func (s *survivors) Event(event launcher.Event) {
+	e, is := event.(launcher.Exited)
+	if !is {
+		return
+	}
+	s.ended++
+	if !s.told && s.ended < s.plan.Size && e.Exit.IsFailure() && !e.Exit.Stopped && s.opts.Tolerate.Allows(e.Exit) {
+		s.told = true
+		s.console.Warningf("rank %d on %s %s; the others go on", e.Exit.Rank, prose.Printable(e.Host),
+			e.Exit.Describe())
+	}
+}
+
+func (*survivors) End(ui.Outcome) {}
+func (*survivors) Close()         {}

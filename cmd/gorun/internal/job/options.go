@@ -67,6 +67,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 		Grace:           time.Duration(o.Grace),
 		Launcher:        o.StandsFor,
 		Codes:           o.Codes,
+		Tolerate:        launcher.Tolerance(o.KeepGoing),
 		Note:            func(text string) { console.Notef("%s", text) },
 		Trace:           console.Tracef,
 	}

@@ -84,6 +84,9 @@ func (r *run) prepare(ctx context.Context, programs []program) (err error) {
 		return err
 	}
 	if r.where.Unasked == nil && !r.o.Elastic.Given() {
+		if r.screen == nil && r.o.DisregardTerminals() {
+			r.console.Warningf("this is no terminal, so rank 0 gets none either")
+		}
 		if r.tools, err = decideTools(r.o, r.plan, r.env.programs, r.screen); err != nil {
 			return err
 		}

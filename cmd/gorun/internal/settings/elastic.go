@@ -62,7 +62,7 @@ func (o *Options) checkElastic(npSet bool) error {
 	}{
 		{o.Nodes > 0, "nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "ppn"},
 		{o.MapBy.Order != 0, "map-by"}, {o.RankBy.Order != 0, "rank-by"}, {o.Rankfile != "", "rankfile"},
-		{o.Summary, "summary"}, {o.ReportBindings, "report-bindings"},
+		{o.KeepGoing != 0, "keep-going"}, {o.Summary, "summary"}, {o.ReportBindings, "report-bindings"},
 	} {
 		if no.given {
 			return faultOf(no.flag, "leave one of them out", "does not apply to elastic jobs")

@@ -43,6 +43,8 @@ func flagHint(flag *pflag.Flag, word string) string {
 		return "for example " + word + " 2"
 	case "time":
 		return "for example " + word + " 90s"
+	case "failures":
+		return "for example " + word + "=codes"
 	case "bool":
 		return "write " + word + " alone, or leave it out"
 	}

@@ -275,6 +275,9 @@ func (o *Options) Groups() []Group {
 					"collective for so long"},
 			{Name: "on-hang", To: &o.Hang.On,
 				Usage: "what --hang-timeout does: report, or kill to also stop the job (exit code 122)"},
+			{Name: "keep-going", To: &o.KeepGoing, Alone: "all", Words: []string{"all", "codes", "none"},
+				Usage: "let the other ranks go on when one fails: all, or codes for ranks that no signal ended " +
+					"(default none)"},
 			{Name: "grace", To: &o.Grace, Usage: "time between SIGTERM and SIGKILL when the job is stopped"},
 		}},
 		{"Connections", []Flag{

@@ -1,6 +1,9 @@
 package settings
 
 import (
+	"errors"
+	"slices"
+
 	"github.com/spf13/pflag"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
@@ -9,7 +12,8 @@ import (
 
 // Follow sets the defaults in which a launcher differs from gorun: mpirun starts a rank per core
 // without -np, mpiexec.hydra numbers ranks beyond the slots as if the list of hosts began again,
-// horovodrun has its own rules for hosts whose rank fails, ranks of srun and flux run read
+// horovodrun has its own rules for hosts whose rank fails, mpiexec.hydra and srun let the other
+// ranks go on, ranks of srun and flux run read
 // variables of their own, and each has its form of output and its exit code. What flags already
 // set stays.
 func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
@@ -26,6 +30,9 @@ func (o *Options) Follow(launcher dialect.Dialect, flags *pflag.FlagSet) {
 	}
 	if o.Foreign && !flags.Changed("fold") {
 		o.NoFold = true
+	}
+	if !flags.Changed("keep-going") {
+		o.KeepGoing = goesOn(launcher)
 	}
 	if launcher&(dialect.Slurm|dialect.Flux) != 0 {
 		o.StandsFor = launcher.String()
@@ -59,4 +66,39 @@ func codesOf(l dialect.Dialect) launcher.Codes {
 		return launcher.OneCode
 	}
 	return launcher.FirstCode
+}
+
+// goesOn returns which failures of ranks leave the others running under a launcher.
+func goesOn(l dialect.Dialect) keepGoing {
+	switch l {
+	case dialect.Hydra:
+		return keepGoing(launcher.TolerateCodes)
+	case dialect.Slurm:
+		return keepGoing(launcher.TolerateAll)
+	}
+	return keepGoing(launcher.TolerateNone)
+}
+
+// keepGoing is which failures of ranks leave the others running.
+type keepGoing launcher.Tolerance
+
+// words returns the values of --keep-going.
+func (keepGoing) words() []string {
+	return []string{
+		launcher.TolerateNone:  "none",
+		launcher.TolerateCodes: "codes",
+		launcher.TolerateAll:   "all",
+	}
+}
+
+func (k *keepGoing) Type() string   { return "failures" }
+func (k *keepGoing) String() string { return k.words()[*k] }
+
+func (k *keepGoing) Set(text string) error {
+	i := slices.Index(k.words(), text)
+	if i < 0 {
+		return errors.New("expected all, codes or none")
+	}
+	*k = keepGoing(i)
+	return nil
 }

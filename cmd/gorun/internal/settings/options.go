@@ -52,6 +52,7 @@ type Options struct {
 	MPITimeout   Seconds // StartTimeout where the user has set it, else 0
 	Timeout      Seconds
 	Grace        Seconds
+	KeepGoing    keepGoing
 
 	Foreign        bool           // gorun stands for another launcher
 	StandsFor      string         // srun or flux, whose variables ranks get too

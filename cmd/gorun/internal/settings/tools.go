@@ -36,6 +36,19 @@ func (t *Tools) check(o *Options) error {
 	return nil
 }
 
+// DisregardTerminals takes back what srun's --pty or flux's -o pty asks for, which do nothing
+// without a terminal, and reports whether one of them was given.
+func (o *Options) DisregardTerminals() bool {
+	if o.StandsFor == "" || len(o.Tools.Panes) == 0 || o.DryRun {
+		return false
+	}
+	o.Tools.Panes = nil
+	if o.Stdin == "" {
+		o.Stdin = "all"
+	}
+	return true
+}
+
 // chosen is a set of ranks such as 0,8-11, or all. The zero value is none.
 type chosen [][2]int
 
