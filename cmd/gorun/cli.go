@@ -78,6 +78,8 @@ func newInvocation(argv []string, stdin *os.File, stdout, stderr io.Writer, wait
 // parse chooses the command and fills in its options from the command line.
 func (call *invocation) parse() (chosen command, err error) {
 	call.line, err = call.translate()
+	call.console.Speak = dialect.NewSpeech(call.argv[0], call.line.Dialect, call.root.Flags(),
+		commandNames(call.root)).Hint
 	if err != nil {
 		return nil, err
 	}

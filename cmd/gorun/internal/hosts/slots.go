@@ -145,7 +145,7 @@ func (s Finder) countUnits(ctx context.Context, p Selection, o *settings.Options
 	set := func(at, n int) error {
 		switch {
 		case n < 1 && unit == settings.UnitGPU:
-			return usage.Errorf("for a rank per core say --ppn auto, torchrun's --nproc-per-node cpu",
+			return usage.Errorf("say how many ranks each host has: --ppn N; --ppn auto is one per core",
 				"%s has no GPU, and --ppn %s", hosts[at].Name, o.Ppn.String())
 		case unit == settings.UnitAuto:
 			n /= max(int(o.CPUsPerRank), 1)

@@ -26,6 +26,8 @@ type UI struct {
 	footer   string // last line on a terminal
 	open     bool   // W ends within a line of another writer
 	copy     func(line string)
+	// Speak translates hints into the words of the launcher that gorun stands for; nil: they stay.
+	Speak func(hint string) string
 }
 
 // Copy also passes each line to a function, without the codes for a terminal, until Copy(nil). The
@@ -80,8 +82,14 @@ func (u *UI) status(text string) {
 	}
 }
 
-func (u *UI) Errorf(format string, args ...any)   { u.line("error: ", format, args...) }
-func (u *UI) Hintf(format string, args ...any)    { u.aside("hint: ", format, args...) }
+func (u *UI) Errorf(format string, args ...any) { u.line("error: ", format, args...) }
+func (u *UI) Hintf(format string, args ...any) {
+	said := fmt.Sprintf(format, args...)
+	if u.Speak != nil {
+		said = u.Speak(said)
+	}
+	u.aside("hint: ", "%s", said)
+}
 func (u *UI) Warningf(format string, args ...any) { u.aside("warning: ", format, args...) }
 func (u *UI) Notef(format string, args ...any)    { u.aside("", format, args...) }
 
