@@ -27,6 +27,7 @@ func known() []failure {
 			"each job, by SO_REUSEADDR, or port 0"
 		shm = "/dev/shm of {host} is full or small (df -h /dev/shm): docker run --shm-size=8g, in Kubernetes an " +
 			"emptyDir with medium Memory there"
+		image    = "gorun cp FILE {host}:FOLDER brings it"
 		carriage = "its lines end with carriage returns, as on Windows: sed -i 's/\\r$//' FILE"
 		built    = "it was built for another kind of host: build it for that of {host}"
 	)
@@ -84,8 +85,21 @@ func known() []failure {
 		{`(?i)address already in use|EADDRINUSE`, port},
 
 		// containers
-		{`FATAL:\s+could not open image ([^:]+)`, "the image $1 is not on {host}: gorun cp FILE {host}:FOLDER brings it, " +
-			"or keep it in a folder that all hosts share"},
+		{`could not open image ([^:]+): image format not recognized`, "$1 on {host} is no image: " + image},
+		{`bad superblock for squashfs image|trying to read the squashfs image`, "the image on {host} is cut off or " +
+			"damaged: " + image},
+		{`could not open image ([^:]+): .* is not readable`, "the user of the ranks may not read the image $1 on {host}: " +
+			"ls -l with that path there"},
+		{`could not open image ([^:]+)`, "the image $1 is not on {host}: " + image + ", or keep it in a folder that all " +
+			"hosts share"},
+		{`failed to open /dev/fuse: Permission denied`, "a user needs /dev/fuse for an image that is a file: chmod 666 " +
+			"/dev/fuse as root on {host}, or unpack it: apptainer build --sandbox FOLDER IMAGE"},
+		{`Failed to create user namespace`, "{host} lets users make no namespaces, which Apptainer needs: as root sysctl " +
+			"user.max_user_namespaces=10000 there, or install apptainer-suid"},
+		{`no mapping entry found in /etc/subuid for (\S+)`, "--fakeroot needs numbers of users for $1 on {host}: as root " +
+			"there usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $1"},
+		{`mount source (\S+) doesn't exist`, "$1, which is to be bound into the container, is not on {host}: make it there, " +
+			"or change --bind"},
 		{`Unable to find image '([^']+)' locally|pull access denied for ([^,]+)`, "{host} has no image $1$2: docker pull " +
 			"it there, after docker login if it is private"},
 		{`FATAL:\s+"([^"]+)": executable file not found|exec: "([^"]+)": executable file not found`, "the image has no " +

@@ -40,7 +40,8 @@ func main() {
 	image := words[0]
 	command := words[1:]
 	if info, err := os.Stat(image); err != nil || !info.IsDir() {
-		fatal(fmt.Errorf("could not open image %s", image))
+		fatal(fmt.Errorf("While checking container encryption: could not open image %s: failed to retrieve path for "+
+			"%[1]s: lstat %[1]s: no such file or directory", image))
 	}
 	env := dockerEnv(os.Environ(), o)
 	if name != "docker" {
