@@ -98,6 +98,8 @@ func known() []failure {
 			"user.max_user_namespaces=10000 there, or install apptainer-suid"},
 		{`no mapping entry found in /etc/subuid for (\S+)`, "--fakeroot needs numbers of users for $1 on {host}: as root " +
 			"there usermod --add-subuids 100000-165535 --add-subgids 100000-165535 $1"},
+		{`Requesting capability set \w+ while permitted`, "root on {host} lacks capabilities, as in a container: write root " +
+			"default capabilities = file into apptainer.conf there, or give -u"},
 		{`mount source (\S+) doesn't exist`, "$1, which is to be bound into the container, is not on {host}: make it there, " +
 			"or change --bind"},
 		{`Unable to find image '([^']+)' locally|pull access denied for ([^,]+)`, "{host} has no image $1$2: docker pull " +
