@@ -24,6 +24,8 @@ type Spec struct {
 	Files map[string]string // files to put into the home, by relative path
 	Boot  string            // boot_id, for programs that tell machines apart by it. Default: this machine's
 	PAM   string            // file of sshd's service, which "UsePAM yes" obeys. Default: this machine's
+	// Mounts are folders of this machine that the host shows at other paths, which are below /run.
+	Mounts map[string]string
 }
 
 // Specs returns n ordinary hosts.

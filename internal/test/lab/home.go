@@ -29,6 +29,9 @@ func (c *Cluster) furnish(h *Host, spec Spec, hosts string) error {
 	if spec.PAM != "" {
 		texts["pam"] = spec.PAM
 	}
+	for target, folder := range spec.Mounts {
+		texts["mounts"] += folder + " " + target + "\n"
+	}
 	for name, text := range texts {
 		if err := os.WriteFile(filepath.Join(h.dir, name), []byte(text), 0o644); err != nil {
 			return err

@@ -1,7 +1,7 @@
 # shellcheck shell=sh
 # host.sh DIR NAME HOME MOUNT [SSHD ARG...]: becomes a host inside new
 # namespaces, says "." when it is one, and stays. DIR holds its passwd, group,
-# shadow and hosts, and may hold boot_id and pam; HOME is shown as MOUNT.
+# shadow and hosts, and may hold boot_id, pam and mounts; HOME is shown as MOUNT.
 set -e
 dir=$1 name=$2 home=$3 mount=$4
 shift 4
@@ -12,6 +12,16 @@ mount --bind "$home" "$mount"
 mount -t tmpfs -o mode=1777 tmpfs /dev/shm
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir /run/sshd
+if [ -e "$dir/mounts" ]; then
+  while read -r folder target; do
+    mkdir -p "$target"
+    mount --bind "$folder" "$target"
+  done <"$dir/mounts"
+fi
+# All users may open it, as on most machines.
+if [ -e /dev/fuse ] && mknod -m 666 /run/fuse c 10 229; then
+  mount --bind /run/fuse /dev/fuse
+fi
 hostname "$name"
 ip link set lo up
 sleep infinity >/dev/null & # so that wait has something to wait for, whatever becomes of sshd
