@@ -94,6 +94,8 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/python.md", "gorun -np 4 -H f1:2,f2:2 python3 examples/", "TestExamples of ring/python runs it"},
 		{"docs/python.md", "gorun -np 2 --min-np 1 -H f1,f2 python3 examples/elastic/",
 			"TestElasticExample of ring/python runs it, on one host"},
+		{"docs/singularity.md", "apptainer build", "it takes minutes; .ci/apptainer builds the same"},
+		{"docs/singularity.md", "gorun cp", "the hosts share the folder; TestFilesArePassedOn copies files"},
 		{"docs/quickstart.md", "ssh-copy-id", "the lab's hosts have the key, and no password"},
 	}
 }

@@ -133,6 +133,10 @@ func scriptCommands() map[string]func(s *script, neg bool, args []string) error 
 			s.export("SLURM_CONF", lab.MustSlurm(s.t, n).Conf)
 			return err
 		}),
+		"apptainer": positive(func(s *script, _ []string) error {
+			s.Setenv("APPTAINER", lab.Apptainer(s.t))
+			return nil
+		}),
 		"documents": positive(func(s *script, args []string) error { s.documents(args[0]); return nil }),
 		"pi":        positive((*script).pi),
 		"hosts":     positive((*script).hosts),
