@@ -46,9 +46,7 @@ func TestControlSocketAnswersNoOtherUser(t *testing.T) {
 		t.Error("another user can connect")
 	}
 	refused()
-	if out, err := exec.Command("chmod", "-R", "a+rwX", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command("chmod", "-R", "a+rwX", dir))
 	refused()
 	if answer, err := call(victim, "GET /v1/job"); err != nil || !strings.Contains(answer, `"state":"running"`) {
 		t.Errorf("afterwards the user gets %q, %v", answer, err)

@@ -19,10 +19,8 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 	c := lab.MustNamespacesAs(t, 65534, lab.Specs(1)...)
 	home := userHome(t, c)
 	dir := filepath.Join(home, "work")
-	if out, err := c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`,
-		dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, c.Command(t.Context(), "sh", "-c", `mkdir "$0" && echo x >"$0/file" && chmod 640 "$0/file"`,
+		dir))
 	installed(t, c)
 	list := func(host string) map[string]string {
 		t.Helper()
@@ -36,11 +34,8 @@ func TestFilesAreTheUsersOwn(t *testing.T) {
 		}
 		return all
 	}
-	if out,
-		err := onAs(t, c, "f1", 0, `mkdir "$1/others" && echo x >"$1/others/file" && chown -R 65533:65533 "$1/others"`,
-		home).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, onAs(t, c, "f1", 0, `mkdir "$1/others" && echo x >"$1/others/file" && chown -R 65533:65533 "$1/others"`,
+		home))
 	logs := filepath.Join(c.Dir, "logs")
 	must.OK(t, os.Mkdir(logs, 0o700))
 	must.OK(t, os.Chown(logs, 65534, 65534))

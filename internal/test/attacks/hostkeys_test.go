@@ -23,9 +23,7 @@ func TestRevokedHostsAreRefused(t *testing.T) {
 		t.Helper()
 		cmd := exec.Command("ssh-keygen", append([]string{"-q"}, args...)...)
 		cmd.Dir = dir
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", cmd, err, out)
-		}
+		must.Run(t, cmd)
 	}
 	file := func(name, text string) string {
 		t.Helper()

@@ -60,9 +60,7 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 		}
 	}
 	refused()
-	if out, err := exec.Command("chmod", "-R", "a+rwX", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command("chmod", "-R", "a+rwX", dir))
 	refused()
 	for request, want := range map[string]string{"GET /v1/job": `"state":"keeping"`, "POST /v1/reach": "404",
 		"POST /v1/run": "404", "POST /v1/agent": "404"} {
@@ -85,9 +83,7 @@ func TestKeptHostsAreTheirUsersAlone(t *testing.T) {
 		_ = cmd.Wait()
 	}()
 	command.Await(t, "the impostor", func() bool { return got.String() != "" })
-	if out, err := exec.Command("chmod", "700", dir, filepath.Dir(sockets[0])).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command("chmod", "700", dir, filepath.Dir(sockets[0])))
 	r := gorun("-v", "-H", "f1", "true")
 	for _, want := range []string{"listens on " + planted, "f1: connected already, by up-"} {
 		check.That(t, strings.Contains(r.Err.String(), want), "gorun does not say %q:\n%s", want, &r.Err)

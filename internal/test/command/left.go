@@ -8,7 +8,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // BesideOthers names subtests that run in parallel: a gorun process may belong to another one.
@@ -17,9 +19,7 @@ const BesideOthers = "beside-others"
 // Stop interrupts the run and waits for its end.
 func (r *Run) Stop() {
 	r.t.Helper()
-	if err := r.Cmd.Process.Signal(os.Interrupt); err != nil {
-		r.t.Fatal(err)
-	}
+	must.OK(r.t, r.Cmd.Process.Signal(os.Interrupt))
 	r.Wait()
 	r.NothingLeft(10 * time.Second)
 }
@@ -27,9 +27,7 @@ func (r *Run) Stop() {
 // NothingLeft checks from outside that all processes of the run end within limit.
 func (r *Run) NothingLeft(limit time.Duration) {
 	r.t.Helper()
-	if err := r.Left(limit); err != nil {
-		r.t.Error(err)
-	}
+	check.OK(r.t, r.Left(limit))
 }
 
 // Left waits until all processes of the run have ended. After limit it returns an error that names

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
@@ -46,17 +47,13 @@ func (r *Run) WantLines(want ...string) {
 	r.t.Helper()
 	got := r.Lines()
 	slices.Sort(got)
-	if !slices.Equal(got, want) {
-		r.t.Errorf("got %q, want %q", got, want)
-	}
+	check.That(r.t, slices.Equal(got, want), "got %q, want %q", got, want)
 }
 
 // wantWords checks that stderr holds every one of words.
 func (r *Run) wantWords(words []string) {
 	r.t.Helper()
 	for _, w := range words {
-		if !strings.Contains(r.Err.String(), w) {
-			r.t.Errorf("stderr lacks %q:\n%s", w, golden.Clip(r.Err.String()))
-		}
+		check.That(r.t, strings.Contains(r.Err.String(), w), "stderr lacks %q:\n%s", w, golden.Clip(r.Err.String()))
 	}
 }

@@ -156,9 +156,7 @@ func quotaOfHalf(w *ward, host int) func() {
 		lab.Skip(w.t, "no cgroup can be made: "+err.Error())
 	}
 	write := func(name, text string) {
-		if err := os.WriteFile(name, []byte(text), 0); err != nil {
-			w.t.Fatal(err)
-		}
+		must.OK(w.t, os.WriteFile(name, []byte(text), 0))
 	}
 	write(filepath.Join(group, limit), value)
 	write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(w.Hosts[host].PID))
@@ -178,9 +176,7 @@ func quotaOfHalf(w *ward, host int) func() {
 // hog keeps a core busy on a host.
 func hog(w *ward, host int) func() {
 	cmd := w.On(w.t.Context(), w.Hosts[host].Name, "sh", "-c", "while :; do :; done")
-	if err := cmd.Start(); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, cmd.Start())
 	return func() {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
@@ -189,10 +185,7 @@ func hog(w *ward, host int) func() {
 
 // output is what a program of this machine prints.
 func (w *ward) output(argv ...string) string {
-	out, err := w.Command(w.t.Context(), argv...).Output()
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	out := must.Get(w.Command(w.t.Context(), argv...).Output())(w.t)
 	return string(out)
 }
 
@@ -257,9 +250,7 @@ func (w *ward) sweep(n int) {
 		}
 		fmt.Printf("| nothing%s | | %d of %d | %d of %d |\n", map[bool]string{true: ", on the emulated network"}[wan],
 			alarms, n, warnings, n)
-		if alarms > 0 {
-			w.t.Errorf("healthy hosts are called bad %d times of %d", alarms, n)
-		}
+		check.That(w.t, alarms <= 0, "healthy hosts are called bad %d times of %d", alarms, n)
 	}
 	for _, f := range plantedFaults() {
 		if only != "" && !strings.Contains(f.name, only) {
@@ -288,8 +279,7 @@ func (w *ward) sweep(n int) {
 			}
 		}
 		fmt.Printf("| %s | %d of %d | %d | %d |\n", f.name, named, n, alarms, warnings)
-		if named < n || alarms > 0 {
-			w.t.Errorf("%s: named %d times of %d, and another host called bad %d times", f.name, named, n, alarms)
-		}
+		check.That(w.t, named >= n && alarms <= 0,
+			"%s: named %d times of %d, and another host called bad %d times", f.name, named, n, alarms)
 	}
 }

@@ -58,8 +58,7 @@ func spanOf(t *testing.T, variable string) time.Duration {
 	if text == "" {
 		return 25 * time.Second
 	}
-	span := must.Get(time.ParseDuration(text))(t)
-	return span
+	return must.Get(time.ParseDuration(text))(t)
 }
 
 // seeded returns random numbers of ELASTIC_SEED, or of a new seed, which it prints.
@@ -129,12 +128,8 @@ type havoc struct {
 // say sets what the discovery script prints from now on.
 func (h *havoc) say(hosts string) {
 	h.t.Helper()
-	if err := os.WriteFile(h.list+".new", []byte(hosts), 0o600); err != nil {
-		h.t.Fatal(err)
-	}
-	if err := os.Rename(h.list+".new", h.list); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, os.WriteFile(h.list+".new", []byte(hosts), 0o600))
+	must.OK(h.t, os.Rename(h.list+".new", h.list))
 }
 
 // wreak does one harm, some seconds after the last.
@@ -142,9 +137,7 @@ func (h *havoc) wreak() {
 	time.Sleep(time.Second + time.Duration(h.dice.IntN(2500))*time.Millisecond)
 	if !h.cutAt.IsZero() && time.Since(h.cutAt) > 20*time.Second {
 		h.cutAt = time.Time{}
-		if err := h.c.Restore(h.t.Context(), "f3"); err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, h.c.Restore(h.t.Context(), "f3"))
 	}
 	h.harms++
 	switch n := h.dice.IntN(10); {
@@ -152,9 +145,7 @@ func (h *havoc) wreak() {
 		h.say("f1:2\n" + h.maybe("f2", 2) + h.maybe("f3", 2))
 	case n == 9 && h.vanish && h.cutAt.IsZero():
 		h.cutAt = time.Now()
-		if err := h.c.Cut(h.t.Context(), "f3"); err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, h.c.Cut(h.t.Context(), "f3"))
 	default:
 		var ranks []int
 		for _, pid := range lab.Processes(h.run.Mark) {

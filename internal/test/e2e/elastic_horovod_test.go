@@ -48,12 +48,8 @@ func startTraining(t *testing.T, c *lab.Cluster, hosts string, words string, fau
 // hosts sets which hosts discovery reports from now on.
 func (j *training) hosts(list string) {
 	j.t.Helper()
-	if err := os.WriteFile(j.folder+"/new", []byte(list), 0o600); err != nil {
-		j.t.Fatal(err)
-	}
-	if err := os.Rename(j.folder+"/new", j.folder+"/hosts"); err != nil {
-		j.t.Fatal(err)
-	}
+	must.OK(j.t, os.WriteFile(j.folder+"/new", []byte(list), 0o600))
+	must.OK(j.t, os.Rename(j.folder+"/new", j.folder+"/hosts"))
 }
 
 // await waits until a new epoch of a size trains, and returns its ranks.
@@ -102,9 +98,7 @@ func inOrder(text string) []string {
 // end ends the training and checks that it succeeds.
 func (j *training) end(says ...string) {
 	j.t.Helper()
-	if err := os.WriteFile(j.folder+"/end", nil, 0o600); err != nil {
-		j.t.Fatal(err)
-	}
+	must.OK(j.t, os.WriteFile(j.folder+"/end", nil, 0o600))
 	j.ends(0, says...)
 }
 
@@ -116,9 +110,8 @@ func (j *training) ends(code int, says ...string) {
 			golden.Clip(j.Err.String()))
 	}
 	for _, text := range says {
-		if !strings.Contains(j.Err.String(), text) {
-			j.t.Errorf("stderr lacks %q:\n%s", text, golden.Clip(j.Err.String()))
-		}
+		check.That(j.t, strings.Contains(j.Err.String(), text),
+			"stderr lacks %q:\n%s", text, golden.Clip(j.Err.String()))
 	}
 	command.Await(j.t, "the end of all processes", func() bool { return len(lab.Processes(j.Mark)) == 0 })
 }
@@ -127,9 +120,7 @@ func (j *training) ends(code int, says ...string) {
 func (j *training) kill(s stint) time.Time {
 	j.t.Helper()
 	at := time.Now()
-	if err := syscall.Kill(insideOf(j.t, j.Run, s.host, s.pid, python), syscall.SIGKILL); err != nil {
-		j.t.Fatal(err)
-	}
+	must.OK(j.t, syscall.Kill(insideOf(j.t, j.Run, s.host, s.pid, python), syscall.SIGKILL))
 	return at
 }
 

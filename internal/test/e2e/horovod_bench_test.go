@@ -91,6 +91,5 @@ func imagesPerSecond(b *testing.B, out string) float64 {
 	if found == nil {
 		b.Fatalf("no images a second in %s", out)
 	}
-	n := must.Get(strconv.ParseFloat(found[1], 64))(b)
-	return n
+	return must.Get(strconv.ParseFloat(found[1], 64))(b)
 }

@@ -154,9 +154,7 @@ func TestKeptHostsServeJobs(t *testing.T) {
 			return strings.HasPrefix(l, "[0] env GORUN_TOKEN=")
 		})]
 	}
-	if token(first) == token(second) {
-		t.Errorf("two jobs have the same %s", token(first))
-	}
+	check.That(t, token(first) != token(second), "two jobs have the same %s", token(first))
 
 	// Files go over the same connections.
 	if r := k.gorun(0, "cp", "-v", command.Binary("gorun"), "f1,f2:copied"); !usesKept(r) ||

@@ -187,9 +187,7 @@ func gorunWithHelpers(t *testing.T) string {
 	dir := t.TempDir()
 	script := `cp "$0" "$1"/gorun && cc -std=c11 -O2 -shared -fPIC -o "$1"/gorun-ompi4.so "$2"/internal/mpi/pmi/ompi4/libpmi.c &&
 		cc -std=gnu11 -O2 -rdynamic -o "$1"/gorun-pmix "$2"/internal/mpi/pmix/helper/*.c $(pkg-config --cflags pmix) -ldl -lpthread`
-	if out, err := exec.Command("sh", "-c", script, command.Binary("gorun"), dir, root).CombinedOutput(); err != nil {
-		t.Fatalf("build gorun's helpers: %v: %s", err, out)
-	}
+	must.Run(t, exec.Command("sh", "-c", script, command.Binary("gorun"), dir, root))
 	return filepath.Join(dir, "gorun")
 }
 

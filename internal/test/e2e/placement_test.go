@@ -19,8 +19,7 @@ import (
 // allowed returns the cores that this process may use.
 func allowed(t *testing.T) topology.Machine {
 	t.Helper()
-	m := must.Get(topology.Here())(t)
-	return m
+	return must.Get(topology.Here())(t)
 }
 
 func TestRanksAreBound(t *testing.T) {

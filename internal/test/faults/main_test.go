@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // TestMain builds the static gorun that users run, and the programs that the tests harm.
@@ -51,9 +53,7 @@ func (b *harness) row(name string, test func(t *testing.T, b *harness)) {
 // must ends the test at an error.
 func (b *harness) must(err error) {
 	b.t.Helper()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 }
 
 // gorun starts a job and its watch.
@@ -78,9 +78,7 @@ func (b *harness) run(argv ...string) (*Job, *Watch) {
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(func() {
-		if err := j.Close(); err != nil {
-			b.t.Error(err)
-		}
+		check.OK(b.t, j.Close())
 		cancel()
 	})
 	return j, watch
@@ -89,9 +87,7 @@ func (b *harness) run(argv ...string) (*Job, *Watch) {
 // await waits for the state that a fault needs.
 func (b *harness) await(j *Job, what string, ready func() bool) {
 	b.t.Helper()
-	if !j.Await(20*time.Second, ready) {
-		b.t.Fatalf("waited in vain for %s; stdout %q, stderr %q", what, &j.Out, &j.Err)
-	}
+	must.That(b.t, j.Await(20*time.Second, ready), "waited in vain for %s; stdout %q, stderr %q", what, &j.Out, &j.Err)
 }
 
 // judge reports every broken invariant as an error.

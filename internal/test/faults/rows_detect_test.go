@@ -45,17 +45,13 @@ func (b *harness) ticking(args ...string) (*Job, *Watch) {
 func (b *harness) end(w *Watch, j *Job) {
 	b.t.Helper()
 	at := time.Now()
-	if err := j.Cmd.Process.Signal(syscall.SIGUSR1); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, j.Cmd.Process.Signal(syscall.SIGUSR1))
 	b.judge(w, j, at, Expect{Codes: []int{0}, End: 5 * time.Second, Clean: 5 * time.Second})
 }
 
 func (b *harness) signal(j *Job, s syscall.Signal) time.Time {
 	b.t.Helper()
-	if err := j.Cmd.Process.Signal(s); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, j.Cmd.Process.Signal(s))
 	return time.Now()
 }
 
@@ -64,9 +60,7 @@ func (b *harness) within(limit time.Duration, what string, is func() bool) {
 	b.t.Helper()
 	began := time.Now()
 	for !is() {
-		if time.Since(began) > limit+10*time.Second {
-			b.t.Fatalf("waited in vain for %s", what)
-		}
+		must.That(b.t, time.Since(began) <= limit+10*time.Second, "waited in vain for %s", what)
 		time.Sleep(5 * time.Millisecond)
 	}
 	if took := time.Since(began); took > limit {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // again is how long a person takes to press Ctrl-C again. A sooner signal is a copy of the first.
@@ -156,15 +157,9 @@ func TestPartialUploadNeverRuns(t *testing.T) {
 func (b *harness) hideGorun() string {
 	b.t.Helper()
 	dir := filepath.Join(b.c.Dir, "only-here")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	if err := b.c.Disk(b.t.Context(), "f0", dir, 64<<10); err != nil {
-		b.t.Fatal(err)
-	}
-	if out, err := b.c.Command(b.t.Context(), "cp", binary("gorun"), dir).CombinedOutput(); err != nil {
-		b.t.Fatalf("%v: %s", err, out)
-	}
+	must.OK(b.t, os.Mkdir(dir, 0o755))
+	must.OK(b.t, b.c.Disk(b.t.Context(), "f0", dir, 64<<10))
+	must.Run(b.t, b.c.Command(b.t.Context(), "cp", binary("gorun"), dir))
 	return filepath.Join(dir, "gorun")
 }
 

@@ -69,9 +69,7 @@ func TestOneKnownHostKeyTypeSuffices(t *testing.T) {
 			for _, hashed := range []bool{false, true} {
 				write(func(i int, h *lab.Host) string { return known(h) + " " + h.Keys[i%3] })
 				if hashed {
-					if out, err := exec.Command("ssh-keygen", "-H", "-f", b.c.KnownHosts).CombinedOutput(); err != nil {
-						t.Fatalf("%v: %s", err, out)
-					}
+					must.Run(t, exec.Command("ssh-keygen", "-H", "-f", b.c.KnownHosts))
 				}
 				j, w := job()
 				at := time.Now()
@@ -85,9 +83,7 @@ func TestOneKnownHostKeyTypeSuffices(t *testing.T) {
 			j, w := job()
 			b.refused(j, w, 30*time.Second, lingering, "changed")
 			for _, h := range b.c.Hosts {
-				if !strings.Contains(j.Err.String(), called(&h)) {
-					t.Errorf("%s is not named: %s", called(&h), &j.Err)
-				}
+				check.That(t, strings.Contains(j.Err.String(), called(&h)), "%s is not named: %s", called(&h), &j.Err)
 			}
 		}
 	}
@@ -101,9 +97,7 @@ func (b *harness) onPort(port string) (config string) {
 		config = filepath.Join(b.c.Dir, "config-"+port)
 		err = os.WriteFile(config, append([]byte("Host *\n  Port "+port+"\n"), text...), 0o644)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, err)
 	return config
 }
 

@@ -44,13 +44,10 @@ func (b *harness) refused(j *Job, w *Watch, limit, clean time.Duration, says ...
 		b.t.Errorf("took %v, want %v at most", took, limit)
 	}
 	for _, word := range says {
-		if !regexp.MustCompile(word).MatchString(j.Err.String()) {
-			b.t.Errorf("stderr does not match %q: %s", word, &j.Err)
-		}
+		check.That(b.t, regexp.MustCompile(word).MatchString(j.Err.String()),
+			"stderr does not match %q: %s", word, &j.Err)
 	}
-	if out := j.Out.String(); out != "" {
-		b.t.Errorf("a rank ran: %q", out)
-	}
+	check.Equal(b.t, j.Out.String(), "", "a rank ran")
 }
 
 // D1: hosts are unreachable in five ways. Goals: silent 10 s, unreachable 3.5 s, refused 5 s, no
@@ -65,10 +62,8 @@ func TestUnreachableHostsAreNamedInTime(t *testing.T) {
 	// f0 has no name server; the one that hangs is f2.
 	resolv := filepath.Join(b.c.Dir, "resolv.conf")
 	b.must(os.WriteFile(resolv, []byte("nameserver "+b.c.Host("f2").Addr+"\n"), 0o644))
-	if out, err := b.c.Command(t.Context(), "mount", "--bind", resolv,
-		"/etc/resolv.conf").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, b.c.Command(t.Context(), "mount", "--bind", resolv,
+		"/etc/resolv.conf"))
 	silent := `f2 \(10\.77\.[0-9.]+:22\): cannot be reached: no answer in time|f2: cannot be reached: no answer in time`
 	unreachable := `f3: cannot be reached: .*no route to host`
 	refused := `f4: connection refused`
@@ -142,19 +137,14 @@ func TestConcurrentAcceptNewKeepsKnownHosts(t *testing.T) {
 // aliases makes n names for the cluster's first host and returns them for -H.
 func (b *harness) aliases(n int) string {
 	b.t.Helper()
-	config, err := os.ReadFile(b.c.ConfigFile)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	config := must.Get(os.ReadFile(b.c.ConfigFile))(b.t)
 	var names, aliases []string
 	for i := range n {
 		names = append(names, fmt.Sprintf("h%d", i))
 		aliases = append(aliases, fmt.Sprintf("Host h%d\n  HostName %s\n  Port %d\n", i, b.c.Hosts[0].Addr,
 			b.c.Hosts[0].Port))
 	}
-	if err := os.WriteFile(b.c.ConfigFile, append([]byte(strings.Join(aliases, "")), config...), 0o644); err != nil {
-		b.t.Fatal(err)
-	}
+	must.OK(b.t, os.WriteFile(b.c.ConfigFile, append([]byte(strings.Join(aliases, "")), config...), 0o644))
 	return strings.Join(names, ",")
 }
 
@@ -283,9 +273,6 @@ func TestConcurrentUploadsAreComplete(t *testing.T) {
 func (b *harness) install() string {
 	b.t.Helper()
 	script := `mkdir -p ~/bin && cp "$0" ~/bin/gorun && cd && pwd`
-	home, err := b.c.Command(b.t.Context(), "sh", "-c", script, binary("gorun")).Output()
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	home := must.Get(b.c.Command(b.t.Context(), "sh", "-c", script, binary("gorun")).Output())(b.t)
 	return filepath.Join(strings.TrimSpace(string(home)), "bin/gorun")
 }

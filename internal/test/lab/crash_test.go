@@ -32,9 +32,7 @@ func TestVictim(t *testing.T) {
 }
 
 func TestCrashLeavesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	lab.Need(t, "ssh")
 	for _, mode := range []string{"loopback", "namespaces"} {
 		t.Run(mode, func(t *testing.T) {

@@ -17,10 +17,7 @@ import (
 
 func output(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %v: %s", cmd.Args, err, out)
-	}
+	out := must.Run(t, cmd)
 	return strings.TrimSpace(string(out))
 }
 

@@ -14,9 +14,7 @@ import (
 )
 
 func TestSlurmRunsAStepOnEveryNodeAndEnds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	begun := time.Now()
 	s, err := lab.StartSlurm(t.Context(), 3)
 	var missing *lab.MissingError

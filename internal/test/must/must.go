@@ -2,10 +2,19 @@
 package must
 
 import (
+	"os/exec"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
 )
+
+// HaveTime skips a test that takes seconds in the fast tier: go test -short, as in make check.
+func HaveTime(tb testing.TB) {
+	tb.Helper()
+	if testing.Short() {
+		tb.Skip("takes seconds")
+	}
+}
 
 // OK ends the test if err is one. The message begins with about.
 func OK(tb testing.TB, err error, about ...any) {
@@ -48,4 +57,14 @@ func GetTwo[T, U any](first T, second U, err error) func(testing.TB) (T, U) {
 		OK(tb, err)
 		return first, second
 	}
+}
+
+// Run runs the command and returns what it printed, or ends the test if it fails.
+func Run(tb testing.TB, cmd *exec.Cmd) []byte {
+	tb.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		tb.Fatalf("%v: %v: %s", cmd, err, out)
+	}
+	return out
 }

@@ -71,8 +71,7 @@ func NewJob(tb testing.TB, size int) *Job {
 				Key:   j.Key,
 			}
 		}
-		server := must.Get(kv.OpenServer(ranks, j))(tb)
-		return server
+		return must.Get(kv.OpenServer(ranks, j))(tb)
 	})
 	tb.Cleanup(j.Close)
 	return j

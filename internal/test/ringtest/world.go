@@ -12,6 +12,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/rankenv"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // World is an elastic job in memory. It plays the launcher and the agents to its ranks; each rank
@@ -70,10 +71,7 @@ func NewWorld(tb testing.TB, need int) *World {
 // one.
 func (w *World) Add(host string) *Member {
 	m := &Member{world: w, host: host, token: rand.Text()}
-	server, err := kv.OpenServer(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m)
-	if err != nil {
-		w.tb.Fatal(err)
-	}
+	server := must.Get(kv.OpenServer(map[string]kv.JobInfo{m.token: {Job: w.Job}}, m))(w.tb)
 	m.server = server
 	w.tb.Cleanup(server.Close)
 	w.mu.Lock()
