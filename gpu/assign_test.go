@@ -186,9 +186,7 @@ func TestAssign(t *testing.T) {
 		"some listed":           {dgx(), Request{Ranks: 2, PerRank: 1, Listed: 2}, "0=0!@[0] 1=1!@[0]"},
 	} {
 		got, err := Assign(tt.devices, tt.ask)
-		if err != nil || show(got) != tt.want {
-			t.Errorf("%s: %s, %v; want %s", name, show(got), err, tt.want)
-		}
+		check.That(t, err == nil && show(got) == tt.want, "%s: %s, %v; want %s", name, show(got), err, tt.want)
 	}
 }
 

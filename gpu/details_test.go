@@ -89,9 +89,7 @@ func TestDetailsOutliveTheDriver(t *testing.T) {
 
 // A process that waits in the driver for ever cannot be killed, as one in a frozen cgroup of v1.
 func TestUnkillableProgramIsLeftAlone(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	group := "/sys/fs/cgroup/freezer/test-gpu-" + filepath.Base(filepath.Dir(t.TempDir()))
 	if err := os.Mkdir(group, 0o755); err != nil {

@@ -335,9 +335,8 @@ func TestHostileFloods(t *testing.T) {
 				}
 			}
 			r, err := runOn(t, []*fake.Machine{serving(work), serving(flood)}, listen)
-			if err != nil || r.Code() != 0 || strings.Count(r.out, "0/1> line ") != 100 {
-				t.Errorf("%v, %v, %d lines", err, r.Cause, strings.Count(r.out, "0/1> line "))
-			}
+			check.That(t, err == nil && r.Code() == 0 && strings.Count(r.out, "0/1> line ") == 100,
+				"%v, %v, %d lines", err, r.Cause, strings.Count(r.out, "0/1> line "))
 			check.That(t, name != "lost" || strings.Contains(told, "owned") && !strings.Contains(told, `\u001b`),
 				"ranks were told %q", told)
 			check.That(t, name != "notes" || notes == 100, "the user was told %d lines", notes)

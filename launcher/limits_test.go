@@ -80,8 +80,6 @@ func TestConnectionsSetUpAtATime(t *testing.T) {
 				}
 			})
 		}
-		if most.Load() != connect.Limit {
-			t.Errorf("%s: %d at a time, want %d", kind, most.Load(), connect.Limit)
-		}
+		check.That(t, most.Load() == connect.Limit, "%s: %d at a time, want %d", kind, most.Load(), connect.Limit)
 	}
 }

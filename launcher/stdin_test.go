@@ -29,9 +29,8 @@ func TestRunFeedsStdinToAllHosts(t *testing.T) {
 func TestRunLeavesInputThatNobodyTakes(t *testing.T) {
 	input := bytes.NewReader(make([]byte, 10*wire.Window))
 	r, err := runOn(t, []*fake.Machine{serving(refuseInput)}, func(o *Options) { o.Stdin = input })
-	if err != nil || r.Code() != 0 || input.Len() < 9*wire.Window {
-		t.Errorf("%d bytes are left; %+v, %v", input.Len(), r, err)
-	}
+	check.That(t, err == nil && r.Code() == 0 && input.Len() >= 9*wire.Window,
+		"%d bytes are left; %+v, %v", input.Len(), r, err)
 }
 
 // eat is an agent that takes exactly this input, and returns credit as late as it can.

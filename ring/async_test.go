@@ -144,9 +144,7 @@ func TestWaitingAgainWaitsForNoOtherCall(t *testing.T) {
 func TestWrongArgumentsAreNotStarted(t *testing.T) {
 	comms := ringtest.NewJob(t, 1).Join(t)
 	h, err := ring.AllReduceAsync(comms[0], make([]float32, 2), make([]float32, 3), ring.Sum)
-	if err == nil || !h.Done() || h.Wait(ctx) != nil {
-		t.Errorf("error %v, handle done %v", err, h.Done())
-	}
+	check.That(t, err != nil && h.Done() && h.Wait(ctx) == nil, "error %v, handle done %v", err, h.Done())
 }
 
 // A handle that was waited for makes room for the next one.

@@ -71,9 +71,7 @@ func TestArguments(t *testing.T) {
 }
 
 func TestNoAllocation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	all := layouts()
 	for _, l := range []layout{all[0].of(2), all[1].of(2), all[2], all[4].of(2)} {
 		t.Run(l.name, func(t *testing.T) {

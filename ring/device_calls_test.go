@@ -8,15 +8,14 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
 
 // Many tensors in one launch, of which NCCL has not all.
 func TestDeviceManyTensorsAtOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onDevices(t, []int{1, 3}, func(t *testing.T, all []*ring.Device) {
 		const tensors = 20
 		const n = 100

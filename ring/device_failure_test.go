@@ -64,9 +64,7 @@ func hear(t *testing.T, all []*ring.Device, rank int, within time.Duration, says
 // A launch that fails, and one that fails while it runs, end the calls of all ranks: NCCL itself
 // tells them nothing.
 func TestDeviceFailureReachesAllRanks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for name, says := range map[string]string{
 		"STANDIN_ERROR": "system error: the stand-in was told to fail",
 		"STANDIN_ASYNC": "remote error: the stand-in has lost another rank",
@@ -85,9 +83,7 @@ func TestDeviceFailureReachesAllRanks(t *testing.T) {
 // A rank that does not launch what the others have is named: in a report after RING_STALL, and as
 // the cause when the device has a timeout.
 func TestDeviceNamesTheRankThatDoesNotLaunch(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Run("report", func(t *testing.T) {
 		reports := make(chan string, 8)
 		j := newDeviceJob(t, 3)
@@ -143,9 +139,7 @@ func TestDeviceNamesTheRankThatDoesNotConnect(t *testing.T) {
 // A program that waits for nothing launches on when a rank fails. NCCL and the driver have room for
 // so many launches, and one that waits there for more could not be ended.
 func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Setenv("STANDIN_ROOM", "1000")
 	t.Setenv("STANDIN_ERROR", "1:3")
 	all := devices(t, newDeviceJob(t, 2).comms(t))
@@ -169,9 +163,7 @@ func TestDeviceLaunchesOnWithoutWaiting(t *testing.T) {
 // When all have launched and nothing comes of it there is nobody to name, and the first whose time
 // is up is the cause.
 func TestDeviceHang(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Setenv("STANDIN_HANG", "*:3")
 	all := devices(t, newDeviceJob(t, 2).comms(t), ring.WithDeviceTimeout(500*time.Millisecond))
 	ringtest.All(t, 2, func(rank int) error {
@@ -192,9 +184,7 @@ func TestDeviceHang(t *testing.T) {
 // A Wait that is given up leaves the device as it was; a Close ends what hangs, also where nobody
 // else has failed.
 func TestDeviceCloseInTheMiddle(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	j := newDeviceJob(t, 2)
 	all := devices(t, j.comms(t))
 	at := memory(t, all[0], 8)
@@ -219,9 +209,7 @@ func TestDeviceCloseInTheMiddle(t *testing.T) {
 // Libraries that are missing, or lack something, are one clear error on all ranks, or send the data
 // through host memory.
 func TestDeviceWithoutLibraries(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	half := t.TempDir()
 	standins(t)
 	must.OK(t, ringtest.Standins("internal/nccl/testdata", half, "-DSTANDIN_HALF"))

@@ -74,9 +74,7 @@ func noLeaks(t *testing.T, leaks string, ranks int, but ...string) {
 
 // Ranks that are processes, as they are; nothing is left when they are through.
 func TestDeviceProcesses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	old := t.TempDir() // what it lacks goes through host memory
 	standins(t)
 	must.OK(t, ringtest.Standins("internal/nccl/testdata", old, "-DSTANDIN_VERSION=2806"))

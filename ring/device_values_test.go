@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -170,9 +171,7 @@ func deviceValues(d *ring.Device, rank, size int) (err error) {
 
 // TestEveryOnDevices of ring/capi makes every kind of call with every type.
 func TestDeviceValues(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	onDevices(t, []int{1, 2, 4}, func(t *testing.T, all []*ring.Device) {
 		ringtest.All(t, len(all), func(rank int) error { return deviceValues(all[rank], rank, len(all)) })
 	})

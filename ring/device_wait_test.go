@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -15,9 +16,7 @@ import (
 // After Wait all is done that was launched, whoever looks. NCCL is slow here, and takes the second
 // launch only when the first is over.
 func TestDeviceWaitCoversLaunchedWork(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, env := range []string{"RING_DEVICE=nccl", "RING_DEVICE=host"} {
 		t.Run(env, func(t *testing.T) {
 			t.Setenv("STANDIN_POLLS", "*:300")

@@ -219,9 +219,8 @@ func TestStates(t *testing.T) {
 	v.Map["c"] = 10
 	sampler.NextPass()
 	must.OK(t, s.Restore())
-	if fmt.Sprint(x, v, sampler.Pass()) != "[1 2] {3 [a] map[b:4]} 0" {
-		t.Errorf("restored to %v, %v, %d", x, v, sampler.Pass())
-	}
+	check.That(t, fmt.Sprint(x, v, sampler.Pass()) == "[1 2] {3 [a] map[b:4]} 0",
+		"restored to %v, %v, %d", x, v, sampler.Pass())
 	v = value{}
 	must.OK(t, s.Save())
 	v.N = 1

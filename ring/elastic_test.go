@@ -149,9 +149,7 @@ func TestElasticGrows(t *testing.T) {
 // Whatever joins and leaves, each sample is counted once in each pass, as long as a rank with the
 // state remains.
 func TestElasticAtRandom(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for seed := range uint64(rounds(3)) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 5))
@@ -188,9 +186,7 @@ func TestElasticAtRandom(t *testing.T) {
 // goroutines nor descriptors, and none takes longer than a second to begin. Every second one ends
 // by a failure.
 func TestElasticEpochsLeaveNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, transport := range []string{"tcp", "auto"} {
 		t.Run(transport, func(t *testing.T) {
 			w := ringtest.NewWorld(t, 3)

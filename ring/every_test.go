@@ -141,9 +141,7 @@ func everyForm(t *testing.T, comms []*ring.Comm, n int) {
 }
 
 func TestEveryCollectiveOnEveryLayout(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for name, join := range worlds() {
 		t.Run(name, func(t *testing.T) {
 			comms := join(t)

@@ -160,9 +160,7 @@ func TestIPv6(t *testing.T) {
 
 // A rank may be late by more than the time after which a dead network is given up.
 func TestLateRankIsWaitedFor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 6 seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	comms := ringtest.NewJob(t, 3).Join(t)
 	ringtest.All(t, 3, func(rank int) error {

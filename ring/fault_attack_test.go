@@ -64,9 +64,7 @@ func (m *middleman) between(d *ringtest.Job, rank int) {
 		go m.serve(c.Addrs[0])
 		c.Addrs = []netip.AddrPort{m.own.Addr().(*net.TCPAddr).AddrPort()}
 		text, err := json.Marshal(c)
-		if err != nil {
-			m.tb.Error(err)
-		}
+		check.OK(m.tb, err)
 		return text
 	})
 }
@@ -171,18 +169,14 @@ func TestListenerSeesNoSecret(t *testing.T) {
 		if clear := bytes.Contains(m.heard.Bytes(), text); clear != tt.clear {
 			t.Errorf("%s: seen in %d bytes: %v, want %v", tt.more, m.heard.Len(), clear, tt.clear)
 		}
-		if m.heard.Len() < 400_000 {
-			t.Errorf("%s: only %d bytes came by", tt.more, m.heard.Len())
-		}
+		check.That(t, m.heard.Len() >= 400_000, "%s: only %d bytes came by", tt.more, m.heard.Len())
 	}
 }
 
 // C11, S3: who changes what two ranks send each other makes the call fail on both, or changes
 // nothing: no result is wrong. Without a guard it may be, which this test shows as well.
 func TestChangedBytesAreDetected(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, more := range []string{"RING_CHECKSUM=1", "GORUN_ENCRYPT=1", unguarded} {
 		t.Run(more, func(t *testing.T) {
 			t.Parallel()
@@ -351,9 +345,7 @@ func TestRanksMustAgreeOnTheGuard(t *testing.T) {
 // R21: what a rank said to another at the start of one job opens nothing in the next, nor a
 // second time in the same one.
 func TestReplayedRecordingIsRejected(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	l := pairOf()
 	l.streams = 1
 	first := l.job(t)
@@ -418,9 +410,7 @@ func TestOneByteSegments(t *testing.T) {
 			}
 			closeAll(comms)
 			m.end()
-			if m.heard.Len() < 10_000 {
-				t.Errorf("only %d bytes came by", m.heard.Len())
-			}
+			check.That(t, m.heard.Len() >= 10_000, "only %d bytes came by", m.heard.Len())
 		})
 	}
 }

@@ -83,9 +83,7 @@ func resident(t *testing.T, pid int) int {
 // epoch: a thousand of them with RING_FAULT_ROUNDS=5.
 // It is row R3 of the fault matrix.
 func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	l := layouts()[2].of(3)
 	l.streams = 2
 	before := [3]int{}
@@ -138,9 +136,7 @@ func TestTwoHundredFailedJobsLeaveNothing(t *testing.T) {
 // started. Equal calls may overtake each other.
 // It is row R8 of the fault matrix.
 func TestConcurrentCallers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onLayouts(t, func(t *testing.T, l layout) {
 		comms := l.join(t, l.job(t))
 		parts := split(t, comms, func(*ring.Comm) (color, key int) { return 0, 0 })
@@ -167,9 +163,7 @@ func TestConcurrentCallers(t *testing.T) {
 // A rank closes its Comm, from two goroutines, while calls of each kind are running.
 // It is row R9 of the fault matrix.
 func TestCloseDuringEveryCall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
 		for i, f := range specs() {
@@ -269,9 +263,7 @@ func TestCloseWithStartedCalls(t *testing.T) {
 // soon as it may: what is not sent by then still arrives.
 // It is row R5 of the fault matrix.
 func TestLateRankClosesAtOnce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onLayouts(t, func(t *testing.T, l layout) {
 		comms := l.join(t, l.job(t))
 		ringtest.All(t, l.size, func(rank int) error {

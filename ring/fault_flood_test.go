@@ -2,6 +2,7 @@ package ring_test
 
 import (
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -69,9 +70,7 @@ func (f *flood) end() {
 // half open, and more come and go than it can serve. It needs no more memory for that, and
 // the rank that it waits for gets in and gets the right results.
 func TestFloodDuringInit(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	for _, more := range []string{unguarded, "GORUN_ENCRYPT=1"} {
 		t.Run(more, func(t *testing.T) {
 			l := over("tcp", 2, more)

@@ -131,9 +131,7 @@ const manyRanks = 18
 
 // S23: garbage at the listeners of ranks and agents changes no bit of a result, and loses no rank.
 func TestGarbageChangesNoByte(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, more := range []string{unguarded, "RING_CHECKSUM=1", "GORUN_ENCRYPT=1"} {
 		if raceEnabled && more == unguarded {
 			continue // less of the same
@@ -167,9 +165,7 @@ func TestGarbageChangesNoByte(t *testing.T) {
 			job, listeners := s.amount()
 			t.Logf("%d KiB at the agent's job, %d KiB at ranks", job>>10, listeners>>10)
 			check.That(t, job != 0 && listeners != 0, "no garbage was sent, so nothing is shown")
-			if len(d.Losses())+len(d.Leaves()) > 0 {
-				t.Errorf("lost: %v, left: %v", d.Losses(), d.Leaves())
-			}
+			check.That(t, len(d.Losses())+len(d.Leaves()) <= 0, "lost: %v, left: %v", d.Losses(), d.Leaves())
 		})
 	}
 }

@@ -133,9 +133,7 @@ func sumsOf(t *testing.T, l layout) string {
 // R6: sums of 1 to 33 ranks are as close to the exact sums as rounding allows, and have the same
 // bits on every machine: no measurement chooses the algorithm here.
 func TestGoldenSums(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	const file = "testdata/sums.golden"
 	text, err := os.ReadFile(file)
 	must.That(t, err == nil || *update, "%v", err)

@@ -23,9 +23,7 @@ import (
 // results of all calls that did not fail.
 // It is row R1 of the fault matrix.
 func TestRankKilledInEveryCall(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for i, l := range layouts() {
 		t.Run(l.name, func(t *testing.T) {
 			t.Parallel()
@@ -112,9 +110,7 @@ func endsItself(d duty, rank, size int) bool {
 // more to such a rank than the kernel takes.
 // It is row R2 of the fault matrix.
 func TestVanishedHostIsDetected(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes 7 seconds")
-	}
+	must.HaveTime(t)
 	lab.NeedKernel(t, "TCP_INFO")
 	t.Parallel()
 	c := lab.MustNamespaces(t, lab.Specs(2)...)

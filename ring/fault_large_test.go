@@ -18,9 +18,7 @@ import (
 // this would take minutes, so it is left out there.
 // It is row R7 of the fault matrix.
 func TestVectorOfMoreThanTwoGigabytes(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	const n = 2_200_000_001
 	if available(t) < 4*n {
 		lab.Skip(t, "needs 9 GB of memory")

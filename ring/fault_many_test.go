@@ -8,9 +8,7 @@ import (
 )
 
 func TestSixtyFourRanks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, transport := range []string{"tcp", "shm"} {
 		t.Run(transport, func(t *testing.T) {
 			l := over(transport, 64)

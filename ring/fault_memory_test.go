@@ -30,14 +30,10 @@ type fenced struct {
 func (m fenced) maps(n int) []byte {
 	length := (n + m.page - 1) / m.page * m.page
 	all, err := unix.Mmap(-1, 0, length+2*m.page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
-	if err != nil {
-		m.t.Fatal(err)
-	}
+	must.OK(m.t, err)
 	m.t.Cleanup(func() { unix.Munmap(all) })
 	for _, guard := range [][]byte{all[:m.page], all[m.page+length:]} {
-		if err := unix.Mprotect(guard, unix.PROT_NONE); err != nil {
-			m.t.Fatal(err)
-		}
+		must.OK(m.t, unix.Mprotect(guard, unix.PROT_NONE))
 	}
 	return all[m.page : m.page+length]
 }
@@ -63,9 +59,7 @@ func (m fenced) rooms() map[string]func(n int) []float32 {
 // A touch beside the buffers would end the test program.
 // It is row R7 of the fault matrix.
 func TestBuffersAtGuardPagesAndOddAddresses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onLayouts(t, func(t *testing.T, l layout) {
 		t.Parallel()
 		comms := l.join(t, l.job(t))

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -119,9 +120,7 @@ const differing = 100 // elements
 // Every two kinds of calls, each rank in turn being the one that makes the other kind.
 // It is row R4 of the fault matrix.
 func TestDifferentKindsAreReported(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	turn := 0
 	for _, l := range layouts() {
 		for i, normal := range specs() {
@@ -157,9 +156,7 @@ func filler(f spec) func(s position) ring.Collective {
 // Calls of one kind that differ in a field, each rank being the odd one.
 // It is row R4 of the fault matrix.
 func TestDifferentFieldsAreReported(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for k, l := range layouts() {
 		for j, f := range specs() {
 			for i, odd := range oddities() {
@@ -220,9 +217,7 @@ func twofold(fields [2]string, s position) (w ring.Collective, words []string) {
 // Calls that differ in two fields, every two of them, each rank being the odd one: one difference
 // does not hide the other. It is row R4 of the fault matrix.
 func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	normal := specOf("reduce")
 	fields := []string{"kind", "type", "op", "root", "count"}
 	for k, l := range layouts() {
@@ -246,9 +241,7 @@ func TestPairsOfDifferentFieldsAreReported(t *testing.T) {
 // One rank omits the second of three calls, or swaps the last two.
 // It is row R5 of the fault matrix.
 func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	orders := map[string][]string{
 		"skipped": {"allreduce", "allgather", "barrier"},
 		"swapped": {"allreduce", "allgather", "broadcast", "barrier"},
@@ -286,9 +279,7 @@ func TestSkippedAndSwappedCallsAreReported(t *testing.T) {
 // A rank that makes fewer calls than the others, and leaves, is an error for them.
 // It is row R5 of the fault matrix.
 func TestEarlyCloseIsReported(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onLayouts(t, func(t *testing.T, l layout) {
 		for i, f := range specs() {
 			if !sampled(i + l.size + len(l.hosts) + l.streams) {

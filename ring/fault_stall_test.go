@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
 )
@@ -27,9 +28,7 @@ type absence struct {
 // R5: ranks that wait for one that does not come say so once, with the call and who is missing, and
 // go on when it comes. The goal is 30 s; how long it is until then is a setting.
 func TestStallNamesTheMissingRanks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	const patience = 3200 * time.Millisecond
 	var absences []absence
 	for i, l := range layouts() {
@@ -132,9 +131,7 @@ func (a absence) happen(comms []*ring.Comm, job *ringtest.Job) error {
 // A program may have reports come to itself; nothing is said when all have come, or when it wants
 // none. It is row R5 of the fault matrix.
 func TestStallReportOption(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	const patience = 800 * time.Millisecond
 	l := layouts()[0].of(2)
 	job := l.job(t)

@@ -139,9 +139,7 @@ func (s *strangers) end() {
 // rank is held back until all of them are there.
 // It is row R19 of the fault matrix.
 func TestUnauthenticatedPeersDoNotDisturb(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, l := range layouts() {
 		if l.name == "shm" {
 			continue // has no listeners

@@ -189,9 +189,7 @@ func testValues(comms []*ring.Comm, typ ring.Type, op ring.Op, n int) error {
 // can be exact, it is.
 // It is row R6 of the fault matrix.
 func TestEveryRankGetsTheSameBits(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, base := range layouts() {
 		if base.name == "stacked-3+1" {
 			continue // it comes as stacked, by size

@@ -67,9 +67,7 @@ func (r gpuRank) sum(t *testing.T, rank, size, n int, name string) (ring.Collect
 // Tensors of GPUs and of the host, submitted in an order of its own by each rank, one by one and in
 // groups.
 func TestQueueDevice(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, caller := range deviceWays() {
 		t.Run(caller.name, func(t *testing.T) {
 			for name, value := range caller.harm {

@@ -24,9 +24,7 @@ func doSum(ctx context.Context, q *ring.Queue, name string, rank, size, n int) e
 
 // Do alone, beside what is submitted, and from two goroutines, whose order differs between ranks.
 func TestQueueDo(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onTransports(t, func(t *testing.T, l layout) {
 		const size = 3
 		// With so short a limit an idle queue makes a cycle each ms, which Do may meet.
@@ -118,9 +116,7 @@ func TestQueueDoFails(t *testing.T) {
 // SubmitHere is over when it returns if the other ranks come too, and comes back to be waited for
 // if they do not.
 func TestQueueSubmitHere(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	queues := newQueues(t, ringtest.NewJob(t, 2).Join(t))
 	sum := func(rank int) (ring.Ticket, []float32, error) {
 		x := []float32{float32(rank + 1)}
@@ -129,9 +125,7 @@ func TestQueueSubmitHere(t *testing.T) {
 		return ticket, x, err
 	}
 	late, x, err := sum(0)
-	if err != nil || late.Done() {
-		t.Fatalf("without rank 1 it is over: %v, %v", late.Done(), err)
-	}
+	must.That(t, err == nil && !late.Done(), "without rank 1 it is over: %v, %v", late.Done(), err)
 	if _, _, err := sum(0); !errors.As(err, new(*ring.DuplicateError)) {
 		t.Fatalf("the name in flight: %v", err)
 	}

@@ -108,9 +108,7 @@ func joinRest(queues ...*ring.Queue) (last int, err error) {
 }
 
 func TestQueueJoin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onTransports(t, func(t *testing.T, l layout) {
 		for size, opts := range map[int][]ring.QueueOption{1: nil, 3: nil, 4: {ring.WithFusion(0), ring.WithCache(3)}} {
 			queues := newQueues(t, l.of(size).job(t).Join(t), opts...)
@@ -217,9 +215,7 @@ func TestCallsThatNeedJoinedRanksFail(t *testing.T) {
 // A rank that has joined and waits learns that another one has left, or that its own queue was
 // closed.
 func TestQueueJoinEnds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	onTransports(t, func(t *testing.T, l layout) {
 		comms := l.of(3).job(t).Join(t)
 		queues := newQueues(t, comms)

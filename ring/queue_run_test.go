@@ -319,9 +319,7 @@ func (s *stepper) step() error {
 }
 
 func TestQueueNoAllocation(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onTransports(t, func(t *testing.T, l layout) {
 		queues := newQueues(t, l.of(2).job(t).Join(t), ring.WithFusion(1<<20))
 		const warm = 20

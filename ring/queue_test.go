@@ -283,9 +283,7 @@ func train(queues []*ring.Queue, list []named, steps int) error {
 }
 
 func TestQueueAnyOrder(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onTransports(t, func(t *testing.T, l layout) {
 		list := mixed(200)
 		for size, opts := range map[int][]ring.QueueOption{

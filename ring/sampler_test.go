@@ -53,9 +53,8 @@ func TestSamplerTakesEachSampleOnce(t *testing.T) {
 			}
 			orders[pass] = slices.Clone(dealt)
 			slices.Sort(dealt)
-			if len(slices.Compact(dealt)) != n || s.Pass() != pass {
-				t.Fatalf("seed %d: pass %d (%d) dealt %d of %d samples", seed, pass, s.Pass(), len(dealt), n)
-			}
+			must.That(t, len(slices.Compact(dealt)) == n && s.Pass() == pass,
+				"seed %d: pass %d (%d) dealt %d of %d samples", seed, pass, s.Pass(), len(dealt), n)
 			whole, _ := (&Sampler{samples: n, seed: seed, now: progress{pass: pass}}).deal(0, 1, n)
 			must.That(t, slices.Equal(whole, orders[pass]),
 				"seed %d: pass %d is %v in parts and %v at once", seed, pass, orders[pass], whole)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/test/ringtest"
 	"github.com/gorun/gorun/ring"
@@ -28,10 +29,8 @@ func TestSplitPlacesRanks(t *testing.T) {
 		})
 		for rank, want := range map[int][2]int{0: {2, 3}, 2: {1, 3}, 4: {0, 3}, 1: {0, 2}, 3: {1, 2}} {
 			p := parts[rank]
-			if p.Rank() != want[0] || p.Size() != want[1] || p.Host() != comms[rank].Host() {
-				t.Errorf("rank %d is %d of %d on %s, want %d of %d", rank, p.Rank(), p.Size(), p.Host(), want[0],
-					want[1])
-			}
+			check.That(t, p.Rank() == want[0] && p.Size() == want[1] && p.Host() == comms[rank].Host(),
+				"rank %d is %d of %d on %s, want %d of %d", rank, p.Rank(), p.Size(), p.Host(), want[0], want[1])
 			if p.LocalRank() >= p.LocalSize() || p.CrossRank() >= p.CrossSize() || p.LocalSize() > p.Size() {
 				t.Errorf("rank %d: local rank %d of %d, cross rank %d of %d", rank, p.LocalRank(), p.LocalSize(),
 					p.CrossRank(), p.CrossSize())
@@ -98,9 +97,7 @@ func TestPartsOfParts(t *testing.T) {
 // A rank dies after it has sent its addresses and before the others of its part have connected:
 // they get a PeerError at once, as in a call.
 func TestSplitWhereARankDies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	job := ringtest.NewJob(t, 2)
 	comms := job.Join(t)
 	deaf, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing

@@ -192,9 +192,7 @@ func TestWithoutSSHBinary(t *testing.T) {
 	t.Setenv("PATH", "/nonexistent")
 	c := must.Get(Dial(t.Context(), files.Config()))(t)
 	defer c.Close()
-	if c.RemoteAddr().String() != s.listen.Addr().String() {
-		t.Error(c.RemoteAddr())
-	}
+	check.That(t, c.RemoteAddr().String() == s.listen.Addr().String(), "%v", c.RemoteAddr())
 }
 
 func TestBadConfigFiles(t *testing.T) {
@@ -232,9 +230,7 @@ func TestSplitHop(t *testing.T) {
 // A command of a Match exec that hangs (nc to a bastion that is not there) outlives ssh -G, and has
 // its stderr. Whoever gives the host up does not wait for it.
 func TestHangingMatchExec(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	dir := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nsleep 9 & wait\n"), 0o700))
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))

@@ -28,9 +28,7 @@ func assertHint(t *testing.T, err error, words ...string) {
 	check.That(t, strings.HasPrefix(err.Error(), "h (") || strings.HasPrefix(err.Error(), "h:"),
 		"%q does not begin with the host", err)
 	for _, word := range words {
-		if !strings.Contains(h.Hint(), word) {
-			t.Errorf("hint %q has no %q", h.Hint(), word)
-		}
+		check.That(t, strings.Contains(h.Hint(), word), "hint %q has no %q", h.Hint(), word)
 	}
 }
 
@@ -197,9 +195,7 @@ func (c *stallConn) Write(p []byte) (int, error) {
 // in turn: banner, key exchange, authentication, channel open, exec reply, data.
 // Everything must end within its bound and say in which phase.
 func TestStalls(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, drop := range []bool{false, true} {
 		phases := map[string]int{}
 		finished := false
@@ -260,9 +256,8 @@ func TestProxyCommand(t *testing.T) {
 		out.String() != "through\n" {
 		t.Errorf("%q, %v", out.String(), err)
 	}
-	if c.RemoteAddr() != nil || c.LocalAddr() != nil {
-		t.Errorf("addresses %v %v, want none", c.LocalAddr(), c.RemoteAddr())
-	}
+	check.That(t, c.RemoteAddr() == nil && c.LocalAddr() == nil,
+		"addresses %v %v, want none", c.LocalAddr(), c.RemoteAddr())
 	pid := c.wire.Conn.(*proxyConn).cmd.Process.Pid
 	c.Close()
 	if _, err := os.Stat(fmt.Sprintf("/proc/%d", pid)); !os.IsNotExist(err) {

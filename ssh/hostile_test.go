@@ -219,9 +219,7 @@ func hostileSessions() []hostileCase {
 // TestHostileServer holds S6: whatever a server does, no panic, no hang, bounded memory, and an
 // error that names the host and is fit for a terminal.
 func TestHostileServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	for _, tc := range hostileCases() {
 		t.Run(tc.name, func(t *testing.T) {
 			if tc.name != "messages that nobody knows" {

@@ -71,9 +71,7 @@ func newHostKeyLab(t *testing.T) *hostKeyLab {
 
 // Host keys, certificates and revocations are judged as OpenSSH judges them, case by case.
 func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	lab.Need(t, "ssh", "ssh-keygen")
 	l := newHostKeyLab(t)
 	dir := t.TempDir()
@@ -89,10 +87,8 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 	revocationList := func(name string, args ...string) string {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if out, err := exec.Command("ssh-keygen", append([]string{"-q", "-k", "-f", path},
-			args...)...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		must.Run(t, exec.Command("ssh-keygen", append([]string{"-q", "-k", "-f", path},
+			args...)...))
 		return path
 	}
 	hostFile := file("host.pub", host)

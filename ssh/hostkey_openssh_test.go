@@ -72,9 +72,7 @@ func openSSHKnows(t *testing.T, file string, names []string, key xssh.PublicKey)
 
 // What OpenSSH would not take, we do not take.
 func TestKnownHostsAreNeverWeakerThanOpenSSHs(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	lab.Need(t, "ssh-keygen")
 	keys := []xssh.Signer{newSigner(t), newSigner(t)}
 	rnd := rand.New(rand.NewPCG(1, 5))

@@ -24,8 +24,7 @@ import (
 
 func mustHostKeys(t testing.TB, s settings) *hostKeys {
 	t.Helper()
-	k := must.Get(newHostKeys(s, s.target(), nil))(t)
-	return k
+	return must.Get(newHostKeys(s, s.target(), nil))(t)
 }
 
 func TestUnknownHostKey(t *testing.T) {
@@ -251,8 +250,7 @@ func TestHostCertificates(t *testing.T) {
 		}
 		mangle(cert)
 		must.OK(t, cert.SignCert(rand.Reader, authority))
-		signer := must.Get(xssh.NewCertSigner(cert, plain))(t)
-		return signer
+		return must.Get(xssh.NewCertSigner(cert, plain))(t)
 	}
 	good := func(*xssh.Certificate) {}
 	expired := func(c *xssh.Certificate) { c.ValidBefore = uint64(time.Now().Add(-time.Hour).Unix()) }

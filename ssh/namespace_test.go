@@ -38,9 +38,7 @@ func inside(t *testing.T, specs ...lab.Spec) (config string, ok bool) {
 // TestOpenSSHLoginShells runs and puts by way of every login shell, with start
 // files that print, and finds a relative path in the home.
 func TestOpenSSHLoginShells(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	shells := []string{"sh", "bash", "tcsh", "fish", "zsh"}
 	noise := "echo 'Welcome!'; echo 'to this host'\n"
 	var specs []lab.Spec
@@ -83,9 +81,7 @@ func TestOpenSSHLoginShells(t *testing.T) {
 // TestOpenSSHCutOff pulls the cable: a dial must end by its timeout, and a busy
 // connection by the kernel's.
 func TestOpenSSHCutOff(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	config, ok := inside(t, lab.Specs(1)...)
 	if !ok {
 		return

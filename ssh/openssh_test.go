@@ -167,10 +167,8 @@ func TestOpenSSHAgent(t *testing.T) {
 	secret, err := os.ReadFile(hosts.Identity)
 	must.OK(t, err)
 	writeFile(t, locked, string(secret))
-	if out, err := exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f",
-		locked).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command("ssh-keygen", "-q", "-p", "-P", "", "-N", "open sesame", "-f",
+		locked))
 	socket := realAgent(t)
 	config := Config{Host: "f1", ConfigFile: clientConfigFile(t, hosts, "IdentityFile "+locked, "IdentityAgent "+
 		socket)}
@@ -186,9 +184,7 @@ func TestOpenSSHAgent(t *testing.T) {
 	add := exec.Command("ssh-add", locked)
 	add.Env = append(os.Environ(), "SSH_AUTH_SOCK="+socket, "SSH_ASKPASS="+ask, "SSH_ASKPASS_REQUIRE=force",
 		"DISPLAY=:0")
-	if out, err := add.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, add)
 	c := must.Get(Dial(t.Context(), config))(t)
 	defer c.Close()
 	check.Equal(t, mustRun(t, c, "sh", "-c", "echo ${SSH_AUTH_SOCK:-none}"), "none", "the agent was forwarded to")

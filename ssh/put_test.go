@@ -42,14 +42,10 @@ func TestPut(t *testing.T) {
 				check.That(t, err == nil && bytes.Equal(got, content),
 					"%s: %d bytes arrived, want %d: %v", name, len(got), len(content), err)
 				info, err := os.Stat(path)
-				if err != nil || info.Mode().Perm() != 0o750 {
-					t.Errorf("%s: %v, %v", name, info.Mode(), err)
-				}
+				check.That(t, err == nil && info.Mode().Perm() == 0o750, "%s: %v, %v", name, info.Mode(), err)
 			}
 			info, err := os.Stat(filepath.Join(s.home, "a"))
-			if err != nil || info.Mode().Perm() != 0o700 {
-				t.Errorf("new directory: %v, %v", info.Mode(), err)
-			}
+			check.That(t, err == nil && info.Mode().Perm() == 0o700, "new directory: %v, %v", info.Mode(), err)
 			// The one session that is allowed must be free again.
 			check.OK(t, c.Run(t.Context(), []string{"true"}, nil, nil, nil))
 			assertNoTemp(t, s.home)

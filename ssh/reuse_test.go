@@ -23,8 +23,7 @@ func TestIdentityOfAWay(t *testing.T) {
 	writeKey(t, other)
 	identity := func(c Config) string {
 		t.Helper()
-		id := must.Get(Identity(t.Context(), c))(t)
-		return id
+		return must.Get(Identity(t.Context(), c))(t)
 	}
 	base := f.Config()
 	first := identity(base)

@@ -125,9 +125,7 @@ func TestConnectionOutlivesCancelledRun(t *testing.T) {
 }
 
 func TestRunDoesNotWaitForWhatACommandLeaves(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	_, files := newServer(t, func(s *server) {
 		s.exec = func(_ context.Context, ch xssh.Channel, _ string) {
 			ch.Write([]byte("out"))
@@ -145,9 +143,7 @@ func TestRunDoesNotWaitForWhatACommandLeaves(t *testing.T) {
 }
 
 func TestRunReportsBrokenWriterAndReader(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	_, files := newServer(t)
 	c := dialTest(t, files)
 	broken := errors.New("disk full")
@@ -213,9 +209,7 @@ func TestCloseEndsRun(t *testing.T) {
 }
 
 func TestSessionRefused(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	_, files := newServer(t, func(s *server) {
 		s.maxSessions = 1
 		s.sessions = 1
@@ -232,9 +226,8 @@ func TestSessionRefused(t *testing.T) {
 func TestAddresses(t *testing.T) {
 	s, files := newServer(t)
 	c := dialTest(t, files)
-	if c.RemoteAddr().String() != s.listen.Addr().String() || c.LocalAddr().(*net.TCPAddr).Port == 0 {
-		t.Errorf("%v → %v", c.LocalAddr(), c.RemoteAddr())
-	}
+	check.That(t, c.RemoteAddr().String() == s.listen.Addr().String() && c.LocalAddr().(*net.TCPAddr).Port != 0,
+		"%v → %v", c.LocalAddr(), c.RemoteAddr())
 }
 
 // TestNosyServer has the server open channels that it must not have. The client refuses each, since

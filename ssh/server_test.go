@@ -285,8 +285,7 @@ func sendExit(ch xssh.Channel, status syscall.WaitStatus) {
 func newSigner(t testing.TB) xssh.Signer {
 	t.Helper()
 	_, private := must.GetTwo(ed25519.GenerateKey(rand.Reader))(t)
-	signer := must.Get(xssh.NewSignerFromKey(private))(t)
-	return signer
+	return must.Get(xssh.NewSignerFromKey(private))(t)
 }
 
 // writeKey writes a new private key, with a passphrase if one is given.
@@ -302,8 +301,7 @@ func writeKey(t testing.TB, path string, passphrase ...string) xssh.Signer {
 	}
 	must.OK(t, err)
 	must.OK(t, os.WriteFile(path, pem.EncodeToMemory(block), 0o600))
-	signer := must.Get(xssh.NewSignerFromKey(private))(t)
-	return signer
+	return must.Get(xssh.NewSignerFromKey(private))(t)
 }
 
 func writeFile(t testing.TB, path, text string) {

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/must"
 	xssh "golang.org/x/crypto/ssh"
 	"golang.org/x/sys/unix"
 )
@@ -142,9 +143,7 @@ func stallingServer(t testing.TB, after, how string) (files *clientFiles, stalle
 // step of a session (§1I: 33 cases). The timeout of the phase ends each, and the error names host
 // and phase.
 func TestStalledServer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	noLeaks(t)
 	var wg sync.WaitGroup
 	for _, point := range stallPoints() {

@@ -21,9 +21,7 @@ import (
 // TestDrivers has the real gorun-gpu load libraries that are not well. Calling what a library lacks
 // would end it with "symbol lookup error".
 func TestDrivers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	lab.Need(t, "cc")
 	dir := driver(t)
 	for name, tt := range map[string]struct{ how, warning string }{

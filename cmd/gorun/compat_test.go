@@ -50,8 +50,7 @@ func quietCall(argv ...string) *invocation {
 
 func mustDialect(t *testing.T, program string) dialect.Dialect {
 	t.Helper()
-	chosen := must.Get(dialect.Choose(program, func(string) (string, bool) { return "", false }))(t)
-	return chosen
+	return must.Get(dialect.Choose(program, func(string) (string, bool) { return "", false }))(t)
 }
 
 func TestHelp(t *testing.T) {

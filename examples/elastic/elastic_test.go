@@ -58,9 +58,7 @@ func (s *shared) Write(p []byte) (int, error) {
 
 // Processes join one after the other, and all learn what one alone does.
 func TestProcessesJoin(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	w := ringtest.NewWorld(t, 1)
 	out := &shared{}
 	ringtest.All(t, 3, func(i int) error {
@@ -101,17 +99,13 @@ func ranksOf(t *testing.T, program string) (pids []int) {
 
 // Ranks are killed one after the other. The survivors continue, and new ranks replace the killed.
 func TestKilledRanksAreReplaced(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	dir := t.TempDir()
 	for _, name := range []string{"gorun", "elastic"} {
 		from := map[string]string{"gorun": "../../cmd/gorun", "elastic": "."}[name]
 		cmd := exec.Command("go", "build", "-o", filepath.Join(dir, name), from)
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build: %v: %s", err, out)
-		}
+		must.Run(t, cmd)
 	}
 	program := filepath.Join(dir, "elastic")
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

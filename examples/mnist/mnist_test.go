@@ -53,9 +53,7 @@ func trainOn(t *testing.T, size int, args ...string) (string, final) {
 }
 
 func TestFourRanksLearn(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	out, last := trainOn(t, 4)
 	check.That(t, last.accuracy >= 96, "accuracy is %v %%", last.accuracy)
 	if lines := strings.Count(out, "\nepoch "); lines != 30 {
@@ -64,9 +62,7 @@ func TestFourRanksLearn(t *testing.T) {
 }
 
 func TestSeedDecidesAll(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	_, first := trainOn(t, 4, "--epochs", "3")
 	if _, second := trainOn(t, 4, "--epochs", "3"); second != first {
 		t.Errorf("with the same seed: %+v, then %+v", first, second)
@@ -77,9 +73,7 @@ func TestSeedDecidesAll(t *testing.T) {
 }
 
 func TestRanksShareTheWorkOfOne(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	for _, batch := range []string{"64", "50"} { // shares that are equal, and that are not
 		_, one := trainOn(t, 1, "--global-batch", batch, "--epochs", "6")
 		_, four := trainOn(t, 4, "--global-batch", batch, "--epochs", "6")

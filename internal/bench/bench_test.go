@@ -56,9 +56,7 @@ func TestRunTimesAndChecksEverySize(t *testing.T) {
 }
 
 func TestEveryTypeAndOperationIsChecked(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, collective := range Collectives() {
 		opts := Options{
 			Collective: collective,
@@ -308,9 +306,7 @@ func TestSegments(t *testing.T) {
 	}
 	s.memory[8*999+3] ^= 4
 	s.memory[0] ^= 1
-	if s.wrong(8) != 2 {
-		t.Errorf("%d wrong, want 2", s.wrong(8))
-	}
+	check.That(t, s.wrong(8) == 2, "%d wrong, want 2", s.wrong(8))
 	if s.phase = 0; s.wrong(8) < 990 {
 		t.Errorf("data in the wrong place: %d wrong", s.wrong(8))
 	}

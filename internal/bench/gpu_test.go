@@ -18,9 +18,7 @@ import (
 // Every collective runs on GPU memory, for which the stand-in libraries use the host's; a wrong
 // result is counted.
 func TestRunOnDevices(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	lab.Need(t, "cc")
 	dir := t.TempDir()
 	must.OK(t, ringtest.Standins("../../ring/internal/nccl/testdata", dir))

@@ -88,9 +88,7 @@ func TestHorovodrunCallsRanksWhenAHostIsFound(t *testing.T) {
 	p.exit(3, "a0") // before it is ready
 	p.expect("epoch 5: b0")
 	p.join()
-	if p.d.Phase() != Working || len(p.plan.Members) != 1 {
-		t.Errorf("phase %v, plan %+v", p.d.Phase(), p.plan)
-	}
+	check.That(t, p.d.Phase() == Working && len(p.plan.Members) == 1, "phase %v, plan %+v", p.d.Phase(), p.plan)
 }
 
 func TestHorovodrunCountsEveryReset(t *testing.T) {

@@ -56,10 +56,7 @@ func (p *play) step(e Event) {
 
 func (p *play) hosts(list string) {
 	p.t.Helper()
-	hosts, err := Parse("list", []byte(strings.ReplaceAll(list, ",", "\n")), 1)
-	if err != nil {
-		p.t.Fatal(err)
-	}
+	hosts := must.Get(Parse("list", []byte(strings.ReplaceAll(list, ",", "\n")), 1))(p.t)
 	p.step(Hosts{hosts})
 }
 

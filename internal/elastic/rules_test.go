@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -330,9 +331,8 @@ func TestFailingNewHostDoesNotEndAWorkingJob(t *testing.T) {
 		p.wait(5 * time.Second)
 		p.exit(127, "b0")
 	}
-	if p.end != nil || p.d.host("b").asides == 0 {
-		t.Errorf("end %v, b was set aside %d times", p.end, p.d.host("b").asides)
-	}
+	check.That(t, p.end == nil && p.d.host("b").asides != 0,
+		"end %v, b was set aside %d times", p.end, p.d.host("b").asides)
 }
 
 func TestResetLimit(t *testing.T) {

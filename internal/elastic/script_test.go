@@ -58,9 +58,7 @@ func TestScriptThatCannotBeRun(t *testing.T) {
 
 // Run kills all processes of the script's group, however the script ends.
 func TestScriptLeavesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	for _, end := range []string{"exit 0", "exit 1", "wait", "sleep 1000"} {
 		pids := filepath.Join(t.TempDir(), "pids")
@@ -102,9 +100,7 @@ func isGone(pid int) bool {
 
 // A process that left the group keeps the output open; Run does not wait for it.
 func TestScriptWhoseChildEscaped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "pid")
 	out, err := script(t, "#!/bin/sh\nsetsid sh -c 'echo $$ >"+file+"; echo a; exec sleep 30' &\nwhile [ ! -s "+file+

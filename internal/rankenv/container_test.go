@@ -91,8 +91,6 @@ func TestPrefixedNamesOfAnOuterJobAreStale(t *testing.T) {
 	for name, want := range map[string]bool{"APPTAINERENV_RANK": true, "SINGULARITYENV_GORUN_TOKEN": true,
 		"APPTAINERENV_PMI_RANK": true,
 		"APPTAINERENV_A":        false, "SINGULARITYENV_LD_LIBRARY_PATH": false} {
-		if Stale(name) != want {
-			t.Errorf("%s: %v", name, !want)
-		}
+		check.That(t, Stale(name) == want, "%s: %v", name, !want)
 	}
 }

@@ -214,9 +214,7 @@ func TestRankFilesOfOtherNames(t *testing.T) {
 		expectFiles(t, dir, want)
 		_, err := os.Stat(filepath.Join(dir, "out", "index.json"))
 		check.That(t, (err == nil) == (own != ""), "with the folder %q the index is there: %v", own, err == nil)
-		if f.Log(1) == "" || f.Log(0) != as(0, 2) {
-			t.Errorf("logs %q and %q", f.Log(0), f.Log(1))
-		}
+		check.That(t, f.Log(1) != "" && f.Log(0) == as(0, 2), "logs %q and %q", f.Log(0), f.Log(1))
 	}
 }
 

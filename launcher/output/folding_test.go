@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 )
 
@@ -31,9 +32,7 @@ func TestPrinterFoldsLines(t *testing.T) {
 			how := Printing{Prefix: rankPrefix, Cut: "~", Last: "~\n"}
 			how.Fold = fold
 			got, _ := playSteps(t, how, tc.steps)
-			if got != tc.want {
-				t.Errorf("%s\n got %q\nwant %q", tc.steps, got, tc.want)
-			}
+			check.Equal(t, got, tc.want, tc.steps)
 		})
 	}
 }
@@ -51,9 +50,7 @@ func TestPrinterFoldsForAMoment(t *testing.T) {
 		p.Add(wire.OutputStream(5, 1), []byte("a\n"), ignore)
 		time.Sleep(250 * time.Millisecond)
 		synctest.Wait()
-		if w.String() != "5> a\n" {
-			t.Errorf("after 250 ms: %q", w.String())
-		}
+		check.Equal(t, w.String(), "5> a\n", "after 250 ms")
 		p.Close()
 	})
 }

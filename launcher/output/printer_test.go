@@ -223,9 +223,8 @@ func TestPrinterHoldsCreditWhileTheTerminalIsStuck(t *testing.T) {
 		mu.Unlock()
 		close(w.Release)
 		p.Close()
-		if credit != sent || w.Text.Len() != sent {
-			t.Errorf("%d written and %d of credit returned, want %d", w.Text.Len(), credit, sent)
-		}
+		check.That(t, credit == sent && w.Text.Len() == sent,
+			"%d written and %d of credit returned, want %d", w.Text.Len(), credit, sent)
 	})
 }
 

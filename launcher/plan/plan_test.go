@@ -225,9 +225,8 @@ func checkPlan(t *testing.T, plan Plan, hosts []hostfile.Host, shares, of []int)
 			if r != want || of[r.Rank] != i || local > 0 && r.Rank <= p.Ranks[local-1].Rank {
 				t.Fatalf("got %+v on host %d, want %+v on host %d, in order", r, i, want, of[r.Rank])
 			}
-			if plan.Host(r.Rank).Name != h.Name {
-				t.Fatalf("host(%d) is %s, want %s", r.Rank, plan.Host(r.Rank).Name, h.Name)
-			}
+			must.That(t, plan.Host(r.Rank).Name == h.Name,
+				"host(%d) is %s, want %s", r.Rank, plan.Host(r.Rank).Name, h.Name)
 			cross[local]++
 			seen++
 		}
@@ -282,9 +281,8 @@ func TestMaxSlotsHintIsTrue(t *testing.T) {
 	_, err := New(hosts, Request{NP: 8})
 	var few *SlotsError
 	must.That(t, errors.As(err, &few), "%v", err)
-	if few.NP != 8 || !strings.Contains(few.Hint(), "at most -np 5,") {
-		t.Errorf("%v; %s; but 5 ranks have room", err, few.Hint())
-	}
+	check.That(t, few.NP == 8 && strings.Contains(few.Hint(), "at most -np 5,"),
+		"%v; %s; but 5 ranks have room", err, few.Hint())
 	if _, err := New(hosts, Request{NP: 5}); err != nil {
 		t.Errorf("5 ranks: %v", err)
 	}

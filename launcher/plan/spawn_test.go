@@ -28,7 +28,6 @@ func TestSpawnedRanksBelongToOneHost(t *testing.T) {
 			t.Errorf("rank %d is of %s", rank, h.Name)
 		}
 	}
-	if len(p.Numbers()) != 3 || p.Hosts[0].RankList() != "ranks 0-1" {
-		t.Errorf("the plan has %d ranks, %s", len(p.Numbers()), p.Hosts[0].RankList())
-	}
+	check.That(t, len(p.Numbers()) == 3 && p.Hosts[0].RankList() == "ranks 0-1",
+		"the plan has %d ranks, %s", len(p.Numbers()), p.Hosts[0].RankList())
 }

@@ -104,9 +104,7 @@ func TestOutboxGivesCreditInSteps(t *testing.T) {
 			got[2][0] != creditStep+1 {
 			t.Errorf("credit came as %v", got)
 		}
-		if o.owed[1] != creditStep/2 {
-			t.Errorf("%d bytes are owed, want %d", o.owed[1], creditStep/2)
-		}
+		check.That(t, o.owed[1] == creditStep/2, "%d bytes are owed, want %d", o.owed[1], creditStep/2)
 	})
 }
 

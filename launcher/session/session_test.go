@@ -172,9 +172,7 @@ func TestOpenSessionSaysWhyThereIsNoAgent(t *testing.T) {
 				if took := time.Since(began); took != tc.took {
 					t.Errorf("took %v, want %v", took, tc.took)
 				}
-				if isNoAgent(err) != tc.next {
-					t.Errorf("isNoAgent(%v) = %v", err, !tc.next)
-				}
+				check.That(t, isNoAgent(err) == tc.next, "isNoAgent(%v) = %v", err, !tc.next)
 			})
 		})
 	}

@@ -54,9 +54,7 @@ func putInCache(path string, mode os.FileMode) error {
 }
 
 func TestStartScriptRunsOnlyWhatNobodyElseCanChange(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	asRoot := os.Getuid() == 0
 	for _, tc := range []struct {
 		name string

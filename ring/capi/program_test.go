@@ -26,9 +26,7 @@ func TestThreads(t *testing.T) {
 
 // A rank that is killed is named by the errors of the others.
 func TestKilledRank(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	out, code := ranks(t, 3, nil, compile(t, "c", "peer.c"))
 	check.That(t, code != 0 && strings.Count(out, "all right") == 2, "exit code %d\n%s", code, out)
 }

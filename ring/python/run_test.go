@@ -38,9 +38,8 @@ func TestTaskAlone(t *testing.T) {
 	needs(t, "pickle")
 	cmd := exec.CommandContext(t.Context(), interpreter, "-m", "gorun._task")
 	out, _ := cmd.CombinedOutput()
-	if cmd.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "part of gorun.run()") {
-		t.Errorf("exit code %d: %s", cmd.ProcessState.ExitCode(), out)
-	}
+	check.That(t, cmd.ProcessState.ExitCode() == 2 && strings.Contains(string(out), "part of gorun.run()"),
+		"exit code %d: %s", cmd.ProcessState.ExitCode(), out)
 }
 
 // What a rank sends is data, and concerns its own result only.

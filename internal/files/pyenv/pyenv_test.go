@@ -44,8 +44,7 @@ func newEnv(t *testing.T) string {
 
 func scan(t *testing.T, dir string) *Env {
 	t.Helper()
-	e := must.Get(Scan(dir))(t)
-	return e
+	return must.Get(Scan(dir))(t)
 }
 
 func offer(e *Env, ask bool) wire.Offer {

@@ -35,9 +35,7 @@ func newSite(t *testing.T) *site {
 // must ends the test with the first error.
 func (s *site) must(errs ...error) {
 	s.t.Helper()
-	if err := errors.Join(errs...); err != nil {
-		s.t.Fatal(err)
-	}
+	must.OK(s.t, errors.Join(errs...))
 }
 
 func (s *site) write(name, text string) {
@@ -401,9 +399,7 @@ func TestTransferThatIsCutOff(t *testing.T) {
 }
 
 func TestCopyIsChangedByOneAtATime(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	s := newSite(t)
 	s.write(s.local("a"), "text")
 	s.mustStage()

@@ -38,13 +38,12 @@ func FuzzReceive(f *testing.F) {
 		return b.Bytes()
 	}
 	offer := func(entries ...Entry) []byte {
-		text := must.Get(json.Marshal(Offer{
+		return must.Get(json.Marshal(Offer{
 			Copy:    "c-1",
 			Machine: "m",
 			Dir:     "/d",
 			Entries: entries,
 		}))(f)
-		return text
 	}
 	for _, seed := range [][2][]byte{
 		{offer(file("a", 4, 1)), archive("a")},

@@ -33,9 +33,7 @@ func TestNothingIsStagedWhereOthersCanWrite(t *testing.T) {
 // TestRemovalFollowsNoLinks removes a folder while another process replaces a part of it with a
 // link to the user's files.
 func TestRemovalFollowsNoLinks(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	files := fstest.MapFS{"a/file": {}, "b/c/file": {}, "b/d/file": {}}
 	base := t.TempDir()
 	canary := t.TempDir()

@@ -32,8 +32,7 @@ echo '{"devices": [{"index": 0, "bus_id": "0000:07:00.0", "nvlinks": {"2": 4}}, 
 // packed is a program as it is sent.
 func packed(t testing.TB, program string) []byte {
 	t.Helper()
-	text := must.Get(memexec.Pack([]byte(program)))(t)
-	return text
+	return must.Get(memexec.Pack([]byte(program)))(t)
 }
 
 // lay makes files of a root, which an agent in a process of its own can read.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -28,9 +29,7 @@ const timeout = 20 * time.Second
 // slow runs a test that takes seconds in parallel with others, and skips it with -short.
 func slow(t *testing.T) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 }
 
@@ -277,9 +276,8 @@ func (h *host) finish() map[int]wire.Exit {
 	h.t.Helper()
 	h.until("done", func() bool { return h.done })
 	h.stop()
-	if h.code != 0 || !errors.Is(h.err, io.EOF) {
-		h.t.Errorf("the guard ended with %d, the frames with %v", h.code, h.err)
-	}
+	check.That(h.t, h.code == 0 && errors.Is(h.err, io.EOF),
+		"the guard ended with %d, the frames with %v", h.code, h.err)
 	return maps.Clone(h.exits)
 }
 
@@ -320,9 +318,8 @@ func (h *host) frame(f wire.Frame) error {
 		return err
 	case wire.TypeNeed:
 		return wire.Handle(f, func(need wire.Need) error {
-			if need.OpenMPI4 == (h.mpi.OpenMPI4 == nil) || need.PMIx == (h.mpi.PMIx == nil) {
-				h.t.Errorf("the agent asks for %+v", need)
-			}
+			check.That(h.t, need.OpenMPI4 != (h.mpi.OpenMPI4 == nil) && need.PMIx != (h.mpi.PMIx == nil),
+				"the agent asks for %+v", need)
 			h.tell(wire.TypeMPI, h.mpi)
 			return nil
 		})

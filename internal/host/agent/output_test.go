@@ -94,9 +94,7 @@ func (s *sink) paused() int {
 
 // TestPumpReportsPauses checks that a pause is reported once, and only within a line.
 func TestPumpReportsPauses(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	p, into, s, ended := startPump(t, pumpBuffer)
 	for i, text := range []string{"line\nname? ", "bar\r", "\n", "last"} {
 		must.Get(into.WriteString(text))(t)
@@ -168,9 +166,8 @@ func TestPumpCarriesEveryByte(t *testing.T) {
 		into.Close()
 		wait(t, ended, "the pump's end")
 		<-s.done
-		if !bytes.Equal(s.data.Bytes(), data) || !errors.Is(s.err, io.EOF) {
-			t.Errorf("buffer %d: %d bytes of %d, %v", buffer, s.data.Len(), len(data), s.err)
-		}
+		check.That(t, bytes.Equal(s.data.Bytes(), data) && errors.Is(s.err, io.EOF),
+			"buffer %d: %d bytes of %d, %v", buffer, s.data.Len(), len(data), s.err)
 		check.OK(t, p.credit.Add(s.cost), "buffer", buffer, "the pump had more credit left than its frames cost")
 		check.That(t, p.credit.Add(1) != nil, "buffer %d: the pump took more credit than its frames cost", buffer)
 	}
@@ -189,9 +186,7 @@ func TestPumpDeliversWhatIsInThePipe(t *testing.T) {
 	must.OK(t, p.credit.Add(wire.Window))
 	wait(t, ended, "the cut")
 	<-s.done
-	if s.data.Len() != total {
-		t.Errorf("%d bytes of %d", s.data.Len(), total)
-	}
+	check.That(t, s.data.Len() == total, "%d bytes of %d", s.data.Len(), total)
 }
 
 // A rank that prints its last words must not die of it, nor wait.

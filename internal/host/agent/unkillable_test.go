@@ -77,9 +77,8 @@ func TestUnkillableProcessesAreNamed(t *testing.T) {
 			<-h.gone
 			put(t, "THAWED", group, "freezer.state") // SIGKILL has waited for it
 			h.stop()
-			if h.code == 0 || !strings.Contains(h.said(), "cannot be killed") {
-				t.Errorf("the guard ended with %d and said %q", h.code, h.said())
-			}
+			check.That(t, h.code != 0 && strings.Contains(h.said(), "cannot be killed"),
+				"the guard ended with %d and said %q", h.code, h.said())
 			next := startHost(t) // which finds the empty group
 			next.run(script(1, "exit 0"))
 			next.finish()
@@ -130,9 +129,7 @@ func TestForkBombIsBounded(t *testing.T) {
 // most 5 zombies are there at any time, and 5 % of a core for the agent; the bounds are for a
 // machine that is busy.
 func TestOrphansAreReaped(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	h := running(t, script(1, `echo go; while :; do (: & : & : & : &); done`))
 	h.awaitOutput(2)
 	most := 0

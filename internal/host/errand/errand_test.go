@@ -99,23 +99,16 @@ func (h *fakeHost) signal(rank int, s syscall.Signal) bool {
 
 func (h *fakeHost) ask(a wire.Ask) {
 	h.t.Helper()
-	if err := h.tryAsk(a); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, h.tryAsk(a))
 }
 
 func (h *fakeHost) tell(what wire.Tell, data []byte) {
 	h.t.Helper()
-	if err := h.tryTell(what, data); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, h.tryTell(what, data))
 }
 
 func (h *fakeHost) tryAsk(a wire.Ask) error {
-	text, err := json.Marshal(a)
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(a))(h.t)
 	return h.server.Frame(wire.Frame{Type: wire.TypeAsk, Payload: text})
 }
 
@@ -130,9 +123,7 @@ func (h *fakeHost) told() (errand uint32, what wire.Tell, data []byte) {
 	if err == nil {
 		what, data, err = f.Tell()
 	}
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, err)
 	return f.Stream, what, data
 }
 
@@ -148,9 +139,7 @@ func (h *fakeHost) result() (out, errs string, end wire.ErrandEnd) {
 			n := uint32(wire.Cost(len(data)))
 			h.tell(wire.TellCredit, []byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 		case wire.TellEnd:
-			if err := json.Unmarshal(data, &end); err != nil {
-				h.t.Fatal(err)
-			}
+			must.OK(h.t, json.Unmarshal(data, &end))
 			return bufs[0].String(), bufs[1].String(), end
 		}
 	}

@@ -21,16 +21,12 @@ func (h *fakeHost) next(text *bytes.Buffer) (all []wire.Reading) {
 		if err != nil {
 			text.Write(line)
 			_, what, data := h.told()
-			if what != wire.TellOut {
-				h.t.Fatalf("told %d %s", what, data)
-			}
+			must.That(h.t, what == wire.TellOut, "told %d %s", what, data)
 			text.Write(data)
 			continue
 		}
 		var r wire.Reading
-		if err := json.Unmarshal(line, &r); err != nil {
-			h.t.Fatal(err)
-		}
+		must.OK(h.t, json.Unmarshal(line, &r))
 		if all = append(all, r); r.Host != nil {
 			return all
 		}

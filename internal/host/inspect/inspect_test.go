@@ -126,9 +126,7 @@ func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	said := bufio.NewReader(out)
 	await := func() {
-		if _, err := said.ReadString('\n'); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(said.ReadString('\n'))(t)
 	}
 	await()
 	p, err := contain.ReadProcess(cmd.Process.Pid)

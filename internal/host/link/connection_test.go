@@ -82,6 +82,5 @@ func TestConnectionIsNotThere(t *testing.T) {
 }
 
 func openFiles(t *testing.T) []os.DirEntry {
-	entries := must.Get(os.ReadDir("/proc/self/fd"))(t)
-	return entries
+	return must.Get(os.ReadDir("/proc/self/fd"))(t)
 }

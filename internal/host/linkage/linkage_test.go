@@ -47,9 +47,7 @@ func TestClassify(t *testing.T) {
 func TestKnownLibraries(t *testing.T) {
 	for name, want := range map[string]bool{"libc.so.6": false, "libstdc++.so.6": false, "libpython3.11.so.1.0": false,
 		"libmpi.so.40": true, "liblammps.so.0": true} {
-		if unknown(name) != want {
-			t.Errorf("unknown(%s) is %v", name, !want)
-		}
+		check.That(t, unknown(name) == want, "unknown(%s) is %v", name, !want)
 	}
 }
 

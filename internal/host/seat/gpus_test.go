@@ -321,8 +321,7 @@ func TestSentProgramIsNotKept(t *testing.T) {
 
 func TestInventoryOfTheHost(t *testing.T) {
 	pack := func(script string) []byte {
-		text := must.Get(memexec.Pack([]byte("#!/bin/sh\n" + script)))(t)
-		return text
+		return must.Get(memexec.Pack([]byte("#!/bin/sh\n" + script)))(t)
 	}
 	tmp := t.TempDir()
 	t.Setenv("TMPDIR", tmp)

@@ -68,8 +68,6 @@ func TestHostsThatLead(t *testing.T) {
 	job := wire.Job{Shares: []int{2, 2}}
 	for rank, want := range []bool{true, false, true, false} {
 		job.Ranks = []wire.Rank{{Rank: rank}}
-		if leads(job) != want {
-			t.Errorf("the host of rank %d leads: %v", rank, !want)
-		}
+		check.That(t, leads(job) == want, "the host of rank %d leads: %v", rank, !want)
 	}
 }

@@ -101,8 +101,7 @@ func portForOthers() int {
 // startMPI serves MPI programs without PMI_PORT.
 func startMPI(t *testing.T, job wire.Job) *mpi {
 	t.Helper()
-	m := must.Get(newMPI(job, nil, false, func(wire.Type, any) {}, func(int) {}))(t)
-	return m
+	return must.Get(newMPI(job, nil, false, func(wire.Type, any) {}, func(int) {}))(t)
 }
 
 // full is a listener of a process that has no descriptors left.

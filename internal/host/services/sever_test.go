@@ -15,9 +15,7 @@ import (
 // Connections of another process that have a published address at either end are cut; others, and
 // those that accept them, are not.
 func TestSever(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	listen := func() *net.TCPListener {
 		l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		t.Cleanup(func() { l.Close() })

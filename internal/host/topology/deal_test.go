@@ -25,9 +25,8 @@ func TestReadCaches(t *testing.T) {
 		"L3 caches: %v, %v", sets, err)
 	bare := box(2, 2, 2, 1)
 	bare.readCaches(tree(""))
-	if bare.Count(L2) != 8 || bare.Count(L3) != 2 {
-		t.Errorf("without caches: %d of level 2, %d of level 3; want cores and sockets", bare.Count(L2), bare.Count(L3))
-	}
+	check.That(t, bare.Count(L2) == 8 && bare.Count(L3) == 2,
+		"without caches: %d of level 2, %d of level 3; want cores and sockets", bare.Count(L2), bare.Count(L3))
 }
 
 func TestPickCores(t *testing.T) {

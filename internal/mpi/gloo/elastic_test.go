@@ -251,9 +251,7 @@ func TestElasticEpochs(t *testing.T) {
 // A process whose epoch never begins finds no other; one that asks for an epoch after the job's end
 // does not live on.
 func TestElasticEnds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	s := newStore()
 	late := newMember(t, s, 1)

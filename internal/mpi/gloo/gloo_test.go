@@ -223,9 +223,7 @@ func atOnce(int) time.Duration { return 0 }
 // All ranks find all others, whatever their number, and again when Horovod is shut down and begun
 // anew.
 func TestRendezvous(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	for _, tc := range [][2]int{{1, 1}, {2, 1}, {2, 2}, {6, 3}, {12, 4}, {16, 16}, {128, 32}} {
 		t.Run(fmt.Sprintf("%d ranks, %d a host", tc[0], tc[1]), func(t *testing.T) {
 			w := newWorld(t, tc[0], tc[1])

@@ -94,9 +94,7 @@ func FuzzRecords(f *testing.F) {
 
 // A peer that is not admitted gets no byte, a silent one loses its place, and ranks are served.
 func TestStrangers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	ctx, cancel := context.WithCancel(context.Background())
 	host := NewHost(ctx, newStore())

@@ -206,9 +206,7 @@ func (s *listener) registration() []byte {
 
 // Rank 0 is told to leave an epoch until it has, whenever it says where; others are not told.
 func TestNotices(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	s := newStore()
 	root := newMember(t, s, 1)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // sockaddr is where a rank awaits another.
@@ -29,9 +30,7 @@ func sockaddr(addr netip.AddrPort, seq uint64) []byte {
 // When an epoch fails, the connections of a process that has found the others are severed, once it
 // had time to begin: those from where it awaits them, and to where each awaits it.
 func TestSever(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	const plain = ^uint64(0)
 	ends := func(texts ...string) (records []byte) {
 		for i, text := range texts {
@@ -97,9 +96,7 @@ func wantSevered(t *testing.T, m *member, want ...string) {
 
 // A process that has left an epoch has no connections of it.
 func TestSeverLate(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	a := newMember(t, newStore(), 1)
 	w := oneHost(a)

@@ -14,9 +14,7 @@ import (
 // send sends a message of PMI-2; receive compares the next one.
 func (j *job) send(rank int, message string) {
 	j.t.Helper()
-	if _, err := io.WriteString(j.conns[rank], (&pmi2Codec{}).frame(message)); err != nil {
-		j.t.Fatal(err)
-	}
+	must.Get(io.WriteString(j.conns[rank], (&pmi2Codec{}).frame(message)))(j.t)
 }
 
 func (j *job) receive(rank int, want string) {

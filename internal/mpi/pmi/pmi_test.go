@@ -133,9 +133,7 @@ func newJob(t *testing.T, perHost ...int) *job {
 
 func (j *job) say(rank int, line string) {
 	j.t.Helper()
-	if _, err := io.WriteString(j.conns[rank], line+"\n"); err != nil {
-		j.t.Fatal(err)
-	}
+	must.Get(io.WriteString(j.conns[rank], line+"\n"))(j.t)
 }
 
 func (j *job) hear(rank int, want string) {
@@ -273,9 +271,7 @@ func TestAbort(t *testing.T) {
 // Over PMI_PORT a rank says first who it is, with PMI-2 in its second message; nobody may be a rank
 // that is somebody already.
 func TestStrangers(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	host := unidentified()
 	conn, lines, _ := connect(t, host, "cmd=initack pmiid=1\n")
 	for _, want := range []string{"cmd=initack", "cmd=set size=2", "cmd=set rank=1", "cmd=set debug=0"} {

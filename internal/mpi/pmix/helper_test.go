@@ -144,10 +144,8 @@ const pmixString = 3
 func TestHelperUnpacksPlainValuesOnly(t *testing.T) {
 	program := builtHelper(t)
 	client := filepath.Join(t.TempDir(), "client")
-	if out, err := exec.Command("sh", "-c", `cc -o "$0" testdata/client.c $(pkg-config --cflags --libs pmix)`,
-		client).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	must.Run(t, exec.Command("sh", "-c", `cc -o "$0" testdata/client.c $(pkg-config --cflags --libs pmix)`,
+		client))
 	s := startSanitized(t, program)
 	layout := layoutOf(t, 1)
 	must.OK(t, layout.frame(layout.byHost()).send(s))

@@ -139,18 +139,14 @@ func (h *helper) send(k kind, numbers []int, texts ...string) {
 
 func (h *helper) put(f frame) {
 	h.t.Helper()
-	if err := f.send(h); err != nil {
-		h.t.Fatal(err)
-	}
+	must.OK(h.t, f.send(h))
 }
 
 // next returns what the server sends, which must be of that kind.
 func (h *helper) next(k kind) *message {
 	h.t.Helper()
 	m, err := receive(h)
-	if err != nil || m.kind != k {
-		h.t.Fatalf("a message of type %q, %v; want %q", m.kind, err, k)
-	}
+	must.That(h.t, err == nil && m.kind == k, "a message of type %q, %v; want %q", m.kind, err, k)
 	return &m
 }
 
@@ -168,9 +164,7 @@ func (h *helper) begun() (m *message, texts []string) {
 func (h *helper) answered(id int) (status, string) {
 	h.t.Helper()
 	m := h.next(answer)
-	if got := m.number(); got != id {
-		h.t.Fatalf("an answer to %d, want %d", got, id)
-	}
+	must.Equal(h.t, m.number(), id, "an answer to")
 	return status(m.number()), string(m.text())
 }
 

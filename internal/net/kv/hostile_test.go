@@ -115,9 +115,7 @@ func TestServerRefusesAllAlike(t *testing.T) {
 
 // Requests whose body never comes end in time; other requests go on.
 func TestServerCutsOffSlowBodies(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	t.Parallel()
 	d, _ := openTestServer(t, 1)
 	conn := must.Get(net.Dial("tcp", d.Addr()))(t)
@@ -171,9 +169,7 @@ func TestPendingConnectionsOfAllRanksStay(t *testing.T) {
 // TestServerUnderFlood: another user of the host opens connections as fast as it can, some with
 // garbage, some silent. The ranks' requests go on, and memory stays.
 func TestServerUnderFlood(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	d, _ := openTestServer(t, 2)
 	if code, _ := ask(t, d, "token0", "PUT", "/v1/kv/a", "value"); code != 204 {
 		t.Fatal(code)

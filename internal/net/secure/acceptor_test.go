@@ -63,9 +63,7 @@ func (f *forming) dial() net.Conn {
 			break
 		}
 	}
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, err)
 	f.t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -75,13 +73,9 @@ func (f *forming) finish() {
 	f.t.Helper()
 	zero := meet(f.t, 0, 1, nil, []netip.AddrPort{f.addr})
 	conns, err := zero.Dial(testContext(f.t), 1)
-	if err != nil {
-		f.t.Fatalf("rank 0 cannot join: %v", err)
-	}
+	must.OK(f.t, err, "rank 0 cannot join")
 	<-f.done
-	if f.err != nil {
-		f.t.Fatal(f.err)
-	}
+	must.That(f.t, f.err == nil, "%v", f.err)
 	ends := [2]*Conn{conns[0], f.conns[0]}
 	for i, text := range []string{"hello", "world"} {
 		got := make([]byte, len(text))
@@ -96,9 +90,7 @@ func (f *forming) finish() {
 		f.t.Error("the port is still open after all ranks have joined")
 	}
 	for _, c := range ends {
-		if err := c.Close(); err != nil {
-			f.t.Error(err)
-		}
+		check.OK(f.t, c.Close())
 	}
 	zero.Close()
 	f.endpoint.Close()
@@ -115,8 +107,7 @@ func nothing(t testing.TB, conn net.Conn) {
 
 func handshakerOf(t testing.TB, self Identity) *handshaker {
 	t.Helper()
-	s := must.Get(newHandshaker(self, 1))(t)
-	return s
+	return must.Get(newHandshaker(self, 1))(t)
 }
 
 // Programs of another protocol, and ranks with another key or identity. S1 and part of S4 of the

@@ -114,9 +114,7 @@ func TestAuthenticatorUnderFlood(t *testing.T) {
 	c := newClub(t, 3, true)
 	recorded := &recorder{ReadWriter: tape{bytes.NewReader(nil)}}
 	_ = c.members[0].handshaker.dial(recorded, 1, 0)
-	if recorded.sent.Len() != helloSize+macSize {
-		t.Fatalf("%d bytes are recorded", recorded.sent.Len())
-	}
+	must.That(t, recorded.sent.Len() == helloSize+macSize, "%d bytes are recorded", recorded.sent.Len())
 	for range 2 * admit.MaxPending {
 		conn := must.Get(net.Dial("tcp", c.addrs[1]))(t)
 		t.Cleanup(func() { conn.Close() })

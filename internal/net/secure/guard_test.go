@@ -118,8 +118,7 @@ func sealedPair(t testing.TB) (sender *tls.Conn, out *wire, receiver *tls.Conn, 
 
 func newTestCredentials(t testing.TB) *Credentials {
 	t.Helper()
-	c := must.Get(NewCredentials(NewSeed()))(t)
-	return c
+	return must.Get(NewCredentials(NewSeed()))(t)
 }
 
 // forge changes the data on its way from out to in and repairs the checksums, which detect

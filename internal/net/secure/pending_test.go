@@ -13,14 +13,13 @@ import (
 	"github.com/gorun/gorun/internal/net/admit"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A peer that sends nothing, or a byte now and then, is closed when its handshake times
 // out. R20 of the fault matrix.
 func TestSlowHandshakeTimesOut(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	f := formWithin(t, time.Second)
 	silent := f.dial()
 	slow := f.dial()
@@ -40,9 +39,7 @@ func TestSlowHandshakeTimesOut(t *testing.T) {
 // how many, and the largest number of them that was pending at once.
 func flood(f *forming) (many, most int) {
 	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		f.t.Fatal(err)
-	}
+	must.OK(f.t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	many = int(min(10_000, limit.Cur-2*admit.MaxPending)) // this process holds both ends
 	for i := range many {
 		conn := f.dial()
@@ -59,9 +56,7 @@ func flood(f *forming) (many, most int) {
 // While a rank waits for another one, ten thousand half-open connections arrive. The rank
 // holds 256 of them at most, and the other rank joins. R20 of the fault matrix.
 func TestTenThousandHalfOpenConnections(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	f := formWithin(t, time.Hour) // none ends by its timeout
 	before := descriptors(t)
 	many, most := flood(f)

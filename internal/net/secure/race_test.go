@@ -34,9 +34,7 @@ func TestRace(t *testing.T) {
 		}
 		return entrant{i, &closed}, nil
 	})
-	if index != 2 || won.number != 2 || closed.Load() != 1 {
-		t.Errorf("number %d won, %d closed", index, closed.Load())
-	}
+	check.That(t, index == 2 && won.number == 2 && closed.Load() == 1, "number %d won, %d closed", index, closed.Load())
 
 	_, index, errs := Race(t.Context(), 2, func(_ context.Context, i int, _ func()) (entrant, error) {
 		return entrant{}, refused

@@ -45,8 +45,7 @@ func carried(t *testing.T, typ Type, message any) Frame {
 	t.Helper()
 	var stream bytes.Buffer
 	must.OK(t, NewWriter(&stream).SendMessage(typ, message))
-	f := must.Get(NewReader(&stream).Next())(t)
-	return f
+	return must.Get(NewReader(&stream).Next())(t)
 }
 
 func TestMessagesKeepEveryByte(t *testing.T) {

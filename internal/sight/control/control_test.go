@@ -288,9 +288,7 @@ func TestOutputReachesReadersAndLog(t *testing.T) {
 		got.Write(r.Data)
 	}
 	check.OK(t, s.Close())
-	if got.String() != want.String() {
-		t.Errorf("read %d bytes, want %d", got.Len(), want.Len())
-	}
+	check.That(t, got.String() == want.String(), "read %d bytes, want %d", got.Len(), want.Len())
 	var kept bytes.Buffer
 	if _, err := ReadLog(s.Job().Log, 0, func(r Record) error {
 		kept.Write(r.Data)

@@ -168,8 +168,7 @@ func TestMoreTensorsThanRoom(t *testing.T) {
 	read := func() Snapshot {
 		reader := must.Get(Open(os.Getpid()))(t)
 		defer reader.Close()
-		s := must.Get(reader.Read())(t)
-		return s
+		return must.Get(reader.Read())(t)
 	}
 	if s := read(); s.Pending != 3*tensors || len(s.Tensors) != tensors {
 		t.Errorf("%d tensors, %d shown", s.Pending, len(s.Tensors))

@@ -13,9 +13,7 @@ const interpreter = "/usr/bin/python3"
 
 // The decisions of check.py: comparing inventories, reading outputs, timeouts and verdicts.
 func TestPureParts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	lab.Need(t, interpreter)
 	cmd := exec.Command(interpreter, "-B", "-m", "unittest", "-q", "test_check")
 	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "OK") {

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/launcher/output/fold"
 )
 
@@ -65,9 +67,7 @@ func TestFolder(t *testing.T) {
 			}
 			at = "end"
 			f.Flush()
-			if text := strings.Join(got, " "); text != c.out {
-				t.Errorf("%s\n got %s\nwant %s", c.in, text, c.out)
-			}
+			check.Equal(t, strings.Join(got, " "), c.out, c.in)
 		})
 	}
 }
@@ -98,16 +98,14 @@ func TestFolderKeepsAllLines(t *testing.T) {
 			f.Due(now)
 			if random.IntN(50) == 0 {
 				f.Release(rank)
-				if !slices.Equal(written[rank], came[rank]) {
-					t.Fatalf("seed %d: lines of rank %d wait after their release", seed, rank)
-				}
+				must.That(t, slices.Equal(written[rank], came[rank]),
+					"seed %d: lines of rank %d wait after their release", seed, rank)
 			}
 		}
 		f.Flush()
 		for rank := range size {
-			if !slices.Equal(written[rank], came[rank]) {
-				t.Fatalf("seed %d, rank %d: wrote %q of %q", seed, rank, written[rank], came[rank])
-			}
+			must.That(t, slices.Equal(written[rank], came[rank]),
+				"seed %d, rank %d: wrote %q of %q", seed, rank, written[rank], came[rank])
 		}
 	}
 }
@@ -120,16 +118,10 @@ func TestFolderIsBounded(t *testing.T) {
 	for i := range 100_000 {
 		text := fmt.Appendf(nil, "%d%s\n", i, strings.Repeat("x", i%2000))
 		waiting += len(text)
-		if !f.Add(0, 1, text, now, now) {
-			t.Fatal("a short line was refused")
-		}
-		if waiting > 1<<20 {
-			t.Fatalf("%d bytes wait", waiting)
-		}
+		must.That(t, f.Add(0, 1, text, now, now), "a short line was refused")
+		must.That(t, waiting <= 1<<20, "%d bytes wait", waiting)
 	}
-	if f.Add(0, 1, make([]byte, 100_000), now, now) {
-		t.Fatal("a long line waits")
-	}
+	must.That(t, !f.Add(0, 1, make([]byte, 100_000), now, now), "a long line waits")
 }
 
 // BenchmarkFolder is the cost of a line where 256 ranks print the same lines in turns.

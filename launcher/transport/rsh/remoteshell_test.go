@@ -144,9 +144,8 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 		var hinter interface{ Hint() string }
 		check.That(t, tc.hint == "" || errors.As(err, &hinter) && strings.Contains(hinter.Hint(), tc.hint),
 			"%s %s: hint %v", tc.program, tc.host, hinter)
-		if strings.ContainsAny(err.Error(), "\n\x00\u2028") || len(err.Error()) > 2*wordsSize {
-			t.Errorf("%s: more than a line, or %d bytes: %.1000q", tc.program, len(err.Error()), err)
-		}
+		check.That(t, !strings.ContainsAny(err.Error(), "\n\x00\u2028") && len(err.Error()) <= 2*wordsSize,
+			"%s: more than a line, or %d bytes: %.1000q", tc.program, len(err.Error()), err)
 	}
 }
 
@@ -177,9 +176,7 @@ func TestArgumentsOfTheProgram(t *testing.T) {
 
 // The program and its children end with ctx, even if they ignore SIGTERM.
 func TestCancelledRunLeavesNothing(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	dir := cluster(t)
 	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "kubexec.sh")}, Host: "job-worker-0"})
 	for _, script := range []string{"sleep 300 & echo $!; wait", "trap '' TERM; sleep 300 & echo $!; wait; wait"} {
@@ -225,9 +222,7 @@ func (f *firstLine) line() string { return strings.TrimSpace(string(f.text)) }
 
 // A background process that holds the output open, like ControlPersist, does not block Run.
 func TestStrayOutputDoesNotHold(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	dir := cluster(t)
 	h := mustDial(t, Config{Argv: []string{filepath.Join(dir, "kubexec.sh")}, Host: "job-worker-1"})
 	var out bytes.Buffer

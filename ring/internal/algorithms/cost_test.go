@@ -235,9 +235,7 @@ func nearBest(t *testing.T, w *world, net network, kind collective.Kind, length 
 
 // Results are right in large worlds too.
 func TestLargeWorlds(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, size := range []int{100, 256} {
 		w := newWorld(size, 1)
 		for _, kind := range kinds() {

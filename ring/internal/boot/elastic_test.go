@@ -40,9 +40,7 @@ func TestEpochs(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil || w.Joined() != 2 {
-			t.Fatalf("%d have joined, %v", w.Joined(), err)
-		}
+		must.That(t, err == nil && w.Joined() == 2, "%d have joined, %v", w.Joined(), err)
 		short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 		check.That(t, !clients[0].WatchInterrupt(short, epoch), "interrupted for no reason")
 		cancel()

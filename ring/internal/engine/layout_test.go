@@ -33,9 +33,8 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s: domain %d, index %d, %d leaders, want %d, %d, %d", name, l.domain, l.index, l.leaders,
 				tt.domain, tt.index, tt.leaders)
 		}
-		if l.Whole() != tt.whole || l.split() != tt.split || l.contiguous() != tt.contiguous {
-			t.Errorf("%s: whole %v, split %v, contiguous %v", name, l.Whole(), l.split(), l.contiguous())
-		}
+		check.That(t, l.Whole() == tt.whole && l.split() == tt.split && l.contiguous() == tt.contiguous,
+			"%s: whole %v, split %v, contiguous %v", name, l.Whole(), l.split(), l.contiguous())
 		if got := l.counterparts(); !slices.Equal(got, tt.counterparts) {
 			t.Errorf("%s: counterparts %v, want %v", name, got, tt.counterparts)
 		}

@@ -8,14 +8,13 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // The tests of this package also pass on arm64, as far as an emulator of it shows: it has NEON
 // kernels.
 func TestOnArm64(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	if runtime.GOARCH == "arm64" {
 		return // they run there
 	}

@@ -143,9 +143,7 @@ func same(t *testing.T, what string, got, want []byte) {
 // TestReduce checks every tier against the oracle, on all lengths to 130 and all alignments,
 // with a destination of its own and with a source as destination.
 func TestReduce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes many seconds")
-	}
+	must.HaveTime(t)
 	eachReduction(t, func(t *testing.T, dtype Type, op Op) {
 		r := rand.New(rand.NewPCG(uint64(dtype), uint64(op)))
 		all := sets(t)

@@ -119,9 +119,7 @@ func real() error {
 
 // An NCCL from before non-blocking communicators, scales and finalization, on the stand-in.
 func TestOldLibrary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	lab.Need(t, "cc")
 	dir := t.TempDir()
 	must.OK(t, ringtest.Standins("testdata", dir, "-DSTANDIN_VERSION=21005"))

@@ -128,9 +128,8 @@ func TestOutbox(t *testing.T) {
 			t.Errorf("want an error with %q, got %v", name, err)
 		}
 	}
-	if box.InFlight() != 1 || len(box.List()) != 1 {
-		t.Errorf("refused requests stayed: %d in flight, list %v", box.InFlight(), box.List())
-	}
+	check.That(t, box.InFlight() == 1 && len(box.List()) == 1,
+		"refused requests stayed: %d in flight, list %v", box.InFlight(), box.List())
 }
 
 func TestOutboxForgetsIdleNames(t *testing.T) {

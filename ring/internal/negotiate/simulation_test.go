@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/collective"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
@@ -156,9 +157,7 @@ func (s *simulation) epoch() {
 // back records that a tensor is complete. All ranks with data for it must have submitted it.
 func (s *simulation) back(name string, failed bool) {
 	i := s.index[name]
-	if (s.wrong[i] == s.done[i]) != failed {
-		s.t.Fatalf("step %d: %s failed: %v", s.done[i], name, failed)
-	}
+	must.That(s.t, (s.wrong[i] == s.done[i]) == failed, "step %d: %s failed: %v", s.done[i], name, failed)
 	s.done[i]++
 	for rank := range s.ranks {
 		if s.used[rank][i] != min(s.done[i], s.until[rank]) {

@@ -36,9 +36,7 @@ func newWorld(t *testing.T, size int, c Config) *world {
 
 func (w *world) submit(rank int, r Request) {
 	w.t.Helper()
-	if err := w.boxes[rank].Submit(r); err != nil {
-		w.t.Fatal(err)
-	}
+	must.OK(w.t, w.boxes[rank].Submit(r))
 }
 
 // pack has every rank encode its requests.
@@ -59,10 +57,7 @@ func (w *world) pack() (frames []byte, rests [][]byte) {
 // rank 0's.
 func (w *world) cycle() Outcome {
 	w.t.Helper()
-	out, err := w.step(w.pack())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	out := must.Get(w.step(w.pack()))(w.t)
 	for _, b := range out.Batches {
 		for _, item := range b.Items {
 			w.done(item.Name)
@@ -87,9 +82,8 @@ func (w *world) step(frames []byte, rests [][]byte) (Outcome, error) {
 	for rank, n := range w.ranks {
 		byRank, err := n.Rests(frames)
 		for other := range byRank {
-			if byRank[other] != len(rests[other]) {
-				w.t.Fatalf("rank %d announces %d more bytes and has %d", other, byRank[other], len(rests[other]))
-			}
+			must.That(w.t, byRank[other] == len(rests[other]),
+				"rank %d announces %d more bytes and has %d", other, byRank[other], len(rests[other]))
 		}
 		var out Outcome
 		if err == nil {
@@ -100,12 +94,9 @@ func (w *world) step(frames []byte, rests [][]byte) (Outcome, error) {
 			firstErr = err
 			continue
 		}
-		if fmt.Sprint(err) != fmt.Sprint(firstErr) {
-			w.t.Fatalf("rank 0 has error %v and rank %d %v", firstErr, rank, err)
-		}
-		if !reflect.DeepEqual(out, first) {
-			w.t.Fatalf("rank 0 comes to\n%+v\nand rank %d to\n%+v", first, rank, out)
-		}
+		must.That(w.t, fmt.Sprint(err) == fmt.Sprint(firstErr),
+			"rank 0 has error %v and rank %d %v", firstErr, rank, err)
+		must.That(w.t, reflect.DeepEqual(out, first), "rank 0 comes to\n%+v\nand rank %d to\n%+v", first, rank, out)
 	}
 	return first, firstErr
 }

@@ -94,8 +94,6 @@ func TestChooseKeepsUsableAddresses(t *testing.T) {
 	check.Equal(t, fmt.Sprint(choose(addrs, own)), want)
 	for name, want := range map[string]bool{"eth0": false, "brown": false, "docker0": true, "br-1f00": true,
 		"virbr0": true, "cni0": true} {
-		if forContainers(name) != want {
-			t.Errorf("%s: %v", name, !want)
-		}
+		check.That(t, forContainers(name) == want, "%s: %v", name, !want)
 	}
 }

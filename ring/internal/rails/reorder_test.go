@@ -81,9 +81,7 @@ func TestSpans(t *testing.T) {
 
 func TestWindow(t *testing.T) {
 	var w window
-	if w.room() != 0 || !w.grow() || w.room() != minWindow {
-		t.Fatalf("room for %d", w.room())
-	}
+	must.That(t, w.room() == 0 && w.grow() && w.room() == minWindow, "room for %d", w.room())
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 2000 {
 		n := min(rng.IntN(200<<10), w.room())

@@ -48,9 +48,7 @@ func (c *rankProcess) repeat(args []string) string {
 
 // A killed rank is an error at all others, in every call. R16 of the fault matrix.
 func TestKilledRank(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for _, call := range []string{"allreduce", "reduce", "reduce-scatter", "all-gather", "broadcast", "swap",
 		"barrier"} {
 		for victim := range 3 {
@@ -124,9 +122,7 @@ func (f fenced) broken() bool {
 // A peer that writes anything anywhere in the shared memory corrupts results and fails calls.
 // No rank crashes or writes past a result. R15 of the fault matrix.
 func TestScribblingPeer(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	for seed := range uint64(4) {
 		var broken atomic.Bool
 		var finished atomic.Int32

@@ -12,7 +12,9 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/kernel"
 )
 
@@ -157,14 +159,9 @@ func (f *family) results() []said {
 
 func (f *family) spread(values [][]byte) {
 	f.t.Helper()
-	text, err := json.Marshal(values)
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(values))(f.t)
 	for _, p := range f.ranks {
-		if _, err := p.In.Write(append(text, '\n')); err != nil {
-			f.t.Fatal(err)
-		}
+		must.Get(p.In.Write(append(text, '\n')))(f.t)
 	}
 }
 
@@ -176,8 +173,6 @@ func (f *family) finish() {
 	}
 	f.spread(make([][]byte, len(f.ranks)))
 	for rank, cmd := range f.ranks {
-		if err := cmd.Wait(); err != nil {
-			f.t.Errorf("rank %d: %v", rank, err)
-		}
+		check.OK(f.t, cmd.Wait(), "rank", rank)
 	}
 }

@@ -114,9 +114,8 @@ func TestUsableCores(t *testing.T) {
 	var mine unix.CPUSet
 	must.OK(t, unix.SchedGetaffinity(0, &mine))
 	a.introduce()
-	if a.cpus != mine || int(a.pid.Load()) != procPID() {
-		t.Errorf("this process is introduced as %d on %v", a.pid.Load(), a.cpus)
-	}
+	check.That(t, a.cpus == mine && int(a.pid.Load()) == procPID(),
+		"this process is introduced as %d on %v", a.pid.Load(), a.cpus)
 }
 
 // A rank that gets a signal every few milliseconds, as from a profiler's timer, still notices that

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/net/secure"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 )
 
@@ -36,9 +37,7 @@ func waiters(t *testing.T, guard secure.Guard, size int) []*Net {
 // A late rank gets a note before the flow, and takes part in the flow all the same. So does one
 // that sent its data before the note.
 func TestLateRankIsNotInDoubt(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		nets := waiters(t, guard, 2)
 		hello := []byte("hello")

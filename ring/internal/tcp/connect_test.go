@@ -139,9 +139,7 @@ func TestCandidateAddresses(t *testing.T) {
 func TestManyGoodAddresses(t *testing.T) {
 	one := open(t, 1, loopback(), netip.MustParseAddr("127.0.0.2"), netip.MustParseAddr("::1"),
 		netip.MustParseAddr("0.0.0.0"))
-	if len(one.Addrs()) < 2 {
-		t.Fatalf("listens on %v", one.Addrs())
-	}
+	must.That(t, len(one.Addrs()) >= 2, "listens on %v", one.Addrs())
 	zero := open(t, 1)
 	addrs := [][]netip.AddrPort{zero.Addrs(), one.Addrs()}
 	must.OK(t, errors.Join(one.Meet(identity(1, 2), peersAt(addrs)),
@@ -171,13 +169,9 @@ func TestListen(t *testing.T) {
 	}
 	defer n.Close()
 	own := n.Addrs()[0].Addr()
-	if len(n.Addrs()) != 1 || own.IsUnspecified() {
-		t.Errorf("listens on %v", n.Addrs())
-	}
+	check.That(t, len(n.Addrs()) == 1 && !own.IsUnspecified(), "listens on %v", n.Addrs())
 	both, err := Listen(ctx, []netip.Addr{foreign, own}, cfg)
 	must.OK(t, err)
 	defer both.Close()
-	if len(both.Addrs()) != 1 {
-		t.Errorf("listens on %v, one address", both.Addrs())
-	}
+	check.That(t, len(both.Addrs()) == 1, "listens on %v, one address", both.Addrs())
 }

@@ -13,9 +13,7 @@ import (
 // A rank closes while a note to it is unread: the kernel drops unsent data, except data
 // that Deliver has waited for.
 func TestDeliverPastANote(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
+	must.HaveTime(t)
 	onEveryGuard(t, func(t *testing.T, guard secure.Guard) {
 		nets := waiters(t, guard, 2)
 		linkUp(t, nets)

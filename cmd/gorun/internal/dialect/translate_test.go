@@ -153,9 +153,8 @@ func TestCommandFlagsMayStandAnywhere(t *testing.T) {
 	flags, _ := settings.NewFlags()
 	got, err := dialect.TranslateWords([]string{"allreduce", "-np", "4", "-membind", "numa", "x", "-Ha:2", "--"}, nil,
 		flags)
-	if err != nil || shown(got) != "allreduce --np=4 x --hosts=a:2 --; notice: no effect yet: -membind" {
-		t.Errorf("%s, %v", shown(got), err)
-	}
+	check.That(t, err == nil && shown(got) == "allreduce --np=4 x --hosts=a:2 --; notice: no effect yet: -membind",
+		"%s, %v", shown(got), err)
 	if _, err := dialect.TranslateWords([]string{"-np"}, nil, flags); err == nil {
 		t.Error("a missing value is no error")
 	}
@@ -221,9 +220,8 @@ func TestEveryFlagOfEveryLauncher(t *testing.T) {
 				kind, text, _ := strings.Cut(row.means, ": ")
 				switch {
 				case kind == "refused":
-					if err == nil || usage.Hint(err) != text {
-						t.Errorf("%s %q: %v, hint %q, want %q", launcher.Name, argv, err, usage.Hint(err), text)
-					}
+					check.That(t, err != nil && usage.Hint(err) == text,
+						"%s %q: %v, hint %q, want %q", launcher.Name, argv, err, usage.Hint(err), text)
 				case usage.Is(err) && !isFlag.MatchString(row.means): // 1 may be no value for a reader
 				case err != nil:
 					t.Errorf("%s %q: %v", launcher.Name, argv, err)

@@ -112,9 +112,7 @@ func stayHere(t *testing.T, document, begin, end string, least int) (text string
 			t.Errorf("%s: %s goes to the ranks: %q, %v", document, name, env.Set, err)
 		}
 	}
-	if len(names)/2 < least {
-		t.Errorf("%s: %d names in %q", document, len(names)/2, section)
-	}
+	check.That(t, len(names)/2 >= least, "%s: %d names in %q", document, len(names)/2, section)
 	return text
 }
 

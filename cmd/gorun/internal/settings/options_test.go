@@ -135,9 +135,7 @@ func TestEveryFlagOfAFileIsAPath(t *testing.T) {
 			t.Errorf("--%s: a job file's x is %s", name, got)
 		}
 	}
-	if count != len(allNames(flags)) {
-		t.Errorf("%d flags in the table, %d defined", count, len(allNames(flags)))
-	}
+	check.That(t, count == len(allNames(flags)), "%d flags in the table, %d defined", count, len(allNames(flags)))
 }
 
 // hasText reports flags that take texts, not numbers and choices.

@@ -21,8 +21,7 @@ func planOf(t *testing.T, hosts string) launcher.Plan {
 	t.Helper()
 	list := must.Get(hostfile.ParseList(hosts))(t)
 	parsed := must.Get(list.Hosts())(t)
-	plan := must.Get(plan.New(parsed, launcher.Request{}))(t)
-	return plan
+	return must.Get(plan.New(parsed, launcher.Request{}))(t)
 }
 
 // TestPrefixes compares the prefix of a line of an elastic job, whose program may run with any

@@ -144,9 +144,7 @@ func TestStragglerWithoutRingIsFound(t *testing.T) {
 		case tc.want == -2:
 			check.That(t, len(all) == 2, "%s: %+v", tc.name, all)
 		case tc.want == -1:
-			if len(all) > 0 || f.Costs() != nil {
-				t.Errorf("%s: %+v, %v", tc.name, all, f.Costs())
-			}
+			check.That(t, len(all) == 0 && f.Costs() == nil, "%s: %+v, %v", tc.name, all, f.Costs())
 		case len(f.Now()) != 1 || f.Now()[0].Rank != tc.want:
 			t.Errorf("%s: now %+v", tc.name, f.Now())
 		case len(all) != 1 || all[0].Rank != tc.want || all[0].By != tc.by || all[0].Cost < tc.cost-0.02 ||
