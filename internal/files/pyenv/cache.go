@@ -184,7 +184,7 @@ func (c *cached) make() error {
 	if _, err := c.pack.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	err := unpack(c.pack, part, c.dir())
+	err := unpack(c.pack, part, c.dir(), room{maxFiles, maxBytes})
 	if err == nil {
 		var size int64
 		if size, err = sizeOf(part); err == nil {

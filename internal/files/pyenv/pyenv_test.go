@@ -246,6 +246,17 @@ func TestHostilePacks(t *testing.T) {
 			{Name: "l", Typeflag: tar.TypeReg}},
 		"device":    {{Name: "d", Typeflag: tar.TypeChar}},
 		"hard link": {{Name: "h", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}},
+		"pipe":      {{Name: "p", Typeflag: tar.TypeFifo}},
+		"sparse":    {{Name: "s", Typeflag: tar.TypeGNUSparse}},
+		"itself":    {{Name: ".", Typeflag: tar.TypeReg}},
+		"a folder that has become a link": {{Name: "f", Typeflag: tar.TypeDir}, {Name: "f", Typeflag: tar.TypeSymlink,
+			Linkname: outside}},
+		"a name that is too long": {{Name: strings.Repeat("x", 300), Typeflag: tar.TypeReg}},
+		"too many": {{Name: "1", Typeflag: tar.TypeDir}, {Name: "2", Typeflag: tar.TypeDir},
+			{Name: "3", Typeflag: tar.TypeDir}},
+		"too large":        {{Name: "l", Typeflag: tar.TypeReg, Size: 1025}},
+		"large after all":  {{Name: "1", Typeflag: tar.TypeReg, Size: 1000}, {Name: "2", Typeflag: tar.TypeReg, Size: 25}},
+		"larger than life": {{Name: "l", Typeflag: tar.TypeReg, Size: 1 << 62}},
 	} {
 		var pack bytes.Buffer
 		zip := gzip.NewWriter(&pack)
@@ -254,15 +265,47 @@ func TestHostilePacks(t *testing.T) {
 		_, _ = io.WriteString(archive, "/env")
 		for _, h := range list {
 			_ = archive.WriteHeader(h)
+			_, _ = archive.Write(make([]byte, min(h.Size, 2000)))
 		}
 		_ = archive.Close()
 		_ = zip.Close()
-		if err := unpack(&pack, t.TempDir(), "/final"); err == nil {
+		if err := unpack(&pack, t.TempDir(), "/final", room{files: 2, bytes: 1024}); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	if left, _ := os.ReadDir(outside); len(left) > 0 {
 		t.Errorf("outside now holds %v", left)
+	}
+}
+
+// Setuid bits do not come through.
+func TestPacksHaveNoPrivileges(t *testing.T) {
+	var pack bytes.Buffer
+	zip := gzip.NewWriter(&pack)
+	archive := tar.NewWriter(zip)
+	err := archive.WriteHeader(&tar.Header{Name: prefixFile, Size: 4, Typeflag: tar.TypeReg})
+	if err == nil {
+		_, err = io.WriteString(archive, "/env")
+	}
+	dir := t.TempDir()
+	if err := errors.Join(err, archive.WriteHeader(&tar.Header{Name: "x", Mode: 0o7755, Typeflag: tar.TypeReg}),
+		archive.Close(), zip.Close(), unpack(&pack, dir, "/final", room{maxFiles, maxBytes})); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(dir + "/x"); err != nil || info.Mode() != 0o755 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+}
+
+// A file with a hole may be larger than all disks.
+func TestHugeEnvironmentIsRefused(t *testing.T) {
+	dir := newEnv(t)
+	write(t, dir+"/lib/hole", "", 0o644)
+	if err := os.Truncate(dir+"/lib/hole", maxBytes); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Scan(dir); err == nil || !strings.Contains(err.Error(), "32 GiB") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -59,12 +59,16 @@ func Scan(dir string) (*Env, error) {
 		e.Conda = true
 	}
 	fmt.Fprintf(h, "gorun environment 1 %q\n", dir)
+	left := room{maxFiles, maxBytes}
 	err = e.walk(func(rel string, info fs.FileInfo, target string) error {
-		if e.Files++; e.Files > maxFiles {
-			return fmt.Errorf("%s has more than %d files", dir, maxFiles)
-		}
+		e.Files++
+		size := int64(0)
 		if info.Mode().IsRegular() {
-			e.Bytes += info.Size()
+			size = info.Size()
+		}
+		e.Bytes += size
+		if err := left.take(size); err != nil {
+			return fmt.Errorf("%s is too large: %w", dir, err)
 		}
 		if strings.HasSuffix(rel, ".pyc") || info.IsDir() {
 			return nil

@@ -19,10 +19,27 @@ import (
 const (
 	maxPrefix = 4096
 	maxText   = 4 << 20 // limit of a file's size for path replacement
+	maxTail   = 1 << 20 // bytes behind the archive's end, which pads it
 )
 
+// room is how much an environment may still have.
+type room struct {
+	files int
+	bytes int64
+}
+
+// take takes the room of one file, folder or link.
+func (r *room) take(bytes int64) error {
+	r.files--
+	r.bytes -= bytes
+	if r.files < 0 || r.bytes < 0 {
+		return fmt.Errorf("it has more than %d files, or %d GiB", maxFiles, maxBytes>>30)
+	}
+	return nil
+}
+
 // unpack makes an environment in the empty folder dir of a pack. It will be at the path final.
-func unpack(r io.Reader, dir, final string) error {
+func unpack(r io.Reader, dir, final string, within room) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -41,7 +58,7 @@ func unpack(r io.Reader, dir, final string) error {
 	if err != nil || !path.IsAbs(string(old)) {
 		return fmt.Errorf("read the pack: %q is no path: %w", old, err)
 	}
-	u := unpacker{root: root, from: string(old), to: final}
+	u := unpacker{root: root, from: string(old), to: final, room: within}
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {
@@ -60,13 +77,17 @@ func unpack(r io.Reader, dir, final string) error {
 			return err
 		}
 	}
-	_, err = io.Copy(io.Discard, zip) // verifies the checksum
+	n, err := io.Copy(io.Discard, io.LimitReader(zip, maxTail+1)) // verifies the checksum
+	if n > maxTail {
+		err = fmt.Errorf("unpack: more than %d bytes behind the end of the archive", maxTail)
+	}
 	return err
 }
 
 type unpacker struct {
 	root     *os.Root
 	from, to string
+	room     room
 	folders  []*tar.Header
 }
 
@@ -74,6 +95,9 @@ func (u *unpacker) one(h *tar.Header, r io.Reader) error {
 	name := path.Clean(h.Name)
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("%q is no name of a file of it", h.Name)
+	}
+	if err := u.room.take(h.Size); err != nil { // a sparse file has its whole size here
+		return err
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:

@@ -3,8 +3,13 @@ package workdir
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"path"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // IgnoreFile is the name of the file at the top of a folder that lists what is not staged.
@@ -19,6 +24,32 @@ type pattern struct {
 
 // ignore lists what is not staged.
 type ignore []pattern
+
+const maxIgnore = 1 << 20 // bytes of an IgnoreFile
+
+// readIgnore reads an IgnoreFile, if there is one. Whoever may write to the folder may have made it
+// a pipe, or a link to a device without end.
+func readIgnore(name string) (ignore, error) {
+	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return parseIgnore("")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", IgnoreFile, errors.Unwrap(err)) // without the path
+	}
+	defer file.Close()
+	if info, err := file.Stat(); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: it is no regular file", IgnoreFile)
+	}
+	text, err := io.ReadAll(io.LimitReader(file, maxIgnore+1))
+	if err == nil && len(text) > maxIgnore {
+		err = fmt.Errorf("it has more than %d bytes", maxIgnore)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", IgnoreFile, err)
+	}
+	return parseIgnore(string(text))
+}
 
 // parseIgnore parses patterns, one per line: NAME and *.ext at any depth, /NAME and dir/NAME from
 // the top, NAME/ for folders only, # for comments. Errors name the line.

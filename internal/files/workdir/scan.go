@@ -56,11 +56,7 @@ func Scan(dir string, files int, bytes int64) (*Tree, error) {
 	if info, err := os.Stat(real); err != nil || !info.IsDir() {
 		return nil, cmp.Or(err, fmt.Errorf("%s is not a folder", dir))
 	}
-	text, err := os.ReadFile(filepath.Join(real, IgnoreFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	left, err := parseIgnore(string(text))
+	left, err := readIgnore(filepath.Join(real, IgnoreFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s/%w", dir, err)
 	}

@@ -15,6 +15,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -125,6 +127,27 @@ func TestScanFollowsNoLinks(t *testing.T) {
 		t.Errorf("%+v, %v", sent, err)
 	}
 	s.must(os.Remove(s.dir), os.Rename(s.dir+".moved", s.dir))
+}
+
+// The list of what is not staged is read in bounded time and memory, whatever another user of the
+// folder has put in its place.
+func TestListOfWhatIsNotStagedIsBounded(t *testing.T) {
+	for name, put := range map[string]func(path string) error{
+		"a pipe":   func(path string) error { return unix.Mkfifo(path, 0o644) },
+		"a device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		"a folder": func(path string) error { return os.Mkdir(path, 0o755) },
+		"a hole": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o644), os.Truncate(path, 1<<40))
+		},
+	} {
+		dir := t.TempDir()
+		if err := put(filepath.Join(dir, IgnoreFile)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Scan(dir, DefaultFiles, DefaultBytes); err == nil || !strings.Contains(err.Error(), IgnoreFile) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }
 
 // A link to another folder does not prove that a host sees the offered one.
