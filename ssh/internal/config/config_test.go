@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gorun/gorun/internal/files/trust"
@@ -69,6 +70,19 @@ func TestFilesThatOthersCanWriteAreRefused(t *testing.T) {
 		_, err := Read(file, home)
 		var refused *trust.Error
 		check.That(t, errors.As(err, &refused) == tc.refused, "%s: %v", name, err)
+	}
+}
+
+// A folder of included files may be one where others write, and a pipe there has no writer.
+func TestIncludedPipeIsNotAwaited(t *testing.T) {
+	home := t.TempDir()
+	write(t, filepath.Join(home, ".ssh", "config"), "Include more/*\n")
+	pipe := write(t, filepath.Join(home, ".ssh", "more", "pipe"), "")
+	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Read("", home); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/gorun/gorun/internal/files/trust"
 )
@@ -92,7 +93,11 @@ func (c *Config) doubt(err error) {
 
 // read parses one file, and those that it includes.
 func (c *Config) read(from source) (file, error) {
-	opened, err := os.Open(from.name)
+	how := os.O_RDONLY
+	if from.private {
+		how |= syscall.O_NONBLOCK // another user's pipe would wait for a writer
+	}
+	opened, err := os.OpenFile(from.name, how, 0)
 	if err != nil {
 		return nil, err
 	}

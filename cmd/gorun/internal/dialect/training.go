@@ -2,27 +2,45 @@ package dialect
 
 import (
 	"cmp"
-	"os"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/trust"
 	"github.com/gorun/gorun/internal/usage"
 )
 
 // deepspeedHostfile is the hostfile that deepspeed reads unless --hostfile names another.
 const deepspeedHostfile = "/job/hostfile"
 
+// usesDefault reports whether a hostfile that nobody has named exists. One that another user could
+// have made or changed is an error: it says where the program runs.
+func usesDefault(hostfile string) (bool, error) {
+	err := trust.Check(hostfile)
+	if foreign := new(trust.Error); errors.As(err, &foreign) {
+		return false, usage.Errorf("name it, if you trust it: --hostfile "+hostfile, "read the default hostfile: %w", err)
+	}
+	return err == nil, nil
+}
+
 // emitDefaults translates what deepspeed, accelerate and flux run do without a flag.
-func (t *translator) emitDefaults() {
+func (t *translator) emitDefaults() error {
 	counted := cmp.Or(t.Typed["np"], t.Typed["ppn"]) != ""
 	placed := cmp.Or(t.Typed["hosts"], t.Typed["hostfile"]) != ""
 	switch t.dialect {
 	case DeepSpeed:
-		if _, err := os.Stat(deepspeedHostfile); err == nil && !placed {
+		if placed {
+			break
+		}
+		listed, err := usesDefault(deepspeedHostfile)
+		switch {
+		case err != nil:
+			return err
+		case listed:
 			t.emit("hostfile", "deepspeed", deepspeedHostfile)
-		} else if !counted && !placed {
+		case !counted:
 			t.emit("ppn", "deepspeed", "1:gpu")
 		}
 	case Accelerate:
@@ -53,6 +71,7 @@ func (t *translator) emitDefaults() {
 			t.emit("np", cmp.Or(t.Typed["nodes"], "flux run"), nodes)
 		}
 	}
+	return nil
 }
 
 // emitUnlessGiven exports variables that no flag of the line exports.

@@ -158,7 +158,9 @@ func (t *translator) finish() error {
 	if t.module && t.noPython {
 		return usage.Errorf("leave one of them out", "--module runs a module of Python, and --no-python no Python")
 	}
-	t.emitDefaults()
+	if err := t.emitDefaults(); err != nil {
+		return err
+	}
 	err := t.emitNodes()
 	if t.isVariable(t.nodes.typed) && t.faulty == nil {
 		t.faulty = err
