@@ -46,10 +46,12 @@ func BuildPMIx(root, dir string, flags ...string) error {
 	return nil
 }
 
-// BuildMPIR builds gorun-mpir into dir, as make build does. It needs a C compiler.
-func BuildMPIR(root, dir string) error {
-	const script = `cc -std=gnu11 -Wall -Wextra -Werror -g -O2 -o "$1/gorun-mpir" "$0"/cmd/gorun/internal/mpir/helper/mpir.c`
-	if out, err := exec.Command("sh", "-c", script, root, dir).CombinedOutput(); err != nil {
+// BuildMPIR builds gorun-mpir into dir, as make build does, with more flags of the compiler. It needs
+// a C compiler.
+func BuildMPIR(root, dir string, flags ...string) error {
+	const script = `out=$1 root=$0; shift; cc "$@" -std=gnu11 -Wall -Wextra -Werror -g -O2 -o "$out/gorun-mpir" "$root"/cmd/gorun/internal/mpir/helper/mpir.c`
+	cmd := exec.Command("sh", append([]string{"-c", script, root, dir}, flags...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build gorun-mpir: %w: %s", err, out)
 	}
 	return nil

@@ -2,6 +2,7 @@
  * (FLUX_PMI_LIBRARY_PATH) and has no other way to ranks that mpirun has not started. It speaks PMI-1's lines
  * on the socket that gorun's ranks inherit (PMI_FD). One call at a time, as the interface wants it. */
 
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -221,9 +222,9 @@ static int clique(int ranks[], int length)
 		while (rank < job.size) {
 			int before = rank;
 			for (const char *at = strstr(mapping, ",("); at; at = strstr(at + 1, ",(")) {
-				if (sscanf(at, ",(%d,%d,%d)", &node[0], &node[1], &node[2]) != 3)
+				if (sscanf(at, ",(%d,%d,%d)", &node[0], &node[1], &node[2]) != 3 || node[0] < 0 || node[0] > INT_MAX - job.size || node[2] < 1)
 					return FAIL;
-				for (int n = 0; n < node[1]; n++)
+				for (int n = 0; n < node[1] && rank < job.size; n++)
 					for (int i = 0; i < node[2] && rank < job.size; i++, rank++) {
 						if (pass == 0 && rank == job.rank)
 							own = node[0] + n;
