@@ -109,29 +109,51 @@ func TestFilesThatArePassedOnAreTheUsersAlone(t *testing.T) {
 	}
 }
 
-// fakeSrun plays the step of all nodes on this machine: it waits for the file go, and starts the
-// nodes' processes. It keeps the ticket for the test.
-const fakeSrun = `#!/bin/sh
-case $1 in --help) echo --external-launcher; exit;; esac
+// heldSrun is in the place of srun, with its answer to --help: it keeps the ticket for the test,
+// waits for the file go, and starts the nodes' processes by the commands of its last lines.
+const heldSrun = `#!/bin/sh
+case $1 in --help) %[2]s; exit;; esac
 cd %[1]q || exit
 umask 077
 cat >ticket.new && mv ticket.new ticket
 while [ ! -e go ]; do sleep 0.05; done
-while case $1 in --*) ;; *) false;; esac; do shift; done
+%[3]s
+`
+
+// nodesHere starts the processes of two nodes on this machine.
+const nodesHere = `while case $1 in --*) ;; *) false;; esac; do shift; done
 for node in n1 n2; do
 	SLURMD_NODENAME=$node "$@" <ticket &
 done
-wait
-`
+wait`
 
 // The port on which the nodes of a Slurm step connect back: another user of the launcher's machine
 // gets no byte there and keeps no node out, and finds the ticket nowhere.
 func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
+	besiegeStep(t, "echo --external-launcher", nodesHere, "SLURM_JOB_ID=7")
+}
+
+// The same with Slurm's own srun and nodes, where a user with another job is on a node.
+func TestStepsOfRealSlurmAreTheirUsersAlone(t *testing.T) {
+	s := lab.MustSlurm(t, 2)
+	t.Setenv("SLURM_CONF", s.Conf)
+	srun, err := exec.LookPath("srun")
+	must.OK(t, err)
+	must.OK(t, s.Command(t.Context(), "salloc", "-Q", "-N2", "-n2", "--no-shell", "--job-name=siege").Run())
+	id, err := s.Command(t.Context(), "squeue", "-h", "-o", "%i", "--name=siege").Output()
+	must.OK(t, err)
+	besiegeStep(t, srun+" --help", `exec `+srun+` "$@" <ticket`, "SLURM_JOB_ID="+strings.TrimSpace(string(id)))
+}
+
+// besiegeStep attacks the port of a step of the nodes n1 and n2 before start runs on the launcher's
+// machine, and while it does.
+func besiegeStep(t *testing.T, help, start, job string) {
 	dir := t.TempDir()
 	bin := filepath.Join(dir, "bin")
 	must.OK(t, os.Mkdir(bin, 0o755))
-	must.OK(t, os.WriteFile(filepath.Join(bin, "srun"), fmt.Appendf(nil, fakeSrun, dir), 0o755))
-	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), "SLURM_JOB_ID=7", "SLURM_JOB_NODELIST=n1,n2",
+	script := fmt.Appendf(nil, heldSrun, dir, help, start)
+	must.OK(t, os.WriteFile(filepath.Join(bin, "srun"), script, 0o755))
+	env := []string{"PATH=" + bin + ":" + os.Getenv("PATH"), job, "SLURM_JOB_NODELIST=n1,n2",
 		"SLURM_NTASKS=2", "SLURM_TASKS_PER_NODE=1(x2)"}
 	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "-v", "-np", "2", "-H", "n1,n2",
 		"--launcher", "srun", "--start-timeout", "10m", "sh", "-c", "echo rank $RANK")
@@ -156,6 +178,7 @@ func TestStepsOfSlurmAreTheirUsersAlone(t *testing.T) {
 		}
 	}
 	flood(t, userCommand(attacker, command.Binary("caller"), "-flood=600", port))
+	flood(t, userCommand(attacker, command.Binary("caller"), "-flood=100", "-storm", port))
 	must.OK(t, os.WriteFile(filepath.Join(dir, "go"), nil, 0o600))
 	code := r.Wait()
 	for _, want := range []string{"n1: connected back", "n2: connected back", "more of them are not shown"} {

@@ -3,7 +3,7 @@
 // connection then, else it prints what it receives. With -listen it is a server at ADDR, which
 // everybody may use: it prints what it receives, and answers each connection with its stdin. With
 // -flood N it makes N connections that say its stdin and read nothing, prints "flooded" and waits
-// to be killed.
+// to be killed; with -storm, too, it makes a new one whenever the server closes one.
 package main
 
 import (
@@ -23,9 +23,10 @@ func main() {
 	reset := flag.Bool("reset", false, "reset the connection when all is sent")
 	listens := flag.Bool("listen", false, "listen")
 	flood := flag.Int("flood", 0, "make so many `connections`")
+	storm := flag.Bool("storm", false, "make connections that are closed again")
 	flag.Parse()
 	if *flood > 0 {
-		fmt.Fprintln(os.Stderr, "caller:", fill(*flood, flag.Arg(0)))
+		fmt.Fprintln(os.Stderr, "caller:", fill(*flood, *storm, flag.Arg(0)))
 		os.Exit(1)
 	}
 	if *listens {
@@ -73,8 +74,8 @@ func call(from int, reset bool, addr string) error {
 }
 
 // fill makes n connections, says stdin on each, and holds them. Those that the server closes count
-// as well.
-func fill(n int, addr string) error {
+// as well; in a storm each of them is made anew.
+func fill(n int, storm bool, addr string) error {
 	text, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return err
@@ -86,10 +87,27 @@ func fill(n int, addr string) error {
 		}
 		defer conn.Close()
 		_, _ = conn.Write(text) // the server may have closed it
+		if storm {
+			go renew(conn, text, addr)
+		}
 	}
 	fmt.Println("flooded")
 	time.Sleep(time.Hour)
 	return nil
+}
+
+// renew makes a connection anew whenever the server closes it, to the end of the program.
+func renew(conn net.Conn, text []byte, addr string) {
+	for {
+		_, _ = io.Copy(io.Discard, conn)
+		conn.Close()
+		next, err := net.Dial("tcp", addr)
+		if err != nil { // the server has ended
+			return
+		}
+		conn = next
+		_, _ = conn.Write(text)
+	}
 }
 
 // listen serves until it fails.
