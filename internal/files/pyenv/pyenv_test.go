@@ -254,8 +254,9 @@ func TestHostilePacks(t *testing.T) {
 		"a name that is too long": {{Name: strings.Repeat("x", 300), Typeflag: tar.TypeReg}},
 		"too many": {{Name: "1", Typeflag: tar.TypeDir}, {Name: "2", Typeflag: tar.TypeDir},
 			{Name: "3", Typeflag: tar.TypeDir}},
-		"too large":        {{Name: "l", Typeflag: tar.TypeReg, Size: 1025}},
-		"large after all":  {{Name: "1", Typeflag: tar.TypeReg, Size: 1000}, {Name: "2", Typeflag: tar.TypeReg, Size: 25}},
+		"too large": {{Name: "l", Typeflag: tar.TypeReg, Size: 1025}},
+		"large after all": {{Name: "1", Typeflag: tar.TypeReg, Size: 1000},
+			{Name: "2", Typeflag: tar.TypeReg, Size: 25}},
 		"larger than life": {{Name: "l", Typeflag: tar.TypeReg, Size: 1 << 62}},
 	} {
 		var pack bytes.Buffer

@@ -58,7 +58,12 @@ func unpack(r io.Reader, dir, final string, within room) error {
 	if err != nil || !path.IsAbs(string(old)) {
 		return fmt.Errorf("read the pack: %q is no path: %w", old, err)
 	}
-	u := unpacker{root: root, from: string(old), to: final, room: within}
+	u := unpacker{
+		root: root,
+		from: string(old),
+		to:   final,
+		room: within,
+	}
 	for {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) {

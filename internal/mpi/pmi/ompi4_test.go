@@ -33,7 +33,8 @@ func builtClient(t *testing.T) string {
 	return program
 }
 
-// answered runs the client, whose requests get the answers by their command, and returns its output.
+// answered runs the client, whose requests get the answers by their command, and returns its
+// output.
 func answered(t *testing.T, program string, answers map[string]string, env ...string) string {
 	t.Helper()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -76,8 +77,8 @@ func answered(t *testing.T, program string, answers map[string]string, env ...st
 	return string(out)
 }
 
-// The library for Open MPI 4 takes any answer in bounded time, and touches no memory that is not its
-// own.
+// The library for Open MPI 4 takes any answer in bounded time, and touches no memory that is not
+// its own.
 func TestLibraryTakesHostileAnswers(t *testing.T) {
 	program := builtClient(t)
 	honest := map[string]string{
@@ -107,8 +108,8 @@ func TestLibraryTakesHostileAnswers(t *testing.T) {
 		}
 	}
 	for command := range honest {
-		for _, answer := range []string{"", "\n", "cmd=\n", "\x00\n", strings.Repeat("x", 4095) + "\n", strings.Repeat("x", 9000),
-			strings.TrimSuffix(honest[command], "\n") + strings.Repeat("x", 4200) + "\n"} {
+		for _, answer := range []string{"", "\n", "cmd=\n", "\x00\n", strings.Repeat("x", 4095) + "\n",
+			strings.Repeat("x", 9000), strings.TrimSuffix(honest[command], "\n") + strings.Repeat("x", 4200) + "\n"} {
 			hostile(command, answer)
 		}
 	}
@@ -121,10 +122,11 @@ func TestLibraryTakesHostileAnswers(t *testing.T) {
 	for _, size := range []string{"-2147483648", "99999999999999999999", "x"} {
 		hostile("get_universe_size", "cmd=universe_size size="+size+"\n")
 	}
-	for _, mapping := range []string{"", "(vector)", "(vector,(", "(vector,(0,1,0))", "(vector,(0,0,1))", "(vector,(0,-1,1))",
-		"(vector,(0,1,-1))", "(vector,(-1,3,1))", "(vector,(2147483647,3,1))", "(vector,(0,2147483647,0))",
-		"(vector,(0,2147483647,1))", "(vector,(0,1,2147483647))", "(vector,(0,1,1))",
-		"(vector" + strings.Repeat(",(0,1,1)", 4) + ")"} {
+	for _, mapping := range []string{
+		"", "(vector)", "(vector,(", "(vector,(0,1,0))", "(vector,(0,0,1))", "(vector,(0,-1,1))", "(vector,(0,1,-1))",
+		"(vector,(-1,3,1))", "(vector,(2147483647,3,1))", "(vector,(0,2147483647,0))", "(vector,(0,2147483647,1))",
+		"(vector,(0,1,2147483647))", "(vector,(0,1,1))", "(vector" + strings.Repeat(",(0,1,1)", 4) + ")",
+	} {
 		hostile("mapping", fmt.Sprintf("cmd=get_result rc=0 value=%s\n", mapping))
 	}
 	for _, env := range []string{"PMI_SIZE=-1", "PMI_SIZE=0", "PMI_RANK=-1", "PMI_RANK=7"} {

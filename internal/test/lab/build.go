@@ -46,8 +46,8 @@ func BuildPMIx(root, dir string, flags ...string) error {
 	return nil
 }
 
-// BuildMPIR builds gorun-mpir into dir, as make build does, with more flags of the compiler. It needs
-// a C compiler.
+// BuildMPIR builds gorun-mpir into dir, as make build does, with more flags of the compiler. It
+// needs a C compiler.
 func BuildMPIR(root, dir string, flags ...string) error {
 	const script = `out=$1 root=$0; shift; cc "$@" -std=gnu11 -Wall -Wextra -Werror -g -O2 -o "$out/gorun-mpir" "$root"/cmd/gorun/internal/mpir/helper/mpir.c`
 	cmd := exec.Command("sh", append([]string{"-c", script, root, dir}, flags...)...)

@@ -20,7 +20,8 @@ const deepspeedHostfile = "/job/hostfile"
 func usesDefault(hostfile string) (bool, error) {
 	err := trust.Check(hostfile)
 	if foreign := new(trust.Error); errors.As(err, &foreign) {
-		return false, usage.Errorf("name it, if you trust it: --hostfile "+hostfile, "read the default hostfile: %w", err)
+		return false, usage.Errorf("name it, if you trust it: --hostfile "+hostfile,
+			"read the default hostfile: %w", err)
 	}
 	return err == nil, nil
 }
