@@ -183,7 +183,22 @@ func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 			}
 		}
 	}
-	past, err := p.past(time.Now())
+	state, err := p.state()
+	if err != nil {
+		return nil, err
+	}
+	if state != nil {
+		defer state.Close()
+		all, err = p.ended(state, all, ids, ended)
+	}
+	slices.SortStableFunc(all, func(a, b Found) int { return a.Began.Compare(b.Began) })
+	return all, err
+}
+
+// ended adds to jobs that run, of which ids has those that were found, the ended ones if they are
+// wanted, and those of other machines. It removes folders of dead jobs.
+func (p Place) ended(state *os.File, all []Found, ids []string, wanted bool) ([]Found, error) {
+	past, err := p.past(state, time.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -192,11 +207,11 @@ func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 			continue
 		}
 		ids = append(ids, job.ID)
-		if ended {
+		if wanted {
 			all = append(all, Found{Job: job})
 		}
 	}
-	for _, job := range p.detached() {
+	for _, job := range p.detached(state) {
 		if slices.Contains(ids, job.ID) {
 			continue
 		}
@@ -206,12 +221,11 @@ func (p Place) List(ctx context.Context, ended bool) ([]Found, error) {
 		} else {
 			job.Cause = "it was started on " + job.Machine
 		}
-		if ended || job.Machine != p.Host {
+		if wanted || job.Machine != p.Host {
 			all = append(all, Found{Job: job})
 		}
 	}
-	p.prune(runningIDs(all), time.Now())
-	slices.SortStableFunc(all, func(a, b Found) int { return a.Began.Compare(b.Began) })
+	prune(state, runningIDs(all), time.Now())
 	return all, nil
 }
 

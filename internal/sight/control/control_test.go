@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 	"golang.org/x/sys/unix"
 )
@@ -226,13 +227,15 @@ func TestHistoryIsBounded(t *testing.T) {
 			Program: program,
 		}))
 	}
-	jobs, err := p.past(time.Now())
+	dir := must.Get(p.state())(t)
+	defer dir.Close()
+	jobs, err := p.past(dir, time.Now())
 	check.That(t, err == nil && len(jobs) >= 1 && len(jobs) <= 4 && jobs[len(jobs)-1].ID == "8",
 		"%d jobs, %v", len(jobs), err)
 	if info, err := os.Stat(filepath.Join(p.State, historyName)); err != nil || info.Size() > historySize {
 		t.Errorf("%v, %v", info.Size(), err)
 	}
-	if jobs, err := p.past(time.Now().Add(keepTime)); len(jobs) != 0 || err != nil {
+	if jobs, err := p.past(dir, time.Now().Add(keepTime)); len(jobs) != 0 || err != nil {
 		t.Errorf("%d jobs after %v, %v", len(jobs), keepTime, err)
 	}
 }
@@ -242,20 +245,53 @@ func TestOldLogsAreRemoved(t *testing.T) {
 	s := open(t, Options{Place: p, Job: Job{Detached: true}, Failed: func(error) {}})
 	s.Add(0, 1, time.Now(), []byte("x"))
 	dir := s.Job().Log
-	p.prune([]string{s.ID()}, time.Now().Add(2*keepTime))
+	state := must.Get(p.state())(t)
+	defer state.Close()
+	prune(state, []string{s.ID()}, time.Now().Add(2*keepTime))
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatal("the log of a running job was removed")
 	}
-	p.prune(nil, time.Now())
+	prune(state, nil, time.Now())
 	if _, err := os.Stat(dir); err != nil {
 		t.Fatal("a fresh log was removed")
 	}
 	if err := s.Close(); err != nil { // so that it no longer writes the log
 		t.Fatal(err)
 	}
-	p.prune(nil, time.Now().Add(2*keepTime))
+	prune(state, nil, time.Now().Add(2*keepTime))
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("an old log is left: %v", err)
+	}
+}
+
+// Another user owns the folder above, and puts another one in the place of the jobs' when it has
+// been checked. Nothing there is read or removed.
+func TestFoldersThatTakeThePlaceAreLeftAlone(t *testing.T) {
+	lab.NeedRoot(t)
+	p := placeIn(t.TempDir())
+	s := open(t, Options{Place: p, Job: Job{Detached: true}, Failed: func(error) {}})
+	s.Add(0, 1, time.Now(), []byte("x"))
+	must.OK(t, s.Close())
+	state := must.Get(p.state())(t)
+	defer state.Close()
+	theirs := p.State + "-theirs"
+	text := must.Get(os.ReadFile(filepath.Join(p.State, s.ID(), jobFile)))(t)
+	kept := filepath.Join(theirs, "i386", jobFile)
+	must.OK(t, os.MkdirAll(filepath.Dir(kept), 0o755))
+	must.OK(t, os.WriteFile(kept, bytes.ReplaceAll(text, []byte(s.ID()), []byte("i386")), 0o644))
+	must.OK(t, os.Rename(p.State, p.State+"-aside"))
+	must.OK(t, os.Symlink(theirs, p.State))
+	if jobs := p.detached(state); len(jobs) != 1 || jobs[0].ID != s.ID() {
+		t.Errorf("listed %+v", jobs)
+	}
+	prune(state, nil, time.Now().Add(2*keepTime))
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("removed: %v", err)
+	}
+	log := filepath.Join(theirs, "i386")
+	must.OK(t, errors.Join(os.Chmod(log, 0o700), os.Chown(log, 65533, 65533)))
+	if _, err := ReadLog(log, 0, func(Record) error { return nil }); err == nil {
+		t.Error("the log of another user was read")
 	}
 }
 

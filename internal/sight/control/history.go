@@ -87,8 +87,9 @@ func shorten(file *os.File) error {
 	return err
 }
 
-// past returns the jobs that ended within keepTime, the oldest first.
-func (p Place) past(now time.Time) (jobs []Job, err error) {
+// state opens the folder of ended and detached jobs; nil if there is none. All that is read or
+// removed there is found by way of it: its path may lead to a folder of another user later.
+func (p Place) state() (*os.File, error) {
 	if p.State == "" {
 		return nil, nil
 	}
@@ -96,10 +97,11 @@ func (p Place) past(now time.Time) (jobs []Job, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
+	return dir, err
+}
+
+// past returns the jobs that ended within keepTime, the oldest first.
+func (p Place) past(dir *os.File, now time.Time) (jobs []Job, err error) {
 	file, err := lock(dir, historyName, unix.LOCK_SH)
 	if err != nil {
 		return nil, err
@@ -132,16 +134,13 @@ func writeJob(job Job) error {
 }
 
 // detached returns the jobs that have folders.
-func (p Place) detached() (jobs []Job) {
-	if p.State == "" {
-		return nil
-	}
-	names, _ := filepath.Glob(filepath.Join(p.State, "*", jobFile))
+func (p Place) detached(dir *os.File) (jobs []Job) {
+	names, _ := filepath.Glob(entry(dir, "*/"+jobFile))
 	for _, name := range names {
 		var job Job
-		if text, err := os.ReadFile(name); err == nil && json.Unmarshal(text, &job) == nil &&
-			job.ID == filepath.Base(filepath.Dir(name)) {
-			job.Log = filepath.Dir(name)
+		id := filepath.Base(filepath.Dir(name))
+		if text, err := os.ReadFile(name); err == nil && json.Unmarshal(text, &job) == nil && job.ID == id {
+			job.Log = filepath.Join(p.State, id)
 			jobs = append(jobs, job)
 		}
 	}
@@ -149,10 +148,10 @@ func (p Place) detached() (jobs []Job) {
 }
 
 // prune removes the folders of jobs that ended long ago. running are those that have not ended.
-func (p Place) prune(running []string, now time.Time) {
-	folders, _ := os.ReadDir(p.State) // none: nothing to remove
+func prune(dir *os.File, running []string, now time.Time) {
+	folders, _ := os.ReadDir(entry(dir, ".")) // none: nothing to remove
 	for _, folder := range folders {
-		path := filepath.Join(p.State, folder.Name())
+		path := entry(dir, folder.Name())
 		files, err := os.ReadDir(path)
 		if !isID(folder.Name()) || err != nil || slices.Contains(running, folder.Name()) {
 			continue

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/gorun/gorun/internal/files/trust"
 )
 
 const (
@@ -150,8 +152,13 @@ func logFiles(dir string) (files []logFile, err error) {
 // ReadLog calls each with the records of a detached job's log from a position on, and returns the
 // position behind the last one. It ignores an incomplete record at the end of a log that is being
 // written.
-func ReadLog(dir string, from int64, each func(Record) error) (next int64, err error) {
-	files, err := logFiles(dir)
+func ReadLog(path string, from int64, each func(Record) error) (next int64, err error) {
+	dir, err := trust.OpenDir(path, false)
+	if err != nil {
+		return 0, err
+	}
+	defer dir.Close()
+	files, err := logFiles(entry(dir, "."))
 	if err != nil {
 		return 0, err
 	}

@@ -110,6 +110,7 @@ func logOf(dir string, tail *Tail, size int64, failed func(error)) (wait func())
 
 func TestLogIsBoundedAndNamesWhatIsMissing(t *testing.T) {
 	dir := t.TempDir()
+	must.OK(t, os.Chmod(dir, 0o700))
 	tail := NewTail(true)
 	wait := logOf(dir, tail, 100<<10, func(err error) { t.Error(err) })
 	const lines = 3000
