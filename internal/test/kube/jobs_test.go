@@ -41,24 +41,35 @@ func parts(t *testing.T) string {
 	t.Helper()
 	parts := os.Getenv("GORUN_KUBE")
 	if parts == "" || os.Getuid() != 0 {
-		const missing = "a cluster needs root, and GORUN_KUBE with the folder that .ci/kube prints"
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
+		skip(t, "a cluster needs root, and GORUN_KUBE with the folder that .ci/kube prints")
 	}
 	return parts
 }
 
-// start starts a cluster.
-func start(t *testing.T, nodes int) *world {
+// skip skips a test, but fails it in CI.
+func skip(t *testing.T, missing string) {
 	t.Helper()
-	parts := parts(t)
+	if os.Getenv("CI") == "true" {
+		t.Fatal(missing)
+	}
+	t.Skip(missing)
+}
+
+// programs returns the folder of gorun and its examples.
+func programs(t *testing.T) string {
+	t.Helper()
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := filepath.Join(root, "bin")
+	return filepath.Join(root, "bin")
+}
+
+// start starts a cluster with gorun-example and the images of more archives.
+func start(t *testing.T, nodes int, more ...string) *world {
+	t.Helper()
+	parts := parts(t)
+	bin := programs(t)
 	images, err := cluster.ExampleImages(t.TempDir(), parts, bin)
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +78,7 @@ func start(t *testing.T, nodes int) *world {
 	c, err := cluster.Start(t.Context(), cluster.Options{
 		Nodes:  nodes,
 		Parts:  parts,
-		Images: images,
+		Images: append(images, more...),
 		Log:    os.Stderr,
 	})
 	if err != nil {
