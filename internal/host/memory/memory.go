@@ -2,6 +2,7 @@
 package memory
 
 import (
+	"slices"
 	"syscall"
 
 	"github.com/gorun/gorun/internal/net/wire"
@@ -19,7 +20,13 @@ type Group struct {
 	Limit int64 // bytes; 0: none
 	Kills int64 // processes of the group killed for want of memory
 	Full  int64 // number of allocations that failed at the limit
+	Peak  int64 // bytes; 0: unknown
 }
+
+// wasFull reports whether the group came so near its limit that a group above it, which a container
+// does not see, may have reached the same one: a pod's limit is that of its containers, and the pod
+// itself uses some of it.
+func (g Group) wasFull() bool { return g.Limit > 0 && g.Peak >= g.Limit-g.Limit/16 }
 
 // OutOfMemory reports whether the kernel killed a rank because memory ran out, and at which limit.
 // before was read when no rank ran, now after its end; blamed is the number of kills that earlier
@@ -40,6 +47,9 @@ func OutOfMemory(before, now Reading, blamed, maxRSS int64) (short wire.OutOfMem
 		if g.Limit > 0 && g.Full > before.Groups[i].Full {
 			return wire.MemoryOfGroup, g.Limit
 		}
+	}
+	if full := slices.IndexFunc(now.Groups, Group.wasFull); full >= 0 {
+		return wire.MemoryOfGroup, now.Groups[full].Limit
 	}
 	return wire.MemoryOfHost, 0
 }

@@ -12,7 +12,11 @@ import (
 const gib = 1 << 30
 
 func TestOutOfMemory(t *testing.T) {
-	group := func(limit, kills, full int64) Group { return Group{limit, kills, full} }
+	group := func(limit, kills, full int64) Group { return Group{Limit: limit, Kills: kills, Full: full} }
+	peak := func(g Group, bytes int64) Group {
+		g.Peak = bytes
+		return g
+	}
 	host := func(kills int64, groups ...Group) Reading {
 		return Reading{Groups: groups, Kills: kills, Total: 64 * gib}
 	}
@@ -31,6 +35,12 @@ func TestOutOfMemory(t *testing.T) {
 		{"both are full, and the lower one is meant", host(0, group(gib, 0, 0), group(2*gib, 0, 0)),
 			host(1, group(gib, 1, 1), group(2*gib, 1, 1)), 0, gib, wire.MemoryOfGroup, gib},
 		{"the host, though there is a limit", host(0, group(gib, 0, 4)), host(1, group(gib, 1, 4)), 0, gib,
+			wire.MemoryOfHost, 0},
+		{"a pod's, above its container's", host(0, group(gib, 0, 0)), host(1, peak(group(gib, 1, 0), gib-gib/100)),
+			0, gib, wire.MemoryOfGroup, gib},
+		{"one above the second", host(0, group(0, 0, 0), group(gib, 0, 0)),
+			host(1, peak(group(0, 1, 0), gib), peak(group(gib, 1, 0), gib)), 0, gib, wire.MemoryOfGroup, gib},
+		{"the host, far below a limit", host(0, group(4*gib, 0, 0)), host(1, peak(group(4*gib, 1, 0), 3*gib)), 0, gib,
 			wire.MemoryOfHost, 0},
 		{"somebody else's", host(0, group(gib, 0, 0), group(0, 0, 0)), host(1, group(gib, 0, 0), group(0, 1, 1)), 0,
 			gib, "", 0},
@@ -71,11 +81,12 @@ func TestRead(t *testing.T) {
 			"sys/fs/cgroup/user.slice/user-1000.slice/memory.max":                    "2147483648\n",
 			"sys/fs/cgroup/user.slice/memory.events":                                 events(4, 6),
 			"sys/fs/cgroup/user.slice/memory.max":                                    "max\n",
-		}, "[{0 2 0} {2147483648 5 4} {0 6 4}] 3"},
+		}, "[{0 2 0 0} {2147483648 5 4 0} {0 6 4 0}] 3"},
 		"a container with its own view": {map[string]string{
 			"proc/self/cgroup": "0::/\n", "proc/self/mountinfo": v2,
 			"sys/fs/cgroup/memory.events": events(1, 1), "sys/fs/cgroup/memory.max": "1073741824\n",
-		}, "[{1073741824 1 1}] 3"},
+			"sys/fs/cgroup/memory.peak": "1073000000\n",
+		}, "[{1073741824 1 1 1073000000}] 3"},
 		"without the controller": {map[string]string{
 			"proc/self/cgroup": "0::/init.scope\n", "proc/self/mountinfo": v2,
 			"sys/fs/cgroup/init.scope/cgroup.procs": "1\n",
@@ -85,13 +96,14 @@ func TestRead(t *testing.T) {
 			"proc/self/mountinfo": "32 31 0:29 / /sys/fs/cgroup/cpu rw,relatime - cgroup cgroup rw,cpu\n35 31 0:32 / " +
 				"/sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory\n" +
 				"41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n",
-			"sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.oom_control":    v1(1),
-			"sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.limit_in_bytes": "67108864\n",
-			"sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.failcnt":        "83\n",
-			"sys/fs/cgroup/memory/slurm/uid_0/memory.oom_control":          v1(0),
-			"sys/fs/cgroup/memory/slurm/uid_0/memory.limit_in_bytes":       unlimited,
-			"sys/fs/cgroup/memory/slurm/uid_0/memory.failcnt":              "0\n",
-		}, "[{67108864 1 83} {0 0 0}] 3"},
+			"sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.oom_control":        v1(1),
+			"sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.limit_in_bytes":     "67108864\n",
+			"sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.failcnt":            "83\n",
+			"sys/fs/cgroup/memory/slurm/uid_0/job_7/memory.max_usage_in_bytes": "67000000\n",
+			"sys/fs/cgroup/memory/slurm/uid_0/memory.oom_control":              v1(0),
+			"sys/fs/cgroup/memory/slurm/uid_0/memory.limit_in_bytes":           unlimited,
+			"sys/fs/cgroup/memory/slurm/uid_0/memory.failcnt":                  "0\n",
+		}, "[{67108864 1 83 67000000} {0 0 0 0}] 3"},
 		"v1 in a container that sees the host's names": {map[string]string{
 			"proc/self/cgroup": "4:cpu,memory:/docker/0123abcd/sub\n",
 			"proc/self/mountinfo": "35 31 0:32 /docker/0123abcd /sys/fs/cgroup/memory ro - " +
@@ -102,7 +114,7 @@ func TestRead(t *testing.T) {
 			"sys/fs/cgroup/memory/memory.oom_control":        v1(0),
 			"sys/fs/cgroup/memory/memory.limit_in_bytes":     "536870912\n",
 			"sys/fs/cgroup/memory/memory.failcnt":            "5\n",
-		}, "[{0 2 0} {536870912 0 5}] 3"},
+		}, "[{0 2 0 0} {536870912 0 5 0}] 3"},
 		"nonsense": {map[string]string{"proc/self/cgroup": "x\n::\n0:\n", "proc/self/mountinfo": "a b - c\n - \n" + v2},
 			"[] 3"},
 	} {

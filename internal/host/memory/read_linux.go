@@ -38,8 +38,12 @@ func readGroup(v1 bool, folder string) (g Group, found bool) {
 		if _, err := os.Stat(file("memory.oom_control")); err != nil {
 			return g, false
 		}
-		g = Group{Limit: readNumber(file("memory.limit_in_bytes")),
-			Kills: readCount(file("memory.oom_control"), "oom_kill"), Full: readNumber(file("memory.failcnt"))}
+		g = Group{
+			Limit: readNumber(file("memory.limit_in_bytes")),
+			Kills: readCount(file("memory.oom_control"), "oom_kill"),
+			Full:  readNumber(file("memory.failcnt")),
+			Peak:  readNumber(file("memory.max_usage_in_bytes")),
+		}
 		if g.Limit >= noLimit {
 			g.Limit = 0
 		}
@@ -48,8 +52,12 @@ func readGroup(v1 bool, folder string) (g Group, found bool) {
 	if _, err := os.Stat(file("memory.events")); err != nil {
 		return g, false
 	}
-	return Group{Limit: readNumber(file("memory.max")), Kills: readCount(file("memory.events"), "oom_kill"),
-		Full: readCount(file("memory.events"), "oom")}, true
+	return Group{
+		Limit: readNumber(file("memory.max")),
+		Kills: readCount(file("memory.events"), "oom_kill"),
+		Full:  readCount(file("memory.events"), "oom"),
+		Peak:  readNumber(file("memory.peak")),
+	}, true
 }
 
 // readNumber is the number in a file, and 0 for a word such as max.

@@ -178,8 +178,8 @@ func signalHint(s syscall.Signal, e launcher.Exit, host string) string {
 // memoryHint returns what to do when memory ran out.
 func memoryHint(e launcher.Exit, host string) string {
 	if e.OutOfMemory == launcher.MemoryOfGroup {
-		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, MemoryMax of "+
-			"systemd), or put fewer ranks there", prose.Size(e.MaxRSS), host)
+		return fmt.Sprintf("its peak was %s; raise the limit on %s (srun --mem, docker --memory, limits.memory of "+
+			"a pod, MemoryMax of systemd), or put fewer ranks there", prose.Size(e.MaxRSS), host)
 	}
 	return fmt.Sprintf("its peak was %s; put fewer ranks on %s, or let each use less (--summary shows their peaks); "+
 		"dmesg there shows the kernel's report", prose.Size(e.MaxRSS), host)
