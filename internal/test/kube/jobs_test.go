@@ -170,6 +170,7 @@ func TestKubernetes(t *testing.T) {
 	t.Run("mpijob", w.mpiJob)
 	t.Run("mpijob as others", w.mpiJobAs)
 	t.Run("failed mpijob", w.failedMPIJob)
+	t.Run("operators", w.operators)
 	t.Run("lost node", w.lostNode)
 }
 
@@ -302,8 +303,10 @@ func (w *world) mpiJobAs(t *testing.T) {
 			" sh -c 'NCCL_DEBUG=INFO /usr/local/bin/allreduce'", "<stdout>:rank 2 of 3: the sum is 3\n"},
 		{"mpiexec.hydra", "-n 4 /usr/local/bin/mnist --epochs 2", "rank 3 of 4 on train-worker-1"},
 	} {
-		manifest := strings.Replace(w.example(t, "mpijob.yaml"), "command: [gorun]", "command: [/bin/sh, -c]\n"+
-			"              env: [{name: GORUN_HOST_KEYS, value: accept-new}, {name: GORUN_WDIR, value: /}]", 1)
+		manifest := strings.Replace(w.example(t, "mpijob.yaml"), "command: [gorun]", "command: [/bin/sh, -c]", 1)
+		manifest = strings.Replace(manifest, "env:\n", "env:\n"+
+			"                - {name: GORUN_HOST_KEYS, value: accept-new}\n"+
+			"                - {name: GORUN_WDIR, value: /}\n", 1)
 		line := "ln -s /usr/local/bin/gorun /tmp/" + tc.name + " && exec /tmp/" + tc.name + " " + tc.words
 		argument := regexp.MustCompile(`args: \[.*\]`)
 		manifest = argument.ReplaceAllString(manifest, fmt.Sprintf("args: [%q]", line))
