@@ -25,6 +25,7 @@ type Elastic struct {
 	Discover func(context.Context) ([]hostfile.Host, error)
 
 	NP, Min, Max int           // ranks at the start, at least, and at most (Max 0: one per slot)
+	Spares       int           // processes beyond Max that wait to take the place of a rank that fails
 	Timeout      time.Duration // how long to wait for slots, and for an epoch to begin; 10 min
 	ResetLimit   int           // epochs after the first that may begin; 0: any number
 	ResetWindow  time.Duration // in which resets are counted; 0: the whole job
@@ -52,6 +53,7 @@ func (e *Elastic) config(grace time.Duration) elastic.Config {
 		NP:          e.NP,
 		Min:         e.Min,
 		Max:         e.Max,
+		Spares:      e.Spares,
 		Elastic:     e.Timeout,
 		ResetLimit:  e.ResetLimit,
 		ResetWindow: e.ResetWindow,

@@ -14,7 +14,8 @@ const CodeNoRank = wire.CodeHostFailed
 
 // Config holds the settings of an elastic job. A zero limit or duration means its default.
 type Config struct {
-	NP, Min, Max int // initial, minimum and maximum ranks; Max 0 means all slots
+	NP, Min, Max int // initial, minimum and maximum ranks; Max 0 means all slots, less Spares
+	Spares       int // processes that wait, beyond the ranks, to take the place of one that fails
 
 	Elastic     time.Duration    // bounds the wait for slots and the attempts at an epoch; default 600 s
 	ResetLimit  int              // maximum number of resets (epochs after the first); 0 means no limit
@@ -58,6 +59,8 @@ func (c *Config) check() error {
 		return fmt.Errorf("%d ranks to begin with are fewer than the least, %d", c.NP, c.Min)
 	case c.Horovodrun && c.Together:
 		return errors.New("ranks that are replaced together cannot follow horovodrun's rules")
+	case c.Spares > 0 && (c.Horovodrun || c.Together):
+		return errors.New("ranks that are replaced together, or by horovodrun's rules, have no spares")
 	case c.Max != 0 && c.Max < c.NP:
 		return fmt.Errorf("%d ranks to begin with are more than the most, %d", c.NP, c.Max)
 	}

@@ -50,33 +50,45 @@ func (d *Driver) newcomers(stay []*process, most int) []Slot {
 // form plans the next epoch and starts its newcomers.
 func (d *Driver) form(stay []*process, slots []Slot) {
 	d.epoch++
-	var candidates []candidate
-	for _, p := range stay {
-		candidates = append(candidates, candidate{Process: p.Process, since: p.since, arrival: d.host(p.Host).arrival})
-	}
+	all := d.candidates(stay)
 	for _, s := range slots {
-		candidates = append(candidates, candidate{Process: Process{s, d.epoch}, arrival: d.host(s.Host).arrival,
-			fresh: true})
+		all = append(all, d.newcomer(s))
 	}
-	plan := number(d.epoch, candidates)
+	plan := number(d.epoch, all)
 	d.next = &plan
 	d.nextAll = stay
 	for _, m := range plan.Members {
-		if m.Born != d.epoch {
-			continue
+		if m.Born == d.epoch {
+			d.nextAll = append(d.nextAll, d.launch(m))
 		}
-		p := &process{
-			Process: m.Process,
-			epoch:   d.epoch,
-			rank:    m.Rank,
-			at:      d.now,
-			began:   d.now,
-		}
-		d.host(m.Host).procs[m.Local] = p
-		d.procs = nil
-		d.nextAll = append(d.nextAll, p)
-		d.do(Start{Epoch: d.epoch, Member: m})
 	}
+}
+
+func (d *Driver) candidates(stay []*process) (all []candidate) {
+	for _, p := range stay {
+		all = append(all, candidate{Process: p.Process, since: p.since, arrival: d.host(p.Host).arrival})
+	}
+	return all
+}
+
+// newcomer returns the candidate that would be started in a slot for the newest epoch.
+func (d *Driver) newcomer(s Slot) candidate {
+	return candidate{Process: Process{s, d.epoch}, arrival: d.host(s.Host).arrival, fresh: true}
+}
+
+// launch starts a process with the numbers that it has as a member of the newest epoch.
+func (d *Driver) launch(m Member) *process {
+	p := &process{
+		Process: m.Process,
+		epoch:   d.epoch,
+		rank:    m.Rank,
+		at:      d.now,
+		began:   d.now,
+	}
+	d.host(m.Host).procs[m.Local] = p
+	d.procs = nil
+	d.do(Start{Epoch: d.epoch, Member: m})
+	return p
 }
 
 // allReady reports whether all newcomers of the next epoch are ready.
@@ -93,6 +105,7 @@ func (d *Driver) announce() {
 		p := d.find(m.Process)
 		p.epoch = d.next.Epoch
 		p.rank = m.Rank
+		p.spare = false
 		d.become(p, joining)
 		if d.cfg.Together || d.unaware { // such ranks would not report it
 			d.become(p, running)

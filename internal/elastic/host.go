@@ -49,6 +49,7 @@ type process struct {
 	now    bool          // whether it is stopped without grace
 	epoch  int           // current epoch, or the one that it was started for
 	rank   int           // rank in that epoch
+	spare  bool          // whether it may take the place of a member; it was in no epoch yet
 	since  int           // first whole epoch, as in candidate
 	began  time.Duration
 	up     bool // whether the process has run since upAt

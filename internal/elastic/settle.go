@@ -177,6 +177,7 @@ func (d *Driver) dropInvalid() {
 
 // improve removes and adds processes while a whole epoch runs.
 func (d *Driver) improve() {
+	d.stopSpares()
 	for _, p := range d.alive() {
 		if d.member(p) && !d.welcome(p) {
 			d.drop()
@@ -189,9 +190,13 @@ func (d *Driver) improve() {
 		d.drain()
 	case d.next == nil && !d.unaware && d.now >= d.growAt && !d.leaving():
 		stay := d.survivors(running)
+		spares := d.spares(d.cfg.Max - len(stay))
+		stay = append(stay, spares...)
 		newcomers := d.newcomers(stay, d.cfg.Max)
 		switch {
-		case len(newcomers) == 0 || d.resetsSpent() && !d.allOwed(newcomers):
+		case len(newcomers)+len(spares) == 0:
+			d.keepSpares()
+		case d.resetsSpent() && (len(spares) > 0 || !d.allOwed(newcomers)):
 		case d.cfg.Together:
 			d.drain()
 		default:
@@ -241,6 +246,7 @@ func (d *Driver) reform() {
 			d.stop(p, false)
 		}
 	}
+	d.stopSpares()
 	if d.next == nil {
 		d.choose()
 	}
@@ -306,7 +312,7 @@ func (d *Driver) hold() time.Duration {
 	return min(time.Second<<min(d.tries-2, 10), maxHold)
 }
 
-// begin forms an epoch of the survivors, with newcomers only if they are too few.
+// begin forms an epoch of the survivors and spares, with newcomers only if they are too few.
 func (d *Driver) begin(stay []*process) {
 	least := d.cfg.Min
 	most := d.cfg.Max
@@ -316,6 +322,7 @@ func (d *Driver) begin(stay []*process) {
 	if d.epoch == 0 {
 		least = d.cfg.NP
 	}
+	stay = append(stay, d.spares(most-len(stay))...)
 	if len(stay) >= least && slices.ContainsFunc(stay, func(p *process) bool { return p.since > 0 }) {
 		d.form(stay, nil)
 		return

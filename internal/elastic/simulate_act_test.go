@@ -68,7 +68,7 @@ func (w *world) start(a Start) {
 			w.Broken("start of a second process on %v", p.Slot)
 		}
 	}
-	if a.Member.Size > w.cfg.Max || a.Member.Size < w.cfg.Min || a.Member.Rank >= a.Member.Size {
+	if a.Member.Size > w.cfg.Max+min(w.cfg.Spares, 1) || a.Member.Size < w.cfg.Min || a.Member.Rank >= a.Member.Size {
 		w.Broken("start of rank %d of %d", a.Member.Rank, a.Member.Size)
 	}
 	if !h.up || h.cut {

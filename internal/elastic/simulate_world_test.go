@@ -117,6 +117,10 @@ func newWorld(seed uint64, tell bool) *world {
 			w.cfg.Cooldown = [2]time.Duration{time.Second, time.Minute}
 		}
 	}
+	if !w.cfg.Together && !w.cfg.Horovodrun && w.oneIn(2) {
+		w.cfg.Spares = 1 + w.dice.IntN(3)
+		w.cfg.Max = max(w.cfg.Max, w.cfg.NP)
+	}
 	w.calm = 10*time.Minute + w.upTo(2*time.Hour)
 	w.workEnd = w.calm + w.upTo(time.Hour)
 	d, err := New(w.cfg)

@@ -45,13 +45,15 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 	return limitRanks(p, o)
 }
 
-// limitRanks limits the default number of ranks to --min-np and --max-np.
+// limitRanks limits the default number of ranks to --min-np and --max-np, and leaves slots to
+// --spares.
 func limitRanks(p Selection, o *settings.Options) (Selection, error) {
-	if o.NP > 0 || o.Elastic.MinNP == 0 && o.Elastic.MaxNP == 0 {
+	spares := int(o.Elastic.Spares)
+	if o.NP > 0 || o.Elastic.MinNP == 0 && o.Elastic.MaxNP == 0 && spares == 0 {
 		return p, nil
 	}
 	if p.NP == 0 {
-		p.NP = p.Slots()
+		p.NP = max(p.Slots()-spares, 1)
 	}
 	if o.Elastic.MaxNP > 0 {
 		p.NP = min(p.NP, o.Elastic.MaxNP)

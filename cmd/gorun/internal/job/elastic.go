@@ -34,7 +34,7 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 		return where, unplanned(where, o.NP), nil
 	}
 	slots := where.Slots()
-	np := cmp.Or(o.NP, where.NP, max(slots, o.Elastic.MinNP))
+	np := cmp.Or(o.NP, where.NP, max(slots-int(o.Elastic.Spares), o.Elastic.MinNP))
 	if np == 0 {
 		return hosts.Selection{}, launcher.Plan{},
 			usage.Errorf("give -np", "%s names no host, and no number of ranks is given", where.Source)
@@ -66,6 +66,7 @@ func (r *run) elasticRequest() launcher.Elastic {
 		NP:          r.plan.Size,
 		Min:         e.MinNP,
 		Max:         e.MaxNP,
+		Spares:      int(e.Spares),
 		Timeout:     time.Duration(e.Wait),
 		ResetLimit:  e.Resets.Limit,
 		ResetWindow: e.Resets.Within,
@@ -74,6 +75,9 @@ func (r *run) elasticRequest() launcher.Elastic {
 	}
 	if e.Cooldown[0] > 0 || e.Horovodrun { // an explicit cooldown replaces the limit on changes
 		w.Changes = math.MaxInt
+	}
+	if e.Spares > 0 { // the slots beyond the ranks are the spares'
+		w.Max = cmp.Or(w.Max, w.NP)
 	}
 	w.Horovodrun = e.Horovodrun
 	if e.Restarts > 0 {

@@ -25,6 +25,7 @@ type ElasticOptions struct {
 	slotsPerHost count
 	Resets       resetLimit
 	Restarts     count
+	Spares       count
 	Wait         Seconds
 	Cooldown     cooldown
 	Horovodrun   bool // decide as horovodrun does, by whose words the job was started
@@ -32,7 +33,7 @@ type ElasticOptions struct {
 
 // Given reports whether any flag makes the job elastic.
 func (e *ElasticOptions) Given() bool {
-	return e.MinNP > 0 || e.MaxNP > 0 || e.Discovery != "" || e.Restarts > 0
+	return e.MinNP > 0 || e.MaxNP > 0 || e.Discovery != "" || e.Restarts > 0 || e.Spares > 0
 }
 
 // checkElastic reports elastic flags that contradict each other or the rest of the options.
@@ -51,6 +52,9 @@ func (o *Options) checkElastic(npSet bool) error {
 		return faultOf("host-discovery-script", "leave one of them out", "cannot be combined with -H or --hostfile")
 	case e.Restarts > 0 && e.Resets.Limit > 0:
 		return faultOf("max-restarts", "leave one of them out", "and --reset-limit cannot be combined")
+	case e.Spares > 0 && (e.Restarts > 0 || e.Horovodrun):
+		return faultOf("spares", "leave one of them out", "cannot be combined with --max-restarts or horovodrun's "+
+			"rules")
 	case !e.Given() && e.Resets.Limit > 0:
 		return faultOf("reset-limit", "add --min-np or --host-discovery-script", ": the job is not elastic")
 	case !e.Given():

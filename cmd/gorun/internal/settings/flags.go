@@ -171,6 +171,8 @@ func (o *Options) Groups() []Group {
 				Usage: "elastic job: fewest ranks to run with (default: as -np)"},
 			{Name: "max-np", To: &o.Elastic.MaxNP, From: Connects,
 				Usage: "elastic job: most ranks to grow to (default: all slots)"},
+			{Name: "spares", To: &o.Elastic.Spares, From: Connects,
+				Usage: "elastic job: processes to start beyond the ranks, to take the place of one that fails"},
 			{Name: "host-discovery-script", To: &o.Elastic.Discovery, From: Connects,
 				Usage: "elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s"},
 			{Name: "slots-per-host", To: &o.Elastic.slotsPerHost, From: Connects,

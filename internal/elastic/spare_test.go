@@ -1,0 +1,61 @@
+package elastic
+
+import "testing"
+
+func TestSpareTakesThePlaceOfARank(t *testing.T) {
+	p := begun(t, Config{NP: 2, Max: 2, Spares: 1}, "a:1,b:2")
+	p.ready("b1")
+	p.expect("nothing")
+	p.exit(1, "a0")
+	p.expect("interrupt")
+	p.park("b0")
+	p.expect("epoch 3: b0 b1") // at once, without a new process
+	p.join()
+	p.expect("start a0 as 2/3") // its slot has the spare now
+	p.ready("a0")
+	p.exit(1, "b1")
+	p.park("b0")
+	p.join()
+	p.expect("interrupt; epoch 5: b0 a0; start b1 as 1/3")
+	p.exit(0, "a0", "b0")
+	p.expect("stop b1")
+	p.exit(143, "b1")
+	p.expect("end 0")
+}
+
+func TestSparesComeAndGo(t *testing.T) {
+	p := newPlay(t, Config{NP: 2, Max: 2, Spares: 2}, "a:2,b:1")
+	p.expect("start a0 as 0/2; start a1 as 1/2")
+	p.ready()
+	p.join()
+	p.expect("epoch 1: a0 a1; start b0 as 2/3")
+	p.exit(1, "b0") // its failure disturbs no rank
+	p.expect("start b0 as 2/3")
+	p.hosts("a:2,b:2")
+	p.expect("start b1 as 2/3")
+	p.ready("b1")
+	p.hosts("a:2,b:1")
+	p.expect("stop b1")
+	p.exit(143, "b1")
+	p.expect("nothing")
+}
+
+// A rank that fails before the spare is ready is replaced in its slot; a smaller epoch takes the
+// spare when it is.
+func TestSpareThatIsNotReadyYet(t *testing.T) {
+	p := begun(t, Config{
+		NP:     2,
+		Min:    1,
+		Max:    2,
+		Spares: 1,
+	}, "a:1,b:2")
+	p.exit(1, "a0")
+	p.park("b0")
+	p.join("b0")
+	p.expect("interrupt; epoch 3: b0; start a0 as 1/2")
+	p.ready("b1")
+	p.ready("a0")
+	p.expect("interrupt")
+	p.park("b0")
+	p.expect("epoch 4: b0 a0")
+}
