@@ -50,6 +50,7 @@ func documentWorlds() map[string]string {
 		"docs/packages.md":              "no commands",
 		"docs/platforms.md":             "no commands",
 		"docs/reliability.md":           "no commands",
+		"docs/resilient.md":             "two hosts",
 		"docs/ring.md":                  "no commands",
 		"docs/scale.md":                 "no commands",
 		"docs/security.md":              "no commands",
@@ -96,6 +97,8 @@ func notRun() []struct{ file, command, why string } {
 			"TestElasticExample of ring/python runs it, on one host"},
 		{"docs/singularity.md", "apptainer build", "it takes minutes; .ci/apptainer builds the same"},
 		{"docs/singularity.md", "gorun cp", "the hosts share the folder; TestFilesArePassedOn copies files"},
+		{"docs/resilient.md", "gorun -np 4 --min-np 4",
+			"TestResilientTraining of ring/python runs it, with PyTorch 2.15"},
 		{"docs/quickstart.md", "ssh-copy-id", "the lab's hosts have the key, and no password"},
 	}
 }

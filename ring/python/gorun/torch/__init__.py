@@ -8,6 +8,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from .._objects import allgather_object, broadcast_object
 from .._world import (
     ProcessSet,
@@ -88,4 +90,14 @@ from .sync_batch_norm import SyncBatchNorm
 #: raised by the script itself.
 HorovodInternalError = GorunError
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "GorunError")]
+
+def __getattr__(name: str) -> Any:
+    """Resilient and init_process_group, which need torch.distributed: not every PyTorch has it."""
+    if name not in ("Resilient", "init_process_group"):
+        raise AttributeError("module 'gorun.torch' has no attribute %r" % name)
+    from . import resilient
+
+    return getattr(resilient, name)
+
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("annotations", "Any", "GorunError")]

@@ -11,10 +11,11 @@ import torch
 import torch.distributed as dist
 
 from .. import _cuda, _job, _ring, errors
-from . import collectives, dynamo, engine, group, memory, pairs, sparse, work
+from . import collectives, dynamo, engine, group, memory, pairs, renewal, sparse, work
 from .collectives import seconds
 from .engine import Engine
 from .group import Group, make
+from .renewal import Renewable, RenewableEngine
 
 __all__ = ["Group", "ddp_hook"]
 
@@ -34,11 +35,13 @@ class _Registry:
             more["devices"] = ["cpu", "cuda"]
         dist.Backend.register_backend("gorun", self.create, extended_api=True, **more)
 
-    def create(self, options: Any, _: Any = None) -> Any:
+    def create(self, options: Any, more: Any = None) -> Any:
         """Makes a group or a backend for torch: of the ranks in options, which alone call it, or of all ranks."""
         ranks = list(options.global_ranks_in_group)
         timeout = seconds(options.timeout)
         store = getattr(options, "store", None)
+        if isinstance(more, Renewable):
+            return make(RenewableEngine(more, timeout, store), _alone(options))
         if not ranks:
             return make(self.engine(timeout, (options.group_rank, options.group_size), store), _alone(options))
         world, name = _job.join(), "torch%d/%s" % (self.worlds, options.group_id)
@@ -82,7 +85,7 @@ def _alone(options: Any) -> bool:
 
 _registry = _Registry()
 _registry.register()
-dynamo.leave_alone(_cuda, _job, _ring, collectives, engine, group, memory, pairs, sparse, work)
+dynamo.leave_alone(_cuda, _job, _ring, collectives, engine, group, memory, pairs, renewal, sparse, work)
 
 
 # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.

@@ -40,6 +40,7 @@ class Keeper:
         self.threads: Set[threading.Thread] = set()
         self.ready = 0  # threads that wait for a work, or for their turn to; the others run callbacks
         self.closed = False
+        self.absorb: Callable[[BaseException], Optional[BaseException]] = lambda error: error  # what a failed work raises
 
     def hold(self, work: "Work") -> None:
         with self.lock:
@@ -161,6 +162,8 @@ class Work(_Base):  # type: ignore[misc,valid-type]
         return self.requests
 
     def _end(self, error: Optional[BaseException]) -> None:
+        if error is not None:
+            error = self.keeper.absorb(error)
         self.failed, self.requests, self.after, self.over = error, (), (), True
 
     # What torch calls.

@@ -1,0 +1,129 @@
+"""The state of a training from those who have it to those who lack it: values as data, tensors as bytes, and nothing pickled."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Iterator, List, Sequence, Tuple
+
+import torch
+
+from .. import _data, _ring, errors
+from .._ledger import Decision
+
+PIECE = 64 << 20  # bytes that all holders together send at a time
+
+
+def transfer(comm: _ring.Comm, decision: Decision, state: Any) -> Any:
+    """Returns the holders' state on all ranks. It is a collective, and state counts on the holders only, which have the same.
+
+    A receiver gets it in memory of its own, each part from another holder. A state is made of numbers, texts, tensors, lists, tuples and
+    dicts.
+    """
+    tensors: List[torch.Tensor] = []
+    holds = comm.rank in decision.holders
+    message = _data.dump(_take_apart(state, tensors)) if holds else b""
+    parts = _data.load(_broadcast(comm, message, decision.holders[0]))
+    if not holds:
+        made = _put_together(parts, _made(tensors))
+    stream = _Stream(tensors)
+    for begin in range(0, stream.size, PIECE):
+        cuts = _cuts(begin, min(begin + PIECE, stream.size), len(decision.holders))
+        mine = stream.read(*cuts[decision.holders.index(comm.rank)]) if holds else torch.empty(0, dtype=torch.uint8)
+        for receiver in decision.receivers:
+            got = _pass(comm, decision.holders, receiver, cuts, mine)
+            if comm.rank == receiver:
+                stream.write(begin, got)
+    return state if holds else made
+
+
+def _pass(comm: _ring.Comm, holders: Sequence[int], receiver: int, cuts: Sequence[Tuple[int, int]], mine: torch.Tensor) -> torch.Tensor:
+    """Sends a receiver a share of each holder. Returns the shares on the receiver, and nothing elsewhere."""
+    counts, sends = [0] * comm.size, [0] * comm.size
+    if comm.rank == receiver:
+        for holder, (begin, end) in zip(holders, cuts):
+            counts[holder] = end - begin
+    sends[receiver] = mine.numel()
+    got = torch.empty(sum(counts), dtype=torch.uint8)
+    call = _ring.call(
+        _ring.ALLTOALL, _ring.UINT8, dst=got.data_ptr(), dst_count=got.numel(), src=mine.data_ptr(), src_count=mine.numel(), counts=counts, sends=sends
+    )
+    comm.run(call)
+    return got
+
+
+def _cuts(begin: int, end: int, parts: int) -> List[Tuple[int, int]]:
+    at = [begin + (end - begin) * i // parts for i in range(parts + 1)]
+    return list(zip(at, at[1:]))
+
+
+def _broadcast(comm: _ring.Comm, message: bytes, root: int) -> bytes:
+    length = ctypes.c_int64(len(message))
+    comm.run(_ring.call(_ring.BROADCAST, _ring.INT64, root=root, dst=ctypes.addressof(length), dst_count=1))
+    memory = ctypes.create_string_buffer(message, max(1, length.value))
+    comm.run(_ring.call(_ring.BROADCAST, _ring.UINT8, root=root, dst=ctypes.addressof(memory), dst_count=length.value))
+    return memory.raw[: length.value]
+
+
+class _Stream:
+    """Tensors as bytes, one after the other."""
+
+    def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
+        self.parts = [t.reshape(-1).view(torch.uint8) for t in tensors if t.numel()]
+        self.size = sum(part.numel() for part in self.parts)
+
+    def read(self, begin: int, end: int) -> torch.Tensor:
+        pieces = [part[a:b].cpu() for part, a, b, _ in self._within(begin, end)]
+        return torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8)
+
+    def write(self, begin: int, data: torch.Tensor) -> None:
+        for part, a, b, at in self._within(begin, begin + data.numel()):
+            part[a:b] = data[at : at + b - a]
+
+    def _within(self, begin: int, end: int) -> Iterator[Tuple[torch.Tensor, int, int, int]]:
+        """The parts between two bytes of the stream: a tensor, from where to where in it, and where that is after begin."""
+        at = 0
+        for part in self.parts:
+            a, b = max(begin - at, 0), min(end - at, part.numel())
+            if a < b:
+                yield part, a, b, at + a - begin
+            at += part.numel()
+
+
+# A value as _data takes it: each part with its kind, and a tensor as its type and shape.
+
+
+def _take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
+    if isinstance(value, torch.Tensor):
+        if value.layout != torch.strided:
+            raise errors.InvalidError("gorun: a state holds a tensor of layout %s, which cannot be sent: make it dense" % value.layout)
+        tensors.append(value.detach().contiguous())
+        return "tensor", str(value.dtype).rpartition(".")[2], list(value.shape)
+    if isinstance(value, dict):
+        return "dict", [(k, _take_apart(v, tensors)) for k, v in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__ if type(value) is tuple else "list", [_take_apart(v, tensors) for v in value]
+    try:
+        _data.dump(value)
+    except TypeError:
+        raise errors.InvalidError("gorun: a state holds a %s, which cannot be sent: numbers, texts, tensors, lists, tuples and dicts can" % type(value).__name__) from None
+    return "value", value
+
+
+def _made(tensors: List[torch.Tensor]) -> Any:
+    def make(name: str, shape: List[int]) -> torch.Tensor:
+        tensor = torch.empty(shape, dtype=getattr(torch, name))
+        tensors.append(tensor)
+        return tensor
+
+    return make
+
+
+def _put_together(parts: Any, make: Any) -> Any:
+    kind, inside = parts[0], parts[1]
+    if kind == "tensor":
+        return make(inside, parts[2])
+    if kind == "dict":
+        return {k: _put_together(v, make) for k, v in inside}
+    if kind in ("list", "tuple"):
+        return (tuple if kind == "tuple" else list)(_put_together(v, make) for v in inside)
+    return inside

@@ -1,0 +1,439 @@
+"""Training that loses no step when ranks die: ``for batch in Resilient(model, optimizer).steps(loader)``.
+
+docs/resilient.md says what is promised, and docs/protocol.md how the ranks agree.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import functools
+import hashlib
+import os
+import random
+import sys
+import warnings
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from .. import _job, _ring, errors
+from .._ledger import OWNED, Decision, Ledger, Said
+from ..torch_backend.renewal import Renewable, RenewableEngine
+from ._batches import Batches, refuse
+from ._transfer import transfer
+
+
+def init_process_group(backend: Any = None, **options: Any) -> None:
+    """dist.init_process_group, for a program that uses :class:`Resilient`.
+
+    In an elastic job of gorun the group is of backend gorun, its ranks may be replaced, and it has its rank and world size, but moves
+    nothing between ranks, until :meth:`Resilient.steps` begins. Elsewhere torch makes the group; without a launcher it has one rank.
+    """
+    named = backend in (None, "gorun")
+    if named and "GORUN_ELASTIC" in os.environ:
+        place = Renewable(int(os.environ["GORUN_RANK"]), int(os.environ["GORUN_SIZE"]))
+        options.update(store=dist.HashStore(), rank=place.rank, world_size=place.size, pg_options=place)
+        backend = "gorun"
+    elif named and "GORUN_RANK" in os.environ:
+        backend = "gorun"
+    elif "RANK" not in os.environ and not {"rank", "store", "init_method"} & set(options):
+        options.update(store=dist.HashStore(), rank=0, world_size=1)
+        backend = "gloo" if named else backend
+    dist.init_process_group(backend, **options)  # type: ignore[no-untyped-call,unused-ignore]
+
+
+class Resilient:
+    """A training whose steps are committed by all ranks or by none.
+
+    model is a DistributedDataParallel of all ranks. A step is one turn of the loop over :meth:`steps`, with one ``optimizer.step()``, at
+    which the ranks agree. If one of them is lost before, ``optimizer.step()`` does nothing, and the loop makes the step again with the same
+    batch. New ranks get the state from the others.
+    """
+
+    def __init__(self, model: Any, optimizer: Any, scheduler: Any = None) -> None:
+        self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
+        self._job = _job_of(model)
+        self._ledger = Ledger()
+        self._calls = 0  # of steps()
+        self._at = _Position(self._job.size)
+        self._arriving: Any = None  # the state that this rank has got for its position, which it has not reached
+        self._lacking: Optional[Decision] = None  # ranks that lack the state
+        self._attempt: Optional[_Attempt] = None  # at a step; None between steps
+        self._weight = 1.0
+        self._kept: List[Tuple[torch.Tensor, torch.Tensor]] = []  # buffers, and copies of them
+        self._rates: List[Dict[str, Any]] = []
+        self._schedule: Any = None
+        self._gate()
+
+    @property
+    def step(self) -> int:
+        """The number of steps that are committed."""
+        return self._ledger.committed - self._at.passes
+
+    # The story of a pass.
+
+    def steps(self, loader: Any, until: Optional[int] = None) -> Iterator[Any]:
+        """Yields the batches of one pass through loader, each until its step is committed; at most until so many steps are.
+
+        loader is a DataLoader with a batch size for each rank. All ranks together take the batches that as many ranks as the job has at its
+        start would take, however many there are later. The order is that of its sampler: a DistributedSampler, or one that is alike on all ranks.
+        Before each step the random generators of torch, NumPy and Python get seeds, from the number of the step and the rank.
+        """
+        refuse(loader)
+        this, self._calls = self._calls, self._calls + 1
+        self._enter()
+        if this < self._at.passes:
+            return  # the others have made this pass before this rank came
+        if this > self._at.passes:
+            raise errors.InvalidError("gorun: the loop over steps() was left before its end: give the number of steps as steps(loader, until=N) instead")
+        self._arrive()
+        _seed(self._at.seed, this)
+        batches = Batches(loader, self._at.ranks)
+        while self._at.passes == this:
+            self._settle()
+            if self._at.index == batches.count or self.step == until:
+                self._end_pass()
+            else:
+                yield from self._try_step(batches)
+
+    def _try_step(self, batches: Batches) -> Iterator[Any]:
+        """Makes one attempt at the next step."""
+        place = self._at.index, self._job.rank, self._job.size
+        batches.prepare(*place)
+        self._seed_step("data")
+        batch = batches.fetch(*place)
+        self._weight = batches.weight(*place)
+        self._seed_step("model")
+        self._keep()
+        self._attempt = attempt = _Attempt()
+        self._job.begin_step()
+        try:
+            yield batch
+            if not attempt.over:  # without optimizer.step(): it is a step all the same
+                self._agree(attempt, lambda: None)
+        finally:
+            self._job.end_step()
+            self._attempt = None
+        if not attempt.committed:
+            self._undo()
+
+    def _end_pass(self) -> None:
+        """Ends a pass on all ranks or on none: it is committed as a step is."""
+        try:
+            self._commit_by_all(self._at.next_pass)
+            self._settle()
+        except errors.PeerError:  # no epoch follows: a rank has ended well
+            if self._ledger.voted:  # after this pass, then
+                self._at.next_pass()
+                self._ledger.commit()
+            elif self._ledger.owns != OWNED or self._at.index:
+                raise
+
+    # Of a step.
+
+    def _gate(self) -> None:
+        """Puts the agreement into optimizer.step(), and the weights into the sums of gradients."""
+        make: Any = self.optimizer.step
+
+        @functools.wraps(make)
+        def optimizer_step(closure: Any = None) -> Any:
+            if self._attempt is None:
+                return make() if closure is None else make(closure)
+            if closure is not None:
+                raise errors.InvalidError("gorun: optimizer.step(closure) cannot be made again: call backward() before optimizer.step()")
+            if self._attempt.over:
+                raise errors.InvalidError("gorun: a second optimizer.step() in one step: begin another turn of the loop over steps()")
+            self._agree(self._attempt, make)
+
+        self.optimizer.step = optimizer_step
+        model: Any = self.model
+        if isinstance(model, DistributedDataParallel):
+            model.register_comm_hook(None, self._reduce)  # type: ignore[operator,unused-ignore]
+
+    # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
+    def _reduce(self, state, bucket):  # type: ignore[no-untyped-def]
+        """Adds the gradients of all ranks, each with the weight of its samples."""
+        gradients = bucket.buffer().mul_(self._weight)
+        return dist.all_reduce(gradients, group=self.model.process_group, async_op=True).get_future().then(_first)
+
+    def _agree(self, attempt: _Attempt, make: Callable[[], Any]) -> None:
+        """Commits the step of an attempt by make() if all ranks can."""
+
+        def commit() -> None:
+            attempt.committed = True
+            make()
+            self._at.index += 1
+
+        attempt.over = True
+        self._commit_by_all(commit)
+
+    def _commit_by_all(self, commit: Callable[[], Any]) -> None:
+        """Commits if all ranks vote for it. If a rank is lost, all that are left do, or none does."""
+        if self._job.intact:
+            self._ledger.vote()
+            agreed = self._job.vote()
+        else:
+            agreed = False
+        if agreed or self._job.rank in self._renew().forward:
+            commit()
+            self._ledger.commit()
+
+    def _keep(self) -> None:
+        """Keeps what an attempt changes before the ranks agree, or whether they agree or not."""
+        if not self._job.heals:
+            return
+        buffers = list(self.model.buffers())
+        if len(buffers) != len(self._kept) or any(b is not kept for b, (kept, _) in zip(buffers, self._kept)):
+            self._kept = [(b, torch.empty_like(b)) for b in buffers]
+        for buffer, kept in self._kept:
+            kept.copy_(buffer)
+        self._rates = [{k: v for k, v in group.items() if k != "params"} for group in self.optimizer.param_groups]
+        self._schedule = None if self.scheduler is None else copy.deepcopy(self.scheduler.state_dict())
+
+    def _undo(self) -> None:
+        """Returns to what was kept, and drops the gradients."""
+        self.optimizer.zero_grad(set_to_none=True)
+        for buffer, kept in self._kept:
+            buffer.copy_(kept)
+        for group, rates in zip(self.optimizer.param_groups, self._rates):
+            group.update(rates)
+        if self.scheduler is not None:
+            self.scheduler.load_state_dict(self._schedule)
+
+    def _seed_step(self, what: str) -> None:
+        _seed(self._at.seed, self._at.passes, self._at.index, self._job.rank, what)
+
+    # Of the ranks.
+
+    def _enter(self) -> None:
+        """Joins the job's first epoch, or the first that this rank is in."""
+        if self._ledger.owns == OWNED:
+            return
+        if not self._job.heals:
+            self._ledger.receive(0)
+            return
+        self._renew()
+        self._settle()
+
+    def _renew(self) -> Decision:
+        """Joins the next epoch in which all ranks hear of each other."""
+        self._lacking = None
+        while True:
+            self._job.renew()
+            try:
+                said = self._job.exchange(self._ledger.said())
+            except errors.PeerError:
+                if self._job.late:
+                    self._ledger.miss()
+                continue
+            decision = self._ledger.decide(self._job.rank, said)
+            self._lacking = decision if decision.receivers else None
+            return decision
+
+    def _settle(self) -> None:
+        """Between two steps: lets ranks come and go, and gives those that lack the state what the others have."""
+        if self._job.changing:
+            self._renew()
+        while self._lacking is not None:
+            decision = self._lacking
+            try:
+                state = transfer(self._job.comm, decision, self._state() if self._job.rank in decision.holders else None)
+            except errors.PeerError:
+                self._renew()
+                continue
+            self._lacking = None
+            if self._job.rank in decision.receivers:
+                self._take(state)
+        self._job.listen(self._arriving is None)
+
+    # Of the state.
+
+    def _state(self) -> Dict[str, Any]:
+        state = {"at": self._at.said(), "committed": self._ledger.committed}
+        for name, thing in self._things():
+            state[name] = thing.state_dict()
+        return state
+
+    def _things(self) -> List[Tuple[str, Any]]:
+        all_things = [("model", self.model), ("optimizer", self.optimizer), ("scheduler", self.scheduler)]
+        return [(name, thing) for name, thing in all_things if thing is not None]
+
+    def _take(self, state: Dict[str, Any]) -> None:
+        self._ledger.receive(state["committed"])
+        self._at.set(state["at"])
+        self._arriving = state
+        self._load()
+
+    def _arrive(self) -> None:
+        """Loads the state again, so that what the program has done on its way to the state's pass has no effect."""
+        if self._arriving is not None:
+            self._load()
+            self._arriving = None
+
+    def _load(self) -> None:
+        for name, thing in self._things():
+            thing.load_state_dict(self._arriving[name])
+
+
+class _Attempt:
+    """One attempt at a step."""
+
+    def __init__(self) -> None:
+        self.over = False  # the ranks have agreed, or have failed to
+        self.committed = False
+
+
+class _Position:
+    """Where the job is."""
+
+    def __init__(self, ranks: int) -> None:
+        self.passes, self.index = 0, 0  # passes that are complete, and batches of the present one
+        self.ranks, self.seed = ranks, torch.initial_seed()  # at the job's start
+
+    def next_pass(self) -> None:
+        self.passes, self.index = self.passes + 1, 0
+
+    def said(self) -> Tuple[int, int, int, int]:
+        return self.passes, self.index, self.ranks, self.seed
+
+    def set(self, said: Tuple[int, int, int, int]) -> None:
+        self.passes, self.index, self.ranks, self.seed = said
+
+
+def _first(future: "torch.futures.Future[Any]") -> torch.Tensor:
+    return future.value()[0]
+
+
+def _seed(*what: Any) -> None:
+    number = int.from_bytes(hashlib.sha256(repr(what).encode()).digest()[:8], "big")
+    torch.manual_seed(number)
+    random.seed(number)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None:
+        numpy.random.seed(number % 2**32)
+
+
+# The ranks of a training.
+
+
+def _job_of(model: Any) -> Any:
+    if not dist.is_initialized():
+        return _Fixed(0, 1, "torch.distributed has no process group")
+    rank, size, backend = dist.get_rank(), dist.get_world_size(), dist.get_backend()
+    engine = getattr(dist.group.WORLD, "engine", None)
+    if not isinstance(engine, RenewableEngine):
+        return _Fixed(rank, size, _why_fixed(size, backend))
+    if not isinstance(model, DistributedDataParallel) or model.process_group is not dist.group.WORLD:
+        raise errors.InvalidError("gorun: Resilient takes a DistributedDataParallel of all ranks, and model is a %s" % type(model).__name__)
+    if not hasattr(model.reducer, "_reset_state"):
+        raise errors.InvalidError("gorun: Resilient needs a newer PyTorch than %s, whose DistributedDataParallel cannot begin a step again" % torch.__version__)
+    return _Elastic(engine, model)
+
+
+def _why_fixed(size: int, backend: str) -> str:
+    if size == 1:
+        return "there is one rank"
+    if "GORUN_RANK" not in os.environ:
+        return "gorun has not started the ranks"
+    if backend != "gorun":
+        return "the backend is %s" % backend
+    if "GORUN_ELASTIC" not in os.environ:
+        return "the job is not elastic: --min-np makes it so"
+    return "the group is not that of gorun.torch.init_process_group"
+
+
+class _Fixed:
+    """Ranks that are not replaced: all steps are committed, or the job fails."""
+
+    heals = late = changing = False
+    intact = True
+
+    def __init__(self, rank: int, size: int, why: str) -> None:
+        self.rank, self.size = rank, size
+        if rank == 0:
+            warnings.warn("gorun: a rank that dies will not be replaced: " + why, stacklevel=4)
+
+    def listen(self, there: bool) -> None: ...
+
+    def begin_step(self) -> None: ...
+
+    def end_step(self) -> None: ...
+
+    def vote(self) -> bool:
+        return True
+
+
+class _Elastic:
+    """The ranks of an elastic job, in one epoch after another."""
+
+    heals = True
+
+    def __init__(self, engine: RenewableEngine, model: Any) -> None:
+        self.engine, self.model = engine, model
+        self.changing = False  # all ranks know that ranks will come or go
+
+    @property
+    def comm(self) -> _ring.Comm:
+        return self.engine.comm
+
+    @property
+    def rank(self) -> int:
+        return self.engine.comm.rank
+
+    @property
+    def size(self) -> int:
+        return self.engine.comm.size
+
+    @property
+    def intact(self) -> bool:
+        """Whether all collectives of the step have moved what they should."""
+        return self.engine.attached and self.engine.failure is None
+
+    @property
+    def late(self) -> bool:
+        """Whether the job had begun when this process came."""
+        job = _job.joined()
+        return job is not None and job.first_epoch > 1
+
+    def renew(self) -> None:
+        """Leaves the epoch and joins the next one. Collectives of the program then end at once, here alone, until listen(True)."""
+        self.engine.leave()
+        self.engine.join()
+        self.changing = False
+        world: Any = getattr(dist.distributed_c10d, "_world")
+        world.pg_group_ranks[dist.group.WORLD] = {rank: rank for rank in range(self.size)}
+
+    def exchange(self, said: Said) -> List[Said]:
+        """What all ranks say, by rank."""
+        mine, width = (ctypes.c_int64 * len(said))(*said), len(said)
+        everyone = (ctypes.c_int64 * (width * self.size))()
+        self.comm.run(
+            _ring.call(_ring.ALLGATHER, _ring.INT64, dst=ctypes.addressof(everyone), dst_count=len(everyone), src=ctypes.addressof(mine), src_count=width)
+        )
+        return [Said(owns, committed, bool(voted)) for owns, committed, voted in zip(*[iter(everyone)] * width)]
+
+    def vote(self) -> bool:
+        """Says that this rank can complete the step, and hears whether all can. They hear together of ranks that will come or go."""
+        job = _job.joined()
+        updated = ctypes.c_int32(job is not None and job.hosts_updated())
+        at = ctypes.addressof(updated)
+        try:
+            self.comm.run(_ring.call(_ring.ALLREDUCE, _ring.INT32, _ring.MAX, dst=at, dst_count=1, src=at, src_count=1))
+        except errors.PeerError:
+            return False
+        self.changing = updated.value != 0
+        return True
+
+    def listen(self, there: bool) -> None:
+        """Says whether this rank makes the collectives that the others make."""
+        self.engine.muted = not there
+
+    def begin_step(self) -> None:
+        self.model.reducer._reset_state()  # it may have been interrupted; and its buckets must stay those that new ranks make
+        self.engine.tolerant = True
+
+    def end_step(self) -> None:
+        self.engine.tolerant = False
