@@ -66,8 +66,11 @@ func (a Axis) over(values []float64) span {
 		s.high++
 	}
 	step := a.step(s.high - s.low)
-	for n := math.Ceil(s.low / step); n*step <= s.high; n++ {
-		s.ticks = append(s.ticks, n*step)
+	first := math.Ceil(s.low / step)
+	for n := range maxTicks + 2 { // a bound: of large values, first+1 may be first
+		if tick := (first + float64(n)) * step; tick <= s.high {
+			s.ticks = append(s.ticks, tick)
+		}
 	}
 	return s
 }

@@ -206,7 +206,8 @@ func (r *Reader) Read() (Snapshot, error) {
 // first, as the kernel's locks see to.
 func (l *lane) read(again *lane, scale scale, at uint64) Comm {
 	c := Comm{ID: l.id, Size: int(min(l.size, 1<<30)), Count: l.count}
-	for n := l.count - min(l.count, history) + 1; n <= l.count; n++ {
+	for back := min(l.count, history); back > 0; back-- {
+		n := l.count - back + 1
 		before := l.calls[n%history]
 		e := &again.calls[n%history]
 		before.ended = e.ended

@@ -1,0 +1,22 @@
+package chart
+
+import (
+	"math"
+	"testing"
+)
+
+// Axes have few ticks, whatever the values are that a record or a host has named.
+func FuzzAxis(f *testing.F) {
+	f.Add(0.0, 1.0)
+	f.Add(1e17, 1e17+16)
+	f.Add(1e300, 1e300)
+	f.Add(-math.MaxFloat64, math.MaxFloat64)
+	f.Add(math.SmallestNonzeroFloat64, math.MaxFloat64)
+	f.Fuzz(func(t *testing.T, a, b float64) {
+		for _, scale := range []Scale{Linear, Logarithmic, Time} {
+			if s := (Axis{Scale: scale}).over([]float64{a, b}); len(s.ticks) > 1000 {
+				t.Errorf("%g and %g have %d ticks on scale %d", a, b, len(s.ticks), scale)
+			}
+		}
+	})
+}
