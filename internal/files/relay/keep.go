@@ -126,7 +126,14 @@ func partial(root *os.Root, name string) (*os.File, string, error) {
 		if n > 0 {
 			tried = fmt.Sprintf("%s.%d", name, n)
 		}
-		file, err := root.OpenFile(tried, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o600)
+		// Another user may have made it. Where fs.protected_regular is set, O_CREATE could not tell
+		// that from a folder in which this user may not write.
+		const how = os.O_RDWR | unix.O_NOFOLLOW | unix.O_NONBLOCK
+		file, err := root.OpenFile(tried, how, 0)
+		missing := errors.Is(err, fs.ErrNotExist)
+		if missing {
+			file, err = root.OpenFile(tried, how|os.O_CREATE|os.O_EXCL, 0o600)
+		}
 		if err == nil {
 			if err = claim(file); err == nil {
 				return file, tried, nil
@@ -134,7 +141,7 @@ func partial(root *os.Root, name string) (*os.File, string, error) {
 			file.Close()
 		}
 		// Not more than would be left by that many launches at a time.
-		if n == 100 || errors.Is(err, fs.ErrPermission) && n == 0 || errors.Is(err, unix.ENOSPC) ||
+		if n == 100 || missing && errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.ENOSPC) ||
 			errors.Is(err, unix.EROFS) {
 			return nil, "", err
 		}

@@ -143,6 +143,11 @@ func TestCopiesOfOthersAreRefused(t *testing.T) {
 		{"own link", victim, `ln -s ../private open/out`, "open/out", "", false},
 		{"file in a sticky folder", attacker, `cp -p file open/file`,
 			"open", "only its owner, user 65533, can replace it", true},
+		{"file with the name of the hidden one", attacker,
+			`python3 -c 'from hashlib import sha256 as sum; import os
+whole = sum(b"gorun file 7\n" + sum(b"secret\n").digest()).hexdigest()
+os.close(os.open(f"open/.file.{whole[:16]}.gorun", os.O_CREAT, 0o600))'`,
+			"open", "", false},
 		{"own file that others may write", victim, `cp -p file open/file && chmod 666 open/file`, "open", "", false},
 		{"own file with two names", victim, `cp -p file open/file && ln open/file open/other`, "open", "", false},
 		{"own file", victim, `cp -p file open/file`, "open", "", true},
