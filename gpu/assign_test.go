@@ -3,11 +3,12 @@ package gpu
 import (
 	"errors"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // box is GPUs of one name on NUMA nodes.

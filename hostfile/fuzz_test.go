@@ -2,12 +2,13 @@ package hostfile
 
 import (
 	"errors"
-	"github.com/gorun/gorun/internal/test/must"
 	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func FuzzParse(f *testing.F) {

@@ -2,8 +2,9 @@ package launcher
 
 import (
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestLaunchErrorCode(t *testing.T) {

@@ -1,10 +1,11 @@
 package ring
 
 import (
-	"github.com/gorun/gorun/internal/test/must"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Whatever the sizes, batches, commits and restores, each pass deals each sample once, in shares

@@ -1,11 +1,12 @@
 package ssh
 
 import (
-	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestKnownNames(t *testing.T) {

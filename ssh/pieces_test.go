@@ -1,8 +1,9 @@
 package ssh
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestPiecesFollowTheStream(t *testing.T) {

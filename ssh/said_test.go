@@ -1,12 +1,13 @@
 package ssh
 
 import (
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // What the server said in any phase of a connection that fails is in the error: clean, bounded,

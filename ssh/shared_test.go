@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
 	"io"
 	"os"
 	"path/filepath"
@@ -12,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // An abandoned open of a session leaves the connection, and the sessions on it, intact.

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestLastHost(t *testing.T) {

@@ -2,12 +2,13 @@ package doctor
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // apart are machines of one host each.

@@ -3,12 +3,13 @@ package elastic
 import (
 	"errors"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestCooldown(t *testing.T) {

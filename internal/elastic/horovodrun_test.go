@@ -1,10 +1,11 @@
 package elastic
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func asHorovodrun(cfg Config) Config {

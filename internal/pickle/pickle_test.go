@@ -2,9 +2,10 @@ package pickle
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestRead(t *testing.T) {

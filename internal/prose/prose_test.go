@@ -2,11 +2,12 @@ package prose
 
 import (
 	"encoding/json"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestSize(t *testing.T) {

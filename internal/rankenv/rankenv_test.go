@@ -1,13 +1,14 @@
 package rankenv
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func lookupIn(env []string) func(string) (string, bool) {

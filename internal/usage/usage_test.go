@@ -3,9 +3,10 @@ package usage
 import (
 	"errors"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"io/fs"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestMistakes(t *testing.T) {

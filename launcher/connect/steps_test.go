@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // D12: the user hears after 5 s which hosts are slow, once for each step, and other hosts go on.

@@ -2,8 +2,9 @@ package core
 
 import (
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestResultCode(t *testing.T) {

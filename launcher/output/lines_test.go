@@ -2,11 +2,12 @@ package output
 
 import (
 	"bytes"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestLines(t *testing.T) {

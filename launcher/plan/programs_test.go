@@ -2,9 +2,10 @@ package plan
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestProgramsForAHost(t *testing.T) {

@@ -1,9 +1,10 @@
 package plan
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestSecretNames(t *testing.T) {

@@ -1,10 +1,11 @@
 package route
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestInterfacesForLibrariesThatTryNoOtherAddress(t *testing.T) {

@@ -1,9 +1,10 @@
 package main
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // R10: a rank and its fork call at once: the fork is refused, and the rank's calls are right. When

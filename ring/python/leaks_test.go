@@ -2,11 +2,12 @@ package python
 
 import (
 	"cmp"
-	"github.com/gorun/gorun/internal/test/check"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // 20000 calls of a kind, or as many as LEAKS says, leave neither memory nor objects behind, be they

@@ -3,10 +3,11 @@ package workdir
 import (
 	"encoding/json"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/must"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func file(path string, size, mtime int64) Entry {

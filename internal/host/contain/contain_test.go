@@ -1,12 +1,13 @@
 package contain
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestGuardsHaveNames(t *testing.T) {

@@ -1,12 +1,13 @@
 package linkage
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Open MPI 4 loads a libpmix by a component, which stands in one of several folders; one with a

@@ -3,14 +3,15 @@ package memexec
 import (
 	"bytes"
 	"compress/gzip"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // limit stands for MaxSize where that would take long.

@@ -1,9 +1,10 @@
 package process
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestStatusIsRead(t *testing.T) {

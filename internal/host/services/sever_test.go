@@ -2,7 +2,6 @@ package services
 
 import (
 	"errors"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"net/netip"
@@ -10,6 +9,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Connections of another process that have a published address at either end are cut; others, and

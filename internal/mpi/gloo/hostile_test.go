@@ -2,7 +2,6 @@ package gloo
 
 import (
 	"context"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestRefusals(t *testing.T) {

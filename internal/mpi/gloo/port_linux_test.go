@@ -3,12 +3,13 @@ package gloo
 import (
 	"bytes"
 	"errors"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"os"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A connection says once that it is going to wait, and not before: for what is not there yet, and

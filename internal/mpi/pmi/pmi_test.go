@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"reflect"
@@ -14,6 +12,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // store is a job's store in one process.

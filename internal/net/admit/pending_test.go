@@ -2,11 +2,12 @@ package admit
 
 import (
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"net"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // pendingOf returns a Pending that takes connections for those of a peer as of says, and how one

@@ -3,12 +3,13 @@ package frames
 import (
 	"bytes"
 	"errors"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestStreamsOfACommand(t *testing.T) {

@@ -3,10 +3,11 @@ package retry
 import (
 	"context"
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 var errRefused = errors.New("refused")

@@ -2,8 +2,9 @@ package secure
 
 import (
 	"bytes"
-	"github.com/gorun/gorun/internal/test/must"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // FuzzTranscript assembles a handshake from pieces of valid ones, of either side, with nonces that

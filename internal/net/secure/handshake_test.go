@@ -3,11 +3,12 @@ package secure
 import (
 	"bytes"
 	"errors"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // recorder keeps the bytes written through it.

@@ -3,9 +3,10 @@ package secure
 import (
 	"context"
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
 	"sync/atomic"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // entrant is what a try brings.

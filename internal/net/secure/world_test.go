@@ -3,10 +3,11 @@ package secure
 import (
 	"bytes"
 	"context"
-	"github.com/gorun/gorun/internal/test/must"
 	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func loopback() netip.Addr { return netip.MustParseAddr("127.0.0.1") }

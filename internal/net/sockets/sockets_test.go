@@ -2,9 +2,10 @@ package sockets
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"net/netip"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestTable(t *testing.T) {

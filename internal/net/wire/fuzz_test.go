@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // pieces returns its data in reads of 1 + cut bytes, for each cut in turn.

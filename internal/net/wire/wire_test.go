@@ -3,14 +3,15 @@ package wire
 import (
 	"bytes"
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestFramesComeBackAsSent(t *testing.T) {

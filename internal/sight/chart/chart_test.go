@@ -3,13 +3,14 @@ package chart
 import (
 	"encoding/xml"
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"io"
 	"math"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // wellFormed fails the test unless every element is closed.

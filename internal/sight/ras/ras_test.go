@@ -3,11 +3,12 @@ package ras
 import (
 	"bufio"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // serve answers as NCCL does: a line to each of three requests, then the status, and the end of the

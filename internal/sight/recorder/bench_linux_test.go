@@ -2,9 +2,10 @@ package recorder
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/must"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func BenchmarkCall(b *testing.B) {

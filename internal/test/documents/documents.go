@@ -3,7 +3,6 @@
 package documents
 
 import (
-	"github.com/gorun/gorun/internal/test/must"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Names returns the documents below root, the repository's top, relative to it.

@@ -1,12 +1,13 @@
 package faults
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"regexp"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestExpected(t *testing.T) {

@@ -2,10 +2,11 @@ package faults
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"hash/crc32"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestCheckLines(t *testing.T) {

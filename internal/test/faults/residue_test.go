@@ -1,12 +1,13 @@
 package faults
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Files that a job leaves are found, and those of others are not blamed on it.

@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -10,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // The goals are a third of these bounds, or less: other tests may share the machine.

@@ -3,12 +3,13 @@ package files
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // Make makes files below a new directory, which it returns. A text that begins with + is

@@ -1,13 +1,14 @@
 package layers
 
 import (
-	"github.com/gorun/gorun/internal/test/must"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // root is the module's root, seen from this folder.

@@ -2,13 +2,14 @@ package layers
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/must"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // The table of packages in docs/design.md has a row for each folder of the product, and none else.

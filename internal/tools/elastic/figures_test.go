@@ -1,9 +1,10 @@
 package main
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestPercentile(t *testing.T) {

@@ -2,10 +2,11 @@ package link
 
 import (
 	"encoding/binary"
-	"github.com/gorun/gorun/internal/test/check"
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestLineDelaysAndLimits(t *testing.T) {

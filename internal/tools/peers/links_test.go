@@ -1,10 +1,11 @@
 package main
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"math"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestLinksAreChecked(t *testing.T) {

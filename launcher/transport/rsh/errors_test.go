@@ -1,8 +1,9 @@
 package rsh
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestLastLinesOfLaunchAgents(t *testing.T) {

@@ -3,12 +3,13 @@ package kernel
 import (
 	"bytes"
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"math"
 	"math/rand/v2"
 	"testing"
 	"unsafe"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // mapped returns Scale or Divide of one element.

@@ -1,10 +1,11 @@
 package nccl
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestCandidates(t *testing.T) {

@@ -2,10 +2,11 @@ package rails
 
 import (
 	"bytes"
-	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/must"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // text is a stream; byte i follows from i.

@@ -1,9 +1,10 @@
 package rails
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestPick(t *testing.T) {

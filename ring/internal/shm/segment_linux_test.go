@@ -1,9 +1,10 @@
 package shm
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"unsafe"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // The parts of a segment fill it, are aligned to lines, and do not overlap.

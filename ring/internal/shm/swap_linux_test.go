@@ -3,12 +3,13 @@ package shm
 import (
 	"bytes"
 	"errors"
-	"github.com/gorun/gorun/internal/test/check"
 	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"unsafe"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func bytesAt(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }

@@ -1,8 +1,9 @@
 package shm
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // play runs calls whose cost depends on the staging, and counts those of each.

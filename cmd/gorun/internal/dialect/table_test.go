@@ -1,9 +1,10 @@
 package dialect
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestTableRowsAreComplete(t *testing.T) {

@@ -1,8 +1,9 @@
 package manual
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestRoff(t *testing.T) {

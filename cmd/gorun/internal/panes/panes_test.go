@@ -2,9 +2,10 @@ package panes
 
 import (
 	"fmt"
-	"github.com/gorun/gorun/internal/test/check"
 	"strings"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestCommands(t *testing.T) {

@@ -1,10 +1,11 @@
 package ui
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // stuckWriter blocks each write until it is released.

@@ -1,10 +1,11 @@
 package ui
 
 import (
-	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestRepeatsOfOneRequestCountOnce(t *testing.T) {
