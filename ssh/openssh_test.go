@@ -120,22 +120,11 @@ func TestOpenSSHHostKeys(t *testing.T) {
 			}
 		}
 	}
-	var unknown *UnknownHostKeyError
-	if err := dial(""); !errors.As(err, &unknown) {
-		t.Errorf("empty file: %v", err)
-	}
-	var changed *ChangedHostKeyError
-	if err := dial(name + " " + hosts.Hosts[1].Keys[0] + "\n"); !errors.As(err, &changed) {
-		t.Errorf("another host's key: %v", err)
-	}
-	var revoked *RevokedHostKeyError
-	if err := dial(name + " " + h.Keys[0] + "\n@revoked * " + h.Keys[0] + "\n"); !errors.As(err, &revoked) {
-		t.Errorf("revoked: %v", err)
-	}
 	// A host that has only another kind of key than the known one has changed.
 	other := hosts.Hosts[1]
 	config.Host = "f2"
 	line := fmt.Sprintf("[%s]:%d %s\n", other.Addr, other.Port, h.Keys[2])
+	var changed *ChangedHostKeyError
 	if err := dial(line); !errors.As(err, &changed) || changed.Key.Type != "ssh-ed25519" ||
 		changed.Known[0].Type != "ssh-rsa" {
 		t.Errorf("rsa is known, ed25519 is shown: %v", err)
