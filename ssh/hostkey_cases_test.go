@@ -131,6 +131,8 @@ func TestHostKeysAreJudgedAsByOpenSSH(t *testing.T) {
 		{"another authority", "good", "@cert-authority * " + other, "", false},
 		{"authority of other hosts", "good", "@cert-authority elsewhere " + authority, "", false},
 		{"authority as a host's key", "good", "* " + authority, "", false},
+		{"authority as a host's key beside another authority", "good", "@cert-authority * " + other + "* " + authority,
+			"", false},
 		{"authority revoked", "good", "@cert-authority * " + authority + "@revoked * " + authority, "", false},
 		{"authority revoked, key known", "good", "@cert-authority * " + authority + "@revoked * " + authority +
 			"NAME " + host, "", false},

@@ -100,9 +100,7 @@ func TestAcceptNew(t *testing.T) {
 			c.Close()
 		}
 		text, _ := os.ReadFile(files.known)
-		if n := strings.Count(string(text), "\n"); n != 2 {
-			t.Errorf("%d lines, want 2:\n%s", n, text)
-		}
+		check.Equal(t, strings.Count(string(text), "\n"), 2, "lines, want 2:", text)
 		if plain := strings.Contains(string(text), name); plain != (hash == "no") {
 			t.Errorf("HashKnownHosts %s:\n%s", hash, text)
 		}

@@ -44,9 +44,7 @@ func TestSurvivorsContinueAndTheSlotIsRefilled(t *testing.T) {
 	p.expect("interrupt")
 	p.park("a1", "b0", "b1")
 	p.expect("epoch 3: b0 b1 a0 a1")
-	if got := len(p.d.resets); got != 1 {
-		t.Errorf("%d resets, want 1: the slot was only refilled", got)
-	}
+	check.Equal(t, len(p.d.resets), 1, "resets, want 1: the slot was only refilled")
 	p.join()
 	p.exit(0)
 	p.expect("end 0")

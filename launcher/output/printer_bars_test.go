@@ -78,9 +78,7 @@ func TestPrinterShowsSomeRanks(t *testing.T) {
 		return rank == 1 && fd == 1
 	}}, `0:a\n 1:b\n 1!hidden\n 2:c\n 2!bad\n`)
 	check.Equal(t, got, "1> b\n")
-	if n := files.saved[wire.OutputStream(2, 1)]; n != 2 {
-		t.Errorf("%d bytes of a rank that is not shown are in its file, want 2", n)
-	}
+	check.Equal(t, files.saved[wire.OutputStream(2, 1)], 2, "bytes of a rank that is not shown are in its file, want 2")
 	if lines := p.lastLines(2); len(lines) != 1 || lines[0] != "bad" {
 		t.Errorf("its last lines are %q", lines)
 	}
@@ -136,9 +134,7 @@ func TestLastLinesOfMuchOutput(t *testing.T) {
 		t.Errorf("a line longer than what is kept: %q", got)
 	}
 	line := []byte("a warning that comes again and again\n")
-	if n := testing.AllocsPerRun(100, func() { s.keep(line) }); n != 0 {
-		t.Errorf("%v allocations to remember a line", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { s.keep(line) }), 0, "allocations to remember a line")
 }
 
 func TestEndOfStderrIsVisible(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -44,9 +45,8 @@ func TestBinding(t *testing.T) {
 	needs(t, "numpy")
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	out := succeed(t, c, "-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", interpreter, script(t, "binding.py"))
-	if n := strings.Count(strings.Join(out, "\n"), "all right"); n != 4 {
-		t.Errorf("%d of 4 ranks were right:\n%s", n, strings.Join(out, "\n"))
-	}
+	check.Equal(t, strings.Count(strings.Join(out, "\n"), "all right"), 4,
+		"of 4 ranks were right:", strings.Join(out, "\n"))
 	if n := strings.Count(fmt.Sprint(succeed(t, nil, "-np", "1", interpreter, script(t, "binding.py"))),
 		"all right"); n != 1 {
 		t.Error("alone it is not right")

@@ -20,9 +20,7 @@ func program(t *testing.T, ranks, name string) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
 	out := strings.Join(succeed(t, c, "-np", ranks, "-H", "f1:2,f2:2", "--prefix", "none", interpreter,
 		script(t, name)), "\n")
-	if n := strings.Count(out, "all right"); n != int(ranks[0]-'0') {
-		t.Errorf("%d of %s ranks were right:\n%s", n, ranks, out)
-	}
+	check.Equal(t, strings.Count(out, "all right"), int(ranks[0]-'0'), "of", ranks, "ranks were right:", out)
 }
 
 // Each operation, on each type and kind of shape, does what plain PyTorch makes of all ranks'

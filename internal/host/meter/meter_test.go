@@ -68,19 +68,13 @@ func TestStrangersAreReadSeldom(t *testing.T) {
 	m := machine(t, map[string]string{"proc/10/stat": stat(10, 5, 10, 1, 0, 1, 1, "S"),
 		"proc/30/stat": stat(30, 1, 30, 1, 0, 1, 1, "S")})
 	processes := func() int { return m.Ranks(map[int]int{4: 10})[0].Processes }
-	if n := processes(); n != 1 {
-		t.Errorf("%d processes", n)
-	}
+	check.Equal(t, processes(), 1, "processes")
 	must.OK(t, os.WriteFile(filepath.Join(m.root, "proc/30/stat"), []byte(stat(30, 10, 10, 1, 0, 1, 1, "S")),
 		0o600))
 	for i := 2; i <= forgetAfter; i++ {
-		if n := processes(); n != 1 {
-			t.Errorf("%d processes in reading %d", n, i)
-		}
+		check.Equal(t, processes(), 1, "processes in reading", i)
 	}
-	if n := processes(); n != 2 {
-		t.Errorf("%d processes", n)
-	}
+	check.Equal(t, processes(), 2, "processes")
 	if use := m.Ranks(map[int]int{4: 30}); len(use) != 1 { // a rank is never left out
 		t.Errorf("%+v", use)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -62,9 +63,7 @@ func TestSever(t *testing.T) {
 	}
 	waiting.Close()
 
-	if n := sever([]int{child.Process.Pid}, addrs); n != 2 {
-		t.Errorf("%d connections were cut, and 2 are of the epoch", n)
-	}
+	check.Equal(t, sever([]int{child.Process.Pid}, addrs), 2, "connections were cut, and 2 are of the epoch")
 	for name, c := range map[string]*net.TCPConn{"accepted": fromAccepted, "dialled": dialledTo} {
 		_ = c.SetReadDeadline(time.Now().Add(20 * time.Second))
 		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
@@ -80,7 +79,5 @@ func TestSever(t *testing.T) {
 	} else {
 		c.Close()
 	}
-	if n := sever([]int{child.Process.Pid}, nil); n != 0 {
-		t.Errorf("%d connections were cut for no address", n)
-	}
+	check.Equal(t, sever([]int{child.Process.Pid}, nil), 0, "connections were cut for no address")
 }

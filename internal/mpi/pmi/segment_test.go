@@ -2,6 +2,7 @@ package pmi
 
 import (
 	"encoding/hex"
+	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"testing"
 )
@@ -29,7 +30,5 @@ func TestSegments(t *testing.T) {
 	for range 2 * maxSegments {
 		h.published("-bcast-1-0", hex.EncodeToString([]byte("/dev/shm/mpich_shar_tmpRhUqq7")))
 	}
-	if n := len(h.Segments()); n != 1+maxSegments {
-		t.Errorf("%d segments", n)
-	}
+	check.Equal(t, len(h.Segments()), 1+maxSegments, "segments")
 }

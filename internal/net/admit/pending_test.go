@@ -59,9 +59,7 @@ func TestPendingConnectionsOfOthersCloseNoneOfTheUsers(t *testing.T) {
 		come()
 	}
 	check.That(t, closed(mine), "own connections have no bound")
-	if n := p.Len(); n != bounds.Own+bounds.Other+1 {
-		t.Errorf("%d are pending", n)
-	}
+	check.Equal(t, p.Len(), bounds.Own+bounds.Other+1, "are pending")
 	p.Close()
 	check.That(t, closed(remote) && closed(come()), "connections stay open after the end")
 }

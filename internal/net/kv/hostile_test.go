@@ -79,9 +79,7 @@ func TestServerRevealsNothingWithoutAToken(t *testing.T) {
 			answer, _ := io.ReadAll(conn) // to the end: one answer, and then it is closed
 			line, _, _ := bytes.Cut(answer, []byte("\r\n"))
 			check.That(t, bytes.HasPrefix(line, []byte(tc.want)), "answered %q", answer)
-			if n := bytes.Count(answer, []byte("HTTP/1.1 ")); n != 1 {
-				t.Errorf("%d answers: %q", n, answer)
-			}
+			check.Equal(t, bytes.Count(answer, []byte("HTTP/1.1 ")), 1, "answers:", answer)
 			if _, body, _ := bytes.Cut(answer, []byte("\r\n\r\n")); strings.HasPrefix(string(line), "HTTP/1.1 401") &&
 				len(body) > 0 {
 				t.Errorf("more than a word: %q", body)

@@ -146,9 +146,7 @@ func FuzzCredit(f *testing.F) {
 			must.That(t, c.left == Window-out && c.left >= 0, "%d left, %d out", c.left, out)
 		}
 		c.Close()
-		if got := c.Take(1); got != 0 {
-			t.Fatalf("%d taken from what is closed", got)
-		}
+		must.Equal(t, c.Take(1), 0, "taken from what is closed")
 	})
 }
 

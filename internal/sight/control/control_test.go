@@ -80,9 +80,7 @@ func TestRunningJobsHaveNamesOfTheirOwn(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := won.Load(); n != 1 {
-		t.Errorf("%d jobs have one name", n)
-	}
+	check.Equal(t, won.Load(), 1, "jobs have one name")
 }
 
 func TestJobIsFoundUntilItEnds(t *testing.T) {

@@ -152,9 +152,8 @@ func TestCallAllocatesNothing(t *testing.T) {
 	r := must.Get(New(0, 1, 0))(t)
 	defer r.Close()
 	l := r.Lane("", 1)
-	if n := testing.AllocsPerRun(100, func() { l.Enter(4, 1, 4, -1, -1, "name", 0); l.Leave(false) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { l.Enter(4, 1, 4, -1, -1, "name", 0); l.Leave(false) }), 0,
+		"allocations")
 }
 
 // There are as many tensors as there is memory, and the record has room for 64.

@@ -110,9 +110,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 	r.Want(3)
 	argv := stop()
 	for line := range argv {
-		if what := found.in(line); what != "" {
-			t.Errorf("%s is in the arguments %q", what, line)
-		}
+		check.Equal(t, found.in(line), "", "is in the arguments", line)
 	}
 	check.That(t, len(argv) >= 5, "only %d command lines were seen", len(argv))
 	if what := found.in(r.Err.String() + r.Out.String()); what != "" {
@@ -123,9 +121,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 			continue
 		}
 		if text, err := os.ReadFile(path); err == nil {
-			if what := found.in(string(text)); what != "" {
-				t.Errorf("%s is in %s", what, path)
-			}
+			check.Equal(t, found.in(string(text)), "", "is in", path)
 		}
 	}
 }

@@ -39,6 +39,11 @@ func subject(about []any) string {
 	if len(about) == 0 {
 		return ""
 	}
+	for i, word := range about {
+		if text, is := word.([]byte); is {
+			about[i] = string(text)
+		}
+	}
 	return strings.TrimSuffix(fmt.Sprintln(about...), "\n") + ": "
 }
 

@@ -106,9 +106,7 @@ func TestLauncherRows(t *testing.T) {
 			}
 		}
 		b.judge(w, j, at, Expect{Codes: []int{143}, End: time.Second + soon, Clean: time.Second + soon})
-		if n := strings.Count(j.Err.String(), "again to kill"); n != 1 {
-			t.Errorf("%d stops were begun", n)
-		}
+		check.Equal(t, strings.Count(j.Err.String(), "again to kill"), 1, "stops were begun")
 	})
 }
 
@@ -190,9 +188,7 @@ func TestFullOutputDiskIsReportedOnce(t *testing.T) {
 		Cause: `no space left|not saved`,
 		Also:  `not saved|no space`,
 	})
-	if n := strings.Count(j.Out.String(), "last\n"); n != 4 {
-		t.Errorf("%d ranks printed their last line", n)
-	}
+	check.Equal(t, strings.Count(j.Out.String(), "last\n"), 4, "ranks printed their last line")
 }
 
 // B13: one user starts many jobs at once on the same hosts.

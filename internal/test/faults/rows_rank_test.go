@@ -129,9 +129,7 @@ func TestRankRows(t *testing.T) {
 		b.ups(j, 4)
 		at := time.Now()
 		b.judge(w, j, at, Expect{Codes: []int{0}, End: 6 * time.Second, Clean: 6 * time.Second})
-		if n := strings.Count(j.Out.String(), "up\n"); n != 4 {
-			t.Errorf("%d of 4 lines came", n)
-		}
+		check.Equal(t, strings.Count(j.Out.String(), "up\n"), 4, "of 4 lines came")
 	})
 }
 

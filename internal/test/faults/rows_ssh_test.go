@@ -282,9 +282,7 @@ func TestStalledSSHDIsNamed(t *testing.T) {
 		at := time.Now()
 		ready(t, b, j)
 		b.judge(w, j, at, Expect{Codes: []int{0}, End: 30 * time.Second, Clean: 30 * time.Second})
-		if n := strings.Count(j.Out.String(), "ran\n"); n != len(names)+1 {
-			t.Errorf("%d ranks ran", n)
-		}
+		check.Equal(t, strings.Count(j.Out.String(), "ran\n"), len(names)+1, "ranks ran")
 		slices.Sort(names)
 		if got := told(j); !slices.Equal(got, names) {
 			t.Errorf("told of %q, want %q: %s", got, names, &j.Err)

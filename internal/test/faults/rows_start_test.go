@@ -127,9 +127,7 @@ func TestConcurrentAcceptNewKeepsKnownHosts(t *testing.T) {
 	}
 	got, _ := os.ReadFile(b.c.KnownHosts)
 	for line := range strings.Lines(string(want)) {
-		if n := strings.Count(string(got), strings.TrimSpace(line)); n != 1 {
-			t.Errorf("%d times %q in\n%s", n, line, got)
-		}
+		check.Equal(t, strings.Count(string(got), strings.TrimSpace(line)), 1, "times", line, "in", got)
 	}
 	check.That(t, strings.Count(string(got), "\n") == 5, "known_hosts:\n%s", got)
 }

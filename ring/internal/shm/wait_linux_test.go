@@ -107,9 +107,7 @@ func TestUsableCores(t *testing.T) {
 		{[]*control{&a, &b, &c}, 2},
 		{[]*control{{}, {}}, 1}, // nothing is known
 	} {
-		if got := usableCores(tt.controls); got != min(tt.want, limit) {
-			t.Errorf("%v cores, want %v", got, tt.want)
-		}
+		check.Equal(t, usableCores(tt.controls), min(tt.want, limit), "cores, want", tt.want)
 	}
 	var mine unix.CPUSet
 	must.OK(t, unix.SchedGetaffinity(0, &mine))

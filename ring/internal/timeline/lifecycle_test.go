@@ -170,12 +170,8 @@ func FuzzText(f *testing.F) {
 
 func TestAllocatesNothing(t *testing.T) {
 	tl := New()
-	if n := testing.AllocsPerRun(100, func() { allreduce(tl, "x") }); n != 0 {
-		t.Errorf("%v allocations while off", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(100, func() { allreduce(tl, "x") }), 0, "allocations while off")
 	must.OK(t, tl.Start(io.Discard, Options{MarkCycles: true}))
-	if n := testing.AllocsPerRun(1000, func() { allreduce(tl, "x") }); n != 0 {
-		t.Errorf("%v allocations while on", n)
-	}
+	check.Equal(t, testing.AllocsPerRun(1000, func() { allreduce(tl, "x") }), 0, "allocations while on")
 	check.OK(t, tl.Stop())
 }

@@ -124,9 +124,7 @@ func TestPageIsSafe(t *testing.T) {
 	must.OK(t, report().WriteHTML(&page))
 	text := page.String()
 	check.That(t, !strings.Contains(text, "<script") && !strings.Contains(text, "http://"), "not safe:\n%s", text)
-	if n := strings.Count(text, "<rect x="); n != 8 {
-		t.Errorf("%d cells, want 4 in each map", n)
-	}
+	check.Equal(t, strings.Count(text, "<rect x="), 8, "cells, want 4 in each map")
 	for decoder := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(text, "<!doctype html>"))); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break

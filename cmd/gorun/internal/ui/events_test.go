@@ -95,7 +95,5 @@ func TestUnwritableEventsWarnOnce(t *testing.T) {
 		log.Event(launcher.Connected{Host: "f1"})
 	}
 	log.Close()
-	if n := strings.Count(said.String(), "warning: "); n != 1 {
-		t.Errorf("%d warnings: %s", n, &said)
-	}
+	check.Equal(t, strings.Count(said.String(), "warning: "), 1, "warnings:", &said)
 }
