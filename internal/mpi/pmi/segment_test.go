@@ -2,9 +2,10 @@ package pmi
 
 import (
 	"encoding/hex"
-	"github.com/gorun/gorun/internal/test/check"
 	"slices"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 func TestSegments(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
@@ -79,9 +80,8 @@ func TestHintsMeanTheSameToLaunchers(t *testing.T) {
 					said := speechOf(l.Name).Hint("write " + hint)
 					words := append(strings.Fields(said)[1:], "./x")
 					line, err := dialect.Translate(words, nil, l.Dialect, flags, nil)
-					if err != nil || !slices.Contains(line.Args, want) {
-						t.Errorf("%s: %q for %s is %q, %v", l.Name, said, hint, line.Args, err)
-					}
+					check.That(t, err == nil && slices.Contains(line.Args, want),
+						"%s: %q for %s is %q, %v", l.Name, said, hint, line.Args, err)
 				}
 			}
 		})
