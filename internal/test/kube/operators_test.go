@@ -28,6 +28,7 @@ func (w *world) operators(t *testing.T) {
 		{"folder", (*world).folder},
 		{"deadline", (*world).deadline},
 		{"suspend", (*world).suspend},
+		{"suspend-mpijob", (*world).suspendMPIJob},
 		{"memory", (*world).memory},
 		{"late-image", (*world).lateImage},
 		{"backoff-limit", (*world).backoffLimit},
@@ -159,11 +160,10 @@ func (w *world) folder(t *testing.T) {
 // work.
 func (w *world) deadline(t *testing.T) {
 	w.startJob(t, w.variant(t, "job.yaml", jobsProgram, trapsTERM))
-	read := w.follow(t, clientPod)
-	w.await(t, "six ranks", func() bool { return strings.Count(read(), "runs\n") == 6 })
+	read := w.running(t, clientPod, 6)
 	w.kubectl(t, "patch", "job", "train", "--type=merge", "-p", `{"spec": {"activeDeadlineSeconds": 1}}`)
-	w.await(t, "the end of the pods", func() bool { return w.phase(t, trainPods) == "" })
-	allSaved(t, read())
+	w.await(t, "the end of the pods", func() bool { return w.phase(t, "") == "" })
+	allSaved(t, read(), 6)
 	why := w.kubectl(t, "get", "job/train", "-o", "jsonpath={.status.conditions[*].reason}")
 	if !strings.Contains(why, "DeadlineExceeded") {
 		t.Errorf("the job ended by %s", why)
@@ -171,25 +171,42 @@ func (w *world) deadline(t *testing.T) {
 }
 
 // allSaved checks the log of a job whose pods were told to end.
-func allSaved(t *testing.T, log string) {
+func allSaved(t *testing.T, log string, ranks int) {
 	t.Helper()
-	if n := strings.Count(log, "saved\n"); n != 6 {
-		t.Errorf("%d of 6 ranks saved:\n%s", n, log)
+	if n := strings.Count(log, "saved\n"); n != ranks {
+		t.Errorf("%d of %d ranks saved:\n%s", n, ranks, log)
 	}
 }
 
 // A suspended job ends its pods, whose ranks save their work, and a resumed one runs anew.
 func (w *world) suspend(t *testing.T) {
 	w.startJob(t, w.variant(t, "job.yaml", jobsProgram, trapsTERM))
-	read := w.follow(t, clientPod)
-	w.await(t, "six ranks", func() bool { return strings.Count(read(), "runs\n") == 6 })
-	w.kubectl(t, "patch", "job", "train", "--type=merge", "-p", `{"spec": {"suspend": true}}`)
-	w.await(t, "the end of the pods", func() bool { return w.phase(t, trainPods) == "" })
-	allSaved(t, read())
-	w.kubectl(t, "patch", "job", "train", "--type=merge", "-p", `{"spec": {"suspend": false}}`)
-	read = w.follow(t, clientPod)
-	w.await(t, "six ranks again", func() bool { return strings.Count(read(), "runs\n") == 6 })
-	w.kubectl(t, "delete", "job", "train", "--wait=false")
+	w.suspendAndResume(t, "job", clientPod, 6, `{"spec": {"suspend": %v}}`)
+}
+
+func (w *world) suspendMPIJob(t *testing.T) {
+	const program = `/bin/sh, -c, 'trap "sleep 1; echo saved; exit 0" TERM; echo runs; while :; do sleep 0.1; done']`
+	w.kubectl(t, "apply", "-f", w.variant(t, "mpijob.yaml", mpiJobProgram, program))
+	w.suspendAndResume(t, "mpijob", launcherPod, 4, `{"spec": {"runPolicy": {"suspend": %v}}}`)
+}
+
+func (w *world) suspendAndResume(t *testing.T, kind, pod string, ranks int, patch string) {
+	t.Helper()
+	read := w.running(t, pod, ranks)
+	w.kubectl(t, "patch", kind, "train", "--type=merge", "-p", fmt.Sprintf(patch, true))
+	w.await(t, "the end of the pods", func() bool { return w.phase(t, "") == "" })
+	allSaved(t, read(), ranks)
+	w.kubectl(t, "patch", kind, "train", "--type=merge", "-p", fmt.Sprintf(patch, false))
+	w.running(t, pod, ranks)
+	w.kubectl(t, "delete", kind, "train", "--wait=false")
+}
+
+// running waits until ranks have printed "runs", and keeps the log.
+func (w *world) running(t *testing.T, pod string, ranks int) (read func() string) {
+	t.Helper()
+	read = w.follow(t, pod)
+	w.await(t, "the ranks", func() bool { return strings.Count(read(), "runs\n") == ranks })
+	return read
 }
 
 // A rank that uses more memory than its pod may is named with the reason.
