@@ -3,16 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/jobs"
@@ -220,13 +217,13 @@ func (c *waitCommand) Run(ctx context.Context) (code int, err error) {
 // killCommand is gorun kill.
 type killCommand struct {
 	*invocation
-	signal string
+	signal settings.Signal
 	ranks  settings.Ranks
 	all    bool
 }
 
 func newKill(call *invocation) *cobra.Command {
-	c := &killCommand{invocation: call}
+	c := &killCommand{invocation: call, signal: settings.Signal(syscall.SIGTERM)}
 	cmd := call.define(&cobra.Command{
 		Use:   "kill [flags] JOB...",
 		Short: "Stop running jobs, or signal their ranks",
@@ -249,7 +246,7 @@ failed, and the job with it.`,
 		},
 		ValidArgsFunction: completeJobs,
 	}, c)
-	cmd.Flags().StringVar(&c.signal, "signal", "TERM", "a signal by name or number")
+	cmd.Flags().Var(&c.signal, "signal", "a signal by name or number")
 	cmd.Flags().Var(&c.ranks, "rank", "only these ranks: 3, 0,8-11")
 	cmd.Flags().BoolVar(&c.all, "all", false, "all your jobs that run here, but no kept hosts")
 	cmd.MarkFlagsMutuallyExclusive("all", "rank")
@@ -257,10 +254,7 @@ failed, and the job with it.`,
 }
 
 func (c *killCommand) Run(ctx context.Context) (code int, err error) {
-	number, err := signalNumber(c.signal)
-	if err != nil {
-		return 0, err
-	}
+	number := syscall.Signal(c.signal)
 	if c.all {
 		return 0, jobs.KillAll(ctx, c.place(), number, c.console)
 	}
@@ -344,17 +338,4 @@ stopped for longer than a debugger needs.`,
 func (c *stacksCommand) Run(ctx context.Context) (code int, err error) {
 	c.view.Ranks = c.ranks
 	return 0, jobs.Stacks(ctx, c.place(), c.args[0], c.view, c.stdout)
-}
-
-// signalNumber returns the signal that a user names: TERM, SIGTERM or 15.
-func signalNumber(text string) (syscall.Signal, error) {
-	var n int
-	if _, err := fmt.Sscanf(text, "%d", &n); err == nil && n > 0 && n < 65 {
-		return syscall.Signal(n), nil
-	}
-	name := strings.ToUpper(text)
-	if s := unix.SignalNum("SIG" + strings.TrimPrefix(name, "SIG")); s != 0 {
-		return s, nil
-	}
-	return 0, usage.Errorf("for example TERM, KILL or USR1", "--signal %q: there is no such signal", text)
 }

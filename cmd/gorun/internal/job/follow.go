@@ -60,6 +60,9 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 		return err
 	}
 	hang.published = published
+	if r.o.OnEnd != "" {
+		r.followers = append(r.followers, &endCommand{run: r, id: control.id(), began: time.Now()})
+	}
 	r.followers = append(r.followers, published, conclusion{r, published})
 	if r.tools.Here >= 0 || len(r.tools.Panes) > 0 || len(r.tools.Halts) > 0 {
 		terminals := &rankTerminals{run: r, hosts: hosts, control: control}

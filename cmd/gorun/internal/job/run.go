@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
@@ -138,7 +139,7 @@ func (r *run) launch(ctx context.Context) (int, error) {
 	r.opts.Sessions = &launcher.Sessions{}
 	hosts := hostRequests{r.opts.Sessions, newWatch(r.o, r.plan, r.opts.Sessions)}
 	hang := newHangReporter(r.o, r.plan.Size, hosts, r.console)
-	requests := ui.Listen(time.Duration(r.o.Timeout), hang.overdue, hang.requested, r.console)
+	requests := ui.Listen(r.timeLimit(), hang.overdue, hang.requested, r.console)
 	defer requests.Close()
 	defer r.opts.Python.Close()
 	defer r.each(follower.Close)
@@ -159,6 +160,22 @@ func (r *run) launch(ctx context.Context) (int, error) {
 	}
 	r.hintSecrets(result)
 	return end.Code(), nil
+}
+
+// timeLimit returns when the job is stopped, and warned before.
+func (r *run) timeLimit() ui.TimeLimit {
+	limit := ui.TimeLimit{Timeout: time.Duration(r.o.Timeout)}
+	if r.o.Warn.Signal == 0 {
+		return limit
+	}
+	after, limited := r.o.Warn.After(limit.Timeout, time.Now(), os.Getenv)
+	if !limited {
+		r.console.Notef("--warn-signal has no effect: this job has no time limit (--timeout, or a Slurm job's)")
+		return limit
+	}
+	limit.Signal = syscall.Signal(r.o.Warn.Signal)
+	limit.Warning = max(after, time.Millisecond)
+	return limit
 }
 
 // hintSecrets names withheld variables that a failed rank may have needed.

@@ -272,6 +272,12 @@ func (o *Options) Groups() []Group {
 			{Name: "start-timeout", To: &o.StartTimeout, From: Connects,
 				Usage: "fail unless all ranks run by then, and call MPI_Init as soon after the first"},
 			{Name: "timeout", To: &o.Timeout, Usage: "stop the job after this time (exit code 124)"},
+			{Name: "warn-signal", To: &o.Warn,
+				Usage: "send ranks a signal before --timeout, or before the end of the Slurm job: USR1@2m; without " +
+					"a time: 60 s before"},
+			{Name: "on-end", To: &o.OnEnd,
+				Usage: "run a command here when the job has ended, by sh -c; GORUN_JOB, GORUN_CODE and others " +
+					"say how"},
 			{Name: "hang-timeout", To: &o.Hang.Timeout,
 				Usage: "report the stacks of all ranks when no rank has printed, used a processor or finished a " +
 					"collective for so long"},

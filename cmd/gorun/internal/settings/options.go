@@ -51,6 +51,8 @@ type Options struct {
 	StartTimeout Seconds
 	MPITimeout   Seconds // StartTimeout where the user has set it, else 0
 	Timeout      Seconds
+	Warn         Warning
+	OnEnd        string // command of a shell; "": none
 	Grace        Seconds
 	KeepGoing    keepGoing
 

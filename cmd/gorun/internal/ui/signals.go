@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher"
+	"golang.org/x/sys/unix"
 )
 
 // Requests carries the user's signals to the launcher.
@@ -26,9 +27,9 @@ type Requests struct {
 
 // Listen catches signals until Close. The first INT, TERM or HUP requests a clean stop, the second
 // a kill, and the third exits at once; see [Presses] for what is a second one. USR1 and USR2 go to
-// the ranks; TSTP stops job and gorun; QUIT calls look, once at a time. A positive timeout requests
-// a stop after that time, and after overdue has returned.
-func Listen(timeout time.Duration, overdue, look func(), console *UI) *Requests {
+// the ranks; TSTP stops job and gorun; QUIT calls look, once at a time. At the time limit a stop is
+// requested after overdue has returned.
+func Listen(limit TimeLimit, overdue, look func(), console *UI) *Requests {
 	w := &Requests{
 		Stops:   make(chan launcher.Stop, 4),
 		Signals: make(chan int, 16),
@@ -47,8 +48,24 @@ func Listen(timeout time.Duration, overdue, look func(), console *UI) *Requests 
 		wanted = append(wanted, syscall.SIGTSTP, syscall.SIGCONT)
 	}
 	signal.Notify(w.caught, wanted...)
-	go w.run(timeout, overdue, look, console)
+	go w.run(limit, overdue, look, console)
 	return w
+}
+
+// TimeLimit is when a job is stopped. 0: never.
+type TimeLimit struct {
+	Timeout time.Duration
+	Warning time.Duration // after it the ranks get Signal
+	Signal  syscall.Signal
+}
+
+// timer returns a channel that is ready after a time, never if it is 0.
+func timer(after time.Duration) (ready <-chan time.Time, stop func()) {
+	if after == 0 {
+		return nil, func() {}
+	}
+	t := time.NewTimer(after)
+	return t.C, func() { t.Stop() }
 }
 
 func (w *Requests) Close() {
@@ -57,23 +74,24 @@ func (w *Requests) Close() {
 	<-w.ended
 }
 
-func (w *Requests) run(timeout time.Duration, overdue, look func(), console *UI) {
+func (w *Requests) run(limit TimeLimit, overdue, look func(), console *UI) {
 	defer close(w.ended)
 	var looking sync.WaitGroup // signals are handled while look runs
 	defer looking.Wait()
 	looked := make(chan struct{})
 	var busy atomic.Bool // look runs
-	var expired <-chan time.Time
-	if timeout > 0 {
-		timer := time.NewTimer(timeout)
-		defer timer.Stop()
-		expired = timer.C
-	}
+	expired, stopTimer := timer(limit.Timeout)
+	defer stopTimer()
+	warned, stopWarning := timer(limit.Warning)
+	defer stopWarning()
 	var presses Presses
 	for {
 		select {
 		case <-w.done:
 			return
+		case <-warned:
+			console.Notef("the time limit is near: the ranks get %s", unix.SignalName(limit.Signal))
+			w.forward(int(limit.Signal))
 		case <-expired:
 			looking.Go(func() {
 				defer close(looked)
