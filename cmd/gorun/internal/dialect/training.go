@@ -15,13 +15,12 @@ import (
 // deepspeedHostfile is the hostfile that deepspeed reads unless --hostfile names another.
 const deepspeedHostfile = "/job/hostfile"
 
-// usesDefault reports whether a hostfile that nobody has named exists. One that another user could
-// have made or changed is an error: it says where the program runs.
-func usesDefault(hostfile string) (bool, error) {
-	err := trust.Check(hostfile)
+// usesDefault reports whether a file that nobody has named by a flag exists. One that another user
+// could have made or changed is an error: it says where the program runs, and with which variables.
+func usesDefault(file, flag string) (bool, error) {
+	err := trust.Check(file)
 	if foreign := new(trust.Error); errors.As(err, &foreign) {
-		return false, usage.Errorf("name it, if you trust it: --hostfile "+hostfile,
-			"read the default hostfile: %w", err)
+		return false, usage.Errorf("name it, if you trust it: "+flag+" "+file, "read the default file: %w", err)
 	}
 	return err == nil, nil
 }
@@ -32,16 +31,19 @@ func (t *translator) emitDefaults() error {
 	placed := cmp.Or(t.Typed["hosts"], t.Typed["hostfile"]) != ""
 	switch t.dialect {
 	case DeepSpeed:
-		if placed {
-			break
+		if !placed {
+			var err error
+			if placed, err = usesDefault(deepspeedHostfile, "--hostfile"); err != nil {
+				return err
+			}
+			if placed {
+				t.emit("hostfile", "deepspeed", deepspeedHostfile)
+			}
 		}
-		listed, err := usesDefault(deepspeedHostfile)
 		switch {
-		case err != nil:
-			return err
-		case listed:
-			t.emit("hostfile", "deepspeed", deepspeedHostfile)
-		case !counted:
+		case placed && t.first():
+			return t.deepspeedEnvironment()
+		case !placed && !counted:
 			t.emit("ppn", "deepspeed", "1:gpu")
 		}
 	case Accelerate:

@@ -12,19 +12,19 @@ import (
 // A default hostfile says where the user's program runs, so nobody else may be able to change it.
 func TestDefaultHostfileOfOthersIsRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hostfile")
-	if exists, err := usesDefault(file); exists || err != nil {
+	if exists, err := usesDefault(file, "--hostfile"); exists || err != nil {
 		t.Errorf("without a file: %v, %v", exists, err)
 	}
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if exists, err := usesDefault(file); !exists || err != nil {
+	if exists, err := usesDefault(file, "--hostfile"); !exists || err != nil {
 		t.Errorf("with a file of the user's: %v, %v", exists, err)
 	}
 	if err := os.Chmod(filepath.Dir(file), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if exists, err := usesDefault(file); exists || err == nil || !strings.Contains(err.Error(), "others can change ") ||
+	if exists, err := usesDefault(file, "--hostfile"); exists || err == nil || !strings.Contains(err.Error(), "others can change ") ||
 		usage.Hint(err) == "" {
 		t.Errorf("with one that others can change: %v, %v", exists, err)
 	}

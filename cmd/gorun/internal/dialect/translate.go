@@ -119,6 +119,9 @@ func translateAs(argv []string, environ map[string]string, dialect Dialect, flag
 // read.
 func (t *translator) readFlags() error {
 	command := commandOf(t.dialect)
+	if t.dialect == Flux && t.first() && len(t.rest) > 1 && t.rest[0] == "mini" && t.rest[1] == command {
+		t.rest = t.rest[1:] // as older versions have it
+	}
 	if command != "" && t.first() && len(t.rest) > 0 && isPositional(t.rest[0]) && t.rest[0] != command {
 		return usage.Errorf("write "+t.dialect.String()+" "+command+" and its flags, or run "+t.dialect.String()+
 			" itself by its path", "%v %s: gorun only speaks for %v %s", t.dialect, t.rest[0], t.dialect, command)
@@ -157,6 +160,9 @@ func (t *translator) finish() error {
 	t.emitRole()
 	if t.module && t.noPython {
 		return usage.Errorf("leave one of them out", "--module runs a module of Python, and --no-python no Python")
+	}
+	if err := t.readConfig(); err != nil {
+		return err
 	}
 	if err := t.emitDefaults(); err != nil {
 		return err
@@ -224,6 +230,9 @@ type translator struct {
 	python                        string // the program of Python; "": python
 	redirected, teed              redirection
 	teeTyped, role, template      string
+
+	// accelerate's --config_file
+	config programFile
 
 	// the prefix of lines that mpirun's --output asks for
 	tag, tagTime string
