@@ -231,19 +231,28 @@ func (c Config) timeout(configured string) time.Duration {
 	return defaultConnectTimeout
 }
 
-// knownHostsFiles splits a list of files as ssh -G prints it, blanks between.
+// knownHostsFiles splits a list of files as ssh -G prints it, with blanks between and no quotes. A
+// word that does not begin as a path belongs to the name before it, unless that does not either.
 func knownHostsFiles(values []string, byDefault string) []string {
 	if len(values) == 0 {
 		values = []string{byDefault}
 	}
 	var files []string
 	for _, v := range values {
+		first := len(files)
 		for _, f := range strings.Fields(v) {
-			files = append(files, strings.Trim(f, `"`))
+			if last := len(files) - 1; last >= first && isPath(files[last]) && !isPath(f) && f != "none" {
+				files[last] += " " + f
+			} else {
+				files = append(files, f)
+			}
 		}
 	}
 	return files
 }
+
+// isPath reports whether a word begins as a path that does not depend on the current directory.
+func isPath(word string) bool { return strings.ContainsAny(word[:1], "/~%$") }
 
 // identities lists c's files, then the configured ones, or else ssh's default files. ssh -G lists
 // the defaults as if configured, so they are recognized by name.

@@ -39,6 +39,21 @@ func lookup(lines ...string) func(string) []string {
 	}
 }
 
+// ssh -G prints names with blanks without their quotes.
+func TestKnownHostsFiles(t *testing.T) {
+	for value, want := range map[string][]string{
+		"/a b":             {"/a b"},
+		"~/my known hosts": {"~/my known hosts"},
+		"/a b /c  ~/d e":   {"/a b", "/c", "~/d e"},
+		"%d/a b ${X}/c":    {"%d/a b", "${X}/c"},
+		"known known2":     {"known", "known2"},
+		"none":             {"none"},
+		"/a /b":            {"/a", "/b"},
+	} {
+		check.Equal(t, strings.Join(knownHostsFiles([]string{value}, ""), "|"), strings.Join(want, "|"), value)
+	}
+}
+
 func TestMerge(t *testing.T) {
 	s := must.Get(Config{Host: "node1", IdentityFiles: []string{"~/extra"}}.merge(lookup(
 		"hostname node1.cluster", "user worker", "port 2222",

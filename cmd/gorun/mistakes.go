@@ -40,7 +40,7 @@ func checkListOfHosts(hosts string, argv []string) error {
 	if _, err := exec.LookPath(argv[0]); err == nil {
 		return nil
 	}
-	return usage.Errorf("write the hosts without blanks: -H "+hosts+argv[0],
+	return usage.Errorf("write the hosts without blanks: -H "+prose.Quoted(hosts+argv[0]),
 		"-H %s ends with a comma, and there is no program %s", hosts, argv[0])
 }
 
@@ -83,9 +83,10 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 		return fmt.Sprintf("it is one word: write %s without quotes, or sh -c %s where a shell is needed", name,
 			prose.Quoted(name))
 	case assigned && isVariable(variable) && len(o.Exports) > 0:
-		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", o.Exports[len(o.Exports)-1], name)
+		return fmt.Sprintf("repeat -x for each variable: -x %s -x %s", prose.Quoted(o.Exports[len(o.Exports)-1]),
+			prose.Quoted(name))
 	case assigned && isVariable(variable):
-		return fmt.Sprintf("to send a variable, write -x %s before the program", name)
+		return fmt.Sprintf("to send a variable, write -x %s before the program", prose.Quoted(name))
 	case number == nil && len(rest) > 0 && len(o.Tools.Debug) > 0:
 		return fmt.Sprintf("for some ranks, write --debug=%s", name)
 	case number == nil && len(rest) > 0 && len(o.Tools.Panes) > 0:
@@ -95,7 +96,7 @@ func programHint(program []string, missing bool, o *settings.Options, commands [
 	case number == nil && len(rest) > 0:
 		return fmt.Sprintf("for the number of ranks, write -np %s before the program", name)
 	case plain && len(rest) > 0 && mayBeHost(name, rest[0], o.Hosts):
-		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s,%s", name, o.Hosts, name)
+		return fmt.Sprintf("if %s is a host, write hosts with commas: -H %s", name, prose.Quoted(o.Hosts+","+name))
 	}
 	if slices.Contains(commands, name) {
 		return fmt.Sprintf("put gorun's command before its flags: gorun %s", prose.Quoted(program...))
@@ -184,7 +185,7 @@ func noArguments(cmd *cobra.Command, args []string) error {
 // noProgram rejects arguments of a command that only takes the flags of a run.
 func noProgram(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return usage.Errorf("name hosts with -H: "+cmd.CommandPath()+" -H "+strings.Join(args, ","),
+		return usage.Errorf("name hosts with -H: "+cmd.CommandPath()+" -H "+prose.Quoted(strings.Join(args, ",")),
 			"%s takes no program: %q", cmd.CommandPath(), args[0])
 	}
 	return nil
@@ -203,8 +204,8 @@ func oneArgument(choices []string) cobra.PositionalArgs {
 // upToOneArgument rejects more than one argument.
 func upToOneArgument(cmd *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return usage.Errorf("write "+cmd.CommandPath()+" "+args[0], "%s: %q unexpected argument", cmd.CommandPath(),
-			args[1])
+		return usage.Errorf("write "+cmd.CommandPath()+" "+prose.Quoted(args[0]), "%s: %q unexpected argument",
+			cmd.CommandPath(), args[1])
 	}
 	return nil
 }
@@ -227,6 +228,29 @@ func refuseUnknownShells(root *cobra.Command) {
 			}
 			return usage.Errorf("choose one: "+strings.Join(shells, ", "), "gorun completion: unknown shell %q",
 				args[0])
+		}
+	}
+}
+
+// refuseUnknownTopics makes gorun help reject words that are no commands.
+func refuseUnknownTopics(root *cobra.Command) {
+	for _, c := range root.Commands() {
+		if c.Name() != "help" {
+			continue
+		}
+		help := c.Run
+		c.Run = nil
+		c.RunE = func(cmd *cobra.Command, args []string) error {
+			found, rest, err := root.Find(args)
+			if err == nil && (found != root || len(args) == 0) && (len(rest) == 0 || found.Name() == "compat") {
+				help(cmd, args)
+				return nil
+			}
+			hint := "gorun help lists the commands"
+			if near := usage.Nearest(args[0], visible(root)); near != "" && near != args[0] {
+				hint = "did you mean gorun help " + near + "?"
+			}
+			return usage.Errorf(hint, "gorun help: there is no command %q", strings.Join(args, " "))
 		}
 	}
 }

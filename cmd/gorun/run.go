@@ -55,6 +55,7 @@ job, shows their output, and takes them all down when one fails.`,
 	root.InitDefaultCompletionCmd()
 	refuseUnknownShells(root)
 	root.InitDefaultHelpCmd()
+	refuseUnknownTopics(root)
 	root.SetUsageFunc(writeUsage)
 	return root
 }

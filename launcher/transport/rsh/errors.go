@@ -17,7 +17,7 @@ import (
 
 // UnreachableError reports that the program did not reach a shell on the host.
 type UnreachableError struct {
-	Argv []string // program and arguments before the host
+	Argv []string // program, its arguments and the host
 	Err  error    // exit of the program
 	Said string   // last output of the program on one line, safe for a terminal
 }
@@ -41,7 +41,7 @@ func (e *UnreachableError) Hint() string {
 	if err != nil {
 		line = e.Argv[0]
 	}
-	return "this must print a name: " + line + " HOST hostname"
+	return "this must print a name: " + line + " hostname"
 }
 
 // Temporary reports whether the host may still be coming up.

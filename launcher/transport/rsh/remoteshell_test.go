@@ -122,12 +122,12 @@ func TestDialTellsWhatIsWrong(t *testing.T) {
 		says, hint    string
 	}{
 		{"kubexec.sh", "job-worker-9", `exit status 1: Error from server (NotFound): pods "job-worker-9" not found`,
-			"kubexec.sh HOST hostname"},
+			"kubexec.sh job-worker-9 hostname"},
 		{"deaf.sh", "job-worker-0", "deaf.sh runs commands there, but does not pass standard input on", "-i"},
-		{"/bin/true", "f1", "no shell answered", "/bin/true HOST hostname"},
-		{"/bin/echo", "f1", "no shell answered", "/bin/echo HOST hostname"},
-		{"loud.sh", "f1", "the end", "loud.sh HOST hostname"},
-		{"wordy.sh", "f1", "exit status 3", "wordy.sh HOST hostname"},
+		{"/bin/true", "f1", "no shell answered", "/bin/true f1 hostname"},
+		{"/bin/echo", "f1", "no shell answered", "/bin/echo f1 hostname"},
+		{"loud.sh", "f1", "the end", "loud.sh f1 hostname"},
+		{"wordy.sh", "f1", "exit status 3", "wordy.sh f1 hostname"},
 		{"kubexec.sh", "-oProxyCommand=x", "is not a host name", ""},
 		{"kubexec.sh", "a b", "is not a host name", ""},
 		{"kubexec.sh", "", "is not a host name", ""},

@@ -86,7 +86,8 @@ func (h *Host) probe(ctx context.Context) error {
 		err = errors.New("no shell answered")
 	}
 	said, _ := stderr.End()
-	return &UnreachableError{Argv: h.config.Argv, Err: err, Said: lastLines(said + "\n" + answer)}
+	argv := slices.Concat(h.config.Argv, []string{h.config.Host}, h.config.After)
+	return &UnreachableError{Argv: argv, Err: err, Said: lastLines(said + "\n" + answer)}
 }
 
 // Notice returns a notice for the user about this host, or "".
