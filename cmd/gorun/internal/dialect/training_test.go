@@ -24,8 +24,8 @@ func TestDefaultHostfileOfOthersIsRefused(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(file), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if exists, err := usesDefault(file, "--hostfile"); exists || err == nil || !strings.Contains(err.Error(), "others can change ") ||
-		usage.Hint(err) == "" {
+	if exists, err := usesDefault(file, "--hostfile"); exists || err == nil ||
+		!strings.Contains(err.Error(), "others can change ") || usage.Hint(err) == "" {
 		t.Errorf("with one that others can change: %v, %v", exists, err)
 	}
 }
