@@ -16,7 +16,7 @@ import (
 type proof struct{ name, folder string }
 
 // proofs returns the tests that a cell names: "`A`, `B`; `C` in FOLDER", where A and B are in the
-// folder usual. What begins with no Test is a path of the repository.
+// folder usual. What begins with no Test or Fuzz is a path of the repository.
 func proofs(cell, usual string) (found []proof) {
 	for part := range strings.SplitSeq(cell, ";") {
 		names, folder, named := strings.Cut(part, " in ")
@@ -33,7 +33,7 @@ func proofs(cell, usual string) (found []proof) {
 // exists reports whether the repository has the test in the folder.
 func (p proof) exists(t *testing.T) bool {
 	t.Helper()
-	if !strings.HasPrefix(p.name, "Test") {
+	if !strings.HasPrefix(p.name, "Test") && !strings.HasPrefix(p.name, "Fuzz") {
 		_, err := os.Stat(filepath.Join(root, p.name))
 		return err == nil
 	}
@@ -46,8 +46,10 @@ func (p proof) exists(t *testing.T) bool {
 	files := must.Get(filepath.Glob(filepath.Join(root, p.folder, "*_test.go")))(t)
 	for _, file := range files {
 		text := must.Get(os.ReadFile(file))(t)
-		if strings.Contains(string(text), "\nfunc "+name+"(t *testing.T)") {
-			return true
+		for _, parameter := range []string{"(t *testing.T)", "(f *testing.F)"} {
+			if strings.Contains(string(text), "\nfunc "+name+parameter) {
+				return true
+			}
 		}
 	}
 	return false
