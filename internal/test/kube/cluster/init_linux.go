@@ -233,7 +233,6 @@ func (c *control) controllers(context.Context) error {
 func (c *control) operator(ctx context.Context) error {
 	for _, words := range []string{
 		"apply --server-side -f PARTS/mpijobs.yaml",
-		"wait --for=condition=Established crd/mpijobs.kubeflow.org --timeout=60s",
 		"create namespace mpi-operator",
 	} {
 		cmd := exec.CommandContext(ctx, filepath.Join(c.parts, "bin/kubectl"), c.words(words)...)
@@ -241,6 +240,10 @@ func (c *control) operator(ctx context.Context) error {
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("kubectl %s: %w: %s", words, err, out)
 		}
+	}
+	served := func() bool { return c.get(ctx, "/apis/kubeflow.org/v2beta1/mpijobs", nil) == nil }
+	if err := c.await(ctx, "the type MPIJob", served); err != nil {
+		return err
 	}
 	return c.daemon("mpi-operator", "-kubeConfig DIR/kubeconfig -kube-api-qps 50 -kube-api-burst 100")
 }
