@@ -51,8 +51,8 @@ func TestResilientTraining(t *testing.T) {
 	want := resilientBits(t, train(t, ""), 4)
 	for _, faults := range []string{
 		"forward:3:1,backward:9:0,optimizer:39:3",
-		"agreement:4:2,receiver:2:2,optimizer:12:0",
-		"backward:7:1,backward:7:3,agreed:15:2,holder:3:0",
+		"agreement:4:2,receiver:2:2,agreement:12:0",
+		"backward:7:1,backward:7:3,agreed:15:2,holder:3:0,random:20:1",
 	} {
 		t.Run(faults, func(t *testing.T) {
 			if got := resilientBits(t, train(t, faults), 4); got != want {

@@ -40,6 +40,8 @@ class Ledger:
 
     def vote(self) -> None:
         """Records that this rank can complete the next step. Call it before the others can learn of it."""
+        if self.voted:
+            raise errors.InternalError("gorun: a step was left that all ranks had voted for")
         self.voted = True
 
     def commit(self) -> None:

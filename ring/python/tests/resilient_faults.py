@@ -1,13 +1,15 @@
 """Runs a training program whose ranks die, each once at a point of a step: FOLDER POINT:STEP:RANK[,…] PROGRAM [ARGUMENT…].
 
-The points are forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), and those of a transfer:
+The points are random (a moment of the next 0.2 s), forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), and those of a transfer:
 holder and receiver, with the number of the epoch for that of the step. At await nobody dies: the rank waits until new ranks are ready, or
 until so many processes as its number says have come to their first step.
 """
 
 import os
+import random
 import runpy
 import sys
+import threading
 import time
 
 import torch
@@ -28,14 +30,18 @@ def may_die(point, run, at=None):
         except FileExistsError:
             return
         print("dies: %s" % " ".join(fault), flush=True)
-        os.kill(os.getpid(), 9)
+        if point == "random":
+            threading.Timer(random.SystemRandom().uniform(0, 0.2), os.kill, (os.getpid(), 9)).start()
+        else:
+            os.kill(os.getpid(), 9)
 
 
 class Dying(resilient.Resilient):
     def __init__(self, *args, **more):
         super().__init__(*args, **more)
         self.model.register_forward_pre_hook(lambda *_: wait(self))
-        self.model.register_forward_pre_hook(lambda *_: may_die("forward", self))
+        for point in ("random", "forward"):
+            self.model.register_forward_pre_hook(lambda *_, point=point: may_die(point, self))
         self.optimizer.register_step_post_hook(lambda *_: may_die("optimizer", self))
         vote = self._job.vote
 

@@ -172,12 +172,14 @@ class Resilient:
 
     def _commit_by_all(self, commit: Callable[[], Any]) -> None:
         """Commits if all ranks vote for it. If a rank is lost, all that are left do, or none does."""
+        agreed = False
         if self._job.intact:
             self._ledger.vote()
             agreed = self._job.vote()
-        else:
-            agreed = False
-        if agreed or self._job.rank in self._renew().forward:
+        if not agreed:
+            decision = self._renew()
+            agreed = self._job.rank in decision.forward  # the rank is that of the new epoch
+        if agreed:
             commit()
             self._ledger.commit()
 
