@@ -207,9 +207,11 @@ func TestKeyOrderAndNumber(t *testing.T) {
 		"%d tries, want %d: %v", tries, maxKeys, err)
 }
 
-func TestAuthByCertificate(t *testing.T) {
+// certified starts a server that lets in who shows the certificate, which it returns as a line.
+func certified(t *testing.T) (s *server, files *clientFiles, line string) {
+	t.Helper()
 	authority := newSigner(t)
-	_, files := newServer(t, func(s *server) {
+	s, files = newServer(t, func(s *server) {
 		checker := &xssh.CertChecker{IsUserAuthority: func(key xssh.PublicKey) bool {
 			return sameKey(key, authority.PublicKey())
 		}}
@@ -222,7 +224,12 @@ func TestAuthByCertificate(t *testing.T) {
 		ValidBefore:     xssh.CertTimeInfinity,
 	}
 	must.OK(t, cert.SignCert(rand.Reader, authority))
-	writeFile(t, files.identity+"-cert.pub", string(xssh.MarshalAuthorizedKey(cert)))
+	return s, files, string(xssh.MarshalAuthorizedKey(cert))
+}
+
+func TestAuthByCertificate(t *testing.T) {
+	_, files, line := certified(t)
+	writeFile(t, files.identity+"-cert.pub", line)
 	dialTest(t, files)
 }
 

@@ -1,7 +1,6 @@
 package ssh
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -17,22 +16,9 @@ import (
 )
 
 func TestAuthByCertificateFile(t *testing.T) {
-	authority := newSigner(t)
-	s, files := newServer(t, func(s *server) {
-		checker := &xssh.CertChecker{IsUserAuthority: func(key xssh.PublicKey) bool {
-			return sameKey(key, authority.PublicKey())
-		}}
-		s.config.PublicKeyCallback = checker.Authenticate
-	})
-	cert := &xssh.Certificate{
-		Key:             files.key.PublicKey(),
-		CertType:        xssh.UserCert,
-		ValidPrincipals: []string{"someone"},
-		ValidBefore:     xssh.CertTimeInfinity,
-	}
-	must.OK(t, cert.SignCert(rand.Reader, authority))
+	s, files, line := certified(t)
 	file := filepath.Join(t.TempDir(), "issued today.pub")
-	writeFile(t, file, string(xssh.MarshalAuthorizedKey(cert)))
+	writeFile(t, file, line)
 	var auth *AuthError
 	if _, err := Dial(t.Context(), files.Config()); !errors.As(err, &auth) {
 		t.Errorf("without the certificate: %v", err)

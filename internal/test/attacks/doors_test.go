@@ -242,8 +242,7 @@ func TestEveryDoorHasARow(t *testing.T) {
 		"rank file /tmp/.gorun-doctor*": true,
 	}
 	for _, row := range rows {
-		if !row.seen && !unseen[row.door] {
-			t.Errorf("nothing was seen of %q: take its row out, or begin a job that has it", row.door)
-		}
+		check.That(t, row.seen || unseen[row.door],
+			"nothing was seen of %q: take its row out, or begin a job that has it", row.door)
 	}
 }

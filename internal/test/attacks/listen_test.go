@@ -117,9 +117,7 @@ func TestUnauthenticatedPeersGetNothing(t *testing.T) {
 			t.Helper()
 			before := r.Out.Len()
 			for begun := time.Now(); r.Out.Len() == before; time.Sleep(20 * time.Millisecond) {
-				if time.Since(begun) > command.Limit/2 {
-					t.Fatalf("the ranks do not train:\n%s", &r.Err)
-				}
+				must.That(t, time.Since(begun) <= command.Limit/2, "the ranks do not train:\n%s", &r.Err)
 			}
 		}
 		trained()

@@ -113,9 +113,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		check.Equal(t, found.in(line), "", "is in the arguments", line)
 	}
 	check.That(t, len(argv) >= 5, "only %d command lines were seen", len(argv))
-	if what := found.in(r.Err.String() + r.Out.String()); what != "" {
-		t.Errorf("%s is printed: %s", what, &r.Err)
-	}
+	check.Equal(t, found.in(r.Err.String()+r.Out.String()), "", "is printed:", &r.Err)
 	for _, path := range files(t, os.TempDir(), "/dev/shm", "/var/tmp") {
 		if slices.Contains(before, path) && !strings.HasPrefix(path, c.Dir) || strings.HasPrefix(path, told) {
 			continue

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/golden"
 	"github.com/gorun/gorun/internal/test/lab"
@@ -102,9 +103,8 @@ func (l lesson) judge(t *testing.T, r *command.Run) {
 			t.Errorf("%q, and one rank alone %q", end[0], l.want[0])
 		}
 	}
-	if len(ends) == 0 {
-		t.Errorf("no rank has come to an end:\n%s\n%s", golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
-	}
+	check.That(t, len(ends) != 0,
+		"no rank has come to an end:\n%s\n%s", golden.Clip(r.Out.String()), golden.Clip(r.Err.String()))
 	r.NothingLeft(30 * time.Second)
 }
 

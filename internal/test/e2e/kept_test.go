@@ -130,9 +130,7 @@ func TestKeptHostsServeJobs(t *testing.T) {
 	job := func(more ...string) []string {
 		r := k.gorun(0, slices.Concat([]string{"-v", "-np", "2", "-H", "f1,f2", "--prefix", "rank"}, more,
 			[]string{"sh", "-c", script})...)
-		if usesKept(r) != (more == nil) {
-			t.Errorf("with %q gorun says:\n%s", more, &r.Err)
-		}
+		check.That(t, usesKept(r) == (more == nil), "with %q gorun says:\n%s", more, &r.Err)
 		lines := strings.Split(strings.TrimSpace(r.Out.String()), "\n")
 		slices.Sort(lines)
 		return lines

@@ -18,9 +18,7 @@ import (
 func lossBits(t *testing.T, r *command.Run, ranks int) string {
 	t.Helper()
 	found := regexp.MustCompile(`bits ([0-9a-f]{16})\), accuracy ([0-9.]+)`).FindAllStringSubmatch(r.Out.String(), -1)
-	if len(found) != ranks {
-		t.Fatalf("%d ranks printed a final loss, want %d:\n%s", len(found), ranks, &r.Out)
-	}
+	must.That(t, len(found) == ranks, "%d ranks printed a final loss, want %d:\n%s", len(found), ranks, &r.Out)
 	for _, f := range found {
 		check.That(t, f[1] == found[0][1], "losses differ between ranks: %s and %s", f[1], found[0][1])
 		if f[2] < "96" && len(f[2]) == 5 {

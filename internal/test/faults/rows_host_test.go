@@ -179,9 +179,7 @@ func TestLauncherMemoryIsBounded(t *testing.T) {
 		j, w := in(t, memoryGroup(t, 32<<20), "sh", "-c", "yes 0123456789abcdef | head -c 17000000; echo last")
 		at := time.Now()
 		v := b.judge(w, j, at, Expect{Codes: []int{0}, End: 60 * time.Second, Clean: 60 * time.Second})
-		if n := len(j.Out.String()); n != 4*(17000000+5) {
-			t.Errorf("%d bytes came, with a peak of %d KiB: %s", n, v.RSS, &j.Err)
-		}
+		check.Equal(t, len(j.Out.String()), 4*(17000000+5), "bytes came, with a peak of", v.RSS, "KiB:", &j.Err)
 	})
 	b.row("5 MiB", func(t *testing.T, b *harness) {
 		j, w := in(t, memoryGroup(t, 5<<20), "sh", "-c", "trap '' TERM; yes")

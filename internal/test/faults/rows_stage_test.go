@@ -178,9 +178,7 @@ func TestForeignFilesInTheCacheNeverRun(t *testing.T) {
 			check.That(t, !strings.HasSuffix(path, "/keep") || after[path] == what,
 				"%s was %q and is %q", path, what, after[path])
 		}
-		if t.Failed() {
-			t.Fatalf("seed %d, %q, %d uploads: %s", seed, did, uploads, &j.Err)
-		}
+		must.That(t, !t.Failed(), "seed %d, %q, %d uploads: %s", seed, did, uploads, &j.Err)
 		t.Logf("seed %d: exit code %d, %d uploads, with %q", seed, j.Code(), uploads, did)
 	}
 	check.That(t, ran >= rounds/2, "only %d of %d jobs ran", ran, rounds)
