@@ -121,9 +121,7 @@ func TestInitEndsWithTheJobAndWithItsContext(t *testing.T) {
 		failed <- err
 	}()
 	job.Abort(ringtest.Abort{Rank: 1, Host: "f2", Cause: "exit code 3"})
-	within(t, failureDeadline, func() {
-		check.OK(t, wantPeer(<-failed, 1))
-	})
+	within(t, failureDeadline, func() { check.OK(t, wantPeer(<-failed, 1)) })
 	other := ringtest.NewJob(t, 2)
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()

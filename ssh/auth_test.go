@@ -149,9 +149,7 @@ func TestAuthStuckAgent(t *testing.T) {
 	files.write(t, s, "IdentityAgent "+l.Addr().String())
 	config := files.Config()
 	config.HandshakeTimeout = 300 * time.Millisecond
-	within(t, hangLimit, "Dial", func() {
-		_, err = Dial(t.Context(), config)
-	})
+	within(t, hangLimit, "Dial", func() { _, err = Dial(t.Context(), config) })
 	var handshake *HandshakeError
 	check.That(t, errors.As(err, &handshake) && handshake.Phase == PhaseAuth && errors.Is(err, errTimeout),
 		"err is %v", err)

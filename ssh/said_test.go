@@ -48,9 +48,7 @@ func TestServersWordsAreQuoted(t *testing.T) {
 				}
 			}},
 		{"a denial while authenticating", nil, "authentication: the server closed the connection: " + quoted,
-			func(r *rawServer) {
-				r.at["auth"] = func() { banner(r, denial); r.conn.Close() }
-			}},
+			func(r *rawServer) { r.at["auth"] = func() { banner(r, denial); r.conn.Close() } }},
 		{"a denial behind a long notice", nil, "bytes left out) … This system is for authorized use only.",
 			func(r *rawServer) {
 				r.at["auth"] = func() { banner(r, notice, denial); r.conn.Close() }

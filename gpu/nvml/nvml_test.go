@@ -21,9 +21,7 @@ import (
 // asked before it was started or after it was stopped.
 func box(t *testing.T, handles ...nvml.Device) *mock.Interface {
 	open := false
-	t.Cleanup(func() {
-		check.That(t, !open, "the library was left open")
-	})
+	t.Cleanup(func() { check.That(t, !open, "the library was left open") })
 	use := func() {
 		if !open {
 			panic("the library is asked while it is not open")

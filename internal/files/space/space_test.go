@@ -21,9 +21,7 @@ func TestFullFileSystemsAreNamed(t *testing.T) {
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m"); err != nil {
 		t.Skipf("mount a file system: %v", err)
 	}
-	defer func() {
-		check.OK(t, unix.Unmount(dir, unix.MNT_DETACH))
-	}()
+	defer func() { check.OK(t, unix.Unmount(dir, unix.MNT_DETACH)) }()
 	below := filepath.Join(dir, "a/b")
 	must.OK(t, os.MkdirAll(below, 0o755))
 	file := filepath.Join(below, "file")

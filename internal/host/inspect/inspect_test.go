@@ -125,9 +125,7 @@ func TestProcessThatChangesItsUserIsLeftAlone(t *testing.T) {
 	must.OK(t, errors.Join(err1, err2, cmd.Start()))
 	t.Cleanup(func() { in.Close(); _ = cmd.Wait() })
 	said := bufio.NewReader(out)
-	await := func() {
-		must.Get(said.ReadString('\n'))(t)
-	}
+	await := func() { must.Get(said.ReadString('\n'))(t) }
 	await()
 	p, err := contain.ReadProcess(cmd.Process.Pid)
 	must.OK(t, err)

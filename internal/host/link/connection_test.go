@@ -81,6 +81,4 @@ func TestConnectionIsNotThere(t *testing.T) {
 	}
 }
 
-func openFiles(t *testing.T) []os.DirEntry {
-	return must.Get(os.ReadDir("/proc/self/fd"))(t)
-}
+func openFiles(t *testing.T) []os.DirEntry { return must.Get(os.ReadDir("/proc/self/fd"))(t) }

@@ -127,9 +127,7 @@ func (b *backend) Lost(by, rank int, cause string) {
 	default: // enough for any test
 	}
 }
-func (b *backend) Left(by, rank int, cause string) {
-	b.Lost(by, rank, "left: "+cause)
-}
+func (b *backend) Left(by, rank int, cause string) { b.Lost(by, rank, "left: "+cause) }
 func (b *backend) Note(by int, note Note) {
 	b.Lost(by, by, fmt.Sprintf("note: %s, stall %v", note.Text, note.Stall))
 }

@@ -64,9 +64,7 @@ func stoppedAgent(t *testing.T) (resume func()) {
 	t.Helper()
 	for _, pid := range command.Processes() {
 		if strings.Contains(command.ProcFile(pid, "cmdline"), "__serve") {
-			send := func(signal syscall.Signal) {
-				must.OK(t, syscall.Kill(pid, signal))
-			}
+			send := func(signal syscall.Signal) { must.OK(t, syscall.Kill(pid, signal)) }
 			send(syscall.SIGSTOP)
 			return func() { send(syscall.SIGCONT) }
 		}

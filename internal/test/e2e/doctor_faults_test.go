@@ -43,9 +43,7 @@ func newWard(t *testing.T, hosts int) *ward {
 	if w.network, err = link.New(1); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		check.OK(t, w.network.Close())
-	})
+	t.Cleanup(func() { check.OK(t, w.network.Close()) })
 	for i, h := range w.Hosts {
 		port := must.Get(w.network.Join(fmt.Sprintf("/proc/%d/ns/net", h.PID), "wan0",
 			netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 90, 0, byte(i + 1)}), 24)))(t)
@@ -155,9 +153,7 @@ func quotaOfHalf(w *ward, host int) func() {
 	if err := os.Mkdir(group, 0o755); err != nil {
 		lab.Skip(w.t, "no cgroup can be made: "+err.Error())
 	}
-	write := func(name, text string) {
-		must.OK(w.t, os.WriteFile(name, []byte(text), 0))
-	}
+	write := func(name, text string) { must.OK(w.t, os.WriteFile(name, []byte(text), 0)) }
 	write(filepath.Join(group, limit), value)
 	write(filepath.Join(group, "cgroup.procs"), strconv.Itoa(w.Hosts[host].PID))
 	heal := func() {

@@ -72,9 +72,7 @@ func TestTopLevelNames(t *testing.T) {
 	}
 }
 
-func topLevelAllows(name string) bool {
-	return name[0] == '.' || slices.Contains(topLevel(), name)
-}
+func topLevelAllows(name string) bool { return name[0] == '.' || slices.Contains(topLevel(), name) }
 
 func TestTopLevelCanFail(t *testing.T) {
 	for name, want := range map[string]bool{"cmd": true, ".ci": true, "bin": true, "utils": false, "main.go": false,

@@ -59,9 +59,7 @@ func newHosts(t *testing.T, n int) (*link.Network, []*host) {
 	}
 	network, err := link.New(1)
 	must.OK(t, err)
-	t.Cleanup(func() {
-		check.OK(t, network.Close())
-	})
+	t.Cleanup(func() { check.OK(t, network.Close()) })
 	var hosts []*host
 	for i := range n {
 		h := &host{addr: netip.AddrFrom4([4]byte{10, 90, 0, byte(i + 1)})}

@@ -52,9 +52,7 @@ func floats(n int, of func(i int) float32) []byte {
 }
 
 // sum returns element i of an allreduce of all members' values.
-func sum(size, i, divisor int) float32 {
-	return value(size*(size+1)/2-1, i) / float32(divisor)
-}
+func sum(size, i, divisor int) float32 { return value(size*(size+1)/2-1, i) / float32(divisor) }
 
 // run runs body as every member of a team of the ranks 0, 10, 20 …, which has to use only.
 func run(t *testing.T, size int, only algorithms.Algorithm,

@@ -18,9 +18,7 @@ func fenced(t *testing.T) []byte {
 	page := unix.Getpagesize()
 	all, err := unix.Mmap(-1, 0, 4*page, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	must.OK(t, err)
-	t.Cleanup(func() {
-		check.OK(t, unix.Munmap(all))
-	})
+	t.Cleanup(func() { check.OK(t, unix.Munmap(all)) })
 	for _, fence := range [][]byte{all[:page], all[3*page:]} {
 		must.OK(t, unix.Mprotect(fence, unix.PROT_NONE))
 	}

@@ -265,9 +265,7 @@ func TestValid(t *testing.T) {
 		"half to integer": func() { Set{}.Convert(I16, nil, F16, nil, 0) },
 	} {
 		func() {
-			defer func() {
-				check.That(t, recover() != nil, "%s does not panic", name)
-			}()
+			defer func() { check.That(t, recover() != nil, "%s does not panic", name) }()
 			f()
 		}()
 	}

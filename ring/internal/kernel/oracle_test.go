@@ -25,11 +25,9 @@ func formatOf(t Type) (f format, ok bool) {
 	return format{}, false
 }
 
-func (f format) bias() int    { return 1<<(f.bits-f.fraction-2) - 1 }
-func (f format) sign() uint64 { return 1 << (f.bits - 1) }
-func (f format) infinite() uint64 {
-	return (1<<(f.bits-f.fraction-1) - 1) << f.fraction
-}
+func (f format) bias() int                { return 1<<(f.bits-f.fraction-2) - 1 }
+func (f format) sign() uint64             { return 1 << (f.bits - 1) }
+func (f format) infinite() uint64         { return (1<<(f.bits-f.fraction-1) - 1) << f.fraction }
 func (f format) isNaN(bits uint64) bool   { return bits&^f.sign() > f.infinite() }
 func (f format) quiet(bits uint64) uint64 { return bits | 1<<(f.fraction-1) }
 
