@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/launcher/plan"
 )
 
@@ -38,8 +39,6 @@ func FuzzMessages(f *testing.F) {
 				return CheckFence(f, func(rank int) bool { return rank == 3 })
 			})
 		}
-		if err == nil && rank != 3 {
-			t.Errorf("%q is about rank %d", payload, rank)
-		}
+		check.That(t, err != nil || rank == 3, "%q is about rank %d", payload, rank)
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -18,9 +19,7 @@ import (
 func TestLedgerSimulation(t *testing.T) {
 	must.HaveTime(t)
 	out := must.Run(t, exec.CommandContext(t.Context(), interpreter, script(t, "ledger_simulate.py")))
-	if !strings.HasSuffix(string(out), "all right\n") {
-		t.Errorf("%s", out)
-	}
+	check.That(t, strings.HasSuffix(string(out), "all right\n"), "%s", out)
 }
 
 // resilientBits returns what the ranks of a training print at its end, which must be the same bits
@@ -55,9 +54,7 @@ func TestResilientTraining(t *testing.T) {
 		"backward:7:1,backward:7:3,agreed:15:2,holder:3:0,random:20:1",
 	} {
 		t.Run(faults, func(t *testing.T) {
-			if got := resilientBits(t, train(t, faults), 4); got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			check.Equal(t, resilientBits(t, train(t, faults), 4), want)
 		})
 	}
 }

@@ -289,10 +289,8 @@ func TestPacksHaveNoPrivileges(t *testing.T) {
 		_, err = io.WriteString(archive, "/env")
 	}
 	dir := t.TempDir()
-	if err := errors.Join(err, archive.WriteHeader(&tar.Header{Name: "x", Mode: 0o7755, Typeflag: tar.TypeReg}),
-		archive.Close(), zip.Close(), unpack(&pack, dir, "/final", room{maxFiles, maxBytes})); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(err, archive.WriteHeader(&tar.Header{Name: "x", Mode: 0o7755, Typeflag: tar.TypeReg}),
+		archive.Close(), zip.Close(), unpack(&pack, dir, "/final", room{maxFiles, maxBytes})))
 	if info, err := os.Stat(dir + "/x"); err != nil || info.Mode() != 0o755 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -302,9 +300,7 @@ func TestPacksHaveNoPrivileges(t *testing.T) {
 func TestHugeEnvironmentIsRefused(t *testing.T) {
 	dir := newEnv(t)
 	write(t, dir+"/lib/hole", "", 0o644)
-	if err := os.Truncate(dir+"/lib/hole", maxBytes); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Truncate(dir+"/lib/hole", maxBytes))
 	if _, err := Scan(dir); err == nil || !strings.Contains(err.Error(), "32 GiB") {
 		t.Errorf("%v", err)
 	}

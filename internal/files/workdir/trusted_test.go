@@ -141,9 +141,7 @@ func TestListOfWhatIsNotStagedIsBounded(t *testing.T) {
 		},
 	} {
 		dir := t.TempDir()
-		if err := put(filepath.Join(dir, IgnoreFile)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, put(filepath.Join(dir, IgnoreFile)))
 		if _, err := Scan(dir, DefaultFiles, DefaultBytes); err == nil || !strings.Contains(err.Error(), IgnoreFile) {
 			t.Errorf("%s: %v", name, err)
 		}

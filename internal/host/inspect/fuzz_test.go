@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/gorun/gorun/internal/sight/stacks"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // What tools print of a rank has names that the rank has chosen.
@@ -17,9 +18,7 @@ func FuzzTools(f *testing.F) {
 		spied, _ := parsePySpy([]byte(text), 7)
 		for _, threads := range [][]stacks.Thread{spied, parseFaults(text), parseGDB(text), parseGoroutines(text),
 			parseEuStack(text, 12, func(uint64, *stacks.Frame) {})} {
-			if len(threads) > len(text) {
-				t.Errorf("%d threads in %d bytes", len(threads), len(text))
-			}
+			check.That(t, len(threads) <= len(text), "%d threads in %d bytes", len(threads), len(text))
 		}
 	})
 }

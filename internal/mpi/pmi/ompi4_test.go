@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/lab"
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // sanitizedLimit bounds a program that a hostile answer may keep busy.
@@ -24,12 +26,9 @@ func builtClient(t *testing.T) string {
 	t.Helper()
 	lab.Need(t, "cc")
 	program := filepath.Join(t.TempDir(), "client")
-	out, err := exec.Command("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-D_GNU_SOURCE",
+	must.Run(t, exec.Command("cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-g", "-O1", "-D_GNU_SOURCE",
 		"-fsanitize=address,undefined", "-fno-sanitize-recover", "-o", program, "testdata/ompi4.c",
-		"ompi4/libpmi.c").CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+		"ompi4/libpmi.c"))
 	return program
 }
 
@@ -37,18 +36,13 @@ func builtClient(t *testing.T) string {
 // output.
 func answered(t *testing.T, program string, answers map[string]string, env ...string) string {
 	t.Helper()
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pair := must.Get(unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0))(t)
 	theirs := os.NewFile(uintptr(pair[1]), "theirs")
 	defer theirs.Close()
 	file := os.NewFile(uintptr(pair[0]), "ours")
 	ours, err := net.FileConn(file)
 	file.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
@@ -71,9 +65,7 @@ func answered(t *testing.T, program string, answers map[string]string, env ...st
 	late.Stop()
 	theirs.Close()
 	<-served
-	if err != nil || strings.Contains(string(out), "runtime error") {
-		t.Errorf("%v: %s", err, out)
-	}
+	check.That(t, err == nil && !strings.Contains(string(out), "runtime error"), "%v: %s", err, out)
 	return string(out)
 }
 
@@ -94,9 +86,7 @@ func TestLibraryTakesHostileAnswers(t *testing.T) {
 	}
 	const want = "name 0 kvs\nuniverse 0 3\nappnum 0 0\nput 0\nget 0 seven77\nclique 0 2\nranks 0 0\nbarrier 0\n" +
 		"finalize 0\n"
-	if got := answered(t, program, honest); got != want {
-		t.Fatalf("honest answers: %s", got)
-	}
+	must.Equal(t, answered(t, program, honest), want, "honest answers")
 	hostile := func(command, answer string, env ...string) {
 		answers := map[string]string{}
 		for name, line := range honest {

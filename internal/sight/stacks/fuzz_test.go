@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // A host's reports are shown in bounded time as lines of plain text.
@@ -22,9 +24,7 @@ func FuzzText(f *testing.F) {
 		honest := Rank{Rank: 0, Host: "f1"}
 		text := View{Size: 3, All: true}.Text([]Rank{honest, hostile}) + Alone(hostile, 20)
 		for _, c := range strings.ReplaceAll(text, "\n", "") {
-			if unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp) {
-				t.Fatalf("%q is shown in %q", c, text)
-			}
+			must.That(t, !unicode.In(c, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp), "%q is shown in %q", c, text)
 		}
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/command"
 	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
@@ -41,16 +42,11 @@ func TestTerminalsAreTheirUsersAlone(t *testing.T) {
 	steal := func(uid int) error {
 		return onAs(t, c, "f1", uid, script, terminal, run, command.Binary("gorun")).Run()
 	}
-	if steal(attacker) == nil {
-		t.Error("another user has a way to the terminal")
-	}
+	check.That(t, steal(attacker) != nil, "another user has a way to the terminal")
 	must.OK(t, os.Chmod(must.Get(filepath.Glob(run + "/tmux-*"))(t)[0], 0o755))
-	if steal(attacker) == nil {
-		t.Error("another user has a way to the terminal if the folder of tmux is open")
-	}
-	if err := onAs(t, c, "f1", victim, `: >"$1"`, terminal).Run(); err != nil {
-		t.Errorf("not even its user opens %s, so nothing is shown: %v", terminal, err)
-	}
+	check.That(t, steal(attacker) != nil, "another user has a way to the terminal if the folder of tmux is open")
+	check.OK(t, onAs(t, c, "f1", victim, `: >"$1"`, terminal).Run(),
+		"not even its user opens", terminal, "so nothing is shown")
 	command.StartIn(t, c, env, "kill", "job").Want(0)
 	r.Wait()
 }

@@ -78,9 +78,7 @@ func TestIncludedPipeIsNotAwaited(t *testing.T) {
 	home := t.TempDir()
 	write(t, filepath.Join(home, ".ssh", "config"), "Include more/*\n")
 	pipe := write(t, filepath.Join(home, ".ssh", "more", "pipe"), "")
-	if err := errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, errors.Join(os.Remove(pipe), syscall.Mkfifo(pipe, 0o644)))
 	if _, err := Read("", home); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -15,15 +16,11 @@ func TestDefaultHostfileOfOthersIsRefused(t *testing.T) {
 	if exists, err := usesDefault(file, "--hostfile"); exists || err != nil {
 		t.Errorf("without a file: %v, %v", exists, err)
 	}
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, nil, 0o644))
 	if exists, err := usesDefault(file, "--hostfile"); !exists || err != nil {
 		t.Errorf("with a file of the user's: %v, %v", exists, err)
 	}
-	if err := os.Chmod(filepath.Dir(file), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(filepath.Dir(file), 0o777))
 	if exists, err := usesDefault(file, "--hostfile"); exists || err == nil ||
 		!strings.Contains(err.Error(), "others can change ") || usage.Hint(err) == "" {
 		t.Errorf("with one that others can change: %v, %v", exists, err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/doctor"
+	"github.com/gorun/gorun/internal/test/check"
 )
 
 // A host says anything of itself and of its links.
@@ -19,12 +20,8 @@ func FuzzAnswers(f *testing.F) {
 		c.take(0, 1, time.Time{}, said)
 		c.into(hosts, m)
 		for _, l := range m.Links {
-			if l.From != 0 || l.To != 1 {
-				t.Errorf("it has a link from %d to %d", l.From, l.To)
-			}
+			check.That(t, l.From == 0 && l.To == 1, "it has a link from %d to %d", l.From, l.To)
 		}
-		if m.Hosts["f2"].Facts != nil {
-			t.Error("it speaks for another host")
-		}
+		check.That(t, m.Hosts["f2"].Facts == nil, "it speaks for another host")
 	})
 }

@@ -79,8 +79,7 @@ func TestHelperRefusesBrokenTables(t *testing.T) {
 		cmd.Stdin = strings.NewReader(input)
 		cmd.Env = []string{"ASAN_OPTIONS=detect_leaks=0"} // the program ends
 		out, err := cmd.CombinedOutput()
-		if err == nil || string(out) != "gorun-mpir: the table of processes is not complete\n" {
-			t.Errorf("%.40q: %v, %s", input, err, out)
-		}
+		check.That(t, err != nil && string(out) == "gorun-mpir: the table of processes is not complete\n",
+			"%.40q: %v, %s", input, err, out)
 	}
 }
