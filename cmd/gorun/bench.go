@@ -13,9 +13,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/agents"
+	"github.com/gorun/gorun/cmd/gorun/internal/installed"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
-	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/usage"
@@ -204,11 +203,11 @@ func benchProgram(device string) ([]string, error) {
 	if device != "cuda" {
 		return []string{"/proc/self/exe", benchRank}, nil // the agent's own executable: the same gorun on every host
 	}
-	gorun, err := agents.Own()
+	gorun, err := installed.Own()
 	if err != nil {
 		return nil, err
 	}
-	program, err := sibling.Path(gorun.Path, "gorun-bench")
+	program, err := installed.Path(gorun.Path, "gorun-bench")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, usage.Errorf("make build makes it where there is a C compiler; all hosts need it at that path",
 			"--device cuda: %w", err)

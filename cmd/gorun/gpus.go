@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/installed"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
-	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/gpu"
 	"github.com/gorun/gorun/internal/usage"
@@ -50,7 +50,7 @@ func (c *gpusCommand) Run(ctx context.Context) (code int, err error) {
 	if opts.Dial, err = transport.Dialer(c.o.Options); err != nil {
 		return 0, err
 	}
-	opts.GPUProgram = sibling.GPUProgram(opts.Exe.Path)
+	opts.GPUProgram = installed.GPUProgram(opts.Exe.Path)
 	all := launcher.Inventory(ctx, where.Hosts, opts)
 	if c.json {
 		err = writeGPUsJSON(c.plain, all)

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
+	"github.com/gorun/gorun/cmd/gorun/internal/installed"
 	"github.com/gorun/gorun/cmd/gorun/internal/job"
-	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/bench"
 )
@@ -65,7 +65,7 @@ const benchDeviceRank = "__bench-device"
 // runBenchDeviceRank replaces this process by the gorun-bench at path. Each host has its own, and
 // checks that no other user has put it there.
 func runBenchDeviceRank(path, options string) int {
-	program, err := sibling.Path(path, filepath.Base(path))
+	program, err := installed.Path(path, filepath.Base(path))
 	if err == nil {
 		err = syscall.Exec(program, []string{program, options}, os.Environ())
 	}

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/agents"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
+	"github.com/gorun/gorun/cmd/gorun/internal/installed"
 	"github.com/gorun/gorun/cmd/gorun/internal/job"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
@@ -36,7 +36,7 @@ func (j *jobCommand) find(ctx context.Context, ask bool) (hosts.Selection, launc
 	for _, w := range where.Warnings {
 		j.console.Warningf("%s", w)
 	}
-	exe, err := agents.Own()
+	exe, err := installed.Own()
 	return where, launcher.Options{
 		Exe:          exe,
 		StartTimeout: time.Duration(j.o.StartTimeout),

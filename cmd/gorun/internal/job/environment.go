@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/container"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/usage"
@@ -167,13 +166,13 @@ func printEnvFlags(environ []string, programs []program, out io.Writer, console 
 		exported = usage.Unique(append(exported, env.Exported...))
 		warnings = usage.Unique(append(warnings, env.Warnings...))
 	}
-	names, odd := container.ShellWords(exported)
+	names, odd := shellWords(exported)
 	for _, w := range warnings {
 		console.Warningf("%s", w)
 	}
 	for _, name := range odd {
 		console.Warningf("-x %q: left out: it is not a shell word", name)
 	}
-	_, err := fmt.Fprintln(out, container.EnvFlags(names))
+	_, err := fmt.Fprintln(out, envFlags(names))
 	return err
 }

@@ -8,11 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/agents"
-	"github.com/gorun/gorun/cmd/gorun/internal/files"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
+	"github.com/gorun/gorun/cmd/gorun/internal/installed"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
-	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/prose"
@@ -30,11 +28,11 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	python, err := files.Python(o.StageEnv, o.StageBase)
+	python, err := stagedPython(o.StageEnv, o.StageBase)
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	exe, err := agents.Own()
+	exe, err := installed.Own()
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -42,7 +40,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 	if err != nil {
 		return launcher.Options{}, err
 	}
-	mpi, err := sibling.OpenMPI(exe.Path, o.MPI.Way, console.Tracef)
+	mpi, err := installed.OpenMPI(exe.Path, o.MPI.Way, console.Tracef)
 	if err != nil {
 		return launcher.Options{}, err
 	}
@@ -59,7 +57,7 @@ func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io 
 		Binding:         o.Binding(),
 		ReportBindings:  o.ReportBindings,
 		GPUs:            o.GPUsPerRank.GPURequest,
-		GPUProgram:      sibling.GPUProgram(exe.Path),
+		GPUProgram:      installed.GPUProgram(exe.Path),
 		Dial:            dial,
 		Exe:             exe,
 		StartTimeout:    time.Duration(o.StartTimeout),
@@ -140,7 +138,7 @@ func workingDir(named string) (string, error) {
 // the like.
 func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 	return func(ctx context.Context, hosts []hostfile.Host, unit string) ([]int, error) {
-		exe, err := agents.Own()
+		exe, err := installed.Own()
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +151,7 @@ func UnitCounter(o *settings.Options, console *ui.UI) hosts.Counter {
 			Exe:          exe,
 			Trace:        console.Tracef,
 			Note:         func(text string) { console.Notef("%s", text) },
-			GPUProgram:   sibling.GPUProgram(exe.Path),
+			GPUProgram:   installed.GPUProgram(exe.Path),
 			StartTimeout: time.Duration(o.StartTimeout),
 		}
 		console.Tracef("counting the units of %s", prose.Count(len(hosts), "host"))

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/container"
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
@@ -215,7 +214,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 		if err != nil {
 			return e, err
 		}
-		set, notice := container.Environment(p.argv, ForRanks(env.Set, p.opts.Exports), env.Exported)
+		set, notice := containerEnv(p.argv, ForRanks(env.Set, p.opts.Exports), env.Exported)
 		sets = append(sets, set)
 		ranks := size
 		if len(programs) > 1 {

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/files/pyenv"
 	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 )
@@ -74,4 +76,27 @@ func stageError(named string, err error) error {
 		return usage.Errorf("", "--stage %s: no such folder", named)
 	}
 	return usage.Errorf("", "--stage %s: %w", named, err)
+}
+
+// stagedPython reads the environment of --stage-env, to be copied below base on hosts. "" is none.
+func stagedPython(dir, base string) (*launcher.PythonEnv, error) {
+	if dir == "" {
+		if base != "" {
+			return nil, usage.Errorf("add --stage-env DIR", "--stage-env-dir %s: no environment is staged", base)
+		}
+		return nil, nil
+	}
+	env, err := pyenv.Scan(dir)
+	var none *pyenv.NoEnvError
+	switch {
+	case errors.As(err, &none):
+		return nil, usage.Errorf("name the folder that python -m venv or conda create has made, for example .venv",
+			"--stage-env %s: %w", dir, err)
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, usage.Errorf("make it first: python3 -m venv "+prose.Quoted(dir), "--stage-env %s: no such folder",
+			dir)
+	case err != nil:
+		return nil, usage.Errorf("", "--stage-env %s: %w", dir, err)
+	}
+	return &launcher.PythonEnv{Env: env, Base: base}, nil
 }

@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/agents"
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
+	"github.com/gorun/gorun/cmd/gorun/internal/installed"
 	"github.com/gorun/gorun/cmd/gorun/internal/job"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
@@ -172,7 +172,7 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 
 // reside makes the hosts start a resident agent.
 func reside(o *settings.Options, all []keep.Host, console *ui.UI) error {
-	exe, err := agents.Own()
+	exe, err := installed.Own()
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
+	"github.com/gorun/gorun/cmd/gorun/internal/installed"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
 )
@@ -37,7 +37,7 @@ func Show(ctx context.Context, p launcher.Plan, programs []launcher.Program,
 	if err != nil {
 		return nil, err
 	}
-	path, err := sibling.Path(exe, "gorun-mpir")
+	path, err := installed.Path(exe, "gorun-mpir")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

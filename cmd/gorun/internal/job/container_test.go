@@ -1,4 +1,4 @@
-package container
+package job
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 	"github.com/gorun/gorun/internal/test/golden"
 )
 
-func TestEnvironment(t *testing.T) {
+func TestContainerEnv(t *testing.T) {
 	golden.Cases(t, "testdata/containers.txt", func(typed string) (string, error) {
 		env := []string{"LD_LIBRARY_PATH=/lib", "SINGULARITYENV_B=mine", "B=2", "PATH=/bin", "A=1"}
 		exported := []string{"B", "LD_LIBRARY_PATH", "PATH"}
@@ -17,10 +17,10 @@ func TestEnvironment(t *testing.T) {
 		if odd {
 			exported = append(exported, "A B", "$(x)")
 		}
-		set, hint := Environment(strings.Fields(program), slices.Clone(env), exported)
+		set, hint := containerEnv(strings.Fields(program), slices.Clone(env), exported)
 		check.That(t, slices.Equal(set[:len(env)], env), "%s: %q", typed, set)
-		exported, _ = ShellWords(exported)
-		hint = strings.NewReplacer(EnvFlags(exported), "FLAGS", strings.Join(envNames(exported), ","),
+		exported, _ = shellWords(exported)
+		hint = strings.NewReplacer(envFlags(exported), "FLAGS", strings.Join(envNames(exported), ","),
 			"NAMES").Replace(hint)
 		return strings.TrimSpace(strings.Join(set[len(env):], " ") + " " + hint), nil
 	})

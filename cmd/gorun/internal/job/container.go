@@ -1,5 +1,4 @@
-// Package container gives programs in containers the variables of their ranks.
-package container
+package job
 
 import (
 	"fmt"
@@ -9,9 +8,9 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// Environment adds the variables of a Singularity or Apptainer container to env. For a runtime that
+// containerEnv adds the variables of a Singularity or Apptainer container to env. For a runtime that
 // passes no variables on, it returns a hint with the command to type.
-func Environment(program, env, exported []string) (set []string, hint string) {
+func containerEnv(program, env, exported []string) (set []string, hint string) {
 	c := rankenv.FindContainer(program)
 	switch {
 	case c.Runtime == rankenv.Singularity:
@@ -28,7 +27,7 @@ func Environment(program, env, exported []string) (set []string, hint string) {
 
 // notice returns how to pass the ranks' variables to the container, or "" if they arrive anyway.
 func notice(c rankenv.Container, exported []string) string {
-	exported, _ = ShellWords(exported)
+	exported, _ = shellWords(exported)
 	flags := "$(gorun --print-env-flags"
 	for _, name := range exported {
 		flags += " -x " + name
@@ -40,7 +39,7 @@ func notice(c rankenv.Container, exported []string) string {
 			c.Name, c.Command, flags)
 	case rankenv.Enroot:
 		return fmt.Sprintf("enroot does not give containers RANK, WORLD_SIZE and the like: write enroot start %s "+
-			"..., which is %s", flags, EnvFlags(exported))
+			"..., which is %s", flags, envFlags(exported))
 	case rankenv.Pyxis:
 		return "values that the image has for RANK, WORLD_SIZE and the like win over the ranks': write srun " +
 			"--container-env=" +
@@ -60,9 +59,9 @@ func envNames(exported []string) []string {
 	return names
 }
 
-// EnvFlags returns the -e options for docker, podman and enroot. They hold names only: values
+// envFlags returns the -e options for docker, podman and enroot. They hold names only: values
 // differ by rank and may be secrets.
-func EnvFlags(exported []string) string {
+func envFlags(exported []string) string {
 	var words []string
 	for _, name := range envNames(exported) {
 		words = append(words, "-e", name)
@@ -70,8 +69,8 @@ func EnvFlags(exported []string) string {
 	return strings.Join(words, " ")
 }
 
-// ShellWords splits names into those that a shell takes as one unquoted word, and the others.
-func ShellWords(names []string) (plain, odd []string) {
+// shellWords splits names into those that a shell takes as one unquoted word, and the others.
+func shellWords(names []string) (plain, odd []string) {
 	for _, name := range names {
 		if strings.ContainsFunc(name, func(c rune) bool {
 			return c != '_' && c != '.' && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9')

@@ -1,5 +1,6 @@
-// Package sibling finds the programs and libraries that are installed beside gorun.
-package sibling
+// Package installed finds what is installed with gorun: the running gorun itself, those for other
+// architectures, and programs and libraries beside it.
+package installed
 
 import (
 	"errors"

@@ -1,6 +1,4 @@
-// Package agents finds the gorun that is started on hosts: the running one, and those for other
-// architectures, which are installed beside it.
-package agents
+package installed
 
 import (
 	"bytes"
@@ -18,7 +16,6 @@ import (
 	"runtime/debug"
 	"sync"
 
-	"github.com/gorun/gorun/cmd/gorun/internal/sibling"
 	"github.com/gorun/gorun/internal/buildid"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -68,7 +65,7 @@ func other(path, machine string) (launcher.Executable, error) {
 		return launcher.Executable{}, fmt.Errorf("there is no gorun for it")
 	}
 	name := "gorun-linux-" + arch + ".gz"
-	file, err := sibling.Path(path, name)
+	file, err := Path(path, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return launcher.Executable{}, usage.Errorf("put "+name+
 			" of the same release there (make agents), or choose hosts of one kind", "%w", err)
@@ -76,7 +73,7 @@ func other(path, machine string) (launcher.Executable, error) {
 	if err != nil {
 		return launcher.Executable{}, err
 	}
-	packed, program, err := read(file)
+	packed, program, err := unpack(file)
 	if err == nil {
 		err = check(program, arch)
 	}
@@ -93,9 +90,9 @@ func other(path, machine string) (launcher.Executable, error) {
 	}, nil
 }
 
-// read returns a gzip file and its decompressed content. It allocates each buffer once, because
+// unpack returns a gzip file and its decompressed content. It allocates each buffer once, because
 // each has some 10 MB.
-func read(path string) (packed, program []byte, err error) {
+func unpack(path string) (packed, program []byte, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, err
