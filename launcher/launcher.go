@@ -23,7 +23,6 @@ import (
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/route"
 	"github.com/gorun/gorun/launcher/session"
-	"github.com/gorun/gorun/launcher/spawn"
 )
 
 // Dialer connects to a host.
@@ -215,7 +214,7 @@ type job struct {
 	core    *core.Machine
 	fences  *core.Fences
 	startup *core.Startup
-	spawned *spawn.Coordinator
+	spawned *spawnCoordinator
 }
 
 func newJob(plan Plan, opts Options) (*job, error) {

@@ -11,7 +11,6 @@ import (
 	"github.com/gorun/gorun/launcher/output"
 	"github.com/gorun/gorun/launcher/plan"
 	"github.com/gorun/gorun/launcher/session"
-	"github.com/gorun/gorun/launcher/spawn"
 )
 
 // stream begins to carry output, input and requests between hosts and launcher.
@@ -22,7 +21,7 @@ func (j *job) stream() {
 		Fold:   j.opts.Fold,
 		Tap:    j.opts.Tap,
 	})
-	j.spawned = spawn.NewCoordinator(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
+	j.spawned = newSpawnCoordinator(j.plan, j.sessions, func(ranks []int) { j.notify(Spawned{ranks}) })
 	j.fences = core.NewFences(0, j.plan.Size)
 	j.startup = core.NewStartup(j.plan, j.opts.MPITimeout)
 	j.openInput()
@@ -80,9 +79,9 @@ func (j *job) reported(r reported) {
 			j.apply(*stuck)
 		}
 		j.apply(core.RankExited{Host: host, Exit: m})
-		j.spawned.Ended(host, m.Rank)
+		j.spawned.ended(host, m.Rank)
 	case *wire.SpawnRequest:
-		j.spawned.Request(r.from, *m)
+		j.spawned.request(r.from, *m)
 	case *wire.Lost:
 		j.apply(core.RankLost{Lost: *m})
 	case *wire.Entered:
@@ -94,7 +93,7 @@ func (j *job) reported(r reported) {
 	case *allDone:
 		j.pause.without(host)
 		j.apply(core.HostDone{Host: host, Left: m.left})
-		if rank := j.spawned.Left(host); rank >= 0 && !j.core.Stopping() {
+		if rank := j.spawned.left(host); rank >= 0 && !j.core.Stopping() {
 			j.apply(core.RankLate{Rank: rank, Err: fmt.Errorf("rank %d, which was spawned, did not start: the other "+
 				"ranks of %s had ended", rank, name)})
 		}

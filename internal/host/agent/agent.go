@@ -15,7 +15,6 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/errand"
-	"github.com/gorun/gorun/internal/host/memory"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -90,7 +89,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 	if err != nil {
 		return fmt.Errorf("greet the launcher: %w", err)
 	}
-	s.memory = memory.Read("/") // while the launcher reads the hello
+	s.memory = readMemory("/") // while the launcher reads the hello
 	a, err := s.agent(ctx)
 	if err != nil {
 		s.removeCage()
@@ -301,8 +300,8 @@ func (a *agent) processEnded(key processKey, status syscall.WaitStatus, used sys
 
 func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventExited {
 	e := eventExited{rank: rank, maxRSS: used.Maxrss << 10, cpu: time.Duration(used.Utime.Nano() + used.Stime.Nano())}
-	if memory.MayLack(status) {
-		reading := memory.Read("/")
+	if mayLackMemory(status) {
+		reading := readMemory("/")
 		e.memory = &reading
 	}
 	if status.Signaled() {
@@ -316,7 +315,7 @@ func exitEvent(rank int, status syscall.WaitStatus, used syscall.Rusage) eventEx
 
 // configOf is the core's for a job. before is the memory before its ranks; line is whether the
 // connection to the launcher is known.
-func configOf(job wire.Job, before memory.Reading, line bool) coreConfig {
+func configOf(job wire.Job, before memoryReading, line bool) coreConfig {
 	config := defaultConfig(job.Grace)
 	config.growing = job.Stay
 	config.memory = before

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/host/link"
-	"github.com/gorun/gorun/internal/host/memory"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -52,10 +51,10 @@ type (
 		maxRSS         int64
 		cpu            time.Duration
 		mpi            wire.MPIEnd
-		asked          int             // the code given to MPI_Abort
-		at             time.Duration   // time of its failure, if earlier than its end
-		early          bool            // it ended before a signal to end reached it
-		memory         *memory.Reading // reading after an end that lack of memory may explain, or nil
+		asked          int            // the code given to MPI_Abort
+		at             time.Duration  // time of its failure, if earlier than its end
+		early          bool           // it ended before a signal to end reached it
+		memory         *memoryReading // reading after an end that lack of memory may explain, or nil
 	}
 	eventDrained struct{ rank int }             // one of a rank's output streams ended
 	eventStop    struct{ grace time.Duration }  // the launcher wants the job ended
@@ -108,11 +107,11 @@ type rankState struct {
 
 // coreConfig is what a core knows before the ranks start.
 type coreConfig struct {
-	grace     time.Duration  // time between TERM and KILL
-	lostGrace time.Duration  // bounds the grace when the launcher is lost
-	lease     time.Duration  // the launcher's longest silence
-	growing   bool           // the job may add ranks as long as it runs
-	memory    memory.Reading // memory before the ranks start
+	grace     time.Duration // time between TERM and KILL
+	lostGrace time.Duration // bounds the grace when the launcher is lost
+	lease     time.Duration // the launcher's longest silence
+	growing   bool          // the job may add ranks as long as it runs
+	memory    memoryReading // memory before the ranks start
 }
 
 // defaultConfig is that of a job that is not elastic.
@@ -283,7 +282,7 @@ func (e eventExited) step(c *core, now time.Duration) []action {
 		CPU:     e.cpu,
 	}
 	if e.memory != nil && !stopped {
-		exit.OutOfMemory, exit.MemoryLimit = memory.OutOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
+		exit.OutOfMemory, exit.MemoryLimit = outOfMemory(c.memory, *e.memory, c.blamed, e.maxRSS)
 		if exit.OutOfMemory != "" {
 			c.blamed++
 		}

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/host/link"
-	"github.com/gorun/gorun/internal/host/memory"
 	"github.com/gorun/gorun/internal/test/check"
 )
 
@@ -58,8 +57,8 @@ func describe(act action) string {
 }
 
 // kills is the reading of a cgroup with a limit that has killed n processes.
-func kills(n int64) *memory.Reading {
-	return &memory.Reading{Groups: []memory.Group{{Limit: 1 << 30, Kills: n, Full: n}}}
+func kills(n int64) *memoryReading {
+	return &memoryReading{Groups: []memoryGroup{{Limit: 1 << 30, Kills: n, Full: n}}}
 }
 
 func exited(rank, code int, second float64) at {

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/internal/host/contain"
-	"github.com/gorun/gorun/internal/host/tool"
 	"github.com/gorun/gorun/internal/host/topology"
 )
 
@@ -174,7 +173,7 @@ func (p *processes) fork(r startRequest) error {
 		p.pids[r.key] = pid
 	}
 	if r.halt {
-		return tool.Halt(pid)
+		return haltChild(pid)
 	}
 	return nil
 }

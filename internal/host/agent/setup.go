@@ -15,10 +15,8 @@ import (
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/memexec"
-	"github.com/gorun/gorun/internal/host/memory"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
-	"github.com/gorun/gorun/internal/host/tool"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -32,11 +30,11 @@ type setup struct {
 	cage      *contain.Cage
 	host      *seat.Host
 	addresses []wire.Address // addresses of this host
-	memory    memory.Reading // memory before the ranks start
+	memory    memoryReading  // memory before the ranks start
 	sent      []byte         // gorun-gpu, compressed; nil: it was not sent
 	job       wire.Job
 	programs  []program
-	tools     map[int]tool.Start // by rank
+	tools     map[int]toolStart // by rank
 	needs     services.MPI
 }
 
@@ -200,7 +198,7 @@ func (s *setup) prepareJob(ctx context.Context) (err error) {
 	for i, p := range s.programs {
 		s.needs.Add(s.job, p.argv[0], s.programs[i].mpi, p.withoutFiles, p.env)
 	}
-	if s.tools, err = tool.Prepare(s.job, func(r wire.Rank, argv []string) (string, error) {
+	if s.tools, err = prepareTools(s.job, func(r wire.Rank, argv []string) (string, error) {
 		return s.programs[r.Program].find(argv)
 	}); err != nil {
 		return err

@@ -14,7 +14,6 @@ import (
 	"github.com/gorun/gorun/internal/host/lookup"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
-	"github.com/gorun/gorun/internal/host/tool"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
 )
@@ -31,7 +30,7 @@ const boundTime = 50 * time.Millisecond
 type starter struct {
 	job       wire.Job
 	programs  []program
-	tools     map[int]tool.Start // by rank
+	tools     map[int]toolStart // by rank
 	host      *seat.Host
 	addresses []wire.Address // addresses of this host
 	master    seat.Port      // MASTER_PORT, if rank 0 is here
@@ -173,7 +172,7 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 	s.streams.attach(rank, pipes)
 	if how.Halt {
 		s.wg.Go(func() {
-			tool.Release(s.ended, func() (int, bool) { return s.procs.pid(rank) }, func() {
+			releaseChild(s.ended, func() (int, bool) { return s.procs.pid(rank) }, func() {
 				s.procs.signal(request.key, syscall.SIGCONT)
 			})
 		})

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/lookup"
-	"github.com/gorun/gorun/internal/host/spawn"
+	"github.com/gorun/gorun/internal/host/services"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/rankenv"
 )
@@ -42,7 +42,7 @@ func (a *agent) maySpawn(ctx context.Context, r wire.SpawnRequest) error {
 
 // spawn starts the ranks of a world that belong here. It returns when they run, or their failure is
 // reported.
-func (a *agent) spawn(ctx context.Context, w *spawn.World) error {
+func (a *agent) spawn(ctx context.Context, w *services.World) error {
 	err := a.onLoop(ctx, func() error {
 		a.starter.startWorld(w, len(a.core.running()))
 		return nil
@@ -69,7 +69,7 @@ func (s *starter) maySpawn(r wire.SpawnRequest) error {
 }
 
 // startWorld starts the ranks of a world that belong here, in addition to some that run.
-func (s *starter) startWorld(w *spawn.World, others int) {
+func (s *starter) startWorld(w *services.World, others int) {
 	var numbers []int
 	for _, rank := range w.Here {
 		numbers = append(numbers, w.Numbers[rank])

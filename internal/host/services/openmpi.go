@@ -105,7 +105,7 @@ func (s *Services) Begin(start wire.Start) error {
 
 // Environ returns variables of a rank that no other program's have, NAME=value.
 func (s *Services) Environ(rank int, mpi linkage.MPI) (env []string) {
-	if s.worlds.Of(rank) != nil {
+	if s.worlds.of(rank) != nil {
 		env = []string{"PMI_SPAWNED=1"}
 	}
 	switch {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/linkage"
-	"github.com/gorun/gorun/internal/host/spawn"
 	"github.com/gorun/gorun/internal/mpi/pmix"
 	"github.com/gorun/gorun/internal/net/kv"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -31,7 +30,7 @@ type Services struct {
 	folder string       // folder for shared memory of MPI's ranks, or ""
 	ompi4  *os.File     // the library for Open MPI 4's ranks, or nil
 	pmix   *pmix.Server // server of PMIx, or nil
-	worlds *spawn.Registry
+	worlds *registry
 	opts   Options
 	noted  atomic.Int32 // number of notes about refused spawns
 	// watches: ranks may load an MPI that is not served.
@@ -50,7 +49,7 @@ type Options struct {
 	Start        func(path string, argv, env []string, files []*os.File) error // starts a process that serves ranks
 	Broken       func(error)                                                   // reports that such a process has failed
 	// starts the ranks of a world here, and calls Forget if it cannot
-	Spawn    func(ctx context.Context, w *spawn.World) error
+	Spawn    func(ctx context.Context, w *World) error
 	MaySpawn func(ctx context.Context, r wire.SpawnRequest) error // reports why a rank cannot start programs
 }
 
@@ -61,7 +60,7 @@ func Open(job wire.Job, o Options) (*Services, error) {
 		watches: (o.MPI.Unknown || o.MPI.Guess) && leads(job),
 		relay:   newRelay(o.Out, len(job.Ranks), job.Size),
 		tokens:  map[int]string{},
-		worlds:  spawn.NewRegistry(job.Spawn),
+		worlds:  newRegistry(job.Spawn),
 		opts:    o,
 	}
 	ranks := map[string]kv.JobInfo{}
@@ -161,7 +160,7 @@ func (s *Services) Abort(why wire.Abort) {
 
 // RankEnded records that a rank reaches no more fences.
 func (s *Services) RankEnded(rank int) {
-	if w := s.worlds.Of(rank); w != nil {
+	if w := s.worlds.of(rank); w != nil {
 		s.spawnedEnded(w, rank)
 		return
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/gorun/gorun/internal/host/spawn"
 	"github.com/gorun/gorun/internal/mpi/pmi"
 	"github.com/gorun/gorun/internal/mpi/pmix"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -15,7 +14,7 @@ import (
 // worldStore is the job's store with the fences of a world.
 type worldStore struct {
 	*relay
-	world *spawn.World
+	world *World
 }
 
 func (s worldStore) Fence(ctx context.Context, name string, rank int, value []byte) ([][]byte, error) {
@@ -59,11 +58,11 @@ func (s *Services) spawnPMIx(ctx context.Context, by int, programs []pmix.Progra
 	return s.worldName(w), nil
 }
 
-func (s *Services) worldName(w *spawn.World) string { return w.Name("gorun-" + s.job.ID) }
+func (s *Services) worldName(w *World) string { return w.Name("gorun-" + s.job.ID) }
 
 // spawn starts the ranks of a request. The user is told why it cannot: some programs wait for ever
 // after the error.
-func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*spawn.World, error) {
+func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*World, error) {
 	w, err := s.ask(ctx, r)
 	if err != nil {
 		s.refused(r, err)
@@ -73,15 +72,15 @@ func (s *Services) spawn(ctx context.Context, r wire.SpawnRequest) (*spawn.World
 
 // ask has the launcher place the ranks of a request, and returns when those of this host have been
 // started.
-func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*spawn.World, error) {
+func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*World, error) {
 	if s.job.Elastic != nil {
 		return nil, errors.New("an elastic job starts and ends its ranks itself")
 	}
 	if err := s.opts.MaySpawn(ctx, r); err != nil {
 		return nil, err
 	}
-	id, answer := s.worlds.Ask(r.By)
-	defer s.worlds.Drop(id)
+	id, answer := s.worlds.ask(r.By)
+	defer s.worlds.drop(id)
 	r.ID = id
 	if err := s.relay.out.SendMessage(wire.TypeSpawn, r); err != nil {
 		return nil, err
@@ -100,23 +99,23 @@ func (s *Services) ask(ctx context.Context, r wire.SpawnRequest) (*spawn.World, 
 // on all hosts.
 func (s *Services) world(described wire.World) {
 	if described.Refused != "" {
-		s.worlds.Answer(described, spawn.Answer{Err: errors.New(described.Refused)})
+		s.worlds.answer(described, spawned{Err: errors.New(described.Refused)})
 		return
 	}
-	before, done := s.worlds.Turn()
+	before, done := s.worlds.takeTurn()
 	s.mpi.wg.Go(func() {
 		defer close(done)
 		<-before
-		w, err := s.worlds.Add(described)
+		w, err := s.worlds.add(described)
 		if err == nil {
 			err = s.begin(w)
 		}
-		s.worlds.Answer(described, spawn.Answer{World: w, Err: err})
+		s.worlds.answer(described, spawned{World: w, Err: err})
 	})
 }
 
 // begin describes a world to MPI, and starts its ranks of this host.
-func (s *Services) begin(w *spawn.World) error {
+func (s *Services) begin(w *World) error {
 	if len(w.Here) > 0 {
 		s.serveWorld(w)
 	}
@@ -145,7 +144,7 @@ func (s *Services) begin(w *spawn.World) error {
 }
 
 // serveWorld serves PMI-1 to the ranks of a world.
-func (s *Services) serveWorld(w *spawn.World) {
+func (s *Services) serveWorld(w *World) {
 	host := &pmi.Host{
 		Name:     "kvs_" + w.Name(s.job.ID),
 		Size:     len(w.Numbers),
@@ -173,10 +172,10 @@ func (s *Services) serveWorld(w *spawn.World) {
 }
 
 // Spawned lists the spawned ranks of this host that run, ascending.
-func (s *Services) Spawned() []int { return s.worlds.Numbers() }
+func (s *Services) Spawned() []int { return s.worlds.numbers() }
 
 // Forget frees the numbers of a world whose ranks were not started here.
-func (s *Services) Forget(w *spawn.World) {
+func (s *Services) Forget(w *World) {
 	for _, rank := range w.Here {
 		s.forget(w.Numbers[rank])
 	}
@@ -184,12 +183,12 @@ func (s *Services) Forget(w *spawn.World) {
 
 func (s *Services) forget(number int) {
 	s.mpi.forget(number)
-	s.worlds.Ended(number)
+	s.worlds.ended(number)
 }
 
 // spawnedEnded records that a spawned rank has ended. One that has not called MPI_Init lets the
 // rank that asked for it wait for ever.
-func (s *Services) spawnedEnded(w *spawn.World, number int) {
+func (s *Services) spawnedEnded(w *World, number int) {
 	// A rank that was not started was not reaped, and its connection is open.
 	s.mpi.finish(number)
 	if !w.Came(w.RankOf(number)) {
@@ -205,7 +204,7 @@ func (s *Services) spawnedEnded(w *spawn.World, number int) {
 
 // entered records that a rank of PMIx has called MPI_Init.
 func (s *Services) entered(number int) {
-	if w := s.worlds.Of(number); w != nil {
+	if w := s.worlds.of(number); w != nil {
 		w.Enter(w.RankOf(number))
 		return
 	}

@@ -1,6 +1,4 @@
-// Package tool prepares ranks that start below a tool, in a terminal of their own, or stopped for a
-// debugger.
-package tool
+package agent
 
 import (
 	"errors"
@@ -16,19 +14,19 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// Start is how a rank starts otherwise than by its program's words. The zero value changes nothing.
-type Start struct {
+// toolStart is how a rank starts otherwise than by its program's words. The zero value changes nothing.
+type toolStart struct {
 	Path     string // path of the tool, or ""
 	Argv     []string
 	Terminal string // value of TERM, as in wire.Tool
 	Halt     bool
 }
 
-// Prepare validates the tools of a job and finds their programs on this host. check returns the
+// prepareTools validates the tools of a job and finds their programs on this host. check returns the
 // path of the program that argv begins with, for a rank, or why the rank cannot run argv.
-func Prepare(job wire.Job, check func(r wire.Rank, argv []string) (path string, err error)) (map[int]Start, error) {
+func prepareTools(job wire.Job, check func(r wire.Rank, argv []string) (path string, err error)) (map[int]toolStart, error) {
 	ranks := map[int]wire.Rank{}
-	starts := map[int]Start{}
+	starts := map[int]toolStart{}
 	for _, r := range job.Ranks {
 		ranks[r.Rank] = r
 	}
@@ -38,11 +36,11 @@ func Prepare(job wire.Job, check func(r wire.Rank, argv []string) (path string, 
 			return nil, wire.Refusef(wire.CodeHostFailed, "",
 				"rank %d is to have a tool, and is not here, has one, or is elastic", t.Rank)
 		}
-		s := Start{Argv: t.Argv, Terminal: t.Terminal, Halt: t.Halt}
+		s := toolStart{Argv: t.Argv, Terminal: t.Terminal, Halt: t.Halt}
 		if len(s.Argv) > 0 {
 			var err error
 			if s.Path, err = check(r, s.Argv); err != nil {
-				return nil, explain(t.Rank, err)
+				return nil, explainTool(t.Rank, err)
 			}
 		}
 		starts[t.Rank] = s
@@ -50,8 +48,8 @@ func Prepare(job wire.Job, check func(r wire.Rank, argv []string) (path string, 
 	return starts, nil
 }
 
-// explain says that the tool of a rank, not its program, is at fault.
-func explain(rank int, err error) error {
+// explainTool says that the tool of a rank, not its program, is at fault.
+func explainTool(rank int, err error) error {
 	no := new(wire.Refuse)
 	if !errors.As(err, &no) {
 		return err
@@ -59,10 +57,10 @@ func explain(rank int, err error) error {
 	return &wire.Refuse{Code: no.Code, What: fmt.Sprintf("the tool of rank %d: %s", rank, no.What), Remedy: no.Remedy}
 }
 
-// Halt stops a child before its first instruction. The child has just been started with
+// haltChild stops a child before its first instruction. The child has just been started with
 // SysProcAttr.Ptrace by this thread, and nobody else waits for children meanwhile. A child that has
 // ended is left to its parent.
-func Halt(pid int) error {
+func haltChild(pid int) error {
 	var info unix.Siginfo
 	for {
 		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
@@ -84,10 +82,10 @@ func Halt(pid int) error {
 // tracePoll is between looks for a debugger.
 const tracePoll = 200 * time.Millisecond
 
-// Release calls resume, which sends SIGCONT, when a debugger has attached to a process that Halt
+// releaseChild calls resume, which sends SIGCONT, when a debugger has attached to a process that haltChild
 // stopped: the debugger alone decides from then on when the process runs, also after it has
-// detached. pid returns the process while it runs. Release ends with it, or when over is closed.
-func Release(over <-chan struct{}, pid func() (pid int, running bool), resume func()) {
+// detached. pid returns the process while it runs. releaseChild ends with it, or when over is closed.
+func releaseChild(over <-chan struct{}, pid func() (pid int, running bool), resume func()) {
 	seen := false
 	for {
 		select {
@@ -99,7 +97,7 @@ func Release(over <-chan struct{}, pid func() (pid int, running bool), resume fu
 		if !running {
 			return
 		}
-		switch state, traced := status(number); {
+		switch state, traced := traceState(number); {
 		case traced && seen: // the debugger has had time for its own stop
 			resume()
 			return
@@ -111,8 +109,8 @@ func Release(over <-chan struct{}, pid func() (pid int, running bool), resume fu
 	}
 }
 
-// status returns the state of a process, a letter as in proc(5), and whether it has a debugger.
-func status(pid int) (state byte, traced bool) {
+// traceState returns the state of a process, a letter as in proc(5), and whether it has a debugger.
+func traceState(pid int) (state byte, traced bool) {
 	text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if words := process.Field(string(text), "State:"); len(words) > 0 {
 		state = words[0][0]

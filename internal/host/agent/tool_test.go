@@ -1,4 +1,4 @@
-package tool
+package agent
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
-func TestPrepare(t *testing.T) {
+func TestPrepareTools(t *testing.T) {
 	job := wire.Job{Ranks: []wire.Rank{{Rank: 4}, {Rank: 5, Program: 1}},
 		Tools: []wire.Tool{{Rank: 5, Argv: wire.Texts{"gdb", "a"}, Terminal: "xterm"},
 			{Rank: 4, Halt: true}}}
@@ -23,7 +23,7 @@ func TestPrepare(t *testing.T) {
 		}
 		return "/bin/" + argv[0], nil
 	}
-	starts, err := Prepare(job, find)
+	starts, err := prepareTools(job, find)
 	if err != nil || len(starts) != 2 || starts[5].Path != "/bin/gdb" || starts[5].Terminal != "xterm" ||
 		len(starts[5].Argv) != 2 || !starts[4].Halt || starts[4].Path != "" {
 		t.Errorf("%+v, %v", starts, err)
@@ -45,7 +45,7 @@ func TestPrepare(t *testing.T) {
 		changed := job
 		no := new(wire.Refuse)
 		change(&changed)
-		if _, err := Prepare(changed, find); !errors.As(err, &no) || no.What != what {
+		if _, err := prepareTools(changed, find); !errors.As(err, &no) || no.What != what {
 			t.Errorf("%v, not %s", err, what)
 		}
 	}
@@ -63,7 +63,7 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 		t.Skipf("this machine forbids ptrace: %v", err)
 	}
 	defer func() { _ = syscall.Kill(pid, syscall.SIGKILL) }()
-	must.OK(t, Halt(pid))
+	must.OK(t, haltChild(pid))
 	var status syscall.WaitStatus
 	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() ||
 		status.StopSignal() != syscall.SIGSTOP {
@@ -76,7 +76,7 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 		t.Error("it has run")
 	}
 	resumed := make(chan struct{})
-	go Release(nil, func() (int, bool) { return pid, true }, func() {
+	go releaseChild(nil, func() (int, bool) { return pid, true }, func() {
 		_ = syscall.Kill(-pid, syscall.SIGCONT)
 		close(resumed)
 	})
@@ -97,9 +97,9 @@ func TestHaltedChildWaitsForADebugger(t *testing.T) {
 // A child that goes on without a debugger, or ends, needs no release.
 func TestReleaseEndsWithoutADebugger(t *testing.T) {
 	none := func() { t.Error("resumed") }
-	Release(nil, func() (int, bool) { return os.Getpid(), true }, none)
-	Release(nil, func() (int, bool) { return 0, false }, none)
+	releaseChild(nil, func() (int, bool) { return os.Getpid(), true }, none)
+	releaseChild(nil, func() (int, bool) { return 0, false }, none)
 	over := make(chan struct{})
 	close(over)
-	Release(over, func() (int, bool) { return 0, true }, none)
+	releaseChild(over, func() (int, bool) { return 0, true }, none)
 }

@@ -1,4 +1,4 @@
-package spawn
+package launcher
 
 import (
 	"slices"
@@ -8,22 +8,22 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// Coordinator answers the requests of a job's ranks through the sessions with its hosts. It is not
+// spawnCoordinator answers the requests of a job's ranks through the sessions with its hosts. It is not
 // safe for concurrent use.
-type Coordinator struct {
-	placements *placements
+type spawnCoordinator struct {
+	placements *plan.Placements
 	sessions   []*session.Session
 	spawned    func(ranks []int)
 }
 
-// NewCoordinator returns the coordinator of a job that is about to start, with the sessions in the
+// newSpawnCoordinator returns the coordinator of a job that is about to start, with the sessions in the
 // order of its hosts. It calls spawned with the numbers of ranks that it has started.
-func NewCoordinator(p plan.Plan, sessions []*session.Session, spawned func(ranks []int)) *Coordinator {
-	return &Coordinator{newPlacements(p), sessions, spawned}
+func newSpawnCoordinator(p plan.Plan, sessions []*session.Session, spawned func(ranks []int)) *spawnCoordinator {
+	return &spawnCoordinator{plan.NewPlacements(p), sessions, spawned}
 }
 
-// Request starts the ranks that a host requests, or tells the host why it cannot.
-func (c *Coordinator) Request(from *session.Session, r wire.SpawnRequest) {
+// request starts the ranks that a host requests, or tells the host why it cannot.
+func (c *spawnCoordinator) request(from *session.Session, r wire.SpawnRequest) {
 	w, err := c.placements.Open(from.Index, r)
 	if err != nil {
 		from.Out.SendMessage(wire.TypeWorld, wire.World{ID: r.ID, By: r.By, Refused: err.Error()})
@@ -33,11 +33,11 @@ func (c *Coordinator) Request(from *session.Session, r wire.SpawnRequest) {
 		c.sessions[w.HostOf[rank]].Spawn(number)
 	}
 	c.spawned(w.Numbers)
-	told := session.Encode(w)
+	full := session.Encode(w)
 	elsewhere := session.Encode(outline(w))
 	for i, s := range c.sessions {
 		if slices.Contains(w.HostOf, i) {
-			s.Out.Send(wire.TypeWorld, told)
+			s.Out.Send(wire.TypeWorld, full)
 		} else {
 			s.Out.Send(wire.TypeWorld, elsewhere)
 		}
@@ -55,8 +55,8 @@ func outline(w wire.World) wire.World {
 	return w
 }
 
-// Ended records the end of a rank. After the last one, agents that only wait for ranks end.
-func (c *Coordinator) Ended(host, rank int) {
+// ended records the end of a rank. After the last one, agents that only wait for ranks end.
+func (c *spawnCoordinator) ended(host, rank int) {
 	if !c.placements.Ended(host, rank) {
 		return
 	}
@@ -67,6 +67,6 @@ func (c *Coordinator) Ended(host, rank int) {
 	}
 }
 
-// Left records that a host has ended. It returns a rank that was to be spawned there, and was not,
+// left records that a host has ended. It returns a rank that was to be spawned there, and was not,
 // or -1.
-func (c *Coordinator) Left(host int) int { return c.placements.Left(host) }
+func (c *spawnCoordinator) left(host int) int { return c.placements.Left(host) }

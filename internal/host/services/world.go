@@ -1,4 +1,4 @@
-package spawn
+package services
 
 import (
 	"context"
@@ -13,7 +13,8 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// World is the ranks of one request. It is safe for concurrent use.
+// World is the ranks of one request: to MPI they are ranks 0 to n-1 of n. The launcher places them
+// and gives them numbers. It is safe for concurrent use.
 type World struct {
 	wire.World
 	Here []int // ranks on this host, ascending

@@ -1,4 +1,4 @@
-package spawn
+package services
 
 import (
 	"context"
@@ -59,9 +59,9 @@ func told() wire.World {
 }
 
 // registries are those of the two hosts.
-func registries() (hosts [2]*Registry) {
+func registries() (hosts [2]*registry) {
 	for i := range hosts {
-		hosts[i] = NewRegistry(wire.Spawn{
+		hosts[i] = newRegistry(wire.Spawn{
 			First: 4 + i,
 			Step:  2,
 			Total: 10,
@@ -73,7 +73,7 @@ func registries() (hosts [2]*Registry) {
 
 func TestWorldOfTwoHosts(t *testing.T) {
 	r := registries()[0]
-	w := must.Get(r.Add(told()))(t)
+	w := must.Get(r.add(told()))(t)
 	if !slices.Equal(w.Here, []int{0, 2}) || !slices.Equal(w.Nodes(), []int{0, 1, 0}) ||
 		!slices.Equal(w.Shares(), []int{1, 2}) || w.Name("job") != "job_3" {
 		t.Errorf("here %v, nodes %v, shares %v, name %s", w.Here, w.Nodes(), w.Shares(), w.Name("job"))
@@ -81,10 +81,10 @@ func TestWorldOfTwoHosts(t *testing.T) {
 	if got := []int{w.ProgramOf(0), w.ProgramOf(1), w.ProgramOf(2)}; !slices.Equal(got, []int{0, 1, 1}) {
 		t.Errorf("programs %v", got)
 	}
-	check.That(t, r.Of(6) == w && r.Of(5) == nil && w.RankOf(6) == 2 && w.RankOf(7) == -1,
+	check.That(t, r.of(6) == w && r.of(5) == nil && w.RankOf(6) == 2 && w.RankOf(7) == -1,
 		"a rank is not found by its number, or one of another host is")
-	r.Ended(4)
-	if got := r.Numbers(); !slices.Equal(got, []int{6}) {
+	r.ended(4)
+	if got := r.numbers(); !slices.Equal(got, []int{6}) {
 		t.Errorf("%v run", got)
 	}
 	if w.Enter(2); w.Came(0) || !w.Came(2) {
@@ -98,7 +98,7 @@ func TestWorldOfTwoHosts(t *testing.T) {
 	} {
 		broken := told()
 		if change(&broken); len(broken.Programs) > 0 {
-			if _, err := r.Add(broken); err == nil {
+			if _, err := r.add(broken); err == nil {
 				t.Errorf("%+v is taken", broken)
 			}
 		}
@@ -112,7 +112,7 @@ func TestFenceOfAWorld(t *testing.T) {
 	var worlds [2]*World
 	for i, r := range registries() {
 		var err error
-		if worlds[i], err = r.Add(told()); err != nil {
+		if worlds[i], err = r.add(told()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,17 +142,17 @@ func TestFenceOfAWorld(t *testing.T) {
 
 func TestAnswersGoToTheRankThatAsked(t *testing.T) {
 	r := registries()[0]
-	id, answer := r.Ask(1)
+	id, answer := r.ask(1)
 	other := told()
 	other.By = 2 // of another host, whose request has the same number
-	r.Answer(other, Answer{Err: errors.New("another")})
-	r.Answer(told(), Answer{World: &World{}})
+	r.answer(other, spawned{Err: errors.New("another")})
+	r.answer(told(), spawned{World: &World{}})
 	if a := <-answer; id != 1 || a.Err != nil || a.World == nil {
 		t.Errorf("request %d: %+v", id, a)
 	}
-	r.Answer(told(), Answer{}) // nobody waits
-	first, done := r.Turn()
-	second, _ := r.Turn()
+	r.answer(told(), spawned{}) // nobody waits
+	first, done := r.takeTurn()
+	second, _ := r.takeTurn()
 	<-first
 	select {
 	case <-second:

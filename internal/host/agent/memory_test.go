@@ -1,4 +1,4 @@
-package memory
+package agent
 
 import (
 	"fmt"
@@ -12,17 +12,17 @@ import (
 const gib = 1 << 30
 
 func TestOutOfMemory(t *testing.T) {
-	group := func(limit, kills, full int64) Group { return Group{Limit: limit, Kills: kills, Full: full} }
-	peak := func(g Group, bytes int64) Group {
+	group := func(limit, kills, full int64) memoryGroup { return memoryGroup{Limit: limit, Kills: kills, Full: full} }
+	peak := func(g memoryGroup, bytes int64) memoryGroup {
 		g.Peak = bytes
 		return g
 	}
-	host := func(kills int64, groups ...Group) Reading {
-		return Reading{Groups: groups, Kills: kills, Total: 64 * gib}
+	host := func(kills int64, groups ...memoryGroup) memoryReading {
+		return memoryReading{Groups: groups, Kills: kills, Total: 64 * gib}
 	}
 	for _, tc := range []struct {
 		name        string
-		before, now Reading
+		before, now memoryReading
 		blamed      int64
 		maxRSS      int64
 		want        wire.OutOfMemory
@@ -52,14 +52,14 @@ func TestOutOfMemory(t *testing.T) {
 		{"the cgroups changed", host(0, group(gib, 0, 0)), host(1, group(gib, 1, 1), group(0, 1, 1)), 0, gib,
 			wire.MemoryLikely, 0},
 	} {
-		if got, limit := OutOfMemory(tc.before, tc.now, tc.blamed, tc.maxRSS); got != tc.want || limit != tc.limit {
+		if got, limit := outOfMemory(tc.before, tc.now, tc.blamed, tc.maxRSS); got != tc.want || limit != tc.limit {
 			t.Errorf("%s: %q at %d, want %q at %d", tc.name, got, limit, tc.want, tc.limit)
 		}
 	}
 }
 
-// TestRead reads /proc and cgroups as found on several systems.
-func TestRead(t *testing.T) {
+// TestReadMemory reads /proc and cgroups as found on several systems.
+func TestReadMemory(t *testing.T) {
 	proc := map[string]string{"proc/vmstat": "pgfault 12\noom_kill 3\n",
 		"proc/meminfo": "MemTotal:       24684176 kB\nMemFree: 1 kB\n"}
 	v2 := "35 24 0:30 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n"
@@ -119,12 +119,12 @@ func TestRead(t *testing.T) {
 			"[] 3"},
 	} {
 		maps.Copy(tc.files, proc)
-		r := Read(files.Make(t, tc.files))
-		if got := fmt.Sprint(append([]Group{}, r.Groups...), " ", r.Kills); got != tc.want || r.Total != 24684176<<10 {
+		r := readMemory(files.Make(t, tc.files))
+		if got := fmt.Sprint(append([]memoryGroup{}, r.Groups...), " ", r.Kills); got != tc.want || r.Total != 24684176<<10 {
 			t.Errorf("%s: %s of %d, want %s", name, got, r.Total, tc.want)
 		}
 	}
-	if r := Read(t.TempDir()); r.Groups != nil || r.Kills != 0 {
+	if r := readMemory(t.TempDir()); r.Groups != nil || r.Kills != 0 {
 		t.Errorf("without /proc: %+v", r)
 	}
 }

@@ -1,22 +1,22 @@
-package spawn
+package launcher
 
 import (
 	"testing"
 
-	"github.com/gorun/gorun/internal/test/must"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/session"
 )
 
 // What a host gives the ranks that it spawns on itself does not fill the queues of other hosts.
 func TestOtherHostsGetOutlines(t *testing.T) {
 	large := make([]byte, 1<<20)
-	r := request("a", 1, 2)
-	r.Given = map[string][]byte{"k": large}
-	for i := range r.Programs {
-		r.Programs[i].Argv = append(r.Programs[i].Argv, string(large))
+	program := wire.SpawnProgram{Argv: wire.Texts{"a", string(large)}, Ranks: 2}
+	w := wire.World{
+		Programs: []wire.SpawnProgram{program, program},
+		Given:    map[string][]byte{"k": large},
+		Numbers:  []int{3, 4, 5, 6},
+		HostOf:   []int{0, 0, 0, 0},
 	}
-	w, err := placementsOf(t, 9).Open(0, r)
-	must.OK(t, err)
 	if n := len(session.Encode(outline(w))); n > 1<<10 {
 		t.Errorf("%d bytes for hosts without a rank of it", n)
 	}

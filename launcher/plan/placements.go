@@ -1,4 +1,4 @@
-package spawn
+package plan
 
 import (
 	"errors"
@@ -10,27 +10,29 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
-	"github.com/gorun/gorun/launcher/plan"
 )
 
-// placements places spawned ranks and gives out their numbers. It is not safe for concurrent use.
-type placements struct {
+// Placements places the ranks that MPI programs start while their job runs, by MPI_Comm_spawn, and
+// gives out their numbers. The ranks of one call form a world: to MPI they are ranks 0 to n-1 of n.
+// To gorun they have numbers from the job's size on, of which each host has its own. Placements is
+// not safe for concurrent use.
+type Placements struct {
 	hosts []host
 	last  int // number of the latest world
 }
 
 // host is the state of a host of the job.
 type host struct {
-	plan.Host
+	Host
 	own   map[int]bool // running ranks of the job
 	given int          // how many numbers were given out
 	runs  map[int]bool // running spawned ranks
 	left  bool         // whether the host takes no more ranks
 }
 
-// newPlacements returns the placements of a job that is about to start.
-func newPlacements(p plan.Plan) *placements {
-	b := &placements{}
+// NewPlacements returns the placements of a job that is about to start.
+func NewPlacements(p Plan) *Placements {
+	b := &Placements{}
 	for _, h := range p.Hosts {
 		own := map[int]bool{}
 		for _, r := range h.Ranks {
@@ -49,7 +51,7 @@ const (
 
 // Open places the ranks that a rank of the host with an index asks for. The error says what the
 // user can change.
-func (b *placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
+func (b *Placements) Open(by int, r wire.SpawnRequest) (wire.World, error) {
 	w := wire.World{
 		ID:       r.ID,
 		By:       r.By,
@@ -100,7 +102,7 @@ type room struct{ host, slots int }
 
 // rooms lists the hosts on which a program may run: those that it names, else all, beginning with
 // that of the rank that asks.
-func (b *placements) rooms(by int, names string) (all []room, err error) {
+func (b *Placements) rooms(by int, names string) (all []room, err error) {
 	if names == "" {
 		for i := range b.hosts {
 			at := (by + i) % len(b.hosts)
@@ -136,7 +138,7 @@ func (b *placements) rooms(by int, names string) (all []room, err error) {
 }
 
 // takes reports whether ranks of the host by may start others on the host at.
-func (b *placements) takes(by, at int) bool {
+func (b *Placements) takes(by, at int) bool {
 	return !b.hosts[at].left && (at == by || b.hosts[by].Spawn.Anywhere)
 }
 
@@ -144,7 +146,7 @@ func (b *placements) takes(by, at int) bool {
 const maxNames = 8
 
 // open names the hosts on which ranks of the host by may start others.
-func (b *placements) open(by int) string {
+func (b *Placements) open(by int) string {
 	var names []string
 	more := 0
 	for at, h := range b.hosts {
@@ -162,7 +164,7 @@ func (b *placements) open(by int) string {
 	return prose.And(names)
 }
 
-func (b *placements) remedy(by int) string {
+func (b *Placements) remedy(by int) string {
 	if b.hosts[by].Spawn.Anywhere {
 		return ""
 	}
@@ -170,7 +172,7 @@ func (b *placements) remedy(by int) string {
 }
 
 // place takes n ranks to hosts, up to the spawned ranks that each may have. It counts them in more.
-func (b *placements) place(rooms []room, more []int, n int) (hosts []int, err error) {
+func (b *Placements) place(rooms []room, more []int, n int) (hosts []int, err error) {
 	entries := make([]hostfile.Host, len(rooms))
 	taken := make([]int, len(rooms))
 	for i, r := range rooms {
@@ -178,7 +180,7 @@ func (b *placements) place(rooms []room, more []int, n int) (hosts []int, err er
 		entries[i] = hostfile.Host{Slots: r.slots, MaxSlots: len(h.own) + h.Spawn.Most}
 		taken[i] = len(h.own) + len(h.runs) + more[r.host]
 	}
-	for _, i := range plan.Deal(entries, taken, n, plan.BySlot) {
+	for _, i := range Deal(entries, taken, n, BySlot) {
 		hosts = append(hosts, rooms[i].host)
 		more[rooms[i].host]++
 	}
@@ -191,7 +193,7 @@ func (b *placements) place(rooms []room, more []int, n int) (hosts []int, err er
 
 // Ended records that a rank of the host with an index has ended. It reports whether no rank of the
 // job runs any more.
-func (b *placements) Ended(at, rank int) (over bool) {
+func (b *Placements) Ended(at, rank int) (over bool) {
 	h := &b.hosts[at]
 	delete(h.own, rank)
 	delete(h.runs, rank)
@@ -208,7 +210,7 @@ func (b *placements) Ended(at, rank int) (over bool) {
 
 // Left records that a host has ended. It returns a rank that was to be spawned there, and was not,
 // or -1.
-func (b *placements) Left(at int) int {
+func (b *Placements) Left(at int) int {
 	h := &b.hosts[at]
 	h.left = true
 	for rank := range h.runs {

@@ -1,4 +1,4 @@
-package spawn
+package services
 
 import (
 	"errors"
@@ -9,9 +9,9 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// Registry keeps the worlds with ranks on this host, and the requests for others. It is safe for
+// registry keeps the worlds with ranks on this host, and the requests for others. It is safe for
 // concurrent use.
-type Registry struct {
+type registry struct {
 	may wire.Spawn
 
 	mu     sync.Mutex
@@ -24,20 +24,20 @@ type Registry struct {
 // request is one that the launcher has not answered.
 type request struct {
 	by     int
-	answer chan Answer
+	answer chan spawned
 }
 
-// Answer is the world that was asked for, or why there is none.
-type Answer struct {
+// spawned is the world that was asked for, or why there is none.
+type spawned struct {
 	World *World
 	Err   error
 }
 
-// NewRegistry returns the registry of a host.
-func NewRegistry(may wire.Spawn) *Registry {
+// newRegistry returns the registry of a host.
+func newRegistry(may wire.Spawn) *registry {
 	turn := make(chan struct{})
 	close(turn)
-	return &Registry{
+	return &registry{
 		may:    may,
 		worlds: map[int]*World{},
 		asked:  map[uint64]request{},
@@ -45,25 +45,25 @@ func NewRegistry(may wire.Spawn) *Registry {
 	}
 }
 
-// Ask registers a request of a rank. The caller drops it when it waits no longer.
-func (r *Registry) Ask(by int) (id uint64, answer <-chan Answer) {
+// ask registers a request of a rank. The caller drops it when it waits no longer.
+func (r *registry) ask(by int) (id uint64, answer <-chan spawned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.last++
-	kept := request{by, make(chan Answer, 1)}
+	kept := request{by, make(chan spawned, 1)}
 	r.asked[r.last] = kept
 	return r.last, kept.answer
 }
 
-// Drop forgets a request.
-func (r *Registry) Drop(id uint64) {
+// drop forgets a request.
+func (r *registry) drop(id uint64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.asked, id)
 }
 
-// Answer answers the request of this host that a world is for, if it is for one.
-func (r *Registry) Answer(w wire.World, a Answer) {
+// answer answers the request of this host that a world is for, if it is for one.
+func (r *registry) answer(w wire.World, a spawned) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if asked, ours := r.asked[w.ID]; ours && asked.by == w.By {
@@ -72,8 +72,8 @@ func (r *Registry) Answer(w wire.World, a Answer) {
 	}
 }
 
-// Turn gives each world its turn in the order of the calls: it waits for before, and closes done.
-func (r *Registry) Turn() (before <-chan struct{}, done chan<- struct{}) {
+// takeTurn gives each world its turn in the order of the calls: it waits for before, and closes done.
+func (r *registry) takeTurn() (before <-chan struct{}, done chan<- struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before = r.turn
@@ -84,8 +84,8 @@ func (r *Registry) Turn() (before <-chan struct{}, done chan<- struct{}) {
 
 var errWorld = errors.New("the launcher described ranks that cannot be")
 
-// Add takes a world of the launcher.
-func (r *Registry) Add(described wire.World) (*World, error) {
+// add takes a world of the launcher.
+func (r *registry) add(described wire.World) (*World, error) {
 	ranks := 0
 	named := true
 	for _, p := range described.Programs {
@@ -110,22 +110,22 @@ func (r *Registry) Add(described wire.World) (*World, error) {
 	return w, nil
 }
 
-// Of returns the world of a spawned rank that runs here, or nil.
-func (r *Registry) Of(number int) *World {
+// of returns the world of a spawned rank that runs here, or nil.
+func (r *registry) of(number int) *World {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.worlds[number]
 }
 
-// Numbers lists the spawned ranks that run here, ascending.
-func (r *Registry) Numbers() []int {
+// numbers lists the spawned ranks that run here, ascending.
+func (r *registry) numbers() []int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Sorted(maps.Keys(r.worlds))
 }
 
-// Ended records that a spawned rank has ended.
-func (r *Registry) Ended(number int) {
+// ended records that a spawned rank has ended.
+func (r *registry) ended(number int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.worlds, number)

@@ -1,4 +1,4 @@
-package spawn
+package plan
 
 import (
 	"slices"
@@ -9,16 +9,15 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
-	"github.com/gorun/gorun/launcher/plan"
 )
 
 // placementsOf returns those of a job with two ranks on a and one on b, while c has none.
-func placementsOf(t *testing.T, most int) *placements {
+func placementsOf(t *testing.T, most int) *Placements {
 	t.Helper()
 	hosts := []hostfile.Host{{Name: "a", Slots: 2}, {Name: "b", Slots: 2}, {Name: "c", Slots: 1}}
-	p, err := plan.New(hosts, plan.Request{NP: 3})
+	p, err := New(hosts, Request{NP: 3})
 	must.OK(t, err)
-	return newPlacements(p.WithIdle(hosts).WithSpawn(most, 0).Anywhere())
+	return NewPlacements(p.WithIdle(hosts).WithSpawn(most, 0).Anywhere())
 }
 
 func request(host string, ranks ...int) wire.SpawnRequest {
@@ -51,9 +50,9 @@ func TestPlaces(t *testing.T) {
 // Without the user's word, a host cannot start programs on another.
 func TestHostsSpawnForThemselves(t *testing.T) {
 	hosts := []hostfile.Host{{Name: "a", Slots: 1}, {Name: "b", Slots: 3}}
-	p, err := plan.New(hosts, plan.Request{NP: 2})
+	p, err := New(hosts, Request{NP: 2})
 	must.OK(t, err)
-	b := newPlacements(p.WithSpawn(9, 0))
+	b := NewPlacements(p.WithSpawn(9, 0))
 	if w, err := b.Open(0, request("", 3)); err != nil || !slices.Equal(w.HostOf, []int{0, 0, 0}) {
 		t.Errorf("%v, %v", w.HostOf, err)
 	}
