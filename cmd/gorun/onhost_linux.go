@@ -18,6 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/host/agent"
 	"github.com/gorun/gorun/internal/host/inspect"
 	"github.com/gorun/gorun/internal/host/resident"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/transport/srun"
 )
@@ -55,7 +56,7 @@ func runAgent(args []string) int {
 	// launcher is lost, which must not end the agent before the ranks. Slurm sends USR1 and USR2 to
 	// all processes of a step, so the ranks get them directly.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE, syscall.SIGUSR1, syscall.SIGUSR2)
-	for _, name := range srun.AgentsStep(os.Environ()) {
+	for _, name := range rankenv.OfAgentsStep(os.Environ()) {
 		os.Unsetenv(name)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
@@ -66,9 +67,9 @@ func runAgent(args []string) int {
 		return agentCode(code, err)
 	}
 	build, err := buildid.Of("/proc/self/exe")
-	var nonce string
-	if err == nil {
-		nonce, err = resident.Nonce(ctx, args[1], os.Stdin)
+	nonce := args[1]
+	if err == nil && nonce == resident.LateNonce {
+		nonce, err = resident.ReadNonce(ctx, os.Stdin)
 	}
 	if err == nil {
 		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: nonce, Build: build, Guard: args[2]})

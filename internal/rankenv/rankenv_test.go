@@ -174,3 +174,15 @@ func TestAddressesThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+func TestAgentForgetsItsOwnStep(t *testing.T) {
+	env := []string{"A=1", "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_CPUS_ON_NODE=2",
+		"SLURM_NTASKS=3"}
+	if got := OfAgentsStep(env); got != nil {
+		t.Errorf("an agent that srun has not started forgets %q", got)
+	}
+	if got := OfAgentsStep(append(env, SlurmStep+"=1")); !slices.Equal(got,
+		[]string{"SLURM_STEP_ID", "SLURM_NTASKS", SlurmStep}) {
+		t.Errorf("got %q", got)
+	}
+}

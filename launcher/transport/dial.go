@@ -74,9 +74,12 @@ type routes struct {
 // NewRoutes finds the transports that o and the environment offer.
 func NewRoutes(o Options) (routes, error) {
 	hostname, _ := os.Hostname()
-	steps, err := srun.FindSteps(o.Method(), os.LookupEnv, os.Environ())
-	if err != nil {
-		return routes{}, err
+	var steps *srun.Steps
+	if method := o.Method(); method == "auto" || method == "srun" {
+		var err error
+		if steps, err = srun.FindSteps(method == "srun", os.LookupEnv, os.Environ()); err != nil {
+			return routes{}, err
+		}
 	}
 	if steps != nil && o.Together != nil {
 		steps.StartTogether(*o.Together)
@@ -102,7 +105,7 @@ func (r routes) Of(h hostfile.Host) string {
 
 func (r routes) Dialer(o Options) launcher.Dialer {
 	resolver := &ssh.Resolver{}
-	keepers := kept.NewFinder(control.FindPlace(os.Getenv), o.trace)
+	keepers := &kept.Finder{Place: control.FindPlace(os.Getenv), Trace: o.trace}
 	return func(ctx context.Context, h hostfile.Host) (launcher.Host, error) {
 		host, err := r.dial(ctx, o, h, resolver, keepers)
 		if err != nil {

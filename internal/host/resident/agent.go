@@ -13,19 +13,15 @@ import (
 	"github.com/gorun/gorun/internal/net/frames"
 )
 
-// LateNonce stands in an agent's command for a nonce that comes by standard input.
+// LateNonce stands in an agent's command for a nonce that comes by standard input: see [ReadNonce].
 const LateNonce = "-"
 
 // maxNonce bounds a nonce that comes by standard input, in bytes.
 const maxNonce = 256
 
-// Nonce returns an agent's nonce: the argument of its command, or the first line of in if that is
-// LateNonce. It reads nothing behind that line. If ctx ends first, it returns while a Read of in
-// goes on.
-func Nonce(ctx context.Context, argument string, in io.Reader) (string, error) {
-	if argument != LateNonce {
-		return argument, nil
-	}
+// ReadNonce reads an agent's nonce, the first line of in, and nothing behind that line. If ctx ends
+// first, it returns while a Read of in goes on.
+func ReadNonce(ctx context.Context, in io.Reader) (string, error) {
 	var line strings.Builder
 	read := make(chan error, 1)
 	go func() {

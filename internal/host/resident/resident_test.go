@@ -19,26 +19,23 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 )
 
-func TestNonce(t *testing.T) {
+func TestReadNonce(t *testing.T) {
 	in := strings.NewReader("late\nframes")
-	if nonce, err := Nonce(t.Context(), "early", in); nonce != "early" || err != nil {
-		t.Errorf("%q, %v", nonce, err)
-	}
-	if nonce, err := Nonce(t.Context(), LateNonce, in); nonce != "late" || err != nil {
+	if nonce, err := ReadNonce(t.Context(), in); nonce != "late" || err != nil {
 		t.Errorf("%q, %v", nonce, err)
 	}
 	if rest, _ := io.ReadAll(in); string(rest) != "frames" {
 		t.Errorf("%q is left of the input", rest)
 	}
 	for _, text := range []string{"", "no end", strings.Repeat("x", 1000) + "\n"} {
-		if nonce, err := Nonce(t.Context(), LateNonce, strings.NewReader(text)); err == nil {
+		if nonce, err := ReadNonce(t.Context(), strings.NewReader(text)); err == nil {
 			t.Errorf("of %q the nonce is %q", text, nonce)
 		}
 	}
 	silent, _ := io.Pipe()
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
-	if _, err := Nonce(stopped, LateNonce, silent); !errors.Is(err, context.Canceled) {
+	if _, err := ReadNonce(stopped, silent); !errors.Is(err, context.Canceled) {
 		t.Errorf("after a signal: %v", err)
 	}
 }

@@ -30,48 +30,47 @@ const (
 
 // Finder finds kept hosts. It looks for keepers once. It is safe for concurrent use.
 type Finder struct {
-	keepers func() []control.Keeper
-	trace   func(format string, args ...any)
+	Place control.Place // where keepers are found
+	Trace func(format string, args ...any)
+
+	look    sync.Once
+	keepers []control.Keeper
 }
 
-// NewFinder returns a finder of the keepers in a place.
-func NewFinder(place control.Place, trace func(format string, args ...any)) *Finder {
-	return &Finder{sync.OnceValue(func() []control.Keeper {
-		found := make(chan []control.Keeper, 1)
-		go func() { // the goroutine ends with the process if the file system hangs
-			all, err := place.Keepers()
-			if err != nil {
-				trace("looking for kept hosts: %v", err)
-			}
-			found <- all
-		}()
-		select {
-		case all := <-found:
-			return all
-		case <-time.After(findTime):
-			trace("looking for kept hosts: no answer of the file system within %v", findTime)
-			return nil
+// find looks for keepers.
+func (f *Finder) find() {
+	found := make(chan []control.Keeper, 1)
+	go func() { // the goroutine ends with the process if the file system hangs
+		all, err := f.Place.Keepers()
+		if err != nil {
+			f.Trace("looking for kept hosts: %v", err)
 		}
-	}), trace}
+		found <- all
+	}()
+	select {
+	case f.keepers = <-found:
+	case <-time.After(findTime):
+		f.Trace("looking for kept hosts: no answer of the file system within %v", findTime)
+	}
 }
 
 // Dial returns the host that config names if a keeper is connected to it by the same way, answers,
 // and the host's key is still to be trusted; nil otherwise.
 func (f *Finder) Dial(ctx context.Context, config ssh.Config) *Host {
-	keepers := f.keepers()
-	if len(keepers) == 0 {
+	f.look.Do(f.find)
+	if len(f.keepers) == 0 {
 		return nil
 	}
 	identity, err := ssh.Identity(ctx, config)
 	if err != nil {
 		return nil // dialing returns the same error
 	}
-	for _, k := range keepers {
+	for _, k := range f.keepers {
 		switch h, err := dial(ctx, k, identity, config); {
 		case err == nil:
 			return h
 		default:
-			f.trace("%s: not reached through %s: %v", config.Host, k.ID, err)
+			f.Trace("%s: not reached through %s: %v", config.Host, k.ID, err)
 		}
 	}
 	return nil

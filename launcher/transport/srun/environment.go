@@ -6,23 +6,21 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/usage"
 )
 
-// FindSteps returns the transport to the nodes of the surrounding Slurm job, or nil if method or
-// environment select another.
-func FindSteps(method string, lookup func(string) (string, bool), environ []string) (*Steps, error) {
-	if method != "auto" && method != "srun" {
-		return nil, nil
-	}
+// FindSteps returns the transport to the nodes of the surrounding Slurm job. Where it cannot be
+// used, the result is nil, with an error if the user asked for it.
+func FindSteps(asked bool, lookup func(string) (string, bool), environ []string) (*Steps, error) {
 	job, inside, err := FindJob(lookup)
 	srun, missing := exec.LookPath("srun")
 	switch {
-	case err != nil && method == "srun":
+	case err != nil && asked:
 		return nil, usage.Errorf("start gorun inside sbatch or salloc, or leave --launcher out", "%w", err)
-	case method == "srun" && !inside:
+	case asked && !inside:
 		return nil, usage.Errorf("start gorun inside sbatch or salloc, or leave --launcher out", "%w", errNoSrun)
-	case method == "srun" && missing != nil:
+	case asked && missing != nil:
 		return nil, usage.Errorf("install Slurm's client programs, or use --launcher ssh", "--launcher srun: %w",
 			missing)
 	case err != nil || !inside || missing != nil:
@@ -31,13 +29,10 @@ func FindSteps(method string, lookup func(string) (string, bool), environ []stri
 	return New(job, srun, environ), nil
 }
 
-// stepMark marks the environment of processes that gorun starts by srun.
-const stepMark = "GORUN_SLURM_STEP"
-
 // srunEnv returns the environment of srun: variables of a login, and Slurm's variables that are not
 // options of srun. The ranks' variables travel with the job.
 func srunEnv(environ []string, home func() string) []string {
-	env := []string{stepMark + "=1"}
+	env := []string{rankenv.SlurmStep + "=1"}
 	hasHome := false
 	for _, kv := range environ {
 		name, _, _ := strings.Cut(kv, "=")
@@ -96,44 +91,4 @@ func srunOption(name string) bool {
 	return slices.ContainsFunc([]string{"SLURM_NTASKS", "SLURM_CPU_BIND", "SLURM_MEM_BIND", "SLURM_STEP",
 		"SLURM_SRUN_COMM_"},
 		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
-// OfNode reports Slurm variables that describe one node or one step, which do not hold for other
-// ranks.
-func OfNode(name string) bool {
-	switch name {
-	case "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN", "SLURM_CPUS_ON_NODE",
-		"SLURM_GPUS_ON_NODE",
-		"SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "SLURM_LAUNCH_NODE_IPADDR":
-		return true
-	}
-	return OfStep(name)
-}
-
-// OfStep reports Slurm variables that describe the step of a command.
-func OfStep(name string) bool {
-	switch name {
-	case "SLURM_TASK_PID", "SLURM_LAUNCH_NODE_IPADDR", "SLURM_PRIO_PROCESS", "SLURM_UMASK", "SLURM_PTY_PORT", stepMark:
-		return true
-	}
-	return slices.ContainsFunc([]string{"SLURM_STEP", "SLURM_SRUN_COMM_", "SLURM_CPU_BIND", "SLURM_MEM_BIND"},
-		func(prefix string) bool { return strings.HasPrefix(name, prefix) })
-}
-
-// AgentsStep returns the variables that describe the step of an agent started by srun. Ranks must
-// not inherit them.
-func AgentsStep(environ []string) (names []string) {
-	if !slices.Contains(environ, stepMark+"=1") {
-		return nil
-	}
-	for _, kv := range environ {
-		name, _, _ := strings.Cut(kv, "=")
-		counts := strings.HasPrefix(name, "SLURM_NTASKS") ||
-			slices.Contains([]string{"SLURM_NPROCS", "SLURM_NNODES", "SLURM_TASKS_PER_NODE",
-				"SLURM_DISTRIBUTION"}, name)
-		if counts || OfStep(name) {
-			names = append(names, name)
-		}
-	}
-	return names
 }

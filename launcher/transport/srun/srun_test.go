@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/environ"
 	"github.com/gorun/gorun/internal/test/must"
@@ -57,18 +58,16 @@ func TestFindStepsTellsWhereSrunIsNotMeant(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no srun
 	inside := environ.Lookup(map[string]string{"SLURM_JOB_ID": "7", "SLURM_JOB_NODELIST": "n1"})
 	outside := environ.Lookup(nil)
-	for _, method := range []string{"ssh", "local", "auto"} {
-		for name, lookup := range map[string]func(string) (string, bool){"inside": inside, "outside": outside} {
-			if s, err := FindSteps(method, lookup, nil); s != nil || err != nil {
-				t.Errorf("%s %s: %v, %v", method, name, s, err)
-			}
+	for name, lookup := range map[string]func(string) (string, bool){"inside": inside, "outside": outside} {
+		if s, err := FindSteps(false, lookup, nil); s != nil || err != nil {
+			t.Errorf("%s: %v, %v", name, s, err)
 		}
 	}
-	if _, err := FindSteps("srun", inside, nil); !usage.Is(err) || !strings.Contains(err.Error(), "srun") ||
+	if _, err := FindSteps(true, inside, nil); !usage.Is(err) || !strings.Contains(err.Error(), "srun") ||
 		usage.Hint(err) == "" {
 		t.Errorf("no srun: %v", err)
 	}
-	if _, err := FindSteps("srun", outside, nil); !usage.Is(err) ||
+	if _, err := FindSteps(true, outside, nil); !usage.Is(err) ||
 		!strings.Contains(err.Error(), "SLURM_JOB_ID") {
 		t.Errorf("no job: %v", err)
 	}
@@ -117,12 +116,13 @@ func TestSrunEnvironment(t *testing.T) {
 		"SLURM_CPU_BIND_TYPE=x", "SLURM_STEP_ID=0", "SLURM_STEPID=0", "SRUN_CPUS_PER_TASK=3", "SLURM_GPUS=8",
 		"SLURM_GPUS_PER_TASK=1", "SLURM_HINT=x", "SLURM_DISTRIBUTION=x", "SLURM_TRES_PER_TASK=x"}
 	got := srunEnv(slices.Concat(given, dropped), func() string { return "/home/me" })
-	if want := slices.Concat([]string{stepMark + "=1"}, given, []string{"HOME=/home/me"}); !slices.Equal(got, want) {
+	want := slices.Concat([]string{rankenv.SlurmStep + "=1"}, given, []string{"HOME=/home/me"})
+	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if got := srunEnv([]string{"HOME=/h"}, func() string {
 		return "/home/me"
-	}); !slices.Equal(got, []string{stepMark + "=1", "HOME=/h"}) {
+	}); !slices.Equal(got, []string{rankenv.SlurmStep + "=1", "HOME=/h"}) {
 		t.Errorf("got %q", got)
 	}
 }
@@ -195,17 +195,5 @@ func TestFirstWordsDropWhatMeansNothing(t *testing.T) {
 	if !strings.HasPrefix(to.String(), "0 1 2 \x00") || to.Len() != 6+2*firstWordsSize ||
 		f.text.Len() != firstWordsSize {
 		t.Errorf("%d bytes passed on, %d kept: %.20q", to.Len(), f.text.Len(), &to)
-	}
-}
-
-func TestAgentForgetsItsOwnStep(t *testing.T) {
-	env := []string{"A=1", "SLURMD_NODENAME=n1", "SLURM_JOB_ID=7", "SLURM_STEP_ID=1", "SLURM_CPUS_ON_NODE=2",
-		"SLURM_NTASKS=3"}
-	if got := AgentsStep(env); got != nil {
-		t.Errorf("an agent that srun has not started forgets %q", got)
-	}
-	if got := AgentsStep(append(env, stepMark+"=1")); !slices.Equal(got,
-		[]string{"SLURM_STEP_ID", "SLURM_NTASKS", stepMark}) {
-		t.Errorf("got %q", got)
 	}
 }

@@ -10,9 +10,9 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher/plan"
-	"github.com/gorun/gorun/launcher/transport/srun"
 )
 
 // maxEnvFile is the largest size of a file of variables in bytes.
@@ -148,7 +148,7 @@ func parseEnvFile(name string, r io.Reader) (exports, warnings []string, err err
 func ForRanks(env, exports []string) []string {
 	return slices.DeleteFunc(slices.Clone(env), func(kv string) bool {
 		name, _, _ := strings.Cut(kv, "=")
-		return srun.OfNode(name) && !slices.ContainsFunc(exports, func(x string) bool {
+		return rankenv.OfSlurmNode(name) && !slices.ContainsFunc(exports, func(x string) bool {
 			x, _, _ = strings.Cut(x, "=")
 			return matches(x, name)
 		})

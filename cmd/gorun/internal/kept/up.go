@@ -61,7 +61,7 @@ func find(ctx context.Context, o *settings.Options, again bool) (all []keep.Host
 		return nil, nil, err
 	}
 	resolver := &ssh.Resolver{}
-	finder := kept.NewFinder(control.FindPlace(os.Getenv), func(string, ...any) {})
+	finder := &kept.Finder{Place: control.FindPlace(os.Getenv), Trace: func(string, ...any) {}}
 	for _, h := range where.Hosts {
 		k, by, ok, err := routes.Kept(ctx, o.Options, h, resolver, finder)
 		switch {
