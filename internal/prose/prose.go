@@ -4,6 +4,7 @@ package prose
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -37,6 +38,16 @@ func List(names []string) string {
 		return And(names)
 	}
 	return strings.Join(names, ", ")
+}
+
+// Unique returns words without repetitions, in order.
+func Unique(words []string) (out []string) {
+	for _, w := range words {
+		if !slices.Contains(out, w) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // Ranges formats ascending numbers: 1-3,5. Beyond most parts it ends with an ellipsis; 0: there is

@@ -2,7 +2,6 @@ package usage
 
 import (
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,16 +48,6 @@ func splitShell(line string, comments bool) (words []string, err error) {
 		words = append(words, word.String())
 	}
 	return words, nil
-}
-
-// Unique returns words without repetitions, in order.
-func Unique(words []string) (out []string) {
-	for _, w := range words {
-		if !slices.Contains(out, w) {
-			out = append(out, w)
-		}
-	}
-	return out
 }
 
 // ParseRanks parses a set of ranks such as 0,8-11 into pairs of first and last rank.

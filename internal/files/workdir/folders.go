@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
-)
 
-// Arch stands for a host's architecture, as Go names it, in the path of a folder.
-const Arch = "%a"
+	"github.com/gorun/gorun/internal/net/wire"
+)
 
 // Folders is a scanned folder of this machine, or one for each architecture of hosts.
 type Folders struct {
-	Dir      string // absolute path as the user gave it, which may contain [Arch]
+	Dir      string // absolute path as the user gave it, which may contain [wire.Arch]
 	Files    int    // files in all trees
 	Bytes    int64
 	Warnings []string
@@ -20,18 +19,18 @@ type Folders struct {
 	trees map[string]*Tree // trees by architecture; "": all architectures
 }
 
-// ScanFolders is [Scan] of dir. If dir does not exist and has [Arch] in it, it scans dir for
+// ScanFolders is [Scan] of dir. If dir does not exist and has [wire.Arch] in it, it scans dir for
 // each architecture for which that exists; without any it returns the error of the last one. The
 // limits are for each of them.
 func ScanFolders(dir string, files int, bytes int64) (*Folders, error) {
 	f := &Folders{Dir: dir, trees: map[string]*Tree{}}
 	tree, err := Scan(dir, files, bytes)
-	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(dir, Arch) {
+	if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(dir, wire.Arch) {
 		f.add("", tree)
 		return f, err
 	}
 	for _, arch := range []string{"amd64", "arm64"} { // the architectures that gorun supports
-		tree, err = Scan(For(arch, dir), files, bytes)
+		tree, err = Scan(wire.ForArch(arch, dir), files, bytes)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -52,9 +51,6 @@ func (f *Folders) add(arch string, tree *Tree) {
 	f.Bytes += tree.Bytes
 	f.Warnings = append(f.Warnings, tree.Warnings...)
 }
-
-// For returns the path on hosts of an architecture.
-func For(arch, path string) string { return strings.ReplaceAll(path, Arch, arch) }
 
 // Senders has a sender for each of some [Folders].
 type Senders struct {
@@ -81,7 +77,7 @@ func (s *Senders) For(arch string) (*Sender, error) {
 	if one := s.by[arch]; one != nil {
 		return one, nil
 	}
-	return nil, &NoFolderError{For(arch, s.Dir), arch}
+	return nil, &NoFolderError{wire.ForArch(arch, s.Dir), arch}
 }
 
 // NoFolderError reports that a host has an architecture for which there is no folder.

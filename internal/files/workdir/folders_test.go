@@ -5,11 +5,13 @@ import (
 	"io/fs"
 	"path/filepath"
 	"testing"
+
+	"github.com/gorun/gorun/internal/net/wire"
 )
 
 func TestFolderOfAnArchitectureIsSent(t *testing.T) {
 	s := newSite(t)
-	pattern := s.local("build." + Arch)
+	pattern := s.local("build." + wire.Arch)
 	if _, err := ScanFolders(pattern, DefaultFiles, DefaultBytes); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without any folder: %v", err)
 	}
@@ -35,7 +37,7 @@ func TestFolderOfAnArchitectureIsSent(t *testing.T) {
 
 func TestFolderNamedLikeAPatternIsOneFolder(t *testing.T) {
 	s := newSite(t)
-	pattern := s.local(Arch)
+	pattern := s.local(wire.Arch)
 	s.write(filepath.Join(pattern, "f"), "")
 	s.write(s.local("amd64/f"), "")
 	folders, err := ScanFolders(pattern, 1, 1)

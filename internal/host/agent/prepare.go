@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/host/lookup"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
@@ -91,7 +90,7 @@ func prepareProgram(w wire.Program, job wire.Job, inherited []string) (program, 
 	if len(p.argv) == 0 || p.argv[0] == "" {
 		return p, wire.Refusef(2, "", "no program was given")
 	}
-	p.argv[0] = workdir.For(goruntime.GOARCH, p.argv[0])
+	p.argv[0] = wire.ForArch(goruntime.GOARCH, p.argv[0])
 	if err := lookup.CheckDir(p.dir); err != nil {
 		var no *wire.Refuse
 		if len(job.Shares) > 1 && errors.As(err, &no) { // say which program's directory it is

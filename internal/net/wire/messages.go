@@ -118,9 +118,15 @@ const (
 	MPIPMIx     MPIWay = "pmix"  // Open MPI from 5.0 on
 )
 
+// Arch stands for a host's architecture, as Go names it, in the path of a program and of a folder.
+const Arch = "%a"
+
+// ForArch returns a path on hosts of an architecture.
+func ForArch(arch, path string) string { return strings.ReplaceAll(path, Arch, arch) }
+
 // Program is run by some ranks.
 type Program struct {
-	Argv Texts    // program name and arguments
+	Argv Texts    // program name, a path of which may contain [Arch], and arguments
 	Env  Texts    `json:",omitempty"` // NAME=value, laid over the job's
 	Drop []string `json:",omitempty"` // names to remove from the host's own environment, beside the job's
 	Wdir Text     // absolute path

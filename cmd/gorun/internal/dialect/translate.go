@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -30,12 +31,12 @@ type Line struct {
 func (t Line) Notice() string {
 	var parts []string
 	if len(t.ignored) > 0 {
-		parts = append(parts, "ignored settings: "+strings.Join(usage.Unique(t.ignored), " "))
+		parts = append(parts, "ignored settings: "+strings.Join(prose.Unique(t.ignored), " "))
 	}
 	if len(t.Pending) > 0 {
-		parts = append(parts, "no effect yet: "+strings.Join(usage.Unique(t.Pending), " "))
+		parts = append(parts, "no effect yet: "+strings.Join(prose.Unique(t.Pending), " "))
 	}
-	return strings.Join(append(parts, usage.Unique(t.replaced)...), "; ")
+	return strings.Join(append(parts, prose.Unique(t.replaced)...), "; ")
 }
 
 // Add adds the unfulfilled requests of another line.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher/plan"
@@ -79,7 +80,7 @@ func notInherited(environ []string, sent plan.Environment, o *settings.Options) 
 		name, _, _ := strings.Cut(kv, "=")
 		names = append(names, name)
 	}
-	for _, name := range usage.Unique(names) {
+	for _, name := range prose.Unique(names) {
 		unset := slices.ContainsFunc(o.Unset, func(pattern string) bool { return matches(pattern, name) })
 		switch {
 		case name == "PATH" || name == "HOME" || name == "" || has(sent.Set, name):
@@ -163,8 +164,8 @@ func printEnvFlags(environ []string, programs []program, out io.Writer, console 
 		if err != nil {
 			return err
 		}
-		exported = usage.Unique(append(exported, env.Exported...))
-		warnings = usage.Unique(append(warnings, env.Warnings...))
+		exported = prose.Unique(append(exported, env.Exported...))
+		warnings = prose.Unique(append(warnings, env.Warnings...))
 	}
 	names, odd := shellWords(exported)
 	for _, w := range warnings {

@@ -49,21 +49,23 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 	r.followers = append(r.followers, hang)
 	hang.control = control
 	hang.watch(requests)
-	published, err := publish.Open(r.o.Watch, r.o.Summary, record.Run{
-		Name:    r.o.Control.Name,
-		Program: firstArgv(r.opts.Programs),
-		Size:    r.plan.Size,
-		Places:  places(r.o, r.plan),
-		Began:   time.Now(),
-	}, hosts.watched, control.id, r.console)
-	if err != nil {
-		return err
-	}
-	hang.published = published
 	if r.o.OnEnd != "" {
 		r.followers = append(r.followers, &endCommand{run: r, id: control.id(), began: time.Now()})
 	}
-	r.followers = append(r.followers, published, conclusion{r, published})
+	if r.o.Summary || r.o.Watch.Given() {
+		var err error
+		if hang.published, err = publish.Open(r.o.Watch, record.Run{
+			Name:    r.o.Control.Name,
+			Program: firstArgv(r.opts.Programs),
+			Size:    r.plan.Size,
+			Places:  places(r.o, r.plan),
+			Began:   time.Now(),
+		}, hosts.watched, control.id, r.console); err != nil {
+			return err
+		}
+		r.followers = append(r.followers, hang.published)
+	}
+	r.followers = append(r.followers, watched{hosts.watched}, conclusion{r, hang.published})
 	if r.tools.Here >= 0 || len(r.tools.Panes) > 0 || len(r.tools.Halts) > 0 {
 		terminals := &rankTerminals{run: r, hosts: hosts, control: control}
 		r.followers = append(r.followers, terminals)
@@ -90,7 +92,7 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 // conclusion prints how the job ended, and with --summary what the ranks used.
 type conclusion struct {
 	*run
-	published *publish.Publishing
+	published *publish.Publishing // nil: no --summary, --metrics or --record
 }
 
 func (conclusion) Event(launcher.Event) {}

@@ -32,7 +32,7 @@ type hangReporter struct {
 	size      int
 	console   *ui.UI
 	control   *controlServer      // set, like published, before a rank runs: without ranks there is no report
-	published *publish.Publishing // gets the reports too
+	published *publish.Publishing // gets the reports too; nil: nothing is published
 	printed   atomic.Int64        // when a rank printed last, in Unix nanoseconds
 	stalls    stacks.Stalls
 	wg        sync.WaitGroup
@@ -76,7 +76,9 @@ func (h *hangReporter) report(ctx context.Context, why string) string {
 	} else {
 		h.console.Notef("the stacks of the ranks are in %s", path)
 	}
-	h.published.Stacks(why, stacks.View{Size: h.size, Lines: recordLines}.Text(all))
+	if h.published != nil {
+		h.published.Stacks(why, stacks.View{Size: h.size, Lines: recordLines}.Text(all))
+	}
 	return stacks.View{Size: h.size, Lines: reportLines}.Text(all)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/hosts"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/plan"
@@ -136,11 +137,11 @@ func planJob(ctx context.Context, o *settings.Options, programs []program, s hos
 		}
 		parts = append(parts, launcher.Part{NP: p.opts.NP, Hosts: at.Hosts})
 		sources = append(sources, at.Source)
-		where.Warnings = usage.Unique(append(where.Warnings, at.Warnings...))
-		where.Unasked = usage.Unique(append(where.Unasked, at.Unasked...))
+		where.Warnings = prose.Unique(append(where.Warnings, at.Warnings...))
+		where.Unasked = prose.Unique(append(where.Unasked, at.Unasked...))
 		where.Hosts = append(where.Hosts, at.Hosts...)
 	}
-	where.Source = strings.Join(usage.Unique(sources), ", ")
+	where.Source = strings.Join(prose.Unique(sources), ", ")
 	all := unplanned(where, o.NP)
 	if where.Unasked == nil {
 		all, err = plan.Join(parts, req)
@@ -228,11 +229,11 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 			Drop:     drop,
 			DropHere: here,
 		})
-		e.exported = usage.Unique(append(e.exported, env.Exported...))
-		e.withheld = usage.Unique(append(e.withheld, env.Withheld...))
-		e.warnings = usage.Unique(append(e.warnings, env.Warnings...))
+		e.exported = prose.Unique(append(e.exported, env.Exported...))
+		e.withheld = prose.Unique(append(e.withheld, env.Withheld...))
+		e.warnings = prose.Unique(append(e.warnings, env.Warnings...))
 		if notice != "" {
-			e.notices = usage.Unique(append(e.notices, notice))
+			e.notices = prose.Unique(append(e.notices, notice))
 		}
 	}
 	var own [][]string
@@ -247,7 +248,7 @@ func prepareAll(environ []string, programs []program, size int) (environment, er
 func splitShared(sets [][]string) (shared []string, own [][]string) {
 	holders := map[string]int{}
 	for _, set := range sets {
-		for _, kv := range usage.Unique(set) {
+		for _, kv := range prose.Unique(set) {
 			holders[kv]++
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/internal/files/pyenv"
 	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
 	"github.com/gorun/gorun/launcher"
@@ -38,7 +39,7 @@ func programDir(o *settings.Options) (string, error) {
 // stagedFolder scans the folder of --stage. It returns nil without --stage, or if all ranks run
 // here in the folder of that name.
 func stagedFolder(o *settings.Options, leaves bool) (*launcher.WorkDir, error) {
-	if o.Stage == "" || !leaves && !strings.Contains(o.Stage, workdir.Arch) {
+	if o.Stage == "" || !leaves && !strings.Contains(o.Stage, wire.Arch) {
 		return nil, nil // the agent checks a folder that is not copied
 	}
 	dir, err := workingDir(o.Stage)
@@ -69,9 +70,9 @@ func stageError(named string, err error) error {
 	case errors.As(err, &link):
 		return usage.Errorf("make it point inside the folder, or exclude it in "+workdir.IgnoreFile, "--stage %s: %w",
 			named, err)
-	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, workdir.Arch):
+	case errors.Is(err, fs.ErrNotExist) && strings.Contains(named, wire.Arch):
 		return usage.Errorf("%a stands for a host's processor: make one of the folders, such as "+
-			workdir.For("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
+			wire.ForArch("amd64", named), "--stage %s: no such folder for amd64 or arm64", named)
 	case errors.Is(err, fs.ErrNotExist):
 		return usage.Errorf("", "--stage %s: no such folder", named)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/launcher"
@@ -41,6 +42,20 @@ func (a watchedAgent) Readings(ctx context.Context, every time.Duration, took fu
 	defer e.Close()
 	return e.Output(ctx, took)
 }
+
+// watched passes a job's events on to its watch, and ends it.
+type watched struct{ *watch.Watch }
+
+func (w watched) Event(event launcher.Event) {
+	switch e := event.(type) {
+	case launcher.Started, launcher.Membership:
+		w.Started()
+	case launcher.Exited:
+		w.Exited(e.Exit.Rank, watch.Exit{Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped})
+	}
+}
+
+func (watched) End(ui.Outcome) {}
 
 // places returns the places of the ranks of a job, which change in an elastic job.
 func places(o *settings.Options, plan launcher.Plan) (places []watch.Place) {

@@ -24,23 +24,21 @@ const metricsTime = 5 * time.Second
 
 // Publishing exports the resource use of ranks and hosts while a job runs.
 type Publishing struct {
-	watch    *watch.Watch
 	recorder *record.Recorder // nil: nothing is recorded
 	late     lateness
 	wg       sync.WaitGroup
 	end      ui.Outcome
 }
 
-// Open begins --metrics and --record of a job that w watches. The result passes the job's events on
-// to w. With either flag, or if summary is true, it also looks for stragglers. id returns the job's
-// id, or "". The caller closes the result.
-func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id func() string,
+// Open begins --metrics and --record of a job that w watches, and looks for stragglers. id returns
+// the job's id, or "". The caller ends w and then closes the result.
+func Open(to settings.Watch, run record.Run, w *watch.Watch, id func() string,
 	console *ui.UI) (*Publishing, error) {
 	target, err := openMetrics(to.Metrics, console)
 	if err != nil {
 		return nil, err
 	}
-	p := &Publishing{watch: w}
+	p := &Publishing{}
 	if to.Record != "" {
 		if p.recorder, err = record.Create(to.Record, run, func(err error) {
 			console.Warningf("recording the job stopped: %v", err)
@@ -65,9 +63,7 @@ func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id fu
 			p.recorder.Close(id(), p.end.Code(), p.end.Reason(), last)
 		})
 	}
-	if summary || to.Given() {
-		p.wg.Go(func() { p.late.follow(w, console, p.straggles) })
-	}
+	p.wg.Go(func() { p.late.follow(w, console, p.straggles) })
 	if target != nil {
 		p.wg.Go(func() {
 			export(target, w, func() metrics.Job { return metrics.Job{ID: id(), Name: run.Name} }, console)
@@ -76,14 +72,8 @@ func Open(to settings.Watch, summary bool, run record.Run, w *watch.Watch, id fu
 	return p, nil
 }
 
-// Event handles an event of the job.
+// Event records an event of the job.
 func (p *Publishing) Event(event launcher.Event) {
-	switch e := event.(type) {
-	case launcher.Started, launcher.Membership:
-		p.watch.Started()
-	case launcher.Exited:
-		p.watch.Exited(e.Exit.Rank, watch.Exit{Code: e.Exit.Code, Signal: e.Exit.Signal, Stopped: e.Exit.Stopped})
-	}
 	if p.recorder == nil {
 		return
 	}
@@ -143,11 +133,8 @@ func (p *Publishing) Stacks(why, text string) {
 // End records how the job ended.
 func (p *Publishing) End(end ui.Outcome) { p.end = end }
 
-// Close ends the watch and waits for the last sample.
-func (p *Publishing) Close() {
-	p.watch.Close()
-	p.wg.Wait()
-}
+// Close waits for the last sample.
+func (p *Publishing) Close() { p.wg.Wait() }
 
 // openMetrics returns the target of --metrics, or nil.
 func openMetrics(name string, console *ui.UI) (metrics.Target, error) {
