@@ -140,7 +140,7 @@ func Init(ctx context.Context, opts ...Option) (*Comm, error) {
 	if !launched {
 		return alone(o), nil
 	}
-	if self.Encrypt {
+	if self.Network.Encrypt {
 		o.guard = secure.Encrypted // this checks too
 	}
 	if self.Elastic {

@@ -116,10 +116,8 @@ func healthy(n int, seed uint64) Measured {
 			Login:    &Login{Seconds: about(0.2, 0.5)},
 			Speed:    &Speed{Copy: about(20e9, 0.1), Flops: about(10e9, 0.03), Share: about(0.95, 0.05)},
 			Facts: &Facts{
-				Kernel:    "6.1.0",
-				Cores:     8,
-				Memory:    64 * gib,
-				Available: 50 * gib,
+				Kernel:     "6.1.0",
+				MainMemory: MainMemory{Memory: 64 * gib, Available: 50 * gib},
 				Shm: Disk{
 					Name:  "shm",
 					Path:  "/dev/shm",
@@ -129,10 +127,9 @@ func healthy(n int, seed uint64) Measured {
 				},
 				Disks: []Disk{{Name: "tmp", Path: "/tmp", Size: 100 * gib, Free: 50 * gib, Files: 1e6,
 					Fsync: about(0.01, 0.9)}},
-				Limits:   map[string]uint64{"nofile": 65536, "nproc": 10000},
-				Versions: map[string]string{"torch": "2.5.1"},
-				Load:     about(1, 1),
-				Steal:    about(0.01, 1),
+				Limits:    map[string]uint64{"nofile": 65536, "nproc": 10000},
+				Versions:  map[string]string{"torch": "2.5.1"},
+				Processor: Processor{Cores: 8, Load: about(1, 1), Steal: about(0.01, 1)},
 			},
 		}
 		for j := range i {

@@ -38,39 +38,49 @@ type Login struct {
 // Facts are a host's own report. Sizes are in bytes and times in seconds; zero is unknown, except
 // where a field says otherwise.
 type Facts struct {
-	Hostname    string            `json:"hostname"`
-	Machine     string            `json:"machine,omitempty"` // id equal on all hosts of one machine
-	Kernel      string            `json:"kernel"`
-	Libc        string            `json:"libc,omitempty"`
-	CPU         string            `json:"cpu,omitempty"`
-	Cores       int               `json:"cores"`           // cores that the process may run on
-	Quota       float64           `json:"quota,omitempty"` // cores by the cgroup's CPU quota; 0: no quota
-	MHz         float64           `json:"mhz,omitempty"`
-	Governor    string            `json:"governor,omitempty"`
-	Throttles   int64             `json:"throttles,omitempty"` // thermal throttle events while the host was examined
-	Steal       float64           `json:"steal"`               // share of CPU time that the hypervisor took, 0 to 1
-	Load        float64           `json:"load"`                // runnable processes per core, over a minute
-	Memory      int64             `json:"memory"`
-	Available   int64             `json:"available"`
-	Swap        int64             `json:"swap"`
-	SwapUsed    int64             `json:"swap_used"`
-	Nodes       int               `json:"numa_nodes,omitempty"`
-	NodeMemory  []NodeMemory      `json:"numa_memory,omitempty"`    // memory by node
-	Balancing   string            `json:"numa_balancing,omitempty"` // kernel setting; 0: off
-	HugePages   int64             `json:"huge_pages,omitempty"`     // reserved huge pages
-	Transparent string            `json:"transparent_huge_pages,omitempty"`
-	Ptrace      string            `json:"ptrace_scope,omitempty"`
-	Shm         Disk              `json:"shm"`
-	Disks       []Disk            `json:"disks,omitempty"` // home, tmp and cache
-	Limits      map[string]uint64 `json:"limits"`          // soft limits, by the names of Limits
-	Infiniband  bool              `json:"infiniband,omitempty"`
-	Versions    map[string]string `json:"versions,omitempty"` // by the names of Versions
-	Unasked     bool              `json:"unasked,omitempty"`  // slow host: versions and limits are missing
-	NVIDIA      bool              `json:"nvidia,omitempty"`   // whether the kernel drives NVIDIA GPUs
-	Xids        []Xid             `json:"xids,omitempty"`     // GPU errors in the kernel's log, if readable
+	Hostname string `json:"hostname"`
+	Machine  string `json:"machine,omitempty"` // id equal on all hosts of one machine
+	Kernel   string `json:"kernel"`
+	Libc     string `json:"libc,omitempty"`
+	Processor
+	MainMemory
+	Ptrace     string            `json:"ptrace_scope,omitempty"`
+	Shm        Disk              `json:"shm"`
+	Disks      []Disk            `json:"disks,omitempty"` // home, tmp and cache
+	Limits     map[string]uint64 `json:"limits"`          // soft limits, by the names of Limits
+	Infiniband bool              `json:"infiniband,omitempty"`
+	Versions   map[string]string `json:"versions,omitempty"` // by the names of Versions
+	Unasked    bool              `json:"unasked,omitempty"`  // slow host: versions and limits are missing
+	NVIDIA     bool              `json:"nvidia,omitempty"`   // whether the kernel drives NVIDIA GPUs
+	Xids       []Xid             `json:"xids,omitempty"`     // GPU errors in the kernel's log, if readable
 	// processes outside this job that use a core or a large part of it
 	Busy []Process `json:"busy,omitempty"`
 	DNS  DNS       `json:"dns"`
+}
+
+// Processor is what a host computes with.
+type Processor struct {
+	CPU       string  `json:"cpu,omitempty"`
+	Cores     int     `json:"cores"`           // cores that the process may run on
+	Quota     float64 `json:"quota,omitempty"` // cores by the cgroup's CPU quota; 0: no quota
+	MHz       float64 `json:"mhz,omitempty"`
+	Governor  string  `json:"governor,omitempty"`
+	Throttles int64   `json:"throttles,omitempty"` // thermal throttle events while the host was examined
+	Steal     float64 `json:"steal"`               // share of CPU time that the hypervisor took, 0 to 1
+	Load      float64 `json:"load"`                // runnable processes per core, over a minute
+}
+
+// MainMemory is a host's main memory, and the kernel's settings of it.
+type MainMemory struct {
+	Memory      int64        `json:"memory"`
+	Available   int64        `json:"available"`
+	Swap        int64        `json:"swap"`
+	SwapUsed    int64        `json:"swap_used"`
+	Nodes       int          `json:"numa_nodes,omitempty"`
+	NodeMemory  []NodeMemory `json:"numa_memory,omitempty"`    // memory by node
+	Balancing   string       `json:"numa_balancing,omitempty"` // kernel setting; 0: off
+	HugePages   int64        `json:"huge_pages,omitempty"`     // reserved huge pages
+	Transparent string       `json:"transparent_huge_pages,omitempty"`
 }
 
 // Versions lists the programs and libraries whose versions are facts.

@@ -79,18 +79,18 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 // Names returns the names of the variables that gorun sets for every rank, in a fixed order.
 func Names() []string {
 	any := Rank{
-		LocalSize:      1,
-		GPUs:           1,
-		MasterAddr:     "any",
-		Encrypt:        true,
-		AllNetworks:    true,
-		Elastic:        true,
-		GlooPort:       1,
-		PMIFD:          1,
-		PMIPort:        "any",
-		Addr:           "any",
-		Interface:      "any",
-		NCCLInterfaces: "any",
+		LocalSize:  1,
+		GPUs:       1,
+		Elastic:    true,
+		Addr:       "any",
+		Rendezvous: Rendezvous{MasterAddr: "any", GlooPort: 1},
+		MPI:        MPI{FD: 1, Port: "any"},
+		Network: Network{
+			Encrypt:   true,
+			All:       true,
+			Interface: "any",
+			NCCL:      "any",
+		},
 	}
 	names := namesOf(slices.Concat(any.Environ(), Rank{Launcher: "srun"}.tasks(), Rank{Launcher: "flux"}.tasks(),
 		any.jax(), any.Defaults()))

@@ -18,9 +18,9 @@ const (
 // itself ignores the address in its programs. JAX gives a process the GPU of its local rank, unless
 // it is told that a process has all that it sees.
 func (r Rank) jax() []string {
-	at := net.JoinHostPort(r.MasterAddr, strconv.Itoa(r.MasterPort))
+	at := net.JoinHostPort(r.Rendezvous.MasterAddr, strconv.Itoa(r.Rendezvous.MasterPort))
 	scheme := "tcp://"
-	if strings.Contains(r.MasterAddr, ":") {
+	if strings.Contains(r.Rendezvous.MasterAddr, ":") {
 		scheme = "tcp6://"
 	}
 	env := []string{jaxFinds + "=0.0;" + scheme + at, jaxCoordinator + "=" + at}

@@ -38,9 +38,6 @@ type Rank struct {
 	Agent string // the rank server, host:port on loopback
 	Token string // secret that identifies this rank to the rank server; never in argv or logs
 
-	Encrypt     bool // whether ranks encrypt the data that they send each other over networks
-	AllNetworks bool // whether ring uses all networks that join two hosts
-
 	// Elastic means that the rank asks its agent for an epoch before it joins, and that its numbers
 	// change between epochs. ElasticTimeout bounds the wait for enough slots.
 	Elastic        bool
@@ -54,28 +51,40 @@ type Rank struct {
 	// an empty list as one program.
 	Shares []int
 
-	GlooPort  int    // this rank's port of Horovod's rendezvous on 127.0.0.1, or 0
-	Interface string // network interface that has Addr, or "" if unknown
-
-	// NCCLInterfaces is the value of NCCL_SOCKET_IFNAME, or "" if NCCL chooses.
-	NCCLInterfaces string
-
-	// PMIFD is the descriptor of the socket on which the rank speaks PMI-1. If it is 0, the rank
-	// connects to PMIPort, host:port, instead.
-	PMIFD   int
-	PMIPort string
-	// OpenMPI4 is the descriptor of the library by which Open MPI up to 4.1 speaks PMI-1, or 0;
-	// Flux is the job's number there, and OpenMPIFolder the folder in which its ranks share memory.
-	OpenMPI4      int
-	Flux          uint32
-	OpenMPIFolder string
+	Network    Network
+	MPI        MPI
+	Rendezvous Rendezvous
 
 	ResultFD int // the descriptor to which the rank writes its result, or 0
+	GPUs     int // number of GPUs that the rank sees; 0: none, or unknown
+}
 
-	MasterAddr string // IP address of rank 0's host, for programs that rendezvous by themselves
+// Network is how ranks use networks.
+type Network struct {
+	Encrypt   bool   // whether ranks encrypt the data that they send each other
+	All       bool   // whether ring uses all networks that join two hosts
+	Interface string // network interface that has Addr, or "" if unknown
+	NCCL      string // value of NCCL_SOCKET_IFNAME, or "" if NCCL chooses
+}
+
+// MPI is where a rank of an MPI program finds its peers.
+type MPI struct {
+	// FD is the descriptor of the socket on which the rank speaks PMI-1. If it is 0, the rank
+	// connects to Port, host:port, instead.
+	FD   int
+	Port string
+	// OpenMPI4 is the descriptor of the library by which Open MPI up to 4.1 speaks PMI-1, or 0;
+	// Flux is the job's number there, and Folder the folder in which its ranks share memory.
+	OpenMPI4 int
+	Flux     uint32
+	Folder   string
+}
+
+// Rendezvous is where programs meet that do not use gorun's store.
+type Rendezvous struct {
+	MasterAddr string // IP address of rank 0's host
 	MasterPort int    // port that the agent of rank 0 keeps free for it
-
-	GPUs int // number of GPUs that the rank sees; 0: none, or unknown
+	GlooPort   int    // this rank's port of Horovod's rendezvous on 127.0.0.1, or 0
 }
 
 // Environ encodes r as NAME=value strings in a fixed order.
@@ -126,7 +135,7 @@ func (r Rank) Environ() []string {
 	env = append(env, r.tasks()...)
 	env = append(env, r.programs()...)
 	env = append(env, r.mpi()...)
-	if r.Encrypt {
+	if r.Network.Encrypt {
 		env = append(env, Encrypt+"=1")
 	}
 	if r.ResultFD != 0 {
@@ -136,8 +145,8 @@ func (r Rank) Environ() []string {
 		env = append(env, elastic+"=1", "HOROVOD_ELASTIC=1", "HOROVOD_ELASTIC_TIMEOUT="+
 			n(int(r.ElasticTimeout.Seconds())))
 	}
-	if r.GlooPort != 0 {
-		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.GlooPort))
+	if r.Rendezvous.GlooPort != 0 {
+		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.Rendezvous.GlooPort))
 	}
 	return env
 }
@@ -148,29 +157,29 @@ func (r Rank) Environ() []string {
 func (r Rank) Defaults() (env []string) {
 	env = []string{"TORCHELASTIC_ERROR_FILE=", "TORCHELASTIC_SIGNALS_TO_HANDLE=SIGTERM,SIGINT,SIGHUP,SIGQUIT",
 		"TORCH_NCCL_ASYNC_ERROR_HANDLING=1"}
-	if r.MasterAddr != "" {
-		env = append(env, "MASTER_ADDR="+r.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.MasterPort))
+	if r.Rendezvous.MasterAddr != "" {
+		env = append(env, "MASTER_ADDR="+r.Rendezvous.MasterAddr, "MASTER_PORT="+strconv.Itoa(r.Rendezvous.MasterPort))
 		if !r.Elastic { // JAX cannot do with numbers of ranks that change
 			env = append(env, r.jax()...)
 		}
 	}
-	if r.OpenMPIFolder != "" {
-		env = append(env, "OMPI_MCA_btl_vader_backing_directory="+r.OpenMPIFolder, "OMPI_MCA_orte_tmpdir_base="+
-			r.OpenMPIFolder)
+	if r.MPI.Folder != "" {
+		env = append(env, "OMPI_MCA_btl_vader_backing_directory="+r.MPI.Folder, "OMPI_MCA_orte_tmpdir_base="+
+			r.MPI.Folder)
 	}
-	if r.GlooPort != 0 {
+	if r.Rendezvous.GlooPort != 0 {
 		env = append(env, "HOROVOD_CONTROLLER=gloo", "HOROVOD_CPU_OPERATIONS=gloo")
 	}
-	if r.Interface != "" {
+	if r.Network.Interface != "" {
 		for _, name := range []string{"HOROVOD_GLOO_IFACE", "GLOO_SOCKET_IFNAME", "TP_SOCKET_IFNAME"} {
-			env = append(env, name+"="+r.Interface)
+			env = append(env, name+"="+r.Network.Interface)
 		}
 	}
-	if r.AllNetworks {
+	if r.Network.All {
 		env = append(env, "RING_RAILS=8") // ring's maximum
 	}
-	if r.NCCLInterfaces != "" {
-		env = append(env, "NCCL_SOCKET_IFNAME="+r.NCCLInterfaces)
+	if r.Network.NCCL != "" {
+		env = append(env, "NCCL_SOCKET_IFNAME="+r.Network.NCCL)
 	}
 	return env
 }
@@ -189,14 +198,14 @@ func (r Rank) mpi() []string {
 	n := strconv.Itoa
 	env := []string{"PMI_RANK=" + n(r.Rank), "PMI_SIZE=" + n(r.Size), "MPI_LOCALRANKID=" + n(r.LocalRank),
 		"MPI_LOCALNRANKS=" + n(r.LocalSize)}
-	if r.PMIFD != 0 {
-		env = append(env, "PMI_FD="+n(r.PMIFD))
+	if r.MPI.FD != 0 {
+		env = append(env, "PMI_FD="+n(r.MPI.FD))
 	}
-	if r.PMIPort != "" {
-		env = append(env, "PMI_PORT="+r.PMIPort, "PMI_ID="+n(r.Rank))
+	if r.MPI.Port != "" {
+		env = append(env, "PMI_PORT="+r.MPI.Port, "PMI_ID="+n(r.Rank))
 	}
-	if r.OpenMPI4 != 0 { // Open MPI mistakes gorun for Flux, which starts ranks without a daemon
-		env = append(env, "FLUX_JOB_ID="+n(int(r.Flux)), "FLUX_PMI_LIBRARY_PATH=/proc/self/fd/"+n(r.OpenMPI4))
+	if r.MPI.OpenMPI4 != 0 { // Open MPI mistakes gorun for Flux, which starts ranks without a daemon
+		env = append(env, "FLUX_JOB_ID="+n(int(r.MPI.Flux)), "FLUX_PMI_LIBRARY_PATH=/proc/self/fd/"+n(r.MPI.OpenMPI4))
 	}
 	if r.Addr != "" {
 		env = append(env, "MPIR_CVAR_CH3_INTERFACE_HOSTNAME="+r.Addr)
@@ -308,7 +317,7 @@ func FromEnviron(lookup func(string) (string, bool)) (r Rank, ok bool, err error
 	switch v, _ := lookup(Encrypt); v {
 	case "", "0":
 	case "1":
-		r.Encrypt = true
+		r.Network.Encrypt = true
 	default: // an unknown value must not turn encryption off
 		errs = append(errs, fmt.Sprintf("%s=%q is neither 0 nor 1", Encrypt, v))
 	}

@@ -48,10 +48,8 @@ func TestEveryVariableSetIsDroppedWhenInherited(t *testing.T) {
 	for _, launcher := range []string{"", "srun", "flux"} {
 		for _, kv := range (Rank{
 			Size:       1,
-			MasterAddr: "10.0.0.1",
-			MasterPort: 1,
-			GlooPort:   1,
-			PMIFD:      3,
+			Rendezvous: Rendezvous{MasterAddr: "10.0.0.1", MasterPort: 1, GlooPort: 1},
+			MPI:        MPI{FD: 3},
 			ResultFD:   4,
 			Launcher:   launcher,
 		}).Environ() {
@@ -83,7 +81,7 @@ func TestJAXFindsTheJob(t *testing.T) {
 		"IPv6": {"fd00::2", 2, 0, []string{"OMPI_MCA_orte_hnp_uri=0.0;tcp6://[fd00::2]:29500",
 			"JAX_COORDINATOR_ADDRESS=[fd00::2]:29500"}},
 	} {
-		r := Rank{MasterAddr: tt.address, MasterPort: 29500}
+		r := Rank{Rendezvous: Rendezvous{MasterAddr: tt.address, MasterPort: 29500}}
 		r.LocalSize = tt.localSize
 		r.GPUs = tt.gpus
 		got := jaxOf(r)

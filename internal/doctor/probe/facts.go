@@ -31,7 +31,10 @@ const (
 // process ends it.
 func facts(ctx context.Context, plan doctor.Plan) doctor.Facts {
 	root := os.DirFS("/")
-	f := doctor.Facts{Machine: machine().ID, Cores: runtime.NumCPU(), Quota: topology.Quota(root)}
+	f := doctor.Facts{
+		Machine:   machine().ID,
+		Processor: doctor.Processor{Cores: runtime.NumCPU(), Quota: topology.Quota(root)},
+	}
 	f.Hostname, _ = os.Hostname()
 	system(root, &f)
 	asked, cancel := context.WithTimeout(ctx, plan.Version)

@@ -67,7 +67,7 @@ func examined(t *testing.T, hosts int, far, ahead time.Duration) doctor.Measured
 			Now:     time.Now,
 			Machine: func() doctor.Machine { return doctor.Machine{ID: "m", Cores: 2} },
 			Facts: func(context.Context, doctor.Plan) doctor.Facts {
-				return doctor.Facts{Machine: "m", Memory: 1, Available: 1}
+				return doctor.Facts{Machine: "m", MainMemory: doctor.MainMemory{Memory: 1, Available: 1}}
 			},
 			Listen: func(ctx context.Context, addr string) (net.Listener, error) {
 				l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
@@ -229,27 +229,31 @@ func TestSystemIsRead(t *testing.T) {
 		"sys/devices/system/node/node1/meminfo": file("Node 1 MemTotal:  400 kB\nNode 1 " +
 			"MemFree:  0 kB\n"),
 	}
-	f := doctor.Facts{Cores: 2}
+	f := doctor.Facts{Processor: doctor.Processor{Cores: 2}}
 	system(root, &f)
 	f.Kernel = ""
 	want := doctor.Facts{
-		Cores:       2,
-		CPU:         "Fast 9000",
-		MHz:         2000,
-		Governor:    "powersave",
-		Throttles:   5,
-		Load:        1.5,
-		Memory:      1000 << 10,
-		Available:   10 << 10,
-		Swap:        30 << 10,
-		SwapUsed:    20 << 10,
-		Nodes:       2,
-		NodeMemory:  []doctor.NodeMemory{{Size: 600 << 10, Free: 15 << 10}, {Size: 400 << 10}},
-		Balancing:   "1",
-		HugePages:   4,
-		Transparent: "madvise",
-		Ptrace:      "1",
-		Infiniband:  true,
+		Processor: doctor.Processor{
+			Cores:     2,
+			CPU:       "Fast 9000",
+			MHz:       2000,
+			Governor:  "powersave",
+			Throttles: 5,
+			Load:      1.5,
+		},
+		MainMemory: doctor.MainMemory{
+			Memory:      1000 << 10,
+			Available:   10 << 10,
+			Swap:        30 << 10,
+			SwapUsed:    20 << 10,
+			Nodes:       2,
+			NodeMemory:  []doctor.NodeMemory{{Size: 600 << 10, Free: 15 << 10}, {Size: 400 << 10}},
+			Balancing:   "1",
+			HugePages:   4,
+			Transparent: "madvise",
+		},
+		Ptrace:     "1",
+		Infiniband: true,
 	}
 	got := asJSON(t, f)
 	expected := asJSON(t, want)

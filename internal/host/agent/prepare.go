@@ -170,9 +170,9 @@ func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
 	place := p.seatOf(r.LocalRank)
 	r.GPUs = place.GPUs.Seen
-	r.MasterAddr = cmp.Or(p.env["MASTER_ADDR"], r.MasterAddr) // those of the user, for what is made of them
+	r.Rendezvous.MasterAddr = cmp.Or(p.env["MASTER_ADDR"], r.Rendezvous.MasterAddr) // those of the user, for what is made of them
 	if port, err := strconv.Atoi(p.env["MASTER_PORT"]); err == nil {
-		r.MasterPort = port
+		r.Rendezvous.MasterPort = port
 	}
 	env := append(r.Environ(), place.Environ()...)
 	env = append(env, p.unset(r.Defaults())...)

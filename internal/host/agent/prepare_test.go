@@ -70,21 +70,21 @@ func TestRankEnv(t *testing.T) {
 				Rank:       3,
 				Size:       4,
 				Token:      "secret",
-				MasterAddr: "10.0.0.1",
-				MasterPort: 5,
+				Rendezvous: rankenv.Rendezvous{MasterAddr: "10.0.0.1", MasterPort: 5},
 			},
 			map[string]string{"RANK": "3", "GORUN_TOKEN": "secret", "A": "1", "MASTER_PORT": "1",
 				"MASTER_ADDR": "10.0.0.1"}},
 		"the user's choice for Horovod, also an empty one": {map[string]string{"NCCL_SOCKET_IFNAME": "",
 			"HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_GLOO_RENDEZVOUS_PORT": "1"},
-			rankenv.Rank{Size: 1, GlooPort: 4711, Interface: "eth0"},
+			rankenv.Rank{Size: 1, Rendezvous: rankenv.Rendezvous{GlooPort: 4711},
+				Network: rankenv.Network{Interface: "eth0"}},
 			map[string]string{"NCCL_SOCKET_IFNAME": "", "HOROVOD_GLOO_IFACE": "ib0", "HOROVOD_CONTROLLER": "gloo",
 				"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_RENDEZVOUS_ADDR": "127.0.0.1",
 				"HOROVOD_GLOO_RENDEZVOUS_PORT": "4711"}},
-		"all networks": {nil, rankenv.Rank{Size: 1, AllNetworks: true},
+		"all networks": {nil, rankenv.Rank{Size: 1, Network: rankenv.Network{All: true}},
 			map[string]string{"RING_RAILS": "8"}},
 		"the user's number of networks": {map[string]string{"RING_RAILS": "1"},
-			rankenv.Rank{Size: 1, AllNetworks: true}, map[string]string{"RING_RAILS": "1"}},
+			rankenv.Rank{Size: 1, Network: rankenv.Network{All: true}}, map[string]string{"RING_RAILS": "1"}},
 	} {
 		got := environment(t, program{env: tc.env}, tc.rank)
 		for variable, want := range tc.want {
@@ -213,7 +213,8 @@ func TestJAXFollowsTheUsersMaster(t *testing.T) {
 		if name, value, set := strings.Cut(tt.env, "="); set {
 			p.env[name] = value
 		}
-		got := environment(t, p, rankenv.Rank{Size: 1, MasterAddr: "10.0.0.1", MasterPort: 7})
+		got := environment(t, p, rankenv.Rank{Size: 1,
+			Rendezvous: rankenv.Rendezvous{MasterAddr: "10.0.0.1", MasterPort: 7}})
 		check.Equal(t, got["JAX_COORDINATOR_ADDRESS"], tt.want, tt.env)
 	}
 }
@@ -229,20 +230,20 @@ func TestRanksInSingularityGetPrefixedVariables(t *testing.T) {
 		own := gpu.Share{Visible: "1", Seen: 1, Order: "PCI_BUS_ID"}
 		p[0].assign(slices.Repeat([]seat.Seat{{Threads: 1, GPUs: own}}, 4))
 		return environment(t, p[0], rankenv.Rank{
-			Rank:           3,
-			Size:           4,
-			LocalSize:      4,
-			MasterAddr:     "10.0.0.1",
-			Encrypt:        true,
-			AllNetworks:    true,
-			Elastic:        elastic,
-			Launcher:       launcher,
-			GlooPort:       4711,
-			Interface:      "eth0",
-			NCCLInterfaces: "eth0",
-			PMIFD:          3,
-			PMIPort:        "127.0.0.1:1",
-			Addr:           "10.0.0.2",
+			Rank:       3,
+			Size:       4,
+			LocalSize:  4,
+			Elastic:    elastic,
+			Launcher:   launcher,
+			Addr:       "10.0.0.2",
+			Rendezvous: rankenv.Rendezvous{MasterAddr: "10.0.0.1", GlooPort: 4711},
+			MPI:        rankenv.MPI{FD: 3, Port: "127.0.0.1:1"},
+			Network: rankenv.Network{
+				Encrypt:   true,
+				All:       true,
+				Interface: "eth0",
+				NCCL:      "eth0",
+			},
 		})
 	}
 	container := []string{"env", "B=1", "singularity", "exec", "-e", "image", "true"}

@@ -183,22 +183,20 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 // rankOf describes a rank to its environment.
 func (s *starter) rankOf(r wire.Rank) rankenv.Rank {
 	place := rankenv.Rank{
-		Job:         s.job.ID,
-		Epoch:       s.job.Epoch,
-		Rank:        r.Rank,
-		Size:        s.job.Size,
-		LocalRank:   r.LocalRank,
-		LocalSize:   len(s.job.Ranks),
-		CrossRank:   r.CrossRank,
-		CrossSize:   r.CrossSize,
-		Host:        s.job.Host,
-		Addrs:       s.begun.Addrs,
-		Shares:      s.job.Shares,
-		Encrypt:     s.job.Encrypt,
-		AllNetworks: s.job.AllNetworks,
-		Launcher:    s.job.Launcher,
-		MasterAddr:  s.begun.MasterAddr,
-		MasterPort:  s.begun.MasterPort,
+		Job:        s.job.ID,
+		Epoch:      s.job.Epoch,
+		Rank:       r.Rank,
+		Size:       s.job.Size,
+		LocalRank:  r.LocalRank,
+		LocalSize:  len(s.job.Ranks),
+		CrossRank:  r.CrossRank,
+		CrossSize:  r.CrossSize,
+		Host:       s.job.Host,
+		Addrs:      s.begun.Addrs,
+		Shares:     s.job.Shares,
+		Network:    s.networks(),
+		Launcher:   s.job.Launcher,
+		Rendezvous: rankenv.Rendezvous{MasterAddr: s.begun.MasterAddr, MasterPort: s.begun.MasterPort},
 	}
 	if len(s.begun.Addrs) > 0 {
 		place.Addr = s.begun.Addrs[0]
@@ -209,7 +207,15 @@ func (s *starter) rankOf(r wire.Rank) rankenv.Rank {
 			place.Nodes = other.CrossSize
 		}
 	}
-	place.Interface = s.network.Name
-	place.NCCLInterfaces = s.network.NCCL
 	return s.services.Describe(place, s.programs[r.Program].withoutFiles, s.programs[r.Program].mpi.MPI)
+}
+
+// networks is how the ranks here use networks.
+func (s *starter) networks() rankenv.Network {
+	return rankenv.Network{
+		Encrypt:   s.job.Encrypt,
+		All:       s.job.AllNetworks,
+		Interface: s.network.Name,
+		NCCL:      s.network.NCCL,
+	}
 }

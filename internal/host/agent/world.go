@@ -92,21 +92,18 @@ func (s *starter) startWorld(w *services.World, others int) {
 			programs[i] = p
 		}
 		place := rankenv.Rank{
-			Job:            s.job.ID,
-			Rank:           rank,
-			Size:           len(w.Numbers),
-			LocalRank:      local,
-			LocalSize:      len(w.Here),
-			CrossSize:      1,
-			Nodes:          1,
-			Host:           s.job.Host,
-			Addr:           s.begun.Addrs[0],
-			Addrs:          s.begun.Addrs,
-			Shares:         w.Shares(),
-			Encrypt:        s.job.Encrypt,
-			AllNetworks:    s.job.AllNetworks,
-			Interface:      s.network.Name,
-			NCCLInterfaces: s.network.NCCL,
+			Job:       s.job.ID,
+			Rank:      rank,
+			Size:      len(w.Numbers),
+			LocalRank: local,
+			LocalSize: len(w.Here),
+			CrossSize: 1,
+			Nodes:     1,
+			Host:      s.job.Host,
+			Addr:      s.begun.Addrs[0],
+			Addrs:     s.begun.Addrs,
+			Shares:    w.Shares(),
+			Network:   s.networks(),
 		}
 		s.startOne(numbers[local], programs[i], s.services.DescribeSpawned(place))
 	}

@@ -179,14 +179,14 @@ func (s *Services) End(rank, code, signal int) End { return s.mpi.end(rank, code
 func (s *Services) Describe(r rankenv.Rank, withoutFiles bool, mpi linkage.MPI) rankenv.Rank {
 	r.Agent = s.server.Addr()
 	r.Token = s.tokens[r.Rank]
-	r.GlooPort = s.gloo.ports[r.Rank]
-	if r.PMIFD = FirstFD; withoutFiles {
-		r.PMIFD = 0
-		r.PMIPort = s.mpi.address()
+	r.Rendezvous.GlooPort = s.gloo.ports[r.Rank]
+	if r.MPI.FD = FirstFD; withoutFiles {
+		r.MPI.FD = 0
+		r.MPI.Port = s.mpi.address()
 	} else {
-		if r.OpenMPIFolder = s.folder; s.ompi4 != nil && mpi == linkage.OpenMPI4 {
-			r.OpenMPI4 = libraryFD
-			r.Flux = numberOf(s.job.ID)
+		if r.MPI.Folder = s.folder; s.ompi4 != nil && mpi == linkage.OpenMPI4 {
+			r.MPI.OpenMPI4 = libraryFD
+			r.MPI.Flux = numberOf(s.job.ID)
 		}
 	}
 	if s.epochs != nil {

@@ -228,7 +228,7 @@ func (s *Services) refused(r wire.SpawnRequest, why error) {
 
 // DescribeSpawned adds to a spawned rank's description where it reaches the services.
 func (s *Services) DescribeSpawned(r rankenv.Rank) rankenv.Rank {
-	r.PMIFD = FirstFD
-	r.OpenMPIFolder = s.folder
+	r.MPI.FD = FirstFD
+	r.MPI.Folder = s.folder
 	return r
 }

@@ -105,7 +105,7 @@ func report() Report {
 		Level:   "quick",
 		Seconds: 5,
 		Measured: doctor.Measured{Names: []string{"a", "b", "c"}, Hosts: map[string]doctor.Host{
-			"a": {Finished: true, Facts: &doctor.Facts{Cores: 4, Kernel: evil,
+			"a": {Finished: true, Facts: &doctor.Facts{Processor: doctor.Processor{Cores: 4}, Kernel: evil,
 				Limits: map[string]uint64{"nofile": 1024}}, Speed: &doctor.Speed{Copy: 1e10, Flops: 1e9},
 				Login: &doctor.Login{Seconds: 1}},
 			"b": {Error: "connection refused"},
