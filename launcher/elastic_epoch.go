@@ -141,7 +141,7 @@ func (j *elasticJob) abort(host string, p *elasticProcess, cause string) {
 	if j.epoch == nil || j.epoch.aborted {
 		return
 	}
-	told := wire.Abort{
+	abort := wire.Abort{
 		Epoch: j.epoch.plan.Epoch,
 		Rank:  -1,
 		Host:  host,
@@ -151,11 +151,11 @@ func (j *elasticJob) abort(host string, p *elasticProcess, cause string) {
 	if p != nil {
 		var m elastic.Member
 		m, concerns = j.memberOf(p)
-		told.Rank = m.Rank
+		abort.Rank = m.Rank
 	}
 	if concerns {
 		j.epoch.aborted = true
-		j.toMembers(wire.TypeAbort, told)
+		j.toMembers(wire.TypeAbort, abort)
 	}
 }
 

@@ -151,10 +151,10 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 // launch makes an agent start the process, or prepare to.
 func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.Host, conn Host) (s *session.Session,
 	err error) {
-	told := j.describe(at, conn, p.born)
+	described := j.describe(at, conn, p.born)
 	if s, err = j.stager.Agent(ctx, conn, session.Identity{
 		Index:  p.serial,
-		Host:   &PlannedHost{Host: at, Ranks: told.Ranks},
+		Host:   &PlannedHost{Host: at, Ranks: described.Ranks},
 		Number: func(int) int { return int(p.rank.Load()) },
 	}); err != nil {
 		return nil, err
@@ -163,8 +163,8 @@ func (j *elasticJob) launch(ctx context.Context, p *elasticProcess, at hostfile.
 		s.Close()
 		return nil, err
 	}
-	j.work.Place(p.host.index, told.Programs)
-	err = s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram}, j.opts.Trace)
+	j.work.Place(p.host.index, described.Programs)
+	err = s.Prepare(ctx, described, session.Helpers{GPU: j.opts.GPUProgram}, j.opts.Trace)
 	chosen, wrong := j.addressesAlone(at.Name, contactOf(s))
 	if err = cmp.Or(err, wrong); err != nil {
 		s.Close()

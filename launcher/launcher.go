@@ -323,9 +323,9 @@ func (j *job) bringWork(ctx context.Context, i int) error {
 // prepare sends the job and waits until the host is ready or refuses.
 func (j *job) prepare(ctx context.Context, i int) error {
 	s := j.sessions[i]
-	told := j.describe(s.Host, s.Conn)
-	j.work.Place(i, told.Programs)
-	err := s.Prepare(ctx, told, session.Helpers{GPU: j.opts.GPUProgram, MPI: j.opts.MPIHelper}, j.opts.Trace)
+	described := j.describe(s.Host, s.Conn)
+	j.work.Place(i, described.Programs)
+	err := s.Prepare(ctx, described, session.Helpers{GPU: j.opts.GPUProgram, MPI: j.opts.MPIHelper}, j.opts.Trace)
 	j.places[i] = s.Ready.Places
 	if err == nil {
 		j.notify(Ready{s.Host.Name})

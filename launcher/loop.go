@@ -310,7 +310,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 	case wire.TypeGet:
 		return wire.Handle(f, func(g wire.Get) error { return s.Get(l.life, l.store, g) })
 	case wire.TypeTell:
-		return s.Told(f)
+		return s.ReceiveTell(f)
 	case wire.TypeSuspended:
 		l.post(reported{s, suspended{}})
 		return nil

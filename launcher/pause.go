@@ -7,15 +7,15 @@ import (
 // Pause is a request to suspend the ranks, as the launcher will be, or to resume them.
 type Pause struct {
 	Suspend bool
-	// Told is closed when all hosts have confirmed that their ranks are suspended. A host may never
-	// confirm.
-	Told chan<- struct{}
+	// Suspended is closed when all hosts have confirmed that their ranks are suspended. A host may
+	// never confirm.
+	Suspended chan<- struct{}
 }
 
 // pausing is a pause in progress.
 type pausing struct {
-	told    chan<- struct{}
-	waiting map[int]bool // indexes of hosts that have not confirmed
+	suspended chan<- struct{}
+	waiting   map[int]bool // indexes of hosts that have not confirmed
 }
 
 // pauseOrResume suspends or resumes all ranks.
@@ -25,7 +25,7 @@ func (l *loop) pauseOrResume(p Pause) {
 		l.toAll(wire.TypeResume, nil)
 		return
 	}
-	l.pause = pausing{p.Told, map[int]bool{}}
+	l.pause = pausing{p.Suspended, map[int]bool{}}
 	for _, s := range l.policy.connected() {
 		if l.policy.expected(s) {
 			l.pause.waiting[s.Index] = true
@@ -38,8 +38,8 @@ func (l *loop) pauseOrResume(p Pause) {
 // without records that no confirmation is expected from a host.
 func (p *pausing) without(host int) {
 	delete(p.waiting, host)
-	if len(p.waiting) == 0 && p.told != nil {
-		close(p.told)
-		p.told = nil
+	if len(p.waiting) == 0 && p.suspended != nil {
+		close(p.suspended)
+		p.suspended = nil
 	}
 }

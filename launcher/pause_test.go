@@ -32,7 +32,7 @@ func TestRunStandsStill(t *testing.T) {
 			time.Sleep(10 * time.Second)
 			began := time.Now()
 			done := make(chan struct{})
-			pauses <- Pause{Suspend: true, Told: done}
+			pauses <- Pause{Suspend: true, Suspended: done}
 			<-done
 			told = time.Since(began)
 			time.Sleep(20 * time.Second)
@@ -57,7 +57,7 @@ func TestPauseOfAHostThatEnds(t *testing.T) {
 	told := make(chan struct{})
 	r, err := runOn(t, []*fake.Machine{serving(leave)}, func(o *Options) {
 		pauses := make(chan Pause, 1)
-		pauses <- Pause{Suspend: true, Told: told}
+		pauses <- Pause{Suspend: true, Suspended: told}
 		o.Pauses = pauses
 	})
 	select {

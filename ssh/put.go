@@ -27,14 +27,14 @@ func (c *Client) Put(ctx context.Context, name string, mode fs.FileMode, r io.Re
 	if err != nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	var told interface {
+	var stated interface {
 		error
 		about() Target
 	}
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &told):
+	case errors.As(err, &stated):
 		return fmt.Errorf("writing %s: %w", name, err)
 	}
 	return fmt.Errorf("%s: writing %s: %w", c.target, name, err)

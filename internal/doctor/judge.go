@@ -22,7 +22,7 @@ const (
 
 // Judge returns the findings, most severe first.
 func Judge(m Measured) []Finding {
-	j := &judge{Measured: m, told: map[processOf]bool{}}
+	j := &judge{Measured: m, reported: map[processOf]bool{}}
 	for _, name := range m.Names {
 		j.host(name, m.Hosts[name])
 	}
@@ -37,7 +37,7 @@ func Judge(m Measured) []Finding {
 type judge struct {
 	Measured
 	findings []Finding
-	told     map[processOf]bool // busy processes that were reported
+	reported map[processOf]bool // busy processes that were reported
 }
 
 type processOf struct {
@@ -132,10 +132,10 @@ func (j *judge) busy(name string, f *Facts) {
 	for _, p := range f.Busy {
 		if p.Started > 0 && f.Machine != "" { // hosts of one machine may see the same process
 			same := processOf{f.Machine, p.PID, p.Started}
-			if j.told[same] {
+			if j.reported[same] {
 				continue
 			}
-			j.told[same] = true
+			j.reported[same] = true
 		}
 		what = append(what, fmt.Sprintf("%s (pid %d, %.0f %%)", p.Name, p.PID, 100*p.CPU))
 		pids = append(pids, fmt.Sprint(p.PID))

@@ -47,7 +47,7 @@ func FindContainer(argv []string) Container {
 
 // runtimeOf returns the runtime of a program, and its subcommand.
 func runtimeOf(name string, args []string) (runtime Runtime, command string) {
-	told := func(commands ...string) bool {
+	runs := func(commands ...string) bool {
 		i := slices.IndexFunc(args, func(a string) bool { return slices.Contains(commands, a) })
 		if i >= 0 {
 			command = args[i]
@@ -58,11 +58,11 @@ func runtimeOf(name string, args []string) (runtime Runtime, command string) {
 	case "singularity", "apptainer", "run-singularity":
 		return Singularity, ""
 	case "docker", "podman", "nerdctl":
-		if told("run", "exec", "create") {
+		if runs("run", "exec", "create") {
 			return Docker, command
 		}
 	case "enroot":
-		if told("start") {
+		if runs("start") {
 			return Enroot, command
 		}
 	case "srun":

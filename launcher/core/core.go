@@ -122,20 +122,20 @@ type hostState struct {
 // Machine is the state of one job from the start of its ranks. It is pure, and not safe for
 // concurrent use.
 type Machine struct {
-	grace    time.Duration
-	allowed  Tolerance
-	hosts    []hostState
-	hostOf   func(rank int) string
-	exits    []Exit
-	victims  victims
-	aborter  int      // rank that requested the abort, or whose leaving led to it; -1: none
-	awaited  int      // rank that ended while others wait for it in MPI, or -1
-	late     *Failure // failure of a rank that did not call MPI_Init in time
-	aborted  bool
-	told     string // cause of the abort
-	reason   StopReason
-	held     time.Duration // end of the stop's wait for the aborter; 0: no wait
-	stopping bool
+	grace      time.Duration
+	allowed    Tolerance
+	hosts      []hostState
+	hostOf     func(rank int) string
+	exits      []Exit
+	victims    victims
+	aborter    int      // rank that requested the abort, or whose leaving led to it; -1: none
+	awaited    int      // rank that ended while others wait for it in MPI, or -1
+	late       *Failure // failure of a rank that did not call MPI_Init in time
+	aborted    bool
+	abortCause string // cause of the abort
+	reason     StopReason
+	held       time.Duration // end of the stop's wait for the aborter; 0: no wait
+	stopping   bool
 	// stopCause is why they are stopped, as far as it was known then; nil: unknown.
 	stopCause *StopCause
 	deadline  time.Duration // end of the wait for hosts, if stopping
@@ -258,9 +258,9 @@ func (c *Machine) abort(a wire.Abort) []Action {
 		return nil
 	}
 	c.aborted = true
-	c.told = a.Cause
+	c.abortCause = a.Cause
 	if a.Rank >= 0 {
-		c.told = fmt.Sprintf("rank %d on %s: %s", a.Rank, a.Host, a.Cause)
+		c.abortCause = fmt.Sprintf("rank %d on %s: %s", a.Rank, a.Host, a.Cause)
 	}
 	return []Action{AbortRanks{Abort: a}}
 }
@@ -361,7 +361,7 @@ func (c *Machine) cause() *Failure {
 				f.Victim = true
 			} else if e.Aborted && e.Rank != c.aborter {
 				f.Victim = true
-				f.Told = prose.Printable(c.told)
+				f.AbortCause = prose.Printable(c.abortCause)
 			} else if e.MPI == MPIAborted {
 				f.Victim = c.leftMPI(e.At)
 			}

@@ -63,13 +63,13 @@ type Failure struct {
 	Lost error
 	// Victim reports that the rank had lost another rank, whose failure is unknown, or was told to
 	// abort.
-	Victim bool
-	Told   string // why the rank was told to abort, or ""
-	At     time.Duration
-	Stderr []string // end of the rank's stderr, a whole traceback if there is one; safe for a terminal
-	Shown  bool     // whether Stderr is among the last lines that were printed
-	Advice string   // next step for a known failure that Stderr reports, or ""
-	Log    string   // the file with its stderr, or else its stdout; "": none
+	Victim     bool
+	AbortCause string // why the rank was told to abort, or ""
+	At         time.Duration
+	Stderr     []string // end of the rank's stderr, a whole traceback if there is one; safe for a terminal
+	Shown      bool     // whether Stderr is among the last lines that were printed
+	Advice     string   // next step for a known failure that Stderr reports, or ""
+	Log        string   // the file with its stderr, or else its stdout; "": none
 
 	Program string // the name of the rank's program, where the job has several
 }

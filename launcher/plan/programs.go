@@ -17,7 +17,7 @@ func Shares(programs []Program) []int {
 // them. ranks are in ascending order; local means that the host is this machine. It is pure.
 func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Rank) {
 	var needed []Program
-	told := make([]Rank, 0, len(ranks))
+	numbered := make([]Rank, 0, len(ranks))
 	next := 0
 	end := 0
 	known := false // whether needed has the program of the current rank
@@ -32,9 +32,9 @@ func ProgramsFor(ranks []Rank, programs []Program, local bool) ([]Program, []Ran
 			known = true
 		}
 		r.Program = len(needed) - 1
-		told = append(told, r)
+		numbered = append(numbered, r)
 	}
-	return needed, told
+	return needed, numbered
 }
 
 // ProgramOf returns the program that a rank runs.

@@ -71,8 +71,8 @@ func (all *errands) Ask(ask wire.Ask) (*Errand, error) {
 // learns of an end later.
 const maxErrands = 32
 
-// Told handles a tell of the agent.
-func (all *errands) Told(f wire.Frame) error {
+// ReceiveTell handles a tell of the agent.
+func (all *errands) ReceiveTell(f wire.Frame) error {
 	what, data, err := f.Tell()
 	if err != nil {
 		return err
@@ -87,10 +87,10 @@ func (all *errands) Told(f wire.Frame) error {
 	case e == nil:
 		return nil // the errand was closed
 	}
-	return e.told(what, data)
+	return e.receive(what, data)
 }
 
-func (e *Errand) told(what wire.Tell, data []byte) error {
+func (e *Errand) receive(what wire.Tell, data []byte) error {
 	if what == wire.TellCredit {
 		n, err := (wire.Frame{Type: wire.TypeCredit, Payload: data}).Credit()
 		if err != nil {

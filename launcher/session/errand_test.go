@@ -40,10 +40,10 @@ func TestEveryTellIsBounded(t *testing.T) {
 		}
 		var err error
 		for n := 0; err == nil && n < 100; n++ {
-			err = s.Told(tellFrame(1, kind, data))
+			err = s.ReceiveTell(tellFrame(1, kind, data))
 		}
 		if kind == wire.TellCredit && err == nil { // which is nothing
-			err = s.Told(tellFrame(1, kind, []byte{0, 0, 0, 1}))
+			err = s.ReceiveTell(tellFrame(1, kind, []byte{0, 0, 0, 1}))
 		}
 		if malformed := new(wire.FormatError); !errors.As(err, &malformed) || len(e.tells) > 5 {
 			t.Errorf("tell %d: %d are kept, %v", kind, len(e.tells), err)
@@ -70,7 +70,7 @@ func TestHostileTells(t *testing.T) {
 		s, _ := newAsked(t)
 		var err error
 		for _, f := range frames {
-			err = errors.Join(err, s.Told(f))
+			err = errors.Join(err, s.ReceiveTell(f))
 		}
 		if malformed := new(wire.FormatError); !errors.As(err, &malformed) {
 			t.Errorf("%s: %v", name, err)
@@ -78,7 +78,7 @@ func TestHostileTells(t *testing.T) {
 	}
 	s, e := newAsked(t)
 	e.Close()
-	check.OK(t, s.Told(tellFrame(1, wire.TellOut, []byte("late"))))
+	check.OK(t, s.ReceiveTell(tellFrame(1, wire.TellOut, []byte("late"))))
 }
 
 func manyTells(n, size int) (frames []wire.Frame) {
@@ -91,14 +91,14 @@ func manyTells(n, size int) (frames []wire.Frame) {
 func TestErrandResult(t *testing.T) {
 	s, e := newAsked(t)
 	for range 100 { // more than the window, since what is read returns credit
-		must.OK(t, s.Told(tellFrame(1, wire.TellOut, make([]byte, 10<<10))))
+		must.OK(t, s.ReceiveTell(tellFrame(1, wire.TellOut, make([]byte, 10<<10))))
 		if what, data, err := e.Next(t.Context()); what != wire.TellOut || len(data) != 10<<10 || err != nil {
 			t.Fatal(what, err)
 		}
 	}
 	for _, f := range []wire.Frame{tellFrame(1, wire.TellOut, []byte("out")), tellFrame(1, wire.TellErr, []byte("err")),
 		tellFrame(1, wire.TellEnd, []byte(`{"code":7,"error":"bad\u001b[31m"}`))} {
-		must.OK(t, s.Told(f))
+		must.OK(t, s.ReceiveTell(f))
 	}
 	out, err := e.Result(t.Context(), 10)
 	if string(out) != "out" || err == nil || !strings.HasPrefix(err.Error(), "f1: bad") ||

@@ -33,9 +33,9 @@ const (
 func gpuSources(root fs.FS) gpu.Sources {
 	helper := ""
 	if own, err := os.Executable(); err == nil {
-		if beside := filepath.Join(filepath.Dir(own), gpuProgram); unix.Access(beside, unix.X_OK) == nil &&
-			trust.Check(beside) == nil {
-			helper = beside
+		if installed := filepath.Join(filepath.Dir(own), gpuProgram); unix.Access(installed, unix.X_OK) == nil &&
+			trust.Check(installed) == nil {
+			helper = installed
 		}
 	}
 	from := gpu.Machine(helper)

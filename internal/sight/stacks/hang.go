@@ -30,10 +30,10 @@ func (p *Pulse) Add(s *recorder.Snapshot) {
 type Watch struct {
 	Limit time.Duration
 
-	last  map[int]Pulse
-	at    time.Time // time of last
-	quiet time.Time // start of the time without progress
-	told  bool      // whether this hang was reported
+	last     map[int]Pulse
+	at       time.Time // time of last
+	quiet    time.Time // start of the time without progress
+	reported bool      // whether this hang was reported
 }
 
 // idle is the part of a processor's time below which a rank counts as idle: runtimes wake up now
@@ -57,10 +57,10 @@ func (w *Watch) Sample(now time.Time, pulses []Pulse, printed time.Time) (hangs 
 	w.at = now
 	if progress || printed.After(w.quiet) || busy && !waits || len(pulses) == 0 {
 		w.quiet = now
-		w.told = false
+		w.reported = false
 		return false
 	}
-	hangs = !w.told && now.Sub(w.quiet) >= w.Limit
-	w.told = w.told || hangs
+	hangs = !w.reported && now.Sub(w.quiet) >= w.Limit
+	w.reported = w.reported || hangs
 	return hangs
 }

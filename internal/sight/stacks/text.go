@@ -81,7 +81,7 @@ const maxWaits = 6
 // waits formats which ranks wait for which, and the last calls of the missing ranks.
 func (v View) waits(ranks []Rank) (lines []string) {
 	all := Waits(ranks, v.Size)
-	told := map[int]bool{}
+	shown := map[int]bool{}
 	for _, w := range all[:min(len(all), maxWaits)] {
 		verb := "have"
 		if len(w.Missing) == 1 {
@@ -99,10 +99,10 @@ func (v View) waits(ranks []Rank) (lines []string) {
 		lines = append(lines, fmt.Sprintf("%s %s %s: %s %s", Names(w.Missing), verb, what, Names(w.Waiting),
 			waitFor(w)))
 		for _, missing := range w.Missing[:min(len(w.Missing), 4)] {
-			if told[missing] {
+			if shown[missing] {
 				continue
 			}
-			told[missing] = true
+			shown[missing] = true
 			i := slices.IndexFunc(ranks, func(r Rank) bool { return r.Rank == missing })
 			lines = append(lines, "  "+whereabouts(&ranks[i]))
 		}

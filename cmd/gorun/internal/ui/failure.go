@@ -133,8 +133,8 @@ func failureHint(f launcher.Failure) string {
 		return fmt.Sprintf("dmesg on %s shows whether it crashed or the kernel killed it", f.Host)
 	case f.Lost != nil:
 		return fmt.Sprintf("check that %s is up and reachable; its ranks end by themselves without a launcher", f.Host)
-	case f.Told != "":
-		return "it was notified before that the job cannot continue: " + f.Told
+	case f.AbortCause != "":
+		return "it was notified before that the job cannot continue: " + f.AbortCause
 	case f.Victim:
 		return "it had already lost its connection to another rank"
 	case e.Failed != "":

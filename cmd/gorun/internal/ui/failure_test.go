@@ -93,7 +93,7 @@ func TestFailureTexts(t *testing.T) {
 		{"a victim", 4, launcher.Exit{Code: 1}, func(f *launcher.Failure) { f.Victim = true }},
 		{"told to abort", 4, launcher.Exit{Code: 1, Aborted: true}, func(f *launcher.Failure) {
 			f.Victim = true
-			f.Told = "rank 2 on f2: rank 0 lost it: reset"
+			f.AbortCause = "rank 2 on f2: rank 0 lost it: reset"
 		}},
 		{"a host", 4, launcher.Exit{}, func(f *launcher.Failure) {
 			f.Rank = -1

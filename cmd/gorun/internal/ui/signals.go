@@ -183,7 +183,7 @@ func (w *Requests) suspend() {
 	signal.Notify(continued, syscall.SIGCONT)
 	defer signal.Stop(continued)
 	confirmed := make(chan struct{})
-	if w.pause(launcher.Pause{Suspend: true, Told: confirmed}) {
+	if w.pause(launcher.Pause{Suspend: true, Suspended: confirmed}) {
 		select {
 		case <-confirmed:
 		case <-time.After(pauseTimeout):

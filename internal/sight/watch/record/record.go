@@ -110,15 +110,15 @@ type Recorder struct {
 	dir    string
 	failed func(error)
 
-	mu      sync.Mutex
-	run     Run
-	samples *os.File
-	zip     *gzip.Writer
-	wrote   int64
-	events  *os.File
-	told    int64
-	names   []string
-	broken  bool
+	mu         sync.Mutex
+	run        Run
+	samples    *os.File
+	zip        *gzip.Writer
+	wrote      int64
+	events     *os.File
+	eventBytes int64
+	names      []string
+	broken     bool
 }
 
 // Create begins to record in a folder, which it makes. A folder with another record is refused.
@@ -277,10 +277,10 @@ func (r *Recorder) Event(e Event) {
 	defer r.mu.Unlock()
 	e.Stacks = strings.ToValidUTF8(e.Stacks[:min(len(e.Stacks), MaxStacks)], "")
 	line, err := json.Marshal(e)
-	if err != nil || r.broken || r.told+int64(len(line)) > maxEvents {
+	if err != nil || r.broken || r.eventBytes+int64(len(line)) > maxEvents {
 		return
 	}
-	r.told += int64(len(line)) + 1
+	r.eventBytes += int64(len(line)) + 1
 	_, err = r.events.Write(append(line, '\n'))
 	r.fail(err)
 }

@@ -53,7 +53,7 @@ type Finder struct {
 	pids   map[int]int // process IDs by rank
 	basis  Basis
 	recent []point
-	told   map[int]Finding // ranks that are slow now
+	slow   map[int]Finding // ranks that are slow now
 	ever   bool            // whether one was ever found
 
 	sums  map[int]float64 // sums over all points, by rank
@@ -76,7 +76,7 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 	for _, r := range s.Ranks {
 		if basis == "" {
 			f.recent = nil
-			f.told = map[int]Finding{} // those that are left wait for another reason
+			f.slow = map[int]Finding{} // those that are left wait for another reason
 			return nil
 		}
 		p.values[r.Rank] = value(r, basis)
@@ -87,7 +87,7 @@ func (f *Finder) Add(s watch.Sample) []Finding {
 		*f = Finder{
 			pids:  pids,
 			basis: basis,
-			told:  map[int]Finding{},
+			slow:  map[int]Finding{},
 			sums:  map[int]float64{},
 		} // other processes, such as those of another epoch
 	}
@@ -171,15 +171,15 @@ func (f *Finder) news(hosts map[int]string) (all []Finding) {
 		}
 	}
 	for rank, cost := range costs(sums, len(f.recent)-1, f.basis) {
-		_, known := f.told[rank]
+		_, known := f.slow[rank]
 		found := Finding{rank, hosts[rank], cost, f.basis}
 		switch {
 		case cost < Threshold/2:
-			delete(f.told, rank)
+			delete(f.slow, rank)
 		case known:
-			f.told[rank] = found
+			f.slow[rank] = found
 		case cost >= Threshold:
-			f.told[rank] = found
+			f.slow[rank] = found
 			f.ever = true
 			all = append(all, found)
 		}
@@ -188,7 +188,7 @@ func (f *Finder) news(hosts map[int]string) (all []Finding) {
 }
 
 // Now returns the ranks that are stragglers now, the most costly one first.
-func (f *Finder) Now() []Finding { return byCost(slices.Collect(maps.Values(f.told))) }
+func (f *Finder) Now() []Finding { return byCost(slices.Collect(maps.Values(f.slow))) }
 
 func byCost(all []Finding) []Finding {
 	slices.SortFunc(all, func(a, b Finding) int {
