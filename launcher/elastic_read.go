@@ -56,33 +56,33 @@ func (j *elasticJob) connected() (all []*session.Session) {
 func (j *elasticJob) expected(s *session.Session) bool { return !j.serial(s.Index).exited }
 
 // check accepts every message: validity depends on the epoch, which the loop checks.
-func (j *elasticJob) check(*session.Session, any) error { return nil }
+func (j *elasticJob) check(*session.Session, report) error { return nil }
 
 // reported handles a message of a process or its agent.
-func (j *elasticJob) reported(p *elasticProcess, message any) {
+func (j *elasticJob) reported(p *elasticProcess, message report) {
 	if j.fenced(p) {
 		return
 	}
 	switch m := message.(type) {
-	case Exit:
+	case exited:
 		j.pause.without(p.serial)
-		j.exit(p, m)
-	case *wire.Park:
-		if m.Left == 0 {
+		j.exit(p, m.exit)
+	case sent[wire.Park]:
+		if m.body.Left == 0 {
 			j.step(elastic.Ready{Process: p.name})
 		} else {
-			j.step(elastic.Parked{Process: p.name, Left: m.Left})
+			j.step(elastic.Parked{Process: p.name, Left: m.body.Left})
 		}
-	case *wire.Joined:
-		j.step(elastic.Joined{Process: p.name, Epoch: m.Epoch})
-	case *wire.Lost:
-		j.connectionLost(p, *m)
-	case *allDone:
+	case sent[wire.Joined]:
+		j.step(elastic.Joined{Process: p.name, Epoch: m.body.Epoch})
+	case sent[wire.Lost]:
+		j.connectionLost(p, *m.body)
+	case allDone:
 		j.end.Unkillable = append(j.end.Unkillable, m.left...)
-	case *wire.Failing:
-		p.failing = session.ExplainFailing(*m)
-	case *wire.Fence:
-		if err := j.fence(p, *m); err != nil && p.session != nil {
+	case sent[wire.Failing]:
+		p.failing = session.ExplainFailing(*m.body)
+	case sent[wire.Fence]:
+		if err := j.fence(p, *m.body); err != nil && p.session != nil {
 			j.hostLost(p.name.Host, err)
 		}
 	}

@@ -58,7 +58,7 @@ type policy interface {
 	expected(*session.Session) bool // the session still has messages to send
 
 	// check reports whether the host may send a message. It is safe for concurrent use.
-	check(s *session.Session, message any) error
+	check(s *session.Session, message report) error
 }
 
 // event is an input of the loop.
@@ -67,10 +67,9 @@ type event interface{ loopEvent() }
 var errOver = errors.New("the job is over")
 
 type (
-	// reported is a report of an agent: an Exit, suspended, allDone or a message of package wire.
-	reported struct {
+	reported struct { // an agent has reported something
 		from    *session.Session
-		message any
+		message report
 	}
 	agentHung struct { // a connected agent was silent for too long
 		session *session.Session
@@ -83,11 +82,26 @@ func (reported) loopEvent()     {}
 func (agentHung) loopEvent()    {}
 func (launcherWoke) loopEvent() {}
 
-// Messages of [reported] beside those of package wire.
+// report is what an agent reports: one of the following types.
+type report interface{ agentReport() }
+
 type (
+	exited    struct{ exit Exit }         // a rank has ended
 	suspended struct{}                    // the host's ranks are suspended
 	allDone   struct{ left []Unkillable } // the host's ranks have ended and are swept up
+
+	// sent is a message of package wire.
+	sent[M sendable] struct{ body *M }
+
+	sendable interface {
+		wire.Lost | wire.Entered | wire.Fence | wire.Failing | wire.SpawnRequest | wire.Park | wire.Joined
+	}
 )
+
+func (exited) agentReport()    {}
+func (suspended) agentReport() {}
+func (allDone) agentReport()   {}
+func (sent[M]) agentReport()   {}
 
 func newLoop(opts Options) (*loop, error) {
 	l := &loop{
@@ -290,7 +304,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 				return err
 			}
 			e.At = session.Clamp(s.ToLauncher(e.At, l.clock()), l.started, l.clock())
-			l.post(reported{s, core.ExitOf(e)})
+			l.post(reported{s, exited{core.ExitOf(e)}})
 			return nil
 		})
 	case wire.TypeNote:
@@ -339,7 +353,7 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 				return err
 			}
 		}
-		l.post(reported{s, &allDone{unkillableOn(s.Host.Name, d.Unkillable)}})
+		l.post(reported{s, allDone{unkillableOn(s.Host.Name, d.Unkillable)}})
 		return nil
 	}
 	return unexpected(f.Type)
@@ -350,11 +364,12 @@ func unexpected(t wire.Type) error {
 }
 
 // forward passes a message to the loop if the policy's check accepts it.
-func forward[T any](l *loop, s *session.Session, f wire.Frame) error {
-	return wire.Handle(f, func(message T) error {
-		err := l.policy.check(s, &message)
+func forward[M sendable](l *loop, s *session.Session, f wire.Frame) error {
+	return wire.Handle(f, func(body M) error {
+		message := sent[M]{&body}
+		err := l.policy.check(s, message)
 		if err == nil {
-			l.post(reported{s, &message})
+			l.post(reported{s, message})
 		}
 		return err
 	})

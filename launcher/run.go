@@ -68,29 +68,19 @@ func (j *job) reported(r reported) {
 	host := r.from.Index
 	name := r.from.Host.Name
 	switch m := r.message.(type) {
-	case Exit:
-		if m.Stopped {
-			m.Cause = j.core.StopCause()
-		}
-		j.notify(Exited{name, m})
-		j.opts.Trace("rank %d %s", m.Rank, m.Describe())
-		j.fences.RankEnded(m.Rank)
-		if stuck := j.fences.Stuck(); stuck != nil && j.core.GoesOn(m) {
-			j.apply(*stuck)
-		}
-		j.apply(core.RankExited{Host: host, Exit: m})
-		j.spawned.ended(host, m.Rank)
-	case *wire.SpawnRequest:
-		j.spawned.request(r.from, *m)
-	case *wire.Lost:
-		j.apply(core.RankLost{Lost: *m})
-	case *wire.Entered:
-		j.startup.Entered(m.Ranks, j.clock())
-	case *wire.Fence:
-		j.fence(host, *m)
-	case *wire.Failing:
-		j.apply(core.HostFailing{Host: host, Err: session.ExplainFailing(*m)})
-	case *allDone:
+	case exited:
+		j.exited(r.from, m.exit)
+	case sent[wire.SpawnRequest]:
+		j.spawned.request(r.from, *m.body)
+	case sent[wire.Lost]:
+		j.apply(core.RankLost{Lost: *m.body})
+	case sent[wire.Entered]:
+		j.startup.Entered(m.body.Ranks, j.clock())
+	case sent[wire.Fence]:
+		j.fence(host, *m.body)
+	case sent[wire.Failing]:
+		j.apply(core.HostFailing{Host: host, Err: session.ExplainFailing(*m.body)})
+	case allDone:
 		j.pause.without(host)
 		j.apply(core.HostDone{Host: host, Left: m.left})
 		if rank := j.spawned.left(host); rank >= 0 && !j.core.Stopping() {
@@ -98,6 +88,21 @@ func (j *job) reported(r reported) {
 				"ranks of %s had ended", rank, name)})
 		}
 	}
+}
+
+// exited handles the end of a rank.
+func (j *job) exited(from *session.Session, e Exit) {
+	if e.Stopped {
+		e.Cause = j.core.StopCause()
+	}
+	j.notify(Exited{from.Host.Name, e})
+	j.opts.Trace("rank %d %s", e.Rank, e.Describe())
+	j.fences.RankEnded(e.Rank)
+	if stuck := j.fences.Stuck(); stuck != nil && j.core.GoesOn(e) {
+		j.apply(*stuck)
+	}
+	j.apply(core.RankExited{Host: from.Index, Exit: e})
+	j.spawned.ended(from.Index, e.Rank)
 }
 
 // fence records a host's values, and sends all values to all hosts when they are complete.
@@ -175,19 +180,19 @@ func (j *job) expected(s *session.Session) bool { return !j.core.Settled(s.Index
 
 // check validates a message against the whole job: a host may speak only for its own ranks, about
 // ranks that exist.
-func (j *job) check(s *session.Session, message any) error {
+func (j *job) check(s *session.Session, message report) error {
 	switch m := message.(type) {
-	case *wire.Lost:
-		return s.CheckLost(m, j.plan.Size)
-	case *wire.Entered:
-		return s.CheckEntered(m)
-	case *wire.SpawnRequest:
-		return s.CheckSpawn(m)
-	case *wire.Fence:
-		return session.CheckFence(*m, s.Owns)
-	case *wire.Park:
+	case sent[wire.Lost]:
+		return s.CheckLost(m.body, j.plan.Size)
+	case sent[wire.Entered]:
+		return s.CheckEntered(m.body)
+	case sent[wire.SpawnRequest]:
+		return s.CheckSpawn(m.body)
+	case sent[wire.Fence]:
+		return session.CheckFence(*m.body, s.Owns)
+	case sent[wire.Park]:
 		return unexpected(wire.TypePark)
-	case *wire.Joined:
+	case sent[wire.Joined]:
 		return unexpected(wire.TypeJoined)
 	}
 	return nil
