@@ -69,10 +69,7 @@ type Job struct {
 	Grace   time.Duration
 	Binding Binding
 	GPUs    GPUs
-	Encrypt bool `json:",omitempty"` // whether ranks encrypt the data that they send over networks
-	// AllNetworks makes ring send over all networks that join two hosts, unless the environment
-	// says otherwise.
-	AllNetworks bool `json:",omitempty"`
+	Networks
 	// Launcher is srun or flux if the ranks get that launcher's variables for them too.
 	Launcher string `json:",omitempty"`
 	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file
@@ -90,6 +87,14 @@ type Job struct {
 	SSH bool `json:",omitempty"`
 	// Elastic is set for a process of an elastic job, which is the job's only rank here.
 	Elastic *Elastic `json:",omitempty"`
+}
+
+// Networks is how ranks use networks.
+type Networks struct {
+	Encrypt bool `json:",omitempty"` // whether ranks encrypt the data that they send over networks
+	// AllNetworks makes ring send over all networks that join two hosts, unless the environment
+	// says otherwise.
+	AllNetworks bool `json:",omitempty"`
 }
 
 // MPI is how ranks of MPI programs find each other.

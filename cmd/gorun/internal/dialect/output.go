@@ -93,12 +93,12 @@ func (t *translator) byMPI(typed, _ string) error {
 
 // emitRole emits what torchrun's --tee puts before lines.
 func (t *translator) emitRole() {
-	if !t.teed.any() || t.Typed["prefix"] != "" {
+	if !t.logs.teed.any() || t.Typed["prefix"] != "" {
 		return
 	}
-	role := strings.ReplaceAll(cmp.Or(t.role, "default"), "%", "%%")
-	text := cmp.Or(t.template, "[${role_name}${local_rank}]:")
-	t.emit("prefix", t.teeTyped, strings.NewReplacer("%", "%%", "${role_name}", role, "${local_rank}", "%l",
+	role := strings.ReplaceAll(cmp.Or(t.logs.role, "default"), "%", "%%")
+	text := cmp.Or(t.logs.template, "[${role_name}${local_rank}]:")
+	t.emit("prefix", t.logs.teeTyped, strings.NewReplacer("%", "%%", "${role_name}", role, "${local_rank}", "%l",
 		"${rank}", "%r", "${hostname}", "%h").Replace(text))
 }
 
@@ -207,16 +207,16 @@ func (r redirection) of(rank int) streams {
 }
 
 func (t *translator) redirects(typed, text string) error {
-	return t.redirect(typed, text, &t.redirected)
+	return t.redirect(typed, text, &t.logs.redirected)
 }
 func (t *translator) tee(typed, text string) error {
-	t.teeTyped = typed
-	return t.redirect(typed, text, &t.teed)
+	t.logs.teeTyped = typed
+	return t.redirect(typed, text, &t.logs.teed)
 }
 
 // named reads torchrun's --role, linePrefix its --log-line-prefix-template.
-func (t *translator) named(_, text string) error      { t.role = text; return nil }
-func (t *translator) linePrefix(_, text string) error { t.template = text; return nil }
+func (t *translator) named(_, text string) error      { t.logs.role = text; return nil }
+func (t *translator) linePrefix(_, text string) error { t.logs.template = text; return nil }
 
 // redirect translates torchrun's --redirects and --tee: 0 none, 1 stdout, 2 stderr, 3 both, or a
 // map of local ranks to these. Redirected output goes to files only, unless it is in --tee.
@@ -235,15 +235,15 @@ func (t *translator) redirect(typed, text string, to *redirection) error {
 
 // hidden returns the streams in --redirects but not in --tee, in the form of --hide.
 func (t *translator) hidden() string {
-	if t.redirected.byRank == nil && t.teed.byRank == nil {
-		return (t.redirected.all &^ t.teed.all).String()
+	if t.logs.redirected.byRank == nil && t.logs.teed.byRank == nil {
+		return (t.logs.redirected.all &^ t.logs.teed.all).String()
 	}
-	ranks := slices.Sorted(maps.Keys(t.redirected.byRank))
-	others := t.redirected.all
-	if t.redirected.byRank != nil {
+	ranks := slices.Sorted(maps.Keys(t.logs.redirected.byRank))
+	others := t.logs.redirected.all
+	if t.logs.redirected.byRank != nil {
 		others = 0
 	}
-	for rank := range t.teed.byRank {
+	for rank := range t.logs.teed.byRank {
 		if !slices.Contains(ranks, rank) {
 			ranks = append(ranks, rank)
 		}
@@ -251,10 +251,10 @@ func (t *translator) hidden() string {
 	slices.Sort(ranks)
 	var items []string
 	for _, rank := range ranks {
-		items = append(items, strconv.Itoa(rank)+":"+(t.redirected.of(rank)&^t.teed.of(rank)).String())
+		items = append(items, strconv.Itoa(rank)+":"+(t.logs.redirected.of(rank)&^t.logs.teed.of(rank)).String())
 	}
-	if t.teed.byRank == nil {
-		others &^= t.teed.all
+	if t.logs.teed.byRank == nil {
+		others &^= t.logs.teed.all
 	}
 	if others != 0 {
 		items = append([]string{others.String()}, items...)

@@ -190,7 +190,7 @@ func (t *translator) bindTo(typed, policy string) error {
 	}
 	if part := partOfHost(word); part != "" {
 		policy = part + strings.TrimPrefix(policy, unit)
-		t.hydraBound = part
+		t.hydra.bound = part
 	}
 	n, err := strconv.Atoi(qualifier)
 	switch {
@@ -214,20 +214,20 @@ func (t *translator) hydraMap(typed, policy string) error {
 		part != "hwthread" {
 		return unsupported("say core, hwthread, socket, numa, l2cache or l3cache", typed+" "+policy)
 	}
-	t.hydraMapped = part
-	t.hydraTyped = typed
+	t.hydra.mapped = part
+	t.hydra.typed = typed
 	return nil
 }
 
 // emitHydraMap deals ranks to units as Hydra does: to the units of -bind-to unless -map-by names
 // others.
 func (t *translator) emitHydraMap() {
-	unit := cmp.Or(t.hydraMapped, t.hydraBound)
-	if t.dialect != Hydra && t.hydraTyped == "" || t.Typed["bind-to"] == "" || t.Typed["map-by"] != "" ||
-		t.hydraBound == "" || unit == t.hydraBound && (unit == "core" || unit == "hwthread") {
+	unit := cmp.Or(t.hydra.mapped, t.hydra.bound)
+	if t.dialect != Hydra && t.hydra.typed == "" || t.Typed["bind-to"] == "" || t.Typed["map-by"] != "" ||
+		t.hydra.bound == "" || unit == t.hydra.bound && (unit == "core" || unit == "hwthread") {
 		return
 	}
-	t.emit("map-by", cmp.Or(t.hydraTyped, t.Typed["bind-to"]), unit)
+	t.emit("map-by", cmp.Or(t.hydra.typed, t.Typed["bind-to"]), unit)
 }
 
 // cpusPerTask translates srun's flag. Slurm's CPUs may be hardware threads; they count for threads

@@ -159,7 +159,7 @@ func (t *translator) finish() error {
 	t.emitThreads()
 	t.emitInstalled()
 	t.emitRole()
-	if t.module && t.noPython {
+	if t.python.module && t.python.without {
 		return usage.Errorf("leave one of them out", "--module runs a module of Python, and --no-python no Python")
 	}
 	if err := t.readConfig(); err != nil {
@@ -224,13 +224,10 @@ type translator struct {
 	typedAs   []string // the words that the user typed, one for each of Args
 	program   []string
 
-	// torchrun's --nnodes, --no-python, --module, --redirects, --tee and --role; deepspeed's
-	// --no_local_rank
-	nodes                         nodeRange
-	noPython, module, noLocalRank bool
-	python                        string // the program of Python; "": python
-	redirected, teed              redirection
-	teeTyped, role, template      string
+	nodes  nodeRange // torchrun's --nnodes
+	python pythonFlags
+	logs   torchLogs
+	hydra  hydraUnits
 
 	// accelerate's --config_file
 	config programFile
@@ -238,12 +235,26 @@ type translator struct {
 	// the prefix of lines that mpirun's --output asks for
 	tag, tagTime string
 
-	// Hydra's -map-by and -bind-to: parts of a host
-	hydraMapped, hydraTyped, hydraBound string
-
 	// mpirun's --use-hwthread-cpus and --prefix DIR
 	countThreads, installed, installedTyped string
 }
+
+// pythonFlags are how torchrun and deepspeed start Python.
+type pythonFlags struct {
+	without     bool // torchrun's --no-python
+	module      bool
+	noLocalRank bool   // deepspeed's --no_local_rank
+	program     string // of Python; "": python
+}
+
+// torchLogs are torchrun's --redirects, --tee and --role.
+type torchLogs struct {
+	redirected, teed         redirection
+	teeTyped, role, template string
+}
+
+// hydraUnits are Hydra's -map-by, as typed and as a part of a host, and -bind-to.
+type hydraUnits struct{ mapped, typed, bound string }
 
 func newTranslator(dialect Dialect, flags *pflag.FlagSet, words table) *translator {
 	return &translator{
@@ -434,30 +445,30 @@ func (t *translator) retract(flag string) {
 
 // pythonModule reads torchrun's --module, withoutPython its --no-python, and withoutLocalRank
 // deepspeed's --no_local_rank.
-func (t *translator) pythonModule(_, _ string) error     { t.module = true; return nil }
-func (t *translator) withoutPython(_, _ string) error    { t.noPython = true; return nil }
-func (t *translator) withoutLocalRank(_, _ string) error { t.noLocalRank = true; return nil }
+func (t *translator) pythonModule(_, _ string) error     { t.python.module = true; return nil }
+func (t *translator) withoutPython(_, _ string) error    { t.python.without = true; return nil }
+func (t *translator) withoutLocalRank(_, _ string) error { t.python.noLocalRank = true; return nil }
 
 // pythonOf reads torchrun's PYTHON_EXEC.
-func (t *translator) pythonOf(_, text string) error { t.python = text; return nil }
+func (t *translator) pythonOf(_, text string) error { t.python.program = text; return nil }
 
 // asProgram returns the program's command line. torchrun, deepspeed and accelerate run scripts with
 // Python; deepspeed gives them the argument --local_rank.
 func (t *translator) asProgram(program []string) []string {
 	flags := []string{"-u"}
-	if t.module {
+	if t.python.module {
 		flags = append(flags, "-m")
 	}
-	isScript := t.module || t.dialect&(Torch|DeepSpeed|Accelerate) != 0 && !t.noPython
+	isScript := t.python.module || t.dialect&(Torch|DeepSpeed|Accelerate) != 0 && !t.python.without
 	switch {
-	case t.dialect == DeepSpeed && !t.noLocalRank:
+	case t.dialect == DeepSpeed && !t.python.noLocalRank:
 		script := `"$0" --local_rank="$LOCAL_RANK" "$@"`
 		if isScript {
 			script = "python " + strings.Join(flags, " ") + " " + script
 		}
 		return slices.Concat([]string{"sh", "-c", "exec " + script}, program)
 	case isScript:
-		return slices.Concat([]string{cmp.Or(t.python, "python")}, flags, program)
+		return slices.Concat([]string{cmp.Or(t.python.program, "python")}, flags, program)
 	}
 	return program
 }
