@@ -8,16 +8,16 @@ import (
 	"github.com/gorun/gorun/launcher/session"
 )
 
-// spawnCoordinator answers the requests of a job's ranks through the sessions with its hosts. It is not
-// safe for concurrent use.
+// spawnCoordinator answers the requests of a job's ranks through the sessions with its hosts. It is
+// not safe for concurrent use.
 type spawnCoordinator struct {
 	placements *plan.Placements
 	sessions   []*session.Session
 	spawned    func(ranks []int)
 }
 
-// newSpawnCoordinator returns the coordinator of a job that is about to start, with the sessions in the
-// order of its hosts. It calls spawned with the numbers of ranks that it has started.
+// newSpawnCoordinator returns the coordinator of a job that is about to start, with the sessions in
+// the order of its hosts. It calls spawned with the numbers of ranks that it has started.
 func newSpawnCoordinator(p plan.Plan, sessions []*session.Session, spawned func(ranks []int)) *spawnCoordinator {
 	return &spawnCoordinator{plan.NewPlacements(p), sessions, spawned}
 }

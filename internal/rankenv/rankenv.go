@@ -146,7 +146,8 @@ func (r Rank) Environ() []string {
 			n(int(r.ElasticTimeout.Seconds())))
 	}
 	if r.Rendezvous.GlooPort != 0 {
-		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1", "HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.Rendezvous.GlooPort))
+		env = append(env, "HOROVOD_GLOO_RENDEZVOUS_ADDR=127.0.0.1",
+			"HOROVOD_GLOO_RENDEZVOUS_PORT="+n(r.Rendezvous.GlooPort))
 	}
 	return env
 }

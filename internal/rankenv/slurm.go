@@ -8,8 +8,8 @@ import (
 // SlurmStep marks the environment of processes that gorun starts by srun.
 const SlurmStep = "GORUN_SLURM_STEP"
 
-// OfSlurmNode reports Slurm variables that describe one node or one step, which do not hold for other
-// ranks.
+// OfSlurmNode reports Slurm variables that describe one node or one step, which do not hold for
+// other ranks.
 func OfSlurmNode(name string) bool {
 	switch name {
 	case "SLURMD_NODENAME", "SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN", "SLURM_CPUS_ON_NODE",

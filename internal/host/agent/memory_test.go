@@ -120,7 +120,8 @@ func TestReadMemory(t *testing.T) {
 	} {
 		maps.Copy(tc.files, proc)
 		r := readMemory(files.Make(t, tc.files))
-		if got := fmt.Sprint(append([]memoryGroup{}, r.Groups...), " ", r.Kills); got != tc.want || r.Total != 24684176<<10 {
+		got := fmt.Sprint(append([]memoryGroup{}, r.Groups...), " ", r.Kills)
+		if got != tc.want || r.Total != 24684176<<10 {
 			t.Errorf("%s: %s of %d, want %s", name, got, r.Total, tc.want)
 		}
 	}

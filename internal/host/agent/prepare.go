@@ -170,7 +170,8 @@ func (p program) rankEnv(r rankenv.Rank) []string {
 	set := map[string]bool{}
 	place := p.seatOf(r.LocalRank)
 	r.GPUs = place.GPUs.Seen
-	r.Rendezvous.MasterAddr = cmp.Or(p.env["MASTER_ADDR"], r.Rendezvous.MasterAddr) // those of the user, for what is made of them
+	// Those of the user, for what is made of them.
+	r.Rendezvous.MasterAddr = cmp.Or(p.env["MASTER_ADDR"], r.Rendezvous.MasterAddr)
 	if port, err := strconv.Atoi(p.env["MASTER_PORT"]); err == nil {
 		r.Rendezvous.MasterPort = port
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// toolStart is how a rank starts otherwise than by its program's words. The zero value changes nothing.
+// toolStart is how a rank starts otherwise than by its program's words. The zero value changes
+// nothing.
 type toolStart struct {
 	Path     string // path of the tool, or ""
 	Argv     []string
@@ -22,9 +23,10 @@ type toolStart struct {
 	Halt     bool
 }
 
-// prepareTools validates the tools of a job and finds their programs on this host. check returns the
-// path of the program that argv begins with, for a rank, or why the rank cannot run argv.
-func prepareTools(job wire.Job, check func(r wire.Rank, argv []string) (path string, err error)) (map[int]toolStart, error) {
+// prepareTools validates the tools of a job and finds their programs on this host. check returns
+// the path of the program that argv begins with, for a rank, or why the rank cannot run argv.
+func prepareTools(job wire.Job, check func(r wire.Rank, argv []string) (path string,
+	err error)) (map[int]toolStart, error) {
 	ranks := map[int]wire.Rank{}
 	starts := map[int]toolStart{}
 	for _, r := range job.Ranks {
@@ -82,9 +84,10 @@ func haltChild(pid int) error {
 // tracePoll is between looks for a debugger.
 const tracePoll = 200 * time.Millisecond
 
-// releaseChild calls resume, which sends SIGCONT, when a debugger has attached to a process that haltChild
-// stopped: the debugger alone decides from then on when the process runs, also after it has
-// detached. pid returns the process while it runs. releaseChild ends with it, or when over is closed.
+// releaseChild calls resume, which sends SIGCONT, when a debugger has attached to a process that
+// haltChild stopped: the debugger alone decides from then on when the process runs, also after it
+// has detached. pid returns the process while it runs. releaseChild ends with it, or when over is
+// closed.
 func releaseChild(over <-chan struct{}, pid func() (pid int, running bool), resume func()) {
 	seen := false
 	for {

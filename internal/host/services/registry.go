@@ -72,7 +72,8 @@ func (r *registry) answer(w wire.World, a spawned) {
 	}
 }
 
-// takeTurn gives each world its turn in the order of the calls: it waits for before, and closes done.
+// takeTurn gives each world its turn in the order of the calls: it waits for before, and closes
+// done.
 func (r *registry) takeTurn() (before <-chan struct{}, done chan<- struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

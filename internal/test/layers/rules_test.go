@@ -279,7 +279,8 @@ func layers() []layer {
 			"internal/test/must"},
 			why: "it starts the built command for the tests of several folders"},
 		{folder: "cmd/gorun/internal/manual", why: leaf},
-		{folder: "cmd/gorun/internal/dialect", may: []string{"internal/files/trust", "internal/prose", "internal/usage"},
+		{folder: "cmd/gorun/internal/dialect",
+			may: []string{"internal/files/trust", "internal/prose", "internal/usage"},
 			why: "it turns words into words, and knows nothing of what our flags do"},
 		{
 			folder: "cmd/gorun",

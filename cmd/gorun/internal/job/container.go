@@ -8,8 +8,8 @@ import (
 	"github.com/gorun/gorun/internal/rankenv"
 )
 
-// containerEnv adds the variables of a Singularity or Apptainer container to env. For a runtime that
-// passes no variables on, it returns a hint with the command to type.
+// containerEnv adds the variables of a Singularity or Apptainer container to env. For a runtime
+// that passes no variables on, it returns a hint with the command to type.
 func containerEnv(program, env, exported []string) (set []string, hint string) {
 	c := rankenv.FindContainer(program)
 	switch {
