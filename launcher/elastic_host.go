@@ -61,7 +61,7 @@ func (j *elasticJob) update(list []hostfile.Host) {
 func (j *elasticJob) connect(ctx context.Context, h *elasticHost, at hostfile.Host) (*connect.Conn, error) {
 	return h.pool.Take(func() (conn Host, err error) {
 		err = j.turns.Do(ctx, func() error {
-			conn, err = j.opts.Dial(ctx, at)
+			conn, err = j.opts.dialLocated(ctx, at)
 			return err
 		})
 		return conn, err
@@ -128,6 +128,7 @@ func networkDied(err error) bool {
 
 // hostLost tells the ranks, the user and the driver that a host is lost.
 func (j *elasticJob) hostLost(name string, err error) {
+	err = j.opts.located(name, err)
 	h := j.host(name)
 	h.losses++
 	h.loss = err

@@ -61,6 +61,9 @@ type Options struct {
 
 	Dial Dialer
 	Exe  Executable
+	// Where says more about a host that fails, such as which machine it is on, or "". nil: nothing
+	// is known.
+	Where func(host string) string
 	// Stdin is the input of the ranks that read it; nil: none. Its Read should return when Run
 	// does.
 	Stdin io.Reader
@@ -300,7 +303,7 @@ func (j *job) launchError(errs []error) error {
 func (j *job) connect(ctx context.Context, i int) (err error) {
 	h := j.plan.Hosts[i].Host
 	j.opts.Trace("%s: connecting", h.Name)
-	if j.hosts[i], err = j.opts.Dial(ctx, h); err == nil {
+	if j.hosts[i], err = j.opts.dialLocated(ctx, h); err == nil {
 		j.notify(Connected{h.Name})
 	}
 	return err

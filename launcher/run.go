@@ -128,6 +128,8 @@ func (j *job) fence(host int, f wire.Fence) {
 // apply passes an event to the core and performs its actions.
 func (j *job) apply(event core.Event) {
 	if e, ok := event.(core.HostLost); ok {
+		e.Err = j.opts.located(j.plan.Hosts[e.Host].Name, e.Err)
+		event = e
 		j.pause.without(e.Host)
 		if !j.core.Settled(e.Host) {
 			j.notify(HostLost{j.plan.Hosts[e.Host].Name, e.Err, j.clock()})

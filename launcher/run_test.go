@@ -310,6 +310,36 @@ func TestRunReportsALostHost(t *testing.T) {
 	}
 }
 
+// A host that is lost, or not reached, is named with what is known about where it is.
+func TestFailedHostIsLocated(t *testing.T) {
+	where := func(host string) string { return map[string]string{"h1": "pod w-1 on node n2"}[host] }
+	life := func(*fake.Agent) error { return fake.ExitStatus(137) }
+	r, err := runOn(t, []*fake.Machine{serving(obey), serving(life)}, func(o *Options) { o.Where = where })
+	const lost = "host h1: the agent was killed or failed (exit code 137) (pod w-1 on node n2)"
+	var ended *AgentEndedError
+	if err != nil || r.Cause == nil || !strings.HasPrefix(r.Cause.String(), lost) || !errors.As(r.Cause.Lost, &ended) {
+		t.Errorf("%v: %v", err, r.Cause)
+	}
+	refused := errors.New("connection refused")
+	_, err = runOn(t, []*fake.Machine{serving(obey), serving(obey)}, func(o *Options) {
+		o.Where = where
+		o.Dial = func(context.Context, hostfile.Host) (Host, error) { return nil, refused }
+	})
+	var failed *LaunchError
+	if !errors.As(err, &failed) {
+		t.Fatalf("%v", err)
+	}
+	for _, h := range failed.Hosts {
+		want := refused.Error()
+		if h.Host == "h1" {
+			want += " (pod w-1 on node n2)"
+		}
+		if h.Err.Error() != want || !errors.Is(h.Err, refused) {
+			t.Errorf("%s: %v", h.Host, h.Err)
+		}
+	}
+}
+
 // An agent that hangs on a live connection is abandoned after core.HungTime, even if it is the last
 // one.
 func TestRunGivesUpAHungAgent(t *testing.T) {

@@ -75,6 +75,9 @@ func newInvocation(argv []string, stdin *os.File, stdout, stderr io.Writer, wait
 	return call
 }
 
+// isPlugin reports whether gorun is a command of kubectl, which then reaches the pods.
+func (call *invocation) isPlugin() bool { return filepath.Base(call.argv[0]) == "kubectl-gorun" }
+
 // parse chooses the command and fills in its options from the command line.
 func (call *invocation) parse() (chosen command, err error) {
 	call.line, err = call.translate()

@@ -41,6 +41,11 @@ job, shows their output, and takes them all down when one fails.`,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: false},
 	}
+	if call.isPlugin() {
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl gorun"}
+		root.Example = `  kubectl gorun --hosts-from-pods app=train python train.py   ranks in the pods with that label
+  kubectl gorun -H worker-0:2,worker-1:2 python train.py      two in each of two pods`
+	}
 	root.Flags().SetInterspersed(false)
 	c.takeJobFlags(root, c, settings.Programs)
 	root.SetOut(call.plain)
@@ -128,6 +133,9 @@ func (j *jobCommand) complete() (command []string, err error) {
 	}
 	if j.flags.Changed("start-timeout") { // unset: no limit before MPI_Init
 		j.o.MPITimeout = j.o.StartTimeout
+	}
+	if j.isPlugin() && j.o.Launcher == "auto" && j.o.RSHAgent == "" {
+		j.o.Launcher = "kubexec"
 	}
 	if err := file.Blame(j.o.Check(j.flags.Changed("np")), typed); err != nil {
 		return nil, err

@@ -66,7 +66,7 @@ func (s *Debouncer) Polled(hosts []hostfile.Host, err error, now time.Duration) 
 		polled.Changed = true
 	default:
 		if s.failures > 0 {
-			polled.Warning = "the discovery script answers again"
+			polled.Warning = "hosts can be asked for again"
 		}
 		s.failures = 0
 		polled.Changed = s.weigh(hosts)

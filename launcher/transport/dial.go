@@ -167,6 +167,12 @@ func (r routes) dial(ctx context.Context, o Options, h hostfile.Host, resolver *
 		return dialSSH(ctx, o, h, config)
 	case r.launcher == "system-ssh":
 		return dialProgram(ctx, systemSSHConfig(r.program, o, h))
+	case r.launcher == "kubexec":
+		config, err := kubexecConfig(r.program, h)
+		if err != nil {
+			return nil, err
+		}
+		return dialProgram(ctx, config)
 	}
 	return dialProgram(ctx, rshConfig(r.program, h))
 }

@@ -12,13 +12,14 @@ import (
 // Options select the transport to hosts and configure it. Their zero values stand for defaults,
 // except for Launcher.
 type Options struct {
-	Launcher   string   // auto, ssh, system-ssh, rsh, srun or local
+	Launcher   string   // auto, ssh, system-ssh, rsh, kubexec, srun or local
 	RSHAgent   string   // programs to reach hosts by, separated by " : "; the first that is installed counts
 	RSHArgs    []string // more arguments for the program, in a shell's words
 	SSHConfig  string   // file, or none
 	SSHPort    int      // port of hosts that name none
 	Identities []string // files of private keys
 	HostKeys   string   // accept-new accepts unknown host keys
+	Namespace  string   // of pods that kubexec reaches; "": the one that kubectl chooses
 	NoKept     bool     // connects to every host, also to those that gorun up keeps
 	// Together starts the agents of a Slurm job's nodes by one step; nil: each has a step of its
 	// own.

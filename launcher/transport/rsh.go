@@ -24,6 +24,8 @@ func findRemoteShell(o Options, look func(string) (string, error)) ([]string, er
 		argv, err = firstAgent(o, look)
 	case "system-ssh":
 		argv, err = systemSSH(look)
+	case "kubexec":
+		argv, err = kubectl(o.Namespace, look)
 	}
 	if argv == nil || err != nil {
 		return nil, err

@@ -85,7 +85,7 @@ func notRun() []struct{ file, command, why string } {
 		{"docs/kubernetes.md", "gorun -np 4 --min-np 2 --slots-per-host 2",
 			"it needs pods; TestElastic has hosts without slots"},
 		{"docs/kubernetes.md", "gorun -H worker-0:2",
-			"it needs pods; TestScripts/remote_shells runs kubexec.sh on hosts of the lab"},
+			"it needs pods; TestKubernetes runs it, and TestScripts/remote_shells with a stand-in for kubectl"},
 		{"docs/mapping.md", "gorun -np 2 -H f1:2 --cpus-per-rank 2", "it needs four cores"},
 		{"examples/kubernetes/README.md", "make build", "TestMain builds the same"},
 		{"examples/kubernetes/README.md", "docker", "it needs docker"},

@@ -1,4 +1,5 @@
-// Package hosts finds the hosts of a run: from flags, hostfiles, schedulers or a discovery script.
+// Package hosts finds the hosts of a run: from flags, hostfiles, schedulers, a discovery script or
+// the pods of a Kubernetes cluster.
 package hosts
 
 import (
@@ -25,6 +26,7 @@ type Selection struct {
 	NP       int    // ranks to start without -np; 0: one per slot
 	Seats    []Seat // places of ranks by a rankfile or --map-by seq; nil: there is neither
 	Source   string
+	Pods     *Pods // where the hosts come from; nil: no pods
 	Warnings []string
 	// Unasked lists the steps to find hosts and slots that a Finder without a count has skipped.
 	// Hosts marked Auto then have an unknown number of slots, shown as 0; without Hosts, all hosts
@@ -108,16 +110,25 @@ func findHosts(o *settings.Options, s Finder) (p Selection, err error) {
 				o.NP == 0}}, Source: "this machine"}
 		}
 	}
-	if err == nil && o.NoLocal {
-		p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(h hostfile.Host) bool {
-			return transport.IsLocal(h, s.Hostname)
-		})
-		if len(p.Hosts) == 0 {
-			err = usage.Errorf("name others with -H or --hostfile",
-				"--no-local: the only host is this machine, from %s", p.Source)
-		}
+	if err != nil {
+		return Selection{}, err
 	}
-	return p, err
+	return s.leaveHere(p, o)
+}
+
+// leaveHere leaves this machine out of p if o has --no-local.
+func (s Finder) leaveHere(p Selection, o *settings.Options) (Selection, error) {
+	if !o.NoLocal {
+		return p, nil
+	}
+	p.Hosts = slices.DeleteFunc(slices.Clone(p.Hosts), func(h hostfile.Host) bool {
+		return transport.IsLocal(h, s.Hostname)
+	})
+	if len(p.Hosts) == 0 {
+		return Selection{}, usage.Errorf("name others with -H or --hostfile",
+			"--no-local: the only host is this machine, from %s", p.Source)
+	}
+	return p, nil
 }
 
 // Defaults returns the hosts that the environment names; none if it names none.

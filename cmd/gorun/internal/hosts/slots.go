@@ -24,6 +24,17 @@ func Find(ctx context.Context, o *settings.Options, s Finder) (Selection, error)
 		return Selection{Source: script, Unasked: []string{"runs " + script}}, nil
 	case o.Elastic.Discovery != "":
 		p, err = discover(ctx, o)
+	case o.Pods != "" && s.count == nil:
+		pods := "pods with the labels " + o.Pods
+		return Selection{Source: pods, Unasked: []string{"lists " + pods}}, nil
+	case o.Pods != "":
+		p, err = s.findPods(ctx, o)
+		if err == nil && o.Hosts != "" {
+			p, err = s.narrow(p, o.Hosts)
+		}
+		if err == nil {
+			p, err = s.leaveHere(p, o)
+		}
 	case o.Rankfile != "":
 		p, err = s.seatRanks(o)
 	case o.MapBy.Sequence:
@@ -58,7 +69,7 @@ func limitRanks(p Selection, o *settings.Options) (Selection, error) {
 	if o.Elastic.MaxNP > 0 {
 		p.NP = min(p.NP, o.Elastic.MaxNP)
 	}
-	if o.Elastic.Discovery != "" { // more hosts may come later
+	if o.HostsChange() { // more hosts may come later
 		p.NP = max(p.NP, o.Elastic.MinNP)
 	}
 	if p.NP < o.Elastic.MinNP {

@@ -85,7 +85,10 @@ func (r *run) elasticRequest() launcher.Elastic {
 		w.ResetLimit = int(e.Restarts)
 		w.Budget = math.MaxInt
 	}
-	if e.Discovery != "" {
+	switch {
+	case r.pods != nil:
+		w.Discover = r.pods.Hosts
+	case e.Discovery != "":
 		ask := e.Discoverer()
 		w.Discover = func(ctx context.Context) ([]hostfile.Host, error) {
 			hosts, err := ask(ctx)

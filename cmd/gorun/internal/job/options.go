@@ -24,7 +24,7 @@ import (
 // launchOptions converts options and environment to the launcher's Options.
 func launchOptions(o *settings.Options, plan launcher.Plan, env environment, io Streams,
 	console *ui.UI) (launcher.Options, error) {
-	tree, err := stagedFolder(o, o.Launcher != "local" && (hasRemoteHost(plan) || o.Elastic.Discovery != ""))
+	tree, err := stagedFolder(o, o.Launcher != "local" && (hasRemoteHost(plan) || o.HostsChange()))
 	if err != nil {
 		return launcher.Options{}, err
 	}

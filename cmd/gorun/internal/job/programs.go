@@ -66,6 +66,9 @@ func override(o *settings.Options, b dialect.Block, typed map[string]string) (pr
 		if typed["host-discovery-script"] == "" {
 			all.Elastic.Discovery = ""
 		}
+		if typed["hosts-from-pods"] == "" {
+			all.Pods = ""
+		}
 	}
 	return p, all.Check(true)
 }
@@ -178,7 +181,8 @@ func sharedHosts(o *settings.Options, programs []program, s hosts.Finder) (*sett
 		return nil, usage.Errorf("leave one of them out",
 			"--rankfile and --map-by seq cannot be combined with programs that have hosts of their own")
 	}
-	if first := programs[0]; first.ownHosts && o.Hosts == "" && o.Hostfile == "" && o.Elastic.Discovery == "" {
+	if first := programs[0]; first.ownHosts && o.Hosts == "" && o.Hostfile == "" && o.Pods == "" &&
+		o.Elastic.Discovery == "" {
 		found, err := s.Defaults()
 		if err != nil {
 			return nil, err

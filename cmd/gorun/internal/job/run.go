@@ -32,6 +32,7 @@ type run struct {
 	console   *ui.UI
 	screen    *ui.Screen // nil without a terminal
 	where     hosts.Selection
+	pods      *hosts.PodWatch // nil: no host is a pod that is followed
 	plan      launcher.Plan
 	env       environment
 	tools     tool.Decision
@@ -148,6 +149,11 @@ func (r *run) launch(ctx context.Context) (int, error) {
 	r.opts.Pauses = requests.Pauses
 	if err := r.follow(ctx, hosts, hang, requests); err != nil {
 		return 0, err
+	}
+	if r.where.Pods != nil {
+		r.pods = r.where.Pods.Watch()
+		defer r.pods.Close()
+		r.opts.Where = r.pods.Where
 	}
 	result, err := r.start(ctx)
 	if result.OpenLine && (!r.o.MergeStderr || sameFile(r.io.Out, r.io.Err)) {

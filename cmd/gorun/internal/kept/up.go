@@ -52,6 +52,10 @@ func find(ctx context.Context, o *settings.Options, again bool) (all []keep.Host
 			"hosts of a discovery script come and go, and are not kept")
 		return nil, []error{err}, nil
 	}
+	if o.Pods != "" {
+		err := usage.Errorf("name the hosts with -H or --hostfile", "pods come and go, and are not kept")
+		return nil, []error{err}, nil
+	}
 	where, err := hosts.Find(ctx, o, hosts.NewFinder(nil))
 	if err != nil {
 		return nil, nil, err

@@ -20,9 +20,9 @@ func (c *Checkup) check(o *Options) error {
 			"=%s: expected quick, default or long", usage.Clipped(c.Level))
 	case c.Exclude && c.Level == "":
 		return faultOf("exclude-bad", "add --check-first", "needs --check-first")
-	case c.Level != "" && o.Elastic.Discovery != "":
+	case c.Level != "" && o.HostsChange():
 		return faultOf("check-first", "examine the hosts before: gorun doctor -H f1,f2",
-			"with --host-discovery-script: hosts that come later are not examined")
+			"with hosts that come and go: those that come later are not examined")
 	case c.Exclude && (o.Rankfile != "" || o.MapBy.Sequence):
 		return faultOf("exclude-bad", "leave one of them out",
 			"with --rankfile or --map-by seq: these say where each rank runs")

@@ -22,8 +22,8 @@ import (
 const maxConfig = 1 << 20
 
 // SetDefaults sets the flags that neither the command line nor a job file has set: first from
-// GORUN_ variables, then from those of other launchers, then from the file of defaults. -H,
-// --hostfile and --host-discovery-script count as one setting.
+// GORUN_ variables, then from those of other launchers, then from the file of defaults. The flags
+// that choose the hosts count as one setting.
 func SetDefaults(flags *pflag.FlagSet, lookup func(string) (string, bool), others []dialect.Default,
 	file settings) error {
 	errs := append(setFromVariables(flags, lookup), setAll(flags, others)...)

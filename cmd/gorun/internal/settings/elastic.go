@@ -22,7 +22,7 @@ import (
 type ElasticOptions struct {
 	MinNP, MaxNP int
 	Discovery    string
-	slotsPerHost count
+	slotsPerHost count // 0: one, or for a pod one for each of its GPUs
 	Resets       resetLimit
 	Restarts     count
 	Spares       count
@@ -36,6 +36,14 @@ func (e *ElasticOptions) Given() bool {
 	return e.MinNP > 0 || e.MaxNP > 0 || e.Discovery != "" || e.Restarts > 0 || e.Spares > 0
 }
 
+// HostsChange reports whether hosts may come and go while the job runs.
+func (o *Options) HostsChange() bool {
+	return o.Elastic.Discovery != "" || o.Pods != "" && o.Elastic.Given()
+}
+
+// SlotsPerHost returns --slots-per-host, or 0 without it.
+func (e *ElasticOptions) SlotsPerHost() int { return int(e.slotsPerHost) }
+
 // checkElastic reports elastic flags that contradict each other or the rest of the options.
 func (o *Options) checkElastic(npSet bool) error {
 	e := &o.Elastic
@@ -48,8 +56,12 @@ func (o *Options) checkElastic(npSet bool) error {
 		return faultOf("np", "", "%d is less than --min-np %d", o.NP, e.MinNP)
 	case npSet && e.MaxNP > 0 && o.NP > e.MaxNP:
 		return faultOf("np", "", "%d is more than --max-np %d", o.NP, e.MaxNP)
-	case e.Discovery != "" && (o.Hosts != "" || o.Hostfile != ""):
-		return faultOf("host-discovery-script", "leave one of them out", "cannot be combined with -H or --hostfile")
+	case e.Discovery != "" && (o.Hosts != "" || o.Hostfile != "" || o.Pods != ""):
+		return faultOf("host-discovery-script", "leave one of them out",
+			"cannot be combined with -H, --hostfile or --hosts-from-pods")
+	case e.Given() && o.Pods != "" && o.Hosts != "":
+		return faultOf("hosts-from-pods", "choose the pods by their labels alone",
+			"cannot be combined with -H in an elastic job")
 	case e.Restarts > 0 && e.Resets.Limit > 0:
 		return faultOf("max-restarts", "leave one of them out", "and --reset-limit cannot be combined")
 	case e.Spares > 0 && (e.Restarts > 0 || e.Horovodrun):
@@ -64,7 +76,7 @@ func (o *Options) checkElastic(npSet bool) error {
 		given bool
 		flag  string
 	}{
-		{o.Nodes > 0, "nodes"}, {o.Ppn.N > 0 && e.Discovery != "" || o.Ppn.onCores(), "ppn"},
+		{o.Nodes > 0, "nodes"}, {o.Ppn.N > 0 && o.HostsChange() || o.Ppn.onCores(), "ppn"},
 		{o.MapBy.Order != 0, "map-by"}, {o.RankBy.Order != 0, "rank-by"}, {o.Rankfile != "", "rankfile"},
 		{o.KeepGoing != 0, "keep-going"}, {o.Summary, "summary"}, {o.ReportBindings, "report-bindings"},
 	} {
@@ -84,7 +96,7 @@ func (e *ElasticOptions) Discoverer() func(context.Context) ([]hostfile.Host, er
 		if err != nil {
 			return nil, cmp.Or(unstartable(e.Discovery, err), err)
 		}
-		return elastic.Parse("what "+e.Discovery+" prints", out, int(e.slotsPerHost))
+		return elastic.Parse("what "+e.Discovery+" prints", out, max(int(e.slotsPerHost), 1))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -29,14 +30,18 @@ type setting struct {
 	line   int
 }
 
+func hostFlags() []string {
+	return []string{"hosts", "hostfile", "host-discovery-script", "hosts-from-pods"}
+}
+
 // choosesHosts reports the flags that choose the hosts.
 func choosesHosts(flag string) bool {
-	return flag == "hosts" || flag == "hostfile" || flag == "host-discovery-script"
+	return slices.Contains(hostFlags(), flag)
 }
 
 // hostsChosen reports whether a flag that chooses the hosts is set.
 func hostsChosen(flags *pflag.FlagSet) bool {
-	return flags.Changed("hosts") || flags.Changed("hostfile") || flags.Changed("host-discovery-script")
+	return slices.ContainsFunc(hostFlags(), flags.Changed)
 }
 
 // Given returns the names of the flags that are set.

@@ -95,7 +95,6 @@ func (o *Options) setDefaults() {
 	o.Hang.On = "report"
 	o.Prefix = "host"
 	o.Color = "auto"
-	o.Elastic.slotsPerHost = 1
 	o.Elastic.Wait = Seconds(10 * time.Minute)
 }
 
@@ -148,6 +147,11 @@ func (o *Options) Groups() []Group {
 				Usage: "hosts and slots: f1:2,f[2-8]:2,^f5 (default: from the scheduler, else this machine)"},
 			{Name: "hostfile", To: &o.Hostfile, Path: always, From: Connects,
 				Usage: "file with a host per line: f1 slots=2; -H selects among them"},
+			{Name: "hosts-from-pods", To: &o.Pods, From: Connects,
+				Usage: "pods of Kubernetes that are ready and have labels such as app=train,role=worker; -H selects " +
+					"among them, and an elastic job follows them"},
+			{Name: "namespace", To: &o.Namespace, From: Connects,
+				Usage: "namespace of pods (default: this pod's, or that of the kubeconfig)"},
 			{Name: "no-local", To: &o.NoLocal, From: Connects, Usage: "leave this machine out of the hosts"},
 			{Name: "no-oversubscribe", To: &o.noOversubscribe, Usage: "refuse more ranks than slots"},
 			{Name: "map-by", To: &o.MapBy, From: Connects,
@@ -176,7 +180,8 @@ func (o *Options) Groups() []Group {
 			{Name: "host-discovery-script", To: &o.Elastic.Discovery, From: Connects,
 				Usage: "elastic job: program that prints the available hosts, one per line: f1:2; runs every 0.75 s"},
 			{Name: "slots-per-host", To: &o.Elastic.slotsPerHost, From: Connects,
-				Usage: "slots of discovered hosts that come without a number"},
+				Usage: "slots of discovered hosts that come without a number, and of pods (default 1, or one for " +
+					"each GPU of a pod)"},
 			{Name: "reset-limit", To: &o.Elastic.Resets,
 				Usage: "elastic job: fail after this many resets: 10, or 10/1h within an hour (default: no limit)"},
 			{Name: "max-restarts", To: &o.Elastic.Restarts,
@@ -289,9 +294,11 @@ func (o *Options) Groups() []Group {
 			{Name: "grace", To: &o.Grace, Usage: "time between SIGTERM and SIGKILL when the job is stopped"},
 		}},
 		{"Connections", []Flag{
-			{Name: "launcher", To: &o.Launcher, Words: []string{"auto", "ssh", "srun", "local"}, From: Connects,
-				Usage: "transport to hosts: ssh, srun, system-ssh (the ssh program), rsh (the --launch-agent " +
-					"program), local (run every host here), or auto (srun in a Slurm job, else ssh)"},
+			{Name: "launcher", To: &o.Launcher, Words: []string{"auto", "ssh", "srun", "kubexec", "local"},
+				From: Connects,
+				Usage: "transport to hosts: ssh, srun, kubexec (kubectl exec, for pods), system-ssh (the ssh " +
+					"program), rsh (the --launch-agent program), local (run every host here), or auto (srun in a " +
+					"Slurm job, else ssh)"},
 			{Name: "launch-agent", To: &o.RSHAgent, From: Connects,
 				Usage: "program that replaces the built-in SSH client, run as PROGRAM ARGS HOST COMMAND"},
 			{Name: "launch-agent-args", To: &o.RSHArgs, From: Connects,

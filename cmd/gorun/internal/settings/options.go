@@ -24,6 +24,7 @@ type Options struct {
 	Nodes           count
 	Hosts           string
 	Hostfile        string
+	Pods            string // label selector
 	noOversubscribe bool
 	placement
 	Elastic ElasticOptions
@@ -100,8 +101,8 @@ func (o *Options) Check(npSet bool) error {
 		return faultOf("np", "give the number of ranks, for example -np 4", "%d: a job has at least 1 rank", o.NP)
 	case o.NP > 1<<20:
 		return faultOf("np", "", "%d: at most %d ranks", o.NP, 1<<20)
-	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "local"}, o.Launcher):
-		return faultOf("launcher", "", "%q: it must be auto, ssh, srun, system-ssh, rsh or local", o.Launcher)
+	case !slices.Contains([]string{"auto", "ssh", "srun", "system-ssh", "rsh", "kubexec", "local"}, o.Launcher):
+		return faultOf("launcher", "", "%q: it must be auto, ssh, srun, system-ssh, rsh, kubexec or local", o.Launcher)
 	case o.HostKeys != "strict" && o.HostKeys != "accept-new":
 		return faultOf("host-keys", "", "%q: it must be strict or accept-new", o.HostKeys)
 	case !slices.Contains([]string{"auto", "always", "never"}, o.Color):
@@ -117,6 +118,9 @@ func (o *Options) Check(npSet bool) error {
 		return faultOf("ssh-port", "", "%d: ports go from 1 to 65535", o.SSHPort)
 	case o.JSON && !o.DryRun:
 		return faultOf("json", "to record the steps of a running job, use --json-events FILE", "requires --dry-run")
+	}
+	if o.Pods != "" && o.Hostfile != "" {
+		return faultOf("hosts-from-pods", "leave one of them out", "cannot be combined with --hostfile")
 	}
 	if err := o.checkElastic(npSet); err != nil {
 		return err

@@ -165,7 +165,7 @@ func (c *control) keys(context.Context) error {
 	token := make([]byte, 16)
 	_, _ = rand.Read(token) // never fails
 	c.token = hex.EncodeToString(token)
-	config := fmt.Sprintf(kubeconfig, controlAddr, c.token)
+	config := fmt.Sprintf(kubeconfig, controlAddr, c.path("apiserver/apiserver.crt"), c.token)
 	return errors.Join(
 		os.WriteFile(c.path("sa.key"), pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
 			Bytes: x509.MarshalPKCS1PrivateKey(key)}), 0o600),

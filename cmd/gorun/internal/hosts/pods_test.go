@@ -1,0 +1,188 @@
+package hosts
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/kube"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+func TestPodNames(t *testing.T) {
+	pod := kube.Pod{Name: "w-0", Host: "w-0.train", IP: "10.1.0.7"}
+	bare := kube.Pod{Name: "w-0", IP: "10.1.0.7"}
+	for _, tc := range []struct {
+		name   string
+		naming podNaming
+		pod    kube.Pod
+		want   string
+	}{
+		{"kubectl", podNaming{namespace: "a", kubexec: true}, pod, "w-0"},
+		{"outside the cluster", podNaming{namespace: "a"}, pod, "10.1.0.7"},
+		{"same namespace", podNaming{namespace: "a", own: "a", hostname: "d"}, pod, "w-0.train"},
+		{"another namespace", podNaming{namespace: "a", own: "b", hostname: "w-0"}, pod, "w-0.train.a"},
+		{"without a service", podNaming{namespace: "a", own: "a", hostname: "d"}, bare, "10.1.0.7"},
+		{"this pod", podNaming{namespace: "a", own: "a", hostname: "w-0"}, pod, "w-0"},
+		{"this pod, by kubectl", podNaming{"a", "a", "w-0", true}, bare, "w-0"},
+	} {
+		if got := tc.naming.of(tc.pod); got != tc.want {
+			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
+		}
+	}
+}
+
+// podServer answers with the lists of pods in turn, and goes on with the last. It returns the
+// kubeconfig for it.
+func podServer(t *testing.T, lists ...string) (kubeconfig string) {
+	t.Helper()
+	var asked atomic.Int32
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/api/v1/namespaces/nowhere":
+			w.WriteHeader(http.StatusNotFound)
+		case r.URL.Query().Get("watch") != "":
+			<-r.Context().Done()
+		default:
+			n := min(int(asked.Add(1)), len(lists))
+			fmt.Fprintf(w, `{"metadata": {"resourceVersion": "1"}, "items": [%s]}`, lists[n-1])
+		}
+	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	kubeconfig = filepath.Join(t.TempDir(), "config")
+	text := fmt.Sprintf(`
+clusters: [{name: c, cluster: {server: "%s", certificate-authority-data: %s}}]
+users: [{name: u, user: {token: secret}}]
+contexts: [{name: x, context: {cluster: c, user: u, namespace: ddp}}]
+current-context: x
+`, s.URL, base64.StdEncoding.EncodeToString(ca))
+	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+// listed is a pod of a list. A pod without a node is not ready.
+func listed(name, node, limits string) string {
+	ready := "False"
+	if node != "" {
+		ready = "True"
+	}
+	return fmt.Sprintf(`{"metadata": {"name": %q, "uid": %[1]q}, "spec": {"nodeName": %q, "containers": [{"resources": `+
+		`{"limits": {%s}}}]}, "status": {"phase": "Running", "podIP": "10.1.0.7", "conditions": [{"type": "Ready", `+
+		`"status": %q, "message": "no answer"}]}}`, name, node, limits, ready)
+}
+
+func TestFindPods(t *testing.T) {
+	both := listed("w-1", "n2", "") + "," + listed("w-0", "n1", `"nvidia.com/gpu": "4"`)
+	half := listed("w-0", "n1", "") + "," + listed("w-1", "", "")
+	const ended = `{"metadata": {"name": "w-0"}, "status": {"phase": "Failed", "reason": "Evicted"}}`
+	for _, tc := range []struct {
+		name       string
+		lists      []string
+		change     func(*settings.Options)
+		want, hint string // hosts, or the error and its hint
+	}{
+		{"slots are GPUs", []string{both}, nil, "w-0:4 w-1:1", ""},
+		{"one of them", []string{both}, func(o *settings.Options) { o.Hosts = "w-0:2" }, "w-0:2", ""},
+		{"ranks for each", []string{both}, func(o *settings.Options) { o.Ppn.N = 3 }, "w-0:3 w-1:3", ""},
+		{"waits for the others", []string{half, both}, nil, "w-0:4 w-1:1", ""},
+		{"an elastic job does not wait", []string{half}, func(o *settings.Options) { o.Elastic.MinNP = 1 },
+			"w-0:1", ""},
+		{"one has ended", []string{both + "," + strings.Replace(ended, "w-0", "w-9", 1)}, nil, "w-0:4 w-1:1", ""},
+		{"not ready", []string{half}, func(o *settings.Options) { o.StartTimeout = settings.Seconds(time.Millisecond) },
+			"w-1: Running: no answer", "kubectl describe pods -n ddp -l 'app=train'"},
+		{"none", []string{""}, nil, "no pod in the namespace ddp has these labels", "--show-labels"},
+		{"ended", []string{ended}, nil, "all of these pods have ended: w-0: Failed: Evicted", "--show-labels"},
+		{"no such namespace", []string{""}, func(o *settings.Options) { o.Namespace = "nowhere" },
+			"there is no namespace nowhere", "kubectl get namespaces"},
+		{"no such pod", []string{both}, func(o *settings.Options) { o.Hosts = "w-3" }, "w-3", "w-0"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, o := settings.NewFlags()
+			o.Pods = "app=train"
+			o.Launcher = "kubexec"
+			if tc.change != nil {
+				tc.change(o)
+			}
+			count := func(context.Context, []hostfile.Host, string) ([]int, error) { return nil, nil }
+			kubeconfig := podServer(t, tc.lists...)
+			finder := Finder{
+				Lookup: func(name string) (string, bool) { return kubeconfig, name == "KUBECONFIG" },
+				count:  count,
+			}
+			p, err := Find(t.Context(), o, finder)
+			var got []string
+			for _, h := range p.Hosts {
+				got = append(got, fmt.Sprintf("%s:%d", h.Name, h.Slots))
+			}
+			switch {
+			case err == nil && strings.Join(got, " ") == tc.want && tc.hint == "":
+			case err != nil && tc.hint != "" && strings.Contains(err.Error(), tc.want) &&
+				strings.Contains(usage.Hint(err), tc.hint):
+			default:
+				t.Errorf("%q, %v (%s), want %q, %q", got, err, usage.Hint(err), tc.want, tc.hint)
+			}
+		})
+	}
+}
+
+// A pod takes part from when it is ready until it has ended, and is found by its host's name.
+func TestPodsStayWhileTheyRun(t *testing.T) {
+	ready := listed("w-0", "n1", "")
+	busy := strings.Replace(ready, `"True"`, `"False"`, 1)
+	later := listed("w-1", "", "")
+	ended := strings.Replace(ready, `"Running"`, `"Failed", "reason": "Evicted"`, 1)
+	kubeconfig := podServer(t, ready)
+	_, o := settings.NewFlags()
+	o.Pods = "app=train"
+	finder := Finder{Lookup: func(name string) (string, bool) { return kubeconfig, name == "KUBECONFIG" }}
+	p, err := finder.findPods(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ list, want, where string }{
+		{ready, "10.1.0.7", "pod w-0 on node n1"},
+		{busy + "," + later, "10.1.0.7", "pod w-0 on node n1: Running: no answer"},
+		{ended, "", "pod w-0 on node n1: Failed: Evicted: no answer"},
+	} {
+		access, err := kube.FindAccess(func(string) (string, bool) { return podServer(t, tc.list), true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := kube.NewClient(access)
+		pods, version, err := client.List(t.Context(), "a=b")
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := p.Pods.Watch()
+		w.watch.Close()
+		w.watch = client.Watch("a=b", pods, version)
+		hosts, err := w.Hosts(t.Context())
+		var got string
+		for _, h := range hosts {
+			got += h.Name
+		}
+		if err != nil || got != tc.want || w.Where("10.1.0.7") != tc.where {
+			t.Errorf("%s\n%q, %v, %q, want %q, %q", tc.list, got, err, w.Where("10.1.0.7"), tc.want, tc.where)
+		}
+		client.Close()
+		w.Close()
+	}
+}

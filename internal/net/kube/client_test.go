@@ -1,0 +1,280 @@
+package kube
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/usage"
+)
+
+func TestListReadsAllPagesInOrder(t *testing.T) {
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
+			t.Errorf("authorization %q", got)
+		}
+		query := r.URL.Query()
+		if r.URL.Path != "/api/v1/namespaces/ddp/pods" || query.Get("labelSelector") != "app=train,role!=driver" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		if query.Get("continue") == "" {
+			list(w, "7", "more", entry("w-10", "a", "5", "True"), entry("w-2", "b", "6", "False"))
+			return
+		}
+		list(w, "8", "", entry("w-1", "c", "7", "True"))
+	})
+	c, err := client(config(t, s, "token: secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	pods, version, err := c.List(t.Context(), "app=train,role!=driver")
+	if err != nil || version != "8" || len(pods) != 3 {
+		t.Fatalf("%+v, version %q, %v", pods, version, err)
+	}
+	names := []string{pods[0].Name, pods[1].Name, pods[2].Name}
+	if !slices.Equal(names, []string{"w-1", "w-2", "w-10"}) {
+		t.Errorf("order %q", names)
+	}
+	want := Pod{
+		Name:  "w-1",
+		Node:  "n2",
+		IP:    "10.1.0.7",
+		Host:  "w-1.train",
+		UID:   "c",
+		Ready: true,
+	}
+	if pods[0] != want {
+		t.Errorf("%+v", pods[0])
+	}
+}
+
+// Errors say what is wrong, and the hint what to type. None of them has the token.
+func TestRefusals(t *testing.T) {
+	claims := base64.RawURLEncoding.EncodeToString([]byte(`{"sub":"system:serviceaccount:ddp:trainer"}`))
+	const token = "eyJhbGciOiJub25lIn0"
+	answer := func(code int, message string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { refuse(w, code, message) }
+	}
+	for _, tc := range []struct {
+		name       string
+		handler    http.HandlerFunc
+		want, hint string
+	}{
+		{"no permission", answer(403, `pods is forbidden: User "system:serviceaccount:ddp:trainer" cannot list`),
+			"(403): pods is forbidden", "--verb=list,watch --resource=pods && kubectl create rolebinding gorun-pods " +
+				"-n ddp --role=gorun-pods --serviceaccount=ddp:trainer"},
+		{"expired", answer(401, "Unauthorized"), "(401): Unauthorized", "kubectl get pods -n ddp"},
+		{"bad selector", answer(400, "unable to parse requirement"), "(400): unable", "app=train"},
+		{"control characters", answer(500, "a\x1b[31mb\nc"), "(500): a?[31mb; c", "kubectl get pods"},
+		{"a page", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") },
+			"does not answer as Kubernetes does", ""},
+		{"a flood", func(w http.ResponseWriter, _ *http.Request) {
+			for piece := make([]byte, 1<<20); ; {
+				if _, err := w.Write(piece); err != nil {
+					return
+				}
+			}
+		}, "more than 16777216 bytes", ""},
+		{"another name", func(w http.ResponseWriter, _ *http.Request) {
+			list(w, "1", "", entry("-x", "a", "1", "True"))
+		}, `names a pod "-x"`, ""},
+		{"without end", func(w http.ResponseWriter, _ *http.Request) {
+			all := make([]any, pageSize)
+			for i := range all {
+				all[i] = entry("w", "a", "1", "True")
+			}
+			list(w, "1", "more", all...)
+		}, "matches more than 10000 pods", "narrow"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := server(t, tc.handler)
+			c, err := client(config(t, s, "token: "+token+"."+claims+".x"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			_, _, err = c.List(t.Context(), "a=b")
+			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(usage.Hint(err), tc.hint) {
+				t.Errorf("%v\nhint %s", err, usage.Hint(err))
+			}
+			if strings.Contains(err.Error()+usage.Hint(err), token) {
+				t.Errorf("the token is shown: %v", err)
+			}
+		})
+	}
+}
+
+// A token goes to no server but the one that is named, and that has shown its certificate.
+func TestTokenStays(t *testing.T) {
+	elsewhere := server(t, func(_ http.ResponseWriter, r *http.Request) {
+		t.Errorf("another server is asked, with %q", r.Header.Get("Authorization"))
+	})
+	redirects := server(t, func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+	})
+	c, err := client(config(t, redirects, "token: secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, _, err := c.List(t.Context(), "a=b"); err == nil || !strings.Contains(err.Error(), "(307)") {
+		t.Errorf("redirected: %v", err)
+	}
+	plain := httptest.NewServer(elsewhere.Config.Handler)
+	defer plain.Close()
+	for name, change := range map[string]func(string) string{
+		"another authority": func(text string) string {
+			return strings.Replace(text, redirects.URL, elsewhere.URL+"/x", 1)
+		},
+		"no check": func(text string) string {
+			return strings.Replace(text, "certificate-authority-data:", "insecure-skip-tls-verify: true, x:", 1)
+		},
+		"no encryption": func(text string) string { return strings.Replace(text, redirects.URL, plain.URL, 1) },
+		"own authority missing": func(text string) string {
+			return strings.Replace(text, "certificate-authority-data:", "x:", 1)
+		},
+	} {
+		file := config(t, redirects, "token: secret")
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		changed := change(string(text))
+		if name == "another authority" { // the system's authorities, which have not signed this one
+			changed = strings.Replace(changed, "certificate-authority-data:", "x:", 1)
+		}
+		file = write(t, t.TempDir(), "config", changed)
+		c, err := client(file)
+		if err == nil {
+			_, _, err = c.List(t.Context(), "a=b")
+			c.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), "certificate") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestServerIsAway(t *testing.T) {
+	s := server(t, nil)
+	c, err := client(config(t, s, "token: secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	_, _, err = c.List(t.Context(), "a=b")
+	if err == nil || !strings.Contains(err.Error(), "does not answer: dial tcp") ||
+		!strings.Contains(usage.Hint(err), "kubectl get --raw /readyz") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestMissingNamespace(t *testing.T) {
+	for code, has := range map[int]bool{404: false, 403: true, 200: true} {
+		s := server(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/api/v1/namespaces/ddp" {
+				t.Errorf("asked for %s", r.URL)
+			}
+			refuse(w, code, "")
+		})
+		c, err := client(config(t, s, "token: secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.HasNamespace(t.Context()); got != has {
+			t.Errorf("%d: %v", code, got)
+		}
+		c.Close()
+	}
+}
+
+func TestAccess(t *testing.T) {
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Get("Authorization"); got != "Bearer secret" {
+			refuse(w, 401, got)
+			return
+		}
+		list(w, "1", "", entry("w-0", "a", "1", "True"))
+	})
+	dir := t.TempDir()
+	write(t, dir, "token", "secret\n")
+	program := filepath.Join(dir, "login")
+	const script = `#!/bin/sh
+case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token": "'"$1$REST"'"}}';; esac
+`
+	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	open := config(t, s, "token: secret")
+	if err := os.Chmod(open, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	silent := strings.ReplaceAll(program, "login", "silent")
+	if err := os.WriteFile(silent, []byte("#!/bin/sh\necho no token >&2; exit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	ok := config(t, s, "token: secret")
+	for _, tc := range []struct{ name, files, want string }{
+		{"token", ok, ""},
+		{"file of a token", config(t, s, "tokenFile: "+filepath.Join(dir, "token")), ""},
+		{"program", config(t, s, fmt.Sprintf("exec: {command: %s, args: [sec], env: [{name: REST, value: ret}], "+
+			"apiVersion: client.authentication.k8s.io/v1}", program)), ""},
+		{"program that fails", config(t, s, "exec: {command: "+silent+"}"),
+			"get a token from " + silent + ": exit status 3"},
+		{"first file has all", ok + ":" + filepath.Join(dir, "missing"), ""},
+		{"split", write(t, dir, "first", "current-context: at") + ":" + ok, ""},
+		{"no context", write(t, dir, "second", "current-context: b") + ":" + ok, `no context "b"`},
+		{"no user", config(t, s, ""), "neither token, certificate nor exec"},
+		{"no YAML", write(t, dir, "bad", "a: b: c"), "read the kubeconfig"},
+		{"none", filepath.Join(dir, "missing"), "neither a kubeconfig file nor a pod's service account"},
+		{"others can write", open, "others can change"},
+	} {
+		c, err := client(tc.files)
+		if err == nil {
+			_, _, err = c.List(t.Context(), "a=b")
+			c.Close()
+		}
+		if tc.want == "" && err != nil || tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+			t.Errorf("%s: %v, want %q", tc.name, err, tc.want)
+		}
+	}
+}
+
+// A pod asks by its service account, whose token is read again for each request.
+func TestServiceAccount(t *testing.T) {
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		list(w, "1", "", entry("w-0", r.Header.Get("Authorization")[len("Bearer "):], "1", "True"))
+	})
+	dir := t.TempDir()
+	write(t, dir, "ca.crt", string(authority(s)))
+	write(t, dir, "namespace", "ddp\n")
+	host, port, _ := strings.Cut(strings.TrimPrefix(s.URL, "https://"), ":")
+	pod := environment(map[string]string{
+		"KUBERNETES_SERVICE_HOST": host,
+		"KUBERNETES_SERVICE_PORT": port,
+		"HOME":                    dir,
+	})
+	access, err := findAccess(pod, dir)
+	if err != nil || !access.InPod || access.Namespace != "ddp" {
+		t.Fatalf("%+v, %v", access, err)
+	}
+	c := NewClient(access)
+	defer c.Close()
+	for _, token := range []string{"first", "second"} {
+		write(t, dir, "token", token)
+		if pods, _, err := c.List(t.Context(), "a=b"); err != nil || pods[0].UID != token {
+			t.Errorf("%v, %v", pods, err)
+		}
+	}
+	_, err = findAccess(pod, t.TempDir())
+	if err == nil || !strings.Contains(usage.Hint(err), "automountServiceAccountToken") {
+		t.Errorf("without an account: %v", err)
+	}
+}

@@ -1,0 +1,46 @@
+package kube
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestReasons(t *testing.T) {
+	for _, tc := range []struct{ status, want string }{
+		{`"phase":"Pending","containerStatuses":[{"name":"a","state":{"waiting":{"reason":"ImagePullBackOff",` +
+			`"message":"Back-off pulling image x"}}}]`, "ImagePullBackOff: Back-off pulling image x"},
+		{`"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable",` +
+			`"message":"0/2 nodes are available"}]`, "Pending: Unschedulable: 0/2 nodes are available"},
+		{`"phase":"Pending","containerStatuses":[{"state":{"waiting":{"reason":"ContainerCreating"}}}]`,
+			"ContainerCreating"},
+		{`"phase":"Pending","initContainerStatuses":[{"name":"keys","state":{"waiting":{"reason":"CrashLoopBackOff"}}}],` +
+			`"containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}}]`, "CrashLoopBackOff"},
+		{`"phase":"Failed","reason":"Evicted","message":"The node was low on memory"`,
+			"Failed: Evicted: The node was low on memory"},
+		{`"phase":"Failed","containerStatuses":[{"name":"a","state":{"terminated":{"reason":"OOMKilled","exitCode":137}}}]`,
+			"Failed: container a exited with code 137 (OOMKilled)"},
+		{`"phase":"Running","conditions":[{"type":"Ready","status":"False","message":"containers with unready status: [a]"}]`,
+			"Running: containers with unready status: [a]"},
+		{`"phase":"Running","conditions":[{"type":"Ready","status":"True"}]`, ""},
+	} {
+		var o object
+		if err := json.Unmarshal([]byte(`{"metadata":{"name":"w-0"},"status":{`+tc.status+`}}`), &o); err != nil {
+			t.Fatal(err)
+		}
+		pod, err := o.pod()
+		if err != nil || pod.Reason != tc.want || pod.Ready != (tc.want == "") {
+			t.Errorf("%s: %+v, %v, want %q", tc.status, pod, err, tc.want)
+		}
+	}
+	var o object
+	const deleted = `{"metadata":{"name":"w-0","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[` +
+		`{"resources":{"limits":{"nvidia.com/gpu":"2","cpu":"4"}}},{"resources":{"limits":{"nvidia.com/gpu":2}}}]},` +
+		`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
+	if err := json.Unmarshal([]byte(deleted), &o); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := o.pod()
+	if err != nil || pod.Ready || !pod.Over || pod.Reason != "it is being deleted" || pod.GPUs != 4 {
+		t.Errorf("%+v, %v", pod, err)
+	}
+}

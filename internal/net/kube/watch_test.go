@@ -1,0 +1,129 @@
+package kube
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// await polls until ok.
+func await(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for begun := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("%s: not after a minute", what)
+		}
+	}
+}
+
+// event writes an event of a watch.
+func event(w http.ResponseWriter, kind string, object any) {
+	text, _ := json.Marshal(map[string]any{"type": kind, "object": object})
+	fmt.Fprintf(w, "%s\n", text)
+	w.(http.Flusher).Flush()
+}
+
+// The watch survives the end of each of its requests, an answer that the version is too old, and a
+// server that refuses for a while.
+func TestWatchFollowsPods(t *testing.T) {
+	var asked, lists atomic.Int32
+	steps := make(chan struct{})
+	s := server(t, func(w http.ResponseWriter, r *http.Request) {
+		version := r.URL.Query().Get("resourceVersion")
+		if r.URL.Query().Get("watch") == "" {
+			if lists.Add(1) == 1 {
+				list(w, "1", "", entry("w-0", "a", "1", "True"))
+			} else {
+				list(w, "20", "", entry("w-1", "b", "20", "True"))
+			}
+			return
+		}
+		switch n := asked.Add(1); {
+		case n == 1 && version == "1":
+			event(w, "ADDED", entry("w-1", "b", "2", "False"))
+			event(w, "MODIFIED", entry("w-1", "b", "3", "True"))
+			event(w, "BOOKMARK", map[string]any{"metadata": map[string]any{"resourceVersion": "9"}})
+		case n == 2 && version == "9":
+			event(w, "DELETED", entry("w-0", "a", "10", "True"))
+			<-steps
+			event(w, "ADDED", entry("w-2", "c", "11", "True"))
+			event(w, "ERROR", map[string]any{"code": 410})
+		case n == 3 && version == "20":
+			<-steps
+			refuse(w, 403, "no longer")
+		case n == 4 && version == "20":
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		default:
+			t.Errorf("request %d from version %q", n, version)
+			refuse(w, 410, "gone")
+		}
+	})
+	c, err := client(config(t, s, "token: secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	pods, version, err := c.List(t.Context(), "a=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := c.Watch("a=b", pods, version)
+	defer w.Close()
+	names := func() string {
+		pods, err := w.Pods()
+		if err != nil {
+			return err.Error()
+		}
+		var names []string
+		for _, p := range pods {
+			names = append(names, p.Name)
+		}
+		return strings.Join(names, " ")
+	}
+	await(t, "w-0 deleted", func() bool { return names() == "w-1" })
+	if p, known := w.Last("w-0"); !known || p.Node != "n2" || p.Ready || p.Reason != "it has been deleted" {
+		t.Errorf("%+v", p)
+	}
+	steps <- struct{}{}
+	await(t, "the new list", func() bool { return lists.Load() == 2 && names() == "w-1" })
+	if p, known := w.Last("w-2"); !known || p.Reason != "it has been deleted" {
+		t.Errorf("%+v", p)
+	}
+	steps <- struct{}{}
+	await(t, "the refusal", func() bool { return strings.Contains(names(), "no longer") })
+	await(t, "the next watch", func() bool { return names() == "w-1" })
+}
+
+// What a server sends is bounded, and what is no event ends the watch with an error.
+func TestHostileWatch(t *testing.T) {
+	for _, tc := range []struct{ name, line, want string }{
+		{"no JSON", "<html>\n", "does not answer as Kubernetes does"},
+		{"no pod", `{"type":"ADDED","object":[]}` + "\n", "does not describe a pod"},
+		{"no name", `{"type":"ADDED","object":{"metadata":{"name":"a b"}}}` + "\n", "is no name of a pod"},
+		{"a line without end", strings.Repeat("x", maxEvent+1), "token too long"},
+	} {
+		s := server(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("watch") == "" {
+				refuse(w, 500, "later")
+				return
+			}
+			fmt.Fprint(w, tc.line)
+		})
+		c, err := client(config(t, s, "token: secret"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := c.Watch("a=b", nil, "1")
+		await(t, tc.name, func() bool {
+			_, err := w.Pods()
+			return err != nil && strings.Contains(err.Error(), tc.want)
+		})
+		w.Close()
+		c.Close()
+	}
+}
