@@ -165,6 +165,8 @@ func TestKubernetes(t *testing.T) {
 	t.Run("kubexec", w.kubexec)
 	w.kubectl(t, "label", "namespace", "default", "pod-security.kubernetes.io/enforce=restricted")
 	t.Run("restricted", w.restricted)
+	t.Run("chart", w.chart)
+	t.Run("pods", w.pods)
 	t.Run("job", w.job)
 	t.Run("neighbour", w.neighbour)
 	t.Run("mpijob", w.mpiJob)
@@ -375,7 +377,7 @@ func (w *world) kubexec(t *testing.T) {
 	defer cancel()
 	run := func(args ...string) (string, int) {
 		cmd := w.Command(ctx, append([]string{filepath.Join(w.bin, "gorun"), "-H", "worker-0:2,worker-1:2",
-			"--launch-agent", filepath.Join(w.bin, "../examples/kubernetes/kubexec.sh"), "--wdir", "/"}, args...)...)
+			"--launcher", "kubexec", "--wdir", "/"}, args...)...)
 		var out bytes.Buffer
 		cmd.Stdout = &out
 		cmd.Stderr = &out
