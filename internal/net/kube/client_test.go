@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -29,10 +30,7 @@ func TestListReadsAllPagesInOrder(t *testing.T) {
 		}
 		list(w, "8", "", entry("w-1", "c", "7", "True"))
 	})
-	c, err := client(config(t, s, "token: secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client(config(t, s, "token: secret")))(t)
 	defer c.Close()
 	pods, version, err := c.List(t.Context(), "app=train,role!=driver")
 	if err != nil || version != "8" || len(pods) != 3 {
@@ -95,12 +93,9 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := server(t, tc.handler)
-			c, err := client(config(t, s, "token: "+token+"."+claims+".x"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(client(config(t, s, "token: "+token+"."+claims+".x")))(t)
 			defer c.Close()
-			_, _, err = c.List(t.Context(), "a=b")
+			_, _, err := c.List(t.Context(), "a=b")
 			if err == nil || !strings.Contains(err.Error(), tc.want) || !strings.Contains(usage.Hint(err), tc.hint) {
 				t.Errorf("%v\nhint %s", err, usage.Hint(err))
 			}
@@ -119,10 +114,7 @@ func TestTokenStays(t *testing.T) {
 	redirects := server(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
 	})
-	c, err := client(config(t, redirects, "token: secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client(config(t, redirects, "token: secret")))(t)
 	defer c.Close()
 	if _, _, err := c.List(t.Context(), "a=b"); err == nil || !strings.Contains(err.Error(), "(307)") {
 		t.Errorf("redirected: %v", err)
@@ -142,10 +134,7 @@ func TestTokenStays(t *testing.T) {
 		},
 	} {
 		file := config(t, redirects, "token: secret")
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
 		changed := change(string(text))
 		if name == "another authority" { // the system's authorities, which have not signed this one
 			changed = strings.Replace(changed, "certificate-authority-data:", "x:", 1)
@@ -164,12 +153,9 @@ func TestTokenStays(t *testing.T) {
 
 func TestServerIsAway(t *testing.T) {
 	s := server(t, nil)
-	c, err := client(config(t, s, "token: secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client(config(t, s, "token: secret")))(t)
 	s.Close()
-	_, _, err = c.List(t.Context(), "a=b")
+	_, _, err := c.List(t.Context(), "a=b")
 	if err == nil || !strings.Contains(err.Error(), "does not answer: dial tcp") ||
 		!strings.Contains(usage.Hint(err), "kubectl get --raw /readyz") {
 		t.Errorf("%v", err)
@@ -184,10 +170,7 @@ func TestMissingNamespace(t *testing.T) {
 			}
 			refuse(w, code, "")
 		})
-		c, err := client(config(t, s, "token: secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(client(config(t, s, "token: secret")))(t)
 		if got := c.HasNamespace(t.Context()); got != has {
 			t.Errorf("%d: %v", code, got)
 		}
@@ -209,17 +192,11 @@ func TestAccess(t *testing.T) {
 	const script = `#!/bin/sh
 case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token": "'"$1$REST"'"}}';; esac
 `
-	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(program, []byte(script), 0o700))
 	open := config(t, s, "token: secret")
-	if err := os.Chmod(open, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.Chmod(open, 0o666))
 	silent := strings.ReplaceAll(program, "login", "silent")
-	if err := os.WriteFile(silent, []byte("#!/bin/sh\necho no token >&2; exit 3\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(silent, []byte("#!/bin/sh\necho no token >&2; exit 3\n"), 0o700))
 	ok := config(t, s, "token: secret")
 	for _, tc := range []struct{ name, files, want string }{
 		{"token", ok, ""},

@@ -3,6 +3,8 @@ package kube
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 func TestReasons(t *testing.T) {
@@ -24,9 +26,7 @@ func TestReasons(t *testing.T) {
 		{`"phase":"Running","conditions":[{"type":"Ready","status":"True"}]`, ""},
 	} {
 		var o object
-		if err := json.Unmarshal([]byte(`{"metadata":{"name":"w-0"},"status":{`+tc.status+`}}`), &o); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, json.Unmarshal([]byte(`{"metadata":{"name":"w-0"},"status":{`+tc.status+`}}`), &o))
 		pod, err := o.pod()
 		if err != nil || pod.Reason != tc.want || pod.Ready != (tc.want == "") {
 			t.Errorf("%s: %+v, %v, want %q", tc.status, pod, err, tc.want)
@@ -36,9 +36,7 @@ func TestReasons(t *testing.T) {
 	const deleted = `{"metadata":{"name":"w-0","deletionTimestamp":"2026-01-01T00:00:00Z"},"spec":{"containers":[` +
 		`{"resources":{"limits":{"nvidia.com/gpu":"2","cpu":"4"}}},{"resources":{"limits":{"nvidia.com/gpu":2}}}]},` +
 		`"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True"}]}}`
-	if err := json.Unmarshal([]byte(deleted), &o); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, json.Unmarshal([]byte(deleted), &o))
 	pod, err := o.pod()
 	if err != nil || pod.Ready || !pod.Over || pod.Reason != "it is being deleted" || pod.GPUs != 4 {
 		t.Errorf("%+v, %v", pod, err)

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gorun/gorun/internal/test/must"
 )
 
 // await polls until ok.
@@ -63,15 +65,9 @@ func TestWatchFollowsPods(t *testing.T) {
 			refuse(w, 410, "gone")
 		}
 	})
-	c, err := client(config(t, s, "token: secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(client(config(t, s, "token: secret")))(t)
 	defer c.Close()
-	pods, version, err := c.List(t.Context(), "a=b")
-	if err != nil {
-		t.Fatal(err)
-	}
+	pods, version := must.GetTwo(c.List(t.Context(), "a=b"))(t)
 	w := c.Watch("a=b", pods, version)
 	defer w.Close()
 	names := func() string {
@@ -114,10 +110,7 @@ func TestHostileWatch(t *testing.T) {
 			}
 			fmt.Fprint(w, tc.line)
 		})
-		c, err := client(config(t, s, "token: secret"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(client(config(t, s, "token: secret")))(t)
 		w := c.Watch("a=b", nil, "1")
 		await(t, tc.name, func() bool {
 			_, err := w.Pods()

@@ -19,6 +19,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/kube"
+	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
 
@@ -72,9 +73,7 @@ users: [{name: u, user: {token: secret}}]
 contexts: [{name: x, context: {cluster: c, user: u, namespace: ddp}}]
 current-context: x
 `, s.URL, base64.StdEncoding.EncodeToString(ca))
-	if err := os.WriteFile(kubeconfig, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(kubeconfig, []byte(text), 0o600))
 	return kubeconfig
 }
 
@@ -153,24 +152,15 @@ func TestPodsStayWhileTheyRun(t *testing.T) {
 	_, o := settings.NewFlags()
 	o.Pods = "app=train"
 	finder := Finder{Lookup: func(name string) (string, bool) { return kubeconfig, name == "KUBECONFIG" }}
-	p, err := finder.findPods(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must.Get(finder.findPods(t.Context(), o))(t)
 	for _, tc := range []struct{ list, want, where string }{
 		{ready, "10.1.0.7", "pod w-0 on node n1"},
 		{busy + "," + later, "10.1.0.7", "pod w-0 on node n1: Running: no answer"},
 		{ended, "", "pod w-0 on node n1: Failed: Evicted: no answer"},
 	} {
-		access, err := kube.FindAccess(func(string) (string, bool) { return podServer(t, tc.list), true })
-		if err != nil {
-			t.Fatal(err)
-		}
+		access := must.Get(kube.FindAccess(func(string) (string, bool) { return podServer(t, tc.list), true }))(t)
 		client := kube.NewClient(access)
-		pods, version, err := client.List(t.Context(), "a=b")
-		if err != nil {
-			t.Fatal(err)
-		}
+		pods, version := must.GetTwo(client.List(t.Context(), "a=b"))(t)
 		w := p.Pods.Watch()
 		w.watch.Close()
 		w.watch = client.Watch("a=b", pods, version)
