@@ -197,7 +197,7 @@ func (w *world) pods(t *testing.T) {
 	})
 }
 
-// follows runs an elastic job while its pods are added, and one is deleted and made again.
+// follows runs an elastic job while a pod is added, one is deleted and made again, and one fails.
 func (w *world) follows(t *testing.T, cmd *exec.Cmd) {
 	var said log
 	cmd.Stdout = &said
@@ -211,11 +211,18 @@ func (w *world) follows(t *testing.T, cmd *exec.Cmd) {
 	w.await(t, "two ranks", func() bool { return count("2") == 2 })
 	w.kubectl(t, "scale", "-n", "ddp", "statefulset/ws-gorun", "--replicas=3")
 	w.await(t, "three ranks", func() bool { return count("3") == 3 })
-	w.kubectl(t, "delete", "pod", "-n", "ddp", "ws-gorun-1", "--wait=false", "--grace-period=1")
+	w.kubectl(t, "delete", "pod", "-n", "ddp", "ws-gorun-1", "--wait=false", "--grace-period=20")
 	w.await(t, "three ranks again", func() bool { return count("3") == 6 })
-	if lost := regexp.MustCompile(`\(pod ws-gorun-1 on node node[12]\b`); !lost.MatchString(said.String()) {
-		t.Errorf("pod and node of the lost host are not named:\n%s", said.String())
+	if strings.Contains(said.String(), "lost the connection") {
+		t.Errorf("the ranks of a pod that was deleted did not leave in time:\n%s", said.String())
 	}
+	w.kubectl(t, "exec", "-n", "ddp", "ws-gorun-2", "--", "sh", "-c", "kill 1")
+	lost := regexp.MustCompile(`\(pod ws-gorun-2 on node node[12]\b`)
+	w.await(t, "the names of pod and node of a lost host", func() bool { return lost.MatchString(said.String()) })
+	w.await(t, "the container's next start", func() bool {
+		_, err := w.Kubectl(t.Context(), "exec", "-n", "ddp", "ws-gorun-2", "--", "true")
+		return err == nil
+	})
 	for _, name := range []string{"ws-gorun-0", "ws-gorun-1", "ws-gorun-2"} {
 		w.kubectl(t, "exec", "-n", "ddp", name, "--", "touch", "/tmp/end")
 	}
