@@ -54,7 +54,7 @@ func (w *Warning) String() string {
 // in flux, the signal is USR1 where it is left out.
 func (w *Warning) Set(text string) error {
 	if strings.HasPrefix(text, "B:") {
-		return errors.New("B: is for the batch script; give it to sbatch")
+		return errors.New("with B: only the batch script gets the signal; give it to sbatch")
 	}
 	name, before, timed := strings.Cut(strings.TrimPrefix(text, "R:"), "@")
 	set := Warning{Before: Seconds(time.Minute)}
