@@ -306,6 +306,52 @@ func (c *execCommand) Run(ctx context.Context) (code int, err error) {
 	return jobs.Exec(ctx, c.place(), c.args[0], request, c.stdin, c.stdout, c.stderr, c.console)
 }
 
+// forwardCommand is gorun forward.
+type forwardCommand struct {
+	*invocation
+	to control.Exec
+}
+
+func newForward(call *invocation) *cobra.Command {
+	c := &forwardCommand{invocation: call}
+	cmd := call.define(&cobra.Command{
+		Use:   "forward [flags] JOB PORT[:LOCAL]...",
+		Short: "Reach a port of a rank's host at a port of this machine",
+		Long: `forward lets your programs on this machine reach a TCP port of a rank's host, such as TensorBoard's
+or a debugger's, over the connection that the job has already: 127.0.0.1:LOCAL leads to PORT there.
+Without LOCAL both have one number, and 0 is any free port. Other users of this machine are refused.
+It ends with the job, or at Ctrl-C.`,
+		Example: `  gorun forward g7k2 6006
+  gorun forward --rank 3 train 5678:8080`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return usage.Errorf("for example gorun forward g7k2 6006", "gorun forward takes a job and ports")
+			}
+			return nil
+		},
+		ValidArgsFunction: completeJobs,
+	}, c)
+	cmd.Flags().IntVar(&c.to.Rank, "rank", 0, "the rank whose host it is")
+	cmd.Flags().StringVar(&c.to.Host, "host", "", "a host by its name in the job, instead of a rank")
+	cmd.MarkFlagsMutuallyExclusive("rank", "host")
+	return cmd
+}
+
+func (c *forwardCommand) Run(ctx context.Context) (code int, err error) {
+	if c.to.Host != "" {
+		c.to.Rank = -1
+	}
+	var ports []jobs.Port
+	for _, text := range c.args[1:] {
+		port, err := jobs.ParsePort(text)
+		if err != nil {
+			return 0, err
+		}
+		ports = append(ports, port)
+	}
+	return 0, jobs.Forward(ctx, c.place(), c.args[0], c.to, ports, c.console)
+}
+
 // stacksCommand is gorun stacks.
 type stacksCommand struct {
 	*invocation

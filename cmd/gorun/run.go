@@ -53,7 +53,7 @@ job, shows their output, and takes them all down when one fails.`,
 	root.AddCommand(newBench(call), newGPUs(call), newHosts(call), newDoctor(call), newUp(call), newCopy(call),
 		newVersion(call), newCompat(call), newMan(call))
 	for _, cmd := range []*cobra.Command{newDown(call), newPs(call), newLogs(call), newAttach(call), newWait(call),
-		newKill(call), newExec(call), newStacks(call), newTop(call), newReport(call)} {
+		newKill(call), newExec(call), newForward(call), newStacks(call), newTop(call), newReport(call)} {
 		cmd.SetFlagErrorFunc(unknownFlag)
 		root.AddCommand(cmd)
 	}

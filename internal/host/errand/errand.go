@@ -1,6 +1,6 @@
 // Package errand serves requests of users about a job that runs: run a command where a rank runs,
-// send ranks a signal, connect with the terminal of a rank, or read what ranks use. An errand has
-// no part in how the job goes on; its processes end with the job.
+// send ranks a signal, connect with a port or the terminal of a rank, or read what ranks use. An
+// errand has no part in how the job goes on; its processes end with the job.
 package errand
 
 import (
@@ -160,6 +160,8 @@ func (e *errand) run() {
 		err = e.processes()
 	case wire.AskWatch:
 		err = e.watch()
+	case wire.AskDial:
+		err = e.dial()
 	default:
 		err = fmt.Errorf("unknown errand %q", e.ask.Kind)
 	}

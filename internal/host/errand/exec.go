@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -182,7 +183,13 @@ func (e *errand) attend(p Process, l *links) int {
 	for i, file := range l.out {
 		pumps.Go(func() { e.pump(file, wire.TellOut+wire.Tell(i)) })
 	}
-	input.Go(func() { e.feed(l) })
+	input.Go(func() {
+		e.feed(l.in, func() {
+			if !l.terminal {
+				l.in.Close()
+			}
+		})
+	})
 	over := make(chan struct{})
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -229,8 +236,8 @@ func (e *errand) await() syscall.WaitStatus {
 	}
 }
 
-// pump sends what a command writes, as far as there is credit.
-func (e *errand) pump(file *os.File, kind wire.Tell) {
+// pump sends what comes, as far as there is credit. Without anybody to send it to, it drops it.
+func (e *errand) pump(from io.Reader, kind wire.Tell) {
 	buf := make([]byte, 32<<10)
 	for {
 		limit := e.credit.Take(len(buf))
@@ -238,7 +245,7 @@ func (e *errand) pump(file *os.File, kind wire.Tell) {
 		if nobody {
 			limit = len(buf)
 		}
-		n, err := file.Read(buf[:limit])
+		n, err := from.Read(buf[:limit])
 		if !nobody {
 			if n > 0 {
 				_ = e.server.out.SendTell(e.ask.ID, kind, buf[:n])
@@ -253,19 +260,17 @@ func (e *errand) pump(file *os.File, kind wire.Tell) {
 	}
 }
 
-// feed writes a command's standard input.
-func (e *errand) feed(l *links) {
+// feed writes the errand's input, and calls end at its end.
+func (e *errand) feed(to io.Writer, end func()) {
 	broken := false
 	for {
 		data := e.nextInput()
 		if len(data) == 0 {
-			if !l.terminal {
-				l.in.Close()
-			}
+			end()
 			return
 		}
 		if !broken {
-			_, err := l.in.Write(data)
+			_, err := to.Write(data)
 			broken = err != nil
 		}
 		e.mu.Lock()

@@ -101,7 +101,7 @@ func (e *errand) attachTerminal() error {
 	_ = t.master.SetDeadline(time.Time{})
 	var pump, input sync.WaitGroup
 	pump.Go(func() { e.pump(t.master, wire.TellOut) })
-	input.Go(func() { e.feed(&links{in: t.master, terminal: true}) })
+	input.Go(func() { e.feed(t.master, func() {}) })
 	select {
 	case <-t.ended:
 		_ = t.master.SetReadDeadline(time.Now().Add(drainTime))

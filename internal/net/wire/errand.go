@@ -11,6 +11,7 @@ type Ask struct {
 	Ranks  []int
 	Argv   Texts `json:",omitempty"` // command line for AskExec
 	Signal int   `json:",omitempty"` // signal number for AskSignal
+	Port   int   `json:",omitempty"` // TCP port for AskDial
 	// Terminal gives the command of AskExec a terminal of its own; nil: it has pipes. For
 	// AskTerminal it is the user's.
 	Terminal *Terminal `json:",omitempty"`
@@ -30,6 +31,7 @@ const (
 	AskStacks    AskKind = "stacks"    // report ranks' stacks: standard output has a stacks.Rank as JSON for each
 	AskPulse     AskKind = "pulse"     // report ranks' progress: standard output has a stacks.Pulse as JSON for each
 	AskWatch     AskKind = "watch"     // write Readings as lines of JSON until all ranks have ended
+	AskDial      AskKind = "dial"      // connect with a TCP port of the host, by loopback
 )
 
 // Terminal describes a terminal.

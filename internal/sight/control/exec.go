@@ -14,11 +14,13 @@ import (
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
-// Exec requests a command in a rank's environment or, without a command, the rank's own terminal.
+// Exec requests a command in a rank's environment, a connection with a port of the rank's host or,
+// without either, the rank's own terminal.
 type Exec struct {
 	Rank     int        `json:"rank"` // rank whose environment is used; -1: Host is given
 	Host     string     `json:"host,omitempty"`
 	Argv     wire.Texts `json:"argv"`
+	Port     int        `json:"port,omitempty"` // TCP port
 	Terminal *Terminal  `json:"terminal,omitempty"`
 }
 

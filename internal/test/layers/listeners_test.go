@@ -16,6 +16,7 @@ import (
 // HTTP, what bounds the connections of strangers there.
 func listeners() map[string]string {
 	return map[string]string{
+		"cmd/gorun/internal/jobs/forward.go":     "other users are closed at once, and there are 24 at most",
 		"internal/bench/wire.go":                 "admit.Pending, until the nonce is shown",
 		"internal/doctor/probe/probe.go":         "secure.Authenticator",
 		"internal/files/relay/receive.go":        "secure.Authenticator",

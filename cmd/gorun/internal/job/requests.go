@@ -141,7 +141,11 @@ func (h hostRequests) exec(w http.ResponseWriter, r *http.Request) error {
 	if s == nil {
 		return errNotRunning(want.Rank)
 	}
-	if len(want.Argv) == 0 {
+	switch {
+	case want.Port > 0:
+		what.Kind = wire.AskDial
+		what.Port = want.Port
+	case len(want.Argv) == 0:
 		what.Kind = wire.AskTerminal
 	}
 	if want.Terminal != nil {

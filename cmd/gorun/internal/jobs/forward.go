@@ -1,0 +1,164 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/internal/net/admit"
+	"github.com/gorun/gorun/internal/net/frames"
+	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/usage"
+)
+
+// maxForwarded bounds the connections that are forwarded at a time. A host serves some more
+// requests, so that the user's other commands still get through.
+const maxForwarded = 24
+
+// Port is a port of a rank's host and the one of this machine that leads there; 0: any free one.
+type Port struct{ There, Here int }
+
+// ParsePort reads PORT or PORT:LOCAL.
+func ParsePort(text string) (p Port, err error) {
+	there, here, given := strings.Cut(text, ":")
+	p.There, err = strconv.Atoi(there)
+	p.Here = p.There
+	if given && err == nil {
+		p.Here, err = strconv.Atoi(here)
+	}
+	if err != nil || p.There < 1 || max(p.There, p.Here) > 65535 || p.Here < 0 {
+		return Port{}, usage.Errorf("for example gorun forward train 6006, or 6006:8080 for port 8080 here",
+			"%q is no port", text)
+	}
+	return p, nil
+}
+
+// forwarding is the ports of one job that this process forwards.
+type forwarding struct {
+	job     control.Found
+	to      control.Exec // rank or host
+	host    string
+	console *ui.UI
+	room    chan struct{} // has an element for each connection
+}
+
+// Forward lets programs of this user reach ports of the loopback addresses of a rank's host at
+// ports of this machine's, until the job ends.
+func Forward(ctx context.Context, place control.Place, name string, to control.Exec, ports []Port,
+	console *ui.UI) error {
+	f, err := running(ctx, place, name)
+	if err != nil {
+		return err
+	}
+	host, err := hostOf(f.Job, to)
+	if err != nil {
+		return err
+	}
+	w := &forwarding{
+		job:     f,
+		to:      to,
+		host:    host,
+		console: console,
+		room:    make(chan struct{}, maxForwarded),
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer cancel()
+	for _, port := range ports {
+		l, err := w.listen(ctx, port)
+		if err != nil {
+			return err
+		}
+		context.AfterFunc(ctx, func() { l.Close() })
+		serving.Go(func() { w.serve(ctx, l, port.There) })
+	}
+	if _, err := f.Client.Wait(ctx); err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	console.Notef("job %s has ended", f.ID)
+	return nil
+}
+
+// hostOf returns the host that is meant, which the job must have. Ranks of an elastic job change
+// hosts.
+func hostOf(job control.Job, to control.Exec) (string, error) {
+	for _, h := range job.Hosts {
+		if to.Rank < 0 && h.Host == to.Host || slices.Contains(h.Ranks, to.Rank) {
+			return h.Host, nil
+		}
+	}
+	switch {
+	case to.Rank < 0:
+		return "", usage.Errorf("gorun ps lists the hosts of jobs", "no ranks of job %s run on host %q", job.ID,
+			to.Host)
+	case job.Elastic:
+		return fmt.Sprintf("the host of rank %d", to.Rank), nil
+	}
+	_, err := each([][2]int{{to.Rank, to.Rank}}, job)
+	return fmt.Sprintf("the host of rank %d", to.Rank), err
+}
+
+func (w *forwarding) listen(ctx context.Context, port Port) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Here)))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, usage.Errorf(fmt.Sprintf("take any free port: gorun forward %s %d:0", w.job.ID, port.There),
+			"port %d of this machine is in use", port.Here)
+	case err != nil:
+		return nil, fmt.Errorf("forward port %d: %w", port.There, err)
+	}
+	w.console.Notef("%s is port %d of %s; Ctrl-C ends this", l.Addr(), port.There, w.host)
+	return l, nil
+}
+
+// serve forwards connections until l is closed. It closes those of other users at once: ssh -L
+// would let them in.
+func (w *forwarding) serve(ctx context.Context, l net.Listener, port int) {
+	strangers := admit.NewPending(admit.Bounds{Own: maxForwarded, Other: 4, Elsewhere: 4})
+	strangers.Serve(l, func(conn net.Conn) {
+		defer conn.Close()
+		own := admit.PeerOf(conn) == admit.Own
+		if !strangers.Remove(conn) || !own {
+			return
+		}
+		select {
+		case w.room <- struct{}{}:
+			defer func() { <-w.room }()
+			w.carry(ctx, conn, port)
+		case <-ctx.Done():
+		}
+	})
+}
+
+// carry connects conn with a port of the rank's host until either side ends.
+func (w *forwarding) carry(ctx context.Context, conn net.Conn, port int) {
+	request := w.to
+	request.Port = port
+	far, answers, err := w.job.Client.Exec(ctx, request)
+	if err != nil {
+		if ctx.Err() == nil {
+			w.console.Warningf("port %d: %v", port, err)
+		}
+		return
+	}
+	stop := context.AfterFunc(ctx, func() {
+		conn.Close()
+		far.Close()
+	})
+	defer stop()
+	var input sync.WaitGroup
+	input.Go(func() { feed(conn, func(kind byte, data []byte) error { return frames.Write(far, kind, data) }) })
+	_, _ = present(answers, conn, io.Discard, w.console) // the job's end is told once, elsewhere
+	conn.Close()
+	far.Close()
+	input.Wait()
+}

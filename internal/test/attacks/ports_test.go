@@ -1,0 +1,58 @@
+package attacks
+
+import (
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/gorun/gorun/internal/test/check"
+	"github.com/gorun/gorun/internal/test/command"
+	"github.com/gorun/gorun/internal/test/must"
+)
+
+// Another user of the machine gets no connection with a port that gorun forward serves, and keeps
+// the user out of nothing.
+func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
+	service := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	defer service.Close()
+	go func() {
+		for {
+			conn, err := service.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, "secret")
+			conn.Close()
+		}
+	}()
+	env := []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR="}
+	job := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "--launcher", "local", "--name",
+		"forwarded", "sh", "-c", "echo ready; exec sleep 600")
+	command.Await(t, "the job", func() bool { return strings.Contains(job.Out.String(), "ready") })
+	_, port, _ := net.SplitHostPort(service.Addr().String())
+	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "forward", "forwarded", port+":0")
+	here := regexp.MustCompile(`(127\.0\.0\.1:\d+) is port ` + port)
+	command.Await(t, "the address", func() bool { return here.MatchString(r.Err.String()) })
+	addr := here.FindStringSubmatch(r.Err.String())[1]
+	read := func() string {
+		conn := must.Get(net.Dial("tcp", addr))(t)
+		defer conn.Close()
+		text, _ := io.ReadAll(conn)
+		return string(text)
+	}
+	if got := read(); got != "secret" {
+		t.Fatalf("the user reads %q", got)
+	}
+	flood(t, userCommand(attacker, command.Binary("caller"), "-flood=600", addr))
+	if out, err := userCommand(attacker, command.Binary("caller"), addr).CombinedOutput(); strings.Contains(string(out),
+		"secret") {
+		t.Errorf("another user reads %q, %v", out, err)
+	}
+	if got := read(); got != "secret" {
+		t.Errorf("beside a flood the user reads %q", got)
+	}
+	job.Stop()
+	check.Equal(t, r.Wait(), 0, "the end of forward, which is that of the job")
+}
