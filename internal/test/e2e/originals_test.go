@@ -138,8 +138,10 @@ var shownPrograms = []shown{
 		except: []string{"mpirun"}},
 	{name: "two ranks, the other goes on or not", ranks: 2,
 		script: `[ $r = 0 ] && exit 3; i=0; while [ $i -lt 20 ]; do sleep .1; i=$((i+1)); done; echo on; exit 2`},
+	// Hydra fails itself if the signal comes while it starts
 	{name: "two ranks, the other goes on after a signal or not", ranks: 2,
-		script: `[ $r = 0 ] && sh -c 'kill -KILL $PPID'; i=0; while [ $i -lt 20 ]; do sleep .1; i=$((i+1)); done; echo on`},
+		script: `[ $r = 0 ] && sleep .5 && sh -c 'kill -KILL $PPID'; i=0; while [ $i -lt 20 ]; do sleep .1; ` +
+			`i=$((i+1)); done; echo on`},
 	{name: "two ranks, one is killed", ranks: 2,
 		script: "echo out; [ $r = 0 ] && exit; sleep .5; sh -c 'kill -KILL $PPID'; sleep 9"},
 }
