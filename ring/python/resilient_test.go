@@ -97,7 +97,8 @@ func TestResilientProgramElsewhere(t *testing.T) {
 	alone := []string{python, example(t, "resilient/train.py"), "--steps", "5"}
 	ranks := append([]string{filepath.Join(os.Getenv("GORUN_TEST_BIN"), "gorun"), "-np", "2", "--oversubscribe"},
 		alone...)
-	torchrun := append([]string{filepath.Join(filepath.Dir(python), "torchrun"), "--nproc-per-node", "2"}, alone[1:]...)
+	torchrun := append([]string{filepath.Join(filepath.Dir(python), "torchrun"), "--nproc-per-node", "2", "--log-dir",
+		t.TempDir()}, alone[1:]...) // its own folder of logs would stay
 	for name, c := range map[string]struct {
 		argv  []string
 		ranks int
