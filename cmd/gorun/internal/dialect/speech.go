@@ -4,6 +4,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/pflag"
 )
@@ -15,7 +16,7 @@ type Speech struct {
 	start    string         // the words that start a job
 	commands []string       // of gorun
 	flags    *pflag.FlagSet // of gorun
-	table    table
+	table    func() table   // most runs print no hint, and read no table
 }
 
 // NewSpeech returns the speech of a dialect. program is the name by which gorun was started.
@@ -25,7 +26,7 @@ func NewSpeech(program string, dialect Dialect, flags *pflag.FlagSet, commands [
 		start:    "gorun",
 		commands: commands,
 		flags:    flags,
-		table:    readTable(),
+		table:    sync.OnceValue(readTable),
 	}
 	if of, _ := Named(filepath.Base(program)); of != Own {
 		s.start = strings.TrimSpace(filepath.Base(program) + " " + commandOf(of))
@@ -100,7 +101,7 @@ func (s *Speech) flag(typed, previous, next string, starts bool) (flag, value st
 		return typed, next // of another program, perhaps
 	}
 	ours := Lookup(s.flags, normalizeDashes(name))
-	there := rowsOf(s.table.flags[name], s.dialect)
+	there := rowsOf(s.table().flags[name], s.dialect)
 	switch {
 	case ours == nil, slices.ContainsFunc(there, func(w *word) bool { return w.stands(ours.Name) }):
 		return typed, next
@@ -114,7 +115,7 @@ func (s *Speech) flag(typed, previous, next string, starts bool) (flag, value st
 		wanted = append(wanted, "ppn") // which is the same on one host
 	}
 	for _, name := range wanted {
-		for _, w := range rowsOf(s.table.rows, s.dialect) {
+		for _, w := range rowsOf(s.table().rows, s.dialect) {
 			switch {
 			case w.args == pair && !strings.Contains(next, "="):
 			case w.does == means && w.to == name && w.is != nil && len(w.names) > 0 && next != "" && w.value == next:
