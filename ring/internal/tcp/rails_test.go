@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/ring/internal/flow"
 	"github.com/gorun/gorun/ring/internal/kernel"
+	"github.com/gorun/gorun/ring/internal/rails"
 )
 
 // sockets are the open connections of a rank.
@@ -88,16 +89,28 @@ func railWorld(t testing.TB, guard secure.Guard, size, count int) ([]*Net, []*so
 	return nets, open
 }
 
-// awaitLanes swaps a little until the first two ranks have so many connections.
+// awaitLanes swaps a little until the first two ranks have so many connections, all of them lanes.
 func awaitLanes(t testing.TB, nets []*Net, open []*sockets, count int) {
 	t.Helper()
 	ctx := testContext(t)
-	for open[0].count() != count || open[1].count() != count {
+	toEach := count / (len(nets) - 1)
+	for open[0].count() != count || open[1].count() != count || lanes(nets[0], 1) != toEach ||
+		lanes(nets[1], 0) != toEach {
 		swap(t, nets[:2], 1000)
 		if ctx.Err() != nil {
 			t.Fatalf("%d and %d lanes, want %d", open[0].count(), open[1].count(), count)
 		}
 	}
+}
+
+// lanes returns the number of lanes to a rank whose handshake is over. Nothing may be sent or
+// received meanwhile.
+func lanes(n *Net, rank int) int {
+	n.mu.Lock()
+	s := n.links[rank].conns[0].(*rails.Stream)
+	n.mu.Unlock()
+	fds, _ := s.Watch(nil, false, true) // the lanes and the pipe that ends the wait
+	return len(fds) - 1
 }
 
 // swap exchanges n bytes between two ranks, and checks them.
