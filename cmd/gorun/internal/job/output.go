@@ -38,8 +38,9 @@ func outputOptions(opts *launcher.Options, o *settings.Options, plan launcher.Pl
 	if opts.Show, err = o.Shown(plan); err != nil {
 		return err
 	}
-	opts.Fold = l.Folding(plan, opts.Screen)
-	opts.Fold.Ranks = shownRanks(plan, opts.Show)
+	if opts.Fold = l.Folding(plan, opts.Screen); opts.Fold.Prefix != nil {
+		opts.Fold.Ranks = shownRanks(plan, opts.Show)
+	}
 	opts.SaveAs, err = o.Save.Paths(plan, os.Getenv("SLURM_JOB_ID"))
 	return err
 }

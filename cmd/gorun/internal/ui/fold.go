@@ -14,14 +14,12 @@ import (
 // says so.
 func (l LineStyle) Folding(plan launcher.Plan, screen [3]bool) launcher.Folding {
 	own := slices.Contains([]string{"", "host", "default", "rank"}, l.Style)
-	how := launcher.Folding{Numbers: l.Fold == "numbers"}
-	switch {
-	case l.Fold == "" || l.Fold == "auto" && !own:
-		return launcher.Folding{}
-	case l.Fold == "auto":
+	how := launcher.Folding{On: [3]bool{1: true, 2: true}, Numbers: l.Fold == "numbers"}
+	if l.Fold == "auto" {
 		how.On = screen
-	default:
-		how.On = [3]bool{1: true, 2: true}
+	}
+	if l.Fold == "" || l.Fold == "auto" && !own || how.On == [3]bool{} {
+		return launcher.Folding{}
 	}
 	width := 0
 	if prefix, err := l.text(plan); err == nil && prefix != nil && plan.Size > 0 && own {
