@@ -43,9 +43,9 @@ func codeOf(j control.Job, console *ui.UI) (int, error) {
 // KillAll does to all running jobs of the user what Kill does to one. A job that cannot be stopped
 // does not save the others.
 func KillAll(ctx context.Context, place control.Place, signal syscall.Signal, console *ui.UI) error {
-	found, err := place.List(ctx, false)
+	found, err := ownJobs(ctx, place, false)
 	if err != nil {
-		return fmt.Errorf("list your jobs: %w", err)
+		return err
 	}
 	if len(found) == 0 {
 		console.Notef("no job of yours runs here")

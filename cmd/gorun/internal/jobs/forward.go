@@ -96,15 +96,16 @@ func hostOf(job control.Job, to control.Exec) (string, error) {
 			return h.Host, nil
 		}
 	}
-	switch {
-	case to.Rank < 0:
+	if to.Rank < 0 {
 		return "", usage.Errorf("gorun ps lists the hosts of jobs", "no ranks of job %s run on host %q", job.ID,
 			to.Host)
-	case job.Elastic:
-		return fmt.Sprintf("the host of rank %d", to.Rank), nil
 	}
-	_, err := each([][2]int{{to.Rank, to.Rank}}, job)
-	return fmt.Sprintf("the host of rank %d", to.Rank), err
+	if !job.Elastic {
+		if _, err := each([][2]int{{to.Rank, to.Rank}}, job); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("the host of rank %d", to.Rank), nil
 }
 
 func (w *forwarding) listen(ctx context.Context, port Port) (net.Listener, error) {

@@ -18,11 +18,20 @@ import (
 // leastWidth is the width of the narrowest terminal to which lines are cut.
 const leastWidth = 40
 
-// IDs prints the ids of the user's jobs, also of those that have ended with all.
-func IDs(ctx context.Context, place control.Place, all bool, out io.Writer) error {
+// ownJobs returns the user's jobs, also those that have ended with all.
+func ownJobs(ctx context.Context, place control.Place, all bool) ([]control.Found, error) {
 	found, err := place.List(ctx, all)
 	if err != nil {
-		return fmt.Errorf("list your jobs: %w", err)
+		return nil, fmt.Errorf("list your jobs: %w", err)
+	}
+	return found, nil
+}
+
+// IDs prints the ids of the user's jobs, also of those that have ended with all.
+func IDs(ctx context.Context, place control.Place, all bool, out io.Writer) error {
+	found, err := ownJobs(ctx, place, all)
+	if err != nil {
+		return err
 	}
 	for _, f := range found {
 		if _, err := fmt.Fprintln(out, f.ID); err != nil {
@@ -35,9 +44,9 @@ func IDs(ctx context.Context, place control.Place, all bool, out io.Writer) erro
 // List prints the user's jobs, also those that have ended with all. On a terminal it cuts lines to
 // the terminal's width.
 func List(ctx context.Context, place control.Place, all, asJSON bool, out io.Writer, console *ui.UI) error {
-	found, err := place.List(ctx, all)
+	found, err := ownJobs(ctx, place, all)
 	if err != nil {
-		return fmt.Errorf("list your jobs: %w", err)
+		return err
 	}
 	if asJSON {
 		list := struct {
