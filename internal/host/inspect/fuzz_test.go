@@ -7,7 +7,7 @@ import (
 	"github.com/gorun/gorun/internal/test/check"
 )
 
-// What tools print of a rank has names that the rank has chosen.
+// Debuggers print names that the rank has chosen: no text of theirs may break the parsers.
 func FuzzTools(f *testing.F) {
 	f.Add("Thread 2 (Thread 0x7f (LWP 12) \"w\"):\n#0  0x00007f in poll () from /lib/libc.so.6\n")
 	f.Add("Current thread 0x00008f (most recent call first):\n  File \"/x/b.py\", line 99999999999999999999 in f\n")

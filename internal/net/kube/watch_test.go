@@ -95,7 +95,7 @@ func TestWatchFollowsPods(t *testing.T) {
 	await(t, "the next watch", func() bool { return names() == "w-1" })
 }
 
-// What a server sends is bounded, and what is no event ends the watch with an error.
+// A server that sends too much, or something that is no event, ends the watch with an error.
 func TestHostileWatch(t *testing.T) {
 	for _, tc := range []struct{ name, line, want string }{
 		{"no JSON", "<html>\n", "does not answer as Kubernetes does"},

@@ -110,7 +110,7 @@ func TestFolderKeepsAllLines(t *testing.T) {
 	}
 }
 
-// What waits is bounded.
+// At most 1 MiB of text waits.
 func TestFolderIsBounded(t *testing.T) {
 	now := time.Now()
 	waiting := 0

@@ -9,7 +9,7 @@ from typing import List, NamedTuple
 
 from . import errors
 
-# What a rank knows of the job's state.
+# Whether this rank has the state of the training.
 UNBORN, HEARD, OWNED = range(3)  # no rank had any; others had it and this one did not get it; this one has it
 
 

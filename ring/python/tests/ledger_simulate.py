@@ -123,7 +123,7 @@ class World:
     def broken(self, form, *args):
         self.fault = self.fault or form % args
 
-    # What must hold.
+    # The invariants.
 
     def newest(self):
         return max(self.history, default=0)

@@ -114,8 +114,8 @@ func (conclusion) Close() {}
 // survivors tells the user at once of the first rank that has failed while others go on.
 type survivors struct {
 	*run
-	ended int
-	told  bool
+	ended  int
+	warned bool
 }
 
 func (s *survivors) Event(event launcher.Event) {
@@ -124,8 +124,8 @@ func (s *survivors) Event(event launcher.Event) {
 		return
 	}
 	s.ended++
-	if !s.told && s.ended < s.plan.Size && e.Exit.IsFailure() && !e.Exit.Stopped && s.opts.Tolerate.Allows(e.Exit) {
-		s.told = true
+	if !s.warned && s.ended < s.plan.Size && e.Exit.IsFailure() && !e.Exit.Stopped && s.opts.Tolerate.Allows(e.Exit) {
+		s.warned = true
 		s.console.Warningf("rank %d on %s %s; the others go on", e.Exit.Rank, prose.Printable(e.Host),
 			e.Exit.Describe())
 	}

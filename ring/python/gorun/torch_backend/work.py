@@ -40,7 +40,7 @@ class Keeper:
         self.threads: Set[threading.Thread] = set()
         self.ready = 0  # threads that wait for a work, or for their turn to; the others run callbacks
         self.closed = False
-        self.absorb: Callable[[BaseException], Optional[BaseException]] = lambda error: error  # what a failed work raises
+        self.absorb: Callable[[BaseException], Optional[BaseException]] = lambda error: error  # None: no error is raised
 
     def hold(self, work: "Work") -> None:
         with self.lock:
