@@ -103,12 +103,16 @@ func awaitLanes(t testing.TB, nets []*Net, open []*sockets, count int) {
 	}
 }
 
-// lanes returns the number of lanes to a rank whose handshake is over. Nothing may be sent or
+// lanes returns the number of connections to a rank whose handshake is over. Nothing may be sent or
 // received meanwhile.
 func lanes(n *Net, rank int) int {
 	n.mu.Lock()
-	s := n.links[rank].conns[0].(*rails.Stream)
+	first := n.links[rank].conns[0]
 	n.mu.Unlock()
+	s, ok := first.(*rails.Stream)
+	if !ok {
+		return 1
+	}
 	fds, _ := s.Watch(nil, false, true) // the lanes and the pipe that ends the wait
 	return len(fds) - 1
 }
