@@ -34,7 +34,7 @@ func TestInlineCommands(t *testing.T) {
 				typed = "gorun " + typed
 			}
 			foreign := !strings.HasPrefix(typed, "gorun ") && name != "README.md" && name != "docs/quickstart.md" &&
-				name != "docs/migrating.md"
+				name != "docs/migrating.md" && !strings.HasPrefix(name, "docs/from-")
 			if !commands.MatchString(typed) || foreign || strings.HasPrefix(typed, "gorun __") {
 				continue
 			}
@@ -91,17 +91,27 @@ func readTyped(t *testing.T, typed string, flag bool) error {
 	return errors.Join(err, run.o.Check(call.flags.Changed("np")))
 }
 
-// Both columns of docs/migrating.md's table of lines request the same job.
+// Both columns of the tables of lines, in the pages for users of other launchers, request the same
+// job.
 func TestMigrationGuideColumnsMeanTheSameJob(t *testing.T) {
 	environ.Quiet(t)
 	row := regexp.MustCompile("(?m)^\\| `([^`]+)` \\| `(gorun [^`]+)` \\|$")
+	text := documents.Text(t, "../..", "docs/migrating.md")
+	for _, name := range documents.Names(t, "../..") {
+		if strings.HasPrefix(name, "docs/from-") {
+			text += documents.Text(t, "../..", name)
+		}
+	}
 	rows := 0
-	for _, pair := range row.FindAllStringSubmatch(documents.Text(t, "../..", "docs/migrating.md"), -1) {
+	for _, pair := range row.FindAllStringSubmatch(text, -1) {
 		var jobs [2]string
 		for i, typed := range pair[1:] {
 			argv := must.Get(usage.SplitShell(typed))(t)
-			if argv[0] == "torchrun" {
+			switch argv[0] {
+			case "torchrun":
 				argv = slices.Insert(argv, 1, "-H", "f1,f2")
+			case "accelerate":
+				argv = slices.Insert(argv, 2, "-H", "f1,f2")
 			}
 			_, _, program, line := seen(t, argv...)
 			flags := line.Args[:len(line.Args)-len(program)]
@@ -112,5 +122,5 @@ func TestMigrationGuideColumnsMeanTheSameJob(t *testing.T) {
 			t.Errorf("%s\n%s\n%s", pair[0], jobs[0], jobs[1])
 		}
 	}
-	check.That(t, rows >= 8, "%d rows", rows)
+	check.That(t, rows >= 20, "%d rows", rows)
 }
