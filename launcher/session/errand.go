@@ -179,20 +179,23 @@ func (e *Errand) Output(ctx context.Context, took func(data []byte) error) error
 			return err
 		}
 		if what == wire.TellEnd {
-			end, err := ParseEnd(data)
+			end, err := e.End(data)
 			if err == nil && end.Error != "" {
-				err = fmt.Errorf("%s: %s", e.errands.host.Host.Name, end.Error)
+				err = errors.New(end.Error)
 			}
 			return err
 		}
 	}
 }
 
-// ParseEnd reads the bytes of a wire.TellEnd, which come from a host.
-func ParseEnd(data []byte) (end wire.ErrandEnd, err error) {
+// End reads the bytes of a wire.TellEnd, which come from the host. An error in it begins with the
+// host's name.
+func (e *Errand) End(data []byte) (end wire.ErrandEnd, err error) {
 	err = json.Unmarshal(data, &end)
 	end.Code = max(0, min(end.Code, 255))
-	end.Error = Clean(end.Error)
+	if end.Error != "" {
+		end.Error = e.errands.host.Host.Name + ": " + Clean(end.Error)
+	}
 	return end, err
 }
 

@@ -196,7 +196,7 @@ func (h hostRequests) relay(e *session.Errand, write func([]byte) (int, error)) 
 			what = wire.TellEnd
 			data, _ = json.Marshal(wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()})
 		} else if what == wire.TellEnd {
-			end, err := session.ParseEnd(data)
+			end, err := e.End(data)
 			if err != nil {
 				end = wire.ErrandEnd{Code: launcher.CodeLaunch, Error: err.Error()}
 			}

@@ -167,7 +167,7 @@ func (t *rankTerminals) connect(ctx context.Context) error {
 				return err
 			}
 		case what == wire.TellEnd:
-			end, err := session.ParseEnd(data)
+			end, err := e.End(data)
 			if err == nil && end.Error != "" {
 				err = fmt.Errorf("%s", end.Error)
 			}
