@@ -77,14 +77,14 @@ func inPodAccess(host, port, account string) (Access, error) {
 		Namespace: strings.TrimSpace(string(namespace)),
 		InPod:     true,
 		tls:       &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12},
-		token:     tokenOf(filepath.Join(account, "token")),
+		token:     tokenOf(filepath.Join(account, "token"), os.ReadFile),
 	}, err
 }
 
-// tokenOf returns a function that reads a token from a file.
-func tokenOf(file string) func() (string, error) {
+// tokenOf returns a function that reads a token from a file by read.
+func tokenOf(file string, read func(string) ([]byte, error)) func() (string, error) {
 	return func() (string, error) {
-		text, err := os.ReadFile(file)
+		text, err := read(file)
 		if err != nil {
 			return "", fmt.Errorf("read the token for the API server: %w", err)
 		}
@@ -100,11 +100,11 @@ func authorities(pem []byte) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// readTrusted reads a file that says whom gorun obeys, or where it sends secrets.
+// readTrusted reads a file that says whom gorun obeys, or where it sends secrets. It opens nothing
+// that another user could have put there: a pipe would make it wait.
 func readTrusted(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
-	if err != nil {
+	if err := trust.Check(path); err != nil {
 		return nil, err
 	}
-	return text, trust.Check(path)
+	return os.ReadFile(path)
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/gorun/gorun/internal/test/must"
@@ -83,6 +84,12 @@ func TestRefusals(t *testing.T) {
 		{"another name", func(w http.ResponseWriter, _ *http.Request) {
 			list(w, "1", "", entry("-x", "a", "1", "True"))
 		}, `names a pod "-x"`, ""},
+		{"an option for an address", func(w http.ResponseWriter, _ *http.Request) {
+			list(w, "1", "", at(entry("w-0", "a", "1", "True"), "-oProxyCommand=true"))
+		}, `gives the pod w-0 the address "-oProxyCommand=true"`, ""},
+		{"an address of this machine", func(w http.ResponseWriter, _ *http.Request) {
+			list(w, "1", "", at(entry("w-0", "a", "1", "True"), "::ffff:127.0.0.1"))
+		}, `gives the pod w-0 the address "::ffff:127.0.0.1"`, ""},
 		{"without end", func(w http.ResponseWriter, _ *http.Request) {
 			all := make([]any, pageSize)
 			for i := range all {
@@ -195,6 +202,11 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token"
 	must.OK(t, os.WriteFile(program, []byte(script), 0o700))
 	open := config(t, s, "token: secret")
 	must.OK(t, os.Chmod(open, 0o666))
+	token := write(t, dir, "others", "secret\n")
+	must.OK(t, os.Chmod(token, 0o666))
+	pipe := filepath.Join(dir, "pipe") // reading it would wait
+	must.OK(t, syscall.Mkfifo(pipe, 0o600))
+	must.OK(t, os.Chmod(pipe, 0o666))
 	silent := strings.ReplaceAll(program, "login", "silent")
 	must.OK(t, os.WriteFile(silent, []byte("#!/bin/sh\necho no token >&2; exit 3\n"), 0o700))
 	ok := config(t, s, "token: secret")
@@ -212,6 +224,8 @@ case $KUBERNETES_EXEC_INFO in *'"interactive":false'*) echo '{"status": {"token"
 		{"no YAML", write(t, dir, "bad", "a: b: c"), "read the kubeconfig"},
 		{"none", filepath.Join(dir, "missing"), "neither a kubeconfig file nor a pod's service account"},
 		{"others can write", open, "others can change"},
+		{"others can write the token", config(t, s, "tokenFile: "+token), "others can change"},
+		{"a pipe of others", pipe, "others can change"},
 	} {
 		c, err := client(tc.files)
 		if err == nil {

@@ -185,7 +185,7 @@ func (c *kubeconfig) admit(a *Access, name string) error {
 		case named.Name != name:
 			continue
 		case user.TokenFile != "":
-			a.token = tokenOf(user.TokenFile)
+			a.token = tokenOf(user.TokenFile, readTrusted)
 			return nil
 		case user.Token != "":
 			a.token = func() (string, error) { return user.Token, nil }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,6 +88,9 @@ func (o *object) pod() (Pod, error) {
 			return Pod{}, fmt.Errorf("the API server names a pod %.60q, which is no name of a pod", name)
 		}
 	}
+	if p.IP != "" && !isPodAddress(p.IP) {
+		return Pod{}, fmt.Errorf("the API server gives the pod %s the address %.60q, which no pod has", p.Name, p.IP)
+	}
 	for _, c := range o.Spec.Containers {
 		for name, count := range c.Resources.Limits {
 			if strings.HasSuffix(name, ".com/gpu") {
@@ -108,6 +112,13 @@ func isName(name string) bool {
 	return len(name) < 254 && name[0] != '-' && name[0] != '.' && !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' && r != '.'
 	})
+}
+
+// isPodAddress reports whether a text is an address of a pod or node, by which others reach it.
+func isPodAddress(text string) bool {
+	a, err := netip.ParseAddr(text)
+	a = a.Unmap()
+	return err == nil && a.Zone() == "" && (a.IsGlobalUnicast() || a.IsLinkLocalUnicast())
 }
 
 func (o *object) condition(kind string) condition {

@@ -84,6 +84,12 @@ func entry(name, uid, version, ready string) map[string]any {
 	}
 }
 
+// at gives a pod another address.
+func at(pod map[string]any, address string) map[string]any {
+	pod["status"].(map[string]any)["podIP"] = address
+	return pod
+}
+
 // list answers with a list of pods.
 func list(w http.ResponseWriter, version, next string, pods ...any) {
 	_ = json.NewEncoder(w).Encode(map[string]any{

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/gorun/gorun/internal/net/retry"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher/transport"
 )
 
 // Pods are the pods that --hosts-from-pods selects, when they were listed.
@@ -34,13 +36,24 @@ type podNaming struct {
 	kubexec   bool   // pods are reached by kubectl
 }
 
+// isThis reports whether a pod is the one that this process is in.
+func (n podNaming) isThis(p kube.Pod) bool {
+	label, _, _ := strings.Cut(cmp.Or(p.Host, p.Name), ".")
+	return n.own == n.namespace && n.hostname == label
+}
+
+// isMistaken reports whether a pod would be taken for this machine by its name, which those who may
+// create pods choose.
+func (n podNaming) isMistaken(p kube.Pod) bool {
+	return !n.isThis(p) && transport.IsLocal(hostfile.Host{Name: n.of(p)}, n.hostname)
+}
+
 // of returns the name of a pod: that of this machine for this pod itself, the pod's own for
 // kubectl, and for SSH that in the cluster's DNS if the pod has one that this process can resolve,
 // or else its address.
 func (n podNaming) of(p kube.Pod) string {
-	label, _, _ := strings.Cut(cmp.Or(p.Host, p.Name), ".")
 	switch {
-	case n.own == n.namespace && n.hostname == label:
+	case n.isThis(p):
 		return n.hostname
 	case n.kubexec:
 		return p.Name
@@ -52,10 +65,10 @@ func (n podNaming) of(p kube.Pod) string {
 	return p.IP
 }
 
-// hosts returns those of pods that take part.
+// hosts returns those of pods that take part. None that would be taken for this machine does.
 func (p *Pods) hosts(pods []kube.Pod, takes func(kube.Pod) bool) (hosts []hostfile.Host) {
 	for _, pod := range pods {
-		if name := p.naming.of(pod); takes(pod) && name != "" {
+		if name := p.naming.of(pod); takes(pod) && name != "" && !p.naming.isMistaken(pod) {
 			slots := min(cmp.Or(p.slots, pod.GPUs, 1), hostfile.MaxSlots)
 			hosts = append(hosts, hostfile.Host{Name: name, Slots: slots})
 		}
@@ -86,6 +99,11 @@ func (s Finder) findPods(ctx context.Context, o *settings.Options) (Selection, e
 	defer p.client.Close()
 	if err := p.await(ctx, time.Duration(o.StartTimeout), !o.Elastic.Given()); err != nil {
 		return Selection{}, usage.Errorf(usage.Hint(err), "--hosts-from-pods %s: %w", o.Pods, err)
+	}
+	if i := slices.IndexFunc(p.list, naming.isMistaken); i >= 0 {
+		return Selection{}, usage.Errorf("give the pod another name, or choose labels that it does not have",
+			"--hosts-from-pods %s: the pod %s has the name of this machine, where its ranks would run", o.Pods,
+			p.list[i].Name)
 	}
 	return Selection{
 		Hosts:  p.hosts(p.list, isReady),

@@ -19,6 +19,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/net/kube"
+	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 	"github.com/gorun/gorun/internal/usage"
 )
@@ -43,6 +44,22 @@ func TestPodNames(t *testing.T) {
 		if got := tc.naming.of(tc.pod); got != tc.want {
 			t.Errorf("%s: %s, want %s", tc.name, got, tc.want)
 		}
+	}
+}
+
+// A pod takes no part whose name would make its ranks run on this machine, unless it is this pod.
+func TestPodsNamedLikeThisMachine(t *testing.T) {
+	pods := []kube.Pod{{Name: "localhost"}, {Name: "127.0.0.1"}, {Name: "laptop"}, {Name: "w-0"}}
+	for want, naming := range map[string]podNaming{
+		"w-0":        {namespace: "a", hostname: "laptop", kubexec: true},
+		"laptop w-0": {namespace: "a", own: "a", hostname: "laptop", kubexec: true},
+	} {
+		p := &Pods{naming: naming}
+		var got []string
+		for _, h := range p.hosts(pods, func(kube.Pod) bool { return true }) {
+			got = append(got, h.Name)
+		}
+		check.Equal(t, strings.Join(got, " "), want, naming)
 	}
 }
 
@@ -111,6 +128,12 @@ func TestFindPods(t *testing.T) {
 		{"ended", []string{ended}, nil, "all of these pods have ended: w-0: Failed: Evicted", "--show-labels"},
 		{"no such namespace", []string{""}, func(o *settings.Options) { o.Namespace = "nowhere" },
 			"there is no namespace nowhere", "kubectl get namespaces"},
+		{"named like every machine", []string{both + "," + listed("localhost", "n1", "")}, nil,
+			"the pod localhost has the name of this machine", "another name"},
+		{"named like its address", []string{listed("127.0.0.1", "n1", "")}, nil,
+			"the pod 127.0.0.1 has the name of this machine", "another name"},
+		{"named like this machine", []string{listed("laptop", "n1", "")}, nil,
+			"the pod laptop has the name of this machine", "another name"},
 		{"no such pod", []string{both}, func(o *settings.Options) { o.Hosts = "w-3" }, "w-3", "w-0"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -123,8 +146,9 @@ func TestFindPods(t *testing.T) {
 			count := func(context.Context, []hostfile.Host, string) ([]int, error) { return nil, nil }
 			kubeconfig := podServer(t, tc.lists...)
 			finder := Finder{
-				Lookup: func(name string) (string, bool) { return kubeconfig, name == "KUBECONFIG" },
-				count:  count,
+				Lookup:   func(name string) (string, bool) { return kubeconfig, name == "KUBECONFIG" },
+				Hostname: "laptop",
+				count:    count,
 			}
 			p, err := Find(t.Context(), o, finder)
 			var got []string
