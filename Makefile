@@ -21,7 +21,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build launcher native agents arm-test wheel wheels man site dist package-test python-test reproducible upgrade-test install demo check test kube fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
+.PHONY: help build launcher native agents arm-test wheel wheels man site recording dist package-test python-test reproducible upgrade-test install demo check test kube fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +78,9 @@ wheels: ## dist/gorun_launcher-*: wheels for x86_64 and aarch64 with glibc 2.17 
 
 site: ## dist/site: README.md and docs/ as one searchable site
 	@.ci/site
+
+recording: build ## docs/recording.svg: what README.md shows of a terminal
+	@.ci/recording/make
 
 dist: man ## dist/: a release: archives, packages (deb, rpm), wheels, recipes, parts lists and checksums; RELEASE=1 SIGNING_KEY=FILE signs it and checks more
 	@.ci/dist

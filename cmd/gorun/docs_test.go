@@ -23,8 +23,8 @@ func TestInlineCommands(t *testing.T) {
 	found := 0
 	// The first word of a command line of gorun, or in some documents of another launcher.
 	commands := regexp.MustCompile(`^(gorun|mpirun|mpiexec|horovodrun|torchrun|srun) .`)
-	own := []string{"README.md", "docs/quickstart.md", "docs/hosts.md", "docs/output.md", "docs/exit-codes.md",
-		"docs/signals.md"}
+	own := []string{"README.md", "docs/tasks.md", "docs/quickstart.md", "docs/hosts.md", "docs/output.md",
+		"docs/exit-codes.md", "docs/signals.md"}
 	for _, name := range documents.Names(t, "../..") {
 		for _, span := range spans.FindAllString(documents.Prose(documents.Text(t, "../..", name)), -1) {
 			typed, _, _ := strings.Cut(strings.Trim(span, "`"), `\|`)

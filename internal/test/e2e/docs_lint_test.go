@@ -66,6 +66,7 @@ func documentWorlds() map[string]string {
 		"docs/slurm.md":                 "slurm",      // TestSlurm
 		"docs/ssh.md":                   "two hosts",
 		"docs/staging.md":               "two hosts",
+		"docs/tasks.md":                 "no commands",
 		"examples/kubernetes/README.md": "two hosts",
 		"examples/mnist/data/README.md": "no commands",
 		"internal/test/e2e/testdata/script/README.md": "no commands",
