@@ -73,13 +73,16 @@ func TestArguments(t *testing.T) {
 func TestNoAllocation(t *testing.T) {
 	must.HaveTime(t)
 	all := layouts()
-	for _, l := range []layout{all[0].of(2), all[1].of(2), all[2], all[4].of(2)} {
+	ordered := all[2]
+	ordered.name = "in order"
+	ordered.more = []string{"RING_ORDER=rank"}
+	for _, l := range []layout{all[0].of(2), all[1].of(2), all[2], all[4].of(2), ordered} {
 		t.Run(l.name, func(t *testing.T) {
 			comms := l.join(t, l.job(t))
 			const runs = 20
 			lengths := []int{1, 1000, 1 << 20}
 			if l.hosts != nil {
-				lengths = lengths[:2]
+				lengths[2] = 10_000
 			}
 			for _, n := range lengths {
 				for _, f := range specs() {

@@ -41,6 +41,9 @@ func worlds() map[string]func(t *testing.T) []*ring.Comm {
 		"three streams/2":  join("tcp", 3, 2),
 		"two streams/2+1":  join("auto", 2, 2, 1),
 		"part of a larger": part(join("auto", 1, 3, 2)),
+		"in order/5":       inRankOrder(1, 1, 1, 1, 1),
+		"in order/3+2":     inRankOrder(3, 2),
+		"in order/part":    part(interleaved(inRankOrder(2, 2))),
 	}
 }
 

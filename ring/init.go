@@ -30,6 +30,7 @@ type options struct {
 	rails      int                  // the most between two ranks
 	congestion string               // control of TCP, or "" for the system's
 	algorithm  algorithms.Algorithm // the only one that may be, or 0
+	order      string               // of reductions: auto or rank
 	network    string               // RING_NETWORK: what the network costs; empty: it is measured
 	cost       algorithms.Cost      // cost of network
 	shard      int                  // bytes of a block that each leader exchanges; 0: what costs least
@@ -80,6 +81,13 @@ func (o *options) settings() error {
 	name, _ := o.lookup("RING_ALGORITHM")
 	if o.algorithm, err = algorithms.ParseAlgorithm(name); err != nil {
 		return fmt.Errorf("ring: RING_ALGORITHM: %w", err)
+	}
+	switch o.order, _ = o.lookup("RING_ORDER"); o.order {
+	case "":
+		o.order = "auto"
+	case "auto", "rank":
+	default:
+		return fmt.Errorf("ring: RING_ORDER=%q: it must be auto or rank", o.order)
 	}
 	if o.network, _ = o.lookup("RING_NETWORK"); o.network != "" {
 		if o.cost, err = algorithms.ParseNetwork(o.network); err != nil {

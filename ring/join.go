@@ -37,6 +37,7 @@ type record struct {
 	Stripes   int              `json:"stripes"`
 	Algorithm string           `json:"algorithm,omitempty"` // the only one, if not auto
 	Network   string           `json:"network,omitempty"`
+	Order     string           `json:"order,omitempty"`
 	Guard     string           `json:"guard,omitempty"`
 	Cert      []byte           `json:"cert,omitempty"` // fingerprint
 	Rails     []secure.Rail    `json:"rails,omitempty"`
@@ -64,6 +65,9 @@ func (c *Comm) join(ctx context.Context, self secure.Identity, swap exchange) er
 		return err
 	}
 	f := engine.New(l, shared, network, c.opts.shard, c.opts.kernels)
+	if c.opts.order == "rank" {
+		f.ReduceInRankOrder()
+	}
 	if err := c.weigh(ctx, f, swap); err != nil {
 		f.Close(false)
 		return err
@@ -230,6 +234,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 		Addrs:   network.Addrs(),
 		Stripes: c.opts.stripes,
 		Network: c.opts.network,
+		Order:   c.opts.order,
 		Guard:   c.opts.guard.String(),
 	}
 	if c.opts.algorithm != 0 {
@@ -268,6 +273,7 @@ func (c *Comm) meet(network *tcp.Net, swap exchange) ([]secure.Peer, error) {
 			{"RING_RAILS", fmt.Sprint(max(own.MostRails, 1)), fmt.Sprint(max(r.MostRails, 1))},
 			{"RING_NETWORK", strconv.Quote(own.Network), strconv.Quote(r.Network)},
 			{"RING_ALGORITHM", strconv.Quote(own.Algorithm), strconv.Quote(r.Algorithm)},
+			{"RING_ORDER", strconv.Quote(own.Order), strconv.Quote(r.Order)},
 		} {
 			if set.mine != set.theirs {
 				return nil, fmt.Errorf("rank %d has %s=%s and rank %d %s: set it for all ranks, as with -x %s",

@@ -33,28 +33,56 @@ func resilientBits(t *testing.T, out string, ranks int) string {
 	return ends[0][1]
 }
 
+// trainResilient trains with 4 ranks of which some die, and returns what they print.
+func trainResilient(t *testing.T, c *lab.Cluster, faults string, words ...string) (out string) {
+	t.Helper()
+	args := append([]string{"-np", "4", "--min-np", "4", "--max-np", "4", "--prefix", "none"}, words...)
+	out, code := job(t, c, append(args, newest(t), script(t, "resilient_faults.py"), t.TempDir(), faults,
+		example(t, "resilient/train.py"), "--steps", "40")...)
+	want := 0
+	for fault := range strings.FieldsFuncSeq(faults, isComma) {
+		if !strings.HasPrefix(fault, "await") {
+			want++
+		}
+	}
+	if dead := strings.Count(out, "dies: "); code != 0 || dead != want {
+		t.Fatalf("exit code %d, %d ranks died:\n%s", code, dead, out)
+	}
+	return out
+}
+
 // A training in which ranks die ends with the bits of one in which none does.
 func TestResilientTraining(t *testing.T) {
-	python := newest(t)
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	train := func(t *testing.T, faults string) (out string) {
-		t.Helper()
-		args := []string{"-np", "4", "--min-np", "4", "--max-np", "4", "-H", "f1:2,f2:2", "--prefix", "none", python,
-			script(t, "resilient_faults.py"), t.TempDir(), faults, example(t, "resilient/train.py"), "--steps", "40"}
-		out, code := job(t, c, args...)
-		if dead := strings.Count(out, "dies: "); code != 0 || dead != len(strings.FieldsFunc(faults, isComma)) {
-			t.Fatalf("exit code %d, %d ranks died:\n%s", code, dead, out)
-		}
-		return out
-	}
-	want := resilientBits(t, train(t, ""), 4)
+	const hosts = "f1:2,f2:2"
+	want := resilientBits(t, trainResilient(t, c, "", "-H", hosts), 4)
 	for _, faults := range []string{
 		"forward:3:1,backward:9:0,optimizer:39:3",
 		"agreement:4:2,receiver:2:2,agreement:12:0",
 		"backward:7:1,backward:7:3,agreed:15:2,holder:3:0,random:20:1",
 	} {
 		t.Run(faults, func(t *testing.T) {
-			check.Equal(t, resilientBits(t, train(t, faults), 4), want)
+			check.Equal(t, resilientBits(t, trainResilient(t, c, faults, "-H", hosts), 4), want)
+		})
+	}
+}
+
+// A training ends with the same bits on any hosts, also where ranks move to another one.
+func TestResilientTrainingOnOtherHosts(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(3)...)
+	want := resilientBits(t, trainResilient(t, c, "", "-H", "f1:4"), 4)
+	for _, row := range []struct{ hosts, spares, faults string }{
+		{hosts: "f1:2,f2:2"},
+		{hosts: "f1:3,f2:1"},
+		{hosts: "f1:1,f2:1,f3:2"},
+		{hosts: "f1:2,f2:2,f3:1", spares: "1", faults: "await5:4:0,backward:5:1"},
+	} {
+		t.Run(row.hosts, func(t *testing.T) {
+			words := []string{"-H", row.hosts}
+			if row.spares != "" {
+				words = append(words, "--spares", row.spares)
+			}
+			check.Equal(t, resilientBits(t, trainResilient(t, c, row.faults, words...), 4), want)
 		})
 	}
 }

@@ -24,33 +24,40 @@ func (f *Fabric) toRank(vector []byte, rank int) []byte {
 	return vector[f.sends[rank]:f.sends[rank+1]]
 }
 
-// allToAllDirect exchanges with the ranks at each distance in turn, first inside the domain, then
-// beyond it.
+// allToAllDirect exchanges with each rank in turn.
 func (f *Fabric) allToAllDirect(call *collective.Call, dst, src []byte) error {
 	copy(f.part(dst, f.rank), f.toRank(src, f.rank))
+	return f.eachPair(func(to, from int) error {
+		var out, in []byte
+		if to != none {
+			out = f.toRank(src, to)
+		}
+		if from != none {
+			in = f.part(dst, from)
+		}
+		return f.swap(call, to, out, from, in)
+	})
+}
+
+// eachPair calls swap with the ranks at each distance in turn, first inside the domain, then beyond
+// it. Either may be none.
+func (f *Fabric) eachPair(swap func(to, from int) error) error {
 	near := f.mine()
 	for i := 1; i < len(near); i++ {
-		next := near[(f.index+i)%len(near)]
-		last := near[(f.index-i+len(near))%len(near)]
-		if err := f.swap(call, next, f.toRank(src, next), last, f.part(dst, last)); err != nil {
+		if err := swap(near[(f.index+i)%len(near)], near[(f.index-i+len(near))%len(near)]); err != nil {
 			return err
 		}
 	}
 	for i := 1; i < f.Size(); i++ {
-		next := (f.rank + i) % f.Size()
-		last := (f.rank - i + f.Size()) % f.Size()
-		var out, in []byte
-		if f.Near(next) {
-			next = none
-		} else {
-			out = f.toRank(src, next)
+		to := (f.rank + i) % f.Size()
+		from := (f.rank - i + f.Size()) % f.Size()
+		if f.Near(to) {
+			to = none
 		}
-		if f.Near(last) {
-			last = none
-		} else {
-			in = f.part(dst, last)
+		if f.Near(from) {
+			from = none
 		}
-		if err := f.swap(call, next, out, last, in); err != nil {
+		if err := swap(to, from); err != nil {
 			return err
 		}
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/gorun/gorun/ring/internal/algorithms"
 	"github.com/gorun/gorun/ring/internal/collective"
@@ -36,6 +37,9 @@ type Fabric struct {
 	parts, given [][]byte
 	offs, sends  []int // byte offset of each rank's part, and the end of the last one
 	scratch      []byte
+
+	inOrder bool             // reductions add in rank order
+	sources []unsafe.Pointer // vectors of all ranks, then
 }
 
 // New joins the ranks of l. Shared is nil for a domain of one, net where there is one domain.

@@ -1,8 +1,8 @@
 """Runs a training program whose ranks die, each once at a point of a step: FOLDER POINT:STEP:RANK[,…] PROGRAM [ARGUMENT…].
 
 The points are random (a moment of the next 0.2 s), forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), and those of a transfer:
-holder and receiver, with the number of the epoch for that of the step. At await nobody dies: the rank waits until new ranks are ready, or
-until so many processes as its number says have come to their first step.
+holder and receiver, with the number of the epoch for that of the step. At await nobody dies: the rank waits until new ranks are ready, or,
+at await with a number, until so many processes have come to their first step.
 """
 
 import os
@@ -55,7 +55,7 @@ class Dying(resilient.Resilient):
         running.append(self)
 
     def _enter(self):
-        open(os.path.join(folder, "entered-%d" % os.getpid()), "w").close()
+        open(os.path.join(folder, "entered-%s-%d" % (os.uname().nodename, os.getpid())), "w").close()
         super()._enter()
 
     def _take(self, state):
@@ -72,10 +72,10 @@ def entered():
 
 
 def wait(run):
-    for number in ("", "3"):
-        if ("await" + number, str(run.step), str(run._job.rank)) in plan and run._job.heals:
-            while not (entered() >= 3 if number else _job.joined().hosts_updated()):
-                time.sleep(0.05)
+    here = str(run.step), str(run._job.rank)
+    for number in [point[5:] for point, *at in plan if point.startswith("await") and tuple(at) == here and run._job.heals]:
+        while not (entered() >= int(number) if number else _job.joined().hosts_updated()):
+            time.sleep(0.05)
 
 
 def dying_transfer(comm, decision, state):

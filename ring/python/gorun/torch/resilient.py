@@ -30,10 +30,11 @@ def init_process_group(backend: Any = None, **options: Any) -> None:
     """dist.init_process_group, for a program that uses :class:`Resilient`.
 
     In an elastic job of gorun the group is of backend gorun, its ranks may be replaced, and it has its rank and world size, but moves
-    nothing between ranks, until :meth:`Resilient.steps` begins. Elsewhere torch makes the group; without a launcher it has one rank.
+    nothing between ranks, until :meth:`Resilient.steps` begins. Its sums have the same bits on any hosts. Elsewhere torch makes the group; without a launcher it has one rank.
     """
     named = backend in (None, "gorun")
     if named and "GORUN_ELASTIC" in os.environ:
+        os.environ.setdefault("RING_ORDER", "rank")
         place = Renewable(int(os.environ["GORUN_RANK"]), int(os.environ["GORUN_SIZE"]))
         options.update(store=dist.HashStore(), rank=place.rank, world_size=place.size, pg_options=place)
         backend = "gorun"
