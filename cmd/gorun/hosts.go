@@ -84,29 +84,15 @@ func (c *hostsCommand) Run(ctx context.Context) (code int, err error) {
 	if _, err := c.complete(); err != nil {
 		return 0, err
 	}
-	where, opts, err := c.find(ctx, c.check)
+	list, opts, err := c.list(ctx, c.check)
 	if err != nil {
 		return 0, err
-	}
-	routes, err := transport.NewRoutes(c.o.Options)
-	if err != nil {
-		return 0, err
-	}
-	list := hostList{where: where, sshPort: c.o.SSHPort}
-	for _, h := range where.Hosts {
-		list.rows = append(list.rows, hostRow{host: h, by: routes.Of(h)})
 	}
 	var failed []launcher.HostError
 	if c.check {
-		opts.Dial = routes.Dialer(c.o.Options)
-		for i, checked := range launcher.Check(ctx, where.Hosts, opts) {
-			list.rows[i].checked = &checked
-			if checked.Err != nil {
-				failed = append(failed, launcher.HostError{Host: checked.Host.Name, Err: checked.Err})
-			}
-		}
+		failed = list.check(ctx, opts)
 	}
-	if where.Unasked != nil {
+	if list.where.Unasked != nil {
 		c.console.Hintf("to ask now, add --check")
 	}
 	if c.json {
@@ -115,6 +101,24 @@ func (c *hostsCommand) Run(ctx context.Context) (code int, err error) {
 		err = list.writeTable(c.plain)
 	}
 	return reportFailed(failed, c.console), err
+}
+
+// list returns the hosts of a run, and the options to connect to them.
+func (j *jobCommand) list(ctx context.Context, ask bool) (hostList, launcher.Options, error) {
+	where, opts, err := j.find(ctx, ask)
+	if err != nil {
+		return hostList{}, opts, err
+	}
+	routes, err := transport.NewRoutes(j.o.Options)
+	if err != nil {
+		return hostList{}, opts, err
+	}
+	opts.Dial = routes.Dialer(j.o.Options)
+	list := hostList{where: where, sshPort: j.o.SSHPort}
+	for _, h := range where.Hosts {
+		list.rows = append(list.rows, hostRow{host: h, by: routes.Of(h)})
+	}
+	return list, opts, nil
 }
 
 // hostList is the output of gorun hosts.
@@ -128,6 +132,17 @@ type hostRow struct {
 	host    hostfile.Host
 	by      string
 	checked *launcher.Checked // nil: not checked
+}
+
+// check connects to the hosts, and returns those that failed.
+func (l hostList) check(ctx context.Context, opts launcher.Options) (failed []launcher.HostError) {
+	for i, checked := range launcher.Check(ctx, l.where.Hosts, opts) {
+		l.rows[i].checked = &checked
+		if checked.Err != nil {
+			failed = append(failed, launcher.HostError{Host: checked.Host.Name, Err: checked.Err})
+		}
+	}
+	return failed
 }
 
 // port returns the SSH port of a host; 0 leaves it to the SSH configuration.

@@ -103,7 +103,7 @@ func serviceLink(variable, value string) bool {
 // Like ssh it refuses the latter if another user can change it. Relative paths start at the current
 // directory.
 func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (string, bool)) (settings, error) {
-	name := cmp.Or(named, defaultsFile(lookup))
+	name := cmp.Or(named, DefaultsFile(lookup))
 	if name == "" {
 		return settings{}, nil
 	}
@@ -124,9 +124,9 @@ func ReadDefaults(named string, flags *pflag.FlagSet, lookup func(string) (strin
 	return s, err
 }
 
-// defaultsFile returns the path of the user's file of defaults, or "" for a user without a home
+// DefaultsFile returns the path of the user's file of defaults, or "" for a user without a home
 // directory.
-func defaultsFile(lookup func(string) (string, bool)) string {
+func DefaultsFile(lookup func(string) (string, bool)) string {
 	dir, _ := lookup("XDG_CONFIG_HOME")
 	if !filepath.IsAbs(dir) {
 		home := homeDir(lookup)
