@@ -53,6 +53,14 @@ func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
 	if got := read(); got != "secret" {
 		t.Errorf("beside a flood the user reads %q", got)
 	}
+	if l, err := net.Listen("tcp", "[::1]:0"); err == nil { // there is IPv6
+		l.Close()
+		_, number, _ := net.SplitHostPort(addr)
+		out, err := userCommand(attacker, "timeout", "10", command.Binary("caller"), "-listen",
+			"[::1]:"+number).CombinedOutput()
+		check.That(t, err != nil && strings.Contains(string(out), "address already in use"),
+			"another user answers at localhost: %q, %v", out, err)
+	}
 	job.Stop()
 	check.Equal(t, r.Wait(), 0, "the end of forward, which is that of the job")
 }

@@ -74,12 +74,14 @@ func Forward(ctx context.Context, place control.Place, name string, to control.E
 	defer serving.Wait()
 	defer cancel()
 	for _, port := range ports {
-		l, err := w.listen(ctx, port)
+		listeners, err := w.listen(ctx, port)
 		if err != nil {
 			return err
 		}
-		context.AfterFunc(ctx, func() { l.Close() })
-		serving.Go(func() { w.serve(ctx, l, port.There) })
+		for _, l := range listeners {
+			context.AfterFunc(ctx, func() { l.Close() })
+			serving.Go(func() { w.serve(ctx, l, port.There) })
+		}
 	}
 	if _, err := f.Client.Wait(ctx); err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -108,8 +110,8 @@ func hostOf(job control.Job, to control.Exec) (string, error) {
 	return fmt.Sprintf("the host of rank %d", to.Rank), nil
 }
 
-func (w *forwarding) listen(ctx context.Context, port Port) (net.Listener, error) {
-	l, err := new(net.ListenConfig).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Here)))
+func (w *forwarding) listen(ctx context.Context, port Port) ([]net.Listener, error) {
+	listeners, err := onLoopback(ctx, port.Here)
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		return nil, usage.Errorf(fmt.Sprintf("take any free port: gorun forward %s %d:0", w.job.ID, port.There),
@@ -117,8 +119,37 @@ func (w *forwarding) listen(ctx context.Context, port Port) (net.Listener, error
 	case err != nil:
 		return nil, fmt.Errorf("forward port %d: %w", port.There, err)
 	}
-	w.console.Notef("%s is port %d of %s; Ctrl-C ends this", l.Addr(), port.There, w.host)
-	return l, nil
+	w.console.Notef("%s is port %d of %s; Ctrl-C ends this", listeners[0].Addr(), port.There, w.host)
+	return listeners, nil
+}
+
+// portTries bounds the search for a port that is free on IPv4 and IPv6.
+const portTries = 20
+
+// onLoopback listens at a port of both loopback addresses, 0 for any free one: the name localhost
+// leads to either, and another user could answer at the one that is free. Without IPv6 it is one
+// address.
+func onLoopback(ctx context.Context, port int) (listeners []net.Listener, err error) {
+	var listen net.ListenConfig
+	for range portTries {
+		first, err := listen.Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return nil, err
+		}
+		number := first.Addr().(*net.TCPAddr).Port
+		second, err := listen.Listen(ctx, "tcp6", net.JoinHostPort("::1", strconv.Itoa(number)))
+		switch {
+		case err == nil:
+			return []net.Listener{first, second}, nil
+		case errors.Is(err, syscall.EADDRNOTAVAIL) || errors.Is(err, syscall.EAFNOSUPPORT):
+			return []net.Listener{first}, nil
+		}
+		first.Close()
+		if port != 0 || !errors.Is(err, syscall.EADDRINUSE) {
+			return nil, err
+		}
+	}
+	return nil, syscall.EADDRINUSE
 }
 
 // serve forwards connections until l is closed. It closes those of other users at once: ssh -L

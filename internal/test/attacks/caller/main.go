@@ -39,21 +39,25 @@ func main() {
 	}
 }
 
+// networkOf returns the network of an address.
+func networkOf(addr string) string {
+	if filepath.IsAbs(addr) {
+		return "unix"
+	}
+	return "tcp"
+}
+
 func call(from int, reset bool, addr string) error {
 	text, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return err
 	}
-	network := "unix"
 	dialer := net.Dialer{Timeout: 10 * time.Second}
-	if !filepath.IsAbs(addr) {
-		network = "tcp4"
-		if from != 0 {
-			dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}
-		}
+	if from != 0 {
+		dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: from}
 	}
 	dialer.SetMultipathTCP(false)
-	conn, err := dialer.Dial(network, addr)
+	conn, err := dialer.Dial(networkOf(addr), addr)
 	if err != nil {
 		return err
 	}
@@ -111,16 +115,17 @@ func renew(conn net.Conn, text []byte, addr string) {
 }
 
 // listen serves until it fails.
-func listen(path string) error {
+func listen(addr string) error {
 	answer, err := io.ReadAll(os.Stdin)
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return err
+	network := networkOf(addr)
+	l, err := net.Listen(network, addr)
+	if err == nil && network == "unix" {
+		err = os.Chmod(addr, 0o666)
 	}
-	if err := os.Chmod(path, 0o666); err != nil {
+	if err != nil {
 		return err
 	}
 	fmt.Println("listens")
