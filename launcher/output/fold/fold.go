@@ -12,10 +12,14 @@ const Wait = 200 * time.Millisecond
 
 // Bounds of what waits. Above them the oldest lines are written.
 const (
-	maxText   = 1 << 20 // bytes of the lines' texts
+	maxBytes  = 1 << 20 // of the lines' texts and numbers
 	maxGroups = 4096
 	maxLine   = 8 << 10 // a longer line is not folded
+	spanBytes = 64      // about what a number takes
 )
+
+// maxSpare bounds the bytes of a written line whose memory is kept for a later one.
+const maxSpare = 1 << 10
 
 // Line is a line that one or more ranks have printed. Text and Ranks are valid during the call that
 // gets them.
@@ -37,7 +41,7 @@ type Folder struct {
 	first   int                 // number of waiting[0]
 	open    map[string][]*group // equal ones of waiting, in its order
 	last    map[int]int         // key: rank; number of the group that has its latest line
-	text    int                 // bytes of the waiting texts
+	bytes   int                 // of the waiting texts and numbers
 	key     []byte              // scratch memory
 	spare   []*group            // memory for later groups
 }
@@ -51,6 +55,9 @@ type group struct {
 	key     string
 	numbers []span // with Folder.Numbers
 }
+
+// bytes is the size of the text and its numbers.
+func (g *group) bytes() int { return len(g.Text) + spanBytes*len(g.numbers) }
 
 // New returns a folder of lines of size ranks, 0 if their number is not known.
 func New(size int, numbers bool, write func(Line)) *Folder {
@@ -86,7 +93,7 @@ func (f *Folder) Add(rank, fd int, text []byte, at, now time.Time) bool {
 		g.Ranks = slices.Insert(g.Ranks, i, rank)
 	}
 	f.Due(now)
-	for f.text > maxText || len(f.waiting) > maxGroups {
+	for f.bytes > maxBytes || len(f.waiting) > maxGroups {
 		f.writeFirst()
 	}
 	return true
@@ -129,7 +136,7 @@ func (f *Folder) begin(fd int, text []byte, at, now time.Time) *group {
 	}
 	f.waiting = append(f.waiting, g)
 	f.open[g.key] = append(f.open[g.key], g)
-	f.text += len(text)
+	f.bytes += g.bytes()
 	return g
 }
 
@@ -173,11 +180,13 @@ func (f *Folder) writeFirst() {
 	} else {
 		delete(f.open, g.key)
 	}
-	f.text -= len(g.Text)
+	f.bytes -= g.bytes()
 	line := g.Line
 	if f.Numbers && len(g.Ranks) > 1 {
 		line.Text = ranged(g.Text, g.numbers)
 	}
 	f.Write(line)
-	f.spare = append(f.spare, g)
+	if cap(g.Text)+spanBytes*cap(g.numbers) <= maxSpare {
+		f.spare = append(f.spare, g)
+	}
 }

@@ -3,6 +3,7 @@ package fold_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -122,6 +123,34 @@ func TestFolderIsBounded(t *testing.T) {
 		must.That(t, waiting <= 1<<20, "%d bytes wait", waiting)
 	}
 	must.That(t, !f.Add(0, 1, make([]byte, 100_000), now, now), "a long line waits")
+}
+
+// Lines of any kind in any order leave no more than a few MiB behind.
+func TestFolderKeepsLittleMemory(t *testing.T) {
+	now := time.Now()
+	f := fold.New(2, true, func(fold.Line) {})
+	unique := 0
+	add := func(lines int, text string) {
+		for range lines {
+			unique++
+			word := strings.Map(func(r rune) rune { return r + 'a' - '0' }, fmt.Sprint(unique))
+			must.That(t, f.Add(0, 1, []byte(word+" "+text), now, now), "a short line was refused")
+		}
+	}
+	runtime.GC()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range 10 { // the memory of long lines goes to short ones, and long ones get other memory
+		add(4096, "x")
+		add(128, "x")
+		add(128, strings.Repeat("12 ", 2000))
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	runtime.KeepAlive(f)
+	const most = 32 << 20
+	check.That(t, after.HeapAlloc < before.HeapAlloc+most, "the folder keeps %d MiB",
+		(after.HeapAlloc-before.HeapAlloc)>>20)
 }
 
 // BenchmarkFolder is the cost of a line where 256 ranks print the same lines in turns.
