@@ -102,6 +102,14 @@ func TestResilientTrainingGoesOnSmaller(t *testing.T) {
 	}
 }
 
+// A rank that gives the state to others runs no code there, and takes no memory beyond that of its
+// tensors.
+func TestStateOfAHostileRankIsData(t *testing.T) {
+	python := newest(t)
+	lines := succeed(t, nil, "-np", "2", "--prefix", "none", python, script(t, "resilient_hostile.py"))
+	check.Equal(t, strings.Join(lines, "|"), "all right|all right")
+}
+
 // A spare that waits at its first step takes the place of a rank that dies.
 func TestResilientTrainingWithSpare(t *testing.T) {
 	python := newest(t)

@@ -11,20 +11,21 @@ from .. import _data, _ring, errors
 from .._ledger import Decision
 
 PIECE = 64 << 20  # bytes that all holders together send at a time
+MOST = 1 << 30  # bytes of what a state says beside its tensors
 
 
 def transfer(comm: _ring.Comm, decision: Decision, state: Any) -> Any:
     """Returns the holders' state on all ranks. It is a collective, and state counts on the holders only, which have the same.
 
     A receiver gets it in memory of its own, each part from another holder. A state is made of numbers, texts, tensors, lists, tuples and
-    dicts.
+    dicts. Receiving one runs no code. A MismatchError names the holder that says something else.
     """
     tensors: List[torch.Tensor] = []
     holds = comm.rank in decision.holders
     message = _data.dump(_take_apart(state, tensors)) if holds else b""
-    parts = _data.load(_broadcast(comm, message, decision.holders[0]))
+    told = _broadcast(comm, message, decision.holders[0])
     if not holds:
-        made = _put_together(parts, _made(tensors))
+        made = _read(told, tensors, decision.holders[0])
     stream = _Stream(tensors)
     for begin in range(0, stream.size, PIECE):
         cuts = _cuts(begin, min(begin + PIECE, stream.size), len(decision.holders))
@@ -59,6 +60,8 @@ def _cuts(begin: int, end: int, parts: int) -> List[Tuple[int, int]]:
 def _broadcast(comm: _ring.Comm, message: bytes, root: int) -> bytes:
     length = ctypes.c_int64(len(message))
     comm.run(_ring.call(_ring.BROADCAST, _ring.INT64, root=root, dst=ctypes.addressof(length), dst_count=1))
+    if not 0 <= length.value <= MOST:
+        raise _unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, MOST))
     memory = ctypes.create_string_buffer(message, max(1, length.value))
     comm.run(_ring.call(_ring.BROADCAST, _ring.UINT8, root=root, dst=ctypes.addressof(memory), dst_count=length.value))
     return memory.raw[: length.value]
@@ -69,23 +72,25 @@ class _Stream:
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
         self.parts = [t.reshape(-1).view(torch.uint8) for t in tensors if t.numel()]
+        self.bools = [t.dtype == torch.bool for t in tensors if t.numel()]
         self.size = sum(part.numel() for part in self.parts)
 
     def read(self, begin: int, end: int) -> torch.Tensor:
-        pieces = [part[a:b].cpu() for part, a, b, _ in self._within(begin, end)]
+        pieces = [self.parts[i][a:b].cpu() for i, a, b, _ in self._within(begin, end)]
         return torch.cat(pieces) if pieces else torch.empty(0, dtype=torch.uint8)
 
     def write(self, begin: int, data: torch.Tensor) -> None:
-        for part, a, b, at in self._within(begin, begin + data.numel()):
-            part[a:b] = data[at : at + b - a]
+        for i, a, b, at in self._within(begin, begin + data.numel()):
+            got = data[at : at + b - a]
+            self.parts[i][a:b] = got.ne(0) if self.bools[i] else got  # code that counts bools relies on 0 and 1
 
-    def _within(self, begin: int, end: int) -> Iterator[Tuple[torch.Tensor, int, int, int]]:
-        """The parts between two bytes of the stream: a tensor, from where to where in it, and where that is after begin."""
+    def _within(self, begin: int, end: int) -> Iterator[Tuple[int, int, int, int]]:
+        """The parts between two bytes of the stream: its index, from where to where in it, and where that is after begin."""
         at = 0
-        for part in self.parts:
+        for i, part in enumerate(self.parts):
             a, b = max(begin - at, 0), min(end - at, part.numel())
             if a < b:
-                yield part, a, b, at + a - begin
+                yield i, a, b, at + a - begin
             at += part.numel()
 
 
@@ -109,9 +114,24 @@ def _take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
     return "value", value
 
 
+def _read(told: bytes, tensors: List[torch.Tensor], holder: int) -> Any:
+    """The state that a holder tells, and its tensors without their bytes."""
+    try:
+        return _put_together(_data.load(told), _made(tensors))
+    except (ValueError, TypeError, LookupError, RuntimeError) as e:
+        raise _unreadable(holder, "%.200s" % e) from None
+
+
+def _unreadable(holder: int, why: str) -> errors.MismatchError:
+    return errors.MismatchError("gorun: the state of the training that rank %d sends cannot be read: %s" % (holder, why))
+
+
 def _made(tensors: List[torch.Tensor]) -> Any:
-    def make(name: str, shape: List[int]) -> torch.Tensor:
-        tensor = torch.empty(shape, dtype=getattr(torch, name))
+    def make(name: Any, shape: Any) -> torch.Tensor:
+        dtype = getattr(torch, name, None) if type(name) is str else None
+        if not isinstance(dtype, torch.dtype):
+            raise _data.DataError("%.20r is no type of a tensor" % (name,))
+        tensor = torch.empty(shape, dtype=dtype)
         tensors.append(tensor)
         return tensor
 
@@ -126,4 +146,6 @@ def _put_together(parts: Any, make: Any) -> Any:
         return {k: _put_together(v, make) for k, v in inside}
     if kind in ("list", "tuple"):
         return (tuple if kind == "tuple" else list)(_put_together(v, make) for v in inside)
+    if kind != "value":
+        raise _data.DataError("a part of it is of the unknown kind %.20r" % (kind,))
     return inside

@@ -1,0 +1,54 @@
+"""A rank that gives others the state of a training can spoil the values, and nothing else: rank 1 tries it on rank 0."""
+
+import gorun.torch as ring
+import torch
+
+from gorun import MismatchError, _job
+from gorun._ledger import Decision
+from gorun.torch import _transfer
+
+# What rank 1 tells in the place of a state, and what rank 0 says of it.
+ATTACKS = {
+    "no state": (7, "not subscriptable"),
+    "an unknown kind": (("module", "os"), "unknown kind 'module'"),
+    "a function for a type": (("tensor", "load", [1]), "'load' is no type of a tensor"),
+    "a module for a type": (("tensor", "onnx", [1]), "'onnx' is no type of a tensor"),
+    "a number for a type": (("tensor", 7, [1]), "7 is no type of a tensor"),
+    "a text for a shape": (("tensor", "float32", "x"), "empty()"),
+    "a negative shape": (("tensor", "float32", [-1]), "negative dimension"),
+    "a shape beyond all memory": (("tensor", "float32", [1 << 60]), ""),
+    "a list for a key": (("dict", [([1], ("value", 1))]), "unhashable"),
+    "no pairs": (("dict", [1]), "unpack"),
+}
+
+ring.init()
+rank, comm = ring.rank(), _job.joined().dup()
+decision = Decision([], [1], [0])
+take_apart = _transfer._take_apart
+for name, (told, want) in ATTACKS.items():
+    _transfer._take_apart = lambda state, tensors: told
+    try:
+        _transfer.transfer(comm, decision, None)
+        assert rank == 1, name
+    except MismatchError as e:
+        assert rank == 0 and "the state of the training that rank 1 sends cannot be read: " in str(e) and want in str(e), (name, e)
+_transfer._take_apart = take_apart
+
+# Its bools are bools, whatever their bytes are.
+raw = torch.arange(256, dtype=torch.uint8)
+state = _transfer.transfer(comm, decision, {"mask": raw.view(torch.bool), "raw": raw})
+if rank == 0:
+    assert state["mask"].view(torch.uint8).tolist() == [0] + [1] * 255 and state["raw"].tolist() == list(range(256))
+
+# It says no length that takes all memory.
+for length in (-1, 1 << 40):
+    _transfer.ctypes.c_int64, honest = (lambda n: honest(length if rank == 1 else n)), _transfer.ctypes.c_int64
+    try:
+        _transfer._broadcast(comm, b"", 1)
+        raise SystemExit("a length of %d was believed" % length)
+    except MismatchError as e:
+        assert "beside its tensors" in str(e), e
+    finally:
+        _transfer.ctypes.c_int64 = honest
+ring.barrier()
+print("all right")
