@@ -269,6 +269,8 @@ func layers() []layer {
 		{folder: "internal/test/documents", may: []string{"internal/test/must"}, why: "it reads documents"},
 		{folder: "internal/test/environ", why: leaf},
 		{folder: "internal/test/check", why: leaf},
+		{folder: "internal/test/browser", may: []string{"internal/test/check", "internal/test/lab",
+			"internal/test/must"}, why: "it opens any page"},
 		{folder: "internal/test/must", may: []string{"internal/test/check"},
 			why: "it ends the test where a check would go on"},
 		{folder: "internal/test/simulate", why: leaf},
