@@ -29,10 +29,10 @@ import (
 // doctorCommand is gorun doctor, which examines the hosts that a run with the same flags would use.
 type doctorCommand struct {
 	jobCommand
-	quick, long   bool
-	json          bool
-	html          string
-	save, against string
+	quick, long bool
+	json        bool
+	html, save  string
+	against     []string
 }
 
 func newDoctor(call *invocation) *cobra.Command {
@@ -47,16 +47,18 @@ a second look says it again. The exit code is 0, 1 with warnings, or 3 with bad 
 		Example: `  gorun doctor -H f1,f2,f3
   gorun doctor --hostfile hosts.txt --quick
   gorun doctor --hostfile hosts.txt --save base.json
-  gorun doctor --hostfile hosts.txt --against base.json --html doctor.html`,
+  gorun doctor --hostfile hosts.txt --against base.json --html doctor.html
+  gorun doctor --hostfile hosts.txt --against may.json --against june.json --html doctor.html`,
 		Args: noProgram,
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&c.quick, "quick", false, "take about 5 s")
 	flags.BoolVar(&c.long, "long", false, "measure for minutes")
 	flags.BoolVar(&c.json, "json", false, "print a JSON object instead of tables")
-	flags.StringVar(&c.html, "html", "", "also write a page with a map of all pairs to this file")
+	flags.StringVar(&c.html, "html", "", "also write a page with a map of all pairs, and the history, to this file")
 	flags.StringVar(&c.save, "save", "", "also write the report to this file, for --against")
-	flags.StringVar(&c.against, "against", "", "also compare with a report that --save wrote")
+	flags.StringArrayVar(&c.against, "against", nil,
+		"also compare with a report that --save wrote; of several, with the latest")
 	return c.takeJobFlags(cmd, c, settings.Probes)
 }
 
@@ -69,11 +71,9 @@ func (c *doctorCommand) Run(ctx context.Context) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	var base *examine.Report
-	if c.against != "" {
-		if base, err = examine.ReadReport(c.against); err != nil {
-			return 0, err
-		}
+	earlier, base, err := c.earlier()
+	if err != nil {
+		return 0, err
 	}
 	for flag, name := range map[string]string{"--save": c.save, "--html": c.html} {
 		if name != "" {
@@ -100,13 +100,29 @@ func (c *doctorCommand) Run(ctx context.Context) (code int, err error) {
 		err = r.WriteText(c.plain)
 	}
 	for name, write := range map[string]func(io.Writer) error{
-		c.save: func(w io.Writer) error { return ui.WriteJSON(w, r, "") }, c.html: r.WriteHTML,
+		c.save: func(w io.Writer) error { return ui.WriteJSON(w, r, "") },
+		c.html: func(w io.Writer) error { return r.WriteHTML(w, earlier) },
 	} {
 		if name != "" {
 			err = errors.Join(err, writeFile(name, "name a file that you may write to", write))
 		}
 	}
 	return r.Code(), err
+}
+
+// earlier reads the reports of earlier examinations, of which base is the latest, or nil.
+func (c *doctorCommand) earlier() (all []examine.Report, base *examine.Report, err error) {
+	for _, name := range c.against {
+		r, err := examine.ReadReport(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		all = append(all, *r)
+		if base == nil || r.Began.After(base.Began) {
+			base = r
+		}
+	}
+	return all, base, nil
 }
 
 func (c *doctorCommand) level() (string, error) {

@@ -7,10 +7,14 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
+	"github.com/gorun/gorun/cmd/gorun/internal/jobs"
+	"github.com/gorun/gorun/internal/sight/control"
 	"github.com/gorun/gorun/internal/sight/report"
 	"github.com/gorun/gorun/internal/sight/watch/record"
 	"github.com/gorun/gorun/internal/usage"
@@ -19,50 +23,125 @@ import (
 // reportCommand is gorun report.
 type reportCommand struct {
 	*invocation
-	to string // "": in the record; -: standard output
+	to   string // "": beside the record; -: standard output
+	logs []string
+	loss string
 }
 
 func newReport(call *invocation) *cobra.Command {
 	c := &reportCommand{invocation: call}
 	cmd := call.define(&cobra.Command{
-		Use:   "report [flags] DIR",
-		Short: "Write a page about a run that --record has recorded",
+		Use:   "report [flags] DIR...",
+		Short: "Write a page about a run that --record has recorded, or compare several",
 		Long: `report reads a folder that gorun --record DIR has written, also while the job runs or after gorun
-was killed, and writes one HTML page: the ranks over time, what they and their hosts used, ranks
-that stand out, and the cause of the end. The page needs no network and no script.`,
+was killed, and writes one HTML page: how the run ended, its events and ranks over time, what they
+and their hosts used, and ranks that stand out. Of several folders it compares the runs. If the job
+has printed lines such as "step 10 loss 0.5", and its output was kept (--detach) or is given, the
+page has the loss. It needs no network.`,
 		Example: `  gorun --record run1 -np 8 ./train
   gorun report run1
-  gorun report -o train.html run1`,
+  gorun report -o train.html run1
+  gorun report --log train.log run1
+  gorun report run1 run2`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) == 0 {
 				return usage.Errorf("for example gorun --record run1 -np 8 ./train, then gorun report run1",
 					"gorun report takes the folder of a record")
 			}
 			return nil
 		},
 	}, c)
-	cmd.Flags().StringVarP(&c.to, "output", "o", "", "the page (default: report.html in DIR); - is standard output")
+	cmd.Flags().StringVarP(&c.to, "output", "o", "",
+		"the page (default: report.html in DIR, of several comparison.html in the first); - is standard output")
+	cmd.Flags().StringArrayVar(&c.logs, "log", nil, "a file with the run's output, once for each DIR")
+	cmd.Flags().StringVar(&c.loss, "loss", report.LossPattern, "regular expression with the groups step and loss")
 	return cmd
 }
 
-func (c *reportCommand) Run(context.Context) (code int, err error) {
-	all, err := record.Read(c.args[0])
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, usage.Errorf("gorun --record DIR ... makes one", "%s holds no record of a run: %w", c.args[0], err)
-	}
+func (c *reportCommand) Run(ctx context.Context) (code int, err error) {
+	pattern, err := report.LossExpression(c.loss)
 	if err != nil {
-		return 0, fmt.Errorf("read the record in %s: %w", c.args[0], err)
+		return 0, usage.Errorf("for example --loss 'iter (?P<step>[0-9]+): (?P<loss>[0-9.]+)'", "--loss: %w", err)
+	}
+	if len(c.logs) > len(c.args) {
+		return 0, usage.Errorf("give one --log for each folder, in their order", "%d times --log for %d folders",
+			len(c.logs), len(c.args))
+	}
+	var runs []report.Run
+	for i, dir := range c.args {
+		run, err := readRun(dir)
+		if err != nil {
+			return 0, err
+		}
+		if i < len(c.logs) {
+			run.Loss, err = lossesOf(c.logs[i], pattern)
+		} else {
+			run.Loss, err = c.keptLosses(ctx, run.Record.Run.ID, pattern)
+		}
+		if err != nil {
+			return 0, err
+		}
+		runs = append(runs, run)
 	}
 	if c.to == "-" {
-		return 0, report.Write(c.stdout, all)
+		return 0, report.Write(c.stdout, runs...)
 	}
-	to := cmp.Or(c.to, filepath.Join(c.args[0], "report.html"))
+	name := "report.html"
+	if len(runs) > 1 {
+		name = "comparison.html"
+	}
+	to := cmp.Or(c.to, filepath.Join(c.args[0], name))
 	err = writeFile(to, "name a file that you may write to: -o FILE", func(w io.Writer) error {
-		return report.Write(w, all)
+		return report.Write(w, runs...)
 	})
 	if err != nil {
 		return 0, err
 	}
 	c.console.Notef("the report is %s", to)
 	return 0, nil
+}
+
+func readRun(dir string) (report.Run, error) {
+	all, err := record.Read(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return report.Run{}, usage.Errorf("gorun --record DIR ... makes one", "%s holds no record of a run: %w", dir,
+			err)
+	}
+	if err != nil {
+		return report.Run{}, fmt.Errorf("read the record in %s: %w", dir, err)
+	}
+	return report.Run{Record: all, Name: filepath.Base(dir)}, nil
+}
+
+// lossesOf reads the losses in a file.
+func lossesOf(name string, pattern *regexp.Regexp) ([]report.Value, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, usage.Errorf("name a file with the output of the run", "--log: %w", err)
+	}
+	defer file.Close()
+	return report.Losses(file, pattern)
+}
+
+// keptLosses reads the losses in the output of a job, or none if its output was not kept.
+func (c *reportCommand) keptLosses(ctx context.Context, id string, pattern *regexp.Regexp) ([]report.Value, error) {
+	job, err := c.place().Find(ctx, id)
+	if none := (*control.NoJobError)(nil); errors.As(err, &none) || err == nil && job.Log == "" {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	lines, to := io.Pipe()
+	printed := make(chan struct{})
+	go func() {
+		defer close(printed)
+		view := jobs.View{}
+		view.Style.Style = "none"
+		to.CloseWithError(jobs.Logs(ctx, c.place(), id, view, false, to, to))
+	}()
+	losses, err := report.Losses(lines, pattern)
+	lines.Close()
+	<-printed
+	return losses, err
 }

@@ -21,9 +21,17 @@ const maxTicks = 4
 type Axis struct {
 	Name    string
 	Scale   Scale
-	Base    float64              // base of a logarithmic axis, which has ticks at its powers; 0: 10
-	Label   func(float64) string // formatter of ticks
-	Include []float64            // values always within the axis
+	Base    float64   // base of a logarithmic axis, which has ticks at its powers; 0: 10
+	Unit    Unit      // unit of the values; Time has its own
+	Include []float64 // values always within the axis
+}
+
+// label formats a tick.
+func (a Axis) label(v float64) string {
+	if a.Scale == Time {
+		return clock(v)
+	}
+	return a.Unit.tick(v)
 }
 
 // span is an axis with its bounds, computed from a plot's values.

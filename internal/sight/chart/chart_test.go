@@ -1,14 +1,22 @@
 package chart
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/gorun/gorun/internal/test/browser"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -16,7 +24,8 @@ import (
 // wellFormed fails the test unless every element is closed.
 func wellFormed(t *testing.T, text HTML) {
 	t.Helper()
-	for d := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(string(text), "<!doctype html>"))); ; {
+	text = HTML(strings.Replace(strings.TrimPrefix(string(text), "<!doctype html>"), string(Scripts()), "", 1))
+	for d := xml.NewDecoder(strings.NewReader(string(text))); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			return
 		} else if err != nil {
@@ -32,9 +41,9 @@ func TestPlotIsWellFormed(t *testing.T) {
 		{Name: "none"},
 	}
 	for _, s := range [][]Series{series, series[2:], nil} {
-		plot := BySize("title", "bus bandwidth", Bandwidth, s)
+		plot := BySize("title", "bus bandwidth", Bandwidth(), s)
 		lines := max(len(s)-1, 0) // the last has no points
-		for _, text := range []HTML{plot.SVG(), plot.Figure()} {
+		for _, text := range []HTML{plot.SVG(), must.Get(plot.Figure())(t)} {
 			wellFormed(t, text)
 			check.That(t, strings.Count(string(text), "<polyline") == lines && !strings.Contains(string(text), "Inf"),
 				"%d series are\n%s", len(s), text)
@@ -48,13 +57,13 @@ func TestPlotIsWellFormed(t *testing.T) {
 func TestGapsDivideLines(t *testing.T) {
 	nan := math.NaN()
 	points := []Point{{0, 1, 0, 2}, {1, 2, 1, 3}, {2, nan, nan, nan}, {3, 1, 1, 1}, {4, 2, 0, 4}}
-	axis := Axis{Label: Number}
-	plot := Plot{X: axis, Y: axis, Series: []Series{{Band: true, Points: points}}}
-	text := string(plot.Figure())
+	plot := Plot{Series: []Series{{Band: true, Points: points}}}
+	text := string(must.Get(plot.Figure())(t))
 	wellFormed(t, HTML(text))
-	if strings.Count(text, "<polyline") != 2 || strings.Count(text, "<polygon") != 2 || strings.Contains(text, "NaN") {
-		t.Error(text)
-	}
+	check.That(t, strings.Count(text, "<polyline") == 2 && strings.Count(text, "<polygon") == 2 &&
+		!strings.Contains(text, "NaN"), "%s", text)
+	data := `"data":[[0,1,2,3,4],[1,2,null,1,2],[0,1,null,1,0],[2,3,null,1,4]]`
+	check.That(t, strings.Contains(text, data), "no %s in %s", data, text)
 }
 
 func TestTicks(t *testing.T) {
@@ -89,30 +98,131 @@ func TestTicks(t *testing.T) {
 
 // A page obeys nothing of what hosts and users say.
 func TestPageIsEscaped(t *testing.T) {
-	const evil = "\"><script>alert(1)</script>\x1b[2J"
-	raster := must.Get(Raster([][]float64{{0, 1, math.NaN()}}, 9, evil))(t)
-	heat := HeatMap{Text: evil, Rows: []string{evil}, Columns: []string{evil}}
-	heat.Cells = []Cell{{Heat: 2, Text: evil}, {Heat: math.NaN()}}
-	plot := BySize(evil, evil, Micros, nil)
+	const evil = "\"></script><script>alert(1)</script>\x1b[2J"
+	heat := HeatMap{
+		Text:    evil,
+		Corner:  evil,
+		Rows:    []string{evil},
+		Columns: []string{evil, "b"},
+	}
+	heat.Cells = []Cell{{Heat: 2, Value: evil, Text: evil}, {Column: 1, Heat: math.NaN()}}
+	plot := BySize(evil, evil, In(evil), []Series{{Name: evil, Points: []Point{{X: 1, Y: 1}}}})
 	plot.Note = evil
 	plot.Text = evil
-	page := Page(evil, Section(evil, evil, Table(evil, []string{evil}, [][]string{{evil}})), raster,
-		heat.SVG(), Bars(evil, []Bar{{Name: evil, Value: 2, Text: evil}, {Name: "less", Value: -1}}),
-		plot.Figure(), Format("<p>%s %v</p>", evil, errors.New(evil)))
+	timeline := Timeline{End: 9, Lanes: []Lane{{Name: evil, Marks: []Mark{{At: 1, Text: evil}}}}, Raster: &Raster{
+		Text: evil,
+		Heat: [][]float64{{0, 1, math.NaN()}},
+		Unit: In(evil),
+	}}
+	page := Page(evil, Section(evil, evil, Table(evil, []string{evil}, [][]string{{evil}})),
+		must.Get(timeline.HTML())(t), heat.HTML(),
+		Bars(evil, []Bar{{Name: evil, Value: 2, Text: evil}, {Name: "less", Value: -1}}),
+		must.Get(plot.Figure())(t), Cards([]Card{{Name: evil, Value: evil, Note: evil}}),
+		Format("<p>%s %v</p>", evil, errors.New(evil)))
 	wellFormed(t, page)
-	for _, part := range []string{"<script", "\x1b", "NaN", `="-`} {
-		check.That(t, !strings.Contains(string(page), part), "%q is in %s", part, page)
+	own := strings.Replace(string(page), string(Scripts()), "", 1)
+	for _, part := range []string{"<script>", "\x1b", "NaN", `="-`, " style=", " onclick="} {
+		check.That(t, !strings.Contains(own, part), "%q is in %s", part, own)
 	}
 	check.That(t, Bars("none", []Bar{{Name: "a"}}) == "", "bars without values are drawn")
+}
+
+// Browsers run the scripts of a page, and would run no others.
+func TestScriptsAreNamedByTheirHashes(t *testing.T) {
+	page := string(Page("title"))
+	for _, element := range []string{"script", "style"} {
+		for _, m := range regexp.MustCompile(`(?s)<`+element+`>(.*?)</`+element+`>`).FindAllStringSubmatch(page, -1) {
+			sum := sha256.Sum256([]byte(m[1]))
+			check.That(t, strings.Contains(page, "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'"),
+				"no hash of a %s", element)
+		}
+	}
+	for _, part := range []string{"default-src 'none'", "Permission is hereby granted"} {
+		check.That(t, strings.Contains(page, part), "no %q", part)
+	}
+	for _, part := range []string{"unsafe", "connect-src"} {
+		check.That(t, !strings.Contains(page, part), "%q is there", part)
+	}
+}
+
+// The files of uPlot are those that SOURCE names, which .ci/uplot compares with the package.
+func TestLibraryIsTheNamedOne(t *testing.T) {
+	for name, want := range map[string]string{
+		"uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
+		"uPlot.min.css":     "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
+		"LICENSE":           "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
+	} {
+		sum := sha256.Sum256(must.Get(os.ReadFile(filepath.Join("uplot", name)))(t))
+		check.Equal(t, hex.EncodeToString(sum[:]), want, name)
+	}
 }
 
 func TestUnits(t *testing.T) {
 	for got, want := range map[string]string{
 		Number(math.NaN()): "-", Number(3): "3", Number(123.4): "123", Number(12.34): "12.3", Number(1.234): "1.23",
-		Seconds(3599.7): "1h0m0s", Bytes(8): "8 B", Bytes(64 << 10): "64 KiB", Bytes(3 << 29): "1.5 GiB",
-		Micros(0.1): "0.1 µs", Micros(2500): "2.5 ms", Micros(2e6): "2 s",
-		Bandwidth(2): "2 GB/s", Bandwidth(0.1): "100 MB/s", Bandwidth(1e-5): "10 kB/s",
+		Seconds(3599.7): "1h0m0s", Bytes("").Format(8): "8 B", Bytes("").Format(64 << 10): "64 KiB",
+		Bytes("/s").Format(3 << 29): "1.5 GiB/s", In("%").Format(5): "5 %", In("").Format(5): "5",
+		Durations().Format(1e-7): "0.1 µs", Durations().Format(2.5e-3): "2.5 ms", Durations().Format(2): "2 s",
+		Bandwidth().Format(2e9): "2 GB/s", Bandwidth().Format(1e8): "100 MB/s", Bandwidth().Format(1e4): "10 kB/s",
+		Bandwidth().Format(math.NaN()): "-",
 	} {
 		check.Equal(t, got, want)
 	}
+}
+
+// A browser draws plots, reads them by keys and by the pointer, and sorts and searches tables.
+func TestBrowserDrawsPlots(t *testing.T) {
+	var points []Point
+	for i := range 101 {
+		points = append(points, Point{
+			X:    float64(36 * i),
+			Y:    float64(i << 20),
+			Low:  float64(i << 19),
+			High: float64(i << 21),
+		})
+	}
+	time := Axis{Name: "time", Scale: Time}
+	band := must.Get(Plot{
+		Title:  "Memory",
+		X:      time,
+		Y:      Axis{Unit: Bytes("")},
+		Series: []Series{{Band: true, Points: points}},
+	}.Figure())(t)
+	pair := must.Get(Plot{
+		Title:  "CPU",
+		X:      time,
+		Y:      Axis{Unit: In("cores")},
+		Series: []Series{{Name: "a", Points: points}, {Name: "b", Points: points[:50], Dashed: true}},
+	}.Figure())(t)
+	var rows [][]string
+	for i := range 20 {
+		rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint("f", 20-i), Number(1.5 * float64(i%7))})
+	}
+	timeline := must.Get(Timeline{End: 3600, Raster: &Raster{
+		Heat: [][]float64{{0, 0.5}, {1, math.NaN()}, {0, 0}},
+		Rows: 2,
+		End:  3600,
+		Most: 8,
+		Unit: In("cores"),
+	}}.HTML())(t)
+	tab := browser.OpenText(t, string(Page("plots", Section("Plots", "", `<div class="charts">`, band, pair, "</div>"),
+		timeline, Table("rows", []string{"n", "host", "value"}, rows))))
+	check.Equal(t, tab.Eval(`document.querySelectorAll('.canvas canvas').length`), "2")
+	tab.Eval(`document.querySelector('.canvas').focus()`)
+	for range 3 {
+		tab.Press("ArrowRight")
+	}
+	check.Equal(t, tab.Eval(`document.querySelector('.said').textContent`),
+		`"1m12s, median 2 MiB, least 1 MiB, most 4 MiB"`)
+	tab.Press("+")
+	tab.Until(`plots[0].u.scales.x.max < 3600 && plots[1].u.scales.x.max == plots[0].u.scales.x.max`)
+	tab.Press("Escape")
+	tab.Until(`plots[1].u.scales.x.max == 3600`)
+	tab.Point(".raster")
+	tab.Until(`document.querySelector('.reading').textContent == 'rank 1 at 30m0s: not running'`)
+	tab.Eval(`document.querySelectorAll('.scroll th button')[1].click()`)
+	check.Equal(t, tab.Eval(`document.querySelector('.scroll tbody').rows[1].textContent`), `"18f26"`)
+	tab.Eval(`(() => { const s = document.querySelector('.search'); s.value = 'F2'; s.dispatchEvent(new Event('input')) })()`)
+	check.Equal(t, tab.Eval(`[...document.querySelector('.scroll tbody').rows].filter(r => !r.hidden).length`), "2")
+	tab.Shows("plots")
 }

@@ -1,8 +1,11 @@
-// Package chart draws pages of HTML and charts of SVG, which need no network and no script.
+// Package chart draws pages of HTML with charts that need no network. uPlot draws their plots, and
+// SVG where there are no scripts.
 package chart
 
 import (
+	"crypto/sha256"
 	_ "embed"
+	"encoding/base64"
 	"fmt"
 	"html"
 	"strings"
@@ -10,8 +13,18 @@ import (
 	"github.com/gorun/gorun/internal/prose"
 )
 
-//go:embed page.css
-var style HTML
+var (
+	//go:embed page.css
+	style HTML
+	//go:embed page.js
+	script HTML
+	//go:embed uplot/uPlot.min.css
+	plotStyle HTML
+	//go:embed uplot/uPlot.iife.min.js
+	plotScript HTML
+	//go:embed uplot/LICENSE
+	plotLicence HTML
+)
 
 // HTML is markup. Whatever else goes into a page is escaped.
 type HTML string
@@ -40,18 +53,37 @@ func join(parts []HTML) HTML {
 	return HTML(b.String())
 }
 
-// Page returns a whole document.
-func Page(title string, body ...HTML) HTML {
+// Page returns a whole document. Browsers run its own scripts, by their hashes, and no others.
+func Page(title string, body ...HTML) HTML { return document(title, "", body) }
+
+// LivePage is a Page whose script fetches the page again each second, and shows what has changed.
+func LivePage(title string, body ...HTML) HTML { return document(title, "; connect-src 'self'", body) }
+
+func document(title string, policy HTML, body []HTML) HTML {
+	styles := plotStyle + "\n" + style
 	return Format(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:"/>
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src '%s' '%s'; style-src '%s'; img-src data:%s"/>
+<meta name="referrer" content="no-referrer"/>
 <link rel="icon" href="data:,"/><title>%s</title>
-<style>
-%s</style></head>
+<style>%s</style></head>
 <body><main>
 <h1>%s</h1>
-%s</main></body></html>
-`, title, style, title, join(body))
+%s</main>
+%s</body></html>
+`, hash(plotScript), hash(script), hash(styles), policy, title, styles, title, join(body), Scripts())
+}
+
+// Scripts returns the end of each page: the scripts that it runs.
+func Scripts() HTML {
+	return "<!-- uPlot\n" + plotLicence + "\n-->\n<script>" + plotScript + "</script>\n<script>" + script +
+		"</script>\n"
+}
+
+// hash returns the source expression that allows a text in a Content-Security-Policy.
+func hash(text HTML) HTML {
+	sum := sha256.Sum256([]byte(text))
+	return HTML("sha256-" + base64.StdEncoding.EncodeToString(sum[:]))
 }
 
 // Section returns a part of a page: a heading, a paragraph unless text is empty, and the body.
@@ -62,7 +94,37 @@ func Section(title, text string, body ...HTML) HTML {
 	return Format("<section><h2>%s</h2>\n%s</section>\n", title, join(body))
 }
 
-// Table returns a table that scrolls by itself. label names it for screen readers.
+// Card is one fact at the head of a page.
+type Card struct {
+	Name, Value string
+	Note        string // second line, or ""
+	Bad         bool
+}
+
+// Cards shows facts side by side.
+func Cards(cards []Card) HTML {
+	var items HTML
+	for _, c := range cards {
+		class := HTML("card")
+		if c.Bad {
+			class += " bad"
+		}
+		items += Format(`<div class="%s"><dt>%s</dt><dd>%s`, class, c.Name, c.Value)
+		if c.Note != "" {
+			items += Format("<small>%s</small>", c.Note)
+		}
+		items += "</dd></div>\n"
+	}
+	return Format(`<dl class="cards">
+%s</dl>
+`, items)
+}
+
+// long is the number of bytes beyond which a cell of a Table has several lines.
+const long = 40
+
+// Table returns a table that scrolls by itself. label names it for screen readers. The page's
+// script sorts it, and searches it if it is long.
 func Table(label string, columns []string, rows [][]string) HTML {
 	var head HTML
 	for _, c := range columns {
@@ -72,11 +134,15 @@ func Table(label string, columns []string, rows [][]string) HTML {
 	for _, row := range rows {
 		var cells HTML
 		for _, c := range row {
-			cells += Format("<td>%s</td>", c)
+			cell := "<td>%s</td>"
+			if len(c) > long {
+				cell = `<td class="wrap">%s</td>`
+			}
+			cells += Format(cell, c)
 		}
 		lines = append(lines, "<tr>"+cells+"</tr>\n")
 	}
-	return Format(`<div class="scroll" tabindex="0" role="region" aria-label="%s"><table><thead><tr>%s</tr></thead><tbody>
+	return Format(`<div class="scroll" tabindex="0" role="region" aria-label="%s"><table class="rows"><thead><tr>%s</tr></thead><tbody>
 %s</tbody></table></div>
 `, label, head, join(lines))
 }

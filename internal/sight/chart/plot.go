@@ -28,19 +28,19 @@ type Series struct {
 type Point struct{ X, Y, Low, High float64 }
 
 // BySize returns a plot of a quantity by bytes, with both axes logarithmic.
-func BySize(title, quantity string, label func(float64) string, series []Series) Plot {
+func BySize(title, quantity string, unit Unit, series []Series) Plot {
 	return Plot{
 		Title: title,
 		X: Axis{
 			Name:  "bytes",
 			Scale: Logarithmic,
 			Base:  16,
-			Label: Bytes,
+			Unit:  Bytes(""),
 		},
 		Y: Axis{
 			Name:  quantity,
 			Scale: Logarithmic,
-			Label: label,
+			Unit:  unit,
 		},
 		Series: series,
 	}
@@ -68,8 +68,8 @@ func (p Plot) SVG() HTML {
 `, f.width, f.height, f.left, p.Title, p.draw(f))
 }
 
-// Figure returns the chart as a part of a page.
-func (p Plot) Figure() HTML {
+// draft is the drawing of a Figure where no script runs.
+func (p Plot) draft() HTML {
 	f := frame{
 		width:  320,
 		height: 120,
@@ -82,10 +82,24 @@ func (p Plot) Figure() HTML {
 		f.right += 100
 		f.width += 100
 	}
-	return Format(`<figure><figcaption>%s <small>%s</small></figcaption>
-<svg viewBox="0 0 %v %v" role="img" aria-label="%s">
-%s</svg></figure>
-`, p.Title, p.Note, f.width, f.height, cmp.Or(p.Text, p.Title), p.draw(f))
+	few := p
+	few.Series = nil
+	for _, s := range p.Series {
+		s.Points = thin(s.Points)
+		few.Series = append(few.Series, s)
+	}
+	return Format(`<svg viewBox="0 0 %v %v" role="img" aria-label="%s">
+%s</svg>`, f.width, f.height, cmp.Or(p.Text, p.Title), few.draw(f))
+}
+
+// thin returns at most some dozens of points, the last among them.
+func thin(points []Point) (few []Point) {
+	const most = 48
+	every := len(points)/most + 1
+	for i := (len(points) - 1) % every; i < len(points); i += every {
+		few = append(few, points[max(i, 0)])
+	}
+	return few
 }
 
 func (p Plot) draw(f frame) HTML {
@@ -160,7 +174,7 @@ func (f frame) horizontal(x span) HTML {
 		at := f.left + x.at(v)*f.innerWidth()
 		parts = append(parts, Format(`<line x1="%.1f" y1="%v" x2="%.1f" y2="%v" stroke="#8884"/>`+
 			`<text x="%.1f" y="%v" text-anchor="middle">%s</text>`+"\n",
-			at, f.top, at, bottom, at, bottom+min(18, f.bottom-4), x.Label(v)))
+			at, f.top, at, bottom, at, bottom+min(18, f.bottom-4), x.label(v)))
 	}
 	if x.Name != "" {
 		parts = append(parts, Format(`<text x="%v" y="%v" text-anchor="middle">%s</text>`+"\n",
@@ -175,7 +189,7 @@ func (f frame) vertical(y span) HTML {
 		at := f.top + (1-y.at(v))*f.innerHeight()
 		parts = append(parts, Format(`<line x1="%v" y1="%.1f" x2="%v" y2="%.1f" stroke="#8884"/>`+
 			`<text x="%v" y="%.1f" text-anchor="end">%s</text>`+"\n",
-			f.left, at, f.width-f.right, at, f.left-4, at+3, y.Label(v)))
+			f.left, at, f.width-f.right, at, f.left-4, at+3, y.label(v)))
 	}
 	if y.Name != "" {
 		parts = append(parts, Format(`<text transform="translate(14 %v) rotate(-90)" text-anchor="middle">%s</text>`+"\n",

@@ -4,8 +4,66 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
+
+// Unit has the names of a quantity's sizes, the largest first.
+type Unit []Step
+
+// Step is one size of a Unit.
+type Step struct {
+	Size float64
+	Name string
+}
+
+// In returns a unit of one size, or of none if name is empty.
+func In(name string) Unit { return Unit{{1, name}} }
+
+// Bytes is the unit of sizes; of rates if suffix is "/s".
+func Bytes(suffix string) Unit {
+	return Unit{{1 << 40, "TiB" + suffix}, {1 << 30, "GiB" + suffix}, {1 << 20, "MiB" + suffix},
+		{1 << 10, "KiB" + suffix}, {1, "B" + suffix}}
+}
+
+// Durations is the unit of times in seconds.
+func Durations() Unit { return Unit{{1, "s"}, {1e-3, "ms"}, {1e-6, "µs"}} }
+
+// Bandwidth is the unit of bandwidths in bytes per second.
+func Bandwidth() Unit { return Unit{{1e9, "GB/s"}, {1e6, "MB/s"}, {1e3, "kB/s"}} }
+
+// Format formats v in the first size that is no larger than it, or in the last.
+func (u Unit) Format(v float64) string {
+	s := u.Step(v)
+	if math.IsNaN(v) || s.Name == "" {
+		return Number(v)
+	}
+	if len(u) == 1 {
+		return Number(v) + " " + s.Name
+	}
+	return fmt.Sprintf("%.4g %s", v/s.Size, s.Name)
+}
+
+// tick is Format without the name of the only size, which the axis has.
+func (u Unit) tick(v float64) string {
+	if len(u) <= 1 {
+		return Number(v)
+	}
+	return u.Format(v)
+}
+
+// Step returns the size in which v is formatted.
+func (u Unit) Step(v float64) Step {
+	for _, s := range u {
+		if v >= s.Size {
+			return s
+		}
+	}
+	if len(u) == 0 {
+		return Step{Size: 1}
+	}
+	return u[len(u)-1]
+}
 
 // Number formats a number with about three digits.
 func Number(v float64) string {
@@ -25,31 +83,14 @@ func Seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 }
 
-// Bytes formats a size.
-func Bytes(v float64) string {
-	return scaled(v, unit{1 << 30, "GiB"}, unit{1 << 20, "MiB"}, unit{1 << 10, "KiB"}, unit{1, "B"})
-}
-
-// Micros formats a time in µs.
-func Micros(us float64) string { return scaled(us, unit{1e6, "s"}, unit{1e3, "ms"}, unit{1, "µs"}) }
-
-// Bandwidth formats a bandwidth in GB/s.
-func Bandwidth(gbs float64) string {
-	return scaled(gbs, unit{1, "GB/s"}, unit{1e-3, "MB/s"}, unit{1e-6, "kB/s"})
-}
-
-type unit struct {
-	size float64
-	name string
-}
-
-// scaled formats v in the first of units that is no larger, or in the last. The largest is first.
-func scaled(v float64, units ...unit) string {
-	for _, u := range units[:len(units)-1] {
-		if v >= u.size {
-			return fmt.Sprintf("%.4g %s", v/u.size, u.name)
-		}
+// clock is Seconds without what is 0 at its end: 1h20m.
+func clock(s float64) string {
+	text := Seconds(s)
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
 	}
-	last := units[len(units)-1]
-	return fmt.Sprintf("%.4g %s", v/last.size, last.name)
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }

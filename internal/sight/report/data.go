@@ -8,7 +8,8 @@ import (
 
 // data is a record reduced for charts: at most maxColumns times, each with the mean of some points.
 type data struct {
-	times []float64
+	times []float64 // seconds since the start of the run
+	end   float64   // of the run, or the last time
 	hosts []string
 	rank  struct{ cpu, memory, read, write, lines, gpu, ring, share series }
 	host  struct{ cpu, memory, in, out, gpu series }
@@ -21,9 +22,11 @@ type rankRow struct {
 	rank      int
 	host, end string
 	cpu       float64 // mean
-	memory    float64 // maximum, MiB
+	memory    float64 // maximum, bytes
+	share     float64 // mean percent of time in collectives; NaN: unknown
 	lines     int64
 	points    int
+	shares    int
 }
 
 // maxCells bounds the cells of a sheet, and so the columns of a job with very many ranks.
@@ -72,7 +75,13 @@ func collect(r record.Record) (d data) {
 	if len(r.Points) == 0 {
 		return d
 	}
+	const kib = 1 << 10
+	const mib = 1 << 20
 	d.size = r.Run.Size
+	d.end = r.Points[len(r.Points)-1].At
+	if !r.Run.Ended.IsZero() {
+		d.end = max(d.end, r.Run.Ended.Sub(r.Run.Began).Seconds())
+	}
 	rowOf := map[string]int{} // row of a host
 	for _, p := range r.Points {
 		for _, n := range p.Ranks.Rank {
@@ -115,26 +124,28 @@ func collect(r record.Record) (d data) {
 			if cpu < 0 {
 				continue
 			}
-			for j, v := range []float64{cpu, float64(k.MiB[i]), float64(k.Read[i]), float64(k.Write[i]),
-				rate(lines, p.At-earlier)} {
+			for j, v := range []float64{cpu, mib * float64(k.MiB[i]), kib * float64(k.Read[i]),
+				kib * float64(k.Write[i]), rate(lines, p.At-earlier)} {
 				ranks[j].add(x, y, v)
 			}
 			if k.GPU != nil && k.GPU[i] >= 0 {
 				ranks[5].add(x, y, float64(k.GPU[i]))
 			}
 			if k.Ring != nil && k.Ring[i] >= 0 {
-				ranks[6].add(x, y, float64(k.Ring[i]))
+				ranks[6].add(x, y, kib*float64(k.Ring[i]))
 				ranks[7].add(x, y, float64(k.Share[i]))
+				row.share += float64(k.Share[i])
+				row.shares++
 			}
 			row.cpu += cpu
 			row.points++
-			row.memory = max(row.memory, float64(k.MiB[i]))
+			row.memory = max(row.memory, mib*float64(k.MiB[i]))
 		}
 		earlier = p.At
 		for i, name := range p.Hosts {
 			y := rowOf[name]
 			h := p.Host
-			for j, v := range []float64{h.CPU[i], h.Used[i], float64(h.Received[i]), float64(h.Sent[i])} {
+			for j, v := range []float64{h.CPU[i], h.Used[i], kib * float64(h.Received[i]), kib * float64(h.Sent[i])} {
 				hosts[j].add(x, y, v)
 			}
 			if h.GPU != nil && h.GPU[i] >= 0 {
@@ -158,6 +169,7 @@ func collect(r record.Record) (d data) {
 	for y := range d.rows {
 		d.rows[y].rank = y
 		d.rows[y].cpu /= math.Max(1, float64(d.rows[y].points))
+		d.rows[y].share /= float64(d.rows[y].shares) // NaN without any
 	}
 	for _, p := range r.Run.Places {
 		for _, n := range p.Ranks {

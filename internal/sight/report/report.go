@@ -1,76 +1,84 @@
-// Package report turns a record of a run into one HTML page, which needs no network and no script.
+// Package report turns records of runs into one HTML page, which needs no network.
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/internal/sight/chart"
 	"github.com/gorun/gorun/internal/sight/watch/record"
 )
 
-// page is a report that is being written.
-type page struct {
-	data data
-	run  record.Run
+// Run is a recorded run.
+type Run struct {
+	record.Record
+	Name string  // name of the run among others; "": that of the record
+	Loss []Value // values that the run has printed; none: unknown
 }
 
-// Write writes the report of a record.
-func Write(w io.Writer, r record.Record) error {
-	p := page{data: collect(r), run: r.Run}
-	body := []chart.HTML{p.summary(r), p.cause(), p.stacks(r.Events)}
-	if len(p.data.times) == 0 {
-		body = append(body, chart.Format("<p>No sample was recorded: the run was too short.</p>\n"))
-	} else {
-		timeline, err := p.timeline()
-		if err != nil {
-			return err
-		}
-		body = append(body, timeline, p.charts(), p.phases(), p.ranks())
+// Write writes the report of a run, or compares several runs.
+func Write(w io.Writer, runs ...Run) error {
+	if len(runs) > 1 {
+		return compare(w, runs)
 	}
-	body = append(body, p.events(r.Events))
-	_, err := io.WriteString(w, string(chart.Page("gorun: "+p.name(), body...)))
+	title, body, err := single(runs[0])
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, string(chart.Page(title, body...)))
 	return err
 }
 
-func (p page) name() string {
-	switch {
-	case p.run.Name != "" && p.run.ID != "":
-		return p.run.Name + " (" + p.run.ID + ")"
-	case p.run.Name != "":
-		return p.run.Name
-	}
-	return p.run.ID
+// page is the report of one run that is being written.
+type page struct {
+	Run
+	data data
 }
 
-func (p page) summary(r record.Record) chart.HTML {
-	item := func(name, value string) chart.HTML { return chart.Format("<dt>%s</dt><dd>%s</dd>", name, value) }
-	items := item("Program", strings.Join(p.run.Program, " ")) +
-		item("Ranks", fmt.Sprintf("%d on %s", p.run.Size, prose.Count(len(p.data.hosts), "host"))) +
-		item("Began", p.run.Began.Format(time.RFC1123))
-	switch {
-	case !p.run.Ended.IsZero():
-		items += item("Took", p.run.Ended.Sub(p.run.Began).Round(time.Second).String()) +
-			item("Exit code", strconv.Itoa(p.run.Code))
-	case r.Cut:
-		items += item("End", "not recorded: the job runs, or its gorun was killed")
+func newPage(r Run) page { return page{Run: r, data: collect(r.Record)} }
+
+// single returns the report of one run.
+func single(r Run) (title string, body []chart.HTML, err error) {
+	p := newPage(r)
+	body = []chart.HTML{p.summary(), p.cause(), p.stacks(r.Events)}
+	timeline, err := p.timeline()
+	if err != nil {
+		return "", nil, err
 	}
-	return "<dl>" + items + "</dl>\n"
+	charts, err := charts([]page{p})
+	if err != nil {
+		return "", nil, err
+	}
+	body = append(body, timeline)
+	if len(p.data.times) == 0 {
+		body = append(body, chart.Format("<p>No sample was recorded: the run was too short.</p>\n"))
+	} else {
+		body = append(body, charts, p.phases(), p.ranks())
+	}
+	return "gorun: " + p.name(), append(body, p.events()), nil
+}
+
+func (p page) name() string {
+	switch run := p.Record.Run; {
+	case run.Name != "" && run.ID != "":
+		return run.Name + " (" + run.ID + ")"
+	default:
+		return cmp.Or(run.Name, run.ID)
+	}
 }
 
 // cause returns the reason for the job's end.
 func (p page) cause() chart.HTML {
-	if p.run.Cause == "" {
+	if p.Record.Run.Cause == "" {
 		return ""
 	}
-	body := chart.Format(`<p class="bad">%s</p>`, p.run.Cause)
-	if len(p.run.Last) > 0 {
-		body += pre("last lines", strings.Join(p.run.Last, "\n"))
+	body := chart.Format(`<p class="bad">%s</p>`, p.Record.Run.Cause)
+	if len(p.Record.Run.Last) > 0 {
+		body += pre("last lines", strings.Join(p.Record.Run.Last, "\n"))
 	}
 	return chart.Section("Cause of the end", "", body)
 }
@@ -92,47 +100,6 @@ func (p page) stacks(events []record.Event) chart.HTML {
 			pre(fmt.Sprint("stacks ", i+1), strings.TrimRight(e.Stacks, "\n"))
 	}
 	return chart.Section("Stacks of the ranks", "", body)
-}
-
-// since formats the time of an event since the start of the run.
-func (p page) since(e record.Event) string { return chart.Seconds(e.At.Sub(p.run.Began).Seconds()) }
-
-func (p page) timeline() (chart.HTML, error) {
-	d := p.data
-	if d.rank.cpu == nil {
-		return "", nil
-	}
-	most := highest(d.rank.cpu)
-	picture, err := chart.Raster(heat(d.times, d.rank.cpu, d.size, most),
-		max(60, min(512, d.size*max(1, min(16, 240/max(1, d.size))))),
-		fmt.Sprintf("CPU of %d ranks over time. The tables below have the numbers.", d.size))
-	return chart.Section("Ranks over time", fmt.Sprintf("A row for each rank, rank 0 on top; the warmer, the more "+
-		"CPU, up to %s cores. Nothing is drawn before a rank starts and after its end.", chart.Number(most)), picture,
-		chart.Format(`<p class="axis"><span>%s</span><span>%s</span></p>`, chart.Seconds(d.times[0]),
-			chart.Seconds(d.times[len(d.times)-1]))), err
-}
-
-func (p page) charts() chart.HTML {
-	d := p.data
-	var all chart.HTML
-	for _, c := range []struct {
-		title, unit string
-		s           series
-		whole       float64
-	}{
-		{"CPU of ranks", " cores", d.rank.cpu, 1}, {"Memory of ranks", " MiB", d.rank.memory, 0},
-		{"Output of ranks", " lines/s", d.rank.lines, 0},
-		{"Storage read by ranks", " KiB/s", d.rank.read, 0}, {"Storage written by ranks", " KiB/s", d.rank.write, 0},
-		{"GPUs of ranks", " %", d.rank.gpu, 100},
-		{"Collectives of ranks", " KiB/s", d.rank.ring, 0}, {"Time of ranks in collectives", " %", d.rank.share, 100},
-		{"CPU of hosts", " %", d.host.cpu, 100}, {"Memory of hosts", " %", d.host.memory, 100},
-		{"Networks, received by hosts", " KiB/s", d.host.in, 0},
-		{"Networks, sent by hosts", " KiB/s", d.host.out, 0}, {"GPUs of hosts", " %", d.host.gpu, 100},
-	} {
-		all += figure(c.title, c.unit, d.times, c.s, c.whole)
-	}
-	return chart.Section("Use over time", "Lines are the median of all ranks, or of all hosts; bands go from the "+
-		"least to the most.", `<div class="charts">`, all, "</div>")
 }
 
 func (p page) phases() chart.HTML {
@@ -160,36 +127,10 @@ func (p page) standing(s series) (rows [][]string) {
 func (p page) ranks() chart.HTML {
 	var rows [][]string
 	for _, r := range p.data.rows {
-		rows = append(rows, []string{strconv.Itoa(r.rank), r.host, r.end, chart.Number(r.cpu), chart.Number(r.memory),
-			strconv.FormatInt(r.lines, 10)})
+		rows = append(rows, []string{strconv.Itoa(r.rank), r.host, r.end, chart.Number(r.cpu),
+			chart.Number(r.memory / (1 << 20)), strconv.FormatInt(r.lines, 10)})
 	}
 	return table("Ranks", "", []string{"rank", "host", "end", "mean cores", "most MiB", "lines"}, rows)
-}
-
-func (p page) events(all []record.Event) chart.HTML {
-	const most = 1000
-	var rows [][]string
-	for _, e := range all[:min(len(all), most)] {
-		rows = append(rows, []string{p.since(e), strings.TrimSpace(eventText(e))})
-	}
-	if len(all) > most {
-		rows = append(rows, []string{"", fmt.Sprintf("and %d more", len(all)-most)})
-	}
-	return table("Events", "", []string{"time", "event"}, rows)
-}
-
-func eventText(e record.Event) string {
-	switch e.What {
-	case "exited":
-		return fmt.Sprintf("rank %d on %s: %s", e.Rank, e.Host, e.Text)
-	case "stacks":
-		return "the stacks of the ranks were taken: " + e.Text
-	case "straggler":
-		return e.Text
-	case "lost":
-		return fmt.Sprintf("host %s was lost: %s", e.Host, e.Text)
-	}
-	return e.What + " " + e.Text
 }
 
 func table(title, text string, columns []string, rows [][]string) chart.HTML {

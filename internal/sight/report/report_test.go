@@ -3,18 +3,20 @@ package report
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"io"
-	"os"
-	"os/exec"
+	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/sight/chart"
 	"github.com/gorun/gorun/internal/sight/watch"
 	"github.com/gorun/gorun/internal/sight/watch/record"
+	"github.com/gorun/gorun/internal/test/browser"
 	"github.com/gorun/gorun/internal/test/check"
-	"github.com/gorun/gorun/internal/test/lab"
 	"github.com/gorun/gorun/internal/test/must"
 )
 
@@ -63,34 +65,105 @@ func recorded(ranks, points int) record.Record {
 	r.Events = []record.Event{{At: began, What: "started"},
 		{At: began.Add(50 * time.Minute), What: "stacks", Text: "no rank has made progress for 10m0s",
 			Stacks: "rank 1 has not come to allreduce\n\npython3\n  load (a<b.py:6)  <- rank 1\x1b[2J\n"},
-		{At: began.Add(time.Hour), What: "exited", Rank: 2, Host: "f1", Text: "exited with code 1"}}
+		{At: began.Add(time.Hour), What: "exited", Rank: 2, Host: "f1", Text: "exited with code 1", Failed: true}}
+	for rank := 3; rank < ranks; rank++ {
+		r.Events = append(r.Events, record.Event{
+			At:      began.Add(time.Hour),
+			What:    "exited",
+			Rank:    rank,
+			Host:    fmt.Sprint("f", rank/8),
+			Text:    "was stopped by gorun after rank 2 failed",
+			Failed:  true,
+			Stopped: true,
+		})
+	}
 	return r
 }
 
-func write(t testing.TB, r record.Record) string {
+// noisy is recorded with numbers of which no two are alike, as those of real runs.
+func noisy(ranks, points int) record.Record {
+	r := recorded(ranks, points)
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, p := range r.Points {
+		for i := range p.Ranks.CPU {
+			p.Ranks.MiB[i] += random.Int64N(1000)
+			if p.Ranks.CPU[i] > 0 {
+				p.Ranks.CPU[i] += random.Float64()
+				p.Ranks.Share[i] -= random.IntN(30)
+			}
+		}
+	}
+	return r
+}
+
+func write(t testing.TB, runs ...Run) string {
 	t.Helper()
 	var b bytes.Buffer
-	must.OK(t, Write(&b, r))
+	must.OK(t, Write(&b, runs...))
 	return b.String()
 }
 
+// own returns a page without the scripts that all pages have.
+func own(page string) string { return strings.Replace(page, string(chart.Scripts()), "", 1) }
+
 func TestReport(t *testing.T) {
-	text := write(t, recorded(4, 300))
+	text := own(write(t, Run{Record: recorded(4, 300), Loss: []Value{{1, 5}, {2, 2.5}}}))
 	for _, part := range []string{"gorun: &lt;b&gt;train (g7k2)", "rank 2 on f1 exited with code 1",
-		"Error: &lt;script&gt;", "1h0m0s", "<dt>Exit code</dt><dd>1</dd>",
-		`src="data:image/png;base64,`, "CPU of ranks over time: the median is 1 cores on average", "Memory of hosts",
-		"Time of ranks in collectives over time: the median is 60 % on average", "Where ranks wait",
+		"Error: &lt;script&gt;", "<dt>Duration</dt><dd>1h0m0s", `<div class="card bad"><dt>End</dt><dd>exit code 1`,
+		"<dt>In collectives</dt><dd>52.5 %", "<dd>rank 1<small>30 % of its time in collectives, usual 60 %</small>",
+		"<dt>Peak memory</dt><dd>103 MiB<small>of rank 3</small>",
+		`src="data:image/png;base64,`, "CPU of ranks over time: median 1 cores, most 1 cores", "Memory of hosts",
+		"Time of ranks in collectives over time: median 60 %", "Where ranks wait",
 		"<td>60</td><td>rank 1</td><td>0</td>", "<td>rank 1</td><td>0</td>", "<td>exited with code 1</td>",
-		"prefers-color-scheme: dark", "rank 2 on f1: exited with code 1",
-		"After 50m0s: no rank has made progress for 10m0s.",
+		"prefers-color-scheme: dark", "rank 2 on f1: exited with code 1", "<span>stalls</span>",
+		"<span>failures</span>", "Loss by step: 2.5 at step 2", "After 50m0s: no rank has made progress for 10m0s.",
 		"rank 1 has not come to allreduce\n\npython3\n  load (a&lt;b.py:6)  &lt;- rank 1"} {
 		check.That(t, strings.Contains(text, part), "no %q", part)
 	}
-	for _, part := range []string{"<script", "http://", "https://", "\x1b", "NaN", "GPUs of ranks", "<b>"} {
+	for _, part := range []string{"<script>", "http://", "https://", "\x1b", "NaN", "GPUs of ranks", "<b>"} {
 		check.That(t, !strings.Contains(text, part), "%q is there", part)
 	}
-	if n := strings.Count(text, `role="img" aria-label="`); n != strings.Count(text, "<svg") || n < 8 {
+	if n := strings.Count(text, `<figure class="plot">`); n < 9 {
 		t.Errorf("%d charts", n)
+	}
+}
+
+func TestRunsAreCompared(t *testing.T) {
+	second := recorded(8, 20)
+	second.Run.Name = ""
+	second.Run.ID = ""
+	second.Run.Code = 0
+	second.Run.Cause = ""
+	text := own(write(t, Run{Record: recorded(4, 300)}, Run{Record: second, Name: "run2", Loss: []Value{{1, 5}}}))
+	for _, part := range []string{"<td>Ranks</td><td>4</td><td>8</td>",
+		"<td>End</td><td>exit code 1</td><td>exit code 0</td>", "CPU of ranks over time in 2 runs", `"name":"run2"`, "Loss by step"} {
+		check.That(t, strings.Contains(text, part), "no %q", part)
+	}
+	check.That(t, !strings.Contains(text, "<b>"), "a name is markup")
+}
+
+// Ranks that end alike are one event, and a run of many has few.
+func TestEqualEndsAreOneEvent(t *testing.T) {
+	p := newPage(Run{Record: recorded(1024, 3)})
+	groups := p.groups()
+	must.That(t, len(groups) == 4, "%d events", len(groups))
+	check.Equal(t, groups[3].text(), "1021 ranks on 128 hosts: was stopped by gorun after rank 2 failed: 3-1023")
+}
+
+func TestLossesOfOutput(t *testing.T) {
+	long := "step 9 loss 9 " + strings.Repeat("x", 2*maxLossLine) + "step 10 loss 3\n"
+	for text, want := range map[string][]Value{
+		"step 1 loss 0.5\nnothing\nstep 2, lr 0.1, loss: 4e-1\n":  {{1, 0.5}, {2, 0.4}},
+		"Epoch 1 Step=10/50 train_x Loss=1.25\nstep 10 loss 9\n":  {{10, 1.25}},
+		"[1] {'step': 3, 'loss': 2.0}\n" + long + "step 4 loss 1": {{3, 2}, {9, 9}, {4, 1}},
+		"step x loss 1\nstep 1 loss nan\nlossy step 1 glossary 2": nil,
+	} {
+		got := must.Get(Losses(strings.NewReader(text), must.Get(LossExpression(LossPattern))(t)))(t)
+		check.That(t, slices.Equal(got, want), "%.40q: %v, want %v", text, got, want)
+	}
+	for _, pattern := range []string{"(", "step (?P<step>.*)"} {
+		_, err := LossExpression(pattern)
+		check.That(t, err != nil, "%q is taken", pattern)
 	}
 }
 
@@ -134,8 +207,8 @@ func TestReportCountsLinesExactly(t *testing.T) {
 // Every element that is opened is closed, so that browsers and screen readers see the same
 // structure.
 func TestReportIsWellFormed(t *testing.T) {
-	d := xml.NewDecoder(strings.NewReader(strings.Replace(write(t, recorded(3, 50)), "<!doctype html>", "", 1)))
-	for {
+	text := strings.Replace(own(write(t, Run{Record: recorded(3, 50)})), "<!doctype html>", "", 1)
+	for d := xml.NewDecoder(strings.NewReader(text)); ; {
 		if _, err := d.Token(); err == io.EOF {
 			return
 		} else if err != nil {
@@ -160,39 +233,43 @@ func TestReportsOfOddRuns(t *testing.T) {
 	elastic.Points[2].Hosts = nil
 	for name, r := range map[string]record.Record{"nothing": {}, "one point": recorded(1, 1),
 		"no ranks": recorded(0, 3), "elastic": elastic} {
-		if text := write(t, r); !strings.HasSuffix(text, "</html>\n") || strings.Contains(text, "NaN") {
-			t.Errorf("%s: %s", name, text)
-		}
+		text := own(write(t, Run{Record: r}))
+		check.That(t, strings.HasSuffix(text, "</html>\n") && !strings.Contains(text, "NaN"), "%s: %s", name, text)
 	}
-	if text := write(t, record.Record{}); !strings.Contains(text, "No sample") {
+	if text := write(t, Run{}); !strings.Contains(text, "No sample") {
 		t.Error(text)
 	}
 }
 
-// The page of a large run stays small enough to load at once.
+// The page of a large run stays small enough to load at once and to send to others.
 func TestReportOfManyRanksIsSmall(t *testing.T) {
-	text := write(t, recorded(512, 1800))
-	check.That(t, len(text) <= 1<<20, "%d bytes", len(text))
+	text := write(t, Run{Record: noisy(1024, 1800)})
+	check.That(t, len(text) <= 400_000, "%d bytes", len(text))
 }
 
 // A browser shows the page of 512 ranks with all charts, and has nothing to complain about.
 func TestBrowserShowsTheReport(t *testing.T) {
-	lab.Need(t, "chromium")
-	dir := t.TempDir()
-	name := filepath.Join(dir, "report.html")
-	must.OK(t, os.WriteFile(name, []byte(write(t, recorded(512, 1800))), 0o600))
-	browser := exec.Command("chromium", "--headless", "--no-sandbox", "--disable-gpu", "--user-data-dir="+dir+
-		"/profile", "--enable-logging=stderr", "--dump-dom", "file://"+name)
-	var dom, log bytes.Buffer
-	browser.Stdout = &dom
-	browser.Stderr = &log
-	if err := browser.Run(); err != nil {
-		t.Fatalf("%v: %s", err, &log)
+	var losses []Value
+	for i := range 500 {
+		losses = append(losses, Value{float64(i), 5/(1+float64(i)/50) + .3*float64(i%7)/7})
 	}
-	if strings.Contains(log.String(), "CONSOLE") || strings.Count(dom.String(), "<svg") < 8 ||
-		!strings.Contains(dom.String(), "rank 2 on f1 exited with code 1") {
-		t.Errorf("%d charts, %s", strings.Count(dom.String(), "<svg"), &log)
-	}
+	tab := browser.OpenText(t, write(t, Run{Record: noisy(512, 1800), Loss: losses}))
+	check.Equal(t, tab.Eval(`plots.length`), "12")
+	check.Equal(t, tab.Eval(`document.body.textContent.includes('rank 2 on f1 exited with code 1')`), "true")
+	tab.Point(".raster")
+	tab.Until(`document.querySelector('.reading').textContent.startsWith('ranks 256 to 257 at 30m')`)
+	tab.Eval(`window.scrollTo(0, 0)`)
+	tab.Shows("report")
+}
+
+func TestBrowserShowsRuns(t *testing.T) {
+	small := noisy(8, 100)
+	small.Run.Name = "small"
+	small.Run.ID = ""
+	tab := browser.OpenText(t, write(t, Run{Record: noisy(64, 300), Name: "run1"}, Run{Record: small},
+		Run{Record: recorded(4, 20), Name: "run3"}))
+	check.Equal(t, tab.Eval(`plots.length`), "11")
+	tab.Shows("runs")
 }
 
 // A record of more ranks than have samples takes bounded memory.

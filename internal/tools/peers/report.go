@@ -31,16 +31,17 @@ func (r report) write(w io.Writer) error {
 	for i, s := range r.libraries {
 		series[i].Name = s.name
 		for _, size := range r.sizes() {
-			series[i].Points = append(series[i].Points, chart.Point{X: float64(size), Y: r.results[i][size].median})
+			took := 1e-6 * r.results[i][size].median
+			series[i].Points = append(series[i].Points, chart.Point{X: float64(size), Y: took})
 			if i == 0 {
-				wire.Points = append(wire.Points, chart.Point{X: float64(size), Y: r.results[0][size].wire})
+				wire.Points = append(wire.Points, chart.Point{X: float64(size), Y: 1e-6 * r.results[0][size].wire})
 			}
 		}
 	}
 	if r.wire() {
 		series = append(series, wire)
 	}
-	svg := chart.BySize(r.title(), "time", chart.Micros, series).SVG()
+	svg := chart.BySize(r.title(), "time", chart.Durations(), series).SVG()
 	return os.WriteFile(r.svg, []byte(svg), 0o644)
 }
 

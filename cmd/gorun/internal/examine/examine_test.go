@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
@@ -15,6 +16,8 @@ import (
 	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/internal/doctor"
 	"github.com/gorun/gorun/internal/doctor/probe"
+	"github.com/gorun/gorun/internal/sight/chart"
+	"github.com/gorun/gorun/internal/test/browser"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -118,19 +121,111 @@ func report() Report {
 	return r
 }
 
+// page returns the page of a report without the scripts that all pages have.
+func page(t *testing.T, r Report, earlier ...Report) string {
+	t.Helper()
+	var page bytes.Buffer
+	must.OK(t, r.WriteHTML(&page, earlier))
+	return strings.Replace(page.String(), string(chart.Scripts()), "", 1)
+}
+
 // The page is well-formed, whatever hosts say, and has a cell for each direction of each pair.
 func TestPageIsSafe(t *testing.T) {
-	var page bytes.Buffer
-	must.OK(t, report().WriteHTML(&page))
-	text := page.String()
-	check.That(t, !strings.Contains(text, "<script") && !strings.Contains(text, "http://"), "not safe:\n%s", text)
-	check.Equal(t, strings.Count(text, "<rect x="), 8, "cells, want 4 in each map")
+	old := report()
+	old.Began = time.Unix(1_800_000_000, 0)
+	text := page(t, report(), old)
+	check.That(t, !strings.Contains(text, "<script>") && !strings.Contains(text, "http://"), "not safe:\n%s", text)
+	check.Equal(t, strings.Count(text, `" title="`), 8, "cells, want 4 in each map")
 	for decoder := xml.NewDecoder(strings.NewReader(strings.TrimPrefix(text, "<!doctype html>"))); ; {
 		if _, err := decoder.Token(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			t.Fatalf("%v:\n%s", err, text)
 		}
+	}
+}
+
+func TestPageHasTheWorstFirst(t *testing.T) {
+	r := cluster(4)
+	r.Findings = []doctor.Finding{{Host: "node01", Severity: doctor.Warning, Kind: "python", Text: "python is 3.9"},
+		{Host: "node02", Severity: doctor.Bad, Kind: "bandwidth", Text: "it sends at 24 MB/s", Fix: "ethtool eth0"}}
+	text := page(t, r)
+	for _, part := range []string{
+		"<tbody>\n<tr><td>bad</td><td>node02</td><td>it sends at 24 MB/s</td><td>ethtool eth0</td>",
+		"<tbody>\n<tr><td>node02</td><td>node0", `class="h9" title="node02 to node00: `} {
+		check.That(t, strings.Contains(text, part), "no %q", part)
+	}
+	check.That(t, !strings.Contains(text, "History"), "a history of nothing")
+}
+
+// cluster is a report of hosts of which node02 sends slowly.
+func cluster(n int) Report {
+	r := Report{
+		Version:  1,
+		Verdict:  "bad",
+		Bad:      []string{"node02"},
+		Level:    "default",
+		Began:    time.Unix(1_800_000_000, 0).UTC(),
+		Seconds:  12,
+		Measured: doctor.Measured{Hosts: map[string]doctor.Host{}},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range n {
+		name := fmt.Sprintf("node%02d", i)
+		r.Names = append(r.Names, name)
+		r.Hosts[name] = doctor.Host{
+			Finished: true,
+			Facts:    &doctor.Facts{Processor: doctor.Processor{Cores: 64}, Kernel: "6.1.0"},
+			Speed:    &doctor.Speed{Copy: 1e10 * (1 + random.Float64()), Flops: 9e9},
+			Login:    &doctor.Login{Seconds: .1 + random.Float64()/9},
+		}
+		for j := range i {
+			l := doctor.Link{
+				From: j,
+				To:   i,
+				RTT:  1e-5 * (4 + random.Float64()),
+				Out:  1e9 * (1.2 + random.Float64()/9),
+				In:   1e9 * (1.2 + random.Float64()/9),
+				Sent: [2]int64{9, 9},
+			}
+			if j == 2 {
+				l.Out /= 40
+			}
+			if i == 2 {
+				l.In /= 40
+			}
+			if j == 1 && i == 3 {
+				l.Out = 3e8
+			}
+			r.Links = append(r.Links, l)
+		}
+	}
+	r.Findings = []doctor.Finding{{Host: "node02", Severity: doctor.Bad, Kind: "bandwidth", Times: .02, Sigma: 32,
+		Text: "it sends at 31 MB/s, and the others at 1.25 GB/s",
+		Fix:  "look at the speed of its link and its cable: ethtool eth0 | grep Speed, tc qdisc"},
+		{Host: "node00", Severity: doctor.Warning, Kind: "login",
+			Text: `its shell's start files print "welcome" at login`,
+			Fix:  "print only where a person reads it: [ -t 1 ] && echo ..."}}
+	return r
+}
+
+// A browser shows the maps of few and of many hosts with their numbers.
+func TestBrowserShowsThePage(t *testing.T) {
+	for _, n := range []int{3, 64} {
+		var earlier []Report
+		for i := range 5 {
+			e := cluster(n)
+			e.Began = e.Began.AddDate(0, 0, -7*(i+1))
+			e.Verdict = "ok"
+			e.Bad = nil
+			earlier = append(earlier, e)
+		}
+		var text bytes.Buffer
+		must.OK(t, cluster(n).WriteHTML(&text, earlier))
+		tab := browser.OpenText(t, text.String())
+		check.Equal(t, tab.Eval(`document.querySelectorAll('.map td[title]').length`), fmt.Sprint(2*n*(n-1)))
+		check.Equal(t, tab.Eval(`plots.length`), "2")
+		tab.Shows(fmt.Sprint("doctor-", n))
 	}
 }
 
@@ -162,9 +257,9 @@ func TestLargeReportsAreBounded(t *testing.T) {
 			})
 		}
 	}
-	if maps := r.maps(); len(maps[0].Rows) != maxMapped || len(maps[0].Columns) != maxMapped {
-		t.Errorf("%d rows, %d columns", len(maps[0].Rows), len(maps[0].Columns))
-	}
+	maps := string(r.maps())
+	check.Equal(t, strings.Count(maps, `scope="row"`), 2*maxMapped)
+	check.Equal(t, strings.Count(maps, `scope="col"`), 2*maxMapped)
 	var out strings.Builder
 	if err := r.pairTables(&out); err != nil || out.Len() > 0 {
 		t.Errorf("%v, %d bytes", err, out.Len())

@@ -1,6 +1,7 @@
 package examine
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -12,42 +13,54 @@ import (
 	"github.com/gorun/gorun/internal/sight/chart"
 )
 
-const maxMapped = 128 // hosts of a map; bad ones come first
+const (
+	maxMapped = 64 // hosts of a map; bad ones come first
+	maxPairs  = 10 // pairs of hosts in the table of the worst
+)
 
-// WriteHTML writes the report as one page.
-func (r Report) WriteHTML(out io.Writer) error {
+// WriteHTML writes the report as one page, with a history if there are earlier reports.
+func (r Report) WriteHTML(out io.Writer, earlier []Report) error {
 	title := r.Verdict
 	if len(r.Bad) > 0 {
 		title = "bad: " + prose.List(r.Bad)
 	}
-	body := []chart.HTML{
-		chart.Format("<p>%s, examined on %s in %.0f s (%s)</p>\n", prose.Count(len(r.Names), "host"),
-			r.Began.Format("2 January 2006 15:04"), r.Seconds, r.Level),
-		r.findings(),
-	}
-	for _, m := range r.maps() {
-		body = append(body, m.section())
-	}
 	columns, rows := r.hostRows()
-	body = append(body, r.bars(), chart.Section("Hosts", "", chart.Table("Hosts", columns, rows)))
-	_, err := io.WriteString(out, string(chart.Page("gorun doctor: "+title, body...)))
+	history, err := r.history(earlier)
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(out, string(chart.Page("gorun doctor: "+title, r.cards(), r.findings(), r.pairs(), r.maps(),
+		history, r.bars(), chart.Section("Hosts", "", chart.Table("Hosts", columns, rows)))))
 	return err
 }
 
+func (r Report) cards() chart.HTML {
+	bad := len(r.Bad)
+	warnings := 0
+	for _, f := range r.Findings {
+		if f.Severity != doctor.Bad {
+			warnings++
+		}
+	}
+	return chart.Cards([]chart.Card{{Name: "Verdict", Value: r.Verdict, Bad: r.Verdict == "bad"},
+		{Name: "Bad hosts", Value: fmt.Sprintf("%d of %d", bad, len(r.Names)), Bad: bad > 0},
+		{Name: "Warnings", Value: fmt.Sprint(warnings)},
+		{Name: "Examined", Value: r.Began.Format("2006-01-02"), Note: r.Began.Format("15:04")},
+		{Name: "Took", Value: fmt.Sprintf("%.0f s", r.Seconds), Note: r.Level}})
+}
+
+// findings is a table of what is wrong, and what to do.
 func (r Report) findings() chart.HTML {
-	if len(r.Findings) == 0 {
+	var rows [][]string
+	for _, f := range r.Findings {
+		rows = append(rows, []string{string(f.Severity), pairName(f), f.Text + off(f), f.Fix})
+	}
+	if len(rows) == 0 {
 		return ""
 	}
-	var items chart.HTML
-	for _, f := range r.Findings {
-		items += chart.Format(`<li><span class="%s">%s</span> %s: %s%s`, f.Severity, f.Severity, pairName(f), f.Text,
-			off(f))
-		if f.Fix != "" {
-			items += chart.Format(`<span class="fix">%s</span>`, f.Fix)
-		}
-		items += "</li>\n"
-	}
-	return chart.Section("Findings", "", "<ul>\n", items, "</ul>")
+	slices.SortStableFunc(rows, func(a, b []string) int { return strings.Compare(a[0], b[0]) }) // bad before warning
+	return chart.Section("Findings", "", chart.Table("Findings",
+		[]string{"verdict", "host", "finding", "what to do next"}, rows))
 }
 
 // mapped returns the indices of the hosts that a map shows.
@@ -77,98 +90,216 @@ func (r Report) mapped() (hosts []int) {
 	return hosts
 }
 
-// pairMap is a heat map of all pairs of hosts.
-type pairMap struct {
-	title, text string
-	chart.HeatMap
+// quantity is what is measured of pairs of hosts.
+type quantity struct {
+	title string
+	unit  chart.Unit
+	of    func(l doctor.Link, back bool) float64
+	less  bool // whether less is worse
 }
 
-func (m pairMap) section() chart.HTML { return chart.Section(m.title, m.text, m.SVG()) }
-
-// maps shows all pairs by round trip and by bandwidth.
-func (r Report) maps() (all []pairMap) {
-	if len(r.Links) == 0 {
-		return nil
-	}
-	hosts := r.mapped()
-	place := map[int]int{}
-	for at, host := range hosts {
-		place[host] = at
-	}
-	note := "A row for the host that measures, or sends, and a column for the other. Blue is as most pairs are, red " +
-		"is worse, and black is no connection."
-	if len(hosts) < len(r.Names) {
-		note += fmt.Sprintf(" Of %d hosts, %d are shown.", len(r.Names), len(hosts))
-	}
-	for _, m := range []struct {
-		title string
-		of    func(l doctor.Link, back bool) float64
-		show  func(float64) string
-		less  bool // is worse
-	}{
-		{"Round trips", func(l doctor.Link, _ bool) float64 { return l.RTT }, seconds, false},
-		{"Bandwidth", func(l doctor.Link, back bool) float64 {
+func quantities() []quantity {
+	return []quantity{{"Round trips", chart.Durations(), func(l doctor.Link, _ bool) float64 { return l.RTT }, false},
+		{"Bandwidth", chart.Bandwidth(), func(l doctor.Link, back bool) float64 {
 			if back {
 				return l.In
 			}
 			return l.Out
-		}, func(v float64) string { return megabytes(v) + " MB/s" }, true},
-	} {
-		var values []float64
-		for _, l := range r.Links {
-			for _, back := range []bool{false, true} {
-				if v := m.of(l, back); v > 0 {
+		}, true}}
+}
+
+// usual returns the median of all pairs, or 0.
+func (q quantity) usual(links []doctor.Link) float64 {
+	var values []float64
+	for _, l := range links {
+		for _, back := range []bool{false, true} {
+			if v := q.of(l, back); v > 0 {
+				values = append(values, v)
+			}
+		}
+	}
+	return middle(values)
+}
+
+func middle(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	values = slices.Sorted(slices.Values(values))
+	return values[len(values)/2]
+}
+
+// pair is one direction of a link.
+type pair struct {
+	doctor.Link
+	from, to int
+	back     bool
+}
+
+func (r Report) directions() (all []pair) {
+	for _, l := range r.Links {
+		all = append(all, pair{l, l.From, l.To, false}, pair{l, l.To, l.From, true})
+	}
+	return all
+}
+
+// fault returns why a direction has no value, or "".
+func (p pair) fault(v float64) string {
+	switch {
+	case p.Error != "":
+		return p.Error
+	case v <= 0 && p.Stalled != "":
+		return "large packets do not pass"
+	}
+	return ""
+}
+
+// pairs is a table of the worst pairs, the worst first.
+func (r Report) pairs() chart.HTML {
+	if len(r.Links) == 0 {
+		return ""
+	}
+	type row struct {
+		cells []string
+		worst float64 // how many times worse than usual
+	}
+	var rows []row
+	for _, p := range r.directions() {
+		at := row{cells: []string{r.Names[p.from], r.Names[p.to]}}
+		for _, q := range quantities() {
+			v := q.of(p.Link, p.back)
+			times := v / q.usual(r.Links)
+			switch fault := p.fault(v); {
+			case fault != "":
+				at.cells = append(at.cells, fault, "-")
+				at.worst = math.Inf(1)
+			case v <= 0:
+				at.cells = append(at.cells, "-", "-")
+			default:
+				at.cells = append(at.cells, q.unit.Format(v), chart.Number(times))
+				if q.less {
+					times = 1 / times
+				}
+				at.worst = max(at.worst, times)
+			}
+		}
+		rows = append(rows, at)
+	}
+	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(b.worst, a.worst) })
+	var worst [][]string
+	for _, at := range rows[:min(len(rows), maxPairs)] {
+		worst = append(worst, at.cells)
+	}
+	return chart.Section("Worst pairs", "The worst first; times are multiples of the usual value of all pairs.",
+		chart.Table("Worst pairs", []string{"from", "to", "round trip", "times", "bandwidth", "times"}, worst))
+}
+
+// maps shows all pairs by round trip and by bandwidth.
+func (r Report) maps() (all chart.HTML) {
+	if len(r.Links) == 0 {
+		return ""
+	}
+	hosts := r.mapped()
+	place := map[int]int{}
+	var names []string
+	for at, host := range hosts {
+		place[host] = at
+		names = append(names, r.Names[host])
+	}
+	note := "A row for the host that measures, or sends, and a column for the other. Without colour is as most pairs " +
+		"are, and full colour four times worse or more; × is no connection."
+	if len(hosts) < len(r.Names) {
+		note += fmt.Sprintf(" Of %d hosts, %d are shown.", len(r.Names), len(hosts))
+	}
+	for _, q := range quantities() {
+		usual := q.usual(r.Links)
+		step := q.unit.Step(usual)
+		drawn := chart.HeatMap{
+			Text:    q.title + " of all pairs",
+			Corner:  step.Name,
+			Rows:    names,
+			Columns: names,
+		}
+		for _, p := range r.directions() {
+			row, shown := place[p.from]
+			column, also := place[p.to]
+			v := q.of(p.Link, p.back)
+			fault := p.fault(v)
+			if !shown || !also || v <= 0 && fault == "" {
+				continue
+			}
+			cell := chart.Cell{
+				Row:    row,
+				Column: column,
+				Heat:   heat(v/usual, q.less),
+				Value:  fmt.Sprintf("%.2g", v/step.Size),
+				Text:   q.unit.Format(v),
+			}
+			if n := v / step.Size; n >= 10 {
+				cell.Value = fmt.Sprintf("%.0f", n)
+			}
+			if fault != "" {
+				cell.Heat = math.NaN()
+				cell.Value = "×"
+				cell.Text = fault
+			}
+			cell.Text = fmt.Sprintf("%s to %s: %s", r.Names[p.from], r.Names[p.to], cell.Text)
+			drawn.Cells = append(drawn.Cells, cell)
+		}
+		all += chart.Section(q.title, note, drawn.HTML())
+	}
+	return all
+}
+
+// history shows how the network and the verdicts were in earlier examinations.
+func (r Report) history(earlier []Report) (chart.HTML, error) {
+	if len(earlier) == 0 {
+		return "", nil
+	}
+	all := append(slices.Clone(earlier), r)
+	slices.SortStableFunc(all, func(a, b Report) int { return a.Began.Compare(b.Began) })
+	var plots chart.HTML
+	for _, q := range quantities() {
+		line := chart.Series{Band: true}
+		for _, e := range all {
+			var values []float64
+			for _, p := range e.directions() {
+				if v := q.of(p.Link, p.back); v > 0 {
 					values = append(values, v)
 				}
 			}
-		}
-		usual := 1.0
-		if len(values) > 0 {
-			slices.Sort(values)
-			usual = values[len(values)/2]
-		}
-		drawn := pairMap{title: m.title, text: note}
-		drawn.Text = m.title + ". The table of hosts has the numbers."
-		for _, host := range hosts {
-			drawn.Rows = append(drawn.Rows, r.Names[host])
-		}
-		drawn.Columns = drawn.Rows
-		for _, l := range r.Links {
-			for _, back := range []bool{false, true} {
-				from := l.From
-				to := l.To
-				if back {
-					from, to = to, from
-				}
-				row, shown := place[from]
-				column, also := place[to]
-				if !shown || !also {
-					continue
-				}
-				v := m.of(l, back)
-				text := fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], m.show(v))
-				heat := heat(v/usual, m.less)
-				switch {
-				case l.Error != "":
-					text = fmt.Sprintf("%s to %s: %s", r.Names[from], r.Names[to], l.Error)
-					heat = math.NaN()
-				case v <= 0 && l.Stalled != "":
-					text = fmt.Sprintf("%s to %s: large packets do not pass", r.Names[from], r.Names[to])
-					heat = math.NaN()
-				case v <= 0:
-					continue
-				}
-				drawn.Cells = append(drawn.Cells, chart.Cell{
-					Row:    row,
-					Column: column,
-					Heat:   heat,
-					Text:   text,
+			if len(values) > 0 {
+				line.Points = append(line.Points, chart.Point{
+					X:    e.Began.Sub(all[0].Began).Hours() / 24,
+					Y:    middle(values),
+					Low:  slices.Min(values),
+					High: slices.Max(values),
 				})
 			}
 		}
-		all = append(all, drawn)
+		drawn, err := chart.Plot{
+			Title:  q.title,
+			Text:   fmt.Sprintf("%s in %d examinations; the table below has the numbers", q.title, len(all)),
+			X:      chart.Axis{Name: "days", Unit: chart.In("")},
+			Y:      chart.Axis{Unit: q.unit, Include: []float64{0}},
+			Series: []chart.Series{line},
+		}.Figure()
+		if err != nil {
+			return "", err
+		}
+		plots += drawn
 	}
-	return all
+	var rows [][]string
+	for _, e := range slices.Backward(all) {
+		row := []string{e.Began.Format("2006-01-02 15:04"), e.Verdict, fmt.Sprint(len(e.Names)), prose.List(e.Bad)}
+		for _, q := range quantities() {
+			row = append(row, q.unit.Format(q.usual(e.Links)))
+		}
+		rows = append(rows, row)
+	}
+	return chart.Section("History", "Lines are the median of all pairs, from the first examination on; bands go from "+
+		"the least to the most.", `<div class="charts">`, plots, "</div>", chart.Table("History",
+		[]string{"examined", "verdict", "hosts", "bad hosts", "round trip", "bandwidth"}, rows)), nil
 }
 
 // heat rates a value, given as a multiple of the usual one, from 0 (up to a quarter worse) to 1
@@ -222,10 +353,13 @@ func (r Report) bars() (all chart.HTML) {
 			drawn = append(drawn, chart.Bar{Name: name, Value: v, Text: text})
 		}
 		if svg := chart.Bars(b.title+" of each host. The table has the numbers.", drawn); svg != "" {
-			all += chart.Section(b.title, "", svg)
+			all += chart.Format(`<figure class="bars"><figcaption>%s</figcaption>%s</figure>`+"\n", b.title, svg)
 		}
 	}
-	return all
+	if all == "" {
+		return ""
+	}
+	return chart.Section("Numbers of each host", "", `<div class="charts">`, all, "</div>")
 }
 
 // hostRows returns the columns and cells of the table of hosts.

@@ -89,11 +89,13 @@ func (p *Publishing) Event(event launcher.Event) {
 		})
 	case launcher.Exited:
 		p.recorder.Event(record.Event{
-			At:   time.Now(),
-			What: "exited",
-			Rank: e.Exit.Rank,
-			Host: e.Host,
-			Text: e.Exit.Describe(),
+			At:      time.Now(),
+			What:    "exited",
+			Rank:    e.Exit.Rank,
+			Host:    e.Host,
+			Text:    e.Exit.Describe(),
+			Failed:  e.Exit.Code != 0 || e.Exit.Signal != 0,
+			Stopped: e.Exit.Stopped,
 		})
 	case launcher.HostLost:
 		p.recorder.Event(record.Event{

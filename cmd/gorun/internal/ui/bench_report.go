@@ -74,7 +74,7 @@ func (r *BenchReport) Finish(plot string) error {
 	}
 	if plot != "" && len(r.rows) > 0 {
 		title := fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks)
-		svg := chart.BySize(title, "bus bandwidth", chart.Bandwidth, benchSeries(r.rows)).SVG()
+		svg := chart.BySize(title, "bus bandwidth", chart.Bandwidth(), benchSeries(r.rows)).SVG()
 		if err := trust.WriteFile(plot, []byte(svg)); err != nil {
 			return fmt.Errorf("write the plot: %w", err)
 		}
@@ -107,9 +107,9 @@ func benchSeries(rows []bench.Row) []chart.Series {
 			i = len(all)
 			all = append(all, chart.Series{Name: name})
 		}
-		all[i].Points = append(all[i].Points, chart.Point{X: float64(row.Bytes), Y: row.BusBW})
+		all[i].Points = append(all[i].Points, chart.Point{X: float64(row.Bytes), Y: 1e9 * row.BusBW})
 		if i == 0 && row.WireBW > 0 {
-			wire.Points = append(wire.Points, chart.Point{X: float64(row.Bytes), Y: row.WireBW})
+			wire.Points = append(wire.Points, chart.Point{X: float64(row.Bytes), Y: 1e9 * row.WireBW})
 		}
 	}
 	if len(wire.Points) > 0 {

@@ -57,6 +57,9 @@ type Event struct {
 	Rank int       `json:"rank,omitempty"`
 	Host string    `json:"host,omitempty"`
 	Text string    `json:"text,omitempty"`
+	// Failed and Stopped are how a rank exited: not with code 0, and after gorun had signalled it.
+	Failed  bool `json:"failed,omitempty"`
+	Stopped bool `json:"stopped,omitempty"`
 	// Stacks are the ranks' stacks, at most MaxStacks bytes. Text is the reason for collecting
 	// them.
 	Stacks string `json:"stacks,omitempty"`
