@@ -1,5 +1,5 @@
-// Package deliver brings files to hosts without a job. The launcher sends each file once, and hosts
-// pass it on.
+// Package deliver brings files to hosts and back without a job. The launcher sends each file once,
+// and hosts pass it on.
 package deliver
 
 import (
@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/files/fetch"
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/launcher/connect"
@@ -36,13 +37,7 @@ type Outcome struct {
 // nothing running. The outcome is in the order of hosts.
 func Files(ctx context.Context, hosts []hostfile.Host, files []File, network route.Network, opts survey.Options,
 	warn func(string)) []Outcome {
-	d := &delivery{
-		hosts:    hosts,
-		opts:     opts,
-		warn:     warn,
-		sessions: make([]*session.Session, len(hosts)),
-		conns:    make([]session.Host, len(hosts)),
-	}
+	d := newDelivery(hosts, opts, warn)
 	defer d.close()
 	errs := d.connect(ctx)
 	addrs := d.addresses(network, errs)
@@ -70,12 +65,51 @@ func Files(ctx context.Context, hosts []hostfile.Host, files []File, network rou
 	return all
 }
 
+// Back is what came back from one host.
+type Back struct {
+	Host hostfile.Host
+	fetch.Got
+	Err error // nil: all that the host has came
+}
+
+// FilesBack connects to all hosts side by side and brings files of them into the folders that open
+// makes, by index of the host. warn gets lines for the user. It leaves nothing running. The result
+// is in the order of hosts.
+func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open func(i int) (fetch.Folder, error),
+	opts survey.Options, warn func(string)) []Back {
+	d := newDelivery(hosts, opts, warn)
+	defer d.close()
+	all := make([]Back, len(hosts))
+	var work sync.WaitGroup
+	for i, err := range d.connect(ctx) {
+		all[i] = Back{Host: hosts[i], Err: err}
+		if err != nil {
+			continue
+		}
+		work.Go(func() {
+			all[i].Got, all[i].Err = d.sessions[i].Fetch(ctx, ask, func() (fetch.Folder, error) { return open(i) })
+		})
+	}
+	work.Wait()
+	return all
+}
+
 type delivery struct {
 	hosts    []hostfile.Host
 	opts     survey.Options
 	warn     func(string)
 	conns    []session.Host // by index of the host, as are sessions
 	sessions []*session.Session
+}
+
+func newDelivery(hosts []hostfile.Host, opts survey.Options, warn func(string)) *delivery {
+	return &delivery{
+		hosts:    hosts,
+		opts:     opts,
+		warn:     warn,
+		sessions: make([]*session.Session, len(hosts)),
+		conns:    make([]session.Host, len(hosts)),
+	}
 }
 
 // connect starts an agent on each host. The result has an error for each that failed.

@@ -144,16 +144,12 @@ func (g *Group) release() {
 }
 
 func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err error) {
-	s.host.Send(wire.TypeOffer, wire.Offer{
-		Place:  g.place,
-		Size:   g.src.size,
-		Chunk:  g.src.chunk,
-		Sums:   g.src.sums,
-		Group:  g.id,
-		Member: s.number,
-		Key:    g.key,
-		Addrs:  addrs[:min(len(addrs), maxAddrs)],
-	})
+	offer := g.src.Offer(g.place)
+	offer.Group = g.id
+	offer.Member = s.number
+	offer.Key = g.key
+	offer.Addrs = addrs[:min(len(addrs), maxAddrs)]
+	s.host.Send(wire.TypeOffer, offer)
 	watch := g.watch(s.host, time.Duration(g.src.size/hashRate)*time.Second)
 	defer func() { err = watch.end(err) }()
 	f, err := s.host.Next()
@@ -335,7 +331,7 @@ func (g *Group) settle(s *recipient) {
 func (g *Group) feed(host Host, at int64) {
 	g.trace("%s: sending it the file, from byte %d", host.Name(), at)
 	data := make([]byte, wire.MaxData)
-	in := io.NewSectionReader(g.src.file, at, g.src.size-at)
+	in := g.src.From(at)
 	for {
 		n, err := in.Read(data)
 		if n > 0 {

@@ -33,9 +33,8 @@ type kept struct {
 // whole. home is where relative folders begin.
 func Keep(o wire.Offer, home string) (Target, error) {
 	dir := string(o.Dir)
-	name := string(o.Name)
-	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
-		return nil, &wire.FormatError{Reason: fmt.Sprintf("%q cannot be a file's name", name)}
+	if err := checkName(o); err != nil {
+		return nil, err
 	}
 	if !filepath.IsAbs(dir) {
 		dir = filepath.Join(home, dir)
@@ -44,6 +43,28 @@ func Keep(o wire.Offer, home string) (Target, error) {
 	if err != nil {
 		return nil, plainly(err)
 	}
+	return keepIn(root, dir, o)
+}
+
+// KeepIn is Keep in an open folder, which the target closes. dir is its path in errors.
+func KeepIn(root *os.Root, dir string, o wire.Offer) (Target, error) {
+	if err := checkName(o); err != nil {
+		root.Close()
+		return nil, err
+	}
+	return keepIn(root, dir, o)
+}
+
+func checkName(o wire.Offer) error {
+	name := string(o.Name)
+	if name == "" || name == "." || name == ".." || strings.ContainsAny(name, "/\x00") {
+		return &wire.FormatError{Reason: fmt.Sprintf("%q cannot be a file's name", name)}
+	}
+	return nil
+}
+
+func keepIn(root *os.Root, dir string, o wire.Offer) (Target, error) {
+	name := string(o.Name)
 	if err := replaceable(root, name); err != nil {
 		root.Close()
 		return nil, fmt.Errorf("%s %w", filepath.Join(dir, name), err)
@@ -63,6 +84,7 @@ func Keep(o wire.Offer, home string) (Target, error) {
 	if len(hidden) > 255 {
 		hidden = "." + hex.EncodeToString(sum[:]) + ".gorun"
 	}
+	var err error
 	if k.part, k.name, err = partial(root, hidden); err != nil {
 		root.Close()
 		return nil, fmt.Errorf("write in %s: %w", dir, cause(err))
@@ -164,6 +186,9 @@ func (k *kept) Finish() (string, error) {
 	if err == nil {
 		at := time.Unix(0, int64(k.to.Mtime))
 		err = os.Chtimes(fmt.Sprintf("/proc/self/fd/%d", k.part.Fd()), at, at)
+		if errors.Is(err, fs.ErrNotExist) { // no /proc, as on macOS
+			err = k.root.Chtimes(k.name, at, at)
+		}
 	}
 	if err == nil {
 		err = k.root.Rename(k.name, string(k.to.Name))

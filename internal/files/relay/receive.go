@@ -78,19 +78,19 @@ func receive(ctx context.Context, offer []byte, next func() (wire.Frame, error),
 		starve: starve,
 		certs:  map[int]secure.Fingerprint{},
 	}
-	err = m.noRoom(m.run(ctx, next))
+	err = noRoom(m.target, m.offer, m.run(ctx, next))
 	return errors.Join(err, to.Close())
 }
 
 // noRoom returns err. If it is that the target's file system is full, it first frees what has come,
 // which would stay in the way of others, and says how much room there is.
-func (m *member) noRoom(err error) error {
+func noRoom(target Target, o wire.Offer, err error) error {
 	if !space.Short(err) {
 		return err
 	}
-	file := m.target.File()
-	m.target.Forget()
-	return space.Explain(errors.Join(err, file.Truncate(0)), filepath.Dir(file.Name()), m.offer.Size)
+	file := target.File()
+	target.Forget()
+	return space.Explain(errors.Join(err, file.Truncate(0)), filepath.Dir(file.Name()), o.Size)
 }
 
 // answer says whether the host has what would be made of a file.
@@ -334,7 +334,7 @@ func (m *member) fetch(ctx context.Context, peers []wire.Peer) {
 		switch {
 		case err == nil:
 		case errors.As(err, &local):
-			why := m.noRoom(err).Error()
+			why := noRoom(m.target, m.offer, err).Error()
 			_ = m.out.SendMessage(wire.TypeRefuse, wire.Refuse{Code: wire.CodeHostFailed, What: why})
 			return
 		default:

@@ -33,13 +33,15 @@ type Source struct {
 }
 
 // Open reads a file once, for its sums. Close the source.
-func Open(name string) (*Source, error) {
+func Open(name string) (*Source, error) { return open(name, -1) }
+
+func open(name string, size int64) (*Source, error) {
 	// Without O_NONBLOCK, opening a pipe would wait for a writer.
 	file, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewSource(file)
+	s, err := newSource(file, size)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read %s: %w", name, err), file.Close())
 	}
@@ -50,7 +52,13 @@ func Open(name string) (*Source, error) {
 var ErrFolder = errors.New("it is a folder")
 
 // NewSource reads an open file, which the source owns if there is no error.
-func NewSource(file *os.File) (*Source, error) {
+func NewSource(file *os.File) (*Source, error) { return newSource(file, -1) }
+
+// OpenFirst is Open for the first size bytes of a file, which may grow meanwhile.
+func OpenFirst(name string, size int64) (*Source, error) { return open(name, size) }
+
+// newSource reads the first size bytes of an open file; -1: all of them.
+func newSource(file *os.File, size int64) (*Source, error) {
 	info, err := file.Stat()
 	switch {
 	case err != nil:
@@ -59,8 +67,12 @@ func NewSource(file *os.File) (*Source, error) {
 		return nil, ErrFolder
 	case !info.Mode().IsRegular():
 		return nil, errors.New("it is no regular file")
+	case size < 0:
+		size = info.Size()
+	case info.Size() < size:
+		return nil, errors.New("it has become shorter")
 	}
-	s := &Source{file: file, size: info.Size(), chunk: chunkFor(info.Size())}
+	s := &Source{file: file, size: size, chunk: chunkFor(size)}
 	s.sums, err = s.sum()
 	return s, err
 }
@@ -70,6 +82,19 @@ func (s *Source) Size() int64 { return s.size }
 
 // Sum identifies the content.
 func (s *Source) Sum() [sha256.Size]byte { return root(s.size, s.sums) }
+
+// Offer returns an offer of the file for a place, without the secrets of a group.
+func (s *Source) Offer(place wire.Place) wire.Offer {
+	return wire.Offer{
+		Place: place,
+		Size:  s.size,
+		Chunk: s.chunk,
+		Sums:  s.sums,
+	}
+}
+
+// From returns a reader of the file from an offset on.
+func (s *Source) From(at int64) *io.SectionReader { return io.NewSectionReader(s.file, at, s.size-at) }
 
 // Close closes the file.
 func (s *Source) Close() error { return s.file.Close() }
@@ -123,13 +148,18 @@ func Sum(o wire.Offer) [sha256.Size]byte { return root(o.Size, o.Sums) }
 
 // checkOffer validates an offer's numbers.
 func checkOffer(o wire.Offer) error {
-	switch {
-	case o.Size < 0 || o.Chunk < minChunk || o.Size/o.Chunk > 1<<20 ||
-		len(o.Sums) != chunks(o.Size, o.Chunk)*sha256.Size:
+	if o.Member < 0 || o.Member >= maxMembers || len(o.Key) != sha256.Size {
+		return &wire.FormatError{Reason: fmt.Sprintf("offer to member %d with a key of %d bytes", o.Member, len(o.Key))}
+	}
+	return checkSums(o)
+}
+
+// checkSums validates the numbers of an offered file.
+func checkSums(o wire.Offer) error {
+	if o.Size < 0 || o.Chunk < minChunk || o.Size/o.Chunk > 1<<20 ||
+		len(o.Sums) != chunks(o.Size, o.Chunk)*sha256.Size {
 		return &wire.FormatError{Reason: fmt.Sprintf("offer of %d bytes in chunks of %d with sums of %d bytes", o.Size,
 			o.Chunk, len(o.Sums))}
-	case o.Member < 0 || o.Member >= maxMembers || len(o.Key) != sha256.Size:
-		return &wire.FormatError{Reason: fmt.Sprintf("offer to member %d with a key of %d bytes", o.Member, len(o.Key))}
 	}
 	return nil
 }

@@ -60,6 +60,15 @@ func Explain(err error, dir string, need int64) error {
 	}
 }
 
+// Check returns an *Error if fewer than need bytes are free in the file system of dir.
+func Check(dir string, need int64) error {
+	var at unix.Statfs_t
+	if err := unix.Statfs(dir, &at); err != nil || need <= int64(uint64(at.Bavail)*uint64(at.Bsize)) {
+		return nil // a file system that tells nothing refuses when it is full
+	}
+	return Explain(syscall.ENOSPC, dir, need)
+}
+
 // mountOf returns the uppermost directory of dir's file system on the way to it.
 func mountOf(dir string) string {
 	device, known := deviceOf(dir)

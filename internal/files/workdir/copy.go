@@ -91,7 +91,7 @@ func (c *target) at(rel string) Entry {
 	if err != nil {
 		return Entry{}
 	}
-	e := entryOf(rel, info)
+	e := EntryOf(rel, info)
 	if e.Kind == Link {
 		to, _ := c.base.Readlink(c.path(rel))
 		e.Target = Name(to)

@@ -128,7 +128,7 @@ func TestCheckRefuses(t *testing.T) {
 		`to "", out`:               {link("l", "")},
 		`to "d/../../x", out`:      {link("l", "d/../../x")},
 	} {
-		err := check(entries)
+		err := Check(entries)
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", entries, err, want)
 		}

@@ -71,9 +71,9 @@ type Record struct {
 	Pending bool   `json:"pending,omitempty"` // whether the file may be missing still
 }
 
-// check validates the entries of an offer: no path leads out of the folder, none comes twice, and
+// Check validates the entries of an offer: no path leads out of the folder, none comes twice, and
 // every folder comes before its content.
-func check(entries []Entry) error {
+func Check(entries []Entry) error {
 	if len(entries) > MaxEntries {
 		return fmt.Errorf("%d entries: at most %d", len(entries), MaxEntries)
 	}

@@ -59,5 +59,5 @@ func readOffer(r io.Reader) (Offer, error) {
 	if err := checkPath(o.Copy); err != nil || o.Copy[0] == '.' || strings.Contains(o.Copy, "/") {
 		return o, fmt.Errorf("%q cannot be a copy's name", o.Copy)
 	}
-	return o, check(o.Entries)
+	return o, Check(o.Entries)
 }

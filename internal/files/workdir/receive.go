@@ -45,7 +45,7 @@ type receiver struct {
 }
 
 func (r *receiver) receive(ctx context.Context, first []byte, base string) error {
-	o, err := readOffer(&pieces{next: r.next, rest: first})
+	o, err := readOffer(&Pieces{Next: r.next, rest: first})
 	if err != nil {
 		return fmt.Errorf("read the offer: %w", err)
 	}

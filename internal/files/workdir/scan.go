@@ -150,7 +150,7 @@ func (s *scan) visit(folder *os.File, name, rel string) error {
 
 // entry describes a path, opened with pathOnly; its kind is "" if it is not copied.
 func (s *scan) entry(rel string, f *os.File, info fs.FileInfo) (Entry, error) {
-	e := entryOf(rel, info)
+	e := EntryOf(rel, info)
 	switch {
 	case e.Kind == "":
 		s.Warnings = append(s.Warnings, fmt.Sprintf("%s is not staged: it is %s", filepath.Join(s.Dir, rel),
@@ -225,8 +225,8 @@ func (s *scan) weigh(e Entry) error {
 	return over
 }
 
-// entryOf describes a path, without the target of a link; its kind is "" for sockets and the like.
-func entryOf(rel string, info fs.FileInfo) Entry {
+// EntryOf describes a path, without the target of a link; its kind is "" for sockets and the like.
+func EntryOf(rel string, info fs.FileInfo) Entry {
 	e := Entry{Path: Name(rel)}
 	switch info.Mode().Type() {
 	case 0:

@@ -82,16 +82,16 @@ func (c *target) write(r io.Reader, e Entry) (sum []byte, err error) {
 
 func timeOf(e Entry) time.Time { return time.Unix(0, e.Mtime) }
 
-// pieces reads the bytes of successive folder frames.
-type pieces struct {
-	next func() (wire.Frame, error)
+// Pieces reads the bytes of successive folder frames.
+type Pieces struct {
+	Next func() (wire.Frame, error)
 	rest []byte // unread bytes of the current frame
 }
 
 // fill waits until there are unread bytes.
-func (p *pieces) fill() error {
+func (p *Pieces) fill() error {
 	for len(p.rest) == 0 {
-		f, err := p.next()
+		f, err := p.Next()
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,8 @@ func (p *pieces) fill() error {
 	return nil
 }
 
-func (p *pieces) Read(b []byte) (int, error) {
+// Read waits until there are bytes.
+func (p *Pieces) Read(b []byte) (int, error) {
 	if err := p.fill(); err != nil {
 		return 0, err
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/fetch"
 	"github.com/gorun/gorun/internal/files/pyenv"
 	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/files/workdir"
@@ -104,7 +105,7 @@ func (s *setup) agent(ctx context.Context) (*agent, error) {
 }
 
 // readJob reads frames up to the job and handles those before it: gorun-gpu, GPU listings, counts,
-// a work folder and files.
+// a work folder and files, both ways.
 func (s *setup) readJob(ctx context.Context) error {
 	for {
 		f, err := s.next(helloTime)
@@ -132,8 +133,8 @@ func (s *setup) readJob(ctx context.Context) error {
 			if err := s.out.SendMessage(wire.TypeUnits, units); err != nil {
 				return err
 			}
-		case wire.TypeFolder, wire.TypeOffer:
-			if err := s.receive(ctx, f); err != nil {
+		case wire.TypeFolder, wire.TypeOffer, wire.TypeFetch:
+			if err := s.exchange(ctx, f); err != nil {
 				return s.refuse(err)
 			}
 		default:
@@ -152,9 +153,9 @@ func (s *setup) addProgram(piece []byte) error {
 	return nil
 }
 
-// receive updates this host's copy of the work folder, or takes a file that hosts pass on. first is
-// the first frame about it.
-func (s *setup) receive(ctx context.Context, first wire.Frame) error {
+// exchange updates this host's copy of the work folder, takes a file that hosts pass on, or sends
+// files to the launcher. first is the first frame about it.
+func (s *setup) exchange(ctx context.Context, first wire.Frame) error {
 	home, err := os.UserHomeDir()
 	if err != nil {
 		return err
@@ -163,7 +164,14 @@ func (s *setup) receive(ctx context.Context, first wire.Frame) error {
 	defer stop()
 	defer debug.FreeOSMemory() // the list of a large folder takes memory that ranks need
 	next := func() (wire.Frame, error) { return s.next(Lease) }
-	if first.Type == wire.TypeOffer {
+	switch first.Type {
+	case wire.TypeFetch:
+		var ask wire.Fetch
+		if err := first.Decode(&ask); err != nil {
+			return err
+		}
+		return fetch.Send(ctx, ask, next, s.out, home)
+	case wire.TypeOffer:
 		return relay.Receive(ctx, first.Payload, next, s.out, func(o wire.Offer) (relay.Target, error) {
 			if o.Use == wire.UseEnvironment {
 				return pyenv.Open(o, home)

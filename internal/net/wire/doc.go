@@ -20,6 +20,7 @@
 // stream starts with a [Window] of credit and may only send frames that it covers: a frame takes
 // its bytes and [FrameCost]. The receiver returns that when the frame has left its hands. So a
 // blocked terminal blocks the rank that writes to it and nothing else, and
-// neither side needs unbounded memory. A program and a folder are bulk data
-// without credit: they are sent before the job, when they delay nothing else.
+// neither side needs unbounded memory. A program, a folder and files that come back
+// are bulk data without credit: they are sent before or after the job, when they
+// delay nothing else.
 package wire

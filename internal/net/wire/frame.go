@@ -63,7 +63,7 @@ const (
 	TypeProgram   // L: raw bytes of gorun-gpu, compressed, for an agent whose hello lacks it
 	TypeListGPUs  // L: list the host's GPUs
 	TypeGPUs      // A: gpu.Inventory, answers ListGPUs
-	TypeFolder    // L: raw bytes of a work folder, see package workdir
+	TypeFolder    // L: raw bytes of a work folder, see package workdir; A: of a list of files, see package fetch
 	TypeWaiting   // A: the copy of the folder is locked by another launch
 	TypeWant      // A: Want, files of the folder that the host lacks
 	TypeStaged    // A: Staged, the host has the folder
@@ -72,16 +72,17 @@ const (
 	TypeEntered   // A: Entered
 	TypeCount     // L: count the host's sockets, cores and the like
 	TypeUnits     // A: Units, answers Count
-	TypeOffer     // L: Offer, a file that hosts pass on, see package relay
-	TypeOffered   // A: Offered, answers Offer
+	TypeOffer     // L: Offer, a file that hosts pass on, see package relay; A: a file that was asked for
+	TypeOffered   // L, A: Offered, answers Offer
 	TypePeers     // L: Peers, hosts that have or need the file
-	TypePiece     // L: raw bytes of the file, after a Passed that asked for them
+	TypePiece     // L, A: raw bytes of the file, after a Passed or Offered that asked for them
 	TypePassed    // A: Passed, progress of the host
 	TypeEnough    // L: every host has the file, or has failed
 	TypeNeed      // A: Need, libraries that the job's programs need
 	TypeMPI       // L: MPI, answers Need
 	TypeSpawn     // A: SpawnRequest, a rank asks for more ranks
 	TypeWorld     // L: World, ranks that a rank has asked for
+	TypeFetch     // L: Fetch, asks for files of the host
 	typeEnd
 )
 
@@ -91,7 +92,7 @@ func (t Type) String() string {
 		"suspend", "resume", "suspended", "failing", "note", "epoch", "interrupt", "park", "joined", "program",
 		"list GPUs", "GPUs", "folder", "waiting", "want", "staged", "ask", "tell", "entered", "count", "units", "offer",
 		"offered",
-		"peers", "piece", "passed", "enough", "need", "MPI", "spawn", "world"}
+		"peers", "piece", "passed", "enough", "need", "MPI", "spawn", "world", "fetch"}
 	if t == 0 || t >= typeEnd {
 		return fmt.Sprintf("type %d", uint8(t))
 	}

@@ -87,3 +87,18 @@ type Blamed struct {
 	Why    string
 	Lied   bool `json:",omitempty"` // whether the peer sent other bytes than the file's
 }
+
+// Fetch asks for the files of a host that match patterns, and for what is in folders that do.
+type Fetch struct {
+	From []FetchFrom
+	// Here is the name of a file in the launcher's folder. A folder of the host that has it is the
+	// same one, of which nothing is sent. "": there is none.
+	Here Text `json:",omitempty"`
+}
+
+// FetchFrom is a folder, absolute or below the home directory, and patterns of paths in it, as of
+// path.Match. The pattern "." matches all that is in the folder.
+type FetchFrom struct {
+	Dir      Text
+	Patterns Texts
+}

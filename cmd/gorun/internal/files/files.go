@@ -1,5 +1,5 @@
 // Package files is gorun cp: it copies files of this machine to hosts, which pass them on among
-// themselves.
+// themselves, and files of hosts to this machine.
 package files
 
 import (
@@ -26,31 +26,34 @@ import (
 
 // Request holds the arguments of gorun cp.
 type Request struct {
-	Names []string // names of files of this machine
-	Hosts string   // value as of -H; "": flags or the environment give the hosts
-	Dir   string   // directory on hosts; "": the home directory
+	Names []string         // names of files of this machine; none: files come from hosts
+	From  []wire.FetchFrom // files of hosts
+	Hosts string           // value as of -H; "": flags or the environment give the hosts
+	// Dir is the directory on hosts, "" for the home directory; or the one here to which files of
+	// hosts come.
+	Dir string
 }
 
-// Parse reads FILE... HOSTS:DIR.
+const how = "for example: gorun cp data.tar f1,f2:/var/tmp, or gorun cp f1,f2:/var/tmp/ckpt ."
+
+// Parse reads FILE... HOSTS:DIR, or HOSTS:FILE... DIR.
 func Parse(words []string) (Request, error) {
-	const how = "for example: gorun cp data.tar f1,f2:/var/tmp, or gorun cp --hostfile hosts.txt data.tar :/var/tmp"
 	if len(words) == 0 {
 		return Request{}, usage.Errorf(how, "no files given")
 	}
+	files := words[:len(words)-1]
 	last := words[len(words)-1]
-	colon := strings.LastIndex(last, ":")
-	if colon < 0 {
+	hosts, dir, remote := cutHosts(last)
+	switch {
+	case !remote && slices.ContainsFunc(files, func(word string) bool { _, _, is := cutHosts(word); return is }):
+		return parseBack(files, last)
+	case !remote:
 		return Request{}, usage.Errorf(how, "%q does not say where the files go: write HOSTS:DIR last", last)
-	}
-	if len(words) == 1 {
-		return Request{}, usage.Errorf(how, "no file given before %s", last)
-	}
-	r := Request{Names: words[:len(words)-1], Hosts: last[:colon], Dir: last[colon+1:]}
-	if strings.HasPrefix(r.Dir, "~/") || r.Dir == "~" {
-		r.Dir = strings.TrimPrefix(r.Dir[1:], "/")
+	case len(files) == 0:
+		return Request{}, usage.Errorf(how, "no file given before %s, nor a folder of this machine after it", last)
 	}
 	seen := map[string]string{}
-	for _, name := range r.Names {
+	for _, name := range files {
 		base := filepath.Base(name)
 		if other, twice := seen[base]; twice {
 			return Request{}, usage.Errorf("copy one of them first, and to another folder",
@@ -58,7 +61,24 @@ func Parse(words []string) (Request, error) {
 		}
 		seen[base] = name
 	}
-	return r, nil
+	return Request{Names: files, Hosts: hosts, Dir: dir}, nil
+}
+
+// cutHosts cuts HOSTS:PATH. A colon after a slash belongs to the path.
+func cutHosts(word string) (hosts, path string, is bool) {
+	head := word
+	if slash := strings.IndexByte(word, '/'); slash >= 0 {
+		head = word[:slash]
+	}
+	colon := strings.LastIndexByte(head, ':')
+	if colon < 0 {
+		return "", word, false
+	}
+	path = word[colon+1:]
+	if strings.HasPrefix(path, "~/") || path == "~" {
+		path = strings.TrimPrefix(path[1:], "/")
+	}
+	return word[:colon], path, true
 }
 
 // open reads the files.
@@ -71,6 +91,9 @@ func (r Request) open() (files []deliver.File, size int64, err error) {
 			switch {
 			case errors.Is(err, fs.ErrNotExist):
 				hint = "check the name; files come first, and HOSTS:DIR last"
+				if _, _, remote := cutHosts(name); remote {
+					hint = "one side is this machine: copy from hosts to a folder here first"
+				}
 			case errors.Is(err, relay.ErrFolder):
 				hint = "pack it: tar cf FILE.tar " + prose.Quoted(name) + "; or start ranks in a copy of it: " +
 					"gorun --stage " + prose.Quoted(name)

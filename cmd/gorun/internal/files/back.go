@@ -1,0 +1,138 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/files/fetch"
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
+	"github.com/gorun/gorun/internal/prose"
+	"github.com/gorun/gorun/internal/usage"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/deliver"
+	"github.com/gorun/gorun/launcher/survey"
+)
+
+// parseBack reads HOSTS:FILE..., which come to dir. All have the same hosts.
+func parseBack(words []string, dir string) (Request, error) {
+	r := Request{Dir: dir}
+	for i, word := range words {
+		hosts, named, remote := cutHosts(word)
+		if i == 0 {
+			r.Hosts = hosts
+		}
+		if !remote || hosts != r.Hosts {
+			return Request{}, usage.Errorf("copy one after the other", "%s and %s are not on the same hosts", words[0],
+				word)
+		}
+		from, err := pattern(named)
+		if err != nil {
+			return Request{}, usage.Errorf(how, "%s: %w", word, err)
+		}
+		r.From = append(r.From, from)
+	}
+	if err := fetch.CheckFolder(dir); err != nil {
+		return Request{}, usage.Errorf(usage.Hint(err), "copy to %s: %w", dir, err)
+	}
+	return r, nil
+}
+
+// meta are the characters that make a part of a path a pattern.
+const meta = `*?[\`
+
+// pattern splits the path of files of a host into a folder and a pattern below it, whose names are
+// kept here.
+func pattern(named string) (wire.FetchFrom, error) {
+	if named == "" || strings.Trim(named, "/") == "" {
+		return wire.FetchFrom{}, errors.New("it does not say which files")
+	}
+	if _, err := path.Match(named, ""); err != nil {
+		return wire.FetchFrom{}, fmt.Errorf("%q is not a pattern: %w", named, err)
+	}
+	parts := strings.Split(named, "/")
+	first := 0
+	for first < len(parts) && !strings.ContainsAny(parts[first], meta) {
+		first++
+	}
+	for _, part := range parts[first:] {
+		if part == ".." {
+			return wire.FetchFrom{}, errors.New(".. cannot come after a pattern")
+		}
+	}
+	if first == len(parts) { // a name
+		if base := parts[first-1]; base == "." || base == ".." {
+			return wire.FetchFrom{Dir: wire.Text(path.Clean(named)), Patterns: wire.Texts{"."}}, nil
+		}
+		dir, name := path.Split(path.Clean(named))
+		return wire.FetchFrom{Dir: wire.Text(dir), Patterns: wire.Texts{name}}, nil
+	}
+	dir := strings.Join(parts[:first], "/")
+	if first > 0 {
+		dir += "/"
+	}
+	return wire.FetchFrom{Dir: wire.Text(dir), Patterns: wire.Texts{path.Clean(strings.Join(parts[first:], "/"))}}, nil
+}
+
+// Bring copies files of hosts to this machine, into a folder for each host if there are several.
+// The failed hosts are reported; the code is 1 if there are any.
+func Bring(ctx context.Context, r Request, hosts []hostfile.Host, opts survey.Options, console *ui.UI) (code int,
+	err error) {
+	began := time.Now()
+	hosts = distinct(hosts)
+	names := make([]string, len(hosts))
+	for i, h := range hosts {
+		names[i] = h.Name
+	}
+	folders := fetch.HostFolders(names)
+	dir := func(i int) string { return filepath.Join(r.Dir, folders[i]) }
+	var all fetch.Got
+	var failed []launcher.HostError
+	brought := 0
+	missing := false
+	for i, b := range deliver.FilesBack(ctx, hosts, wire.Fetch{From: r.From}, func(i int) (fetch.Folder, error) {
+		return fetch.OpenFolder(dir(i))
+	}, opts, func(line string) { console.Warningf("%s", line) }) {
+		for _, note := range b.Notes {
+			console.Warningf("%s: %s", b.Host.Name, note)
+		}
+		err := b.Err
+		if err == nil {
+			if len(b.Entries) > 0 {
+				brought++
+			}
+			all.Files += b.Files
+			all.Bytes += b.Bytes
+			all.Came += b.Came
+			console.Tracef("%s: %s, %s, in %s", b.Host.Name, prose.Count(b.Files, "file"), workdir.SizeText(b.Bytes),
+				dir(i))
+			if len(b.Missing) > 0 {
+				missing = missing || strings.ContainsAny(strings.Join(b.Missing, ""), meta)
+				err = fmt.Errorf("nothing is there that matches %s", strings.Join(b.Missing, " or "))
+			}
+		}
+		if err != nil {
+			failed = append(failed, launcher.HostError{Host: b.Host.Name, Err: err})
+		}
+	}
+	if brought > 0 {
+		console.Notef("%s, %s, copied from %s to %s in %.1f s; %s came", prose.Count(all.Files, "file"),
+			workdir.SizeText(all.Bytes), prose.Count(brought, "host"), r.Dir, time.Since(began).Seconds(),
+			workdir.SizeText(all.Came))
+	}
+	if len(failed) == 0 {
+		return 0, nil
+	}
+	console.ReportHosts(failed)
+	if missing {
+		console.Hintf("quote a pattern, so that gorun expands it on the hosts and not the shell here")
+	}
+	return 1, nil
+}

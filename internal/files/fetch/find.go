@@ -1,0 +1,234 @@
+package fetch
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// finder collects what a host is asked for.
+type finder struct {
+	List
+	paths []string          // where the entries are on this host
+	at    map[string]string // path on this host, by the path of an entry
+	left  int               // files that are left out
+}
+
+// find lists what a launcher asks for. home is where relative folders begin.
+func find(ask wire.Fetch, home string) (*finder, error) {
+	f := &finder{at: map[string]string{}}
+	for _, from := range ask.From {
+		dir := string(from.Dir)
+		if !filepath.IsAbs(dir) {
+			dir = filepath.Join(home, dir)
+		}
+		if ask.Here != "" {
+			if _, err := os.Lstat(filepath.Join(dir, string(ask.Here))); err == nil {
+				f.Shared = true
+				continue
+			}
+		}
+		for _, pattern := range from.Patterns {
+			names, err := glob(dir, pattern)
+			if err != nil {
+				return nil, plainly(err)
+			}
+			if len(names) == 0 {
+				f.Missing = append(f.Missing, filepath.Join(dir, pattern))
+			}
+			for _, name := range names {
+				if err := f.match(dir, name); err != nil {
+					return nil, plainly(err)
+				}
+			}
+		}
+	}
+	if more := f.left - len(f.Notes); more > 0 {
+		f.Notes[maxNotes-1] += fmt.Sprintf("; %d more", more)
+	}
+	return f, nil
+}
+
+// glob returns the paths in dir that match a pattern. As in a shell, * matches no leading dot, and
+// a pattern that matches nothing may be a name.
+func glob(dir, pattern string) ([]string, error) {
+	found := []string{"."}
+	for part := range strings.SplitSeq(pattern, "/") {
+		var next []string
+		for _, name := range found {
+			more, err := matches(dir, name, part)
+			if err != nil {
+				return nil, err
+			}
+			next = append(next, more...)
+		}
+		found = next
+	}
+	if _, err := os.Lstat(filepath.Join(dir, pattern)); len(found) == 0 && err == nil {
+		return []string{filepath.Clean(pattern)}, nil
+	}
+	return found, nil
+}
+
+// matches returns the paths of what matches one part of a pattern in the folder at dir/name.
+func matches(dir, name, part string) (all []string, err error) {
+	if !strings.ContainsAny(part, `*?[\`) {
+		rel := filepath.Join(name, part)
+		_, err := os.Lstat(filepath.Join(dir, rel))
+		if isMissing(err) {
+			return nil, nil
+		}
+		return []string{rel}, err
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, name))
+	if isMissing(err) {
+		return nil, nil
+	}
+	for _, e := range entries {
+		is, err := filepath.Match(part, e.Name())
+		if err != nil {
+			return nil, err
+		}
+		if is && (e.Name()[0] != '.' || part[0] == '.') {
+			all = append(all, filepath.Join(name, e.Name()))
+		}
+	}
+	return all, err
+}
+
+func isMissing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
+}
+
+// match adds what the user has named, with the folders that lead to it and what is in it. It
+// follows a link of that name.
+func (f *finder) match(dir, name string) error {
+	for i, c := range name {
+		if c != '/' {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(dir, name[:i]))
+		if err == nil {
+			err = f.add(dir, name[:i], info)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	at := filepath.Join(dir, name)
+	info, err := os.Stat(at)
+	if err != nil {
+		return err
+	}
+	if name != "." {
+		err = f.add(dir, name, info)
+	}
+	if err != nil || !info.IsDir() {
+		return err
+	}
+	return f.walk(dir, name)
+}
+
+// walk adds what is in a folder.
+func (f *finder) walk(dir, name string) error {
+	entries, err := os.ReadDir(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		rel := filepath.Join(name, e.Name())
+		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since
+		}
+		if err == nil {
+			err = f.add(dir, rel, info)
+		}
+		if err == nil && info.IsDir() {
+			err = f.walk(dir, rel)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add adds one entry, unless it is there already or cannot be copied.
+func (f *finder) add(dir, rel string, info fs.FileInfo) error {
+	at := filepath.Join(dir, rel)
+	e := workdir.EntryOf(rel, info)
+	other, twice := f.at[rel]
+	switch {
+	case twice && (other == at || e.Kind == workdir.Dir && info.IsDir()):
+		return nil
+	case twice:
+		return fmt.Errorf("%s and %s would be the same file", other, at)
+	case e.Kind == "":
+		f.leave("%s is left out: it is no file, folder or link", at)
+		return nil
+	case e.Kind == workdir.Link:
+		target, err := os.Readlink(at)
+		if err != nil {
+			return err
+		}
+		short := relative(dir, at, target)
+		if e.Target = workdir.Name(short); !inside(rel, short) {
+			f.leave("%s is left out: it is a link to %s, outside what is copied", at, target)
+			return nil
+		}
+	}
+	if len(f.Entries) == maxEntries {
+		return fmt.Errorf("more than %d files and folders match: bring fewer at a time", maxEntries)
+	}
+	f.at[rel] = at
+	f.Entries = append(f.Entries, e)
+	f.paths = append(f.paths, at)
+	return nil
+}
+
+// relative returns the target of a link at a path, relative to its folder if it is below dir.
+func relative(dir, at, target string) string {
+	if !filepath.IsAbs(target) {
+		return target
+	}
+	if to, err := filepath.Rel(dir, target); err == nil && filepath.IsLocal(to) {
+		if short, err := filepath.Rel(filepath.Dir(at), target); err == nil {
+			return short
+		}
+	}
+	return target
+}
+
+func (f *finder) leave(format string, args ...any) {
+	if f.left++; len(f.Notes) < maxNotes {
+		f.Notes = append(f.Notes, fmt.Sprintf(format, args...))
+	}
+}
+
+// sources returns the files of the list, in its order.
+func (f *finder) sources() (all []source) {
+	for i, e := range f.Entries {
+		if e.Kind == workdir.File {
+			all = append(all, source{e, f.paths[i]})
+		}
+	}
+	return slices.Clip(all)
+}
+
+// plainly says which path failed, not which system call.
+func plainly(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	return err
+}

@@ -1,0 +1,106 @@
+package fetch
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/gorun/gorun/internal/files/workdir"
+	"github.com/gorun/gorun/internal/net/wire"
+)
+
+// List is what a host will send.
+type List struct {
+	Entries []workdir.Entry // every folder before its content; paths are below the launcher's folder
+	Missing []string        `json:",omitempty"` // patterns that match nothing
+	Notes   []string        `json:",omitempty"` // files that are left out, a line each
+	// Shared reports that the launcher's folder is one of the host's, of which nothing is sent.
+	Shared bool `json:",omitempty"`
+}
+
+const (
+	maxEntries = 1 << 18  // of a list
+	maxList    = 64 << 20 // bytes of a list, uncompressed: a hostile host may send much
+	maxNotes   = 16
+)
+
+func (l *List) write(w io.Writer) error {
+	zip, _ := gzip.NewWriterLevel(w, gzip.BestSpeed)
+	return errors.Join(json.NewEncoder(zip).Encode(l), zip.Close())
+}
+
+// readList reads and validates a list, which comes from a host.
+func readList(r io.Reader) (*List, error) {
+	zip, err := gzip.NewReader(bufio.NewReader(r))
+	if err != nil {
+		return nil, err
+	}
+	zip.Multistream(false) // otherwise zip would wait for another frame
+	text, err := io.ReadAll(io.LimitReader(zip, maxList+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > maxList {
+		return nil, errors.New("the list of files is too long: bring fewer at a time")
+	}
+	var l List
+	if err := json.Unmarshal(text, &l); err != nil {
+		return nil, &wire.FormatError{Reason: err.Error()}
+	}
+	l.Notes = l.Notes[:min(len(l.Notes), maxNotes)]
+	l.Missing = l.Missing[:min(len(l.Missing), maxNotes)]
+	return &l, l.check()
+}
+
+// check returns an error unless all entries stay in the launcher's folder. A link must not rise
+// above what it goes through: x/.. is outside where x is a link to the top.
+func (l *List) check() error {
+	if err := workdir.Check(l.Entries); err != nil {
+		return &wire.FormatError{Reason: err.Error()}
+	}
+	for _, e := range l.Entries {
+		if e.Kind == workdir.Link && string(e.Target) != path.Clean(string(e.Target)) {
+			return &wire.FormatError{Reason: fmt.Sprintf("entry %q: a link to %q", e.Path, e.Target)}
+		}
+	}
+	return nil
+}
+
+// inside reports whether the target of a link at rel stays in the launcher's folder, as check
+// demands.
+func inside(rel, target string) bool {
+	to := path.Join(path.Dir(rel), target)
+	return target != "" && target == path.Clean(target) && !path.IsAbs(target) && to != ".." &&
+		!strings.HasPrefix(to, "../")
+}
+
+// files returns the number of files and their bytes.
+func (l *List) files() (n int, bytes int64) {
+	for _, e := range l.Entries {
+		if e.Kind == workdir.File {
+			n++
+			bytes += e.Size
+		}
+	}
+	return n, bytes
+}
+
+// lines writes a list as successive frames.
+type lines struct{ out *wire.Writer }
+
+func (w lines) Write(data []byte) (n int, err error) {
+	for len(data) > 0 {
+		piece := data[:min(len(data), wire.MaxData)]
+		if err := w.out.Send(wire.TypeFolder, 0, piece); err != nil {
+			return n, err
+		}
+		n += len(piece)
+		data = data[len(piece):]
+	}
+	return n, nil
+}
