@@ -51,6 +51,10 @@ type (
 	ServerError     = session.ServerError
 )
 
+// Installed describes a gorun that is installed at path, for programs that call [Run] and are not
+// gorun themselves.
+func Installed(path string) (Executable, error) { return session.Installed(path) }
+
 // AgentCommand is the first argument that makes gorun an agent's guard; the second is the nonce.
 const AgentCommand = session.AgentCommand
 

@@ -121,6 +121,8 @@ func (s *Stager) agent(ctx context.Context, conn Host, id Identity) (*Session, e
 	switch {
 	case local && s.exe.Build == "":
 		return nil, noAgentHereError{}
+	case local && s.exe.Packed != nil:
+		return open.at(ctx, Paths{Installed: s.exe.Path})
 	case local:
 		return open.at(ctx, Paths{Installed: "/proc/self/exe"})
 	case s.exe.Build == "":

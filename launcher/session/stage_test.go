@@ -298,3 +298,13 @@ func TestLauncherThatIsNoAgentRefusesLocalRanks(t *testing.T) {
 	var hinted interface{ Hint() string }
 	check.That(t, errors.As(err, &hinted) && strings.Contains(hinted.Hint(), "-H"), "%v", err)
 }
+
+// A program that is not gorun starts an installed gorun as the agent, here too.
+func TestInstalledGorunIsTheAgentHere(t *testing.T) {
+	agent := must.Get(Installed("/bin/false"))(t)
+	check.Equal(t, agent.Path, "/bin/false")
+	packed := must.Get(agent.Packed())(t)
+	check.That(t, agent.Build != "" && len(packed) > 0, "build %q, %d bytes", agent.Build, len(packed))
+	_, err := NewStager(agent, 0, nil).Agent(t.Context(), Local{}, Identity{})
+	check.That(t, err != nil && strings.Contains(err.Error(), "/bin/false"), "%v", err)
+}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
 	"path/filepath"
 	"runtime"
@@ -117,18 +116,7 @@ func newUploads(exe Executable, trace func(string, ...any)) *uploads {
 
 // packSelf compresses the running executable. It does not use its path, which may have a newer
 // build.
-func packSelf() ([]byte, error) {
-	file, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return nil, fmt.Errorf("read gorun itself: %w", err)
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("read gorun itself: %w", err)
-	}
-	return pack(file, info.Size())
-}
+func packSelf() ([]byte, error) { return packFile("/proc/self/exe") }
 
 // Level 4 of gzip takes a third longer than level 1 and makes gorun 8 % smaller; level 6 takes
 // twice as long for 2 % more.

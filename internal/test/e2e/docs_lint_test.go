@@ -37,6 +37,7 @@ func documentWorlds() map[string]string {
 		"docs/from-mpirun.md":           "two hosts",
 		"docs/from-srun.md":             "two hosts",
 		"docs/from-torchrun.md":         "two hosts",
+		"docs/go.md":                    "two hosts",
 		"docs/gpu-checks.md":            "two hosts",
 		"docs/gpu.md":                   "two hosts",
 		"docs/hangs.md":                 "no commands",

@@ -340,6 +340,8 @@ func layers() []layer {
 		{folder: "internal/test/kube/pause", why: "it is a program of containers"},
 		{folder: "internal/test/layers", may: []string{"internal/test/documents"},
 			why: "it reads sources, it does not link them"},
+		{folder: "examples/events", may: []string{"hostfile", "launcher", "launcher/plan", "launcher/transport"},
+			why: "it proves that the public API of the launcher is enough"},
 		{folder: "examples", may: []string{"ring"}, why: "the examples prove that the public API is enough"},
 	}
 }
