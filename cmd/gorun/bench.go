@@ -34,6 +34,7 @@ type benchOptions struct {
 	percentiles bool
 	json        bool
 	plot        string
+	against     []string
 }
 
 func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
@@ -57,6 +58,8 @@ func (o *benchOptions) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.percentiles, "percentiles", false, "also print median, 99th percentile and maximum")
 	flags.BoolVar(&o.json, "json", false, "print JSON lines instead of a table")
 	flags.StringVar(&o.plot, "plot", "", "also plot bus bandwidth by size, beside that of --wire, to this SVG file")
+	flags.StringArrayVar(&o.against, "against", nil,
+		"a file with the output of gorun bench or nccl-tests, whose curve --plot draws too")
 }
 
 // options converts the flags to the options of each rank.
@@ -82,6 +85,8 @@ func (o *benchOptions) options(collective string) (bench.Options, error) {
 			o.max)
 	case o.factor < 2:
 		return opts, usage.Errorf("", "--stepfactor %d: it must be at least 2", o.factor)
+	case len(o.against) > 0 && o.plot == "":
+		return opts, usage.Errorf("add --plot FILE.svg", "--against %s: there is no plot to draw it in", o.against[0])
 	case o.streams < 1:
 		return opts, usage.Errorf("", "--streams %d: it must be at least 1", o.streams)
 	case !slices.Contains([]string{"auto", "shm", "tcp"}, o.transport):
@@ -143,7 +148,8 @@ carries by time.`,
   gorun bench allgather --ranks-per-host 4 -H f1,f2 -b 1K -e 64M -f 4 --percentiles
   gorun bench alltoall -np 2 --transport tcp --streams 2
   gorun bench allreduce -np 8 --device cuda
-  gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg`,
+  gorun bench allreduce -np 8 -H f1:4,f2:4 --max 256M --plot allreduce.svg
+  gorun bench allreduce -np 8 --plot both.svg --against nccl.txt`,
 		Args:      oneArgument(bench.Collectives()),
 		ValidArgs: bench.Collectives(),
 	}
@@ -153,6 +159,10 @@ carries by time.`,
 
 func (c *benchCommand) Run(ctx context.Context) (code int, err error) {
 	argv, err := c.program()
+	if err != nil {
+		return 0, err
+	}
+	peers, err := ui.ReadPeers(c.bench.against)
 	if err != nil {
 		return 0, err
 	}
@@ -178,7 +188,7 @@ func (c *benchCommand) Run(ctx context.Context) (code int, err error) {
 	if code, err = c.start(ctx, argv, report); err != nil {
 		return 0, err
 	}
-	return code, report.Finish(c.bench.plot)
+	return code, report.Finish(c.bench.plot, peers)
 }
 
 // program returns the command line of each rank.

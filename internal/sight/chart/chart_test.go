@@ -13,8 +13,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/gorun/gorun/internal/test/browser"
 	"github.com/gorun/gorun/internal/test/check"
@@ -51,6 +53,34 @@ func TestPlotIsWellFormed(t *testing.T) {
 				t.Errorf("%d series have %d lines of a legend", len(s), n)
 			}
 		}
+	}
+}
+
+// The names of a legend and the ticks have room, however long and many they are.
+func TestLabelsHaveRoom(t *testing.T) {
+	var series []Series
+	for i := range 40 {
+		name := fmt.Sprint("bfloat16 maximum, in place, on a network of its own ", i)
+		series = append(series, Series{Name: name, Points: []Point{{X: 8, Y: 1e8}, {X: 1 << 30, Y: 1e11}}})
+	}
+	text := string(BySize("allreduce", "bus bandwidth", Bandwidth(), series).SVG())
+	var width, height float64
+	must.Get(fmt.Sscanf(text, `<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g"`, &width, &height))(t)
+	labels := regexp.MustCompile(`<text x="([\d.]+)" y="([\d.]+)"( text-anchor="\w+")?>([^<]*)<`)
+	for _, m := range labels.FindAllStringSubmatch(text, -1) {
+		x := must.Get(strconv.ParseFloat(m[1], 64))(t)
+		y := must.Get(strconv.ParseFloat(m[2], 64))(t)
+		long := 6.5 * float64(utf8.RuneCountInString(m[4]))
+		left := x
+		switch {
+		case strings.Contains(m[3], "end"):
+			left = x - long
+		case strings.Contains(m[3], "middle"):
+			left = x - long/2
+		}
+		axis := strings.Contains(m[3], "end") // ticks of the vertical axis, beside its name
+		check.That(t, left+long <= width && y < height && (left > 24 || !axis),
+			"%q from %g to %g at %g, of %g by %g", m[4], left, left+long, y, width, height)
 	}
 }
 

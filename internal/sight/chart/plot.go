@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Plot is a chart of lines.
@@ -46,6 +47,9 @@ func BySize(title, quantity string, unit Unit, series []Series) Plot {
 	}
 }
 
+// legendLine is the height of a line of a legend.
+const legendLine = 20.0
+
 // frame is the size of a chart and of its margins.
 type frame struct{ width, height, left, right, top, bottom float64 }
 
@@ -54,14 +58,24 @@ func (f frame) innerHeight() float64 { return f.height - f.top - f.bottom }
 
 // SVG returns the chart as a standalone picture.
 func (p Plot) SVG() HTML {
+	const letter = 7.0 // width of a character
+	longest := 0
+	for _, s := range p.Series {
+		longest = max(longest, utf8.RuneCountInString(s.Name))
+	}
 	f := frame{
-		width:  760,
-		height: 460,
-		left:   70,
-		right:  170,
+		width:  600,
+		height: max(460, 100+legendLine*float64(len(p.Series))),
+		left:   110,
+		right:  20,
 		top:    40,
 		bottom: 50,
 	}
+	if longest > 0 {
+		f.right = 50 + letter*float64(longest)
+		f.width += f.right
+	}
+	f.width = max(f.width, f.left+9*float64(utf8.RuneCountInString(p.Title)))
 	return Format(`<svg xmlns="http://www.w3.org/2000/svg" width="%v" height="%v" font-family="sans-serif" font-size="12">
 <rect width="100%%" height="100%%" fill="white"/><text x="%v" y="24" font-size="15">%s</text>
 %s</svg>
@@ -201,7 +215,7 @@ func (f frame) vertical(y span) HTML {
 // legend returns the line of the nth series beside the chart.
 func (f frame) legend(n int, pen HTML, name string) HTML {
 	left := f.width - f.right + 12
-	at := f.top + 10 + 20*float64(n)
+	at := f.top + 10 + legendLine*float64(n)
 	return Format(`<line x1="%v" y1="%v" x2="%v" y2="%v" %s stroke-width="3"/><text x="%v" y="%v">%s</text>`+"\n",
 		left, at, left+20, at, pen, left+26, at+4, name)
 }

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/gorun/gorun/internal/bench"
 	"github.com/gorun/gorun/internal/files/trust"
@@ -56,10 +59,41 @@ func (r *BenchReport) show(line []byte) error {
 	return r.Table.Add(row)
 }
 
-// CheckPlot returns an error if another user made the file in the place of the plot.
+// Peer is a curve beside those of a benchmark.
+type Peer struct {
+	Name  string
+	Curve []bench.Measured
+}
+
+// ReadPeers reads the files of curves beside those of a plot.
+func ReadPeers(names []string) (peers []Peer, err error) {
+	for _, name := range names {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, usage.Errorf("name a file with the output of gorun bench or nccl-tests", "--against: %w", err)
+		}
+		curve, err := bench.ReadCurve(file)
+		file.Close()
+		if err != nil {
+			return nil, usage.Errorf("redirect a table there: gorun bench allreduce -np 4 >"+prose.Quoted(name),
+				"--against %s: %w", name, err)
+		}
+		base := filepath.Base(name)
+		peers = append(peers, Peer{strings.TrimSuffix(base, filepath.Ext(base)), curve})
+	}
+	return peers, nil
+}
+
+// CheckPlot returns an error if the plot cannot be made, or another user made the file in its
+// place.
 func CheckPlot(plot string) error {
 	if plot == "" {
 		return nil
+	}
+	if filepath.Ext(plot) == ".png" {
+		svg := strings.TrimSuffix(plot, ".png") + ".svg"
+		return usage.Errorf(fmt.Sprintf("write --plot %s; rsvg-convert -o %s %s makes a PNG of it", prose.Quoted(svg),
+			prose.Quoted(plot), prose.Quoted(svg)), "--plot %s: plots are SVG", plot)
 	}
 	if err := trust.CheckOutput(plot); err != nil {
 		return usage.Errorf(usage.Hint(err), "--plot: %w", err)
@@ -67,14 +101,15 @@ func CheckPlot(plot string) error {
 	return nil
 }
 
-// Finish completes the table and draws the plot. Wrong results are an error.
-func (r *BenchReport) Finish(plot string) error {
+// Finish completes the table and draws the plot, with the curves of peers. Wrong results are an
+// error.
+func (r *BenchReport) Finish(plot string, peers []Peer) error {
 	if err := r.Table.Finish(); err != nil {
 		return err
 	}
 	if plot != "" && len(r.rows) > 0 {
 		title := fmt.Sprintf("%s, %d ranks", r.rows[0].Collective, r.rows[0].Ranks)
-		svg := chart.BySize(title, "bus bandwidth", chart.Bandwidth(), benchSeries(r.rows)).SVG()
+		svg := chart.BySize(title, "bus bandwidth", chart.Bandwidth(), benchSeries(r.rows, peers)).SVG()
 		if err := trust.WriteFile(plot, []byte(svg)); err != nil {
 			return fmt.Errorf("write the plot: %w", err)
 		}
@@ -90,8 +125,8 @@ func (r *BenchReport) Finish(plot string) error {
 }
 
 // benchSeries returns the bus bandwidths of a plot: a series per type, operation and in-place form,
-// and the wire.
-func benchSeries(rows []bench.Row) []chart.Series {
+// the wire, and the peers.
+func benchSeries(rows []bench.Row, peers []Peer) []chart.Series {
 	var all []chart.Series
 	wire := chart.Series{Name: "plain socket", Dashed: true}
 	for _, row := range rows {
@@ -114,6 +149,13 @@ func benchSeries(rows []bench.Row) []chart.Series {
 	}
 	if len(wire.Points) > 0 {
 		all = append(all, wire)
+	}
+	for _, p := range peers {
+		peer := chart.Series{Name: p.Name, Dashed: true}
+		for _, m := range p.Curve {
+			peer.Points = append(peer.Points, chart.Point{X: float64(m.Bytes), Y: 1e9 * m.BusBW})
+		}
+		all = append(all, peer)
 	}
 	return all
 }
