@@ -366,9 +366,9 @@ func newStacks(call *invocation) *cobra.Command {
 		Short: "Show what the ranks of a running job do now",
 		Long: `stacks prints which ranks others wait for in a collective of ring, and the stacks of all ranks and
 of the processes below them as one tree, what few ranks do first. Python tells its stack itself if
-the program has imported gorun, or through py-spy, if it is in the rank's PATH; programs that use
-ring in Go tell those of their goroutines; of other programs eu-stack or gdb reads them. No rank is
-stopped for longer than a debugger needs.`,
+the program has imported gorun; of CPython 3.9 to 3.15 gorun reads it from memory, of others py-spy
+does, if it is in the rank's PATH. Programs that use ring in Go tell those of their goroutines; of
+other programs eu-stack or gdb reads them. No rank is stopped for longer than a debugger needs.`,
 		Example: `  gorun stacks g7k2
   gorun stacks --rank 3 --full train`,
 		Args:              oneJob,

@@ -429,6 +429,13 @@ func (s *subject) ways() (ways []way) {
 			return s.askFaults(ctx, fd, signal)
 		}})
 	}
+	ways = append(ways, way{"memory", false, false, func(context.Context) ([]stacks.Thread, error) {
+		threads, err := s.frames()
+		if !python && errors.Is(err, errUntraceable) {
+			return nil, nil // a tool says so, if there is one
+		}
+		return threads, err
+	}})
 	if python {
 		if path := s.find("py-spy"); path != "" {
 			ways = append(ways, way{"py-spy", true, false, func(ctx context.Context) ([]stacks.Thread, error) {
@@ -455,7 +462,7 @@ func (s *subject) ways() (ways []way) {
 			return s.gdb(ctx, path)
 		}})
 	}
-	if python && len(ways) == 0 {
+	if python && !slices.ContainsFunc(ways, func(w way) bool { return w.tool }) {
 		ways = append(ways, way{"Python", true, false, func(context.Context) ([]stacks.Thread, error) {
 			return nil, fmt.Errorf("install py-spy in the rank's environment, or import gorun in the program")
 		}})

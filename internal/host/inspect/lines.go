@@ -35,22 +35,25 @@ type source struct {
 // mapping is a part of a file in a process's memory.
 type mapping struct {
 	from, to, offset uint64
-	id, path         string
+	mode, id, path   string
 	of               *process.Process
 }
 
-// mappings returns the executable parts of files in the process's memory.
+// code reports whether the part has instructions.
+func (m *mapping) code() bool { return strings.Contains(m.mode, "x") }
+
+// mappings returns the parts of files in the process's memory.
 func (s *subject) mappings() (all []mapping) {
 	text, _ := s.own.Text("maps")
 	for line := range strings.Lines(text) {
 		var m mapping
-		var mode, device, inode string
+		var device, inode string
 		fields := strings.Fields(line)
 		if len(fields) < 6 || !strings.HasPrefix(fields[5], "/") {
 			continue
 		}
-		if _, err := fmt.Sscanf(line, "%x-%x %s %x %s %s", &m.from, &m.to, &mode, &m.offset, &device,
-			&inode); err == nil && strings.Contains(mode, "x") {
+		if _, err := fmt.Sscanf(line, "%x-%x %s %x %s %s", &m.from, &m.to, &m.mode, &m.offset, &device,
+			&inode); err == nil {
 			m.id = device + " " + inode
 			m.path = fields[5]
 			m.of = s.own
@@ -106,7 +109,7 @@ func (f *source) open(m *mapping) {
 // large reports whether a tool should find the lines of the process.
 func (c *sources) large(all []mapping) bool {
 	for i := range all {
-		if c.of(&all[i]).large {
+		if all[i].code() && c.of(&all[i]).large {
 			return true
 		}
 	}
@@ -117,7 +120,7 @@ func (c *sources) large(all []mapping) bool {
 func (c *sources) line(all []mapping, address uint64, frame *stacks.Frame) {
 	for i := range all {
 		m := &all[i]
-		if address < m.from || address >= m.to {
+		if address < m.from || address >= m.to || !m.code() {
 			continue
 		}
 		f := c.of(m)

@@ -56,11 +56,13 @@ func (s *subject) tool(ctx context.Context, path string, args ...string) ([]byte
 	return out.text, nil
 }
 
+var errUntraceable = errors.New("the kernel does not let you trace it (kernel.yama.ptrace_scope)")
+
 // explain shortens what a debugger says of its failure.
 func explain(text string, err error) string {
 	lower := strings.ToLower(text)
 	if strings.Contains(lower, "operation not permitted") || strings.Contains(lower, "permission denied") {
-		return "the kernel does not let you trace it (kernel.yama.ptrace_scope)"
+		return errUntraceable.Error()
 	}
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if last := lines[len(lines)-1]; last != "" {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/host/process"
+	"github.com/gorun/gorun/internal/sight/pyframes"
 	"github.com/gorun/gorun/internal/sight/stacks"
 )
 
@@ -118,6 +119,25 @@ func first(threads []stacks.Thread, i int) []stacks.Thread {
 	}
 	main := threads[i]
 	return slices.Insert(slices.Delete(threads, i, i+1), 0, main)
+}
+
+// frames reads the stacks of Python from the process's memory.
+func (s *subject) frames() ([]stacks.Thread, error) {
+	var images []uint64
+	for _, m := range s.mappings() {
+		if m.offset == 0 && strings.HasPrefix(m.mode, "r") {
+			images = append(images, m.from)
+		}
+	}
+	space, err := s.own.Space()
+	if errors.Is(err, os.ErrPermission) {
+		return nil, errUntraceable
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer space.Close()
+	return pyframes.Frames(space, images)
 }
 
 // pySpy reads the stacks of a Python process by py-spy.

@@ -218,6 +218,20 @@ func reopen(found *os.File, flags int, judge func(fd int, stat *unix.Stat_t) boo
 	return file, nil
 }
 
+// Space opens the process's memory for reading, with its addresses as offsets. What is opened stays
+// that memory, whatever program the process begins later.
+func (p *Process) Space() (*os.File, error) {
+	space, err := p.open("mem", unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Own(); err != nil {
+		space.Close()
+		return nil, err
+	}
+	return space, nil
+}
+
 // File opens a regular file by the path that it has for the process. The caller checks the owner.
 func (p *Process) File(path string) (*os.File, error) {
 	if !filepath.IsAbs(path) {
