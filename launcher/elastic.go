@@ -40,6 +40,10 @@ type Elastic struct {
 	Own        string         // the launcher's host, if the job may use it: it is never removed
 	Random     func() float64 // in [0, 1), for jitter; nil: none
 
+	// Prepare is called before the first process starts on a host, and again after the host was
+	// lost. Processes wait for it; they do not start if it fails. nil: nothing is to be done.
+	Prepare func(context.Context, hostfile.Host) error
+
 	// Prefix returns Options.Prefix for a plan that holds one rank; nil: there are no prefixes.
 	Prefix func(Plan) (func(rank, fd int, at time.Time) []byte, error)
 	// SaveAs replaces Options.SaveAs, which knows only the ranks at the start. rank is that of the

@@ -1,11 +1,13 @@
 package launcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 
@@ -23,6 +25,26 @@ type elasticHost struct {
 
 	losses int
 	loss   error // latest loss
+
+	preparing  sync.Mutex
+	prepared   int   // number of losses before the latest preparation, plus 1; 0: none
+	unprepared error // why that failed, or nil
+}
+
+// prepare returns the result of do, which it calls once after each loss of the host, and again if
+// the process that waits for it was abandoned meanwhile.
+func (h *elasticHost) prepare(ctx context.Context, losses int, do func(context.Context) error) error {
+	h.preparing.Lock()
+	defer h.preparing.Unlock()
+	if h.prepared > losses || ctx.Err() != nil {
+		return cmp.Or(context.Cause(ctx), h.unprepared)
+	}
+	err := do(ctx)
+	if ctx.Err() == nil {
+		h.prepared = losses + 1
+		h.unprepared = err
+	}
+	return err
 }
 
 // host returns the host with a name, and creates it if it is new.

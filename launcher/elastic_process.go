@@ -85,9 +85,10 @@ func (j *elasticJob) start(act elastic.Start) {
 	p.number(act.Member)
 	j.setPrefix(p)
 	at := h.host
+	losses := h.losses
 	j.wg.Go(func() {
 		defer cancel(nil)
-		j.live(ctx, p, at)
+		j.live(ctx, p, at, losses)
 	})
 }
 
@@ -128,7 +129,7 @@ func (j *elasticJob) describe(h hostfile.Host, conn Host, m elastic.Member) wire
 
 // live runs a process: connect, stage, prepare, start, and read its agent's frames until the
 // session ends.
-func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host) {
+func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Host, losses int) {
 	conn, err := j.connect(ctx, p.host, at)
 	if err != nil {
 		j.post(processDown{p, err})
@@ -136,6 +137,13 @@ func (j *elasticJob) live(ctx context.Context, p *elasticProcess, at hostfile.Ho
 	}
 	defer p.host.pool.Release(conn)
 	p.conn.Store(conn)
+	if prepare := j.settings.Prepare; prepare != nil {
+		err = p.host.prepare(ctx, losses, func(ctx context.Context) error { return prepare(ctx, at) })
+	}
+	if err != nil {
+		j.post(processDown{p, err})
+		return
+	}
 	s, err := j.launch(ctx, p, at, conn.Host)
 	if err != nil {
 		j.post(processDown{p, err})

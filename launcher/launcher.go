@@ -35,6 +35,7 @@ type Options struct {
 	Programs []Program
 	Tools    []Tool   // in the order of their ranks
 	Env      []string // NAME=value, for every rank
+	Bare     bool     // whether programs get no variables of a rank but GORUN_HOSTNAME
 	// Work is the folder that holds the programs' directories, to be copied to the hosts that do
 	// not see it; nil: all do.
 	Work *WorkDir
@@ -370,6 +371,7 @@ func (o *Options) wire(id string, h hostfile.Host, conn Host) wire.Job {
 		Launcher:        o.Launcher,
 		Results:         o.ResultDir != "",
 		NoNewPrivileges: o.NoNewPrivileges,
+		Bare:            o.Bare,
 		MPI:             wire.MPI{Way: o.MPI},
 	}
 	if h, ok := conn.(interface{ BySSH() bool }); ok {

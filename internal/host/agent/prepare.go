@@ -192,6 +192,17 @@ func (p program) rankEnv(r rankenv.Rank) []string {
 	return env
 }
 
+// bareEnv is the environment of a process that is a rank only to gorun.
+func (p program) bareEnv(r rankenv.Rank) []string {
+	env := []string{"GORUN_HOSTNAME=" + r.Host}
+	for name, value := range p.env {
+		if name != "GORUN_HOSTNAME" {
+			env = append(env, name+"="+value)
+		}
+	}
+	return env
+}
+
 // unset lists those of the NAME=value strings that are not set for p's ranks.
 func (p program) unset(env []string) (rest []string) {
 	var inside map[string]bool

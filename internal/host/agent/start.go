@@ -121,7 +121,7 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 	}()
 	how := s.tools[rank]
 	files := []uintptr{pipes.theirs[0].Fd(), pipes.theirs[1].Fd(), pipes.theirs[2].Fd()}
-	if !p.withoutFiles {
+	if !p.withoutFiles && !s.job.Bare {
 		socket, library, err := s.services.Files(rank, p.mpi.MPI)
 		if err != nil {
 			return err
@@ -136,7 +136,7 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 			files = append(files, result[0].Fd())
 		}
 	}
-	env := append(p.rankEnv(place), s.services.Environ(rank, p.mpi.MPI)...)
+	env := s.environ(rank, p, place)
 	if how.Terminal != "" {
 		tty, err := s.errands.OpenTerminal(rank)
 		if err != nil {
@@ -178,6 +178,14 @@ func (s *starter) startRank(rank int, p *program, place rankenv.Rank) (err error
 		})
 	}
 	return nil
+}
+
+// environ returns the environment of a rank.
+func (s *starter) environ(rank int, p *program, place rankenv.Rank) []string {
+	if s.job.Bare {
+		return p.bareEnv(place)
+	}
+	return append(p.rankEnv(place), s.services.Environ(rank, p.mpi.MPI)...)
 }
 
 // rankOf describes a rank to its environment.

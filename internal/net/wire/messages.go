@@ -72,6 +72,8 @@ type Job struct {
 	Networks
 	// Launcher is srun or flux if the ranks get that launcher's variables for them too.
 	Launcher string `json:",omitempty"`
+	// Bare: programs get no variables and files of a rank, but GORUN_HOSTNAME.
+	Bare bool `json:",omitempty"`
 	// NoNewPrivileges: the ranks and their children gain none by programs with setuid bits or file
 	// capabilities.
 	NoNewPrivileges bool `json:",omitempty"`

@@ -152,7 +152,7 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	say("f1:1\nf2\n")
 	events := filepath.Join(t.TempDir(), "events")
 	r := command.Start(t, c, append([]string{"-np", "3", "--min-np", "1", "--max-np", "5", "--slots-per-host", "2",
-		"--host-discovery-script", "cat " + list,
+		"--host-discovery-script", "cat " + list, "--setup", "echo set up", "--teardown", "echo torn down",
 		"--json-events", events}, elasticRank(t, 15)...)...)
 	first := awaitEpoch(t, r, 1, 3, 20*time.Second)
 	at := say("f1:1\nf2\nf3:4\n")
@@ -167,6 +167,13 @@ func testElasticHostsComeAndGo(t *testing.T) {
 	check.That(t, third[0].pid == first[1].pid && third[0].host == "f2",
 		"rank 0 is %+v after its host went, want %+v", third[0], first[1])
 	r.Want(0, "host f3 has 4 slots", "host f1 is not on the list any more")
+	out := r.Out.String()
+	for _, host := range []string{"f1", "f2", "f3"} {
+		before, after, found := strings.Cut(out, host+": set up\n")
+		check.That(t, found && !strings.Contains(before, host+":") && !strings.Contains(after, host+": set up"),
+			"%s was not set up once, before its ranks: %s", host, out)
+		check.That(t, strings.Count(after, host+": torn down\n") == 1, "%s was not cleaned up once: %s", host, out)
+	}
 	text := must.Get(os.ReadFile(events))(t)
 	var kinds []string
 	for line := range strings.Lines(string(text)) {

@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -49,8 +50,19 @@ func planElastic(ctx context.Context, o *settings.Options, programs []program, s
 
 // startElastic runs an elastic job. The console has reported lost hosts during the job, so the
 // result names none.
-func (r *run) startElastic(ctx context.Context) (launcher.Result, error) {
-	result, err := launcher.RunElastic(ctx, r.elasticRequest(), r.opts)
+func (r *run) startElastic(ctx context.Context, commands *hostCommands) (launcher.Result, error) {
+	request := r.elasticRequest()
+	request.Prepare = func(ctx context.Context, h hostfile.Host) error {
+		err := commands.setUp(ctx, []hostfile.Host{h}, nil)
+		if launch := new(launcher.LaunchError); errors.As(err, &launch) {
+			err = launch.Hosts[0].Err
+		}
+		if err == nil {
+			commands.begin([]hostfile.Host{h})
+		}
+		return err
+	}
+	result, err := launcher.RunElastic(ctx, request, r.opts)
 	if err == nil && result.Stopped == launcher.NotStopped && result.Elastic.Code != 0 && result.Cause == nil {
 		r.console.Errorf("the job ended: %s", result.Elastic.Cause)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/tool"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/launcher"
 )
 
@@ -195,11 +196,29 @@ func (r *run) hintSecrets(result launcher.Result) {
 	}
 }
 
-// start runs the ranks until all have ended.
-func (r *run) start(ctx context.Context) (launcher.Result, error) {
+// start prepares the hosts, runs the ranks until all have ended, and cleans the hosts up.
+func (r *run) start(ctx context.Context) (result launcher.Result, err error) {
+	commands := &hostCommands{run: r, noted: map[string]bool{}}
+	r.opts.Note = commands.once
 	if r.o.Elastic.Given() {
-		return r.startElastic(ctx)
+		result, err = r.startElastic(ctx, commands)
+	} else if err = commands.setUp(ctx, hostsOf(r.plan), r.opts.Stops); err == nil {
+		if result, err = r.startFixed(ctx); err == nil {
+			commands.begin(hostsOf(r.plan))
+		}
 	}
+	commands.tearDown(ctx, result.Lost)
+	return result, err
+}
+
+func hostsOf(p launcher.Plan) (all []hostfile.Host) {
+	for _, h := range p.Hosts {
+		all = append(all, h.Host)
+	}
+	return all
+}
+
+func (r *run) startFixed(ctx context.Context) (launcher.Result, error) {
 	if r.o.Stdin != "none" && r.io.In != nil {
 		in, err := ui.NewInput(r.io.In)
 		if err != nil {

@@ -226,6 +226,12 @@ func (o *Options) Groups() []Group {
 			{Name: "stage-env-dir", To: &o.StageBase,
 				Usage: "folder for such copies on hosts, on a disk of their own (default /var/tmp/gorun-UID/env, " +
 					"else ~/.cache/gorun/env)"},
+			{Name: "setup", To: &o.Setup,
+				Usage: "run a command once on each host before ranks start there, by sh -c; if it fails, no rank " +
+					"starts"},
+			{Name: "teardown", To: &o.Teardown,
+				Usage: "run a command once on each host when the ranks have ended, however they did, by sh -c, for " +
+					"at most a minute"},
 			{Name: "stdin", To: &o.Stdin, Words: []string{"0", "none"}, From: Programs,
 				Usage: "ranks that read gorun's standard input: a rank, all or none (default: rank 0)"},
 			{Name: "mpi", To: &o.MPI,

@@ -54,6 +54,8 @@ type Options struct {
 	Timeout      Seconds
 	Warn         Warning
 	OnEnd        string // command of a shell; "": none
+	Setup        string // command of a shell on each host; "": none
+	Teardown     string // the same
 	Grace        Seconds
 	KeepGoing    keepGoing
 

@@ -1,0 +1,193 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/plan"
+	"github.com/gorun/gorun/launcher/transport"
+)
+
+const (
+	teardownTime  = time.Minute      // bound on --teardown on all hosts
+	teardownStart = 15 * time.Second // bound on the connections for it
+)
+
+// hostCommands runs the commands of --setup and --teardown, each as a job of its own with one
+// process on each host.
+type hostCommands struct {
+	*run
+
+	mu    sync.Mutex
+	begun []hostfile.Host // those that --teardown is for
+	noted map[string]bool
+}
+
+// once prints a note unless it was printed: each of these jobs may say the same of the hosts.
+func (c *hostCommands) once(text string) {
+	c.mu.Lock()
+	again := c.noted[text]
+	c.noted[text] = true
+	c.mu.Unlock()
+	if !again {
+		c.console.Notef("%s", text)
+	}
+}
+
+// setUp runs --setup on hosts before a rank starts there. Stop requests end it.
+func (c *hostCommands) setUp(ctx context.Context, hosts []hostfile.Host, stops <-chan launcher.Stop) error {
+	if c.o.Setup == "" {
+		return nil
+	}
+	opts, where, err := c.options(hosts, c.o.Setup)
+	if err != nil {
+		return err
+	}
+	opts.Stops = stops
+	result, err := launcher.Run(ctx, where, opts)
+	if err != nil {
+		return err
+	}
+	c.begin(hosts)
+	switch failed := result.Cause; {
+	case result.Stopped != launcher.NotStopped:
+		return &launcher.StoppedError{Reason: result.Stopped}
+	case failed != nil && failed.Lost != nil:
+		return &launcher.LaunchError{Hosts: []launcher.HostError{{Host: failed.Host, Err: failed.Lost}}}
+	case failed != nil:
+		why := &launcher.RefusedError{Code: launcher.CodeLaunch, What: "--setup " + failed.Exit.Describe()}
+		return &launcher.LaunchError{Hosts: []launcher.HostError{{Host: failed.Host, Err: why}}}
+	}
+	return nil
+}
+
+// begin makes --teardown run on hosts, too.
+func (c *hostCommands) begin(hosts []hostfile.Host) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range hosts {
+		if !slices.ContainsFunc(c.begun, func(other hostfile.Host) bool { return other.Name == h.Name }) {
+			c.begun = append(c.begun, h)
+		}
+	}
+}
+
+// tearDown runs --teardown on the hosts that were set up, but for lost ones. Stop requests and
+// teardownTime end it. Its failures are warnings.
+func (c *hostCommands) tearDown(ctx context.Context, lost []launcher.HostError) {
+	if c.o.Teardown == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), teardownTime)
+	defer cancel()
+	hosts := c.without(c.begun, lost)
+	for len(hosts) > 0 {
+		opts, where, err := c.options(hosts, c.o.Teardown)
+		if err != nil {
+			c.console.Warningf("--teardown: %v", err)
+			return
+		}
+		opts.Stops = c.opts.Stops
+		opts.StartTimeout = teardownStart
+		opts.Tolerate = launcher.TolerateAll
+		result, err := launcher.Run(ctx, where, opts)
+		unreached := new(launcher.LaunchError)
+		if !errors.As(err, &unreached) {
+			c.report(where, result, err)
+			return
+		}
+		rest := c.without(hosts, unreached.Hosts)
+		if len(rest) == len(hosts) {
+			c.report(where, result, err)
+			return
+		}
+		hosts = rest
+	}
+}
+
+// without returns the other hosts, and warns that these cannot be reached.
+func (c *hostCommands) without(hosts []hostfile.Host, lost []launcher.HostError) []hostfile.Host {
+	return slices.DeleteFunc(slices.Clone(hosts), func(h hostfile.Host) bool {
+		i := slices.IndexFunc(lost, func(l launcher.HostError) bool { return l.Host == h.Name })
+		if i >= 0 {
+			c.console.Warningf("--teardown did not run on %v", lost[i])
+		}
+		return i >= 0
+	})
+}
+
+// report warns of hosts on which --teardown has failed.
+func (c *hostCommands) report(where launcher.Plan, result launcher.Result, err error) {
+	switch {
+	case err != nil:
+		c.console.Warningf("--teardown: %v", err)
+	case result.Stopped == launcher.Terminated:
+		c.console.Warningf("--teardown was stopped: it did not end within %v", teardownTime)
+	case result.Stopped != launcher.NotStopped:
+		c.console.Warningf("--teardown was stopped")
+	}
+	for _, h := range where.Hosts {
+		for _, end := range result.Exits {
+			if h.Has(end.Rank) && (end.Code != 0 || end.Signal != 0) && !end.Stopped {
+				c.console.Warningf("--teardown on %s %s", h.Name, end.Describe())
+			}
+		}
+	}
+	for _, h := range result.Lost {
+		c.console.Warningf("--teardown: %v", h)
+	}
+}
+
+// options returns a job with one process on each host: a command of a shell, in the environment and
+// the directory of the job's first program.
+func (c *hostCommands) options(hosts []hostfile.Host, command string) (launcher.Options, launcher.Plan, error) {
+	hosts = slices.Clone(hosts)
+	for i := range hosts {
+		hosts[i].Slots = 1
+	}
+	where, err := plan.New(hosts, launcher.Request{NP: len(hosts)})
+	if err != nil {
+		return launcher.Options{}, where, err
+	}
+	dial, err := transport.Dialer(togetherIn(c.o, where, c.opts.Exe, c.console))
+	if err != nil {
+		return launcher.Options{}, where, err
+	}
+	program := c.opts.Programs[0]
+	program.Argv = []string{"/bin/sh", "-c", command}
+	program.Ranks = len(hosts)
+	prefixes := make([][]byte, where.Size)
+	for _, h := range where.Hosts {
+		for _, r := range h.Ranks {
+			prefixes[r.Rank] = fmt.Appendf(nil, "%s: ", h.Name)
+		}
+	}
+	return launcher.Options{
+		Programs:        []launcher.Program{program},
+		Env:             c.opts.Env,
+		Bare:            true,
+		Work:            c.opts.Work,
+		Python:          c.opts.Python,
+		NoNewPrivileges: c.opts.NoNewPrivileges,
+		GPUs:            launcher.GPURequest{Leave: true},
+		Dial:            dial,
+		Exe:             c.opts.Exe,
+		Where:           c.opts.Where,
+		Stdout:          c.opts.Stdout,
+		Stderr:          c.opts.Stderr,
+		OneOutput:       c.opts.OneOutput,
+		Prefix:          func(rank, _ int, _ time.Time) []byte { return prefixes[rank] },
+		CutMark:         c.opts.CutMark,
+		LastMark:        c.opts.LastMark,
+		StartTimeout:    c.opts.StartTimeout,
+		Grace:           c.opts.Grace,
+		Note:            c.once,
+		Trace:           c.opts.Trace,
+	}, where, nil
+}
