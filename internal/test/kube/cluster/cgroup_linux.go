@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -79,8 +81,7 @@ func makeGroups(dir string, nodes int) (groups [][]string, err error) {
 
 func makeGroup(h hierarchy, group string) error {
 	if h.name == "" {
-		delegated := []byte("+cpuset +cpu +io +memory +pids")
-		if err := os.WriteFile(filepath.Join(h.own, "cgroup.subtree_control"), delegated, 0); err != nil {
+		if err := delegate(h.own); err != nil {
 			return err
 		}
 	}
@@ -100,6 +101,28 @@ func makeGroup(h hierarchy, group string) error {
 		}
 	}
 	return nil
+}
+
+// delegate makes the controllers that kubelet needs available below a cgroup of version 2.
+func delegate(group string) error {
+	needed := []string{"cpuset", "cpu", "io", "memory", "pids"}
+	text, err := os.ReadFile(filepath.Join(group, "cgroup.controllers"))
+	if err != nil {
+		return err
+	}
+	offered := strings.Fields(string(text))
+	for _, name := range needed {
+		if !slices.Contains(offered, name) {
+			return fmt.Errorf("%s does not have the controller %q: a hierarchy of version 1 holds it, or this container "+
+				"was not given it", group, name)
+		}
+	}
+	err = os.WriteFile(filepath.Join(group, "cgroup.subtree_control"), []byte("+"+strings.Join(needed, " +")), 0)
+	if errors.Is(err, syscall.EBUSY) {
+		return fmt.Errorf("%s has processes, so version 2 lets none of its cgroups have controllers: run this as a "+
+			"process of the root cgroup: %w", group, err)
+	}
+	return err
 }
 
 // joinGroups moves this process into the cgroups of its node.
