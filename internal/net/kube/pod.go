@@ -18,6 +18,7 @@ type Pod struct {
 	GPUs           int    // GPUs that its containers get
 	Ready          bool
 	Over           bool   // it has ended, or is being deleted
+	Cause          string // why Kubernetes has ended it: Failed: Evicted: …
 	Reason         string // why it is not ready: ImagePullBackOff: …
 }
 
@@ -101,8 +102,11 @@ func (o *object) pod() (Pod, error) {
 	}
 	ready := o.condition("Ready")
 	p.Ready = !p.Over && ready.Status == "True"
+	if o.Status.Phase == "Failed" && o.Status.Reason != "" {
+		p.Cause = sentence(o.Status.Phase, o.Status.Reason, o.Status.Message)
+	}
 	if !p.Ready {
-		p.Reason = o.reason()
+		p.Reason = cmp.Or(p.Cause, o.reason())
 	}
 	return p, nil
 }
@@ -141,8 +145,8 @@ func (o *object) reason() string {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "PodInitializing":
 			return sentence(c.State.Waiting.Reason, c.State.Waiting.Message)
 		case c.State.Terminated != nil && c.State.Terminated.Reason != "Completed":
-			return fmt.Sprintf("%s: container %s exited with code %d (%s)", sentence(status.Phase, status.Reason),
-				c.Name, c.State.Terminated.ExitCode, c.State.Terminated.Reason)
+			return fmt.Sprintf("%s: container %s exited with code %d (%s)", status.Phase, c.Name,
+				c.State.Terminated.ExitCode, c.State.Terminated.Reason)
 		}
 	}
 	if scheduled := o.condition("PodScheduled"); scheduled.Status == "False" {

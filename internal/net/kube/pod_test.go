@@ -19,6 +19,8 @@ func TestReasons(t *testing.T) {
 			`"containerStatuses":[{"state":{"waiting":{"reason":"PodInitializing"}}}]`, "CrashLoopBackOff"},
 		{`"phase":"Failed","reason":"Evicted","message":"The node was low on memory"`,
 			"Failed: Evicted: The node was low on memory"},
+		{`"phase":"Failed","reason":"Evicted","message":"The node was low on memory","containerStatuses":[{"name":"a",` +
+			`"state":{"terminated":{"reason":"Error","exitCode":137}}}]`, "Failed: Evicted: The node was low on memory"},
 		{`"phase":"Failed","containerStatuses":[{"name":"a","state":{"terminated":{"reason":"OOMKilled","exitCode":137}}}]`,
 			"Failed: container a exited with code 137 (OOMKilled)"},
 		{`"phase":"Running","conditions":[{"type":"Ready","status":"False","message":"containers with unready status: [a]"}]`,

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -76,6 +77,18 @@ func (w *Watch) Last(name string) (Pod, bool) {
 	}
 	p, ok := w.past[name]
 	return p, ok
+}
+
+// Again returns how a pod was last seen, and not another one that has its name now.
+func (w *Watch) Again(pod Pod) Pod {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, p := range []Pod{w.pods[pod.Name], w.past[pod.Name]} {
+		if p.UID == pod.UID {
+			return p
+		}
+	}
+	return pod
 }
 
 // follow watches again and again. A server ends each watch after some minutes.
@@ -189,7 +202,7 @@ func (w *Watch) remember(pod Pod) {
 	}
 	pod.Ready = false
 	pod.Over = true
-	pod.Reason = "it has been deleted"
+	pod.Reason = cmp.Or(pod.Cause, "it has been deleted")
 	w.past[pod.Name] = pod
 }
 

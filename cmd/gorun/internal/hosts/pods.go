@@ -214,13 +214,39 @@ func (w *PodWatch) join(pods []kube.Pod) {
 
 // Where returns which pod a host is, on which node, and what has become of it.
 func (w *PodWatch) Where(host string) string {
-	w.mu.Lock()
-	name := w.names[host]
-	w.mu.Unlock()
-	pod, known := w.watch.Last(name)
+	pod, known := w.last(host)
 	if !known {
 		return ""
 	}
+	return described(pod)
+}
+
+// End waits for the end of a host's pod, and returns what has become of it. It returns "" for a pod
+// that had ended before the call, or that is there when ctx ends: Kubernetes says why it has ended
+// a pod after the pod's processes have ended.
+func (w *PodWatch) End(ctx context.Context, host string) string {
+	pod, known := w.last(host)
+	if !known || pod.Over {
+		return ""
+	}
+	for !pod.Over {
+		if !retry.Wait(ctx, 100*time.Millisecond) {
+			return ""
+		}
+		pod = w.watch.Again(pod)
+	}
+	return described(pod)
+}
+
+// last returns how the pod of a host was last seen.
+func (w *PodWatch) last(host string) (pod kube.Pod, known bool) {
+	w.mu.Lock()
+	name := w.names[host]
+	w.mu.Unlock()
+	return w.watch.Last(name)
+}
+
+func described(pod kube.Pod) string {
 	text := "pod " + pod.Name + " on node " + pod.Node
 	if pod.Reason != "" {
 		text += ": " + prose.Printable(pod.Reason)

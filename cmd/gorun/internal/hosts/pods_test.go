@@ -68,7 +68,7 @@ func TestPodsNamedLikeThisMachine(t *testing.T) {
 func podServer(t *testing.T, lists ...string) (kubeconfig string) {
 	t.Helper()
 	var asked atomic.Int32
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/api/v1/namespaces/nowhere":
 			w.WriteHeader(http.StatusNotFound)
@@ -78,7 +78,13 @@ func podServer(t *testing.T, lists ...string) (kubeconfig string) {
 			n := min(int(asked.Add(1)), len(lists))
 			fmt.Fprintf(w, `{"metadata": {"resourceVersion": "1"}, "items": [%s]}`, lists[n-1])
 		}
-	}))
+	})
+}
+
+// serve returns the kubeconfig for an API server.
+func serve(t *testing.T, handler http.HandlerFunc) (kubeconfig string) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(handler)
 	s.Config.ErrorLog = log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -180,7 +186,7 @@ func TestPodsStayWhileTheyRun(t *testing.T) {
 	for _, tc := range []struct{ list, want, where string }{
 		{ready, "10.1.0.7", "pod w-0 on node n1"},
 		{busy + "," + later, "10.1.0.7", "pod w-0 on node n1: Running: no answer"},
-		{ended, "", "pod w-0 on node n1: Failed: Evicted: no answer"},
+		{ended, "", "pod w-0 on node n1: Failed: Evicted"},
 	} {
 		access := must.Get(kube.FindAccess(func(string) (string, bool) { return podServer(t, tc.list), true }))(t)
 		client := kube.NewClient(access)
@@ -197,6 +203,58 @@ func TestPodsStayWhileTheyRun(t *testing.T) {
 			t.Errorf("%s\n%q, %v, %q, want %q, %q", tc.list, got, err, w.Where("10.1.0.7"), tc.want, tc.where)
 		}
 		client.Close()
+		w.Close()
+	}
+}
+
+// Of a pod whose host is lost, the end is told, also if another pod has its name by then.
+func TestEndOfPodIsAwaited(t *testing.T) {
+	running := listed("w-0", "n1", "")
+	evicted := strings.Replace(running, `"Running"`, `"Failed", "reason": "Evicted", "message": "low on memory"`, 1)
+	again := strings.Replace(running, `"uid": "w-0"`, `"uid": "another"`, 1)
+	for _, tc := range []struct {
+		name   string
+		events []string
+		want   string
+	}{
+		{"evicted", []string{"MODIFIED " + evicted, "DELETED " + evicted, "ADDED " + again},
+			"pod w-0 on node n1: Failed: Evicted: low on memory"},
+		{"deleted", []string{"DELETED " + running, "ADDED " + again}, "pod w-0 on node n1: it has been deleted"},
+		{"there", []string{"MODIFIED " + running}, ""},
+	} {
+		lost := make(chan struct{})
+		told := make(chan struct{})
+		kubeconfig := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Get("watch") == "" {
+				fmt.Fprintf(w, `{"metadata": {"resourceVersion": "1"}, "items": [%s]}`, running)
+				return
+			}
+			<-lost
+			for _, event := range tc.events {
+				kind, object, _ := strings.Cut(event, " ")
+				fmt.Fprintf(w, `{"type": %q, "object": %s}`+"\n", kind, object)
+			}
+			w.(http.Flusher).Flush()
+			close(told)
+			<-r.Context().Done()
+		})
+		_, o := settings.NewFlags()
+		o.Pods = "app=train"
+		finder := Finder{Lookup: func(name string) (string, bool) { return kubeconfig, name == "KUBECONFIG" }}
+		p := must.Get(finder.findPods(t.Context(), o))(t)
+		w := p.Pods.Watch()
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			close(lost)
+			<-told
+			if tc.want == "" {
+				cancel()
+			}
+		}()
+		if got := w.End(ctx, "10.1.0.7"); got != tc.want {
+			t.Errorf("%s: %q, want %q", tc.name, got, tc.want)
+		}
+		cancel()
 		w.Close()
 	}
 }

@@ -155,6 +155,7 @@ func (r *run) launch(ctx context.Context) (int, error) {
 		r.pods = r.where.Pods.Watch()
 		defer r.pods.Close()
 		r.opts.Where = r.pods.Where
+		r.followers = append(r.followers, newPodEnds(r.pods, r.console))
 	}
 	result, err := r.start(ctx)
 	if result.OpenLine && (!r.o.MergeStderr || sameFile(r.io.Out, r.io.Err)) {
