@@ -31,8 +31,13 @@ func (w *world) operators(t *testing.T) {
 		{"suspend-mpijob", (*world).suspendMPIJob},
 		{"memory", (*world).memory},
 		{"late-image", (*world).lateImage},
+		{"gang", (*world).gang},
 		{"backoff-limit", (*world).backoffLimit},
-		{"rescheduled", (*world).rescheduled},
+		{"launcher-deleted", func(w *world, t *testing.T) { w.rescheduled(t, w.deletePod) }},
+		{"launcher-evicted", func(w *world, t *testing.T) { w.rescheduled(t, w.evict) }},
+		{"server-evicted", (*world).serverEvicted},
+		{"worker-evicted", (*world).workerEvicted},
+		{"storage", (*world).storage},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -285,16 +290,148 @@ func (w *world) backoffLimit(t *testing.T) {
 	sums(t, log, 4, 6)
 }
 
-// A launcher's pod that is deleted is replaced, and the new one runs the job on the same workers.
-func (w *world) rescheduled(t *testing.T) {
+// A launcher's pod that must end is replaced, and the new one runs the job on the same workers.
+func (w *world) rescheduled(t *testing.T, end func(t *testing.T, pod string)) {
 	w.kubectl(t, "apply", "-f", w.variant(t, "mpijob.yaml", mpiJobProgram, firstTime("sleep 600"), "backoffLimit: 0",
 		"backoffLimit: 2"))
 	read := w.follow(t, launcherPod)
 	w.await(t, "four ranks", func() bool { return strings.Count(read(), "first\n") == 4 })
-	w.kubectl(t, "delete", "pods", "-l", launcherPod)
+	end(t, w.podName(t, launcherPod))
 	succeeded, log := w.ended(t, "mpijob/train", launcherPod)
 	if !succeeded || !strings.Contains(read(), "stopping the job (terminated)") {
 		t.Errorf("succeeded %v; the first said\n%s", succeeded, read())
 	}
 	sums(t, log, 4, 6)
+}
+
+// podName returns the name of the only pod with these labels.
+func (w *world) podName(t *testing.T, labels string) string {
+	t.Helper()
+	return w.kubectl(t, "get", "pods", "-l", labels, "-o", "jsonpath={.items[0].metadata.name}")
+}
+
+func (w *world) deletePod(t *testing.T, pod string) {
+	t.Helper()
+	w.kubectl(t, "delete", "pod", pod)
+}
+
+// evict asks for the end of a pod as kubectl drain does.
+func (w *world) evict(t *testing.T, pod string) {
+	t.Helper()
+	if out, err := w.tryEvict(t, pod); err != nil {
+		t.Fatal(out)
+	}
+}
+
+func (w *world) tryEvict(t *testing.T, pod string) (said string, err error) {
+	t.Helper()
+	namespace := strings.TrimSpace(w.kubectl(t, "config", "view", "--minify", "-o", "jsonpath={..namespace}"))
+	cmd := w.Command(t.Context(), "kubectl", "create", "-f", "-", "--raw",
+		"/api/v1/namespaces/"+namespace+"/pods/"+pod+"/eviction")
+	cmd.Stdin = strings.NewReader(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "` + pod +
+		`"}, "deleteOptions": {"gracePeriodSeconds": 10}}`)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// A server's pod that is evicted ends its Job, and all ranks save their work. A disruption budget
+// that the eviction would violate keeps the pod.
+func (w *world) serverEvicted(t *testing.T) {
+	w.startJob(t, w.variant(t, "job.yaml", jobsProgram, trapsTERM))
+	read := w.running(t, clientPod, 6)
+	w.apply(t, `
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: train}
+spec: {minAvailable: 3, selector: {matchLabels: {batch.kubernetes.io/job-name: train}}}
+`)
+	server := w.podName(t, trainPods+",batch.kubernetes.io/job-completion-index=1")
+	w.await(t, "a budget that is counted", func() bool {
+		allowed, _ := w.Kubectl(t.Context(), "get", "poddisruptionbudget", "train", "-o",
+			"jsonpath={.status.disruptionsAllowed} of {.status.currentHealthy}")
+		return allowed == "0 of 3"
+	})
+	if said, err := w.tryEvict(t, server); err == nil || !strings.Contains(said, "violate the pod's disruption budget") {
+		t.Errorf("the budget did not keep the pod: %s", said)
+	}
+	w.kubectl(t, "delete", "poddisruptionbudget", "train")
+	w.evict(t, server)
+	w.await(t, "the end of the pods", func() bool { return w.phase(t, "") == "" })
+	allSaved(t, read(), 6)
+}
+
+// An MPIJob's ranks go on as long as the pod of an evicted worker may. Then its host is lost, and
+// the job ends.
+func (w *world) workerEvicted(t *testing.T) {
+	const program = `/bin/sh, -c, 'echo runs; sleep 600']`
+	w.kubectl(t, "apply", "-f", w.variant(t, "mpijob.yaml", mpiJobProgram, program))
+	w.running(t, launcherPod, 4)
+	w.evict(t, "train-worker-1")
+	succeeded, log := w.ended(t, "mpijob/train", launcherPod)
+	if code := w.exitCodes(t, launcherPod); succeeded || code != "125" || !strings.Contains(log, "train-worker-1") {
+		t.Errorf("succeeded %v, exit code %s:\n%s", succeeded, code, log)
+	}
+}
+
+// A host's pod that kubelet evicts ends the job. gorun says which it was, and then why.
+func (w *world) storage(t *testing.T) {
+	for _, name := range []string{"worker-0", "worker-1"} {
+		w.apply(t, strings.ReplaceAll(limitedPod, "{name}", name))
+	}
+	w.kubectl(t, "wait", "--for=condition=Ready", "pod", "-l", "app=limited", "--timeout=120s")
+	cmd := w.Command(t.Context(), filepath.Join(w.bin, "gorun"), "--hosts-from-pods", "app=limited", "--launcher",
+		"kubexec", "--wdir", "/", "sh", "-c", "[ $RANK = 0 ] || head -c 100M /dev/zero >/tmp/filled; sleep 600")
+	out, _ := cmd.CombinedOutput()
+	lost := regexp.MustCompile(`host worker-1: .*\(pod worker-1 on node node[12]`)
+	why := regexp.MustCompile(`gorun: pod worker-1 on node node[12]: Failed: Evicted: .*storage`)
+	if cmd.ProcessState.ExitCode() != 125 || !lost.Match(out) || !why.Match(out) {
+		t.Errorf("exit code %d:\n%s", cmd.ProcessState.ExitCode(), out)
+	}
+}
+
+// limitedPod may use little storage. Its program does not end by SIGTERM: kubelet keeps the reason
+// of an eviction only of a pod that failed.
+const limitedPod = `
+apiVersion: v1
+kind: Pod
+metadata: {name: "{name}", labels: {app: limited}}
+spec:
+  restartPolicy: Never
+  securityContext: {runAsNonRoot: true, runAsUser: 1000, seccompProfile: {type: RuntimeDefault}}
+  containers:
+    - name: worker
+      image: gorun-example
+      imagePullPolicy: IfNotPresent
+      command: [sleep, "1000"]
+      resources: {limits: {ephemeral-storage: 64Mi}}
+      securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}
+`
+
+// A job whose pods are a gang gets places for all of them or for none.
+func (w *world) gang(t *testing.T) {
+	const places = `[{"op": "add", "path": "/status/capacity/gorun.test~1place", "value": "%d"}]`
+	patch := func(node string, n int) {
+		w.kubectl(t, "patch", "node", node, "--subresource=status", "--type=json", "-p", fmt.Sprintf(places, n))
+	}
+	patch("node1", 2)
+	w.apply(t, `
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: train}
+spec: {schedulingPolicy: {gang: {minCount: 3}}}
+`)
+	w.startJob(t, w.variant(t, "job.yaml", "      subdomain: train\n",
+		"      subdomain: train\n      schedulingGroup: {podGroupName: train}\n",
+		"            requests: {cpu", "            limits: {gorun.test/place: 1}\n            requests: {cpu"))
+	w.await(t, "three pods that get no place", func() bool {
+		why, _ := w.Kubectl(t.Context(), "get", "pods", "-l", trainPods, "-o",
+			`jsonpath={.items[*].status.conditions[?(@.type=="PodScheduled")].reason}`)
+		return why == "Unschedulable Unschedulable Unschedulable"
+	})
+	patch("node2", 1)
+	succeeded, log := w.ended(t, "job/train", clientPod)
+	if !succeeded {
+		t.Errorf("the job failed:\n%s", log)
+	}
+	sums(t, log, 6, 15)
 }

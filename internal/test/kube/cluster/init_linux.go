@@ -200,6 +200,9 @@ func (c *control) daemon(name, line string) error {
 	return nil
 }
 
+// gates are features that Kubernetes leaves off: groups of pods that are scheduled as a whole.
+const gates = " --feature-gates GenericWorkload=true"
+
 func (c *control) storeAndServer(ctx context.Context) error {
 	if err := c.daemon("etcd", `
 		--data-dir DIR/etcd --unsafe-no-fsync
@@ -212,7 +215,8 @@ func (c *control) storeAndServer(ctx context.Context) error {
 		--cert-dir DIR/apiserver --token-auth-file DIR/tokens.csv --authorization-mode Node,RBAC
 		--service-cluster-ip-range 10.96.0.0/16 --service-account-issuer https://kubernetes.default.svc
 		--service-account-key-file DIR/sa.pub --service-account-signing-key-file DIR/sa.key
-		--allow-privileged=true --profiling=false --kubelet-preferred-address-types InternalIP`); err != nil {
+		--allow-privileged=true --profiling=false --kubelet-preferred-address-types InternalIP
+		--runtime-config scheduling.k8s.io/v1beta1=true`+gates); err != nil {
 		return err
 	}
 	return c.await(ctx, "the API server", func() bool { return c.get(ctx, "/readyz", nil) == nil })
@@ -223,8 +227,8 @@ func (c *control) controllers(context.Context) error {
 		--authorization-kubeconfig DIR/kubeconfig --bind-address 127.0.0.1 --leader-elect=false`
 	return errors.Join(
 		c.daemon("kube-controller-manager", login+` --cert-dir DIR/controllers --root-ca-file DIR/apiserver/apiserver.crt
-			--service-account-private-key-file DIR/sa.key --node-monitor-grace-period=20s`),
-		c.daemon("kube-scheduler", login+" --cert-dir DIR/scheduler"),
+			--service-account-private-key-file DIR/sa.key --node-monitor-grace-period=20s`+gates),
+		c.daemon("kube-scheduler", login+" --cert-dir DIR/scheduler"+gates),
 		c.daemon("coredns", "-conf DIR/Corefile"),
 	)
 }
