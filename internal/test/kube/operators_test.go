@@ -351,7 +351,8 @@ spec: {minAvailable: 3, selector: {matchLabels: {batch.kubernetes.io/job-name: t
 			"jsonpath={.status.disruptionsAllowed} of {.status.currentHealthy}")
 		return allowed == "0 of 3"
 	})
-	if said, err := w.tryEvict(t, server); err == nil || !strings.Contains(said, "violate the pod's disruption budget") {
+	said, err := w.tryEvict(t, server)
+	if err == nil || !strings.Contains(said, "violate the pod's disruption budget") {
 		t.Errorf("the budget did not keep the pod: %s", said)
 	}
 	w.kubectl(t, "delete", "poddisruptionbudget", "train")

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// evictionTime is how long the end of a job waits for the reason. Kubelet gives it a second after
-	// the end of the pod's processes.
+	// evictionTime is how long the end of a job waits for the reason. Kubelet gives it a second
+	// after the end of the pod's processes.
 	evictionTime = 5 * time.Second
 	// followTime bounds how long a pod is followed whose host was lost, while the job goes on.
 	followTime = time.Minute

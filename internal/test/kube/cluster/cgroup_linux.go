@@ -113,8 +113,8 @@ func delegate(group string) error {
 	offered := strings.Fields(string(text))
 	for _, name := range needed {
 		if !slices.Contains(offered, name) {
-			return fmt.Errorf("%s does not have the controller %q: a hierarchy of version 1 holds it, or this container "+
-				"was not given it", group, name)
+			return fmt.Errorf("%s does not have the controller %q: a hierarchy of version 1 holds it, or this "+
+				"container was not given it", group, name)
 		}
 	}
 	err = os.WriteFile(filepath.Join(group, "cgroup.subtree_control"), []byte("+"+strings.Join(needed, " +")), 0)
