@@ -18,6 +18,14 @@ func newest(t testing.TB) string {
 	return filepath.Join(lab.Torch(t), "python")
 }
 
+// Elements of a sparse tensor that a rank sends are within its shape. The newest PyTorch checks
+// that only if it is asked to.
+func TestSparseTensorsOfAHostileRankAreChecked(t *testing.T) {
+	python := newest(t)
+	lines := succeed(t, nil, "-np", "2", "--prefix", "none", python, script(t, "sparse_hostile.py"))
+	check.Equal(t, strings.Join(lines, "|"), "all right|all right")
+}
+
 // PyTorch's own tests of torch.distributed pass with backend gorun if they pass with gloo, of which
 // testdata has the list.
 func TestPyTorchsTests(t *testing.T) {

@@ -16,6 +16,7 @@ from typing import Any, Callable, List, Optional, Sequence, Union
 
 import torch
 
+from .. import _sparse
 from .._calls import Group, Handle
 from .._verbs import Adasum, Average, Max, Min, Product, Sum, Verbs, barrier
 from .._world import ProcessSet, global_process_set
@@ -192,7 +193,7 @@ def sparse_allreduce_async(
         at, what = indices.synchronize().t(), values.synchronize()
         if op == Average:
             what = what / process_set.size()
-        return torch.sparse_coo_tensor(at, what, tensor.shape)
+        return _sparse.tensor_of(at, what, tensor.shape)
 
     return finish
 

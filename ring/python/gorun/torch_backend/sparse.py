@@ -8,7 +8,7 @@ from typing import List
 import torch
 
 from .. import _ring as ring
-from .. import errors
+from .. import _sparse, errors
 from . import memory
 from .engine import Engine
 from .work import Work
@@ -27,7 +27,7 @@ def allreduce(engine: Engine, tensor: torch.Tensor) -> Work:
     lengths = list(counts)
     indices = _gather(engine, mine.indices().t().contiguous(), lengths)
     values = _gather(engine, mine.values().contiguous(), lengths)
-    total = torch.sparse_coo_tensor(indices.reshape(-1, width).t(), values, mine.shape, dtype=mine.dtype).coalesce()
+    total = _sparse.tensor_of(indices.reshape(-1, width).t(), values, mine.shape).coalesce()
     with torch.no_grad():
         tensor.copy_(total)
     return Work(engine.keeper, "allreduce of sparse tensors", (), [tensor])
