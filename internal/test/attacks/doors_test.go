@@ -210,6 +210,8 @@ func TestEveryDoorHasARow(t *testing.T) {
 		{"down"},
 		{"-np", "4", "-H", "f1:2,f2:2", "sh", "-c", late, command.Binary("allreduce")},
 		{"--min-np", "2", "--encrypt", "-np", "4", "-H", "f1:2,f2:2", "sh", "-c", late, command.Binary("allreduce")},
+		{"--spares", "1", "--on-end", "sleep 0.5", "--fold", "-np", "2", "-H", "f1:2,f2:2", "sh", "-c", late,
+			command.Binary("allreduce")},
 		{"bench", "allreduce", "-np", "4", "-H", "f1:2,f2:2", "--max", "1KiB"},
 		{"doctor", "-H", "f1,f2,f3"},
 		{"cp", work + "/sent", "f1,f2,f3:" + work + "/copy/"},
