@@ -25,6 +25,12 @@ import (
 // evil is what a host may say to deceive the reader of a terminal or a page.
 const evil = "<script>alert(1)</script>\x1b[2J"
 
+// A baseline without an end takes bounded memory.
+func TestBaselineIsBounded(t *testing.T) {
+	_, err := ReadReport("/dev/zero")
+	check.That(t, err != nil && strings.Contains(err.Error(), "no report"), "%v", err)
+}
+
 // A host that says what it should not changes nothing but its own part.
 func TestHostsSpeakForThemselves(t *testing.T) {
 	hosts := []hostfile.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}}

@@ -263,9 +263,17 @@ func megabytes(rate float64) string {
 	return fmt.Sprintf("%.0f", rate/1e6)
 }
 
+// maxReport is the largest size of a report that is read, in bytes.
+const maxReport = 64 << 20
+
 // ReadReport reads a report that --save wrote.
 func ReadReport(name string) (*Report, error) {
-	text, err := os.ReadFile(name)
+	file, err := os.Open(name)
+	var text []byte
+	if err == nil {
+		defer file.Close()
+		text, err = io.ReadAll(io.LimitReader(file, maxReport))
+	}
 	if err != nil {
 		return nil, usage.Errorf("make one with gorun doctor --save "+prose.Quoted(name), "read the baseline: %w", err)
 	}

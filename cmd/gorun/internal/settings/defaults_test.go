@@ -102,6 +102,7 @@ func TestReadDefaults(t *testing.T) {
 		"a directory":                   dir,
 		"one that is no YAML":           write("bad.yaml", "a: b: c"),
 		"one with a program":            write("program.yaml", "np: 2\ncommand: ./train"),
+		"one without an end":            "/dev/zero",
 		"one that is too long":          write("long.yaml", strings.Repeat("#", maxConfig+1)),
 	} {
 		var mistake *usage.Error
