@@ -105,7 +105,11 @@ func RunElastic(ctx context.Context, settings Elastic, opts Options) (Result, er
 	}
 	j.discover()
 	j.handle(hostsListed{settings.Hosts})
-	return j.run(ctx), j.fatal
+	result := j.run(ctx)
+	if j.fatal == nil {
+		j.bringBack(ctx, j.backHosts(), &result)
+	}
+	return result, j.fatal
 }
 
 // elasticJob is one run of an elastic job. Its policy is the driver.

@@ -4,8 +4,8 @@ import (
 	"time"
 )
 
-// Event is a step of a job: [Connected], [Ready], [Started], [Spawned], [Exited], [HostLost] or
-// [Membership].
+// Event is a step of a job: [Connected], [Ready], [Started], [Spawned], [Exited], [HostLost],
+// [Membership] or [BringingBack].
 type Event any
 
 // Events, in the order of a job's life. Times are since the job began.

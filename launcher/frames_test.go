@@ -46,7 +46,7 @@ func frameBounds() map[wire.Type]string {
 		wire.TypeHello, wire.TypeJob, wire.TypeStart, wire.TypeStdin, wire.TypeStop, wire.TypeSignal, wire.TypeAbort,
 		wire.TypeValue, wire.TypeFenced, wire.TypeSuspend, wire.TypeResume, wire.TypeEpoch, wire.TypeInterrupt,
 		wire.TypeProgram, wire.TypeListGPUs, wire.TypeFolder, wire.TypeAsk, wire.TypeCount, wire.TypeOffer,
-		wire.TypePeers, wire.TypePiece, wire.TypeEnough, wire.TypeMPI, wire.TypeWorld,
+		wire.TypePeers, wire.TypePiece, wire.TypeEnough, wire.TypeMPI, wire.TypeWorld, wire.TypeFetch,
 		// those before the job starts, which each answer one frame of the launcher
 		wire.TypeReady, wire.TypeRefuse, wire.TypeGPUs, wire.TypeWaiting, wire.TypeWant, wire.TypeStaged,
 		wire.TypeUnits, wire.TypeOffered, wire.TypePassed, wire.TypeNeed,

@@ -41,6 +41,8 @@ type Options struct {
 	Work *WorkDir
 	// Python is the environment that ranks run in, copied to all other hosts; nil: there is none.
 	Python *PythonEnv
+	// Back is which files come back when the job has ended; nil: none.
+	Back *Back
 	// Network selects the addresses that ranks may use.
 	Network Network
 	// Encrypt makes ranks encrypt the data they exchange over networks.
@@ -168,7 +170,9 @@ func Run(ctx context.Context, plan Plan, opts Options) (Result, error) {
 	job.spawn(starts)
 	cancel(nil)
 	job.stream()
-	return job.run(ctx), nil
+	result := job.run(ctx)
+	job.bringBack(ctx, job.backHosts(result), &result)
+	return result, nil
 }
 
 // reportPlacements reports the ranks' bindings, if requested, and traces their cages and numbers of

@@ -142,6 +142,7 @@ func (j *jobCommand) examiner(level string) *examine.Examiner {
 	// Of the flags for ranks, only those for their environment apply.
 	helper := j.o
 	helper.Stage = ""
+	helper.StageBack = nil
 	helper.StageEnv = ""
 	helper.StageBase = ""
 	helper.OutputFilename = ""

@@ -30,12 +30,23 @@ type Result struct {
 	Unconfirmed []string    // hosts that did not report the end of their ranks in time
 	Unkillable  []Unkillable
 	Output      error // why output was lost, or nil
+	Back        *Back // what came back from hosts; nil: nothing was to
 	OpenLine    bool  // whether the ranks' last line where stderr goes has no end
 	// Elastic is how an elastic job ended, or nil for other jobs.
 	Elastic *ElasticEnd
 	// Started is when the ranks were released, Ended when all of them had ended, since the job
 	// began.
 	Started, Ended time.Duration
+}
+
+// Back is what came back from hosts when the ranks had ended.
+type Back struct {
+	Dir    string
+	Hosts  int // from which all came, or that share the folder
+	Files  int
+	Bytes  int64
+	Notes  []string // files that were left out, a line each
+	Failed []HostError
 }
 
 // Unkillable is a process of the job that waits in the kernel: SIGKILL ends it only when it leaves.
@@ -96,6 +107,15 @@ func (f Failure) String() string {
 // Code is the exit code gorun ends with: that of the failures by Codes, where a signal counts as
 // 128 + signal, or one of gorun's own. It is pure.
 func (r Result) Code() int {
+	code := r.endCode()
+	if code == 0 && r.Back != nil && len(r.Back.Failed) > 0 {
+		return CodeLaunch
+	}
+	return code
+}
+
+// endCode is the exit code without what comes after the ranks' end.
+func (r Result) endCode() int {
 	switch r.Stopped {
 	case Interrupted:
 		return wire.SignalCode(syscall.SIGINT)

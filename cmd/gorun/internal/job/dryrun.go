@@ -33,6 +33,7 @@ type DryRun struct {
 	Programs    []dryProgram `json:"programs,omitempty"` // programs of a job with several
 	Tools       []dryTool    `json:"tools,omitempty"`    // ranks that start otherwise
 	Staged      *dryStaged   `json:"staged,omitempty"`
+	Back        *dryBack     `json:"stage_back,omitempty"`
 	Python      *dryPython   `json:"python,omitempty"`
 	Network     string       `json:"network,omitempty"`
 	Variables   []string     `json:"variables"` // names only: values may be secrets
@@ -46,6 +47,12 @@ type dryProgram struct {
 	Program   []string `json:"program"`
 	Directory string   `json:"directory"`
 	Variables []string `json:"variables,omitempty"` // names beside the shared ones
+}
+
+// dryBack is which files come back.
+type dryBack struct {
+	Patterns []string `json:"patterns"`
+	Dir      string   `json:"dir"`
 }
 
 // dryStaged is a folder copied to the hosts.
@@ -119,6 +126,9 @@ func NewDryRun(o *settings.Options, plan launcher.Plan, opts launcher.Options, w
 			d.Programs = append(d.Programs, dryProgram{first, p.Ranks, p.Argv, string(p.Wdir), names(p.Env)})
 			first += p.Ranks
 		}
+	}
+	if b := opts.Back; b != nil {
+		d.Back = &dryBack{b.Patterns, b.Dir}
 	}
 	if w := opts.Work; w != nil {
 		d.Staged = &dryStaged{w.Dir, w.Files, w.Bytes}
@@ -213,6 +223,9 @@ func (d DryRun) Text(o *settings.Options) string {
 			break
 		}
 		line(map[bool]string{true: "tools"}[i == 0], t.text())
+	}
+	if b := d.Back; b != nil {
+		line("back", fmt.Sprintf("%s, to %s", strings.Join(b.Patterns, ", "), b.Dir))
 	}
 	if s := d.Staged; s != nil {
 		line("staged", fmt.Sprintf("%s: %d files, %s, to hosts that do not see it", s.Dir, s.Files,

@@ -95,7 +95,12 @@ type conclusion struct {
 	published *publish.Publishing // nil: no --summary, --metrics or --record
 }
 
-func (conclusion) Event(launcher.Event) {}
+// Event ends the ranks' last line before messages about files that come back.
+func (c conclusion) Event(event launcher.Event) {
+	if b, is := event.(launcher.BringingBack); is && b.OpenLine && (!c.o.MergeStderr || sameFile(c.io.Out, c.io.Err)) {
+		c.console.FreshLine()
+	}
+}
 
 // End prints nothing of a job that did not start: the caller of Run reports the error.
 func (c conclusion) End(end ui.Outcome) {

@@ -94,8 +94,13 @@ func (r *run) prepare(ctx context.Context, programs []program) (err error) {
 			return err
 		}
 	}
+	back, err := filesBack(r.o.StageBack)
+	if err != nil {
+		return err
+	}
 	r.opts, err = launchOptions(r.o, bounded(r.plan), r.env, r.io, r.console)
 	r.opts.Tools = r.tools.Tools
+	r.opts.Back = back
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/internal/files/fetch"
 	"github.com/gorun/gorun/internal/files/pyenv"
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
@@ -77,6 +78,21 @@ func stageError(named string, err error) error {
 		return usage.Errorf("", "--stage %s: no such folder", named)
 	}
 	return usage.Errorf("", "--stage %s: %w", named, err)
+}
+
+// filesBack returns which files come back to the current folder; nil: none.
+func filesBack(patterns []string) (*launcher.Back, error) {
+	if len(patterns) == 0 {
+		return nil, nil
+	}
+	dir, err := workingDir(".")
+	if err != nil {
+		return nil, err
+	}
+	if err := fetch.CheckFolder(dir); err != nil {
+		return nil, usage.Errorf(usage.Hint(err), "--stage-back to %s: %w", dir, err)
+	}
+	return &launcher.Back{Patterns: patterns, Dir: dir}, nil
 }
 
 // stagedPython reads the environment of --stage-env, to be copied below base on hosts. "" is none.

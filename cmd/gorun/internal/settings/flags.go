@@ -219,6 +219,9 @@ func (o *Options) Groups() []Group {
 			{Name: "stage", To: &o.Stage, Path: always, Accumulates: true,
 				Usage: "folder to start ranks in, copied to hosts that lack it, except files named in its " +
 					".gorunignore"},
+			{Name: "stage-back", To: &o.StageBack, Accumulates: true, From: Programs,
+				Usage: "bring files back to the current folder when the job has ended, also after a failure: " +
+					"'ckpt/*.pt', below the ranks' working folder"},
 			{Name: "stage-limit", To: &o.StageLimit,
 				Usage: "largest folder to stage: 500M, 20G (default 1G and 10,000 files)"},
 			{Name: "stage-env", To: &o.StageEnv, Path: always,

@@ -5,6 +5,8 @@ package settings
 import (
 	"errors"
 	"fmt"
+	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,6 +39,7 @@ type Options struct {
 	Stdin    stdinChoice
 
 	Stage      string
+	StageBack  []string // patterns of files that come back
 	StageLimit ByteSize
 	StageEnv   string
 	StageBase  string
@@ -120,6 +123,12 @@ func (o *Options) Check(npSet bool) error {
 		return faultOf("ssh-port", "", "%d: ports go from 1 to 65535", o.SSHPort)
 	case o.JSON && !o.DryRun:
 		return faultOf("json", "to record the steps of a running job, use --json-events FILE", "requires --dry-run")
+	}
+	for _, pattern := range o.StageBack {
+		if _, err := path.Match(pattern, ""); err != nil || !filepath.IsLocal(pattern) || pattern == "." {
+			return faultOf("stage-back", "name files below the ranks' working folder, for example 'ckpt/*.pt'",
+				"%q: it must be a path or a pattern below a folder", pattern)
+		}
 	}
 	if o.Pods != "" && o.Hostfile != "" {
 		return faultOf("hosts-from-pods", "leave one of them out", "cannot be combined with --hostfile")

@@ -115,6 +115,7 @@ func TestEveryFlagOfAFileIsAPath(t *testing.T) {
 		"config-file":           "no job file may name another",
 		"config":                "no job file may name another",
 		"stage-env-dir":         "a folder on the hosts",
+		"stage-back":            "patterns on the hosts",
 		"host-discovery-script": "a command line of the shell",
 		"tool":                  "a command line",
 	}

@@ -10,9 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/gorun/gorun/cmd/gorun/internal/exitcode"
+	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
+	"github.com/gorun/gorun/launcher/core"
 )
 
 // Conclude prints how a job ended, unless it succeeded.
@@ -39,6 +41,24 @@ func (u *UI) Conclude(r launcher.Result, size int) {
 	u.unkillable(r.Unkillable)
 	if r.Output != nil {
 		u.Errorf("%v", r.Output)
+	}
+	u.broughtBack(r.Back)
+}
+
+// broughtBack prints what came back from hosts, and what did not.
+func (u *UI) broughtBack(b *core.Back) {
+	if b == nil {
+		return
+	}
+	for _, note := range b.Notes {
+		u.Warningf("%s", note)
+	}
+	if b.Files > 0 {
+		u.Notef("%s, %s, came back from %s to %s", prose.Count(b.Files, "file"), workdir.SizeText(b.Bytes),
+			prose.Count(b.Hosts, "host"), b.Dir)
+	}
+	for _, line := range byReason(b.Failed) {
+		u.Warningf("--stage-back: %s", line)
 	}
 }
 
