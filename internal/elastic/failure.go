@@ -27,10 +27,11 @@ type quick struct {
 	at          time.Duration // time of the last failure
 }
 
-// counts reports whether the failure of a process can end the job. Failures of newcomers cannot
-// while the epoch in force goes on.
+// counts reports whether the failure of a process can end the job. Failures of newcomers and spares
+// cannot while the epoch in force goes on or finishes.
 func (d *Driver) counts(p *process) bool {
-	return p.life != stopping && (d.member(p) || !d.underway())
+	finishes := d.phase.final() && d.inForce != nil
+	return p.life != stopping && (d.member(p) || !d.underway() && !finishes)
 }
 
 // failed records the failure of a process that is about to be forgotten or stopped.

@@ -1,6 +1,9 @@
 package elastic
 
-import "testing"
+import (
+	"errors"
+	"testing"
+)
 
 func TestSpareTakesThePlaceOfARank(t *testing.T) {
 	p := begun(t, Config{NP: 2, Max: 2, Spares: 1}, "a:1,b:2")
@@ -58,4 +61,27 @@ func TestSpareThatIsNotReadyYet(t *testing.T) {
 	p.expect("interrupt")
 	p.park("b0")
 	p.expect("epoch 4: b0 a0")
+}
+
+// A spare that ends, or whose host is lost, while ranks finish is no failure of the job.
+func TestSpareIsLostWhileRanksFinish(t *testing.T) {
+	for name, lose := range map[string]func(p *play){
+		"its host is lost":       func(p *play) { p.step(HostLost{"b", errors.New("no answer")}) },
+		"it fails":               func(p *play) { p.exit(1, "b0") },
+		"it ends before it runs": func(p *play) { p.exit(0, "b0") },
+		"it does not start": func(p *play) {
+			p.step(StartFailed{Process: p.live[slot("b0")], Code: CodeNoRank, Err: errors.New("no answer")})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := begun(t, Config{NP: 2, Max: 2, Spares: 1}, "a:2,b:1")
+			p.exit(0, "a0")
+			lose(p)
+			p.exit(0, "a1")
+			p.step(HostFenced{"b"})
+			if p.end == nil || p.end.Code != 0 {
+				t.Errorf("the job ends with %+v", p.end)
+			}
+		})
+	}
 }
