@@ -21,7 +21,7 @@ export CGO_CFLAGS  ?= -g -O2 -Wno-deprecated-declarations
 export CGO_LDFLAGS ?= -g -O2 -Wl,-z,lazy
 
 .DEFAULT_GOAL := help
-.PHONY: help build launcher native agents arm-test wheel wheels man site recording dist package-test python-test reproducible upgrade-test install demo check test kube fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
+.PHONY: help build launcher native agents arm-test wheel wheels man site recording dist package-test python-test reproducible upgrade-test install demo check test kube fresh gpu-test lint fuzz simulate simulate-elastic sweep faults doctor-faults faults-peers faults-elastic faults-resilient soak bench bench-mpi mpi-matrix bench-peers bench-scale clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -240,6 +240,9 @@ ifdef STORMS
 else
 	$(GO) run ./internal/tools/elastic -n $(or $(N),3) -silent $(or $(SILENT),0) -added $(or $(ADDED),0) bin/gorun
 endif
+
+faults-resilient: build ## trainings that lose no step (.ci/torch; root): N (50) of which a rank or a host is lost, from SEED (1); or times, on an idle machine: RECOVER=50 killed ranks [SMALLER=1], COST=10 turns beside plain ones, USEFUL=10m beside torchrun and Horovod (.ci/horovod)
+	$(GO) run ./internal/tools/elastic $(if $(RECOVER),-recover $(RECOVER) $(if $(SMALLER),-smaller),$(if $(COST),-cost $(COST),$(if $(USEFUL),-useful $(USEFUL) -n $(or $(N),1),-kills $(or $(N),50) -seed $(or $(SEED),1) -jobs $(or $(JOBS),1)))) bin/gorun
 
 clean: ## remove everything that was built
 	rm -rf bin lib dist

@@ -12,9 +12,18 @@ const TorchVersion = "2.15.0"
 // without it skips the test.
 func Torch(t testing.TB) (bin string) {
 	t.Helper()
+	bin, err := FindTorch()
+	if err != nil {
+		Skip(t, err.Error())
+	}
+	return bin
+}
+
+// FindTorch is [Torch] for programs that are no tests.
+func FindTorch() (bin string, err error) {
 	ready, found := Kept("pytorch-" + TorchVersion + "/ready")
 	if !found {
-		Skip(t, "needs PyTorch "+TorchVersion+": run .ci/torch")
+		return "", &MissingError{"PyTorch " + TorchVersion, "run .ci/torch"}
 	}
-	return filepath.Join(filepath.Dir(ready), "bin")
+	return filepath.Join(filepath.Dir(ready), "bin"), nil
 }

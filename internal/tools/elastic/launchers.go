@@ -58,13 +58,19 @@ func newBench(ctx context.Context, gorun, dir string, alone bool) (*bench, error
 	return b, nil
 }
 
-// hosts makes hosts that both launchers can use.
-func (b *bench) hosts(ctx context.Context, n int) (*lab.Cluster, error) {
+// specs returns hosts whose sessions have the environment of jobs: horovodrun looks for itself
+// there.
+func (b *bench) specs(n int) []lab.Spec {
 	specs := lab.Specs(n)
 	for i := range specs {
-		specs[i].Env = b.env // horovodrun looks for itself there
+		specs[i].Env = b.env
 	}
-	c, err := lab.Namespaces(ctx, specs...)
+	return specs
+}
+
+// hosts makes hosts that both launchers can use.
+func (b *bench) hosts(ctx context.Context, n int) (*lab.Cluster, error) {
+	c, err := lab.Namespaces(ctx, b.specs(n)...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,13 +1,16 @@
-"""Runs a training program whose ranks die, each once at a point of a step: FOLDER POINT:STEP:RANK[,…] PROGRAM [ARGUMENT…].
+"""Runs a training program in which faults happen, each once at a point of a step: FOLDER POINT:STEP:RANK[:FAULT][,…] PROGRAM [ARGUMENT…].
 
-The points are random (a moment of the next 0.2 s), forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), and those of a transfer:
-holder and receiver, with the number of the epoch for that of the step. At await nobody dies: the rank waits until new ranks are ready, or,
-at await with a number, until so many processes have come to their first step.
+The points are forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), random (up to 0.2 s after
+forward has begun; random70 is 70 ms after that), and those of a transfer: holder and receiver, with the number of the epoch for that of the step, or later: not when the job begins. RANK may be any.
+The faults are kill (the default), segv, and host: a file FOLDER/host-… names the host, and the rank waits until it is empty, since somebody else harms the
+host. At await nobody dies: the rank waits until new ranks are ready, or, at await with a number, until so many processes have come to
+their first step.
 """
 
 import os
 import random
 import runpy
+import signal
 import sys
 import threading
 import time
@@ -18,22 +21,41 @@ from gorun import _job
 from gorun.torch import resilient
 
 folder, faults, program = sys.argv[1:4]
-plan = {tuple(fault.split(":")) for fault in faults.split(",") if fault}
+plan = [tuple(fault.split(":")) for fault in faults.split(",") if fault]
 sys.argv[:] = sys.argv[3:]
 
 
+def planned(point, run, at=None):
+    """Yields what the plan has for this rank here, as the rest of the point's name, the fault, and a name."""
+    here = str(run.step if at is None else at), str(run._job.rank)
+    for name, step, rank, *fault in plan:
+        if name.startswith(point) and not name[len(point) :].strip("0123456789") and step == here[0] and rank in (here[1], "any") and run._job.heals:
+            yield name[len(point) :], (fault or ["kill"])[0], "-".join((name, step, rank))
+
+
 def may_die(point, run, at=None):
-    fault = point, str(run.step if at is None else at), str(run._job.rank)
-    if fault in plan and run._job.heals:
+    for delay, fault, name in planned(point, run, at):
         try:
-            os.close(os.open(os.path.join(folder, "-".join(fault)), os.O_CREAT | os.O_EXCL))
+            os.close(os.open(os.path.join(folder, name), os.O_CREAT | os.O_EXCL))
         except FileExistsError:
             return
-        print("dies: %s" % " ".join(fault), flush=True)
+        print("dies: %s of rank %d on %s" % (name, run._job.rank, os.uname().nodename), flush=True)
         if point == "random":
-            threading.Timer(random.SystemRandom().uniform(0, 0.2), os.kill, (os.getpid(), 9)).start()
+            delay = float(delay or random.SystemRandom().uniform(0, 200)) / 1000
+            threading.Timer(delay, happen, (fault, name)).start()
         else:
-            os.kill(os.getpid(), 9)
+            happen(fault, name)
+
+
+def happen(fault, name):
+    if fault != "host":
+        os.kill(os.getpid(), {"kill": signal.SIGKILL, "segv": signal.SIGSEGV}[fault])
+    path = os.path.join(folder, "host-" + name)
+    with open(path + ".new", "w") as f:
+        f.write(os.uname().nodename)
+    os.rename(path + ".new", path)
+    while os.path.getsize(path):
+        time.sleep(0.001)
 
 
 class Dying(resilient.Resilient):
@@ -72,15 +94,17 @@ def entered():
 
 
 def wait(run):
-    here = str(run.step), str(run._job.rank)
-    for number in [point[5:] for point, *at in plan if point.startswith("await") and tuple(at) == here and run._job.heals]:
+    for number, _, _ in planned("await", run):
         while not (entered() >= int(number) if number else _job.joined().hosts_updated()):
             time.sleep(0.05)
 
 
 def dying_transfer(comm, decision, state):
     (run,) = running
-    may_die("holder" if comm.rank in decision.holders else "receiver", run, _job.joined().epoch)
+    point = "holder" if comm.rank in decision.holders else "receiver"
+    may_die(point, run, _job.joined().epoch)
+    if len(decision.receivers) < comm.size - 1:
+        may_die(point, run, "later")
     return transfer(comm, decision, state)
 
 
