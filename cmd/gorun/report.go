@@ -26,6 +26,8 @@ type reportCommand struct {
 	to   string // "": beside the record; -: standard output
 	logs []string
 	loss string
+	live string
+	port int
 }
 
 func newReport(call *invocation) *cobra.Command {
@@ -37,14 +39,19 @@ func newReport(call *invocation) *cobra.Command {
 was killed, and writes one HTML page: how the run ended, its events and ranks over time, what they
 and their hosts used, and ranks that stand out. Of several folders it compares the runs. If the job
 has printed lines such as "step 10 loss 0.5", and its output was kept (--detach) or is given, the
-page has the loss. It needs no network.`,
+page has the loss. It needs no network. With --live it offers the page of a running job to your
+browser, at an address that only you can read, and keeps it up to date.`,
 		Example: `  gorun --record run1 -np 8 ./train
   gorun report run1
   gorun report -o train.html run1
   gorun report --log train.log run1
-  gorun report run1 run2`,
+  gorun report run1 run2
+  gorun report --live train`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
+			switch {
+			case c.live != "" && len(args) > 0:
+				return usage.Errorf("leave the folder out", "--live shows a running job, and %s is a folder", args[0])
+			case c.live == "" && len(args) == 0:
 				return usage.Errorf("for example gorun --record run1 -np 8 ./train, then gorun report run1",
 					"gorun report takes the folder of a record")
 			}
@@ -54,11 +61,17 @@ page has the loss. It needs no network.`,
 	cmd.Flags().StringVarP(&c.to, "output", "o", "",
 		"the page (default: report.html in DIR, of several comparison.html in the first); - is standard output")
 	cmd.Flags().StringArrayVar(&c.logs, "log", nil, "a file with the run's output, once for each DIR")
+	cmd.Flags().StringVar(&c.live, "live", "", "the page of this running job, at an address of this machine")
+	_ = cmd.RegisterFlagCompletionFunc("live", completeJobs) // an error means a missing or registered flag
+	cmd.Flags().IntVar(&c.port, "port", 0, "the port of --live (default: any free one)")
 	cmd.Flags().StringVar(&c.loss, "loss", report.LossPattern, "regular expression with the groups step and loss")
 	return cmd
 }
 
 func (c *reportCommand) Run(ctx context.Context) (code int, err error) {
+	if c.live != "" {
+		return 0, jobs.Page(ctx, c.place(), c.live, c.port, c.console)
+	}
 	pattern, err := report.LossExpression(c.loss)
 	if err != nil {
 		return 0, usage.Errorf("for example --loss 'iter (?P<step>[0-9]+): (?P<loss>[0-9.]+)'", "--loss: %w", err)

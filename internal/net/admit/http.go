@@ -41,6 +41,15 @@ func Authenticated(ctx context.Context) {
 	}
 }
 
+// Requester returns who has sent a request of a server of [NewServer].
+func Requester(ctx context.Context) Peer {
+	conn, ok := ctx.Value(connectionKey{}).(net.Conn)
+	if !ok {
+		return Elsewhere
+	}
+	return PeerOf(conn)
+}
+
 type connectionKey struct{}
 
 type listener struct {

@@ -54,12 +54,14 @@ func join(parts []HTML) HTML {
 }
 
 // Page returns a whole document. Browsers run its own scripts, by their hashes, and no others.
-func Page(title string, body ...HTML) HTML { return document(title, "", body) }
+func Page(title string, body ...HTML) HTML { return document(title, "", "", body) }
 
 // LivePage is a Page whose script fetches the page again each second, and shows what has changed.
-func LivePage(title string, body ...HTML) HTML { return document(title, "; connect-src 'self'", body) }
+func LivePage(title string, body ...HTML) HTML {
+	return document(title, "; connect-src 'self'", ` class="live"`, body)
+}
 
-func document(title string, policy HTML, body []HTML) HTML {
+func document(title string, policy, attributes HTML, body []HTML) HTML {
 	styles := plotStyle + "\n" + style
 	return Format(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"/><meta name="viewport" content="width=device-width, initial-scale=1"/>
@@ -67,11 +69,12 @@ func document(title string, policy HTML, body []HTML) HTML {
 <meta name="referrer" content="no-referrer"/>
 <link rel="icon" href="data:,"/><title>%s</title>
 <style>%s</style></head>
-<body><main>
+<body%s><main>
 <h1>%s</h1>
 %s</main>
 %s</body></html>
-`, hash(plotScript), hash(script), hash(styles), policy, title, styles, title, join(body), Scripts())
+`, hash(plotScript), hash(script), hash(styles), policy, title, styles, attributes, title,
+		join(body), Scripts())
 }
 
 // Scripts returns the end of each page: the scripts that it runs.

@@ -109,7 +109,6 @@ function draw(figure) {
 	box.addEventListener('keydown', e => { if (read(plot, e.key)) e.preventDefault() })
 	new ResizeObserver(() => plot.u.setSize({width: Math.max(box.clientWidth, 200), height: 190})).observe(box)
 }
-document.querySelectorAll('figure.plot').forEach(draw)
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => plots.forEach(p => p.make()))
 
 // pixels returns the colours of a picture, row by row.
@@ -156,7 +155,6 @@ function readRaster(figure) {
 		say(out.textContent)
 	})
 }
-document.querySelectorAll('figure.heat').forEach(readRaster)
 
 // compare orders the texts of two cells: numbers by value, before other texts.
 function compare(a, b) {
@@ -170,27 +168,94 @@ function compare(a, b) {
 // A table is ordered by the column whose head is pressed, and shows only rows that match.
 function arrange(box) {
 	const heads = [...box.querySelectorAll('th')]
-	const body = box.querySelector('tbody')
-	heads.forEach((th, n) => {
+	const rows = () => [...box.querySelector('tbody').rows]
+	const search = Object.assign(document.createElement('input'), {type: 'search', className: 'search', placeholder: 'search'})
+	search.setAttribute('aria-label', 'search ' + box.getAttribute('aria-label'))
+	const sort = () => {
+		const n = heads.findIndex(th => th.hasAttribute('aria-sort'))
+		if (n < 0) return
+		const text = row => row.cells[n]?.textContent ?? ''
+		const sorted = rows().sort((a, b) => compare(text(a), text(b)))
+		if (heads[n].getAttribute('aria-sort') == 'descending') sorted.reverse()
+		box.querySelector('tbody').append(...sorted)
+	}
+	const filter = () => {
+		const want = search.value.toLowerCase()
+		for (const row of rows()) row.hidden = !row.textContent.toLowerCase().includes(want)
+	}
+	box.again = () => { sort(); filter() }
+	for (const th of heads) {
 		const button = document.createElement('button')
 		button.append(...th.childNodes)
 		th.append(button)
 		button.addEventListener('click', () => {
-			const down = th.getAttribute('aria-sort') == 'ascending'
+			const order = th.getAttribute('aria-sort') == 'ascending' ? 'descending' : 'ascending'
 			heads.forEach(h => h.removeAttribute('aria-sort'))
-			th.setAttribute('aria-sort', down ? 'descending' : 'ascending')
-			const text = row => row.cells[n]?.textContent ?? ''
-			const rows = [...body.rows].sort((a, b) => compare(text(a), text(b)))
-			body.append(...(down ? rows.reverse() : rows))
+			th.setAttribute('aria-sort', order)
+			sort()
 		})
-	})
-	if (body.rows.length < 20) return
-	const search = Object.assign(document.createElement('input'), {type: 'search', className: 'search', placeholder: 'search'})
-	search.setAttribute('aria-label', 'search ' + box.getAttribute('aria-label'))
-	search.addEventListener('input', () => {
-		const want = search.value.toLowerCase()
-		for (const row of body.rows) row.hidden = !row.textContent.toLowerCase().includes(want)
-	})
-	box.before(search)
+	}
+	search.addEventListener('input', filter)
+	if (rows().length >= 20) box.before(search)
 }
-document.querySelectorAll('.scroll').forEach(box => { if (box.querySelector('table.rows')) arrange(box) })
+
+function begin() {
+	document.querySelectorAll('figure.plot').forEach(draw)
+	document.querySelectorAll('figure.heat').forEach(readRaster)
+	document.querySelectorAll('.scroll').forEach(box => { if (box.querySelector('table.rows')) arrange(box) })
+}
+begin()
+
+// shape is what a page consists of. While it stays the same, only values are replaced.
+const shape = page => [...page.querySelectorAll('h2, figcaption')].map(e => e.firstChild.textContent).join()
+
+// show replaces what a later version of the page has changed.
+function show(later) {
+	document.body.className = later.body.className
+	const both = (selector, each) => {
+		const now = [...document.querySelectorAll(selector)]
+		later.querySelectorAll(selector).forEach((element, i) => { if (now[i]) each(now[i], element) })
+	}
+	if (shape(document) != shape(later)) {
+		for (const plot of plots.splice(0)) plot.u.destroy()
+		document.querySelector('main').replaceWith(later.querySelector('main'))
+		begin()
+		return
+	}
+	both('.cards, .facts, figure.heat, figure.plot small', (now, next) => now.replaceWith(next))
+	document.querySelectorAll('figure.heat').forEach(readRaster)
+	both('.scroll tbody', (now, next) => {
+		const box = now.closest('.scroll')
+		now.replaceWith(next)
+		box.again?.()
+	})
+	both('figure.plot > script', (now, next) => {
+		now.replaceWith(next)
+		const plot = plots.find(p => p.box.parentElement == next.parentElement)
+		const {min, max} = plot.u.scales.x
+		const zoomed = min > plot.u.data[0][0] || max < plot.u.data[0].at(-1)
+		Object.assign(plot.spec, JSON.parse(next.textContent))
+		zooming = true
+		plot.u.setData(plot.spec.data, !zoomed)
+		if (zoomed) plot.u.redraw()
+		zooming = false
+	})
+}
+
+// follow fetches the page of a running job again until its end.
+async function follow() {
+	try {
+		const answer = await fetch(location.href, {cache: 'no-store'})
+		if (!answer.ok) throw new Error(answer.status)
+		show(new DOMParser().parseFromString(await answer.text(), 'text/html'))
+	} catch {
+		document.body.classList.replace('live', 'lost')
+	}
+	continueLater()
+}
+
+// continueLater follows the page later, while the job runs.
+function continueLater() {
+	if (document.body.classList.contains('live')) setTimeout(follow, 1000)
+}
+continueLater()

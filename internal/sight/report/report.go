@@ -18,6 +18,7 @@ type Run struct {
 	record.Record
 	Name string  // name of the run among others; "": that of the record
 	Loss []Value // values that the run has printed; none: unknown
+	Live bool    // whether the job runs now, and browsers are to fetch the page again
 }
 
 // Write writes the report of a run, or compares several runs.
@@ -29,7 +30,11 @@ func Write(w io.Writer, runs ...Run) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, string(chart.Page(title, body...)))
+	document := chart.Page
+	if runs[0].Live {
+		document = chart.LivePage
+	}
+	_, err = io.WriteString(w, string(document(title, body...)))
 	return err
 }
 

@@ -23,6 +23,10 @@ func (p page) cards() []chart.Card {
 	if run.Ended.IsZero() {
 		end.Value = "not recorded"
 		end.Note = "the job runs, or its gorun was killed"
+		if p.Live {
+			end.Value = "running"
+			end.Note = ""
+		}
 		took = chart.Seconds(p.data.end)
 	}
 	return []chart.Card{end, {Name: "Duration", Value: took}, {Name: "Ranks", Value: fmt.Sprint(run.Size)},

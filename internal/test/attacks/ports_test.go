@@ -3,6 +3,7 @@ package attacks
 import (
 	"io"
 	"net"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -63,4 +64,23 @@ func TestForwardedPortsAreTheUsersAlone(t *testing.T) {
 	}
 	job.Stop()
 	check.Equal(t, r.Wait(), 0, "the end of forward, which is that of the job")
+}
+
+// The page of a running job is for its user only, also for those who know its address.
+func TestLivePageIsTheUsersAlone(t *testing.T) {
+	env := []string{"HOME=" + t.TempDir(), "XDG_RUNTIME_DIR="}
+	job := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "--launcher", "local", "--name",
+		"shown", "sh", "-c", "echo ready; exec sleep 600")
+	command.Await(t, "the job", func() bool { return strings.Contains(job.Out.String(), "ready") })
+	r := command.StartWithin(t, nil, siegeTime, command.Binary("gorun"), env, "report", "--live", "shown")
+	here := regexp.MustCompile(`http://\S+`)
+	command.Await(t, "the address", func() bool { return here.MatchString(r.Err.String()) })
+	url := here.FindString(r.Err.String())
+	const read = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
+	out, err := exec.Command("python3", "-c", read, url).CombinedOutput()
+	must.That(t, err == nil && strings.Contains(string(out), "gorun: shown"), "the user reads %.200q, %v", out, err)
+	out, err = userCommand(attacker, "python3", "-c", read, url).CombinedOutput()
+	check.That(t, err != nil && !strings.Contains(string(out), "shown"), "another user reads %.200q, %v", out, err)
+	job.Stop()
+	check.Equal(t, r.Wait(), 0, "the end of the page, which is that of the job")
 }

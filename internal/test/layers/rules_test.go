@@ -223,7 +223,7 @@ func layers() []layer {
 			"cmd/gorun/internal/exitcode",
 			"cmd/gorun/internal/ui", "internal/usage", "internal/sight/control", "internal/net/admit",
 			"internal/net/frames",
-			"internal/prose",
+			"internal/prose", "internal/sight/report", "internal/sight/watch", "internal/sight/watch/record",
 			"internal/sight/stacks", "internal/net/wire"}, why: "it talks to running jobs, and starts none"},
 		{folder: "cmd/gorun/internal/job", may: []string{"hostfile", "internal/sight/control", "internal/net/retry",
 			"internal/net/frames", "launcher", "launcher/...", "cmd/gorun/internal/dialect",

@@ -11,6 +11,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -175,7 +176,12 @@ func (r *Recorder) Sample(s watch.Sample) {
 	if r.broken || s.Seconds == 0 { // no rates before the ranks start
 		return
 	}
-	p := r.point(s)
+	p := pointOf(s, r.run.Began)
+	if slices.Equal(p.Hosts, r.names) {
+		p.Hosts = nil
+	} else {
+		r.names = p.Hosts
+	}
 	line, err := json.Marshal(p)
 	if err == nil && r.wrote+int64(len(line)) > maxSamples {
 		err = fmt.Errorf("the record has reached its %d MiB", maxSamples>>20)
@@ -190,8 +196,9 @@ func (r *Recorder) Sample(s watch.Sample) {
 	r.fail(err)
 }
 
-func (r *Recorder) point(s watch.Sample) Point {
-	p := Point{At: math.Round(s.At.Sub(r.run.Began).Seconds()*10) / 10}
+// pointOf returns a sample as a point of a run that began at a time, with the names of hosts.
+func pointOf(s watch.Sample, began time.Time) Point {
+	p := Point{At: math.Round(s.At.Sub(began).Seconds()*10) / 10, Hosts: []string{}}
 	plain := true
 	gpus := false
 	ring := false
@@ -232,13 +239,12 @@ func (r *Recorder) point(s watch.Sample) Point {
 			c.Share = append(c.Share, share)
 		}
 	}
-	names := []string{}
 	gpus = false
 	for _, h := range s.Hosts {
 		gpus = gpus || len(h.GPUs) > 0
 	}
 	for _, h := range s.Hosts {
-		names = append(names, h.Host)
+		p.Hosts = append(p.Hosts, h.Host)
 		c := &p.Host
 		c.CPU = append(c.CPU, percent(h.CPU, float64(h.CPUs)))
 		c.Used = append(c.Used, percent(float64(h.Used), float64(h.Memory)))
@@ -259,10 +265,6 @@ func (r *Recorder) point(s watch.Sample) Point {
 			}
 			c.GPU = append(c.GPU, busy/known)
 		}
-	}
-	if fmt.Sprint(names) != fmt.Sprint(r.names) {
-		p.Hosts = names
-		r.names = names
 	}
 	return p
 }
