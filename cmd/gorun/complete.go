@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorun/gorun/cmd/gorun/internal/dialect"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
+	"github.com/gorun/gorun/hostfile"
 	"github.com/gorun/gorun/ssh"
 )
 
@@ -61,15 +62,16 @@ func forCompletion(args []string, root *cobra.Command) []string {
 
 // completeFlags registers the values that flags accept.
 func completeFlags(cmd *cobra.Command) {
-	ofBench := map[string][]string{
+	ofCommands := map[string][]string{
 		"transport":  {"auto", "shm", "tcp"},
 		"device":     {"cpu", "cuda"},
 		"stepfactor": {"2", "4"},
+		"signal":     {"TERM", "KILL", "INT", "HUP", "QUIT", "USR1", "USR2", "STOP", "CONT"},
 	}
 	ofRun := settings.FlagsByName()
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		flag := ofRun[f.Name]
-		words := slices.Concat(flag.Words, ofBench[f.Name])
+		words := slices.Concat(flag.Words, ofCommands[f.Name])
 		var complete cobra.CompletionFunc
 		switch {
 		case len(words) > 0:
@@ -89,13 +91,38 @@ func completeFlags(cmd *cobra.Command) {
 	})
 }
 
-// completeHosts completes the last name of a host list from the SSH configuration.
+// completeHosts completes the last name of a host list from the hostfile and the SSH configuration.
 func completeHosts(cmd *cobra.Command, _ []string, typed string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	config := os.Getenv("GORUN_SSH_CONFIG")
 	if f := cmd.Flags().Lookup("ssh-config"); f.Changed {
 		config = f.Value.String()
 	}
-	return lastHost(typed, ssh.KnownNames(config)), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+	names := ssh.KnownNames(config)
+	if f := cmd.Flags().Lookup("hostfile"); f != nil && f.Changed {
+		for _, name := range listed(f.Value.String()) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return lastHost(typed, names), cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+}
+
+// listed returns the names in a hostfile; none if it cannot be read.
+func listed(path string) (names []string) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	list, err := hostfile.Parse(path, file)
+	if err != nil {
+		return nil
+	}
+	for _, h := range list.Mentions() {
+		names = append(names, h.Name)
+	}
+	return names
 }
 
 // lastHost returns typed, a list of hosts, completed by each of names. Hosts in the list are not

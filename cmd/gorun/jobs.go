@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 
@@ -28,22 +29,35 @@ func oneJob(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// completeJobs completes the first word with ids and names.
+// completeJobs completes the first word with ids and names of the jobs that the command can do
+// something with.
 func completeJobs(cmd *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
 	if len(args) > 0 && cmd.Name() != "kill" {
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	found, _ := control.FindPlace(os.Getenv).List(context.Background(), cmd.Name() == "logs" || cmd.Name() == "wait")
 	for _, f := range found {
-		if f.State == control.Keeping && cmd.Name() != "kill" {
-			continue
-		}
-		names = append(names, f.ID)
-		if f.Name != "" {
-			names = append(names, f.Name)
+		for _, name := range []string{f.ID, f.Name} {
+			if name != "" && serves(cmd.Name(), f) && !slices.Contains(args, name) {
+				names = append(names, name)
+			}
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// serves reports whether a command has a use for a job.
+func serves(command string, f control.Found) bool {
+	here := f.Client != nil
+	switch command {
+	case "wait":
+		return true
+	case "logs":
+		return here && f.State != control.Keeping || f.Log != ""
+	case "kill":
+		return here
+	}
+	return here && f.State != control.Keeping
 }
 
 // psCommand is gorun ps.

@@ -155,10 +155,12 @@ func (o *Options) Groups() []Group {
 			{Name: "no-local", To: &o.NoLocal, From: Connects, Usage: "leave this machine out of the hosts"},
 			{Name: "no-oversubscribe", To: &o.noOversubscribe, Usage: "refuse more ranks than slots"},
 			{Name: "map-by", To: &o.MapBy, From: Connects,
+				Words: []string{"slot", "node", "seq", "socket", "numa", "l3cache", "l2cache", "core", "hwthread"},
 				Usage: "assign ranks to hosts by slot (fill a host, then the next), node (round-robin) or seq (one " +
 					"rank for each mention of a host), and to a host's units in turn: socket, numa, l3cache, " +
 					"l2cache, core or hwthread (default slot)"},
 			{Name: "rank-by", To: &o.RankBy,
+				Words: []string{"slot", "node", "round", "core", "socket", "numa", "l3cache", "l2cache"},
 				Usage: "number ranks by slot (host by host), node (round-robin) or round (each host's slots, then " +
 					"again), and on a host by core, or by socket, numa, l3cache or l2cache in turn (default: as " +
 					"--map-by)"},
@@ -192,6 +194,7 @@ func (o *Options) Groups() []Group {
 		}},
 		{"Where on a host", []Flag{
 			{Name: "bind-to", To: &o.BindTo,
+				Words: []string{"none", "hwthread", "core", "l2cache", "l3cache", "numa", "socket", "cpu-list"},
 				Usage: "bind ranks to: none, hwthread, core, l2cache, l3cache, numa, socket or cpu-list, with " +
 					":overload-allowed or :if-supported (default none)"},
 			{Name: "cpus-per-rank", To: &o.CPUsPerRank,
@@ -237,7 +240,7 @@ func (o *Options) Groups() []Group {
 					"at most a minute"},
 			{Name: "stdin", To: &o.Stdin, Words: []string{"0", "none"}, From: Programs,
 				Usage: "ranks that read gorun's standard input: a rank, all or none (default: rank 0)"},
-			{Name: "mpi", To: &o.MPI,
+			{Name: "mpi", To: &o.MPI, Words: []string{"auto", "pmi1", "ompi4", "pmix"},
 				Usage: "programs' MPI: auto (what they are linked with, the default), pmi1 (MPICH and derivatives), " +
 					"ompi4 (Open MPI up to 4.1), or pmix (Open MPI 5)"},
 			{Name: "max-spawn", To: &o.MaxSpawn,
@@ -262,7 +265,7 @@ func (o *Options) Groups() []Group {
 			{Name: "show", To: &o.Show, From: Programs, Usage: "show the output of these ranks only: 0,8-11"},
 			{Name: "show-local", To: &o.ShowLocal, From: Programs,
 				Usage: "show the output of these local ranks of each host only: 0"},
-			{Name: "hide", To: &o.Hide, From: Programs,
+			{Name: "hide", To: &o.Hide, From: Programs, Words: []string{"stdout", "stderr", "all"},
 				Usage: "hide output from the terminal and only save it: stdout, stderr or all, or that of local " +
 					"ranks: 0:stdout,1:all"},
 			{Name: "merge-stderr", To: &o.MergeStderr, From: Programs, Usage: "write the ranks' stderr to stdout"},
@@ -290,12 +293,12 @@ func (o *Options) Groups() []Group {
 				Usage: "send ranks a signal before --timeout, or before the end of the Slurm job: USR1@2m; without " +
 					"a time: 60 s before"},
 			{Name: "on-end", To: &o.OnEnd,
-				Usage: "run a command here when the job has ended, by sh -c; GORUN_JOB, GORUN_CODE and others " +
-					"say how"},
+				Usage: "run a command here when the job has ended, by sh -c; GORUN_END_JOB, GORUN_END_CODE and " +
+					"others say how"},
 			{Name: "hang-timeout", To: &o.Hang.Timeout,
 				Usage: "report the stacks of all ranks when no rank has printed, used a processor or finished a " +
 					"collective for so long"},
-			{Name: "on-hang", To: &o.Hang.On,
+			{Name: "on-hang", To: &o.Hang.On, Words: []string{"report", "kill"},
 				Usage: "what --hang-timeout does: report, or kill to also stop the job (exit code 122)"},
 			{Name: "keep-going", To: &o.KeepGoing, Alone: "all", Words: []string{"all", "codes", "none"},
 				Usage: "let the other ranks go on when one fails: all, or codes for ranks that no signal ended " +
