@@ -155,7 +155,7 @@ lint: ## gofmt, go vet (also for arm64 and macOS), one statement per line, line 
 kube: build ## a shell in which kubectl reaches a Kubernetes made for it: N=2 nodes, RUN=command (root; 20 minutes the first time)
 	@parts=$$(.ci/kube) && $(GO) -C internal/test/kube build -o $(CURDIR)/bin/.kube . && bin/.kube -n $(or $(N),2) -parts "$$parts" -bin bin $(RUN)
 
-fresh: ## make demo and every tool of the tests in a Debian made for the moment (root, 6 GB, 30 minutes)
+fresh: ## make demo and every tool of the tests in a Debian made for the moment (root, 20 GB, an hour)
 	@.ci/fresh
 
 gpu-test: ## checks on an NVIDIA GPU, with PyTorch and without a network, in ten minutes; without Go it takes what make build has made
