@@ -147,7 +147,8 @@ func (l *loop) backFrom(ctx context.Context, h backHost, here, dir string) (got 
 	for _, wdir := range h.wdirs {
 		ask.From = append(ask.From, wire.FetchFrom{Dir: wdir, Patterns: l.opts.Back.Patterns})
 	}
-	got, err = s.Fetch(ctx, ask, func() (fetch.Folder, error) { return fetch.OpenFolder(dir) })
+	got, err = s.Fetch(ctx, ask, func() (fetch.Folder, error) { return fetch.OpenFolder(dir) },
+		fetch.NoMeter{})
 	if err == nil {
 		l.opts.Trace("%s: %d files came back to %s", h.name, got.Files, dir)
 	}

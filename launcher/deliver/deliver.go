@@ -36,7 +36,7 @@ type Outcome struct {
 // chooses the addresses at which hosts reach each other. warn gets lines for the user. It leaves
 // nothing running. The outcome is in the order of hosts.
 func Files(ctx context.Context, hosts []hostfile.Host, files []File, network route.Network, opts survey.Options,
-	warn func(string)) []Outcome {
+	warn func(string), meter fetch.Meter) []Outcome {
 	d := newDelivery(hosts, opts, warn)
 	defer d.close()
 	errs := d.connect(ctx)
@@ -47,6 +47,7 @@ func Files(ctx context.Context, hosts []hostfile.Host, files []File, network rou
 	}
 	for _, f := range files {
 		group := relay.NewGroup(f.Source, f.Place, len(hosts), opts.Trace, warn)
+		group.Count(meter.Expect, meter.Add)
 		var work sync.WaitGroup
 		for i := range hosts {
 			if all[i].Err != nil {
@@ -76,7 +77,7 @@ type Back struct {
 // makes, by index of the host. warn gets lines for the user. It leaves nothing running. The result
 // is in the order of hosts.
 func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open func(i int) (fetch.Folder, error),
-	opts survey.Options, warn func(string)) []Back {
+	opts survey.Options, warn func(string), meter fetch.Meter) []Back {
 	d := newDelivery(hosts, opts, warn)
 	defer d.close()
 	all := make([]Back, len(hosts))
@@ -87,7 +88,8 @@ func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open 
 			continue
 		}
 		work.Go(func() {
-			all[i].Got, all[i].Err = d.sessions[i].Fetch(ctx, ask, func() (fetch.Folder, error) { return open(i) })
+			all[i].Got, all[i].Err = d.sessions[i].Fetch(ctx, ask, func() (fetch.Folder, error) { return open(i) },
+				meter)
 		})
 	}
 	work.Wait()

@@ -69,9 +69,25 @@ type Got struct {
 	Came  int64 // bytes that were not there before
 }
 
+// Meter hears of bytes that are to come, and of those that have come. It is safe for concurrent
+// use.
+type Meter interface {
+	Expect(bytes int64) // fewer than 0 are not to come after all
+	Add(bytes int64)
+}
+
+// NoMeter hears of nothing.
+type NoMeter struct{}
+
+// Expect does nothing.
+func (NoMeter) Expect(int64) {}
+
+// Add does nothing.
+func (NoMeter) Add(int64) {}
+
 // Receive asks a host for files and puts them below a folder, which open makes if there are any.
-func Receive(from relay.Host, ask wire.Fetch, open func() (Folder, error)) (Got, error) {
-	return (&receiving{Host: from, idle: idleTime}).receive(ask, open)
+func Receive(from relay.Host, ask wire.Fetch, open func() (Folder, error), meter Meter) (Got, error) {
+	return (&receiving{Host: from, meter: meter, idle: idleTime}).receive(ask, open)
 }
 
 func (r *receiving) receive(ask wire.Fetch, open func() (Folder, error)) (Got, error) {
@@ -92,6 +108,7 @@ func (r *receiving) receive(ask wire.Fetch, open func() (Folder, error)) (Got, e
 // receiving is the state of files that come from one host.
 type receiving struct {
 	relay.Host
+	meter  Meter
 	got    Got
 	to     Folder
 	files  []workdir.Entry  // that were not offered yet
@@ -108,6 +125,7 @@ func (r *receiving) run(open func() (Folder, error)) error {
 	}
 	r.got.List = *list
 	r.got.Files, r.got.Bytes = list.files()
+	r.meter.Expect(r.got.Bytes)
 	if len(list.Entries) == 0 {
 		return nil
 	}
@@ -188,6 +206,7 @@ func (r *receiving) offer(o wire.Offer) error {
 	}
 	r.coming = append(r.coming, a)
 	r.got.Came += e.Size - a.Have()
+	r.meter.Expect(-a.Have())
 	r.Send(wire.TypeOffered, wire.Offered{Have: a.Have()})
 	return r.finish()
 }
@@ -200,6 +219,7 @@ func (r *receiving) piece(data []byte) error {
 	if err != nil {
 		return err
 	}
+	r.meter.Add(int64(len(data)))
 	return r.finish()
 }
 

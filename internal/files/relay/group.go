@@ -54,6 +54,8 @@ type Group struct {
 	id    string
 	key   []byte
 	idle  time.Duration
+	lacks func(int64) // bytes that a host lacks when it joins
+	came  func(int64) // bytes that have come to a host
 
 	mu      sync.Mutex
 	absent  int // hosts that have neither joined nor failed
@@ -88,9 +90,18 @@ func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string
 		key:    make([]byte, sha256.Size),
 		idle:   idleTime,
 		absent: hosts,
+		lacks:  func(int64) {},
+		came:   func(int64) {},
 	}
 	rand.Read(g.key)
 	return g
+}
+
+// Count passes on how many bytes hosts lack when they join, and how many then come to them. It is
+// called before the first host joins.
+func (g *Group) Count(lacks, came func(bytes int64)) {
+	g.lacks = lacks
+	g.came = came
 }
 
 // Miss reports that one of the hosts will not join.
@@ -180,6 +191,7 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 		}
 	}()
 	have := o.Have
+	g.lacks(g.src.size - have)
 	settled := o.Have == g.src.size
 	watch.has(have)
 	for !settled {
@@ -188,6 +200,7 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 			return d, err
 		}
 		d.From = g.heard(s, p)
+		g.came(p.Have - have)
 		have = p.Have
 		watch.has(have)
 		switch {

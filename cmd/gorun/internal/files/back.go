@@ -97,9 +97,12 @@ func Bring(ctx context.Context, r Request, hosts []hostfile.Host, opts survey.Op
 	var failed []launcher.HostError
 	brought := 0
 	missing := false
-	for i, b := range deliver.FilesBack(ctx, hosts, wire.Fetch{From: r.From}, func(i int) (fetch.Folder, error) {
+	progress := ui.NewProgress(console, "copying")
+	backs := deliver.FilesBack(ctx, hosts, wire.Fetch{From: r.From}, func(i int) (fetch.Folder, error) {
 		return fetch.OpenFolder(dir(i))
-	}, opts, func(line string) { console.Warningf("%s", line) }) {
+	}, opts, func(line string) { console.Warningf("%s", line) }, progress)
+	progress.Close()
+	for i, b := range backs {
 		for _, note := range b.Notes {
 			console.Warningf("%s: %s", b.Host.Name, note)
 		}

@@ -133,9 +133,12 @@ func Copy(ctx context.Context, r Request, hosts []hostfile.Host, network route.N
 	var whole int
 	var fed int64
 	var failed []launcher.HostError
-	for _, o := range deliver.Files(ctx, distinct(hosts), files, network, opts, func(line string) {
+	progress := ui.NewProgress(console, "copying")
+	outcomes := deliver.Files(ctx, distinct(hosts), files, network, opts, func(line string) {
 		console.Warningf("%s", line)
-	}) {
+	}, progress)
+	progress.Close()
+	for _, o := range outcomes {
 		for _, f := range o.Files {
 			fed += f.Fed
 			from := "this machine"

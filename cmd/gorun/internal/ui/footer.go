@@ -3,14 +3,8 @@ package ui
 import (
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/gorun/gorun/launcher"
-)
-
-const (
-	footerWait = 400 * time.Millisecond // faster starts show no footer
-	footerTick = 100 * time.Millisecond
 )
 
 // Footer shows the progress of a job's start in the last line of a terminal. It disappears before
@@ -18,26 +12,16 @@ const (
 type Footer struct {
 	console *UI
 	hosts   int
-	began   time.Time
+	line    *live
 
 	mu               sync.Mutex
 	connected, ready int
-
-	once    sync.Once
-	done    chan struct{}
-	removed chan struct{}
 }
 
 // NewFooter shows a footer until Close or the start of the ranks.
 func NewFooter(console *UI, hosts int) *Footer {
-	f := &Footer{
-		console: console,
-		hosts:   hosts,
-		began:   time.Now(),
-		done:    make(chan struct{}),
-		removed: make(chan struct{}),
-	}
-	go f.run()
+	f := &Footer{console: console, hosts: hosts}
+	f.line = newLive(liveWait, liveTick, func() { console.status(f.text()) })
 	return f
 }
 
@@ -46,25 +30,8 @@ func (f *Footer) End(Outcome) { f.Close() }
 
 // Close removes the footer. Further calls do nothing.
 func (f *Footer) Close() {
-	f.once.Do(func() { close(f.done) })
-	<-f.removed
-}
-
-func (f *Footer) run() {
-	defer close(f.removed)
-	defer f.console.status("")
-	tick := time.NewTicker(footerTick)
-	defer tick.Stop()
-	for {
-		select {
-		case <-f.done:
-			return
-		case <-tick.C:
-			if time.Since(f.began) >= footerWait {
-				f.console.status(f.text())
-			}
-		}
-	}
+	f.line.stop()
+	f.console.status("")
 }
 
 // Event updates the footer with a step that the launcher reports.

@@ -44,11 +44,11 @@ func TestFooterShowsTheStart(t *testing.T) {
 		f := NewFooter(console, 2)
 		shows := func(want string) {
 			t.Helper()
-			time.Sleep(footerWait)
+			time.Sleep(liveWait)
 			synctest.Wait()
 			check.Equal(t, news(), want)
 		}
-		time.Sleep(footerWait / 2)
+		time.Sleep(liveWait / 2)
 		synctest.Wait()
 		check.That(t, out.String() == "", "shown at once: %q", &out)
 		shows("gorun: connecting 0/2")
