@@ -341,6 +341,13 @@ func (j *job) prepare(ctx context.Context, i int) error {
 	return err
 }
 
+// Describe returns what the agent of the host with an index would be told of a job that runs a
+// plan, without a key.
+func Describe(plan Plan, opts Options, host int) wire.Job {
+	j := &job{loop: &loop{opts: opts}, plan: plan}
+	return j.describe(&plan.Hosts[host], nil)
+}
+
 // describe returns the job message for one host.
 func (j *job) describe(h *PlannedHost, conn Host) wire.Job {
 	w := j.opts.wire(j.id, h.Host, conn)

@@ -312,6 +312,10 @@ func (l *loop) frame(s *session.Session, f wire.Frame) error {
 			worth, err := s.CheckNote(&n)
 			if worth {
 				text := fmt.Sprintf("rank %d on %s: %s", s.RankNow(n.By), s.Host.Name, n.Text)
+				if n.Detail {
+					l.opts.Trace("%s", text)
+					return err
+				}
 				l.opts.Note(text)
 				if n.Stall && l.opts.Stalled != nil {
 					l.opts.Stalled(text)

@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +16,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/internal/sight/control"
+	"github.com/gorun/gorun/internal/usage"
 )
 
 // upCommand is gorun up, which keeps connections to the hosts that a run with the same flags would
@@ -21,6 +24,7 @@ import (
 type upCommand struct {
 	jobCommand
 	lasts, idle settings.Seconds
+	preload     []string
 }
 
 func newUp(call *invocation) *cobra.Command {
@@ -34,11 +38,14 @@ host by the same name, login, port, keys and SSH configuration. Each job gets ag
 gorun down ends it, gorun ps lists it.`,
 		Example: `  gorun up -H f1:2,f2:2
   gorun up --hostfile hosts.txt --for 2h
+  gorun up -H f1:2,f2:2 --preload torch
   gorun down`,
 		Args: noProgram,
 	}
 	cmd.Flags().Var(&c.lasts, "for", "how long the hosts are kept; jobs that run then go on")
 	cmd.Flags().Var(&c.idle, "idle", "end when no job has used the hosts for this time (default: never before --for)")
+	cmd.Flags().StringSliceVar(&c.preload, "preload", nil,
+		"modules of Python, separated by commas, that ranks find imported: the ranks are forked")
 	return c.takeJobFlags(cmd, c, settings.Connects)
 }
 
@@ -46,11 +53,23 @@ func (c *upCommand) Run(ctx context.Context) (code int, err error) {
 	if _, err := c.complete(); err != nil {
 		return 0, err
 	}
+	for _, name := range c.preload {
+		if name == "" || strings.ContainsFunc(name, unicode.IsSpace) {
+			return 0, usage.Errorf("for example --preload torch,numpy", "--preload %q: it is not the name of a module",
+				name)
+		}
+	}
 	if c.waiting == nil {
 		return startKeeper(c.argv, c.plain, c.console)
 	}
-	limits := kept.Limits{For: time.Duration(c.lasts), Idle: time.Duration(c.idle)}
-	return kept.Serve(ctx, &c.o, true, limits, shownWords(c.argv), c.waiting, c.console)
+	keeper := kept.Keeper{
+		Again:   true,
+		Limits:  kept.Limits{For: time.Duration(c.lasts), Idle: time.Duration(c.idle)},
+		Preload: c.preload,
+		Words:   shownWords(c.argv),
+		Waiting: c.waiting,
+	}
+	return keeper.Serve(ctx, &c.o, c.console)
 }
 
 // downCommand is gorun down.

@@ -18,6 +18,7 @@ import (
 	"github.com/gorun/gorun/internal/host/agent"
 	"github.com/gorun/gorun/internal/host/inspect"
 	"github.com/gorun/gorun/internal/host/resident"
+	"github.com/gorun/gorun/internal/host/warm"
 	"github.com/gorun/gorun/internal/rankenv"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/transport/srun"
@@ -48,7 +49,8 @@ const serveCommand = "__serve"
 
 // runAgent runs the guard, or the agent that it starts.
 func runAgent(args []string) int {
-	if want := map[string]int{launcher.AgentCommand: 2, serveCommand: 3}; len(args) != want[args[0]] {
+	want := map[string]int{launcher.AgentCommand: 2, serveCommand: 3}[args[0]]
+	if len(args) != want && len(args) != want+1 {
 		fmt.Fprintln(os.Stderr, "gorun: this command is internal to gorun")
 		return exitcode.Usage
 	}
@@ -61,10 +63,17 @@ func runAgent(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
+	var below *warm.Below // named by the last word
+	if len(args) > want {
+		var err error
+		if below, err = warm.Find(args[want]); err != nil {
+			return agentCode(0, err)
+		}
+	}
 	if args[0] == launcher.AgentCommand {
 		runtime.GOMAXPROCS(1) // the guard only waits
-		code, err := agent.Guard(ctx, agent.GuardOptions{Argv: []string{"/proc/self/exe", serveCommand, args[1]}})
-		return agentCode(code, err)
+		argv := []string{"/proc/self/exe", serveCommand, args[1]}
+		return agentCode(agent.Guard(ctx, agent.GuardOptions{Argv: argv, Warm: below}))
 	}
 	build, err := buildid.Of("/proc/self/exe")
 	nonce := args[1]
@@ -72,7 +81,12 @@ func runAgent(args []string) int {
 		nonce, err = resident.ReadNonce(ctx, os.Stdin)
 	}
 	if err == nil {
-		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{Nonce: nonce, Build: build, Guard: args[2]})
+		err = agent.Serve(ctx, os.Stdin, os.Stdout, agent.Options{
+			Nonce: nonce,
+			Build: build,
+			Guard: args[2],
+			Warm:  below,
+		})
 	}
 	return agentCode(0, err)
 }
@@ -93,7 +107,12 @@ func runResident(nonce string) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
 	defer stop()
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // the keeper may end before the agents
-	return agentCode(0, resident.Serve(ctx, nonce, os.Stdin, os.Stdout, residentsAgent()))
+	return agentCode(0, resident.Serve(ctx, nonce, os.Stdin, os.Stdout, residentsAgent(), preload))
+}
+
+// preload is a [resident.Preloader].
+func preload(ctx context.Context, p resident.Preload) (resident.Warm, string, error) {
+	return agent.Preload(ctx, p.Job, p.Modules)
 }
 
 // residentsAgent returns the command of an agent that a resident agent starts.

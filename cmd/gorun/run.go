@@ -214,6 +214,10 @@ func (j *jobCommand) prepareHosts(ctx context.Context, argv []string) error {
 
 // keep keeps the hosts of a run connected until no job has used them for the time of --keep.
 func (j *jobCommand) keep(ctx context.Context) (code int, err error) {
-	return kept.Serve(ctx, &j.o, false, kept.Limits{Idle: time.Duration(j.o.Control.Keep)}, shownWords(j.argv),
-		j.waiting, j.console)
+	keeper := kept.Keeper{
+		Limits:  kept.Limits{Idle: time.Duration(j.o.Control.Keep)},
+		Words:   shownWords(j.argv),
+		Waiting: j.waiting,
+	}
+	return keeper.Serve(ctx, &j.o, j.console)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gorun/gorun/internal/host/errand"
 	"github.com/gorun/gorun/internal/host/seat"
 	"github.com/gorun/gorun/internal/host/services"
+	"github.com/gorun/gorun/internal/host/warm"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -30,11 +31,12 @@ const (
 
 // Options are how an agent was started.
 type Options struct {
-	Nonce string // from the command line; marks the start of the frames
-	Build string // content id of this executable
-	Guard string // name of the guard
-	tasks int    // default tasksPerRank
-	root  fs.FS  // root of /proc and /sys for GPUs; nil: /
+	Nonce string      // from the command line; marks the start of the frames
+	Build string      // content id of this executable
+	Guard string      // name of the guard
+	Warm  *warm.Below // forks ranks; nil: all are started
+	tasks int         // default tasksPerRank
+	root  fs.FS       // root of /proc and /sys for GPUs; nil: /
 }
 
 // agent is the thin shell around core.
@@ -55,7 +57,8 @@ type agent struct {
 	errands  *errand.Server
 	line     *line // nil if the connection is unknown
 
-	beating atomic.Bool // a heartbeat is being written
+	told    map[string]bool // what rankStarted has said
+	beating atomic.Bool     // a heartbeat is being written
 	ticked  time.Duration
 	wg      sync.WaitGroup
 }
@@ -71,7 +74,13 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, opts Options) error
 		return fmt.Errorf("find the guard: %w", err)
 	}
 	cage := contain.Open(guard)
-	procs := newProcesses(cage)
+	if opts.Warm != nil {
+		defer opts.Warm.Close()
+		if cage.Take(opts.Warm.PID) != nil {
+			opts.Warm = nil
+		}
+	}
+	procs := newProcesses(cage, opts.Warm)
 	defer procs.close()
 	s := &setup{
 		opts:      opts,
@@ -117,11 +126,16 @@ func newAgent(s *setup) (*agent, error) {
 		procs:   s.procs,
 		cage:    s.cage,
 		host:    s.host,
+		told:    map[string]bool{},
 	}
+	a.procs.started = a.rankStarted
 	a.streams = newStreams(s.job, s.out, func(rank int) { a.inform(eventDrained{rank}) })
 	a.errands = errand.NewServer(s.out, a.errandHost())
 	if s.job.Size > manyRanks {
 		seat.RaiseDescriptors()
+		if s.opts.Warm != nil { // ranks inherit its limits
+			seat.RaiseDescriptorsOf(s.opts.Warm.PID)
+		}
 	}
 	var err error
 	a.services, err = services.Open(s.job, services.Options{
@@ -277,6 +291,20 @@ func (a *agent) sendHeartbeat() {
 		defer a.beating.Store(false)
 		_ = a.out.SendHeartbeat(at)
 	})
+}
+
+// rankStarted tells a user who follows details how ranks are started on a host whose interpreter is
+// warm, each way once. Only the thread that starts them calls it.
+func (a *agent) rankStarted(rank int, why string) {
+	if a.told[why] {
+		return
+	}
+	a.told[why] = true
+	text := "it was forked by the warm interpreter"
+	if why != "" {
+		text = "it was started, not forked by the warm interpreter: " + why
+	}
+	a.send(wire.TypeNote, wire.Note{By: rank, Text: text, Detail: true})
 }
 
 // processEnded takes the end of a process that procs started.

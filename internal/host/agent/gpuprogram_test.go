@@ -235,7 +235,7 @@ func TestProgramsOfTheAgentAreNotReaped(t *testing.T) {
 
 // runBesideReaper runs programs as an agent does before its ranks, then leaves one to be reaped.
 func runBesideReaper(times string) int {
-	p := newProcesses(contain.Open(contain.Guard{}))
+	p := newProcesses(contain.Open(contain.Guard{}), nil)
 	defer p.close()
 	n, _ := strconv.Atoi(times)
 	for i := range n {

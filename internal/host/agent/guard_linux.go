@@ -16,6 +16,7 @@ import (
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/lookup"
 	"github.com/gorun/gorun/internal/host/services"
+	"github.com/gorun/gorun/internal/host/warm"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -25,7 +26,8 @@ const guardTimeout = lostGrace + 2*time.Second
 
 // GuardOptions are how a guard starts its agent.
 type GuardOptions struct {
-	Argv []string // the agent's command; the guard's name, for Options.Guard, is appended
+	Argv []string    // the agent's command; the guard's name, for Options.Guard, is appended
+	Warm *warm.Below // becomes the agent, its own copy's name being appended; nil: the agent is started
 	rung contain.Rung
 }
 
@@ -52,10 +54,7 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	argv := append(slices.Clone(opts.Argv), self.String())
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
-		Env: os.Environ(), Files: []uintptr{0, 1, 2},
-		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
-	})
+	pid, err := startAgent(argv, opts.Warm)
 	if err != nil {
 		return wire.CodeHostFailed, fmt.Errorf("start the agent: %w", err)
 	}
@@ -72,6 +71,19 @@ func Guard(ctx context.Context, opts GuardOptions) (code int, err error) {
 		code += wire.CodeSweptBase - wire.CodeSignalBase
 	}
 	return code, unkillable(left)
+}
+
+// startAgent starts the agent with this process's standard files, in a process group of its own. It
+// gets SIGTERM when the calling thread ends.
+func startAgent(argv []string, from *warm.Below) (pid int, err error) {
+	if from != nil {
+		defer from.Close()
+		return from.PID, from.BecomeAgent(argv)
+	}
+	return syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
+		Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM},
+	})
 }
 
 // unkillable is the error that processes left cannot be killed, nil if left is empty.

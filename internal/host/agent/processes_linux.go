@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/gorun/gorun/internal/host/contain"
 	"github.com/gorun/gorun/internal/host/topology"
+	"github.com/gorun/gorun/internal/host/warm"
 )
 
 // processes starts and reaps this agent's children. A pid is signalled only while it has not been
@@ -28,7 +30,11 @@ type processes struct {
 	starts  chan startRequest
 	leaves  chan chan struct{} // no process is started any more; closed when the thread knows
 	stopped chan struct{}
-	bound   bool // some process has CPUs of its own; only for the thread that starts them
+	bound   bool        // some process has CPUs of its own; only for the thread that starts them
+	warm    *warm.Below // forks ranks; nil: ranks are started
+	// started is told of the start of each rank where an interpreter is warm: why is the reason for
+	// which it has not forked the rank, or "".
+	started func(rank int, why string)
 	exited  exitFunc
 	sigchld chan os.Signal
 	wg      sync.WaitGroup
@@ -64,10 +70,11 @@ type startRequest struct {
 	answer    chan error
 }
 
-// newProcesses starts processes in the cage.
-func newProcesses(cage *contain.Cage) *processes {
+// newProcesses starts processes in the cage. warm, which may be nil, forks some ranks.
+func newProcesses(cage *contain.Cage, warm *warm.Below) *processes {
 	p := &processes{
 		cage:    cage,
+		warm:    warm,
 		keys:    map[int]processKey{},
 		pids:    map[processKey]int{},
 		asked:   map[processKey]bool{},
@@ -151,6 +158,10 @@ func (p *processes) fork(r startRequest) error {
 	}
 	p.mu.Lock() // reaping must not see the pid before the table does
 	defer p.mu.Unlock()
+	if pid, forked := p.forkWarm(r); forked {
+		p.know(pid, r.key)
+		return nil
+	}
 	sys := &syscall.SysProcAttr{
 		Setsid:     true,
 		Setctty:    r.terminal,
@@ -168,14 +179,47 @@ func (p *processes) fork(r startRequest) error {
 	if err != nil {
 		return err
 	}
-	if r.key.kind != helperProcess {
-		p.keys[pid] = r.key
-		p.pids[r.key] = pid
-	}
+	p.know(pid, r.key)
 	if r.halt {
 		return haltChild(pid)
 	}
 	return nil
+}
+
+// know adds a process to the table; the caller holds mu.
+func (p *processes) know(pid int, key processKey) {
+	if key.kind != helperProcess {
+		p.keys[pid] = key
+		p.pids[key] = pid
+	}
+}
+
+// forkWarm has the warm interpreter fork a rank, if it can.
+func (p *processes) forkWarm(r startRequest) (pid int, forked bool) {
+	if p.warm == nil || r.key.kind != rankProcess {
+		return 0, false
+	}
+	why := errors.New("a debugger waits for its first instruction")
+	if !r.halt {
+		cpus, _ := topology.Affinity() // those of this thread, which a started rank would inherit
+		pid, why = p.warm.Fork(warm.Rank{
+			Path:            r.path,
+			Argv:            r.argv,
+			Env:             r.env,
+			Dir:             r.dir,
+			CPUs:            cpus,
+			Files:           r.files,
+			Terminal:        r.terminal,
+			Score:           contain.OwnScore(),
+			NoNewPrivileges: mayNotGain(),
+		})
+	}
+	if why != nil {
+		p.started(r.key.id, why.Error())
+		return 0, false
+	}
+	p.started(r.key.id, "")
+	return pid, true
 }
 
 // leave stops starting processes and leaves the cage, so that the ranks can be killed.
@@ -294,6 +338,12 @@ func (p *processes) reap() {
 			p.exited(key, status, used, asked)
 		}
 	}
+}
+
+// mayNotGain reports whether dropPrivileges has been called.
+func mayNotGain() bool {
+	set, _ := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+	return set == 1
 }
 
 // dropPrivileges keeps this process and its future children from gaining privileges by an exec

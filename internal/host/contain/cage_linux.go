@@ -183,6 +183,24 @@ func (c *Cage) move(to func(group string) string) error {
 	return nil
 }
 
+// Take moves a process into the cage, in which its children are born.
+func (c *Cage) Take(pid int) error {
+	file := "cgroup.procs"
+	switch c.rung {
+	case Tree:
+		return nil
+	case FreezerV1:
+		file = "tasks"
+		if c.pids != "" && c.pids != c.group {
+			_ = os.WriteFile(filepath.Join(c.pids, file), []byte(strconv.Itoa(pid)), 0) // the limit is optional
+		}
+	}
+	if err := os.WriteFile(filepath.Join(c.group, file), []byte(strconv.Itoa(pid)), 0); err != nil {
+		return fmt.Errorf("move a process to cgroup %s: %w", c.group, err)
+	}
+	return nil
+}
+
 // Attach sets attr so that a process started with it is born in the cage.
 func (c *Cage) Attach(attr *syscall.SysProcAttr) {
 	if c.dir != nil {

@@ -174,6 +174,15 @@ func killTree(root int) []Process {
 // childless reports whether this process has no child, not even a zombie. A
 // childless subreaper has no descendants, which spares a read of the whole
 // process table.
+// ReapOrphans collects the ended children of this process that own does not name.
+func ReapOrphans(own func(pid int) bool) {
+	for _, pid := range children(os.Getpid()) {
+		if p, err := ReadProcess(pid); err == nil && p.State == 'Z' && !own(pid) {
+			_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+		}
+	}
+}
+
 func childless() bool {
 	err := unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil)
 	return err == unix.ECHILD

@@ -31,15 +31,23 @@ func ParentEnded(parent int) bool {
 	return false
 }
 
+// scoreFile has this process's share in the choice of what the kernel kills when memory runs out.
+const scoreFile = "/proc/self/oom_score_adj"
+
+// OwnScore returns the content of scoreFile, which children inherit.
+func OwnScore() string {
+	text, _ := os.ReadFile(scoreFile)
+	return strings.TrimSpace(string(text))
+}
+
 // RaiseScore makes the kernel kill processes that start before restore is called rather than the
 // agent when memory runs out, if it can. They inherit the score from the agent: one that is set
 // after a rank's start misses children that the rank has started.
 func RaiseScore() (restore func()) {
-	const file = "/proc/self/oom_score_adj"
-	text, _ := os.ReadFile(file)
-	if own, err := strconv.Atoi(strings.TrimSpace(string(text))); err != nil || own >= Score {
+	text := OwnScore()
+	if own, err := strconv.Atoi(text); err != nil || own >= Score {
 		return func() {}
 	}
-	_ = os.WriteFile(file, []byte(strconv.Itoa(Score)), 0)
-	return func() { _ = os.WriteFile(file, text, 0) }
+	_ = os.WriteFile(scoreFile, []byte(strconv.Itoa(Score)), 0)
+	return func() { _ = os.WriteFile(scoreFile, []byte(text), 0) }
 }

@@ -5,8 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os/exec"
+	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -48,39 +49,65 @@ func ReadNonce(ctx context.Context, in io.Reader) (string, error) {
 
 // agent is an agent below its guard, and waits for its nonce until begin.
 type agent struct {
-	cmd            *exec.Cmd
-	stdin          io.WriteCloser
+	process        *os.Process
+	stdin          *os.File
 	stdout, stderr *later
 	ended          chan struct{} // closed when end is known
 	end            End
 }
 
-// startAgent starts a command in a session of its own, so that nothing reaches it from others. It
-// is killed when ctx ends.
-func startAgent(ctx context.Context, argv []string) (*agent, error) {
+// startAgent starts an agent by start, which gets its standard files, and gives it a session of its
+// own, so that nothing reaches it from others. It is killed when ctx ends.
+func startAgent(ctx context.Context, start func(files [3]*os.File) (*os.Process, error)) (*agent, error) {
 	a := &agent{
-		cmd:    exec.CommandContext(ctx, argv[0], argv[1:]...),
 		stdout: newLater(),
 		stderr: newLater(),
 		ended:  make(chan struct{}),
 	}
-	a.cmd.Stdout = a.stdout
-	a.cmd.Stderr = a.stderr
-	a.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	a.cmd.WaitDelay = 2 * time.Second
+	var theirs [3]*os.File
+	var outputs [2]*os.File
 	var err error
-	a.stdin, err = a.cmd.StdinPipe() // not cmd.Stdin, for whose end Wait would wait
-	if err == nil {
-		err = a.cmd.Start()
+	theirs[0], a.stdin, err = os.Pipe()
+	for i := range outputs {
+		if err == nil {
+			outputs[i], theirs[1+i], err = os.Pipe()
+		}
 	}
+	if err == nil {
+		a.process, err = start(theirs)
+	}
+	closeAll(theirs[:]...)
 	if err != nil {
+		closeAll(a.stdin, outputs[0], outputs[1])
 		return nil, fmt.Errorf("start an agent: %w", err)
 	}
+	var copying sync.WaitGroup
+	for i, to := range []io.Writer{a.stdout, a.stderr} {
+		copying.Go(func() { _, _ = io.Copy(to, outputs[i]) })
+	}
+	stop := context.AfterFunc(ctx, func() { _ = a.process.Kill() })
 	go func() {
-		a.end = endOf(a.cmd.Wait())
+		state, err := a.process.Wait()
+		stop()
+		late := time.Now().Add(outputTime)
+		for _, output := range outputs {
+			_ = output.SetReadDeadline(late)
+		}
+		copying.Wait()
+		closeAll(outputs[:]...)
+		a.end = endOf(state, err)
 		close(a.ended)
 	}()
 	return a, nil
+}
+
+// outputTime is how long an agent's output may be held open by others after its end.
+const outputTime = 2 * time.Second
+
+func closeAll(files ...*os.File) {
+	for _, file := range files {
+		file.Close() // nil for what was not opened
+	}
 }
 
 // begin gives the agent its nonce, and its output a stream.
@@ -114,18 +141,15 @@ func (a *agent) dismiss() {
 	a.wait()
 }
 
-// endOf converts the error of exec.Cmd.Wait.
-func endOf(err error) End {
-	var status *exec.ExitError
-	switch {
-	case err == nil || errors.Is(err, exec.ErrWaitDelay):
-		return End{Exited: true}
-	case errors.As(err, &status) && status.ProcessState.Sys().(syscall.WaitStatus).Signaled():
-		return End{Exited: true, Code: 128 + int(status.ProcessState.Sys().(syscall.WaitStatus).Signal())}
-	case errors.As(err, &status):
-		return End{Exited: true, Code: status.ExitCode()}
+// endOf converts the results of os.Process.Wait.
+func endOf(state *os.ProcessState, err error) End {
+	if err != nil {
+		return End{Error: fmt.Sprintf("wait for an agent: %v", err)}
 	}
-	return End{Error: fmt.Sprintf("wait for an agent: %v", err)}
+	if status := state.Sys().(syscall.WaitStatus); status.Signaled() {
+		return End{Exited: true, Code: 128 + int(status.Signal())}
+	}
+	return End{Exited: true, Code: state.ExitCode()}
 }
 
 // later is a writer that blocks until it is known where its bytes go.

@@ -41,6 +41,31 @@ func (c *Client) Alive() bool { return !c.mux.IsClosed() }
 // Open returns a stream of package frames to a new agent. The caller closes it.
 func (c *Client) Open() (net.Conn, error) { return c.mux.OpenStream() }
 
+// Preload starts a warm interpreter for the agents to come. printed is what its modules print.
+func (c *Client) Preload(ctx context.Context, p Preload) (printed string, err error) {
+	stream, err := c.Open()
+	if err != nil {
+		return "", errLost
+	}
+	defer stream.Close()
+	stop := context.AfterFunc(ctx, func() { stream.Close() })
+	defer stop()
+	if err := frames.NewWriter(stream).SendJSON(frames.Begin, Start{Preload: &p}); err != nil {
+		return "", errLost
+	}
+	var end End
+	err = frames.Output(stream, io.Discard, io.Discard, &end)
+	switch {
+	case ctx.Err() != nil:
+		return "", context.Cause(ctx)
+	case err != nil:
+		return "", errLost
+	case !end.Exited:
+		return "", errors.New(prose.Printable(end.Error))
+	}
+	return end.Printed, nil
+}
+
 // Close ends the resident agent and the agents that it has started.
 func (c *Client) Close() {
 	c.mux.Close()

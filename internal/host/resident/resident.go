@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -28,6 +29,14 @@ const partingTime = 30 * time.Second
 // Start asks for an agent; it is the first frame of a stream.
 type Start struct {
 	Nonce string `json:"nonce"` // nonce of the agent
+	// Preload asks for a warm interpreter for later agents instead of an agent.
+	Preload *Preload `json:"preload,omitempty"`
+}
+
+// Preload is what a warm interpreter imports, and for which ranks.
+type Preload struct {
+	Modules []string `json:"modules"`
+	Job     wire.Job `json:"job"` // a job as users will run it
 }
 
 // End is the last frame of a stream.
@@ -35,6 +44,8 @@ type End struct {
 	Exited bool   `json:"exited"`
 	Code   int    `json:"code"` // exit code of the agent's guard; 128+signal if one killed it
 	Error  string `json:"error,omitempty"`
+	// Printed is what the modules of a warm interpreter print when they are imported.
+	Printed string `json:"printed,omitempty"`
 }
 
 // Config is how both ends share the connection. An agent that is not read from holds back no other,
@@ -50,22 +61,33 @@ func Config() *smux.Config {
 	return c
 }
 
+// Warm is a warm interpreter of Python.
+type Warm interface {
+	// StartGuard starts the guard of an agent with its standard files. The agent can fork ranks.
+	StartGuard(argv []string, files [3]*os.File) (*os.Process, error)
+	// Close ends the interpreter. What it has forked goes on.
+	Close()
+}
+
+// Preloader starts a warm interpreter. printed is what its modules print when they are imported.
+type Preloader func(ctx context.Context, p Preload) (started Warm, printed string, err error)
+
 // Serve starts agents until in ends or ctx does. argv is the command of an agent that reads its
 // nonce by [Nonce]. One agent waits for the next job, so that the job does not wait for processes
 // to start.
-func Serve(ctx context.Context, nonce string, in io.Reader, out io.Writer, argv []string) error {
+func Serve(ctx context.Context, nonce string, in io.Reader, out io.Writer, argv []string, preload Preloader) error {
 	if _, err := out.Write(wire.Preamble(nonce)); err != nil {
 		return err
 	}
-	return serveConn(ctx, stdio{in, out}, argv, true)
+	return serveConn(ctx, stdio{in, out}, argv, true, preload)
 }
 
 // ServeConn is Serve for a connection without a preamble, for one job: no agent waits for another.
 func ServeConn(ctx context.Context, conn io.ReadWriteCloser, argv []string) error {
-	return serveConn(ctx, conn, argv, false)
+	return serveConn(ctx, conn, argv, false, nil)
 }
 
-func serveConn(ctx context.Context, conn io.ReadWriteCloser, argv []string, spares bool) error {
+func serveConn(ctx context.Context, conn io.ReadWriteCloser, argv []string, spares bool, preload Preloader) error {
 	mux, err := smux.Server(conn, Config())
 	if err != nil {
 		return err
@@ -82,7 +104,7 @@ func serveConn(ctx context.Context, conn io.ReadWriteCloser, argv []string, spar
 		if err != nil {
 			break // the keeper has gone
 		}
-		agents.Go(func() { serve(stream, starts) })
+		agents.Go(func() { serve(stream, starts, preload) })
 	}
 	mux.Close()
 	late := time.AfterFunc(partingTime, end)
@@ -92,8 +114,8 @@ func serveConn(ctx context.Context, conn io.ReadWriteCloser, argv []string, spar
 	return nil
 }
 
-// serve runs one agent, and closes its stream.
-func serve(stream io.ReadWriteCloser, starts *stock) {
+// serve runs one agent, or starts the warm interpreter, and closes the stream.
+func serve(stream io.ReadWriteCloser, starts *stock, preload Preloader) {
 	to := frames.NewWriter(stream)
 	kind, data, err := frames.Read(stream)
 	var want Start
@@ -104,7 +126,17 @@ func serve(stream io.ReadWriteCloser, starts *stock) {
 		err = json.Unmarshal(data, &want)
 	}
 	var a *agent
-	if err == nil {
+	switch {
+	case err != nil:
+	case want.Preload != nil && preload != nil:
+		end := End{Exited: true}
+		if end.Printed, err = starts.preload(*want.Preload, preload); err != nil {
+			end = End{Error: err.Error()}
+		}
+		_ = to.SendJSON(frames.Last, end)
+		stream.Close()
+		return
+	default:
 		a, err = starts.take()
 	}
 	if err != nil {

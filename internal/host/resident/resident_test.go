@@ -47,7 +47,7 @@ func TestAgentWaitsForAJob(t *testing.T) {
 	served := make(chan error)
 	go func() {
 		served <- Serve(t.Context(), "mark", far, far,
-			[]string{"sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started})
+			[]string{"sh", "-c", `echo $$ >>"$0"; read -r nonce && echo "$nonce $$" && cat; exit 7`, started}, nil)
 		far.Close()
 	}()
 	must.Get(io.ReadFull(near, make([]byte, len(wire.Preamble("mark")))))(t)
@@ -97,7 +97,7 @@ func TestKilledSpareCostsNoJob(t *testing.T) {
 		spare = s.spare
 		s.mu.Unlock()
 	}
-	must.OK(t, spare.cmd.Process.Kill())
+	must.OK(t, spare.process.Kill())
 	if end := spare.wait(); end.Code != 137 {
 		t.Errorf("the spare ended with %+v", end)
 	}

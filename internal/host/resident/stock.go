@@ -2,7 +2,10 @@ package resident
 
 import (
 	"context"
+	"errors"
+	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -17,6 +20,7 @@ type stock struct {
 	spares bool
 
 	mu     sync.Mutex
+	warm   Warm // nil: none is preloaded
 	spare  *agent
 	timer  *time.Timer // timer of the next spare
 	closed bool
@@ -41,7 +45,46 @@ func (s *stock) take() (*agent, error) {
 		}
 		spare.dismiss()
 	}
-	return startAgent(s.ctx, s.argv)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.start()
+}
+
+// start starts an agent; the caller holds mu.
+func (s *stock) start() (*agent, error) {
+	return startAgent(s.ctx, func(files [3]*os.File) (*os.Process, error) {
+		if s.warm != nil {
+			process, err := s.warm.StartGuard(s.argv, files)
+			if err == nil {
+				return process, nil
+			}
+			s.warm.Close() // it has been killed, or hangs
+			s.warm = nil
+		}
+		sys := &syscall.SysProcAttr{Setsid: true}
+		return os.StartProcess(s.argv[0], s.argv, &os.ProcAttr{Files: files[:], Sys: sys})
+	})
+}
+
+// preload starts a warm interpreter for the agents to come.
+func (s *stock) preload(p Preload, preload Preloader) (printed string, err error) {
+	started, printed, err := preload(s.ctx, p)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.warm != nil {
+		started.Close()
+		return "", errors.New("an interpreter is warm already, or the resident agent ends")
+	}
+	s.warm = started
+	if s.spare != nil { // its agent could not fork ranks
+		s.spare.dismiss()
+		s.spare = nil
+	}
+	s.timer.Reset(restTime)
+	return printed, nil
 }
 
 // restock has a spare started soon, if there is none.
@@ -59,7 +102,7 @@ func (s *stock) fill() {
 	if !s.spares || s.closed || s.spare != nil {
 		return
 	}
-	s.spare, _ = startAgent(s.ctx, s.argv) // the next job says why it fails
+	s.spare, _ = s.start() // the next job says why it fails
 }
 
 // close ends the spare. No agent is taken after it.
@@ -70,5 +113,8 @@ func (s *stock) close() {
 	s.timer.Stop()
 	if s.spare != nil {
 		s.spare.dismiss()
+	}
+	if s.warm != nil {
+		s.warm.Close()
 	}
 }

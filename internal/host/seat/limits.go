@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -87,6 +89,15 @@ func FilesLimit() uint64 {
 		return math.MaxUint64 // an unknown limit refuses nothing
 	}
 	return limit.Cur
+}
+
+// RaiseDescriptorsOf raises the limit on open files of another process to its maximum.
+func RaiseDescriptorsOf(pid int) {
+	var limit unix.Rlimit
+	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err == nil {
+		limit.Cur = limit.Max
+		_ = unix.Prlimit(pid, unix.RLIMIT_NOFILE, &limit, nil) // it keeps its limit if this fails
+	}
 }
 
 // RaiseDescriptors raises the limit on open files of ranks to their maximum. Go raises it for this

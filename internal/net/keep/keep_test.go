@@ -164,7 +164,7 @@ func TestKeeperDrains(t *testing.T) {
 func serving(argv ...string) *fakeConn {
 	return running(func(ctx context.Context, words []string, in io.Reader, out io.Writer) error {
 		fmt.Fprint(out, "welcome\n") // of the login shell
-		return resident.Serve(ctx, words[1], in, out, argv)
+		return resident.Serve(ctx, words[1], in, out, argv, nil)
 	})
 }
 

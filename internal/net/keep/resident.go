@@ -63,6 +63,12 @@ func StartResident(ctx context.Context, conn Conn, build string, command func(ar
 // Alive reports whether it can start agents.
 func (r *Resident) Alive() bool { return r.client.Alive() }
 
+// Preload has the host's later agents fork ranks from an interpreter that has imported modules.
+// printed is what the modules print.
+func (r *Resident) Preload(ctx context.Context, p resident.Preload) (printed string, err error) {
+	return r.client.Preload(ctx, p)
+}
+
 // open returns a stream of package frames to a new agent. The caller closes it.
 func (r *Resident) open() (net.Conn, error) { return r.client.Open() }
 

@@ -359,6 +359,8 @@ type Note struct {
 	By    int
 	Text  string
 	Stall bool `json:",omitempty"` // whether the text reports ranks that have not entered a collective
+	// Detail: the text is only for a user who follows details.
+	Detail bool `json:",omitempty"`
 }
 
 // Put stores a value.

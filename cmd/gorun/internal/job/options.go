@@ -13,6 +13,7 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
 	"github.com/gorun/gorun/hostfile"
+	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
 	"github.com/gorun/gorun/launcher"
 	"github.com/gorun/gorun/launcher/session"
@@ -109,6 +110,27 @@ func Helper(o *settings.Options, plan launcher.Plan, argv []string, console *ui.
 		return launcher.Options{}, err
 	}
 	return launchOptions(o, plan, env, Streams{}, console)
+}
+
+// Samples returns what the agents of hosts, by their names, would be told of a job of o whose
+// program is argv.
+func Samples(ctx context.Context, o *settings.Options, argv []string, console *ui.UI) (map[string]wire.Job, error) {
+	sampled := *o
+	sampled.Wdir = "/" // the job's own may be missing there
+	finder := hosts.NewFinder(UnitCounter(o, console))
+	_, plan, err := planJob(ctx, &sampled, []program{{argv: argv, opts: &sampled}}, finder)
+	if err != nil {
+		return nil, err
+	}
+	opts, err := Helper(&sampled, plan, argv, console)
+	if err != nil {
+		return nil, err
+	}
+	samples := map[string]wire.Job{}
+	for i, h := range plan.Hosts {
+		samples[h.Name] = launcher.Describe(plan, opts, i)
+	}
+	return samples, nil
 }
 
 func hasRemoteHost(plan launcher.Plan) bool {

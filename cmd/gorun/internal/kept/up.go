@@ -117,12 +117,19 @@ func Ensure(ctx context.Context, o *settings.Options, argv []string, console *ui
 	return nil
 }
 
-// Serve runs the keeper in the background: it connects to the hosts of a run, tells the gorun at
-// the other end of waiting, and keeps the hosts until a request or a limit ends it. With again it
-// also keeps the hosts of other keepers, and replaces these keepers. gorun ps shows words.
-func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, words []string, waiting *os.File,
-	console *ui.UI) (code int, err error) {
-	all, others, err := find(ctx, o, again)
+// Keeper is what a keeper in the background does.
+type Keeper struct {
+	Again   bool // it also keeps the hosts of other keepers, and replaces these keepers
+	Limits  Limits
+	Preload []string // modules of Python that ranks find imported
+	Words   []string // what gorun ps shows
+	Waiting *os.File // pipe to the gorun that waits until the hosts are connected
+}
+
+// Serve runs a keeper: it connects to the hosts of a run, and keeps them until a request or a limit
+// ends it.
+func (kept Keeper) Serve(ctx context.Context, o *settings.Options, console *ui.UI) (code int, err error) {
+	all, others, err := find(ctx, o, kept.Again)
 	switch {
 	case err != nil:
 		return 0, err
@@ -132,7 +139,11 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 	for _, why := range others {
 		console.Warningf("%v", why)
 	}
-	if err := reside(o, all, console); err != nil {
+	preloads, err := newPreloads(ctx, o, kept.Preload, console)
+	if err == nil {
+		err = reside(o, all, preloads, console)
+	}
+	if err != nil {
 		return 0, err
 	}
 	keeper := keep.New(all, console.Tracef)
@@ -142,21 +153,21 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 	life, end := context.WithCancel(ctx)
 	defer end()
 	failed := keeper.Connect(dialing)
-	var kept sync.WaitGroup
-	kept.Go(func() { keeper.Keep(life) })
-	defer kept.Wait()
+	var keeping sync.WaitGroup
+	keeping.Go(func() { keeper.Keep(life) })
+	defer keeping.Wait()
 	defer end()
-	if len(failed) > 0 {
-		var hosts []launcher.HostError
-		for _, f := range failed {
-			hosts = append(hosts, launcher.HostError{Host: f.Host, Err: f.Err})
-		}
+	hosts := preloads.failures()
+	for _, f := range failed {
+		hosts = append(hosts, launcher.HostError{Host: f.Host, Err: f.Err})
+	}
+	if len(hosts) > 0 {
 		console.ReportHosts(hosts)
 		return exitcode.Launch, nil
 	}
 	stops := make(chan control.Stop, 8)
 	place := control.FindPlace(os.Getenv)
-	server := control.New(control.Options{Place: place, Job: describe(all, words),
+	server := control.New(control.Options{Place: place, Job: describe(all, kept.Words),
 		Actions: control.Actions{Stream: keeper.Serve, Stop: func(s control.Stop) { stops <- s }}})
 	if err := server.Listen(); err != nil {
 		return 0, usage.Errorf("set XDG_STATE_HOME to a folder of yours on a local disk",
@@ -165,17 +176,17 @@ func Serve(ctx context.Context, o *settings.Options, again bool, limits Limits, 
 	caught := make(chan os.Signal, 4)
 	signal.Notify(caught, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(caught)
-	if again {
+	if kept.Again {
 		replace(ctx, place, server.ID(), all, console)
 	}
-	job.Leave(waiting, server.ID())
-	wait(keeper, limits, stops, caught)
+	job.Leave(kept.Waiting, server.ID())
+	wait(keeper, kept.Limits, stops, caught)
 	end()
 	return 0, server.Close()
 }
 
-// reside makes the hosts start a resident agent.
-func reside(o *settings.Options, all []keep.Host, console *ui.UI) error {
+// reside makes the hosts start a resident agent, and with it a warm interpreter.
+func reside(o *settings.Options, all []keep.Host, preloads *preloads, console *ui.UI) error {
 	exe, err := installed.Own()
 	if err != nil {
 		return err
@@ -192,9 +203,13 @@ func reside(o *settings.Options, all []keep.Host, console *ui.UI) error {
 			if !known {
 				return nil, errors.New("gorun was not found there")
 			}
-			return keep.StartResident(ctx, conn, exe.Build, func(args ...string) []string {
+			r, err := keep.StartResident(ctx, conn, exe.Build, func(args ...string) []string {
 				return session.Command(conn, at, args...)
 			})
+			if err == nil {
+				preloads.start(ctx, all[i].Name, r)
+			}
+			return r, err
 		}
 	}
 	return nil
