@@ -63,10 +63,10 @@ func StartResident(ctx context.Context, conn Conn, build string, command func(ar
 // Alive reports whether it can start agents.
 func (r *Resident) Alive() bool { return r.client.Alive() }
 
-// Preload has the host's later agents fork ranks from an interpreter that has imported modules.
-// printed is what the modules print.
-func (r *Resident) Preload(ctx context.Context, p resident.Preload) (printed string, err error) {
-	return r.client.Preload(ctx, p)
+// Preload has the host's later agents fork ranks from an interpreter that has imported modules
+// as the ranks of a job would. printed is what the modules print.
+func (r *Resident) Preload(ctx context.Context, modules []string, job wire.Job) (printed string, err error) {
+	return r.client.Preload(ctx, resident.Preload{Modules: modules, Job: job})
 }
 
 // open returns a stream of package frames to a new agent. The caller closes it.

@@ -9,7 +9,6 @@ import (
 	"github.com/gorun/gorun/cmd/gorun/internal/job"
 	"github.com/gorun/gorun/cmd/gorun/internal/settings"
 	"github.com/gorun/gorun/cmd/gorun/internal/ui"
-	"github.com/gorun/gorun/internal/host/resident"
 	"github.com/gorun/gorun/internal/net/keep"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
@@ -41,7 +40,7 @@ func (p *preloads) start(ctx context.Context, host string, r *keep.Resident) {
 	if len(p.modules) == 0 {
 		return
 	}
-	printed, err := r.Preload(ctx, resident.Preload{Modules: p.modules, Job: p.samples[host]})
+	printed, err := r.Preload(ctx, p.modules, p.samples[host])
 	if err != nil {
 		err = fmt.Errorf("preload %s: %w", strings.Join(p.modules, ", "), err)
 		p.console.Tracef("%s: %v", host, err)
