@@ -16,6 +16,9 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
@@ -32,6 +35,7 @@ def options():
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--layers", type=int, default=2)
     parser.add_argument("--backend", help="of torch.distributed (default: gorun under gorun, else gloo)")
+    parser.add_argument("--shard", choices=("fsdp", "hsdp"), help="the model over all ranks, or over each two of them")
     parser.add_argument("--every", type=int, default=50, help="steps from one line of rank 0 to the next")
     parser.add_argument("--pause", type=float, default=0, help="seconds in each step, to have time to kill a rank")
     return parser.parse_args()
@@ -68,10 +72,23 @@ class Transformer(nn.Module):
         return self.out(self.layers(x, mask=later))
 
 
+def parallel(model, shard):
+    """The model of all ranks."""
+    if shard is None:
+        return DistributedDataParallel(model)
+    ranks = dist.get_world_size()
+    mesh = init_device_mesh("cpu", (ranks // 2, 2), mesh_dim_names=("replicate", "shard")) if shard == "hsdp" else init_device_mesh("cpu", (ranks,))
+    for layer in model.layers.layers:
+        fully_shard(layer, mesh=mesh)
+    return fully_shard(model, mesh=mesh)
+
+
 def bits(model):
     """A hash of all parameters."""
     digest = hashlib.sha256()
     for parameter in model.parameters():
+        if isinstance(parameter, DTensor):
+            parameter = parameter.full_tensor()
         digest.update(bytes(parameter.detach().contiguous().view(-1).view(torch.uint8).tolist()))
     return digest.hexdigest()[:16]
 
@@ -80,14 +97,14 @@ def main():
     args = options()
     torch.manual_seed(42)
     torch.set_num_threads(1)
-    gorun.torch.init_process_group(args.backend)
+    gorun.torch.init_process_group(args.backend, sharded=args.shard is not None)
     data = Text()
     sampler = DistributedSampler(data)
     loader = DataLoader(data, batch_size=args.batch_size, sampler=sampler)
-    model = DistributedDataParallel(Transformer(args.width, args.layers))
+    model = parallel(Transformer(args.width, args.layers), args.shard)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, args.steps)
-    run = gorun.torch.Resilient(model=model, optimizer=optimizer, scheduler=scheduler)
+    run = gorun.torch.Resilient(model=model, optimizer=optimizer, scheduler=scheduler, copies=int(args.shard == "fsdp"))
     for epoch in range(args.steps):
         sampler.set_epoch(epoch)
         for text in run.steps(loader, until=args.steps):
@@ -101,7 +118,7 @@ def main():
                 print(f"step {run.step}: {dist.get_world_size()} ranks, loss {loss.item():.3f}", flush=True)
         if run.step == args.steps:
             break
-    print(f"rank {dist.get_rank()}: step {run.step}, bits {bits(model.module)}", flush=True)
+    print(f"rank {dist.get_rank()}: step {run.step}, bits {bits(model)}", flush=True)
     dist.destroy_process_group()
 
 

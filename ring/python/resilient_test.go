@@ -33,36 +33,82 @@ func resilientBits(t *testing.T, out string, ranks int) string {
 	return ends[0][1]
 }
 
-// trainResilient trains with 4 ranks of which some die, and returns what they print.
-func trainResilient(t *testing.T, c *lab.Cluster, faults string, words ...string) (out string) {
+// trainResilient trains with 4 ranks of which some die, and returns what they print and the exit
+// code.
+func trainResilient(t *testing.T, c *lab.Cluster, hosts []string, faults string, arg ...string) (
+	out string, code int) {
 	t.Helper()
-	args := append([]string{"-np", "4", "--min-np", "4", "--max-np", "4", "--prefix", "none"}, words...)
-	out, code := job(t, c, append(args, newest(t), script(t, "resilient_faults.py"), t.TempDir(), faults,
-		example(t, "resilient/train.py"), "--steps", "40")...)
+	args := append([]string{"-np", "4", "--min-np", "4", "--max-np", "4", "--prefix", "none"}, hosts...)
+	args = append(args, newest(t), script(t, "resilient_faults.py"), t.TempDir(), faults,
+		example(t, "resilient/train.py"))
+	out, code = job(t, c, append(args, arg...)...)
 	want := 0
 	for fault := range strings.FieldsFuncSeq(faults, isComma) {
 		if !strings.HasPrefix(fault, "await") {
 			want++
 		}
 	}
-	if dead := strings.Count(out, "dies: "); code != 0 || dead != want {
+	if dead := strings.Count(out, "dies: "); dead != want {
 		t.Fatalf("exit code %d, %d ranks died:\n%s", code, dead, out)
 	}
-	return out
+	return out, code
+}
+
+// trainedBits trains and returns the bits of all ranks at the end.
+func trainedBits(t *testing.T, c *lab.Cluster, hosts []string, faults string, arg ...string) string {
+	t.Helper()
+	out, code := trainResilient(t, c, hosts, faults, arg...)
+	check.That(t, code == 0, "exit code %d:\n%s", code, out)
+	return resilientBits(t, out, 4)
 }
 
 // A training in which ranks die ends with the bits of one in which none does.
 func TestResilientTraining(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(2)...)
-	const hosts = "f1:2,f2:2"
-	want := resilientBits(t, trainResilient(t, c, "", "-H", hosts), 4)
-	for _, faults := range []string{
-		"forward:3:1,backward:9:0,optimizer:39:3",
-		"agreement:4:2,receiver:2:2,agreement:12:0",
-		"backward:7:1,backward:7:3,agreed:15:2,holder:3:0,random:20:1",
+	hosts := []string{"-H", "f1:2,f2:2"}
+	for _, of := range []struct {
+		name   string
+		args   []string
+		faults []string
+	}{
+		{"replicated", []string{"--steps", "40"}, []string{
+			"forward:3:1,backward:9:0,optimizer:39:3",
+			"agreement:4:2,receiver:2:2,agreement:12:0",
+			"backward:7:1,backward:7:3,agreed:15:2,holder:3:0,random:20:1",
+		}},
+		// Rank 2 has the copy of rank 0, and 3 that of 1.
+		{"sharded", []string{"--steps", "20", "--shard", "fsdp"}, []string{
+			"forward:3:1,agreement:6:2,optimizer:9:0,copying:13:3",
+			"agreed:4:2,receiver:2:2,backward:12:0,backward:12:1,random:15:3",
+		}},
+		// Ranks 0 and 2 have one shard, and 1 and 3 the other.
+		{"sharded and replicated", []string{"--steps", "20", "--shard", "hsdp"}, []string{
+			"forward:3:1,backward:9:0,backward:9:3,optimizer:15:2",
+		}},
 	} {
-		t.Run(faults, func(t *testing.T) {
-			check.Equal(t, resilientBits(t, trainResilient(t, c, faults, "-H", hosts), 4), want)
+		t.Run(of.name, func(t *testing.T) {
+			want := trainedBits(t, c, hosts, "", of.args...)
+			for _, faults := range of.faults {
+				t.Run(faults, func(t *testing.T) {
+					check.Equal(t, trainedBits(t, c, hosts, faults, of.args...), want)
+				})
+			}
+		})
+	}
+}
+
+// A job whose ranks have lost a shard and its copy ends, and names what is lacking.
+func TestLostShardEndsTheJob(t *testing.T) {
+	c := lab.MustNamespaces(t, lab.Specs(2)...)
+	for shard, want := range map[string]string{
+		"fsdp": "the shard of rank 0 or 2, or with a copy of it: start the job again, from a checkpoint if there is" +
+			" one\n",
+		"hsdp": "from a checkpoint if there is one. Resilient(copies=1) keeps a copy",
+	} {
+		t.Run(shard, func(t *testing.T) {
+			out, code := trainResilient(t, c, []string{"-H", "f1:2,f2:2"}, "backward:7:0,backward:7:2", "--steps", "20",
+				"--shard", shard)
+			check.That(t, code != 0 && strings.Contains(out, want), "exit code %d\n%s", code, out)
 		})
 	}
 }
@@ -70,7 +116,7 @@ func TestResilientTraining(t *testing.T) {
 // A training ends with the same bits on any hosts, also where ranks move to another one.
 func TestResilientTrainingOnOtherHosts(t *testing.T) {
 	c := lab.MustNamespaces(t, lab.Specs(3)...)
-	want := resilientBits(t, trainResilient(t, c, "", "-H", "f1:4"), 4)
+	want := trainedBits(t, c, []string{"-H", "f1:4"}, "", "--steps", "40")
 	for _, row := range []struct{ hosts, spares, faults string }{
 		{hosts: "f1:2,f2:2"},
 		{hosts: "f1:3,f2:1"},
@@ -82,7 +128,7 @@ func TestResilientTrainingOnOtherHosts(t *testing.T) {
 			if row.spares != "" {
 				words = append(words, "--spares", row.spares)
 			}
-			check.Equal(t, resilientBits(t, trainResilient(t, c, row.faults, words...), 4), want)
+			check.Equal(t, trainedBits(t, c, words, row.faults, "--steps", "40"), want)
 		})
 	}
 }

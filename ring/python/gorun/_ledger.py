@@ -5,12 +5,15 @@ It decides, and does nothing else: no messages, no clock, no tensors. docs/proto
 
 from __future__ import annotations
 
-from typing import List, NamedTuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from . import errors
 
 # Whether this rank has the state of the training.
 UNBORN, HEARD, OWNED = range(3)  # no rank had any; others had it and this one did not get it; this one has it
+
+Id = Tuple[int, int]  # of a generation of copies: the epoch in which it was made, and the step
+NEVER: Id = (0, -1)
 
 
 class Said(NamedTuple):
@@ -19,24 +22,85 @@ class Said(NamedTuple):
     owns: int
     committed: int  # steps
     voted: bool  # it has all that the next step needs, and has not heard whether the others have
+    whole: Id = NEVER  # the newest generation of copies that it knows to be complete on all ranks
+    kept: Sequence[int] = ()  # steps of which it has kept its own shard
+    held: Sequence[Tuple[int, int]] = ()  # shards of others, and their steps, of which it has copies
+
+
+class Send(NamedTuple):
+    """A shard of the state, the ranks that send it, and those that get it."""
+
+    shard: int
+    holders: List[int]
+    receivers: List[int]
+    copied: bool = False  # the holders have it as a copy
 
 
 class Decision(NamedTuple):
     """What the ranks of an epoch do, by rank. All ranks decide the same."""
 
+    step: int  # that all have then
     forward: List[int]  # complete the step that they voted for
-    holders: List[int]  # then have the newest step
-    receivers: List[int]  # get it from the holders
+    back: List[int]  # return to what they kept of the step
+    fresh: List[int]  # begin with what the program made
+    sends: List[Send]
+    whole: Id
+
+
+class Generation:
+    """What a rank keeps of one step."""
+
+    def __init__(self, id: Id) -> None:
+        self.id = id
+        self.own: Any = None
+        self.held: Dict[int, Any] = {}  # shards of others
+        self.memory: Any = None  # that these are in
+        self.complete = False  # it has all that the others send it
+
+    @property
+    def step(self) -> int:
+        return self.id[1]
+
+
+class Kept:
+    """What a rank keeps of earlier steps: the newest generation that is complete on all ranks, and the one after it."""
+
+    def __init__(self) -> None:
+        self.generations: List[Generation] = []
+        self.whole = NEVER
+
+    def begin(self, id: Id) -> Generation:
+        """Begins a generation. One that is not whole makes room for it."""
+        self.generations = [g for g in self.generations if g.id == self.whole] + [Generation(id)]
+        return self.generations[-1]
+
+    def learn(self, whole: Id) -> None:
+        """Records that a generation is complete on all ranks. Those before it are dropped."""
+        self.whole = max(whole, self.whole)
+        self.generations = [g for g in self.generations if g.id >= self.whole]
+
+    def own(self, step: int) -> Any:
+        return next(g.own for g in self.generations if g.step == step)
+
+    def copy(self, shard: int, step: int) -> Any:
+        return next(g.held[shard] for g in self.generations if g.step == step and shard in g.held)
+
+    def steps(self) -> List[int]:
+        return [g.step for g in self.generations]
+
+    def copies(self) -> List[Tuple[int, int]]:
+        return [(shard, g.step) for g in self.generations for shard in g.held]
 
 
 class Ledger:
-    """The steps of one rank."""
+    """The steps of one rank. shards are the ranks' parts of the state: ranks with the same number have the same part."""
 
-    def __init__(self) -> None:
+    def __init__(self, shards: Optional[Sequence[int]] = None) -> None:
         self.owns, self.committed, self.voted = UNBORN, 0, False
+        self.shards, self.kept = shards, Kept()
 
     def said(self) -> Said:
-        return Said(self.owns, self.committed, self.voted)
+        return Said(self.owns, self.committed, self.voted, self.kept.whole, self.kept.steps(), self.kept.copies())
 
     def vote(self) -> None:
         """Records that this rank can complete the next step. Call it before the others can learn of it."""
@@ -49,34 +113,81 @@ class Ledger:
         self.committed, self.voted = self.committed + 1, False
 
     def receive(self, committed: int) -> None:
-        """Records the whole state after so many steps, from the holders or, in the job's first epoch, of this rank itself."""
+        """Records the whole state after so many steps: from other ranks, from what this one kept, or of the program's beginning."""
         self.owns, self.committed, self.voted = OWNED, committed, False
 
     def miss(self) -> None:
         """Records that an epoch ended before this rank, which came late to the job, heard of the others' state."""
         self.owns = max(self.owns, HEARD)
 
-    def decide(self, rank: int, all_said: List[Said]) -> Decision:
+    def decide(self, rank: int, all_said: Sequence[Said]) -> Decision:
         """Decides what follows in an epoch, of whose ranks all_said is complete. This rank's vote is then settled, except that it commits
         if it is in forward. Raises StateLostError if the job's state is lost.
         """
         owners = [r for r, said in enumerate(all_said) if said.owns == OWNED]
         if not owners:
-            return self._first(rank, all_said)
+            decision = self._first(all_said)
+        else:
+            decision = self._newest(owners, all_said)
+            self.owns = max(self.owns, HEARD)
+        self.voted = rank in decision.forward
+        self.kept.learn(decision.whole)
+        return decision
+
+    def _first(self, all_said: Sequence[Said]) -> Decision:
+        if any(said.owns == HEARD for said in all_said):
+            raise errors.StateLostError("gorun: no rank is left that has the job's state: start the job again, from a checkpoint if there is one")
+        everyone = list(range(len(all_said)))
+        if self.shards is not None:  # each has its part, as the program made it
+            return Decision(0, [], [], everyone, [], NEVER)
+        return Decision(0, [], [], [0], [Send(0, [0], everyone[1:])] if everyone[1:] else [], NEVER)
+
+    def _newest(self, owners: List[int], all_said: Sequence[Said]) -> Decision:
+        """Decides for the newest step of which there is every shard."""
         newest = max(all_said[r].committed for r in owners)
+        steps = {all_said[r].committed for r in owners} | {step for said in all_said for step in said.kept}
         # A step is committed by a rank only after the votes of all. So if all of these voted, it may have been: they commit it as well.
         # If one of them did not, no rank has.
         if all(all_said[r].committed == newest and all_said[r].voted for r in owners):
-            newest += 1
-        forward = [r for r in owners if all_said[r].committed == newest - 1 and all_said[r].voted]
-        holders = [r for r in owners if all_said[r].committed == newest or r in forward]
-        self.voted = rank in forward
-        self.owns = max(self.owns, HEARD)
-        return Decision(forward, holders, [r for r in range(len(all_said)) if r not in holders])
+            steps.add(newest + 1)
+        for step in sorted(steps, reverse=True):
+            decision = self._to(step, all_said)
+            if decision is not None:
+                return decision
+        raise errors.StateLostError(self._lost(owners, all_said))
 
-    def _first(self, rank: int, all_said: List[Said]) -> Decision:
-        if any(said.owns == HEARD for said in all_said):
-            raise errors.StateLostError("gorun: no rank is left that has the job's state: start the job again, from a checkpoint if there is one")
-        if rank == 0:
-            self.receive(0)
-        return Decision([], [0], list(range(1, len(all_said))))
+    def _to(self, step: int, all_said: Sequence[Said]) -> Optional[Decision]:
+        """How all ranks get to a step, or None if they cannot."""
+        shards = self.shards or [0] * len(all_said)
+        forward, back, fresh, have = [], [], [], []
+        for r, said in enumerate(all_said):
+            if said.owns != OWNED:
+                if self.shards is None or step > 0:  # what the program has made is the shard of step 0
+                    continue
+                fresh.append(r)
+            elif said.voted and said.committed == step - 1:
+                forward.append(r)
+            elif said.committed != step:
+                if step not in said.kept:
+                    continue
+                back.append(r)
+            have.append(r)
+        sends = []
+        for shard in sorted(set(shards[r] for r in range(len(all_said)) if r not in have)):
+            receivers = [r for r in range(len(all_said)) if r not in have and shards[r] == shard]
+            holders = [r for r in have if shards[r] == shard]
+            copies = [r for r, said in enumerate(all_said) if (shard, step) in said.held]
+            if not holders and not copies:
+                return None
+            sends.append(Send(shard, holders or copies, receivers, not holders))
+        return Decision(step, forward, back, fresh, sends, max(said.whole for said in all_said))
+
+    def _lost(self, owners: List[int], all_said: Sequence[Said]) -> str:
+        assert self.shards is not None  # an owner of the newest step has all of it otherwise
+        there = {self.shards[r] for r in owners} | {shard for said in all_said for shard, _ in said.held}
+        ranks = [str(r) for r, shard in enumerate(self.shards) if shard not in there]
+        what = "no step is left of which all shards are there"
+        if ranks:
+            what = "no rank is left with the shard of rank %s, or with a copy of it" % " or ".join(ranks)
+        hint = "" if any(said.kept for said in all_said) else ". Resilient(copies=1) keeps a copy of each on another host"
+        return "gorun: %s: start the job again, from a checkpoint if there is one%s" % (what, hint)

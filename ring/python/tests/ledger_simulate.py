@@ -9,9 +9,9 @@ import random
 import sys
 from typing import NamedTuple
 
-from gorun import _ledger, errors
+from gorun import _ledger, _places, errors
 
-STEPS = 6
+STEPS, PASS = 6, 3
 OK, LOST, NONE_LEFT = "done", "state lost", "no rank left"
 
 
@@ -32,35 +32,58 @@ class Park(NamedTuple):
     pass
 
 
+class Copying(NamedTuple):
+    """Waits for the copies of others."""
+
+
 class Epoch:
-    def __init__(self, number, members):
-        self.number, self.members, self.broken, self.calls = number, members, False, []
+    def __init__(self, number, members, holders):
+        self.number, self.members, self.holders, self.broken, self.calls = number, members, holders, False, []
+        self.sent = {}  # by generation and rank, what it has sent to its holder
 
 
 class Rank:
-    """A process, which runs as a generator: it yields a Call or a Park, and gets the outcome."""
+    """A process, which runs as a generator: it yields a Call, a Park or a Copying, and gets the outcome."""
 
-    def __init__(self, world, born):
-        self.world, self.born, self.name = world, born, "p%d" % len(world.ranks)
-        self.ledger, self.content, self.gradients = _ledger.Ledger(), None, None
-        self.epoch, self.seen = None, 0
+    def __init__(self, world, born, host):
+        self.world, self.born, self.host, self.name = world, born, host, "p%d" % len(world.ranks)
+        self.ledger, self.content, self.gradients = _ledger.Ledger(world.shards), None, None
+        self.epoch, self.seen, self.place = None, 0, None
         self.alive, self.parked, self.waits = True, False, None
         self.since = False  # the launcher knows that it was in an epoch that all have joined
+        self.generation, self.due, self.floor = None, False, 0
+        self.goes_to = None  # an earlier step, by the last decision
         self.run = self.live()
 
     @property
     def number(self):
         return self.epoch.members.index(self)
 
+    @property
+    def shard(self):
+        return self.world.shards[self.number] if self.world.shards else 0
+
+    @property
+    def copied(self):
+        return not self.world.every or self.ledger.kept.generations[-1].complete
+
     def commit(self):
-        self.content = hash((self.content, self.gradients))
+        """content is what was added in each step, and the shard."""
+        self.content = self.content[0] + (self.gradients,), self.shard
         self.ledger.commit()
         self.world.committed(self)
+
+    def take(self, content):
+        if len(content[0]) < self.floor or content[1] != self.shard:
+            self.world.broken("%s gets %s", self.name, content)
+        self.content, self.goes_to = content, None
+        self.ledger.receive(len(content[0]))
 
     def renew(self):
         """Joins the next epoch in which all ranks hear of each other, and settles the vote. Returns the decision."""
         while True:
-            epoch, first = yield Park()
+            self.generation = None
+            yield Park()
             try:
                 said = yield Call("exchange", self.ledger.said())
             except PeerLost:
@@ -68,43 +91,91 @@ class Rank:
                     self.ledger.miss()
                 continue
             decision = self.ledger.decide(self.number, said)
-            if self.number == 0 and self.ledger.owns == _ledger.OWNED and self.content is None:
-                self.content = 0
+            self.goes_to = decision.step if decision.step < self.ledger.committed else None
+            self.world.decided(self, decision.step)
             if self.number in decision.forward:
                 self.commit()
             return decision
 
-    def transfer(self, decision):
-        while decision.receivers:
+    def settle(self, decision=None):
+        while True:
             try:
-                states = yield Call("transfer", (self.ledger.committed, self.content))
+                if decision is not None:
+                    yield from self.restore(decision)
+                if self.world.every:
+                    yield from self.copy()
+                return
             except PeerLost:
                 decision = yield from self.renew()
-                continue
-            held = {states[r] for r in decision.holders}
-            if len(held) != 1:
-                self.world.broken("the holders' states differ: %s", held)
-            if self.number in decision.receivers:
-                committed, self.content = held.pop()
-                self.ledger.receive(committed)
-            return
+
+    def restore(self, decision):
+        if decision.fresh and self.world.shards:
+            yield Call("broadcast", None)
+        if self.number in decision.fresh and self.ledger.owns != _ledger.OWNED:
+            self.take(((), self.shard))
+        if self.number in decision.back:
+            self.take(self.ledger.kept.own(decision.step))
+        for send in decision.sends:
+            content = None
+            if self.number in send.holders:
+                content = self.ledger.kept.copy(send.shard, decision.step) if send.copied else self.content
+            states = yield Call("transfer", content)
+            held = {states[r] for r in send.holders}
+            if len(held) != 1 or len(min(held)[0]) != decision.step:
+                self.world.broken("the holders' states of step %d are %s", decision.step, held)
+            if self.number in send.receivers:
+                self.take(held.pop())
+        self.due = True
+
+    def copy(self):
+        begins = self.ledger.committed % PASS == 0
+        while self.due or (begins and self.ledger.kept.whole[1] != self.ledger.committed):
+            if self.due:
+                self.due = False
+                self.generation = self.ledger.kept.begin((self.epoch.number, self.ledger.committed))
+                self.generation.own = self.content
+                self.epoch.sent[self.generation.id, self] = self.content
+            if begins:
+                yield Copying()
+                copied = yield from self.vote()
+                self.due = copied and self.ledger.kept.whole[1] != self.ledger.committed
+        if begins:
+            self.floor = self.ledger.committed
+
+    def deliver(self):
+        """Gets the copies that others have sent here."""
+        id, epoch = self.generation.id, self.epoch
+        sources = [r for r, holder in zip(epoch.members, epoch.holders) if epoch.members[holder] is self]
+        self.generation.held = {r.shard: epoch.sent[id, r] for r in sources}
+        self.generation.complete, self.generation = True, None
+        self.world.delivered(self, id)
+
+    def vote(self):
+        """Returns whether all ranks have their copies."""
+        votes = yield Call("vote", (self.world.random.random() < 0.05 and not self.world.shards, self.copied))
+        copied = self.world.every > 0 and all(c for _, c in votes)
+        if copied:
+            self.ledger.kept.learn(self.ledger.kept.generations[-1].id)
+        self.changing = any(c for c, _ in votes)
+        return copied
 
     def live(self):
-        yield from self.transfer((yield from self.renew()))
+        yield from self.settle((yield from self.renew()))
         while self.ledger.committed < STEPS:  # the last of which is the end of the pass
             self.world.begins(self)
             try:
-                inputs = yield Call("gradients", (self.ledger.committed, self.content))
+                inputs = yield Call("gradients", (self.ledger.committed, self.content[0]))
                 if len(set(inputs)) != 1:
                     self.world.broken("gradients of different states: %s", inputs)
                 self.gradients = hash((inputs[0], self.epoch.number))
                 self.ledger.vote()
-                changed = yield Call("vote", self.world.random.random() < 0.05)
+                copied = yield from self.vote()
                 self.commit()
-                if any(changed):  # the ranks leave the epoch together, for one with others
-                    yield from self.transfer((yield from self.renew()))
+                self.due = copied and self.ledger.committed - self.ledger.kept.whole[1] >= self.world.every
+                # Ranks that come or go: the others leave the epoch together, for one with them.
+                yield from self.settle((yield from self.renew()) if self.changing else None)
             except PeerLost:
-                yield from self.transfer((yield from self.renew()))
+                yield from self.settle((yield from self.renew()))
 
 
 class World:
@@ -115,6 +186,13 @@ class World:
         self.most = self.random.randint(1, 5)
         self.least = self.random.randint(1, self.most)
         self.deaths = self.random.choice((0, 1, 2, 3, 6, 12))
+        self.shards, self.every = None, 0  # the model is not sharded
+        if self.random.random() < 0.7:
+            self.shards = self.random.choice(([0, 1], [0, 1, 2], [0, 1, 2, 3], [0, 1, 0, 1], [0, 1, 0, 1, 0, 1]))
+            self.every = self.random.choice((0, 1, 1, 2))
+            self.most = self.least = len(self.shards)
+        self.hosts = [rank % self.random.randint(1, 3) for rank in range(self.most)]
+        self.delivering, self.complete = {}, {}  # generations: who has his copies; by shard, who has it
 
     def note(self, form, *args):
         if self.tell:
@@ -125,23 +203,54 @@ class World:
 
     # The invariants.
 
-    def newest(self):
-        return max(self.history, default=0)
+    def owners(self):
+        return [r for r in self.living() if r.ledger.owns == _ledger.OWNED]
 
     def committed(self, rank):
-        n = rank.ledger.committed
+        n, steps = rank.ledger.committed, rank.content[0]
         self.note("%s commits step %d", rank.name, n)
-        if self.history.setdefault(n, rank.content) != rank.content:
+        if self.shards is None and self.history.setdefault(n, steps) != steps:  # nobody ever goes back
             self.broken("%s commits another step %d than a rank before", rank.name, n)
+        for other in self.owners():
+            if other.content[0][:n] != steps[: len(other.content[0])]:
+                self.broken("%s commits another step %d than %s", rank.name, n, other.name)
 
     def begins(self, rank):
-        if rank.ledger.committed != self.newest():
-            self.broken("%s goes on after step %d, and step %d is committed", rank.name, rank.ledger.committed, self.newest())
+        # One that has not yet gone back, as all have decided, cannot commit another step before.
+        newest = max([r.ledger.committed if r.goes_to is None else r.goes_to for r in self.owners()] + (list(self.history) if self.shards is None else []))
+        if rank.ledger.committed != newest:
+            self.broken("%s goes on after step %d, and step %d is committed", rank.name, rank.ledger.committed, newest)
+
+    def delivered(self, rank, id):
+        """Records by shard who has a generation, when all ranks have their copies."""
+        there, epoch = self.delivering.setdefault(id, set()), rank.epoch
+        there.add(rank)
+        if len(there) == len(epoch.members):
+            self.complete[id] = {}
+            for r, holder in zip(epoch.members, epoch.holders):
+                if r.host == epoch.members[holder].host and len({m.host for m in epoch.members}) > 1:
+                    self.broken("%s and its copy are on one host", r.name)
+                self.complete[id].setdefault(r.shard, set()).update((r, epoch.members[holder]))
+
+    def decided(self, rank, step):
+        """step: None if the state is lost."""
+        if any(g.step < rank.floor for g in rank.ledger.kept.generations):
+            self.broken("%s keeps copies of a pass that is over", rank.name)
+        whole = max(r.ledger.kept.whole for r in self.living())
+        if whole == _ledger.NEVER:
+            return
+        if whole not in self.complete:
+            self.broken("%s takes for complete what was copied of step %d", rank.name, whole[1])
+        elif all(any(r.alive for r in those) for those in self.complete[whole].values()) and (step is None or step < whole[1]):
+            self.broken("%s goes to step %s, and there are copies of step %d", rank.name, step, whole[1])
 
     def lost(self, rank):
-        for other in self.living():
-            if other.ledger.owns == _ledger.OWNED and other.ledger.committed == self.newest():
-                self.broken("%s says that the state is lost, and %s has it", rank.name, other.name)
+        self.decided(rank, None)
+        steps = {}
+        for other in self.owners():
+            steps.setdefault(other.ledger.committed, set()).add(other.shard)
+        if any(len(shards) == len(set(self.shards or [0])) for shards in steps.values()):
+            self.broken("%s says that the state is lost, and others have it", rank.name)
 
     # The course.
 
@@ -149,7 +258,9 @@ class World:
         return [r for r in self.ranks if r.alive]
 
     def start(self, epoch):
-        self.ranks.append(Rank(self, epoch))
+        taken = [r.host for r in self.living()]
+        free = [host for host in set(self.hosts) if taken.count(host) < self.hosts.count(host)]
+        self.ranks.append(Rank(self, epoch, self.random.choice(free)))
         self.resume(self.ranks[-1], None)
         return self.ranks[-1]
 
@@ -175,7 +286,7 @@ class World:
         if isinstance(rank.waits, Park):
             rank.parked = True
             self.leave(rank)
-        else:
+        elif isinstance(rank.waits, Call):
             calls = rank.epoch.calls
             if rank.seen == len(calls):
                 calls.append((rank.waits.what, {}))
@@ -195,6 +306,8 @@ class World:
 
     def outcomes(self, rank):
         """What may happen to a rank that waits for a collective."""
+        if isinstance(rank.waits, Copying):
+            return [None] if rank.generation is None else [PeerLost()] if rank.epoch.broken else []
         _, values = rank.epoch.calls[rank.seen]
         found = []
         if len(values) == len(rank.epoch.members):
@@ -222,7 +335,9 @@ class World:
         members = self.living()
         self.random.shuffle(members)
         members.sort(key=lambda r: not r.since)
-        self.epoch = Epoch(self.epochs, members)
+        if self.shards is not None:
+            self.give_places(members)
+        self.epoch = Epoch(self.epochs, members, _places.holders([r.host for r in members]))
         self.note("epoch %d: %s", self.epochs, [r.name for r in members])
         for r in members:
             r.parked, r.epoch, r.seen = False, self.epoch, 0
@@ -230,22 +345,39 @@ class World:
             self.resume(r, (self.epochs, r.born))
         return True
 
+    def give_places(self, members):
+        old = self.epoch.members if self.epoch is not None else members
+        numbers = [-1 if r.place is None else r.place for r in members]
+        for r, place in zip(members, _places.assign(numbers, [r.host for r in members], [r.host for r in old])):
+            r.place = place
+        members.sort(key=lambda r: r.place)
+
+    def deliver(self):
+        """Some of the copies that are on their way arrive."""
+        for r in self.living():
+            if r.generation is not None and all((r.generation.id, m) in r.epoch.sent for m in r.epoch.members):
+                if self.random.random() < 0.2:
+                    r.deliver()
+
     def step(self):
         if self.form():
             return
+        self.deliver()
         may = [(r, o) for r in self.living() if not r.parked for o in self.outcomes(r)]
         victims = self.living()
         if self.deaths and victims and self.random.random() < 0.08:
             self.deaths -= 1
             self.kill(self.random.choice(victims))
             return
+        if not may and any(r.generation is not None for r in self.living()):
+            return  # copies are on their way
         if not may:
             self.broken("all ranks wait: %s", [(r.name, r.waits) for r in self.living()])
             return
         rank, outcome = self.random.choice(may)
-        what = rank.epoch.calls[rank.seen][0]
+        what = rank.waits.what if isinstance(rank.waits, Call) else "copying"
         self.note("%s: %s %s", rank.name, what, "fails" if isinstance(outcome, Exception) else "ends")
-        rank.seen += 1
+        rank.seen += isinstance(rank.waits, Call)
         if what == "exchange" and not isinstance(outcome, Exception):
             self.whole = True
             for member in rank.epoch.members:

@@ -1,6 +1,6 @@
 """Runs a training program in which faults happen, each once at a point of a step: FOLDER POINT:STEP:RANK[:FAULT][,…] PROGRAM [ARGUMENT…].
 
-The points are forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), random (up to 0.2 s after
+The points are forward, backward, agreement, agreed (all ranks have voted), optimizer (parameters have changed), copying (a copy is on its way), random (up to 0.2 s after
 forward has begun; random70 is 70 ms after that), and those of a transfer: holder and receiver, with the number of the epoch for that of the step, or later: not when the job begins. RANK may be any.
 The faults are kill (the default), segv, and host: a file FOLDER/host-… names the host, and the rank waits until it is empty, since somebody else harms the
 host. At await nobody dies: the rank waits until new ranks are ready, or, at await with a number, until so many processes have come to
@@ -67,9 +67,9 @@ class Dying(resilient.Resilient):
         self.optimizer.register_step_post_hook(lambda *_: may_die("optimizer", self))
         vote = self._job.vote
 
-        def dying_vote():
+        def dying_vote(copied):
             may_die("agreement", self)
-            agreed = vote()
+            agreed = vote(copied)
             may_die("agreed", self)
             return agreed
 
@@ -88,6 +88,14 @@ class Dying(resilient.Resilient):
         may_die("backward", self)
         return super()._reduce(state, bucket)
 
+    def _weigh(self, gradients):
+        may_die("backward", self)
+        super()._weigh(gradients)
+
+    def _copy(self, copies):
+        super()._copy(copies)
+        may_die("copying", self)
+
 
 def entered():
     return sum(name.startswith("entered-") for name in os.listdir(folder))
@@ -99,13 +107,14 @@ def wait(run):
             time.sleep(0.05)
 
 
-def dying_transfer(comm, decision, state):
+def dying_transfer(comm, holders, receivers, state):
     (run,) = running
-    point = "holder" if comm.rank in decision.holders else "receiver"
-    may_die(point, run, _job.joined().epoch)
-    if len(decision.receivers) < comm.size - 1:
-        may_die(point, run, "later")
-    return transfer(comm, decision, state)
+    for point, ranks in (("holder", holders), ("receiver", receivers)):
+        if comm.rank in ranks:
+            may_die(point, run, _job.joined().epoch)
+            if len(receivers) < comm.size - 1:
+                may_die(point, run, "later")
+    return transfer(comm, holders, receivers, state)
 
 
 running = []

@@ -4,7 +4,6 @@ import gorun.torch as ring
 import torch
 
 from gorun import MismatchError, _job
-from gorun._ledger import Decision
 from gorun.torch import _transfer
 
 # What rank 1 tells in the place of a state, and what rank 0 says of it.
@@ -23,20 +22,19 @@ ATTACKS = {
 
 ring.init()
 rank, comm = ring.rank(), _job.joined().dup()
-decision = Decision([], [1], [0])
-take_apart = _transfer._take_apart
+take_apart = _transfer.take_apart
 for name, (told, want) in ATTACKS.items():
-    _transfer._take_apart = lambda state, tensors: told
+    _transfer.take_apart = lambda state, tensors: told
     try:
-        _transfer.transfer(comm, decision, None)
+        _transfer.transfer(comm, [1], [0], None)
         assert rank == 1, name
     except MismatchError as e:
         assert rank == 0 and "the state of the training that rank 1 sends cannot be read: " in str(e) and want in str(e), (name, e)
-_transfer._take_apart = take_apart
+_transfer.take_apart = take_apart
 
 # Its bools are bools, whatever their bytes are.
 raw = torch.arange(256, dtype=torch.uint8)
-state = _transfer.transfer(comm, decision, {"mask": raw.view(torch.bool), "raw": raw})
+state = _transfer.transfer(comm, [1], [0], {"mask": raw.view(torch.bool), "raw": raw})
 if rank == 0:
     assert state["mask"].view(torch.uint8).tolist() == [0] + [1] * 255 and state["raw"].tolist() == list(range(256))
 
@@ -44,7 +42,7 @@ if rank == 0:
 for length in (-1, 1 << 40):
     _transfer.ctypes.c_int64, honest = (lambda n: honest(length if rank == 1 else n)), _transfer.ctypes.c_int64
     try:
-        _transfer._broadcast(comm, b"", 1)
+        _transfer.broadcast(comm, b"", 1)
         raise SystemExit("a length of %d was believed" % length)
     except MismatchError as e:
         assert "beside its tensors" in str(e), e

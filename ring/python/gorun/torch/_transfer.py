@@ -8,33 +8,32 @@ from typing import Any, Iterator, List, Sequence, Tuple
 import torch
 
 from .. import _data, _ring, errors
-from .._ledger import Decision
 
 PIECE = 64 << 20  # bytes that all holders together send at a time
 MOST = 1 << 30  # bytes of what a state says beside its tensors
 
 
-def transfer(comm: _ring.Comm, decision: Decision, state: Any) -> Any:
-    """Returns the holders' state on all ranks. It is a collective, and state counts on the holders only, which have the same.
+def transfer(comm: _ring.Comm, holders: Sequence[int], receivers: Sequence[int], state: Any) -> Any:
+    """Returns the holders' state on the receivers, and None elsewhere. It is a collective, and state counts on the holders only, which have
+    the same.
 
     A receiver gets it in memory of its own, each part from another holder. A state is made of numbers, texts, tensors, lists, tuples and
     dicts. Receiving one runs no code. A MismatchError names the holder that says something else.
     """
     tensors: List[torch.Tensor] = []
-    holds = comm.rank in decision.holders
-    message = _data.dump(_take_apart(state, tensors)) if holds else b""
-    told = _broadcast(comm, message, decision.holders[0])
-    if not holds:
-        made = _read(told, tensors, decision.holders[0])
-    stream = _Stream(tensors)
+    holds, receives = comm.rank in holders, comm.rank in receivers
+    message = _data.dump(take_apart(state, tensors)) if holds else b""
+    told = broadcast(comm, message, holders[0])
+    made = None if holds else read(told, tensors, holders[0], "cpu" if receives else "meta")
+    stream = Stream(tensors)
     for begin in range(0, stream.size, PIECE):
-        cuts = _cuts(begin, min(begin + PIECE, stream.size), len(decision.holders))
-        mine = stream.read(*cuts[decision.holders.index(comm.rank)]) if holds else torch.empty(0, dtype=torch.uint8)
-        for receiver in decision.receivers:
-            got = _pass(comm, decision.holders, receiver, cuts, mine)
+        cuts = _cuts(begin, min(begin + PIECE, stream.size), len(holders))
+        mine = stream.read(*cuts[holders.index(comm.rank)]) if holds else torch.empty(0, dtype=torch.uint8)
+        for receiver in receivers:
+            got = _pass(comm, holders, receiver, cuts, mine)
             if comm.rank == receiver:
                 stream.write(begin, got)
-    return state if holds else made
+    return made if receives else None
 
 
 def _pass(comm: _ring.Comm, holders: Sequence[int], receiver: int, cuts: Sequence[Tuple[int, int]], mine: torch.Tensor) -> torch.Tensor:
@@ -57,17 +56,17 @@ def _cuts(begin: int, end: int, parts: int) -> List[Tuple[int, int]]:
     return list(zip(at, at[1:]))
 
 
-def _broadcast(comm: _ring.Comm, message: bytes, root: int) -> bytes:
+def broadcast(comm: _ring.Comm, message: bytes, root: int) -> bytes:
     length = ctypes.c_int64(len(message))
     comm.run(_ring.call(_ring.BROADCAST, _ring.INT64, root=root, dst=ctypes.addressof(length), dst_count=1))
     if not 0 <= length.value <= MOST:
-        raise _unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, MOST))
+        raise unreadable(root, "it has %d bytes beside its tensors, of at most %d" % (length.value, MOST))
     memory = ctypes.create_string_buffer(message, max(1, length.value))
     comm.run(_ring.call(_ring.BROADCAST, _ring.UINT8, root=root, dst=ctypes.addressof(memory), dst_count=length.value))
     return memory.raw[: length.value]
 
 
-class _Stream:
+class Stream:
     """Tensors as bytes, one after the other."""
 
     def __init__(self, tensors: Sequence[torch.Tensor]) -> None:
@@ -97,16 +96,16 @@ class _Stream:
 # A value as _data takes it: each part with its kind, and a tensor as its type and shape.
 
 
-def _take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
+def take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         if value.layout != torch.strided:
             raise errors.InvalidError("gorun: a state holds a tensor of layout %s, which cannot be sent: make it dense" % value.layout)
         tensors.append(value.detach().contiguous())
         return "tensor", str(value.dtype).rpartition(".")[2], list(value.shape)
     if isinstance(value, dict):
-        return "dict", [(k, _take_apart(v, tensors)) for k, v in value.items()]
+        return "dict", [(k, take_apart(v, tensors)) for k, v in value.items()]
     if isinstance(value, (list, tuple)):
-        return type(value).__name__ if type(value) is tuple else "list", [_take_apart(v, tensors) for v in value]
+        return type(value).__name__ if type(value) is tuple else "list", [take_apart(v, tensors) for v in value]
     try:
         _data.dump(value)
     except TypeError:
@@ -114,24 +113,24 @@ def _take_apart(value: Any, tensors: List[torch.Tensor]) -> Any:
     return "value", value
 
 
-def _read(told: bytes, tensors: List[torch.Tensor], holder: int) -> Any:
+def read(told: bytes, tensors: List[torch.Tensor], holder: int, device: str = "cpu") -> Any:
     """The state that a holder tells, and its tensors without their bytes."""
     try:
-        return _put_together(_data.load(told), _made(tensors))
+        return _put_together(_data.load(told), _made(tensors, device))
     except (ValueError, TypeError, LookupError, RuntimeError) as e:
-        raise _unreadable(holder, "%.200s" % e) from None
+        raise unreadable(holder, "%.200s" % e) from None
 
 
-def _unreadable(holder: int, why: str) -> errors.MismatchError:
+def unreadable(holder: int, why: str) -> errors.MismatchError:
     return errors.MismatchError("gorun: the state of the training that rank %d sends cannot be read: %s" % (holder, why))
 
 
-def _made(tensors: List[torch.Tensor]) -> Any:
+def _made(tensors: List[torch.Tensor], device: str) -> Any:
     def make(name: Any, shape: Any) -> torch.Tensor:
         dtype = getattr(torch, name, None) if type(name) is str else None
         if not isinstance(dtype, torch.dtype):
             raise _data.DataError("%.20r is no type of a tensor" % (name,))
-        tensor = torch.empty(shape, dtype=dtype)
+        tensor = torch.empty(shape, dtype=dtype, device=device)
         tensors.append(tensor)
         return tensor
 

@@ -9,6 +9,8 @@ import copy
 import ctypes
 import functools
 import hashlib
+import itertools
+import json
 import os
 import random
 import sys
@@ -21,21 +23,26 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .. import _job, _ring, errors
 from .._ledger import OWNED, Decision, Ledger, Said
+from .._places import holders
 from ..torch_backend.renewal import Renewable, RenewableEngine
+from . import _shards
 from ._batches import Batches, refuse
-from ._transfer import transfer
+from ._copies import Copies
+from ._transfer import broadcast, transfer
 
 
-def init_process_group(backend: Any = None, **options: Any) -> None:
+def init_process_group(backend: Any = None, sharded: bool = False, **options: Any) -> None:
     """dist.init_process_group, for a program that uses :class:`Resilient`.
 
     In an elastic job of gorun the group is of backend gorun, its ranks may be replaced, and it has its rank and world size, but moves
-    nothing between ranks, until :meth:`Resilient.steps` begins. Its sums have the same bits on any hosts. Elsewhere torch makes the group; without a launcher it has one rank.
+    nothing between ranks, until :meth:`Resilient.steps` begins. Its sums have the same bits on any hosts. Elsewhere torch makes the group;
+    without a launcher it has one rank. sharded: the model is one of fully_shard, so that a rank keeps its number. The call then waits until
+    the rank has one.
     """
     named = backend in (None, "gorun")
     if named and "GORUN_ELASTIC" in os.environ:
         os.environ.setdefault("RING_ORDER", "rank")
-        place = Renewable(int(os.environ["GORUN_RANK"]), int(os.environ["GORUN_SIZE"]))
+        place = Renewable.placed() if sharded else Renewable(int(os.environ["GORUN_RANK"]), int(os.environ["GORUN_SIZE"]))
         options.update(store=dist.HashStore(), rank=place.rank, world_size=place.size, pg_options=place)
         backend = "gorun"
     elif named and "GORUN_RANK" in os.environ:
@@ -49,19 +56,26 @@ def init_process_group(backend: Any = None, **options: Any) -> None:
 class Resilient:
     """A training whose steps are committed by all ranks or by none.
 
-    model is a DistributedDataParallel of all ranks. A step is one turn of the loop over :meth:`steps`, with one ``optimizer.step()``, at
-    which the ranks agree. If one of them is lost before, ``optimizer.step()`` does nothing, and the loop makes the step again with the same
-    batch. New ranks get the state from the others.
+    model is a DistributedDataParallel of all ranks, or sharded over all of them by fully_shard. A step is one turn of the loop over
+    :meth:`steps`, with one ``optimizer.step()``, at which the ranks agree. If one of them is lost before, ``optimizer.step()`` does nothing,
+    and the loop makes the step again with the same batch. New ranks get the state from the others.
+
+    copies=1, of a sharded model: each rank's shard is also kept in the memory of a rank of another host, after every copy_every steps. If
+    no other rank has a lost shard, all ranks go back to the step of its newest copy.
     """
 
-    def __init__(self, model: Any, optimizer: Any, scheduler: Any = None) -> None:
+    def __init__(self, model: Any, optimizer: Any, scheduler: Any = None, copies: int = 0, copy_every: int = 1) -> None:
         self.model, self.optimizer, self.scheduler = model, optimizer, scheduler
         self._job = _job_of(model)
-        self._ledger = Ledger()
+        shards = _shards.shards_of(model, self._job.size) if self._job.heals else None
+        self._ledger = Ledger(shards)
+        self._copies = _copies_of(copies, copy_every, self._ledger) if self._job.heals else None
+        self._copy_every, self._copy_due = copy_every, False
+        self._there = False  # this rank has reached the position of the job
         self._calls = 0  # of steps()
         self._at = _Position(self._job.size)
         self._arriving: Any = None  # the state that this rank has got for its position, which it has not reached
-        self._lacking: Optional[Decision] = None  # ranks that lack the state
+        self._decision: Optional[Decision] = None  # of a new epoch, until all ranks have the state
         self._attempt: Optional[_Attempt] = None  # at a step; None between steps
         self._weight = 1.0
         self._kept: List[Tuple[torch.Tensor, torch.Tensor]] = []  # buffers, and copies of them
@@ -153,12 +167,19 @@ class Resilient:
         model: Any = self.model
         if isinstance(model, DistributedDataParallel):
             model.register_comm_hook(None, self._reduce)  # type: ignore[operator,unused-ignore]
+        else:
+            _shards.before_reduce(model, self._weigh)
 
     # Its parameters have no annotations: DDP compares them with types, which those of later Pythons are not.
     def _reduce(self, state, bucket):  # type: ignore[no-untyped-def]
         """Adds the gradients of all ranks, each with the weight of its samples."""
         gradients = bucket.buffer().mul_(self._weight)
         return dist.all_reduce(gradients, group=self.model.process_group, async_op=True).get_future().then(_first)
+
+    def _weigh(self, gradients: torch.Tensor) -> None:
+        """Gives gradients of which all ranks then take the average the weight of this rank's samples."""
+        if self._weight * self._job.size != 1:
+            gradients.mul_(self._weight * self._job.size)
 
     def _agree(self, attempt: _Attempt, make: Callable[[], Any]) -> None:
         """Commits the step of an attempt by make() if all ranks can."""
@@ -176,13 +197,21 @@ class Resilient:
         agreed = False
         if self._job.intact:
             self._ledger.vote()
-            agreed = self._job.vote()
+            agreed = self._vote()
         if not agreed:
             decision = self._renew()
             agreed = self._job.rank in decision.forward  # the rank is that of the new epoch
         if agreed:
             commit()
             self._ledger.commit()
+            self._copy_due = self._job.all_copied and self._ledger.committed - self._ledger.kept.whole[1] >= self._copy_every
+
+    def _vote(self) -> bool:
+        """Says that this rank can go on, and hears whether all can, and have their copies."""
+        agreed: bool = self._job.vote(self._copies is None or self._copies.complete)
+        if agreed and self._copies is not None and self._job.all_copied:
+            self._ledger.kept.learn(self._ledger.kept.generations[-1].id)
+        return agreed
 
     def _keep(self) -> None:
         """Keeps what an attempt changes before the ranks agree, or whether they agree or not."""
@@ -223,41 +252,79 @@ class Resilient:
 
     def _renew(self) -> Decision:
         """Joins the next epoch in which all ranks hear of each other."""
-        self._lacking = None
         while True:
-            self._job.renew()
+            self._decision = None
             try:
+                self._job.renew(self._copies)
                 said = self._job.exchange(self._ledger.said())
             except errors.PeerError:
+                if not self._job.attached:  # no epoch follows
+                    raise
                 if self._job.late:
                     self._ledger.miss()
                 continue
-            decision = self._ledger.decide(self._job.rank, said)
-            self._lacking = decision if decision.receivers else None
-            return decision
+            self._decision = self._ledger.decide(self._job.rank, said)
+            return self._decision
 
     def _settle(self) -> None:
-        """Between two steps: lets ranks come and go, and gives those that lack the state what the others have."""
+        """Between two steps: lets ranks come and go, gives those that lack the state what the others have, and copies it."""
         if self._job.changing:
             self._renew()
-        while self._lacking is not None:
-            decision = self._lacking
+        while True:
             try:
-                state = transfer(self._job.comm, decision, self._state() if self._job.rank in decision.holders else None)
+                if self._decision is not None:
+                    self._restore(self._decision)
+                if self._copies is not None:
+                    self._copy(self._copies)
+                break
             except errors.PeerError:
                 self._renew()
-                continue
-            self._lacking = None
-            if self._job.rank in decision.receivers:
-                self._take(state)
         self._job.listen(self._arriving is None)
+
+    def _restore(self, decision: Decision) -> None:
+        """Gets all ranks to the state that was decided for."""
+        rank, step = self._job.rank, decision.step
+        if decision.fresh and self._ledger.shards is not None:
+            lacking = {*decision.fresh, *(r for send in decision.sends for r in send.receivers)}
+            root = min(set(range(self._job.size)) - lacking, default=0)
+            passes, index, ranks, seed = json.loads(broadcast(self._job.comm, json.dumps(self._at.said()).encode() if rank == root else b"", root))
+            self._at.set((passes, index, ranks, seed))
+        if rank in decision.fresh and self._ledger.owns != OWNED:
+            self._ledger.receive(step)
+        if rank in decision.back:
+            assert self._copies is not None  # without copies nothing is kept
+            self._take(self._copies.own(step))
+        for send in decision.sends:
+            state = None
+            if rank in send.holders:
+                state = self._copies.copy(send.shard, step) if send.copied and self._copies is not None else self._state()
+            state = transfer(self._job.comm, send.holders, send.receivers, state)
+            if rank in send.receivers:
+                self._take(state)
+        self._decision = None
+        self._copy_due = True
+
+    def _copy(self, copies: Copies) -> None:
+        """Begins to copy the state if that is due. At the beginning of a pass it waits for the copies of all ranks, so that none goes back to
+        the pass before, which others may have left.
+        """
+        begins = self._at.index == 0
+        while self._copy_due or (begins and self._ledger.kept.whole[1] != self._ledger.committed):
+            if self._copy_due:
+                self._copy_due = False
+                copies.begin(self._job.copying, holders(self._job.hosts), (self._job.epoch, self._ledger.committed), self._state())
+            if begins:
+                copies.finish()
+                if not self._job.intact or not self._vote():
+                    raise errors.PeerError("gorun: a rank was lost while states were copied")
+                self._copy_due = self._job.all_copied and self._ledger.kept.whole[1] != self._ledger.committed
 
     # Of the state.
 
     def _state(self) -> Dict[str, Any]:
         state = {"at": self._at.said(), "committed": self._ledger.committed}
         for name, thing in self._things():
-            state[name] = thing.state_dict()
+            state[name] = _shards.plain(thing.state_dict())
         return state
 
     def _things(self) -> List[Tuple[str, Any]]:
@@ -267,18 +334,20 @@ class Resilient:
     def _take(self, state: Dict[str, Any]) -> None:
         self._ledger.receive(state["committed"])
         self._at.set(state["at"])
-        self._arriving = state
-        self._load()
+        self._load(state)
+        self._arriving = None if self._there else state
 
     def _arrive(self) -> None:
         """Loads the state again, so that what the program has done on its way to the state's pass has no effect."""
         if self._arriving is not None:
-            self._load()
+            self._load(self._arriving)
             self._arriving = None
+        self._there = True
 
-    def _load(self) -> None:
+    def _load(self, state: Dict[str, Any]) -> None:
+        load = {"model": _shards.load_model, "optimizer": _shards.load_optimizer}
         for name, thing in self._things():
-            thing.load_state_dict(self._arriving[name])
+            load.get(name, _load_other)(thing, state[name])
 
 
 class _Attempt:
@@ -306,6 +375,20 @@ class _Position:
         self.passes, self.index, self.ranks, self.seed = said
 
 
+def _load_other(thing: Any, state: Dict[str, Any]) -> None:
+    thing.load_state_dict(state)
+
+
+def _copies_of(copies: int, every: int, ledger: Ledger) -> Optional[Copies]:
+    if copies not in (0, 1) or every < 1:
+        raise errors.InvalidError("gorun: Resilient takes copies=0 or copies=1, and copy_every of at least 1")
+    if copies == 0:
+        return None
+    if ledger.shards is None:
+        raise errors.InvalidError("gorun: copies are for models of fully_shard: of this one each rank has all, so leave out copies")
+    return Copies(ledger.kept, ledger.shards)
+
+
 def _first(future: "torch.futures.Future[Any]") -> torch.Tensor:
     return future.value()[0]
 
@@ -329,10 +412,13 @@ def _job_of(model: Any) -> Any:
     engine = getattr(dist.group.WORLD, "engine", None)
     if not isinstance(engine, RenewableEngine):
         return _Fixed(rank, size, _why_fixed(size, backend))
-    if not isinstance(model, DistributedDataParallel) or model.process_group is not dist.group.WORLD:
-        raise errors.InvalidError("gorun: Resilient takes a DistributedDataParallel of all ranks, and model is a %s" % type(model).__name__)
-    if not hasattr(model.reducer, "_reset_state"):
-        raise errors.InvalidError("gorun: Resilient needs a newer PyTorch than %s, whose DistributedDataParallel cannot begin a step again" % torch.__version__)
+    if isinstance(model, DistributedDataParallel) and model.process_group is dist.group.WORLD:
+        if not hasattr(model.reducer, "_reset_state"):
+            raise errors.InvalidError("gorun: Resilient needs a newer PyTorch than %s, whose DistributedDataParallel cannot begin a step again" % torch.__version__)
+    elif not _shards.is_sharded(model):
+        raise errors.InvalidError("gorun: Resilient takes a DistributedDataParallel of all ranks or a model of fully_shard, and model is a %s" % type(model).__name__)
+    elif engine.places is None:
+        raise errors.InvalidError("gorun: a model of fully_shard needs gorun.torch.init_process_group(sharded=True)")
     return _Elastic(engine, model)
 
 
@@ -351,7 +437,7 @@ def _why_fixed(size: int, backend: str) -> str:
 class _Fixed:
     """Ranks that are not replaced: all steps are committed, or the job fails."""
 
-    heals = late = changing = False
+    heals = late = changing = all_copied = False
     intact = True
 
     def __init__(self, rank: int, size: int, why: str) -> None:
@@ -365,7 +451,7 @@ class _Fixed:
 
     def end_step(self) -> None: ...
 
-    def vote(self) -> bool:
+    def vote(self, copied: bool) -> bool:
         return True
 
 
@@ -377,6 +463,13 @@ class _Elastic:
     def __init__(self, engine: RenewableEngine, model: Any) -> None:
         self.engine, self.model = engine, model
         self.changing = False  # all ranks know that ranks will come or go
+        self.all_copied = False  # all ranks know that all have their copies
+        self.copying: Any = None  # the communicator for copies
+        self.joined_first = engine.attached  # by init_process_group
+
+    @property
+    def attached(self) -> bool:
+        return self.engine.attached
 
     @property
     def comm(self) -> _ring.Comm:
@@ -393,7 +486,18 @@ class _Elastic:
     @property
     def intact(self) -> bool:
         """Whether all collectives of the step have moved what they should."""
-        return self.engine.attached and self.engine.failure is None
+        return self.engine.attached and self.engine.conduct.failure is None
+
+    @property
+    def epoch(self) -> int:
+        job = _job.joined()
+        return 0 if job is None else job.epoch
+
+    @property
+    def hosts(self) -> List[int]:
+        """A number for the host of each rank."""
+        assert self.engine.places is not None  # the model is sharded
+        return self.engine.places.hosts
 
     @property
     def late(self) -> bool:
@@ -401,42 +505,66 @@ class _Elastic:
         job = _job.joined()
         return job is not None and job.first_epoch > 1
 
-    def renew(self) -> None:
+    def renew(self, copies: Optional[Copies]) -> None:
         """Leaves the epoch and joins the next one. Collectives of the program then end at once, here alone, until listen(True)."""
-        self.engine.leave()
-        self.engine.join()
-        self.changing = False
+        if self.copying is not None:
+            self.copying.close()
+        if copies is not None:
+            copies.finish()
+        if not self.joined_first:
+            self.engine.leave()
+            self.engine.join()
+        self.joined_first = self.changing = self.all_copied = False
+        self.engine.join_parts()
+        self.copying = self.comm.dup().private() if copies is not None else None
         world: Any = getattr(dist.distributed_c10d, "_world")
         world.pg_group_ranks[dist.group.WORLD] = {rank: rank for rank in range(self.size)}
 
     def exchange(self, said: Said) -> List[Said]:
         """What all ranks say, by rank."""
-        mine, width = (ctypes.c_int64 * len(said))(*said), len(said)
-        everyone = (ctypes.c_int64 * (width * self.size))()
-        self.comm.run(
-            _ring.call(_ring.ALLGATHER, _ring.INT64, dst=ctypes.addressof(everyone), dst_count=len(everyone), src=ctypes.addressof(mine), src_count=width)
-        )
-        return [Said(owns, committed, bool(voted)) for owns, committed, voted in zip(*[iter(everyone)] * width)]
+        mine = json.dumps(said).encode()
+        sizes, size = (ctypes.c_int64 * self.size)(), ctypes.c_int64(len(mine))
+        self._allgather(_ring.INT64, ctypes.addressof(sizes), [1] * self.size, ctypes.addressof(size))
+        everyone, sent = ctypes.create_string_buffer(sum(sizes)), ctypes.create_string_buffer(mine, len(mine))
+        self._allgather(_ring.UINT8, ctypes.addressof(everyone), list(sizes), ctypes.addressof(sent))
+        ends = list(itertools.accumulate(sizes, initial=0))
+        return [_said(json.loads(everyone.raw[begin:end])) for begin, end in zip(ends, ends[1:])]
 
-    def vote(self) -> bool:
-        """Says that this rank can complete the step, and hears whether all can. They hear together of ranks that will come or go."""
+    def _allgather(self, dtype: int, dst: int, counts: List[int], src: int) -> None:
+        self.comm.run(_ring.call(_ring.ALLGATHER, dtype, dst=dst, dst_count=sum(counts), src=src, src_count=counts[self.rank], counts=counts))
+
+    def vote(self, copied: bool) -> bool:
+        """Says that this rank can complete the step, and hears whether all can. They hear together of ranks that will come or go, and whether
+        all have their copies.
+        """
         job = _job.joined()
-        updated = ctypes.c_int32(job is not None and job.hosts_updated())
-        at = ctypes.addressof(updated)
+        bits = ctypes.c_int32(CHANGING * (job is not None and job.hosts_updated()) | COPYING * (not copied))
+        at = ctypes.addressof(bits)
         try:
-            self.comm.run(_ring.call(_ring.ALLREDUCE, _ring.INT32, _ring.MAX, dst=at, dst_count=1, src=at, src_count=1))
+            self.comm.run(_ring.call(_ring.ALLREDUCE, _ring.INT32, _ring.BOR, dst=at, dst_count=1, src=at, src_count=1))
         except errors.PeerError:
             return False
-        self.changing = updated.value != 0
+        self.changing, self.all_copied = bool(bits.value & CHANGING), not bits.value & COPYING
         return True
 
     def listen(self, there: bool) -> None:
         """Says whether this rank makes the collectives that the others make."""
-        self.engine.muted = not there
+        self.engine.conduct.muted = not there
 
     def begin_step(self) -> None:
-        self.model.reducer._reset_state()  # it may have been interrupted; and its buckets must stay those that new ranks make
-        self.engine.tolerant = True
+        if isinstance(self.model, DistributedDataParallel):
+            reducer: Any = self.model.reducer
+            reducer._reset_state()  # it may have been interrupted; and its buckets must stay those that new ranks make
+        self.engine.conduct.tolerant = True
 
     def end_step(self) -> None:
-        self.engine.tolerant = False
+        self.engine.conduct.tolerant = False
+
+
+# What a vote says beside yes.
+CHANGING, COPYING = 1, 2
+
+
+def _said(values: List[Any]) -> Said:
+    owns, committed, voted, whole, kept, held = values
+    return Said(owns, committed, voted, (whole[0], whole[1]), kept, [(shard, step) for shard, step in held])

@@ -44,6 +44,9 @@ class _Registry:
             return make(RenewableEngine(more, timeout, store), _alone(options))
         if not ranks:
             return make(self.engine(timeout, (options.group_rank, options.group_size), store), _alone(options))
+        whole = getattr(dist.group.WORLD, "engine", None)
+        if isinstance(whole, RenewableEngine):
+            return make(whole.part("part/%s" % options.group_id, ranks, timeout, store), _alone(options))
         world, name = _job.join(), "torch%d/%s" % (self.worlds, options.group_id)
         try:
             return make(Engine(world.group(name, ranks, timeout), ranks, name, timeout, store), _alone(options))

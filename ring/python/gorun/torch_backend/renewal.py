@@ -13,6 +13,7 @@ import torch
 from .. import _job
 from .. import _ring as ring
 from .. import errors
+from .._places import Places, join
 from .engine import Engine
 from .memory import Part
 from .work import Work
@@ -23,13 +24,21 @@ class Renewable(NamedTuple):
 
     rank: int
     size: int
+    places: Optional[Places] = None  # which has joined the job
+
+    @classmethod
+    def placed(cls) -> "Renewable":
+        """Waits for an epoch, in which this rank gets a number that stays."""
+        places = Places()
+        assert places.rank is not None  # it has joined
+        return cls(places.rank, len(places.hosts), places)
 
 
 class _Detached:
     """In place of a communicator."""
 
-    def __init__(self, place: Renewable) -> None:
-        self.rank, self.size = place
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
 
     def private(self) -> "_Detached":
         return self
@@ -38,41 +47,62 @@ class _Detached:
         pass
 
 
-class RenewableEngine(Engine):
-    """An engine that joins one epoch after another."""
+class Conduct:
+    """How the calls of a group and of its parts behave now."""
 
-    def __init__(self, place: Renewable, timeout: Optional[float], store: Any) -> None:
+    def __init__(self) -> None:
         self.tolerant = False  # calls end well if a rank is lost: whoever makes the step asks for failure afterwards
         self.muted = True  # calls end at once, here alone
         self.failure: Optional[errors.GorunError] = None  # why calls of this epoch were of no use
-        self.attached = False
-        self._begin(_Detached(place), timeout, store)
 
-    def _begin(self, comm: Any, timeout: Optional[float], store: Any) -> None:
-        super().__init__(comm, list(range(comm.size)), "renewed", timeout, store)
+
+class RenewableEngine(Engine):
+    """An engine that joins one epoch after another."""
+
+    def __init__(self, place: Renewable, timeout: Optional[float], store: Any, ranks: Optional[List[int]] = None, whole: "Optional[RenewableEngine]" = None) -> None:
+        self.conduct: Conduct = whole.conduct if whole is not None else Conduct()
+        self.places, self.attached = place.places, False
+        self.renewed_parts: List[RenewableEngine] = []
+        self._begin(_Detached(place.rank, place.size), timeout, store, ranks)
+        if whole is None and self.places is not None:
+            self._attach(self.places.take())
+
+    def _begin(self, comm: Any, timeout: Optional[float], store: Any, ranks: Optional[List[int]] = None, name: str = "renewed") -> None:
+        super().__init__(comm, ranks if ranks is not None else list(range(comm.size)), name, timeout, store)
         self.keeper.absorb = self._absorb
 
     def join(self) -> None:
         """Waits for the next epoch and joins it. Raises PeerError if none follows."""
-        world = _job.join(timeout_ms=int((self.timeout or 0) * 1000))
-        try:
-            comm = world.dup()
-        except BaseException:
-            _job.leave()
-            raise
+        split = ring.Comm.dup if self.places is None else self.places.split
+        self._attach(join(split, self.timeout))
+
+    def _attach(self, comm: ring.Comm) -> None:
         users = self.users
         self.keeper.close()
-        self._begin(comm, self.timeout, self.store)
-        self.users, self.failure, self.attached = users, None, True
+        self._begin(comm, self.timeout, self.store, self.ranks if len(self.ranks) == comm.size else None, self.name)
+        self.users, self.conduct.failure, self.attached = users, None, True
+
+    def join_parts(self) -> None:
+        """Gives the parts of this group their communicators of this epoch. All ranks call it, after join."""
+        for part in self.renewed_parts:
+            _job.join()
+            try:
+                comm = self.comm.group(part.name, part.ranks, self.timeout)
+            except BaseException:
+                _job.leave()
+                raise
+            part._attach(comm)
 
     def leave(self) -> None:
         """Leaves the epoch. What is under way fails. Without an epoch it does nothing."""
+        for part in self.renewed_parts:
+            part.leave()
         if not self.attached:
             return
-        self.attached, self.muted, users = False, True, list(self.users)
-        place = Renewable(self.comm.rank, self.comm.size)
+        self.attached, self.conduct.muted, users = False, True, list(self.users)
+        rank, size = self.comm.rank, self.comm.size
         super().close()
-        self._begin(_Detached(place), self.timeout, self.store)
+        self._begin(_Detached(rank, size), self.timeout, self.store, self.ranks, self.name)
         self.users = users
 
     def close(self) -> None:
@@ -81,13 +111,13 @@ class RenewableEngine(Engine):
             super().close()
 
     def _absorb(self, error: BaseException) -> Optional[BaseException]:
-        if not self.tolerant or not isinstance(error, (errors.PeerError, errors.ClosedError)):
+        if not self.conduct.tolerant or not isinstance(error, (errors.PeerError, errors.ClosedError)):
             return error
-        self.failure = self.failure or error
+        self.conduct.failure = self.conduct.failure or error
         return None
 
     def start(self, what: str, calls: Sequence[ring.Call], parts: Sequence[Part], outputs: object, here: bool = False) -> Work:
-        if not self.muted and self.failure is None:
+        if not self.conduct.muted and self.conduct.failure is None:
             try:
                 return super().start(what, calls, parts, outputs, here)
             except errors.GorunError as e:
@@ -100,7 +130,15 @@ class RenewableEngine(Engine):
         return self.started(work)
 
     def part(self, name: str, ranks: Sequence[int], timeout: Optional[float], store: Any) -> Engine:
-        raise errors.InvalidError("gorun: groups of some of the ranks are not renewed when ranks are replaced: use the group of all ranks")
+        """An engine of some ranks, whose numbers must stay: it is detached until join_parts."""
+        if self.places is None:
+            raise errors.InvalidError(
+                "gorun: groups of some of the ranks are renewed only if ranks keep their numbers: call gorun.torch.init_process_group(sharded=True)"
+            )
+        part = RenewableEngine(Renewable(list(ranks).index(self.comm.rank), len(ranks), self.places), timeout, store, list(ranks), self)
+        part.name = part.keeper.name = name
+        self.renewed_parts.append(part)
+        return part
 
 
 def _repeat(dst: Part, src: Part) -> None:
