@@ -25,12 +25,13 @@ const (
 )
 
 func main() {
-	if err := serve(os.Args[1], os.Args[3]); err != nil && !errors.Is(err, io.EOF) {
+	if err := serve(os.Args[1], os.Args[3]); !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, "hostile:", err)
 		os.Exit(1)
 	}
 }
 
+// serve answers until an error, which is io.EOF at the end of the input.
 func serve(folder, nonce string) error {
 	build, err := os.ReadFile(filepath.Join(folder, "build"))
 	if err != nil {
