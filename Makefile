@@ -142,7 +142,7 @@ lint: ## gofmt, go vet (also for arm64 and macOS), one statement per line, line 
 	$(GO) -C internal/test/kube mod tidy -diff
 	GOFLAGS= $(GO) run $(ACTIONLINT)
 	@if command -v shellcheck >/dev/null; then \
-		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -vE '\.(go|yaml)$$'); \
+		set -x; shellcheck -S warning -e SC1007 $$(git ls-files '*.sh') $$(git ls-files .ci | grep -vE '\.(go|yaml|yml|py|txt)$$'); \
 	else \
 		echo "no shellcheck, so the shell scripts are not checked (package shellcheck)"; \
 	fi
