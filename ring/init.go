@@ -83,9 +83,9 @@ func (o *options) settings() error {
 		return fmt.Errorf("ring: RING_ALGORITHM: %w", err)
 	}
 	switch o.order, _ = o.lookup("RING_ORDER"); o.order {
-	case "":
-		o.order = "auto"
-	case "auto", "rank":
+	case "auto":
+		o.order = "" // what ranks of earlier versions say
+	case "", "rank":
 	default:
 		return fmt.Errorf("ring: RING_ORDER=%q: it must be auto or rank", o.order)
 	}
