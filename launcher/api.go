@@ -55,6 +55,9 @@ type (
 // gorun themselves.
 func Installed(path string) (Executable, error) { return session.Installed(path) }
 
+// Meter hears of bytes that are to come, and of those that have come.
+type Meter = session.Meter
+
 // AgentCommand is the first argument that makes gorun an agent's guard; the second is the nonce.
 const AgentCommand = session.AgentCommand
 

@@ -148,7 +148,7 @@ func (l *loop) backFrom(ctx context.Context, h backHost, here, dir string) (got 
 		ask.From = append(ask.From, wire.FetchFrom{Dir: wdir, Patterns: l.opts.Back.Patterns})
 	}
 	got, err = s.Fetch(ctx, ask, func() (fetch.Folder, error) { return fetch.OpenFolder(dir) },
-		fetch.NoMeter{})
+		l.opts.Meter)
 	if err == nil {
 		l.opts.Trace("%s: %d files came back to %s", h.name, got.Files, dir)
 	}

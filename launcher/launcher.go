@@ -125,6 +125,9 @@ type Options struct {
 	Stalled func(string)
 	// Follow gets the job's events and must not block; nil: none.
 	Follow func(Event)
+	// Meter hears of the bytes of gorun, of the working folder and of a Python environment that
+	// hosts lack, and of files that come back; nil: nobody does.
+	Meter Meter
 	// Trace gets the details that -v prints; nil: none.
 	Trace func(format string, args ...any)
 }
@@ -206,6 +209,9 @@ func (o *Options) setDefaults() {
 	}
 	if o.Trace == nil {
 		o.Trace = func(string, ...any) {}
+	}
+	if o.Meter == nil {
+		o.Meter = session.NoMeter{}
 	}
 }
 

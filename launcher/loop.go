@@ -109,7 +109,7 @@ func newLoop(opts Options) (*loop, error) {
 		began:  time.Now(),
 		id:     rand.Text()[:12],
 		store:  kv.NewStore(),
-		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace),
+		stager: session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace, opts.Meter),
 		events: make(chan event, 256),
 		early:  make(chan Stop, 1),
 		failed: make(chan error, 2),
@@ -121,7 +121,7 @@ func newLoop(opts Options) (*loop, error) {
 		return nil, err
 	}
 	l.work, err = session.NewWork(opts.Work.scanned(), opts.Python, opts.Network.Of, opts.Programs, opts.Note,
-		opts.Trace)
+		opts.Trace, opts.Meter)
 	return l, err
 }
 

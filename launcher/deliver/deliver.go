@@ -36,7 +36,7 @@ type Outcome struct {
 // chooses the addresses at which hosts reach each other. warn gets lines for the user. It leaves
 // nothing running. The outcome is in the order of hosts.
 func Files(ctx context.Context, hosts []hostfile.Host, files []File, network route.Network, opts survey.Options,
-	warn func(string), meter fetch.Meter) []Outcome {
+	warn func(string), meter relay.Meter) []Outcome {
 	d := newDelivery(hosts, opts, warn)
 	defer d.close()
 	errs := d.connect(ctx)
@@ -47,7 +47,7 @@ func Files(ctx context.Context, hosts []hostfile.Host, files []File, network rou
 	}
 	for _, f := range files {
 		group := relay.NewGroup(f.Source, f.Place, len(hosts), opts.Trace, warn)
-		group.Count(meter.Expect, meter.Add)
+		group.Count(meter)
 		var work sync.WaitGroup
 		for i := range hosts {
 			if all[i].Err != nil {
@@ -77,7 +77,7 @@ type Back struct {
 // makes, by index of the host. warn gets lines for the user. It leaves nothing running. The result
 // is in the order of hosts.
 func FilesBack(ctx context.Context, hosts []hostfile.Host, ask wire.Fetch, open func(i int) (fetch.Folder, error),
-	opts survey.Options, warn func(string), meter fetch.Meter) []Back {
+	opts survey.Options, warn func(string), meter relay.Meter) []Back {
 	d := newDelivery(hosts, opts, warn)
 	defer d.close()
 	all := make([]Back, len(hosts))
@@ -122,7 +122,7 @@ func (d *delivery) connect(ctx context.Context) []error {
 			fmt.Errorf("no answer within %v (--start-timeout)", d.opts.StartTimeout))
 		defer cancel()
 	}
-	stager := session.NewStager(d.opts.Exe, d.opts.StartTimeout, d.opts.Trace)
+	stager := session.NewStager(d.opts.Exe, d.opts.StartTimeout, d.opts.Trace, relay.NoMeter{})
 	stager.Hosts = len(d.hosts)
 	names := make([]string, len(d.hosts))
 	for i, h := range d.hosts {

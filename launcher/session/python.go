@@ -36,7 +36,7 @@ func (p *Python) Close() {
 
 // hosts returns the group of hosts that lack the environment. It packs the environment for the
 // first of them.
-func (p *Python) hosts(trace func(string, ...any), note func(string)) (*relay.Group, error) {
+func (p *Python) hosts(trace func(string, ...any), note func(string), meter relay.Meter) (*relay.Group, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.group != nil {
@@ -54,6 +54,7 @@ func (p *Python) hosts(trace func(string, ...any), note func(string)) (*relay.Gr
 		return nil, errors.Join(fmt.Errorf("pack %s: %w", p.Env.Dir, err), file.Close())
 	}
 	p.group = relay.NewGroup(p.source, p.place(), 0, trace, note)
+	p.group.Count(meter)
 	return p.group, nil
 }
 
@@ -64,7 +65,7 @@ func (p *Python) place() wire.Place {
 // bring makes the environment on a host, unless it is there, and returns its path. Hosts that lack
 // it pass it on among themselves; they reach this one at addrs.
 func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trace func(string, ...any),
-	note func(string)) (dir string, err error) {
+	note func(string), meter relay.Meter) (dir string, err error) {
 	name := s.Host.Name
 	var has wire.Offered
 	err = s.during(ctx, func() error {
@@ -72,7 +73,7 @@ func (p *Python) bring(ctx context.Context, s *Session, addrs []netip.Addr, trac
 	})
 	if err == nil && len(has.Path) == 0 {
 		var group *relay.Group
-		if group, err = p.hosts(trace, note); err == nil {
+		if group, err = p.hosts(trace, note, meter); err == nil {
 			var d relay.Delivered
 			d, err = s.TakeFile(ctx, group, addrs)
 			has.Path = []byte(d.Path)

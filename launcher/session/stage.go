@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gorun/gorun/internal/buildid"
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -59,12 +60,13 @@ type Stager struct {
 }
 
 // NewStager returns a stager. The timeout for an agent's answer grows with startTimeout, for slow
-// login shells.
-func NewStager(exe Executable, startTimeout time.Duration, trace func(format string, args ...any)) *Stager {
+// login shells. meter hears of the bytes of gorun that hosts lack.
+func NewStager(exe Executable, startTimeout time.Duration, trace func(format string, args ...any),
+	meter relay.Meter) *Stager {
 	return &Stager{
 		exe:          exe,
 		hello:        max(helloTime, startTimeout/6),
-		uploads:      newUploads(exe, trace),
+		uploads:      newUploads(exe, trace, meter),
 		startTimeout: startTimeout,
 		others:       map[string]*Stager{},
 	}
@@ -100,7 +102,7 @@ func (s *Stager) other(machine string) (*Stager, error) {
 	if err != nil {
 		return nil, err
 	}
-	other := NewStager(exe, s.startTimeout, s.uploads.trace)
+	other := NewStager(exe, s.startTimeout, s.uploads.trace, s.uploads.meter)
 	other.Hosts = s.Hosts
 	other.foreign = true
 	s.others[machine] = other

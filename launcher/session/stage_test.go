@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/fake"
 	"github.com/gorun/gorun/internal/test/must"
@@ -176,7 +177,7 @@ func TestStagerGoesOnWithoutItsLeader(t *testing.T) {
 func TestHelloTimeGrowsWithTheStartTimeout(t *testing.T) {
 	for start, want := range map[time.Duration]time.Duration{0: helloTime, time.Minute: helloTime,
 		3 * time.Minute: 30 * time.Second} {
-		check.Equal(t, NewStager(Executable{}, start, nil).hello, want, start)
+		check.Equal(t, NewStager(Executable{}, start, nil, relay.NoMeter{}).hello, want, start)
 	}
 }
 
@@ -218,7 +219,7 @@ func executable() Executable {
 
 // stagerOf is a stager whose gorun is smaller than this one.
 func stagerOf(exe Executable) *Stager {
-	s := NewStager(exe, 0, func(string, ...any) {})
+	s := NewStager(exe, 0, func(string, ...any) {}, relay.NoMeter{})
 	s.uploads.packed = packText
 	return s
 }
@@ -294,7 +295,7 @@ func TestStagerNamesTheMachineForWhichThereIsNoGorun(t *testing.T) {
 }
 
 func TestLauncherThatIsNoAgentRefusesLocalRanks(t *testing.T) {
-	_, err := NewStager(Executable{Path: "/opt/gorun"}, 0, nil).Agent(t.Context(), Local{}, Identity{})
+	_, err := NewStager(Executable{Path: "/opt/gorun"}, 0, nil, relay.NoMeter{}).Agent(t.Context(), Local{}, Identity{})
 	var hinted interface{ Hint() string }
 	check.That(t, errors.As(err, &hinted) && strings.Contains(hinted.Hint(), "-H"), "%v", err)
 }
@@ -305,6 +306,6 @@ func TestInstalledGorunIsTheAgentHere(t *testing.T) {
 	check.Equal(t, agent.Path, "/bin/false")
 	packed := must.Get(agent.Packed())(t)
 	check.That(t, agent.Build != "" && len(packed) > 0, "build %q, %d bytes", agent.Build, len(packed))
-	_, err := NewStager(agent, 0, nil).Agent(t.Context(), Local{}, Identity{})
+	_, err := NewStager(agent, 0, nil, relay.NoMeter{}).Agent(t.Context(), Local{}, Identity{})
 	check.That(t, err != nil && strings.Contains(err.Error(), "/bin/false"), "%v", err)
 }

@@ -17,12 +17,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/prose"
 )
 
 // leaderTime is how long a host waits for one with the same home directory to upload, if no upload
 // is known to be active.
 const leaderTime = 15 * time.Second
+
+// meterPart is how many bytes of an upload a meter hears of at once.
+const meterPart = 64 << 10
 
 // Exit codes of upload.sh when it has uploaded nothing.
 const (
@@ -82,6 +86,7 @@ func archHint() string {
 // uploads puts the executable where hosts lack it. Safe for concurrent use.
 type uploads struct {
 	trace  func(format string, args ...any)
+	meter  relay.Meter
 	mark   string                 // mark of this launch
 	runs   string                 // uname's names of machines that run the executable; "": any
 	packed func() ([]byte, error) // gzip of the executable
@@ -92,9 +97,10 @@ type uploads struct {
 	over   chan struct{} // closed when the next of them has finished
 }
 
-func newUploads(exe Executable, trace func(string, ...any)) *uploads {
+func newUploads(exe Executable, trace func(string, ...any), meter relay.Meter) *uploads {
 	u := &uploads{
 		trace:  trace,
+		meter:  meter,
 		mark:   rand.Text(),
 		packed: exe.Packed,
 		hash:   exe.Hash,
@@ -250,7 +256,7 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 		u.begin()
 		packed, err := u.packed()
 		if err == nil {
-			size, err = feed.Write(packed)
+			size, err = u.feed(feed, packed)
 		}
 		feed.CloseWithError(err)
 	})
@@ -268,6 +274,21 @@ func (u *uploads) byShell(ctx context.Context, conn Host, name string, skip int)
 		u.trace("uploaded gorun to ~/%s: %d bytes", name, size)
 	}
 	return lastLines(stderr), err
+}
+
+// feed writes a compressed executable, and tells the meter of its parts.
+func (u *uploads) feed(to io.Writer, packed []byte) (size int, err error) {
+	u.meter.Expect(int64(len(packed)))
+	for part := range slices.Chunk(packed, meterPart) {
+		n, err := to.Write(part)
+		size += n
+		u.meter.Add(int64(n))
+		if err != nil {
+			u.meter.Expect(int64(size - len(packed)))
+			return size, err
+		}
+	}
+	return size, nil
 }
 
 // put uploads as conn does it.

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/test/check"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -51,7 +52,7 @@ func TestUploadScript(t *testing.T) {
 	must.OK(t, os.MkdirAll(filepath.Join(homes[1], ".cache/gorun/0123"), 0o700))
 	must.OK(t, os.WriteFile(filepath.Join(homes[1], name), []byte("an old one"), 0o700))
 	for round := 1; round <= 2; round++ {
-		u := newUploads(executable(), t.Logf)
+		u := newUploads(executable(), t.Logf, relay.NoMeter{})
 		u.packed = packText
 		var sent atomic.Int64
 		var hosts sync.WaitGroup
@@ -74,5 +75,39 @@ func TestUploadScript(t *testing.T) {
 				t.Errorf("left: %v", list)
 			}
 		}
+	}
+}
+
+// counted is a meter that adds up what it hears.
+type counted struct{ expected, came int64 }
+
+func (c *counted) Expect(bytes int64) { c.expected += bytes }
+func (c *counted) Add(bytes int64)    { c.came += bytes }
+
+// shortWriter takes so many bytes.
+type shortWriter int
+
+func (w *shortWriter) Write(p []byte) (int, error) {
+	if n := int(*w); len(p) > n {
+		*w = 0
+		return n, io.ErrShortWrite
+	}
+	*w -= shortWriter(len(p))
+	return len(p), nil
+}
+
+// A meter hears of all bytes of an upload, and of no others once one has failed.
+func TestMeterHearsOfUploads(t *testing.T) {
+	packed := make([]byte, 3*meterPart+7)
+	for room, want := range map[int]counted{
+		len(packed):   {int64(len(packed)), int64(len(packed))},
+		meterPart + 5: {meterPart + 5, meterPart + 5},
+		0:             {0, 0},
+	} {
+		var heard counted
+		to := shortWriter(room)
+		_, err := newUploads(Executable{Build: "b"}, t.Logf, &heard).feed(&to, packed)
+		check.That(t, (err == nil) == (room == len(packed)), "room %d: %v", room, err)
+		check.Equal(t, heard, want, "room", room)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/prose"
@@ -23,6 +24,7 @@ type Work struct {
 	python  *Python          // nil: there is no environment
 	note    func(string)
 	trace   func(format string, args ...any)
+	meter   relay.Meter
 	meet    func(wire.Hello) []netip.Addr // the addresses at which others reach a host
 	alone   bool                          // no other host has what one lacks
 	waits   sync.Once                     // guards the note that another launch changes the copy
@@ -36,7 +38,7 @@ type Work struct {
 // Each may be nil; it is nil if both are. meet returns the addresses at which other hosts, which
 // pass both on, may reach one.
 func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []netip.Addr, programs []wire.Program,
-	note func(string), trace func(format string, args ...any)) (*Work, error) {
+	note func(string), trace func(format string, args ...any), meter relay.Meter) (*Work, error) {
 	if folders == nil && python == nil {
 		return nil, nil
 	}
@@ -45,6 +47,7 @@ func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []n
 		meet:    meet,
 		note:    note,
 		trace:   trace,
+		meter:   meter,
 		folders: map[int]string{},
 		envs:    map[int]string{},
 	}
@@ -60,7 +63,7 @@ func NewWork(folders *workdir.Folders, python *Python, meet func(wire.Hello) []n
 	if err != nil {
 		return nil, fmt.Errorf("find this machine's name: %w", err)
 	}
-	w.senders = workdir.NewSenders(folders, machine, trace, note)
+	w.senders = workdir.NewSenders(folders, machine, trace, note, meter)
 	return w, nil
 }
 
@@ -79,7 +82,7 @@ func (w *Work) CopyTo(ctx context.Context, i int, s *Session) error {
 	}
 	_, local := s.Conn.(Local)
 	if w.python != nil && !local {
-		dir, err := w.python.bring(ctx, s, w.meetingPoints(s.Hello), w.trace, w.note)
+		dir, err := w.python.bring(ctx, s, w.meetingPoints(s.Hello), w.trace, w.note, w.meter)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
@@ -30,7 +31,8 @@ func newWork(t *testing.T, content []byte) (dir string, w *Work) {
 	must.OK(t, err)
 	w, err = NewWork(tree, nil, func(wire.Hello) []netip.Addr {
 		return nil
-	}, []wire.Program{{Wdir: wire.Text(filepath.Join(dir, "sub"))}}, func(s string) { t.Error(s) }, t.Logf)
+	}, []wire.Program{{Wdir: wire.Text(filepath.Join(dir, "sub"))}}, func(s string) { t.Error(s) }, t.Logf,
+		relay.NoMeter{})
 	must.OK(t, err)
 	old := filepath.Join(t.TempDir(), "old")
 	must.OK(t, errors.Join(os.Rename(dir, old), os.CopyFS(dir, os.DirFS(old))))

@@ -71,7 +71,7 @@ func onAll(ctx context.Context, hosts []hostfile.Host, opts Options,
 		defer cancel()
 		ctx = timed
 	}
-	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace)
+	stager := session.NewStager(opts.Exe, opts.StartTimeout, opts.Trace, session.NoMeter{})
 	stager.Hosts = len(hosts)
 	names := make([]string, len(hosts))
 	visits := make([]visit, len(hosts))

@@ -103,7 +103,7 @@ func (w *world) bring(patterns ...string) (Got, error) {
 		ended <- err
 	}()
 	got, err := Receive(&link{wire.NewReader(in), queue, func() { in.Close() }},
-		wire.Fetch{From: []wire.FetchFrom{{Patterns: patterns}}}, w.open, NoMeter{})
+		wire.Fetch{From: []wire.FetchFrom{{Patterns: patterns}}}, w.open, relay.NoMeter{})
 	close(queue)
 	in.Close()
 	<-ended
@@ -372,7 +372,7 @@ func TestHostileHost(t *testing.T) {
 				send(wire.NewWriter(&said))
 			}
 			from := &link{Reader: wire.NewReader(&said), cancel: func() {}}
-			got, err := Receive(from, wire.Fetch{}, w.open, NoMeter{})
+			got, err := Receive(from, wire.Fetch{}, w.open, relay.NoMeter{})
 			check.That(t, (err == nil) == (tc.want == ""), "%v", err)
 			check.That(t, err == nil || strings.Contains(err.Error(), tc.want), "%v", err)
 			check.That(t, len(got.Notes) <= maxNotes, "%d notes", len(got.Notes))
@@ -407,7 +407,7 @@ func TestSilentHostIsGivenUp(t *testing.T) {
 	in, back := io.Pipe()
 	defer back.Close()
 	silent := &link{wire.NewReader(in), make(chan wire.Frame, 9), func() { in.Close() }}
-	r := &receiving{Host: silent, meter: NoMeter{}, idle: time.Millisecond}
+	r := &receiving{Host: silent, meter: relay.NoMeter{}, idle: time.Millisecond}
 	_, err := r.receive(wire.Fetch{}, newWorld(t).open)
 	check.That(t, err != nil && strings.Contains(err.Error(), "has sent nothing for 1ms"), "%v", err)
 }

@@ -69,24 +69,8 @@ type Got struct {
 	Came  int64 // bytes that were not there before
 }
 
-// Meter hears of bytes that are to come, and of those that have come. It is safe for concurrent
-// use.
-type Meter interface {
-	Expect(bytes int64) // fewer than 0 are not to come after all
-	Add(bytes int64)
-}
-
-// NoMeter hears of nothing.
-type NoMeter struct{}
-
-// Expect does nothing.
-func (NoMeter) Expect(int64) {}
-
-// Add does nothing.
-func (NoMeter) Add(int64) {}
-
 // Receive asks a host for files and puts them below a folder, which open makes if there are any.
-func Receive(from relay.Host, ask wire.Fetch, open func() (Folder, error), meter Meter) (Got, error) {
+func Receive(from relay.Host, ask wire.Fetch, open func() (Folder, error), meter relay.Meter) (Got, error) {
 	return (&receiving{Host: from, meter: meter, idle: idleTime}).receive(ask, open)
 }
 
@@ -108,7 +92,7 @@ func (r *receiving) receive(ask wire.Fetch, open func() (Folder, error)) (Got, e
 // receiving is the state of files that come from one host.
 type receiving struct {
 	relay.Host
-	meter  Meter
+	meter  relay.Meter
 	got    Got
 	to     Folder
 	files  []workdir.Entry  // that were not offered yet

@@ -54,8 +54,7 @@ type Group struct {
 	id    string
 	key   []byte
 	idle  time.Duration
-	lacks func(int64) // bytes that a host lacks when it joins
-	came  func(int64) // bytes that have come to a host
+	meter Meter // of all hosts
 
 	mu      sync.Mutex
 	absent  int // hosts that have neither joined nor failed
@@ -90,19 +89,15 @@ func NewGroup(src *Source, place wire.Place, hosts int, trace func(format string
 		key:    make([]byte, sha256.Size),
 		idle:   idleTime,
 		absent: hosts,
-		lacks:  func(int64) {},
-		came:   func(int64) {},
+		meter:  NoMeter{},
 	}
 	rand.Read(g.key)
 	return g
 }
 
-// Count passes on how many bytes hosts lack when they join, and how many then come to them. It is
-// called before the first host joins.
-func (g *Group) Count(lacks, came func(bytes int64)) {
-	g.lacks = lacks
-	g.came = came
-}
+// Count tells a meter how many bytes hosts lack when they join, and how many then come to them. It
+// is called before the first host joins.
+func (g *Group) Count(meter Meter) { g.meter = meter }
 
 // Miss reports that one of the hosts will not join.
 func (g *Group) Miss() {
@@ -191,7 +186,7 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 		}
 	}()
 	have := o.Have
-	g.lacks(g.src.size - have)
+	g.meter.Expect(g.src.size - have)
 	settled := o.Have == g.src.size
 	watch.has(have)
 	for !settled {
@@ -200,7 +195,7 @@ func (g *Group) deliver(s *recipient, addrs []netip.Addr) (d Delivered, err erro
 			return d, err
 		}
 		d.From = g.heard(s, p)
-		g.came(p.Have - have)
+		g.meter.Add(p.Have - have)
 		have = p.Have
 		watch.has(have)
 		switch {

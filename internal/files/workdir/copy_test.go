@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/must"
 )
@@ -65,7 +66,8 @@ func (s *site) stage(cut int64) (Sent, error) {
 }
 
 func (s *site) send(tree *Tree, cut int64, waiting func()) (Sent, error) {
-	return s.sendBy(NewSender(tree, "here", s.t.Logf, func(line string) { s.t.Error(line) }), nil, cut, waiting)
+	sender := NewSender(tree, "here", s.t.Logf, func(line string) { s.t.Error(line) }, relay.NoMeter{})
+	return s.sendBy(sender, nil, cut, waiting)
 }
 
 func (s *site) sendBy(sender *Sender, addrs []netip.Addr, cut int64, waiting func()) (Sent, error) {
@@ -244,7 +246,7 @@ func TestHostsPassAFolderOn(t *testing.T) {
 	third.mustStage()
 	first.write(first.local("d/small"), "text 2")
 
-	sender := NewSender(first.scan(), "here", t.Logf, func(line string) { t.Error(line) })
+	sender := NewSender(first.scan(), "here", t.Logf, func(line string) { t.Error(line) }, relay.NoMeter{})
 	second := &site{t, first.dir, t.TempDir(), nil}
 	joined := make(chan struct{})
 	now := make(chan struct{})
@@ -545,7 +547,7 @@ func TestHostAnswersAreValidated(t *testing.T) {
 		for _, say := range tc.says {
 			say(wire.NewWriter(&said))
 		}
-		sender := NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) })
+		sender := NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) }, relay.NoMeter{})
 		_, err := sender.Send(connection{
 			in:     nopCloser{io.Discard},
 			out:    nopCloser{},

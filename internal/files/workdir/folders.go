@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"strings"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -58,12 +59,13 @@ type Senders struct {
 	by  map[string]*Sender
 }
 
-// NewSenders returns senders of folders of the named machine. warn and trace are those of
+// NewSenders returns senders of folders of the named machine. trace, warn and meter are those of
 // [NewSender].
-func NewSenders(f *Folders, machine string, trace func(format string, args ...any), warn func(string)) *Senders {
+func NewSenders(f *Folders, machine string, trace func(format string, args ...any), warn func(string),
+	meter relay.Meter) *Senders {
 	s := &Senders{f.Dir, map[string]*Sender{}}
 	for arch, tree := range f.trees {
-		s.by[arch] = NewSender(tree, machine, trace, warn)
+		s.by[arch] = NewSender(tree, machine, trace, warn, meter)
 	}
 	return s
 }

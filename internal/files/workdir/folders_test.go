@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/net/wire"
 )
 
@@ -21,7 +22,7 @@ func TestFolderOfAnArchitectureIsSent(t *testing.T) {
 	}
 	folders, err := ScanFolders(pattern, 1, 5)
 	s.must(err)
-	senders := NewSenders(folders, "here", nil, nil)
+	senders := NewSenders(folders, "here", nil, nil, relay.NoMeter{})
 	if one, err := senders.For("arm64"); err != nil || one.Tree.Dir != s.local("build.arm64") {
 		t.Errorf("%+v, %v", one, err)
 	}
@@ -43,7 +44,8 @@ func TestFolderNamedLikeAPatternIsOneFolder(t *testing.T) {
 	folders, err := ScanFolders(pattern, 1, 1)
 	s.must(err)
 	for _, processor := range []string{"amd64", "arm64"} {
-		if one, err := NewSenders(folders, "here", nil, nil).For(processor); err != nil || one.Tree.Dir != pattern {
+		one, err := NewSenders(folders, "here", nil, nil, relay.NoMeter{}).For(processor)
+		if err != nil || one.Tree.Dir != pattern {
 			t.Errorf("%s: %+v, %v", processor, one, err)
 		}
 	}

@@ -25,18 +25,21 @@ type Sender struct {
 	offer func() ([]byte, error)
 	trace func(format string, args ...any)
 	warn  func(string)
+	meter relay.Meter
 
 	mu    sync.Mutex
 	packs map[[sha256.Size]byte]*pack // packs for the hosts of the current send
 }
 
 // NewSender returns a sender of tree, a folder of the named machine. warn gets a line about a host
-// that cannot be trusted, trace the details.
-func NewSender(tree *Tree, machine string, trace func(format string, args ...any), warn func(string)) *Sender {
+// that cannot be trusted, trace the details, and meter hears of the bytes that hosts lack.
+func NewSender(tree *Tree, machine string, trace func(format string, args ...any), warn func(string),
+	meter relay.Meter) *Sender {
 	return &Sender{
 		Tree:  tree,
 		trace: trace,
 		warn:  warn,
+		meter: meter,
 		packs: map[[sha256.Size]byte]*pack{},
 		offer: sync.OnceValues(func() ([]byte, error) {
 			var b bytes.Buffer
@@ -176,6 +179,7 @@ func (s *Sender) fill(p *pack, files []wire.WantedFile) error {
 		return errors.Join(err, file.Close())
 	}
 	p.group = relay.NewGroup(p.source, wire.Place{}, 0, s.trace, s.warn)
+	p.group.Count(s.meter)
 	return nil
 }
 

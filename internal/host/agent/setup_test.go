@@ -12,6 +12,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/gorun/gorun/internal/files/relay"
 	"github.com/gorun/gorun/internal/files/workdir"
 	"github.com/gorun/gorun/internal/net/wire"
 	"github.com/gorun/gorun/internal/test/check"
@@ -109,7 +110,7 @@ func folderOf(t *testing.T, shared bool, content []byte) *workdir.Tree {
 }
 
 func newSender(t *testing.T, tree *workdir.Tree) *workdir.Sender {
-	return workdir.NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) })
+	return workdir.NewSender(tree, "here", t.Logf, func(line string) { t.Error(line) }, relay.NoMeter{})
 }
 
 func TestAgentReceivesAFolderBeforeTheJob(t *testing.T) {

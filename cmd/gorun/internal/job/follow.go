@@ -72,7 +72,9 @@ func (r *run) follow(ctx context.Context, hosts hostRequests, hang *hangReporter
 		terminals.open(ctx, requests)
 	}
 	if !r.o.Elastic.Given() && isTerminal(r.io.Err) && !r.o.Quiet {
-		r.followers = append(r.followers, ui.NewFooter(r.console, len(r.plan.Hosts)))
+		footer := ui.NewFooter(r.console, len(r.plan.Hosts))
+		r.followers = append(r.followers, footer)
+		r.opts.Meter = footer
 	}
 	if r.opts.Tolerate != launcher.TolerateNone {
 		r.followers = append(r.followers, &survivors{run: r})

@@ -191,7 +191,7 @@ func reside(o *settings.Options, all []keep.Host, preloads *preloads, console *u
 	if err != nil {
 		return err
 	}
-	stager := session.NewStager(exe, time.Duration(o.StartTimeout), console.Tracef)
+	stager := session.NewStager(exe, time.Duration(o.StartTimeout), console.Tracef, session.NoMeter{})
 	for i := range all {
 		all[i].Reside = func(ctx context.Context, conn keep.Conn) (*keep.Resident, error) {
 			s, err := stager.Agent(ctx, conn, session.Identity{}) // brings gorun there

@@ -3,15 +3,19 @@ package ui
 import (
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/gorun/gorun/launcher"
 )
 
-// Footer shows the progress of a job's start in the last line of a terminal. It disappears before
-// ranks write.
+// Footer shows the progress of a job's start in the last line of a terminal, with the bytes that go
+// to the hosts. It disappears before ranks write. It shows also how files come back after their
+// end.
 type Footer struct {
+	amount
 	console *UI
 	hosts   int
+	columns int
 	line    *live
 
 	mu               sync.Mutex
@@ -20,9 +24,21 @@ type Footer struct {
 
 // NewFooter shows a footer until Close or the start of the ranks.
 func NewFooter(console *UI, hosts int) *Footer {
-	f := &Footer{console: console, hosts: hosts}
-	f.line = newLive(liveWait, liveTick, func() { console.status(f.text()) })
+	f := &Footer{
+		amount:  amount{began: time.Now()},
+		console: console,
+		hosts:   hosts,
+		columns: lineColumns(console.W),
+	}
+	f.show(f.step)
 	return f
+}
+
+// show shows the progress of what step says.
+func (f *Footer) show(step func() string) {
+	f.line = newLive(liveWait, liveTick, func() {
+		f.console.status(f.text(step(), time.Now(), room(f.columns)))
+	})
 }
 
 // End removes the footer.
@@ -47,11 +63,14 @@ func (f *Footer) Event(event launcher.Event) {
 		f.mu.Unlock()
 	case launcher.Started:
 		f.Close()
+	case launcher.BringingBack:
+		f.begin()
+		f.show(func() string { return "bringing files back" })
 	}
 }
 
-// text returns the current text of the footer.
-func (f *Footer) text() string {
+// step returns which step of the start is being done.
+func (f *Footer) step() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/term"
@@ -59,37 +58,28 @@ func (l *live) stop() {
 // terminal it is the last line, elsewhere with --verbose a line each 10 s. It is safe for
 // concurrent use.
 type Progress struct {
-	console      *UI
-	what         string
-	columns      int
-	began        time.Time
-	total, moved atomic.Int64
-	line         *live // nil: nothing is shown
+	amount
+	console *UI
+	columns int
+	line    *live // nil: nothing is shown
 }
 
 // NewProgress shows the progress of what is being done, such as "copying", until Close.
 func NewProgress(console *UI, what string) *Progress {
 	p := &Progress{
+		amount:  amount{began: time.Now()},
 		console: console,
-		what:    what,
 		columns: lineColumns(console.W),
-		began:   time.Now(),
 	}
 	switch {
 	case console.Quiet:
 	case p.columns > 0:
-		p.line = newLive(liveWait, liveTick, func() { console.status(p.text(time.Now(), p.columns-len("gorun: ")-1)) })
+		p.line = newLive(liveWait, liveTick, func() { console.status(p.text(what, time.Now(), room(p.columns))) })
 	case console.Verbose > 0:
-		p.line = newLive(verboseTick, verboseTick, func() { console.Notef("%s", p.text(time.Now(), 200)) })
+		p.line = newLive(verboseTick, verboseTick, func() { console.Notef("%s", p.text(what, time.Now(), anyRoom)) })
 	}
 	return p
 }
-
-// Expect adds bytes to those that are to come; fewer than 0 are not to come after all.
-func (p *Progress) Expect(bytes int64) { p.total.Add(bytes) }
-
-// Add adds bytes that have come.
-func (p *Progress) Add(bytes int64) { p.moved.Add(bytes) }
 
 // Close removes the line.
 func (p *Progress) Close() {
@@ -99,24 +89,65 @@ func (p *Progress) Close() {
 	}
 }
 
-// text returns as much of the progress as fits.
-func (p *Progress) text(now time.Time, width int) string {
-	moved := p.moved.Load()
-	total := p.total.Load()
-	if total <= 0 || moved > total {
-		return p.what
+// amount counts bytes that are moved. It is safe for concurrent use.
+type amount struct {
+	mu           sync.Mutex
+	began        time.Time
+	total, moved int64
+}
+
+// begin forgets what was counted.
+func (a *amount) begin() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.began = time.Now()
+	a.total = 0
+	a.moved = 0
+}
+
+// Expect adds bytes to those that are to come; fewer than 0 are not to come after all.
+func (a *amount) Expect(bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.total += bytes
+}
+
+// Add adds bytes that have come.
+func (a *amount) Add(bytes int64) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.moved += bytes
+}
+
+// text returns what is done, and as much of its progress as fits.
+func (a *amount) text(what string, now time.Time, width int) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.total <= 0 || a.moved >= a.total {
+		return what
 	}
-	parts := []string{fmt.Sprintf("%s %s of %s", p.what, workdir.SizeText(moved), workdir.SizeText(total)),
-		fmt.Sprintf("%d %%", int64(100*float64(moved)/float64(total)))}
-	if took := now.Sub(p.began); moved > 0 && took > 0 {
-		rate := float64(moved) / took.Seconds()
-		left := time.Duration(float64(total-moved) / rate * float64(time.Second))
+	parts := []string{fmt.Sprintf("%s: %s of %s", what, workdir.SizeText(a.moved), workdir.SizeText(a.total)),
+		fmt.Sprintf("%d %%", int64(100*float64(a.moved)/float64(a.total)))}
+	if took := now.Sub(a.began); a.moved > 0 && took > 0 {
+		rate := float64(a.moved) / took.Seconds()
+		left := time.Duration(float64(a.total-a.moved) / rate * float64(time.Second))
 		parts = append(parts, workdir.SizeText(int64(rate))+"/s", left.Round(time.Second).String()+" left")
 	}
 	for len(parts) > 1 && len(strings.Join(parts, ", ")) > width {
 		parts = parts[:len(parts)-1]
 	}
 	return strings.Join(parts, ", ")
+}
+
+// anyRoom is the width of a line that is never too long.
+const anyRoom = 200
+
+// room returns how much of a line of a terminal is left for gorun's text; 0 columns: it is none.
+func room(columns int) int {
+	if columns == 0 {
+		return anyRoom
+	}
+	return columns - len("gorun: ") - 1
 }
 
 // lineColumns returns the width of a terminal that can erase its last line; 0 for others.

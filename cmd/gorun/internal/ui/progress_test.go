@@ -17,21 +17,21 @@ import (
 
 func TestProgressFitsTheTerminal(t *testing.T) {
 	began := time.Now()
-	p := &Progress{what: "copying", began: began}
-	check.Equal(t, p.text(began, 80), "copying")
+	p := &amount{began: began}
+	check.Equal(t, p.text("copying", began, 80), "copying")
 	p.Expect(4_500_000_000)
 	p.Expect(-500_000_000)
-	check.Equal(t, p.text(began, 80), "copying 0 bytes of 4.0 GB, 0 %")
+	check.Equal(t, p.text("copying", began, 80), "copying: 0 bytes of 4.0 GB, 0 %")
 	p.Add(1_000_000_000)
 	now := began.Add(10 * time.Second)
 	for width, want := range map[int]string{
-		292: "copying 1.0 GB of 4.0 GB, 25 %, 100.0 MB/s, 30s left",
-		52:  "copying 1.0 GB of 4.0 GB, 25 %, 100.0 MB/s, 30s left",
-		51:  "copying 1.0 GB of 4.0 GB, 25 %, 100.0 MB/s",
-		32:  "copying 1.0 GB of 4.0 GB, 25 %",
-		10:  "copying 1.0 GB of 4.0 GB",
+		292: "copying: 1.0 GB of 4.0 GB, 25 %, 100.0 MB/s, 30s left",
+		53:  "copying: 1.0 GB of 4.0 GB, 25 %, 100.0 MB/s, 30s left",
+		52:  "copying: 1.0 GB of 4.0 GB, 25 %, 100.0 MB/s",
+		33:  "copying: 1.0 GB of 4.0 GB, 25 %",
+		10:  "copying: 1.0 GB of 4.0 GB",
 	} {
-		check.Equal(t, p.text(now, width), want, width)
+		check.Equal(t, p.text("copying", now, width), want, width)
 	}
 }
 
@@ -51,7 +51,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	p.Add(100)
 	var said strings.Builder
 	buffer := make([]byte, 4096)
-	for !strings.Contains(said.String(), "copying 100 bytes of 1.0 kB") {
+	for !strings.Contains(said.String(), "copying: 100 bytes of 1.0 kB") {
 		n := must.Get(master.Read(buffer))(t)
 		said.Write(buffer[:n])
 	}
@@ -71,7 +71,7 @@ func TestProgressOnATerminal(t *testing.T) {
 // Elsewhere nothing is shown, or a line each 10 s with --verbose.
 func TestProgressElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for verbose, want := range []string{"", "gorun: copying 10 bytes of 1.0 kB, 1 %, 1 bytes/s, 16m30s left\n"} {
+		for verbose, want := range []string{"", "gorun: copying: 10 bytes of 1.0 kB, 1 %, 1 bytes/s, 16m30s left\n"} {
 			var out screen
 			p := NewProgress(&UI{W: &out, Verbose: verbose}, "copying")
 			p.Expect(1000)
